@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * What became of a packet. The one list of its kind: the programs count by it,
+ * `make generate` turns it into Go (internal/state/outcome_gen.go), and
+ * `weft show counters|drops`, `weft trace` and the metrics use those names.
+ *
+ * The first word is the verdict: FORWARD (weft sent it on, or answered it),
+ * SLOW (handed to the slow path in Go), PASS (left to the kernel untouched),
+ * DROP. Each line carries the sentence that users read.
+ * New entries go at the end of their group; numbers are not an interface.
+ */
+enum outcome {
+	OUTCOME_NONE, /* nothing was decided */
+
+	FORWARD_6TO4,          /* translated to IPv4 and handed to the stack */
+	FORWARD_4TO6,          /* translated to IPv6 after the stack had routed it */
+	FORWARD_6TO4_SHORTCUT, /* translated to IPv4 and sent out, past the stack */
+	FORWARD_4TO6_SHORTCUT, /* translated to IPv6 and sent out, past the stack */
+	FORWARD_ARP_REPLY,     /* answered ARP for a translated address */
+	FORWARD_ND_REPLY,      /* answered neighbour discovery for a translated address */
+	FORWARD_INJECTED,      /* a packet of the slow path, sent out */
+
+	SLOW_FRAGMENT,     /* a fragment */
+	SLOW_ICMP_ERROR,   /* an ICMP error, whose inner packet is translated too */
+	SLOW_FRAG_NEEDED,  /* too large for the other side and may be fragmented */
+	SLOW_ERROR_DUE,    /* cannot be translated, the sender gets an ICMP error */
+	SLOW_FORCED,       /* sent to the slow path by request (weft trace --via slow) */
+
+	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
+	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
+	PASS_LINK_SCOPE,    /* multicast, link-local or broadcast */
+	PASS_NOT_FOR_US,    /* the frame is addressed to another station */
+	PASS_NO_NEIGHBOUR,  /* shortcut not taken: link address not known yet */
+	PASS_NO_ROUTE,      /* shortcut not taken: no route that the shortcut may use */
+	PASS_TOO_BIG,       /* shortcut not taken: too large for the outgoing link */
+	PASS_TTL,           /* shortcut not taken: TTL or hop limit runs out here */
+	PASS_SLOW,          /* left by XDP to the programs that can hand it to the slow path */
+	PASS_TO_STACK,      /* translated and left to the stack, which answers for it */
+
+	DROP_TRUNCATED,         /* shorter than its headers say */
+	DROP_BAD_HEADER,        /* a header field that no sender may use */
+	DROP_IPV4_CHECKSUM,     /* IPv4 header checksum is wrong */
+	DROP_SOURCE_UNMAPPED,   /* the source address has no translation */
+	DROP_DESTINATION_UNMAPPED, /* the destination address has no translation */
+	DROP_ILLEGAL_ADDRESS,   /* an address that must not be translated (RFC 6052, RFC 7915) */
+	DROP_SOURCE_ROUTE,      /* a source route that has not been used up */
+	DROP_UDP_ZERO_CHECKSUM, /* UDP over IPv4 without checksum, and computing it is off */
+	DROP_ICMP_TYPE,         /* an ICMP type that RFC 7915 does not translate */
+	DROP_PROTOCOL,          /* a protocol that cannot cross (IGMP, authentication header) */
+	DROP_EXTENSION_HEADERS, /* more IPv6 extension headers than are followed */
+	DROP_TOO_BIG,           /* too large for the other side and must not be fragmented */
+	DROP_HOP_LIMIT,         /* TTL or hop limit ran out */
+	DROP_INTERFACE,         /* came from an interface that the translator does not serve */
+	DROP_HAIRPIN,           /* would be translated back to where it came from */
+	DROP_KERNEL,            /* a kernel helper refused (out of memory, packet shape) */
+
+	OUTCOME_COUNT, /* how many there are */
+};

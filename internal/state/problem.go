@@ -1,0 +1,77 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Position is a place in a text file. Line and Column count from 1; a zero
+// Line means that the place is not known more exactly than the file.
+type Position struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+}
+
+func (p Position) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// Severity says whether a problem stops weft.
+type Severity uint8
+
+const (
+	Error   Severity = iota // weft refuses to run with it
+	Warning                 // weft runs, but not as the author may think
+)
+
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// Problem is one thing wrong with the configuration, or with what the host
+// offers for it: where, what, and what would be right.
+type Problem struct {
+	Severity Severity `json:"severity"`
+	Pos      Position `json:"position"`
+	Path     string   `json:"path"`   // the key, as in nat64.main.prefix
+	What     string   `json:"what"`   // what is wrong
+	Remedy   string   `json:"remedy"` // what would be right
+}
+
+// String gives the problem in one line, as compilers do.
+func (p Problem) String() string {
+	s := fmt.Sprintf("%s: %s: ", p.Pos, p.Severity)
+	if p.Path != "" {
+		s += p.Path + ": "
+	}
+	s += p.What
+	if p.Remedy != "" {
+		s += " (" + p.Remedy + ")"
+	}
+	return s
+}
+
+// SortProblems orders problems by place, then by text.
+func SortProblems(ps []Problem) {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(a.Pos.File, b.Pos.File),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Column, b.Pos.Column),
+			cmp.Compare(a.What, b.What),
+		)
+	})
+}
+
+// HasErrors tells whether any problem is more than a warning.
+func HasErrors(ps []Problem) bool {
+	return slices.ContainsFunc(ps, func(p Problem) bool { return p.Severity == Error })
+}
