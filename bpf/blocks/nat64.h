@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * Stateless translation between IPv6 and IPv4 (RFC 7915), both directions.
+ *
+ *   nat64_parse6 / nat64_parse4   look at the packet, decide, fill struct nat64;
+ *                                 write nothing
+ *   nat64_write4 / nat64_write6   carry it out
+ *
+ * Between the two a program may still change its mind. The parse answers
+ * OUTCOME_NONE when the packet can be translated right here. The same order of
+ * checks stands in internal/translate, the reference in Go.
+ */
+#include "addresses.h"
+#include "checksum.h"
+#include "nat64_maps.h"
+#include "nat64_walk.h"
+#include "outcome.h"
+
+struct nat64 {
+	__u64 allowed; /* set by the caller: translators that serve where it came from */
+	const struct nat64_translator *via;
+	__u32 translator;
+	struct in6_addr saddr6, daddr6;
+	__be32 saddr4, daddr4;
+	__u32 diff;      /* of the transport checksum: new minus old */
+	__u32 wire_len;  /* IP length after translation, per packet on the wire */
+	__u16 old_len;   /* IP header that goes, with options or extension headers */
+	__u16 payload;   /* bytes behind it */
+	__u16 check_off; /* of the transport checksum in its header; 0: none */
+	__u8 protocol;   /* after translation */
+	__u8 tos;
+	__u8 ttl;       /* as it came */
+	__u8 icmp_type; /* after translation */
+	bool is_icmp;
+	bool is_udp;
+	bool is_syn;
+	bool compute_udp;
+};
+
+static __always_inline struct nat64_translator *nat64_translator(__u32 id)
+{
+	return bpf_map_lookup_elem(&nat64_translators, &id);
+}
+
+static __always_inline struct nat64_rule6 *nat64_rule6(const struct in6_addr *a)
+{
+	struct nat64_key6 key = { .prefixlen = 128, .addr = *a };
+
+	return bpf_map_lookup_elem(&nat64_rules6, &key);
+}
+
+static __always_inline struct nat64_rule4 *nat64_rule4(__be32 a)
+{
+	struct nat64_key4 key = { .prefixlen = 32, .addr = a };
+
+	return bpf_map_lookup_elem(&nat64_rules4, &key);
+}
+
+static __always_inline __be32 nat64_to4(const struct in6_addr *a, const struct nat64_rule6 *r)
+{
+	__u32 bits = 0;
+
+	if (r->suffix.bits)
+		bits = addr6_take(a, r->suffix.from, r->suffix.u_octet) >>
+		       ((32 - r->suffix.bits) & 31);
+	return bpf_htonl(r->base4 | bits);
+}
+
+static __always_inline void nat64_to6(struct in6_addr *to, __be32 a, const struct nat64_rule4 *r)
+{
+	*to = r->base6;
+	if (r->suffix.bits)
+		addr6_put(to, r->suffix.from, r->suffix.u_octet,
+			  bpf_ntohl(a) << ((32 - r->suffix.bits) & 31));
+}
+
+/* RFC 6052 2.2: bits 64..71 of an address made with a short prefix are zero */
+static __always_inline bool nat64_u_octet_set(const struct in6_addr *a, const struct nat64_rule6 *r)
+{
+	return r->suffix.u_octet && a->u8[8];
+}
+
+/*
+ * The transport header at off: where its checksum is, what it says, and for
+ * ICMP what becomes of it. from6 tells the direction.
+ */
+static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *x, __u32 off,
+						   const bool from6)
+{
+	struct cursor cur = hook_cursor(ctx, off + sizeof(struct tcphdr));
+	__u32 segment = hook_segment(ctx), l4_len = 0;
+	struct tcphdr *tcp;
+	struct udphdr *udp;
+	struct icmphdr *icmp;
+
+	cur.pos += off;
+	switch (x->protocol) {
+	case IPPROTO_TCP:
+		tcp = PULL(&cur, struct tcphdr);
+		if (x->payload < sizeof(*tcp) || !tcp)
+			return DROP_TRUNCATED;
+		x->check_off = __builtin_offsetof(struct tcphdr, check);
+		x->is_syn = tcp->flags & TCP_SYN;
+		l4_len = tcp->doff >> 4 << 2;
+		break;
+	case IPPROTO_UDP:
+		udp = PULL(&cur, struct udphdr);
+		if (x->payload < sizeof(*udp) || !udp)
+			return DROP_TRUNCATED;
+		if (!segment && (bpf_ntohs(udp->len) < sizeof(*udp) ||
+				 bpf_ntohs(udp->len) > x->payload))
+			return DROP_BAD_HEADER;
+		x->check_off = __builtin_offsetof(struct udphdr, check);
+		x->is_udp = true;
+		x->compute_udp = !from6 && !udp->check;
+		l4_len = sizeof(*udp);
+		break;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+		/* the other family's ICMP means nothing here (RFC 7915 4.2, 5.2) */
+		if (x->protocol != (from6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
+			return DROP_PROTOCOL;
+		icmp = PULL(&cur, struct icmphdr);
+		if (x->payload < sizeof(*icmp) || !icmp)
+			return DROP_TRUNCATED;
+		x->check_off = __builtin_offsetof(struct icmphdr, checksum);
+		x->is_icmp = true;
+		x->protocol = from6 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+		if (from6 && icmp->type <= ICMPV6_ERROR_MAX)
+			return SLOW_ICMP_ERROR;
+		if (!from6 && (icmp->type == ICMP_DEST_UNREACH || icmp->type == ICMP_TIME_EXCEEDED ||
+			       icmp->type == ICMP_PARAMETERPROB))
+			return SLOW_ICMP_ERROR;
+		if (icmp->type == (from6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO))
+			x->icmp_type = from6 ? ICMP_ECHO : ICMPV6_ECHO_REQUEST;
+		else if (icmp->type == (from6 ? ICMPV6_ECHO_REPLY : ICMP_ECHOREPLY))
+			x->icmp_type = from6 ? ICMP_ECHOREPLY : ICMPV6_ECHO_REPLY;
+		else
+			return DROP_ICMP_TYPE;
+		/* the type is a word's first byte; the rest of the word stays */
+		x->diff = csum_reduce((__u64)(__u16)~icmp->type + x->icmp_type);
+		break;
+	case IPPROTO_IGMP:
+	case IPPROTO_AH:
+		return DROP_PROTOCOL;
+	}
+	x->wire_len = (from6 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
+		      (segment ? l4_len + segment : x->payload);
+	return OUTCOME_NONE;
+}
+
+/* Addresses of an IPv6 packet. The destination decides whether it is ours. */
+static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
+{
+	struct nat64_rule6 *to, *from;
+
+	if (addr6_link_scope(&x->daddr6) || addr6_link_scope(&x->saddr6))
+		return PASS_LINK_SCOPE;
+	to = nat64_rule6(&x->daddr6);
+	if (!to || to->suffix.kind == NAT64_NODE || nat64_u_octet_set(&x->daddr6, to))
+		return PASS_NOT_TRANSLATED;
+	x->translator = to->translator;
+	x->via = nat64_translator(to->translator);
+	if (!x->via)
+		return PASS_NOT_TRANSLATED;
+	if (!(x->allowed >> (x->translator & 63) & 1))
+		return DROP_INTERFACE;
+	x->daddr4 = nat64_to4(&x->daddr6, to);
+	if (addr6_illegal(&x->saddr6) || addr4_illegal(x->daddr4))
+		return DROP_ILLEGAL_ADDRESS;
+	from = nat64_rule6(&x->saddr6);
+	if (!from || from->suffix.kind == NAT64_PREFIX || from->translator != to->translator ||
+	    nat64_u_octet_set(&x->saddr6, from))
+		return DROP_SOURCE_UNMAPPED;
+	x->saddr4 = nat64_to4(&x->saddr6, from);
+	if (addr4_illegal(x->saddr4))
+		return DROP_ILLEGAL_ADDRESS;
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct ipv6hdr) + sizeof(struct tcphdr));
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+	enum outcome source, l4;
+	__u64 walked;
+
+	if (!eth || !ip)
+		return DROP_TRUNCATED;
+	if (bpf_ntohl(ip->ver_tc_flow) >> 28 != 6)
+		return DROP_BAD_HEADER;
+	x->payload = bpf_ntohs(ip->payload_len);
+	if (ETH_HLEN + sizeof(*ip) + x->payload > hook_len(ctx))
+		return DROP_TRUNCATED;
+	x->saddr6 = ip->saddr;
+	x->daddr6 = ip->daddr;
+	x->old_len = sizeof(*ip);
+	x->protocol = ip->nexthdr;
+	x->ttl = ip->hop_limit;
+	x->tos = bpf_ntohl(ip->ver_tc_flow) >> 20;
+
+	source = nat64_addresses6(x);
+	if (source != OUTCOME_NONE && source != DROP_SOURCE_UNMAPPED)
+		return source;
+	if (nat64_force_slow)
+		return SLOW_FORCED;
+	if (!(x->via->flags & NAT64_COPY_TOS))
+		x->tos = 0;
+	if (ipv6_is_extension(x->protocol)) {
+		walked = ipv6_walk(ctx, x->protocol, x->payload);
+		if (walk_outcome(walked) != OUTCOME_NONE)
+			return walk_outcome(walked);
+		x->protocol = walk_protocol(walked);
+		x->old_len += walk_len(walked);
+		x->payload -= walk_len(walked);
+	}
+	l4 = nat64_parse_l4(ctx, x, ETH_HLEN + (x->old_len & 0x3fff), true);
+	/* an ICMP error may come from a router that has no mapping (RFC 6791) */
+	if (l4 == SLOW_ICMP_ERROR)
+		return l4;
+	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : l4;
+}
+
+/* Addresses of an IPv4 packet. */
+static __always_inline enum outcome nat64_addresses4(struct nat64 *x)
+{
+	struct nat64_rule4 *to, *from;
+
+	if (addr4_link_scope(x->daddr4))
+		return PASS_LINK_SCOPE;
+	to = nat64_rule4(x->daddr4);
+	if (!to)
+		return PASS_NOT_TRANSLATED;
+	x->translator = to->translator;
+	x->via = nat64_translator(to->translator);
+	if (!x->via)
+		return PASS_NOT_TRANSLATED;
+	if (!(x->allowed >> (x->translator & 63) & 1))
+		return DROP_INTERFACE;
+	nat64_to6(&x->daddr6, x->daddr4, to);
+	if (addr4_illegal(x->saddr4) || addr4_link_scope(x->saddr4))
+		return DROP_ILLEGAL_ADDRESS;
+	from = nat64_rule4(x->saddr4);
+	if (from && from->translator == to->translator && from->suffix.kind == NAT64_MAPPING)
+		nat64_to6(&x->saddr6, x->saddr4, from);
+	else if (x->via->flags & NAT64_HAS_PREFIX)
+		nat64_to6(&x->saddr6, x->saddr4, &x->via->prefix);
+	else
+		return DROP_SOURCE_UNMAPPED;
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr));
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+	enum outcome outcome;
+	__be16 frag_off;
+	__u32 total;
+
+	if (!eth || !ip)
+		return DROP_TRUNCATED;
+	total = bpf_ntohs(ip->tot_len);
+	x->old_len = ip->ihl * 4;
+	if (ip->version != 4 || x->old_len < sizeof(*ip) || total < x->old_len)
+		return DROP_BAD_HEADER;
+	if (ETH_HLEN + total > hook_len(ctx))
+		return DROP_TRUNCATED;
+	x->payload = total - x->old_len;
+	x->saddr4 = ip->saddr;
+	x->daddr4 = ip->daddr;
+	x->protocol = ip->protocol;
+	x->ttl = ip->ttl;
+	x->tos = ip->tos;
+	frag_off = ip->frag_off;
+	if (x->old_len == sizeof(*ip)) {
+		/* one's complement zero over a whole header, RFC 1071 */
+		if (csum_ipv4_header(ip))
+			return DROP_IPV4_CHECKSUM;
+		outcome = nat64_addresses4(x);
+	} else {
+		/* a destination that is not ours is the kernel's to judge */
+		outcome = nat64_addresses4(x);
+		if (outcome == OUTCOME_NONE)
+			outcome = ipv4_walk(ctx, x->old_len);
+	}
+	if (outcome == DROP_SOURCE_ROUTE)
+		return SLOW_ERROR_DUE;
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	if (nat64_force_slow)
+		return SLOW_FORCED;
+	if (frag_off & bpf_htons(IP_MF | IP_OFFSET))
+		return SLOW_FRAGMENT;
+	if (!(x->via->flags & NAT64_COPY_TOS))
+		x->tos = 0;
+	outcome = nat64_parse_l4(ctx, x, ETH_HLEN + (x->old_len & 0x3f), false);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	if (!(frag_off & bpf_htons(IP_DF)) && x->wire_len > x->via->lowest_mtu)
+		return SLOW_FRAG_NEEDED;
+	if (x->compute_udp && !(x->via->flags & NAT64_COMPUTE_UDP))
+		return DROP_UDP_ZERO_CHECKSUM;
+	return OUTCOME_NONE;
+}
+
+#include "nat64_write.h"

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * The TC hook (TCX). Same functions as xdp.h. Here a frame may be a GSO/GRO
+ * super-packet, its payload may lie outside the linear bytes, and a transport
+ * checksum may be left to the device (CHECKSUM_PARTIAL): the helpers used
+ * below keep all three right.
+ */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "cursor.h"
+
+#define HOOK_IS_XDP 0
+#define HOOK_FIB_FLAGS BPF_FIB_LOOKUP_SKIP_NEIGH
+typedef struct __sk_buff hook_ctx;
+
+static __always_inline __u32 hook_len(hook_ctx *ctx)
+{
+	return ctx->len;
+}
+
+static __always_inline struct cursor hook_cursor(hook_ctx *ctx, __u32 want)
+{
+	/* the bytes wanted may be in the frame and yet not linear: pull them in */
+	if ((void *)(long)ctx->data + want > (void *)(long)ctx->data_end)
+		bpf_skb_pull_data(ctx, want < ctx->len ? want : ctx->len);
+	return (struct cursor){ (void *)(long)ctx->data, (void *)(long)ctx->data_end };
+}
+
+static __always_inline __u32 hook_arrived_on(hook_ctx *ctx)
+{
+	return ctx->ingress_ifindex;
+}
+
+static __always_inline __u32 hook_segment(hook_ctx *ctx)
+{
+	return ctx->gso_size;
+}
+
+static __always_inline long hook_load(hook_ctx *ctx, __u32 off, void *to, __u32 len)
+{
+	return bpf_skb_load_bytes(ctx, off, to, len);
+}
+
+static __always_inline long hook_store(hook_ctx *ctx, __u32 off, void *from, __u32 len)
+{
+	return bpf_skb_store_bytes(ctx, off, from, len, BPF_F_RECOMPUTE_CSUM);
+}
+
+static __always_inline long hook_trim(hook_ctx *ctx, __u32 len)
+{
+	return bpf_skb_change_tail(ctx, len, 0);
+}
+
+static __always_inline long hook_swap_l3(hook_ctx *ctx, __u32 old_len, const void *header,
+					 const __u32 new_len, __be16 ethertype)
+{
+	/* the kernel changes 20 bytes for 40; what the old header had beyond that goes first */
+	const __u32 base = new_len == sizeof(struct iphdr) ? sizeof(struct ipv6hdr) :
+							     sizeof(struct iphdr);
+
+	if (old_len > base &&
+	    bpf_skb_adjust_room(ctx, -(__s32)(old_len - base), BPF_ADJ_ROOM_NET,
+				BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET))
+		return -1;
+	if (bpf_skb_change_proto(ctx, ethertype, 0))
+		return -1;
+	if (bpf_skb_store_bytes(ctx, ETH_HLEN, header, new_len, BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &ethertype, sizeof(ethertype), 0);
+}
+
+static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 diff, bool mangled_0)
+{
+	return bpf_l4_csum_replace(ctx, off, 0, diff,
+				   BPF_F_PSEUDO_HDR | (mangled_0 ? BPF_F_MARK_MANGLED_0 : 0));
+}
+
+/*
+ * Send the packet where fib says, through the neighbour subsystem: it resolves
+ * the link address and keeps it fresh. Returns the program's verdict.
+ */
+static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
+{
+	struct bpf_redir_neigh to = { .nh_family = fib->family };
+
+	if (fib->family == AF_INET)
+		to.ipv4_nh = fib->ipv4_dst;
+	else
+		__builtin_memcpy(to.ipv6_nh, fib->ipv6_dst, sizeof(to.ipv6_nh));
+	return bpf_redirect_neigh(fib->ifindex, &to, sizeof(to), 0);
+}

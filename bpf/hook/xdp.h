@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * The XDP hook. Together with tc.h the only file that knows which hook a block
+ * runs on. The packet is linear, there are no super-packets, and every
+ * checksum is complete in the packet.
+ */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "checksum.h"
+#include "cursor.h"
+
+#define HOOK_IS_XDP 1
+#define HOOK_FIB_FLAGS 0
+typedef struct xdp_md hook_ctx;
+
+/* bytes of the frame, link header included */
+static __always_inline __u32 hook_len(hook_ctx *ctx)
+{
+	return (long)ctx->data_end - (long)ctx->data;
+}
+
+/* cursor at the frame's first byte; want is how many bytes will be looked at */
+static __always_inline struct cursor hook_cursor(hook_ctx *ctx, __u32 want)
+{
+	return (struct cursor){ (void *)(long)ctx->data, (void *)(long)ctx->data_end };
+}
+
+/* interface that the packet came in by */
+static __always_inline __u32 hook_arrived_on(hook_ctx *ctx)
+{
+	return ctx->ingress_ifindex;
+}
+
+/* payload bytes per packet on the wire when the frame is a super-packet, or 0 */
+static __always_inline __u32 hook_segment(hook_ctx *ctx)
+{
+	return 0;
+}
+
+static __always_inline long hook_load(hook_ctx *ctx, __u32 off, void *to, __u32 len)
+{
+	return bpf_xdp_load_bytes(ctx, off, to, len);
+}
+
+static __always_inline long hook_store(hook_ctx *ctx, __u32 off, void *from, __u32 len)
+{
+	return bpf_xdp_store_bytes(ctx, off, from, len);
+}
+
+/* cut the frame to len bytes */
+static __always_inline long hook_trim(hook_ctx *ctx, __u32 len)
+{
+	return bpf_xdp_adjust_tail(ctx, (__s32)(len - hook_len(ctx)));
+}
+
+/*
+ * Replace the IP header, old_len bytes with its options or extension headers,
+ * by new_len bytes of the other family. Nothing is written if it fails.
+ */
+static __always_inline long hook_swap_l3(hook_ctx *ctx, __u32 old_len, const void *header,
+					 const __u32 new_len, __be16 ethertype)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN);
+	struct ethhdr *eth = PULL(&cur, struct ethhdr), saved;
+	void *l3;
+
+	if (!eth)
+		return -1;
+	saved = *eth;
+	saved.h_proto = ethertype;
+	if (bpf_xdp_adjust_head(ctx, (__s32)old_len - (__s32)new_len))
+		return -1;
+	cur = hook_cursor(ctx, ETH_HLEN + new_len);
+	eth = PULL(&cur, struct ethhdr);
+	l3 = cur.pos;
+	if (!eth || l3 + new_len > cur.end)
+		return -1;
+	*eth = saved;
+	__builtin_memcpy(l3, header, new_len);
+	return 0;
+}
+
+/*
+ * Correct the transport checksum at off for a change by diff. mangled_0: the
+ * field is UDP's, where zero means that there is none.
+ */
+static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 diff, bool mangled_0)
+{
+	__sum16 *check = (void *)(long)ctx->data + off;
+
+	if ((void *)(check + 1) > (void *)(long)ctx->data_end)
+		return -1;
+	if (mangled_0 && !*check)
+		return 0;
+	*check = csum_update(*check, diff);
+	if (mangled_0 && !*check)
+		*check = 0xffff;
+	return 0;
+}
+
+/* Send the frame where fib says, with the link addresses that it found. */
+static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN);
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+
+	if (!eth)
+		return XDP_DROP;
+	__builtin_memcpy(eth->h_dest, fib->dmac, ETH_ALEN);
+	__builtin_memcpy(eth->h_source, fib->smac, ETH_ALEN);
+	return bpf_redirect(fib->ifindex, 0);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX ingress of every interface that weft.toml names.
+ *
+ *   ARP, neighbour discovery -> answered for translated addresses
+ *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
+ *           translator's device; or, with the shortcut, sent out from here
+ *   IPv4 -> with the shortcut: translated and sent out from here. Otherwise the
+ *           stack routes it to the translator's device (translator_egress.bpf.c)
+ */
+#include "tc.h"
+#include "counters.h"
+#include "interface.h"
+#include "leave.h"
+#include "nat64.h"
+#include "neighbour.h"
+
+static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_translator *via)
+{
+	/* the stack takes frames for the device's own address only */
+	if (bpf_skb_store_bytes(ctx, 0, via->mac, ETH_ALEN, 0))
+		return TCX_DROP;
+	return bpf_redirect(via->ifindex, BPF_F_INGRESS);
+}
+
+static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+{
+	struct nat64 x = { .allowed = in->translators };
+	enum outcome outcome = nat64_parse6(ctx, &x), failed;
+	struct bpf_fib_lookup fib;
+
+	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP && x.via)
+		*verdict = bpf_redirect(x.via->ifindex, 0);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	if (in->flags & INTERFACE_SHORTCUT && x.ttl > 1 &&
+	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == OUTCOME_NONE) {
+		failed = nat64_write4(ctx, &x, x.ttl - 1);
+		if (failed)
+			return failed;
+		*verdict = hook_send(ctx, &fib);
+		return FORWARD_6TO4_SHORTCUT;
+	}
+	failed = nat64_write4(ctx, &x, x.ttl);
+	if (failed)
+		return failed;
+	*verdict = to_stack(ctx, x.via);
+	return FORWARD_6TO4;
+}
+
+static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+{
+	struct nat64 x = { .allowed = in->translators };
+	struct bpf_fib_lookup fib;
+	enum outcome outcome;
+
+	if (!(in->flags & INTERFACE_SHORTCUT))
+		return PASS_NOT_TRANSLATED;
+	outcome = nat64_parse4(ctx, &x);
+	/* hard ones reach the slow path by the stack's own routing */
+	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP)
+		return PASS_SLOW;
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	if (x.ttl <= 1)
+		return PASS_TTL;
+	outcome = leave_route6(ctx, &fib, x.via->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	outcome = nat64_write6(ctx, &x, x.ttl - 1);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	*verdict = hook_send(ctx, &fib);
+	return FORWARD_4TO6_SHORTCUT;
+}
+
+SEC("tcx/ingress")
+int ingress_tc(struct __sk_buff *ctx)
+{
+	__u32 ifindex = ctx->ifindex;
+	struct interface *in = bpf_map_lookup_elem(&interfaces, &ifindex);
+	enum outcome outcome = PASS_NOT_IP;
+	int verdict = TCX_NEXT;
+
+	if (!in)
+		return TCX_NEXT;
+	switch (ctx->protocol) {
+	case bpf_htons(ETH_P_ARP):
+		outcome = neighbour_answer_arp(ctx, ifindex, in);
+		break;
+	case bpf_htons(ETH_P_IPV6):
+		outcome = neighbour_answer_nd(ctx, ifindex, in);
+		if (outcome == OUTCOME_NONE)
+			outcome = ctx->pkt_type == PACKET_HOST ? from6(ctx, in, &verdict) :
+								 PASS_NOT_FOR_US;
+		break;
+	case bpf_htons(ETH_P_IP):
+		outcome = ctx->pkt_type == PACKET_HOST ? from4(ctx, in, &verdict) : PASS_NOT_FOR_US;
+		break;
+	}
+	count(INGRESS_TC, outcome);
+	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)
+		return bpf_redirect(ifindex, 0);
+	return outcome >= DROP_TRUNCATED ? TCX_DROP : verdict;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

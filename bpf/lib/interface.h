@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * What the programs know about the interfaces that weft.toml names, by
+ * interface index. An interface that is not here gets nothing.
+ */
+#include "kernel.h"
+
+enum interface_flag {
+	INTERFACE_SHORTCUT = 1, /* translated packets may leave past the stack */
+	INTERFACE_XDP_OUT = 2,  /* can be the target of an XDP redirect */
+};
+
+struct interface {
+	__u64 translators; /* bit per translator that serves it */
+	__u32 flags;
+	__u8 mac[ETH_ALEN];
+	__u8 pad[6];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, struct interface);
+	__uint(max_entries, 1024);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} interfaces SEC(".maps");

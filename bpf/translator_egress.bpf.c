@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX egress of a translator's device, to which the stack routes what is to be
+ * translated.
+ *
+ *   IPv4 -> IPv6, sent to its neighbour from here. If the route has a smaller
+ *           MTU, or leads nowhere or to this host, the IPv6 stack gets the
+ *           packet and says so itself.
+ *   IPv6 -> what this host sends: IPv4, back into the stack
+ *   hard -> on into the device, where the slow path reads
+ */
+#include "tc.h"
+#include "counters.h"
+#include "interface.h"
+#include "leave.h"
+#include "nat64.h"
+
+static __always_inline enum outcome from4(struct __sk_buff *ctx, __u64 allowed, int *verdict)
+{
+	struct nat64 x = { .allowed = allowed };
+	enum outcome outcome = nat64_parse4(ctx, &x), route;
+	struct bpf_fib_lookup fib;
+
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	route = leave_route6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
+	outcome = nat64_write6(ctx, &x, x.ttl);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	if (route != OUTCOME_NONE) {
+		*verdict = bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
+		return PASS_TO_STACK;
+	}
+	*verdict = hook_send(ctx, &fib);
+	return FORWARD_4TO6;
+}
+
+static __always_inline enum outcome from6(struct __sk_buff *ctx, __u64 allowed, int *verdict)
+{
+	struct nat64 x = { .allowed = allowed };
+	enum outcome outcome = nat64_parse6(ctx, &x);
+
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	outcome = nat64_write4(ctx, &x, x.ttl);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	*verdict = bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
+	return FORWARD_6TO4;
+}
+
+SEC("tcx/egress")
+int translator_egress(struct __sk_buff *ctx)
+{
+	__u32 from = ctx->ingress_ifindex;
+	struct interface *in = bpf_map_lookup_elem(&interfaces, &from);
+	bool own = !from || from == ctx->ifindex;
+	__u64 allowed = own ? ~0ULL : in ? in->translators : 0;
+	enum outcome outcome = PASS_NOT_IP;
+	int verdict = TCX_DROP;
+
+	if (ctx->protocol == bpf_htons(ETH_P_IP))
+		outcome = from4(ctx, allowed, &verdict);
+	else if (ctx->protocol == bpf_htons(ETH_P_IPV6))
+		outcome = from6(ctx, allowed, &verdict);
+	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP) {
+		/* ingress_tc has counted it when it sent it here */
+		if (ctx->protocol == bpf_htons(ETH_P_IPV6) && in)
+			return TCX_NEXT;
+		verdict = TCX_NEXT;
+	}
+	/* routed here, and yet nothing that could be translated */
+	if (outcome == PASS_NOT_TRANSLATED)
+		outcome = DROP_DESTINATION_UNMAPPED;
+	count(TRANSLATOR_EGRESS, outcome);
+	return outcome >= DROP_TRUNCATED ? TCX_DROP : verdict;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

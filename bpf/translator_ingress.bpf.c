@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX ingress of a translator's device: what the slow path writes into it, and
+ * what the programs redirect to it. IPv4 goes to the stack. IPv6 leaves from
+ * here when there is a way, because the IPv6 stack (and its connection
+ * tracking) has seen nothing of the flow; else the stack answers for it.
+ */
+#include "tc.h"
+#include "counters.h"
+#include "interface.h"
+#include "leave.h"
+
+SEC("tcx/ingress")
+int translator_ingress(struct __sk_buff *ctx)
+{
+	struct cursor cur;
+	struct bpf_fib_lookup fib;
+	struct ipv6hdr *ip;
+	struct ethhdr *eth;
+	enum outcome outcome;
+	__u32 len;
+
+	if (ctx->protocol != bpf_htons(ETH_P_IPV6))
+		return TCX_NEXT;
+	cur = hook_cursor(ctx, ETH_HLEN + sizeof(*ip));
+	eth = PULL(&cur, struct ethhdr);
+	ip = PULL(&cur, struct ipv6hdr);
+	if (!eth || !ip)
+		return TCX_DROP;
+	/* a super-packet was measured when it was translated */
+	len = ctx->gso_size ? 0 : bpf_ntohs(ip->payload_len) + sizeof(*ip);
+	outcome = leave_route6(ctx, &fib, ctx->ifindex, &ip->saddr, &ip->daddr, len);
+	if (outcome == OUTCOME_NONE)
+		outcome = FORWARD_INJECTED;
+	count(TRANSLATOR_INGRESS, outcome);
+	return outcome == FORWARD_INJECTED ? hook_send(ctx, &fib) : TCX_NEXT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
