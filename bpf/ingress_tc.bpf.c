@@ -29,7 +29,7 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	enum outcome outcome = nat64_parse6(ctx, &x), failed;
 	struct bpf_fib_lookup fib;
 
-	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP && x.via)
+	if (outcome_is_slow(outcome) && x.via)
 		*verdict = bpf_redirect(x.via->ifindex, 0);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
@@ -58,7 +58,7 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 		return PASS_NOT_TRANSLATED;
 	outcome = nat64_parse4(ctx, &x);
 	/* hard ones reach the slow path by the stack's own routing */
-	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP)
+	if (outcome_is_slow(outcome))
 		return PASS_SLOW;
 	if (outcome != OUTCOME_NONE)
 		return outcome;
@@ -101,7 +101,7 @@ int ingress_tc(struct __sk_buff *ctx)
 	count(INGRESS_TC, outcome);
 	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)
 		return bpf_redirect(ifindex, 0);
-	return outcome >= DROP_TRUNCATED ? TCX_DROP : verdict;
+	return outcome_is_drop(outcome) ? TCX_DROP : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -74,10 +74,10 @@ int ingress_xdp(struct xdp_md *ctx)
 		outcome = from6(ctx, in, &verdict);
 	else if (eth->h_proto == bpf_htons(ETH_P_IP))
 		outcome = from4(ctx, in, &verdict);
-	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP)
+	if (outcome_is_slow(outcome))
 		outcome = PASS_SLOW;
 	count(INGRESS_XDP, outcome);
-	return outcome >= DROP_TRUNCATED ? XDP_DROP : verdict;
+	return outcome_is_drop(outcome) ? XDP_DROP : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

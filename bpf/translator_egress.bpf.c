@@ -63,7 +63,7 @@ int translator_egress(struct __sk_buff *ctx)
 		outcome = from4(ctx, allowed, &verdict);
 	else if (ctx->protocol == bpf_htons(ETH_P_IPV6))
 		outcome = from6(ctx, allowed, &verdict);
-	if (outcome > FORWARD_INJECTED && outcome < PASS_NOT_IP) {
+	if (outcome_is_slow(outcome)) {
 		/* ingress_tc has counted it when it sent it here */
 		if (ctx->protocol == bpf_htons(ETH_P_IPV6) && in)
 			return TCX_NEXT;
@@ -73,7 +73,7 @@ int translator_egress(struct __sk_buff *ctx)
 	if (outcome == PASS_NOT_TRANSLATED)
 		outcome = DROP_DESTINATION_UNMAPPED;
 	count(TRANSLATOR_EGRESS, outcome);
-	return outcome >= DROP_TRUNCATED ? TCX_DROP : verdict;
+	return outcome_is_drop(outcome) ? TCX_DROP : verdict;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -61,9 +61,10 @@ struct nat64_translator {
 	__u32 lowest_mtu; /* IPv6 packets up to here need no permission to be whole (RFC 7915 4) */
 	__u32 flags;
 	struct nat64_rule4 prefix; /* how other IPv4 addresses look in IPv6 */
+	char name[16];             /* NAME of [nat64.NAME]; ids stay with their names */
 };
 
-struct nat64_traffic {
+struct nat64_volume {
 	__u64 packets;
 	__u64 bytes; /* of IP packets as they leave */
 };
@@ -100,7 +101,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
-	__type(value, struct nat64_traffic);
+	__type(value, struct nat64_volume);
 	__uint(max_entries, 2 * NAT64_TRANSLATORS);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_traffic SEC(".maps");

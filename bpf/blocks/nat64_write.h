@@ -6,11 +6,11 @@ static __always_inline void nat64_count(const struct nat64 *x, enum nat64_direct
 					__u32 bytes)
 {
 	__u32 key = 2 * x->translator + direction;
-	struct nat64_traffic *t = bpf_map_lookup_elem(&nat64_traffic, &key);
+	struct nat64_volume *v = bpf_map_lookup_elem(&nat64_traffic, &key);
 
-	if (t) {
-		t->packets++;
-		t->bytes += bytes;
+	if (v) {
+		v->packets++;
+		v->bytes += bytes;
 	}
 }
 

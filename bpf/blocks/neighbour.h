@@ -28,12 +28,12 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } neighbour_proxies SEC(".maps");
 
-static __always_inline bool neighbour_is_proxied(__u32 ifindex, const struct in6_addr *addr)
+static __always_inline bool neighbour_is_proxied(__u32 ifindex, struct in6_addr addr)
 {
 	struct proxy_key key = {
 		.prefixlen = 160,
 		.ifindex = bpf_htonl(ifindex),
-		.addr = *addr,
+		.addr = addr,
 	};
 	return bpf_map_lookup_elem(&neighbour_proxies, &key) != NULL;
 }
@@ -53,7 +53,7 @@ static __always_inline enum outcome neighbour_answer_arp(hook_ctx *ctx, __u32 if
 		return PASS_NOT_IP;
 	target.be16[5] = 0xffff;
 	target.be32[3] = arp->ar_tip;
-	if (!neighbour_is_proxied(ifindex, &target))
+	if (!neighbour_is_proxied(ifindex, target))
 		return PASS_NOT_IP;
 	asked = arp->ar_tip;
 	arp->ar_op = bpf_htons(ARPOP_REPLY);
@@ -101,7 +101,7 @@ static __always_inline enum outcome neighbour_answer_nd(hook_ctx *ctx, __u32 ifi
 	if ((len != bare && len != sizeof(*nd)) || cur.pos + bare > cur.end ||
 	    nd->type != ICMPV6_NS || nd->code)
 		return OUTCOME_NONE;
-	if (!neighbour_is_proxied(ifindex, &nd->target))
+	if (!neighbour_is_proxied(ifindex, nd->target))
 		return OUTCOME_NONE;
 	if (len == sizeof(*nd)) {
 		if (cur.pos + sizeof(*nd) > cur.end)

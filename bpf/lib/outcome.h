@@ -57,3 +57,13 @@ enum outcome {
 
 	OUTCOME_COUNT, /* how many there are */
 };
+
+static inline _Bool outcome_is_slow(enum outcome o)
+{
+	return o > FORWARD_INJECTED && o < PASS_NOT_IP;
+}
+
+static inline _Bool outcome_is_drop(enum outcome o)
+{
+	return o >= DROP_TRUNCATED;
+}

@@ -1,0 +1,150 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"weft/internal/state"
+)
+
+// Observe lists everything in the datapath; all of it is weft's.
+func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Object, error) {
+	var found []state.Object
+	attachments, err := d.Attachments()
+	if err != nil {
+		return nil, fmt.Errorf("list attached programs: %w", err)
+	}
+	for _, a := range attachments {
+		found = append(found, a)
+	}
+	translators, err := d.Translators()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range translators {
+		found = append(found, t)
+	}
+	rules, err := d.Rules()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		found = append(found, r)
+	}
+	ports, err := collect(d, "interfaces", func(k uint32, v portValue) state.Object { return decodePort(int(k), v) })
+	if err != nil {
+		return nil, err
+	}
+	proxies, err := collect(d, "neighbour_proxies", func(k proxyKey, _ uint32) state.Object { return decodeProxy(k) })
+	return append(append(found, ports...), proxies...), err
+}
+
+// Translators lists the translators, by id.
+func (d *Datapath) Translators() ([]state.Translator, error) {
+	m, err := d.mapNamed("nat64_translators")
+	if err != nil {
+		return nil, err
+	}
+	var list []state.Translator
+	for id := range m.MaxEntries() {
+		var v translator
+		if err := m.Lookup(id, &v); err != nil {
+			return nil, fmt.Errorf("read translator %d: %w", id, err)
+		}
+		if v.Ifindex != 0 {
+			list = append(list, decodeTranslator(int(id), v))
+		}
+	}
+	return list, nil
+}
+
+// Rules lists the address rules of both directions.
+func (d *Datapath) Rules() ([]state.Rule, error) {
+	rules, err := collect(d, "nat64_rules6", decodeRule6)
+	if err != nil {
+		return nil, err
+	}
+	rules4, err := collect(d, "nat64_rules4", decodeRule4)
+	return append(rules, rules4...), err
+}
+
+// collect decodes every entry of a map.
+func collect[K, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, error) {
+	m, err := d.mapNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	var list []T
+	var k K
+	var v V
+	entries := m.Iterate()
+	for entries.Next(&k, &v) {
+		list = append(list, decode(k, v))
+	}
+	if err := entries.Err(); err != nil {
+		return nil, fmt.Errorf("read map %s: %w", name, err)
+	}
+	return list, nil
+}
+
+// Apply carries out one step.
+func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
+	remove := step.Op == state.Remove
+	switch o := step.Object.(type) {
+	case state.Attachment:
+		if remove {
+			return d.detach(o)
+		}
+		return d.attach(o)
+	case state.Port:
+		index, err := deviceIndex(o.Device)
+		if err != nil {
+			return err
+		}
+		return d.write("interfaces", uint32(index), encodePort(o), remove)
+	case state.Proxy:
+		index, err := deviceIndex(o.Device)
+		if err != nil {
+			return err
+		}
+		return d.write("neighbour_proxies", encodeProxy(o, index), uint32(1), remove)
+	case state.Translator:
+		if remove {
+			// an array has no holes: zero is none
+			return d.write("nat64_translators", uint32(o.ID), translator{}, false)
+		}
+		index, err := deviceIndex(o.Device)
+		if err != nil {
+			return err
+		}
+		return d.write("nat64_translators", uint32(o.ID), encodeTranslator(o, index), false)
+	case state.Rule:
+		if o.From.Addr().Is6() {
+			k, v := encodeRule6(o)
+			return d.write("nat64_rules6", k, v, remove)
+		}
+		k, v := encodeRule4(o)
+		return d.write("nat64_rules4", k, v, remove)
+	}
+	return fmt.Errorf("the datapath has no such thing: %s", step.Object)
+}
+
+func (d *Datapath) write(name string, key, value any, remove bool) error {
+	m, err := d.mapNamed(name)
+	if err != nil {
+		return err
+	}
+	if remove {
+		if err := m.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("delete from map %s: %w", name, err)
+		}
+		return nil
+	}
+	if err := m.Put(key, value); err != nil {
+		return fmt.Errorf("write to map %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// pin names a link: interface index, program and build. A bpf file system
+// allows no dots, and the index outlives a rename of the device.
+type pin struct {
+	index   int
+	program string
+	build   string
+}
+
+func (p pin) name() string { return fmt.Sprintf("%d-%s-%s", p.index, p.program, p.build) }
+
+func parsePin(name string) (pin, bool) {
+	parts := strings.Split(name, "-")
+	if len(parts) != 3 {
+		return pin{}, false
+	}
+	index, err := strconv.Atoi(parts[0])
+	return pin{index, parts[1], parts[2]}, err == nil
+}
+
+func (d *Datapath) pinPath(p pin) string { return filepath.Join(d.dir, "links", p.name()) }
+
+func (d *Datapath) pins() ([]pin, error) {
+	entries, err := os.ReadDir(filepath.Join(d.dir, "links"))
+	if err != nil {
+		return nil, err
+	}
+	var pins []pin
+	for _, e := range entries {
+		if p, ok := parsePin(e.Name()); ok {
+			pins = append(pins, p)
+		}
+	}
+	return pins, nil
+}
+
+// deviceName gives the name of the device with an index, or a name that no
+// device can have.
+func deviceName(index int) string {
+	if dev, err := net.InterfaceByIndex(index); err == nil {
+		return dev.Name
+	}
+	return fmt.Sprintf("#%d", index)
+}
+
+// deviceIndex is the reverse of deviceName.
+func deviceIndex(name string) (int, error) {
+	if number, gone := strings.CutPrefix(name, "#"); gone {
+		return strconv.Atoi(number)
+	}
+	dev, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0, fmt.Errorf("find device %s: %w", name, err)
+	}
+	return dev.Index, nil
+}
+
+// Attachments lists the programs that are attached. One whose device is gone
+// is listed under a name like #12.
+func (d *Datapath) Attachments() ([]state.Attachment, error) {
+	pins, err := d.pins()
+	if err != nil {
+		return nil, err
+	}
+	var found []state.Attachment
+	for _, p := range pins {
+		prog, err := programNamed(p.program)
+		if err != nil {
+			prog = program{name: p.program, hook: "unknown"}
+		}
+		name := deviceName(p.index)
+		if d.detached(p) {
+			name = fmt.Sprintf("#%d", p.index)
+		}
+		found = append(found, state.Attachment{Device: name, Hook: prog.hook, Program: p.program, Build: p.build})
+	}
+	return found, nil
+}
+
+// detached tells whether the kernel let go of the link because its device went.
+func (d *Datapath) detached(p pin) bool {
+	l, err := link.LoadPinnedLink(d.pinPath(p), nil)
+	if err != nil {
+		return true
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return true
+	}
+	if x := info.XDP(); x != nil {
+		return x.Ifindex == 0
+	}
+	if t := info.TCX(); t != nil {
+		return t.Ifindex == 0
+	}
+	return false
+}
+
+func (d *Datapath) findPin(device, program string) (pin, bool) {
+	pins, err := d.pins()
+	if err != nil {
+		return pin{}, false
+	}
+	for _, p := range pins {
+		if p.program != program {
+			continue
+		}
+		if deviceName(p.index) == device || device == fmt.Sprintf("#%d", p.index) {
+			return p, true
+		}
+	}
+	return pin{}, false
+}
+
+// attach puts a program on a device, or replaces the build that is there
+// without a packet going past.
+func (d *Datapath) attach(a state.Attachment) error {
+	p, err := programNamed(a.Program)
+	if err != nil {
+		return err
+	}
+	index, err := deviceIndex(a.Device)
+	if err != nil {
+		return fmt.Errorf("attach %s: %w", a.Program, err)
+	}
+	prog, err := d.load(p)
+	if err != nil {
+		return err
+	}
+	defer prog.Close()
+	now := d.pinPath(pin{index, a.Program, a.Build})
+	if old, ok := d.findPin(a.Device, a.Program); ok {
+		l, err := link.LoadPinnedLink(d.pinPath(old), nil)
+		if err != nil {
+			return fmt.Errorf("open link of %s on %s: %w", a.Program, a.Device, err)
+		}
+		defer l.Close()
+		if err := l.Update(prog); err != nil {
+			return fmt.Errorf("replace %s on %s: %w", a.Program, a.Device, err)
+		}
+		return l.Pin(now)
+	}
+	var l link.Link
+	switch p.hook {
+	case state.HookXDP:
+		l, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: index, Flags: link.XDPDriverMode})
+	default:
+		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: attachType(p.hook)})
+	}
+	if err != nil {
+		return fmt.Errorf("attach %s to %s: %w", a.Program, a.Device, explainAttach(err, p.hook))
+	}
+	defer l.Close()
+	return l.Pin(now)
+}
+
+func attachType(hook state.Hook) ebpf.AttachType {
+	if hook == state.HookEgress {
+		return ebpf.AttachTCXEgress
+	}
+	return ebpf.AttachTCXIngress
+}
+
+// explainAttach adds what a person can do about a refusal.
+func explainAttach(err error, hook state.Hook) error {
+	switch {
+	case hook == state.HookXDP && errors.Is(err, unix.ERANGE):
+		return fmt.Errorf("%w (the MTU of the device or of its peer is too large for XDP; lower it, or set hook = \"tc\")", err)
+	case hook == state.HookXDP && errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("%w (its driver has no XDP; set hook = \"tc\")", err)
+	case hook == state.HookXDP && errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%w (another XDP program is on the device; remove it, or set hook = \"tc\")", err)
+	case hook != state.HookXDP && errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%w (TCX needs Linux 6.6 or newer)", err)
+	}
+	return err
+}
+
+func (d *Datapath) detach(a state.Attachment) error {
+	p, ok := d.findPin(a.Device, a.Program)
+	if !ok {
+		return nil
+	}
+	path := d.pinPath(p)
+	l, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	defer l.Close()
+	return l.Unpin()
+}

@@ -1,0 +1,146 @@
+// Package datapath is the only door to eBPF: it loads the programs of bpf/,
+// attaches them, and gives their maps Go types. Maps and links are pinned in
+// one directory of a bpf file system, so that forwarding goes on without the
+// process, and the next one finds everything as it was.
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+)
+
+// Options change how the programs are loaded; the zero value is the normal way.
+type Options struct {
+	ForceSlow bool // every packet that would be translated goes to the slow path
+}
+
+// Datapath holds the pinned maps of one network namespace.
+type Datapath struct {
+	dir     string
+	options Options
+	maps    map[string]*ebpf.Map
+}
+
+// Exists tells whether weft has a datapath pinned at dir.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "maps"))
+	return err == nil
+}
+
+// Open opens the datapath at dir, a directory in a bpf file system, and makes
+// what is not there yet. A map whose layout is of another version is replaced;
+// the programs that used it keep it until they are replaced too.
+func Open(dir string, options Options) (*Datapath, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
+	}
+	for _, sub := range []string{"maps", "links"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("make pin directory: %w", err)
+		}
+	}
+	d := &Datapath{dir: dir, options: options, maps: map[string]*ebpf.Map{}}
+	for _, p := range programs() {
+		spec, err := p.spec()
+		if err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		for name, m := range spec.Maps {
+			if m.Pinning != ebpf.PinByName || d.maps[name] != nil {
+				continue
+			}
+			opened, err := d.openMap(m)
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("open map %s: %w", name, err), d.Close())
+			}
+			d.maps[name] = opened
+		}
+	}
+	return d, nil
+}
+
+func (d *Datapath) openMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
+	options := ebpf.MapOptions{PinPath: filepath.Join(d.dir, "maps")}
+	m, err := ebpf.NewMapWithOptions(spec, options)
+	if errors.Is(err, ebpf.ErrMapIncompatible) {
+		if err := os.Remove(filepath.Join(options.PinPath, spec.Name)); err != nil {
+			return nil, err
+		}
+		m, err = ebpf.NewMapWithOptions(spec, options)
+	}
+	return m, err
+}
+
+// View opens an existing datapath to look at, making nothing.
+func View(dir string) (*Datapath, error) {
+	d := &Datapath{dir: dir, maps: map[string]*ebpf.Map{}}
+	entries, err := os.ReadDir(filepath.Join(dir, "maps"))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, "maps", e.Name()), nil)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open map %s: %w", e.Name(), err), d.Close())
+		}
+		d.maps[e.Name()] = m
+	}
+	return d, nil
+}
+
+// Close lets go of the maps; what is pinned stays.
+func (d *Datapath) Close() error {
+	var errs []error
+	for _, m := range d.maps {
+		errs = append(errs, m.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Remove takes the pinned maps and whatever links are left out of the kernel.
+func Remove(dir string) error {
+	err := os.RemoveAll(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// mapNamed gives a map that every version of the datapath has.
+func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
+	if m := d.maps[name]; m != nil {
+		return m, nil
+	}
+	return nil, fmt.Errorf("the pinned datapath at %s has no map %s (it is of another version; run weft run to replace it)", d.dir, name)
+}
+
+// load loads a program with the shared maps.
+func (d *Datapath) load(p program) (*ebpf.Program, error) {
+	spec, err := p.spec()
+	if err != nil {
+		return nil, err
+	}
+	if v := spec.Variables["nat64_force_slow"]; v != nil && d.options.ForceSlow {
+		if err := v.Set(true); err != nil {
+			return nil, err
+		}
+	}
+	replace := map[string]*ebpf.Map{}
+	for name, m := range spec.Maps {
+		if m.Pinning == ebpf.PinByName {
+			replace[name] = d.maps[name]
+		}
+	}
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace})
+	if err != nil {
+		return nil, fmt.Errorf("load program %s: %w", p.name, err)
+	}
+	defer collection.Close()
+	return collection.DetachProgram(p.name), nil
+}

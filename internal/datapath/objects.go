@@ -1,0 +1,69 @@
+package datapath
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"weft/internal/state"
+)
+
+// program is one of bpf/*.bpf.c, compiled and embedded.
+type program struct {
+	name   string // of the function in it, and of the counters' rows
+	hook   state.Hook
+	object []byte
+}
+
+// programs, in the order of enum program in bpf/lib/counters.h.
+func programs() []program {
+	return []program{
+		{"ingress_xdp", state.HookXDP, _IngressXDPBytes},
+		{"ingress_tc", state.HookIngress, _IngressTCBytes},
+		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
+		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
+	}
+}
+
+func (p program) build() string {
+	sum := sha256.Sum256(p.object)
+	return hex.EncodeToString(sum[:4])
+}
+
+func (p program) spec() (*ebpf.CollectionSpec, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(p.object))
+	if err != nil {
+		return nil, fmt.Errorf("read object of program %s: %w", p.name, err)
+	}
+	return spec, nil
+}
+
+func programNamed(name string) (program, error) {
+	for _, p := range programs() {
+		if p.name == name {
+			return p, nil
+		}
+	}
+	return program{}, fmt.Errorf("no program is called %q", name)
+}
+
+// Builds gives the hash of each program's code, by name.
+func Builds() map[string]string {
+	builds := map[string]string{}
+	for _, p := range programs() {
+		builds[p.name] = p.build()
+	}
+	return builds
+}
+
+// ProgramNames lists the programs in the order in which a packet may meet them.
+func ProgramNames() []string {
+	var names []string
+	for _, p := range programs() {
+		names = append(names, p.name)
+	}
+	return names
+}

@@ -1,0 +1,235 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// Apply carries out one step.
+func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
+	remove := step.Op == state.Remove
+	switch o := step.Object.(type) {
+	case state.Device:
+		if remove {
+			return k.removeDevice(o)
+		}
+		return k.setDevice(o)
+	case state.Link:
+		if remove {
+			return k.restoreLink(o)
+		}
+		return k.setLink(o)
+	case state.Address:
+		return k.applyAddress(o, remove)
+	case state.Route:
+		return k.applyRoute(o, remove)
+	case state.Sysctl:
+		if remove {
+			return k.restoreSysctl(o)
+		}
+		return k.setSysctl(o)
+	}
+	return fmt.Errorf("the kernel has no such thing: %s", step.Object)
+}
+
+func (k *Kernel) setDevice(d state.Device) error {
+	existing, err := k.nl.LinkByName(d.Name)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &missing):
+		tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
+		tap.Name = d.Name
+		if err := k.nl.LinkAdd(tap); err != nil {
+			return fmt.Errorf("make tap device %s: %w", d.Name, err)
+		}
+		if existing, err = k.nl.LinkByName(d.Name); err != nil {
+			return fmt.Errorf("find tap device %s: %w", d.Name, err)
+		}
+		if err := k.nl.LinkSetAlias(existing, AliasPrefix+d.Owner); err != nil {
+			return fmt.Errorf("mark %s as weft's: %w", d.Name, err)
+		}
+	case err != nil:
+		return fmt.Errorf("find device %s: %w", d.Name, err)
+	case !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
+		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", d.Name, d.Owner)
+	}
+	if err := k.nl.LinkSetHardwareAddr(existing, d.MAC[:]); err != nil {
+		return fmt.Errorf("set link address of %s: %w", d.Name, err)
+	}
+	if err := k.nl.LinkSetARPOff(existing); err != nil {
+		return fmt.Errorf("turn off ARP on %s: %w", d.Name, err)
+	}
+	if err := k.nl.LinkSetMTU(existing, d.MTU); err != nil {
+		return fmt.Errorf("set MTU %d on %s: %w", d.MTU, d.Name, err)
+	}
+	// nobody talks to the device itself: it needs no link-local address
+	if err := writeSysctl("net/ipv6/conf/"+d.Name+"/addr_gen_mode", "1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := k.nl.LinkSetUp(existing); err != nil {
+		return fmt.Errorf("set %s up: %w", d.Name, err)
+	}
+	return nil
+}
+
+func (k *Kernel) removeDevice(d state.Device) error {
+	l, err := k.nl.LinkByName(d.Name)
+	if err != nil {
+		return nil // gone already
+	}
+	if err := k.nl.LinkDel(l); err != nil {
+		return fmt.Errorf("remove device %s: %w", d.Name, err)
+	}
+	return nil
+}
+
+// linkJournal is what is put back: MTU, up, allmulticast.
+func linkJournal(a *netlink.LinkAttrs) string {
+	return fmt.Sprintf("%d %t %t", a.MTU, a.RawFlags&unix.IFF_UP != 0, a.RawFlags&unix.IFF_ALLMULTI != 0)
+}
+
+func (k *Kernel) setLink(want state.Link) error {
+	l, err := k.nl.LinkByName(want.Name)
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", want.Name, err)
+	}
+	a := l.Attrs()
+	if err := k.journal.note(want.Key(), linkJournal(a)); err != nil {
+		return err
+	}
+	if want.MTU != 0 && want.MTU != a.MTU {
+		if err := k.nl.LinkSetMTU(l, want.MTU); err != nil {
+			return fmt.Errorf("set MTU %d on %s: %w", want.MTU, want.Name, err)
+		}
+	}
+	if want.AllMulticast && a.RawFlags&unix.IFF_ALLMULTI == 0 {
+		if err := k.nl.LinkSetAllmulticastOn(l); err != nil {
+			return fmt.Errorf("set allmulticast on %s: %w", want.Name, err)
+		}
+	}
+	if err := k.nl.LinkSetUp(l); err != nil {
+		return fmt.Errorf("set %s up: %w", want.Name, err)
+	}
+	return nil
+}
+
+func (k *Kernel) restoreLink(o state.Link) error {
+	was := strings.Fields(k.journal.was[o.Key()])
+	l, err := k.nl.LinkByName(o.Name)
+	if err == nil && len(was) == 3 {
+		mtu, _ := strconv.Atoi(was[0])
+		if err := k.nl.LinkSetMTU(l, mtu); err != nil {
+			return fmt.Errorf("put MTU %d back on %s: %w", mtu, o.Name, err)
+		}
+		if was[2] == "false" {
+			if err := k.nl.LinkSetAllmulticastOff(l); err != nil {
+				return fmt.Errorf("set allmulticast off on %s: %w", o.Name, err)
+			}
+		}
+		if was[1] == "false" {
+			if err := k.nl.LinkSetDown(l); err != nil {
+				return fmt.Errorf("set %s down: %w", o.Name, err)
+			}
+		}
+	}
+	return k.journal.forget(o.Key())
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+func (k *Kernel) applyAddress(o state.Address, remove bool) error {
+	l, err := k.nl.LinkByName(o.Device)
+	if remove {
+		if err == nil {
+			err = k.nl.AddrDel(l, &netlink.Addr{IPNet: ipNet(o.Prefix)})
+		}
+		var missing netlink.LinkNotFoundError
+		if err != nil && !errors.As(err, &missing) && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("remove address %s from %s: %w", o.Prefix, o.Device, err)
+		}
+		return k.journal.forget(o.Key())
+	}
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", o.Device, err)
+	}
+	if err := k.journal.note(o.Key(), "absent"); err != nil {
+		return err
+	}
+	add := &netlink.Addr{IPNet: ipNet(o.Prefix)}
+	if o.Prefix.Addr().Is6() {
+		// a router's address must work at once, not after a second of detection
+		add.Flags = unix.IFA_F_NODAD
+	}
+	if err := k.nl.AddrReplace(l, add); err != nil {
+		return fmt.Errorf("add address %s to %s: %w", o.Prefix, o.Device, err)
+	}
+	return nil
+}
+
+func (k *Kernel) applyRoute(o state.Route, remove bool) error {
+	l, err := k.nl.LinkByName(o.Device)
+	if err != nil {
+		if remove {
+			return nil // went with its device
+		}
+		return fmt.Errorf("find device %s: %w", o.Device, err)
+	}
+	r := &netlink.Route{
+		LinkIndex: l.Attrs().Index, Dst: ipNet(o.Prefix), Protocol: RouteProtocol,
+		Table: unix.RT_TABLE_MAIN, MTU: o.MTU, Scope: netlink.SCOPE_LINK,
+	}
+	if o.Prefix.Addr().Is6() {
+		r.Scope = netlink.SCOPE_UNIVERSE
+	}
+	if remove {
+		if err := k.nl.RouteDel(r); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("remove route %s dev %s: %w", o.Prefix, o.Device, err)
+		}
+		return nil
+	}
+	if err := k.nl.RouteReplace(r); err != nil {
+		return fmt.Errorf("add route %s dev %s: %w", o.Prefix, o.Device, err)
+	}
+	return nil
+}
+
+func (k *Kernel) setSysctl(o state.Sysctl) error {
+	was, err := readSysctl(o.Name)
+	if err != nil {
+		return err
+	}
+	if err := k.journal.note(o.Key(), was); err != nil {
+		return err
+	}
+	return writeSysctl(o.Name, o.Value)
+}
+
+func (k *Kernel) restoreSysctl(o state.Sysctl) error {
+	if was, ok := k.journal.was[o.Key()]; ok {
+		if err := writeSysctl(o.Name, was); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return k.journal.forget(o.Key())
+}
+
+func writeSysctl(name, value string) error {
+	if err := os.WriteFile(sysctlPath(name), []byte(value), 0o644); err != nil {
+		return fmt.Errorf("write sysctl %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+// Package kernel is the only door to netlink and sysctl. It reads facts, and
+// it makes, changes and removes the objects of the state.Kernel domain. What
+// weft changed that was not its own (sysctls, settings of devices, addresses)
+// it writes into a journal first, so that it can be put back.
+package kernel
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+)
+
+const (
+	// RouteProtocol marks weft's routes: `ip route show proto 87`.
+	RouteProtocol = 87
+	// AliasPrefix marks weft's devices: `ip -d link` shows the alias.
+	AliasPrefix = "weft:"
+)
+
+// Kernel works on the network namespace in which it was opened.
+type Kernel struct {
+	nl      *netlink.Handle
+	journal *journal
+}
+
+// Open opens the door; dir keeps the journal across restarts.
+func Open(dir string) (*Kernel, error) {
+	nl, err := netlink.NewHandle()
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	j, err := openJournal(filepath.Join(dir, "journal.json"))
+	if err != nil {
+		nl.Close()
+		return nil, err
+	}
+	return &Kernel{nl: nl, journal: j}, nil
+}
+
+// Close lets go of netlink; what was made stays.
+func (k *Kernel) Close() { k.nl.Close() }

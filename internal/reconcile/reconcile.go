@@ -1,0 +1,126 @@
+// Package reconcile brings what is to what is desired, in ordered steps: what
+// is missing is added and what differs is changed, in the order of Desired;
+// only then is what is no longer desired removed, last made first. Doing it
+// again does nothing; doing it again after it died midway finishes it.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"weft/internal/state"
+)
+
+// Target is a door behind which objects live.
+type Target interface {
+	// Observe lists what exists of want and what exists that is weft's.
+	Observe(ctx context.Context, want state.Desired) ([]state.Object, error)
+	Apply(ctx context.Context, step state.Step) error
+}
+
+// Steps compares. Both lists may come in any order; desired's order rules.
+func Steps(desired state.Desired, actual []state.Object) []state.Step {
+	is := map[string]state.Object{}
+	for _, o := range actual {
+		is[o.Key()] = o
+	}
+	var steps []state.Step
+	wanted := map[string]bool{}
+	for _, o := range desired {
+		wanted[o.Key()] = true
+		was, exists := is[o.Key()]
+		switch {
+		case !exists:
+			steps = append(steps, state.Step{Op: state.Add, Object: o})
+		case was != o:
+			steps = append(steps, state.Step{Op: state.Change, Object: o, Was: was})
+		}
+	}
+	var gone []state.Object
+	for _, o := range actual {
+		if !wanted[o.Key()] {
+			gone = append(gone, o)
+		}
+	}
+	slices.SortStableFunc(gone, func(a, b state.Object) int { return removalRank(a) - removalRank(b) })
+	for _, o := range gone {
+		steps = append(steps, state.Step{Op: state.Remove, Object: o})
+	}
+	return steps
+}
+
+// removalRank orders what goes: first what takes packets (programs), then
+// routes that lead to devices, then tables, then devices and settings.
+func removalRank(o state.Object) int {
+	switch o.(type) {
+	case state.Attachment:
+		return 0
+	case state.Route:
+		return 1
+	case state.Rule, state.Proxy, state.Port, state.Translator:
+		return 2
+	case state.Device:
+		return 3
+	case state.Address:
+		return 4
+	}
+	return 5
+}
+
+// Targets gives the door for each domain.
+type Targets map[state.Domain]Target
+
+// Plan observes and compares.
+func (t Targets) Plan(ctx context.Context, desired state.Desired) ([]state.Step, error) {
+	var actual []state.Object
+	for _, target := range t {
+		found, err := target.Observe(ctx, desired)
+		if err != nil {
+			return nil, err
+		}
+		actual = append(actual, found...)
+	}
+	return Steps(desired, actual), nil
+}
+
+// Apply carries the steps out in order. It stops adding at the first error,
+// because later objects may lean on the one that is missing; nothing is rolled
+// back, so that forwarding that works goes on, and the next attempt continues.
+func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
+	for _, s := range steps {
+		target, ok := t[s.Object.Domain()]
+		if !ok {
+			return fmt.Errorf("%s: nobody is there to do it", s)
+		}
+		if err := target.Apply(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Converge plans and applies until nothing is left to do. Settings of one
+// object may move another (a device that comes up changes what others see),
+// so a second round may find something; more than a few rounds are a fault.
+func (t Targets) Converge(ctx context.Context, desired state.Desired) (done []state.Step, err error) {
+	for range 3 {
+		steps, err := t.Plan(ctx, desired)
+		if err != nil {
+			return done, err
+		}
+		if len(steps) == 0 {
+			return done, nil
+		}
+		done = append(done, steps...)
+		if err := t.Apply(ctx, steps); err != nil {
+			return done, err
+		}
+	}
+	steps, err := t.Plan(ctx, desired)
+	if err == nil && len(steps) > 0 {
+		err = errors.New("the kernel does not keep what was set: " + steps[0].String())
+	}
+	return done, err
+}

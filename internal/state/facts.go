@@ -1,0 +1,33 @@
+package state
+
+import "net/netip"
+
+// Facts is what the host offers, as far as plans depend on it.
+type Facts struct {
+	Links       []LinkFact
+	Translators map[string]int    // ids in use, by name of the translator
+	Builds      map[string]string // program -> hash of its code
+}
+
+// LinkFact is one network device.
+type LinkFact struct {
+	Name      string
+	Index     int
+	Kind      string // as `ip -d link` prints it; empty for a physical device
+	MAC       [6]byte
+	MTU       int
+	Up        bool
+	XDP       bool // its driver runs XDP programs that may redirect
+	XDPTarget bool // it can be the target of an XDP redirect
+	Addresses []netip.Prefix
+}
+
+// Link finds a device by name.
+func (f Facts) Link(name string) (LinkFact, bool) {
+	for _, l := range f.Links {
+		if l.Name == name {
+			return l, true
+		}
+	}
+	return LinkFact{}, false
+}

@@ -1,0 +1,207 @@
+package state
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Object is one thing that weft wants to exist, or finds to exist, in the
+// kernel or in the datapath. Two objects with the same Key are the same thing;
+// if they are not equal, the thing has to change. Objects are comparable.
+type Object interface {
+	Key() string    // kind and identity, like "route 192.0.2.0/24 dev nat64-main"
+	String() string // all of it, as `weft plan` prints it
+	Domain() Domain
+}
+
+// Domain says which door an object lies behind.
+type Domain uint8
+
+const (
+	Kernel   Domain = iota // netlink and sysctl
+	Datapath               // eBPF
+)
+
+// Desired is what must exist, in the order in which it is made.
+// It is taken away in the reverse order.
+type Desired []Object
+
+// Device is a virtual device that weft makes and owns: a persistent TAP
+// without ARP. The stack routes to it what a program on it is to take.
+type Device struct {
+	Name  string
+	MAC   [6]byte
+	MTU   int
+	Owner string // section of weft.toml that it serves; kept as the link's alias
+}
+
+func (d Device) Key() string    { return "device " + d.Name }
+func (d Device) Domain() Domain { return Kernel }
+func (d Device) String() string {
+	return fmt.Sprintf("device %s kind tap mtu %d for %s", d.Name, d.MTU, d.Owner)
+}
+
+// Link holds settings of a device that weft does not own. MTU 0 leaves the
+// MTU alone. What was set before is put back when weft goes.
+type Link struct {
+	Name         string
+	MTU          int
+	AllMulticast bool // false leaves the setting alone
+}
+
+func (l Link) Key() string    { return "link " + l.Name }
+func (l Link) Domain() Domain { return Kernel }
+func (l Link) String() string {
+	s := fmt.Sprintf("link %s up", l.Name)
+	if l.MTU != 0 {
+		s += fmt.Sprintf(" mtu %d", l.MTU)
+	}
+	if l.AllMulticast {
+		s += " allmulticast on"
+	}
+	return s
+}
+
+// Address is an address with its subnet on a device.
+type Address struct {
+	Device string
+	Prefix netip.Prefix // the host's own address, not masked
+}
+
+func (a Address) Key() string    { return fmt.Sprintf("address %s dev %s", a.Prefix, a.Device) }
+func (a Address) Domain() Domain { return Kernel }
+func (a Address) String() string { return a.Key() }
+
+// Route sends a prefix to a device.
+type Route struct {
+	Prefix netip.Prefix
+	Device string
+	MTU    int // 0: the device's
+}
+
+func (r Route) Key() string    { return fmt.Sprintf("route %s dev %s", r.Prefix, r.Device) }
+func (r Route) Domain() Domain { return Kernel }
+func (r Route) String() string {
+	if r.MTU == 0 {
+		return r.Key()
+	}
+	return fmt.Sprintf("%s mtu %d", r.Key(), r.MTU)
+}
+
+// Sysctl is a kernel setting. What was set before is put back when weft goes.
+type Sysctl struct {
+	Name  string // below /proc/sys, like net/ipv4/ip_forward
+	Value string
+}
+
+func (s Sysctl) Key() string    { return "sysctl " + s.Name }
+func (s Sysctl) Domain() Domain { return Kernel }
+func (s Sysctl) String() string { return fmt.Sprintf("sysctl %s = %s", s.Name, s.Value) }
+
+// Hook is where on a device a program is attached.
+type Hook string
+
+const (
+	HookXDP     Hook = "xdp"
+	HookIngress Hook = "tc-ingress"
+	HookEgress  Hook = "tc-egress"
+)
+
+// Attachment is a program on a device.
+type Attachment struct {
+	Device  string
+	Hook    Hook
+	Program string // name of the program, as in bpf/
+	Build   string // short hash of the program's code: an upgrade is a change
+}
+
+func (a Attachment) Key() string    { return fmt.Sprintf("program on %s %s", a.Device, a.Hook) }
+func (a Attachment) Domain() Domain { return Datapath }
+func (a Attachment) String() string {
+	return fmt.Sprintf("program %s on %s %s build %s", a.Program, a.Device, a.Hook, a.Build)
+}
+
+// Port is what the programs know about an interface of weft.toml.
+type Port struct {
+	Device      string
+	Index       int // interface index
+	MAC         [6]byte
+	Translators uint64 // bit per translator that serves it
+	Shortcut    bool   // translated packets may leave past the stack
+	XDPOut      bool   // can be the target of an XDP redirect
+}
+
+func (p Port) Key() string    { return "port " + p.Device }
+func (p Port) Domain() Domain { return Datapath }
+func (p Port) String() string {
+	return fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Shortcut, p.XDPOut)
+}
+
+// Translator is one [nat64.NAME] as the datapath knows it.
+type Translator struct {
+	ID        int // 0..63
+	Name      string
+	Device    string
+	MAC       [6]byte // of the device
+	Prefix    netip.Prefix // RFC 6052; not valid if there is none
+	LowestMTU int
+	MaxMSS    int  // 0: not clamped
+	UDPZero   bool // compute missing UDP checksums
+	CopyTOS   bool
+}
+
+func (t Translator) Key() string    { return fmt.Sprintf("translator %d", t.ID) }
+func (t Translator) Domain() Domain { return Datapath }
+func (t Translator) String() string {
+	s := fmt.Sprintf("translator %d %s on %s", t.ID, t.Name, t.Device)
+	if t.Prefix.IsValid() {
+		s += " prefix " + t.Prefix.String()
+	}
+	return fmt.Sprintf("%s lowest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
+}
+
+// RuleKind says what an address rule stands for; values as in bpf/blocks/nat64_maps.h.
+type RuleKind uint8
+
+const (
+	RulePrefix  RuleKind = 1 // IPv4 hosts as IPv6 sees them, RFC 6052
+	RuleNode    RuleKind = 2 // IPv6 nodes with IPv4-translatable addresses, RFC 6052
+	RuleMapping RuleKind = 3 // explicit mapping, RFC 7757
+)
+
+func (k RuleKind) String() string {
+	return [...]string{"none", "prefix", "node", "mapping"}[k&3]
+}
+
+// Rule translates the addresses of one prefix. The bits that follow From are
+// what the two addresses share; From tells the direction by its family.
+type Rule struct {
+	From       netip.Prefix
+	To         netip.Prefix
+	Kind       RuleKind
+	UOctet     bool // bits 64..71 of the IPv6 address are passed over (RFC 6052 2.2)
+	Translator int
+}
+
+func (r Rule) Key() string    { return "rule " + r.From.String() }
+func (r Rule) Domain() Domain { return Datapath }
+func (r Rule) String() string {
+	return fmt.Sprintf("rule %s -> %s %s translator %d", r.From, r.To, r.Kind, r.Translator)
+}
+
+// Proxy makes weft answer ARP or neighbour discovery on a device for a prefix.
+type Proxy struct {
+	Device string
+	Prefix netip.Prefix
+}
+
+func (p Proxy) Key() string    { return fmt.Sprintf("proxy %s on %s", p.Prefix, p.Device) }
+func (p Proxy) Domain() Domain { return Datapath }
+func (p Proxy) String() string { return p.Key() }
+
+// Kind gives the first word of an object's key.
+func Kind(o Object) string {
+	kind, _, _ := strings.Cut(o.Key(), " ")
+	return kind
+}
