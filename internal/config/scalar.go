@@ -140,7 +140,7 @@ func parseAddr(text string, tag reflect.StructTag) (netip.Addr, *fault) {
 // once read as octal (RFC 6943 section 3.1.1).
 func notAddress(text string, err error, tag reflect.StructTag) *fault {
 	remedy := `like "192.0.2.1"`
-	if !ipOption(tag, "4") {
+	if ipOption(tag, "6") || (!ipOption(tag, "4") && strings.Contains(text, ":")) {
 		remedy = `like "2001:db8::1"`
 	}
 	if strings.Contains(err.Error(), "leading zero") {
@@ -156,11 +156,19 @@ func wrongFamily(a netip.Addr, text string, tag reflect.StructTag) *fault {
 	case a.Is4In6():
 		return &fault{fmt.Sprintf("%q is an IPv4 address in IPv6 dress", text), fmt.Sprintf("its IPv4 form is %s", a.Unmap())}
 	case ipOption(tag, "4") && !a.Is4():
-		return &fault{fmt.Sprintf("%q is IPv6, must be IPv4", text), `like "192.0.2.1"`}
+		return &fault{fmt.Sprintf("%q is IPv6, must be IPv4", text), sample(text, `"192.0.2.1"`, `"192.0.2.0/24"`)}
 	case ipOption(tag, "6") && !a.Is6():
-		return &fault{fmt.Sprintf("%q is IPv4, must be IPv6", text), `like "2001:db8::1"`}
+		return &fault{fmt.Sprintf("%q is IPv4, must be IPv6", text), sample(text, `"2001:db8::1"`, `"2001:db8:1::/64"`)}
 	}
 	return nil
+}
+
+// sample shows a value of the form that text has.
+func sample(text, address, prefix string) string {
+	if strings.Contains(text, "/") {
+		return "like " + prefix
+	}
+	return "like " + address
 }
 
 func parsePrefix(text string, tag reflect.StructTag) (netip.Prefix, *fault) {
@@ -196,6 +204,9 @@ func noLength(a netip.Addr, tag reflect.StructTag) *fault {
 		usual = 24
 	}
 	remedy := fmt.Sprintf("like %q", netip.PrefixFrom(a, usual).Masked())
+	if example := tag.Get("example"); strings.HasPrefix(example, `"`) {
+		remedy = "like " + example
+	}
 	if ipOption(tag, "host") {
 		remedy = fmt.Sprintf("like %q, with the length of its subnet", netip.PrefixFrom(a, usual))
 	}

@@ -87,14 +87,13 @@ func mismatch(path string, n *node, t reflect.Type, tag reflect.StructTag) (what
 		assign = ""
 	}
 	what = fmt.Sprintf("is %s, must be %s", n.kind, words(t, tag))
-	if assign == "" {
-		tag = "" // the example is of the whole list
-	}
 	remedy = "like " + assign + tag.Get("example")
-	if tag.Get("example") == "" {
+	if tag.Get("example") == "" || assign == "" { // the example is of the whole list
 		remedy = "write " + words(t, tag)
 	}
 	switch s := shapeOf(t); {
+	case s == shapeTable:
+		remedy = "like " + assign + exampleOf(t)
 	case s == shapeList && n.kind == kindString && shapeOf(t.Elem()) == shapeString:
 		remedy = fmt.Sprintf("write %s[%q]", assign, n.text)
 	case s == shapeList && n.kind == kindInteger && shapeOf(t.Elem()) == shapeInteger:
@@ -115,6 +114,17 @@ func mismatch(path string, n *node, t reflect.Type, tag reflect.StructTag) (what
 		remedy = "one of " + strings.ReplaceAll(tag.Get("enum"), ",", ", ") + ", in quotes"
 	}
 	return what, remedy
+}
+
+// exampleOf writes a struct as an inline table of its fields' examples.
+func exampleOf(t reflect.Type) string {
+	var pairs []string
+	for _, f := range reflect.VisibleFields(t) {
+		if name := f.Tag.Get("toml"); name != "" {
+			pairs = append(pairs, name+" = "+f.Tag.Get("example"))
+		}
+	}
+	return "{ " + strings.Join(pairs, ", ") + " }"
 }
 
 func isNumber(text string) bool {

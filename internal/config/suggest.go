@@ -5,13 +5,20 @@ import (
 	"strings"
 )
 
-// closest gives the candidate that a typing error may have turned into word.
+// closest gives the candidate that a typing error may have turned into word, or
+// that word abbreviates or spells out.
 func closest(word string, candidates []string) (string, bool) {
 	best, least := "", 1+max(1, len(word)/3)
 	for _, c := range candidates {
 		d := distance(strings.ToLower(word), strings.ToLower(c))
 		if d < least && d < len(c) {
 			best, least = c, d
+		}
+	}
+	for _, c := range candidates {
+		short, long := min(len(word), len(c)), max(len(word), len(c))
+		if best == "" && short >= 3 && long <= 2*short && (strings.HasPrefix(word, c) || strings.HasPrefix(c, word)) {
+			best = c
 		}
 	}
 	return best, best != ""
@@ -56,4 +63,13 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Suggest is the remedy for a reference to something that is none of the known
+// names.
+func Suggest(name string, known []string) string {
+	if len(known) == 0 {
+		return "there are none yet"
+	}
+	return didYouMean(name, known)
 }

@@ -18,10 +18,7 @@ type syntaxError struct {
 	heading      bool // a [heading] was lost
 }
 
-const (
-	closeList = "close it with ] or }"
-	quoteIt   = "put strings, addresses and prefixes in quotes: %q"
-)
+const closeList = "close it with ] or }"
 
 // explain turns the parser's error into words for someone who has not read the
 // TOML specification.
@@ -49,7 +46,7 @@ func (r *reader) explain(text []byte, e *unstable.ParserError) syntaxError {
 	case strings.Contains(e.Message, "not terminated"):
 		s.offset, s.what, s.remedy = begin, "the string that begins here is never closed", "end it as it begins"
 	default:
-		s.what, s.remedy = inWords(text, at, s.what, s.remedy)
+		inWords(text, &s)
 	}
 	// Inside a value of several lines a key = value line may be part of it:
 	// only a heading is sure to be a new beginning.
@@ -62,35 +59,42 @@ func (r *reader) explain(text []byte, e *unstable.ParserError) syntaxError {
 }
 
 // inWords explains an error inside one line.
-func inWords(text []byte, at int, what, remedy string) (string, string) {
-	here, _ := utf8.DecodeRune(text[at:])
-	before := strings.TrimSpace(string(text[lineStart(text, at):at]))
-	word, rest := wordAround(text, at)
+func inWords(text []byte, s *syntaxError) {
+	parser := s.what
+	here, _ := utf8.DecodeRune(text[s.offset:])
+	before := strings.TrimSpace(string(text[lineStart(text, s.offset):s.offset]))
+	begin, word, rest := wordAround(text, s.offset)
+	say := func(what, remedy string) { s.what, s.remedy = what, remedy }
 	switch {
-	case strings.Contains(what, "cannot have new lines"), strings.HasPrefix(what, "unterminated"):
-		return "the string is not closed on its line", `end it with the quote it begins with`
+	case strings.Contains(parser, "cannot have new lines"), strings.HasPrefix(parser, "unterminated"):
+		say("the string is not closed on its line", "end it with the quote it begins with")
+	case strings.Contains(parser, "escape"):
+		say(`\ in a string begins an escape that TOML does not have`, `write \\ for one \, or put the string in single quotes`)
 	case strings.ContainsRune("“”„«»‘’‚", here):
-		return fmt.Sprintf("%c is a typographic quote", here), `write the plain "`
-	case strings.HasSuffix(before, "=") && (here == '\n' || here == '\r' || here == '#' || what == "expected value, not end of input"):
-		return "there is nothing behind the =", "write a value, or take the line out"
-	case strings.HasPrefix(what, "expected '='"):
-		return "there is no = behind the key", "write key = value"
-	case strings.HasPrefix(rest, "=") && strings.HasPrefix(what, "expected ','"):
-		return fmt.Sprintf("a comma is missing before %q", word), "put commas between the keys of { }"
+		say(fmt.Sprintf("%c is a typographic quote", here), `write the plain "`)
+	case before == "" && (here == ';' || here == '/'):
+		say("a line cannot begin with "+string(here), "comments begin with #")
+	case strings.HasSuffix(before, "=") && (here == '\n' || here == '\r' || here == '#' || parser == "expected value, not end of input"):
+		say("there is nothing behind the =", "write a value, or take the line out")
+	case strings.HasPrefix(parser, "expected '='"):
+		say("there is no = behind the key", "write key = value")
+	case strings.HasPrefix(rest, "="):
+		say(fmt.Sprintf("a comma or a new line is missing before %s", word), "a comma goes between the keys of { }, and a line holds one key = value")
 	case here == ',' && !strings.ContainsAny(before, "[{"):
-		return "a comma ends the value", "take the comma out: a line holds one key = value"
+		say("a comma ends the value", "take the comma out: a line holds one key = value")
 	case strings.Contains(before, "=") && unquoted.MatchString(word):
-		switch strings.ToLower(word) {
-		case "yes", "on", "true":
-			return fmt.Sprintf("%s is not a TOML value", word), "write true"
-		case "no", "off", "false":
-			return fmt.Sprintf("%s is not a TOML value", word), "write false"
+		say(word+" is not a TOML value", fmt.Sprintf("put strings, addresses and prefixes in quotes: %q", word))
+		if b := boolean(word); b == "true" || b == "false" {
+			s.remedy = "write " + b
 		}
-		return fmt.Sprintf("%s is not a TOML value", word), fmt.Sprintf(quoteIt, word)
-	case strings.HasPrefix(what, "expected newline"):
-		return "the value ends before the line does", "a line holds one key = value"
+		s.offset = begin
+	case strings.HasPrefix(parser, "expected newline"):
+		say("the value ends before the line does", "a line holds one key = value")
+	case strings.HasPrefix(parser, "expected ','"):
+		say("a comma is missing", "put commas between the values of [ ] and the keys of { }")
+	case strings.Contains(parser, "leading zero"):
+		say("a number begins with 0", "write it without leading zeros")
 	}
-	return what, remedy
 }
 
 var (
@@ -101,17 +105,19 @@ var (
 
 func isNewExpression(line []byte) bool { return headingLine.Match(line) || keyLine.Match(line) }
 
-// wordAround gives the bare word that covers the place, and what follows it.
-func wordAround(text []byte, at int) (word, rest string) {
+// wordAround gives the bare word that covers the place, where it begins, and
+// what follows it.
+func wordAround(text []byte, at int) (begin int, word, rest string) {
 	const outside = " \t\r\n,[]{}\"'=#"
-	begin, end := at, at
+	end := at
+	begin = at
 	for begin > 0 && !strings.ContainsRune(outside, rune(text[begin-1])) {
 		begin--
 	}
 	for end < len(text) && !strings.ContainsRune(outside, rune(text[end])) {
 		end++
 	}
-	return string(text[begin:end]), strings.TrimLeft(string(lineAt(text, at)[end-lineStart(text, at):]), " \t")
+	return begin, string(text[begin:end]), strings.TrimLeft(string(lineAt(text, at)[end-lineStart(text, at):]), " \t")
 }
 
 // failed gives where the expression begins that could not be read: behind the
