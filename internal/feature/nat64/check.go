@@ -36,6 +36,9 @@ func checkMappings(c *config.Checker, s *Config) {
 	if c.Given("mappings") && len(s.Mappings) == 0 && !c.Given("prefix") {
 		c.Error("mappings", "is empty, and there is no prefix: no address would have a translation", "add a mapping or a prefix")
 	}
+	if len(s.Mappings) == 1 && !c.Given("prefix") && !c.Broken("mappings") {
+		c.Warn("mappings", "is one mapping without a prefix: both addresses of a packet need a translation, so its nodes can only talk to each other", "add a prefix for the IPv4 Internet, or map the other side too")
+	}
 	var sound []int // indices of mappings fit for comparison
 	for i, m := range s.Mappings {
 		key := mappingKey(i)
