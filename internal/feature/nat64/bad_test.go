@@ -1,0 +1,17 @@
+package nat64_test
+
+import (
+	"testing"
+
+	"weft/internal/config"
+	"weft/internal/config/configtest"
+	"weft/internal/feature/nat64"
+)
+
+func sections() []config.Section { return append(config.CoreSections(), nat64.Section()) }
+
+func TestEachMistakeGivesItsLine(t *testing.T) {
+	if n := configtest.Bad(t, "testdata/bad", sections()); n < 60 {
+		t.Errorf("%d files of mistakes, want 60 at least", n)
+	}
+}
