@@ -54,6 +54,7 @@ enum outcome {
 	DROP_INTERFACE,         /* came from an interface that the translator does not serve */
 	DROP_HAIRPIN,           /* would be translated back to where it came from */
 	DROP_KERNEL,            /* a kernel helper refused (out of memory, packet shape) */
+	DROP_ICMP_FRAGMENT,     /* part of an ICMP message, whose checksum covers all of it (RFC 7915) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

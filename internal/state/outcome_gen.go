@@ -42,6 +42,7 @@ const (
 	DropInterface                          // came from an interface that the translator does not serve
 	DropHairpin                            // would be translated back to where it came from
 	DropKernel                             // a kernel helper refused (out of memory, packet shape)
+	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -87,4 +88,5 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-interface", "came from an interface that the translator does not serve"},
 	{"drop-hairpin", "would be translated back to where it came from"},
 	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
+	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
 }
