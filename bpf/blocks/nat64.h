@@ -141,6 +141,10 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 		/* the type is a word's first byte; the rest of the word stays */
 		x->diff = csum_reduce((__u64)(__u16)~icmp->type + x->icmp_type);
 		break;
+	case IPPROTO_HOPOPTS: /* extension headers of IPv6 are no protocols of IPv4 */
+	case IPPROTO_ROUTING:
+	case IPPROTO_FRAGMENT:
+	case IPPROTO_DSTOPTS:
 	case IPPROTO_IGMP:
 	case IPPROTO_AH:
 		return DROP_PROTOCOL;
@@ -158,7 +162,9 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 	if (addr6_link_scope(&x->daddr6) || addr6_link_scope(&x->saddr6))
 		return PASS_LINK_SCOPE;
 	to = nat64_rule6(&x->daddr6);
-	if (!to || to->suffix.kind == NAT64_NODE || nat64_u_octet_set(&x->daddr6, to))
+	/* an IPv6 node is reached as it is, without translation */
+	if (!to || to->suffix.kind == NAT64_NODE || to->suffix.kind == NAT64_MAPPING ||
+	    nat64_u_octet_set(&x->daddr6, to))
 		return PASS_NOT_TRANSLATED;
 	x->translator = to->translator;
 	x->via = nat64_translator(to->translator);
@@ -167,11 +173,12 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 	if (!(x->allowed >> (x->translator & 63) & 1))
 		return DROP_INTERFACE;
 	x->daddr4 = nat64_to4(&x->daddr6, to);
-	if (addr6_illegal(&x->saddr6) || addr4_illegal(x->daddr4))
+	if (addr6_illegal(&x->saddr6) || addr4_illegal(x->daddr4) ||
+	    to->suffix.kind == NAT64_REFUSED)
 		return DROP_ILLEGAL_ADDRESS;
 	from = nat64_rule6(&x->saddr6);
-	if (!from || from->suffix.kind == NAT64_PREFIX || from->translator != to->translator ||
-	    nat64_u_octet_set(&x->saddr6, from))
+	if (!from || (from->suffix.kind != NAT64_NODE && from->suffix.kind != NAT64_MAPPING) ||
+	    from->translator != to->translator || nat64_u_octet_set(&x->saddr6, from))
 		return DROP_SOURCE_UNMAPPED;
 	x->saddr4 = nat64_to4(&x->saddr6, from);
 	if (addr4_illegal(x->saddr4))
@@ -231,7 +238,7 @@ static __always_inline enum outcome nat64_addresses4(struct nat64 *x)
 	if (addr4_link_scope(x->daddr4))
 		return PASS_LINK_SCOPE;
 	to = nat64_rule4(x->daddr4);
-	if (!to)
+	if (!to || (to->suffix.kind != NAT64_NODE && to->suffix.kind != NAT64_MAPPING))
 		return PASS_NOT_TRANSLATED;
 	x->translator = to->translator;
 	x->via = nat64_translator(to->translator);
@@ -243,10 +250,21 @@ static __always_inline enum outcome nat64_addresses4(struct nat64 *x)
 	if (addr4_illegal(x->saddr4) || addr4_link_scope(x->saddr4))
 		return DROP_ILLEGAL_ADDRESS;
 	from = nat64_rule4(x->saddr4);
-	if (from && from->translator == to->translator && from->suffix.kind == NAT64_MAPPING)
+	if (from && from->translator != to->translator)
+		from = NULL;
+	/*
+	 * The mapping of an IPv6 node is not for its packets that come back as
+	 * IPv4: they were hairpinned, and answers must take the same way
+	 * (RFC 7757 4.2.1).
+	 */
+	if (from && from->suffix.kind == NAT64_MAPPING4)
 		nat64_to6(&x->saddr6, x->saddr4, from);
+	else if (from && from->suffix.kind == NAT64_REFUSED)
+		return DROP_ILLEGAL_ADDRESS;
 	else if (x->via->flags & NAT64_HAS_PREFIX)
 		nat64_to6(&x->saddr6, x->saddr4, &x->via->prefix);
+	else if (from && from->suffix.kind == NAT64_MAPPING)
+		nat64_to6(&x->saddr6, x->saddr4, from);
 	else
 		return DROP_SOURCE_UNMAPPED;
 	return OUTCOME_NONE;
@@ -258,6 +276,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 	enum outcome outcome;
+	bool checksum_ok;
 	__be16 frag_off;
 	__u32 total;
 
@@ -276,17 +295,15 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	x->ttl = ip->ttl;
 	x->tos = ip->tos;
 	frag_off = ip->frag_off;
-	if (x->old_len == sizeof(*ip)) {
-		/* one's complement zero over a whole header, RFC 1071 */
-		if (csum_ipv4_header(ip))
-			return DROP_IPV4_CHECKSUM;
-		outcome = nat64_addresses4(x);
-	} else {
-		/* a destination that is not ours is the kernel's to judge */
-		outcome = nat64_addresses4(x);
-		if (outcome == OUTCOME_NONE)
-			outcome = ipv4_walk(ctx, x->old_len);
-	}
+	/* one's complement zero over a whole header, RFC 1071 */
+	checksum_ok = x->old_len != sizeof(*ip) || !csum_ipv4_header(ip);
+	outcome = nat64_addresses4(x);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	if (!checksum_ok)
+		return DROP_IPV4_CHECKSUM;
+	if (x->old_len != sizeof(*ip))
+		outcome = ipv4_walk(ctx, x->old_len);
 	if (outcome == DROP_SOURCE_ROUTE)
 		return SLOW_ERROR_DUE;
 	if (outcome != OUTCOME_NONE)

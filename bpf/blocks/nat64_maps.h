@@ -13,7 +13,9 @@
 enum nat64_kind {
 	NAT64_PREFIX = 1, /* IPv4 hosts as IPv6 sees them: RFC 6052 prefix */
 	NAT64_NODE = 2,   /* IPv6 nodes that carry an IPv4-translatable address */
-	NAT64_MAPPING = 3, /* explicit address mapping, RFC 7757 */
+	NAT64_MAPPING = 3, /* explicit mapping (RFC 7757) of IPv6 nodes */
+	NAT64_MAPPING4 = 4, /* explicit mapping of IPv4 nodes */
+	NAT64_REFUSED = 5, /* not global: not under the well-known prefix (RFC 6052 3.1) */
 };
 
 /* where an IPv4 suffix sits in an IPv6 address */

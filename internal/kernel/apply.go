@@ -31,6 +31,8 @@ func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 			return k.restoreLink(o)
 		}
 		return k.setLink(o)
+	case state.AllMulticast:
+		return k.applyAllMulticast(o, remove)
 	case state.Address:
 		return k.applyAddress(o, remove)
 	case state.Route:
@@ -95,9 +97,9 @@ func (k *Kernel) removeDevice(d state.Device) error {
 	return nil
 }
 
-// linkJournal is what is put back: MTU, up, allmulticast.
+// linkJournal is what is put back: MTU, up.
 func linkJournal(a *netlink.LinkAttrs) string {
-	return fmt.Sprintf("%d %t %t", a.MTU, a.RawFlags&unix.IFF_UP != 0, a.RawFlags&unix.IFF_ALLMULTI != 0)
+	return fmt.Sprintf("%d %t", a.MTU, a.RawFlags&unix.IFF_UP != 0)
 }
 
 func (k *Kernel) setLink(want state.Link) error {
@@ -114,11 +116,6 @@ func (k *Kernel) setLink(want state.Link) error {
 			return fmt.Errorf("set MTU %d on %s: %w", want.MTU, want.Name, err)
 		}
 	}
-	if want.AllMulticast && a.RawFlags&unix.IFF_ALLMULTI == 0 {
-		if err := k.nl.LinkSetAllmulticastOn(l); err != nil {
-			return fmt.Errorf("set allmulticast on %s: %w", want.Name, err)
-		}
-	}
 	if err := k.nl.LinkSetUp(l); err != nil {
 		return fmt.Errorf("set %s up: %w", want.Name, err)
 	}
@@ -128,15 +125,10 @@ func (k *Kernel) setLink(want state.Link) error {
 func (k *Kernel) restoreLink(o state.Link) error {
 	was := strings.Fields(k.journal.was[o.Key()])
 	l, err := k.nl.LinkByName(o.Name)
-	if err == nil && len(was) == 3 {
+	if err == nil && len(was) == 2 {
 		mtu, _ := strconv.Atoi(was[0])
 		if err := k.nl.LinkSetMTU(l, mtu); err != nil {
 			return fmt.Errorf("put MTU %d back on %s: %w", mtu, o.Name, err)
-		}
-		if was[2] == "false" {
-			if err := k.nl.LinkSetAllmulticastOff(l); err != nil {
-				return fmt.Errorf("set allmulticast off on %s: %w", o.Name, err)
-			}
 		}
 		if was[1] == "false" {
 			if err := k.nl.LinkSetDown(l); err != nil {
@@ -145,6 +137,28 @@ func (k *Kernel) restoreLink(o state.Link) error {
 		}
 	}
 	return k.journal.forget(o.Key())
+}
+
+func (k *Kernel) applyAllMulticast(o state.AllMulticast, remove bool) error {
+	l, err := k.nl.LinkByName(o.Device)
+	if remove {
+		if err == nil {
+			if err := k.nl.LinkSetAllmulticastOff(l); err != nil {
+				return fmt.Errorf("set allmulticast off on %s: %w", o.Device, err)
+			}
+		}
+		return k.journal.forget(o.Key())
+	}
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", o.Device, err)
+	}
+	if err := k.journal.note(o.Key(), "off"); err != nil {
+		return err
+	}
+	if err := k.nl.LinkSetAllmulticastOn(l); err != nil {
+		return fmt.Errorf("set allmulticast on %s: %w", o.Device, err)
+	}
+	return nil
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

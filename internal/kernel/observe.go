@@ -32,6 +32,9 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 		if o := k.observeLink(l, wanted); o != nil {
 			found = append(found, o)
 		}
+		if o := k.observeAllMulticast(l, wanted); o != nil {
+			found = append(found, o)
+		}
 	}
 	addresses, err := k.observeAddresses(links, wanted)
 	if err != nil {
@@ -76,8 +79,18 @@ func (k *Kernel) observeLink(l netlink.Link, wanted map[string]state.Object) sta
 	if !ok || want.MTU != 0 {
 		now.MTU = a.MTU
 	}
-	now.AllMulticast = want.AllMulticast && a.RawFlags&unix.IFF_ALLMULTI != 0
 	return now
+}
+
+// observeAllMulticast reports a device that takes all multicast if that is
+// wanted or weft's doing.
+func (k *Kernel) observeAllMulticast(l netlink.Link, wanted map[string]state.Object) state.Object {
+	o := state.AllMulticast{Device: l.Attrs().Name}
+	_, ours := k.journal.was[o.Key()]
+	if l.Attrs().RawFlags&unix.IFF_ALLMULTI == 0 || !ours && wanted[o.Key()] == nil {
+		return nil
+	}
+	return o
 }
 
 func (k *Kernel) observeAddresses(links []netlink.Link, wanted map[string]state.Object) ([]state.Object, error) {

@@ -42,12 +42,11 @@ func (d Device) String() string {
 	return fmt.Sprintf("device %s kind tap mtu %d for %s", d.Name, d.MTU, d.Owner)
 }
 
-// Link holds settings of a device that weft does not own. MTU 0 leaves the
-// MTU alone. What was set before is put back when weft goes.
+// Link holds settings of a device that weft does not own: it is up, and has
+// this MTU unless it is 0. What was set before is put back when weft goes.
 type Link struct {
-	Name         string
-	MTU          int
-	AllMulticast bool // false leaves the setting alone
+	Name string
+	MTU  int
 }
 
 func (l Link) Key() string    { return "link " + l.Name }
@@ -57,11 +56,18 @@ func (l Link) String() string {
 	if l.MTU != 0 {
 		s += fmt.Sprintf(" mtu %d", l.MTU)
 	}
-	if l.AllMulticast {
-		s += " allmulticast on"
-	}
 	return s
 }
+
+// AllMulticast makes a device take all multicast frames. It is taken back when
+// weft goes, if it was off before.
+type AllMulticast struct {
+	Device string
+}
+
+func (a AllMulticast) Key() string    { return "allmulticast on " + a.Device }
+func (a AllMulticast) Domain() Domain { return Kernel }
+func (a AllMulticast) String() string { return a.Key() }
 
 // Address is an address with its subnet on a device.
 type Address struct {
@@ -165,13 +171,16 @@ func (t Translator) String() string {
 type RuleKind uint8
 
 const (
-	RulePrefix  RuleKind = 1 // IPv4 hosts as IPv6 sees them, RFC 6052
-	RuleNode    RuleKind = 2 // IPv6 nodes with IPv4-translatable addresses, RFC 6052
-	RuleMapping RuleKind = 3 // explicit mapping, RFC 7757
+	RulePrefix   RuleKind = 1 // IPv4 hosts as IPv6 sees them, RFC 6052
+	RuleNode     RuleKind = 2 // IPv6 nodes with IPv4-translatable addresses, RFC 6052
+	RuleMapping  RuleKind = 3 // explicit mapping (RFC 7757) of IPv6 nodes
+	RuleMapping4 RuleKind = 4 // explicit mapping of IPv4 nodes
+	RuleRefused  RuleKind = 5 // not global, and so not under the well-known prefix, RFC 6052 3.1
 )
 
 func (k RuleKind) String() string {
-	return [...]string{"none", "prefix", "node", "mapping"}[k&3]
+	names := [...]string{"none", "prefix", "node", "mapping", "mapping4", "refused"}
+	return names[min(int(k), len(names)-1)]
 }
 
 // Rule translates the addresses of one prefix. The bits that follow From are

@@ -1,0 +1,59 @@
+// Package host looks after what [router] and [interface.NAME] say of the
+// machine itself: forwarding, devices, addresses.
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// Plan gives what [router] and the [interface.NAME] sections want to exist.
+// It is pure.
+func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	var desired state.Desired
+	var problems []state.Problem
+	if f.Router().Forwarding {
+		desired = append(desired,
+			state.Sysctl{Name: "net/ipv4/ip_forward", Value: "1"},
+			state.Sysctl{Name: "net/ipv6/conf/all/forwarding", Value: "1"},
+		)
+	}
+	for _, name := range f.Names("interface") {
+		i := f.Interface(name)
+		if _, ok := facts.Link(i.Device); !ok {
+			path := "interface." + name
+			if f.Given(path + ".device") {
+				path += ".device"
+			}
+			problems = append(problems, state.Problem{
+				Pos: f.Position(path), Path: path,
+				What:   fmt.Sprintf("this host has no device %q", i.Device),
+				Remedy: "it has " + deviceNames(facts),
+			})
+			continue
+		}
+		desired = append(desired, state.Link{Name: i.Device, MTU: i.MTU})
+		for _, a := range i.Addresses {
+			desired = append(desired, state.Address{Device: i.Device, Prefix: a})
+		}
+	}
+	return desired, problems
+}
+
+func deviceNames(facts state.Facts) string {
+	var names []string
+	for _, l := range facts.Links {
+		if l.Name != "lo" && l.Kind != "tuntap" {
+			names = append(names, l.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none but the loopback"
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

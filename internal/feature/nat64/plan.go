@@ -1,0 +1,202 @@
+package nat64
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// translatorsMax is how many translators the datapath's tables hold.
+const translatorsMax = 64
+
+// headroom is what a packet grows by when IPv4 becomes IPv6.
+const headroom = 20
+
+// Plan gives what the [nat64.NAME] sections want to exist. It is pure.
+func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	var desired state.Desired
+	var problems []state.Problem
+	ids, full := assignIDs(f.Names("nat64"), facts.Translators)
+	for _, name := range full {
+		problems = append(problems, problem(f, "nat64."+name, "there are more translators than the datapath holds", fmt.Sprintf("at most %d", translatorsMax)))
+	}
+	ports := portsOf(f, facts, ids)
+	for _, name := range f.Names("nat64") {
+		if _, ok := ids[name]; ok {
+			desired = append(desired, planOne(f, facts, name, ids[name])...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ports)) {
+		desired = append(desired, ports[name])
+	}
+	attachments, more := attach(f, facts, ports)
+	return append(desired, attachments...), append(problems, more...)
+}
+
+func problem(f *config.File, path, what, remedy string) state.Problem {
+	return state.Problem{Pos: f.Position(path), Path: path, What: what, Remedy: remedy}
+}
+
+// assignIDs keeps the ids that are in use, so that a reload moves no
+// translator that stays.
+func assignIDs(names []string, inUse map[string]int) (ids map[string]int, full []string) {
+	ids = map[string]int{}
+	taken := map[int]bool{}
+	for _, name := range names {
+		if id, ok := inUse[shortName(name)]; ok && !taken[id] {
+			ids[name], taken[id] = id, true
+		}
+	}
+	next := 0
+	for _, name := range names {
+		if _, ok := ids[name]; ok {
+			continue
+		}
+		for taken[next] {
+			next++
+		}
+		if next >= translatorsMax {
+			full = append(full, name)
+			continue
+		}
+		ids[name], taken[next] = next, true
+	}
+	return ids, full
+}
+
+// shortName is a translator's name as the datapath keeps it.
+func shortName(name string) string { return name[:min(len(name), 15)] }
+
+func planOne(f *config.File, facts state.Facts, name string, id int) state.Desired {
+	c := From(f, name)
+	section := "nat64." + name
+	mtu := largestMTU(f, facts, c)
+	mac := deviceMAC(c.Device)
+	desired := state.Desired{
+		state.Device{Name: c.Device, MAC: mac, MTU: mtu + headroom, Owner: section},
+	}
+	translator := state.Translator{
+		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
+		LowestMTU: c.LowestIPv6MTU, UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
+	}
+	if c.TCPMSSClamp {
+		// TCP over IPv6 over the smallest link of the IPv6 side: 40 + 20 bytes of headers
+		translator.MaxMSS = smallestMTU(f, facts, c) - 60
+	}
+	desired = append(desired, translator)
+	desired = append(desired, c.rules(f, id)...)
+	desired = append(desired, proxies(f, c)...)
+	for _, hook := range []struct {
+		hook    state.Hook
+		program string
+	}{{state.HookEgress, "translator_egress"}, {state.HookIngress, "translator_ingress"}} {
+		desired = append(desired, state.Attachment{Device: c.Device, Hook: hook.hook, Program: hook.program, Build: facts.Builds[hook.program]})
+	}
+	for _, p := range c.prefixes4(f) {
+		desired = append(desired, state.Route{Prefix: p, Device: c.Device, MTU: mtu - headroom})
+	}
+	for _, p := range c.prefixes6(f) {
+		desired = append(desired, state.Route{Prefix: p, Device: c.Device})
+	}
+	return desired
+}
+
+// deviceMAC gives a device the same locally administered link address each time.
+func deviceMAC(device string) [6]byte {
+	sum := sha256.Sum256([]byte("weft device " + device))
+	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
+}
+
+// mtus gives the MTUs of the interfaces that a translator serves; 1500 where
+// the device is not there yet.
+func mtus(f *config.File, facts state.Facts, c *Config) []int {
+	var list []int
+	for _, name := range c.Interfaces {
+		i := f.Interface(name)
+		mtu := 1500
+		if l, ok := facts.Link(i.Device); ok {
+			mtu = l.MTU
+		}
+		if i.MTU != 0 {
+			mtu = i.MTU
+		}
+		list = append(list, mtu)
+	}
+	return list
+}
+
+// An IPv4 packet may become 20 bytes longer, and no IPv6 link is below 1280.
+func largestMTU(f *config.File, facts state.Facts, c *Config) int {
+	return min(max(slices.Max(mtus(f, facts, c)), 1280), 65535-headroom)
+}
+
+func smallestMTU(f *config.File, facts state.Facts, c *Config) int {
+	return max(slices.Min(mtus(f, facts, c)), 1280)
+}
+
+// proxies gives the translated prefixes that lie in a subnet of an interface:
+// its hosts ask for their link addresses.
+func proxies(f *config.File, c *Config) []state.Object {
+	var list []state.Object
+	for _, name := range c.Interfaces {
+		i := f.Interface(name)
+		for _, p := range append(c.prefixes4(f), c.prefixes6(f)...) {
+			for _, a := range i.Addresses {
+				subnet := a.Masked()
+				if !within(p, subnet) || p.Contains(a.Addr()) {
+					continue
+				}
+				list = append(list, state.Proxy{Device: i.Device, Prefix: p})
+				if p.Addr().Is6() {
+					// the questions go to groups that the device has not joined
+					list = append(list, state.AllMulticast{Device: i.Device})
+				}
+				break
+			}
+		}
+	}
+	return list
+}
+
+// portsOf gives what the programs know about each interface, by device.
+func portsOf(f *config.File, facts state.Facts, ids map[string]int) map[string]state.Port {
+	ports := map[string]state.Port{}
+	for name, id := range ids {
+		for _, in := range From(f, name).Interfaces {
+			i := f.Interface(in)
+			l, _ := facts.Link(i.Device)
+			p := ports[i.Device]
+			p.Device, p.MAC, p.Shortcut, p.XDPOut = i.Device, l.MAC, i.Shortcut, l.XDPTarget
+			p.Translators |= 1 << id
+			ports[i.Device] = p
+		}
+	}
+	return ports
+}
+
+// attach chooses the hooks. TC is always there: it takes what XDP leaves.
+func attach(f *config.File, facts state.Facts, ports map[string]state.Port) (state.Desired, []state.Problem) {
+	var desired state.Desired
+	var problems []state.Problem
+	for _, name := range f.Names("interface") {
+		i := f.Interface(name)
+		if _, used := ports[i.Device]; !used {
+			continue
+		}
+		l, there := facts.Link(i.Device)
+		desired = append(desired, state.Attachment{Device: i.Device, Hook: state.HookIngress, Program: "ingress_tc", Build: facts.Builds["ingress_tc"]})
+		physical := l.Kind == "" && l.XDP
+		if i.Hook == config.HookXDP && there && !l.XDP {
+			problems = append(problems, problem(f, "interface."+name+".hook", fmt.Sprintf("the driver of %s has no XDP that can redirect", i.Device), `write hook = "tc" or "auto"`))
+			continue
+		}
+		if i.Shortcut && (i.Hook == config.HookXDP || i.Hook == config.HookAuto && physical) {
+			desired = append(desired, state.Attachment{Device: i.Device, Hook: state.HookXDP, Program: "ingress_xdp", Build: facts.Builds["ingress_xdp"]})
+		}
+	}
+	return desired, problems
+}
