@@ -53,10 +53,10 @@ func (d *decoder) section(e entry) (Section, bool) {
 		names = append(names, s.Name)
 	}
 	if e.value.kind != kindTable {
-		d.problem(e.offset, e.name, "stands outside of every section", d.home(e.name))
+		d.problem(e.offset, shown(e.name), "stands outside of every section", d.home(e.name))
 		return Section{}, false
 	}
-	d.problem(e.offset, e.name, "is not a section of weft.toml", didYouMean(e.name, names))
+	d.problem(e.offset, shown(e.name), "is not a section of weft.toml", didYouMean(e.name, names))
 	meant, ok := closest(e.name, names)
 	if !ok || d.file.root.get(meant) != nil {
 		return Section{}, false
@@ -99,7 +99,7 @@ func (d *decoder) named(s Section, table *node) {
 		d.problem(table.offset, s.Name, "the section needs a name of its own", fmt.Sprintf("write [%s.NAME], for instance [%s.main]", s.Name, s.Name))
 	}
 	for _, e := range table.keys {
-		path := join(s.Name, e.name)
+		path := join(s.Name, shown(e.name))
 		switch {
 		case e.value.kind != kindTable:
 			d.problem(e.value.offset, path, "is a section, not a list", fmt.Sprintf("write [%s], in single brackets", path))
@@ -125,7 +125,7 @@ func plainName(name string) bool {
 func (d *decoder) table(path string, n *node, v reflect.Value) {
 	fields := fieldsOf(v.Type())
 	for _, e := range slices.Clone(n.keys) {
-		at := join(path, e.name)
+		at := join(path, shown(e.name))
 		field, ok := fields[e.name]
 		if !ok {
 			field, ok = d.unknown(path, n, e, fields)
@@ -148,10 +148,10 @@ func (d *decoder) table(path string, n *node, v reflect.Value) {
 // unknown reports a key that the table does not have. For a typing error it
 // gives the field that was meant, so that the value is looked at too.
 func (d *decoder) unknown(path string, n *node, e entry, fields map[string]reflect.StructField) (reflect.StructField, bool) {
-	at, names := join(path, e.name), slices.Sorted(maps.Keys(fields))
+	at, names := join(path, shown(e.name)), slices.Sorted(maps.Keys(fields))
 	if e.value.kind == kindTable && e.value.origin <= header {
 		what, remedy := "is one part too many", fmt.Sprintf("write [%s]", path)
-		if section, name, ok := strings.Cut(path, "."); ok {
+		if section, name, ok := strings.Cut(path, "."); ok && plainName(e.name) {
 			remedy = fmt.Sprintf("a name has no dots: write [%s.%s-%s]", section, name, e.name)
 		}
 		d.problem(e.offset, at, what, remedy)

@@ -3,6 +3,7 @@ package config
 import (
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"weft/internal/state"
@@ -14,6 +15,21 @@ func join(path, key string) string {
 		return path + key
 	}
 	return path + "." + key
+}
+
+// shown writes a key for a path that people read: on one line, in quotes where
+// TOML needs them.
+func shown(name string) string {
+	if plainKey(name) {
+		return name
+	}
+	return strconv.Quote(name)
+}
+
+func plainKey(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_'
+	})
 }
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -86,7 +86,7 @@ type key struct {
 func dots(keys []key) string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
-		names[i] = k.name
+		names[i] = shown(k.name)
 	}
 	return strings.Join(names, ".")
 }
