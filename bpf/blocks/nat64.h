@@ -253,11 +253,11 @@ static __always_inline enum outcome nat64_addresses4(struct nat64 *x)
 	if (from && from->translator != to->translator)
 		from = NULL;
 	/*
-	 * The mapping of an IPv6 node is not for its packets that come back as
-	 * IPv4: they were hairpinned, and answers must take the same way
-	 * (RFC 7757 4.2.1).
+	 * If both ends have mappings of IPv6 nodes the packet is being
+	 * hairpinned, and its answer must come back here (RFC 7757 4.2.1).
 	 */
-	if (from && from->suffix.kind == NAT64_MAPPING4)
+	if (from && (from->suffix.kind == NAT64_MAPPING4 ||
+		     (from->suffix.kind == NAT64_MAPPING && to->suffix.kind == NAT64_NODE)))
 		nat64_to6(&x->saddr6, x->saddr4, from);
 	else if (from && from->suffix.kind == NAT64_REFUSED)
 		return DROP_ILLEGAL_ADDRESS;
@@ -275,7 +275,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct iphdr) + sizeof(struct tcphdr));
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 	struct iphdr *ip = PULL(&cur, struct iphdr);
-	enum outcome outcome;
+	enum outcome outcome, source;
 	bool checksum_ok;
 	__be16 frag_off;
 	__u32 total;
@@ -297,13 +297,14 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	frag_off = ip->frag_off;
 	/* one's complement zero over a whole header, RFC 1071 */
 	checksum_ok = x->old_len != sizeof(*ip) || !csum_ipv4_header(ip);
-	outcome = nat64_addresses4(x);
-	if (outcome != OUTCOME_NONE)
-		return outcome;
+	source = nat64_addresses4(x);
+	/* the source of an ICMP error need not have a translation */
+	if (source != OUTCOME_NONE &&
+	    (x->protocol != IPPROTO_ICMP || (source != DROP_ILLEGAL_ADDRESS && source != DROP_SOURCE_UNMAPPED)))
+		return source;
 	if (!checksum_ok)
 		return DROP_IPV4_CHECKSUM;
-	if (x->old_len != sizeof(*ip))
-		outcome = ipv4_walk(ctx, x->old_len);
+	outcome = x->old_len != sizeof(*ip) ? ipv4_walk(ctx, x->old_len) : OUTCOME_NONE;
 	if (outcome == DROP_SOURCE_ROUTE)
 		return SLOW_ERROR_DUE;
 	if (outcome != OUTCOME_NONE)
@@ -315,6 +316,8 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	if (!(x->via->flags & NAT64_COPY_TOS))
 		x->tos = 0;
 	outcome = nat64_parse_l4(ctx, x, ETH_HLEN + (x->old_len & 0x3f), false);
+	if (outcome == OUTCOME_NONE)
+		outcome = source;
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	if (!(frag_off & bpf_htons(IP_DF)) && x->wire_len > x->via->lowest_mtu)

@@ -89,14 +89,31 @@ func (c *Config) identification() uint16 {
 	return uint16(c.Identification())
 }
 
-// translatable tells whether v4 stands for an IPv6 node.
+// node4 tells whether v4 stands for an IPv6 node.
+func (c *Config) node4(v4 netip.Addr) bool {
+	if m, ok := c.Table.by4.find(v4); ok {
+		return !m.IPv4Nodes
+	}
+	return c.translatable(v4)
+}
+
+// node6 tells whether v6 is the address of an IPv6 node that has an IPv4
+// address, and not the IPv6 form of an IPv4 node.
+func (c *Config) node6(v6 netip.Addr) bool {
+	if m, ok := c.Table.by6.find(v6); ok {
+		return !m.IPv4Nodes
+	}
+	v4, ok := Extract(c.Table.prefix, v6)
+	return ok && c.translatable(v4)
+}
+
 func (c *Config) translatable(v4 netip.Addr) bool {
 	for _, p := range c.Translatable {
 		if p.Contains(v4) {
 			return true
 		}
 	}
-	return c.Table.mapped4(v4)
+	return false
 }
 
 func (c *Config) forbidden(v6, v4 netip.Addr) bool {

@@ -35,8 +35,8 @@ var deviations = map[string]string{}
 func conformanceConfig(c conformanceCase) *Config {
 	return &Config{
 		Table: NewTable(netip.MustParsePrefix("2001:db8:100::/40"), []Mapping{
-			{netip.MustParsePrefix("2001:db8:3::/120"), netip.MustParsePrefix("1.0.0.0/24")},
-			{netip.MustParsePrefix("2001:db8:2::/120"), netip.MustParsePrefix("10.0.0.0/24")},
+			{netip.MustParsePrefix("2001:db8:3::/120"), netip.MustParsePrefix("1.0.0.0/24"), false},
+			{netip.MustParsePrefix("2001:db8:2::/120"), netip.MustParsePrefix("10.0.0.0/24"), false},
 		}),
 		Translatable:   []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		LowestIPv6MTU:  c.Lowest,

@@ -12,10 +12,11 @@
 //     payload length beyond the packet: drop-truncated. Bytes after it are
 //     link padding and are cut off.
 //  2. destination ff00::/8 or fe80::/10: pass-link-scope
-//  3. destination without IPv4 address ([Table.To4]): pass-not-translated
+//  3. destination without IPv4 address ([Table.To4]), or an IPv6 node:
+//     pass-not-translated
 //  4. source ::, ::1, ff00::/8 or fe80::/10, or IPv4 destination in 0/8,
 //     127/8, 224/4, 240/4: drop-illegal-address
-//  5. source without IPv4 address: drop-source-unmapped, but ICMPv6 errors get
+//  5. source without IPv4 address, or no IPv6 node: drop-source-unmapped, but ICMPv6 errors get
 //     a source (RFC 6791); its IPv4 address illegal as in 4:
 //     drop-illegal-address
 //  6. DecrementTTL and hop limit 0 or 1: drop-hop-limit
@@ -38,7 +39,8 @@
 //     or total length < header length: drop-bad-header; total length beyond
 //     the packet: drop-truncated. Bytes after it are cut off.
 //  2. destination 224/4, 255.255.255.255 or 169.254/16: pass-link-scope
-//  3. destination in no mapping and not in Translatable: pass-not-translated
+//  3. destination in no mapping of IPv6 nodes and not in Translatable:
+//     pass-not-translated
 //  4. header checksum wrong: drop-ipv4-checksum
 //  5. options up to "end": length < 2 or beyond the header: drop-bad-header;
 //     loose or strict source route with pointer <= length: drop-source-route
@@ -62,7 +64,7 @@
 //     identification comes from the generator, with DF too (RFC 7915 section
 //     5.1), or from the fragment header. TOS is the traffic class or zero.
 //   - From IPv4: flow label zero, no fragment header unless fragmented.
-//   - If source and destination both have mappings and there is a prefix,
-//     Translate4 makes the source with the prefix (RFC 7757 section 4.2.1).
+//   - If source and destination both have mappings of IPv6 nodes and there is
+//     a prefix, Translate4 makes the source with the prefix (RFC 7757 section 4.2.1).
 //   - The MSS of a SYN becomes min(MSS, MTU4-40, MTU6-60), both ways.
 package translate

@@ -158,7 +158,9 @@ func thereAndBack(c *translate.Config, pkt []byte) (ok bool, err error) {
 	back := *c
 	back.Translatable = prefixes("0.0.0.0/0")
 	back.DecrementTTL, back.ClampMSS, back.MTU4, back.MTU6, back.LowestIPv6MTU = false, false, 0, 0, 65535
-	there := back.Translate6(pkt)
+	forth := back
+	forth.Translatable = c.Translatable
+	there := forth.Translate6(pkt)
 	if len(there.Out) != 1 || in.fragment || in.protocol == 58 && in.payload[0] < 128 {
 		return false, nil
 	}

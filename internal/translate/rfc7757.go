@@ -8,7 +8,10 @@ import (
 // Mapping is one explicit address mapping (RFC 7757 section 3.1). The IPv4
 // suffix (32 minus the prefix length) may be shorter than the IPv6 suffix
 // (128 minus the prefix length), never longer.
-type Mapping struct{ IPv6, IPv4 netip.Prefix }
+type Mapping struct {
+	IPv6, IPv4 netip.Prefix
+	IPv4Nodes  bool // the nodes speak IPv4, and IPv6 is how others see them
+}
 
 // valid tells whether the mapping can be applied both ways.
 func (m Mapping) valid() bool {
@@ -72,7 +75,7 @@ func NewTable(prefix netip.Prefix, mappings []Mapping) *Table {
 		if !m.valid() {
 			continue
 		}
-		m = Mapping{IPv6: m.IPv6.Masked(), IPv4: m.IPv4.Masked()}
+		m.IPv6, m.IPv4 = m.IPv6.Masked(), m.IPv4.Masked()
 		t.mappings = append(t.mappings, m)
 		t.by6.add(m.IPv6, m)
 		t.by4.add(m.IPv4, m)
@@ -140,17 +143,17 @@ func (t *Table) embed(v4 netip.Addr) (netip.Addr, bool) {
 	return v6, v6.IsValid()
 }
 
-// mapped4 tells whether an explicit mapping covers v4.
-func (t *Table) mapped4(v4 netip.Addr) bool {
-	_, ok := t.by4.find(v4)
-	return ok
+// nodes4 tells whether an explicit mapping of IPv6 nodes covers v4.
+func (t *Table) nodes4(v4 netip.Addr) bool {
+	m, ok := t.by4.find(v4)
+	return ok && !m.IPv4Nodes
 }
 
 // remote6 is To6 for the far end of a packet whose near end is near. If both
-// ends have explicit mappings the packet is being hairpinned, and the far end
-// must appear by the prefix (RFC 7757 section 4.2.1): its peer knows it so.
+// ends have mappings of IPv6 nodes the packet is being hairpinned, and the far
+// end must appear by the prefix (RFC 7757 section 4.2.1): its peer knows it so.
 func (t *Table) remote6(far, near netip.Addr) (netip.Addr, bool) {
-	if t.prefix.IsValid() && t.mapped4(far) && t.mapped4(near) {
+	if t.prefix.IsValid() && t.nodes4(far) && t.nodes4(near) {
 		return t.embed(far)
 	}
 	return t.To6(far)

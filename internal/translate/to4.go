@@ -45,13 +45,14 @@ func (c *Config) addresses6(pkt []byte) (pair, state.Outcome) {
 		return p, state.PassLinkScope
 	}
 	var ok bool
-	if p.dst4, ok = c.Table.To4(p.dst6); !ok {
+	// an IPv6 node is reached as it is
+	if p.dst4, ok = c.Table.To4(p.dst6); !ok || c.node6(p.dst6) {
 		return p, state.PassNotTranslated
 	}
 	if illegalSource6(p.src6) || illegal4(p.dst4) || c.forbidden(p.dst6, p.dst4) {
 		return p, state.DropIllegalAddress
 	}
-	if p.src4, ok = c.Table.To4(p.src6); ok {
+	if p.src4, ok = c.Table.To4(p.src6); ok && c.node6(p.src6) {
 		if illegal4(p.src4) || c.forbidden(p.src6, p.src4) {
 			return p, state.DropIllegalAddress
 		}

@@ -52,7 +52,7 @@ func (c *Config) scope4(dst netip.Addr) state.Outcome {
 	switch {
 	case linkScope4(dst):
 		return state.PassLinkScope
-	case !c.translatable(dst):
+	case !c.node4(dst):
 		return state.PassNotTranslated
 	}
 	return state.OutcomeNone

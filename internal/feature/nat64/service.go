@@ -1,0 +1,173 @@
+package nat64
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"weft/internal/config"
+	"weft/internal/state"
+	"weft/internal/translate"
+)
+
+// Slow is the slow path of one translator: the Go translator, fed with the
+// packets that the programs hand up. It keeps count of what became of them.
+type Slow struct {
+	Name   string
+	Device string
+
+	current atomic.Pointer[slowConfig]
+	counts  [state.OutcomeCount]atomic.Uint64
+	limit   *limiter
+}
+
+type slowConfig struct {
+	translate *translate.Config
+	local     map[netip.Addr]bool
+}
+
+// NewSlow makes the slow path of [nat64.NAME]. now tells the time; identification
+// gives random numbers.
+func NewSlow(name string, now func() int64, identification func() uint32, f *config.File, facts state.Facts) *Slow {
+	s := &Slow{Name: name, Device: From(f, name).Device, limit: newLimiter(now)}
+	s.Update(identification, f, facts)
+	return s
+}
+
+// Update changes to another configuration between two packets.
+func (s *Slow) Update(identification func() uint32, f *config.File, facts state.Facts) {
+	c := From(f, s.Name)
+	t := c.Reference(f, facts)
+	t.Identification = identification
+	local := map[netip.Addr]bool{}
+	for _, l := range facts.Links {
+		for _, a := range l.Addresses {
+			local[a.Addr()] = true
+		}
+	}
+	s.current.Store(&slowConfig{t, local})
+}
+
+// Reference gives the Go translator that does what the section says. The
+// stack routes before or after it, so it counts no TTL down.
+func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config {
+	var mappings []translate.Mapping
+	for _, m := range c.Mappings {
+		mappings = append(mappings, translate.Mapping{IPv6: m.IPv6, IPv4: m.IPv4, IPv4Nodes: m.ofIPv4Nodes(f)})
+	}
+	t := &translate.Config{
+		Table:          translate.NewTable(c.Prefix, mappings),
+		Translatable:   c.Nodes(f),
+		LowestIPv6MTU:  c.LowestIPv6MTU,
+		MTU6:           largestMTU(f, facts, c),
+		ComputeUDPZero: c.UDPZeroChecksum == ZeroChecksumCompute,
+		CopyTOS:        c.CopyTrafficClass,
+		ClampMSS:       c.TCPMSSClamp,
+		GlobalOnly:     c.Prefix == wellKnown(),
+		ErrorSource4:   c.ErrorSource,
+	}
+	t.Router4, t.Router6 = routerAddresses(f, facts, c)
+	return t
+}
+
+// routerAddresses gives the addresses that errors come from: the first global
+// ones of the interfaces that the translator serves.
+func routerAddresses(f *config.File, facts state.Facts, c *Config) (v4, v6 netip.Addr) {
+	for _, name := range c.Interfaces {
+		i := f.Interface(name)
+		l, _ := facts.Link(i.Device)
+		for _, a := range append(append([]netip.Prefix{}, i.Addresses...), l.Addresses...) {
+			addr := a.Addr()
+			switch {
+			case addr.IsLinkLocalUnicast():
+			case addr.Is4() && !v4.IsValid():
+				v4 = addr
+			case addr.Is6() && !v6.IsValid():
+				v6 = addr
+			}
+		}
+	}
+	return v4, v6
+}
+
+// Answer is a packet that the slow path sends.
+type Answer struct {
+	Bytes []byte
+	Local bool // its source is an address of this host
+}
+
+// Handle translates one packet that the programs handed up, and says what is
+// to be sent.
+func (s *Slow) Handle(ip []byte) []Answer {
+	c := s.current.Load()
+	var r translate.Result
+	switch {
+	case len(ip) > 0 && ip[0]>>4 == 4:
+		r = c.translate.Translate4(ip)
+	case len(ip) > 0 && ip[0]>>4 == 6:
+		r = c.translate.Translate6(ip)
+	default:
+		r.Outcome = state.PassNotIp
+	}
+	if int(r.Outcome) < len(s.counts) {
+		s.counts[r.Outcome].Add(1)
+	}
+	var answers []Answer
+	for _, out := range r.Out {
+		answers = append(answers, Answer{out, c.local[source(out)]})
+	}
+	// ICMP errors are rate-limited, RFC 4443 2.4 (f), RFC 1812 4.3.2.8
+	if r.Reply != nil && s.limit.allow() {
+		answers = append(answers, Answer{r.Reply, c.local[source(r.Reply)]})
+	}
+	return answers
+}
+
+// Counts gives what became of the packets, by outcome.
+func (s *Slow) Counts() map[state.Outcome]uint64 {
+	m := map[state.Outcome]uint64{}
+	for o := range s.counts {
+		if n := s.counts[o].Load(); n > 0 {
+			m[state.Outcome(o)] = n
+		}
+	}
+	return m
+}
+
+// source gives the source address of an IP packet.
+func source(ip []byte) netip.Addr {
+	if len(ip) >= 20 && ip[0]>>4 == 4 {
+		return netip.AddrFrom4([4]byte(ip[12:16]))
+	}
+	if len(ip) >= 40 && ip[0]>>4 == 6 {
+		return netip.AddrFrom16([16]byte(ip[8:24]))
+	}
+	return netip.Addr{}
+}
+
+// limiter is a token bucket for ICMP errors: 100 a second, bursts of 200.
+type limiter struct {
+	now    func() int64 // nanoseconds
+	last   int64
+	tokens float64
+}
+
+const (
+	errorsPerSecond = 100
+	errorsBurst     = 200
+)
+
+func newLimiter(now func() int64) *limiter {
+	return &limiter{now: now, last: now(), tokens: errorsBurst}
+}
+
+// allow is called by one goroutine, the one that serves the device.
+func (l *limiter) allow() bool {
+	now := l.now()
+	l.tokens = min(errorsBurst, l.tokens+float64(now-l.last)/1e9*errorsPerSecond)
+	l.last = now
+	if l.tokens < 1 {
+		return false
+	}
+	l.tokens--
+	return true
+}

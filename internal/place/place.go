@@ -1,0 +1,93 @@
+// Package place says where weft keeps its things for one network namespace:
+// pins in the bpf file system, and a run directory. Both are named by the
+// namespace's cookie, which the kernel never gives out twice, so that routers
+// in different namespaces of one host do not meet.
+package place
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place is the pair of directories of a network namespace.
+type Place struct {
+	Pins string // in the bpf file system
+	Run  string // lock, journal, socket
+}
+
+// Socket is the path of the daemon's socket.
+func (p Place) Socket() string { return filepath.Join(p.Run, "weft.sock") }
+
+// Lock is the path of the daemon's lock.
+func (p Place) Lock() string { return filepath.Join(p.Run, "lock") }
+
+const (
+	bpffs = "/sys/fs/bpf"
+	run   = "/run/weft"
+)
+
+// Of gives the place of the namespace with a cookie.
+func Of(cookie uint64) Place {
+	name := fmt.Sprint(cookie)
+	return Place{Pins: filepath.Join(bpffs, "weft", name), Run: filepath.Join(run, name)}
+}
+
+// Here gives the place of the network namespace that the calling thread is in.
+func Here() (Place, error) {
+	cookie, err := Cookie()
+	if err != nil {
+		return Place{}, err
+	}
+	return Of(cookie), nil
+}
+
+// Cookie gives the cookie of the network namespace of the calling thread.
+func Cookie() (uint64, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open socket: %w", err)
+	}
+	defer unix.Close(fd)
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0, fmt.Errorf("read cookie of the network namespace: %w", err)
+	}
+	return cookie, nil
+}
+
+// Make makes the directories, and mounts the bpf file system if nobody has.
+func (p Place) Make() error {
+	if err := MountBPF(); err != nil {
+		return err
+	}
+	for _, dir := range []string{p.Pins, p.Run} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// MountBPF makes sure that the bpf file system is mounted at its usual place.
+func MountBPF() error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(bpffs, &fs); err != nil {
+		return fmt.Errorf("look at %s: %w", bpffs, err)
+	}
+	if fs.Type == unix.BPF_FS_MAGIC {
+		return nil
+	}
+	if err := unix.Mount("bpf", bpffs, "bpf", 0, "mode=0700"); err != nil {
+		return fmt.Errorf("mount the bpf file system on %s: %w", bpffs, err)
+	}
+	return nil
+}
+
+// Remove takes both directories away.
+func (p Place) Remove() error {
+	return errors.Join(os.RemoveAll(p.Pins), os.RemoveAll(p.Run))
+}
