@@ -34,12 +34,15 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 	for _, r := range rules {
 		found = append(found, r)
 	}
-	ports, err := collect(d, "interfaces", func(k uint32, v portValue) state.Object { return decodePort(int(k), v) })
+	ports, err := d.Ports()
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range ports {
+		found = append(found, p)
+	}
 	proxies, err := collect(d, "neighbour_proxies", func(k proxyKey, _ uint32) state.Object { return decodeProxy(k) })
-	return append(append(found, ports...), proxies...), err
+	return append(found, proxies...), err
 }
 
 // Translators lists the translators, by id.
@@ -147,4 +150,9 @@ func (d *Datapath) write(name string, key, value any, remove bool) error {
 		return fmt.Errorf("write to map %s: %w", name, err)
 	}
 	return nil
+}
+
+// Ports lists what the programs know about interfaces.
+func (d *Datapath) Ports() ([]state.Port, error) {
+	return collect(d, "interfaces", func(k uint32, v portValue) state.Port { return decodePort(int(k), v) })
 }

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"weft/internal/datapath"
+)
+
+// ServeMetrics serves Prometheus at /metrics until ctx ends.
+func ServeMetrics(ctx context.Context, address string, d *datapath.Datapath, source Source) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for Prometheus on %s: %w", address, err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(newCollector(d, source), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	serveHTTP(ctx, listener, mux)
+	return nil
+}
+
+type collector struct {
+	datapath *datapath.Datapath
+	source   Source
+	packets  *prometheus.Desc
+	carried  *prometheus.Desc
+	bytes    *prometheus.Desc
+	build    *prometheus.Desc
+}
+
+func newCollector(d *datapath.Datapath, source Source) *collector {
+	return &collector{
+		datapath: d, source: source,
+		packets: prometheus.NewDesc("weft_packets_total", "Packets by the program that decided on them and what it decided.", []string{"program", "verdict", "outcome"}, nil),
+		carried: prometheus.NewDesc("weft_nat64_packets_total", "Packets that a translator carried.", []string{"translator", "direction"}, nil),
+		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
+		build:   prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
+	}
+}
+
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build} {
+		ch <- d
+	}
+}
+
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)
+	rows, err := Counters(c.datapath, c.source.SlowCounts())
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.packets, err)
+		return
+	}
+	for _, r := range rows {
+		counter(c.packets, r.Packets, r.Program, r.Verdict, r.Outcome)
+	}
+	translations, err := Translations(c.datapath)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(c.carried, err)
+		return
+	}
+	for _, t := range translations {
+		counter(c.carried, t.To4.Packets, t.Name, "6to4")
+		counter(c.carried, t.To6.Packets, t.Name, "4to6")
+		counter(c.bytes, t.To4.Bytes, t.Name, "6to4")
+		counter(c.bytes, t.To6.Bytes, t.Name, "4to6")
+	}
+}

@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Status says which daemon answers.
+type Status struct {
+	Version string    `json:"version"`
+	PID     int       `json:"pid"`
+	File    string    `json:"file"`
+	Started time.Time `json:"started"`
+}
+
+// Source is the daemon, as the API sees it.
+type Source interface {
+	Status() Status
+	SlowCounts() SlowCounts
+}
+
+// timeout bounds one request on the socket.
+const timeout = 5 * time.Second
+
+// Serve answers on a unix socket that only root may open, until ctx ends.
+func Serve(ctx context.Context, path string, source Source) error {
+	// a socket that a killed daemon left behind; the lock says that none lives
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove old socket: %w", err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", answer(func() any { return source.Status() }))
+	mux.HandleFunc("GET /v1/slow", answer(func() any { return source.SlowCounts() }))
+	serveHTTP(ctx, listener, mux)
+	return nil
+}
+
+// serveHTTP serves in the background until ctx ends.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout}
+	context.AfterFunc(ctx, func() { server.Close() })
+	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
+}
+
+func answer(value func() any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		// the caller may have gone; nobody is left to tell
+		_ = json.NewEncoder(w).Encode(value())
+	}
+}
+
+// ErrNoDaemon says that no daemon answers on the socket.
+var ErrNoDaemon = errors.New("no weft run is answering")
+
+// Ask reads what the daemon at the socket says at a path, like /v1/slow.
+func Ask(ctx context.Context, socket, path string, into any) error {
+	client := http.Client{Timeout: timeout, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://weft"+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the daemon for %s: %s", path, response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}

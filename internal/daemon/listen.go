@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"weft/internal/api"
+	"weft/internal/config"
+	"weft/internal/version"
+)
+
+// metricsListener is the Prometheus listener that runs now.
+type metricsListener struct {
+	address string
+	cancel  context.CancelFunc
+}
+
+// source is the daemon as the API sees it.
+type source struct {
+	services *services
+	status   api.Status
+}
+
+func (s source) Status() api.Status { return s.status }
+
+func (s source) SlowCounts() api.SlowCounts {
+	counts := api.SlowCounts{}
+	for name, outcomes := range s.services.counts() {
+		counts[name] = map[string]uint64{}
+		for o, n := range outcomes {
+			counts[name][o.String()] = n
+		}
+	}
+	return counts
+}
+
+func (d *daemon) source() source {
+	return source{d.services, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+}
+
+func (d *daemon) listen(ctx context.Context, f *config.File) error {
+	if err := api.Serve(ctx, d.router.Place.Socket(), d.source()); err != nil {
+		return err
+	}
+	return d.listenMetrics(ctx, f)
+}
+
+func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
+	address := ""
+	if listen := f.Metrics().Listen; listen.IsValid() {
+		address = listen.String()
+	}
+	if d.metrics != nil {
+		if d.metrics.address == address {
+			return nil
+		}
+		d.metrics.cancel()
+		d.metrics = nil
+	}
+	if address == "" {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if err := api.ServeMetrics(ctx, address, d.router.datapath, d.source()); err != nil {
+		cancel()
+		return err
+	}
+	d.metrics = &metricsListener{address, cancel}
+	return nil
+}
+
+// relisten follows a reload; a listener that cannot be had is logged, because
+// the router itself works without it.
+func (d *daemon) relisten(ctx context.Context) {
+	if err := d.listenMetrics(ctx, d.file); err != nil {
+		d.Log.Error("no metrics", "error", err)
+	}
+}

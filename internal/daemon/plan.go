@@ -1,0 +1,79 @@
+// Package daemon owns the tasks and the one event loop of `weft run`. It is
+// where the rooms meet: config -> the features' plans -> reconcile -> the
+// kernel and the datapath.
+package daemon
+
+import (
+	"fmt"
+	"os"
+
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/feature/host"
+	"weft/internal/feature/nat64"
+	"weft/internal/kernel"
+	"weft/internal/state"
+)
+
+// Sections lists every section that weft.toml may have.
+func Sections() []config.Section {
+	return append(config.CoreSections(), nat64.Section())
+}
+
+// Load reads a weft.toml. The error is that of reading the file; what is wrong
+// in it are problems.
+func Load(file string) (*config.File, []state.Problem, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
+	}
+	f, problems := config.Load(file, text, Sections())
+	return f, problems, nil
+}
+
+// Desire asks every feature for its plan. It is pure.
+func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	var desired state.Desired
+	var problems []state.Problem
+	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
+		host.Plan, nat64.Plan,
+	} {
+		d, p := plan(f, facts)
+		desired, problems = append(desired, d...), append(problems, p...)
+	}
+	state.SortProblems(problems)
+	return unique(desired), problems
+}
+
+// unique keeps the first of equal objects: two features may want the same.
+func unique(desired state.Desired) state.Desired {
+	seen := map[string]bool{}
+	var kept state.Desired
+	for _, o := range desired {
+		if !seen[o.Key()] {
+			kept = append(kept, o)
+		}
+		seen[o.Key()] = true
+	}
+	return kept
+}
+
+// gather reads the facts. d may be nil: nothing is loaded yet.
+func gather(k *kernel.Kernel, d *datapath.Datapath) (state.Facts, error) {
+	links, err := k.Links()
+	if err != nil {
+		return state.Facts{}, err
+	}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(), Translators: map[string]int{}}
+	if d == nil {
+		return facts, nil
+	}
+	translators, err := d.Translators()
+	if err != nil {
+		return facts, err
+	}
+	for _, t := range translators {
+		facts.Translators[t.Name] = t.ID
+	}
+	return facts, nil
+}

@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/kernel"
+	"weft/internal/place"
+	"weft/internal/reconcile"
+	"weft/internal/state"
+)
+
+// Router is the network namespace that weft works on: both doors, and the
+// place where things are kept.
+type Router struct {
+	Place    place.Place
+	kernel   *kernel.Kernel
+	datapath *datapath.Datapath
+}
+
+// ProblemsError carries the problems that keep a configuration from being applied.
+type ProblemsError []state.Problem
+
+func (e ProblemsError) Error() string {
+	return fmt.Sprintf("the configuration has %d problems", len(e))
+}
+
+// Open opens the namespace that the process is in, and makes the datapath's
+// maps if they are not there.
+func Open(options datapath.Options) (*Router, error) {
+	here, err := place.Here()
+	if err != nil {
+		return nil, err
+	}
+	if err := here.Make(); err != nil {
+		return nil, err
+	}
+	r, err := look(here)
+	if err != nil {
+		return nil, err
+	}
+	if r.datapath, err = datapath.Open(here.Pins, options); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Look opens the namespace without changing anything.
+func Look() (*Router, error) {
+	here, err := place.Here()
+	if err != nil {
+		return nil, err
+	}
+	r, err := look(here)
+	if err != nil || !datapath.Exists(here.Pins) {
+		return r, err
+	}
+	if r.datapath, err = datapath.View(here.Pins); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func look(here place.Place) (*Router, error) {
+	k, err := kernel.Open(here.Run)
+	if err != nil {
+		return nil, err
+	}
+	return &Router{Place: here, kernel: k}, nil
+}
+
+// Close lets go of the doors; everything stays as it is.
+func (r *Router) Close() error {
+	r.kernel.Close()
+	if r.datapath == nil {
+		return nil
+	}
+	return r.datapath.Close()
+}
+
+// Datapath gives the door to eBPF, nil if nothing is loaded.
+func (r *Router) Datapath() *datapath.Datapath { return r.datapath }
+
+func (r *Router) targets() reconcile.Targets {
+	t := reconcile.Targets{state.Kernel: r.kernel}
+	if r.datapath != nil {
+		t[state.Datapath] = r.datapath
+	}
+	return t
+}
+
+// Facts reads what plans depend on.
+func (r *Router) Facts() (state.Facts, error) { return gather(r.kernel, r.datapath) }
+
+// Plan gives the steps that would bring the namespace to what f wants.
+func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
+	facts, err := r.Facts()
+	if err != nil {
+		return nil, nil, err
+	}
+	desired, problems := Desire(f, facts)
+	steps, err := r.targets().Plan(ctx, desired)
+	return steps, problems, err
+}
+
+// Apply brings the namespace to what f wants. What one round makes may be a
+// fact for the next (an XDP program makes its device a target of redirects),
+// so it goes on until a round finds nothing to do.
+func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, facts state.Facts, err error) {
+	for range 4 {
+		if facts, err = r.Facts(); err != nil {
+			return done, facts, err
+		}
+		desired, problems := Desire(f, facts)
+		if state.HasErrors(problems) {
+			return done, facts, ProblemsError(problems)
+		}
+		steps, err := r.targets().Plan(ctx, desired)
+		if err != nil {
+			return done, facts, err
+		}
+		if len(steps) == 0 {
+			return done, facts, nil
+		}
+		if err := r.targets().Apply(ctx, steps); err != nil {
+			return done, facts, err
+		}
+		done = append(done, steps...)
+	}
+	return done, facts, errors.New("the kernel does not keep what was set: " + done[len(done)-1].String())
+}
+
+// Unload takes everything that is weft's out of the namespace, and puts back
+// what it changed.
+func (r *Router) Unload(ctx context.Context) ([]state.Step, error) {
+	steps, err := r.targets().Plan(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.targets().Apply(ctx, steps); err != nil {
+		return steps, err
+	}
+	return steps, r.Place.Remove()
+}

@@ -1,0 +1,205 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/state"
+)
+
+// settle is how long the loop waits for more news of the kernel before it
+// looks: changes come in bursts.
+const settle = 100 * time.Millisecond
+
+// Options of Run.
+type Options struct {
+	File     string
+	Log      *slog.Logger
+	Level    *slog.LevelVar // follows router.log
+	Datapath datapath.Options
+	Ready    func() // called once everything is in place; may be nil
+	Warn     func([]state.Problem)
+}
+
+// Run is the router: it applies the configuration, and again whenever the
+// file is reloaded (SIGHUP) or the kernel's links and addresses change, until
+// ctx ends. What it made in the kernel stays, so that forwarding goes on;
+// Unload takes it away.
+func Run(ctx context.Context, o Options) error {
+	f, problems, err := Load(o.File)
+	if err != nil {
+		return err
+	}
+	o.Warn(problems)
+	if state.HasErrors(problems) {
+		return ProblemsError(nil)
+	}
+	r, err := Open(o.Datapath)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	held, err := lock(r.Place.Lock())
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log)}
+	defer d.services.wait()
+	defer cancel()
+	if err := d.listen(ctx, f); err != nil {
+		return err
+	}
+	return d.loop(ctx)
+}
+
+// daemon is the event loop's state.
+type daemon struct {
+	Options
+	router   *Router
+	file     *config.File
+	services *services
+	metrics  *metricsListener
+}
+
+func (d *daemon) loop(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	if err := d.router.kernel.Watch(ctx, changed); err != nil {
+		return err
+	}
+	if err := d.apply(ctx); err != nil {
+		return err
+	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, unix.SIGHUP)
+	defer signal.Stop(reload)
+	watchdog, stopWatchdog := watchdogTick()
+	defer stopWatchdog()
+	notify(systemd.SdNotifyReady)
+	if d.Ready != nil {
+		d.Ready()
+	}
+	d.Log.Info("ready", "file", d.Options.File)
+	for {
+		select {
+		case <-ctx.Done():
+			notify(systemd.SdNotifyStopping)
+			d.Log.Info("stopping; forwarding goes on, weft unload takes it away")
+			return nil
+		case <-reload:
+			d.reload(ctx)
+		case <-changed:
+			d.follow(ctx, changed)
+		case <-watchdog:
+			notify(systemd.SdNotifyWatchdog)
+		}
+	}
+}
+
+func notify(state string) {
+	// without systemd there is nobody to tell
+	_, _ = systemd.SdNotify(false, state)
+}
+
+// watchdogTick ticks twice in the time that systemd allows between signs of life.
+func watchdogTick() (<-chan time.Time, func()) {
+	interval, err := systemd.SdWatchdogEnabled(false)
+	if err != nil || interval == 0 {
+		return nil, func() {}
+	}
+	t := time.NewTicker(interval / 2)
+	return t.C, t.Stop
+}
+
+// apply brings kernel and datapath to the current configuration.
+func (d *daemon) apply(ctx context.Context) error {
+	d.Level.Set(levelOf(d.file.Router().Log))
+	done, facts, err := d.router.Apply(ctx, d.file)
+	for _, step := range done {
+		d.Log.Debug("applied", "step", step.String())
+	}
+	var problems ProblemsError
+	if errors.As(err, &problems) {
+		d.Warn(problems)
+	}
+	if err != nil {
+		return err
+	}
+	if len(done) > 0 {
+		d.Log.Info("applied", "steps", len(done))
+	}
+	d.services.set(ctx, d.file, facts)
+	return nil
+}
+
+func levelOf(l config.Log) slog.Level {
+	switch l {
+	case config.LogDebug:
+		return slog.LevelDebug
+	case config.LogWarn:
+		return slog.LevelWarn
+	case config.LogError:
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// reload reads the file again. A file with errors changes nothing.
+func (d *daemon) reload(ctx context.Context) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
+		notify(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", systemd.SdNotifyReloading, now.Nano()/1000))
+	}
+	defer notify(systemd.SdNotifyReady)
+	f, problems, err := Load(d.Options.File)
+	if err != nil {
+		d.Log.Error("reload refused, the old configuration stays", "error", err)
+		return
+	}
+	d.Warn(problems)
+	if state.HasErrors(problems) {
+		d.Log.Error("reload refused, the old configuration stays", "problems", len(problems))
+		return
+	}
+	old := d.file
+	d.file = f
+	if err := d.apply(ctx); err != nil {
+		d.Log.Error("reload failed, going back to the old configuration", "error", err)
+		d.file = old
+		if err := d.apply(ctx); err != nil {
+			d.Log.Error("the old configuration cannot be applied either", "error", err)
+		}
+		return
+	}
+	d.relisten(ctx)
+	d.Log.Info("reloaded", "file", d.Options.File)
+}
+
+// follow applies again after the kernel changed.
+func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(settle):
+	}
+	select {
+	case <-changed:
+	default:
+	}
+	if err := d.apply(ctx); err != nil {
+		d.Log.Warn("the kernel changed and the configuration cannot be applied now", "error", err)
+	}
+}

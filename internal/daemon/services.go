@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"weft/internal/config"
+	"weft/internal/feature/nat64"
+	"weft/internal/slowpath"
+	"weft/internal/state"
+)
+
+// services keeps one slow path running for each translator.
+type services struct {
+	log   *slog.Logger
+	mu    sync.Mutex // the API reads counts while a reload changes the set
+	slow  map[string]*running
+	tasks sync.WaitGroup
+}
+
+type running struct {
+	slow   *nat64.Slow
+	cancel context.CancelFunc
+}
+
+func newServices(log *slog.Logger) *services {
+	return &services{log: log, slow: map[string]*running{}}
+}
+
+// set starts, changes and stops slow paths so that they are those of f.
+func (s *services) set(ctx context.Context, f *config.File, facts state.Facts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, name := range f.Names("nat64") {
+		wanted[name] = true
+		if r, ok := s.slow[name]; ok && r.slow.Device == nat64.From(f, name).Device {
+			r.slow.Update(rand.Uint32, f, facts)
+			continue
+		}
+		s.stop(name)
+		s.start(ctx, name, f, facts)
+	}
+	for name := range s.slow {
+		if !wanted[name] {
+			s.stop(name)
+		}
+	}
+}
+
+func (s *services) stop(name string) {
+	if r, ok := s.slow[name]; ok {
+		r.cancel()
+		delete(s.slow, name)
+	}
+}
+
+func (s *services) start(ctx context.Context, name string, f *config.File, facts state.Facts) {
+	started := time.Now()
+	clock := func() int64 { return int64(time.Since(started)) }
+	slow := nat64.NewSlow(name, clock, rand.Uint32, f, facts)
+	ctx, cancel := context.WithCancel(ctx)
+	s.slow[name] = &running{slow, cancel}
+	link, _ := facts.Link(slow.Device)
+	s.tasks.Go(func() { s.serve(ctx, slow, link.MAC) })
+}
+
+// serve runs one slow path. If its device fails (somebody removed it) it waits
+// and tries again; the event loop makes the device anew meanwhile.
+func (s *services) serve(ctx context.Context, slow *nat64.Slow, mac [6]byte) {
+	for ctx.Err() == nil {
+		err := serveOnce(ctx, slow, mac)
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("slow path interrupted", "translator", slow.Name, "device", slow.Device, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func serveOnce(ctx context.Context, slow *nat64.Slow, mac [6]byte) error {
+	device, err := slowpath.Open(slow.Device, mac)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+	return device.Serve(ctx, func(ip []byte) []slowpath.Packet {
+		var packets []slowpath.Packet
+		for _, a := range slow.Handle(ip) {
+			packets = append(packets, slowpath.Packet{Bytes: a.Bytes, Local: a.Local})
+		}
+		return packets
+	})
+}
+
+// counts gives what the slow paths made of packets, by translator.
+func (s *services) counts() map[string]map[state.Outcome]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]map[state.Outcome]uint64{}
+	for name, r := range s.slow {
+		all[name] = r.slow.Counts()
+	}
+	return all
+}
+
+func (s *services) wait() { s.tasks.Wait() }
