@@ -24,6 +24,8 @@ func (l *Lab) apply(ctx context.Context, step Step) error {
 		err = l.makeCable(s)
 	case MakeTap:
 		err = l.makeTap(s)
+	case AwaitLinks:
+		err = l.awaitLinks(ctx, s)
 	case StartGuest, StartImpairment:
 		err = errors.New("this build of weft has no guests")
 	case SetSysctls:
@@ -154,31 +156,6 @@ func bucket(link netlink.Link, rate Rate) *netlink.Tbf {
 		Limit:      uint32(min(max(bytes/20, 16<<10), 64<<20)),
 		Buffer:     netlink.Xmittime(bytes, burst),
 	}
-}
-
-func (l *Lab) makeTap(s MakeTap) error {
-	return l.withNetlink(s.Node, func(h *netlink.Handle) error {
-		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: s.Bridge, MTU: s.MTU, TxQLen: -1}}
-		tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: s.Tap, TxQLen: -1}, Mode: netlink.TUNTAP_MODE_TAP}
-		if err := h.LinkAdd(bridge); err != nil {
-			return fmt.Errorf("add bridge: %w", err)
-		}
-		// A tap device is made through /dev/net/tun, in the thread's namespace.
-		if err := l.spaces[s.Node].Do(func() error { return netlink.LinkAdd(tap) }); err != nil {
-			return fmt.Errorf("add tap: %w", err)
-		}
-		for _, name := range []string{s.Device, s.Tap} {
-			link, err := h.LinkByName(name)
-			if err != nil {
-				return err
-			}
-			err = errors.Join(h.LinkSetMTU(link, s.MTU), h.LinkSetMaster(link, bridge), h.LinkSetUp(link))
-			if err != nil {
-				return fmt.Errorf("bridge %s: %w", name, err)
-			}
-		}
-		return h.LinkSetUp(bridge)
-	})
 }
 
 func (l *Lab) addRoutes(s AddRoutes) error {

@@ -80,6 +80,14 @@ type StartProcess struct {
 	Process Process
 }
 
+// AwaitLinks waits until the kernel has noticed that a node's cables are plugged
+// in, which takes up to a second (operational state, RFC 2863 section 3.1.14):
+// before that its IPv6 addresses answer nobody.
+type AwaitLinks struct {
+	Node    string
+	Devices []string
+}
+
 // SpaceName is the name of a node's network namespace: the mark by which what
 // belongs to a lab is found again.
 func SpaceName(lab, node string) string { return spacePrefix + lab + "-" + node }
@@ -107,6 +115,11 @@ func Plan(s *Scenario, lab string) []Step {
 	for i, l := range s.Links {
 		p.link(lab, i, l)
 	}
+	for _, n := range s.Nodes {
+		if devices := s.devicesOf(n.Name); len(devices) > 0 {
+			p.add(AwaitLinks{n.Name, devices})
+		}
+	}
 	for i, n := range s.Nodes {
 		if n.Kind.IsGuest() {
 			p.add(StartGuest{n, p.guests[i].nics})
@@ -120,6 +133,19 @@ func Plan(s *Scenario, lab string) []Step {
 		}
 	}
 	return p.steps
+}
+
+// devicesOf gives the devices of a node in the order of the links.
+func (s *Scenario) devicesOf(node string) []string {
+	var found []string
+	for _, l := range s.Links {
+		for _, e := range l.Ends {
+			if e.Node == node {
+				found = append(found, e.Device)
+			}
+		}
+	}
+	return found
 }
 
 type planner struct {

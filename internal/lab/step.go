@@ -86,3 +86,7 @@ func (s StartProcess) String() string {
 	}
 	return fmt.Sprintf("%s: %s %s (%s)", s.Node, verb, s.Process.Name, strings.Join(s.Process.Argv, " "))
 }
+
+func (s AwaitLinks) String() string {
+	return fmt.Sprintf("%s: wait for %s to be up", s.Node, strings.Join(s.Devices, ", "))
+}
