@@ -136,7 +136,7 @@ func (l *Lab) checkTransfer(ctx context.Context, c Check, r *Result) error {
 func (l *Lab) move(ctx context.Context, c Check, s *server, d probe.Direction) (probe.Transfer, error) {
 	var t probe.Transfer
 	err := l.probe(ctx, c.From, &t, "move", "--direction", string(d), "--bytes", strconv.FormatInt(int64(c.Bytes), 10),
-		netip.AddrPortFrom(c.To, s.TCP).String())
+		netip.AddrPortFrom(c.To.Addr, s.TCP).String())
 	return t, err
 }
 
@@ -158,7 +158,7 @@ func (l *Lab) checkUDP(ctx context.Context, c Check, r *Result) error {
 	}
 	defer s.stop()
 	var d probe.Datagrams
-	err = l.probe(ctx, c.From, &d, "exchange", "--size", strings.Join(sizes, ","), netip.AddrPortFrom(c.To, s.UDP).String())
+	err = l.probe(ctx, c.From, &d, "exchange", "--size", strings.Join(sizes, ","), netip.AddrPortFrom(c.To.Addr, s.UDP).String())
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (l *Lab) checkPMTU(ctx context.Context, c Check, r *Result) error {
 	}
 	defer s.stop()
 	var p probe.PathMTU
-	if err := l.probe(ctx, c.From, &p, "pmtu", netip.AddrPortFrom(c.To, s.UDP).String()); err != nil {
+	if err := l.probe(ctx, c.From, &p, "pmtu", netip.AddrPortFrom(c.To.Addr, s.UDP).String()); err != nil {
 		return err
 	}
 	r.fact("first_mtu", p.First)

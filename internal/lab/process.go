@@ -47,9 +47,12 @@ func tail(file string) string {
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {
 		return "; it said nothing"
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	lines = lines[max(0, len(lines)-12):]
-	return ", saying\n    " + strings.Join(lines, "\n    ")
+	return ", saying\n    " + strings.ReplaceAll(lastLines(string(text), 12), "\n", "\n    ")
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // findPrograms looks for the programs that a scenario needs before anything is
@@ -113,8 +116,8 @@ func (l *Lab) launch(node, name string, argv []string, env ...string) (*process,
 	return p, nil
 }
 
-// run runs a program in a node to its end and gives its output, standard error
-// included only in the error.
+// run runs a program in a node to its end and gives its standard output. The
+// error has what it said last.
 func (l *Lab) run(ctx context.Context, node string, argv ...string) ([]byte, error) {
 	var out, complaint bytes.Buffer
 	c := l.command(ctx, node, argv)
@@ -123,13 +126,17 @@ func (l *Lab) run(ctx context.Context, node string, argv ...string) ([]byte, err
 	if err == nil {
 		err = c.Wait()
 	}
-	switch text := strings.TrimSpace(complaint.String()); {
+	text := strings.TrimSpace(complaint.String())
+	if text == "" {
+		text = lastLines(out.String(), 3)
+	}
+	switch {
 	case err == nil:
 		return out.Bytes(), nil
 	case ctx.Err() != nil:
 		return out.Bytes(), context.Cause(ctx)
 	case text != "":
-		return out.Bytes(), errors.New(strings.TrimPrefix(text, "weft: "))
+		return out.Bytes(), fmt.Errorf("%w: %s", err, strings.TrimPrefix(text, "weft: "))
 	}
 	return out.Bytes(), err
 }

@@ -123,24 +123,43 @@ const (
 // Check is one thing tried and what must come of it. Which fields a kind uses
 // is written in checkFields.
 type Check struct {
-	Kind    CheckKind  `toml:"kind"`
-	Name    string     `toml:"name"` // a sentence
-	From    string     `toml:"from"` // node that begins
-	To      netip.Addr `toml:"to"`   // address it uses
-	At      string     `toml:"at"`   // node that answers at To
-	Count   int        `toml:"count"`
-	Size    int        `toml:"size"`  // payload bytes
-	Sizes   []int      `toml:"sizes"` // payload bytes
-	Bytes   Size       `toml:"bytes"`
-	Fails   bool       `toml:"fails"`  // nothing may come through
-	MTU     int        `toml:"mtu"`    // what must be learnt
-	Places  []Place    `toml:"places"` // where frames are watched
-	Routed  bool       `toml:"routed"` // the packet must look routed from place to place
-	Node    string     `toml:"node"`
-	Argv    []string   `toml:"argv"`
-	Expect  string     `toml:"expect"`  // must be in the output
-	Counted []string   `toml:"counted"` // counters that must be above zero
+	Kind    CheckKind `toml:"kind"`
+	Name    string    `toml:"name"` // a sentence
+	From    string    `toml:"from"` // node that begins
+	To      Address   `toml:"to"`   // address it uses
+	At      string    `toml:"at"`   // node that answers at To
+	Count   int       `toml:"count"`
+	Size    int       `toml:"size"`  // payload bytes
+	Sizes   []int     `toml:"sizes"` // payload bytes
+	Bytes   Size      `toml:"bytes"`
+	Fails   bool      `toml:"fails"`  // nothing may come through
+	MTU     int       `toml:"mtu"`    // what must be learnt
+	Places  []Place   `toml:"places"` // where frames are watched
+	Routed  bool      `toml:"routed"` // the packet must look routed from place to place
+	Node    string    `toml:"node"`
+	Argv    []string  `toml:"argv"`
+	Expect  string    `toml:"expect"`  // must be in the output
+	Counted []string  `toml:"counted"` // counters that must be above zero
 }
+
+// Address is an IP address that is shown as it was written: an IPv4 address
+// inside an IPv6 one stays readable.
+type Address struct {
+	netip.Addr
+	text string
+}
+
+// UnmarshalText reads an address.
+func (a *Address) UnmarshalText(b []byte) error {
+	addr, err := netip.ParseAddr(string(b))
+	if err != nil {
+		return fmt.Errorf("%q is not an IP address", b)
+	}
+	*a = Address{addr, string(b)}
+	return nil
+}
+
+func (a Address) String() string { return a.text }
 
 // Duration is a time.Duration written like 50ms.
 type Duration time.Duration
