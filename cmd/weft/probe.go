@@ -31,7 +31,7 @@ func probePing() *cobra.Command {
 	c.Flags().IntVar(&o.Count, "count", 3, "requests to send")
 	c.Flags().IntVar(&o.Size, "size", 56, "payload bytes")
 	c.Flags().DurationVar(&o.Interval, "interval", 50*time.Millisecond, "between requests")
-	c.Flags().DurationVar(&o.Timeout, "timeout", time.Second, "for each reply")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 2*time.Second, "for each reply")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		to, err := netip.ParseAddr(args[0])
 		if err != nil {
@@ -88,7 +88,7 @@ func probeExchange() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{Use: "exchange ADDRESS:PORT", Short: "Have UDP datagrams echoed", Args: cobra.ExactArgs(1)}
 	c.Flags().IntSliceVar(&sizes, "size", []int{64}, "payload bytes of each datagram")
-	c.Flags().DurationVar(&timeout, "timeout", time.Second, "for each echo")
+	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for each echo")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		to, err := netip.ParseAddrPort(args[0])
 		if err != nil {
@@ -103,7 +103,7 @@ func probeExchange() *cobra.Command {
 func probePMTU() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{Use: "pmtu ADDRESS:PORT", Short: "Discover the path MTU", Args: cobra.ExactArgs(1)}
-	c.Flags().DurationVar(&timeout, "timeout", 500*time.Millisecond, "for each echo")
+	c.Flags().DurationVar(&timeout, "timeout", time.Second, "for each echo")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		to, err := netip.ParseAddrPort(args[0])
 		if err != nil {

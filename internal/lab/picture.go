@@ -100,11 +100,8 @@ func (b box) lines() []string {
 func drawBox(s *Scenario, node, left, right string) box {
 	b := box{name: " " + node + " "}
 	for _, n := range s.Nodes {
-		if n.Name != node {
-			continue
-		}
-		if n.About != "" {
-			b.rows = append(b.rows, "("+n.About+")")
+		if n.Name == node && n.About != "" {
+			b.name = " " + node + " (" + n.About + ") "
 		}
 	}
 	for _, device := range []string{left, right} {

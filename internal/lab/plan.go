@@ -198,16 +198,17 @@ func (p *planner) cable(plugs [2]Plug, mtu int, rate Rate) {
 	}
 }
 
+// tap plans a tap for a plug and gives its name, numbered in its node.
 func (p *planner) tap(plug Plug, mtu int) string {
-	t := MakeTap{Node: plug.Node, Device: plug.Device, Bridge: short("br", plug.Device), Tap: short("tap", plug.Device), MTU: mtu}
+	number := 0
+	for _, s := range p.steps {
+		if t, ok := s.(MakeTap); ok && t.Node == plug.Node {
+			number++
+		}
+	}
+	t := MakeTap{plug.Node, plug.Device, fmt.Sprintf("guest-br%d", number), fmt.Sprintf("guest-tap%d", number), mtu}
 	p.add(t)
 	return t.Tap
-}
-
-// short keeps within the 15 bytes that Linux gives a device's name.
-func short(prefix, device string) string {
-	name := prefix + "-" + device
-	return name[:min(len(name), 15)]
 }
 
 func (p *planner) guest(node string) *guestPlan {

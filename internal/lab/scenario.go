@@ -221,7 +221,7 @@ func scaled(s string, units []unit) (int64, error) {
 			continue
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-		if err != nil || n < 0 || n*float64(u.factor) > 1<<50 {
+		if err != nil || !(n >= 0 && n*float64(u.factor) <= 1<<50) { // NaN is neither
 			break
 		}
 		return int64(n * float64(u.factor)), nil

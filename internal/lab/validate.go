@@ -27,6 +27,7 @@ var (
 	// A node's name ends the name of its namespace, weft-LAB-NODE, from which
 	// lab and node are told apart by the last hyphen: so it has none itself.
 	nodeName   = regexp.MustCompile(`^[a-z][a-z0-9_]{0,14}$`)
+	middleName = regexp.MustCompile(`^link[0-9]+$`)
 	deviceName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]{0,14}$`)
 	sysctlName = regexp.MustCompile(`^net(\.[A-Za-z0-9_-]+)+$`)
 	fileName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
@@ -60,6 +61,9 @@ func (v *validator) run() {
 func (v *validator) node(path string, n Node) {
 	if !nodeName.MatchString(n.Name) {
 		v.add(path+".name", fmt.Sprintf("%q cannot be a node's name", n.Name), "a small letter, then at most 14 small letters, digits and underscores")
+	}
+	if middleName.MatchString(n.Name) {
+		v.add(path+".name", fmt.Sprintf("%q is the name of the middle of a link", n.Name), "choose another")
 	}
 	if n.Kind != "" && n.Kind != Namespace && !n.Kind.IsGuest() {
 		v.add(path+".kind", fmt.Sprintf("%q is no kind of node", n.Kind), "netns, uml or qemu")
