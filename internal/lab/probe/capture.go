@@ -87,9 +87,15 @@ func Describe(frame []byte) Frame {
 			f.Source, f.Destination = l.SrcMAC.String(), l.DstMAC.String()
 			f.Words = l.EthernetType.String()
 		case *layers.IPv4:
+			if l.SrcIP == nil {
+				return f // cut short
+			}
 			f.From, f.To, f.HopLimit = address(l.SrcIP), address(l.DstIP), int(l.TTL)
 			f.Words = l.Protocol.String()
 		case *layers.IPv6:
+			if l.SrcIP == nil {
+				return f
+			}
 			f.From, f.To, f.HopLimit = address(l.SrcIP), address(l.DstIP), int(l.HopLimit)
 			f.Words = l.NextHeader.String()
 		case *layers.ARP:

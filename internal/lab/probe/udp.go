@@ -133,7 +133,8 @@ func socketMTU(conn *net.UDPConn, v4 bool) (mtu int, err error) {
 		}
 		return err
 	})
-	return mtu, err
+	// No IP packet without options is larger, whatever a loopback device takes.
+	return min(mtu, 65535), err
 }
 
 func onSocket(conn syscall.Conn, doing string, f func(fd int) error) error {
