@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weft/internal/lab/netspace"
@@ -28,7 +29,7 @@ const grace = 3 * time.Second
 // they ended: processes in its namespaces, weft's pins and directories for
 // those, the namespaces, the lab's directory. Nothing there is no error.
 func Down(ctx context.Context, name string) error {
-	if name == "" || name != filepath.Base(name) || name == "." || name == ".." {
+	if !plainName(name) {
 		return fmt.Errorf("take down lab %q: no lab has such a name", name)
 	}
 	names, err := spacesOf(name)
@@ -64,6 +65,12 @@ func Down(ctx context.Context, name string) error {
 		return fmt.Errorf("take down lab %s: %w", name, err)
 	}
 	return nil
+}
+
+// plainName tells whether a name stays within the labs' directory. It is wider
+// than the names that Up gives, for the sake of what others left.
+func plainName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
 }
 
 // removeOwned removes what a weft daemon left for a namespace: pinned eBPF
