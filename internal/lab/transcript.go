@@ -70,7 +70,7 @@ func (t *Transcript) Begin(s *Scenario, lab string) {
 	t.say("  %s  %s", t.bold(lab), s.Title)
 	t.say("")
 	for _, line := range Draw(s) {
-		t.say("  %s", t.paint("36", line))
+		t.say("%s", strings.TrimRight("  "+t.paint("36", line), " "))
 	}
 	t.say("")
 	for line := range strings.Lines(strings.TrimSpace(s.About)) {
