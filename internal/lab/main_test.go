@@ -65,4 +65,3 @@ func routerStandIn(does string) int {
 	<-stop
 	return 0
 }
-
