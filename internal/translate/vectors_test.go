@@ -155,6 +155,16 @@ func TestIPv6PacketsBecomeIPv4(t *testing.T) {
 	})
 }
 
+func TestAUDPChecksumThatComesOutAsZeroIsSentAsAllOnes(t *testing.T) {
+	towards4 := udpSegment(node4, far4, 2) // its checksum becomes its data, so that all adds up
+	copy(towards4[8:], []byte{0, 0})
+	copy(towards4[8:], sealed(towards4, 6, node4, far4, 17)[6:8])
+	towards4[6], towards4[7] = 0xff, 0xff
+	seg := sealed(bytes.Clone(towards4), 6, node6, far6, 17)
+	runVectors(t, []vector{{name: "towards IPv4", pkt: ip6(node6, far6, 17, seg), outcome: state.Forward6to4,
+		want: one(ip4(node4, far4, 17, 0, nil, towards4))}})
+}
+
 func TestIPv6PacketsThatAreNotTranslated(t *testing.T) {
 	u := udpSegment(node6, far6, 9)
 	good := ip6(node6, far6, 17, u)
