@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"weft/internal/config"
 	"weft/internal/datapath"
@@ -133,9 +135,9 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 	return done, facts, errors.New("the kernel does not keep what was set: " + done[len(done)-1].String())
 }
 
-// Unload takes everything that is weft's out of the namespace, and puts back
+// unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
-func (r *Router) Unload(ctx context.Context) ([]state.Step, error) {
+func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 	steps, err := r.targets().Plan(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -144,4 +146,23 @@ func (r *Router) Unload(ctx context.Context) ([]state.Step, error) {
 		return steps, err
 	}
 	return steps, r.Place.Remove()
+}
+
+// Unload takes everything of weft's out of the namespace of the process. It
+// refuses while a daemon runs there.
+func Unload(ctx context.Context) ([]state.Step, error) {
+	r, err := Look()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if _, err := os.Stat(r.Place.Run); errors.Is(err, fs.ErrNotExist) {
+		return nil, r.Place.Remove()
+	}
+	held, err := lock(r.Place.Lock())
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	return r.unload(ctx)
 }

@@ -100,4 +100,3 @@ func (d *Device) put(p Packet) error {
 
 // Close lets go of the device; it stays, and drops what comes.
 func (d *Device) Close() error { return errors.Join(d.file.Close(), d.raw.Close()) }
-

@@ -149,7 +149,7 @@ type Translator struct {
 	ID        int // 0..63
 	Name      string
 	Device    string
-	MAC       [6]byte // of the device
+	MAC       [6]byte      // of the device
 	Prefix    netip.Prefix // RFC 6052; not valid if there is none
 	LowestMTU int
 	MaxMSS    int  // 0: not clamped

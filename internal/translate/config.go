@@ -9,7 +9,7 @@ import (
 // Config says how packets are translated. It is only read, so any number of
 // goroutines may use it as long as Identification allows it.
 type Config struct {
-	Table *Table
+	Table *Table // must be there
 
 	// Translatable are the IPv4 prefixes of IPv6 nodes whose addresses are made
 	// of the table's prefix (IPv4-translatable addresses, RFC 6052 section 2).

@@ -65,6 +65,9 @@
 //     5.1), or from the fragment header. TOS is the traffic class or zero.
 //   - From IPv4: flow label zero, no fragment header unless fragmented.
 //   - If source and destination both have mappings of IPv6 nodes and there is
-//     a prefix, Translate4 makes the source with the prefix (RFC 7757 section 4.2.1).
+//     a prefix, Translate4 makes the source with the prefix (RFC 7757 section
+//     4.2.1).
+//   - With GlobalOnly an address made of 64:ff9b::/96 and an IPv4 address that
+//     is not global counts as illegal (RFC 6052 section 3.1).
 //   - The MSS of a SYN becomes min(MSS, MTU4-40, MTU6-60), both ways.
 package translate

@@ -7,8 +7,12 @@ import "net/netip"
 func (g *Gen) Next6() (pkt []byte, kind string) {
 	src, dst := g.addresses6()
 	chain, kinds := g.extensions6()
-	payload, protocol := g.payload(src, dst, maxSize-40-len(chain)-8)
-	if g.chance(10) {
+	room, fragmented := maxSize-40-len(chain), g.chance(10)
+	if fragmented {
+		room -= 16 // its header and perhaps one more
+	}
+	payload, protocol := g.payload(src, dst, room)
+	if fragmented {
 		payload, chain, kinds = g.fragment6(payload, chain, kinds)
 	}
 	body := append(chain, payload...)
@@ -163,7 +167,7 @@ func (g *Gen) damage(pkt []byte) []byte {
 		return pkt[:g.r.IntN(len(pkt))]
 	case 1:
 		g.note("padded")
-		return append(pkt, g.bytes(1+g.r.IntN(20))...)
+		return append(pkt, g.bytes(min(1+g.r.IntN(20), maxSize-len(pkt)))...)
 	case 2:
 		g.note("length-over")
 		put16(length, len(pkt)-header+1+g.r.IntN(100))

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/daemon"
+	"weft/internal/state"
+)
+
+func runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run FILE",
+		Short: "Be the router that FILE describes",
+		Long: `Apply the configuration and keep it applied, in the foreground, until SIGINT
+or SIGTERM. SIGHUP reads the file again; a file with errors changes nothing.
+
+What weft made in the kernel stays when it stops or dies: packets are
+forwarded as before, only the rare ones that need the slow path are lost.
+weft unload takes everything away. Under systemd it reports READY, RELOADING
+and STOPPING and feeds the watchdog (packaging/weft.service).`,
+		Example: "  weft run /etc/weft/weft.toml",
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needRoot("weft run"); err != nil {
+				return err
+			}
+			level := new(slog.LevelVar)
+			log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+			err := daemon.Run(cmd.Context(), daemon.Options{
+				File: args[0], Log: log, Level: level,
+				Warn: func(problems []state.Problem) { printProblems(os.Stderr, problems) },
+			})
+			return hideProblems(err)
+		},
+	}
+}
+
+// hideProblems: they have been printed one by one.
+func hideProblems(err error) error {
+	var problems daemon.ProblemsError
+	if errors.As(err, &problems) {
+		return errReported
+	}
+	return err
+}
+
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes one file, like %s weft.toml", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"weft/internal/version"
+)
+
+func versionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), map[string]string{"version": version.String(), "commit": version.Commit(), "go": runtime.Version()})
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "weft %s, %s\n", version.String(), runtime.Version())
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIRECTORY", Short: "Write the manual pages into DIRECTORY", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return err
+			}
+			epoch := time.Unix(0, 0) // the same pages from the same source
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "WEFT", Section: "8", Source: "weft", Manual: "weft", Date: &epoch}, args[0])
+		},
+	}
+}
