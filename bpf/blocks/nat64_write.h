@@ -56,7 +56,7 @@ static __noinline int nat64_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_mss)
 			if (hook_store(ctx, off + sizeof(struct tcphdr) + at + 2, &new, 2))
 				return -1;
 			return hook_l4_checksum(ctx, off + __builtin_offsetof(struct tcphdr, check),
-						diff, false);
+						diff, ZERO_PLAIN);
 		}
 		at += size;
 	}
@@ -69,14 +69,14 @@ static __always_inline enum outcome nat64_write_l4(hook_ctx *ctx, struct nat64 *
 	if (x->is_icmp && hook_store(ctx, l4, &x->icmp_type, 1))
 		return DROP_KERNEL;
 	if (x->check_off == __builtin_offsetof(struct tcphdr, check)) {
-		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct tcphdr, check), x->diff, false))
+		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct tcphdr, check), x->diff, ZERO_PLAIN))
 			return DROP_KERNEL;
 	} else if (x->is_udp) {
-		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct udphdr, check), x->diff, true))
+		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct udphdr, check), x->diff, ZERO_STAYS))
 			return DROP_KERNEL;
 	} else if (x->is_icmp) {
 		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct icmphdr, checksum), x->diff,
-				     false))
+				     ZERO_NEVER))
 			return DROP_KERNEL;
 	}
 	if (x->is_syn && x->via->max_mss && nat64_clamp_mss(ctx, l4, x->via->max_mss) < 0)

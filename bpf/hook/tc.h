@@ -9,6 +9,7 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "checksum.h"
 #include "cursor.h"
 
 #define HOOK_IS_XDP 0
@@ -71,10 +72,14 @@ static __always_inline long hook_swap_l3(hook_ctx *ctx, __u32 old_len, const voi
 	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &ethertype, sizeof(ethertype), 0);
 }
 
-static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 diff, bool mangled_0)
+static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 diff,
+					     const enum hook_zero zero)
 {
-	return bpf_l4_csum_replace(ctx, off, 0, diff,
-				   BPF_F_PSEUDO_HDR | (mangled_0 ? BPF_F_MARK_MANGLED_0 : 0));
+	__u64 flags = zero == ZERO_STAYS  ? BPF_F_MARK_MANGLED_0 :
+		      zero == ZERO_NEVER ? BPF_F_MARK_MANGLED_0 | BPF_F_MARK_ENFORCE :
+					   0;
+
+	return bpf_l4_csum_replace(ctx, off, 0, diff, BPF_F_PSEUDO_HDR | flags);
 }
 
 /*

@@ -82,20 +82,18 @@ static __always_inline long hook_swap_l3(hook_ctx *ctx, __u32 old_len, const voi
 	return 0;
 }
 
-/*
- * Correct the transport checksum at off for a change by diff. mangled_0: the
- * field is UDP's, where zero means that there is none.
- */
-static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 diff, bool mangled_0)
+/* Correct the transport checksum at off for a change by diff. */
+static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 diff,
+					     const enum hook_zero zero)
 {
 	__sum16 *check = (void *)(long)ctx->data + off;
 
 	if ((void *)(check + 1) > (void *)(long)ctx->data_end)
 		return -1;
-	if (mangled_0 && !*check)
+	if (zero == ZERO_STAYS && !*check)
 		return 0;
 	*check = csum_update(*check, diff);
-	if (mangled_0 && !*check)
+	if (zero != ZERO_PLAIN && !*check)
 		*check = 0xffff;
 	return 0;
 }

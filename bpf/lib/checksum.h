@@ -7,6 +7,13 @@
  */
 #include "kernel.h"
 
+/* what zero means in a checksum field */
+enum hook_zero {
+	ZERO_PLAIN, /* a sum like any other (TCP) */
+	ZERO_STAYS, /* there is none, and a sum of zero is sent as 0xffff (UDP, RFC 768) */
+	ZERO_NEVER, /* sent as 0xffff: the two are the same sum, but a message of zeros has only this one */
+};
+
 /* 64-bit accumulator of 32-bit words -> 32-bit sum */
 static __always_inline __u32 csum_reduce(__u64 acc)
 {

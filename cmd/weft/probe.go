@@ -38,7 +38,7 @@ func probePing() *cobra.Command {
 			return err
 		}
 		e, err := probe.Ping(c.Context(), to, o, randomSeed())
-		return printJSON(c.OutOrStdout(), e, err)
+		return printLine(c.OutOrStdout(), e, err)
 	}
 	return c
 }
@@ -53,7 +53,7 @@ func probeServe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := printJSON(c.OutOrStdout(), s.Ports(), nil); err != nil {
+		if err := printLine(c.OutOrStdout(), s.Ports(), nil); err != nil {
 			return err
 		}
 		ctx, stop := untilInputCloses(c)
@@ -78,7 +78,7 @@ func probeMove() *cobra.Command {
 			return fmt.Errorf("move %d bytes, direction %q: want download or upload of at most %d", length, d, probe.MaxTransfer)
 		}
 		t, err := probe.Move(c.Context(), to, d, length, randomSeed())
-		return printJSON(c.OutOrStdout(), t, err)
+		return printLine(c.OutOrStdout(), t, err)
 	}
 	return c
 }
@@ -95,7 +95,7 @@ func probeExchange() *cobra.Command {
 			return err
 		}
 		d, err := probe.Exchange(c.Context(), to, sizes, timeout, randomSeed())
-		return printJSON(c.OutOrStdout(), d, err)
+		return printLine(c.OutOrStdout(), d, err)
 	}
 	return c
 }
@@ -110,7 +110,7 @@ func probePMTU() *cobra.Command {
 			return err
 		}
 		p, err := probe.DiscoverMTU(c.Context(), to, timeout, randomSeed())
-		return printJSON(c.OutOrStdout(), p, err)
+		return printLine(c.OutOrStdout(), p, err)
 	}
 	return c
 }
@@ -147,7 +147,8 @@ func untilInputCloses(c *cobra.Command) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-func printJSON(w io.Writer, v any, err error) error {
+// printLine prints a result as one line of JSON.
+func printLine(w io.Writer, v any, err error) error {
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@
 //
 //   - TCP and UDP checksums are adjusted, never computed anew, so a wrong one
 //     stays wrong. UDP zero stays zero from IPv6 to IPv4; a result of zero is
-//     sent as 0xffff. An ICMPv4 message of nothing but zeros gets 0xffff.
+//     sent as 0xffff. An ICMP checksum of zero is sent as 0xffff.
 //   - From IPv6: DF is clear up to 1260 bytes and in fragments, else set. The
 //     identification comes from the generator, with DF too (RFC 7915 section
 //     5.1), or from the fragment header. TOS is the traffic class or zero.

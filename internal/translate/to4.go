@@ -52,11 +52,13 @@ func (c *Config) addresses6(pkt []byte) (pair, state.Outcome) {
 	if illegalSource6(p.src6) || illegal4(p.dst4) || c.forbidden(p.dst6, p.dst4) {
 		return p, state.DropIllegalAddress
 	}
-	if p.src4, ok = c.Table.To4(p.src6); ok && c.node6(p.src6) {
+	if p.src4, ok = c.Table.To4(p.src6); ok {
 		if illegal4(p.src4) || c.forbidden(p.src6, p.src4) {
 			return p, state.DropIllegalAddress
 		}
-		return p, state.OutcomeNone
+		if c.node6(p.src6) {
+			return p, state.OutcomeNone
+		}
 	}
 	if carriesError6(pkt) {
 		if p.src4, ok = c.errorSource4(p.src6); ok {
