@@ -23,13 +23,15 @@ static __always_inline bool ipv6_is_extension(__u8 protocol)
 	       protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_DSTOPTS;
 }
 
-static __noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
+__noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
 {
 	struct {
 		__u8 next, len, type, segments_left;
 	} ext;
 	__u32 off = 0;
 
+	protocol &= 0xff;
+	payload &= 0xffff;
 	for (int i = 0; i < IPV6_EXTENSIONS_MAX; i++) {
 		if (!ipv6_is_extension(protocol))
 			return WALK(OUTCOME_NONE, off, protocol);
@@ -50,60 +52,128 @@ static __noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
 	return WALK(DROP_EXTENSION_HEADERS, 0, 0);
 }
 
-/* header_len: 24..60. Checksum, then the options one by one (RFC 791 3.1). */
-static __noinline enum outcome ipv4_walk(hook_ctx *ctx, __u32 header_len)
+/*
+ * Options of IPv4 and of TCP have one shape: kind, length, data; kind 0 ends
+ * them and kind 1 fills. Stepping from one to the next is done by bpf_loop,
+ * because the verifier would follow every combination of lengths.
+ */
+struct options {
+	__u32 bytes[16]; /* up to 60 are used */
+	__u32 at;
+	__u32 end;
+	enum outcome outcome; /* of an IPv4 header */
+	__u32 mss_at;         /* of a TCP header: where the MSS is, or 0 */
+};
+
+static __always_inline __u32 option_byte(const struct options *o, __u32 at)
 {
-	__u32 words[15] = {};
-	__u8 *header = (__u8 *)words;
-	__u64 acc = 0;
-	__u32 at = sizeof(struct iphdr);
-
-	if (header_len < 24 || header_len > sizeof(words))
-		return DROP_BAD_HEADER;
-	if (hook_load(ctx, ETH_HLEN, words, header_len))
-		return DROP_TRUNCATED;
-	for (int i = 0; i < 15; i++)
-		acc += words[i];
-	if (csum_fold16(csum_reduce(acc)) != 0xffff)
-		return DROP_IPV4_CHECKSUM;
-	for (int i = 0; i < 40 && at < header_len; i++) {
-		__u32 type = header[at & 63], len, pointer;
-
-		if (at >= sizeof(words) - 2 || type == 0) {
-			/* end of options, or no room left for one with a length */
-			if (type > 1)
-				return DROP_BAD_HEADER;
-			if (type == 0)
-				return OUTCOME_NONE;
-		}
-		if (type == 1) {
-			at++;
-			continue;
-		}
-		len = header[(at + 1) & 63];
-		pointer = header[(at + 2) & 63];
-		if (len < 2 || at + len > header_len)
-			return DROP_BAD_HEADER;
-		/* loose 131, strict 137: used up once the pointer is past the end */
-		if ((type == 131 || type == 137) && pointer <= len)
-			return DROP_SOURCE_ROUTE;
-		at += len;
-	}
-	return OUTCOME_NONE;
+	return ((const __u8 *)o->bytes)[at & 63];
 }
 
-#define UDP_CHUNK 256
-#define UDP_CHUNKS_MAX 40 /* 10,240 bytes: beyond every MTU that is in use */
+/* one option of IPv4; 1 ends the walk */
+static long ipv4_option(__u32 i, struct options *o)
+{
+	__u32 kind, len;
+
+	if (o->at >= o->end)
+		return 1;
+	kind = option_byte(o, o->at);
+	if (kind == 0)
+		return 1;
+	if (kind == 1) {
+		o->at++;
+		return 0;
+	}
+	len = option_byte(o, o->at + 1);
+	if (o->at + 1 >= o->end || len < 2 || o->at + len > o->end) {
+		o->outcome = DROP_BAD_HEADER;
+		return 1;
+	}
+	/* loose 131, strict 137: used up once the pointer is past the end */
+	if ((kind == 131 || kind == 137) && option_byte(o, o->at + 2) <= len) {
+		o->outcome = DROP_SOURCE_ROUTE;
+		return 1;
+	}
+	o->at += len;
+	return 0;
+}
+
+/* header_len: 24..60. Checksum, then the options one by one (RFC 791 3.1). */
+__noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
+{
+	struct options o = { .at = sizeof(struct iphdr), .end = header_len };
+	__u64 acc = 0;
+
+	if (header_len < 24 || header_len > 60)
+		return DROP_BAD_HEADER;
+	if (hook_load(ctx, ETH_HLEN, o.bytes, header_len))
+		return DROP_TRUNCATED;
+	for (int i = 0; i < 15; i++)
+		acc += o.bytes[i];
+	if (csum_fold16(csum_reduce(acc)) != 0xffff)
+		return DROP_IPV4_CHECKSUM;
+	bpf_loop(40, ipv4_option, &o, 0);
+	return o.outcome;
+}
+
+static long tcp_option(__u32 i, struct options *o)
+{
+	__u32 kind, len;
+
+	if (o->at >= o->end)
+		return 1;
+	kind = option_byte(o, o->at);
+	if (kind == 0)
+		return 1;
+	if (kind == 1) {
+		o->at++;
+		return 0;
+	}
+	len = option_byte(o, o->at + 1);
+	if (o->at + 1 >= o->end || len < 2 || o->at + len > o->end)
+		return 1;
+	if (kind == 2 && len == 4) {
+		o->mss_at = o->at + 2;
+		return 1;
+	}
+	o->at += len;
+	return 0;
+}
+
+/*
+ * Where in the TCP header at off its MSS option has the value, and the value:
+ * at << 16 | mss, host order; 0 if there is none. A list that lies is left as
+ * it is: the end points will judge it.
+ */
+__noinline int tcp_find_mss(hook_ctx *ctx, __u32 off)
+{
+	struct options o = { .at = sizeof(struct tcphdr) };
+	__u8 doff;
+
+	if (hook_load(ctx, off + 12, &doff, 1))
+		return 0;
+	o.end = (doff >> 4) * 4;
+	if (o.end <= sizeof(struct tcphdr) || o.end > 60 || hook_load(ctx, off, o.bytes, o.end))
+		return 0;
+	bpf_loop(40, tcp_option, &o, 0);
+	if (!o.mss_at)
+		return 0;
+	return (o.mss_at & 63) << 16 | option_byte(&o, o.mss_at) << 8 | option_byte(&o, o.mss_at + 1);
+}
+
+#define UDP_CHUNK 128
+#define UDP_CHUNKS_MAX 80 /* 10,240 bytes: beyond every MTU that is in use */
 
 /*
  * One's complement sum over the UDP datagram at off, unfolded; the field
  * itself is zero. Returns -1 if it is too long.
  */
-static __noinline __s64 udp_sum(hook_ctx *ctx, __u32 off, __u32 len)
+__noinline __s64 udp_sum(hook_ctx *ctx, __u32 off, __u32 len)
 {
 	__u32 chunk[UDP_CHUNK / 4];
 	__u64 acc = 0;
 
+	len &= 0xffff;
 	for (int i = 0; i < UDP_CHUNKS_MAX && len; i++) {
 		__u32 n = len < UDP_CHUNK ? len : UDP_CHUNK;
 

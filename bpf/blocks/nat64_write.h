@@ -14,53 +14,23 @@ static __always_inline void nat64_count(const struct nat64 *x, enum nat64_direct
 	}
 }
 
-/*
- * Clamp the MSS option of a SYN whose transport header is at off. An option
- * list that lies is left as it is: the end points will judge it.
- */
-static __noinline int nat64_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_mss)
+/* Clamp the MSS option of a SYN whose transport header is at off. */
+static __always_inline long nat64_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_mss)
 {
-	__u8 options[64] = {}, doff;
-	__u32 len, at = 0;
+	__u32 found = tcp_find_mss(ctx, off), at = found >> 16 & 63, mss = found & 0xffff;
+	__be16 old = bpf_htons(mss), new = bpf_htons(max_mss);
+	__u32 diff;
 
-	if (hook_load(ctx, off + 12, &doff, 1))
+	if (!at || mss <= max_mss)
+		return 0;
+	/* a value at an odd byte straddles two words: seen by them it is swapped */
+	diff = csum_reduce((__u64)(__u16)~old + new);
+	if (at & 1)
+		diff = bpf_ntohs(csum_fold16(diff));
+	if (hook_store(ctx, off + at, &new, sizeof(new)))
 		return -1;
-	len = (doff >> 4) * 4;
-	if (len <= sizeof(struct tcphdr) || len > 60)
-		return 0;
-	len -= sizeof(struct tcphdr);
-	if (len > 40 || hook_load(ctx, off + sizeof(struct tcphdr), options, len))
-		return 0;
-	for (int i = 0; i < 40 && at < len; i++) {
-		__u32 kind = options[at & 63], size = options[(at + 1) & 63];
-
-		if (kind == 0)
-			return 0;
-		if (kind == 1) {
-			at++;
-			continue;
-		}
-		if (size < 2 || at + size > len)
-			return 0;
-		if (kind == 2 && size == 4) {
-			__u32 mss = options[(at + 2) & 63] << 8 | options[(at + 3) & 63];
-			__be16 old = bpf_htons(mss), new = bpf_htons(max_mss);
-			__u32 diff;
-
-			if (mss <= max_mss)
-				return 0;
-			/* an option may start at an odd byte: then its words are swapped */
-			diff = csum_reduce((__u64)(__u16)~old + new);
-			if (at & 1)
-				diff = bpf_ntohs(csum_fold16(diff));
-			if (hook_store(ctx, off + sizeof(struct tcphdr) + at + 2, &new, 2))
-				return -1;
-			return hook_l4_checksum(ctx, off + __builtin_offsetof(struct tcphdr, check),
-						diff, ZERO_PLAIN);
-		}
-		at += size;
-	}
-	return 0;
+	return hook_l4_checksum(ctx, off + __builtin_offsetof(struct tcphdr, check), diff,
+				ZERO_PLAIN);
 }
 
 /* What follows the new IP header: type, checksum, MSS. l4: its offset. */
