@@ -43,14 +43,13 @@ const (
 type Mapping struct {
 	IPv6 netip.Prefix `toml:"ipv6" required:"true" ip:"6,bare" example:"\"2001:db8:3::/120\"" doc:"IPv6 prefix, or one address."`
 	IPv4 netip.Prefix `toml:"ipv4" required:"true" ip:"4,bare" example:"\"203.0.113.0/24\"" doc:"IPv4 prefix, or one address. What lies behind its length may not need more bits than the IPv6 prefix leaves (RFC 7757 section 3.2)."`
-	Node Node         `toml:"node" enum:"auto,ipv6,ipv4" example:"\"ipv6\"" doc:"Which of the two addresses the nodes really have: ipv6 for IPv6 nodes that IPv4 reaches, ipv4 for IPv4 nodes that IPv6 reaches. auto: ipv4 if the IPv4 prefix lies in a subnet of an interface and the IPv6 prefix does not, else ipv6."`
+	Node Node         `toml:"node" enum:"ipv6,ipv4" example:"\"ipv6\"" doc:"Which of the two addresses the nodes really have: ipv6 (the default) for IPv6 nodes that IPv4 reaches, ipv4 for IPv4 nodes that IPv6 reaches."`
 }
 
 // Node is the family that the nodes of a mapping really speak.
 type Node string
 
 const (
-	NodeAuto Node = "auto"
 	NodeIPv6 Node = "ipv6"
 	NodeIPv4 Node = "ipv4"
 )

@@ -99,7 +99,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	for _, p := range c.prefixes4(f) {
 		desired = append(desired, state.Route{Prefix: p, Device: c.Device, MTU: mtu - headroom})
 	}
-	for _, p := range c.prefixes6(f) {
+	for _, p := range c.prefixes6() {
 		desired = append(desired, state.Route{Prefix: p, Device: c.Device})
 	}
 	return desired
@@ -144,7 +144,7 @@ func proxies(f *config.File, c *Config) []state.Object {
 	var list []state.Object
 	for _, name := range c.Interfaces {
 		i := f.Interface(name)
-		for _, p := range append(c.prefixes4(f), c.prefixes6(f)...) {
+		for _, p := range append(c.prefixes4(f), c.prefixes6()...) {
 			for _, a := range i.Addresses {
 				subnet := a.Masked()
 				if !within(p, subnet) || p.Contains(a.Addr()) {

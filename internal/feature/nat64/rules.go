@@ -8,21 +8,10 @@ import (
 	"weft/internal/translate"
 )
 
-// ofIPv4Nodes tells whether the nodes of m are IPv4 nodes. In doubt they are
-// IPv6 nodes, as in a data centre whose servers have no IPv4 (RFC 7755).
-func (m Mapping) ofIPv4Nodes(f *config.File) bool {
-	if m.Node != NodeAuto && m.Node != "" {
-		return m.Node == NodeIPv4
-	}
-	on4, on6 := false, false
-	for _, name := range f.Names("interface") {
-		for _, a := range f.Interface(name).Addresses {
-			on4 = on4 || within(m.IPv4, a.Masked())
-			on6 = on6 || within(m.IPv6, a.Masked())
-		}
-	}
-	return on4 && !on6
-}
+// ofIPv4Nodes tells whether the nodes of m are IPv4 nodes. Unless it says so
+// they are IPv6 nodes, as in a data centre whose servers have no IPv4
+// (RFC 7755).
+func (m Mapping) ofIPv4Nodes() bool { return m.Node == NodeIPv4 }
 
 // rules gives the address rules of both directions.
 func (c *Config) rules(f *config.File, id int) []state.Object {
@@ -47,7 +36,7 @@ func (c *Config) rules(f *config.File, id int) []state.Object {
 	}
 	for _, m := range c.Mappings {
 		kind := state.RuleMapping
-		if m.ofIPv4Nodes(f) {
+		if m.ofIPv4Nodes() {
 			kind = state.RuleMapping4
 		}
 		add(state.Rule{From: m.IPv6, To: m.IPv4, Kind: kind})
@@ -71,7 +60,7 @@ func embedPrefix(prefix, node netip.Prefix) netip.Prefix {
 func (c *Config) prefixes4(f *config.File) []netip.Prefix {
 	list := c.Nodes(f)
 	for _, m := range c.Mappings {
-		if !m.ofIPv4Nodes(f) {
+		if !m.ofIPv4Nodes() {
 			list = append(list, m.IPv4)
 		}
 	}
@@ -82,13 +71,13 @@ func (c *Config) prefixes4(f *config.File) []netip.Prefix {
 }
 
 // prefixes6 gives the IPv6 prefixes that stand for IPv4 nodes.
-func (c *Config) prefixes6(f *config.File) []netip.Prefix {
+func (c *Config) prefixes6() []netip.Prefix {
 	var list []netip.Prefix
 	if c.Prefix.IsValid() {
 		list = append(list, c.Prefix)
 	}
 	for _, m := range c.Mappings {
-		if m.ofIPv4Nodes(f) {
+		if m.ofIPv4Nodes() {
 			list = append(list, m.IPv6)
 		}
 	}

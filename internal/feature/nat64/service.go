@@ -52,7 +52,7 @@ func (s *Slow) Update(identification func() uint32, f *config.File, facts state.
 func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config {
 	var mappings []translate.Mapping
 	for _, m := range c.Mappings {
-		mappings = append(mappings, translate.Mapping{IPv6: m.IPv6, IPv4: m.IPv4, IPv4Nodes: m.ofIPv4Nodes(f)})
+		mappings = append(mappings, translate.Mapping{IPv6: m.IPv6, IPv4: m.IPv4, IPv4Nodes: m.ofIPv4Nodes()})
 	}
 	t := &translate.Config{
 		Table:          translate.NewTable(c.Prefix, mappings),
