@@ -1,8 +1,10 @@
 package fib
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -32,6 +34,7 @@ type arena struct {
 	free       [classes][]uint32
 	freeWords  int
 	quarantine []block
+	merged     uint64  // released at the last merge
 	released   uint64  // blocks that have left the quarantine, ever
 	waiting    int     // words in quarantine
 	fresh      []block // handed out for the update under way
@@ -45,18 +48,27 @@ func (a *arena) take(n int, aligned bool) (uint32, error) {
 	if aligned {
 		class = (n + lineWords - 1) / lineWords * (lineWords / granule)
 	}
-	off, ok := a.pop(class)
-	if !ok {
-		off, ok = a.extend(class, aligned)
+	off, ok := a.recycle(class)
+	if !ok && a.worthMerging() {
+		a.merge()
+		off, ok = a.recycle(class)
 	}
 	if !ok {
-		off, ok = a.split(class)
+		off, ok = a.extend(class, aligned)
 	}
 	if !ok {
 		return 0, fmt.Errorf("take %d of %d words: %w", n, len(a.words), ErrFull)
 	}
 	a.fresh = append(a.fresh, block{off, uint16(class)})
 	return off, nil
+}
+
+// recycle finds a free block, or cuts one out of a larger.
+func (a *arena) recycle(class int) (uint32, bool) {
+	if off, ok := a.pop(class); ok {
+		return off, true
+	}
+	return a.split(class)
 }
 
 func (a *arena) pop(class int) (uint32, bool) {
@@ -121,6 +133,60 @@ func (a *arena) split(class int) (uint32, bool) {
 		return off, true
 	}
 	return 0, false
+}
+
+// worthMerging holds merge's cost to a part of that of the updates that freed
+// the blocks: a table whose nodes all grow leaves small ones behind.
+func (a *arena) worthMerging() bool {
+	return a.freeWords > int(a.next)/16 && a.released-a.merged > uint64(a.freeBlocks())
+}
+
+func (a *arena) freeBlocks() (n int) {
+	for _, list := range a.free {
+		n += len(list)
+	}
+	return n
+}
+
+// merge joins free blocks that touch each other.
+func (a *arena) merge() {
+	a.merged = a.released
+	var all []block
+	for class, list := range a.free {
+		for _, off := range list {
+			all = append(all, block{off, uint16(class)})
+		}
+		a.free[class] = list[:0]
+	}
+	a.freeWords = 0
+	slices.SortFunc(all, func(x, y block) int { return cmp.Compare(x.off, y.off) })
+	for i := 0; i < len(all); {
+		from, end := all[i].off, all[i].off
+		for ; i < len(all) && all[i].off == end; i++ {
+			end += uint32(all[i].class) * granule
+		}
+		if end == a.next {
+			a.next = from
+			continue
+		}
+		a.pushRun(from, end)
+	}
+}
+
+// pushRun frees a stretch of words as the largest blocks it has room for.
+func (a *arena) pushRun(from, end uint32) {
+	if from%lineWords != 0 {
+		a.push(from, 1)
+		from += granule
+	}
+	for end-from >= lineWords {
+		class := min(int(end-from)/granule&^1, (classes-1)&^1)
+		a.push(from, class)
+		from += uint32(class) * granule
+	}
+	if from < end {
+		a.push(from, 1)
+	}
 }
 
 // put sends a block to the quarantine.

@@ -1,7 +1,6 @@
 package fib
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -25,7 +24,10 @@ func (t *Table) Build(prefixes iter.Seq2[netip.Prefix, uint32]) error {
 		routes = append(routes, r)
 	}
 	order := func(a, b route) int {
-		return cmp.Or(a.key.compare(b.key), cmp.Compare(a.len, b.len))
+		if c := a.key.compare(b.key); c != 0 {
+			return c
+		}
+		return a.len - b.len
 	}
 	if !slices.IsSortedFunc(routes, order) {
 		slices.SortFunc(routes, order)
