@@ -57,7 +57,7 @@ func TestReadersNeverSeeAWrongAnswer(t *testing.T) {
 			probes := makeProbes(rng, f, stay, flaps)
 			readWhile(t, table, probes, func(readers []*epoch) {
 				on := make([]bool, len(flaps))
-				for i := range 6_000 {
+				for i := range 30_000 {
 					n := rng.IntN(len(flaps))
 					if on[n] {
 						remove(t, table, flaps[n].prefix)
@@ -128,6 +128,7 @@ func readWhile(t *testing.T, table *Table, probes []probe, update func([]*epoch)
 				}
 				mine.n.Add(1)
 				lookups.Add(32)
+				runtime.Gosched() // let the writer in, on few cores
 			}
 		})
 	}
