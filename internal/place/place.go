@@ -27,13 +27,29 @@ func (p Place) Lock() string { return filepath.Join(p.Run, "lock") }
 
 const (
 	bpffs = "/sys/fs/bpf"
-	run   = "/run/weft"
+	// what the first process sees: `ip netns exec` hides /sys behind a new one,
+	// and a bpf file system that is mounted there would go with the process
+	bpffsOfInit = "/proc/1/root" + bpffs
+	run         = "/run/weft"
 )
+
+func isBPF(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.BPF_FS_MAGIC
+}
+
+// pinRoot gives the bpf file system that outlives the process, if there is one.
+func pinRoot() string {
+	if !isBPF(bpffs) && isBPF(bpffsOfInit) {
+		return bpffsOfInit
+	}
+	return bpffs
+}
 
 // Of gives the place of the namespace with a cookie.
 func Of(cookie uint64) Place {
 	name := fmt.Sprint(cookie)
-	return Place{Pins: filepath.Join(bpffs, "weft", name), Run: filepath.Join(run, name)}
+	return Place{Pins: filepath.Join(pinRoot(), "weft", name), Run: filepath.Join(run, name)}
 }
 
 // Here gives the place of the network namespace that the calling thread is in.
@@ -74,11 +90,7 @@ func (p Place) Make() error {
 
 // MountBPF makes sure that the bpf file system is mounted at its usual place.
 func MountBPF() error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(bpffs, &fs); err != nil {
-		return fmt.Errorf("look at %s: %w", bpffs, err)
-	}
-	if fs.Type == unix.BPF_FS_MAGIC {
+	if isBPF(pinRoot()) {
 		return nil
 	}
 	if err := unix.Mount("bpf", bpffs, "bpf", 0, "mode=0700"); err != nil {
