@@ -27,15 +27,22 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			byLink[a.LinkIndex] = append(byLink[a.LinkIndex], p)
 		}
 	}
-	xdp := xdpFeatures()
+	var family uint16
+	if f, err := netlink.GenlFamilyGet("netdev"); err == nil {
+		family = f.ID
+	}
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
+		xdp := uint64(0)
+		if family != 0 {
+			xdp = xdpFeatures(family, a.Index)
+		}
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
-			XDP:       xdp[a.Index]&xdpRedirect == xdpRedirect,
-			XDPTarget: xdp[a.Index]&xdpTransmit != 0,
+			XDP:       xdp&xdpRedirect == xdpRedirect,
+			XDPTarget: xdp&xdpTransmit != 0,
 			Addresses: byLink[a.Index],
 		}
 		if l.Type() != "device" {
@@ -67,38 +74,25 @@ const (
 	xdpTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
 )
 
-// xdpFeatures gives the feature bits by interface index; empty where the
-// kernel does not tell.
-func xdpFeatures() map[int]uint64 {
-	features := map[int]uint64{}
-	family, err := netlink.GenlFamilyGet("netdev")
-	if err != nil {
-		return features
-	}
-	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
+// xdpFeatures gives the feature bits of a device; 0 where the kernel does not
+// tell. A dump would be one question for all, but its answers lack the flag
+// that says there are more (Linux 6.18), and readers stop at the first.
+func xdpFeatures(family uint16, index int) uint64 {
+	req := nl.NewNetlinkRequest(int(family), 0)
 	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
+	req.AddData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))))
 	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	if err != nil || len(messages) == 0 || len(messages[0]) < nl.SizeofGenlmsg {
+		return 0
+	}
+	attrs, err := nl.ParseRouteAttr(messages[0][nl.SizeofGenlmsg:])
 	if err != nil {
-		return features
+		return 0
 	}
-	for _, m := range messages {
-		if len(m) < nl.SizeofGenlmsg {
-			continue
+	for _, a := range attrs {
+		if a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8 {
+			return nl.NativeEndian().Uint64(a.Value)
 		}
-		attrs, err := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
-		if err != nil {
-			continue
-		}
-		index, bits := 0, uint64(0)
-		for _, a := range attrs {
-			switch {
-			case a.Attr.Type == netdevAttrIfindex && len(a.Value) >= 4:
-				index = int(nl.NativeEndian().Uint32(a.Value))
-			case a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8:
-				bits = nl.NativeEndian().Uint64(a.Value)
-			}
-		}
-		features[index] = bits
 	}
-	return features
+	return 0
 }
