@@ -30,4 +30,5 @@ const (
 	pidFile       = "pid"         // the supervisor's, in the host's numbering
 	scratchDir    = "scratch"     // where the supervisor mounts a tmpfs
 	initrdFile    = "initrd"
+	kernelFile    = "vmlinux"
 )
