@@ -3,7 +3,6 @@ package guest
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -222,5 +221,3 @@ func TestAGuestOfEachKindTalksOverItsTapAndLoadsModulesItsHostLacks(t *testing.T
 		})
 	}
 }
-
-var _ = net.IPv4len

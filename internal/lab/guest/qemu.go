@@ -86,12 +86,12 @@ func (s Spec) accelerator() string {
 }
 
 // kvmWorks remembers for the process's lifetime: the answer is a property of
-// the machine and costs up to a second.
+// the machine and costs up to the deadline.
 var kvmWorks = sync.OnceValue(func() bool {
 	if _, err := os.Stat("/dev/kvm"); err != nil {
 		return false
 	}
-	return probeAccelerator("kvm", time.Second) == nil
+	return probeAccelerator("kvm", 700*time.Millisecond) == nil
 })
 
 // probeProgram is a boot sector that ends QEMU by its isa-debug-exit device:
