@@ -31,8 +31,8 @@ func runAgent(planPath string) error {
 	if err != nil {
 		return err
 	}
-	go keepShell(plan.Console)
-	a := &agent{line: line, out: json.NewEncoder(line), running: map[uint64]context.CancelFunc{}}
+	go keepShell(plan.Console, plan.Spec.Name)
+	a := &agent{line: line, out: json.NewEncoder(line), running: map[uint64]*running{}}
 	a.say(message{Ready: true})
 	return a.serve()
 }
@@ -67,7 +67,12 @@ type agent struct {
 
 	mu      sync.Mutex
 	out     *json.Encoder
-	running map[uint64]context.CancelFunc
+	running map[uint64]*running
+}
+
+type running struct {
+	cancel context.CancelFunc
+	input  chan []byte // one piece at a time: its sender waits for Took
 }
 
 func (a *agent) say(m message) error {
@@ -86,82 +91,58 @@ func (a *agent) serve() error {
 		switch {
 		case m.Run != nil:
 			ctx, cancel := context.WithCancel(context.Background())
+			r := &running{cancel: cancel, input: make(chan []byte, 2)}
 			a.mu.Lock()
-			a.running[m.ID] = cancel
+			a.running[m.ID] = r
 			a.mu.Unlock()
-			go a.run(ctx, m.ID, m.Run)
+			go a.run(ctx, m.ID, m.Run, r.input)
 		case m.Kill:
 			a.forget(m.ID)
+		default:
+			a.feed(m)
 		}
+	}
+}
+
+// feed queues input for a command. The queue has room for the one piece that
+// may be under way and for the end; more breaks the protocol and is dropped.
+func (a *agent) feed(m message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, ok := a.running[m.ID]
+	if !ok {
+		return
+	}
+	if m.EOF {
+		close(r.input)
+		r.input = nil
+		return
+	}
+	select {
+	case r.input <- m.In:
+	default:
 	}
 }
 
 func (a *agent) forget(id uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if cancel, ok := a.running[id]; ok {
-		cancel()
+	if r, ok := a.running[id]; ok {
+		r.cancel()
 		delete(a.running, id)
 	}
 }
 
-// lingering is how long a command's output is waited for after its end, where
-// something it left in the background still holds it.
-const lingering = 200 * time.Millisecond
-
-func (a *agent) run(ctx context.Context, id uint64, argv []string) {
-	defer a.forget(id)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = lingering
-	output := outputOf{a, id}
-	cmd.Stdout, cmd.Stderr = output, output
-	err := cmd.Run()
-	if cmd.ProcessState == nil {
-		a.say(message{ID: id, Error: err.Error()})
-		return
-	}
-	code := exitCode(cmd.ProcessState)
-	a.say(message{ID: id, Exit: &code})
-}
-
-// exitCode is as in a shell: 128+n for signal n.
-func exitCode(state *os.ProcessState) int {
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return state.ExitCode()
-}
-
-// outputOf sends what is written to it as the output of one command. Pieces
-// are short, so that commands share the line fairly.
-type outputOf struct {
-	agent *agent
-	id    uint64
-}
-
-func (o outputOf) Write(b []byte) (int, error) {
-	const piece = 2048
-	for rest := b; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
-		if err := o.agent.say(message{ID: o.id, Data: rest[:min(piece, len(rest))]}); err != nil {
-			return len(b) - len(rest), err
-		}
-	}
-	return len(b), nil
-}
-
 // keepShell has a shell on the console, a new one when it ends.
-func keepShell(console string) {
+func keepShell(console, name string) {
 	for {
-		if err := shellOn(console); err != nil {
+		if err := shellOn(console, name); err != nil {
 			time.Sleep(time.Second) // the only cure for a shell that will not start
 		}
 	}
 }
 
-func shellOn(console string) error {
+func shellOn(console, name string) error {
 	tty, err := os.OpenFile(console, os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return err
@@ -172,7 +153,7 @@ func shellOn(console string) error {
 		cmd = exec.Command(bash, "--norc", "-i")
 	}
 	cmd.Dir = "/root"
-	cmd.Env = append(guestEnvironment(), "PS1=\\h:\\w\\$ ")
+	cmd.Env = append(guestEnvironment(), "PS1=["+name+"] # ")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	err = cmd.Run()

@@ -31,8 +31,11 @@ const (
 
 // NIC is one Ethernet interface of a guest, wired to a tap on the host.
 type NIC struct {
-	Name      string           // inside the guest
-	Tap       string           // an existing tap in the guest's network namespace, single queue
+	Name string // inside the guest
+	// Tap is an existing tap in the guest's network namespace, single queue.
+	// It must be up before the guest starts and stay up: UML gives a NIC up
+	// for good when its tap refuses a frame. Set a bridge down instead.
+	Tap       string
 	MAC       net.HardwareAddr // nil: derived from the guest's and the NIC's names
 	Addresses []netip.Prefix
 	MTU       int // bytes, 0 = 1500

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -45,6 +47,7 @@ func TestCommandsInAGuestGiveTheirOutputAndExitStatus(t *testing.T) {
 			checkLongOutputs(t, m)
 			checkKilledWithItsContext(t, m)
 			checkSecondView(t, m)
+			checkExecRole(t, m)
 		})
 	}
 }
@@ -81,12 +84,12 @@ func checkKilledWithItsContext(t *testing.T, m *Machine) {
 		<-started
 		cancel()
 	}()
-	_, err := m.ExecTo(ctx, output, "sh", "-c", "echo started; sleep 4321 & sleep 4321")
+	_, err := m.Run(ctx, Command{Argv: []string{"sh", "-c", "echo started; sleep 4321 & sleep 4321"}, Stdout: output, Stderr: output})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a command whose context ended: %v", err)
 	}
 	for { // until the kill has gone through: the test's own deadline is the bound
-		left := mustExec(t, m, "sh", "-c", "grep -l 4321 /proc/[0-9]*/cmdline 2>/dev/null | grep -v /$$/ || true")
+		left := mustExec(t, m, "sh", "-c", "grep -l '[4]321' /proc/[0-9]*/cmdline 2>/dev/null || true")
 		if left == "" {
 			return
 		}
@@ -110,6 +113,43 @@ func checkSecondView(t *testing.T, m *Machine) {
 	again.Close()
 	if got := mustExec(t, m, "hostname"); got != "g1\n" {
 		t.Errorf("hostname through the first view, the second closed: %q", got)
+	}
+}
+
+// checkExecRole runs a command by a process on the host that stands for it.
+func checkExecRole(t *testing.T, m *Machine) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := InGuest([]string{self, "guest"}, m.dir, "sh", "-c", "sha256sum; echo complaint >&2; exit 7")
+	input := bytes.Repeat([]byte("all of this must arrive\n"), 4000)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var out, complaint bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &complaint
+	cmd.Run()
+	want := fmt.Sprintf("%x  -\n", sha256.Sum256(input))
+	if out.String() != want || complaint.String() != "complaint\n" || cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("%q, %q, %v; want %q", out.String(), complaint.String(), cmd.ProcessState, want)
+	}
+
+	// When the process on the host goes, the command in the guest goes.
+	argv = InGuest([]string{self, "guest"}, m.dir, "sh", "-c", "echo there; sleep 8765")
+	cmd = exec.Command(argv[0], argv[1:]...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(stdout, make([]byte, len("there\n"))); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for mustExec(t, m, "sh", "-c", "grep -l '[8]765' /proc/[0-9]*/cmdline 2>/dev/null || true") != "" {
 	}
 }
 

@@ -34,8 +34,17 @@ type Machine struct {
 }
 
 type pending struct {
-	output io.Writer
-	end    chan message
+	Command
+	took chan struct{}
+	end  chan message
+}
+
+// Command is what to run in a guest. Its input is for small things: it goes in
+// steps of a kilobyte, each acknowledged.
+type Command struct {
+	Argv           []string
+	Stdin          io.Reader // nil = at its end
+	Stdout, Stderr io.Writer // must not block for long: all commands of a Machine share a line
 }
 
 // Open finds the guest of a directory that Start made, perhaps in another
@@ -101,7 +110,15 @@ func (m *Machine) answer(msg message) {
 	if !ok {
 		return
 	}
-	p.output.Write(msg.Data)
+	if len(msg.Out) > 0 {
+		p.Stdout.Write(msg.Out)
+	}
+	if len(msg.Err) > 0 {
+		p.Stderr.Write(msg.Err)
+	}
+	if msg.Took {
+		p.took <- struct{}{} // has room for the one that can be under way
+	}
 	if msg.Exit != nil || msg.Error != "" {
 		delete(m.calls, msg.ID)
 		p.end <- msg
@@ -131,46 +148,85 @@ func (m *Machine) Err() error {
 }
 
 // Exec runs a command in the guest and returns what it printed on both its
-// outputs and its exit status, 128+n after signal n. The error is for commands
-// that could not be run to their end. When ctx ends first the command and its
-// process group are killed.
+// outputs and its exit status; see Run.
 func (m *Machine) Exec(ctx context.Context, argv ...string) (output []byte, exit int, err error) {
 	var buf bytes.Buffer
-	exit, err = m.ExecTo(ctx, &buf, argv...)
+	exit, err = m.Run(ctx, Command{Argv: argv, Stdout: &buf, Stderr: &buf})
 	return buf.Bytes(), exit, err
 }
 
-// ExecTo is Exec with the output written as it comes. A writer that blocks
-// holds up every command of this Machine.
-func (m *Machine) ExecTo(ctx context.Context, output io.Writer, argv ...string) (exit int, err error) {
-	if len(argv) == 0 {
+// Run runs a command in the guest and returns its exit status, 128+n after
+// signal n. The error is for commands that could not be run to their end. When
+// ctx ends first the command and its process group are killed. A command's
+// output ends with it, even if it left something in the background.
+func (m *Machine) Run(ctx context.Context, c Command) (exit int, err error) {
+	if len(c.Argv) == 0 {
 		return -1, errors.New("run nothing in a guest")
 	}
-	p := &pending{output: output, end: make(chan message, 1)}
+	exit, err = m.run(ctx, c)
+	if err != nil {
+		err = fmt.Errorf("run %s in the guest: %w", c.Argv[0], err)
+	}
+	return exit, err
+}
+
+func (m *Machine) run(ctx context.Context, c Command) (exit int, err error) {
+	p := &pending{Command: c, took: make(chan struct{}, 1), end: make(chan message, 1)}
 	m.mu.Lock()
 	m.last++
 	id := m.last
 	m.calls[id] = p
-	err = m.out.Encode(message{ID: id, Run: argv})
 	m.mu.Unlock()
-	if err != nil {
-		return -1, fmt.Errorf("run %s in the guest: %w", argv[0], errors.Join(err, m.Err()))
+	if err := m.say(message{ID: id, Run: c.Argv}); err != nil {
+		return -1, errors.Join(err, m.Err())
 	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go m.feed(id, p, ended)
 	select {
 	case msg := <-p.end:
 		if msg.Error != "" {
-			return -1, fmt.Errorf("run %s in the guest: %s", argv[0], msg.Error)
+			return -1, errors.New(msg.Error)
 		}
 		return *msg.Exit, nil
 	case <-m.done:
-		return -1, fmt.Errorf("run %s in the guest: %w", argv[0], m.Err())
+		return -1, m.Err()
 	case <-ctx.Done():
 		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.calls, id) // nothing is written to output from here on
-		m.out.Encode(message{ID: id, Kill: true})
-		return -1, fmt.Errorf("run %s in the guest: %w", argv[0], ctx.Err())
+		delete(m.calls, id) // nothing is written to the outputs from here on
+		m.mu.Unlock()
+		m.say(message{ID: id, Kill: true})
+		return -1, ctx.Err()
 	}
+}
+
+func (m *Machine) say(msg message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.out.Encode(msg)
+}
+
+// feed sends a command its input. A read that blocks when the command has
+// ended is left behind, as os/exec does.
+func (m *Machine) feed(id uint64, p *pending, ended <-chan struct{}) {
+	buf := make([]byte, 1024)
+	for p.Stdin != nil {
+		n, err := p.Stdin.Read(buf)
+		if n > 0 {
+			if m.say(message{ID: id, In: buf[:n]}) != nil {
+				return
+			}
+			select {
+			case <-p.took:
+			case <-ended:
+				return
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	m.say(message{ID: id, EOF: true})
 }
 
 // Console is the path of a unix socket: what is read there the guest's

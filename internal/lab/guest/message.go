@@ -9,9 +9,13 @@ type message struct {
 	// to the guest
 	Run  []string `json:"run,omitempty"`  // start this command
 	Kill bool     `json:"kill,omitempty"` // end the command ID
+	In   []byte   `json:"in,omitempty"`   // its input; the next follows when Took says so
+	EOF  bool     `json:"eof,omitempty"`  // its input ends
 
 	// from the guest
-	Data  []byte `json:"data,omitempty"`  // output of the command ID
+	Out   []byte `json:"out,omitempty"`   // standard output of the command ID
+	Err   []byte `json:"err,omitempty"`   // standard error
+	Took  bool   `json:"took,omitempty"`  // its last In was passed on
 	Exit  *int   `json:"exit,omitempty"`  // it ended; 128+n after signal n
 	Error string `json:"error,omitempty"` // it could not start; without ID: the guest could not
 	Ready bool   `json:"ready,omitempty"` // the guest is set up

@@ -2,14 +2,11 @@ package guest
 
 import (
 	"net"
-	"net/netip"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
-
-var netip4 = netip.MustParsePrefix("10.9.0.2/24")
 
 // openPacket opens an AF_PACKET socket on one device of a namespace.
 func openPacket(t *testing.T, b *bench, device string) *os.File {

@@ -184,8 +184,10 @@ func (s *switchboard) toGuest(c *client, m message) {
 		return
 	}
 	for number, call := range s.calls {
-		if call.client == c && call.id == m.ID && m.Kill {
-			s.say(message{ID: number, Kill: true})
+		if call.client == c && call.id == m.ID {
+			m.ID = number
+			s.say(m)
+			return
 		}
 	}
 }

@@ -20,17 +20,24 @@ const (
 	roleSupervise = "supervise" // on the host, beside the kernel
 	roleInit      = "init"      // PID 1 in the guest
 	roleAgent     = "agent"     // its child, which does the work
+	roleExec      = "exec"      // on the host: runs a command in a guest
 )
 
 // Main plays one of the roles a guest needs of this binary and returns its
-// exit status. args are those after Spec.Self: a role and a file or directory.
+// exit status. args are those after Spec.Self: a role and a file or directory,
+// and what to execute; see InGuest.
 func Main(args []string) int {
-	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "guest: this command is for weft's own use: ROLE PATH")
+	if len(args) < 2 || len(args) > 2 != (args[0] == roleExec) {
+		fmt.Fprintln(os.Stderr, "guest: this command is for weft's own use: ROLE PATH, or exec DIR COMMAND...")
 		return 2
 	}
 	var err error
 	switch args[0] {
+	case roleExec:
+		var exit int
+		if exit, err = execute(args[1], args[2:]); err == nil {
+			return exit
+		}
 	case roleSupervise:
 		err = supervise(args[1])
 	case roleInit:
