@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/lab"
+	"weft/internal/lab/netspace"
+)
+
+// errChecksFailed ends the program with status 1 when the report has said why.
+var errChecksFailed = errors.New("checks failed")
+
+func labCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "Build small networks in namespaces and try things out in them",
+		Long: `A lab is a small network on this machine: nodes that are network namespaces or
+guests, the links between them, and checks. Scenarios are part of the program
+(weft lab list) or files in TOML. A lab needs root and leaves nothing behind.`,
+	}
+	c.AddCommand(labList(), labUp(), labDown(), labShell(), labRun())
+	return c
+}
+
+func labList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Show the scenarios, and the labs that are up", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			out := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			sources, err := lab.Embedded()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "SCENARIO\tSHOWS")
+			for _, src := range sources {
+				s, err := lab.Parse(src)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%s\t%s\n", src.Name, s.Title)
+			}
+			running, err := lab.Running()
+			if err != nil {
+				return err
+			}
+			if len(running) > 0 {
+				fmt.Fprintln(out, "\nLAB\tSCENARIO\tSINCE")
+			}
+			for _, r := range running {
+				since := "remains only: weft lab down " + r.Name
+				if !r.Started.IsZero() {
+					since = r.Started.Format(time.DateTime)
+				}
+				fmt.Fprintf(out, "%s\t%s\t%s\n", r.Name, r.Scenario, since)
+			}
+			return out.Flush()
+		},
+	}
+}
+
+// labOptions reads the scenario that a command names.
+func labOptions(scenario, name string) (lab.Options, error) {
+	src, err := lab.Find(scenario)
+	if err != nil {
+		return lab.Options{}, err
+	}
+	s, err := lab.Parse(src)
+	if err != nil {
+		return lab.Options{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return lab.Options{}, fmt.Errorf("find own program: %w", err)
+	}
+	if name == "" {
+		name = src.Name
+	}
+	return lab.Options{Name: name, Scenario: s, Source: src, Weft: self, Started: time.Now()}, nil
+}
+
+// labContext ends at the signals that would otherwise end the program with the
+// lab still up: an interrupt, a hang-up, a reader of the output gone away.
+func labContext(c *cobra.Command) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+}
+
+func labUp() *cobra.Command {
+	var name string
+	c := &cobra.Command{Use: "up SCENARIO|FILE", Short: "Bring a lab up and leave it running", Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&name, "name", "", "name of the lab (default: the scenario's)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := labContext(c)
+		defer stop()
+		o, err := labOptions(args[0], name)
+		if err != nil {
+			return err
+		}
+		report := newTranscript(c.OutOrStdout(), c.ErrOrStderr())
+		report.Begin(o.Scenario, o.Name)
+		o.Progress = report.Step
+		l, err := lab.Up(ctx, o)
+		report.Slow.Now("")
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		fmt.Fprintf(c.OutOrStdout(), "  The lab is up. Go in:        weft lab shell %s/%s\n  Take it down:  weft lab down %s\n\n", o.Name, o.Scenario.Nodes[0].Name, o.Name)
+		return nil
+	}
+	return c
+}
+
+func labDown() *cobra.Command {
+	var all bool
+	c := &cobra.Command{Use: "down NAME | --all", Short: "Take a lab down, or what is left of one"}
+	c.Flags().BoolVar(&all, "all", false, "every lab, and remains of labs, on this machine")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if all == (len(args) == 1) || len(args) > 1 {
+			return errors.New("lab down needs the name of one lab, or --all")
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if os.Geteuid() != 0 {
+			return errors.New("taking a lab down needs root (try sudo)")
+		}
+		ctx := context.WithoutCancel(c.Context())
+		if all {
+			names, err := lab.DownAll(ctx)
+			for _, n := range names {
+				fmt.Fprintln(c.OutOrStdout(), n)
+			}
+			return err
+		}
+		there, err := lab.Exists(args[0])
+		if err != nil {
+			return err
+		}
+		if !there {
+			return fmt.Errorf("no lab is called %s (weft lab list shows them)", args[0])
+		}
+		return lab.Down(ctx, args[0])
+	}
+	return c
+}
+
+func labRun() *cobra.Command {
+	var name string
+	var asJSON, keep bool
+	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Bring a lab up, carry out its checks, take it down", Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&name, "name", "", "name of the lab (default: the scenario's)")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a check, then a summary")
+	c.Flags().BoolVar(&keep, "keep", false, "leave the lab up afterwards")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ctx, stop := labContext(c)
+		defer stop()
+		o, err := labOptions(args[0], name)
+		if err != nil {
+			return err
+		}
+		transcript := newTranscript(c.OutOrStdout(), c.ErrOrStderr())
+		var report lab.Report = transcript
+		if asJSON {
+			report = lab.JSON{Out: c.OutOrStdout()}
+		}
+		sum, err := lab.Run(ctx, o, report)
+		transcript.Slow.Now("")
+		up := !errors.Is(err, lab.ErrRunning)
+		if up && (!keep || ctx.Err() != nil) {
+			err = errors.Join(err, lab.Down(context.WithoutCancel(ctx), o.Name))
+		}
+		if err == nil && !sum.OK {
+			return errChecksFailed
+		}
+		return err
+	}
+	return c
+}
+
+func labShell() *cobra.Command {
+	return &cobra.Command{
+		Use: "shell [LAB/]NODE [-- COMMAND ...]", Short: "Open a shell in a node, or run a command there", Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if os.Geteuid() != 0 {
+				return errors.New("entering a node needs root (try sudo)")
+			}
+			node, err := lab.FindNode(args[0])
+			if err != nil {
+				return err
+			}
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find own program: %w", err)
+			}
+			program, err := lab.Shell(node, args[1:], self, os.Environ())
+			if err != nil {
+				return err
+			}
+			space, err := netspace.Open(node.Space)
+			if err != nil {
+				return err
+			}
+			// The process itself goes in and becomes the shell: the terminal,
+			// job control and the exit status stay what they are.
+			return space.Do(func() error {
+				err := syscall.Exec(program.Path, program.Args, program.Env)
+				return fmt.Errorf("run %s in %s: %w", program.Path, args[0], err)
+			})
+		},
+	}
+}
+
+func newTranscript(out, errors io.Writer) *lab.Transcript {
+	colour := false
+	if f, ok := out.(*os.File); ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" {
+		st, err := f.Stat()
+		colour = err == nil && st.Mode()&os.ModeCharDevice != 0
+	}
+	return &lab.Transcript{Out: out, Colour: colour, Slow: &lab.Progress{Out: errors}}
+}

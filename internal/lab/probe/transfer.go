@@ -1,0 +1,121 @@
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// MaxTransfer bounds a transfer, which both ends hold in memory so that making
+// and hashing the bytes does not count as transfer time.
+const MaxTransfer = 512 << 20
+
+// Move opens a TCP connection to a Server and moves length random bytes in the
+// given direction. A transfer that ends with different digests is a result
+// (Same is false); one that breaks off is an error.
+func Move(ctx context.Context, to netip.AddrPort, d Direction, length int64, seed [32]byte) (Transfer, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return Transfer{}, fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := conn.Write(request{direction: d, length: length}.marshal()); err != nil {
+		return Transfer{}, fmt.Errorf("ask for a %s: %w", d, err)
+	}
+	t := Transfer{Direction: d, Bytes: length}
+	var got [2][32]byte // what arrived, what was sent
+	if d == Download {
+		got, t.Elapsed, err = receive(conn, length)
+	} else {
+		got, t.Elapsed, err = send(conn, length, seed)
+	}
+	if err != nil {
+		return t, fmt.Errorf("%s of %d bytes: %w", d, length, err)
+	}
+	t.SHA256, t.Same = hex.EncodeToString(got[0][:]), got[0] == got[1]
+	t.PathMTU, t.MSS, err = tcpInfo(conn)
+	return t, err
+}
+
+// send writes length bytes, then the digests change hands. The time is from the
+// first byte written to the receiver's word that it has the last.
+func send(conn net.Conn, length int64, seed [32]byte) (digests [2][32]byte, elapsed time.Duration, err error) {
+	data := make([]byte, length)
+	rand.NewChaCha8(seed).Read(data)
+	digests[1] = sha256.Sum256(data)
+	begin := time.Now()
+	if _, err := conn.Write(data); err != nil {
+		return digests, 0, fmt.Errorf("send: %w", err)
+	}
+	// The receiver says that it has all before it begins to hash.
+	var done [1]byte
+	if _, err := io.ReadFull(conn, done[:]); err != nil {
+		return digests, 0, fmt.Errorf("wait for the receiver: %w", err)
+	}
+	elapsed = time.Since(begin)
+	if _, err := conn.Write(digests[1][:]); err != nil {
+		return digests, 0, fmt.Errorf("send digest: %w", err)
+	}
+	if _, err := io.ReadFull(conn, digests[0][:]); err != nil {
+		return digests, 0, fmt.Errorf("wait for the receiver's digest: %w", err)
+	}
+	return digests, elapsed, nil
+}
+
+// receive is the other half of send. Its time is from the first byte to the last.
+func receive(conn net.Conn, length int64) (digests [2][32]byte, elapsed time.Duration, err error) {
+	data := make([]byte, length)
+	head := min(length, 1)
+	if _, err := io.ReadFull(conn, data[:head]); err != nil {
+		return digests, 0, fmt.Errorf("receive: %w", err)
+	}
+	begin := time.Now()
+	if n, err := io.ReadFull(conn, data[head:]); err != nil {
+		return digests, 0, fmt.Errorf("receive: broke off after %d bytes: %w", int64(n)+head, err)
+	}
+	elapsed = time.Since(begin)
+	if _, err := conn.Write([]byte{1}); err != nil {
+		return digests, 0, fmt.Errorf("tell the sender that all has come: %w", err)
+	}
+	digests[0] = sha256.Sum256(data)
+	if _, err := io.ReadFull(conn, digests[1][:]); err != nil {
+		return digests, 0, fmt.Errorf("wait for the sender's digest: %w", err)
+	}
+	if _, err := conn.Write(digests[0][:]); err != nil {
+		return digests, 0, fmt.Errorf("send digest: %w", err)
+	}
+	return digests, elapsed, nil
+}
+
+// tcpInfo asks the kernel what the connection knows of its path (tcp(7)).
+func tcpInfo(conn net.Conn) (pmtu, mss int, err error) {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return 0, 0, nil
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var info *unix.TCPInfo
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		info, inner = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if err != nil || inner != nil {
+		return 0, 0, fmt.Errorf("read TCP_INFO: %w", inner)
+	}
+	return int(info.Pmtu), int(info.Snd_mss), nil
+}
