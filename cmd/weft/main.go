@@ -11,7 +11,7 @@ import (
 
 func main() {
 	root := &cobra.Command{Use: "weft", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(labCommand(), probeCommand())
+	root.AddCommand(labCommand(), probeCommand(), guestCommand())
 	if err := root.Execute(); err != nil {
 		if !errors.Is(err, errChecksFailed) {
 			fmt.Fprintln(os.Stderr, "weft:", err)

@@ -13,6 +13,24 @@ func InGuest(self []string, dir string, argv ...string) []string {
 	return append(append(command, roleExec, dir), argv...)
 }
 
+// OnConsole gives the command that joins a terminal to the console of the
+// guest of a directory; Ctrl-] ends it.
+func OnConsole(self []string, dir string) []string {
+	command := append([]string(nil), self...)
+	return append(command, roleAttach, dir)
+}
+
+func attach(dir string) error {
+	ctx := context.Background()
+	m, err := Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	os.Stdout.WriteString("The console of the guest; Ctrl-] leaves it.\r\n")
+	return m.Attach(ctx, os.Stdin, os.Stdout)
+}
+
 func execute(dir string, argv []string) (exit int, err error) {
 	ctx := context.Background()
 	m, err := Open(ctx, dir)

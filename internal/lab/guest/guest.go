@@ -46,6 +46,7 @@ type Route struct {
 	Destination netip.Prefix
 	Via         netip.Addr // the zero Addr: on-link through NIC
 	NIC         string     // may be empty where Via says enough
+	MTU         int        // bytes, locked; 0 = the NIC's
 }
 
 // Spec describes a guest. Start fills in what is left zero.

@@ -39,7 +39,7 @@ func (i Impairment) check() error {
 // way with it. It has no address and says nothing of its own.
 func ImpairSpec(name, dir, tapA, tapB string, i Impairment) Spec {
 	return Spec{
-		Kind: UML, Name: name, Dir: dir, Memory: 64, Impair: &i,
+		Kind: UML, Name: name, Dir: dir, Impair: &i,
 		NICs: []NIC{{Name: "a", Tap: tapA}, {Name: "b", Tap: tapB}},
 	}
 }

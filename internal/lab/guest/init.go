@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,11 +24,10 @@ func initGuest(planPath string) error {
 		report(plan, err)
 		return errors.Join(err, powerOff())
 	}
-	agent, err := os.StartProcess("/proc/self/exe", append(plan.Spec.Self[:len(plan.Spec.Self):len(plan.Spec.Self)], roleAgent, planPath),
-		&os.ProcAttr{Dir: "/", Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Env: guestEnvironment()})
+	agent, err := startAgent(plan)
 	if err != nil {
 		report(plan, err)
-		return errors.Join(fmt.Errorf("start the agent: %w", err), powerOff())
+		return errors.Join(err, powerOff())
 	}
 	for {
 		pid, err := unix.Wait4(-1, nil, 0, nil)
@@ -38,6 +38,32 @@ func initGuest(planPath string) error {
 			return powerOff()
 		}
 	}
+}
+
+// startAgent starts this binary anew, which reads the mounts made since, with
+// the plan in memory: its file may be covered by now.
+func startAgent(plan guestPlan) (*os.Process, error) {
+	content, err := json.Marshal(plan)
+	if err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
+	}
+	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
+	}
+	memory := os.NewFile(uintptr(fd), "plan")
+	defer memory.Close()
+	if _, err := memory.WriteAt(content, 0); err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
+	}
+	argv := slices.Concat(plan.Spec.Self, []string{roleAgent, "/proc/self/fd/3"})
+	agent, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
+		Dir: "/", Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, memory}, Env: guestEnvironment(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the agent: %w", err)
+	}
+	return agent, nil
 }
 
 func guestEnvironment() []string {

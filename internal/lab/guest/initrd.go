@@ -17,6 +17,10 @@ import (
 // specInInitrd is where the agent finds its plan in QEMU's initramfs.
 const specInInitrd = "/etc/guest.json"
 
+// SelfInQEMU is the path at which a QEMU guest has the program that is at self
+// on the host.
+func SelfInQEMU(self string) string { return "/usr/bin/" + filepath.Base(self) }
+
 // writeInitrd makes a guest's whole root filesystem: this binary as init,
 // busybox for the shell and its tools, the modules, the programs asked for.
 func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
@@ -47,7 +51,7 @@ func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
 	if err := addProgram(a, "/init", self); err != nil {
 		return err
 	}
-	a.symlink("/usr/bin/"+filepath.Base(self), "/init")
+	a.symlink(SelfInQEMU(self), "/init")
 	for _, name := range plan.Spec.Programs {
 		if err := addNamed(a, name); err != nil {
 			return err

@@ -83,9 +83,16 @@ func addressNIC(n NIC) error {
 }
 
 func addRoute(r Route) error {
-	route := netlink.Route{Dst: ipNet(r.Destination.Masked())}
-	if r.Via.IsValid() {
+	if !r.Destination.IsValid() {
+		return errors.New("it has no destination")
+	}
+	route := netlink.Route{Dst: ipNet(r.Destination.Masked()), MTU: r.MTU, MTULock: r.MTU != 0}
+	switch {
+	case !r.Via.IsValid():
+	case r.Via.Is4() == r.Destination.Addr().Is4():
 		route.Gw = r.Via.AsSlice()
+	default: // IPv4 by way of an IPv6 neighbour (RFC 8950)
+		route.Via = &netlink.Via{AddrFamily: netlink.FAMILY_V6, Addr: r.Via.AsSlice()}
 	}
 	if r.NIC != "" {
 		link, err := netlink.LinkByName(r.NIC)

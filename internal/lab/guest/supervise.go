@@ -21,6 +21,7 @@ const (
 	roleInit      = "init"      // PID 1 in the guest
 	roleAgent     = "agent"     // its child, which does the work
 	roleExec      = "exec"      // on the host: runs a command in a guest
+	roleAttach    = "attach"    // on the host: a terminal on a guest's console
 )
 
 // Main plays one of the roles a guest needs of this binary and returns its
@@ -38,6 +39,8 @@ func Main(args []string) int {
 		if exit, err = execute(args[1], args[2:]); err == nil {
 			return exit
 		}
+	case roleAttach:
+		err = attach(args[1])
 	case roleSupervise:
 		err = supervise(args[1])
 	case roleInit:
