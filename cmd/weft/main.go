@@ -65,7 +65,7 @@ tries it all in network namespaces that touch nothing else.`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(probeCommand(), versionCommand(), manCommand())
+	root.AddCommand(probeCommand(), guestCommand(), versionCommand(), manCommand())
 	return root
 }
 
