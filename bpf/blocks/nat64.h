@@ -159,7 +159,7 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 {
 	struct nat64_rule6 *to, *from;
 
-	if (addr6_link_scope(&x->daddr6) || addr6_link_scope(&x->saddr6))
+	if (addr6_link_scope(&x->daddr6))
 		return PASS_LINK_SCOPE;
 	to = nat64_rule6(&x->daddr6);
 	/* an IPv6 node is reached as it is, without translation */
@@ -173,8 +173,8 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 	if (!(x->allowed >> (x->translator & 63) & 1))
 		return DROP_INTERFACE;
 	x->daddr4 = nat64_to4(&x->daddr6, to);
-	if (addr6_illegal(&x->saddr6) || addr4_illegal(x->daddr4) ||
-	    to->suffix.kind == NAT64_REFUSED)
+	if (addr6_illegal(&x->saddr6) || addr6_link_scope(&x->saddr6) ||
+	    addr4_illegal(x->daddr4) || to->suffix.kind == NAT64_REFUSED)
 		return DROP_ILLEGAL_ADDRESS;
 	from = nat64_rule6(&x->saddr6);
 	if (!from || (from->suffix.kind != NAT64_NODE && from->suffix.kind != NAT64_MAPPING) ||

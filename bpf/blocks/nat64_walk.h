@@ -90,9 +90,13 @@ static long ipv4_option(__u32 i, struct options *o)
 		return 1;
 	}
 	/* loose 131, strict 137: used up once the pointer is past the end */
-	if ((kind == 131 || kind == 137) && option_byte(o, o->at + 2) <= len) {
-		o->outcome = DROP_SOURCE_ROUTE;
-		return 1;
+	if (kind == 131 || kind == 137) {
+		if (len < 3)
+			o->outcome = DROP_BAD_HEADER;
+		else if (option_byte(o, o->at + 2) <= len)
+			o->outcome = DROP_SOURCE_ROUTE;
+		if (o->outcome != OUTCOME_NONE)
+			return 1;
 	}
 	o->at += len;
 	return 0;
