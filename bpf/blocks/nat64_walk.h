@@ -40,11 +40,11 @@ __noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
 			return WALK(DROP_TRUNCATED, 0, 0);
 		if (protocol == IPPROTO_FRAGMENT)
 			return WALK(SLOW_FRAGMENT, 0, 0);
-		if (protocol == IPPROTO_ROUTING && ext.segments_left)
-			return WALK(SLOW_ERROR_DUE, 0, 0);
 		off += (ext.len + 1) * 8;
 		if (off > payload)
 			return WALK(DROP_TRUNCATED, 0, 0);
+		if (protocol == IPPROTO_ROUTING && ext.segments_left)
+			return WALK(SLOW_ERROR_DUE, 0, 0);
 		protocol = ext.next;
 	}
 	if (!ipv6_is_extension(protocol))

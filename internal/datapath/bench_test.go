@@ -366,3 +366,8 @@ func difference(before, after map[string]uint64) map[string]uint64 {
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func addrOf(b []byte) string {
+	a, _ := netip.AddrFromSlice(b)
+	return a.String()
+}
