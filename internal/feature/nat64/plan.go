@@ -89,7 +89,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	}
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
-	desired = append(desired, proxies(f, c)...)
+	desired = append(desired, proxies(f, facts, c)...)
 	for _, hook := range []struct {
 		hook    state.Hook
 		program string
@@ -140,12 +140,14 @@ func smallestMTU(f *config.File, facts state.Facts, c *Config) int {
 
 // proxies gives the translated prefixes that lie in a subnet of an interface:
 // its hosts ask for their link addresses.
-func proxies(f *config.File, c *Config) []state.Object {
+func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	var list []state.Object
 	for _, name := range c.Interfaces {
 		i := f.Interface(name)
+		l, _ := facts.Link(i.Device)
+		addresses := slices.Concat(i.Addresses, l.Addresses)
 		for _, p := range append(c.prefixes4(f), c.prefixes6()...) {
-			for _, a := range i.Addresses {
+			for _, a := range addresses {
 				subnet := a.Masked()
 				if !within(p, subnet) || p.Contains(a.Addr()) {
 					continue
