@@ -34,7 +34,7 @@ func Shell(n RunningNode, command []string, weft string, env []string) (Program,
 			command[0] = "/bin/sh"
 		}
 	}
-	path, err := exec.LookPath(command[0])
+	path, err := lookPath(command[0], p.get("PATH"))
 	if err != nil {
 		return p, fmt.Errorf("find %s: %w", command[0], err)
 	}
@@ -52,6 +52,19 @@ func Shell(n RunningNode, command []string, weft string, env []string) (Program,
 		}
 	}
 	return p, nil
+}
+
+// lookPath is exec.LookPath with a path other than the process's own.
+func lookPath(name, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found, nil
+		}
+	}
+	return "", exec.ErrNotFound
 }
 
 func (p *Program) get(name string) string {
