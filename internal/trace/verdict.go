@@ -85,6 +85,10 @@ func (t tally) since(before tally) []Decision {
 		return before.programs[i].Packets
 	}
 	for _, c := range t.programs {
+		// what the kernel says to groups on the translator's own device
+		if c.Program == translatorEgress && c.Outcome == state.PassLinkScope {
+			continue
+		}
 		if c.Program == translatorIngress {
 			list, slow = append(list, slow...), nil
 		}
@@ -95,7 +99,10 @@ func (t tally) since(before tally) []Decision {
 	return append(list, slow...)
 }
 
-const translatorIngress = "translator_ingress"
+const (
+	translatorEgress  = "translator_egress"
+	translatorIngress = "translator_ingress"
+)
 
 // judge gives the outcome that decided: the first that is more than passing
 // the packet on; where that is the slow path's, what the slow path said. Else

@@ -113,6 +113,7 @@ var quiet = []struct {
 	{"net/ipv6/conf/default/accept_dad", "0", false},
 	{"net/ipv6/conf/default/accept_ra", "0", false},
 	{"net/ipv6/conf/default/router_solicitations", "0", false},
+	{"net/ipv6/conf/default/mldv2_unsolicited_report_interval", "86400000", false},
 	{"net/ipv4/icmp_ratelimit", "0", false},
 	{"net/ipv4/icmp_ratemask", "0", false},
 	{"net/ipv6/icmp/ratelimit", "0", false},
