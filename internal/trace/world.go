@@ -197,14 +197,12 @@ func (w *world) setUpFar(i int) error {
 		return fmt.Errorf("find far end of %s: %w", w.devices[i].dev, err)
 	}
 	w.devices[i].farIndex = l.Attrs().Index
-	// with GRO the driver can take what XDP redirects to it
-	if err := setFeature(farName(i), ethtoolGRO, true); err != nil {
-		return err
-	}
 	if err := netlink.LinkSetUp(l); err != nil {
 		return fmt.Errorf("set far end of %s up: %w", w.devices[i].dev, err)
 	}
-	return nil
+	// with GRO, switched on while it is up, the far end can take what XDP
+	// redirects to the near one
+	return setFeature(farName(i), ethtoolGRO, true)
 }
 
 // Gateways of the default routes that nobody configured.
