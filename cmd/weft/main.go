@@ -61,7 +61,7 @@ tries it all in network namespaces that touch nothing else.`,
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
-		"look":   {showCommand()},
+		"look":   {showCommand(), traceCommand()},
 		"try":    {labCommand()},
 	} {
 		for _, c := range commands {

@@ -27,23 +27,18 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			byLink[a.LinkIndex] = append(byLink[a.LinkIndex], p)
 		}
 	}
-	var family uint16
-	if f, err := netlink.GenlFamilyGet("netdev"); err == nil {
-		family = f.ID
-	}
+	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
-		xdp := uint64(0)
-		if family != 0 {
-			xdp = xdpFeatures(family, a.Index)
-		}
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
-			XDP:       xdp&xdpRedirect == xdpRedirect,
-			XDPTarget: xdp&xdpTransmit != 0,
 			Addresses: byLink[a.Index],
+		}
+		if noFeatures == nil {
+			xdp := xdpFeatures(netdev, a.Index)
+			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
 		if l.Type() != "device" {
 			f.Kind = l.Type()
@@ -74,24 +69,30 @@ const (
 	xdpTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
 )
 
-// xdpFeatures gives the feature bits of a device; 0 where the kernel does not
-// tell. A dump would be one question for all, but its answers lack the flag
-// that says there are more (Linux 6.18), and readers stop at the first.
-func xdpFeatures(family uint16, index int) uint64 {
-	req := nl.NewNetlinkRequest(int(family), 0)
+// xdpFeatures gives the feature bits of a device; none where the kernel does
+// not tell. Each device is asked for on its own: the kernel does not mark the
+// messages of a dump as parts of one (NLM_F_MULTI), and the netlink package
+// stops reading at the first.
+func xdpFeatures(family *netlink.GenlFamily, index int) uint64 {
+	req := nl.NewNetlinkRequest(int(family.ID), 0)
 	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
 	req.AddData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))))
 	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
-	if err != nil || len(messages) == 0 || len(messages[0]) < nl.SizeofGenlmsg {
-		return 0
-	}
-	attrs, err := nl.ParseRouteAttr(messages[0][nl.SizeofGenlmsg:])
 	if err != nil {
 		return 0
 	}
-	for _, a := range attrs {
-		if a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8 {
-			return nl.NativeEndian().Uint64(a.Value)
+	for _, m := range messages {
+		if len(m) < nl.SizeofGenlmsg {
+			continue
+		}
+		attrs, err := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
+		if err != nil {
+			continue
+		}
+		for _, a := range attrs {
+			if a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8 {
+				return nl.NativeEndian().Uint64(a.Value)
+			}
 		}
 	}
 	return 0
