@@ -6,6 +6,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"weft/internal/state"
@@ -75,9 +76,7 @@ func xdpFeatures() map[int]uint64 {
 	if err != nil {
 		return features
 	}
-	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
-	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	messages, err := dump(family.ID, netdevCmdDevGet)
 	if err != nil {
 		return features
 	}
@@ -101,4 +100,40 @@ func xdpFeatures() map[int]uint64 {
 		features[index] = bits
 	}
 	return features
+}
+
+// dump collects the answers to a generic netlink dump. This family leaves the
+// mark of a message in several parts out (NLM_F_MULTI, netlink(7)), at which
+// netlink's own Execute stops after the first; and it wants the header's
+// reserved bytes to be zero, which netlink's own Genlmsg leaves to chance.
+func dump(family uint16, command byte) ([][]byte, error) {
+	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_GENERIC)
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	if err := socket.SetReceiveTimeout(&unix.Timeval{Sec: 2}); err != nil {
+		return nil, err
+	}
+	req := nl.NewNetlinkRequest(int(family), unix.NLM_F_DUMP)
+	req.AddRawData([]byte{command, 1, 0, 0}) // struct genlmsghdr: command, version, reserved
+	if err := socket.Send(req); err != nil {
+		return nil, err
+	}
+	var answers [][]byte
+	for {
+		messages, _, err := socket.Receive()
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range messages {
+			switch m.Header.Type {
+			case unix.NLMSG_DONE:
+				return answers, nil
+			case unix.NLMSG_ERROR:
+				return nil, fmt.Errorf("generic netlink family %d refuses a dump", family)
+			}
+			answers = append(answers, m.Data)
+		}
+	}
 }
