@@ -62,7 +62,7 @@ tries it all in network namespaces that touch nothing else.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
 		"look":   {showCommand(), traceCommand()},
-		"try":    {labCommand()},
+		"try":    {labCommand(), benchCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
