@@ -22,7 +22,7 @@ func benchCommand() *cobra.Command {
 Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 	}
-	c.AddCommand(benchNAT64(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchChart())
 	return c
 }
 
