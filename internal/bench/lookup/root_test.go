@@ -79,6 +79,7 @@ type churn struct {
 
 func newChurn(t *testing.T, rng *rand.Rand, table *fib.Table, family int) *churn {
 	t.Helper()
+	table.Poison()
 	c := &churn{table: table}
 	stay := map[netip.Prefix]uint32{}
 	var all []netip.Prefix
