@@ -61,15 +61,15 @@ tries it all in network namespaces that touch nothing else.`,
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
-		"look":   {showCommand()},
-		"try":    {labCommand()},
+		"look":   {showCommand(), traceCommand()},
+		"try":    {labCommand(), benchCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(probeCommand(), versionCommand(), manCommand())
+	root.AddCommand(probeCommand(), guestCommand(), versionCommand(), manCommand())
 	return root
 }
 

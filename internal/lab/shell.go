@@ -23,6 +23,10 @@ func Shell(n RunningNode, command []string, weft string, env []string) (Program,
 	where := n.Lab + "/" + n.Node
 	p.set("PATH", p.get("PATH")+":"+filepath.Dir(weft))
 	p.set("WEFT_NODE", where)
+	if args := guestShell(n, command, weft); args != nil {
+		p.Path, p.Args = weft, args
+		return p, nil
+	}
 	interactive := len(command) == 0
 	if interactive {
 		command = []string{p.get("SHELL")}

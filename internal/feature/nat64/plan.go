@@ -84,8 +84,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 		LowestMTU: c.LowestIPv6MTU, UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
 	}
 	if c.TCPMSSClamp {
-		// TCP over IPv6 over the smallest link of the IPv6 side: 40 + 20 bytes of headers
-		translator.MaxMSS = smallestMTU(f, facts, c) - 60
+		translator.MaxMSS = c.maxMSS(f, facts)
 	}
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
@@ -136,6 +135,12 @@ func largestMTU(f *config.File, facts state.Facts, c *Config) int {
 
 func smallestMTU(f *config.File, facts state.Facts, c *Config) int {
 	return max(slices.Min(mtus(f, facts, c)), 1280)
+}
+
+// maxMSS is what TCP over IPv6 carries over the smallest link: 40 + 20 bytes
+// are headers.
+func (c *Config) maxMSS(f *config.File, facts state.Facts) int {
+	return smallestMTU(f, facts, c) - 60
 }
 
 // proxies gives the translated prefixes that lie in a subnet of an interface:
