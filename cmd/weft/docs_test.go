@@ -131,9 +131,9 @@ func TestEveryTOMLBlockOfThePagesIsRight(t *testing.T) {
 // they are, their lines are checked like any other.
 var inPreparation = []string{"trace", "bench", "sim", "import", "flush", "kick", "block"}
 
-var weftCommand = regexp.MustCompile(`(?:^|[\s(;&|])weft( [^|&;)#>]*)`)
+var weftCommand = regexp.MustCompile(`(?:^|[\s(;&|])weft( [^|&;)#<>]*)`)
 
-// checkCommand tells what is wrong with the words of a command line, "" if
+// checkCommandLine tells what is wrong with the words of a command line, "" if
 // nothing. whole says that the arguments must be complete, too.
 func checkCommandLine(words []string, whole bool) string {
 	root := rootCommand()
