@@ -130,7 +130,7 @@ func (p *benchProgress) end() {
 func benchChart() *cobra.Command {
 	return &cobra.Command{
 		Use: "chart", Short: "Draw a result in JSON, from standard input, as an SVG picture", Args: cobra.NoArgs,
-		Long: "Read what weft bench nat64 --json has printed, and draw its medians as bars,\nwith the range from the smallest to the largest.",
+		Long:    "Read what weft bench nat64 --json has printed, and draw its medians as bars,\nwith the range from the smallest to the largest.",
 		Example: "  weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())
