@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"weft/internal/config"
 	"weft/internal/daemon"
@@ -152,7 +155,9 @@ func checkCommandLine(words []string, whole bool) string {
 		}
 		return ""
 	}
-	if err := c.ParseFlags(rest); err != nil {
+	if err := c.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
+		return ""
+	} else if err != nil {
 		return err.Error()
 	}
 	if whole && !c.HasSubCommands() {
