@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/spf13/pflag"
 
 	"weft/internal/config"
 	"weft/internal/daemon"
@@ -155,9 +152,10 @@ func checkCommandLine(words []string, whole bool) string {
 		}
 		return ""
 	}
-	if err := c.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
+	if slices.Contains(rest, "--help") {
 		return ""
-	} else if err != nil {
+	}
+	if err := c.ParseFlags(rest); err != nil {
 		return err.Error()
 	}
 	if whole && !c.HasSubCommands() {

@@ -146,6 +146,56 @@ func TestTheSetUpScriptSaysWhatEachPackageIsFor(t *testing.T) {
 	}
 }
 
+// A machine that has nothing, made of programs that write down what they are
+// asked: dpkg-query knows no package, apt-get lacks its lists at first.
+func TestTheSetUpScriptInstallsWhatIsMissingOnAFreshMachine(t *testing.T) {
+	for _, c := range []struct {
+		name, clang string
+		wants       []string
+		never       string
+	}{
+		{"with the pinned compiler", "exit 0", []string{"update", "tayga", "clang-19", "qemu-system-x86"}, "iperf3"},
+		{"without the pinned compiler", "exit 1", []string{"update", "tayga"}, "clang-19"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			log := filepath.Join(dir, "log")
+			for name, text := range map[string]string{
+				"dpkg-query": "exit 1",
+				"apt-cache":  c.clang,
+				"id":         "echo 0",
+				"apt-get":    `echo "$@" >>` + log + `; case $1 in update) touch ` + dir + `/lists;; *) test -e ` + dir + `/lists;; esac`,
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			script := exec.Command("tools/setup.sh", "test")
+			script.Dir = root
+			script.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := script.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			asked, err := os.ReadFile(log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.wants {
+				if !strings.Contains(string(asked), want) {
+					t.Errorf("apt-get was never asked for %s:\n%s", want, asked)
+				}
+			}
+			if strings.Contains(string(asked), c.never) {
+				t.Errorf("apt-get was asked for %s:\n%s", c.never, asked)
+			}
+			if !strings.Contains(string(out), "the translator that weft is compared with") {
+				t.Errorf("it does not say what tayga is for:\n%s", out)
+			}
+		})
+	}
+}
+
 var requirement = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)$`)
 
 func TestEveryDependencyIsAccountedFor(t *testing.T) {
