@@ -82,6 +82,9 @@ func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config 
 		GlobalOnly:     c.Prefix == wellKnown(),
 		ErrorSource4:   c.ErrorSource,
 	}
+	if c.TCPMSSClamp {
+		t.MaxMSS = c.maxMSS(f, facts)
+	}
 	t.Router4, t.Router6 = routerAddresses(f, facts, c)
 	return t
 }
