@@ -84,3 +84,13 @@ func TestOnlyWhatIsNewIsADecision(t *testing.T) {
 		t.Errorf("nothing happened, and yet %v", got)
 	}
 }
+
+// outcome finds an outcome by its name.
+func outcome(name string) state.Outcome {
+	for o := range state.OutcomeCount {
+		if o.String() == name {
+			return o
+		}
+	}
+	return state.OutcomeNone
+}
