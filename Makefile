@@ -17,6 +17,8 @@ LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/ver
 # The commit is told above, so Go need not ask git, which refuses a checkout
 # that belongs to somebody else.
 export GOFLAGS += -buildvcs=false
+# the day that manual pages bear: that of the commit
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 export CGO_ENABLED ?= 0
 export CLANG ?= clang-19
 
