@@ -17,8 +17,6 @@ LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/ver
 # The commit is told above, so Go need not ask git, which refuses a checkout
 # that belongs to somebody else.
 export GOFLAGS += -buildvcs=false
-# the day that manual pages bear: that of the commit
-export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 export CGO_ENABLED ?= 0
 export CLANG ?= clang-19
 
@@ -63,7 +61,7 @@ bench: build ## Measure weft beside its peers (root; minutes)
 
 man: build ## Write the manual pages into build/man
 	rm -rf build/man
-	bin/weft man build/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
 install: build man ## Install the program, the manual, completions and the unit
 	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft
