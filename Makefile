@@ -61,7 +61,7 @@ bench: build ## Measure weft beside its peers (root; minutes)
 
 man: build ## Write the manual pages into build/man
 	rm -rf build/man
-	bin/weft man build/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
 install: build man ## Install the program, the manual, completions and the unit
 	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft
