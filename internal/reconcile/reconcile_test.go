@@ -108,9 +108,20 @@ func mustBe(t *testing.T, f *fake, desired state.Desired) {
 	}
 }
 
+// attempt plans and applies once.
+func attempt(t *testing.T, f *fake, desired state.Desired) ([]state.Step, error) {
+	t.Helper()
+	steps, err := f.targets().Plan(t.Context(), desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps, f.targets().Apply(t.Context(), steps)
+}
+
+// converge makes an attempt that must succeed.
 func converge(t *testing.T, f *fake, desired state.Desired) []state.Step {
 	t.Helper()
-	done, err := f.targets().Converge(t.Context(), desired)
+	done, err := attempt(t, f, desired)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +154,7 @@ func TestDyingMidwayAtAnyStepIsMadeGoodByTheNextAttempt(t *testing.T) {
 			for _, halfway := range []bool{false, true} {
 				f := newFake(change[0]...)
 				f.dieAt, f.halfway = at, halfway
-				if _, err := f.targets().Converge(t.Context(), change[1]); !errors.Is(err, errDied) {
+				if _, err := attempt(t, f, change[1]); !errors.Is(err, errDied) {
 					t.Fatalf("%s: at step %d: %v, want that it died", name, at, err)
 				}
 				if want := at + map[bool]int{true: 1}[halfway]; len(f.done) != want {
@@ -217,28 +228,9 @@ func TestWhatDiffersIsChangedAndSaysFromWhat(t *testing.T) {
 func TestAnErrorStopsWhatLeansOnTheFailedStep(t *testing.T) {
 	f, desired := newFake(), router("nat64-main", 1500)
 	f.dieAt = 3 // the device
-	_, err := f.targets().Converge(t.Context(), desired)
+	_, err := attempt(t, f, desired)
 	if !errors.Is(err, errDied) || len(f.done) != 3 || f.there["route 192.0.2.0/24 dev nat64-main"] != nil {
 		t.Errorf("%v after %v", err, f.done)
-	}
-}
-
-// forgetful keeps nothing of one kind of object.
-type forgetful struct{ *fake }
-
-func (f forgetful) Apply(ctx context.Context, s state.Step) error {
-	if state.Kind(s.Object) == "sysctl" {
-		return nil
-	}
-	return f.fake.Apply(ctx, s)
-}
-
-func TestAKernelThatKeepsNothingIsAFaultAndNotALoop(t *testing.T) {
-	f := newFake()
-	targets := Targets{state.Kernel: forgetful{f}, state.Datapath: &nothing{f}}
-	_, err := targets.Converge(t.Context(), router("nat64-main", 1500))
-	if err == nil || !strings.Contains(err.Error(), "ip_forward") {
-		t.Errorf("%v, want what is not kept", err)
 	}
 }
 
