@@ -107,8 +107,7 @@ func TestKilledItForwardsOnAndARestartAdopts(t *testing.T) {
 		t.Errorf("it did not adopt what was there:\n%s", log)
 	}
 	f.endWithoutLoss(t)
-	// the slow path is served again: an echo that needs fragments
-	w.run(w.server, "ping -c 1 -W 2 -s 3000 "+memberFrom4)
+	w.fragmentsPass()
 }
 
 // An older build is made of the present one by renaming its pins: the plan

@@ -102,6 +102,18 @@ func (w *world) probe(from *netspace.Space, result any, arguments ...string) {
 	}
 }
 
+// fragmentsPass fails unless datagrams that need fragments come back: they are
+// translated by the slow path, in the daemon.
+func (w *world) fragmentsPass() {
+	w.t.Helper()
+	ports := w.serve(w.member)
+	var result probe.Datagrams
+	w.probe(w.server, &result, "exchange", fmt.Sprintf("%s:%d", memberFrom4, ports.UDP), "--size", "3000,9000")
+	if result.Intact != 2 {
+		w.t.Errorf("%d of 2 datagrams in fragments came back: %s", result.Intact, result.Problem)
+	}
+}
+
 // flood sends small datagrams from the member to the server, which sends each
 // back, about two thousand a second, and counts those that come back.
 type flood struct {

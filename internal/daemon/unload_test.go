@@ -15,6 +15,7 @@ import (
 // state gives everything in the router that weft may touch, as text.
 func (w *world) state() string {
 	w.t.Helper()
+	eventually(w.t, "duplicate address detection is done", func() bool { return !strings.Contains(w.run(w.router, "ip addr"), "tentative") })
 	var all strings.Builder
 	for _, line := range []string{
 		"ip -details link", "ip addr", "ip -4 route show table all", "ip -6 route show table all", "ip rule", "ip neigh show proxy",
@@ -145,7 +146,7 @@ func TestADeviceThatIsRemovedUnderTheDaemonIsTakenUpAgain(t *testing.T) {
 	w.run(w.router, "ip link del nat64-main")
 	eventually(t, "the translator's device is made again", func() bool { return w.reaches(w.member, serverFrom6) })
 	w.planIsEmpty()
-	w.run(w.server, "ping -c 1 -W 2 -s 3000 "+memberFrom4) // by the slow path, which reads from the new device
+	w.fragmentsPass()
 	w.run(w.router, "ip link del lan")
 	eventually(t, "it says that the device is gone", func() bool { return strings.Contains(r.log.String(), `no device "lan"`) })
 	w.cable("lan", w.member)
