@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -20,7 +21,7 @@ type Options struct {
 
 // tcpSeconds is how long iperf3 runs: whole seconds, of which the first half
 // second is warm-up.
-func tcpSeconds(seconds float64) int { return max(1, int(seconds+0.999)) }
+func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
 // Measurer has a path for every subject, made when it is first needed. TCP and
 // packets have different ones: a sink at the hosts and GRO at the router would
