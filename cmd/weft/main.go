@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,9 @@ tries it all in network namespaces that touch nothing else.`,
 		DisableAutoGenTag: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%s: %w (%s --help lists the flags)", c.CommandPath(), err, c.CommandPath())
+	})
 	root.AddGroup(
 		&cobra.Group{ID: "router", Title: "The router:"},
 		&cobra.Group{ID: "look", Title: "Look and ask:"},
@@ -57,7 +61,7 @@ tries it all in network namespaces that touch nothing else.`,
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
-		"look":   {showCommand()},
+		"look":   {showCommand(), traceCommand()},
 		"try":    {labCommand(), benchCommand()},
 	} {
 		for _, c := range commands {
@@ -65,8 +69,35 @@ tries it all in network namespaces that touch nothing else.`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(probeCommand(), versionCommand(), manCommand())
+	root.AddCommand(probeCommand(), guestCommand(), versionCommand(), manCommand())
 	return root
+}
+
+// choice makes c a command that is nothing without one of its subcommands: on
+// its own it explains itself, and a misspelled subcommand is an error.
+func choice(c *cobra.Command, what string) *cobra.Command {
+	c.SuggestionsMinimumDistance = 2
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		hint := fmt.Sprintf("%s --help lists them", c.CommandPath())
+		if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+			hint = "did you mean " + strings.Join(like, " or ") + "?"
+		}
+		return fmt.Errorf("%s has no %s %q: %s", c.CommandPath(), what, args[0], hint)
+	}
+	return c
+}
+
+// oneArgument wants exactly one, and says what it is and where to find it.
+func oneArgument(what, hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s takes %s: %s", c.CommandPath(), what, hint)
+		}
+		return nil
+	}
 }
 
 // needRoot says what to do instead of letting a system call say EPERM.

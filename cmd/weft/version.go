@@ -16,6 +16,8 @@ func versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Long:    "Print the version, the commit it was built from, and the version of Go.",
+		Example: "  weft version\n  weft version --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), map[string]string{"version": version.String(), "commit": version.Commit(), "go": runtime.Version()})

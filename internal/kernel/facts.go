@@ -6,7 +6,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"weft/internal/state"
@@ -28,16 +27,18 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			byLink[a.LinkIndex] = append(byLink[a.LinkIndex], p)
 		}
 	}
-	xdp := xdpFeatures()
+	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
-			XDP:       xdp[a.Index]&xdpRedirect == xdpRedirect,
-			XDPTarget: xdp[a.Index]&xdpTransmit != 0,
 			Addresses: byLink[a.Index],
+		}
+		if noFeatures == nil {
+			xdp := xdpFeatures(netdev, a.Index)
+			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
 		if l.Type() != "device" {
 			f.Kind = l.Type()
@@ -68,17 +69,17 @@ const (
 	xdpTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
 )
 
-// xdpFeatures gives the feature bits by interface index; empty where the
-// kernel does not tell.
-func xdpFeatures() map[int]uint64 {
-	features := map[int]uint64{}
-	family, err := netlink.GenlFamilyGet("netdev")
+// xdpFeatures gives the feature bits of a device; none where the kernel does
+// not tell. Each device is asked for on its own: the kernel does not mark the
+// messages of a dump as parts of one (NLM_F_MULTI), and the netlink package
+// stops reading at the first.
+func xdpFeatures(family *netlink.GenlFamily, index int) uint64 {
+	req := nl.NewNetlinkRequest(int(family.ID), 0)
+	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
+	req.AddData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))))
+	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
-		return features
-	}
-	messages, err := dump(family.ID, netdevCmdDevGet)
-	if err != nil {
-		return features
+		return 0
 	}
 	for _, m := range messages {
 		if len(m) < nl.SizeofGenlmsg {
@@ -88,52 +89,11 @@ func xdpFeatures() map[int]uint64 {
 		if err != nil {
 			continue
 		}
-		index, bits := 0, uint64(0)
 		for _, a := range attrs {
-			switch {
-			case a.Attr.Type == netdevAttrIfindex && len(a.Value) >= 4:
-				index = int(nl.NativeEndian().Uint32(a.Value))
-			case a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8:
-				bits = nl.NativeEndian().Uint64(a.Value)
+			if a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8 {
+				return nl.NativeEndian().Uint64(a.Value)
 			}
 		}
-		features[index] = bits
 	}
-	return features
-}
-
-// dump collects the answers to a generic netlink dump. This family leaves the
-// mark of a message in several parts out (NLM_F_MULTI, netlink(7)), at which
-// netlink's own Execute stops after the first; and it wants the header's
-// reserved bytes to be zero, which netlink's own Genlmsg leaves to chance.
-func dump(family uint16, command byte) ([][]byte, error) {
-	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_GENERIC)
-	if err != nil {
-		return nil, err
-	}
-	defer socket.Close()
-	if err := socket.SetReceiveTimeout(&unix.Timeval{Sec: 2}); err != nil {
-		return nil, err
-	}
-	req := nl.NewNetlinkRequest(int(family), unix.NLM_F_DUMP)
-	req.AddRawData([]byte{command, 1, 0, 0}) // struct genlmsghdr: command, version, reserved
-	if err := socket.Send(req); err != nil {
-		return nil, err
-	}
-	var answers [][]byte
-	for {
-		messages, _, err := socket.Receive()
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range messages {
-			switch m.Header.Type {
-			case unix.NLMSG_DONE:
-				return answers, nil
-			case unix.NLMSG_ERROR:
-				return nil, fmt.Errorf("generic netlink family %d refuses a dump", family)
-			}
-			answers = append(answers, m.Data)
-		}
-	}
+	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"time"
 
+	"weft/internal/lab/guest"
 	"weft/internal/lab/netspace"
 )
 
@@ -41,6 +42,7 @@ type Lab struct {
 	deadline  time.Duration
 	spaces    map[string]*netspace.Space // by node
 	processes []*process
+	guests    map[string]*guest.Machine // by node
 }
 
 // Record is what a running lab says of itself in its directory.
@@ -71,7 +73,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	}
 	l := &Lab{
 		Name: o.Name, scenario: o.Scenario, weft: o.Weft, dir: filepath.Join(StateDir, o.Name),
-		deadline: o.Deadline, spaces: map[string]*netspace.Space{},
+		deadline: o.Deadline, spaces: map[string]*netspace.Space{}, guests: map[string]*guest.Machine{},
 	}
 	if l.deadline == 0 {
 		l.deadline = 15 * time.Second
@@ -136,6 +138,9 @@ func (l *Lab) build(ctx context.Context, progress func(Step)) error {
 
 // Close gives up the handles; the lab stays up.
 func (l *Lab) Close() {
+	for _, g := range l.guests {
+		g.Close()
+	}
 	for _, s := range l.spaces {
 		s.Close()
 	}

@@ -84,12 +84,11 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 		LowestMTU: c.LowestIPv6MTU, UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
 	}
 	if c.TCPMSSClamp {
-		// TCP over IPv6 over the smallest link of the IPv6 side: 40 + 20 bytes of headers
-		translator.MaxMSS = smallestMTU(f, facts, c) - 60
+		translator.MaxMSS = c.maxMSS(f, facts)
 	}
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
-	desired = append(desired, proxies(f, c)...)
+	desired = append(desired, proxies(f, facts, c)...)
 	for _, hook := range []struct {
 		hook    state.Hook
 		program string
@@ -138,14 +137,22 @@ func smallestMTU(f *config.File, facts state.Facts, c *Config) int {
 	return max(slices.Min(mtus(f, facts, c)), 1280)
 }
 
+// maxMSS is what TCP over IPv6 carries over the smallest link: 40 + 20 bytes
+// are headers.
+func (c *Config) maxMSS(f *config.File, facts state.Facts) int {
+	return smallestMTU(f, facts, c) - 60
+}
+
 // proxies gives the translated prefixes that lie in a subnet of an interface:
 // its hosts ask for their link addresses.
-func proxies(f *config.File, c *Config) []state.Object {
+func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	var list []state.Object
 	for _, name := range c.Interfaces {
 		i := f.Interface(name)
+		l, _ := facts.Link(i.Device)
+		addresses := slices.Concat(i.Addresses, l.Addresses)
 		for _, p := range append(c.prefixes4(f), c.prefixes6()...) {
-			for _, a := range i.Addresses {
+			for _, a := range addresses {
 				subnet := a.Masked()
 				if !within(p, subnet) || p.Contains(a.Addr()) {
 					continue
