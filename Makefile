@@ -35,14 +35,16 @@ demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
 
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
-	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory style
 	$(GO) run ./tools/testreport -p 1 $(PKG)
 
-lint: ## Check the formatting, go vet, and that generated files are up to date
+lint: style ## Check the formatting, go vet, and that generated files are up to date
+	$(GO) test -count=1 ./tools/generated ./tools/configdoc
+
+style: ## Check the formatting, and go vet
 	@wrong=$$(gofmt -l $$(ls -d */ | grep -v '^build/\|^bin/')); \
 	  test -z "$$wrong" || { echo "not formatted (gofmt -w does it):"; echo "$$wrong"; exit 1; }
 	$(GO) vet ./...
-	$(GO) test -count=1 ./tools/...
 
 generate: ## Rebuild what is generated: eBPF objects, Go types, reference, manual
 	tools/setup.sh generate
@@ -79,4 +81,4 @@ install: build man ## Install the program, the manual, completions and the unit
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo test lint generate fuzz bench man install clean
+.PHONY: help build demo test lint style generate fuzz bench man install clean

@@ -15,13 +15,14 @@ import (
 )
 
 func benchCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := choice(&cobra.Command{
 		Use:   "bench WHAT",
 		Short: "Measure weft beside its peers",
 		Long: `Measure weft beside its peers, all in network namespaces of this machine.
 Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
-	}
+		Example: "  weft bench nat64\n  weft bench nat64 --json | weft bench chart > nat64.svg",
+	}, "measurement")
 	c.AddCommand(benchNAT64(), benchChart())
 	return c
 }
@@ -129,6 +130,7 @@ func (p *benchProgress) end() {
 func benchChart() *cobra.Command {
 	return &cobra.Command{
 		Use: "chart", Short: "Draw a result in JSON, from standard input, as an SVG picture", Args: cobra.NoArgs,
+		Long:    "Read what weft bench nat64 --json has printed, and draw its medians as bars,\nwith the range from the smallest to the largest.",
 		Example: "  weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())

@@ -96,7 +96,8 @@ func labOptions(scenario, name string) (lab.Options, error) {
 	if name == "" {
 		name = src.Name
 	}
-	return lab.Options{Name: name, Scenario: s, Source: src, Weft: self, Started: time.Now()}, nil
+	o := lab.Options{Name: name, Scenario: s, Source: src, Weft: self, Started: time.Now()}
+	return o, lab.Possible(o)
 }
 
 // labContext ends at the signals that would otherwise end the program with the
