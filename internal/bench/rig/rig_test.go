@@ -170,13 +170,19 @@ func TestWhatAKilledBenchLeftIsSweptAndWhatALivingOneHasIsNot(t *testing.T) {
 	if err := dead.Run(); err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{}
+	names, dirs := map[string]bool{}, map[string]bool{}
 	for pid, left := range map[int]bool{dead.Process.Pid: false, os.Getpid(): true, os.Getppid(): true} {
 		s, err := netspace.Create(prefix + strconv.Itoa(pid) + "-sweep-l")
 		if err != nil {
 			t.Fatal(err)
 		}
 		names[s.Name] = left
+		dir, err := os.MkdirTemp("", dirPrefix+strconv.Itoa(pid)+"-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		dirs[dir] = left
 		t.Cleanup(func() { _ = netspace.Delete(s.Name) })
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -189,6 +195,11 @@ func TestWhatAKilledBenchLeftIsSweptAndWhatALivingOneHasIsNot(t *testing.T) {
 		found, err := netspace.List(name)
 		if err != nil || (len(found) == 1) != want {
 			t.Errorf("%s: found %v, %v, want that it is there: %v", name, found, err, want)
+		}
+	}
+	for dir, want := range dirs {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v, want that it is there: %v", dir, err, want)
 		}
 	}
 }
