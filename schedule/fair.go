@@ -25,8 +25,9 @@ const fairScale = 1 << 10
 // Stream implements Order.
 func (f *Fair) Stream(v *View) int {
 	best, least := 0, int64(1<<63-1)
-	for i := range v.Streams {
-		s := &v.Streams[i]
+	streams := v.Streams
+	for i := range streams {
+		s := &streams[i]
 		done := s.Sent
 		if s.Weight > 1 {
 			done = s.Sent * fairScale / int64(s.Weight)

@@ -51,9 +51,10 @@ type Shortest struct{}
 
 // Stream implements Order.
 func (Shortest) Stream(v *View) int {
-	best, least := 0, v.Streams[0].Remaining
-	for i := 1; i < len(v.Streams); i++ {
-		if r := v.Streams[i].Remaining; r < least {
+	streams := v.Streams
+	best, least := 0, streams[0].Remaining
+	for i := range streams {
+		if r := streams[i].Remaining; r < least {
 			best, least = i, r
 		}
 	}
@@ -76,15 +77,19 @@ type Priority struct{}
 
 // Stream implements Order.
 func (Priority) Stream(v *View) int {
-	best := 0
-	for i := 1; i < len(v.Streams); i++ {
-		if a, b := &v.Streams[i], &v.Streams[best]; a.Priority < b.Priority || a.Priority == b.Priority && sooner(a, b) {
-			best = i
+	streams := v.Streams
+	best, urgent, soonest := 0, streams[0].Priority, due(&streams[0])
+	for i := range streams {
+		s := &streams[i]
+		if s.Priority > urgent {
+			continue
+		}
+		if d := due(s); s.Priority < urgent || d < soonest {
+			best, urgent, soonest = i, s.Priority, d
 		}
 	}
 	return best
 }
 
-func sooner(a, b *Stream) bool {
-	return a.Deadline != 0 && (b.Deadline == 0 || a.Deadline < b.Deadline)
-}
+// due gives the deadline, one that is none being far away.
+func due(s *Stream) uint64 { return uint64(s.Deadline) - 1 }
