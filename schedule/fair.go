@@ -11,12 +11,12 @@ package schedule
 //
 // Assumptions: none about the rate of the paths: it may vary.
 //
-// Chosen here: the stream's start tag is its first tag, kept in Stream.Note,
-// plus what it has sent since, divided by its weight. A stream that comes in
-// begins at the tag served last, so that it cannot claim the past. A sender
-// that takes a stream out of the View and puts it back must set its Note to 0.
+// Chosen here: Stream.Note is the start tag of the stream's next packet. A
+// stream that is new has none and so goes first, and begins at the tag served
+// last, so that it cannot claim the past. A sender that takes a stream out of
+// the View and puts it back must set its Note to 0.
 type Fair struct {
-	virtual int64 // the tag served last
+	virtual int64 // the tag served last, never 0 once there is one
 }
 
 // fairScale keeps the shares of large weights apart: tags count 1/fairScale bytes.
@@ -24,28 +24,21 @@ const fairScale = 1 << 10
 
 // Stream implements Order.
 func (f *Fair) Stream(v *View) int {
-	best, least := 0, int64(1<<63-1)
 	streams := v.Streams
+	best, least := 0, streams[0].Note
 	for i := range streams {
-		s := &streams[i]
-		done := s.Sent
-		if s.Weight > 1 {
-			done = s.Sent * fairScale / int64(s.Weight)
-		} else {
-			done *= fairScale
-		}
-		if s.Note == 0 {
-			// Tags relative to what was sent before the stream was seen. Never 0,
-			// which would say new.
-			s.Note = f.virtual - done
-			if s.Note == 0 {
-				s.Note = 1
-			}
-		}
-		if tag := s.Note + done; tag < least {
+		if tag := streams[i].Note; tag < least {
 			best, least = i, tag
 		}
 	}
-	f.virtual = max(f.virtual, least)
 	return best
+}
+
+// Served implements Order.
+func (f *Fair) Served(s *Stream, bytes int64) {
+	f.virtual = max(f.virtual, s.Note, 1)
+	if s.Note == 0 {
+		s.Note = f.virtual
+	}
+	s.Note += bytes * fairScale / int64(max(s.Weight, 1))
 }

@@ -2,6 +2,11 @@ package schedule
 
 import "sort"
 
+// memoryless is the part of an Order that does not count what it served.
+type memoryless struct{}
+
+func (memoryless) Served(*Stream, int64) {}
+
 // Turns serves one packet of each stream in turn.
 //
 // Paper: J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985.
@@ -12,7 +17,7 @@ import "sort"
 //
 // Chosen here: the turn goes by ID after the stream served last, so that nothing
 // needs to be remembered when streams come and go.
-type Turns struct{}
+type Turns struct{ memoryless }
 
 // Stream implements Order.
 func (Turns) Stream(v *View) int {
@@ -26,7 +31,7 @@ func (Turns) Stream(v *View) int {
 // FIFO serves streams in the order in which they came.
 //
 // Objective: none but the order. With one stream, all Orders are this one.
-type FIFO struct{}
+type FIFO struct{ memoryless }
 
 // Stream implements Order.
 func (FIFO) Stream(*View) int { return 0 }
@@ -47,7 +52,7 @@ func (FIFO) Stream(*View) int { return 0 }
 // Chosen here: what counts is what is left to send, not what is left to be
 // acknowledged. Equal streams are served in the order of arrival. Long streams
 // can starve under overload.
-type Shortest struct{}
+type Shortest struct{ memoryless }
 
 // Stream implements Order.
 func (Shortest) Stream(v *View) int {
@@ -73,7 +78,7 @@ func (Shortest) Stream(v *View) int {
 // Assumptions: the numbers are honest.
 //
 // Chosen here: a stream without a deadline comes after those that have one.
-type Priority struct{}
+type Priority struct{ memoryless }
 
 // Stream implements Order.
 func (Priority) Stream(v *View) int {

@@ -93,9 +93,10 @@ type Scheduler interface {
 }
 
 // Order chooses the stream that is served next, an index into v.Streams, which
-// is not empty.
+// is not empty. Served tells it that so many bytes of a stream now are.
 type Order interface {
 	Stream(v *View) int
+	Served(s *Stream, bytes int64)
 }
 
 // Router chooses the path, or the paths, for the next packet of a stream.
@@ -119,8 +120,12 @@ func (p Pair) Next(v *View) (Decision, bool) {
 	if len(v.Streams) > 1 {
 		i = p.Order.Stream(v)
 	}
-	d, ok := p.Router.Path(v, &v.Streams[i])
-	d.Stream = i
+	s := &v.Streams[i]
+	d, ok := p.Router.Path(v, s)
+	if ok {
+		d.Stream = i
+		p.Order.Served(s, min(v.MSS, s.Remaining))
+	}
 	return d, ok
 }
 
