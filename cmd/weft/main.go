@@ -58,7 +58,7 @@ tries it all in network namespaces that touch nothing else.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
 		"look":   {showCommand()},
-		"try":    {labCommand()},
+		"try":    {labCommand(), simCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
