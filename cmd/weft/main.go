@@ -70,7 +70,7 @@ tries it all in network namespaces that touch nothing else.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
 		"look":   {showCommand(), traceCommand()},
-		"try":    {labCommand(), benchCommand()},
+		"try":    {labCommand(), benchCommand(), simCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
