@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -263,20 +264,18 @@ func (w *world) addRoute(index int, r HostRoute) error {
 // address, and throws away what was said on the way.
 func (w *world) ready() error {
 	deadline := time.Now().Add(5 * time.Second)
-	for _, d := range w.devices {
-		for {
-			up, err := w.up(d)
-			if err != nil {
-				return err
-			}
-			if up {
-				break
-			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("wait for %s: not up after 5s", d.dev)
-			}
-			time.Sleep(time.Millisecond)
+	for {
+		waiting, err := w.notUp()
+		if err != nil {
+			return err
 		}
+		if waiting == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for %s: not up after 5s", waiting)
+		}
+		time.Sleep(time.Millisecond)
 	}
 	for time.Now().Before(deadline) {
 		// the far ends' queues open a moment after their devices
@@ -289,22 +288,27 @@ func (w *world) ready() error {
 	return errors.New("wait for the devices: no frame comes through after 5s")
 }
 
-func (w *world) up(d device) (bool, error) {
-	l, err := w.netlink.LinkByIndex(d.nearIndex)
+// notUp names a device of the near namespace that is not ready, be it ours or
+// the router's; empty when all are. Until then a device drops what it is given.
+func (w *world) notUp() (string, error) {
+	links, err := w.netlink.LinkList()
 	if err != nil {
-		return false, fmt.Errorf("look at %s: %w", d.dev, err)
+		return "", fmt.Errorf("list devices: %w", err)
 	}
-	if l.Attrs().OperState != netlink.OperUp {
-		return false, nil
+	for _, l := range links {
+		a := l.Attrs()
+		if a.Flags&net.FlagLoopback == 0 && a.RawFlags&unix.IFF_UP != 0 && a.OperState != netlink.OperUp {
+			return a.Name, nil
+		}
 	}
-	addresses, err := w.netlink.AddrList(l, netlink.FAMILY_V6)
+	addresses, err := w.netlink.AddrList(nil, netlink.FAMILY_V6)
 	if err != nil {
-		return false, fmt.Errorf("look at the addresses of %s: %w", d.dev, err)
+		return "", fmt.Errorf("list addresses: %w", err)
 	}
 	for _, a := range addresses {
 		if a.Flags&unix.IFA_F_TENTATIVE != 0 {
-			return false, nil
+			return "address " + a.IP.String(), nil
 		}
 	}
-	return true, nil
+	return "", nil
 }

@@ -81,7 +81,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	}
 	translator := state.Translator{
 		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
-		LowestMTU: c.LowestIPv6MTU, UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
+		LowestMTU: lowestMTU(f, facts, c), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
 	}
 	if c.TCPMSSClamp {
 		translator.MaxMSS = c.maxMSS(f, facts)
@@ -135,6 +135,23 @@ func largestMTU(f *config.File, facts state.Facts, c *Config) int {
 
 func smallestMTU(f *config.File, facts state.Facts, c *Config) int {
 	return max(slices.Min(mtus(f, facts, c)), 1280)
+}
+
+// lowestMTU is what IPv4 packets that may be fragmented are cut to: what the
+// section says of the IPv6 network, but no more than c's own IPv6 links take
+// (RFC 7915 section 4.1).
+func lowestMTU(f *config.File, facts state.Facts, c *Config) int {
+	lowest := c.LowestIPv6MTU
+	for n, mtu := range mtus(f, facts, c) {
+		i := f.Interface(c.Interfaces[n])
+		l, _ := facts.Link(i.Device)
+		for _, a := range append(slices.Clone(i.Addresses), l.Addresses...) {
+			if a.Addr().Is6() && !a.Addr().IsLinkLocalUnicast() {
+				lowest = min(lowest, max(mtu, 1280))
+			}
+		}
+	}
+	return lowest
 }
 
 // maxMSS is what TCP over IPv6 carries over the smallest link: 40 + 20 bytes

@@ -74,7 +74,7 @@ func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config 
 	t := &translate.Config{
 		Table:          translate.NewTable(c.Prefix, mappings),
 		Translatable:   c.Nodes(f),
-		LowestIPv6MTU:  c.LowestIPv6MTU,
+		LowestIPv6MTU:  lowestMTU(f, facts, c),
 		MTU6:           largestMTU(f, facts, c),
 		ComputeUDPZero: c.UDPZeroChecksum == ZeroChecksumCompute,
 		CopyTOS:        c.CopyTrafficClass,
