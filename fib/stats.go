@@ -50,7 +50,7 @@ func (t *Table) Stats() Stats {
 		// What Go's maps need for a pair at their usual load.
 		Shadow: 12*len(t.inRoot) + 18*len(t.hidden.short) + 48*len(t.hidden.long) + 8*cap(t.quarantine),
 	}
-	s.Used = int(t.next) - t.freeWords - t.waiting
+	s.Used = t.Used()
 	s.Prefixes = t.count
 	s.InRoot = len(t.inRoot)
 	s.Hidden = t.hidden.len()

@@ -63,6 +63,9 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 // Len is the number of prefixes in the table.
 func (t *Table) Len() int { return t.count }
 
+// Used is how many words of the arena are in use.
+func (t *Table) Used() int { return int(t.next) - t.freeWords - t.waiting }
+
 // Seal marks all blocks that updates have freed so far. Once no reader that
 // was running at this moment runs any more (a grace period, for BPF programs
 // membarrier(2)), Release with this mark makes them fit for use again.

@@ -87,7 +87,7 @@ func Bench() bench.Bench {
 	b.Cases = append(b.Cases,
 		bench.Case{Name: memory, About: "both full tables", Unit: "bytes", Less: true},
 		bench.Case{Name: build, About: "both full tables, from a list in order", Unit: "s", Less: true},
-		bench.Case{Name: update, About: "single announcements and withdrawals in the full tables", Unit: "updates/s"},
+		bench.Case{Name: update, About: "single announcements and withdrawals in the full tables; weft's are read meanwhile", Unit: "updates/s"},
 		bench.Case{Name: pps64, About: "IPv4 packets of 64 bytes to addresses in the table's prefixes, one CPU", Unit: "packets/s"},
 	)
 	return b

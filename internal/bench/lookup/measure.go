@@ -225,7 +225,32 @@ func (m *Measurer) build(subject string) (float64, error) {
 
 // updateWeft withdraws and announces routes one by one, as a router would:
 // grace periods pass in the background, and only a full arena waits for one.
+// Meanwhile programs read both tables without a pause.
 func (m *Measurer) updateWeft(list []netip.Prefix, back []uint32) error {
+	stop := make(chan struct{})
+	read := make(chan error, 1)
+	go func() { read <- m.readUntil(stop) }()
+	err := m.updateOneByOne(list, back)
+	close(stop)
+	return errors.Join(err, <-read)
+}
+
+func (m *Measurer) readUntil(stop <-chan struct{}) error {
+	for {
+		for _, f := range families {
+			select {
+			case <-stop:
+				return nil
+			default:
+			}
+			if _, err := m.p.run(weft, f); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (m *Measurer) updateOneByOne(list []netip.Prefix, back []uint32) error {
 	r := recycler{tables: m.weft, passed: make(chan error, 1)}
 	for i, p := range list {
 		t := m.weft[familyOf(p)]
