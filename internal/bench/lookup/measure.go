@@ -21,6 +21,7 @@ type Measurer struct {
 	o        Options
 	prefixes map[int][]netip.Prefix
 	p        *programs
+	readers  *programs // of weft's tables in p
 	weft     map[int]*fib.Table
 	bart     *bart.Table[uint32]
 	bartSize uint64
@@ -62,6 +63,9 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 		if m.weft, err = m.p.build(m.prefixes, o.Seed); err != nil {
 			return nil, err
 		}
+		if err = m.openReaders(); err != nil {
+			return nil, err
+		}
 	}
 	if o.wants(lpmTrie) {
 		for _, f := range families {
@@ -84,8 +88,10 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 // Close lets go of everything.
 func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
-	if m.p != nil {
-		errs = append(errs, m.p.Close())
+	for _, p := range []*programs{m.readers, m.p} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
 	}
 	if m.packets != nil {
 		errs = append(errs, m.packets.Close())
@@ -229,13 +235,26 @@ func (m *Measurer) build(subject string) (float64, error) {
 func (m *Measurer) updateWeft(list []netip.Prefix, back []uint32) error {
 	stop := make(chan struct{})
 	read := make(chan error, 1)
-	go func() { read <- m.readUntil(stop) }()
+	go func() { read <- m.readers.readUntil(stop) }()
 	err := m.updateOneByOne(list, back)
 	close(stop)
 	return errors.Join(err, <-read)
 }
 
-func (m *Measurer) readUntil(stop <-chan struct{}) error {
+// openReaders loads programs that read weft's tables while they change. Their
+// runs are short: a grace period waits for the one under way.
+func (m *Measurer) openReaders() (err error) {
+	const count = 256
+	if m.readers, err = loadOver(m.p, count, 1, false); err != nil {
+		return err
+	}
+	for _, f := range families {
+		m.readers.aim(f, draw(m.rng, m.prefixes[f], inTable)[:count])
+	}
+	return nil
+}
+
+func (p *programs) readUntil(stop <-chan struct{}) error {
 	for {
 		for _, f := range families {
 			select {
@@ -243,7 +262,7 @@ func (m *Measurer) readUntil(stop <-chan struct{}) error {
 				return nil
 			default:
 			}
-			if _, err := m.p.run(weft, f); err != nil {
+			if _, err := p.run(weft, f); err != nil {
 				return err
 			}
 		}

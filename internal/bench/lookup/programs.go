@@ -29,6 +29,11 @@ var words = map[int]uint32{4: 2 << 20, 6: 4 << 20}
 // answer or not. The kernel's table is asked as for packets that arrive by
 // device.
 func load(count, device int, keep bool) (*programs, error) {
+	return loadOver(nil, count, device, keep)
+}
+
+// loadOver has the programs read other ones' tables, if there are any.
+func loadOver(other *programs, count, device int, keep bool) (*programs, error) {
 	spec, err := loadLookup()
 	if err != nil {
 		return nil, fmt.Errorf("read the lookup programs: %w", err)
@@ -47,7 +52,11 @@ func load(count, device int, keep bool) (*programs, error) {
 		return nil, fmt.Errorf("set up the lookup programs: %w", err)
 	}
 	p := &programs{fib: map[int]*datapath.Words{}, to: map[int]*datapath.Words{}}
-	if err := spec.LoadAndAssign(&p.objects, nil); err != nil {
+	options := ebpf.CollectionOptions{}
+	if other != nil {
+		options.MapReplacements = map[string]*ebpf.Map{"fib4": other.objects.Fib4, "fib6": other.objects.Fib6}
+	}
+	if err := spec.LoadAndAssign(&p.objects, &options); err != nil {
 		return nil, fmt.Errorf("load the lookup programs: %w", err)
 	}
 	o := &p.objects
