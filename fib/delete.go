@@ -111,11 +111,14 @@ func (t *Table) dropSubtree(i int, b block, k key) error {
 // smallest form that holds them: a node with one thing in it is no node.
 func (t *Table) shrink(i int, s *slots, k key) error {
 	at := t.path[i]
-	pointers, prefixes, slot := s.census()
-	if pointers+prefixes == 0 {
+	if s.empty() {
 		return t.dropSubtree(i, t.nodeBlock(at.off), k)
 	}
-	if !t.jumps || pointers+prefixes > 1 {
+	pointers, prefixes, slot := 0, 0, 0
+	if t.jumps {
+		pointers, prefixes, slot = s.census()
+	}
+	if pointers+prefixes != 1 {
 		return t.replaceNode(at, s)
 	}
 	here := k.first(at.depth).withByte(at.depth, slot)
@@ -155,6 +158,10 @@ func (t *Table) foldIntoJump(i int, s *slots, n int, k key, target uint32) error
 	}
 	t.pushDefaults(s)
 	return nil
+}
+
+func (s *slots) empty() bool {
+	return s.value == [256]uint32{} && s.pointer == [256]uint32{}
 }
 
 // census counts a node's pointers and the prefixes its slots show, and names

@@ -163,56 +163,44 @@ type slots struct {
 // default of what it points to.
 func (a *arena) expand(off uint32, s *slots) {
 	at := off + nodeHeader
-	for i := 0; i < 256; {
-		end := a.runEnd(off, i)
-		word, ptr := a.load(at), uint32(0)
-		if isPointer(word) {
-			ptr, word = word, a.load(payload(word))
-		}
-		for ; i < end; i++ {
+	for w := range uint32(4) {
+		bitmap := uint64(a.words[off+nodeBitmap+2*w]) | uint64(a.words[off+nodeBitmap+2*w+1])<<32
+		for i := 64 * w; i < 64*(w+1); i++ {
+			at += uint32(bitmap & 1)
+			bitmap >>= 1
+			word, ptr := a.load(at), uint32(0)
+			if isPointer(word) {
+				ptr, word = word, a.load(payload(word))
+			}
 			s.value[i], s.pointer[i] = word, ptr
 		}
-		at++
 	}
-}
-
-// runEnd is the first slot after s where another run starts.
-func (a *arena) runEnd(off uint32, s int) int {
-	for s++; s < 256; {
-		w := s >> 6
-		at := off + nodeBitmap + 2*uint32(w)
-		bitmap := uint64(a.words[at]) | uint64(a.words[at+1])<<32
-		if rest := bitmap >> (s & 63); rest != 0 {
-			return s + bits.TrailingZeros64(rest)
-		}
-		s = (w + 1) << 6
-	}
-	return 256
 }
 
 // writeNode encodes s into a new block with the given default.
 func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 	var entries [256]uint32
 	var bitmap [4]uint64
-	var ranks, last uint32
-	n := 0
-	for i := range 256 {
-		word := s.pointer[i]
-		if word == 0 {
-			word = s.value[i]
+	var ranks uint32
+	last := s.word(0)
+	entries[0] = last
+	n := 0 // of the last entry
+	for w := range bitmap {
+		ranks |= uint32(n) << (8 * w)
+		starts := uint64(0)
+		for i := range 64 {
+			word := s.word(64*w + i)
+			start := 0 // without a branch: runs are as good as random
+			if word != last {
+				start = 1
+			}
+			n += start
+			starts |= uint64(start) << i
+			entries[n&255], last = word, word
 		}
-		if i&63 == 0 && i > 0 {
-			ranks |= uint32(n-1) << (8 * (i >> 6))
-		}
-		if i > 0 && word == last {
-			continue
-		}
-		if i > 0 {
-			bitmap[i>>6] |= 1 << (i & 63)
-		}
-		entries[n], last = word, word
-		n++
+		bitmap[w] = starts
 	}
+	n++
 	off, err := a.take(nodeHeader+n, true)
 	if err != nil {
 		return 0, err
@@ -224,6 +212,14 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 	}
 	copy(b[nodeHeader:], entries[:n])
 	return off, nil
+}
+
+// word is what a slot's entry holds.
+func (s *slots) word(i int) uint32 {
+	if ptr := s.pointer[i]; ptr != 0 {
+		return ptr
+	}
+	return s.value[i]
 }
 
 // writeJump makes a jump over the first n bits of k.
