@@ -292,7 +292,7 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nl.Close()
-	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "peer"}
+	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "wefttrace-lan"}
 	veth.Name, veth.MTU, veth.HardwareAddr = "wefttrace-wan", 1400, net.HardwareAddr{2, 9, 9, 9, 9, 9}
 	if err := nl.LinkAdd(veth); err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 	}
 	_, to, _ := net.ParseCIDR("2001:db8:77::/48")
 	route := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: to, Gw: net.ParseIP("fe80::1")}
-	peer, err := nl.LinkByName("peer")
+	peer, err := nl.LinkByName("wefttrace-lan")
 	if err != nil {
 		t.Fatal(err)
 	}
