@@ -35,14 +35,16 @@ demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
 
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
-	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory style
 	$(GO) run ./tools/testreport -p 1 $(PKG)
 
-lint: ## Check the formatting, go vet, and that generated files are up to date
+lint: style ## Check the formatting, go vet, and that generated files are up to date
+	$(GO) test -count=1 ./tools/generated ./tools/configdoc
+
+style: ## Check the formatting, and go vet
 	@wrong=$$(gofmt -l $$(ls -d */ | grep -v '^build/\|^bin/')); \
 	  test -z "$$wrong" || { echo "not formatted (gofmt -w does it):"; echo "$$wrong"; exit 1; }
 	$(GO) vet ./...
-	$(GO) test -count=1 ./tools/...
 
 generate: ## Rebuild what is generated: eBPF objects, Go types, reference, manual
 	tools/setup.sh generate
@@ -57,9 +59,17 @@ bench: build ## Measure weft beside its peers (root; minutes)
 	tools/setup.sh bench
 	bin/weft bench nat64
 
+benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; a quarter of an hour, on an idle machine)
+	tools/setup.sh bench
+	mkdir -p build
+	bin/weft bench nat64 --json > build/nat64.json
+	mv build/nat64.json docs/benchmarks/nat64.json
+	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
+	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
+
 man: build ## Write the manual pages into build/man
 	rm -rf build/man
-	bin/weft man build/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
 install: build man ## Install the program, the manual, completions and the unit
 	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft
@@ -79,4 +89,4 @@ install: build man ## Install the program, the manual, completions and the unit
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo test lint generate fuzz bench man install clean
+.PHONY: help build demo test lint style generate fuzz bench benchmarks man install clean

@@ -62,13 +62,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if o.Name == "" {
 		o.Name = o.Source.Name
 	}
-	if !labName.MatchString(o.Name) {
-		return nil, fmt.Errorf("%q cannot be a lab's name: give another with --name (at most 32 small letters, digits and hyphens)", o.Name)
-	}
-	if os.Geteuid() != 0 {
-		return nil, errors.New("a lab needs root: network namespaces are made with it (try sudo)")
-	}
-	if err := findPrograms(o.Scenario); err != nil {
+	if err := Possible(o); err != nil {
 		return nil, err
 	}
 	l := &Lab{
@@ -89,20 +83,41 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
+// Possible tells at once what would keep Up from bringing the lab up.
+func Possible(o Options) error {
+	if !labName.MatchString(o.Name) {
+		return fmt.Errorf("%q cannot be a lab's name: give another with --name (at most 32 small letters, digits and hyphens)", o.Name)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a lab needs root: network namespaces are made with it (try sudo)")
+	}
+	there, err := Exists(o.Name)
+	if err == nil && there {
+		err = taken(o.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return findPrograms(o.Scenario)
+}
+
+func taken(name string) error {
+	return fmt.Errorf("bring up lab %s: %w (take it down with: weft lab down %s; or start this one under another name: --name)", name, ErrRunning, name)
+}
+
 // claim takes the lab's name by making its directory, which only one can.
 func (l *Lab) claim(o Options) error {
-	taken := fmt.Errorf("bring up lab %s: %w (take it down with: weft lab down %s; or start this one under another name: --name)", l.Name, ErrRunning, l.Name)
 	if err := os.MkdirAll(StateDir, 0o755); err != nil {
 		return fmt.Errorf("make the labs' directory: %w", err)
 	}
 	if err := os.Mkdir(l.dir, 0o755); errors.Is(err, fs.ErrExist) {
-		return taken
+		return taken(l.Name)
 	} else if err != nil {
 		return fmt.Errorf("make the lab's directory: %w", err)
 	}
 	left, err := spacesOf(l.Name)
 	if err == nil && len(left) > 0 {
-		err = taken
+		err = taken(l.Name)
 	}
 	if err == nil {
 		err = writeRecord(l.dir, Record{l.Name, o.Source.Name, o.Scenario.Title, o.Started})

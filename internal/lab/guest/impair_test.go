@@ -84,9 +84,31 @@ func TestAnImpairedLinkLosesSingleFramesAndTCPRecovers(t *testing.T) {
 	if err != nil || received < 192-60 || received > 192+60 {
 		t.Errorf("%d of 300 round trips, %v; about 192 expected\n%s", received, err, output)
 	}
-	const size = 100_000
+	const size = 400_000
+	watch := openPacket(t, far, "eth0")
 	if got := transfer(t, near, far, "10.9.0.2", size); !bytes.Equal(got, pattern(size)) {
 		t.Errorf("%d of %d bytes arrived, or not the same", len(got), size)
+	}
+	// One lost super-packet would be forty frames: none may cross.
+	if n := longestFrame(t, watch); n == 0 || n > 1514 {
+		t.Errorf("the longest frame has %d bytes", n)
+	}
+}
+
+// longestFrame reads what a packet socket has gathered.
+func longestFrame(t *testing.T, watch *os.File) int {
+	t.Helper()
+	longest, buf := 0, make([]byte, 1<<17)
+	for {
+		watch.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		n, err := watch.Read(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return longest
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, n)
 	}
 }
 
@@ -138,6 +160,7 @@ func transfer(t *testing.T, from, to *bench, address string, size int) []byte {
 				return err
 			}
 			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			_, err = conn.Write(pattern(size))
 			return err
 		})
@@ -145,6 +168,7 @@ func transfer(t *testing.T, from, to *bench, address string, size int) []byte {
 	accepted := make(chan net.Conn, 1)
 	go func() {
 		if conn, err := listener.Accept(); err == nil {
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			accepted <- conn
 		}
 	}()
