@@ -281,4 +281,3 @@ func TestWithoutRootItSaysSo(t *testing.T) {
 		t.Errorf("%v, it said %q", err, out)
 	}
 }
-
