@@ -75,8 +75,10 @@ const (
 // stops reading at the first.
 func xdpFeatures(family *netlink.GenlFamily, index int) uint64 {
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
-	req.AddData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))))
+	// struct genlmsghdr: command, version, reserved. The kernel wants the last
+	// to be zero; nl.Genlmsg has no such field and sends what lies behind it.
+	req.AddRawData([]byte{netdevCmdDevGet, 1, 0, 0})
+	req.AddRawData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))).Serialize())
 	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
 		return 0
