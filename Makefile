@@ -59,9 +59,17 @@ bench: build ## Measure weft beside its peers (root; minutes)
 	tools/setup.sh bench
 	bin/weft bench nat64
 
+benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; a quarter of an hour, on an idle machine)
+	tools/setup.sh bench
+	mkdir -p build
+	bin/weft bench nat64 --json > build/nat64.json
+	mv build/nat64.json docs/benchmarks/nat64.json
+	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
+	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
+
 man: build ## Write the manual pages into build/man
 	rm -rf build/man
-	bin/weft man build/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
 install: build man ## Install the program, the manual, completions and the unit
 	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft
@@ -81,4 +89,4 @@ install: build man ## Install the program, the manual, completions and the unit
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo test lint style generate fuzz bench man install clean
+.PHONY: help build demo test lint style generate fuzz bench benchmarks man install clean

@@ -18,6 +18,7 @@ needs() {
 		test      nftables                nft: the firewall rules that translated packets must pass
 		test      bpftool                 an independent look at programs and maps
 		test      tayga                   the translator that weft is compared with
+		test      iperf3                  TCP flows of the benches
 		test      procps                  pgrep: tests look for processes left behind
 		test      busybox-static          the tools inside of a QEMU guest
 		test      kmod                    modprobe, for modules inside of guests

@@ -21,9 +21,9 @@ func benchCommand() *cobra.Command {
 		Long: `Measure weft beside its peers, all in network namespaces of this machine.
 Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
-		Example: "  weft bench nat64\n  weft bench nat64 --json | weft bench chart > nat64.svg",
+		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchReport(), benchChart())
 	return c
 }
 
@@ -33,14 +33,14 @@ func benchNAT64() *cobra.Command {
 	var seconds float64
 	c := &cobra.Command{
 		Use: "nat64", Short: "The translator beside Tayga, the kernel's forwarding, and XDP forwarding", Args: cobra.NoArgs,
-		Example: "  weft bench nat64\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
+		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
 	}
-	b := nat64.Bench(seconds)
+	b := nat64.Bench(nat64.DefaultSeconds)
 	c.Flags().IntVar(&o.Rounds, "rounds", b.Rounds, "how many times everything is measured")
 	c.Flags().StringSliceVar(&o.Cases, "case", nil, "only this case; may be given again")
 	c.Flags().StringSliceVar(&o.Subjects, "subject", nil, "only this subject; may be given again")
 	c.Flags().Uint64Var(&o.Seed, "seed", 1, "of the order of the subjects in a round")
-	c.Flags().Float64Var(&seconds, "seconds", 1.5, "of TCP that count in one measurement; packets take a third of it")
+	c.Flags().Float64Var(&seconds, "seconds", nat64.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a result, then the manifest")
 	c.Long = describeBench(b)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -124,6 +124,24 @@ func (p *benchProgress) show(s bench.Step, done, of int) {
 func (p *benchProgress) end() {
 	if p.terminal {
 		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}
+
+func benchReport() *cobra.Command {
+	return &cobra.Command{
+		Use: "report", Short: "Print a result in JSON, from standard input, as a table with the bars it meets", Args: cobra.NoArgs,
+		Example: "  weft bench report < docs/benchmarks/nat64.json",
+		RunE: func(c *cobra.Command, args []string) error {
+			results, manifest, err := bench.ReadJSON(c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			b := nat64.Bench(nat64.DefaultSeconds)
+			if manifest.Bench != b.Name {
+				return fmt.Errorf("no bench is called %q: this is the result of another version of weft", manifest.Bench)
+			}
+			return b.WriteTable(c.OutOrStdout(), results, manifest)
+		},
 	}
 }
 

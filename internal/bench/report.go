@@ -57,9 +57,9 @@ func ReadJSON(r io.Reader) ([]Result, Manifest, error) {
 // bars that they cover.
 func (b Bench) WriteTable(w io.Writer, results []Result, m Manifest) error {
 	fmt.Fprintf(w, "%s\nweft %s, Linux %s, %s, %d CPUs; load before: %s\n", b.Title, m.Version, m.Kernel, m.CPU, m.CPUs, m.Load)
-	about := map[string]string{}
+	cases := map[string]Case{}
 	for _, c := range b.Cases {
-		about[c.Name] = c.About
+		cases[c.Name] = c
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	previous := ""
@@ -68,7 +68,11 @@ func (b Bench) WriteTable(w io.Writer, results []Result, m Manifest) error {
 			if err := t.Flush(); err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "\n%s: %s (%s)\n", r.Case, about[r.Case], r.Unit)
+			unit := r.Unit
+			if cases[r.Case].Less {
+				unit += ", less is better"
+			}
+			fmt.Fprintf(w, "\n%s: %s (%s)\n", r.Case, cases[r.Case].About, unit)
 			fmt.Fprintln(t, "subject\tmedian\tmin\tmax\trounds\t")
 		}
 		previous = r.Case

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -18,9 +19,12 @@ type Options struct {
 	Seconds float64 // of payload that one TCP measurement counts; packets take a third
 }
 
+// DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
+const DefaultSeconds = 1.5
+
 // tcpSeconds is how long iperf3 runs: whole seconds, of which the first half
 // second is warm-up.
-func tcpSeconds(seconds float64) int { return max(1, int(seconds+0.999)) }
+func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
 // Measurer has a path for every subject, made when it is first needed. TCP and
 // packets have different ones: a sink at the hosts and GRO at the router would
@@ -28,7 +32,7 @@ func tcpSeconds(seconds float64) int { return max(1, int(seconds+0.999)) }
 type Measurer struct {
 	o      Options
 	cases  map[string]measurement
-	tcp    map[string]*tcpPath
+	tcp    map[string]*rig.Path
 	packet map[string]*packetPath
 }
 
@@ -38,7 +42,7 @@ func Open(ctx context.Context, o Options) (*Measurer, error) {
 		return nil, err
 	}
 	_, parts := cases()
-	return &Measurer{o, parts, map[string]*tcpPath{}, map[string]*packetPath{}}, nil
+	return &Measurer{o, parts, map[string]*rig.Path{}, map[string]*packetPath{}}, nil
 }
 
 // Close takes all paths down.
@@ -75,9 +79,6 @@ func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error)
 	return 0, fmt.Errorf("no subject is called %q", name)
 }
 
-// tcpPath has an iperf3 server at both ends.
-type tcpPath struct{ *rig.Path }
-
 // newPath makes the path of a subject and starts its router.
 func newPath(ctx context.Context, o rig.PathOptions, s subject, weft string) (*rig.Path, []*ebpf.Program, error) {
 	o.Lan, o.Wan, o.Forward, o.Policy = left, right, !s.unmanaged, policy
@@ -108,21 +109,21 @@ func sender(p *rig.Path, to direction) *netspace.Space {
 
 func receiver(p *rig.Path, to direction) *netspace.Space { return sender(p, !to) }
 
+// goodput is measured on paths with an iperf3 server at both ends.
 func (m *Measurer) goodput(ctx context.Context, s subject, c measurement) (float64, error) {
-	t, ok := m.tcp[s.name]
+	p, ok := m.tcp[s.name]
 	if !ok {
-		p, _, err := newPath(ctx, rig.PathOptions{Name: s.name + "-tcp"}, s, m.o.Weft)
-		if err != nil {
+		var err error
+		if p, _, err = newPath(ctx, rig.PathOptions{Name: s.name + "-tcp"}, s, m.o.Weft); err != nil {
 			return 0, err
 		}
-		t = &tcpPath{p}
-		m.tcp[s.name] = t
+		m.tcp[s.name] = p
 		if err := errors.Join(p.ServeTCP(ctx, p.Left), p.ServeTCP(ctx, p.Right)); err != nil {
 			return 0, err
 		}
 	}
 	out, _ := s.pair(c.to)
-	return t.TCP(ctx, sender(t.Path, c.to), out.to, c.flows, tcpSeconds(m.o.Seconds))
+	return p.TCP(ctx, sender(p, c.to), out.to, c.flows, tcpSeconds(m.o.Seconds))
 }
 
 // packetPath has a sink at both ends, and generators by direction and length.

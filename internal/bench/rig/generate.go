@@ -80,9 +80,6 @@ func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
 	return took, err
 }
 
-// Sent is how many packets it has sent in all.
-func (g *Generator) Sent() (uint64, error) { return perCPU(g.objects.Sent, 0) }
-
 func deviceIndex(s *netspace.Space, name string) (index int, err error) {
 	err = s.Do(func() error {
 		dev, err := net.InterfaceByName(name)

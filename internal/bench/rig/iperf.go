@@ -28,7 +28,7 @@ func (p *Path) ServeTCP(ctx context.Context, in *netspace.Space) error {
 	if err := Need(iperf3); err != nil {
 		return err
 	}
-	pr, err := p.launch(in, "iperf3-"+in.Name, nil, "iperf3", "-s", "-p", strconv.Itoa(iperfPort), "-i", fmt.Sprint(iperfInterval), "--forceflush")
+	pr, err := p.launch(in, "iperf3-"+in.Name, nil, "iperf3", "-s", "-p", strconv.Itoa(iperfPort), "-i", fmt.Sprint(iperfInterval), "-J")
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,6 @@ type Path struct {
 	Name                string
 	Left, Router, Right *netspace.Space
 	dir                 string
-	processes           []*process
 	closers             []func() error
 }
 
@@ -49,9 +48,13 @@ type PathOptions struct {
 	Policy     string // nftables ruleset of the router
 }
 
-// prefix begins the names of namespaces; what follows is the process that
-// made them, so that the next bench finds what a killed one left.
-const prefix = "bench-"
+// prefix begins the names of namespaces, dirPrefix those of directories; what
+// follows is the process that made them, so that the next bench finds what a
+// killed one left.
+const (
+	prefix    = "bench-"
+	dirPrefix = "weft-bench-"
+)
 
 // settle is how long a path may take until a ping goes through, or a process
 // until it is ready.
@@ -68,7 +71,7 @@ func NewPath(o PathOptions) (*Path, error) {
 
 func (p *Path) build(o PathOptions) error {
 	var err error
-	if p.dir, err = os.MkdirTemp("", "weft-bench-"); err != nil {
+	if p.dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid())); err != nil {
 		return err
 	}
 	for _, s := range []struct {
@@ -227,9 +230,7 @@ func Sweep(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		owner, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
-		pid, err := strconv.Atoi(owner)
-		if err != nil || pid == os.Getpid() || alive(pid) {
+		if !orphan(name, prefix) {
 			continue
 		}
 		s, err := netspace.Open(name)
@@ -240,7 +241,23 @@ func Sweep(ctx context.Context) error {
 			return fmt.Errorf("take away %s, left by an earlier bench: %w", name, err)
 		}
 	}
-	return nil
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if orphan(filepath.Base(dir), dirPrefix) {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return err
+}
+
+// orphan tells whether the process that a name tells of is gone.
+func orphan(name, prefix string) bool {
+	owner, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
+	pid, err := strconv.Atoi(owner)
+	return err == nil && pid != os.Getpid() && !alive(pid)
 }
 
 func alive(pid int) bool {

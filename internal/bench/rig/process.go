@@ -81,7 +81,6 @@ func (p *Path) launch(in *netspace.Space, name string, env []string, argv ...str
 	if err := in.Start(c); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p.processes = append(p.processes, pr)
 	go func() {
 		_ = c.Wait()
 		close(pr.done)

@@ -15,7 +15,7 @@ import (
 )
 
 // Programs gives the programs that a weft has attached in the router, each
-// once for every device. They are closed with the path.
+// once, to however many devices it is attached. They are closed with the path.
 func (p *Path) Programs() ([]*ebpf.Program, error) {
 	cookie, err := p.Router.Cookie()
 	if err != nil {
@@ -27,8 +27,17 @@ func (p *Path) Programs() ([]*ebpf.Program, error) {
 		return nil, fmt.Errorf("list weft's programs: %w", err)
 	}
 	var programs []*ebpf.Program
+	known := map[ebpf.ProgramID]bool{}
 	for _, e := range entries {
-		program, err := programOf(filepath.Join(dir, e.Name()))
+		id, err := programOf(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("look at program %s: %w", e.Name(), err)
+		}
+		if known[id] {
+			continue
+		}
+		known[id] = true
+		program, err := ebpf.NewProgramFromID(id)
 		if err != nil {
 			return nil, fmt.Errorf("open program %s: %w", e.Name(), err)
 		}
@@ -38,17 +47,17 @@ func (p *Path) Programs() ([]*ebpf.Program, error) {
 	return programs, nil
 }
 
-func programOf(pin string) (*ebpf.Program, error) {
+func programOf(pin string) (ebpf.ProgramID, error) {
 	l, err := link.LoadPinnedLink(pin, nil)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer l.Close()
 	info, err := l.Info()
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return ebpf.NewProgramFromID(info.Program)
+	return info.Program, nil
 }
 
 // Clock has the kernel measure how long programs run (BPF_ENABLE_STATS): it
