@@ -76,7 +76,7 @@ func (k *Kernel) observeLink(l netlink.Link, wanted map[string]state.Object) sta
 	if ok && a.RawFlags&unix.IFF_UP == 0 {
 		return nil
 	}
-	if !ok || want.MTU != 0 {
+	if _, set := k.journal.was[mtuKey(a.Name)]; !ok || want.MTU != 0 || set {
 		now.MTU = a.MTU
 	}
 	return now
