@@ -69,7 +69,7 @@ benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; a quarter o
 
 man: build ## Write the manual pages into build/man
 	rm -rf build/man
-	bin/weft man build/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
 install: build man ## Install the program, the manual, completions and the unit
 	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft

@@ -21,9 +21,9 @@ func benchCommand() *cobra.Command {
 		Long: `Measure weft beside its peers, all in network namespaces of this machine.
 Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
-		Example: "  weft bench nat64\n  weft bench nat64 --json | weft bench chart > nat64.svg",
+		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchReport(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchReport(), benchChart())
 	return c
 }
 
@@ -33,7 +33,7 @@ func benchNAT64() *cobra.Command {
 	var seconds float64
 	c := &cobra.Command{
 		Use: "nat64", Short: "The translator beside Tayga, the kernel's forwarding, and XDP forwarding", Args: cobra.NoArgs,
-		Example: "  weft bench nat64\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
+		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
 	}
 	b := nat64.Bench(nat64.DefaultSeconds)
 	c.Flags().IntVar(&o.Rounds, "rounds", b.Rounds, "how many times everything is measured")

@@ -198,16 +198,26 @@ each, and take it down, also after Ctrl-C. The status is 1 if a check failed.`,
 		}
 		sum, err := lab.Run(ctx, o, report)
 		transcript.Slow.Now("")
-		up := !errors.Is(err, lab.ErrRunning)
-		if up && (!keep || ctx.Err() != nil) {
-			err = errors.Join(err, lab.Down(context.WithoutCancel(ctx), o.Name))
+		if errors.Is(err, lab.ErrRunning) || keep && ctx.Err() == nil {
+			return failed(err, sum.OK)
 		}
-		if err == nil && !sum.OK {
-			return errChecksFailed
+		if down := lab.Down(context.WithoutCancel(ctx), o.Name); down != nil {
+			return errors.Join(err, down)
 		}
-		return err
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+			return fmt.Errorf("%w; the lab is taken down", err)
+		}
+		return failed(err, sum.OK)
 	}
 	return c
+}
+
+// failed is the error that a run ends with.
+func failed(err error, ok bool) error {
+	if err == nil && !ok {
+		return errChecksFailed
+	}
+	return err
 }
 
 func labShell() *cobra.Command {

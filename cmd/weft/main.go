@@ -21,15 +21,23 @@ func main() {
 	// the first signal asks, the second one is not caught any more
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	err := rootCommand().ExecuteContext(ctx)
+	c, err := rootCommand().ExecuteContextC(ctx)
 	stop()
 	if err == nil {
 		return
 	}
 	if !errors.Is(err, errReported) && !errors.Is(err, errChecksFailed) {
-		fmt.Fprintln(os.Stderr, "weft:", err)
+		fmt.Fprintln(os.Stderr, "weft:", explain(c, err))
 	}
 	os.Exit(1)
+}
+
+// explain adds to what cobra says of missing flags where to read about them.
+func explain(c *cobra.Command, err error) error {
+	if strings.HasPrefix(err.Error(), "required flag(s)") {
+		return fmt.Errorf("%s: %w (%s --help explains them)", c.CommandPath(), err, c.CommandPath())
+	}
+	return err
 }
 
 func rootCommand() *cobra.Command {
@@ -62,7 +70,7 @@ tries it all in network namespaces that touch nothing else.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
 		"look":   {showCommand(), traceCommand()},
-		"try":    {labCommand(), benchCommand()},
+		"try":    {labCommand(), benchCommand(), simCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

@@ -17,11 +17,13 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 
 	"weft/internal/config"
@@ -63,7 +65,7 @@ func needRoot(t *testing.T) {
 func newBench(t *testing.T, toml string) *bench {
 	t.Helper()
 	needRoot(t)
-	b := &bench{t: t, programs: map[string]*ebpf.Program{}, links: map[string]state.LinkFact{}}
+	b := &bench{t: t, links: map[string]state.LinkFact{}}
 	b.makeSpace()
 	f := parse(t, toml)
 	b.in(func() error { return b.makeDevices(nat64.From(f, "main").Device) })
@@ -77,7 +79,14 @@ func newBench(t *testing.T, toml string) *bench {
 	}
 	b.reference = nat64.From(f, "main").Reference(f, facts)
 	b.desired = desired
-	b.load()
+	m, err := loaded()
+	if err == nil {
+		err = m.datapath.empty()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.datapath, b.programs = m.datapath, m.programs
 	b.in(b.fill)
 	return b
 }
@@ -175,35 +184,63 @@ func (b *bench) leadTo(device, address, neighbour, all string, mac [6]byte) erro
 	return nil
 }
 
-// load loads every program over one set of maps that are pinned nowhere.
-func (b *bench) load() {
-	b.t.Helper()
-	b.datapath = &Datapath{maps: map[string]*ebpf.Map{}}
-	b.t.Cleanup(func() { b.datapath.Close() })
+// loaded is every program over one set of maps that are pinned nowhere. It is
+// loaded once for all tests, which run one after the other: the verifier takes
+// its time.
+var loaded = sync.OnceValues(loadAll)
+
+type machine struct {
+	datapath *Datapath
+	programs map[string]*ebpf.Program
+}
+
+func loadAll() (machine, error) {
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}}, map[string]*ebpf.Program{}}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return m, err
+	}
 	for _, p := range programs() {
 		spec, err := p.spec()
 		if err != nil {
-			b.t.Fatal(err)
+			return m, err
 		}
-		for name, m := range spec.Maps {
-			if m.Pinning != ebpf.PinByName || b.datapath.maps[name] != nil {
+		for name, spec := range spec.Maps {
+			if spec.Pinning != ebpf.PinByName || m.datapath.maps[name] != nil {
 				continue
 			}
-			m = m.Copy()
-			m.Pinning = ebpf.PinNone
-			opened, err := ebpf.NewMap(m)
-			if err != nil {
-				b.t.Fatalf("make map %s: %v", name, err)
+			spec = spec.Copy()
+			spec.Pinning = ebpf.PinNone
+			if m.datapath.maps[name], err = ebpf.NewMap(spec); err != nil {
+				return m, fmt.Errorf("make map %s: %w", name, err)
 			}
-			b.datapath.maps[name] = opened
 		}
-		prog, err := b.datapath.load(p)
-		if err != nil {
-			b.t.Fatal(err)
+		if m.programs[p.name], err = m.datapath.load(p); err != nil {
+			return m, err
 		}
-		b.t.Cleanup(func() { prog.Close() })
-		b.programs[p.name] = prog
 	}
+	return m, nil
+}
+
+// empty forgets what another test has written into the tables.
+func (d *Datapath) empty() error {
+	for _, name := range []string{"interfaces", "nat64_rules4", "nat64_rules6", "neighbour_proxies"} {
+		m := d.maps[name]
+		for {
+			key, err := m.NextKeyBytes(nil)
+			if err != nil || key == nil {
+				break
+			}
+			if err := m.Delete(key); err != nil {
+				return fmt.Errorf("empty map %s: %w", name, err)
+			}
+		}
+	}
+	for id := range d.maps["nat64_translators"].MaxEntries() {
+		if err := d.maps["nat64_translators"].Put(id, translator{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fill writes what is desired of the datapath's tables. The programs are

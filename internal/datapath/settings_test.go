@@ -57,7 +57,7 @@ mappings = [{ ipv6 = "2001:db8:3::7", ipv4 = "8.8.4.7" }]
 		{"and back", udp("8.8.8.8", "8.8.4.7", 7).bytes(), to6, udp("64:ff9b::8.8.8.8", "2001:db8:3::7", 7).bytes(), nil},
 		{"172.32.0.1, just outside, does", udp("2001:db8:3::7", "64:ff9b::172.32.0.1", 7).bytes(), to4, udp("8.8.4.7", "172.32.0.1", 7).bytes(), nil},
 	}
-	for _, private := range []string{"10.0.0.1", "100.64.0.1", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.7", "203.0.113.7"} {
+	for _, private := range []string{"10.0.0.1", "100.64.0.1", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.7", "203.0.113.7"} {
 		vectors = append(vectors,
 			vector{"to " + private, udp("2001:db8:3::7", "64:ff9b::"+private, 7).bytes(), state.DropIllegalAddress, nil, nil},
 			vector{"from " + private, udp(private, "8.8.4.7", 7).bytes(), state.DropIllegalAddress, nil, nil})

@@ -69,7 +69,7 @@ func describe(raw bool, packet []byte) string {
 			words = append(words, s)
 		}
 	}
-	if len(words) == 0 || p.ErrorLayer() != nil && len(p.Layers()) == 1 {
+	if len(words) == 0 {
 		return fmt.Sprintf("%d bytes that cannot be read", len(packet))
 	}
 	return fmt.Sprintf("%s, %d bytes", strings.Join(words, ", "), len(packet))
@@ -85,8 +85,14 @@ func describeLayer(layer gopacket.Layer) string {
 		}
 		return fmt.Sprintf("ARP %s is at %s", net.IP(l.SourceProtAddress), net.HardwareAddr(l.SourceHwAddress))
 	case *layers.IPv4:
+		if l.SrcIP == nil {
+			return "" // cut short
+		}
 		return fmt.Sprintf("IPv4 %s > %s ttl %d%s", l.SrcIP, l.DstIP, l.TTL, fragmentWords(l))
 	case *layers.IPv6:
+		if l.SrcIP == nil {
+			return ""
+		}
 		return fmt.Sprintf("IPv6 %s > %s hop limit %d", l.SrcIP, l.DstIP, l.HopLimit)
 	case *layers.IPv6Fragment:
 		return fmt.Sprintf("fragment at %d more %v", int(l.FragmentOffset)*8, l.MoreFragments)

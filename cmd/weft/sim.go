@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/simulate"
+	"weft/internal/simulate/scenario"
+	"weft/internal/simulate/study"
+)
+
+func simCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "Simulate multipath schedulers",
+		Long: `Several paths, several streams: which packet goes where? weft sim tries out the
+schedulers on simulated paths. Scenarios are part of the program (weft sim list)
+or files in TOML; one seed gives one result, bit for bit, on any machine.`,
+		Example: `  weft sim run unequal
+  weft sim compare chunks --schedulers lowrtt,ecf --runs 20
+  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
+	}
+	c.AddCommand(simList(), simRun(), simCompare(), simSweep())
+	return c
+}
+
+func simList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Show the scenarios that are part of the program", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			names, err := scenario.Names()
+			if err != nil {
+				return err
+			}
+			out := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(out, "SCENARIO\tSHOWS")
+			for _, n := range names {
+				s, err := simLoad(n, nil)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%s\t%s\n", n, s.Spec.General.Title)
+			}
+			return out.Flush()
+		},
+	}
+}
+
+func simLoad(name string, set []string) (*scenario.Scenario, error) {
+	src, err := scenario.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return scenario.Load(src, set...)
+}
+
+func simRun() *cobra.Command {
+	var set []string
+	var asJSON bool
+	var events string
+	var keep int
+	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1)}
+	c.Flags().StringArrayVar(&set, "set", nil, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
+	c.Flags().BoolVar(&asJSON, "json", false, "the result as one JSON object, times in nanoseconds")
+	c.Flags().StringVar(&events, "events", "", "write everything that happens to this file, one JSON object a line")
+	c.Flags().IntVar(&keep, "streams", 0, "report so many streams one by one")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		s, err := simLoad(args[0], set)
+		if err != nil {
+			return err
+		}
+		s.Setup.Keep = keep
+		var record simulate.Recorder
+		if events != "" {
+			var done func() error
+			if record, done, err = eventFile(events); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, done()) }()
+		}
+		m, err := simulate.New(s.Setup, record)
+		if err != nil {
+			return err
+		}
+		r, err := m.Run(c.Context())
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(c.OutOrStdout()).Encode(r)
+		}
+		return study.Report(c.OutOrStdout(), s.Spec.General.Title, s.Setup, r)
+	}
+	return c
+}
+
+// eventFile gives a recorder that writes to a file, and what is to be called at
+// the end.
+func eventFile(name string) (simulate.Recorder, func() error, error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write events: %w", err)
+	}
+	out := bufio.NewWriter(f)
+	encoder := json.NewEncoder(out)
+	var failed error
+	record := func(e simulate.Event) {
+		if failed == nil {
+			failed = encoder.Encode(e)
+		}
+	}
+	return record, func() error { return errors.Join(failed, out.Flush(), f.Close()) }, nil
+}
+
+// simStudy are the flags that compare and sweep share.
+type simStudy struct {
+	schedulers string
+	runs       int
+	workers    int
+	asJSON     bool
+	set        []string
+}
+
+func (s *simStudy) flags(c *cobra.Command, what string) {
+	c.Flags().StringVar(&s.schedulers, "schedulers", "", "schedulers to compare, with commas (default: the scenario's)")
+	c.Flags().IntVar(&s.runs, "runs", 10, "runs of each, with different seeds")
+	c.Flags().IntVar(&s.workers, "workers", runtime.NumCPU(), "runs at the same time")
+	c.Flags().BoolVar(&s.asJSON, "json", false, "the table as JSON")
+	c.Flags().StringArrayVar(&s.set, "set", nil, what)
+}
+
+// cases gives a case for each scheduler; prefix is put before its name.
+func (s *simStudy) cases(name, prefix string, set []string) ([]study.Case, error) {
+	base, err := simLoad(name, set)
+	if err != nil {
+		return nil, err
+	}
+	schedulers := strings.Split(s.schedulers, ",")
+	if s.schedulers == "" {
+		schedulers = []string{base.Setup.Scheduler}
+	}
+	var cases []study.Case
+	for _, one := range schedulers {
+		setup := base.Setup
+		setup.Scheduler = one
+		label := prefix + one
+		if prefix != "" && len(schedulers) == 1 {
+			label = strings.TrimSpace(prefix)
+		}
+		cases = append(cases, study.Case{Name: label, Setup: setup})
+	}
+	return cases, nil
+}
+
+// run carries the study out and prints it.
+func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, chart bool) error {
+	if s.runs < 1 {
+		return errors.New("a study needs at least one run: --runs 10")
+	}
+	bar := newProgressBar(c.ErrOrStderr(), len(cases)*s.runs)
+	outcomes, err := study.Run(c.Context(), cases, s.runs, s.workers, bar)
+	if err != nil {
+		return err
+	}
+	rows := study.Table(study.Metrics(cases[0].Setup), outcomes)
+	out := c.OutOrStdout()
+	if s.asJSON {
+		return json.NewEncoder(out).Encode(rows)
+	}
+	fmt.Fprintf(out, "%s\n%d runs each; ± is the 95%% confidence interval, in brackets what differs from the first by more than chance\n\n", title, s.runs)
+	if err := study.Print(out, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for i := range rows {
+		if chart && i < 2 {
+			study.Chart(out, rows[i])
+		}
+	}
+	return nil
+}
+
+func simCompare() *cobra.Command {
+	var s simStudy
+	c := &cobra.Command{Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1)}
+	s.flags(c, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		base, err := simLoad(args[0], s.set)
+		if err != nil {
+			return err
+		}
+		cases, err := s.cases(args[0], "", s.set)
+		if err != nil {
+			return err
+		}
+		return s.run(c, base.Spec.General.Title, cases, true)
+	}
+	return c
+}
+
+func simSweep() *cobra.Command {
+	var s simStudy
+	c := &cobra.Command{
+		Use: "sweep SCENARIO|FILE --set KEY=VALUE,VALUE,...", Short: "Vary one parameter", Args: cobra.ExactArgs(1),
+		Long: `Runs a scenario with each value of one parameter, the --set with commas in its
+value; others may set single values.`,
+	}
+	s.flags(c, "KEY=VALUE,VALUE,... of the parameter to vary; others with one value; may be repeated")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		key, values, fixed, err := splitSweep(s.set)
+		if err != nil {
+			return err
+		}
+		base, err := simLoad(args[0], fixed)
+		if err != nil {
+			return err
+		}
+		var all []study.Case
+		for _, v := range values {
+			cases, err := s.cases(args[0], v+" ", append([]string{key + "=" + v}, fixed...))
+			if err != nil {
+				return err
+			}
+			all = append(all, cases...)
+		}
+		return s.run(c, fmt.Sprintf("%s: %s", base.Spec.General.Title, key), all, true)
+	}
+	return c
+}
+
+// splitSweep finds the one assignment that has several values.
+func splitSweep(set []string) (key string, values, fixed []string, err error) {
+	for _, one := range set {
+		k, v, _ := strings.Cut(one, "=")
+		if !strings.Contains(v, ",") {
+			fixed = append(fixed, one)
+			continue
+		}
+		if key != "" {
+			return "", nil, nil, fmt.Errorf("sweep one parameter at a time: %s or %s", key, k)
+		}
+		key, values = k, strings.Split(v, ",")
+	}
+	if key == "" {
+		return "", nil, nil, errors.New("sweep needs a parameter with several values, like --set path.slow.delay=10ms,50ms,100ms")
+	}
+	return key, values, fixed, nil
+}
+
+// newProgressBar draws on a terminal how many of the runs are done, and what is
+// left of the time.
+func newProgressBar(w io.Writer, total int) func(int) {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	const width = 40
+	begin, last := time.Now(), time.Time{}
+	return func(done int) {
+		now := time.Now()
+		if done < total && now.Sub(last) < 100*time.Millisecond {
+			return
+		}
+		last = now
+		left := time.Duration(float64(now.Sub(begin)) / float64(done) * float64(total-done)).Round(time.Second)
+		fmt.Fprintf(f, "\r%s%s %d of %d, %s left \033[K", strings.Repeat("█", done*width/total), strings.Repeat("░", width-done*width/total), done, total, left)
+		if done == total {
+			fmt.Fprint(f, "\r\033[K")
+		}
+	}
+}
