@@ -38,7 +38,7 @@ type arena struct {
 	released   uint64  // blocks that have left the quarantine, ever
 	waiting    int     // words in quarantine
 	fresh      []block // handed out for the update under way
-	poison     bool    // tests: overwrite what is released
+	poison     bool    // overwrite what is released
 }
 
 // take returns a block of at least n words, on a cache line if aligned.
@@ -215,7 +215,7 @@ func (a *arena) release(upTo uint64) {
 	for _, b := range a.quarantine[:n] {
 		if a.poison {
 			for i := range uint32(b.class) * granule {
-				a.words[b.off+i] = 0xffffffff
+				a.store(b.off+i, 0xffffffff)
 			}
 		}
 		a.push(b.off, int(b.class))

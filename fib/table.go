@@ -73,6 +73,10 @@ func (t *Table) Seal() (mark uint64) { return t.seal() }
 // has passed lets readers see wrong routes.
 func (t *Table) Release(mark uint64) { t.release(min(mark, t.seal())) }
 
+// Poison makes Release overwrite what it frees, so that a test of readers
+// notices one that is let in too early.
+func (t *Table) Poison() { t.poison = true }
+
 // Insert gives the prefix the value, 1 to MaxValue, instead of any it had.
 // Each address changes from its old answer to its new one in one step. The
 // prefix's bits beyond its length are ignored. If the arena has no room the
