@@ -32,16 +32,18 @@ func TestAQueueWaitsAsLongAsMD1AndMM1Do(t *testing.T) {
 		for _, spread := range []Spread{Fixed, Exponential} {
 			s := open(10e6)
 			s.MSS = 1 << 20 // every stream is one packet
-			s.Sources = []Source{{Poisson: true, Every: Time(float64(service) / load), Count: 400_000, Size: 1250, Spread: spread}}
+			// far away, so that no wait is taken for a failure
+			s.Paths[0].Delay, s.Paths[0].Back = time.Second, time.Second
+			s.Sources = []Source{{Poisson: true, Every: Time(float64(service) / load), Count: 200_000, Size: 1250, Spread: spread}}
 			r := run(t, s)
 			c2 := 0.0
 			if spread == Exponential {
 				c2 = 1
 			}
 			want := load / (1 - load) * (1 + c2) / 2 * float64(service)
-			wait := float64(r.Sources[0].Complete.Mean) - float64(service)
+			wait := float64(r.Sources[0].Complete.Mean) - float64(service+time.Second)
 			near(t, string(spread)+" wait at load "+time.Duration(want).String(), wait, want, 0.03)
-			near(t, "utilisation", float64(r.Paths[0].Busy)/float64(r.End), load, 0.01)
+			near(t, "utilisation", float64(r.Paths[0].Busy)/float64(r.End-time.Second), load, 0.01)
 		}
 	}
 }
@@ -169,7 +171,7 @@ func TestBurstsLoseWhatTheyShould(t *testing.T) {
 	s.AckEvery = 1
 	s.Congestion = "bbr" // does not mind losses
 	s.Paths[0].Delay, s.Paths[0].Back = 5*ms, 5*ms
-	s.End = 5 * time.Minute
+	s.End, s.InitialWindow = time.Minute, 10
 	s.Paths[0].Queue = 1 << 20
 	s.Paths[0].Loss = Loss{Good: 1000, Enter: 2000, Leave: 100_000, Bad: 500_000}
 	s.Sources = []Source{{Count: 1, Size: Unlimited}}
@@ -191,7 +193,7 @@ func TestBurstsLoseWhatTheyShould(t *testing.T) {
 	}
 	p := r.Paths[0]
 	bad := 2.0 / 102
-	near(t, "loss rate", float64(p.Lost)/float64(p.Lost+p.Arrived), bad*0.5+(1-bad)*0.001, 0.02)
+	near(t, "loss rate", float64(p.Lost)/float64(p.Lost+p.Arrived), bad*0.5+(1-bad)*0.001, 0.08)
 	independent := float64(p.Lost) // each loss would be a burst of its own, nearly
 	if float64(bursts) > independent/2 {
 		t.Errorf("%d losses came in %d bursts", p.Lost, bursts)
