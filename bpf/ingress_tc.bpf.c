@@ -84,6 +84,11 @@ int ingress_tc(struct __sk_buff *ctx)
 
 	if (!in)
 		return TCX_NEXT;
+	/* a tag kept outside the packet: the frame belongs to a VLAN device on top */
+	if (ctx->vlan_present) {
+		count(INGRESS_TC, PASS_NOT_FOR_US);
+		return TCX_NEXT;
+	}
 	switch (ctx->protocol) {
 	case bpf_htons(ETH_P_ARP):
 		outcome = neighbour_answer_arp(ctx, ifindex, in);

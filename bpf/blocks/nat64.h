@@ -159,7 +159,7 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 {
 	struct nat64_rule6 *to, *from;
 
-	if (addr6_link_scope(&x->daddr6) || addr6_link_scope(&x->saddr6))
+	if (addr6_link_scope(&x->daddr6))
 		return PASS_LINK_SCOPE;
 	to = nat64_rule6(&x->daddr6);
 	/* an IPv6 node is reached as it is, without translation */
@@ -173,8 +173,8 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 	if (!(x->allowed >> (x->translator & 63) & 1))
 		return DROP_INTERFACE;
 	x->daddr4 = nat64_to4(&x->daddr6, to);
-	if (addr6_illegal(&x->saddr6) || addr4_illegal(x->daddr4) ||
-	    to->suffix.kind == NAT64_REFUSED)
+	if (addr6_illegal(&x->saddr6) || addr6_link_scope(&x->saddr6) ||
+	    addr4_illegal(x->daddr4) || to->suffix.kind == NAT64_REFUSED)
 		return DROP_ILLEGAL_ADDRESS;
 	from = nat64_rule6(&x->saddr6);
 	if (!from || (from->suffix.kind != NAT64_NODE && from->suffix.kind != NAT64_MAPPING) ||
@@ -218,7 +218,7 @@ static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
 	if (ipv6_is_extension(x->protocol)) {
 		walked = ipv6_walk(ctx, x->protocol, x->payload);
 		if (walk_outcome(walked) != OUTCOME_NONE)
-			return walk_outcome(walked);
+			return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : walk_outcome(walked);
 		x->protocol = walk_protocol(walked);
 		x->old_len += walk_len(walked);
 		x->payload -= walk_len(walked);
@@ -230,14 +230,13 @@ static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
 	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : l4;
 }
 
-/* Addresses of an IPv4 packet. */
-static __always_inline enum outcome nat64_addresses4(struct nat64 *x)
+/* The destination of an IPv4 packet decides whether it is ours. */
+static __always_inline enum outcome nat64_destination4(struct nat64 *x, struct nat64_rule4 **rule)
 {
-	struct nat64_rule4 *to, *from;
+	struct nat64_rule4 *to = nat64_rule4(x->daddr4);
 
 	if (addr4_link_scope(x->daddr4))
 		return PASS_LINK_SCOPE;
-	to = nat64_rule4(x->daddr4);
 	if (!to || (to->suffix.kind != NAT64_NODE && to->suffix.kind != NAT64_MAPPING))
 		return PASS_NOT_TRANSLATED;
 	x->translator = to->translator;
@@ -247,6 +246,14 @@ static __always_inline enum outcome nat64_addresses4(struct nat64 *x)
 	if (!(x->allowed >> (x->translator & 63) & 1))
 		return DROP_INTERFACE;
 	nat64_to6(&x->daddr6, x->daddr4, to);
+	*rule = to;
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome nat64_source4(struct nat64 *x, const struct nat64_rule4 *to)
+{
+	struct nat64_rule4 *from;
+
 	if (addr4_illegal(x->saddr4) || addr4_link_scope(x->saddr4))
 		return DROP_ILLEGAL_ADDRESS;
 	from = nat64_rule4(x->saddr4);
@@ -276,6 +283,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 	enum outcome outcome, source;
+	struct nat64_rule4 *to = NULL;
 	bool checksum_ok;
 	__be16 frag_off;
 	__u32 total;
@@ -297,11 +305,9 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	frag_off = ip->frag_off;
 	/* one's complement zero over a whole header, RFC 1071 */
 	checksum_ok = x->old_len != sizeof(*ip) || !csum_ipv4_header(ip);
-	source = nat64_addresses4(x);
-	/* the source of an ICMP error need not have a translation */
-	if (source != OUTCOME_NONE &&
-	    (x->protocol != IPPROTO_ICMP || (source != DROP_ILLEGAL_ADDRESS && source != DROP_SOURCE_UNMAPPED)))
-		return source;
+	outcome = nat64_destination4(x, &to);
+	if (outcome != OUTCOME_NONE || !to)
+		return outcome;
 	if (!checksum_ok)
 		return DROP_IPV4_CHECKSUM;
 	outcome = x->old_len != sizeof(*ip) ? ipv4_walk(ctx, x->old_len) : OUTCOME_NONE;
@@ -309,6 +315,10 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 		return SLOW_ERROR_DUE;
 	if (outcome != OUTCOME_NONE)
 		return outcome;
+	/* the source of an ICMP error need not have a translation */
+	source = nat64_source4(x, to);
+	if (source != OUTCOME_NONE && x->protocol != IPPROTO_ICMP)
+		return source;
 	if (nat64_force_slow)
 		return SLOW_FORCED;
 	if (frag_off & bpf_htons(IP_MF | IP_OFFSET))
@@ -316,8 +326,8 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	if (!(x->via->flags & NAT64_COPY_TOS))
 		x->tos = 0;
 	outcome = nat64_parse_l4(ctx, x, ETH_HLEN + (x->old_len & 0x3f), false);
-	if (outcome == OUTCOME_NONE)
-		outcome = source;
+	if (source != OUTCOME_NONE && outcome != SLOW_ICMP_ERROR)
+		return source;
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	if (!(frag_off & bpf_htons(IP_DF)) && x->wire_len > x->via->lowest_mtu)

@@ -40,11 +40,11 @@ __noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
 			return WALK(DROP_TRUNCATED, 0, 0);
 		if (protocol == IPPROTO_FRAGMENT)
 			return WALK(SLOW_FRAGMENT, 0, 0);
-		if (protocol == IPPROTO_ROUTING && ext.segments_left)
-			return WALK(SLOW_ERROR_DUE, 0, 0);
 		off += (ext.len + 1) * 8;
 		if (off > payload)
 			return WALK(DROP_TRUNCATED, 0, 0);
+		if (protocol == IPPROTO_ROUTING && ext.segments_left)
+			return WALK(SLOW_ERROR_DUE, 0, 0);
 		protocol = ext.next;
 	}
 	if (!ipv6_is_extension(protocol))
@@ -90,9 +90,13 @@ static long ipv4_option(__u32 i, struct options *o)
 		return 1;
 	}
 	/* loose 131, strict 137: used up once the pointer is past the end */
-	if ((kind == 131 || kind == 137) && option_byte(o, o->at + 2) <= len) {
-		o->outcome = DROP_SOURCE_ROUTE;
-		return 1;
+	if (kind == 131 || kind == 137) {
+		if (len < 3)
+			o->outcome = DROP_BAD_HEADER;
+		else if (option_byte(o, o->at + 2) <= len)
+			o->outcome = DROP_SOURCE_ROUTE;
+		if (o->outcome != OUTCOME_NONE)
+			return 1;
 	}
 	o->at += len;
 	return 0;

@@ -66,7 +66,8 @@ func planCommand() *cobra.Command {
 		Short: "Show what weft run FILE would change on this host",
 		Long: `Compare what the configuration wants with what the kernel has, and print the
 steps that weft run would take, in order. Nothing is changed. After weft run
-has applied a file, its plan is empty.`,
+has applied a file, its plan is empty. What a step makes may be news to a later
+one, so weft run may take a few more steps than are listed here.`,
 		Example: "  weft plan weft.toml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,7 +112,8 @@ func unloadCommand() *cobra.Command {
 		Long: `Remove the programs, maps, devices, routes and addresses that weft made in
 this network namespace, and put back the settings that it changed. What others
 made stays. A daemon that still runs would make it all again: stop it first.`,
-		Args: cobra.NoArgs,
+		Example: "  systemctl stop weft && weft unload",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needRoot("weft unload"); err != nil {
 				return err

@@ -21,13 +21,19 @@ import (
 var errChecksFailed = errors.New("checks failed")
 
 func labCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := choice(&cobra.Command{
 		Use:   "lab",
 		Short: "Build small networks in namespaces and try things out in them",
 		Long: `A lab is a small network on this machine: nodes that are network namespaces or
 guests, the links between them, and checks. Scenarios are part of the program
-(weft lab list) or files in TOML. A lab needs root and leaves nothing behind.`,
-	}
+(weft lab list) or files in TOML. A lab needs root and leaves nothing behind;
+it touches neither the network of this machine nor other labs.`,
+		Example: `  weft lab list                          what is there?
+  weft lab run nat64                     bring it up, check it, take it down
+  weft lab up nat64                      bring it up and leave it
+  weft lab shell nat64/router            look around in a node
+  weft lab down nat64                    take it down`,
+	}, "command")
 	c.AddCommand(labList(), labUp(), labDown(), labShell(), labRun())
 	return c
 }
@@ -35,6 +41,7 @@ guests, the links between them, and checks. Scenarios are part of the program
 func labList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Show the scenarios, and the labs that are up", Args: cobra.NoArgs,
+		Long: "Show the scenarios that are part of the program, and the labs that are up on\nthis machine or have left remains.",
 		RunE: func(c *cobra.Command, args []string) error {
 			out := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			sources, err := lab.Embedded()
@@ -68,6 +75,10 @@ func labList() *cobra.Command {
 	}
 }
 
+func scenarioArgument() cobra.PositionalArgs {
+	return oneArgument("one scenario or a file that ends in .toml", "weft lab list shows the scenarios")
+}
+
 // labOptions reads the scenario that a command names.
 func labOptions(scenario, name string) (lab.Options, error) {
 	src, err := lab.Find(scenario)
@@ -85,7 +96,8 @@ func labOptions(scenario, name string) (lab.Options, error) {
 	if name == "" {
 		name = src.Name
 	}
-	return lab.Options{Name: name, Scenario: s, Source: src, Weft: self, Started: time.Now()}, nil
+	o := lab.Options{Name: name, Scenario: s, Source: src, Weft: self, Started: time.Now()}
+	return o, lab.Possible(o)
 }
 
 // labContext ends at the signals that would otherwise end the program with the
@@ -96,7 +108,11 @@ func labContext(c *cobra.Command) (context.Context, context.CancelFunc) {
 
 func labUp() *cobra.Command {
 	var name string
-	c := &cobra.Command{Use: "up SCENARIO|FILE", Short: "Bring a lab up and leave it running", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "up SCENARIO|FILE", Short: "Bring a lab up and leave it running",
+		Long: `Build the nodes and links of a scenario and start what runs in them, without
+carrying out its checks. The lab stays until weft lab down, or a reboot.`,
+		Example: "  weft lab up nat64\n  weft lab up ./my-network.toml --name try",
+		Args:    scenarioArgument()}
 	c.Flags().StringVar(&name, "name", "", "name of the lab (default: the scenario's)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := labContext(c)
@@ -122,7 +138,10 @@ func labUp() *cobra.Command {
 
 func labDown() *cobra.Command {
 	var all bool
-	c := &cobra.Command{Use: "down NAME | --all", Short: "Take a lab down, or what is left of one"}
+	c := &cobra.Command{Use: "down NAME | --all", Short: "Take a lab down, or what is left of one",
+		Long: `End every process of the lab and remove its namespaces, links and files. It
+works from what it finds, so that it also takes down what a killed weft left.`,
+		Example: "  weft lab down nat64\n  weft lab down --all"}
 	c.Flags().BoolVar(&all, "all", false, "every lab, and remains of labs, on this machine")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if all == (len(args) == 1) || len(args) > 1 {
@@ -157,7 +176,11 @@ func labDown() *cobra.Command {
 func labRun() *cobra.Command {
 	var name string
 	var asJSON, keep bool
-	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Bring a lab up, carry out its checks, take it down", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Bring a lab up, carry out its checks, take it down",
+		Long: `Bring a lab up, carry out its checks one after the other, say what came of
+each, and take it down, also after Ctrl-C. The status is 1 if a check failed.`,
+		Example: "  weft lab run nat64\n  weft lab run nat64 --keep      and look around with weft lab shell\n  weft lab run chain --json",
+		Args:    scenarioArgument()}
 	c.Flags().StringVar(&name, "name", "", "name of the lab (default: the scenario's)")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a check, then a summary")
 	c.Flags().BoolVar(&keep, "keep", false, "leave the lab up afterwards")
@@ -175,21 +198,40 @@ func labRun() *cobra.Command {
 		}
 		sum, err := lab.Run(ctx, o, report)
 		transcript.Slow.Now("")
-		up := !errors.Is(err, lab.ErrRunning)
-		if up && (!keep || ctx.Err() != nil) {
-			err = errors.Join(err, lab.Down(context.WithoutCancel(ctx), o.Name))
+		if errors.Is(err, lab.ErrRunning) || keep && ctx.Err() == nil {
+			return failed(err, sum.OK)
 		}
-		if err == nil && !sum.OK {
-			return errChecksFailed
+		if down := lab.Down(context.WithoutCancel(ctx), o.Name); down != nil {
+			return errors.Join(err, down)
 		}
-		return err
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+			return fmt.Errorf("%w; the lab is taken down", err)
+		}
+		return failed(err, sum.OK)
 	}
 	return c
 }
 
+// failed is the error that a run ends with.
+func failed(err error, ok bool) error {
+	if err == nil && !ok {
+		return errChecksFailed
+	}
+	return err
+}
+
 func labShell() *cobra.Command {
 	return &cobra.Command{
-		Use: "shell [LAB/]NODE [-- COMMAND ...]", Short: "Open a shell in a node, or run a command there", Args: cobra.MinimumNArgs(1),
+		Use: "shell [LAB/]NODE [-- COMMAND ...]", Short: "Open a shell in a node, or run a command there",
+		Long: `Enter a node of a lab that is up. NODE alone is enough when one lab is up. In
+it, weft is on the PATH.`,
+		Example: "  weft lab shell nat64/router\n  weft lab shell nat64/router -- weft show counters\n  weft lab shell nat64/member -- ping -c 3 64:ff9b:1::198.51.100.9",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("weft lab shell takes a node, like weft lab shell nat64/router (weft lab list shows the labs)")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if os.Geteuid() != 0 {
 				return errors.New("entering a node needs root (try sudo)")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,15 +21,23 @@ func main() {
 	// the first signal asks, the second one is not caught any more
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	err := rootCommand().ExecuteContext(ctx)
+	c, err := rootCommand().ExecuteContextC(ctx)
 	stop()
 	if err == nil {
 		return
 	}
 	if !errors.Is(err, errReported) && !errors.Is(err, errChecksFailed) {
-		fmt.Fprintln(os.Stderr, "weft:", err)
+		fmt.Fprintln(os.Stderr, "weft:", explain(c, err))
 	}
 	os.Exit(1)
+}
+
+// explain adds to what cobra says of missing flags where to read about them.
+func explain(c *cobra.Command, err error) error {
+	if strings.HasPrefix(err.Error(), "required flag(s)") {
+		return fmt.Errorf("%s: %w (%s --help explains them)", c.CommandPath(), err, c.CommandPath())
+	}
+	return err
 }
 
 func rootCommand() *cobra.Command {
@@ -50,6 +59,9 @@ tries it all in network namespaces that touch nothing else.`,
 		DisableAutoGenTag: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%s: %w (%s --help lists the flags)", c.CommandPath(), err, c.CommandPath())
+	})
 	root.AddGroup(
 		&cobra.Group{ID: "router", Title: "The router:"},
 		&cobra.Group{ID: "look", Title: "Look and ask:"},
@@ -57,16 +69,43 @@ tries it all in network namespaces that touch nothing else.`,
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand()},
-		"look":   {showCommand()},
-		"try":    {labCommand(), simCommand()},
+		"look":   {showCommand(), traceCommand()},
+		"try":    {labCommand(), benchCommand(), simCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(probeCommand(), versionCommand(), manCommand())
+	root.AddCommand(probeCommand(), guestCommand(), versionCommand(), manCommand())
 	return root
+}
+
+// choice makes c a command that is nothing without one of its subcommands: on
+// its own it explains itself, and a misspelled subcommand is an error.
+func choice(c *cobra.Command, what string) *cobra.Command {
+	c.SuggestionsMinimumDistance = 2
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		hint := fmt.Sprintf("%s --help lists them", c.CommandPath())
+		if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+			hint = "did you mean " + strings.Join(like, " or ") + "?"
+		}
+		return fmt.Errorf("%s has no %s %q: %s", c.CommandPath(), what, args[0], hint)
+	}
+	return c
+}
+
+// oneArgument wants exactly one, and says what it is and where to find it.
+func oneArgument(what, hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s takes %s: %s", c.CommandPath(), what, hint)
+		}
+		return nil
+	}
 }
 
 // needRoot says what to do instead of letting a system call say EPERM.

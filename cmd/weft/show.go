@@ -18,28 +18,42 @@ import (
 // noun is what weft show can show.
 type noun struct {
 	name, short string
+	long        string // what the columns mean
 	rows        func(ctx context.Context, r *daemon.Router) (any, error)
 	table       func(w io.Writer, rows any)
 }
 
 func nouns() []noun {
 	return []noun{
-		{"interfaces", "The devices that carry programs of weft's", showInterfaces, tableInterfaces},
-		{"translations", "The translators, their address rules, and what they carried", showTranslations, tableTranslations},
-		{"counters", "What became of the packets", showCounters, tableCounters},
-		{"drops", "The packets that were dropped, and why", showDrops, tableCounters},
+		{"interfaces", "The devices that carry programs of weft's", `Each device of an [interface.NAME], and each translator's own, with the
+programs on it. SHORTCUT says whether translated packets may leave past the
+stack and its firewall.`, showInterfaces, tableInterfaces},
+		{"translations", "The translators, their address rules, and what they carried", `For each [nat64.NAME] what it carried each way, and the rules by which it
+changes addresses, one for each direction. The longest match wins.`, showTranslations, tableTranslations},
+		{"counters", "What became of the packets", `How many packets each program decided on, by outcome; outcomes that have not
+happened are left out. The first word of an outcome is the verdict:
+
+  forward  weft sent it on, or answered it
+  slow     handed to the slow path, in Go: its own decision is in the rows
+           slow_path/NAME
+  pass     left to the kernel as it came
+  drop     dropped, for the reason that the name says
+
+A packet may be counted by several programs on its way.`, showCounters, tableCounters},
+		{"drops", "The packets that were dropped, and why", `The rows of weft show counters that are drops. What the kernel itself drops
+(no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 	}
 }
 
 func showCommand() *cobra.Command {
-	show := &cobra.Command{
+	show := choice(&cobra.Command{
 		Use:   "show NOUN",
 		Short: "Show what the router does",
 		Long: `Show what the router does, as a table or with --json. It reads the pinned
 maps, so it works when the daemon is down; only what the slow path counts comes
 from the daemon.`,
 		Example: "  weft show counters\n  weft show drops --watch\n  weft show translations --json",
-	}
+	}, "noun")
 	for _, n := range nouns() {
 		show.AddCommand(nounCommand(n))
 	}
@@ -49,7 +63,8 @@ from the daemon.`,
 func nounCommand(n noun) *cobra.Command {
 	var asJSON, watch bool
 	c := &cobra.Command{
-		Use: n.name, Short: n.short, Args: cobra.NoArgs,
+		Use: n.name, Short: n.short, Long: n.long, Args: cobra.NoArgs,
+		Example: "  weft show " + n.name + "\n  weft show " + n.name + " --watch\n  weft show " + n.name + " --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needRoot("weft show"); err != nil {
 				return err
@@ -154,6 +169,10 @@ func counters(ctx context.Context, r *daemon.Router) ([]api.Counter, error) {
 }
 
 func tableCounters(w io.Writer, rows any) {
+	if len(rows.([]api.Counter)) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
 	fmt.Fprintln(w, "PROGRAM\tOUTCOME\tPACKETS\tMEANING")
 	for _, c := range rows.([]api.Counter) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", c.Program, c.Outcome, c.Packets, c.Meaning)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -16,6 +15,8 @@ func versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Long:    "Print the version, the commit it was built from, and the version of Go.",
+		Example: "  weft version\n  weft version --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), map[string]string{"version": version.String(), "commit": version.Commit(), "go": runtime.Version()})
@@ -35,8 +36,8 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err
 			}
-			epoch := time.Unix(0, 0) // the same pages from the same source
-			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "WEFT", Section: "8", Source: "weft", Manual: "weft", Date: &epoch}, args[0])
+			// without a date: that of SOURCE_DATE_EPOCH, or today's
+			return doc.GenManTree(cmd.Root(), &doc.GenManHeader{Title: "WEFT", Section: "8", Source: "weft " + version.String(), Manual: "weft"}, args[0])
 		},
 	}
 }

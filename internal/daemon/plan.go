@@ -27,8 +27,13 @@ func Load(file string) (*config.File, []state.Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
-	f, problems := config.Load(file, text, Sections())
+	f, problems := Parse(file, text)
 	return f, problems, nil
+}
+
+// Parse is Load for a text that is at hand.
+func Parse(file string, text []byte) (*config.File, []state.Problem) {
+	return config.Load(file, text, Sections())
 }
 
 // Desire asks every feature for its plan. It is pure.

@@ -44,6 +44,9 @@ func Run(ctx context.Context, o Options) error {
 	if state.HasErrors(problems) {
 		return ProblemsError(nil)
 	}
+	if err := fits(f, o.Warn); err != nil {
+		return err
+	}
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -64,6 +67,25 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	return d.loop(ctx)
+}
+
+// fits tells, before anything is made, whether the host has what f wants.
+func fits(f *config.File, warn func([]state.Problem)) error {
+	r, err := Look()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	facts, err := r.Facts()
+	if err != nil {
+		return err
+	}
+	_, problems := Desire(f, facts)
+	if state.HasErrors(problems) {
+		warn(problems)
+		return ProblemsError(problems)
+	}
+	return nil
 }
 
 // daemon is the event loop's state.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/config"
@@ -19,15 +20,20 @@ type services struct {
 	mu    sync.Mutex // the API reads counts while a reload changes the set
 	slow  map[string]*running
 	tasks sync.WaitGroup
+	clock func() int64 // nanoseconds
+	all   bool         // ICMP errors without limit
 }
 
 type running struct {
 	slow   *nat64.Slow
 	cancel context.CancelFunc
+	device atomic.Pointer[slowpath.Device] // nil until it is open
 }
 
 func newServices(log *slog.Logger) *services {
-	return &services{log: log, slow: map[string]*running{}}
+	started := time.Now()
+	clock := func() int64 { return int64(time.Since(started)) }
+	return &services{log: log, slow: map[string]*running{}, clock: clock}
 }
 
 // set starts, changes and stops slow paths so that they are those of f.
@@ -59,24 +65,26 @@ func (s *services) stop(name string) {
 }
 
 func (s *services) start(ctx context.Context, name string, f *config.File, facts state.Facts) {
-	started := time.Now()
-	clock := func() int64 { return int64(time.Since(started)) }
-	slow := nat64.NewSlow(name, clock, rand.Uint32, f, facts)
+	slow := nat64.NewSlow(name, s.clock, rand.Uint32, f, facts)
+	if s.all {
+		slow.SendAllErrors()
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	s.slow[name] = &running{slow, cancel}
+	r := &running{slow: slow, cancel: cancel}
+	s.slow[name] = r
 	link, _ := facts.Link(slow.Device)
-	s.tasks.Go(func() { s.serve(ctx, slow, link.MAC) })
+	s.tasks.Go(func() { s.serve(ctx, r, link.MAC) })
 }
 
 // serve runs one slow path. If its device fails (somebody removed it) it waits
 // and tries again; the event loop makes the device anew meanwhile.
-func (s *services) serve(ctx context.Context, slow *nat64.Slow, mac [6]byte) {
+func (s *services) serve(ctx context.Context, r *running, mac [6]byte) {
 	for ctx.Err() == nil {
-		err := serveOnce(ctx, slow, mac)
+		err := serveOnce(ctx, r, mac)
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("slow path interrupted", "translator", slow.Name, "device", slow.Device, "error", err)
+		s.log.Warn("slow path interrupted", "translator", r.slow.Name, "device", r.slow.Device, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second):
@@ -84,15 +92,16 @@ func (s *services) serve(ctx context.Context, slow *nat64.Slow, mac [6]byte) {
 	}
 }
 
-func serveOnce(ctx context.Context, slow *nat64.Slow, mac [6]byte) error {
-	device, err := slowpath.Open(slow.Device, mac)
+func serveOnce(ctx context.Context, r *running, mac [6]byte) error {
+	device, err := slowpath.Open(r.slow.Device, mac)
 	if err != nil {
 		return err
 	}
 	defer device.Close()
+	r.device.Store(device)
 	return device.Serve(ctx, func(ip []byte) []slowpath.Packet {
 		var packets []slowpath.Packet
-		for _, a := range slow.Handle(ip) {
+		for _, a := range r.slow.Handle(ip) {
 			packets = append(packets, slowpath.Packet{Bytes: a.Bytes, Local: a.Local})
 		}
 		return packets

@@ -145,7 +145,6 @@ func (d *Datapath) attach(a state.Attachment) error {
 	if err != nil {
 		return err
 	}
-	defer prog.Close()
 	now := d.pinPath(pin{index, a.Program, a.Build})
 	if old, ok := d.findPin(a.Device, a.Program); ok {
 		l, err := link.LoadPinnedLink(d.pinPath(old), nil)

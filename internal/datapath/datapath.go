@@ -25,6 +25,7 @@ type Datapath struct {
 	dir     string
 	options Options
 	maps    map[string]*ebpf.Map
+	loaded  map[string]*ebpf.Program // by name: the verifier need see each only once
 }
 
 // Exists tells whether weft has a datapath pinned at dir.
@@ -94,9 +95,12 @@ func View(dir string) (*Datapath, error) {
 	return d, nil
 }
 
-// Close lets go of the maps; what is pinned stays.
+// Close lets go of the maps and programs; what is pinned stays.
 func (d *Datapath) Close() error {
 	var errs []error
+	for _, p := range d.loaded {
+		errs = append(errs, p.Close())
+	}
 	for _, m := range d.maps {
 		errs = append(errs, m.Close())
 	}
@@ -120,8 +124,11 @@ func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
 	return nil, fmt.Errorf("the pinned datapath at %s has no map %s (it is of another version; run weft run to replace it)", d.dir, name)
 }
 
-// load loads a program with the shared maps.
+// load loads a program with the shared maps. It belongs to d.
 func (d *Datapath) load(p program) (*ebpf.Program, error) {
+	if prog := d.loaded[p.name]; prog != nil {
+		return prog, nil
+	}
 	spec, err := p.spec()
 	if err != nil {
 		return nil, err
@@ -142,5 +149,9 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 		return nil, fmt.Errorf("load program %s: %w", p.name, err)
 	}
 	defer collection.Close()
-	return collection.DetachProgram(p.name), nil
+	if d.loaded == nil {
+		d.loaded = map[string]*ebpf.Program{}
+	}
+	d.loaded[p.name] = collection.DetachProgram(p.name)
+	return d.loaded[p.name], nil
 }

@@ -64,7 +64,7 @@ func suffixFrom(ipv6 netip.Prefix, uOctet bool) uint8 {
 	return uint8(bits)
 }
 
-func flag(b bool) uint8 {
+func bit(b bool) uint8 {
 	if b {
 		return 1
 	}
@@ -77,7 +77,7 @@ func encodeRule6(r state.Rule) (key6, rule6) {
 	v := rule6{Translator: uint32(r.Translator), Base4: host32(r.To.Addr())}
 	v.Suffix.From = suffixFrom(r.From, r.UOctet)
 	v.Suffix.Bits = uint8(32 - r.To.Bits())
-	v.Suffix.U_octet = flag(r.UOctet)
+	v.Suffix.U_octet = bit(r.UOctet)
 	v.Suffix.Kind = uint8(r.Kind)
 	return k, v
 }
@@ -98,7 +98,7 @@ func encodeRule4(r state.Rule) (key4, rule4) {
 	v.Base6.U8 = r.To.Addr().As16()
 	v.Suffix.From = suffixFrom(r.To, r.UOctet)
 	v.Suffix.Bits = uint8(32 - r.From.Bits())
-	v.Suffix.U_octet = flag(r.UOctet)
+	v.Suffix.U_octet = bit(r.UOctet)
 	v.Suffix.Kind = uint8(r.Kind)
 	return k, v
 }

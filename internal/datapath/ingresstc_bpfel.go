@@ -98,6 +98,7 @@ type ingressTCProxyKey struct {
 const (
 	ingressTCMapCounters         = "counters"
 	ingressTCMapInterfaces       = "interfaces"
+	ingressTCMapMemos            = "memos"
 	ingressTCMapNat64Rules4      = "nat64_rules4"
 	ingressTCMapNat64Rules6      = "nat64_rules6"
 	ingressTCMapNat64Traffic     = "nat64_traffic"
@@ -158,6 +159,7 @@ type ingressTCProgramSpecs struct {
 type ingressTCMapSpecs struct {
 	Counters         *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
+	Memos            *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
@@ -194,6 +196,7 @@ func (o *ingressTCObjects) Close() error {
 type ingressTCMaps struct {
 	Counters         *ebpf.Map `ebpf:"counters"`
 	Interfaces       *ebpf.Map `ebpf:"interfaces"`
+	Memos            *ebpf.Map `ebpf:"memos"`
 	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
@@ -205,6 +208,7 @@ func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Counters,
 		m.Interfaces,
+		m.Memos,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
 		m.Nat64Traffic,

@@ -18,6 +18,7 @@ import (
 const (
 	translatorEgressMapCounters          = "counters"
 	translatorEgressMapInterfaces        = "interfaces"
+	translatorEgressMapMemos             = "memos"
 	translatorEgressMapNat64Rules4       = "nat64_rules4"
 	translatorEgressMapNat64Rules6       = "nat64_rules6"
 	translatorEgressMapNat64Traffic      = "nat64_traffic"
@@ -77,6 +78,7 @@ type translatorEgressProgramSpecs struct {
 type translatorEgressMapSpecs struct {
 	Counters         *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
+	Memos            *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
@@ -112,6 +114,7 @@ func (o *translatorEgressObjects) Close() error {
 type translatorEgressMaps struct {
 	Counters         *ebpf.Map `ebpf:"counters"`
 	Interfaces       *ebpf.Map `ebpf:"interfaces"`
+	Memos            *ebpf.Map `ebpf:"memos"`
 	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
@@ -122,6 +125,7 @@ func (m *translatorEgressMaps) Close() error {
 	return _TranslatorEgressClose(
 		m.Counters,
 		m.Interfaces,
+		m.Memos,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
 		m.Nat64Traffic,

@@ -18,6 +18,7 @@ import (
 const (
 	translatorIngressMapCounters           = "counters"
 	translatorIngressMapInterfaces         = "interfaces"
+	translatorIngressMapMemos              = "memos"
 	translatorIngressProgTranslatorIngress = "translator_ingress"
 )
 
@@ -72,6 +73,7 @@ type translatorIngressProgramSpecs struct {
 type translatorIngressMapSpecs struct {
 	Counters   *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces *ebpf.MapSpec `ebpf:"interfaces"`
+	Memos      *ebpf.MapSpec `ebpf:"memos"`
 }
 
 // translatorIngressVariableSpecs contains global variables before they are loaded into the kernel.
@@ -102,12 +104,14 @@ func (o *translatorIngressObjects) Close() error {
 type translatorIngressMaps struct {
 	Counters   *ebpf.Map `ebpf:"counters"`
 	Interfaces *ebpf.Map `ebpf:"interfaces"`
+	Memos      *ebpf.Map `ebpf:"memos"`
 }
 
 func (m *translatorIngressMaps) Close() error {
 	return _TranslatorIngressClose(
 		m.Counters,
 		m.Interfaces,
+		m.Memos,
 	)
 }
 

@@ -27,16 +27,18 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			byLink[a.LinkIndex] = append(byLink[a.LinkIndex], p)
 		}
 	}
-	xdp := xdpFeatures()
+	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
-			XDP:       xdp[a.Index]&xdpRedirect == xdpRedirect,
-			XDPTarget: xdp[a.Index]&xdpTransmit != 0,
 			Addresses: byLink[a.Index],
+		}
+		if noFeatures == nil {
+			xdp := xdpFeatures(netdev, a.Index)
+			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
 		if l.Type() != "device" {
 			f.Kind = l.Type()
@@ -67,19 +69,19 @@ const (
 	xdpTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
 )
 
-// xdpFeatures gives the feature bits by interface index; empty where the
-// kernel does not tell.
-func xdpFeatures() map[int]uint64 {
-	features := map[int]uint64{}
-	family, err := netlink.GenlFamilyGet("netdev")
-	if err != nil {
-		return features
-	}
-	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	req.AddData(&nl.Genlmsg{Command: netdevCmdDevGet, Version: 1})
+// xdpFeatures gives the feature bits of a device; none where the kernel does
+// not tell. Each device is asked for on its own: the kernel does not mark the
+// messages of a dump as parts of one (NLM_F_MULTI), and the netlink package
+// stops reading at the first.
+func xdpFeatures(family *netlink.GenlFamily, index int) uint64 {
+	req := nl.NewNetlinkRequest(int(family.ID), 0)
+	// struct genlmsghdr: command, version, reserved. The kernel wants the last
+	// to be zero; nl.Genlmsg has no such field and sends what lies behind it.
+	req.AddRawData([]byte{netdevCmdDevGet, 1, 0, 0})
+	req.AddRawData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))).Serialize())
 	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
-		return features
+		return 0
 	}
 	for _, m := range messages {
 		if len(m) < nl.SizeofGenlmsg {
@@ -89,16 +91,11 @@ func xdpFeatures() map[int]uint64 {
 		if err != nil {
 			continue
 		}
-		index, bits := 0, uint64(0)
 		for _, a := range attrs {
-			switch {
-			case a.Attr.Type == netdevAttrIfindex && len(a.Value) >= 4:
-				index = int(nl.NativeEndian().Uint32(a.Value))
-			case a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8:
-				bits = nl.NativeEndian().Uint64(a.Value)
+			if a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8 {
+				return nl.NativeEndian().Uint64(a.Value)
 			}
 		}
-		features[index] = bits
 	}
-	return features
+	return 0
 }

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -26,8 +25,10 @@ func (l *Lab) apply(ctx context.Context, step Step) error {
 		err = l.makeTap(s)
 	case AwaitLinks:
 		err = l.awaitLinks(ctx, s)
-	case StartGuest, StartImpairment:
-		err = errors.New("this build of weft has no guests")
+	case StartGuest:
+		err = l.startGuest(ctx, s)
+	case StartImpairment:
+		err = l.startImpairment(ctx, s)
 	case SetSysctls:
 		err = l.setSysctls(s)
 	case AddRoutes:

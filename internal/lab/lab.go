@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"time"
 
+	"weft/internal/lab/guest"
 	"weft/internal/lab/netspace"
 )
 
@@ -41,6 +42,7 @@ type Lab struct {
 	deadline  time.Duration
 	spaces    map[string]*netspace.Space // by node
 	processes []*process
+	guests    map[string]*guest.Machine // by node
 }
 
 // Record is what a running lab says of itself in its directory.
@@ -60,18 +62,12 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if o.Name == "" {
 		o.Name = o.Source.Name
 	}
-	if !labName.MatchString(o.Name) {
-		return nil, fmt.Errorf("%q cannot be a lab's name: give another with --name (at most 32 small letters, digits and hyphens)", o.Name)
-	}
-	if os.Geteuid() != 0 {
-		return nil, errors.New("a lab needs root: network namespaces are made with it (try sudo)")
-	}
-	if err := findPrograms(o.Scenario); err != nil {
+	if err := Possible(o); err != nil {
 		return nil, err
 	}
 	l := &Lab{
 		Name: o.Name, scenario: o.Scenario, weft: o.Weft, dir: filepath.Join(StateDir, o.Name),
-		deadline: o.Deadline, spaces: map[string]*netspace.Space{},
+		deadline: o.Deadline, spaces: map[string]*netspace.Space{}, guests: map[string]*guest.Machine{},
 	}
 	if l.deadline == 0 {
 		l.deadline = 15 * time.Second
@@ -87,20 +83,41 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
+// Possible tells at once what would keep Up from bringing the lab up.
+func Possible(o Options) error {
+	if !labName.MatchString(o.Name) {
+		return fmt.Errorf("%q cannot be a lab's name: give another with --name (at most 32 small letters, digits and hyphens)", o.Name)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("a lab needs root: network namespaces are made with it (try sudo)")
+	}
+	there, err := Exists(o.Name)
+	if err == nil && there {
+		err = taken(o.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return findPrograms(o.Scenario)
+}
+
+func taken(name string) error {
+	return fmt.Errorf("bring up lab %s: %w (take it down with: weft lab down %s; or start this one under another name: --name)", name, ErrRunning, name)
+}
+
 // claim takes the lab's name by making its directory, which only one can.
 func (l *Lab) claim(o Options) error {
-	taken := fmt.Errorf("bring up lab %s: %w (take it down with: weft lab down %s; or start this one under another name: --name)", l.Name, ErrRunning, l.Name)
 	if err := os.MkdirAll(StateDir, 0o755); err != nil {
 		return fmt.Errorf("make the labs' directory: %w", err)
 	}
 	if err := os.Mkdir(l.dir, 0o755); errors.Is(err, fs.ErrExist) {
-		return taken
+		return taken(l.Name)
 	} else if err != nil {
 		return fmt.Errorf("make the lab's directory: %w", err)
 	}
 	left, err := spacesOf(l.Name)
 	if err == nil && len(left) > 0 {
-		err = taken
+		err = taken(l.Name)
 	}
 	if err == nil {
 		err = writeRecord(l.dir, Record{l.Name, o.Source.Name, o.Scenario.Title, o.Started})
@@ -136,6 +153,9 @@ func (l *Lab) build(ctx context.Context, progress func(Step)) error {
 
 // Close gives up the handles; the lab stays up.
 func (l *Lab) Close() {
+	for _, g := range l.guests {
+		g.Close()
+	}
 	for _, s := range l.spaces {
 		s.Close()
 	}

@@ -14,7 +14,13 @@ import (
 
 func (l *Lab) makeTap(s MakeTap) error {
 	return l.withNetlink(s.Node, func(h *netlink.Handle) error {
-		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: s.Bridge, MTU: s.MTU, TxQLen: -1}}
+		// A cable passes what a bridge keeps, so far as Linux lets it: all of
+		// 01:80:c2:00:00:0X but 0, 1 and 2 (IEEE 802.1Q table 8-1).
+		passed, snooping := uint16(0xfff8), false
+		bridge := &netlink.Bridge{
+			LinkAttrs:    netlink.LinkAttrs{Name: s.Bridge, MTU: s.MTU, TxQLen: -1},
+			GroupFwdMask: &passed, MulticastSnooping: &snooping,
+		}
 		tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: s.Tap, TxQLen: -1}, Mode: netlink.TUNTAP_MODE_TAP}
 		if err := h.LinkAdd(bridge); err != nil {
 			return fmt.Errorf("add bridge: %w", err)

@@ -81,11 +81,12 @@ func findPrograms(s *Scenario) error {
 // command prepares a program to run in a node. Its words may hold {dir} and
 // {weft}.
 func (l *Lab) command(ctx context.Context, node string, argv []string) *exec.Cmd {
-	fill := strings.NewReplacer("{dir}", l.nodeDir(node), "{weft}", l.weft)
+	fill := strings.NewReplacer("{dir}", l.nodeDir(node), "{weft}", l.weftIn(node))
 	words := make([]string, len(argv))
 	for i, w := range argv {
 		words[i] = fill.Replace(w)
 	}
+	words = l.inGuest(node, words)
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Dir = l.nodeDir(node)
 	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {

@@ -23,6 +23,10 @@ func Shell(n RunningNode, command []string, weft string, env []string) (Program,
 	where := n.Lab + "/" + n.Node
 	p.set("PATH", p.get("PATH")+":"+filepath.Dir(weft))
 	p.set("WEFT_NODE", where)
+	if args := guestShell(n, command, weft); args != nil {
+		p.Path, p.Args = weft, args
+		return p, nil
+	}
 	interactive := len(command) == 0
 	if interactive {
 		command = []string{p.get("SHELL")}
@@ -30,7 +34,7 @@ func Shell(n RunningNode, command []string, weft string, env []string) (Program,
 			command[0] = "/bin/sh"
 		}
 	}
-	path, err := exec.LookPath(command[0])
+	path, err := lookPath(command[0], p.get("PATH"))
 	if err != nil {
 		return p, fmt.Errorf("find %s: %w", command[0], err)
 	}
@@ -48,6 +52,19 @@ func Shell(n RunningNode, command []string, weft string, env []string) (Program,
 		}
 	}
 	return p, nil
+}
+
+// lookPath is exec.LookPath with a path other than the process's own.
+func lookPath(name, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found, nil
+		}
+	}
+	return "", exec.ErrNotFound
 }
 
 func (p *Program) get(name string) string {

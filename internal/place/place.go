@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,10 +32,51 @@ const (
 	run   = "/run/weft"
 )
 
+func isBPF(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.BPF_FS_MAGIC
+}
+
+// pinRoot gives the bpf file system that outlives the process. `ip netns exec`
+// hides /sys behind a new one, and a bpf file system that is mounted there
+// would go with the process: then the one is taken that a parent process sees,
+// held open for as long as the process lives.
+func pinRoot() string {
+	if isBPF(bpffs) {
+		return bpffs
+	}
+	for pid := os.Getppid(); pid > 0; pid = parentOf(pid) {
+		dir := fmt.Sprintf("/proc/%d/root%s", pid, bpffs)
+		if !isBPF(dir) {
+			continue
+		}
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return fmt.Sprintf("/proc/self/fd/%d", fd)
+		}
+	}
+	return bpffs
+}
+
+// parentOf gives a process's parent, 0 if there is none to be seen.
+func parentOf(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if number, ok := strings.CutPrefix(line, "PPid:"); ok {
+			parent, _ := strconv.Atoi(strings.TrimSpace(number))
+			return parent
+		}
+	}
+	return 0
+}
+
 // Of gives the place of the namespace with a cookie.
 func Of(cookie uint64) Place {
 	name := fmt.Sprint(cookie)
-	return Place{Pins: filepath.Join(bpffs, "weft", name), Run: filepath.Join(run, name)}
+	return Place{Pins: filepath.Join(pinRoot(), "weft", name), Run: filepath.Join(run, name)}
 }
 
 // Here gives the place of the network namespace that the calling thread is in.
@@ -61,8 +104,10 @@ func Cookie() (uint64, error) {
 
 // Make makes the directories, and mounts the bpf file system if nobody has.
 func (p Place) Make() error {
-	if err := MountBPF(); err != nil {
-		return err
+	if strings.HasPrefix(p.Pins, bpffs) {
+		if err := MountBPF(); err != nil {
+			return err
+		}
 	}
 	for _, dir := range []string{p.Pins, p.Run} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -74,11 +119,7 @@ func (p Place) Make() error {
 
 // MountBPF makes sure that the bpf file system is mounted at its usual place.
 func MountBPF() error {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(bpffs, &fs); err != nil {
-		return fmt.Errorf("look at %s: %w", bpffs, err)
-	}
-	if fs.Type == unix.BPF_FS_MAGIC {
+	if isBPF(bpffs) {
 		return nil
 	}
 	if err := unix.Mount("bpf", bpffs, "bpf", 0, "mode=0700"); err != nil {

@@ -6,7 +6,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -99,28 +98,4 @@ func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
 		}
 	}
 	return nil
-}
-
-// Converge plans and applies until nothing is left to do. Settings of one
-// object may move another (a device that comes up changes what others see),
-// so a second round may find something; more than a few rounds are a fault.
-func (t Targets) Converge(ctx context.Context, desired state.Desired) (done []state.Step, err error) {
-	for range 3 {
-		steps, err := t.Plan(ctx, desired)
-		if err != nil {
-			return done, err
-		}
-		if len(steps) == 0 {
-			return done, nil
-		}
-		done = append(done, steps...)
-		if err := t.Apply(ctx, steps); err != nil {
-			return done, err
-		}
-	}
-	steps, err := t.Plan(ctx, desired)
-	if err == nil && len(steps) > 0 {
-		err = errors.New("the kernel does not keep what was set: " + steps[0].String())
-	}
-	return done, err
 }

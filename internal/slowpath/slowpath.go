@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
@@ -32,6 +33,8 @@ type Device struct {
 	file *os.File
 	mac  [6]byte
 	raw  *ipv4.RawConn
+
+	served atomic.Uint64
 }
 
 // Open takes the user-space end of the TAP device called name, whose link
@@ -77,8 +80,12 @@ func (d *Device) Serve(ctx context.Context, handle func(ip []byte) []Packet) err
 			// a packet that the stack refuses is lost like any other
 			_ = d.put(p)
 		}
+		d.served.Add(1)
 	}
 }
+
+// Served counts the packets that came up and whose answers have been put back.
+func (d *Device) Served() uint64 { return d.served.Load() }
 
 func (d *Device) put(p Packet) error {
 	if len(p.Bytes) == 0 {

@@ -64,7 +64,7 @@ func global4(v4 netip.Addr) bool {
 	case 172:
 		return b[1]&0xf0 != 16
 	case 192:
-		return !(b[1] == 168 || b[1] == 0 && (b[2] == 0 || b[2] == 2))
+		return !(b[1] == 168 || b[1] == 0 && (b[2] == 0 || b[2] == 2) || b[1] == 88 && b[2] == 99)
 	case 198:
 		return !(b[1]&0xfe == 18 || b[1] == 51 && b[2] == 100)
 	case 203:

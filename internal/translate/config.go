@@ -21,6 +21,7 @@ type Config struct {
 	ComputeUDPZero bool // compute missing UDP checksums (RFC 7915 section 4.5), else drop
 	CopyTOS        bool // copy traffic class and TOS, else they become zero
 	ClampMSS       bool // lower the MSS option of TCP SYNs to what both links carry
+	MaxMSS         int  // bytes, to clamp to; 0: by the MTUs
 	DecrementTTL   bool // false where a router behind or before does it
 	GlobalOnly     bool // drop 64:ff9b::/96 with an IPv4 address that is not global (RFC 6052 section 3.1)
 

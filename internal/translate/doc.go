@@ -69,5 +69,6 @@
 //     4.2.1).
 //   - With GlobalOnly an address made of 64:ff9b::/96 and an IPv4 address that
 //     is not global counts as illegal (RFC 6052 section 3.1).
-//   - The MSS of a SYN becomes min(MSS, MTU4-40, MTU6-60), both ways.
+//   - The MSS of a SYN becomes min(MSS, MaxMSS), or without that min(MSS,
+//     MTU4-40, MTU6-60), both ways.
 package translate

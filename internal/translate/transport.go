@@ -19,9 +19,12 @@ func (c *Config) tcp(seg []byte, d delta) state.Outcome {
 	return state.OutcomeNone
 }
 
-// largestMSS is the MSS that fits both links: IPv4 and IPv6 header, each with
+// largestMSS is MaxMSS, or the MSS that fits both links: IPv4 and IPv6 header, each with
 // 20 bytes of TCP. Zero says that neither MTU is known.
 func (c *Config) largestMSS() int {
+	if c.MaxMSS != 0 {
+		return c.MaxMSS
+	}
 	mss := 0
 	if c.MTU4 != 0 {
 		mss = max(c.MTU4, minMTU4) - header4Len - tcpLen

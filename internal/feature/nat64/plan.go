@@ -81,15 +81,14 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	}
 	translator := state.Translator{
 		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
-		LowestMTU: c.LowestIPv6MTU, UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
+		LowestMTU: lowestMTU(f, facts, c), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
 	}
 	if c.TCPMSSClamp {
-		// TCP over IPv6 over the smallest link of the IPv6 side: 40 + 20 bytes of headers
-		translator.MaxMSS = smallestMTU(f, facts, c) - 60
+		translator.MaxMSS = c.maxMSS(f, facts)
 	}
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
-	desired = append(desired, proxies(f, c)...)
+	desired = append(desired, proxies(f, facts, c)...)
 	for _, hook := range []struct {
 		hook    state.Hook
 		program string
@@ -138,14 +137,39 @@ func smallestMTU(f *config.File, facts state.Facts, c *Config) int {
 	return max(slices.Min(mtus(f, facts, c)), 1280)
 }
 
+// lowestMTU is what IPv4 packets that may be fragmented are cut to: what the
+// section says of the IPv6 network, but no more than c's own IPv6 links take
+// (RFC 7915 section 4.1).
+func lowestMTU(f *config.File, facts state.Facts, c *Config) int {
+	lowest := c.LowestIPv6MTU
+	for n, mtu := range mtus(f, facts, c) {
+		i := f.Interface(c.Interfaces[n])
+		l, _ := facts.Link(i.Device)
+		for _, a := range append(slices.Clone(i.Addresses), l.Addresses...) {
+			if a.Addr().Is6() && !a.Addr().IsLinkLocalUnicast() {
+				lowest = min(lowest, max(mtu, 1280))
+			}
+		}
+	}
+	return lowest
+}
+
+// maxMSS is what TCP over IPv6 carries over the smallest link: 40 + 20 bytes
+// are headers.
+func (c *Config) maxMSS(f *config.File, facts state.Facts) int {
+	return smallestMTU(f, facts, c) - 60
+}
+
 // proxies gives the translated prefixes that lie in a subnet of an interface:
 // its hosts ask for their link addresses.
-func proxies(f *config.File, c *Config) []state.Object {
+func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	var list []state.Object
 	for _, name := range c.Interfaces {
 		i := f.Interface(name)
+		l, _ := facts.Link(i.Device)
+		addresses := slices.Concat(i.Addresses, l.Addresses)
 		for _, p := range append(c.prefixes4(f), c.prefixes6()...) {
-			for _, a := range i.Addresses {
+			for _, a := range addresses {
 				subnet := a.Masked()
 				if !within(p, subnet) || p.Contains(a.Addr()) {
 					continue

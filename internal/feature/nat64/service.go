@@ -33,6 +33,23 @@ func NewSlow(name string, now func() int64, identification func() uint32, f *con
 	return s
 }
 
+// SendAllErrors takes the limit off ICMP errors, for a trace that is to show
+// every one.
+func (s *Slow) SendAllErrors() { s.limit.off = true }
+
+// Images gives what a translated packet has in the place of the address a.
+func (s *Slow) Images(a netip.Addr) []netip.Addr {
+	table := s.current.Load().translate.Table
+	to := table.To4
+	if a.Is4() {
+		to = table.To6
+	}
+	if image, ok := to(a); ok {
+		return []netip.Addr{image}
+	}
+	return nil
+}
+
 // Update changes to another configuration between two packets.
 func (s *Slow) Update(identification func() uint32, f *config.File, facts state.Facts) {
 	c := From(f, s.Name)
@@ -57,13 +74,16 @@ func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config 
 	t := &translate.Config{
 		Table:          translate.NewTable(c.Prefix, mappings),
 		Translatable:   c.Nodes(f),
-		LowestIPv6MTU:  c.LowestIPv6MTU,
+		LowestIPv6MTU:  lowestMTU(f, facts, c),
 		MTU6:           largestMTU(f, facts, c),
 		ComputeUDPZero: c.UDPZeroChecksum == ZeroChecksumCompute,
 		CopyTOS:        c.CopyTrafficClass,
 		ClampMSS:       c.TCPMSSClamp,
 		GlobalOnly:     c.Prefix == wellKnown(),
 		ErrorSource4:   c.ErrorSource,
+	}
+	if c.TCPMSSClamp {
+		t.MaxMSS = c.maxMSS(f, facts)
 	}
 	t.Router4, t.Router6 = routerAddresses(f, facts, c)
 	return t
@@ -149,6 +169,7 @@ type limiter struct {
 	now    func() int64 // nanoseconds
 	last   int64
 	tokens float64
+	off    bool
 }
 
 const (
@@ -162,6 +183,9 @@ func newLimiter(now func() int64) *limiter {
 
 // allow is called by one goroutine, the one that serves the device.
 func (l *limiter) allow() bool {
+	if l.off {
+		return true
+	}
 	now := l.now()
 	l.tokens = min(errorsBurst, l.tokens+float64(now-l.last)/1e9*errorsPerSecond)
 	l.last = now

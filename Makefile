@@ -1,0 +1,92 @@
+# weft: `make help` lists what can be made.
+#
+# Nothing here is needed to build: CGO_ENABLED=0 go build -o bin/weft ./cmd/weft
+
+VERSION ?= 0.1.0-dev
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# where the programs of this repository are, for those who want only some
+PKG     ?= ./...
+# how long make fuzz spends on each target
+FUZZTIME ?= 20s
+
+GO      ?= go
+LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/version.commit=$(COMMIT)
+
+# The commit is told above, so Go need not ask git, which refuses a checkout
+# that belongs to somebody else.
+export GOFLAGS += -buildvcs=false
+export CGO_ENABLED ?= 0
+export CLANG ?= clang-19
+
+.DEFAULT_GOAL := help
+
+help: ## Say what can be made
+	@echo "weft: make TARGET, where TARGET is"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build bin/weft, one static program
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weft ./cmd/weft
+
+demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
+	@test "$$(id -u)" = 0 || { echo "make demo makes network namespaces, which needs root: sudo make demo" >&2; exit 1; }
+	bin/weft lab run nat64
+
+test: ## Run every test, after installing what the tests need (root)
+	tools/setup.sh test
+	$(MAKE) --no-print-directory style
+	$(GO) run ./tools/testreport -p 1 $(PKG)
+
+lint: style ## Check the formatting, go vet, and that generated files are up to date
+	$(GO) test -count=1 ./tools/generated ./tools/configdoc
+
+style: ## Check the formatting, and go vet
+	@wrong=$$(gofmt -l $$(ls -d */ | grep -v '^build/\|^bin/')); \
+	  test -z "$$wrong" || { echo "not formatted (gofmt -w does it):"; echo "$$wrong"; exit 1; }
+	$(GO) vet ./...
+
+generate: ## Rebuild what is generated: eBPF objects, Go types, reference, manual
+	tools/setup.sh generate
+	$(GO) run ./tools/outcomes bpf/lib/outcome.h internal/state/outcome_gen.go
+	$(GO) generate ./...
+	$(GO) run ./tools/configdoc docs/reference
+
+fuzz: ## Feed every parser random bytes, FUZZTIME each (default 20s)
+	tools/fuzz.sh $(FUZZTIME)
+
+bench: build ## Measure weft beside its peers (root; minutes)
+	tools/setup.sh bench
+	bin/weft bench nat64
+
+benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; a quarter of an hour, on an idle machine)
+	tools/setup.sh bench
+	mkdir -p build
+	bin/weft bench nat64 --json > build/nat64.json
+	mv build/nat64.json docs/benchmarks/nat64.json
+	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
+	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
+
+man: build ## Write the manual pages into build/man
+	rm -rf build/man
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
+
+install: build man ## Install the program, the manual, completions and the unit
+	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft
+	install -d $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 0644 build/man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	bin/weft completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
+	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	bin/weft completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weft
+	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	bin/weft completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weft.fish
+	install -d $(DESTDIR)/etc/weft
+	test -e $(DESTDIR)/etc/weft/weft.toml || install -m 0644 packaging/weft.toml $(DESTDIR)/etc/weft/weft.toml
+	install -d $(DESTDIR)/etc/systemd/system
+	sed 's|/usr/bin/weft|$(PREFIX)/bin/weft|' packaging/weft.service > $(DESTDIR)/etc/systemd/system/weft.service
+
+clean: ## Remove what make has made
+	rm -rf bin build
+
+.PHONY: help build demo test lint style generate fuzz bench benchmarks man install clean

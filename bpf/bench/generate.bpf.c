@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The packet generator of weft bench, run with BPF_PROG_RUN on live frames.
+ * The kernel recycles those without resetting them, and whoever received one
+ * has rewritten it: every frame is written anew, all of it, before it goes out.
+ *
+ * Flows differ by their UDP source port. What the port goes up by, the first
+ * word of the payload goes down by: the checksum is right for all of them.
+ */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define FRAME_MAX 1536
+
+const volatile __u8 frame[FRAME_MAX];
+const volatile __u32 frame_len = 64; /* bytes of it */
+const volatile __u32 port_at = 34;   /* offset of the UDP source port in it */
+const volatile __u32 flows = 1;      /* power of two */
+const volatile __u32 out = 0;        /* interface */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+} sent SEC(".maps");
+
+/* source port, destination port, length, checksum, first word of the payload */
+struct flow {
+	__be16 port;
+	__be16 rest[3];
+	__be16 word;
+};
+
+SEC("xdp")
+int generate(struct xdp_md *ctx)
+{
+	__u32 zero = 0, n;
+	__u64 *count = bpf_map_lookup_elem(&sent, &zero);
+	struct flow *flow;
+
+	if (!count || bpf_xdp_store_bytes(ctx, 0, (void *)frame, frame_len))
+		return XDP_ABORTED;
+	n = *count & (flows - 1);
+	*count += 1;
+	flow = (void *)(long)ctx->data + port_at;
+	if ((void *)(flow + 1) > (void *)(long)ctx->data_end)
+		return XDP_ABORTED;
+	flow->port = bpf_htons(bpf_ntohs(flow->port) + n);
+	flow->word = bpf_htons(bpf_ntohs(flow->word) - n);
+	return bpf_redirect(out, 0);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/config"
+	"weft/internal/daemon"
+	"weft/internal/datapath"
+	"weft/internal/state"
+	"weft/internal/trace"
+)
+
+// innerTrace is the hidden command that weft trace starts in namespaces of its own.
+const innerTrace = "inside"
+
+type traceFlags struct {
+	config, in, read, write, via string
+	asJSON                       bool
+}
+
+func traceCommand() *cobra.Command {
+	flags := traceFlags{read: "-"}
+	c := &cobra.Command{
+		Use:   "trace --config FILE --in IFACE [--read PCAP] [--write PCAP] [--via xdp|tc|slow] [--json]",
+		Short: "Show what the router would do to packets",
+		Long: `Apply FILE in a throw-away network namespace whose interfaces stand for the
+host's, put the packets of a capture in at one of them, and report every frame
+that leaves any interface, whoever made it (eBPF program, slow path, kernel),
+and what the programs decided. The host's network is not touched, and nothing
+stays behind.
+
+IFACE is the NAME of an [interface.NAME] or its device; the report calls the
+others likewise. The capture is pcap or pcapng, Ethernet or raw IP, from
+standard input unless --read names a file. Its timestamps are the router's
+clock. State persists from packet to packet.
+
+With raw IP, neighbours are answered for, and the report has raw IP. With
+Ethernet nobody answers: what the kernel asks its neighbours is in the report.
+
+A device has the host's MAC, MTU and routes where the host has it. Else its MTU
+is 1500 or the file's, its MAC is 02:77:65:66:74:NN (NN: its place in the file),
+or, for IFACE, the one that the first Ethernet frame is addressed to. If no
+default route is copied from the host, IPv4 and IPv6 have one out of the first
+interface with such an address. The host's firewall is not copied.
+
+--via xdp sets hook = "xdp" and shortcut = true on all interfaces, --via tc
+sets hook = "tc", and --via slow sends what would be translated to the slow
+path. With --json there is one object a line for each packet: packet, verdict
+(forward, pass, drop), reason, in, outputs and decisions.`,
+		Example: "  weft trace --config weft.toml --in lan --read capture.pcap\n" +
+			"  weft trace --config weft.toml --in lan --json --via xdp < packets.pcap",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), flags) },
+	}
+	c.Flags().StringVar(&flags.config, "config", "", "the configuration, a weft.toml")
+	c.Flags().StringVar(&flags.in, "in", "", "interface at which the packets come in")
+	c.Flags().StringVar(&flags.read, "read", "-", "capture with the packets; - is standard input")
+	c.Flags().StringVar(&flags.write, "write", "", "pcap file for what leaves")
+	c.Flags().StringVar(&flags.via, "via", "", "way to take: xdp, tc or slow (default: as the configuration says)")
+	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object for each packet")
+	for _, name := range []string{"config", "in"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // no such flag: a mistake in this function
+		}
+	}
+	c.AddCommand(&cobra.Command{
+		Use: innerTrace, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := trace.Inner(cmd.Context(), engine{slog.New(slog.NewTextHandler(os.Stderr, nil))})
+			var problems trace.ProblemsError
+			if errors.As(err, &problems) {
+				printProblems(os.Stderr, problems)
+				return errReported
+			}
+			return err
+		},
+	})
+	return c
+}
+
+func runTrace(ctx context.Context, flags traceFlags) error {
+	via := trace.Via(flags.via)
+	switch via {
+	case trace.ViaConfig, trace.ViaXDP, trace.ViaTC, trace.ViaSlow:
+	default:
+		return fmt.Errorf("--via %s: it is xdp, tc or slow", flags.via)
+	}
+	text, err := os.ReadFile(flags.config)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	f, problems := daemon.Parse(flags.config, text)
+	printProblems(os.Stderr, problems)
+	if state.HasErrors(problems) {
+		return errReported
+	}
+	if _, _, err := trace.FindInterface(f, flags.in); err != nil {
+		return fmt.Errorf("--in %s: %w", flags.in, err)
+	}
+	if err := needRoot("weft trace"); err != nil {
+		return err
+	}
+	request := trace.Request{File: flags.config, Text: text, In: flags.in, Via: via, JSON: flags.asJSON}
+	if request.Host, err = hostDevices(f); err != nil {
+		return err
+	}
+	files := trace.Files{Read: os.Stdin, Report: os.Stdout, Errors: os.Stderr}
+	if flags.read != "-" {
+		if files.Read, err = os.Open(flags.read); err != nil {
+			return fmt.Errorf("open capture: %w", err)
+		}
+		defer files.Read.Close()
+	}
+	if flags.write != "" {
+		if files.Write, err = os.Create(flags.write); err != nil {
+			return fmt.Errorf("make pcap file: %w", err)
+		}
+		defer files.Write.Close()
+	}
+	err = trace.Outer(ctx, []string{"trace", innerTrace}, request, files)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return errReported // by the inner process
+	}
+	return err
+}
+
+func hostDevices(f *config.File) (map[string]trace.HostDevice, error) {
+	host, err := daemon.Look()
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	facts, err := host.Facts()
+	if err != nil {
+		return nil, err
+	}
+	return trace.Host(f, facts.Links)
+}
+
+// engine gives weft trace the daemon's router.
+type engine struct{ log *slog.Logger }
+
+func (e engine) Parse(file string, text []byte) (*config.File, []state.Problem) {
+	return daemon.Parse(file, text)
+}
+
+func (e engine) Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (trace.Router, error) {
+	i, err := daemon.Start(ctx, f, daemon.StartOptions{
+		Log: e.log, Clock: clock, Datapath: datapath.Options{ForceSlow: forceSlow},
+	})
+	var problems daemon.ProblemsError
+	if errors.As(err, &problems) {
+		return nil, trace.ProblemsError(problems)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, nil
+}

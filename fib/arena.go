@@ -1,0 +1,232 @@
+package fib
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+// ErrFull says that the arena has no room for the update. The table is as it
+// was; there may be room again after [Table.Release].
+var ErrFull = errors.New("the arena is full")
+
+// Blocks are handed out in granules of half a cache line. A node starts on a
+// cache line, so that its header and first six entries cost one miss.
+const (
+	granule   = 8
+	lineWords = 16
+	classes   = (nodeHeader+256+granule-1)/granule + 2
+)
+
+type block struct {
+	off   uint32
+	class uint16 // granules
+}
+
+// arena hands out blocks of the caller's words. Freed blocks wait in the
+// quarantine, in the order in which they were freed, until no reader can
+// still be looking at them.
+type arena struct {
+	words      []uint32
+	next       uint32 // first word never handed out
+	free       [classes][]uint32
+	freeWords  int
+	quarantine []block
+	merged     uint64  // released at the last merge
+	released   uint64  // blocks that have left the quarantine, ever
+	waiting    int     // words in quarantine
+	fresh      []block // handed out for the update under way
+	poison     bool    // tests: overwrite what is released
+}
+
+// take returns a block of at least n words, on a cache line if aligned.
+// What it held is undefined.
+func (a *arena) take(n int, aligned bool) (uint32, error) {
+	class := (n + granule - 1) / granule
+	if aligned {
+		class = (n + lineWords - 1) / lineWords * (lineWords / granule)
+	}
+	off, ok := a.recycle(class)
+	if !ok && a.worthMerging() {
+		a.merge()
+		off, ok = a.recycle(class)
+	}
+	if !ok {
+		off, ok = a.extend(class, aligned)
+	}
+	if !ok {
+		return 0, fmt.Errorf("take %d of %d words: %w", n, len(a.words), ErrFull)
+	}
+	a.fresh = append(a.fresh, block{off, uint16(class)})
+	return off, nil
+}
+
+// recycle finds a free block, or cuts one out of a larger.
+func (a *arena) recycle(class int) (uint32, bool) {
+	if off, ok := a.pop(class); ok {
+		return off, true
+	}
+	return a.split(class)
+}
+
+func (a *arena) pop(class int) (uint32, bool) {
+	list := a.free[class]
+	if len(list) == 0 {
+		return 0, false
+	}
+	off := list[len(list)-1]
+	a.free[class] = list[:len(list)-1]
+	a.freeWords -= class * granule
+	return off, true
+}
+
+func (a *arena) push(off uint32, class int) {
+	a.free[class] = append(a.free[class], off)
+	a.freeWords += class * granule
+}
+
+// extend takes words never used before. All classes of nodes are whole
+// cache lines, so only jumps (one granule) can break the alignment.
+func (a *arena) extend(class int, aligned bool) (uint32, bool) {
+	pad := uint32(0)
+	if aligned {
+		pad = -a.next % lineWords
+	}
+	if uint64(a.next)+uint64(pad)+uint64(class*granule) > a.limit() {
+		return 0, false
+	}
+	if pad != 0 {
+		a.push(a.next, int(pad)/granule)
+	}
+	off := a.next + pad
+	a.next = off + uint32(class*granule)
+	return off, true
+}
+
+// limit leaves room behind the last block for what a reader that bounds its
+// offsets only roughly may touch (see Slack).
+func (a *arena) limit() uint64 {
+	if len(a.words) < Slack {
+		return 0
+	}
+	return uint64(len(a.words) - Slack)
+}
+
+// split cuts a block of the class out of a larger free one of whole lines,
+// so that what remains is again whole lines, or a half line beside them.
+func (a *arena) split(class int) (uint32, bool) {
+	for c := class&^1 + 2; c < classes; c += 2 {
+		off, ok := a.pop(c)
+		if !ok {
+			continue
+		}
+		rest, left := off+uint32(class*granule), c-class
+		if left&1 == 1 {
+			a.push(rest, 1)
+			rest, left = rest+granule, left-1
+		}
+		if left > 0 {
+			a.push(rest, left)
+		}
+		return off, true
+	}
+	return 0, false
+}
+
+// worthMerging holds merge's cost to a part of that of the updates that freed
+// the blocks: a table whose nodes all grow leaves small ones behind.
+func (a *arena) worthMerging() bool {
+	return a.freeWords > int(a.next)/16 && a.released-a.merged > uint64(a.freeBlocks())
+}
+
+func (a *arena) freeBlocks() (n int) {
+	for _, list := range a.free {
+		n += len(list)
+	}
+	return n
+}
+
+// merge joins free blocks that touch each other.
+func (a *arena) merge() {
+	a.merged = a.released
+	var all []block
+	for class, list := range a.free {
+		for _, off := range list {
+			all = append(all, block{off, uint16(class)})
+		}
+		a.free[class] = list[:0]
+	}
+	a.freeWords = 0
+	slices.SortFunc(all, func(x, y block) int { return cmp.Compare(x.off, y.off) })
+	for i := 0; i < len(all); {
+		from, end := all[i].off, all[i].off
+		for ; i < len(all) && all[i].off == end; i++ {
+			end += uint32(all[i].class) * granule
+		}
+		if end == a.next {
+			a.next = from
+			continue
+		}
+		a.pushRun(from, end)
+	}
+}
+
+// pushRun frees a stretch of words as the largest blocks it has room for.
+func (a *arena) pushRun(from, end uint32) {
+	if from%lineWords != 0 {
+		a.push(from, 1)
+		from += granule
+	}
+	for end-from >= lineWords {
+		class := min(int(end-from)/granule&^1, (classes-1)&^1)
+		a.push(from, class)
+		from += uint32(class) * granule
+	}
+	if from < end {
+		a.push(from, 1)
+	}
+}
+
+// put sends a block to the quarantine.
+func (a *arena) put(b block) {
+	a.quarantine = append(a.quarantine, b)
+	a.waiting += int(b.class) * granule
+}
+
+// keep ends an update that succeeded, undo one that did not.
+func (a *arena) keep() { a.fresh = a.fresh[:0] }
+
+func (a *arena) undo() {
+	for _, b := range a.fresh {
+		a.push(b.off, int(b.class))
+	}
+	a.fresh = a.fresh[:0]
+}
+
+// release frees the oldest blocks of the quarantine, up to the count of
+// blocks ever freed that seal returned.
+func (a *arena) release(upTo uint64) {
+	n := int(upTo - a.released)
+	if upTo <= a.released {
+		return
+	}
+	for _, b := range a.quarantine[:n] {
+		if a.poison {
+			for i := range uint32(b.class) * granule {
+				a.words[b.off+i] = 0xffffffff
+			}
+		}
+		a.push(b.off, int(b.class))
+		a.waiting -= int(b.class) * granule
+	}
+	a.quarantine = append(a.quarantine[:0], a.quarantine[n:]...)
+	a.released = upTo
+}
+
+func (a *arena) seal() uint64 { return a.released + uint64(len(a.quarantine)) }
+
+// load and store are for words that readers may look at meanwhile.
+func (a *arena) load(at uint32) uint32        { return atomic.LoadUint32(&a.words[at]) }
+func (a *arena) store(at uint32, word uint32) { atomic.StoreUint32(&a.words[at], word) }

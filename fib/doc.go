@@ -1,0 +1,70 @@
+// Package fib has longest-prefix-match tables for IPv4 and IPv6 that live in
+// a flat array of 32-bit words. Whoever sees the words can look addresses up:
+// Go with [Table.Lookup], and an eBPF program when the words are the memory of
+// a BPF array. Nothing is copied or converted in between.
+//
+// # The structure
+//
+// A table is a trie that takes many bits of the address at a time. Its root
+// is a plain array: IPv4 indexes it with the first 16 bits, IPv6 with bits 3
+// to 23, because all that is routed globally lies under 2000::/3. (The rest of
+// IPv6, such as unique local addresses, starts at a word of its own.) From
+// there on each node takes 8 bits:
+//
+//	10.1.0.0/16 -> A                     root
+//	10.1.2.0/24 -> B                   +------+
+//	10.1.4.0/22 -> C            10.0   |  -   |
+//	10.1.2.9/32 -> D            10.1   |  o---+-> node, default A
+//	                            10.2   |  -   |
+//
+//	slot     0 1 2 3 4 5 6 7 8 ...            255
+//	value    - - B - C C C C - ...              -     "-": take the default
+//	run      0   1 2 3       4
+//	bitmap   0 0 1 1 1 0 0 0 1 0 ...            0     where a run starts
+//	entries  [-] [o] [-] [C] [-]                      one for each run
+//	              |
+//	              +-> node, default B: slot 9 is D
+//
+// A node stores each run of equal slots once. The entry of slot s is found by
+// counting the bits of the bitmap up to s; counts for each quarter of the
+// bitmap are stored, so that one 64-bit population count is left to do.
+// Header and first entries share a cache line.
+//
+// Nothing is pushed down beyond one node: what holds for a slot that leads to
+// a deeper node is written there once, as the node's default, and a lookup
+// keeps the last default that it passed. So an update touches the one node
+// that its prefix ends in, and the default route is a single word.
+//
+// # Path compression
+//
+// IPv6 prefixes are long and sparse: a chain of nodes with one entry each
+// would cost 64 bytes for 8 bits. Where all prefixes below share more bits, a
+// jump stands instead, that holds those bits and where they lead: to a node,
+// or to a value if there is one prefix only. There are no more nodes and
+// jumps than prefixes then, whatever their lengths: a host route costs about 60
+// bytes, and lookups elsewhere never come by it.
+// IPv4 has no jumps; its paths are two nodes long at most.
+//
+// # What is kept beside it
+//
+// The prefixes can be read back from the structure, for each value word
+// carries the number of bits at which its prefix ends. Only those that longer
+// ones hide wholly (a /23 beside both its /24s) are kept in a map, and those
+// that end within the root. Structure and map depend on the set of prefixes
+// alone, not on the order in which they came.
+//
+// # Updates under readers
+//
+// Blocks are copied, changed, and put in place by one atomic store of the word
+// that points to them; defaults and the root's slots are changed in place, a
+// word at a time. For each address one such store is the moment at which its
+// answer changes. A block that was replaced stays as it was until [Table.Seal]
+// and [Table.Release] say that no reader can be in it any more.
+//
+// A lookup during which several updates happen may answer with any route that
+// held for its address at some moment of the lookup, be it that a longer one
+// held at the same time: it may take a default before one update and find the
+// longer prefix gone after the next.
+//
+// A table has one writer at a time. Readers take no locks and write nothing.
+package fib

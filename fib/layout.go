@@ -1,0 +1,242 @@
+package fib
+
+import (
+	"math/bits"
+)
+
+// The layout of the arena, in words of 32 bits. bpf/blocks/route.h reads the
+// same layout; its constants carry the same names.
+//
+// A word that says where an address goes next, wherever it stands (a root, a
+// node's entries, a jump's target), is
+//
+//	31      27 26                       0
+//	+--------+--------------------------+
+//	|  tag   |        payload           |
+//	+--------+--------------------------+
+//
+//	0        nothing here: what was found before stands
+//	1..21    a value (payload), of a prefix that ends tag bits into this
+//	         root or node
+//	30       a jump at word offset payload
+//	31       a node at word offset payload
+const (
+	tagShift    = 27
+	tagJump     = 30
+	tagNode     = 31
+	payloadMask = 1<<tagShift - 1
+
+	// MaxValue is the largest value a prefix can have. Zero is not a value.
+	MaxValue = payloadMask
+	// MaxWords bounds the arena: offsets fit a payload (512 MiB).
+	MaxWords = 1 << tagShift
+)
+
+// The arena's head, one cache line; the root follows it.
+const (
+	headVersion = 0 // LayoutVersion
+	headDefault = 1 // value word for what the structure leaves open
+	headGlobal  = 2 // the same for 2000::/3, where prefixes to /3 count too
+	headRest    = 3 // IPv6: the tree for all that is not under 2000::/3
+	headWords   = lineWords
+
+	// LayoutVersion is in the arena's first word.
+	LayoutVersion = 1
+)
+
+// A node decides eight bits. Its 256 slots are cut into runs of equal words;
+// entry i is the word of run i, and bit s of the bitmap says that a run
+// starts at slot s (slot 0 always starts one, so its bit stays clear).
+const (
+	nodeDefault = 0  // value word of the slot that the node took over
+	nodeRanks   = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
+	nodeBitmap  = 2  // 4 x 64 bits, low half first
+	nodeHeader  = 10 // entries follow
+)
+
+// A jump skips bits that all prefixes behind it share.
+const (
+	jumpDefault = 0 // value word of the slot that the jump took over
+	jumpLength  = 1 // bits that must be equal, counted from the address's start
+	jumpKey     = 2 // 2 x 64 bits, upper half of the address first, low word first
+	jumpTarget  = 6 // value word or node
+	jumpWords   = 8
+)
+
+// Slack is the number of words at the arena's end that never hold a block. A
+// reader may thus check a block's offset against len-Slack alone, and reach
+// any entry it can compute from there.
+const Slack = 1024
+
+// A family's root decides the first bits by plain indexing.
+type family int
+
+const (
+	ipv4 family = 4
+	ipv6 family = 6
+)
+
+const (
+	root4Bits = 16
+	root6Bits = 21
+	root6From = 3 // the root holds 2000::/3 only
+)
+
+func (f family) width() int {
+	if f == ipv4 {
+		return 32
+	}
+	return 128
+}
+
+func (f family) rootBits() int {
+	if f == ipv4 {
+		return root4Bits
+	}
+	return root6Bits
+}
+
+func (f family) rootFrom() int {
+	if f == ipv4 {
+		return 0
+	}
+	return root6From
+}
+
+func (f family) rootEnd() int { return f.rootFrom() + f.rootBits() }
+
+// inRoot tells whether the root decides for this address; the tree at
+// headRest does for the others.
+func (f family) inRoot(k key) bool { return f == ipv4 || k.hi>>61 == 1 }
+
+// rootSlot is the address's index in the root.
+func (f family) rootSlot(k key) uint32 {
+	if f == ipv4 {
+		return uint32(k.hi >> (64 - root4Bits))
+	}
+	return uint32(k.hi>>(64-root6From-root6Bits)) & (1<<root6Bits - 1)
+}
+
+func tagOf(word uint32) int            { return int(word >> tagShift) }
+func payload(word uint32) uint32       { return word & payloadMask }
+func isPointer(word uint32) bool       { return word >= tagJump<<tagShift }
+func isJump(word uint32) bool          { return tagOf(word) == tagJump }
+func valueWord(t int, v uint32) uint32 { return uint32(t)<<tagShift | v }
+func pointer(t int, off uint32) uint32 { return uint32(t)<<tagShift | off }
+
+// entryAt is the offset of the entry for slot s of the node at off.
+func (a *arena) entryAt(off uint32, s int) uint32 {
+	w := uint32(s) >> 6
+	at := off + nodeBitmap + 2*w
+	bitmap := uint64(a.words[at]) | uint64(a.words[at+1])<<32
+	rank := uint32(bits.OnesCount64(bitmap << (63 - uint(s)&63)))
+	return off + nodeHeader + a.words[off+nodeRanks]>>(8*w)&0xff + rank
+}
+
+// entries is how many runs the node at off has.
+func (a *arena) entries(off uint32) int {
+	return int(a.entryAt(off, 255)-off-nodeHeader) + 1
+}
+
+func (a *arena) nodeBlock(off uint32) block {
+	n := nodeHeader + a.entries(off)
+	return block{off, uint16((n + lineWords - 1) / lineWords * (lineWords / granule))}
+}
+
+func (a *arena) jumpBlock(off uint32) block { return block{off, jumpWords / granule} }
+
+func (a *arena) jumpKey(off uint32) key {
+	w := a.words[off+jumpKey:]
+	return key{uint64(w[0]) | uint64(w[1])<<32, uint64(w[2]) | uint64(w[3])<<32}
+}
+
+func (a *arena) jumpLen(off uint32) int { return int(a.words[off+jumpLength]) }
+
+// slots is a node taken apart: for each slot the value word that holds there,
+// and the pointer if deeper prefixes lie under it.
+type slots struct {
+	value   [256]uint32
+	pointer [256]uint32
+}
+
+// expand reads the node at off. The value word under a pointer is the
+// default of what it points to.
+func (a *arena) expand(off uint32, s *slots) {
+	at := off + nodeHeader
+	for i := 0; i < 256; {
+		end := a.runEnd(off, i)
+		word, ptr := a.load(at), uint32(0)
+		if isPointer(word) {
+			ptr, word = word, a.load(payload(word))
+		}
+		for ; i < end; i++ {
+			s.value[i], s.pointer[i] = word, ptr
+		}
+		at++
+	}
+}
+
+// runEnd is the first slot after s where another run starts.
+func (a *arena) runEnd(off uint32, s int) int {
+	for s++; s < 256; {
+		w := s >> 6
+		at := off + nodeBitmap + 2*uint32(w)
+		bitmap := uint64(a.words[at]) | uint64(a.words[at+1])<<32
+		if rest := bitmap >> (s & 63); rest != 0 {
+			return s + bits.TrailingZeros64(rest)
+		}
+		s = (w + 1) << 6
+	}
+	return 256
+}
+
+// writeNode encodes s into a new block with the given default.
+func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
+	var entries [256]uint32
+	var bitmap [4]uint64
+	var ranks, last uint32
+	n := 0
+	for i := range 256 {
+		word := s.pointer[i]
+		if word == 0 {
+			word = s.value[i]
+		}
+		if i&63 == 0 && i > 0 {
+			ranks |= uint32(n-1) << (8 * (i >> 6))
+		}
+		if i > 0 && word == last {
+			continue
+		}
+		if i > 0 {
+			bitmap[i>>6] |= 1 << (i & 63)
+		}
+		entries[n], last = word, word
+		n++
+	}
+	off, err := a.take(nodeHeader+n, true)
+	if err != nil {
+		return 0, err
+	}
+	b := a.words[off : off+nodeHeader+uint32(n)]
+	b[nodeDefault], b[nodeRanks] = def, ranks
+	for i, w := range bitmap {
+		b[nodeBitmap+2*i], b[nodeBitmap+2*i+1] = uint32(w), uint32(w>>32)
+	}
+	copy(b[nodeHeader:], entries[:n])
+	return off, nil
+}
+
+// writeJump makes a jump over the first n bits of k.
+func (a *arena) writeJump(def uint32, n int, k key, target uint32) (uint32, error) {
+	off, err := a.take(jumpWords, false)
+	if err != nil {
+		return 0, err
+	}
+	k = k.first(n)
+	b := a.words[off : off+jumpWords]
+	b[jumpDefault], b[jumpLength] = def, uint32(n)
+	b[jumpKey], b[jumpKey+1] = uint32(k.hi), uint32(k.hi>>32)
+	b[jumpKey+2], b[jumpKey+3] = uint32(k.lo), uint32(k.lo>>32)
+	b[jumpTarget], b[jumpTarget+1] = target, 0
+	return off, nil
+}

@@ -1,0 +1,162 @@
+package fib
+
+import (
+	"net/netip"
+)
+
+// Lookup is the value of the longest prefix that holds the address. Any
+// number of goroutines may call it while one changes the table. Each single
+// change shows to it wholly or not at all.
+func (t *Table) Lookup(a netip.Addr) (value uint32, ok bool) {
+	if a.Is4() != (t.family == ipv4) {
+		return 0, false
+	}
+	if t.family == ipv4 {
+		b := a.As4()
+		value = t.Lookup4(uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]))
+	} else {
+		k := keyOf(a)
+		value = t.Lookup6(k.hi, k.lo)
+	}
+	return value, value != 0
+}
+
+// Lookup4 is Lookup for an IPv4 address as a number; 0 is no route. The
+// table must be of that family.
+func (t *Table) Lookup4(a uint32) uint32 {
+	best := t.load(headDefault)
+	word := t.load(headWords + a>>16)
+	for shift := 8; isPointer(word); shift -= 8 {
+		off := payload(word)
+		if def := t.load(off + nodeDefault); def != 0 {
+			best = def
+		}
+		word = t.load(t.entryAt(off, int(a>>(shift&31)&0xff)))
+	}
+	if word != 0 {
+		best = word
+	}
+	return payload(best)
+}
+
+// Lookup6 is Lookup for the upper and lower half of an IPv6 address; 0 is no
+// route. The table must be of that family.
+func (t *Table) Lookup6(hi, lo uint64) uint32 {
+	k := key{hi, lo}
+	best, word, depth := t.load(headDefault), t.load(headRest), 0
+	if hi>>61 == 1 {
+		best = t.load(headGlobal)
+		word = t.load(headWords + uint32(hi>>(64-root6From-root6Bits))&(1<<root6Bits-1))
+		depth = root6From + root6Bits
+	}
+	for isPointer(word) {
+		off := payload(word)
+		if def := t.load(off); def != 0 {
+			best = def
+		}
+		if isJump(word) {
+			depth = t.jumpLen(off)
+			if k.common(t.jumpKey(off)) < depth {
+				return payload(best)
+			}
+			word = t.load(off + jumpTarget)
+			continue
+		}
+		word = t.load(t.entryAt(off, k.byteAt(depth)))
+		depth += 8
+	}
+	if word != 0 {
+		best = word
+	}
+	return payload(best)
+}
+
+// Kind says what stood at one step of a lookup.
+type Kind int
+
+const (
+	KindDefault Kind = iota // the value outside of all structure
+	KindRoot                // a slot of the root
+	KindNode                // an entry of a node
+	KindJump                // bits skipped, or found to differ
+)
+
+func (k Kind) String() string {
+	return [...]string{"default", "root", "node", "jump"}[k]
+}
+
+// Step is one access of a lookup to the structure.
+type Step struct {
+	Kind   Kind
+	Offset uint32       // of the word read, in words from the arena's start
+	Depth  int          // bits of the address that were decided before
+	Slot   int          // root and node: the index
+	Match  netip.Prefix // the longest prefix known after this step, if any
+	Value  uint32       // its value
+}
+
+// Explanation is a lookup taken apart.
+type Explanation struct {
+	Prefix netip.Prefix // the longest match; invalid if there is none
+	Value  uint32
+	Steps  []Step
+}
+
+// Explain looks the address up and keeps notes. Its answer is Lookup's, but
+// it must not run while the table is changed.
+func (t *Table) Explain(a netip.Addr) Explanation {
+	var e Explanation
+	if a.Is4() != (t.family == ipv4) {
+		return e
+	}
+	k := keyOf(a)
+	note := func(s Step, word uint32, bits int) {
+		if word != 0 && !isPointer(word) {
+			e.Prefix = netip.PrefixFrom(k.first(bits).addr(t.family), bits)
+			e.Value = payload(word)
+		}
+		s.Match, s.Value = e.Prefix, e.Value
+		e.Steps = append(e.Steps, s)
+	}
+	place, depth := t.start(k, t.family.width())
+	head := uint32(headDefault)
+	if t.family == ipv6 && t.family.inRoot(k) {
+		head = headGlobal
+	}
+	def := t.load(head)
+	note(Step{Kind: KindDefault, Offset: head}, def, tagOf(def)-1)
+	word, from := t.load(place), 0
+	if t.family.inRoot(k) {
+		from = t.family.rootFrom()
+		note(Step{Kind: KindRoot, Offset: place, Depth: from, Slot: int(t.family.rootSlot(k))}, word, from+tagOf(word))
+	}
+	// from is the bit at which the block began whose slot the next one took.
+	for isPointer(word) {
+		off := payload(word)
+		def := t.load(off)
+		if isJump(word) {
+			n := t.jumpLen(off)
+			note(Step{Kind: KindJump, Offset: off, Depth: depth}, def, from+tagOf(def))
+			if k.common(t.jumpKey(off)) < n {
+				break
+			}
+			word = t.load(off + jumpTarget)
+			if !isPointer(word) {
+				note(Step{Kind: KindJump, Offset: off + jumpTarget, Depth: n}, word, n)
+				break
+			}
+			from, depth = n-8, n
+			continue
+		}
+		if def != 0 {
+			e.Prefix = netip.PrefixFrom(k.first(from+tagOf(def)).addr(t.family), from+tagOf(def))
+			e.Value = payload(def)
+		}
+		slot := k.byteAt(depth)
+		at := t.entryAt(off, slot)
+		word = t.load(at)
+		note(Step{Kind: KindNode, Offset: at, Depth: depth, Slot: slot}, word, depth+tagOf(word))
+		from, depth = depth, depth+8
+	}
+	return e
+}

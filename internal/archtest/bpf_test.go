@@ -1,0 +1,135 @@
+package archtest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// source is a file of bpf/: where it is and what it includes by "name".
+type source struct {
+	folder   string // of bpf/; empty for the programs
+	name     string
+	includes []string
+	text     string // without comments
+}
+
+var (
+	include  = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
+	comments = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
+	// what only a hook's own file may say
+	hookWords = regexp.MustCompile(`\b(__sk_buff|xdp_md|bpf_skb_\w+|bpf_xdp_\w+|XDP_(PASS|DROP|TX|REDIRECT|ABORTED)|TCX?_(NEXT|DROP|PASS|REDIRECT|ACT_\w+))\b`)
+)
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	base := filepath.Join(root(t), "bpf")
+	for _, folder := range []string{"", "blocks", "lib", "hook"} {
+		files, err := filepath.Glob(filepath.Join(base, folder, "*.[ch]"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files in bpf/%s (%v)", folder, err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, read(folder, filepath.Base(f), string(text)))
+		}
+	}
+	return all
+}
+
+func read(folder, name, text string) source {
+	s := source{folder: folder, name: name, text: comments.ReplaceAllString(text, " ")}
+	for _, m := range include.FindAllStringSubmatch(s.text, -1) {
+		s.includes = append(s.includes, m[1])
+	}
+	return s
+}
+
+// isPart tells whether a block's header is a part of another: nat64_maps.h is
+// one of nat64.h.
+func isPart(of, name string) bool {
+	return strings.HasPrefix(name, strings.TrimSuffix(of, ".h")+"_")
+}
+
+// cFaults lists what a file includes or says and may not. where gives the
+// folder of each header.
+func cFaults(s source, where map[string]string) []string {
+	var list []string
+	for _, i := range s.includes {
+		to := where[filepath.Base(i)]
+		switch {
+		case s.folder == "blocks" && to == "blocks" && !isPart(s.name, i) && i != partOf(s.name):
+			list = append(list, "includes the block "+i)
+		case s.folder == "lib" && to == "blocks":
+			list = append(list, "includes the block "+i+": blocks use the library")
+		case s.folder == "hook" && to == "blocks":
+			list = append(list, "includes the block "+i+": blocks use the hook")
+		case s.folder != "" && to == "hook":
+			list = append(list, "includes "+i+": only a program chooses its hook")
+		}
+	}
+	if s.folder == "blocks" || s.folder == "lib" {
+		for _, word := range hookWords.FindAllString(s.text, -1) {
+			list = append(list, "says "+word+", which only hook/ knows")
+		}
+	}
+	return list
+}
+
+// partOf gives the block that a part belongs to.
+func partOf(name string) string {
+	whole, _, _ := strings.Cut(strings.TrimSuffix(name, ".h"), "_")
+	return whole + ".h"
+}
+
+func TestBlocksDoNotIncludeBlocksAndOnlyTheHookKnowsTheHook(t *testing.T) {
+	all := sources(t)
+	where := map[string]string{}
+	for _, s := range all {
+		where[s.name] = s.folder
+	}
+	for _, s := range all {
+		for _, fault := range cFaults(s, where) {
+			t.Errorf("bpf/%s %s", filepath.Join(s.folder, s.name), fault)
+		}
+		if s.folder == "" && hooks(s) != 1 {
+			t.Errorf("bpf/%s includes %d hooks, want one", s.name, hooks(s))
+		}
+	}
+}
+
+func hooks(s source) (n int) {
+	for _, i := range s.includes {
+		if i == "xdp.h" || i == "tc.h" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTheRulesForCNoticeWhoBreaksThem(t *testing.T) {
+	where := map[string]string{"nat64.h": "blocks", "nat64_maps.h": "blocks", "neighbour.h": "blocks", "xdp.h": "hook", "leave.h": "lib"}
+	for _, c := range []struct{ folder, name, text, want string }{
+		{"blocks", "nat64.h", "#include \"nat64_maps.h\"\n#include \"leave.h\"", ""},
+		{"blocks", "nat64.h", "#include \"neighbour.h\"", "includes the block"},
+		{"blocks", "neighbour.h", "#include \"nat64_maps.h\"", "includes the block"},
+		{"lib", "leave.h", "#include \"nat64.h\"", "includes the block"},
+		{"blocks", "nat64.h", "#include \"xdp.h\"", "chooses its hook"},
+		{"blocks", "nat64.h", "bpf_skb_load_bytes(ctx, 0, 0, 0);", "only hook/ knows"},
+		{"lib", "leave.h", "return XDP_PASS;", "only hook/ knows"},
+		{"lib", "leave.h", "/* not XDP_PASS */ x = INTERFACE_XDP_OUT;", ""},
+		{"hook", "xdp.h", "struct xdp_md *ctx;", ""},
+	} {
+		got := cFaults(read(c.folder, c.name, c.text), where)
+		if c.want == "" && len(got) != 0 || c.want != "" && !slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, c.want) }) {
+			t.Errorf("%s/%s with %q: %q, want %q", c.folder, c.name, c.text, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Package archtest holds the house to its own rules: who may look into whom
+// ("Who may import whom" in docs/architecture.md).
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// room is a folder of packages and what those may import of weft, besides
+// packages of the same room. A name stands for everything below it too.
+type room struct {
+	name string
+	may  []string
+}
+
+// rooms lists every room; the first that fits a package counts. In a room
+// whose name ends in /* every folder is a room of its own.
+func rooms() []room {
+	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
+	below := append([]string{
+		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
+		"internal/slowpath", "internal/place", "internal/version",
+	}, leaves...)
+	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench"}, below...)
+	return []room{
+		{"fib", nil},
+		{"schedule", nil},
+		{"wire/*", nil},
+		{"internal/state", nil},
+		{"internal/version", nil},
+		{"internal/place", nil},
+		{"internal/translate", []string{"internal/state"}},
+		{"internal/config", leaves},
+		{"internal/feature/*", append([]string{"internal/config"}, leaves...)},
+		{"internal/reconcile", []string{"internal/state"}},
+		{"internal/kernel", []string{"internal/state"}},
+		{"internal/datapath", []string{"internal/state", "fib"}},
+		{"internal/slowpath", []string{"internal/state"}},
+		{"internal/api", below},
+		{"internal/trace", beside},
+		{"internal/simulate", beside},
+		{"internal/lab", beside},
+		{"internal/bench", beside},
+		{"internal/archtest", nil},
+		{"internal/daemon", beside},
+		{"cmd", append([]string{"internal/daemon"}, beside...)},
+		{"tools", append([]string{"internal/daemon"}, beside...)},
+	}
+}
+
+// doors says which rooms a library belongs to: nobody else touches that part
+// of the machine.
+func doors() map[string][]string {
+	return map[string][]string{
+		"github.com/cilium/ebpf":         {"internal/datapath", "internal/bench", "internal/lab", "internal/trace"},
+		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace"},
+		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
+	}
+}
+
+// effects are what the pure rooms do without.
+func effects() []string {
+	return []string{"os", "os/exec", "net", "syscall", "golang.org/x/sys/unix", "math/rand", "math/rand/v2", "crypto/rand"}
+}
+
+func pure() []string {
+	return []string{"wire", "internal/state", "internal/config", "internal/feature", "internal/reconcile"}
+}
+
+// forTests are packages that only tests may import.
+func forTests() []string {
+	return []string{"internal/config/configtest", "internal/translate/packetgen"}
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Dir        string
+}
+
+const module = "weft/"
+
+// packages lists every package of the module, tests left out.
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	c := exec.Command("go", "list", "-json=ImportPath,Imports,Dir", module+"...")
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("list packages: %v\n%s", err, &errs)
+	}
+	var all []pkg
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// so that a change there makes go test forget this test's result
+		if _, err := os.ReadDir(p.Dir); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// inside tells whether a package, named without the module, is in a folder.
+func inside(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+// roomOf gives the room that a package is in, and the folder that is its own.
+func roomOf(path string) (r room, own string, ok bool) {
+	for _, r := range rooms() {
+		parent, each := strings.CutSuffix(r.name, "/*")
+		if !inside(path, parent) {
+			continue
+		}
+		if each {
+			name, _, _ := strings.Cut(strings.TrimPrefix(path, parent+"/"), "/")
+			return r, parent + "/" + name, true
+		}
+		return r, parent, true
+	}
+	return room{}, "", false
+}
+
+func TestNobodyImportsWhatIsNotTheirs(t *testing.T) {
+	all := packages(t)
+	if len(all) < 15 {
+		t.Fatalf("go list gave %d packages: that is not all of weft", len(all))
+	}
+	for _, p := range all {
+		for _, fault := range faults(p) {
+			t.Errorf("%s %s (internal/archtest/imports_test.go, docs/architecture.md)", p.ImportPath, fault)
+		}
+	}
+}
+
+// faults lists what a package imports and may not.
+func faults(p pkg) []string {
+	path := strings.TrimPrefix(p.ImportPath, module)
+	r, own, ok := roomOf(path)
+	if !ok {
+		return []string{"is in no room"}
+	}
+	var list []string
+	for _, i := range p.Imports {
+		for library, who := range doors() {
+			if inside(i, library) && !slices.ContainsFunc(who, func(w string) bool { return inside(path, w) }) {
+				list = append(list, "imports "+i+", which is only for "+strings.Join(who, ", "))
+			}
+		}
+		if slices.Contains(effects(), i) && slices.ContainsFunc(pure(), func(w string) bool { return inside(path, w) }) && !inside(path, "internal/config/configtest") {
+			list = append(list, "imports "+i+", and is to be pure")
+		}
+		i, ours := strings.CutPrefix(i, module)
+		if !ours || inside(i, own) && !slices.Contains(forTests(), i) {
+			continue
+		}
+		if slices.Contains(forTests(), i) {
+			list = append(list, "imports "+i+", which is for tests")
+		} else if !slices.ContainsFunc(r.may, func(m string) bool { return inside(i, m) }) {
+			list = append(list, "imports "+i+", which is no business of its room's")
+		}
+	}
+	return list
+}
+
+func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
+	for _, c := range []struct{ from, imports, want string }{
+		{"internal/feature/nat64", "weft/internal/feature/host", "no business"},
+		{"internal/feature/nat64", "weft/internal/kernel", "no business"},
+		{"internal/feature/nat64", "weft/internal/config", ""},
+		{"internal/kernel", "weft/internal/config", "no business"},
+		{"internal/kernel", "weft/internal/feature/host", "no business"},
+		{"internal/datapath", "weft/internal/config", "no business"},
+		{"internal/datapath", "weft/internal/reconcile", "no business"},
+		{"internal/reconcile", "weft/internal/kernel", "no business"},
+		{"internal/state", "weft/internal/config", "no business"},
+		{"internal/api", "weft/internal/daemon", "no business"},
+		{"internal/lab", "weft/internal/daemon", "no business"},
+		{"internal/daemon", "weft/cmd/weft", "no business"},
+		{"wire/ppp", "weft/wire/l2tp", "no business"},
+		{"internal/daemon", "weft/internal/kernel", ""},
+		{"internal/lab/guest", "weft/internal/lab/netspace", ""},
+		{"internal/daemon", "github.com/vishvananda/netlink/nl", "only for"},
+		{"internal/daemon", "github.com/cilium/ebpf", "only for"},
+		{"internal/config", "os", "pure"},
+		{"internal/trace", "weft/internal/translate/packetgen", "for tests"},
+		{"pkg/util", "fmt", "no room"},
+	} {
+		got := strings.Join(faults(pkg{ImportPath: module + c.from, Imports: []string{c.imports}}), "; ")
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s importing %s: %q, want %q", c.from, c.imports, got, c.want)
+		}
+	}
+}
+
+// root is the folder of the module.
+func root(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+}

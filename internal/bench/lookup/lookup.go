@@ -1,0 +1,126 @@
+// Package lookup is `weft bench fib`: weft's route tables beside the kernel's
+// routing table, the LPM trie of eBPF, and a Go table.
+package lookup
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weft/fib/internet"
+	"weft/internal/bench"
+)
+
+// Subjects.
+const (
+	weft    = "weft"
+	kernel  = "kernel"
+	lpmTrie = "lpm-trie"
+	bartGo  = "bart"
+	empty   = "empty-loop"
+)
+
+// Cases that are not lookups.
+const (
+	memory = "memory"
+	build  = "build"
+	update = "update"
+)
+
+// spread is how destinations are drawn.
+type spread string
+
+const (
+	uniform spread = "uniform" // all addresses alike; IPv6: under 2000::/3
+	inTable spread = "intable" // a prefix, each alike, and an address in it
+	zipf    spread = "zipf"    // a prefix, few of them often, and an address in it
+)
+
+// families are 4 and 6.
+var families = [...]int{4, 6}
+
+func lookupCase(family int, s spread) string { return fmt.Sprintf("ipv%d-%s", family, s) }
+
+// Bench describes it.
+func Bench() bench.Bench {
+	b := bench.Bench{
+		Name:  "fib",
+		Title: "Route lookup in full tables: weft beside the kernel's routing table, the LPM trie and bart",
+		Subjects: []bench.Subject{
+			{Name: weft, About: "weft's tables, read by an XDP program"},
+			{Name: kernel, About: "the kernel's routing table: bpf_fib_lookup without neighbours; memory from /proc/meminfo, loaded once by ip -batch"},
+			{Name: lpmTrie, About: "eBPF maps of type LPM_TRIE"},
+			{Name: bartGo, About: "the Go package gaissmai/bart, in Go"},
+			{Name: empty, About: "the loop of all eBPF subjects, without any lookup; its time is in theirs"},
+		},
+		Fits:     fits,
+		Rounds:   9,
+		Packages: []string{"iproute2"},
+		Bars: []bench.Bar{
+			{Case: lookupCase(4, inTable), Subject: kernel, Times: 30, Of: weft},
+			{Case: lookupCase(6, inTable), Subject: kernel, Times: 20, Of: weft},
+			{Case: lookupCase(4, inTable), Subject: lpmTrie, Times: 40, Of: weft},
+			{Case: lookupCase(6, inTable), Subject: lpmTrie, Times: 10, Of: weft},
+			{Case: memory, Subject: kernel, Times: 10, Of: weft},
+		},
+	}
+	for _, family := range families {
+		for s, about := range map[spread]string{
+			uniform: "all addresses alike",
+			inTable: "an address in a prefix of the table, each alike",
+			zipf:    "an address in a prefix of the table, by Zipf's law (exponent 1.1)",
+		} {
+			b.Cases = append(b.Cases, bench.Case{Name: lookupCase(family, s), About: about, Unit: "ns/lookup", Less: true})
+		}
+	}
+	slices.SortFunc(b.Cases, func(x, y bench.Case) int { return strings.Compare(x.Name, y.Name) })
+	b.Cases = append(b.Cases,
+		bench.Case{Name: memory, About: "both full tables", Unit: "bytes", Less: true},
+		bench.Case{Name: build, About: "both full tables, from a list in order", Unit: "s", Less: true},
+		bench.Case{Name: update, About: "single announcements and withdrawals in the full tables", Unit: "updates/s"},
+	)
+	return b
+}
+
+func fits(c, subject string) bool {
+	return subject != empty || c != memory && c != build && c != update
+}
+
+// Options of the measurements.
+type Options struct {
+	Table    string // file with prefixes; empty: the one beside the checkout, or a made up one
+	Seed     uint64
+	Subjects []string // those that will be measured; empty: all
+}
+
+func (o Options) wants(subject string) bool {
+	return len(o.Subjects) == 0 || slices.Contains(o.Subjects, subject)
+}
+
+// beside is where a real table lies beside the project's checkout.
+var beside = filepath.Join("..", "shared", "data", "internet-prefixes-2024-03.txt.gz")
+
+// Load reads the table, and says which it is.
+func (o Options) Load() (internet.Table, string, error) {
+	path := o.Table
+	if path == "" {
+		path = beside
+	}
+	f, err := os.Open(path)
+	if os.IsNotExist(err) && o.Table == "" {
+		rng := rand.New(rand.NewPCG(o.Seed, 0))
+		return internet.Generate(rng, 1), "made up, with the lengths of the real one of March 2024: there is no " + path, nil
+	}
+	if err != nil {
+		return internet.Table{}, "", fmt.Errorf("open the table: %w", err)
+	}
+	defer f.Close()
+	t, err := internet.Read(f)
+	if err != nil {
+		return internet.Table{}, "", fmt.Errorf("%s: %w", path, err)
+	}
+	return t, fmt.Sprintf("%s: %d IPv4 and %d IPv6 prefixes", filepath.Base(path), len(t.IPv4), len(t.IPv6)), nil
+}

@@ -1,0 +1,299 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"time"
+
+	"github.com/gaissmai/bart"
+
+	"weft/fib"
+	"weft/fib/internet"
+	"weft/internal/bench/rig"
+	"weft/internal/datapath"
+)
+
+// Measurer has every subject's tables, full.
+type Measurer struct {
+	o        Options
+	prefixes map[int][]netip.Prefix
+	p        *programs
+	weft     map[int]*fib.Table
+	bart     *bart.Table[uint32]
+	bartSize uint64
+	kernel   *kernelTable
+	drawn    map[string][]netip.Addr
+	rng      *rand.Rand
+}
+
+// Open fills the tables of all subjects that will be measured.
+func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, err error) {
+	m = &Measurer{
+		o:        o,
+		prefixes: map[int][]netip.Prefix{4: table.IPv4, 6: table.IPv6},
+		weft:     map[int]*fib.Table{},
+		drawn:    map[string][]netip.Addr{},
+		rng:      rand.New(rand.NewPCG(o.Seed, 2)),
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	device := 1
+	if o.wants(kernel) {
+		if err := rig.Sweep(ctx); err != nil {
+			return nil, err
+		}
+		m.kernel, err = openKernel(ctx, "fib", routes(table.IPv4, o.Seed), routes(table.IPv6, o.Seed))
+		if err != nil {
+			return nil, err
+		}
+		device = m.kernel.lan
+	}
+	if m.p, err = load(addresses, device, false); err != nil {
+		return nil, err
+	}
+	if o.wants(weft) {
+		if m.weft, err = m.p.build(m.prefixes, o.Seed); err != nil {
+			return nil, err
+		}
+	}
+	if o.wants(lpmTrie) {
+		for _, f := range families {
+			if err := fillTrie(m.p.trie(f), m.prefixes[f], o.Seed); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.wants(bartGo) {
+		m.bart, m.bartSize = buildBart(m.prefixes, o.Seed)
+	}
+	return m, nil
+}
+
+// Close lets go of everything.
+func (m *Measurer) Close(ctx context.Context) error {
+	var errs []error
+	if m.p != nil {
+		errs = append(errs, m.p.Close())
+	}
+	if m.kernel != nil {
+		errs = append(errs, m.kernel.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// build fills weft's tables in the arrays.
+func (p *programs) build(prefixes map[int][]netip.Prefix, seed uint64) (map[int]*fib.Table, error) {
+	make := map[int]func([]uint32) (*fib.Table, error){4: fib.New4, 6: fib.New6}
+	tables := map[int]*fib.Table{}
+	for _, f := range families {
+		clear(p.fib[f].Words)
+		t, err := make[f](p.fib[f].Words)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.Build(routes(prefixes[f], seed)); err != nil {
+			return nil, err
+		}
+		tables[f] = t
+	}
+	return tables, nil
+}
+
+// Measure measures a subject in a case, once.
+func (m *Measurer) Measure(_ context.Context, c, subject string) (float64, error) {
+	switch c {
+	case memory:
+		return m.memory(subject)
+	case build:
+		return m.build(subject)
+	case update:
+		return m.update(subject)
+	}
+	for _, f := range families {
+		for _, s := range []spread{uniform, inTable, zipf} {
+			if lookupCase(f, s) == c {
+				return m.lookups(subject, f, s)
+			}
+		}
+	}
+	return 0, fmt.Errorf("no case is called %q", c)
+}
+
+// lookups gives ns per lookup.
+func (m *Measurer) lookups(subject string, family int, s spread) (float64, error) {
+	name := lookupCase(family, s)
+	addrs, ok := m.drawn[name]
+	if !ok {
+		addrs = draw(m.rng, m.prefixes[family], s)
+		m.drawn[name] = addrs
+	}
+	if subject == bartGo {
+		return m.lookupsInGo(addrs), nil
+	}
+	m.p.aim(family, addrs)
+	var ns uint64
+	err := m.inRouter(func() (err error) {
+		ns, err = m.p.run(subject, family)
+		return err
+	})
+	return float64(ns) / float64(len(addrs)), err
+}
+
+// inRouter runs f where the kernel's routes are, if there are any.
+func (m *Measurer) inRouter(f func() error) error {
+	if m.kernel == nil {
+		return f()
+	}
+	return m.kernel.Router.Do(f)
+}
+
+func (m *Measurer) lookupsInGo(addrs []netip.Addr) float64 {
+	start := time.Now()
+	for _, a := range addrs {
+		m.bart.Lookup(a)
+	}
+	return float64(time.Since(start).Nanoseconds()) / float64(len(addrs))
+}
+
+func (m *Measurer) memory(subject string) (float64, error) {
+	switch subject {
+	case weft:
+		return float64(m.weft[4].Stats().Bytes() + m.weft[6].Stats().Bytes()), nil
+	case kernel:
+		return float64(m.kernel.bytes), nil
+	case bartGo:
+		return float64(m.bartSize), nil
+	}
+	total := uint64(0)
+	for _, f := range families {
+		info, err := m.p.trie(f).Info()
+		if err != nil {
+			return 0, fmt.Errorf("ask for the memory of the LPM trie: %w", err)
+		}
+		bytes, ok := info.Memlock()
+		if !ok {
+			return 0, errors.New("the kernel does not tell the memory of the LPM trie")
+		}
+		total += bytes
+	}
+	return float64(total), nil
+}
+
+// build gives seconds. Every table is made anew and thrown away, except for
+// the kernel's, whose loading is timed once.
+func (m *Measurer) build(subject string) (float64, error) {
+	if subject == kernel {
+		return m.kernel.loaded.Seconds(), nil
+	}
+	if subject == bartGo {
+		start := time.Now()
+		buildBart(m.prefixes, m.o.Seed)
+		return time.Since(start).Seconds(), nil
+	}
+	p, err := load(1, 1, false)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if subject == weft {
+		_, err = p.build(m.prefixes, m.o.Seed)
+	} else {
+		for _, f := range families {
+			err = errors.Join(err, fillTrie(p.trie(f), m.prefixes[f], m.o.Seed))
+		}
+	}
+	took := time.Since(start).Seconds()
+	return took, errors.Join(err, p.Close())
+}
+
+// updateWeft withdraws and announces routes one by one, as a router would:
+// grace periods pass in the background, and only a full arena waits for one.
+func (m *Measurer) updateWeft(list []netip.Prefix, back []uint32) error {
+	r := recycler{tables: m.weft, passed: make(chan error, 1)}
+	for i, p := range list {
+		t := m.weft[familyOf(p)]
+		err := r.retry(func() error { _, err := t.Delete(p); return err })
+		if err == nil {
+			err = r.retry(func() error { return t.Insert(p, back[i]) })
+		}
+		if err == nil && i%256 == 0 {
+			err = r.turn()
+		}
+		if err != nil {
+			return errors.Join(err, r.wait())
+		}
+	}
+	return r.wait()
+}
+
+// recycler makes replaced blocks fit for use again, a grace period after.
+type recycler struct {
+	tables  map[int]*fib.Table
+	marks   map[int]uint64
+	waiting bool
+	passed  chan error
+}
+
+// turn releases if a grace period has passed, and starts the next.
+func (r *recycler) turn() error {
+	if r.waiting {
+		select {
+		case err := <-r.passed:
+			if err := r.release(err); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+	r.marks = map[int]uint64{}
+	for f, t := range r.tables {
+		r.marks[f] = t.Seal()
+	}
+	r.waiting = true
+	go func() { r.passed <- datapath.Grace() }()
+	return nil
+}
+
+func (r *recycler) release(err error) error {
+	r.waiting = false
+	if err != nil {
+		return err
+	}
+	for f, mark := range r.marks {
+		r.tables[f].Release(mark)
+	}
+	return nil
+}
+
+func (r *recycler) wait() error {
+	if !r.waiting {
+		return nil
+	}
+	return r.release(<-r.passed)
+}
+
+// retry does an update again if the arena was full and something waits.
+func (r *recycler) retry(update func() error) error {
+	err := update()
+	for tries := 0; errors.Is(err, fib.ErrFull) && tries < 2; tries++ {
+		if err := errors.Join(r.wait(), r.turn(), r.wait()); err != nil {
+			return err
+		}
+		err = update()
+	}
+	return err
+}
+
+func familyOf(p netip.Prefix) int {
+	if p.Addr().Is4() {
+		return 4
+	}
+	return 6
+}

@@ -1,0 +1,187 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace"
+)
+
+const (
+	frameMax = 1536 // FRAME_MAX of generate.bpf.c and arrive.bpf.c
+	flows    = 256
+	// chunk is how many packets one system call sends, batch how many of them
+	// go out together, as a network card's driver hands them on.
+	chunk = 1 << 15
+	batch = 64
+)
+
+// Generator makes datagrams at the speed of one CPU.
+type Generator struct {
+	in      *netspace.Space
+	objects generateObjects
+	frame   []byte
+}
+
+// NewGenerator prepares datagrams that leave a host by its eth0.
+func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
+	frame, udpAt, err := d.frame()
+	if err != nil {
+		return nil, err
+	}
+	index, err := deviceIndex(host, "eth0")
+	if err != nil {
+		return nil, err
+	}
+	spec, err := loadGenerate()
+	if err != nil {
+		return nil, fmt.Errorf("read the generator's object: %w", err)
+	}
+	var whole [frameMax]byte
+	copy(whole[:], frame)
+	err = errors.Join(
+		spec.Variables["frame"].Set(whole), spec.Variables["frame_len"].Set(uint32(len(frame))),
+		spec.Variables["port_at"].Set(uint32(udpAt)), spec.Variables["flows"].Set(uint32(flows)),
+		spec.Variables["out"].Set(uint32(index)), rlimit.RemoveMemlock(),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("set up the generator: %w", err)
+	}
+	g := &Generator{in: host, frame: frame}
+	if err := spec.LoadAndAssign(&g.objects, nil); err != nil {
+		return nil, fmt.Errorf("load the generator: %w", err)
+	}
+	return g, nil
+}
+
+// Close lets go of the program.
+func (g *Generator) Close() error { return g.objects.Close() }
+
+// Run sends for at least the time given, and gives how long it took.
+func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
+	err = g.in.Do(func() error {
+		start := time.Now()
+		for took < atLeast {
+			_, err := g.objects.Generate.Run(&ebpf.RunOptions{Data: g.frame, Repeat: chunk, Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: batch})
+			if err != nil {
+				return fmt.Errorf("generate packets in %s: %w", g.in.Name, err)
+			}
+			took = time.Since(start)
+		}
+		return nil
+	})
+	return took, err
+}
+
+func deviceIndex(s *netspace.Space, name string) (index int, err error) {
+	err = s.Do(func() error {
+		dev, err := net.InterfaceByName(name)
+		if err != nil {
+			return fmt.Errorf("find %s in %s: %w", name, s.Name, err)
+		}
+		index = dev.Index
+		return nil
+	})
+	return index, err
+}
+
+func perCPU(m *ebpf.Map, key uint32) (total uint64, err error) {
+	var values []uint64
+	if err := m.Lookup(key, &values); err != nil {
+		return 0, fmt.Errorf("read counter: %w", err)
+	}
+	for _, v := range values {
+		total += v
+	}
+	return total, nil
+}
+
+// Sink counts and drops the datagrams that arrive at a host.
+type Sink struct {
+	objects arriveObjects
+	link    link.Link
+}
+
+// NewSink puts a sink at a host's eth0. It is gone with the path.
+func (p *Path) NewSink(host *netspace.Space) (*Sink, error) {
+	s := &Sink{}
+	if err := errors.Join(rlimit.RemoveMemlock(), loadArriveObjects(&s.objects, nil)); err != nil {
+		return nil, fmt.Errorf("load the sink: %w", err)
+	}
+	p.onClose(s.objects.Close)
+	var err error
+	if s.link, err = attachXDP(host, "eth0", s.objects.Arrive); err != nil {
+		return nil, err
+	}
+	p.onClose(s.link.Close)
+	return s, nil
+}
+
+func attachXDP(in *netspace.Space, device string, program *ebpf.Program) (l link.Link, err error) {
+	index, err := deviceIndex(in, device)
+	if err != nil {
+		return nil, err
+	}
+	err = in.Do(func() (err error) {
+		l, err = link.AttachXDP(link.XDPOptions{Program: program, Interface: index, Flags: link.XDPDriverMode})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("attach xdp to %s in %s: %w", device, in.Name, err)
+	}
+	return l, nil
+}
+
+// Arrived is how many datagrams of a family have come in all.
+func (s *Sink) Arrived(ipv6 bool) (uint64, error) {
+	if ipv6 {
+		return perCPU(s.objects.Arrived, 1)
+	}
+	return perCPU(s.objects.Arrived, 0)
+}
+
+// Verify inspects the frame that was kept last: family, length, checksums.
+func (s *Sink) Verify(ipv6 bool, length int) error {
+	var kept arriveKept
+	if err := s.objects.Last.Lookup(uint32(0), &kept); err != nil {
+		return fmt.Errorf("read what arrived: %w", err)
+	}
+	return verify(kept.Frame[:min(int(kept.Len), len(kept.Frame))], ipv6, length)
+}
+
+// ForwardInXDP makes the router forward with xdp_forward.bpf.c, on both links.
+func (p *Path) ForwardInXDP() (*ebpf.Program, error) {
+	var objects xdpForwardObjects
+	if err := errors.Join(rlimit.RemoveMemlock(), loadXdpForwardObjects(&objects, nil)); err != nil {
+		return nil, fmt.Errorf("load xdp_forward: %w", err)
+	}
+	p.onClose(objects.Close)
+	for _, device := range []string{"lan", "wan"} {
+		l, err := attachXDP(p.Router, device, objects.XdpForward)
+		if err != nil {
+			return nil, err
+		}
+		p.onClose(l.Close)
+	}
+	return objects.XdpForward, nil
+}
+
+// MAC gives the link address of a device.
+func MAC(s *netspace.Space, name string) (mac net.HardwareAddr, err error) {
+	err = s.Do(func() error {
+		dev, err := net.InterfaceByName(name)
+		if err != nil {
+			return fmt.Errorf("find %s in %s: %w", name, s.Name, err)
+		}
+		mac = dev.HardwareAddr
+		return nil
+	})
+	return mac, err
+}

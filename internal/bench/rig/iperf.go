@@ -1,0 +1,107 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/internal/lab/netspace"
+)
+
+// Iperf3 is the program that makes TCP traffic.
+var iperf3 = Program{"iperf3", "iperf3"}
+
+const (
+	iperfPort     = 5201
+	iperfInterval = 0.5 // seconds between the receiver's reports; the first is warm-up
+)
+
+// ServeTCP starts an iperf3 server in a namespace and waits until it listens.
+func (p *Path) ServeTCP(ctx context.Context, in *netspace.Space) error {
+	if err := Need(iperf3); err != nil {
+		return err
+	}
+	pr, err := p.launch(in, "iperf3-"+in.Name, nil, "iperf3", "-s", "-p", strconv.Itoa(iperfPort), "-i", fmt.Sprint(iperfInterval), "-J")
+	if err != nil {
+		return err
+	}
+	return pr.until(ctx, func() (listens bool, err error) {
+		err = in.Do(func() error {
+			listens, err = listening(iperfPort)
+			return err
+		})
+		return listens, err
+	})
+}
+
+// listening looks for a TCP listener on any address (proc(5), /proc/net/tcp6).
+func listening(port int) (bool, error) {
+	text, err := os.ReadFile("/proc/thread-self/net/tcp6")
+	if err != nil {
+		return false, err
+	}
+	const listen = "0A"
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == listen {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// TCP sends over some flows at once, from a namespace to an address where
+// ServeTCP listens, and gives the payload that arrived in Gbit/s. The first
+// half second does not count.
+func (p *Path) TCP(ctx context.Context, from *netspace.Space, to netip.Addr, flows int, seconds int) (float64, error) {
+	c := exec.CommandContext(ctx, "iperf3", "-c", to.String(), "-p", strconv.Itoa(iperfPort), "-t", strconv.Itoa(seconds),
+		"-i", fmt.Sprint(iperfInterval), "-P", strconv.Itoa(flows), "-J", "--get-server-output", "--connect-timeout", "3000")
+	out, err := p.run(from, c)
+	if err != nil {
+		return 0, errors.Join(err, iperfError(out))
+	}
+	return parseIperf(out)
+}
+
+func iperfError(out []byte) error {
+	var r struct{ Error string }
+	if json.Unmarshal(out, &r) == nil && r.Error != "" {
+		return errors.New(r.Error)
+	}
+	return nil
+}
+
+// parseIperf gives what the server received after its first report, in Gbit/s.
+func parseIperf(out []byte) (float64, error) {
+	var r struct {
+		Server struct {
+			Intervals []struct {
+				Sum struct {
+					Start, Seconds float64
+					Bytes          float64
+				}
+			}
+		} `json:"server_output_json"`
+	}
+	if err := json.Unmarshal(out, &r); err != nil {
+		return 0, fmt.Errorf("read iperf3's result: %w", err)
+	}
+	var bytes, seconds float64
+	for _, i := range r.Server.Intervals {
+		if i.Sum.Start >= 0.9*iperfInterval {
+			bytes += i.Sum.Bytes
+			seconds += i.Sum.Seconds
+		}
+	}
+	if seconds < iperfInterval/2 {
+		return 0, fmt.Errorf("read iperf3's result: the server reported only %s after the warm-up", time.Duration(seconds*float64(time.Second)))
+	}
+	return bytes * 8 / seconds / 1e9, nil
+}

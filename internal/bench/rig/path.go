@@ -1,0 +1,266 @@
+// Package rig builds what benches measure: paths of three network namespaces,
+// the routers in their middle, and the traffic that crosses them.
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace"
+	"weft/internal/place"
+)
+
+// Path is three network namespaces in a row:
+//
+//	left eth0 --- lan router wan --- eth0 right
+type Path struct {
+	Name                string
+	Left, Router, Right *netspace.Space
+	dir                 string
+	closers             []func() error
+}
+
+// Ends are the addresses of one link: the host's and the router's, in both
+// families.
+type Ends struct {
+	Host, Router [2]netip.Prefix
+}
+
+// PathOptions say how a path is made.
+type PathOptions struct {
+	Name       string // unique among the paths that are up in this process
+	Lan, Wan   Ends
+	Forward    bool   // the router gets its addresses and forwards; otherwise what runs in it sees to that
+	HostGRO    bool   // generic receive offload at the hosts: also makes them targets of XDP redirects
+	RouterGRO  bool   // likewise at the router
+	NoChecksum bool   // the hosts leave no transport checksum to the device: XDP would send it unfinished
+	Policy     string // nftables ruleset of the router
+}
+
+// prefix begins the names of namespaces, dirPrefix those of directories; what
+// follows is the process that made them, so that the next bench finds what a
+// killed one left.
+const (
+	prefix    = "bench-"
+	dirPrefix = "weft-bench-"
+)
+
+// settle is how long a path may take until a ping goes through, or a process
+// until it is ready.
+const settle = 10 * time.Second
+
+// NewPath makes a path. Close takes it down.
+func NewPath(o PathOptions) (*Path, error) {
+	p := &Path{Name: o.Name}
+	if err := p.build(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("build path %s: %w", o.Name, err), p.Close(context.Background()))
+	}
+	return p, nil
+}
+
+func (p *Path) build(o PathOptions) error {
+	var err error
+	if p.dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid())); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		to   **netspace.Space
+		role string
+	}{{&p.Left, "l"}, {&p.Router, "r"}, {&p.Right, "x"}} {
+		if *s.to, err = newSpace(fmt.Sprintf("%s%d-%s-%s", prefix, os.Getpid(), o.Name, s.role)); err != nil {
+			return err
+		}
+	}
+	if o.Forward {
+		if err := sysctls(p.Router, "net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1"); err != nil {
+			return err
+		}
+	}
+	if err := p.connect(p.Left, "lan", o.Lan, o); err != nil {
+		return err
+	}
+	if err := p.connect(p.Right, "wan", o.Wan, o); err != nil {
+		return err
+	}
+	return p.loadPolicy(o.Policy)
+}
+
+func newSpace(name string) (*netspace.Space, error) {
+	s, err := netspace.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	// no duplicate address detection (RFC 4862 5.4): it would hold addresses back
+	err = sysctls(s, "net/ipv6/conf/all/accept_dad=0", "net/ipv6/conf/default/accept_dad=0")
+	return s, errors.Join(err, withLink(s, "lo", func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetUp(l) }))
+}
+
+// sysctls writes settings like net/ipv4/ip_forward=1 in a namespace.
+func sysctls(s *netspace.Space, settings ...string) error {
+	return s.Do(func() error {
+		for _, setting := range settings {
+			name, value, _ := strings.Cut(setting, "=")
+			if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0o644); err != nil {
+				return fmt.Errorf("set %s in %s: %w", name, s.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func withLink(s *netspace.Space, name string, f func(*netlink.Handle, netlink.Link) error) error {
+	h, err := s.Netlink()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := h.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("find %s in %s: %w", name, s.Name, err)
+	}
+	if err := f(h, l); err != nil {
+		return fmt.Errorf("set up %s in %s: %w", name, s.Name, err)
+	}
+	return nil
+}
+
+// connect lays a cable from host's eth0 to the router.
+func (p *Path) connect(host *netspace.Space, device string, ends Ends, o PathOptions) error {
+	h, err := host.Netlink()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	err = h.LinkAdd(&netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: "eth0", TxQLen: -1}, PeerName: device,
+		PeerNamespace: netlink.NsFd(p.Router.FD()),
+	})
+	if err != nil {
+		return fmt.Errorf("add veth %s: %w", device, err)
+	}
+	features := func(s *netspace.Space, name string, gro bool) error {
+		return s.Do(func() error {
+			if err := setFeature(name, receiveOffload, gro); err != nil {
+				return err
+			}
+			return setFeature(name, transmitChecksum, !o.NoChecksum || s == p.Router)
+		})
+	}
+	if err := errors.Join(features(host, "eth0", o.HostGRO), features(p.Router, device, o.RouterGRO)); err != nil {
+		return err
+	}
+	var routers []netip.Prefix
+	if o.Forward {
+		routers = ends.Router[:]
+	}
+	if err := withLink(p.Router, device, addresses(routers)); err != nil {
+		return err
+	}
+	if err := withLink(host, "eth0", addresses(ends.Host[:])); err != nil {
+		return err
+	}
+	for _, via := range ends.Router {
+		if err := h.RouteAdd(&netlink.Route{Gw: via.Addr().AsSlice()}); err != nil {
+			return fmt.Errorf("add default route via %s: %w", via.Addr(), err)
+		}
+	}
+	return nil
+}
+
+func addresses(list []netip.Prefix) func(*netlink.Handle, netlink.Link) error {
+	return func(h *netlink.Handle, l netlink.Link) error {
+		for _, a := range list {
+			addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}
+			if a.Addr().Is6() {
+				addr.Flags = unix.IFA_F_NODAD
+			}
+			if err := h.AddrAdd(l, addr); err != nil {
+				return fmt.Errorf("add address %s: %w", a, err)
+			}
+		}
+		return h.LinkSetUp(l)
+	}
+}
+
+// onClose has f called when the path is taken down, last one first.
+func (p *Path) onClose(f func() error) { p.closers = append(p.closers, f) }
+
+// Close stops the path's processes and takes it down.
+func (p *Path) Close(ctx context.Context) error {
+	var errs []error
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		errs = append(errs, p.closers[i]())
+	}
+	for _, s := range []*netspace.Space{p.Left, p.Router, p.Right} {
+		if s != nil {
+			errs = append(errs, remove(ctx, s))
+		}
+	}
+	if p.dir != "" {
+		errs = append(errs, os.RemoveAll(p.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// remove ends what runs in a namespace and takes it away, with what a weft
+// daemon has pinned for it.
+func remove(ctx context.Context, s *netspace.Space) error {
+	err := netspace.Stop(ctx, 3*time.Second, s)
+	if cookie, cerr := s.Cookie(); cerr == nil {
+		err = errors.Join(err, place.Of(cookie).Remove())
+	}
+	return errors.Join(err, s.Close(), netspace.Delete(s.Name))
+}
+
+// Sweep takes away what benches left that were killed.
+func Sweep(ctx context.Context) error {
+	names, err := netspace.List(prefix)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !orphan(name, prefix) {
+			continue
+		}
+		s, err := netspace.Open(name)
+		if err != nil {
+			return errors.Join(err, netspace.Delete(name))
+		}
+		if err := remove(ctx, s); err != nil {
+			return fmt.Errorf("take away %s, left by an earlier bench: %w", name, err)
+		}
+	}
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if orphan(filepath.Base(dir), dirPrefix) {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return err
+}
+
+// orphan tells whether the process that a name tells of is gone.
+func orphan(name, prefix string) bool {
+	owner, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
+	pid, err := strconv.Atoi(owner)
+	return err == nil && pid != os.Getpid() && !alive(pid)
+}
+
+func alive(pid int) bool {
+	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
+	return err == nil
+}

@@ -1,0 +1,160 @@
+package configtest
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const factMark = "#@ "
+
+// Plan is a feature's plan: pure, from a configuration and facts.
+type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
+
+// Golden plans every *.toml of dir and compares what is desired, an object a
+// line in order, and the problems, with the .plan beside it. -update writes
+// those anew. Facts stand in the toml as comments:
+//
+//	#@ link eth1 2 veth mtu 1500 xdp xdp-target address 2001:db8::1/64
+//	#@ translator main 3
+//
+// A link has name, index and kind (or - for a physical one). It gives the
+// number of files.
+func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".toml"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, problems := config.Load("", text, sections)
+			if state.HasErrors(problems) {
+				t.Fatal(problems)
+			}
+			facts, err := readFacts(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden := strings.TrimSuffix(file, ".toml") + ".plan"
+			got := planText(plan(f, facts))
+			if again := planText(plan(f, facts)); again != got {
+				t.Errorf("the second time it plans\n%s\nafter\n%s", again, got)
+			}
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("plans\n%s\nwant, by %s,\n%s", got, golden, want)
+			}
+		})
+	}
+	return len(files)
+}
+
+func planText(desired state.Desired, problems []state.Problem) string {
+	var b strings.Builder
+	for _, o := range desired {
+		fmt.Fprintln(&b, o)
+	}
+	for _, p := range problems {
+		fmt.Fprintln(&b, "problem", strings.TrimPrefix(p.String(), ":"))
+	}
+	return b.String()
+}
+
+// readFacts reads the facts in a toml's comments. Programs' builds are their names.
+func readFacts(text string) (state.Facts, error) {
+	facts := state.Facts{Translators: map[string]int{}, Builds: map[string]string{
+		"ingress_tc": "tc", "ingress_xdp": "xdp", "translator_egress": "out", "translator_ingress": "in",
+	}}
+	for line := range strings.SplitSeq(text, "\n") {
+		words, ok := strings.CutPrefix(line, factMark)
+		if !ok {
+			continue
+		}
+		if err := readFact(&facts, strings.Fields(words)); err != nil {
+			return facts, fmt.Errorf("%q: %w", line, err)
+		}
+	}
+	return facts, nil
+}
+
+func readFact(facts *state.Facts, words []string) error {
+	if len(words) < 3 {
+		return fmt.Errorf("is no fact")
+	}
+	number, err := strconv.Atoi(words[2])
+	if err != nil {
+		return err
+	}
+	switch {
+	case words[0] == "translator":
+		facts.Translators[words[1]] = number
+		return nil
+	case words[0] != "link" || len(words) < 4:
+		return fmt.Errorf("is no fact")
+	}
+	l := state.LinkFact{Name: words[1], Index: number, MTU: 1500, Up: true, MAC: [6]byte{2, 0, 0, 0, 0, byte(number)}}
+	if words[3] != "-" {
+		l.Kind = words[3]
+	}
+	if err := readLink(&l, words[4:]); err != nil {
+		return err
+	}
+	facts.Links = append(facts.Links, l)
+	return nil
+}
+
+func readLink(l *state.LinkFact, words []string) error {
+	for len(words) > 0 {
+		switch words[0] {
+		case "xdp":
+			l.XDP = true
+		case "xdp-target":
+			l.XDPTarget = true
+		case "mtu", "address":
+			if len(words) < 2 {
+				return fmt.Errorf("%s of what?", words[0])
+			}
+			if err := readValue(l, words[0], words[1]); err != nil {
+				return err
+			}
+			words = words[1:]
+		default:
+			return fmt.Errorf("no link has %q", words[0])
+		}
+		words = words[1:]
+	}
+	return nil
+}
+
+func readValue(l *state.LinkFact, what, value string) (err error) {
+	if what == "mtu" {
+		l.MTU, err = strconv.Atoi(value)
+		return err
+	}
+	p, err := netip.ParsePrefix(value)
+	l.Addresses = append(l.Addresses, p)
+	return err
+}

@@ -1,0 +1,363 @@
+package daemon_test
+
+// These tests run the program itself in network namespaces:
+//
+//	member eth0 --- lan router wan --- eth0 server
+//	IPv6 only        (weft)            IPv4 only
+//	2001:db8:1::2                      198.51.100.9
+//
+// The server is 64:ff9b:1::198.51.100.9 to the member, the member
+// 198.51.100.2 to the server. They need root, and fail when as root something
+// is missing.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace"
+	"weft/internal/place"
+)
+
+const (
+	serverFrom6 = "64:ff9b:1::198.51.100.9"
+	memberFrom4 = "198.51.100.2"
+)
+
+const ends = `
+[interface.lan]
+addresses = ["2001:db8:1::1/64"]
+%s
+[interface.wan]
+addresses = ["198.51.100.1/24"]
+%s
+`
+
+const translator = `
+[nat64.main]
+mode = "stateless"
+prefix = "64:ff9b:1::/96"
+mappings = [{ ipv6 = "2001:db8:1::2", ipv4 = "198.51.100.2" }]
+interfaces = ["lan", "wan"]
+`
+
+// usual is what most tests run; shortcut bypasses the stack in TC.
+func usual() string    { return fmt.Sprintf(ends, "", "") + translator }
+func shortcut() string { return fmt.Sprintf(ends, "shortcut = true", "shortcut = true") + translator }
+
+// program is the weft that TestMain has built.
+var program string
+
+func TestMain(m *testing.M) {
+	if os.Geteuid() != 0 {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "weft-life-test")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	program = filepath.Join(dir, "weft")
+	c := exec.Command("go", "build", "-o", program, "weft/cmd/weft")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	code := 1
+	if out, err := c.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build weft: %v\n%s", err, out)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// world is the three namespaces.
+type world struct {
+	t                      *testing.T
+	member, router, server *netspace.Space
+	file                   string // the router's weft.toml
+}
+
+var worlds atomic.Int32
+
+// newWorld builds the namespaces and writes the configuration; weft does not
+// run yet.
+func newWorld(t *testing.T, toml string) *world {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("network namespaces need root")
+	}
+	w := &world{t: t, file: filepath.Join(t.TempDir(), "weft.toml")}
+	n := worlds.Add(1)
+	for name, space := range map[string]**netspace.Space{"member": &w.member, "router": &w.router, "server": &w.server} {
+		s, err := netspace.Create(fmt.Sprintf("weftlife%d-%d-%s", os.Getpid(), n, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		*space = s
+		t.Cleanup(func() { w.remove(s) })
+	}
+	w.cable("lan", w.member)
+	w.cable("wan", w.server)
+	w.run(w.member, "ip addr add 2001:db8:1::2/64 dev eth0 nodad")
+	w.run(w.member, "ip route add default via 2001:db8:1::1")
+	w.run(w.server, "ip addr add 198.51.100.9/24 dev eth0")
+	w.write(toml)
+	return w
+}
+
+// cable joins a device of the router with eth0 of a host.
+func (w *world) cable(device string, host *netspace.Space) {
+	w.t.Helper()
+	w.run(w.router, fmt.Sprintf("ip link add %s type veth peer name eth0 netns %s", device, host.Name))
+	w.run(w.router, fmt.Sprintf("ip link set %s up", device))
+	for _, c := range []string{"ip link set lo up", "ip link set eth0 up"} {
+		w.run(host, c)
+	}
+}
+
+func (w *world) remove(s *netspace.Space) {
+	if err := netspace.Stop(context.Background(), 2*time.Second, s); err != nil {
+		w.t.Error(err)
+	}
+	if s == w.router {
+		cookie, err := s.Cookie()
+		if err == nil {
+			err = place.Of(cookie).Remove()
+		}
+		if err != nil {
+			w.t.Error(err)
+		}
+	}
+	if err := errors.Join(s.Close(), netspace.Delete(s.Name)); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) write(toml string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.file, []byte(toml), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// try runs a command line in a namespace and gives what it printed.
+func (w *world) try(s *netspace.Space, line string) (string, error) {
+	return w.exec(s, strings.Fields(line)...)
+}
+
+func (w *world) exec(s *netspace.Space, argv ...string) (string, error) {
+	var out bytes.Buffer
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdout, c.Stderr = &out, &out
+	if err := s.Start(c); err != nil {
+		return "", err
+	}
+	err := c.Wait()
+	return out.String(), err
+}
+
+// run is try with a command that must succeed.
+func (w *world) run(s *netspace.Space, line string) string {
+	w.t.Helper()
+	out, err := w.try(s, line)
+	if err != nil {
+		w.t.Fatalf("%s in %s: %v\n%s", line, s.Name, err, out)
+	}
+	return out
+}
+
+// feed runs a command with text on its standard input.
+func (w *world) feed(s *netspace.Space, text, line string) {
+	w.t.Helper()
+	var out bytes.Buffer
+	argv := strings.Fields(line)
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(text), &out, &out
+	if err := s.Start(c); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		w.t.Fatalf("%s in %s: %v\n%s", line, s.Name, err, &out)
+	}
+}
+
+// weft runs the program in the router.
+func (w *world) weft(arguments ...string) (string, error) {
+	return w.exec(w.router, append([]string{program}, arguments...)...)
+}
+
+// place is where weft keeps its things for the router.
+func (w *world) place() place.Place {
+	w.t.Helper()
+	cookie, err := w.router.Cookie()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return place.Of(cookie)
+}
+
+// running is a `weft run` in the router.
+type running struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	log    *safeBuffer
+	notes  chan string // what it told systemd, a datagram each
+	ended  chan struct{}
+	status error
+}
+
+// start starts `weft run` as systemd would, and waits until it is ready.
+func (w *world) start(environment ...string) *running {
+	w.t.Helper()
+	r := w.launch(environment...)
+	r.await("READY=1")
+	return r
+}
+
+// launch starts it and does not wait.
+func (w *world) launch(environment ...string) *running {
+	w.t.Helper()
+	r := &running{t: w.t, log: &safeBuffer{}, notes: make(chan string, 1000), ended: make(chan struct{})}
+	socket := filepath.Join(w.t.TempDir(), "notify")
+	conn, err := net.ListenPacket("unixgram", socket)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.cmd = exec.Command(program, "run", w.file)
+	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
+	r.cmd.Env = append(append(os.Environ(), "NOTIFY_SOCKET="+socket), environment...)
+	if err := w.router.Start(r.cmd); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, _, err := conn.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			r.notes <- string(b[:n])
+		}
+	}()
+	go func() {
+		r.status = r.cmd.Wait()
+		close(r.ended)
+	}()
+	w.t.Cleanup(func() {
+		r.kill()
+		conn.Close()
+	})
+	return r
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// await waits for a note that begins with a prefix, passing over others.
+func (r *running) await(prefix string) string {
+	r.t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case note := <-r.notes:
+			if strings.HasPrefix(note, prefix) {
+				return note
+			}
+		case <-r.ended:
+			r.t.Fatalf("it ended (%v) before it said %s\n%s", r.status, prefix, r.log)
+		case <-late:
+			r.t.Fatalf("it did not say %s\n%s", prefix, r.log)
+		}
+	}
+}
+
+// reload has it read the file again and waits until it has.
+func (r *running) reload() {
+	r.t.Helper()
+	r.signal(unix.SIGHUP)
+	r.await("RELOADING=1")
+	r.await("READY=1")
+}
+
+func (r *running) signal(s unix.Signal) {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// kill ends it as a crash would.
+func (r *running) kill() {
+	r.cmd.Process.Kill() // it may have ended already
+	<-r.ended
+}
+
+// stop asks it to end and waits.
+func (r *running) stop() {
+	r.t.Helper()
+	r.signal(unix.SIGTERM)
+	select {
+	case <-r.ended:
+	case <-time.After(patience):
+		r.t.Fatalf("it does not stop\n%s", r.log)
+	}
+	if r.status != nil {
+		r.t.Errorf("it ended with %v\n%s", r.status, r.log)
+	}
+}
+
+// eventually waits until what is asked is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not so: %s", what)
+		}
+	}
+}
+
+// planIsEmpty fails unless `weft plan` finds nothing to do.
+func (w *world) planIsEmpty() {
+	w.t.Helper()
+	out, err := w.weft("plan", w.file, "--json")
+	if err != nil || strings.TrimSpace(out) != "[]" {
+		w.t.Errorf("there is something to do (%v):\n%s", err, out)
+	}
+}
+
+// rows reads what `weft show NOUN --json` says.
+func (w *world) rows(noun string) []map[string]any {
+	w.t.Helper()
+	out, err := w.weft("show", noun, "--json")
+	if err != nil {
+		w.t.Fatalf("show %s: %v\n%s", noun, err, out)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(out), &rows); err != nil {
+		w.t.Fatalf("show %s: %v\n%s", noun, err, out)
+	}
+	return rows
+}
+
+// counted gives how many packets met an outcome, in all programs.
+func (w *world) counted(outcome string) (n int) {
+	w.t.Helper()
+	for _, row := range w.rows("counters") {
+		if row["outcome"] == outcome {
+			n += int(row["packets"].(float64))
+		}
+	}
+	return n
+}

@@ -1,0 +1,410 @@
+package datapath
+
+// The programs run here by BPF_PROG_RUN, over tables that nobody else has, in
+// a network namespace of their own that stands for a router:
+//
+//	IPv6 nodes --- lan [programs] wan --- IPv4 hosts
+//	               nat64-main (the translator's device)
+//
+// The neighbours at either end are static, so that bpf_fib_lookup finds a way
+// for every address without a frame being sent.
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/rlimit"
+	"github.com/vishvananda/netlink"
+
+	"weft/internal/config"
+	"weft/internal/feature/nat64"
+	"weft/internal/lab/netspace"
+	"weft/internal/state"
+	"weft/internal/translate"
+)
+
+// bench holds loaded programs over fresh tables.
+type bench struct {
+	t         *testing.T
+	space     *netspace.Space
+	datapath  *Datapath
+	programs  map[string]*ebpf.Program
+	links     map[string]state.LinkFact
+	desired   state.Desired
+	reference *translate.Config
+}
+
+var (
+	mac6 = [6]byte{0x02, 0, 0, 0, 6, 6} // next hop on lan
+	mac4 = [6]byte{0x02, 0, 0, 0, 4, 4} // next hop on wan
+)
+
+// spaces numbers the namespaces of this process.
+var spaces atomic.Int32
+
+// needRoot skips without root; with root whatever is missing is a failure.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading programs needs root")
+	}
+}
+
+// newBench builds the router of a weft.toml whose interfaces are lan and wan
+// and whose translator is main.
+func newBench(t *testing.T, toml string) *bench {
+	t.Helper()
+	needRoot(t)
+	b := &bench{t: t, links: map[string]state.LinkFact{}}
+	b.makeSpace()
+	f := parse(t, toml)
+	b.in(func() error { return b.makeDevices(nat64.From(f, "main").Device) })
+	facts := state.Facts{Builds: Builds(), Translators: map[string]int{}}
+	for _, l := range b.links {
+		facts.Links = append(facts.Links, l)
+	}
+	desired, problems := nat64.Plan(f, facts)
+	for _, p := range problems {
+		t.Fatal(p)
+	}
+	b.reference = nat64.From(f, "main").Reference(f, facts)
+	b.desired = desired
+	m, err := loaded()
+	if err == nil {
+		err = m.datapath.empty()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.datapath, b.programs = m.datapath, m.programs
+	b.in(b.fill)
+	return b
+}
+
+func parse(t *testing.T, toml string) *config.File {
+	t.Helper()
+	f, problems := config.Load("weft.toml", []byte(toml), append(config.CoreSections(), nat64.Section()))
+	for _, p := range problems {
+		t.Fatal(p)
+	}
+	return f
+}
+
+func (b *bench) makeSpace() {
+	b.t.Helper()
+	var err error
+	if b.space, err = netspace.Create(fmt.Sprintf("weftrun%d-%d", os.Getpid(), spaces.Add(1))); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		if err := errors.Join(b.space.Close(), netspace.Delete(b.space.Name)); err != nil {
+			b.t.Error(err)
+		}
+	})
+}
+
+// in runs f in the namespace; an error ends the test.
+func (b *bench) in(f func() error) {
+	b.t.Helper()
+	if err := b.space.Do(f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) makeDevices(translator string) error {
+	for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
+		if err := os.WriteFile("/proc/sys/"+name, []byte("1"), 0o644); err != nil {
+			return err
+		}
+	}
+	tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
+	tap.Name = translator
+	if err := netlink.LinkAdd(tap); err != nil {
+		return fmt.Errorf("make %s: %w", translator, err)
+	}
+	for _, name := range []string{"lan", "wan"} {
+		veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: name + "-far"}
+		veth.Name = name
+		if err := netlink.LinkAdd(veth); err != nil {
+			return fmt.Errorf("make %s: %w", name, err)
+		}
+	}
+	for _, name := range []string{"lan", "lan-far", "wan", "wan-far", translator} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			return fmt.Errorf("set %s up: %w", name, err)
+		}
+		a := l.Attrs()
+		fact := state.LinkFact{Name: name, Index: a.Index, MTU: a.MTU, Up: true, XDP: true, XDPTarget: true}
+		copy(fact.MAC[:], a.HardwareAddr)
+		b.links[name] = fact
+	}
+	return errors.Join(
+		b.leadTo("lan", "2001:db8:1::1/64", "2001:db8:1::2", "::/0", mac6),
+		b.leadTo("wan", "198.51.100.1/24", "198.51.100.9", "0.0.0.0/0", mac4))
+}
+
+// leadTo gives a device an address and makes a neighbour of it the way to all.
+func (b *bench) leadTo(device, address, neighbour, all string, mac [6]byte) error {
+	l := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Name: device, Index: b.links[device].Index}}
+	_, everything, err := net.ParseCIDR(all)
+	if err != nil {
+		return err
+	}
+	own, err := netlink.ParseAddr(address)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(address, ":") {
+		own.Flags = 2 // IFA_F_NODAD
+	}
+	if err := netlink.AddrAdd(l, own); err != nil {
+		return fmt.Errorf("add address %s: %w", address, err)
+	}
+	via := net.ParseIP(neighbour)
+	if err := netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Index, IP: via, HardwareAddr: mac[:], State: netlink.NUD_PERMANENT}); err != nil {
+		return fmt.Errorf("add neighbour %s: %w", neighbour, err)
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: l.Index, Dst: everything, Gw: via}); err != nil {
+		return fmt.Errorf("add route %s: %w", all, err)
+	}
+	return nil
+}
+
+// loaded is every program over one set of maps that are pinned nowhere. It is
+// loaded once for all tests, which run one after the other: the verifier takes
+// its time.
+var loaded = sync.OnceValues(loadAll)
+
+type machine struct {
+	datapath *Datapath
+	programs map[string]*ebpf.Program
+}
+
+func loadAll() (machine, error) {
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}}, map[string]*ebpf.Program{}}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return m, err
+	}
+	for _, p := range programs() {
+		spec, err := p.spec()
+		if err != nil {
+			return m, err
+		}
+		for name, spec := range spec.Maps {
+			if spec.Pinning != ebpf.PinByName || m.datapath.maps[name] != nil {
+				continue
+			}
+			spec = spec.Copy()
+			spec.Pinning = ebpf.PinNone
+			if m.datapath.maps[name], err = ebpf.NewMap(spec); err != nil {
+				return m, fmt.Errorf("make map %s: %w", name, err)
+			}
+		}
+		if m.programs[p.name], err = m.datapath.load(p); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// empty forgets what another test has written into the tables.
+func (d *Datapath) empty() error {
+	for _, name := range []string{"interfaces", "nat64_rules4", "nat64_rules6", "neighbour_proxies"} {
+		m := d.maps[name]
+		for {
+			key, err := m.NextKeyBytes(nil)
+			if err != nil || key == nil {
+				break
+			}
+			if err := m.Delete(key); err != nil {
+				return fmt.Errorf("empty map %s: %w", name, err)
+			}
+		}
+	}
+	for id := range d.maps["nat64_translators"].MaxEntries() {
+		if err := d.maps["nat64_translators"].Put(id, translator{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill writes what is desired of the datapath's tables. The programs are
+// attached nowhere. An interface must have some XDP program, or it has no
+// receive queue that BPF_PROG_RUN accepts: it gets one that passes all.
+func (b *bench) fill() error {
+	for _, o := range b.desired {
+		if _, attach := o.(state.Attachment); attach || o.Domain() != state.Datapath {
+			continue
+		}
+		if err := b.datapath.Apply(b.t.Context(), state.Step{Op: state.Add, Object: o}); err != nil {
+			return err
+		}
+	}
+	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.XDP, License: "Apache-2.0",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()},
+	})
+	if err != nil {
+		return fmt.Errorf("load a program that passes all: %w", err)
+	}
+	defer pass.Close()
+	for _, name := range []string{"lan", "wan"} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetXdpFd(l, pass.FD()); err != nil {
+			return fmt.Errorf("attach xdp to %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// setPorts changes what the programs know about lan and wan.
+func (b *bench) setPorts(change func(*state.Port)) {
+	b.t.Helper()
+	b.in(func() error {
+		for _, o := range b.desired {
+			if p, ok := o.(state.Port); ok {
+				change(&p)
+				if err := b.datapath.Apply(b.t.Context(), state.Step{Op: state.Change, Object: p}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// result is what a program made of a frame.
+type result struct {
+	verdict uint32
+	frame   []byte
+	counted map[string]uint64 // packets by "program outcome", those that changed
+	err     error
+}
+
+// frame puts an Ethernet header before an IP packet, addressed to device as
+// from a neighbour.
+func (b *bench) frame(device string, ip []byte) []byte {
+	mac := b.links[device].MAC
+	f := append(append([]byte{}, mac[:]...), 0x02, 0, 0, 0, 0x77, 0x77, 0x08, 0x00)
+	if len(ip) > 0 && ip[0]>>4 == 6 {
+		f[12], f[13] = 0x86, 0xdd
+	}
+	return append(f, ip...)
+}
+
+// run has a program look at frames, one after the other, as arriving on
+// device; translator_egress sees them leave towards the translator's device.
+func (b *bench) run(program, device string, frames ...[]byte) []result {
+	b.t.Helper()
+	results := make([]result, len(frames))
+	b.in(func() error {
+		before, err := b.counters()
+		if err != nil {
+			return err
+		}
+		for i, frame := range frames {
+			results[i] = b.runOne(program, device, frame)
+			after, err := b.counters()
+			if err != nil {
+				return err
+			}
+			results[i].counted, before = difference(before, after), after
+		}
+		return nil
+	})
+	return results
+}
+
+func (b *bench) runOne(program, device string, frame []byte) result {
+	out := make([]byte, len(frame)+64)
+	options := ebpf.RunOptions{Data: frame, DataOut: out}
+	if program == "ingress_xdp" {
+		options.Context = xdpContext{DataEnd: uint32(len(frame)), Ingress: uint32(b.links[device].Index)}
+	} else {
+		options.Context = b.skbContext(program, device)
+	}
+	verdict, err := b.programs[program].Run(&options)
+	return result{verdict: verdict, frame: options.DataOut, err: err}
+}
+
+// xdpContext is struct xdp_md of linux/bpf.h.
+type xdpContext struct {
+	Data, DataEnd, Meta, Ingress, Queue, Egress uint32
+}
+
+// skbContext is struct __sk_buff of linux/bpf.h; the fields that are named are
+// those that may be set.
+type skbContext struct {
+	_       [9]uint32
+	Ingress uint32
+	Ifindex uint32
+	_       [33]uint32
+	GSOSize uint32
+	_       [3]uint32
+}
+
+func (b *bench) skbContext(program, device string) skbContext {
+	index := uint32(b.links[device].Index)
+	if program != "translator_egress" {
+		return skbContext{Ingress: index, Ifindex: index}
+	}
+	return skbContext{Ingress: index, Ifindex: uint32(b.links["nat64-main"].Index)}
+}
+
+// counters reads all of them in one call: there are as many reads as packets.
+func (b *bench) counters() (map[string]uint64, error) {
+	m := b.datapath.maps["counters"]
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]uint32, m.MaxEntries())
+	values := make([]uint64, len(keys)*cpus)
+	var at ebpf.MapBatchCursor
+	if n, err := m.BatchLookup(&at, keys, values, nil); n != len(keys) && err != nil {
+		return nil, fmt.Errorf("read counters: %w", err)
+	}
+	all := map[string]uint64{}
+	for i, key := range keys {
+		if n := sum(values[i*cpus : (i+1)*cpus]); n != 0 {
+			program, o := key/uint32(state.OutcomeCount), state.Outcome(key)%state.OutcomeCount
+			all[ProgramNames()[program]+" "+o.String()] = n
+		}
+	}
+	return all, nil
+}
+
+func difference(before, after map[string]uint64) map[string]uint64 {
+	d := maps.Clone(after)
+	for k, n := range before {
+		if d[k] -= n; d[k] == 0 {
+			delete(d, k)
+		}
+	}
+	return d
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func addrOf(b []byte) string {
+	a, _ := netip.AddrFromSlice(b)
+	return a.String()
+}

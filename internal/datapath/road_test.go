@@ -1,0 +1,179 @@
+package datapath
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"weft/internal/state"
+)
+
+// road is one way through the programs; every vector goes along all of them
+// that take its family.
+type road struct {
+	name     string
+	program  string
+	shortcut bool
+	takes4   bool // translates IPv4; the stack does without (it routes to translator_egress)
+}
+
+func roads() []road {
+	return []road{
+		{"xdp", "ingress_xdp", true, true},
+		{"tc", "ingress_tc", true, true},
+		{"tc to the stack", "ingress_tc", false, false},
+		{"translator", "translator_egress", false, true},
+	}
+}
+
+func isIPv4(ip []byte) bool { return len(ip) > 0 && ip[0]>>4 == 4 }
+
+// side gives the device that a packet of a family comes in by.
+func side(ip []byte) string {
+	if isIPv4(ip) {
+		return "wan"
+	}
+	return "lan"
+}
+
+// from gives the device that a packet came by; none if this host made it, as
+// all IPv6 that the stack routes to the translator's device.
+func (r road) from(ip []byte) string {
+	if r.name == "translator" && !isIPv4(ip) {
+		return ""
+	}
+	return side(ip)
+}
+
+// meets gives what a road makes of a packet that is to meet outcome, which is
+// that of the translation itself: Forward6to4, Forward4to6, slow, pass or drop.
+func (r road) meets(outcome state.Outcome, ipv4 bool) state.Outcome {
+	switch {
+	case outcome == state.Forward6to4 && r.shortcut:
+		return state.Forward6to4Shortcut
+	case outcome == state.Forward4to6 && r.shortcut:
+		return state.Forward4to6Shortcut
+	case outcome.Verdict() == state.Slow && (r.name == "xdp" || r.shortcut && ipv4):
+		return state.PassSlow
+	case outcome == state.PassNotTranslated && r.name == "translator":
+		return state.DropDestinationUnmapped
+	}
+	return outcome
+}
+
+// verdict gives what the program must return for an outcome.
+func (r road) verdict(o state.Outcome) uint32 {
+	const next = 1<<32 - 1 // TCX_NEXT, -1
+	codes := map[state.Verdict]uint32{state.Forward: 7, state.Slow: 7, state.Pass: next, state.Drop: 2}
+	switch {
+	case r.name == "xdp": // XDP_REDIRECT, XDP_PASS, XDP_DROP
+		codes = map[state.Verdict]uint32{state.Forward: 4, state.Pass: 2, state.Drop: 1}
+	case r.name == "translator":
+		codes[state.Slow] = next
+		if o == state.PassToStack {
+			return 7
+		}
+		if o.Verdict() == state.Pass {
+			return 2 // nobody else is behind the device
+		}
+	}
+	return codes[o.Verdict()]
+}
+
+// outcome gives the one outcome that was counted.
+func (r road) outcome(res result) (state.Outcome, error) {
+	if res.err != nil {
+		return 0, res.err
+	}
+	if len(res.counted) != 1 {
+		return 0, fmt.Errorf("counted %v, want one counter up by one", res.counted)
+	}
+	for o := range state.OutcomeCount {
+		if res.counted[r.program+" "+o.String()] == 1 {
+			return o, nil
+		}
+	}
+	return 0, fmt.Errorf("counted %v, want a counter of %s up by one", res.counted, r.program)
+}
+
+// check compares what a road made of frame with the outcome and, if the packet
+// is translated, with the packet wanted; its TTL is as it came. A packet that
+// is not translated must be untouched. The identification of an IPv4 packet is
+// free.
+func (r road) check(b *bench, frame []byte, res result, want state.Outcome, packet []byte) error {
+	got, err := r.outcome(res)
+	if err != nil {
+		return err
+	}
+	if packet != nil && (got.Verdict() == state.Forward || got == state.PassToStack) {
+		frame = r.leaves(b, frame, res.frame, got, packet)
+	}
+	return differs(res, got, want, r.verdict(got), frame)
+}
+
+// leaves gives the frame that carries packet away on a road.
+func (r road) leaves(b *bench, frame, got []byte, o state.Outcome, packet []byte) []byte {
+	packet = bytes.Clone(packet)
+	out := "wan"
+	if isIPv4(packet) {
+		if len(got) >= 14+20 {
+			copy(packet[4:6], got[14+4:14+6])
+		}
+	} else {
+		out = "lan"
+	}
+	if o == state.Forward6to4Shortcut || o == state.Forward4to6Shortcut {
+		packet = fewerHops(packet)
+	}
+	if isIPv4(packet) {
+		healed(packet)
+	}
+	macs := bytes.Clone(frame[:12])
+	switch {
+	case r.name == "xdp":
+		from, to := b.links[out].MAC, map[string][6]byte{"lan": mac6, "wan": mac4}[out]
+		macs = append(append([]byte{}, to[:]...), from[:]...)
+	case o == state.Forward6to4 && r.name != "translator":
+		mac := b.links["nat64-main"].MAC
+		for _, d := range b.desired {
+			if d, ok := d.(state.Device); ok {
+				mac = d.MAC
+			}
+		}
+		copy(macs, mac[:])
+	}
+	kind := uint16(0x86dd)
+	if isIPv4(packet) {
+		kind = 0x0800
+	}
+	return append(binary.BigEndian.AppendUint16(macs, kind), packet...)
+}
+
+// fewerHops gives packet with its TTL one lower.
+func fewerHops(packet []byte) []byte {
+	if isIPv4(packet) {
+		packet[8]--
+	} else {
+		packet[7]--
+	}
+	return packet
+}
+
+// takeRoad prepares the tables for a road.
+func (b *bench) takeRoad(r road) {
+	b.t.Helper()
+	b.setPorts(func(p *state.Port) { p.Shortcut = r.shortcut })
+}
+
+// differs tells how a result is not what was wanted.
+func differs(res result, got, want state.Outcome, verdict uint32, frame []byte) error {
+	switch {
+	case got != want:
+		return fmt.Errorf("met %s, want %s", got, want)
+	case res.verdict != verdict:
+		return fmt.Errorf("returned %d for %s, want %d", int32(res.verdict), got, int32(verdict))
+	case !bytes.Equal(res.frame, frame):
+		return fmt.Errorf("%s made\n     %x, want\n     %x", got, res.frame, frame)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package datapath
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Words is the value of a memory-mapped eBPF array of one entry, as the 32-bit
+// words that programs see at the same moment.
+type Words struct {
+	Words  []uint32
+	memory []byte
+}
+
+// MapWords maps an array's only value into memory. It stays mapped, and in
+// the kernel, until Close, also if the map is closed before.
+func MapWords(m *ebpf.Map) (*Words, error) {
+	if m.MaxEntries() != 1 || m.ValueSize()%4 != 0 {
+		return nil, fmt.Errorf("map %s into memory: %d values of %d bytes are not one value of whole words", m, m.MaxEntries(), m.ValueSize())
+	}
+	size := int(m.ValueSize())
+	page := unix.Getpagesize()
+	memory, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s into memory: %w", m, err)
+	}
+	// The words are aligned: mmap(2) gives whole pages.
+	words := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(memory))), size/4)
+	return &Words{words, memory}, nil
+}
+
+// Close unmaps. The words must not be touched afterwards.
+func (w *Words) Close() error {
+	w.Words = nil
+	return unix.Munmap(w.memory)
+}
+
+// membarrierGlobal is MEMBARRIER_CMD_GLOBAL of linux/membarrier.h.
+const membarrierGlobal = 1
+
+// Grace returns when every eBPF program that ran at its call has ended
+// (membarrier(2) waits for a grace period of RCU). It takes some milliseconds.
+func Grace() error {
+	_, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, membarrierGlobal, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("wait for a grace period: %w", errno)
+	}
+	return nil
+}

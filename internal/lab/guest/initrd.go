@@ -1,0 +1,180 @@
+package guest
+
+import (
+	"bufio"
+	"context"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// specInInitrd is where the agent finds its plan in QEMU's initramfs.
+const specInInitrd = "/etc/guest.json"
+
+// SelfInQEMU is the path at which a QEMU guest has the program that is at self
+// on the host.
+func SelfInQEMU(self string) string { return "/usr/bin/" + filepath.Base(self) }
+
+// writeInitrd makes a guest's whole root filesystem: this binary as init,
+// busybox for the shell and its tools, the modules, the programs asked for.
+func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
+	busybox, err := program("busybox", "busybox-static")
+	if err != nil {
+		return err
+	}
+	applets, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	if err != nil {
+		return fmt.Errorf("ask %s for its applets: %w", busybox, err)
+	}
+	spec, err := json.Marshal(plan)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<20)
+	a := newArchive(w)
+	for _, dir := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "var/log", "usr/bin", "lib"} {
+		a.directory(dir)
+	}
+	a.file(specInInitrd, 0o600, spec)
+	self := plan.Spec.Self[0]
+	if err := addProgram(a, "/init", self); err != nil {
+		return err
+	}
+	a.symlink(SelfInQEMU(self), "/init")
+	for _, name := range plan.Spec.Programs {
+		if err := addNamed(a, name); err != nil {
+			return err
+		}
+	}
+	if err := addProgram(a, "/bin/busybox", busybox); err != nil {
+		return err
+	}
+	// busybox's own shell prefers its applets to the programs asked for.
+	shell, err := program("dash", "dash")
+	if err != nil {
+		return err
+	}
+	if err := addProgram(a, "/bin/sh", shell); err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(string(applets)) {
+		a.symlink("/bin/"+name, "busybox")
+	}
+	for _, path := range plan.Modules {
+		if err := addFile(a, path, path, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(a.close(), w.Flush(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func addFile(a *archive, name, path string, mode int) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	a.file(name, mode, content)
+	return nil
+}
+
+func addNamed(a *archive, name string) error {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return fmt.Errorf("program %s for the guest: %w", name, err)
+	}
+	return addProgram(a, "/usr/bin/"+filepath.Base(name), path)
+}
+
+// addProgram adds an executable with its interpreter and the libraries it
+// names, at the places where the host has them.
+func addProgram(a *archive, name, path string) error {
+	if err := addFile(a, name, path, 0o755); err != nil {
+		return err
+	}
+	libraries, err := librariesOf(path)
+	if err != nil {
+		return err
+	}
+	for _, lib := range libraries {
+		if err := addFile(a, lib, lib, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// libraryDirs are where Debian's dynamic linker looks without being told.
+var libraryDirs = []string{
+	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+}
+
+// librariesOf lists the files that a dynamic program needs, indirect ones
+// too. A static program, or a script, needs none.
+func librariesOf(path string) ([]string, error) {
+	var found []string
+	seen := map[string]bool{}
+	var visit func(path string) error
+	visit = func(path string) error {
+		f, err := elf.Open(path)
+		if err != nil {
+			var notELF *elf.FormatError
+			if errors.As(err, &notELF) {
+				return nil
+			}
+			return err
+		}
+		defer f.Close()
+		if interpreter := f.Section(".interp"); interpreter != nil {
+			content, err := interpreter.Data()
+			if err != nil {
+				return fmt.Errorf("read the interpreter of %s: %w", path, err)
+			}
+			found = append(found, strings.TrimRight(string(content), "\x00"))
+		}
+		needed, err := f.ImportedLibraries()
+		if err != nil {
+			return fmt.Errorf("read the libraries of %s: %w", path, err)
+		}
+		for _, lib := range needed {
+			if seen[lib] {
+				continue
+			}
+			seen[lib] = true
+			at, err := findLibrary(lib)
+			if err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			found = append(found, at)
+			if err := visit(at); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := visit(path)
+	return found, err
+}
+
+func findLibrary(name string) (string, error) {
+	for _, dir := range libraryDirs {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("library %s: %w", name, fs.ErrNotExist)
+}

@@ -1,0 +1,315 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Machine is a running guest, seen from the host.
+type Machine struct {
+	dir  string
+	conn net.Conn
+	pid  int // the supervisor's
+
+	ready chan struct{} // closed when the agent said so
+	done  chan struct{} // closed when the guest is gone
+
+	mu    sync.Mutex
+	out   *json.Encoder
+	calls map[uint64]*pending
+	last  uint64
+	fault string // why it is gone, or never became ready
+}
+
+type pending struct {
+	Command
+	took chan struct{}
+	end  chan message
+}
+
+// Command is what to run in a guest. Its input is for small things: it goes in
+// steps of a kilobyte, each acknowledged.
+type Command struct {
+	Argv           []string
+	Stdin          io.Reader // nil = at its end
+	Stdout, Stderr io.Writer // must not block for long: all commands of a Machine share a line
+}
+
+// Open finds the guest of a directory that Start made, perhaps in another
+// process, and waits until it is ready.
+func Open(ctx context.Context, dir string) (*Machine, error) {
+	content, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if err != nil {
+		return nil, err
+	}
+	pid, err := strconv.Atoi(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", pidFile, err)
+	}
+	conn, err := net.Dial("unix", filepath.Join(dir, controlSocket))
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{
+		dir: dir, conn: conn, pid: pid, out: json.NewEncoder(conn), calls: map[uint64]*pending{},
+		ready: make(chan struct{}), done: make(chan struct{}),
+	}
+	go m.listen()
+	select {
+	case <-m.ready:
+		return m, nil
+	case <-m.done:
+		conn.Close()
+		return nil, m.Err()
+	case <-ctx.Done():
+		conn.Close()
+		return nil, fmt.Errorf("wait for the guest to become ready: %w", ctx.Err())
+	}
+}
+
+func (m *Machine) listen() {
+	defer close(m.done)
+	in := json.NewDecoder(m.conn)
+	for {
+		var msg message
+		if err := in.Decode(&msg); err != nil {
+			m.end("the supervisor is gone")
+			return
+		}
+		switch {
+		case msg.Died != "":
+			m.end(msg.Died)
+			return
+		case msg.ID != 0:
+			m.answer(msg)
+		case msg.Error != "":
+			m.end("in the guest: " + msg.Error)
+			return
+		case msg.Ready:
+			close(m.ready)
+		}
+	}
+}
+
+func (m *Machine) answer(msg message) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.calls[msg.ID]
+	if !ok {
+		return
+	}
+	if len(msg.Out) > 0 {
+		p.Stdout.Write(msg.Out)
+	}
+	if len(msg.Err) > 0 {
+		p.Stderr.Write(msg.Err)
+	}
+	if msg.Took {
+		p.took <- struct{}{} // has room for the one that can be under way
+	}
+	if msg.Exit != nil || msg.Error != "" {
+		delete(m.calls, msg.ID)
+		p.end <- msg
+	}
+}
+
+func (m *Machine) end(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fault = why
+}
+
+// Done is closed when the guest is gone, or when Start's or Open's view of it
+// was closed.
+func (m *Machine) Done() <-chan struct{} { return m.done }
+
+// Err says why the guest is gone; nil while it is there.
+func (m *Machine) Err() error {
+	select {
+	case <-m.done:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return errors.New(m.fault)
+	default:
+		return nil
+	}
+}
+
+// Exec runs a command in the guest and returns what it printed on both its
+// outputs and its exit status; see Run.
+func (m *Machine) Exec(ctx context.Context, argv ...string) (output []byte, exit int, err error) {
+	var buf bytes.Buffer
+	exit, err = m.Run(ctx, Command{Argv: argv, Stdout: &buf, Stderr: &buf})
+	return buf.Bytes(), exit, err
+}
+
+// Run runs a command in the guest and returns its exit status, 128+n after
+// signal n. The error is for commands that could not be run to their end. When
+// ctx ends first the command and its process group are killed. A command's
+// output ends with it, even if it left something in the background.
+func (m *Machine) Run(ctx context.Context, c Command) (exit int, err error) {
+	if len(c.Argv) == 0 {
+		return -1, errors.New("run nothing in a guest")
+	}
+	exit, err = m.run(ctx, c)
+	if err != nil {
+		err = fmt.Errorf("run %s in the guest: %w", c.Argv[0], err)
+	}
+	return exit, err
+}
+
+func (m *Machine) run(ctx context.Context, c Command) (exit int, err error) {
+	p := &pending{Command: c, took: make(chan struct{}, 1), end: make(chan message, 1)}
+	m.mu.Lock()
+	m.last++
+	id := m.last
+	m.calls[id] = p
+	m.mu.Unlock()
+	if err := m.say(message{ID: id, Run: c.Argv}); err != nil {
+		return -1, errors.Join(err, m.Err())
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	go m.feed(id, p, ended)
+	select {
+	case msg := <-p.end:
+		if msg.Error != "" {
+			return -1, errors.New(msg.Error)
+		}
+		return *msg.Exit, nil
+	case <-m.done:
+		return -1, m.Err()
+	case <-ctx.Done():
+		m.mu.Lock()
+		delete(m.calls, id) // nothing is written to the outputs from here on
+		m.mu.Unlock()
+		m.say(message{ID: id, Kill: true})
+		return -1, ctx.Err()
+	}
+}
+
+func (m *Machine) say(msg message) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.out.Encode(msg)
+}
+
+// feed sends a command its input. A read that blocks when the command has
+// ended is left behind, as os/exec does.
+func (m *Machine) feed(id uint64, p *pending, ended <-chan struct{}) {
+	buf := make([]byte, 1024)
+	for p.Stdin != nil {
+		n, err := p.Stdin.Read(buf)
+		if n > 0 {
+			if m.say(message{ID: id, In: buf[:n]}) != nil {
+				return
+			}
+			select {
+			case <-p.took:
+			case <-ended:
+				return
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	m.say(message{ID: id, EOF: true})
+}
+
+// Console is the path of a unix socket: what is read there the guest's
+// console prints, what is written there it takes as typed.
+func (m *Machine) Console() string { return filepath.Join(m.dir, consoleSocket) }
+
+// Log is the path of all the console has printed.
+func (m *Machine) Log() string { return filepath.Join(m.dir, consoleLog) }
+
+// Close lets go of the guest, which runs on.
+func (m *Machine) Close() error { return m.conn.Close() }
+
+// Stop ends the guest and removes its directory. There is nothing in a guest
+// to be saved, so its processes are killed.
+func (m *Machine) Stop(ctx context.Context) error {
+	m.conn.Close()
+	return Remove(ctx, m.dir)
+}
+
+// Remove ends whatever guest a directory belongs to, ready or not, running or
+// not, and removes the directory.
+func Remove(ctx context.Context, dir string) error {
+	pid, err := supervisorOf(dir)
+	if err != nil {
+		return err
+	}
+	if pid != 0 {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && err != unix.ESRCH {
+			return fmt.Errorf("kill the supervisor of %s: %w", dir, err)
+		}
+		if err := waitForEnd(ctx, pid); err != nil {
+			return fmt.Errorf("end the guest of %s: %w", dir, err)
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+// supervisorOf gives the PID of a directory's supervisor, 0 where it is gone:
+// a number in a file is believed only if that process's command line says so.
+func supervisorOf(dir string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(string(content))
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", pidFile, err)
+	}
+	commandLine, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil {
+		return 0, nil
+	}
+	if !strings.HasSuffix(string(commandLine), "\x00"+roleSupervise+"\x00"+dir+"\x00") {
+		return 0, nil
+	}
+	return pid, nil
+}
+
+// waitForEnd returns when a process has ended; a supervisor ends after all
+// others of its PID namespace. It reaps where it is our child.
+func waitForEnd(ctx context.Context, pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 50)
+		if err != nil && err != unix.EINTR {
+			return fmt.Errorf("watch process %d: %w", pid, err)
+		}
+		if n > 0 {
+			unix.Waitid(unix.P_PIDFD, fd, nil, unix.WEXITED, nil)
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("wait for process %d: %w", pid, err)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const qemuBinary = "qemu-system-x86_64"
+
+// kernelOptions make a panic end QEMU and the boot short: no self tests, no
+// clock calibration, no page table splitting, no defence against a guest's own
+// users. Without KVM that is a second of three.
+var kernelOptions = []string{
+	"console=ttyS0", "quiet", "panic=-1",
+	"mitigations=off", "tsc=reliable", "no_timer_check", "cryptomgr.notests", "rodata=off",
+}
+
+// planQEMU boots a Debian kernel on an initramfs made for this guest alone.
+func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
+	fail := func(err error) (launchPlan, guestPlan, error) { return launchPlan{}, guestPlan{}, err }
+	qemu, err := program(qemuBinary, "qemu-system-x86")
+	if err != nil {
+		return fail(err)
+	}
+	image, moduleDir, err := debianKernel("/", s.Kernel)
+	if err != nil {
+		return fail(err)
+	}
+	tree, err := readModuleTree(moduleDir)
+	if err != nil {
+		return fail(fmt.Errorf("read the kernel's modules: %w", err))
+	}
+	modules, err := tree.order(append([]string{"virtio_pci", "virtio_net"}, s.modules()...))
+	if err != nil {
+		return fail(err)
+	}
+	accel := make(chan string, 1)
+	go func() { accel <- s.accelerator() }() // the probe may take its whole deadline
+	kernel := make(chan error, 1)
+	unpacked := filepath.Join(s.Dir, kernelFile)
+	go func() { kernel <- unpackKernel(ctx, image, unpacked) }()
+	guest := guestPlan{Spec: s, Modules: modules, Control: "/dev/ttyS1", Console: "/dev/ttyS0"}
+	initrd := filepath.Join(s.Dir, initrdFile)
+	if err := writeInitrd(ctx, initrd, guest); err != nil {
+		return fail(fmt.Errorf("make the initramfs: %w", err))
+	}
+	switch err := <-kernel; {
+	case err == nil:
+		image = unpacked
+	case !errors.Is(err, errAsItIs):
+		return fail(err)
+	}
+	kernelArgs := slices.Concat(kernelOptions, []string{"rdinit=/init", "--"}, s.Self[1:], []string{roleInit, specInInitrd})
+	argv := []string{qemu,
+		"-name", s.Name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-machine", "pc,i8042=off", "-accel", <-accel, "-cpu", "max", "-m", strconv.Itoa(s.Memory),
+		"-chardev", fmt.Sprintf("socket,id=console,fd=%d", consoleFD), "-serial", "chardev:console",
+		"-chardev", fmt.Sprintf("socket,id=control,fd=%d", controlFD), "-serial", "chardev:control",
+		"-kernel", image, "-initrd", initrd, "-append", strings.Join(kernelArgs, " "),
+	}
+	for i, n := range s.NICs {
+		argv = append(argv,
+			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no,vhost=off", i, n.Tap),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,mac=%s,romfile=,host_mtu=%d", i, n.MAC, n.MTU))
+	}
+	return launchPlan{Argv: argv, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}, guest, nil
+}
+
+func (s Spec) accelerator() string {
+	if s.Accel != "" {
+		return s.Accel
+	}
+	if kvmWorks() {
+		return "kvm"
+	}
+	return "tcg"
+}
+
+// kvmWorks remembers for the process's lifetime: the answer is a property of
+// the machine and costs up to the deadline.
+var kvmWorks = sync.OnceValue(func() bool {
+	if _, err := os.Stat("/dev/kvm"); err != nil {
+		return false
+	}
+	return probeAccelerator("kvm", 700*time.Millisecond) == nil
+})
+
+// probeProgram is a boot sector that ends QEMU by its isa-debug-exit device:
+// mov al, 0x10; out 0xf4, al; hlt; jmp to the hlt.
+var probeProgram = []byte{0xb0, 0x10, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd}
+
+// probeExit is how QEMU ends when the guest wrote 0x10 there: value<<1 | 1.
+const probeExit = 0x10<<1 | 1
+
+// probeAccelerator runs a boot sector: only a processor that executed it can
+// give the right answer. /dev/kvm may be there and hang for ever, hence a
+// child process and a deadline, after which the child is left to its fate.
+func probeAccelerator(accel string, patience time.Duration) error {
+	dir, err := os.MkdirTemp("", "weft-probe-")
+	if err != nil {
+		return fmt.Errorf("probe accelerator %s: %w", accel, err)
+	}
+	defer os.RemoveAll(dir)
+	sector := make([]byte, 512)
+	copy(sector, probeProgram)
+	sector[510], sector[511] = 0x55, 0xaa
+	disk := filepath.Join(dir, "sector")
+	if err := os.WriteFile(disk, sector, 0o600); err != nil {
+		return fmt.Errorf("probe accelerator %s: %w", accel, err)
+	}
+	cmd := exec.Command(qemuBinary, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-machine", "pc,i8042=off", "-accel", accel, "-m", "16",
+		"-device", "isa-debug-exit,iobase=0xf4,iosize=1", "-drive", "file="+disk+",format=raw,if=ide")
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("probe accelerator %s: %w", accel, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == probeExit {
+			return nil
+		}
+		return fmt.Errorf("probe accelerator %s: a boot sector did not run: %v", accel, err)
+	case <-time.After(patience):
+		cmd.Process.Kill()
+		return fmt.Errorf("probe accelerator %s: no answer in %v", accel, patience)
+	}
+}

@@ -1,0 +1,202 @@
+package guest
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// clientPatience is how long a client of the supervisor may keep everybody
+// waiting by not reading.
+const clientPatience = 2 * time.Second
+
+// screen copies what the guest's console prints to the log and to whoever is
+// attached, and what they type to the guest.
+type screen struct {
+	guest net.Conn
+	log   io.Writer
+
+	mu       sync.Mutex
+	watchers map[net.Conn]bool
+}
+
+func newScreen(guest net.Conn, log io.Writer) *screen {
+	return &screen{guest: guest, log: log, watchers: map[net.Conn]bool{}}
+}
+
+func (s *screen) relay() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.guest.Read(buf)
+		if err != nil {
+			return
+		}
+		s.log.Write(buf[:n])
+		s.show(buf[:n])
+	}
+}
+
+func (s *screen) show(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watchers {
+		w.SetWriteDeadline(time.Now().Add(clientPatience))
+		if _, err := w.Write(b); err != nil {
+			delete(s.watchers, w)
+			w.Close()
+		}
+	}
+}
+
+func (s *screen) attach(conn net.Conn) {
+	s.mu.Lock()
+	s.watchers[conn] = true
+	s.mu.Unlock()
+	io.Copy(s.guest, conn)
+	s.mu.Lock()
+	delete(s.watchers, conn)
+	s.mu.Unlock()
+	conn.Close()
+}
+
+// switchboard connects any number of clients to the one agent: it gives their
+// commands numbers of its own and sends each answer to whom it belongs.
+type switchboard struct {
+	guest net.Conn
+
+	mu      sync.Mutex
+	clients map[*client]bool
+	calls   map[uint64]call // by the switchboard's number
+	last    uint64
+	told    message // what every client must know: ready, or an error
+}
+
+type client struct {
+	conn net.Conn
+	out  *json.Encoder
+}
+
+type call struct {
+	client *client
+	id     uint64 // the client's number
+}
+
+func newSwitchboard(guest net.Conn) *switchboard {
+	return &switchboard{guest: guest, clients: map[*client]bool{}, calls: map[uint64]call{}}
+}
+
+// relay passes on what the agent says.
+func (s *switchboard) relay() {
+	in := json.NewDecoder(s.guest)
+	for {
+		var m message
+		if err := in.Decode(&m); err != nil {
+			return
+		}
+		s.fromGuest(m)
+	}
+}
+
+func (s *switchboard) fromGuest(m message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.ID == 0 {
+		s.tellAll(m)
+		return
+	}
+	c, ok := s.calls[m.ID]
+	if !ok {
+		return // its client has left
+	}
+	if m.Exit != nil || m.Error != "" {
+		delete(s.calls, m.ID)
+	}
+	m.ID = c.id
+	s.tell(c.client, m)
+}
+
+func (s *switchboard) tellAll(m message) {
+	s.told = m
+	for c := range s.clients {
+		s.tell(c, m)
+	}
+}
+
+func (s *switchboard) tell(c *client, m message) {
+	c.conn.SetWriteDeadline(time.Now().Add(clientPatience))
+	if err := c.out.Encode(m); err != nil {
+		c.conn.Close() // serve then forgets it
+	}
+}
+
+// died tells every client, as the last thing.
+func (s *switchboard) died(how string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tellAll(message{Died: how})
+}
+
+// serve passes on what one client says until it leaves; commands that it left
+// running are ended.
+func (s *switchboard) serve(conn net.Conn) {
+	c := &client{conn: conn, out: json.NewEncoder(conn)}
+	s.mu.Lock()
+	s.clients[c] = true
+	if s.told.Ready || s.told.Error != "" || s.told.Died != "" {
+		s.tell(c, s.told)
+	}
+	s.mu.Unlock()
+
+	in := json.NewDecoder(conn)
+	for {
+		var m message
+		if err := in.Decode(&m); err != nil {
+			break
+		}
+		s.toGuest(c, m)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.clients, c)
+	for number, call := range s.calls {
+		if call.client == c {
+			delete(s.calls, number)
+			s.say(message{ID: number, Kill: true})
+		}
+	}
+	conn.Close()
+}
+
+func (s *switchboard) toGuest(c *client, m message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.Run != nil && !s.told.Ready {
+		s.tell(c, message{ID: m.ID, Error: "the guest is not ready"})
+		return
+	}
+	if m.Run != nil {
+		s.last++
+		s.calls[s.last] = call{client: c, id: m.ID}
+		s.say(message{ID: s.last, Run: m.Run})
+		return
+	}
+	for number, call := range s.calls {
+		if call.client == c && call.id == m.ID {
+			m.ID = number
+			s.say(m)
+			return
+		}
+	}
+}
+
+// say writes to the agent; a guest that is gone is noticed by its end.
+func (s *switchboard) say(m message) {
+	line, err := json.Marshal(m)
+	if err != nil {
+		return
+	}
+	s.guest.Write(append(line, '\n'))
+}

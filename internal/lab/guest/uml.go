@@ -1,0 +1,82 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// launchPlan is what the supervisor is told: the kernel's command and the
+// memory-backed scratch directory it needs.
+type launchPlan struct {
+	Argv    []string
+	Env     []string
+	Scratch int // MiB of tmpfs on Dir/scratch, 0 = none
+}
+
+// guestPlan is what the agent is told.
+type guestPlan struct {
+	Spec    Spec
+	Modules []string // absolute paths in the guest, in loading order
+	Overlay bool     // the root is the host's and read-only: lay a tmpfs over it
+	Control string   // the tty of the control line
+	Console string   // the tty of the console
+}
+
+// File descriptors that the supervisor hands to the guest's kernel.
+const (
+	consoleFD = 3
+	controlFD = 4
+)
+
+// planUML follows Documentation/virt/uml/user_mode_linux_howto_v2.rst: hostfs
+// as root, vector NICs over taps. The memory file must lie on a tmpfs that
+// allows execution, hence TMPDIR.
+func planUML(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
+	linux, err := program("linux.uml", "user-mode-linux")
+	if err != nil {
+		return launchPlan{}, guestPlan{}, err
+	}
+	version, err := exec.CommandContext(ctx, linux, "--version").Output()
+	if err != nil {
+		return launchPlan{}, guestPlan{}, fmt.Errorf("ask %s for its version: %w", linux, err)
+	}
+	tree, err := readModuleTree(filepath.Join("/usr/lib/uml/modules", strings.TrimSpace(string(version))))
+	if err != nil {
+		return launchPlan{}, guestPlan{}, fmt.Errorf("read UML's modules: %w", err)
+	}
+	modules, err := tree.order(append([]string{"overlay", "ipv6"}, s.modules()...))
+	if err != nil {
+		return launchPlan{}, guestPlan{}, err
+	}
+	scratch := filepath.Join(s.Dir, scratchDir)
+	argv := []string{linux,
+		"mem=" + strconv.Itoa(s.Memory) + "M", "umid=" + s.Name, "uml_dir=" + scratch,
+		// root and console are UML's defaults: it would append them, after the "--".
+		"root=98:0", "console=tty0", "rootfstype=hostfs", "rootflags=/", "ro", "init=" + s.Self[0], "quiet",
+		fmt.Sprintf("con0=fd:%d", consoleFD), "con=null", fmt.Sprintf("ssl0=fd:%d", controlFD), "ssl=null",
+	}
+	for i, n := range s.NICs {
+		argv = append(argv, fmt.Sprintf("vec%d:transport=tap,ifname=%s,mac=%s,mtu=%d", i, n.Tap, n.MAC, n.MTU))
+	}
+	argv = append(argv, "--")
+	argv = append(argv, s.Self[1:]...)
+	argv = append(argv, roleInit, filepath.Join(s.Dir, specFile))
+	return launchPlan{
+			Argv:    argv,
+			Env:     []string{"TMPDIR=" + scratch, "HOME=" + scratch, "PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+			Scratch: s.Memory + 64,
+		},
+		guestPlan{Spec: s, Modules: modules, Overlay: true, Control: "/dev/ttyS0", Console: "/dev/tty0"}, nil
+}
+
+// modules are those the spec asks for, by name or by what else it wants.
+func (s Spec) modules() []string {
+	if s.Impair == nil {
+		return s.Modules
+	}
+	return append([]string{"sch_netem", "sch_ingress", "cls_matchall", "act_mirred"}, s.Modules...)
+}

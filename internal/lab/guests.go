@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"weft/internal/lab/guest"
+)
+
+// guestRole is how guests reach guest.Main in the weft program.
+const guestRole = "guest"
+
+// guestDir is the directory of a node's guest, within the node's own.
+func guestDir(lab, node string) string { return filepath.Join(StateDir, lab, node, "guest") }
+
+// guestTools of the host go into every QEMU guest, where busybox alone does
+// not know the kernels' newer networking.
+var guestTools = [...]string{"ip", "tc", "bridge"}
+
+func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
+	n := s.Node
+	spec := guest.Spec{
+		Kind: guest.Kind(n.Kind), Name: n.Name, Kernel: n.Kernel, Memory: n.MemoryMiB, Modules: n.Modules,
+		Sysctls: n.Sysctls, Script: n.Script, Forward: n.Forward,
+	}
+	for _, nic := range s.NICs {
+		spec.NICs = append(spec.NICs, guest.NIC{Name: nic.Device, Tap: nic.Tap, MAC: nic.MAC, Addresses: nic.Addresses, MTU: nic.MTU})
+	}
+	for _, r := range n.Routes {
+		spec.Routes = append(spec.Routes, guest.Route{Destination: r.To, Via: r.Via, NIC: r.Device, MTU: r.MTU})
+	}
+	for _, g := range n.Gateway {
+		spec.Routes = append(spec.Routes, guest.Route{Destination: netip.PrefixFrom(anyOf(g), 0), Via: g})
+	}
+	for _, tool := range guestTools {
+		if _, err := exec.LookPath(tool); err == nil {
+			spec.Programs = append(spec.Programs, tool)
+		}
+	}
+	return l.boot(ctx, n.Name, spec)
+}
+
+func (l *Lab) startImpairment(ctx context.Context, s StartImpairment) error {
+	spec := guest.ImpairSpec(s.Node, "", s.Taps[0], s.Taps[1], guest.Impairment{
+		Delay: time.Duration(s.Link.Delay), Jitter: time.Duration(s.Link.Jitter),
+		Loss: s.Link.Loss, Rate: uint64(s.Link.Rate),
+	})
+	for i := range spec.NICs {
+		spec.NICs[i].MTU = s.Link.MTU
+	}
+	return l.boot(ctx, s.Node, spec)
+}
+
+// boot starts a guest in its node's namespace and has its end noticed like
+// that of any process.
+func (l *Lab) boot(ctx context.Context, node string, spec guest.Spec) error {
+	spec.Dir = guestDir(l.Name, node)
+	spec.Self = []string{l.weft, guestRole}
+	spec.Netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), l.spaces[node].FD())
+	spec.Patience = l.deadline
+	m, err := guest.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	l.guests[node] = m
+	p := &process{node: node, name: "the guest", log: m.Log(), done: make(chan struct{})}
+	l.processes = append(l.processes, p)
+	go func() {
+		<-m.Done()
+		p.err = m.Err()
+		close(p.done)
+	}()
+	return nil
+}
+
+// weftIn is the path of the weft program as a node sees it. A QEMU guest's
+// root holds little else.
+func (l *Lab) weftIn(node string) string {
+	for _, n := range l.scenario.Nodes {
+		if n.Name == node && n.Kind == QEMU {
+			return guest.SelfInQEMU(l.weft)
+		}
+	}
+	return l.weft
+}
+
+// inGuest gives the command that stands for another where the node is a guest.
+func (l *Lab) inGuest(node string, argv []string) []string {
+	if l.guests[node] == nil {
+		return argv
+	}
+	return guest.InGuest([]string{l.weft, guestRole}, guestDir(l.Name, node), argv...)
+}
+
+// guestShell gives the command that opens a guest's console, or runs a command
+// there; nil where the node is not a guest.
+func guestShell(n RunningNode, command []string, weft string) []string {
+	dir := guestDir(n.Lab, n.Node)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	self := []string{weft, guestRole}
+	if len(command) == 0 {
+		return guest.OnConsole(self, dir)
+	}
+	return guest.InGuest(self, dir, slices.Clone(command)...)
+}

@@ -1,0 +1,243 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"weft/internal/state"
+)
+
+// fake is a door behind which objects are kept in a map. It dies before the
+// step dieAt (counted from 0) if that is not negative: halfway says whether
+// the step has been done when it does.
+type fake struct {
+	there   map[string]state.Object
+	done    []state.Step
+	dieAt   int
+	halfway bool
+}
+
+var errDied = errors.New("died")
+
+func newFake(objects ...state.Object) *fake {
+	f := &fake{there: map[string]state.Object{}, dieAt: -1}
+	for _, o := range objects {
+		f.there[o.Key()] = o
+	}
+	return f
+}
+
+func (f *fake) Observe(context.Context, state.Desired) ([]state.Object, error) {
+	var all []state.Object
+	for _, o := range f.there { // in any order
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func (f *fake) Apply(_ context.Context, s state.Step) error {
+	dies := f.dieAt == len(f.done)
+	if dies && !f.halfway {
+		return errDied
+	}
+	f.done = append(f.done, s)
+	switch s.Op {
+	case state.Remove:
+		delete(f.there, s.Object.Key())
+	default:
+		if err := f.leansOnNothing(s.Object); err != nil {
+			return err
+		}
+		f.there[s.Object.Key()] = s.Object
+	}
+	if dies {
+		return errDied
+	}
+	return nil
+}
+
+// leansOnNothing: as in the kernel, a route needs its device.
+func (f *fake) leansOnNothing(o state.Object) error {
+	if r, ok := o.(state.Route); ok && f.there["device "+r.Device] == nil {
+		return fmt.Errorf("%s: no such device", r)
+	}
+	return nil
+}
+
+// pair is one fake behind both doors, so that the order of all steps shows.
+func (f *fake) targets() Targets { return Targets{state.Kernel: f, state.Datapath: &nothing{f}} }
+
+// nothing observes nothing, for the second door to the same objects.
+type nothing struct{ *fake }
+
+func (nothing) Observe(context.Context, state.Desired) ([]state.Object, error) { return nil, nil }
+
+// router is what a small configuration wants.
+func router(device string, mtu int) state.Desired {
+	prefix := netip.MustParsePrefix("192.0.2.0/24")
+	return state.Desired{
+		state.Sysctl{Name: "net/ipv4/ip_forward", Value: "1"},
+		state.Link{Name: "lan"},
+		state.Address{Device: "lan", Prefix: netip.MustParsePrefix("2001:db8::1/64")},
+		state.Device{Name: device, MTU: mtu, Owner: "nat64.main"},
+		state.Translator{ID: 0, Name: "main", Device: device},
+		state.Rule{From: prefix, To: netip.MustParsePrefix("2001:db8:3::/120"), Kind: state.RuleMapping},
+		state.Attachment{Device: device, Hook: state.HookEgress, Program: "translator_egress", Build: "a"},
+		state.Route{Prefix: prefix, Device: device, MTU: mtu - 40},
+		state.Port{Device: "lan", Translators: 1},
+		state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc", Build: "a"},
+	}
+}
+
+// mustBe compares what is there with what is desired, all of it.
+func mustBe(t *testing.T, f *fake, desired state.Desired) {
+	t.Helper()
+	if len(f.there) != len(desired) {
+		t.Errorf("there are %d objects, want %d", len(f.there), len(desired))
+	}
+	for _, o := range desired {
+		if f.there[o.Key()] != o {
+			t.Errorf("there is %v, want %v", f.there[o.Key()], o)
+		}
+	}
+}
+
+// attempt plans and applies once.
+func attempt(t *testing.T, f *fake, desired state.Desired) ([]state.Step, error) {
+	t.Helper()
+	steps, err := f.targets().Plan(t.Context(), desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps, f.targets().Apply(t.Context(), steps)
+}
+
+// converge makes an attempt that must succeed.
+func converge(t *testing.T, f *fake, desired state.Desired) []state.Step {
+	t.Helper()
+	done, err := attempt(t, f, desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBe(t, f, desired)
+	return done
+}
+
+func TestTheSecondTimeThereIsNothingToDo(t *testing.T) {
+	f, desired := newFake(), router("nat64-main", 1500)
+	if done := converge(t, f, desired); len(done) != len(desired) {
+		t.Errorf("the first time took %d steps, want %d", len(done), len(desired))
+	}
+	if done := converge(t, f, desired); len(done) != 0 {
+		t.Errorf("the second time took %v", done)
+	}
+}
+
+// From one configuration to another, dying before or after each step in turn:
+// the next attempt finishes, and then nothing is left to do.
+func TestDyingMidwayAtAnyStepIsMadeGoodByTheNextAttempt(t *testing.T) {
+	from, to := router("nat64-main", 1500), append(router("siit0", 9000), state.Address{Device: "lan", Prefix: netip.MustParsePrefix("2001:db8:2::1/64")})
+	for name, change := range map[string][2]state.Desired{
+		"from nothing": {nil, from}, "to another configuration": {from, to}, "and back": {to, from}, "to nothing": {from, nil},
+	} {
+		steps := len(Steps(change[1], change[0]))
+		if steps == 0 {
+			t.Fatalf("%s: no steps", name)
+		}
+		for at := range steps {
+			for _, halfway := range []bool{false, true} {
+				f := newFake(change[0]...)
+				f.dieAt, f.halfway = at, halfway
+				if _, err := attempt(t, f, change[1]); !errors.Is(err, errDied) {
+					t.Fatalf("%s: at step %d: %v, want that it died", name, at, err)
+				}
+				if want := at + map[bool]int{true: 1}[halfway]; len(f.done) != want {
+					t.Errorf("%s: %d steps were done when it died at %d", name, len(f.done), at)
+				}
+				f.dieAt = -1
+				converge(t, f, change[1])
+				if done := converge(t, f, change[1]); len(done) != 0 {
+					t.Errorf("%s: died at step %d, made good, and then again %v", name, at, done)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsAddedComesBeforeWhatIsRemoved(t *testing.T) {
+	steps := Steps(router("siit0", 1500), []state.Object(router("nat64-main", 1500)))
+	if len(steps) == 0 {
+		t.Fatal("no steps")
+	}
+	firstRemoval := slices.IndexFunc(steps, func(s state.Step) bool { return s.Op == state.Remove })
+	lastOther := len(steps) - 1
+	for steps[lastOther].Op == state.Remove {
+		lastOther--
+	}
+	if firstRemoval < lastOther {
+		t.Errorf("removes at %d and goes on adding until %d: %v", firstRemoval, lastOther, steps)
+	}
+}
+
+func TestAddingFollowsTheOrderOfWhatIsDesired(t *testing.T) {
+	desired := router("nat64-main", 1500)
+	for i, s := range Steps(desired, nil) {
+		if s.Op != state.Add || s.Object != desired[i] {
+			t.Errorf("step %d is %v, want add %v", i, s, desired[i])
+		}
+	}
+}
+
+func TestProgramsGoFirstAndDevicesLast(t *testing.T) {
+	objects := []state.Object(router("nat64-main", 1500))
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		random.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+		var kinds []string
+		for _, s := range Steps(nil, objects) {
+			if s.Op != state.Remove {
+				t.Fatalf("%v is no removal", s)
+			}
+			if k := state.Kind(s.Object); len(kinds) == 0 || kinds[len(kinds)-1] != k {
+				kinds = append(kinds, k)
+			}
+		}
+		order := strings.Join(kinds, " ")
+		program, route, device := strings.Index(order, "program"), strings.Index(order, "route"), strings.Index(order, "device")
+		sysctl := strings.Index(order, "sysctl")
+		if program != 0 || route < program || device < route || sysctl < device {
+			t.Errorf("removed in the order %s", order)
+		}
+	}
+}
+
+func TestWhatDiffersIsChangedAndSaysFromWhat(t *testing.T) {
+	was, is := state.Link{Name: "lan", MTU: 1500}, state.Link{Name: "lan", MTU: 9000}
+	steps := Steps(state.Desired{is}, []state.Object{was})
+	if len(steps) != 1 || steps[0] != (state.Step{Op: state.Change, Object: is, Was: was}) {
+		t.Errorf("steps are %v", steps)
+	}
+}
+
+func TestAnErrorStopsWhatLeansOnTheFailedStep(t *testing.T) {
+	f, desired := newFake(), router("nat64-main", 1500)
+	f.dieAt = 3 // the device
+	_, err := attempt(t, f, desired)
+	if !errors.Is(err, errDied) || len(f.done) != 3 || f.there["route 192.0.2.0/24 dev nat64-main"] != nil {
+		t.Errorf("%v after %v", err, f.done)
+	}
+}
+
+func TestADoorThatIsMissingIsAnErrorNotAPanic(t *testing.T) {
+	f := newFake()
+	err := Targets{state.Kernel: f}.Apply(t.Context(), Steps(router("nat64-main", 1500), nil))
+	if err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// HostDevice is what the inner process takes over from a device of the host.
+type HostDevice struct {
+	MAC    mac
+	MTU    int
+	XDP    bool // hook = "auto" chooses XDP for it
+	Routes []HostRoute
+}
+
+// HostRoute leads out of the device that holds it.
+type HostRoute struct {
+	To     netip.Prefix
+	Via    netip.Addr // not valid: on the link
+	Metric int
+}
+
+// Host reads the devices that f names. Those that the host does not have are
+// not in the result. links are the host's facts.
+func Host(f *config.File, links []state.LinkFact) (map[string]HostDevice, error) {
+	found := map[string]HostDevice{}
+	facts := state.Facts{Links: links}
+	for _, name := range f.Names("interface") {
+		device := f.Interface(name).Device
+		l, ok := facts.Link(device)
+		if !ok {
+			continue
+		}
+		d := HostDevice{MAC: l.MAC, MTU: l.MTU, XDP: l.Kind == "" && l.XDP}
+		var err error
+		if d.Routes, err = hostRoutes(l.Index); err != nil {
+			return nil, fmt.Errorf("read the routes of %s: %w", device, err)
+		}
+		found[device] = d
+	}
+	return found, nil
+}
+
+// weftRoutes is the protocol number of weft's own routes: the inner router
+// makes its own.
+const weftRoutes = 87
+
+func hostRoutes(index int) ([]HostRoute, error) {
+	filter := &netlink.Route{LinkIndex: index, Table: unix.RT_TABLE_MAIN}
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, filter, netlink.RT_FILTER_OIF|netlink.RT_FILTER_TABLE)
+	// a dump that others change meanwhile is still good enough to start from
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, err
+	}
+	var list []HostRoute
+	for _, r := range routes {
+		to, ok := prefixOf(r)
+		if !ok || r.Type != unix.RTN_UNICAST || r.Protocol == unix.RTPROT_KERNEL || r.Protocol == weftRoutes {
+			continue
+		}
+		via, _ := netip.AddrFromSlice(r.Gw)
+		list = append(list, HostRoute{To: to, Via: via.Unmap(), Metric: r.Priority})
+	}
+	return list, nil
+}
+
+func prefixOf(r netlink.Route) (netip.Prefix, bool) {
+	if r.Dst == nil {
+		if r.Family == unix.AF_INET {
+			return netip.PrefixFrom(netip.IPv4Unspecified(), 0), true
+		}
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0), true
+	}
+	a, ok := netip.AddrFromSlice(r.Dst.IP)
+	ones, _ := r.Dst.Mask.Size()
+	return netip.PrefixFrom(a.Unmap(), ones), ok
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}

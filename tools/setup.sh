@@ -1,0 +1,92 @@
+#!/bin/bash
+# Install the Debian packages that a task needs, and say what each is for.
+# Only what is missing is installed, by apt-get as this machine has it set up.
+#
+#   tools/setup.sh demo       nothing: make demo needs Go and root, no more
+#   tools/setup.sh test       what the tests need
+#   tools/setup.sh bench      the peers that weft is measured beside
+#   tools/setup.sh generate   the pinned compiler of the eBPF objects
+#   tools/setup.sh --list     print all of it, install nothing
+set -euo pipefail
+
+# task  package  what it is for; one package may serve several tasks
+needs() {
+	cat <<-'LIST'
+		test      make                    the Makefile's own program
+		test      git                     the commit that a build and a measurement tell
+		test      iproute2                ip, tc, ss: an independent look at what weft has made
+		test      nftables                nft: the firewall rules that translated packets must pass
+		test      bpftool                 an independent look at programs and maps
+		test      tayga                   the translator that weft is compared with
+		test      iperf3                  TCP flows of the benches
+		test      procps                  pgrep: tests look for processes left behind
+		test      busybox-static          the tools inside of a QEMU guest
+		test      kmod                    modprobe, for modules inside of guests
+		test      qemu-system-x86         guests with a kernel of their own
+		test      user-mode-linux         guests that boot in a second
+		test      linux-image-amd64       Debian's own kernel, for guests
+		test      linux-image-6.12-amd64  the kernel for guests that run weft themselves
+		test      xz-utils                unpacks kernels for guests
+		test      zstd                    unpacks kernels for guests
+		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
+		test      llvm-19                 llvm-strip-19, which takes debugging data out of them
+		bench     iproute2                ip, tc, ss
+		bench     nftables                the same FORWARD policy for every subject
+		bench     iperf3                  the TCP flows
+		bench     tayga                   the translator that weft is measured beside
+		generate  clang-19                the pinned compiler of the eBPF objects
+		generate  llvm-19                 llvm-strip-19, which takes debugging data out of them
+	LIST
+}
+
+installed() {
+	[ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null)" = "ii " ]
+}
+
+task=${1:-}
+case $task in
+demo) echo "make demo needs Go and root; nothing to install"; exit 0 ;;
+test | bench | generate) ;;
+--list) needs; exit 0 ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+
+missing=()
+while read -r of package what; do
+	if [ "$of" = "$task" ] && ! installed "$package"; then
+		[ ${#missing[@]} -gt 0 ] || echo "to install for make $task:"
+		printf '  %-24s %s\n' "$package" "$what"
+		missing+=("$package")
+	fi
+done < <(needs)
+if [ ${#missing[@]} -eq 0 ]; then
+	exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+	echo "tools/setup.sh: this is no Debian (there is no apt-get): install the packages above, or what they are called here, yourself" >&2
+	exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+	echo "tools/setup.sh: installing packages needs root: sudo tools/setup.sh $task" >&2
+	exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+# The pinned compiler is only for a comparison: without it the tests say that
+# they left that out. Debian 12 and 13 have it.
+if [ "$task" = test ] && ! apt-cache show clang-19 >/dev/null 2>&1 && apt-get update -qq && ! apt-cache show clang-19 >/dev/null 2>&1; then
+	echo "  (clang-19 is not to be had here; the eBPF objects will not be rebuilt and compared)"
+	kept=()
+	for package in "${missing[@]}"; do
+		case $package in clang-19 | llvm-19) ;; *) kept+=("$package") ;; esac
+	done
+	missing=("${kept[@]}")
+	[ ${#missing[@]} -gt 0 ] || exit 0
+fi
+install=(apt-get install -y -qq --no-install-recommends "${missing[@]}")
+# The lists of packages may be missing or old: fetch them, then try once more.
+if ! "${install[@]}" >/dev/null 2>&1; then
+	apt-get update -qq
+	"${install[@]}" >/dev/null
+fi
+echo "installed ${#missing[@]} packages"
