@@ -20,6 +20,7 @@ enum outcome {
 	FORWARD_ARP_REPLY,     /* answered ARP for a translated address */
 	FORWARD_ND_REPLY,      /* answered neighbour discovery for a translated address */
 	FORWARD_INJECTED,      /* a packet of the slow path, sent out */
+	FORWARD_ROUTED,        /* routed by weft's own tables and sent out, past the stack */
 
 	SLOW_FRAGMENT,     /* a fragment */
 	SLOW_ICMP_ERROR,   /* an ICMP error, whose inner packet is translated too */
@@ -37,6 +38,9 @@ enum outcome {
 	PASS_TTL,           /* shortcut not taken: TTL or hop limit runs out here */
 	PASS_SLOW,          /* left by XDP to the programs that can hand it to the slow path */
 	PASS_TO_STACK,      /* translated and left to the stack, which answers for it */
+	PASS_OPTIONS,       /* IPv4 options or an odd header, which the stack looks into */
+	PASS_LOCAL,         /* a route to the router itself */
+	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */
@@ -55,13 +59,14 @@ enum outcome {
 	DROP_HAIRPIN,           /* would be translated back to where it came from */
 	DROP_KERNEL,            /* a kernel helper refused (out of memory, packet shape) */
 	DROP_ICMP_FRAGMENT,     /* part of an ICMP message, whose checksum covers all of it (RFC 7915) */
+	DROP_BLACKHOLE,         /* a blackhole route */
 
 	OUTCOME_COUNT, /* how many there are */
 };
 
 static inline _Bool outcome_is_slow(enum outcome o)
 {
-	return o > FORWARD_INJECTED && o < PASS_NOT_IP;
+	return o >= SLOW_FRAGMENT && o < PASS_NOT_IP;
 }
 
 static inline _Bool outcome_is_drop(enum outcome o)

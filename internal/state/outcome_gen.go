@@ -11,6 +11,7 @@ const (
 	ForwardArpReply                        // answered ARP for a translated address
 	ForwardNdReply                         // answered neighbour discovery for a translated address
 	ForwardInjected                        // a packet of the slow path, sent out
+	ForwardRouted                          // routed by weft's own tables and sent out, past the stack
 	SlowFragment                           // a fragment
 	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
 	SlowFragNeeded                         // too large for the other side and may be fragmented
@@ -26,6 +27,9 @@ const (
 	PassTtl                                // shortcut not taken: TTL or hop limit runs out here
 	PassSlow                               // left by XDP to the programs that can hand it to the slow path
 	PassToStack                            // translated and left to the stack, which answers for it
+	PassOptions                            // IPv4 options or an odd header, which the stack looks into
+	PassLocal                              // a route to the router itself
+	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -43,6 +47,7 @@ const (
 	DropHairpin                            // would be translated back to where it came from
 	DropKernel                             // a kernel helper refused (out of memory, packet shape)
 	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
+	DropBlackhole                          // a blackhole route
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -57,6 +62,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-arp-reply", "answered ARP for a translated address"},
 	{"forward-nd-reply", "answered neighbour discovery for a translated address"},
 	{"forward-injected", "a packet of the slow path, sent out"},
+	{"forward-routed", "routed by weft's own tables and sent out, past the stack"},
 	{"slow-fragment", "a fragment"},
 	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
@@ -72,6 +78,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-ttl", "shortcut not taken: TTL or hop limit runs out here"},
 	{"pass-slow", "left by XDP to the programs that can hand it to the slow path"},
 	{"pass-to-stack", "translated and left to the stack, which answers for it"},
+	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},
+	{"pass-local", "a route to the router itself"},
+	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -89,4 +98,5 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-hairpin", "would be translated back to where it came from"},
 	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
 	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
+	{"drop-blackhole", "a blackhole route"},
 }

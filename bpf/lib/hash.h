@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * A flow's hash: packets of one flow have the same, in one direction. The
+ * mixing steps are those of MurmurHash3's finaliser (public domain).
+ */
+#include "kernel.h"
+
+/* ports is zero where a packet has none, or is a fragment: all parts of a
+ * datagram go one way */
+struct flow_hash {
+	__u64 from, to;
+	__u32 ports;
+	__u32 protocol;
+};
+
+static __always_inline __u64 hash_mix(__u64 x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdULL;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53ULL;
+	return x ^ x >> 33;
+}
+
+static __always_inline __u32 flow_hash(const struct flow_hash *flow)
+{
+	__u64 h = hash_mix(flow->from);
+
+	h = hash_mix(h ^ flow->to);
+	h = hash_mix(h ^ ((__u64)flow->ports << 32 | flow->protocol));
+	return h >> 32;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * Next hops: the last step of every packet, whoever decided on it. A route, a
+ * session or a translation holds the number of a next hop; many may share one.
+ *
+ * A next hop is one 64-bit word: its kind, and an index whose meaning the kind
+ * gives. It is written by one atomic store into the mapped array, so that a
+ * gateway's change, failure or return is one write for all who share it. What
+ * the word points to is never changed in place: a new one is written, the
+ * word is set, and the old one is used again after a grace period.
+ *
+ * Adding a kind of tunnel: a new kind here, and in nexthop_send() what it does.
+ */
+#include "hash.h"
+#include "interface.h"
+#include "outcome.h"
+
+enum nexthop_kind {
+	NEXTHOP_STACK,       /* not known here, or its neighbour is not: the kernel forwards */
+	NEXTHOP_NEIGHBOUR,   /* an Ethernet neighbour: index into neighbours */
+	NEXTHOP_GROUP,       /* one of several by flow: index into nexthop_groups */
+	NEXTHOP_LOCAL,       /* the router itself */
+	NEXTHOP_BLACKHOLE,   /* dropped without a word */
+	NEXTHOP_UNREACHABLE, /* the kernel answers with an ICMP error; also for prohibit */
+};
+
+struct nexthop {
+	__u32 index;
+	enum nexthop_kind kind;
+};
+
+/* where frames go: the lower device of a VLAN or a bridge, if it is one */
+struct neighbour {
+	__u32 ifindex;
+	__u32 mtu; /* of the device that the route names, IP bytes */
+	__u8 dst[ETH_ALEN];
+	__u8 src[ETH_ALEN];
+};
+
+_Static_assert(sizeof(struct nexthop) == 8, "one atomic store");
+_Static_assert(sizeof(struct neighbour) == 20, "no padding");
+
+#define NEXTHOPS 65536
+#define NEXTHOP_MEMBERS 65536
+#define BPF_F_MMAPABLE (1U << 10)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nexthop);
+	__uint(max_entries, NEXTHOPS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nexthops SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct neighbour);
+	__uint(max_entries, NEXTHOPS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} neighbours SEC(".maps");
+
+/*
+ * A group: its size at the index, that many numbers of next hops behind it. A
+ * next hop of twice the weight is there twice. Members are not groups.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, NEXTHOP_MEMBERS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nexthop_groups SEC(".maps");
+
+/* index and kind are read at once: they are written at once */
+static __always_inline struct nexthop nexthop_read(__u32 number)
+{
+	struct nexthop none = { .kind = NEXTHOP_STACK }, out;
+	volatile __u64 *slot = bpf_map_lookup_elem(&nexthops, &number);
+	__u64 word;
+
+	if (!slot)
+		return none;
+	word = *slot;
+	out.index = (__u32)word;
+	out.kind = (enum nexthop_kind)(word >> 32);
+	return out;
+}
+
+/* The member of a group for a flow's hash: bucket by the upper bits. */
+static __always_inline struct nexthop nexthop_member(struct nexthop group, __u32 hash)
+{
+	struct nexthop none = { .kind = NEXTHOP_STACK };
+	__u32 at = group.index, *size = bpf_map_lookup_elem(&nexthop_groups, &at), *number;
+
+	if (!size)
+		return none;
+	at += 1 + (__u32)((__u64)hash * *size >> 32);
+	number = bpf_map_lookup_elem(&nexthop_groups, &at);
+	return number ? nexthop_read(*number) : none;
+}
+
+/*
+ * Find where a packet goes. number: of the next hop; flow: whose hash picks
+ * a group's member; wire_len: IP bytes per packet on the wire. OUTCOME_NONE:
+ * *to is the neighbour and the packet fits.
+ */
+static __always_inline enum outcome nexthop_find(__u32 number, const struct flow_hash *flow,
+						 __u32 wire_len, struct neighbour **to)
+{
+	struct nexthop hop = nexthop_read(number);
+
+	if (hop.kind == NEXTHOP_GROUP)
+		hop = nexthop_member(hop, flow_hash(flow));
+	switch (hop.kind) {
+	case NEXTHOP_NEIGHBOUR:
+		break;
+	case NEXTHOP_LOCAL:
+		return PASS_LOCAL;
+	case NEXTHOP_BLACKHOLE:
+		return DROP_BLACKHOLE;
+	case NEXTHOP_UNREACHABLE:
+		return PASS_UNREACHABLE;
+	default:
+		return PASS_NO_NEIGHBOUR;
+	}
+	*to = bpf_map_lookup_elem(&neighbours, &hop.index);
+	if (!*to || !(*to)->ifindex)
+		return PASS_NO_NEIGHBOUR;
+	if (wire_len > (*to)->mtu)
+		return PASS_TOO_BIG;
+	return OUTCOME_NONE;
+}
+
+/* Write the link addresses and send the frame. The verdict is the hook's. */
+static __always_inline int nexthop_send(struct ethhdr *eth, const struct neighbour *to)
+{
+	__builtin_memcpy(eth->h_dest, to->dst, ETH_ALEN);
+	__builtin_memcpy(eth->h_source, to->src, ETH_ALEN);
+	return bpf_redirect(to->ifindex, 0);
+}
