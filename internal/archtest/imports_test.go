@@ -78,7 +78,7 @@ func pure() []string {
 
 // forTests are packages that only tests may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest"}
 }
 
 type pkg struct {
