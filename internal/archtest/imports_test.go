@@ -46,7 +46,7 @@ func rooms() []room {
 		{"internal/datapath", []string{"internal/state", "fib"}},
 		{"internal/slowpath", []string{"internal/state"}},
 		{"internal/api", below},
-		{"internal/trace", beside},
+		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
 		{"internal/simulate", beside},
 		{"internal/lab", beside},
 		{"internal/bench", beside},

@@ -134,10 +134,14 @@ func (k *Kernel) observeRoutes(links []netlink.Link) ([]state.Object, error) {
 	return found, nil
 }
 
-// routePrefix gives the destination; netlink leaves the default route's out.
+// routePrefix gives the destination. The default route's may be left out, and
+// IPv4's comes in 16 bytes.
 func routePrefix(r netlink.Route, family int) netip.Prefix {
 	if r.Dst != nil {
 		if addr, ok := netip.AddrFromSlice(r.Dst.IP); ok {
+			if family == netlink.FAMILY_V4 {
+				addr = addr.Unmap()
+			}
 			ones, _ := r.Dst.Mask.Size()
 			return netip.PrefixFrom(addr, ones)
 		}
