@@ -51,7 +51,7 @@ func gateway(p netip.Prefix, hop uint32) string {
 
 // openKernel makes the router and loads the routes.
 func openKernel(ctx context.Context, name string, tables ...iter.Seq2[netip.Prefix, uint32]) (*kernelTable, error) {
-	p, err := rig.NewPath(rig.PathOptions{Name: name, Lan: lan, Wan: wan, Forward: true})
+	p, err := rig.NewPath(rig.PathOptions{Name: name, Lan: lan, Wan: wan, Forward: true, RouterGRO: true})
 	if err != nil {
 		return nil, err
 	}

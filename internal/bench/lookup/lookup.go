@@ -21,6 +21,9 @@ const (
 	lpmTrie = "lpm-trie"
 	bartGo  = "bart"
 	empty   = "empty-loop"
+
+	weftXDP    = "weft-xdp"
+	xdpForward = "xdp-forward"
 )
 
 // Cases that are not lookups.
@@ -28,6 +31,7 @@ const (
 	memory = "memory"
 	build  = "build"
 	update = "update"
+	pps64  = "pps64"
 )
 
 // spread is how destinations are drawn.
@@ -55,6 +59,8 @@ func Bench() bench.Bench {
 			{Name: lpmTrie, About: "eBPF maps of type LPM_TRIE"},
 			{Name: bartGo, About: "the Go package gaissmai/bart, in Go"},
 			{Name: empty, About: "the loop of all eBPF subjects, without any lookup; its time is in theirs"},
+			{Name: weftXDP, About: "packets: weft's routing block in XDP"},
+			{Name: xdpForward, About: "packets: XDP with bpf_fib_lookup"},
 		},
 		Fits:     fits,
 		Rounds:   9,
@@ -65,6 +71,7 @@ func Bench() bench.Bench {
 			{Case: lookupCase(4, inTable), Subject: lpmTrie, Times: 40, Of: weft},
 			{Case: lookupCase(6, inTable), Subject: lpmTrie, Times: 10, Of: weft},
 			{Case: memory, Subject: kernel, Times: 10, Of: weft},
+			{Case: pps64, Subject: weftXDP, Times: 3, Of: kernel},
 		},
 	}
 	for _, family := range families {
@@ -81,12 +88,19 @@ func Bench() bench.Bench {
 		bench.Case{Name: memory, About: "both full tables", Unit: "bytes", Less: true},
 		bench.Case{Name: build, About: "both full tables, from a list in order", Unit: "s", Less: true},
 		bench.Case{Name: update, About: "single announcements and withdrawals in the full tables", Unit: "updates/s"},
+		bench.Case{Name: pps64, About: "IPv4 packets of 64 bytes to addresses in the table's prefixes, one CPU", Unit: "packets/s"},
 	)
 	return b
 }
 
 func fits(c, subject string) bool {
-	return subject != empty || c != memory && c != build && c != update
+	switch c {
+	case pps64:
+		return subject == weftXDP || subject == kernel || subject == xdpForward
+	case memory, build, update:
+		return subject != empty && subject != weftXDP && subject != xdpForward
+	}
+	return subject != weftXDP && subject != xdpForward
 }
 
 // Options of the measurements.

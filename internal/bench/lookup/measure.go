@@ -25,6 +25,7 @@ type Measurer struct {
 	bart     *bart.Table[uint32]
 	bartSize uint64
 	kernel   *kernelTable
+	packets  *forwarding
 	drawn    map[string][]netip.Addr
 	rng      *rand.Rand
 }
@@ -44,7 +45,7 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 		}
 	}()
 	device := 1
-	if o.wants(kernel) {
+	if o.wants(kernel) || o.wants(weftXDP) || o.wants(xdpForward) {
 		if err := rig.Sweep(ctx); err != nil {
 			return nil, err
 		}
@@ -69,6 +70,11 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 			}
 		}
 	}
+	if m.kernel != nil {
+		if m.packets, err = openForwarding(ctx, m.kernel, table.IPv4, o); err != nil {
+			return nil, err
+		}
+	}
 	if o.wants(bartGo) {
 		m.bart, m.bartSize = buildBart(m.prefixes, o.Seed)
 	}
@@ -80,6 +86,9 @@ func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
 	if m.p != nil {
 		errs = append(errs, m.p.Close())
+	}
+	if m.packets != nil {
+		errs = append(errs, m.packets.Close())
 	}
 	if m.kernel != nil {
 		errs = append(errs, m.kernel.Close(ctx))
@@ -114,6 +123,8 @@ func (m *Measurer) Measure(_ context.Context, c, subject string) (float64, error
 		return m.build(subject)
 	case update:
 		return m.update(subject)
+	case pps64:
+		return m.packets.packets(subject)
 	}
 	for _, f := range families {
 		for _, s := range []spread{uniform, inTable, zipf} {
