@@ -31,7 +31,7 @@ const (
 	decide  = "decide-"
 	// simulated is how long the networks of a measurement run on their own clocks.
 	simulated        = 60 * time.Second
-	simulatedSalabim = 3 * time.Second
+	simulatedSalabim = time.Second
 	decisions        = 500_000
 )
 
