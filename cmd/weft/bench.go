@@ -24,7 +24,7 @@ Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchFIB(), benchReport(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchSim(), benchReport(), benchChart())
 	return c
 }
 
