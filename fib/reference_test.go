@@ -86,8 +86,10 @@ var realTable = sync.OnceValues(func() (internet.Table, string) {
 	if err != nil {
 		panic(err)
 	}
-	return table, "the full table of March 2024"
+	return table, realNote
 })
+
+const realNote = "the full table of March 2024"
 
 // fullTable is the real table's prefixes of a family, in order.
 func fullTable(t testing.TB, f family) []netip.Prefix {

@@ -10,12 +10,14 @@ package schedule
 //
 // Assumptions: little to send, and paths that do not share a bottleneck.
 //
-// Chosen here: a packet is sent as soon as one path has room, with copies on
-// those that have room at that moment; a path that was full does not catch up
-// on older packets (the paper's "redundant if no new data" does).
+// Chosen here: the paths go through the same data, each at its own pace (the
+// paper's and the kernel's form): a path carries what others have sent and
+// nobody acknowledged before it is given anything new. Which path that is needs
+// no decision, so the sender does it by itself for a Repeater.
 type Redundant struct{}
 
-// Path implements Router.
+// Path implements Router: new data goes on every path that has room, which has
+// then nothing older to carry.
 func (Redundant) Path(v *View, _ *Stream) (Decision, bool) {
 	var set PathSet
 	for i := range v.Paths {

@@ -105,6 +105,13 @@ type Router interface {
 	Path(v *View, s *Stream) (Decision, bool)
 }
 
+// Repeater is a Scheduler that may want each path to carry everything: where
+// Repeats says true, the sender gives a path with room first what was sent on
+// other paths, was not acknowledged, and was not on this one.
+type Repeater interface {
+	Repeats() bool
+}
+
 // Pair is a Scheduler made of an Order and a Router.
 type Pair struct {
 	Order  Order
@@ -127,6 +134,12 @@ func (p Pair) Next(v *View) (Decision, bool) {
 		p.Order.Served(s, min(v.MSS, s.Remaining))
 	}
 	return d, ok
+}
+
+// Repeats implements Repeater.
+func (p Pair) Repeats() bool {
+	_, ok := p.Router.(Redundant)
+	return ok
 }
 
 // mulDiv gives a*b/c without overflow in between, and the largest number where

@@ -69,6 +69,9 @@ func TestPathChoices(t *testing.T) {
 		{"BLEST uses the slow path when the receiver can hold what the fast one sends meanwhile", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 200), 1},
 		{"BLEST waits when the receiver cannot", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 174), wait},
 		{"BLEST uses the slow path at exactly its bound", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 175), 1},
+		{"Linger takes the path that drains what it has first", "linger", view(9, path(20, 10, 9), path(100, 10, 1)), 1},
+		{"Linger takes the faster of two idle paths", "linger", view(9, path(100, 10, 0), path(20, 10, 0)), 1},
+		{"Linger waits for none that is full", "linger", view(9, path(20, 10, 10), path(900, 10, 9)), 1},
 		{"DAPS waits when the fast path ends the stream before the slow packet is there", "daps", view(20, path(20, 10, 10), path(200, 10, 0)), wait},
 	}
 	for _, tt := range tests {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/internal/bench"
+	"weft/internal/bench/lookup"
 	"weft/internal/bench/nat64"
 	"weft/internal/bench/rig"
 )
@@ -23,7 +24,7 @@ Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchFIB(), benchReport(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchSim(), benchReport(), benchChart())
 	return c
 }
 
@@ -33,7 +34,7 @@ func benchNAT64() *cobra.Command {
 	var seconds float64
 	c := &cobra.Command{
 		Use: "nat64", Short: "The translator beside Tayga, the kernel's forwarding, and XDP forwarding", Args: cobra.NoArgs,
-		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
+		Example: "  weft bench nat64\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
 	}
 	b := nat64.Bench(nat64.DefaultSeconds)
 	c.Flags().IntVar(&o.Rounds, "rounds", b.Rounds, "how many times everything is measured")
@@ -130,17 +131,19 @@ func (p *benchProgress) end() {
 func benchReport() *cobra.Command {
 	return &cobra.Command{
 		Use: "report", Short: "Print a result in JSON, from standard input, as a table with the bars it meets", Args: cobra.NoArgs,
+		Long:    "Read what weft bench nat64 --json has printed, and print it as a table, with\nthe bars it meets.",
 		Example: "  weft bench report < docs/benchmarks/nat64.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())
 			if err != nil {
 				return err
 			}
-			b := nat64.Bench(nat64.DefaultSeconds)
-			if manifest.Bench != b.Name {
-				return fmt.Errorf("no bench is called %q: this is the result of another version of weft", manifest.Bench)
+			for _, b := range []bench.Bench{nat64.Bench(nat64.DefaultSeconds), lookup.Bench()} {
+				if b.Name == manifest.Bench {
+					return b.WriteTable(c.OutOrStdout(), results, manifest)
+				}
 			}
-			return b.WriteTable(c.OutOrStdout(), results, manifest)
+			return fmt.Errorf("no bench is called %q: this is the result of another version of weft", manifest.Bench)
 		},
 	}
 }

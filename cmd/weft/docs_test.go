@@ -244,7 +244,7 @@ func TestEveryLinkBetweenPagesLeadsSomewhere(t *testing.T) {
 			if path == "" {
 				file = p.name
 			}
-			if _, err := os.Stat(filepath.Join(repository, file)); err != nil {
+			if _, err := os.Stat(filepath.Join(repository, file)); err != nil && !unmeasured(p.name, file) {
 				t.Errorf("%s: link to %s: there is no such file", p.name, found[1])
 			}
 			if fragment != "" && !slices.Contains(headings[file], fragment) {
@@ -252,6 +252,17 @@ func TestEveryLinkBetweenPagesLeadsSomewhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// unmeasured tells that a page on a measurement speaks of its result before
+// there is one. Once the figures are there, so must be all that is made of them.
+func unmeasured(page, file string) bool {
+	name, result := strings.CutPrefix(strings.TrimSuffix(page, ".md"), "docs/benchmarks/")
+	if !result || filepath.Dir(file) != "docs/benchmarks" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(repository, "docs/benchmarks", name+".json"))
+	return err != nil
 }
 
 // anchor makes of a heading what links call it.
@@ -270,23 +281,24 @@ func anchor(heading string) string {
 
 var outcomeName = regexp.MustCompile("`((?:forward|slow|pass|drop)-[a-z0-9-]+)`")
 
-func TestThePageOnNat64KnowsEveryOutcome(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "docs/features/nat64.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := map[string]bool{}
-	for _, found := range outcomeName.FindAllStringSubmatch(string(text), -1) {
-		named[found[1]] = true
-	}
+// docs/reference/outcomes.md has them all (tools/configdoc); no page may speak
+// of one that is not there.
+func TestPagesSpeakOfOutcomesThatExist(t *testing.T) {
+	known := map[string]bool{}
 	for o := state.OutcomeNone + 1; o < state.OutcomeCount; o++ {
-		if !named[o.String()] && o != state.SlowForced { // weft trace alone
-			t.Errorf("%s is not explained", o)
-		}
-		delete(named, o.String())
+		known[o.String()] = true
 	}
-	for name := range named {
-		t.Errorf("there is no outcome %s", name)
+	seen := 0
+	for _, p := range pages(t) {
+		for _, found := range outcomeName.FindAllStringSubmatch(p.text, -1) {
+			seen++
+			if !known[found[1]] {
+				t.Errorf("%s: there is no outcome %s", p.name, found[1])
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d outcomes are named: are they still in back quotes?", seen)
 	}
 }
 

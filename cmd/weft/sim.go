@@ -37,6 +37,7 @@ or files in TOML; one seed gives one result, bit for bit, on any machine.`,
 func simList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Show the scenarios that are part of the program", Args: cobra.NoArgs,
+		Long: "Show the scenarios that are part of the program, each with what it shows.",
 		RunE: func(c *cobra.Command, args []string) error {
 			names, err := scenario.Names()
 			if err != nil {
@@ -69,7 +70,13 @@ func simRun() *cobra.Command {
 	var asJSON bool
 	var events string
 	var keep int
-	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{
+		Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1),
+		Long: `Run a scenario once and print what became of its streams and paths. The same
+scenario with the same seed gives the same result on any machine. --set changes
+a value for this run; --events writes everything that happens to a file.`,
+		Example: "  weft sim run unequal\n  weft sim run unequal --set path.slow.delay=80ms --json",
+	}
 	c.Flags().StringArrayVar(&set, "set", nil, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.Flags().BoolVar(&asJSON, "json", false, "the result as one JSON object, times in nanoseconds")
 	c.Flags().StringVar(&events, "events", "", "write everything that happens to this file, one JSON object a line")
@@ -192,7 +199,13 @@ func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, chart
 
 func simCompare() *cobra.Command {
 	var s simStudy
-	c := &cobra.Command{Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{
+		Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1),
+		Long: `Run a scenario with each of several schedulers, many times with different
+seeds, the same seeds for all, and print completion times with confidence
+intervals, goodput, reordering and buffers.`,
+		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20",
+	}
 	s.flags(c, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		base, err := simLoad(args[0], s.set)
@@ -212,6 +225,7 @@ func simSweep() *cobra.Command {
 	var s simStudy
 	c := &cobra.Command{
 		Use: "sweep SCENARIO|FILE --set KEY=VALUE,VALUE,...", Short: "Vary one parameter", Args: cobra.ExactArgs(1),
+		Example: "  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest",
 		Long: `Runs a scenario with each value of one parameter, the --set with commas in its
 value; others may set single values.`,
 	}

@@ -44,11 +44,12 @@ clock. State persists from packet to packet.
 With raw IP, neighbours are answered for, and the report has raw IP. With
 Ethernet nobody answers: what the kernel asks its neighbours is in the report.
 
-A device has the host's MAC, MTU and routes where the host has it. Else its MTU
-is 1500 or the file's, its MAC is 02:77:65:66:74:NN (NN: its place in the file),
-or, for IFACE, the one that the first Ethernet frame is addressed to. If no
-default route is copied from the host, IPv4 and IPv6 have one out of the first
-interface with such an address. The host's firewall is not copied.
+A device has the host's MAC and MTU where the host has it. Else its MTU is 1500
+or the file's, its MAC is 02:77:65:66:74:NN (NN: its place in the file), or, for
+IFACE, the one that the first Ethernet frame is addressed to. If the host has
+all the devices, their routes are copied. Where no default route comes that way,
+IPv4 and IPv6 have one out of the first interface with such an address. The
+host's firewall is not copied.
 
 --via xdp sets hook = "xdp" and shortcut = true on all interfaces, --via tc
 sets hook = "tc", and --via slow sends what would be translated to the slow

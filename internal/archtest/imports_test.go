@@ -46,7 +46,7 @@ func rooms() []room {
 		{"internal/datapath", []string{"internal/state", "fib"}},
 		{"internal/slowpath", []string{"internal/state"}},
 		{"internal/api", below},
-		{"internal/trace", beside},
+		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
 		{"internal/simulate", beside},
 		{"internal/lab", beside},
 		{"internal/bench", beside},
@@ -78,7 +78,7 @@ func pure() []string {
 
 // forTests are packages that only tests may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest"}
 }
 
 type pkg struct {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"testing"
@@ -109,14 +108,12 @@ func (w *world) sendSegments(from *netspace.Space, to string, at *netspace.Space
 		return net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(local), Port: 7070})
 	})
 	defer in.Close()
-	if err := in.SetReadBuffer(8 << 20); err != nil {
-		w.t.Fatal(err)
-	}
+	w.widen(in)
 	out := w.udp(from, func() (*net.UDPConn, error) {
 		return net.DialUDP("udp", nil, &net.UDPAddr{IP: net.ParseIP(to), Port: 7070})
 	})
 	defer out.Close()
-	w.segmented(out)
+	onSocket(w.t, out, "set UDP_SEGMENT", unix.IPPROTO_UDP, unix.UDP_SEGMENT, segment)
 	want := map[uint32][32]byte{}
 	for call := range calls {
 		message := make([]byte, segments*segment)
@@ -172,20 +169,4 @@ func (w *world) udp(host *netspace.Space, open func() (*net.UDPConn, error)) *ne
 		w.t.Fatal(err)
 	}
 	return conn
-}
-
-// segmented has the kernel cut what is written into datagrams.
-func (w *world) segmented(conn *net.UDPConn) {
-	w.t.Helper()
-	raw, err := conn.SyscallConn()
-	if err == nil {
-		var failed error
-		err = raw.Control(func(fd uintptr) {
-			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_SEGMENT, segment)
-		})
-		err = errors.Join(err, failed)
-	}
-	if err != nil {
-		w.t.Fatal(fmt.Errorf("set UDP_SEGMENT: %w", err))
-	}
 }

@@ -12,22 +12,20 @@ package daemon_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weft/internal/lab/netspace"
+	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/place"
 )
 
@@ -89,25 +87,17 @@ type world struct {
 	file                   string // the router's weft.toml
 }
 
-var worlds atomic.Int32
-
 // newWorld builds the namespaces and writes the configuration; weft does not
 // run yet.
 func newWorld(t *testing.T, toml string) *world {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("network namespaces need root")
-	}
-	w := &world{t: t, file: filepath.Join(t.TempDir(), "weft.toml")}
-	n := worlds.Add(1)
-	for name, space := range map[string]**netspace.Space{"member": &w.member, "router": &w.router, "server": &w.server} {
-		s, err := netspace.Create(fmt.Sprintf("weftlife%d-%d-%s", os.Getpid(), n, name))
-		if err != nil {
-			t.Fatal(err)
+	w := &world{t: t, member: spacetest.New(t, "member"), router: spacetest.New(t, "router"), server: spacetest.New(t, "server")}
+	w.file = filepath.Join(t.TempDir(), "weft.toml")
+	t.Cleanup(func() {
+		if err := w.place().Remove(); err != nil {
+			t.Error(err)
 		}
-		*space = s
-		t.Cleanup(func() { w.remove(s) })
-	}
+	})
 	w.cable("lan", w.member)
 	w.cable("wan", w.server)
 	w.run(w.member, "ip addr add 2001:db8:1::2/64 dev eth0 nodad")
@@ -124,24 +114,6 @@ func (w *world) cable(device string, host *netspace.Space) {
 	w.run(w.router, fmt.Sprintf("ip link set %s up", device))
 	for _, c := range []string{"ip link set lo up", "ip link set eth0 up"} {
 		w.run(host, c)
-	}
-}
-
-func (w *world) remove(s *netspace.Space) {
-	if err := netspace.Stop(context.Background(), 2*time.Second, s); err != nil {
-		w.t.Error(err)
-	}
-	if s == w.router {
-		cookie, err := s.Cookie()
-		if err == nil {
-			err = place.Of(cookie).Remove()
-		}
-		if err != nil {
-			w.t.Error(err)
-		}
-	}
-	if err := errors.Join(s.Close(), netspace.Delete(s.Name)); err != nil {
-		w.t.Error(err)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -29,6 +28,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/feature/nat64"
 	"weft/internal/lab/netspace"
+	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/state"
 	"weft/internal/translate"
 )
@@ -49,24 +49,11 @@ var (
 	mac4 = [6]byte{0x02, 0, 0, 0, 4, 4} // next hop on wan
 )
 
-// spaces numbers the namespaces of this process.
-var spaces atomic.Int32
-
-// needRoot skips without root; with root whatever is missing is a failure.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("loading programs needs root")
-	}
-}
-
 // newBench builds the router of a weft.toml whose interfaces are lan and wan
 // and whose translator is main.
 func newBench(t *testing.T, toml string) *bench {
 	t.Helper()
-	needRoot(t)
-	b := &bench{t: t, links: map[string]state.LinkFact{}}
-	b.makeSpace()
+	b := &bench{t: t, space: spacetest.New(t, "router"), links: map[string]state.LinkFact{}}
 	f := parse(t, toml)
 	b.in(func() error { return b.makeDevices(nat64.From(f, "main").Device) })
 	facts := state.Facts{Builds: Builds(), Translators: map[string]int{}}
@@ -98,19 +85,6 @@ func parse(t *testing.T, toml string) *config.File {
 		t.Fatal(p)
 	}
 	return f
-}
-
-func (b *bench) makeSpace() {
-	b.t.Helper()
-	var err error
-	if b.space, err = netspace.Create(fmt.Sprintf("weftrun%d-%d", os.Getpid(), spaces.Add(1))); err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() {
-		if err := errors.Join(b.space.Close(), netspace.Delete(b.space.Name)); err != nil {
-			b.t.Error(err)
-		}
-	})
 }
 
 // in runs f in the namespace; an error ends the test.

@@ -97,24 +97,17 @@ func (k *Kernel) removeDevice(d state.Device) error {
 	return nil
 }
 
-// linkJournal is what is put back: MTU, up.
-func linkJournal(a *netlink.LinkAttrs) string {
-	return fmt.Sprintf("%d %t", a.MTU, a.RawFlags&unix.IFF_UP != 0)
-}
-
 func (k *Kernel) setLink(want state.Link) error {
 	l, err := k.nl.LinkByName(want.Name)
 	if err != nil {
 		return fmt.Errorf("find device %s: %w", want.Name, err)
 	}
-	a := l.Attrs()
-	if err := k.journal.note(want.Key(), linkJournal(a)); err != nil {
+	up := l.Attrs().RawFlags&unix.IFF_UP != 0
+	if err := k.journal.note(want.Key(), strconv.FormatBool(up)); err != nil {
 		return err
 	}
-	if want.MTU != 0 && want.MTU != a.MTU {
-		if err := k.nl.LinkSetMTU(l, want.MTU); err != nil {
-			return fmt.Errorf("set MTU %d on %s: %w", want.MTU, want.Name, err)
-		}
+	if err := k.setMTU(l, want.MTU); err != nil {
+		return err
 	}
 	if err := k.nl.LinkSetUp(l); err != nil {
 		return fmt.Errorf("set %s up: %w", want.Name, err)
@@ -122,21 +115,56 @@ func (k *Kernel) setLink(want state.Link) error {
 	return nil
 }
 
+// mtuKey is the journal's key for the MTU of a device, which is put back as
+// soon as the file says nothing of it any more.
+func mtuKey(device string) string { return state.Link{Name: device}.Key() + " mtu" }
+
+// setMTU sets an MTU; zero puts back what was there before weft set one.
+func (k *Kernel) setMTU(l netlink.Link, mtu int) error {
+	a := l.Attrs()
+	if mtu == 0 {
+		return k.restoreMTU(l)
+	}
+	if err := k.journal.note(mtuKey(a.Name), strconv.Itoa(a.MTU)); err != nil {
+		return err
+	}
+	if mtu == a.MTU {
+		return nil
+	}
+	if err := k.nl.LinkSetMTU(l, mtu); err != nil {
+		return fmt.Errorf("set MTU %d on %s: %w", mtu, a.Name, err)
+	}
+	return nil
+}
+
+func (k *Kernel) restoreMTU(l netlink.Link) error {
+	key := mtuKey(l.Attrs().Name)
+	was, changed := k.journal.was[key]
+	if !changed {
+		return nil
+	}
+	mtu, err := strconv.Atoi(was)
+	if err == nil {
+		err = k.nl.LinkSetMTU(l, mtu)
+	}
+	if err != nil {
+		return fmt.Errorf("put MTU %s back on %s: %w", was, l.Attrs().Name, err)
+	}
+	return k.journal.forget(key)
+}
+
 func (k *Kernel) restoreLink(o state.Link) error {
-	was := strings.Fields(k.journal.was[o.Key()])
-	l, err := k.nl.LinkByName(o.Name)
-	if err == nil && len(was) == 2 {
-		mtu, _ := strconv.Atoi(was[0])
-		if err := k.nl.LinkSetMTU(l, mtu); err != nil {
-			return fmt.Errorf("put MTU %d back on %s: %w", mtu, o.Name, err)
+	if l, err := k.nl.LinkByName(o.Name); err == nil {
+		if err := k.restoreMTU(l); err != nil {
+			return err
 		}
-		if was[1] == "false" {
+		if k.journal.was[o.Key()] == "false" {
 			if err := k.nl.LinkSetDown(l); err != nil {
 				return fmt.Errorf("set %s down: %w", o.Name, err)
 			}
 		}
 	}
-	return k.journal.forget(o.Key())
+	return errors.Join(k.journal.forget(mtuKey(o.Name)), k.journal.forget(o.Key()))
 }
 
 func (k *Kernel) applyAllMulticast(o state.AllMulticast, remove bool) error {

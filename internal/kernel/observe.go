@@ -76,7 +76,7 @@ func (k *Kernel) observeLink(l netlink.Link, wanted map[string]state.Object) sta
 	if ok && a.RawFlags&unix.IFF_UP == 0 {
 		return nil
 	}
-	if !ok || want.MTU != 0 {
+	if _, set := k.journal.was[mtuKey(a.Name)]; !ok || want.MTU != 0 || set {
 		now.MTU = a.MTU
 	}
 	return now
@@ -134,10 +134,14 @@ func (k *Kernel) observeRoutes(links []netlink.Link) ([]state.Object, error) {
 	return found, nil
 }
 
-// routePrefix gives the destination; netlink leaves the default route's out.
+// routePrefix gives the destination. The default route's may be left out, and
+// IPv4's comes in 16 bytes.
 func routePrefix(r netlink.Route, family int) netip.Prefix {
 	if r.Dst != nil {
 		if addr, ok := netip.AddrFromSlice(r.Dst.IP); ok {
+			if family == netlink.FAMILY_V4 {
+				addr = addr.Unmap()
+			}
 			ones, _ := r.Dst.Mask.Size()
 			return netip.PrefixFrom(addr, ones)
 		}

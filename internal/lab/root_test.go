@@ -22,13 +22,12 @@ import (
 	"time"
 
 	"weft/internal/lab/netspace"
+	"weft/internal/lab/netspace/spacetest"
 )
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("labs need root")
-	}
+	spacetest.NeedRoot(t)
 }
 
 // program gives the path of the built weft.

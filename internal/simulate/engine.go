@@ -56,6 +56,9 @@ func New(s Setup, record Recorder) (*Simulation, error) {
 		m.due[i] = never
 	}
 	m.sender.scheduler = scheduler
+	if r, ok := scheduler.(schedule.Repeater); ok {
+		m.sender.repeats = r.Repeats()
+	}
 	m.sender.view = schedule.View{MSS: s.MSS, Window: s.ReceiveBuffer, Paths: make([]schedule.Path, len(s.Paths))}
 	m.paths = make([]path, len(s.Paths))
 	for i := range m.paths {

@@ -60,6 +60,7 @@ type path struct {
 	roundEnd  int64 // a round is over when what was sent after it is acknowledged
 	limited   int64 // samples are application-limited until delivered is beyond it
 	paceNext  Time
+	cursor    uint64     // what the path has carried of sender.log
 	again     ring[data] // to be sent again here, with Setup.SamePath
 
 	counts PathResult

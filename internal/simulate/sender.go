@@ -13,6 +13,8 @@ type sender struct {
 	highest   int64      // sum of the streams' ends of what was sent, bytes
 	consumed  int64      // what the receiver said it has read
 	stalled   bool
+	repeats   bool         // each path carries everything (schedule.Repeater)
+	log       window[data] // then: what was sent, from the oldest not acknowledged
 }
 
 // sent is a packet on its way, as its sender remembers it.
@@ -33,6 +35,9 @@ func (m *Simulation) send() {
 		m.sendAgainOnSamePath()
 	}
 	d := &m.sender
+	if d.repeats {
+		m.repeat()
+	}
 	for m.sendAgain() {
 	}
 	if d.again.len() > 0 {
@@ -54,6 +59,9 @@ func (m *Simulation) send() {
 		}
 		if !m.sendNew(c) {
 			return
+		}
+		if d.repeats {
+			m.repeat()
 		}
 	}
 	m.markLimited()
@@ -147,6 +155,9 @@ func (m *Simulation) sendNew(c schedule.Decision) bool {
 		d.hide(c.Stream, s)
 	}
 	m.copies(c.Paths, s, x, false)
+	if d.repeats {
+		m.logSent(c.Paths, x)
+	}
 	return true
 }
 

@@ -15,6 +15,7 @@ import (
 
 // HostDevice is what the inner process takes over from a device of the host.
 type HostDevice struct {
+	Real   bool // the host has it
 	MAC    mac
 	MTU    int
 	XDP    bool // hook = "auto" chooses XDP for it
@@ -39,7 +40,7 @@ func Host(f *config.File, links []state.LinkFact) (map[string]HostDevice, error)
 		if !ok {
 			continue
 		}
-		d := HostDevice{MAC: l.MAC, MTU: l.MTU, XDP: l.Kind == "" && l.XDP}
+		d := HostDevice{Real: true, MAC: l.MAC, MTU: l.MTU, XDP: l.Kind == "" && l.XDP}
 		var err error
 		if d.Routes, err = hostRoutes(l.Index); err != nil {
 			return nil, fmt.Errorf("read the routes of %s: %w", device, err)

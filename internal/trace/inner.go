@@ -141,7 +141,7 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 	if err != nil {
 		return err
 	}
-	if err := t.world.routes(t.file, t.request.Host); err != nil {
+	if err := t.world.routes(t.file, t.request.Host, func(s string) { fmt.Fprintln(os.Stderr, "warning:", s) }); err != nil {
 		return err
 	}
 	if err := t.world.ready(); err != nil {

@@ -111,10 +111,10 @@ func (w *world) settle(r Router, base tally) ([]caught, tally, error) {
 		}
 		last = now
 		if busy {
-			if time.Now().After(deadline) {
-				return all, last, nil // the slow path lost it
-			}
 			time.Sleep(100 * time.Microsecond) // let it run: it is on this CPU too
+		}
+		if time.Now().After(deadline) {
+			break // the slow path lost a packet, or one goes round and round
 		}
 	}
 	return all, last, nil

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -216,13 +217,20 @@ var (
 const lastResort = 1 << 30
 
 // routes adds what the host has for its devices and, for a family that has no
-// default route then, one out of the first interface with such an address.
-func (w *world) routes(f *config.File, host map[string]HostDevice) error {
+// default route then, one out of the first interface with such an address. A
+// file that names a device which the host does not have is for another host:
+// then no route is copied. Routes of the host that cannot be are told to warn.
+func (w *world) routes(f *config.File, host map[string]HostDevice, warn func(string)) error {
 	has := map[bool]bool{} // default route, by "is IPv6"
+	foreign := slices.ContainsFunc(w.devices, func(d device) bool { return !host[d.dev].Real })
 	for _, d := range w.devices {
+		if foreign {
+			break
+		}
 		for _, r := range host[d.dev].Routes {
 			if err := w.addRoute(d.nearIndex, r); err != nil {
-				return fmt.Errorf("copy the route %s of %s: %w", r.To, d.dev, err)
+				warn(fmt.Sprintf("the host's route %s of %s via %s is left out: %v", r.To, d.dev, r.Via, err))
+				continue
 			}
 			if r.To.Bits() == 0 {
 				has[r.To.Addr().Is6()] = true

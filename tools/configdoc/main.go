@@ -1,16 +1,20 @@
 // Command configdoc writes the reference page and the JSON Schema of weft.toml
-// from the structs that weft reads it into.
+// from the structs that weft reads it into, and the page that explains what may
+// become of a packet from the list that the programs count by.
 //
 //	configdoc DIRECTORY
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"weft/internal/config"
 	"weft/internal/feature/nat64"
+	"weft/internal/state"
 )
 
 func main() {
@@ -36,5 +40,34 @@ func pages() map[string][]byte {
 	return map[string][]byte{
 		"weft.toml.md":     []byte(config.Reference(sections())),
 		"weft.schema.json": config.Schema(sections()),
+		"outcomes.md":      outcomes(),
 	}
+}
+
+const outcomesHead = `# What may become of a packet
+
+<!-- Made by tools/configdoc from bpf/lib/outcome.h; do not edit. -->
+
+These are the rows of ` + "`weft show counters`" + `, the reasons of ` + "`weft trace`" + `, and the
+label ` + "`outcome`" + ` of the metric ` + "`weft_packets_total`" + `. The first word is the verdict.
+
+| verdict | |
+|---|---|
+| forward | weft sent it on, or answered it |
+| slow | handed to the slow path, in Go, whose own decision is in the rows ` + "`slow_path/NAME`" + ` |
+| pass | left to the kernel |
+| drop | dropped |
+
+| outcome | meaning |
+|---|---|
+`
+
+// outcomes gives the page with every outcome.
+func outcomes() []byte {
+	var b bytes.Buffer
+	b.WriteString(outcomesHead)
+	for o := state.OutcomeNone + 1; o < state.OutcomeCount; o++ {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", o, strings.ReplaceAll(o.Words(), "|", "\\|"))
+	}
+	return b.Bytes()
 }

@@ -52,7 +52,7 @@ func lookupCase(family int, s spread) string { return fmt.Sprintf("ipv%d-%s", fa
 func Bench() bench.Bench {
 	b := bench.Bench{
 		Name:  "fib",
-		Title: "Route lookup in full tables: weft beside the kernel's routing table, the LPM trie and bart",
+		Title: "Route lookup in full tables, beside the kernel's, the LPM trie and bart",
 		Subjects: []bench.Subject{
 			{Name: weft, About: "weft's tables, read by an XDP program"},
 			{Name: kernel, About: "the kernel's routing table: bpf_fib_lookup without neighbours; memory from /proc/meminfo, loaded once by ip -batch"},

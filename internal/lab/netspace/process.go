@@ -37,17 +37,31 @@ func (s *Space) Processes() ([]Process, error) {
 	return found, nil
 }
 
-// holds tells whether the process is in the namespace. Processes end while one
-// looks, and a zombie has no namespace: both count as elsewhere.
+// holds tells whether the process is in the namespace, with all its threads: a
+// command of the lab that only enters for a moment does so with one, which may
+// be its first. Processes end while one looks, and a zombie has no namespace:
+// both count as elsewhere.
 func (s *Space) holds(pid int) bool {
-	var here, there unix.Stat_t
+	var here unix.Stat_t
 	if unix.Fstat(int(s.handle), &here) != nil {
 		return false
 	}
-	if unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &there) != nil {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
 		return false
 	}
-	return here.Ino == there.Ino && here.Dev == there.Dev
+	inside := false
+	for _, t := range threads {
+		var there unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/task/%s/ns/net", pid, t.Name()), &there) != nil {
+			continue // the thread has just ended
+		}
+		if here.Ino != there.Ino || here.Dev != there.Dev {
+			return false
+		}
+		inside = true
+	}
+	return inside
 }
 
 func commandLine(pid int) string {

@@ -1,0 +1,121 @@
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"weft/internal/state"
+)
+
+// enum reads the constants that a header of bpf/ gives numbers.
+func enum(t *testing.T, file string) map[string]int {
+	t.Helper()
+	text, err := os.ReadFile("../../bpf/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^\s*([A-Z][A-Z0-9_]+) = (\d+),`).FindAllStringSubmatch(string(text), -1) {
+		values[m[1]], _ = strconv.Atoi(m[2])
+	}
+	return values
+}
+
+func TestNumbersInGoAreThoseInC(t *testing.T) {
+	port, nat64 := enum(t, "lib/interface.h"), enum(t, "blocks/nat64_maps.h")
+	for name, pair := range map[string][2]int{
+		"INTERFACE_SHORTCUT": {port["INTERFACE_SHORTCUT"], interfaceShortcut},
+		"INTERFACE_XDP_OUT":  {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
+		"NAT64_HAS_PREFIX":   {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
+		"NAT64_COMPUTE_UDP":  {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
+		"NAT64_COPY_TOS":     {nat64["NAT64_COPY_TOS"], nat64CopyTOS},
+		"NAT64_PREFIX":       {nat64["NAT64_PREFIX"], int(state.RulePrefix)},
+		"NAT64_NODE":         {nat64["NAT64_NODE"], int(state.RuleNode)},
+		"NAT64_MAPPING":      {nat64["NAT64_MAPPING"], int(state.RuleMapping)},
+		"NAT64_MAPPING4":     {nat64["NAT64_MAPPING4"], int(state.RuleMapping4)},
+		"NAT64_REFUSED":      {nat64["NAT64_REFUSED"], int(state.RuleRefused)},
+	} {
+		if pair[0] == 0 || pair[0] != pair[1] {
+			t.Errorf("%s is %d in C and %d in Go", name, pair[0], pair[1])
+		}
+	}
+}
+
+// The counters' rows are read by the program's place in the list.
+func TestProgramsStandInTheOrderOfTheC(t *testing.T) {
+	text, err := os.ReadFile("../../bpf/lib/counters.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?s)enum program \{(.*?)PROGRAM_COUNT`).FindSubmatch(text)
+	if list == nil {
+		t.Fatal("no enum program in counters.h")
+	}
+	names := regexp.MustCompile(`[A-Z_]+`).FindAllString(string(list[1]), -1)
+	if got := fmt.Sprint(names); got != fmt.Sprint(upper(ProgramNames())) {
+		t.Errorf("in C %v, in Go %v", names, ProgramNames())
+	}
+}
+
+func upper(names []string) (list []string) {
+	for _, n := range names {
+		b := []byte(n)
+		for i, c := range b {
+			if c >= 'a' && c <= 'z' {
+				b[i] = c - 'a' + 'A'
+			}
+		}
+		list = append(list, string(b))
+	}
+	return list
+}
+
+// If an object came out of the tables other than it went in, every plan would
+// find something to change.
+func TestRulesAndTranslatorsComeOutAsTheyWentIn(t *testing.T) {
+	prefix := netip.MustParsePrefix
+	for _, pair := range []struct {
+		six, four string
+		u         bool
+	}{
+		{"2001:db8::/32", "0.0.0.0/0", true}, {"2001:db8:100::/40", "0.0.0.0/0", true}, {"2001:db8:122::/48", "0.0.0.0/0", true},
+		{"2001:db8:122:300::/56", "0.0.0.0/0", true}, {"2001:db8:122:344::/64", "0.0.0.0/0", true}, {"64:ff9b::/96", "0.0.0.0/0", false},
+		{"2001:db8:c000:200::/56", "192.0.2.0/24", true}, {"2001:db8:c000:221::/64", "192.0.2.33/32", true},
+		{"2001:db8:1c0:2:20::/76", "192.0.2.32/28", true}, {"2001:db8:122:344:c0:2::/96", "192.0.2.0/24", true},
+		{"2001:db8:3::/120", "203.0.113.0/24", false}, {"2001:db8:3::7/128", "203.0.113.7/32", false}, {"2001:db8:5::/64", "192.0.2.128/26", false},
+		{"2001:db8::/33", "10.0.0.0/8", false}, {"2001:db8:3::4/127", "203.0.113.4/31", false},
+	} {
+		for _, kind := range []state.RuleKind{state.RulePrefix, state.RuleNode, state.RuleMapping, state.RuleMapping4, state.RuleRefused} {
+			six := state.Rule{From: prefix(pair.six), To: prefix(pair.four), Kind: kind, UOctet: pair.u, Translator: 63}
+			if got := decodeRule6(encodeRule6(six)); got != six {
+				t.Errorf("%v came out as %v", six, got)
+			}
+			four := state.Rule{From: prefix(pair.four), To: prefix(pair.six), Kind: kind, UOctet: pair.u, Translator: 1}
+			if got := decodeRule4(encodeRule4(four)); got != four {
+				t.Errorf("%v came out as %v", four, got)
+			}
+		}
+	}
+	for _, p := range []string{"", "2001:db8::/32", "2001:db8:122:344::/64", "64:ff9b::/96"} {
+		in := state.Translator{ID: 7, Name: "main", Device: "#12", MAC: [6]byte{2, 1, 2, 3, 4, 5}, LowestMTU: 1400, MaxMSS: 1440, UDPZero: true, CopyTOS: p == ""}
+		if p != "" {
+			in.Prefix = prefix(p)
+		}
+		if got := decodeTranslator(7, encodeTranslator(in, 12)); got != in {
+			t.Errorf("%v came out as %v", in, got)
+		}
+	}
+}
+
+func TestProxiesComeOutAsTheyWentIn(t *testing.T) {
+	for _, p := range []string{"192.0.2.7/32", "192.0.2.0/24", "0.0.0.0/0", "2001:db8::/32", "2001:db8::7/128", "64:ff9b::/96"} {
+		in := state.Proxy{Device: "#99", Prefix: netip.MustParsePrefix(p)}
+		if got := decodeProxy(encodeProxy(in, 99)); got != in {
+			t.Errorf("%v came out as %v", in, got)
+		}
+	}
+}
