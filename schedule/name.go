@@ -53,7 +53,7 @@ func newRouter(name string) Router {
 	case "blest":
 		return &BLEST{}
 	case "linger":
-		return Linger{}
+		return &Linger{}
 	case "ecf":
 		return &ECF{}
 	}

@@ -70,8 +70,8 @@ func TestPathChoices(t *testing.T) {
 		{"BLEST waits when the receiver cannot", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 174), wait},
 		{"BLEST uses the slow path at exactly its bound", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 175), 1},
 		{"Linger takes the path that drains what it has first", "linger", view(9, path(20, 10, 9), path(100, 10, 1)), 1},
-		{"Linger takes the faster of two idle paths", "linger", view(9, path(100, 10, 0), path(20, 10, 0)), 1},
-		{"Linger waits for none that is full", "linger", view(9, path(20, 10, 10), path(900, 10, 9)), 1},
+		{"Linger takes the first of two idle paths", "linger", view(9, path(100, 10, 0), path(20, 10, 0)), 0},
+		{"Linger waits for a full path that drains sooner", "linger", view(9, path(20, 10, 10), path(900, 10, 9)), wait},
 		{"DAPS waits when the fast path ends the stream before the slow packet is there", "daps", view(20, path(20, 10, 10), path(200, 10, 0)), wait},
 	}
 	for _, tt := range tests {
@@ -139,6 +139,28 @@ func TestDAPSSkipsWhatTheFastPathDeliversMeanwhile(t *testing.T) {
 	v.Paths[0].InFlight = 0
 	if d, _ := must(t, "daps").Next(v); d.Skip != 0 || d.Paths != Only(0) {
 		t.Errorf("decided %+v on the fast path", d)
+	}
+}
+
+func TestLingerSendsTheSecondBurstOnTheOtherPathAtOnce(t *testing.T) {
+	v := view(100, path(20, 30, 0), path(100, 30, 0))
+	s := must(t, "linger")
+	var sent [2]int64
+	for range 100 {
+		d, ok := s.Next(v)
+		if !ok {
+			break
+		}
+		p := d.Paths.First()
+		if p == 1 && sent[1] == 0 && (d.Skip != 35*mss || sent[0] != 30*mss) {
+			t.Errorf("the slow path begins with a skip of %d after %d bytes on the fast one, want 35 packets after a window of 30", d.Skip, sent[0])
+		}
+		sent[p] += mss
+		v.Paths[p].InFlight += mss
+		v.Streams[0].Remaining -= mss
+	}
+	if sent != [2]int64{30 * mss, 30 * mss} {
+		t.Errorf("sent %v", sent)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/daemon"
 	"weft/internal/lab"
+	"weft/internal/simulate/scenario"
 	"weft/internal/state"
 )
 
@@ -114,6 +115,10 @@ func TestEveryTOMLBlockOfThePagesIsRight(t *testing.T) {
 				}
 			case "toml lab":
 				if _, err := lab.Parse(lab.Source{Name: "page", File: p.name, Text: []byte(b.text)}); err != nil {
+					t.Errorf("block at line %d: %v", b.line, err)
+				}
+			case "toml sim":
+				if _, err := scenario.Load(scenario.Source{Name: "page", File: p.name, Text: []byte(b.text)}); err != nil {
 					t.Errorf("block at line %d: %v", b.line, err)
 				}
 			default:

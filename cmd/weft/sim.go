@@ -30,7 +30,7 @@ or files in TOML; one seed gives one result, bit for bit, on any machine.`,
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
   weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
 	}
-	c.AddCommand(simList(), simRun(), simCompare(), simSweep())
+	c.AddCommand(simList(), simRun(), simCompare(), simSweep(), simVerify())
 	return c
 }
 

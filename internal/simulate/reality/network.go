@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 
 	"weft/internal/lab/netspace"
 )
@@ -18,6 +19,7 @@ type Network struct {
 	devices []*os.File
 	cancel  context.CancelFunc
 	done    []chan error
+	carried []atomic.Int64 // bytes from A to B, of each link
 }
 
 // Build makes a network of one link for each shape, the same in both
@@ -25,7 +27,7 @@ type Network struct {
 // called after name.
 func Build(ctx context.Context, name string, shapes []Shape) (n *Network, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	n = &Network{cancel: cancel}
+	n = &Network{cancel: cancel, carried: make([]atomic.Int64, len(shapes))}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
@@ -75,21 +77,22 @@ func (n *Network) link(ctx context.Context, i int, s Shape) error {
 	for _, d := range []struct {
 		from, to *os.File
 		shape    Shape
-	}{{ends[0], ends[1], s}, {ends[1], ends[0], back}} {
+		count    *atomic.Int64
+	}{{ends[0], ends[1], s, &n.carried[i]}, {ends[1], ends[0], back, new(atomic.Int64)}} {
 		done := make(chan error, 1)
 		n.done = append(n.done, done)
-		go func() { done <- carry(ctx, d.from, d.to, d.shape) }()
+		go func() { done <- carry(ctx, d.from, d.to, d.shape, d.count) }()
 	}
 	return nil
 }
 
-// settings pins what the comparison depends on: windows as large as needed, no new slow start after a pause, a subflow on each link.
+// settings pins what the comparison depends on: a receive window as large as needed, no new slow start after a pause, a subflow on each link.
 func (n *Network) settings(links int) error {
 	for _, s := range []*netspace.Space{n.A, n.B} {
 		err := s.Do(func() error {
 			for key, value := range map[string]string{
 				"ipv4/tcp_slow_start_after_idle": "0", "ipv4/tcp_no_metrics_save": "1",
-				"ipv4/tcp_rmem": "4096 8388608 16777216", "ipv4/tcp_wmem": "4096 8388608 16777216",
+				"ipv4/tcp_rmem":           "4096 8388608 16777216",
 				"ipv4/conf/all/rp_filter": "0", "mptcp/enabled": "1",
 			} {
 				if err := os.WriteFile("/proc/sys/net/"+key, []byte(value), 0); err != nil {
@@ -121,6 +124,9 @@ func run(s *netspace.Space, name string, args ...string) error {
 	}
 	return nil
 }
+
+// Carried gives the bytes that link i has taken from A to B.
+func (n *Network) Carried(i int) int64 { return n.carried[i].Load() }
 
 // Close takes the network down.
 func (n *Network) Close() error {

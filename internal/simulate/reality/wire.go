@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,8 +50,9 @@ type frame struct {
 
 // carry brings packets from one device to another as the shape says, until the
 // context ends or a device is closed. Departures are computed, not waited for,
-// so that a late wake-up delays a packet but does not lower the rate.
-func carry(ctx context.Context, from, to *os.File, s Shape) error {
+// so that a late wake-up delays a packet but does not lower the rate. It counts
+// the bytes that found room in the queue.
+func carry(ctx context.Context, from, to *os.File, s Shape, count *atomic.Int64) error {
 	// room for whatever queue and delay can hold
 	flying := make(chan frame, 1<<16)
 	done := make(chan error, 1)
@@ -75,6 +77,7 @@ func carry(ctx context.Context, from, to *os.File, s Shape) error {
 			free = free.Add(time.Duration(int64(n) * 8e9 / s.Rate))
 			at = free
 		}
+		count.Add(int64(n))
 		flying <- frame{at.Add(s.Delay), append([]byte(nil), buffer[:n]...)}
 	}
 	close(flying)

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/simulate/reality"
+)
+
+func simVerify() *cobra.Command {
+	var rounds int
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "verify", Short: "Hold the simulator against the kernel's MPTCP", Args: cobra.NoArgs,
+		Long: `Sends a bulk transfer and a mix of short ones by MPTCP (CUBIC) between two
+network namespaces, over links of 20 Mbit/s with 10 ms and 5 Mbit/s with 50 ms,
+and compares how long they take with what the simulator says.`,
+		Example: "  weft sim verify --rounds 9",
+	}
+	c.Flags().IntVar(&rounds, "rounds", 5, "how many times each is sent")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object, times in nanoseconds")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := needRoot("weft sim verify"); err != nil {
+			return err
+		}
+		ctx, stop := labContext(c)
+		defer stop()
+		all, err := reality.Verify(ctx, fmt.Sprintf("weftsim%d", os.Getpid()), max(1, rounds), func(what string) {
+			fmt.Fprintln(c.ErrOrStderr(), what)
+		})
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(c.OutOrStdout()).Encode(all)
+		}
+		return reality.Print(c.OutOrStdout(), all)
+	}
+	return c
+}
