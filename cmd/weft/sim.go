@@ -30,7 +30,7 @@ or files in TOML; one seed gives one result, bit for bit, on any machine.`,
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
   weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
 	}
-	c.AddCommand(simList(), simRun(), simCompare(), simSweep(), simVerify())
+	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simVerify())
 	return c
 }
 
@@ -53,6 +53,13 @@ func simList() *cobra.Command {
 			}
 			return out.Flush()
 		},
+	}
+}
+
+func simKeys() *cobra.Command {
+	return &cobra.Command{
+		Use: "keys", Short: "Show what a scenario can say", Args: cobra.NoArgs,
+		Run: func(c *cobra.Command, args []string) { scenario.Keys(c.OutOrStdout()) },
 	}
 }
 
