@@ -20,7 +20,7 @@ import (
 )
 
 func simCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := choice(&cobra.Command{
 		Use:   "sim",
 		Short: "Simulate multipath schedulers",
 		Long: `Several paths, several streams: which packet goes where? weft sim tries out the
@@ -29,7 +29,7 @@ or files in TOML; one seed gives one result, bit for bit, on any machine.`,
 		Example: `  weft sim run unequal
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
   weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
-	}
+	}, "action")
 	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simVerify())
 	return c
 }
@@ -37,6 +37,8 @@ or files in TOML; one seed gives one result, bit for bit, on any machine.`,
 func simList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Show the scenarios that are part of the program", Args: cobra.NoArgs,
+		Long:    "Lists the scenarios that are part of the program, by the names that run takes.",
+		Example: "  weft sim list",
 		RunE: func(c *cobra.Command, args []string) error {
 			names, err := scenario.Names()
 			if err != nil {
@@ -59,7 +61,9 @@ func simList() *cobra.Command {
 func simKeys() *cobra.Command {
 	return &cobra.Command{
 		Use: "keys", Short: "Show what a scenario can say", Args: cobra.NoArgs,
-		Run: func(c *cobra.Command, args []string) { scenario.Keys(c.OutOrStdout()) },
+		Long:    "Lists the sections and keys of a scenario, their meanings and defaults.",
+		Example: "  weft sim keys",
+		Run:     func(c *cobra.Command, args []string) { scenario.Keys(c.OutOrStdout()) },
 	}
 }
 
@@ -76,7 +80,12 @@ func simRun() *cobra.Command {
 	var asJSON bool
 	var events string
 	var keep int
-	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{
+		Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1),
+		Long: `Runs a scenario once and says how long its streams took and what the paths did.
+The same scenario and seed give the same result on any machine.`,
+		Example: "  weft sim run unequal\n  weft sim run unequal --set path.slow.delay=100ms --set scenario.scheduler=ecf\n  weft sim run mix --json --events mix.events",
+	}
 	c.Flags().StringArrayVar(&set, "set", nil, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.Flags().BoolVar(&asJSON, "json", false, "the result as one JSON object, times in nanoseconds")
 	c.Flags().StringVar(&events, "events", "", "write everything that happens to this file, one JSON object a line")
@@ -199,7 +208,13 @@ func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, chart
 
 func simCompare() *cobra.Command {
 	var s simStudy
-	c := &cobra.Command{Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{
+		Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1),
+		Long: `Runs a scenario with each scheduler and several seeds. All meet the same
+arrivals, so that differences are taken run by run; those beyond chance stand in
+brackets.`,
+		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20\n  weft sim compare mix --schedulers turns,shortest --json",
+	}
 	s.flags(c, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		base, err := simLoad(args[0], s.set)
@@ -221,6 +236,7 @@ func simSweep() *cobra.Command {
 		Use: "sweep SCENARIO|FILE --set KEY=VALUE,VALUE,...", Short: "Vary one parameter", Args: cobra.ExactArgs(1),
 		Long: `Runs a scenario with each value of one parameter, the --set with commas in its
 value; others may set single values.`,
+		Example: "  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest",
 	}
 	s.flags(c, "KEY=VALUE,VALUE,... of the parameter to vary; others with one value; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
