@@ -20,7 +20,7 @@ import (
 )
 
 func simCommand() *cobra.Command {
-	c := &cobra.Command{
+	c := choice(&cobra.Command{
 		Use:   "sim",
 		Short: "Simulate multipath schedulers",
 		Long: `Several paths, several streams: which packet goes where? weft sim tries out the
@@ -29,15 +29,16 @@ or files in TOML; one seed gives one result, bit for bit, on any machine.`,
 		Example: `  weft sim run unequal
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
   weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
-	}
-	c.AddCommand(simList(), simRun(), simCompare(), simSweep(), simVerify())
+	}, "action")
+	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simVerify())
 	return c
 }
 
 func simList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Show the scenarios that are part of the program", Args: cobra.NoArgs,
-		Long: "Show the scenarios that are part of the program, each with what it shows.",
+		Long:    "Lists the scenarios that are part of the program, by the names that run takes.",
+		Example: "  weft sim list",
 		RunE: func(c *cobra.Command, args []string) error {
 			names, err := scenario.Names()
 			if err != nil {
@@ -57,6 +58,15 @@ func simList() *cobra.Command {
 	}
 }
 
+func simKeys() *cobra.Command {
+	return &cobra.Command{
+		Use: "keys", Short: "Show what a scenario can say", Args: cobra.NoArgs,
+		Long:    "Lists the sections and keys of a scenario, their meanings and defaults.",
+		Example: "  weft sim keys",
+		Run:     func(c *cobra.Command, args []string) { scenario.Keys(c.OutOrStdout()) },
+	}
+}
+
 func simLoad(name string, set []string) (*scenario.Scenario, error) {
 	src, err := scenario.Find(name)
 	if err != nil {
@@ -72,10 +82,9 @@ func simRun() *cobra.Command {
 	var keep int
 	c := &cobra.Command{
 		Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1),
-		Long: `Run a scenario once and print what became of its streams and paths. The same
-scenario with the same seed gives the same result on any machine. --set changes
-a value for this run; --events writes everything that happens to a file.`,
-		Example: "  weft sim run unequal\n  weft sim run unequal --set path.slow.delay=80ms --json",
+		Long: `Runs a scenario once and says how long its streams took and what the paths did.
+The same scenario and seed give the same result on any machine.`,
+		Example: "  weft sim run unequal\n  weft sim run unequal --set path.slow.delay=100ms --set scenario.scheduler=ecf\n  weft sim run mix --json --events mix.events",
 	}
 	c.Flags().StringArrayVar(&set, "set", nil, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.Flags().BoolVar(&asJSON, "json", false, "the result as one JSON object, times in nanoseconds")
@@ -201,10 +210,10 @@ func simCompare() *cobra.Command {
 	var s simStudy
 	c := &cobra.Command{
 		Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1),
-		Long: `Run a scenario with each of several schedulers, many times with different
-seeds, the same seeds for all, and print completion times with confidence
-intervals, goodput, reordering and buffers.`,
-		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20",
+		Long: `Runs a scenario with each scheduler and several seeds. All meet the same
+arrivals, so that differences are taken run by run; those beyond chance stand in
+brackets.`,
+		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20\n  weft sim compare mix --schedulers turns,shortest --json",
 	}
 	s.flags(c, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -225,9 +234,9 @@ func simSweep() *cobra.Command {
 	var s simStudy
 	c := &cobra.Command{
 		Use: "sweep SCENARIO|FILE --set KEY=VALUE,VALUE,...", Short: "Vary one parameter", Args: cobra.ExactArgs(1),
-		Example: "  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest",
 		Long: `Runs a scenario with each value of one parameter, the --set with commas in its
 value; others may set single values.`,
+		Example: "  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest",
 	}
 	s.flags(c, "KEY=VALUE,VALUE,... of the parameter to vary; others with one value; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {

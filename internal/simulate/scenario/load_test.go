@@ -141,3 +141,18 @@ func TestUnits(t *testing.T) {
 		t.Errorf("0.05%% is %d ppm (%v)", n, err)
 	}
 }
+
+func TestKeysSaysAllThatAScenarioCanSay(t *testing.T) {
+	var out strings.Builder
+	Keys(&out)
+	for _, want := range []string{"[path.NAME]", "receive_buffer", "mahimahi", "One of droptail, codel.", "Default: 25ms."} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not there", want)
+		}
+	}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if f := strings.Fields(line); len(f) == 1 {
+			t.Errorf("%s has no meaning", f[0])
+		}
+	}
+}
