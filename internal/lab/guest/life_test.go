@@ -31,7 +31,8 @@ func TestCommandsInAGuestGiveTheirOutputAndExitStatus(t *testing.T) {
 				command, output string
 				exit            int
 			}{
-				{"echo out; echo err >&2; exit 3", "out\nerr\n", 3},
+				{"echo out; exit 3", "out\n", 3},
+				{"echo err >&2; exit 4", "err\n", 4},
 				{"kill -9 $$", "", 128 + 9},
 				{"printf 'a\\003b\\000\\004\\r\\n'", "a\x03b\x00\x04\r\n", 0},
 				{"sleep 1000 & echo left it", "left it\n", 0},

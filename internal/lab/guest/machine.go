@@ -148,7 +148,8 @@ func (m *Machine) Err() error {
 }
 
 // Exec runs a command in the guest and returns what it printed on both its
-// outputs and its exit status; see Run.
+// outputs and its exit status; see Run. What came first on one output is not
+// known to the other: their order is not kept.
 func (m *Machine) Exec(ctx context.Context, argv ...string) (output []byte, exit int, err error) {
 	var buf bytes.Buffer
 	exit, err = m.Run(ctx, Command{Argv: argv, Stdout: &buf, Stderr: &buf})
