@@ -27,6 +27,7 @@ enum outcome {
 	SLOW_FRAG_NEEDED,  /* too large for the other side and may be fragmented */
 	SLOW_ERROR_DUE,    /* cannot be translated, the sender gets an ICMP error */
 	SLOW_FORCED,       /* sent to the slow path by request (weft trace --via slow) */
+	SLOW_SYN,          /* a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2) */
 
 	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
@@ -60,6 +61,12 @@ enum outcome {
 	DROP_KERNEL,            /* a kernel helper refused (out of memory, packet shape) */
 	DROP_ICMP_FRAGMENT,     /* part of an ICMP message, whose checksum covers all of it (RFC 7915) */
 	DROP_BLACKHOLE,         /* a blackhole route */
+	DROP_NO_BINDING,        /* no binding and no session knows this transport address (RFC 6146) */
+	DROP_FILTERED,          /* a binding, but its node has sent nothing to this address (RFC 6146 3.5) */
+	DROP_POOL_EXHAUSTED,    /* no port of the pool is free for a new binding */
+	DROP_TABLE_FULL,        /* the table of bindings or of sessions is full */
+	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
+	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
 
 	OUTCOME_COUNT, /* how many there are */
 };

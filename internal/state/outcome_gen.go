@@ -17,6 +17,7 @@ const (
 	SlowFragNeeded                         // too large for the other side and may be fragmented
 	SlowErrorDue                           // cannot be translated, the sender gets an ICMP error
 	SlowForced                             // sent to the slow path by request (weft trace --via slow)
+	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
@@ -48,6 +49,12 @@ const (
 	DropKernel                             // a kernel helper refused (out of memory, packet shape)
 	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
 	DropBlackhole                          // a blackhole route
+	DropNoBinding                          // no binding and no session knows this transport address (RFC 6146)
+	DropFiltered                           // a binding, but its node has sent nothing to this address (RFC 6146 3.5)
+	DropPoolExhausted                      // no port of the pool is free for a new binding
+	DropTableFull                          // the table of bindings or of sessions is full
+	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
+	DropSessionRace                        // another CPU was making or ending the same binding just then
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -68,6 +75,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
 	{"slow-error-due", "cannot be translated, the sender gets an ICMP error"},
 	{"slow-forced", "sent to the slow path by request (weft trace --via slow)"},
+	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
@@ -99,4 +107,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
 	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
 	{"drop-blackhole", "a blackhole route"},
+	{"drop-no-binding", "no binding and no session knows this transport address (RFC 6146)"},
+	{"drop-filtered", "a binding, but its node has sent nothing to this address (RFC 6146 3.5)"},
+	{"drop-pool-exhausted", "no port of the pool is free for a new binding"},
+	{"drop-table-full", "the table of bindings or of sessions is full"},
+	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
+	{"drop-session-race", "another CPU was making or ending the same binding just then"},
 }
