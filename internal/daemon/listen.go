@@ -7,13 +7,15 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
+	"weft/internal/datapath"
 	"weft/internal/version"
 )
 
 // metricsListener is the Prometheus listener that runs now.
 type metricsListener struct {
-	address string
-	cancel  context.CancelFunc
+	address  string
+	datapath *datapath.Datapath // that it reads
+	cancel   context.CancelFunc
 }
 
 // source is the daemon as the API sees it.
@@ -52,7 +54,7 @@ func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
 		address = listen.String()
 	}
 	if d.metrics != nil {
-		if d.metrics.address == address {
+		if d.metrics.address == address && d.metrics.datapath == d.router.datapath {
 			return nil
 		}
 		d.metrics.cancel()
@@ -66,7 +68,7 @@ func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
 		cancel()
 		return err
 	}
-	d.metrics = &metricsListener{address, cancel}
+	d.metrics = &metricsListener{address, d.router.datapath, cancel}
 	return nil
 }
 

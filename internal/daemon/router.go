@@ -9,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -21,6 +22,7 @@ type Router struct {
 	Place    place.Place
 	kernel   *kernel.Kernel
 	datapath *datapath.Datapath
+	options  datapath.Options
 }
 
 // ProblemsError carries the problems that keep a configuration from being applied.
@@ -44,6 +46,7 @@ func Open(options datapath.Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.options = options
 	if r.datapath, err = datapath.Open(here.Pins, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -95,11 +98,38 @@ func (r *Router) targets() reconcile.Targets {
 }
 
 // Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) { return gather(r.kernel, r.datapath) }
+func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
+
+// facts is Facts for a plan of f: how large its tables are is part of the
+// programs' builds.
+func (r *Router) facts(f *config.File) (state.Facts, error) {
+	var tables state.Tables
+	if f != nil {
+		tables = nat64.Tables(f)
+	}
+	return gather(r.kernel, r.datapath, tables)
+}
+
+// fit gives the datapath tables of the sizes that f wants. Larger or smaller
+// ones are new ones: the bindings and sessions of the old are lost.
+func (r *Router) fit(f *config.File) error {
+	want := nat64.Tables(f)
+	if r.datapath.Tables() == want {
+		return nil
+	}
+	r.options.Tables = want
+	fitting, err := datapath.Open(r.Place.Pins, r.options)
+	if err != nil {
+		return err
+	}
+	old := r.datapath
+	r.datapath = fitting
+	return old.Close()
+}
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
-	facts, err := r.Facts()
+	facts, err := r.facts(f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,8 +142,11 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 // fact for the next (an XDP program makes its device a target of redirects),
 // so it goes on until a round finds nothing to do.
 func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, facts state.Facts, err error) {
+	if err := r.fit(f); err != nil {
+		return nil, facts, err
+	}
 	for range 4 {
-		if facts, err = r.Facts(); err != nil {
+		if facts, err = r.facts(f); err != nil {
 			return done, facts, err
 		}
 		desired, problems := Desire(f, facts)

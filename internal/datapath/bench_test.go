@@ -56,7 +56,7 @@ func newBench(t *testing.T, toml string) *bench {
 	b := &bench{t: t, space: spacetest.New(t, "router"), links: map[string]state.LinkFact{}}
 	f := parse(t, toml)
 	b.in(func() error { return b.makeDevices(nat64.From(f, "main").Device) })
-	facts := state.Facts{Builds: Builds(), Translators: map[string]int{}}
+	facts := state.Facts{Builds: Builds(state.Tables{}), Translators: map[string]int{}}
 	for _, l := range b.links {
 		facts.Links = append(facts.Links, l)
 	}
@@ -169,12 +169,12 @@ type machine struct {
 }
 
 func loadAll() (machine, error) {
-	m := machine{&Datapath{maps: map[string]*ebpf.Map{}}, map[string]*ebpf.Program{}}
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000}}}, map[string]*ebpf.Program{}}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return m, err
 	}
-	for _, p := range programs() {
-		spec, err := p.spec()
+	for _, p := range append(programs(), helpers()...) {
+		spec, err := m.datapath.spec(p)
 		if err != nil {
 			return m, err
 		}

@@ -13,11 +13,16 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
+
+	"weft/internal/state"
 )
 
 // Options change how the programs are loaded; the zero value is the normal way.
 type Options struct {
-	ForceSlow bool // every packet that would be translated goes to the slow path
+	ForceSlow bool         // every packet that would be translated goes to the slow path
+	Tables    state.Tables // sizes of the tables of stateful translation
+
+	testClock bool // time is what map nat64_clock says, and no refusal is let up for an error
 }
 
 // Datapath holds the pinned maps of one network namespace.
@@ -47,8 +52,11 @@ func Open(dir string, options Options) (*Datapath, error) {
 		}
 	}
 	d := &Datapath{dir: dir, options: options, maps: map[string]*ebpf.Map{}}
-	for _, p := range programs() {
-		spec, err := p.spec()
+	if err := d.dropStale(); err != nil {
+		return nil, err
+	}
+	for _, p := range append(programs(), helpers()...) {
+		spec, err := d.spec(p)
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
@@ -62,6 +70,9 @@ func Open(dir string, options Options) (*Datapath, error) {
 			}
 			d.maps[name] = opened
 		}
+	}
+	if err := d.startSweep(); err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
@@ -129,13 +140,20 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	if prog := d.loaded[p.name]; prog != nil {
 		return prog, nil
 	}
-	spec, err := p.spec()
+	spec, err := d.spec(p)
 	if err != nil {
 		return nil, err
 	}
 	if v := spec.Variables["nat64_force_slow"]; v != nil && d.options.ForceSlow {
 		if err := v.Set(true); err != nil {
 			return nil, err
+		}
+	}
+	for _, name := range []string{"nat64_test_clock", "nat64_no_errors"} {
+		if v := spec.Variables[name]; v != nil && d.options.testClock {
+			if err := v.Set(true); err != nil {
+				return nil, err
+			}
 		}
 	}
 	replace := map[string]*ebpf.Map{}

@@ -22,6 +22,9 @@ func (c *Config) rules(f *config.File, id int) []state.Object {
 	if c.Prefix.IsValid() {
 		add(state.Rule{From: c.Prefix, To: all4, Kind: state.RulePrefix, UOctet: uOctet})
 	}
+	for _, p := range c.pools() {
+		add(state.Rule{From: p, To: c.Prefix, Kind: state.RulePool, UOctet: uOctet})
+	}
 	for _, node := range c.Nodes(f) {
 		inside := embedPrefix(c.Prefix, node)
 		add(state.Rule{From: inside, To: node, Kind: state.RuleNode, UOctet: uOctet})
@@ -58,7 +61,7 @@ func embedPrefix(prefix, node netip.Prefix) netip.Prefix {
 // prefixes4 gives the IPv4 prefixes that lead to the translator: what stands
 // for IPv6 nodes, and what sources errors.
 func (c *Config) prefixes4(f *config.File) []netip.Prefix {
-	list := c.Nodes(f)
+	list := append(c.Nodes(f), c.pools()...)
 	for _, m := range c.Mappings {
 		if !m.ofIPv4Nodes() {
 			list = append(list, m.IPv4)
