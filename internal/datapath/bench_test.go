@@ -197,16 +197,9 @@ func loadAll() (machine, error) {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "nat64_rules4", "nat64_rules6", "neighbour_proxies"} {
-		m := d.maps[name]
-		for {
-			key, err := m.NextKeyBytes(nil)
-			if err != nil || key == nil {
-				break
-			}
-			if err := m.Delete(key); err != nil {
-				return fmt.Errorf("empty map %s: %w", name, err)
-			}
+	for _, name := range []string{"interfaces", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6"} {
+		if err := emptyMap(d.maps[name]); err != nil {
+			return err
 		}
 	}
 	for id := range d.maps["nat64_translators"].MaxEntries() {
@@ -215,6 +208,18 @@ func (d *Datapath) empty() error {
 		}
 	}
 	return nil
+}
+
+func emptyMap(m *ebpf.Map) error {
+	for {
+		key, err := m.NextKeyBytes(nil)
+		if err != nil || key == nil {
+			return err
+		}
+		if err := m.Delete(key); err != nil {
+			return fmt.Errorf("empty map %s: %w", m, err)
+		}
+	}
 }
 
 // fill writes what is desired of the datapath's tables. The programs are
