@@ -66,14 +66,15 @@ type ingressTCNat64Rule6 struct {
 }
 
 type ingressTCNat64Translator struct {
-	_         structs.HostLayout
-	Ifindex   uint32
-	Mac       [6]uint8
-	MaxMss    uint16
-	LowestMtu uint32
-	Flags     uint32
-	Prefix    ingressTCNat64Rule4
-	Name      [16]int8
+	_           structs.HostLayout
+	Ifindex     uint32
+	Mac         [6]uint8
+	MaxMss      uint16
+	LowestMtu   uint32
+	SmallestMtu uint32
+	Flags       uint32
+	Prefix      ingressTCNat64Rule4
+	Name        [16]int8
 }
 
 type ingressTCNat64Volume struct {
@@ -104,8 +105,10 @@ const (
 	ingressTCMapNat64Traffic     = "nat64_traffic"
 	ingressTCMapNat64Translators = "nat64_translators"
 	ingressTCMapNeighbourProxies = "neighbour_proxies"
+	ingressTCMapSlowWindows      = "slow_windows"
 	ingressTCProgIngressTc       = "ingress_tc"
 	ingressTCVarNat64ForceSlow   = "nat64_force_slow"
+	ingressTCVarSlowUnlimited    = "slow_unlimited"
 )
 
 // loadIngressTC returns the embedded CollectionSpec for ingressTC.
@@ -165,6 +168,7 @@ type ingressTCMapSpecs struct {
 	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
 	NeighbourProxies *ebpf.MapSpec `ebpf:"neighbour_proxies"`
+	SlowWindows      *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -172,6 +176,7 @@ type ingressTCMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCVariableSpecs struct {
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // ingressTCObjects contains all objects after they have been loaded into the kernel.
@@ -202,6 +207,7 @@ type ingressTCMaps struct {
 	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
 	NeighbourProxies *ebpf.Map `ebpf:"neighbour_proxies"`
+	SlowWindows      *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *ingressTCMaps) Close() error {
@@ -214,6 +220,7 @@ func (m *ingressTCMaps) Close() error {
 		m.Nat64Traffic,
 		m.Nat64Translators,
 		m.NeighbourProxies,
+		m.SlowWindows,
 	)
 }
 
@@ -222,6 +229,7 @@ func (m *ingressTCMaps) Close() error {
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCVariables struct {
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // ingressTCPrograms contains all programs after they have been loaded into the kernel.
