@@ -28,9 +28,10 @@ schedulers on simulated paths. Scenarios are part of the program (weft sim list)
 or files in TOML; one seed gives one result, bit for bit, on any machine.`,
 		Example: `  weft sim run unequal
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
-  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
+  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest
+  weft sim watch unequal`,
 	}, "action")
-	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simVerify())
+	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simWatch(), simVerify())
 	return c
 }
 
