@@ -44,8 +44,8 @@ export class Bars {
     const sizes = traces.flatMap((t) => t.streams.map((s) => s.size)).filter((n) => n > 0);
     const endless = max(traces, (t) => t.paths.reduce((sum, p) => sum + p.largest, 0)) * 1.3;
     const largest = sizes.length ? max(sizes) : endless;
-    const uneven = sizes.length > 1 && largest > 25 * sizes.slice().sort((p, q) => p - q)[sizes.length >> 1];
-    this.y = (uneven ? scalePow().exponent(0.5) : scaleLinear()).domain([0, largest]).range([height - margin.bottom, margin.top]);
+    const ratio = sizes.length ? largest / sizes.sort((p, q) => p - q)[sizes.length >> 1] : 1;
+    this.y = (ratio > 25 ? scalePow().exponent(ratio > 200 ? 0.33 : 0.5) : scaleLinear()).domain([0, largest]).range([height - margin.bottom, margin.top]);
     const byId = new Map(trace.streams.map((s) => [s.id, s]));
     const slots = places.map((p, i) => {
       const streams = p.ids.map((id) => byId.get(id)).filter(Boolean).sort((p, q) => p.arrive - q.arrive);
@@ -61,7 +61,7 @@ export class Bars {
     const groups = this.svg.selectAll("g.slot").data(slots).join("g").attr("class", "slot").attr("role", "img").attr("transform", (d) => `translate(${d.x},0)`);
     for (const part of ["unsent", "gap", "flight", "held"]) groups.append("rect").attr("class", part).attr("width", wide).attr("height", 0);
     groups.append("text").attr("class", "name soft").attr("x", wide / 2).attr("y", height - 5).attr("text-anchor", "middle");
-    groups.append("text").attr("class", "size").attr("text-anchor", this.narrow ? "start" : "middle");
+    groups.append("text").attr("class", wide < 12 ? "size tiny" : "size").attr("text-anchor", this.narrow ? "start" : "middle");
     this.slots = slots;
     this.wide = wide;
     this.parts = groups.nodes().map((g) => {

@@ -130,7 +130,6 @@ export class Controls {
   }
 
   playing(now) {
-    $("play").textContent = now ? "⏸" : "▶";
     $("play").setAttribute("aria-label", now ? "Pause" : "Play");
     $("play").setAttribute("aria-pressed", now);
   }

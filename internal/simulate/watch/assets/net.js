@@ -176,7 +176,7 @@ export class Net {
     g.fillStyle = theme.ink;
     g.textAlign = "left";
     g.fillText("stream " + s.id, 1, y + 9);
-    const left = 62, room = Math.floor((this.width - left - 96) / cell);
+    const left = 62, room = Math.floor((this.width - left - 112) / cell);
     let drawn = 0, last = next;
     for (let k = next; k < s.segments && drawn < room; k++) if (s.gotAt[k] <= t) last = k;
     for (let k = next; k <= last && drawn < room; k++, drawn++) {
