@@ -169,7 +169,7 @@ type machine struct {
 }
 
 func loadAll() (machine, error) {
-	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000}}}, map[string]*ebpf.Program{}}
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true, testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000}}}, map[string]*ebpf.Program{}}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return m, err
 	}

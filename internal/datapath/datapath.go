@@ -19,8 +19,9 @@ import (
 
 // Options change how the programs are loaded; the zero value is the normal way.
 type Options struct {
-	ForceSlow bool         // every packet that would be translated goes to the slow path
-	Tables    state.Tables // sizes of the tables of stateful translation
+	ForceSlow     bool         // every packet that would be translated goes to the slow path
+	UnlimitedSlow bool         // no limit on how much goes there
+	Tables        state.Tables // sizes of the tables of stateful translation
 
 	testClock bool // time is what map nat64_clock says, and no refusal is let up for an error
 }
@@ -144,15 +145,13 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v := spec.Variables["nat64_force_slow"]; v != nil && d.options.ForceSlow {
-		if err := v.Set(true); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range []string{"nat64_test_clock", "nat64_no_errors"} {
-		if v := spec.Variables[name]; v != nil && d.options.testClock {
+	for name, on := range map[string]bool{
+		"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow,
+		"nat64_test_clock": d.options.testClock, "nat64_no_errors": d.options.testClock,
+	} {
+		if v := spec.Variables[name]; v != nil && on {
 			if err := v.Set(true); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)
 			}
 		}
 	}

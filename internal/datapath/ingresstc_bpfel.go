@@ -205,14 +205,15 @@ type ingressTCNat64SweepState struct {
 }
 
 type ingressTCNat64Translator struct {
-	_         structs.HostLayout
-	Ifindex   uint32
-	Mac       [6]uint8
-	MaxMss    uint16
-	LowestMtu uint32
-	Flags     uint32
-	Prefix    ingressTCNat64Rule4
-	Name      [16]int8
+	_           structs.HostLayout
+	Ifindex     uint32
+	Mac         [6]uint8
+	MaxMss      uint16
+	LowestMtu   uint32
+	SmallestMtu uint32
+	Flags       uint32
+	Prefix      ingressTCNat64Rule4
+	Name        [16]int8
 }
 
 type ingressTCNat64Usage struct {
@@ -265,10 +266,12 @@ const (
 	ingressTCMapNat64Translators     = "nat64_translators"
 	ingressTCMapNat64Usages          = "nat64_usages"
 	ingressTCMapNeighbourProxies     = "neighbour_proxies"
+	ingressTCMapSlowWindows          = "slow_windows"
 	ingressTCProgIngressTc           = "ingress_tc"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
 	ingressTCVarNat64NoErrors        = "nat64_no_errors"
 	ingressTCVarNat64TestClock       = "nat64_test_clock"
+	ingressTCVarSlowUnlimited        = "slow_unlimited"
 )
 
 // loadIngressTC returns the embedded CollectionSpec for ingressTC.
@@ -342,6 +345,7 @@ type ingressTCMapSpecs struct {
 	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
 	NeighbourProxies     *ebpf.MapSpec `ebpf:"neighbour_proxies"`
+	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -351,6 +355,7 @@ type ingressTCVariableSpecs struct {
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // ingressTCObjects contains all objects after they have been loaded into the kernel.
@@ -395,6 +400,7 @@ type ingressTCMaps struct {
 	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
 	NeighbourProxies     *ebpf.Map `ebpf:"neighbour_proxies"`
+	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *ingressTCMaps) Close() error {
@@ -421,6 +427,7 @@ func (m *ingressTCMaps) Close() error {
 		m.Nat64Translators,
 		m.Nat64Usages,
 		m.NeighbourProxies,
+		m.SlowWindows,
 	)
 }
 
@@ -431,6 +438,7 @@ type ingressTCVariables struct {
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // ingressTCPrograms contains all programs after they have been loaded into the kernel.

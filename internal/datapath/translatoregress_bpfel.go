@@ -37,10 +37,12 @@ const (
 	translatorEgressMapNat64Traffic         = "nat64_traffic"
 	translatorEgressMapNat64Translators     = "nat64_translators"
 	translatorEgressMapNat64Usages          = "nat64_usages"
+	translatorEgressMapSlowWindows          = "slow_windows"
 	translatorEgressProgTranslatorEgress    = "translator_egress"
 	translatorEgressVarNat64ForceSlow       = "nat64_force_slow"
 	translatorEgressVarNat64NoErrors        = "nat64_no_errors"
 	translatorEgressVarNat64TestClock       = "nat64_test_clock"
+	translatorEgressVarSlowUnlimited        = "slow_unlimited"
 )
 
 // loadTranslatorEgress returns the embedded CollectionSpec for translatorEgress.
@@ -113,6 +115,7 @@ type translatorEgressMapSpecs struct {
 	Nat64Traffic         *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
+	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // translatorEgressVariableSpecs contains global variables before they are loaded into the kernel.
@@ -122,6 +125,7 @@ type translatorEgressVariableSpecs struct {
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressObjects contains all objects after they have been loaded into the kernel.
@@ -165,6 +169,7 @@ type translatorEgressMaps struct {
 	Nat64Traffic         *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
+	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *translatorEgressMaps) Close() error {
@@ -190,6 +195,7 @@ func (m *translatorEgressMaps) Close() error {
 		m.Nat64Traffic,
 		m.Nat64Translators,
 		m.Nat64Usages,
+		m.SlowWindows,
 	)
 }
 
@@ -200,6 +206,7 @@ type translatorEgressVariables struct {
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressPrograms contains all programs after they have been loaded into the kernel.

@@ -17,6 +17,9 @@ const (
 	SlowFragNeeded                         // too large for the other side and may be fragmented
 	SlowErrorDue                           // cannot be translated, the sender gets an ICMP error
 	SlowForced                             // sent to the slow path by request (weft trace --via slow)
+	SlowTooBig                             // too large for the way out and must not be fragmented; the sender is told
+	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
+	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
 	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
@@ -31,6 +34,7 @@ const (
 	PassOptions                            // IPv4 options or an odd header, which the stack looks into
 	PassLocal                              // a route to the router itself
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
+	PassMended                             // made fit for the IPv4 stack and put back as arriving
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -49,6 +53,7 @@ const (
 	DropKernel                             // a kernel helper refused (out of memory, packet shape)
 	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
 	DropBlackhole                          // a blackhole route
+	DropSlowLimit                          // more for the slow path than it is given
 	DropNoBinding                          // no binding and no session knows this transport address (RFC 6146)
 	DropFiltered                           // a binding, but its node has sent nothing to this address (RFC 6146 3.5)
 	DropPoolExhausted                      // no port of the pool is free for a new binding
@@ -75,6 +80,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
 	{"slow-error-due", "cannot be translated, the sender gets an ICMP error"},
 	{"slow-forced", "sent to the slow path by request (weft trace --via slow)"},
+	{"slow-too-big", "too large for the way out and must not be fragmented; the sender is told"},
+	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
+	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
 	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
@@ -89,6 +97,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},
 	{"pass-local", "a route to the router itself"},
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
+	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -107,6 +116,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
 	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
 	{"drop-blackhole", "a blackhole route"},
+	{"drop-slow-limit", "more for the slow path than it is given"},
 	{"drop-no-binding", "no binding and no session knows this transport address (RFC 6146)"},
 	{"drop-filtered", "a binding, but its node has sent nothing to this address (RFC 6146 3.5)"},
 	{"drop-pool-exhausted", "no port of the pool is free for a new binding"},
