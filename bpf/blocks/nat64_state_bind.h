@@ -7,7 +7,8 @@
 #include "hash.h"
 #include "nat64_state.h"
 
-#define NAT64_TRIES 256       /* random ports that are tried */
+#define NAT64_TRIES 512       /* random ports that are tried */
+#define NAT64_PICKY_TRIES 256 /* of these, only ports of the same parity and range */
 #define NAT64_BLOCK_TRIES 4096 /* in a fixed block all are, up to here */
 #define NAT64_TRIES_AN_ADDRESS 64
 #define NAT64_PRIVILEGED 1024
@@ -26,10 +27,11 @@ static __always_inline const struct nat64_pool *nat64_pool(const struct nat64_st
 
 /*
  * The ports that a client's may become: the same range, below 1024 or above
- * (RFC 4787 REQ-3 b), if the pool has it.
+ * (RFC 4787 REQ-3 b). A low one may become a high one when those are gone.
  */
 static __always_inline void nat64_range(const struct nat64_flow *f, const struct nat64_stateful *c,
-					const struct nat64_pool *pool, __u32 *low, __u32 *count)
+					const struct nat64_pool *pool, bool picky, __u32 *low,
+					__u32 *count)
 {
 	__u32 first = pool->low, last = pool->high;
 
@@ -41,7 +43,7 @@ static __always_inline void nat64_range(const struct nat64_flow *f, const struct
 	if (f->protocol != IPPROTO_ICMP && first < NAT64_PRIVILEGED &&
 	    last >= NAT64_PRIVILEGED) {
 		if (bpf_ntohs(f->port) < NAT64_PRIVILEGED)
-			last = NAT64_PRIVILEGED - 1;
+			last = picky ? NAT64_PRIVILEGED - 1 : last;
 		else
 			first = NAT64_PRIVILEGED;
 	}
@@ -58,6 +60,7 @@ static long nat64_try(__u32 i, struct nat64_flow **searching)
 	struct nat64_search *s = &f->search;
 	struct nat64_stateful *c = nat64_config(f->translator);
 	__u32 index = s->address, low, count, port;
+	bool picky = i < NAT64_PICKY_TRIES && !(c && c->block);
 	const struct nat64_pool *pool;
 	long failed;
 
@@ -69,12 +72,12 @@ static long nat64_try(__u32 i, struct nat64_flow **searching)
 	pool = nat64_pool(c, &index);
 	if (!pool)
 		return 1;
-	nat64_range(f, c, pool, &low, &count);
+	nat64_range(f, c, pool, picky, &low, &count);
 	if (!count || (c->block && i >= count))
 		return 1;
-	port = low + (s->start + i * (count <= NAT64_TRIES ? 1 : s->step)) % count;
+	port = low + (s->start + i * (count <= NAT64_PICKY_TRIES ? 1 : s->step)) % count;
 	/* RFC 4787 REQ-4: the parity stays, if there is such a port */
-	if (f->protocol == IPPROTO_UDP && !c->block && (port ^ bpf_ntohs(f->port)) & 1 &&
+	if (f->protocol == IPPROTO_UDP && picky && (port ^ bpf_ntohs(f->port)) & 1 &&
 	    (port ^ 1) >= low && (port ^ 1) < low + count)
 		port ^= 1;
 	key.pool = bpf_htonl(pool->base + index);

@@ -15,7 +15,7 @@ type (
 	binding       = ingressTCNat64Binding
 	owner         = ingressTCNat64Owner
 	sessionKey    = ingressTCNat64SessionKey
-	session       = ingressTCNat64Session
+	sessionValue  = ingressTCNat64Session
 	binder        = ingressTCNat64Stateful
 	subscriberKey = ingressTCNat64SubscriberKey
 	subscriber    = ingressTCNat64Subscriber

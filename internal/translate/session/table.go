@@ -365,8 +365,8 @@ func (t *Table) legal(protocol uint8, client, chosen netip.AddrPort) error {
 	}
 	for _, p := range t.rules.Pools {
 		if p.Prefix.Contains(chosen.Addr()) && chosen.Port() >= p.Low && chosen.Port() <= p.High {
-			// RFC 4787 REQ-3 b: low ports stay low
-			if protocol != ICMP && p.Low < 1024 && p.High >= 1024 && (client.Port() < 1024) != (chosen.Port() < 1024) {
+			// RFC 4787 REQ-3 b: high ports stay high
+			if protocol != ICMP && p.Low < 1024 && p.High >= 1024 && client.Port() >= 1024 && chosen.Port() < 1024 {
 				return fmt.Errorf("%d became %d", client.Port(), chosen.Port())
 			}
 			return nil
