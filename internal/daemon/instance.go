@@ -44,7 +44,7 @@ func Start(ctx context.Context, f *config.File, o StartOptions) (*Instance, erro
 		i.Close()
 		return nil, err
 	}
-	i.services.set(ctx, f, facts)
+	i.services.set(ctx, r.datapath, f, facts)
 	if err := i.services.opened(ctx); err != nil {
 		i.Close()
 		return nil, err

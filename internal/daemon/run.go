@@ -167,7 +167,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	if len(done) > 0 {
 		d.Log.Info("applied", "steps", len(done))
 	}
-	d.services.set(ctx, d.file, facts)
+	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"weft/internal/state"
 )
@@ -175,4 +176,13 @@ func (d *Datapath) writeStatic(s state.StaticBinding, remove bool) error {
 		return err
 	}
 	return d.write("nat64_statics6", six, four, remove)
+}
+
+// nowTicks is the time as the programs see it, but for a tick.
+func nowTicks() uint32 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return uint32(t.Nano() >> 26)
 }

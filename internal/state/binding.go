@@ -84,3 +84,12 @@ func (b StaticBinding) Domain() Domain { return Datapath }
 func (b StaticBinding) String() string {
 	return fmt.Sprintf("static protocol %d %s -> %s translator %d", b.Protocol, b.IPv6, b.IPv4, b.Translator)
 }
+
+// Tuple is what the state of a stateful translator needs of a packet. The
+// protocol is IPv4's. For an echo both ports are the identifier, and Flags is
+// 1 for a request; for TCP they are the flags.
+type Tuple struct {
+	Protocol uint8
+	From, To netip.AddrPort
+	Flags    uint8
+}
