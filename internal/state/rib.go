@@ -155,6 +155,7 @@ type KernelLink struct {
 	Master    int    // bridge, bond or VRF that it belongs to
 	VRFTable  uint32 // VRF: the table of its members
 	Filtering bool   // bridge: tells VLANs apart
+	XDPTarget bool   // can be the target of an XDP redirect
 }
 
 // KernelRule is one policy routing rule (`ip rule`).
