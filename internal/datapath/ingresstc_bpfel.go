@@ -18,7 +18,18 @@ type ingressTCInterface struct {
 	Translators uint64
 	Flags       uint32
 	Mac         [6]uint8
-	Pad         [6]uint8
+	Table       uint16
+	Pad         [4]uint8
+}
+
+type ingressTCLowerKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Tags    [2]struct {
+		_     structs.HostLayout
+		Proto uint16
+		Id    uint16
+	}
 }
 
 type ingressTCNat64Key4 struct {
@@ -82,6 +93,29 @@ type ingressTCNat64Volume struct {
 	Bytes   uint64
 }
 
+type ingressTCNeighbour struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mtu     uint32
+	Link    struct {
+		_    structs.HostLayout
+		Dst  [6]uint8
+		Src  [6]uint8
+		Tags [2]struct {
+			_     structs.HostLayout
+			Proto uint16
+			Id    uint16
+		}
+	}
+	Flags uint32
+}
+
+type ingressTCNexthop struct {
+	_     structs.HostLayout
+	Index uint32
+	Kind  uint32
+}
+
 type ingressTCProxyKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
@@ -97,14 +131,22 @@ type ingressTCProxyKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressTCMapCounters         = "counters"
+	ingressTCMapFib4             = "fib4"
+	ingressTCMapFib6             = "fib6"
 	ingressTCMapInterfaces       = "interfaces"
+	ingressTCMapLowers           = "lowers"
 	ingressTCMapMemos            = "memos"
 	ingressTCMapNat64Rules4      = "nat64_rules4"
 	ingressTCMapNat64Rules6      = "nat64_rules6"
 	ingressTCMapNat64Traffic     = "nat64_traffic"
 	ingressTCMapNat64Translators = "nat64_translators"
 	ingressTCMapNeighbourProxies = "neighbour_proxies"
+	ingressTCMapNeighbours       = "neighbours"
+	ingressTCMapNexthopGroups    = "nexthop_groups"
+	ingressTCMapNexthops         = "nexthops"
 	ingressTCProgIngressTc       = "ingress_tc"
+	ingressTCVarFib4Last         = "fib4_last"
+	ingressTCVarFib6Last         = "fib6_last"
 	ingressTCVarNat64ForceSlow   = "nat64_force_slow"
 )
 
@@ -158,19 +200,27 @@ type ingressTCProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
 	Counters         *ebpf.MapSpec `ebpf:"counters"`
+	Fib4             *ebpf.MapSpec `ebpf:"fib4"`
+	Fib6             *ebpf.MapSpec `ebpf:"fib6"`
 	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
+	Lowers           *ebpf.MapSpec `ebpf:"lowers"`
 	Memos            *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
 	NeighbourProxies *ebpf.MapSpec `ebpf:"neighbour_proxies"`
+	Neighbours       *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopGroups    *ebpf.MapSpec `ebpf:"nexthop_groups"`
+	Nexthops         *ebpf.MapSpec `ebpf:"nexthops"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCVariableSpecs struct {
+	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 }
 
@@ -195,25 +245,37 @@ func (o *ingressTCObjects) Close() error {
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
 	Counters         *ebpf.Map `ebpf:"counters"`
+	Fib4             *ebpf.Map `ebpf:"fib4"`
+	Fib6             *ebpf.Map `ebpf:"fib6"`
 	Interfaces       *ebpf.Map `ebpf:"interfaces"`
+	Lowers           *ebpf.Map `ebpf:"lowers"`
 	Memos            *ebpf.Map `ebpf:"memos"`
 	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
 	NeighbourProxies *ebpf.Map `ebpf:"neighbour_proxies"`
+	Neighbours       *ebpf.Map `ebpf:"neighbours"`
+	NexthopGroups    *ebpf.Map `ebpf:"nexthop_groups"`
+	Nexthops         *ebpf.Map `ebpf:"nexthops"`
 }
 
 func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Counters,
+		m.Fib4,
+		m.Fib6,
 		m.Interfaces,
+		m.Lowers,
 		m.Memos,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
 		m.Nat64Traffic,
 		m.Nat64Translators,
 		m.NeighbourProxies,
+		m.Neighbours,
+		m.NexthopGroups,
+		m.Nexthops,
 	)
 }
 
@@ -221,6 +283,8 @@ func (m *ingressTCMaps) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCVariables struct {
+	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 }
 

@@ -17,13 +17,21 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressXDPMapCounters         = "counters"
+	ingressXDPMapFib4             = "fib4"
+	ingressXDPMapFib6             = "fib6"
 	ingressXDPMapInterfaces       = "interfaces"
+	ingressXDPMapLowers           = "lowers"
 	ingressXDPMapMemos            = "memos"
 	ingressXDPMapNat64Rules4      = "nat64_rules4"
 	ingressXDPMapNat64Rules6      = "nat64_rules6"
 	ingressXDPMapNat64Traffic     = "nat64_traffic"
 	ingressXDPMapNat64Translators = "nat64_translators"
+	ingressXDPMapNeighbours       = "neighbours"
+	ingressXDPMapNexthopGroups    = "nexthop_groups"
+	ingressXDPMapNexthops         = "nexthops"
 	ingressXDPProgIngressXdp      = "ingress_xdp"
+	ingressXDPVarFib4Last         = "fib4_last"
+	ingressXDPVarFib6Last         = "fib6_last"
 	ingressXDPVarNat64ForceSlow   = "nat64_force_slow"
 )
 
@@ -77,18 +85,26 @@ type ingressXDPProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPMapSpecs struct {
 	Counters         *ebpf.MapSpec `ebpf:"counters"`
+	Fib4             *ebpf.MapSpec `ebpf:"fib4"`
+	Fib6             *ebpf.MapSpec `ebpf:"fib6"`
 	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
+	Lowers           *ebpf.MapSpec `ebpf:"lowers"`
 	Memos            *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
+	Neighbours       *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopGroups    *ebpf.MapSpec `ebpf:"nexthop_groups"`
+	Nexthops         *ebpf.MapSpec `ebpf:"nexthops"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPVariableSpecs struct {
+	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 }
 
@@ -113,23 +129,35 @@ func (o *ingressXDPObjects) Close() error {
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPMaps struct {
 	Counters         *ebpf.Map `ebpf:"counters"`
+	Fib4             *ebpf.Map `ebpf:"fib4"`
+	Fib6             *ebpf.Map `ebpf:"fib6"`
 	Interfaces       *ebpf.Map `ebpf:"interfaces"`
+	Lowers           *ebpf.Map `ebpf:"lowers"`
 	Memos            *ebpf.Map `ebpf:"memos"`
 	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
+	Neighbours       *ebpf.Map `ebpf:"neighbours"`
+	NexthopGroups    *ebpf.Map `ebpf:"nexthop_groups"`
+	Nexthops         *ebpf.Map `ebpf:"nexthops"`
 }
 
 func (m *ingressXDPMaps) Close() error {
 	return _IngressXDPClose(
 		m.Counters,
+		m.Fib4,
+		m.Fib6,
 		m.Interfaces,
+		m.Lowers,
 		m.Memos,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
 		m.Nat64Traffic,
 		m.Nat64Translators,
+		m.Neighbours,
+		m.NexthopGroups,
+		m.Nexthops,
 	)
 }
 
@@ -137,6 +165,8 @@ func (m *ingressXDPMaps) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPVariables struct {
+	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 }
 

@@ -30,6 +30,7 @@ const (
 	PassOptions                            // IPv4 options or an odd header, which the stack looks into
 	PassLocal                              // a route to the router itself
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
+	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -81,6 +82,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},
 	{"pass-local", "a route to the router itself"},
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
+	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
