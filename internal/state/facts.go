@@ -29,6 +29,7 @@ type LinkFact struct {
 	Up        bool
 	XDP       bool // its driver runs XDP programs that may redirect
 	XDPTarget bool // it can be the target of an XDP redirect
+	GROList   bool // it chains received packets instead of merging them (rx-gro-list)
 	Addresses []netip.Prefix
 }
 
