@@ -60,8 +60,9 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log)}
+	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), routing: &routing{log: o.Log, router: r}}
 	defer d.services.wait()
+	defer d.routing.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -94,6 +95,7 @@ type daemon struct {
 	router   *Router
 	file     *config.File
 	services *services
+	routing  *routing
 	metrics  *metricsListener
 }
 
@@ -164,6 +166,7 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.file, facts)
+	d.routing.set(ctx, d.file, facts)
 	return nil
 }
 
