@@ -6,7 +6,8 @@
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
  *           translator's device; or, with the shortcut, sent out from here
  *   IPv4 -> with the shortcut: translated and sent out from here. Otherwise the
- *           stack routes it to the translator's device (translator_egress.bpf.c)
+ *           stack routes it to the translator's device (translator_egress.bpf.c),
+ *           but what the stack would drop the slow path gets first
  *   what no translator wants -> with [route]: routed by weft's own tables
  *
  * A frame with a VLAN tag, or for the bridge above a port, is only routed.
@@ -19,6 +20,7 @@
 #include "nat64.h"
 #include "neighbour.h"
 #include "route.h"
+#include "slow.h"
 
 static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_translator *via)
 {
@@ -34,11 +36,7 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	enum outcome outcome = nat64_parse6(ctx, &x), failed;
 	struct bpf_fib_lookup fib;
 
-	if (outcome_is_slow(outcome) && x.via)
-		*verdict = bpf_redirect(x.via->ifindex, 0);
-	if (outcome != OUTCOME_NONE)
-		return outcome;
-	if (in->flags & INTERFACE_SHORTCUT && x.ttl > 1 &&
+	if (outcome == OUTCOME_NONE && in->flags & INTERFACE_SHORTCUT && x.ttl > 1 &&
 	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == OUTCOME_NONE) {
 		failed = nat64_write4(ctx, &x, x.ttl - 1);
 		if (failed)
@@ -46,6 +44,16 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 		*verdict = hook_send(ctx, &fib);
 		return FORWARD_6TO4_SHORTCUT;
 	}
+	if (outcome == OUTCOME_NONE && x.wire_len > x.via->smallest_mtu && x.ttl > 1 &&
+	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == PASS_TOO_BIG)
+		outcome = SLOW_TOO_BIG;
+	if (outcome_is_slow(outcome) && x.via) {
+		*verdict = bpf_redirect(x.via->ifindex, 0);
+		return slow_hand_up(ctx, outcome, ctx->ifindex,
+				    leave_mtu4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4));
+	}
+	if (outcome != OUTCOME_NONE)
+		return outcome;
 	failed = nat64_write4(ctx, &x, x.ttl);
 	if (failed)
 		return failed;
@@ -53,16 +61,37 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	return FORWARD_6TO4;
 }
 
+/* what the stack may drop, by a look at the header: nat64_stack_drops decides */
+static __always_inline bool is_odd4(struct __sk_buff *ctx)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct iphdr));
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+
+	if (!eth || !ip)
+		return false;
+	return ip->ihl > 5 || (ip->protocol == IPPROTO_ICMP &&
+			       (bpf_ntohs(ip->tot_len) > NAT64_ERROR4_MAX || addr4_illegal(ip->saddr)));
+}
+
 static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
+	bool odd = is_odd4(ctx), shortcut = in->flags & INTERFACE_SHORTCUT;
 	struct nat64 x = { .allowed = in->translators };
 	struct bpf_fib_lookup fib;
 	enum outcome outcome;
 
-	if (!(in->flags & INTERFACE_SHORTCUT))
+	if (!shortcut && !odd)
 		return PASS_NOT_TRANSLATED;
 	outcome = nat64_parse4(ctx, &x);
+	if (odd && nat64_stack_drops(&x, outcome) && !(shortcut && outcome == OUTCOME_NONE)) {
+		*verdict = bpf_redirect(x.via->ifindex, 0);
+		return slow_hand_up(ctx, SLOW_BEFORE_STACK, ctx->ifindex,
+				    leave_mtu6(ctx, &fib, x.via->ifindex, &x.saddr6, &x.daddr6));
+	}
 	/* hard ones reach the slow path by the stack's own routing */
+	if (!shortcut)
+		return PASS_NOT_TRANSLATED;
 	if (outcome_is_slow(outcome))
 		return PASS_SLOW;
 	if (outcome != OUTCOME_NONE)

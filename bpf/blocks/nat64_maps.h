@@ -61,6 +61,7 @@ struct nat64_translator {
 	__u8 mac[ETH_ALEN];
 	__u16 max_mss;    /* TCP MSS is clamped to it; 0: not clamped */
 	__u32 lowest_mtu; /* IPv6 packets up to here need no permission to be whole (RFC 7915 4) */
+	__u32 smallest_mtu; /* of its interfaces: up to here no way out is asked for its MTU */
 	__u32 flags;
 	struct nat64_rule4 prefix; /* how other IPv4 addresses look in IPv6 */
 	char name[16];             /* NAME of [nat64.NAME]; ids stay with their names */

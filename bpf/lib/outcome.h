@@ -27,6 +27,9 @@ enum outcome {
 	SLOW_FRAG_NEEDED,  /* too large for the other side and may be fragmented */
 	SLOW_ERROR_DUE,    /* cannot be translated, the sender gets an ICMP error */
 	SLOW_FORCED,       /* sent to the slow path by request (weft trace --via slow) */
+	SLOW_TOO_BIG,      /* too large for the way out and must not be fragmented; the sender is told */
+	SLOW_UDP_CHECKSUM, /* UDP without checksum, too long for the programs to compute one */
+	SLOW_BEFORE_STACK, /* the IPv4 stack would drop it: made fit and put back, or translated at once */
 
 	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
@@ -41,6 +44,7 @@ enum outcome {
 	PASS_OPTIONS,       /* IPv4 options or an odd header, which the stack looks into */
 	PASS_LOCAL,         /* a route to the router itself */
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
+	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
 	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
@@ -61,6 +65,7 @@ enum outcome {
 	DROP_KERNEL,            /* a kernel helper refused (out of memory, packet shape) */
 	DROP_ICMP_FRAGMENT,     /* part of an ICMP message, whose checksum covers all of it (RFC 7915) */
 	DROP_BLACKHOLE,         /* a blackhole route */
+	DROP_SLOW_LIMIT,        /* more for the slow path than it is given */
 
 	OUTCOME_COUNT, /* how many there are */
 };

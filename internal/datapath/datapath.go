@@ -18,7 +18,8 @@ import (
 
 // Options change how the programs are loaded; the zero value is the normal way.
 type Options struct {
-	ForceSlow bool // every packet that would be translated goes to the slow path
+	ForceSlow     bool // every packet that would be translated goes to the slow path
+	UnlimitedSlow bool // no limit on how much goes there
 }
 
 // Datapath holds the pinned maps of one network namespace.
@@ -141,9 +142,11 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v := spec.Variables["nat64_force_slow"]; v != nil && d.options.ForceSlow {
-		if err := v.Set(true); err != nil {
-			return nil, err
+	for name, on := range map[string]bool{"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow} {
+		if v := spec.Variables[name]; v != nil && on {
+			if err := v.Set(true); err != nil {
+				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)
+			}
 		}
 	}
 	if err := d.sizeTables(spec); err != nil {

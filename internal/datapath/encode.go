@@ -152,7 +152,7 @@ func decodePort(index int, v portValue) state.Port {
 func encodeTranslator(t state.Translator, index int) translator {
 	v := translator{
 		Ifindex: uint32(index), Mac: t.MAC,
-		MaxMss: uint16(t.MaxMSS), LowestMtu: uint32(t.LowestMTU),
+		MaxMss: uint16(t.MaxMSS), LowestMtu: uint32(t.LowestMTU), SmallestMtu: uint32(t.SmallestMTU),
 	}
 	for i := 0; i < len(t.Name) && i < len(v.Name)-1; i++ {
 		v.Name[i] = int8(t.Name[i])
@@ -183,7 +183,7 @@ func decodeTranslator(id int, v translator) state.Translator {
 	}
 	t := state.Translator{
 		ID: id, Name: name.String(), Device: deviceName(int(v.Ifindex)), MAC: v.Mac,
-		LowestMTU: int(v.LowestMtu), MaxMSS: int(v.MaxMss),
+		LowestMTU: int(v.LowestMtu), SmallestMTU: int(v.SmallestMtu), MaxMSS: int(v.MaxMss),
 		UDPZero: v.Flags&nat64ComputeUDP != 0, CopyTOS: v.Flags&nat64CopyTOS != 0,
 	}
 	if v.Flags&nat64HasPrefix != 0 {

@@ -77,14 +77,15 @@ type ingressTCNat64Rule6 struct {
 }
 
 type ingressTCNat64Translator struct {
-	_         structs.HostLayout
-	Ifindex   uint32
-	Mac       [6]uint8
-	MaxMss    uint16
-	LowestMtu uint32
-	Flags     uint32
-	Prefix    ingressTCNat64Rule4
-	Name      [16]int8
+	_           structs.HostLayout
+	Ifindex     uint32
+	Mac         [6]uint8
+	MaxMss      uint16
+	LowestMtu   uint32
+	SmallestMtu uint32
+	Flags       uint32
+	Prefix      ingressTCNat64Rule4
+	Name        [16]int8
 }
 
 type ingressTCNat64Volume struct {
@@ -144,10 +145,12 @@ const (
 	ingressTCMapNeighbours       = "neighbours"
 	ingressTCMapNexthopGroups    = "nexthop_groups"
 	ingressTCMapNexthops         = "nexthops"
+	ingressTCMapSlowWindows      = "slow_windows"
 	ingressTCProgIngressTc       = "ingress_tc"
 	ingressTCVarFib4Last         = "fib4_last"
 	ingressTCVarFib6Last         = "fib6_last"
 	ingressTCVarNat64ForceSlow   = "nat64_force_slow"
+	ingressTCVarSlowUnlimited    = "slow_unlimited"
 )
 
 // loadIngressTC returns the embedded CollectionSpec for ingressTC.
@@ -213,6 +216,7 @@ type ingressTCMapSpecs struct {
 	Neighbours       *ebpf.MapSpec `ebpf:"neighbours"`
 	NexthopGroups    *ebpf.MapSpec `ebpf:"nexthop_groups"`
 	Nexthops         *ebpf.MapSpec `ebpf:"nexthops"`
+	SlowWindows      *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -222,6 +226,7 @@ type ingressTCVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // ingressTCObjects contains all objects after they have been loaded into the kernel.
@@ -258,6 +263,7 @@ type ingressTCMaps struct {
 	Neighbours       *ebpf.Map `ebpf:"neighbours"`
 	NexthopGroups    *ebpf.Map `ebpf:"nexthop_groups"`
 	Nexthops         *ebpf.Map `ebpf:"nexthops"`
+	SlowWindows      *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *ingressTCMaps) Close() error {
@@ -276,6 +282,7 @@ func (m *ingressTCMaps) Close() error {
 		m.Neighbours,
 		m.NexthopGroups,
 		m.Nexthops,
+		m.SlowWindows,
 	)
 }
 
@@ -286,6 +293,7 @@ type ingressTCVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // ingressTCPrograms contains all programs after they have been loaded into the kernel.

@@ -23,8 +23,10 @@ const (
 	translatorEgressMapNat64Rules6       = "nat64_rules6"
 	translatorEgressMapNat64Traffic      = "nat64_traffic"
 	translatorEgressMapNat64Translators  = "nat64_translators"
+	translatorEgressMapSlowWindows       = "slow_windows"
 	translatorEgressProgTranslatorEgress = "translator_egress"
 	translatorEgressVarNat64ForceSlow    = "nat64_force_slow"
+	translatorEgressVarSlowUnlimited     = "slow_unlimited"
 )
 
 // loadTranslatorEgress returns the embedded CollectionSpec for translatorEgress.
@@ -83,6 +85,7 @@ type translatorEgressMapSpecs struct {
 	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
+	SlowWindows      *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // translatorEgressVariableSpecs contains global variables before they are loaded into the kernel.
@@ -90,6 +93,7 @@ type translatorEgressMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorEgressVariableSpecs struct {
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressObjects contains all objects after they have been loaded into the kernel.
@@ -119,6 +123,7 @@ type translatorEgressMaps struct {
 	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
 	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
+	SlowWindows      *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *translatorEgressMaps) Close() error {
@@ -130,6 +135,7 @@ func (m *translatorEgressMaps) Close() error {
 		m.Nat64Rules6,
 		m.Nat64Traffic,
 		m.Nat64Translators,
+		m.SlowWindows,
 	)
 }
 
@@ -138,6 +144,7 @@ func (m *translatorEgressMaps) Close() error {
 // It can be passed to loadTranslatorEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorEgressVariables struct {
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressPrograms contains all programs after they have been loaded into the kernel.

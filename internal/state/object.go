@@ -173,9 +173,11 @@ type Translator struct {
 	MAC       [6]byte      // of the device
 	Prefix    netip.Prefix // RFC 6052; not valid if there is none
 	LowestMTU int
-	MaxMSS    int  // 0: not clamped
-	UDPZero   bool // compute missing UDP checksums
-	CopyTOS   bool
+	// SmallestMTU is that of its interfaces: packets up to it fit every way out.
+	SmallestMTU int
+	MaxMSS      int  // 0: not clamped
+	UDPZero     bool // compute missing UDP checksums
+	CopyTOS     bool
 }
 
 func (t Translator) Key() string    { return fmt.Sprintf("translator %d", t.ID) }
@@ -185,7 +187,7 @@ func (t Translator) String() string {
 	if t.Prefix.IsValid() {
 		s += " prefix " + t.Prefix.String()
 	}
-	return fmt.Sprintf("%s lowest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
+	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }
 
 // RuleKind says what an address rule stands for; values as in bpf/blocks/nat64_maps.h.

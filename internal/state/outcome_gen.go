@@ -17,6 +17,9 @@ const (
 	SlowFragNeeded                         // too large for the other side and may be fragmented
 	SlowErrorDue                           // cannot be translated, the sender gets an ICMP error
 	SlowForced                             // sent to the slow path by request (weft trace --via slow)
+	SlowTooBig                             // too large for the way out and must not be fragmented; the sender is told
+	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
+	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
@@ -30,6 +33,7 @@ const (
 	PassOptions                            // IPv4 options or an odd header, which the stack looks into
 	PassLocal                              // a route to the router itself
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
+	PassMended                             // made fit for the IPv4 stack and put back as arriving
 	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
@@ -49,6 +53,7 @@ const (
 	DropKernel                             // a kernel helper refused (out of memory, packet shape)
 	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
 	DropBlackhole                          // a blackhole route
+	DropSlowLimit                          // more for the slow path than it is given
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -69,6 +74,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
 	{"slow-error-due", "cannot be translated, the sender gets an ICMP error"},
 	{"slow-forced", "sent to the slow path by request (weft trace --via slow)"},
+	{"slow-too-big", "too large for the way out and must not be fragmented; the sender is told"},
+	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
+	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
@@ -82,6 +90,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},
 	{"pass-local", "a route to the router itself"},
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
+	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
 	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
@@ -101,4 +110,5 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
 	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
 	{"drop-blackhole", "a blackhole route"},
+	{"drop-slow-limit", "more for the slow path than it is given"},
 }
