@@ -34,6 +34,10 @@ struct nat64 {
 	__u8 tos;
 	__u8 ttl;       /* as it came */
 	__u8 icmp_type; /* after translation */
+	__u8 opens;     /* TCP: its flags; ICMP: 1 for a request */
+	__u8 port_off;  /* of the port or identifier that new_port replaces, in its header */
+	__be16 source_port, dest_port; /* ICMP: both the identifier */
+	__be16 old_port, new_port;     /* the same: nothing to replace */
 	bool is_icmp;
 	bool is_udp;
 	bool is_syn;
@@ -84,6 +88,8 @@ static __always_inline bool nat64_u_octet_set(const struct in6_addr *a, const st
 	return r->suffix.u_octet && a->u8[8];
 }
 
+#include "nat64_stateful.h"
+
 /*
  * The transport header at off: where its checksum is, what it says, and for
  * ICMP what becomes of it. from6 tells the direction.
@@ -105,6 +111,9 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 			return DROP_TRUNCATED;
 		x->check_off = __builtin_offsetof(struct tcphdr, check);
 		x->is_syn = tcp->flags & TCP_SYN;
+		x->opens = tcp->flags;
+		x->source_port = tcp->source;
+		x->dest_port = tcp->dest;
 		l4_len = tcp->doff >> 4 << 2;
 		break;
 	case IPPROTO_UDP:
@@ -116,6 +125,8 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 			return DROP_BAD_HEADER;
 		x->check_off = __builtin_offsetof(struct udphdr, check);
 		x->is_udp = true;
+		x->source_port = udp->source;
+		x->dest_port = udp->dest;
 		x->compute_udp = !from6 && !udp->check;
 		l4_len = sizeof(*udp);
 		break;
@@ -141,6 +152,8 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 			x->icmp_type = from6 ? ICMP_ECHOREPLY : ICMPV6_ECHO_REPLY;
 		else
 			return DROP_ICMP_TYPE;
+		x->opens = icmp->type == ICMPV6_ECHO_REQUEST || icmp->type == ICMP_ECHO;
+		x->source_port = x->dest_port = icmp->id;
 		/* the type is a word's first byte; the rest of the word stays */
 		x->diff = csum_reduce((__u64)(__u16)~icmp->type + x->icmp_type);
 		break;
@@ -180,6 +193,8 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 	if (addr6_illegal(&x->saddr6) || addr6_link_scope(&x->saddr6) ||
 	    addr4_illegal(x->daddr4) || to->suffix.kind == NAT64_REFUSED)
 		return DROP_ILLEGAL_ADDRESS;
+	if (x->via->flags & NAT64_STATEFUL)
+		return OUTCOME_NONE; /* the binding gives the source: nat64_stateful6 */
 	from = nat64_rule6(&x->saddr6);
 	if (!from || (from->suffix.kind != NAT64_NODE && from->suffix.kind != NAT64_MAPPING) ||
 	    from->translator != to->translator || nat64_u_octet_set(&x->saddr6, from))
@@ -231,6 +246,8 @@ static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
 	/* an ICMP error may come from a router that has no mapping (RFC 6791) */
 	if (l4 == SLOW_ICMP_ERROR)
 		return l4;
+	if (l4 == OUTCOME_NONE && x->via->flags & NAT64_STATEFUL)
+		return nat64_stateful6(x);
 	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : l4;
 }
 
@@ -247,7 +264,8 @@ static __always_inline enum outcome nat64_destination4(struct nat64 *x, struct n
 
 	if (addr4_link_scope(x->daddr4))
 		return PASS_LINK_SCOPE;
-	if (!to || (to->suffix.kind != NAT64_NODE && to->suffix.kind != NAT64_MAPPING))
+	if (!to || (to->suffix.kind != NAT64_NODE && to->suffix.kind != NAT64_MAPPING &&
+		    to->suffix.kind != NAT64_POOL))
 		return PASS_NOT_TRANSLATED;
 	x->translator = to->translator;
 	x->via = nat64_translator(to->translator);
@@ -266,6 +284,8 @@ static __always_inline enum outcome nat64_source4(struct nat64 *x, const struct 
 
 	if (addr4_illegal(x->saddr4) || addr4_link_scope(x->saddr4))
 		return DROP_ILLEGAL_ADDRESS;
+	if (x->via->flags & NAT64_STATEFUL)
+		return OUTCOME_NONE; /* the session gives both addresses: nat64_stateful4 */
 	from = nat64_rule4(x->saddr4);
 	if (from && from->translator != to->translator)
 		from = NULL;
@@ -351,7 +371,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 		return SLOW_ERROR_DUE;
 	if (x->compute_udp && (hook_segment(ctx) || x->payload > UDP_CHUNK * UDP_CHUNKS_MAX))
 		return SLOW_UDP_CHECKSUM;
-	return OUTCOME_NONE;
+	return x->via->flags & NAT64_STATEFUL ? nat64_stateful4(x) : OUTCOME_NONE;
 }
 
 /*

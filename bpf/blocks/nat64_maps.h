@@ -16,6 +16,7 @@ enum nat64_kind {
 	NAT64_MAPPING = 3, /* explicit mapping (RFC 7757) of IPv6 nodes */
 	NAT64_MAPPING4 = 4, /* explicit mapping of IPv4 nodes */
 	NAT64_REFUSED = 5, /* not global: not under the well-known prefix (RFC 6052 3.1) */
+	NAT64_POOL = 6, /* IPv4 addresses that IPv6 nodes share (RFC 6146) */
 };
 
 /* where an IPv4 suffix sits in an IPv6 address */
@@ -54,6 +55,7 @@ enum nat64_flag {
 	NAT64_HAS_PREFIX = 1,
 	NAT64_COMPUTE_UDP = 2, /* compute UDP checksums that IPv4 left out (RFC 7915 4.5) */
 	NAT64_COPY_TOS = 4,    /* copy traffic class and TOS, else zero */
+	NAT64_STATEFUL = 8,    /* binds ports and keeps sessions (RFC 6146) */
 };
 
 struct nat64_translator {

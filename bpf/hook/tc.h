@@ -84,6 +84,22 @@ static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 dif
 }
 
 /*
+ * Replace two bytes at off that the checksum at check_off covers as data: in a
+ * packet whose checksum is left to the device it stays as it is.
+ */
+static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, const enum hook_zero zero)
+{
+	__u64 flags = zero == ZERO_STAYS  ? BPF_F_MARK_MANGLED_0 :
+		      zero == ZERO_NEVER ? BPF_F_MARK_MANGLED_0 | BPF_F_MARK_ENFORCE :
+					   0;
+
+	if (bpf_l4_csum_replace(ctx, check_off, from, to, sizeof(to) | flags))
+		return -1;
+	return bpf_skb_store_bytes(ctx, off, &to, sizeof(to), 0);
+}
+
+/*
  * Send the packet where fib says, through the neighbour subsystem: it resolves
  * the link address and keeps it fresh. Returns the program's verdict.
  */

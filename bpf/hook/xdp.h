@@ -99,6 +99,15 @@ static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 dif
 	return 0;
 }
 
+/* Replace two bytes at off that the checksum at check_off covers. */
+static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, const enum hook_zero zero)
+{
+	if (hook_store(ctx, off, &to, sizeof(to)))
+		return -1;
+	return hook_l4_checksum(ctx, check_off, csum_reduce((__u64)(__u16)~from + to), zero);
+}
+
 /* Send the frame where fib says, with the link addresses that it found. */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {

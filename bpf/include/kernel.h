@@ -29,9 +29,17 @@ enum {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_STACK = 23,
 };
 #define BPF_F_NO_PREALLOC 1U
 #define BPF_F_MMAPABLE (1U << 10)
+#define BPF_NOEXIST 1ULL
+
+/* a timer inside a map's value (linux/bpf.h); the kernel fills it */
+struct bpf_timer {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+#define CLOCK_MONOTONIC 1
 
 /* flags of helpers */
 #define BPF_F_RECOMPUTE_CSUM 1ULL

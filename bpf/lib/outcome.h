@@ -30,6 +30,7 @@ enum outcome {
 	SLOW_TOO_BIG,      /* too large for the way out and must not be fragmented; the sender is told */
 	SLOW_UDP_CHECKSUM, /* UDP without checksum, too long for the programs to compute one */
 	SLOW_BEFORE_STACK, /* the IPv4 stack would drop it: made fit and put back, or translated at once */
+	SLOW_SYN,          /* a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2) */
 
 	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
@@ -66,6 +67,12 @@ enum outcome {
 	DROP_ICMP_FRAGMENT,     /* part of an ICMP message, whose checksum covers all of it (RFC 7915) */
 	DROP_BLACKHOLE,         /* a blackhole route */
 	DROP_SLOW_LIMIT,        /* more for the slow path than it is given */
+	DROP_NO_BINDING,        /* no binding and no session knows this transport address (RFC 6146) */
+	DROP_FILTERED,          /* a binding, but its node has sent nothing to this address (RFC 6146 3.5) */
+	DROP_POOL_EXHAUSTED,    /* no port of the pool is free for a new binding */
+	DROP_TABLE_FULL,        /* the table of bindings or of sessions is full */
+	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
+	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
 
 	OUTCOME_COUNT, /* how many there are */
 };

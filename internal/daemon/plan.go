@@ -9,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/dns64"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/route"
@@ -18,7 +19,7 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), route.Section())
+	return append(config.CoreSections(), nat64.Section(), dns64.Section(), route.Section())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -39,16 +40,24 @@ func Parse(file string, text []byte) (*config.File, []state.Problem) {
 
 // Desire asks every feature for its plan. It is pure.
 func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	facts = learn(f, facts)
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, route.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, route.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	state.SortProblems(problems)
 	return unique(desired), problems
+}
+
+// learn adds what one feature's section tells the others.
+func learn(f *config.File, facts state.Facts) state.Facts {
+	facts.Prefixes64 = nat64.Prefixes64(f)
+	facts.NameServer = dns64.Interfaces(f)
+	return facts
 }
 
 // unique keeps the first of objects with one key: two features may want the

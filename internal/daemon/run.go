@@ -60,8 +60,12 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), routing: &routing{log: o.Log, router: r}}
+	d := &daemon{
+		Options: o, router: r, file: f, services: newServices(o.Log),
+		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
+	}
 	defer d.services.wait()
+	defer d.names.wait()
 	defer d.routing.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
@@ -96,6 +100,7 @@ type daemon struct {
 	file     *config.File
 	services *services
 	routing  *routing
+	names    *names
 	metrics  *metricsListener
 }
 
@@ -167,6 +172,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	}
 	d.services.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
+	d.names.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
 

@@ -20,6 +20,7 @@ const (
 	SlowTooBig                             // too large for the way out and must not be fragmented; the sender is told
 	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
 	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
+	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
@@ -54,6 +55,12 @@ const (
 	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
 	DropBlackhole                          // a blackhole route
 	DropSlowLimit                          // more for the slow path than it is given
+	DropNoBinding                          // no binding and no session knows this transport address (RFC 6146)
+	DropFiltered                           // a binding, but its node has sent nothing to this address (RFC 6146 3.5)
+	DropPoolExhausted                      // no port of the pool is free for a new binding
+	DropTableFull                          // the table of bindings or of sessions is full
+	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
+	DropSessionRace                        // another CPU was making or ending the same binding just then
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -77,6 +84,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-too-big", "too large for the way out and must not be fragmented; the sender is told"},
 	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
 	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
+	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
@@ -111,4 +119,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
 	{"drop-blackhole", "a blackhole route"},
 	{"drop-slow-limit", "more for the slow path than it is given"},
+	{"drop-no-binding", "no binding and no session knows this transport address (RFC 6146)"},
+	{"drop-filtered", "a binding, but its node has sent nothing to this address (RFC 6146 3.5)"},
+	{"drop-pool-exhausted", "no port of the pool is free for a new binding"},
+	{"drop-table-full", "the table of bindings or of sessions is full"},
+	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
+	{"drop-session-race", "another CPU was making or ending the same binding just then"},
 }
