@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"weft/fib"
+	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/route"
@@ -157,6 +159,32 @@ func (r *routing) with(ctx context.Context, f func(*route.Service)) error {
 		return errors.New("the mirror of the routes is not running")
 	}
 	return m.with(ctx, f)
+}
+
+// Explain takes a lookup apart, for the API.
+func (s source) Explain(ctx context.Context, table int, a netip.Addr) (e fib.Explanation, err error) {
+	failed := s.routing.with(ctx, func(r *route.Service) { e, err = r.Explain(table, a) })
+	return e, errors.Join(failed, err)
+}
+
+// FIB gives the statistics of the tables and what the mirror holds, for the API.
+func (s source) FIB(ctx context.Context) (f api.FIB, err error) {
+	err = s.routing.with(ctx, func(r *route.Service) {
+		status := r.Status()
+		f.Mirror = &status
+		for i, why := range status.Suspended {
+			if why != "" {
+				if f.Suspended == nil {
+					f.Suspended = map[string]string{}
+				}
+				f.Suspended[[...]string{"IPv4", "IPv6"}[i]] = why
+			}
+		}
+		for _, t := range r.Tables() {
+			f.Tables = append(f.Tables, api.FIBTable{Number: t.Number, Kernel: t.Kernel, Stats: t.Stats, Bytes: t.Stats.Bytes()})
+		}
+	})
+	return f, err
 }
 
 func (r *routing) wait() { r.tasks.Wait() }
