@@ -69,9 +69,9 @@ func TestPathChoices(t *testing.T) {
 		{"BLEST uses the slow path when the receiver can hold what the fast one sends meanwhile", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 200), 1},
 		{"BLEST waits when the receiver cannot", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 174), wait},
 		{"BLEST uses the slow path at exactly its bound", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 175), 1},
-		{"Linger takes the path that drains what it has first", "linger", view(9, path(20, 10, 9), path(100, 10, 1)), 1},
-		{"Linger takes the first of two idle paths", "linger", view(9, path(100, 10, 0), path(20, 10, 0)), 0},
-		{"Linger waits for a full path that drains sooner", "linger", view(9, path(20, 10, 10), path(900, 10, 9)), wait},
+		{"MPTCP takes the path that drains what it has first", "mptcp", view(9, path(20, 10, 9), path(100, 10, 1)), 1},
+		{"MPTCP takes the first of two idle paths", "mptcp", view(9, path(100, 10, 0), path(20, 10, 0)), 0},
+		{"MPTCP waits for a full path that drains sooner", "mptcp", view(9, path(20, 10, 10), path(900, 10, 9)), wait},
 		{"DAPS waits when the fast path ends the stream before the slow packet is there", "daps", view(20, path(20, 10, 10), path(200, 10, 0)), wait},
 	}
 	for _, tt := range tests {
@@ -142,9 +142,9 @@ func TestDAPSSkipsWhatTheFastPathDeliversMeanwhile(t *testing.T) {
 	}
 }
 
-func TestLingerSendsTheSecondBurstOnTheOtherPathAtOnce(t *testing.T) {
+func TestMPTCPSendsTheSecondBurstOnTheOtherPathAtOnce(t *testing.T) {
 	v := view(100, path(20, 30, 0), path(100, 30, 0))
-	s := must(t, "linger")
+	s := must(t, "mptcp")
 	var sent [2]int64
 	for range 100 {
 		d, ok := s.Next(v)

@@ -27,9 +27,10 @@ type stream struct {
 	sched    schedule.Stream // while the stream is not in the View
 
 	// the sender
-	state  window[uint16] // of the segments from the first one not acknowledged
-	next   uint64         // the first segment that was never sent
-	inView bool
+	state   window[uint16] // of the segments from the first one not acknowledged
+	next    uint64         // the first segment that was never sent
+	written uint64         // with Setup.Linux: segments in the send buffer, or beyond it
+	inView  bool
 
 	// the receiver
 	have   uint64 // all segments below are there
