@@ -80,7 +80,8 @@ func (l *MPTCP) burst(v *View) (Decision, bool) {
 		return Decision{}, false
 	}
 	p := &v.Paths[best]
-	l.rates[best] = (mulDiv(l.rates[best], p.Queued, 1) + mulDiv(p.Pacing, lingerBurst, 1)) / (p.Queued + lingerBurst)
+	both := p.Queued + lingerBurst
+	l.rates[best] = mulDiv(l.rates[best], p.Queued, both) + mulDiv(p.Pacing, lingerBurst, both)
 	return Decision{Paths: Only(best), Burst: lingerBurst}, true
 }
 

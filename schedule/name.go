@@ -71,7 +71,7 @@ func newOrder(name string) Order {
 	case "fair":
 		return &Fair{}
 	case "priority":
-		return Priority{}
+		return &Priority{}
 	}
 	return nil
 }

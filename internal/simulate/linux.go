@@ -25,8 +25,7 @@ const (
 	kernelPage   = 32768
 	kernelHeader = 40
 	// kernelPacket is what tcp_sndbuf_expand allows a packet on an Ethernet MTU,
-	// and kernelSkb what a socket buffer costs beyond its data (x86-64); two
-	// packets share one at rates below some 25 Mbit/s (tcp_tso_autosize).
+	// and kernelSkb what a socket buffer costs beyond its data (x86-64).
 	kernelPacket = 2304
 	kernelSkb    = 832
 	// kernelLeast and kernelMost are tcp_wmem's first and last value.
@@ -193,10 +192,12 @@ func (m *Simulation) showSubflows() {
 // memory is a subflow's sk_wmem_queued.
 func (m *Simulation) memory(p *path) int64 {
 	flight := m.sender.view.Paths[p.index].InFlight + p.subflow.lost
-	packets := (flight + m.setup.MSS - 1) / m.setup.MSS
+	// what a buffer carries is a millisecond's worth (tcp_tso_autosize, with
+	// tcp_min_tso_segs)
+	carries := max(2*m.setup.MSS, p.subflow.pacing>>10)
 	page := int64(m.kernel.piece) * m.setup.MSS
 	pages := (p.subflow.unsent + page - 1) / page
-	return flight + p.subflow.unsent + ((packets+1)/2+pages)*kernelSkb
+	return flight + p.subflow.unsent + ((flight+carries-1)/carries+pages)*kernelSkb
 }
 
 // hand gives the next pieces to a path: whole ones, until the burst is over or

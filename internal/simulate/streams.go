@@ -128,6 +128,7 @@ func (d *sender) show(slot int32, s *stream) {
 	v.Streams = slices.Insert(v.Streams, i, s.sched)
 	d.slots = slices.Insert(d.slots, i, slot)
 	s.inView = true
+	v.Changed++
 }
 
 // hide takes it out when it has nothing to send.
@@ -136,6 +137,7 @@ func (d *sender) hide(i int, s *stream) {
 	d.view.Streams = slices.Delete(d.view.Streams, i, i+1)
 	d.slots = slices.Delete(d.slots, i, i+1)
 	s.inView = false
+	d.view.Changed++
 }
 
 // index gives where a stream is in the View.

@@ -20,6 +20,23 @@ const (
 // receiver acknowledges each packet, because its application reads each at once
 // (tcp_cleanup_rbuf: more than half of the segments of the check are).
 func Predict(ctx context.Context, shapes []Shape, sizes []int64, pause time.Duration) ([]time.Duration, error) {
+	run, err := simulate.New(Setup(shapes, sizes, pause), nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := run.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var times []time.Duration
+	for _, x := range r.Streams {
+		times = append(times, x.End-x.Begin)
+	}
+	return times, nil
+}
+
+// Setup is what Predict simulates.
+func Setup(shapes []Shape, sizes []int64, pause time.Duration) simulate.Setup {
 	s := simulate.Setup{
 		Seed: 1, Scheduler: "mptcp", Congestion: "cubic", MSS: payload, Overhead: headers, InitialWindow: 10,
 		ReceiveBuffer: 4 << 20, AckEvery: 1, Linux: true, Keep: len(sizes),
@@ -37,17 +54,5 @@ func Predict(ctx context.Context, shapes []Shape, sizes []int64, pause time.Dura
 		row = append(row, item)
 	}
 	s.Sources = []simulate.Source{{Name: "transfer", Count: 1, Page: row}}
-	run, err := simulate.New(s, nil)
-	if err != nil {
-		return nil, err
-	}
-	r, err := run.Run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var times []time.Duration
-	for _, x := range r.Streams {
-		times = append(times, x.End-x.Begin)
-	}
-	return times, nil
+	return s
 }
