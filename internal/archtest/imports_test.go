@@ -28,7 +28,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/place", "internal/version",
+		"internal/slowpath", "internal/dnsio", "internal/place", "internal/version",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench"}, below...)
 	return []room{
@@ -45,6 +45,7 @@ func rooms() []room {
 		{"internal/kernel", []string{"internal/state"}},
 		{"internal/datapath", []string{"internal/state", "fib"}},
 		{"internal/slowpath", []string{"internal/state"}},
+		{"internal/dnsio", nil},
 		{"internal/api", below},
 		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
 		{"internal/simulate", beside},
@@ -63,6 +64,7 @@ func doors() map[string][]string {
 	return map[string][]string{
 		"github.com/cilium/ebpf":         {"internal/datapath", "internal/bench", "internal/lab", "internal/trace"},
 		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace"},
+		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 	}
 }

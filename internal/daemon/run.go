@@ -60,8 +60,9 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log)}
+	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), names: &names{log: o.Log}}
 	defer d.services.wait()
+	defer d.names.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -94,6 +95,7 @@ type daemon struct {
 	router   *Router
 	file     *config.File
 	services *services
+	names    *names
 	metrics  *metricsListener
 }
 
@@ -164,6 +166,7 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.file, facts)
+	d.names.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
 

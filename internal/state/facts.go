@@ -7,6 +7,16 @@ type Facts struct {
 	Links       []LinkFact
 	Translators map[string]int    // ids in use, by name of the translator
 	Builds      map[string]string // program -> hash of its code
+	Prefixes64  []Prefix64        // prefixes of translators, in the order of the file
+	NameServer  []string          // NAMEs of the interfaces on which weft answers DNS
+}
+
+// Prefix64 is a prefix under which IPv4 is reached through a translator here
+// (RFC 6052): what DNS64 and router advertisements tell clients.
+type Prefix64 struct {
+	Translator string
+	Prefix     netip.Prefix
+	Interfaces []string // NAMEs of the interfaces that the translator serves
 }
 
 // LinkFact is one network device.
