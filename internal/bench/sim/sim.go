@@ -118,7 +118,7 @@ func (m Measurer) salabim(ctx context.Context) (float64, error) {
 }
 
 // decision measures one scheduler with 4 paths, of which the fastest is full,
-// and 100 streams.
+// and 100 streams, of which one comes or goes every 50 decisions.
 func decision(name string) (float64, error) {
 	s, err := schedule.New(name)
 	if err != nil {
@@ -126,7 +126,10 @@ func decision(name string) (float64, error) {
 	}
 	v := busy()
 	begin := time.Now()
-	for range decisions {
+	for i := range decisions {
+		if i%50 == 0 {
+			v.Changed++ // a stream comes or goes
+		}
 		if d, ok := s.Next(v); ok {
 			v.Last = v.Streams[d.Stream].ID
 		}
