@@ -42,7 +42,7 @@ func Start(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	allocated, stop := chromedp.NewExecAllocator(ctx, options...)
 	first, leave := chromedp.NewContext(allocated)
 	cancel := func() { leave(); stop() }
-	if err := chromedp.Run(first); err != nil {
+	if err := chromedp.Do(first); err != nil {
 		cancel()
 		return nil, nil, err
 	}
