@@ -23,6 +23,7 @@ import (
 	"weft/internal/simulate"
 	"weft/internal/web"
 	"weft/internal/web/browser"
+	"weft/internal/web/browser/drive"
 )
 
 // patience bounds what the browser is waited for; on a busy machine it is slow.
@@ -43,7 +44,7 @@ type view struct {
 // chromium starts the browser and a server for it, or skips the test.
 func chromium(t *testing.T, o Options) (ctx context.Context, base string) {
 	t.Helper()
-	ctx, cancel, err := browser.Start(t.Context())
+	ctx, cancel, err := drive.Start(t.Context())
 	if errors.Is(err, browser.ErrMissing) {
 		t.Skip(err)
 	}
@@ -272,7 +273,7 @@ func pageShowsEverything(t *testing.T, ctx context.Context, base string) {
 func pageShowsTheState(t *testing.T, ctx context.Context, base string) {
 	v := tab(t, ctx, base)
 	for _, c := range []struct{ name, a, b, at string }{
-		{"unequal", "lowrtt", "ecf", "0"},
+		{"unequal", "lowrtt", "ecf", "0.000000001"},
 		{"unequal", "lowrtt", "redundant", "0.987654321"},
 		{"chunks", "lowrtt", "ecf", "2.75"},
 		{"blocking", "lowrtt", "blest", "9.123456"},
@@ -466,13 +467,12 @@ func pageRunsAgain(t *testing.T, ctx context.Context, base string) {
 func pageSaysWhatIsWrong(t *testing.T, ctx context.Context, base string) {
 	v := tab(t, ctx, base)
 	v.open(query("unequal", "set", "path.fast.rate=fast"))
-	if text := read[string](v, `document.querySelector("#problem").textContent`); !strings.Contains(text, `"fast" is not a rate`) && text != "" {
+	v.until(`document.querySelector(".side").dataset.t !== undefined`) // the scenario as it is
+	if text := read[string](v, `document.querySelector("#problem:not([hidden])").textContent`); !strings.Contains(text, `"fast" is not a rate`) {
 		t.Errorf("the page says %q", text)
 	}
-	v.run(chromedp.Navigate(v.base + "/?" + query("unequal", "set", "path.fast.rate=fast").Encode()))
-	v.until(`document.querySelector(".side").dataset.t !== undefined`) // the scenario as it is
 	v.sound()
-	// a run that is too much, and then one that is not
+	// a run that cannot be, and then one that can
 	v.run(do(`const s = document.querySelector("#set-path-fast-rate"); s.dataset.stops = "20 Mbit/s|nonsense"; s.max = 1; s.value = 1; s.dispatchEvent(new Event("input", {bubbles: true}))`))
 	v.until(`document.querySelector("#problem").textContent.includes("\"nonsense\" is not a rate")`)
 	v.run(do(`const s = document.querySelector("#set-path-fast-rate"); s.value = 0; s.dispatchEvent(new Event("input", {bubbles: true}))`))

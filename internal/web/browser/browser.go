@@ -1,14 +1,17 @@
-// Package browser opens pages in a headless Chromium, for tests and pictures. It
-// is no part of the program.
+// Package browser finds and starts a headless Chromium, for tests, measurements
+// and pictures. The router has no use for it.
 package browser
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-
-	"github.com/chromedp/chromedp"
+	"slices"
+	"syscall"
+	"time"
 )
 
 // ErrMissing says that there is no browser here.
@@ -24,27 +27,43 @@ func Find() (string, error) {
 	return "", ErrMissing
 }
 
-// Start starts one that can reach nothing but this machine. Contexts that
-// chromedp.NewContext derives from the one given are its tabs.
-func Start(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// Flags are those that it needs besides --headless: it reaches nothing but this
+// machine, and writes nothing but its profile.
+func Flags() map[string]string {
+	flags := map[string]string{
+		"disable-gpu": "", "disable-dev-shm-usage": "", "no-proxy-server": "", "no-first-run": "",
+		"disable-background-networking": "", "disable-component-update": "", "disable-sync": "", "mute-audio": "",
+		"host-resolver-rules": "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+	}
+	if os.Geteuid() == 0 {
+		flags["no-sandbox"] = "" // root cannot have one
+	}
+	return flags
+}
+
+// Show opens a page of so many pixels until ctx ends; it is an error if the
+// browser ends before. Its profile is kept in dir.
+func Show(ctx context.Context, dir, url string, width, height int) error {
 	path, err := Find()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.DisableGPU,
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-dev-shm-usage", true),
-	)
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // root cannot have one
+	args := []string{"--headless", "--user-data-dir=" + dir, fmt.Sprintf("--window-size=%d,%d", width, height)}
+	flags := Flags()
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		flag := "--" + name
+		if v := flags[name]; v != "" {
+			flag += "=" + v
+		}
+		args = append(args, flag)
 	}
-	allocated, stop := chromedp.NewExecAllocator(ctx, options...)
-	first, leave := chromedp.NewContext(allocated)
-	cancel := func() { leave(); stop() }
-	if err := chromedp.Do(first); err != nil {
-		cancel()
-		return nil, nil, err
+	c := exec.CommandContext(ctx, path, append(args, url)...)
+	// its helpers are to end with it
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.WaitDelay = 5 * time.Second
+	if err := c.Run(); ctx.Err() == nil {
+		return fmt.Errorf("%s ended by itself: %w", path, err)
 	}
-	return first, cancel, nil
+	return nil
 }
