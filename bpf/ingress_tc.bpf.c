@@ -8,13 +8,18 @@
  *   IPv4 -> with the shortcut: translated and sent out from here. Otherwise the
  *           stack routes it to the translator's device (translator_egress.bpf.c),
  *           but what the stack would drop the slow path gets first
+ *   what no translator wants -> with [route]: routed by weft's own tables
+ *
+ * A frame with a VLAN tag, or for the bridge above a port, is only routed.
  */
 #include "tc.h"
+#include "arrive.h"
 #include "counters.h"
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
 #include "neighbour.h"
+#include "route.h"
 #include "slow.h"
 
 static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_translator *via)
@@ -103,34 +108,48 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 	return FORWARD_4TO6_SHORTCUT;
 }
 
+/* what a frame of the interface itself is to the translators */
+static __always_inline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+{
+	enum outcome outcome;
+
+	switch (ctx->protocol) {
+	case bpf_htons(ETH_P_ARP):
+		return neighbour_answer_arp(ctx, ctx->ifindex, in);
+	case bpf_htons(ETH_P_IPV6):
+		outcome = neighbour_answer_nd(ctx, ctx->ifindex, in);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+		break;
+	case bpf_htons(ETH_P_IP):
+		break;
+	default:
+		return PASS_NOT_IP;
+	}
+	if (ctx->pkt_type != PACKET_HOST)
+		return PASS_NOT_FOR_US;
+	if (interface_only_routes(in))
+		return PASS_NOT_TRANSLATED;
+	return ctx->protocol == bpf_htons(ETH_P_IPV6) ? from6(ctx, in, verdict) : from4(ctx, in, verdict);
+}
+
 SEC("tcx/ingress")
 int ingress_tc(struct __sk_buff *ctx)
 {
 	__u32 ifindex = ctx->ifindex;
-	struct interface *in = bpf_map_lookup_elem(&interfaces, &ifindex);
-	enum outcome outcome = PASS_NOT_IP;
+	struct interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct arrival from;
+	enum outcome outcome;
 	int verdict = TCX_NEXT;
 
-	if (!in)
+	if (!at)
 		return TCX_NEXT;
-	/* a tag kept outside the packet: the frame belongs to a VLAN device on top */
-	if (ctx->vlan_present) {
-		count(INGRESS_TC, PASS_NOT_FOR_US);
-		return TCX_NEXT;
-	}
-	switch (ctx->protocol) {
-	case bpf_htons(ETH_P_ARP):
-		outcome = neighbour_answer_arp(ctx, ifindex, in);
-		break;
-	case bpf_htons(ETH_P_IPV6):
-		outcome = neighbour_answer_nd(ctx, ifindex, in);
-		if (outcome == OUTCOME_NONE)
-			outcome = ctx->pkt_type == PACKET_HOST ? from6(ctx, in, &verdict) :
-								 PASS_NOT_FOR_US;
-		break;
-	case bpf_htons(ETH_P_IP):
-		outcome = ctx->pkt_type == PACKET_HOST ? from4(ctx, in, &verdict) : PASS_NOT_FOR_US;
-		break;
+	outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE) {
+		outcome = from.above ? from.ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
+				       translate(ctx, at, &verdict);
+		if (outcome == PASS_NOT_TRANSLATED && from.ours && from.flags & INTERFACE_ROUTED)
+			outcome = route(ctx, &from, &verdict);
 	}
 	count(INGRESS_TC, outcome);
 	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)

@@ -46,6 +46,7 @@ enum outcome {
 	PASS_LOCAL,         /* a route to the router itself */
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
 	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
+	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 
 	"weft/internal/config"
@@ -198,4 +199,23 @@ func Unload(ctx context.Context) ([]state.Step, error) {
 	}
 	defer held.Close()
 	return r.unload(ctx)
+}
+
+// Match gives the kernel's own route for an address, nil if it has none.
+func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, error) {
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	k, ok, err := m.Match(ctx, a)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &k, nil
+}
+
+// Neighbours lists the kernel's neighbours.
+func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
+	return r.kernel.Neighbours(ctx)
 }

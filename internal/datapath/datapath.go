@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
@@ -30,8 +31,11 @@ type Options struct {
 type Datapath struct {
 	dir     string
 	options Options
-	maps    map[string]*ebpf.Map
-	loaded  map[string]*ebpf.Program // by name: the verifier need see each only once
+
+	changing sync.Mutex // held by whoever applies steps, or begins or publishes routes
+	mu       sync.Mutex // guards the fields below
+	maps     map[string]*ebpf.Map
+	loaded   map[string]*ebpf.Program // by name: the verifier need see each only once
 }
 
 // Exists tells whether weft has a datapath pinned at dir.
@@ -130,6 +134,8 @@ func Remove(dir string) error {
 
 // mapNamed gives a map that every version of the datapath has.
 func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if m := d.maps[name]; m != nil {
 		return m, nil
 	}
@@ -138,6 +144,8 @@ func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
 
 // load loads a program with the shared maps. It belongs to d.
 func (d *Datapath) load(p program) (*ebpf.Program, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if prog := d.loaded[p.name]; prog != nil {
 		return prog, nil
 	}
@@ -154,6 +162,9 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)
 			}
 		}
+	}
+	if err := d.sizeTables(spec); err != nil {
+		return nil, fmt.Errorf("load program %s: %w", p.name, err)
 	}
 	replace := map[string]*ebpf.Map{}
 	for name, m := range spec.Maps {

@@ -18,7 +18,18 @@ type ingressTCInterface struct {
 	Translators uint64
 	Flags       uint32
 	Mac         [6]uint8
-	Pad         [6]uint8
+	Table       uint16
+	Pad         [4]uint8
+}
+
+type ingressTCLowerKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Tags    [2]struct {
+		_     structs.HostLayout
+		Proto uint16
+		Id    uint16
+	}
 }
 
 type ingressTCNat64Bib4Key struct {
@@ -230,6 +241,29 @@ type ingressTCNat64Volume struct {
 	Bytes   uint64
 }
 
+type ingressTCNeighbour struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mtu     uint32
+	Link    struct {
+		_    structs.HostLayout
+		Dst  [6]uint8
+		Src  [6]uint8
+		Tags [2]struct {
+			_     structs.HostLayout
+			Proto uint16
+			Id    uint16
+		}
+	}
+	Flags uint32
+}
+
+type ingressTCNexthop struct {
+	_     structs.HostLayout
+	Index uint32
+	Kind  uint32
+}
+
 type ingressTCProxyKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
@@ -245,11 +279,15 @@ type ingressTCProxyKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressTCMapCounters             = "counters"
+	ingressTCMapFib4                 = "fib4"
+	ingressTCMapFib6                 = "fib6"
 	ingressTCMapInterfaces           = "interfaces"
+	ingressTCMapLowers               = "lowers"
 	ingressTCMapMemos                = "memos"
 	ingressTCMapNat64Bib4            = "nat64_bib4"
 	ingressTCMapNat64Bib6            = "nat64_bib6"
 	ingressTCMapNat64Clock           = "nat64_clock"
+	ingressTCMapNat64Ends            = "nat64_ends"
 	ingressTCMapNat64Flows           = "nat64_flows"
 	ingressTCMapNat64Peers           = "nat64_peers"
 	ingressTCMapNat64Rules4          = "nat64_rules4"
@@ -266,8 +304,13 @@ const (
 	ingressTCMapNat64Translators     = "nat64_translators"
 	ingressTCMapNat64Usages          = "nat64_usages"
 	ingressTCMapNeighbourProxies     = "neighbour_proxies"
+	ingressTCMapNeighbours           = "neighbours"
+	ingressTCMapNexthopGroups        = "nexthop_groups"
+	ingressTCMapNexthops             = "nexthops"
 	ingressTCMapSlowWindows          = "slow_windows"
 	ingressTCProgIngressTc           = "ingress_tc"
+	ingressTCVarFib4Last             = "fib4_last"
+	ingressTCVarFib6Last             = "fib6_last"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
 	ingressTCVarNat64NoErrors        = "nat64_no_errors"
 	ingressTCVarNat64TestClock       = "nat64_test_clock"
@@ -324,11 +367,15 @@ type ingressTCProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
+	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
+	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -345,6 +392,9 @@ type ingressTCMapSpecs struct {
 	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
 	NeighbourProxies     *ebpf.MapSpec `ebpf:"neighbour_proxies"`
+	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
 	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
@@ -352,6 +402,8 @@ type ingressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCVariableSpecs struct {
+	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -379,11 +431,15 @@ func (o *ingressTCObjects) Close() error {
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
+	Fib4                 *ebpf.Map `ebpf:"fib4"`
+	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -400,17 +456,24 @@ type ingressTCMaps struct {
 	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
 	NeighbourProxies     *ebpf.Map `ebpf:"neighbour_proxies"`
+	Neighbours           *ebpf.Map `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.Map `ebpf:"nexthops"`
 	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Counters,
+		m.Fib4,
+		m.Fib6,
 		m.Interfaces,
+		m.Lowers,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,
@@ -427,6 +490,9 @@ func (m *ingressTCMaps) Close() error {
 		m.Nat64Translators,
 		m.Nat64Usages,
 		m.NeighbourProxies,
+		m.Neighbours,
+		m.NexthopGroups,
+		m.Nexthops,
 		m.SlowWindows,
 	)
 }
@@ -435,6 +501,8 @@ func (m *ingressTCMaps) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCVariables struct {
+	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -17,11 +17,15 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressXDPMapCounters             = "counters"
+	ingressXDPMapFib4                 = "fib4"
+	ingressXDPMapFib6                 = "fib6"
 	ingressXDPMapInterfaces           = "interfaces"
+	ingressXDPMapLowers               = "lowers"
 	ingressXDPMapMemos                = "memos"
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
 	ingressXDPMapNat64Clock           = "nat64_clock"
+	ingressXDPMapNat64Ends            = "nat64_ends"
 	ingressXDPMapNat64Flows           = "nat64_flows"
 	ingressXDPMapNat64Peers           = "nat64_peers"
 	ingressXDPMapNat64Rules4          = "nat64_rules4"
@@ -37,7 +41,12 @@ const (
 	ingressXDPMapNat64Traffic         = "nat64_traffic"
 	ingressXDPMapNat64Translators     = "nat64_translators"
 	ingressXDPMapNat64Usages          = "nat64_usages"
+	ingressXDPMapNeighbours           = "neighbours"
+	ingressXDPMapNexthopGroups        = "nexthop_groups"
+	ingressXDPMapNexthops             = "nexthops"
 	ingressXDPProgIngressXdp          = "ingress_xdp"
+	ingressXDPVarFib4Last             = "fib4_last"
+	ingressXDPVarFib6Last             = "fib6_last"
 	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
 	ingressXDPVarNat64NoErrors        = "nat64_no_errors"
 	ingressXDPVarNat64TestClock       = "nat64_test_clock"
@@ -93,11 +102,15 @@ type ingressXDPProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
+	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
+	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -113,12 +126,17 @@ type ingressXDPMapSpecs struct {
 	Nat64Traffic         *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
+	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPVariableSpecs struct {
+	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -145,11 +163,15 @@ func (o *ingressXDPObjects) Close() error {
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
+	Fib4                 *ebpf.Map `ebpf:"fib4"`
+	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -165,16 +187,23 @@ type ingressXDPMaps struct {
 	Nat64Traffic         *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
+	Neighbours           *ebpf.Map `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.Map `ebpf:"nexthops"`
 }
 
 func (m *ingressXDPMaps) Close() error {
 	return _IngressXDPClose(
 		m.Counters,
+		m.Fib4,
+		m.Fib6,
 		m.Interfaces,
+		m.Lowers,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,
@@ -190,6 +219,9 @@ func (m *ingressXDPMaps) Close() error {
 		m.Nat64Traffic,
 		m.Nat64Translators,
 		m.Nat64Usages,
+		m.Neighbours,
+		m.NexthopGroups,
+		m.Nexthops,
 	)
 }
 
@@ -197,6 +229,8 @@ func (m *ingressXDPMaps) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPVariables struct {
+	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -35,6 +35,7 @@ const (
 	PassLocal                              // a route to the router itself
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
 	PassMended                             // made fit for the IPv4 stack and put back as arriving
+	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -99,6 +100,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-local", "a route to the router itself"},
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
 	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
+	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
