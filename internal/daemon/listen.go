@@ -7,15 +7,13 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
-	"weft/internal/datapath"
 	"weft/internal/version"
 )
 
 // metricsListener is the Prometheus listener that runs now.
 type metricsListener struct {
-	address  string
-	datapath *datapath.Datapath // that it reads
-	cancel   context.CancelFunc
+	address string
+	cancel  context.CancelFunc
 }
 
 // source is the daemon as the API sees it.
@@ -58,7 +56,7 @@ func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
 		address = listen.String()
 	}
 	if d.metrics != nil {
-		if d.metrics.address == address && d.metrics.datapath == d.router.datapath {
+		if d.metrics.address == address {
 			return nil
 		}
 		d.metrics.cancel()
@@ -72,7 +70,7 @@ func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
 		cancel()
 		return err
 	}
-	d.metrics = &metricsListener{address, d.router.datapath, cancel}
+	d.metrics = &metricsListener{address, cancel}
 	return nil
 }
 

@@ -23,7 +23,6 @@ type Router struct {
 	Place    place.Place
 	kernel   *kernel.Kernel
 	datapath *datapath.Datapath
-	options  datapath.Options
 }
 
 // ProblemsError carries the problems that keep a configuration from being applied.
@@ -47,7 +46,6 @@ func Open(options datapath.Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.options = options
 	if r.datapath, err = datapath.Open(here.Pins, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -114,18 +112,7 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
 // ones are new ones: the bindings and sessions of the old are lost.
 func (r *Router) fit(f *config.File) error {
-	want := nat64.Tables(f)
-	if r.datapath.Tables() == want {
-		return nil
-	}
-	r.options.Tables = want
-	fitting, err := datapath.Open(r.Place.Pins, r.options)
-	if err != nil {
-		return err
-	}
-	old := r.datapath
-	r.datapath = fitting
-	return old.Close()
+	return r.datapath.Resize(nat64.Tables(f))
 }
 
 // Plan gives the steps that would bring the namespace to what f wants.

@@ -194,7 +194,7 @@ func loadAll() (machine, error) {
 	if err := m.datapath.setRouteTables(tables); err != nil {
 		return m, err
 	}
-	for _, p := range programs() {
+	for _, p := range append(programs(), helpers()...) {
 		var err error
 		if m.programs[p.name], err = m.datapath.load(p); err != nil {
 			return m, err

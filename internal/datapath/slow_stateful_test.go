@@ -111,6 +111,7 @@ func joined(t *testing.T, fragments [][]byte) (packet, []byte) {
 
 func TestFragmentsCrossInAnyOrder(t *testing.T) {
 	s := newSlow(t, shared)
+	s.b.reference.MTU4 = 1500
 	client, far := netip.MustParseAddrPort(client6), netip.MustParseAddrPort(remote6)
 	bound := s.bind(flow{client6, remote6, 17, 0})
 	for _, backwards := range []bool{false, true} {

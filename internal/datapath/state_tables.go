@@ -35,13 +35,57 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 // translation.
 func (d *Datapath) Tables() state.Tables {
 	var t state.Tables
-	if m := d.maps["nat64_bib6"]; m != nil && m.MaxEntries() > 1 {
+	if m, err := d.mapNamed("nat64_bib6"); err == nil && m.MaxEntries() > 1 {
 		t.Bindings = int(m.MaxEntries())
 	}
-	if m := d.maps["nat64_sessions"]; m != nil && m.MaxEntries() > 1 {
+	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Sessions = int(m.MaxEntries())
 	}
 	return t
+}
+
+// Resize gives stateful translation tables of other sizes. They are new: what
+// was bound is forgotten, and the programs that are attached have to be
+// replaced by the build for these tables.
+func (d *Datapath) Resize(t state.Tables) error {
+	if d.Tables() == t {
+		return nil
+	}
+	d.options.Tables = t
+	if err := d.dropStale(); err != nil {
+		return err
+	}
+	p, err := programNamed("nat64_resolve")
+	if err != nil {
+		return err
+	}
+	spec, err := d.spec(p)
+	if err != nil {
+		return err
+	}
+	fresh := map[string]*ebpf.Map{}
+	for _, name := range stateMaps() {
+		if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
+			return fmt.Errorf("resize map %s: %w", name, err)
+		}
+	}
+	d.swap(fresh)
+	return d.startSweep()
+}
+
+// swap puts maps in the place of those of the same name, and forgets programs
+// that were loaded with the old ones.
+func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, m := range fresh {
+		d.maps[name].Close()
+		d.maps[name] = m
+	}
+	for name, prog := range d.loaded {
+		prog.Close()
+		delete(d.loaded, name)
+	}
 }
 
 // stateMaps are the maps that speak of each other: they are made and replaced

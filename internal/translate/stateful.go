@@ -53,10 +53,14 @@ func (s *Stateful) Translate6(c *Config, now int64, pkt []byte) Result {
 	if _, ok := c.Table.To4(dst6(pkt)); !ok {
 		return drop(state.PassNotTranslated)
 	}
-	trial := c.pairing(src6(pkt), standIn4())
 	ch, o := follow(pkt)
 	if o != state.OutcomeNone {
-		return trial.Translate6(pkt)
+		return c.pairing(src6(pkt), standIn4()).Translate6(pkt)
+	}
+	if !ch.frag.whole() {
+		cut := *c
+		cut.Recut = true
+		c = &cut
 	}
 	if pkt, o = s.Parts.whole6(now, pkt, ch); pkt == nil {
 		return drop(o)
@@ -67,7 +71,7 @@ func (s *Stateful) Translate6(c *Config, now int64, pkt []byte) Result {
 	if ch.protocol == protocolICMP6 && ch.payload < len(pkt) && pkt[ch.payload] < 128 {
 		return s.error6(c, pkt, ch)
 	}
-	if r := trial.Translate6(pkt); r.Outcome != state.Forward6to4 {
+	if r := c.pairing(src6(pkt), standIn4()).Translate6(pkt); r.Outcome != state.Forward6to4 {
 		return r
 	}
 	t, at := tuple(ch.protocol, pkt[ch.payload:])
