@@ -60,9 +60,10 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), names: &names{log: o.Log}}
+	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), names: &names{log: o.Log}, adverts: newAdverts(o.Log, r.kernel, r.Place.Run)}
 	defer d.services.wait()
 	defer d.names.wait()
+	defer d.adverts.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -96,6 +97,7 @@ type daemon struct {
 	file     *config.File
 	services *services
 	names    *names
+	adverts  *adverts
 	metrics  *metricsListener
 }
 
@@ -167,6 +169,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	}
 	d.services.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
 
