@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -208,6 +209,7 @@ func (s *adverts) status() []api.Advert {
 	for name, a := range s.links {
 		list = append(list, a.status(name))
 	}
+	slices.SortFunc(list, func(a, b api.Advert) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
