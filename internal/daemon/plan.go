@@ -60,15 +60,21 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	return facts
 }
 
-// unique keeps the first of equal objects: two features may want the same.
+// unique keeps the first of objects with one key: two features may want the
+// same. What they want of a port is joined.
 func unique(desired state.Desired) state.Desired {
-	seen := map[string]bool{}
+	place := map[string]int{}
 	var kept state.Desired
 	for _, o := range desired {
-		if !seen[o.Key()] {
+		i, seen := place[o.Key()]
+		if !seen {
+			place[o.Key()] = len(kept)
 			kept = append(kept, o)
+			continue
 		}
-		seen[o.Key()] = true
+		if p, ok := o.(state.Port); ok {
+			kept[i] = kept[i].(state.Port).Join(p)
+		}
 	}
 	return kept
 }

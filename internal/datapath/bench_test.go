@@ -169,7 +169,7 @@ type machine struct {
 }
 
 func loadAll() (machine, error) {
-	m := machine{&Datapath{maps: map[string]*ebpf.Map{}}, map[string]*ebpf.Program{}}
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true}}, map[string]*ebpf.Program{}}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return m, err
 	}

@@ -113,33 +113,64 @@ func routerAddresses(f *config.File, facts state.Facts, c *Config) (v4, v6 netip
 type Answer struct {
 	Bytes []byte
 	Local bool // its source is an address of this host
+	Back  int  // index of an interface at which it is to arrive once more, or 0
 }
 
 // Handle translates one packet that the programs handed up, and says what is
 // to be sent.
-func (s *Slow) Handle(ip []byte) []Answer {
+func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
+	if how.Why == state.SlowBeforeStack {
+		if mended, ok := translate.Mend4(ip); ok {
+			s.count(state.PassMended)
+			return []Answer{{Bytes: mended, Back: how.Index}}
+		}
+	}
 	c := s.current.Load()
-	var r translate.Result
-	switch {
-	case len(ip) > 0 && ip[0]>>4 == 4:
-		r = c.translate.Translate4(ip)
-	case len(ip) > 0 && ip[0]>>4 == 6:
-		r = c.translate.Translate6(ip)
-	default:
-		r.Outcome = state.PassNotIp
+	r := c.translate4or6(ip, how)
+	// Packets that pass the stack by, and with it FORWARD, are ICMP errors from
+	// addresses that nobody has. They are as few as answers are.
+	if r.Out != nil && how.Why == state.SlowBeforeStack && !s.limit.allow() {
+		r = translate.Result{Outcome: state.DropSlowLimit}
 	}
-	if int(r.Outcome) < len(s.counts) {
-		s.counts[r.Outcome].Add(1)
-	}
+	s.count(r.Outcome)
 	var answers []Answer
 	for _, out := range r.Out {
-		answers = append(answers, Answer{out, c.local[source(out)]})
+		answers = append(answers, Answer{Bytes: out, Local: c.local[source(out)]})
 	}
 	// ICMP errors are rate-limited, RFC 4443 2.4 (f), RFC 1812 4.3.2.8
 	if r.Reply != nil && s.limit.allow() {
-		answers = append(answers, Answer{r.Reply, c.local[source(r.Reply)]})
+		answers = append(answers, Answer{Bytes: r.Reply, Local: c.local[source(r.Reply)]})
 	}
 	return answers
+}
+
+// translate4or6 translates one packet, knowing how it came.
+func (c *slowConfig) translate4or6(ip []byte, how state.Arrival) translate.Result {
+	t := *c.translate
+	switch {
+	case len(ip) > 0 && ip[0]>>4 == 4:
+		t.MTU4 = how.MTUIn
+		if how.MTUOut != 0 {
+			t.MTU6 = how.MTUOut
+		}
+		// the stack has routed it, unless it was taken before that or made here
+		t.DecrementTTL = how.Why == state.SlowBeforeStack
+		t.RestoreTTL = !t.DecrementTTL && how.Index != 0
+		return t.Translate4(ip)
+	case len(ip) > 0 && ip[0]>>4 == 6:
+		t.MTU4 = how.MTUOut
+		if how.MTUIn != 0 {
+			t.MTU6 = how.MTUIn
+		}
+		return t.Translate6(ip)
+	}
+	return translate.Result{Outcome: state.PassNotIp}
+}
+
+func (s *Slow) count(o state.Outcome) {
+	if int(o) < len(s.counts) {
+		s.counts[o].Add(1)
+	}
 }
 
 // Counts gives what became of the packets, by outcome.
