@@ -139,8 +139,13 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 // unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
+	// hosts are told while the addresses are still there
+	told := farewells(r.Place.Run)
 	steps, err := r.targets().Plan(ctx, nil)
 	if err != nil {
+		return nil, errors.Join(told, err)
+	}
+	if err := errors.Join(told, r.kernel.Undelegated(func(netip.Prefix) bool { return false })); err != nil {
 		return nil, err
 	}
 	if err := r.targets().Apply(ctx, steps); err != nil {
