@@ -12,6 +12,8 @@
  */
 #include "kernel.h"
 
+#define FIB_LAYOUT 1 /* LayoutVersion of fib/layout.go */
+
 #define FIB_TAG_SHIFT 27
 #define FIB_JUMP (30U << FIB_TAG_SHIFT)
 #define FIB_NODE (31U << FIB_TAG_SHIFT)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weft/fib"
 	"weft/internal/state"
 )
 
@@ -63,6 +64,19 @@ func defined(t *testing.T, file string) map[string]int {
 		values[m[1]], _ = strconv.Atoi(m[2])
 	}
 	return values
+}
+
+func TestProgramsReadTheLayoutThatIsWritten(t *testing.T) {
+	for _, f := range []family{fib4, fib6} {
+		outer, layout, err := outerSpec(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := map[family]int{fib4: fib.MinWords4, fib6: fib.MinWords6}[f]
+		if layout != fib.LayoutVersion || int(outer.InnerMap.ValueSize) != 4*least {
+			t.Errorf("%s: layout %d of at least %d bytes in C, %d of %d in Go", f, layout, outer.InnerMap.ValueSize, fib.LayoutVersion, 4*least)
+		}
+	}
 }
 
 // The kinds of next hops have no numbers in C: their order is what counts.

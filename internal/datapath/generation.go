@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
@@ -19,22 +18,45 @@ import (
 // replaced when the new tables are filled. What must be known later, also by
 // another process, is in the maps' names:
 //
-//	fib4_2097152   an outer map, for arrays of so many words
+//	fib4v1_200000  an outer map, for arrays of so many words (hexadecimal) in
+//	               the first layout of package fib
 //	fib4_half1     an array, whose next hops have numbers in the second half
 
-func outerName(f family, words int) string { return fmt.Sprintf("%s_%d", f, words) }
+func outerName(f family, layout uint32, words int) string {
+	return fmt.Sprintf("%sv%d_%x", f, layout, words)
+}
 
-// outerWords is the size of an outer map's arrays; 0 if it was never set.
-func outerWords(m *ebpf.Map, f family) (int, error) {
+// outerSize is the layout and the size of an outer map's arrays; words is 0 if
+// it was never set.
+func outerSize(m *ebpf.Map, f family) (layout uint32, words int, err error) {
 	info, err := m.Info()
 	if err != nil {
-		return 0, fmt.Errorf("ask for the name of map %s: %w", f, err)
+		return 0, 0, fmt.Errorf("ask for the name of map %s: %w", f, err)
 	}
-	size, ok := strings.CutPrefix(info.Name, string(f)+"_")
-	if !ok {
-		return 0, nil
+	if n, _ := fmt.Sscanf(info.Name, string(f)+"v%d_%x", &layout, &words); n != 2 {
+		return 0, 0, nil
 	}
-	return strconv.Atoi(size)
+	return layout, words, nil
+}
+
+// forgetLayout replaces outer maps of another version of weft, whose arrays
+// today's programs would read wrongly. Those that are attached go on with them
+// until they are replaced themselves.
+func (d *Datapath) forgetLayout() error {
+	for _, f := range []family{fib4, fib6} {
+		_, layout, err := outerSpec(f)
+		if err != nil {
+			return err
+		}
+		old, words, err := outerSize(d.maps[string(f)], f)
+		if err == nil && words != 0 && old != layout {
+			err = d.replaceOuter(f, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // halfOf is the half of the numbers that an array's values are from.
@@ -61,7 +83,7 @@ func (d *Datapath) routeTables() (t state.RouteTables, ok bool, err error) {
 		if err != nil {
 			return t, false, err
 		}
-		if *words, err = outerWords(m, f); err != nil {
+		if _, *words, err = outerSize(m, f); err != nil {
 			return t, false, err
 		}
 	}
@@ -97,7 +119,7 @@ func (d *Datapath) removeRouteTables() error {
 // replaceOuter pins a new outer map in the place of the old one; words 0 is
 // that of a datapath that does not route.
 func (d *Datapath) replaceOuter(f family, words int) error {
-	spec, err := outerSpec(f)
+	spec, layout, err := outerSpec(f)
 	if err != nil {
 		return err
 	}
@@ -106,7 +128,7 @@ func (d *Datapath) replaceOuter(f family, words int) error {
 		if words < least {
 			return fmt.Errorf("%d words are too few for %s, %d are needed", words, f, least)
 		}
-		spec.Name, spec.InnerMap.ValueSize = outerName(f, words), uint32(4*words)
+		spec.Name, spec.InnerMap.ValueSize = outerName(f, layout, words), uint32(4*words)
 	}
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
@@ -134,18 +156,20 @@ func (d *Datapath) replaceOuter(f family, words int) error {
 	return nil
 }
 
-func outerSpec(f family) (*ebpf.MapSpec, error) {
+// outerSpec describes an outer map as today's programs want it, and the layout
+// in which they read its arrays.
+func outerSpec(f family) (outer *ebpf.MapSpec, layout uint32, err error) {
 	p, err := programNamed("ingress_tc")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	spec, err := p.spec()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	outer := spec.Maps[string(f)].Copy()
+	outer = spec.Maps[string(f)].Copy()
 	outer.Pinning = ebpf.PinNone
-	return outer, nil
+	return outer, layout, spec.Variables["fib_layout"].Get(&layout)
 }
 
 // routes tells whether a program has the route tables.
@@ -160,7 +184,7 @@ func (d *Datapath) sizeTables(spec *ebpf.CollectionSpec) error {
 		if last == nil || outer == nil {
 			continue
 		}
-		words, err := outerWords(outer, f)
+		_, words, err := outerSize(outer, f)
 		if err != nil || words == 0 {
 			return err
 		}
@@ -180,7 +204,7 @@ func (d *Datapath) sizeTables(spec *ebpf.CollectionSpec) error {
 
 // newTable makes an array that fits the outer map.
 func (d *Datapath) newTable(f family, half uint32) (*ebpf.Map, error) {
-	spec, err := outerSpec(f)
+	spec, _, err := outerSpec(f)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +212,7 @@ func (d *Datapath) newTable(f family, half uint32) (*ebpf.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := outerWords(outer, f)
+	_, words, err := outerSize(outer, f)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -376,6 +377,42 @@ func TestRoutesOutliveTheirDaemonAndChangeInOneStep(t *testing.T) {
 				t.Error("a generation has begun without tables")
 			}
 		})
+	}
+}
+
+// Another version of weft has left tables in a layout that this one's programs
+// would read wrongly.
+func TestTablesOfAnotherLayoutAreNotRead(t *testing.T) {
+	w := newWire(t, "ingress_tc")
+	w.publish(w.begin(w.neighbour(1)))
+	frame := w.frame(udp(router4, "198.51.100.7", 20))
+	for _, f := range []family{fib4, fib6} {
+		spec, layout, err := outerSpec(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Name = outerName(f, layout+1, smallWords6)
+		spec.InnerMap.ValueSize = 4 * smallWords6
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pin := filepath.Join(w.dir, "maps", string(f))
+		if err := errors.Join(os.Remove(pin), m.Pin(pin), m.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.open()
+	if sizes, err := w.datapath.RouteTables(); err != nil || len(sizes) != 0 {
+		t.Errorf("tables of %v are seen (%v)", sizes, err)
+	}
+	if got := w.cross(frame); got[5] != 1 {
+		t.Errorf("what is attached sends to %d", got[5])
+	}
+	w.apply(state.Add, state.RouteTables{Words4: smallWords4, Words6: smallWords6})
+	w.publish(w.begin(w.neighbour(2)))
+	if got := w.cross(frame); got[5] != 2 {
+		t.Errorf("by new tables it goes to %d", got[5])
 	}
 }
 
