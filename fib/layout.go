@@ -15,13 +15,20 @@ import (
 //	|  tag   |        payload           |
 //	+--------+--------------------------+
 //
-//	0        nothing here: what was found before stands
-//	1..21    a value (payload), of a prefix that ends tag bits into this
+//	0        nothing here: what was found before stands; in a page's slots
+//	         also a value
+//	1..20    a value (payload), of a prefix that ends tag bits into this
 //	         root or node
-//	30       a jump at word offset payload
-//	31       a node at word offset payload
+//	27       a table of 256 entries at word offset payload
+//	28       a wide page
+//	29       a narrow page
+//	30       a jump
+//	31       a node
 const (
 	tagShift    = 27
+	tagTable    = 27
+	tagWide     = 28
+	tagNarrow   = 29
 	tagJump     = 30
 	tagNode     = 31
 	payloadMask = 1<<tagShift - 1
@@ -41,7 +48,7 @@ const (
 	headWords   = lineWords
 
 	// LayoutVersion is in the arena's first word.
-	LayoutVersion = 1
+	LayoutVersion = 2
 )
 
 // A node decides eight bits. Its 256 slots are cut into runs of equal words;
@@ -52,6 +59,15 @@ const (
 	nodeRanks   = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
 	nodeBitmap  = 2  // 4 x 64 bits, low half first
 	nodeHeader  = 10 // entries follow
+)
+
+// A table is a node with an entry for each of its 256 slots. IPv6 has them at
+// the first bits below its root, where few nodes have most prefixes under
+// them: those with more than tableRuns runs.
+const (
+	tableMark   = 1 // in place of the ranks, whose first is always zero
+	tableHeader = 16
+	tableRuns   = 64
 )
 
 // A jump skips bits that all prefixes behind it share.
@@ -77,8 +93,8 @@ const (
 )
 
 const (
-	root4Bits = 16
-	root6Bits = 21
+	root4Bits = 20
+	root6Bits = 13
 	root6From = 3 // the root holds 2000::/3 only
 )
 
@@ -119,13 +135,24 @@ func (f family) rootSlot(k key) uint32 {
 
 func tagOf(word uint32) int            { return int(word >> tagShift) }
 func payload(word uint32) uint32       { return word & payloadMask }
-func isPointer(word uint32) bool       { return word >= tagJump<<tagShift }
+func isPointer(word uint32) bool       { return word >= tagTable<<tagShift }
+func isNarrow(word uint32) bool        { return tagOf(word) == tagNarrow }
 func isJump(word uint32) bool          { return tagOf(word) == tagJump }
 func valueWord(t int, v uint32) uint32 { return uint32(t)<<tagShift | v }
 func pointer(t int, off uint32) uint32 { return uint32(t)<<tagShift | off }
 
+func tagPage(wide bool) int {
+	if wide {
+		return tagWide
+	}
+	return tagNarrow
+}
+
 // entryAt is the offset of the entry for slot s of the node at off.
 func (a *arena) entryAt(off uint32, s int) uint32 {
+	if a.isTable(off) {
+		return off + tableHeader + uint32(s)
+	}
 	w := uint32(s) >> 6
 	at := off + nodeBitmap + 2*w
 	bitmap := uint64(a.words[at]) | uint64(a.words[at+1])<<32
@@ -133,13 +160,28 @@ func (a *arena) entryAt(off uint32, s int) uint32 {
 	return off + nodeHeader + a.words[off+nodeRanks]>>(8*w)&0xff + rank
 }
 
-// entries is how many runs the node at off has.
+// isTable tells whether the node at off is a table.
+func (a *arena) isTable(off uint32) bool { return a.words[off+nodeRanks]&0xff == tableMark }
+
+// entries is how many entries the node at off has, one for each run unless
+// it is a table.
 func (a *arena) entries(off uint32) int {
+	if a.isTable(off) {
+		return 256
+	}
 	return int(a.entryAt(off, 255)-off-nodeHeader) + 1
 }
 
+// firstEntry is the offset of a node's entries.
+func (a *arena) firstEntry(off uint32) uint32 {
+	if a.isTable(off) {
+		return off + tableHeader
+	}
+	return off + nodeHeader
+}
+
 func (a *arena) nodeBlock(off uint32) block {
-	n := nodeHeader + a.entries(off)
+	n := int(a.firstEntry(off)-off) + a.entries(off)
 	return block{off, uint16((n + lineWords - 1) / lineWords * (lineWords / granule))}
 }
 
@@ -162,23 +204,35 @@ type slots struct {
 // expand reads the node at off. The value word under a pointer is the
 // default of what it points to.
 func (a *arena) expand(off uint32, s *slots) {
+	if a.isTable(off) {
+		for i := range uint32(256) {
+			s.value[i], s.pointer[i] = a.apart(off + tableHeader + i)
+		}
+		return
+	}
 	at := off + nodeHeader
 	for w := range uint32(4) {
 		bitmap := uint64(a.words[off+nodeBitmap+2*w]) | uint64(a.words[off+nodeBitmap+2*w+1])<<32
 		for i := 64 * w; i < 64*(w+1); i++ {
 			at += uint32(bitmap & 1)
 			bitmap >>= 1
-			word, ptr := a.load(at), uint32(0)
-			if isPointer(word) {
-				ptr, word = word, a.load(payload(word))
-			}
-			s.value[i], s.pointer[i] = word, ptr
+			s.value[i], s.pointer[i] = a.apart(at)
 		}
 	}
 }
 
-// writeNode encodes s into a new block with the given default.
-func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
+// apart reads the entry at an offset.
+func (a *arena) apart(at uint32) (value, ptr uint32) {
+	word := a.load(at)
+	if isPointer(word) {
+		return a.load(payload(word)), word
+	}
+	return word, 0
+}
+
+// writeNode encodes s into a new block with the given default, and gives the
+// word that points to it. depth is the first bit that the node decides.
+func (a *arena) writeNode(s *slots, def uint32, depth int) (uint32, error) {
 	var entries [256]uint32
 	var bitmap [4]uint64
 	var ranks uint32
@@ -201,6 +255,9 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 		bitmap[w] = starts
 	}
 	n++
+	if n > tableRuns && depth == root6From+root6Bits {
+		return a.writeTable(s, def)
+	}
 	off, err := a.take(nodeHeader+n, true)
 	if err != nil {
 		return 0, err
@@ -211,7 +268,21 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 		b[nodeBitmap+2*i], b[nodeBitmap+2*i+1] = uint32(w), uint32(w>>32)
 	}
 	copy(b[nodeHeader:], entries[:n])
-	return off, nil
+	return pointer(tagNode, off), nil
+}
+
+func (a *arena) writeTable(s *slots, def uint32) (uint32, error) {
+	off, err := a.take(tableHeader+256, true)
+	if err != nil {
+		return 0, err
+	}
+	b := a.words[off : off+tableHeader+256]
+	clear(b[:tableHeader])
+	b[nodeDefault], b[nodeRanks] = def, tableMark
+	for i := range 256 {
+		b[tableHeader+i] = s.word(i)
+	}
+	return pointer(tagTable, off), nil
 }
 
 // word is what a slot's entry holds.

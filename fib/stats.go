@@ -11,8 +11,11 @@ type Shape struct {
 	Prefixes  int
 	InRoot    int // prefixes that end within the root
 	Hidden    int // prefixes that longer ones of their node cover wholly
+	Pages     int // IPv4: pages of 16 slots
+	WidePages int // of these, those with slots of 32 bits
 	Nodes     int
-	Entries   int // words of all nodes' entries
+	Tables    int // IPv6: nodes that are tables of 256 slots
+	Entries   int // words of all nodes' and tables' entries
 	Values    int // of these, those with a value
 	Empty     int // and those with nothing
 	PathJumps int // jumps to a node
@@ -20,7 +23,7 @@ type Shape struct {
 	MaxDepth  int // blocks on the longest way down
 	DepthSum  int // of all slots and entries with a value: blocks on the way
 	DepthOf   int // how many those are
-	// Sizes counts nodes by entries: 1, 2, 3-4, 5-8 ... 129-256.
+	// Sizes counts nodes that are no tables by entries: 1, 2, 3-4, 5-8 ... 129-256.
 	Sizes [9]int
 }
 
@@ -48,7 +51,7 @@ func (t *Table) Stats() Stats {
 		Untouched:  max(int(t.limit())-int(t.next), 0),
 		Capacity:   len(t.words),
 		// What Go's maps need for a pair at their usual load.
-		Shadow: 12*len(t.inRoot) + 18*len(t.hidden.short) + 48*len(t.hidden.long) + 8*cap(t.quarantine),
+		Shadow: 12*cap(t.pages) + 12*len(t.inRoot) + 18*len(t.hidden.short) + 48*len(t.hidden.long) + 8*cap(t.quarantine),
 	}
 	s.Used = t.Used()
 	s.Prefixes = t.count
@@ -75,6 +78,10 @@ func (t *Table) survey(s *Shape, word uint32, depth int) {
 	depth++
 	s.MaxDepth = max(s.MaxDepth, depth)
 	off := payload(word)
+	if tag := tagOf(word); tag == tagNarrow || tag == tagWide {
+		t.surveyPage(s, word, depth)
+		return
+	}
 	if isJump(word) {
 		target := t.load(off + jumpTarget)
 		if isPointer(target) {
@@ -88,15 +95,35 @@ func (t *Table) survey(s *Shape, word uint32, depth int) {
 	n := t.entries(off)
 	s.Nodes++
 	s.Entries += n
-	s.Sizes[sizeClass(n)]++
+	if t.isTable(off) {
+		s.Tables++
+	} else {
+		s.Sizes[sizeClass(n)]++
+	}
 	for i := range uint32(n) {
-		word := t.load(off + nodeHeader + i)
+		word := t.load(t.firstEntry(off) + i)
 		if word == 0 {
 			s.Empty++
 		} else if !isPointer(word) {
 			s.Values++
 		}
 		t.survey(s, word, depth)
+	}
+}
+
+func (t *Table) surveyPage(s *Shape, word uint32, depth int) {
+	s.Pages++
+	if !isNarrow(word) {
+		s.WidePages++
+	}
+	for i := range pageSlots {
+		switch slot := t.pageSlot(word, i); {
+		case isPointer(slot):
+			t.survey(s, slot, depth)
+		case slot != 0:
+			s.DepthSum += depth
+			s.DepthOf++
+		}
 	}
 }
 
@@ -123,7 +150,10 @@ func (s Stats) String() string {
 	line("Aver depth", "%.2f", float64(s.DepthSum)/float64(max(s.DepthOf, 1)))
 	line("Max depth", "%d", s.MaxDepth)
 	line("Prefixes", "%d (%d in the root, %d hidden)", s.Prefixes, s.InRoot, s.Hidden)
-	line("Nodes", "%d", s.Nodes)
+	if s.Pages > 0 {
+		line("Pages", "%d (%d of them wide)", s.Pages, s.WidePages)
+	}
+	line("Nodes", "%d (%d of them tables)", s.Nodes, s.Tables)
 	low := 1
 	for class, n := range s.Sizes {
 		if n > 0 {
@@ -132,7 +162,9 @@ func (s Stats) String() string {
 		low = 1<<class + 1
 	}
 	line("Entries", "%d (%d values, %d empty)", s.Entries, s.Values, s.Empty)
-	line("Jumps", "%d to nodes, %d to prefixes", s.PathJumps, s.LeafJumps)
+	if s.Family == 6 {
+		line("Jumps", "%d to nodes, %d to prefixes", s.PathJumps, s.LeafJumps)
+	}
 	line("Root", "%d slots", s.Root)
 	line("In use", "%d kB, %d kB waiting, %d kB free, of %d kB", s.Used*4/1024, s.Quarantine*4/1024, s.Free*4/1024, s.Capacity*4/1024)
 	line("Beside it", "%d kB", s.Shadow/1024)

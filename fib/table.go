@@ -23,7 +23,8 @@ type Table struct {
 	// the binary tree over it; hidden those that no node shows.
 	inRoot map[uint32]uint32
 	hidden hidden
-	jumps  bool // paths are compressed (IPv6)
+	jumps  bool       // paths are compressed (IPv6)
+	pages  []pageNote // IPv4: by the page's offset in granules
 	slots  slots
 	path   []step
 }
@@ -181,6 +182,15 @@ func (t *Table) walk(k key, n int) {
 // start is the word from which the descent to a prefix of n bits starts, and
 // the bit at which it does.
 func (t *Table) start(k key, n int) (place uint32, depth int) {
+	if t.family == ipv4 {
+		// The rest of IPv4 is empty: it stands for a slot without a node.
+		place := uint32(headRest)
+		if word := t.load(t.rootPlace(k)); tagOf(word) == tagWide {
+			slot, _, _ := pageSpan(k, pageEnd)
+			place = payload(word) + uint32(slot)
+		}
+		return place, pageEnd
+	}
 	if t.family.inRoot(k) && n > t.family.rootFrom() {
 		return t.root + t.family.rootSlot(k), t.family.rootEnd()
 	}
@@ -199,6 +209,9 @@ func (t *Table) get(k key, n int) (uint32, bool) {
 	if t.endsInRoot(k, n) {
 		v, ok := t.inRoot[t.rootIndex(k, n)]
 		return v, ok
+	}
+	if t.inPage(n) {
+		return t.getInPage(k, n)
 	}
 	t.walk(k, n)
 	if len(t.path) == 0 {

@@ -206,7 +206,7 @@ func FuzzUpdates(f *testing.F) {
 	f.Add(true, []byte{0, 24, 10, 1, 2, 3, 1, 24, 10, 1, 2, 3})
 	f.Add(false, []byte{0, 48, 0x20, 1, 0, 1, 0, 64, 0x20, 1, 0, 1, 1, 48, 0x20, 1, 0, 1})
 	// Made once, and empty again after each program: an IPv6 root is large.
-	tables := map[bool]*Table{true: newTestTable(f, ipv4, 1<<20), false: newTestTable(f, ipv6, 1<<22)}
+	tables := map[bool]*Table{true: newTestTable(f, ipv4, 1<<21), false: newTestTable(f, ipv6, 1<<22)}
 	f.Fuzz(func(t *testing.T, four bool, program []byte) {
 		table, ref := tables[four], naive{}
 		for ; len(program) >= 6; program = program[6:] {
