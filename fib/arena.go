@@ -17,7 +17,7 @@ var ErrFull = errors.New("the arena is full")
 const (
 	granule   = 8
 	lineWords = 16
-	classes   = (tableHeader+256+granule-1)/granule + 2
+	classes   = (nodeHeader+256+granule-1)/granule + 2
 )
 
 type block struct {

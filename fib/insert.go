@@ -72,7 +72,7 @@ func (t *Table) single(r route, depth int, def uint32) (uint32, error) {
 		}
 		s.pointer[slot] = below
 	}
-	return t.writeNode(&s, def, depth)
+	return t.writeNode(&s, def)
 }
 
 // painted tells what paint found in a prefix's span.
@@ -151,7 +151,7 @@ func (t *Table) addToNode(at step, r route) (existed bool, err error) {
 // replaceNode writes the slots as a new node in the place of the one at the
 // end of the path.
 func (t *Table) replaceNode(at step, s *slots) error {
-	word, err := t.writeNode(s, t.load(at.off+nodeDefault), at.depth)
+	word, err := t.writeNode(s, t.load(at.off+nodeDefault))
 	if err != nil {
 		return err
 	}
@@ -229,9 +229,9 @@ func (t *Table) setFreshDefaults(s *slots, live uint32) {
 // and before it a jump if the descent stands at an earlier bit.
 func (t *Table) nodeUnderJump(s *slots, def uint32, from, depth int, k key) (uint32, error) {
 	if depth == from {
-		return t.writeNode(s, def, depth)
+		return t.writeNode(s, def)
 	}
-	node, err := t.writeNode(s, 0, depth)
+	node, err := t.writeNode(s, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -294,14 +294,14 @@ func (t *Table) repaintRoot(k key, tag int, word uint32) error {
 }
 
 // setDefaults stores what holds where nothing else is found: everywhere, and
-// under 2000::/3, where the prefixes down to that one count too.
+// under 2000::/4, where the prefixes down to that one count too.
 func (t *Table) setDefaults() {
 	def := uint32(0)
 	if t.top != 0 {
 		def = valueWord(1, t.top)
 	}
 	t.store(headDefault, def)
-	global := key{hi: 1 << 61}
+	global := key{hi: 2 << 60}
 	for n := 1; n <= t.family.rootFrom(); n++ {
 		if v, ok := t.get(global.first(n), n); ok {
 			def = valueWord(1+n, v)

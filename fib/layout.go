@@ -19,14 +19,12 @@ import (
 //	         also a value
 //	1..20    a value (payload), of a prefix that ends tag bits into this
 //	         root or node
-//	27       a table of 256 entries at word offset payload
-//	28       a wide page
+//	28       a wide page at word offset payload
 //	29       a narrow page
 //	30       a jump
 //	31       a node
 const (
 	tagShift    = 27
-	tagTable    = 27
 	tagWide     = 28
 	tagNarrow   = 29
 	tagJump     = 30
@@ -43,8 +41,8 @@ const (
 const (
 	headVersion = 0 // LayoutVersion
 	headDefault = 1 // value word for what the structure leaves open
-	headGlobal  = 2 // the same for 2000::/3, where prefixes to /3 count too
-	headRest    = 3 // IPv6: the tree for all that is not under 2000::/3
+	headGlobal  = 2 // the same for 2000::/4, where prefixes to /4 count too
+	headRest    = 3 // IPv6: the tree for all that is not under 2000::/4
 	headWords   = lineWords
 
 	// LayoutVersion is in the arena's first word.
@@ -59,15 +57,6 @@ const (
 	nodeRanks   = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
 	nodeBitmap  = 2  // 4 x 64 bits, low half first
 	nodeHeader  = 10 // entries follow
-)
-
-// A table is a node with an entry for each of its 256 slots. IPv6 has them at
-// the first bits below its root, where few nodes have most prefixes under
-// them: those with more than tableRuns runs.
-const (
-	tableMark   = 1 // in place of the ranks, whose first is always zero
-	tableHeader = 16
-	tableRuns   = 64
 )
 
 // A jump skips bits that all prefixes behind it share.
@@ -94,8 +83,8 @@ const (
 
 const (
 	root4Bits = 20
-	root6Bits = 13
-	root6From = 3 // the root holds 2000::/3 only
+	root6Bits = 20
+	root6From = 4 // the root holds 2000::/4 only
 )
 
 func (f family) width() int {
@@ -123,7 +112,7 @@ func (f family) rootEnd() int { return f.rootFrom() + f.rootBits() }
 
 // inRoot tells whether the root decides for this address; the tree at
 // headRest does for the others.
-func (f family) inRoot(k key) bool { return f == ipv4 || k.hi>>61 == 1 }
+func (f family) inRoot(k key) bool { return f == ipv4 || k.hi>>60 == 2 }
 
 // rootSlot is the address's index in the root.
 func (f family) rootSlot(k key) uint32 {
@@ -135,7 +124,7 @@ func (f family) rootSlot(k key) uint32 {
 
 func tagOf(word uint32) int            { return int(word >> tagShift) }
 func payload(word uint32) uint32       { return word & payloadMask }
-func isPointer(word uint32) bool       { return word >= tagTable<<tagShift }
+func isPointer(word uint32) bool       { return word >= tagWide<<tagShift }
 func isNarrow(word uint32) bool        { return tagOf(word) == tagNarrow }
 func isJump(word uint32) bool          { return tagOf(word) == tagJump }
 func valueWord(t int, v uint32) uint32 { return uint32(t)<<tagShift | v }
@@ -150,9 +139,6 @@ func tagPage(wide bool) int {
 
 // entryAt is the offset of the entry for slot s of the node at off.
 func (a *arena) entryAt(off uint32, s int) uint32 {
-	if a.isTable(off) {
-		return off + tableHeader + uint32(s)
-	}
 	w := uint32(s) >> 6
 	at := off + nodeBitmap + 2*w
 	bitmap := uint64(a.words[at]) | uint64(a.words[at+1])<<32
@@ -160,28 +146,13 @@ func (a *arena) entryAt(off uint32, s int) uint32 {
 	return off + nodeHeader + a.words[off+nodeRanks]>>(8*w)&0xff + rank
 }
 
-// isTable tells whether the node at off is a table.
-func (a *arena) isTable(off uint32) bool { return a.words[off+nodeRanks]&0xff == tableMark }
-
-// entries is how many entries the node at off has, one for each run unless
-// it is a table.
+// entries is how many runs the node at off has.
 func (a *arena) entries(off uint32) int {
-	if a.isTable(off) {
-		return 256
-	}
 	return int(a.entryAt(off, 255)-off-nodeHeader) + 1
 }
 
-// firstEntry is the offset of a node's entries.
-func (a *arena) firstEntry(off uint32) uint32 {
-	if a.isTable(off) {
-		return off + tableHeader
-	}
-	return off + nodeHeader
-}
-
 func (a *arena) nodeBlock(off uint32) block {
-	n := int(a.firstEntry(off)-off) + a.entries(off)
+	n := nodeHeader + a.entries(off)
 	return block{off, uint16((n + lineWords - 1) / lineWords * (lineWords / granule))}
 }
 
@@ -204,35 +175,24 @@ type slots struct {
 // expand reads the node at off. The value word under a pointer is the
 // default of what it points to.
 func (a *arena) expand(off uint32, s *slots) {
-	if a.isTable(off) {
-		for i := range uint32(256) {
-			s.value[i], s.pointer[i] = a.apart(off + tableHeader + i)
-		}
-		return
-	}
 	at := off + nodeHeader
 	for w := range uint32(4) {
 		bitmap := uint64(a.words[off+nodeBitmap+2*w]) | uint64(a.words[off+nodeBitmap+2*w+1])<<32
 		for i := 64 * w; i < 64*(w+1); i++ {
 			at += uint32(bitmap & 1)
 			bitmap >>= 1
-			s.value[i], s.pointer[i] = a.apart(at)
+			word, ptr := a.load(at), uint32(0)
+			if isPointer(word) {
+				ptr, word = word, a.load(payload(word))
+			}
+			s.value[i], s.pointer[i] = word, ptr
 		}
 	}
 }
 
-// apart reads the entry at an offset.
-func (a *arena) apart(at uint32) (value, ptr uint32) {
-	word := a.load(at)
-	if isPointer(word) {
-		return a.load(payload(word)), word
-	}
-	return word, 0
-}
-
 // writeNode encodes s into a new block with the given default, and gives the
-// word that points to it. depth is the first bit that the node decides.
-func (a *arena) writeNode(s *slots, def uint32, depth int) (uint32, error) {
+// word that points to it.
+func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 	var entries [256]uint32
 	var bitmap [4]uint64
 	var ranks uint32
@@ -255,9 +215,6 @@ func (a *arena) writeNode(s *slots, def uint32, depth int) (uint32, error) {
 		bitmap[w] = starts
 	}
 	n++
-	if n > tableRuns && depth == root6From+root6Bits {
-		return a.writeTable(s, def)
-	}
 	off, err := a.take(nodeHeader+n, true)
 	if err != nil {
 		return 0, err
@@ -269,20 +226,6 @@ func (a *arena) writeNode(s *slots, def uint32, depth int) (uint32, error) {
 	}
 	copy(b[nodeHeader:], entries[:n])
 	return pointer(tagNode, off), nil
-}
-
-func (a *arena) writeTable(s *slots, def uint32) (uint32, error) {
-	off, err := a.take(tableHeader+256, true)
-	if err != nil {
-		return 0, err
-	}
-	b := a.words[off : off+tableHeader+256]
-	clear(b[:tableHeader])
-	b[nodeDefault], b[nodeRanks] = def, tableMark
-	for i := range 256 {
-		b[tableHeader+i] = s.word(i)
-	}
-	return pointer(tagTable, off), nil
 }
 
 // word is what a slot's entry holds.

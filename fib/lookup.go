@@ -45,7 +45,7 @@ func (t *Table) Lookup4(a uint32) uint32 {
 func (t *Table) Lookup6(hi, lo uint64) uint32 {
 	k := key{hi, lo}
 	best, word, depth := t.load(headDefault), t.load(headRest), 0
-	if hi>>61 == 1 {
+	if hi>>60 == 2 {
 		best = t.load(headGlobal)
 		word = t.load(headWords + uint32(hi>>(64-root6From-root6Bits))&(1<<root6Bits-1))
 		depth = root6From + root6Bits

@@ -14,8 +14,7 @@ type Shape struct {
 	Pages     int // IPv4: pages of 16 slots
 	WidePages int // of these, those with slots of 32 bits
 	Nodes     int
-	Tables    int // IPv6: nodes that are tables of 256 slots
-	Entries   int // words of all nodes' and tables' entries
+	Entries   int // words of all nodes' entries
 	Values    int // of these, those with a value
 	Empty     int // and those with nothing
 	PathJumps int // jumps to a node
@@ -23,7 +22,7 @@ type Shape struct {
 	MaxDepth  int // blocks on the longest way down
 	DepthSum  int // of all slots and entries with a value: blocks on the way
 	DepthOf   int // how many those are
-	// Sizes counts nodes that are no tables by entries: 1, 2, 3-4, 5-8 ... 129-256.
+	// Sizes counts nodes by entries: 1, 2, 3-4, 5-8 ... 129-256.
 	Sizes [9]int
 }
 
@@ -95,13 +94,9 @@ func (t *Table) survey(s *Shape, word uint32, depth int) {
 	n := t.entries(off)
 	s.Nodes++
 	s.Entries += n
-	if t.isTable(off) {
-		s.Tables++
-	} else {
-		s.Sizes[sizeClass(n)]++
-	}
+	s.Sizes[sizeClass(n)]++
 	for i := range uint32(n) {
-		word := t.load(t.firstEntry(off) + i)
+		word := t.load(off + nodeHeader + i)
 		if word == 0 {
 			s.Empty++
 		} else if !isPointer(word) {
@@ -153,7 +148,7 @@ func (s Stats) String() string {
 	if s.Pages > 0 {
 		line("Pages", "%d (%d of them wide)", s.Pages, s.WidePages)
 	}
-	line("Nodes", "%d (%d of them tables)", s.Nodes, s.Tables)
+	line("Nodes", "%d", s.Nodes)
 	low := 1
 	for class, n := range s.Sizes {
 		if n > 0 {

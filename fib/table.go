@@ -30,7 +30,7 @@ type Table struct {
 }
 
 // MinWords4 and MinWords6 are the sizes of the smallest arenas, in words. A
-// full table of 2024 needs about 1.7 and 2.6 million words, and those that
+// full table of 2024 needs about 2.2 and 1.7 million words, and those that
 // wait for a grace period beside them.
 const (
 	MinWords4 = headWords + 1<<root4Bits + Slack

@@ -13,7 +13,6 @@
 #include "kernel.h"
 
 #define FIB_TAG_SHIFT 27
-#define FIB_TABLE (27U << FIB_TAG_SHIFT)
 #define FIB_WIDE (28U << FIB_TAG_SHIFT)
 #define FIB_NARROW (29U << FIB_TAG_SHIFT)
 #define FIB_JUMP (30U << FIB_TAG_SHIFT)
@@ -25,13 +24,13 @@
 #define FIB_HEAD_REST 3
 #define FIB_HEAD_WORDS 16
 #define FIB_ROOT4_BITS 20
-#define FIB_ROOT6_FROM 3
-#define FIB_ROOT6_BITS 13
+#define FIB_ROOT6_FROM 4
+#define FIB_ROOT6_BITS 20
+#define FIB_ROOT6_END (FIB_ROOT6_FROM + FIB_ROOT6_BITS)
 
 #define FIB_NODE_RANKS 1
 #define FIB_NODE_BITMAP 2
 #define FIB_NODE_HEADER 10
-#define FIB_TABLE_HEADER 16
 #define FIB_JUMP_LENGTH 1
 #define FIB_JUMP_KEY 2
 #define FIB_JUMP_TARGET 6
@@ -96,20 +95,19 @@ static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, s
 {
 	__u32 word = words[FIB_HEAD_REST], best = words[FIB_HEAD_DEFAULT], depth = 0;
 
-	if (addr.hi >> 61 == 1) {
-		word = words[FIB_HEAD_WORDS + ((addr.hi >> (64 - FIB_ROOT6_FROM - FIB_ROOT6_BITS)) &
+	if (addr.hi >> (64 - FIB_ROOT6_FROM) == 2) {
+		word = words[FIB_HEAD_WORDS + ((addr.hi >> (64 - FIB_ROOT6_END)) &
 					       ((1U << FIB_ROOT6_BITS) - 1))];
 		best = words[FIB_HEAD_GLOBAL];
-		depth = FIB_ROOT6_FROM + FIB_ROOT6_BITS;
-		if (word - FIB_TABLE < 1U << FIB_TAG_SHIFT) {
-			__u32 off = word & FIB_PAYLOAD;
+		/* unrolled for the most of what is routed: /25 to /48, without jumps */
+#pragma unroll
+		for (depth = FIB_ROOT6_END; depth < 48 && word >= FIB_NODE; depth += 8) {
+			const __u32 *block = words + (word & FIB_PAYLOAD);
 
-			if (off > last)
+			if ((word & FIB_PAYLOAD) > last)
 				return 0;
-			best = words[off] ?: best;
-			word = words[off + FIB_TABLE_HEADER +
-				     ((addr.hi >> (56 - FIB_ROOT6_FROM - FIB_ROOT6_BITS)) & 0xff)];
-			depth += 8;
+			best = block[0] ?: best;
+			word = fib_entry(block, (addr.hi >> (56 - depth)) & 0xff);
 		}
 	}
 	for (int i = 0; i < FIB_STEPS && word >= FIB_JUMP; i++) {

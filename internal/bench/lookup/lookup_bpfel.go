@@ -51,7 +51,7 @@ type lookupWords4 struct {
 
 type lookupWords6 struct {
 	_  structs.HostLayout
-	At [9232]uint32
+	At [1049616]uint32
 }
 
 // Names of all BPF objects in the ELF.
