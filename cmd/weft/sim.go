@@ -28,9 +28,10 @@ schedulers on simulated paths. Scenarios are part of the program (weft sim list)
 or files in TOML; one seed gives one result, bit for bit, on any machine.`,
 		Example: `  weft sim run unequal
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
-  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest`,
+  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest
+  weft sim watch unequal`,
 	}, "action")
-	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simVerify())
+	c.AddCommand(simList(), simKeys(), simRun(), simCompare(), simSweep(), simWatch(), simVerify())
 	return c
 }
 
@@ -144,6 +145,7 @@ type simStudy struct {
 	runs       int
 	workers    int
 	asJSON     bool
+	chart      string
 	set        []string
 }
 
@@ -152,6 +154,7 @@ func (s *simStudy) flags(c *cobra.Command, what string) {
 	c.Flags().IntVar(&s.runs, "runs", 10, "runs of each, with different seeds")
 	c.Flags().IntVar(&s.workers, "workers", runtime.NumCPU(), "runs at the same time")
 	c.Flags().BoolVar(&s.asJSON, "json", false, "the table as JSON")
+	c.Flags().StringVar(&s.chart, "chart", "", "draw the table into this file, as SVG")
 	c.Flags().StringArrayVar(&s.set, "set", nil, what)
 }
 
@@ -161,10 +164,7 @@ func (s *simStudy) cases(name, prefix string, set []string) ([]study.Case, error
 	if err != nil {
 		return nil, err
 	}
-	schedulers := strings.Split(s.schedulers, ",")
-	if s.schedulers == "" {
-		schedulers = []string{base.Setup.Scheduler}
-	}
+	schedulers := s.names(base)
 	var cases []study.Case
 	for _, one := range schedulers {
 		setup := base.Setup
@@ -178,10 +178,30 @@ func (s *simStudy) cases(name, prefix string, set []string) ([]study.Case, error
 	return cases, nil
 }
 
-// run carries the study out and prints it.
-func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, chart bool) error {
+// names gives the schedulers to compare.
+func (s *simStudy) names(base *scenario.Scenario) []string {
+	if s.schedulers == "" {
+		return []string{base.Setup.Scheduler}
+	}
+	return strings.Split(s.schedulers, ",")
+}
+
+// run carries the study out and prints it; sweep says what the cases of a sweep
+// are, nil for a comparison.
+func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, sweep *study.Sweep) (err error) {
 	if s.runs < 1 {
 		return errors.New("a study needs at least one run: --runs 10")
+	}
+	var chart *os.File
+	if s.chart != "" { // that it cannot be written is better known before than after
+		if chart, err = os.Create(s.chart); err != nil {
+			return fmt.Errorf("draw chart: %w", err)
+		}
+		defer func() {
+			if err = errors.Join(err, chart.Close()); err != nil {
+				err = errors.Join(err, os.Remove(s.chart))
+			}
+		}()
 	}
 	bar := newProgressBar(c.ErrOrStderr(), len(cases)*s.runs)
 	outcomes, err := study.Run(c.Context(), cases, s.runs, s.workers, bar)
@@ -189,6 +209,11 @@ func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, chart
 		return err
 	}
 	rows := study.Table(study.Metrics(cases[0].Setup), outcomes)
+	if chart != nil {
+		if err := study.SVG(chart, title, rows, sweep); err != nil {
+			return fmt.Errorf("draw chart: %w", err)
+		}
+	}
 	out := c.OutOrStdout()
 	if s.asJSON {
 		return json.NewEncoder(out).Encode(rows)
@@ -199,7 +224,7 @@ func (s *simStudy) run(c *cobra.Command, title string, cases []study.Case, chart
 	}
 	fmt.Fprintln(out)
 	for i := range rows {
-		if chart && i < 2 {
+		if i < 2 {
 			study.Chart(out, rows[i])
 		}
 	}
@@ -213,7 +238,7 @@ func simCompare() *cobra.Command {
 		Long: `Runs a scenario with each scheduler and several seeds. All meet the same
 arrivals, so that differences are taken run by run; those beyond chance stand in
 brackets.`,
-		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20\n  weft sim compare mix --schedulers turns,shortest --json",
+		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20\n  weft sim compare mix --schedulers turns,shortest --chart mix.svg",
 	}
 	s.flags(c, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -225,7 +250,7 @@ brackets.`,
 		if err != nil {
 			return err
 		}
-		return s.run(c, base.Spec.General.Title, cases, true)
+		return s.run(c, base.Spec.General.Title, cases, nil)
 	}
 	return c
 }
@@ -236,7 +261,7 @@ func simSweep() *cobra.Command {
 		Use: "sweep SCENARIO|FILE --set KEY=VALUE,VALUE,...", Short: "Vary one parameter", Args: cobra.ExactArgs(1),
 		Long: `Runs a scenario with each value of one parameter, the --set with commas in its
 value; others may set single values.`,
-		Example: "  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest",
+		Example: "  weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest\n  weft sim sweep blocking --set scenario.receive_buffer=64kB,128kB,512kB,4MB --chart buffer.svg",
 	}
 	s.flags(c, "KEY=VALUE,VALUE,... of the parameter to vary; others with one value; may be repeated")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -256,7 +281,8 @@ value; others may set single values.`,
 			}
 			all = append(all, cases...)
 		}
-		return s.run(c, fmt.Sprintf("%s: %s", base.Spec.General.Title, key), all, true)
+		sweep := &study.Sweep{Parameter: key, Values: values, Schedulers: s.names(base)}
+		return s.run(c, fmt.Sprintf("%s: %s", base.Spec.General.Title, key), all, sweep)
 	}
 	return c
 }
