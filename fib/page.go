@@ -4,8 +4,8 @@ package fib
 // search. Where all its slots are values of 16 bits it is narrow and takes
 // half a cache line; a larger value, or a node under one of its slots, makes it
 // wide. Slots are changed in place, a store each. A slot's value has no tag:
-// where each prefix ends is kept beside the arena, because narrow pages, which
-// nearly all lookups end in, have no room for it.
+// where each prefix ends is noted at the other end of the arena, so that the
+// pages, in which nearly all lookups end, take as little of the caches as can be.
 const (
 	pageBits   = 4
 	pageSlots  = 1 << pageBits
@@ -15,11 +15,13 @@ const (
 	wideSize   = pageSlots
 )
 
-// pageNote is what is kept beside the arena for a page.
-type pageNote struct {
-	def     uint32    // the root's word for what the page's own prefixes leave open
-	lengths [2]uint32 // 4 bits a slot: the prefix's bits within the page, 0 for def
-}
+// The note of a page: the root's word for what the page's own prefixes leave
+// open, then 4 bits a slot, the prefix's bits within the page, 0 for the former.
+const (
+	noteDefault = 0
+	noteLengths = 1
+	noteWords   = 3
+)
 
 // page is one taken apart.
 type page struct {
@@ -41,10 +43,11 @@ func (t *Table) readPage(place uint32, p *page) {
 		return
 	}
 	off := payload(word)
-	note := t.pages[t.pageIndex(off)]
-	p.def = note.def
+	note := t.noteAt(off)
+	p.def = t.load(note + noteDefault)
+	lengths := [2]uint32{t.load(note + noteLengths), t.load(note + noteLengths + 1)}
 	for i := range p.value {
-		p.length[i] = uint8(note.lengths[i/8] >> (4 * (i % 8)) & 15)
+		p.length[i] = uint8(lengths[i/8] >> (4 * (i % 8)) & 15)
 		p.value[i], p.pointer[i] = t.pageSlot(word, i), 0
 		if isPointer(p.value[i]) {
 			p.pointer[i] = p.value[i]
@@ -97,14 +100,6 @@ func (p *page) packed(wide bool) (words [wideSize]uint32, size uint32) {
 		return words, wideSize
 	}
 	return words, narrowSize
-}
-
-func (p *page) note() (n pageNote) {
-	n.def = p.def
-	for i, length := range p.length {
-		n.lengths[i/8] |= uint32(length) << (4 * (i % 8))
-	}
-	return n
 }
 
 // publish has the root's slot show p: in place where the form stays the same,
@@ -160,20 +155,25 @@ func (t *Table) pushPageDefaults(p *page) {
 	}
 }
 
+// notePage writes the note of the page at off. Only writers and explanations
+// read it.
 func (t *Table) notePage(off uint32, p *page) {
-	at := t.pageIndex(off)
-	if at >= cap(t.pages) {
-		grown := make([]pageNote, at+1, at+1+at/16+64)
-		copy(grown, t.pages)
-		t.pages = grown
+	note := [noteWords]uint32{noteDefault: p.def}
+	for i, length := range p.length {
+		note[noteLengths+i/8] |= uint32(length) << (4 * (i % 8))
 	}
-	t.pages = t.pages[:max(len(t.pages), at+1)]
-	t.pages[at] = p.note()
+	at := t.noteAt(off)
+	for i, word := range note {
+		t.store(at+uint32(i), word)
+	}
 }
 
-// pageIndex is where the note of the page at off is: one place for each
-// granule behind the root.
-func (t *Table) pageIndex(off uint32) int { return int(off-t.root-1<<root4Bits) / granule }
+// noteAt is where the note of the page at off is: they lie from the arena's
+// end down, one for each granule from the root's end up.
+func (t *Table) noteAt(off uint32) uint32 {
+	nth := (off-t.root-1<<root4Bits)/granule + 1
+	return uint32(len(t.words)) - Slack - nth*noteWords
+}
 
 func (t *Table) dropPage(word uint32) {
 	if isPointer(word) {
@@ -312,8 +312,8 @@ func (t *Table) removeFromPage(k key, n int) (found bool, err error) {
 // repaintPage gives what the page's own prefixes leave open to a word of the
 // root, unless a longer prefix has it.
 func (t *Table) repaintPage(place uint32, tag int, word uint32) error {
-	note := t.pages[t.pageIndex(payload(t.load(place)))]
-	if tagOf(note.def) > tag || note.def == word {
+	def := t.load(t.noteAt(payload(t.load(place))) + noteDefault)
+	if tagOf(def) > tag || def == word {
 		return nil
 	}
 	var p page

@@ -47,10 +47,10 @@ func (t *Table) Stats() Stats {
 		Root:       1 << t.family.rootBits(),
 		Quarantine: t.waiting,
 		Free:       t.freeWords,
-		Untouched:  max(int(t.limit())-int(t.next), 0),
+		Untouched:  max(len(t.words)-Slack-int(t.next)-int(t.notes(uint64(t.next))), 0),
 		Capacity:   len(t.words),
 		// What Go's maps need for a pair at their usual load.
-		Shadow: 12*cap(t.pages) + 12*len(t.inRoot) + 18*len(t.hidden.short) + 48*len(t.hidden.long) + 8*cap(t.quarantine),
+		Shadow: 12*len(t.inRoot) + 18*len(t.hidden.short) + 48*len(t.hidden.long) + 8*cap(t.quarantine),
 	}
 	s.Used = t.Used()
 	s.Prefixes = t.count

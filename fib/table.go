@@ -23,8 +23,7 @@ type Table struct {
 	// the binary tree over it; hidden those that no node shows.
 	inRoot map[uint32]uint32
 	hidden hidden
-	jumps  bool       // paths are compressed (IPv6)
-	pages  []pageNote // IPv4: by the page's offset in granules
+	jumps  bool // paths are compressed (IPv6)
 	slots  slots
 	path   []step
 }
@@ -57,6 +56,9 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 	}
 	t.words = words
 	t.next = headWords + 1<<f.rootBits()
+	if f == ipv4 {
+		t.noted = t.next
+	}
 	t.store(headVersion, LayoutVersion)
 	return t, nil
 }
@@ -65,7 +67,9 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 func (t *Table) Len() int { return t.count }
 
 // Used is how many words of the arena are in use.
-func (t *Table) Used() int { return int(t.next) - t.freeWords - t.waiting }
+func (t *Table) Used() int {
+	return int(t.next) + int(t.notes(uint64(t.next))) - t.freeWords - t.waiting
+}
 
 // Seal marks all blocks that updates have freed so far. Once no reader that
 // was running at this moment runs any more (a grace period, for BPF programs
