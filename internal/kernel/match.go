@@ -61,3 +61,26 @@ func refusedType(err error) state.RouteType {
 	}
 	return state.RouteUnreachable
 }
+
+// Neighbours lists the neighbours of both families, those that the kernel
+// knows nothing of left out.
+func (k *Kernel) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
+	asks, err := openRtnl()
+	if err != nil {
+		return nil, err
+	}
+	defer asks.Close()
+	var list []state.KernelNeighbour
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		err := asks.dump(ctx, unix.RTM_GETNEIGH, head(family, unix.SizeofNdMsg), func(_ uint16, b []byte) error {
+			if n, err := parseNeighbour(b); err == nil && !n.Proxy && !n.Addr.IsMulticast() && n.State != state.NeighbourNone {
+				list = append(list, n)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list neighbours: %w", err)
+		}
+	}
+	return list, nil
+}

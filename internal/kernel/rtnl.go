@@ -67,6 +67,32 @@ func (r *rtnl) receive() ([]byte, error) {
 	return r.buf[:n], nil
 }
 
+// drain waits for news and gives every piece there is to use, which must not
+// keep it.
+func (r *rtnl) drain(use func(piece []byte)) error {
+	raw, err := r.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Read(func(fd uintptr) bool {
+		for some := false; ; some = true {
+			n, _, err := unix.Recvfrom(int(fd), r.buf, 0)
+			switch {
+			case errors.Is(err, unix.EAGAIN):
+				return some
+			case errors.Is(err, unix.EINTR):
+				continue
+			case err != nil:
+				inner = err
+				return true
+			}
+			use(r.buf[:n])
+		}
+	})
+	return errors.Join(err, inner)
+}
+
 // send sends one request and gives its number.
 func (r *rtnl) send(kind, flags uint16, body []byte) (uint32, error) {
 	r.seq++

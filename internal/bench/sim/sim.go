@@ -1,5 +1,6 @@
 // Package sim measures the simulator: delivered packets a second beside a model
-// in salabim (a discrete event simulator in Python), and what decisions cost.
+// in salabim (a discrete event simulator in Python), what decisions cost, and
+// what a picture of its page costs.
 package sim
 
 import (
@@ -50,6 +51,10 @@ func Bench() bench.Bench {
 		Fits: func(c, subject string) bool { return subject == Weft || c == packets },
 		Bars: []bench.Bar{{Case: packets, Subject: Weft, Times: 30, Of: Salabim}},
 	}
+	b.Cases = append(b.Cases, bench.Case{
+		Name: frame, Unit: "ms", Less: true,
+		About: "95th percentile of the work for one picture of weft sim watch in headless Chromium: script, style, layout and paint, 50 streams and 4 paths, two schedulers side by side",
+	})
 	for _, name := range append(schedule.Routers(), schedule.Orders()...) {
 		b.Cases = append(b.Cases, bench.Case{Name: decide + name, Unit: "ns", Less: true, About: "one decision of " + name + " with 4 paths and 100 streams"})
 	}
@@ -63,6 +68,9 @@ type Measurer struct{ Python string }
 func (m Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
 	if name, ok := strings.CutPrefix(c, decide); ok {
 		return decision(name)
+	}
+	if c == frame {
+		return pictures(ctx)
 	}
 	if subject == Salabim {
 		return m.salabim(ctx)
@@ -118,7 +126,7 @@ func (m Measurer) salabim(ctx context.Context) (float64, error) {
 }
 
 // decision measures one scheduler with 4 paths, of which the fastest is full,
-// and 100 streams.
+// and 100 streams, of which one comes or goes every 50 decisions.
 func decision(name string) (float64, error) {
 	s, err := schedule.New(name)
 	if err != nil {
@@ -126,7 +134,10 @@ func decision(name string) (float64, error) {
 	}
 	v := busy()
 	begin := time.Now()
-	for range decisions {
+	for i := range decisions {
+		if i%50 == 0 {
+			v.Changed++ // a stream comes or goes
+		}
 		if d, ok := s.Next(v); ok {
 			v.Last = v.Streams[d.Stream].ID
 		}

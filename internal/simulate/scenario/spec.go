@@ -14,7 +14,7 @@ type General struct {
 	About     string        `toml:"about" doc:"A paragraph: what to look at, and why it happens."`
 	Seed      int64         `toml:"seed" min:"0" doc:"What all chance comes from. The runs of a comparison take this one and those after it."`
 	End       time.Duration `toml:"end" min:"0s" max:"1000h" doc:"When the run ends. Without it, when all streams are complete."`
-	Scheduler string        `toml:"scheduler" example:"\"ecf\"" doc:"Who decides: a choice of paths (lowrtt, roundrobin, weighted, redundant, daps, blest, ecf, linger), of streams (turns, fifo, shortest, fair, priority), or STREAMS+PATHS."`
+	Scheduler string        `toml:"scheduler" example:"\"ecf\"" doc:"Who decides: a choice of paths (lowrtt, roundrobin, weighted, redundant, daps, blest, ecf, mptcp), of streams (turns, fifo, shortest, fair, priority), or STREAMS+PATHS."`
 	Control   string        `toml:"congestion" enum:"newreno,cubic,bbr,lia,olia" doc:"Congestion control of the paths."`
 	MSS       int64         `toml:"mss" min:"100" max:"65000" doc:"Bytes of data in a full packet."`
 	Overhead  int64         `toml:"overhead" min:"0" max:"500" doc:"Bytes of headers that a packet takes on a path in addition."`

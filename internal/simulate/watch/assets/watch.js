@@ -75,8 +75,8 @@ class Page {
       const traces = await Promise.all(shown.map((s) => load(this.controls.query(s.name), abort.signal)));
       shown.forEach((s, i) => (s.trace = traces[i]));
       this.shown = shown;
-      this.problem("");
       const first = !this.loaded;
+      if (!first) this.problem(""); // at first the server may have found one
       this.loaded = true;
       this.build();
       if (first) this.controls.begin();
