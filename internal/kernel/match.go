@@ -84,3 +84,26 @@ func (k *Kernel) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error
 	}
 	return list, nil
 }
+
+// Prefixes lists those of the kernel's main and local routes.
+func (k *Kernel) Prefixes(ctx context.Context) ([]netip.Prefix, error) {
+	asks, err := openRtnl()
+	if err != nil {
+		return nil, err
+	}
+	defer asks.Close()
+	var list []netip.Prefix
+	var r state.KernelRoute
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		err := asks.dump(ctx, unix.RTM_GETROUTE, head(family, unix.SizeofRtMsg), func(_ uint16, b []byte) error {
+			if parseRoute(b, &r) == nil && !r.Cached && (r.Table == state.TableMain || r.Table == state.TableLocal) {
+				list = append(list, r.Prefix)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
+		}
+	}
+	return list, nil
+}
