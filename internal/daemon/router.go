@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 
+	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/kernel"
@@ -190,4 +191,19 @@ func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, e
 // Neighbours lists the kernel's neighbours.
 func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
 	return r.kernel.Neighbours(ctx)
+}
+
+// Compare holds weft's route table against the kernel's, at every boundary.
+func (r *Router) Compare(ctx context.Context, routes *datapath.Routes) (api.Comparison, error) {
+	prefixes, err := r.kernel.Prefixes(ctx)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	defer m.Close()
+	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: r.kernel.Neighbours}
+	return c.Compare(ctx, prefixes)
 }
