@@ -1,5 +1,6 @@
 // Paths as queues, and packets on their way: drawn on a canvas, anew each frame.
 import { fates, flags, after } from "./trace.js";
+import { fit } from "./bars.js";
 import { streamColour, pathColour } from "./colours.js";
 
 const row = 92; // pixels a path
@@ -17,13 +18,9 @@ export class Net {
 
   // resize fits the canvas to its width and the screen's pixels.
   resize(trace) {
-    const ratio = devicePixelRatio || 1, width = this.canvas.clientWidth, height = this.height(trace);
+    const width = this.canvas.clientWidth, height = this.height(trace);
     this.canvas.style.height = height + "px";
-    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
-      this.canvas.width = Math.round(width * ratio);
-      this.canvas.height = Math.round(height * ratio);
-    }
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context = fit(this.canvas, width, height);
     this.width = width;
   }
 
