@@ -3,7 +3,7 @@ import { axisLeft, format, max, scaleBand, scaleLinear, scalePow, select } from 
 import { streamColour } from "./colours.js";
 import { after } from "./trace.js";
 
-const margin = { top: 16, right: 2, bottom: 18, left: 46 };
+const margin = { top: 16, right: 2, bottom: 18, left: 54 };
 const most = 50; // bars at the same time
 const spread = 12; // so many are used before one is used again
 

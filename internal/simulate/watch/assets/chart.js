@@ -4,7 +4,7 @@ import { fit } from "./bars.js";
 import { pathColour } from "./colours.js";
 import { fates } from "./trace.js";
 
-const margin = { left: 46, right: 4, top: 14, bottom: 20 };
+const margin = { left: 54, right: 4, top: 14, bottom: 20 };
 const bins = 160;
 
 // summarise counts, for each bin of time, the Mbit/s of new data that each path
