@@ -43,6 +43,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		{"drops", "The packets that were dropped, and why", `The rows of weft show counters that are drops. What the kernel itself drops
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 		dns64Noun(),
+		raNoun(),
 	}, routeNouns()...)
 }
 
@@ -56,7 +57,11 @@ from the daemon.`,
 		Example: "  weft show counters\n  weft show drops --watch\n  weft show translations --json",
 	}, "noun")
 	for _, n := range nouns() {
-		show.AddCommand(nounCommand(n))
+		c := nounCommand(n)
+		if n.name == "fib" {
+			c = compareFlag(c)
+		}
+		show.AddCommand(c)
 	}
 	show.AddCommand(showRouteCommand())
 	return show

@@ -65,10 +65,12 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
 	}
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
+	defer d.adverts.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -103,6 +105,7 @@ type daemon struct {
 	services *services
 	routing  *routing
 	names    *names
+	adverts  *adverts
 	metrics  *metricsListener
 }
 
@@ -175,6 +178,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
 

@@ -79,6 +79,9 @@ func Open(dir string, options Options) (*Datapath, error) {
 	if err := d.startSweep(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if err := d.forgetLayout(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open route tables: %w", err), d.Close())
+	}
 	return d, nil
 }
 
