@@ -93,3 +93,36 @@ type Tuple struct {
 	From, To netip.AddrPort
 	Flags    uint8
 }
+
+// SessionState is that of a session (RFC 6146 section 3.5.2.1); values as in
+// bpf/blocks/nat64_state_maps.h. UDP and ICMP have SessionActive alone.
+type SessionState uint8
+
+const (
+	SessionActive SessionState = iota
+	SessionV4Init
+	SessionV6Init
+	SessionEstablished
+	SessionV4Fin
+	SessionV6Fin
+	SessionBothFin
+	SessionTrans
+)
+
+func (s SessionState) String() string {
+	names := [...]string{"active", "v4-init", "v6-init", "established", "v4-fin", "v6-fin", "both-fin", "trans", "ending"}
+	return names[min(int(s), len(names)-1)]
+}
+
+// ProtocolName gives the name of an IPv4 protocol that can be bound.
+func ProtocolName(number uint8) string {
+	switch number {
+	case 1:
+		return "icmp"
+	case 6:
+		return "tcp"
+	case 17:
+		return "udp"
+	}
+	return fmt.Sprint(number)
+}

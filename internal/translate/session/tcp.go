@@ -1,24 +1,20 @@
 package session
 
-// State is that of a session (RFC 6146 section 3.5.2.1); values as in
-// bpf/blocks/nat64_state_maps.h. UDP and ICMP have Active alone.
-type State uint8
+import "weft/internal/state"
+
+// State is that of a session (RFC 6146 section 3.5.2.1).
+type State = state.SessionState
 
 const (
-	Active State = iota
-	V4Init
-	V6Init
-	Established
-	V4Fin
-	V6Fin
-	BothFin
-	Trans
+	Active      = state.SessionActive
+	V4Init      = state.SessionV4Init
+	V6Init      = state.SessionV6Init
+	Established = state.SessionEstablished
+	V4Fin       = state.SessionV4Fin
+	V6Fin       = state.SessionV6Fin
+	BothFin     = state.SessionBothFin
+	Trans       = state.SessionTrans
 )
-
-func (s State) String() string {
-	names := [...]string{"active", "v4-init", "v6-init", "established", "v4-fin", "v6-fin", "both-fin", "trans"}
-	return names[min(int(s), len(names)-1)]
-}
 
 // TCP flags (RFC 9293 section 3.1).
 const (
