@@ -61,9 +61,12 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), names: &names{log: o.Log}, adverts: newAdverts(o.Log, r.kernel, r.Place.Run)}
+	d.found = make(chan struct{}, 1)
+	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.adverts.wait()
+	defer d.plats.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -98,6 +101,8 @@ type daemon struct {
 	services *services
 	names    *names
 	adverts  *adverts
+	plats    *plats
+	found    chan struct{} // a CLAT found its translator, or lost it
 	metrics  *metricsListener
 }
 
@@ -129,6 +134,8 @@ func (d *daemon) loop(ctx context.Context) error {
 			d.reload(ctx)
 		case <-changed:
 			d.follow(ctx, changed)
+		case <-d.found:
+			d.follow(ctx, d.found)
 		case <-watchdog:
 			notify(systemd.SdNotifyWatchdog)
 		}
@@ -169,6 +176,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	}
 	d.services.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.plats.set(ctx, d.file, facts)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
