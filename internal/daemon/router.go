@@ -97,7 +97,14 @@ func (r *Router) targets() reconcile.Targets {
 }
 
 // Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) { return gather(r.kernel, r.datapath) }
+func (r *Router) Facts() (state.Facts, error) {
+	facts, err := gather(r.kernel, r.datapath)
+	if err != nil {
+		return facts, err
+	}
+	facts.PLAT, err = readPLAT(r.Place.Run)
+	return facts, err
+}
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
