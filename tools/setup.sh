@@ -32,6 +32,8 @@ needs() {
 		test      zstd                    unpacks kernels for guests
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
 		test      llvm-19                 llvm-strip-19, which takes debugging data out of them
+		test      chromium                a browser without a screen: the page of weft sim watch
+		bench     chromium                the page of weft sim watch, whose pictures are measured
 		bench     iproute2                ip, tc, ss
 		bench     nftables                the same FORWARD policy for every subject
 		bench     iperf3                  the TCP flows

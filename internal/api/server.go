@@ -28,6 +28,7 @@ type Source interface {
 	SlowCounts() SlowCounts
 	DNS64() *DNS64 // nil: there is no name server
 	RouteSource
+	Adverts() []Advert
 }
 
 // timeout bounds one request on the socket.
@@ -49,6 +50,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", answer(func() any { return source.Status() }))
 	mux.HandleFunc("GET /v1/slow", answer(func() any { return source.SlowCounts() }))
+	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
 	serveRoutes(mux, source)
 	serveHTTP(ctx, listener, mux)

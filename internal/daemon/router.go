@@ -97,7 +97,14 @@ func (r *Router) targets() reconcile.Targets {
 }
 
 // Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) { return gather(r.kernel, r.datapath) }
+func (r *Router) Facts() (state.Facts, error) {
+	facts, err := gather(r.kernel, r.datapath)
+	if err != nil {
+		return facts, err
+	}
+	facts.PLAT, err = readPLAT(r.Place.Run)
+	return facts, err
+}
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
@@ -140,8 +147,13 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 // unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
+	// hosts are told while the addresses are still there
+	told := farewells(r.Place.Run)
 	steps, err := r.targets().Plan(ctx, nil)
 	if err != nil {
+		return nil, errors.Join(told, err)
+	}
+	if err := errors.Join(told, r.kernel.Undelegated(func(netip.Prefix) bool { return false })); err != nil {
 		return nil, err
 	}
 	if err := r.targets().Apply(ctx, steps); err != nil {

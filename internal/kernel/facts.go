@@ -28,6 +28,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		}
 	}
 	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
+	ethtool, noOffloads := netlink.GenlFamilyGet("ethtool")
 	names := linkNames(links)
 	var facts []state.LinkFact
 	for _, l := range links {
@@ -40,6 +41,9 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		if noFeatures == nil {
 			xdp := xdpFeatures(netdev, a.Index)
 			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
+		}
+		if noOffloads == nil {
+			f.GROList = offloadActive(ethtool, a.Index, "rx-gro-list")
 		}
 		if l.Type() != "device" {
 			f.Kind = l.Type()
