@@ -523,7 +523,7 @@ func TestTheMirrorAgreesWithTheKernelAfterRandomChanges(t *testing.T) {
 			m := newModel(t, seed)
 			var history []string
 			left, own := 0, 0
-			for range 12 {
+			for range 8 {
 				var lines []string
 				for range 60 {
 					lines = append(lines, m.change()...)
