@@ -66,6 +66,11 @@ benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; a quarter o
 	mv build/nat64.json docs/benchmarks/nat64.json
 	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
 	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
+	tools/salabim.sh
+	bin/weft bench sim --json > build/sim.json
+	mv build/sim.json docs/benchmarks/sim.json
+	bin/weft bench report < docs/benchmarks/sim.json > docs/benchmarks/sim.txt
+	bin/weft bench chart < docs/benchmarks/sim.json > docs/benchmarks/sim.svg
 
 pictures: ## Take the pictures of pages that docs/ shows anew, in headless Chromium
 	tools/setup.sh test

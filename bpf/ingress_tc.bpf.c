@@ -6,14 +6,21 @@
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
  *           translator's device; or, with the shortcut, sent out from here
  *   IPv4 -> with the shortcut: translated and sent out from here. Otherwise the
- *           stack routes it to the translator's device (translator_egress.bpf.c)
+ *           stack routes it to the translator's device (translator_egress.bpf.c),
+ *           but what the stack would drop the slow path gets first
+ *   what no translator wants -> with [route]: routed by weft's own tables
+ *
+ * A frame with a VLAN tag, or for the bridge above a port, is only routed.
  */
 #include "tc.h"
+#include "arrive.h"
 #include "counters.h"
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
 #include "neighbour.h"
+#include "route.h"
+#include "slow.h"
 
 static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_translator *via)
 {
@@ -29,11 +36,7 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	enum outcome outcome = nat64_parse6(ctx, &x), failed;
 	struct bpf_fib_lookup fib;
 
-	if (outcome_is_slow(outcome) && x.via)
-		*verdict = bpf_redirect(x.via->ifindex, 0);
-	if (outcome != OUTCOME_NONE)
-		return outcome;
-	if (in->flags & INTERFACE_SHORTCUT && x.ttl > 1 &&
+	if (outcome == OUTCOME_NONE && in->flags & INTERFACE_SHORTCUT && x.ttl > 1 &&
 	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == OUTCOME_NONE) {
 		failed = nat64_write4(ctx, &x, x.ttl - 1);
 		if (failed)
@@ -41,6 +44,16 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 		*verdict = hook_send(ctx, &fib);
 		return FORWARD_6TO4_SHORTCUT;
 	}
+	if (outcome == OUTCOME_NONE && x.wire_len > x.via->smallest_mtu && x.ttl > 1 &&
+	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == PASS_TOO_BIG)
+		outcome = SLOW_TOO_BIG;
+	if (outcome_is_slow(outcome) && x.via) {
+		*verdict = bpf_redirect(x.via->ifindex, 0);
+		return slow_hand_up(ctx, outcome, ctx->ifindex,
+				    leave_mtu4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4));
+	}
+	if (outcome != OUTCOME_NONE)
+		return outcome;
 	failed = nat64_write4(ctx, &x, x.ttl);
 	if (failed)
 		return failed;
@@ -48,16 +61,37 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	return FORWARD_6TO4;
 }
 
+/* what the stack may drop, by a look at the header: nat64_stack_drops decides */
+static __always_inline bool is_odd4(struct __sk_buff *ctx)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct iphdr));
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+
+	if (!eth || !ip)
+		return false;
+	return ip->ihl > 5 || (ip->protocol == IPPROTO_ICMP &&
+			       (bpf_ntohs(ip->tot_len) > NAT64_ERROR4_MAX || addr4_illegal(ip->saddr)));
+}
+
 static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
+	bool odd = is_odd4(ctx), shortcut = in->flags & INTERFACE_SHORTCUT;
 	struct nat64 x = { .allowed = in->translators };
 	struct bpf_fib_lookup fib;
 	enum outcome outcome;
 
-	if (!(in->flags & INTERFACE_SHORTCUT))
+	if (!shortcut && !odd)
 		return PASS_NOT_TRANSLATED;
 	outcome = nat64_parse4(ctx, &x);
+	if (odd && nat64_stack_drops(&x, outcome) && !(shortcut && outcome == OUTCOME_NONE)) {
+		*verdict = bpf_redirect(x.via->ifindex, 0);
+		return slow_hand_up(ctx, SLOW_BEFORE_STACK, ctx->ifindex,
+				    leave_mtu6(ctx, &fib, x.via->ifindex, &x.saddr6, &x.daddr6));
+	}
 	/* hard ones reach the slow path by the stack's own routing */
+	if (!shortcut)
+		return PASS_NOT_TRANSLATED;
 	if (outcome_is_slow(outcome))
 		return PASS_SLOW;
 	if (outcome != OUTCOME_NONE)
@@ -74,34 +108,48 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 	return FORWARD_4TO6_SHORTCUT;
 }
 
+/* what a frame of the interface itself is to the translators */
+static __always_inline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+{
+	enum outcome outcome;
+
+	switch (ctx->protocol) {
+	case bpf_htons(ETH_P_ARP):
+		return neighbour_answer_arp(ctx, ctx->ifindex, in);
+	case bpf_htons(ETH_P_IPV6):
+		outcome = neighbour_answer_nd(ctx, ctx->ifindex, in);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+		break;
+	case bpf_htons(ETH_P_IP):
+		break;
+	default:
+		return PASS_NOT_IP;
+	}
+	if (ctx->pkt_type != PACKET_HOST)
+		return PASS_NOT_FOR_US;
+	if (interface_only_routes(in))
+		return PASS_NOT_TRANSLATED;
+	return ctx->protocol == bpf_htons(ETH_P_IPV6) ? from6(ctx, in, verdict) : from4(ctx, in, verdict);
+}
+
 SEC("tcx/ingress")
 int ingress_tc(struct __sk_buff *ctx)
 {
 	__u32 ifindex = ctx->ifindex;
-	struct interface *in = bpf_map_lookup_elem(&interfaces, &ifindex);
-	enum outcome outcome = PASS_NOT_IP;
+	struct interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct arrival from;
+	enum outcome outcome;
 	int verdict = TCX_NEXT;
 
-	if (!in)
+	if (!at)
 		return TCX_NEXT;
-	/* a tag kept outside the packet: the frame belongs to a VLAN device on top */
-	if (ctx->vlan_present) {
-		count(INGRESS_TC, PASS_NOT_FOR_US);
-		return TCX_NEXT;
-	}
-	switch (ctx->protocol) {
-	case bpf_htons(ETH_P_ARP):
-		outcome = neighbour_answer_arp(ctx, ifindex, in);
-		break;
-	case bpf_htons(ETH_P_IPV6):
-		outcome = neighbour_answer_nd(ctx, ifindex, in);
-		if (outcome == OUTCOME_NONE)
-			outcome = ctx->pkt_type == PACKET_HOST ? from6(ctx, in, &verdict) :
-								 PASS_NOT_FOR_US;
-		break;
-	case bpf_htons(ETH_P_IP):
-		outcome = ctx->pkt_type == PACKET_HOST ? from4(ctx, in, &verdict) : PASS_NOT_FOR_US;
-		break;
+	outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE) {
+		outcome = from.above ? from.ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
+				       translate(ctx, at, &verdict);
+		if (outcome == PASS_NOT_TRANSLATED && from.ours && from.flags & INTERFACE_ROUTED)
+			outcome = route(ctx, &from, &verdict);
 	}
 	count(INGRESS_TC, outcome);
 	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)

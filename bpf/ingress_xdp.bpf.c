@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * XDP ingress of an interface with hook = "xdp" and the shortcut: translate
- * and redirect, before the stack has made anything of the frame. Whatever is
- * not the plain case passes untouched to ingress_tc.bpf.c and the stack.
+ * XDP ingress of an interface with hook = "xdp": translate (with the shortcut),
+ * else route by weft's own tables (with [route]), and redirect before the stack
+ * has made anything of the frame. Whatever is not the plain case passes
+ * untouched to ingress_tc.bpf.c and the stack.
  */
 #include "xdp.h"
+#include "arrive.h"
 #include "counters.h"
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
+#include "route.h"
 
 static __always_inline enum outcome from6(struct xdp_md *ctx, const struct interface *in, int *verdict)
 {
@@ -50,30 +53,37 @@ static __always_inline enum outcome from4(struct xdp_md *ctx, const struct inter
 	return FORWARD_4TO6_SHORTCUT;
 }
 
-static __always_inline bool same_mac(const __u8 *a, const __u8 *b)
+static __always_inline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
+					      const struct arrival *from, int *verdict)
 {
-	return *(__u16 *)a == *(__u16 *)b && *(__u16 *)(a + 2) == *(__u16 *)(b + 2) &&
-	       *(__u16 *)(a + 4) == *(__u16 *)(b + 4);
+	if (from->above || interface_only_routes(in) || !(from->flags & INTERFACE_SHORTCUT))
+		return PASS_NOT_TRANSLATED;
+	if (from->proto == bpf_htons(ETH_P_IPV6))
+		return from6(ctx, in, verdict);
+	if (from->proto == bpf_htons(ETH_P_IP))
+		return from4(ctx, in, verdict);
+	return PASS_NOT_IP;
 }
 
 SEC("xdp")
 int ingress_xdp(struct xdp_md *ctx)
 {
 	__u32 ifindex = ctx->ingress_ifindex;
-	struct interface *in = bpf_map_lookup_elem(&interfaces, &ifindex);
-	struct cursor cur = hook_cursor(ctx, ETH_HLEN);
-	struct ethhdr *eth = PULL(&cur, struct ethhdr);
-	enum outcome outcome = PASS_NOT_IP;
+	struct interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct arrival from;
+	enum outcome outcome;
 	int verdict = XDP_PASS;
 
-	if (!in || !(in->flags & INTERFACE_SHORTCUT) || !eth)
+	if (!at)
 		return XDP_PASS;
-	if (!same_mac(eth->h_dest, in->mac))
-		outcome = PASS_NOT_FOR_US;
-	else if (eth->h_proto == bpf_htons(ETH_P_IPV6))
-		outcome = from6(ctx, in, &verdict);
-	else if (eth->h_proto == bpf_htons(ETH_P_IP))
-		outcome = from4(ctx, in, &verdict);
+	outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE) {
+		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
+			return XDP_PASS;
+		outcome = from.ours ? translate(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
+		if (outcome == PASS_NOT_TRANSLATED && from.flags & INTERFACE_ROUTED)
+			outcome = route(ctx, &from, &verdict);
+	}
 	if (outcome_is_slow(outcome))
 		outcome = PASS_SLOW;
 	count(INGRESS_XDP, outcome);

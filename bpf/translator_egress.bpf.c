@@ -4,8 +4,8 @@
  * translated.
  *
  *   IPv4 -> IPv6, sent to its neighbour from here. If the route has a smaller
- *           MTU, or leads nowhere or to this host, the IPv6 stack gets the
- *           packet and says so itself.
+ *           MTU the slow path says so to the sender. If it leads nowhere, or to
+ *           this host, the IPv6 stack gets the packet.
  *   IPv6 -> what this host sends: IPv4, back into the stack
  *   hard -> on into the device, where the slow path reads
  */
@@ -14,16 +14,24 @@
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
+#include "slow.h"
 
 static __always_inline enum outcome from4(struct __sk_buff *ctx, __u64 allowed, int *verdict)
 {
 	struct nat64 x = { .allowed = allowed };
-	enum outcome outcome = nat64_parse4(ctx, &x), route;
+	enum outcome outcome = nat64_parse4(ctx, &x), route = OUTCOME_NONE;
 	struct bpf_fib_lookup fib;
 
+	if (outcome == OUTCOME_NONE) {
+		route = leave_route6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
+		if (route == PASS_TOO_BIG)
+			outcome = SLOW_TOO_BIG;
+	}
+	if (outcome_is_slow(outcome))
+		return slow_hand_up(ctx, outcome, ctx->ingress_ifindex,
+				    leave_mtu6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6));
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	route = leave_route6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
 	outcome = nat64_write6(ctx, &x, x.ttl);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
@@ -40,6 +48,8 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, __u64 allowed, 
 	struct nat64 x = { .allowed = allowed };
 	enum outcome outcome = nat64_parse6(ctx, &x);
 
+	if (outcome_is_slow(outcome))
+		return slow_hand_up(ctx, outcome, ctx->ingress_ifindex, 0);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	outcome = nat64_write4(ctx, &x, x.ttl);
@@ -47,6 +57,15 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, __u64 allowed, 
 		return outcome;
 	*verdict = bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 	return FORWARD_6TO4;
+}
+
+/* on its way up already: ingress_tc has counted it when it sent it here */
+static __always_inline bool is_handed_up(struct __sk_buff *ctx)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN);
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+
+	return eth && slow_marked(eth->h_dest);
 }
 
 SEC("tcx/egress")
@@ -59,16 +78,14 @@ int translator_egress(struct __sk_buff *ctx)
 	enum outcome outcome = PASS_NOT_IP;
 	int verdict = TCX_DROP;
 
+	if (is_handed_up(ctx))
+		return TCX_NEXT;
 	if (ctx->protocol == bpf_htons(ETH_P_IP))
 		outcome = from4(ctx, allowed, &verdict);
 	else if (ctx->protocol == bpf_htons(ETH_P_IPV6))
 		outcome = from6(ctx, allowed, &verdict);
-	if (outcome_is_slow(outcome)) {
-		/* ingress_tc has counted it when it sent it here */
-		if (ctx->protocol == bpf_htons(ETH_P_IPV6) && in)
-			return TCX_NEXT;
+	if (outcome_is_slow(outcome))
 		verdict = TCX_NEXT;
-	}
 	/* routed here, and yet nothing that could be translated */
 	if (outcome == PASS_NOT_TRANSLATED)
 		outcome = DROP_DESTINATION_UNMAPPED;

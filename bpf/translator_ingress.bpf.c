@@ -3,12 +3,27 @@
  * TCX ingress of a translator's device: what the slow path writes into it, and
  * what the programs redirect to it. IPv4 goes to the stack. IPv6 leaves from
  * here when there is a way, because the IPv6 stack (and its connection
- * tracking) has seen nothing of the flow; else the stack answers for it.
+ * tracking) has seen nothing of the flow; else the stack answers for it. What
+ * the slow path has made fit for the IPv4 stack arrives once more where it came
+ * from.
  */
 #include "tc.h"
 #include "counters.h"
 #include "interface.h"
 #include "leave.h"
+#include "slow.h"
+
+/* as arriving on the interface that the slow path names in the source address */
+static __always_inline int put_back(struct __sk_buff *ctx, const struct ethhdr *eth)
+{
+	__u32 ifindex = bpf_ntohl(((const struct slow_back *)eth->h_source)->ifindex);
+	struct interface *in = bpf_map_lookup_elem(&interfaces, &ifindex);
+
+	if (!in || bpf_skb_store_bytes(ctx, 0, in->mac, ETH_ALEN, 0))
+		return TCX_DROP;
+	count(TRANSLATOR_INGRESS, PASS_MENDED);
+	return bpf_redirect(ifindex, BPF_F_INGRESS);
+}
 
 SEC("tcx/ingress")
 int translator_ingress(struct __sk_buff *ctx)
@@ -20,10 +35,12 @@ int translator_ingress(struct __sk_buff *ctx)
 	enum outcome outcome;
 	__u32 len;
 
-	if (ctx->protocol != bpf_htons(ETH_P_IPV6))
-		return TCX_NEXT;
 	cur = hook_cursor(ctx, ETH_HLEN + sizeof(*ip));
 	eth = PULL(&cur, struct ethhdr);
+	if (eth && ctx->protocol == bpf_htons(ETH_P_IP) && slow_marked(eth->h_source))
+		return put_back(ctx, eth);
+	if (ctx->protocol != bpf_htons(ETH_P_IPV6))
+		return TCX_NEXT;
 	ip = PULL(&cur, struct ipv6hdr);
 	if (!eth || !ip)
 		return TCX_DROP;

@@ -17,6 +17,8 @@
 #include "nat64_walk.h"
 #include "outcome.h"
 
+#define NAT64_ERROR4_MAX 1260 /* with 20 bytes more it is a full ICMPv6 error */
+
 struct nat64 {
 	__u64 allowed; /* set by the caller: translators that serve where it came from */
 	const struct nat64_translator *via;
@@ -32,10 +34,15 @@ struct nat64 {
 	__u8 tos;
 	__u8 ttl;       /* as it came */
 	__u8 icmp_type; /* after translation */
+	__u8 opens;     /* TCP: its flags; ICMP: 1 for a request */
+	__u8 port_off;  /* of the port or identifier that new_port replaces, in its header */
+	__be16 source_port, dest_port; /* ICMP: both the identifier */
+	__be16 old_port, new_port;     /* the same: nothing to replace */
 	bool is_icmp;
 	bool is_udp;
 	bool is_syn;
 	bool compute_udp;
+	bool source_route; /* IPv4: among the options, used up or not */
 };
 
 static __always_inline struct nat64_translator *nat64_translator(__u32 id)
@@ -81,6 +88,8 @@ static __always_inline bool nat64_u_octet_set(const struct in6_addr *a, const st
 	return r->suffix.u_octet && a->u8[8];
 }
 
+#include "nat64_stateful.h"
+
 /*
  * The transport header at off: where its checksum is, what it says, and for
  * ICMP what becomes of it. from6 tells the direction.
@@ -102,6 +111,9 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 			return DROP_TRUNCATED;
 		x->check_off = __builtin_offsetof(struct tcphdr, check);
 		x->is_syn = tcp->flags & TCP_SYN;
+		x->opens = tcp->flags;
+		x->source_port = tcp->source;
+		x->dest_port = tcp->dest;
 		l4_len = tcp->doff >> 4 << 2;
 		break;
 	case IPPROTO_UDP:
@@ -113,6 +125,8 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 			return DROP_BAD_HEADER;
 		x->check_off = __builtin_offsetof(struct udphdr, check);
 		x->is_udp = true;
+		x->source_port = udp->source;
+		x->dest_port = udp->dest;
 		x->compute_udp = !from6 && !udp->check;
 		l4_len = sizeof(*udp);
 		break;
@@ -120,7 +134,7 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 	case IPPROTO_ICMPV6:
 		/* the other family's ICMP means nothing here (RFC 7915 4.2, 5.2) */
 		if (x->protocol != (from6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
-			return DROP_PROTOCOL;
+			return SLOW_ERROR_DUE;
 		icmp = PULL(&cur, struct icmphdr);
 		if (x->payload < sizeof(*icmp) || !icmp)
 			return DROP_TRUNCATED;
@@ -138,6 +152,8 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 			x->icmp_type = from6 ? ICMP_ECHOREPLY : ICMPV6_ECHO_REPLY;
 		else
 			return DROP_ICMP_TYPE;
+		x->opens = icmp->type == ICMPV6_ECHO_REQUEST || icmp->type == ICMP_ECHO;
+		x->source_port = x->dest_port = icmp->id;
 		/* the type is a word's first byte; the rest of the word stays */
 		x->diff = csum_reduce((__u64)(__u16)~icmp->type + x->icmp_type);
 		break;
@@ -145,9 +161,10 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 	case IPPROTO_ROUTING:
 	case IPPROTO_FRAGMENT:
 	case IPPROTO_DSTOPTS:
-	case IPPROTO_IGMP:
 	case IPPROTO_AH:
-		return DROP_PROTOCOL;
+		return SLOW_ERROR_DUE;
+	case IPPROTO_IGMP: /* silently from IPv4, RFC 7915 4.2 */
+		return from6 ? SLOW_ERROR_DUE : DROP_PROTOCOL;
 	}
 	x->wire_len = (from6 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
 		      (segment ? l4_len + segment : x->payload);
@@ -176,6 +193,8 @@ static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 	if (addr6_illegal(&x->saddr6) || addr6_link_scope(&x->saddr6) ||
 	    addr4_illegal(x->daddr4) || to->suffix.kind == NAT64_REFUSED)
 		return DROP_ILLEGAL_ADDRESS;
+	if (x->via->flags & NAT64_STATEFUL)
+		return OUTCOME_NONE; /* the binding gives the source: nat64_stateful6 */
 	from = nat64_rule6(&x->saddr6);
 	if (!from || (from->suffix.kind != NAT64_NODE && from->suffix.kind != NAT64_MAPPING) ||
 	    from->translator != to->translator || nat64_u_octet_set(&x->saddr6, from))
@@ -227,7 +246,15 @@ static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
 	/* an ICMP error may come from a router that has no mapping (RFC 6791) */
 	if (l4 == SLOW_ICMP_ERROR)
 		return l4;
+	if (l4 == OUTCOME_NONE && x->via->flags & NAT64_STATEFUL)
+		return nat64_stateful6(x);
 	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : l4;
+}
+
+/* An IPv4 sender without a translation is told (RFC 7915 4.4). */
+static __always_inline enum outcome nat64_tell(enum outcome source)
+{
+	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : source;
 }
 
 /* The destination of an IPv4 packet decides whether it is ours. */
@@ -237,7 +264,8 @@ static __always_inline enum outcome nat64_destination4(struct nat64 *x, struct n
 
 	if (addr4_link_scope(x->daddr4))
 		return PASS_LINK_SCOPE;
-	if (!to || (to->suffix.kind != NAT64_NODE && to->suffix.kind != NAT64_MAPPING))
+	if (!to || (to->suffix.kind != NAT64_NODE && to->suffix.kind != NAT64_MAPPING &&
+		    to->suffix.kind != NAT64_POOL))
 		return PASS_NOT_TRANSLATED;
 	x->translator = to->translator;
 	x->via = nat64_translator(to->translator);
@@ -256,6 +284,8 @@ static __always_inline enum outcome nat64_source4(struct nat64 *x, const struct 
 
 	if (addr4_illegal(x->saddr4) || addr4_link_scope(x->saddr4))
 		return DROP_ILLEGAL_ADDRESS;
+	if (x->via->flags & NAT64_STATEFUL)
+		return OUTCOME_NONE; /* the session gives both addresses: nat64_stateful4 */
 	from = nat64_rule4(x->saddr4);
 	if (from && from->translator != to->translator)
 		from = NULL;
@@ -284,6 +314,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 	enum outcome outcome, source;
 	struct nat64_rule4 *to = NULL;
+	__u32 walked;
 	bool checksum_ok;
 	__be16 frag_off;
 	__u32 total;
@@ -310,7 +341,11 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 		return outcome;
 	if (!checksum_ok)
 		return DROP_IPV4_CHECKSUM;
-	outcome = x->old_len != sizeof(*ip) ? ipv4_walk(ctx, x->old_len) : OUTCOME_NONE;
+	if (x->old_len != sizeof(*ip)) {
+		walked = ipv4_walk(ctx, x->old_len);
+		x->source_route = walked & IPV4_SOURCE_ROUTE;
+		outcome = walked & ~IPV4_SOURCE_ROUTE;
+	}
 	if (outcome == DROP_SOURCE_ROUTE)
 		return SLOW_ERROR_DUE;
 	if (outcome != OUTCOME_NONE)
@@ -318,7 +353,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	/* the source of an ICMP error need not have a translation */
 	source = nat64_source4(x, to);
 	if (source != OUTCOME_NONE && x->protocol != IPPROTO_ICMP)
-		return source;
+		return nat64_tell(source);
 	if (nat64_force_slow)
 		return SLOW_FORCED;
 	if (frag_off & bpf_htons(IP_MF | IP_OFFSET))
@@ -327,14 +362,33 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 		x->tos = 0;
 	outcome = nat64_parse_l4(ctx, x, ETH_HLEN + (x->old_len & 0x3f), false);
 	if (source != OUTCOME_NONE && outcome != SLOW_ICMP_ERROR)
-		return source;
+		return nat64_tell(source);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	if (!(frag_off & bpf_htons(IP_DF)) && x->wire_len > x->via->lowest_mtu)
 		return SLOW_FRAG_NEEDED;
 	if (x->compute_udp && !(x->via->flags & NAT64_COMPUTE_UDP))
-		return DROP_UDP_ZERO_CHECKSUM;
-	return OUTCOME_NONE;
+		return SLOW_ERROR_DUE;
+	if (x->compute_udp && (hook_segment(ctx) || x->payload > UDP_CHUNK * UDP_CHUNKS_MAX))
+		return SLOW_UDP_CHECKSUM;
+	return x->via->flags & NAT64_STATEFUL ? nat64_stateful4(x) : OUTCOME_NONE;
+}
+
+/*
+ * After nat64_parse4 said outcome: will the IPv4 stack, which comes next, drop
+ * a packet that RFC 7915 has translated or answered? It takes no source route,
+ * not even one that is used up (4.1), no source address that a router must not
+ * see, not even of an ICMP error (4.1), and nothing larger than the route to
+ * the translator, not even an ICMP error that will be cut to 1280 bytes (4.2).
+ */
+static __always_inline bool nat64_stack_drops(const struct nat64 *x, enum outcome outcome)
+{
+	if (!x->via || (outcome != OUTCOME_NONE && !outcome_is_slow(outcome)))
+		return false;
+	if (x->source_route)
+		return true;
+	return (outcome == SLOW_ICMP_ERROR || (outcome == SLOW_FORCED && x->protocol == IPPROTO_ICMP)) &&
+	       (x->old_len + x->payload > NAT64_ERROR4_MAX || addr4_illegal(x->saddr4));
 }
 
 #include "nat64_write.h"

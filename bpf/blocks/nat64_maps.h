@@ -16,6 +16,7 @@ enum nat64_kind {
 	NAT64_MAPPING = 3, /* explicit mapping (RFC 7757) of IPv6 nodes */
 	NAT64_MAPPING4 = 4, /* explicit mapping of IPv4 nodes */
 	NAT64_REFUSED = 5, /* not global: not under the well-known prefix (RFC 6052 3.1) */
+	NAT64_POOL = 6, /* IPv4 addresses that IPv6 nodes share (RFC 6146) */
 };
 
 /* where an IPv4 suffix sits in an IPv6 address */
@@ -54,6 +55,7 @@ enum nat64_flag {
 	NAT64_HAS_PREFIX = 1,
 	NAT64_COMPUTE_UDP = 2, /* compute UDP checksums that IPv4 left out (RFC 7915 4.5) */
 	NAT64_COPY_TOS = 4,    /* copy traffic class and TOS, else zero */
+	NAT64_STATEFUL = 8,    /* binds ports and keeps sessions (RFC 6146) */
 };
 
 struct nat64_translator {
@@ -61,6 +63,7 @@ struct nat64_translator {
 	__u8 mac[ETH_ALEN];
 	__u16 max_mss;    /* TCP MSS is clamped to it; 0: not clamped */
 	__u32 lowest_mtu; /* IPv6 packets up to here need no permission to be whole (RFC 7915 4) */
+	__u32 smallest_mtu; /* of its interfaces: up to here no way out is asked for its MTU */
 	__u32 flags;
 	struct nat64_rule4 prefix; /* how other IPv4 addresses look in IPv6 */
 	char name[16];             /* NAME of [nat64.NAME]; ids stay with their names */

@@ -49,7 +49,7 @@ __noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
 	}
 	if (!ipv6_is_extension(protocol))
 		return WALK(OUTCOME_NONE, off, protocol);
-	return WALK(DROP_EXTENSION_HEADERS, 0, 0);
+	return WALK(SLOW_ERROR_DUE, 0, 0);
 }
 
 /*
@@ -63,6 +63,7 @@ struct options {
 	__u32 end;
 	enum outcome outcome; /* of an IPv4 header */
 	__u32 mss_at;         /* of a TCP header: where the MSS is, or 0 */
+	bool source_route;    /* of an IPv4 header: there is one, used up or not */
 };
 
 static __always_inline __u32 option_byte(const struct options *o, __u32 at)
@@ -91,6 +92,7 @@ static long ipv4_option(__u32 i, struct options *o)
 	}
 	/* loose 131, strict 137: used up once the pointer is past the end */
 	if (kind == 131 || kind == 137) {
+		o->source_route = true;
 		if (len < 3)
 			o->outcome = DROP_BAD_HEADER;
 		else if (option_byte(o, o->at + 2) <= len)
@@ -102,7 +104,12 @@ static long ipv4_option(__u32 i, struct options *o)
 	return 0;
 }
 
-/* header_len: 24..60. Checksum, then the options one by one (RFC 791 3.1). */
+#define IPV4_SOURCE_ROUTE 0x10000
+
+/*
+ * header_len: 24..60. Checksum, then the options one by one (RFC 791 3.1).
+ * Returns an outcome, and IPV4_SOURCE_ROUTE where there was one.
+ */
 __noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
 {
 	struct options o = { .at = sizeof(struct iphdr), .end = header_len };
@@ -117,7 +124,7 @@ __noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
 	if (csum_fold16(csum_reduce(acc)) != 0xffff)
 		return DROP_IPV4_CHECKSUM;
 	bpf_loop(40, ipv4_option, &o, 0);
-	return o.outcome;
+	return o.outcome | (o.source_route ? IPV4_SOURCE_ROUTE : 0);
 }
 
 static long tcp_option(__u32 i, struct options *o)

@@ -38,6 +38,11 @@ static __always_inline enum outcome nat64_write_l4(hook_ctx *ctx, struct nat64 *
 {
 	if (x->is_icmp && hook_store(ctx, l4, &x->icmp_type, 1))
 		return DROP_KERNEL;
+	if (x->new_port != x->old_port &&
+	    hook_replace_port(ctx, l4 + (x->port_off & 7), l4 + (x->check_off & 31), x->old_port,
+			      x->new_port,
+			      x->is_udp ? ZERO_STAYS : x->is_icmp ? ZERO_NEVER : ZERO_PLAIN))
+		return DROP_KERNEL;
 	if (x->check_off == __builtin_offsetof(struct tcphdr, check)) {
 		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct tcphdr, check), x->diff, ZERO_PLAIN))
 			return DROP_KERNEL;
@@ -124,16 +129,21 @@ static __always_inline enum outcome nat64_write6(hook_ctx *ctx, struct nat64 *x,
 		sum = udp_sum(ctx, ETH_HLEN + x->old_len, bpf_ntohs(udp.len));
 		if (sum < 0)
 			return DROP_KERNEL;
-		udp_check = ~csum_fold16(csum_reduce(come + sum + udp.len + bpf_htons(IPPROTO_UDP)));
+		udp_check = ~csum_fold16(csum_reduce(come + sum + udp.len + bpf_htons(IPPROTO_UDP) +
+						     (__u16)~x->old_port + x->new_port));
 		if (!udp_check)
 			udp_check = 0xffff;
 	}
 	if (hook_swap_l3(ctx, x->old_len, &ip, sizeof(ip), bpf_htons(ETH_P_IPV6)))
 		return DROP_KERNEL;
 	nat64_count(x, NAT64_4TO6, sizeof(ip) + x->payload);
-	if (x->compute_udp)
+	if (x->compute_udp) {
+		if (x->new_port != x->old_port &&
+		    hook_store(ctx, l4 + __builtin_offsetof(struct udphdr, dest), &x->new_port, 2))
+			return DROP_KERNEL;
 		return hook_store(ctx, l4 + __builtin_offsetof(struct udphdr, check), &udp_check, 2) ?
 			       DROP_KERNEL :
 			       OUTCOME_NONE;
+	}
 	return nat64_write_l4(ctx, x, l4);
 }

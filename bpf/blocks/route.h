@@ -7,110 +7,191 @@
  * Everything is decided before anything is written. Whatever needs more than
  * that goes to the kernel untouched: TTL at its end, too large for the link,
  * neighbour not resolved, addressed to the router, multicast and link scope,
- * IPv4 options, hop-by-hop options (RFC 8200 4.3), a destination without route.
+ * IPv4 options or a wrong header checksum (RFC 1812 5.2.2), hop-by-hop options
+ * (RFC 8200 4.3), a destination without route.
  *
  * No packet with addresses that must not cross a router is forwarded
  * (RFC 1812 5.3.7, RFC 4291 2.5): they go to the kernel, which drops them.
  */
 #include "addresses.h"
+#include "arrive.h"
 #include "checksum.h"
 #include "cursor.h"
 #include "fib.h"
+#include "hash.h"
 #include "nexthop.h"
 
-/* see fib.h; the arrays' sizes are chosen when they are loaded */
+/* see fib.h; the arrays' sizes are chosen when programs are loaded */
 const volatile __u32 fib4_last = FIB_MIN_WORDS4 - FIB_SLACK;
 const volatile __u32 fib6_last = FIB_MIN_WORDS6 - FIB_SLACK;
+const volatile __u32 fib_layout = FIB_LAYOUT; /* for who fills them */
 
-struct fib4_words { __u32 at[FIB_MIN_WORDS4]; };
-struct fib6_words { __u32 at[FIB_MIN_WORDS6]; };
+/*
+ * One array per table (VRF), all of one size, so that the lookup of the words
+ * is inlined. Which one a packet is routed by, its interface says. A table is
+ * filled before it is put here, and replaced by one store.
+ */
+#define ROUTE_TABLES 256
 
-struct {
+struct fib4_array {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct fib4_words);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32) * FIB_MIN_WORDS4);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
+};
+
+struct fib6_array {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32) * FIB_MIN_WORDS6);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__type(key, __u32);
+	__uint(max_entries, ROUTE_TABLES);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__array(values, struct fib4_array);
 } fib4 SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__type(key, __u32);
-	__type(value, struct fib6_words);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, ROUTE_TABLES);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__array(values, struct fib6_array);
 } fib6 SEC(".maps");
 
+/* the number of the next hop towards an address in host byte order, or 0 */
+static __always_inline __u32 route_lookup4(__u32 table, __u32 addr)
+{
+	void *array = bpf_map_lookup_elem(&fib4, &table);
+	__u32 zero = 0, *words;
+
+	words = array ? bpf_map_lookup_elem(array, &zero) : NULL;
+	return words ? fib_lookup4(words, fib4_last, addr) : 0;
+}
+
+static __always_inline __u32 route_lookup6(__u32 table, struct fib_addr6 addr)
+{
+	void *array = bpf_map_lookup_elem(&fib6, &table);
+	__u32 zero = 0, *words;
+
+	words = array ? bpf_map_lookup_elem(array, &zero) : NULL;
+	return words ? fib_lookup6(words, fib6_last, addr) : 0;
+}
+
 /* the ports of TCP, UDP, UDP-Lite, SCTP and DCCP: the first four bytes */
-static __always_inline __u32 route_ports(struct cursor *cur, __u8 protocol)
+static __always_inline __u32 route_ports(struct cursor cur, __u8 protocol)
 {
 	__u32 *ports;
 
 	switch (protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
-	case 33: /* DCCP */
-	case 132: /* SCTP */
-	case 136: /* UDP-Lite */
-		ports = PULL(cur, __u32);
+	case IPPROTO_DCCP:
+	case IPPROTO_SCTP:
+	case IPPROTO_UDPLITE:
+		ports = PULL(&cur, __u32);
 		return ports ? *ports : 0;
 	}
 	return 0;
 }
 
-/* header: what a super-packet's segments have beside their payload, or 0 */
-static __always_inline __u32 route_wire_len(hook_ctx *ctx, __u32 total, __u32 header)
+static __always_inline __u32 route_hash4(const struct iphdr *ip, struct cursor l4)
 {
-	__u32 segment = hook_segment(ctx);
+	struct flow_hash flow = { .from = ip->saddr, .to = ip->daddr, .protocol = ip->protocol };
 
-	return segment ? header + segment : total;
+	if (!(ip->frag_off & bpf_htons(IP_MF | IP_OFFSET)))
+		flow.ports = route_ports(l4, ip->protocol);
+	return flow_hash(&flow);
 }
 
-/* most that IP and transport headers of a segment take: 40 + 60 */
-#define ROUTE_HEADERS 100
-
-static __always_inline enum outcome route4(hook_ctx *ctx, struct cursor cur, struct neighbour **to)
+static __always_inline __u32 route_hash6(const struct ipv6hdr *ip, struct cursor l4)
 {
-	struct iphdr *ip = PULL(&cur, struct iphdr);
-	struct flow_hash flow = {};
-	struct fib4_words *words;
-	__u32 zero = 0, number;
+	struct flow_hash flow = {
+		.from = addr6_high(&ip->saddr) ^ hash_mix(addr6_low(&ip->saddr)),
+		.to = addr6_high(&ip->daddr) ^ hash_mix(addr6_low(&ip->daddr)),
+		/* the flow label is the sender's and may stand for what follows (RFC 6438) */
+		.protocol = ip->nexthdr ^ (ip->ver_tc_flow & bpf_htonl(0xfffff)),
+		.ports = route_ports(l4, ip->nexthdr),
+	};
+	return flow_hash(&flow);
+}
 
-	if (!ip || ip->version != 4 || ip->ihl != 5 || bpf_ntohs(ip->tot_len) < sizeof(*ip) ||
-	    bpf_ntohs(ip->tot_len) > hook_len(ctx) - ETH_HLEN)
+/*
+ * IP bytes per packet on the wire: total, or what a super-packet's segments
+ * have. One of another protocol than TCP and UDP is too large for any link.
+ */
+static __always_inline __u32 route_wire_len(hook_ctx *ctx, __u32 total, __u32 header,
+					    __u8 protocol, struct cursor l4)
+{
+	__u32 segment = hook_segment(ctx);
+	struct tcphdr *tcp;
+
+	if (segment && protocol == IPPROTO_TCP) {
+		tcp = PULL(&l4, struct tcphdr);
+		return tcp ? header + (tcp->doff >> 4 << 2) + segment : total;
+	}
+	if (segment && protocol == IPPROTO_UDP)
+		return header + sizeof(struct udphdr) + segment;
+	return total;
+}
+
+/* A datagram may carry a tunnel, whose segments have more headers than seen here. */
+static __always_inline enum outcome route_fits(hook_ctx *ctx, __u8 protocol,
+					       const struct neighbour *to)
+{
+	if (hook_segment(ctx) && protocol == IPPROTO_UDP && !hook_segments_fit(ctx, to->ifindex))
+		return PASS_TOO_BIG;
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arrival *from,
+						struct cursor cur, struct neighbour **to)
+{
+	__u32 number, total;
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+	enum outcome outcome;
+	struct nexthop hop;
+
+	if (!ip || ip->version != 4 || ip->ihl != 5)
+		return PASS_OPTIONS;
+	total = bpf_ntohs(ip->tot_len);
+	if (total < sizeof(*ip) || from->l3 + total > hook_len(ctx) || csum_ipv4_header(ip))
 		return PASS_OPTIONS;
 	if (addr4_link_scope(ip->daddr) || addr4_link_scope(ip->saddr) ||
 	    addr4_illegal(ip->daddr) || addr4_illegal(ip->saddr))
 		return PASS_LINK_SCOPE;
 	if (ip->ttl <= 1)
 		return PASS_TTL;
-	words = bpf_map_lookup_elem(&fib4, &zero);
-	number = words ? fib_lookup4(words->at, fib4_last, bpf_ntohl(ip->daddr)) : 0;
+	number = route_lookup4(from->table, bpf_ntohl(ip->daddr));
 	if (!number)
 		return PASS_NO_ROUTE;
-	flow.from = ip->saddr;
-	flow.to = ip->daddr;
-	flow.protocol = ip->protocol;
-	if (!(ip->frag_off & bpf_htons(IP_MF | IP_OFFSET)))
-		flow.ports = route_ports(&cur, ip->protocol);
-	return nexthop_find(number, &flow, route_wire_len(ctx, bpf_ntohs(ip->tot_len), ROUTE_HEADERS), to);
+	hop = nexthop_read(number);
+	if (hop.kind == NEXTHOP_GROUP)
+		hop = nexthop_member(hop, route_hash4(ip, cur));
+	outcome = nexthop_find(hop, route_wire_len(ctx, total, sizeof(*ip), ip->protocol, cur), to);
+	return outcome ?: route_fits(ctx, ip->protocol, *to);
 }
 
-static __always_inline enum outcome route6(hook_ctx *ctx, struct cursor cur, struct neighbour **to)
+static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arrival *from,
+						struct cursor cur, struct neighbour **to)
 {
+	__u32 number, total;
 	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
-	struct flow_hash flow = {};
-	struct fib6_words *words;
+	enum outcome outcome;
 	struct fib_addr6 dst;
-	__u32 zero = 0, number, len;
+	struct nexthop hop;
 
 	if (!ip || (ip->ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000) ||
 	    ip->nexthdr == IPPROTO_HOPOPTS)
 		return PASS_OPTIONS;
-	len = bpf_ntohs(ip->payload_len) + sizeof(*ip);
-	if (len > hook_len(ctx) - ETH_HLEN)
+	total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
+	if (from->l3 + total > hook_len(ctx))
 		return PASS_OPTIONS;
 	if (addr6_link_scope(&ip->daddr) || addr6_link_scope(&ip->saddr) ||
 	    addr6_illegal(&ip->daddr) || addr6_illegal(&ip->saddr))
@@ -119,59 +200,82 @@ static __always_inline enum outcome route6(hook_ctx *ctx, struct cursor cur, str
 		return PASS_TTL;
 	dst.hi = addr6_high(&ip->daddr);
 	dst.lo = addr6_low(&ip->daddr);
-	words = bpf_map_lookup_elem(&fib6, &zero);
-	number = words ? fib_lookup6(words->at, fib6_last, dst) : 0;
+	number = route_lookup6(from->table, dst);
 	if (!number)
 		return PASS_NO_ROUTE;
-	flow.from = addr6_high(&ip->saddr) ^ hash_mix(addr6_low(&ip->saddr));
-	flow.to = dst.hi ^ hash_mix(dst.lo);
-	/* the flow label is the sender's and may stand for what follows (RFC 6438) */
-	flow.protocol = ip->nexthdr ^ (ip->ver_tc_flow & bpf_htonl(0xfffff));
-	flow.ports = route_ports(&cur, ip->nexthdr);
-	return nexthop_find(number, &flow, route_wire_len(ctx, len, ROUTE_HEADERS), to);
+	hop = nexthop_read(number);
+	if (hop.kind == NEXTHOP_GROUP)
+		hop = nexthop_member(hop, route_hash6(ip, cur));
+	outcome = nexthop_find(hop, route_wire_len(ctx, total, sizeof(*ip), ip->nexthdr, cur), to);
+	return outcome ?: route_fits(ctx, ip->nexthdr, *to);
 }
 
-/* RFC 1624: the TTL is the upper half of its word */
-static __always_inline void route_decrement4(struct iphdr *ip)
+/* TTL or hop limit goes down by one; nothing else of the packet changes. */
+static __always_inline enum outcome route_hop(hook_ctx *ctx, struct cursor cur, __be16 proto)
 {
-	__u32 sum = (__u32)ip->check + bpf_htons(0x0100);
+	if (proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = PULL(&cur, struct iphdr);
+		__u32 sum;
 
-	ip->check = sum + (sum >= 0xffff);
-	ip->ttl--;
+		if (!ip)
+			return DROP_KERNEL;
+		/* RFC 1624: the TTL is the upper half of its word */
+		sum = (__u32)ip->check + bpf_htons(0x0100);
+		ip->check = sum + (sum >= 0xffff);
+		ip->ttl--;
+	} else {
+		struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+
+		if (!ip)
+			return DROP_KERNEL;
+		ip->hop_limit--;
+		hook_summed(ctx, ~(__u32)bpf_htons(1));
+	}
+	return OUTCOME_NONE;
 }
 
 /*
- * Route a frame that the caller has found to be addressed to this station.
- * *verdict is set where the outcome is FORWARD_ROUTED; otherwise nothing has
- * been written.
+ * Route a frame that is addressed to the interface which it belongs to.
+ * *verdict is set where the outcome is FORWARD_ROUTED; with PASS_* nothing has
+ * been written. A global function: the verifier looks at it once, whatever has
+ * gone before, and it has a stack of its own.
  */
-static __always_inline enum outcome route(hook_ctx *ctx, int *verdict)
+__noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {
-	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct ipv6hdr) + 4);
-	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
 	struct neighbour *to = NULL;
-	struct cursor l3 = cur;
 	enum outcome outcome;
+	struct ethhdr *eth;
+	__u32 tags;
 
-	if (!eth)
+	if (!from || !verdict)
 		return PASS_NOT_IP;
-	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
-		struct iphdr *ip = PULL(&l3, struct iphdr);
-
-		outcome = route4(ctx, cur, &to);
-		if (outcome != OUTCOME_NONE || !ip || !to)
-			return outcome ?: PASS_OPTIONS;
-		route_decrement4(ip);
-	} else if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr *ip = PULL(&l3, struct ipv6hdr);
-
-		outcome = route6(ctx, cur, &to);
-		if (outcome != OUTCOME_NONE || !ip || !to)
-			return outcome ?: PASS_OPTIONS;
-		ip->hop_limit--;
+	cur.pos += from->l3 & 31; /* 22 at most; the verifier has to see it */
+	if (from->proto == bpf_htons(ETH_P_IP))
+		outcome = route_find4(ctx, from, cur, &to);
+	else if (from->proto == bpf_htons(ETH_P_IPV6))
+		outcome = route_find6(ctx, from, cur, &to);
+	else
+		return PASS_NOT_IP;
+	if (outcome != OUTCOME_NONE || !to)
+		return outcome ?: PASS_NO_NEIGHBOUR;
+	tags = link_tags(&to->link);
+	if (from->tags || tags) {
+		outcome = nexthop_frame(ctx, from->tags, from->proto, to);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+		cur = hook_cursor(ctx, ARRIVE_BYTES);
+		cur.pos += hook_l3(tags);
 	} else {
-		return PASS_NOT_IP;
+		cur = hook_cursor(ctx, ARRIVE_BYTES);
+		eth = PULL(&cur, struct ethhdr);
+		if (!eth)
+			return PASS_NOT_IP;
+		__builtin_memcpy(eth, &to->link, 2 * ETH_ALEN);
 	}
-	*verdict = nexthop_send(eth, to);
+	outcome = route_hop(ctx, cur, from->proto);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	*verdict = nexthop_send(to);
 	return FORWARD_ROUTED;
 }

@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
+#include "link.h"
 
 #define HOOK_IS_XDP 0
 #define HOOK_FIB_FLAGS BPF_FIB_LOOKUP_SKIP_NEIGH
@@ -83,6 +84,22 @@ static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 dif
 }
 
 /*
+ * Replace two bytes at off that the checksum at check_off covers as data: in a
+ * packet whose checksum is left to the device it stays as it is.
+ */
+static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, const enum hook_zero zero)
+{
+	__u64 flags = zero == ZERO_STAYS  ? BPF_F_MARK_MANGLED_0 :
+		      zero == ZERO_NEVER ? BPF_F_MARK_MANGLED_0 | BPF_F_MARK_ENFORCE :
+					   0;
+
+	if (bpf_l4_csum_replace(ctx, check_off, from, to, sizeof(to) | flags))
+		return -1;
+	return bpf_skb_store_bytes(ctx, off, &to, sizeof(to), 0);
+}
+
+/*
  * Send the packet where fib says, through the neighbour subsystem: it resolves
  * the link address and keeps it fresh. Returns the program's verdict.
  */
@@ -95,4 +112,49 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 	else
 		__builtin_memcpy(to.ipv6_nh, fib->ipv6_dst, sizeof(to.ipv6_nh));
 	return bpf_redirect_neigh(fib->ifindex, &to, sizeof(to), 0);
+}
+
+/* The kernel takes the outermost tag out of a frame before TC sees it. */
+static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
+{
+	struct vlan_tag tag = {};
+
+	if (ctx->vlan_present) {
+		tag.proto = ctx->vlan_proto;
+		tag.id = bpf_htons(ctx->vlan_tci & 0xfff);
+	}
+	return tag;
+}
+
+static __always_inline __u32 hook_l3(__u32 tags)
+{
+	return tags < 2 ? ETH_HLEN : ETH_HLEN + 4;
+}
+
+/* If it fails midway the frame is good for nothing any more. */
+static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct link *link,
+					__be16 proto)
+{
+	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
+		return -1;
+	if (link->tags[1].proto &&
+	    bpf_skb_vlan_push(ctx, link->tags[1].proto, bpf_ntohs(link->tags[1].id)))
+		return -1;
+	if (link->tags[0].proto &&
+	    bpf_skb_vlan_push(ctx, link->tags[0].proto, bpf_ntohs(link->tags[0].id)))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 0, link, 2 * ETH_ALEN, 0);
+}
+
+/* The device may have summed the whole packet (CHECKSUM_COMPLETE). */
+static __always_inline void hook_summed(hook_ctx *ctx, __u32 diff)
+{
+	bpf_csum_update(ctx, diff);
+}
+
+static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
+{
+	__u32 any = 0;
+
+	return !bpf_check_mtu(ctx, ifindex, &any, 0, BPF_MTU_CHK_SEGS);
 }

@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
+#include "link.h"
 
 #define HOOK_IS_XDP 1
 #define HOOK_FIB_FLAGS 0
@@ -98,6 +99,15 @@ static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 dif
 	return 0;
 }
 
+/* Replace two bytes at off that the checksum at check_off covers. */
+static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, const enum hook_zero zero)
+{
+	if (hook_store(ctx, off, &to, sizeof(to)))
+		return -1;
+	return hook_l4_checksum(ctx, check_off, csum_reduce((__u64)(__u16)~from + to), zero);
+}
+
 /* Send the frame where fib says, with the link addresses that it found. */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {
@@ -109,4 +119,61 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 	__builtin_memcpy(eth->h_dest, fib->dmac, ETH_ALEN);
 	__builtin_memcpy(eth->h_source, fib->smac, ETH_ALEN);
 	return bpf_redirect(fib->ifindex, 0);
+}
+
+/* the VLAN tag that is kept outside the packet; proto 0: none */
+static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
+{
+	return (struct vlan_tag){};
+}
+
+/* where the network header starts behind a link header made by hook_relink() */
+static __always_inline __u32 hook_l3(__u32 tags)
+{
+	return ETH_HLEN + tags * 4;
+}
+
+/*
+ * Replace the link header, which has that many tags, by another; proto is the
+ * ethertype. If it fails nothing is written.
+ */
+static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct link *link,
+					__be16 proto)
+{
+	__u32 want = link_tags(link);
+	struct cursor cur;
+	__be16 *at;
+
+	if (tags != want && bpf_xdp_adjust_head(ctx, 4 * (int)tags - 4 * (int)want))
+		return -1;
+	cur = hook_cursor(ctx, 0);
+	at = cur.pos;
+	/* whatever has an IP header is longer than that */
+	if (cur.pos + ETH_HLEN + 8 > cur.end)
+		return -1;
+	__builtin_memcpy(at, link, 2 * ETH_ALEN);
+	at += ETH_ALEN;
+	if (want > 0) {
+		at[0] = link->tags[0].proto;
+		at[1] = link->tags[0].id;
+		at += 2;
+	}
+	if (want > 1) {
+		at[0] = link->tags[1].proto;
+		at[1] = link->tags[1].id;
+		at += 2;
+	}
+	*at = proto;
+	return 0;
+}
+
+/* The frame's IP bytes changed by diff (new minus old) in no checksum of theirs. */
+static __always_inline void hook_summed(hook_ctx *ctx, __u32 diff)
+{
+}
+
+/* whether the segments of a super-packet fit the interface */
+static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
+{
+	return true;
 }

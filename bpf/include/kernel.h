@@ -28,8 +28,18 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_STACK = 23,
 };
 #define BPF_F_NO_PREALLOC 1U
+#define BPF_F_MMAPABLE (1U << 10)
+#define BPF_NOEXIST 1ULL
+
+/* a timer inside a map's value (linux/bpf.h); the kernel fills it */
+struct bpf_timer {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+#define CLOCK_MONOTONIC 1
 
 /* flags of helpers */
 #define BPF_F_RECOMPUTE_CSUM 1ULL
@@ -37,6 +47,7 @@ enum {
 #define BPF_F_MARK_MANGLED_0 0x20ULL
 #define BPF_F_MARK_ENFORCE 0x40ULL
 #define BPF_F_INGRESS 1ULL
+#define BPF_MTU_CHK_SEGS 1ULL
 #define BPF_ADJ_ROOM_NET 0
 #define BPF_F_ADJ_ROOM_FIXED_GSO 1ULL
 #define BPF_F_ADJ_ROOM_NO_CSUM_RESET (1ULL << 5)
@@ -147,6 +158,8 @@ struct bpf_redir_neigh {
 #define ETH_ALEN 6
 #define ETH_P_IP 0x0800
 #define ETH_P_ARP 0x0806
+#define ETH_P_8021Q 0x8100
+#define ETH_P_8021AD 0x88A8
 #define ETH_P_IPV6 0x86DD
 
 struct ethhdr {
@@ -253,6 +266,7 @@ enum {
 	IPPROTO_IGMP = 2,
 	IPPROTO_TCP = 6,
 	IPPROTO_UDP = 17,
+	IPPROTO_DCCP = 33,
 	IPPROTO_ROUTING = 43,
 	IPPROTO_FRAGMENT = 44,
 	IPPROTO_ESP = 50,
@@ -260,6 +274,8 @@ enum {
 	IPPROTO_ICMPV6 = 58,
 	IPPROTO_NONE = 59,
 	IPPROTO_DSTOPTS = 60,
+	IPPROTO_SCTP = 132,
+	IPPROTO_UDPLITE = 136,
 };
 
 enum {

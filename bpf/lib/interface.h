@@ -9,13 +9,16 @@
 enum interface_flag {
 	INTERFACE_SHORTCUT = 1, /* translated packets may leave past the stack */
 	INTERFACE_XDP_OUT = 2,  /* can be the target of an XDP redirect */
+	INTERFACE_ROUTED = 4,   /* packets for the router are routed by weft's own tables */
+	INTERFACE_BRIDGE_PORT = 8, /* frames without a tag belong to the bridge (arrive.h) */
 };
 
 struct interface {
 	__u64 translators; /* bit per translator that serves it */
 	__u32 flags;
 	__u8 mac[ETH_ALEN];
-	__u8 pad[6];
+	__u16 table; /* in which it is routed */
+	__u8 pad[4];
 };
 
 struct {
@@ -25,3 +28,9 @@ struct {
 	__uint(max_entries, 1024);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } interfaces SEC(".maps");
+
+/* No translator serves it: what it routes needs not be looked up among theirs. */
+static __always_inline bool interface_only_routes(const struct interface *in)
+{
+	return !in->translators && in->flags & INTERFACE_ROUTED;
+}

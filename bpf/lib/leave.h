@@ -114,3 +114,18 @@ static __always_inline enum outcome leave_route6(hook_ctx *ctx, struct bpf_fib_l
 	__builtin_memcpy(fib->ipv6_dst, to, sizeof(*to));
 	return leave_lookup(ctx, fib);
 }
+
+/* MTU of the way to an address in bytes, 0 if there is no way; fib is room to ask in */
+static __always_inline __u32 leave_mtu4(hook_ctx *ctx, struct bpf_fib_lookup *fib, __u32 arriving,
+					__be32 from, __be32 to)
+{
+	leave_route4(ctx, fib, arriving, from, to, 1);
+	return fib->tot_len > 1 ? fib->tot_len : 0;
+}
+
+static __always_inline __u32 leave_mtu6(hook_ctx *ctx, struct bpf_fib_lookup *fib, __u32 arriving,
+					const struct in6_addr *from, const struct in6_addr *to)
+{
+	leave_route6(ctx, fib, arriving, from, to, 1);
+	return fib->tot_len > 1 ? fib->tot_len : 0;
+}

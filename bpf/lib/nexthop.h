@@ -10,10 +10,11 @@
  * the word points to is never changed in place: a new one is written, the
  * word is set, and the old one is used again after a grace period.
  *
- * Adding a kind of tunnel: a new kind here, and in nexthop_send() what it does.
+ * Adding a kind of tunnel: a new kind here, and in nexthop_find() and
+ * nexthop_send() what it does.
  */
 #include "hash.h"
-#include "interface.h"
+#include "link.h"
 #include "outcome.h"
 
 enum nexthop_kind {
@@ -30,20 +31,23 @@ struct nexthop {
 	enum nexthop_kind kind;
 };
 
-/* where frames go: the lower device of a VLAN or a bridge, if it is one */
+enum neighbour_flag {
+	NEIGHBOUR_XDP = 1, /* the device can be the target of an XDP redirect */
+};
+
+/* where frames go, and how they look there */
 struct neighbour {
-	__u32 ifindex;
-	__u32 mtu; /* of the device that the route names, IP bytes */
-	__u8 dst[ETH_ALEN];
-	__u8 src[ETH_ALEN];
+	__u32 ifindex; /* that sends: the device below a VLAN, the port of a bridge */
+	__u32 mtu;     /* of the device that the route names, IP bytes */
+	struct link link;
+	__u32 flags;
 };
 
 _Static_assert(sizeof(struct nexthop) == 8, "one atomic store");
-_Static_assert(sizeof(struct neighbour) == 20, "no padding");
+_Static_assert(sizeof(struct neighbour) == 32, "half a cache line");
 
 #define NEXTHOPS 65536
 #define NEXTHOP_MEMBERS 65536
-#define BPF_F_MMAPABLE (1U << 10)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -103,17 +107,13 @@ static __always_inline struct nexthop nexthop_member(struct nexthop group, __u32
 }
 
 /*
- * Find where a packet goes. number: of the next hop; flow: whose hash picks
- * a group's member; wire_len: IP bytes per packet on the wire. OUTCOME_NONE:
- * *to is the neighbour and the packet fits.
+ * What a next hop that is no group means for a packet. wire_len: its IP bytes,
+ * per packet on the wire. OUTCOME_NONE: *to is the neighbour, and the packet
+ * fits.
  */
-static __always_inline enum outcome nexthop_find(__u32 number, const struct flow_hash *flow,
-						 __u32 wire_len, struct neighbour **to)
+static __always_inline enum outcome nexthop_find(struct nexthop hop, __u32 wire_len,
+						 struct neighbour **to)
 {
-	struct nexthop hop = nexthop_read(number);
-
-	if (hop.kind == NEXTHOP_GROUP)
-		hop = nexthop_member(hop, flow_hash(flow));
 	switch (hop.kind) {
 	case NEXTHOP_NEIGHBOUR:
 		break;
@@ -131,13 +131,27 @@ static __always_inline enum outcome nexthop_find(__u32 number, const struct flow
 		return PASS_NO_NEIGHBOUR;
 	if (wire_len > (*to)->mtu)
 		return PASS_TOO_BIG;
+	if (HOOK_IS_XDP && !((*to)->flags & NEIGHBOUR_XDP))
+		return PASS_TO_TC;
 	return OUTCOME_NONE;
 }
 
-/* Write the link addresses and send the frame. The verdict is the hook's. */
-static __always_inline int nexthop_send(struct ethhdr *eth, const struct neighbour *to)
+/*
+ * Give the frame the link header that the neighbour wants; tags is how many it
+ * has now. Offsets and pointers into it are void then. OUTCOME_NONE, or it
+ * cannot be done.
+ */
+static __always_inline enum outcome nexthop_frame(hook_ctx *ctx, __u32 tags, __be16 proto,
+						  const struct neighbour *to)
 {
-	__builtin_memcpy(eth->h_dest, to->dst, ETH_ALEN);
-	__builtin_memcpy(eth->h_source, to->src, ETH_ALEN);
+	if (!hook_relink(ctx, tags, &to->link, proto))
+		return OUTCOME_NONE;
+	/* XDP fails before it writes */
+	return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
+}
+
+/* Send the frame, whose link header is right. The verdict is the hook's. */
+static __always_inline int nexthop_send(const struct neighbour *to)
+{
 	return bpf_redirect(to->ifindex, 0);
 }

@@ -27,6 +27,10 @@ enum outcome {
 	SLOW_FRAG_NEEDED,  /* too large for the other side and may be fragmented */
 	SLOW_ERROR_DUE,    /* cannot be translated, the sender gets an ICMP error */
 	SLOW_FORCED,       /* sent to the slow path by request (weft trace --via slow) */
+	SLOW_TOO_BIG,      /* too large for the way out and must not be fragmented; the sender is told */
+	SLOW_UDP_CHECKSUM, /* UDP without checksum, too long for the programs to compute one */
+	SLOW_BEFORE_STACK, /* the IPv4 stack would drop it: made fit and put back, or translated at once */
+	SLOW_SYN,          /* a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2) */
 
 	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
@@ -41,6 +45,8 @@ enum outcome {
 	PASS_OPTIONS,       /* IPv4 options or an odd header, which the stack looks into */
 	PASS_LOCAL,         /* a route to the router itself */
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
+	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
+	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */
@@ -60,6 +66,13 @@ enum outcome {
 	DROP_KERNEL,            /* a kernel helper refused (out of memory, packet shape) */
 	DROP_ICMP_FRAGMENT,     /* part of an ICMP message, whose checksum covers all of it (RFC 7915) */
 	DROP_BLACKHOLE,         /* a blackhole route */
+	DROP_SLOW_LIMIT,        /* more for the slow path than it is given */
+	DROP_NO_BINDING,        /* no binding and no session knows this transport address (RFC 6146) */
+	DROP_FILTERED,          /* a binding, but its node has sent nothing to this address (RFC 6146 3.5) */
+	DROP_POOL_EXHAUSTED,    /* no port of the pool is free for a new binding */
+	DROP_TABLE_FULL,        /* the table of bindings or of sessions is full */
+	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
+	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
 
 	OUTCOME_COUNT, /* how many there are */
 };

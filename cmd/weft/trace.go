@@ -155,7 +155,7 @@ func (e engine) Parse(file string, text []byte) (*config.File, []state.Problem) 
 
 func (e engine) Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (trace.Router, error) {
 	i, err := daemon.Start(ctx, f, daemon.StartOptions{
-		Log: e.log, Clock: clock, Datapath: datapath.Options{ForceSlow: forceSlow},
+		Log: e.log, Clock: clock, Datapath: datapath.Options{ForceSlow: forceSlow, UnlimitedSlow: true},
 	})
 	var problems daemon.ProblemsError
 	if errors.As(err, &problems) {

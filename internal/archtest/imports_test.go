@@ -28,7 +28,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/place", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/place", "internal/version",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
 	return []room{
@@ -40,11 +40,15 @@ func rooms() []room {
 		{"internal/place", nil},
 		{"internal/translate", []string{"internal/state"}},
 		{"internal/config", leaves},
+		{"internal/foreign", []string{"internal/state"}},
 		{"internal/feature/*", append([]string{"internal/config"}, leaves...)},
 		{"internal/reconcile", []string{"internal/state"}},
 		{"internal/kernel", []string{"internal/state"}},
 		{"internal/datapath", []string{"internal/state", "fib"}},
 		{"internal/slowpath", []string{"internal/state"}},
+		{"internal/dnsio", nil},
+		{"internal/lan", nil},
+		{"internal/keep", nil},
 		{"internal/api", below},
 		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
 		{"internal/web", nil},
@@ -64,6 +68,9 @@ func doors() map[string][]string {
 	return map[string][]string{
 		"github.com/cilium/ebpf":         {"internal/datapath", "internal/bench", "internal/lab", "internal/trace"},
 		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace"},
+		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
+		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
+		"go.etcd.io/bbolt":               {"internal/keep"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 		"github.com/chromedp":            {"internal/web/browser/drive", "tools"},
 	}
@@ -75,7 +82,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/config", "internal/feature", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/config", "internal/foreign", "internal/feature", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.

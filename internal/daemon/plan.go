@@ -9,15 +9,18 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/dns64"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
+	"weft/internal/feature/ra"
+	"weft/internal/feature/route"
 	"weft/internal/kernel"
 	"weft/internal/state"
 )
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section())
+	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -38,10 +41,11 @@ func Parse(file string, text []byte) (*config.File, []state.Problem) {
 
 // Desire asks every feature for its plan. It is pure.
 func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	facts = learn(f, facts)
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -50,15 +54,28 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	return unique(desired), problems
 }
 
-// unique keeps the first of equal objects: two features may want the same.
+// learn adds what one feature's section tells the others.
+func learn(f *config.File, facts state.Facts) state.Facts {
+	facts.Prefixes64 = nat64.Prefixes64(f)
+	facts.NameServer = dns64.Interfaces(f)
+	return facts
+}
+
+// unique keeps the first of objects with one key: two features may want the
+// same. What they want of a port is joined.
 func unique(desired state.Desired) state.Desired {
-	seen := map[string]bool{}
+	place := map[string]int{}
 	var kept state.Desired
 	for _, o := range desired {
-		if !seen[o.Key()] {
+		i, seen := place[o.Key()]
+		if !seen {
+			place[o.Key()] = len(kept)
 			kept = append(kept, o)
+			continue
 		}
-		seen[o.Key()] = true
+		if p, ok := o.(state.Port); ok {
+			kept[i] = kept[i].(state.Port).Join(p)
+		}
 	}
 	return kept
 }

@@ -60,8 +60,15 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log)}
+	d := &daemon{
+		Options: o, router: r, file: f, services: newServices(o.Log),
+		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+	}
 	defer d.services.wait()
+	defer d.names.wait()
+	defer d.routing.wait()
+	defer d.adverts.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -94,6 +101,9 @@ type daemon struct {
 	router   *Router
 	file     *config.File
 	services *services
+	routing  *routing
+	names    *names
+	adverts  *adverts
 	metrics  *metricsListener
 }
 
@@ -164,6 +174,9 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.file, facts)
+	d.routing.set(ctx, d.file, facts)
+	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
 

@@ -99,10 +99,10 @@ func serveOnce(ctx context.Context, r *running, mac [6]byte) error {
 	}
 	defer device.Close()
 	r.device.Store(device)
-	return device.Serve(ctx, func(ip []byte) []slowpath.Packet {
+	return device.Serve(ctx, func(ip []byte, how state.Arrival) []slowpath.Packet {
 		var packets []slowpath.Packet
-		for _, a := range r.slow.Handle(ip) {
-			packets = append(packets, slowpath.Packet{Bytes: a.Bytes, Local: a.Local})
+		for _, a := range r.slow.Handle(ip, how) {
+			packets = append(packets, slowpath.Packet{Bytes: a.Bytes, Local: a.Local, Back: a.Back})
 		}
 		return packets
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -41,8 +42,19 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 	for _, p := range ports {
 		found = append(found, p)
 	}
+	tables, err := d.RouteTables()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tables {
+		found = append(found, t)
+	}
+	lowers, err := collect(d, "lowers", func(k lowerKey, upper uint32) state.Object { return decodeLower(k, upper) })
+	if err != nil {
+		return nil, err
+	}
 	proxies, err := collect(d, "neighbour_proxies", func(k proxyKey, _ uint32) state.Object { return decodeProxy(k) })
-	return append(found, proxies...), err
+	return slices.Concat(found, lowers, proxies), err
 }
 
 // Translators lists the translators, by id.
@@ -95,6 +107,8 @@ func collect[K, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, e
 
 // Apply carries out one step.
 func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
+	d.changing.Lock()
+	defer d.changing.Unlock()
 	remove := step.Op == state.Remove
 	switch o := step.Object.(type) {
 	case state.Attachment:
@@ -108,6 +122,21 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			return err
 		}
 		return d.write("interfaces", uint32(index), encodePort(o), remove)
+	case state.RouteTables:
+		if remove {
+			return d.removeRouteTables()
+		}
+		return d.setRouteTables(o)
+	case state.Lower:
+		index, err := deviceIndex(o.Device)
+		if err != nil {
+			return err
+		}
+		upper, err := deviceIndex(o.Upper)
+		if err != nil {
+			return err
+		}
+		return d.write("lowers", encodeLower(o, index), uint32(upper), remove)
 	case state.Proxy:
 		index, err := deviceIndex(o.Device)
 		if err != nil {

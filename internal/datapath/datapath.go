@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
@@ -17,15 +18,19 @@ import (
 
 // Options change how the programs are loaded; the zero value is the normal way.
 type Options struct {
-	ForceSlow bool // every packet that would be translated goes to the slow path
+	ForceSlow     bool // every packet that would be translated goes to the slow path
+	UnlimitedSlow bool // no limit on how much goes there
 }
 
 // Datapath holds the pinned maps of one network namespace.
 type Datapath struct {
 	dir     string
 	options Options
-	maps    map[string]*ebpf.Map
-	loaded  map[string]*ebpf.Program // by name: the verifier need see each only once
+
+	changing sync.Mutex // held by whoever applies steps, or begins or publishes routes
+	mu       sync.Mutex // guards the fields below
+	maps     map[string]*ebpf.Map
+	loaded   map[string]*ebpf.Program // by name: the verifier need see each only once
 }
 
 // Exists tells whether weft has a datapath pinned at dir.
@@ -62,6 +67,9 @@ func Open(dir string, options Options) (*Datapath, error) {
 			}
 			d.maps[name] = opened
 		}
+	}
+	if err := d.forgetLayout(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open route tables: %w", err), d.Close())
 	}
 	return d, nil
 }
@@ -118,6 +126,8 @@ func Remove(dir string) error {
 
 // mapNamed gives a map that every version of the datapath has.
 func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if m := d.maps[name]; m != nil {
 		return m, nil
 	}
@@ -126,6 +136,8 @@ func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
 
 // load loads a program with the shared maps. It belongs to d.
 func (d *Datapath) load(p program) (*ebpf.Program, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if prog := d.loaded[p.name]; prog != nil {
 		return prog, nil
 	}
@@ -133,10 +145,15 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v := spec.Variables["nat64_force_slow"]; v != nil && d.options.ForceSlow {
-		if err := v.Set(true); err != nil {
-			return nil, err
+	for name, on := range map[string]bool{"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow} {
+		if v := spec.Variables[name]; v != nil && on {
+			if err := v.Set(true); err != nil {
+				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)
+			}
 		}
+	}
+	if err := d.sizeTables(spec); err != nil {
+		return nil, fmt.Errorf("load program %s: %w", p.name, err)
 	}
 	replace := map[string]*ebpf.Map{}
 	for name, m := range spec.Maps {

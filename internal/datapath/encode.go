@@ -18,13 +18,19 @@ type (
 	translator = ingressTCNat64Translator
 	volume     = ingressTCNat64Volume
 	proxyKey   = ingressTCProxyKey
+	lowerKey   = ingressTCLowerKey
+	neighbour  = ingressTCNeighbour
 )
 
-// Flags as in bpf/lib/interface.h and bpf/blocks/nat64_maps.h; a test compares
-// them with the enums in the objects' BTF.
+// Flags as in bpf/lib/interface.h, bpf/lib/nexthop.h and bpf/blocks/nat64_maps.h;
+// a test compares them with the enums there.
 const (
-	interfaceShortcut = 1
-	interfaceXDPOut   = 2
+	interfaceShortcut   = 1
+	interfaceXDPOut     = 2
+	interfaceRouted     = 4
+	interfaceBridgePort = 8
+
+	neighbourXDP = 1
 
 	nat64HasPrefix  = 1
 	nat64ComputeUDP = 2
@@ -123,12 +129,14 @@ func bitsOfSuffix(from uint8, uOctet bool) int {
 }
 
 func encodePort(p state.Port) portValue {
-	v := portValue{Translators: p.Translators, Mac: p.MAC}
-	if p.Shortcut {
-		v.Flags |= interfaceShortcut
-	}
-	if p.XDPOut {
-		v.Flags |= interfaceXDPOut
+	v := portValue{Translators: p.Translators, Mac: p.MAC, Table: uint16(p.Table)}
+	for flag, set := range map[uint32]bool{
+		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
+		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
+	} {
+		if set {
+			v.Flags |= flag
+		}
 	}
 	return v
 }
@@ -137,13 +145,14 @@ func decodePort(index int, v portValue) state.Port {
 	return state.Port{
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
+		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
 	}
 }
 
 func encodeTranslator(t state.Translator, index int) translator {
 	v := translator{
 		Ifindex: uint32(index), Mac: t.MAC,
-		MaxMss: uint16(t.MaxMSS), LowestMtu: uint32(t.LowestMTU),
+		MaxMss: uint16(t.MaxMSS), LowestMtu: uint32(t.LowestMTU), SmallestMtu: uint32(t.SmallestMTU),
 	}
 	for i := 0; i < len(t.Name) && i < len(v.Name)-1; i++ {
 		v.Name[i] = int8(t.Name[i])
@@ -174,7 +183,7 @@ func decodeTranslator(id int, v translator) state.Translator {
 	}
 	t := state.Translator{
 		ID: id, Name: name.String(), Device: deviceName(int(v.Ifindex)), MAC: v.Mac,
-		LowestMTU: int(v.LowestMtu), MaxMSS: int(v.MaxMss),
+		LowestMTU: int(v.LowestMtu), SmallestMTU: int(v.SmallestMtu), MaxMSS: int(v.MaxMss),
 		UDPZero: v.Flags&nat64ComputeUDP != 0, CopyTOS: v.Flags&nat64CopyTOS != 0,
 	}
 	if v.Flags&nat64HasPrefix != 0 {
@@ -201,6 +210,48 @@ func decodeProxy(k proxyKey) state.Proxy {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return state.Proxy{Device: deviceName(index), Prefix: netip.PrefixFrom(addr, bits)}
+}
+
+func encodeLower(l state.Lower, index int) lowerKey {
+	k := lowerKey{Ifindex: uint32(index)}
+	for i, tag := range l.Tags {
+		k.Tags[i].Proto, k.Tags[i].Id = htons(tag.Proto), htons(tag.ID)
+	}
+	return k
+}
+
+func decodeLower(k lowerKey, upper uint32) state.Lower {
+	l := state.Lower{Device: deviceName(int(k.Ifindex)), Upper: deviceName(int(upper))}
+	for i, tag := range k.Tags {
+		l.Tags[i] = state.VLANTag{Proto: htons(tag.Proto), ID: htons(tag.Id)}
+	}
+	return l
+}
+
+func encodeNeighbour(n state.NeighbourEntry) neighbour {
+	v := neighbour{Ifindex: n.IfIndex, Mtu: n.MTU}
+	v.Link.Dst, v.Link.Src = n.Dst, n.Src
+	for i, tag := range n.Tags {
+		v.Link.Tags[i].Proto, v.Link.Tags[i].Id = htons(tag.Proto), htons(tag.ID)
+	}
+	if n.XDP {
+		v.Flags = neighbourXDP
+	}
+	return v
+}
+
+func decodeNeighbour(v neighbour) state.NeighbourEntry {
+	n := state.NeighbourEntry{IfIndex: v.Ifindex, MTU: v.Mtu, Dst: v.Link.Dst, Src: v.Link.Src, XDP: v.Flags&neighbourXDP != 0}
+	for i, tag := range v.Link.Tags {
+		n.Tags[i] = state.VLANTag{Proto: htons(tag.Proto), ID: htons(tag.Id)}
+	}
+	return n
+}
+
+func htons(v uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return binary.NativeEndian.Uint16(b[:])
 }
 
 func htonl(v uint32) uint32 {

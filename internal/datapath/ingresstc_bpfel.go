@@ -18,7 +18,55 @@ type ingressTCInterface struct {
 	Translators uint64
 	Flags       uint32
 	Mac         [6]uint8
-	Pad         [6]uint8
+	Table       uint16
+	Pad         [4]uint8
+}
+
+type ingressTCLowerKey struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Tags    [2]struct {
+		_     structs.HostLayout
+		Proto uint16
+		Id    uint16
+	}
+}
+
+type ingressTCNat64Bib4Key struct {
+	_        structs.HostLayout
+	Pool     uint32
+	Port     uint16
+	Protocol uint8
+	Pad      uint8
+}
+
+type ingressTCNat64Bib6Key struct {
+	_      structs.HostLayout
+	Client struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Port       uint16
+	Protocol   uint8
+	Translator uint8
+	Pad        uint32
+}
+
+type ingressTCNat64Binding struct {
+	_      structs.HostLayout
+	Word   uint64
+	Client struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Pool       uint32
+	PoolPort   uint16
+	Port       uint16
+	Made       uint32
+	Protocol   uint8
+	Translator uint8
+	Flags      uint8
+	Pad        uint8
 }
 
 type ingressTCNat64Key4 struct {
@@ -34,6 +82,17 @@ type ingressTCNat64Key6 struct {
 		_  structs.HostLayout
 		U8 [16]uint8
 	}
+}
+
+type ingressTCNat64Owner struct {
+	_      structs.HostLayout
+	Client struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Port       uint16
+	Translator uint8
+	Pad        uint8
 }
 
 type ingressTCNat64Rule4 struct {
@@ -65,21 +124,144 @@ type ingressTCNat64Rule6 struct {
 	}
 }
 
+type ingressTCNat64Session struct {
+	_      structs.HostLayout
+	Word   uint64
+	Client struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Remote6 struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Pool       uint32
+	Remote     uint32
+	Port       uint16
+	PoolPort   uint16
+	RemotePort uint16
+	Protocol   uint8
+	Translator uint8
+	Slot       uint32
+	Made       uint32
+}
+
+type ingressTCNat64SessionKey struct {
+	_          structs.HostLayout
+	Pool       uint32
+	Remote     uint32
+	PoolPort   uint16
+	RemotePort uint16
+	Protocol   uint8
+	Pad        [3]uint8
+}
+
+type ingressTCNat64Slot struct {
+	_    structs.HostLayout
+	Key  ingressTCNat64SessionKey
+	Due  uint32
+	Used uint32
+}
+
+type ingressTCNat64Stateful struct {
+	_           structs.HostLayout
+	Timers      [4]uint32
+	PortsMax    uint32
+	SessionsMax uint32
+	Addresses   uint32
+	Block       uint32
+	Subscribers struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	SubscribersBits uint8
+	SubscriberBits  uint8
+	Filtering       uint8
+	Pools           uint8
+	HasStatics      uint8
+	Pad             [3]uint8
+	Secret          uint64
+	Pool            [8]struct {
+		_     structs.HostLayout
+		Base  uint32
+		Count uint32
+		Low   uint16
+		High  uint16
+	}
+}
+
+type ingressTCNat64Subscriber struct {
+	_       structs.HostLayout
+	Word    uint64
+	Self    ingressTCNat64SubscriberKey
+	Refused uint32
+}
+
+type ingressTCNat64SubscriberKey struct {
+	_      structs.HostLayout
+	Prefix struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Translator uint32
+}
+
+type ingressTCNat64SweepState struct {
+	_       structs.HostLayout
+	High    uint32
+	Cursor  uint32
+	Swept   uint64
+	Refused uint32
+	Pad     uint32
+}
+
 type ingressTCNat64Translator struct {
-	_         structs.HostLayout
-	Ifindex   uint32
-	Mac       [6]uint8
-	MaxMss    uint16
-	LowestMtu uint32
-	Flags     uint32
-	Prefix    ingressTCNat64Rule4
-	Name      [16]int8
+	_           structs.HostLayout
+	Ifindex     uint32
+	Mac         [6]uint8
+	MaxMss      uint16
+	LowestMtu   uint32
+	SmallestMtu uint32
+	Flags       uint32
+	Prefix      ingressTCNat64Rule4
+	Name        [16]int8
+}
+
+type ingressTCNat64Usage struct {
+	_             structs.HostLayout
+	BindingsMade  uint64
+	BindingsEnded uint64
+	SessionsMade  uint64
+	SessionsEnded uint64
 }
 
 type ingressTCNat64Volume struct {
 	_       structs.HostLayout
 	Packets uint64
 	Bytes   uint64
+}
+
+type ingressTCNeighbour struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mtu     uint32
+	Link    struct {
+		_    structs.HostLayout
+		Dst  [6]uint8
+		Src  [6]uint8
+		Tags [2]struct {
+			_     structs.HostLayout
+			Proto uint16
+			Id    uint16
+		}
+	}
+	Flags uint32
+}
+
+type ingressTCNexthop struct {
+	_     structs.HostLayout
+	Index uint32
+	Kind  uint32
 }
 
 type ingressTCProxyKey struct {
@@ -96,16 +278,43 @@ type ingressTCProxyKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ingressTCMapCounters         = "counters"
-	ingressTCMapInterfaces       = "interfaces"
-	ingressTCMapMemos            = "memos"
-	ingressTCMapNat64Rules4      = "nat64_rules4"
-	ingressTCMapNat64Rules6      = "nat64_rules6"
-	ingressTCMapNat64Traffic     = "nat64_traffic"
-	ingressTCMapNat64Translators = "nat64_translators"
-	ingressTCMapNeighbourProxies = "neighbour_proxies"
-	ingressTCProgIngressTc       = "ingress_tc"
-	ingressTCVarNat64ForceSlow   = "nat64_force_slow"
+	ingressTCMapCounters             = "counters"
+	ingressTCMapFib4                 = "fib4"
+	ingressTCMapFib6                 = "fib6"
+	ingressTCMapInterfaces           = "interfaces"
+	ingressTCMapLowers               = "lowers"
+	ingressTCMapMemos                = "memos"
+	ingressTCMapNat64Bib4            = "nat64_bib4"
+	ingressTCMapNat64Bib6            = "nat64_bib6"
+	ingressTCMapNat64Clock           = "nat64_clock"
+	ingressTCMapNat64Flows           = "nat64_flows"
+	ingressTCMapNat64Peers           = "nat64_peers"
+	ingressTCMapNat64Rules4          = "nat64_rules4"
+	ingressTCMapNat64Rules6          = "nat64_rules6"
+	ingressTCMapNat64Sessions        = "nat64_sessions"
+	ingressTCMapNat64Slots           = "nat64_slots"
+	ingressTCMapNat64SlotsFree       = "nat64_slots_free"
+	ingressTCMapNat64StatefulConfigs = "nat64_stateful_configs"
+	ingressTCMapNat64Statics4        = "nat64_statics4"
+	ingressTCMapNat64Statics6        = "nat64_statics6"
+	ingressTCMapNat64Subscribers     = "nat64_subscribers"
+	ingressTCMapNat64SweepStates     = "nat64_sweep_states"
+	ingressTCMapNat64Traffic         = "nat64_traffic"
+	ingressTCMapNat64Translators     = "nat64_translators"
+	ingressTCMapNat64Usages          = "nat64_usages"
+	ingressTCMapNeighbourProxies     = "neighbour_proxies"
+	ingressTCMapNeighbours           = "neighbours"
+	ingressTCMapNexthopGroups        = "nexthop_groups"
+	ingressTCMapNexthops             = "nexthops"
+	ingressTCMapSlowWindows          = "slow_windows"
+	ingressTCProgIngressTc           = "ingress_tc"
+	ingressTCVarFib4Last             = "fib4_last"
+	ingressTCVarFib6Last             = "fib6_last"
+	ingressTCVarFibLayout            = "fib_layout"
+	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
+	ingressTCVarNat64NoErrors        = "nat64_no_errors"
+	ingressTCVarNat64TestClock       = "nat64_test_clock"
+	ingressTCVarSlowUnlimited        = "slow_unlimited"
 )
 
 // loadIngressTC returns the embedded CollectionSpec for ingressTC.
@@ -157,21 +366,48 @@ type ingressTCProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
-	Counters         *ebpf.MapSpec `ebpf:"counters"`
-	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
-	Memos            *ebpf.MapSpec `ebpf:"memos"`
-	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
-	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
-	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
-	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
-	NeighbourProxies *ebpf.MapSpec `ebpf:"neighbour_proxies"`
+	Counters             *ebpf.MapSpec `ebpf:"counters"`
+	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
+	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
+	Memos                *ebpf.MapSpec `ebpf:"memos"`
+	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
+	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
+	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
+	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
+	Nat64Sessions        *ebpf.MapSpec `ebpf:"nat64_sessions"`
+	Nat64Slots           *ebpf.MapSpec `ebpf:"nat64_slots"`
+	Nat64SlotsFree       *ebpf.MapSpec `ebpf:"nat64_slots_free"`
+	Nat64StatefulConfigs *ebpf.MapSpec `ebpf:"nat64_stateful_configs"`
+	Nat64Statics4        *ebpf.MapSpec `ebpf:"nat64_statics4"`
+	Nat64Statics6        *ebpf.MapSpec `ebpf:"nat64_statics6"`
+	Nat64Subscribers     *ebpf.MapSpec `ebpf:"nat64_subscribers"`
+	Nat64SweepStates     *ebpf.MapSpec `ebpf:"nat64_sweep_states"`
+	Nat64Traffic         *ebpf.MapSpec `ebpf:"nat64_traffic"`
+	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
+	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
+	NeighbourProxies     *ebpf.MapSpec `ebpf:"neighbour_proxies"`
+	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
+	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCVariableSpecs struct {
+	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
+	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // ingressTCObjects contains all objects after they have been loaded into the kernel.
@@ -194,26 +430,68 @@ func (o *ingressTCObjects) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
-	Counters         *ebpf.Map `ebpf:"counters"`
-	Interfaces       *ebpf.Map `ebpf:"interfaces"`
-	Memos            *ebpf.Map `ebpf:"memos"`
-	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
-	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
-	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
-	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
-	NeighbourProxies *ebpf.Map `ebpf:"neighbour_proxies"`
+	Counters             *ebpf.Map `ebpf:"counters"`
+	Fib4                 *ebpf.Map `ebpf:"fib4"`
+	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	Lowers               *ebpf.Map `ebpf:"lowers"`
+	Memos                *ebpf.Map `ebpf:"memos"`
+	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
+	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
+	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
+	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
+	Nat64Sessions        *ebpf.Map `ebpf:"nat64_sessions"`
+	Nat64Slots           *ebpf.Map `ebpf:"nat64_slots"`
+	Nat64SlotsFree       *ebpf.Map `ebpf:"nat64_slots_free"`
+	Nat64StatefulConfigs *ebpf.Map `ebpf:"nat64_stateful_configs"`
+	Nat64Statics4        *ebpf.Map `ebpf:"nat64_statics4"`
+	Nat64Statics6        *ebpf.Map `ebpf:"nat64_statics6"`
+	Nat64Subscribers     *ebpf.Map `ebpf:"nat64_subscribers"`
+	Nat64SweepStates     *ebpf.Map `ebpf:"nat64_sweep_states"`
+	Nat64Traffic         *ebpf.Map `ebpf:"nat64_traffic"`
+	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
+	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
+	NeighbourProxies     *ebpf.Map `ebpf:"neighbour_proxies"`
+	Neighbours           *ebpf.Map `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.Map `ebpf:"nexthops"`
+	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Counters,
+		m.Fib4,
+		m.Fib6,
 		m.Interfaces,
+		m.Lowers,
 		m.Memos,
+		m.Nat64Bib4,
+		m.Nat64Bib6,
+		m.Nat64Clock,
+		m.Nat64Flows,
+		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
+		m.Nat64Sessions,
+		m.Nat64Slots,
+		m.Nat64SlotsFree,
+		m.Nat64StatefulConfigs,
+		m.Nat64Statics4,
+		m.Nat64Statics6,
+		m.Nat64Subscribers,
+		m.Nat64SweepStates,
 		m.Nat64Traffic,
 		m.Nat64Translators,
+		m.Nat64Usages,
 		m.NeighbourProxies,
+		m.Neighbours,
+		m.NexthopGroups,
+		m.Nexthops,
+		m.SlowWindows,
 	)
 }
 
@@ -221,7 +499,13 @@ func (m *ingressTCMaps) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCVariables struct {
+	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
+	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // ingressTCPrograms contains all programs after they have been loaded into the kernel.

@@ -16,15 +16,40 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ingressXDPMapCounters         = "counters"
-	ingressXDPMapInterfaces       = "interfaces"
-	ingressXDPMapMemos            = "memos"
-	ingressXDPMapNat64Rules4      = "nat64_rules4"
-	ingressXDPMapNat64Rules6      = "nat64_rules6"
-	ingressXDPMapNat64Traffic     = "nat64_traffic"
-	ingressXDPMapNat64Translators = "nat64_translators"
-	ingressXDPProgIngressXdp      = "ingress_xdp"
-	ingressXDPVarNat64ForceSlow   = "nat64_force_slow"
+	ingressXDPMapCounters             = "counters"
+	ingressXDPMapFib4                 = "fib4"
+	ingressXDPMapFib6                 = "fib6"
+	ingressXDPMapInterfaces           = "interfaces"
+	ingressXDPMapLowers               = "lowers"
+	ingressXDPMapMemos                = "memos"
+	ingressXDPMapNat64Bib4            = "nat64_bib4"
+	ingressXDPMapNat64Bib6            = "nat64_bib6"
+	ingressXDPMapNat64Clock           = "nat64_clock"
+	ingressXDPMapNat64Flows           = "nat64_flows"
+	ingressXDPMapNat64Peers           = "nat64_peers"
+	ingressXDPMapNat64Rules4          = "nat64_rules4"
+	ingressXDPMapNat64Rules6          = "nat64_rules6"
+	ingressXDPMapNat64Sessions        = "nat64_sessions"
+	ingressXDPMapNat64Slots           = "nat64_slots"
+	ingressXDPMapNat64SlotsFree       = "nat64_slots_free"
+	ingressXDPMapNat64StatefulConfigs = "nat64_stateful_configs"
+	ingressXDPMapNat64Statics4        = "nat64_statics4"
+	ingressXDPMapNat64Statics6        = "nat64_statics6"
+	ingressXDPMapNat64Subscribers     = "nat64_subscribers"
+	ingressXDPMapNat64SweepStates     = "nat64_sweep_states"
+	ingressXDPMapNat64Traffic         = "nat64_traffic"
+	ingressXDPMapNat64Translators     = "nat64_translators"
+	ingressXDPMapNat64Usages          = "nat64_usages"
+	ingressXDPMapNeighbours           = "neighbours"
+	ingressXDPMapNexthopGroups        = "nexthop_groups"
+	ingressXDPMapNexthops             = "nexthops"
+	ingressXDPProgIngressXdp          = "ingress_xdp"
+	ingressXDPVarFib4Last             = "fib4_last"
+	ingressXDPVarFib6Last             = "fib6_last"
+	ingressXDPVarFibLayout            = "fib_layout"
+	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
+	ingressXDPVarNat64NoErrors        = "nat64_no_errors"
+	ingressXDPVarNat64TestClock       = "nat64_test_clock"
 )
 
 // loadIngressXDP returns the embedded CollectionSpec for ingressXDP.
@@ -76,20 +101,45 @@ type ingressXDPProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPMapSpecs struct {
-	Counters         *ebpf.MapSpec `ebpf:"counters"`
-	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
-	Memos            *ebpf.MapSpec `ebpf:"memos"`
-	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
-	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
-	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
-	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
+	Counters             *ebpf.MapSpec `ebpf:"counters"`
+	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
+	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
+	Memos                *ebpf.MapSpec `ebpf:"memos"`
+	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
+	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
+	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
+	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
+	Nat64Sessions        *ebpf.MapSpec `ebpf:"nat64_sessions"`
+	Nat64Slots           *ebpf.MapSpec `ebpf:"nat64_slots"`
+	Nat64SlotsFree       *ebpf.MapSpec `ebpf:"nat64_slots_free"`
+	Nat64StatefulConfigs *ebpf.MapSpec `ebpf:"nat64_stateful_configs"`
+	Nat64Statics4        *ebpf.MapSpec `ebpf:"nat64_statics4"`
+	Nat64Statics6        *ebpf.MapSpec `ebpf:"nat64_statics6"`
+	Nat64Subscribers     *ebpf.MapSpec `ebpf:"nat64_subscribers"`
+	Nat64SweepStates     *ebpf.MapSpec `ebpf:"nat64_sweep_states"`
+	Nat64Traffic         *ebpf.MapSpec `ebpf:"nat64_traffic"`
+	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
+	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
+	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPVariableSpecs struct {
+	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
+	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
 }
 
 // ingressXDPObjects contains all objects after they have been loaded into the kernel.
@@ -112,24 +162,64 @@ func (o *ingressXDPObjects) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPMaps struct {
-	Counters         *ebpf.Map `ebpf:"counters"`
-	Interfaces       *ebpf.Map `ebpf:"interfaces"`
-	Memos            *ebpf.Map `ebpf:"memos"`
-	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
-	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
-	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
-	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
+	Counters             *ebpf.Map `ebpf:"counters"`
+	Fib4                 *ebpf.Map `ebpf:"fib4"`
+	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	Lowers               *ebpf.Map `ebpf:"lowers"`
+	Memos                *ebpf.Map `ebpf:"memos"`
+	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
+	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
+	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
+	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
+	Nat64Sessions        *ebpf.Map `ebpf:"nat64_sessions"`
+	Nat64Slots           *ebpf.Map `ebpf:"nat64_slots"`
+	Nat64SlotsFree       *ebpf.Map `ebpf:"nat64_slots_free"`
+	Nat64StatefulConfigs *ebpf.Map `ebpf:"nat64_stateful_configs"`
+	Nat64Statics4        *ebpf.Map `ebpf:"nat64_statics4"`
+	Nat64Statics6        *ebpf.Map `ebpf:"nat64_statics6"`
+	Nat64Subscribers     *ebpf.Map `ebpf:"nat64_subscribers"`
+	Nat64SweepStates     *ebpf.Map `ebpf:"nat64_sweep_states"`
+	Nat64Traffic         *ebpf.Map `ebpf:"nat64_traffic"`
+	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
+	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
+	Neighbours           *ebpf.Map `ebpf:"neighbours"`
+	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
+	Nexthops             *ebpf.Map `ebpf:"nexthops"`
 }
 
 func (m *ingressXDPMaps) Close() error {
 	return _IngressXDPClose(
 		m.Counters,
+		m.Fib4,
+		m.Fib6,
 		m.Interfaces,
+		m.Lowers,
 		m.Memos,
+		m.Nat64Bib4,
+		m.Nat64Bib6,
+		m.Nat64Clock,
+		m.Nat64Flows,
+		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
+		m.Nat64Sessions,
+		m.Nat64Slots,
+		m.Nat64SlotsFree,
+		m.Nat64StatefulConfigs,
+		m.Nat64Statics4,
+		m.Nat64Statics6,
+		m.Nat64Subscribers,
+		m.Nat64SweepStates,
 		m.Nat64Traffic,
 		m.Nat64Translators,
+		m.Nat64Usages,
+		m.Neighbours,
+		m.NexthopGroups,
+		m.Nexthops,
 	)
 }
 
@@ -137,7 +227,12 @@ func (m *ingressXDPMaps) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPVariables struct {
+	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
+	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
 }
 
 // ingressXDPPrograms contains all programs after they have been loaded into the kernel.

@@ -198,7 +198,7 @@ func mayBe(r road, c *translate.Config, got state.Outcome, want translate.Result
 		return forwards && r.shortcut && ttl(pkt) <= 1
 	case state.PassNoNeighbour: // a neighbour that has not been seen yet
 		return forwards && onLink(out)
-	case state.PassTooBig, state.PassToStack:
+	case state.PassTooBig:
 		return forwards && len(out) > 1500
 	case state.PassSlow:
 		for o := range state.OutcomeCount {
@@ -228,13 +228,27 @@ func hard(o state.Outcome, c *translate.Config, want translate.Result, pkt []byt
 	case state.SlowFragNeeded:
 		return isIPv4(pkt) && pkt[6]&0x40 == 0 && len(pkt)-at+40 > c.LowestIPv6MTU
 	case state.SlowErrorDue:
-		return want.Outcome == state.DropSourceRoute || !isIPv4(pkt) && unmapped(c, pkt)
+		switch want.Outcome {
+		case state.DropSourceRoute, state.DropProtocol, state.DropExtensionHeaders, state.DropUdpZeroChecksum:
+			return true
+		}
+		return unmapped(c, pkt)
+	case state.SlowTooBig:
+		return len(want.Out) == 1 && len(want.Out[0]) > 1500
+	case state.SlowUdpChecksum:
+		return c.ComputeUDPZero && protocol == 17 && len(pkt)-at > 10240
+	case state.SlowBeforeStack:
+		return isIPv4(pkt) && (at > 20 || protocol == 1)
 	}
 	return false
 }
 
-// unmapped tells whether the source of an IPv6 packet has no IPv4 address.
+// unmapped tells whether the source of a packet has no address in the other family.
 func unmapped(c *translate.Config, pkt []byte) bool {
+	if isIPv4(pkt) {
+		ends := [2]string{netip.AddrFrom4([4]byte(pkt[12:16])).String(), netip.AddrFrom4([4]byte(pkt[16:20])).String()}
+		return c.Translate4(udp(ends[0], ends[1], 1).bytes()).Outcome == state.DropSourceUnmapped
+	}
 	source := netip.AddrFrom16([16]byte(pkt[8:24])).String()
 	return c.Translate6(udp(source, netip.AddrFrom16([16]byte(pkt[24:40])).String(), 1).bytes()).Outcome == state.DropSourceUnmapped
 }

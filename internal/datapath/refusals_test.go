@@ -32,12 +32,12 @@ func TestIPv6PacketsThatAreRefused(t *testing.T) {
 		{"to 224.0.0.1", to("64:ff9b:1::224.0.0.1"), state.DropIllegalAddress, nil, nil},
 		{"to 240.0.0.1", to("64:ff9b:1::240.0.0.1"), state.DropIllegalAddress, nil, nil},
 		{"to 255.255.255.255", to("64:ff9b:1::255.255.255.255"), state.DropIllegalAddress, nil, nil},
-		{"nine extension headers", carrying(60, nine, u.payload), state.DropExtensionHeaders, nil, nil},
+		{"nine extension headers", carrying(60, nine, u.payload), state.SlowErrorDue, nil, nil},
 		{"an extension header longer than the packet", carrying(60, "1109010400000000", u.payload), state.DropTruncated, nil, nil},
 		{"an extension header that is cut off", carrying(60, "11000104", nil), state.DropTruncated, nil, nil},
-		{"an authentication header", carrying(51, "110100000000000100000001", u.payload), state.DropProtocol, nil, nil},
-		{"ICMPv4 in IPv6", carrying(1, "", counting(8)), state.DropProtocol, nil, nil},
-		{"IGMP in IPv6", carrying(2, "", counting(8)), state.DropProtocol, nil, nil},
+		{"an authentication header", carrying(51, "110100000000000100000001", u.payload), state.SlowErrorDue, nil, nil},
+		{"ICMPv4 in IPv6", carrying(1, "", counting(8)), state.SlowErrorDue, nil, nil},
+		{"IGMP in IPv6", carrying(2, "", counting(8)), state.SlowErrorDue, nil, nil},
 		{"19 bytes of TCP", carrying(6, "", counting(19)), state.DropTruncated, nil, nil},
 		{"7 bytes of UDP", carrying(17, "", counting(7)), state.DropTruncated, nil, nil},
 		{"7 bytes of ICMPv6", carrying(58, "", counting(7)), state.DropTruncated, nil, nil},
@@ -86,18 +86,18 @@ func TestIPv4PacketsThatAreRefused(t *testing.T) {
 		{"a source route without pointer", options("83020000"), state.DropBadHeader, nil, nil},
 		{"a strict source route without pointer at the end", options("01018902"), state.DropBadHeader, nil, nil},
 		{"IGMP", carrying(2, counting(20)), state.DropProtocol, nil, nil},
-		{"an authentication header", carrying(51, counting(20)), state.DropProtocol, nil, nil},
-		{"ICMPv6 in IPv4", carrying(58, counting(20)), state.DropProtocol, nil, nil},
-		{"what IPv6 would take for hop-by-hop options", carrying(0, counting(20)), state.DropProtocol, nil, nil},
-		{"what IPv6 would take for a routing header", carrying(43, counting(20)), state.DropProtocol, nil, nil},
-		{"what IPv6 would take for a fragment header", carrying(44, counting(20)), state.DropProtocol, nil, nil},
-		{"what IPv6 would take for destination options", carrying(60, counting(20)), state.DropProtocol, nil, nil},
+		{"an authentication header", carrying(51, counting(20)), state.SlowErrorDue, nil, nil},
+		{"ICMPv6 in IPv4", carrying(58, counting(20)), state.SlowErrorDue, nil, nil},
+		{"what IPv6 would take for hop-by-hop options", carrying(0, counting(20)), state.SlowErrorDue, nil, nil},
+		{"what IPv6 would take for a routing header", carrying(43, counting(20)), state.SlowErrorDue, nil, nil},
+		{"what IPv6 would take for a fragment header", carrying(44, counting(20)), state.SlowErrorDue, nil, nil},
+		{"what IPv6 would take for destination options", carrying(60, counting(20)), state.SlowErrorDue, nil, nil},
 		{"19 bytes of TCP", carrying(6, counting(19)), state.DropTruncated, nil, nil},
 		{"7 bytes of UDP", carrying(17, counting(7)), state.DropTruncated, nil, nil},
 		{"7 bytes of ICMP", carrying(1, counting(7)), state.DropTruncated, nil, nil},
 		{"a UDP length that says more than there is", carrying(17, with(u.payload, 4, 0, 18)), state.DropBadHeader, nil, nil},
 		{"a UDP length of seven", carrying(17, with(u.payload, 4, 0, 7)), state.DropBadHeader, nil, nil},
-		{"UDP without checksum", carrying(17, with(u.payload, 6, 0, 0)), state.DropUdpZeroChecksum, nil, nil},
+		{"UDP without checksum", carrying(17, with(u.payload, 6, 0, 0)), state.SlowErrorDue, nil, nil},
 		{"an ICMP timestamp request", carrying(1, message(far4, node4, 13, 0, "00000000", counting(12))), state.DropIcmpType, nil, nil},
 		{"an ICMP redirect", carrying(1, message(far4, node4, 5, 1, "00000000", counting(28))), state.DropIcmpType, nil, nil},
 	})
@@ -227,6 +227,11 @@ func TestTheSlowPathsShareIsCountedOnceOnItsWay(t *testing.T) {
 	p := udp(node6, far6, 24)
 	p.protocol, p.options = 44, bin("11000001aaaa1234")
 	frame := b.frame("lan", p.bytes())
+	handed := b.run("ingress_tc", "lan", frame)[0]
+	if err := differs(result{verdict: handed.verdict}, state.SlowFragment, state.SlowFragment, 7, nil); err != nil || handed.counted["ingress_tc slow-fragment"] != 1 {
+		t.Fatalf("%v, counted %v", err, handed.counted)
+	}
+	frame = handed.frame
 	res := b.run("translator_egress", "lan", frame)[0]
 	if res.err != nil || len(res.counted) != 0 || int32(res.verdict) != -1 || !bytes.Equal(res.frame, frame) {
 		t.Errorf("%v, counted %v, returned %d: ingress_tc has counted it already", res.err, res.counted, int32(res.verdict))
@@ -251,9 +256,9 @@ func TestATTLThatRunsOutHereIsTheStacksMatter(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeForTheOtherSideIsTheStacksMatter(t *testing.T) {
+func TestWhatIsTooLargeForTheOtherSideIsToldBySlowPath(t *testing.T) {
 	wide, out := udp(far4, node4, 1500-28), udp(far6, node6, 1500-28)
 	wide.flags = df
 	runVectors(t, usual, []vector{{"1500 bytes with DF, which become 1520", wide.bytes(), to6, out.bytes(),
-		map[string]state.Outcome{"xdp": state.PassTooBig, "tc": state.PassTooBig, "translator": state.PassToStack}}})
+		map[string]state.Outcome{"xdp": state.PassTooBig, "tc": state.PassTooBig, "translator": state.SlowTooBig}}})
 }

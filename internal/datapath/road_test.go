@@ -108,7 +108,31 @@ func (r road) check(b *bench, frame []byte, res result, want state.Outcome, pack
 	if packet != nil && (got.Verdict() == state.Forward || got == state.PassToStack) {
 		frame = r.leaves(b, frame, res.frame, got, packet)
 	}
+	if got.Verdict() == state.Slow && r.name != "xdp" {
+		if frame, err = b.noted(frame, res.frame, got); err != nil {
+			return err
+		}
+	}
 	return differs(res, got, want, r.verdict(got), frame)
+}
+
+// noted gives frame with the note for the slow path that a program has made of
+// its link addresses (struct slow_note of bpf/lib/slow.h), if that is right.
+func (b *bench) noted(frame, got []byte, o state.Outcome) ([]byte, error) {
+	if len(got) < 14 || got[0] != 0x06 || got[1] != 'w' || state.Outcome(got[2]) != o {
+		return nil, fmt.Errorf("%s has no note of it: %x", o, got[:min(len(got), 14)])
+	}
+	in, index := binary.BigEndian.Uint16(got[6:]), binary.BigEndian.Uint32(got[8:])
+	wantIn := uint16(0)
+	for _, l := range b.links {
+		if l.Index == int(index) {
+			wantIn = uint16(l.MTU)
+		}
+	}
+	if in != wantIn || index != 0 && wantIn == 0 {
+		return nil, fmt.Errorf("%s came by interface %d with MTU %d: want %d", o, index, in, wantIn)
+	}
+	return append(bytes.Clone(got[:12]), frame[12:]...), nil
 }
 
 // leaves gives the frame that carries packet away on a road.

@@ -65,9 +65,9 @@ mappings = [{ ipv6 = "2001:db8:3::7", ipv4 = "8.8.4.7" }]
 	runVectors(t, toml, vectors)
 }
 
-func TestWithoutPrefixAnUnknownIPv4SourceIsDropped(t *testing.T) {
+func TestWithoutPrefixAnUnknownIPv4SourceIsTold(t *testing.T) {
 	runVectors(t, bare, []vector{
-		{"unknown", udp("8.8.8.8", "192.0.2.7", 7).bytes(), state.DropSourceUnmapped, nil, nil},
+		{"unknown", udp("8.8.8.8", "192.0.2.7", 7).bytes(), state.SlowErrorDue, nil, nil},
 		{"an IPv4 node with a mapping", udp("198.18.1.2", "192.0.2.7", 7).bytes(), to6, udp("2001:db8:9::102", "2001:db8:3::7", 7).bytes(), nil},
 		{"another IPv6 node, whose mapping must do", udp("192.0.2.9", "192.0.2.7", 7).bytes(), to6, udp("2001:db8:3::9", "2001:db8:3::7", 7).bytes(), nil},
 	})

@@ -16,15 +16,33 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	translatorEgressMapCounters          = "counters"
-	translatorEgressMapInterfaces        = "interfaces"
-	translatorEgressMapMemos             = "memos"
-	translatorEgressMapNat64Rules4       = "nat64_rules4"
-	translatorEgressMapNat64Rules6       = "nat64_rules6"
-	translatorEgressMapNat64Traffic      = "nat64_traffic"
-	translatorEgressMapNat64Translators  = "nat64_translators"
-	translatorEgressProgTranslatorEgress = "translator_egress"
-	translatorEgressVarNat64ForceSlow    = "nat64_force_slow"
+	translatorEgressMapCounters             = "counters"
+	translatorEgressMapInterfaces           = "interfaces"
+	translatorEgressMapMemos                = "memos"
+	translatorEgressMapNat64Bib4            = "nat64_bib4"
+	translatorEgressMapNat64Bib6            = "nat64_bib6"
+	translatorEgressMapNat64Clock           = "nat64_clock"
+	translatorEgressMapNat64Flows           = "nat64_flows"
+	translatorEgressMapNat64Peers           = "nat64_peers"
+	translatorEgressMapNat64Rules4          = "nat64_rules4"
+	translatorEgressMapNat64Rules6          = "nat64_rules6"
+	translatorEgressMapNat64Sessions        = "nat64_sessions"
+	translatorEgressMapNat64Slots           = "nat64_slots"
+	translatorEgressMapNat64SlotsFree       = "nat64_slots_free"
+	translatorEgressMapNat64StatefulConfigs = "nat64_stateful_configs"
+	translatorEgressMapNat64Statics4        = "nat64_statics4"
+	translatorEgressMapNat64Statics6        = "nat64_statics6"
+	translatorEgressMapNat64Subscribers     = "nat64_subscribers"
+	translatorEgressMapNat64SweepStates     = "nat64_sweep_states"
+	translatorEgressMapNat64Traffic         = "nat64_traffic"
+	translatorEgressMapNat64Translators     = "nat64_translators"
+	translatorEgressMapNat64Usages          = "nat64_usages"
+	translatorEgressMapSlowWindows          = "slow_windows"
+	translatorEgressProgTranslatorEgress    = "translator_egress"
+	translatorEgressVarNat64ForceSlow       = "nat64_force_slow"
+	translatorEgressVarNat64NoErrors        = "nat64_no_errors"
+	translatorEgressVarNat64TestClock       = "nat64_test_clock"
+	translatorEgressVarSlowUnlimited        = "slow_unlimited"
 )
 
 // loadTranslatorEgress returns the embedded CollectionSpec for translatorEgress.
@@ -76,13 +94,28 @@ type translatorEgressProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorEgressMapSpecs struct {
-	Counters         *ebpf.MapSpec `ebpf:"counters"`
-	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
-	Memos            *ebpf.MapSpec `ebpf:"memos"`
-	Nat64Rules4      *ebpf.MapSpec `ebpf:"nat64_rules4"`
-	Nat64Rules6      *ebpf.MapSpec `ebpf:"nat64_rules6"`
-	Nat64Traffic     *ebpf.MapSpec `ebpf:"nat64_traffic"`
-	Nat64Translators *ebpf.MapSpec `ebpf:"nat64_translators"`
+	Counters             *ebpf.MapSpec `ebpf:"counters"`
+	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	Memos                *ebpf.MapSpec `ebpf:"memos"`
+	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
+	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
+	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
+	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
+	Nat64Sessions        *ebpf.MapSpec `ebpf:"nat64_sessions"`
+	Nat64Slots           *ebpf.MapSpec `ebpf:"nat64_slots"`
+	Nat64SlotsFree       *ebpf.MapSpec `ebpf:"nat64_slots_free"`
+	Nat64StatefulConfigs *ebpf.MapSpec `ebpf:"nat64_stateful_configs"`
+	Nat64Statics4        *ebpf.MapSpec `ebpf:"nat64_statics4"`
+	Nat64Statics6        *ebpf.MapSpec `ebpf:"nat64_statics6"`
+	Nat64Subscribers     *ebpf.MapSpec `ebpf:"nat64_subscribers"`
+	Nat64SweepStates     *ebpf.MapSpec `ebpf:"nat64_sweep_states"`
+	Nat64Traffic         *ebpf.MapSpec `ebpf:"nat64_traffic"`
+	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
+	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
+	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // translatorEgressVariableSpecs contains global variables before they are loaded into the kernel.
@@ -90,6 +123,9 @@ type translatorEgressMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorEgressVariableSpecs struct {
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressObjects contains all objects after they have been loaded into the kernel.
@@ -112,13 +148,28 @@ func (o *translatorEgressObjects) Close() error {
 //
 // It can be passed to loadTranslatorEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorEgressMaps struct {
-	Counters         *ebpf.Map `ebpf:"counters"`
-	Interfaces       *ebpf.Map `ebpf:"interfaces"`
-	Memos            *ebpf.Map `ebpf:"memos"`
-	Nat64Rules4      *ebpf.Map `ebpf:"nat64_rules4"`
-	Nat64Rules6      *ebpf.Map `ebpf:"nat64_rules6"`
-	Nat64Traffic     *ebpf.Map `ebpf:"nat64_traffic"`
-	Nat64Translators *ebpf.Map `ebpf:"nat64_translators"`
+	Counters             *ebpf.Map `ebpf:"counters"`
+	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	Memos                *ebpf.Map `ebpf:"memos"`
+	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
+	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
+	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
+	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
+	Nat64Sessions        *ebpf.Map `ebpf:"nat64_sessions"`
+	Nat64Slots           *ebpf.Map `ebpf:"nat64_slots"`
+	Nat64SlotsFree       *ebpf.Map `ebpf:"nat64_slots_free"`
+	Nat64StatefulConfigs *ebpf.Map `ebpf:"nat64_stateful_configs"`
+	Nat64Statics4        *ebpf.Map `ebpf:"nat64_statics4"`
+	Nat64Statics6        *ebpf.Map `ebpf:"nat64_statics6"`
+	Nat64Subscribers     *ebpf.Map `ebpf:"nat64_subscribers"`
+	Nat64SweepStates     *ebpf.Map `ebpf:"nat64_sweep_states"`
+	Nat64Traffic         *ebpf.Map `ebpf:"nat64_traffic"`
+	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
+	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
+	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *translatorEgressMaps) Close() error {
@@ -126,10 +177,25 @@ func (m *translatorEgressMaps) Close() error {
 		m.Counters,
 		m.Interfaces,
 		m.Memos,
+		m.Nat64Bib4,
+		m.Nat64Bib6,
+		m.Nat64Clock,
+		m.Nat64Flows,
+		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
+		m.Nat64Sessions,
+		m.Nat64Slots,
+		m.Nat64SlotsFree,
+		m.Nat64StatefulConfigs,
+		m.Nat64Statics4,
+		m.Nat64Statics6,
+		m.Nat64Subscribers,
+		m.Nat64SweepStates,
 		m.Nat64Traffic,
 		m.Nat64Translators,
+		m.Nat64Usages,
+		m.SlowWindows,
 	)
 }
 
@@ -138,6 +204,9 @@ func (m *translatorEgressMaps) Close() error {
 // It can be passed to loadTranslatorEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorEgressVariables struct {
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
+	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressPrograms contains all programs after they have been loaded into the kernel.

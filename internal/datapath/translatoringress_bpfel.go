@@ -19,7 +19,9 @@ const (
 	translatorIngressMapCounters           = "counters"
 	translatorIngressMapInterfaces         = "interfaces"
 	translatorIngressMapMemos              = "memos"
+	translatorIngressMapSlowWindows        = "slow_windows"
 	translatorIngressProgTranslatorIngress = "translator_ingress"
+	translatorIngressVarSlowUnlimited      = "slow_unlimited"
 )
 
 // loadTranslatorIngress returns the embedded CollectionSpec for translatorIngress.
@@ -71,15 +73,17 @@ type translatorIngressProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorIngressMapSpecs struct {
-	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Interfaces *ebpf.MapSpec `ebpf:"interfaces"`
-	Memos      *ebpf.MapSpec `ebpf:"memos"`
+	Counters    *ebpf.MapSpec `ebpf:"counters"`
+	Interfaces  *ebpf.MapSpec `ebpf:"interfaces"`
+	Memos       *ebpf.MapSpec `ebpf:"memos"`
+	SlowWindows *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // translatorIngressVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorIngressVariableSpecs struct {
+	SlowUnlimited *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // translatorIngressObjects contains all objects after they have been loaded into the kernel.
@@ -102,9 +106,10 @@ func (o *translatorIngressObjects) Close() error {
 //
 // It can be passed to loadTranslatorIngressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorIngressMaps struct {
-	Counters   *ebpf.Map `ebpf:"counters"`
-	Interfaces *ebpf.Map `ebpf:"interfaces"`
-	Memos      *ebpf.Map `ebpf:"memos"`
+	Counters    *ebpf.Map `ebpf:"counters"`
+	Interfaces  *ebpf.Map `ebpf:"interfaces"`
+	Memos       *ebpf.Map `ebpf:"memos"`
+	SlowWindows *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *translatorIngressMaps) Close() error {
@@ -112,6 +117,7 @@ func (m *translatorIngressMaps) Close() error {
 		m.Counters,
 		m.Interfaces,
 		m.Memos,
+		m.SlowWindows,
 	)
 }
 
@@ -119,6 +125,7 @@ func (m *translatorIngressMaps) Close() error {
 //
 // It can be passed to loadTranslatorIngressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorIngressVariables struct {
+	SlowUnlimited *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // translatorIngressPrograms contains all programs after they have been loaded into the kernel.

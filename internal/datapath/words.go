@@ -18,18 +18,31 @@ type Words struct {
 // MapWords maps an array's only value into memory. It stays mapped, and in
 // the kernel, until Close, also if the map is closed before.
 func MapWords(m *ebpf.Map) (*Words, error) {
+	return mapWords(m, unix.PROT_READ|unix.PROT_WRITE)
+}
+
+func mapWords(m *ebpf.Map, protection int) (*Words, error) {
 	if m.MaxEntries() != 1 || m.ValueSize()%4 != 0 {
 		return nil, fmt.Errorf("map %s into memory: %d values of %d bytes are not one value of whole words", m, m.MaxEntries(), m.ValueSize())
 	}
 	size := int(m.ValueSize())
-	page := unix.Getpagesize()
-	memory, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := mapMemory(m, size, protection)
 	if err != nil {
-		return nil, fmt.Errorf("map %s into memory: %w", m, err)
+		return nil, err
 	}
 	// The words are aligned: mmap(2) gives whole pages.
 	words := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(memory))), size/4)
 	return &Words{words, memory}, nil
+}
+
+// mapMemory maps size bytes of an array's values.
+func mapMemory(m *ebpf.Map, size, protection int) ([]byte, error) {
+	page := unix.Getpagesize()
+	memory, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, protection, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %s into memory: %w", m, err)
+	}
+	return memory, nil
 }
 
 // Close unmaps. The words must not be touched afterwards.

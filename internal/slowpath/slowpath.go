@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
 )
 
 // maxFrame is the longest frame that a TAP device hands over.
@@ -26,6 +28,9 @@ type Packet struct {
 	// Local packets come from an address of this host: they leave as its own,
 	// because the stack believes no packet that arrives from itself.
 	Local bool
+	// Back is the index of an interface at which the packet is to arrive once
+	// more; 0: it arrives on the translator's device.
+	Back int
 }
 
 // Device is the user-space end of a persistent TAP device.
@@ -61,7 +66,7 @@ func Open(name string, mac [6]byte) (*Device, error) {
 
 // Serve hands each packet that comes up to handle and puts back what it
 // returns, until ctx ends. The packet is only valid during the call.
-func (d *Device) Serve(ctx context.Context, handle func(ip []byte) []Packet) error {
+func (d *Device) Serve(ctx context.Context, handle func(ip []byte, how state.Arrival) []Packet) error {
 	stop := context.AfterFunc(ctx, func() { d.file.Close() })
 	defer stop()
 	frame := make([]byte, maxFrame)
@@ -76,7 +81,7 @@ func (d *Device) Serve(ctx context.Context, handle func(ip []byte) []Packet) err
 		if n <= ethernetHeader {
 			continue
 		}
-		for _, p := range handle(frame[ethernetHeader:n]) {
+		for _, p := range handle(frame[ethernetHeader:n], readNote(frame)) {
 			// a packet that the stack refuses is lost like any other
 			_ = d.put(p)
 		}
@@ -97,6 +102,9 @@ func (d *Device) put(p Packet) error {
 	frame := make([]byte, ethernetHeader, ethernetHeader+len(p.Bytes))
 	copy(frame[0:6], d.mac[:])
 	copy(frame[6:12], d.mac[:])
+	if p.Back != 0 {
+		writeBack(frame, p.Back)
+	}
 	frame[12], frame[13] = 0x08, 0x00
 	if p.Bytes[0]>>4 == 6 {
 		frame[12], frame[13] = 0x86, 0xdd

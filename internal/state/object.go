@@ -136,12 +136,33 @@ type Port struct {
 	Translators uint64 // bit per translator that serves it
 	Shortcut    bool   // translated packets may leave past the stack
 	XDPOut      bool   // can be the target of an XDP redirect
+	Routed      bool   // packets for the router are routed by weft's own tables
+	Table       int    // which of them, 0..RouteTablesMax-1
+	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
 }
 
 func (p Port) Key() string    { return "port " + p.Device }
 func (p Port) Domain() Domain { return Datapath }
 func (p Port) String() string {
-	return fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Shortcut, p.XDPOut)
+	s := fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Shortcut, p.XDPOut)
+	if p.Routed {
+		s += fmt.Sprintf(" routed by table %d", p.Table)
+	}
+	if p.BridgePort {
+		s += " bridge-port"
+	}
+	return s
+}
+
+// Join gives what two features want of one interface together.
+func (p Port) Join(q Port) Port {
+	p.Translators |= q.Translators
+	p.Shortcut = p.Shortcut || q.Shortcut
+	p.XDPOut = p.XDPOut || q.XDPOut
+	p.Table = max(p.Table, q.Table)
+	p.Routed = p.Routed || q.Routed
+	p.BridgePort = p.BridgePort || q.BridgePort
+	return p
 }
 
 // Translator is one [nat64.NAME] as the datapath knows it.
@@ -152,9 +173,11 @@ type Translator struct {
 	MAC       [6]byte      // of the device
 	Prefix    netip.Prefix // RFC 6052; not valid if there is none
 	LowestMTU int
-	MaxMSS    int  // 0: not clamped
-	UDPZero   bool // compute missing UDP checksums
-	CopyTOS   bool
+	// SmallestMTU is that of its interfaces: packets up to it fit every way out.
+	SmallestMTU int
+	MaxMSS      int  // 0: not clamped
+	UDPZero     bool // compute missing UDP checksums
+	CopyTOS     bool
 }
 
 func (t Translator) Key() string    { return fmt.Sprintf("translator %d", t.ID) }
@@ -164,7 +187,7 @@ func (t Translator) String() string {
 	if t.Prefix.IsValid() {
 		s += " prefix " + t.Prefix.String()
 	}
-	return fmt.Sprintf("%s lowest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
+	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }
 
 // RuleKind says what an address rule stands for; values as in bpf/blocks/nat64_maps.h.

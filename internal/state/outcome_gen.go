@@ -17,6 +17,10 @@ const (
 	SlowFragNeeded                         // too large for the other side and may be fragmented
 	SlowErrorDue                           // cannot be translated, the sender gets an ICMP error
 	SlowForced                             // sent to the slow path by request (weft trace --via slow)
+	SlowTooBig                             // too large for the way out and must not be fragmented; the sender is told
+	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
+	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
+	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
@@ -30,6 +34,8 @@ const (
 	PassOptions                            // IPv4 options or an odd header, which the stack looks into
 	PassLocal                              // a route to the router itself
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
+	PassMended                             // made fit for the IPv4 stack and put back as arriving
+	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -48,6 +54,13 @@ const (
 	DropKernel                             // a kernel helper refused (out of memory, packet shape)
 	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
 	DropBlackhole                          // a blackhole route
+	DropSlowLimit                          // more for the slow path than it is given
+	DropNoBinding                          // no binding and no session knows this transport address (RFC 6146)
+	DropFiltered                           // a binding, but its node has sent nothing to this address (RFC 6146 3.5)
+	DropPoolExhausted                      // no port of the pool is free for a new binding
+	DropTableFull                          // the table of bindings or of sessions is full
+	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
+	DropSessionRace                        // another CPU was making or ending the same binding just then
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -68,6 +81,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
 	{"slow-error-due", "cannot be translated, the sender gets an ICMP error"},
 	{"slow-forced", "sent to the slow path by request (weft trace --via slow)"},
+	{"slow-too-big", "too large for the way out and must not be fragmented; the sender is told"},
+	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
+	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
+	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
@@ -81,6 +98,8 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},
 	{"pass-local", "a route to the router itself"},
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
+	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
+	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -99,4 +118,11 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
 	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
 	{"drop-blackhole", "a blackhole route"},
+	{"drop-slow-limit", "more for the slow path than it is given"},
+	{"drop-no-binding", "no binding and no session knows this transport address (RFC 6146)"},
+	{"drop-filtered", "a binding, but its node has sent nothing to this address (RFC 6146 3.5)"},
+	{"drop-pool-exhausted", "no port of the pool is free for a new binding"},
+	{"drop-table-full", "the table of bindings or of sessions is full"},
+	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
+	{"drop-session-race", "another CPU was making or ending the same binding just then"},
 }

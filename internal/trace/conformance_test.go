@@ -56,32 +56,6 @@ udp_zero_checksum = "%s"
 `, s.MTU6, s.MTU4, s.Lowest, zero)
 }
 
-// deviations are the cases that weft answers otherwise for now, with the
-// reason; those in only some of the ways are in deviationsBy.
-var deviations = map[string]string{
-	"cat1":       "the IPv6 stack says packet too big and the translator translates that: 192.0.2.1 is as good a source as 198.51.100.1, and RFC 1812 section 4.3.2.3 lets a router quote the packet with the TTL counted down",
-	"cat2":       "as cat1; 8 bytes less in the MTU leave room for the fragment header that the packet has in IPv6",
-	"cgt1":       "the IPv4 stack says fragmentation needed and the translator translates that: the quote is the 576 bytes of RFC 1812 section 4.3.2.3, and TOS 0xc0 is its precedence for errors",
-	"cgt2":       "an IPv6 fragment becomes an IPv4 fragment without DF (RFC 7915 section 5.1.1), which the IPv4 stack may cut further and does",
-	"ect1":       "the quoted TTL has been counted down, which RFC 1812 section 4.3.2.3 allows",
-	"ect1-again": "the quoted TTL has been counted down, which RFC 1812 section 4.3.2.3 allows",
-	"eat1":       "UDP without checksum is dropped by the programs without an ICMP error, which RFC 7915 section 4.5 does not ask for; the slow path sends one, with the TTL counted down",
-	"bbt1":       "an ICMP error longer than the IPv4 route's MTU (1480) with DF: the IPv4 stack drops it before it is translated; to be cut to 1280 bytes by the translator instead",
-	"idgt":       "as bbt1",
-	"idit":       "as bbt1",
-	"hat1":       "an ICMP error from 127.0.0.1: the IPv4 stack drops martian sources (RFC 1812 section 5.3.7) before the translator sees it",
-	"hat2":       "as hat1, from 0.0.0.0",
-}
-
-// sourceRoute: RFC 7915 section 4.1 has the packet translated once its source
-// route is used up, but the stack that routes it first takes none at all.
-const sourceRoute = "the IPv4 stack drops packets with a source route, even a used-up one, unless accept_source_route is on (RFC 7126 section 4.3 recommends that)"
-
-var deviationsBy = map[Via]map[string]string{
-	ViaTC:   {"aat2": sourceRoute},
-	ViaSlow: {"aat2": sourceRoute},
-}
-
 func TestConformanceWithTheSharedRFC7915CasesOnEveryWay(t *testing.T) {
 	needRoot(t)
 	groups, order := conformanceCases(t)
@@ -140,19 +114,11 @@ func runConformance(t *testing.T, via Via, s conformanceSettings, cases []confor
 	for i, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			why := compareConformance(t, c, results[i])
-			reason, listed := deviations[c.Name]
-			if r, ok := deviationsBy[via][c.Name]; ok {
-				reason, listed = r, true
-			}
-			switch {
-			case why == "":
+			if why == "" {
 				matched++
-				if listed {
-					t.Errorf("listed as a deviation, yet it matches: %s", reason)
-				}
-			case !listed:
-				t.Errorf("%s\n%s, %s, %v", why, results[i].Verdict, results[i].Reason, results[i].Decisions)
+				return
 			}
+			t.Errorf("%s\n%s, %s, %v", why, results[i].Verdict, results[i].Reason, results[i].Decisions)
 		})
 	}
 	return matched

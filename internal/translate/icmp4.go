@@ -29,10 +29,7 @@ func (c *Config) error4to6(msg []byte, p pair) ([]byte, state.Outcome) {
 	if !ok {
 		return nil, state.DropIcmpType
 	}
-	quote, ext := extensions(msg[icmpLen:], int(msg[5])*4) // RFC 4884 sections 4.1 to 4.3
-	if kind == icmp6TooBig || kind == icmp6Parameter {
-		ext = nil // RFC 4884 section 4: these carry none
-	}
+	quote, ext := quote4(msg, kind)
 	quoted, o := c.quoted4to6(quote)
 	if o != state.OutcomeNone {
 		return nil, o
@@ -53,6 +50,16 @@ func (c *Config) error4to6(msg []byte, p pair) ([]byte, state.Outcome) {
 	fresh := out[headroom:]
 	reseal(fresh, msg, 0, p.sum6()+pseudo(len(fresh), protocolICMP6))
 	return out, state.OutcomeNone
+}
+
+// quote4 gives what an ICMPv4 error quotes, and its extensions (RFC 4884
+// sections 4.1 to 4.3) where the ICMPv6 error that it becomes can carry them.
+func quote4(msg []byte, kind6 byte) (quote, ext []byte) {
+	quote, ext = extensions(msg[icmpLen:], int(msg[5])*4)
+	if kind6 == icmp6TooBig || kind6 == icmp6Parameter {
+		ext = nil // RFC 4884 section 4: these carry none
+	}
+	return quote, ext
 }
 
 // error4Type gives the ICMPv6 type and code of an ICMPv4 error (RFC 7915

@@ -42,6 +42,11 @@ func (c *Config) reply4(pkt []byte, kind, code byte, param uint32) []byte {
 	msg[0], msg[1] = kind, code
 	put32(msg[4:], param)
 	copy(msg[icmpLen:], pkt)
+	if c.RestoreTTL {
+		quoted := msg[icmpLen:]
+		put16(quoted[10:], adjust(get16(quoted[10:]), uint32(quoted[8])<<8, uint32(quoted[8]+1)<<8))
+		quoted[8]++
+	}
 	put16(msg[2:], ^fold(sum(msg, 0)))
 	return out
 }

@@ -61,6 +61,7 @@ func (s *Slow) Update(identification func() uint32, f *config.File, facts state.
 			local[a.Addr()] = true
 		}
 	}
+	s.limit.perSecond.Store(int64(c.ErrorsPerSecond))
 	s.current.Store(&slowConfig{t, local})
 }
 
@@ -113,33 +114,64 @@ func routerAddresses(f *config.File, facts state.Facts, c *Config) (v4, v6 netip
 type Answer struct {
 	Bytes []byte
 	Local bool // its source is an address of this host
+	Back  int  // index of an interface at which it is to arrive once more, or 0
 }
 
 // Handle translates one packet that the programs handed up, and says what is
 // to be sent.
-func (s *Slow) Handle(ip []byte) []Answer {
+func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
+	if how.Why == state.SlowBeforeStack {
+		if mended, ok := translate.Mend4(ip); ok {
+			s.count(state.PassMended)
+			return []Answer{{Bytes: mended, Back: how.Index}}
+		}
+	}
 	c := s.current.Load()
-	var r translate.Result
-	switch {
-	case len(ip) > 0 && ip[0]>>4 == 4:
-		r = c.translate.Translate4(ip)
-	case len(ip) > 0 && ip[0]>>4 == 6:
-		r = c.translate.Translate6(ip)
-	default:
-		r.Outcome = state.PassNotIp
+	r := c.translate4or6(ip, how)
+	// Packets that pass the stack by, and with it FORWARD, are ICMP errors from
+	// addresses that nobody has. They are as few as answers are.
+	if r.Out != nil && how.Why == state.SlowBeforeStack && !s.limit.allow() {
+		r = translate.Result{Outcome: state.DropSlowLimit}
 	}
-	if int(r.Outcome) < len(s.counts) {
-		s.counts[r.Outcome].Add(1)
-	}
+	s.count(r.Outcome)
 	var answers []Answer
 	for _, out := range r.Out {
-		answers = append(answers, Answer{out, c.local[source(out)]})
+		answers = append(answers, Answer{Bytes: out, Local: c.local[source(out)]})
 	}
 	// ICMP errors are rate-limited, RFC 4443 2.4 (f), RFC 1812 4.3.2.8
 	if r.Reply != nil && s.limit.allow() {
-		answers = append(answers, Answer{r.Reply, c.local[source(r.Reply)]})
+		answers = append(answers, Answer{Bytes: r.Reply, Local: c.local[source(r.Reply)]})
 	}
 	return answers
+}
+
+// translate4or6 translates one packet, knowing how it came.
+func (c *slowConfig) translate4or6(ip []byte, how state.Arrival) translate.Result {
+	t := *c.translate
+	switch {
+	case len(ip) > 0 && ip[0]>>4 == 4:
+		t.MTU4 = how.MTUIn
+		if how.MTUOut != 0 {
+			t.MTU6 = how.MTUOut
+		}
+		// the stack has routed it, unless it was taken before that or made here
+		t.DecrementTTL = how.Why == state.SlowBeforeStack
+		t.RestoreTTL = !t.DecrementTTL && how.Index != 0
+		return t.Translate4(ip)
+	case len(ip) > 0 && ip[0]>>4 == 6:
+		t.MTU4 = how.MTUOut
+		if how.MTUIn != 0 {
+			t.MTU6 = how.MTUIn
+		}
+		return t.Translate6(ip)
+	}
+	return translate.Result{Outcome: state.PassNotIp}
+}
+
+func (s *Slow) count(o state.Outcome) {
+	if int(o) < len(s.counts) {
+		s.counts[o].Add(1)
+	}
 }
 
 // Counts gives what became of the packets, by outcome.
@@ -162,36 +194,4 @@ func source(ip []byte) netip.Addr {
 		return netip.AddrFrom16([16]byte(ip[8:24]))
 	}
 	return netip.Addr{}
-}
-
-// limiter is a token bucket for ICMP errors: 100 a second, bursts of 200.
-type limiter struct {
-	now    func() int64 // nanoseconds
-	last   int64
-	tokens float64
-	off    bool
-}
-
-const (
-	errorsPerSecond = 100
-	errorsBurst     = 200
-)
-
-func newLimiter(now func() int64) *limiter {
-	return &limiter{now: now, last: now(), tokens: errorsBurst}
-}
-
-// allow is called by one goroutine, the one that serves the device.
-func (l *limiter) allow() bool {
-	if l.off {
-		return true
-	}
-	now := l.now()
-	l.tokens = min(errorsBurst, l.tokens+float64(now-l.last)/1e9*errorsPerSecond)
-	l.last = now
-	if l.tokens < 1 {
-		return false
-	}
-	l.tokens--
-	return true
 }

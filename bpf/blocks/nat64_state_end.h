@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * The end of sessions and of the bindings that only they held. Whoever sets a
+ * word dead by compare-and-swap takes the thing apart, and nobody else does.
+ */
+#include "nat64_state.h"
+
+static __always_inline void nat64_subscriber_key(struct nat64_subscriber_key *k,
+						 const struct in6_addr *client, __u32 translator,
+						 __u32 bits)
+{
+	for (int i = 0; i < 4; i++) {
+		__u32 have = bits > 32U * i ? bits - 32 * i : 0;
+
+		k->prefix.be32[i] = have >= 32 ? client->be32[i] :
+				    have == 0  ? 0 :
+						 client->be32[i] & bpf_htonl(~0U << (32 - have));
+	}
+	k->translator = translator;
+}
+
+/* by: 1 for a session, 1ULL << 32 for a binding */
+__noinline int nat64_subscriber_less(const struct in6_addr *client, __u32 translator, __u64 by)
+{
+	struct nat64_stateful *c = nat64_config(translator);
+	struct nat64_subscriber_key key;
+	struct nat64_subscriber *u;
+	__u64 left;
+
+	if (!c || !client)
+		return 0;
+	nat64_subscriber_key(&key, client, translator, c->subscriber_bits);
+	u = bpf_map_lookup_elem(&nat64_subscribers, &key);
+	if (!u)
+		return 0;
+	left = __sync_fetch_and_sub(&u->word, by) - by;
+	if (!left && __sync_val_compare_and_swap(&u->word, 0, NAT64_SUBSCRIBER_DEAD) == 0)
+		bpf_map_delete_elem(&nat64_subscribers, &key);
+	return 0;
+}
+
+/* One session less; the last one takes the binding along. */
+__noinline int nat64_binding_release(const struct in6_addr *client, __u32 port,
+					    __u32 protocol, __u32 translator)
+{
+	struct nat64_usage *usage;
+	struct nat64_bib4_key back = {};
+	struct nat64_bib6_key key;
+	struct nat64_binding *b;
+	__u64 left;
+
+	if (!client)
+		return 0;
+	nat64_bib6_key(&key, client, port, protocol, translator);
+	b = bpf_map_lookup_elem(&nat64_bib6, &key);
+	if (!b)
+		return 0;
+	left = __sync_fetch_and_sub(&b->word, 1) - 1;
+	if ((__u32)left ||
+	    __sync_val_compare_and_swap(&b->word, left, left | NAT64_BINDING_DEAD) != left)
+		return 0;
+	back.pool = b->pool;
+	back.port = b->pool_port;
+	back.protocol = protocol;
+	bpf_map_delete_elem(&nat64_bib6, &key);
+	bpf_map_delete_elem(&nat64_bib4, &back);
+	nat64_subscriber_less(client, translator, 1ULL << 32);
+	usage = nat64_usage(translator, protocol);
+	if (usage)
+		usage->bindings_ended++;
+	return 0;
+}
+
+static __always_inline void nat64_peer_less(const struct nat64_session_key *of)
+{
+	struct nat64_session_key key = *of;
+	__u64 *n;
+
+	key.remote_port = 0;
+	n = bpf_map_lookup_elem(&nat64_peers, &key);
+	if (n && __sync_fetch_and_sub(n, 1) == 1 &&
+	    __sync_val_compare_and_swap(n, 0, 1ULL << 63) == 0)
+		bpf_map_delete_elem(&nat64_peers, &key);
+}
+
+static __always_inline void nat64_slot_free(__u32 at)
+{
+	struct nat64_slot *slot = bpf_map_lookup_elem(&nat64_slots, &at);
+
+	if (slot)
+		slot->used = 0;
+	bpf_map_push_elem(&nat64_slots_free, &at, 0);
+}
+
+/* Returns 1 if it was this call that ended the session, whose word was word. */
+__noinline int nat64_session_end(const struct nat64_session_key *key,
+					struct nat64_session *s, __u64 word)
+{
+	__u64 dead = NAT64_WORD(nat64_word_expires(word), NAT64_DEAD, nat64_word_flags(word),
+				word >> 48);
+	struct nat64_usage *usage;
+	struct in6_addr client;
+	__u8 protocol, translator;
+	__be16 port;
+	__u32 slot;
+
+	if (!key || !s)
+		return 0;
+	if (nat64_word_state(word) == NAT64_DEAD ||
+	    __sync_val_compare_and_swap(&s->word, word, dead) != word)
+		return 0;
+	/* the memory may be another session's as soon as it is deleted */
+	client = s->client;
+	port = s->port;
+	protocol = s->protocol;
+	translator = s->translator;
+	slot = s->slot;
+	bpf_map_delete_elem(&nat64_sessions, key);
+	nat64_slot_free(slot);
+	if (nat64_word_flags(word) & NAT64_SESSION_PEER)
+		nat64_peer_less(key);
+	nat64_binding_release(&client, port, protocol, translator);
+	nat64_subscriber_less(&client, translator, 1);
+	usage = nat64_usage(translator, protocol);
+	if (usage)
+		usage->sessions_ended++;
+	return 1;
+}

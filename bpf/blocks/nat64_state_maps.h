@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * The tables of stateful translation (RFC 6146 3.1): bindings (BIB), sessions,
+ * and what they are made from. All CPUs share them. decisions/0030 says why
+ * they are laid out so. Addresses and ports are in wire order unless a comment
+ * says host order. A time is in ticks of 2^26 ns (67 ms) of the monotonic
+ * clock, 32 bits, and is compared by signed difference.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+
+#define NAT64_TICK_SHIFT 26
+#define NAT64_POOLS_MAX 8
+#define NAT64_STATEFUL_MAX 64 /* as many as there are translators */
+
+/* one transport address of an IPv6 node; the port is the identifier for ICMP */
+struct nat64_bib6_key {
+	struct in6_addr client;
+	__be16 port;
+	__u8 protocol; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP */
+	__u8 translator;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct nat64_bib6_key) == 24, "key without holes");
+
+/*
+ * word: bit 63 is set by who removes it; 62..32 tell one use of the memory from
+ * the next; 31..0 count the sessions. Who holds a session holds the binding.
+ */
+#define NAT64_BINDING_DEAD (1ULL << 63)
+struct nat64_binding {
+	__u64 word;
+	struct in6_addr client; /* the key again: memory is used anew at once */
+	__be32 pool;
+	__be16 pool_port;
+	__be16 port;
+	__u32 made;
+	__u8 protocol;
+	__u8 translator;
+	__u8 flags; /* enum nat64_binding_flag */
+	__u8 pad;
+};
+_Static_assert(sizeof(struct nat64_binding) == 40, "layout");
+
+enum nat64_binding_flag { NAT64_BINDING_STATIC = 1 };
+
+struct nat64_bib4_key {
+	__be32 pool;
+	__be16 port;
+	__u8 protocol;
+	__u8 pad;
+};
+_Static_assert(sizeof(struct nat64_bib4_key) == 8, "key without holes");
+
+struct nat64_owner {
+	struct in6_addr client;
+	__be16 port;
+	__u8 translator;
+	__u8 pad;
+};
+
+/* the IPv4 side of a session: answers find it with one look-up */
+struct nat64_session_key {
+	__be32 pool;
+	__be32 remote;
+	__be16 pool_port;
+	__be16 remote_port; /* ICMP: the identifier, as pool_port */
+	__u8 protocol;
+	__u8 pad[3];
+};
+_Static_assert(sizeof(struct nat64_session_key) == 16, "key without holes");
+
+/*
+ * word: 31..0 when it expires, 39..32 enum nat64_tcp, 47..40 enum
+ * nat64_session_flag, 63..48 tell one use of the memory from the next. It is
+ * changed by compare-and-swap only.
+ */
+struct nat64_session {
+	__u64 word;
+	struct in6_addr client;
+	struct in6_addr remote6; /* the remote as the client knows it */
+	__be32 pool, remote;
+	__be16 port, pool_port, remote_port;
+	__u8 protocol, translator;
+	__u32 slot;
+	__u32 made;
+};
+_Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
+
+enum nat64_session_flag { NAT64_SESSION_PEER = 1 /* counted in nat64_peers */ };
+
+/* RFC 6146 3.5.2.1. UDP and ICMP have the first state alone. */
+enum nat64_tcp {
+	NAT64_ACTIVE,
+	NAT64_V4_INIT,
+	NAT64_V6_INIT,
+	NAT64_ESTABLISHED,
+	NAT64_V4_FIN,
+	NAT64_V6_FIN,
+	NAT64_BOTH_FIN,
+	NAT64_TRANS,
+	NAT64_DEAD = 255, /* being removed */
+};
+
+/* where the sweep finds each session and when it is worth a look */
+struct nat64_slot {
+	struct nat64_session_key key;
+	__u32 due;
+	__u32 used;
+};
+
+/* RFC 6146 4 */
+enum nat64_timer {
+	NAT64_TIMER_UDP,
+	NAT64_TIMER_ICMP,
+	NAT64_TIMER_EST,
+	NAT64_TIMER_TRANS,
+	NAT64_TIMERS,
+};
+
+enum nat64_filtering {
+	NAT64_FILTER_NONE,    /* endpoint-independent */
+	NAT64_FILTER_ADDRESS, /* address-dependent */
+	NAT64_FILTER_PORT,    /* address- and port-dependent */
+};
+
+struct nat64_pool {
+	__u32 base;     /* host order */
+	__u32 count;    /* addresses */
+	__u16 low, high; /* ports, host order, both included */
+};
+
+/* how a translator binds; index: translator */
+struct nat64_stateful {
+	__u32 timers[NAT64_TIMERS]; /* ticks */
+	__u32 ports_max;    /* bindings of one subscriber; 0: no limit */
+	__u32 sessions_max; /* likewise */
+	__u32 addresses;    /* of all pools */
+	__u32 block;        /* ports per subscriber where they are fixed (RFC 7422); 0: not */
+	struct in6_addr subscribers; /* then: the prefix that they are counted in */
+	__u8 subscribers_bits;
+	__u8 subscriber_bits; /* prefix length of one subscriber */
+	__u8 filtering;       /* enum nat64_filtering */
+	__u8 pools;
+	__u8 has_statics;
+	__u8 pad[3];
+	__u64 secret; /* spreads subscribers over addresses */
+	struct nat64_pool pool[NAT64_POOLS_MAX];
+};
+
+struct nat64_subscriber_key {
+	struct in6_addr prefix;
+	__u32 translator;
+};
+_Static_assert(sizeof(struct nat64_subscriber_key) == 20, "key without holes");
+
+/* word: bit 63 set by who removes it; 62..32 bindings; 31..0 sessions */
+#define NAT64_SUBSCRIBER_DEAD (1ULL << 63)
+struct nat64_subscriber {
+	__u64 word;
+	struct nat64_subscriber_key self; /* the key again */
+	__u32 refused;
+};
+
+/* what was made and ended; index: translator * NAT64_PROTOCOLS + enum */
+enum nat64_protocol { NAT64_IS_TCP, NAT64_IS_UDP, NAT64_IS_ICMP, NAT64_PROTOCOLS };
+struct nat64_usage {
+	__u64 bindings_made, bindings_ended;
+	__u64 sessions_made, sessions_ended;
+};
+
+/* one for all: how far the slots have been used, and where the sweep is */
+struct nat64_sweep_state {
+	__u32 high;
+	__u32 cursor;
+	__u64 swept;   /* sessions that the sweep has ended */
+	__u32 refused; /* tick at which the last refused packet was let up for an error */
+	__u32 pad;
+};
+
+struct nat64_sweep_timer {
+	struct bpf_timer timer;
+};
+
+/* the loader sets max_entries of these by [nat64.NAME] bindings and sessions */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_bib6_key);
+	__type(value, struct nat64_binding);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_bib6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_bib4_key);
+	__type(value, struct nat64_owner);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_bib4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_session_key);
+	__type(value, struct nat64_session);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_sessions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_slot);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_slots SEC(".maps");
+
+/* slots that were used and are free again */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_slots_free SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_subscriber_key);
+	__type(value, struct nat64_subscriber);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_subscribers SEC(".maps");
+
+/* sessions of a binding with one remote address (key with remote_port 0):
+ * only for address-dependent filtering */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_session_key);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_peers SEC(".maps");
+
+/* what weft.toml binds for good: a binding is made of it when a packet comes */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_bib6_key);
+	__type(value, struct nat64_bib4_key);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_statics6 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct nat64_bib4_key);
+	__type(value, struct nat64_bib6_key);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_statics4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_stateful);
+	__uint(max_entries, NAT64_STATEFUL_MAX);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_stateful_configs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_usage);
+	__uint(max_entries, NAT64_STATEFUL_MAX * NAT64_PROTOCOLS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_usages SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_sweep_state);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_sweep_states SEC(".maps");
+
+/* ticks that a test wants it to be; read only if nat64_test_clock is set */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_clock SEC(".maps");
+
+const volatile bool nat64_test_clock = false;
+
+/* refused packets are dropped without an error: for tests that count each */
+const volatile bool nat64_no_errors = false;
+
+/* a search for a free port */
+struct nat64_search {
+	__u32 start, step;
+	__u32 address; /* index into the pools; fixed with a block */
+	__u32 block;   /* first port of the block, from low */
+	__u32 outcome;
+};
+
+/*
+ * One packet as the state sees it. Outbound (IPv6 to IPv4) the pool's side is
+ * the answer, inbound the client's. Lives in nat64_flows, one for each CPU.
+ */
+struct nat64_flow {
+	struct in6_addr client;
+	struct in6_addr remote6;
+	__be32 pool, remote;
+	__be16 port, pool_port, remote_port;
+	__u8 protocol;  /* of IPv4 */
+	__u8 tcp_flags; /* TCP; for ICMP 1 is a request */
+	__u8 translator;
+	__u8 outbound;
+	__u8 pad[2];
+	__u32 now;
+	/* room for keys and values, which the stack has not */
+	struct nat64_bib6_key from;
+	struct nat64_session_key key;
+	struct nat64_subscriber subscriber;
+	struct nat64_search search;
+	struct nat64_binding binding;
+	struct nat64_session session;
+	struct nat64_slot slot;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_flow);
+	__uint(max_entries, 1);
+} nat64_flows SEC(".maps");

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/* New sessions, and packets that may cross without one (RFC 6146 3.5). */
+#include "nat64_state.h"
+
+static __always_inline int nat64_slot_take(__u32 *at)
+{
+	__u32 zero = 0;
+	struct nat64_sweep_state *all;
+
+	if (!bpf_map_pop_elem(&nat64_slots_free, at))
+		return OUTCOME_NONE;
+	all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
+	if (!all)
+		return DROP_KERNEL;
+	/* looked at first, so that a full table does not count on for ever */
+	*at = *(volatile __u32 *)&all->high;
+	if (!bpf_map_lookup_elem(&nat64_slots, at))
+		return DROP_TABLE_FULL;
+	*at = __sync_fetch_and_add(&all->high, 1);
+	return bpf_map_lookup_elem(&nat64_slots, at) ? OUTCOME_NONE : DROP_TABLE_FULL;
+}
+
+/* One more session with this remote address; false if it could not be counted. */
+static __always_inline bool nat64_peer_more(const struct nat64_session_key *of)
+{
+	struct nat64_session_key key = *of;
+	__u64 one = 1, *n;
+
+	key.remote_port = 0;
+	n = bpf_map_lookup_elem(&nat64_peers, &key);
+	if (n && !(__sync_fetch_and_add(n, 1) >> 63))
+		return true;
+	return !n && !bpf_map_update_elem(&nat64_peers, &key, &one, BPF_NOEXIST);
+}
+
+/* The binding is held; f says all about the session. */
+__noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer)
+{
+	struct nat64_stateful *c;
+	struct nat64_session *s;
+	struct nat64_usage *usage;
+	struct nat64_slot *slot;
+	__u32 expires, flags = 0;
+	long failed;
+	int outcome;
+
+	if (!f)
+		return DROP_KERNEL;
+	s = &f->session;
+	c = nat64_config(f->translator);
+	if (!c || timer >= NAT64_TIMERS)
+		return DROP_KERNEL;
+	outcome = nat64_slot_take(&s->slot);
+	if (outcome)
+		return outcome;
+	expires = f->now + c->timers[timer];
+	nat64_session_key(&f->key, f);
+	if (c->filtering == NAT64_FILTER_ADDRESS && nat64_peer_more(&f->key))
+		flags |= NAT64_SESSION_PEER;
+	s->word = NAT64_WORD(expires, state, flags, bpf_get_prandom_u32() & 0xffff);
+	s->client = f->client;
+	s->remote6 = f->remote6;
+	s->pool = f->pool;
+	s->remote = f->remote;
+	s->port = f->port;
+	s->pool_port = f->pool_port;
+	s->remote_port = f->remote_port;
+	s->protocol = f->protocol;
+	s->translator = f->translator;
+	s->made = f->now;
+	failed = bpf_map_update_elem(&nat64_sessions, &f->key, s, BPF_NOEXIST);
+	if (failed) {
+		nat64_slot_free(s->slot);
+		if (flags & NAT64_SESSION_PEER)
+			nat64_peer_less(&f->key);
+		return failed == -17 ? DROP_SESSION_RACE : DROP_TABLE_FULL;
+	}
+	slot = bpf_map_lookup_elem(&nat64_slots, &s->slot);
+	if (slot) {
+		slot->key = f->key;
+		slot->due = expires;
+		slot->used = 1;
+	}
+	usage = nat64_usage(f->translator, f->protocol);
+	if (usage)
+		usage->sessions_made++;
+	return OUTCOME_NONE;
+}
+
+/* Does this packet open a session? TCP: a SYN. ICMP: a request. */
+static __always_inline bool nat64_opens(const struct nat64_flow *f)
+{
+	return f->protocol == IPPROTO_TCP  ? (f->tcp_flags & (TCP_SYN | TCP_RST)) == TCP_SYN :
+	       f->protocol == IPPROTO_ICMP ? f->tcp_flags == 1 :
+					     true;
+}
+
+/* A session with a binding, new or old. may_bind: make one if there is none. */
+__noinline int nat64_open(struct nat64_flow *f, __u32 may_bind)
+{
+	__u32 state = NAT64_ACTIVE, timer = NAT64_TIMER_UDP;
+	__be16 pool_port;
+	__be32 pool;
+	int outcome;
+
+	if (!f)
+		return DROP_KERNEL;
+	outcome = nat64_subscriber_more(f, 1);
+	if (outcome)
+		return outcome;
+	pool = f->pool;
+	pool_port = f->pool_port;
+	outcome = nat64_binding_hold(f);
+	if (outcome == DROP_NO_BINDING && may_bind)
+		outcome = nat64_binding_make(f);
+	if (outcome)
+		goto no_binding;
+	/* its node may have got another port before weft.toml gave it this one */
+	outcome = DROP_NO_BINDING;
+	if (!f->outbound && (f->pool != pool || f->pool_port != pool_port))
+		goto no_session;
+	if (f->protocol == IPPROTO_ICMP) {
+		timer = NAT64_TIMER_ICMP;
+		f->remote_port = f->pool_port;
+	} else if (f->protocol == IPPROTO_TCP) {
+		/* RFC 5382 REQ-5: four minutes to open */
+		timer = NAT64_TIMER_TRANS;
+		state = f->outbound ? NAT64_V6_INIT : NAT64_V4_INIT;
+	}
+	outcome = nat64_session_make(f, state, timer);
+	if (!outcome)
+		return OUTCOME_NONE;
+no_session:
+	nat64_binding_release(&f->client, f->port, f->protocol, f->translator);
+no_binding:
+	nat64_subscriber_less(&f->client, f->translator, 1);
+	return outcome;
+}
+
+/* is a the form that an IPv4 address has under the translator's prefix? */
+static __always_inline bool nat64_under_prefix(const struct in6_addr *a, __u32 translator)
+{
+	struct nat64_rule6 *rule = nat64_rule6(a);
+
+	return rule && rule->translator == translator &&
+	       (rule->suffix.kind == NAT64_PREFIX || rule->suffix.kind == NAT64_REFUSED);
+}
+
+__noinline int nat64_open_outbound(struct nat64_flow *f)
+{
+	struct nat64_binding *b;
+
+	if (!f)
+		return DROP_KERNEL;
+	/* a node that sends from the prefix would loop (RFC 6146 3.5) */
+	if (nat64_under_prefix(&f->client, f->translator))
+		return DROP_ILLEGAL_ADDRESS;
+	if (nat64_opens(f))
+		return nat64_open(f, 1);
+	/* RFC 6146 3.5.2.2, CLOSED: with a binding the packet crosses, and opens nothing */
+	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
+	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
+	if (!b)
+		return DROP_NO_BINDING;
+	f->pool = b->pool;
+	f->pool_port = b->pool_port;
+	return b->port == f->port && nat64_same6(&b->client, &f->client) ? OUTCOME_NONE :
+									    DROP_SESSION_RACE;
+}
+
+__noinline int nat64_open_inbound(struct nat64_flow *f)
+{
+	struct nat64_bib4_key to = {};
+	struct nat64_stateful *c;
+	struct nat64_owner *b;
+	struct nat64_translator *via;
+	struct nat64_bib6_key *fixed;
+	struct nat64_rule4 *from;
+
+	if (!f)
+		return DROP_KERNEL;
+	to.pool = f->pool;
+	to.port = f->pool_port;
+	to.protocol = f->protocol;
+	b = bpf_map_lookup_elem(&nat64_bib4, &to);
+	c = nat64_config(f->translator);
+	if (!c)
+		return DROP_KERNEL;
+	fixed = c->has_statics ? bpf_map_lookup_elem(&nat64_statics4, &to) : NULL;
+	if (b) {
+		f->client = b->client;
+		f->port = b->port;
+	} else if (fixed) {
+		f->client = fixed->client;
+		f->port = fixed->port;
+	} else {
+		return DROP_NO_BINDING;
+	}
+	/* RFC 6052 3.1: not under the well-known prefix */
+	from = nat64_rule4(f->remote);
+	if (from && from->translator == f->translator && from->suffix.kind == NAT64_REFUSED)
+		return DROP_ILLEGAL_ADDRESS;
+	via = nat64_translator(f->translator);
+	if (!via)
+		return DROP_KERNEL;
+	nat64_to6(&f->remote6, f->remote, &via->prefix);
+	/* what is bound for good is there to be reached: nothing filters it */
+	if (!fixed && c->filtering != NAT64_FILTER_NONE) {
+		nat64_session_key(&f->key, f);
+		f->key.remote_port = 0;
+		if (c->filtering == NAT64_FILTER_PORT || !bpf_map_lookup_elem(&nat64_peers, &f->key))
+			return f->protocol == IPPROTO_TCP && nat64_opens(f) ? SLOW_SYN :
+									       DROP_FILTERED;
+	}
+	if (nat64_opens(f))
+		return nat64_open(f, fixed != NULL);
+	return b ? OUTCOME_NONE : DROP_NO_BINDING;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * To which interface a frame belongs. On most devices that is the device
+ * itself. A frame with VLAN tags belongs to the VLAN interface on top; one
+ * without, on a port of a bridge, to the bridge. Nothing is written here.
+ */
+#include "cursor.h"
+#include "interface.h"
+#include "link.h"
+#include "outcome.h"
+
+/* the device that a frame came in by, and its tags: none on a bridge's port */
+struct lower_key {
+	__u32 ifindex;
+	struct vlan_tag tags[2];
+};
+_Static_assert(sizeof(struct lower_key) == 12, "key without holes");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct lower_key);
+	__type(value, __u32); /* index of the interface on top */
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} lowers SEC(".maps");
+
+struct arrival {
+	__u32 table;  /* of the interface to which the frame belongs */
+	__u32 flags;  /* of that, enum interface_flag */
+	__u32 l3;     /* where its network header starts */
+	__u32 tags;   /* how many it carries, one outside the packet included */
+	__be16 proto; /* of the network header */
+	bool above;   /* the interface is not the device that the frame came in by */
+	bool ours;    /* it is addressed to that interface */
+};
+
+/* bytes that routing looks at: two tags, an IP and a TCP header */
+#define ARRIVE_BYTES (ETH_HLEN + 8 + 40 + 20)
+
+struct vlan_rest {
+	__be16 tci;
+	__be16 next;
+};
+
+static __always_inline bool arrive_tag(struct cursor *cur, __be16 *proto, struct vlan_tag *tag)
+{
+	struct vlan_rest *rest;
+
+	if (!link_is_vlan(*proto))
+		return false;
+	rest = PULL(cur, struct vlan_rest);
+	if (!rest)
+		return false;
+	tag->proto = *proto;
+	tag->id = rest->tci & bpf_htons(0xfff);
+	*proto = rest->next;
+	return true;
+}
+
+static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifindex,
+						      struct cursor cur, struct arrival *a)
+{
+	struct lower_key key = { .ifindex = ifindex };
+	struct vlan_tag outside = hook_tag(ctx);
+	__u32 *upper;
+
+	if (outside.proto) {
+		key.tags[0] = outside;
+		a->tags = 1;
+	} else if (arrive_tag(&cur, &a->proto, &key.tags[0])) {
+		a->tags = 1;
+		a->l3 += sizeof(struct vlan_rest);
+	}
+	if (a->tags && arrive_tag(&cur, &a->proto, &key.tags[1])) {
+		a->tags = 2;
+		a->l3 += sizeof(struct vlan_rest);
+	}
+	a->above = true;
+	upper = bpf_map_lookup_elem(&lowers, &key);
+	return upper ? bpf_map_lookup_elem(&interfaces, upper) : NULL;
+}
+
+/* at: of the device that the frame came in by. OUTCOME_NONE: *a is filled. */
+static __always_inline enum outcome arrive(hook_ctx *ctx, __u32 ifindex, const struct interface *at,
+					   struct arrival *a)
+{
+	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+
+	*a = (struct arrival){ .l3 = ETH_HLEN };
+	if (!eth)
+		return PASS_NOT_IP;
+	a->proto = eth->h_proto;
+	if (hook_tag(ctx).proto || link_is_vlan(a->proto) || at->flags & INTERFACE_BRIDGE_PORT) {
+		at = arrive_above(ctx, ifindex, cur, a);
+		if (!at)
+			return PASS_NOT_FOR_US;
+	}
+	a->table = at->table;
+	a->flags = at->flags;
+	a->ours = link_same_mac(eth->h_dest, at->mac);
+	return OUTCOME_NONE;
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Ends the sessions whose time is up. It is attached nowhere: weft runs it once
+ * with BPF_PROG_RUN, and from then on a timer in a pinned map runs it every
+ * 17 ms, with or without a daemon. Each time it looks at one 256th of the slots
+ * that have been used, so that all are seen within 4.3 s. Packets do not wait
+ * for it: they see for themselves that a session is over.
+ *
+ *   mark 0   start the timer
+ *   mark 1   look at all slots now
+ */
+#include "tc.h"
+#include "addresses.h"
+#include "nat64.h"
+
+#define SWEEP_PERIOD (1ULL << 24) /* ns */
+#define SWEEP_PARTS 256
+#define SWEEP_MOST (1U << 22) /* slots in one go; bpf_loop takes 2^23 */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_sweep_timer);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_sweep_timers SEC(".maps");
+
+struct sweep {
+	__u32 now;
+	__u32 from;
+	__u32 high;
+	__u32 ended;
+};
+
+static long sweep_slot(__u32 i, struct sweep *s)
+{
+	struct nat64_session_key key;
+	struct nat64_session *session;
+	struct nat64_slot *slot;
+	__u32 at = s->from + i;
+	__u64 word;
+
+	if (at >= s->high)
+		at -= s->high;
+	slot = bpf_map_lookup_elem(&nat64_slots, &at);
+	if (!slot)
+		return 1;
+	if (!slot->used || (__s32)(slot->due - s->now) > 0)
+		return 0;
+	key = slot->key;
+	session = bpf_map_lookup_elem(&nat64_sessions, &key);
+	if (!session || session->slot != at)
+		return 0; /* being made or ended just now */
+	word = nat64_read(session->word);
+	if (!nat64_expired(word, s->now)) {
+		slot->due = nat64_word_expires(word);
+		/* it may have been cut short meanwhile */
+		word = nat64_read(session->word);
+		if ((__s32)(slot->due - nat64_word_expires(word)) > 0)
+			slot->due = nat64_word_expires(word);
+		return 0;
+	}
+	s->ended += nat64_session_end(&key, session, word);
+	return 0;
+}
+
+static __always_inline void sweep(bool all)
+{
+	__u32 zero = 0, most, cursor;
+	struct nat64_sweep_state *state = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
+	struct sweep s = { .now = nat64_now() };
+
+	if (!state)
+		return;
+	s.high = state->high;
+	if (!s.high)
+		return;
+	cursor = state->cursor;
+	s.from = all || cursor >= s.high ? 0 : cursor;
+	most = all ? s.high : s.high / SWEEP_PARTS + 1;
+	if (most > SWEEP_MOST)
+		most = SWEEP_MOST;
+	if (most > s.high)
+		most = s.high;
+	bpf_loop(most, sweep_slot, &s, 0);
+	state->cursor = s.from + most;
+	state->swept += s.ended;
+}
+
+static int sweep_again(void *map, __u32 *key, struct nat64_sweep_timer *t)
+{
+	sweep(false);
+	bpf_timer_start(&t->timer, SWEEP_PERIOD, 0);
+	return 0;
+}
+
+SEC("tcx/ingress")
+int nat64_sweep(struct __sk_buff *ctx)
+{
+	struct nat64_sweep_timer *t;
+	__u32 zero = 0;
+
+	if (ctx->mark == 1) {
+		sweep(true);
+		return TCX_PASS;
+	}
+	t = bpf_map_lookup_elem(&nat64_sweep_timers, &zero);
+	if (!t)
+		return TCX_DROP;
+	/* fails if it is there already: then it gets this build's function */
+	bpf_timer_init(&t->timer, &nat64_sweep_timers, CLOCK_MONOTONIC);
+	if (bpf_timer_set_callback(&t->timer, sweep_again))
+		return TCX_DROP;
+	return bpf_timer_start(&t->timer, SWEEP_PERIOD, 0) ? TCX_DROP : TCX_PASS;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,230 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"weft/internal/feature/route"
+	"weft/internal/kernel"
+)
+
+// mirror keeps weft's route tables what the kernel's are: it carries the
+// kernel's news to the service, and what the service wants to the kernel.
+type mirror struct {
+	log     *slog.Logger
+	feed    *kernel.RouteFeed
+	service *route.Service
+	tables  route.Tables
+	ready   func() error // called once the tables are complete, to put them to use
+	ask     chan func(*route.Service)
+	done    chan struct{} // closed when it has ended
+	state   mirrorState
+}
+
+// mirrorState is what only the mirror's own goroutine touches.
+type mirrorState struct {
+	complete bool
+	grace    chan error // a grace period under way
+	mark     route.Mark // what it makes free
+	said     [2]string  // of why a family is left to the kernel
+	resyncs  int
+	slow     *time.Timer
+}
+
+const (
+	// newsAtOnce bounds the pieces of news between two looks at all else.
+	newsAtOnce = 256
+	// resyncAfter is the pause before routes are listed again that may have
+	// gone without news: links go down in groups.
+	resyncAfter = 200 * time.Millisecond
+	// resolveAtOnce bounds the questions for neighbours each resolveEvery.
+	resolveAtOnce = 128
+	resolveEvery  = 100 * time.Millisecond
+)
+
+func newMirror(log *slog.Logger, feed *kernel.RouteFeed, s *route.Service, tables route.Tables, ready func() error) *mirror {
+	return &mirror{log: log, feed: feed, service: s, tables: tables, ready: ready,
+		ask: make(chan func(*route.Service)), done: make(chan struct{})}
+}
+
+// run mirrors until ctx ends.
+func (m *mirror) run(ctx context.Context) error {
+	defer close(m.done)
+	ctx, cancel := context.WithCancel(ctx)
+	followed := make(chan struct{})
+	go func() {
+		m.feed.Follow(ctx)
+		close(followed)
+	}()
+	defer func() {
+		cancel()
+		<-followed
+		if m.state.grace != nil {
+			<-m.state.grace // it must not outlive the tables
+		}
+	}()
+	if err := m.sync(ctx); err != nil {
+		return ended(ctx, err)
+	}
+	resolve := time.NewTicker(resolveEvery)
+	defer resolve.Stop()
+	var due <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-m.ask:
+			f(m.service)
+		case err := <-m.state.grace:
+			if err != nil {
+				return err
+			}
+			m.state.grace = nil
+			m.service.Release(m.state.mark)
+		case <-m.feed.Wake():
+			if err := m.deliver(ctx); err != nil {
+				return ended(ctx, err)
+			}
+		case <-due:
+			due = nil
+			if err := m.sync(ctx); err != nil {
+				return ended(ctx, err)
+			}
+		case <-resolve.C:
+			m.resolve(ctx)
+		}
+		if err := m.service.Err(); err != nil {
+			return err
+		}
+		m.seal()
+		m.say()
+		if due == nil && m.service.Stale() {
+			due = time.After(resyncAfter)
+		}
+	}
+}
+
+// ended leaves out errors that only say that ctx ended.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// sync lists all that the kernel has. It is tried again when news were lost
+// meanwhile: they are what a listing cannot make up for.
+func (m *mirror) sync(ctx context.Context) error {
+	begin := time.Now()
+	m.service.Begin()
+	if err := m.feed.Dump(ctx, m.service); err != nil {
+		m.service.Abandon()
+		if ctx.Err() != nil {
+			return err
+		}
+		m.log.Warn("routes could not be listed, trying again", "error", err)
+		return nil
+	}
+	listed := time.Since(begin)
+	if err := m.service.End(); err != nil {
+		return err
+	}
+	m.state.resyncs++
+	s := m.service.Status()
+	m.log.Info("routes mirrored", "ipv4", s.Prefixes4, "ipv6", s.Prefixes6, "listed", listed.Round(time.Millisecond), "took", time.Since(begin).Round(time.Millisecond))
+	if err := m.deliver(ctx); err != nil {
+		return err
+	}
+	if m.state.complete {
+		return nil
+	}
+	m.state.complete = true
+	if err := m.ready(); err != nil {
+		return fmt.Errorf("put the route tables to use: %w", err)
+	}
+	return nil
+}
+
+// deliver gives the service the news that wait.
+func (m *mirror) deliver(ctx context.Context) error {
+	for {
+		more, err := m.feed.Deliver(ctx, m.service, newsAtOnce)
+		if errors.Is(err, kernel.ErrNewsLost) {
+			m.log.Warn("the kernel had more news of routes than could be read in time, listing all of them again")
+			m.service.RoutesMayBeGone()
+			return nil
+		}
+		if err != nil || !more || ctx.Err() != nil {
+			return err
+		}
+		m.seal()
+		select {
+		case err := <-m.state.grace:
+			if err != nil {
+				return err
+			}
+			m.state.grace = nil
+			m.service.Release(m.state.mark)
+		default:
+		}
+	}
+}
+
+// seal starts a grace period, in the background, unless one is under way.
+func (m *mirror) seal() {
+	if m.state.grace != nil {
+		return
+	}
+	mark, some := m.service.Seal()
+	if !some {
+		return
+	}
+	grace := make(chan error, 1)
+	m.state.grace, m.state.mark = grace, mark
+	go func() { grace <- m.tables.Grace() }()
+}
+
+// resolve makes the kernel ask for neighbours that packets go to. That one
+// cannot be asked for (its device went just now) is no fault.
+func (m *mirror) resolve(ctx context.Context) {
+	for _, n := range m.service.Unresolved(resolveAtOnce) {
+		if err := m.feed.Resolve(ctx, n); err != nil {
+			m.log.Debug("neighbour not asked for", "address", n.Addr, "error", err)
+		}
+	}
+}
+
+// say tells when a family is left to the kernel, and when that ends.
+func (m *mirror) say() {
+	now := m.service.Suspended()
+	for i, why := range now {
+		family := [...]string{"IPv4", "IPv6"}[i]
+		switch {
+		case why == m.state.said[i]:
+		case why != "":
+			m.log.Warn("routing is left to the kernel", "family", family, "why", why)
+		default:
+			m.log.Info("routing by weft's own table again", "family", family)
+		}
+	}
+	m.state.said = now
+}
+
+// with runs f with the service, in the mirror's goroutine.
+func (m *mirror) with(ctx context.Context, f func(*route.Service)) error {
+	done := make(chan struct{})
+	select {
+	case m.ask <- func(s *route.Service) { f(s); close(done) }:
+		<-done
+		return nil
+	case <-m.done:
+		return errMirrorEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+var errMirrorEnded = errors.New("the mirror of the routes has just ended")

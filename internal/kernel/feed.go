@@ -1,0 +1,326 @@
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// RouteSink takes what the kernel says of its routes and of what they lead to.
+type RouteSink interface {
+	Link(l state.KernelLink)
+	LinkGone(index int)
+	Neighbour(n state.KernelNeighbour)
+	NeighbourGone(n state.KernelNeighbour)
+	BridgeEntry(e state.BridgeEntry)
+	BridgeEntryGone(e state.BridgeEntry)
+	Object(o state.NexthopObject)
+	ObjectGone(id uint32)
+	// Route must not keep r or its Hops.
+	Route(r *state.KernelRoute, change state.RouteChange)
+	Rules(rules []state.KernelRule)
+	// RoutesMayBeGone says that the kernel may have taken routes away and
+	// does not tell which.
+	RoutesMayBeGone()
+}
+
+// RouteFeed is the news of routes, neighbours, links, next hop objects and
+// rules. Dump and Deliver belong to one goroutine.
+type RouteFeed struct {
+	news  *rtnl // subscribed
+	asks  *rtnl // dumps
+	wake  chan struct{}
+	mu    sync.Mutex
+	queue [][]byte
+	bytes int
+	lost  bool // news were lost: only a dump tells what is
+	ended error
+
+	netdev *netlink.GenlFamily // nil: this kernel does not tell what drivers can
+	route  state.KernelRoute   // used again and again
+}
+
+// queueMax bounds the news that wait while a dump runs.
+const queueMax = 256 << 20
+
+// newsBuffer is what the kernel may keep for us of news, with its own overhead
+// (SO_RCVBUFFORCE): some 100,000 routes.
+const newsBuffer = 128 << 20
+
+// RouteFeed subscribes to the news. Follow must run for them to be read.
+func (k *Kernel) RouteFeed() (*RouteFeed, error) {
+	news, err := openRtnl()
+	if err != nil {
+		return nil, err
+	}
+	asks, err := openRtnl()
+	if err != nil {
+		return nil, errors.Join(err, news.Close())
+	}
+	f := &RouteFeed{news: news, asks: asks, wake: make(chan struct{}, 1)}
+	if family, err := netlink.GenlFamilyGet("netdev"); err == nil {
+		f.netdev = family
+	}
+	if err := news.control(subscribeRoutes); err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe to routes: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+func subscribeRoutes(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, newsBuffer); err != nil {
+		return fmt.Errorf("widen receive buffer: %w", err)
+	}
+	for _, group := range []int{
+		unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_NEXTHOP, unix.RTNLGRP_IPV4_IFADDR,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
+	} {
+		if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the feed.
+func (f *RouteFeed) Close() error { return errors.Join(f.news.Close(), f.asks.Close()) }
+
+// Wake has something after news came.
+func (f *RouteFeed) Wake() <-chan struct{} { return f.wake }
+
+// breath is the pause after news: to be woken for each route of a burst would
+// cost many times what the route does.
+const breath = time.Millisecond
+
+// Follow reads news and keeps them for Deliver, until ctx ends or the socket
+// fails for good.
+func (f *RouteFeed) Follow(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { f.news.Close() })
+	defer stop()
+	for {
+		err := f.news.drain(f.keep)
+		f.mu.Lock()
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			f.lost = true
+		case err != nil:
+			f.ended = err
+		}
+		f.mu.Unlock()
+		tell(f.wake)
+		if err != nil && !errors.Is(err, unix.ENOBUFS) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(breath):
+		}
+	}
+}
+
+// keep puts a piece of news behind those that wait.
+func (f *RouteFeed) keep(piece []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bytes+len(piece) > queueMax {
+		f.lost = true
+		return
+	}
+	f.queue = append(f.queue, append([]byte(nil), piece...))
+	f.bytes += len(piece)
+}
+
+// ErrNewsLost says that the kernel had more news than were read in time.
+var ErrNewsLost = errors.New("news of the kernel were lost")
+
+// Deliver gives the news that wait, at most so many pieces, to the sink. more
+// says that others are left. After ErrNewsLost only a Dump tells what is.
+func (f *RouteFeed) Deliver(ctx context.Context, sink RouteSink, most int) (more bool, err error) {
+	f.mu.Lock()
+	if f.lost {
+		f.lost, f.queue, f.bytes = false, nil, 0
+		f.mu.Unlock()
+		return false, ErrNewsLost
+	}
+	n := min(most, len(f.queue))
+	batch := f.queue[:n]
+	f.queue = f.queue[n:]
+	for _, piece := range batch {
+		f.bytes -= len(piece)
+	}
+	more, err = len(f.queue) > 0, f.ended
+	f.mu.Unlock()
+	if err != nil {
+		return false, fmt.Errorf("read the kernel's news: %w", err)
+	}
+	rules := false
+	for _, piece := range batch {
+		for h, b := range messages(piece) {
+			rules = f.take(h, b, sink) || rules
+		}
+	}
+	if rules {
+		if err := f.rules(ctx, sink); err != nil {
+			return more, err
+		}
+	}
+	return more, nil
+}
+
+// take gives one message to the sink; true if it is of a rule. A message that
+// cannot be read is left out: it is of a kind that is not mirrored.
+func (f *RouteFeed) take(h unix.NlMsghdr, b []byte, sink RouteSink) bool {
+	switch h.Type {
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		if parseRoute(b, &f.route) == nil && !f.route.Cached {
+			change := state.RouteDeleted
+			if h.Type == unix.RTM_NEWROUTE {
+				change = routeChange(h.Flags)
+			}
+			sink.Route(&f.route, change)
+		}
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		f.takeNeighbour(h.Type == unix.RTM_NEWNEIGH, b, sink)
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		f.takeLink(h.Type == unix.RTM_NEWLINK, b, sink)
+	case unix.RTM_NEWNEXTHOP:
+		if o, err := parseObject(b); err == nil {
+			sink.Object(o)
+		}
+	case unix.RTM_DELNEXTHOP:
+		if o, err := parseObject(b); err == nil {
+			sink.ObjectGone(o.ID)
+			sink.RoutesMayBeGone()
+		}
+	case unix.RTM_DELADDR:
+		// IPv4 routes that prefer this source address go without a word
+		sink.RoutesMayBeGone()
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		return true
+	}
+	return false
+}
+
+func (f *RouteFeed) takeNeighbour(isNew bool, b []byte, sink RouteSink) {
+	if len(b) == 0 {
+		return
+	}
+	if b[0] == unix.AF_BRIDGE {
+		e, err := parseBridgeEntry(b)
+		switch {
+		case err != nil || e.Bridge == 0:
+		case isNew:
+			sink.BridgeEntry(e)
+		default:
+			sink.BridgeEntryGone(e)
+		}
+		return
+	}
+	n, err := parseNeighbour(b)
+	switch {
+	case err != nil || n.Proxy:
+	case isNew:
+		sink.Neighbour(n)
+	default:
+		sink.NeighbourGone(n)
+	}
+}
+
+// takeLink leaves out what bridges say of their ports (family AF_BRIDGE).
+func (f *RouteFeed) takeLink(isNew bool, b []byte, sink RouteSink) {
+	if len(b) == 0 || b[0] != unix.AF_UNSPEC {
+		return
+	}
+	l, err := parseLink(b)
+	switch {
+	case err != nil:
+	case isNew:
+		if f.netdev != nil {
+			l.XDPTarget = xdpFeatures(f.netdev, l.Index)&xdpTransmit != 0
+		}
+		sink.Link(l)
+	default:
+		sink.LinkGone(l.Index)
+	}
+}
+
+// Dump gives all there is to the sink: links, next hop objects, neighbours,
+// rules, and the routes of each table that wanted accepts. News from before
+// the dump that wait are delivered again after it, which does no harm.
+func (f *RouteFeed) Dump(ctx context.Context, sink RouteSink) error {
+	use := func(kind uint16, b []byte) error {
+		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)
+		return nil
+	}
+	for _, d := range []struct {
+		what string
+		kind uint16
+		body []byte
+	}{
+		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
+		{"bridge entries", unix.RTM_GETNEIGH, head(unix.AF_BRIDGE, unix.SizeofNdMsg)},
+		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
+		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET, unix.SizeofNdMsg)},
+		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET6, unix.SizeofNdMsg)},
+		{"routes", unix.RTM_GETROUTE, head(unix.AF_INET, unix.SizeofRtMsg)},
+		{"routes", unix.RTM_GETROUTE, head(unix.AF_INET6, unix.SizeofRtMsg)},
+	} {
+		err := f.asks.dump(ctx, d.kind, d.body, use)
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			continue // a kernel without bridges, or without next hop objects
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", d.what, err)
+		}
+	}
+	return f.rules(ctx, sink)
+}
+
+func (f *RouteFeed) rules(ctx context.Context, sink RouteSink) error {
+	var rules []state.KernelRule
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		err := f.asks.dump(ctx, unix.RTM_GETRULE, head(family, 12), func(_ uint16, b []byte) error {
+			r, err := parseRule(b)
+			rules = append(rules, r)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("list rules: %w", err)
+		}
+	}
+	sink.Rules(rules)
+	return nil
+}
+
+// head is a request's fixed part with a family in its first byte.
+func head(family byte, size int) []byte {
+	b := make([]byte, size)
+	b[0] = family
+	return b
+}
+
+// Resolve makes the kernel ask for a neighbour's link address, or ask again
+// if what it knows is old (NTF_USE, as a packet to the neighbour would).
+func (f *RouteFeed) Resolve(ctx context.Context, n state.KernelNeighbour) error {
+	family := byte(unix.AF_INET6)
+	if n.Addr.Is4() {
+		family = unix.AF_INET
+	}
+	b := head(family, unix.SizeofNdMsg)
+	binary.NativeEndian.PutUint32(b[4:], uint32(n.Device))
+	b[10] = unix.NTF_USE
+	b = append(b, attribute(unix.NDA_DST, n.Addr.AsSlice())...)
+	err := f.asks.ask(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK, b, func(uint16, []byte) error { return nil })
+	if err != nil {
+		return fmt.Errorf("resolve %s: %w", n.Addr, err)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"iter"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// errShort says that a netlink message is shorter than what it says it holds.
+var errShort = errors.New("netlink message cut short")
+
+// nlaTypeMask takes NLA_F_NESTED and NLA_F_NET_BYTEORDER off an attribute's
+// type (linux/netlink.h).
+const nlaTypeMask = 1<<14 - 1
+
+// attributes gives type and value of each attribute in b, which may be padded
+// to four bytes (linux/netlink.h, struct nlattr). It ends at the first one
+// that does not fit, as the kernel's own parser does.
+func attributes(b []byte) iter.Seq2[uint16, []byte] {
+	return func(yield func(uint16, []byte) bool) {
+		for len(b) >= unix.SizeofNlAttr {
+			n := int(binary.NativeEndian.Uint16(b))
+			if n < unix.SizeofNlAttr || n > len(b) {
+				return
+			}
+			if !yield(binary.NativeEndian.Uint16(b[2:])&nlaTypeMask, b[unix.SizeofNlAttr:n]) {
+				return
+			}
+			b = b[min(len(b), (n+3)&^3):]
+		}
+	}
+}
+
+// u32 reads a number of four bytes; 0 if there are fewer.
+func u32(b []byte) uint32 {
+	if len(b) < 4 {
+		return 0
+	}
+	return binary.NativeEndian.Uint32(b)
+}
+
+func u16(b []byte) uint16 {
+	if len(b) < 2 {
+		return 0
+	}
+	return binary.NativeEndian.Uint16(b)
+}
+
+// text reads a string that ends with a zero byte.
+func text(b []byte) string {
+	for i, c := range b {
+		if c == 0 {
+			return string(b[:i])
+		}
+	}
+	return string(b)
+}
+
+// address reads an IP address of either family.
+func address(b []byte) netip.Addr {
+	switch len(b) {
+	case 4:
+		return netip.AddrFrom4([4]byte(b))
+	case 16:
+		return netip.AddrFrom16([16]byte(b))
+	}
+	return netip.Addr{}
+}
+
+// messages gives type, flags and body of each message in b (struct nlmsghdr).
+func messages(b []byte) iter.Seq2[unix.NlMsghdr, []byte] {
+	return func(yield func(unix.NlMsghdr, []byte) bool) {
+		for len(b) >= unix.SizeofNlMsghdr {
+			h := unix.NlMsghdr{
+				Len: binary.NativeEndian.Uint32(b), Type: binary.NativeEndian.Uint16(b[4:]), Flags: binary.NativeEndian.Uint16(b[6:]),
+				Seq: binary.NativeEndian.Uint32(b[8:]), Pid: binary.NativeEndian.Uint32(b[12:]),
+			}
+			n := int(h.Len)
+			if n < unix.SizeofNlMsghdr || n > len(b) {
+				return
+			}
+			if !yield(h, b[unix.SizeofNlMsghdr:n]) {
+				return
+			}
+			b = b[min(len(b), (n+3)&^3):]
+		}
+	}
+}
