@@ -256,7 +256,10 @@ func pageShowsEverything(t *testing.T, ctx context.Context, base string) {
 	}
 	for _, width := range []int64{1400, 360} {
 		v.run(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 740, DeviceScaleFactor: 1, Mobile: width < 500}))
-		for _, name := range names {
+		for i, name := range names {
+			if width > 500 && i > 1 {
+				break // narrow is what is hard
+			}
 			v.open(query(name, "t", "0.5"))
 			v.sound()
 			size := read[map[string]int64](v, `({has: document.documentElement.scrollWidth, sees: innerWidth})`)
