@@ -36,6 +36,7 @@ type collector struct {
 	bytes    *prometheus.Desc
 	build    *prometheus.Desc
 	names    nameMetrics
+	adverts  advertMetrics
 }
 
 func newCollector(d *datapath.Datapath, source Source) *collector {
@@ -45,12 +46,13 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		carried: prometheus.NewDesc("weft_nat64_packets_total", "Packets that a translator carried.", []string{"translator", "direction"}, nil),
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
+		adverts: newAdvertMetrics(),
 		build:   prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
 
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached} {
+	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
 }
@@ -59,6 +61,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
+	c.adverts.collect(ch, c.source.Adverts())
 	c.names.collect(ch, c.source.DNS64())
 	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)
 	rows, err := Counters(c.datapath, c.source.SlowCounts())

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 
+	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/kernel"
@@ -95,7 +97,14 @@ func (r *Router) targets() reconcile.Targets {
 }
 
 // Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) { return gather(r.kernel, r.datapath) }
+func (r *Router) Facts() (state.Facts, error) {
+	facts, err := gather(r.kernel, r.datapath)
+	if err != nil {
+		return facts, err
+	}
+	facts.PLAT, err = readPLAT(r.Place.Run)
+	return facts, err
+}
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
@@ -138,8 +147,13 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 // unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
+	// hosts are told while the addresses are still there
+	told := farewells(r.Place.Run)
 	steps, err := r.targets().Plan(ctx, nil)
 	if err != nil {
+		return nil, errors.Join(told, err)
+	}
+	if err := errors.Join(told, r.kernel.Undelegated(func(netip.Prefix) bool { return false })); err != nil {
 		return nil, err
 	}
 	if err := r.targets().Apply(ctx, steps); err != nil {
@@ -165,4 +179,38 @@ func Unload(ctx context.Context) ([]state.Step, error) {
 	}
 	defer held.Close()
 	return r.unload(ctx)
+}
+
+// Match gives the kernel's own route for an address, nil if it has none.
+func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, error) {
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	k, ok, err := m.Match(ctx, a)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &k, nil
+}
+
+// Neighbours lists the kernel's neighbours.
+func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
+	return r.kernel.Neighbours(ctx)
+}
+
+// Compare holds weft's route table against the kernel's, at every boundary.
+func (r *Router) Compare(ctx context.Context, routes *datapath.Routes) (api.Comparison, error) {
+	prefixes, err := r.kernel.Prefixes(ctx)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	defer m.Close()
+	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: r.kernel.Neighbours}
+	return c.Compare(ctx, prefixes)
 }

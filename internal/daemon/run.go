@@ -60,9 +60,18 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), names: &names{log: o.Log}}
+	d := &daemon{
+		Options: o, router: r, file: f, services: newServices(o.Log),
+		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+	}
+	d.found = make(chan struct{}, 1)
+	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	defer d.services.wait()
 	defer d.names.wait()
+	defer d.routing.wait()
+	defer d.adverts.wait()
+	defer d.plats.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -95,7 +104,11 @@ type daemon struct {
 	router   *Router
 	file     *config.File
 	services *services
+	routing  *routing
 	names    *names
+	adverts  *adverts
+	plats    *plats
+	found    chan struct{} // a CLAT found its translator, or lost it
 	metrics  *metricsListener
 }
 
@@ -127,6 +140,8 @@ func (d *daemon) loop(ctx context.Context) error {
 			d.reload(ctx)
 		case <-changed:
 			d.follow(ctx, changed)
+		case <-d.found:
+			d.follow(ctx, d.found)
 		case <-watchdog:
 			notify(systemd.SdNotifyWatchdog)
 		}
@@ -166,7 +181,10 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.file, facts)
+	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.plats.set(ctx, d.file, facts)
+	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
 

@@ -133,6 +133,8 @@ func TestItAsksInMixedCaseAndUnpredictably(t *testing.T) {
 	for range 40 {
 		wantAnswer(t, p)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(names) < 35 || len(ids) < 35 || len(ports) < 30 {
 		t.Errorf("%d spellings, %d ids, %d ports in 40 questions", len(names), len(ids), len(ports))
 	}

@@ -5,10 +5,11 @@ import "net/netip"
 // Facts is what the host offers, as far as plans depend on it.
 type Facts struct {
 	Links       []LinkFact
-	Translators map[string]int    // ids in use, by name of the translator
-	Builds      map[string]string // program -> hash of its code
-	Prefixes64  []Prefix64        // prefixes of translators, in the order of the file
-	NameServer  []string          // NAMEs of the interfaces on which weft answers DNS
+	Translators map[string]int          // ids in use, by name of the translator
+	Builds      map[string]string       // program -> hash of its code
+	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
+	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
+	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here
@@ -29,7 +30,13 @@ type LinkFact struct {
 	Up        bool
 	XDP       bool // its driver runs XDP programs that may redirect
 	XDPTarget bool // it can be the target of an XDP redirect
+	GROList   bool // it chains received packets instead of merging them (rx-gro-list)
 	Addresses []netip.Prefix
+	Lower     string  // VLAN: the device below, if it is in this namespace
+	Tag       VLANTag // VLAN: what its frames carry
+	Master    string  // bridge, bond or VRF that it belongs to
+	VRFTable  uint32  // VRF: the table of its members
+	Filtering bool    // bridge: tells VLANs apart
 }
 
 // Link finds a device by name.

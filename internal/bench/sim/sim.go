@@ -1,5 +1,6 @@
 // Package sim measures the simulator: delivered packets a second beside a model
-// in salabim (a discrete event simulator in Python), and what decisions cost.
+// in salabim (a discrete event simulator in Python), what decisions cost, and
+// what a picture of its page costs.
 package sim
 
 import (
@@ -53,6 +54,10 @@ func Bench() bench.Bench {
 		Fits: func(c, subject string) bool { return subject == Weft || c == packets },
 		Bars: []bench.Bar{{Case: packets, Subject: Weft, Times: 30, Of: Salabim}, {Case: packets, Subject: Weft, Times: 1_000_000}},
 	}
+	b.Cases = append(b.Cases, bench.Case{
+		Name: frame, Unit: "ms", Less: true,
+		About: "95th percentile of the work for one picture of weft sim watch in headless Chromium: script, style, layout and paint, 50 streams and 4 paths, two schedulers side by side",
+	})
 	for _, name := range append(schedule.Routers(), schedule.Orders()...) {
 		b.Cases = append(b.Cases, bench.Case{Name: decide + name, Unit: "ns/decision", Less: true, About: "one decision of " + name + " with 4 paths and 100 streams, CPU time"})
 		b.Bars = append(b.Bars, bench.Bar{Case: decide + name, Subject: Weft, Times: 200})
@@ -67,6 +72,9 @@ type Measurer struct{ Python string }
 func (m Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
 	if name, ok := strings.CutPrefix(c, decide); ok {
 		return decision(name)
+	}
+	if c == frame {
+		return pictures(ctx)
 	}
 	if subject == Salabim {
 		return m.salabim(ctx)

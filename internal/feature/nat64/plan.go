@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"weft/internal/config"
@@ -72,7 +73,7 @@ func assignIDs(names []string, inUse map[string]int) (ids map[string]int, full [
 func shortName(name string) string { return name[:min(len(name), 15)] }
 
 func planOne(f *config.File, facts state.Facts, name string, id int) state.Desired {
-	c := From(f, name)
+	c := effective(f, facts, name)
 	section := "nat64." + name
 	mtu := largestMTU(f, facts, c)
 	mac := deviceMAC(c.Device)
@@ -85,6 +86,12 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	}
 	if c.TCPMSSClamp {
 		translator.MaxMSS = c.maxMSS(f, facts)
+	}
+	if c.Mode == CLAT {
+		translator.Prefix = netip.Prefix{} // nobody here has an address under it
+		if c.OwnIPv4.IsValid() && c.Prefix.IsValid() {
+			desired = append(desired, state.Address{Device: c.Device, Prefix: netip.PrefixFrom(c.OwnIPv4, 32)})
+		}
 	}
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
@@ -213,6 +220,11 @@ func attach(f *config.File, facts state.Facts, ports map[string]state.Port) (sta
 		}
 		l, there := facts.Link(i.Device)
 		desired = append(desired, state.Attachment{Device: i.Device, Hook: state.HookIngress, Program: "ingress_tc", Build: facts.Builds["ingress_tc"]})
+		if l.GROList {
+			// what it hands over is no packet but a chain of them, of which only
+			// the first would be translated
+			problems = append(problems, problem(f, "interface."+name, fmt.Sprintf("%s chains received packets (rx-gro-list), which cannot be translated", i.Device), "ethtool -K "+i.Device+" rx-gro-list off"))
+		}
 		physical := l.Kind == "" && l.XDP
 		if i.Hook == config.HookXDP && there && !l.XDP {
 			problems = append(problems, problem(f, "interface."+name+".hook", fmt.Sprintf("the driver of %s has no XDP that can redirect", i.Device), `write hook = "tc" or "auto"`))

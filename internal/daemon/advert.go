@@ -1,0 +1,342 @@
+package daemon
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/mdlayher/ndp"
+
+	"weft/internal/api"
+	"weft/internal/feature/ra"
+	"weft/internal/lan"
+	"weft/wire/dhcp6"
+)
+
+// advert serves one link. Its goroutine owns the sockets; the state machines
+// are behind the lock, because others look at them.
+type advert struct {
+	adverts *adverts
+	device  string
+	cancel  context.CancelFunc
+	done    chan struct{}
+	changed chan struct{} // settings are new
+
+	mu    sync.Mutex
+	ra    *ra.Advertiser
+	dhcp  *ra.DHCP // nil while there is none
+	store *leaseFile
+	fault string // why it does not serve now
+}
+
+func random(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+func newAdvert(s *adverts, settings ra.Settings, was announced) *advert {
+	deprecated := was.Deprecated
+	now := time.Now()
+	// what another process announced and this one does not
+	for _, p := range was.Settings.Prefixes {
+		deprecated = append(deprecated, ra.Deprecated{Prefix: p, Until: now.Add(min(p.Valid, 2*time.Hour))})
+	}
+	return &advert{
+		adverts: s, device: settings.Device, done: make(chan struct{}), changed: make(chan struct{}, 1),
+		ra: ra.NewAdvertiser(settings, deprecated, random, now),
+	}
+}
+
+func (a *advert) update(s ra.Settings) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ra.Update(s, time.Now())
+	if a.dhcp != nil {
+		a.dhcp.Update(s)
+	}
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (a *advert) announced() announced {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return announced{a.ra.Settings(), a.ra.Deprecated()}
+}
+
+// spaces gives what prefixes are delegated out of.
+func (a *advert) spaces() []netip.Prefix {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ra.Settings().Delegate
+}
+
+func (a *advert) status(name string) api.Advert {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.ra.Settings()
+	row := api.Advert{Name: name, Device: a.device, Lifetime: s.Lifetime.String(), DNS: s.DNS, PREF64: s.PREF64, DHCPv6: string(s.DHCPv6), Fault: a.fault, Stats: a.ra.Stats()}
+	for _, p := range s.Prefixes {
+		row.Prefixes = append(row.Prefixes, p.Prefix)
+	}
+	for _, d := range a.ra.Deprecated() {
+		row.Deprecated = append(row.Deprecated, d.Prefix.Prefix)
+	}
+	if a.dhcp != nil {
+		stats := a.dhcp.Stats()
+		row.DHCP = &stats
+		for _, l := range a.dhcp.Leases() {
+			row.Leases = append(row.Leases, api.LeaseRow{Client: hex.EncodeToString([]byte(l.Client)), Kind: string(l.Kind), Prefix: l.Prefix, Peer: l.Peer, Until: l.Until})
+		}
+	}
+	return row
+}
+
+// serve keeps the link served until ctx ends.
+func (a *advert) serve(ctx context.Context) {
+	defer close(a.done)
+	defer a.closeStore()
+	for ctx.Err() == nil {
+		err := a.serveOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		a.complain(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
+}
+
+// complain logs a fault once, until it is another or gone.
+func (a *advert) complain(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != a.fault && text != "" {
+		a.adverts.log.Warn("hosts are not told how to live on the link", "device", a.device, "error", err)
+	}
+	a.fault = text
+}
+
+func (a *advert) serveOnce(ctx context.Context) error {
+	neighbours, err := lan.ListenNeighbours(a.device)
+	if err != nil {
+		return err
+	}
+	defer neighbours.Close()
+	failed := make(chan error, 2)
+	heard := make(chan lan.Heard)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		for {
+			h, err := neighbours.Receive()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case heard <- h:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	clients, asked, err := a.openDHCP(ctx, failed)
+	if err != nil {
+		return err
+	}
+	if clients != nil {
+		defer clients.Close()
+	}
+	a.complain(nil)
+	mode := a.mode()
+	for {
+		timer := time.NewTimer(a.wait())
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case err := <-failed:
+			timer.Stop()
+			return err
+		case h := <-heard:
+			a.hear(h)
+		case q := <-asked:
+			a.answer(clients, q)
+		case <-a.changed:
+			if a.mode() != mode {
+				timer.Stop()
+				return nil // the sockets are others
+			}
+		case <-timer.C:
+		}
+		timer.Stop()
+		if err := a.send(neighbours); err != nil {
+			return err
+		}
+	}
+}
+
+// mode is what decides which sockets and files are open.
+func (a *advert) mode() [2]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.ra.Settings()
+	return [2]string{string(s.DHCPv6), s.Leases}
+}
+
+// sweepEvery is how often leases are looked through.
+const sweepEvery = 10 * time.Second
+
+func (a *advert) wait() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return min(max(time.Until(a.ra.Next()), 0), sweepEvery)
+}
+
+func (a *advert) send(n *lan.Neighbours) error {
+	now := time.Now()
+	a.mu.Lock()
+	sends := a.ra.Tick(now)
+	var changes []ra.Change
+	if a.dhcp != nil {
+		changes = a.dhcp.Expire(now)
+	}
+	a.mu.Unlock()
+	a.route(changes)
+	var errs []error
+	for _, s := range sends {
+		errs = append(errs, n.Send(s.Message, s.To))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *advert) hear(h lan.Heard) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch m := h.Message.(type) {
+	case *ndp.RouterSolicitation:
+		a.ra.Solicit(h.From, m, h.HopLimit, time.Now())
+	case *ndp.RouterAdvertisement:
+		for _, what := range a.ra.Hear(h.From, m, h.HopLimit) {
+			a.adverts.log.Warn("another router advertises otherwise", "device", a.device, "router", h.From.String(), "what", what)
+		}
+	}
+}
+
+// question is a DHCPv6 message.
+type question struct {
+	message []byte
+	from    netip.Addr
+}
+
+// openDHCP opens socket and leases if the settings want them.
+func (a *advert) openDHCP(ctx context.Context, failed chan<- error) (*lan.Clients, <-chan question, error) {
+	a.closeStore()
+	a.mu.Lock()
+	s := a.ra.Settings()
+	a.mu.Unlock()
+	if s.DHCPv6 == ra.DHCPOff {
+		return nil, nil, nil
+	}
+	store, kept, err := openLeases(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	clients, err := lan.ListenClients(ctx, a.device)
+	if err != nil {
+		return nil, nil, errors.Join(err, store.Close())
+	}
+	a.mu.Lock()
+	a.store, a.dhcp = store, ra.NewDHCP(s, store, kept)
+	a.mu.Unlock()
+	for _, space := range s.Delegate {
+		if err := a.adverts.kernel.HoldSpace(space); err != nil {
+			a.adverts.log.Warn("space to delegate may loop", "error", err)
+		}
+	}
+	for _, l := range kept {
+		a.route([]ra.Change{{Lease: l}})
+	}
+	asked := make(chan question)
+	go func() {
+		for {
+			message, from, err := clients.Receive()
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case asked <- question{append([]byte(nil), message...), from}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return clients, asked, nil
+}
+
+func (a *advert) closeStore() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.store != nil {
+		if err := a.store.Close(); err != nil {
+			a.adverts.log.Warn("leases may not be kept", "error", err)
+		}
+	}
+	a.store, a.dhcp = nil, nil
+}
+
+func (a *advert) answer(clients *lan.Clients, q question) {
+	m, err := dhcp6.Parse(q.message)
+	if err != nil {
+		a.adverts.log.Debug("not understood", "device", a.device, "from", q.from.String(), "error", err)
+		return
+	}
+	a.mu.Lock()
+	reply, changes := a.dhcp.Handle(m, q.from, time.Now())
+	a.mu.Unlock()
+	a.route(changes) // before the client hears that it may use it
+	if reply == nil {
+		return
+	}
+	bytes, err := reply.Marshal()
+	if err == nil {
+		err = clients.Send(bytes, q.from)
+	}
+	if err != nil {
+		a.adverts.log.Debug("not answered", "device", a.device, "error", err)
+	}
+}
+
+// route follows leases of prefixes with routes.
+func (a *advert) route(changes []ra.Change) {
+	for _, c := range changes {
+		if c.Lease.Kind != ra.KindPrefix {
+			continue
+		}
+		var err error
+		if c.Gone {
+			err = a.adverts.kernel.Undelegate(c.Lease.Prefix)
+		} else {
+			err = a.adverts.kernel.Delegate(c.Lease.Prefix, c.Lease.Peer, a.device)
+		}
+		if err != nil {
+			a.adverts.log.Warn("a delegated prefix is not routed", "prefix", c.Lease.Prefix.String(), "error", err)
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package ra
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weft/wire/dhcp6"
+)
+
+// DHCP answers DHCPv6 on one link (RFC 8415 section 18.3). It is fed messages
+// and the time, and is used by one goroutine. Link by link it can serve any
+// clients: those of an Ethernet and those behind a tunnel.
+type DHCP struct {
+	settings Settings
+	id       []byte
+	leases   *leases
+	store    Store
+	declined map[netip.Prefix]time.Time
+	stats    DHCPStats
+}
+
+// DHCPStats counts messages.
+type DHCPStats struct {
+	Received  uint64 `json:"received"`
+	Answered  uint64 `json:"answered"`
+	Discarded uint64 `json:"discarded"` // not valid, or for another server
+	Exhausted uint64 `json:"exhausted"` // nothing was free
+	Unkept    uint64 `json:"unkept"`    // not answered because the lease could not be kept
+}
+
+// Change is a lease that came, changed its peer, or went.
+type Change struct {
+	Lease Lease
+	Gone  bool
+}
+
+// declinedFor is how long an address rests that a client found in use.
+const declinedFor = time.Hour
+
+// refresh is when clients without leases should ask again (RFC 8415 section 21.23).
+const refresh = 4 * time.Hour
+
+// NewDHCP makes a server with the leases that were kept. Its identifier is
+// made of the link's own address (DUID-LL, section 11.4).
+func NewDHCP(s Settings, store Store, kept []Lease) *DHCP {
+	d := &DHCP{leases: newLeases(), store: store, declined: map[netip.Prefix]time.Time{}}
+	d.Update(s)
+	for _, l := range kept {
+		d.leases.put(l)
+	}
+	return d
+}
+
+// Update changes what is given out. Leases that are given stay until their
+// time is over; they are not renewed if they do not fit.
+func (d *DHCP) Update(s Settings) {
+	d.settings = s
+	if d.id == nil {
+		d.id = append([]byte{0, 3, 0, 1}, s.MAC[:]...)
+	}
+}
+
+// Leases gives the leases, those whose time is over too until Expire.
+func (d *DHCP) Leases() []Lease { return d.leases.all() }
+
+// Stats gives what was done so far.
+func (d *DHCP) Stats() DHCPStats { return d.stats }
+
+// Expire takes leases away whose time is over.
+func (d *DHCP) Expire(now time.Time) []Change {
+	var changes []Change
+	for _, l := range d.leases.expired(now) {
+		changes = append(changes, d.forget(l.Binding)...)
+	}
+	for p, until := range d.declined {
+		if !until.After(now) {
+			delete(d.declined, p)
+		}
+	}
+	return changes
+}
+
+// forget takes a lease away; a store that does not keep up is no harm: the
+// lease runs out there too.
+func (d *DHCP) forget(b Binding) []Change {
+	l, ok := d.leases.drop(b)
+	if !ok {
+		return nil
+	}
+	_ = d.store.Delete(l)
+	return []Change{{Lease: l, Gone: true}}
+}
+
+// Handle answers one message; nil is no answer. peer is the client's
+// link-local address.
+func (d *DHCP) Handle(m *dhcp6.Message, peer netip.Addr, now time.Time) (*dhcp6.Message, []Change) {
+	d.stats.Received++
+	if !d.valid(m) || d.settings.DHCPv6 == DHCPStateless && m.Type != dhcp6.InformationRequest {
+		d.stats.Discarded++
+		return nil, nil
+	}
+	changes := d.Expire(now)
+	reply := &dhcp6.Message{Type: dhcp6.Reply, Transaction: m.Transaction, ClientID: m.ClientID, ServerID: d.id}
+	x := exchange{DHCP: d, m: m, reply: reply, peer: peer.WithZone(""), now: now, changes: changes}
+	if !x.answer() {
+		return nil, x.changes
+	}
+	d.inform(m, reply)
+	d.stats.Answered++
+	return reply, x.changes
+}
+
+// valid is RFC 8415 section 16: which identifiers a message must have.
+func (d *DHCP) valid(m *dhcp6.Message) bool {
+	client, server := len(m.ClientID) > 0, len(m.ServerID) > 0
+	ours := bytes.Equal(m.ServerID, d.id)
+	switch m.Type {
+	case dhcp6.Solicit, dhcp6.Confirm, dhcp6.Rebind:
+		return client && !server
+	case dhcp6.Request, dhcp6.Renew, dhcp6.Release, dhcp6.Decline:
+		return client && ours
+	case dhcp6.InformationRequest:
+		return (!server || ours) && len(m.Addresses) == 0 && len(m.Prefixes) == 0
+	}
+	return false
+}
+
+// inform adds what the client asked for, or all if it does not say.
+func (d *DHCP) inform(m, reply *dhcp6.Message) {
+	wants := func(o uint16) bool { return len(m.Requested) == 0 || slices.Contains(m.Requested, o) }
+	if wants(dhcp6.OptionDNS) {
+		reply.DNS = d.settings.DNS
+	}
+	if wants(dhcp6.OptionSearch) {
+		reply.Search = d.settings.Search
+	}
+	if m.Type == dhcp6.InformationRequest {
+		reply.Refresh = refresh
+	}
+}
+
+// exchange is one message and its answer.
+type exchange struct {
+	*DHCP
+	m, reply *dhcp6.Message
+	peer     netip.Addr
+	now      time.Time
+	changes  []Change
+}
+
+func status(s dhcp6.Status) *dhcp6.Status { return &s }
+
+// answer fills the reply; false sends none.
+func (x *exchange) answer() bool {
+	switch x.m.Type {
+	case dhcp6.InformationRequest:
+		return true
+	case dhcp6.Solicit:
+		if !x.m.RapidCommit {
+			x.reply.Type = dhcp6.Advertise
+			return x.assign(false, x.offer)
+		}
+		x.reply.RapidCommit = true
+		return x.assign(true, x.offer)
+	case dhcp6.Request:
+		return x.assign(true, x.offer)
+	case dhcp6.Renew, dhcp6.Rebind:
+		return x.assign(true, x.extend)
+	case dhcp6.Confirm:
+		return x.confirm()
+	}
+	return x.giveBack()
+}
+
+// assign answers each identity association with what choose finds for it.
+func (x *exchange) assign(commit bool, choose func(Binding, dhcp6.IA) (netip.Prefix, dhcp6.Status)) bool {
+	each := func(kind Kind, list []dhcp6.IA) (out []dhcp6.IA, ok bool) {
+		for _, ia := range list {
+			b := Binding{string(x.m.ClientID), ia.ID, kind}
+			p, code := choose(b, ia)
+			if code != dhcp6.Success {
+				out = append(out, dhcp6.IA{ID: ia.ID, Status: status(code), Leases: x.over(kind, ia, code)})
+				continue
+			}
+			if commit && !x.commit(b, p) {
+				return nil, false
+			}
+			out = append(out, x.granted(ia, p))
+		}
+		return out, true
+	}
+	var ok4, ok6 bool
+	x.reply.Addresses, ok4 = each(KindAddress, x.m.Addresses)
+	x.reply.Prefixes, ok6 = each(KindPrefix, x.m.Prefixes)
+	return ok4 && ok6
+}
+
+// granted is the answer that gives p, with what the client still has and
+// should not use any more at lifetime zero.
+func (x *exchange) granted(ia dhcp6.IA, p netip.Prefix) dhcp6.IA {
+	s := x.settings
+	out := dhcp6.IA{ID: ia.ID, T1: s.Preferred / 2, T2: s.Preferred * 4 / 5, Leases: []dhcp6.Lease{{Prefix: p, Preferred: s.Preferred, Valid: s.Valid}}}
+	if x.m.Type == dhcp6.Renew || x.m.Type == dhcp6.Rebind {
+		for _, l := range ia.Leases {
+			if l.Prefix.IsValid() && l.Prefix != p {
+				out.Leases = append(out.Leases, dhcp6.Lease{Prefix: l.Prefix})
+			}
+		}
+	}
+	return out
+}
+
+// over tells a client that rebinds that what it has is not for this link
+// (section 18.3.5).
+func (x *exchange) over(kind Kind, ia dhcp6.IA, code dhcp6.Status) []dhcp6.Lease {
+	var list []dhcp6.Lease
+	if x.m.Type != dhcp6.Rebind && x.m.Type != dhcp6.Renew || code == dhcp6.NoBinding && x.m.Type == dhcp6.Renew {
+		return nil
+	}
+	for _, l := range ia.Leases {
+		if l.Prefix.IsValid() && !x.fits(kind, l.Prefix) {
+			list = append(list, dhcp6.Lease{Prefix: l.Prefix})
+		}
+	}
+	return list
+}
+
+// offer finds what a client gets: what it has, else what it wishes, else what
+// is free.
+func (x *exchange) offer(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
+	none := dhcp6.NoAddrsAvail
+	pools, bits := x.settings.Pool, 128
+	if b.Kind == KindPrefix {
+		none, pools, bits = dhcp6.NoPrefixAvail, x.settings.Delegate, x.settings.DelegateBits
+	}
+	if has, ok := x.leases.byBinding[b]; ok && x.fits(b.Kind, has.Prefix) {
+		return has.Prefix, dhcp6.Success
+	}
+	if _, known := x.leases.byBinding[b]; !known && (len(x.leases.byBinding) >= leasesMax || x.leases.perClient[b.Client] >= bindingsMax) {
+		x.stats.Exhausted++
+		return netip.Prefix{}, none
+	}
+	for _, wish := range ia.Leases {
+		if wish.Prefix.IsValid() && x.fits(b.Kind, wish.Prefix) && x.free(wish.Prefix) {
+			return wish.Prefix, dhcp6.Success
+		}
+	}
+	p, ok := find(pools, bits, b, x.free)
+	if !ok {
+		x.stats.Exhausted++
+		return p, none
+	}
+	return p, dhcp6.Success
+}
+
+// extend renews what a client has; what this server has forgotten it may have
+// again if nobody else got it meanwhile (sections 18.3.4 and 18.3.5).
+func (x *exchange) extend(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
+	if has, ok := x.leases.byBinding[b]; ok && x.fits(b.Kind, has.Prefix) {
+		return has.Prefix, dhcp6.Success
+	}
+	for _, l := range ia.Leases {
+		if l.Prefix.IsValid() && x.fits(b.Kind, l.Prefix) && x.free(l.Prefix) && x.leases.perClient[b.Client] < bindingsMax && len(x.leases.byBinding) < leasesMax {
+			return l.Prefix, dhcp6.Success
+		}
+	}
+	return netip.Prefix{}, dhcp6.NoBinding
+}
+
+// fits tells whether p is something that this link gives out.
+func (x *exchange) fits(kind Kind, p netip.Prefix) bool {
+	pools, bits := x.settings.Pool, 128
+	if kind == KindPrefix {
+		pools, bits = x.settings.Delegate, x.settings.DelegateBits
+	}
+	return p.Bits() == bits && p == p.Masked() && slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return within(p, pool) })
+}
+
+// free tells whether nobody has p. The first address of a subnet is every
+// router's (RFC 4291 section 2.6.1).
+func (x *exchange) free(p netip.Prefix) bool {
+	if _, taken := x.leases.byPrefix[p]; taken || slices.Contains(x.settings.Own, p.Addr()) {
+		return false
+	}
+	if _, declined := x.declined[p]; declined {
+		return false
+	}
+	return p.Bits() != 128 || !slices.ContainsFunc(x.settings.Prefixes, func(l AnnouncedPrefix) bool { return l.Prefix.Addr() == p.Addr() })
+}
+
+// commit makes the lease the client's. What cannot be kept is not promised.
+func (x *exchange) commit(b Binding, p netip.Prefix) bool {
+	l := Lease{Binding: b, Prefix: p, Until: x.now.Add(x.settings.Valid), Peer: x.peer}
+	if err := x.store.Put(l); err != nil {
+		x.stats.Unkept++
+		return false
+	}
+	was, had := x.leases.byBinding[b]
+	if had && was.Prefix != p {
+		x.changes = append(x.changes, Change{Lease: was, Gone: true})
+	}
+	x.leases.put(l)
+	if !had || was.Prefix != p || was.Peer != l.Peer {
+		x.changes = append(x.changes, Change{Lease: l})
+	}
+	return true
+}
+
+// confirm tells a client that came back whether its addresses are of this link
+// (section 18.3.3).
+func (x *exchange) confirm() bool {
+	code, asked := dhcp6.Success, false
+	for _, ia := range x.m.Addresses {
+		for _, l := range ia.Leases {
+			asked = true
+			onLink := slices.ContainsFunc(x.settings.Prefixes, func(p AnnouncedPrefix) bool { return p.Prefix.Contains(l.Prefix.Addr()) })
+			if !onLink && !x.fits(KindAddress, l.Prefix) {
+				code = dhcp6.NotOnLink
+			}
+		}
+	}
+	x.reply.Status = status(code)
+	return asked
+}
+
+// giveBack takes what a client releases or declines (sections 18.3.7, 18.3.8).
+func (x *exchange) giveBack() bool {
+	each := func(kind Kind, list []dhcp6.IA) (unknown []dhcp6.IA) {
+		for _, ia := range list {
+			b := Binding{string(x.m.ClientID), ia.ID, kind}
+			has, ok := x.leases.byBinding[b]
+			if !ok {
+				unknown = append(unknown, dhcp6.IA{ID: ia.ID, Status: status(dhcp6.NoBinding)})
+				continue
+			}
+			if slices.ContainsFunc(ia.Leases, func(l dhcp6.Lease) bool { return l.Prefix == has.Prefix }) {
+				x.changes = append(x.changes, x.forget(b)...)
+				if x.m.Type == dhcp6.Decline && len(x.declined) < leasesMax {
+					x.declined[has.Prefix] = x.now.Add(declinedFor)
+				}
+			}
+		}
+		return unknown
+	}
+	x.reply.Addresses = each(KindAddress, x.m.Addresses)
+	if x.m.Type == dhcp6.Release {
+		x.reply.Prefixes = each(KindPrefix, x.m.Prefixes)
+	}
+	x.reply.Status = status(dhcp6.Success)
+	return true
+}

@@ -1,0 +1,72 @@
+// Package keep is the only door to what must outlive a restart of the machine:
+// a small table in a file, safe against loss of power at any moment.
+package keep
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// File is an open table. It is safe for concurrent use.
+type File struct {
+	db *bolt.DB
+}
+
+// wait is how long another process may hold the file.
+const wait = 2 * time.Second
+
+func bucket() []byte { return []byte("leases") }
+
+// Open opens the file, or makes it with its directory.
+func Open(path string) (*File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("make directory for %s: %w", path, err)
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: wait})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(bucket())
+		return err
+	})
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("prepare %s: %w", path, err)
+	}
+	return &File{db}, nil
+}
+
+// Put keeps a value; it is on the disk when Put returns.
+func (f *File) Put(key, value []byte) error {
+	err := f.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucket()).Put(key, value) })
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.db.Path(), err)
+	}
+	return nil
+}
+
+// Delete forgets a value.
+func (f *File) Delete(key []byte) error {
+	err := f.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucket()).Delete(key) })
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.db.Path(), err)
+	}
+	return nil
+}
+
+// Each gives every value.
+func (f *File) Each(see func(key, value []byte) error) error {
+	err := f.db.View(func(tx *bolt.Tx) error { return tx.Bucket(bucket()).ForEach(see) })
+	if err != nil {
+		return fmt.Errorf("read %s: %w", f.db.Path(), err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.db.Close() }

@@ -1,0 +1,82 @@
+package lan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/net/ipv6"
+	"golang.org/x/sys/unix"
+)
+
+// Ports of DHCPv6 (RFC 8415 section 7.2).
+const (
+	dhcpClientPort = 546
+	dhcpServerPort = 547
+)
+
+// Clients is a DHCPv6 server's socket on one device.
+type Clients struct {
+	conn   *ipv6.PacketConn
+	device *net.Interface
+}
+
+// ListenClients opens the socket for what clients send to all servers
+// (ff02::1:2).
+func ListenClients(ctx context.Context, device string) (*Clients, error) {
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return nil, fmt.Errorf("find device %s: %w", device, err)
+	}
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) {
+			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.BindToDevice(int(fd), device))
+		})
+		return errors.Join(err, failed)
+	}}
+	packet, err := config.ListenPacket(ctx, "udp6", fmt.Sprintf("[::]:%d", dhcpServerPort))
+	if err != nil {
+		return nil, fmt.Errorf("listen for DHCPv6 on %s: %w", device, err)
+	}
+	c := &Clients{ipv6.NewPacketConn(packet), i}
+	group := &net.UDPAddr{IP: net.ParseIP("ff02::1:2")}
+	if err := errors.Join(c.conn.JoinGroup(i, group), c.conn.SetControlMessage(ipv6.FlagDst, true)); err != nil {
+		return nil, errors.Join(fmt.Errorf("join the group of DHCPv6 servers on %s: %w", device, err), c.conn.Close())
+	}
+	return c, nil
+}
+
+// Receive waits for the next message to the group; what is sent to the router
+// alone is passed over (RFC 8415 section 18.4).
+func (c *Clients) Receive() (message []byte, from netip.Addr, err error) {
+	buffer := make([]byte, 65536)
+	for {
+		n, control, source, err := c.conn.ReadFrom(buffer)
+		if err != nil {
+			return nil, netip.Addr{}, fmt.Errorf("receive DHCPv6: %w", err)
+		}
+		udp, ok := source.(*net.UDPAddr)
+		if !ok || control == nil || !control.Dst.IsMulticast() {
+			continue
+		}
+		if a, ok := netip.AddrFromSlice(udp.IP); ok && a.IsLinkLocalUnicast() {
+			return buffer[:n:n], a.WithZone(c.device.Name), nil
+		}
+	}
+}
+
+// Send answers a client at its link-local address.
+func (c *Clients) Send(message []byte, to netip.Addr) error {
+	_, err := c.conn.WriteTo(message, nil, &net.UDPAddr{IP: to.AsSlice(), Zone: c.device.Name, Port: dhcpClientPort})
+	if err != nil {
+		return fmt.Errorf("answer DHCPv6 client %s: %w", to, err)
+	}
+	return nil
+}
+
+// Close ends Receive.
+func (c *Clients) Close() error { return c.conn.Close() }
