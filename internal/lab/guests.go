@@ -44,11 +44,8 @@ func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
 			spec.Programs = append(spec.Programs, tool)
 		}
 	}
-	// and what its processes are, which have been looked for already
-	for _, p := range n.Processes {
-		if program := p.Argv[0]; n.Kind == QEMU && program != "{weft}" && !filepath.IsAbs(program) && !slices.Contains(spec.Programs, program) {
-			spec.Programs = append(spec.Programs, program)
-		}
+	for _, p := range n.Programs {
+		spec.Programs = append(spec.Programs, p.Name)
 	}
 	return l.boot(ctx, n.Name, spec)
 }
