@@ -21,6 +21,8 @@ needs() {
 		test      tayga                   the translator that weft is compared with
 		test      iperf3                  TCP flows of the benches
 		test      procps                  pgrep: tests look for processes left behind
+		test      bird2                   the routing daemon of the transit lab
+		test      iputils-ping            ping, as an independent look at what crosses
 		test      busybox-static          the tools inside of a QEMU guest
 		test      kmod                    modprobe, for modules inside of guests
 		test      qemu-system-x86         guests with a kernel of their own

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 
+	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/kernel"
@@ -96,7 +97,14 @@ func (r *Router) targets() reconcile.Targets {
 }
 
 // Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) { return gather(r.kernel, r.datapath) }
+func (r *Router) Facts() (state.Facts, error) {
+	facts, err := gather(r.kernel, r.datapath)
+	if err != nil {
+		return facts, err
+	}
+	facts.PLAT, err = readPLAT(r.Place.Run)
+	return facts, err
+}
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
@@ -190,4 +198,19 @@ func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, e
 // Neighbours lists the kernel's neighbours.
 func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
 	return r.kernel.Neighbours(ctx)
+}
+
+// Compare holds weft's route table against the kernel's, at every boundary.
+func (r *Router) Compare(ctx context.Context, routes *datapath.Routes) (api.Comparison, error) {
+	prefixes, err := r.kernel.Prefixes(ctx)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	defer m.Close()
+	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: r.kernel.Neighbours}
+	return c.Compare(ctx, prefixes)
 }

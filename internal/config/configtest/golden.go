@@ -29,6 +29,7 @@ type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
 //	#@ translator main 3
 //	#@ prefix64 main 64:ff9b::/96 lan wan
 //	#@ nameserver lan
+//	#@ plat home 64:ff9b::/96
 //
 // A link has name, index and kind (or - for a physical one). It gives the
 // number of files.
@@ -109,6 +110,13 @@ func readFact(facts *state.Facts, words []string) error {
 		return nil
 	case len(words) < 3:
 		return fmt.Errorf("is no fact")
+	case words[0] == "plat":
+		p, err := netip.ParsePrefix(words[2])
+		if facts.PLAT == nil {
+			facts.PLAT = map[string]netip.Prefix{}
+		}
+		facts.PLAT[words[1]] = p
+		return err
 	case words[0] == "prefix64":
 		p, err := netip.ParsePrefix(words[2])
 		facts.Prefixes64 = append(facts.Prefixes64, state.Prefix64{Translator: words[1], Prefix: p, Interfaces: words[3:]})

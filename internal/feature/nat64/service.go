@@ -52,7 +52,7 @@ func (s *Slow) Images(a netip.Addr) []netip.Addr {
 
 // Update changes to another configuration between two packets.
 func (s *Slow) Update(identification func() uint32, f *config.File, facts state.Facts) {
-	c := From(f, s.Name)
+	c := effective(f, facts, s.Name)
 	t := c.Reference(f, facts)
 	t.Identification = identification
 	local := map[netip.Addr]bool{}
