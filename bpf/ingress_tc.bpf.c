@@ -148,7 +148,7 @@ int ingress_tc(struct __sk_buff *ctx)
 	if (outcome == OUTCOME_NONE) {
 		outcome = from.above ? from.ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
 				       translate(ctx, at, &verdict);
-		if (outcome == PASS_NOT_TRANSLATED && from.ours && from.in->flags & INTERFACE_ROUTED)
+		if (outcome == PASS_NOT_TRANSLATED && from.ours && from.flags & INTERFACE_ROUTED)
 			outcome = route(ctx, &from, &verdict);
 	}
 	count(INGRESS_TC, outcome);

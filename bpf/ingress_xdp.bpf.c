@@ -53,15 +53,15 @@ static __always_inline enum outcome from4(struct xdp_md *ctx, const struct inter
 	return FORWARD_4TO6_SHORTCUT;
 }
 
-static __always_inline enum outcome translate(struct xdp_md *ctx, const struct arrival *from,
-					      int *verdict)
+static __always_inline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
+					      const struct arrival *from, int *verdict)
 {
-	if (from->above || interface_only_routes(from->in) || !(from->in->flags & INTERFACE_SHORTCUT))
+	if (from->above || interface_only_routes(in) || !(from->flags & INTERFACE_SHORTCUT))
 		return PASS_NOT_TRANSLATED;
 	if (from->proto == bpf_htons(ETH_P_IPV6))
-		return from6(ctx, from->in, verdict);
+		return from6(ctx, in, verdict);
 	if (from->proto == bpf_htons(ETH_P_IP))
-		return from4(ctx, from->in, verdict);
+		return from4(ctx, in, verdict);
 	return PASS_NOT_IP;
 }
 
@@ -78,10 +78,10 @@ int ingress_xdp(struct xdp_md *ctx)
 		return XDP_PASS;
 	outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
-		if (!(from.in->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
+		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
 			return XDP_PASS;
-		outcome = from.ours ? translate(ctx, &from, &verdict) : PASS_NOT_FOR_US;
-		if (outcome == PASS_NOT_TRANSLATED && from.in->flags & INTERFACE_ROUTED)
+		outcome = from.ours ? translate(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
+		if (outcome == PASS_NOT_TRANSLATED && from.flags & INTERFACE_ROUTED)
 			outcome = route(ctx, &from, &verdict);
 	}
 	if (outcome_is_slow(outcome))

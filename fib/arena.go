@@ -30,6 +30,7 @@ type block struct {
 // still be looking at them.
 type arena struct {
 	words      []uint32
+	noted      uint32 // where blocks begin that have notes at the arena's end, if not zero
 	next       uint32 // first word never handed out
 	free       [classes][]uint32
 	freeWords  int
@@ -94,7 +95,7 @@ func (a *arena) extend(class int, aligned bool) (uint32, bool) {
 	if aligned {
 		pad = -a.next % lineWords
 	}
-	if uint64(a.next)+uint64(pad)+uint64(class*granule) > a.limit() {
+	if !a.fits(uint64(a.next) + uint64(pad) + uint64(class*granule)) {
 		return 0, false
 	}
 	if pad != 0 {
@@ -105,13 +106,16 @@ func (a *arena) extend(class int, aligned bool) (uint32, bool) {
 	return off, true
 }
 
-// limit leaves room behind the last block for what a reader that bounds its
-// offsets only roughly may touch (see Slack).
-func (a *arena) limit() uint64 {
-	if len(a.words) < Slack {
+// fits tells whether blocks may reach up to end. It leaves room for what a
+// reader that bounds its offsets only roughly may touch (see Slack).
+func (a *arena) fits(end uint64) bool { return end+a.notes(end)+Slack <= uint64(len(a.words)) }
+
+// notes is how many words the notes of all blocks up to end take.
+func (a *arena) notes(end uint64) uint64 {
+	if a.noted == 0 {
 		return 0
 	}
-	return uint64(len(a.words) - Slack)
+	return (end - uint64(a.noted) + granule - 1) / granule * noteWords
 }
 
 // split cuts a block of the class out of a larger free one of whole lines,

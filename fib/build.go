@@ -64,6 +64,12 @@ func (t *Table) build(routes []route) error {
 			rest = append(rest, r)
 		default:
 			n = group(routes, t.family.rootEnd(), t.family.rootEnd())
+			if t.family == ipv4 {
+				if err := t.buildPage(routes[:n]); err != nil {
+					return err
+				}
+				break
+			}
 			place, depth := t.start(r.key, r.len)
 			word, err := t.subtree(routes[:n], depth, t.load(place))
 			if err != nil {
@@ -147,6 +153,5 @@ func (t *Table) buildNode(routes []route, depth int, def uint32) (uint32, error)
 			t.hidden.set(r.key, r.len, r.value)
 		}
 	}
-	off, err := t.writeNode(&s, def)
-	return pointer(tagNode, off), err
+	return t.writeNode(&s, def)
 }

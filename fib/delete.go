@@ -1,12 +1,16 @@
 package fib
 
+import "errors"
+
 func (t *Table) remove(k key, n int) (found bool, err error) {
 	switch {
 	case n == 0:
 		found = t.top != 0
 		t.top = 0
 	case t.endsInRoot(k, n):
-		return t.removeFromRoot(k, n), nil
+		return t.removeFromRoot(k, n)
+	case t.inPage(n):
+		return t.removeFromPage(k, n)
 	default:
 		found, err = t.removeBelow(k, n)
 	}
@@ -17,22 +21,16 @@ func (t *Table) remove(k key, n int) (found bool, err error) {
 }
 
 // removeFromRoot gives the prefix's slots back to the nearest shorter one.
-func (t *Table) removeFromRoot(k key, n int) bool {
-	at := t.rootIndex(k, n)
+func (t *Table) removeFromRoot(k key, n int) (found bool, err error) {
+	at, tag := t.rootIndex(k, n), n-t.family.rootFrom()
 	if _, ok := t.inRoot[at]; !ok {
-		return false
+		return false, nil
+	}
+	if err := t.repaintRoot(k, tag, t.rootWord(at>>1, tag-1)); err != nil {
+		return false, errors.Join(err, t.repaintRoot(k, tag, t.rootWord(at, tag)))
 	}
 	delete(t.inRoot, at)
-	tag := n - t.family.rootFrom()
-	cover := uint32(0)
-	for up, i := tag-1, at>>1; up > 0; up, i = up-1, i>>1 {
-		if v, ok := t.inRoot[i]; ok {
-			cover = valueWord(up, v)
-			break
-		}
-	}
-	t.repaintRoot(k, tag, cover)
-	return true
+	return true, nil
 }
 
 func (t *Table) removeBelow(k key, n int) (bool, error) {
@@ -91,6 +89,13 @@ func (t *Table) cover(s *slots, k key, n, depth int) (word uint32, wasHidden boo
 // dropSubtree takes away the block at path[i], under which no prefix is left.
 func (t *Table) dropSubtree(i int, b block, k key) error {
 	at := t.path[i]
+	if i == 0 && t.family == ipv4 {
+		if err := t.dropUnderPage(k); err != nil {
+			return err
+		}
+		t.put(b)
+		return nil
+	}
 	if i == 0 {
 		t.store(at.place, t.load(at.off)) // its default
 		t.put(b)

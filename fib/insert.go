@@ -1,5 +1,7 @@
 package fib
 
+import "errors"
+
 func (t *Table) insert(r route) error {
 	existed, err := t.add(r)
 	if err != nil {
@@ -21,15 +23,16 @@ func (t *Table) add(r route) (existed bool, err error) {
 		return existed, nil
 	}
 	if t.endsInRoot(r.key, r.len) {
-		at := t.rootIndex(r.key, r.len)
-		_, existed = t.inRoot[at]
-		t.inRoot[at] = r.value
-		tag := r.len - t.family.rootFrom()
-		t.repaintRoot(r.key, tag, valueWord(tag, r.value))
-		return existed, nil
+		return t.addToRoot(r)
+	}
+	if t.inPage(r.len) {
+		return t.addToPage(r)
 	}
 	t.walk(r.key, r.len)
 	if len(t.path) == 0 {
+		if t.family == ipv4 {
+			return false, t.addUnderPage(r)
+		}
 		place, depth := t.start(r.key, r.len)
 		word, err := t.single(r, depth, t.load(place))
 		if err == nil {
@@ -69,8 +72,7 @@ func (t *Table) single(r route, depth int, def uint32) (uint32, error) {
 		}
 		s.pointer[slot] = below
 	}
-	off, err := t.writeNode(&s, def)
-	return pointer(tagNode, off), err
+	return t.writeNode(&s, def)
 }
 
 // painted tells what paint found in a prefix's span.
@@ -149,11 +151,11 @@ func (t *Table) addToNode(at step, r route) (existed bool, err error) {
 // replaceNode writes the slots as a new node in the place of the one at the
 // end of the path.
 func (t *Table) replaceNode(at step, s *slots) error {
-	off, err := t.writeNode(s, t.load(at.off+nodeDefault))
+	word, err := t.writeNode(s, t.load(at.off+nodeDefault))
 	if err != nil {
 		return err
 	}
-	t.store(at.place, pointer(tagNode, off))
+	t.store(at.place, word)
 	t.put(t.nodeBlock(at.off))
 	t.pushDefaults(s)
 	return nil
@@ -227,14 +229,13 @@ func (t *Table) setFreshDefaults(s *slots, live uint32) {
 // and before it a jump if the descent stands at an earlier bit.
 func (t *Table) nodeUnderJump(s *slots, def uint32, from, depth int, k key) (uint32, error) {
 	if depth == from {
-		off, err := t.writeNode(s, def)
-		return pointer(tagNode, off), err
+		return t.writeNode(s, def)
 	}
 	node, err := t.writeNode(s, 0)
 	if err != nil {
 		return 0, err
 	}
-	off, err := t.writeJump(def, depth, k, pointer(tagNode, node))
+	off, err := t.writeJump(def, depth, k, node)
 	return pointer(tagJump, off), err
 }
 
@@ -244,14 +245,44 @@ func (t *Table) rootIndex(k key, n int) uint32 {
 	return 1<<bits | t.family.rootSlot(k)>>(t.family.rootBits()-bits)
 }
 
+// addToRoot puts in a prefix that ends within the root.
+func (t *Table) addToRoot(r route) (existed bool, err error) {
+	at, tag := t.rootIndex(r.key, r.len), r.len-t.family.rootFrom()
+	if err := t.repaintRoot(r.key, tag, valueWord(tag, r.value)); err != nil {
+		return false, errors.Join(err, t.repaintRoot(r.key, tag, t.rootWord(at, tag)))
+	}
+	_, existed = t.inRoot[at]
+	t.inRoot[at] = r.value
+	return existed, nil
+}
+
+// rootWord is the value word of the longest prefix that ends in the root at
+// the position at, tag bits deep, or above it.
+func (t *Table) rootWord(at uint32, tag int) uint32 {
+	for ; tag > 0; tag, at = tag-1, at>>1 {
+		if v, ok := t.inRoot[at]; ok {
+			return valueWord(tag, v)
+		}
+	}
+	return 0
+}
+
 // repaintRoot stores word in those slots under the prefix of tag bits that
-// have no longer one's value. Each slot is one store.
-func (t *Table) repaintRoot(k key, tag int, word uint32) {
+// have no longer one's value. Each slot is one store. What it has done when it
+// fails it can undo without failing.
+func (t *Table) repaintRoot(k key, tag int, word uint32) error {
 	from := t.root + t.family.rootSlot(k)
 	to := from + 1<<(t.family.rootBits()-tag)
 	for at := from; at < to; at++ {
 		place, old := at, t.load(at)
 		if isPointer(old) {
+			if t.family == ipv4 {
+				if err := t.repaintPage(at, tag, word); err != nil {
+					return err
+				}
+				t.keep()
+				continue
+			}
 			place = payload(old)
 			old = t.load(place)
 		}
@@ -259,17 +290,18 @@ func (t *Table) repaintRoot(k key, tag int, word uint32) {
 			t.store(place, word)
 		}
 	}
+	return nil
 }
 
 // setDefaults stores what holds where nothing else is found: everywhere, and
-// under 2000::/3, where the prefixes down to that one count too.
+// under 2000::/4, where the prefixes down to that one count too.
 func (t *Table) setDefaults() {
 	def := uint32(0)
 	if t.top != 0 {
 		def = valueWord(1, t.top)
 	}
 	t.store(headDefault, def)
-	global := key{hi: 1 << 61}
+	global := key{hi: 2 << 60}
 	for n := 1; n <= t.family.rootFrom(); n++ {
 		if v, ok := t.get(global.first(n), n); ok {
 			def = valueWord(1+n, v)

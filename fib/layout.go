@@ -15,13 +15,18 @@ import (
 //	|  tag   |        payload           |
 //	+--------+--------------------------+
 //
-//	0        nothing here: what was found before stands
-//	1..21    a value (payload), of a prefix that ends tag bits into this
+//	0        nothing here: what was found before stands; in a page's slots
+//	         also a value
+//	1..20    a value (payload), of a prefix that ends tag bits into this
 //	         root or node
-//	30       a jump at word offset payload
-//	31       a node at word offset payload
+//	28       a wide page at word offset payload
+//	29       a narrow page
+//	30       a jump
+//	31       a node
 const (
 	tagShift    = 27
+	tagWide     = 28
+	tagNarrow   = 29
 	tagJump     = 30
 	tagNode     = 31
 	payloadMask = 1<<tagShift - 1
@@ -36,12 +41,12 @@ const (
 const (
 	headVersion = 0 // LayoutVersion
 	headDefault = 1 // value word for what the structure leaves open
-	headGlobal  = 2 // the same for 2000::/3, where prefixes to /3 count too
-	headRest    = 3 // IPv6: the tree for all that is not under 2000::/3
+	headGlobal  = 2 // the same for 2000::/4, where prefixes to /4 count too
+	headRest    = 3 // IPv6: the tree for all that is not under 2000::/4
 	headWords   = lineWords
 
 	// LayoutVersion is in the arena's first word.
-	LayoutVersion = 1
+	LayoutVersion = 2
 )
 
 // A node decides eight bits. Its 256 slots are cut into runs of equal words;
@@ -77,9 +82,9 @@ const (
 )
 
 const (
-	root4Bits = 16
-	root6Bits = 21
-	root6From = 3 // the root holds 2000::/3 only
+	root4Bits = 20
+	root6Bits = 20
+	root6From = 4 // the root holds 2000::/4 only
 )
 
 func (f family) width() int {
@@ -107,7 +112,7 @@ func (f family) rootEnd() int { return f.rootFrom() + f.rootBits() }
 
 // inRoot tells whether the root decides for this address; the tree at
 // headRest does for the others.
-func (f family) inRoot(k key) bool { return f == ipv4 || k.hi>>61 == 1 }
+func (f family) inRoot(k key) bool { return f == ipv4 || k.hi>>60 == 2 }
 
 // rootSlot is the address's index in the root.
 func (f family) rootSlot(k key) uint32 {
@@ -119,10 +124,18 @@ func (f family) rootSlot(k key) uint32 {
 
 func tagOf(word uint32) int            { return int(word >> tagShift) }
 func payload(word uint32) uint32       { return word & payloadMask }
-func isPointer(word uint32) bool       { return word >= tagJump<<tagShift }
+func isPointer(word uint32) bool       { return word >= tagWide<<tagShift }
+func isNarrow(word uint32) bool        { return tagOf(word) == tagNarrow }
 func isJump(word uint32) bool          { return tagOf(word) == tagJump }
 func valueWord(t int, v uint32) uint32 { return uint32(t)<<tagShift | v }
 func pointer(t int, off uint32) uint32 { return uint32(t)<<tagShift | off }
+
+func tagPage(wide bool) int {
+	if wide {
+		return tagWide
+	}
+	return tagNarrow
+}
 
 // entryAt is the offset of the entry for slot s of the node at off.
 func (a *arena) entryAt(off uint32, s int) uint32 {
@@ -177,7 +190,8 @@ func (a *arena) expand(off uint32, s *slots) {
 	}
 }
 
-// writeNode encodes s into a new block with the given default.
+// writeNode encodes s into a new block with the given default, and gives the
+// word that points to it.
 func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 	var entries [256]uint32
 	var bitmap [4]uint64
@@ -211,7 +225,7 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 		b[nodeBitmap+2*i], b[nodeBitmap+2*i+1] = uint32(w), uint32(w>>32)
 	}
 	copy(b[nodeHeader:], entries[:n])
-	return off, nil
+	return pointer(tagNode, off), nil
 }
 
 // word is what a slot's entry holds.

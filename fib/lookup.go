@@ -24,19 +24,20 @@ func (t *Table) Lookup(a netip.Addr) (value uint32, ok bool) {
 // Lookup4 is Lookup for an IPv4 address as a number; 0 is no route. The
 // table must be of that family.
 func (t *Table) Lookup4(a uint32) uint32 {
-	best := t.load(headDefault)
-	word := t.load(headWords + a>>16)
-	for shift := 8; isPointer(word); shift -= 8 {
+	word := t.load(headWords + a>>(32-root4Bits))
+	if isPointer(word) {
+		word = t.pageSlot(word, int(a>>8&(pageSlots-1)))
+	}
+	if isPointer(word) {
 		off := payload(word)
-		if def := t.load(off + nodeDefault); def != 0 {
-			best = def
+		if word = t.load(t.entryAt(off, int(a&0xff))); word == 0 {
+			word = t.load(off + nodeDefault)
 		}
-		word = t.load(t.entryAt(off, int(a>>(shift&31)&0xff)))
 	}
-	if word != 0 {
-		best = word
+	if word == 0 {
+		word = t.load(headDefault)
 	}
-	return payload(best)
+	return payload(word)
 }
 
 // Lookup6 is Lookup for the upper and lower half of an IPv6 address; 0 is no
@@ -44,7 +45,7 @@ func (t *Table) Lookup4(a uint32) uint32 {
 func (t *Table) Lookup6(hi, lo uint64) uint32 {
 	k := key{hi, lo}
 	best, word, depth := t.load(headDefault), t.load(headRest), 0
-	if hi>>61 == 1 {
+	if hi>>60 == 2 {
 		best = t.load(headGlobal)
 		word = t.load(headWords + uint32(hi>>(64-root6From-root6Bits))&(1<<root6Bits-1))
 		depth = root6From + root6Bits
@@ -79,10 +80,11 @@ const (
 	KindRoot                // a slot of the root
 	KindNode                // an entry of a node
 	KindJump                // bits skipped, or found to differ
+	KindPage                // a slot of a page
 )
 
 func (k Kind) String() string {
-	return [...]string{"default", "root", "node", "jump"}[k]
+	return [...]string{"default", "root", "node", "jump", "page"}[k]
 }
 
 // Step is one access of a lookup to the structure.
@@ -90,7 +92,7 @@ type Step struct {
 	Kind   Kind
 	Offset uint32       // of the word read, in words from the arena's start
 	Depth  int          // bits of the address that were decided before
-	Slot   int          // root and node: the index
+	Slot   int          // root, page and node: the index
 	Match  netip.Prefix // the longest prefix known after this step, if any
 	Value  uint32       // its value
 }
@@ -117,6 +119,9 @@ func (t *Table) Explain(a netip.Addr) Explanation {
 		}
 		s.Match, s.Value = e.Prefix, e.Value
 		e.Steps = append(e.Steps, s)
+	}
+	if t.family == ipv4 {
+		return t.explain4(k)
 	}
 	place, depth := t.start(k, t.family.width())
 	head := uint32(headDefault)
@@ -158,5 +163,46 @@ func (t *Table) Explain(a netip.Addr) Explanation {
 		note(Step{Kind: KindNode, Offset: at, Depth: depth, Slot: slot}, word, depth+tagOf(word))
 		from, depth = depth, depth+8
 	}
+	return e
+}
+
+// explain4 is Explain for the parts that only IPv4 has.
+func (t *Table) explain4(k key) Explanation {
+	var e Explanation
+	note := func(s Step, word uint32, bits int) {
+		if word != 0 {
+			e.Prefix = netip.PrefixFrom(k.first(bits).addr(ipv4), bits)
+			e.Value = payload(word)
+		}
+		s.Match, s.Value = e.Prefix, e.Value
+		e.Steps = append(e.Steps, s)
+	}
+	note(Step{Kind: KindDefault, Offset: headDefault}, t.load(headDefault), 0)
+	place := t.rootPlace(k)
+	word := t.load(place)
+	root := Step{Kind: KindRoot, Offset: place, Slot: int(t.family.rootSlot(k))}
+	if !isPointer(word) {
+		note(root, word, tagOf(word))
+		return e
+	}
+	note(root, 0, 0)
+	var p page
+	t.readPage(place, &p)
+	slot, _, _ := pageSpan(k, pageEnd)
+	at, bits := payload(word)+uint32(slot), root4Bits+int(p.length[slot])
+	if isNarrow(word) {
+		at = payload(word) + uint32(slot)/2
+	}
+	if p.length[slot] == 0 {
+		bits = tagOf(p.def)
+	}
+	note(Step{Kind: KindPage, Offset: at, Depth: root4Bits, Slot: slot}, p.value[slot], bits)
+	if p.pointer[slot] == 0 {
+		return e
+	}
+	low := k.byteAt(pageEnd)
+	at = t.entryAt(payload(p.pointer[slot]), low)
+	word = t.load(at)
+	note(Step{Kind: KindNode, Offset: at, Depth: pageEnd, Slot: low}, word, pageEnd+tagOf(word))
 	return e
 }

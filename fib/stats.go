@@ -11,6 +11,8 @@ type Shape struct {
 	Prefixes  int
 	InRoot    int // prefixes that end within the root
 	Hidden    int // prefixes that longer ones of their node cover wholly
+	Pages     int // IPv4: pages of 16 slots
+	WidePages int // of these, those with slots of 32 bits
 	Nodes     int
 	Entries   int // words of all nodes' entries
 	Values    int // of these, those with a value
@@ -45,7 +47,7 @@ func (t *Table) Stats() Stats {
 		Root:       1 << t.family.rootBits(),
 		Quarantine: t.waiting,
 		Free:       t.freeWords,
-		Untouched:  max(int(t.limit())-int(t.next), 0),
+		Untouched:  max(len(t.words)-Slack-int(t.next)-int(t.notes(uint64(t.next))), 0),
 		Capacity:   len(t.words),
 		// What Go's maps need for a pair at their usual load.
 		Shadow: 12*len(t.inRoot) + 18*len(t.hidden.short) + 48*len(t.hidden.long) + 8*cap(t.quarantine),
@@ -75,6 +77,10 @@ func (t *Table) survey(s *Shape, word uint32, depth int) {
 	depth++
 	s.MaxDepth = max(s.MaxDepth, depth)
 	off := payload(word)
+	if tag := tagOf(word); tag == tagNarrow || tag == tagWide {
+		t.surveyPage(s, word, depth)
+		return
+	}
 	if isJump(word) {
 		target := t.load(off + jumpTarget)
 		if isPointer(target) {
@@ -97,6 +103,22 @@ func (t *Table) survey(s *Shape, word uint32, depth int) {
 			s.Values++
 		}
 		t.survey(s, word, depth)
+	}
+}
+
+func (t *Table) surveyPage(s *Shape, word uint32, depth int) {
+	s.Pages++
+	if !isNarrow(word) {
+		s.WidePages++
+	}
+	for i := range pageSlots {
+		switch slot := t.pageSlot(word, i); {
+		case isPointer(slot):
+			t.survey(s, slot, depth)
+		case slot != 0:
+			s.DepthSum += depth
+			s.DepthOf++
+		}
 	}
 }
 
@@ -123,6 +145,9 @@ func (s Stats) String() string {
 	line("Aver depth", "%.2f", float64(s.DepthSum)/float64(max(s.DepthOf, 1)))
 	line("Max depth", "%d", s.MaxDepth)
 	line("Prefixes", "%d (%d in the root, %d hidden)", s.Prefixes, s.InRoot, s.Hidden)
+	if s.Pages > 0 {
+		line("Pages", "%d (%d of them wide)", s.Pages, s.WidePages)
+	}
 	line("Nodes", "%d", s.Nodes)
 	low := 1
 	for class, n := range s.Sizes {
@@ -132,7 +157,9 @@ func (s Stats) String() string {
 		low = 1<<class + 1
 	}
 	line("Entries", "%d (%d values, %d empty)", s.Entries, s.Values, s.Empty)
-	line("Jumps", "%d to nodes, %d to prefixes", s.PathJumps, s.LeafJumps)
+	if s.Family == 6 {
+		line("Jumps", "%d to nodes, %d to prefixes", s.PathJumps, s.LeafJumps)
+	}
 	line("Root", "%d slots", s.Root)
 	line("In use", "%d kB, %d kB waiting, %d kB free, of %d kB", s.Used*4/1024, s.Quarantine*4/1024, s.Free*4/1024, s.Capacity*4/1024)
 	line("Beside it", "%d kB", s.Shadow/1024)

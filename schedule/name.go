@@ -8,7 +8,7 @@ import (
 
 // Routers gives the names of the path choices, in the order of the docs.
 func Routers() []string {
-	return []string{"lowrtt", "roundrobin", "weighted", "redundant", "daps", "blest", "ecf", "linger"}
+	return []string{"lowrtt", "roundrobin", "weighted", "redundant", "daps", "blest", "ecf", "mptcp"}
 }
 
 // Orders gives the names of the stream choices.
@@ -52,8 +52,8 @@ func newRouter(name string) Router {
 		return DAPS{}
 	case "blest":
 		return &BLEST{}
-	case "linger":
-		return &Linger{}
+	case "mptcp":
+		return &MPTCP{}
 	case "ecf":
 		return &ECF{}
 	}
@@ -71,7 +71,7 @@ func newOrder(name string) Order {
 	case "fair":
 		return &Fair{}
 	case "priority":
-		return Priority{}
+		return &Priority{}
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package schedule
 
-import "sort"
+import (
+	"math/bits"
+	"sort"
+)
 
 // memoryless is the part of an Order that does not count what it served.
 type memoryless struct{}
@@ -77,24 +80,40 @@ func (Shortest) Stream(v *View) int {
 //
 // Assumptions: the numbers are honest.
 //
-// Chosen here: a stream without a deadline comes after those that have one.
-type Priority struct{ memoryless }
+// Chosen here: a stream without a deadline comes after those that have one. The
+// answer is the same until a stream comes or goes, so where View.Changed tells of
+// that, streams are looked through only then.
+type Priority struct {
+	memoryless
+	changed uint64 // the View's, when best was found
+	best    int
+}
 
 // Stream implements Order.
-func (Priority) Stream(v *View) int {
-	streams := v.Streams
-	best, urgent, soonest := 0, streams[0].Priority, due(&streams[0])
-	for i := range streams {
-		s := &streams[i]
-		if s.Priority > urgent {
-			continue
-		}
-		if d := due(s); s.Priority < urgent || d < soonest {
-			best, urgent, soonest = i, s.Priority, d
+func (p *Priority) Stream(v *View) int {
+	if v.Changed == 0 || v.Changed != p.changed {
+		p.changed, p.best = v.Changed, mostUrgent(v.Streams)
+	}
+	return p.best
+}
+
+func mostUrgent(streams []Stream) int {
+	best := 0
+	high, low := urgency(&streams[0])
+	for i := 1; i < len(streams); i++ {
+		h, l := urgency(&streams[i])
+		// a comparison of 128 bits without branches: streams are many
+		_, less := bits.Sub64(l, low, 0)
+		_, less = bits.Sub64(h, high, less)
+		if less != 0 {
+			best, high, low = i, h, l
 		}
 	}
 	return best
 }
 
-// due gives the deadline, one that is none being far away.
-func due(s *Stream) uint64 { return uint64(s.Deadline) - 1 }
+// urgency gives what is smallest where a stream goes first: its priority before
+// its deadline, one that is none being far away.
+func urgency(s *Stream) (high, low uint64) {
+	return uint64(int64(s.Priority) + 1<<31), uint64(s.Deadline) - 1
+}

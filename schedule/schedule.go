@@ -32,7 +32,9 @@ type Path struct {
 	Loss     uint32        // share of packets lost lately, parts per million
 	Weight   uint32        // as configured; 0 = not configured
 	Down     bool          // must not be used
-	Held     bool          // must not be used at this very moment: its pacing says so
+	Held     bool          // must not be used at this very moment: its pacing, or with View.Ahead its memory, says so
+	Queued   int64         // with View.Ahead: memory of what it was handed and has not got acknowledged, bytes
+	Pacing   int64         // with View.Ahead: the rate at which it may send at most, bytes a second
 }
 
 // Room tells whether the path may take size more bytes now.
@@ -59,10 +61,12 @@ type View struct {
 	MSS        int64         // bytes of a full packet
 	Paths      []Path
 	Streams    []Stream // sorted by ID
+	Changed    uint64   // grows when a stream comes into Streams or leaves them; 0 = nobody counts
 	Last       uint64   // ID of the stream of the last decision
 	Backlog    int64    // bytes to be sent, of all streams together
 	Window     int64    // bytes the receiver can hold; 0 = no limit
 	WindowLeft int64    // bytes of new data that it can take now
+	Ahead      bool     // data is handed to paths before their windows have room, and stays there, as in Linux
 	Stalls     uint64   // how often the sender had to stop because WindowLeft was used up
 }
 
@@ -78,11 +82,12 @@ func (s PathSet) Len() int { return bits.OnesCount64(uint64(s)) }
 // First gives the smallest index in a set that is not empty.
 func (s PathSet) First() int { return bits.TrailingZeros64(uint64(s)) }
 
-// Decision is to send one packet.
+// Decision is to send one packet, or one burst.
 type Decision struct {
 	Stream int     // index into View.Streams
-	Paths  PathSet // a copy on each; never empty, each has room for View.MSS
+	Paths  PathSet // a copy on each; never empty, each has room for View.MSS unless View.Ahead
 	Skip   int64   // leave out so many bytes of what the stream would send next; they follow later
+	Burst  int64   // with View.Ahead: hand over so many bytes at once; 0 = a packet
 }
 
 // Scheduler takes decisions. Next says false when nothing should be sent before

@@ -69,9 +69,9 @@ func TestPathChoices(t *testing.T) {
 		{"BLEST uses the slow path when the receiver can hold what the fast one sends meanwhile", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 200), 1},
 		{"BLEST waits when the receiver cannot", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 174), wait},
 		{"BLEST uses the slow path at exactly its bound", "blest", withWindow(view(1000, path(20, 10, 10), path(200, 10, 0)), 175), 1},
-		{"Linger takes the path that drains what it has first", "linger", view(9, path(20, 10, 9), path(100, 10, 1)), 1},
-		{"Linger takes the first of two idle paths", "linger", view(9, path(100, 10, 0), path(20, 10, 0)), 0},
-		{"Linger waits for a full path that drains sooner", "linger", view(9, path(20, 10, 10), path(900, 10, 9)), wait},
+		{"MPTCP takes the path that drains what it has first", "mptcp", view(9, path(20, 10, 9), path(100, 10, 1)), 1},
+		{"MPTCP takes the first of two idle paths", "mptcp", view(9, path(100, 10, 0), path(20, 10, 0)), 0},
+		{"MPTCP waits for a full path that drains sooner", "mptcp", view(9, path(20, 10, 10), path(900, 10, 9)), wait},
 		{"DAPS waits when the fast path ends the stream before the slow packet is there", "daps", view(20, path(20, 10, 10), path(200, 10, 0)), wait},
 	}
 	for _, tt := range tests {
@@ -142,25 +142,24 @@ func TestDAPSSkipsWhatTheFastPathDeliversMeanwhile(t *testing.T) {
 	}
 }
 
-func TestLingerSendsTheSecondBurstOnTheOtherPathAtOnce(t *testing.T) {
-	v := view(100, path(20, 30, 0), path(100, 30, 0))
-	s := must(t, "linger")
-	var sent [2]int64
-	for range 100 {
-		d, ok := s.Next(v)
-		if !ok {
-			break
-		}
-		p := d.Paths.First()
-		if p == 1 && sent[1] == 0 && (d.Skip != 35*mss || sent[0] != 30*mss) {
-			t.Errorf("the slow path begins with a skip of %d after %d bytes on the fast one, want 35 packets after a window of 30", d.Skip, sent[0])
-		}
-		sent[p] += mss
-		v.Paths[p].InFlight += mss
-		v.Streams[0].Remaining -= mss
+func TestPriorityLooksAgainWhenStreamsChange(t *testing.T) {
+	v := view(0, path(1, 10, 0))
+	v.Streams = []Stream{{ID: 1, Priority: 2, Remaining: mss}, {ID: 2, Priority: 1, Remaining: mss}, {ID: 3, Priority: 1, Deadline: 9, Remaining: mss}}
+	s := must(t, "priority")
+	chosen := func() uint64 { d, _ := s.Next(v); return v.Streams[d.Stream].ID }
+	v.Changed = 1
+	if a, b := chosen(), chosen(); a != 3 || b != 3 {
+		t.Errorf("chose %d and %d, want 3", a, b)
 	}
-	if sent != [2]int64{30 * mss, 30 * mss} {
-		t.Errorf("sent %v", sent)
+	v.Streams = v.Streams[:2]
+	v.Changed++
+	if id := chosen(); id != 2 {
+		t.Errorf("chose %d after 3 has gone, want 2", id)
+	}
+	v.Changed = 0 // nobody counts
+	v.Streams[0].Priority = -1
+	if id := chosen(); id != 1 {
+		t.Errorf("chose %d, want 1", id)
 	}
 }
 
@@ -365,7 +364,10 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s, v := must(b, name), busy()
 			b.ReportAllocs()
-			for b.Loop() {
+			for i := 0; b.Loop(); i++ {
+				if i%50 == 0 {
+					v.Changed++ // a stream comes or goes
+				}
 				if d, ok := s.Next(v); ok {
 					v.Last = v.Streams[d.Stream].ID
 					v.Streams[d.Stream].Sent += v.MSS

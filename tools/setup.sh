@@ -20,6 +20,8 @@ needs() {
 		test      tayga                   the translator that weft is compared with
 		test      iperf3                  TCP flows of the benches
 		test      procps                  pgrep: tests look for processes left behind
+		test      bird2                   the routing daemon of the transit lab
+		test      iputils-ping            ping, as an independent look at what crosses
 		test      busybox-static          the tools inside of a QEMU guest
 		test      kmod                    modprobe, for modules inside of guests
 		test      qemu-system-x86         guests with a kernel of their own
@@ -34,6 +36,8 @@ needs() {
 		test      zstd                    unpacks kernels for guests
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
 		test      llvm-19                 llvm-strip-19, which takes debugging data out of them
+		test      chromium                a browser without a screen: the page of weft sim watch
+		bench     chromium                the page of weft sim watch, whose pictures are measured
 		bench     iproute2                ip, tc, ss
 		bench     nftables                the same FORWARD policy for every subject
 		bench     iperf3                  the TCP flows

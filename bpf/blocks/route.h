@@ -24,6 +24,7 @@
 /* see fib.h; the arrays' sizes are chosen when programs are loaded */
 const volatile __u32 fib4_last = FIB_MIN_WORDS4 - FIB_SLACK;
 const volatile __u32 fib6_last = FIB_MIN_WORDS6 - FIB_SLACK;
+const volatile __u32 fib_layout = FIB_LAYOUT; /* for who fills them */
 
 /*
  * One array per table (VRF), all of one size, so that the lookup of the words
@@ -167,7 +168,7 @@ static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arri
 		return PASS_LINK_SCOPE;
 	if (ip->ttl <= 1)
 		return PASS_TTL;
-	number = route_lookup4(from->in->table, bpf_ntohl(ip->daddr));
+	number = route_lookup4(from->table, bpf_ntohl(ip->daddr));
 	if (!number)
 		return PASS_NO_ROUTE;
 	hop = nexthop_read(number);
@@ -199,7 +200,7 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
 		return PASS_TTL;
 	dst.hi = addr6_high(&ip->daddr);
 	dst.lo = addr6_low(&ip->daddr);
-	number = route_lookup6(from->in->table, dst);
+	number = route_lookup6(from->table, dst);
 	if (!number)
 		return PASS_NO_ROUTE;
 	hop = nexthop_read(number);
@@ -236,9 +237,10 @@ static __always_inline enum outcome route_hop(hook_ctx *ctx, struct cursor cur, 
 /*
  * Route a frame that is addressed to the interface which it belongs to.
  * *verdict is set where the outcome is FORWARD_ROUTED; with PASS_* nothing has
- * been written. A function of its own: the translators fill a program's stack.
+ * been written. A global function: the verifier looks at it once, whatever has
+ * gone before, and it has a stack of its own.
  */
-static __noinline enum outcome route(hook_ctx *ctx, const struct arrival *from, int *verdict)
+__noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {
 	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
 	struct neighbour *to = NULL;
@@ -246,6 +248,8 @@ static __noinline enum outcome route(hook_ctx *ctx, const struct arrival *from, 
 	struct ethhdr *eth;
 	__u32 tags;
 
+	if (!from || !verdict)
+		return PASS_NOT_IP;
 	cur.pos += from->l3 & 31; /* 22 at most; the verifier has to see it */
 	if (from->proto == bpf_htons(ETH_P_IP))
 		outcome = route_find4(ctx, from, cur, &to);

@@ -27,12 +27,13 @@ struct {
 } lowers SEC(".maps");
 
 struct arrival {
-	const struct interface *in; /* to which the frame belongs */
-	__u32 l3;                   /* where its network header starts */
-	__u32 tags;                 /* how many it carries, one outside the packet included */
-	__be16 proto;               /* of the network header */
-	bool above;                 /* in is not the device that the frame came in by */
-	bool ours;                  /* it is addressed to that interface */
+	__u32 table;  /* of the interface to which the frame belongs */
+	__u32 flags;  /* of that, enum interface_flag */
+	__u32 l3;     /* where its network header starts */
+	__u32 tags;   /* how many it carries, one outside the packet included */
+	__be16 proto; /* of the network header */
+	bool above;   /* the interface is not the device that the frame came in by */
+	bool ours;    /* it is addressed to that interface */
 };
 
 /* bytes that routing looks at: two tags, an IP and a TCP header */
@@ -58,8 +59,8 @@ static __always_inline bool arrive_tag(struct cursor *cur, __be16 *proto, struct
 	return true;
 }
 
-static __always_inline enum outcome arrive_above(hook_ctx *ctx, __u32 ifindex, struct cursor cur,
-						 struct arrival *a)
+static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifindex,
+						      struct cursor cur, struct arrival *a)
 {
 	struct lower_key key = { .ifindex = ifindex };
 	struct vlan_tag outside = hook_tag(ctx);
@@ -78,31 +79,27 @@ static __always_inline enum outcome arrive_above(hook_ctx *ctx, __u32 ifindex, s
 	}
 	a->above = true;
 	upper = bpf_map_lookup_elem(&lowers, &key);
-	if (upper)
-		a->in = bpf_map_lookup_elem(&interfaces, upper);
-	return upper && a->in ? OUTCOME_NONE : PASS_NOT_FOR_US;
+	return upper ? bpf_map_lookup_elem(&interfaces, upper) : NULL;
 }
 
-/*
- * at: of the device that the frame came in by. OUTCOME_NONE: *a is filled. What
- * the answer was taken from may move when a helper changes the frame.
- */
+/* at: of the device that the frame came in by. OUTCOME_NONE: *a is filled. */
 static __always_inline enum outcome arrive(hook_ctx *ctx, __u32 ifindex, const struct interface *at,
 					   struct arrival *a)
 {
 	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
-	enum outcome outcome;
 
-	*a = (struct arrival){ .in = at, .l3 = ETH_HLEN };
+	*a = (struct arrival){ .l3 = ETH_HLEN };
 	if (!eth)
 		return PASS_NOT_IP;
 	a->proto = eth->h_proto;
 	if (hook_tag(ctx).proto || link_is_vlan(a->proto) || at->flags & INTERFACE_BRIDGE_PORT) {
-		outcome = arrive_above(ctx, ifindex, cur, a);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
+		at = arrive_above(ctx, ifindex, cur, a);
+		if (!at)
+			return PASS_NOT_FOR_US;
 	}
-	a->ours = link_same_mac(eth->h_dest, a->in->mac);
+	a->table = at->table;
+	a->flags = at->flags;
+	a->ours = link_same_mac(eth->h_dest, at->mac);
 	return OUTCOME_NONE;
 }

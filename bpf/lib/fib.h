@@ -12,7 +12,11 @@
  */
 #include "kernel.h"
 
+#define FIB_LAYOUT 1 /* LayoutVersion of fib/layout.go */
+
 #define FIB_TAG_SHIFT 27
+#define FIB_WIDE (28U << FIB_TAG_SHIFT)
+#define FIB_NARROW (29U << FIB_TAG_SHIFT)
 #define FIB_JUMP (30U << FIB_TAG_SHIFT)
 #define FIB_NODE (31U << FIB_TAG_SHIFT)
 #define FIB_PAYLOAD ((1U << FIB_TAG_SHIFT) - 1)
@@ -21,9 +25,10 @@
 #define FIB_HEAD_GLOBAL 2
 #define FIB_HEAD_REST 3
 #define FIB_HEAD_WORDS 16
-#define FIB_ROOT4_BITS 16
-#define FIB_ROOT6_FROM 3
-#define FIB_ROOT6_BITS 21
+#define FIB_ROOT4_BITS 20
+#define FIB_ROOT6_FROM 4
+#define FIB_ROOT6_BITS 20
+#define FIB_ROOT6_END (FIB_ROOT6_FROM + FIB_ROOT6_BITS)
 
 #define FIB_NODE_RANKS 1
 #define FIB_NODE_BITMAP 2
@@ -49,27 +54,27 @@ static __always_inline __u32 fib_entry(const __u32 *node, __u32 slot)
 	return node[FIB_NODE_HEADER + (rank & 511)];
 }
 
-/* addr is in host byte order; two nodes below the root at most */
+/* addr is in host byte order: the root, a page, and rarely a node */
 static __always_inline __u32 fib_lookup4(const __u32 *words, const __u32 last, __u32 addr)
 {
-	__u32 word = words[FIB_HEAD_WORDS + (addr >> 16)];
-	__u32 upper, lower;
+	__u32 word = words[FIB_HEAD_WORDS + (addr >> (32 - FIB_ROOT4_BITS))];
+	__u32 slot = (addr >> 8) & 15, at = word & FIB_PAYLOAD;
 
-	if (word < FIB_JUMP)
-		return (word ?: words[FIB_HEAD_DEFAULT]) & FIB_PAYLOAD;
-	upper = word & FIB_PAYLOAD;
-	if (upper > last)
-		return 0;
-	word = fib_entry(words + upper, (addr >> 8) & 0xff);
-	if (word >= FIB_JUMP) {
-		lower = word & FIB_PAYLOAD;
-		if (lower > last)
+	if (word >= FIB_NARROW) {
+		if (at > last)
 			return 0;
-		word = fib_entry(words + lower, addr & 0xff);
-		word = word ?: words[lower];
+		word = ((const __u16 *)(words + at))[slot];
+	} else if (word >= FIB_WIDE) {
+		if (at > last)
+			return 0;
+		word = words[at + slot];
+		if (word >= FIB_NODE) {
+			at = word & FIB_PAYLOAD;
+			if (at > last)
+				return 0;
+			word = fib_entry(words + at, addr & 0xff) ?: words[at];
+		}
 	}
-	/* defaults, the deepest first */
-	word = word ?: words[upper];
 	return (word ?: words[FIB_HEAD_DEFAULT]) & FIB_PAYLOAD;
 }
 
@@ -92,11 +97,20 @@ static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, s
 {
 	__u32 word = words[FIB_HEAD_REST], best = words[FIB_HEAD_DEFAULT], depth = 0;
 
-	if (addr.hi >> 61 == 1) {
-		word = words[FIB_HEAD_WORDS + ((addr.hi >> (64 - FIB_ROOT6_FROM - FIB_ROOT6_BITS)) &
+	if (addr.hi >> (64 - FIB_ROOT6_FROM) == 2) {
+		word = words[FIB_HEAD_WORDS + ((addr.hi >> (64 - FIB_ROOT6_END)) &
 					       ((1U << FIB_ROOT6_BITS) - 1))];
 		best = words[FIB_HEAD_GLOBAL];
-		depth = FIB_ROOT6_FROM + FIB_ROOT6_BITS;
+		/* unrolled for the most of what is routed: /25 to /48, without jumps */
+#pragma unroll
+		for (depth = FIB_ROOT6_END; depth < 48 && word >= FIB_NODE; depth += 8) {
+			const __u32 *block = words + (word & FIB_PAYLOAD);
+
+			if ((word & FIB_PAYLOAD) > last)
+				return 0;
+			best = block[0] ?: best;
+			word = fib_entry(block, (addr.hi >> (56 - depth)) & 0xff);
+		}
 	}
 	for (int i = 0; i < FIB_STEPS && word >= FIB_JUMP; i++) {
 		__u32 off = word & FIB_PAYLOAD;

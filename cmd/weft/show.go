@@ -24,7 +24,7 @@ type noun struct {
 }
 
 func nouns() []noun {
-	return []noun{
+	return append([]noun{
 		{"interfaces", "The devices that carry programs of weft's", `Each device of an [interface.NAME], and each translator's own, with the
 programs on it. SHORTCUT says whether translated packets may leave past the
 stack and its firewall.`, showInterfaces, tableInterfaces},
@@ -44,7 +44,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 		dns64Noun(),
 		raNoun(),
-	}
+	}, routeNouns()...)
 }
 
 func showCommand() *cobra.Command {
@@ -57,8 +57,13 @@ from the daemon.`,
 		Example: "  weft show counters\n  weft show drops --watch\n  weft show translations --json",
 	}, "noun")
 	for _, n := range nouns() {
-		show.AddCommand(nounCommand(n))
+		c := nounCommand(n)
+		if n.name == "fib" {
+			c = compareFlag(c)
+		}
+		show.AddCommand(c)
 	}
+	show.AddCommand(showRouteCommand())
 	return show
 }
 
@@ -91,6 +96,8 @@ func nounCommand(n noun) *cobra.Command {
 	return c
 }
 
+var errNothing = errors.New("weft has nothing in the kernel here; weft run FILE starts it")
+
 func showOnce(ctx context.Context, w io.Writer, n noun, asJSON, watch bool) error {
 	r, err := daemon.Look()
 	if err != nil {
@@ -98,7 +105,7 @@ func showOnce(ctx context.Context, w io.Writer, n noun, asJSON, watch bool) erro
 	}
 	defer r.Close()
 	if r.Datapath() == nil {
-		return errors.New("weft has nothing in the kernel here; weft run FILE starts it")
+		return errNothing
 	}
 	rows, err := n.rows(ctx, r)
 	if err != nil {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -25,6 +27,7 @@ type Source interface {
 	Status() Status
 	SlowCounts() SlowCounts
 	DNS64() *DNS64 // nil: there is no name server
+	RouteSource
 	Adverts() []Advert
 }
 
@@ -49,6 +52,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/slow", answer(func() any { return source.SlowCounts() }))
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
+	serveRoutes(mux, source)
 	serveHTTP(ctx, listener, mux)
 	return nil
 }
@@ -89,7 +93,8 @@ func Ask(ctx context.Context, socket, path string, into any) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask the daemon for %s: %s", path, response.Status)
+		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		return fmt.Errorf("ask the daemon for %s: %s: %s", path, response.Status, strings.TrimSpace(string(why)))
 	}
 	return json.NewDecoder(response.Body).Decode(into)
 }

@@ -20,6 +20,7 @@ type metricsListener struct {
 type source struct {
 	services *services
 	names    *names
+	routing  *routing
 	adverts  *adverts
 	status   api.Status
 }
@@ -42,7 +43,7 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.adverts, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{d.services, d.names, d.routing, d.adverts, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -20,6 +20,7 @@ type mirror struct {
 	tables  route.Tables
 	ready   func() error // called once the tables are complete, to put them to use
 	ask     chan func(*route.Service)
+	done    chan struct{} // closed when it has ended
 	state   mirrorState
 }
 
@@ -45,11 +46,13 @@ const (
 )
 
 func newMirror(log *slog.Logger, feed *kernel.RouteFeed, s *route.Service, tables route.Tables, ready func() error) *mirror {
-	return &mirror{log: log, feed: feed, service: s, tables: tables, ready: ready, ask: make(chan func(*route.Service))}
+	return &mirror{log: log, feed: feed, service: s, tables: tables, ready: ready,
+		ask: make(chan func(*route.Service)), done: make(chan struct{})}
 }
 
 // run mirrors until ctx ends.
 func (m *mirror) run(ctx context.Context) error {
+	defer close(m.done)
 	ctx, cancel := context.WithCancel(ctx)
 	followed := make(chan struct{})
 	go func() {
@@ -217,7 +220,11 @@ func (m *mirror) with(ctx context.Context, f func(*route.Service)) error {
 	case m.ask <- func(s *route.Service) { f(s); close(done) }:
 		<-done
 		return nil
+	case <-m.done:
+		return errMirrorEnded
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
+
+var errMirrorEnded = errors.New("the mirror of the routes has just ended")

@@ -13,13 +13,14 @@ import (
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/ra"
+	"weft/internal/feature/route"
 	"weft/internal/kernel"
 	"weft/internal/state"
 )
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section())
+	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -44,7 +45,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 
+	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/kernel"
@@ -178,4 +179,38 @@ func Unload(ctx context.Context) ([]state.Step, error) {
 	}
 	defer held.Close()
 	return r.unload(ctx)
+}
+
+// Match gives the kernel's own route for an address, nil if it has none.
+func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, error) {
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	k, ok, err := m.Match(ctx, a)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &k, nil
+}
+
+// Neighbours lists the kernel's neighbours.
+func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
+	return r.kernel.Neighbours(ctx)
+}
+
+// Compare holds weft's route table against the kernel's, at every boundary.
+func (r *Router) Compare(ctx context.Context, routes *datapath.Routes) (api.Comparison, error) {
+	prefixes, err := r.kernel.Prefixes(ctx)
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	m, err := r.kernel.Matcher()
+	if err != nil {
+		return api.Comparison{}, err
+	}
+	defer m.Close()
+	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: r.kernel.Neighbours}
+	return c.Compare(ctx, prefixes)
 }

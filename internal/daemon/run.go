@@ -60,11 +60,16 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, services: newServices(o.Log), names: &names{log: o.Log}, adverts: newAdverts(o.Log, r.kernel, r.Place.Run)}
+	d := &daemon{
+		Options: o, router: r, file: f, services: newServices(o.Log),
+		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+	}
 	d.found = make(chan struct{}, 1)
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	defer d.services.wait()
 	defer d.names.wait()
+	defer d.routing.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer cancel()
@@ -99,6 +104,7 @@ type daemon struct {
 	router   *Router
 	file     *config.File
 	services *services
+	routing  *routing
 	names    *names
 	adverts  *adverts
 	plats    *plats
@@ -175,6 +181,7 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.file, facts)
+	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))

@@ -25,6 +25,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 
+	"weft/fib"
 	"weft/internal/config"
 	"weft/internal/feature/nat64"
 	"weft/internal/lab/netspace"
@@ -188,6 +189,13 @@ func loadAll() (machine, error) {
 				return m, fmt.Errorf("make map %s: %w", name, err)
 			}
 		}
+	}
+	tables := state.RouteTables{Words4: fib.MinWords4 + 1<<16, Words6: fib.MinWords6 + 1<<16}
+	if err := m.datapath.setRouteTables(tables); err != nil {
+		return m, err
+	}
+	for _, p := range programs() {
+		var err error
 		if m.programs[p.name], err = m.datapath.load(p); err != nil {
 			return m, err
 		}
@@ -197,7 +205,7 @@ func loadAll() (machine, error) {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "nat64_rules4", "nat64_rules6", "neighbour_proxies"} {
+	for _, name := range []string{"interfaces", "lowers", "nat64_rules4", "nat64_rules6", "neighbour_proxies"} {
 		m := d.maps[name]
 		for {
 			key, err := m.NextKeyBytes(nil)

@@ -68,6 +68,9 @@ func Open(dir string, options Options) (*Datapath, error) {
 			d.maps[name] = opened
 		}
 	}
+	if err := d.forgetLayout(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open route tables: %w", err), d.Close())
+	}
 	return d, nil
 }
 

@@ -310,6 +310,7 @@ const (
 	ingressTCProgIngressTc           = "ingress_tc"
 	ingressTCVarFib4Last             = "fib4_last"
 	ingressTCVarFib6Last             = "fib6_last"
+	ingressTCVarFibLayout            = "fib_layout"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
 	ingressTCVarNat64NoErrors        = "nat64_no_errors"
 	ingressTCVarNat64TestClock       = "nat64_test_clock"
@@ -402,6 +403,7 @@ type ingressTCMapSpecs struct {
 type ingressTCVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
+	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -499,6 +501,7 @@ func (m *ingressTCMaps) Close() error {
 type ingressTCVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
+	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -46,6 +46,7 @@ const (
 	ingressXDPProgIngressXdp          = "ingress_xdp"
 	ingressXDPVarFib4Last             = "fib4_last"
 	ingressXDPVarFib6Last             = "fib6_last"
+	ingressXDPVarFibLayout            = "fib_layout"
 	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
 	ingressXDPVarNat64NoErrors        = "nat64_no_errors"
 	ingressXDPVarNat64TestClock       = "nat64_test_clock"
@@ -135,6 +136,7 @@ type ingressXDPMapSpecs struct {
 type ingressXDPVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
+	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -227,6 +229,7 @@ func (m *ingressXDPMaps) Close() error {
 type ingressXDPVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
+	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

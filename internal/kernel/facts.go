@@ -28,6 +28,8 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		}
 	}
 	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
+	ethtool, noOffloads := netlink.GenlFamilyGet("ethtool")
+	names := linkNames(links)
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
@@ -40,13 +42,36 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			xdp := xdpFeatures(netdev, a.Index)
 			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
+		if noOffloads == nil {
+			f.GROList = offloadActive(ethtool, a.Index, "rx-gro-list")
+		}
 		if l.Type() != "device" {
 			f.Kind = l.Type()
 		}
 		copy(f.MAC[:], a.HardwareAddr)
+		f.Master = names[a.MasterIndex]
+		stacked(&f, l, names)
 		facts = append(facts, f)
 	}
 	return facts, nil
+}
+
+// stacked fills in what a device stands on, or what stands below it.
+func stacked(f *state.LinkFact, l netlink.Link, names map[int]string) {
+	switch l := l.(type) {
+	case *netlink.Vlan:
+		f.Tag = state.VLANTag{Proto: state.VLANCustomer, ID: uint16(l.VlanId)}
+		if l.VlanProtocol == netlink.VLAN_PROTOCOL_8021AD {
+			f.Tag.Proto = state.VLANService
+		}
+		if l.NetNsID < 0 { // else the index is another namespace's
+			f.Lower = names[l.ParentIndex]
+		}
+	case *netlink.Bridge:
+		f.Filtering = l.VlanFiltering != nil && *l.VlanFiltering
+	case *netlink.Vrf:
+		f.VRFTable = l.Table
+	}
 }
 
 func prefixOf(a netlink.Addr) (netip.Prefix, bool) {

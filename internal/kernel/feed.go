@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -95,32 +96,46 @@ func (f *RouteFeed) Close() error { return errors.Join(f.news.Close(), f.asks.Cl
 // Wake has something after news came.
 func (f *RouteFeed) Wake() <-chan struct{} { return f.wake }
 
+// breath is the pause after news: to be woken for each route of a burst would
+// cost many times what the route does.
+const breath = time.Millisecond
+
 // Follow reads news and keeps them for Deliver, until ctx ends or the socket
 // fails for good.
 func (f *RouteFeed) Follow(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { f.news.Close() })
 	defer stop()
 	for {
-		piece, err := f.news.receive()
+		err := f.news.drain(f.keep)
 		f.mu.Lock()
 		switch {
-		case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINTR):
-			f.lost = f.lost || errors.Is(err, unix.ENOBUFS)
+		case errors.Is(err, unix.ENOBUFS):
+			f.lost = true
 		case err != nil:
 			f.ended = err
-		case f.bytes+len(piece) > queueMax:
-			f.lost = true
-		default:
-			f.queue = append(f.queue, append([]byte(nil), piece...))
-			f.bytes += len(piece)
 		}
-		ended := f.ended != nil
 		f.mu.Unlock()
 		tell(f.wake)
-		if ended {
+		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(breath):
+		}
 	}
+}
+
+// keep puts a piece of news behind those that wait.
+func (f *RouteFeed) keep(piece []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.bytes+len(piece) > queueMax {
+		f.lost = true
+		return
+	}
+	f.queue = append(f.queue, append([]byte(nil), piece...))
+	f.bytes += len(piece)
 }
 
 // ErrNewsLost says that the kernel had more news than were read in time.

@@ -67,15 +67,46 @@ func (r *rtnl) receive() ([]byte, error) {
 	return r.buf[:n], nil
 }
 
-// send sends one request and gives its number.
-func (r *rtnl) send(kind, flags uint16, body []byte) (uint32, error) {
-	r.seq++
+// drain waits for news and gives every piece there is to use, which must not
+// keep it.
+func (r *rtnl) drain(use func(piece []byte)) error {
+	raw, err := r.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	err = raw.Read(func(fd uintptr) bool {
+		for some := false; ; some = true {
+			n, _, err := unix.Recvfrom(int(fd), r.buf, 0)
+			switch {
+			case errors.Is(err, unix.EAGAIN):
+				return some
+			case errors.Is(err, unix.EINTR):
+				continue
+			case err != nil:
+				inner = err
+				return true
+			}
+			use(r.buf[:n])
+		}
+	})
+	return errors.Join(err, inner)
+}
+
+// request is one with its header.
+func request(kind, flags uint16, seq uint32, body []byte) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
 	binary.NativeEndian.PutUint32(b, uint32(unix.SizeofNlMsghdr+len(body)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	binary.NativeEndian.PutUint16(b[6:], flags|unix.NLM_F_REQUEST)
-	binary.NativeEndian.PutUint32(b[8:], r.seq)
-	b = append(b, body...)
+	binary.NativeEndian.PutUint32(b[8:], seq)
+	return append(b, body...)
+}
+
+// send sends one request and gives its number.
+func (r *rtnl) send(kind, flags uint16, body []byte) (uint32, error) {
+	r.seq++
+	b := request(kind, flags, r.seq, body)
 	return r.seq, r.control(func(fd int) error {
 		return unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	})
@@ -146,8 +177,4 @@ func attribute(kind uint16, value []byte) []byte {
 	binary.NativeEndian.PutUint16(b[2:], kind)
 	copy(b[unix.SizeofNlAttr:], value)
 	return b
-}
-
-func attributeU32(kind uint16, value uint32) []byte {
-	return attribute(kind, binary.NativeEndian.AppendUint32(nil, value))
 }

@@ -16,6 +16,7 @@ func (m *Simulation) ackArrives(p *path) {
 		m.set(p, dueAck, p.ackQueue.front().at)
 	}
 	d := &m.sender
+	more := a.consumed > d.consumed
 	d.consumed = max(d.consumed, a.consumed)
 	p.largest = max(p.largest, a.number)
 	v := &d.view.Paths[p.index]
@@ -31,8 +32,19 @@ func (m *Simulation) ackArrives(p *path) {
 		if v.Down {
 			v.Down = false
 		}
-		p.control.acked(note)
+		if !m.kernel.on || m.ackedLinux(p, &note, newest.at >= p.recovery) {
+			p.control.acked(note)
+		}
 		m.showWindow(p)
+	}
+	if m.kernel.on {
+		p.setPacing(v)
+		if more {
+			m.dataAcked()
+		}
+		m.flush(p)
+		m.push()
+		m.enlarge(p)
 	}
 	m.setTimer(p)
 	m.send()
@@ -157,22 +169,30 @@ func (m *Simulation) lose(p *path, n uint64, x *sent) {
 		m.loseSegment(p, x.data)
 	}
 	if x.at > p.recovery && x.bytes > 0 {
+		before := p.control.window()
 		p.recovery = m.now
 		p.counts.Events++
 		p.control.lost(m.now)
+		if m.kernel.on {
+			p.subflow.prr.begin(before, p.control.window(), v.InFlight, m.setup.MSS, p.sent.hi-1)
+		}
 		m.showWindow(p)
 	}
 }
 
 // loseSegment puts a segment back unless another copy is on its way or there.
 func (m *Simulation) loseSegment(p *path, d data) {
+	if m.kernel.on {
+		p.again.push(d)
+		p.subflow.lost += int64(d.bytes)
+	}
 	s := m.streams.find(d)
 	if s == nil || uint64(d.segment) < s.state.lo {
 		return
 	}
 	state := s.state.at(uint64(d.segment))
 	*state--
-	if *state&(segAcked|segAgain|segCopies) == 0 {
+	if !m.kernel.on && *state&(segAcked|segAgain|segCopies) == 0 {
 		m.mark(p, s, d)
 	}
 }
@@ -187,6 +207,9 @@ func (p *path) advance() {
 func (m *Simulation) showWindow(p *path) {
 	v := &m.sender.view.Paths[p.index]
 	w := p.control.window()
+	if p.subflow.prr.on {
+		w = max(p.subflow.prr.window, m.setup.MSS)
+	}
 	if w != v.Window {
 		v.Window = w
 		m.tell(Event{Kind: Window, Path: p.index, Bytes: w})
@@ -197,6 +220,10 @@ func (m *Simulation) showWindow(p *path) {
 func (m *Simulation) setTimer(p *path) {
 	at := p.lossAt
 	if at == never && p.sent.lo < p.sent.hi {
+		if m.kernel.on {
+			m.set(p, dueTimer, m.timerLinux(p))
+			return
+		}
 		at = p.lastSent + min(p.estimate.timeout(m.setup.AckDelay)<<p.backoff, maxTimeout)
 	}
 	m.set(p, dueTimer, at)
@@ -207,6 +234,12 @@ func (m *Simulation) timer(p *path) {
 	if p.lossAt != never {
 		m.findLost(p)
 		p.advance()
+		m.setTimer(p)
+		m.send()
+		return
+	}
+	if m.kernel.on {
+		m.struck(p)
 		m.setTimer(p)
 		m.send()
 		return

@@ -31,17 +31,20 @@ type acked struct {
 	rate     int64 // delivery rate sample, bytes a second, 0 if none
 	limited  bool  // the sample was taken when the sender had nothing to send
 	round    bool  // the first one of a round trip
+	kernel   bool  // the sender is Linux's, and used says whether the window was used
+	used     bool
 }
 
 // Controls gives the names of the congestion controls.
 func Controls() []string { return []string{"newreno", "cubic", "bbr", "lia", "olia"} }
 
 // newControls makes one congestion control a path.
-func newControls(name string, paths int, mss, initial int64) ([]control, error) {
+func newControls(name string, paths int, mss, initial int64, linux bool) ([]control, error) {
 	all := make([]control, paths)
 	group := &coupled{}
 	for i := range all {
 		w := &growth{mss: mss, cwnd: initial * mss * fine, threshold: maxWindow}
+		w.start.kernel = linux
 		switch name {
 		case "newreno":
 			all[i] = &newReno{growth: w}
@@ -81,11 +84,19 @@ func (g *growth) pace() int64   { return 0 }
 // idle tells whether the window was not used, and so must not grow (RFC 7661
 // section 4.3; the bounds are those of Linux's tcp_is_cwnd_limited).
 func (g *growth) idle(a acked) bool {
+	if a.kernel {
+		return !a.used
+	}
 	if g.cwnd < g.threshold {
 		return a.flight*2 < g.window()
 	}
 	return a.flight+2*g.mss < g.window()
 }
+
+// slow tells whether it is slow start, early whether the window is even less
+// than half of the threshold.
+func (g *growth) slow() bool  { return g.cwnd < g.threshold }
+func (g *growth) early() bool { return g.cwnd < g.threshold/2 }
 
 // slowStart grows the window in slow start (RFC 5681 section 3.1, with the byte
 // counting of RFC 3465) and tells whether it was in it.
@@ -94,7 +105,7 @@ func (g *growth) slowStart(a acked) bool {
 		return false
 	}
 	g.cwnd = min(g.cwnd+g.start.scale(a.bytes)*fine, maxWindow)
-	if g.start.done(a) {
+	if g.start.done(a, g.cwnd/fine/g.mss) {
 		g.threshold = g.cwnd
 	}
 	return true
@@ -110,7 +121,7 @@ func (g *growth) shrink(tenths int64) {
 func (g *growth) collapse() {
 	g.threshold = max(g.cwnd/2, 2*g.mss*fine)
 	g.cwnd = g.mss * fine
-	g.start = hystart{on: g.start.on}
+	g.start = hystart{on: g.start.on, kernel: g.start.kernel}
 }
 
 // newReno is RFC 5681 with byte counting; recovery is by packet numbers, which
@@ -126,62 +137,3 @@ func (n *newReno) acked(a acked) {
 
 func (n *newReno) lost(Time) { n.shrink(5) }
 func (n *newReno) timeout()  { n.collapse() }
-
-// hystart is HyStart++ (RFC 9406): slow start ends when round trips grow, before
-// the queue overflows.
-type hystart struct {
-	on               bool
-	last, current    time.Duration // smallest round trips of two rounds; 0 = none
-	samples          int
-	baseline         time.Duration // of conservative slow start; 0 = not in it
-	conservativeLeft int
-}
-
-const (
-	hystartMin     = 4 * time.Millisecond
-	hystartMax     = 16 * time.Millisecond
-	hystartSamples = 8
-	hystartDivisor = 4
-	hystartRounds  = 5
-)
-
-// scale gives what so many acknowledged bytes add to the window.
-func (h *hystart) scale(bytes int64) int64 {
-	if h.baseline != 0 {
-		return bytes / hystartDivisor
-	}
-	return bytes
-}
-
-// done looks at a sample and tells whether slow start is over.
-func (h *hystart) done(a acked) bool {
-	if !h.on {
-		return false
-	}
-	if a.round {
-		h.last, h.current, h.samples = h.current, 0, 0
-		if h.baseline != 0 {
-			if h.conservativeLeft--; h.conservativeLeft == 0 {
-				return true
-			}
-		}
-	}
-	if a.rtt == 0 {
-		return false
-	}
-	if h.current == 0 || a.rtt < h.current {
-		h.current = a.rtt
-	}
-	h.samples++
-	if h.samples < hystartSamples || h.last == 0 {
-		return false
-	}
-	margin := min(max(h.last/8, hystartMin), hystartMax)
-	switch {
-	case h.baseline == 0 && h.current >= h.last+margin:
-		h.baseline, h.conservativeLeft = h.current, hystartRounds
-	case h.baseline != 0 && h.current < h.baseline:
-		h.baseline = 0
-	}
-	return false
-}

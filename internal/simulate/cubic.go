@@ -1,5 +1,7 @@
 package simulate
 
+import "time"
+
 // cubic is RFC 9438, with HyStart++ (RFC 9406), in integers: times in
 // milliseconds, as the kernel does it.
 type cubic struct {
@@ -32,6 +34,10 @@ func (c *cubic) acked(a acked) {
 	// Section 4.4 and 4.5: towards where the curve is a round trip later, at
 	// most half the window more.
 	target := min(max(c.at(t+int64(a.smoothed/1e6)), c.cwnd), c.cwnd*3/2)
+	if a.kernel && c.prior == 0 {
+		// without a loss so far the kernel grows by a packet in 20 at least (bictcp_update)
+		target = max(target, c.cwnd+c.cwnd/20)
+	}
 	c.cwnd = min(c.cwnd+mulDiv(target-c.cwnd, a.bytes*fine, c.cwnd), maxWindow)
 }
 
@@ -68,6 +74,14 @@ func (c *cubic) friend(bytes int64) {
 	c.reno += add
 }
 
+// resumed takes the time in which there was nothing to send out of the epoch
+// (section 5.8).
+func (c *cubic) resumed(idle time.Duration) {
+	if c.begun {
+		c.epoch += idle
+	}
+}
+
 func (c *cubic) lost(Time) {
 	c.prior = c.cwnd
 	if c.cwnd < c.max { // fast convergence, section 4.7
@@ -83,4 +97,5 @@ func (c *cubic) timeout() {
 	c.prior, c.max = c.cwnd, c.cwnd
 	c.begun = false
 	c.collapse()
+	c.threshold = max(c.prior*cubicBeta/10, 2*c.mss*fine) // section 4.8
 }

@@ -27,12 +27,13 @@ type Simulation struct {
 	setup    Setup
 	record   Recorder // nil = nobody listens
 	now      Time
-	due      []Time // by path*dueKinds + kind; then the next stream
+	due      []Time // by path*dueKinds + kind; then the kernel's repeats, and the next stream
 	arrivals arrivals
 	paths    []path
 	streams  streams
 	receiver receiver
 	sender   sender
+	kernel   kernel
 	events   uint64
 	measure  measure
 }
@@ -43,7 +44,7 @@ func New(s Setup, record Recorder) (*Simulation, error) {
 	if err != nil {
 		return nil, err
 	}
-	controls, err := newControls(s.Congestion, len(s.Paths), s.MSS, s.InitialWindow)
+	controls, err := newControls(s.Congestion, len(s.Paths), s.MSS, s.InitialWindow, s.Linux)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func New(s Setup, record Recorder) (*Simulation, error) {
 		return nil, fmt.Errorf("simulate %d paths: 1 to %d are possible", len(s.Paths), schedule.MaxPaths)
 	}
 	m := &Simulation{setup: s, record: record}
-	m.due = make([]Time, len(s.Paths)*dueKinds+1)
+	m.due = make([]Time, len(s.Paths)*dueKinds+2)
 	for i := range m.due {
 		m.due[i] = never
 	}
@@ -64,6 +65,7 @@ func New(s Setup, record Recorder) (*Simulation, error) {
 	for i := range m.paths {
 		m.initPath(i, controls[i])
 	}
+	m.initKernel()
 	m.arrivals.init(&m.setup)
 	m.dueStream()
 	m.measure.init(&m.setup)
@@ -105,6 +107,10 @@ func (m *Simulation) step() bool {
 		return true
 	}
 	m.due[slot] = never
+	if slot == m.reinjectSlot() {
+		m.reinject()
+		return true
+	}
 	p := &m.paths[slot/dueKinds]
 	switch slot % dueKinds {
 	case dueChange:

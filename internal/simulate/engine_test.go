@@ -65,7 +65,7 @@ func anything(r *rand.Rand) Setup {
 		Seed: r.Uint64(), End: time.Duration(1+r.IntN(20)) * time.Second,
 		Scheduler: pick(schedule.Orders()) + "+" + pick(schedule.Routers()), Congestion: pick(Controls()),
 		MSS: 100 + r.Int64N(9000), Overhead: r.Int64N(100), InitialWindow: 1 + r.Int64N(20),
-		AckEvery: 1 + r.IntN(4), AckDelay: time.Duration(r.IntN(50)) * ms, SamePath: r.IntN(2) == 0, Keep: r.IntN(5),
+		AckEvery: 1 + r.IntN(4), AckDelay: time.Duration(r.IntN(50)) * ms, SamePath: r.IntN(2) == 0, Keep: r.IntN(5), Linux: r.IntN(4) == 0,
 	}
 	if r.IntN(3) > 0 {
 		s.ReceiveBuffer = s.MSS * (2 + r.Int64N(300))

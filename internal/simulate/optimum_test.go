@@ -32,7 +32,7 @@ func TestNoSchedulerBeatsTheOptimum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"lowrtt", "roundrobin", "redundant", "daps", "ecf", "blest", "linger", "shortest", "shortest+ecf", "fifo", "fair", "priority"} {
+		for _, name := range []string{"lowrtt", "roundrobin", "redundant", "daps", "ecf", "blest", "mptcp", "shortest", "shortest+ecf", "fifo", "fair", "priority"} {
 			s.Scheduler = name
 			var sum Time
 			for i, src := range run(t, s).Sources {

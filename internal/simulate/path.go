@@ -61,7 +61,8 @@ type path struct {
 	limited   int64 // samples are application-limited until delivered is beyond it
 	paceNext  Time
 	cursor    uint64     // what the path has carried of sender.log
-	again     ring[data] // to be sent again here, with Setup.SamePath
+	again     ring[data] // to be sent again here, with Setup.SamePath or Linux
+	subflow   subflow    // with Setup.Linux
 
 	counts PathResult
 }

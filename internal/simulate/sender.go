@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"time"
+
 	"weft/schedule"
 )
 
@@ -31,6 +33,10 @@ type sent struct {
 
 // send lets the scheduler decide until it waits or nothing is left.
 func (m *Simulation) send() {
+	if m.kernel.on {
+		m.sendLinux()
+		return
+	}
 	if m.setup.SamePath {
 		m.sendAgainOnSamePath()
 	}
@@ -82,11 +88,7 @@ func (m *Simulation) waits() {
 // that skips) goes on: it needs no new room.
 func (m *Simulation) stall() {
 	d := &m.sender
-	if !d.stalled {
-		d.stalled = true
-		d.view.Stalls++
-		m.measure.stalls++
-	}
+	m.stalled()
 	for i := 0; i < len(d.view.Streams); {
 		s := m.streams.all[d.slots[i]]
 		if s.next >= s.state.hi {
@@ -99,6 +101,15 @@ func (m *Simulation) stall() {
 		}
 		c.Stream, c.Skip = i, 0
 		m.sendNew(c)
+	}
+}
+
+// stalled counts a receive window that is used up, once until data can be sent.
+func (m *Simulation) stalled() {
+	if d := &m.sender; !d.stalled {
+		d.stalled = true
+		d.view.Stalls++
+		m.measure.stalls++
 	}
 }
 
@@ -281,7 +292,10 @@ func (m *Simulation) transmit(p *path, x data, again bool) {
 	n := p.sent.hi
 	p.sent.extend(n)
 	if v.InFlight == 0 {
-		p.stamp, p.firstSent = m.now, m.now
+		p.stamp, p.firstSent, p.subflow.armed = m.now, m.now, m.now
+		if r, ok := p.control.(interface{ resumed(idle time.Duration) }); ok && p.lastSent > 0 {
+			r.resumed(m.now - p.lastSent)
+		}
 	}
 	*p.sent.at(n) = sent{
 		data: x, open: true, at: m.now,

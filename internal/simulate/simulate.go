@@ -47,6 +47,7 @@ type Setup struct {
 	ReceiveBuffer int64         // bytes; 0 = no limit
 	AckEvery      int           // packets of a path an acknowledgement waits for, 1 or more
 	AckDelay      time.Duration // how long at most
+	Linux         bool          // the sender is Linux's MPTCP (linux.go): one connection, to which streams are written one after another
 	SamePath      bool          // lost data goes again on the path that lost it, as in Linux MPTCP, not where the scheduler says
 	Keep          int           // so many streams are reported one by one
 	Paths         []PathSetup

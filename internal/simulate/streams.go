@@ -27,9 +27,10 @@ type stream struct {
 	sched    schedule.Stream // while the stream is not in the View
 
 	// the sender
-	state  window[uint16] // of the segments from the first one not acknowledged
-	next   uint64         // the first segment that was never sent
-	inView bool
+	state   window[uint16] // of the segments from the first one not acknowledged
+	next    uint64         // the first segment that was never sent
+	written uint64         // with Setup.Linux: segments in the send buffer, or beyond it
+	inView  bool
 
 	// the receiver
 	have   uint64 // all segments below are there
@@ -127,6 +128,7 @@ func (d *sender) show(slot int32, s *stream) {
 	v.Streams = slices.Insert(v.Streams, i, s.sched)
 	d.slots = slices.Insert(d.slots, i, slot)
 	s.inView = true
+	v.Changed++
 }
 
 // hide takes it out when it has nothing to send.
@@ -135,6 +137,7 @@ func (d *sender) hide(i int, s *stream) {
 	d.view.Streams = slices.Delete(d.view.Streams, i, i+1)
 	d.slots = slices.Delete(d.slots, i, i+1)
 	s.inView = false
+	d.view.Changed++
 }
 
 // index gives where a stream is in the View.

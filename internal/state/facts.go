@@ -30,7 +30,13 @@ type LinkFact struct {
 	Up        bool
 	XDP       bool // its driver runs XDP programs that may redirect
 	XDPTarget bool // it can be the target of an XDP redirect
+	GROList   bool // it chains received packets instead of merging them (rx-gro-list)
 	Addresses []netip.Prefix
+	Lower     string  // VLAN: the device below, if it is in this namespace
+	Tag       VLANTag // VLAN: what its frames carry
+	Master    string  // bridge, bond or VRF that it belongs to
+	VRFTable  uint32  // VRF: the table of its members
+	Filtering bool    // bridge: tells VLANs apart
 }
 
 // Link finds a device by name.

@@ -197,6 +197,11 @@ func (t *tracer) trace(p Packet) error {
 	}
 	bytes := p.Bytes
 	if t.input.Raw {
+		if from := ends(p.Bytes); len(from) > 0 {
+			if err := t.world.behind(t.in, from[0]); err != nil {
+				return err
+			}
+		}
 		for _, a := range ends(p.Bytes) {
 			if err := t.world.meet(append(t.router.Images(a), a)); err != nil {
 				return err

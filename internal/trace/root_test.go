@@ -281,3 +281,16 @@ func TestWithoutRootItSaysSo(t *testing.T) {
 		t.Errorf("%v, it said %q", err, out)
 	}
 }
+
+// Whoever sends by an interface is behind it: an answer to an address off the
+// links does not leave by the default route of another interface.
+func TestAnAnswerToAFarSourceLeavesWhereItCameFrom(t *testing.T) {
+	needRoot(t)
+	file := "[interface.dmz]\ndevice = \"wefttrace-dmz\"\naddresses = [\"2001:db8:99::1/64\"]\n" + routerFile
+	capture := captureOf(t, true, udp6(t, "2001:db8:ffff::7", "2001:db8:64::c633:640a", 64, "no mapping"))
+	for _, r := range runTrace(t, capture, "--config", configFile(t, file), "--in", "lan", "--via", "tc") {
+		if len(r.Outputs) != 1 || r.Outputs[0].Interface != "lan" {
+			t.Errorf("the sender is told by %+v", r.Outputs)
+		}
+	}
+}

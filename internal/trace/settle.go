@@ -180,3 +180,26 @@ func (w *world) meet(addresses []netip.Addr) error {
 	}
 	return nil
 }
+
+// behind has answers to a leave by the device that a came in by, where no
+// route says more than the default that nobody configured.
+func (w *world) behind(d device, a netip.Addr) error {
+	if w.met[a] || !a.IsGlobalUnicast() {
+		return nil
+	}
+	routes, err := w.netlink.RouteGet(a.AsSlice())
+	if err != nil || len(routes) == 0 || routes[0].LinkIndex == d.nearIndex {
+		return nil
+	}
+	gateway := gateway4
+	if a.Is6() {
+		gateway = gateway6
+	}
+	if via, _ := netip.AddrFromSlice(routes[0].Gw); via.Unmap() != gateway {
+		return nil
+	}
+	if err := w.addRoute(d.nearIndex, HostRoute{To: netip.PrefixFrom(a, a.BitLen()), Via: gateway}); err != nil {
+		return fmt.Errorf("add a route back to %s: %w", a, err)
+	}
+	return nil
+}

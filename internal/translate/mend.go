@@ -11,31 +11,30 @@ import (
 const maxMended = maxError6 - (header6Len - header4Len)
 
 // Mend4 makes an IPv4 packet fit for a router that takes neither source routes
-// nor ICMP errors larger than the way: options go if there is a source route
-// among them that is used up (they are not translated anyway, RFC 7915 section
-// 4.1), and an ICMP error is cut to what its translation will carry (RFC 7915
-// section 4.2, RFC 4443 section 2.4 (c)). TTL and addresses stay. It tells
-// whether there was anything to do; the result shares nothing with pkt.
+// nor ICMP errors larger than the way: a source route that is used up goes, and
+// an ICMP error is cut to what its translation will carry (RFC 7915 section
+// 4.2, RFC 4443 section 2.4 (c)). With either, all options go: they are not
+// translated anyway (RFC 7915 section 4.1). TTL and addresses stay. It tells
+// whether there was anything to do; there never is a second time. The result
+// shares nothing with pkt.
 func Mend4(pkt []byte) ([]byte, bool) {
 	pkt, o := cut4(pkt)
 	if o != state.OutcomeNone || sum(pkt[:ihl4(pkt)], 0) != 0xffff {
 		return nil, false
 	}
 	options := pkt[header4Len:ihl4(pkt)]
-	strip := sourceRouted(options) && checkOptions(options) == state.OutcomeNone
-	payload, cut := shorter(pkt)
-	if !strip && !cut {
+	if checkOptions(options) != state.OutcomeNone {
 		return nil, false
 	}
-	header := pkt[:ihl4(pkt)]
-	if strip {
-		header = header[:header4Len]
+	payload, cut := shorter(pkt)
+	if !cut && !sourceRouted(options) {
+		return nil, false
 	}
-	out := append(bytes.Clone(header), payload...)
-	out[0] = 0x40 | byte(len(header)/4)
+	out := append(bytes.Clone(pkt[:header4Len]), payload...)
+	out[0] = 0x45
 	put16(out[2:], uint16(len(out)))
 	put16(out[10:], 0)
-	put16(out[10:], ^fold(sum(out[:len(header)], 0)))
+	put16(out[10:], ^fold(sum(out[:header4Len], 0)))
 	return out, true
 }
 

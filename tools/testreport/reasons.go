@@ -29,6 +29,7 @@ func reasons(h host) []reason {
 		{"needs /dev/net/tun", !h.HasFile("/dev/net/tun")},
 		{"not beside this checkout", !h.HasFile("../shared")},
 		{"clang-19 is not installed", !h.HasPackage("clang-19")},
+		{"chromium is not installed", !h.HasPackage("chromium")},
 	}
 }
 

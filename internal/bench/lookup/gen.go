@@ -6,4 +6,3 @@ package lookup
 //go:generate bpf lookup ../../../bpf/bench/lookup.bpf.c
 //go:generate bpf xdpForward ../../../bpf/bench/xdp_forward.bpf.c
 //go:generate bpf spread ../../../bpf/bench/spread.bpf.c
-//go:generate bpf -type neighbour -type nexthop -type nexthop_kind xdpRoute ../../../bpf/bench/xdp_route.bpf.c

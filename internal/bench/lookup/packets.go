@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -19,6 +20,8 @@ import (
 	"weft/fib"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
+	"weft/internal/place"
+	"weft/internal/state"
 )
 
 // forwarding measures packets that cross the router, their destinations spread
@@ -26,7 +29,9 @@ import (
 type forwarding struct {
 	path     *rig.Path
 	spread   spreadObjects
-	route    xdpRouteObjects
+	pins     string
+	datapath *datapath.Datapath
+	routes   *datapath.Routes
 	forward  xdpForwardObjects
 	words    []*datapath.Words
 	sink     *rig.Sink
@@ -73,53 +78,73 @@ func (f *forwarding) open(ctx context.Context, k *kernelTable, prefixes []netip.
 	if err := f.loadRoutes(k, far, prefixes, o.Seed); err != nil {
 		return err
 	}
-	f.programs = map[string]*ebpf.Program{weftXDP: f.route.XdpRoute, xdpForward: f.forward.XdpForward}
+	f.programs = map[string]*ebpf.Program{xdpForward: f.forward.XdpForward}
 	return f.loadGenerator(k, prefixes, o.Seed)
 }
 
-// loadRoutes loads weft's routing program with the table and next hops.
+// loadRoutes opens the datapath of weft run in the router, with the table and
+// next hops: packets that arrive by lan are routed.
 func (f *forwarding) loadRoutes(k *kernelTable, far net.HardwareAddr, prefixes []netip.Prefix, seed uint64) error {
-	spec, err := loadXdpRoute()
+	cookie, err := k.Router.Cookie()
 	if err != nil {
 		return err
 	}
-	for _, m := range spec.Maps {
-		m.Pinning = ebpf.PinNone
-	}
-	m := spec.Maps["fib4"]
-	m.ValueSize, m.Key, m.Value = 4*words[4], nil, nil
-	if err := spec.Variables["fib4_last"].Set(words[4] - fib.Slack); err != nil {
+	near, err1 := rig.MAC(k.Router, "wan")
+	arriving, err2 := rig.MAC(k.Router, "lan")
+	out, err3 := indexOf(k, "wan")
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	if err := spec.LoadAndAssign(&f.route, nil); err != nil {
+	f.pins = place.Of(cookie).Pins
+	if f.datapath, err = datapath.Open(f.pins, datapath.Options{}); err != nil {
 		return err
 	}
-	w, err := datapath.MapWords(f.route.Fib4)
+	err = k.Router.Do(func() error {
+		for _, o := range []state.Object{
+			state.RouteTables{Words4: int(words[4]), Words6: int(words[6])},
+			state.Port{Device: "lan", MAC: [6]byte(arriving), Routed: true},
+		} {
+			if err := f.datapath.Apply(context.Background(), state.Step{Op: state.Add, Object: o}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	f.words = append(f.words, w)
-	table, err := fib.New4(w.Words)
+	if f.routes, err = f.datapath.Routes(); err != nil {
+		return err
+	}
+	memory, err := f.routes.Words4(0)
 	if err != nil {
 		return err
 	}
-	if err := table.Build(routes(prefixes, seed)); err != nil {
-		return err
-	}
-	to := xdpRouteNeighbour{Mtu: 1500, Dst: [6]uint8(far)}
-	near, err := rig.MAC(k.Router, "wan")
+	table, err := fib.New4(memory)
 	if err != nil {
 		return err
 	}
-	to.Src = [6]uint8(near)
-	if to.Ifindex, err = indexOf(k, "wan"); err != nil {
+	first, _ := f.routes.Range()
+	if err := table.Build(numbered(routes(prefixes, seed), first)); err != nil {
 		return err
 	}
-	errs := []error{f.route.Neighbours.Put(uint32(1), to)}
+	to := state.NeighbourEntry{IfIndex: out, MTU: 1500, Dst: [6]byte(far), Src: [6]byte(near), XDP: true}
+	errs := []error{f.routes.SetNeighbour(first, to)}
 	for hop := range uint32(hops) {
-		errs = append(errs, f.route.Nexthops.Put(hop+1, xdpRouteNexthop{Index: 1, Kind: xdpRouteNexthopKindNEXTHOP_NEIGHBOUR}))
+		errs = append(errs, f.routes.SetNexthop(first+hop+1, state.Nexthop{Kind: state.NexthopNeighbour, Index: first}))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.routes.Publish())...)
+}
+
+// numbered moves the numbers of next hops to where they may be.
+func numbered(routes iter.Seq2[netip.Prefix, uint32], first uint32) iter.Seq2[netip.Prefix, uint32] {
+	return func(yield func(netip.Prefix, uint32) bool) {
+		for p, hop := range routes {
+			if !yield(p, first+hop) {
+				return
+			}
+		}
+	}
 }
 
 func indexOf(k *kernelTable, device string) (index uint32, err error) {
@@ -200,11 +225,20 @@ func (f *forwarding) Close() error {
 	for _, w := range f.words {
 		errs = append(errs, w.Close())
 	}
-	return errors.Join(append(errs, f.spread.Close(), f.route.Close(), f.forward.Close())...)
+	if f.routes != nil {
+		errs = append(errs, f.routes.Close())
+	}
+	if f.datapath != nil {
+		errs = append(errs, f.datapath.Close(), datapath.Remove(f.pins))
+	}
+	return errors.Join(append(errs, f.spread.Close(), f.forward.Close())...)
 }
 
 // packets gives how many arrive in a second.
 func (f *forwarding) packets(subject string) (float64, error) {
+	if subject == weftXDP {
+		return f.packetsOfWeft()
+	}
 	if program := f.programs[subject]; program != nil {
 		l, err := f.attach(program)
 		if err != nil {
@@ -213,6 +247,21 @@ func (f *forwarding) packets(subject string) (float64, error) {
 		defer l.Close()
 	}
 	return f.arriving(subject)
+}
+
+// packetsOfWeft attaches weft's own program for as long as it is measured.
+func (f *forwarding) packetsOfWeft() (pps float64, err error) {
+	program := state.Attachment{Device: "lan", Hook: state.HookXDP, Program: "ingress_xdp", Build: "bench"}
+	apply := func(op state.Op) error {
+		return f.path.Router.Do(func() error {
+			return f.datapath.Apply(context.Background(), state.Step{Op: op, Object: program})
+		})
+	}
+	if err := apply(state.Add); err != nil {
+		return 0, err
+	}
+	pps, err = f.arriving(weftXDP)
+	return pps, errors.Join(err, apply(state.Remove))
 }
 
 func (f *forwarding) attach(program *ebpf.Program) (l link.Link, err error) {

@@ -25,7 +25,7 @@ type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
 // line in order, and the problems, with the .plan beside it. -update writes
 // those anew. Facts stand in the toml as comments:
 //
-//	#@ link eth1 2 veth mtu 1500 xdp xdp-target address 2001:db8::1/64
+//	#@ link eth1 2 veth mtu 1500 xdp xdp-target gro-list address 2001:db8::1/64
 //	#@ translator main 3
 //	#@ prefix64 main 64:ff9b::/96 lan wan
 //	#@ nameserver lan
@@ -151,6 +151,8 @@ func readLink(l *state.LinkFact, words []string) error {
 			l.XDP = true
 		case "xdp-target":
 			l.XDPTarget = true
+		case "gro-list":
+			l.GROList = true
 		case "mtu", "address":
 			if len(words) < 2 {
 				return fmt.Errorf("%s of what?", words[0])

@@ -22,6 +22,7 @@ type Config struct {
 	UDPZeroChecksum ZeroChecksum   `toml:"udp_zero_checksum" enum:"drop,compute" example:"\"drop\"" doc:"What to do with UDP over IPv4 that has no checksum, which IPv6 demands: drop it, or compute the checksum (RFC 7915 section 4.5)."`
 	LowestIPv6MTU   int            `toml:"lowest_ipv6_mtu" min:"1280" max:"65535" example:"1280" doc:"The smallest MTU of the IPv6 network in bytes: IPv4 packets that may be fragmented are cut to fit it (RFC 7915 section 4)."`
 	ErrorSource     []netip.Addr   `toml:"error_source" ip:"4" example:"[\"203.0.113.8\"]" doc:"The IPv4 addresses that stand for IPv6 routers without a mapping when those send ICMP errors (RFC 6791)."`
+	ErrorsPerSecond int            `toml:"errors_per_second" min:"0" max:"1000000" example:"100" doc:"How many ICMP errors of its own the translator sends at most, each second; bursts may have twice as many. 0: none (RFC 7915 sections 4.4 and 5.4, RFC 4443 section 2.4 (f))."`
 	CLATConfig
 	CopyTrafficClass bool `toml:"copy_traffic_class" example:"true" doc:"Copy the IPv4 TOS to the IPv6 traffic class and back; with false it becomes zero (RFC 7915 sections 4.1 and 5.1)."`
 }
@@ -71,6 +72,7 @@ func defaults(name string) *Config {
 		Device:           "nat64-" + name,
 		UDPZeroChecksum:  ZeroChecksumDrop,
 		LowestIPv6MTU:    1280,
+		ErrorsPerSecond:  100,
 		CopyTrafficClass: true,
 		CLATConfig:       clatDefaults(),
 	}

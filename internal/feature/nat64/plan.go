@@ -220,6 +220,11 @@ func attach(f *config.File, facts state.Facts, ports map[string]state.Port) (sta
 		}
 		l, there := facts.Link(i.Device)
 		desired = append(desired, state.Attachment{Device: i.Device, Hook: state.HookIngress, Program: "ingress_tc", Build: facts.Builds["ingress_tc"]})
+		if l.GROList {
+			// what it hands over is no packet but a chain of them, of which only
+			// the first would be translated
+			problems = append(problems, problem(f, "interface."+name, fmt.Sprintf("%s chains received packets (rx-gro-list), which cannot be translated", i.Device), "ethtool -K "+i.Device+" rx-gro-list off"))
+		}
 		physical := l.Kind == "" && l.XDP
 		if i.Hook == config.HookXDP && there && !l.XDP {
 			problems = append(problems, problem(f, "interface."+name+".hook", fmt.Sprintf("the driver of %s has no XDP that can redirect", i.Device), `write hook = "tc" or "auto"`))

@@ -61,6 +61,7 @@ func (s *Slow) Update(identification func() uint32, f *config.File, facts state.
 			local[a.Addr()] = true
 		}
 	}
+	s.limit.perSecond.Store(int64(c.ErrorsPerSecond))
 	s.current.Store(&slowConfig{t, local})
 }
 
@@ -193,36 +194,4 @@ func source(ip []byte) netip.Addr {
 		return netip.AddrFrom16([16]byte(ip[8:24]))
 	}
 	return netip.Addr{}
-}
-
-// limiter is a token bucket for ICMP errors: 100 a second, bursts of 200.
-type limiter struct {
-	now    func() int64 // nanoseconds
-	last   int64
-	tokens float64
-	off    bool
-}
-
-const (
-	errorsPerSecond = 100
-	errorsBurst     = 200
-)
-
-func newLimiter(now func() int64) *limiter {
-	return &limiter{now: now, last: now(), tokens: errorsBurst}
-}
-
-// allow is called by one goroutine, the one that serves the device.
-func (l *limiter) allow() bool {
-	if l.off {
-		return true
-	}
-	now := l.now()
-	l.tokens = min(errorsBurst, l.tokens+float64(now-l.last)/1e9*errorsPerSecond)
-	l.last = now
-	if l.tokens < 1 {
-		return false
-	}
-	l.tokens--
-	return true
 }

@@ -2,7 +2,11 @@ package route
 
 import (
 	"cmp"
+	"fmt"
+	"net/netip"
 	"slices"
+
+	"weft/fib"
 )
 
 // Status is what the mirror holds, and what it leaves to the kernel.
@@ -73,3 +77,29 @@ func (s *Service) unsure(t *table) (n [2]int) {
 // Suspended says for IPv4 and IPv6 why they are left to the kernel altogether;
 // empty where they are not.
 func (s *Service) Suspended() [2]string { return s.suspended }
+
+// TableStats is one family of one table.
+type TableStats struct {
+	Number int
+	Kernel uint32
+	Stats  fib.Stats
+}
+
+// Tables gives the statistics of each.
+func (s *Service) Tables() []TableStats {
+	var list []TableStats
+	for i, t := range s.tables {
+		for _, f := range t.fibs {
+			list = append(list, TableStats{i, t.kernel, f.Stats()})
+		}
+	}
+	return list
+}
+
+// Explain takes a lookup in a table apart.
+func (s *Service) Explain(number int, a netip.Addr) (fib.Explanation, error) {
+	if number < 0 || number >= len(s.tables) {
+		return fib.Explanation{}, fmt.Errorf("there is no route table %d: there are %d", number, len(s.tables))
+	}
+	return s.tables[number].fibs[familyOf(a)].Explain(a), nil
+}

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weft/internal/lab/netspace"
 )
@@ -16,10 +19,10 @@ import (
 type Network struct {
 	A, B    *netspace.Space
 	names   []string
-	devices []*os.File
+	devices []int
 	cancel  context.CancelFunc
 	done    []chan error
-	carried []atomic.Int64 // bytes from A to B, of each link
+	links   [][2]*wire // from A to B, and back
 }
 
 // Build makes a network of one link for each shape, the same in both
@@ -27,7 +30,7 @@ type Network struct {
 // called after name.
 func Build(ctx context.Context, name string, shapes []Shape) (n *Network, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	n = &Network{cancel: cancel, carried: make([]atomic.Int64, len(shapes))}
+	n = &Network{cancel: cancel}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
@@ -57,15 +60,15 @@ func Address(link, end int) string { return fmt.Sprintf("10.91.%d.%d", link, end
 
 func (n *Network) link(ctx context.Context, i int, s Shape) error {
 	device := fmt.Sprintf("p%d", i)
-	var ends []*os.File
+	var ends []int
 	for end, space := range []*netspace.Space{n.A, n.B} {
-		var f *os.File
-		err := space.Do(func() (err error) { f, err = openTUN(device); return err })
+		fd := -1
+		err := space.Do(func() (err error) { fd, err = openTUN(device); return err })
 		if err != nil {
 			return err
 		}
-		n.devices = append(n.devices, f)
-		ends = append(ends, f)
+		n.devices = append(n.devices, fd)
+		ends = append(ends, fd)
 		address := Address(i, end+1) + "/24"
 		for _, args := range []string{"link set " + device + " mtu 1500 txqueuelen 10000 up", "addr add " + address + " dev " + device} {
 			if err := run(space, "ip", strings.Fields(args)...); err != nil {
@@ -73,15 +76,12 @@ func (n *Network) link(ctx context.Context, i int, s Shape) error {
 			}
 		}
 	}
-	back := Shape{Delay: s.Delay}
-	for _, d := range []struct {
-		from, to *os.File
-		shape    Shape
-		count    *atomic.Int64
-	}{{ends[0], ends[1], s, &n.carried[i]}, {ends[1], ends[0], back, new(atomic.Int64)}} {
+	pair := [2]*wire{newWire(s, ends[0], ends[1]), newWire(Shape{Delay: s.Delay}, ends[1], ends[0])}
+	n.links = append(n.links, pair)
+	for _, w := range pair {
 		done := make(chan error, 1)
 		n.done = append(n.done, done)
-		go func() { done <- carry(ctx, d.from, d.to, d.shape, d.count) }()
+		go func() { done <- w.carry(ctx) }()
 	}
 	return nil
 }
@@ -126,17 +126,17 @@ func run(s *netspace.Space, name string, args ...string) error {
 }
 
 // Carried gives the bytes that link i has taken from A to B.
-func (n *Network) Carried(i int) int64 { return n.carried[i].Load() }
+func (n *Network) Carried(i int) int64 { return n.links[i][0].carried.Load() }
 
 // Close takes the network down.
 func (n *Network) Close() error {
 	n.cancel()
 	var errs []error
-	for _, f := range n.devices {
-		errs = append(errs, f.Close())
-	}
 	for _, d := range n.done {
 		errs = append(errs, <-d)
+	}
+	for _, fd := range n.devices {
+		errs = append(errs, unix.Close(fd))
 	}
 	for _, s := range []*netspace.Space{n.A, n.B} {
 		if s != nil {
@@ -147,4 +147,17 @@ func (n *Network) Close() error {
 		errs = append(errs, netspace.Delete(name))
 	}
 	return errors.Join(errs...)
+}
+
+// Late gives how late packets were delivered, in ascending order. It is to be
+// called after Close.
+func (n *Network) Late() []time.Duration {
+	var all []time.Duration
+	for _, l := range n.links {
+		for _, w := range l {
+			all = append(all, w.late...)
+		}
+	}
+	slices.Sort(all)
+	return all
 }

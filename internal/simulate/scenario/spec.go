@@ -14,7 +14,7 @@ type General struct {
 	About     string        `toml:"about" doc:"A paragraph: what to look at, and why it happens."`
 	Seed      int64         `toml:"seed" min:"0" doc:"What all chance comes from. The runs of a comparison take this one and those after it."`
 	End       time.Duration `toml:"end" min:"0s" max:"1000h" doc:"When the run ends. Without it, when all streams are complete."`
-	Scheduler string        `toml:"scheduler" example:"\"ecf\"" doc:"Who decides: a choice of paths (lowrtt, roundrobin, weighted, redundant, daps, blest, ecf, linger), of streams (turns, fifo, shortest, fair, priority), or STREAMS+PATHS."`
+	Scheduler string        `toml:"scheduler" example:"\"ecf\"" doc:"Who decides: a choice of paths (lowrtt, roundrobin, weighted, redundant, daps, blest, ecf, mptcp), of streams (turns, fifo, shortest, fair, priority), or STREAMS+PATHS."`
 	Control   string        `toml:"congestion" enum:"newreno,cubic,bbr,lia,olia" doc:"Congestion control of the paths."`
 	MSS       int64         `toml:"mss" min:"100" max:"65000" doc:"Bytes of data in a full packet."`
 	Overhead  int64         `toml:"overhead" min:"0" max:"500" doc:"Bytes of headers that a packet takes on a path in addition."`
@@ -22,7 +22,8 @@ type General struct {
 	Buffer    string        `toml:"receive_buffer" example:"\"4 MB\"" doc:"What the receiver can hold, or \"unlimited\"."`
 	AckEvery  int64         `toml:"ack_every" min:"1" max:"100" doc:"Packets that one acknowledgement waits for."`
 	AckDelay  time.Duration `toml:"ack_delay" min:"0s" max:"1s" doc:"How long it waits at most."`
-	Lost      string        `toml:"retransmit" enum:"any,same" doc:"Where lost data goes again: on any path, as the scheduler says, or on the path that lost it, as in Linux MPTCP."`
+	Sender    string        `toml:"sender" enum:"weft,linux" doc:"Who sends: streams side by side, each packet where the scheduler says when it is sent (as multipath QUIC does), or Linux's MPTCP: one connection, to which streams are written one after another, with the kernel's send buffer, bursts and timers (scheduler = \"mptcp\" is its own)."`
+	Lost      string        `toml:"retransmit" enum:"any,same" doc:"Where lost data goes again: on any path, as the scheduler says, or on the path that lost it, as Linux always does."`
 }
 
 // Path is a [path.NAME] section.
@@ -93,6 +94,6 @@ func Sections() []config.Section {
 func defaults() *General {
 	return &General{
 		Seed: 1, Scheduler: "lowrtt", Control: "cubic", MSS: 1460, Overhead: 40, Initial: 10,
-		Buffer: "4 MB", AckEvery: 2, AckDelay: 25 * time.Millisecond, Lost: "any",
+		Buffer: "4 MB", AckEvery: 2, AckDelay: 25 * time.Millisecond, Sender: "weft", Lost: "any",
 	}
 }

@@ -78,7 +78,7 @@ func caption(runs int) string {
 	if runs < 2 {
 		return "one run, so no confidence intervals"
 	}
-	return fmt.Sprintf("means of %d runs with the same arrivals; lines are 95%% confidence intervals", runs)
+	return fmt.Sprintf("means of %d runs with the same arrivals; whiskers are 95%% confidence intervals", runs)
 }
 
 func heading(r Row) string {

@@ -11,11 +11,14 @@ import (
 type Limits struct {
 	Packets int    // that a trace may hold: its window ends early
 	Streams int    // in a trace, and at the same time in the run
+	Flight  int    // packets that the sender waits for at the same time
 	Events  uint64 // of the run
 }
 
 // DefaultLimits let a run take seconds and a trace some megabytes.
-func DefaultLimits() Limits { return Limits{Packets: 60_000, Streams: 3_000, Events: 60_000_000} }
+func DefaultLimits() Limits {
+	return Limits{Packets: 60_000, Streams: 3_000, Flight: 300_000, Events: 60_000_000}
+}
 
 // Fate is what became of a packet.
 type Fate uint8
@@ -120,6 +123,7 @@ type recorder struct {
 	waits    []span
 	changes  []change
 	rows     int
+	flight   int
 	events   uint64
 	early    bool   // the window was cut short
 	doneOf   uint64 // streams that were complete before the window
@@ -176,6 +180,9 @@ func (r *recorder) record(e simulate.Event) {
 	case simulate.Receive:
 		l.end(e, Arrived)
 	case simulate.Ack, simulate.Miss:
+		if e.Stream != 0 { // of probes not all is told
+			r.flight--
+		}
 		if p := l.find(e.Packet); p != nil {
 			p.known, p.missed = e.At, e.Kind == simulate.Miss
 		}
@@ -224,6 +231,12 @@ func (r *recorder) arrive(e simulate.Event) {
 func (r *recorder) send(l *lane, e simulate.Event) {
 	if n := len(r.waits); n > 0 && r.waits[n-1].to == never {
 		r.waits[n-1].to = e.At
+	}
+	if e.Stream != 0 {
+		r.flight++
+	}
+	if r.flight > r.limits.Flight {
+		r.refuse("more than %d packets are in flight at %s: take slower or shorter paths", r.limits.Flight, e.At)
 	}
 	if r.within(e.At) && r.rows >= r.limits.Packets {
 		r.close(e.At)

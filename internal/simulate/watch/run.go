@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +44,3 @@ func Run(ctx context.Context, s *scenario.Scenario, from, length time.Duration, 
 	}
 	return r.trace(s, result), nil
 }
-
-// ErrBusy says that as many runs as may be are under way.
-var ErrBusy = errors.New("other runs are under way: try again")

@@ -1,0 +1,72 @@
+// Package route forwards packets by weft's own tables, past the kernel's stack,
+// and keeps those tables what the kernel's are: the routes stay in the kernel,
+// where routing daemons and `ip route` put them. A section [route] of weft.toml
+// asks for it.
+package route
+
+import (
+	"fmt"
+	"slices"
+
+	"weft/fib"
+	"weft/internal/config"
+)
+
+// Config is [route].
+type Config struct {
+	Interfaces   []string `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces whose packets weft routes itself: those that arrive there. They may leave by any Ethernet device, VLAN interface or bridge. What goes this way bypasses netfilter, connection tracking, policy routing and traffic control."`
+	IPv4Prefixes int      `toml:"ipv4_prefixes" min:"1000" max:"16000000" example:"1200000" doc:"Room for so many IPv4 prefixes, about 12 bytes each. It is set aside at once, and a second time while a restart builds the table anew."`
+	IPv6Prefixes int      `toml:"ipv6_prefixes" min:"1000" max:"4000000" example:"300000" doc:"Room for so many IPv6 prefixes, about 48 bytes each, and 8 MiB. 60 bytes are taken by a host route, 15 by most others."`
+}
+
+// Section is what config.Load needs to read [route].
+func Section() config.Section {
+	return config.Section{
+		Name:  "route",
+		Doc:   "Routing by weft's own tables, a mirror of the kernel's, past the stack. Without the section the kernel forwards.",
+		New:   func(string) any { return &Config{IPv4Prefixes: 1_200_000, IPv6Prefixes: 300_000} },
+		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
+	}
+}
+
+// From gives the section [route] of f, nil if there is none.
+func From(f *config.File) *Config {
+	if !f.Given("route") {
+		return nil
+	}
+	c, _ := f.Get("route", "").(*Config)
+	return c
+}
+
+func check(c *config.Checker, s *Config) {
+	if !c.File().Given("route") {
+		return
+	}
+	if c.Given("interfaces") && len(s.Interfaces) == 0 {
+		c.Error("interfaces", "is empty: nothing would be routed", "name at least one [interface.NAME], or leave [route] out")
+	}
+	known := c.File().Names("interface")
+	for i, name := range s.Interfaces {
+		key := fmt.Sprintf("interfaces[%d]", i)
+		switch {
+		case slices.Contains(s.Interfaces[:i], name):
+			c.Error(key, fmt.Sprintf("%q is listed twice", name), "take one of the two out")
+		case !slices.Contains(known, name):
+			c.Error(key, fmt.Sprintf("there is no [interface.%s]", name), config.Suggest(name, known))
+		}
+	}
+	if !c.File().Router().Forwarding {
+		c.Warn("", "the router does not switch forwarding on, and weft routes also what the kernel would not", "set forwarding = true in [router], or leave [route] out")
+	}
+}
+
+// Words of the tables for so many prefixes. A full table of 2024 takes 1.9
+// words for a prefix of IPv4 and 3.1 for one of IPv6 beside the root; host
+// routes of IPv6 take 15. Blocks that wait for a grace period come on top.
+const (
+	wordsPerPrefix4 = 3
+	wordsPerPrefix6 = 12
+)
+
+func (c *Config) words4() int { return fib.MinWords4 + wordsPerPrefix4*c.IPv4Prefixes }
+func (c *Config) words6() int { return fib.MinWords6 + wordsPerPrefix6*c.IPv6Prefixes }
