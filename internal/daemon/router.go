@@ -107,7 +107,12 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 	if f != nil {
 		tables = nat64.Tables(f)
 	}
-	return gather(r.kernel, r.datapath, tables)
+	facts, err := gather(r.kernel, r.datapath, tables)
+	if err != nil {
+		return facts, err
+	}
+	facts.PLAT, err = readPLAT(r.Place.Run)
+	return facts, err
 }
 
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller

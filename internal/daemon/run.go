@@ -67,10 +67,14 @@ func Run(ctx context.Context, o Options) error {
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
 		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
 	}
+	d.found = make(chan struct{}, 1)
+	d.names.again = d.found
+	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
 	defer d.adverts.wait()
+	defer d.plats.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -106,6 +110,8 @@ type daemon struct {
 	routing  *routing
 	names    *names
 	adverts  *adverts
+	plats    *plats
+	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics  *metricsListener
 }
 
@@ -137,6 +143,8 @@ func (d *daemon) loop(ctx context.Context) error {
 			d.reload(ctx)
 		case <-changed:
 			d.follow(ctx, changed)
+		case <-d.found:
+			d.follow(ctx, d.found)
 		case <-watchdog:
 			notify(systemd.SdNotifyWatchdog)
 		}
@@ -178,6 +186,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.plats.set(ctx, d.file, facts)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }

@@ -28,6 +28,7 @@ type slowConfig struct {
 	translate *translate.Config
 	local     map[netip.Addr]bool
 	bindings  translate.Bindings // nil: stateless
+	nodes     []netip.Prefix     // of a CLAT: the only sources there may be
 }
 
 // NewSlow makes the slow path of [nat64.NAME]. now tells the time; identification
@@ -57,7 +58,7 @@ func (s *Slow) Images(a netip.Addr) []netip.Addr {
 
 // Update changes to another configuration between two packets.
 func (s *Slow) Update(identification func() uint32, bindings translate.Bindings, f *config.File, facts state.Facts) {
-	c := From(f, s.Name)
+	c := effective(f, facts, s.Name)
 	t := c.Reference(f, facts)
 	t.Identification = identification
 	local := map[netip.Addr]bool{}
@@ -70,7 +71,7 @@ func (s *Slow) Update(identification func() uint32, bindings translate.Bindings,
 		bindings = nil
 	}
 	s.limit.perSecond.Store(int64(c.ErrorsPerSecond))
-	s.current.Store(&slowConfig{t, local, bindings})
+	s.current.Store(&slowConfig{t, local, bindings, c.nodes4()})
 }
 
 // Reference gives the Go translator that does what the section says. The
@@ -158,6 +159,8 @@ func (s *Slow) translate4or6(c *slowConfig, ip []byte, how state.Arrival) transl
 	t := *c.translate
 	stateful := translate.Stateful{Bindings: c.bindings, Parts: s.parts}
 	switch {
+	case c.stranger(ip):
+		return translate.Result{Outcome: state.DropSourceUnmapped}
 	case len(ip) > 0 && ip[0]>>4 == 4:
 		t.MTU4 = how.MTUIn
 		if how.MTUOut != 0 {
