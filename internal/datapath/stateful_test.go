@@ -4,8 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"weft/internal/state"
 )
@@ -309,11 +312,6 @@ func TestTimeEndsSessionsAndTheirBindings(t *testing.T) {
 				b.t.Errorf("%d entries are left in %s", n, name)
 			}
 		}
-		for range 5000 { // more than there are slots: they are used again
-			b.cross(r, "out", flow{client6, remote6, 17, 0}, to4)
-			b.forgetByTime()
-			break
-		}
 	})
 }
 
@@ -388,4 +386,65 @@ func TestPacketsThatMakeNoStateOrMustNotCross(t *testing.T) {
 		b.cross(r, "from the prefix itself", flow{"[64:ff9b:1::7.7.7.7]:4000", remote6, 17, 0}, state.DropIllegalAddress)
 		b.cross(r, "hairpin to nobody", flow{client6, "[64:ff9b:1::192.0.2.1]:5000", 17, 0}, to4)
 	})
+}
+
+// The table has 4000 slots: what has ended makes room.
+func TestSlotsAreUsedAgain(t *testing.T) {
+	b := newStateful(t, shared)
+	r := &Resolver{b.datapath, b.programs["nat64_resolve"], func() uint32 { return 1000 }}
+	b.in(func() error {
+		for round := range 3 {
+			refused := 0
+			for i := range 4100 {
+				client := netip.AddrPortFrom(addr("2001:db8:3::1"), 4000)
+				remote := netip.AddrPortFrom(addr("64:ff9b:1::8.8.8.8"), uint16(1000+i))
+				if _, o := r.Resolve(state.Tuple{Protocol: 17, From: client, To: remote}); o == state.DropTableFull {
+					refused++
+				} else if o != state.OutcomeNone {
+					return fmt.Errorf("round %d, packet %d met %s", round, i, o)
+				}
+			}
+			if refused != 100 {
+				t.Errorf("round %d: %d were refused, want 100", round, refused)
+			}
+			b.forgetByTime()
+		}
+		return nil
+	})
+}
+
+// The sweep is the kernel's: nobody holds the tables any more.
+func TestTheSweepGoesOnWithoutTheDaemon(t *testing.T) {
+	dir := filepath.Join("/sys/fs/bpf", fmt.Sprintf("weft-test-%d", os.Getpid()))
+	t.Cleanup(func() { Remove(dir) })
+	b := newBench(t, shared) // skips or fails where this cannot be
+	b.in(func() error {
+		d, err := Open(dir, Options{Tables: state.Tables{Bindings: 1024, Sessions: 1024}})
+		if err != nil {
+			return err
+		}
+		// slots that are said to be used, for the sweep to walk over
+		if err := d.maps["nat64_sweep_states"].Put(uint32(0), sweepState{High: 1000}); err != nil {
+			return err
+		}
+		return d.Close()
+	})
+	cursor := func() uint32 {
+		d, err := View(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		var s sweepState
+		if err := d.maps["nat64_sweep_states"].Lookup(uint32(0), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Cursor
+	}
+	seen := map[uint32]bool{}
+	for end := time.Now().Add(20 * time.Second); len(seen) < 4; {
+		if seen[cursor()] = true; time.Now().After(end) {
+			t.Fatalf("the sweep stands still: %v", seen)
+		}
+	}
 }
