@@ -24,7 +24,7 @@ func benchFIB() *cobra.Command {
 	}
 	run.flags(c, b, "destinations, next hops and ")
 	c.Flags().StringVar(&with.Table, "table", "", "file with one prefix a line, may be gzipped; without it the real table beside the checkout, or a made up one")
-	c.Flags().BoolVar(&with.Quick, "quick", false, fmt.Sprintf("a tenth of the table and %d rounds: to try it, not to quote it", quickRounds))
+	c.Flags().BoolVar(&with.Quick, "quick", false, fmt.Sprintf("a tenth of all prefixes and %d rounds: to try it, not to quote it", quickRounds))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := needRoot("weft bench"); err != nil {
 			return err

@@ -37,14 +37,18 @@ func (m *Measurer) grownTo(s size) (*grown, error) {
 		return nil, err
 	}
 	rng := rand.New(rand.NewPCG(m.o.Seed, uint64(s.prefixes)))
-	g := &grown{p: p, prefixes: sample(rng, m.prefixes[4], s.prefixes)}
+	n := s.prefixes
+	if m.o.Quick {
+		n /= 10
+	}
+	g := &grown{p: p, prefixes: sample(rng, m.prefixes[4], n)}
 	g.addrs = draw(rng, g.prefixes, inTable)
 	m.grown[s.name] = g
 	return g, nil
 }
 
-// sample takes some of the IPv4 prefixes, evenly; if there are not enough it
-// adds longer ones inside of them.
+// sample takes some of the prefixes, evenly; if there are not enough it adds
+// /24s inside of them, as many as it soon finds.
 func sample(rng *rand.Rand, prefixes []netip.Prefix, n int) []netip.Prefix {
 	var out []netip.Prefix
 	for i := range min(n, len(prefixes)) {
@@ -54,9 +58,12 @@ func sample(rng *rand.Rand, prefixes []netip.Prefix, n int) []netip.Prefix {
 	for _, p := range out {
 		seen[p] = true
 	}
-	for len(out) < n {
+	for tries := 0; len(out) < n && tries < 20*n; tries++ {
 		p := prefixes[rng.IntN(len(prefixes))]
-		p = netip.PrefixFrom(within(rng, p), min(p.Bits()+1+rng.IntN(8), 32)).Masked()
+		if p.Bits() >= 24 {
+			continue
+		}
+		p = netip.PrefixFrom(within(rng, p), 24).Masked()
 		if !seen[p] {
 			seen[p] = true
 			out = append(out, p)
@@ -90,10 +97,10 @@ func (m *Measurer) bytesAt(subject string, s size) (float64, error) {
 		return 0, err
 	}
 	if subject == weft {
-		return float64(g.weft.Stats().Bytes()) / float64(s.prefixes), nil
+		return float64(g.weft.Stats().Bytes()) / float64(len(g.prefixes)), nil
 	}
 	bytes, err := g.p.trieBytes(4)
-	return float64(bytes) / float64(s.prefixes), err
+	return float64(bytes) / float64(len(g.prefixes)), err
 }
 
 func (g *grown) fill(subject string, seed uint64) (err error) {
