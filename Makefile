@@ -70,6 +70,15 @@ benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hou
 	mv build/nat64.json docs/benchmarks/nat64.json
 	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
 	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
+	tools/salabim.sh
+	bin/weft bench sim --json > build/sim.json
+	mv build/sim.json docs/benchmarks/sim.json
+	bin/weft bench report < docs/benchmarks/sim.json > docs/benchmarks/sim.txt
+	bin/weft bench chart < docs/benchmarks/sim.json > docs/benchmarks/sim.svg
+
+pictures: ## Take the pictures of pages that docs/ shows anew, in headless Chromium
+	tools/setup.sh test
+	$(GO) run ./tools/pictures docs/guides
 
 man: build ## Write the manual pages into build/man
 	rm -rf build/man
@@ -93,4 +102,4 @@ install: build man ## Install the program, the manual, completions and the unit
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo test lint style generate fuzz bench benchmarks man install clean
+.PHONY: help build demo test lint style generate fuzz bench benchmarks pictures man install clean

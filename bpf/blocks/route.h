@@ -24,6 +24,7 @@
 /* see fib.h; the arrays' sizes are chosen when programs are loaded */
 const volatile __u32 fib4_last = FIB_MIN_WORDS4 - FIB_SLACK;
 const volatile __u32 fib6_last = FIB_MIN_WORDS6 - FIB_SLACK;
+const volatile __u32 fib_layout = FIB_LAYOUT; /* for who fills them */
 
 /*
  * One array per table (VRF), all of one size, so that the lookup of the words

@@ -57,9 +57,14 @@ from the daemon.`,
 		Example: "  weft show counters\n  weft show drops --watch\n  weft show translations --json",
 	}, "noun")
 	for _, n := range nouns() {
-		show.AddCommand(nounCommand(n))
+		c := nounCommand(n)
+		if n.name == "fib" {
+			c = compareFlag(c)
+		}
+		show.AddCommand(c)
 	}
 	show.AddCommand(showRouteCommand())
+	show.AddCommand(bindingCommands()...)
 	return show
 }
 

@@ -58,6 +58,58 @@ because the route is of a kind that is not mirrored.`,
 	return c
 }
 
+// compareFlag adds --compare to weft show fib.
+func compareFlag(c *cobra.Command) *cobra.Command {
+	var compare bool
+	c.Flags().BoolVar(&compare, "compare", false, "ask the kernel for every boundary of its routes, and say where weft differs")
+	c.Example += "\n  weft show fib --compare"
+	usual := c.RunE
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if !compare {
+			return usual(cmd, args)
+		}
+		if err := needRoot("weft show"); err != nil {
+			return err
+		}
+		asJSON, err := cmd.Flags().GetBool("json")
+		if err != nil {
+			return err
+		}
+		return showComparison(cmd.Context(), cmd.OutOrStdout(), asJSON)
+	}
+	return c
+}
+
+func showComparison(ctx context.Context, w io.Writer, asJSON bool) error {
+	r, err := daemon.Look()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	routes, err := lookRoutes(r)
+	if err != nil {
+		return err
+	}
+	defer routes.Close()
+	c, err := r.Compare(ctx, routes)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(w, c)
+	} else {
+		fmt.Fprintf(w, "%d addresses at the boundaries of %d prefixes: %d go the kernel's way, %d are left to the kernel, %d differ\n",
+			c.Addresses, c.Prefixes, c.Same, c.Left, c.Differ)
+		for _, e := range c.Examples {
+			fmt.Fprintln(w, e)
+		}
+	}
+	if err == nil && c.Differ > 0 {
+		return errReported
+	}
+	return err
+}
+
 // lookRoutes opens the route tables that are in use.
 func lookRoutes(r *daemon.Router) (*datapath.Routes, error) {
 	if r.Datapath() == nil {

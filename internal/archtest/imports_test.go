@@ -28,7 +28,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/dnsio", "internal/lan", "internal/keep", "internal/place", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/place", "internal/version",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
 	return []room{
@@ -40,6 +40,7 @@ func rooms() []room {
 		{"internal/place", nil},
 		{"internal/translate", []string{"internal/state"}},
 		{"internal/config", leaves},
+		{"internal/foreign", []string{"internal/state"}},
 		{"internal/feature/*", append([]string{"internal/config"}, leaves...)},
 		{"internal/reconcile", []string{"internal/state"}},
 		{"internal/kernel", []string{"internal/state"}},
@@ -81,7 +82,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/config", "internal/feature", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/config", "internal/foreign", "internal/feature", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.

@@ -27,7 +27,8 @@ type Subject struct {
 }
 
 // Bar is what a subject is held to: its median in a case is at least Times the
-// median of another.
+// median of another, or, where Of is empty, at least Times the case's unit (at
+// most, where less is better).
 type Bar struct {
 	Case, Subject string
 	Times         float64
@@ -198,12 +199,17 @@ func Median(values []float64) float64 {
 // Verdict is how a bar was met.
 type Verdict struct {
 	Bar
-	Ratio float64 // of the medians
+	Ratio float64 // of the medians, or the median itself
+	Unit  string  // of that
 	Met   bool
 }
 
 // Judge holds results against the bars that they cover.
 func (b Bench) Judge(results []Result) []Verdict {
+	cases := map[string]Case{}
+	for _, c := range b.Cases {
+		cases[c.Name] = c
+	}
 	medians := map[[2]string]float64{}
 	for _, r := range results {
 		medians[[2]string{r.Case, r.Subject}] = r.Median
@@ -211,11 +217,19 @@ func (b Bench) Judge(results []Result) []Verdict {
 	var verdicts []Verdict
 	for _, bar := range b.Bars {
 		got, ok := medians[[2]string{bar.Case, bar.Subject}]
+		if c := cases[bar.Case]; ok && bar.Of == "" {
+			met := got >= bar.Times
+			if c.Less {
+				met = got <= bar.Times
+			}
+			verdicts = append(verdicts, Verdict{bar, got, c.Unit, met})
+			continue
+		}
 		of, ok2 := medians[[2]string{bar.Case, bar.Of}]
 		if !ok || !ok2 || of == 0 {
 			continue
 		}
-		verdicts = append(verdicts, Verdict{bar, got / of, got/of >= bar.Times})
+		verdicts = append(verdicts, Verdict{bar, got / of, "", got/of >= bar.Times})
 	}
 	return verdicts
 }

@@ -148,9 +148,26 @@ func TestBarsAreJudgedByMediansWhereBothAreThere(t *testing.T) {
 		{Case: "run", Subject: "cat", Median: 3}, {Case: "run", Subject: "dog", Median: 2},
 		{Case: "swim", Subject: "dog", Median: 1}, {Case: "swim", Subject: "fish", Median: 2},
 	})
-	want := []Verdict{{example().Bars[0], 1.5, false}, {example().Bars[1], 0.5, true}}
+	want := []Verdict{{example().Bars[0], 1.5, "", false}, {example().Bars[1], 0.5, "", true}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestBarsWithoutAnotherSubjectAreInTheCasesUnit(t *testing.T) {
+	b := Bench{
+		Cases: []Case{{Name: "run", Unit: "m/s"}, {Name: "rest", Unit: "s", Less: true}},
+		Bars:  []Bar{{Case: "run", Subject: "cat", Times: 5}, {Case: "rest", Subject: "cat", Times: 5}},
+	}
+	for _, c := range []struct {
+		median    float64
+		run, rest bool
+	}{{4, false, true}, {5, true, true}, {6, true, false}} {
+		got := b.Judge([]Result{{Case: "run", Subject: "cat", Median: c.median}, {Case: "rest", Subject: "cat", Median: c.median}})
+		want := []Verdict{{b.Bars[0], c.median, "m/s", c.run}, {b.Bars[1], c.median, "s", c.rest}}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
 	}
 }
 

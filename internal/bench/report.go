@@ -98,6 +98,10 @@ func (b Bench) writeBars(w io.Writer, results []Result) error {
 		if !v.Met {
 			met = "MISSED"
 		}
+		if v.Of == "" {
+			fmt.Fprintf(t, "  %s\t%s\tis %s %s\t\tbar %s\t%s\n", v.Case, v.Subject, Figure(v.Ratio), v.Unit, Figure(v.Times), met)
+			continue
+		}
 		fmt.Fprintf(t, "  %s\t%s\tis %.2f of\t%s\tbar %.2f\t%s\n", v.Case, v.Subject, v.Ratio, v.Of, v.Times, met)
 	}
 	return t.Flush()

@@ -14,6 +14,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -47,6 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := fits(f, o.Warn); err != nil {
 		return err
 	}
+	o.Datapath.Tables = nat64.Tables(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -65,10 +67,14 @@ func Run(ctx context.Context, o Options) error {
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
 		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
 	}
+	d.found = make(chan struct{}, 1)
+	d.names.again = d.found
+	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
 	defer d.adverts.wait()
+	defer d.plats.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -83,7 +89,7 @@ func fits(f *config.File, warn func([]state.Problem)) error {
 		return err
 	}
 	defer r.Close()
-	facts, err := r.Facts()
+	facts, err := r.facts(f)
 	if err != nil {
 		return err
 	}
@@ -104,6 +110,8 @@ type daemon struct {
 	routing  *routing
 	names    *names
 	adverts  *adverts
+	plats    *plats
+	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics  *metricsListener
 }
 
@@ -135,6 +143,8 @@ func (d *daemon) loop(ctx context.Context) error {
 			d.reload(ctx)
 		case <-changed:
 			d.follow(ctx, changed)
+		case <-d.found:
+			d.follow(ctx, d.found)
 		case <-watchdog:
 			notify(systemd.SdNotifyWatchdog)
 		}
@@ -173,9 +183,10 @@ func (d *daemon) apply(ctx context.Context) error {
 	if len(done) > 0 {
 		d.Log.Info("applied", "steps", len(done))
 	}
-	d.services.set(ctx, d.file, facts)
+	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.plats.set(ctx, d.file, facts)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }

@@ -6,8 +6,10 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
+	"weft/fib"
 	"weft/internal/state"
 )
 
@@ -27,21 +29,74 @@ func enum(t *testing.T, file string) map[string]int {
 
 func TestNumbersInGoAreThoseInC(t *testing.T) {
 	port, nat64 := enum(t, "lib/interface.h"), enum(t, "blocks/nat64_maps.h")
+	hop, route := enum(t, "lib/nexthop.h"), defined(t, "blocks/route.h")
 	for name, pair := range map[string][2]int{
-		"INTERFACE_SHORTCUT": {port["INTERFACE_SHORTCUT"], interfaceShortcut},
-		"INTERFACE_XDP_OUT":  {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
-		"NAT64_HAS_PREFIX":   {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
-		"NAT64_COMPUTE_UDP":  {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
-		"NAT64_COPY_TOS":     {nat64["NAT64_COPY_TOS"], nat64CopyTOS},
-		"NAT64_PREFIX":       {nat64["NAT64_PREFIX"], int(state.RulePrefix)},
-		"NAT64_NODE":         {nat64["NAT64_NODE"], int(state.RuleNode)},
-		"NAT64_MAPPING":      {nat64["NAT64_MAPPING"], int(state.RuleMapping)},
-		"NAT64_MAPPING4":     {nat64["NAT64_MAPPING4"], int(state.RuleMapping4)},
-		"NAT64_REFUSED":      {nat64["NAT64_REFUSED"], int(state.RuleRefused)},
+		"INTERFACE_SHORTCUT":    {port["INTERFACE_SHORTCUT"], interfaceShortcut},
+		"INTERFACE_XDP_OUT":     {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
+		"INTERFACE_ROUTED":      {port["INTERFACE_ROUTED"], interfaceRouted},
+		"INTERFACE_BRIDGE_PORT": {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
+		"NEIGHBOUR_XDP":         {hop["NEIGHBOUR_XDP"], neighbourXDP},
+		"ROUTE_TABLES":          {route["ROUTE_TABLES"], state.RouteTablesMax},
+		"NAT64_HAS_PREFIX":      {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
+		"NAT64_COMPUTE_UDP":     {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
+		"NAT64_COPY_TOS":        {nat64["NAT64_COPY_TOS"], nat64CopyTOS},
+		"NAT64_PREFIX":          {nat64["NAT64_PREFIX"], int(state.RulePrefix)},
+		"NAT64_NODE":            {nat64["NAT64_NODE"], int(state.RuleNode)},
+		"NAT64_MAPPING":         {nat64["NAT64_MAPPING"], int(state.RuleMapping)},
+		"NAT64_MAPPING4":        {nat64["NAT64_MAPPING4"], int(state.RuleMapping4)},
+		"NAT64_REFUSED":         {nat64["NAT64_REFUSED"], int(state.RuleRefused)},
 	} {
 		if pair[0] == 0 || pair[0] != pair[1] {
 			t.Errorf("%s is %d in C and %d in Go", name, pair[0], pair[1])
 		}
+	}
+}
+
+// defined reads the numbers that a header of bpf/ defines.
+func defined(t *testing.T, file string) map[string]int {
+	t.Helper()
+	text, err := os.ReadFile("../../bpf/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^#define ([A-Z0-9_]+) (\d+)$`).FindAllStringSubmatch(string(text), -1) {
+		values[m[1]], _ = strconv.Atoi(m[2])
+	}
+	return values
+}
+
+func TestProgramsReadTheLayoutThatIsWritten(t *testing.T) {
+	for _, f := range []family{fib4, fib6} {
+		outer, layout, err := outerSpec(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := map[family]int{fib4: fib.MinWords4, fib6: fib.MinWords6}[f]
+		if layout != fib.LayoutVersion || int(outer.InnerMap.ValueSize) != 4*least {
+			t.Errorf("%s: layout %d of at least %d bytes in C, %d of %d in Go", f, layout, outer.InnerMap.ValueSize, fib.LayoutVersion, 4*least)
+		}
+	}
+}
+
+// The kinds of next hops have no numbers in C: their order is what counts.
+func TestKindsOfNexthopsStandInTheOrderOfTheC(t *testing.T) {
+	text, err := os.ReadFile("../../bpf/lib/nexthop.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?s)enum nexthop_kind \{(.*?)\};`).FindSubmatch(text)
+	if list == nil {
+		t.Fatal("no enum nexthop_kind in nexthop.h")
+	}
+	names := regexp.MustCompile(`NEXTHOP_[A-Z]+`).FindAllString(string(list[1]), -1)
+	for i, name := range names {
+		if got := "NEXTHOP_" + strings.ToUpper(state.NexthopKind(i).String()); got != name {
+			t.Errorf("%d is %s in C and %s in Go", i, name, got)
+		}
+	}
+	if state.NexthopKind(len(names)).String() != "unknown" {
+		t.Errorf("Go knows more kinds than C, which has %d", len(names))
 	}
 }
 
@@ -89,7 +144,7 @@ func TestRulesAndTranslatorsComeOutAsTheyWentIn(t *testing.T) {
 		{"2001:db8:3::/120", "203.0.113.0/24", false}, {"2001:db8:3::7/128", "203.0.113.7/32", false}, {"2001:db8:5::/64", "192.0.2.128/26", false},
 		{"2001:db8::/33", "10.0.0.0/8", false}, {"2001:db8:3::4/127", "203.0.113.4/31", false},
 	} {
-		for _, kind := range []state.RuleKind{state.RulePrefix, state.RuleNode, state.RuleMapping, state.RuleMapping4, state.RuleRefused} {
+		for _, kind := range []state.RuleKind{state.RulePrefix, state.RuleNode, state.RuleMapping, state.RuleMapping4, state.RuleRefused, state.RulePool} {
 			six := state.Rule{From: prefix(pair.six), To: prefix(pair.four), Kind: kind, UOctet: pair.u, Translator: 63}
 			if got := decodeRule6(encodeRule6(six)); got != six {
 				t.Errorf("%v came out as %v", six, got)
@@ -107,6 +162,28 @@ func TestRulesAndTranslatorsComeOutAsTheyWentIn(t *testing.T) {
 		}
 		if got := decodeTranslator(7, encodeTranslator(in, 12)); got != in {
 			t.Errorf("%v came out as %v", in, got)
+		}
+	}
+}
+
+func TestWhatRoutingKnowsComesOutAsItWentIn(t *testing.T) {
+	for _, p := range []state.Port{
+		{Device: "#99", MAC: [6]byte{2, 1, 2, 3, 4, 5}, Routed: true, Table: 255},
+		{Device: "#99", Translators: 5, Shortcut: true, XDPOut: true},
+		{Device: "#99", BridgePort: true},
+	} {
+		if got := decodePort(99, encodePort(p)); got != p {
+			t.Errorf("%v came out as %v", p, got)
+		}
+	}
+	for _, tags := range []state.VLANTags{noTags, vlan7, service, qinq} {
+		l := state.Lower{Device: "#99", Tags: tags, Upper: "#100"}
+		if got := decodeLower(encodeLower(l, 99), 100); got != l {
+			t.Errorf("%v came out as %v", l, got)
+		}
+		n := state.NeighbourEntry{IfIndex: 7, MTU: 1492, Dst: mac6, Src: mac4, Tags: tags, XDP: tags == noTags}
+		if got := decodeNeighbour(encodeNeighbour(n)); got != n {
+			t.Errorf("%v came out as %v", n, got)
 		}
 	}
 }

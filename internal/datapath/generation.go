@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"weft/internal/state"
 )
@@ -21,22 +18,45 @@ import (
 // replaced when the new tables are filled. What must be known later, also by
 // another process, is in the maps' names:
 //
-//	fib4_2097152   an outer map, for arrays of so many words
+//	fib4v1_200000  an outer map, for arrays of so many words (hexadecimal) in
+//	               the first layout of package fib
 //	fib4_half1     an array, whose next hops have numbers in the second half
 
-func outerName(f family, words int) string { return fmt.Sprintf("%s_%d", f, words) }
+func outerName(f family, layout uint32, words int) string {
+	return fmt.Sprintf("%sv%d_%x", f, layout, words)
+}
 
-// outerWords is the size of an outer map's arrays; 0 if it was never set.
-func outerWords(m *ebpf.Map, f family) (int, error) {
+// outerSize is the layout and the size of an outer map's arrays; words is 0 if
+// it was never set.
+func outerSize(m *ebpf.Map, f family) (layout uint32, words int, err error) {
 	info, err := m.Info()
 	if err != nil {
-		return 0, fmt.Errorf("ask for the name of map %s: %w", f, err)
+		return 0, 0, fmt.Errorf("ask for the name of map %s: %w", f, err)
 	}
-	size, ok := strings.CutPrefix(info.Name, string(f)+"_")
-	if !ok {
-		return 0, nil
+	if n, _ := fmt.Sscanf(info.Name, string(f)+"v%d_%x", &layout, &words); n != 2 {
+		return 0, 0, nil
 	}
-	return strconv.Atoi(size)
+	return layout, words, nil
+}
+
+// forgetLayout replaces outer maps of another version of weft, whose arrays
+// today's programs would read wrongly. Those that are attached go on with them
+// until they are replaced themselves.
+func (d *Datapath) forgetLayout() error {
+	for _, f := range []family{fib4, fib6} {
+		_, layout, err := outerSpec(f)
+		if err != nil {
+			return err
+		}
+		old, words, err := outerSize(d.maps[string(f)], f)
+		if err == nil && words != 0 && old != layout {
+			err = d.replaceOuter(f, 0)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // halfOf is the half of the numbers that an array's values are from.
@@ -63,7 +83,7 @@ func (d *Datapath) routeTables() (t state.RouteTables, ok bool, err error) {
 		if err != nil {
 			return t, false, err
 		}
-		if *words, err = outerWords(m, f); err != nil {
+		if _, *words, err = outerSize(m, f); err != nil {
 			return t, false, err
 		}
 	}
@@ -99,7 +119,7 @@ func (d *Datapath) removeRouteTables() error {
 // replaceOuter pins a new outer map in the place of the old one; words 0 is
 // that of a datapath that does not route.
 func (d *Datapath) replaceOuter(f family, words int) error {
-	spec, err := outerSpec(f)
+	spec, layout, err := outerSpec(f)
 	if err != nil {
 		return err
 	}
@@ -108,7 +128,7 @@ func (d *Datapath) replaceOuter(f family, words int) error {
 		if words < least {
 			return fmt.Errorf("%d words are too few for %s, %d are needed", words, f, least)
 		}
-		spec.Name, spec.InnerMap.ValueSize = outerName(f, words), uint32(4*words)
+		spec.Name, spec.InnerMap.ValueSize = outerName(f, layout, words), uint32(4*words)
 	}
 	m, err := ebpf.NewMap(spec)
 	if err != nil {
@@ -136,18 +156,20 @@ func (d *Datapath) replaceOuter(f family, words int) error {
 	return nil
 }
 
-func outerSpec(f family) (*ebpf.MapSpec, error) {
+// outerSpec describes an outer map as today's programs want it, and the layout
+// in which they read its arrays.
+func outerSpec(f family) (outer *ebpf.MapSpec, layout uint32, err error) {
 	p, err := programNamed("ingress_tc")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	spec, err := p.spec()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	outer := spec.Maps[string(f)].Copy()
+	outer = spec.Maps[string(f)].Copy()
 	outer.Pinning = ebpf.PinNone
-	return outer, nil
+	return outer, layout, spec.Variables["fib_layout"].Get(&layout)
 }
 
 // routes tells whether a program has the route tables.
@@ -162,7 +184,7 @@ func (d *Datapath) sizeTables(spec *ebpf.CollectionSpec) error {
 		if last == nil || outer == nil {
 			continue
 		}
-		words, err := outerWords(outer, f)
+		_, words, err := outerSize(outer, f)
 		if err != nil || words == 0 {
 			return err
 		}
@@ -182,7 +204,7 @@ func (d *Datapath) sizeTables(spec *ebpf.CollectionSpec) error {
 
 // newTable makes an array that fits the outer map.
 func (d *Datapath) newTable(f family, half uint32) (*ebpf.Map, error) {
-	spec, err := outerSpec(f)
+	spec, _, err := outerSpec(f)
 	if err != nil {
 		return nil, err
 	}
@@ -190,231 +212,11 @@ func (d *Datapath) newTable(f family, half uint32) (*ebpf.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, err := outerWords(outer, f)
+	_, words, err := outerSize(outer, f)
 	if err != nil {
 		return nil, err
 	}
 	inner := spec.InnerMap
 	inner.Name, inner.ValueSize = fmt.Sprintf("%s_half%d", f, half), uint32(4*words)
 	return ebpf.NewMap(inner)
-}
-
-// Publish has packets routed by this generation from now on. What it replaces
-// is in use no more when Publish returns, but for the memory of an older
-// Routes. It is called again after a table was added.
-func (r *Routes) Publish() error {
-	if r.readOnly {
-		return errors.New("publish routes: these are only looked at")
-	}
-	r.d.changing.Lock()
-	defer r.d.changing.Unlock()
-	for f, arrays := range r.arrays {
-		outer, err := r.d.mapNamed(string(f))
-		if err != nil {
-			return err
-		}
-		if err := keepOnly(outer, arrays); err != nil {
-			return fmt.Errorf("publish %s: %w", f, err)
-		}
-	}
-	return r.d.refreshPrograms()
-}
-
-// keepOnly makes arrays the content of an outer map. The kernel waits for a
-// grace period in each change.
-func keepOnly(outer *ebpf.Map, arrays map[int]*array) error {
-	now, err := innerMaps(outer)
-	if err != nil {
-		return err
-	}
-	defer closeAll(now)
-	for table, a := range arrays {
-		if same(now[table], a.m) {
-			continue
-		}
-		if err := outer.Put(uint32(table), a.m); err != nil {
-			return fmt.Errorf("put table %d into %s: %w", table, outer, err)
-		}
-	}
-	for table := range now {
-		if arrays[table] != nil {
-			continue
-		}
-		if err := outer.Delete(uint32(table)); err != nil {
-			return fmt.Errorf("take table %d out of %s: %w", table, outer, err)
-		}
-	}
-	return nil
-}
-
-func same(a, b *ebpf.Map) bool {
-	if a == nil || b == nil {
-		return false
-	}
-	idA, okA := mapID(a)
-	idB, okB := mapID(b)
-	return okA && okB && idA == idB
-}
-
-func mapID(m *ebpf.Map) (ebpf.MapID, bool) {
-	info, err := m.Info()
-	if err != nil {
-		return 0, false
-	}
-	return info.ID()
-}
-
-func closeAll(all map[int]*ebpf.Map) {
-	for _, m := range all {
-		m.Close()
-	}
-}
-
-// innerMaps opens the arrays in an outer map, by table.
-func innerMaps(outer *ebpf.Map) (map[int]*ebpf.Map, error) {
-	found := map[int]*ebpf.Map{}
-	for table := range outer.MaxEntries() {
-		var id uint32
-		err := outer.Lookup(table, &id)
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			continue
-		}
-		if err != nil {
-			closeAll(found)
-			return nil, fmt.Errorf("read %s: %w", outer, err)
-		}
-		m, err := ebpf.NewMapFromID(ebpf.MapID(id))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // replaced since
-		}
-		if err != nil {
-			closeAll(found)
-			return nil, fmt.Errorf("open table %d of %s: %w", table, outer, err)
-		}
-		found[int(table)] = m
-	}
-	return found, nil
-}
-
-// halvesInUse tells which numbers of next hops packets may meet.
-func (d *Datapath) halvesInUse() (map[uint32]bool, error) {
-	outers, err := d.outersInUse()
-	if err != nil {
-		return nil, err
-	}
-	used := map[uint32]bool{}
-	for _, outer := range outers {
-		inner, err := innerMaps(outer)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range inner {
-			used[halfOf(m)] = true
-		}
-		closeAll(inner)
-	}
-	return used, nil
-}
-
-// outersInUse gives the outer maps of now, and those that attached programs
-// still have.
-func (d *Datapath) outersInUse() ([]*ebpf.Map, error) {
-	var all []*ebpf.Map
-	for _, f := range []family{fib4, fib6} {
-		m, err := d.mapNamed(string(f))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, m)
-	}
-	err := d.eachRouting(func(_ pin, _ link.Link, prog *ebpf.ProgramInfo) error {
-		ids, _ := prog.MapIDs()
-		for _, id := range ids {
-			m, err := ebpf.NewMapFromID(id)
-			if err != nil {
-				return fmt.Errorf("open map %d: %w", id, err)
-			}
-			if m.Type() == ebpf.ArrayOfMaps {
-				all = append(all, m)
-			}
-		}
-		return nil
-	})
-	return all, err
-}
-
-// refreshPrograms replaces attached programs that have outer maps of before.
-func (d *Datapath) refreshPrograms() error {
-	var now []ebpf.MapID
-	for _, f := range []family{fib4, fib6} {
-		m, err := d.mapNamed(string(f))
-		if err != nil {
-			return err
-		}
-		id, ok := mapID(m)
-		if !ok {
-			return fmt.Errorf("the kernel does not tell the number of map %s", f)
-		}
-		now = append(now, id)
-	}
-	return d.eachRouting(func(p pin, l link.Link, info *ebpf.ProgramInfo) error {
-		ids, _ := info.MapIDs()
-		if slices.Contains(ids, now[0]) && slices.Contains(ids, now[1]) {
-			return nil
-		}
-		source, err := programNamed(p.program)
-		if err != nil {
-			return err
-		}
-		prog, err := d.load(source)
-		if err != nil {
-			return err
-		}
-		if err := l.Update(prog); err != nil {
-			return fmt.Errorf("replace %s on %s: %w", p.program, deviceName(p.index), err)
-		}
-		return nil
-	})
-}
-
-// eachRouting visits the attached programs that may have route tables.
-func (d *Datapath) eachRouting(visit func(pin, link.Link, *ebpf.ProgramInfo) error) error {
-	if d.dir == "" {
-		return nil
-	}
-	pins, err := d.pins()
-	if err != nil {
-		return err
-	}
-	for _, p := range pins {
-		if !routes(p.program) {
-			continue
-		}
-		if err := d.visit(p, visit); err != nil {
-			return fmt.Errorf("%s on %s: %w", p.program, deviceName(p.index), err)
-		}
-	}
-	return nil
-}
-
-func (d *Datapath) visit(p pin, visit func(pin, link.Link, *ebpf.ProgramInfo) error) error {
-	l, err := link.LoadPinnedLink(d.pinPath(p), nil)
-	if err != nil {
-		return fmt.Errorf("open its link: %w", err)
-	}
-	defer l.Close()
-	info, err := l.Info()
-	if err != nil {
-		return fmt.Errorf("ask about its link: %w", err)
-	}
-	prog, err := ebpf.NewProgramFromID(info.Program)
-	if err != nil {
-		return fmt.Errorf("open the program: %w", err)
-	}
-	defer prog.Close()
-	about, err := prog.Info()
-	if err != nil {
-		return fmt.Errorf("ask about the program: %w", err)
-	}
-	return visit(p, l, about)
 }

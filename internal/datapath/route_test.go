@@ -20,6 +20,8 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/cilium/ebpf"
+
 	"weft/fib"
 	"weft/internal/state"
 )
@@ -398,6 +400,55 @@ func TestWhatATranslatorWantsComesFirst(t *testing.T) {
 		res, o := r.one(build, frame)
 		if err := differs(res, o, state.ForwardRouted, verdictOf(build, o), hopped(frame, r.neighbour(1, 0, true))); err != nil {
 			t.Errorf("%s: what no translator wants: %v", build, err)
+		}
+	}
+}
+
+// A super-packet is measured by what its segments are on the wire, and goes
+// out whole: gso_size, the TCP header with its options, the IP header.
+func TestASuperPacketIsMeasuredByItsSegments(t *testing.T) {
+	r := newRouter(t)
+	timestamps := bin("0101080a 00000001 00000002")
+	for _, tt := range []struct {
+		name    string
+		packet  packet
+		segment uint32
+		want    state.Outcome
+	}{
+		{"segments of 1500 bytes", tcp(router4, "198.51.100.7", 0x10, nil, 2900), 1460, state.ForwardRouted},
+		{"segments of 1501 bytes", tcp(router4, "198.51.100.7", 0x10, nil, 2900), 1461, state.PassTooBig},
+		{"segments of 1500 bytes with TCP options", tcp(router4, "198.51.100.7", 0x10, timestamps, 2900), 1448, state.ForwardRouted},
+		{"segments of 1501 bytes with TCP options", tcp(router4, "198.51.100.7", 0x10, timestamps, 2900), 1449, state.PassTooBig},
+		{"IPv6 segments of 1500 bytes", tcp(router6, "2001:db8:1::7", 0x10, timestamps, 2900), 1428, state.ForwardRouted},
+		{"IPv6 segments of 1501 bytes", tcp(router6, "2001:db8:1::7", 0x10, timestamps, 2900), 1429, state.PassTooBig},
+		{"segments of a protocol with headers that nobody knows", packet{from: router4, to: "198.51.100.7", protocol: 47, payload: counting(2900)}, 500, state.PassTooBig},
+	} {
+		frame := r.frame("lan", tt.packet.bytes())
+		var res result
+		r.in(func() error {
+			before, err := r.counters()
+			if err != nil {
+				return err
+			}
+			context := r.skbContext("ingress_tc", "lan")
+			context.GSOSize = tt.segment
+			options := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: context}
+			res.verdict, res.err = r.programs["ingress_tc"].Run(&options)
+			res.frame = options.DataOut
+			after, err := r.counters()
+			res.counted = difference(before, after)
+			return err
+		})
+		o, err := road{program: "ingress_tc"}.outcome(res)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		want := frame
+		if tt.want == state.ForwardRouted {
+			want = hopped(frame, r.neighbour(1, 0, true))
+		}
+		if err := differs(res, o, tt.want, verdictOf("ingress_tc", o), want); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,33 +12,51 @@ import (
 	"weft/internal/state"
 )
 
-// Matcher asks the kernel which route an address has.
-type Matcher struct{ asks *rtnl }
+// Matcher asks the kernel which route an address has. It is made for many
+// questions: it waits in the system call, and not in the runtime's poller.
+type Matcher struct {
+	fd  int
+	seq uint32
+	buf []byte
+}
 
-// Matcher opens one, for many questions.
+// Matcher opens one.
 func (k *Kernel) Matcher() (*Matcher, error) {
-	asks, err := openRtnl()
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open route netlink: %w", err)
 	}
-	return &Matcher{asks}, nil
+	timeout := unix.NsecToTimeval(answerTime.Nanoseconds())
+	err = errors.Join(unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}),
+		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare route netlink: %w", err), unix.Close(fd))
+	}
+	return &Matcher{fd: fd, buf: make([]byte, receiveBytes)}, nil
 }
 
 // Close ends it.
-func (m *Matcher) Close() error { return m.asks.Close() }
+func (m *Matcher) Close() error { return unix.Close(m.fd) }
 
 // Match gives the route that the kernel's own tables have for an address, as
 // `ip route get fibmatch` does. ok is false if it has none.
 func (m *Matcher) Match(ctx context.Context, a netip.Addr) (r state.KernelRoute, ok bool, err error) {
+	if ctx.Err() != nil {
+		return r, false, context.Cause(ctx)
+	}
 	family := byte(unix.AF_INET6)
 	if a.Is4() {
 		family = unix.AF_INET
 	}
 	b := head(family, unix.SizeofRtMsg)
 	b[1] = byte(a.BitLen())
-	copy(b[8:], attributeU32(0, unix.RTM_F_FIB_MATCH)[unix.SizeofNlAttr:])
+	binary.NativeEndian.PutUint32(b[8:], unix.RTM_F_FIB_MATCH)
 	b = append(b, attribute(unix.RTA_DST, a.AsSlice())...)
-	err = m.asks.ask(ctx, unix.RTM_GETROUTE, 0, b, func(_ uint16, b []byte) error { return parseRoute(b, &r) })
+	m.seq++
+	err = unix.Sendto(m.fd, request(unix.RTM_GETROUTE, 0, m.seq, b), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	if err == nil {
+		err = m.answer(&r)
+	}
 	switch {
 	case errors.Is(err, unix.ENETUNREACH):
 		return r, false, nil
@@ -48,6 +67,28 @@ func (m *Matcher) Match(ctx context.Context, a netip.Addr) (r state.KernelRoute,
 		return r, false, fmt.Errorf("ask the kernel for its route to %s: %w", a, err)
 	}
 	return r, true, nil
+}
+
+// answer reads the route, or the error, that answers the last question.
+func (m *Matcher) answer(r *state.KernelRoute) error {
+	for {
+		n, _, err := unix.Recvfrom(m.fd, m.buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for h, b := range messages(m.buf[:n]) {
+			switch {
+			case h.Seq != m.seq:
+			case h.Type == unix.NLMSG_ERROR:
+				return answered(b)
+			default:
+				return parseRoute(b, r)
+			}
+		}
+	}
 }
 
 // refusedType is the type of route whose error the kernel gives (fib_props in
@@ -80,6 +121,29 @@ func (k *Kernel) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error
 		})
 		if err != nil {
 			return nil, fmt.Errorf("list neighbours: %w", err)
+		}
+	}
+	return list, nil
+}
+
+// Prefixes lists those of the kernel's main and local routes.
+func (k *Kernel) Prefixes(ctx context.Context) ([]netip.Prefix, error) {
+	asks, err := openRtnl()
+	if err != nil {
+		return nil, err
+	}
+	defer asks.Close()
+	var list []netip.Prefix
+	var r state.KernelRoute
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		err := asks.dump(ctx, unix.RTM_GETROUTE, head(family, unix.SizeofRtMsg), func(_ uint16, b []byte) error {
+			if parseRoute(b, &r) == nil && !r.Cached && (r.Table == state.TableMain || r.Table == state.TableLocal) {
+				list = append(list, r.Prefix)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("list routes: %w", err)
 		}
 	}
 	return list, nil

@@ -93,15 +93,20 @@ func (r *rtnl) drain(use func(piece []byte)) error {
 	return errors.Join(err, inner)
 }
 
-// send sends one request and gives its number.
-func (r *rtnl) send(kind, flags uint16, body []byte) (uint32, error) {
-	r.seq++
+// request is one with its header.
+func request(kind, flags uint16, seq uint32, body []byte) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
 	binary.NativeEndian.PutUint32(b, uint32(unix.SizeofNlMsghdr+len(body)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	binary.NativeEndian.PutUint16(b[6:], flags|unix.NLM_F_REQUEST)
-	binary.NativeEndian.PutUint32(b[8:], r.seq)
-	b = append(b, body...)
+	binary.NativeEndian.PutUint32(b[8:], seq)
+	return append(b, body...)
+}
+
+// send sends one request and gives its number.
+func (r *rtnl) send(kind, flags uint16, body []byte) (uint32, error) {
+	r.seq++
+	b := request(kind, flags, r.seq, body)
 	return r.seq, r.control(func(fd int) error {
 		return unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	})
@@ -172,8 +177,4 @@ func attribute(kind uint16, value []byte) []byte {
 	binary.NativeEndian.PutUint16(b[2:], kind)
 	copy(b[unix.SizeofNlAttr:], value)
 	return b
-}
-
-func attributeU32(kind uint16, value uint32) []byte {
-	return attribute(kind, binary.NativeEndian.AppendUint32(nil, value))
 }

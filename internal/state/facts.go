@@ -5,10 +5,11 @@ import "net/netip"
 // Facts is what the host offers, as far as plans depend on it.
 type Facts struct {
 	Links       []LinkFact
-	Translators map[string]int    // ids in use, by name of the translator
-	Builds      map[string]string // program -> hash of its code
-	Prefixes64  []Prefix64        // prefixes of translators, in the order of the file
-	NameServer  []string          // NAMEs of the interfaces on which weft answers DNS
+	Translators map[string]int          // ids in use, by name of the translator
+	Builds      map[string]string       // program -> hash of its code
+	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
+	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
+	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here

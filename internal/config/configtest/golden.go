@@ -29,9 +29,11 @@ type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
 //	#@ translator main 3
 //	#@ prefix64 main 64:ff9b::/96 lan wan
 //	#@ nameserver lan
+//	#@ plat home 64:ff9b::/96
 //
-// A link has name, index and kind (or - for a physical one). It gives the
-// number of files.
+// A link has name, index and kind (or - for a physical one), and may have
+// "lower", "vlan", "qinq", "master", "vrf-table", "filtering" and "no-mac". It
+// gives the number of files.
 func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))
@@ -109,6 +111,13 @@ func readFact(facts *state.Facts, words []string) error {
 		return nil
 	case len(words) < 3:
 		return fmt.Errorf("is no fact")
+	case words[0] == "plat":
+		p, err := netip.ParsePrefix(words[2])
+		if facts.PLAT == nil {
+			facts.PLAT = map[string]netip.Prefix{}
+		}
+		facts.PLAT[words[1]] = p
+		return err
 	case words[0] == "prefix64":
 		p, err := netip.ParsePrefix(words[2])
 		facts.Prefixes64 = append(facts.Prefixes64, state.Prefix64{Translator: words[1], Prefix: p, Interfaces: words[3:]})
@@ -145,7 +154,11 @@ func readLink(l *state.LinkFact, words []string) error {
 			l.XDPTarget = true
 		case "gro-list":
 			l.GROList = true
-		case "mtu", "address":
+		case "filtering":
+			l.Filtering = true
+		case "no-mac":
+			l.MAC = [6]byte{}
+		case "mtu", "address", "lower", "vlan", "qinq", "master", "vrf-table":
 			if len(words) < 2 {
 				return fmt.Errorf("%s of what?", words[0])
 			}
@@ -162,8 +175,26 @@ func readLink(l *state.LinkFact, words []string) error {
 }
 
 func readValue(l *state.LinkFact, what, value string) (err error) {
-	if what == "mtu" {
+	switch what {
+	case "mtu":
 		l.MTU, err = strconv.Atoi(value)
+		return err
+	case "lower":
+		l.Lower = value
+		return nil
+	case "master":
+		l.Master = value
+		return nil
+	case "vlan", "qinq", "vrf-table":
+		n, err := strconv.ParseUint(value, 10, 32)
+		switch what {
+		case "vlan":
+			l.Tag = state.VLANTag{Proto: state.VLANCustomer, ID: uint16(n)}
+		case "qinq":
+			l.Tag = state.VLANTag{Proto: state.VLANService, ID: uint16(n)}
+		default:
+			l.VRFTable = uint32(n)
+		}
 		return err
 	}
 	p, err := netip.ParsePrefix(value)

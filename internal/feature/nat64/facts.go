@@ -10,7 +10,7 @@ import (
 func Prefixes64(f *config.File) []state.Prefix64 {
 	var list []state.Prefix64
 	for _, name := range f.Names("nat64") {
-		if c := From(f, name); c.Prefix.IsValid() {
+		if c := From(f, name); c.Prefix.IsValid() && c.Mode != CLAT {
 			list = append(list, state.Prefix64{Translator: name, Prefix: c.Prefix, Interfaces: c.Interfaces})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"weft/internal/config"
@@ -72,7 +73,7 @@ func assignIDs(names []string, inUse map[string]int) (ids map[string]int, full [
 func shortName(name string) string { return name[:min(len(name), 15)] }
 
 func planOne(f *config.File, facts state.Facts, name string, id int) state.Desired {
-	c := From(f, name)
+	c := effective(f, facts, name)
 	section := "nat64." + name
 	mtu := largestMTU(f, facts, c)
 	mac := deviceMAC(c.Device)
@@ -82,10 +83,19 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	translator := state.Translator{
 		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
 		LowestMTU: lowestMTU(f, facts, c), SmallestMTU: slices.Min(mtus(f, facts, c)), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
+		Stateful: c.Mode == StatefulMode,
 	}
 	if c.TCPMSSClamp {
 		translator.MaxMSS = c.maxMSS(f, facts)
 	}
+	if c.Mode == CLAT {
+		translator.Prefix = netip.Prefix{} // nobody here has an address under it
+		if c.OwnIPv4.IsValid() && c.Prefix.IsValid() {
+			desired = append(desired, state.Address{Device: c.Device, Prefix: netip.PrefixFrom(c.OwnIPv4, 32)})
+		}
+	}
+	// how it binds comes first: packets may come as soon as there are rules
+	desired = append(desired, c.binds(id)...)
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
 	desired = append(desired, proxies(f, facts, c)...)

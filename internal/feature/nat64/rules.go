@@ -17,17 +17,19 @@ func (m Mapping) ofIPv4Nodes() bool { return m.Node == NodeIPv4 }
 func (c *Config) rules(f *config.File, id int) []state.Object {
 	var list []state.Object
 	add := func(r state.Rule) { r.Translator = id; list = append(list, r) }
-	all4 := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	uOctet := c.Prefix.IsValid() && c.Prefix.Bits() <= 64
-	if c.Prefix.IsValid() {
-		add(state.Rule{From: c.Prefix, To: all4, Kind: state.RulePrefix, UOctet: uOctet})
+	if c.Prefix.IsValid() && c.Mode != CLAT {
+		add(state.Rule{From: c.Prefix, To: all4(), Kind: state.RulePrefix, UOctet: uOctet})
+	}
+	for _, p := range c.pools() {
+		add(state.Rule{From: p, To: c.Prefix, Kind: state.RulePool, UOctet: uOctet})
 	}
 	for _, node := range c.Nodes(f) {
 		inside := embedPrefix(c.Prefix, node)
 		add(state.Rule{From: inside, To: node, Kind: state.RuleNode, UOctet: uOctet})
 		add(state.Rule{From: node, To: inside, Kind: state.RuleNode, UOctet: uOctet})
 	}
-	if c.Prefix == wellKnown() {
+	if c.Prefix == wellKnown() && c.Mode != CLAT {
 		for _, block := range private4() {
 			inside := embedPrefix(c.Prefix, block.block)
 			add(state.Rule{From: inside, To: block.block, Kind: state.RuleRefused})
@@ -58,7 +60,10 @@ func embedPrefix(prefix, node netip.Prefix) netip.Prefix {
 // prefixes4 gives the IPv4 prefixes that lead to the translator: what stands
 // for IPv6 nodes, and what sources errors.
 func (c *Config) prefixes4(f *config.File) []netip.Prefix {
-	list := c.Nodes(f)
+	list := append(c.Nodes(f), c.pools()...)
+	if c.Mode == CLAT && len(list) > 0 {
+		list = halves()
+	}
 	for _, m := range c.Mappings {
 		if !m.ofIPv4Nodes() {
 			list = append(list, m.IPv4)
@@ -73,7 +78,7 @@ func (c *Config) prefixes4(f *config.File) []netip.Prefix {
 // prefixes6 gives the IPv6 prefixes that stand for IPv4 nodes.
 func (c *Config) prefixes6() []netip.Prefix {
 	var list []netip.Prefix
-	if c.Prefix.IsValid() {
+	if c.Prefix.IsValid() && c.Mode != CLAT {
 		list = append(list, c.Prefix)
 	}
 	for _, m := range c.Mappings {

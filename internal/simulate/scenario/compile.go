@@ -19,7 +19,7 @@ func (c compiler) compile(s *Spec) simulate.Setup {
 	out := simulate.Setup{
 		Seed: uint64(g.Seed), End: g.End, Scheduler: g.Scheduler, Congestion: g.Control,
 		MSS: g.MSS, Overhead: g.Overhead, InitialWindow: g.Initial,
-		AckEvery: int(g.AckEvery), AckDelay: g.AckDelay, SamePath: g.Lost == "same",
+		AckEvery: int(g.AckEvery), AckDelay: g.AckDelay, SamePath: g.Lost == "same", Linux: g.Sender == "linux",
 	}
 	if _, err := schedule.New(g.Scheduler); err != nil {
 		c.refuse("scenario.scheduler", err.Error(), "")

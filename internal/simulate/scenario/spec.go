@@ -22,7 +22,8 @@ type General struct {
 	Buffer    string        `toml:"receive_buffer" example:"\"4 MB\"" doc:"What the receiver can hold, or \"unlimited\"."`
 	AckEvery  int64         `toml:"ack_every" min:"1" max:"100" doc:"Packets that one acknowledgement waits for."`
 	AckDelay  time.Duration `toml:"ack_delay" min:"0s" max:"1s" doc:"How long it waits at most."`
-	Lost      string        `toml:"retransmit" enum:"any,same" doc:"Where lost data goes again: on any path, as the scheduler says, or on the path that lost it, as in Linux MPTCP."`
+	Sender    string        `toml:"sender" enum:"weft,linux" doc:"Who sends: streams side by side, each packet where the scheduler says when it is sent (as multipath QUIC does), or Linux's MPTCP: one connection, to which streams are written one after another, with the kernel's send buffer, bursts and timers (scheduler = \"mptcp\" is its own)."`
+	Lost      string        `toml:"retransmit" enum:"any,same" doc:"Where lost data goes again: on any path, as the scheduler says, or on the path that lost it, as Linux always does."`
 }
 
 // Path is a [path.NAME] section.
@@ -93,6 +94,6 @@ func Sections() []config.Section {
 func defaults() *General {
 	return &General{
 		Seed: 1, Scheduler: "lowrtt", Control: "cubic", MSS: 1460, Overhead: 40, Initial: 10,
-		Buffer: "4 MB", AckEvery: 2, AckDelay: 25 * time.Millisecond, Lost: "any",
+		Buffer: "4 MB", AckEvery: 2, AckDelay: 25 * time.Millisecond, Sender: "weft", Lost: "any",
 	}
 }

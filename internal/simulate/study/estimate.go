@@ -26,7 +26,7 @@ func estimate(values []float64) Estimate {
 	}
 	var squares float64
 	for _, v := range values {
-		squares += (v - e.Mean) * (v - e.Mean)
+		squares += float64((v - e.Mean) * (v - e.Mean)) // never fused, so that all machines agree
 	}
 	e.Half = student(n-1) * math.Sqrt(squares/float64(n-1)/float64(n))
 	return e
@@ -60,5 +60,6 @@ func student(degrees int) float64 {
 	}
 	const z = 1.959964
 	n := float64(degrees)
-	return z + (z*z*z+z)/(4*n) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*n*n)
+	const z2, z3 = (z*z*z + z) / 4, (5*z*z*z*z*z + 16*z*z*z + 3*z) / 96
+	return z + z2/n + z3/n/n
 }

@@ -3,7 +3,7 @@ import { axisLeft, format, max, scaleBand, scaleLinear, scalePow, select } from 
 import { streamColour } from "./colours.js";
 import { after } from "./trace.js";
 
-const margin = { top: 16, right: 2, bottom: 18, left: 46 };
+const margin = { top: 16, right: 2, bottom: 18, left: 54 };
 const most = 50; // bars at the same time
 const spread = 12; // so many are used before one is used again
 
@@ -31,127 +31,144 @@ export function assign(traces) {
 }
 
 export class Bars {
-  constructor(svg) {
-    this.svg = select(svg);
-    this.node = svg;
+  constructor(box) {
+    this.node = box.querySelector("svg");
+    this.svg = select(this.node);
+    this.canvas = box.querySelector("canvas");
+    this.context = this.canvas.getContext("2d");
   }
 
-  // build makes the bars of one side; all sides share places and scale.
-  build(trace, places, traces, side) {
+  // build makes the places of one side; all sides share places and scale. The
+  // axis and the names are SVG, and there for those who listen; what moves is on
+  // the canvas.
+  build(trace, places, traces, colours) {
     this.trace = trace;
+    this.colours = colours;
     const width = this.node.clientWidth, height = this.node.clientHeight;
+    this.context = fit(this.canvas, width, height);
+    this.width = width;
+    this.height = height;
     const x = scaleBand().domain(places.map((_, i) => i)).range([margin.left, width - margin.right]).padding(places.length > 20 ? 0.15 : 0.25);
     const sizes = traces.flatMap((t) => t.streams.map((s) => s.size)).filter((n) => n > 0);
     const endless = max(traces, (t) => t.paths.reduce((sum, p) => sum + p.largest, 0)) * 1.3;
     const largest = sizes.length ? max(sizes) : endless;
     const ratio = sizes.length ? largest / sizes.sort((p, q) => p - q)[sizes.length >> 1] : 1;
     this.y = (ratio > 25 ? scalePow().exponent(ratio > 200 ? 0.33 : 0.5) : scaleLinear()).domain([0, largest]).range([height - margin.bottom, margin.top]);
+    this.largest = largest;
     const byId = new Map(trace.streams.map((s) => [s.id, s]));
-    const slots = places.map((p, i) => {
+    this.slots = places.map((p, i) => {
       const streams = p.ids.map((id) => byId.get(id)).filter(Boolean).sort((p, q) => p.arrive - q.arrive);
       return { streams, starts: streams.map((s) => s.arrive), x: x(i), shown: null };
     });
+    this.wide = x.bandwidth();
+    this.narrow = this.wide < 44;
+    this.hatches = new Map();
+    this.axes(width, height);
+  }
+
+  axes(width, height) {
     this.svg.selectAll("*").remove();
-    this.patterns(side);
     const axis = this.svg.append("g").attr("class", "axis").attr("transform", `translate(${margin.left - 4},0)`).call(axisLeft(this.y).ticks(4).tickFormat((v) => (v ? format(".2~s")(v) + "B" : "")).tickSizeOuter(0));
     axis.select(".domain").remove();
     this.svg.append("line").attr("class", "base").attr("x1", margin.left - 4).attr("x2", width).attr("y1", this.y(0) + 0.5).attr("y2", this.y(0) + 0.5);
-    const wide = x.bandwidth();
-    this.narrow = wide < 44;
-    const groups = this.svg.selectAll("g.slot").data(slots).join("g").attr("class", "slot").attr("role", "img").attr("transform", (d) => `translate(${d.x},0)`);
-    for (const part of ["unsent", "gap", "flight", "held"]) groups.append("rect").attr("class", part).attr("width", wide).attr("height", 0);
-    groups.append("text").attr("class", "name soft").attr("x", wide / 2).attr("y", height - 5).attr("text-anchor", "middle");
-    groups.append("text").attr("class", wide < 12 ? "size tiny" : "size").attr("text-anchor", this.narrow ? "start" : "middle");
-    this.slots = slots;
-    this.wide = wide;
-    this.parts = groups.nodes().map((g) => {
-      const [unsent, gap, flight, held, name, size] = g.children;
-      return { g, unsent, gap, flight, held, name, size, was: {} };
-    });
-  }
-
-  patterns(side) {
-    const defs = this.svg.append("defs");
-    this.hatch = (id) => {
-      const name = `hatch-${side}-${id % 7}`;
-      if (defs.select("#" + name).empty()) {
-        const p = defs.append("pattern").attr("id", name).attr("width", 5).attr("height", 5).attr("patternUnits", "userSpaceOnUse").attr("patternTransform", "rotate(45)");
-        p.append("rect").attr("width", 2).attr("height", 5).attr("fill", streamColour(id));
-      }
-      return `url(#${name})`;
-    };
+    const groups = this.svg.selectAll("g.slot").data(this.slots).join("g").attr("class", "slot").attr("role", "img").attr("visibility", "hidden").attr("transform", (d) => `translate(${d.x},0)`);
+    groups.append("rect").attr("width", this.wide).attr("height", this.y(0)).attr("fill", "none"); // its place, for those who point
+    groups.append("text").attr("class", "soft").attr("x", this.wide / 2).attr("y", height - 5).attr("text-anchor", "middle");
+    groups.each(function (d) { d.g = this; });
   }
 
   // draw shows time t; spoken also writes it down for those who listen.
   draw(t, spoken) {
-    const flight = this.trace.flight(t);
-    for (let i = 0; i < this.slots.length; i++) {
-      const slot = this.slots[i], part = this.parts[i];
-      const s = slot.streams[after(slot.starts, t) - 1];
-      if (!s) {
-        if (slot.shown) this.hide(slot, part);
-        continue;
-      }
-      if (slot.shown !== s) this.show(slot, part, s);
-      this.bar(part, s, this.trace.stream(s, t), flight[s.index], t, spoken);
+    const flight = this.trace.flight(t), g = this.context;
+    g.clearRect(0, 0, this.width, this.height);
+    g.lineWidth = 1;
+    g.font = this.wide < 12 ? "8px system-ui, sans-serif" : "11px system-ui, sans-serif";
+    for (const slot of this.slots) {
+      const s = slot.streams[after(slot.starts, t) - 1] ?? null;
+      if (slot.shown !== s) this.show(slot, s);
+      if (s) this.bar(slot, s, this.trace.stream(s, t), flight[s.index], t, spoken);
     }
   }
 
-  hide(slot, part) {
-    slot.shown = null;
-    part.was = {};
-    part.g.setAttribute("visibility", "hidden");
-  }
-
-  show(slot, part, s) {
+  // show puts a stream into a place, or nobody.
+  show(slot, s) {
     slot.shown = s;
-    part.was = {};
-    const colour = streamColour(s.id);
-    part.g.setAttribute("visibility", "visible");
-    part.g.dataset.stream = s.id;
-    part.g.dataset.arrive = s.arrive;
-    part.unsent.setAttribute("fill", colour);
-    part.unsent.setAttribute("fill-opacity", 0.28);
-    part.unsent.setAttribute("stroke", colour);
-    part.flight.setAttribute("fill", colour);
-    part.held.setAttribute("fill", this.hatch(s.id));
-    part.held.setAttribute("stroke", colour);
-    part.name.textContent = this.narrow && this.wide < 13 && s.id % 5 ? "" : s.id;
+    slot.g.setAttribute("visibility", s ? "visible" : "hidden");
+    if (!s) return;
+    slot.g.dataset.stream = s.id;
+    slot.g.dataset.arrive = s.arrive;
+    slot.g.lastChild.textContent = this.wide < 13 && s.id % 5 ? "" : s.id;
   }
 
-  bar(part, s, now, flight, t, spoken) {
-    const { y } = this, done = s.done <= t;
+  bar(slot, s, now, flight, t, spoken) {
+    const { y, largest } = this, g = this.context, done = s.done <= t, colour = streamColour(s.id);
     const held = now.got - now.order, missing = Math.max(0, now.sent - now.got - flight);
-    const size = s.size < 0 ? Infinity : s.size;
-    const top = Math.min(size - now.order, y.domain()[1]);
+    const remains = (s.size < 0 ? Infinity : s.size) - now.order;
+    const top = Math.min(remains, largest);
     // from the ground up: held, in flight, lost, to be sent
     let from = 0;
-    const next = (rect, name, bytes) => {
-      const to = Math.min(from + bytes, y.domain()[1]);
-      const a = y(to), h = y(from) - a;
+    const next = (n) => {
+      const to = Math.min(from + n, largest), a = y(to), h = y(from) - a;
       from = to;
-      if (part.was[name] === a + h * 7919) return;
-      part.was[name] = a + h * 7919;
-      rect.setAttribute("y", a);
-      rect.setAttribute("height", Math.max(0, h));
+      return [slot.x, a, this.wide, h];
     };
-    next(part.held, "held", held);
-    next(part.flight, "flight", flight);
-    next(part.gap, "gap", missing);
-    next(part.unsent, "unsent", Math.max(0, top - from));
-    this.label(part, s, size - now.order, top, done);
-    if (spoken) this.speak(part.g, s, size - now.order, { held, flight, missing }, done);
+    if (held) {
+      const part = next(held);
+      g.fillStyle = this.hatch(colour);
+      g.fillRect(...part);
+      outline(g, part, colour);
+    }
+    if (flight) {
+      g.fillStyle = colour;
+      g.fillRect(...next(flight));
+    }
+    if (missing) {
+      g.setLineDash([3, 2]);
+      outline(g, next(missing), this.colours.bad);
+      g.setLineDash([]);
+    }
+    if (top > from) {
+      const part = next(top - from);
+      g.globalAlpha = 0.28;
+      g.fillStyle = colour;
+      g.fillRect(...part);
+      g.globalAlpha = 1;
+      outline(g, part, colour);
+    }
+    this.label(slot, s, remains, top, done);
+    if (spoken) this.speak(slot.g, s, remains, { held, flight, missing }, done);
   }
 
-  label(part, s, remains, top, done) {
+  hatch(colour) {
+    let pattern = this.hatches.get(colour);
+    if (!pattern) {
+      const tile = new OffscreenCanvas(8, 8), g = tile.getContext("2d");
+      g.strokeStyle = colour;
+      g.lineWidth = 2.4;
+      g.beginPath();
+      for (const x of [-8, 0, 8]) { g.moveTo(x - 1, 9); g.lineTo(x + 9, -1); }
+      g.stroke();
+      this.hatches.set(colour, (pattern = this.context.createPattern(tile, "repeat")));
+    }
+    return pattern;
+  }
+
+  label(slot, s, remains, top, done) {
     const text = done ? `✓ ${seconds(s.done - s.arrive)}` : remains === Infinity ? "∞" : this.narrow ? "" : bytes(remains);
-    const at = done ? this.y(0) - 5 : this.y(top) - 4;
-    if (part.was.text === text && part.was.at === at) return;
-    part.was.text = text;
-    part.was.at = at;
-    part.size.textContent = text;
-    const turn = this.narrow && done;
-    part.size.setAttribute("transform", turn ? `translate(${this.wide / 2 + 4},${at}) rotate(-90)` : `translate(${this.narrow ? 0 : this.wide / 2},${at})`);
+    if (!text) return;
+    const g = this.context, x = slot.x + this.wide / 2, at = done ? this.y(0) - 5 : this.y(top) - 4;
+    g.fillStyle = this.colours.ink;
+    if (!this.narrow || !done) {
+      g.textAlign = "center";
+      g.fillText(text, x, at);
+      return;
+    }
+    g.save();
+    g.translate(x + 4, at);
+    g.rotate(-Math.PI / 2);
+    g.textAlign = "left";
+    g.fillText(text, 0, 0);
+    g.restore();
   }
 
   speak(g, s, remains, parts, done) {
@@ -159,6 +176,22 @@ export class Bars {
       : `stream ${s.id}: ${remains === Infinity ? "without end" : bytes(remains) + " remain"}, ${bytes(parts.flight)} in flight, ${bytes(parts.held)} held, ${bytes(parts.missing)} lost`);
     Object.assign(g.dataset, { remains, flight: parts.flight, held: parts.held, missing: parts.missing });
   }
+}
+
+// fit gives the context of a canvas that is so large on the page, whatever the
+// screen's pixels are.
+export function fit(canvas, width, height) {
+  const ratio = devicePixelRatio || 1;
+  const w = Math.round(width * ratio), h = Math.round(height * ratio);
+  if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
+  const g = canvas.getContext("2d");
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return g;
+}
+
+function outline(g, [x, y, w, h], colour) {
+  g.strokeStyle = colour;
+  if (h > 1) g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
 }
 
 export const seconds = (ns) => (ns >= 1e9 ? `${(ns / 1e9).toFixed(2)} s` : `${(ns / 1e6).toFixed(ns < 1e7 ? 1 : 0)} ms`);

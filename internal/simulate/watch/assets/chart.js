@@ -1,9 +1,10 @@
 // The small chart over time: what arrives on each path, and what is held.
 import { area, axisBottom, axisLeft, curveStepAfter, max, scaleLinear, select, stack } from "./d3.js";
+import { fit } from "./bars.js";
 import { pathColour } from "./colours.js";
 import { fates } from "./trace.js";
 
-const margin = { left: 46, right: 4, top: 14, bottom: 20 };
+const margin = { left: 54, right: 4, top: 14, bottom: 20 };
 const bins = 160;
 
 // summarise counts, for each bin of time, the Mbit/s of new data that each path
@@ -32,6 +33,7 @@ export class Chart {
   constructor(svg, seek) {
     this.node = svg;
     this.svg = select(svg);
+    this.cursor = svg.parentElement.querySelector(".cursor");
     const go = (e) => {
       if (!this.x) return;
       const box = svg.getBoundingClientRect();
@@ -61,7 +63,6 @@ export class Chart {
     this.svg.append("path").attr("class", "heldline").attr("d", held.lineY1()(values));
     this.axes(y, z, height, trace, most);
     this.marks(trace, split, from, to);
-    this.cursor = this.svg.append("line").attr("class", "cursor").attr("y1", 2).attr("y2", height - margin.bottom).node();
   }
 
   axes(y, z, height, trace) {
@@ -94,19 +95,14 @@ export class Chart {
   }
 
   draw(t) {
-    const x = this.x(t);
-    this.cursor.setAttribute("x1", x);
-    this.cursor.setAttribute("x2", x);
+    this.cursor.style.transform = `translateX(${this.x(t)}px)`; // needs no painting
   }
 }
 
 // strip draws events beside the scrubber: losses below, completions above.
 export function strip(canvas, traces, from, to, theme) {
-  const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const g = canvas.getContext("2d");
-  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const width = canvas.clientWidth, height = canvas.clientHeight, g = fit(canvas, width, height);
+  g.clearRect(0, 0, width, height);
   const x = (t) => 8 + ((t - from) / Math.max(1, to - from)) * (width - 16);
   for (const trace of traces) {
     g.fillStyle = theme.bad;

@@ -1,5 +1,6 @@
 // Paths as queues, and packets on their way: drawn on a canvas, anew each frame.
 import { fates, flags, after } from "./trace.js";
+import { fit } from "./bars.js";
 import { streamColour, pathColour } from "./colours.js";
 
 const row = 92; // pixels a path
@@ -17,13 +18,9 @@ export class Net {
 
   // resize fits the canvas to its width and the screen's pixels.
   resize(trace) {
-    const ratio = devicePixelRatio || 1, width = this.canvas.clientWidth, height = this.height(trace);
+    const width = this.canvas.clientWidth, height = this.height(trace);
     this.canvas.style.height = height + "px";
-    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
-      this.canvas.width = Math.round(width * ratio);
-      this.canvas.height = Math.round(height * ratio);
-    }
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context = fit(this.canvas, width, height);
     this.width = width;
   }
 
@@ -176,23 +173,43 @@ export class Net {
     g.fillStyle = theme.ink;
     g.textAlign = "left";
     g.fillText("stream " + s.id, 1, y + 9);
-    const left = 62, room = Math.floor((this.width - left - 112) / cell);
-    let drawn = 0, last = next;
-    for (let k = next; k < s.segments && drawn < room; k++) if (s.gotAt[k] <= t) last = k;
-    for (let k = next; k <= last && drawn < room; k++, drawn++) {
-      const x = left + drawn * cell;
-      if (s.gotAt[k] <= t) {
-        g.fillStyle = colour;
-        g.fillRect(x, y, cell - 2, 10);
-      } else {
-        g.strokeStyle = theme.bad;
-        g.setLineDash([2, 1.5]);
-        g.strokeRect(x + 0.5, y + 0.5, cell - 3, 9);
-        g.setLineDash([]);
-      }
+    const left = 62, end = this.width - 108;
+    let x = left, last = next;
+    for (let k = next; k < Math.min(s.segments, next + 2000); k++) if (s.gotAt[k] <= t) last = k;
+    for (let k = next; k <= last && x + cell < end;) {
+      const there = s.gotAt[k] <= t;
+      let run = 1;
+      while (k + run <= last && (s.gotAt[k + run] <= t) === there) run++;
+      x = there ? this.present(x, y, Math.min(run, Math.floor((end - x) / cell)), colour) : this.absent(x, y, run);
+      k += run;
     }
     g.fillStyle = theme.soft;
-    g.fillText("waits: " + whereIs(trace, s, next, t), left + drawn * cell + 5, y + 9);
+    g.fillText("waits: " + whereIs(trace, s, next, t), x + 5, y + 9);
+  }
+
+  // present draws segments that are there, absent some that are missing, many of
+  // them as one box with their number; both give where they end.
+  present(x, y, n, colour) {
+    this.context.fillStyle = colour;
+    for (let i = 0; i < n; i++) this.context.fillRect(x + i * cell, y, cell - 2, 10);
+    return x + n * cell;
+  }
+
+  absent(x, y, n) {
+    const g = this.context, many = n > 4, boxes = many ? 1 : n, wide = many ? 30 : cell;
+    g.strokeStyle = this.theme.bad;
+    g.setLineDash([2, 1.5]);
+    for (let i = 0; i < boxes; i++) g.strokeRect(x + i * wide + 0.5, y + 0.5, wide - 3, 9);
+    g.setLineDash([]);
+    if (many) {
+      g.font = "9px system-ui, sans-serif";
+      g.fillStyle = this.theme.bad;
+      g.textAlign = "center";
+      g.fillText(n, x + wide / 2 - 1, y + 8.5);
+      g.font = "11px system-ui, sans-serif";
+      g.textAlign = "left";
+    }
+    return x + boxes * wide;
   }
 }
 

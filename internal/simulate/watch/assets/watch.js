@@ -16,14 +16,14 @@ class Side {
     this.name = section.dataset.side;
     this.facts = section.querySelector(".facts");
     this.wait = section.querySelector(".wait");
-    this.bars = new Bars(section.querySelector(".streams svg"));
+    this.bars = new Bars(section.querySelector(".streams"));
     this.net = new Net(section.querySelector(".net"));
     this.chart = new Chart(section.querySelector(".chart svg"), seek);
   }
 
-  draw(t, written, colours) {
+  draw(t, written, still, colours) {
     const { trace } = this;
-    this.bars.draw(t, written);
+    this.bars.draw(t, still);
     this.net.draw(trace, t, colours);
     this.chart.draw(t);
     const waits = trace.waiting(t);
@@ -103,7 +103,7 @@ class Page {
     const { places, left } = assign(traces);
     const data = traces.map((t) => summarise(t, from, to));
     this.shown.forEach((s, i) => {
-      s.bars.build(traces[i], places, traces, s.name);
+      s.bars.build(traces[i], places, traces, this.colours);
       s.net.resize(traces[i]);
       s.chart.build(traces[i], data[i], data, from, to);
     });
@@ -118,7 +118,7 @@ class Page {
     const now = performance.now();
     const written = still || !(now - this.written < 200);
     if (written) this.written = now;
-    for (const s of this.shown) s.draw(t, written, this.colours);
+    for (const s of this.shown) s.draw(t, written, still, this.colours);
     this.controls.show(t, written);
     if (!written) return;
     if (document.querySelector(".figures").open || still) this.figures(t);
@@ -155,7 +155,7 @@ class Page {
 
   state() {
     this.controls.playing(this.clock.playing);
-    if (!this.clock.playing) this.remember();
+    if (!this.clock.playing) this.controls.soon(this.controls.moved);
   }
 
   // remember keeps in the address what is shown.

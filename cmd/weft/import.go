@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/daemon"
+	"weft/internal/foreign"
+	"weft/internal/state"
+)
+
+func importCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "Print the weft.toml that does what another program's file does",
+		Long: `Read the configuration of another program and print a weft.toml that does the
+same. What weft does otherwise, or not at all, stands in it as comments, each
+with the line that asked for it and what to do, and is printed as a warning.
+Nothing is changed. Look the result over, and ask weft check.`,
+		Example: "  weft import jool jool.json > weft.toml\n  weft import tayga /etc/tayga.conf > weft.toml",
+	}
+	c.AddCommand(
+		importOne("jool", "a configuration of Jool", `Read the JSON that jool file handle and jool_siit file handle read: pool6, eamt
+and the global settings, pool4 and bib. With pool4 or bib it becomes a stateful
+translator, else a stateless one.`,
+			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", foreign.Jool),
+		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses out of a dynamic-pool are
+not carried over: weft gives none out by itself.`,
+			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", foreign.Tayga),
+	)
+	return choice(c, "program")
+}
+
+func importOne(name, what, long, example string, read func([]byte, foreign.Options) (string, []state.Problem)) *cobra.Command {
+	o := foreign.Options{}
+	c := &cobra.Command{
+		Use:     name + " FILE",
+		Short:   "Print the weft.toml that does what " + what + " does",
+		Long:    long,
+		Example: example,
+		Args:    oneArgument("one file", "the one that "+name+" reads"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("read the file to import: %w", err)
+			}
+			o.File = args[0]
+			result, problems := read(text, o)
+			printProblems(os.Stderr, problems)
+			if state.HasErrors(problems) {
+				return errReported
+			}
+			if _, err := cmd.OutOrStdout().Write([]byte(result)); err != nil {
+				return err
+			}
+			_, problems = daemon.Parse("the result", []byte(result))
+			printProblems(os.Stderr, problems)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&o.LAN, "lan", "lan", "device on the IPv6 side")
+	c.Flags().StringVar(&o.WAN, "wan", "wan", "device on the IPv4 side")
+	return c
+}

@@ -1,0 +1,167 @@
+// Package foreign reads the configurations of other translators (Jool, Tayga)
+// and gives the weft.toml that does the same. What weft does otherwise, or not
+// at all, becomes a problem with what to do about it, and a comment in the
+// result. It is pure: text to text.
+package foreign
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+
+	"weft/internal/state"
+)
+
+// Options say what the other program's file does not.
+type Options struct {
+	File string // name of the file that is read, for messages
+	LAN  string // device on the IPv6 side
+	WAN  string // device on the IPv4 side
+}
+
+// nameMax is what fits behind "nat64-" in a device's name.
+const nameMax = 9
+
+// notes collects what the result does not carry over.
+type notes struct {
+	file string
+	list []state.Problem
+}
+
+// left notes something that weft does otherwise; it runs all the same.
+func (n *notes) left(line int, path, what, remedy string) {
+	n.add(state.Warning, line, path, what, remedy)
+}
+
+// wrong notes something that cannot be read.
+func (n *notes) wrong(line int, path, what, remedy string) {
+	n.add(state.Error, line, path, what, remedy)
+}
+
+func (n *notes) add(s state.Severity, line int, path, what, remedy string) {
+	n.list = append(n.list, state.Problem{
+		Severity: s, Pos: state.Position{File: n.file, Line: line, Column: 1}, Path: path, What: what, Remedy: remedy,
+	})
+}
+
+// toml is a weft.toml that grows line by line.
+type toml struct{ strings.Builder }
+
+func (t *toml) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+
+// comment writes text as comment lines of at most 80 characters.
+func (t *toml) comment(text string) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	line := "#"
+	for _, word := range strings.Fields(text) {
+		if len(line)+1+len(word) > 80 && line != "#" {
+			t.line("%s", line)
+			line = "#"
+		}
+		line += " " + word
+	}
+	t.line("%s", line)
+}
+
+// interfaces writes the two sections that the other file has nothing of.
+func (t *toml) interfaces(o Options) {
+	t.line("")
+	t.comment("weft translates what comes in by the interfaces that are named here, whatever addresses they have. Name all.")
+	for _, i := range [][2]string{{"lan", o.LAN}, {"wan", o.WAN}} {
+		t.line("[interface.%s]", i[0])
+		t.line("device = %s", quote(i[1]))
+	}
+	t.line("")
+}
+
+// finish puts the notes before the section.
+func (t *toml) finish(head string, n *notes, o Options) string {
+	var all toml
+	all.comment(head)
+	for _, p := range n.list {
+		all.line("#")
+		all.comment(fmt.Sprintf("line %d, %s: %s (%s)", p.Pos.Line, p.Path, p.What, p.Remedy))
+	}
+	all.interfaces(o)
+	all.WriteString(t.String())
+	return all.String()
+}
+
+// section begins [nat64.NAME], with a device if the usual name is too long.
+func (t *toml) section(name string, stateful bool) {
+	t.line("[nat64.%s]", name)
+	t.line("mode = %q", map[bool]string{false: "stateless", true: "stateful"}[stateful])
+	t.line(`interfaces = ["lan", "wan"]`)
+}
+
+// sectionName makes a NAME of weft.toml out of any text.
+func sectionName(text string) string {
+	name := strings.Map(func(r rune) rune {
+		if r == ' ' || r == '.' {
+			return '-'
+		}
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return -1
+	}, text)
+	if name == "" {
+		return "main"
+	}
+	return name
+}
+
+// mapping is an explicit address mapping (RFC 7757 section 3.1).
+type mapping struct{ ipv6, ipv4 netip.Prefix }
+
+func (t *toml) mappings(list []mapping) {
+	if len(list) == 0 {
+		return
+	}
+	t.comment(`Add node = "ipv4" to those whose nodes are IPv4 hosts that IPv6 reaches.`)
+	t.line("mappings = [")
+	for _, m := range list {
+		t.line("  { ipv6 = %q, ipv4 = %q },", bare(m.ipv6), bare(m.ipv4))
+	}
+	t.line("]")
+}
+
+// bare writes a prefix of one address without its length.
+func bare(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
+
+// quote gives text as a string that JSON and TOML read alike.
+func quote(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		return `""` // no string fails
+	}
+	return string(b)
+}
+
+// prefixOf reads a prefix, or one address; host bits go.
+func prefixOf(text string, is6 bool) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, failed := netip.ParseAddr(text)
+		if failed != nil {
+			return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a prefix", text)
+		}
+		p = netip.PrefixFrom(a, a.BitLen())
+	}
+	if p.Addr().Is6() != is6 || p.Addr().Zone() != "" {
+		return netip.Prefix{}, fmt.Errorf("%q is of the wrong family", text)
+	}
+	return p.Masked(), nil
+}
