@@ -42,9 +42,10 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 		grown:    map[string]*grown{},
 		rng:      rand.New(rand.NewPCG(o.Seed, 2)),
 	}
+	opened := m // a return of an error sets m to nil
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.Close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, opened.Close(context.WithoutCancel(ctx)))
 		}
 	}()
 	device := 1
