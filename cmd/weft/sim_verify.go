@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,7 @@ rounds in which the machine was too busy for them are repeated.`,
 		}
 		ctx, stop := labContext(c)
 		defer stop()
-		all, err := reality.Verify(ctx, fmt.Sprintf("weftsim%d", os.Getpid()), work, rounds, func(what string) {
+		all, err := reality.Verify(ctx, "weftsim", work, rounds, func(what string) {
 			fmt.Fprintln(c.ErrOrStderr(), what)
 		})
 		if err != nil {
