@@ -45,6 +45,7 @@ type Service struct {
 	sync       *dump
 	err        error  // the first that the datapath gave
 	changes    uint64 // news of routes, since the start
+	changes6   uint64 // those of IPv6
 	sealed     uint64 // changes at the last Seal
 	epoch      uint64 // of Seal
 }
@@ -137,6 +138,9 @@ func (s *Service) Route(r *state.KernelRoute, change state.RouteChange) {
 		return
 	}
 	s.changes++
+	if r.Prefix.Addr().Is6() {
+		s.changes6++
+	}
 	into := t.rib
 	if s.sync != nil {
 		into = s.sync.ribs[t]
@@ -421,6 +425,9 @@ func (s *Service) judge() {
 
 // RoutesMayBeGone notes that only a dump tells what routes there are.
 func (s *Service) RoutesMayBeGone() { s.stale = true }
+
+// Changes6 counts news of IPv6 routes.
+func (s *Service) Changes6() uint64 { return s.changes6 }
 
 // Stale tells whether a dump is due, after Link, RoutesMayBeGone, or news that
 // could not be followed.
