@@ -80,7 +80,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	resolve := time.NewTicker(resolveEvery)
 	defer resolve.Stop()
-	var due <-chan time.Time
+	var due, later <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,6 +102,9 @@ func (m *mirror) run(ctx context.Context) error {
 			if err := m.sync(ctx); err != nil {
 				return ended(ctx, err)
 			}
+		case <-later:
+			later = nil
+			m.service.RoutesMayBeGone()
 		case <-resolve.C:
 			m.resolve(ctx)
 		}
@@ -113,8 +116,8 @@ func (m *mirror) run(ctx context.Context) error {
 		if due == nil && m.service.Stale() {
 			due = time.After(resyncAfter)
 		}
-		if due == nil && m.uncertain() {
-			due = time.After(m.state.pause)
+		if later == nil && m.uncertain() {
+			later = time.After(m.state.pause)
 		}
 	}
 }
