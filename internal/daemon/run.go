@@ -66,6 +66,7 @@ func Run(ctx context.Context, o Options) error {
 		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
 	}
 	d.found = make(chan struct{}, 1)
+	d.names.again = d.found
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	defer d.services.wait()
 	defer d.names.wait()
@@ -108,7 +109,7 @@ type daemon struct {
 	names    *names
 	adverts  *adverts
 	plats    *plats
-	found    chan struct{} // a CLAT found its translator, or lost it
+	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics  *metricsListener
 }
 

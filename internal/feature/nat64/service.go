@@ -23,6 +23,7 @@ type Slow struct {
 type slowConfig struct {
 	translate *translate.Config
 	local     map[netip.Addr]bool
+	nodes     []netip.Prefix // of a CLAT: the only sources there may be
 }
 
 // NewSlow makes the slow path of [nat64.NAME]. now tells the time; identification
@@ -62,7 +63,7 @@ func (s *Slow) Update(identification func() uint32, f *config.File, facts state.
 		}
 	}
 	s.limit.perSecond.Store(int64(c.ErrorsPerSecond))
-	s.current.Store(&slowConfig{t, local})
+	s.current.Store(&slowConfig{t, local, c.nodes4()})
 }
 
 // Reference gives the Go translator that does what the section says. The
@@ -149,6 +150,8 @@ func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
 func (c *slowConfig) translate4or6(ip []byte, how state.Arrival) translate.Result {
 	t := *c.translate
 	switch {
+	case c.stranger(ip):
+		return translate.Result{Outcome: state.DropSourceUnmapped}
 	case len(ip) > 0 && ip[0]>>4 == 4:
 		t.MTU4 = how.MTUIn
 		if how.MTUOut != 0 {
