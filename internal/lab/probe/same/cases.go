@@ -83,7 +83,7 @@ func broken(e Ends) []Case {
 	return []Case{
 		{"a wrong UDP checksum stays wrong", v6(m, s, udp, damaged), ""},
 		{"UDP without checksum", zero(0x4000), ""},
-		{"a source without mapping", v6(x, s, udp, udpSegment(x, s, 5)), ""},
+		{"a source without mapping", v6(x, s, udp, udpSegment(x, s, 5)), "Jool leaves it to the kernel, which routes it on as IPv6; weft tells the sender (RFC 7915 section 5.4)"},
 		{"hop limit 1", ended6, "the error is made by one of the router's stacks, in one family or the other"},
 		{"TTL 1", ended4, ""},
 		{"a routing header with segments left", routing(1), ""},
