@@ -30,6 +30,10 @@ needs() {
 		test      linux-image-amd64       Debian's own kernel, for guests
 		test      linux-image-6.12-amd64  the kernel for guests that run weft themselves
 		test      xz-utils                unpacks kernels for guests
+		test      rdnssd                  a stock client of router advertisements, in labs
+		test      isc-dhcp-client         a stock client of DHCPv6, in labs
+		test      bind9-dnsutils          dig, a stock client of name servers, in labs
+		test      curl                    a stock client of the web, in labs
 		test      zstd                    unpacks kernels for guests
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
 		test      llvm-19                 llvm-strip-19, which takes debugging data out of them

@@ -22,8 +22,12 @@ type names struct {
 	log     *slog.Logger
 	mu      sync.Mutex // the API reads while a reload changes
 	running *nameServer
-	said    string // the last complaint, not to repeat it
+	said    string          // the last complaint, not to repeat it
+	again   chan<- struct{} // told when it is worth trying once more
 }
+
+// tryAgain is the pause before addresses are tried again that could not be had.
+const tryAgain = 2 * time.Second
 
 type nameServer struct {
 	cancel   context.CancelFunc
@@ -51,6 +55,13 @@ func (n *names) set(ctx context.Context, f *config.File, facts state.Facts) {
 			n.log.Error("the name server does not listen everywhere", "error", err)
 		}
 		n.said = err.Error()
+		again := n.again
+		time.AfterFunc(tryAgain, func() {
+			select {
+			case again <- struct{}{}:
+			default:
+			}
+		})
 		return
 	}
 	n.said = ""

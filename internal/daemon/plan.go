@@ -51,7 +51,20 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	state.SortProblems(problems)
-	return unique(desired), problems
+	return unique(withTags(desired)), problems
+}
+
+// withTags has VLAN tags left in the frames of each device before an XDP
+// program gets them, whichever feature wants it there.
+func withTags(desired state.Desired) state.Desired {
+	var all state.Desired
+	for _, o := range desired {
+		if a, ok := o.(state.Attachment); ok && a.Hook == state.HookXDP {
+			all = append(all, state.TagsInFrames{Device: a.Device})
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // learn adds what one feature's section tells the others.
@@ -80,13 +93,14 @@ func unique(desired state.Desired) state.Desired {
 	return kept
 }
 
-// gather reads the facts. d may be nil: nothing is loaded yet.
-func gather(k *kernel.Kernel, d *datapath.Datapath) (state.Facts, error) {
+// gather reads the facts. d may be nil: nothing is loaded yet. tables are those
+// that programs are to be loaded with.
+func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.Facts, error) {
 	links, err := k.Links()
 	if err != nil {
 		return state.Facts{}, err
 	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(), Translators: map[string]int{}}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}}
 	if d == nil {
 		return facts, nil
 	}

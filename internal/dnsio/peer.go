@@ -89,8 +89,18 @@ func (p *peer) state(now time.Time) ForwarderState {
 	return s
 }
 
+// String gives the forwarder as weft.toml would have it.
 func (f Forwarder) String() string {
-	s := fmt.Sprintf("%s://%s", f.Transport, f.Address)
+	s, usual := f.Address.String(), uint16(53)
+	if f.Transport == TLS {
+		usual = 853
+	}
+	if f.Address.Port() == usual {
+		s = f.Address.Addr().String()
+	}
+	if f.Transport != UDP {
+		s = string(f.Transport) + "://" + s
+	}
 	if f.Name != "" {
 		s += "#" + f.Name
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"weft/internal/config"
-	"weft/internal/feature/nat64"
+	"weft/internal/daemon"
 	"weft/internal/state"
 )
 
@@ -32,7 +32,7 @@ func main() {
 
 // sections lists what weft.toml may hold.
 func sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section())
+	return daemon.Sections()
 }
 
 // pages gives the text of each file by its name.

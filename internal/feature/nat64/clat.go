@@ -161,6 +161,30 @@ func effective(f *config.File, facts state.Facts, name string) *Config {
 	return &e
 }
 
+// nodes4 gives the IPv4 nodes of an effective CLAT, nil in other modes.
+func (c *Config) nodes4() []netip.Prefix {
+	if c.Mode != CLAT {
+		return nil
+	}
+	var list []netip.Prefix
+	for _, m := range c.Mappings {
+		list = append(list, m.IPv4)
+	}
+	return list
+}
+
+// stranger tells whether an IPv4 packet is none of a CLAT's nodes'. Under the
+// PLAT's prefix it would come from an address that is somebody else's. ICMP
+// errors may come from routers in between.
+func (c *slowConfig) stranger(ip []byte) bool {
+	const icmp = 1
+	if c.nodes == nil || len(ip) < 20 || ip[0]>>4 != 4 || ip[9] == icmp {
+		return false
+	}
+	from := netip.AddrFrom4([4]byte(ip[12:16]))
+	return !slices.ContainsFunc(c.nodes, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
 func subnets4(f *config.File, c *Config) []netip.Prefix {
 	var list []netip.Prefix
 	for _, name := range c.Interfaces {
