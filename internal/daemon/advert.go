@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -191,12 +192,12 @@ func (a *advert) serveOnce(ctx context.Context) error {
 	}
 }
 
-// mode is what decides which sockets and files are open.
-func (a *advert) mode() [2]string {
+// mode is what decides which sockets and files are open, and which space is held.
+func (a *advert) mode() [3]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.ra.Settings()
-	return [2]string{string(s.DHCPv6), s.Leases}
+	return [3]string{string(s.DHCPv6), s.Leases, fmt.Sprint(s.Delegate)}
 }
 
 // sweepEvery is how often leases are looked through.

@@ -58,6 +58,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
 	facts.NameServer = dns64.Interfaces(f)
+	facts.Delegated = ra.Delegated(f)
 	return facts
 }
 
