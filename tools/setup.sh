@@ -5,6 +5,7 @@
 #   tools/setup.sh demo       nothing: make demo needs Go and root, no more
 #   tools/setup.sh test       what the tests need
 #   tools/setup.sh bench      the peers that weft is measured beside
+#   tools/setup.sh jool       Jool, built for the guests of weft lab run jool
 #   tools/setup.sh generate   the pinned compiler of the eBPF objects
 #   tools/setup.sh --list     print all of it, install nothing
 set -euo pipefail
@@ -42,6 +43,14 @@ needs() {
 		bench     nftables                the same FORWARD policy for every subject
 		bench     iperf3                  the TCP flows
 		bench     tayga                   the translator that weft is measured beside
+		jool      linux-image-amd64       the kernel of the guest that runs Jool
+		jool      linux-headers-amd64     what its module is built with
+		jool      jool-dkms               Jool's module, built when it is installed
+		jool      jool-tools              jool_siit, which sets it up
+		jool      qemu-system-x86         the guest
+		jool      busybox-static          the tools inside of it
+		jool      xz-utils                unpacks kernels for guests
+		jool      zstd                    unpacks kernels for guests
 		generate  clang-19                the pinned compiler of the eBPF objects
 		generate  llvm-19                 llvm-strip-19, which takes debugging data out of them
 	LIST
@@ -54,9 +63,9 @@ installed() {
 task=${1:-}
 case $task in
 demo) echo "make demo needs Go and root; nothing to install"; exit 0 ;;
-test | bench | generate) ;;
+test | bench | jool | generate) ;;
 --list) needs; exit 0 ;;
-*) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 missing=()

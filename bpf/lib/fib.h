@@ -12,7 +12,7 @@
  */
 #include "kernel.h"
 
-#define FIB_LAYOUT 1 /* LayoutVersion of fib/layout.go */
+#define FIB_LAYOUT 2 /* LayoutVersion of fib/layout.go */
 
 #define FIB_TAG_SHIFT 27
 #define FIB_WIDE (28U << FIB_TAG_SHIFT)

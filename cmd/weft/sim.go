@@ -96,6 +96,9 @@ The same scenario and seed give the same result on any machine.`,
 		if err != nil {
 			return err
 		}
+		if keep < 0 {
+			return fmt.Errorf("report %d streams one by one: the number must not be negative", keep)
+		}
 		s.Setup.Keep = keep
 		var record simulate.Recorder
 		if events != "" {

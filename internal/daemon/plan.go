@@ -51,7 +51,20 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	state.SortProblems(problems)
-	return unique(desired), problems
+	return unique(withTags(desired)), problems
+}
+
+// withTags has VLAN tags left in the frames of each device before an XDP
+// program gets them, whichever feature wants it there.
+func withTags(desired state.Desired) state.Desired {
+	var all state.Desired
+	for _, o := range desired {
+		if a, ok := o.(state.Attachment); ok && a.Hook == state.HookXDP {
+			all = append(all, state.TagsInFrames{Device: a.Device})
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // learn adds what one feature's section tells the others.

@@ -248,6 +248,15 @@ func (r *running) await(prefix string) string {
 				return note
 			}
 		case <-r.ended:
+			// what it said last may still be on its way here
+			select {
+			case note := <-r.notes:
+				if strings.HasPrefix(note, prefix) {
+					return note
+				}
+				continue
+			case <-time.After(100 * time.Millisecond):
+			}
 			r.t.Fatalf("it ended (%v) before it said %s\n%s", r.status, prefix, r.log)
 		case <-late:
 			r.t.Fatalf("it did not say %s\n%s", prefix, r.log)

@@ -33,6 +33,8 @@ func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 		return k.setLink(o)
 	case state.AllMulticast:
 		return k.applyAllMulticast(o, remove)
+	case state.TagsInFrames:
+		return k.applyTags(o, remove)
 	case state.Address:
 		return k.applyAddress(o, remove)
 	case state.Route:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/reconcile"
@@ -27,6 +28,7 @@ func everyKind() state.Desired {
 		state.Route{Prefix: netip.MustParsePrefix("64:ff9b::/96"), Device: "siit0"},
 		state.Route{Prefix: netip.MustParsePrefix("::/0"), Device: "siit0", MTU: 1400},
 		state.Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Device: "siit0"},
+		state.TagsInFrames{Device: "lan"},
 	}
 }
 
@@ -64,6 +66,9 @@ func TestEveryKindOfObjectIsMadeKeptAndTakenAway(t *testing.T) {
 		}
 		if steps := bring(t, dir, want); len(steps) != 0 {
 			t.Errorf("the second time it took %v", steps)
+		}
+		if flags, err := ethtoolFlags("lan", unix.ETHTOOL_GFLAGS, 0); err != nil || flags&stripTags != 0 {
+			t.Errorf("lan takes tags out of its frames (%v)", err)
 		}
 		changed := slices.Clone(want)
 		changed[1] = state.Link{Name: "lan"}
@@ -106,6 +111,9 @@ func nothingLeft(t *testing.T) error {
 	}
 	if flags := lan.Attrs().Flags.String(); strings.Contains(flags, "up") || lan.Attrs().Allmulti != 0 {
 		t.Errorf("lan is %s, allmulticast %d, want it down as before", flags, lan.Attrs().Allmulti)
+	}
+	if flags, err := ethtoolFlags("lan", unix.ETHTOOL_GFLAGS, 0); err != nil || flags&stripTags == 0 {
+		t.Errorf("lan does not take tags out of its frames as before (%v)", err)
 	}
 	addresses, err := netlink.AddrList(lan, netlink.FAMILY_ALL)
 	if err != nil {

@@ -35,6 +35,13 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 		if o := k.observeAllMulticast(l, wanted); o != nil {
 			found = append(found, o)
 		}
+		tags, err := k.observeTags(l, wanted)
+		if err != nil {
+			return nil, err
+		}
+		if tags != nil {
+			found = append(found, tags)
+		}
 	}
 	addresses, err := k.observeAddresses(links, wanted)
 	if err != nil {

@@ -44,6 +44,9 @@ func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
 			spec.Programs = append(spec.Programs, tool)
 		}
 	}
+	for _, p := range n.Programs {
+		spec.Programs = append(spec.Programs, p.Name)
+	}
 	return l.boot(ctx, n.Name, spec)
 }
 

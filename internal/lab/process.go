@@ -59,20 +59,25 @@ func lastLines(text string, n int) string {
 // built.
 func findPrograms(s *Scenario) error {
 	var missing []error
+	look := func(n Node, program, needs string) {
+		if program == "{weft}" {
+			return
+		}
+		if _, err := exec.LookPath(program); err == nil {
+			return
+		}
+		what := fmt.Errorf("node %s needs the program %s, which is not there", n.Name, program)
+		if needs != "" {
+			what = fmt.Errorf("%w: install it with apt-get install %s", what, needs)
+		}
+		missing = append(missing, what)
+	}
 	for _, n := range s.Nodes {
 		for _, p := range n.Processes {
-			program := p.Argv[0]
-			if program == "{weft}" {
-				continue
-			}
-			if _, err := exec.LookPath(program); err == nil {
-				continue
-			}
-			what := fmt.Errorf("node %s needs the program %s, which is not there", n.Name, program)
-			if p.Needs != "" {
-				what = fmt.Errorf("%w: install it with apt-get install %s", what, p.Needs)
-			}
-			missing = append(missing, what)
+			look(n, p.Argv[0], p.Needs)
+		}
+		for _, p := range n.Programs {
+			look(n, p.Name, p.Needs)
 		}
 	}
 	return errors.Join(missing...)

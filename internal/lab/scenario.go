@@ -50,6 +50,7 @@ type Node struct {
 	Kernel    string            `toml:"kernel"`  // guests: which kernel
 	MemoryMiB int               `toml:"memory"`  // guests
 	Script    string            `toml:"script"`  // guests: shell commands once the network is up
+	Programs  []HostProgram     `toml:"program"` // QEMU guests: programs of the host that the script runs
 }
 
 // Route is one static route. Via, Device or both.
@@ -58,6 +59,12 @@ type Route struct {
 	Via    netip.Addr   `toml:"via"`
 	Device string       `toml:"device"`
 	MTU    int          `toml:"mtu"` // bytes, locked; 0 = the device's
+}
+
+// HostProgram is a program of the host, with its libraries.
+type HostProgram struct {
+	Name  string `toml:"name"`
+	Needs string `toml:"needs"` // the Debian packages that bring it, and what else there must be
 }
 
 // Process is a program that runs in a node. In Argv, {dir} stands for the

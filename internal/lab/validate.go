@@ -74,6 +74,14 @@ func (v *validator) node(path string, n Node) {
 	if n.Kind.IsGuest() && (n.Weft != "" || len(n.Processes) > 0 || len(n.Files) > 0) {
 		v.add(path, "weft, process and files are for network namespaces", "a guest does what its script says")
 	}
+	if n.Kind != QEMU && len(n.Programs) > 0 {
+		v.add(path, "program is for QEMU guests", `add kind = "qemu", or remove it: others have the programs of the host`)
+	}
+	for i, p := range n.Programs {
+		if p.Name == "" || strings.ContainsRune(p.Name, '/') {
+			v.add(fmt.Sprintf("%s.program[%d].name", path, i), fmt.Sprintf("%q is no program", p.Name), "the name of one that the host has, without its directory")
+		}
+	}
 	families := map[bool]bool{}
 	for _, g := range n.Gateway {
 		if families[g.Is4()] {

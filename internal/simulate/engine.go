@@ -77,7 +77,7 @@ func New(s Setup, record Recorder) (*Simulation, error) {
 func (m *Simulation) Run(ctx context.Context) (Result, error) {
 	for m.step() {
 		if m.events++; m.events&(1<<16-1) == 0 && ctx.Err() != nil {
-			return Result{}, ctx.Err()
+			return Result{}, context.Cause(ctx)
 		}
 	}
 	if err := m.conserved(); err != nil {

@@ -262,10 +262,11 @@ func (m *Simulation) flush(p *path) {
 	}
 }
 
-// roomLinux is Path.Room without the limit to the subflow's buffer.
+// roomLinux is Path.Room without the limit to the subflow's buffer, with pacing
+// (of BBR; CUBIC has none).
 func (m *Simulation) roomLinux(p *path) bool {
 	v := &m.sender.view.Paths[p.index]
-	return v.InFlight+m.setup.MSS <= v.Window
+	return v.InFlight+m.setup.MSS <= v.Window && p.paceNext <= m.now
 }
 
 // resend sends a segment, whether or not anybody still waits for it: a subflow

@@ -69,6 +69,18 @@ func (a AllMulticast) Key() string    { return "allmulticast on " + a.Device }
 func (a AllMulticast) Domain() Domain { return Kernel }
 func (a AllMulticast) String() string { return a.Key() }
 
+// TagsInFrames makes a device leave VLAN tags in the frames that it receives.
+// An XDP program does not see those that the device hands over beside them,
+// and would take a VLAN's frames for the device's own. What was set before is
+// put back when weft goes.
+type TagsInFrames struct {
+	Device string
+}
+
+func (t TagsInFrames) Key() string    { return "vlan tags in frames of " + t.Device }
+func (t TagsInFrames) Domain() Domain { return Kernel }
+func (t TagsInFrames) String() string { return t.Key() }
+
 // Address is an address with its subnet on a device.
 type Address struct {
 	Device string

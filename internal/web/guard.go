@@ -17,7 +17,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // (DNS rebinding), nor make this machine work. So the Host must be localhost or
 // a loopback address, with remote any address, but never another name, which
 // somebody else may own; and what another site's page asks for is refused (Fetch
-// Metadata Request Headers; RFC 6454), but for following a link.
+// Metadata Request Headers; RFC 6454), but for following a link to a page, whose
+// path ends in a slash.
 func Guard(next http.Handler, remote bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -51,8 +52,8 @@ func hostFits(hostport string, remote bool) bool {
 	return remote && err == nil
 }
 
-// foreign tells that another site's page asks for something else than to be
-// left for this one.
+// foreign tells that another site's page asks, for something else than to be left
+// for a page of this one.
 func foreign(r *http.Request) bool {
 	if o := r.Header.Get("Origin"); o != "" && o != "http://"+r.Host {
 		return true
@@ -61,7 +62,7 @@ func foreign(r *http.Request) bool {
 	case "", "same-origin", "none":
 		return false
 	}
-	return r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+	return r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/") || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // clean makes of what a client sent something to show: short, and printable.

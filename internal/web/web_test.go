@@ -42,7 +42,7 @@ func TestOnlyLoopbackUnlessTold(t *testing.T) {
 func TestTheGuardKnowsWhoAsks(t *testing.T) {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "inside") })
 	for _, c := range []struct {
-		name, host string
+		name, host string // a word of the name that begins with / is the path
 		remote     bool
 		header     map[string]string
 		want       int
@@ -65,10 +65,12 @@ func TestTheGuardKnowsWhoAsks(t *testing.T) {
 		{"an image in a page of another site", "localhost:1", false, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
 		{"a script of another port", "localhost:1", false, map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403},
 		{"a frame in a page of another site", "localhost:1", false, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
+		{"a link on a page of another site to /data", "localhost:1", false, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403},
 		{"a link on a page of another site", "localhost:1", false, map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := httptest.NewRequest("GET", "/", nil)
+			_, path, _ := strings.Cut(c.name, "/")
+			r := httptest.NewRequest("GET", "/"+path, nil)
 			r.Host = c.host
 			for k, v := range c.header {
 				r.Header.Set(k, v)

@@ -31,8 +31,9 @@ type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
 //	#@ nameserver lan
 //	#@ plat home 64:ff9b::/96
 //
-// A link has name, index and kind (or - for a physical one). It gives the
-// number of files.
+// A link has name, index and kind (or - for a physical one), and may have
+// "lower", "vlan", "qinq", "master", "vrf-table", "filtering" and "no-mac". It
+// gives the number of files.
 func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))
@@ -153,7 +154,11 @@ func readLink(l *state.LinkFact, words []string) error {
 			l.XDPTarget = true
 		case "gro-list":
 			l.GROList = true
-		case "mtu", "address":
+		case "filtering":
+			l.Filtering = true
+		case "no-mac":
+			l.MAC = [6]byte{}
+		case "mtu", "address", "lower", "vlan", "qinq", "master", "vrf-table":
 			if len(words) < 2 {
 				return fmt.Errorf("%s of what?", words[0])
 			}
@@ -170,8 +175,26 @@ func readLink(l *state.LinkFact, words []string) error {
 }
 
 func readValue(l *state.LinkFact, what, value string) (err error) {
-	if what == "mtu" {
+	switch what {
+	case "mtu":
 		l.MTU, err = strconv.Atoi(value)
+		return err
+	case "lower":
+		l.Lower = value
+		return nil
+	case "master":
+		l.Master = value
+		return nil
+	case "vlan", "qinq", "vrf-table":
+		n, err := strconv.ParseUint(value, 10, 32)
+		switch what {
+		case "vlan":
+			l.Tag = state.VLANTag{Proto: state.VLANCustomer, ID: uint16(n)}
+		case "qinq":
+			l.Tag = state.VLANTag{Proto: state.VLANService, ID: uint16(n)}
+		default:
+			l.VRFTable = uint32(n)
+		}
 		return err
 	}
 	p, err := netip.ParsePrefix(value)

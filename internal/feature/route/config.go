@@ -15,8 +15,8 @@ import (
 // Config is [route].
 type Config struct {
 	Interfaces   []string `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces whose packets weft routes itself: those that arrive there. They may leave by any Ethernet device, VLAN interface or bridge. What goes this way bypasses netfilter, connection tracking, policy routing and traffic control."`
-	IPv4Prefixes int      `toml:"ipv4_prefixes" min:"1000" max:"16000000" example:"1200000" doc:"Room for so many IPv4 prefixes, about 12 bytes each. It is set aside at once, and a second time while a restart builds the table anew."`
-	IPv6Prefixes int      `toml:"ipv6_prefixes" min:"1000" max:"4000000" example:"300000" doc:"Room for so many IPv6 prefixes, about 48 bytes each, and 8 MiB. 60 bytes are taken by a host route, 15 by most others."`
+	IPv4Prefixes int      `toml:"ipv4_prefixes" min:"1000" max:"16000000" example:"1200000" doc:"Room for so many IPv4 prefixes, 12 bytes each beside 4 MiB. It is set aside at once, and a second time while a restart builds the table anew."`
+	IPv6Prefixes int      `toml:"ipv6_prefixes" min:"1000" max:"4000000" example:"300000" doc:"Room for so many IPv6 prefixes, 48 bytes each beside 4 MiB. A host route takes up to 60, most others 16."`
 }
 
 // Section is what config.Load needs to read [route].
@@ -60,9 +60,10 @@ func check(c *config.Checker, s *Config) {
 	}
 }
 
-// Words of the tables for so many prefixes. A full table of 2024 takes 1.9
-// words for a prefix of IPv4 and 3.1 for one of IPv6 beside the root; host
-// routes of IPv6 take 15. Blocks that wait for a grace period come on top.
+// Words of the tables for so many prefixes, beside the least that a table has.
+// A full table of 2024 takes 1.3 words for a prefix of IPv4 and 4 for one of
+// IPv6; host routes of IPv6 take 15. Blocks that wait for a grace period come
+// on top.
 const (
 	wordsPerPrefix4 = 3
 	wordsPerPrefix6 = 12

@@ -23,17 +23,33 @@ func Unequal() []Shape {
 // Workload is a row of transfers over one connection.
 type Workload struct {
 	Name  string
+	Links []Shape
 	Sizes []int64
 	Pause time.Duration
 }
 
 // Workloads are a bulk transfer, and a mix of short ones.
 func Workloads() []Workload {
-	mix := Workload{Name: "mix", Pause: 300 * time.Millisecond}
+	mix := Workload{Name: "mix", Links: Unequal(), Pause: 300 * time.Millisecond}
 	for _, k := range []int64{30, 100, 50, 200, 30, 400, 100, 60, 300, 150, 30, 600} {
 		mix.Sizes = append(mix.Sizes, k*1000)
 	}
-	return []Workload{{Name: "bulk", Sizes: []int64{10_000_000}}, mix}
+	return []Workload{{Name: "bulk", Links: Unequal(), Sizes: []int64{10_000_000}}, mix}
+}
+
+// Others are workloads on other links, and of other sizes, than those that the
+// model of the kernel's sender was made with.
+func Others() []Workload {
+	const ms = time.Millisecond
+	quick := []Shape{{Rate: 50e6, Delay: 5 * ms, Queue: 150_000}, {Rate: 10e6, Delay: 30 * ms, Queue: 60_000}}
+	alike := []Shape{{Rate: 10e6, Delay: 20 * ms, Queue: 200_000}, {Rate: 10e6, Delay: 25 * ms, Queue: 200_000}}
+	sizes := []int64{80_000, 250_000, 40_000, 500_000, 120_000, 350_000, 1_000_000, 20_000, 700_000}
+	bulk := []int64{8_000_000}
+	return []Workload{
+		{"other mix", Unequal(), sizes, 300 * ms},
+		{"alike bulk", alike, bulk, 0}, {"alike mix", alike, sizes, 300 * ms},
+		{"quick bulk", quick, bulk, 0}, {"quick mix", quick, sizes, 300 * ms},
+	}
 }
 
 // Verdict compares the completion times of a workload.
@@ -46,8 +62,9 @@ type Verdict struct {
 	Disturbed      int             `json:"disturbed"` // rounds not counted, because the links were late
 	Late           time.Duration   `json:"late"`      // of the rounds that count, the worst; 99 of 100 packets were less late
 	Simulated      time.Duration   `json:"simulated"`
-	Error          float64         `json:"error"`        // of the prediction, as a share of the kernel's
-	Worst          float64         `json:"worst"`        // of one transfer, the largest
+	Error          float64         `json:"error"` // of the prediction, as a share of the kernel's
+	Worst          float64         `json:"worst"` // of one transfer, the largest
+	Sizes          []int64         `json:"sizes"`
 	KernelSizes    []time.Duration `json:"kernel_sizes"` // medians, transfer by transfer
 	SimulatedSizes []time.Duration `json:"simulated_sizes"`
 }
@@ -59,13 +76,13 @@ const lateMost = 3 * time.Millisecond
 // Verify carries each workload out in as many rounds, each on a network of its
 // own called after name, and predicts it. Rounds in which the links were late
 // are repeated, at most as many again.
-func Verify(ctx context.Context, name string, rounds int, progress func(string)) (all []Verdict, err error) {
+func Verify(ctx context.Context, name string, workloads []Workload, rounds int, progress func(string)) (all []Verdict, err error) {
 	if err := urgent(); err != nil {
 		progress("the links are ordinary processes: " + err.Error())
 	} else {
 		defer func() { err = errors.Join(err, ordinary()) }()
 	}
-	for _, w := range Workloads() {
+	for _, w := range workloads {
 		v, err := verify(ctx, name, w, rounds, progress)
 		if err != nil {
 			return nil, err
@@ -82,7 +99,7 @@ type round struct {
 }
 
 func verify(ctx context.Context, name string, w Workload, rounds int, progress func(string)) (Verdict, error) {
-	predicted, err := Predict(ctx, Unequal(), w.Sizes, w.Pause)
+	predicted, err := Predict(ctx, w.Links, w.Sizes, w.Pause)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -107,7 +124,7 @@ func verify(ctx context.Context, name string, w Workload, rounds int, progress f
 }
 
 func judge(w Workload, rounds []round, disturbed int, predicted []time.Duration) Verdict {
-	v := Verdict{Workload: w.Name, Rounds: len(rounds), Disturbed: disturbed, Simulated: mean(predicted), SimulatedSizes: predicted}
+	v := Verdict{Workload: w.Name, Rounds: len(rounds), Disturbed: disturbed, Sizes: w.Sizes, Simulated: mean(predicted), SimulatedSizes: predicted}
 	var means []time.Duration
 	for _, r := range rounds {
 		means = append(means, mean(r.times))
@@ -130,7 +147,7 @@ func judge(w Workload, rounds []round, disturbed int, predicted []time.Duration)
 }
 
 func once(ctx context.Context, name string, w Workload) (r round, err error) {
-	n, err := Build(ctx, name, Unequal())
+	n, err := Build(ctx, name, w.Links)
 	if err != nil {
 		return round{}, err
 	}
@@ -165,15 +182,14 @@ func Print(out io.Writer, all []Verdict) error {
 	for _, v := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%+.1f%%\t%+.1f%%\t%s\t\n", v.Workload, v.Kernel.Round(unit), v.Least.Round(unit), v.Most.Round(unit), v.Rounds, v.Simulated.Round(unit), 100*v.Error, 100*v.Worst, v.Late.Round(unit))
 	}
-	for i, v := range all {
+	for _, v := range all {
 		if len(v.KernelSizes) < 2 {
 			continue
 		}
-		sizes := Workloads()[i].Sizes
 		fmt.Fprintf(w, "\n%s, one by one\tbytes\tkernel\tsimulated\terror\t\n", v.Workload)
 		for i, k := range v.KernelSizes {
 			s := v.SimulatedSizes[i]
-			fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%+.1f%%\t\n", i+1, sizes[i], k.Round(unit), s.Round(unit), 100*(float64(s)/float64(k)-1))
+			fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%+.1f%%\t\n", i+1, v.Sizes[i], k.Round(unit), s.Round(unit), 100*(float64(s)/float64(k)-1))
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -128,7 +128,7 @@ func (s *Spec) Set(assignment string) error {
 	}
 	section, rest := s.section(parts)
 	if section == nil {
-		return fmt.Errorf("set %s: the scenario has no such section", key)
+		return fmt.Errorf("set %s: the scenario has no such section: it has %s", key, strings.Join(s.sections(), ", "))
 	}
 	if err := assign(reflect.ValueOf(section).Elem(), rest, value); err != nil {
 		return fmt.Errorf("set %s: %w", key, err)
@@ -158,6 +158,18 @@ func (s *Spec) section(parts []string) (section any, rest []string) {
 	return nil, nil
 }
 
+// sections gives the sections that Set can change.
+func (s *Spec) sections() []string {
+	all := []string{"scenario"}
+	for _, p := range s.Paths {
+		all = append(all, "path."+p.Name)
+	}
+	for _, p := range s.Streams {
+		all = append(all, "stream."+p.Name)
+	}
+	return all
+}
+
 func assign(v reflect.Value, path []string, text string) error {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -172,7 +184,13 @@ func assign(v reflect.Value, path []string, text string) error {
 		}
 		return assignValue(v.Field(i), f.Tag, text)
 	}
-	return fmt.Errorf("there is no key %s", path[0])
+	var keys []string
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("toml"); name != "" {
+			keys = append(keys, name)
+		}
+	}
+	return fmt.Errorf("there is no key %s: there are %s", path[0], strings.Join(keys, ", "))
 }
 
 func assignValue(v reflect.Value, tag reflect.StructTag, text string) error {

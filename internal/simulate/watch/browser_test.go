@@ -27,7 +27,7 @@ import (
 )
 
 // patience bounds what the browser is waited for; on a busy machine it is slow.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 type action = chromedp.Action[chromedp.Void]
 
@@ -256,7 +256,10 @@ func pageShowsEverything(t *testing.T, ctx context.Context, base string) {
 	}
 	for _, width := range []int64{1400, 360} {
 		v.run(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 740, DeviceScaleFactor: 1, Mobile: width < 500}))
-		for _, name := range names {
+		for i, name := range names {
+			if width > 500 && i > 1 {
+				break // narrow is what is hard
+			}
 			v.open(query(name, "t", "0.5"))
 			v.sound()
 			size := read[map[string]int64](v, `({has: document.documentElement.scrollWidth, sees: innerWidth})`)
@@ -279,6 +282,7 @@ func pageShowsTheState(t *testing.T, ctx context.Context, base string) {
 		{"blocking", "lowrtt", "blest", "9.123456"},
 		{"page", "ecf", "daps", "20.5"},
 		{"fifty", "turns", "shortest", "1.3"},
+		{"kernel", "mptcp", "lowrtt", "2.6"},
 	} {
 		v.open(query(c.name, "a", c.a, "b", c.b, "t", c.at))
 		v.settled()

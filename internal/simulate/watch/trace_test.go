@@ -199,6 +199,7 @@ func TestATraceTellsWhatTheSimulatorDid(t *testing.T) {
 		{"page", "ecf", 18 * time.Second, 8 * time.Second},
 		{"page", "redundant", 0, 25 * time.Second},
 		{"fifty", "turns", time.Second, time.Second},
+		{"kernel", "mptcp", 0, maxWindow},
 	} {
 		t.Run(c.name+" "+c.scheduler, func(t *testing.T) {
 			s := scene(t, c.name, "scenario.scheduler="+c.scheduler)

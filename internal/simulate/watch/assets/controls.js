@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 export class Controls {
   constructor(clock, { reload, moved, event }) {
     Object.assign(this, { clock, reload, moved, event });
+    this.timers = new Map();
     this.given = new URLSearchParams(location.search);
     this.parameters = [...document.querySelectorAll("[data-key]")];
     this.transport();
@@ -89,10 +90,10 @@ export class Controls {
     p.parentElement.classList.toggle("changed", text !== p.dataset.base);
   }
 
-  // soon calls once, when the reader has stopped moving something.
+  // soon calls each function once, when the reader has stopped moving something.
   soon(call) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(call, 180);
+    clearTimeout(this.timers.get(call));
+    this.timers.set(call, setTimeout(call, 180));
   }
 
   scheduler(side) { return $("scheduler-" + side).value; }

@@ -155,7 +155,7 @@ class Page {
 
   state() {
     this.controls.playing(this.clock.playing);
-    if (!this.clock.playing) this.remember();
+    if (!this.clock.playing) this.controls.soon(this.controls.moved);
   }
 
   // remember keeps in the address what is shown.
