@@ -32,7 +32,14 @@ type advert struct {
 	dhcp  *ra.DHCP // nil while there is none
 	store *leaseFile
 	fault string // why it does not serve now
+	since time.Time
+	said  bool // the fault has been logged
 }
+
+// forgiven is how long a link may not be served before that is worth a word:
+// a device that has just come up checks its link-local address for a second or
+// two (RFC 4862 section 5.4).
+const forgiven = 5 * time.Second
 
 func random(d time.Duration) time.Duration {
 	if d <= 0 {
@@ -118,7 +125,7 @@ func (a *advert) serve(ctx context.Context) {
 	}
 }
 
-// complain logs a fault once, until it is another or gone.
+// complain logs a fault that lasts, once, until it is another or gone.
 func (a *advert) complain(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +133,12 @@ func (a *advert) complain(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if text != a.fault && text != "" {
+	now := time.Now()
+	if text != a.fault {
+		a.since, a.said = now, false
+	}
+	if text != "" && !a.said && now.Sub(a.since) >= forgiven {
+		a.said = true
 		a.adverts.log.Warn("hosts are not told how to live on the link", "device", a.device, "error", err)
 	}
 	a.fault = text
