@@ -91,7 +91,12 @@ func (a *advert) status(name string) api.Advert {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.ra.Settings()
-	row := api.Advert{Name: name, Device: a.device, Lifetime: s.Lifetime.String(), DNS: s.DNS, PREF64: s.PREF64, DHCPv6: string(s.DHCPv6), Fault: a.fault, Stats: a.ra.Stats()}
+	row := api.Advert{
+		Name: name, Device: a.device, Lifetime: s.Lifetime.String(), DHCPv6: string(s.DHCPv6), Fault: a.fault, Stats: a.ra.Stats(),
+		// lists that are empty, not null, in JSON
+		DNS: append([]netip.Addr{}, s.DNS...), PREF64: append([]netip.Prefix{}, s.PREF64...),
+		Prefixes: []netip.Prefix{}, Deprecated: []netip.Prefix{}, Leases: []api.LeaseRow{},
+	}
 	for _, p := range s.Prefixes {
 		row.Prefixes = append(row.Prefixes, p.Prefix)
 	}
