@@ -8,6 +8,7 @@
  *
  *   mark 0   start the timer
  *   mark 1   look at all slots now
+ *   mark 2   stop the timer
  */
 #include "tc.h"
 #include "addresses.h"
@@ -107,6 +108,10 @@ int nat64_sweep(struct __sk_buff *ctx)
 	t = bpf_map_lookup_elem(&nat64_sweep_timers, &zero);
 	if (!t)
 		return TCX_DROP;
+	if (ctx->mark == 2) {
+		bpf_timer_cancel(&t->timer);
+		return TCX_PASS;
+	}
 	/* fails if it is there already: then it gets this build's function */
 	bpf_timer_init(&t->timer, &nat64_sweep_timers, CLOCK_MONOTONIC);
 	if (bpf_timer_set_callback(&t->timer, sweep_again))

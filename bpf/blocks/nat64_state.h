@@ -181,6 +181,12 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 #include "nat64_state_open.h"
 
 /*
+ * No session: nat64_open_outbound or nat64_open_inbound has to be asked. Not
+ * from here, because the stack of all calls together is bounded.
+ */
+#define NAT64_UNKNOWN OUTCOME_COUNT
+
+/*
  * IPv6 to IPv4. Given: client, port, remote, remote6, remote_port, protocol,
  * tcp_flags, translator.
  */
@@ -196,7 +202,7 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
 	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
 	if (!b)
-		return nat64_open_outbound(f);
+		return NAT64_UNKNOWN;
 	f->pool = b->pool;
 	f->pool_port = b->pool_port;
 	if (f->protocol == IPPROTO_ICMP)
@@ -204,14 +210,14 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	nat64_session_key(&f->key, f);
 	s = bpf_map_lookup_elem(&nat64_sessions, &f->key);
 	if (!s)
-		return nat64_open_outbound(f);
+		return NAT64_UNKNOWN;
 	word = nat64_read(s->word);
 	if (nat64_word_state(word) == NAT64_DEAD || s->port != f->port ||
 	    !nat64_same6(&s->client, &f->client))
 		return DROP_SESSION_RACE;
 	if (nat64_expired(word, f->now)) {
 		nat64_session_end(&f->key, s, word);
-		return nat64_open_outbound(f);
+		return NAT64_UNKNOWN;
 	}
 	nat64_touch(f, s, word);
 	return OUTCOME_NONE;
@@ -233,11 +239,11 @@ __noinline int nat64_inbound(struct nat64_flow *f)
 	nat64_session_key(&f->key, f);
 	s = bpf_map_lookup_elem(&nat64_sessions, &f->key);
 	if (!s)
-		return nat64_open_inbound(f);
+		return NAT64_UNKNOWN;
 	word = nat64_read(s->word);
 	if (nat64_expired(word, f->now) && nat64_word_state(word) != NAT64_DEAD) {
 		nat64_session_end(&f->key, s, word);
-		return nat64_open_inbound(f);
+		return NAT64_UNKNOWN;
 	}
 	f->client = s->client;
 	f->remote6 = s->remote6;

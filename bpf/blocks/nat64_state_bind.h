@@ -7,7 +7,8 @@
 #include "hash.h"
 #include "nat64_state.h"
 
-#define NAT64_TRIES 256       /* random ports that are tried */
+#define NAT64_TRIES 512       /* random ports that are tried */
+#define NAT64_PICKY_TRIES 256 /* of these, only ports of the same parity and range */
 #define NAT64_BLOCK_TRIES 4096 /* in a fixed block all are, up to here */
 #define NAT64_TRIES_AN_ADDRESS 64
 #define NAT64_PRIVILEGED 1024
@@ -26,10 +27,11 @@ static __always_inline const struct nat64_pool *nat64_pool(const struct nat64_st
 
 /*
  * The ports that a client's may become: the same range, below 1024 or above
- * (RFC 4787 REQ-3 b), if the pool has it.
+ * (RFC 4787 REQ-3 b). A low one may become a high one when those are gone.
  */
 static __always_inline void nat64_range(const struct nat64_flow *f, const struct nat64_stateful *c,
-					const struct nat64_pool *pool, __u32 *low, __u32 *count)
+					const struct nat64_pool *pool, bool picky, __u32 *low,
+					__u32 *count)
 {
 	__u32 first = pool->low, last = pool->high;
 
@@ -41,7 +43,7 @@ static __always_inline void nat64_range(const struct nat64_flow *f, const struct
 	if (f->protocol != IPPROTO_ICMP && first < NAT64_PRIVILEGED &&
 	    last >= NAT64_PRIVILEGED) {
 		if (bpf_ntohs(f->port) < NAT64_PRIVILEGED)
-			last = NAT64_PRIVILEGED - 1;
+			last = picky ? NAT64_PRIVILEGED - 1 : last;
 		else
 			first = NAT64_PRIVILEGED;
 	}
@@ -49,15 +51,22 @@ static __always_inline void nat64_range(const struct nat64_flow *f, const struct
 	*count = last - first + 1;
 }
 
+static __always_inline void nat64_owner(struct nat64_flow *f)
+{
+	f->owner.client = f->client;
+	f->owner.port = f->port;
+	f->owner.translator = f->translator;
+	f->owner.pad = 0;
+}
+
 /* one candidate; 1 ends the search */
 static long nat64_try(__u32 i, struct nat64_flow **searching)
 {
-	struct nat64_bib4_key key = {};
-	struct nat64_owner value = {};
 	struct nat64_flow *f = *searching;
 	struct nat64_search *s = &f->search;
 	struct nat64_stateful *c = nat64_config(f->translator);
 	__u32 index = s->address, low, count, port;
+	bool picky = i < NAT64_PICKY_TRIES && !(c && c->block);
 	const struct nat64_pool *pool;
 	long failed;
 
@@ -69,26 +78,22 @@ static long nat64_try(__u32 i, struct nat64_flow **searching)
 	pool = nat64_pool(c, &index);
 	if (!pool)
 		return 1;
-	nat64_range(f, c, pool, &low, &count);
+	nat64_range(f, c, pool, picky, &low, &count);
 	if (!count || (c->block && i >= count))
 		return 1;
-	port = low + (s->start + i * (count <= NAT64_TRIES ? 1 : s->step)) % count;
+	port = low + (s->start + i * (count <= NAT64_PICKY_TRIES ? 1 : s->step)) % count;
 	/* RFC 4787 REQ-4: the parity stays, if there is such a port */
-	if (f->protocol == IPPROTO_UDP && !c->block && (port ^ bpf_ntohs(f->port)) & 1 &&
+	if (f->protocol == IPPROTO_UDP && picky && (port ^ bpf_ntohs(f->port)) & 1 &&
 	    (port ^ 1) >= low && (port ^ 1) < low + count)
 		port ^= 1;
-	key.pool = bpf_htonl(pool->base + index);
-	key.port = bpf_htons(port);
-	key.protocol = f->protocol;
-	if (c->has_statics && bpf_map_lookup_elem(&nat64_statics4, &key))
+	f->to.pool = bpf_htonl(pool->base + index);
+	f->to.port = bpf_htons(port);
+	if (c->has_statics && bpf_map_lookup_elem(&nat64_statics4, &f->to))
 		return 0;
-	value.client = f->client;
-	value.port = f->port;
-	value.translator = f->translator;
-	failed = bpf_map_update_elem(&nat64_bib4, &key, &value, BPF_NOEXIST);
+	failed = bpf_map_update_elem(&nat64_bib4, &f->to, &f->owner, BPF_NOEXIST);
 	if (!failed) {
-		f->pool = key.pool;
-		f->pool_port = key.port;
+		f->pool = f->to.pool;
+		f->pool_port = f->to.port;
 		s->outcome = OUTCOME_NONE;
 		return 1;
 	}
@@ -147,6 +152,9 @@ __noinline int nat64_claim(struct nat64_flow *f)
 		return DROP_POOL_EXHAUSTED;
 	s = &f->search;
 	s->outcome = DROP_POOL_EXHAUSTED;
+	f->to.protocol = f->protocol;
+	f->to.pad = 0;
+	nat64_owner(f);
 	s->block = 0;
 	/* RFC 6056; small enough for adding tries without wrapping */
 	s->start = bpf_get_prandom_u32() >> 1;
@@ -165,10 +173,11 @@ __noinline int nat64_claim(struct nat64_flow *f)
 /* What weft.toml binds for good goes before the pool. */
 static __always_inline int nat64_claim_static(struct nat64_flow *f)
 {
-	struct nat64_owner value = { .client = f->client, .port = f->port, .translator = f->translator };
 	struct nat64_bib4_key back = { .pool = f->pool, .port = f->pool_port, .protocol = f->protocol };
-	long failed = bpf_map_update_elem(&nat64_bib4, &back, &value, BPF_NOEXIST);
+	long failed;
 
+	nat64_owner(f);
+	failed = bpf_map_update_elem(&nat64_bib4, &back, &f->owner, BPF_NOEXIST);
 	return !failed ? OUTCOME_NONE : failed == -17 ? DROP_SESSION_RACE : DROP_TABLE_FULL;
 }
 
@@ -298,6 +307,6 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 	bpf_map_delete_elem(&nat64_bib4, &back);
 	outcome = failed == -17 ? nat64_binding_hold(f) : DROP_TABLE_FULL;
 no_port:
-	nat64_subscriber_less(&f->client, f->translator, 1ULL << 32);
+	nat64_subscriber_less(nat64_end_of(f), 1ULL << 32);
 	return outcome;
 }

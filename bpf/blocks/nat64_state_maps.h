@@ -328,10 +328,32 @@ struct nat64_flow {
 	struct nat64_session_key key;
 	struct nat64_subscriber subscriber;
 	struct nat64_search search;
+	struct nat64_bib4_key to;
+	struct nat64_owner owner;
 	struct nat64_binding binding;
 	struct nat64_session session;
 	struct nat64_slot slot;
 };
+
+/* whose binding or session is given back, and room for keys */
+struct nat64_end {
+	struct in6_addr client;
+	__be16 port;
+	__u8 protocol, translator;
+	__u32 slot;
+	struct nat64_bib6_key from;
+	struct nat64_bib4_key back;
+	struct nat64_subscriber_key who;
+	__u32 pad;
+	struct nat64_session_key peer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_end);
+	__uint(max_entries, 1);
+} nat64_ends SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

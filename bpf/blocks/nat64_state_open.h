@@ -40,6 +40,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	struct nat64_stateful *c;
 	struct nat64_session *s;
 	struct nat64_usage *usage;
+	struct nat64_end *e;
 	struct nat64_slot *slot;
 	__u32 expires, flags = 0;
 	long failed;
@@ -71,9 +72,10 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	s->made = f->now;
 	failed = bpf_map_update_elem(&nat64_sessions, &f->key, s, BPF_NOEXIST);
 	if (failed) {
-		nat64_slot_free(s->slot);
-		if (flags & NAT64_SESSION_PEER)
-			nat64_peer_less(&f->key);
+		nat64_slot_free(&s->slot);
+		e = nat64_end();
+		if (e && flags & NAT64_SESSION_PEER)
+			nat64_peer_less(e, &f->key);
 		return failed == -17 ? DROP_SESSION_RACE : DROP_TABLE_FULL;
 	}
 	slot = bpf_map_lookup_elem(&nat64_slots, &s->slot);
@@ -97,7 +99,7 @@ static __always_inline bool nat64_opens(const struct nat64_flow *f)
 }
 
 /* A session with a binding, new or old. may_bind: make one if there is none. */
-__noinline int nat64_open(struct nat64_flow *f, __u32 may_bind)
+static __always_inline int nat64_open(struct nat64_flow *f, bool may_bind)
 {
 	__u32 state = NAT64_ACTIVE, timer = NAT64_TIMER_UDP;
 	__be16 pool_port;
@@ -132,9 +134,9 @@ __noinline int nat64_open(struct nat64_flow *f, __u32 may_bind)
 	if (!outcome)
 		return OUTCOME_NONE;
 no_session:
-	nat64_binding_release(&f->client, f->port, f->protocol, f->translator);
+	nat64_binding_release(nat64_end_of(f));
 no_binding:
-	nat64_subscriber_less(&f->client, f->translator, 1);
+	nat64_subscriber_less(nat64_end_of(f), 1);
 	return outcome;
 }
 

@@ -66,6 +66,8 @@ static __always_inline enum outcome nat64_stateful6(struct nat64 *x)
 	f->port = x->source_port;
 	f->remote_port = x->dest_port;
 	outcome = nat64_outbound(f);
+	if (outcome == NAT64_UNKNOWN)
+		outcome = nat64_open_outbound(f);
 	if (outcome == DROP_POOL_EXHAUSTED || outcome == DROP_TABLE_FULL ||
 	    outcome == DROP_SUBSCRIBER_LIMIT)
 		return nat64_refuse(outcome, f->now);
@@ -92,6 +94,8 @@ static __always_inline enum outcome nat64_stateful4(struct nat64 *x)
 	f->pool_port = x->dest_port;
 	f->remote_port = x->source_port;
 	outcome = nat64_inbound(f);
+	if (outcome == NAT64_UNKNOWN)
+		outcome = nat64_open_inbound(f);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	x->saddr6 = f->remote6;

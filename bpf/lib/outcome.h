@@ -72,6 +72,7 @@ enum outcome {
 	DROP_POOL_EXHAUSTED,    /* no port of the pool is free for a new binding */
 	DROP_TABLE_FULL,        /* the table of bindings or of sessions is full */
 	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
+	DROP_REASSEMBLY,        /* fragments that overlap, are too many, or were never all there (RFC 6146 3.4) */
 	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
 
 	OUTCOME_COUNT, /* how many there are */

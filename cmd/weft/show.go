@@ -64,6 +64,7 @@ from the daemon.`,
 		show.AddCommand(c)
 	}
 	show.AddCommand(showRouteCommand())
+	show.AddCommand(bindingCommands()...)
 	return show
 }
 

@@ -37,6 +37,7 @@ type collector struct {
 	build    *prometheus.Desc
 	names    nameMetrics
 	adverts  advertMetrics
+	bindings bindingMetrics
 }
 
 func newCollector(d *datapath.Datapath, source Source) *collector {
@@ -46,13 +47,16 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		carried: prometheus.NewDesc("weft_nat64_packets_total", "Packets that a translator carried.", []string{"translator", "direction"}, nil),
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
-		adverts: newAdvertMetrics(),
-		build:   prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
+		adverts: newAdvertMetrics(), bindings: newBindingMetrics(),
+		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
 
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
+		ch <- d
+	}
+	for _, d := range c.bindings.descs() {
 		ch <- d
 	}
 }
@@ -61,6 +65,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
+	c.bindings.collect(ch, c.datapath)
 	c.adverts.collect(ch, c.source.Adverts())
 	c.names.collect(ch, c.source.DNS64())
 	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)

@@ -9,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -30,6 +31,7 @@ type StartOptions struct {
 // Start applies f to the namespace of the process and returns when every slow
 // path can take packets.
 func Start(ctx context.Context, f *config.File, o StartOptions) (*Instance, error) {
+	o.Datapath.Tables = nat64.Tables(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func Start(ctx context.Context, f *config.File, o StartOptions) (*Instance, erro
 		i.Close()
 		return nil, err
 	}
-	i.services.set(ctx, f, facts)
+	i.services.set(ctx, r.datapath, f, facts)
 	if err := i.services.opened(ctx); err != nil {
 		i.Close()
 		return nil, err

@@ -94,13 +94,14 @@ func unique(desired state.Desired) state.Desired {
 	return kept
 }
 
-// gather reads the facts. d may be nil: nothing is loaded yet.
-func gather(k *kernel.Kernel, d *datapath.Datapath) (state.Facts, error) {
+// gather reads the facts. d may be nil: nothing is loaded yet. tables are those
+// that programs are to be loaded with.
+func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.Facts, error) {
 	links, err := k.Links()
 	if err != nil {
 		return state.Facts{}, err
 	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(), Translators: map[string]int{}}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}}
 	if d == nil {
 		return facts, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -97,8 +98,16 @@ func (r *Router) targets() reconcile.Targets {
 }
 
 // Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) {
-	facts, err := gather(r.kernel, r.datapath)
+func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
+
+// facts is Facts for a plan of f: how large its tables are is part of the
+// programs' builds.
+func (r *Router) facts(f *config.File) (state.Facts, error) {
+	var tables state.Tables
+	if f != nil {
+		tables = nat64.Tables(f)
+	}
+	facts, err := gather(r.kernel, r.datapath, tables)
 	if err != nil {
 		return facts, err
 	}
@@ -106,9 +115,15 @@ func (r *Router) Facts() (state.Facts, error) {
 	return facts, err
 }
 
+// fit gives the datapath tables of the sizes that f wants. Larger or smaller
+// ones are new ones: the bindings and sessions of the old are lost.
+func (r *Router) fit(f *config.File) error {
+	return r.datapath.Resize(nat64.Tables(f))
+}
+
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
-	facts, err := r.Facts()
+	facts, err := r.facts(f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,8 +136,11 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 // fact for the next (an XDP program makes its device a target of redirects),
 // so it goes on until a round finds nothing to do.
 func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, facts state.Facts, err error) {
+	if err := r.fit(f); err != nil {
+		return nil, facts, err
+	}
 	for range 4 {
-		if facts, err = r.Facts(); err != nil {
+		if facts, err = r.facts(f); err != nil {
 			return done, facts, err
 		}
 		desired, problems := Desire(f, facts)

@@ -14,6 +14,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -47,6 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := fits(f, o.Warn); err != nil {
 		return err
 	}
+	o.Datapath.Tables = nat64.Tables(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func fits(f *config.File, warn func([]state.Problem)) error {
 		return err
 	}
 	defer r.Close()
-	facts, err := r.Facts()
+	facts, err := r.facts(f)
 	if err != nil {
 		return err
 	}
@@ -181,7 +183,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	if len(done) > 0 {
 		d.Log.Info("applied", "steps", len(done))
 	}
-	d.services.set(ctx, d.file, facts)
+	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)

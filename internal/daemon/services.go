@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"weft/internal/config"
+	"weft/internal/datapath"
 	"weft/internal/feature/nat64"
 	"weft/internal/slowpath"
 	"weft/internal/state"
+	"weft/internal/translate"
 )
 
 // services keeps one slow path running for each translator.
@@ -37,18 +39,19 @@ func newServices(log *slog.Logger) *services {
 }
 
 // set starts, changes and stops slow paths so that they are those of f.
-func (s *services) set(ctx context.Context, f *config.File, facts state.Facts) {
+func (s *services) set(ctx context.Context, d *datapath.Datapath, f *config.File, facts state.Facts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	bindings := s.bindings(d, f)
 	wanted := map[string]bool{}
 	for _, name := range f.Names("nat64") {
 		wanted[name] = true
 		if r, ok := s.slow[name]; ok && r.slow.Device == nat64.From(f, name).Device {
-			r.slow.Update(rand.Uint32, f, facts)
+			r.slow.Update(rand.Uint32, bindings, f, facts)
 			continue
 		}
 		s.stop(name)
-		s.start(ctx, name, f, facts)
+		s.start(ctx, name, bindings, f, facts)
 	}
 	for name := range s.slow {
 		if !wanted[name] {
@@ -64,8 +67,8 @@ func (s *services) stop(name string) {
 	}
 }
 
-func (s *services) start(ctx context.Context, name string, f *config.File, facts state.Facts) {
-	slow := nat64.NewSlow(name, s.clock, rand.Uint32, f, facts)
+func (s *services) start(ctx context.Context, name string, bindings translate.Bindings, f *config.File, facts state.Facts) {
+	slow := nat64.NewSlow(name, s.clock, rand.Uint32, bindings, f, facts)
 	if s.all {
 		slow.SendAllErrors()
 	}
@@ -99,13 +102,49 @@ func serveOnce(ctx context.Context, r *running, mac [6]byte) error {
 	}
 	defer device.Close()
 	r.device.Store(device)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go watchTime(ctx, r, device)
 	return device.Serve(ctx, func(ip []byte, how state.Arrival) []slowpath.Packet {
-		var packets []slowpath.Packet
-		for _, a := range r.slow.Handle(ip, how) {
-			packets = append(packets, slowpath.Packet{Bytes: a.Bytes, Local: a.Local, Back: a.Back})
-		}
-		return packets
+		return packets(r.slow.Handle(ip, how))
 	})
+}
+
+func packets(answers []nat64.Answer) (list []slowpath.Packet) {
+	for _, a := range answers {
+		list = append(list, slowpath.Packet{Bytes: a.Bytes, Local: a.Local, Back: a.Back})
+	}
+	return list
+}
+
+// watchTime sends what is due when time has passed.
+func watchTime(ctx context.Context, r *running, device *slowpath.Device) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, p := range packets(r.slow.Due()) {
+				_ = device.Put(p) // lost like any packet that the stack refuses
+			}
+		}
+	}
+}
+
+// bindings gives the slow paths of stateful translators their way to state.
+// Without it they translate nothing, and everybody else goes on.
+func (s *services) bindings(d *datapath.Datapath, f *config.File) translate.Bindings {
+	if nat64.Tables(f) == (state.Tables{}) {
+		return nil
+	}
+	r, err := d.Resolver()
+	if err != nil {
+		s.log.Error("no slow path for stateful translators", "error", err)
+		return nil
+	}
+	return r
 }
 
 // counts gives what the slow paths made of packets, by translator.

@@ -28,6 +28,20 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 	for _, t := range translators {
 		found = append(found, t)
 	}
+	binders, err := d.Binders()
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range binders {
+		found = append(found, b)
+	}
+	statics, err := d.Statics()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range statics {
+		found = append(found, s)
+	}
 	rules, err := d.Rules()
 	if err != nil {
 		return nil, err
@@ -153,6 +167,14 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			return err
 		}
 		return d.write("nat64_translators", uint32(o.ID), encodeTranslator(o, index), false)
+	case state.Binder:
+		v := encodeBinder(o)
+		if remove {
+			v = binder{}
+		}
+		return d.write("nat64_stateful_configs", uint32(o.ID), v, false)
+	case state.StaticBinding:
+		return d.writeStatic(o, remove)
 	case state.Rule:
 		if o.From.Addr().Is6() {
 			k, v := encodeRule6(o)

@@ -57,7 +57,7 @@ func newBench(t *testing.T, toml string) *bench {
 	b := &bench{t: t, space: spacetest.New(t, "router"), links: map[string]state.LinkFact{}}
 	f := parse(t, toml)
 	b.in(func() error { return b.makeDevices(nat64.From(f, "main").Device) })
-	facts := state.Facts{Builds: Builds(), Translators: map[string]int{}}
+	facts := state.Facts{Builds: Builds(state.Tables{}), Translators: map[string]int{}}
 	for _, l := range b.links {
 		facts.Links = append(facts.Links, l)
 	}
@@ -170,12 +170,12 @@ type machine struct {
 }
 
 func loadAll() (machine, error) {
-	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true}}, map[string]*ebpf.Program{}}
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true, testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000}}}, map[string]*ebpf.Program{}}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return m, err
 	}
-	for _, p := range programs() {
-		spec, err := p.spec()
+	for _, p := range append(programs(), helpers()...) {
+		spec, err := m.datapath.spec(p)
 		if err != nil {
 			return m, err
 		}
@@ -194,7 +194,7 @@ func loadAll() (machine, error) {
 	if err := m.datapath.setRouteTables(tables); err != nil {
 		return m, err
 	}
-	for _, p := range programs() {
+	for _, p := range append(programs(), helpers()...) {
 		var err error
 		if m.programs[p.name], err = m.datapath.load(p); err != nil {
 			return m, err
@@ -205,16 +205,9 @@ func loadAll() (machine, error) {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "nat64_rules4", "nat64_rules6", "neighbour_proxies"} {
-		m := d.maps[name]
-		for {
-			key, err := m.NextKeyBytes(nil)
-			if err != nil || key == nil {
-				break
-			}
-			if err := m.Delete(key); err != nil {
-				return fmt.Errorf("empty map %s: %w", name, err)
-			}
+	for _, name := range []string{"interfaces", "lowers", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6"} {
+		if err := emptyMap(d.maps[name]); err != nil {
+			return err
 		}
 	}
 	for id := range d.maps["nat64_translators"].MaxEntries() {
@@ -223,6 +216,18 @@ func (d *Datapath) empty() error {
 		}
 	}
 	return nil
+}
+
+func emptyMap(m *ebpf.Map) error {
+	for {
+		key, err := m.NextKeyBytes(nil)
+		if err != nil || key == nil {
+			return err
+		}
+		if err := m.Delete(key); err != nil {
+			return fmt.Errorf("empty map %s: %w", m, err)
+		}
+	}
 }
 
 // fill writes what is desired of the datapath's tables. The programs are

@@ -14,12 +14,17 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
+
+	"weft/internal/state"
 )
 
 // Options change how the programs are loaded; the zero value is the normal way.
 type Options struct {
-	ForceSlow     bool // every packet that would be translated goes to the slow path
-	UnlimitedSlow bool // no limit on how much goes there
+	ForceSlow     bool         // every packet that would be translated goes to the slow path
+	UnlimitedSlow bool         // no limit on how much goes there
+	Tables        state.Tables // sizes of the tables of stateful translation
+
+	testClock bool // time is what map nat64_clock says, and no refusal is let up for an error
 }
 
 // Datapath holds the pinned maps of one network namespace.
@@ -52,8 +57,11 @@ func Open(dir string, options Options) (*Datapath, error) {
 		}
 	}
 	d := &Datapath{dir: dir, options: options, maps: map[string]*ebpf.Map{}}
-	for _, p := range programs() {
-		spec, err := p.spec()
+	if err := d.dropStale(); err != nil {
+		return nil, err
+	}
+	for _, p := range append(programs(), helpers()...) {
+		spec, err := d.spec(p)
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
@@ -67,6 +75,9 @@ func Open(dir string, options Options) (*Datapath, error) {
 			}
 			d.maps[name] = opened
 		}
+	}
+	if err := d.startSweep(); err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	if err := d.forgetLayout(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open route tables: %w", err), d.Close())
@@ -141,11 +152,14 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	if prog := d.loaded[p.name]; prog != nil {
 		return prog, nil
 	}
-	spec, err := p.spec()
+	spec, err := d.spec(p)
 	if err != nil {
 		return nil, err
 	}
-	for name, on := range map[string]bool{"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow} {
+	for name, on := range map[string]bool{
+		"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow,
+		"nat64_test_clock": d.options.testClock, "nat64_no_errors": d.options.testClock,
+	} {
 		if v := spec.Variables[name]; v != nil && on {
 			if err := v.Set(true); err != nil {
 				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)

@@ -144,7 +144,7 @@ func TestRulesAndTranslatorsComeOutAsTheyWentIn(t *testing.T) {
 		{"2001:db8:3::/120", "203.0.113.0/24", false}, {"2001:db8:3::7/128", "203.0.113.7/32", false}, {"2001:db8:5::/64", "192.0.2.128/26", false},
 		{"2001:db8::/33", "10.0.0.0/8", false}, {"2001:db8:3::4/127", "203.0.113.4/31", false},
 	} {
-		for _, kind := range []state.RuleKind{state.RulePrefix, state.RuleNode, state.RuleMapping, state.RuleMapping4, state.RuleRefused} {
+		for _, kind := range []state.RuleKind{state.RulePrefix, state.RuleNode, state.RuleMapping, state.RuleMapping4, state.RuleRefused, state.RulePool} {
 			six := state.Rule{From: prefix(pair.six), To: prefix(pair.four), Kind: kind, UOctet: pair.u, Translator: 63}
 			if got := decodeRule6(encodeRule6(six)); got != six {
 				t.Errorf("%v came out as %v", six, got)

@@ -287,6 +287,7 @@ const (
 	ingressTCMapNat64Bib4            = "nat64_bib4"
 	ingressTCMapNat64Bib6            = "nat64_bib6"
 	ingressTCMapNat64Clock           = "nat64_clock"
+	ingressTCMapNat64Ends            = "nat64_ends"
 	ingressTCMapNat64Flows           = "nat64_flows"
 	ingressTCMapNat64Peers           = "nat64_peers"
 	ingressTCMapNat64Rules4          = "nat64_rules4"
@@ -375,6 +376,7 @@ type ingressTCMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -439,6 +441,7 @@ type ingressTCMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -472,6 +475,7 @@ func (m *ingressTCMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,

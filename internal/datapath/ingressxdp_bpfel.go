@@ -25,6 +25,7 @@ const (
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
 	ingressXDPMapNat64Clock           = "nat64_clock"
+	ingressXDPMapNat64Ends            = "nat64_ends"
 	ingressXDPMapNat64Flows           = "nat64_flows"
 	ingressXDPMapNat64Peers           = "nat64_peers"
 	ingressXDPMapNat64Rules4          = "nat64_rules4"
@@ -110,6 +111,7 @@ type ingressXDPMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -171,6 +173,7 @@ type ingressXDPMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -202,6 +205,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,

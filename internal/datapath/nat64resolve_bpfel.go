@@ -21,6 +21,7 @@ const (
 	nat64ResolveMapNat64Bib4            = "nat64_bib4"
 	nat64ResolveMapNat64Bib6            = "nat64_bib6"
 	nat64ResolveMapNat64Clock           = "nat64_clock"
+	nat64ResolveMapNat64Ends            = "nat64_ends"
 	nat64ResolveMapNat64Flows           = "nat64_flows"
 	nat64ResolveMapNat64Peers           = "nat64_peers"
 	nat64ResolveMapNat64Rules4          = "nat64_rules4"
@@ -96,6 +97,7 @@ type nat64ResolveMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -147,6 +149,7 @@ type nat64ResolveMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -171,6 +174,7 @@ func (m *nat64ResolveMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,

@@ -19,6 +19,7 @@ const (
 	nat64SweepMapNat64Bib4            = "nat64_bib4"
 	nat64SweepMapNat64Bib6            = "nat64_bib6"
 	nat64SweepMapNat64Clock           = "nat64_clock"
+	nat64SweepMapNat64Ends            = "nat64_ends"
 	nat64SweepMapNat64Flows           = "nat64_flows"
 	nat64SweepMapNat64Peers           = "nat64_peers"
 	nat64SweepMapNat64Rules4          = "nat64_rules4"
@@ -93,6 +94,7 @@ type nat64SweepMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -143,6 +145,7 @@ type nat64SweepMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -166,6 +169,7 @@ func (m *nat64SweepMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,

@@ -28,9 +28,23 @@ func programs() []program {
 	}
 }
 
-func (p program) build() string {
-	sum := sha256.Sum256(p.object)
-	return hex.EncodeToString(sum[:4])
+// helpers are the programs that are attached nowhere, but run by weft.
+func helpers() []program {
+	return []program{
+		{"nat64_sweep", "", _Nat64SweepBytes},
+		{"nat64_resolve", "", _Nat64ResolveBytes},
+	}
+}
+
+// build tells one set of code and tables from another: a program keeps the
+// tables that it was loaded with.
+func (p program) build(t state.Tables) string {
+	h := sha256.New()
+	h.Write(p.object)
+	if t != (state.Tables{}) {
+		fmt.Fprint(h, t)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
 func (p program) spec() (*ebpf.CollectionSpec, error) {
@@ -42,7 +56,7 @@ func (p program) spec() (*ebpf.CollectionSpec, error) {
 }
 
 func programNamed(name string) (program, error) {
-	for _, p := range programs() {
+	for _, p := range append(programs(), helpers()...) {
 		if p.name == name {
 			return p, nil
 		}
@@ -50,11 +64,12 @@ func programNamed(name string) (program, error) {
 	return program{}, fmt.Errorf("no program is called %q", name)
 }
 
-// Builds gives the hash of each program's code, by name.
-func Builds() map[string]string {
+// Builds gives the hash of each program's code, by name, as it is with tables
+// of these sizes.
+func Builds(t state.Tables) map[string]string {
 	builds := map[string]string{}
 	for _, p := range programs() {
-		builds[p.name] = p.build()
+		builds[p.name] = p.build(t)
 	}
 	return builds
 }

@@ -22,6 +22,7 @@ const (
 	translatorEgressMapNat64Bib4            = "nat64_bib4"
 	translatorEgressMapNat64Bib6            = "nat64_bib6"
 	translatorEgressMapNat64Clock           = "nat64_clock"
+	translatorEgressMapNat64Ends            = "nat64_ends"
 	translatorEgressMapNat64Flows           = "nat64_flows"
 	translatorEgressMapNat64Peers           = "nat64_peers"
 	translatorEgressMapNat64Rules4          = "nat64_rules4"
@@ -100,6 +101,7 @@ type translatorEgressMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
@@ -154,6 +156,7 @@ type translatorEgressMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
+	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
@@ -180,6 +183,7 @@ func (m *translatorEgressMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Clock,
+		m.Nat64Ends,
 		m.Nat64Flows,
 		m.Nat64Peers,
 		m.Nat64Rules4,

@@ -83,7 +83,7 @@ func (d *Device) Serve(ctx context.Context, handle func(ip []byte, how state.Arr
 		}
 		for _, p := range handle(frame[ethernetHeader:n], readNote(frame)) {
 			// a packet that the stack refuses is lost like any other
-			_ = d.put(p)
+			_ = d.Put(p)
 		}
 		d.served.Add(1)
 	}
@@ -92,7 +92,8 @@ func (d *Device) Serve(ctx context.Context, handle func(ip []byte, how state.Arr
 // Served counts the packets that came up and whose answers have been put back.
 func (d *Device) Served() uint64 { return d.served.Load() }
 
-func (d *Device) put(p Packet) error {
+// Put sends a packet into the device, as Serve does with answers.
+func (d *Device) Put(p Packet) error {
 	if len(p.Bytes) == 0 {
 		return nil
 	}

@@ -190,6 +190,7 @@ type Translator struct {
 	MaxMSS      int  // 0: not clamped
 	UDPZero     bool // compute missing UDP checksums
 	CopyTOS     bool
+	Stateful    bool // it has a Binder
 }
 
 func (t Translator) Key() string    { return fmt.Sprintf("translator %d", t.ID) }
@@ -198,6 +199,9 @@ func (t Translator) String() string {
 	s := fmt.Sprintf("translator %d %s on %s", t.ID, t.Name, t.Device)
 	if t.Prefix.IsValid() {
 		s += " prefix " + t.Prefix.String()
+	}
+	if t.Stateful {
+		s += " stateful"
 	}
 	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }
@@ -211,10 +215,11 @@ const (
 	RuleMapping  RuleKind = 3 // explicit mapping (RFC 7757) of IPv6 nodes
 	RuleMapping4 RuleKind = 4 // explicit mapping of IPv4 nodes
 	RuleRefused  RuleKind = 5 // not global, and so not under the well-known prefix, RFC 6052 3.1
+	RulePool     RuleKind = 6 // IPv4 addresses that IPv6 nodes share, RFC 6146
 )
 
 func (k RuleKind) String() string {
-	names := [...]string{"none", "prefix", "node", "mapping", "mapping4", "refused"}
+	names := [...]string{"none", "prefix", "node", "mapping", "mapping4", "refused", "pool"}
 	return names[min(int(k), len(names)-1)]
 }
 

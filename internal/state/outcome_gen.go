@@ -60,6 +60,7 @@ const (
 	DropPoolExhausted                      // no port of the pool is free for a new binding
 	DropTableFull                          // the table of bindings or of sessions is full
 	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
+	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
 	DropSessionRace                        // another CPU was making or ending the same binding just then
 
 	// OutcomeCount is how many outcomes there are.
@@ -124,5 +125,6 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-pool-exhausted", "no port of the pool is free for a new binding"},
 	{"drop-table-full", "the table of bindings or of sessions is full"},
 	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
+	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
 	{"drop-session-race", "another CPU was making or ending the same binding just then"},
 }

@@ -24,6 +24,7 @@ type Config struct {
 	MaxMSS         int  // bytes, to clamp to; 0: by the MTUs
 	DecrementTTL   bool // false where a router behind or before does it
 	RestoreTTL     bool // a router has counted the TTL of IPv4 packets down: quote them as they came
+	Recut          bool // IPv6 packets were put together from fragments, and may be cut again
 	GlobalOnly     bool // drop 64:ff9b::/96 with an IPv4 address that is not global (RFC 6052 section 3.1)
 
 	// ErrorSource4 sources ICMPv4 errors whose IPv6 source has no translation

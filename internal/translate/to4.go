@@ -115,7 +115,7 @@ func (c *Config) header6to4(total int, ch chain) ipv4 {
 // (RFC 7915 section 5). From any other sender less is asked.
 func (c *Config) send4(pkt []byte, h ipv4, out []byte) Result {
 	if limit := c.limit4(); len(out) > limit {
-		if len(pkt) > minMTU6 {
+		if len(pkt) > minMTU6 && !c.Recut {
 			return c.refuse6(pkt, state.DropTooBig, c.mtuFor6())
 		}
 		return Result{Outcome: state.Forward6to4, Out: split4(h, out[header4Len:], limit)}

@@ -10,7 +10,7 @@ import (
 func checkPrefix(c *config.Checker, s *Config) {
 	p := s.Prefix
 	if !c.Given("prefix") {
-		if !c.Given("mappings") {
+		if !c.Given("mappings") && s.Mode != StatefulMode {
 			c.Error("", "has neither prefix nor mappings: no address would have a translation", `add prefix = "64:ff9b::/96" or a prefix of your own`)
 		}
 		return

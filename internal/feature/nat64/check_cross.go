@@ -20,6 +20,11 @@ func (s *Config) claims4(f *config.File) []claim {
 			all = append(all, claim{fmt.Sprintf("mappings[%d].ipv4", i), m.IPv4})
 		}
 	}
+	for i, p := range s.Pools {
+		if s.Mode == StatefulMode && p.IPv4.IsValid() {
+			all = append(all, claim{fmt.Sprintf("pools[%d].ipv4", i), p.IPv4})
+		}
+	}
 	for i, p := range s.Nodes(f) {
 		key := "prefix" // which the default is derived from
 		if len(s.Translatable) > 0 {

@@ -50,7 +50,7 @@ interfaces = ["lan", "wan"]
 		Links: []state.LinkFact{{Name: "lan", Index: 2, MTU: 1500}, {Name: "wan", Index: 3, MTU: 1500}},
 		PLAT:  map[string]netip.Prefix{"main": netip.MustParsePrefix("2001:db8:64::/96")},
 	}
-	slow := nat64.NewSlow("main", func() int64 { return 0 }, func() uint32 { return 1 }, f, facts)
+	slow := nat64.NewSlow("main", func() int64 { return 0 }, func() uint32 { return 1 }, nil, f, facts)
 	answers := slow.Handle(udp4("192.168.1.2", "203.0.113.9"), state.Arrival{})
 	if len(answers) != 1 {
 		t.Fatalf("%d packets", len(answers))
@@ -81,7 +81,7 @@ addresses = ["2001:db8:1::5/64"]
 mode = "clat"
 interfaces = ["lan", "wan"]
 `)
-	slow := nat64.NewSlow("main", func() int64 { return 0 }, func() uint32 { return 1 }, f, state.Facts{})
+	slow := nat64.NewSlow("main", func() int64 { return 0 }, func() uint32 { return 1 }, nil, f, state.Facts{})
 	if answers := slow.Handle(udp4("192.168.1.2", "203.0.113.9"), state.Arrival{}); len(answers) != 0 {
 		t.Errorf("%v", answers)
 	}

@@ -12,7 +12,7 @@ import (
 
 // Config is [nat64.NAME].
 type Config struct {
-	Mode            Mode           `toml:"mode" required:"true" enum:"stateless,clat" example:"\"stateless\"" doc:"stateless: each IPv6 address that takes part has an IPv4 address of its own (SIIT, RFC 7915). No addresses are shared and no sessions are kept. clat: the client side of 464XLAT (RFC 6877): IPv4 nodes here reach IPv4 over an IPv6-only network and its translator."`
+	Mode            Mode           `toml:"mode" required:"true" enum:"stateless,stateful,clat" example:"\"stateless\"" doc:"stateless: each IPv6 address that takes part has an IPv4 address of its own (SIIT, RFC 7915); no addresses are shared and no sessions are kept. stateful: IPv6 nodes share the IPv4 addresses of pools, by ports (NAT64, RFC 6146). clat: the client side of 464XLAT (RFC 6877): IPv4 nodes here reach IPv4 over an IPv6-only network and its translator."`
 	Prefix          netip.Prefix   `toml:"prefix" ip:"6" example:"\"2001:db8:64::/96\"" doc:"The IPv6 prefix in which every IPv4 address has an IPv6 form (RFC 6052): of length 32, 40, 48, 56, 64 or 96. It may be left out if mappings are given."`
 	Mappings        []Mapping      `toml:"mappings" example:"[{ ipv6 = \"2001:db8:3::/120\", ipv4 = \"203.0.113.0/24\" }]" doc:"Explicit address mappings (RFC 7757). They come before the prefix, and the longest match before the shorter."`
 	Translatable    []netip.Prefix `toml:"translatable" ip:"4" example:"[\"198.51.100.0/24\"]" doc:"IPv4 prefixes of the IPv6 nodes whose addresses lie under prefix (IPv4-translatable addresses, RFC 6052 section 2.2). Default: what the IPv6 subnets of the interfaces here amount to, where those lie under prefix."`
@@ -23,6 +23,7 @@ type Config struct {
 	LowestIPv6MTU   int            `toml:"lowest_ipv6_mtu" min:"1280" max:"65535" example:"1280" doc:"The smallest MTU of the IPv6 network in bytes: IPv4 packets that may be fragmented are cut to fit it (RFC 7915 section 4)."`
 	ErrorSource     []netip.Addr   `toml:"error_source" ip:"4" example:"[\"203.0.113.8\"]" doc:"The IPv4 addresses that stand for IPv6 routers without a mapping when those send ICMP errors (RFC 6791)."`
 	ErrorsPerSecond int            `toml:"errors_per_second" min:"0" max:"1000000" example:"100" doc:"How many ICMP errors of its own the translator sends at most, each second; bursts may have twice as many. 0: none (RFC 7915 sections 4.4 and 5.4, RFC 4443 section 2.4 (f))."`
+	Stateful
 	CLATConfig
 	CopyTrafficClass bool `toml:"copy_traffic_class" example:"true" doc:"Copy the IPv4 TOS to the IPv6 traffic class and back; with false it becomes zero (RFC 7915 sections 4.1 and 5.1)."`
 }
@@ -30,7 +31,10 @@ type Config struct {
 // Mode is the kind of translation.
 type Mode string
 
-const Stateless Mode = "stateless"
+const (
+	Stateless    Mode = "stateless"
+	StatefulMode Mode = "stateful"
+)
 
 // ZeroChecksum is what becomes of UDP over IPv4 without a checksum.
 type ZeroChecksum string
@@ -74,6 +78,7 @@ func defaults(name string) *Config {
 		LowestIPv6MTU:    1280,
 		ErrorsPerSecond:  100,
 		CopyTrafficClass: true,
+		Stateful:         statefulDefaults(),
 		CLATConfig:       clatDefaults(),
 	}
 }
@@ -88,6 +93,9 @@ func From(f *config.File, name string) *Config {
 // Translatable or, by default, those that the IPv6 subnets of c's interfaces in
 // f amount to.
 func (c *Config) Nodes(f *config.File) []netip.Prefix {
+	if c.Mode == StatefulMode {
+		return nil // nodes have no addresses of their own in IPv4
+	}
 	if len(c.Translatable) > 0 || c.Mode == CLAT {
 		return slices.Clone(c.Translatable)
 	}
@@ -107,19 +115,26 @@ func (c *Config) Nodes(f *config.File) []netip.Prefix {
 }
 
 func check(c *config.Checker, name string, s *Config) {
+	checkModes(c, s)
 	if s.Mode == CLAT {
 		checkCLAT(c, name, s)
 		return
 	}
 	onlyCLAT(c)
 	checkPrefix(c, s)
-	checkMappings(c, s)
-	checkTranslatable(c, s)
+	if s.Mode == StatefulMode {
+		checkStateful(c, s)
+	} else {
+		checkMappings(c, s)
+		checkTranslatable(c, s)
+	}
 	checkInterfaces(c, s)
 	checkErrorSource(c, s)
 	checkDevice(c, name, s)
 	checkLocal(c, s)
-	checkNodes(c, s)
+	if s.Mode != StatefulMode {
+		checkNodes(c, s)
+	}
 	checkOthers(c, name, s)
 }
 

@@ -83,6 +83,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	translator := state.Translator{
 		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
 		LowestMTU: lowestMTU(f, facts, c), SmallestMTU: slices.Min(mtus(f, facts, c)), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
+		Stateful: c.Mode == StatefulMode,
 	}
 	if c.TCPMSSClamp {
 		translator.MaxMSS = c.maxMSS(f, facts)
@@ -93,6 +94,8 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 			desired = append(desired, state.Address{Device: c.Device, Prefix: netip.PrefixFrom(c.OwnIPv4, 32)})
 		}
 	}
+	// how it binds comes first: packets may come as soon as there are rules
+	desired = append(desired, c.binds(id)...)
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
 	desired = append(desired, proxies(f, facts, c)...)

@@ -21,6 +21,9 @@ func (c *Config) rules(f *config.File, id int) []state.Object {
 	if c.Prefix.IsValid() && c.Mode != CLAT {
 		add(state.Rule{From: c.Prefix, To: all4(), Kind: state.RulePrefix, UOctet: uOctet})
 	}
+	for _, p := range c.pools() {
+		add(state.Rule{From: p, To: c.Prefix, Kind: state.RulePool, UOctet: uOctet})
+	}
 	for _, node := range c.Nodes(f) {
 		inside := embedPrefix(c.Prefix, node)
 		add(state.Rule{From: inside, To: node, Kind: state.RuleNode, UOctet: uOctet})
@@ -57,7 +60,7 @@ func embedPrefix(prefix, node netip.Prefix) netip.Prefix {
 // prefixes4 gives the IPv4 prefixes that lead to the translator: what stands
 // for IPv6 nodes, and what sources errors.
 func (c *Config) prefixes4(f *config.File) []netip.Prefix {
-	list := c.Nodes(f)
+	list := append(c.Nodes(f), c.pools()...)
 	if c.Mode == CLAT && len(list) > 0 {
 		list = halves()
 	}

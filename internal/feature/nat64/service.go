@@ -18,19 +18,24 @@ type Slow struct {
 	current atomic.Pointer[slowConfig]
 	counts  [state.OutcomeCount]atomic.Uint64
 	limit   *limiter
+	now     func() int64
+
+	parts *translate.Reassembler
+	syns  *syns
 }
 
 type slowConfig struct {
 	translate *translate.Config
 	local     map[netip.Addr]bool
-	nodes     []netip.Prefix // of a CLAT: the only sources there may be
+	nodes     []netip.Prefix     // of a CLAT: the only sources there may be
+	bindings  translate.Bindings // nil: stateless
 }
 
 // NewSlow makes the slow path of [nat64.NAME]. now tells the time; identification
-// gives random numbers.
-func NewSlow(name string, now func() int64, identification func() uint32, f *config.File, facts state.Facts) *Slow {
-	s := &Slow{Name: name, Device: From(f, name).Device, limit: newLimiter(now)}
-	s.Update(identification, f, facts)
+// gives random numbers; bindings is the state of stateful translators.
+func NewSlow(name string, now func() int64, identification func() uint32, bindings translate.Bindings, f *config.File, facts state.Facts) *Slow {
+	s := &Slow{Name: name, Device: From(f, name).Device, limit: newLimiter(now), now: now, parts: translate.NewReassembler(), syns: newSYNs()}
+	s.Update(identification, bindings, f, facts)
 	return s
 }
 
@@ -52,7 +57,7 @@ func (s *Slow) Images(a netip.Addr) []netip.Addr {
 }
 
 // Update changes to another configuration between two packets.
-func (s *Slow) Update(identification func() uint32, f *config.File, facts state.Facts) {
+func (s *Slow) Update(identification func() uint32, bindings translate.Bindings, f *config.File, facts state.Facts) {
 	c := effective(f, facts, s.Name)
 	t := c.Reference(f, facts)
 	t.Identification = identification
@@ -62,8 +67,11 @@ func (s *Slow) Update(identification func() uint32, f *config.File, facts state.
 			local[a.Addr()] = true
 		}
 	}
+	if c.Mode != StatefulMode {
+		bindings = nil
+	}
 	s.limit.perSecond.Store(int64(c.ErrorsPerSecond))
-	s.current.Store(&slowConfig{t, local, c.nodes4()})
+	s.current.Store(&slowConfig{t, local, c.nodes4(), bindings})
 }
 
 // Reference gives the Go translator that does what the section says. The
@@ -128,7 +136,7 @@ func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
 		}
 	}
 	c := s.current.Load()
-	r := c.translate4or6(ip, how)
+	r := s.translate4or6(c, ip, how)
 	// Packets that pass the stack by, and with it FORWARD, are ICMP errors from
 	// addresses that nobody has. They are as few as answers are.
 	if r.Out != nil && how.Why == state.SlowBeforeStack && !s.limit.allow() {
@@ -147,8 +155,9 @@ func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
 }
 
 // translate4or6 translates one packet, knowing how it came.
-func (c *slowConfig) translate4or6(ip []byte, how state.Arrival) translate.Result {
+func (s *Slow) translate4or6(c *slowConfig, ip []byte, how state.Arrival) translate.Result {
 	t := *c.translate
+	stateful := translate.Stateful{Bindings: c.bindings, Parts: s.parts}
 	switch {
 	case c.stranger(ip):
 		return translate.Result{Outcome: state.DropSourceUnmapped}
@@ -160,11 +169,17 @@ func (c *slowConfig) translate4or6(ip []byte, how state.Arrival) translate.Resul
 		// the stack has routed it, unless it was taken before that or made here
 		t.DecrementTTL = how.Why == state.SlowBeforeStack
 		t.RestoreTTL = !t.DecrementTTL && how.Index != 0
+		if c.bindings != nil {
+			return s.keepSYN(stateful.Translate4(&t, s.now(), ip), ip)
+		}
 		return t.Translate4(ip)
 	case len(ip) > 0 && ip[0]>>4 == 6:
 		t.MTU4 = how.MTUOut
 		if how.MTUIn != 0 {
 			t.MTU6 = how.MTUIn
+		}
+		if c.bindings != nil {
+			return stateful.Translate6(&t, s.now(), ip)
 		}
 		return t.Translate6(ip)
 	}

@@ -37,7 +37,7 @@ func slowPath(t *testing.T, toml string) (*Slow, *clock) {
 	facts := state.Facts{Links: []state.LinkFact{
 		{Name: "wan", MTU: 1500, Addresses: []netip.Prefix{netip.MustParsePrefix("198.51.100.1/24")}},
 	}}
-	return NewSlow("main", c.read, func() uint32 { return 7 }, f, facts), c
+	return NewSlow("main", c.read, func() uint32 { return 7 }, nil, f, facts), c
 }
 
 func packetOf(t *testing.T, parts ...string) []byte {

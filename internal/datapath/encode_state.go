@@ -1,0 +1,108 @@
+package datapath
+
+import (
+	"math/bits"
+	"net/netip"
+	"time"
+
+	"weft/internal/state"
+)
+
+// Short names for the types of stateful translation.
+type (
+	bib6Key       = ingressTCNat64Bib6Key
+	bib4Key       = ingressTCNat64Bib4Key
+	binding       = ingressTCNat64Binding
+	owner         = ingressTCNat64Owner
+	sessionKey    = ingressTCNat64SessionKey
+	sessionValue  = ingressTCNat64Session
+	binder        = ingressTCNat64Stateful
+	subscriberKey = ingressTCNat64SubscriberKey
+	subscriber    = ingressTCNat64Subscriber
+	usage         = ingressTCNat64Usage
+	sweepState    = ingressTCNat64SweepState
+	slot          = ingressTCNat64Slot
+)
+
+// Tick is the unit of time of bindings and sessions: 2^26 ns of the monotonic
+// clock (bpf/blocks/nat64_state_maps.h).
+const Tick = time.Duration(1 << 26)
+
+// ticks rounds up: nothing may live shorter than it was told.
+func ticks(d time.Duration) uint32 { return uint32((d + Tick - 1) / Tick) }
+
+// duration is the reverse of ticks for whole seconds.
+func duration(t uint32) time.Duration {
+	return (time.Duration(t) * Tick).Truncate(time.Second)
+}
+
+// wire16 holds a port as the programs do: in wire order.
+func wire16(p uint16) uint16 { return bits.ReverseBytes16(p) }
+
+func encodeBinder(b state.Binder) binder {
+	v := binder{
+		PortsMax: uint32(b.PortsMax), SessionsMax: uint32(b.SessionsMax),
+		SubscriberBits: uint8(b.SubscriberBits), Filtering: uint8(b.Filtering), HasStatics: bit(b.Statics),
+	}
+	v.Timers = [4]uint32{ticks(b.UDP), ticks(b.ICMP), ticks(b.Established), ticks(b.Transitory)}
+	if b.Block != 0 {
+		v.Block = uint32(b.Block)
+		v.Subscribers.U8 = b.Subscribers.Addr().As16()
+		v.SubscribersBits = uint8(b.Subscribers.Bits())
+	}
+	// the same on every router of the same file, so that subscribers keep
+	// their address when another takes over
+	v.Secret = 0x9e3779b97f4a7c15 * uint64(b.ID+1)
+	for i, p := range b.Pools {
+		if !p.Prefix.IsValid() {
+			break
+		}
+		v.Pools++
+		v.Pool[i].Base, v.Pool[i].Count = host32(p.Prefix.Masked().Addr()), 1<<(32-p.Prefix.Bits())
+		v.Pool[i].Low, v.Pool[i].High = p.Low, p.High
+		v.Addresses += v.Pool[i].Count
+	}
+	return v
+}
+
+func decodeBinder(id int, v binder) state.Binder {
+	b := state.Binder{
+		ID: id, PortsMax: int(v.PortsMax), SessionsMax: int(v.SessionsMax),
+		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0,
+		UDP: duration(v.Timers[0]), ICMP: duration(v.Timers[1]), Established: duration(v.Timers[2]), Transitory: duration(v.Timers[3]),
+		Block: int(v.Block),
+	}
+	if v.Block != 0 {
+		b.Subscribers = netip.PrefixFrom(netip.AddrFrom16(v.Subscribers.U8), int(v.SubscribersBits))
+	}
+	for i := range min(int(v.Pools), len(b.Pools)) {
+		p := v.Pool[i]
+		b.Pools[i] = state.Pool{Prefix: netip.PrefixFrom(addrOfHost32(p.Base), 32-bits.TrailingZeros32(p.Count)), Low: p.Low, High: p.High}
+	}
+	return b
+}
+
+func encodeBib6Key(translator int, protocol uint8, a netip.AddrPort) bib6Key {
+	k := bib6Key{Port: wire16(a.Port()), Protocol: protocol, Translator: uint8(translator)}
+	k.Client.U8 = a.Addr().As16()
+	return k
+}
+
+func encodeBib4Key(protocol uint8, a netip.AddrPort) bib4Key {
+	return bib4Key{Pool: wire32(a.Addr()), Port: wire16(a.Port()), Protocol: protocol}
+}
+
+func addrPort6(a [16]byte, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom16(a), wire16(port))
+}
+
+func addrPort4(a uint32, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(addr4(a), wire16(port))
+}
+
+func decodeStatic(k bib6Key, v bib4Key) state.StaticBinding {
+	return state.StaticBinding{
+		Translator: int(k.Translator), Protocol: k.Protocol,
+		IPv6: addrPort6(k.Client.U8, k.Port), IPv4: addrPort4(v.Pool, v.Port),
+	}
+}

@@ -1,0 +1,249 @@
+package datapath
+
+// The slow path of stateful translation over the programs' own tables: whole
+// packets come out as the programs would have made them.
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"weft/internal/state"
+	"weft/internal/translate"
+)
+
+// slow is the slow path over a bench.
+type slow struct {
+	b        *bench
+	stateful translate.Stateful
+	now      int64
+}
+
+func newSlow(t *testing.T, toml string) *slow {
+	t.Helper()
+	b := newStateful(t, toml)
+	r := &Resolver{b.datapath, b.programs["nat64_resolve"], func() uint32 { return 1000 }}
+	b.reference.MTU4, b.reference.MTU6 = 0, 0
+	return &slow{b: b, stateful: translate.Stateful{Bindings: r, Parts: translate.NewReassembler()}}
+}
+
+func (s *slow) translate(ip []byte) (r translate.Result) {
+	s.b.in(func() error {
+		if isIPv4(ip) {
+			r = s.stateful.Translate4(s.b.reference, s.now, ip)
+		} else {
+			r = s.stateful.Translate6(s.b.reference, s.now, ip)
+		}
+		return nil
+	})
+	return r
+}
+
+// bind opens a session along the programs' own road and gives its pool side.
+func (s *slow) bind(f flow) netip.AddrPort {
+	s.b.t.Helper()
+	r := roads()[3]
+	s.b.takeRoad(r)
+	bound, _ := ends(s.b.cross(r, "open", f, to4))
+	return bound
+}
+
+// cut6 cuts an IPv6 packet into fragments of at most n bytes of payload.
+func cut6(p packet, n int) (list [][]byte) {
+	whole := p.payload
+	for at := 0; at < len(whole); at += n {
+		end, more := min(at+n, len(whole)), byte(0)
+		if end < len(whole) {
+			more = 1
+		}
+		head := []byte{p.protocol, 0, byte(at >> 8), byte(at) | more, 0, 0, 0x77, 0x77}
+		q := p
+		q.protocol, q.payload = 44, append(head, whole[at:end]...)
+		list = append(list, q.bytes())
+	}
+	return list
+}
+
+// cut4 likewise.
+func cut4(p packet, n int) (list [][]byte) {
+	whole := p.payload
+	for at := 0; at < len(whole); at += n {
+		q := p
+		q.id, q.flags, q.payload = 0x7777, at/8, whole[at:min(at+n, len(whole))]
+		if at+n < len(whole) {
+			q.flags |= 0x2000
+		}
+		list = append(list, q.bytes())
+	}
+	return list
+}
+
+// joined puts the fragments that came out together again, and gives the
+// addresses, the protocol and the payload of the whole.
+func joined(t *testing.T, fragments [][]byte) (packet, []byte) {
+	t.Helper()
+	var p packet
+	whole := []byte{}
+	for _, f := range fragments {
+		if isIPv4(f) {
+			p = packet{from: addrOf(f[12:16]), to: addrOf(f[16:20]), protocol: f[9]}
+			if at := int(binary.BigEndian.Uint16(f[6:])&0x1fff) * 8; at != len(whole) {
+				t.Fatalf("a fragment at %d, want %d", at, len(whole))
+			}
+			whole = append(whole, f[20:]...)
+			continue
+		}
+		p = packet{from: addrOf(f[8:24]), to: addrOf(f[24:40]), protocol: f[6]}
+		if f[6] != 44 {
+			whole = append(whole, f[40:]...)
+			continue
+		}
+		p.protocol = f[40]
+		if at := int(binary.BigEndian.Uint16(f[42:]) &^ 7); at != len(whole) {
+			t.Fatalf("a fragment at %d, want %d", at, len(whole))
+		}
+		whole = append(whole, f[48:]...)
+	}
+	return p, whole
+}
+
+func TestFragmentsCrossInAnyOrder(t *testing.T) {
+	s := newSlow(t, shared)
+	s.b.reference.MTU4 = 1500
+	client, far := netip.MustParseAddrPort(client6), netip.MustParseAddrPort(remote6)
+	bound := s.bind(flow{client6, remote6, 17, 0})
+	for _, backwards := range []bool{false, true} {
+		data := counting(3000)
+		seg := udpSegment(client.Addr().String(), far.Addr().String(), data)
+		binary.BigEndian.PutUint16(seg, client.Port())
+		binary.BigEndian.PutUint16(seg[2:], far.Port())
+		seal(seg, 6, client.Addr().String(), far.Addr().String(), 17)
+		fragments := cut6(packet{from: client.Addr().String(), to: far.Addr().String(), protocol: 17, payload: seg}, 1232)
+		want := slices.Clone(seg)
+		binary.BigEndian.PutUint16(want, bound.Port())
+		seal(want, 6, bound.Addr().String(), "8.8.8.8", 17)
+		s.crossCut(t, fragments, backwards, packet{from: bound.Addr().String(), to: "8.8.8.8", protocol: 17}, want, to4)
+
+		seg = udpSegment("8.8.8.8", bound.Addr().String(), data)
+		binary.BigEndian.PutUint16(seg, 53)
+		binary.BigEndian.PutUint16(seg[2:], bound.Port())
+		seal(seg, 6, "8.8.8.8", bound.Addr().String(), 17)
+		fragments = cut4(packet{from: "8.8.8.8", to: bound.Addr().String(), protocol: 17, payload: seg}, 1480)
+		want = slices.Clone(seg)
+		binary.BigEndian.PutUint16(want[2:], client.Port())
+		seal(want, 6, far.Addr().String(), client.Addr().String(), 17)
+		s.crossCut(t, fragments, backwards, packet{from: far.Addr().String(), to: client.Addr().String(), protocol: 17}, want, to6)
+	}
+}
+
+// crossCut sends fragments and compares what comes of the last one.
+func (s *slow) crossCut(t *testing.T, fragments [][]byte, backwards bool, want packet, payload []byte, o state.Outcome) {
+	t.Helper()
+	if backwards {
+		slices.Reverse(fragments)
+	}
+	for i, f := range fragments {
+		r := s.translate(f)
+		if i < len(fragments)-1 {
+			if r.Outcome != state.SlowFragment || r.Out != nil {
+				t.Fatalf("fragment %d met %s", i, r.Outcome)
+			}
+			continue
+		}
+		if r.Outcome != o {
+			t.Fatalf("the last fragment met %s, want %s", r.Outcome, o)
+		}
+		got, whole := joined(t, r.Out)
+		if got.from != want.from || got.to != want.to || got.protocol != want.protocol {
+			t.Errorf("from %s to %s by %d, want from %s to %s", got.from, got.to, got.protocol, want.from, want.to)
+		}
+		if !bytes.Equal(whole, payload) {
+			t.Errorf("carries\n%x, want\n%x", whole[:40], payload[:40])
+		}
+	}
+}
+
+func TestFragmentsThatOverlapOrAreTooLateAreDropped(t *testing.T) {
+	s := newSlow(t, shared)
+	p := packet{from: "2001:db8:3::77", to: "64:ff9b:1::8.8.8.8", protocol: 17, payload: udpSegment("2001:db8:3::77", "64:ff9b:1::8.8.8.8", counting(2000))}
+	f := cut6(p, 1232)
+	s.translate(f[0])
+	if r := s.translate(f[0]); r.Outcome != state.DropReassembly {
+		t.Errorf("the same part twice met %s (RFC 5722)", r.Outcome)
+	}
+	s.translate(f[0])
+	s.now += 6e9
+	if r := s.translate(f[1]); r.Outcome != state.SlowFragment || s.stateful.Parts.Lost != 1 {
+		t.Errorf("six seconds late: %s, %d lost", r.Outcome, s.stateful.Parts.Lost)
+	}
+}
+
+func TestErrorsCrossThroughSessionsOnly(t *testing.T) {
+	for _, protocol := range []byte{6, 17, 1} {
+		s := newSlow(t, shared)
+		to, remote := remote6, remote4
+		flags := byte(2)
+		if protocol == 1 {
+			to, remote, flags = "[64:ff9b:1::8.8.8.8]:4000", "8.8.8.8:0", 1
+		}
+		bound := s.bind(flow{client6, to, protocol, flags})
+		if protocol == 1 {
+			remote = netip.AddrPortFrom(netip.MustParseAddr("8.8.8.8"), bound.Port()).String()
+		}
+		out := flow{bound.String(), remote, protocol, flags}.packet().bytes()
+		in := flow{client6, to, protocol, flags}.packet().bytes()
+		// from a router of the IPv4 Internet
+		r := s.translate(packet{from: "7.7.7.7", to: bound.Addr().String(), protocol: 1, payload: message("7.7.7.7", bound.Addr().String(), 3, 1, "00000000", out)}.bytes())
+		want := packet{from: "64:ff9b:1::7.7.7.7", to: "2001:db8:3::77", protocol: 58, payload: message("64:ff9b:1::7.7.7.7", "2001:db8:3::77", 1, 0, "00000000", in)}.bytes()
+		if r.Outcome != to6 || len(r.Out) != 1 || !bytes.Equal(r.Out[0], want) {
+			t.Errorf("protocol %d: an error from IPv4 met %s and made\n%x, want\n%x", protocol, r.Outcome, r.Out, want)
+		}
+		// from a router of the IPv6 network, about an answer
+		answer := byte(0x12)
+		if protocol == 1 {
+			answer = 0
+		}
+		back := flow{to, client6, protocol, answer}.packet().bytes()
+		r = s.translate(packet{from: "2001:db8:99::1", to: "64:ff9b:1::8.8.8.8", protocol: 58, payload: message("2001:db8:99::1", "64:ff9b:1::8.8.8.8", 1, 0, "00000000", back)}.bytes())
+		quote := flow{remote, bound.String(), protocol, answer}.packet().bytes()
+		want = packet{from: bound.Addr().String(), to: "8.8.8.8", protocol: 1, payload: message(bound.Addr().String(), "8.8.8.8", 3, 1, "00000000", quote)}.bytes()
+		if r.Outcome != to4 || len(r.Out) != 1 || !bytes.Equal(sameQuote(anyID(r.Out[0])), sameQuote(anyID(want))) {
+			t.Errorf("protocol %d: an error from IPv6 met %s and made\n%x, want\n%x", protocol, r.Outcome, r.Out, want)
+		}
+		// made up: another remote port, another pool port
+		for _, lie := range []flow{{bound.String(), "8.8.8.9:53", protocol, flags}, {netip.AddrPortFrom(bound.Addr(), bound.Port()^1).String(), remote, protocol, flags}} {
+			p := packet{from: "7.7.7.7", to: bound.Addr().String(), protocol: 1, payload: message("7.7.7.7", bound.Addr().String(), 3, 1, "00000000", lie.packet().bytes())}
+			if r := s.translate(p.bytes()); r.Outcome != state.DropNoBinding || r.Out != nil || r.Reply != nil {
+				t.Errorf("protocol %d: a made-up error met %s", protocol, r.Outcome)
+			}
+		}
+	}
+}
+
+// sameQuote takes out of an ICMP error what translation chooses in the header
+// it quotes: identification, and the checksums over it.
+func sameQuote(ip []byte) []byte {
+	ip = bytes.Clone(ip)
+	quote := ip[28:]
+	copy(quote[4:6], "\x00\x00")
+	copy(quote[10:12], "\x00\x00")
+	copy(ip[22:24], "\x00\x00")
+	return ip
+}
+
+func TestTheSenderOfARefusedPacketIsTold(t *testing.T) {
+	s := newSlow(t, shared+"ports_per_subscriber = 1\n")
+	s.bind(flow{client6, remote6, 17, 0})
+	r := s.translate(flow{"[2001:db8:3::77]:4002", remote6, 17, 0}.packet().bytes())
+	if r.Outcome != state.DropSubscriberLimit || len(r.Reply) < 48 || r.Reply[40] != 1 || r.Reply[41] != 3 {
+		t.Errorf("met %s, answered %x (RFC 6146 3.5.1.1: address unreachable)", r.Outcome, r.Reply)
+	}
+	if r := s.translate(flow{client6, remote6, 17, 0}.packet().bytes()); r.Outcome != to4 {
+		t.Errorf("the one that has a port met %s", r.Outcome)
+	}
+	if n := s.b.count("nat64_sessions"); n != 1 {
+		t.Errorf("%d sessions, want one", n)
+	}
+}

@@ -1,0 +1,232 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// spec gives the specification of a program and its maps, those of stateful
+// translation as large as the options say.
+func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
+	spec, err := p.spec()
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range spec.Maps {
+		switch name {
+		case "nat64_bib6", "nat64_bib4", "nat64_subscribers":
+			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
+		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
+			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
+		}
+	}
+	return spec, nil
+}
+
+// Tables gives the sizes of the tables that are there; zero without stateful
+// translation.
+func (d *Datapath) Tables() state.Tables {
+	var t state.Tables
+	if m, err := d.mapNamed("nat64_bib6"); err == nil && m.MaxEntries() > 1 {
+		t.Bindings = int(m.MaxEntries())
+	}
+	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
+		t.Sessions = int(m.MaxEntries())
+	}
+	return t
+}
+
+// Resize gives stateful translation tables of other sizes. They are new: what
+// was bound is forgotten, and the programs that are attached have to be
+// replaced by the build for these tables.
+func (d *Datapath) Resize(t state.Tables) error {
+	if d.Tables() == t {
+		return nil
+	}
+	d.options.Tables = t
+	if err := d.dropStale(); err != nil {
+		return err
+	}
+	p, err := programNamed("nat64_resolve")
+	if err != nil {
+		return err
+	}
+	spec, err := d.spec(p)
+	if err != nil {
+		return err
+	}
+	fresh := map[string]*ebpf.Map{}
+	for _, name := range stateMaps() {
+		if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
+			return fmt.Errorf("resize map %s: %w", name, err)
+		}
+	}
+	d.swap(fresh)
+	return d.startSweep()
+}
+
+// swap puts maps in the place of those of the same name, and forgets programs
+// that were loaded with the old ones.
+func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, m := range fresh {
+		d.maps[name].Close()
+		d.maps[name] = m
+	}
+	for name, prog := range d.loaded {
+		prog.Close()
+		delete(d.loaded, name)
+	}
+}
+
+// stateMaps are the maps that speak of each other: they are made and replaced
+// together.
+func stateMaps() []string {
+	return []string{
+		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free",
+		"nat64_peers", "nat64_sweep_states", "nat64_usages",
+	}
+}
+
+// dropStale unpins the state's maps if they are not all there as they should be
+// now: of another version, or of other sizes.
+func (d *Datapath) dropStale() error {
+	p, err := programNamed("nat64_resolve")
+	if err != nil {
+		return err
+	}
+	spec, err := d.spec(p)
+	if err != nil {
+		return err
+	}
+	fit := true
+	for _, name := range stateMaps() {
+		fit = fit && d.fits(name, spec.Maps[name])
+	}
+	if fit {
+		return nil
+	}
+	for _, name := range stateMaps() {
+		if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("replace map %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (d *Datapath) mapPath(name string) string { return filepath.Join(d.dir, "maps", name) }
+
+func (d *Datapath) fits(name string, spec *ebpf.MapSpec) bool {
+	m, err := ebpf.LoadPinnedMap(d.mapPath(name), nil)
+	if err != nil {
+		return false
+	}
+	defer m.Close()
+	return spec.Compatible(m) == nil
+}
+
+// what the mark of a run of nat64_sweep asks for
+const (
+	sweepStart = 0
+	sweepAll   = 1
+	sweepStop  = 2
+)
+
+// startSweep has the kernel end sessions whose time is up, from now on and
+// whether weft runs or not. Without stateful translation there are none.
+func (d *Datapath) startSweep() error {
+	if d.options.Tables.Sessions == 0 {
+		return d.runSweep(sweepStop)
+	}
+	return d.runSweep(sweepStart)
+}
+
+// Sweep ends every session whose time is up now.
+func (d *Datapath) Sweep() error { return d.runSweep(sweepAll) }
+
+// skBuff is struct __sk_buff of linux/bpf.h as far as a run may set it.
+type skBuff struct {
+	_    [2]uint32
+	Mark uint32
+	_    [45]uint32
+}
+
+func (d *Datapath) runSweep(mark uint32) error {
+	p, err := programNamed("nat64_sweep")
+	if err != nil {
+		return err
+	}
+	prog, err := d.load(p)
+	if err != nil {
+		return err
+	}
+	verdict, err := prog.Run(&ebpf.RunOptions{Data: make([]byte, 64), DataOut: make([]byte, 128), Context: skBuff{Mark: mark}})
+	if err == nil && verdict != 0 {
+		err = errors.New("the kernel refused the timer")
+	}
+	if err != nil {
+		return fmt.Errorf("run program nat64_sweep: %w", err)
+	}
+	return nil
+}
+
+// Binders lists how stateful translators bind, by id.
+func (d *Datapath) Binders() ([]state.Binder, error) {
+	m, err := d.mapNamed("nat64_stateful_configs")
+	if err != nil {
+		return nil, err
+	}
+	var list []state.Binder
+	for id := range m.MaxEntries() {
+		var v binder
+		if err := m.Lookup(id, &v); err != nil {
+			return nil, fmt.Errorf("read binder %d: %w", id, err)
+		}
+		if v.Addresses != 0 {
+			list = append(list, decodeBinder(int(id), v))
+		}
+	}
+	return list, nil
+}
+
+// Statics lists the bindings of weft.toml.
+func (d *Datapath) Statics() ([]state.StaticBinding, error) {
+	return collect(d, "nat64_statics6", decodeStatic)
+}
+
+// writeStatic writes or removes both directions of a static binding.
+func (d *Datapath) writeStatic(s state.StaticBinding, remove bool) error {
+	six, four := encodeBib6Key(s.Translator, s.Protocol, s.IPv6), encodeBib4Key(s.Protocol, s.IPv4)
+	var old bib4Key
+	m, err := d.mapNamed("nat64_statics6")
+	if err != nil {
+		return err
+	}
+	if m.Lookup(six, &old) == nil && old != four {
+		if err := d.write("nat64_statics4", old, nil, true); err != nil {
+			return err
+		}
+	}
+	if err := d.write("nat64_statics4", four, six, remove); err != nil {
+		return err
+	}
+	return d.write("nat64_statics6", six, four, remove)
+}
+
+// nowTicks is the time as the programs see it, but for a tick.
+func nowTicks() uint32 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return uint32(t.Nano() >> 26)
+}

@@ -1,0 +1,391 @@
+package datapath
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"weft/internal/state"
+)
+
+// shared is the router that stateful tests go through: two pool addresses of
+// which the second has few ports.
+const shared = `
+[interface.lan]
+addresses = ["2001:db8:1::1/64"]
+shortcut = true
+[interface.wan]
+addresses = ["198.51.100.1/24"]
+shortcut = true
+[nat64.main]
+mode = "stateful"
+prefix = "64:ff9b:1::/96"
+interfaces = ["lan", "wan"]
+pools = [{ ipv4 = "192.0.2.1", ports = "1-65535" }]
+static = [{ protocol = "tcp", ipv6 = "[2001:db8:3::80]:8080", ipv4 = "192.0.2.1:80" }]
+`
+
+const pool4 = "192.0.2.1"
+
+// newStateful is newBench with empty tables of state and the clock at zero.
+func newStateful(t *testing.T, toml string) *bench {
+	t.Helper()
+	b := newBench(t, toml)
+	b.forget()
+	b.clock(1000)
+	return b
+}
+
+// forget ends all bindings and sessions.
+func (b *bench) forget() {
+	b.t.Helper()
+	for _, name := range []string{"nat64_bib6", "nat64_bib4", "nat64_sessions", "nat64_subscribers", "nat64_peers"} {
+		if err := emptyMap(b.datapath.maps[name]); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	free := b.datapath.maps["nat64_slots_free"]
+	for {
+		var at uint32
+		if free.LookupAndDelete(nil, &at) != nil {
+			break
+		}
+	}
+	if err := b.datapath.maps["nat64_sweep_states"].Put(uint32(0), sweepState{}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// clock sets the time, in ticks.
+func (b *bench) clock(ticks uint32) {
+	b.t.Helper()
+	if err := b.datapath.maps["nat64_clock"].Put(uint32(0), ticks); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// count gives how many entries a table has.
+func (b *bench) count(name string) (n int) {
+	b.t.Helper()
+	m := b.datapath.maps[name]
+	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
+	for it := m.Iterate(); it.Next(&key, &value); {
+		n++
+	}
+	return n
+}
+
+// flow is one packet of a stateful test: ports are those of TCP and UDP, or
+// the identifier of an echo in both.
+type flow struct {
+	from, to string // address:port
+	protocol byte   // of IPv4
+	flags    byte   // TCP; for an echo 1 is a request
+}
+
+func (f flow) packet() packet {
+	from, to := netip.MustParseAddrPort(f.from), netip.MustParseAddrPort(f.to)
+	a, z := from.Addr().String(), to.Addr().String()
+	switch f.protocol {
+	case 6:
+		seg := tcpSegment(a, z, f.flags, nil, 5)
+		binary.BigEndian.PutUint16(seg, from.Port())
+		binary.BigEndian.PutUint16(seg[2:], to.Port())
+		return packet{from: a, to: z, protocol: 6, payload: seal(seg, 16, a, z, 6)}
+	case 17:
+		seg := udpSegment(a, z, counting(5))
+		binary.BigEndian.PutUint16(seg, from.Port())
+		binary.BigEndian.PutUint16(seg[2:], to.Port())
+		return packet{from: a, to: z, protocol: 17, payload: seal(seg, 6, a, z, 17)}
+	}
+	p := echo(a, z, f.flags != 1, 5)
+	id := from.Port()
+	if id == 0 {
+		id = to.Port()
+	}
+	binary.BigEndian.PutUint16(p.payload[4:], id)
+	seal(p.payload, 2, a, z, p.protocol)
+	return p
+}
+
+// ends gives the addresses and ports of an IP packet; of an echo both are the
+// identifier.
+func ends(ip []byte) (from, to netip.AddrPort) {
+	head, protocol := 20, byte(0)
+	var src, dst netip.Addr
+	if isIPv4(ip) {
+		src, _ = netip.AddrFromSlice(ip[12:16])
+		dst, _ = netip.AddrFromSlice(ip[16:20])
+		protocol = ip[9]
+	} else {
+		head = 40
+		src, _ = netip.AddrFromSlice(ip[8:24])
+		dst, _ = netip.AddrFromSlice(ip[24:40])
+		protocol = ip[6]
+	}
+	a, z := binary.BigEndian.Uint16(ip[head:]), binary.BigEndian.Uint16(ip[head+2:])
+	if protocol == 1 || protocol == 58 {
+		a = binary.BigEndian.Uint16(ip[head+4:])
+		z = a
+	}
+	return netip.AddrPortFrom(src, a), netip.AddrPortFrom(dst, z)
+}
+
+// cross sends a packet along a road, fails unless it meets outcome, and gives
+// the packet that leaves.
+func (b *bench) cross(r road, name string, f flow, want state.Outcome) []byte {
+	b.t.Helper()
+	in := f.packet().bytes()
+	frame := b.frame(side(in), in)
+	res := b.run(r.program, r.from(in), frame)[0]
+	got, err := r.outcome(res)
+	if err != nil {
+		b.t.Fatalf("%s: %v", name, err)
+	}
+	if meets := r.meets(want, isIPv4(in)); got != meets {
+		b.t.Fatalf("%s: met %s, want %s", name, got, meets)
+	}
+	if got.Verdict() != state.Forward {
+		if got.Verdict() != state.Slow && string(res.frame) != string(frame) {
+			b.t.Fatalf("%s: refused, and yet it was changed", name)
+		}
+		return nil
+	}
+	return res.frame[14:]
+}
+
+// crossesAs is cross for a packet that must come out as another one does.
+func (b *bench) crossesAs(r road, name string, in, out flow, want state.Outcome) {
+	b.t.Helper()
+	got := b.cross(r, name, in, want)
+	p := out.packet().bytes()
+	if r.shortcut {
+		p = fewerHops(p)
+	}
+	if isIPv4(p) {
+		copy(p[4:6], got[4:6])
+		healed(p)
+	}
+	if string(got) != string(p) {
+		b.t.Fatalf("%s: made\n     %x, want\n     %x", name, got, p)
+	}
+}
+
+// bothWays gives the roads that take both directions.
+func bothWays() (list []road) {
+	for _, r := range roads() {
+		if r.takes4 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// onEachRoad runs a test on fresh state along each road.
+func onEachRoad(t *testing.T, toml string, test func(b *bench, r road)) {
+	t.Helper()
+	for _, r := range bothWays() {
+		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
+			b := newStateful(t, toml)
+			b.takeRoad(r)
+			test(b, r)
+		})
+	}
+}
+
+const (
+	client6 = "[2001:db8:3::77]:4000"
+	remote6 = "[64:ff9b:1::8.8.8.8]:53"
+	remote4 = "8.8.8.8:53"
+)
+
+func TestAnAnswerFindsItsWayBack(t *testing.T) {
+	for _, protocol := range []byte{6, 17, 1} {
+		onEachRoad(t, shared, func(b *bench, r road) {
+			to, remote := remote6, remote4
+			ask, answer := byte(2), byte(0x12)
+			if protocol == 1 {
+				to, remote, ask, answer = "[64:ff9b:1::8.8.8.8]:4000", "8.8.8.8:0", 1, 0
+			}
+			out := b.cross(r, "the first packet", flow{client6, to, protocol, ask}, to4)
+			bound, far := ends(out)
+			if bound.Addr().String() != pool4 || bound.Port() < 1024 || far.Addr().String() != "8.8.8.8" {
+				b.t.Fatalf("protocol %d went from %s to %s", protocol, bound, far)
+			}
+			if protocol == 1 {
+				remote = netip.AddrPortFrom(far.Addr(), bound.Port()).String()
+			}
+			b.crossesAs(r, "the same again", flow{client6, to, protocol, ask}, flow{bound.String(), remote, protocol, ask}, to4)
+			b.crossesAs(r, "its answer", flow{remote, bound.String(), protocol, answer}, flow{to, client6, protocol, answer}, to6)
+			if n, m := b.count("nat64_bib6"), b.count("nat64_sessions"); n != 1 || m != 1 {
+				b.t.Errorf("%d bindings and %d sessions, want one each", n, m)
+			}
+		})
+	}
+}
+
+func TestABindingIsTheSameForEveryDestination(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r road) {
+		first, _ := ends(b.cross(r, "to one", flow{client6, remote6, 17, 0}, to4))
+		second, _ := ends(b.cross(r, "to another", flow{client6, "[64:ff9b:1::9.9.9.9]:99", 17, 0}, to4))
+		if first != second {
+			b.t.Errorf("bound to %s and to %s (RFC 4787 REQ-1)", first, second)
+		}
+		if first.Port()%2 != 0 {
+			b.t.Errorf("an even port became %d (RFC 4787 REQ-4)", first.Port())
+		}
+		low, _ := ends(b.cross(r, "from a low port", flow{"[2001:db8:3::77]:53", remote6, 17, 0}, to4))
+		if low.Port() >= 1024 || low.Port()%2 != 1 {
+			b.t.Errorf("port 53 became %d (RFC 4787 REQ-3, REQ-4)", low.Port())
+		}
+		b.crossesAs(r, "from somebody else", flow{"7.7.7.7:7", first.String(), 17, 0}, flow{"[64:ff9b:1::7.7.7.7]:7", client6, 17, 0}, to6)
+	})
+}
+
+func TestWhatNothingLetsInStaysOut(t *testing.T) {
+	for filtering, c := range map[string]struct{ other, otherPort state.Outcome }{
+		"endpoint-independent":       {to6, to6},
+		"address-dependent":          {state.DropFiltered, to6},
+		"address-and-port-dependent": {state.DropFiltered, state.DropFiltered},
+	} {
+		onEachRoad(t, shared+fmt.Sprintf("filtering = %q\n", filtering), func(b *bench, r road) {
+			b.cross(r, "to a port that nobody has", flow{remote4, pool4 + ":7777", 17, 0}, state.DropNoBinding)
+			bound, _ := ends(b.cross(r, "out", flow{client6, remote6, 17, 0}, to4))
+			b.cross(r, "from the same address and port", flow{remote4, bound.String(), 17, 0}, to6)
+			b.cross(r, "from another address", flow{"9.9.9.9:53", bound.String(), 17, 0}, c.other)
+			b.cross(r, "from another port", flow{"8.8.8.8:54", bound.String(), 17, 0}, c.otherPort)
+			tcp, _ := ends(b.cross(r, "out by TCP", flow{client6, remote6, 6, 2}, to4))
+			other := c.other
+			if other == state.DropFiltered {
+				other = state.SlowSyn
+			}
+			b.cross(r, "a SYN from another address", flow{"9.9.9.9:53", tcp.String(), 6, 2}, other)
+			b.cross(r, "static, from anywhere", flow{"9.9.9.9:9999", pool4 + ":80", 6, 2}, to6)
+		})
+	}
+}
+
+func TestAStaticBindingIsReachedAndAnswers(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r road) {
+		in := flow{"9.9.9.9:9999", pool4 + ":80", 6, 2}
+		b.crossesAs(r, "SYN", in, flow{"[64:ff9b:1::9.9.9.9]:9999", "[2001:db8:3::80]:8080", 6, 2}, to6)
+		back := flow{"[2001:db8:3::80]:8080", "[64:ff9b:1::9.9.9.9]:9999", 6, 0x12}
+		b.crossesAs(r, "SYN and ACK", back, flow{pool4 + ":80", "9.9.9.9:9999", 6, 0x12}, to4)
+		b.cross(r, "an ACK without connection", flow{"9.9.9.9:9998", pool4 + ":80", 6, 0x10}, to6)
+		b.cross(r, "by UDP", flow{"9.9.9.9:9999", pool4 + ":80", 17, 0}, state.DropNoBinding)
+	})
+}
+
+func TestTCPWithoutSYNOpensNothing(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r road) {
+		b.cross(r, "an ACK", flow{client6, remote6, 6, 0x10}, state.DropNoBinding)
+		b.cross(r, "a reset", flow{client6, remote6, 6, 4}, state.DropNoBinding)
+		b.cross(r, "an echo reply", flow{client6, "[64:ff9b:1::8.8.8.8]:4000", 1, 0}, state.DropNoBinding)
+		if n := b.count("nat64_bib6") + b.count("nat64_sessions") + b.count("nat64_subscribers"); n != 0 {
+			b.t.Errorf("%d entries are left", n)
+		}
+	})
+}
+
+func TestTimeEndsSessionsAndTheirBindings(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r road) {
+		first, _ := ends(b.cross(r, "out", flow{client6, remote6, 17, 0}, to4))
+		b.clock(1000 + ticks(300e9) - 1)
+		if err := b.datapath.Sweep(); err != nil {
+			b.t.Fatal(err)
+		}
+		b.cross(r, "in, at the last moment", flow{remote4, first.String(), 17, 0}, to6)
+		b.clock(1000 + 2*ticks(300e9))
+		b.cross(r, "in, too late, not swept", flow{remote4, first.String(), 17, 0}, state.DropNoBinding)
+		b.cross(r, "out again", flow{client6, remote6, 17, 0}, to4)
+		b.clock(1000 + 4*ticks(300e9))
+		if err := b.datapath.Sweep(); err != nil {
+			b.t.Fatal(err)
+		}
+		for _, name := range []string{"nat64_bib6", "nat64_bib4", "nat64_sessions", "nat64_subscribers"} {
+			if n := b.count(name); n != 0 {
+				b.t.Errorf("%d entries are left in %s", n, name)
+			}
+		}
+		for range 5000 { // more than there are slots: they are used again
+			b.cross(r, "out", flow{client6, remote6, 17, 0}, to4)
+			b.forgetByTime()
+			break
+		}
+	})
+}
+
+// forgetByTime lets all sessions run out.
+func (b *bench) forgetByTime() {
+	b.t.Helper()
+	var now uint32
+	if err := b.datapath.maps["nat64_clock"].Lookup(uint32(0), &now); err != nil {
+		b.t.Fatal(err)
+	}
+	b.clock(now + ticks(7440e9) + 1)
+	if err := b.datapath.Sweep(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestAFullPoolRefusesAndKeepsWhatItHas(t *testing.T) {
+	toml := strings.Replace(shared, "1-65535", "2000-2007", 1)
+	onEachRoad(t, toml, func(b *bench, r road) {
+		used := map[uint16]bool{}
+		for i := range 8 {
+			bound, _ := ends(b.cross(r, fmt.Sprint("client ", i), flow{fmt.Sprintf("[2001:db8:3::%x]:4000", 0x100+i), remote6, 6, 2}, to4))
+			if used[bound.Port()] || bound.Port() < 2000 || bound.Port() > 2007 {
+				b.t.Errorf("port %d", bound.Port())
+			}
+			used[bound.Port()] = true
+		}
+		b.cross(r, "one too many", flow{"[2001:db8:3::999]:4000", remote6, 6, 2}, state.DropPoolExhausted)
+		b.cross(r, "an old one", flow{"[2001:db8:3::100]:4000", remote6, 6, 2}, to4)
+		b.cross(r, "another protocol", flow{"[2001:db8:3::999]:4000", remote6, 17, 2}, to4)
+		if n := b.count("nat64_sessions"); n != 9 {
+			b.t.Errorf("%d sessions, want 9", n)
+		}
+	})
+}
+
+func TestASubscriberHasLimits(t *testing.T) {
+	onEachRoad(t, shared+"ports_per_subscriber = 2\nsessions_per_subscriber = 3\n", func(b *bench, r road) {
+		from := func(host, port int) string { return fmt.Sprintf("[2001:db8:3::%x]:%d", host, port) }
+		b.cross(r, "port 1", flow{from(1, 4001), remote6, 6, 2}, to4)
+		b.cross(r, "port 2", flow{from(2, 4002), remote6, 17, 0}, to4)
+		b.cross(r, "port 3", flow{from(3, 4003), remote6, 6, 2}, state.DropSubscriberLimit)
+		b.cross(r, "session 3", flow{from(1, 4001), "[64:ff9b:1::9.9.9.9]:53", 6, 2}, to4)
+		b.cross(r, "session 4", flow{from(1, 4001), "[64:ff9b:1::9.9.9.8]:53", 6, 2}, state.DropSubscriberLimit)
+		b.cross(r, "somebody else", flow{"[2001:db8:2::1]:4001", remote6, 6, 2}, to4)
+		b.forgetByTime()
+		b.cross(r, "after a time", flow{from(3, 4003), remote6, 6, 2}, to4)
+	})
+}
+
+func TestBlocksOfPortsAreFixed(t *testing.T) {
+	toml := strings.Replace(shared, "192.0.2.1\", ports = \"1-65535\"", "192.0.2.0/31\", ports = \"1024-65535\"", 1) +
+		"port_block = 2016\nsubscribers = \"2001:db8:4::/58\"\n" // 64 subscribers, 32 blocks an address
+	onEachRoad(t, toml, func(b *bench, r road) {
+		for _, c := range []struct {
+			client, pool string
+			low          uint16
+		}{{"2001:db8:4:0::5", "192.0.2.0", 1024}, {"2001:db8:4:1::5", "192.0.2.0", 1024 + 2016}, {"2001:db8:4:20::5", "192.0.2.1", 1024}, {"2001:db8:4:3f::5", "192.0.2.1", 1024 + 31*2016}} {
+			for port := range 5 {
+				bound, _ := ends(b.cross(r, c.client, flow{fmt.Sprintf("[%s]:%d", c.client, 5000+port), remote6, 17, 0}, to4))
+				if bound.Addr().String() != c.pool || bound.Port() < c.low || bound.Port() > c.low+2015 {
+					b.t.Errorf("%s got %s, want a port of %s from %d on", c.client, bound, c.pool, c.low)
+				}
+			}
+		}
+		b.cross(r, "nobody's", flow{"[2001:db8:4:40::5]:5000", remote6, 17, 0}, state.DropPoolExhausted)
+	})
+}
+
+func TestPacketsThatMakeNoStateOrMustNotCross(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r road) {
+		b.cross(r, "from the prefix itself", flow{"[64:ff9b:1::7.7.7.7]:4000", remote6, 17, 0}, state.DropIllegalAddress)
+		b.cross(r, "hairpin to nobody", flow{client6, "[64:ff9b:1::192.0.2.1]:5000", 17, 0}, to4)
+	})
+}

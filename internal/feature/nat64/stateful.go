@@ -1,0 +1,215 @@
+package nat64
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// Stateful is the part of [nat64.NAME] that only mode = "stateful" has
+// (RFC 6146).
+type Stateful struct {
+	Pools                 []Pool        `toml:"pools" example:"[{ ipv4 = \"203.0.113.0/28\" }]" doc:"stateful: the IPv4 addresses and ports that IPv6 nodes share. At most 8."`
+	Static                []Static      `toml:"static" example:"[{ protocol = \"tcp\", ipv6 = \"[2001:db8:1::80]:8080\", ipv4 = \"203.0.113.1:80\" }]" doc:"stateful: ports of the pools that always belong to one IPv6 node, so that IPv4 reaches it."`
+	Filtering             Filtering     `toml:"filtering" enum:"endpoint-independent,address-dependent,address-and-port-dependent" example:"\"endpoint-independent\"" doc:"stateful: who may send to a port that a node has opened: anybody, the addresses that it has sent to, or only the very ports (RFC 4787 section 5, RFC 6146 section 3.5). What is static is always open."`
+	UDPTimeout            time.Duration `toml:"udp_timeout" min:"2m" example:"\"5m\"" doc:"stateful: how long an idle UDP session lives (RFC 6146 section 4)."`
+	ICMPTimeout           time.Duration `toml:"icmp_timeout" min:"1m" example:"\"1m\"" doc:"stateful: how long the session of an echo lives (RFC 5508 section 3.2)."`
+	TCPEstablishedTimeout time.Duration `toml:"tcp_established_timeout" min:"2h4m" example:"\"2h4m\"" doc:"stateful: how long an idle TCP connection lives (RFC 5382 section 5)."`
+	TCPTransitoryTimeout  time.Duration `toml:"tcp_transitory_timeout" min:"4m" example:"\"4m\"" doc:"stateful: how long a TCP connection lives that is being opened or closed (RFC 5382 section 5)."`
+	SubscriberPrefixLen   int           `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of the IPv6 prefix that one subscriber has: limits count by it, and a subscriber stays on one pool address while that has ports."`
+	PortsPerSubscriber    int           `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: how many ports, of all protocols together, one subscriber may hold at a time; 0 is no limit."`
+	SessionsPerSubscriber int           `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: how many sessions one subscriber may have at a time; 0 is no limit."`
+	PortBlock             int           `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: each of them has this many ports of one pool address for itself, always the same (RFC 7422)."`
+	Subscribers           netip.Prefix  `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
+	Bindings              int           `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
+	Sessions              int           `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 180 bytes each."`
+}
+
+// Pool is a range of IPv4 addresses and the ports of them that may be used.
+type Pool struct {
+	IPv4  netip.Prefix `toml:"ipv4" required:"true" ip:"4,bare" example:"\"203.0.113.0/28\"" doc:"IPv4 prefix, or one address. All its addresses are used, the first and the last too."`
+	Ports string       `toml:"ports" example:"\"1024-65535\"" doc:"First and last port. Default: 1024-65535."`
+}
+
+// Static is a binding that lasts (a static BIB entry, RFC 6146 section 3.1).
+type Static struct {
+	Protocol Protocol       `toml:"protocol" required:"true" enum:"tcp,udp,icmp" example:"\"tcp\"" doc:"tcp, udp or icmp; the port of icmp is the identifier of echoes."`
+	IPv6     netip.AddrPort `toml:"ipv6" required:"true" example:"\"[2001:db8:1::80]:8080\"" doc:"The node's address and port."`
+	IPv4     netip.AddrPort `toml:"ipv4" required:"true" example:"\"203.0.113.1:80\"" doc:"The address out of the pools, and a port; it need not be one of the pool's ports."`
+}
+
+// Protocol is a transport that a static binding is for.
+type Protocol string
+
+// Number gives the IPv4 protocol number.
+func (p Protocol) Number() uint8 {
+	return map[Protocol]uint8{"tcp": 6, "udp": 17, "icmp": 1}[p]
+}
+
+// Filtering says which packets from outside a binding lets in.
+type Filtering string
+
+const (
+	FilterNone    Filtering = "endpoint-independent"
+	FilterAddress Filtering = "address-dependent"
+	FilterPort    Filtering = "address-and-port-dependent"
+)
+
+func statefulDefaults() Stateful {
+	return Stateful{
+		Filtering:  FilterNone,
+		UDPTimeout: 5 * time.Minute, ICMPTimeout: time.Minute,
+		TCPEstablishedTimeout: 2*time.Hour + 4*time.Minute, TCPTransitoryTimeout: 4 * time.Minute,
+		SubscriberPrefixLen: 64,
+		Bindings:            65536, Sessions: 262144,
+	}
+}
+
+// ports gives the first and last port of a pool.
+func (p Pool) ports() (low, high uint16, ok bool) {
+	if p.Ports == "" {
+		return 1024, 65535, true
+	}
+	first, last, two := strings.Cut(p.Ports, "-")
+	if !two {
+		last = first
+	}
+	a, errA := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
+	b, errB := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
+	return uint16(a), uint16(b), errA == nil && errB == nil && a >= 1 && a <= b
+}
+
+// keys that one of the modes does not have
+func statelessKeys() []string { return []string{"mappings", "translatable"} }
+
+func statefulKeys() []string {
+	return []string{"pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
+		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions"}
+}
+
+// checkModes refuses keys that the mode has no use for.
+func checkModes(c *config.Checker, s *Config) {
+	others, other := statefulKeys(), StatefulMode
+	if s.Mode == StatefulMode {
+		others, other = statelessKeys(), Stateless
+	}
+	for _, key := range others {
+		if c.Given(key) {
+			c.Error(key, fmt.Sprintf("means nothing to mode = %q", s.Mode), fmt.Sprintf("take it out, or write mode = %q", other))
+		}
+	}
+}
+
+func checkStateful(c *config.Checker, s *Config) {
+	if !c.Given("prefix") {
+		c.Error("", "has no prefix: no IPv4 address would have an IPv6 form", `add prefix = "64:ff9b::/96" or a prefix of your own`)
+	}
+	if len(s.Pools) == 0 && !c.Broken("pools") {
+		c.Error("", "has no pools: there would be no IPv4 addresses to share", `add pools = [{ ipv4 = "203.0.113.0/28" }] with addresses of your own`)
+	}
+	for key, d := range map[string]time.Duration{
+		"udp_timeout": s.UDPTimeout, "icmp_timeout": s.ICMPTimeout,
+		"tcp_established_timeout": s.TCPEstablishedTimeout, "tcp_transitory_timeout": s.TCPTransitoryTimeout,
+	} {
+		if d%time.Second != 0 || d > 30*24*time.Hour {
+			c.Error(key, fmt.Sprintf("%s is not a time that can be kept", d), "whole seconds, thirty days at most")
+		}
+	}
+	checkPools(c, s)
+	checkStatic(c, s)
+	checkBlocks(c, s)
+}
+
+func checkPools(c *config.Checker, s *Config) {
+	if len(s.Pools) > state.PoolsMax {
+		c.Error("pools", fmt.Sprintf("has %d entries", len(s.Pools)), fmt.Sprintf("at most %d; join prefixes that lie side by side", state.PoolsMax))
+	}
+	for i, p := range s.Pools {
+		key := fmt.Sprintf("pools[%d]", i)
+		if _, _, ok := p.ports(); !ok {
+			c.Error(key+".ports", fmt.Sprintf("%q is not a range of ports", p.Ports), `write it like "1024-65535"`)
+		}
+		if !p.IPv4.IsValid() {
+			continue
+		}
+		if why, bad := unusable4(p.IPv4); bad {
+			c.Error(key+".ipv4", fmt.Sprintf("%s is %s", p.IPv4, why), "use addresses that the Internet routes to you")
+			continue
+		}
+		for j, q := range s.Pools[:i] {
+			if q.IPv4.IsValid() && p.IPv4.Overlaps(q.IPv4) {
+				c.Error(key+".ipv4", fmt.Sprintf("%s overlaps pools[%d]", p.IPv4, j), "list each address once")
+			}
+		}
+	}
+}
+
+func checkStatic(c *config.Checker, s *Config) {
+	type end struct {
+		protocol Protocol
+		at       netip.AddrPort
+	}
+	seen := map[end]int{}
+	for i, b := range s.Static {
+		key := fmt.Sprintf("static[%d]", i)
+		if !b.IPv4.IsValid() || !b.IPv6.IsValid() {
+			continue
+		}
+		switch {
+		case !b.IPv6.Addr().Is6() || b.IPv6.Addr().Is4In6():
+			c.Error(key+".ipv6", fmt.Sprintf("%s is not an IPv6 address", b.IPv6.Addr()), "write it like \"[2001:db8:1::80]:8080\"")
+		case !b.IPv4.Addr().Is4():
+			c.Error(key+".ipv4", fmt.Sprintf("%s is not an IPv4 address", b.IPv4.Addr()), "write it like \"203.0.113.1:80\"")
+		case !s.inPools(b.IPv4.Addr()):
+			c.Error(key+".ipv4", fmt.Sprintf("%s is in none of the pools", b.IPv4.Addr()), "use an address of pools")
+		case s.Prefix.IsValid() && s.Prefix.Contains(b.IPv6.Addr()):
+			c.Error(key+".ipv6", fmt.Sprintf("%s lies under the prefix, where IPv4 hosts are", b.IPv6.Addr()), "use the node's own address")
+		case b.Protocol != "icmp" && (b.IPv4.Port() == 0 || b.IPv6.Port() == 0):
+			c.Error(key, "has port 0", "write both ports")
+		}
+		for _, at := range []netip.AddrPort{b.IPv4, b.IPv6} {
+			e := end{b.Protocol, at}
+			if j, twice := seen[e]; twice {
+				c.Error(key, fmt.Sprintf("%s is bound by static[%d] already", at, j), "bind each address and port once")
+			}
+			seen[e] = i
+		}
+	}
+}
+
+func (s *Config) inPools(a netip.Addr) bool {
+	for _, p := range s.Pools {
+		if p.IPv4.IsValid() && p.IPv4.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkBlocks asks whether the pools have a block for every subscriber.
+func checkBlocks(c *config.Checker, s *Config) {
+	switch {
+	case c.Given("port_block") != c.Given("subscribers"):
+		c.Error("", "has only one of port_block and subscribers", "give both, or neither")
+		return
+	case !c.Given("port_block") || !s.Subscribers.IsValid():
+		return
+	case s.Subscribers.Bits() < 1 || s.SubscriberPrefixLen > 64 || s.SubscriberPrefixLen < s.Subscribers.Bits() || s.SubscriberPrefixLen-s.Subscribers.Bits() > 24:
+		c.Error("subscribers", fmt.Sprintf("/%d subscribers in a /%d cannot be counted", s.SubscriberPrefixLen, s.Subscribers.Bits()), "subscribers have at most /64, and the prefix is at most 24 bits shorter")
+		return
+	}
+	blocks := 0
+	for _, p := range s.Pools {
+		if low, high, ok := p.ports(); ok && p.IPv4.IsValid() {
+			blocks += (int(high) - int(low) + 1) / s.PortBlock << (32 - p.IPv4.Bits())
+		}
+	}
+	if want := 1 << (s.SubscriberPrefixLen - s.Subscribers.Bits()); blocks < want {
+		c.Error("port_block", fmt.Sprintf("the pools have %d blocks of %d ports, and there are %d subscribers", blocks, s.PortBlock, want), "make blocks smaller, or pools larger")
+	}
+}

@@ -1,0 +1,61 @@
+package nat64
+
+import (
+	"net/netip"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// Tables gives how large the tables of bindings and sessions must be for all
+// stateful translators of f together, which share them.
+func Tables(f *config.File) state.Tables {
+	var t state.Tables
+	for _, name := range f.Names("nat64") {
+		if c := From(f, name); c.Mode == StatefulMode {
+			t.Bindings += c.Bindings
+			t.Sessions += c.Sessions
+		}
+	}
+	return t
+}
+
+// pools gives the prefixes of the pools.
+func (c *Config) pools() []netip.Prefix {
+	if c.Mode != StatefulMode {
+		return nil
+	}
+	var list []netip.Prefix
+	for _, p := range c.Pools {
+		list = append(list, p.IPv4)
+	}
+	return list
+}
+
+// binds gives what a stateful translator binds by, and its static bindings.
+func (c *Config) binds(id int) []state.Object {
+	if c.Mode != StatefulMode {
+		return nil
+	}
+	b := state.Binder{
+		ID:  id,
+		UDP: c.UDPTimeout, ICMP: c.ICMPTimeout, Established: c.TCPEstablishedTimeout, Transitory: c.TCPTransitoryTimeout,
+		PortsMax: c.PortsPerSubscriber, SessionsMax: c.SessionsPerSubscriber, SubscriberBits: c.SubscriberPrefixLen,
+		Block: c.PortBlock, Subscribers: c.Subscribers, Statics: len(c.Static) > 0,
+	}
+	switch c.Filtering {
+	case FilterAddress:
+		b.Filtering = state.FilterAddress
+	case FilterPort:
+		b.Filtering = state.FilterPort
+	}
+	for i, p := range c.Pools {
+		low, high, _ := p.ports()
+		b.Pools[i] = state.Pool{Prefix: p.IPv4, Low: low, High: high}
+	}
+	list := []state.Object{b}
+	for _, s := range c.Static {
+		list = append(list, state.StaticBinding{Translator: id, Protocol: s.Protocol.Number(), IPv6: s.IPv6, IPv4: s.IPv4})
+	}
+	return list
+}

@@ -1,0 +1,128 @@
+package state
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// PoolsMax is how many pools a stateful translator may have.
+const PoolsMax = 8
+
+// Tables says how many entries the tables of stateful translation hold.
+type Tables struct {
+	Bindings int
+	Sessions int
+}
+
+// Filtering says which packets from outside a binding lets in; values as in
+// bpf/blocks/nat64_state_maps.h (RFC 4787 section 5).
+type Filtering uint8
+
+const (
+	FilterNone    Filtering = 0 // all: endpoint-independent
+	FilterAddress Filtering = 1 // from addresses that the node has sent to
+	FilterPort    Filtering = 2 // from addresses and ports that the node has sent to
+)
+
+func (f Filtering) String() string {
+	names := [...]string{"endpoint-independent", "address-dependent", "address-and-port-dependent"}
+	return names[min(int(f), len(names)-1)]
+}
+
+// Pool is IPv4 addresses that nodes share, and the ports that may be used.
+type Pool struct {
+	Prefix    netip.Prefix
+	Low, High uint16
+}
+
+// Binder is how a stateful translator makes bindings and sessions (RFC 6146).
+type Binder struct {
+	ID                                 int // of the translator
+	UDP, ICMP, Established, Transitory time.Duration
+	Filtering                          Filtering
+	PortsMax, SessionsMax              int // of one subscriber; 0: no limit
+	SubscriberBits                     int
+	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
+	Subscribers                        netip.Prefix
+	Statics                            bool // there are static bindings
+	Pools                              [PoolsMax]Pool
+}
+
+func (b Binder) Key() string    { return fmt.Sprintf("binder %d", b.ID) }
+func (b Binder) Domain() Domain { return Datapath }
+func (b Binder) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "binder %d %s udp %s icmp %s established %s transitory %s subscriber /%d ports-max %d sessions-max %d",
+		b.ID, b.Filtering, b.UDP, b.ICMP, b.Established, b.Transitory, b.SubscriberBits, b.PortsMax, b.SessionsMax)
+	if b.Block != 0 {
+		fmt.Fprintf(&s, " block %d of %s", b.Block, b.Subscribers)
+	}
+	if b.Statics {
+		s.WriteString(" statics")
+	}
+	for _, p := range b.Pools {
+		if p.Prefix.IsValid() {
+			fmt.Fprintf(&s, " pool %s:%d-%d", p.Prefix, p.Low, p.High)
+		}
+	}
+	return s.String()
+}
+
+// StaticBinding gives a port of a pool to one node for good.
+type StaticBinding struct {
+	Translator int
+	Protocol   uint8 // of IPv4: 1, 6 or 17
+	IPv6, IPv4 netip.AddrPort
+}
+
+func (b StaticBinding) Key() string {
+	return fmt.Sprintf("static %d %s translator %d", b.Protocol, b.IPv6, b.Translator)
+}
+func (b StaticBinding) Domain() Domain { return Datapath }
+func (b StaticBinding) String() string {
+	return fmt.Sprintf("static protocol %d %s -> %s translator %d", b.Protocol, b.IPv6, b.IPv4, b.Translator)
+}
+
+// Tuple is what the state of a stateful translator needs of a packet. The
+// protocol is IPv4's. For an echo both ports are the identifier, and Flags is
+// 1 for a request; for TCP they are the flags.
+type Tuple struct {
+	Protocol uint8
+	From, To netip.AddrPort
+	Flags    uint8
+}
+
+// SessionState is that of a session (RFC 6146 section 3.5.2.1); values as in
+// bpf/blocks/nat64_state_maps.h. UDP and ICMP have SessionActive alone.
+type SessionState uint8
+
+const (
+	SessionActive SessionState = iota
+	SessionV4Init
+	SessionV6Init
+	SessionEstablished
+	SessionV4Fin
+	SessionV6Fin
+	SessionBothFin
+	SessionTrans
+)
+
+func (s SessionState) String() string {
+	names := [...]string{"active", "v4-init", "v6-init", "established", "v4-fin", "v6-fin", "both-fin", "trans", "ending"}
+	return names[min(int(s), len(names)-1)]
+}
+
+// ProtocolName gives the name of an IPv4 protocol that can be bound.
+func ProtocolName(number uint8) string {
+	switch number {
+	case 1:
+		return "icmp"
+	case 6:
+		return "tcp"
+	case 17:
+		return "udp"
+	}
+	return fmt.Sprint(number)
+}
