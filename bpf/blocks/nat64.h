@@ -88,6 +88,7 @@ static __always_inline bool nat64_u_octet_set(const struct in6_addr *a, const st
 	return r->suffix.u_octet && a->u8[8];
 }
 
+#include "nat64_state.h"
 #include "nat64_stateful.h"
 
 /*

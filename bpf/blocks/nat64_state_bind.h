@@ -5,7 +5,6 @@
  * The port is claimed by the one insertion into nat64_bib4 that succeeds.
  */
 #include "hash.h"
-#include "nat64_state.h"
 
 #define NAT64_TRIES 512       /* random ports that are tried */
 #define NAT64_PICKY_TRIES 256 /* of these, only ports of the same parity and range */

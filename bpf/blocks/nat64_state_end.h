@@ -4,7 +4,6 @@
  * The end of sessions and of the bindings that only they held. Whoever sets a
  * word dead by compare-and-swap takes the thing apart, and nobody else does.
  */
-#include "nat64_state.h"
 
 static __always_inline void nat64_subscriber_key(struct nat64_subscriber_key *k,
 						 const struct in6_addr *client, __u32 translator,

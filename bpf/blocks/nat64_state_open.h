@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /* New sessions, and packets that may cross without one (RFC 6146 3.5). */
-#include "nat64_state.h"
 
 static __always_inline int nat64_slot_take(__u32 *at)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /* Where nat64.h and nat64_state.h meet: a parsed packet asks for its state. */
-#include "nat64_state.h"
 
 static __always_inline struct nat64_flow *nat64_flow(const struct nat64 *x, __u8 protocol)
 {

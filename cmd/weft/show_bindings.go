@@ -41,9 +41,9 @@ identifier of echoes.`, func(_ context.Context, r *daemon.Router) (any, error) {
 
 func sessionsCommand() *cobra.Command {
 	var f filterFlags
-	c := nounCommand(noun{"nat-sessions", "The sessions of stateful translators", `Each session (RFC 6146): the IPv6 node and its far end as the node sees them, the
-same as IPv4 sees them, the state of a TCP connection, and how long the session
-lives on if no packet comes.`, func(_ context.Context, r *daemon.Router) (any, error) {
+	c := nounCommand(noun{"nat-sessions", "The sessions of stateful translators", `Each session (RFC 6146): the IPv6 node and its far end as the node sees them,
+the same as IPv4 sees them, the state of a TCP connection, and how long the
+session lives on if no packet comes.`, func(_ context.Context, r *daemon.Router) (any, error) {
 		filter, err := f.read()
 		if err != nil {
 			return nil, err

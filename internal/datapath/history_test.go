@@ -260,7 +260,7 @@ func TestRandomHistoriesMatchTheReference(t *testing.T) {
 			}
 			onEachRoad(t, toml, func(b *bench, r road) {
 				h := &history{b: b, road: r, model: b.model(), rand: rand.New(rand.NewPCG(*seed, 6146)), now: 1000}
-				for i := range 1500 {
+				for i := range 600 {
 					if err := h.step(); err != nil {
 						b.t.Fatalf("seed %d, packet %d: %v", *seed, i, err)
 					}

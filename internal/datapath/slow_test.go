@@ -94,7 +94,7 @@ func TestWhatIsPutBackArrivesWhereItCameFrom(t *testing.T) {
 // A flood of what is hard: no more goes up than the slow path is given.
 func TestWhatGoesToTheSlowPathIsBounded(t *testing.T) {
 	b := newBench(t, usual)
-	d := &Datapath{maps: b.datapath.maps}
+	d := &Datapath{maps: b.datapath.maps, options: Options{Tables: b.datapath.options.Tables}}
 	unmapped := b.frame("lan", udp("2001:db8:77::1", far6, 24).bytes())
 	plain := b.frame("lan", udp(node6, far6, 24).bytes())
 	p, err := programNamed("ingress_tc")

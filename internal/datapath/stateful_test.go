@@ -3,9 +3,15 @@ package datapath
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"weft/internal/state"
 )
@@ -309,11 +315,6 @@ func TestTimeEndsSessionsAndTheirBindings(t *testing.T) {
 				b.t.Errorf("%d entries are left in %s", n, name)
 			}
 		}
-		for range 5000 { // more than there are slots: they are used again
-			b.cross(r, "out", flow{client6, remote6, 17, 0}, to4)
-			b.forgetByTime()
-			break
-		}
 	})
 }
 
@@ -388,4 +389,132 @@ func TestPacketsThatMakeNoStateOrMustNotCross(t *testing.T) {
 		b.cross(r, "from the prefix itself", flow{"[64:ff9b:1::7.7.7.7]:4000", remote6, 17, 0}, state.DropIllegalAddress)
 		b.cross(r, "hairpin to nobody", flow{client6, "[64:ff9b:1::192.0.2.1]:5000", 17, 0}, to4)
 	})
+}
+
+// The table has 4000 slots: what has ended makes room.
+func TestSlotsAreUsedAgain(t *testing.T) {
+	b := newStateful(t, shared)
+	r := &Resolver{b.datapath, b.programs["nat64_resolve"], func() uint32 { return 1000 }}
+	b.in(func() error {
+		for round := range 3 {
+			refused := 0
+			for i := range 4100 {
+				client := netip.AddrPortFrom(addr("2001:db8:3::1"), 4000)
+				remote := netip.AddrPortFrom(addr("64:ff9b:1::8.8.8.8"), uint16(1000+i))
+				if _, o := r.Resolve(state.Tuple{Protocol: 17, From: client, To: remote}); o == state.DropTableFull {
+					refused++
+				} else if o != state.OutcomeNone {
+					return fmt.Errorf("round %d, packet %d met %s", round, i, o)
+				}
+			}
+			if refused != 100 {
+				t.Errorf("round %d: %d were refused, want 100", round, refused)
+			}
+			b.forgetByTime()
+		}
+		return nil
+	})
+}
+
+// The sweep is the kernel's: nobody holds the tables any more.
+func TestTheSweepGoesOnWithoutTheDaemon(t *testing.T) {
+	dir := filepath.Join("/sys/fs/bpf", fmt.Sprintf("weft-test-%d", os.Getpid()))
+	t.Cleanup(func() { Remove(dir) })
+	b := newBench(t, shared) // skips or fails where this cannot be
+	b.in(func() error {
+		d, err := Open(dir, Options{Tables: state.Tables{Bindings: 1024, Sessions: 1024}})
+		if err != nil {
+			return err
+		}
+		// slots that are said to be used, for the sweep to walk over
+		if err := d.maps["nat64_sweep_states"].Put(uint32(0), sweepState{High: 1000}); err != nil {
+			return err
+		}
+		return d.Close()
+	})
+	cursor := func() uint32 {
+		d, err := View(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		var s sweepState
+		if err := d.maps["nat64_sweep_states"].Lookup(uint32(0), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s.Cursor
+	}
+	seen := map[uint32]bool{}
+	for end := time.Now().Add(20 * time.Second); len(seen) < 4; {
+		if seen[cursor()] = true; time.Now().After(end) {
+			t.Fatalf("the sweep stands still: %v", seen)
+		}
+	}
+}
+
+// Packets on all CPUs at once make and end the same bindings and sessions, while
+// the sweep runs among them. Afterwards the tables agree with each other.
+func TestManyAtOnceKeepTheTablesInOrder(t *testing.T) {
+	b := newStateful(t, shared+"filtering = \"address-dependent\"\nsessions_per_subscriber = 50\n")
+	r := &Resolver{b.datapath, b.programs["nat64_resolve"], func() uint32 { return 1000 }}
+	var now atomic.Uint32
+	now.Store(1000)
+	var wait sync.WaitGroup
+	races := atomic.Uint64{}
+	for worker := range 8 {
+		wait.Go(func() {
+			random := rand.New(rand.NewPCG(*seed, uint64(worker)))
+			for i := range 1500 {
+				client := netip.AddrPortFrom(addr(fmt.Sprintf("2001:db8:3::%x", 1+random.IntN(3))), uint16(4000+random.IntN(4)))
+				remote := netip.AddrPortFrom(addr("64:ff9b:1::8.8.8.8"), uint16(50+random.IntN(4)))
+				_, o := r.Resolve(state.Tuple{Protocol: []uint8{6, 17}[random.IntN(2)], From: client, To: remote, Flags: []uint8{2, 16, 1}[random.IntN(3)]})
+				switch o {
+				case state.OutcomeNone, state.DropNoBinding, state.DropSubscriberLimit:
+				case state.DropSessionRace:
+					races.Add(1)
+				default:
+					t.Errorf("met %s", o)
+				}
+				if i%100 == 0 { // all that is idle for long is over
+					b.datapath.maps["nat64_clock"].Put(uint32(0), now.Add(ticks(200e9)))
+					if err := b.datapath.Sweep(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	t.Logf("%d of 12000 packets lost a race", races.Load())
+	held := map[netip.AddrPort]int{}
+	sessions, err := collect(b.datapath, "nat64_sessions", func(k sessionKey, v sessionValue) sessionValue { return v })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sessions {
+		held[netip.AddrPortFrom(addrPort6(s.Client.U8, s.Port).Addr(), uint16(s.Protocol)<<12|wire16(s.Port)&0xfff)]++
+	}
+	bindings, err := collect(b.datapath, "nat64_bib6", func(k bib6Key, v binding) binding { return v })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range bindings {
+		k := netip.AddrPortFrom(addrPort6(v.Client.U8, v.Port).Addr(), uint16(v.Protocol)<<12|wire16(v.Port)&0xfff)
+		if held[k] != int(uint32(v.Word)) || v.Word>>63 != 0 {
+			t.Errorf("%s has %d sessions, its binding counts %d", k, held[k], uint32(v.Word))
+		}
+		delete(held, k)
+	}
+	if len(held) != 0 {
+		t.Errorf("sessions without binding: %v", held)
+	}
+	b.clock(now.Load() + ticks(7440e9) + 1)
+	if err := b.datapath.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"nat64_bib6", "nat64_bib4", "nat64_sessions", "nat64_subscribers", "nat64_peers"} {
+		if n := b.count(table); n != 0 {
+			t.Errorf("%d entries are left in %s", n, table)
+		}
+	}
 }

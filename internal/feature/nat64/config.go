@@ -115,16 +115,21 @@ func (c *Config) Nodes(f *config.File) []netip.Prefix {
 }
 
 func check(c *config.Checker, name string, s *Config) {
-	checkModes(c, s)
 	if s.Mode == CLAT {
+		checkModes(c, s)
 		checkCLAT(c, name, s)
 		return
 	}
 	onlyCLAT(c)
 	checkPrefix(c, s)
-	if s.Mode == StatefulMode {
+	switch s.Mode {
+	case StatefulMode:
+		checkModes(c, s)
 		checkStateful(c, s)
-	} else {
+	case Stateless:
+		checkModes(c, s)
+		fallthrough
+	default: // whatever the mode was meant to be
 		checkMappings(c, s)
 		checkTranslatable(c, s)
 	}
@@ -132,7 +137,7 @@ func check(c *config.Checker, name string, s *Config) {
 	checkErrorSource(c, s)
 	checkDevice(c, name, s)
 	checkLocal(c, s)
-	if s.Mode != StatefulMode {
+	if s.Mode != StatefulMode && !c.Given("pools") {
 		checkNodes(c, s)
 	}
 	checkOthers(c, name, s)

@@ -88,14 +88,14 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	if c.TCPMSSClamp {
 		translator.MaxMSS = c.maxMSS(f, facts)
 	}
+	// how it binds comes first: packets may come as soon as there are rules
+	desired = append(desired, c.binds(id)...)
 	if c.Mode == CLAT {
 		translator.Prefix = netip.Prefix{} // nobody here has an address under it
 		if c.OwnIPv4.IsValid() && c.Prefix.IsValid() {
 			desired = append(desired, state.Address{Device: c.Device, Prefix: netip.PrefixFrom(c.OwnIPv4, 32)})
 		}
 	}
-	// how it binds comes first: packets may come as soon as there are rules
-	desired = append(desired, c.binds(id)...)
 	desired = append(desired, translator)
 	desired = append(desired, c.rules(f, id)...)
 	desired = append(desired, proxies(f, facts, c)...)

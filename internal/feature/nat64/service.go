@@ -27,8 +27,8 @@ type Slow struct {
 type slowConfig struct {
 	translate *translate.Config
 	local     map[netip.Addr]bool
-	nodes     []netip.Prefix     // of a CLAT: the only sources there may be
 	bindings  translate.Bindings // nil: stateless
+	nodes     []netip.Prefix     // of a CLAT: the only sources there may be
 }
 
 // NewSlow makes the slow path of [nat64.NAME]. now tells the time; identification
@@ -71,7 +71,7 @@ func (s *Slow) Update(identification func() uint32, bindings translate.Bindings,
 		bindings = nil
 	}
 	s.limit.perSecond.Store(int64(c.ErrorsPerSecond))
-	s.current.Store(&slowConfig{t, local, c.nodes4(), bindings})
+	s.current.Store(&slowConfig{t, local, bindings, c.nodes4()})
 }
 
 // Reference gives the Go translator that does what the section says. The
