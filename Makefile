@@ -59,9 +59,13 @@ bench: build ## Measure weft beside its peers (root; minutes)
 	tools/setup.sh bench
 	bin/weft bench nat64
 
-benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; a quarter of an hour, on an idle machine)
+benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hour, on an idle machine)
 	tools/setup.sh bench
 	mkdir -p build
+	bin/weft bench fib --json > build/fib.json
+	mv build/fib.json docs/benchmarks/fib.json
+	bin/weft bench report < docs/benchmarks/fib.json > docs/benchmarks/fib.txt
+	bin/weft bench chart < docs/benchmarks/fib.json > docs/benchmarks/fib.svg
 	bin/weft bench nat64 --json > build/nat64.json
 	mv build/nat64.json docs/benchmarks/nat64.json
 	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt

@@ -6,16 +6,31 @@
 // # The structure
 //
 // A table is a trie that takes many bits of the address at a time. Its root
-// is a plain array: IPv4 indexes it with the first 16 bits, IPv6 with bits 3
-// to 23, because all that is routed globally lies under 2000::/3. (The rest of
-// IPv6, such as unique local addresses, starts at a word of its own.) From
-// there on each node takes 8 bits:
+// is a plain array: IPv4 indexes it with the first 20 bits, IPv6 with bits 4
+// to 23, because all that is routed globally lies under 2000::/4. (The rest of
+// IPv6, such as unique local addresses, starts at a word of its own.)
 //
-//	10.1.0.0/16 -> A                     root
-//	10.1.2.0/24 -> B                   +------+
-//	10.1.4.0/22 -> C            10.0   |  -   |
-//	10.1.2.9/32 -> D            10.1   |  o---+-> node, default A
-//	                            10.2   |  -   |
+// # IPv4: pages
+//
+// Where prefixes of more than 20 bits lie under a slot of the root, a page of
+// 16 slots decides the next four bits, again by plain indexing. Most routes on
+// the Internet are /24s, so that nearly every lookup ends there: two loads.
+//
+//	10.1.0.0/16 -> 1                          root
+//	10.1.2.0/24 -> 2                        +------+
+//	10.1.4.0/22 -> 3            10.0.240.0  |  -   |
+//	10.1.2.9/32 -> 4            10.1.0.0    |  o---+-> page: 1 1 o 1 3 3 3 3 1 ...
+//	                            10.1.16.0   |  1   |             |
+//	                                                             +-> node, default 2: slot 9 is 4
+//
+// A page is narrow if all its slots are values of up to 16 bits, half a cache
+// line; wide if not. Short prefixes are written into the slots of the pages
+// below them. Pages are changed in place. Where each slot's prefix ends is
+// noted at the arena's other end, where no lookup comes by.
+//
+// # Nodes
+//
+// IPv6 below its root, and IPv4 below /24, take 8 bits at a time:
 //
 //	slot     0 1 2 3 4 5 6 7 8 ...            255
 //	value    - - B - C C C C - ...              -     "-": take the default
@@ -23,7 +38,7 @@
 //	bitmap   0 0 1 1 1 0 0 0 1 0 ...            0     where a run starts
 //	entries  [-] [o] [-] [C] [-]                      one for each run
 //	              |
-//	              +-> node, default B: slot 9 is D
+//	              +-> node, default B
 //
 // A node stores each run of equal slots once. The entry of slot s is found by
 // counting the bits of the bitmap up to s; counts for each quarter of the
@@ -43,7 +58,7 @@
 // or to a value if there is one prefix only. There are no more nodes and
 // jumps than prefixes then, whatever their lengths: a host route costs about 60
 // bytes, and lookups elsewhere never come by it.
-// IPv4 has no jumps; its paths are two nodes long at most.
+// IPv4 has no jumps; its paths are a page and a node long at most.
 //
 // # What is kept beside it
 //
@@ -56,8 +71,8 @@
 // # Updates under readers
 //
 // Blocks are copied, changed, and put in place by one atomic store of the word
-// that points to them; defaults and the root's slots are changed in place, a
-// word at a time. For each address one such store is the moment at which its
+// that points to them; defaults and the slots of the root and of pages are
+// changed in place, a word at a time. For each address one such store is the moment at which its
 // answer changes. A block that was replaced stays as it was until [Table.Seal]
 // and [Table.Release] say that no reader can be in it any more.
 //

@@ -71,6 +71,9 @@ func (t *Table) Used() int {
 	return int(t.next) + int(t.notes(uint64(t.next))) - t.freeWords - t.waiting
 }
 
+// Waiting is how many words wait to be released.
+func (t *Table) Waiting() int { return t.waiting }
+
 // Seal marks all blocks that updates have freed so far. Once no reader that
 // was running at this moment runs any more (a grace period, for BPF programs
 // membarrier(2)), Release with this mark makes them fit for use again.

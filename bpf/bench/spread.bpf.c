@@ -4,8 +4,8 @@
  * of a list. Run with BPF_PROG_RUN on live frames; as in generate.bpf.c every
  * frame is written anew.
  *
- * IPv4 and UDP without checksum; the header's is righted for the destination
- * (RFC 1624): the frame comes with one that holds for the address 0.0.0.0.
+ * The frame comes for the address zero; the checksum that covers it (IPv4's
+ * header's, IPv6's UDP's) is righted for each destination (RFC 1624).
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -16,10 +16,12 @@
 #define ADDRESSES (1U << 20)
 
 const volatile __u8 frame[FRAME_MAX];
-const volatile __u32 frame_len = 64;
+const volatile __u32 frame_len = 78;
 const volatile __u32 out = 0; /* interface */
+const volatile bool ipv6 = false;
 
-struct destinations { __u32 at[ADDRESSES]; }; /* host byte order */
+/* IPv4: one word each, IPv6: four */
+struct destinations { __be32 at[4 * ADDRESSES]; };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -36,23 +38,49 @@ struct {
 	__uint(max_entries, 1);
 } sent SEC(".maps");
 
+/* the checksum when words that were zero get these values */
+static __always_inline __sum16 righted(__sum16 check, const __be32 *words, __u32 n)
+{
+	__u32 sum = (__u16)~check;
+
+	for (__u32 i = 0; i < n; i++)
+		sum += (words[i] & 0xffff) + (words[i] >> 16);
+	return ~csum_fold16(sum);
+}
+
 SEC("xdp")
 int spread(struct xdp_md *ctx)
 {
-	__u32 zero = 0, sum;
+	__u32 zero = 0, at;
 	__u64 *count = bpf_map_lookup_elem(&sent, &zero);
 	struct destinations *to = bpf_map_lookup_elem(&destinations, &zero);
-	struct iphdr *ip;
+	struct {
+		struct ethhdr eth;
+		union {
+			struct iphdr v4;
+			struct {
+				struct ipv6hdr v6;
+				struct udphdr udp;
+			};
+		};
+	} __attribute__((packed)) *head;
 
 	if (!count || !to || bpf_xdp_store_bytes(ctx, 0, (void *)frame, frame_len))
 		return XDP_ABORTED;
-	ip = (void *)(long)ctx->data + ETH_HLEN;
-	if ((void *)(ip + 1) > (void *)(long)ctx->data_end)
+	head = (void *)(long)ctx->data;
+	if ((void *)(head + 1) > (void *)(long)ctx->data_end)
 		return XDP_ABORTED;
-	ip->daddr = bpf_htonl(to->at[*count & (ADDRESSES - 1)]);
-	sum = (__u16)~ip->check + (ip->daddr & 0xffff) + (ip->daddr >> 16);
-	ip->check = ~csum_fold16(sum);
+	at = *count & (ADDRESSES - 1);
 	*count += 1;
+	if (ipv6) {
+		const __be32 *words = &to->at[4 * at];
+
+		__builtin_memcpy(&head->v6.daddr, words, 16);
+		head->udp.check = righted(head->udp.check, words, 4) ?: 0xffff;
+	} else {
+		head->v4.daddr = to->at[at];
+		head->v4.check = righted(head->v4.check, &to->at[at], 1);
+	}
 	return bpf_redirect(out, 0);
 }
 

@@ -36,10 +36,10 @@ enum outcome {
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
 	PASS_LINK_SCOPE,    /* multicast, link-local or broadcast */
 	PASS_NOT_FOR_US,    /* the frame is addressed to another station */
-	PASS_NO_NEIGHBOUR,  /* shortcut not taken: link address not known yet */
-	PASS_NO_ROUTE,      /* shortcut not taken: no route that the shortcut may use */
-	PASS_TOO_BIG,       /* shortcut not taken: too large for the outgoing link */
-	PASS_TTL,           /* shortcut not taken: TTL or hop limit runs out here */
+	PASS_NO_NEIGHBOUR,  /* not sent past the stack: link address not known yet */
+	PASS_NO_ROUTE,      /* not sent past the stack: no route that weft may use */
+	PASS_TOO_BIG,       /* not sent past the stack: too large for the outgoing link */
+	PASS_TTL,           /* not sent past the stack: TTL or hop limit runs out here */
 	PASS_SLOW,          /* left by XDP to the programs that can hand it to the slow path */
 	PASS_TO_STACK,      /* translated and left to the stack, which answers for it */
 	PASS_OPTIONS,       /* IPv4 options or an odd header, which the stack looks into */

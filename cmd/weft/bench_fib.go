@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,45 +11,43 @@ import (
 	"weft/internal/bench/lookup"
 )
 
+// quickRounds is how many rounds --quick makes of the bench's own number.
+const quickRounds = 2
+
 func benchFIB() *cobra.Command {
-	var o bench.Options
+	var run benchRun
 	var with lookup.Options
-	var asJSON bool
 	b := lookup.Bench()
 	c := &cobra.Command{
-		Use: "fib", Short: "Route lookup in full tables beside the kernel's, the LPM trie and a Go table", Args: cobra.NoArgs,
-		Long:    describeBench(b),
-		Example: "  weft bench fib\n  weft bench fib --table prefixes.txt.gz --rounds 3 --json | tee fib.json | weft bench chart > fib.svg\n  weft bench fib --subject weft --subject lpm-trie --subject empty-loop",
+		Use: "fib", Short: "Route lookup in full tables beside the kernel's, the LPM trie and a Go table",
+		Example: "  weft bench fib\n  weft bench fib --quick\n  weft bench fib --table prefixes.txt.gz --rounds 3 --json | tee fib.json | weft bench chart > fib.svg\n  weft bench fib --subject weft --subject lpm-trie --subject empty-loop",
 	}
-	c.Flags().IntVar(&o.Rounds, "rounds", b.Rounds, "how many times everything is measured")
-	c.Flags().StringSliceVar(&o.Cases, "case", nil, "only this case; may be given again")
-	c.Flags().StringSliceVar(&o.Subjects, "subject", nil, "only this subject; may be given again")
-	c.Flags().Uint64Var(&o.Seed, "seed", 1, "of destinations, next hops and the order of the subjects in a round")
+	run.flags(c, b, "destinations, next hops and ")
 	c.Flags().StringVar(&with.Table, "table", "", "file with one prefix a line, may be gzipped; without it the real table beside the checkout, or a made up one")
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a result, then the manifest")
+	c.Flags().BoolVar(&with.Quick, "quick", false, fmt.Sprintf("a tenth of all prefixes and %d rounds: to try it, not to quote it", quickRounds))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := needRoot("weft bench"); err != nil {
 			return err
 		}
-		if _, err := b.Plan(o); err != nil {
+		if with.Quick && !c.Flags().Changed("rounds") {
+			run.Rounds = quickRounds
+		}
+		if _, err := b.Plan(run.Options); err != nil {
 			return err
 		}
 		ctx, stop := labContext(c)
 		defer stop()
-		with.Seed, with.Subjects = o.Seed, o.Subjects
-		results, manifest, err := runFIB(ctx, c, b, o, with)
+		with.Seed, with.Subjects = run.Seed, run.Subjects
+		results, manifest, err := runFIB(ctx, c, b, run, with)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return bench.WriteJSON(c.OutOrStdout(), results, manifest)
-		}
-		return b.WriteTable(c.OutOrStdout(), results, manifest)
+		return run.print(c, b, results, manifest)
 	}
 	return c
 }
 
-func runFIB(ctx context.Context, c *cobra.Command, b bench.Bench, o bench.Options, with lookup.Options) ([]bench.Result, bench.Manifest, error) {
+func runFIB(ctx context.Context, c *cobra.Command, b bench.Bench, run benchRun, with lookup.Options) ([]bench.Result, bench.Manifest, error) {
 	table, note, err := with.Load()
 	if err != nil {
 		return nil, bench.Manifest{}, err
@@ -61,25 +58,21 @@ func runFIB(ctx context.Context, c *cobra.Command, b bench.Bench, o bench.Option
 		"destinations": "1048576 in random order, each looked up once in a measurement",
 		"loop":         "its overhead is in all figures; empty-loop shows it",
 	}
-	manifest := b.Describe(o, time.Now())
-	fmt.Fprintln(c.ErrOrStderr(), "table:", note)
+	manifest := run.describe(b)
+	with.Progress = func(what string) { fmt.Fprintln(c.ErrOrStderr(), what) }
+	with.Progress("table: " + note)
 	m, err := lookup.Open(ctx, with, table)
 	if err != nil {
 		return nil, manifest, err
 	}
-	results, err := measureFIB(ctx, c, m, b, o)
-	return results, manifest, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
-}
-
-func measureFIB(ctx context.Context, c *cobra.Command, m *lookup.Measurer, b bench.Bench, o bench.Options) ([]bench.Result, error) {
-	n, err := m.Agree()
-	if err != nil {
-		return nil, err
+	with.Progress("comparing all answers on each prefix's boundaries")
+	n, err := m.Agree(ctx)
+	if err == nil {
+		with.Progress(fmt.Sprintf("all agree on %d addresses", n))
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "all agree on %d addresses, each prefix's boundaries\n", n)
-	progress := newBenchProgress(c)
-	o.Progress = progress.show
-	results, err := b.Run(ctx, m, o)
-	progress.end()
-	return results, err
+	var results []bench.Result
+	if err == nil {
+		results, err = run.measure(ctx, b, m)
+	}
+	return results, manifest, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
 }

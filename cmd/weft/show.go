@@ -105,7 +105,7 @@ func showOnce(ctx context.Context, w io.Writer, n noun, asJSON, watch bool) erro
 		return err
 	}
 	defer r.Close()
-	if r.Datapath() == nil {
+	if r.Datapath() == nil && !n.fromDaemon() {
 		return errNothing
 	}
 	rows, err := n.rows(ctx, r)

@@ -66,3 +66,7 @@ func joined[T fmt.Stringer](list []T) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// fromDaemon tells whether all of a noun comes from the daemon, and nothing
+// from the pinned maps.
+func (n noun) fromDaemon() bool { return n.name == "dns64" || n.name == "ra" }

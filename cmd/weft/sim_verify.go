@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +23,7 @@ rounds in which the machine was too busy for them are repeated.`,
 		Example: "  weft sim verify --rounds 9\n  weft sim verify --others --json",
 	}
 	c.Flags().IntVar(&rounds, "rounds", 5, "how many times each is sent")
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object, times in nanoseconds")
+	c.Flags().BoolVar(&asJSON, "json", false, "a JSON array of one object a workload, times in nanoseconds")
 	c.Flags().BoolVar(&others, "others", false, "also other sizes on these links, and two other pairs of links")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := needRoot("weft sim verify"); err != nil {
@@ -39,7 +38,7 @@ rounds in which the machine was too busy for them are repeated.`,
 		}
 		ctx, stop := labContext(c)
 		defer stop()
-		all, err := reality.Verify(ctx, fmt.Sprintf("weftsim%d", os.Getpid()), work, rounds, func(what string) {
+		all, err := reality.Verify(ctx, "weftsim", work, rounds, func(what string) {
 			fmt.Fprintln(c.ErrOrStderr(), what)
 		})
 		if err != nil {

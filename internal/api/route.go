@@ -262,7 +262,9 @@ func sameNeighbours(hop *Nexthop, a netip.Addr, k *state.KernelRoute, neighbours
 		ways = []Nexthop{*hop}
 	}
 	for _, w := range ways {
-		if w.Kind == state.NexthopNeighbour.String() && !macs[w.entry.Dst] {
+		toKernel := w.Kind == state.NexthopStack.String()
+		toOneOfThem := w.Kind == state.NexthopNeighbour.String() && macs[w.entry.Dst]
+		if !toKernel && !toOneOfThem {
 			return false
 		}
 	}

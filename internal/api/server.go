@@ -94,6 +94,9 @@ func Ask(ctx context.Context, socket, path string, into any) error {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		if response.StatusCode == http.StatusServiceUnavailable {
+			return errors.New(strings.TrimSpace(string(why)))
+		}
 		return fmt.Errorf("ask the daemon for %s: %s: %s", path, response.Status, strings.TrimSpace(string(why)))
 	}
 	return json.NewDecoder(response.Body).Decode(into)

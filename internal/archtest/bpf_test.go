@@ -52,12 +52,6 @@ func read(folder, name, text string) source {
 	return s
 }
 
-// isPart tells whether a block's header is a part of another: nat64_maps.h is
-// one of nat64.h.
-func isPart(of, name string) bool {
-	return strings.HasPrefix(name, strings.TrimSuffix(of, ".h")+"_")
-}
-
 // cFaults lists what a file includes or says and may not. where gives the
 // folder of each header.
 func cFaults(s source, where map[string]string) []string {
@@ -65,7 +59,7 @@ func cFaults(s source, where map[string]string) []string {
 	for _, i := range s.includes {
 		to := where[filepath.Base(i)]
 		switch {
-		case s.folder == "blocks" && to == "blocks" && !isPart(s.name, i) && i != partOf(s.name):
+		case s.folder == "blocks" && to == "blocks" && partOf(i) != partOf(s.name):
 			list = append(list, "includes the block "+i)
 		case s.folder == "lib" && to == "blocks":
 			list = append(list, "includes the block "+i+": blocks use the library")
@@ -83,7 +77,8 @@ func cFaults(s source, where map[string]string) []string {
 	return list
 }
 
-// partOf gives the block that a part belongs to.
+// partOf gives the block that a header belongs to: nat64.h for nat64_maps.h.
+// The parts of one block know each other.
 func partOf(name string) string {
 	whole, _, _ := strings.Cut(strings.TrimSuffix(name, ".h"), "_")
 	return whole + ".h"

@@ -35,6 +35,13 @@ type Bar struct {
 	Of            string
 }
 
+// Limit is what a subject's median in a case is held to by itself. Zero is no
+// limit.
+type Limit struct {
+	Case, Subject   string
+	AtLeast, AtMost float64
+}
+
 // Measurer measures a subject in a case, once. It prepares what it needs when
 // it is first asked for it.
 type Measurer interface {
@@ -50,6 +57,7 @@ type Bench struct {
 	Subjects []Subject
 	Fits     func(c, subject string) bool // nil: every subject is in every case
 	Bars     []Bar
+	Limits   []Limit
 	Rounds   int               // by default
 	Packages []string          // Debian packages whose versions matter
 	Settings map[string]string // what else was chosen, for the manifest
@@ -224,4 +232,25 @@ func (b Bench) Judge(results []Result) []Verdict {
 		verdicts = append(verdicts, Verdict{bar, got / of, "", got/of >= bar.Times})
 	}
 	return verdicts
+}
+
+// Holding is how a limit was kept.
+type Holding struct {
+	Limit
+	Median float64
+	Kept   bool
+}
+
+// Hold holds results against the limits that they cover.
+func (b Bench) Hold(results []Result) []Holding {
+	var out []Holding
+	for _, l := range b.Limits {
+		for _, r := range results {
+			if r.Case == l.Case && r.Subject == l.Subject {
+				kept := r.Median >= l.AtLeast && (l.AtMost == 0 || r.Median <= l.AtMost)
+				out = append(out, Holding{l, r.Median, kept})
+			}
+		}
+	}
+	return out
 }

@@ -260,3 +260,28 @@ func TestTheChartIsAPictureWithABarForEveryResult(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsAreHeldByTheirOwnMedian(t *testing.T) {
+	b := example()
+	b.Limits = []Limit{
+		{Case: "run", Subject: "cat", AtLeast: 3}, {Case: "run", Subject: "dog", AtMost: 1},
+		{Case: "swim", Subject: "dog", AtMost: 1}, {Case: "swim", Subject: "horse", AtLeast: 1},
+	}
+	results := []Result{
+		{Case: "run", Subject: "cat", Median: 3}, {Case: "run", Subject: "dog", Median: 2},
+		{Case: "swim", Subject: "dog", Median: 1},
+	}
+	want := []Holding{{b.Limits[0], 3, true}, {b.Limits[1], 2, false}, {b.Limits[2], 1, true}}
+	if got := b.Hold(results); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	var text strings.Builder
+	if err := b.WriteTable(&text, results, Manifest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"run   cat  is 3.00  at least 3.00  met", "run   dog  is 2.00  at most 1.00   MISSED"} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("%q is not in\n%s", line, text.String())
+		}
+	}
+}

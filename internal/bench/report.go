@@ -81,11 +81,18 @@ func (b Bench) WriteTable(w io.Writer, results []Result, m Manifest) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if err := b.writeBars(w, results); err != nil {
+		return err
+	}
+	return b.writeLimits(w, results)
+}
+
+func (b Bench) writeBars(w io.Writer, results []Result) error {
 	verdicts := b.Judge(results)
 	if len(verdicts) > 0 {
 		fmt.Fprintln(w, "\nBars, by the medians:")
 	}
-	t = tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range verdicts {
 		met := "met"
 		if !v.Met {
@@ -96,6 +103,26 @@ func (b Bench) WriteTable(w io.Writer, results []Result, m Manifest) error {
 			continue
 		}
 		fmt.Fprintf(t, "  %s\t%s\tis %.2f of\t%s\tbar %.2f\t%s\n", v.Case, v.Subject, v.Ratio, v.Of, v.Times, met)
+	}
+	return t.Flush()
+}
+
+func (b Bench) writeLimits(w io.Writer, results []Result) error {
+	holdings := b.Hold(results)
+	if len(holdings) > 0 {
+		fmt.Fprintln(w, "\nLimits, by the medians:")
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, h := range holdings {
+		kept := "met"
+		if !h.Kept {
+			kept = "MISSED"
+		}
+		limit := "at most " + Figure(h.AtMost)
+		if h.AtMost == 0 {
+			limit = "at least " + Figure(h.AtLeast)
+		}
+		fmt.Fprintf(t, "  %s\t%s\tis %s\t%s\t%s\n", h.Case, h.Subject, Figure(h.Median), limit, kept)
 	}
 	return t.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -31,7 +32,14 @@ type advert struct {
 	dhcp  *ra.DHCP // nil while there is none
 	store *leaseFile
 	fault string // why it does not serve now
+	since time.Time
+	said  bool // the fault has been logged
 }
+
+// forgiven is how long a link may not be served before that is worth a word:
+// a device that has just come up checks its link-local address for a second or
+// two (RFC 4862 section 5.4).
+const forgiven = 5 * time.Second
 
 func random(d time.Duration) time.Duration {
 	if d <= 0 {
@@ -83,7 +91,12 @@ func (a *advert) status(name string) api.Advert {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.ra.Settings()
-	row := api.Advert{Name: name, Device: a.device, Lifetime: s.Lifetime.String(), DNS: s.DNS, PREF64: s.PREF64, DHCPv6: string(s.DHCPv6), Fault: a.fault, Stats: a.ra.Stats()}
+	row := api.Advert{
+		Name: name, Device: a.device, Lifetime: s.Lifetime.String(), DHCPv6: string(s.DHCPv6), Fault: a.fault, Stats: a.ra.Stats(),
+		// lists that are empty, not null, in JSON
+		DNS: append([]netip.Addr{}, s.DNS...), PREF64: append([]netip.Prefix{}, s.PREF64...),
+		Prefixes: []netip.Prefix{}, Deprecated: []netip.Prefix{}, Leases: []api.LeaseRow{},
+	}
 	for _, p := range s.Prefixes {
 		row.Prefixes = append(row.Prefixes, p.Prefix)
 	}
@@ -117,7 +130,7 @@ func (a *advert) serve(ctx context.Context) {
 	}
 }
 
-// complain logs a fault once, until it is another or gone.
+// complain logs a fault that lasts, once, until it is another or gone.
 func (a *advert) complain(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,7 +138,12 @@ func (a *advert) complain(err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if text != a.fault && text != "" {
+	now := time.Now()
+	if text != a.fault {
+		a.since, a.said = now, false
+	}
+	if text != "" && !a.said && now.Sub(a.since) >= forgiven {
+		a.said = true
 		a.adverts.log.Warn("hosts are not told how to live on the link", "device", a.device, "error", err)
 	}
 	a.fault = text
@@ -191,12 +209,12 @@ func (a *advert) serveOnce(ctx context.Context) error {
 	}
 }
 
-// mode is what decides which sockets and files are open.
-func (a *advert) mode() [2]string {
+// mode is what decides which sockets and files are open, and which space is held.
+func (a *advert) mode() [3]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.ra.Settings()
-	return [2]string{string(s.DHCPv6), s.Leases}
+	return [3]string{string(s.DHCPv6), s.Leases, fmt.Sprint(s.Delegate)}
 }
 
 // sweepEvery is how often leases are looked through.

@@ -275,6 +275,20 @@ func TestADelegatedPrefixOutlivesAKillAndGoesWithUnload(t *testing.T) {
 	}
 }
 
+func TestUnloadGoesThroughThoughADeviceIsDown(t *testing.T) {
+	w := newWorld(t, usual()+"[ra.lan]\n"+quickly)
+	r := w.start()
+	eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
+	r.kill()
+	w.run(w.router, "ip link set lan down")
+	if out, err := w.weft("unload"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := w.weft("unload"); err != nil || strings.Contains(out, "remove") {
+		t.Errorf("the second time: %v\n%s", err, out)
+	}
+}
+
 func TestACLATKnowsItsTranslatorAfterAKill(t *testing.T) {
 	w := newWorld(t, fmt.Sprintf(ends, "", "")+`
 [nat64.home]

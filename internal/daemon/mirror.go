@@ -31,7 +31,9 @@ type mirrorState struct {
 	mark     route.Mark // what it makes free
 	said     [2]string  // of why a family is left to the kernel
 	resyncs  int
-	slow     *time.Timer
+	listed   time.Time     // when the last listing ended
+	changes6 uint64        // of IPv6, by then
+	pause    time.Duration // before the next listing that is only for certainty
 }
 
 const (
@@ -40,6 +42,13 @@ const (
 	// resyncAfter is the pause before routes are listed again that may have
 	// gone without news: links go down in groups.
 	resyncAfter = 200 * time.Millisecond
+	// The kernel's listing of IPv6 routes may leave some out while others come
+	// and go (net/ipv6/ip6_fib.c, fib6_dump_table, counts its way back after a
+	// change). So it is repeated if there were such news within aftermath, after
+	// a pause that grows.
+	aftermath = 100 * time.Millisecond
+	pauseMin  = time.Second
+	pauseMax  = time.Minute
 	// resolveAtOnce bounds the questions for neighbours each resolveEvery.
 	resolveAtOnce = 128
 	resolveEvery  = 100 * time.Millisecond
@@ -71,7 +80,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	resolve := time.NewTicker(resolveEvery)
 	defer resolve.Stop()
-	var due <-chan time.Time
+	var due, later <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -93,6 +102,9 @@ func (m *mirror) run(ctx context.Context) error {
 			if err := m.sync(ctx); err != nil {
 				return ended(ctx, err)
 			}
+		case <-later:
+			later = nil
+			m.service.RoutesMayBeGone()
 		case <-resolve.C:
 			m.resolve(ctx)
 		}
@@ -104,7 +116,26 @@ func (m *mirror) run(ctx context.Context) error {
 		if due == nil && m.service.Stale() {
 			due = time.After(resyncAfter)
 		}
+		if later == nil && m.uncertain() {
+			later = time.After(m.state.pause)
+		}
 	}
+}
+
+// uncertain tells, once for each listing, whether IPv6 routes changed during it.
+func (m *mirror) uncertain() bool {
+	if m.state.listed.IsZero() {
+		return false
+	}
+	if m.service.Changes6() != m.state.changes6 {
+		m.state.listed = time.Time{}
+		m.state.pause = min(max(pauseMin, 2*m.state.pause), pauseMax)
+		return true
+	}
+	if time.Since(m.state.listed) > aftermath {
+		m.state.listed, m.state.pause = time.Time{}, 0
+	}
+	return false
 }
 
 // ended leaves out errors that only say that ctx ended.
@@ -133,6 +164,7 @@ func (m *mirror) sync(ctx context.Context) error {
 		return err
 	}
 	m.state.resyncs++
+	m.state.listed, m.state.changes6 = time.Now(), m.service.Changes6()
 	s := m.service.Status()
 	m.log.Info("routes mirrored", "ipv4", s.Prefixes4, "ipv6", s.Prefixes6, "listed", listed.Round(time.Millisecond), "took", time.Since(begin).Round(time.Millisecond))
 	if err := m.deliver(ctx); err != nil {

@@ -186,7 +186,7 @@ func (m *model) hears() {
 	m.marker++
 	p := netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, byte(m.marker >> 8), byte(m.marker)}), 32)
 	m.ip(fmt.Sprintf("route add blackhole %s metric 77", p))
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		done := false
 		err := m.mirror.with(context.Background(), func(s *route.Service) {
@@ -518,7 +518,7 @@ func (m *model) prefix6() string {
 }
 
 func TestTheMirrorAgreesWithTheKernelAfterRandomChanges(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			m := newModel(t, seed)
 			var history []string

@@ -71,6 +71,7 @@ func withTags(desired state.Desired) state.Desired {
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
 	facts.NameServer = dns64.Interfaces(f)
+	facts.Delegated = ra.Delegated(f)
 	return facts
 }
 

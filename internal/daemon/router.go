@@ -165,13 +165,14 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 // unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
-	// hosts are told while the addresses are still there
-	told := farewells(r.Place.Run)
+	// Hosts are told while the addresses are still there. Who cannot be told
+	// now will find out when lifetimes end; that is no reason to stay.
+	_ = farewells(r.Place.Run)
 	steps, err := r.targets().Plan(ctx, nil)
 	if err != nil {
-		return nil, errors.Join(told, err)
+		return nil, err
 	}
-	if err := errors.Join(told, r.kernel.Undelegated(func(netip.Prefix) bool { return false })); err != nil {
+	if err := r.kernel.Undelegated(func(netip.Prefix) bool { return false }); err != nil {
 		return nil, err
 	}
 	if err := r.targets().Apply(ctx, steps); err != nil {

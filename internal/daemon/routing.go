@@ -150,13 +150,13 @@ func (r *routing) with(ctx context.Context, f func(*route.Service)) error {
 	now := r.now
 	r.mu.Unlock()
 	if now == nil {
-		return errors.New("[route] is not on")
+		return errors.New("the daemon does not route: weft.toml has no [route]")
 	}
 	now.mu.Lock()
 	m := now.mirror
 	now.mu.Unlock()
 	if m == nil {
-		return errors.New("the mirror of the routes is not running")
+		return errors.New("the mirror of the routes is not running; the log says why")
 	}
 	return m.with(ctx, f)
 }

@@ -132,6 +132,12 @@ const floodMax = 200_000
 // startFlood starts one and waits for the first answer.
 func (w *world) startFlood() *flood {
 	w.t.Helper()
+	return w.floodTo("udp6", serverFrom6)
+}
+
+// floodTo is startFlood for the server by another of its addresses.
+func (w *world) floodTo(network, server string) *flood {
+	w.t.Helper()
 	var echo net.PacketConn
 	f := &flood{stop: make(chan struct{}), seen: make([]atomic.Bool, floodMax)}
 	err := w.server.Do(func() (err error) {
@@ -140,7 +146,7 @@ func (w *world) startFlood() *flood {
 	})
 	if err == nil {
 		err = w.member.Do(func() (err error) {
-			f.conn, err = net.Dial("udp6", net.JoinHostPort(serverFrom6, "7007"))
+			f.conn, err = net.Dial(network, net.JoinHostPort(server, "7007"))
 			return err
 		})
 	}

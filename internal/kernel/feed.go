@@ -252,9 +252,9 @@ func (f *RouteFeed) takeLink(isNew bool, b []byte, sink RouteSink) {
 	}
 }
 
-// Dump gives all there is to the sink: links, next hop objects, neighbours,
-// rules, and the routes of each table that wanted accepts. News from before
-// the dump that wait are delivered again after it, which does no harm.
+// Dump gives all there is to the sink: links, bridge entries, next hop objects,
+// neighbours, the routes of all tables, and rules. News from before it that
+// wait are delivered after it, which does no harm.
 func (f *RouteFeed) Dump(ctx context.Context, sink RouteSink) error {
 	use := func(kind uint16, b []byte) error {
 		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)

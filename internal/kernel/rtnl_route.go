@@ -10,9 +10,8 @@ import (
 
 // From linux/rtnetlink.h, as far as golang.org/x/sys does not have it.
 const (
-	rtaNhID  = 30 // RTA_NH_ID
-	rtaxMTU  = 2  // RTAX_MTU
-	rtmClone = unix.RTM_F_CLONED
+	rtaNhID = 30 // RTA_NH_ID
+	rtaxMTU = 2  // RTAX_MTU
 )
 
 // parseRoute reads the body of an RTM_NEWROUTE or RTM_DELROUTE (struct rtmsg
@@ -28,7 +27,7 @@ func parseRoute(b []byte, r *state.KernelRoute) error {
 		SourceOf: b[2] != 0, Hops: r.Hops[:0],
 	}
 	flags := u32(b[8:])
-	r.Cached = flags&rtmClone != 0
+	r.Cached = flags&unix.RTM_F_CLONED != 0
 	var dst netip.Addr
 	switch family {
 	case unix.AF_INET:
@@ -69,7 +68,6 @@ func parseRoute(b []byte, r *state.KernelRoute) error {
 		return errPrefix
 	}
 	r.Prefix = netip.PrefixFrom(dst, bits).Masked()
-	r.Learned = family == unix.AF_INET6 && r.Protocol == unix.RTPROT_RA
 	if r.Type == state.RouteUnicast && !several {
 		r.Hops = append(r.Hops, own)
 	}

@@ -77,7 +77,7 @@ func TestRoutesAreRead(t *testing.T) {
 			concat(rtmsg(unix.AF_INET6, 64, 48, 0, 254, unix.RTPROT_RA, 0, 1, 0), attribute(unix.RTA_DST, netip.MustParseAddr("2001:db8::").AsSlice()),
 				u32Attribute(unix.RTA_OIF, 4), attribute(unix.RTA_CACHEINFO, concat(make([]byte, 8), []byte{1, 2, 0, 0}, make([]byte, 20)))),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("2001:db8::/64"), Table: 254, Type: state.RouteUnicast, Protocol: unix.RTPROT_RA,
-				SourceOf: true, Expires: true, Learned: true, Hops: []state.KernelHop{{Device: 4, Weight: 1}}},
+				SourceOf: true, Expires: true, Hops: []state.KernelHop{{Device: 4, Weight: 1}}},
 		},
 		"encapsulated, by a next hop object": {
 			concat(rtmsg(unix.AF_INET, 24, 0, 0x10, 254, 3, 0, 1, 0), attribute(unix.RTA_DST, []byte{198, 51, 100, 0}),

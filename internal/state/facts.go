@@ -9,6 +9,7 @@ type Facts struct {
 	Builds      map[string]string       // program -> hash of its code
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
+	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
 

@@ -25,10 +25,10 @@ const (
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
 	PassNotForUs                           // the frame is addressed to another station
-	PassNoNeighbour                        // shortcut not taken: link address not known yet
-	PassNoRoute                            // shortcut not taken: no route that the shortcut may use
-	PassTooBig                             // shortcut not taken: too large for the outgoing link
-	PassTtl                                // shortcut not taken: TTL or hop limit runs out here
+	PassNoNeighbour                        // not sent past the stack: link address not known yet
+	PassNoRoute                            // not sent past the stack: no route that weft may use
+	PassTooBig                             // not sent past the stack: too large for the outgoing link
+	PassTtl                                // not sent past the stack: TTL or hop limit runs out here
 	PassSlow                               // left by XDP to the programs that can hand it to the slow path
 	PassToStack                            // translated and left to the stack, which answers for it
 	PassOptions                            // IPv4 options or an odd header, which the stack looks into
@@ -90,10 +90,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
 	{"pass-not-for-us", "the frame is addressed to another station"},
-	{"pass-no-neighbour", "shortcut not taken: link address not known yet"},
-	{"pass-no-route", "shortcut not taken: no route that the shortcut may use"},
-	{"pass-too-big", "shortcut not taken: too large for the outgoing link"},
-	{"pass-ttl", "shortcut not taken: TTL or hop limit runs out here"},
+	{"pass-no-neighbour", "not sent past the stack: link address not known yet"},
+	{"pass-no-route", "not sent past the stack: no route that weft may use"},
+	{"pass-too-big", "not sent past the stack: too large for the outgoing link"},
+	{"pass-ttl", "not sent past the stack: TTL or hop limit runs out here"},
 	{"pass-slow", "left by XDP to the programs that can hand it to the slow path"},
 	{"pass-to-stack", "translated and left to the stack, which answers for it"},
 	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},

@@ -50,7 +50,6 @@ type KernelRoute struct {
 	TOS       uint8       // IPv4: the route is for this one only, if not zero
 	SourceOf  bool        // IPv6: the route is for some sources only
 	Expires   bool        // IPv6: goes by itself some time
-	Learned   bool        // IPv6: from a router advertisement
 	Cached    bool        // not a route but the memory of one
 	Hops      []KernelHop // unicast only
 	Malformed bool        // has parts that are not understood

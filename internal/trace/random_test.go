@@ -19,7 +19,7 @@ import (
 // identification.
 func TestRandomHardPacketsLeaveAsTheReferenceSays(t *testing.T) {
 	needRoot(t)
-	const count = 40
+	const count = 25
 	f, problems := config.Load("weft.toml", []byte(routerFile), append(config.CoreSections(), nat64.Section()))
 	if len(problems) > 0 {
 		t.Fatal(problems)

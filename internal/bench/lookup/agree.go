@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,7 +11,7 @@ import (
 // Agree holds all subjects' answers against each other on every boundary of
 // every prefix, and gives how many addresses those were. What is measured
 // afterwards is then the same work.
-func (m *Measurer) Agree() (checked int, err error) {
+func (m *Measurer) Agree(ctx context.Context) (checked int, err error) {
 	device := 1
 	if m.kernel != nil {
 		device = m.kernel.lan
@@ -36,7 +37,7 @@ func (m *Measurer) Agree() (checked int, err error) {
 		subjects = append(subjects, kernel)
 	}
 	for _, f := range families {
-		n, err := m.agree(p, subjects, f)
+		n, err := m.agree(ctx, p, subjects, f)
 		checked += n
 		if err != nil {
 			return checked, err
@@ -45,7 +46,7 @@ func (m *Measurer) Agree() (checked int, err error) {
 	return checked, nil
 }
 
-func (m *Measurer) agree(p *programs, subjects []string, family int) (checked int, err error) {
+func (m *Measurer) agree(ctx context.Context, p *programs, subjects []string, family int) (checked int, err error) {
 	var addrs []netip.Addr
 	for a := range boundaries(m.prefixes[family]) {
 		if m.kernel != nil && ownLink(a) {
@@ -53,6 +54,9 @@ func (m *Measurer) agree(p *programs, subjects []string, family int) (checked in
 		}
 		if addrs = append(addrs, a); len(addrs) < addresses {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return checked, context.Cause(ctx)
 		}
 		if err := m.compare(p, subjects, family, addrs); err != nil {
 			return checked, err

@@ -4,5 +4,4 @@ package lookup
 //
 //go:generate -command bpf go tool bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I../../../bpf/include -I../../../bpf/lib -I../../../bpf/hook -I../../../bpf/blocks"
 //go:generate bpf lookup ../../../bpf/bench/lookup.bpf.c
-//go:generate bpf xdpForward ../../../bpf/bench/xdp_forward.bpf.c
 //go:generate bpf spread ../../../bpf/bench/spread.bpf.c

@@ -90,12 +90,18 @@ func (k *kernelTable) batch(ctx context.Context, lines func(*bufio.Writer)) erro
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := k.Router.Start(cmd); err != nil {
 		return fmt.Errorf("start ip -batch: %w", err)
 	}
 	w := bufio.NewWriterSize(in, 1<<16)
 	lines(w)
 	err = errors.Join(w.Flush(), in.Close(), cmd.Wait())
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil {
 		text, _ := io.ReadAll(io.LimitReader(&complaint, 400))
 		return fmt.Errorf("ip -batch: %w: %s", err, bytes.TrimSpace(text))

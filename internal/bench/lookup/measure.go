@@ -13,22 +13,23 @@ import (
 	"weft/fib"
 	"weft/fib/internet"
 	"weft/internal/bench/rig"
-	"weft/internal/datapath"
 )
 
 // Measurer has every subject's tables, full.
 type Measurer struct {
-	o        Options
-	prefixes map[int][]netip.Prefix
-	p        *programs
-	readers  *programs // of weft's tables in p
-	weft     map[int]*fib.Table
-	bart     *bart.Table[uint32]
-	bartSize uint64
-	kernel   *kernelTable
-	packets  *forwarding
-	drawn    map[string][]netip.Addr
-	rng      *rand.Rand
+	o         Options
+	prefixes  map[int][]netip.Prefix
+	p         *programs
+	readers   *readers
+	weft      map[int]*fib.Table
+	bart      *bart.Table[uint32]
+	bartSize  uint64
+	kernel    *kernelTable
+	packets   *forwarding
+	grown     map[string]*grown
+	withHosts *hosts
+	drawn     map[string][]netip.Addr
+	rng       *rand.Rand
 }
 
 // Open fills the tables of all subjects that will be measured.
@@ -38,24 +39,33 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 		prefixes: map[int][]netip.Prefix{4: table.IPv4, 6: table.IPv6},
 		weft:     map[int]*fib.Table{},
 		drawn:    map[string][]netip.Addr{},
+		grown:    map[string]*grown{},
 		rng:      rand.New(rand.NewPCG(o.Seed, 2)),
 	}
+	opened := m // a return of an error sets m to nil
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.Close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, opened.Close(context.WithoutCancel(ctx)))
 		}
 	}()
 	device := 1
+	say := func(what string) {
+		if o.Progress != nil {
+			o.Progress(what)
+		}
+	}
 	if o.wants(kernel) || o.wants(weftXDP) || o.wants(xdpForward) {
 		if err := rig.Sweep(ctx); err != nil {
 			return nil, err
 		}
+		say("loading the kernel's routing table by ip -batch: a minute")
 		m.kernel, err = openKernel(ctx, "fib", routes(table.IPv4, o.Seed), routes(table.IPv6, o.Seed))
 		if err != nil {
 			return nil, err
 		}
 		device = m.kernel.lan
 	}
+	say("building the other tables")
 	if m.p, err = load(addresses, device, false); err != nil {
 		return nil, err
 	}
@@ -63,7 +73,7 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 		if m.weft, err = m.p.build(m.prefixes, o.Seed); err != nil {
 			return nil, err
 		}
-		if err = m.openReaders(); err != nil {
+		if m.readers, err = m.openReaders(); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +85,7 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 		}
 	}
 	if m.kernel != nil {
-		if m.packets, err = openForwarding(ctx, m.kernel, table.IPv4, o); err != nil {
+		if m.packets, err = openForwarding(ctx, m.kernel, m.prefixes, o); err != nil {
 			return nil, err
 		}
 	}
@@ -88,10 +98,17 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 // Close lets go of everything.
 func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
-	for _, p := range []*programs{m.readers, m.p} {
-		if p != nil {
-			errs = append(errs, p.Close())
-		}
+	for _, g := range m.grown {
+		errs = append(errs, g.p.Close())
+	}
+	if m.withHosts != nil {
+		errs = append(errs, m.withHosts.p.Close())
+	}
+	if m.readers != nil {
+		errs = append(errs, m.readers.p.Close())
+	}
+	if m.p != nil {
+		errs = append(errs, m.p.Close())
 	}
 	if m.packets != nil {
 		errs = append(errs, m.packets.Close())
@@ -129,14 +146,32 @@ func (m *Measurer) Measure(_ context.Context, c, subject string) (float64, error
 		return m.build(subject)
 	case update:
 		return m.update(subject)
+	case worst:
+		return m.worst()
+	case hostsMemory:
+		h, err := m.hosts()
+		if err != nil {
+			return 0, err
+		}
+		return h.added, nil
 	case pps64:
-		return m.packets.packets(subject)
+		return m.packets.packets(subject, 4)
+	case pps64v6:
+		return m.packets.packets(subject, 6)
 	}
 	for _, f := range families {
 		for _, s := range []spread{uniform, inTable, zipf} {
 			if lookupCase(f, s) == c {
 				return m.lookups(subject, f, s)
 			}
+		}
+	}
+	for _, size := range sizes {
+		switch c {
+		case growthPrefix + size.name:
+			return m.lookupsAt(subject, size)
+		case bytesPrefix + size.name:
+			return m.bytesAt(subject, size)
 		}
 	}
 	return 0, fmt.Errorf("no case is called %q", c)
@@ -151,12 +186,25 @@ func (m *Measurer) lookups(subject string, family int, s spread) (float64, error
 		m.drawn[name] = addrs
 	}
 	if subject == bartGo {
-		return m.lookupsInGo(addrs), nil
+		return lookupsInGo(m.bart, addrs), nil
 	}
-	m.p.aim(family, addrs)
+	p := m.p
+	if subject == weftHosts {
+		h, err := m.hosts()
+		if err != nil {
+			return 0, err
+		}
+		p, subject = h.p, weft
+	}
+	return m.timed(p, subject, family, addrs)
+}
+
+// timed gives ns per lookup of the programs' tables.
+func (m *Measurer) timed(p *programs, subject string, family int, addrs []netip.Addr) (float64, error) {
+	p.aim(family, addrs)
 	var ns uint64
 	err := m.inRouter(func() (err error) {
-		ns, err = m.p.run(subject, family)
+		ns, err = p.run(subject, family)
 		return err
 	})
 	return float64(ns) / float64(len(addrs)), err
@@ -170,10 +218,10 @@ func (m *Measurer) inRouter(f func() error) error {
 	return m.kernel.Router.Do(f)
 }
 
-func (m *Measurer) lookupsInGo(addrs []netip.Addr) float64 {
+func lookupsInGo(t *bart.Table[uint32], addrs []netip.Addr) float64 {
 	start := time.Now()
 	for _, a := range addrs {
-		m.bart.Lookup(a)
+		t.Lookup(a)
 	}
 	return float64(time.Since(start).Nanoseconds()) / float64(len(addrs))
 }
@@ -189,17 +237,25 @@ func (m *Measurer) memory(subject string) (float64, error) {
 	}
 	total := uint64(0)
 	for _, f := range families {
-		info, err := m.p.trie(f).Info()
+		bytes, err := m.p.trieBytes(f)
 		if err != nil {
-			return 0, fmt.Errorf("ask for the memory of the LPM trie: %w", err)
-		}
-		bytes, ok := info.Memlock()
-		if !ok {
-			return 0, errors.New("the kernel does not tell the memory of the LPM trie")
+			return 0, err
 		}
 		total += bytes
 	}
 	return float64(total), nil
+}
+
+func (p *programs) trieBytes(family int) (uint64, error) {
+	info, err := p.trie(family).Info()
+	if err != nil {
+		return 0, fmt.Errorf("ask for the memory of the LPM trie: %w", err)
+	}
+	bytes, ok := info.Memlock()
+	if !ok {
+		return 0, errors.New("the kernel does not tell the memory of the LPM trie")
+	}
+	return bytes, nil
 }
 
 // build gives seconds. Every table is made anew and thrown away, except for
@@ -227,123 +283,6 @@ func (m *Measurer) build(subject string) (float64, error) {
 	}
 	took := time.Since(start).Seconds()
 	return took, errors.Join(err, p.Close())
-}
-
-// updateWeft withdraws and announces routes one by one, as a router would:
-// grace periods pass in the background, and only a full arena waits for one.
-// Meanwhile programs read both tables without a pause.
-func (m *Measurer) updateWeft(list []netip.Prefix, back []uint32) error {
-	stop := make(chan struct{})
-	read := make(chan error, 1)
-	go func() { read <- m.readers.readUntil(stop) }()
-	err := m.updateOneByOne(list, back)
-	close(stop)
-	return errors.Join(err, <-read)
-}
-
-// openReaders loads programs that read weft's tables while they change. Their
-// runs are short: a grace period waits for the one under way.
-func (m *Measurer) openReaders() (err error) {
-	const count = 256
-	if m.readers, err = loadOver(m.p, count, 1, false); err != nil {
-		return err
-	}
-	for _, f := range families {
-		m.readers.aim(f, draw(m.rng, m.prefixes[f], inTable)[:count])
-	}
-	return nil
-}
-
-func (p *programs) readUntil(stop <-chan struct{}) error {
-	for {
-		for _, f := range families {
-			select {
-			case <-stop:
-				return nil
-			default:
-			}
-			if _, err := p.run(weft, f); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func (m *Measurer) updateOneByOne(list []netip.Prefix, back []uint32) error {
-	r := recycler{tables: m.weft, passed: make(chan error, 1)}
-	for i, p := range list {
-		t := m.weft[familyOf(p)]
-		err := r.retry(func() error { _, err := t.Delete(p); return err })
-		if err == nil {
-			err = r.retry(func() error { return t.Insert(p, back[i]) })
-		}
-		if err == nil && i%256 == 0 {
-			err = r.turn()
-		}
-		if err != nil {
-			return errors.Join(err, r.wait())
-		}
-	}
-	return r.wait()
-}
-
-// recycler makes replaced blocks fit for use again, a grace period after.
-type recycler struct {
-	tables  map[int]*fib.Table
-	marks   map[int]uint64
-	waiting bool
-	passed  chan error
-}
-
-// turn releases if a grace period has passed, and starts the next.
-func (r *recycler) turn() error {
-	if r.waiting {
-		select {
-		case err := <-r.passed:
-			if err := r.release(err); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
-	}
-	r.marks = map[int]uint64{}
-	for f, t := range r.tables {
-		r.marks[f] = t.Seal()
-	}
-	r.waiting = true
-	go func() { r.passed <- datapath.Grace() }()
-	return nil
-}
-
-func (r *recycler) release(err error) error {
-	r.waiting = false
-	if err != nil {
-		return err
-	}
-	for f, mark := range r.marks {
-		r.tables[f].Release(mark)
-	}
-	return nil
-}
-
-func (r *recycler) wait() error {
-	if !r.waiting {
-		return nil
-	}
-	return r.release(<-r.passed)
-}
-
-// retry does an update again if the arena was full and something waits.
-func (r *recycler) retry(update func() error) error {
-	err := update()
-	for tries := 0; errors.Is(err, fib.ErrFull) && tries < 2; tries++ {
-		if err := errors.Join(r.wait(), r.turn(), r.wait()); err != nil {
-			return err
-		}
-		err = update()
-	}
-	return err
 }
 
 func familyOf(p netip.Prefix) int {

@@ -23,7 +23,7 @@ type programs struct {
 }
 
 // words is the size of the arena of a family, in 32-bit words.
-var words = map[int]uint32{4: 3 << 20, 6: 2 << 20}
+var words = map[int]uint32{4: 4 << 20, 6: 4 << 20}
 
 // load loads the programs to run through count addresses, and to keep every
 // answer or not. The kernel's table is asked as for packets that arrive by

@@ -1,7 +1,9 @@
 package lookup
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"weft/fib/internet"
 	"weft/internal/bench"
 	"weft/internal/datapath"
+	"weft/internal/lab/netspace"
 )
 
 func needRoot(t *testing.T) {
@@ -32,21 +35,41 @@ func TestEverySubjectAgreesAndCanBeMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := m.Agree()
+	n, err := m.Agree(t.Context())
 	if want := 3 * (len(table.IPv4) + len(table.IPv6)); err != nil || n < want {
 		t.Errorf("%d addresses compared, want %d at least: %v", n, want, err)
+	}
+	plan, err := Bench().Plan(bench.Options{Rounds: 1})
+	if err != nil {
+		t.Fatal(err)
 	}
 	results, err := Bench().Run(t.Context(), m, bench.Options{Rounds: 1})
 	if err := errors.Join(err, m.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if want := 6*5 + 3*4 + 3; len(results) != want {
+	if want := len(plan); len(results) != want {
 		t.Errorf("%d results, want %d", len(results), want)
 	}
 	for _, r := range results {
 		if r.Median < 0 || r.Median == 0 && (r.Subject != kernel || r.Case != memory) {
 			t.Errorf("%s of %s is %v %s", r.Case, r.Subject, r.Median, r.Unit)
 		}
+	}
+}
+
+func TestAnInterruptedOpeningLeavesNothing(t *testing.T) {
+	needRoot(t)
+	ctx, stop := context.WithCancelCause(t.Context())
+	interrupt := errors.New("interrupted")
+	// Progress is told of the kernel's table before it is loaded.
+	o := Options{Seed: 1, Progress: func(string) { stop(interrupt) }}
+	m, err := Open(ctx, o, internet.Generate(rand.New(rand.NewPCG(1, 1)), 100))
+	if err == nil {
+		t.Error("it was opened", m.Close(t.Context()))
+	}
+	names, err := netspace.List(fmt.Sprintf("bench-%d-", os.Getpid()))
+	if err != nil || len(names) > 0 {
+		t.Errorf("left are %v, %v", names, err)
 	}
 }
 

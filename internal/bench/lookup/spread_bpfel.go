@@ -15,7 +15,7 @@ import (
 
 type spreadDestinations struct {
 	_  structs.HostLayout
-	At [1048576]uint32
+	At [4194304]uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -27,6 +27,7 @@ const (
 	spreadProgSpread      = "spread"
 	spreadVarFrame        = "frame"
 	spreadVarFrameLen     = "frame_len"
+	spreadVarIpv6         = "ipv6"
 	spreadVarOut          = "out"
 )
 
@@ -89,6 +90,7 @@ type spreadMapSpecs struct {
 type spreadVariableSpecs struct {
 	Frame    *ebpf.VariableSpec `ebpf:"frame"`
 	FrameLen *ebpf.VariableSpec `ebpf:"frame_len"`
+	Ipv6     *ebpf.VariableSpec `ebpf:"ipv6"`
 	Out      *ebpf.VariableSpec `ebpf:"out"`
 }
 
@@ -129,6 +131,7 @@ func (m *spreadMaps) Close() error {
 type spreadVariables struct {
 	Frame    *ebpf.Variable `ebpf:"frame"`
 	FrameLen *ebpf.Variable `ebpf:"frame_len"`
+	Ipv6     *ebpf.Variable `ebpf:"ipv6"`
 	Out      *ebpf.Variable `ebpf:"out"`
 }
 

@@ -26,6 +26,12 @@ const (
 	firstWord = 0x8000
 )
 
+// Frame gives the Ethernet frame of one of them.
+func (d Datagrams) Frame() ([]byte, error) {
+	frame, _, err := d.frame()
+	return frame, err
+}
+
 // frame gives the Ethernet frame of the first flow, and where its UDP header
 // begins.
 func (d Datagrams) frame() (frame []byte, udpAt int, err error) {

@@ -36,7 +36,7 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	index, err := deviceIndex(host, "eth0")
+	index, err := DeviceIndex(host, "eth0")
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +64,16 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 // Close lets go of the program.
 func (g *Generator) Close() error { return g.objects.Close() }
 
-// Run sends for at least the time given, and gives how long it took. It stays
-// on one CPU, and what it sends is received there, in softirqs after each batch.
+// Run sends for at least the time given, and gives how long it took.
 func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
-	err = g.in.Do(func() error {
+	return Send(g.in, g.objects.Generate, g.frame, atLeast)
+}
+
+// Send has a program make packets for at least the time given, and gives how
+// long it took. It stays on one CPU, and what it sends is received there, in
+// softirqs after each batch.
+func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.Duration) (took time.Duration, err error) {
+	err = in.Do(func() error {
 		free, err := pin()
 		if err != nil {
 			return err
@@ -75,9 +81,9 @@ func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
 		defer free()
 		start := time.Now()
 		for took < atLeast {
-			_, err := g.objects.Generate.Run(&ebpf.RunOptions{Data: g.frame, Repeat: chunk, Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: batch})
+			_, err := program.Run(&ebpf.RunOptions{Data: frame, Repeat: chunk, Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: batch})
 			if err != nil {
-				return fmt.Errorf("generate packets in %s: %w", g.in.Name, err)
+				return fmt.Errorf("generate packets in %s: %w", in.Name, err)
 			}
 			took = time.Since(start)
 		}
@@ -104,7 +110,8 @@ func pin() (free func(), err error) {
 	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil
 }
 
-func deviceIndex(s *netspace.Space, name string) (index int, err error) {
+// DeviceIndex gives the index of a device.
+func DeviceIndex(s *netspace.Space, name string) (index int, err error) {
 	err = s.Do(func() error {
 		dev, err := net.InterfaceByName(name)
 		if err != nil {
@@ -141,15 +148,16 @@ func (p *Path) NewSink(host *netspace.Space) (*Sink, error) {
 	}
 	p.onClose(s.objects.Close)
 	var err error
-	if s.link, err = attachXDP(host, "eth0", s.objects.Arrive); err != nil {
+	if s.link, err = AttachXDP(host, "eth0", s.objects.Arrive); err != nil {
 		return nil, err
 	}
 	p.onClose(s.link.Close)
 	return s, nil
 }
 
-func attachXDP(in *netspace.Space, device string, program *ebpf.Program) (l link.Link, err error) {
-	index, err := deviceIndex(in, device)
+// AttachXDP attaches a program to a device, in the driver.
+func AttachXDP(in *netspace.Space, device string, program *ebpf.Program) (l link.Link, err error) {
+	index, err := DeviceIndex(in, device)
 	if err != nil {
 		return nil, err
 	}
@@ -180,21 +188,30 @@ func (s *Sink) Verify(ipv6 bool, length int) error {
 	return verify(kept.Frame[:min(int(kept.Len), len(kept.Frame))], ipv6, length)
 }
 
-// ForwardInXDP makes the router forward with xdp_forward.bpf.c, on both links.
-func (p *Path) ForwardInXDP() (*ebpf.Program, error) {
+// XDPForward loads xdp_forward.bpf.c. It is gone with the path.
+func (p *Path) XDPForward() (*ebpf.Program, error) {
 	var objects xdpForwardObjects
 	if err := errors.Join(rlimit.RemoveMemlock(), loadXdpForwardObjects(&objects, nil)); err != nil {
 		return nil, fmt.Errorf("load xdp_forward: %w", err)
 	}
 	p.onClose(objects.Close)
+	return objects.XdpForward, nil
+}
+
+// ForwardInXDP makes the router forward with xdp_forward.bpf.c, on both links.
+func (p *Path) ForwardInXDP() (*ebpf.Program, error) {
+	program, err := p.XDPForward()
+	if err != nil {
+		return nil, err
+	}
 	for _, device := range []string{"lan", "wan"} {
-		l, err := attachXDP(p.Router, device, objects.XdpForward)
+		l, err := AttachXDP(p.Router, device, program)
 		if err != nil {
 			return nil, err
 		}
 		p.onClose(l.Close)
 	}
-	return objects.XdpForward, nil
+	return program, nil
 }
 
 // MAC gives the link address of a device.

@@ -17,7 +17,7 @@ type Config struct {
 	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The translator's prefixes: each IPv4 address gets an IPv6 address under each of them. Default: the prefixes of the [nat64.NAME] sections that serve one of the interfaces."`
 	Rules        []Rule         `toml:"rules" example:"[{ prefix = \"2001:db8:64::/96\", clients = [\"2001:db8:1::/64\"] }]" doc:"Instead of prefixes: which prefix for which clients and which IPv4 addresses. All that fit are used."`
 	Exclude      []netip.Prefix `toml:"exclude" ip:"6" example:"[\"2001:db8:bad::/48\"]" doc:"AAAA records with these addresses count as not there (RFC 6147 section 5.1.4), and so do IPv4-mapped ones (::ffff:0:0/96), always."`
-	Clients      []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/48\"]" doc:"Who may ask. Default: the subnets of the interfaces, and link-local addresses."`
+	Clients      []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/48\"]" doc:"Who may ask. Default: the subnets of the interfaces, link-local addresses, and what [ra.NAME] delegates."`
 	Strangers    Strangers      `toml:"strangers" enum:"refuse,ignore" example:"\"refuse\"" doc:"What others get: refuse answers REFUSED, ignore answers nothing."`
 	Port         int            `toml:"port" min:"1" max:"65535" example:"53" doc:"The port that it answers on."`
 	TrustAD      bool           `toml:"trust_ad" example:"false" doc:"The forwarders validate DNSSEC and the way to them is safe (loopback, or TLS): pass on their word that data is authentic (AD). With false nothing is called authentic."`

@@ -50,6 +50,7 @@ forwarders = ["2001:db8::53", "tls://192.0.2.9#DNS.example"]
 			{Translator: "a", Prefix: p("64:ff9b::/96"), Interfaces: []string{"lan", "wan"}},
 			{Translator: "b", Prefix: p("2001:db8:64::/96"), Interfaces: []string{"wan"}},
 		},
+		Delegated: []netip.Prefix{p("2001:db8:100::/48")},
 	}
 	s, ok := dns64.SettingsOf(f, facts)
 	if !ok || len(s.Rules) != 1 || s.Rules[0].Prefix != p("64:ff9b::/96") {
@@ -62,7 +63,7 @@ forwarders = ["2001:db8::53", "tls://192.0.2.9#DNS.example"]
 	if want := []string{"192.0.2.1:53", "[2001:db8::53]:53", "[2001:db8:1::1]:53", "[fe80::1%lan]:53"}; !slices.Equal(listens, want) {
 		t.Errorf("listens on %v", listens)
 	}
-	if want := []netip.Prefix{p("fe80::/10"), p("2001:db8:1::/64"), p("192.0.2.0/24"), p("2001:db8::53/128")}; !slices.Equal(s.Clients, want) {
+	if want := []netip.Prefix{p("fe80::/10"), p("2001:db8:1::/64"), p("192.0.2.0/24"), p("2001:db8::53/128"), p("2001:db8:100::/48")}; !slices.Equal(s.Clients, want) {
 		t.Errorf("clients are %v", s.Clients)
 	}
 	// an address that the router got since is not asked

@@ -89,7 +89,7 @@ func SettingsOf(f *config.File, facts state.Facts) (s Settings, ok bool) {
 	}
 	s.Clients = c.Clients
 	if len(s.Clients) == 0 {
-		s.Clients = subnets(f, c, facts)
+		s.Clients = append(subnets(f, c, facts), facts.Delegated...)
 	}
 	return s, true
 }

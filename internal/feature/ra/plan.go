@@ -36,6 +36,15 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	return nil, problems
 }
 
+// Delegated gives the spaces out of which the [ra.NAME] sections delegate.
+func Delegated(f *config.File) []netip.Prefix {
+	var list []netip.Prefix
+	for _, name := range f.Names("ra") {
+		list = append(list, From(f, name).Delegate...)
+	}
+	return list
+}
+
 func within(inner, outer netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Overlaps(inner)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,4 +162,24 @@ func (n *Network) Late() []time.Duration {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// sweep deletes the namespaces of networks whose process is gone.
+func sweep(prefix string) error {
+	names, err := netspace.List(prefix)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		process, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
+		if _, err := strconv.Atoi(process); err != nil {
+			continue // somebody else's
+		}
+		if _, err := os.Stat("/proc/" + process); errors.Is(err, fs.ErrNotExist) {
+			if err := netspace.Delete(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

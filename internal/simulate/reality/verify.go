@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -74,9 +75,14 @@ type Verdict struct {
 const lateMost = 3 * time.Millisecond
 
 // Verify carries each workload out in as many rounds, each on a network of its
-// own called after name, and predicts it. Rounds in which the links were late
-// are repeated, at most as many again.
-func Verify(ctx context.Context, name string, workloads []Workload, rounds int, progress func(string)) (all []Verdict, err error) {
+// own called after prefix and the process, and predicts it. Rounds in which the
+// links were late are repeated, at most as many again. What killed processes have
+// left is taken away.
+func Verify(ctx context.Context, prefix string, workloads []Workload, rounds int, progress func(string)) (all []Verdict, err error) {
+	if err := sweep(prefix); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("%s%d", prefix, os.Getpid())
 	if err := urgent(); err != nil {
 		progress("the links are ordinary processes: " + err.Error())
 	} else {
@@ -84,6 +90,9 @@ func Verify(ctx context.Context, name string, workloads []Workload, rounds int, 
 	}
 	for _, w := range workloads {
 		v, err := verify(ctx, name, w, rounds, progress)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -228,6 +228,7 @@ func TestThePage(t *testing.T) {
 		name string
 		test func(*testing.T, context.Context, string)
 	}{
+		{"faults are noticed", pageFaultsAreNoticed},
 		{"every scenario is shown without errors, on a narrow screen too", pageShowsEverything},
 		{"any time shows the simulator's state", pageShowsTheState},
 		{"the scrubber goes to any time", pageScrubs},
@@ -244,6 +245,25 @@ func TestThePage(t *testing.T) {
 		{"a long run comes in parts", pageComesInParts},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, ctx, base) })
+	}
+}
+
+// pageFaultsAreNoticed holds the test itself to its word: what sound looks for is
+// found when it is there.
+func pageFaultsAreNoticed(t *testing.T, ctx context.Context, base string) {
+	v := tab(t, ctx, base)
+	v.open(query("unequal", "t", "1"))
+	v.sound()
+	v.run(do(`document.addEventListener("securitypolicyviolation", () => (window.refused = true));
+		console.error("a mistake"); fetch("http://192.0.2.1/elsewhere").catch(() => {})`))
+	v.until(`window.refused`)
+	v.lock.Lock()
+	found := strings.Join(v.faults, "\n")
+	v.lock.Unlock()
+	for _, want := range []string{"a mistake", "192.0.2.1"} {
+		if !strings.Contains(found, want) {
+			t.Errorf("%s was not noticed: %q", want, found)
+		}
 	}
 }
 

@@ -165,16 +165,20 @@ func chatter(ip, kind []byte) bool {
 
 // Normal gives a packet without what routers are free to choose: link padding,
 // the identification of IPv4 packets and of quoted ones, the precedence of
-// IPv4 errors, and the checksums that cover those.
+// IPv4 errors, the flow label of IPv6 errors, and the checksums that cover those.
 func Normal(ip []byte) []byte {
 	ip = bytes.Clone(ip)
 	if len(ip) < 20 || ip[0]>>4 != 4 {
 		if len(ip) >= 40 {
-			ip = ip[:min(len(ip), 40+int(ip[4])<<8+int(ip[5]))]
+			ip = ip[:min(len(ip), 40+(int(ip[4])<<8|int(ip[5])))]
+		}
+		if len(ip) > 40 && ip[6] == icmp6 && ip[40] < 128 {
+			ip[1] &= 0xf0
+			clear(ip[2:4])
 		}
 		return ip
 	}
-	ip = ip[:min(len(ip), int(ip[2])<<8+int(ip[3]))]
+	ip = ip[:min(len(ip), int(ip[2])<<8|int(ip[3]))]
 	clear(ip[4:6])
 	clear(ip[10:12])
 	if ip[9] == icmp4 && len(ip) >= 48 && slices.Contains([]byte{3, 11, 12}, ip[20]) {
