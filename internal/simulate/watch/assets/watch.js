@@ -116,9 +116,14 @@ class Page {
   draw(t, still) {
     if (!this.loaded) return;
     const now = performance.now();
-    const written = still || !(now - this.written < 200);
-    if (written) this.written = now;
-    for (const s of this.shown) s.draw(t, written, still, this.colours);
+    // Words are written five times a second, each side's in another picture.
+    const due = still || !(now - this.written < 200 / this.shown.length);
+    if (due) {
+      this.written = now;
+      this.turn = (this.turn + 1) % this.shown.length || 0;
+    }
+    this.shown.forEach((s, i) => s.draw(t, still || (due && i === this.turn), still, this.colours));
+    const written = still || (due && this.turn === 0);
     this.controls.show(t, written);
     if (!written) return;
     if (document.querySelector(".figures").open || still) this.figures(t);
