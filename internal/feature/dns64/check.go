@@ -36,16 +36,7 @@ func checkInterfaces(c *config.Checker, s *Config) {
 	if c.Given("interfaces") && len(s.Interfaces) == 0 {
 		c.Error("interfaces", "is empty: it would answer nobody", "name at least one [interface.NAME]")
 	}
-	known := c.File().Names("interface")
-	for i, name := range s.Interfaces {
-		key := fmt.Sprintf("interfaces[%d]", i)
-		switch {
-		case slices.Contains(s.Interfaces[:i], name):
-			c.Error(key, fmt.Sprintf("%q is listed twice", name), "take one of the two out")
-		case !slices.Contains(known, name):
-			c.Error(key, fmt.Sprintf("there is no [interface.%s]", name), config.Suggest(name, known))
-		}
-	}
+	c.Interfaces("interfaces", s.Interfaces)
 }
 
 func checkForwarders(c *config.Checker, s *Config) {

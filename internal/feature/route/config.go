@@ -5,9 +5,6 @@
 package route
 
 import (
-	"fmt"
-	"slices"
-
 	"weft/fib"
 	"weft/internal/config"
 )
@@ -45,16 +42,7 @@ func check(c *config.Checker, s *Config) {
 	if c.Given("interfaces") && len(s.Interfaces) == 0 {
 		c.Error("interfaces", "is empty: nothing would be routed", "name at least one [interface.NAME], or leave [route] out")
 	}
-	known := c.File().Names("interface")
-	for i, name := range s.Interfaces {
-		key := fmt.Sprintf("interfaces[%d]", i)
-		switch {
-		case slices.Contains(s.Interfaces[:i], name):
-			c.Error(key, fmt.Sprintf("%q is listed twice", name), "take one of the two out")
-		case !slices.Contains(known, name):
-			c.Error(key, fmt.Sprintf("there is no [interface.%s]", name), config.Suggest(name, known))
-		}
-	}
+	c.Interfaces("interfaces", s.Interfaces)
 	if !c.File().Router().Forwarding {
 		c.Warn("", "the router does not switch forwarding on, and weft routes also what the kernel would not", "set forwarding = true in [router], or leave [route] out")
 	}
