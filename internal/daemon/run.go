@@ -70,11 +70,13 @@ func Run(ctx context.Context, o Options) error {
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
+	d.blocks = newBlocks(o.Log, r.Place, r.datapath)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
+	defer d.blocks.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -111,6 +113,7 @@ type daemon struct {
 	names    *names
 	adverts  *adverts
 	plats    *plats
+	blocks   *blocks
 	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics  *metricsListener
 }
@@ -187,6 +190,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
+	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }
