@@ -24,8 +24,9 @@ func blockCommand() *cobra.Command {
 		Use:   "block PREFIX...",
 		Short: "Let in nothing from some sources",
 		Long: `Drop what comes from these addresses or prefixes on every interface that a
-[guard.NAME] of weft.toml names, within a second. It lasts until --for has passed,
-weft unblock, weft unload or a reboot; what is to last belongs into [block].
+[guard.NAME] of weft.toml names, within a second. It lasts until --for has
+passed, weft unblock, weft unload or a reboot; what is to last belongs into
+[block].
 An exception of [block] stays one.`,
 		Example: "  weft block 192.0.2.1 2001:db8:bad::/48 --reason \"ssh guesses\"\n  weft block 198.51.100.0/24 --for 1h",
 		Args:    someSources,
@@ -136,11 +137,11 @@ func changeBlocked(c *cobra.Command, change func([]guard.Blocked) ([]guard.Block
 
 func guardNouns() []noun {
 	return []noun{
-		{"guards", "The interfaces that are guarded, and by what", `For each interface that a [guard.NAME] names: where the guard looks, whether it asks
-for the way back to sources, whether bogons are dropped, and how much a second
-is let in. What was dropped is in weft show drops.`, showGuards, tableGuards},
-		{"blocked", "The sources that weft block has blocked", `The sources that were blocked while the router runs, until when, and why. Those of
-[block] in weft.toml are in the file.`, showBlocked, tableBlocked},
+		{"guards", "The interfaces that are guarded, and by what", `For each interface that a [guard.NAME] names: where the guard looks, whether it
+asks for the way back to sources, whether bogons are dropped, and how much a
+second is let in. What was dropped is in weft show drops.`, showGuards, tableGuards},
+		{"blocked", "The sources that weft block has blocked", `The sources that were blocked while the router runs, until when, and why. Those
+of [block] in weft.toml are in the file.`, showBlocked, tableBlocked},
 	}
 }
 
