@@ -12,12 +12,15 @@ import (
 // was; there may be room again after [Table.Release].
 var ErrFull = errors.New("the arena is full")
 
-// Blocks are handed out in granules of half a cache line. A node starts on a
-// cache line, so that its header and first six entries cost one miss.
+// Blocks are handed out in granules. IPv6 has granules of half a cache line, and
+// its nodes start on a cache line, so that header and first entries cost one
+// miss. IPv4 has granules of a quarter, for pages are many and small.
 const (
-	granule   = 8
+	granule4  = 4
+	granule6  = 8
 	lineWords = 16
-	classes   = (nodeHeader+256+granule-1)/granule + 2
+	lineHalf  = lineWords / granule6 // granules, where lines matter
+	classes   = (nodeHeader+256+granule4-1)/granule4 + 2
 )
 
 type block struct {
@@ -30,6 +33,8 @@ type block struct {
 // still be looking at them.
 type arena struct {
 	words      []uint32
+	granule    int    // words
+	lined      bool   // nodes start on cache lines
 	noted      uint32 // where blocks begin that have notes at the arena's end, if not zero
 	next       uint32 // first word never handed out
 	free       [classes][]uint32
@@ -45,10 +50,8 @@ type arena struct {
 // take returns a block of at least n words, on a cache line if aligned.
 // What it held is undefined.
 func (a *arena) take(n int, aligned bool) (uint32, error) {
-	class := (n + granule - 1) / granule
-	if aligned {
-		class = (n + lineWords - 1) / lineWords * (lineWords / granule)
-	}
+	class := a.class(n, aligned)
+	aligned = aligned && a.lined
 	off, ok := a.recycle(class)
 	if !ok && a.worthMerging() {
 		a.merge()
@@ -62,6 +65,14 @@ func (a *arena) take(n int, aligned bool) (uint32, error) {
 	}
 	a.fresh = append(a.fresh, block{off, uint16(class)})
 	return off, nil
+}
+
+// class is how many granules a block of n words has.
+func (a *arena) class(n int, aligned bool) int {
+	if aligned && a.lined {
+		return (n + lineWords - 1) / lineWords * lineHalf
+	}
+	return (n + a.granule - 1) / a.granule
 }
 
 // recycle finds a free block, or cuts one out of a larger.
@@ -79,13 +90,13 @@ func (a *arena) pop(class int) (uint32, bool) {
 	}
 	off := list[len(list)-1]
 	a.free[class] = list[:len(list)-1]
-	a.freeWords -= class * granule
+	a.freeWords -= class * a.granule
 	return off, true
 }
 
 func (a *arena) push(off uint32, class int) {
 	a.free[class] = append(a.free[class], off)
-	a.freeWords += class * granule
+	a.freeWords += class * a.granule
 }
 
 // extend takes words never used before. All classes of nodes are whole
@@ -95,14 +106,14 @@ func (a *arena) extend(class int, aligned bool) (uint32, bool) {
 	if aligned {
 		pad = -a.next % lineWords
 	}
-	if !a.fits(uint64(a.next) + uint64(pad) + uint64(class*granule)) {
+	if !a.fits(uint64(a.next) + uint64(pad) + uint64(class*a.granule)) {
 		return 0, false
 	}
 	if pad != 0 {
-		a.push(a.next, int(pad)/granule)
+		a.push(a.next, int(pad)/a.granule)
 	}
 	off := a.next + pad
-	a.next = off + uint32(class*granule)
+	a.next = off + uint32(class*a.granule)
 	return off, true
 }
 
@@ -115,26 +126,39 @@ func (a *arena) notes(end uint64) uint64 {
 	if a.noted == 0 {
 		return 0
 	}
-	return (end - uint64(a.noted) + granule - 1) / granule * noteWords
+	return (end - uint64(a.noted)) / uint64(a.granule) * noteWords
 }
 
 // split cuts a block of the class out of a larger free one of whole lines,
 // so that what remains is again whole lines, or a half line beside them.
 func (a *arena) split(class int) (uint32, bool) {
+	if !a.lined {
+		return a.splitAnywhere(class)
+	}
 	for c := class&^1 + 2; c < classes; c += 2 {
 		off, ok := a.pop(c)
 		if !ok {
 			continue
 		}
-		rest, left := off+uint32(class*granule), c-class
+		rest, left := off+uint32(class*a.granule), c-class
 		if left&1 == 1 {
 			a.push(rest, 1)
-			rest, left = rest+granule, left-1
+			rest, left = rest+granule6, left-1
 		}
 		if left > 0 {
 			a.push(rest, left)
 		}
 		return off, true
+	}
+	return 0, false
+}
+
+func (a *arena) splitAnywhere(class int) (uint32, bool) {
+	for c := class + 1; c < classes; c++ {
+		if off, ok := a.pop(c); ok {
+			a.push(off+uint32(class*a.granule), c-class)
+			return off, true
+		}
 	}
 	return 0, false
 }
@@ -167,7 +191,7 @@ func (a *arena) merge() {
 	for i := 0; i < len(all); {
 		from, end := all[i].off, all[i].off
 		for ; i < len(all) && all[i].off == end; i++ {
-			end += uint32(all[i].class) * granule
+			end += uint32(all[i].class) * uint32(a.granule)
 		}
 		if end == a.next {
 			a.next = from
@@ -179,14 +203,22 @@ func (a *arena) merge() {
 
 // pushRun frees a stretch of words as the largest blocks it has room for.
 func (a *arena) pushRun(from, end uint32) {
+	if !a.lined {
+		for from < end {
+			class := min(int(end-from)/a.granule, classes-1)
+			a.push(from, class)
+			from += uint32(class * a.granule)
+		}
+		return
+	}
 	if from%lineWords != 0 {
 		a.push(from, 1)
-		from += granule
+		from += granule6
 	}
 	for end-from >= lineWords {
-		class := min(int(end-from)/granule&^1, (classes-1)&^1)
+		class := min(int(end-from)/a.granule&^1, (classes-1)&^1)
 		a.push(from, class)
-		from += uint32(class) * granule
+		from += uint32(class * a.granule)
 	}
 	if from < end {
 		a.push(from, 1)
@@ -196,7 +228,7 @@ func (a *arena) pushRun(from, end uint32) {
 // put sends a block to the quarantine.
 func (a *arena) put(b block) {
 	a.quarantine = append(a.quarantine, b)
-	a.waiting += int(b.class) * granule
+	a.waiting += int(b.class) * a.granule
 }
 
 // keep ends an update that succeeded, undo one that did not.
@@ -218,12 +250,12 @@ func (a *arena) release(upTo uint64) {
 	}
 	for _, b := range a.quarantine[:n] {
 		if a.poison {
-			for i := range uint32(b.class) * granule {
+			for i := range uint32(b.class) * uint32(a.granule) {
 				a.store(b.off+i, 0xffffffff)
 			}
 		}
 		a.push(b.off, int(b.class))
-		a.waiting -= int(b.class) * granule
+		a.waiting -= int(b.class) * a.granule
 	}
 	a.quarantine = append(a.quarantine[:0], a.quarantine[n:]...)
 	a.released = upTo

@@ -46,7 +46,7 @@ const (
 	headWords   = lineWords
 
 	// LayoutVersion is in the arena's first word.
-	LayoutVersion = 2
+	LayoutVersion = 3
 )
 
 // A node decides eight bits. Its 256 slots are cut into runs of equal words;
@@ -82,7 +82,7 @@ const (
 )
 
 const (
-	root4Bits = 20
+	root4Bits = 18
 	root6Bits = 20
 	root6From = 4 // the root holds 2000::/4 only
 )
@@ -152,11 +152,10 @@ func (a *arena) entries(off uint32) int {
 }
 
 func (a *arena) nodeBlock(off uint32) block {
-	n := nodeHeader + a.entries(off)
-	return block{off, uint16((n + lineWords - 1) / lineWords * (lineWords / granule))}
+	return block{off, uint16(a.class(nodeHeader+a.entries(off), true))}
 }
 
-func (a *arena) jumpBlock(off uint32) block { return block{off, jumpWords / granule} }
+func (a *arena) jumpBlock(off uint32) block { return block{off, uint16(a.class(jumpWords, false))} }
 
 func (a *arena) jumpKey(off uint32) key {
 	w := a.words[off+jumpKey:]

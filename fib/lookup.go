@@ -189,10 +189,11 @@ func (t *Table) explain4(k key) Explanation {
 	var p page
 	t.readPage(place, &p)
 	slot, _, _ := pageSpan(k, pageEnd)
-	at, bits := payload(word)+uint32(slot), root4Bits+int(p.length[slot])
+	at, bits := run(t.pageBitmap(word), slot), root4Bits+int(p.length[slot])
 	if isNarrow(word) {
-		at = payload(word) + uint32(slot)/2
+		at /= 2
 	}
+	at += payload(word) + pageHeader
 	if p.length[slot] == 0 {
 		bits = tagOf(p.def)
 	}

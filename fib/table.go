@@ -25,6 +25,7 @@ type Table struct {
 	hidden hidden
 	jumps  bool // paths are compressed (IPv6)
 	slots  slots
+	packed packed
 	path   []step
 }
 
@@ -54,7 +55,10 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 		hidden: newHidden(),
 		jumps:  f == ipv6,
 	}
-	t.words = words
+	t.words, t.granule, t.lined = words, granule6, f == ipv6
+	if f == ipv4 {
+		t.granule = granule4
+	}
 	t.next = headWords + 1<<f.rootBits()
 	if f == ipv4 {
 		t.noted = t.next
@@ -194,7 +198,7 @@ func (t *Table) start(k key, n int) (place uint32, depth int) {
 		place := uint32(headRest)
 		if word := t.load(t.rootPlace(k)); tagOf(word) == tagWide {
 			slot, _, _ := pageSpan(k, pageEnd)
-			place = payload(word) + uint32(slot)
+			place = payload(word) + pageHeader + run(t.pageBitmap(word), slot)
 		}
 		return place, pageEnd
 	}
