@@ -12,14 +12,14 @@ import (
 // was; there may be room again after [Table.Release].
 var ErrFull = errors.New("the arena is full")
 
-// Blocks are handed out in granules. IPv6 has granules of half a cache line, and
-// its nodes start on a cache line, so that header and first entries cost one
-// miss. IPv4 has granules of a quarter, for pages are many and small.
+// Blocks are handed out in granules, half a cache line in IPv6 and a quarter in
+// IPv4, whose pages are many and small. A block of up to a line lies within
+// one, a larger one starts on one, so that a lookup misses the cache as seldom
+// as can be.
 const (
 	granule4  = 4
 	granule6  = 8
 	lineWords = 16
-	lineHalf  = lineWords / granule6 // granules, where lines matter
 	classes   = (nodeHeader+256+granule4-1)/granule4 + 2
 )
 
@@ -47,18 +47,17 @@ type arena struct {
 	poison     bool    // overwrite what is released
 }
 
-// take returns a block of at least n words, on a cache line if aligned.
+// take returns a block of at least n words.
 // What it held is undefined.
-func (a *arena) take(n int, aligned bool) (uint32, error) {
-	class := a.class(n, aligned)
-	aligned = aligned && a.lined
+func (a *arena) take(n int) (uint32, error) {
+	class := a.class(n)
 	off, ok := a.recycle(class)
 	if !ok && a.worthMerging() {
 		a.merge()
 		off, ok = a.recycle(class)
 	}
 	if !ok {
-		off, ok = a.extend(class, aligned)
+		off, ok = a.extend(class)
 	}
 	if !ok {
 		return 0, fmt.Errorf("take %d of %d words: %w", n, len(a.words), ErrFull)
@@ -68,19 +67,20 @@ func (a *arena) take(n int, aligned bool) (uint32, error) {
 }
 
 // class is how many granules a block of n words has.
-func (a *arena) class(n int, aligned bool) int {
-	if aligned && a.lined {
-		return (n + lineWords - 1) / lineWords * lineHalf
-	}
-	return (n + a.granule - 1) / a.granule
-}
+func (a *arena) class(n int) int { return (n + a.granule - 1) / a.granule }
 
 // recycle finds a free block, or cuts one out of a larger.
 func (a *arena) recycle(class int) (uint32, bool) {
 	if off, ok := a.pop(class); ok {
 		return off, true
 	}
-	return a.split(class)
+	for c := class + 1; c < classes; c++ {
+		if off, ok := a.pop(c); ok {
+			a.pushRun(off+uint32(class*a.granule), off+uint32(c*a.granule))
+			return off, true
+		}
+	}
+	return 0, false
 }
 
 func (a *arena) pop(class int) (uint32, bool) {
@@ -99,20 +99,18 @@ func (a *arena) push(off uint32, class int) {
 	a.freeWords += class * a.granule
 }
 
-// extend takes words never used before. All classes of nodes are whole
-// cache lines, so only jumps (one granule) can break the alignment.
-func (a *arena) extend(class int, aligned bool) (uint32, bool) {
-	pad := uint32(0)
-	if aligned {
-		pad = -a.next % lineWords
+// extend takes words never used before.
+func (a *arena) extend(class int) (uint32, bool) {
+	off := a.next
+	if left := -off % lineWords; int(left) < class*a.granule {
+		off += left
 	}
-	if !a.fits(uint64(a.next) + uint64(pad) + uint64(class*a.granule)) {
+	if !a.fits(uint64(off) + uint64(class*a.granule)) {
 		return 0, false
 	}
-	if pad != 0 {
-		a.push(a.next, int(pad)/a.granule)
+	if off != a.next {
+		a.push(a.next, int(off-a.next)/a.granule)
 	}
-	off := a.next + pad
 	a.next = off + uint32(class*a.granule)
 	return off, true
 }
@@ -127,40 +125,6 @@ func (a *arena) notes(end uint64) uint64 {
 		return 0
 	}
 	return (end - uint64(a.noted)) / uint64(a.granule) * noteWords
-}
-
-// split cuts a block of the class out of a larger free one of whole lines,
-// so that what remains is again whole lines, or a half line beside them.
-func (a *arena) split(class int) (uint32, bool) {
-	if !a.lined {
-		return a.splitAnywhere(class)
-	}
-	for c := class&^1 + 2; c < classes; c += 2 {
-		off, ok := a.pop(c)
-		if !ok {
-			continue
-		}
-		rest, left := off+uint32(class*a.granule), c-class
-		if left&1 == 1 {
-			a.push(rest, 1)
-			rest, left = rest+granule6, left-1
-		}
-		if left > 0 {
-			a.push(rest, left)
-		}
-		return off, true
-	}
-	return 0, false
-}
-
-func (a *arena) splitAnywhere(class int) (uint32, bool) {
-	for c := class + 1; c < classes; c++ {
-		if off, ok := a.pop(c); ok {
-			a.push(off+uint32(class*a.granule), c-class)
-			return off, true
-		}
-	}
-	return 0, false
 }
 
 // worthMerging holds merge's cost to a part of that of the updates that freed
@@ -203,25 +167,15 @@ func (a *arena) merge() {
 
 // pushRun frees a stretch of words as the largest blocks it has room for.
 func (a *arena) pushRun(from, end uint32) {
-	if !a.lined {
-		for from < end {
-			class := min(int(end-from)/a.granule, classes-1)
-			a.push(from, class)
-			from += uint32(class * a.granule)
-		}
-		return
+	if left := min(-from%lineWords, end-from); left > 0 {
+		a.push(from, int(left)/a.granule)
+		from += left
 	}
-	if from%lineWords != 0 {
-		a.push(from, 1)
-		from += granule6
-	}
-	for end-from >= lineWords {
-		class := min(int(end-from)/a.granule&^1, (classes-1)&^1)
-		a.push(from, class)
-		from += uint32(class * a.granule)
-	}
-	if from < end {
-		a.push(from, 1)
+	largest := uint32(classes-1) * uint32(a.granule) / lineWords * lineWords
+	for from < end {
+		size := min(end-from, largest)
+		a.push(from, int(size)/a.granule)
+		from += size
 	}
 }
 

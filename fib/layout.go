@@ -151,11 +151,20 @@ func (a *arena) entries(off uint32) int {
 	return int(a.entryAt(off, 255)-off-nodeHeader) + 1
 }
 
-func (a *arena) nodeBlock(off uint32) block {
-	return block{off, uint16(a.class(nodeHeader+a.entries(off), true))}
+// nodeWords is the size of a node with n entries: whole cache lines in IPv6,
+// where lookups pass many.
+func (a *arena) nodeWords(n int) int {
+	if n += nodeHeader; a.granule == granule6 {
+		n = (n + lineWords - 1) / lineWords * lineWords
+	}
+	return n
 }
 
-func (a *arena) jumpBlock(off uint32) block { return block{off, uint16(a.class(jumpWords, false))} }
+func (a *arena) nodeBlock(off uint32) block {
+	return block{off, uint16(a.class(a.nodeWords(a.entries(off))))}
+}
+
+func (a *arena) jumpBlock(off uint32) block { return block{off, uint16(a.class(jumpWords))} }
 
 func (a *arena) jumpKey(off uint32) key {
 	w := a.words[off+jumpKey:]
@@ -214,7 +223,7 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 		bitmap[w] = starts
 	}
 	n++
-	off, err := a.take(nodeHeader+n, true)
+	off, err := a.take(a.nodeWords(n))
 	if err != nil {
 		return 0, err
 	}
@@ -237,7 +246,7 @@ func (s *slots) word(i int) uint32 {
 
 // writeJump makes a jump over the first n bits of k.
 func (a *arena) writeJump(def uint32, n int, k key, target uint32) (uint32, error) {
-	off, err := a.take(jumpWords, false)
+	off, err := a.take(jumpWords)
 	if err != nil {
 		return 0, err
 	}

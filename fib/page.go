@@ -168,7 +168,7 @@ func (t *Table) publish(place uint32, p *page) error {
 		return nil
 	}
 	words, size := to.words(to.wide)
-	off, err := t.take(size, false)
+	off, err := t.take(size)
 	if err != nil {
 		if !same || isNarrow(old) {
 			return err
@@ -234,7 +234,7 @@ func (t *Table) pageBlock(word uint32) block {
 	if isNarrow(word) {
 		size = (size + 1) / 2
 	}
-	return block{payload(word), uint16(t.class(pageHeader+size, false))}
+	return block{payload(word), uint16(t.class(pageHeader + size))}
 }
 
 // inPage tells whether a prefix ends in a page.

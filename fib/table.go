@@ -55,7 +55,7 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 		hidden: newHidden(),
 		jumps:  f == ipv6,
 	}
-	t.words, t.granule, t.lined = words, granule6, f == ipv6
+	t.words, t.granule = words, granule6
 	if f == ipv4 {
 		t.granule = granule4
 	}

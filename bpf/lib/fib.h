@@ -12,7 +12,7 @@
  */
 #include "kernel.h"
 
-#define FIB_LAYOUT 2 /* LayoutVersion of fib/layout.go */
+#define FIB_LAYOUT 3 /* LayoutVersion of fib/layout.go */
 
 #define FIB_TAG_SHIFT 27
 #define FIB_WIDE (28U << FIB_TAG_SHIFT)
@@ -25,11 +25,13 @@
 #define FIB_HEAD_GLOBAL 2
 #define FIB_HEAD_REST 3
 #define FIB_HEAD_WORDS 16
-#define FIB_ROOT4_BITS 20
+#define FIB_ROOT4_BITS 18
 #define FIB_ROOT6_FROM 4
 #define FIB_ROOT6_BITS 20
 #define FIB_ROOT6_END (FIB_ROOT6_FROM + FIB_ROOT6_BITS)
 
+#define FIB_PAGE_BITS 6
+#define FIB_PAGE_HEADER 2
 #define FIB_NODE_RANKS 1
 #define FIB_NODE_BITMAP 2
 #define FIB_NODE_HEADER 10
@@ -43,6 +45,33 @@
 /* nodes and jumps on the longest way: every one decides eight bits or more */
 #define FIB_STEPS 20
 
+/*
+ * Addresses come in any order, so that branches on what they find are guessed
+ * wrong, and a wrong guess waits for the memory that decides it. So lookups
+ * choose by masks, and go through the same loads whatever is there: then the
+ * loads of one packet overlap with the next one's. The empty asm keeps the
+ * compiler from making a branch of it again.
+ */
+#define FIB_OPAQUE(x) asm volatile("" : "+r"(x))
+
+/* all ones if the word is a pointer, else zero */
+static __always_inline __u64 fib_points(__u64 word)
+{
+	__u64 mask = -((word + ((__u64)(32 - 28) << FIB_TAG_SHIFT)) >> 32);
+
+	FIB_OPAQUE(mask);
+	return mask;
+}
+
+/* the word, or the other one if it is zero */
+static __always_inline __u64 fib_or_else(__u64 word, __u64 other)
+{
+	__u64 none = (__s64)(word - 1) >> 63;
+
+	FIB_OPAQUE(none);
+	return word | (other & none);
+}
+
 /* the word of a node's slot: counts the runs that start before it */
 static __always_inline __u32 fib_entry(const __u32 *node, __u32 slot)
 {
@@ -54,28 +83,36 @@ static __always_inline __u32 fib_entry(const __u32 *node, __u32 slot)
 	return node[FIB_NODE_HEADER + (rank & 511)];
 }
 
-/* addr is in host byte order: the root, a page, and rarely a node */
+/* a page whose entries are words, a few in a table */
+static __always_inline __u32 fib_wide4(const __u32 *words, const __u32 last, const __u32 *page,
+				       __u64 run, __u32 addr)
+{
+	__u32 word = page[FIB_PAGE_HEADER + run], at = word & FIB_PAYLOAD;
+
+	if (word < FIB_NODE)
+		return word;
+	return at > last ? 0 : fib_entry(words + at, addr & 0xff) ?: words[at];
+}
+
+/*
+ * addr is in host byte order: the root, a page, and rarely a node. Where the
+ * root's slot has no page the arena's head is read as one, and not used.
+ */
 static __always_inline __u32 fib_lookup4(const __u32 *words, const __u32 last, __u32 addr)
 {
-	__u32 word = words[FIB_HEAD_WORDS + (addr >> (32 - FIB_ROOT4_BITS))];
-	__u32 slot = (addr >> 8) & 15, at = word & FIB_PAYLOAD;
+	__u64 word = words[FIB_HEAD_WORDS + (addr >> (32 - FIB_ROOT4_BITS))];
+	__u64 points = fib_points(word), at = word & points & FIB_PAYLOAD, run, found;
+	__u32 slot = addr >> (32 - FIB_ROOT4_BITS - FIB_PAGE_BITS) & 63;
+	const __u32 *page = words + at;
 
-	if (word >= FIB_NARROW) {
-		if (at > last)
-			return 0;
-		word = ((const __u16 *)(words + at))[slot];
-	} else if (word >= FIB_WIDE) {
-		if (at > last)
-			return 0;
-		word = words[at + slot];
-		if (word >= FIB_NODE) {
-			at = word & FIB_PAYLOAD;
-			if (at > last)
-				return 0;
-			word = fib_entry(words + at, addr & 0xff) ?: words[at];
-		}
-	}
-	return (word ?: words[FIB_HEAD_DEFAULT]) & FIB_PAYLOAD;
+	if (at > last)
+		return 0;
+	run = __builtin_popcountll(*(const __u64 *)page << (63 - slot)) & 127;
+	if (word >> FIB_TAG_SHIFT == FIB_WIDE >> FIB_TAG_SHIFT)
+		found = fib_wide4(words, last, page, run, addr);
+	else
+		found = (((const __u16 *)(page + FIB_PAGE_HEADER))[run] & points) | (word & ~points);
+	return fib_or_else(found, words[FIB_HEAD_DEFAULT]) & FIB_PAYLOAD;
 }
 
 struct fib_addr6 {
