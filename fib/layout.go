@@ -87,6 +87,11 @@ const (
 	root6From = 4 // the root holds 2000::/4 only
 )
 
+// nodesTo: IPv6 prefixes of up to so many bits end in a node, also where one is
+// alone. That costs 32 bytes more than a jump, and they are those that the
+// Internet is routed by: the index leads to their nodes.
+const nodesTo = indexDeep + 8
+
 func (f family) width() int {
 	if f == ipv4 {
 		return 32

@@ -44,12 +44,31 @@ func (t *Table) Lookup4(a uint32) uint32 {
 // route. The table must be of that family.
 func (t *Table) Lookup6(hi, lo uint64) uint32 {
 	k := key{hi, lo}
-	best, word, depth := t.load(headDefault), t.load(headRest), 0
-	if hi>>60 == 2 {
-		best = t.load(headGlobal)
-		word = t.load(headWords + uint32(hi>>(64-root6From-root6Bits))&(1<<root6Bits-1))
-		depth = root6From + root6Bits
+	if hi>>60 != 2 {
+		return t.descend(k, t.load(headRest), 0, t.load(headDefault))
 	}
+	root := t.load(t.root + ipv6.rootSlot(k))
+	for depth := indexDeep; depth >= indexShallow; depth -= 8 {
+		id, _ := indexID(k, depth)
+		off := t.indexed(id)
+		if off == 0 {
+			continue
+		}
+		word := t.load(t.entryAt(off, k.byteAt(depth)))
+		if word == 0 {
+			word = t.load(off + nodeDefault)
+		}
+		if word != 0 && !isPointer(word) {
+			return payload(word)
+		}
+		break // what covers the node stands further up, or the answer below it
+	}
+	return t.descend(k, root, root6From+root6Bits, t.load(headGlobal))
+}
+
+// descend looks up from a word on that decides at depth. best holds if
+// nothing is found.
+func (t *Table) descend(k key, word uint32, depth int, best uint32) uint32 {
 	for isPointer(word) {
 		off := payload(word)
 		if def := t.load(off); def != 0 {

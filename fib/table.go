@@ -27,6 +27,7 @@ type Table struct {
 	slots  slots
 	packed packed
 	path   []step
+	moved  []moved // by the update under way
 }
 
 // MinWords4 and MinWords6 are the sizes of the smallest arenas, in words. A
@@ -34,7 +35,7 @@ type Table struct {
 // wait for a grace period beside them.
 const (
 	MinWords4 = headWords + 1<<root4Bits + Slack
-	MinWords6 = headWords + 1<<root6Bits + Slack
+	MinWords6 = headWords + 1<<root6Bits + indexWords + Slack
 )
 
 // New4 makes an empty table for IPv4 in words, which must be zero and stays
@@ -62,6 +63,8 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 	t.next = headWords + 1<<f.rootBits()
 	if f == ipv4 {
 		t.noted = t.next
+	} else {
+		t.next += indexWords
 	}
 	t.store(headVersion, LayoutVersion)
 	return t, nil
