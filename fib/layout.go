@@ -56,7 +56,8 @@ const (
 	nodeDefault = 0  // value word of the slot that the node took over
 	nodeRanks   = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
 	nodeBitmap  = 2  // 4 x 64 bits, low half first
-	nodeHeader  = 10 // entries follow
+	nodeCheck   = 10 // IPv6: which node it is, for the index
+	nodeHeader  = 11 // entries follow
 )
 
 // A jump skips bits that all prefixes behind it share.
@@ -233,7 +234,7 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 		return 0, err
 	}
 	b := a.words[off : off+nodeHeader+uint32(n)]
-	b[nodeDefault], b[nodeRanks] = def, ranks
+	b[nodeDefault], b[nodeRanks], b[nodeCheck] = def, ranks, 0
 	for i, w := range bitmap {
 		b[nodeBitmap+2*i], b[nodeBitmap+2*i+1] = uint32(w), uint32(w>>32)
 	}

@@ -49,7 +49,7 @@ func (t *Table) Lookup6(hi, lo uint64) uint32 {
 	}
 	root := t.load(t.root + ipv6.rootSlot(k))
 	for depth := indexDeep; depth >= indexShallow; depth -= 8 {
-		id, _ := indexID(k, depth)
+		id, _ := mixed(k, depth)
 		off := t.indexed(id)
 		if off == 0 {
 			continue

@@ -25,6 +25,7 @@
 #define FIB_HEAD_GLOBAL 2
 #define FIB_HEAD_REST 3
 #define FIB_HEAD_WORDS 16
+#define FIB_LINE_WORDS 16
 #define FIB_ROOT4_BITS 18
 #define FIB_ROOT6_FROM 4
 #define FIB_ROOT6_BITS 20
@@ -34,13 +35,24 @@
 #define FIB_PAGE_HEADER 2
 #define FIB_NODE_RANKS 1
 #define FIB_NODE_BITMAP 2
-#define FIB_NODE_HEADER 10
+#define FIB_NODE_CHECK 10
+#define FIB_NODE_HEADER 11
 #define FIB_JUMP_LENGTH 1
 #define FIB_JUMP_KEY 2
 #define FIB_JUMP_TARGET 6
 #define FIB_SLACK 1024
 #define FIB_MIN_WORDS4 (FIB_HEAD_WORDS + (1U << FIB_ROOT4_BITS) + FIB_SLACK)
-#define FIB_MIN_WORDS6 (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS) + FIB_SLACK)
+#define FIB_INDEX (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS))
+#define FIB_INDEX_SET_BITS 15
+#define FIB_INDEX_WORDS (2U << FIB_INDEX_SET_BITS)
+#define FIB_INDEX_SHALLOW 32
+#define FIB_INDEX_DEEP 40
+#define FIB_INDEX_DEEP_BIT (1ULL << (FIB_INDEX_DEEP - FIB_ROOT6_FROM))
+#define FIB_INDEX_MIX 0x13c6ef3721ULL
+#define FIB_INDEX_SET_FROM 22
+#define FIB_INDEX_MARK_FROM 10
+#define FIB_INDEX_LINE_BITS 20
+#define FIB_MIN_WORDS6 (FIB_INDEX + FIB_INDEX_WORDS + FIB_SLACK)
 
 /* nodes and jumps on the longest way: every one decides eight bits or more */
 #define FIB_STEPS 20
@@ -63,13 +75,19 @@ static __always_inline __u64 fib_points(__u64 word)
 	return mask;
 }
 
+/* all ones if x, which is less than 2^63, is zero, else zero */
+static __always_inline __u64 fib_none(__u64 x)
+{
+	__u64 mask = (__s64)(x - 1) >> 63;
+
+	FIB_OPAQUE(mask);
+	return mask;
+}
+
 /* the word, or the other one if it is zero */
 static __always_inline __u64 fib_or_else(__u64 word, __u64 other)
 {
-	__u64 none = (__s64)(word - 1) >> 63;
-
-	FIB_OPAQUE(none);
-	return word | (other & none);
+	return word | (other & fib_none(word));
 }
 
 /* the word of a node's slot: counts the runs that start before it */
@@ -130,24 +148,21 @@ static __always_inline bool fib_same_bits(const __u32 *jump, struct fib_addr6 ad
 	return !hi && !(lo >> ((128 - n) & 63));
 }
 
-static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, struct fib_addr6 addr)
+/*
+ * From the root down, node by node. Apart, so that the few lookups that come
+ * here cost others nothing.
+ */
+static __attribute__((noinline, unused)) __u32 fib_descend6(const __u32 *words, __u32 last,
+							     __u64 hi, __u64 lo)
 {
 	__u32 word = words[FIB_HEAD_REST], best = words[FIB_HEAD_DEFAULT], depth = 0;
+	struct fib_addr6 addr = { hi, lo };
 
-	if (addr.hi >> (64 - FIB_ROOT6_FROM) == 2) {
-		word = words[FIB_HEAD_WORDS + ((addr.hi >> (64 - FIB_ROOT6_END)) &
-					       ((1U << FIB_ROOT6_BITS) - 1))];
+	if (hi >> (64 - FIB_ROOT6_FROM) == 2) {
+		word = words[FIB_HEAD_WORDS +
+			     ((hi >> (64 - FIB_ROOT6_END)) & ((1U << FIB_ROOT6_BITS) - 1))];
 		best = words[FIB_HEAD_GLOBAL];
-		/* unrolled for the most of what is routed: /25 to /48, without jumps */
-#pragma unroll
-		for (depth = FIB_ROOT6_END; depth < 48 && word >= FIB_NODE; depth += 8) {
-			const __u32 *block = words + (word & FIB_PAYLOAD);
-
-			if ((word & FIB_PAYLOAD) > last)
-				return 0;
-			best = block[0] ?: best;
-			word = fib_entry(block, (addr.hi >> (56 - depth)) & 0xff);
-		}
+		depth = FIB_ROOT6_END;
 	}
 	for (int i = 0; i < FIB_STEPS && word >= FIB_JUMP; i++) {
 		__u32 off = word & FIB_PAYLOAD;
@@ -163,9 +178,61 @@ static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, s
 			word = block[FIB_JUMP_TARGET];
 			continue;
 		}
-		word = fib_entry(block, (depth < 64 ? addr.hi >> ((56 - depth) & 63) :
-						      addr.lo >> ((120 - depth) & 63)) & 0xff);
+		word = fib_entry(block, (depth < 64 ? hi >> ((56 - depth) & 63) :
+						      lo >> ((120 - depth) & 63)) & 0xff);
 		depth += 8;
 	}
 	return (word ?: best) & FIB_PAYLOAD;
+}
+
+/* the line of the node with this mixed id (fib/index.go), or zero */
+static __always_inline __u64 fib_indexed(const __u32 *words, __u64 mixed)
+{
+	__u64 set = mixed >> FIB_INDEX_SET_FROM & ((1U << FIB_INDEX_SET_BITS) - 1);
+	__u64 mark = (__u32)(mixed >> FIB_INDEX_MARK_FROM << FIB_INDEX_LINE_BITS);
+	__u64 both = *(const __u64 *)(words + FIB_INDEX + 2 * set);
+	__u64 a = (__u32)both ^ mark, b = both >> 32 ^ mark;
+
+	a &= fib_none(a >> FIB_INDEX_LINE_BITS);
+	b &= fib_none(b >> FIB_INDEX_LINE_BITS) & fib_none(a);
+	return a | b;
+}
+
+/*
+ * The deepest node that the index has, or that the root leads to, and one of
+ * its slots: nearly all lookups end there. The root is looked at only if the
+ * index has none, and where there is none at all the arena's head is read as
+ * one, and not used.
+ */
+static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, struct fib_addr6 addr)
+{
+	__u64 id = addr.hi & ~0ULL >> FIB_ROOT6_FROM, at, none, word, root, shift, deep, shallow;
+	const __u32 *block;
+
+	if (addr.hi >> (64 - FIB_ROOT6_FROM) != 2)
+		return fib_descend6(words, last, addr.hi, addr.lo);
+	deep = (id >> (64 - FIB_INDEX_DEEP) | FIB_INDEX_DEEP_BIT) * FIB_INDEX_MIX;
+	shallow = (id >> (64 - FIB_INDEX_SHALLOW)) * FIB_INDEX_MIX;
+	at = fib_indexed(words, deep);
+	none = fib_none(at);
+	shift = 56 - FIB_INDEX_DEEP + (none & 8);
+	at |= fib_indexed(words, shallow) & none;
+	deep ^= (deep ^ shallow) & none;
+	at *= FIB_LINE_WORDS;
+	none = fib_none(at);
+	shift += none & 8;
+	root = words[FIB_HEAD_WORDS + ((id >> (64 - FIB_ROOT6_END)) & none)];
+	at |= root & FIB_PAYLOAD & none & -((root + (1U << FIB_TAG_SHIFT)) >> 32);
+	if (at > last)
+		return 0;
+	block = words + at;
+	word = fib_or_else(fib_entry(block, (addr.hi >> (shift & 63)) & 0xff), block[0]);
+	deep = (__u32)deep ^ block[FIB_NODE_CHECK];
+	deep &= ~none;
+	none = fib_none(at);
+	/* a node without an answer: like a pointer */
+	word = (fib_or_else(word, ~0U) & ~none) | (root & none);
+	if (word >= FIB_JUMP || deep)
+		return fib_descend6(words, last, addr.hi, addr.lo);
+	return fib_or_else(word, words[FIB_HEAD_GLOBAL]) & FIB_PAYLOAD;
 }
