@@ -19,8 +19,8 @@ package fib
 // set and the check in the node has found its node and no other's. Two nodes of
 // one mark are not both in a set.
 //
-// Nodes that find their set full, or that lie beyond 64 MiB, are not in the
-// index. Nobody needs to be: who is not found is reached from the root.
+// Nodes that find their set full of larger ones, or that lie beyond 64 MiB, are
+// not in the index. Nobody needs to be: who is not found is reached from the root.
 //
 // It is as small as it is because each lookup touches two of its lines: twice
 // the size, and it is out of the second-level cache.
@@ -61,7 +61,7 @@ func (t *Table) indexed(id uint64) uint32 {
 	at := t.indexAt(id)
 	for i := range uint32(indexWays) {
 		word := t.load(at + i)
-		off := word & (1<<indexLineBits - 1) * lineWords
+		off := lineOf(word)
 		if off != 0 && word>>indexLineBits == markOf(id) && t.load(off+nodeCheck) == uint32(id) {
 			return off
 		}
@@ -74,6 +74,9 @@ func (t *Table) indexAt(id uint64) uint32 {
 }
 
 func markOf(id uint64) uint32 { return uint32(id>>indexMarkFrom) & (1<<(32-indexLineBits) - 1) }
+
+// lineOf is the offset of the node that an entry leads to.
+func lineOf(word uint32) uint32 { return word & (1<<indexLineBits - 1) * lineWords }
 
 func entryOf(m moved) uint32 { return markOf(m.id)<<indexLineBits | m.off/lineWords }
 
@@ -104,20 +107,24 @@ func (t *Table) undo() {
 }
 
 // index enters a node: in the place of the one with its mark, if that is its
-// own, or in a free one.
+// own, or in a free one, or in that of a smaller one.
 func (t *Table) index(m moved) {
-	at, free := t.indexAt(m.id), uint32(0)
+	at, free, least := t.indexAt(m.id), uint32(0), t.entries(m.off)
 	for i := range uint32(indexWays) {
 		word := t.load(at + i)
 		if word != 0 && word>>indexLineBits == markOf(m.id) {
-			if t.load(word&(1<<indexLineBits-1)*lineWords+nodeCheck) != uint32(m.id) {
+			if t.load(lineOf(word)+nodeCheck) != uint32(m.id) {
 				return // another's
 			}
 			free = at + i
 			break
 		}
-		if word == 0 {
-			free = at + i
+		n := 0
+		if word != 0 {
+			n = t.entries(lineOf(word))
+		}
+		if n < least {
+			free, least = at+i, n
 		}
 	}
 	switch {

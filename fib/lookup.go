@@ -58,10 +58,10 @@ func (t *Table) Lookup6(hi, lo uint64) uint32 {
 		if word == 0 {
 			word = t.load(off + nodeDefault)
 		}
-		if word != 0 && !isPointer(word) {
-			return payload(word)
+		if found := t.descend(k, word, depth+8, 0); found != 0 {
+			return found
 		}
-		break // what covers the node stands further up, or the answer below it
+		break // what covers the node stands further up
 	}
 	return t.descend(k, root, root6From+root6Bits, t.load(headGlobal))
 }

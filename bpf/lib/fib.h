@@ -148,22 +148,10 @@ static __always_inline bool fib_same_bits(const __u32 *jump, struct fib_addr6 ad
 	return !hi && !(lo >> ((128 - n) & 63));
 }
 
-/*
- * From the root down, node by node. Apart, so that the few lookups that come
- * here cost others nothing.
- */
-static __attribute__((noinline, unused)) __u32 fib_descend6(const __u32 *words, __u32 last,
-							     __u64 hi, __u64 lo)
+/* node by node, from a word on that decides at depth; best holds if nothing is found */
+static __always_inline __u32 fib_descend6(const __u32 *words, __u32 last, struct fib_addr6 addr,
+					  __u32 word, __u32 depth, __u32 best)
 {
-	__u32 word = words[FIB_HEAD_REST], best = words[FIB_HEAD_DEFAULT], depth = 0;
-	struct fib_addr6 addr = { hi, lo };
-
-	if (hi >> (64 - FIB_ROOT6_FROM) == 2) {
-		word = words[FIB_HEAD_WORDS +
-			     ((hi >> (64 - FIB_ROOT6_END)) & ((1U << FIB_ROOT6_BITS) - 1))];
-		best = words[FIB_HEAD_GLOBAL];
-		depth = FIB_ROOT6_END;
-	}
 	for (int i = 0; i < FIB_STEPS && word >= FIB_JUMP; i++) {
 		__u32 off = word & FIB_PAYLOAD;
 		const __u32 *block = words + off;
@@ -178,11 +166,35 @@ static __attribute__((noinline, unused)) __u32 fib_descend6(const __u32 *words, 
 			word = block[FIB_JUMP_TARGET];
 			continue;
 		}
-		word = fib_entry(block, (depth < 64 ? hi >> ((56 - depth) & 63) :
-						      lo >> ((120 - depth) & 63)) & 0xff);
+		word = fib_entry(block, (depth < 64 ? addr.hi >> ((56 - depth) & 63) :
+						      addr.lo >> ((120 - depth) & 63)) & 0xff);
 		depth += 8;
 	}
 	return (word ?: best) & FIB_PAYLOAD;
+}
+
+/*
+ * What the index has not answered: from the depth and word in start on, and if
+ * nothing is there, or if they are zero, from the root. Apart, so that the few
+ * lookups that come here cost others nothing.
+ */
+static __attribute__((noinline, unused)) __u32 fib_slow6(const __u32 *words, __u32 last, __u64 hi,
+							  __u64 lo, __u64 start)
+{
+	struct fib_addr6 addr = { hi, lo };
+	__u32 found = 0;
+
+	if (start)
+		found = fib_descend6(words, last, addr, start, start >> 32, 0);
+	if (found)
+		return found;
+	if (hi >> (64 - FIB_ROOT6_FROM) != 2)
+		return fib_descend6(words, last, addr, words[FIB_HEAD_REST], 0,
+				    words[FIB_HEAD_DEFAULT]);
+	return fib_descend6(words, last, addr,
+			    words[FIB_HEAD_WORDS + ((hi >> (64 - FIB_ROOT6_END)) &
+						    ((1U << FIB_ROOT6_BITS) - 1))],
+			    FIB_ROOT6_END, words[FIB_HEAD_GLOBAL]);
 }
 
 /* the line of the node with this mixed id (fib/index.go), or zero */
@@ -210,7 +222,7 @@ static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, s
 	const __u32 *block;
 
 	if (addr.hi >> (64 - FIB_ROOT6_FROM) != 2)
-		return fib_descend6(words, last, addr.hi, addr.lo);
+		return fib_slow6(words, last, addr.hi, addr.lo, 0);
 	deep = (id >> (64 - FIB_INDEX_DEEP) | FIB_INDEX_DEEP_BIT) * FIB_INDEX_MIX;
 	shallow = (id >> (64 - FIB_INDEX_SHALLOW)) * FIB_INDEX_MIX;
 	at = fib_indexed(words, deep);
@@ -232,7 +244,8 @@ static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, s
 	none = fib_none(at);
 	/* a node without an answer: like a pointer */
 	word = (fib_or_else(word, ~0U) & ~none) | (root & none);
-	if (word >= FIB_JUMP || deep)
-		return fib_descend6(words, last, addr.hi, addr.lo);
+	if (__builtin_expect(word >= FIB_JUMP || deep, 0))
+		return fib_slow6(words, last, addr.hi, addr.lo,
+				 deep ? 0 : word | (64 - shift) << 32);
 	return fib_or_else(word, words[FIB_HEAD_GLOBAL]) & FIB_PAYLOAD;
 }
