@@ -361,8 +361,13 @@ func (t *Table) removeFromPage(k key, n int) (found bool, err error) {
 // repaintPage gives what the page's own prefixes leave open to a word of the
 // root, unless a longer prefix has it.
 func (t *Table) repaintPage(place uint32, tag int, word uint32) error {
-	def := t.load(t.noteAt(payload(t.load(place)), noteDefault))
+	old := t.load(place)
+	def := t.load(t.noteAt(payload(old), noteDefault))
 	if tagOf(def) > tag || def == word {
+		return nil
+	}
+	if isNarrow(old) && payload(word) <= narrowMax {
+		t.repaintNarrow(old, word)
 		return nil
 	}
 	var p page
@@ -374,6 +379,23 @@ func (t *Table) repaintPage(place uint32, tag int, word uint32) error {
 		}
 	}
 	return t.publish(place, &p)
+}
+
+// repaintNarrow is repaintPage for a page that stays narrow, run by run: a short
+// prefix comes by most pages.
+func (t *Table) repaintNarrow(page, word uint32) {
+	off := payload(page)
+	t.store(t.noteAt(off, noteDefault), word)
+	for i, runs := uint32(0), uint32(t.pageRuns(page)); i < runs; {
+		lengths := t.load(t.noteAt(off, noteLengths+i/8))
+		for end := min(i+8, runs); i < end; i++ {
+			if lengths&15 == 0 {
+				at, shift := off+pageHeader+i/2, 16*(i&1)
+				t.store(at, t.load(at)&^(narrowMax<<shift)|payload(word)<<shift)
+			}
+			lengths >>= 4
+		}
+	}
 }
 
 func (t *Table) getInPage(k key, n int) (uint32, bool) {
