@@ -13,6 +13,21 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ingressTCGuardInterface struct {
+	_     structs.HostLayout
+	Rates [4]struct {
+		_         structs.HostLayout
+		Interval  uint64
+		Burst     uint64
+		PerSecond uint32
+		Packets   uint32
+	}
+	Due   [4]uint64
+	Key   uint64
+	Flags uint32
+	Pad   uint32
+}
+
 type ingressTCInterface struct {
 	_           structs.HostLayout
 	Translators uint64
@@ -281,6 +296,10 @@ const (
 	ingressTCMapCounters             = "counters"
 	ingressTCMapFib4                 = "fib4"
 	ingressTCMapFib6                 = "fib6"
+	ingressTCMapGuardBuckets         = "guard_buckets"
+	ingressTCMapGuardInterfaces      = "guard_interfaces"
+	ingressTCMapGuardList4           = "guard_list4"
+	ingressTCMapGuardList6           = "guard_list6"
 	ingressTCMapInterfaces           = "interfaces"
 	ingressTCMapLowers               = "lowers"
 	ingressTCMapMemos                = "memos"
@@ -370,6 +389,10 @@ type ingressTCMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
+	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
@@ -435,6 +458,10 @@ type ingressTCMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
+	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
@@ -469,6 +496,10 @@ func (m *ingressTCMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.GuardBuckets,
+		m.GuardInterfaces,
+		m.GuardList4,
+		m.GuardList6,
 		m.Interfaces,
 		m.Lowers,
 		m.Memos,

@@ -19,6 +19,10 @@ const (
 	ingressXDPMapCounters             = "counters"
 	ingressXDPMapFib4                 = "fib4"
 	ingressXDPMapFib6                 = "fib6"
+	ingressXDPMapGuardBuckets         = "guard_buckets"
+	ingressXDPMapGuardInterfaces      = "guard_interfaces"
+	ingressXDPMapGuardList4           = "guard_list4"
+	ingressXDPMapGuardList6           = "guard_list6"
 	ingressXDPMapInterfaces           = "interfaces"
 	ingressXDPMapLowers               = "lowers"
 	ingressXDPMapMemos                = "memos"
@@ -105,6 +109,10 @@ type ingressXDPMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
+	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
@@ -167,6 +175,10 @@ type ingressXDPMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
+	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
@@ -199,6 +211,10 @@ func (m *ingressXDPMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.GuardBuckets,
+		m.GuardInterfaces,
+		m.GuardList4,
+		m.GuardList6,
 		m.Interfaces,
 		m.Lowers,
 		m.Memos,
