@@ -90,7 +90,7 @@ _Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
 
 /*
  * The last three are of sessions that another router has told of (failover,
- * decisions/0040): a packet that comes here makes one this router's own.
+ * decisions/0035): a packet that comes here makes one this router's own.
  */
 enum nat64_session_flag {
 	NAT64_SESSION_PEER = 1,   /* counted in nat64_peers */

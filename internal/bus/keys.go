@@ -27,13 +27,22 @@ func (k Keys) tlsConfig() (*tls.Config, error) {
 	if !roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("read ca %s: there is no certificate in it", k.CA)
 	}
-	own, err := tls.LoadX509KeyPair(k.Certificate, k.Key)
-	if err != nil {
-		return nil, fmt.Errorf("read certificate and key: %w", err)
+	// read for each connection: renewed ones are used without a word
+	own := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(k.Certificate, k.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate and key: %w", err)
+		}
+		return &pair, nil
+	}
+	if _, err := own(); err != nil {
+		return nil, err
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own},
-		RootCAs: roots, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion:           tls.VersionTLS13,
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
+		RootCAs:              roots, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
 	}, nil
 }
 

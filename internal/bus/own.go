@@ -18,7 +18,7 @@ const (
 	dialTimeout  = 2 * time.Second
 	pingInterval = 2 * time.Second
 	// how many messages may be on their way to the server
-	pending = 128
+	pending = 512
 	// what the server here may use besides the stream
 	spareMemory = 16 << 20
 	mostClients = 256
