@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -103,7 +104,7 @@ type Bus struct {
 	mu     sync.Mutex
 	js     jetstream.JetStream // nil: the own stream is not there now
 	err    error
-	counts func() (clients int)
+	server *server.Server        // nil: none here, or not now
 	joined map[string]*nats.Conn // by peer
 }
 
@@ -219,7 +220,7 @@ func (b *Bus) closed(err error) {
 // Status asks how the own stream is.
 func (b *Bus) Status(ctx context.Context) Status {
 	b.mu.Lock()
-	js, counts := b.js, b.counts
+	js, here := b.js, b.server
 	s := Status{Open: b.js != nil, Err: b.err}
 	if b.guard != nil {
 		s.Refused = b.guard.refused.Load()
@@ -228,8 +229,8 @@ func (b *Bus) Status(ctx context.Context) Status {
 	if js == nil {
 		return s
 	}
-	if counts != nil {
-		s.Clients = counts()
+	if here != nil {
+		s.Clients = max(here.NumClients()-1, 0) // but for this process
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -246,3 +246,36 @@ func TestItDoesNotListenForEverybody(t *testing.T) {
 		})
 	}
 }
+
+func TestAServerThatCrashesIsStartedAgain(t *testing.T) {
+	a, b, _ := two(t)
+	publish(t, a, "before")
+	await(t, b, "the message comes", says("before"))
+	a.Crash()
+	await(t, b, "b sees the server go", left)
+	await(t, a, "a opens again", opened)
+	if e := await(t, b, "b reads a again", joined); e.Joined.Seamless {
+		t.Error("the stream is another, and b thinks that it goes on")
+	}
+	publish(t, a, "after")
+	await(t, b, "the message comes", says("after"))
+	if s := a.Status(t.Context()); s.Messages != 1 {
+		t.Errorf("status %+v, want a stream that has begun again", s)
+	}
+}
+
+func TestWhoReadsOnAfterABreakMissesNothing(t *testing.T) {
+	a, b, _ := two(t)
+	publish(t, a, "one")
+	await(t, b, "one comes", says("one"))
+	b.Break("a")
+	await(t, b, "it is noticed", left)
+	publish(t, a, "two")
+	if e := await(t, b, "b reads a again", joined); !e.Joined.Seamless {
+		t.Error("b thinks that it has missed something")
+	}
+	e := await(t, b, "two comes", func(e bus.Event) bool { return e.Message != nil })
+	if string(e.Message.Data) != "two" || e.Message.Missed {
+		t.Errorf("got %q, missed %v", e.Message.Data, e.Message.Missed)
+	}
+}

@@ -44,7 +44,6 @@ func (b *Bus) own(ctx context.Context) error {
 	}
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
-	// it may have to be asked twice: the server notices only what comes
 	conn, err := nats.Connect("", nats.InProcessServer(s), nats.NoReconnect(), nats.UserInfo(localUser, b.secret))
 	if err != nil {
 		return fmt.Errorf("connect to the own server: %w", err)
@@ -91,8 +90,7 @@ func (b *Bus) serve() (*server.Server, error) {
 		return nil, fmt.Errorf("listen on %s: the server does not start (is the address there, and free?)", b.settings.Listen)
 	}
 	b.mu.Lock()
-	b.guard = g
-	b.counts = func() int { return max(s.NumClients()-1, 0) }
+	b.guard, b.server = g, s
 	b.mu.Unlock()
 	return s, nil
 }
