@@ -16,6 +16,7 @@ needs() {
 		test      make                    the Makefile's own program
 		test      git                     the commit that a build and a measurement tell
 		test      iproute2                ip, tc, ss: an independent look at what weft has made
+		test      ethtool                 sets what devices are to do for the stack, as users do
 		test      nftables                nft: the firewall rules that translated packets must pass
 		test      bpftool                 an independent look at programs and maps
 		test      tayga                   the translator that weft is compared with

@@ -45,7 +45,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		dns64Noun(),
 		failoverNoun(),
 		raNoun(),
-	}, routeNouns()...)
+	}, append(routeNouns(), guardNouns()...)...)
 }
 
 func showCommand() *cobra.Command {

@@ -70,12 +70,14 @@ func Run(ctx context.Context, o Options) error {
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
+	d.blocks = newBlocks(o.Log, r.Place, r.datapath)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer d.sharing.wait()
+	defer d.blocks.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -113,6 +115,7 @@ type daemon struct {
 	adverts  *adverts
 	plats    *plats
 	sharing  *sharing
+	blocks   *blocks
 	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics  *metricsListener
 }
@@ -190,6 +193,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
+	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }

@@ -149,7 +149,7 @@ func (s *Sharer) List() *Listing {
 }
 
 // Next gives some thousand more, and false when there are none.
-func (l *Listing) Next(see func(state.Listed)) (bool, error) {
+func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
 	if l.done {
 		return false, nil
 	}
@@ -166,7 +166,7 @@ func (l *Listing) Next(see func(state.Listed)) (bool, error) {
 		if uint8(word>>32) == 255 || shared.Left <= 0 {
 			continue
 		}
-		see(state.Listed{Shared: shared, Remote: flags&sessionRemote != 0, Owner: flags >> sessionOwnerShift, Round: flags&sessionRound != 0})
+		see(state.ListedSession{Shared: shared, Remote: flags&sessionRemote != 0, Owner: flags >> sessionOwnerShift, Round: flags&sessionRound != 0})
 	}
 	return true, nil
 }

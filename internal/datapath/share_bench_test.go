@@ -92,7 +92,7 @@ func benchShared(b *testing.B) {
 	var all []state.Adoption
 	start := time.Now()
 	for l := s.List(); ; {
-		more, err := l.Next(func(e state.Listed) { all = append(all, state.Adoption{Shared: e.Shared, Want: state.AdoptPut}) })
+		more, err := l.Next(func(e state.ListedSession) { all = append(all, state.Adoption{Shared: e.Shared, Want: state.AdoptPut}) })
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -57,10 +57,10 @@ func (s *Sharer) drain(t *testing.T) (list []state.SessionChange) {
 	return list
 }
 
-func (s *Sharer) listed(t *testing.T) (list []state.Listed) {
+func (s *Sharer) listed(t *testing.T) (list []state.ListedSession) {
 	t.Helper()
 	for l := s.List(); ; {
-		more, err := l.Next(func(e state.Listed) { list = append(list, e) })
+		more, err := l.Next(func(e state.ListedSession) { list = append(list, e) })
 		if err != nil {
 			t.Fatal(err)
 		}

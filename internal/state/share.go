@@ -23,8 +23,8 @@ type SessionChange struct {
 	Ended bool
 }
 
-// Listed is a session in a listing of all.
-type Listed struct {
+// ListedSession is a session in a listing of all.
+type ListedSession struct {
 	Shared
 	Remote bool  // told by another router, and no packet has come here since
 	Owner  uint8 // that router's number

@@ -20,7 +20,7 @@ type Table interface {
 	Lost() (uint64, error)
 	// List begins a listing of all sessions; each call of what it gives gives
 	// some of them, and false when there are none left.
-	List() func(see func(state.Listed)) (bool, error)
+	List() func(see func(state.ListedSession)) (bool, error)
 	Adopt([]state.Adoption) ([state.AdoptResults]uint64, error)
 }
 
@@ -70,7 +70,7 @@ type Service struct {
 }
 
 type listing struct {
-	next func(func(state.Listed)) (bool, error)
+	next func(func(state.ListedSession)) (bool, error)
 }
 
 // peer is another router, as this one knows it.
@@ -83,7 +83,7 @@ type peer struct {
 	round   uint32 // listing that it is in, or was in last
 	whole   bool   // nothing of it was missed since it began
 	told    bool   // one was whole
-	sweep   func(func(state.Listed)) (bool, error)
+	sweep   func(func(state.ListedSession)) (bool, error)
 }
 
 // NewService makes a service. Nothing is connected yet.
@@ -192,7 +192,7 @@ func (s *Service) list(now time.Time) error {
 	if s.listing == nil {
 		return nil
 	}
-	more, err := s.listing.next(func(l state.Listed) {
+	more, err := s.listing.next(func(l state.ListedSession) {
 		r := failover.Record{What: failover.Put, Shared: l.Shared}
 		if l.Remote {
 			r.What = failover.Lend
@@ -356,7 +356,7 @@ func (s *Service) forget() error {
 			continue
 		}
 		var over []state.Adoption
-		more, err := p.sweep(func(l state.Listed) {
+		more, err := p.sweep(func(l state.ListedSession) {
 			if l.Remote && l.Owner == p.owner && l.Round != (p.round&1 != 0) {
 				over = append(over, state.Adoption{Shared: l.Shared, Want: state.AdoptEnd, Owner: p.owner})
 			}

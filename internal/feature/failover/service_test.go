@@ -15,13 +15,13 @@ import (
 
 // table is a router's sessions in memory, by port.
 type table struct {
-	sessions map[uint16]*state.Listed
+	sessions map[uint16]*state.ListedSession
 	changes  []state.SessionChange
 	lost     uint64
 	chunk    int // sessions that a listing gives at a time; 0: all
 }
 
-func newTable() *table { return &table{sessions: map[uint16]*state.Listed{}} }
+func newTable() *table { return &table{sessions: map[uint16]*state.ListedSession{}} }
 
 func session(port uint16, left time.Duration) state.Shared {
 	return state.Shared{
@@ -35,7 +35,7 @@ func session(port uint16, left time.Duration) state.Shared {
 func (t *table) make(ports ...uint16) {
 	for _, p := range ports {
 		s := session(p, time.Hour)
-		t.sessions[p] = &state.Listed{Shared: s}
+		t.sessions[p] = &state.ListedSession{Shared: s}
 		t.changes = append(t.changes, state.SessionChange{Shared: s})
 	}
 }
@@ -57,9 +57,9 @@ func (t *table) Changes(most int, see func(state.SessionChange)) (int, error) {
 
 func (t *table) Lost() (uint64, error) { return t.lost, nil }
 
-func (t *table) List() func(func(state.Listed)) (bool, error) {
+func (t *table) List() func(func(state.ListedSession)) (bool, error) {
 	rest := slices.Sorted(maps.Keys(t.sessions))
-	return func(see func(state.Listed)) (bool, error) {
+	return func(see func(state.ListedSession)) (bool, error) {
 		n := len(rest)
 		if t.chunk > 0 {
 			n = min(n, t.chunk)
@@ -78,7 +78,7 @@ func (t *table) List() func(func(state.Listed)) (bool, error) {
 func (t *table) Adopt(list []state.Adoption) (r [state.AdoptResults]uint64, err error) {
 	for _, a := range list {
 		was := t.sessions[a.IPv4.Port()]
-		now := state.Listed{Shared: a.Shared, Remote: true, Owner: a.Owner, Round: a.Round}
+		now := state.ListedSession{Shared: a.Shared, Remote: true, Owner: a.Owner, Round: a.Round}
 		switch {
 		case a.Translator != 4:
 			return r, errors.New("another translator's number")
