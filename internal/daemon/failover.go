@@ -201,7 +201,9 @@ func (r *sharer) handle(e bus.Event, now time.Time) {
 // sharedTable gives a listing the form that the service wants.
 type sharedTable struct{ *datapath.Sharer }
 
-func (t sharedTable) List() func(func(state.ListedSession)) (bool, error) { return t.Sharer.List().Next }
+func (t sharedTable) List() func(func(state.ListedSession)) (bool, error) {
+	return t.Sharer.List().Next
+}
 
 // settledFile says which tables have been brought up to what the peers had.
 func (s *sharing) settledFile() string { return filepath.Join(s.router.Place.Run, "failover.json") }

@@ -79,25 +79,25 @@ func (s *Sharer) adopts(t *testing.T, want state.AdoptResult, a state.Adoption) 
 }
 
 const (
-	inside6  = "[2001:db8:1::2]:40000"
-	outside6 = "[64:ff9b:1::198.51.100.9]:443"
-	outside4 = "198.51.100.9:443"
-	flagSYN  = 2
-	flagACK  = 16
+	sharedNode = "[2001:db8:1::2]:40000"
+	sharedFar6 = "[64:ff9b:1::198.51.100.9]:443"
+	sharedFar4 = "198.51.100.9:443"
+	flagSYN    = 2
+	flagACK    = 16
 )
 
 func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
 	onEachRoad(t, shared, func(b *bench, r road) {
 		s := sharer(t, b)
-		out := b.cross(r, "SYN", flow{inside6, outside6, 6, flagSYN}, state.Forward6to4)
+		out := b.cross(r, "SYN", flow{sharedNode, sharedFar6, 6, flagSYN}, state.Forward6to4)
 		from, _ := ends(out)
-		b.cross(r, "SYN ACK", flow{outside4, from.String(), 6, flagSYN | flagACK}, state.Forward4to6)
+		b.cross(r, "SYN ACK", flow{sharedFar4, from.String(), 6, flagSYN | flagACK}, state.Forward4to6)
 		got := s.drain(t)
 		if len(got) != 2 || got[0].State != state.SessionV6Init || got[1].State != state.SessionEstablished || got[1].Ended {
 			t.Fatalf("told %+v, want the SYN and its answer", got)
 		}
 		c := got[1]
-		if c.IPv4 != from || c.IPv6 != netip.MustParseAddrPort(inside6) || c.Remote4 != netip.MustParseAddrPort(outside4) || c.Protocol != 6 {
+		if c.IPv4 != from || c.IPv6 != netip.MustParseAddrPort(sharedNode) || c.Remote4 != netip.MustParseAddrPort(sharedFar4) || c.Protocol != 6 {
 			t.Errorf("told of %+v", c)
 		}
 		// a packet every ten minutes for a day: its life is 2 h 4 min
@@ -105,7 +105,7 @@ func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
 		for range 144 {
 			tick += ticks(10 * time.Minute)
 			b.clock(tick)
-			b.cross(r, "data", flow{inside6, outside6, 6, flagACK}, state.Forward6to4)
+			b.cross(r, "data", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
 			got = append(got, s.drain(t)...)
 		}
 		if got = got[2:]; len(got) < 40 || len(got) > 50 {
@@ -137,7 +137,7 @@ func TestNothingIsToldUnlessTheTranslatorIsShared(t *testing.T) {
 		}
 		defer s.Close()
 		s.drain(t)
-		b.cross(r, "datagram", flow{inside6, outside6, 17, 0}, state.Forward6to4)
+		b.cross(r, "datagram", flow{sharedNode, sharedFar6, 17, 0}, state.Forward6to4)
 		if got := s.drain(t); len(got) != 0 {
 			t.Errorf("told %+v", got)
 		}
@@ -146,15 +146,15 @@ func TestNothingIsToldUnlessTheTranslatorIsShared(t *testing.T) {
 
 func adoption(want state.AdoptWant) state.Adoption {
 	return state.Adoption{Want: want, Owner: 3, Round: true, Shared: state.Shared{
-		Protocol: 6, State: state.SessionEstablished, IPv6: netip.MustParseAddrPort(inside6), IPv4: netip.MustParseAddrPort(pool4 + ":5555"),
-		Remote6: netip.MustParseAddr("64:ff9b:1::198.51.100.9"), Remote4: netip.MustParseAddrPort(outside4), Left: time.Hour, Age: time.Minute,
+		Protocol: 6, State: state.SessionEstablished, IPv6: netip.MustParseAddrPort(sharedNode), IPv4: netip.MustParseAddrPort(pool4 + ":5555"),
+		Remote6: netip.MustParseAddr("64:ff9b:1::198.51.100.9"), Remote4: netip.MustParseAddrPort(sharedFar4), Left: time.Hour, Age: time.Minute,
 	}}
 }
 
 func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T) {
 	for name, first := range map[string]flow{
-		"from the node":   {inside6, outside6, 6, flagACK},
-		"from the server": {outside4, pool4 + ":5555", 6, flagACK},
+		"from the node":   {sharedNode, sharedFar6, 6, flagACK},
+		"from the server": {sharedFar4, pool4 + ":5555", 6, flagACK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEachRoad(t, shared, func(b *bench, r road) {
@@ -174,7 +174,7 @@ func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T)
 				}
 				out := b.cross(r, "data", first, want)
 				from, to := ends(out)
-				if want == state.Forward6to4 && from.String() != pool4+":5555" || want == state.Forward4to6 && to.String() != inside6 {
+				if want == state.Forward6to4 && from.String() != pool4+":5555" || want == state.Forward4to6 && to.String() != sharedNode {
 					t.Errorf("left from %s to %s", from, to)
 				}
 				if got := s.drain(t); len(got) != 1 || got[0].Ended || got[0].State != state.SessionEstablished {
@@ -185,7 +185,7 @@ func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T)
 				}
 				// the other's last words about it come too late
 				s.adopts(t, state.AdoptKept, adoption(state.AdoptEnd))
-				b.cross(r, "more", flow{inside6, outside6, 6, flagACK}, state.Forward6to4)
+				b.cross(r, "more", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
 				if b.count("nat64_bib6") != 1 || b.count("nat64_bib4") != 1 || b.count("nat64_subscribers") != 1 {
 					t.Error("tables do not agree")
 				}
@@ -255,7 +255,7 @@ func TestWhoWinsWhenRoutersDiffer(t *testing.T) {
 	r := bothWays()[0]
 	b.takeRoad(r)
 	b.clock(1001)
-	b.cross(r, "data", flow{inside6, outside6, 6, flagACK}, state.Forward6to4)
+	b.cross(r, "data", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
 	old := adoption(state.AdoptPut)
 	old.Left = 2 * time.Hour
 	s.adopts(t, state.AdoptKept, old)
@@ -303,7 +303,7 @@ func TestAFullRingIsCounted(t *testing.T) {
 		}
 		// packets make them its own, and nobody reads
 		for i := range sessions {
-			in := flow{inside6, netip.AddrPortFrom(netip.MustParseAddr("64:ff9b:1::198.51.100.9"), uint16(1000+i)).String(), 17, 0}.packet().bytes()
+			in := flow{sharedNode, netip.AddrPortFrom(netip.MustParseAddr("64:ff9b:1::198.51.100.9"), uint16(1000+i)).String(), 17, 0}.packet().bytes()
 			b.run(r.program, r.from(in), b.frame(side(in), in))
 		}
 	}
