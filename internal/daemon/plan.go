@@ -10,6 +10,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/dns64"
+	"weft/internal/feature/failover"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
@@ -21,7 +22,7 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section())
+	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section())
 	return append(sections, guard.Sections()...)
 }
 
@@ -52,6 +53,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
+	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
 	return unique(withTags(desired)), problems
 }
@@ -72,6 +74,7 @@ func withTags(desired state.Desired) state.Desired {
 // learn adds what one feature's section tells the others.
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
+	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
 	return facts

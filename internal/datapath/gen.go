@@ -10,3 +10,4 @@ package datapath
 //go:generate bpf -no-global-types translatorIngress ../../bpf/translator_ingress.bpf.c
 //go:generate bpf -no-global-types nat64Sweep ../../bpf/nat64_sweep.bpf.c
 //go:generate bpf -no-global-types nat64Resolve ../../bpf/nat64_resolve.bpf.c
+//go:generate bpf -no-global-types nat64Adopt ../../bpf/nat64_adopt.bpf.c

@@ -194,7 +194,8 @@ type ingressTCNat64Stateful struct {
 	Filtering       uint8
 	Pools           uint8
 	HasStatics      uint8
-	Pad             [3]uint8
+	Shared          uint8
+	Pad             [2]uint8
 	Secret          uint64
 	Pool            [8]struct {
 		_     structs.HostLayout
@@ -305,6 +306,8 @@ const (
 	ingressTCMapMemos                = "memos"
 	ingressTCMapNat64Bib4            = "nat64_bib4"
 	ingressTCMapNat64Bib6            = "nat64_bib6"
+	ingressTCMapNat64Changes         = "nat64_changes"
+	ingressTCMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressTCMapNat64Clock           = "nat64_clock"
 	ingressTCMapNat64Ends            = "nat64_ends"
 	ingressTCMapNat64Flows           = "nat64_flows"
@@ -398,6 +401,8 @@ type ingressTCMapSpecs struct {
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -467,6 +472,8 @@ type ingressTCMaps struct {
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -505,6 +512,8 @@ func (m *ingressTCMaps) Close() error {
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,

@@ -28,6 +28,8 @@ const (
 	ingressXDPMapMemos                = "memos"
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
+	ingressXDPMapNat64Changes         = "nat64_changes"
+	ingressXDPMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressXDPMapNat64Clock           = "nat64_clock"
 	ingressXDPMapNat64Ends            = "nat64_ends"
 	ingressXDPMapNat64Flows           = "nat64_flows"
@@ -118,6 +120,8 @@ type ingressXDPMapSpecs struct {
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -184,6 +188,8 @@ type ingressXDPMaps struct {
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -220,6 +226,8 @@ func (m *ingressXDPMaps) Close() error {
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,
