@@ -216,8 +216,9 @@ func TestTheGuardSeesThroughHeadersAndFragments(t *testing.T) {
 
 func TestTheGuardNeverReadsBeyondAFrame(t *testing.T) {
 	r := newRouter(t)
+	all := state.GuardRate{PerSecond: 1e9, Burst: 1e6}
 	for _, build := range builds {
-		r.guarded(build, state.Guard{Reverse: state.ReverseLoose, Rates: [4]state.GuardRate{{1e9, 1e6}, {1e9, 1e6}, {1e9, 1e6}, {1e9, 1e6}}})
+		r.guarded(build, state.Guard{Reverse: state.ReverseLoose, Rates: [4]state.GuardRate{all, all, all, all}})
 		for _, p := range []packet{tcp("192.0.2.1", inside4, 2, nil, 4), withHeaders(tcp("2001:db8:9::1", inside6, 2, nil, 4), 60, "2c00010400000000 0600000100000001")} {
 			whole := r.frame("lan", p.bytes())
 			for n := 14; n < len(whole); n++ {
@@ -239,7 +240,9 @@ func TestGuardsAreReadAsTheyWereWritten(t *testing.T) {
 	for _, want := range []state.Guard{
 		{Device: "lan"},
 		{Device: "lan", Bogons: true, Reverse: state.ReverseStrict, XDP: true},
-		{Device: "lan", Reverse: state.ReverseLoose, Rates: [4]state.GuardRate{{999_999, 7}, {3, 1}, {1, 1_000_000}, {1_000_000_000, 2}}},
+		{Device: "lan", Reverse: state.ReverseLoose, Rates: [4]state.GuardRate{
+			{PerSecond: 999_999, Burst: 7}, {PerSecond: 3, Burst: 1}, {PerSecond: 1, Burst: 1_000_000}, {PerSecond: 1_000_000_000, Burst: 2},
+		}},
 	} {
 		var got []state.Guard
 		r.apply(want)
