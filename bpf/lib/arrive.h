@@ -34,7 +34,14 @@ struct arrival {
 	__be16 proto; /* of the network header */
 	bool above;   /* the interface is not the device that the frame came in by */
 	bool ours;    /* it is addressed to that interface */
+	/* a packet in a tunnel: proto, table and flags are those of what is inside */
+	__u32 strip;   /* bytes of encapsulation between l3 and the packet inside */
+	__u32 session; /* that it came by; 0: none */
+	__u32 bytes;   /* of the packet inside */
 };
+
+/* the most encapsulation that a packet may come in, as a mask */
+#define ARRIVE_STRIP 127
 
 /* bytes that routing looks at: two tags, an IP and a TCP header */
 #define ARRIVE_BYTES (ETH_HLEN + 8 + 40 + 20)
