@@ -112,8 +112,11 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 	return FORWARD_4TO6_SHORTCUT;
 }
 
-/* what a frame of the interface itself is to the translators */
-static __always_inline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+/*
+ * What a frame of the interface itself is to the translators. Not inlined: it
+ * needs much of the stack, and so do the blocks that take their turn beside it.
+ */
+static __noinline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
 	enum outcome outcome;
 

@@ -56,8 +56,9 @@ static __always_inline enum outcome from4(struct xdp_md *ctx, const struct inter
 	return FORWARD_4TO6_SHORTCUT;
 }
 
-static __always_inline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
-					      const struct arrival *from, int *verdict)
+/* not inlined: it needs much of the stack, and so do the blocks beside it */
+static __noinline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
+					 const struct arrival *from, int *verdict)
 {
 	if (from->above || interface_only_routes(in) || !(from->flags & INTERFACE_SHORTCUT))
 		return PASS_NOT_TRANSLATED;

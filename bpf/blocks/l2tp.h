@@ -283,7 +283,7 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 		return outcome;
 	mss = w.session->mss;
 	if (syn && mss &&
-	    tcp_clamp_mss(ctx, from->l3 + w.strip + syn,
+	    tcp_clamp_mss(ctx, (from->l3 & 31) + (w.strip & ARRIVE_STRIP) + syn,
 			  proto == bpf_htons(ETH_P_IP) ? mss : mss - 20) < 0)
 		return DROP_KERNEL;
 	from->proto = proto;
@@ -300,7 +300,7 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
  * whose index this gives; 0: it cannot be done. For the hook that can hand it
  * to that device.
  */
-static __always_inline __u32 l2tp_unwrap(hook_ctx *ctx, const struct arrival *from)
+static __noinline __attribute__((unused)) __u32 l2tp_unwrap(hook_ctx *ctx, const struct arrival *from)
 {
 	struct l2tp_session *s = l2tp_session_at(from->session);
 	struct l2tp_access *access;

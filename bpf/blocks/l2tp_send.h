@@ -20,13 +20,13 @@
 struct l2tp_out {
 	struct l2tp_session *session;
 	struct l2tp_tunnel *tunnel;
-	struct in6_addr far; /* who sends; IPv4 mapped */
 	__u32 id;
 	__u32 total; /* IP bytes of the packet */
 	__u32 wire;  /* IP bytes of each packet on the wire */
 	__u32 syn;   /* see l2tp_syn() */
 	__u32 sum;   /* of the packet, if it is known */
 	bool summed;
+	bool let; /* what the walled garden says */
 	__u8 tos;
 	__be16 proto;
 };
@@ -62,6 +62,12 @@ static __always_inline void l2tp_sum6(const struct ipv6hdr *ip, bool hop, struct
 	out->sum = csum_reduce(header + (__u16)~csum_fold16(csum_reduce(pseudo)));
 }
 
+static __always_inline void l2tp_whose(__u32 id, struct l2tp_out *out)
+{
+	out->id = id;
+	out->session = id ? l2tp_session_at(id) : NULL;
+}
+
 static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, struct cursor cur, __u32 table,
 					       bool hop, struct l2tp_out *out)
 {
@@ -71,8 +77,12 @@ static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, struct cursor cur,
 		return PASS_OPTIONS;
 	if (addr4_link_scope(ip->daddr))
 		return PASS_LINK_SCOPE;
-	out->id = l2tp_owner4(table, ip->daddr);
-	out->far = l2tp_mapped(ip->saddr);
+	l2tp_whose(l2tp_owner4(table, ip->daddr), out);
+	if (out->session) {
+		struct in6_addr far = l2tp_mapped(ip->saddr);
+
+		out->let = l2tp_let(out->session, &far);
+	}
 	out->total = bpf_ntohs(ip->tot_len);
 	out->tos = ip->tos;
 	if (ip->ihl == 5 && !(ip->frag_off & bpf_htons(IP_OFFSET)))
@@ -92,8 +102,9 @@ static __always_inline enum outcome l2tp_find6(hook_ctx *ctx, struct cursor cur,
 		return PASS_OPTIONS;
 	if (addr6_link_scope(&ip->daddr) || addr6_link_scope(&ip->saddr))
 		return PASS_LINK_SCOPE;
-	out->id = l2tp_owner6(table, &ip->daddr);
-	out->far = ip->saddr;
+	l2tp_whose(l2tp_owner6(table, &ip->daddr), out);
+	if (out->session)
+		out->let = l2tp_let(out->session, &ip->saddr);
 	out->total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
 	out->tos = bpf_ntohl(ip->ver_tc_flow) >> 20;
 	out->syn = l2tp_syn(cur, ip->nexthdr, sizeof(*ip));
@@ -238,14 +249,13 @@ static __always_inline enum outcome l2tp_may(hook_ctx *ctx, struct l2tp_out *out
 {
 	__u32 key;
 
-	out->session = out->id ? l2tp_session_at(out->id) : NULL;
 	if (!out->session)
 		return hop ? PASS_SUBSCRIBER : DROP_NO_SUBSCRIBER;
 	key = out->session->tunnel;
 	out->tunnel = bpf_map_lookup_elem(&l2tp_tunnels, &key);
 	if (!out->tunnel || !out->tunnel->family)
 		return hop ? PASS_SUBSCRIBER : DROP_NO_SUBSCRIBER;
-	if (!l2tp_let(out->session, &out->far)) {
+	if (!out->let) {
 		l2tp_drop(out->id, L2TP_DROP_GARDEN);
 		return DROP_GARDEN;
 	}
@@ -264,20 +274,19 @@ static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct arriv
 					       struct bpf_fib_lookup *fib, bool hop)
 {
 	union l2tp_outer_header h = {};
-	struct l2tp_inner in = {};
-	__u32 inner = l2tp_inner_header(out, &in), len, mss = out->session->mss;
+	__u32 inner, len, mss = out->session->mss;
 	struct cursor cur;
 
 	if (out->syn && mss &&
-	    tcp_clamp_mss(ctx, from->l3 + from->strip + out->syn,
+	    tcp_clamp_mss(ctx, (from->l3 & 31) + (from->strip & ARRIVE_STRIP) + (out->syn & 63),
 			  from->proto == bpf_htons(ETH_P_IP) ? mss : mss - 20) < 0)
 		return DROP_KERNEL;
 	if (out->tunnel->family == AF_INET) {
-		h.v4.inner = in;
+		inner = l2tp_inner_header(out, &h.v4.inner);
 		l2tp_fill4(&h, out, inner);
 		len = 2 + sizeof(struct iphdr) + sizeof(struct udphdr) + inner;
 	} else {
-		h.v6.inner = in;
+		inner = l2tp_inner_header(out, &h.v6.inner);
 		l2tp_fill6(&h, out, inner);
 		len = 2 + sizeof(struct ipv6hdr) + sizeof(struct udphdr) + inner;
 	}
