@@ -3,10 +3,12 @@ package lns
 import (
 	"context"
 	"net/netip"
+	"os"
 	"os/exec"
 	"testing"
 
 	"weft/internal/bench/rig"
+	"weft/internal/lab/netspace"
 	"weft/internal/state"
 )
 
@@ -43,7 +45,7 @@ func TestTryTCP(t *testing.T) {
 		b, _ := e.datapath.Counts()
 		t.Log("sub", b)
 		p.Left.Do(func() error {
-			out, _ := exec.Command("sh", "-c", "ip -s a; ip r; nstat -a | egrep 'Drop|Err|Retr|InDel|Hdr|Addr|Out'").CombinedOutput()
+			out, _ := exec.Command("sh", "-c", "ip -s a; ip r; nstat -a | egrep 'Drop|Err|Retr|InDel|Hdr|Addr|OutSegs'").CombinedOutput()
 			t.Logf("%s", out)
 			return nil
 		})
@@ -60,6 +62,15 @@ func TestTryTCP(t *testing.T) {
 	}
 	up, err := p.TCP(ctx, p.Left, right.Host[1].Addr(), 1, 3)
 	t.Log("up", up, err)
+	if v := os.Getenv("OFF"); v != "" {
+		for sp, dev := range map[*netspace.Space]string{p.Router: "lan"} {
+			sp.Do(func() error {
+				out, err := exec.Command("sh", "-c", "ethtool -K "+dev+" "+v).CombinedOutput()
+				t.Log(string(out), err)
+				return nil
+			})
+		}
+	}
 	down, err := p.TCP(ctx, p.Right, netip.AddrFrom4(s.addr), 1, 3)
 	t.Log("down", down, err)
 	show()
