@@ -118,12 +118,13 @@ func (t *tables) route(core state.NeighbourEntry, device uint32) (err error) {
 		t.routes.SetNeighbour(n, core),
 		t.routes.SetNexthop(n, state.Nexthop{Kind: state.NexthopNeighbour, Index: n}),
 		t.routes.SetNexthop(n+1, state.Nexthop{Kind: state.NexthopSession, Index: device}),
+		t.routes.SetNexthop(n+2, state.Nexthop{Kind: state.NexthopLocal}),
 		table.Insert(right.Host[1].Masked(), n), table.Insert(pool, n+1),
+		table.Insert(netip.PrefixFrom(right.Router[1].Addr(), 32), n+2),
 		t.routes.Publish())
 }
 
 func (t *tables) fill(n int) ([]*session, error) {
-	here, peer := netip.AddrPortFrom(left.Router[1].Addr(), 1701), netip.AddrPortFrom(left.Host[1].Addr(), 1701)
 	tun := &tunnel{id: 1, peer: 1}
 	var list []*session
 	var put []state.AccessSession
