@@ -84,7 +84,7 @@ func Bench(seconds float64) bench.Bench {
 		Packages: []string{"l2tpns", "iperf3"},
 		Settings: map[string]string{
 			"topology": "three network namespaces in a row, veth, MTU 1500; tunnels over IPv4",
-			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server", tcpSeconds(seconds)),
+			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server, and sends packets of a wire's size", tcpSeconds(seconds)),
 			"packets":  fmt.Sprintf("UDP, %.2f s", seconds/3),
 			"hooks":    "weft: XDP for packets, TC for TCP, as on physical and on virtual devices",
 			"setup":    "a concentrator of the bench's own; RADIUS answers at once",

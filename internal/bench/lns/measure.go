@@ -193,6 +193,9 @@ func (r *road) serveTCP(ctx context.Context) (err error) {
 	if r.serving {
 		return nil
 	}
+	if err := rig.AsOnAWire(r.Left); err != nil {
+		return err
+	}
 	if r.end, err = newEnd(r.Left); err != nil {
 		return err
 	}
