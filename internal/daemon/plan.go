@@ -101,7 +101,7 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	if err != nil {
 		return state.Facts{}, err
 	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}, Accesses: map[string]int{}}
 	if d == nil {
 		return facts, nil
 	}
@@ -111,6 +111,13 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	}
 	for _, t := range translators {
 		facts.Translators[t.Name] = t.ID
+	}
+	accesses, err := d.Accesses()
+	if err != nil {
+		return facts, err
+	}
+	for _, a := range accesses {
+		facts.Accesses[a.Name] = a.ID
 	}
 	return facts, nil
 }

@@ -6,6 +6,7 @@ import "net/netip"
 type Facts struct {
 	Links       []LinkFact
 	Translators map[string]int          // ids in use, by name of the translator
+	Accesses    map[string]int          // ids in use, by name of the access
 	Builds      map[string]string       // program -> hash of its code
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
