@@ -111,7 +111,10 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 	if err != nil {
 		return facts, err
 	}
-	facts.PLAT, err = readPLAT(r.Place.Run)
+	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
+		return facts, err
+	}
+	facts.Clients, err = readClients(r.Place.Run)
 	return facts, err
 }
 

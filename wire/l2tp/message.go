@@ -261,3 +261,21 @@ func (m *Message) marshal(secret, vector []byte) []byte {
 	}
 	return b
 }
+
+// Peek reads what a message shows without the secret: its type, and the host
+// name, by which a receiver finds the secret.
+func Peek(body []byte) (t MessageType, host []byte, err error) {
+	list, err := parseAVPs(body)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(list) == 0 || list[0].Attribute != MessageTypeAVP || list[0].Vendor != 0 || len(list[0].Value) != 2 {
+		return 0, nil, errNoType
+	}
+	for _, a := range list {
+		if a.Attribute == HostName && a.Vendor == 0 && !a.Hidden {
+			host = a.Value
+		}
+	}
+	return MessageType(binary.BigEndian.Uint16(list[0].Value)), host, nil
+}

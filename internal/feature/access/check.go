@@ -2,7 +2,6 @@ package access
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -133,9 +132,12 @@ func ServerAddress(server string) (hostPort string, err error) {
 	if a, err := netip.ParseAddr(server); err == nil {
 		return netip.AddrPortFrom(a, l2tp.Port).String(), nil
 	}
-	host, port, err := net.SplitHostPort(server)
-	if err != nil {
-		host, port = server, strconv.Itoa(l2tp.Port)
+	host, port := server, strconv.Itoa(l2tp.Port)
+	if a, err := netip.ParseAddrPort(server); err == nil {
+		return a.String(), nil
+	}
+	if before, after, ok := strings.Cut(server, ":"); ok {
+		host, port = before, after
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return "", fmt.Errorf("%q is no port", port)
@@ -143,5 +145,5 @@ func ServerAddress(server string) (hostPort string, err error) {
 	if host == "" || strings.ContainsAny(host, " /[]") {
 		return "", fmt.Errorf("%q is no name", host)
 	}
-	return net.JoinHostPort(host, port), nil
+	return host + ":" + port, nil
 }

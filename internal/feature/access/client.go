@@ -129,6 +129,7 @@ func (s *session) replied(m *l2tp.Message) {
 	}
 	s.remote = id
 	s.tunnel.push(id, l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, 1_000_000_000).AddUint32(l2tp.FramingType, 1))
+	s.tunnel.flush() // before the first frame
 	s.begin(linkSettings{
 		mru: c.MRU, auth: c.Methods, echo: c.Keepalive, login: c.Login, password: c.Password, ipv4: c.IPv4, ipv6: c.IPv6,
 		name: c.HostName, random: s.engine.random,

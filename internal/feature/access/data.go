@@ -80,7 +80,7 @@ func (e *Engine) Transmit(device string, ip []byte) {
 	if len(ip) > s.mtu() {
 		if answer := tooBig(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
 			if len(answer) > 0 {
-				e.world.Deliver(s.access(), answer)
+				e.world.Reply(s.access(), answer)
 			}
 			return
 		}

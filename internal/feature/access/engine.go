@@ -18,6 +18,8 @@ type World interface {
 	Send(here, peer netip.AddrPort, b []byte)
 	// Deliver gives the stack a packet that came from a subscriber.
 	Deliver(access int, ip []byte)
+	// Reply gives the stack an error that this router makes.
+	Reply(access int, ip []byte)
 	// Ask wants to know who somebody is; the answer comes by Engine.Answer.
 	Ask(Question)
 	// Dial wants a socket to a client's server; the answer comes by
@@ -339,4 +341,29 @@ func (e *Engine) Take() Batch {
 	slices.SortFunc(b.Sessions, func(a, b state.AccessSession) int { return cmp.Compare(a.Local, b.Local) })
 	p.clear()
 	return b
+}
+
+// Sessions is the datapath, as the feature sees it.
+type Sessions interface {
+	// Put adds or changes, in one batch. A changed session keeps its counters.
+	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
+	// Remove takes sessions and tunnels by local id; what is not there is no error.
+	Remove(tunnels, sessions []uint16) error
+	// Counters reads those sessions' counters; nil: of all that are there.
+	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	// List gives what is there.
+	List() ([]state.AccessTunnel, []state.AccessSession, error)
+}
+
+// HasTunnel and HasSession tell what is known here.
+func (e *Engine) HasTunnel(id uint16) bool  { return e.tunnels[id] != nil }
+func (e *Engine) HasSession(id uint16) bool { return e.sessions[id] != nil }
+
+// Addresses gives the local addresses of all tunnels.
+func (e *Engine) Addresses() map[netip.AddrPort]bool {
+	m := map[netip.AddrPort]bool{}
+	for _, t := range e.tunnels {
+		m[t.here] = true
+	}
+	return m
 }

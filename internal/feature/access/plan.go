@@ -150,9 +150,8 @@ func planClient(f *config.File, facts state.Facts, name string) (state.Desired, 
 	}
 	if got.IPv4.IsValid() {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(got.IPv4, 32)})
-		if g := got.Gateway; g.IsValid() && !g.IsUnspecified() && g != got.IPv4 && !here(f, facts, g) {
-			desired = append(desired, state.Route{Prefix: netip.PrefixFrom(g, 32), Device: device})
-		}
+		// The server's own end gets no route: it often is the address that the
+		// tunnel itself goes to.
 	}
 	for _, a := range got.Addresses {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(a.Addr(), 128)})

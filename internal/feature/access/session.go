@@ -226,9 +226,11 @@ func (s *session) networkChanged() {
 		c.networkChanged(s, v4, v6)
 		return
 	}
-	s.advertAt = time.Time{}
-	if v6 {
-		s.adverts, s.advertAt = 0, s.engine.now
+	switch {
+	case !v6:
+		s.adverts, s.advertAt = 0, time.Time{}
+	case s.adverts == 0 && s.advertAt.IsZero():
+		s.advertAt = s.engine.now
 	}
 	if (v4 || v6) && !s.online {
 		s.online = true

@@ -129,19 +129,21 @@ func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) 
 		return
 	}
 	// hidden attributes need the secret, and who it is stands in one that is not
-	m, err := l2tp.ParseMessage(body, nil)
-	if err != nil || m.Type != l2tp.SCCRQ {
+	kind, host, err := l2tp.Peek(body)
+	if err != nil || kind != l2tp.SCCRQ {
 		e.stats.Malformed++
 		return
 	}
-	host, _ := m.Get(l2tp.HostName)
 	srv, lac := e.lacOf(here, from.Addr(), string(host))
 	if srv == nil {
 		e.stats.Refused++
-		e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopUnauthorized, Text: "this peer is not known here"})
+		if m, err := l2tp.ParseMessage(body, nil); err == nil {
+			e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopUnauthorized, Text: "this peer is not known here"})
+		}
 		return
 	}
-	if m, err = l2tp.ParseMessage(body, []byte(lac.Secret)); err != nil {
+	m, err := l2tp.ParseMessage(body, []byte(lac.Secret))
+	if err != nil {
 		e.stats.Malformed++
 		return
 	}
