@@ -7,6 +7,12 @@ import (
 // openDatapath finds the programs' tables of subscribers. Without them all
 // packets go the slow path.
 func (s *subscribers) openDatapath() {
+	path, err := s.router.datapath.Subscribers()
+	if err != nil {
+		s.log.Error("subscribers' packets all go the slow path", "error", err)
+		return
+	}
+	s.path = path
 }
 
 // sweepDatapath takes sessions out of the datapath that nobody knows any more.

@@ -69,6 +69,13 @@ func withTags(desired state.Desired) state.Desired {
 	return all
 }
 
+// tablesOf gives how large the datapath's tables must be.
+func tablesOf(f *config.File) state.Tables {
+	t := nat64.Tables(f)
+	t.Subscribers = access.Tables(f).Subscribers
+	return t
+}
+
 // learn adds what one feature's section tells the others.
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)

@@ -11,7 +11,6 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -105,7 +104,7 @@ func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
 func (r *Router) facts(f *config.File) (state.Facts, error) {
 	var tables state.Tables
 	if f != nil {
-		tables = nat64.Tables(f)
+		tables = tablesOf(f)
 	}
 	facts, err := gather(r.kernel, r.datapath, tables)
 	if err != nil {
@@ -121,7 +120,7 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
 // ones are new ones: the bindings and sessions of the old are lost.
 func (r *Router) fit(f *config.File) error {
-	return r.datapath.Resize(nat64.Tables(f))
+	return r.datapath.Resize(tablesOf(f))
 }
 
 // Plan gives the steps that would bring the namespace to what f wants.

@@ -14,7 +14,6 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -48,7 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := fits(f, o.Warn); err != nil {
 		return err
 	}
-	o.Datapath.Tables = nat64.Tables(f)
+	o.Datapath.Tables = tablesOf(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err

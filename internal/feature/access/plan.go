@@ -18,20 +18,24 @@ import (
 func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	var desired state.Desired
 	var problems []state.Problem
+	ids := assignIDs(f, facts.Accesses)
 	for _, name := range f.Names("access") {
-		d, p := planServer(f, facts, name)
+		d, p := planServer(f, facts, name, ids[shortName("access", name)])
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	for _, name := range f.Names("l2tp_client") {
-		d, p := planClient(f, facts, name)
+		d, p := planClient(f, facts, name, ids[clientID(name)])
 		desired, problems = append(desired, d...), append(problems, p...)
+	}
+	if len(ids) > 0 {
+		desired = append(desired, underlay(f, facts)...)
 	}
 	return desired, problems
 }
 
 // clientID is a client's name among those of all sections; no section's NAME
 // has a slash.
-func clientID(name string) string { return "client/" + name }
+func clientID(name string) string { return shortName("l2tp_client", name) }
 
 // assignIDs gives each section its number in the datapath, and keeps those
 // that are in use.
@@ -65,10 +69,15 @@ func deviceMAC(device string) [6]byte {
 	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
 }
 
-func planServer(f *config.File, facts state.Facts, name string) (state.Desired, []state.Problem) {
+func planServer(f *config.File, facts state.Facts, name string, id int) (state.Desired, []state.Problem) {
 	c := From(f, name)
 	device := Device(name)
 	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: 1500, Owner: "access." + name}}
+	var garden []state.Object
+	for _, p := range c.Garden {
+		garden = append(garden, state.Garden{Access: id, Prefix: p})
+	}
+	desired = append(desired, onDevice(f, facts, "access", name, device, id, garden)...)
 	var problems []state.Problem
 	if !f.Router().Forwarding {
 		path := "access." + name
@@ -139,11 +148,12 @@ func here(f *config.File, facts state.Facts, a netip.Addr) bool {
 	return slices.ContainsFunc(f.Names("interface"), func(n string) bool { return has(f.Interface(n).Addresses) })
 }
 
-func planClient(f *config.File, facts state.Facts, name string) (state.Desired, []state.Problem) {
+func planClient(f *config.File, facts state.Facts, name string, id int) (state.Desired, []state.Problem) {
 	c := ClientFrom(f, name)
 	device := ClientDevice(name)
 	got := facts.Clients[name]
 	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: cmp.Or(got.MTU, c.MRU), Owner: "l2tp_client." + name}}
+	desired = append(desired, onDevice(f, facts, "l2tp_client", name, device, id, nil)...)
 	var problems []state.Problem
 	if !got.Up {
 		return desired, nil
