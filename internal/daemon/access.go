@@ -31,20 +31,24 @@ type subscribers struct {
 	found  chan<- struct{} // told when a client has learned something
 	router *Router
 
-	mu      sync.Mutex // of the engine and all below
-	engine  *access.Engine
-	begun   bool
-	sockets map[netip.AddrPort]*l2tpio.Socket
-	kept    map[netip.AddrPort]bool // sockets of listen; others are clients'
-	servers map[string]string       // client -> server
-	devices map[int]string
-	taps    map[string]*tap
-	news    chan struct{} // the engine has been fed
-	ctx     context.Context
-	store   *keep.File
-	learned map[string]access.Learned
-	tasks   sync.WaitGroup
-	path    access.Sessions // nil: there is no datapath
+	mu       sync.Mutex // of the engine and all below
+	engine   *access.Engine
+	begun    bool
+	sockets  map[netip.AddrPort]*l2tpio.Socket
+	kept     map[netip.AddrPort]bool // sockets of listen; others are clients'
+	servers  map[string]string       // client -> server
+	devices  map[int]string
+	taps     map[string]*tap
+	news     chan struct{} // the engine has been fed
+	ctx      context.Context
+	store    *keep.File
+	learned  map[string]access.Learned
+	tasks    sync.WaitGroup
+	path     access.Sessions // nil: there is no datapath
+	accounts *accounts
+	routes   subscriberRoutes
+	swept    bool
+	covered  []netip.Prefix // by routes of the plan
 }
 
 // tap is a device's user-space end.
@@ -57,7 +61,8 @@ func newSubscribers(log *slog.Logger, r *Router, found chan<- struct{}) *subscri
 	s := &subscribers{
 		log: log, dir: r.Place.Run, found: found, router: r, sockets: map[netip.AddrPort]*l2tpio.Socket{}, kept: map[netip.AddrPort]bool{},
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),
-		learned: map[string]access.Learned{},
+		learned: map[string]access.Learned{}, accounts: newAccounts(log),
+		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}},
 	}
 	s.engine = access.NewEngine(s, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
 	return s
@@ -90,8 +95,10 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 		return
 	}
 	s.devices = access.Devices(f, facts)
+	s.covered = coveredBy(servers)
 	s.listen(ctx, servers)
 	s.serveTaps(ctx, facts)
+	s.serveAccounts(ctx, f)
 	s.servers = map[string]string{}
 	for _, c := range clients {
 		s.servers[c.Name] = c.Server
@@ -264,6 +271,8 @@ func (s *subscribers) Dial(name string) {
 func (s *subscribers) work(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	look := time.NewTicker(lookIdle)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -271,6 +280,8 @@ func (s *subscribers) work(ctx context.Context) {
 			return
 		case <-s.news:
 		case <-timer.C:
+		case <-look.C:
+			s.lookForIdle()
 		}
 		s.carryOut(ctx)
 		timer.Reset(s.untilDue())
@@ -288,14 +299,21 @@ func (s *subscribers) untilDue() time.Duration {
 }
 
 // carryOut tells datapath and store what has happened.
-func (s *subscribers) carryOut(context.Context) {
+func (s *subscribers) carryOut(ctx context.Context) {
 	s.mu.Lock()
 	s.engine.Tick(time.Now())
 	b := s.engine.Take()
 	learned := s.engine.Learned()
+	s.routes.covered = s.covered
 	s.mu.Unlock()
+	if !s.swept {
+		s.swept = true
+		s.sweepRoutes(b)
+	}
 	if !b.Empty() {
+		s.account(ctx, b.Accounts)
 		s.tellDatapath(b)
+		s.route(b)
 		s.keep(b.Store)
 		s.sweepSockets()
 	}

@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"time"
+
 	"weft/internal/feature/access"
+	"weft/internal/state"
 )
 
 // openDatapath finds the programs' tables of subscribers. Without them all
@@ -55,5 +58,40 @@ func (s *subscribers) tellDatapath(b access.Batch) {
 		if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
 			s.log.Error("sessions cannot be taken out of the datapath", "error", err)
 		}
+	}
+}
+
+// counters reads what the datapath counted of sessions.
+func (s *subscribers) counters(ids []uint16) map[uint16]state.AccessCounters {
+	m := map[uint16]state.AccessCounters{}
+	if s.path == nil {
+		return m
+	}
+	list, err := s.path.Counters(ids)
+	if err != nil {
+		s.log.Error("counters of sessions cannot be read", "error", err)
+	}
+	for _, c := range list {
+		m[c.Local] = c
+	}
+	return m
+}
+
+// lookIdle is how often sessions with an idle timeout are looked at.
+const lookIdle = 5 * time.Second
+
+// lookForIdle ends sessions whose subscribers have sent nothing for too long.
+func (s *subscribers) lookForIdle() {
+	s.mu.Lock()
+	ids := s.engine.Idling()
+	s.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	counted := s.counters(ids)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.engine.Silent(id, counted[id].UpPackets, time.Now())
 	}
 }

@@ -177,6 +177,9 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 	if err := r.kernel.Undelegated(func(netip.Prefix) bool { return false }); err != nil {
 		return nil, err
 	}
+	if err := r.kernel.UnrouteSubscribers(func(netip.Prefix) bool { return false }); err != nil {
+		return nil, err
+	}
 	if err := r.targets().Apply(ctx, steps); err != nil {
 		return steps, err
 	}

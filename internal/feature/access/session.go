@@ -48,6 +48,8 @@ type session struct {
 	adverts  int
 	v6       *clientV6 // client only
 	slow     Traffic
+	seen     uint64 // packets from the subscriber, and when there were more
+	seenAt   time.Time
 	text     string // why it ended
 }
 
