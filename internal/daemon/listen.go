@@ -22,7 +22,8 @@ type source struct {
 	names    *names
 	routing  *routing
 	adverts  *adverts
-	status   api.Status
+	*subscribers
+	status api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
@@ -43,7 +44,7 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{d.services, d.names, d.routing, d.adverts, d.subscribers, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -9,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/access"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
@@ -20,7 +21,8 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section())
+	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(),
+		access.Section(), access.ClientSection())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -45,7 +47,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -65,6 +67,13 @@ func withTags(desired state.Desired) state.Desired {
 		all = append(all, o)
 	}
 	return all
+}
+
+// tablesOf gives how large the datapath's tables must be.
+func tablesOf(f *config.File) state.Tables {
+	t := nat64.Tables(f)
+	t.Subscribers = access.Tables(f).Subscribers
+	return t
 }
 
 // learn adds what one feature's section tells the others.
