@@ -25,6 +25,7 @@ type lac struct {
 	sessions  []*session
 	next      int // of sessions, the first not begun
 	going, up int
+	ended     int // by the server, and begun again
 	now       time.Time
 	buffer    []byte
 	failed    error
@@ -81,6 +82,7 @@ const (
 	triesMax  = 40
 	inFlight  = 4096 // sessions that are set up at a time
 	ourWindow = 1024
+	endedMax  = 1000
 )
 
 // newLAC opens the concentrator's socket in a namespace.
@@ -355,7 +357,16 @@ func (l *lac) takeControl(t *tunnel, sessionID, ns, nr uint16, body []byte) {
 		l.control(t, s.peer, 12, avp(24, []byte{0, 0x98, 0x96, 0x80}), avp(19, []byte{0, 0, 0, 1}))
 		return
 	case 14: // CDN
-		l.failed = fmt.Errorf("the server ended session %d: %x", sessionID, values[1])
+		if sessionID == 0 || int(sessionID) > len(l.sessions) {
+			break
+		}
+		s := l.sessions[sessionID-1]
+		if l.ended++; s.state == running || l.ended > endedMax {
+			l.failed = fmt.Errorf("the server ended session %d in stage %d, %d in all: %q", sessionID, s.state, l.ended, values[1])
+			break
+		}
+		s.ours, s.theirs, s.last, s.addr = false, false, nil, [4]byte{}
+		l.call(s) // as a subscriber would: once more
 	}
 	l.acknowledge(t)
 }
