@@ -22,6 +22,7 @@ require (
 	go.etcd.io/bbolt v1.5.0
 	golang.org/x/net v0.60.0
 	golang.org/x/sys v0.49.0
+	layeh.com/radius v0.0.0-20231213012653-1006025d24f8
 )
 
 require (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -45,7 +46,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		dns64Noun(),
 		failoverNoun(),
 		raNoun(),
-	}, append(routeNouns(), guardNouns()...)...)
+	}, slices.Concat(accessNouns(), routeNouns(), guardNouns())...)
 }
 
 func showCommand() *cobra.Command {

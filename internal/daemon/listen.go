@@ -22,8 +22,9 @@ type source struct {
 	names    *names
 	routing  *routing
 	adverts  *adverts
-	sharing  *sharing
-	status   api.Status
+	*subscribers
+	sharing *sharing
+	status  api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
@@ -46,7 +47,7 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, d.sharing, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

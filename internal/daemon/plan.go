@@ -9,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/access"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/failover"
 	"weft/internal/feature/guard"
@@ -22,7 +23,8 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section())
+	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
+		access.Section(), access.ClientSection())
 	return append(sections, guard.Sections()...)
 }
 
@@ -48,7 +50,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, guard.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan, guard.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -69,6 +71,13 @@ func withTags(desired state.Desired) state.Desired {
 		all = append(all, o)
 	}
 	return all
+}
+
+// tablesOf gives how large the datapath's tables must be.
+func tablesOf(f *config.File) state.Tables {
+	t := nat64.Tables(f)
+	t.Subscribers = access.Tables(f).Subscribers
+	return t
 }
 
 // learn adds what one feature's section tells the others.
@@ -106,7 +115,7 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	if err != nil {
 		return state.Facts{}, err
 	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}, Accesses: map[string]int{}}
 	if d == nil {
 		return facts, nil
 	}
@@ -116,6 +125,13 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	}
 	for _, t := range translators {
 		facts.Translators[t.Name] = t.ID
+	}
+	accesses, err := d.Accesses()
+	if err != nil {
+		return facts, err
+	}
+	for _, a := range accesses {
+		facts.Accesses[a.Name] = a.ID
 	}
 	return facts, nil
 }

@@ -13,21 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type ingressTCGuardInterface struct {
-	_     structs.HostLayout
-	Rates [4]struct {
-		_         structs.HostLayout
-		Interval  uint64
-		Burst     uint64
-		PerSecond uint32
-		Packets   uint32
-	}
-	Due   [4]uint64
-	Key   uint64
-	Flags uint32
-	Pad   uint32
-}
-
 type ingressTCInterface struct {
 	_           structs.HostLayout
 	Translators uint64
@@ -194,8 +179,7 @@ type ingressTCNat64Stateful struct {
 	Filtering       uint8
 	Pools           uint8
 	HasStatics      uint8
-	Shared          uint8
-	Pad             [2]uint8
+	Pad             [3]uint8
 	Secret          uint64
 	Pool            [8]struct {
 		_     structs.HostLayout
@@ -297,17 +281,11 @@ const (
 	ingressTCMapCounters             = "counters"
 	ingressTCMapFib4                 = "fib4"
 	ingressTCMapFib6                 = "fib6"
-	ingressTCMapGuardBuckets         = "guard_buckets"
-	ingressTCMapGuardInterfaces      = "guard_interfaces"
-	ingressTCMapGuardList4           = "guard_list4"
-	ingressTCMapGuardList6           = "guard_list6"
 	ingressTCMapInterfaces           = "interfaces"
 	ingressTCMapLowers               = "lowers"
 	ingressTCMapMemos                = "memos"
 	ingressTCMapNat64Bib4            = "nat64_bib4"
 	ingressTCMapNat64Bib6            = "nat64_bib6"
-	ingressTCMapNat64Changes         = "nat64_changes"
-	ingressTCMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressTCMapNat64Clock           = "nat64_clock"
 	ingressTCMapNat64Ends            = "nat64_ends"
 	ingressTCMapNat64Flows           = "nat64_flows"
@@ -392,17 +370,11 @@ type ingressTCMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
-	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
-	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
-	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
-	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
-	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -463,17 +435,11 @@ type ingressTCMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
-	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
-	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
-	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
-	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
-	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -503,17 +469,11 @@ func (m *ingressTCMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
-		m.GuardBuckets,
-		m.GuardInterfaces,
-		m.GuardList4,
-		m.GuardList6,
 		m.Interfaces,
 		m.Lowers,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
-		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,

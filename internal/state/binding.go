@@ -10,10 +10,12 @@ import (
 // PoolsMax is how many pools a stateful translator may have.
 const PoolsMax = 8
 
-// Tables says how many entries the tables of stateful translation hold.
+// Tables says how many entries the tables of stateful translation hold, and
+// those of subscribers.
 type Tables struct {
-	Bindings int
-	Sessions int
+	Bindings    int
+	Sessions    int
+	Subscribers int // local ids of tunnels and of sessions are less
 }
 
 // Filtering says which packets from outside a binding lets in; values as in

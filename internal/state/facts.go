@@ -6,10 +6,12 @@ import "net/netip"
 type Facts struct {
 	Links       []LinkFact
 	Translators map[string]int          // ids in use, by name of the translator
+	Accesses    map[string]int          // ids in use, by name of the access
 	Builds      map[string]string       // program -> hash of its code
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
+	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Shared      []string                // NAMEs of translators that share sessions with other routers
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
