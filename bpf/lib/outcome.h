@@ -47,6 +47,7 @@ enum outcome {
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
 	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
 	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
+	PASS_BRIDGED,       /* may enter or leave the bridge by this port */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */
@@ -74,6 +75,19 @@ enum outcome {
 	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
 	DROP_REASSEMBLY,        /* fragments that overlap, are too many, or were never all there (RFC 6146 3.4) */
 	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
+	DROP_PORT_HOST,         /* from or to the router itself, which takes no part in the bridge */
+	DROP_PORT_ISOLATED,     /* between bridge ports that are kept apart */
+	DROP_PORT_VLAN,         /* a VLAN that the bridge port is not in, or tags that no port takes */
+	DROP_PORT_MANAGEMENT,   /* a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3) */
+	DROP_PORT_SOURCE,       /* a source address that the bridge port may not use */
+	DROP_PORT_MOVED,        /* a source address that belongs to another port of the bridge */
+	DROP_PORT_MAC_LIMIT,    /* more source addresses than the bridge port may have */
+	DROP_PORT_STORM,        /* more broadcast, multicast or unknown unicast than the bridge port may send */
+	DROP_PORT_DHCP,         /* a DHCP server's message from a port without one (RFC 7610) */
+	DROP_PORT_RA,           /* a router's advertisement or redirect from a port without one (RFC 6105) */
+	DROP_PORT_ARP,          /* ARP that names another sender than the frame does */
+	DROP_PORT_UNKNOWN,      /* by a device that is no port of a bridge any more */
+	DROP_PORT_HEADERS,      /* headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

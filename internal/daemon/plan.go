@@ -9,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/bridge"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
@@ -20,7 +21,7 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section())
+	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), bridge.Section())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -45,13 +46,41 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
+		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	state.SortProblems(problems)
-	return unique(withTags(desired)), problems
+	return unique(withTags(guarded(desired))), problems
+}
+
+// guarded keeps XDP off the ports of weft's bridges: it would see frames before
+// the guards there do, and send some out past them. TC programs come after.
+func guarded(desired state.Desired) state.Desired {
+	ports := map[string]bool{}
+	for _, o := range desired {
+		if g, ok := o.(state.Guard); ok {
+			ports[g.Device] = true
+		}
+	}
+	if len(ports) == 0 {
+		return desired
+	}
+	var all state.Desired
+	for _, o := range desired {
+		switch v := o.(type) {
+		case state.Attachment:
+			if v.Hook == state.HookXDP && ports[v.Device] {
+				continue
+			}
+		case state.Port:
+			v.XDPOut = v.XDPOut && !ports[v.Device]
+			o = v
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // withTags has VLAN tags left in the frames of each device before an XDP
@@ -72,6 +101,7 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
+	facts.Made = append(facts.Made, bridge.Devices(f)...)
 	return facts
 }
 

@@ -68,7 +68,11 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 		return nil, err
 	}
 	proxies, err := collect(d, "neighbour_proxies", func(k proxyKey, _ uint32) state.Object { return decodeProxy(k) })
-	return slices.Concat(found, lowers, proxies), err
+	if err != nil {
+		return nil, err
+	}
+	bridges, err := d.observeBridges(want)
+	return slices.Concat(found, lowers, proxies, bridges), err
 }
 
 // Translators lists the translators, by id.
@@ -175,6 +179,10 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 		return d.write("nat64_stateful_configs", uint32(o.ID), v, false)
 	case state.StaticBinding:
 		return d.writeStatic(o, remove)
+	case state.Guard:
+		return d.applyGuard(o, remove)
+	case state.Station:
+		return d.applyStation(o, remove)
 	case state.Rule:
 		if o.From.Addr().Is6() {
 			k, v := encodeRule6(o)

@@ -36,6 +36,7 @@ const (
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
 	PassMended                             // made fit for the IPv4 stack and put back as arriving
 	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
+	PassBridged                            // may enter or leave the bridge by this port
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -62,6 +63,19 @@ const (
 	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
 	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
 	DropSessionRace                        // another CPU was making or ending the same binding just then
+	DropPortHost                           // from or to the router itself, which takes no part in the bridge
+	DropPortIsolated                       // between bridge ports that are kept apart
+	DropPortVlan                           // a VLAN that the bridge port is not in, or tags that no port takes
+	DropPortManagement                     // a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)
+	DropPortSource                         // a source address that the bridge port may not use
+	DropPortMoved                          // a source address that belongs to another port of the bridge
+	DropPortMacLimit                       // more source addresses than the bridge port may have
+	DropPortStorm                          // more broadcast, multicast or unknown unicast than the bridge port may send
+	DropPortDhcp                           // a DHCP server's message from a port without one (RFC 7610)
+	DropPortRa                             // a router's advertisement or redirect from a port without one (RFC 6105)
+	DropPortArp                            // ARP that names another sender than the frame does
+	DropPortUnknown                        // by a device that is no port of a bridge any more
+	DropPortHeaders                        // headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -101,6 +115,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
 	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
 	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
+	{"pass-bridged", "may enter or leave the bridge by this port"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -127,4 +142,17 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
 	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
 	{"drop-session-race", "another CPU was making or ending the same binding just then"},
+	{"drop-port-host", "from or to the router itself, which takes no part in the bridge"},
+	{"drop-port-isolated", "between bridge ports that are kept apart"},
+	{"drop-port-vlan", "a VLAN that the bridge port is not in, or tags that no port takes"},
+	{"drop-port-management", "a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)"},
+	{"drop-port-source", "a source address that the bridge port may not use"},
+	{"drop-port-moved", "a source address that belongs to another port of the bridge"},
+	{"drop-port-mac-limit", "more source addresses than the bridge port may have"},
+	{"drop-port-storm", "more broadcast, multicast or unknown unicast than the bridge port may send"},
+	{"drop-port-dhcp", "a DHCP server's message from a port without one (RFC 7610)"},
+	{"drop-port-ra", "a router's advertisement or redirect from a port without one (RFC 6105)"},
+	{"drop-port-arp", "ARP that names another sender than the frame does"},
+	{"drop-port-unknown", "by a device that is no port of a bridge any more"},
+	{"drop-port-headers", "headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)"},
 }
