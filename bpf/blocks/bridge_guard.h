@@ -46,22 +46,28 @@ static __always_inline bool bridge_management(const __u8 *to, __be16 proto, bool
 	return guest && bpf_ntohs(proto) < ETH_P_802_3_MIN;
 }
 
-static __always_inline enum outcome bridge_guard_udp6(hook_ctx *ctx, __u32 off, __u32 flags)
+/* Bytes behind the packet's own end are none of its headers, whatever they look like. */
+static __always_inline bool bridge_missing(hook_ctx *ctx, __u32 off, __u32 end, void *to, __u32 len)
+{
+	return off + len > end || hook_load(ctx, off, to, len);
+}
+
+static __always_inline enum outcome bridge_guard_udp6(hook_ctx *ctx, __u32 off, __u32 end, __u32 flags)
 {
 	struct udphdr udp;
 
-	if (hook_load(ctx, off, &udp, sizeof(udp)))
+	if (bridge_missing(ctx, off, end, &udp, sizeof(udp)))
 		return DROP_PORT_HEADERS;
 	if (flags & BRIDGE_NO_DHCP && udp.dest == bpf_htons(BRIDGE_DHCP6_CLIENT))
 		return DROP_PORT_DHCP;
 	return OUTCOME_NONE;
 }
 
-static __always_inline enum outcome bridge_guard_icmp6(hook_ctx *ctx, __u32 off, __u32 flags)
+static __always_inline enum outcome bridge_guard_icmp6(hook_ctx *ctx, __u32 off, __u32 end, __u32 flags)
 {
 	struct icmphdr icmp; /* 8 bytes: the shortest message */
 
-	if (hook_load(ctx, off, &icmp, sizeof(icmp)))
+	if (bridge_missing(ctx, off, end, &icmp, sizeof(icmp)))
 		return DROP_PORT_HEADERS;
 	if (flags & BRIDGE_NO_RA && (icmp.type == BRIDGE_ICMP6_RA || icmp.type == BRIDGE_ICMP6_REDIRECT))
 		return DROP_PORT_RA;
@@ -98,22 +104,24 @@ static __always_inline bool bridge_upper_layer(__u8 proto)
 
 __noinline int bridge_guard6(hook_ctx *ctx, __u32 l3, __u32 flags)
 {
-	__u32 off = l3 + sizeof(struct ipv6hdr), i;
+	__u32 off = l3 + sizeof(struct ipv6hdr), end, i;
 	struct ipv6hdr ip;
 	struct tcphdr tcp;
 	__u8 next, h[8];
 
 	if (hook_load(ctx, l3, &ip, sizeof(ip)) || (ip.ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
 		return DROP_PORT_HEADERS;
+	/* a super-packet longer than the field can say has zero there */
+	end = hook_segment(ctx) ? hook_len(ctx) : off + bpf_ntohs(ip.payload_len);
 	next = ip.nexthdr;
 	for (i = 0; i < BRIDGE_HEADERS; i++) {
 		switch (next) {
 		case IPPROTO_UDP:
-			return bridge_guard_udp6(ctx, off, flags);
+			return bridge_guard_udp6(ctx, off, end, flags);
 		case IPPROTO_ICMPV6:
-			return bridge_guard_icmp6(ctx, off, flags);
+			return bridge_guard_icmp6(ctx, off, end, flags);
 		case IPPROTO_TCP:
-			return hook_load(ctx, off, &tcp, sizeof(tcp)) ? DROP_PORT_HEADERS : OUTCOME_NONE;
+			return bridge_missing(ctx, off, end, &tcp, sizeof(tcp)) ? DROP_PORT_HEADERS : OUTCOME_NONE;
 		case IPPROTO_HOPOPTS:
 		case IPPROTO_ROUTING:
 		case IPPROTO_DSTOPTS:
@@ -127,7 +135,7 @@ __noinline int bridge_guard6(hook_ctx *ctx, __u32 l3, __u32 flags)
 			return bridge_upper_layer(next) ? OUTCOME_NONE : DROP_PORT_HEADERS;
 		}
 		/* the shortest of them has 8 bytes */
-		if (hook_load(ctx, off, h, sizeof(h)))
+		if (bridge_missing(ctx, off, end, h, sizeof(h)))
 			return DROP_PORT_HEADERS;
 		if (next == IPPROTO_FRAGMENT) {
 			if (h[2] || h[3] & 0xf8)
@@ -148,12 +156,14 @@ static __always_inline enum outcome bridge_guard4(hook_ctx *ctx, __u32 l3, __u32
 {
 	struct udphdr udp;
 	struct iphdr ip;
+	__u32 end;
 
 	if (hook_load(ctx, l3, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl < 5)
 		return DROP_PORT_HEADERS;
 	if (ip.protocol != IPPROTO_UDP || ip.frag_off & bpf_htons(IP_OFFSET))
 		return OUTCOME_NONE;
-	if (hook_load(ctx, l3 + ip.ihl * 4, &udp, sizeof(udp)))
+	end = hook_segment(ctx) ? hook_len(ctx) : l3 + bpf_ntohs(ip.tot_len);
+	if (bridge_missing(ctx, l3 + ip.ihl * 4, end, &udp, sizeof(udp)))
 		return DROP_PORT_HEADERS;
 	if (flags & BRIDGE_NO_DHCP &&
 	    (udp.dest == bpf_htons(BRIDGE_DHCP_CLIENT) || udp.source == bpf_htons(BRIDGE_DHCP_SERVER)))

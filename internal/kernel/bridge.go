@@ -158,6 +158,11 @@ func (k *Kernel) setBridge(b state.Bridge) error {
 	case !strings.HasPrefix(l.Attrs().Alias, AliasPrefix) || l.Type() != "bridge":
 		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", b.Name, b.Owner)
 	}
+	if b.MAC != ([6]byte{}) {
+		if err := k.nl.LinkSetHardwareAddr(l, b.MAC[:]); err != nil {
+			return fmt.Errorf("set link address of %s: %w", b.Name, err)
+		}
+	}
 	settings := map[uint16]uint64{
 		brSTP: 0, brGroupForward: 0, brMulticast: flag(b.Snooping), brQuerier: 0,
 		brCallIPTables: 0, brCallIP6: 0, brCallARP: 0, brBoolOptions: boolNoLinkLocalLearn,

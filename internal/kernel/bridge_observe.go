@@ -28,7 +28,11 @@ func (k *Kernel) observeBridges(links []netlink.Link, wanted map[string]state.Ob
 		owner, marked := strings.CutPrefix(a.Alias, AliasPrefix)
 		if b, is := l.(*netlink.Bridge); is && marked {
 			ours[a.Index] = true
-			found = append(found, bridgeObject(b, owner, all[a.Index].bridge))
+			o := bridgeObject(b, owner, all[a.Index].bridge)
+			if want, ok := wanted[o.Key()].(state.Bridge); ok && want.MAC != ([6]byte{}) && len(a.HardwareAddr) == 6 {
+				o.MAC = [6]byte(a.HardwareAddr)
+			}
+			found = append(found, o)
 		}
 	}
 	for _, l := range links {

@@ -10,16 +10,20 @@ import (
 // spanning tree and forwards no frames that stay on one link.
 type Bridge struct {
 	Name       string
-	Owner      string // section of weft.toml; kept as the link's alias
-	VLANs      bool   // the kernel tells VLANs apart
-	Snooping   bool   // multicast goes where it is asked for
-	MaxLearned uint32 // most addresses that it learns; 0: no limit, or none that the kernel knows
+	Owner      string  // section of weft.toml; kept as the link's alias
+	MAC        [6]byte // zero: the kernel's choice
+	VLANs      bool    // the kernel tells VLANs apart
+	Snooping   bool    // multicast goes where it is asked for
+	MaxLearned uint32  // most addresses that it learns; 0: no limit, or none that the kernel knows
 }
 
 func (b Bridge) Key() string    { return "bridge " + b.Name }
 func (b Bridge) Domain() Domain { return Kernel }
 func (b Bridge) String() string {
 	s := fmt.Sprintf("bridge %s vlan-filtering %v snooping %v", b.Name, b.VLANs, b.Snooping)
+	if b.MAC != ([6]byte{}) {
+		s += " mac " + MACString(b.MAC)
+	}
 	if b.MaxLearned != 0 {
 		s += fmt.Sprintf(" max-learned %d", b.MaxLearned)
 	}

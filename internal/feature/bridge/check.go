@@ -18,6 +18,9 @@ func check(c *config.Checker, name string, s *Config) {
 		}
 		c.Error(key, what, remedy)
 	}
+	if mac, ok := parseMAC(s.MAC); c.Given("mac") && (!ok || mac[0]&1 == 1 || mac == [6]byte{}) {
+		c.Error("mac", fmt.Sprintf("%q is not a station's link address", s.MAC), `like "02:00:00:00:10:01"`)
+	}
 	checkDevices(c, name, s)
 	for i := range s.Ports {
 		checkPort(c, s, portOf(c.File(), name, i), i)

@@ -14,6 +14,7 @@ import (
 // Config is [bridge.NAME].
 type Config struct {
 	Device        string `toml:"device" example:"\"guests\"" doc:"The Linux device that weft makes. Default: NAME."`
+	MAC           string `toml:"mac" example:"\"02:00:00:00:10:01\"" doc:"The bridge's own link address. Default: the kernel's choice."`
 	Ports         []Port `toml:"ports" required:"true" example:"[{ interface = \"eth1\", role = \"uplink\" }, { interface = \"vm1\", kind = \"tap\" }]" doc:"The devices that the bridge joins. One that is not there joins when it comes."`
 	VLAN          int    `toml:"vlan" min:"1" max:"4094" example:"1" doc:"The VLAN of ports that name none."`
 	Host          bool   `toml:"host" example:"false" doc:"Whether the router itself takes part in the bridge. Without it no frame passes between the bridge and the router, IPv6 link-local ones included."`

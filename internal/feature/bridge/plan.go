@@ -40,6 +40,7 @@ func (p *planner) bridge(name string, c *Config) {
 	path := "bridge." + name
 	l, made := p.facts.Link(c.Device)
 	b := state.Bridge{Name: c.Device, Owner: path, VLANs: l.VLANAware, Snooping: c.Snooping}
+	b.MAC, _ = parseMAC(c.MAC)
 	if l.LimitsMAC {
 		b.MaxLearned = uint32(c.MaxMACs)
 	}
