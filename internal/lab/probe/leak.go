@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -49,85 +50,117 @@ var (
 	everyone    = netip.MustParseAddr("255.255.255.255")
 )
 
-// Tries gives the frames of an attack.
+// Tries gives the frames of an attack. The mark is within each packet: bridges
+// may cut off what follows it (br_netfilter does).
 func (a Attack) Tries() []Try {
 	var list []Try
-	add := func(name string, to, from net.HardwareAddr, kind uint16, body []byte) {
+	add := func(name string, to, from net.HardwareAddr, kind uint16, body func(mark []byte) []byte) {
 		frame := append(append(append([]byte{}, to...), from...), byte(kind>>8), byte(kind))
-		frame = append(frame, body...)
+		frame = append(frame, body([]byte(leakMark+a.Label+" "+name+"\n"))...)
 		if pad := 60 - len(frame); pad > 0 {
 			frame = append(frame, make([]byte, pad)...)
 		}
-		list = append(list, Try{name, append(frame, leakMark+a.Label+" "+name+"\n"...)})
+		list = append(list, Try{name, frame})
 	}
-	plain := packet4(rogueServer, netip.MustParseAddr("192.0.2.1"), 17, udpBytes(4000, 4000, []byte("hello")))
-	var names []string
-	for name := range a.Aims {
-		names = append(names, name)
+	// tagged puts something before a packet, behind the mark's back
+	tagged := func(prefix []byte, body func([]byte) []byte) func([]byte) []byte {
+		return func(m []byte) []byte { return append(append([]byte{}, prefix...), body(m)...) }
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		add("unicast-"+name, a.Aims[name], a.Source, 0x0800, plain)
-		add("ping-"+name, a.Aims[name], a.Source, 0x0800, packet4(rogueServer, a.Asked, 1, echoBytes()))
-	}
-	add("broadcast", toAll, a.Source, 0x0800, packet4(rogueServer, everyone, 17, udpBytes(4000, 4000, []byte("hello"))))
-	add("multicast", toGroup, a.Source, 0x0800, packet4(rogueServer, netip.MustParseAddr("239.1.2.3"), 17, udpBytes(4000, 4000, nil)))
-	add("arp", toAll, a.Source, 0x0806, arpBytes(a.Source, rogueServer, a.Asked))
-	add("link-local", toAllNodes, a.Source, 0x86dd, packet6(58, 255, icmp6(128, append([]byte{0, 1, 0, 1}, "hello"...))))
-	add("link-local-options", toAllNodes, a.Source, 0x86dd, packet6(60, 255, append([]byte{58, 0, 1, 4, 0, 0, 0, 0}, icmp6(128, make([]byte, 8))...)))
-
-	ra := icmp6(134, append([]byte{64, 0, 0x07, 0x08}, make([]byte, 8)...))
-	redirect := icmp6(137, make([]byte, 36))
-	options := func(next byte) []byte { return []byte{next, 0, 1, 4, 0, 0, 0, 0} }
-	fragment := func(next byte, offset uint16, more bool) []byte {
-		b := []byte{next, 0, byte(offset >> 8), byte(offset), 0, 0, 0, 7}
-		if more {
-			b[3] |= 1
-		}
-		return b
-	}
-	dhcp6 := udpBytes(547, 546, []byte{2, 1, 2, 3})
-	add("vlan-10", toAll, a.Source, 0x8100, append([]byte{0, 10, 0x08, 0x00}, plain...))
-	add("vlan-20", toAll, a.Source, 0x8100, append([]byte{0, 20, 0x08, 0x00}, plain...))
-	add("vlan-1", toAll, a.Source, 0x8100, append([]byte{0, 1, 0x08, 0x00}, plain...))
-	add("vlan-priority", toAll, a.Source, 0x8100, append([]byte{0xe0, 0, 0x08, 0x00}, plain...))
-	add("double-tagged", toAll, a.Source, 0x8100, append([]byte{0, 10, 0x81, 0, 0, 20, 0x08, 0x00}, plain...))
-	add("double-priority", toAll, a.Source, 0x8100, append([]byte{0, 0, 0x81, 0, 0, 20, 0x08, 0x00}, plain...))
-	add("service-tag", toAll, a.Source, 0x88a8, append([]byte{0, 10, 0x08, 0x00}, plain...))
-	add("old-qinq", toAll, a.Source, 0x9100, append([]byte{0, 10, 0x08, 0x00}, plain...))
+	a.addPlain(add)
+	plain := datagram(rogueServer, netip.MustParseAddr("192.0.2.99"), 4000, 4000)
+	add("vlan-10", toAll, a.Source, 0x8100, tagged([]byte{0, 10, 0x08, 0x00}, plain))
+	add("vlan-20", toAll, a.Source, 0x8100, tagged([]byte{0, 20, 0x08, 0x00}, plain))
+	add("vlan-1", toAll, a.Source, 0x8100, tagged([]byte{0, 1, 0x08, 0x00}, plain))
+	add("vlan-priority", toAll, a.Source, 0x8100, tagged([]byte{0xe0, 0, 0x08, 0x00}, plain))
+	add("double-tagged", toAll, a.Source, 0x8100, tagged([]byte{0, 10, 0x81, 0, 0, 20, 0x08, 0x00}, plain))
+	add("double-priority", toAll, a.Source, 0x8100, tagged([]byte{0, 0, 0x81, 0, 0, 20, 0x08, 0x00}, plain))
+	add("service-tag", toAll, a.Source, 0x88a8, tagged([]byte{0, 10, 0x08, 0x00}, plain))
+	add("old-qinq", toAll, a.Source, 0x9100, tagged([]byte{0, 10, 0x08, 0x00}, plain))
+	only := func(m []byte) []byte { return m }
 	bpdu := append([]byte{0x42, 0x42, 3}, make([]byte, 35)...)
-	add("spanning-tree", toBridges, a.Source, uint16(len(bpdu)), bpdu)
-	add("spanning-tree-to-all", toAll, a.Source, uint16(len(bpdu)), bpdu)
-	add("lldp", toLLDP, a.Source, 0x88cc, []byte{2, 7, 4, 2, 0, 0, 0, 0, 1})
-	add("lldp-to-all", toAll, a.Source, 0x88cc, []byte{2, 7, 4, 2, 0, 0, 0, 0, 1})
-	add("pause", toPause, a.Source, 0x8808, []byte{0, 1, 0xff, 0xff})
-	add("cdp", toCisco, a.Source, 40, append([]byte{0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0}, make([]byte, 32)...))
-	add("snap-ipv6", toAllNodes, a.Source, 48+8, append([]byte{0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd}, packet6(58, 255, ra)...))
+	add("spanning-tree", toBridges, a.Source, 100, tagged(bpdu, only))
+	add("spanning-tree-to-all", toAll, a.Source, 100, tagged(bpdu, only))
+	lldp := []byte{2, 7, 4, 2, 0, 0, 0, 0, 1}
+	add("lldp", toLLDP, a.Source, 0x88cc, tagged(lldp, only))
+	add("lldp-to-all", toAll, a.Source, 0x88cc, tagged(lldp, only))
+	add("pause", toPause, a.Source, 0x8808, tagged([]byte{0, 1, 0xff, 0xff}, only))
+	add("cdp", toCisco, a.Source, 100, tagged([]byte{0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0}, only))
 	add("spoofed-neighbour", toAll, a.Borrow, 0x0800, plain)
 	add("spoofed-unknown", toAll, nobodysMAC, 0x0800, plain)
 	add("spoofed-group", toAll, toGroup, 0x0800, plain)
-	add("spoofed-arp", toAll, a.Source, 0x0806, arpBytes(a.Borrow, rogueServer, a.Asked))
-	add("dhcp-server", toAll, a.Source, 0x0800, packet4(rogueServer, everyone, 17, udpBytes(67, 68, make([]byte, 240))))
-	add("dhcp-server-odd-port", toAll, a.Source, 0x0800, packet4(rogueServer, everyone, 17, udpBytes(6767, 68, make([]byte, 240))))
-	withOptions := packet4(rogueServer, everyone, 17, udpBytes(67, 68, make([]byte, 240)))
-	add("dhcp-server-options", toAll, a.Source, 0x0800, insertOptions4(withOptions))
-	add("dhcpv6-server", toAllNodes, a.Source, 0x86dd, packet6(17, 255, dhcp6))
-	add("dhcpv6-server-options", toAllNodes, a.Source, 0x86dd, packet6(60, 255, append(options(17), dhcp6...)))
-	add("ra", toAllNodes, a.Source, 0x86dd, packet6(58, 255, ra))
-	add("redirect", toAllNodes, a.Source, 0x86dd, packet6(58, 255, redirect))
-	add("ra-options", toAllNodes, a.Source, 0x86dd, packet6(60, 255, append(options(58), ra...)))
-	add("ra-hop-by-hop", toAllNodes, a.Source, 0x86dd, packet6(0, 255, append(options(58), ra...)))
-	add("ra-atomic-fragment", toAllNodes, a.Source, 0x86dd, packet6(44, 255, append(fragment(58, 0, false), ra...)))
-	add("ra-fragment", toAllNodes, a.Source, 0x86dd, packet6(44, 255, append(fragment(58, 0, true), ra[:8]...)))
-	// RFC 7113, figure 2: the first fragment ends before the header that matters
-	add("ra-hidden-in-fragments", toAllNodes, a.Source, 0x86dd, packet6(44, 255, append(fragment(60, 0, true), options(58)...)))
-	add("ra-unknown-header", toAllNodes, a.Source, 0x86dd, packet6(253, 255, append(options(58), ra...)))
+	add("spoofed-arp", toAll, a.Source, 0x0806, tagged(arpBytes(a.Borrow, rogueServer, a.Asked), only))
+	a.addServers(add)
+	a.addRouters(add, tagged)
+	return list
+}
+
+type adder = func(name string, to, from net.HardwareAddr, kind uint16, body func(mark []byte) []byte)
+
+// addPlain adds frames that are right as they are, and may go to the uplink.
+func (a Attack) addPlain(add adder) {
+	for _, name := range slices.Sorted(maps.Keys(a.Aims)) {
+		add("unicast-"+name, a.Aims[name], a.Source, 0x0800, datagram(rogueServer, netip.MustParseAddr("192.0.2.99"), 4000, 4000))
+		add("ping-"+name, a.Aims[name], a.Source, 0x0800, func(m []byte) []byte { return packet4(rogueServer, a.Asked, 1, echoBytes(m)) })
+	}
+	add("broadcast", toAll, a.Source, 0x0800, datagram(rogueServer, everyone, 4000, 4000))
+	add("multicast", toGroup, a.Source, 0x0800, datagram(rogueServer, netip.MustParseAddr("239.1.2.3"), 4000, 4000))
+	add("arp", toAll, a.Source, 0x0806, func(m []byte) []byte { return append(arpBytes(a.Source, rogueServer, a.Asked), m...) })
+	echo := func(m []byte) []byte { return icmp6(128, append([]byte{0, 1, 0, 1}, m...)) }
+	add("link-local", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte { return packet6(58, 255, echo(m)) })
+	add("link-local-options", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte { return packet6(60, 255, append(options6(58), echo(m)...)) })
+}
+
+// addServers adds what a DHCP server says.
+func (a Attack) addServers(add adder) {
+	reply := func(from uint16) func([]byte) []byte {
+		return func(m []byte) []byte {
+			return packet4(rogueServer, everyone, 17, udpBytes(from, 68, append(make([]byte, 240), m...)))
+		}
+	}
+	reply6 := func(m []byte) []byte { return udpBytes(547, 546, append([]byte{2, 1, 2, 3}, m...)) }
+	add("dhcp-server", toAll, a.Source, 0x0800, reply(67))
+	add("dhcp-server-odd-port", toAll, a.Source, 0x0800, reply(6767))
+	add("dhcp-server-options", toAll, a.Source, 0x0800, func(m []byte) []byte { return insertOptions4(reply(67)(m)) })
+	add("dhcpv6-server", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte { return packet6(17, 255, reply6(m)) })
+	add("dhcpv6-server-options", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte { return packet6(60, 255, append(options6(17), reply6(m)...)) })
+}
+
+// addRouters adds what a router says, openly and hidden as RFC 7113 describes.
+func (a Attack) addRouters(add adder, tagged func([]byte, func([]byte) []byte) func([]byte) []byte) {
+	ra := func(m []byte) []byte {
+		return icmp6(134, append(append([]byte{64, 0, 0x07, 0x08}, make([]byte, 8)...), m...))
+	}
+	behind := func(next byte, headers []byte, message func([]byte) []byte) func([]byte) []byte {
+		return func(m []byte) []byte { return packet6(next, 255, append(append([]byte{}, headers...), message(m)...)) }
+	}
+	fragment := func(next byte, more byte) []byte { return []byte{next, 0, 0, more, 0, 0, 0, 7} }
+	add("ra", toAllNodes, a.Source, 0x86dd, behind(58, nil, ra))
+	add("snap-ipv6", toAllNodes, a.Source, 200, tagged([]byte{0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd}, behind(58, nil, ra)))
+	add("redirect", toAllNodes, a.Source, 0x86dd, behind(58, nil, func(m []byte) []byte { return icmp6(137, append(make([]byte, 36), m...)) }))
+	add("ra-options", toAllNodes, a.Source, 0x86dd, behind(60, options6(58), ra))
+	add("ra-hop-by-hop", toAllNodes, a.Source, 0x86dd, behind(0, options6(58), ra))
+	add("ra-atomic-fragment", toAllNodes, a.Source, 0x86dd, behind(44, fragment(58, 0), ra))
+	add("ra-fragment", toAllNodes, a.Source, 0x86dd, behind(44, fragment(58, 1), ra))
+	// figure 2 there: the first fragment ends before the header that matters.
+	// Here a mark follows the packet's end, as if that header were there.
+	add("ra-hidden-in-fragments", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte {
+		return append(packet6(44, 255, append(fragment(60, 1), options6(58)...)), append(make([]byte, 8), m...)...)
+	})
+	// the options' own length says that they go on in the next fragment
+	add("ra-hidden-in-options", toAllNodes, a.Source, 0x86dd, behind(44, append(fragment(60, 1), 58, 30, 1, 4, 0, 0, 0, 0), func(m []byte) []byte { return m }))
+	add("ra-unknown-header", toAllNodes, a.Source, 0x86dd, behind(253, options6(58), ra))
 	var many []byte
 	for range 20 {
-		many = append(many, options(60)...)
+		many = append(many, options6(60)...)
 	}
-	add("ra-many-headers", toAllNodes, a.Source, 0x86dd, packet6(60, 255, append(append(many, options(58)...), ra...)))
-	return list
+	add("ra-many-headers", toAllNodes, a.Source, 0x86dd, behind(60, append(many, options6(58)...), ra))
+}
+
+// options6 is a destination options header, or a hop-by-hop one, of padding.
+func options6(next byte) []byte { return []byte{next, 0, 1, 4, 0, 0, 0, 0} }
+
+func datagram(from, to netip.Addr, source, destination uint16) func([]byte) []byte {
+	return func(m []byte) []byte { return packet4(from, to, 17, udpBytes(source, destination, m)) }
 }
 
 func packet4(from, to netip.Addr, protocol byte, body []byte) []byte {
@@ -173,8 +206,8 @@ func udpBytes(from, to uint16, data []byte) []byte {
 	return append(append(b, 0, 0), data...)
 }
 
-func echoBytes() []byte {
-	b := []byte{8, 0, 0, 0, 0, 1, 0, 1, 'w', 'e', 'f', 't'}
+func echoBytes(data []byte) []byte {
+	b := append([]byte{8, 0, 0, 0, 0, 1, 0, 1}, data...)
 	binary.BigEndian.PutUint16(b[2:], onesComplement(b))
 	return b
 }
