@@ -198,9 +198,12 @@ func leaks(c *config.Checker, name string, s *Config) {
 		if p.Router {
 			c.Warn(at("router"), fmt.Sprintf("the guest at %s may name itself the router of others", p.Device), "leave router out")
 		}
-		for key, n := range map[string]int{"broadcast": p.Broadcast, "multicast": p.Multicast, "unknown_unicast": p.Unknown} {
-			if n == 0 {
-				c.Warn(at(key), fmt.Sprintf("nothing limits what the guest at %s floods", p.Device), "leave "+key+" out")
+		for _, limit := range []struct {
+			key string
+			n   int
+		}{{"broadcast", p.Broadcast}, {"multicast", p.Multicast}, {"unknown_unicast", p.Unknown}} {
+			if limit.n == 0 {
+				c.Warn(at(limit.key), fmt.Sprintf("nothing limits what the guest at %s floods", p.Device), "leave "+limit.key+" out")
 			}
 		}
 		if p.MaxMACs == 0 && !p.Locked {
@@ -219,7 +222,7 @@ func leaks(c *config.Checker, name string, s *Config) {
 	routedPorts(c, ports)
 }
 
-// interfaces is what a section of another feature may have.
+// routedPorts finds ports that another section wants XDP on.
 func routedPorts(c *config.Checker, ports []port) {
 	f := c.File()
 	for i, p := range ports {
