@@ -12,12 +12,12 @@ import (
 )
 
 func bridgesNoun() noun {
-	return noun{"bridges", "The bridges, their ports, who is behind them, and what was dropped there", `Each [bridge.NAME] with its ports. HOST says whether the router takes part, VLANS
-who tells them apart: the kernel, weft's programs, or nobody because there is
-one. A port that is absent has not joined. MACS are the source addresses seen
-there in the last five minutes; = marks those of weft.toml. Below a port stands
-what it dropped, by reason; below the bridge, what was dropped between it and
-the router.`, showBridges, tableBridges}
+	return noun{"bridges", "The bridges, their ports, who is behind them, and what was dropped there", `Each [bridge.NAME] with its ports. HOST says whether the router takes part,
+VLANS who tells them apart: the kernel, weft's programs, or nobody because
+there is one. A port that is absent has not joined. MACS are the source
+addresses seen there in the last five minutes; = marks those of weft.toml.
+Below a port stands what it dropped, by reason; below the bridge, what was
+dropped between it and the router.`, showBridges, tableBridges}
 }
 
 func showBridges(_ context.Context, r *daemon.Router) (any, error) {
