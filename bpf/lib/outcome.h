@@ -75,6 +75,12 @@ enum outcome {
 	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
 	DROP_REASSEMBLY,        /* fragments that overlap, are too many, or were never all there (RFC 6146 3.4) */
 	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
+	DROP_BLOCKED,           /* the source is on the block list */
+	DROP_BOGON,             /* a source that nobody may have on this interface */
+	DROP_REVERSE_PATH,      /* the way back to the source is not the interface it came in by (RFC 3704) */
+	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
+	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
+	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
 	DROP_PORT_HOST,         /* from or to the router itself, which takes no part in the bridge */
 	DROP_PORT_ISOLATED,     /* between bridge ports that are kept apart */
 	DROP_PORT_VLAN,         /* a VLAN that the bridge port is not in, or tags that no port takes */

@@ -44,8 +44,9 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 		bridgesNoun(),
 		dns64Noun(),
+		failoverNoun(),
 		raNoun(),
-	}, routeNouns()...)
+	}, append(routeNouns(), guardNouns()...)...)
 }
 
 func showCommand() *cobra.Command {

@@ -51,7 +51,7 @@ type BridgeDrop struct {
 
 // Bridges gives the rows of `weft show bridges`.
 func Bridges(d *datapath.Datapath, links []state.LinkFact) ([]Bridge, error) {
-	guards, err := d.Guards()
+	guards, err := d.BridgeGuards()
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func Bridges(d *datapath.Datapath, links []state.LinkFact) ([]Bridge, error) {
 // BRIDGE_AGEING of bpf/blocks/bridge_stations.h.
 const bridgeAgeing = 300 * time.Second
 
-func bridgeMACs(all []state.LearnedMAC, g state.Guard) []BridgeMAC {
+func bridgeMACs(all []state.LearnedMAC, g state.BridgeGuard) []BridgeMAC {
 	list := []BridgeMAC{}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

@@ -11,6 +11,8 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/bridge"
 	"weft/internal/feature/dns64"
+	"weft/internal/feature/failover"
+	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/ra"
@@ -21,7 +23,8 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), bridge.Section())
+	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section())
+	return append(append(sections, bridge.Section()), guard.Sections()...)
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -46,11 +49,12 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
+		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, guard.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
+	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
 	return unique(withTags(guarded(desired))), problems
 }
@@ -60,7 +64,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 func guarded(desired state.Desired) state.Desired {
 	ports := map[string]bool{}
 	for _, o := range desired {
-		if g, ok := o.(state.Guard); ok {
+		if g, ok := o.(state.BridgeGuard); ok {
 			ports[g.Device] = true
 		}
 	}
@@ -99,6 +103,7 @@ func withTags(desired state.Desired) state.Desired {
 // learn adds what one feature's section tells the others.
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
+	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
 	facts.Made = append(facts.Made, bridge.Devices(f)...)

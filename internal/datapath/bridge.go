@@ -37,7 +37,7 @@ const bridgeWindow = 1 << 27
 // BridgeMACsMax is the highest limit of addresses on one port (BRIDGE_SLOTS).
 const BridgeMACsMax = 64
 
-func guardFlags(g state.Guard) (flags uint32) {
+func bridgeFlags(g state.BridgeGuard) (flags uint32) {
 	for flag, set := range map[uint32]bool{
 		bridgeMember: g.Member, bridgeTags: g.Tags, bridgeIsolated: g.Isolated, bridgeLocked: g.Locked,
 		bridgeNoDHCP: g.NoDHCP, bridgeNoRA: g.NoRA, bridgeSuppress: g.Suppress,
@@ -66,8 +66,8 @@ func perSecond(frames uint32) int {
 	return int((uint64(frames)*1e9 + bridgeWindow - 1) / bridgeWindow)
 }
 
-func encodeGuard(g state.Guard, bridge int) (bridgePort, error) {
-	v := bridgePort{Bridge: uint32(bridge), Flags: guardFlags(g), Role: uint32(g.Role), MaxMacs: uint32(g.MaxMACs), Pvid: g.PVID}
+func encodeBridgeGuard(g state.BridgeGuard, bridge int) (bridgePort, error) {
+	v := bridgePort{Bridge: uint32(bridge), Flags: bridgeFlags(g), Role: uint32(g.Role), MaxMacs: uint32(g.MaxMACs), Pvid: g.PVID}
 	v.Limits = [3]uint32{perWindow(g.Broadcast), perWindow(g.Multicast), perWindow(g.Unknown)}
 	for text := range strings.SplitSeq(g.VLANs, ",") {
 		if text == "" {
@@ -82,9 +82,9 @@ func encodeGuard(g state.Guard, bridge int) (bridgePort, error) {
 	return v, nil
 }
 
-func decodeGuard(index int, v bridgePort) state.Guard {
+func decodeBridgeGuard(index int, v bridgePort) state.BridgeGuard {
 	on := func(flag uint32) bool { return v.Flags&flag != 0 }
-	g := state.Guard{
+	g := state.BridgeGuard{
 		Device: deviceName(index), Bridge: deviceName(int(v.Bridge)), Role: state.BridgeRole(v.Role),
 		Member: on(bridgeMember), Tags: on(bridgeTags), Isolated: on(bridgeIsolated), Locked: on(bridgeLocked),
 		NoDHCP: on(bridgeNoDHCP), NoRA: on(bridgeNoRA), Suppress: on(bridgeSuppress),
@@ -101,29 +101,29 @@ func decodeGuard(index int, v bridgePort) state.Guard {
 	return g
 }
 
-// sameGuard tells whether two guards are one to the programs: rates are rounded.
-func sameGuard(a, b state.Guard) bool {
-	va, errA := encodeGuard(a, 0)
-	vb, errB := encodeGuard(b, 0)
+// sameBridgeGuard tells whether two guards are one to the programs: rates are rounded.
+func sameBridgeGuard(a, b state.BridgeGuard) bool {
+	va, errA := encodeBridgeGuard(a, 0)
+	vb, errB := encodeBridgeGuard(b, 0)
 	return errA == nil && errB == nil && va == vb && a.Device == b.Device && a.Bridge == b.Bridge
 }
 
 // observeBridges lists guards and fixed addresses. A guard that the programs
 // cannot tell from the wanted one is the wanted one.
 func (d *Datapath) observeBridges(want state.Desired) ([]state.Object, error) {
-	wanted := map[string]state.Guard{}
+	wanted := map[string]state.BridgeGuard{}
 	for _, o := range want {
-		if g, ok := o.(state.Guard); ok {
+		if g, ok := o.(state.BridgeGuard); ok {
 			wanted[g.Key()] = g
 		}
 	}
-	guards, err := d.Guards()
+	guards, err := d.BridgeGuards()
 	if err != nil {
 		return nil, err
 	}
 	var found []state.Object
 	for _, g := range guards {
-		if w, ok := wanted[g.Key()]; ok && sameGuard(w, g) {
+		if w, ok := wanted[g.Key()]; ok && sameBridgeGuard(w, g) {
 			g = w
 		}
 		found = append(found, g)
@@ -140,9 +140,9 @@ func (d *Datapath) observeBridges(want state.Desired) ([]state.Object, error) {
 	return found, nil
 }
 
-// Guards lists what the programs know about ports of bridges.
-func (d *Datapath) Guards() ([]state.Guard, error) {
-	return collect(d, "bridge_ports", func(k uint32, v bridgePort) state.Guard { return decodeGuard(int(k), v) })
+// BridgeGuards lists what the programs know about ports of bridges.
+func (d *Datapath) BridgeGuards() ([]state.BridgeGuard, error) {
+	return collect(d, "bridge_ports", func(k uint32, v bridgePort) state.BridgeGuard { return decodeBridgeGuard(int(k), v) })
 }
 
 // LearnedMACs lists the source addresses of all bridges.
@@ -168,7 +168,7 @@ func (d *Datapath) PortDrops() (map[string]map[state.Outcome]uint64, error) {
 	return drops, err
 }
 
-func (d *Datapath) applyGuard(g state.Guard, remove bool) error {
+func (d *Datapath) applyBridgeGuard(g state.BridgeGuard, remove bool) error {
 	index, err := deviceIndex(g.Device)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (d *Datapath) applyGuard(g state.Guard, remove bool) error {
 	if err != nil {
 		return err
 	}
-	v, err := encodeGuard(g, bridge)
+	v, err := encodeBridgeGuard(g, bridge)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,10 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
 		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
+		case "nat64_changes":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = changesBytes
+			}
 		}
 	}
 	return spec, nil
@@ -64,7 +68,7 @@ func (d *Datapath) Resize(t state.Tables) error {
 		return err
 	}
 	fresh := map[string]*ebpf.Map{}
-	for _, name := range stateMaps() {
+	for _, name := range append(stateMaps(), "nat64_changes") {
 		if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
 			return fmt.Errorf("resize map %s: %w", name, err)
 		}

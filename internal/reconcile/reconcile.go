@@ -63,7 +63,7 @@ func removalRank(o state.Object) int {
 		return 0
 	case state.Route:
 		return 1
-	case state.Rule, state.Proxy, state.Port, state.Translator, state.Guard, state.Station:
+	case state.Rule, state.Proxy, state.Port, state.Translator, state.BridgeGuard, state.Station:
 		return 2
 	case state.Device, state.Bridge, state.GuestDevice:
 		return 3

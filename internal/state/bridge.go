@@ -152,9 +152,9 @@ func (r BridgeRole) String() string {
 	return names[min(int(r), len(names)-1)]
 }
 
-// Guard is what the programs on a port of a bridge let through; also on the
+// BridgeGuard is what the programs on a port of a bridge let through; also on the
 // bridge's own device, for the router.
-type Guard struct {
+type BridgeGuard struct {
 	Device   string
 	Bridge   string
 	Role     BridgeRole
@@ -172,10 +172,10 @@ type Guard struct {
 	Broadcast, Multicast, Unknown int
 }
 
-func (g Guard) Key() string    { return "guard " + g.Device }
-func (g Guard) Domain() Domain { return Datapath }
-func (g Guard) String() string {
-	s := fmt.Sprintf("guard %s of %s %s", g.Device, g.Bridge, g.Role)
+func (g BridgeGuard) Key() string    { return "bridge-guard " + g.Device }
+func (g BridgeGuard) Domain() Domain { return Datapath }
+func (g BridgeGuard) String() string {
+	s := fmt.Sprintf("bridge-guard %s of %s %s", g.Device, g.Bridge, g.Role)
 	for _, word := range []struct {
 		name string
 		on   bool

@@ -63,6 +63,12 @@ const (
 	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
 	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
 	DropSessionRace                        // another CPU was making or ending the same binding just then
+	DropBlocked                            // the source is on the block list
+	DropBogon                              // a source that nobody may have on this interface
+	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
+	DropSynRate                            // more TCP connections begun than the guard lets in
+	DropIcmpRate                           // more ICMP messages than the guard lets in
+	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
 	DropPortHost                           // from or to the router itself, which takes no part in the bridge
 	DropPortIsolated                       // between bridge ports that are kept apart
 	DropPortVlan                           // a VLAN that the bridge port is not in, or tags that no port takes
@@ -142,6 +148,12 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
 	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
 	{"drop-session-race", "another CPU was making or ending the same binding just then"},
+	{"drop-blocked", "the source is on the block list"},
+	{"drop-bogon", "a source that nobody may have on this interface"},
+	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
+	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
+	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
+	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
 	{"drop-port-host", "from or to the router itself, which takes no part in the bridge"},
 	{"drop-port-isolated", "between bridge ports that are kept apart"},
 	{"drop-port-vlan", "a VLAN that the bridge port is not in, or tags that no port takes"},

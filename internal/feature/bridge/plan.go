@@ -100,7 +100,7 @@ func (p *planner) program(device string, hook state.Hook, name string) {
 
 // host plans the router's own place in the bridge, or its absence.
 func (p *planner) host(c *Config, path string, b state.Bridge, tags bool) {
-	g := state.Guard{Device: c.Device, Bridge: c.Device, Role: state.BridgeHost, Member: c.Host, Tags: tags}
+	g := state.BridgeGuard{Device: c.Device, Bridge: c.Device, Role: state.BridgeHost, Member: c.Host, Tags: tags}
 	if c.Host {
 		g.PVID, g.VLANs = uint16(c.hostVLAN(p.f, path)), numbers(c.HostVLANs)
 	} else {
@@ -121,7 +121,7 @@ func (p *planner) port(c *Config, b state.Bridge, q port, tags bool) {
 	guest := q.Role == Guest
 	suppress := c.NeighSuppress
 	p.want(state.Sysctl{Name: "net/ipv6/conf/" + q.Device + "/disable_ipv6", Value: "1"})
-	p.want(state.Guard{
+	p.want(state.BridgeGuard{
 		Device: q.Device, Bridge: c.Device, Role: q.role(), Member: true, Tags: tags,
 		Isolated: q.Isolated, Locked: q.Locked, NoDHCP: !q.DHCPServer, NoRA: !q.Router, Suppress: suppress,
 		PVID: uint16(q.PVID), VLANs: numbers(q.VLANs), MaxMACs: q.MaxMACs,
@@ -164,7 +164,7 @@ func (p *planner) port(c *Config, b state.Bridge, q port, tags bool) {
 	p.want(state.Link{Name: q.Device})
 }
 
-// numbers writes VLANs as state.Guard holds them: sorted, with commas.
+// numbers writes VLANs as state.BridgeGuard holds them: sorted, with commas.
 func numbers(list []int) string {
 	sorted := slices.Sorted(slices.Values(list))
 	words := make([]string, len(sorted))
