@@ -136,6 +136,23 @@ static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, _
 	return state;
 }
 
+#include "nat64_state_events.h"
+
+#define NAT64_EVENT_PARTS 8 /* of a timer: an end that moves by one is an event */
+
+/* what a router that shares the session has to know: word is how it was */
+static __always_inline void nat64_touched(const struct nat64_flow *f, const struct nat64_stateful *c,
+					  const struct nat64_session *s, __u64 word, __u8 next,
+					  __u32 expires, __u32 timer)
+{
+	__u32 part = 1;
+
+	if (timer < NAT64_TIMERS)
+		part = c->timers[timer] / NAT64_EVENT_PARTS + 1;
+	if (next != nat64_word_state(word) || expires / part != nat64_word_expires(word) / part)
+		nat64_event_session(NAT64_SESSION_CHANGED, c, s, next, expires, f->now);
+}
+
 /* A packet of a session: its state and time move on. */
 static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64_session *s,
 					__u64 word)
@@ -165,6 +182,8 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 			break;
 		word = seen;
 	}
+	if (c->events & 1 << NAT64_RING_SYNC)
+		nat64_touched(f, c, s, word, next, expires, timer);
 	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
 		return;
 	/* less time than it had: the sweep has to come earlier */

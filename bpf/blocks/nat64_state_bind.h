@@ -298,6 +298,7 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 		usage = nat64_usage(f->translator, f->protocol);
 		if (usage)
 			usage->bindings_made++;
+		nat64_event_binding(NAT64_BINDING_MADE, c, b, f->now);
 		return OUTCOME_NONE;
 	}
 	back.pool = f->pool;

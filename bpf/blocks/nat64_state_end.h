@@ -19,13 +19,6 @@ static __always_inline void nat64_subscriber_key(struct nat64_subscriber_key *k,
 	k->translator = translator;
 }
 
-static __always_inline struct nat64_end *nat64_end(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&nat64_ends, &zero);
-}
-
 /* the node of f */
 static __always_inline struct nat64_end *nat64_end_of(const struct nat64_flow *f)
 {
@@ -65,6 +58,7 @@ __noinline int nat64_subscriber_less(struct nat64_end *e, __u64 by)
 /* One session less; the last one takes the binding along. */
 __noinline int nat64_binding_release(struct nat64_end *e)
 {
+	struct nat64_stateful *c;
 	struct nat64_usage *usage;
 	struct nat64_binding *b;
 	__u64 left;
@@ -79,6 +73,8 @@ __noinline int nat64_binding_release(struct nat64_end *e)
 	if ((__u32)left ||
 	    __sync_val_compare_and_swap(&b->word, left, left | NAT64_BINDING_DEAD) != left)
 		return 0;
+	c = nat64_config(e->translator);
+	nat64_event_binding(NAT64_BINDING_ENDED, c, b, c && c->events ? nat64_now() : 0);
 	e->back.pool = b->pool;
 	e->back.port = b->pool_port;
 	e->back.protocol = e->protocol;
@@ -119,6 +115,7 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 				 __u64 word)
 {
 	struct nat64_end *e = nat64_end();
+	struct nat64_stateful *c;
 	struct nat64_usage *usage;
 
 	if (!key || !s || !e)
@@ -128,6 +125,10 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 					NAT64_WORD(nat64_word_expires(word), NAT64_DEAD,
 						   nat64_word_flags(word), word >> 48)) != word)
 		return 0;
+	c = nat64_config(s->translator);
+	if (c && c->events & 1 << NAT64_RING_SYNC)
+		nat64_event_session(NAT64_SESSION_ENDED, c, s, nat64_word_state(word),
+				    nat64_word_expires(word), nat64_now());
 	/* the memory may be another session's as soon as it is deleted */
 	e->client = s->client;
 	e->port = s->port;

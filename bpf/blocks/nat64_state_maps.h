@@ -144,7 +144,8 @@ struct nat64_stateful {
 	__u8 filtering;       /* enum nat64_filtering */
 	__u8 pools;
 	__u8 has_statics;
-	__u8 pad[3];
+	__u8 events; /* bit 1 << enum nat64_ring: who wants to hear of what is made and ends */
+	__u8 pad[2];
 	__u64 secret; /* spreads subscribers over addresses */
 	struct nat64_pool pool[NAT64_POOLS_MAX];
 };
@@ -182,6 +183,43 @@ struct nat64_sweep_state {
 struct nat64_sweep_timer {
 	struct bpf_timer timer;
 };
+
+/*
+ * What was made and what ended, for those who keep accounts outside of the
+ * kernel. One ring for each reader, as a ring has only one.
+ */
+enum nat64_ring {
+	NAT64_RING_LOG,  /* bindings: the log of allocations (RFC 6888) */
+	NAT64_RING_SYNC, /* bindings and sessions: for routers that share them */
+	NAT64_RINGS,
+};
+
+enum nat64_event_kind {
+	NAT64_BINDING_MADE = 1,
+	NAT64_BINDING_ENDED,
+	NAT64_SESSION_MADE,
+	NAT64_SESSION_CHANGED, /* its state, or its end by an eighth of a timer */
+	NAT64_SESSION_ENDED,
+};
+
+struct nat64_event {
+	__u8 kind; /* enum nat64_event_kind */
+	__u8 protocol, translator;
+	__u8 flags; /* enum nat64_binding_flag */
+	__u32 at;   /* tick */
+	struct in6_addr client;
+	__be32 pool;
+	__be16 pool_port, port;
+	/* of sessions */
+	__be32 remote;
+	__be16 remote_port;
+	__u8 state;
+	__u8 pad;
+	struct in6_addr remote6;
+	__u32 expires;
+	__u32 made;
+};
+_Static_assert(sizeof(struct nat64_event) == 64, "layout");
 
 /* the loader sets max_entries of these by [nat64.NAME] bindings and sessions */
 struct {
@@ -286,6 +324,28 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sweep_states SEC(".maps");
 
+/* a page each where nothing is stateful; the loader makes them larger */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_log_events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_sync_events SEC(".maps");
+
+/* events for which a ring had no room; index: enum nat64_ring */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, NAT64_RINGS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_events_lost SEC(".maps");
+
 /* ticks that a test wants it to be; read only if nat64_test_clock is set */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -346,6 +406,7 @@ struct nat64_end {
 	struct nat64_subscriber_key who;
 	__u32 pad;
 	struct nat64_session_key peer;
+	struct nat64_event event;
 };
 
 struct {

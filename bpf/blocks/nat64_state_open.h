@@ -86,6 +86,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	usage = nat64_usage(f->translator, f->protocol);
 	if (usage)
 		usage->sessions_made++;
+	nat64_event_session(NAT64_SESSION_MADE, c, s, state, expires, f->now);
 	return OUTCOME_NONE;
 }
 

@@ -30,10 +30,12 @@ enum {
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 #define BPF_F_NO_PREALLOC 1U
 #define BPF_F_MMAPABLE (1U << 10)
 #define BPF_NOEXIST 1ULL
+#define BPF_RB_NO_WAKEUP 1ULL
 
 /* a timer inside a map's value (linux/bpf.h); the kernel fills it */
 struct bpf_timer {

@@ -13,6 +13,9 @@ import (
 	"weft/internal/state"
 )
 
+// ringSize is how many bytes of events wait for a reader: some 60,000.
+const ringSize = 4 << 20
+
 // spec gives the specification of a program and its maps, those of stateful
 // translation as large as the options say.
 func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
@@ -26,6 +29,10 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
 		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
+		case "nat64_log_events", "nat64_sync_events":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = ringSize
+			}
 		}
 	}
 	return spec, nil
@@ -94,6 +101,7 @@ func stateMaps() []string {
 	return []string{
 		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free",
 		"nat64_peers", "nat64_sweep_states", "nat64_usages",
+		"nat64_log_events", "nat64_sync_events", "nat64_events_lost",
 	}
 }
 
