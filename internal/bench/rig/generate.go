@@ -92,6 +92,25 @@ func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.
 	return took, err
 }
 
+// SendExactly has a program make so many packets in one go, as Send does.
+func SendExactly(in *netspace.Space, program *ebpf.Program, frame []byte, n int) (took time.Duration, err error) {
+	err = in.Do(func() error {
+		free, err := pin()
+		if err != nil {
+			return err
+		}
+		defer free()
+		start := time.Now()
+		_, err = program.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(n), Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: uint32(min(n, batch))})
+		took = time.Since(start)
+		if err != nil {
+			return fmt.Errorf("generate packets in %s: %w", in.Name, err)
+		}
+		return nil
+	})
+	return took, err
+}
+
 // pin keeps the thread on the last of the CPUs that it may use, until free.
 func pin() (free func(), err error) {
 	var before, one unix.CPUSet
