@@ -92,7 +92,8 @@ func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.
 	return took, err
 }
 
-// SendExactly has a program make so many packets in one go, as Send does.
+// SendExactly has a program make so many packets, and gives how long the
+// kernel took for them.
 func SendExactly(in *netspace.Space, program *ebpf.Program, frame []byte, n int) (took time.Duration, err error) {
 	err = in.Do(func() error {
 		free, err := pin()
@@ -100,11 +101,15 @@ func SendExactly(in *netspace.Space, program *ebpf.Program, frame []byte, n int)
 			return err
 		}
 		defer free()
-		start := time.Now()
-		_, err = program.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(n), Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: uint32(min(n, batch))})
-		took = time.Since(start)
-		if err != nil {
-			return fmt.Errorf("generate packets in %s: %w", in.Name, err)
+		for sent := 0; sent < n; {
+			now := min(n-sent, chunk)
+			start := time.Now()
+			_, err = program.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(now), Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: uint32(min(now, batch))})
+			took += time.Since(start)
+			if err != nil {
+				return fmt.Errorf("generate packets in %s: %w", in.Name, err)
+			}
+			sent += now
 		}
 		return nil
 	})

@@ -60,7 +60,7 @@ type subject struct {
 }
 
 func subjects() []subject {
-	const stateful = "mode = \"stateful\"\npools = [{ ipv4 = \"192.0.2.0/28\" }]\nsubscriber_prefix_len = 128\n"
+	const stateful = "mode = \"stateful\"\npools = [{ ipv4 = \"192.0.2.0/28\" }]\nsubscriber_prefix_len = 128\nbindings = 262144\nsessions = 1048576\n"
 	return []subject{
 		{name: "weft-tc", about: "weft, stateful, TC, through the stack", config: []string{`hook = "tc"`}, mode: stateful},
 		{name: "weft-xdp", about: "weft, stateful, XDP, past the stack", xdp: true, config: []string{`hook = "xdp"`, `shortcut = true`}, mode: stateful},
