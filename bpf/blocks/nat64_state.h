@@ -6,8 +6,7 @@
  *   nat64_outbound   IPv6 to IPv4: fills the pool's address and port
  *   nat64_inbound    IPv4 to IPv6: fills the client's
  *
- * The common case is one look-up (inbound) or two (outbound) and, at most once
- * a second, one write. What makes and ends state stands in the parts
+ * The common case is one look-up and, at most every 16 seconds, one write. What makes and ends state stands in the parts
  * nat64_state_open.h, _bind.h and _end.h. The same state machine stands in
  * internal/translate/session, the reference in Go.
  */
@@ -15,7 +14,11 @@
 #include "outcome.h"
 #include <bpf/bpf_endian.h>
 
-#define NAT64_REFRESH 15 /* ticks, one second: a session is touched no oftener */
+/*
+ * A session is touched when it has less than its timer left, and then gets a
+ * 16th more, 16 s at most: so it is seldom written to, and never ends early.
+ */
+#define NAT64_SLACK_MAX 240 /* ticks */
 #define NAT64_RETRIES 4  /* of a compare-and-swap that another CPU disturbed */
 
 static __always_inline __u32 nat64_now(void)
@@ -27,6 +30,18 @@ static __always_inline __u32 nat64_now(void)
 		return set ? *set : 0;
 	}
 	return bpf_ktime_get_coarse_ns() >> NAT64_TICK_SHIFT;
+}
+
+static __always_inline __u32 nat64_lifetime(const struct nat64_stateful *c, __u32 timer)
+{
+	__u32 slack;
+
+	if (timer >= NAT64_TIMERS)
+		return 0;
+	slack = c->timers[timer] / 16;
+	if (slack > NAT64_SLACK_MAX)
+		slack = NAT64_SLACK_MAX;
+	return c->timers[timer] + (timer == NAT64_TIMER_TRANS ? 0 : slack);
 }
 
 #define nat64_read(word) (*(volatile __u64 *)&(word))
@@ -138,6 +153,8 @@ static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, _
 
 #include "nat64_state_events.h"
 
+#include "nat64_state_fast.h"
+
 #define NAT64_EVENT_PARTS 8 /* of a timer: an end that moves by one is an event */
 
 /* what a router that shares the session has to know: word is how it was */
@@ -170,11 +187,11 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 			return;
 		next = nat64_next(f, nat64_word_state(word), &timer);
 		expires = nat64_word_expires(word);
-		if (timer < NAT64_TIMERS)
-			expires = f->now + c->timers[timer];
 		if (next == nat64_word_state(word) &&
-		    (__s32)(expires - nat64_word_expires(word)) < NAT64_REFRESH)
+		    (timer >= NAT64_TIMERS || (__s32)(expires - f->now) >= (__s32)c->timers[timer]))
 			return;
+		if (timer < NAT64_TIMERS)
+			expires = f->now + nat64_lifetime(c, timer);
 		seen = __sync_val_compare_and_swap(
 			&s->word, word,
 			NAT64_WORD(expires, next, nat64_word_flags(word), word >> 48));
@@ -182,6 +199,8 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 			break;
 		word = seen;
 	}
+	if (next != nat64_word_state(word))
+		nat64_fast_clear(s);
 	if (c->events & 1 << NAT64_RING_SYNC)
 		nat64_touched(f, c, s, word, next, expires, timer);
 	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
@@ -211,6 +230,7 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
  */
 __noinline int nat64_outbound(struct nat64_flow *f)
 {
+	struct nat64_stateful *c;
 	struct nat64_session *s;
 	struct nat64_binding *b;
 	__u64 word;
@@ -218,6 +238,8 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	if (!f)
 		return DROP_KERNEL;
 	f->now = nat64_now();
+	if (nat64_fast_may(f) && nat64_fast_find(f))
+		return OUTCOME_NONE;
 	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
 	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
 	if (!b)
@@ -239,6 +261,9 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 		return NAT64_UNKNOWN;
 	}
 	nat64_touch(f, s, word);
+	c = nat64_config(f->translator);
+	if (c)
+		nat64_fast_fill(f, s, c);
 	return OUTCOME_NONE;
 }
 

@@ -125,6 +125,7 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 					NAT64_WORD(nat64_word_expires(word), NAT64_DEAD,
 						   nat64_word_flags(word), word >> 48)) != word)
 		return 0;
+	nat64_fast_clear(s);
 	c = nat64_config(s->translator);
 	if (c && c->events & 1 << NAT64_RING_SYNC)
 		nat64_event_session(NAT64_SESSION_ENDED, c, s, nat64_word_state(word),

@@ -103,6 +103,28 @@ enum nat64_tcp {
 	NAT64_DEAD = 255, /* being removed */
 };
 
+/*
+ * What a packet from inside needs, in one cache line: a copy for as long as the
+ * session need not be touched (nat64_state_fast.h).
+ */
+struct nat64_fast {
+	struct in6_addr client;
+	__be32 remote;
+	__be16 port, remote_port;
+	__u8 protocol, translator;
+	__be16 pool_port;
+	__be32 pool;
+	__u32 until; /* tick up to which it may be used */
+	__u32 pad[5];
+	__u64 check; /* over all of it; zero: empty */
+};
+_Static_assert(sizeof(struct nat64_fast) == 64, "one cache line");
+
+#define NAT64_FAST_WAYS 2
+struct nat64_fast_set {
+	struct nat64_fast way[NAT64_FAST_WAYS];
+};
+
 /* where the sweep finds each session and when it is worth a look */
 struct nat64_slot {
 	struct nat64_session_key key;
@@ -245,6 +267,19 @@ struct {
 	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sessions SEC(".maps");
+
+/* a power of two; mapped, so that values begin where a page begins */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_fast_set);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_fast_sets SEC(".maps");
+
+/* how many sets there are, less one; the loader knows */
+const volatile __u32 nat64_fast_mask = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -54,7 +54,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	outcome = nat64_slot_take(&s->slot);
 	if (outcome)
 		return outcome;
-	expires = f->now + c->timers[timer];
+	expires = f->now + nat64_lifetime(c, timer);
 	nat64_session_key(&f->key, f);
 	if (c->filtering == NAT64_FILTER_ADDRESS && nat64_peer_more(&f->key))
 		flags |= NAT64_SESSION_PEER;
@@ -87,6 +87,8 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	if (usage)
 		usage->sessions_made++;
 	nat64_event_session(NAT64_SESSION_MADE, c, s, state, expires, f->now);
+	if (f->outbound)
+		nat64_fast_fill(f, s, c);
 	return OUTCOME_NONE;
 }
 

@@ -226,9 +226,6 @@ func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64
 	return float64(c.sessions) / took.Seconds() / 1e3, err
 }
 
-// warmUp comes before what counts.
-const warmUp = 20 * time.Millisecond
-
 func (m *Measurer) rate(ctx context.Context, s subject, c measurement) (float64, error) {
 	p, err := m.with(ctx, s, c.sessions)
 	if err != nil {
@@ -237,7 +234,7 @@ func (m *Measurer) rate(ctx context.Context, s subject, c measurement) (float64,
 	if err := p.traffic.draw(c.sessions, c.zipf, m.o.Seed); err != nil {
 		return 0, err
 	}
-	if _, err := p.traffic.send(warmUp); err != nil {
+	if err := p.traffic.warmUp(c.sessions); err != nil {
 		return 0, err
 	}
 	before, err := p.sink.Arrived(false)

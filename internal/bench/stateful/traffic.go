@@ -101,6 +101,16 @@ func (t *traffic) draw(n int, byZipf bool, seed uint64) error {
 	return t.objects.Position.Put(uint32(0), uint32(0))
 }
 
+// warmUp comes before what counts: as many packets as there are sessions, for
+// that is how sessions are met that are older than a moment.
+func (t *traffic) warmUp(sessions int) error {
+	if _, err := t.send(20 * time.Millisecond); err != nil {
+		return err
+	}
+	_, err := rig.SendExactly(t.in, t.objects.Sessions, t.frame, sessions)
+	return err
+}
+
 // send goes through the list for at least the time given.
 func (t *traffic) send(atLeast time.Duration) (time.Duration, error) {
 	return rig.Send(t.in, t.objects.Sessions, t.frame, atLeast)
