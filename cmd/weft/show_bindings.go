@@ -63,14 +63,19 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) add(c *cobra.Command, example string) {
+	f.addPicks(c)
+	c.Flags().IntVar(&f.limit, "limit", 0, "at most so many rows; 0 is all")
+	c.Example += "\n  weft show " + c.Name() + " " + example
+}
+
+// addPicks adds those that say which.
+func (f *filterFlags) addPicks(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.translator, "translator", "", "only those of [nat64.NAME]")
 	flags.StringVar(&f.protocol, "protocol", "", "only tcp, udp or icmp")
 	flags.StringVar(&f.ipv6, "ipv6", "", "only nodes with this address, or in this prefix")
 	flags.StringVar(&f.ipv4, "ipv4", "", "only with this IPv4 address, or in this prefix")
 	flags.Uint16Var(&f.port, "port", 0, "only with this port, at any end")
-	flags.IntVar(&f.limit, "limit", 0, "at most so many rows; 0 is all")
-	c.Example += "\n  weft show " + c.Name() + " " + example
 }
 
 func (f *filterFlags) read() (api.BindingFilter, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -196,4 +197,34 @@ func pool(translator string, p state.Pool, protocol string, bound map[netip.Addr
 		}
 	}
 	return row
+}
+
+// FlushSessions ends the sessions that f tells of, and gives how many those
+// were. Of bindings: all sessions of the bindings that f tells of, so that
+// they end too.
+func FlushSessions(d *datapath.Datapath, f BindingFilter, ofBindings bool) (int, error) {
+	names, err := translatorNames(d)
+	if err != nil {
+		return 0, err
+	}
+	var end []datapath.Session
+	for s, err := range d.Sessions() {
+		if err != nil {
+			return 0, err
+		}
+		sides := []netip.AddrPort{s.IPv4, s.Remote4}
+		if ofBindings {
+			sides = sides[:1]
+		}
+		if f.fits(names[s.Translator], state.ProtocolName(s.Protocol), s.IPv6, sides...) {
+			end = append(end, s)
+		}
+	}
+	return d.End(end)
+}
+
+// Translators gives the names of those that there are.
+func Translators(d *datapath.Datapath) ([]string, error) {
+	byID, err := translatorNames(d)
+	return slices.Sorted(maps.Values(byID)), err
 }
