@@ -27,7 +27,7 @@ func (m bindingMetrics) descs() []*prometheus.Desc {
 }
 
 func (m bindingMetrics) collect(ch chan<- prometheus.Metric, d *datapath.Datapath) {
-	names, err := translatorNames(d)
+	names, err := TranslatorNames(d)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(m.bindings, err)
 		return

@@ -29,6 +29,7 @@ type Source interface {
 	DNS64() *DNS64 // nil: there is no name server
 	RouteSource
 	Adverts() []Advert
+	Who(WhoQuery) ([]Holder, error)
 }
 
 // timeout bounds one request on the socket.
@@ -52,6 +53,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/slow", answer(func() any { return source.SlowCounts() }))
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
+	mux.HandleFunc("GET /v1/who", answerWho(source))
 	serveRoutes(mux, source)
 	serveHTTP(ctx, listener, mux)
 	return nil

@@ -18,16 +18,19 @@ type metricsListener struct {
 
 // source is the daemon as the API sees it.
 type source struct {
-	services *services
-	names    *names
-	routing  *routing
-	adverts  *adverts
-	status   api.Status
+	services    *services
+	names       *names
+	routing     *routing
+	adverts     *adverts
+	allocations *allocations
+	status      api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
 
 func (s source) Adverts() []api.Advert { return s.adverts.status() }
+
+func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }
 
@@ -43,7 +46,7 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{d.services, d.names, d.routing, d.adverts, d.allocations, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), allocations: &allocations{log: o.Log},
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
@@ -75,6 +75,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.routing.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
+	defer d.allocations.stop()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -104,15 +105,16 @@ func fits(f *config.File, warn func([]state.Problem)) error {
 // daemon is the event loop's state.
 type daemon struct {
 	Options
-	router   *Router
-	file     *config.File
-	services *services
-	routing  *routing
-	names    *names
-	adverts  *adverts
-	plats    *plats
-	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
-	metrics  *metricsListener
+	router      *Router
+	file        *config.File
+	services    *services
+	routing     *routing
+	names       *names
+	adverts     *adverts
+	plats       *plats
+	allocations *allocations
+	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
+	metrics     *metricsListener
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -188,6 +190,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
+	d.allocations.set(ctx, d.router.datapath, d.file)
 	return nil
 }
 

@@ -7,6 +7,15 @@ import (
 	"time"
 )
 
+// Rings says who wants to hear of bindings and sessions that are made and end;
+// bits as in bpf/blocks/nat64_state_maps.h.
+type Rings uint8
+
+const (
+	RingLog  Rings = 1 << 0 // the log of allocations
+	RingSync Rings = 1 << 1 // routers that share bindings and sessions
+)
+
 // PoolsMax is how many pools a stateful translator may have.
 const PoolsMax = 8
 
@@ -47,6 +56,7 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
+	Events                             Rings
 	Pools                              [PoolsMax]Pool
 }
 
@@ -61,6 +71,9 @@ func (b Binder) String() string {
 	}
 	if b.Statics {
 		s.WriteString(" statics")
+	}
+	if b.Events != 0 {
+		fmt.Fprintf(&s, " events %d", b.Events)
 	}
 	for _, p := range b.Pools {
 		if p.Prefix.IsValid() {
@@ -125,4 +138,14 @@ func ProtocolName(number uint8) string {
 		return "udp"
 	}
 	return fmt.Sprint(number)
+}
+
+// BindingEvent is a binding that was made or has ended.
+type BindingEvent struct {
+	Made       bool // else: ended
+	Translator int
+	Protocol   uint8
+	IPv6, IPv4 netip.AddrPort
+	At         time.Time
+	Since      time.Time // when the binding was made
 }
