@@ -184,6 +184,8 @@ struct nat64_subscriber {
 	__u64 word;
 	struct nat64_subscriber_key self; /* the key again */
 	__u32 refused;
+	/* only if the translator counts them; index: enum nat64_direction */
+	__u64 packets[2], bytes[2];
 };
 
 /* what was made and ended; index: translator * NAT64_PROTOCOLS + enum */

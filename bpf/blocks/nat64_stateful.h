@@ -102,3 +102,26 @@ static __always_inline enum outcome nat64_stateful4(struct nat64 *x)
 	nat64_replace(x, __builtin_offsetof(struct tcphdr, dest), f->pool_port, f->port);
 	return OUTCOME_NONE;
 }
+
+/* One packet more of a subscriber: direction is enum nat64_direction. */
+__noinline int nat64_account(const struct in6_addr *client, __u32 translator, __u32 direction,
+			     __u32 bytes)
+{
+	struct nat64_subscriber_key who;
+	struct nat64_subscriber *u;
+	struct nat64_stateful *c;
+
+	if (!client)
+		return 0;
+	c = nat64_config(translator);
+	if (!c)
+		return 0;
+	nat64_subscriber_key(&who, client, translator, c->subscriber_bits);
+	u = bpf_map_lookup_elem(&nat64_subscribers, &who);
+	if (!u)
+		return 0;
+	direction &= 1;
+	__sync_fetch_and_add(&u->packets[direction], 1);
+	__sync_fetch_and_add(&u->bytes[direction], bytes);
+	return 0;
+}

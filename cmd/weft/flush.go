@@ -21,8 +21,9 @@ func flushCommand() *cobra.Command {
 ended is told by the same flags that pick rows in weft show; --all ends all.
 
 Connections break: TCP that goes on without a session is dropped until its ends
-give up, and whatever starts anew gets another port. Static bindings of weft.toml
-stay; only their sessions end. It works on the pinned tables, daemon or not.`,
+give up, and whatever starts anew gets another port. Static bindings of
+weft.toml stay; only their sessions end. It works on the pinned tables, daemon
+or not.`,
 		Example: "  weft flush bib --ipv6 2001:db8:1::7\n  weft flush nat-sessions --protocol udp --port 53\n  weft flush bib --all",
 	}, "noun")
 	c.AddCommand(

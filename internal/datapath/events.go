@@ -65,8 +65,11 @@ func (e *BindingEvents) Read(most int) ([]state.BindingEvent, error) {
 }
 
 // Lost is how many events the ring had no room for, since the tables were made.
-func (e *BindingEvents) Lost() (lost uint64, err error) {
-	m, err := e.datapath.mapNamed("nat64_events_lost")
+func (e *BindingEvents) Lost() (uint64, error) { return e.datapath.LogEventsLost() }
+
+// LogEventsLost is how many events the log's ring had no room for.
+func (d *Datapath) LogEventsLost() (lost uint64, err error) {
+	m, err := d.mapNamed("nat64_events_lost")
 	if err != nil {
 		return 0, err
 	}

@@ -70,7 +70,7 @@ func Bench(seconds float64) bench.Bench {
 	list, _ := cases()
 	b := bench.Bench{
 		Name:  "nat64-stateful",
-		Title: "Stateful NAT64: weft beside its stateless translation and the kernel's masquerade",
+		Title: "Stateful NAT64 beside stateless translation and the kernel's masquerade",
 		Cases: list, Fits: fits, Bars: bars(), Rounds: 5,
 		Limits: []bench.Limit{
 			{Case: "setup", Subject: "weft-tc", AtLeast: 200},

@@ -26,6 +26,7 @@ type Stateful struct {
 	SubscriberPrefixLen   int           `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of the IPv6 prefix that one subscriber has: limits count by it, and a subscriber stays on one pool address while that has ports."`
 	PortsPerSubscriber    int           `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: how many ports, of all protocols together, one subscriber may hold at a time; 0 is no limit."`
 	SessionsPerSubscriber int           `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: how many sessions one subscriber may have at a time; 0 is no limit."`
+	CountSubscribers      bool          `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more look-up a packet."`
 	PortBlock             int           `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: each of them has this many ports of one pool address for itself, always the same (RFC 7422)."`
 	Subscribers           netip.Prefix  `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
 	Bindings              int           `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
@@ -97,7 +98,7 @@ func statelessKeys() []string { return []string{"mappings", "translatable"} }
 func statefulKeys() []string {
 	return []string{"pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
 		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions",
-		"allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog"}
+		"count_subscribers", "allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog"}
 }
 
 // checkModes refuses keys that the mode has no use for.
