@@ -35,9 +35,10 @@ static __always_inline void nat64_replace(struct nat64 *x, __u8 off, __be16 from
  * 6146 3.5.1.1), which the slow path sends. One packet a tick is let up: a
  * flood of them must not fill the way that others take.
  */
-static __always_inline enum outcome nat64_refuse(enum outcome why, __u32 now)
+static __always_inline enum outcome nat64_refuse(enum outcome why, struct nat64_flow *f)
 {
-	__u32 zero = 0, last;
+	__u32 zero = 0, last, now = f->now;
+	struct nat64_subscriber *u;
 	struct nat64_sweep_state *all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 
 	if (!all || nat64_no_errors)
@@ -45,6 +46,12 @@ static __always_inline enum outcome nat64_refuse(enum outcome why, __u32 now)
 	last = *(volatile __u32 *)&all->refused;
 	if (last == now || __sync_val_compare_and_swap(&all->refused, last, now) != last)
 		return why;
+	/* the slow path asks once more, and counts it */
+	u = why == DROP_SUBSCRIBER_LIMIT ?
+		    bpf_map_lookup_elem(&nat64_subscribers, &f->subscriber.self) :
+		    NULL;
+	if (u)
+		__sync_fetch_and_sub(&u->refused, 1);
 	return SLOW_ERROR_DUE;
 }
 
@@ -69,7 +76,7 @@ static __always_inline enum outcome nat64_stateful6(struct nat64 *x)
 		outcome = nat64_open_outbound(f);
 	if (outcome == DROP_POOL_EXHAUSTED || outcome == DROP_TABLE_FULL ||
 	    outcome == DROP_SUBSCRIBER_LIMIT)
-		return nat64_refuse(outcome, f->now);
+		return nat64_refuse(outcome, f);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	x->saddr4 = f->pool;

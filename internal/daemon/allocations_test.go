@@ -159,3 +159,33 @@ func TestFlushEndsWhatItIsToldAndNothingElse(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+func TestSubscribersAreCounted(t *testing.T) {
+	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+"count_subscribers = true\nports_per_subscriber = 2\n")
+	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
+	w.start()
+	w.pings(w.member, serverFrom6)
+	first := w.rows("nat-subscribers")[0]
+	if first["subscriber"] != "2001:db8:1::/64" || first["ports"] != 1.0 || first["sessions"] != 1.0 || first["refused"] != 0.0 {
+		t.Errorf("after a ping: %v", first)
+	}
+	if n := first["packets_6to4"].(float64); n < 1 || first["packets_4to6"] != n || first["bytes_4to6"].(float64) != first["bytes_6to4"].(float64)+20*n {
+		t.Errorf("packets and bytes of a ping: %v", first)
+	}
+	w.opens(5001)
+	err := w.member.Do(func() error {
+		conn, err := net.Dial("udp6", net.JoinHostPort(serverFrom6, "9"))
+		if err == nil {
+			_, err = conn.Write([]byte("one too many"))
+			conn.Close()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the third port is refused", func() bool { return w.rows("nat-subscribers")[0]["refused"] == 1.0 })
+	if row := w.rows("nat-subscribers")[0]; row["ports"] != 2.0 || row["packets_6to4"].(float64) != first["packets_6to4"].(float64)+1 {
+		t.Errorf("after three: %v", row)
+	}
+}
