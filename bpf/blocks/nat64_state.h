@@ -6,8 +6,9 @@
  *   nat64_outbound   IPv6 to IPv4: fills the pool's address and port
  *   nat64_inbound    IPv4 to IPv6: fills the client's
  *
- * The common case is one look-up and, at most every 16 seconds, one write. What makes and ends state stands in the parts
- * nat64_state_open.h, _bind.h and _end.h. The same state machine stands in
+ * The common case is one look-up and, at most every 16 seconds, one write. What
+ * makes and ends state stands in the parts
+ * nat64_state_open.h, _bind.h and _end.h; _share.h tells other routers. The same state machine stands in
  * internal/translate/session, the reference in Go.
  */
 #include "nat64_state_maps.h"
@@ -155,20 +156,7 @@ static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, _
 
 #include "nat64_state_fast.h"
 
-#define NAT64_EVENT_PARTS 8 /* of a timer: an end that moves by one is an event */
-
-/* what a router that shares the session has to know: word is how it was */
-static __always_inline void nat64_touched(const struct nat64_flow *f, const struct nat64_stateful *c,
-					  const struct nat64_session *s, __u64 word, __u8 next,
-					  __u32 expires, __u32 timer)
-{
-	__u32 part = 1;
-
-	if (timer < NAT64_TIMERS)
-		part = c->timers[timer] / NAT64_EVENT_PARTS + 1;
-	if (next != nat64_word_state(word) || expires / part != nat64_word_expires(word) / part)
-		nat64_event_session(NAT64_SESSION_CHANGED, c, s, next, expires, f->now);
-}
+#include "nat64_state_share.h"
 
 /* A packet of a session: its state and time move on. */
 static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64_session *s,
@@ -177,8 +165,8 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 	struct nat64_stateful *c = nat64_config(f->translator);
 	__u32 timer, expires, at;
 	struct nat64_slot *slot;
-	__u64 seen;
-	__u8 next;
+	__u64 seen, fresh;
+	__u8 next, flags;
 
 	if (!c)
 		return;
@@ -187,22 +175,25 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 			return;
 		next = nat64_next(f, nat64_word_state(word), &timer);
 		expires = nat64_word_expires(word);
-		if (next == nat64_word_state(word) &&
+		flags = nat64_word_flags(word);
+		if (next == nat64_word_state(word) && !(flags & NAT64_SESSION_REMOTE) &&
 		    (timer >= NAT64_TIMERS || (__s32)(expires - f->now) >= (__s32)c->timers[timer]))
 			return;
 		if (timer < NAT64_TIMERS)
 			expires = f->now + nat64_lifetime(c, timer);
-		seen = __sync_val_compare_and_swap(
-			&s->word, word,
-			NAT64_WORD(expires, next, nat64_word_flags(word), word >> 48));
-		if (seen == word)
+		fresh = NAT64_WORD(expires, next, flags & NAT64_SESSION_PEER, word >> 48);
+		seen = __sync_val_compare_and_swap(&s->word, word, fresh);
+		if (seen == word) {
+			if (c->shared &&
+			    (flags & NAT64_SESSION_REMOTE || next != nat64_word_state(word) ||
+			     nat64_worth_telling(c, timer, nat64_word_expires(word), expires)))
+				nat64_announce(s, fresh, NAT64_CHANGED);
 			break;
+		}
 		word = seen;
 	}
 	if (next != nat64_word_state(word))
 		nat64_fast_clear(s);
-	if (c->events & 1 << NAT64_RING_SYNC)
-		nat64_touched(f, c, s, word, next, expires, timer);
 	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
 		return;
 	/* less time than it had: the sweep has to come earlier */

@@ -19,6 +19,13 @@ static __always_inline void nat64_subscriber_key(struct nat64_subscriber_key *k,
 	k->translator = translator;
 }
 
+static __always_inline struct nat64_end *nat64_end(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&nat64_ends, &zero);
+}
+
 /* the node of f */
 static __always_inline struct nat64_end *nat64_end_of(const struct nat64_flow *f)
 {
@@ -74,7 +81,8 @@ __noinline int nat64_binding_release(struct nat64_end *e)
 	    __sync_val_compare_and_swap(&b->word, left, left | NAT64_BINDING_DEAD) != left)
 		return 0;
 	c = nat64_config(e->translator);
-	nat64_event_binding(NAT64_BINDING_ENDED, c, b, c && c->events ? nat64_now() : 0);
+	if (c && c->events)
+		nat64_event_binding(b, NAT64_BINDING_ENDED, nat64_now());
 	e->back.pool = b->pool;
 	e->back.port = b->pool_port;
 	e->back.protocol = e->protocol;
@@ -127,15 +135,15 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 		return 0;
 	nat64_fast_clear(s);
 	c = nat64_config(s->translator);
-	if (c && c->events & 1 << NAT64_RING_SYNC)
-		nat64_event_session(NAT64_SESSION_ENDED, c, s, nat64_word_state(word),
-				    nat64_word_expires(word), nat64_now());
 	/* the memory may be another session's as soon as it is deleted */
 	e->client = s->client;
 	e->port = s->port;
 	e->protocol = s->protocol;
 	e->translator = s->translator;
 	e->slot = s->slot;
+	c = nat64_config(e->translator);
+	if (c && c->shared && !(nat64_word_flags(word) & NAT64_SESSION_REMOTE))
+		nat64_announce(s, word, NAT64_ENDED);
 	bpf_map_delete_elem(&nat64_sessions, key);
 	nat64_slot_free(&e->slot);
 	if (nat64_word_flags(word) & NAT64_SESSION_PEER)

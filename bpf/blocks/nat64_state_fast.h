@@ -115,6 +115,9 @@ static __always_inline void nat64_fast_fill(struct nat64_flow *f, struct nat64_s
 	struct nat64_fast *l;
 	__u32 timer, until;
 
+	/* the first packet here of another router's session must be told of */
+	if (nat64_word_flags(word) & NAT64_SESSION_REMOTE)
+		return;
 	if (!nat64_fast_may(f) || (state != NAT64_ACTIVE && state != NAT64_ESTABLISHED &&
 				   state != NAT64_V4_FIN && state != NAT64_V6_FIN))
 		return;

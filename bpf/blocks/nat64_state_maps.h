@@ -88,7 +88,16 @@ struct nat64_session {
 };
 _Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
 
-enum nat64_session_flag { NAT64_SESSION_PEER = 1 /* counted in nat64_peers */ };
+/*
+ * The last three are of sessions that another router has told of (failover,
+ * decisions/0035): a packet that comes here makes one this router's own.
+ */
+enum nat64_session_flag {
+	NAT64_SESSION_PEER = 1,   /* counted in nat64_peers */
+	NAT64_SESSION_REMOTE = 2, /* another router has it */
+	NAT64_SESSION_ROUND = 4,  /* of every other listing of that router */
+	NAT64_SESSION_OWNER = 0xf8, /* the number of that router */
+};
 
 /* RFC 6146 3.5.2.1. UDP and ICMP have the first state alone. */
 enum nat64_tcp {
@@ -166,8 +175,9 @@ struct nat64_stateful {
 	__u8 filtering;       /* enum nat64_filtering */
 	__u8 pools;
 	__u8 has_statics;
-	__u8 events; /* bit 1 << enum nat64_ring: who wants to hear of what is made and ends */
-	__u8 pad[2];
+	__u8 events; /* bindings that are made and end are told of: the log of allocations */
+	__u8 shared; /* other routers are told: failover */
+	__u8 pad;
 	__u64 secret; /* spreads subscribers over addresses */
 	struct nat64_pool pool[NAT64_POOLS_MAX];
 };
@@ -208,23 +218,8 @@ struct nat64_sweep_timer {
 	struct bpf_timer timer;
 };
 
-/*
- * What was made and what ended, for those who keep accounts outside of the
- * kernel. One ring for each reader, as a ring has only one.
- */
-enum nat64_ring {
-	NAT64_RING_LOG,  /* bindings: the log of allocations (RFC 6888) */
-	NAT64_RING_SYNC, /* bindings and sessions: for routers that share them */
-	NAT64_RINGS,
-};
-
-enum nat64_event_kind {
-	NAT64_BINDING_MADE = 1,
-	NAT64_BINDING_ENDED,
-	NAT64_SESSION_MADE,
-	NAT64_SESSION_CHANGED, /* its state, or its end by an eighth of a timer */
-	NAT64_SESSION_ENDED,
-};
+/* What was made and what ended, for the log of allocations (RFC 6888). */
+enum nat64_event_kind { NAT64_BINDING_MADE = 1, NAT64_BINDING_ENDED };
 
 struct nat64_event {
 	__u8 kind; /* enum nat64_event_kind */
@@ -234,16 +229,10 @@ struct nat64_event {
 	struct in6_addr client;
 	__be32 pool;
 	__be16 pool_port, port;
-	/* of sessions */
-	__be32 remote;
-	__be16 remote_port;
-	__u8 state;
-	__u8 pad;
-	struct in6_addr remote6;
-	__u32 expires;
 	__u32 made;
+	__u32 pad;
 };
-_Static_assert(sizeof(struct nat64_event) == 64, "layout");
+_Static_assert(sizeof(struct nat64_event) == 40, "layout");
 
 /* the loader sets max_entries of these by [nat64.NAME] bindings and sessions */
 struct {
@@ -361,27 +350,41 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sweep_states SEC(".maps");
 
-/* a page each where nothing is stateful; the loader makes them larger */
+/* events; a page where nothing is stateful, the loader makes it larger */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_log_events SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} nat64_sync_events SEC(".maps");
-
-/* events for which a ring had no room; index: enum nat64_ring */
+/* those that it had no room for */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
 	__type(value, __u64);
-	__uint(max_entries, NAT64_RINGS);
+	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_events_lost SEC(".maps");
+
+/*
+ * What other routers are to be told: a session as it was, and in the place of
+ * its slot what became of it. Written only for translators that are shared.
+ */
+enum nat64_change { NAT64_CHANGED = 1, NAT64_ENDED = 2 };
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* the loader sets it */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_changes SEC(".maps");
+
+/* changes that found no room */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_changes_lost SEC(".maps");
 
 /* ticks that a test wants it to be; read only if nat64_test_clock is set */
 struct {
@@ -418,8 +421,10 @@ struct nat64_flow {
 	__u8 tcp_flags; /* TCP; for ICMP 1 is a request */
 	__u8 translator;
 	__u8 outbound;
-	__u8 pad[2];
+	__u8 adopt;       /* another router has bound and opened it: made as it says */
+	__u8 adopt_flags; /* enum nat64_session_flag */
 	__u32 now;
+	__u32 left, made; /* adopt: ticks until it expires; when it was made */
 	/* room for keys and values, which the stack has not */
 	struct nat64_bib6_key from;
 	struct nat64_session_key key;
@@ -443,7 +448,6 @@ struct nat64_end {
 	struct nat64_subscriber_key who;
 	__u32 pad;
 	struct nat64_session_key peer;
-	struct nat64_event event;
 };
 
 struct {

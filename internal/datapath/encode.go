@@ -29,6 +29,7 @@ const (
 	interfaceXDPOut     = 2
 	interfaceRouted     = 4
 	interfaceBridgePort = 8
+	interfaceGuard      = 64
 
 	neighbourXDP = 1
 
@@ -135,6 +136,7 @@ func encodePort(p state.Port) portValue {
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
 		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
+		interfaceGuard: p.Guarded,
 	} {
 		if set {
 			v.Flags |= flag
@@ -148,6 +150,7 @@ func decodePort(index int, v portValue) state.Port {
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
+		Guarded: v.Flags&interfaceGuard != 0,
 	}
 }
 

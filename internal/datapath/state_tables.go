@@ -32,9 +32,13 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
 		case "nat64_fast_sets":
 			m.MaxEntries = fastSets(d.options.Tables)
-		case "nat64_log_events", "nat64_sync_events":
+		case "nat64_log_events":
 			if d.options.Tables.Sessions > 0 {
 				m.MaxEntries = ringSize
+			}
+		case "nat64_changes":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = changesBytes
 			}
 		}
 	}
@@ -88,7 +92,7 @@ func (d *Datapath) Resize(t state.Tables) error {
 		return err
 	}
 	fresh := map[string]*ebpf.Map{}
-	for _, name := range stateMaps() {
+	for _, name := range append(stateMaps(), "nat64_changes") {
 		if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
 			return fmt.Errorf("resize map %s: %w", name, err)
 		}
@@ -118,7 +122,7 @@ func stateMaps() []string {
 	return []string{
 		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_fast_sets",
 		"nat64_peers", "nat64_sweep_states", "nat64_usages",
-		"nat64_log_events", "nat64_sync_events", "nat64_events_lost",
+		"nat64_log_events", "nat64_events_lost",
 	}
 }
 

@@ -7,15 +7,6 @@ import (
 	"time"
 )
 
-// Rings says who wants to hear of bindings and sessions that are made and end;
-// bits as in bpf/blocks/nat64_state_maps.h.
-type Rings uint8
-
-const (
-	RingLog  Rings = 1 << 0 // the log of allocations
-	RingSync Rings = 1 << 1 // routers that share bindings and sessions
-)
-
 // PoolsMax is how many pools a stateful translator may have.
 const PoolsMax = 8
 
@@ -56,7 +47,8 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
-	Events                             Rings
+	Events                             bool // bindings that are made and end are told of
+	Shared                             bool // other routers are told of its sessions
 	Pools                              [PoolsMax]Pool
 }
 
@@ -72,8 +64,11 @@ func (b Binder) String() string {
 	if b.Statics {
 		s.WriteString(" statics")
 	}
-	if b.Events != 0 {
-		fmt.Fprintf(&s, " events %d", b.Events)
+	if b.Events {
+		s.WriteString(" events")
+	}
+	if b.Shared {
+		s.WriteString(" shared")
 	}
 	for _, p := range b.Pools {
 		if p.Prefix.IsValid() {

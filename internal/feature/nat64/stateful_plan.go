@@ -34,7 +34,7 @@ func (c *Config) pools() []netip.Prefix {
 }
 
 // binds gives what a stateful translator binds by, and its static bindings.
-func (c *Config) binds(id int) []state.Object {
+func (c *Config) binds(id int, shared bool) []state.Object {
 	if c.Mode != StatefulMode {
 		return nil
 	}
@@ -42,11 +42,9 @@ func (c *Config) binds(id int) []state.Object {
 		ID:  id,
 		UDP: c.UDPTimeout, ICMP: c.ICMPTimeout, Established: c.TCPEstablishedTimeout, Transitory: c.TCPTransitoryTimeout,
 		PortsMax: c.PortsPerSubscriber, SessionsMax: c.SessionsPerSubscriber, SubscriberBits: c.SubscriberPrefixLen,
-		Block: c.PortBlock, Subscribers: c.Subscribers, Statics: len(c.Static) > 0,
+		Block: c.PortBlock, Subscribers: c.Subscribers, Statics: len(c.Static) > 0, Shared: shared,
 	}
-	if c.Logs() {
-		b.Events |= state.RingLog
-	}
+	b.Events = c.Logs()
 	switch c.Filtering {
 	case FilterAddress:
 		b.Filtering = state.FilterAddress
