@@ -68,6 +68,7 @@ from the daemon.`,
 	}
 	show.AddCommand(showRouteCommand())
 	show.AddCommand(bindingCommands()...)
+	show.AddCommand(whoCommand())
 	return show
 }
 

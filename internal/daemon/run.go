@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r},
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r}, allocations: &allocations{log: o.Log},
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
@@ -77,6 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer d.subscribers.wait()
+	defer d.allocations.stop()
 	defer d.sharing.wait()
 	defer d.blocks.wait()
 	defer cancel()
@@ -118,6 +119,7 @@ type daemon struct {
 	subscribers *subscribers
 	sharing     *sharing
 	blocks      *blocks
+	allocations *allocations
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics     *metricsListener
 	told        map[string]bool // warnings about the host
@@ -200,6 +202,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.subscribers.set(ctx, d.file, facts)
 	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
+	d.allocations.set(ctx, d.router.datapath, d.file)
 	return nil
 }
 

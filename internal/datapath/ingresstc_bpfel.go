@@ -187,6 +187,24 @@ type ingressTCNat64Binding struct {
 	Pad        uint8
 }
 
+type ingressTCNat64Event struct {
+	_          structs.HostLayout
+	Kind       uint8
+	Protocol   uint8
+	Translator uint8
+	Flags      uint8
+	At         uint32
+	Client     struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Pool     uint32
+	PoolPort uint16
+	Port     uint16
+	Made     uint32
+	Pad      uint32
+}
+
 type ingressTCNat64Key4 struct {
 	_         structs.HostLayout
 	Prefixlen uint32
@@ -297,8 +315,9 @@ type ingressTCNat64Stateful struct {
 	Filtering       uint8
 	Pools           uint8
 	HasStatics      uint8
+	Events          uint8
 	Shared          uint8
-	Pad             [2]uint8
+	Pad             uint8
 	Secret          uint64
 	Pool            [8]struct {
 		_     structs.HostLayout
@@ -314,6 +333,8 @@ type ingressTCNat64Subscriber struct {
 	Word    uint64
 	Self    ingressTCNat64SubscriberKey
 	Refused uint32
+	Packets [2]uint64
+	Bytes   [2]uint64
 }
 
 type ingressTCNat64SubscriberKey struct {
@@ -421,7 +442,10 @@ const (
 	ingressTCMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressTCMapNat64Clock           = "nat64_clock"
 	ingressTCMapNat64Ends            = "nat64_ends"
+	ingressTCMapNat64EventsLost      = "nat64_events_lost"
+	ingressTCMapNat64FastSets        = "nat64_fast_sets"
 	ingressTCMapNat64Flows           = "nat64_flows"
+	ingressTCMapNat64LogEvents       = "nat64_log_events"
 	ingressTCMapNat64Peers           = "nat64_peers"
 	ingressTCMapNat64Rules4          = "nat64_rules4"
 	ingressTCMapNat64Rules6          = "nat64_rules6"
@@ -445,6 +469,7 @@ const (
 	ingressTCVarFib4Last             = "fib4_last"
 	ingressTCVarFib6Last             = "fib6_last"
 	ingressTCVarFibLayout            = "fib_layout"
+	ingressTCVarNat64FastMask        = "nat64_fast_mask"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
 	ingressTCVarNat64NoErrors        = "nat64_no_errors"
 	ingressTCVarNat64TestClock       = "nat64_test_clock"
@@ -524,7 +549,10 @@ type ingressTCMapSpecs struct {
 	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -553,6 +581,7 @@ type ingressTCVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -603,7 +632,10 @@ type ingressTCMaps struct {
 	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -651,7 +683,10 @@ func (m *ingressTCMaps) Close() error {
 		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
+		m.Nat64EventsLost,
+		m.Nat64FastSets,
 		m.Nat64Flows,
+		m.Nat64LogEvents,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -681,6 +716,7 @@ type ingressTCVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -40,7 +40,10 @@ const (
 	ingressXDPMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressXDPMapNat64Clock           = "nat64_clock"
 	ingressXDPMapNat64Ends            = "nat64_ends"
+	ingressXDPMapNat64EventsLost      = "nat64_events_lost"
+	ingressXDPMapNat64FastSets        = "nat64_fast_sets"
 	ingressXDPMapNat64Flows           = "nat64_flows"
+	ingressXDPMapNat64LogEvents       = "nat64_log_events"
 	ingressXDPMapNat64Peers           = "nat64_peers"
 	ingressXDPMapNat64Rules4          = "nat64_rules4"
 	ingressXDPMapNat64Rules6          = "nat64_rules6"
@@ -62,6 +65,7 @@ const (
 	ingressXDPVarFib4Last             = "fib4_last"
 	ingressXDPVarFib6Last             = "fib6_last"
 	ingressXDPVarFibLayout            = "fib_layout"
+	ingressXDPVarNat64FastMask        = "nat64_fast_mask"
 	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
 	ingressXDPVarNat64NoErrors        = "nat64_no_errors"
 	ingressXDPVarNat64TestClock       = "nat64_test_clock"
@@ -140,7 +144,10 @@ type ingressXDPMapSpecs struct {
 	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -167,6 +174,7 @@ type ingressXDPVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -216,7 +224,10 @@ type ingressXDPMaps struct {
 	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -262,7 +273,10 @@ func (m *ingressXDPMaps) Close() error {
 		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
+		m.Nat64EventsLost,
+		m.Nat64FastSets,
 		m.Nat64Flows,
+		m.Nat64LogEvents,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -290,6 +304,7 @@ type ingressXDPVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -23,7 +23,10 @@ const (
 	nat64AdoptMapNat64ChangesLost     = "nat64_changes_lost"
 	nat64AdoptMapNat64Clock           = "nat64_clock"
 	nat64AdoptMapNat64Ends            = "nat64_ends"
+	nat64AdoptMapNat64EventsLost      = "nat64_events_lost"
+	nat64AdoptMapNat64FastSets        = "nat64_fast_sets"
 	nat64AdoptMapNat64Flows           = "nat64_flows"
+	nat64AdoptMapNat64LogEvents       = "nat64_log_events"
 	nat64AdoptMapNat64Peers           = "nat64_peers"
 	nat64AdoptMapNat64Rules4          = "nat64_rules4"
 	nat64AdoptMapNat64Rules6          = "nat64_rules6"
@@ -39,6 +42,7 @@ const (
 	nat64AdoptMapNat64Translators     = "nat64_translators"
 	nat64AdoptMapNat64Usages          = "nat64_usages"
 	nat64AdoptProgNat64Adopt          = "nat64_adopt"
+	nat64AdoptVarNat64FastMask        = "nat64_fast_mask"
 	nat64AdoptVarNat64ForceSlow       = "nat64_force_slow"
 	nat64AdoptVarNat64NoErrors        = "nat64_no_errors"
 	nat64AdoptVarNat64TestClock       = "nat64_test_clock"
@@ -100,7 +104,10 @@ type nat64AdoptMapSpecs struct {
 	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -121,6 +128,7 @@ type nat64AdoptMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type nat64AdoptVariableSpecs struct {
+	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -153,7 +161,10 @@ type nat64AdoptMaps struct {
 	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -179,7 +190,10 @@ func (m *nat64AdoptMaps) Close() error {
 		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
+		m.Nat64EventsLost,
+		m.Nat64FastSets,
 		m.Nat64Flows,
+		m.Nat64LogEvents,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -201,6 +215,7 @@ func (m *nat64AdoptMaps) Close() error {
 //
 // It can be passed to loadNat64AdoptObjects or ebpf.CollectionSpec.LoadAndAssign.
 type nat64AdoptVariables struct {
+	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
