@@ -109,8 +109,8 @@ __noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
 	return o.outcome | (o.source_route ? IPV4_SOURCE_ROUTE : 0);
 }
 
-#define UDP_CHUNK 128
-#define UDP_CHUNKS_MAX 80 /* 10,240 bytes: beyond every MTU that is in use */
+#define UDP_CHUNK 96 /* what the stack has room for */
+#define UDP_CHUNKS_MAX 107 /* 10,272 bytes: beyond every MTU that is in use */
 
 /*
  * One's complement sum over the UDP datagram at off, unfolded; the field
