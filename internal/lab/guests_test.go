@@ -38,6 +38,14 @@ func TestTheGuestsScenarioPasses(t *testing.T) {
 	nothingLeft(t, lab)
 }
 
+func TestTheVLANScenarioPasses(t *testing.T) {
+	weft, lab := program(t), name(t, "")
+	if out, err := exec.Command(weft, "lab", "run", "vlan-vrf", "--name", lab).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	nothingLeft(t, lab)
+}
+
 func TestChecksAndShellReachIntoAGuest(t *testing.T) {
 	weft, lab := program(t), name(t, "")
 	l, err := up(t, weft, lab, withGuest)
