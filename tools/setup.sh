@@ -23,6 +23,8 @@ needs() {
 		test      iperf3                  TCP flows of the benches
 		test      procps                  pgrep: tests look for processes left behind
 		test      bird2                   the routing daemon of the transit lab
+		test      keepalived              moves addresses between the routers of the failover lab
+		test      openssl                 makes keys for the failover lab
 		test      iputils-ping            ping, as an independent look at what crosses
 		test      busybox-static          the tools inside of a QEMU guest
 		test      kmod                    modprobe, for modules inside of guests

@@ -25,6 +25,7 @@ func programs() []program {
 		{"ingress_tc", state.HookIngress, _IngressTCBytes},
 		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
 		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
+		{"access_egress", state.HookEgress, _AccessEgressBytes},
 	}
 }
 
@@ -33,6 +34,7 @@ func helpers() []program {
 	return []program{
 		{"nat64_sweep", "", _Nat64SweepBytes},
 		{"nat64_resolve", "", _Nat64ResolveBytes},
+		{"nat64_adopt", "", _Nat64AdoptBytes},
 	}
 }
 
