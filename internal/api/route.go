@@ -201,7 +201,7 @@ func nexthopOf(r *datapath.Routes, number uint32) (Nexthop, error) {
 			return out, err
 		}
 		out.entry, out.Device, out.Tags, out.MTU = e, datapath.DeviceName(int(e.IfIndex)), e.Tags.String(), e.MTU
-		out.MAC = macString(e.Dst)
+		out.MAC = state.MACString(e.Dst)
 	case state.NexthopGroup:
 		members, err := r.GroupAt(h.Index)
 		if err != nil {
@@ -305,7 +305,7 @@ func Neighbours(r *datapath.Routes, links []state.LinkFact, neighbours []state.K
 		row := Neighbour{Address: n.Addr.String(), Device: datapath.DeviceName(n.Device), State: n.State.String()}
 		own, lowest, tags := below(links, n.Device)
 		if n.State.Usable() && n.MAC != [6]byte{} {
-			row.MAC = macString(n.MAC)
+			row.MAC = state.MACString(n.MAC)
 		}
 		for _, e := range entries {
 			if row.MAC != "" && e.Dst == n.MAC && e.Src == own.MAC && e.Tags == tags &&

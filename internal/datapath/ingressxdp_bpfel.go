@@ -19,11 +19,25 @@ const (
 	ingressXDPMapCounters             = "counters"
 	ingressXDPMapFib4                 = "fib4"
 	ingressXDPMapFib6                 = "fib6"
+	ingressXDPMapGuardBuckets         = "guard_buckets"
+	ingressXDPMapGuardInterfaces      = "guard_interfaces"
+	ingressXDPMapGuardList4           = "guard_list4"
+	ingressXDPMapGuardList6           = "guard_list6"
 	ingressXDPMapInterfaces           = "interfaces"
+	ingressXDPMapL2tpAccesses         = "l2tp_accesses"
+	ingressXDPMapL2tpGardens          = "l2tp_gardens"
+	ingressXDPMapL2tpOwnerLengths     = "l2tp_owner_lengths"
+	ingressXDPMapL2tpOwners4          = "l2tp_owners4"
+	ingressXDPMapL2tpOwners6          = "l2tp_owners6"
+	ingressXDPMapL2tpSessions         = "l2tp_sessions"
+	ingressXDPMapL2tpStates           = "l2tp_states"
+	ingressXDPMapL2tpTunnels          = "l2tp_tunnels"
 	ingressXDPMapLowers               = "lowers"
 	ingressXDPMapMemos                = "memos"
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
+	ingressXDPMapNat64Changes         = "nat64_changes"
+	ingressXDPMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressXDPMapNat64Clock           = "nat64_clock"
 	ingressXDPMapNat64Ends            = "nat64_ends"
 	ingressXDPMapNat64Flows           = "nat64_flows"
@@ -105,11 +119,25 @@ type ingressXDPMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
+	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
+	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
+	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
+	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
+	L2tpSessions         *ebpf.MapSpec `ebpf:"l2tp_sessions"`
+	L2tpStates           *ebpf.MapSpec `ebpf:"l2tp_states"`
+	L2tpTunnels          *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -167,11 +195,25 @@ type ingressXDPMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
+	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
+	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
+	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
+	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
+	L2tpSessions         *ebpf.Map `ebpf:"l2tp_sessions"`
+	L2tpStates           *ebpf.Map `ebpf:"l2tp_states"`
+	L2tpTunnels          *ebpf.Map `ebpf:"l2tp_tunnels"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -199,11 +241,25 @@ func (m *ingressXDPMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.GuardBuckets,
+		m.GuardInterfaces,
+		m.GuardList4,
+		m.GuardList6,
 		m.Interfaces,
+		m.L2tpAccesses,
+		m.L2tpGardens,
+		m.L2tpOwnerLengths,
+		m.L2tpOwners4,
+		m.L2tpOwners6,
+		m.L2tpSessions,
+		m.L2tpStates,
+		m.L2tpTunnels,
 		m.Lowers,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,

@@ -20,6 +20,8 @@ const (
 	nat64ResolveMapInterfaces           = "interfaces"
 	nat64ResolveMapNat64Bib4            = "nat64_bib4"
 	nat64ResolveMapNat64Bib6            = "nat64_bib6"
+	nat64ResolveMapNat64Changes         = "nat64_changes"
+	nat64ResolveMapNat64ChangesLost     = "nat64_changes_lost"
 	nat64ResolveMapNat64Clock           = "nat64_clock"
 	nat64ResolveMapNat64Ends            = "nat64_ends"
 	nat64ResolveMapNat64Flows           = "nat64_flows"
@@ -96,6 +98,8 @@ type nat64ResolveMapSpecs struct {
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -148,6 +152,8 @@ type nat64ResolveMaps struct {
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -173,6 +179,8 @@ func (m *nat64ResolveMaps) Close() error {
 		m.Interfaces,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,

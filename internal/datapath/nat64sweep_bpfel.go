@@ -18,6 +18,8 @@ import (
 const (
 	nat64SweepMapNat64Bib4            = "nat64_bib4"
 	nat64SweepMapNat64Bib6            = "nat64_bib6"
+	nat64SweepMapNat64Changes         = "nat64_changes"
+	nat64SweepMapNat64ChangesLost     = "nat64_changes_lost"
 	nat64SweepMapNat64Clock           = "nat64_clock"
 	nat64SweepMapNat64Ends            = "nat64_ends"
 	nat64SweepMapNat64Flows           = "nat64_flows"
@@ -93,6 +95,8 @@ type nat64SweepProgramSpecs struct {
 type nat64SweepMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -144,6 +148,8 @@ func (o *nat64SweepObjects) Close() error {
 type nat64SweepMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -168,6 +174,8 @@ func (m *nat64SweepMaps) Close() error {
 	return _Nat64SweepClose(
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,

@@ -21,6 +21,8 @@ const (
 	translatorEgressMapMemos                = "memos"
 	translatorEgressMapNat64Bib4            = "nat64_bib4"
 	translatorEgressMapNat64Bib6            = "nat64_bib6"
+	translatorEgressMapNat64Changes         = "nat64_changes"
+	translatorEgressMapNat64ChangesLost     = "nat64_changes_lost"
 	translatorEgressMapNat64Clock           = "nat64_clock"
 	translatorEgressMapNat64Ends            = "nat64_ends"
 	translatorEgressMapNat64Flows           = "nat64_flows"
@@ -100,6 +102,8 @@ type translatorEgressMapSpecs struct {
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
@@ -155,6 +159,8 @@ type translatorEgressMaps struct {
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
@@ -182,6 +188,8 @@ func (m *translatorEgressMaps) Close() error {
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
 		m.Nat64Flows,
