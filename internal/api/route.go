@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -299,24 +300,42 @@ func Neighbours(r *datapath.Routes, links []state.LinkFact, neighbours []state.K
 	if err != nil {
 		return nil, err
 	}
-	own := map[string][6]byte{}
-	for _, l := range links {
-		own[l.Name] = l.MAC
-	}
 	var rows []Neighbour
 	for _, n := range neighbours {
 		row := Neighbour{Address: n.Addr.String(), Device: datapath.DeviceName(n.Device), State: n.State.String()}
+		own, lowest, tags := below(links, n.Device)
 		if n.State.Usable() && n.MAC != [6]byte{} {
 			row.MAC = state.MACString(n.MAC)
 		}
 		for _, e := range entries {
-			if row.MAC != "" && e.Dst == n.MAC && e.Src == own[row.Device] {
+			if row.MAC != "" && e.Dst == n.MAC && e.Src == own.MAC && e.Tags == tags &&
+				(int(e.IfIndex) == lowest.Index || lowest.Kind == "bridge") {
 				row.Fast, row.Out, row.Tags, row.MTU = true, datapath.DeviceName(int(e.IfIndex)), e.Tags.String(), e.MTU
 			}
 		}
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// below gives a device, the one under all its VLANs, which sends (or a port of
+// it, if it is a bridge), and the tags that frames carry there, outermost first.
+func below(links []state.LinkFact, index int) (own, lowest state.LinkFact, tags state.VLANTags) {
+	facts := state.Facts{Links: links}
+	at := slices.IndexFunc(links, func(l state.LinkFact) bool { return l.Index == index })
+	if at < 0 {
+		return own, lowest, tags
+	}
+	own, lowest = links[at], links[at]
+	for range tags {
+		lower, ok := facts.Link(lowest.Lower)
+		if lowest.Lower == "" || !ok {
+			break
+		}
+		tags[1], tags[0] = tags[0], lowest.Tag
+		lowest = lower
+	}
+	return own, lowest, tags
 }
 
 // serveRoutes answers for the mirror.

@@ -61,3 +61,27 @@ func TestBoundariesAreBothSidesOfBothEnds(t *testing.T) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 }
+
+func TestADeviceSendsByTheOneBelowItsVLANs(t *testing.T) {
+	tag := func(proto, id uint16) state.VLANTag { return state.VLANTag{Proto: proto, ID: id} }
+	links := []state.LinkFact{
+		{Name: "eth0", Index: 2, MAC: [6]byte{2}},
+		{Name: "eth0.7", Index: 4, Kind: "vlan", Lower: "eth0", Tag: tag(0x88a8, 7)},
+		{Name: "eth0.7.9", Index: 5, Kind: "vlan", Lower: "eth0.7", Tag: tag(0x8100, 9)},
+		{Name: "far", Index: 6, Kind: "vlan", Tag: tag(0x8100, 3)},
+	}
+	for index, want := range map[int]struct {
+		lowest string
+		tags   state.VLANTags
+	}{
+		2: {"eth0", state.VLANTags{}},
+		4: {"eth0", state.VLANTags{tag(0x88a8, 7)}},
+		5: {"eth0", state.VLANTags{tag(0x88a8, 7), tag(0x8100, 9)}},
+		6: {"far", state.VLANTags{}},
+		9: {"", state.VLANTags{}},
+	} {
+		if _, lowest, tags := below(links, index); lowest.Name != want.lowest || tags != want.tags {
+			t.Errorf("device %d sends by %q with %v, want %q with %v", index, lowest.Name, tags, want.lowest, want.tags)
+		}
+	}
+}

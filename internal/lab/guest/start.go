@@ -85,6 +85,11 @@ func lay(ctx context.Context, spec Spec) error {
 	if err := os.Mkdir(filepath.Join(spec.Dir, scratchDir), 0o700); err != nil {
 		return err
 	}
+	if spec.Kind == UML {
+		if err := writeUMLInit(spec); err != nil {
+			return err
+		}
+	}
 	return writeJSON(filepath.Join(spec.Dir, specFile), guest)
 }
 

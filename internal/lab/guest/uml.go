@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -32,6 +33,16 @@ const (
 	controlFD = 4
 )
 
+// umlInit is what the kernel starts, and writeUMLInit makes it. Before UML has a
+// /proc of its own hostfs shows the host's, with empty files, which packages that
+// read theirs as the program starts do not expect.
+const umlInit = "init.sh"
+
+func writeUMLInit(s Spec) error {
+	script := "#!/bin/sh\nmount -t proc proc /proc && exec '" + strings.ReplaceAll(s.Self[0], "'", `'\''`) + "' \"$@\"\n"
+	return os.WriteFile(filepath.Join(s.Dir, umlInit), []byte(script), 0o755)
+}
+
 // planUML follows Documentation/virt/uml/user_mode_linux_howto_v2.rst: hostfs
 // as root, vector NICs over taps. The memory file must lie on a tmpfs that
 // allows execution, hence TMPDIR.
@@ -56,7 +67,7 @@ func planUML(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	argv := []string{linux,
 		"mem=" + strconv.Itoa(s.Memory) + "M", "umid=" + s.Name, "uml_dir=" + scratch,
 		// root and console are UML's defaults: it would append them, after the "--".
-		"root=98:0", "console=tty0", "rootfstype=hostfs", "rootflags=/", "ro", "init=" + s.Self[0], "quiet",
+		"root=98:0", "console=tty0", "rootfstype=hostfs", "rootflags=/", "ro", "init=" + filepath.Join(s.Dir, umlInit), "quiet",
 		fmt.Sprintf("con0=fd:%d", consoleFD), "con=null", fmt.Sprintf("ssl0=fd:%d", controlFD), "ssl=null",
 	}
 	for i, n := range s.NICs {
