@@ -4,6 +4,7 @@ package lab
 // says so where they are missing.
 
 import (
+	"fmt"
 	"os/exec"
 	"testing"
 )
@@ -25,6 +26,8 @@ name = "b"
 name = "sleep"
 argv = ["sleep", "1000"]
 [[node]]
+name = "c"
+[[node]]
 name = "s"
 switch = true
 [[link]]
@@ -38,6 +41,11 @@ ends = [
   { node = "b", device = "eth0", addresses = ["192.0.2.2/24", "2001:db8::2/64"] },
   { node = "s", device = "port2" },
 ]
+[[link]]
+ends = [
+  { node = "c", device = "eth0", addresses = ["192.0.2.3/24"] },
+  { node = "s", device = "port3" },
+]
 `
 
 func TestANodeIsKilledAndComesBack(t *testing.T) {
@@ -46,7 +54,7 @@ func TestANodeIsKilledAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	try := func(what, check string, want bool) Result {
+	try := func(what, check string, want bool) {
 		t.Helper()
 		s, err := parse(bridged + "[[check]]\nname = \"n\"\n" + check + "\n")
 		if err != nil {
@@ -56,21 +64,31 @@ func TestANodeIsKilledAndComesBack(t *testing.T) {
 		if err != nil || r.OK != want {
 			t.Errorf("%s: %+v (%v), want ok %v", what, r, err, want)
 		}
-		return r
 	}
-	ping := "kind = \"ping\"\nfrom = \"a\"\nto = \"2001:db8::2\""
+	ping := "kind = \"ping\"\nfrom = \"b\"\nto = \"2001:db8::1\""
+	takeover := func(kill, within, bytes string) string {
+		return fmt.Sprintf("kind = \"takeover\"\nfrom = \"a\"\nto = \"2001:db8::2\"\nat = \"b\"\nkill = %q\nwithin = %q\nbytes = %q", kill, within, bytes)
+	}
 	try("through the switch", ping, true)
 	try("what is alive is not revived", "kind = \"revive\"\nnode = \"b\"", false)
-	// nobody takes over: the transfer is over with the node
-	try("a transfer without its router", "kind = \"takeover\"\nfrom = \"a\"\nto = \"2001:db8::2\"\nat = \"b\"\nkill = \"b\"\nwithin = \"1s\"", false)
-	try("dead", ping+"\nfails = true\ncount = 1", true)
+	try("a transfer that was over before", takeover("b", "1s", "1KiB"), false)
+	try("it killed nobody", ping, true)
+	try("a transfer that the node has nothing to do with", takeover("c", "20s", "16MiB"), true)
+	try("who is dead cannot be killed", takeover("c", "20s", "16MiB"), false)
+	try("the node comes back", "kind = \"revive\"\nnode = \"c\"", true)
+	try("a silence that is too long", takeover("c", "1ns", "16MiB"), false)
+
+	if err := l.kill(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	try("dead", "kind = \"ping\"\nfrom = \"a\"\nto = \"2001:db8::2\"\nfails = true\ncount = 1", true)
 	if c := l.Casualties(); len(c) != 0 {
 		t.Errorf("who was killed is missed: %+v", c)
 	}
 	try("it comes back", "kind = \"revive\"\nnode = \"b\"", true)
-	try("and answers", ping, true)
-	if r := try("it was too short", "kind = \"takeover\"\nfrom = \"a\"\nto = \"2001:db8::2\"\nat = \"b\"\nkill = \"b\"\nwithin = \"1s\"\nbytes = \"1KiB\"", false); r.OK {
-		t.Error("a transfer that was over before counts")
+	try("and is there for others", ping, true)
+	ps, err := l.spaces["b"].Processes()
+	if err != nil || len(ps) != 1 {
+		t.Errorf("its processes are %v, %v", ps, err)
 	}
-	try("and nothing was killed", ping, true)
 }
