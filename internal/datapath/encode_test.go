@@ -29,6 +29,7 @@ func enum(t *testing.T, file string) map[string]int {
 
 func TestNumbersInGoAreThoseInC(t *testing.T) {
 	port, nat64 := enum(t, "lib/interface.h"), enum(t, "blocks/nat64_maps.h")
+	l2tp := enum(t, "blocks/l2tp_maps.h")
 	hop, route := enum(t, "lib/nexthop.h"), defined(t, "blocks/route.h")
 	for name, pair := range map[string][2]int{
 		"INTERFACE_SHORTCUT":    {port["INTERFACE_SHORTCUT"], interfaceShortcut},
@@ -37,6 +38,15 @@ func TestNumbersInGoAreThoseInC(t *testing.T) {
 		"INTERFACE_GUARD":       {port["INTERFACE_GUARD"], interfaceGuard},
 		"INTERFACE_BRIDGE_PORT": {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
 		"NEIGHBOUR_XDP":         {hop["NEIGHBOUR_XDP"], neighbourXDP},
+		"INTERFACE_L2TP":        {port["INTERFACE_L2TP"], interfaceL2TP},
+		"L2TP_ACCESS_ROUTED":    {l2tp["L2TP_ACCESS_ROUTED"], l2tpAccessRouted},
+		"L2TP_KNOWN":            {l2tp["L2TP_KNOWN"], l2tpKnown},
+		"L2TP_GARDEN":           {l2tp["L2TP_GARDEN"], l2tpGarden},
+		"L2TP_BLOCKED":          {l2tp["L2TP_BLOCKED"], l2tpBlocked},
+		"L2TP_TRUSTED":          {l2tp["L2TP_TRUSTED"], l2tpTrusted},
+		"L2TP_SEQUENCE":         {l2tp["L2TP_SEQUENCE"], l2tpSequence},
+		"L2TP_NO_ADDRESS":       {l2tp["L2TP_NO_ADDRESS"], l2tpNoAddress},
+		"L2TP_SHORT_TYPE":       {l2tp["L2TP_SHORT_TYPE"], l2tpShortType},
 		"ROUTE_TABLES":          {route["ROUTE_TABLES"], state.RouteTablesMax},
 		"NAT64_HAS_PREFIX":      {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
 		"NAT64_COMPUTE_UDP":     {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},

@@ -34,8 +34,11 @@ func checkServer(c *config.Checker, name string, s *Config) {
 			c.Error(fmt.Sprintf("lacs[%d].hide", i), "there is nothing to encipher with", "give it a secret")
 		}
 	}
-	if !c.Given("gateway") && !slices.ContainsFunc(s.Listen, netip.Addr.Is4) && len(s.Pools) > 0 {
-		c.Error("gateway", "listen has no IPv4 address to use as the router's own on each session", "set gateway")
+	if slices.Contains(s.Listen, s.Gateway) {
+		c.Warn("gateway", fmt.Sprintf("%s is also one of listen: subscribers that set up the tunnel themselves would send it into itself", s.Gateway), "take it out of a pool")
+	}
+	if !gatewayOf(s).IsValid() && slices.ContainsFunc(s.Users, func(u User) bool { return u.IPv4.IsValid() }) {
+		c.Error("gateway", "there is no pool to take the router's own address on each session from", "set gateway")
 	}
 	checkUsers(c, s)
 	for i, p := range s.Pools {

@@ -23,7 +23,7 @@ type Config struct {
 	RADIUS       []RADIUS       `toml:"radius" example:"[{ server = \"192.0.2.53:1812\", secret = \"with RADIUS\" }]" doc:"The RADIUS servers that know the other subscribers, the first that answers."`
 	NASIdent     string         `toml:"nas_identifier" example:"\"lns1\"" doc:"What RADIUS servers know this router by. Default: host_name."`
 	Dynamic      []Dynamic      `toml:"dynamic_authorization" example:"[{ client = \"192.0.2.53\", secret = \"with RADIUS\" }]" doc:"Who may change and end sessions (RFC 5176), at UDP port 3799 of the addresses of listen."`
-	Gateway      netip.Addr     `toml:"gateway" ip:"4" example:"\"192.0.2.1\"" doc:"The router's IPv4 address on every session. Default: the first IPv4 address of listen."`
+	Gateway      netip.Addr     `toml:"gateway" ip:"4" example:"\"203.0.113.1\"" doc:"The router's IPv4 address on every session; weft puts it on the section's device. Default: the first address of the first pool. An address of listen will not do for subscribers that are their own LAC: they would send the tunnel into itself."`
 	Pools        []Pool         `toml:"pools" example:"[{ addresses = [\"203.0.113.0/24\"] }]" doc:"The IPv4 addresses that subscribers get. Without any, only those with an address of their own have IPv4."`
 	IPv6         bool           `toml:"ipv6" example:"true" doc:"Subscribers have IPv6."`
 	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"2001:db8:1000::/48\"]" doc:"The space out of which each session is advertised a /64."`

@@ -73,6 +73,9 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	c := From(f, name)
 	device := Device(name)
 	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: 1500, Owner: "access." + name}}
+	if g := gatewayOf(c); g.IsValid() && !here(f, facts, g, device) {
+		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(g, 32)})
+	}
 	var garden []state.Object
 	for _, p := range c.Garden {
 		garden = append(garden, state.Garden{Access: id, Prefix: p})
@@ -87,7 +90,7 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 		})
 	}
 	for i, a := range c.Listen {
-		if !here(f, facts, a) {
+		if !here(f, facts, a, "") {
 			path := fmt.Sprintf("access.%s.listen[%d]", name, i)
 			problems = append(problems, state.Problem{
 				Severity: state.Warning, Pos: f.Position(path), Path: path,
@@ -116,6 +119,21 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	return desired, problems
 }
 
+// gatewayOf gives the router's own address on each session.
+func gatewayOf(c *Config) netip.Addr {
+	if c.Gateway.IsValid() {
+		return c.Gateway
+	}
+	for _, p := range c.Pools {
+		for _, a := range p.Addresses {
+			if a.IsValid() && a.Bits() < 31 {
+				return a.Addr().Next()
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
 // own are the prefixes of the users of the file.
 func own(c *Config) []netip.Prefix {
 	var list []netip.Prefix
@@ -135,13 +153,14 @@ func own(c *Config) []netip.Prefix {
 	return slices.Compact(list)
 }
 
-// here tells whether an address is the host's, or will be.
-func here(f *config.File, facts state.Facts, a netip.Addr) bool {
+// here tells whether an address is the host's, or will be, on another device
+// than one.
+func here(f *config.File, facts state.Facts, a netip.Addr, but string) bool {
 	has := func(list []netip.Prefix) bool {
 		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Addr() == a })
 	}
 	for _, l := range facts.Links {
-		if has(l.Addresses) {
+		if l.Name != but && has(l.Addresses) {
 			return true
 		}
 	}
@@ -226,10 +245,8 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 	}
 	for _, a := range c.Listen {
 		s.Listen = append(s.Listen, netip.AddrPortFrom(a, l2tp.Port))
-		if a.Is4() && !s.Gateway.IsValid() {
-			s.Gateway = a
-		}
 	}
+	s.Gateway = gatewayOf(c)
 	for _, l := range c.LACs {
 		l.Name = cmp.Or(l.Name, l.HostName, l.Address.String())
 		s.LACs = append(s.LACs, l)

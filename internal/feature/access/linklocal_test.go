@@ -1,0 +1,27 @@
+package access
+
+import (
+	"testing"
+
+	"weft/wire/ppp"
+)
+
+func TestTheServerAnswersOnTheLinkItself(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	d.up()
+	c := d.client.only()
+	got := 0
+	d.lose = func(from *side, b []byte) bool {
+		if from == d.server && len(b) > 50 && b[6+4+6] == protoICMPv6 && b[6+4+40] == 129 {
+			got++
+		}
+		return false
+	}
+	echo := packet6{from: c.linkLocal(), to: d.server.only().linkLocal(), proto: protoICMPv6, hops: 64, payload: append([]byte{128, 0, 0, 0, 0, 1, 0, 1}, make([]byte, 56)...)}
+	c.sendFrame(ppp.IPv6, echo.marshal(2))
+	d.settle()
+	if got != 1 {
+		t.Errorf("%d answers to a ping of its link-local address", got)
+	}
+}
