@@ -2,6 +2,7 @@
 /*
  * TCX ingress of every interface that weft.toml names.
  *
+ *   packets of pseudowires -> the frame inside goes to its interface
  *   ARP, neighbour discovery -> answered for translated addresses
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
  *           translator's device; or, with the shortcut, sent out from here
@@ -19,6 +20,7 @@
 #include "leave.h"
 #include "nat64.h"
 #include "neighbour.h"
+#include "pseudowire.h"
 #include "route.h"
 #include "slow.h"
 
@@ -144,6 +146,13 @@ int ingress_tc(struct __sk_buff *ctx)
 
 	if (!at)
 		return TCX_NEXT;
+	if (at->flags & INTERFACE_PSEUDOWIRES) {
+		outcome = pseudowire(ctx, at, &verdict);
+		if (outcome != OUTCOME_NONE) {
+			count(INGRESS_TC, outcome);
+			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
+		}
+	}
 	outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
 		outcome = from.above ? from.ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :

@@ -12,6 +12,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/nat64"
+	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -111,8 +112,26 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 	if err != nil {
 		return facts, err
 	}
-	facts.PLAT, err = readPLAT(r.Place.Run)
+	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil || f == nil {
+		return facts, err
+	}
+	facts.Ways, err = r.ways(f)
 	return facts, err
+}
+
+// ways gives how packets get to the other ends of f's pseudowires, and what
+// routers under way have told.
+func (r *Router) ways(f *config.File) (map[state.Pair]state.Way, error) {
+	ways, _, err := waysOf(context.Background(), r.kernel, pseudowire.Pairs(f))
+	if err != nil || r.datapath == nil || len(ways) == 0 {
+		return ways, err
+	}
+	told, err := r.datapath.Ways()
+	for pair, way := range ways {
+		way.PathMTU = told[pair].PathMTU
+		ways[pair] = way
+	}
+	return ways, err
 }
 
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller

@@ -70,6 +70,8 @@ func Run(ctx context.Context, o Options) error {
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
+	d.wires = newWires(o.Log, r.kernel, d.found)
+	defer d.wires.tasks.Wait()
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
@@ -111,6 +113,7 @@ type daemon struct {
 	names    *names
 	adverts  *adverts
 	plats    *plats
+	wires    *wires
 	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics  *metricsListener
 }
@@ -184,6 +187,7 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.router.datapath, d.file, facts)
+	d.wires.set(ctx, d.router.datapath, d.file)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)

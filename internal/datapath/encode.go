@@ -25,10 +25,11 @@ type (
 // Flags as in bpf/lib/interface.h, bpf/lib/nexthop.h and bpf/blocks/nat64_maps.h;
 // a test compares them with the enums there.
 const (
-	interfaceShortcut   = 1
-	interfaceXDPOut     = 2
-	interfaceRouted     = 4
-	interfaceBridgePort = 8
+	interfaceShortcut    = 1
+	interfaceXDPOut      = 2
+	interfaceRouted      = 4
+	interfaceBridgePort  = 8
+	interfacePseudowires = 16
 
 	neighbourXDP = 1
 
@@ -133,7 +134,7 @@ func encodePort(p state.Port) portValue {
 	v := portValue{Translators: p.Translators, Mac: p.MAC, Table: uint16(p.Table)}
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
-		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
+		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort, interfacePseudowires: p.Pseudowires,
 	} {
 		if set {
 			v.Flags |= flag
@@ -147,6 +148,7 @@ func decodePort(index int, v portValue) state.Port {
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
+		Pseudowires: v.Flags&interfacePseudowires != 0,
 	}
 }
 

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -33,6 +34,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
+		hidden := strings.HasPrefix(a.Alias, AliasPrefix+hiddenOwner)
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
@@ -42,7 +44,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			xdp := xdpFeatures(netdev, a.Index)
 			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
-		if noOffloads == nil {
+		if noOffloads == nil && !hidden {
 			f.GROList = offloadActive(ethtool, a.Index, "rx-gro-list")
 		}
 		if l.Type() != "device" {

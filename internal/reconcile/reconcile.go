@@ -58,9 +58,9 @@ func removalRank(o state.Object) int {
 		return 0
 	case state.Route:
 		return 1
-	case state.Rule, state.Proxy, state.Port, state.Translator:
+	case state.Rule, state.Proxy, state.Port, state.Translator, state.Pseudowire, state.WirePort:
 		return 2
-	case state.Device:
+	case state.Device, state.Wire, state.VXLAN:
 		return 3
 	case state.Address:
 		return 4
