@@ -44,6 +44,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 		dns64Noun(),
 		raNoun(),
+		pseudowireNoun(),
 	}, routeNouns()...)
 }
 

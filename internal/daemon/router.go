@@ -173,12 +173,28 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 		if len(steps) == 0 {
 			return done, facts, nil
 		}
-		if err := r.targets().Apply(ctx, steps); err != nil {
+		hurried := func() error { return nil }
+		if manyWires(steps) {
+			hurried = r.kernel.Hurry()
+		}
+		if err := errors.Join(r.targets().Apply(ctx, steps), hurried()); err != nil {
 			return done, facts, err
 		}
 		done = append(done, steps...)
 	}
 	return done, facts, errors.New("the kernel does not keep what was set: " + done[len(done)-1].String())
+}
+
+// manyWires tells whether the steps make so many pseudowires that it is worth
+// to hurry the kernel.
+func manyWires(steps []state.Step) bool {
+	n := 0
+	for _, s := range steps {
+		if _, wire := s.Object.(state.Pseudowire); wire && s.Op == state.Add {
+			n++
+		}
+	}
+	return n >= 32
 }
 
 // unload takes everything that is weft's out of the namespace, and puts back

@@ -34,17 +34,20 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
-		hidden := strings.HasPrefix(a.Alias, AliasPrefix+hiddenOwner)
+		// there may be thousands of wires, and what they can is known
+		wire := l.Type() == "veth" && strings.HasPrefix(a.Alias, AliasPrefix)
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
 			Addresses: byLink[a.Index],
 		}
-		if noFeatures == nil {
+		if wire {
+			f.XDP, f.XDPTarget = true, true
+		} else if noFeatures == nil {
 			xdp := xdpFeatures(netdev, a.Index)
 			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
-		if noOffloads == nil && !hidden {
+		if noOffloads == nil && !wire {
 			f.GROList = offloadActive(ethtool, a.Index, "rx-gro-list")
 		}
 		if l.Type() != "device" {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -238,14 +239,35 @@ func observeWires(links []netlink.Link) []state.Object {
 	return found
 }
 
+// doomedGroup is the group of devices that are to go. The kernel waits tens of
+// milliseconds for each device that it is told to remove, but no longer for all
+// of a group.
+const doomedGroup = 0x77656674
+
 func (k *Kernel) removeWire(name string) error {
 	l, err := k.nl.LinkByName(name)
 	if err != nil {
 		return nil // gone already
 	}
-	if err := k.nl.LinkDel(l); err != nil {
+	if err := k.nl.LinkSetGroup(l, doomedGroup); err != nil {
 		return fmt.Errorf("remove device %s: %w", name, err)
 	}
+	k.doomed = true
+	return nil
+}
+
+// Finish ends a series of steps.
+func (k *Kernel) Finish(context.Context) error {
+	if err := k.calm(); err != nil || !k.doomed {
+		return err
+	}
+	req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)))
+	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+		return fmt.Errorf("remove devices: %w", err)
+	}
+	k.doomed = false
 	return nil
 }
 
