@@ -73,6 +73,7 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
+	facts.Made = append(facts.Made, pseudowire.Devices(f)...)
 	return facts
 }
 

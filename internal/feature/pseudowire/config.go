@@ -34,6 +34,8 @@ type Config struct {
 	TxKey    uint32 `toml:"tx_key" example:"7" doc:"gretap: the key that goes out."`
 	Checksum Switch `toml:"checksum" enum:"auto,on,off" example:"\"auto\"" doc:"gretap: checksums over whole packets (RFC 2784), off by default. l2tpv3 over UDP and IPv6: on by default, as ordinary sockets insist on it (RFC 8200 section 8.1); off sends none (RFC 6935), which is many times faster, if the other end takes it."`
 
+	Offload Switch `toml:"offload" enum:"auto,on,off" example:"\"auto\"" doc:"Super-packets of many segments go through whole, with checksums left to the device that sends last. Switch it off where the other end is a program on this machine, in whatever namespace: an emulator reads packets that no device has finished. auto is off where dst is an address of this host and no other pseudowire's end, else on."`
+
 	VNI uint32 `toml:"vni" max:"16777215" example:"7" doc:"vxlan: the network's number."`
 
 	MTU        int      `toml:"mtu" min:"0" max:"65535" example:"1446" doc:"The largest IP packet inside, in bytes; 0 works it out from the interface that leads to dst, and from what routers under way tell."`
@@ -81,7 +83,7 @@ func Section() config.Section {
 		Named: true,
 		Doc:   "Ethernet to another host, virtual machine or site: a wire whose end here is an ordinary network interface.",
 		New: func(name string) any {
-			return &Config{Device: name, UDP: true, Checksum: Auto, TTL: 64, TOS: "inherit", DF: true, TooBig: Answer, LinkLocal: true}
+			return &Config{Device: name, UDP: true, Checksum: Auto, Offload: Auto, TTL: 64, TOS: "inherit", DF: true, TooBig: Answer, LinkLocal: true}
 		},
 		Check: func(c *config.Checker, name string, s any) { check(c, name, s.(*Config)) },
 	}
@@ -91,6 +93,15 @@ func Section() config.Section {
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("pseudowire", name).(*Config)
 	return c
+}
+
+// Devices lists the interfaces of f's pseudowires.
+func Devices(f *config.File) []string {
+	var devices []string
+	for _, name := range f.Names("pseudowire") {
+		devices = append(devices, From(f, name).Device)
+	}
+	return devices
 }
 
 // Pairs lists the hosts between which pseudowires of f go, each pair once.

@@ -19,7 +19,7 @@ const (
 
 // Plan gives what the [pseudowire.NAME] sections want to exist. It is pure.
 func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
-	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}}
+	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}, inward: map[end]bool{}}
 	for _, l := range facts.Links {
 		p.links[l.Name] = l
 		for _, a := range l.Addresses {
@@ -27,6 +27,10 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 		}
 	}
 	names := f.Names("pseudowire")
+	for _, name := range names {
+		in, _ := From(f, name).ends()
+		p.inward[in] = true
+	}
 	for _, name := range names {
 		p.wires = append(p.wires, p.device(name))
 	}
@@ -42,6 +46,7 @@ type planner struct {
 	links    map[string]state.LinkFact
 	holder   map[netip.Addr]string // device that has an address
 	ports    map[string]bool       // keys of what is in where and programs
+	inward   map[end]bool          // by what pseudowires here know their packets
 	wires    state.Desired
 	where    state.Desired // where packets arrive
 	programs state.Desired
@@ -72,10 +77,23 @@ func (p *planner) device(name string) state.Object {
 		}
 	}
 	w := state.Wire{Name: c.Device, Hidden: hiddenName(c.Device), MAC: c.mac(), MTU: mtu, Owner: path, LinkLocal: c.LinkLocal}
-	w.Sums = !c.sums()
+	w.Sums = !c.sums() && p.offload(c)
 	// the kernel cannot take apart what it does not know, nor number the parts
 	w.Segments = w.Sums && !c.Counter && !c.Sequence && !(c.Kind == L2TPv3 && !c.UDP)
 	return w
+}
+
+// offload tells whether a device finishes what is sent, further on.
+func (p *planner) offload(c *Config) bool {
+	if c.Offload != Auto {
+		return c.Offload == On
+	}
+	if !c.Dst.IsLoopback() && p.holder[c.Dst] == "" {
+		return true
+	}
+	_, out := c.ends()
+	out.local, out.remote = c.Dst, c.Src
+	return p.inward[out]
 }
 
 // sums tells whether packets have a checksum over all of them.
@@ -201,6 +219,19 @@ func (p *planner) arrives(c *Config) {
 	}
 	if l, ok := p.links["lo"]; ok && (c.Dst.IsLoopback() || p.holder[c.Dst] != "") {
 		at(l, config.HookTC)
+		p.accepted(c)
+	}
+}
+
+// accepted has the kernel take what the programs put on loopback for a program
+// of this host: it does not come with a route, as what the stack sends does.
+func (p *planner) accepted(c *Config) {
+	if c.Src.Is6() {
+		return
+	}
+	p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/accept_local", Value: "1"})
+	if c.Src.IsLoopback() || c.Dst.IsLoopback() {
+		p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/route_localnet", Value: "1"})
 	}
 }
 
