@@ -277,7 +277,9 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 	p->tunnel += 4;
 	if (!(rx->flags & PSEUDOWIRE_SEQUENCE))
 		return PSEUDOWIRE_FAULTS;
-	if (at > PSEUDOWIRE_HEADER - 4 || hook_load(ctx, p->l4 + at, &number, sizeof(number)))
+	/* nothing that is not whole moves the numbers on */
+	if (at > PSEUDOWIRE_HEADER - 4 || p->l4 + p->tunnel + ETH_HLEN > p->end ||
+	    hook_load(ctx, p->l4 + at, &number, sizeof(number)))
 		return PSEUDOWIRE_FAULT_TRUNCATED;
 	number = bpf_ntohl(number);
 	if (gre ? pseudowire_behind(rx, number, 32) :
@@ -423,14 +425,15 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdic
 		return PASS_TO_TC;
 	ifindex = rx->ifindex;
 	end = p->end;
+	if (end > hook_len(ctx))
+		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
 	if (p->protocol == IPPROTO_UDP && !hook_segment(ctx)) {
 		len = bpf_ntohs(((struct udphdr *)p->header)->len);
 		if (p->l4 + len > end)
 			return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
 		end = p->l4 + len;
+		p->end = end;
 	}
-	if (end > hook_len(ctx))
-		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
 	fault = pseudowire_parts(ctx, p, rx);
 	if (fault != PSEUDOWIRE_FAULTS)
 		return pseudowire_drop(rx, fault);

@@ -29,22 +29,36 @@ func enum(t *testing.T, file string) map[string]int {
 
 func TestNumbersInGoAreThoseInC(t *testing.T) {
 	port, nat64 := enum(t, "lib/interface.h"), enum(t, "blocks/nat64_maps.h")
+	wire := enum(t, "blocks/pseudowire_maps.h")
 	hop, route := enum(t, "lib/nexthop.h"), defined(t, "blocks/route.h")
 	for name, pair := range map[string][2]int{
-		"INTERFACE_SHORTCUT":    {port["INTERFACE_SHORTCUT"], interfaceShortcut},
-		"INTERFACE_XDP_OUT":     {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
-		"INTERFACE_ROUTED":      {port["INTERFACE_ROUTED"], interfaceRouted},
-		"INTERFACE_BRIDGE_PORT": {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
-		"NEIGHBOUR_XDP":         {hop["NEIGHBOUR_XDP"], neighbourXDP},
-		"ROUTE_TABLES":          {route["ROUTE_TABLES"], state.RouteTablesMax},
-		"NAT64_HAS_PREFIX":      {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
-		"NAT64_COMPUTE_UDP":     {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
-		"NAT64_COPY_TOS":        {nat64["NAT64_COPY_TOS"], nat64CopyTOS},
-		"NAT64_PREFIX":          {nat64["NAT64_PREFIX"], int(state.RulePrefix)},
-		"NAT64_NODE":            {nat64["NAT64_NODE"], int(state.RuleNode)},
-		"NAT64_MAPPING":         {nat64["NAT64_MAPPING"], int(state.RuleMapping)},
-		"NAT64_MAPPING4":        {nat64["NAT64_MAPPING4"], int(state.RuleMapping4)},
-		"NAT64_REFUSED":         {nat64["NAT64_REFUSED"], int(state.RuleRefused)},
+		"INTERFACE_SHORTCUT":     {port["INTERFACE_SHORTCUT"], interfaceShortcut},
+		"INTERFACE_XDP_OUT":      {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
+		"INTERFACE_ROUTED":       {port["INTERFACE_ROUTED"], interfaceRouted},
+		"INTERFACE_BRIDGE_PORT":  {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
+		"INTERFACE_PSEUDOWIRES":  {port["INTERFACE_PSEUDOWIRES"], interfacePseudowires},
+		"PSEUDOWIRE_COUNTER":     {wire["PSEUDOWIRE_COUNTER"], wireCounter},
+		"PSEUDOWIRE_PINNED":      {wire["PSEUDOWIRE_PINNED"], wirePinned},
+		"PSEUDOWIRE_SEQUENCE":    {wire["PSEUDOWIRE_SEQUENCE"], wireSequence},
+		"PSEUDOWIRE_CHECKSUM":    {wire["PSEUDOWIRE_CHECKSUM"], wireChecksum},
+		"PSEUDOWIRE_INHERIT":     {wire["PSEUDOWIRE_INHERIT"], wireInherit},
+		"PSEUDOWIRE_NO_DF":       {wire["PSEUDOWIRE_NO_DF"], wireNoDF},
+		"PSEUDOWIRE_ANSWER":      {wire["PSEUDOWIRE_ANSWER"], wireAnswer},
+		"PSEUDOWIRE_INHERIT_TTL": {wire["PSEUDOWIRE_INHERIT_TTL"], wireInheritTTL},
+		"PSEUDOWIRE_XDP":         {wire["PSEUDOWIRE_XDP"], wireXDP},
+		"PSEUDOWIRE_RESOLVED":    {wire["PSEUDOWIRE_RESOLVED"], wireResolved},
+		"PSEUDOWIRE_SOME":        {wire["PSEUDOWIRE_SOME"], wireSome},
+		"PSEUDOWIRE_L2TP_UDP":    {wire["PSEUDOWIRE_L2TP_UDP"], int(state.WireL2TPUDP)},
+		"NEIGHBOUR_XDP":          {hop["NEIGHBOUR_XDP"], neighbourXDP},
+		"ROUTE_TABLES":           {route["ROUTE_TABLES"], state.RouteTablesMax},
+		"NAT64_HAS_PREFIX":       {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
+		"NAT64_COMPUTE_UDP":      {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
+		"NAT64_COPY_TOS":         {nat64["NAT64_COPY_TOS"], nat64CopyTOS},
+		"NAT64_PREFIX":           {nat64["NAT64_PREFIX"], int(state.RulePrefix)},
+		"NAT64_NODE":             {nat64["NAT64_NODE"], int(state.RuleNode)},
+		"NAT64_MAPPING":          {nat64["NAT64_MAPPING"], int(state.RuleMapping)},
+		"NAT64_MAPPING4":         {nat64["NAT64_MAPPING4"], int(state.RuleMapping4)},
+		"NAT64_REFUSED":          {nat64["NAT64_REFUSED"], int(state.RuleRefused)},
 	} {
 		if pair[0] == 0 || pair[0] != pair[1] {
 			t.Errorf("%s is %d in C and %d in Go", name, pair[0], pair[1])
