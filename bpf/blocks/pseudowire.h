@@ -22,14 +22,14 @@
 #define PSEUDOWIRE_HEADER 28
 #define PSEUDOWIRE_RESYNC 16
 
-#define L2TP_CONTROL bpf_htons(0x8000)
-#define L2TP_V3 bpf_htons(3)
-#define L2TP_V2 bpf_htons(2)
-#define L2TP_VERSION bpf_htons(0x000f)
-#define L2TP_SEQUENCED 0x40000000
-#define GRE_CSUM bpf_htons(0x8000)
-#define GRE_KEY bpf_htons(0x2000)
-#define GRE_SEQ bpf_htons(0x1000)
+#define WIRE_L2TP_CONTROL bpf_htons(0x8000)
+#define WIRE_L2TP_V3 bpf_htons(3)
+#define WIRE_L2TP_V2 bpf_htons(2)
+#define WIRE_L2TP_VERSION bpf_htons(0x000f)
+#define WIRE_L2TP_SEQUENCED 0x40000000
+#define WIRE_GRE_CSUM bpf_htons(0x8000)
+#define WIRE_GRE_KEY bpf_htons(0x2000)
+#define WIRE_GRE_SEQ bpf_htons(0x1000)
 
 /* in a map: the stack is short */
 struct pseudowire_packet {
@@ -131,10 +131,10 @@ static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowi
 		p->key.kind = PSEUDOWIRE_L2TP_UDP;
 		p->key.id = word[3];
 		p->fixed = 16;
-		if (half[4] == L2TP_V3 && have >= 16)
+		if (half[4] == WIRE_L2TP_V3 && have >= 16)
 			return OUTCOME_NONE;
 		/* control messages, and L2TPv2, which may share the port (RFC 3931 4.1.2.1) */
-		if (have < 8 || half[4] & L2TP_CONTROL || (half[4] & L2TP_VERSION) == L2TP_V2 ||
+		if (have < 8 || half[4] & WIRE_L2TP_CONTROL || (half[4] & WIRE_L2TP_VERSION) == WIRE_L2TP_V2 ||
 		    !pseudowire_some(p))
 			return PASS_NOT_FOR_US;
 		return have < 16 ? DROP_WIRE_TRUNCATED : DROP_WIRE_HEADER;
@@ -144,16 +144,16 @@ static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowi
 		p->fixed = 4;
 		return word[0] ? OUTCOME_NONE : PASS_NOT_FOR_US; /* zero: control (RFC 3931 4.1.1.2) */
 	case IPPROTO_GRE:
-		if (half[1] != bpf_htons(ETH_P_TEB) || half[0] & ~(GRE_CSUM | GRE_KEY | GRE_SEQ))
+		if (half[1] != bpf_htons(ETH_P_TEB) || half[0] & ~(WIRE_GRE_CSUM | WIRE_GRE_KEY | WIRE_GRE_SEQ))
 			return PASS_NOT_FOR_US;
 		p->flags = half[0];
 		p->fixed = 4;
-		if (p->flags & GRE_CSUM)
+		if (p->flags & WIRE_GRE_CSUM)
 			p->fixed = 8;
 		p->key.kind = PSEUDOWIRE_GRE;
-		if (p->flags & GRE_KEY) {
+		if (p->flags & WIRE_GRE_KEY) {
 			p->key.kind = PSEUDOWIRE_GRE_KEY;
-			p->key.id = p->flags & GRE_CSUM ? word[2] : word[1];
+			p->key.id = p->flags & WIRE_GRE_CSUM ? word[2] : word[1];
 			p->fixed += 4;
 		}
 		return OUTCOME_NONE;
@@ -202,7 +202,7 @@ static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 nu
  */
 static __always_inline bool pseudowire_unfinished(hook_ctx *ctx, const struct pseudowire_packet *p)
 {
-	__u32 at = p->l4 + (p->fixed & 31) + (p->flags & GRE_SEQ ? 4 : 0), l4, sum, len;
+	__u32 at = p->l4 + (p->fixed & 31) + (p->flags & WIRE_GRE_SEQ ? 4 : 0), l4, sum, len;
 	__be16 proto = 0, field = 0;
 	__u8 protocol;
 
@@ -249,13 +249,13 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 
 	p->tunnel = at;
 	if (gre) {
-		__be16 want = (rx->flags & PSEUDOWIRE_CHECKSUM ? GRE_CSUM : 0) |
-			      (rx->flags & PSEUDOWIRE_SEQUENCE ? GRE_SEQ : 0) |
-			      (p->key.kind == PSEUDOWIRE_GRE_KEY ? GRE_KEY : 0);
+		__be16 want = (rx->flags & PSEUDOWIRE_CHECKSUM ? WIRE_GRE_CSUM : 0) |
+			      (rx->flags & PSEUDOWIRE_SEQUENCE ? WIRE_GRE_SEQ : 0) |
+			      (p->key.kind == PSEUDOWIRE_GRE_KEY ? WIRE_GRE_KEY : 0);
 
 		if (p->flags != want)
 			return PSEUDOWIRE_FAULT_HEADER;
-		if (want & GRE_CSUM && !hook_segment(ctx) &&
+		if (want & WIRE_GRE_CSUM && !hook_segment(ctx) &&
 		    pseudowire_sum(ctx, p->l4, p->end, 0) != 0xffff && !pseudowire_unfinished(ctx, p))
 			return PSEUDOWIRE_FAULT_CHECKSUM;
 	} else if (rx->cookie_len) {
@@ -283,7 +283,7 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 		return PSEUDOWIRE_FAULT_TRUNCATED;
 	number = bpf_ntohl(number);
 	if (gre ? pseudowire_behind(rx, number, 32) :
-		  number & L2TP_SEQUENCED && pseudowire_behind(rx, number & 0xffffff, 24))
+		  number & WIRE_L2TP_SEQUENCED && pseudowire_behind(rx, number & 0xffffff, 24))
 		return PSEUDOWIRE_FAULT_SEQUENCE;
 	return PSEUDOWIRE_FAULTS;
 }

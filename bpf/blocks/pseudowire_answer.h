@@ -97,7 +97,7 @@ static __noinline int answer_too_big(hook_ctx *ctx, __u32 proto, __u32 mtu)
 		a.ip.daddr = was->saddr;
 		a.ip.check = csum_ipv4_header(&a.ip);
 		a.check = ~answer_sum(quote, (__u64)*(__u16 *)&a.type + a.mtu);
-		return hook_wrap(ctx, ETH_HLEN + ANSWER_QUOTE, &a.eth, sizeof(a) - 2);
+		return hook_answer(ctx, ETH_HLEN + ANSWER_QUOTE, &a.eth, sizeof(a) - 2);
 	}
 	if (proto == bpf_htons(ETH_P_IPV6)) {
 		const struct ipv6hdr *was = (const void *)quote;
@@ -118,7 +118,7 @@ static __noinline int answer_too_big(hook_ctx *ctx, __u32 proto, __u32 mtu)
 			return -1;
 		a.check = ~answer_sum(quote, csum_addr6(&a.ip.saddr) + csum_addr6(&a.ip.daddr) + bpf_htonl(len) +
 						     bpf_htonl(IPPROTO_ICMPV6) + *(__u16 *)&a.type + a.mtu);
-		return hook_wrap(ctx, ETH_HLEN + ANSWER_QUOTE, &a.eth, sizeof(a) - 2);
+		return hook_answer(ctx, ETH_HLEN + ANSWER_QUOTE, &a.eth, sizeof(a) - 2);
 	}
 	return -1;
 }

@@ -31,10 +31,12 @@ enum {
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 #define BPF_F_NO_PREALLOC 1U
 #define BPF_F_MMAPABLE (1U << 10)
 #define BPF_NOEXIST 1ULL
+#define BPF_RB_NO_WAKEUP 1ULL
 
 /* a timer inside a map's value (linux/bpf.h); the kernel fills it */
 struct bpf_timer {
@@ -50,6 +52,7 @@ struct bpf_timer {
 #define BPF_F_INGRESS 1ULL
 #define BPF_MTU_CHK_SEGS 1ULL
 #define BPF_ADJ_ROOM_NET 0
+#define BPF_ADJ_ROOM_MAC 1
 #define BPF_F_ADJ_ROOM_FIXED_GSO 1ULL
 #define BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 (1ULL << 1)
 #define BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 (1ULL << 2)
@@ -59,13 +62,17 @@ struct bpf_timer {
 #define BPF_F_ADJ_ROOM_ENCAP_L2_ETH (1ULL << 6)
 #define BPF_F_ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
 #define BPF_F_ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
-#define BPF_F_ADJ_ROOM_ENCAP_L2(len) ((__u64)(len) << 56)
+#define BPF_F_ADJ_ROOM_ENCAP_L2(len) (((__u64)(len) & 0xff) << 56)
 #define BPF_ADJ_ROOM_MAC 1
 #define BPF_FIB_LOOKUP_OUTPUT 2U
 #define BPF_FIB_LOOKUP_SKIP_NEIGH 4U
 
 enum {
 	BPF_FIB_LKUP_RET_SUCCESS = 0,
+	BPF_FIB_LKUP_RET_BLACKHOLE = 1,
+	BPF_FIB_LKUP_RET_UNREACHABLE = 2,
+	BPF_FIB_LKUP_RET_PROHIBIT = 3,
+	BPF_FIB_LKUP_RET_NOT_FWDED = 4,
 	BPF_FIB_LKUP_RET_NO_NEIGH = 7,
 	BPF_FIB_LKUP_RET_FRAG_NEEDED = 8,
 };

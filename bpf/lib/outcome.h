@@ -24,6 +24,9 @@ enum outcome {
 	FORWARD_WIRE_OUT,      /* a frame packed up and sent to the other end of its pseudowire */
 	FORWARD_WIRE_IN,       /* a frame unpacked and put onto its pseudowire's interface */
 	FORWARD_WIRE_TOO_BIG,  /* too large for the pseudowire: its sender was told */
+	FORWARD_FROM_SUBSCRIBER, /* out of a subscriber's tunnel, and sent out past the stack */
+	FORWARD_TO_SUBSCRIBER, /* into a subscriber's tunnel */
+	FORWARD_DECAPSULATED,  /* out of a subscriber's tunnel, and handed to the stack */
 
 	SLOW_FRAGMENT,     /* a fragment */
 	SLOW_ICMP_ERROR,   /* an ICMP error, whose inner packet is translated too */
@@ -34,6 +37,7 @@ enum outcome {
 	SLOW_UDP_CHECKSUM, /* UDP without checksum, too long for the programs to compute one */
 	SLOW_BEFORE_STACK, /* the IPv4 stack would drop it: made fit and put back, or translated at once */
 	SLOW_SYN,          /* a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2) */
+	SLOW_SUBSCRIBER,   /* for a subscriber, and too large or too odd for the programs to put into its tunnel */
 
 	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
@@ -50,6 +54,9 @@ enum outcome {
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
 	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
 	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
+	PASS_L2TP_CONTROL,  /* PPP's control, link scope and odd headers out of a tunnel, which the daemon answers */
+	PASS_L2TP_UNKNOWN,  /* L2TP of a session that the programs do not know */
+	PASS_SUBSCRIBER,    /* towards a subscriber, left to the device of its access */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */
@@ -87,6 +94,19 @@ enum outcome {
 	DROP_WIRE_ECN,          /* congestion met under way that the frame cannot tell of (RFC 6040 4.2) */
 	DROP_WIRE_TOO_BIG,      /* larger than a pseudowire takes */
 	DROP_WIRE_NO_WAY,       /* the other end of the pseudowire cannot be reached now */
+	DROP_L2TP_INVALID,      /* L2TP or PPP whose headers lie (RFC 2661 3.1) */
+	DROP_L2TP_PEER,         /* L2TP for a tunnel from another address than its peer's */
+	DROP_SPOOFED,           /* a source address that is not the subscriber's */
+	DROP_RATE_UP,           /* more than the subscriber may send */
+	DROP_RATE_DOWN,         /* more than the subscriber may receive */
+	DROP_GARDEN,            /* outside of the walled garden, or the subscriber is blocked */
+	DROP_NO_SUBSCRIBER,     /* no session has this address */
+	DROP_BLOCKED,           /* the source is on the block list */
+	DROP_BOGON,             /* a source that nobody may have on this interface */
+	DROP_REVERSE_PATH,      /* the way back to the source is not the interface it came in by (RFC 3704) */
+	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
+	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
+	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

@@ -9,7 +9,10 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/access"
 	"weft/internal/feature/dns64"
+	"weft/internal/feature/failover"
+	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/pseudowire"
@@ -21,7 +24,9 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), pseudowire.Section())
+	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
+		access.Section(), pseudowire.Section(), access.ClientSection())
+	return append(sections, guard.Sections()...)
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -46,11 +51,12 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, pseudowire.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, pseudowire.Plan, access.Plan, guard.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
+	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
 	return unique(withTags(desired)), problems
 }
@@ -68,9 +74,17 @@ func withTags(desired state.Desired) state.Desired {
 	return all
 }
 
+// tablesOf gives how large the datapath's tables must be.
+func tablesOf(f *config.File) state.Tables {
+	t := nat64.Tables(f)
+	t.Subscribers = access.Tables(f).Subscribers
+	return t
+}
+
 // learn adds what one feature's section tells the others.
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
+	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
 	facts.Made = append(facts.Made, pseudowire.Devices(f)...)
@@ -103,7 +117,7 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	if err != nil {
 		return state.Facts{}, err
 	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}, Accesses: map[string]int{}}
 	if d == nil {
 		return facts, nil
 	}
@@ -113,6 +127,13 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	}
 	for _, t := range translators {
 		facts.Translators[t.Name] = t.ID
+	}
+	accesses, err := d.Accesses()
+	if err != nil {
+		return facts, err
+	}
+	for _, a := range accesses {
+		facts.Accesses[a.Name] = a.ID
 	}
 	return facts, nil
 }

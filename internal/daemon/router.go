@@ -11,7 +11,6 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
 	"weft/internal/place"
@@ -106,13 +105,16 @@ func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
 func (r *Router) facts(f *config.File) (state.Facts, error) {
 	var tables state.Tables
 	if f != nil {
-		tables = nat64.Tables(f)
+		tables = tablesOf(f)
 	}
 	facts, err := gather(r.kernel, r.datapath, tables)
 	if err != nil {
 		return facts, err
 	}
-	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil || f == nil {
+	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
+		return facts, err
+	}
+	if facts.Clients, err = readClients(r.Place.Run); err != nil || f == nil {
 		return facts, err
 	}
 	facts.Ways, err = r.ways(f)
@@ -137,7 +139,7 @@ func (r *Router) ways(f *config.File) (map[state.Pair]state.Way, error) {
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
 // ones are new ones: the bindings and sessions of the old are lost.
 func (r *Router) fit(f *config.File) error {
-	return r.datapath.Resize(nat64.Tables(f))
+	return r.datapath.Resize(tablesOf(f))
 }
 
 // Plan gives the steps that would bring the namespace to what f wants.
@@ -208,6 +210,9 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 		return nil, err
 	}
 	if err := r.kernel.Undelegated(func(netip.Prefix) bool { return false }); err != nil {
+		return nil, err
+	}
+	if err := r.kernel.UnrouteSubscribers(func(netip.Prefix) bool { return false }); err != nil {
 		return nil, err
 	}
 	if err := r.targets().Apply(ctx, steps); err != nil {

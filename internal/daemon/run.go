@@ -14,7 +14,6 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -48,7 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := fits(f, o.Warn); err != nil {
 		return err
 	}
-	o.Datapath.Tables = nat64.Tables(f)
+	o.Datapath.Tables = tablesOf(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -65,18 +64,23 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r},
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
+	d.subscribers = newSubscribers(o.Log, r, d.found)
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	d.wires = newWires(o.Log, r.kernel, d.found)
 	defer d.wires.tasks.Wait()
+	d.blocks = newBlocks(o.Log, r.Place, r.datapath)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
+	defer d.subscribers.wait()
+	defer d.sharing.wait()
+	defer d.blocks.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -106,16 +110,19 @@ func fits(f *config.File, warn func([]state.Problem)) error {
 // daemon is the event loop's state.
 type daemon struct {
 	Options
-	router   *Router
-	file     *config.File
-	services *services
-	routing  *routing
-	names    *names
-	adverts  *adverts
-	plats    *plats
-	wires    *wires
-	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
-	metrics  *metricsListener
+	router      *Router
+	file        *config.File
+	services    *services
+	routing     *routing
+	names       *names
+	adverts     *adverts
+	plats       *plats
+	subscribers *subscribers
+	sharing     *sharing
+	wires       *wires
+	blocks      *blocks
+	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
+	metrics     *metricsListener
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -188,9 +195,12 @@ func (d *daemon) apply(ctx context.Context) error {
 	}
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.wires.set(ctx, d.router.datapath, d.file)
+	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
+	d.subscribers.set(ctx, d.file, facts)
+	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }

@@ -56,6 +56,13 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 	for _, p := range ports {
 		found = append(found, p)
 	}
+	guards, err := d.Guards()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range guards {
+		found = append(found, g)
+	}
 	tables, err := d.RouteTables()
 	if err != nil {
 		return nil, err
@@ -82,7 +89,11 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 		return nil, err
 	}
 	proxies, err := collect(d, "neighbour_proxies", func(k proxyKey, _ uint32) state.Object { return decodeProxy(k) })
-	return slices.Concat(found, lowers, proxies), err
+	if err != nil {
+		return nil, err
+	}
+	accesses, err := d.accessObjects()
+	return slices.Concat(found, lowers, proxies, accesses), err
 }
 
 // Translators lists the translators, by id.
@@ -150,6 +161,8 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			return err
 		}
 		return d.write("interfaces", uint32(index), encodePort(o), remove)
+	case state.Guard:
+		return d.writeGuard(o, remove)
 	case state.RouteTables:
 		if remove {
 			return d.removeRouteTables()
@@ -191,6 +204,10 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			v = binder{}
 		}
 		return d.write("nat64_stateful_configs", uint32(o.ID), v, false)
+	case state.Access:
+		return d.applyAccess(o, remove)
+	case state.Garden:
+		return d.write("l2tp_gardens", encodeGarden(o), uint32(1), remove)
 	case state.StaticBinding:
 		return d.writeStatic(o, remove)
 	case state.Rule:

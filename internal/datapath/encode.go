@@ -29,6 +29,8 @@ const (
 	interfaceXDPOut      = 2
 	interfaceRouted      = 4
 	interfaceBridgePort  = 8
+	interfaceL2TP        = 32
+	interfaceGuard       = 64
 	interfacePseudowires = 16
 
 	neighbourXDP = 1
@@ -134,7 +136,10 @@ func encodePort(p state.Port) portValue {
 	v := portValue{Translators: p.Translators, Mac: p.MAC, Table: uint16(p.Table)}
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
-		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort, interfacePseudowires: p.Pseudowires,
+		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
+		interfaceL2TP:        p.L2TP,
+		interfaceGuard:       p.Guarded,
+		interfacePseudowires: p.Pseudowires,
 	} {
 		if set {
 			v.Flags |= flag
@@ -147,7 +152,8 @@ func decodePort(index int, v portValue) state.Port {
 	return state.Port{
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
-		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
+		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0, L2TP: v.Flags&interfaceL2TP != 0,
+		Guarded:     v.Flags&interfaceGuard != 0,
 		Pseudowires: v.Flags&interfacePseudowires != 0,
 	}
 }

@@ -26,6 +26,7 @@ func programs() []program {
 		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
 		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
 		{"pseudowire_encap", state.HookIngress, _PseudowireEncapBytes},
+		{"access_egress", state.HookEgress, _AccessEgressBytes},
 	}
 }
 
@@ -34,6 +35,7 @@ func helpers() []program {
 	return []program{
 		{"nat64_sweep", "", _Nat64SweepBytes},
 		{"nat64_resolve", "", _Nat64ResolveBytes},
+		{"nat64_adopt", "", _Nat64AdoptBytes},
 	}
 }
 

@@ -26,6 +26,14 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
 		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
+		case "l2tp_tunnels", "l2tp_sessions", "l2tp_states":
+			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
+		case "l2tp_owners4", "l2tp_owners6":
+			m.MaxEntries = uint32(max(4*d.options.Tables.Subscribers, 1))
+		case "nat64_changes":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = changesBytes
+			}
 		}
 	}
 	return spec, nil
@@ -41,11 +49,14 @@ func (d *Datapath) Tables() state.Tables {
 	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Sessions = int(m.MaxEntries())
 	}
+	if m, err := d.mapNamed("l2tp_sessions"); err == nil && m.MaxEntries() > 1 {
+		t.Subscribers = int(m.MaxEntries())
+	}
 	return t
 }
 
-// Resize gives stateful translation tables of other sizes. They are new: what
-// was bound is forgotten, and the programs that are attached have to be
+// Resize gives stateful translation and access tables of other sizes. They are
+// new: what was in them is forgotten, and the programs that are attached have to be
 // replaced by the build for these tables.
 func (d *Datapath) Resize(t state.Tables) error {
 	if d.Tables() == t {
@@ -55,18 +66,19 @@ func (d *Datapath) Resize(t state.Tables) error {
 	if err := d.dropStale(); err != nil {
 		return err
 	}
-	p, err := programNamed("nat64_resolve")
-	if err != nil {
-		return err
-	}
-	spec, err := d.spec(p)
-	if err != nil {
-		return err
-	}
 	fresh := map[string]*ebpf.Map{}
-	for _, name := range stateMaps() {
-		if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
-			return fmt.Errorf("resize map %s: %w", name, err)
+	for _, g := range append(groups(), group{"nat64_resolve", []string{"nat64_changes"}}) {
+		spec, err := d.groupSpec(g)
+		if err != nil {
+			return err
+		}
+		for _, name := range g.maps {
+			if _, err := os.Stat(d.mapPath(name)); err == nil && name != "nat64_changes" {
+				continue // it fits
+			}
+			if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
+				return fmt.Errorf("resize map %s: %w", name, err)
+			}
 		}
 	}
 	d.swap(fresh)
@@ -88,8 +100,16 @@ func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
 	}
 }
 
-// stateMaps are the maps that speak of each other: they are made and replaced
-// together.
+// group is maps that speak of each other: they are made and replaced together.
+type group struct {
+	program string // one that has them all
+	maps    []string
+}
+
+func groups() []group {
+	return []group{{"nat64_resolve", stateMaps()}, {"access_egress", accessMaps()}}
+}
+
 func stateMaps() []string {
 	return []string{
 		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free",
@@ -97,27 +117,33 @@ func stateMaps() []string {
 	}
 }
 
-// dropStale unpins the state's maps if they are not all there as they should be
-// now: of another version, or of other sizes.
+func (d *Datapath) groupSpec(g group) (*ebpf.CollectionSpec, error) {
+	p, err := programNamed(g.program)
+	if err != nil {
+		return nil, err
+	}
+	return d.spec(p)
+}
+
+// dropStale unpins each group's maps if they are not all there as they should
+// be now: of another version, or of other sizes.
 func (d *Datapath) dropStale() error {
-	p, err := programNamed("nat64_resolve")
-	if err != nil {
-		return err
-	}
-	spec, err := d.spec(p)
-	if err != nil {
-		return err
-	}
-	fit := true
-	for _, name := range stateMaps() {
-		fit = fit && d.fits(name, spec.Maps[name])
-	}
-	if fit {
-		return nil
-	}
-	for _, name := range stateMaps() {
-		if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace map %s: %w", name, err)
+	for _, g := range groups() {
+		spec, err := d.groupSpec(g)
+		if err != nil {
+			return err
+		}
+		fit := true
+		for _, name := range g.maps {
+			fit = fit && d.fits(name, spec.Maps[name])
+		}
+		if fit {
+			continue
+		}
+		for _, name := range g.maps {
+			if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("replace map %s: %w", name, err)
+			}
 		}
 	}
 	return nil

@@ -10,10 +10,12 @@ import (
 // PoolsMax is how many pools a stateful translator may have.
 const PoolsMax = 8
 
-// Tables says how many entries the tables of stateful translation hold.
+// Tables says how many entries the tables of stateful translation hold, and
+// those of subscribers.
 type Tables struct {
-	Bindings int
-	Sessions int
+	Bindings    int
+	Sessions    int
+	Subscribers int // local ids of tunnels and of sessions are less
 }
 
 // Filtering says which packets from outside a binding lets in; values as in
@@ -47,6 +49,7 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
+	Shared                             bool // other routers are told of its sessions
 	Pools                              [PoolsMax]Pool
 }
 
@@ -61,6 +64,9 @@ func (b Binder) String() string {
 	}
 	if b.Statics {
 		s.WriteString(" statics")
+	}
+	if b.Shared {
+		s.WriteString(" shared")
 	}
 	for _, p := range b.Pools {
 		if p.Prefix.IsValid() {

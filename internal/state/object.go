@@ -152,6 +152,8 @@ type Port struct {
 	Table       int    // which of them, 0..RouteTablesMax-1
 	Pseudowires bool   // packets of pseudowires arrive here
 	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
+	L2TP        bool   // subscribers' tunnels arrive here
+	Guarded     bool   // what must not get in is dropped first: a Guard says what
 }
 
 func (p Port) Key() string    { return "port " + p.Device }
@@ -167,6 +169,12 @@ func (p Port) String() string {
 	if p.BridgePort {
 		s += " bridge-port"
 	}
+	if p.L2TP {
+		s += " l2tp"
+	}
+	if p.Guarded {
+		s += " guarded"
+	}
 	return s
 }
 
@@ -179,6 +187,8 @@ func (p Port) Join(q Port) Port {
 	p.Routed = p.Routed || q.Routed
 	p.BridgePort = p.BridgePort || q.BridgePort
 	p.Pseudowires = p.Pseudowires || q.Pseudowires
+	p.L2TP = p.L2TP || q.L2TP
+	p.Guarded = p.Guarded || q.Guarded
 	return p
 }
 

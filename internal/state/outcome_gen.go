@@ -15,6 +15,9 @@ const (
 	ForwardWireOut                         // a frame packed up and sent to the other end of its pseudowire
 	ForwardWireIn                          // a frame unpacked and put onto its pseudowire's interface
 	ForwardWireTooBig                      // too large for the pseudowire: its sender was told
+	ForwardFromSubscriber                  // out of a subscriber's tunnel, and sent out past the stack
+	ForwardToSubscriber                    // into a subscriber's tunnel
+	ForwardDecapsulated                    // out of a subscriber's tunnel, and handed to the stack
 	SlowFragment                           // a fragment
 	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
 	SlowFragNeeded                         // too large for the other side and may be fragmented
@@ -24,6 +27,7 @@ const (
 	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
 	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
 	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
+	SlowSubscriber                         // for a subscriber, and too large or too odd for the programs to put into its tunnel
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
@@ -39,6 +43,9 @@ const (
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
 	PassMended                             // made fit for the IPv4 stack and put back as arriving
 	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
+	PassL2tpControl                        // PPP's control, link scope and odd headers out of a tunnel, which the daemon answers
+	PassL2tpUnknown                        // L2TP of a session that the programs do not know
+	PassSubscriber                         // towards a subscriber, left to the device of its access
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -75,6 +82,19 @@ const (
 	DropWireEcn                            // congestion met under way that the frame cannot tell of (RFC 6040 4.2)
 	DropWireTooBig                         // larger than a pseudowire takes
 	DropWireNoWay                          // the other end of the pseudowire cannot be reached now
+	DropL2tpInvalid                        // L2TP or PPP whose headers lie (RFC 2661 3.1)
+	DropL2tpPeer                           // L2TP for a tunnel from another address than its peer's
+	DropSpoofed                            // a source address that is not the subscriber's
+	DropRateUp                             // more than the subscriber may send
+	DropRateDown                           // more than the subscriber may receive
+	DropGarden                             // outside of the walled garden, or the subscriber is blocked
+	DropNoSubscriber                       // no session has this address
+	DropBlocked                            // the source is on the block list
+	DropBogon                              // a source that nobody may have on this interface
+	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
+	DropSynRate                            // more TCP connections begun than the guard lets in
+	DropIcmpRate                           // more ICMP messages than the guard lets in
+	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -93,6 +113,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-wire-out", "a frame packed up and sent to the other end of its pseudowire"},
 	{"forward-wire-in", "a frame unpacked and put onto its pseudowire's interface"},
 	{"forward-wire-too-big", "too large for the pseudowire: its sender was told"},
+	{"forward-from-subscriber", "out of a subscriber's tunnel, and sent out past the stack"},
+	{"forward-to-subscriber", "into a subscriber's tunnel"},
+	{"forward-decapsulated", "out of a subscriber's tunnel, and handed to the stack"},
 	{"slow-fragment", "a fragment"},
 	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
@@ -102,6 +125,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
 	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
 	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
+	{"slow-subscriber", "for a subscriber, and too large or too odd for the programs to put into its tunnel"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
@@ -117,6 +141,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
 	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
 	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
+	{"pass-l2tp-control", "PPP's control, link scope and odd headers out of a tunnel, which the daemon answers"},
+	{"pass-l2tp-unknown", "L2TP of a session that the programs do not know"},
+	{"pass-subscriber", "towards a subscriber, left to the device of its access"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -153,4 +180,17 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-wire-ecn", "congestion met under way that the frame cannot tell of (RFC 6040 4.2)"},
 	{"drop-wire-too-big", "larger than a pseudowire takes"},
 	{"drop-wire-no-way", "the other end of the pseudowire cannot be reached now"},
+	{"drop-l2tp-invalid", "L2TP or PPP whose headers lie (RFC 2661 3.1)"},
+	{"drop-l2tp-peer", "L2TP for a tunnel from another address than its peer's"},
+	{"drop-spoofed", "a source address that is not the subscriber's"},
+	{"drop-rate-up", "more than the subscriber may send"},
+	{"drop-rate-down", "more than the subscriber may receive"},
+	{"drop-garden", "outside of the walled garden, or the subscriber is blocked"},
+	{"drop-no-subscriber", "no session has this address"},
+	{"drop-blocked", "the source is on the block list"},
+	{"drop-bogon", "a source that nobody may have on this interface"},
+	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
+	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
+	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
+	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
 }
