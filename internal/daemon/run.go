@@ -123,6 +123,7 @@ type daemon struct {
 	blocks      *blocks
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics     *metricsListener
+	told        map[string]bool // warnings about the host
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -193,6 +194,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	if len(done) > 0 {
 		d.Log.Info("applied", "steps", len(done))
 	}
+	d.tell(facts)
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.wires.set(ctx, d.router.datapath, d.file)
 	d.sharing.set(ctx, d.file, facts)
@@ -203,6 +205,23 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
+}
+
+// tell warns of what the host has that the file's author may not expect, once.
+func (d *daemon) tell(facts state.Facts) {
+	_, problems := Desire(d.file, facts)
+	var news []state.Problem
+	told := map[string]bool{}
+	for _, p := range problems {
+		told[p.String()] = true
+		if !d.told[p.String()] {
+			news = append(news, p)
+		}
+	}
+	d.told = told
+	if len(news) > 0 {
+		d.Warn(news)
+	}
 }
 
 func levelOf(l config.Log) slog.Level {

@@ -13,3 +13,7 @@ package datapath
 //go:generate bpf -no-global-types nat64Resolve ../../bpf/nat64_resolve.bpf.c
 //go:generate bpf -no-global-types accessEgress ../../bpf/access_egress.bpf.c
 //go:generate bpf -no-global-types nat64Adopt ../../bpf/nat64_adopt.bpf.c
+//go:generate bpf -no-global-types -type bridge_port -type bridge_station_key -type bridge_station -type bridge_usage -type bridge_drop_key bridgePortIn ../../bpf/bridge_port_in.bpf.c
+//go:generate bpf -no-global-types bridgePortOut ../../bpf/bridge_port_out.bpf.c
+//go:generate bpf -no-global-types bridgeHostIn ../../bpf/bridge_host_in.bpf.c
+//go:generate bpf -no-global-types bridgeHostOut ../../bpf/bridge_host_out.bpf.c

@@ -11,11 +11,12 @@ type Facts struct {
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
-	Made        []string                // devices that weft makes itself, and that may not be there yet
 	Ways        map[Pair]Way            // how packets get to the other ends of pseudowires
 	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Shared      []string                // NAMEs of translators that share sessions with other routers
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
+	Made        []string                // devices that weft makes itself, and that may not be there yet
+	Sysctls     map[string]string       // settings that matter to the checks, by name below /proc/sys
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here
@@ -43,6 +44,9 @@ type LinkFact struct {
 	Master    string  // bridge, bond or VRF that it belongs to
 	VRFTable  uint32  // VRF: the table of its members
 	Filtering bool    // bridge: tells VLANs apart
+	VLANAware bool    // bridge: its kernel could
+	LimitsMAC bool    // bridge: its kernel can limit how many addresses it learns
+	Peer      string  // veth: the other end, if it is in this namespace
 }
 
 // Link finds a device by name.

@@ -134,7 +134,9 @@ type Attachment struct {
 	Build   string // short hash of the program's code: an upgrade is a change
 }
 
-func (a Attachment) Key() string    { return fmt.Sprintf("program on %s %s", a.Device, a.Hook) }
+func (a Attachment) Key() string {
+	return fmt.Sprintf("program %s on %s %s", a.Program, a.Device, a.Hook)
+}
 func (a Attachment) Domain() Domain { return Datapath }
 func (a Attachment) String() string {
 	return fmt.Sprintf("program %s on %s %s build %s", a.Program, a.Device, a.Hook, a.Build)
