@@ -2,6 +2,7 @@
 /*
  * TCX ingress of every interface that weft.toml names.
  *
+ *   packets of pseudowires -> the frame inside goes to its interface
  *   L2TP for a subscriber's session -> what is inside, routed, or handed to the
  *           stack as arriving on the device of its access
  *   with [guard.NAME]: what must not get in -> dropped
@@ -25,6 +26,7 @@
 #include "leave.h"
 #include "nat64.h"
 #include "neighbour.h"
+#include "pseudowire.h"
 #include "route.h"
 #include "slow.h"
 
@@ -205,6 +207,13 @@ int ingress_tc(struct __sk_buff *ctx)
 
 	if (!at)
 		return TCX_NEXT;
+	if (at->flags & INTERFACE_PSEUDOWIRES) {
+		outcome = pseudowire(ctx, at, &verdict);
+		if (outcome != OUTCOME_NONE) {
+			count(INGRESS_TC, outcome);
+			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
+		}
+	}
 	outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE)
 		outcome = ours(ctx, at, &from, &verdict);

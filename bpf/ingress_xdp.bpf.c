@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * XDP ingress of an interface with hook = "xdp": take subscribers' packets out of
- * their tunnels, drop what must not get in (with [guard.NAME]), translate (with
- * the shortcut),
+ * XDP ingress of an interface with hook = "xdp": unpack what comes in
+ * pseudowires, take subscribers' packets out of their tunnels, drop what must
+ * not get in (with [guard.NAME]), translate (with the shortcut),
  * else route by weft's own tables (with [route]), and redirect before the stack
  * has made anything of the frame. Whatever is not the plain case passes
  * untouched to ingress_tc.bpf.c and the stack.
@@ -16,6 +16,7 @@
 #include "l2tp_send.h"
 #include "leave.h"
 #include "nat64.h"
+#include "pseudowire.h"
 #include "route.h"
 
 static __always_inline enum outcome from6(struct xdp_md *ctx, const struct interface *in, int *verdict)
@@ -128,6 +129,13 @@ int ingress_xdp(struct xdp_md *ctx)
 
 	if (!at)
 		return XDP_PASS;
+	if (at->flags & INTERFACE_PSEUDOWIRES) {
+		outcome = pseudowire(ctx, at, &verdict);
+		if (outcome != OUTCOME_NONE) {
+			count(INGRESS_XDP, outcome);
+			return outcome_is_drop(outcome) ? XDP_DROP : verdict;
+		}
+	}
 	outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
 		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP |

@@ -129,6 +129,32 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 	return bpf_redirect_neigh(fib->ifindex, &to, sizeof(to), 0);
 }
 
+/*
+ * Take len bytes behind the link header out, tunnel header and the link header
+ * of the frame inside, which becomes the frame's. The kernel segments what
+ * comes out by its protocol: it has to know that it is another one now.
+ */
+static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct ethhdr *inside)
+{
+	__u64 flags = inside->h_proto == bpf_htons(ETH_P_IPV6) ? BPF_F_ADJ_ROOM_DECAP_L3_IPV6 :
+								BPF_F_ADJ_ROOM_DECAP_L3_IPV4;
+
+	if (bpf_skb_adjust_room(ctx, -(__s32)len, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | flags))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 0, inside, sizeof(*inside), 0);
+}
+
+/*
+ * Cut the frame to keep bytes and put another link header and more, len bytes,
+ * in the place of its link header. Super-packet and offloads end with it.
+ */
+static __always_inline long hook_answer(hook_ctx *ctx, __u32 keep, const void *bytes, const __u32 len)
+{
+	if (bpf_skb_change_tail(ctx, keep, 0) || bpf_skb_change_head(ctx, len - ETH_HLEN, 0))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 0, bytes, len, 0);
+}
+
 /* The kernel takes the outermost tag out of a frame before TC sees it. */
 static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
 {

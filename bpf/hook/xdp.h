@@ -19,7 +19,11 @@ typedef struct xdp_md hook_ctx;
 /* bytes of the frame, link header included */
 static __always_inline __u32 hook_len(hook_ctx *ctx)
 {
-	return (long)ctx->data_end - (long)ctx->data;
+	void *start = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+
+	/* they are pointers, not numbers of four bytes, should they be put aside */
+	asm volatile("" : "+r"(start), "+r"(end));
+	return end - start;
 }
 
 /* cursor at the frame's first byte; want is how many bytes will be looked at */
@@ -133,6 +137,15 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 	__builtin_memcpy(eth->h_dest, fib->dmac, ETH_ALEN);
 	__builtin_memcpy(eth->h_source, fib->smac, ETH_ALEN);
 	return bpf_redirect(fib->ifindex, 0);
+}
+
+/*
+ * Take len bytes behind the link header out, so that the link header of the
+ * frame inside, which they end with, is the frame's.
+ */
+static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct ethhdr *inside)
+{
+	return bpf_xdp_adjust_head(ctx, (__s32)len);
 }
 
 /* the VLAN tag that is kept outside the packet; proto 0: none */

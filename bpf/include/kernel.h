@@ -56,11 +56,14 @@ struct bpf_timer {
 #define BPF_F_ADJ_ROOM_FIXED_GSO 1ULL
 #define BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 (1ULL << 1)
 #define BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 (1ULL << 2)
+#define BPF_F_ADJ_ROOM_ENCAP_L4_GRE (1ULL << 3)
 #define BPF_F_ADJ_ROOM_ENCAP_L4_UDP (1ULL << 4)
 #define BPF_F_ADJ_ROOM_NO_CSUM_RESET (1ULL << 5)
+#define BPF_F_ADJ_ROOM_ENCAP_L2_ETH (1ULL << 6)
 #define BPF_F_ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
 #define BPF_F_ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
 #define BPF_F_ADJ_ROOM_ENCAP_L2(len) (((__u64)(len) & 0xff) << 56)
+#define BPF_ADJ_ROOM_MAC 1
 #define BPF_FIB_LOOKUP_OUTPUT 2U
 #define BPF_FIB_LOOKUP_SKIP_NEIGH 4U
 
@@ -76,7 +79,7 @@ enum {
 
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
 enum { TCX_NEXT = -1, TCX_PASS = 0, TCX_DROP = 2, TCX_REDIRECT = 7 };
-enum { PACKET_HOST = 0 };
+enum { PACKET_HOST = 0, PACKET_OTHERHOST = 3 };
 
 struct xdp_md {
 	__u32 data;
@@ -175,6 +178,7 @@ struct bpf_redir_neigh {
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88A8
 #define ETH_P_IPV6 0x86DD
+#define ETH_P_TEB 0x6558 /* Ethernet frames inside (RFC 1701) */
 #define ETH_P_802_3_MIN 0x0600 /* below it is a length, not a type */
 #define ETH_P_PAUSE 0x8808
 #define ETH_P_SLOW 0x8809
@@ -292,11 +296,13 @@ enum {
 	IPPROTO_DCCP = 33,
 	IPPROTO_ROUTING = 43,
 	IPPROTO_FRAGMENT = 44,
+	IPPROTO_GRE = 47,
 	IPPROTO_ESP = 50,
 	IPPROTO_AH = 51,
 	IPPROTO_ICMPV6 = 58,
 	IPPROTO_NONE = 59,
 	IPPROTO_DSTOPTS = 60,
+	IPPROTO_L2TP = 115,
 	IPPROTO_SCTP = 132,
 	IPPROTO_UDPLITE = 136,
 };
@@ -307,6 +313,8 @@ enum {
 	ICMP_ECHO = 8,
 	ICMP_TIME_EXCEEDED = 11,
 	ICMP_PARAMETERPROB = 12,
+	ICMP_FRAG_NEEDED = 4, /* code of ICMP_DEST_UNREACH */
+	ICMPV6_PKT_TOOBIG = 2,
 	ICMPV6_ERROR_MAX = 127, /* types up to here are errors, RFC 4443 2.1 */
 	ICMPV6_ECHO_REQUEST = 128,
 	ICMPV6_ECHO_REPLY = 129,

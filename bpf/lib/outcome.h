@@ -21,6 +21,9 @@ enum outcome {
 	FORWARD_ND_REPLY,      /* answered neighbour discovery for a translated address */
 	FORWARD_INJECTED,      /* a packet of the slow path, sent out */
 	FORWARD_ROUTED,        /* routed by weft's own tables and sent out, past the stack */
+	FORWARD_WIRE_OUT,      /* a frame packed up and sent to the other end of its pseudowire */
+	FORWARD_WIRE_IN,       /* a frame unpacked and put onto its pseudowire's interface */
+	FORWARD_WIRE_TOO_BIG,  /* too large for the pseudowire: its sender was told */
 	FORWARD_FROM_SUBSCRIBER, /* out of a subscriber's tunnel, and sent out past the stack */
 	FORWARD_TO_SUBSCRIBER, /* into a subscriber's tunnel */
 	FORWARD_DECAPSULATED,  /* out of a subscriber's tunnel, and handed to the stack */
@@ -82,6 +85,16 @@ enum outcome {
 	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
 	DROP_REASSEMBLY,        /* fragments that overlap, are too many, or were never all there (RFC 6146 3.4) */
 	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
+	DROP_WIRE_UNKNOWN,      /* of a session or key that no pseudowire has, where only pseudowires are */
+	DROP_WIRE_SOURCE,       /* for a pseudowire, from an address or port that is not its other end's */
+	DROP_WIRE_COOKIE,       /* for a pseudowire, with another cookie (RFC 3931 4.1) */
+	DROP_WIRE_HEADER,       /* for a pseudowire, with a version, flags or parts that it does not have */
+	DROP_WIRE_TRUNCATED,    /* for a pseudowire, shorter than its headers say or than a frame */
+	DROP_WIRE_SEQUENCE,     /* for a pseudowire, behind what came before it (RFC 3931 4.6.1, RFC 2890 2.2) */
+	DROP_WIRE_CHECKSUM,     /* for a pseudowire, with a wrong GRE checksum (RFC 2784 2.1) */
+	DROP_WIRE_ECN,          /* congestion met under way that the frame cannot tell of (RFC 6040 4.2) */
+	DROP_WIRE_TOO_BIG,      /* larger than a pseudowire takes */
+	DROP_WIRE_NO_WAY,       /* the other end of the pseudowire cannot be reached now */
 	DROP_L2TP_INVALID,      /* L2TP or PPP whose headers lie (RFC 2661 3.1) */
 	DROP_L2TP_PEER,         /* L2TP for a tunnel from another address than its peer's */
 	DROP_SPOOFED,           /* a source address that is not the subscriber's */

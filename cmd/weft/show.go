@@ -47,6 +47,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		dns64Noun(),
 		failoverNoun(),
 		raNoun(),
+		pseudowireNoun(),
 	}, slices.Concat(accessNouns(), routeNouns(), guardNouns())...)
 }
 

@@ -39,6 +39,7 @@ type collector struct {
 	names    nameMetrics
 	adverts  advertMetrics
 	bindings bindingMetrics
+	wires    wireMetrics
 	access   accessMetrics
 	routes   routeMetrics
 	failover failoverMetrics
@@ -53,7 +54,7 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
 		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), access: newAccessMetrics(),
-		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(),
+		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(), wires: newWireMetrics(),
 		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
@@ -62,7 +63,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
-	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs(), c.bridges.descs()) {
+	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs(), c.bridges.descs(), c.wires.descs()) {
 		ch <- d
 	}
 }
@@ -72,6 +73,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	c.bindings.collect(ch, c.datapath)
+	c.wires.collect(ch, c.datapath)
 	c.failover.collect(ch, c.source.Failover())
 	c.bridges.collect(ch, c.datapath)
 	c.adverts.collect(ch, c.source.Adverts())

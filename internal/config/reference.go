@@ -28,7 +28,7 @@ digits, ` + "`-` and `_`" + `.
 		writeTable(&b, v)
 		fmt.Fprintf(&b, "\n```toml\n%s\n%s```\n", strings.Replace(s.heading(), "NAME", "main", 1), examples(v.Type()))
 		for _, f := range reflect.VisibleFields(v.Type()) {
-			if shapeOf(f.Type) == shapeList && shapeOf(f.Type.Elem()) == shapeTable {
+			if f.Tag.Get("toml") != "" && shapeOf(f.Type) == shapeList && shapeOf(f.Type.Elem()) == shapeTable {
 				fmt.Fprintf(&b, "\nEach of `%s` has\n\n", f.Tag.Get("toml"))
 				writeTable(&b, reflect.New(f.Type.Elem()).Elem())
 			}

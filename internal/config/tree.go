@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,7 +37,8 @@ type node struct {
 	offset int    // of the value; for a table with a header, of its name there
 	text   string // scalars: a string's value, else the characters of the file
 	items  []*node
-	keys   []entry // in the order of the file
+	keys   []entry          // in the order of the file
+	named  map[string]*node // the same, once they are many
 	origin origin
 	tables bool // a list made by [[ ]] headers
 }
@@ -52,6 +54,9 @@ func newTable(o origin, offset int) *node {
 }
 
 func (n *node) get(name string) *node {
+	if n.named != nil {
+		return n.named[name]
+	}
 	for _, e := range n.keys {
 		if e.name == name {
 			return e.value
@@ -60,8 +65,23 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
+// manyKeys is from where on a table finds its keys by a map: a file may have
+// thousands of sections.
+const manyKeys = 32
+
 func (n *node) add(k key, value *node) {
 	n.keys = append(n.keys, entry{name: k.name, offset: k.offset, value: value})
+	switch {
+	case n.named != nil:
+		if n.named[k.name] == nil {
+			n.named[k.name] = value
+		}
+	case len(n.keys) >= manyKeys:
+		n.named = make(map[string]*node, 2*manyKeys)
+		for _, e := range slices.Backward(n.keys) { // the first of one name counts
+			n.named[e.name] = e.value
+		}
+	}
 }
 
 // child follows one step of a path, a key or [index].

@@ -17,6 +17,7 @@ import (
 	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
+	"weft/internal/feature/pseudowire"
 	"weft/internal/feature/ra"
 	"weft/internal/feature/route"
 	"weft/internal/kernel"
@@ -28,7 +29,7 @@ func Sections() []config.Section {
 	return slices.Concat(config.CoreSections(), []config.Section{
 		nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
 		access.Section(), access.ClientSection(),
-		bridge.Section(),
+		bridge.Section(), pseudowire.Section(),
 	}, guard.Sections())
 }
 
@@ -54,7 +55,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan, guard.Plan,
+		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, pseudowire.Plan, access.Plan, guard.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -118,6 +119,7 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
+	facts.Made = append(facts.Made, pseudowire.Devices(f)...)
 	facts.Made = append(facts.Made, bridge.Devices(f)...)
 	return facts
 }

@@ -12,6 +12,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/bridge"
+	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -117,8 +118,26 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
 		return facts, err
 	}
-	facts.Clients, err = readClients(r.Place.Run)
+	if facts.Clients, err = readClients(r.Place.Run); err != nil || f == nil {
+		return facts, err
+	}
+	facts.Ways, err = r.ways(f)
 	return facts, err
+}
+
+// ways gives how packets get to the other ends of f's pseudowires, and what
+// routers under way have told.
+func (r *Router) ways(f *config.File) (map[state.Pair]state.Way, error) {
+	ways, _, err := waysOf(context.Background(), r.kernel, pseudowire.Pairs(f))
+	if err != nil || r.datapath == nil || len(ways) == 0 {
+		return ways, err
+	}
+	told, err := r.datapath.Ways()
+	for pair, way := range ways {
+		way.PathMTU = told[pair].PathMTU
+		ways[pair] = way
+	}
+	return ways, err
 }
 
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
@@ -160,12 +179,28 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 		if len(steps) == 0 {
 			return done, facts, nil
 		}
-		if err := r.targets().Apply(ctx, steps); err != nil {
+		hurried := func() error { return nil }
+		if manyWires(steps) {
+			hurried = r.kernel.Hurry()
+		}
+		if err := errors.Join(r.targets().Apply(ctx, steps), hurried()); err != nil {
 			return done, facts, err
 		}
 		done = append(done, steps...)
 	}
 	return done, facts, errors.New("the kernel does not keep what was set: " + done[len(done)-1].String())
+}
+
+// manyWires tells whether the steps make so many pseudowires that it is worth
+// to hurry the kernel.
+func manyWires(steps []state.Step) bool {
+	n := 0
+	for _, s := range steps {
+		if _, wire := s.Object.(state.Pseudowire); wire && s.Op == state.Add {
+			n++
+		}
+	}
+	return n >= 32
 }
 
 // unload takes everything that is weft's out of the namespace, and puts back

@@ -70,6 +70,8 @@ func Run(ctx context.Context, o Options) error {
 	d.names.again = d.found
 	d.subscribers = newSubscribers(o.Log, r, d.found)
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
+	d.wires = newWires(o.Log, r.kernel, d.found)
+	defer d.wires.tasks.Wait()
 	d.blocks = newBlocks(o.Log, r.Place, r.datapath)
 	defer d.services.wait()
 	defer d.names.wait()
@@ -118,6 +120,7 @@ type daemon struct {
 	plats       *plats
 	subscribers *subscribers
 	sharing     *sharing
+	wires       *wires
 	blocks      *blocks
 	allocations *allocations
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
@@ -195,6 +198,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	}
 	d.tell(facts)
 	d.services.set(ctx, d.router.datapath, d.file, facts)
+	d.wires.set(ctx, d.router.datapath, d.file)
 	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))

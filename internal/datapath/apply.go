@@ -70,6 +70,20 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 	for _, t := range tables {
 		found = append(found, t)
 	}
+	wires, err := d.Pseudowires()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range wires {
+		found = append(found, w)
+	}
+	wirePorts, err := d.WirePorts()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range wirePorts {
+		found = append(found, p)
+	}
 	lowers, err := collect(d, "lowers", func(k lowerKey, upper uint32) state.Object { return decodeLower(k, upper) })
 	if err != nil {
 		return nil, err
@@ -168,6 +182,10 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			return err
 		}
 		return d.write("lowers", encodeLower(o, index), uint32(upper), remove)
+	case state.Pseudowire:
+		return d.writeWire(o, remove)
+	case state.WirePort:
+		return d.writeWirePort(o, remove)
 	case state.Proxy:
 		index, err := deviceIndex(o.Device)
 		if err != nil {

@@ -3,7 +3,6 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,27 +48,6 @@ func (d *Datapath) pins() ([]pin, error) {
 		}
 	}
 	return pins, nil
-}
-
-// deviceName gives the name of the device with an index, or a name that no
-// device can have.
-func deviceName(index int) string {
-	if dev, err := net.InterfaceByIndex(index); err == nil {
-		return dev.Name
-	}
-	return fmt.Sprintf("#%d", index)
-}
-
-// deviceIndex is the reverse of deviceName.
-func deviceIndex(name string) (int, error) {
-	if number, gone := strings.CutPrefix(name, "#"); gone {
-		return strconv.Atoi(number)
-	}
-	dev, err := net.InterfaceByName(name)
-	if err != nil {
-		return 0, fmt.Errorf("find device %s: %w", name, err)
-	}
-	return dev.Index, nil
 }
 
 // Attachments lists the programs that are attached. One whose device is gone

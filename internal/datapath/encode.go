@@ -25,12 +25,13 @@ type (
 // Flags as in bpf/lib/interface.h, bpf/lib/nexthop.h and bpf/blocks/nat64_maps.h;
 // a test compares them with the enums there.
 const (
-	interfaceShortcut   = 1
-	interfaceXDPOut     = 2
-	interfaceRouted     = 4
-	interfaceBridgePort = 8
-	interfaceL2TP       = 32
-	interfaceGuard      = 64
+	interfaceShortcut    = 1
+	interfaceXDPOut      = 2
+	interfaceRouted      = 4
+	interfaceBridgePort  = 8
+	interfaceL2TP        = 32
+	interfaceGuard       = 64
+	interfacePseudowires = 16
 
 	neighbourXDP = 1
 
@@ -137,8 +138,9 @@ func encodePort(p state.Port) portValue {
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
 		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
-		interfaceL2TP:  p.L2TP,
-		interfaceGuard: p.Guarded,
+		interfaceL2TP:        p.L2TP,
+		interfaceGuard:       p.Guarded,
+		interfacePseudowires: p.Pseudowires,
 	} {
 		if set {
 			v.Flags |= flag
@@ -152,7 +154,8 @@ func decodePort(index int, v portValue) state.Port {
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0, L2TP: v.Flags&interfaceL2TP != 0,
-		Guarded: v.Flags&interfaceGuard != 0,
+		Guarded:     v.Flags&interfaceGuard != 0,
+		Pseudowires: v.Flags&interfacePseudowires != 0,
 	}
 }
 

@@ -13,6 +13,21 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ingressTCGuardInterface struct {
+	_     structs.HostLayout
+	Rates [4]struct {
+		_         structs.HostLayout
+		Interval  uint64
+		Burst     uint64
+		PerSecond uint32
+		Packets   uint32
+	}
+	Due   [4]uint64
+	Key   uint64
+	Flags uint32
+	Pad   uint32
+}
+
 type ingressTCInterface struct {
 	_           structs.HostLayout
 	Translators uint64
@@ -20,6 +35,109 @@ type ingressTCInterface struct {
 	Mac         [6]uint8
 	Table       uint16
 	Pad         [4]uint8
+}
+
+type ingressTCL2tpAccess struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mac     [6]uint8
+	Table   uint16
+	Flags   uint32
+	Name    [16]int8
+}
+
+type ingressTCL2tpAddr4 struct {
+	_     structs.HostLayout
+	Addr  uint32
+	Table uint16
+	Bits  uint16
+}
+
+type ingressTCL2tpAddr6 struct {
+	_    structs.HostLayout
+	Addr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Table uint16
+	Bits  uint16
+	Pad   uint32
+}
+
+type ingressTCL2tpGardenKey struct {
+	_         structs.HostLayout
+	Prefixlen uint32
+	Access    uint32
+	Addr      struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+}
+
+type ingressTCL2tpLengths struct {
+	_     structs.HostLayout
+	Bits4 [16]uint8
+	Bits6 [16]uint8
+}
+
+type ingressTCL2tpSession struct {
+	_      structs.HostLayout
+	Flags  uint8
+	Access uint8
+	Bits6  [2]uint8
+	Tunnel uint16
+	Remote uint16
+	Mtu    uint16
+	Mss    uint16
+	Ip4    uint32
+	Up     uint32
+	Down   uint32
+	Net6   [2]uint64
+	Ip6    struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Pad [8]uint8
+}
+
+type ingressTCL2tpState struct {
+	_  structs.HostLayout
+	Up struct {
+		_       structs.HostLayout
+		Packets uint64
+		Bytes   uint64
+		Seen    uint64
+		Due     uint64
+		Pad     [4]uint64
+	}
+	Down struct {
+		_       structs.HostLayout
+		Packets uint64
+		Bytes   uint64
+		Seen    uint64
+		Due     uint64
+		Pad     [4]uint64
+	}
+	Drops    [6]uint64
+	Sequence uint32
+	Pad      [3]uint32
+}
+
+type ingressTCL2tpTunnel struct {
+	_    structs.HostLayout
+	Here struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Peer struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	HerePort uint16
+	PeerPort uint16
+	Remote   uint16
+	Family   uint8
+	Pad      uint8
 }
 
 type ingressTCLowerKey struct {
@@ -67,6 +185,24 @@ type ingressTCNat64Binding struct {
 	Translator uint8
 	Flags      uint8
 	Pad        uint8
+}
+
+type ingressTCNat64Event struct {
+	_          structs.HostLayout
+	Kind       uint8
+	Protocol   uint8
+	Translator uint8
+	Flags      uint8
+	At         uint32
+	Client     struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Pool     uint32
+	PoolPort uint16
+	Port     uint16
+	Made     uint32
+	Pad      uint32
 }
 
 type ingressTCNat64Key4 struct {
@@ -179,7 +315,9 @@ type ingressTCNat64Stateful struct {
 	Filtering       uint8
 	Pools           uint8
 	HasStatics      uint8
-	Pad             [3]uint8
+	Events          uint8
+	Shared          uint8
+	Pad             uint8
 	Secret          uint64
 	Pool            [8]struct {
 		_     structs.HostLayout
@@ -195,6 +333,8 @@ type ingressTCNat64Subscriber struct {
 	Word    uint64
 	Self    ingressTCNat64SubscriberKey
 	Refused uint32
+	Packets [2]uint64
+	Bytes   [2]uint64
 }
 
 type ingressTCNat64SubscriberKey struct {
@@ -274,6 +414,90 @@ type ingressTCProxyKey struct {
 	}
 }
 
+type ingressTCPseudowireKey struct {
+	_     structs.HostLayout
+	Local struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Remote struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Id         uint32
+	LocalPort  uint16
+	RemotePort uint16
+	Kind       uint8
+	Pad        [3]uint8
+}
+
+type ingressTCPseudowirePair struct {
+	_     structs.HostLayout
+	Local struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Remote struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+}
+
+type ingressTCPseudowireRx struct {
+	_         structs.HostLayout
+	Ifindex   uint32
+	Flags     uint32
+	Cookie    [8]uint8
+	CookieLen uint32
+	Sequence  uint32
+	Stale     uint32
+	Pad       uint32
+}
+
+type ingressTCPseudowireStats struct {
+	_         structs.HostLayout
+	RxPackets uint64
+	RxBytes   uint64
+	TxPackets uint64
+	TxBytes   uint64
+	Faults    [12]uint64
+}
+
+type ingressTCPseudowireTx struct {
+	_        structs.HostLayout
+	Pair     ingressTCPseudowirePair
+	Kind     uint32
+	Flags    uint32
+	OuterLen uint32
+	Mtu      uint32
+	Sequence uint32
+	Ttl      uint8
+	Tos      uint8
+	Family   uint8
+	Pad      [5]uint8
+	Peer     uint32
+	Answered uint64
+	RxId     uint32
+	Seqoff   uint32
+	Outer    [72]uint8
+}
+
+type ingressTCPseudowireWay struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mtu     uint32
+	PathMtu uint32
+	Flags   uint32
+	Learnt  uint64
+	Dst     [6]uint8
+	Src     [6]uint8
+	Pad     uint32
+	Gateway struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -281,14 +505,31 @@ const (
 	ingressTCMapCounters             = "counters"
 	ingressTCMapFib4                 = "fib4"
 	ingressTCMapFib6                 = "fib6"
+	ingressTCMapGuardBuckets         = "guard_buckets"
+	ingressTCMapGuardInterfaces      = "guard_interfaces"
+	ingressTCMapGuardList4           = "guard_list4"
+	ingressTCMapGuardList6           = "guard_list6"
 	ingressTCMapInterfaces           = "interfaces"
+	ingressTCMapL2tpAccesses         = "l2tp_accesses"
+	ingressTCMapL2tpGardens          = "l2tp_gardens"
+	ingressTCMapL2tpOwnerLengths     = "l2tp_owner_lengths"
+	ingressTCMapL2tpOwners4          = "l2tp_owners4"
+	ingressTCMapL2tpOwners6          = "l2tp_owners6"
+	ingressTCMapL2tpSessions         = "l2tp_sessions"
+	ingressTCMapL2tpStates           = "l2tp_states"
+	ingressTCMapL2tpTunnels          = "l2tp_tunnels"
 	ingressTCMapLowers               = "lowers"
 	ingressTCMapMemos                = "memos"
 	ingressTCMapNat64Bib4            = "nat64_bib4"
 	ingressTCMapNat64Bib6            = "nat64_bib6"
+	ingressTCMapNat64Changes         = "nat64_changes"
+	ingressTCMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressTCMapNat64Clock           = "nat64_clock"
 	ingressTCMapNat64Ends            = "nat64_ends"
+	ingressTCMapNat64EventsLost      = "nat64_events_lost"
+	ingressTCMapNat64FastSets        = "nat64_fast_sets"
 	ingressTCMapNat64Flows           = "nat64_flows"
+	ingressTCMapNat64LogEvents       = "nat64_log_events"
 	ingressTCMapNat64Peers           = "nat64_peers"
 	ingressTCMapNat64Rules4          = "nat64_rules4"
 	ingressTCMapNat64Rules6          = "nat64_rules6"
@@ -307,11 +548,17 @@ const (
 	ingressTCMapNeighbours           = "neighbours"
 	ingressTCMapNexthopGroups        = "nexthop_groups"
 	ingressTCMapNexthops             = "nexthops"
+	ingressTCMapPseudowireCounts     = "pseudowire_counts"
+	ingressTCMapPseudowireRxs        = "pseudowire_rxs"
+	ingressTCMapPseudowireScratch    = "pseudowire_scratch"
+	ingressTCMapPseudowireTxs        = "pseudowire_txs"
+	ingressTCMapPseudowireWays       = "pseudowire_ways"
 	ingressTCMapSlowWindows          = "slow_windows"
 	ingressTCProgIngressTc           = "ingress_tc"
 	ingressTCVarFib4Last             = "fib4_last"
 	ingressTCVarFib6Last             = "fib6_last"
 	ingressTCVarFibLayout            = "fib_layout"
+	ingressTCVarNat64FastMask        = "nat64_fast_mask"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
 	ingressTCVarNat64NoErrors        = "nat64_no_errors"
 	ingressTCVarNat64TestClock       = "nat64_test_clock"
@@ -370,14 +617,31 @@ type ingressTCMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
+	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
+	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
+	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
+	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
+	L2tpSessions         *ebpf.MapSpec `ebpf:"l2tp_sessions"`
+	L2tpStates           *ebpf.MapSpec `ebpf:"l2tp_states"`
+	L2tpTunnels          *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -396,6 +660,11 @@ type ingressTCMapSpecs struct {
 	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
 	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
+	PseudowireCounts     *ebpf.MapSpec `ebpf:"pseudowire_counts"`
+	PseudowireRxs        *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
+	PseudowireScratch    *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
+	PseudowireTxs        *ebpf.MapSpec `ebpf:"pseudowire_txs"`
+	PseudowireWays       *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
@@ -406,6 +675,7 @@ type ingressTCVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -435,14 +705,31 @@ type ingressTCMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
+	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
+	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
+	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
+	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
+	L2tpSessions         *ebpf.Map `ebpf:"l2tp_sessions"`
+	L2tpStates           *ebpf.Map `ebpf:"l2tp_states"`
+	L2tpTunnels          *ebpf.Map `ebpf:"l2tp_tunnels"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -461,6 +748,11 @@ type ingressTCMaps struct {
 	Neighbours           *ebpf.Map `ebpf:"neighbours"`
 	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.Map `ebpf:"nexthops"`
+	PseudowireCounts     *ebpf.Map `ebpf:"pseudowire_counts"`
+	PseudowireRxs        *ebpf.Map `ebpf:"pseudowire_rxs"`
+	PseudowireScratch    *ebpf.Map `ebpf:"pseudowire_scratch"`
+	PseudowireTxs        *ebpf.Map `ebpf:"pseudowire_txs"`
+	PseudowireWays       *ebpf.Map `ebpf:"pseudowire_ways"`
 	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
@@ -469,14 +761,31 @@ func (m *ingressTCMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.GuardBuckets,
+		m.GuardInterfaces,
+		m.GuardList4,
+		m.GuardList6,
 		m.Interfaces,
+		m.L2tpAccesses,
+		m.L2tpGardens,
+		m.L2tpOwnerLengths,
+		m.L2tpOwners4,
+		m.L2tpOwners6,
+		m.L2tpSessions,
+		m.L2tpStates,
+		m.L2tpTunnels,
 		m.Lowers,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
+		m.Nat64EventsLost,
+		m.Nat64FastSets,
 		m.Nat64Flows,
+		m.Nat64LogEvents,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -495,6 +804,11 @@ func (m *ingressTCMaps) Close() error {
 		m.Neighbours,
 		m.NexthopGroups,
 		m.Nexthops,
+		m.PseudowireCounts,
+		m.PseudowireRxs,
+		m.PseudowireScratch,
+		m.PseudowireTxs,
+		m.PseudowireWays,
 		m.SlowWindows,
 	)
 }
@@ -506,6 +820,7 @@ type ingressTCVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -19,14 +19,31 @@ const (
 	ingressXDPMapCounters             = "counters"
 	ingressXDPMapFib4                 = "fib4"
 	ingressXDPMapFib6                 = "fib6"
+	ingressXDPMapGuardBuckets         = "guard_buckets"
+	ingressXDPMapGuardInterfaces      = "guard_interfaces"
+	ingressXDPMapGuardList4           = "guard_list4"
+	ingressXDPMapGuardList6           = "guard_list6"
 	ingressXDPMapInterfaces           = "interfaces"
+	ingressXDPMapL2tpAccesses         = "l2tp_accesses"
+	ingressXDPMapL2tpGardens          = "l2tp_gardens"
+	ingressXDPMapL2tpOwnerLengths     = "l2tp_owner_lengths"
+	ingressXDPMapL2tpOwners4          = "l2tp_owners4"
+	ingressXDPMapL2tpOwners6          = "l2tp_owners6"
+	ingressXDPMapL2tpSessions         = "l2tp_sessions"
+	ingressXDPMapL2tpStates           = "l2tp_states"
+	ingressXDPMapL2tpTunnels          = "l2tp_tunnels"
 	ingressXDPMapLowers               = "lowers"
 	ingressXDPMapMemos                = "memos"
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
+	ingressXDPMapNat64Changes         = "nat64_changes"
+	ingressXDPMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressXDPMapNat64Clock           = "nat64_clock"
 	ingressXDPMapNat64Ends            = "nat64_ends"
+	ingressXDPMapNat64EventsLost      = "nat64_events_lost"
+	ingressXDPMapNat64FastSets        = "nat64_fast_sets"
 	ingressXDPMapNat64Flows           = "nat64_flows"
+	ingressXDPMapNat64LogEvents       = "nat64_log_events"
 	ingressXDPMapNat64Peers           = "nat64_peers"
 	ingressXDPMapNat64Rules4          = "nat64_rules4"
 	ingressXDPMapNat64Rules6          = "nat64_rules6"
@@ -44,10 +61,16 @@ const (
 	ingressXDPMapNeighbours           = "neighbours"
 	ingressXDPMapNexthopGroups        = "nexthop_groups"
 	ingressXDPMapNexthops             = "nexthops"
+	ingressXDPMapPseudowireCounts     = "pseudowire_counts"
+	ingressXDPMapPseudowireRxs        = "pseudowire_rxs"
+	ingressXDPMapPseudowireScratch    = "pseudowire_scratch"
+	ingressXDPMapPseudowireTxs        = "pseudowire_txs"
+	ingressXDPMapPseudowireWays       = "pseudowire_ways"
 	ingressXDPProgIngressXdp          = "ingress_xdp"
 	ingressXDPVarFib4Last             = "fib4_last"
 	ingressXDPVarFib6Last             = "fib6_last"
 	ingressXDPVarFibLayout            = "fib_layout"
+	ingressXDPVarNat64FastMask        = "nat64_fast_mask"
 	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
 	ingressXDPVarNat64NoErrors        = "nat64_no_errors"
 	ingressXDPVarNat64TestClock       = "nat64_test_clock"
@@ -105,14 +128,31 @@ type ingressXDPMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
+	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
+	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
+	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
+	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
+	L2tpSessions         *ebpf.MapSpec `ebpf:"l2tp_sessions"`
+	L2tpStates           *ebpf.MapSpec `ebpf:"l2tp_states"`
+	L2tpTunnels          *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -130,6 +170,11 @@ type ingressXDPMapSpecs struct {
 	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
 	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
+	PseudowireCounts     *ebpf.MapSpec `ebpf:"pseudowire_counts"`
+	PseudowireRxs        *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
+	PseudowireScratch    *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
+	PseudowireTxs        *ebpf.MapSpec `ebpf:"pseudowire_txs"`
+	PseudowireWays       *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
@@ -139,6 +184,7 @@ type ingressXDPVariableSpecs struct {
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -167,14 +213,31 @@ type ingressXDPMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
+	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
+	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
+	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
+	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
+	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
+	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
+	L2tpSessions         *ebpf.Map `ebpf:"l2tp_sessions"`
+	L2tpStates           *ebpf.Map `ebpf:"l2tp_states"`
+	L2tpTunnels          *ebpf.Map `ebpf:"l2tp_tunnels"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
+	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
+	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
+	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
+	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
+	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -192,6 +255,11 @@ type ingressXDPMaps struct {
 	Neighbours           *ebpf.Map `ebpf:"neighbours"`
 	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.Map `ebpf:"nexthops"`
+	PseudowireCounts     *ebpf.Map `ebpf:"pseudowire_counts"`
+	PseudowireRxs        *ebpf.Map `ebpf:"pseudowire_rxs"`
+	PseudowireScratch    *ebpf.Map `ebpf:"pseudowire_scratch"`
+	PseudowireTxs        *ebpf.Map `ebpf:"pseudowire_txs"`
+	PseudowireWays       *ebpf.Map `ebpf:"pseudowire_ways"`
 }
 
 func (m *ingressXDPMaps) Close() error {
@@ -199,14 +267,31 @@ func (m *ingressXDPMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.GuardBuckets,
+		m.GuardInterfaces,
+		m.GuardList4,
+		m.GuardList6,
 		m.Interfaces,
+		m.L2tpAccesses,
+		m.L2tpGardens,
+		m.L2tpOwnerLengths,
+		m.L2tpOwners4,
+		m.L2tpOwners6,
+		m.L2tpSessions,
+		m.L2tpStates,
+		m.L2tpTunnels,
 		m.Lowers,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
+		m.Nat64Changes,
+		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
+		m.Nat64EventsLost,
+		m.Nat64FastSets,
 		m.Nat64Flows,
+		m.Nat64LogEvents,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -224,6 +309,11 @@ func (m *ingressXDPMaps) Close() error {
 		m.Neighbours,
 		m.NexthopGroups,
 		m.Nexthops,
+		m.PseudowireCounts,
+		m.PseudowireRxs,
+		m.PseudowireScratch,
+		m.PseudowireTxs,
+		m.PseudowireWays,
 	)
 }
 
@@ -234,6 +324,7 @@ type ingressXDPVariables struct {
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
+	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

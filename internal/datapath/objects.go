@@ -26,6 +26,7 @@ func programs() []program {
 		{"ingress_tc", state.HookIngress, _IngressTCBytes},
 		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
 		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
+		{"pseudowire_encap", state.HookIngress, _PseudowireEncapBytes},
 		{"access_egress", state.HookEgress, _AccessEgressBytes},
 		{"bridge_port_in", state.HookIngress, _BridgePortInBytes},
 		{"bridge_port_out", state.HookEgress, _BridgePortOutBytes},

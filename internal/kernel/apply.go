@@ -26,6 +26,16 @@ func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 			return k.removeDevice(o)
 		}
 		return k.setDevice(o)
+	case state.Wire:
+		if remove {
+			return k.removeWire(o.Name)
+		}
+		return k.setWire(o)
+	case state.VXLAN:
+		if remove {
+			return k.removeWire(o.Name)
+		}
+		return k.setVXLAN(o)
 	case state.Link:
 		if remove {
 			return k.restoreLink(o)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -37,16 +38,20 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
+		// there may be thousands of wires, and what they can is known
+		wire := l.Type() == "veth" && strings.HasPrefix(a.Alias, AliasPrefix)
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
 			Addresses: byLink[a.Index],
 		}
-		if noFeatures == nil {
+		if wire {
+			f.XDP, f.XDPTarget = true, true
+		} else if noFeatures == nil {
 			xdp := xdpFeatures(netdev, a.Index)
 			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
-		if noOffloads == nil {
+		if noOffloads == nil && !wire {
 			f.GROList = offloadActive(ethtool, a.Index, "rx-gro-list")
 		}
 		if l.Type() != "device" {

@@ -325,6 +325,10 @@ func head(family byte, size int) []byte {
 // Resolve makes the kernel ask for a neighbour's link address, or ask again
 // if what it knows is old (NTF_USE, as a packet to the neighbour would).
 func (f *RouteFeed) Resolve(ctx context.Context, n state.KernelNeighbour) error {
+	return f.asks.resolve(ctx, n)
+}
+
+func (r *rtnl) resolve(ctx context.Context, n state.KernelNeighbour) error {
 	family := byte(unix.AF_INET6)
 	if n.Addr.Is4() {
 		family = unix.AF_INET
@@ -333,7 +337,7 @@ func (f *RouteFeed) Resolve(ctx context.Context, n state.KernelNeighbour) error 
 	binary.NativeEndian.PutUint32(b[4:], uint32(n.Device))
 	b[10] = unix.NTF_USE
 	b = append(b, attribute(unix.NDA_DST, n.Addr.AsSlice())...)
-	err := f.asks.ask(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK, b, func(uint16, []byte) error { return nil })
+	err := r.ask(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK, b, func(uint16, []byte) error { return nil })
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", n.Addr, err)
 	}

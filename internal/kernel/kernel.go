@@ -23,6 +23,7 @@ const (
 type Kernel struct {
 	nl      *netlink.Handle
 	journal *journal
+	doomed  bool // there are devices that go at the end of the series of steps
 }
 
 // Open opens the door; dir keeps the journal across restarts.

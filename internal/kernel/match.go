@@ -126,6 +126,37 @@ func (k *Kernel) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error
 	return list, nil
 }
 
+// ResolveAll makes the kernel ask for neighbours' link addresses, or ask again if
+// what it knows is old.
+func (k *Kernel) ResolveAll(ctx context.Context, list []state.KernelNeighbour) error {
+	if len(list) == 0 {
+		return nil
+	}
+	asks, err := openRtnl()
+	if err != nil {
+		return err
+	}
+	defer asks.Close()
+	for _, n := range list {
+		err = errors.Join(err, asks.resolve(ctx, n))
+	}
+	return err
+}
+
+// LinkAt gives what plans need of one device, without what its driver can do.
+func (k *Kernel) LinkAt(index int) (state.LinkFact, error) {
+	l, err := k.nl.LinkByIndex(index)
+	if err != nil {
+		return state.LinkFact{}, fmt.Errorf("find device %d: %w", index, err)
+	}
+	a := l.Attrs()
+	f := state.LinkFact{Name: a.Name, Index: a.Index, MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}
+	if a.EncapType == "ether" {
+		copy(f.MAC[:], a.HardwareAddr)
+	}
+	return f, nil
+}
+
 // Prefixes lists those of the kernel's main and local routes.
 func (k *Kernel) Prefixes(ctx context.Context) ([]netip.Prefix, error) {
 	asks, err := openRtnl()

@@ -23,7 +23,7 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
-	found := observeDevices(links)
+	found := append(observeDevices(links), observeWires(links)...)
 	wanted := map[string]state.Object{}
 	for _, o := range want {
 		wanted[o.Key()] = o

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,9 @@ func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
 	for _, nic := range s.NICs {
 		spec.NICs = append(spec.NICs, guest.NIC{Name: nic.Device, Tap: nic.Tap, MAC: nic.MAC, Addresses: nic.Addresses, MTU: nic.MTU})
 	}
+	for _, w := range n.Wires {
+		spec.NICs = append(spec.NICs, guest.NIC{Name: w.Device, Backend: w.Options, Addresses: w.Addresses, MTU: w.MTU})
+	}
 	for _, r := range n.Routes {
 		spec.Routes = append(spec.Routes, guest.Route{Destination: r.To, Via: r.Via, NIC: r.Device, MTU: r.MTU})
 	}
@@ -47,7 +51,7 @@ func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
 	for _, p := range n.Programs {
 		spec.Programs = append(spec.Programs, p.Name)
 	}
-	return l.boot(ctx, n.Name, spec)
+	return l.boot(ctx, n.Name, cmp.Or(n.Beside, n.Name), spec)
 }
 
 func (l *Lab) startImpairment(ctx context.Context, s StartImpairment) error {
@@ -58,15 +62,15 @@ func (l *Lab) startImpairment(ctx context.Context, s StartImpairment) error {
 	for i := range spec.NICs {
 		spec.NICs[i].MTU = s.Link.MTU
 	}
-	return l.boot(ctx, s.Node, spec)
+	return l.boot(ctx, s.Node, s.Node, spec)
 }
 
-// boot starts a guest in its node's namespace and has its end noticed like
+// boot starts a guest in a node's namespace, mostly its own, and has its end noticed like
 // that of any process.
-func (l *Lab) boot(ctx context.Context, node string, spec guest.Spec) error {
+func (l *Lab) boot(ctx context.Context, node, in string, spec guest.Spec) error {
 	spec.Dir = guestDir(l.Name, node)
 	spec.Self = []string{l.weft, guestRole}
-	spec.Netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), l.spaces[node].FD())
+	spec.Netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), l.spaces[in].FD())
 	spec.Patience = l.deadline
 	m, err := guest.Start(ctx, spec)
 	if err != nil {

@@ -51,6 +51,8 @@ type Node struct {
 	Kernel    string            `toml:"kernel"`  // guests: which kernel
 	MemoryMiB int               `toml:"memory"`  // guests
 	Script    string            `toml:"script"`  // guests: shell commands once the network is up
+	Beside    string            `toml:"beside"`  // guests: the node in whose namespace it runs, for its wires
+	Wires     []Wire            `toml:"wire"`    // guests: network cards that are no end of a link
 	Programs  []HostProgram     `toml:"program"` // QEMU guests: programs of the host that the script runs
 }
 
@@ -60,6 +62,15 @@ type Route struct {
 	Via    netip.Addr   `toml:"via"`
 	Device string       `toml:"device"`
 	MTU    int          `toml:"mtu"` // bytes, locked; 0 = the device's
+}
+
+// Wire is a network card of a guest that its virtual machine carries itself,
+// in a pseudowire.
+type Wire struct {
+	Device    string         `toml:"device"`
+	Options   string         `toml:"options"` // behind vecN: for User-Mode Linux, behind -netdev for QEMU
+	Addresses []netip.Prefix `toml:"addresses"`
+	MTU       int            `toml:"mtu"` // bytes; 0 = 1500
 }
 
 // HostProgram is a program of the host, with its libraries.

@@ -74,6 +74,7 @@ func (v *validator) node(path string, n Node) {
 	if !n.Kind.IsGuest() && (len(n.Modules) > 0 || n.Kernel != "" || n.MemoryMiB != 0 || n.Script != "") {
 		v.add(path, "modules, kernel, memory and script are for guests", `add kind = "uml" or kind = "qemu", or remove them`)
 	}
+	v.wires(path, n)
 	if n.Kind.IsGuest() && (n.Weft != "" || len(n.Processes) > 0 || len(n.Files) > 0) {
 		v.add(path, "weft, process and files are for network namespaces", "a guest does what its script says")
 	}
@@ -283,4 +284,24 @@ func (c Check) fieldsSet() []string {
 		}
 	}
 	return set
+}
+
+// wires looks at the network cards that a guest's machine carries itself.
+func (v *validator) wires(path string, n Node) {
+	if !n.Kind.IsGuest() && (n.Beside != "" || len(n.Wires) > 0) {
+		v.add(path, "beside and wire are for guests", `add kind = "uml" or kind = "qemu", or remove them`)
+		return
+	}
+	host := slices.IndexFunc(v.scenario.Nodes, func(o Node) bool { return o.Name == n.Beside && !o.Kind.IsGuest() })
+	if n.Beside != "" && host < 0 {
+		v.add(path+".beside", fmt.Sprintf("%q is no node that is a network namespace", n.Beside), "the name of one")
+	}
+	if n.Beside != "" && len(v.scenario.devicesOf(n.Name)) > 0 {
+		v.add(path+".beside", "a guest in another node's namespace cannot be the end of a link", "take the link away, or beside")
+	}
+	for i, w := range n.Wires {
+		if w.Device == "" || w.Options == "" {
+			v.add(fmt.Sprintf("%s.wire[%d]", path, i), "a wire has a device in the guest, and options", `like options = "transport=gre,src=127.0.0.3,dst=127.0.0.2"`)
+		}
+	}
 }

@@ -6,6 +6,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,11 @@ type Target interface {
 	// Observe lists what exists of want and what exists that is weft's.
 	Observe(ctx context.Context, want state.Desired) ([]state.Object, error)
 	Apply(ctx context.Context, step state.Step) error
+}
+
+// Finisher is a Target that has something left to do after a series of steps.
+type Finisher interface {
+	Finish(ctx context.Context) error
 }
 
 // Steps compares. Both lists may come in any order; desired's order rules.
@@ -63,9 +69,9 @@ func removalRank(o state.Object) int {
 		return 0
 	case state.Route:
 		return 1
-	case state.Rule, state.Proxy, state.Port, state.Translator, state.BridgeGuard, state.Station:
+	case state.Rule, state.Proxy, state.Port, state.Translator, state.Pseudowire, state.WirePort, state.BridgeGuard, state.Station:
 		return 2
-	case state.Device, state.Bridge, state.GuestDevice:
+	case state.Device, state.Wire, state.VXLAN, state.Bridge, state.GuestDevice:
 		return 3
 	case state.Address:
 		return 4
@@ -99,8 +105,17 @@ func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
 			return fmt.Errorf("%s: nobody is there to do it", s)
 		}
 		if err := target.Apply(ctx, s); err != nil {
-			return err
+			return errors.Join(err, t.finish(ctx))
 		}
 	}
-	return nil
+	return t.finish(ctx)
+}
+
+func (t Targets) finish(ctx context.Context) (err error) {
+	for _, target := range t {
+		if f, ok := target.(Finisher); ok {
+			err = errors.Join(err, f.Finish(ctx))
+		}
+	}
+	return err
 }

@@ -11,6 +11,7 @@ type Facts struct {
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
+	Ways        map[Pair]Way            // how packets get to the other ends of pseudowires
 	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Shared      []string                // NAMEs of translators that share sessions with other routers
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS

@@ -152,6 +152,7 @@ type Port struct {
 	XDPOut      bool   // can be the target of an XDP redirect
 	Routed      bool   // packets for the router are routed by weft's own tables
 	Table       int    // which of them, 0..RouteTablesMax-1
+	Pseudowires bool   // packets of pseudowires arrive here
 	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
 	L2TP        bool   // subscribers' tunnels arrive here
 	Guarded     bool   // what must not get in is dropped first: a Guard says what
@@ -163,6 +164,9 @@ func (p Port) String() string {
 	s := fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Shortcut, p.XDPOut)
 	if p.Routed {
 		s += fmt.Sprintf(" routed by table %d", p.Table)
+	}
+	if p.Pseudowires {
+		s += " pseudowires"
 	}
 	if p.BridgePort {
 		s += " bridge-port"
@@ -184,6 +188,7 @@ func (p Port) Join(q Port) Port {
 	p.Table = max(p.Table, q.Table)
 	p.Routed = p.Routed || q.Routed
 	p.BridgePort = p.BridgePort || q.BridgePort
+	p.Pseudowires = p.Pseudowires || q.Pseudowires
 	p.L2TP = p.L2TP || q.L2TP
 	p.Guarded = p.Guarded || q.Guarded
 	return p

@@ -12,6 +12,9 @@ const (
 	ForwardNdReply                         // answered neighbour discovery for a translated address
 	ForwardInjected                        // a packet of the slow path, sent out
 	ForwardRouted                          // routed by weft's own tables and sent out, past the stack
+	ForwardWireOut                         // a frame packed up and sent to the other end of its pseudowire
+	ForwardWireIn                          // a frame unpacked and put onto its pseudowire's interface
+	ForwardWireTooBig                      // too large for the pseudowire: its sender was told
 	ForwardFromSubscriber                  // out of a subscriber's tunnel, and sent out past the stack
 	ForwardToSubscriber                    // into a subscriber's tunnel
 	ForwardDecapsulated                    // out of a subscriber's tunnel, and handed to the stack
@@ -70,6 +73,16 @@ const (
 	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
 	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
 	DropSessionRace                        // another CPU was making or ending the same binding just then
+	DropWireUnknown                        // of a session or key that no pseudowire has, where only pseudowires are
+	DropWireSource                         // for a pseudowire, from an address or port that is not its other end's
+	DropWireCookie                         // for a pseudowire, with another cookie (RFC 3931 4.1)
+	DropWireHeader                         // for a pseudowire, with a version, flags or parts that it does not have
+	DropWireTruncated                      // for a pseudowire, shorter than its headers say or than a frame
+	DropWireSequence                       // for a pseudowire, behind what came before it (RFC 3931 4.6.1, RFC 2890 2.2)
+	DropWireChecksum                       // for a pseudowire, with a wrong GRE checksum (RFC 2784 2.1)
+	DropWireEcn                            // congestion met under way that the frame cannot tell of (RFC 6040 4.2)
+	DropWireTooBig                         // larger than a pseudowire takes
+	DropWireNoWay                          // the other end of the pseudowire cannot be reached now
 	DropL2tpInvalid                        // L2TP or PPP whose headers lie (RFC 2661 3.1)
 	DropL2tpPeer                           // L2TP for a tunnel from another address than its peer's
 	DropSpoofed                            // a source address that is not the subscriber's
@@ -111,6 +124,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-nd-reply", "answered neighbour discovery for a translated address"},
 	{"forward-injected", "a packet of the slow path, sent out"},
 	{"forward-routed", "routed by weft's own tables and sent out, past the stack"},
+	{"forward-wire-out", "a frame packed up and sent to the other end of its pseudowire"},
+	{"forward-wire-in", "a frame unpacked and put onto its pseudowire's interface"},
+	{"forward-wire-too-big", "too large for the pseudowire: its sender was told"},
 	{"forward-from-subscriber", "out of a subscriber's tunnel, and sent out past the stack"},
 	{"forward-to-subscriber", "into a subscriber's tunnel"},
 	{"forward-decapsulated", "out of a subscriber's tunnel, and handed to the stack"},
@@ -169,6 +185,16 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
 	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
 	{"drop-session-race", "another CPU was making or ending the same binding just then"},
+	{"drop-wire-unknown", "of a session or key that no pseudowire has, where only pseudowires are"},
+	{"drop-wire-source", "for a pseudowire, from an address or port that is not its other end's"},
+	{"drop-wire-cookie", "for a pseudowire, with another cookie (RFC 3931 4.1)"},
+	{"drop-wire-header", "for a pseudowire, with a version, flags or parts that it does not have"},
+	{"drop-wire-truncated", "for a pseudowire, shorter than its headers say or than a frame"},
+	{"drop-wire-sequence", "for a pseudowire, behind what came before it (RFC 3931 4.6.1, RFC 2890 2.2)"},
+	{"drop-wire-checksum", "for a pseudowire, with a wrong GRE checksum (RFC 2784 2.1)"},
+	{"drop-wire-ecn", "congestion met under way that the frame cannot tell of (RFC 6040 4.2)"},
+	{"drop-wire-too-big", "larger than a pseudowire takes"},
+	{"drop-wire-no-way", "the other end of the pseudowire cannot be reached now"},
 	{"drop-l2tp-invalid", "L2TP or PPP whose headers lie (RFC 2661 3.1)"},
 	{"drop-l2tp-peer", "L2TP for a tunnel from another address than its peer's"},
 	{"drop-spoofed", "a source address that is not the subscriber's"},

@@ -46,12 +46,12 @@ type lookupKey6 struct {
 
 type lookupWords4 struct {
 	_  structs.HostLayout
-	At [1049616]uint32
+	At [263184]uint32
 }
 
 type lookupWords6 struct {
 	_  structs.HostLayout
-	At [1049616]uint32
+	At [1115152]uint32
 }
 
 // Names of all BPF objects in the ELF.

@@ -121,17 +121,22 @@ func (pr *process) until(ctx context.Context, ready func() (bool, error)) error 
 // RunWeft starts weft in the router with a configuration, and waits until it
 // reports READY (sd_notify(3)).
 func (p *Path) RunWeft(ctx context.Context, weft, config string) error {
-	file := filepath.Join(p.dir, "weft.toml")
+	return p.RunWeftIn(ctx, p.Router, weft, config)
+}
+
+// RunWeftIn is RunWeft for any of the path's namespaces.
+func (p *Path) RunWeftIn(ctx context.Context, in *netspace.Space, weft, config string) error {
+	file := filepath.Join(p.dir, in.Name+".toml")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		return err
 	}
-	path := filepath.Join(p.dir, "notify")
+	path := filepath.Join(p.dir, in.Name+".notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("listen for readiness: %w", err)
 	}
 	defer socket.Close()
-	pr, err := p.launch(p.Router, "weft", []string{"NOTIFY_SOCKET=" + path}, weft, "run", file)
+	pr, err := p.launch(in, "weft-"+in.Name, []string{"NOTIFY_SOCKET=" + path}, weft, "run", file)
 	if err != nil {
 		return err
 	}

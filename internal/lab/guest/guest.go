@@ -35,7 +35,11 @@ type NIC struct {
 	// Tap is an existing tap in the guest's network namespace, single queue.
 	// It must be up before the guest starts and stay up: UML gives a NIC up
 	// for good when its tap refuses a frame. Set a bridge down instead.
-	Tap       string
+	Tap string
+	// Backend is what the guest's kernel (UML) or its machine (QEMU) sends and
+	// receives frames by instead of a tap: what stands behind vecN: or
+	// -netdev, like "transport=gre,src=127.0.0.2,dst=127.0.0.1".
+	Backend   string
 	MAC       net.HardwareAddr // nil: derived from the guest's and the NIC's names
 	Addresses []netip.Prefix
 	MTU       int // bytes, 0 = 1500
@@ -127,8 +131,8 @@ func (s Spec) checked() (Spec, error) {
 	s.NICs = append([]NIC(nil), s.NICs...)
 	for i := range s.NICs {
 		n := &s.NICs[i]
-		if n.Name == "" || n.Tap == "" || strings.ContainsAny(n.Name+n.Tap, " ,=/") || len(n.Name) > 15 {
-			bad("NIC %d: name %q, tap %q: both are needed, as interface names", i, n.Name, n.Tap)
+		if n.Name == "" || (n.Tap == "") == (n.Backend == "") || strings.ContainsAny(n.Backend, " \n") || strings.ContainsAny(n.Name+n.Tap, " ,=/") || len(n.Name) > 15 {
+			bad("NIC %d: name %q, tap %q: both are needed, as interface names; or a backend for the tap", i, n.Name, n.Tap)
 		}
 		if n.MAC == nil {
 			n.MAC = derivedMAC(s.Name, n.Name)

@@ -69,7 +69,7 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	}
 	for i, n := range s.NICs {
 		argv = append(argv,
-			"-netdev", fmt.Sprintf("tap,id=net%d,ifname=%s,script=no,downscript=no,vhost=off", i, n.Tap),
+			"-netdev", fmt.Sprintf("%s,id=net%d", or(n.Backend, "tap,ifname="+n.Tap+",script=no,downscript=no,vhost=off"), i),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,mac=%s,romfile=,host_mtu=%d", i, n.MAC, n.MTU))
 	}
 	return launchPlan{Argv: argv, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}, guest, nil

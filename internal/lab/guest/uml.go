@@ -71,7 +71,8 @@ func planUML(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 		fmt.Sprintf("con0=fd:%d", consoleFD), "con=null", fmt.Sprintf("ssl0=fd:%d", controlFD), "ssl=null",
 	}
 	for i, n := range s.NICs {
-		argv = append(argv, fmt.Sprintf("vec%d:transport=tap,ifname=%s,mac=%s,mtu=%d", i, n.Tap, n.MAC, n.MTU))
+		backend := or(n.Backend, "transport=tap,ifname="+n.Tap)
+		argv = append(argv, fmt.Sprintf("vec%d:%s,mac=%s,mtu=%d", i, backend, n.MAC, n.MTU))
 	}
 	argv = append(argv, "--")
 	argv = append(argv, s.Self[1:]...)

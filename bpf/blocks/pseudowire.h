@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * What arrives in a pseudowire: recognised by addresses, ports and session or
+ * key, held against what the pseudowire has, unpacked, and put onto its
+ * interface by way of the hidden end. Whatever is wrong is dropped and counted
+ * by reason; what belongs to no pseudowire goes its way untouched, and so do
+ * fragments, IP options and control messages (RFC 3931 3.2).
+ *
+ * ICMP errors about packets that were too large for a router under way lower
+ * the path MTU (RFC 1191, RFC 8201), and go on to the kernel.
+ */
+#include "checksum.h"
+#include "cursor.h"
+#include "interface.h"
+#include "link.h"
+#include "outcome.h"
+#include "pseudowire_maps.h"
+#include "pseudowire_sum.h"
+
+/* UDP, L2TP with its longest cookie, counter; or GRE with all it can have */
+#define PSEUDOWIRE_HEADER 28
+#define PSEUDOWIRE_RESYNC 16
+
+#define WIRE_L2TP_CONTROL bpf_htons(0x8000)
+#define WIRE_L2TP_V3 bpf_htons(3)
+#define WIRE_L2TP_V2 bpf_htons(2)
+#define WIRE_L2TP_VERSION bpf_htons(0x000f)
+#define WIRE_L2TP_SEQUENCED 0x40000000
+#define WIRE_GRE_CSUM bpf_htons(0x8000)
+#define WIRE_GRE_KEY bpf_htons(0x2000)
+#define WIRE_GRE_SEQ bpf_htons(0x1000)
+
+/* in a map: the stack is short */
+struct pseudowire_packet {
+	struct pseudowire_key key;
+	__u32 l4;  /* where the header behind IP starts */
+	__u32 end; /* where the packet ends, by its own account */
+	__u32 tunnel; /* bytes from l4 to the frame inside */
+	__be16 flags; /* of GRE */
+	__u8 ecn;
+	__u8 protocol;
+	__u32 fixed;  /* bytes from l4 to cookie or sequence */
+	__u8 header[PSEUDOWIRE_HEADER];
+};
+
+_Static_assert(sizeof(struct pseudowire_packet) <= sizeof(struct pseudowire_bytes), "it has room");
+
+static __always_inline void pseudowire_map4(struct in6_addr *to, __be32 addr)
+{
+	to->be16[5] = 0xffff;
+	to->be32[3] = addr;
+}
+
+/* the IP header; false: nothing that a pseudowire could have sent */
+static __always_inline bool pseudowire_ip(hook_ctx *ctx, const struct interface *at,
+					  struct pseudowire_packet *p)
+{
+	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct ipv6hdr));
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+
+	if (!eth || hook_tag(ctx).proto || !link_same_mac(eth->h_dest, at->mac))
+		return false;
+	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = PULL(&cur, struct iphdr);
+
+		if (!ip || ip->version != 4 || ip->ihl != 5 ||
+		    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || csum_ipv4_header(ip))
+			return false;
+		p->protocol = ip->protocol;
+		p->ecn = ip->tos & 3;
+		p->l4 = ETH_HLEN + sizeof(*ip);
+		p->end = ETH_HLEN + bpf_ntohs(ip->tot_len);
+		pseudowire_map4(&p->key.local, ip->daddr);
+		pseudowire_map4(&p->key.remote, ip->saddr);
+	} else if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+
+		if (!ip || (ip->ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
+			return false;
+		p->protocol = ip->nexthdr;
+		p->ecn = bpf_ntohl(ip->ver_tc_flow) >> 20 & 3;
+		p->l4 = ETH_HLEN + sizeof(*ip);
+		p->end = p->l4 + bpf_ntohs(ip->payload_len);
+		p->key.local = ip->daddr;
+		p->key.remote = ip->saddr;
+	} else {
+		return false;
+	}
+	return p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_L2TP ||
+	       p->protocol == IPPROTO_GRE || p->protocol == IPPROTO_ICMP ||
+	       p->protocol == IPPROTO_ICMPV6;
+}
+
+/* whether only pseudowires are where the packet is addressed */
+static __always_inline bool pseudowire_some(struct pseudowire_packet *p)
+{
+	p->key.kind |= PSEUDOWIRE_SOME;
+	p->key.id = 0;
+	p->key.remote_port = 0;
+	if (p->protocol == IPPROTO_UDP)
+		__builtin_memset(&p->key.remote, 0, sizeof(p->key.remote));
+	return bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
+}
+
+/*
+ * The header behind IP: fills in the key. OUTCOME_NONE: it may be a
+ * pseudowire's. PASS_NOT_FOR_US: it is none's.
+ */
+static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowire_packet *p)
+{
+	__u32 have = hook_len(ctx), at = p->l4;
+	struct udphdr *udp = (void *)p->header;
+	__be16 *half = (void *)p->header;
+	__be32 *word = (void *)p->header;
+
+	if (have > p->end)
+		have = p->end;
+	if (have < at + 4)
+		return PASS_NOT_FOR_US;
+	have -= at;
+	if (have > sizeof(p->header))
+		have = sizeof(p->header);
+	asm volatile("" : "+r"(have)); /* the verifier has to see the bounds */
+	if (have < 4 || have > sizeof(p->header) || hook_load(ctx, at, p->header, have))
+		return PASS_NOT_FOR_US;
+	switch (p->protocol) {
+	case IPPROTO_UDP:
+		p->key.local_port = udp->dest;
+		p->key.remote_port = udp->source;
+		p->key.kind = PSEUDOWIRE_L2TP_UDP;
+		p->key.id = word[3];
+		p->fixed = 16;
+		if (half[4] == WIRE_L2TP_V3 && have >= 16)
+			return OUTCOME_NONE;
+		/* control messages, and L2TPv2, which may share the port (RFC 3931 4.1.2.1) */
+		if (have < 8 || half[4] & WIRE_L2TP_CONTROL || (half[4] & WIRE_L2TP_VERSION) == WIRE_L2TP_V2 ||
+		    !pseudowire_some(p))
+			return PASS_NOT_FOR_US;
+		return have < 16 ? DROP_WIRE_TRUNCATED : DROP_WIRE_HEADER;
+	case IPPROTO_L2TP:
+		p->key.kind = PSEUDOWIRE_L2TP_IP;
+		p->key.id = word[0];
+		p->fixed = 4;
+		return word[0] ? OUTCOME_NONE : PASS_NOT_FOR_US; /* zero: control (RFC 3931 4.1.1.2) */
+	case IPPROTO_GRE:
+		if (half[1] != bpf_htons(ETH_P_TEB) || half[0] & ~(WIRE_GRE_CSUM | WIRE_GRE_KEY | WIRE_GRE_SEQ))
+			return PASS_NOT_FOR_US;
+		p->flags = half[0];
+		p->fixed = 4;
+		if (p->flags & WIRE_GRE_CSUM)
+			p->fixed = 8;
+		p->key.kind = PSEUDOWIRE_GRE;
+		if (p->flags & WIRE_GRE_KEY) {
+			p->key.kind = PSEUDOWIRE_GRE_KEY;
+			p->key.id = p->flags & WIRE_GRE_CSUM ? word[2] : word[1];
+			p->fixed += 4;
+		}
+		return OUTCOME_NONE;
+	}
+	return PASS_NOT_FOR_US;
+}
+
+/* a session that no pseudowire has with this remote end: whose fault is it? */
+static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet *p)
+{
+	struct in6_addr remote = p->key.remote;
+	__be16 port = p->key.remote_port;
+	struct pseudowire_rx *rx;
+
+	__builtin_memset(&p->key.remote, 0, sizeof(p->key.remote));
+	p->key.remote_port = 0;
+	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
+	if (rx && p->protocol == IPPROTO_UDP) {
+		pseudowire_fault(rx->ifindex, PSEUDOWIRE_FAULT_SOURCE);
+		return DROP_WIRE_SOURCE;
+	}
+	/* over IP, another program may have a tunnel to that host */
+	p->key.remote = remote;
+	p->key.remote_port = port;
+	return pseudowire_some(p) ? DROP_WIRE_UNKNOWN : OUTCOME_NONE;
+}
+
+/* Behind what came before? RFC 3931 4.6.1, RFC 2890 2.2; bits is how many a number has. */
+static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 number, const __u32 bits)
+{
+	__u32 ahead = (number - rx->sequence) << (32 - bits);
+
+	/* half of all numbers are ahead; many behind in a row are a peer that began anew */
+	if (ahead & 0x80000000 && ++rx->stale < PSEUDOWIRE_RESYNC)
+		return true;
+	rx->sequence = number + 1;
+	rx->stale = 0;
+	return false;
+}
+
+/*
+ * A sender on this machine (another namespace, a virtual machine) may leave
+ * checksums to a device that the packet never passed: that of GRE is zero then,
+ * or that of the TCP or UDP inside is of the pseudo-header alone, and GRE's is
+ * right once that one is finished. Such a packet was never on a wire.
+ */
+static __always_inline bool pseudowire_unfinished(hook_ctx *ctx, const struct pseudowire_packet *p)
+{
+	__u32 at = p->l4 + (p->fixed & 31) + (p->flags & WIRE_GRE_SEQ ? 4 : 0), l4, sum, len;
+	__be16 proto = 0, field = 0;
+	__u8 protocol;
+
+	if (HOOK_IS_XDP)
+		return false;
+	if (!((__be16 *)p->header)[2])
+		return true;
+	if (hook_load(ctx, at + 12, &proto, sizeof(proto)))
+		return false;
+	at += ETH_HLEN;
+	if (proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr ip;
+
+		if (hook_load(ctx, at, &ip, sizeof(ip)))
+			return false;
+		l4 = ip.ihl << 2;
+		len = bpf_ntohs(ip.tot_len) - l4;
+		sum = csum_reduce((__u64)ip.saddr + ip.daddr + bpf_htonl(ip.protocol) + bpf_htonl(len));
+		protocol = ip.protocol;
+	} else if (proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr ip;
+
+		if (hook_load(ctx, at, &ip, sizeof(ip)))
+			return false;
+		l4 = sizeof(ip);
+		sum = csum_reduce(csum_addr6(&ip.saddr) + csum_addr6(&ip.daddr) + bpf_htonl(ip.nexthdr) +
+				  bpf_htonl(bpf_ntohs(ip.payload_len)));
+		protocol = ip.nexthdr;
+	} else {
+		return false;
+	}
+	l4 += protocol == IPPROTO_TCP ? 16 : 6;
+	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP)
+		return false;
+	return !hook_load(ctx, at + l4, &field, sizeof(field)) && field == csum_fold16(sum);
+}
+
+/* the parts that the pseudowire has: flags, cookie, numbers. p->tunnel is set. */
+static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, struct pseudowire_packet *p,
+							      struct pseudowire_rx *rx)
+{
+	__u32 at = p->fixed & 31, number;
+	bool gre = p->protocol == IPPROTO_GRE;
+
+	p->tunnel = at;
+	if (gre) {
+		__be16 want = (rx->flags & PSEUDOWIRE_CHECKSUM ? WIRE_GRE_CSUM : 0) |
+			      (rx->flags & PSEUDOWIRE_SEQUENCE ? WIRE_GRE_SEQ : 0) |
+			      (p->key.kind == PSEUDOWIRE_GRE_KEY ? WIRE_GRE_KEY : 0);
+
+		if (p->flags != want)
+			return PSEUDOWIRE_FAULT_HEADER;
+		if (want & WIRE_GRE_CSUM && !hook_segment(ctx) &&
+		    pseudowire_sum(ctx, p->l4, p->end, 0) != 0xffff && !pseudowire_unfinished(ctx, p))
+			return PSEUDOWIRE_FAULT_CHECKSUM;
+	} else if (rx->cookie_len) {
+		__u64 cookie = 0;
+
+		if (at == 16)
+			__builtin_memcpy(&cookie, p->header + 16, 8);
+		else
+			__builtin_memcpy(&cookie, p->header + 4, 8);
+		if (rx->cookie_len == 4)
+			cookie = (__u32)cookie;
+		if (cookie != *(__u64 *)rx->cookie)
+			return PSEUDOWIRE_FAULT_COOKIE;
+		p->tunnel += rx->cookie_len & 15;
+	}
+	if (!(rx->flags & (gre ? PSEUDOWIRE_SEQUENCE : PSEUDOWIRE_COUNTER)))
+		return PSEUDOWIRE_FAULTS;
+	at = p->tunnel;
+	p->tunnel += 4;
+	if (!(rx->flags & PSEUDOWIRE_SEQUENCE))
+		return PSEUDOWIRE_FAULTS;
+	/* nothing that is not whole moves the numbers on */
+	if (at > PSEUDOWIRE_HEADER - 4 || p->l4 + p->tunnel + ETH_HLEN > p->end ||
+	    hook_load(ctx, p->l4 + at, &number, sizeof(number)))
+		return PSEUDOWIRE_FAULT_TRUNCATED;
+	number = bpf_ntohl(number);
+	if (gre ? pseudowire_behind(rx, number, 32) :
+		  number & WIRE_L2TP_SEQUENCED && pseudowire_behind(rx, number & 0xffffff, 24))
+		return PSEUDOWIRE_FAULT_SEQUENCE;
+	return PSEUDOWIRE_FAULTS;
+}
+
+/*
+ * RFC 6040 4.2: congestion that the packet met is the frame's. off is where the
+ * inner IP header starts.
+ */
+static __always_inline enum pseudowire_fault pseudowire_ecn(hook_ctx *ctx, __u32 off, __be16 proto)
+{
+	__be16 old, new;
+	__sum16 check;
+
+	if (proto == bpf_htons(ETH_P_IP)) {
+		if (hook_load(ctx, off, &old, sizeof(old)) || hook_load(ctx, off + 10, &check, sizeof(check)))
+			return PSEUDOWIRE_FAULT_TRUNCATED;
+		new = old | bpf_htons(3);
+		if (!(old & bpf_htons(3)))
+			return PSEUDOWIRE_FAULT_ECN;
+		check = csum_update(check, csum_reduce((__u64)(__u16)~old + new));
+		if (old != new && (hook_store(ctx, off, &new, sizeof(new)) ||
+				   hook_store(ctx, off + 10, &check, sizeof(check))))
+			return PSEUDOWIRE_FAULT_KERNEL;
+	} else if (proto == bpf_htons(ETH_P_IPV6)) {
+		if (hook_load(ctx, off, &old, sizeof(old)))
+			return PSEUDOWIRE_FAULT_TRUNCATED;
+		new = old | bpf_htons(0x30);
+		if (!(old & bpf_htons(0x30)))
+			return PSEUDOWIRE_FAULT_ECN;
+		if (old != new && hook_store(ctx, off, &new, sizeof(new)))
+			return PSEUDOWIRE_FAULT_KERNEL;
+	}
+	return PSEUDOWIRE_FAULTS;
+}
+
+static __always_inline enum outcome pseudowire_drop(const struct pseudowire_rx *rx, enum pseudowire_fault fault)
+{
+	pseudowire_fault(rx->ifindex, fault);
+	switch (fault) {
+	case PSEUDOWIRE_FAULT_COOKIE:
+		return DROP_WIRE_COOKIE;
+	case PSEUDOWIRE_FAULT_HEADER:
+		return DROP_WIRE_HEADER;
+	case PSEUDOWIRE_FAULT_TRUNCATED:
+		return DROP_WIRE_TRUNCATED;
+	case PSEUDOWIRE_FAULT_SEQUENCE:
+		return DROP_WIRE_SEQUENCE;
+	case PSEUDOWIRE_FAULT_CHECKSUM:
+		return DROP_WIRE_CHECKSUM;
+	case PSEUDOWIRE_FAULT_ECN:
+		return DROP_WIRE_ECN;
+	default:
+		return DROP_KERNEL;
+	}
+}
+
+/*
+ * RFC 1191 section 4, RFC 8201 section 4: a router under way says how large a
+ * packet may be. What it quotes must be one of ours.
+ */
+static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudowire_packet *p)
+{
+	struct pseudowire_pair pair = {};
+	struct pseudowire_way *way;
+	__u32 mtu, least;
+	struct {
+		__u8 type, code;
+		__sum16 check;
+		__be32 mtu;
+	} icmp;
+
+	if (hook_load(ctx, p->l4, &icmp, sizeof(icmp)))
+		return;
+	if (p->protocol == IPPROTO_ICMP) {
+		struct iphdr ip;
+
+		if (icmp.type != ICMP_DEST_UNREACH || icmp.code != ICMP_FRAG_NEEDED ||
+		    hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) ||
+		    (ip.protocol != IPPROTO_UDP && ip.protocol != IPPROTO_L2TP && ip.protocol != IPPROTO_GRE))
+			return;
+		pseudowire_map4(&pair.local, ip.saddr);
+		pseudowire_map4(&pair.remote, ip.daddr);
+		mtu = bpf_ntohl(icmp.mtu) & 0xffff;
+		least = 552; /* as the kernel's net.ipv4.route.min_pmtu */
+	} else {
+		struct ipv6hdr ip;
+
+		if (icmp.type != ICMPV6_PKT_TOOBIG || hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) ||
+		    (ip.nexthdr != IPPROTO_UDP && ip.nexthdr != IPPROTO_L2TP && ip.nexthdr != IPPROTO_GRE))
+			return;
+		pair.local = ip.saddr;
+		pair.remote = ip.daddr;
+		mtu = bpf_ntohl(icmp.mtu);
+		least = 1280;
+	}
+	way = bpf_map_lookup_elem(&pseudowire_ways, &pair);
+	if (!way)
+		return;
+	if (mtu < least)
+		mtu = least;
+	if (mtu < way->mtu && (!way->path_mtu || mtu <= way->path_mtu)) {
+		way->path_mtu = mtu;
+		way->learnt = bpf_ktime_get_ns();
+	}
+}
+
+/*
+ * at: of the device that the frame came in by. OUTCOME_NONE: it is no
+ * pseudowire's, and nothing was written. *verdict is set with FORWARD_WIRE_IN.
+ */
+__noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdict)
+{
+	struct pseudowire_packet *p = pseudowire_room(0);
+	struct pseudowire_stats *stats;
+	enum pseudowire_fault fault;
+	struct pseudowire_rx *rx;
+	struct ethhdr inside;
+	enum outcome outcome;
+	__u32 ifindex, len, end;
+
+	if (!at || !verdict || !p)
+		return OUTCOME_NONE;
+	__builtin_memset(p, 0, sizeof(*p));
+	if (!pseudowire_ip(ctx, at, p))
+		return OUTCOME_NONE;
+	if (p->protocol == IPPROTO_ICMP || p->protocol == IPPROTO_ICMPV6) {
+		pseudowire_learn(ctx, p);
+		return OUTCOME_NONE;
+	}
+	outcome = pseudowire_l4(ctx, p);
+	if (outcome == PASS_NOT_FOR_US)
+		return OUTCOME_NONE;
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
+	if (!rx)
+		return pseudowire_stranger(p);
+	if (HOOK_IS_XDP && !(rx->flags & PSEUDOWIRE_XDP))
+		return PASS_TO_TC;
+	ifindex = rx->ifindex;
+	end = p->end;
+	if (end > hook_len(ctx))
+		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
+	if (p->protocol == IPPROTO_UDP && !hook_segment(ctx)) {
+		len = bpf_ntohs(((struct udphdr *)p->header)->len);
+		if (p->l4 + len > end)
+			return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
+		end = p->l4 + len;
+		p->end = end;
+	}
+	fault = pseudowire_parts(ctx, p, rx);
+	if (fault != PSEUDOWIRE_FAULTS)
+		return pseudowire_drop(rx, fault);
+	if (p->l4 + p->tunnel + ETH_HLEN > end || hook_load(ctx, p->l4 + p->tunnel, &inside, sizeof(inside)))
+		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
+	if (p->ecn == 3) {
+		fault = pseudowire_ecn(ctx, p->l4 + p->tunnel + ETH_HLEN, inside.h_proto);
+		if (fault != PSEUDOWIRE_FAULTS)
+			return pseudowire_drop(rx, fault);
+	}
+	if (!hook_segment(ctx) && hook_len(ctx) > end && hook_trim(ctx, end))
+		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_KERNEL);
+	len = hook_len(ctx) - p->l4 - p->tunnel;
+	if (hook_unpack(ctx, p->l4 + p->tunnel, &inside))
+		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_KERNEL);
+	stats = bpf_map_lookup_elem(&pseudowire_counts, &ifindex);
+	if (stats) {
+		stats->rx_packets += pseudowire_packets(len, hook_segment(ctx));
+		stats->rx_bytes += len;
+	}
+	*verdict = bpf_redirect(ifindex, 0);
+	return FORWARD_WIRE_IN;
+}

@@ -1,0 +1,341 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// wireLinks is where the programs of hidden ends are pinned: beside those of
+// other devices, because there may be thousands.
+const wireLinks = "wires"
+
+func (d *Datapath) wirePins() (map[int]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.dir, wireLinks))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	builds := map[int]string{}
+	for _, e := range entries {
+		index, build, ok := strings.Cut(e.Name(), "-")
+		if n, err := strconv.Atoi(index); ok && err == nil {
+			builds[n] = build
+		}
+	}
+	return builds, err
+}
+
+// wireBuild is that of the program on one hidden end; empty if there is none.
+func (d *Datapath) wireBuild(index int) (string, error) {
+	found, err := filepath.Glob(d.wirePin(index, "*"))
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	_, build, _ := strings.Cut(filepath.Base(found[0]), "-")
+	return build, nil
+}
+
+func (d *Datapath) wirePin(index int, build string) string {
+	return filepath.Join(d.dir, wireLinks, fmt.Sprintf("%d-%s", index, build))
+}
+
+// attachWire puts the program on a hidden end, or replaces the one that is there.
+func (d *Datapath) attachWire(index int, build, was string) error {
+	p, err := programNamed("pseudowire_encap")
+	if err != nil {
+		return err
+	}
+	prog, err := d.load(p)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(d.dir, wireLinks), 0o700); err != nil {
+		return fmt.Errorf("make pin directory: %w", err)
+	}
+	var l link.Link
+	if was == "" {
+		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: ebpf.AttachTCXIngress})
+	} else if l, err = link.LoadPinnedLink(d.wirePin(index, was), nil); err == nil {
+		defer l.Close()
+		err = l.Update(prog)
+	}
+	if err != nil {
+		return fmt.Errorf("attach pseudowire_encap to device %d: %w", index, explainAttach(err, state.HookIngress))
+	}
+	defer l.Close()
+	return l.Pin(d.wirePin(index, build))
+}
+
+func (d *Datapath) detachWire(index int, build string) error {
+	path := d.wirePin(index, build)
+	l, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		return os.Remove(path)
+	}
+	defer l.Close()
+	return l.Unpin()
+}
+
+// Pseudowires lists them. One whose device is gone has a name like #12.
+func (d *Datapath) Pseudowires() ([]state.Pseudowire, error) {
+	builds, err := d.wirePins()
+	if err != nil {
+		return nil, fmt.Errorf("list programs of pseudowires: %w", err)
+	}
+	rxs, err := d.mapNamed("pseudowire_rxs")
+	if err != nil {
+		return nil, err
+	}
+	return collect(d, "pseudowire_txs", func(index uint32, tx wireTx) state.Pseudowire {
+		key, rx := keyOf(tx), wireRx{}
+		// without it the pseudowire is not whole, and what is wanted differs
+		_ = rxs.Lookup(key, &rx)
+		p := decodeWire(int(index), tx, rx)
+		p.Build = builds[int(index)]
+		return p
+	})
+}
+
+// writeWire makes a pseudowire what p says: first what it is to receive, then
+// what it sends; what it received by before goes last, so that packets under
+// way are not lost.
+func (d *Datapath) writeWire(p state.Pseudowire, remove bool) error {
+	index := uint32(p.Hidden)
+	old, err := d.wireKeys(index)
+	if err != nil {
+		return err
+	}
+	build, err := d.wireBuild(p.Hidden)
+	if err != nil {
+		return err
+	}
+	if remove {
+		errs := []error{d.write("pseudowire_txs", index, wireTx{}, true), d.forgetKeys(index, old, nil), d.write("pseudowire_counts", index, nil, true)}
+		if build != "" {
+			errs = append(errs, d.detachWire(p.Hidden, build))
+		}
+		return errors.Join(errs...)
+	}
+	tx, keys, rx, err := encodeWire(p)
+	if err != nil {
+		return err
+	}
+	if err := d.keepNumbers(index, &tx, &rx, keys[0]); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := d.write("pseudowire_rxs", k, rx, false); err != nil {
+			return err
+		}
+	}
+	if err := d.makeCounts(index); err != nil {
+		return err
+	}
+	if err := d.write("pseudowire_txs", index, tx, false); err != nil {
+		return err
+	}
+	if err := d.forgetKeys(index, old, keys); err != nil {
+		return err
+	}
+	if build != p.Build {
+		return d.attachWire(p.Hidden, p.Build, build)
+	}
+	return nil
+}
+
+// wireKeys lists those by which a pseudowire that exists is found.
+func (d *Datapath) wireKeys(index uint32) ([]wireKey, error) {
+	m, err := d.mapNamed("pseudowire_txs")
+	if err != nil {
+		return nil, err
+	}
+	var tx wireTx
+	switch err := m.Lookup(index, &tx); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read map pseudowire_txs: %w", err)
+	}
+	key := keyOf(tx)
+	return []wireKey{key, looseKey(key)}, nil
+}
+
+// forgetKeys takes those of old away that are not kept, unless they lead to
+// another pseudowire by now.
+func (d *Datapath) forgetKeys(index uint32, old, keep []wireKey) error {
+	m, err := d.mapNamed("pseudowire_rxs")
+	if err != nil {
+		return err
+	}
+	for _, k := range old {
+		var rx wireRx
+		if slices.Contains(keep, k) || m.Lookup(k, &rx) != nil || rx.Ifindex != index {
+			continue
+		}
+		if err := d.write("pseudowire_rxs", k, nil, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepNumbers has counters go on where they were.
+func (d *Datapath) keepNumbers(index uint32, tx *wireTx, rx *wireRx, key wireKey) error {
+	txs, err := d.mapNamed("pseudowire_txs")
+	if err != nil {
+		return err
+	}
+	rxs, err := d.mapNamed("pseudowire_rxs")
+	if err != nil {
+		return err
+	}
+	var oldTx wireTx
+	if txs.Lookup(index, &oldTx) == nil {
+		tx.Sequence = oldTx.Sequence
+	}
+	var oldRx wireRx
+	if rxs.Lookup(key, &oldRx) == nil {
+		rx.Sequence = oldRx.Sequence
+	}
+	return nil
+}
+
+// makeCounts makes the counters of a pseudowire, if there are none.
+func (d *Datapath) makeCounts(index uint32) error {
+	m, err := d.mapNamed("pseudowire_counts")
+	if err != nil {
+		return err
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	err = m.Update(index, make([]wireCounts, cpus), ebpf.UpdateNoExist)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+		return fmt.Errorf("write to map pseudowire_counts: %w", err)
+	}
+	return nil
+}
+
+// WireFaults names the reasons in WireCounts.Faults; as enum pseudowire_fault
+// of bpf/blocks/pseudowire_maps.h.
+func WireFaults() []string {
+	return []string{"source", "cookie", "header", "truncated", "sequence", "checksum", "ecn", "too-big", "no-way", "kernel", "answered"}
+}
+
+// WireCounts is what a pseudowire carried, and what it did not.
+type WireCounts struct {
+	RxPackets, RxBytes, TxPackets, TxBytes uint64
+	Faults                                 map[string]uint64
+}
+
+// WireCounts gives the counts of each pseudowire, by the index of its hidden end.
+func (d *Datapath) WireCounts() (map[int]WireCounts, error) {
+	m, err := d.mapNamed("pseudowire_counts")
+	if err != nil {
+		return nil, err
+	}
+	all := map[int]WireCounts{}
+	var index uint32
+	var perCPU []wireCounts
+	entries := m.Iterate()
+	for entries.Next(&index, &perCPU) {
+		c := WireCounts{Faults: map[string]uint64{}}
+		for _, one := range perCPU {
+			c.RxPackets += one.RxPackets
+			c.RxBytes += one.RxBytes
+			c.TxPackets += one.TxPackets
+			c.TxBytes += one.TxBytes
+			for i, name := range WireFaults() {
+				if n := one.Faults[i]; n > 0 {
+					c.Faults[name] += n
+				}
+			}
+		}
+		all[int(index)] = c
+	}
+	if err := entries.Err(); err != nil {
+		return nil, fmt.Errorf("read map pseudowire_counts: %w", err)
+	}
+	return all, nil
+}
+
+// pathMTULife is how long a router's word about the MTU holds (RFC 1191 section
+// 6.3, RFC 8201 section 4).
+const pathMTULife = 10 * time.Minute
+
+// SetWay says how packets get from one host to the other. What routers under
+// way told of the MTU stays until it is old.
+func (d *Datapath) SetWay(pair state.Pair, way state.Way) error {
+	m, err := d.mapNamed("pseudowire_ways")
+	if err != nil {
+		return err
+	}
+	key, v := encodePair(pair), encodeWay(way)
+	var old wireWay
+	if m.Lookup(key, &old) == nil && old.PathMtu != 0 && fresh(old.Learnt) {
+		v.PathMtu, v.Learnt = old.PathMtu, old.Learnt
+	}
+	if v == old {
+		return nil
+	}
+	if err := m.Put(key, v); err != nil {
+		return fmt.Errorf("write to map pseudowire_ways: %w", err)
+	}
+	return nil
+}
+
+func fresh(learnt uint64) bool {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return true
+	}
+	return uint64(now.Nano())-learnt < uint64(pathMTULife)
+}
+
+// Ways lists how packets of pseudowires get to other hosts.
+func (d *Datapath) Ways() (map[state.Pair]state.Way, error) {
+	ways := map[state.Pair]state.Way{}
+	_, err := collect(d, "pseudowire_ways", func(k wirePair, v wireWay) bool {
+		w := decodeWay(v)
+		if !fresh(v.Learnt) {
+			w.PathMTU = 0
+		}
+		ways[decodePair(k)] = w
+		return false
+	})
+	return ways, err
+}
+
+// ForgetWay takes one out.
+func (d *Datapath) ForgetWay(pair state.Pair) error {
+	return d.write("pseudowire_ways", encodePair(pair), nil, true)
+}
+
+// WirePorts lists where only pseudowires are.
+func (d *Datapath) WirePorts() ([]state.WirePort, error) {
+	var list []state.WirePort
+	_, err := collect(d, "pseudowire_rxs", func(k wireKey, _ wireRx) bool {
+		if k.Kind&wireSome != 0 {
+			list = append(list, decodeWirePort(k))
+		}
+		return false
+	})
+	return list, err
+}
+
+func (d *Datapath) writeWirePort(p state.WirePort, remove bool) error {
+	return d.write("pseudowire_rxs", encodeWirePort(p), wireRx{}, remove)
+}

@@ -1,0 +1,263 @@
+package pseudowire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+const (
+	ethernet = 14
+	// defaultMTU is that of the way while it is not known.
+	defaultMTU = 1500
+)
+
+// Plan gives what the [pseudowire.NAME] sections want to exist. It is pure.
+func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}, inward: map[end]bool{}}
+	for _, l := range facts.Links {
+		p.links[l.Name] = l
+		for _, a := range l.Addresses {
+			p.holder[a.Addr()] = l.Name
+		}
+	}
+	names := f.Names("pseudowire")
+	for _, name := range names {
+		in, _ := From(f, name).ends()
+		p.inward[in] = true
+	}
+	for _, name := range names {
+		p.wires = append(p.wires, p.device(name))
+	}
+	for _, name := range names {
+		p.pseudowire(name)
+	}
+	return slices.Concat(p.wires, p.where, p.programs, p.ends), p.problems
+}
+
+type planner struct {
+	f        *config.File
+	facts    state.Facts
+	links    map[string]state.LinkFact
+	holder   map[netip.Addr]string // device that has an address
+	ports    map[string]bool       // keys of what is in where and programs
+	inward   map[end]bool          // by what pseudowires here know their packets
+	wires    state.Desired
+	where    state.Desired // where packets arrive
+	programs state.Desired
+	ends     state.Desired
+	problems []state.Problem
+}
+
+func (p *planner) warn(path, what, remedy string) {
+	p.problems = append(p.problems, state.Problem{Severity: state.Warning, Pos: p.f.Position(path), Path: path, What: what, Remedy: remedy})
+}
+
+// device is the interface of a pseudowire.
+func (p *planner) device(name string) state.Object {
+	c := From(p.f, name)
+	path := "pseudowire." + name
+	mtu := c.MTU
+	if mtu == 0 {
+		mtu = p.mtu(c)
+		if mtu < 1280 {
+			p.warn(path, fmt.Sprintf("packets of %d bytes at most fit through it: IPv6 needs 1280 (RFC 8200 section 5)", mtu), "raise the MTU of the way to "+c.Dst.String())
+		}
+	}
+	tos, _ := tosOf(c.TOS)
+	if c.Kind == VXLAN {
+		return state.VXLAN{
+			Name: c.Device, MAC: c.mac(), MTU: mtu, Owner: path, VNI: c.VNI, Local: c.Src, Remote: c.Dst,
+			Port: c.port(), TTL: c.TTL, TOS: tos, DF: c.DF, LinkLocal: c.LinkLocal,
+		}
+	}
+	w := state.Wire{Name: c.Device, Hidden: hiddenName(c.Device), MAC: c.mac(), MTU: mtu, Owner: path, LinkLocal: c.LinkLocal}
+	w.Sums = !c.sums() && p.offload(c)
+	// the kernel cannot take apart what it does not know, nor number the parts
+	w.Segments = w.Sums && !c.Counter && !c.Sequence && !(c.Kind == L2TPv3 && !c.UDP)
+	return w
+}
+
+// offload tells whether a device finishes what is sent, further on.
+func (p *planner) offload(c *Config) bool {
+	if c.Offload != Auto {
+		return c.Offload == On
+	}
+	if !c.Dst.IsLoopback() && p.holder[c.Dst] == "" {
+		return true
+	}
+	_, out := c.ends()
+	out.local, out.remote = c.Dst, c.Src
+	return p.inward[out]
+}
+
+// sums tells whether packets have a checksum over all of them.
+func (c *Config) sums() bool {
+	switch c.Kind {
+	case GRETap:
+		return c.Checksum == On
+	case L2TPv3:
+		return c.UDP && c.Src.Is6() && c.Checksum != Off
+	}
+	return false
+}
+
+// overhead is what stands before a frame, in bytes.
+func (c *Config) overhead() int {
+	n := 20
+	if c.Src.Is6() {
+		n = 40
+	}
+	four := func(set bool) {
+		if set {
+			n += 4
+		}
+	}
+	switch c.Kind {
+	case VXLAN:
+		return n + 8 + 8
+	case GRETap:
+		n += 4
+		four(c.Checksum == On)
+		four(c.keyed)
+		four(c.Sequence)
+	case L2TPv3:
+		if c.UDP {
+			n += 8 + 4
+		}
+		tx, _ := cookie(c.TxCookie, c.Cookie64)
+		n += 4 + len(tx)
+		four(c.Counter || c.Sequence)
+	}
+	return n
+}
+
+func (p *planner) mtu(c *Config) int {
+	way, known := p.facts.Ways[state.Pair{Local: c.Src, Remote: c.Dst}]
+	mtu := defaultMTU
+	if known && way.MTU != 0 {
+		mtu = way.MTU
+	}
+	if way.PathMTU != 0 && way.PathMTU < mtu && c.DF {
+		mtu = way.PathMTU
+	}
+	return min(max(mtu-c.overhead()-ethernet, 68), 65535-c.overhead()-ethernet)
+}
+
+// pseudowire plans what the programs know of one. Its devices come first: only
+// when they are there they have numbers.
+func (p *planner) pseudowire(name string) {
+	c := From(p.f, name)
+	path := "pseudowire." + name
+	if c.Kind == VXLAN {
+		return
+	}
+	if p.holder[c.Src] == "" && !c.Src.IsLoopback() {
+		p.warn(path+".src", fmt.Sprintf("%s is no address of this host now", c.Src), "give an [interface.NAME] that address")
+	}
+	p.arrives(c)
+	visible, there := p.links[c.Device]
+	hidden, both := p.links[hiddenName(c.Device)]
+	if !there || !both {
+		return
+	}
+	tos, _ := tosOf(c.TOS)
+	in, out := c.ends()
+	rx, _ := cookie(c.RxCookie, c.Cookie64)
+	tx, _ := cookie(c.TxCookie, c.Cookie64)
+	w := state.Pseudowire{
+		Device: c.Device, Hidden: hidden.Index, Peer: visible.Index, Kind: in.kind, Pair: state.Pair{Local: c.Src, Remote: c.Dst},
+		RxID: in.id, TxID: out.id, RxCookie: rx, TxCookie: tx,
+		Counter: c.Counter || c.Kind == L2TPv3 && c.Sequence, Pinned: c.PinCounter, Sequence: c.Sequence, Checksum: c.sums(),
+		TTL: c.TTL, TOS: tos, DF: c.DF || c.Src.Is6(), Answer: c.TooBig == Answer, MTU: c.MTU, XDP: hidden.XDPTarget,
+		Build: p.facts.Builds["pseudowire_encap"],
+	}
+	if in.kind == state.WireL2TPUDP {
+		w.LocalPort, w.RemotePort = c.SrcPort, c.DstPort
+	}
+	p.ends = append(p.ends, w)
+	port := state.WirePort{Kind: in.kind, Local: c.Src, Port: w.LocalPort}
+	if in.kind != state.WireL2TPUDP {
+		port.Remote = c.Dst
+	}
+	p.once(&p.ends, port)
+}
+
+func (p *planner) once(list *state.Desired, o state.Object) {
+	if !p.ports[o.Key()] {
+		p.ports[o.Key()] = true
+		*list = append(*list, o)
+	}
+}
+
+// arrives has the programs look for packets where they come in.
+func (p *planner) arrives(c *Config) {
+	at := func(l state.LinkFact, hook config.Hook) {
+		p.once(&p.where, state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, Pseudowires: true})
+		p.once(&p.programs, state.Attachment{Device: l.Name, Hook: state.HookIngress, Program: "ingress_tc", Build: p.facts.Builds["ingress_tc"]})
+		if l.XDP && (hook == config.HookXDP || hook == config.HookAuto && l.Kind == "" && l.Name != "lo") {
+			p.once(&p.programs, state.Attachment{Device: l.Name, Hook: state.HookXDP, Program: "ingress_xdp", Build: p.facts.Builds["ingress_xdp"]})
+		}
+	}
+	names := c.Interfaces
+	if len(names) == 0 {
+		names = p.f.Names("interface")
+		if l, ok := p.links[p.holder[c.Src]]; ok && p.interfaceOf(l.Name) == nil {
+			at(l, config.HookTC)
+		}
+	}
+	for _, n := range names {
+		i := p.f.Interface(n)
+		if l, ok := p.links[i.Device]; ok && !p.isWire(i.Device) {
+			at(l, i.Hook)
+		}
+	}
+	if l, ok := p.links["lo"]; ok && (c.Dst.IsLoopback() || p.holder[c.Dst] != "") {
+		at(l, config.HookTC)
+		p.accepted(c)
+	}
+}
+
+// accepted has the kernel take what the programs put on loopback for a program
+// of this host: it does not come with a route, as what the stack sends does.
+func (p *planner) accepted(c *Config) {
+	if c.Src.Is6() {
+		return
+	}
+	p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/accept_local", Value: "1"})
+	if c.Src.IsLoopback() || c.Dst.IsLoopback() {
+		p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/route_localnet", Value: "1"})
+	}
+}
+
+func (p *planner) interfaceOf(device string) *config.Interface {
+	for _, n := range p.f.Names("interface") {
+		if i := p.f.Interface(n); i.Device == device {
+			return i
+		}
+	}
+	return nil
+}
+
+func (p *planner) isWire(device string) bool {
+	return slices.ContainsFunc(p.f.Names("pseudowire"), func(n string) bool { return From(p.f, n).Device == device })
+}
+
+// hiddenName is the same each time, and no name that people give.
+func hiddenName(device string) string {
+	sum := sha256.Sum256([]byte("weft hidden end " + device))
+	return "wire" + hex.EncodeToString(sum[:5])
+}
+
+// mac gives a device the same locally administered link address each time. The
+// two ends of a wire, which may well have one name, have different ones.
+func (c *Config) mac() [6]byte {
+	in, _ := c.ends()
+	sum := sha256.Sum256(fmt.Appendf(nil, "weft pseudowire %s %d %s %s %d %d %d", c.Device, in.kind, in.local, in.remote, in.port, in.from, in.id))
+	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
+}

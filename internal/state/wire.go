@@ -1,0 +1,155 @@
+package state
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Wire is the device of a pseudowire: a veth pair that weft makes and owns.
+// People use the one end; on the other, hidden, the programs pack frames up
+// and put those that they have unpacked.
+type Wire struct {
+	Name, Hidden string
+	MAC          [6]byte // of the end that people use
+	MTU          int
+	Owner        string // section of weft.toml that it serves; kept as the link's alias
+	Segments     bool   // super-packets stay whole
+	Sums         bool   // checksums are left to whoever sends last
+	LinkLocal    bool   // it has an IPv6 link-local address
+}
+
+func (w Wire) Key() string    { return "wire " + w.Name }
+func (w Wire) Domain() Domain { return Kernel }
+func (w Wire) String() string {
+	s := fmt.Sprintf("wire %s hidden end %s mtu %d for %s", w.Name, w.Hidden, w.MTU, w.Owner)
+	for _, flag := range []struct {
+		set  bool
+		text string
+	}{{w.Segments, " segments"}, {w.Sums, " sums"}, {w.LinkLocal, " link-local"}} {
+		if flag.set {
+			s += flag.text
+		}
+	}
+	return s
+}
+
+// VXLAN is the kernel's own device to one other host (RFC 7348).
+type VXLAN struct {
+	Name          string
+	MAC           [6]byte
+	MTU           int
+	Owner         string
+	VNI           uint32
+	Local, Remote netip.Addr
+	Port          uint16
+	TTL           int // 0: that of the frame
+	TOS           int // -1: that of the frame
+	DF            bool
+	LinkLocal     bool
+}
+
+func (v VXLAN) Key() string    { return "wire " + v.Name }
+func (v VXLAN) Domain() Domain { return Kernel }
+func (v VXLAN) String() string {
+	return fmt.Sprintf("wire %s vxlan %d local %s remote %s port %d ttl %d tos %d df %v mtu %d link-local %v for %s",
+		v.Name, v.VNI, v.Local, v.Remote, v.Port, v.TTL, v.TOS, v.DF, v.MTU, v.LinkLocal, v.Owner)
+}
+
+// WireKind is how a pseudowire's frames travel; values as in
+// bpf/blocks/pseudowire_maps.h.
+type WireKind uint8
+
+const (
+	WireL2TPUDP WireKind = 1 // L2TPv3 over UDP
+	WireL2TPIP  WireKind = 2 // L2TPv3 over IP, protocol 115
+	WireGRE     WireKind = 3
+	WireGREKey  WireKind = 4
+)
+
+func (k WireKind) String() string {
+	names := [...]string{"none", "l2tpv3-udp", "l2tpv3-ip", "gretap", "gretap-key"}
+	return names[min(int(k), len(names)-1)]
+}
+
+// Pair is the two hosts between which packets go.
+type Pair struct {
+	Local, Remote netip.Addr
+}
+
+func (p Pair) String() string { return fmt.Sprintf("%s > %s", p.Local, p.Remote) }
+
+// Pseudowire is how the programs pack up and recognise a Wire's frames.
+type Pseudowire struct {
+	Device string // the end that people use
+	Hidden int    // index of the hidden end
+	Peer   int    // index of the other
+	Kind   WireKind
+	Pair
+	LocalPort, RemotePort uint16
+	RxID, TxID            uint32 // session, or GRE key
+	RxCookie, TxCookie    string // raw bytes: 0, 4 or 8
+	Counter               bool   // L2TPv3: a counter before the frame
+	Pinned                bool   // which stays zero
+	Sequence              bool   // it says the order, and is looked at
+	Checksum              bool   // of GRE, or of UDP over IPv6
+	TTL                   int    // 0: that of the frame
+	TOS                   int    // -1: that of the frame
+	DF                    bool
+	Answer                bool // senders of too large packets are told
+	MTU                   int  // set by the operator; 0: what the way allows
+	XDP                   bool // the hidden end can be the target of an XDP redirect
+	Build                 string
+}
+
+func (p Pseudowire) Key() string    { return "pseudowire " + p.Device }
+func (p Pseudowire) Domain() Domain { return Datapath }
+func (p Pseudowire) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "pseudowire %s %s %s", p.Device, p.Kind, p.Pair)
+	if p.LocalPort != 0 {
+		fmt.Fprintf(&s, " ports %d > %d", p.LocalPort, p.RemotePort)
+	}
+	fmt.Fprintf(&s, " rx %d tx %d", p.RxID, p.TxID)
+	if p.RxCookie+p.TxCookie != "" {
+		fmt.Fprintf(&s, " cookies %x %x", p.RxCookie, p.TxCookie)
+	}
+	for _, flag := range []struct {
+		set  bool
+		text string
+	}{{p.Counter, " counter"}, {p.Pinned, " pinned"}, {p.Sequence, " sequence"}, {p.Checksum, " checksum"}, {p.DF, " df"}, {p.Answer, " answer"}, {p.XDP, " xdp"}} {
+		if flag.set {
+			s.WriteString(flag.text)
+		}
+	}
+	fmt.Fprintf(&s, " ttl %d tos %d mtu %d build %s", p.TTL, p.TOS, p.MTU, p.Build)
+	return s.String()
+}
+
+// WirePort is where only pseudowires are: L2TPv3 at a UDP port, or of a kind
+// between two hosts. What comes there and belongs to none is dropped.
+type WirePort struct {
+	Kind   WireKind
+	Local  netip.Addr
+	Remote netip.Addr // not valid for UDP
+	Port   uint16     // of UDP
+}
+
+func (p WirePort) Key() string {
+	if p.Kind == WireL2TPUDP {
+		return fmt.Sprintf("wire-port %s %s", p.Kind, netip.AddrPortFrom(p.Local, p.Port))
+	}
+	return fmt.Sprintf("wire-port %s %s", p.Kind, Pair{p.Local, p.Remote})
+}
+func (p WirePort) Domain() Domain { return Datapath }
+func (p WirePort) String() string { return p.Key() }
+
+// Way is how packets get from one host of a Pair to the other.
+type Way struct {
+	Device   int
+	MTU      int // of the device
+	PathMTU  int // that a router under way has told of; 0: none did
+	Gateway  netip.Addr
+	Dst, Src [6]byte
+	Resolved bool // Dst is known, or not needed
+}
