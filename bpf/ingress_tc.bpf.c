@@ -10,11 +10,14 @@
  *           but what the stack would drop the slow path gets first
  *   what no translator wants -> with [route]: routed by weft's own tables
  *
+ * Before all that, with [offload]: packets of established flows are forwarded.
+ *
  * A frame with a VLAN tag, or for the bridge above a port, is only routed.
  */
 #include "tc.h"
 #include "arrive.h"
 #include "counters.h"
+#include "flow.h"
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
@@ -145,6 +148,8 @@ int ingress_tc(struct __sk_buff *ctx)
 	if (!at)
 		return TCX_NEXT;
 	outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_OFFLOAD && from.ours)
+		outcome = flow(ctx, &from, &verdict);
 	if (outcome == OUTCOME_NONE) {
 		outcome = from.above ? from.ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
 				       translate(ctx, at, &verdict);

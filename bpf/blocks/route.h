@@ -20,6 +20,7 @@
 #include "fib.h"
 #include "hash.h"
 #include "nexthop.h"
+#include "wire.h"
 
 /* see fib.h; the arrays' sizes are chosen when programs are loaded */
 const volatile __u32 fib4_last = FIB_MIN_WORDS4 - FIB_SLACK;
@@ -122,25 +123,6 @@ static __always_inline __u32 route_hash6(const struct ipv6hdr *ip, struct cursor
 	return flow_hash(&flow);
 }
 
-/*
- * IP bytes per packet on the wire: total, or what a super-packet's segments
- * have. One of another protocol than TCP and UDP is too large for any link.
- */
-static __always_inline __u32 route_wire_len(hook_ctx *ctx, __u32 total, __u32 header,
-					    __u8 protocol, struct cursor l4)
-{
-	__u32 segment = hook_segment(ctx);
-	struct tcphdr *tcp;
-
-	if (segment && protocol == IPPROTO_TCP) {
-		tcp = PULL(&l4, struct tcphdr);
-		return tcp ? header + (tcp->doff >> 4 << 2) + segment : total;
-	}
-	if (segment && protocol == IPPROTO_UDP)
-		return header + sizeof(struct udphdr) + segment;
-	return total;
-}
-
 /* A datagram may carry a tunnel, whose segments have more headers than seen here. */
 static __always_inline enum outcome route_fits(hook_ctx *ctx, __u8 protocol,
 					       const struct neighbour *to)
@@ -174,7 +156,7 @@ static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arri
 	hop = nexthop_read(number);
 	if (hop.kind == NEXTHOP_GROUP)
 		hop = nexthop_member(hop, route_hash4(ip, cur));
-	outcome = nexthop_find(hop, route_wire_len(ctx, total, sizeof(*ip), ip->protocol, cur), to);
+	outcome = nexthop_find(hop, wire_len(ctx, total, sizeof(*ip), ip->protocol, cur), to);
 	return outcome ?: route_fits(ctx, ip->protocol, *to);
 }
 
@@ -206,7 +188,7 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
 	hop = nexthop_read(number);
 	if (hop.kind == NEXTHOP_GROUP)
 		hop = nexthop_member(hop, route_hash6(ip, cur));
-	outcome = nexthop_find(hop, route_wire_len(ctx, total, sizeof(*ip), ip->nexthdr, cur), to);
+	outcome = nexthop_find(hop, wire_len(ctx, total, sizeof(*ip), ip->nexthdr, cur), to);
 	return outcome ?: route_fits(ctx, ip->nexthdr, *to);
 }
 

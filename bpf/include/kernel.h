@@ -27,9 +27,11 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 #define BPF_F_NO_PREALLOC 1U
 #define BPF_F_MMAPABLE (1U << 10)
@@ -49,6 +51,7 @@ struct bpf_timer {
 #define BPF_F_INGRESS 1ULL
 #define BPF_MTU_CHK_SEGS 1ULL
 #define BPF_ADJ_ROOM_NET 0
+#define BPF_ADJ_ROOM_MAC 1
 #define BPF_F_ADJ_ROOM_FIXED_GSO 1ULL
 #define BPF_F_ADJ_ROOM_NO_CSUM_RESET (1ULL << 5)
 #define BPF_FIB_LOOKUP_OUTPUT 2U
@@ -161,6 +164,7 @@ struct bpf_redir_neigh {
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88A8
 #define ETH_P_IPV6 0x86DD
+#define ETH_P_PPP_SES 0x8864
 
 struct ethhdr {
 	__u8 h_dest[ETH_ALEN];
@@ -231,6 +235,7 @@ struct tcphdr {
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TCP_RST 0x04
+#define TCP_URG 0x20
 
 struct udphdr {
 	__be16 source;
@@ -238,6 +243,17 @@ struct udphdr {
 	__be16 len;
 	__sum16 check;
 };
+
+/* PPPoE session stage, RFC 2516 4 and 6; behind it the protocol of PPP */
+struct pppoehdr {
+	__u8 type; /* version 1, type 1 */
+	__u8 code;
+	__be16 session;
+	__be16 length; /* of what follows, the protocol included */
+	__be16 protocol;
+};
+#define PPP_IP 0x0021
+#define PPP_IPV6 0x0057
 
 /* ICMP of both families: the part that an echo has */
 struct icmphdr {

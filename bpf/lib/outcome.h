@@ -21,6 +21,7 @@ enum outcome {
 	FORWARD_ND_REPLY,      /* answered neighbour discovery for a translated address */
 	FORWARD_INJECTED,      /* a packet of the slow path, sent out */
 	FORWARD_ROUTED,        /* routed by weft's own tables and sent out, past the stack */
+	FORWARD_FLOW,          /* a packet of an established flow, sent out past the stack */
 
 	SLOW_FRAGMENT,     /* a fragment */
 	SLOW_ICMP_ERROR,   /* an ICMP error, whose inner packet is translated too */
@@ -47,6 +48,8 @@ enum outcome {
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
 	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
 	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
+	PASS_FLOW_ENDING,   /* of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again */
+	PASS_FLOW_STALE,    /* of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */

@@ -9,7 +9,6 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -31,7 +30,7 @@ type StartOptions struct {
 // Start applies f to the namespace of the process and returns when every slow
 // path can take packets.
 func Start(ctx context.Context, f *config.File, o StartOptions) (*Instance, error) {
-	o.Datapath.Tables = nat64.Tables(f)
+	o.Datapath.Tables = tables(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
+	"weft/internal/feature/offload"
 	"weft/internal/feature/ra"
 	"weft/internal/feature/route"
 	"weft/internal/kernel"
@@ -20,7 +21,7 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section())
+	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), offload.Section())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -45,7 +46,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, offload.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -65,6 +66,13 @@ func withTags(desired state.Desired) state.Desired {
 		all = append(all, o)
 	}
 	return all
+}
+
+// tables gives how large the tables of the datapath must be for f.
+func tables(f *config.File) state.Tables {
+	t := nat64.Tables(f)
+	t.Flows = offload.Flows(f)
+	return t
 }
 
 // learn adds what one feature's section tells the others.

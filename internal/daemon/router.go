@@ -11,7 +11,6 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -103,11 +102,11 @@ func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
 // facts is Facts for a plan of f: how large its tables are is part of the
 // programs' builds.
 func (r *Router) facts(f *config.File) (state.Facts, error) {
-	var tables state.Tables
+	var sizes state.Tables
 	if f != nil {
-		tables = nat64.Tables(f)
+		sizes = tables(f)
 	}
-	facts, err := gather(r.kernel, r.datapath, tables)
+	facts, err := gather(r.kernel, r.datapath, sizes)
 	if err != nil {
 		return facts, err
 	}
@@ -118,7 +117,7 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
 // ones are new ones: the bindings and sessions of the old are lost.
 func (r *Router) fit(f *config.File) error {
-	return r.datapath.Resize(nat64.Tables(f))
+	return r.datapath.Resize(tables(f))
 }
 
 // Plan gives the steps that would bring the namespace to what f wants.

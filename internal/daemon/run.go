@@ -14,7 +14,6 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
 
@@ -48,7 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := fits(f, o.Warn); err != nil {
 		return err
 	}
-	o.Datapath.Tables = nat64.Tables(f)
+	o.Datapath.Tables = tables(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -65,7 +64,8 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+		offloading: &offloading{log: o.Log, router: r},
+		adverts:    newAdverts(o.Log, r.kernel, r.Place.Run),
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
@@ -73,6 +73,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
+	defer d.offloading.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer cancel()
@@ -104,15 +105,16 @@ func fits(f *config.File, warn func([]state.Problem)) error {
 // daemon is the event loop's state.
 type daemon struct {
 	Options
-	router   *Router
-	file     *config.File
-	services *services
-	routing  *routing
-	names    *names
-	adverts  *adverts
-	plats    *plats
-	found    chan struct{} // a task has news: a CLAT found its translator, an address may be free
-	metrics  *metricsListener
+	router     *Router
+	file       *config.File
+	services   *services
+	routing    *routing
+	offloading *offloading
+	names      *names
+	adverts    *adverts
+	plats      *plats
+	found      chan struct{} // a task has news: a CLAT found its translator, an address may be free
+	metrics    *metricsListener
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -169,6 +171,7 @@ func watchdogTick() (<-chan time.Time, func()) {
 // apply brings kernel and datapath to the current configuration.
 func (d *daemon) apply(ctx context.Context) error {
 	d.Level.Set(levelOf(d.file.Router().Log))
+	d.offloading.prepare(d.file)
 	done, facts, err := d.router.Apply(ctx, d.file)
 	for _, step := range done {
 		d.Log.Debug("applied", "step", step.String())
@@ -185,6 +188,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	}
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
+	d.offloading.set(ctx, d.file)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))

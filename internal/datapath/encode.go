@@ -29,6 +29,7 @@ const (
 	interfaceXDPOut     = 2
 	interfaceRouted     = 4
 	interfaceBridgePort = 8
+	interfaceOffload    = 128
 
 	neighbourXDP = 1
 
@@ -134,6 +135,7 @@ func encodePort(p state.Port) portValue {
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
 		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
+		interfaceOffload: p.Offloaded,
 	} {
 		if set {
 			v.Flags |= flag
@@ -147,6 +149,7 @@ func decodePort(index int, v portValue) state.Port {
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
+		Offloaded: v.Flags&interfaceOffload != 0,
 	}
 }
 

@@ -25,6 +25,7 @@ func programs() []program {
 		{"ingress_tc", state.HookIngress, _IngressTCBytes},
 		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
 		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
+		{"flow_egress", state.HookEgress, _FlowEgressBytes},
 	}
 }
 

@@ -26,13 +26,17 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
 		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
+		case "flows4", "flows6", "flow_passes":
+			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
+		case "flow_events":
+			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
 		}
 	}
 	return spec, nil
 }
 
 // Tables gives the sizes of the tables that are there; zero without stateful
-// translation.
+// translation, or without offload.
 func (d *Datapath) Tables() state.Tables {
 	var t state.Tables
 	if m, err := d.mapNamed("nat64_bib6"); err == nil && m.MaxEntries() > 1 {
@@ -41,12 +45,15 @@ func (d *Datapath) Tables() state.Tables {
 	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Sessions = int(m.MaxEntries())
 	}
+	if m, err := d.mapNamed("flows4"); err == nil && m.MaxEntries() > 1 {
+		t.Flows = int(m.MaxEntries())
+	}
 	return t
 }
 
-// Resize gives stateful translation tables of other sizes. They are new: what
-// was bound is forgotten, and the programs that are attached have to be
-// replaced by the build for these tables.
+// Resize gives stateful translation or offload tables of other sizes. They are
+// new: what was bound or offloaded is forgotten, and the programs that are
+// attached have to be replaced by the build for these tables.
 func (d *Datapath) Resize(t state.Tables) error {
 	if d.Tables() == t {
 		return nil
@@ -55,18 +62,16 @@ func (d *Datapath) Resize(t state.Tables) error {
 	if err := d.dropStale(); err != nil {
 		return err
 	}
-	p, err := programNamed("nat64_resolve")
-	if err != nil {
-		return err
-	}
-	spec, err := d.spec(p)
-	if err != nil {
-		return err
-	}
 	fresh := map[string]*ebpf.Map{}
-	for _, name := range stateMaps() {
-		if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
-			return fmt.Errorf("resize map %s: %w", name, err)
+	for program, names := range sizedMaps() {
+		spec, err := d.specNamed(program)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
+				return fmt.Errorf("resize map %s: %w", name, err)
+			}
 		}
 	}
 	d.swap(fresh)
@@ -97,25 +102,47 @@ func stateMaps() []string {
 	}
 }
 
-// dropStale unpins the state's maps if they are not all there as they should be
-// now: of another version, or of other sizes.
+// flowMaps are those of offload that grow with its table.
+func flowMaps() []string { return []string{"flows4", "flows6", "flow_passes", "flow_events"} }
+
+// sizedMaps gives the maps whose sizes a configuration sets, by a program that
+// has them. Those of one program are replaced together.
+func sizedMaps() map[string][]string {
+	return map[string][]string{"nat64_resolve": stateMaps(), "flow_egress": flowMaps()}
+}
+
+func (d *Datapath) specNamed(program string) (*ebpf.CollectionSpec, error) {
+	p, err := programNamed(program)
+	if err != nil {
+		return nil, err
+	}
+	return d.spec(p)
+}
+
+// dropStale unpins maps if those of their group are not all there as they
+// should be now: of another version, or of other sizes.
 func (d *Datapath) dropStale() error {
-	p, err := programNamed("nat64_resolve")
-	if err != nil {
-		return err
+	for program, names := range sizedMaps() {
+		spec, err := d.specNamed(program)
+		if err != nil {
+			return err
+		}
+		if err := d.dropUnfit(spec, names); err != nil {
+			return err
+		}
 	}
-	spec, err := d.spec(p)
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+func (d *Datapath) dropUnfit(spec *ebpf.CollectionSpec, names []string) error {
 	fit := true
-	for _, name := range stateMaps() {
+	for _, name := range names {
 		fit = fit && d.fits(name, spec.Maps[name])
 	}
 	if fit {
 		return nil
 	}
-	for _, name := range stateMaps() {
+	for _, name := range names {
 		if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("replace map %s: %w", name, err)
 		}

@@ -10,10 +10,11 @@ import (
 // PoolsMax is how many pools a stateful translator may have.
 const PoolsMax = 8
 
-// Tables says how many entries the tables of stateful translation hold.
+// Tables says how many entries the tables hold that a configuration sizes.
 type Tables struct {
-	Bindings int
+	Bindings int // of stateful translation
 	Sessions int
+	Flows    int // offloaded, of each family
 }
 
 // Filtering says which packets from outside a binding lets in; values as in

@@ -151,6 +151,7 @@ type Port struct {
 	Routed      bool   // packets for the router are routed by weft's own tables
 	Table       int    // which of them, 0..RouteTablesMax-1
 	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
+	Offloaded   bool   // established flows are forwarded past the stack
 }
 
 func (p Port) Key() string    { return "port " + p.Device }
@@ -163,6 +164,9 @@ func (p Port) String() string {
 	if p.BridgePort {
 		s += " bridge-port"
 	}
+	if p.Offloaded {
+		s += " offloaded"
+	}
 	return s
 }
 
@@ -174,6 +178,7 @@ func (p Port) Join(q Port) Port {
 	p.Table = max(p.Table, q.Table)
 	p.Routed = p.Routed || q.Routed
 	p.BridgePort = p.BridgePort || q.BridgePort
+	p.Offloaded = p.Offloaded || q.Offloaded
 	return p
 }
 

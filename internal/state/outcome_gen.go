@@ -12,6 +12,7 @@ const (
 	ForwardNdReply                         // answered neighbour discovery for a translated address
 	ForwardInjected                        // a packet of the slow path, sent out
 	ForwardRouted                          // routed by weft's own tables and sent out, past the stack
+	ForwardFlow                            // a packet of an established flow, sent out past the stack
 	SlowFragment                           // a fragment
 	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
 	SlowFragNeeded                         // too large for the other side and may be fragmented
@@ -36,6 +37,8 @@ const (
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
 	PassMended                             // made fit for the IPv4 stack and put back as arriving
 	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
+	PassFlowEnding                         // of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again
+	PassFlowStale                          // of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -77,6 +80,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-nd-reply", "answered neighbour discovery for a translated address"},
 	{"forward-injected", "a packet of the slow path, sent out"},
 	{"forward-routed", "routed by weft's own tables and sent out, past the stack"},
+	{"forward-flow", "a packet of an established flow, sent out past the stack"},
 	{"slow-fragment", "a fragment"},
 	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
@@ -101,6 +105,8 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
 	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
 	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
+	{"pass-flow-ending", "of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again"},
+	{"pass-flow-stale", "of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
