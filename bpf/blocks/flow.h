@@ -22,6 +22,10 @@ struct flow_way {
 	struct flow6 *flow6; /* or of IPv6 */
 	struct flow_hop *hop;
 	struct flow_packet packet;
+	union { /* they are large, and the stack is small */
+		struct flow_key4 key4;
+		struct flow_key6 key6;
+	};
 };
 
 /* PPPoE: the interface to which the packet inside belongs. false: none here */
@@ -83,17 +87,18 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 					       __u32 interface, __u64 now, struct flow_way *w)
 {
 	struct iphdr *ip = flow_parse4(ctx, cur, left, &w->packet);
-	struct flow_key4 key = { .interface = interface };
+	struct flow_key4 *key = &w->key4;
 	enum outcome outcome;
 	struct flow4 *found;
 
 	if (!ip)
 		return OUTCOME_NONE;
-	key.saddr = ip->saddr;
-	key.daddr = ip->daddr;
-	key.ports = w->packet.ports;
-	key.protocol = w->packet.protocol;
-	found = bpf_map_lookup_elem(&flows4, &key);
+	key->interface = interface;
+	key->saddr = ip->saddr;
+	key->daddr = ip->daddr;
+	key->ports = w->packet.ports;
+	key->protocol = w->packet.protocol;
+	found = bpf_map_lookup_elem(&flows4, key);
 	if (!found)
 		return OUTCOME_NONE;
 	w->flow = &found->flow;
@@ -103,12 +108,12 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 		return outcome;
 	/* the other direction ends, too: its key is what this one's packets become */
 	found->flow.closed = 1;
-	key.interface = w->hop->interface;
-	key.saddr = found->daddr;
-	key.daddr = found->saddr;
-	key.ports.source = found->flow.ports.dest;
-	key.ports.dest = found->flow.ports.source;
-	found = bpf_map_lookup_elem(&flows4, &key);
+	key->interface = w->hop->interface;
+	key->saddr = found->daddr;
+	key->daddr = found->saddr;
+	key->ports.source = found->flow.ports.dest;
+	key->ports.dest = found->flow.ports.source;
+	found = bpf_map_lookup_elem(&flows4, key);
 	if (found)
 		found->flow.closed = 1;
 	return outcome;
@@ -118,17 +123,18 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 					       __u32 interface, __u64 now, struct flow_way *w)
 {
 	struct ipv6hdr *ip = flow_parse6(ctx, cur, left, &w->packet);
-	struct flow_key6 key = { .interface = interface };
+	struct flow_key6 *key = &w->key6;
 	enum outcome outcome;
 	struct flow6 *found;
 
 	if (!ip)
 		return OUTCOME_NONE;
-	key.saddr = ip->saddr;
-	key.daddr = ip->daddr;
-	key.ports = w->packet.ports;
-	key.protocol = w->packet.protocol;
-	found = bpf_map_lookup_elem(&flows6, &key);
+	key->interface = interface;
+	key->saddr = ip->saddr;
+	key->daddr = ip->daddr;
+	key->ports = w->packet.ports;
+	key->protocol = w->packet.protocol;
+	found = bpf_map_lookup_elem(&flows6, key);
 	if (!found)
 		return OUTCOME_NONE;
 	w->flow = &found->flow;
@@ -137,12 +143,12 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
 		return outcome;
 	found->flow.closed = 1;
-	key.interface = w->hop->interface;
-	key.saddr = found->daddr;
-	key.daddr = found->saddr;
-	key.ports.source = found->flow.ports.dest;
-	key.ports.dest = found->flow.ports.source;
-	found = bpf_map_lookup_elem(&flows6, &key);
+	key->interface = w->hop->interface;
+	key->saddr = found->daddr;
+	key->daddr = found->saddr;
+	key->ports.source = found->flow.ports.dest;
+	key->ports.dest = found->flow.ports.source;
+	found = bpf_map_lookup_elem(&flows6, key);
 	if (found)
 		found->flow.closed = 1;
 	return outcome;
@@ -258,7 +264,9 @@ __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 		return OUTCOME_NONE;
 	proto = from->proto;
 	interface = from->interface;
-	left = hook_len(ctx) - from->l3;
+	left = hook_len(ctx);
+	asm volatile("" : "+r"(left)); /* else the subtraction below is made one of pointers, in 32 bits */
+	left -= from->l3;
 	eth = cur.pos;
 	if ((void *)(eth + 1) > cur.end)
 		return OUTCOME_NONE;

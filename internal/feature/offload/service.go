@@ -217,8 +217,6 @@ func (s *Service) ready(c state.Connection, several bool) Why {
 		return WhyYoung
 	case c.Orig.Protocol == state.ProtocolTCP && (c.TCP != state.TCPEstablished || !assured):
 		return WhyYoung
-	case c.Orig.Protocol == state.ProtocolUDP && !assured:
-		return WhyYoung
 	}
 	return ""
 }
