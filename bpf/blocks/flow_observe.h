@@ -99,9 +99,11 @@ static __always_inline bool flow_worth(const struct flow_passed_key *key,
 		bpf_map_update_elem(&flow_passes, key, &first, 0);
 	else
 		n = ++was->packets;
-	/* told again at twice as many: the connection may not have been ready */
-	return n >= control->minimum && !(n % control->minimum) &&
-	       !((n / control->minimum) & (n / control->minimum - 1));
+	if (n < control->minimum || n % control->minimum)
+		return false;
+	/* told again, and then ever more seldom: the connection may not have been ready */
+	n /= control->minimum;
+	return n <= 8 || !(n & (n - 1));
 }
 
 static __always_inline void flow_observe(hook_ctx *ctx)

@@ -65,6 +65,7 @@ from the daemon.`,
 	}
 	show.AddCommand(showRouteCommand())
 	show.AddCommand(bindingCommands()...)
+	show.AddCommand(flowCommands()...)
 	return show
 }
 

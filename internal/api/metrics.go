@@ -38,6 +38,7 @@ type collector struct {
 	names    nameMetrics
 	adverts  advertMetrics
 	bindings bindingMetrics
+	offload  offloadMetrics
 }
 
 func newCollector(d *datapath.Datapath, source Source) *collector {
@@ -47,7 +48,7 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		carried: prometheus.NewDesc("weft_nat64_packets_total", "Packets that a translator carried.", []string{"translator", "direction"}, nil),
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
-		adverts: newAdvertMetrics(), bindings: newBindingMetrics(),
+		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), offload: newOffloadMetrics(),
 		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
@@ -56,7 +57,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
-	for _, d := range c.bindings.descs() {
+	for _, d := range append(c.bindings.descs(), c.offload.descs()...) {
 		ch <- d
 	}
 }
@@ -66,6 +67,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	c.bindings.collect(ch, c.datapath)
+	c.offload.collect(ch, c.source)
 	c.adverts.collect(ch, c.source.Adverts())
 	c.names.collect(ch, c.source.DNS64())
 	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)

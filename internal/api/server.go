@@ -28,6 +28,7 @@ type Source interface {
 	SlowCounts() SlowCounts
 	DNS64() *DNS64 // nil: there is no name server
 	RouteSource
+	OffloadSource
 	Adverts() []Advert
 }
 
@@ -53,6 +54,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
 	serveRoutes(mux, source)
+	serveOffload(mux, source)
 	serveHTTP(ctx, listener, mux)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
+	"weft/internal/feature/offload"
 	"weft/internal/version"
 )
 
@@ -18,16 +19,23 @@ type metricsListener struct {
 
 // source is the daemon as the API sees it.
 type source struct {
-	services *services
-	names    *names
-	routing  *routing
-	adverts  *adverts
-	status   api.Status
+	services   *services
+	names      *names
+	routing    *routing
+	adverts    *adverts
+	offloading *offloading
+	status     api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
 
 func (s source) Adverts() []api.Advert { return s.adverts.status() }
+
+// Offload gives what the offloader knows, for the API.
+func (s source) Offload(ctx context.Context) (status offload.Status, err error) {
+	err = s.offloading.with(ctx, func(o *offload.Service) { status = o.Status() })
+	return status, err
+}
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }
 
@@ -43,7 +51,7 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{d.services, d.names, d.routing, d.adverts, d.offloading, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -55,8 +55,8 @@ type Service struct {
 	links       map[int]state.KernelLink
 	neighbours  map[neighbour]state.KernelNeighbour
 	resolve     []state.KernelNeighbour
-	swept       map[state.FlowTuple]time.Duration // idle time in the sweep under way
 	counts      map[Why]uint64
+	recent      map[state.FlowKey]Why // flows as they leave that stayed with the stack, some
 	taken       uint64
 	listing     bool // news are of what is there already
 	err         error
@@ -105,7 +105,7 @@ func New(tables Tables, ways Ways, kernel Kernel, full error) *Service {
 		tables: tables, ways: ways, kernel: kernel, full: full,
 		connections: map[state.FlowTuple]connection{}, old: map[uint32]bool{}, hops: newHops(),
 		routes: map[state.FlowAsk]state.FlowWay{}, links: map[int]state.KernelLink{}, neighbours: map[neighbour]state.KernelNeighbour{},
-		counts: map[Why]uint64{},
+		counts: map[Why]uint64{}, recent: map[state.FlowKey]Why{},
 	}
 }
 
@@ -135,7 +135,7 @@ func (s *Service) Offer(ctx context.Context, passed []state.PassedFlow, now time
 	var list []candidate
 	for _, p := range passed {
 		if why := s.refuse(p, generation); why != "" {
-			s.counts[why]++
+			s.left(p, why)
 			continue
 		}
 		list = append(list, candidate{passed: p})
@@ -194,7 +194,7 @@ func (s *Service) connect(ctx context.Context, list []candidate) ([]candidate, e
 			why = s.collides(c)
 		}
 		if why != "" {
-			s.counts[why]++
+			s.left(c.passed, why)
 			continue
 		}
 		kept = append(kept, c)
@@ -256,7 +256,7 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 		k, _ := s.askOf(c)
 		way, known := s.routes[k]
 		if !known || !way.Unicast {
-			s.counts[WhyRoute]++
+			s.left(c.passed, WhyRoute)
 			continue
 		}
 		c.way = way
@@ -289,7 +289,7 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 			return err
 		}
 		if why != "" {
-			s.counts[why]++
+			s.left(c.passed, why)
 			continue
 		}
 		flows = append(flows, state.Flow{
@@ -307,7 +307,9 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	}
 	s.taken += uint64(done)
 	if err != nil && errors.Is(err, s.full) {
-		s.counts[WhyFull] += uint64(len(flows) - done)
+		for _, c := range of[done:] {
+			s.left(c.passed, WhyFull)
+		}
 		return nil
 	}
 	return err
