@@ -17,6 +17,7 @@ needs() {
 		test      git                     the commit that a build and a measurement tell
 		test      iproute2                ip, tc, ss: an independent look at what weft has made
 		test      nftables                nft: the firewall rules that translated packets must pass
+		test      conntrack               connections that tests delete under offload's feet
 		test      bpftool                 an independent look at programs and maps
 		test      tayga                   the translator that weft is compared with
 		test      iperf3                  TCP flows of the benches

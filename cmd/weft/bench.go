@@ -11,6 +11,7 @@ import (
 	"weft/internal/bench"
 	"weft/internal/bench/lookup"
 	"weft/internal/bench/nat64"
+	"weft/internal/bench/offload"
 	"weft/internal/bench/rig"
 	"weft/internal/bench/sim"
 )
@@ -24,7 +25,7 @@ Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchFIB(), benchSim(), benchReport(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchSim(), benchOffload(), benchReport(), benchChart())
 	return c
 }
 
@@ -78,7 +79,7 @@ func benchReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, b := range []bench.Bench{nat64.Bench(nat64.DefaultSeconds), lookup.Bench(), sim.Bench()} {
+			for _, b := range []bench.Bench{nat64.Bench(nat64.DefaultSeconds), lookup.Bench(), sim.Bench(), offload.Bench(offload.DefaultSeconds)} {
 				if b.Name == manifest.Bench {
 					return b.WriteTable(c.OutOrStdout(), results, manifest)
 				}
