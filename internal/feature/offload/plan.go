@@ -51,11 +51,12 @@ func (p *planner) offload(path string, i *config.Interface) {
 		return
 	}
 	p.port(state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, Offloaded: true})
-	if l.MAC == [6]byte{} {
-		if l.Kind != "ppp" {
-			p.problem(state.Warning, path, fmt.Sprintf("%s is neither Ethernet nor PPPoE: what arrives there is left to the stack", l.Name), "take it out of the list")
-		}
+	if l.Kind == "ppp" {
 		return // a session's frames are taken on the interface below it
+	}
+	if l.MAC == [6]byte{} {
+		p.problem(state.Warning, path, fmt.Sprintf("%s is neither Ethernet nor PPPoE: what arrives there is left to the stack", l.Name), "take it out of the list")
+		return
 	}
 	below := p.facts.Below(l)
 	for _, b := range below {
