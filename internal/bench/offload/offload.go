@@ -40,7 +40,7 @@ table inet bench {
 func Bench(seconds float64) bench.Bench {
 	return bench.Bench{
 		Name:  "offload",
-		Title: "Established connections behind NAT: weft past the stack beside the kernel's own forwarding",
+		Title: "Established connections behind NAT: weft beside the kernel",
 		Cases: []bench.Case{
 			{Name: "pps64-nat-1", About: "IPv4 packets of 64 bytes of one flow, source NAT, one CPU", Unit: "Mpps"},
 			{Name: "pps64-nat-1000000", About: "the same of 1048576 flows, in turn", Unit: "Mpps"},
