@@ -2,6 +2,7 @@
 /*
  * TCX ingress of every interface that weft.toml names.
  *
+ *   with [guard.NAME]: what must not get in -> dropped
  *   ARP, neighbour discovery -> answered for translated addresses
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
  *           translator's device; or, with the shortcut, sent out from here
@@ -18,6 +19,7 @@
 #include "arrive.h"
 #include "counters.h"
 #include "flow.h"
+#include "guard.h"
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
@@ -148,6 +150,8 @@ int ingress_tc(struct __sk_buff *ctx)
 	if (!at)
 		return TCX_NEXT;
 	outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_GUARD && from.ours)
+		outcome = guard(ctx, &from);
 	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_OFFLOAD && from.ours)
 		outcome = flow(ctx, &from, &verdict);
 	if (outcome == OUTCOME_NONE) {

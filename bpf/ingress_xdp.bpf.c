@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * XDP ingress of an interface with hook = "xdp": forward established flows (with
- * [offload]), else translate (with the shortcut),
+ * XDP ingress of an interface with hook = "xdp": drop what must not get in (with
+ * [guard.NAME]), forward established flows (with [offload]), else translate (with
+ * the shortcut),
  * else route by weft's own tables (with [route]), and redirect before the stack
  * has made anything of the frame. Whatever is not the plain case passes
  * untouched to ingress_tc.bpf.c and the stack.
@@ -10,6 +11,7 @@
 #include "arrive.h"
 #include "counters.h"
 #include "flow.h"
+#include "guard.h"
 #include "interface.h"
 #include "leave.h"
 #include "nat64.h"
@@ -79,6 +81,8 @@ int ingress_xdp(struct xdp_md *ctx)
 	if (!at)
 		return XDP_PASS;
 	outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_GUARD && from.ours)
+		outcome = guard(ctx, &from);
 	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_OFFLOAD && from.ours)
 		outcome = flow(ctx, &from, &verdict);
 	if (outcome == OUTCOME_NONE) {

@@ -77,6 +77,12 @@ enum outcome {
 	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
 	DROP_REASSEMBLY,        /* fragments that overlap, are too many, or were never all there (RFC 6146 3.4) */
 	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
+	DROP_BLOCKED,           /* the source is on the block list */
+	DROP_BOGON,             /* a source that nobody may have on this interface */
+	DROP_REVERSE_PATH,      /* the way back to the source is not the interface it came in by (RFC 3704) */
+	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
+	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
+	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

@@ -43,8 +43,9 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		{"drops", "The packets that were dropped, and why", `The rows of weft show counters that are drops. What the kernel itself drops
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 		dns64Noun(),
+		failoverNoun(),
 		raNoun(),
-	}, routeNouns()...)
+	}, append(routeNouns(), guardNouns()...)...)
 }
 
 func showCommand() *cobra.Command {

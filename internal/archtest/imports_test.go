@@ -28,12 +28,13 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/place", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/bus", "internal/place", "internal/version",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
 	return []room{
 		{"fib", nil},
 		{"schedule", nil},
+		{"wire/failover", []string{"internal/state"}},
 		{"wire/*", nil},
 		{"internal/state", nil},
 		{"internal/version", nil},
@@ -49,6 +50,7 @@ func rooms() []room {
 		{"internal/dnsio", nil},
 		{"internal/lan", nil},
 		{"internal/keep", nil},
+		{"internal/bus", nil},
 		{"internal/api", below},
 		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
 		{"internal/web", nil},
@@ -71,6 +73,7 @@ func doors() map[string][]string {
 		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
 		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
 		"go.etcd.io/bbolt":               {"internal/keep"},
+		"github.com/nats-io":             {"internal/bus"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 		"github.com/chromedp":            {"internal/web/browser/drive", "tools"},
 	}
@@ -87,7 +90,7 @@ func pure() []string {
 
 // forTests are packages that only tests and tools may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest", "internal/web/browser/drive"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest", "internal/bus/bustest", "internal/web/browser/drive"}
 }
 
 type pkg struct {

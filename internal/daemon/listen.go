@@ -23,6 +23,7 @@ type source struct {
 	names      *names
 	routing    *routing
 	adverts    *adverts
+	sharing    *sharing
 	offloading *offloading
 	status     api.Status
 }
@@ -36,6 +37,8 @@ func (s source) Offload(ctx context.Context) (status offload.Status, err error) 
 	err = s.offloading.with(ctx, func(o *offload.Service) { status = o.Status() })
 	return status, err
 }
+
+func (s source) Failover() *api.Failover { return s.sharing.status() }
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }
 
@@ -51,7 +54,7 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, d.offloading, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{d.services, d.names, d.routing, d.adverts, d.sharing, d.offloading, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -205,7 +205,7 @@ func loadAll() (machine, error) {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "flows4", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6"} {
+	for _, name := range []string{"interfaces", "lowers", "flows4", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "guard_interfaces"} {
 		if err := emptyMap(d.maps[name]); err != nil {
 			return err
 		}

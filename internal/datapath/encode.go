@@ -30,6 +30,7 @@ const (
 	interfaceRouted     = 4
 	interfaceBridgePort = 8
 	interfaceOffload    = 128
+	interfaceGuard      = 64
 
 	neighbourXDP = 1
 
@@ -136,6 +137,7 @@ func encodePort(p state.Port) portValue {
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
 		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
 		interfaceOffload: p.Offloaded,
+		interfaceGuard:   p.Guarded,
 	} {
 		if set {
 			v.Flags |= flag
@@ -150,6 +152,7 @@ func decodePort(index int, v portValue) state.Port {
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
 		Offloaded: v.Flags&interfaceOffload != 0,
+		Guarded:   v.Flags&interfaceGuard != 0,
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	inside4, outside4, far = "10.0.0.2", "198.51.100.1", "203.0.113.80"
-	inside6, far6th        = "2001:db8:1::2", "2001:db8:9::80"
+	member4, public4, distant4 = "10.0.0.2", "198.51.100.1", "203.0.113.80"
+	member6, distant6          = "2001:db8:1::2", "2001:db8:9::80"
 )
 
 // offloader is a bench whose lan is offloaded.
@@ -137,17 +137,17 @@ func TestFlowsAreRewrittenAsNATDoes(t *testing.T) {
 		name    string
 		in, out packet
 	}{
-		{"TCP, nothing changes", tcpBetween(inside4, far, 1000, 80, 0x18, 50), tcpBetween(inside4, far, 1000, 80, 0x18, 50)},
-		{"TCP, masqueraded", tcpBetween(inside4, far, 1000, 80, 0x10, 51), tcpBetween(outside4, far, 2000, 80, 0x10, 51)},
-		{"TCP, its destination changes", tcpBetween(far, outside4, 80, 2000, 0x18, 52), tcpBetween(far, inside4, 80, 1000, 0x18, 52)},
-		{"TCP, ports alone", tcpBetween(inside4, far, 1000, 80, 0x10, 1), tcpBetween(inside4, far, 1001, 81, 0x10, 1)},
-		{"UDP, masqueraded", udpBetween(inside4, far, 1000, 53, 33), udpBetween(outside4, far, 2000, 53, 33)},
-		{"UDP, both ends change", udpBetween(inside4, far, 1000, 53, 33), udpBetween(outside4, "192.0.2.53", 2000, 5353, 33)},
-		{"UDP of IPv6, nothing changes", udpBetween(inside6, far6th, 1000, 53, 33), udpBetween(inside6, far6th, 1000, 53, 33)},
-		{"UDP of IPv6, its source changes", udpBetween(inside6, far6th, 1000, 53, 33), udpBetween("2001:db8:7::1", far6th, 1234, 53, 33)},
-		{"TCP of IPv6, its destination changes", tcpBetween(inside6, far6th, 1000, 80, 0x18, 9), tcpBetween(inside6, "2001:db8:7::80", 1000, 8080, 0x18, 9)},
-		{"an echo", echo(inside4, far, false, 56), echo(outside4, far, false, 56)},
-		{"an echo of IPv6", echo(inside6, far6th, false, 56), echo("2001:db8:7::1", far6th, false, 56)},
+		{"TCP, nothing changes", tcpBetween(member4, distant4, 1000, 80, 0x18, 50), tcpBetween(member4, distant4, 1000, 80, 0x18, 50)},
+		{"TCP, masqueraded", tcpBetween(member4, distant4, 1000, 80, 0x10, 51), tcpBetween(public4, distant4, 2000, 80, 0x10, 51)},
+		{"TCP, its destination changes", tcpBetween(distant4, public4, 80, 2000, 0x18, 52), tcpBetween(distant4, member4, 80, 1000, 0x18, 52)},
+		{"TCP, ports alone", tcpBetween(member4, distant4, 1000, 80, 0x10, 1), tcpBetween(member4, distant4, 1001, 81, 0x10, 1)},
+		{"UDP, masqueraded", udpBetween(member4, distant4, 1000, 53, 33), udpBetween(public4, distant4, 2000, 53, 33)},
+		{"UDP, both ends change", udpBetween(member4, distant4, 1000, 53, 33), udpBetween(public4, "192.0.2.53", 2000, 5353, 33)},
+		{"UDP of IPv6, nothing changes", udpBetween(member6, distant6, 1000, 53, 33), udpBetween(member6, distant6, 1000, 53, 33)},
+		{"UDP of IPv6, its source changes", udpBetween(member6, distant6, 1000, 53, 33), udpBetween("2001:db8:7::1", distant6, 1234, 53, 33)},
+		{"TCP of IPv6, its destination changes", tcpBetween(member6, distant6, 1000, 80, 0x18, 9), tcpBetween(member6, "2001:db8:7::80", 1000, 8080, 0x18, 9)},
+		{"an echo", echo(member4, distant4, false, 56), echo(public4, distant4, false, 56)},
+		{"an echo of IPv6", echo(member6, distant6, false, 56), echo("2001:db8:7::1", distant6, false, 56)},
 	} {
 		f := o.learn(v.in, v.out, 1)
 		h := o.hop(1, asItIs)
@@ -169,7 +169,7 @@ func TestFlowsAreRewrittenAsNATDoes(t *testing.T) {
 func TestUDPWithoutChecksumStaysWithout(t *testing.T) {
 	o := newOffloader(t)
 	h := o.hop(1, asItIs)
-	in, out := udpBetween(inside4, far, 1000, 53, 33), udpBetween(outside4, far, 2000, 53, 33)
+	in, out := udpBetween(member4, distant4, 1000, 53, 33), udpBetween(public4, distant4, 2000, 53, 33)
 	in.payload, out.payload = with(in.payload, 6, 0, 0), with(out.payload, 6, 0, 0)
 	o.learn(in, out, 1)
 	for _, build := range builds {
@@ -183,13 +183,13 @@ func TestUDPWithoutChecksumStaysWithout(t *testing.T) {
 func TestWhatFlowsLeaveToTheStackIsUntouched(t *testing.T) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)
-	in, out := tcpBetween(inside4, far, 1000, 80, 0x18, 50), tcpBetween(outside4, far, 2000, 80, 0x18, 50)
+	in, out := tcpBetween(member4, distant4, 1000, 80, 0x18, 50), tcpBetween(public4, distant4, 2000, 80, 0x18, 50)
 	with4 := func(change func(*packet)) []byte {
 		p := in
 		change(&p)
 		return p.bytes()
 	}
-	flags := func(f byte) []byte { return tcpBetween(inside4, far, 1000, 80, f, 50).bytes() }
+	flags := func(f byte) []byte { return tcpBetween(member4, distant4, 1000, 80, f, 50).bytes() }
 	wrong := func() []byte { b := in.bytes(); b[10] ^= 1; return b }()
 	for _, v := range []struct {
 		name   string
@@ -233,15 +233,15 @@ func TestTheEndOfAFlowEndsTheOtherDirection(t *testing.T) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)
 	o.hop(2, func(h *state.FlowHop) { h.Interface = uint32(o.links["lan"].Index) })
-	out, back := tcpBetween(inside4, far, 1000, 80, 0x18, 5), tcpBetween(far, outside4, 80, 2000, 0x18, 5)
+	out, back := tcpBetween(member4, distant4, 1000, 80, 0x18, 5), tcpBetween(distant4, public4, 80, 2000, 0x18, 5)
 	for _, build := range builds {
 		// both directions arrive by lan here
-		o.learn(out, tcpBetween(outside4, far, 2000, 80, 0x18, 5), 2)
-		o.learn(back, tcpBetween(far, inside4, 80, 1000, 0x18, 5), 2)
+		o.learn(out, tcpBetween(public4, distant4, 2000, 80, 0x18, 5), 2)
+		o.learn(back, tcpBetween(distant4, member4, 80, 1000, 0x18, 5), 2)
 		if _, got := o.one(build, o.frame("lan", back.bytes())); got != state.ForwardFlow {
 			t.Errorf("%s: before the end: %s", build, got)
 		}
-		o.one(build, o.frame("lan", tcpBetween(inside4, far, 1000, 80, 0x11, 0).bytes()))
+		o.one(build, o.frame("lan", tcpBetween(member4, distant4, 1000, 80, 0x11, 0).bytes()))
 		for _, p := range []packet{out, back} {
 			if _, got := o.one(build, o.frame("lan", p.bytes())); got != state.PassFlowEnding {
 				t.Errorf("%s: after a FIN: %s", build, got)
@@ -252,8 +252,8 @@ func TestTheEndOfAFlowEndsTheOtherDirection(t *testing.T) {
 
 func TestFlowsGetTheTagsAndTheSessionOfTheirWay(t *testing.T) {
 	o := newOffloader(t)
-	in, out := udpBetween(inside4, far, 1000, 53, 20), udpBetween(outside4, far, 2000, 53, 20)
-	in6, out6 := udpBetween(inside6, far6th, 1000, 53, 20), udpBetween("2001:db8:7::1", far6th, 1234, 53, 20)
+	in, out := udpBetween(member4, distant4, 1000, 53, 20), udpBetween(public4, distant4, 2000, 53, 20)
+	in6, out6 := udpBetween(member6, distant6, 1000, 53, 20), udpBetween("2001:db8:7::1", distant6, 1234, 53, 20)
 	for _, tags := range []state.VLANTags{noTags, vlan7, service, qinq} {
 		for _, session := range []uint16{0, 0x1234} {
 			h := o.hop(1, func(h *state.FlowHop) { h.Link.Tags, h.Link.Session = tags, session })
@@ -290,8 +290,8 @@ func TestFlowsArriveInTagsAndSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in, out := udpBetween(far, outside4, 53, 2000, 20), udpBetween(far, inside4, 53, 1000, 20)
-	in6 := udpBetween(far6th, inside6, 53, 1000, 20)
+	in, out := udpBetween(distant4, public4, 53, 2000, 20), udpBetween(distant4, member4, 53, 1000, 20)
+	in6 := udpBetween(distant6, member6, 53, 1000, 20)
 	for _, index := range []uint32{9001, 9011, 9012} {
 		for _, v := range [][2]packet{{in, out}, {in6, in6}} {
 			f := state.Flow{FlowKey: state.FlowKey{Interface: index, Tuple: tuple(v[0])}, Becomes: tuple(v[1]), Hop: 1, Generation: o.flows.Generation()}
@@ -330,7 +330,7 @@ func TestFlowsArriveInTagsAndSessions(t *testing.T) {
 func TestFlowsCountWhatTheyCarry(t *testing.T) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)
-	in := udpBetween(inside4, far, 1000, 53, 100)
+	in := udpBetween(member4, distant4, 1000, 53, 100)
 	f := o.learn(in, in, 1)
 	for range 3 {
 		o.one("ingress_xdp", o.frame("lan", in.bytes()))

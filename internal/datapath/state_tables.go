@@ -30,6 +30,10 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
 		case "flow_events":
 			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
+		case "nat64_changes":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = changesBytes
+			}
 		}
 	}
 	return spec, nil
@@ -67,6 +71,9 @@ func (d *Datapath) Resize(t state.Tables) error {
 		spec, err := d.specNamed(program)
 		if err != nil {
 			return err
+		}
+		if program == "nat64_resolve" {
+			names = append(names, "nat64_changes")
 		}
 		for _, name := range names {
 			if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {

@@ -10,6 +10,7 @@ type Facts struct {
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
+	Shared      []string                // NAMEs of translators that share sessions with other routers
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
 

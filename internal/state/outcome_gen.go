@@ -65,6 +65,12 @@ const (
 	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
 	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
 	DropSessionRace                        // another CPU was making or ending the same binding just then
+	DropBlocked                            // the source is on the block list
+	DropBogon                              // a source that nobody may have on this interface
+	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
+	DropSynRate                            // more TCP connections begun than the guard lets in
+	DropIcmpRate                           // more ICMP messages than the guard lets in
+	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -133,4 +139,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
 	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
 	{"drop-session-race", "another CPU was making or ending the same binding just then"},
+	{"drop-blocked", "the source is on the block list"},
+	{"drop-bogon", "a source that nobody may have on this interface"},
+	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
+	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
+	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
+	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
 }
