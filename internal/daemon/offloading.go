@@ -33,6 +33,7 @@ type offloader struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	ask    chan func(*offload.Service)
+	untold map[uint32]bool // connections that end without a word
 }
 
 // prepare stops the offloader if f wants tables of another size, or none: they
@@ -63,8 +64,15 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 		}
 		return
 	}
+	// the setting that makes the kernel tell was just made: what is there now may
+	// be older, what comes later is not
+	untold, err := o.untold(ctx)
+	if err != nil {
+		o.log.Error("nothing is offloaded: connection tracking cannot be asked", "error", err)
+		return
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	now := &offloader{log: o.log, router: o.router, config: *c, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service))}
+	now := &offloader{log: o.log, router: o.router, config: *c, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service)), untold: untold}
 	o.now = now
 	o.tasks.Go(func() {
 		defer close(now.ended)
@@ -191,11 +199,7 @@ func (r *offloadRun) clock() time.Duration { return time.Since(r.started) }
 
 func (r *offloadRun) begin(ctx context.Context) error {
 	r.service.Set(r.config)
-	untold, err := r.untold(ctx)
-	if err != nil {
-		return err
-	}
-	for id := range untold {
+	for id := range r.untold {
 		r.service.Old(id)
 	}
 	r.service.Begin()
@@ -314,14 +318,19 @@ func (r *offloadRun) news(ctx context.Context) error {
 
 // untold gives the connections of which the kernel will not tell when they end:
 // those that were there before weft first listened here.
-func (r *offloadRun) untold(ctx context.Context) (map[uint32]bool, error) {
-	ids := map[uint32]bool{}
-	known, err := readUntold(r.router.Place.Run)
+func (o *offloading) untold(ctx context.Context) (map[uint32]bool, error) {
+	known, err := readUntold(o.router.Place.Run)
 	if err != nil {
 		return nil, err
 	}
+	tracking, err := o.router.kernel.Conntrack()
+	if err != nil {
+		return nil, err
+	}
+	defer tracking.Close()
+	ids := map[uint32]bool{}
 	var list []uint32
-	err = r.tracking.All(ctx, func(c state.Connection) {
+	err = tracking.All(ctx, func(c state.Connection) {
 		if known == nil || known[c.ID] {
 			ids[c.ID] = true
 			list = append(list, c.ID)
@@ -330,5 +339,5 @@ func (r *offloadRun) untold(ctx context.Context) (map[uint32]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ids, writeUntold(r.router.Place.Run, list)
+	return ids, writeUntold(o.router.Place.Run, list)
 }
