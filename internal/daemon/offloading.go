@@ -341,3 +341,23 @@ func (o *offloading) untold(ctx context.Context) (map[uint32]bool, error) {
 	}
 	return ids, writeUntold(o.router.Place.Run, list)
 }
+
+// packetRules lists what of the ruleset keeps flows with the stack, for people
+// who plan to offload. The offloader itself looks again whenever it changes.
+func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list []string) {
+	if offload.From(f) == nil {
+		return nil
+	}
+	text, err := k.Ruleset(ctx)
+	if err != nil {
+		return []string{"the ruleset cannot be read: " + err.Error()}
+	}
+	policy, err := offload.ReadRuleset(text)
+	if err != nil {
+		return []string{"the ruleset cannot be understood: " + err.Error()}
+	}
+	for _, b := range policy.Blocks {
+		list = append(list, b.String())
+	}
+	return list
+}

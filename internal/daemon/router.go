@@ -126,6 +126,7 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 	if err != nil {
 		return nil, nil, err
 	}
+	facts.PacketRules = packetRules(ctx, r.kernel, f)
 	desired, problems := Desire(f, facts)
 	steps, err := r.targets().Plan(ctx, desired)
 	return steps, problems, err

@@ -11,6 +11,7 @@ type Facts struct {
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
 	Shared      []string                // NAMEs of translators that share sessions with other routers
+	PacketRules []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
 

@@ -19,6 +19,9 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	for i, name := range c.Interfaces {
 		p.offload(fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name))
 	}
+	for _, rule := range facts.PacketRules {
+		p.problem(state.Warning, "offload", rule, "put it behind the rule that accepts established connections")
+	}
 	desired := state.Desired{
 		// else connections that are there before weft would end without a word
 		state.Sysctl{Name: "net/netfilter/nf_conntrack_events", Value: "1"},

@@ -6,6 +6,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/config/configtest"
 	"weft/internal/feature/offload"
+	"weft/internal/state"
 )
 
 func sections() []config.Section { return append(config.CoreSections(), offload.Section()) }
@@ -40,6 +41,14 @@ interfaces = ["wan"]
 	}}
 	_, problems := config.Load("weft.toml", []byte(text), append(sections(), route))
 	if len(problems) != 1 || problems[0].Path != "offload.interfaces[1]" {
+		t.Errorf("problems: %v", problems)
+	}
+}
+
+func TestRulesInTheWayAreWarnedOf(t *testing.T) {
+	f, _ := config.Load("weft.toml", []byte("[interface.lan]\n[interface.wan]\n[offload]\ninterfaces = [\"lan\", \"wan\"]\n"), sections())
+	_, problems := offload.Plan(f, state.Facts{PacketRules: []string{"rule 7 of chain inet fw forward"}})
+	if len(problems) != 1 || problems[0].Severity != state.Warning || problems[0].Path != "offload" {
 		t.Errorf("problems: %v", problems)
 	}
 }

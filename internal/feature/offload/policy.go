@@ -39,3 +39,12 @@ func (p Policy) refuses(t state.FlowTuple) Why {
 func (b Block) applies(t state.FlowTuple) bool {
 	return (b.IPv4 && t.Is4() || b.IPv6 && !t.Is4()) && (b.Protocol == 0 || b.Protocol == t.Protocol)
 }
+
+// String says which flows it keeps with the stack, and why.
+func (b Block) String() string {
+	of := "all flows"
+	if b.Protocol != 0 {
+		of = "flows of " + state.ProtocolName(b.Protocol)
+	}
+	return b.Rule + " looks at each packet (" + b.Why + "): " + of + " that it may apply to stay with the stack"
+}
