@@ -38,7 +38,8 @@ int answer(struct xdp_md *ctx)
 	p = udp->source;
 	udp->source = udp->dest;
 	udp->dest = p;
-	return XDP_TX;
+	/* XDP_TX of a veth wakes its peer only if that has an XDP program, too */
+	return bpf_redirect(ctx->ingress_ifindex, 0);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

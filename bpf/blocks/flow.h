@@ -192,11 +192,11 @@ static __always_inline long flow_write_transport(hook_ctx *ctx, __u32 l4, const 
 	case IPPROTO_TCP:
 		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN) ||
 		       hook_data_checksum(ctx, check, *(__be32 *)&was, *(__be32 *)&now, ZERO_PLAIN) ||
-		       hook_store(ctx, l4, &now, sizeof(now));
+		       hook_put32(ctx, l4, *(__be32 *)&now);
 	case IPPROTO_UDP:
 		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_STAYS) ||
 		       hook_data_checksum(ctx, check, *(__be32 *)&was, *(__be32 *)&now, ZERO_STAYS) ||
-		       hook_store(ctx, l4, &now, sizeof(now));
+		       hook_put32(ctx, l4, *(__be32 *)&now);
 	case IPPROTO_ICMPV6:
 		if (hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN))
 			return -1;

@@ -215,3 +215,8 @@ static __always_inline __u32 hook_leaves_by(hook_ctx *ctx)
 {
 	return ctx->ifindex;
 }
+
+static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
+{
+	return bpf_skb_store_bytes(ctx, off, &value, sizeof(value), 0);
+}

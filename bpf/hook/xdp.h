@@ -223,3 +223,14 @@ static __always_inline long hook_data_checksum(hook_ctx *ctx, __u32 off, __be32 
 {
 	return hook_l4_checksum(ctx, off, csum_reduce((__u64)(__u32)~from + to), zero);
 }
+
+/* Write four bytes that no checksum of the frame's own covers any more. */
+static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
+{
+	__be32 *at = (void *)(long)ctx->data + off;
+
+	if ((void *)(at + 1) > (void *)(long)ctx->data_end)
+		return -1;
+	*at = value;
+	return 0;
+}
