@@ -2,6 +2,8 @@
 /*
  * TCX ingress of every interface that weft.toml names.
  *
+ *   L2TP for a subscriber's session -> what is inside, routed, or handed to the
+ *           stack as arriving on the device of its access
  *   with [guard.NAME]: what must not get in -> dropped
  *   ARP, neighbour discovery -> answered for translated addresses
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
@@ -21,6 +23,8 @@
 #include "flow.h"
 #include "guard.h"
 #include "interface.h"
+#include "l2tp.h"
+#include "l2tp_send.h"
 #include "leave.h"
 #include "nat64.h"
 #include "neighbour.h"
@@ -113,8 +117,11 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 	return FORWARD_4TO6_SHORTCUT;
 }
 
-/* what a frame of the interface itself is to the translators */
-static __always_inline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+/*
+ * What a frame of the interface itself is to the translators. Not inlined: it
+ * needs much of the stack, and so do the blocks that take their turn beside it.
+ */
+static __noinline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
 	enum outcome outcome;
 
@@ -138,6 +145,63 @@ static __always_inline enum outcome translate(struct __sk_buff *ctx, const struc
 	return ctx->protocol == bpf_htons(ETH_P_IPV6) ? from6(ctx, in, verdict) : from4(ctx, in, verdict);
 }
 
+/*
+ * What is inside of a subscriber's tunnel, from->session: routed or handed to
+ * the stack as arriving on the device of its access.
+ */
+static __always_inline enum outcome subscriber(struct __sk_buff *ctx, const struct arrival *from, int *verdict)
+{
+	enum outcome outcome = l2tp_charge(ctx, from);
+	__u32 ifindex;
+
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	outcome = from->flags & INTERFACE_ROUTED ? route(ctx, from, verdict) : PASS_NO_ROUTE;
+	if (outcome == PASS_SUBSCRIBER)
+		outcome = l2tp_send(ctx, from, verdict, true);
+	if (outcome == FORWARD_ROUTED || outcome == FORWARD_TO_SUBSCRIBER)
+		return FORWARD_FROM_SUBSCRIBER;
+	if (outcome_is_drop(outcome))
+		return outcome;
+	ifindex = l2tp_unwrap(ctx, from);
+	if (!ifindex)
+		return DROP_KERNEL;
+	*verdict = bpf_redirect(ifindex, BPF_F_INGRESS);
+	return FORWARD_DECAPSULATED;
+}
+
+/* what a frame for this host is to the blocks, one after the other */
+static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct interface *at,
+					 struct arrival *from, int *verdict)
+{
+	enum outcome outcome;
+
+	if (from->ours && from->flags & INTERFACE_L2TP) {
+		outcome = l2tp_receive(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+		if (from->session)
+			return subscriber(ctx, from, verdict);
+	}
+	if (from->ours && from->flags & INTERFACE_GUARD) {
+		outcome = guard(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	if (from->ours && from->flags & INTERFACE_OFFLOAD) {
+		outcome = flow(ctx, from, verdict);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	outcome = from->above ? from->ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
+				translate(ctx, at, verdict);
+	if (outcome == PASS_NOT_TRANSLATED && from->ours && from->flags & INTERFACE_ROUTED)
+		outcome = route(ctx, from, verdict);
+	if (outcome == PASS_SUBSCRIBER)
+		outcome = l2tp_send(ctx, from, verdict, true);
+	return outcome;
+}
+
 SEC("tcx/ingress")
 int ingress_tc(struct __sk_buff *ctx)
 {
@@ -150,16 +214,8 @@ int ingress_tc(struct __sk_buff *ctx)
 	if (!at)
 		return TCX_NEXT;
 	outcome = arrive(ctx, ifindex, at, &from);
-	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_GUARD && from.ours)
-		outcome = guard(ctx, &from);
-	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_OFFLOAD && from.ours)
-		outcome = flow(ctx, &from, &verdict);
-	if (outcome == OUTCOME_NONE) {
-		outcome = from.above ? from.ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
-				       translate(ctx, at, &verdict);
-		if (outcome == PASS_NOT_TRANSLATED && from.ours && from.flags & INTERFACE_ROUTED)
-			outcome = route(ctx, &from, &verdict);
-	}
+	if (outcome == OUTCOME_NONE)
+		outcome = ours(ctx, at, &from, &verdict);
 	count(INGRESS_TC, outcome);
 	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)
 		return bpf_redirect(ifindex, 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * XDP ingress of an interface with hook = "xdp": drop what must not get in (with
- * [guard.NAME]), forward established flows (with [offload]), else translate (with
+ * XDP ingress of an interface with hook = "xdp": take subscribers' packets out of
+ * their tunnels, drop what must not get in (with [guard.NAME]), forward established
+ * flows (with [offload]), translate (with
  * the shortcut),
  * else route by weft's own tables (with [route]), and redirect before the stack
  * has made anything of the frame. Whatever is not the plain case passes
@@ -13,6 +14,8 @@
 #include "flow.h"
 #include "guard.h"
 #include "interface.h"
+#include "l2tp.h"
+#include "l2tp_send.h"
 #include "leave.h"
 #include "nat64.h"
 #include "route.h"
@@ -57,8 +60,9 @@ static __always_inline enum outcome from4(struct xdp_md *ctx, const struct inter
 	return FORWARD_4TO6_SHORTCUT;
 }
 
-static __always_inline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
-					      const struct arrival *from, int *verdict)
+/* not inlined: it needs much of the stack, and so do the blocks beside it */
+static __noinline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
+					 const struct arrival *from, int *verdict)
 {
 	if (from->above || interface_only_routes(in) || !(from->flags & INTERFACE_SHORTCUT))
 		return PASS_NOT_TRANSLATED;
@@ -67,6 +71,57 @@ static __always_inline enum outcome translate(struct xdp_md *ctx, const struct i
 	if (from->proto == bpf_htons(ETH_P_IP))
 		return from4(ctx, in, verdict);
 	return PASS_NOT_IP;
+}
+
+/*
+ * What is inside of a subscriber's tunnel, from->session. It is charged when it
+ * is sure that it leaves from here: else ingress_tc does it.
+ */
+static __always_inline enum outcome subscriber(struct xdp_md *ctx, const struct arrival *from, int *verdict)
+{
+	enum outcome outcome = PASS_TO_TC, charged;
+
+	if (from->flags & INTERFACE_ROUTED)
+		outcome = route(ctx, from, verdict);
+	if (outcome == PASS_SUBSCRIBER)
+		outcome = l2tp_send(ctx, from, verdict, true);
+	if (outcome != FORWARD_ROUTED && outcome != FORWARD_TO_SUBSCRIBER)
+		return outcome;
+	charged = l2tp_charge(ctx, from);
+	return charged ?: FORWARD_FROM_SUBSCRIBER;
+}
+
+/* what a frame is to the blocks, one after the other */
+static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interface *in,
+					 struct arrival *from, int *verdict)
+{
+	enum outcome outcome;
+
+	if (from->flags & INTERFACE_L2TP) {
+		outcome = l2tp_receive(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+		if (from->session)
+			return subscriber(ctx, from, verdict);
+	}
+	if (from->flags & INTERFACE_GUARD) {
+		outcome = guard(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	if (from->flags & INTERFACE_OFFLOAD) {
+		outcome = flow(ctx, from, verdict);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	if (!(from->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
+		return OUTCOME_NONE; /* that was all: the kernel's, uncounted */
+	outcome = translate(ctx, in, from, verdict);
+	if (outcome == PASS_NOT_TRANSLATED && from->flags & INTERFACE_ROUTED)
+		outcome = route(ctx, from, verdict);
+	if (outcome == PASS_SUBSCRIBER)
+		outcome = l2tp_send(ctx, from, verdict, true);
+	return outcome;
 }
 
 SEC("xdp")
@@ -81,16 +136,13 @@ int ingress_xdp(struct xdp_md *ctx)
 	if (!at)
 		return XDP_PASS;
 	outcome = arrive(ctx, ifindex, at, &from);
-	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_GUARD && from.ours)
-		outcome = guard(ctx, &from);
-	if (outcome == OUTCOME_NONE && from.flags & INTERFACE_OFFLOAD && from.ours)
-		outcome = flow(ctx, &from, &verdict);
 	if (outcome == OUTCOME_NONE) {
-		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
+		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP |
+				    INTERFACE_GUARD | INTERFACE_OFFLOAD)))
 			return XDP_PASS;
-		outcome = from.ours ? translate(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
-		if (outcome == PASS_NOT_TRANSLATED && from.flags & INTERFACE_ROUTED)
-			outcome = route(ctx, &from, &verdict);
+		outcome = from.ours ? ours(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
+		if (outcome == OUTCOME_NONE)
+			return XDP_PASS;
 	}
 	if (outcome_is_slow(outcome))
 		outcome = PASS_SLOW;

@@ -8,7 +8,7 @@
 #include "checksum.h"
 #include "cursor.h"
 #include "flow_maps.h"
-#include "wire.h"
+#include "segment.h"
 
 struct flow_packet {
 	struct flow_ports ports;
@@ -75,7 +75,7 @@ static __always_inline struct iphdr *flow_parse4(hook_ctx *ctx, struct cursor cu
 	if (!flow_transport(cur, p))
 		return NULL;
 	p->total = bpf_ntohs(ip->tot_len);
-	p->wire = wire_len(ctx, p->total, sizeof(*ip), p->protocol, cur);
+	p->wire = segment_wire_len(ctx, p->total, sizeof(*ip), p->protocol, cur);
 	p->l4 = sizeof(*ip);
 	p->ttl = ip->ttl;
 	p->whole = p->total >= sizeof(*ip) && p->total <= left && !csum_ipv4_header(ip);
@@ -94,7 +94,7 @@ static __always_inline struct ipv6hdr *flow_parse6(hook_ctx *ctx, struct cursor 
 	if (!flow_transport(cur, p))
 		return NULL;
 	p->total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
-	p->wire = wire_len(ctx, p->total, sizeof(*ip), p->protocol, cur);
+	p->wire = segment_wire_len(ctx, p->total, sizeof(*ip), p->protocol, cur);
 	p->l4 = sizeof(*ip);
 	p->ttl = ip->hop_limit;
 	p->whole = ip->payload_len && p->total <= left;

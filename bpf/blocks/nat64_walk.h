@@ -6,6 +6,7 @@
  * of their own that read by copy. Also the checksum that IPv4 let UDP leave out.
  */
 #include "checksum.h"
+#include "options.h"
 #include "outcome.h"
 
 #define IPV6_EXTENSIONS_MAX 8 /* more in one packet are an attack or a mistake */
@@ -50,25 +51,6 @@ __noinline __u64 ipv6_walk(hook_ctx *ctx, __u32 protocol, __u32 payload)
 	if (!ipv6_is_extension(protocol))
 		return WALK(OUTCOME_NONE, off, protocol);
 	return WALK(SLOW_ERROR_DUE, 0, 0);
-}
-
-/*
- * Options of IPv4 and of TCP have one shape: kind, length, data; kind 0 ends
- * them and kind 1 fills. Stepping from one to the next is done by bpf_loop,
- * because the verifier would follow every combination of lengths.
- */
-struct options {
-	__u32 bytes[16]; /* up to 60 are used */
-	__u32 at;
-	__u32 end;
-	enum outcome outcome; /* of an IPv4 header */
-	__u32 mss_at;         /* of a TCP header: where the MSS is, or 0 */
-	bool source_route;    /* of an IPv4 header: there is one, used up or not */
-};
-
-static __always_inline __u32 option_byte(const struct options *o, __u32 at)
-{
-	return ((const __u8 *)o->bytes)[at & 63];
 }
 
 /* one option of IPv4; 1 ends the walk */
@@ -125,51 +107,6 @@ __noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
 		return DROP_IPV4_CHECKSUM;
 	bpf_loop(40, ipv4_option, &o, 0);
 	return o.outcome | (o.source_route ? IPV4_SOURCE_ROUTE : 0);
-}
-
-static long tcp_option(__u32 i, struct options *o)
-{
-	__u32 kind, len;
-
-	if (o->at >= o->end)
-		return 1;
-	kind = option_byte(o, o->at);
-	if (kind == 0)
-		return 1;
-	if (kind == 1) {
-		o->at++;
-		return 0;
-	}
-	len = option_byte(o, o->at + 1);
-	if (o->at + 1 >= o->end || len < 2 || o->at + len > o->end)
-		return 1;
-	if (kind == 2 && len == 4) {
-		o->mss_at = o->at + 2;
-		return 1;
-	}
-	o->at += len;
-	return 0;
-}
-
-/*
- * Where in the TCP header at off its MSS option has the value, and the value:
- * at << 16 | mss, host order; 0 if there is none. A list that lies is left as
- * it is: the end points will judge it.
- */
-__noinline int tcp_find_mss(hook_ctx *ctx, __u32 off)
-{
-	struct options o = { .at = sizeof(struct tcphdr) };
-	__u8 doff;
-
-	if (hook_load(ctx, off + 12, &doff, 1))
-		return 0;
-	o.end = (doff >> 4) * 4;
-	if (o.end <= sizeof(struct tcphdr) || o.end > 60 || hook_load(ctx, off, o.bytes, o.end))
-		return 0;
-	bpf_loop(40, tcp_option, &o, 0);
-	if (!o.mss_at)
-		return 0;
-	return (o.mss_at & 63) << 16 | option_byte(&o, o.mss_at) << 8 | option_byte(&o, o.mss_at + 1);
 }
 
 #define UDP_CHUNK 128

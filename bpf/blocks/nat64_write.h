@@ -2,7 +2,7 @@
 #pragma once
 /* The second half of nat64.h: writing what the parse decided. */
 
-static __always_inline void nat64_count(const struct nat64 *x, enum nat64_direction direction,
+static __always_inline void nat64_count(struct nat64 *x, enum nat64_direction direction,
 					__u32 bytes)
 {
 	__u32 key = 2 * x->translator + direction;
@@ -12,25 +12,9 @@ static __always_inline void nat64_count(const struct nat64 *x, enum nat64_direct
 		v->packets++;
 		v->bytes += bytes;
 	}
-}
-
-/* Clamp the MSS option of a SYN whose transport header is at off. */
-static __always_inline long nat64_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_mss)
-{
-	__u32 found = tcp_find_mss(ctx, off), at = found >> 16 & 63, mss = found & 0xffff;
-	__be16 old = bpf_htons(mss), new = bpf_htons(max_mss);
-	__u32 diff;
-
-	if (!at || mss <= max_mss)
-		return 0;
-	/* a value at an odd byte straddles two words: seen by them it is swapped */
-	diff = csum_reduce((__u64)(__u16)~old + new);
-	if (at & 1)
-		diff = bpf_ntohs(csum_fold16(diff));
-	if (hook_store(ctx, off + at, &new, sizeof(new)))
-		return -1;
-	return hook_l4_checksum(ctx, off + __builtin_offsetof(struct tcphdr, check), diff,
-				ZERO_PLAIN);
+	if (x->via->flags & NAT64_COUNTS)
+		nat64_account(direction == NAT64_6TO4 ? &x->saddr6 : &x->daddr6, x->translator,
+			      direction, bytes);
 }
 
 /* What follows the new IP header: type, checksum, MSS. l4: its offset. */
@@ -54,7 +38,7 @@ static __always_inline enum outcome nat64_write_l4(hook_ctx *ctx, struct nat64 *
 				     ZERO_NEVER))
 			return DROP_KERNEL;
 	}
-	if (x->is_syn && x->via->max_mss && nat64_clamp_mss(ctx, l4, x->via->max_mss) < 0)
+	if (x->is_syn && x->via->max_mss && tcp_clamp_mss(ctx, l4, x->via->max_mss) < 0)
 		return DROP_KERNEL;
 	return OUTCOME_NONE;
 }

@@ -19,8 +19,9 @@
 #include "cursor.h"
 #include "fib.h"
 #include "hash.h"
+#include "hop.h"
 #include "nexthop.h"
-#include "wire.h"
+#include "segment.h"
 
 /* see fib.h; the arrays' sizes are chosen when programs are loaded */
 const volatile __u32 fib4_last = FIB_MIN_WORDS4 - FIB_SLACK;
@@ -143,7 +144,7 @@ static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arri
 	if (!ip || ip->version != 4 || ip->ihl != 5)
 		return PASS_OPTIONS;
 	total = bpf_ntohs(ip->tot_len);
-	if (total < sizeof(*ip) || from->l3 + total > hook_len(ctx) || csum_ipv4_header(ip))
+	if (total < sizeof(*ip) || from->l3 + from->strip + total > hook_len(ctx) || csum_ipv4_header(ip))
 		return PASS_OPTIONS;
 	if (addr4_link_scope(ip->daddr) || addr4_link_scope(ip->saddr) ||
 	    addr4_illegal(ip->daddr) || addr4_illegal(ip->saddr))
@@ -156,7 +157,7 @@ static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arri
 	hop = nexthop_read(number);
 	if (hop.kind == NEXTHOP_GROUP)
 		hop = nexthop_member(hop, route_hash4(ip, cur));
-	outcome = nexthop_find(hop, wire_len(ctx, total, sizeof(*ip), ip->protocol, cur), to);
+	outcome = nexthop_find(hop, segment_wire_len(ctx, total, sizeof(*ip), ip->protocol, cur), to);
 	return outcome ?: route_fits(ctx, ip->protocol, *to);
 }
 
@@ -173,7 +174,7 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
 	    ip->nexthdr == IPPROTO_HOPOPTS)
 		return PASS_OPTIONS;
 	total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
-	if (from->l3 + total > hook_len(ctx))
+	if (from->l3 + from->strip + total > hook_len(ctx))
 		return PASS_OPTIONS;
 	if (addr6_link_scope(&ip->daddr) || addr6_link_scope(&ip->saddr) ||
 	    addr6_illegal(&ip->daddr) || addr6_illegal(&ip->saddr))
@@ -188,51 +189,30 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
 	hop = nexthop_read(number);
 	if (hop.kind == NEXTHOP_GROUP)
 		hop = nexthop_member(hop, route_hash6(ip, cur));
-	outcome = nexthop_find(hop, wire_len(ctx, total, sizeof(*ip), ip->nexthdr, cur), to);
+	outcome = nexthop_find(hop, segment_wire_len(ctx, total, sizeof(*ip), ip->nexthdr, cur), to);
 	return outcome ?: route_fits(ctx, ip->nexthdr, *to);
 }
 
-/* TTL or hop limit goes down by one; nothing else of the packet changes. */
-static __always_inline enum outcome route_hop(hook_ctx *ctx, struct cursor cur, __be16 proto)
-{
-	if (proto == bpf_htons(ETH_P_IP)) {
-		struct iphdr *ip = PULL(&cur, struct iphdr);
-		__u32 sum;
-
-		if (!ip)
-			return DROP_KERNEL;
-		/* RFC 1624: the TTL is the upper half of its word */
-		sum = (__u32)ip->check + bpf_htons(0x0100);
-		ip->check = sum + (sum >= 0xffff);
-		ip->ttl--;
-	} else {
-		struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
-
-		if (!ip)
-			return DROP_KERNEL;
-		ip->hop_limit--;
-		hook_summed(ctx, ~(__u32)bpf_htons(1));
-	}
-	return OUTCOME_NONE;
-}
-
 /*
- * Route a frame that is addressed to the interface which it belongs to.
+ * Route a frame that is addressed to the interface which it belongs to, or
+ * what is inside of it (from->strip), which then leaves without its tunnel.
  * *verdict is set where the outcome is FORWARD_ROUTED; with PASS_* nothing has
  * been written. A global function: the verifier looks at it once, whatever has
  * gone before, and it has a stack of its own.
  */
 __noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {
-	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
 	struct neighbour *to = NULL;
 	enum outcome outcome;
 	struct ethhdr *eth;
+	struct cursor cur;
 	__u32 tags;
 
 	if (!from || !verdict)
 		return PASS_NOT_IP;
-	cur.pos += from->l3 & 31; /* 22 at most; the verifier has to see it */
+	cur = hook_cursor(ctx, ARRIVE_BYTES + from->strip);
+	/* 22 and ARRIVE_STRIP at most; the verifier has to see it */
+	cur.pos += (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
 	if (from->proto == bpf_htons(ETH_P_IP))
 		outcome = route_find4(ctx, from, cur, &to);
 	else if (from->proto == bpf_htons(ETH_P_IPV6))
@@ -242,7 +222,9 @@ __noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
 	if (outcome != OUTCOME_NONE || !to)
 		return outcome ?: PASS_NO_NEIGHBOUR;
 	tags = link_tags(&to->link);
-	if (from->tags || tags) {
+	if (from->strip && hook_strip(ctx, from->strip & ARRIVE_STRIP, from->proto))
+		return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
+	if (from->tags || tags || from->strip) {
 		outcome = nexthop_frame(ctx, from->tags, from->proto, to);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -255,7 +237,7 @@ __noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
 			return PASS_NOT_IP;
 		__builtin_memcpy(eth, &to->link, 2 * ETH_ALEN);
 	}
-	outcome = route_hop(ctx, cur, from->proto);
+	outcome = hop_down(ctx, cur, from->proto);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	*verdict = nexthop_send(to);

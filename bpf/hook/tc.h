@@ -100,6 +100,21 @@ static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 ch
 }
 
 /*
+ * Replace two bytes of data at off, which may stand at an odd place (then
+ * their halves belong to two words of the sum): a checksum that is left to the
+ * device does not cover them yet, and stays.
+ */
+static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, bool odd)
+{
+	__be16 was = odd ? bpf_htons(from) : from, is = odd ? bpf_htons(to) : to;
+
+	if (bpf_l4_csum_replace(ctx, check_off, was, is, sizeof(is)))
+		return -1;
+	return bpf_skb_store_bytes(ctx, off, &to, sizeof(to), 0);
+}
+
+/*
  * Send the packet where fib says, through the neighbour subsystem: it resolves
  * the link address and keeps it fresh. Returns the program's verdict.
  */
@@ -126,6 +141,16 @@ static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
 	return tag;
 }
 
+static __always_inline long hook_push_tag(hook_ctx *ctx, __u16 id)
+{
+	return bpf_skb_vlan_push(ctx, bpf_htons(ETH_P_8021Q), id);
+}
+
+static __always_inline long hook_pop_tag(hook_ctx *ctx)
+{
+	return bpf_skb_vlan_pop(ctx);
+}
+
 static __always_inline __u32 hook_l3(__u32 tags)
 {
 	return tags < 2 ? ETH_HLEN : ETH_HLEN + 4;
@@ -144,6 +169,45 @@ static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct 
 	    bpf_skb_vlan_push(ctx, link->tags[0].proto, bpf_ntohs(link->tags[0].id)))
 		return -1;
 	return bpf_skb_store_bytes(ctx, 0, link, 2 * ETH_ALEN, 0);
+}
+
+static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO |
+		      (proto == bpf_htons(ETH_P_IP) ? BPF_F_ADJ_ROOM_DECAP_L3_IPV4 :
+						      BPF_F_ADJ_ROOM_DECAP_L3_IPV6);
+
+	if (bpf_skb_adjust_room(ctx, -(__s32)n, BPF_ADJ_ROOM_MAC, flags))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &proto, sizeof(proto), 0);
+}
+
+#define HOOK_WRAP_MAX (2 + 40 + 8 + 14)
+
+/*
+ * The kernel takes the bytes between UDP and the packet for a link header that
+ * each segment of a super-packet gets.
+ */
+static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
+				      void *header, __u32 len, __u32 inner, __be16 proto)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
+		      BPF_F_ADJ_ROOM_ENCAP_L2(inner);
+
+	flags |= *(__be16 *)header == bpf_htons(ETH_P_IP) ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 :
+							     BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
+		return -1;
+	if (strip && hook_strip(ctx, strip, proto))
+		return -1;
+	if (bpf_skb_adjust_room(ctx, (__s32)len - 2, BPF_ADJ_ROOM_MAC, flags))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, header, len, 0);
+}
+
+static __always_inline __u32 hook_packets(hook_ctx *ctx)
+{
+	return ctx->gso_segs ?: 1;
 }
 
 /* The device may have summed the whole packet (CHECKSUM_COMPLETE). */
@@ -195,11 +259,6 @@ static __always_inline void hook_set_ours(hook_ctx *ctx)
 static __always_inline bool hook_is_ours(hook_ctx *ctx)
 {
 	return ctx->tc_index == HOOK_OURS;
-}
-
-static __always_inline __u32 hook_packets(hook_ctx *ctx)
-{
-	return ctx->gso_segs ?: 1;
 }
 
 static __always_inline long hook_data_checksum(hook_ctx *ctx, __u32 off, __be32 from, __be32 to,

@@ -108,6 +108,20 @@ static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 ch
 	return hook_l4_checksum(ctx, check_off, csum_reduce((__u64)(__u16)~from + to), zero);
 }
 
+/* Replace two bytes of data at off, which may stand at an odd place of a sum. */
+static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, bool odd)
+{
+	__u32 diff = csum_reduce((__u64)(__u16)~from + to);
+
+	/* seen by the two words that it straddles it is swapped */
+	if (odd)
+		diff = bpf_ntohs(csum_fold16(diff));
+	if (hook_store(ctx, off, &to, sizeof(to)))
+		return -1;
+	return hook_l4_checksum(ctx, check_off, diff, ZERO_PLAIN);
+}
+
 /* Send the frame where fib says, with the link addresses that it found. */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {
@@ -167,6 +181,41 @@ static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct 
 	return 0;
 }
 
+/*
+ * Take n bytes of encapsulation out from between the link header and the
+ * packet inside, whose ethertype is proto. The link addresses are void then:
+ * hook_relink() writes them.
+ */
+static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
+{
+	return bpf_xdp_adjust_head(ctx, (__s32)n);
+}
+
+/* bytes of an ethertype and the longest header that hook_wrap() puts before a packet */
+#define HOOK_WRAP_MAX (2 + 40 + 8 + 14)
+
+/*
+ * Put a packet into a tunnel: what stands before it in the frame (the link
+ * header with so many tags, and strip bytes of encapsulation: l3 + strip
+ * bytes) gives way to a link header without tags and to header, len bytes,
+ * which starts with the ethertype. inner: bytes of header that belong to what
+ * is inside of UDP. proto is the ethertype of the packet. If it fails nothing
+ * is written.
+ */
+static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
+				      void *header, __u32 len, __u32 inner, __be16 proto)
+{
+	if (bpf_xdp_adjust_head(ctx, (__s32)(l3 + strip) - (__s32)(2 * ETH_ALEN + len)))
+		return -1;
+	return bpf_xdp_store_bytes(ctx, 2 * ETH_ALEN, header, len);
+}
+
+/* how many packets it is on the wire */
+static __always_inline __u32 hook_packets(hook_ctx *ctx)
+{
+	return 1;
+}
+
 /* The frame's IP bytes changed by diff (new minus old) in no checksum of theirs. */
 static __always_inline void hook_summed(hook_ctx *ctx, __u32 diff)
 {
@@ -209,12 +258,6 @@ static __always_inline long hook_relink_session(hook_ctx *ctx, __u32 tags, bool 
 /* What was sent by a program is told from what the stack sent: XDP's is not seen there. */
 static __always_inline void hook_set_ours(hook_ctx *ctx)
 {
-}
-
-/* packets on the wire */
-static __always_inline __u32 hook_packets(hook_ctx *ctx)
-{
-	return 1;
 }
 
 /* Correct the transport checksum at off for a change of data under it. */

@@ -26,6 +26,7 @@ typedef _Bool bool;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
@@ -54,7 +55,13 @@ struct bpf_timer {
 #define BPF_ADJ_ROOM_NET 0
 #define BPF_ADJ_ROOM_MAC 1
 #define BPF_F_ADJ_ROOM_FIXED_GSO 1ULL
+#define BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 (1ULL << 1)
+#define BPF_F_ADJ_ROOM_ENCAP_L3_IPV6 (1ULL << 2)
+#define BPF_F_ADJ_ROOM_ENCAP_L4_UDP (1ULL << 4)
 #define BPF_F_ADJ_ROOM_NO_CSUM_RESET (1ULL << 5)
+#define BPF_F_ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
+#define BPF_F_ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
+#define BPF_F_ADJ_ROOM_ENCAP_L2(len) (((__u64)(len) & 0xff) << 56)
 #define BPF_FIB_LOOKUP_OUTPUT 2U
 #define BPF_FIB_LOOKUP_SKIP_NEIGH 4U
 
@@ -169,6 +176,14 @@ struct bpf_redir_neigh {
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88A8
 #define ETH_P_IPV6 0x86DD
+#define ETH_P_802_3_MIN 0x0600 /* below it is a length, not a type */
+#define ETH_P_PAUSE 0x8808
+#define ETH_P_SLOW 0x8809
+#define ETH_P_PAE 0x888E
+#define ETH_P_LLDP 0x88CC
+#define ETH_P_CFM 0x8902
+#define ETH_P_QINQ1 0x9100
+#define ETH_P_QINQ2 0x9200
 #define ETH_P_PPP_SES 0x8864
 
 struct ethhdr {
@@ -285,6 +300,7 @@ enum {
 	IPPROTO_HOPOPTS = 0,
 	IPPROTO_ICMP = 1,
 	IPPROTO_IGMP = 2,
+	IPPROTO_IPIP = 4,
 	IPPROTO_TCP = 6,
 	IPPROTO_UDP = 17,
 	IPPROTO_DCCP = 33,

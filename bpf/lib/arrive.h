@@ -26,16 +26,24 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } lowers SEC(".maps");
 
+/* small: it lies on the stack under everything else */
 struct arrival {
 	__u32 interface; /* the one to which the frame belongs */
-	__u32 table;  /* of the interface to which the frame belongs */
 	__u32 flags;  /* of that, enum interface_flag */
-	__u32 l3;     /* where its network header starts */
-	__u32 tags;   /* how many it carries, one outside the packet included */
+	__u16 table;  /* of that */
 	__be16 proto; /* of the network header */
+	__u8 l3;      /* where that starts */
+	__u8 tags;    /* how many it carries, one outside the packet included */
 	bool above;   /* the interface is not the device that the frame came in by */
 	bool ours;    /* it is addressed to that interface */
+	/* a packet in a tunnel: proto, table and flags are those of what is inside */
+	__u8 strip;    /* bytes of encapsulation between l3 and the packet inside */
+	__u16 session; /* that it came by; 0: none */
+	__u32 bytes;   /* of the packet inside */
 };
+
+/* the most encapsulation that a packet may come in, as a mask */
+#define ARRIVE_STRIP 127
 
 /* bytes that routing looks at: two tags, an IP and a TCP header */
 #define ARRIVE_BYTES (ETH_HLEN + 8 + 40 + 20)

@@ -24,6 +24,7 @@ enum nexthop_kind {
 	NEXTHOP_LOCAL,       /* the router itself */
 	NEXTHOP_BLACKHOLE,   /* dropped without a word */
 	NEXTHOP_UNREACHABLE, /* the kernel answers with an ICMP error; also for prohibit */
+	NEXTHOP_SESSION,     /* subscribers: which one, the destination says (blocks/l2tp.h); index of the device */
 };
 
 struct nexthop {
@@ -123,6 +124,8 @@ static __always_inline enum outcome nexthop_find(struct nexthop hop, __u32 wire_
 		return DROP_BLACKHOLE;
 	case NEXTHOP_UNREACHABLE:
 		return PASS_UNREACHABLE;
+	case NEXTHOP_SESSION:
+		return PASS_SUBSCRIBER;
 	default:
 		return PASS_NO_NEIGHBOUR;
 	}

@@ -21,6 +21,9 @@ enum outcome {
 	FORWARD_ND_REPLY,      /* answered neighbour discovery for a translated address */
 	FORWARD_INJECTED,      /* a packet of the slow path, sent out */
 	FORWARD_ROUTED,        /* routed by weft's own tables and sent out, past the stack */
+	FORWARD_FROM_SUBSCRIBER, /* out of a subscriber's tunnel, and sent out past the stack */
+	FORWARD_TO_SUBSCRIBER, /* into a subscriber's tunnel */
+	FORWARD_DECAPSULATED,  /* out of a subscriber's tunnel, and handed to the stack */
 	FORWARD_FLOW,          /* a packet of an established flow, sent out past the stack */
 
 	SLOW_FRAGMENT,     /* a fragment */
@@ -32,6 +35,7 @@ enum outcome {
 	SLOW_UDP_CHECKSUM, /* UDP without checksum, too long for the programs to compute one */
 	SLOW_BEFORE_STACK, /* the IPv4 stack would drop it: made fit and put back, or translated at once */
 	SLOW_SYN,          /* a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2) */
+	SLOW_SUBSCRIBER,   /* for a subscriber, and too large or too odd for the programs to put into its tunnel */
 
 	PASS_NOT_IP,        /* neither IPv4 nor IPv6 */
 	PASS_NOT_TRANSLATED,/* the destination belongs to no translator */
@@ -48,6 +52,10 @@ enum outcome {
 	PASS_UNREACHABLE,   /* an unreachable or prohibit route, which the stack answers for */
 	PASS_MENDED,        /* made fit for the IPv4 stack and put back as arriving */
 	PASS_TO_TC,         /* left by XDP to the program behind it: the way out takes no XDP frames */
+	PASS_L2TP_CONTROL,  /* PPP's control, link scope and odd headers out of a tunnel, which the daemon answers */
+	PASS_L2TP_UNKNOWN,  /* L2TP of a session that the programs do not know */
+	PASS_SUBSCRIBER,    /* towards a subscriber, left to the device of its access */
+	PASS_BRIDGED,       /* may enter or leave the bridge by this port */
 	PASS_FLOW_ENDING,   /* of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again */
 	PASS_FLOW_STALE,    /* of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew */
 
@@ -77,12 +85,32 @@ enum outcome {
 	DROP_SUBSCRIBER_LIMIT,  /* the subscriber has as many ports or sessions as it may */
 	DROP_REASSEMBLY,        /* fragments that overlap, are too many, or were never all there (RFC 6146 3.4) */
 	DROP_SESSION_RACE,      /* another CPU was making or ending the same binding just then */
+	DROP_L2TP_INVALID,      /* L2TP or PPP whose headers lie (RFC 2661 3.1) */
+	DROP_L2TP_PEER,         /* L2TP for a tunnel from another address than its peer's */
+	DROP_SPOOFED,           /* a source address that is not the subscriber's */
+	DROP_RATE_UP,           /* more than the subscriber may send */
+	DROP_RATE_DOWN,         /* more than the subscriber may receive */
+	DROP_GARDEN,            /* outside of the walled garden, or the subscriber is blocked */
+	DROP_NO_SUBSCRIBER,     /* no session has this address */
 	DROP_BLOCKED,           /* the source is on the block list */
 	DROP_BOGON,             /* a source that nobody may have on this interface */
 	DROP_REVERSE_PATH,      /* the way back to the source is not the interface it came in by (RFC 3704) */
 	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
 	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
 	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
+	DROP_PORT_HOST,         /* from or to the router itself, which takes no part in the bridge */
+	DROP_PORT_ISOLATED,     /* between bridge ports that are kept apart */
+	DROP_PORT_VLAN,         /* a VLAN that the bridge port is not in, or tags that no port takes */
+	DROP_PORT_MANAGEMENT,   /* a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3) */
+	DROP_PORT_SOURCE,       /* a source address that the bridge port may not use */
+	DROP_PORT_MOVED,        /* a source address that belongs to another port of the bridge */
+	DROP_PORT_MAC_LIMIT,    /* more source addresses than the bridge port may have */
+	DROP_PORT_STORM,        /* more broadcast, multicast or unknown unicast than the bridge port may send */
+	DROP_PORT_DHCP,         /* a DHCP server's message from a port without one (RFC 7610) */
+	DROP_PORT_RA,           /* a router's advertisement or redirect from a port without one (RFC 6105) */
+	DROP_PORT_ARP,          /* ARP that names another sender than the frame does */
+	DROP_PORT_UNKNOWN,      /* by a device that is no port of a bridge any more */
+	DROP_PORT_HEADERS,      /* headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

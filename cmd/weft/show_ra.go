@@ -69,4 +69,6 @@ func joined[T fmt.Stringer](list []T) string {
 
 // fromDaemon tells whether all of a noun comes from the daemon, and nothing
 // from the pinned maps.
-func (n noun) fromDaemon() bool { return n.name == "dns64" || n.name == "ra" }
+func (n noun) fromDaemon() bool {
+	return n.name == "dns64" || n.name == "ra" || n.name == "subscribers" || n.name == "l2tp-tunnels" || n.name == "clients"
+}

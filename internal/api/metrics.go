@@ -39,9 +39,11 @@ type collector struct {
 	names    nameMetrics
 	adverts  advertMetrics
 	bindings bindingMetrics
+	access   accessMetrics
 	offload  offloadMetrics
 	routes   routeMetrics
 	failover failoverMetrics
+	bridges  bridgeMetrics
 }
 
 func newCollector(d *datapath.Datapath, source Source) *collector {
@@ -51,8 +53,8 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		carried: prometheus.NewDesc("weft_nat64_packets_total", "Packets that a translator carried.", []string{"translator", "direction"}, nil),
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
-		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), offload: newOffloadMetrics(),
-		routes: newRouteMetrics(), failover: newFailoverMetrics(),
+		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), offload: newOffloadMetrics(), access: newAccessMetrics(),
+		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(),
 		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
@@ -61,7 +63,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
-	for _, d := range slices.Concat(c.bindings.descs(), c.routes.descs(), c.failover.descs(), c.offload.descs()) {
+	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs(), c.bridges.descs(), c.offload.descs()) {
 		ch <- d
 	}
 }
@@ -73,7 +75,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.bindings.collect(ch, c.datapath)
 	c.offload.collect(ch, c.source)
 	c.failover.collect(ch, c.source.Failover())
+	c.bridges.collect(ch, c.datapath)
 	c.adverts.collect(ch, c.source.Adverts())
+	c.access.collect(ch, c.source)
 	c.names.collect(ch, c.source.DNS64())
 	c.routes.collect(ch, c.source)
 	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)

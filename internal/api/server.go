@@ -30,6 +30,8 @@ type Source interface {
 	RouteSource
 	OffloadSource
 	Adverts() []Advert
+	AccessSource
+	Who(WhoQuery) ([]Holder, error)
 	Failover() *Failover // nil: sessions are not shared
 }
 
@@ -55,7 +57,9 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/failover", answer(func() any { return source.Failover() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
+	mux.HandleFunc("GET /v1/who", answerWho(source))
 	serveRoutes(mux, source)
+	serveAccess(mux, source)
 	serveOffload(mux, source)
 	serveHTTP(ctx, listener, mux)
 	return nil
@@ -81,17 +85,21 @@ var ErrNoDaemon = errors.New("no weft run is answering")
 
 // Ask reads what the daemon at the socket says at a path, like /v1/slow.
 func Ask(ctx context.Context, socket, path string, into any) error {
+	return request(ctx, http.MethodGet, socket, path, into)
+}
+
+func request(ctx context.Context, method, socket, path string, into any) error {
 	client := http.Client{Timeout: timeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://weft"+path, nil)
+	question, err := http.NewRequestWithContext(ctx, method, "http://weft"+path, nil)
 	if err != nil {
 		return err
 	}
-	response, err := client.Do(request)
+	response, err := client.Do(question)
 	if err != nil {
 		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
 	}

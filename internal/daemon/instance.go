@@ -30,7 +30,7 @@ type StartOptions struct {
 // Start applies f to the namespace of the process and returns when every slow
 // path can take packets.
 func Start(ctx context.Context, f *config.File, o StartOptions) (*Instance, error) {
-	o.Datapath.Tables = tables(f)
+	o.Datapath.Tables = tablesOf(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return nil, err

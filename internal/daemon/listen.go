@@ -19,13 +19,15 @@ type metricsListener struct {
 
 // source is the daemon as the API sees it.
 type source struct {
-	services   *services
-	names      *names
-	routing    *routing
-	adverts    *adverts
-	sharing    *sharing
-	offloading *offloading
-	status     api.Status
+	services *services
+	names    *names
+	routing  *routing
+	adverts  *adverts
+	*subscribers
+	sharing     *sharing
+	allocations *allocations
+	offloading  *offloading
+	status      api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
@@ -38,7 +40,8 @@ func (s source) Offload(ctx context.Context) (status offload.Status, err error) 
 	return status, err
 }
 
-func (s source) Failover() *api.Failover { return s.sharing.status() }
+func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }
+func (s source) Failover() *api.Failover                  { return s.sharing.status() }
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }
 
@@ -54,7 +57,10 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, d.sharing, d.offloading, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{
+		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations, d.offloading,
+		api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()},
+	}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -6,9 +6,12 @@ package daemon
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/access"
+	"weft/internal/feature/bridge"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/failover"
 	"weft/internal/feature/guard"
@@ -23,8 +26,11 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(), offload.Section())
-	return append(sections, guard.Sections()...)
+	return slices.Concat(config.CoreSections(), []config.Section{
+		nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
+		access.Section(), access.ClientSection(),
+		bridge.Section(), offload.Section(),
+	}, guard.Sections())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -49,14 +55,42 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, guard.Plan, offload.Plan,
+		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan, guard.Plan, offload.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
-	return unique(withTags(desired)), problems
+	return unique(withTags(guarded(desired))), problems
+}
+
+// guarded keeps XDP off the ports of weft's bridges: it would see frames before
+// the guards there do, and send some out past them. TC programs come after.
+func guarded(desired state.Desired) state.Desired {
+	ports := map[string]bool{}
+	for _, o := range desired {
+		if g, ok := o.(state.BridgeGuard); ok {
+			ports[g.Device] = true
+		}
+	}
+	if len(ports) == 0 {
+		return desired
+	}
+	var all state.Desired
+	for _, o := range desired {
+		switch v := o.(type) {
+		case state.Attachment:
+			if v.Hook == state.HookXDP && ports[v.Device] {
+				continue
+			}
+		case state.Port:
+			v.XDPOut = v.XDPOut && !ports[v.Device]
+			o = v
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // withTags has VLAN tags left in the frames of each device before an XDP
@@ -72,9 +106,10 @@ func withTags(desired state.Desired) state.Desired {
 	return all
 }
 
-// tables gives how large the tables of the datapath must be for f.
-func tables(f *config.File) state.Tables {
+// tablesOf gives how large the datapath's tables must be.
+func tablesOf(f *config.File) state.Tables {
 	t := nat64.Tables(f)
+	t.Subscribers = access.Tables(f).Subscribers
 	t.Flows = offload.Flows(f)
 	return t
 }
@@ -85,6 +120,7 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
+	facts.Made = append(facts.Made, bridge.Devices(f)...)
 	return facts
 }
 
@@ -114,7 +150,7 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	if err != nil {
 		return state.Facts{}, err
 	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}}
+	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}, Accesses: map[string]int{}}
 	if d == nil {
 		return facts, nil
 	}
@@ -124,6 +160,13 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 	}
 	for _, t := range translators {
 		facts.Translators[t.Name] = t.ID
+	}
+	accesses, err := d.Accesses()
+	if err != nil {
+		return facts, err
+	}
+	for _, a := range accesses {
+		facts.Accesses[a.Name] = a.ID
 	}
 	return facts, nil
 }

@@ -11,6 +11,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/bridge"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -104,20 +105,26 @@ func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
 func (r *Router) facts(f *config.File) (state.Facts, error) {
 	var sizes state.Tables
 	if f != nil {
-		sizes = tables(f)
+		sizes = tablesOf(f)
 	}
 	facts, err := gather(r.kernel, r.datapath, sizes)
 	if err != nil {
 		return facts, err
 	}
-	facts.PLAT, err = readPLAT(r.Place.Run)
+	if f != nil {
+		facts.Sysctls = r.kernel.Sysctls(bridge.Watched(f))
+	}
+	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
+		return facts, err
+	}
+	facts.Clients, err = readClients(r.Place.Run)
 	return facts, err
 }
 
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
 // ones are new ones: the bindings and sessions of the old are lost.
 func (r *Router) fit(f *config.File) error {
-	return r.datapath.Resize(tables(f))
+	return r.datapath.Resize(tablesOf(f))
 }
 
 // Plan gives the steps that would bring the namespace to what f wants.
@@ -173,6 +180,9 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 		return nil, err
 	}
 	if err := r.kernel.Undelegated(func(netip.Prefix) bool { return false }); err != nil {
+		return nil, err
+	}
+	if err := r.kernel.UnrouteSubscribers(func(netip.Prefix) bool { return false }); err != nil {
 		return nil, err
 	}
 	if err := r.targets().Apply(ctx, steps); err != nil {

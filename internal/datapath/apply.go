@@ -75,7 +75,15 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 		return nil, err
 	}
 	proxies, err := collect(d, "neighbour_proxies", func(k proxyKey, _ uint32) state.Object { return decodeProxy(k) })
-	return slices.Concat(found, lowers, proxies), err
+	if err != nil {
+		return nil, err
+	}
+	accesses, err := d.accessObjects()
+	if err != nil {
+		return nil, err
+	}
+	bridges, err := d.observeBridges(want)
+	return slices.Concat(found, lowers, proxies, accesses, bridges), err
 }
 
 // Translators lists the translators, by id.
@@ -182,8 +190,16 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			v = binder{}
 		}
 		return d.write("nat64_stateful_configs", uint32(o.ID), v, false)
+	case state.Access:
+		return d.applyAccess(o, remove)
+	case state.Garden:
+		return d.write("l2tp_gardens", encodeGarden(o), uint32(1), remove)
 	case state.StaticBinding:
 		return d.writeStatic(o, remove)
+	case state.BridgeGuard:
+		return d.applyBridgeGuard(o, remove)
+	case state.Station:
+		return d.applyStation(o, remove)
 	case state.Rule:
 		if o.From.Addr().Is6() {
 			k, v := encodeRule6(o)

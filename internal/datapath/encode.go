@@ -29,6 +29,7 @@ const (
 	interfaceXDPOut     = 2
 	interfaceRouted     = 4
 	interfaceBridgePort = 8
+	interfaceL2TP       = 32
 	interfaceOffload    = 128
 	interfaceGuard      = 64
 
@@ -38,6 +39,7 @@ const (
 	nat64ComputeUDP = 2
 	nat64CopyTOS    = 4
 	nat64Stateful   = 8
+	nat64Counts     = 16
 )
 
 // wire32 holds an IPv4 address as the programs do: in wire order.
@@ -136,8 +138,9 @@ func encodePort(p state.Port) portValue {
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
 		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
-		interfaceOffload: p.Offloaded,
+		interfaceL2TP:    p.L2TP,
 		interfaceGuard:   p.Guarded,
+		interfaceOffload: p.Offloaded,
 	} {
 		if set {
 			v.Flags |= flag
@@ -150,7 +153,7 @@ func decodePort(index int, v portValue) state.Port {
 	return state.Port{
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
-		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0,
+		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0, L2TP: v.Flags&interfaceL2TP != 0,
 		Offloaded: v.Flags&interfaceOffload != 0,
 		Guarded:   v.Flags&interfaceGuard != 0,
 	}
@@ -172,6 +175,9 @@ func encodeTranslator(t state.Translator, index int) translator {
 	}
 	if t.Stateful {
 		v.Flags |= nat64Stateful
+	}
+	if t.Counts {
+		v.Flags |= nat64Counts
 	}
 	if t.Prefix.IsValid() {
 		v.Flags |= nat64HasPrefix
@@ -195,7 +201,7 @@ func decodeTranslator(id int, v translator) state.Translator {
 		ID: id, Name: name.String(), Device: deviceName(int(v.Ifindex)), MAC: v.Mac,
 		LowestMTU: int(v.LowestMtu), SmallestMTU: int(v.SmallestMtu), MaxMSS: int(v.MaxMss),
 		UDPZero: v.Flags&nat64ComputeUDP != 0, CopyTOS: v.Flags&nat64CopyTOS != 0,
-		Stateful: v.Flags&nat64Stateful != 0,
+		Stateful: v.Flags&nat64Stateful != 0, Counts: v.Flags&nat64Counts != 0,
 	}
 	if v.Flags&nat64HasPrefix != 0 {
 		t.Prefix = decodeRule4(key4{}, v.Prefix).To

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,9 @@ import (
 
 	"weft/internal/state"
 )
+
+// ringSize is how many bytes of events wait for a reader: some 60,000.
+const ringSize = 4 << 20
 
 // spec gives the specification of a program and its maps, those of stateful
 // translation as large as the options say.
@@ -26,6 +30,16 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
 		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
+		case "l2tp_tunnels", "l2tp_sessions", "l2tp_states":
+			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
+		case "l2tp_owners4", "l2tp_owners6":
+			m.MaxEntries = uint32(max(4*d.options.Tables.Subscribers, 1))
+		case "nat64_fast_sets":
+			m.MaxEntries = fastSets(d.options.Tables)
+		case "nat64_log_events":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = ringSize
+			}
 		case "flows4", "flows6", "flow_passes":
 			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
 		case "flow_events":
@@ -36,7 +50,21 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			}
 		}
 	}
+	if v := spec.Variables["nat64_fast_mask"]; v != nil {
+		if err := v.Set(fastSets(d.options.Tables) - 1); err != nil {
+			return nil, fmt.Errorf("set nat64_fast_mask of program %s: %w", p.name, err)
+		}
+	}
 	return spec, nil
+}
+
+// fastSets is a power of two, and as many as there can be sessions: two lines
+// each, so that few sessions are without.
+func fastSets(t state.Tables) uint32 {
+	if t.Sessions <= 1 {
+		return 1
+	}
+	return 1 << bits.Len(uint(t.Sessions-1))
 }
 
 // Tables gives the sizes of the tables that are there; zero without stateful
@@ -52,12 +80,15 @@ func (d *Datapath) Tables() state.Tables {
 	if m, err := d.mapNamed("flows4"); err == nil && m.MaxEntries() > 1 {
 		t.Flows = int(m.MaxEntries())
 	}
+	if m, err := d.mapNamed("l2tp_sessions"); err == nil && m.MaxEntries() > 1 {
+		t.Subscribers = int(m.MaxEntries())
+	}
 	return t
 }
 
-// Resize gives stateful translation or offload tables of other sizes. They are
-// new: what was bound or offloaded is forgotten, and the programs that are
-// attached have to be replaced by the build for these tables.
+// Resize gives stateful translation and access tables of other sizes. They are
+// new: what was in them is forgotten, and the programs that are attached have to be
+// replaced by the build for these tables.
 func (d *Datapath) Resize(t state.Tables) error {
 	if d.Tables() == t {
 		return nil
@@ -67,15 +98,15 @@ func (d *Datapath) Resize(t state.Tables) error {
 		return err
 	}
 	fresh := map[string]*ebpf.Map{}
-	for program, names := range sizedMaps() {
-		spec, err := d.specNamed(program)
+	for _, g := range append(groups(), group{"nat64_resolve", []string{"nat64_changes"}}) {
+		spec, err := d.groupSpec(g)
 		if err != nil {
 			return err
 		}
-		if program == "nat64_resolve" {
-			names = append(names, "nat64_changes")
-		}
-		for _, name := range names {
+		for _, name := range g.maps {
+			if _, err := os.Stat(d.mapPath(name)); err == nil && name != "nat64_changes" {
+				continue // it fits
+			}
 			if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
 				return fmt.Errorf("resize map %s: %w", name, err)
 			}
@@ -100,58 +131,54 @@ func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
 	}
 }
 
-// stateMaps are the maps that speak of each other: they are made and replaced
-// together.
-func stateMaps() []string {
-	return []string{
-		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free",
-		"nat64_peers", "nat64_sweep_states", "nat64_usages",
-	}
+// group is maps that speak of each other: they are made and replaced together.
+type group struct {
+	program string // one that has them all
+	maps    []string
 }
 
 // flowMaps are those of offload that grow with its table.
 func flowMaps() []string { return []string{"flows4", "flows6", "flow_passes", "flow_events"} }
 
-// sizedMaps gives the maps whose sizes a configuration sets, by a program that
-// has them. Those of one program are replaced together.
-func sizedMaps() map[string][]string {
-	return map[string][]string{"nat64_resolve": stateMaps(), "flow_egress": flowMaps()}
+func groups() []group {
+	return []group{{"nat64_resolve", stateMaps()}, {"access_egress", accessMaps()}, {"flow_egress", flowMaps()}}
 }
 
-func (d *Datapath) specNamed(program string) (*ebpf.CollectionSpec, error) {
-	p, err := programNamed(program)
+func stateMaps() []string {
+	return []string{
+		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_fast_sets",
+		"nat64_peers", "nat64_sweep_states", "nat64_usages",
+		"nat64_log_events", "nat64_events_lost",
+	}
+}
+
+func (d *Datapath) groupSpec(g group) (*ebpf.CollectionSpec, error) {
+	p, err := programNamed(g.program)
 	if err != nil {
 		return nil, err
 	}
 	return d.spec(p)
 }
 
-// dropStale unpins maps if those of their group are not all there as they
-// should be now: of another version, or of other sizes.
+// dropStale unpins each group's maps if they are not all there as they should
+// be now: of another version, or of other sizes.
 func (d *Datapath) dropStale() error {
-	for program, names := range sizedMaps() {
-		spec, err := d.specNamed(program)
+	for _, g := range groups() {
+		spec, err := d.groupSpec(g)
 		if err != nil {
 			return err
 		}
-		if err := d.dropUnfit(spec, names); err != nil {
-			return err
+		fit := true
+		for _, name := range g.maps {
+			fit = fit && d.fits(name, spec.Maps[name])
 		}
-	}
-	return nil
-}
-
-func (d *Datapath) dropUnfit(spec *ebpf.CollectionSpec, names []string) error {
-	fit := true
-	for _, name := range names {
-		fit = fit && d.fits(name, spec.Maps[name])
-	}
-	if fit {
-		return nil
-	}
-	for _, name := range names {
-		if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace map %s: %w", name, err)
+		if fit {
+			continue
+		}
+		for _, name := range g.maps {
+			if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("replace map %s: %w", name, err)
+			}
 		}
 	}
 	return nil

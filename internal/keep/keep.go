@@ -59,6 +59,35 @@ func (f *File) Delete(key []byte) error {
 	return nil
 }
 
+// Change is a value that is new, or gone if Value is nil.
+type Change struct {
+	Key, Value []byte
+}
+
+// Apply makes changes together: all of them are on the disk when it returns, or
+// none.
+func (f *File) Apply(changes []Change) error {
+	err := f.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucket())
+		for _, c := range changes {
+			var err error
+			if c.Value == nil {
+				err = b.Delete(c.Key)
+			} else {
+				err = b.Put(c.Key, c.Value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.db.Path(), err)
+	}
+	return nil
+}
+
 // Each gives every value.
 func (f *File) Each(see func(key, value []byte) error) error {
 	err := f.db.View(func(tx *bolt.Tx) error { return tx.Bucket(bucket()).ForEach(see) })

@@ -10,11 +10,13 @@ import (
 // PoolsMax is how many pools a stateful translator may have.
 const PoolsMax = 8
 
-// Tables says how many entries the tables hold that a configuration sizes.
+// Tables says how many entries the tables of stateful translation hold, and
+// those of subscribers.
 type Tables struct {
-	Bindings int // of stateful translation
-	Sessions int
-	Flows    int // offloaded, of each family
+	Bindings    int
+	Sessions    int
+	Flows       int // offloaded, of each family
+	Subscribers int // local ids of tunnels and of sessions are less
 }
 
 // Filtering says which packets from outside a binding lets in; values as in
@@ -48,6 +50,7 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
+	Events                             bool // bindings that are made and end are told of
 	Shared                             bool // other routers are told of its sessions
 	Pools                              [PoolsMax]Pool
 }
@@ -63,6 +66,9 @@ func (b Binder) String() string {
 	}
 	if b.Statics {
 		s.WriteString(" statics")
+	}
+	if b.Events {
+		s.WriteString(" events")
 	}
 	if b.Shared {
 		s.WriteString(" shared")
@@ -130,4 +136,14 @@ func ProtocolName(number uint8) string {
 		return "udp"
 	}
 	return fmt.Sprint(number)
+}
+
+// BindingEvent is a binding that was made or has ended.
+type BindingEvent struct {
+	Made       bool // else: ended
+	Translator int
+	Protocol   uint8
+	IPv6, IPv4 netip.AddrPort
+	At         time.Time
+	Since      time.Time // when the binding was made
 }

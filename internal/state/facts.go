@@ -6,13 +6,17 @@ import "net/netip"
 type Facts struct {
 	Links       []LinkFact
 	Translators map[string]int          // ids in use, by name of the translator
+	Accesses    map[string]int          // ids in use, by name of the access
 	Builds      map[string]string       // program -> hash of its code
 	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
+	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Shared      []string                // NAMEs of translators that share sessions with other routers
 	PacketRules []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
+	Made        []string                // devices that weft makes itself, and that may not be there yet
+	Sysctls     map[string]string       // settings that matter to the checks, by name below /proc/sys
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here
@@ -40,6 +44,9 @@ type LinkFact struct {
 	Master    string  // bridge, bond or VRF that it belongs to
 	VRFTable  uint32  // VRF: the table of its members
 	Filtering bool    // bridge: tells VLANs apart
+	VLANAware bool    // bridge: its kernel could
+	LimitsMAC bool    // bridge: its kernel can limit how many addresses it learns
+	Peer      string  // veth: the other end, if it is in this namespace
 }
 
 // Link finds a device by name.

@@ -134,7 +134,9 @@ type Attachment struct {
 	Build   string // short hash of the program's code: an upgrade is a change
 }
 
-func (a Attachment) Key() string    { return fmt.Sprintf("program on %s %s", a.Device, a.Hook) }
+func (a Attachment) Key() string {
+	return fmt.Sprintf("program %s on %s %s", a.Program, a.Device, a.Hook)
+}
 func (a Attachment) Domain() Domain { return Datapath }
 func (a Attachment) String() string {
 	return fmt.Sprintf("program %s on %s %s build %s", a.Program, a.Device, a.Hook, a.Build)
@@ -151,6 +153,7 @@ type Port struct {
 	Routed      bool   // packets for the router are routed by weft's own tables
 	Table       int    // which of them, 0..RouteTablesMax-1
 	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
+	L2TP        bool   // subscribers' tunnels arrive here
 	Offloaded   bool   // established flows are forwarded past the stack
 	Guarded     bool   // what must not get in is dropped first: a Guard says what
 }
@@ -164,6 +167,9 @@ func (p Port) String() string {
 	}
 	if p.BridgePort {
 		s += " bridge-port"
+	}
+	if p.L2TP {
+		s += " l2tp"
 	}
 	if p.Offloaded {
 		s += " offloaded"
@@ -182,6 +188,7 @@ func (p Port) Join(q Port) Port {
 	p.Table = max(p.Table, q.Table)
 	p.Routed = p.Routed || q.Routed
 	p.BridgePort = p.BridgePort || q.BridgePort
+	p.L2TP = p.L2TP || q.L2TP
 	p.Offloaded = p.Offloaded || q.Offloaded
 	p.Guarded = p.Guarded || q.Guarded
 	return p
@@ -201,6 +208,7 @@ type Translator struct {
 	UDPZero     bool // compute missing UDP checksums
 	CopyTOS     bool
 	Stateful    bool // it has a Binder
+	Counts      bool // packets and bytes of each subscriber
 }
 
 func (t Translator) Key() string    { return fmt.Sprintf("translator %d", t.ID) }
@@ -212,6 +220,9 @@ func (t Translator) String() string {
 	}
 	if t.Stateful {
 		s += " stateful"
+	}
+	if t.Counts {
+		s += " counts"
 	}
 	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }

@@ -12,6 +12,9 @@ const (
 	ForwardNdReply                         // answered neighbour discovery for a translated address
 	ForwardInjected                        // a packet of the slow path, sent out
 	ForwardRouted                          // routed by weft's own tables and sent out, past the stack
+	ForwardFromSubscriber                  // out of a subscriber's tunnel, and sent out past the stack
+	ForwardToSubscriber                    // into a subscriber's tunnel
+	ForwardDecapsulated                    // out of a subscriber's tunnel, and handed to the stack
 	ForwardFlow                            // a packet of an established flow, sent out past the stack
 	SlowFragment                           // a fragment
 	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
@@ -22,6 +25,7 @@ const (
 	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
 	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
 	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
+	SlowSubscriber                         // for a subscriber, and too large or too odd for the programs to put into its tunnel
 	PassNotIp                              // neither IPv4 nor IPv6
 	PassNotTranslated                      // the destination belongs to no translator
 	PassLinkScope                          // multicast, link-local or broadcast
@@ -37,6 +41,10 @@ const (
 	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
 	PassMended                             // made fit for the IPv4 stack and put back as arriving
 	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
+	PassL2tpControl                        // PPP's control, link scope and odd headers out of a tunnel, which the daemon answers
+	PassL2tpUnknown                        // L2TP of a session that the programs do not know
+	PassSubscriber                         // towards a subscriber, left to the device of its access
+	PassBridged                            // may enter or leave the bridge by this port
 	PassFlowEnding                         // of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again
 	PassFlowStale                          // of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew
 	DropTruncated                          // shorter than its headers say
@@ -65,12 +73,32 @@ const (
 	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
 	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
 	DropSessionRace                        // another CPU was making or ending the same binding just then
+	DropL2tpInvalid                        // L2TP or PPP whose headers lie (RFC 2661 3.1)
+	DropL2tpPeer                           // L2TP for a tunnel from another address than its peer's
+	DropSpoofed                            // a source address that is not the subscriber's
+	DropRateUp                             // more than the subscriber may send
+	DropRateDown                           // more than the subscriber may receive
+	DropGarden                             // outside of the walled garden, or the subscriber is blocked
+	DropNoSubscriber                       // no session has this address
 	DropBlocked                            // the source is on the block list
 	DropBogon                              // a source that nobody may have on this interface
 	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
 	DropSynRate                            // more TCP connections begun than the guard lets in
 	DropIcmpRate                           // more ICMP messages than the guard lets in
 	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
+	DropPortHost                           // from or to the router itself, which takes no part in the bridge
+	DropPortIsolated                       // between bridge ports that are kept apart
+	DropPortVlan                           // a VLAN that the bridge port is not in, or tags that no port takes
+	DropPortManagement                     // a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)
+	DropPortSource                         // a source address that the bridge port may not use
+	DropPortMoved                          // a source address that belongs to another port of the bridge
+	DropPortMacLimit                       // more source addresses than the bridge port may have
+	DropPortStorm                          // more broadcast, multicast or unknown unicast than the bridge port may send
+	DropPortDhcp                           // a DHCP server's message from a port without one (RFC 7610)
+	DropPortRa                             // a router's advertisement or redirect from a port without one (RFC 6105)
+	DropPortArp                            // ARP that names another sender than the frame does
+	DropPortUnknown                        // by a device that is no port of a bridge any more
+	DropPortHeaders                        // headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -86,6 +114,9 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-nd-reply", "answered neighbour discovery for a translated address"},
 	{"forward-injected", "a packet of the slow path, sent out"},
 	{"forward-routed", "routed by weft's own tables and sent out, past the stack"},
+	{"forward-from-subscriber", "out of a subscriber's tunnel, and sent out past the stack"},
+	{"forward-to-subscriber", "into a subscriber's tunnel"},
+	{"forward-decapsulated", "out of a subscriber's tunnel, and handed to the stack"},
 	{"forward-flow", "a packet of an established flow, sent out past the stack"},
 	{"slow-fragment", "a fragment"},
 	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
@@ -96,6 +127,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
 	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
 	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
+	{"slow-subscriber", "for a subscriber, and too large or too odd for the programs to put into its tunnel"},
 	{"pass-not-ip", "neither IPv4 nor IPv6"},
 	{"pass-not-translated", "the destination belongs to no translator"},
 	{"pass-link-scope", "multicast, link-local or broadcast"},
@@ -111,6 +143,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
 	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
 	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
+	{"pass-l2tp-control", "PPP's control, link scope and odd headers out of a tunnel, which the daemon answers"},
+	{"pass-l2tp-unknown", "L2TP of a session that the programs do not know"},
+	{"pass-subscriber", "towards a subscriber, left to the device of its access"},
+	{"pass-bridged", "may enter or leave the bridge by this port"},
 	{"pass-flow-ending", "of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again"},
 	{"pass-flow-stale", "of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew"},
 	{"drop-truncated", "shorter than its headers say"},
@@ -139,10 +175,30 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
 	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
 	{"drop-session-race", "another CPU was making or ending the same binding just then"},
+	{"drop-l2tp-invalid", "L2TP or PPP whose headers lie (RFC 2661 3.1)"},
+	{"drop-l2tp-peer", "L2TP for a tunnel from another address than its peer's"},
+	{"drop-spoofed", "a source address that is not the subscriber's"},
+	{"drop-rate-up", "more than the subscriber may send"},
+	{"drop-rate-down", "more than the subscriber may receive"},
+	{"drop-garden", "outside of the walled garden, or the subscriber is blocked"},
+	{"drop-no-subscriber", "no session has this address"},
 	{"drop-blocked", "the source is on the block list"},
 	{"drop-bogon", "a source that nobody may have on this interface"},
 	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
 	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
 	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
 	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
+	{"drop-port-host", "from or to the router itself, which takes no part in the bridge"},
+	{"drop-port-isolated", "between bridge ports that are kept apart"},
+	{"drop-port-vlan", "a VLAN that the bridge port is not in, or tags that no port takes"},
+	{"drop-port-management", "a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)"},
+	{"drop-port-source", "a source address that the bridge port may not use"},
+	{"drop-port-moved", "a source address that belongs to another port of the bridge"},
+	{"drop-port-mac-limit", "more source addresses than the bridge port may have"},
+	{"drop-port-storm", "more broadcast, multicast or unknown unicast than the bridge port may send"},
+	{"drop-port-dhcp", "a DHCP server's message from a port without one (RFC 7610)"},
+	{"drop-port-ra", "a router's advertisement or redirect from a port without one (RFC 6105)"},
+	{"drop-port-arp", "ARP that names another sender than the frame does"},
+	{"drop-port-unknown", "by a device that is no port of a bridge any more"},
+	{"drop-port-headers", "headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)"},
 }

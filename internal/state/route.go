@@ -16,10 +16,11 @@ const (
 	NexthopLocal                          // the router itself
 	NexthopBlackhole                      // dropped without a word
 	NexthopUnreachable                    // the kernel answers with an ICMP error; also for prohibit
+	NexthopSession                        // a subscriber, whom the destination tells; Index is the device of its access
 )
 
 func (k NexthopKind) String() string {
-	names := [...]string{"stack", "neighbour", "group", "local", "blackhole", "unreachable"}
+	names := [...]string{"stack", "neighbour", "group", "local", "blackhole", "unreachable", "session"}
 	if int(k) >= len(names) {
 		return "unknown"
 	}

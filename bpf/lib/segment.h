@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
-/*
- * How large a packet is on the wire, which for a super-packet is not what the
- * hook sees.
- */
+/* How large the packets of a super-packet are on the wire. */
 #include "cursor.h"
+#include "kernel.h"
 
 /*
  * IP bytes per packet on the wire: total, or what a super-packet's segments
  * have. One of another protocol than TCP and UDP is too large for any link.
  */
-static __always_inline __u32 wire_len(hook_ctx *ctx, __u32 total, __u32 header,
-				      __u8 protocol, struct cursor l4)
+static __always_inline __u32 segment_wire_len(hook_ctx *ctx, __u32 total, __u32 header,
+					      __u8 protocol, struct cursor l4)
 {
 	__u32 segment = hook_segment(ctx);
 	struct tcphdr *tcp;

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * Data out of subscribers' tunnels: L2TPv2 over UDP (RFC 2661 section 3.1) and
+ * PPP (RFC 1661, 1662), carrying IPv4 or IPv6.
+ *
+ *   for no tunnel of ours         -> like any other packet
+ *   control messages              -> likewise: the daemon has the socket
+ *   PPP's control, link scope     -> the daemon, untouched
+ *   not from the tunnel's peer,
+ *   headers that lie, spoofed     -> dropped
+ *   the rest                      -> OUTCOME_NONE; *from says what is inside
+ *
+ * The UDP checksum is not looked at, as no router looks at those of packets
+ * that it forwards: what is inside has its own.
+ */
+#include "arrive.h"
+#include "checksum.h"
+#include "l2tp_maps.h"
+#include "l2tp_owner.h"
+#include "l2tp_rate.h"
+#include "options.h"
+
+/* of the first 16 bits, host order */
+#define L2TP_CONTROL 0x8000
+#define L2TP_LENGTH 0x4000
+#define L2TP_NUMBERS 0x0800
+#define L2TP_OFFSET 0x0200
+#define L2TP_VERSION 0x000f
+
+#define L2TP_OFFSET_MAX 31
+
+/* link header, IPv6, UDP, L2TP with all it may have, PPP, IPv6, TCP */
+#define L2TP_BYTES (ETH_HLEN + 8 + 40 + 8 + 14 + L2TP_OFFSET_MAX + 4 + 40 + 20)
+
+/* where a packet is while it is unwrapped */
+struct l2tp_walk {
+	struct cursor cur;
+	__u32 left;  /* bytes that the headers so far leave */
+	__u32 strip; /* bytes of the headers so far */
+	struct in6_addr here, peer; /* of the outer packet; IPv4 in the first word */
+	struct l2tp_session *session;
+	__u32 id;
+	__be16 here_port, peer_port;
+	__u8 family;
+};
+
+/* IP and UDP. False: not for us to take apart. */
+static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
+{
+	struct udphdr *udp;
+
+	if (from->proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = PULL(&w->cur, struct iphdr);
+
+		if (!ip || ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
+		    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || csum_ipv4_header(ip))
+			return false;
+		w->family = AF_INET;
+		w->here.be32[0] = ip->daddr;
+		w->peer.be32[0] = ip->saddr;
+		w->left = bpf_ntohs(ip->tot_len);
+		w->strip = sizeof(*ip);
+	} else if (from->proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = PULL(&w->cur, struct ipv6hdr);
+
+		if (!ip || ip->nexthdr != IPPROTO_UDP)
+			return false;
+		w->family = AF_INET6;
+		w->here = ip->daddr;
+		w->peer = ip->saddr;
+		w->left = bpf_ntohs(ip->payload_len) + sizeof(*ip);
+		w->strip = sizeof(*ip);
+	} else {
+		return false;
+	}
+	udp = PULL(&w->cur, struct udphdr);
+	if (!udp || from->l3 + w->left > hook_len(ctx) ||
+	    w->left - w->strip < bpf_ntohs(udp->len) || bpf_ntohs(udp->len) < sizeof(*udp))
+		return false;
+	w->here_port = udp->dest;
+	w->peer_port = udp->source;
+	w->left = bpf_ntohs(udp->len) - sizeof(*udp);
+	w->strip += sizeof(*udp);
+	return true;
+}
+
+static __always_inline bool l2tp_same(const struct in6_addr *a, const struct in6_addr *b)
+{
+	return a->be32[0] == b->be32[0] && a->be32[1] == b->be32[1] && a->be32[2] == b->be32[2] &&
+	       a->be32[3] == b->be32[3];
+}
+
+/* Two bytes of a header. False: there are none. */
+static __always_inline bool l2tp_next(struct l2tp_walk *w, __u32 *value)
+{
+	__be16 *field = PULL(&w->cur, __be16);
+
+	if (!field || w->left < sizeof(*field))
+		return false;
+	*value = bpf_ntohs(*field);
+	w->left -= sizeof(*field);
+	w->strip += sizeof(*field);
+	return true;
+}
+
+/*
+ * The L2TP header. OUTCOME_NONE with w->session: data of that session. Without:
+ * none of ours, or control. Nothing is made of what lies before it is sure that
+ * it came through a tunnel.
+ */
+static __always_inline enum outcome l2tp_header(struct l2tp_walk *w)
+{
+	__u32 flags, length = 0, tunnel_id, unused, pad = 0, all = w->left;
+	struct l2tp_tunnel *tunnel;
+	bool lies;
+
+	if (!l2tp_next(w, &flags) || (flags & (L2TP_CONTROL | L2TP_VERSION)) != 2)
+		return OUTCOME_NONE;
+	lies = flags & L2TP_LENGTH && !l2tp_next(w, &length);
+	if (lies || !l2tp_next(w, &tunnel_id) || !l2tp_next(w, &w->id))
+		return OUTCOME_NONE;
+	tunnel = bpf_map_lookup_elem(&l2tp_tunnels, &tunnel_id);
+	if (!tunnel || tunnel->family != w->family || tunnel->here_port != w->here_port ||
+	    !l2tp_same(&tunnel->here, &w->here))
+		return OUTCOME_NONE;
+	w->session = l2tp_session_at(w->id);
+	if (!w->session || w->session->tunnel != tunnel_id) {
+		w->session = NULL;
+		return PASS_L2TP_UNKNOWN;
+	}
+	if (tunnel->peer_port != w->peer_port || !l2tp_same(&tunnel->peer, &w->peer)) {
+		l2tp_drop(w->id, L2TP_DROP_PEER);
+		return DROP_L2TP_PEER;
+	}
+	lies = flags & L2TP_NUMBERS && (!l2tp_next(w, &unused) || !l2tp_next(w, &unused));
+	if (!lies && flags & L2TP_OFFSET) {
+		lies = !l2tp_next(w, &pad);
+		if (!lies && pad > L2TP_OFFSET_MAX)
+			return PASS_L2TP_CONTROL; /* nobody sends that */
+		lies = lies || pad > w->left;
+	}
+	if (flags & L2TP_LENGTH) {
+		/* it counts from the first byte, and may leave padding behind */
+		lies = lies || length > all || length < all - w->left + pad;
+		w->left -= all - length;
+	}
+	if (lies) {
+		l2tp_drop(w->id, L2TP_DROP_INVALID);
+		return DROP_L2TP_INVALID;
+	}
+	w->cur.pos += pad & L2TP_OFFSET_MAX;
+	w->left -= pad;
+	w->strip += pad;
+	return OUTCOME_NONE;
+}
+
+/*
+ * PPP: address and control may be left out, and the upper byte of the protocol
+ * if it is zero (RFC 1661 6.5, 6.6), whatever was agreed: it is always clear
+ * what is meant. The ethertype of what is inside, or 0.
+ */
+static __always_inline __be16 l2tp_ppp(struct l2tp_walk *w)
+{
+	__u8 *byte = PULL(&w->cur, __u8), *more;
+	__u32 n = 1, protocol;
+
+	if (!byte)
+		return 0;
+	if (*byte == 0xff) {
+		more = PULL(&w->cur, __u8);
+		byte = PULL(&w->cur, __u8);
+		if (!more || *more != 3 || !byte)
+			return 0;
+		n += 2;
+	}
+	protocol = *byte;
+	if (!(protocol & 1)) {
+		more = PULL(&w->cur, __u8);
+		if (!more)
+			return 0;
+		protocol = protocol << 8 | *more;
+		n++;
+	}
+	if (n > w->left)
+		return 0;
+	w->left -= n;
+	w->strip += n;
+	return protocol == 0x21 ? bpf_htons(ETH_P_IP) : protocol == 0x57 ? bpf_htons(ETH_P_IPV6) : 0;
+}
+
+static __always_inline enum outcome l2tp_refuse(struct l2tp_walk *w, enum l2tp_drop why)
+{
+	l2tp_drop(w->id, why);
+	return why == L2TP_DROP_SPOOFED ? DROP_SPOOFED :
+	       why == L2TP_DROP_GARDEN ? DROP_GARDEN : DROP_L2TP_INVALID;
+}
+
+/* may it pass the walled garden, to (or, on the way down, from) this address? */
+static __always_inline bool l2tp_let(const struct l2tp_session *s, const struct in6_addr *far)
+{
+	if (s->flags & L2TP_BLOCKED)
+		return false;
+	return !(s->flags & L2TP_GARDEN) || l2tp_in_garden(s->access, far);
+}
+
+/* where the options of a TCP SYN stand, behind so many bytes; 0: it is none */
+static __always_inline __u32 l2tp_syn(struct cursor cur, __u8 protocol, __u32 before)
+{
+	struct tcphdr *tcp = protocol == IPPROTO_TCP ? PULL(&cur, struct tcphdr) : NULL;
+
+	return tcp && tcp->flags & TCP_SYN ? before : 0;
+}
+
+static __always_inline enum outcome l2tp_inner4(struct l2tp_walk *w, __u32 table, __u32 *total, __u32 *syn)
+{
+	struct iphdr *ip = PULL(&w->cur, struct iphdr);
+	struct in6_addr far;
+
+	if (!ip || ip->version != 4 || ip->ihl < 5 || (*total = bpf_ntohs(ip->tot_len)) > w->left ||
+	    *total < ip->ihl * 4)
+		return l2tp_refuse(w, L2TP_DROP_INVALID);
+	if (!(w->session->flags & L2TP_TRUSTED) && !l2tp_owns4(w->id, w->session, table, ip->saddr))
+		return l2tp_refuse(w, L2TP_DROP_SPOOFED);
+	if (addr4_link_scope(ip->daddr))
+		return PASS_L2TP_CONTROL;
+	far = l2tp_mapped(ip->daddr);
+	if (!l2tp_let(w->session, &far))
+		return l2tp_refuse(w, L2TP_DROP_GARDEN);
+	if (ip->ihl == 5 && !(ip->frag_off & bpf_htons(IP_OFFSET)))
+		*syn = l2tp_syn(w->cur, ip->protocol, sizeof(*ip));
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome l2tp_inner6(struct l2tp_walk *w, __u32 table, __u32 *total, __u32 *syn)
+{
+	struct ipv6hdr *ip = PULL(&w->cur, struct ipv6hdr);
+
+	if (!ip || (ip->ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000) ||
+	    (*total = bpf_ntohs(ip->payload_len) + sizeof(*ip)) > w->left)
+		return l2tp_refuse(w, L2TP_DROP_INVALID);
+	if (addr6_link_scope(&ip->saddr) || addr6_link_scope(&ip->daddr) || addr6_illegal(&ip->saddr))
+		return PASS_L2TP_CONTROL;
+	if (!(w->session->flags & L2TP_TRUSTED) && !l2tp_owns6(w->id, w->session, table, &ip->saddr))
+		return l2tp_refuse(w, L2TP_DROP_SPOOFED);
+	if (!l2tp_let(w->session, &ip->daddr))
+		return l2tp_refuse(w, L2TP_DROP_GARDEN);
+	*syn = l2tp_syn(w->cur, ip->nexthdr, sizeof(*ip));
+	return OUTCOME_NONE;
+}
+
+/*
+ * Look into a packet that is addressed to the interface which it came by. With
+ * OUTCOME_NONE and from->session it is that session's, and *from speaks of the
+ * packet inside, which is sound, may be sent, and has its MSS clamped: the one
+ * thing that is written here.
+ */
+__noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
+{
+	struct l2tp_walk w = {};
+	struct l2tp_access *access;
+	__u32 total = 0, syn = 0, key, mss;
+	enum outcome outcome;
+	__be16 proto;
+
+	if (!from)
+		return PASS_NOT_IP;
+	w.cur = hook_cursor(ctx, L2TP_BYTES);
+	w.cur.pos += from->l3 & 31;
+	if (!l2tp_outer(ctx, from, &w))
+		return OUTCOME_NONE;
+	outcome = l2tp_header(&w);
+	if (outcome != OUTCOME_NONE || !w.session)
+		return outcome;
+	key = w.session->access;
+	access = bpf_map_lookup_elem(&l2tp_accesses, &key);
+	proto = l2tp_ppp(&w);
+	if (!proto || !access || !access->ifindex)
+		return PASS_L2TP_CONTROL;
+	outcome = proto == bpf_htons(ETH_P_IP) ? l2tp_inner4(&w, access->table, &total, &syn) :
+						  l2tp_inner6(&w, access->table, &total, &syn);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	mss = w.session->mss;
+	if (syn && mss &&
+	    tcp_clamp_mss(ctx, (from->l3 & 31) + (w.strip & ARRIVE_STRIP) + syn,
+			  proto == bpf_htons(ETH_P_IP) ? mss : mss - 20) < 0)
+		return DROP_KERNEL;
+	from->proto = proto;
+	from->strip = w.strip;
+	from->session = w.id;
+	from->bytes = total;
+	from->table = access->table;
+	from->flags = access->flags & L2TP_ACCESS_ROUTED ? INTERFACE_ROUTED : 0;
+	return OUTCOME_NONE;
+}
+
+/*
+ * Take a packet out of its tunnel, as a frame for the device of its access,
+ * whose index this gives; 0: it cannot be done. For the hook that can hand it
+ * to that device.
+ */
+static __noinline __attribute__((unused)) __u32 l2tp_unwrap(hook_ctx *ctx, const struct arrival *from)
+{
+	struct l2tp_session *s = l2tp_session_at(from->session);
+	struct l2tp_access *access;
+	struct link link = {};
+	__u32 key;
+
+	if (!s)
+		return 0;
+	key = s->access;
+	access = bpf_map_lookup_elem(&l2tp_accesses, &key);
+	if (!access)
+		return 0;
+	__builtin_memcpy(link.dst, access->mac, ETH_ALEN);
+	if (hook_strip(ctx, from->strip & ARRIVE_STRIP, from->proto) ||
+	    hook_relink(ctx, from->tags, &link, from->proto))
+		return 0;
+	return access->ifindex;
+}

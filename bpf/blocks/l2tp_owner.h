@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * Whose an address is: one look into a hash table for each length of prefix
+ * that subscribers have (a handful: /32; /128, /64, /56), the longest first.
+ * The same answers where a packet goes to, and whether its source is spoofed.
+ */
+#include "addresses.h"
+#include "l2tp_maps.h"
+
+#define L2TP_NO_LENGTH 255
+
+static __always_inline const struct l2tp_lengths *l2tp_lengths(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&l2tp_owner_lengths, &zero);
+}
+
+static __always_inline __u32 l2tp_owner4(__u32 table, __be32 addr)
+{
+	const struct l2tp_lengths *lengths = l2tp_lengths();
+	struct l2tp_addr4 key = { .table = table };
+	__u32 *session;
+
+	if (!lengths)
+		return 0;
+	for (int i = 0; i < L2TP_LENGTHS; i++) {
+		__u32 bits = lengths->bits4[i];
+
+		if (bits > 32)
+			break;
+		key.bits = bits;
+		key.addr = bits ? addr & bpf_htonl(~0U << ((32 - bits) & 31)) : 0;
+		session = bpf_map_lookup_elem(&l2tp_owners4, &key);
+		if (session)
+			return *session;
+	}
+	return 0;
+}
+
+static __always_inline __u64 l2tp_upper(__u64 word, __u32 bits)
+{
+	return bits ? word & (~0ULL << ((64 - bits) & 63)) : 0;
+}
+
+static __always_inline __u32 l2tp_owner6(__u32 table, const struct in6_addr *addr)
+{
+	const struct l2tp_lengths *lengths = l2tp_lengths();
+	__u64 high = addr6_high(addr), low = addr6_low(addr);
+	struct l2tp_addr6 key = { .table = table };
+	__u32 *session;
+
+	if (!lengths)
+		return 0;
+	for (int i = 0; i < L2TP_LENGTHS; i++) {
+		__u32 bits = lengths->bits6[i];
+		__u64 a, b;
+
+		if (bits > 128)
+			break;
+		a = l2tp_upper(high, bits < 64 ? bits : 64);
+		b = bits > 64 ? l2tp_upper(low, bits - 64) : 0;
+		key.bits = bits;
+		key.addr.be32[0] = bpf_htonl(a >> 32);
+		key.addr.be32[1] = bpf_htonl((__u32)a);
+		key.addr.be32[2] = bpf_htonl(b >> 32);
+		key.addr.be32[3] = bpf_htonl((__u32)b);
+		session = bpf_map_lookup_elem(&l2tp_owners6, &key);
+		if (session)
+			return *session;
+	}
+	return 0;
+}
+
+/* whether a source address is the session's own: what is in its line first */
+static __always_inline bool l2tp_owns4(__u32 id, const struct l2tp_session *s, __u32 table, __be32 addr)
+{
+	return (s->ip4 && addr == s->ip4) || l2tp_owner4(table, addr) == id;
+}
+
+static __always_inline bool l2tp_owns6(__u32 id, const struct l2tp_session *s, __u32 table,
+				       const struct in6_addr *addr)
+{
+	__u64 high = addr6_high(addr);
+
+	for (int i = 0; i < 2; i++)
+		if (s->bits6[i] && !((high ^ s->net6[i]) >> ((64 - s->bits6[i]) & 63)))
+			return true;
+	return l2tp_owner6(table, addr) == id;
+}
+
+static __always_inline bool l2tp_in_garden(__u32 access, const struct in6_addr *addr)
+{
+	struct l2tp_garden_key key = {
+		.prefixlen = 160,
+		.access = bpf_htonl(access),
+		.addr = *addr,
+	};
+	return bpf_map_lookup_elem(&l2tp_gardens, &key) != NULL;
+}
+
+static __always_inline struct in6_addr l2tp_mapped(__be32 addr)
+{
+	struct in6_addr mapped = {};
+
+	mapped.be16[5] = 0xffff;
+	mapped.be32[3] = addr;
+	return mapped;
+}

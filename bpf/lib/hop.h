@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/* What a router changes in a packet that it forwards. */
+#include "cursor.h"
+#include "outcome.h"
+
+/* TTL or hop limit goes down by one; nothing else of the packet changes. */
+static __always_inline enum outcome hop_down(hook_ctx *ctx, struct cursor cur, __be16 proto)
+{
+	if (proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = PULL(&cur, struct iphdr);
+		__u32 sum;
+
+		if (!ip)
+			return DROP_KERNEL;
+		/* RFC 1624: the TTL is the upper half of its word */
+		sum = (__u32)ip->check + bpf_htons(0x0100);
+		ip->check = sum + (sum >= 0xffff);
+		ip->ttl--;
+	} else {
+		struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+
+		if (!ip)
+			return DROP_KERNEL;
+		ip->hop_limit--;
+		hook_summed(ctx, ~(__u32)bpf_htons(1));
+	}
+	return OUTCOME_NONE;
+}

@@ -1,0 +1,222 @@
+package aaa
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"layeh.com/radius"
+	"layeh.com/radius/rfc2865"
+	"layeh.com/radius/rfc2868"
+	"layeh.com/radius/rfc2869"
+	"layeh.com/radius/rfc3162"
+	"layeh.com/radius/rfc4818"
+	"layeh.com/radius/rfc6911"
+	"layeh.com/radius/vendors/microsoft"
+	"layeh.com/radius/vendors/wispr"
+
+	"weft/internal/feature/access"
+)
+
+// Authenticate asks who a subscriber is.
+func (c *Client) Authenticate(ctx context.Context, q access.Question) (access.Verdict, error) {
+	answer, asked, err := c.exchange(ctx, func(s Server) netip.AddrPort { return s.Auth }, func(secret []byte) (*radius.Packet, error) {
+		p := radius.New(radius.CodeAccessRequest, secret)
+		err := errors.Join(
+			rfc2865.UserName_SetString(p, q.Login), prove(p, q.Credentials), c.describe(p, q.Session, q.Call),
+		)
+		if err != nil {
+			return nil, fmt.Errorf("write Access-Request: %w", err)
+		}
+		return p, sign(p)
+	})
+	if err != nil {
+		return access.Verdict{}, err
+	}
+	text := rfc2865.ReplyMessage_GetString(answer)
+	if answer.Code != radius.CodeAccessAccept {
+		if text == "" {
+			text = "Login incorrect"
+		}
+		return access.Verdict{Text: text}, nil
+	}
+	v := access.Verdict{Accept: true, Text: text, Login: rfc2865.UserName_GetString(answer)}
+	if q.Method == access.MethodMSCHAPv2 {
+		proof := microsoft.MSCHAP2Success_Get(answer)
+		if len(proof) < 2 {
+			return access.Verdict{}, errors.New("the RADIUS server accepts without MS-CHAP2-Success")
+		}
+		v.Text = string(proof[1:])
+	}
+	profile, err := profileOf(answer, asked)
+	if err != nil {
+		return access.Verdict{}, err
+	}
+	v.Profile = profile
+	return v, nil
+}
+
+// prove puts in what the subscriber showed.
+func prove(p *radius.Packet, c access.Credentials) error {
+	switch c.Method {
+	case access.MethodPAP:
+		return rfc2865.UserPassword_SetString(p, c.Password)
+	case access.MethodCHAP:
+		return errors.Join(
+			rfc2865.CHAPPassword_Set(p, append([]byte{c.ID}, c.Response...)), rfc2865.CHAPChallenge_Set(p, c.Challenge),
+		)
+	case access.MethodMSCHAPv2:
+		if len(c.Response) != 49 {
+			return errors.New("MS-CHAPv2 response has another length")
+		}
+		// RFC 2548 section 2.3.2: identifier, flags, peer challenge, reserved, response
+		value := append([]byte{c.ID, c.Response[48]}, c.Response[:48]...)
+		return errors.Join(microsoft.MSCHAPChallenge_Set(p, c.Challenge), microsoft.MSCHAP2Response_Set(p, value))
+	}
+	return nil
+}
+
+// describe says where the session comes from: the same when asking and when
+// accounting (RFC 2865, RFC 2868).
+func (c *Client) describe(p *radius.Packet, session uint16, call access.Call) error {
+	err := errors.Join(
+		rfc2865.NASIdentifier_SetString(p, c.nas),
+		rfc2865.NASPort_Set(p, rfc2865.NASPort(session)),
+		rfc2865.NASPortType_Set(p, rfc2865.NASPortType_Value_Virtual),
+		rfc2865.ServiceType_Set(p, rfc2865.ServiceType_Value_FramedUser),
+		rfc2865.FramedProtocol_Set(p, rfc2865.FramedProtocol_Value_PPP),
+		rfc2868.TunnelType_Set(p, 0, rfc2868.TunnelType_Value_L2TP),
+		rfc2868.TunnelClientEndpoint_SetString(p, 0, call.LAC.Addr().String()),
+		rfc2868.TunnelServerEndpoint_SetString(p, 0, call.LNS.Addr().String()),
+	)
+	medium := rfc2868.TunnelMediumType_Value_IPv4
+	if a := call.LNS.Addr(); a.Is6() {
+		medium = rfc2868.TunnelMediumType_Value_IPv6
+		err = errors.Join(err, rfc3162.NASIPv6Address_Set(p, a.AsSlice()))
+	} else if a.Is4() {
+		err = errors.Join(err, rfc2865.NASIPAddress_Set(p, a.AsSlice()))
+	}
+	err = errors.Join(err, rfc2868.TunnelMediumType_Set(p, 0, medium))
+	if call.LACName != "" {
+		err = errors.Join(err, rfc2868.TunnelClientAuthID_SetString(p, 0, call.LACName))
+	}
+	if call.Group != "" {
+		err = errors.Join(err, rfc2868.TunnelPrivateGroupID_SetString(p, 0, call.Group))
+	}
+	if call.Calling != "" {
+		err = errors.Join(err, rfc2865.CallingStationID_SetString(p, call.Calling))
+	}
+	if call.Called != "" {
+		err = errors.Join(err, rfc2865.CalledStationID_SetString(p, call.Called))
+	}
+	if call.Tx != 0 {
+		err = errors.Join(err, rfc2869.ConnectInfo_SetString(p, fmt.Sprintf("%d/%d", call.Tx, call.Rx)))
+	}
+	return err
+}
+
+// GardenFilter is the Filter-Id that puts a subscriber into the walled garden.
+const GardenFilter = "garden"
+
+// profileOf reads what a subscriber gets.
+func profileOf(p, _ *radius.Packet) (access.Profile, error) {
+	var out access.Profile
+	var errs []error
+	if a, ok := address(rfc2865.FramedIPAddress_Get(p)); ok && a.Is4() {
+		switch a {
+		case netip.AddrFrom4([4]byte{255, 255, 255, 254}), netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+			// out of the router's pools (RFC 2865 section 5.8)
+		default:
+			out.IPv4 = a
+		}
+	}
+	out.Pool = rfc2869.FramedPool_GetString(p)
+	if id := rfc3162.FramedInterfaceID_Get(p); len(id) == 8 {
+		out.InterfaceID = [8]byte(id)
+	}
+	out.Prefix = prefix(rfc3162.FramedIPv6Prefix_Get(p))
+	out.Delegated = prefix(rfc4818.DelegatedIPv6Prefix_Get(p))
+	if a, ok := address(rfc6911.FramedIPv6Address_Get(p)); ok {
+		out.IPv6 = a
+	}
+	if out.Prefix.IsValid() && out.Prefix.Bits() == 128 {
+		out.IPv6, out.Prefix = out.Prefix.Addr(), netip.Prefix{}
+	}
+	routes, _ := rfc2865.FramedRoute_GetStrings(p)
+	routes6, _ := rfc3162.FramedIPv6Route_GetStrings(p)
+	for _, text := range append(routes, routes6...) {
+		r, err := route(text)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out.Routes = append(out.Routes, r)
+	}
+	for _, ip := range []net.IP{microsoft.MSPrimaryDNSServer_Get(p), microsoft.MSSecondaryDNSServer_Get(p)} {
+		if a, ok := address(ip); ok && a.Is4() {
+			out.DNS = append(out.DNS, a)
+		}
+	}
+	servers, _ := rfc6911.DNSServerIPv6Address_Gets(p)
+	for _, ip := range servers {
+		if a, ok := address(ip); ok {
+			out.DNS = append(out.DNS, a)
+		}
+	}
+	out.Up, out.Down = uint64(wispr.WISPrBandwidthMaxUp_Get(p)), uint64(wispr.WISPrBandwidthMaxDown_Get(p))
+	out.Garden = rfc2865.FilterID_GetString(p) == GardenFilter
+	seconds := func(n uint32) time.Duration { return time.Duration(n) * time.Second }
+	out.SessionTimeout = seconds(uint32(rfc2865.SessionTimeout_Get(p)))
+	out.IdleTimeout = seconds(uint32(rfc2865.IdleTimeout_Get(p)))
+	out.Interim = seconds(uint32(rfc2869.AcctInterimInterval_Get(p)))
+	classes, _ := rfc2865.Class_Gets(p)
+	for _, c := range classes {
+		out.Class = append(out.Class, bytes.Clone(c))
+	}
+	return out, errors.Join(errs...)
+}
+
+func address(ip net.IP) (netip.Addr, bool) {
+	a, ok := netip.AddrFromSlice(ip)
+	return a.Unmap(), ok && !a.Unmap().IsUnspecified()
+}
+
+func prefix(n *net.IPNet) netip.Prefix {
+	if n == nil {
+		return netip.Prefix{}
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	length, size := n.Mask.Size()
+	if !ok || size != 128 || length == 0 {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, length).Masked()
+}
+
+// route reads a Framed-Route (RFC 2865 section 5.22) or Framed-IPv6-Route: the
+// prefix comes first; gateway and metrics are of no use on a session. Without a
+// length it is that of the address's class, as the RFC has it.
+func route(text string) (netip.Prefix, error) {
+	fields := strings.Fields(text)
+	if len(fields) == 0 {
+		return netip.Prefix{}, errors.New("an empty Framed-Route")
+	}
+	if p, err := netip.ParsePrefix(fields[0]); err == nil {
+		return p.Masked(), nil
+	}
+	a, err := netip.ParseAddr(fields[0])
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("Framed-Route %q: %w", text, err)
+	}
+	length := a.BitLen()
+	if a.Is4() {
+		length = 8 * (1 + min(bits.LeadingZeros8(^a.As4()[0]), 2))
+	}
+	return netip.PrefixFrom(a, length).Masked(), nil
+}

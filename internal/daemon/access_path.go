@@ -1,0 +1,97 @@
+package daemon
+
+import (
+	"time"
+
+	"weft/internal/feature/access"
+	"weft/internal/state"
+)
+
+// openDatapath finds the programs' tables of subscribers. Without them all
+// packets go the slow path.
+func (s *subscribers) openDatapath() {
+	path, err := s.router.datapath.Subscribers()
+	if err != nil {
+		s.log.Error("subscribers' packets all go the slow path", "error", err)
+		return
+	}
+	s.path = path
+}
+
+// sweepDatapath takes sessions out of the datapath that nobody knows any more.
+func (s *subscribers) sweepDatapath() {
+	if s.path == nil {
+		return
+	}
+	tunnels, sessions, err := s.path.List()
+	if err != nil {
+		s.log.Error("the datapath's sessions cannot be listed", "error", err)
+		return
+	}
+	var goneT, goneS []uint16
+	for _, t := range tunnels {
+		if !s.engine.HasTunnel(t.Local) {
+			goneT = append(goneT, t.Local)
+		}
+	}
+	for _, one := range sessions {
+		if !s.engine.HasSession(one.Local) {
+			goneS = append(goneS, one.Local)
+		}
+	}
+	if err := s.path.Remove(goneT, goneS); err != nil {
+		s.log.Error("old sessions stay in the datapath", "error", err)
+	}
+}
+
+// tellDatapath writes a batch into the programs' tables.
+func (s *subscribers) tellDatapath(b access.Batch) {
+	if s.path == nil {
+		return
+	}
+	if len(b.Tunnels)+len(b.Sessions) > 0 {
+		if err := s.path.Put(b.Tunnels, b.Sessions); err != nil {
+			s.log.Error("sessions cannot be written to the datapath", "error", err)
+		}
+	}
+	if len(b.GoneTunnels)+len(b.GoneSessions) > 0 {
+		if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
+			s.log.Error("sessions cannot be taken out of the datapath", "error", err)
+		}
+	}
+}
+
+// counters reads what the datapath counted of sessions.
+func (s *subscribers) counters(ids []uint16) map[uint16]state.AccessCounters {
+	m := map[uint16]state.AccessCounters{}
+	if s.path == nil {
+		return m
+	}
+	list, err := s.path.Counters(ids)
+	if err != nil {
+		s.log.Error("counters of sessions cannot be read", "error", err)
+	}
+	for _, c := range list {
+		m[c.Local] = c
+	}
+	return m
+}
+
+// lookIdle is how often sessions with an idle timeout are looked at.
+const lookIdle = 5 * time.Second
+
+// lookForIdle ends sessions whose subscribers have sent nothing for too long.
+func (s *subscribers) lookForIdle() {
+	s.mu.Lock()
+	ids := s.engine.Idling()
+	s.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	counted := s.counters(ids)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.engine.Silent(id, counted[id].UpPackets, time.Now())
+	}
+}

@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"net/netip"
+	"slices"
+
+	"weft/internal/feature/access"
+	"weft/internal/state"
+)
+
+// subscriberRoutes are the kernel's routes to what no pool covers: addresses
+// and prefixes that RADIUS gave, and framed routes.
+type subscriberRoutes struct {
+	covered []netip.Prefix            // by routes of the plan
+	of      map[uint16][]netip.Prefix // by session
+}
+
+func coveredBy(servers []access.ServerSettings) []netip.Prefix {
+	var list []netip.Prefix
+	for _, s := range servers {
+		for _, p := range s.Pools {
+			list = append(list, p.Addresses...)
+		}
+		list = append(append(list, s.Prefixes...), s.Delegate...)
+		for _, u := range s.Users {
+			for _, p := range append([]netip.Prefix{u.Prefix, u.Delegated}, u.Routes...) {
+				if p.IsValid() {
+					list = append(list, p)
+				}
+			}
+			for _, a := range []netip.Addr{u.IPv4, u.IPv6} {
+				if a.IsValid() {
+					list = append(list, netip.PrefixFrom(a, a.BitLen()))
+				}
+			}
+		}
+	}
+	return list
+}
+
+// needs gives the routes that a session needs of its own.
+func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
+	if s.Trusted {
+		return nil // a client's session: its routes are the plan's
+	}
+	list := slices.Clone(s.Prefixes)
+	for _, a := range []netip.Addr{s.IPv4, s.IPv6} {
+		if a.IsValid() {
+			list = append(list, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return slices.DeleteFunc(list, func(p netip.Prefix) bool {
+		return slices.ContainsFunc(r.covered, func(c netip.Prefix) bool { return c.Bits() <= p.Bits() && c.Contains(p.Addr()) })
+	})
+}
+
+// route follows a batch. Only the working task calls it.
+func (s *subscribers) route(b access.Batch) {
+	r := &s.routes
+	for _, id := range b.GoneSessions {
+		s.unroute(r.of[id])
+		delete(r.of, id)
+	}
+	for _, one := range b.Sessions {
+		want := r.needs(one)
+		s.unroute(slices.DeleteFunc(slices.Clone(r.of[one.Local]), func(p netip.Prefix) bool { return slices.Contains(want, p) }))
+		for _, p := range want {
+			if slices.Contains(r.of[one.Local], p) {
+				continue
+			}
+			if err := s.router.kernel.RouteSubscriber(p, s.deviceOf(one.Access)); err != nil {
+				s.log.Error("a subscriber's prefix is not routed", "prefix", p.String(), "error", err)
+			}
+		}
+		if r.of[one.Local] = want; len(want) == 0 {
+			delete(r.of, one.Local)
+		}
+	}
+}
+
+func (s *subscribers) unroute(list []netip.Prefix) {
+	for _, p := range list {
+		if err := s.router.kernel.UnrouteSubscriber(p); err != nil {
+			s.log.Warn("an old route to a subscriber stays", "prefix", p.String(), "error", err)
+		}
+	}
+}
+
+func (s *subscribers) deviceOf(id int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.devices[id]
+}
+
+// sweepRoutes takes away what a process before has left. The first batch has
+// all sessions.
+func (s *subscribers) sweepRoutes(b access.Batch) {
+	wanted := map[netip.Prefix]bool{}
+	for _, one := range b.Sessions {
+		for _, p := range s.routes.needs(one) {
+			wanted[p] = true
+		}
+	}
+	if err := s.router.kernel.UnrouteSubscribers(func(p netip.Prefix) bool { return wanted[p] }); err != nil {
+		s.log.Warn("old routes to subscribers stay", "error", err)
+	}
+}

@@ -1,0 +1,247 @@
+package datapath
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"weft/internal/state"
+)
+
+// Short names for the types of access.
+type (
+	accessValue  = ingressTCL2tpAccess
+	tunnelValue  = ingressTCL2tpTunnel
+	sessionLine  = ingressTCL2tpSession
+	sessionState = ingressTCL2tpState
+	ownerKey4    = ingressTCL2tpAddr4
+	ownerKey6    = ingressTCL2tpAddr6
+	lengthsValue = ingressTCL2tpLengths
+	gardenKey    = ingressTCL2tpGardenKey
+)
+
+// Flags as in bpf/blocks/l2tp_maps.h; a test compares them with the enums there.
+const (
+	l2tpAccessRouted = 1
+
+	l2tpKnown     = 1
+	l2tpGarden    = 2
+	l2tpBlocked   = 4
+	l2tpTrusted   = 8
+	l2tpSequence  = 16
+	l2tpNoAddress = 32
+	l2tpShortType = 64
+)
+
+func encodeAccess(a state.Access, index int) accessValue {
+	v := accessValue{Ifindex: uint32(index), Mac: a.MAC, Table: uint16(a.Table)}
+	if a.Routed {
+		v.Flags |= l2tpAccessRouted
+	}
+	for i := 0; i < len(a.Name) && i < len(v.Name)-1; i++ {
+		v.Name[i] = int8(a.Name[i])
+	}
+	return v
+}
+
+func decodeAccess(id int, v accessValue) state.Access {
+	var name []byte
+	for _, c := range v.Name {
+		if c == 0 {
+			break
+		}
+		name = append(name, byte(c))
+	}
+	return state.Access{
+		ID: id, Name: string(name), Device: deviceName(int(v.Ifindex)), MAC: v.Mac,
+		Table: int(v.Table), Routed: v.Flags&l2tpAccessRouted != 0,
+	}
+}
+
+// wireAddr is an address as the programs hold it: IPv4 in the first word.
+func wireAddr(a netip.Addr) (b [16]byte) {
+	copy(b[:], a.AsSlice())
+	return b
+}
+
+func encodeTunnel(t state.AccessTunnel) tunnelValue {
+	v := tunnelValue{HerePort: wire16(t.Here.Port()), PeerPort: wire16(t.Peer.Port()), Remote: wire16(t.Remote), Family: 10}
+	v.Here.U8, v.Peer.U8 = wireAddr(t.Here.Addr()), wireAddr(t.Peer.Addr())
+	if t.Here.Addr().Is4() {
+		v.Family = 2
+	}
+	return v
+}
+
+func decodeTunnel(id uint32, v tunnelValue) (state.AccessTunnel, bool) {
+	addr := func(b [16]byte) netip.Addr {
+		if v.Family == 2 {
+			return netip.AddrFrom4([4]byte(b[:4]))
+		}
+		return netip.AddrFrom16(b)
+	}
+	return state.AccessTunnel{
+		Local: uint16(id), Remote: wire16(v.Remote),
+		Here: netip.AddrPortFrom(addr(v.Here.U8), wire16(v.HerePort)),
+		Peer: netip.AddrPortFrom(addr(v.Peer.U8), wire16(v.PeerPort)),
+	}, v.Family != 0
+}
+
+// rate is in 1000 bit/s; the least that there is is one of them.
+func rate(bits uint64) uint32 {
+	return uint32(min((bits+999)/1000, 1<<32-1))
+}
+
+func encodeSession(x state.AccessSession) sessionLine {
+	v := sessionLine{
+		Flags: l2tpKnown, Access: uint8(x.Access), Tunnel: x.Tunnel, Remote: wire16(x.Remote),
+		Mtu: x.MTU, Mss: x.MSS, Up: rate(x.Up), Down: rate(x.Down),
+	}
+	for flag, set := range map[uint8]bool{
+		l2tpGarden: x.Garden, l2tpBlocked: x.Blocked, l2tpTrusted: x.Trusted,
+		l2tpSequence: x.Sequence, l2tpNoAddress: x.NoAddress, l2tpShortType: x.ShortType,
+	} {
+		if set {
+			v.Flags |= flag
+		}
+	}
+	if x.IPv4.IsValid() {
+		v.Ip4 = wire32(x.IPv4)
+	}
+	if x.IPv6.IsValid() {
+		v.Ip6.U8 = x.IPv6.As16()
+	}
+	n := 0
+	for _, p := range x.Prefixes {
+		if n < len(v.Net6) && p.Addr().Is6() && p.Bits() > 0 && p.Bits() <= 64 {
+			a := p.Masked().Addr().As16()
+			v.Net6[n], v.Bits6[n] = binary.BigEndian.Uint64(a[:]), uint8(p.Bits())
+			n++
+		}
+	}
+	return v
+}
+
+// decodeSession is the reverse of encodeSession, without the prefixes.
+func decodeSession(id uint32, v sessionLine) (state.AccessSession, bool) {
+	x := state.AccessSession{
+		Local: uint16(id), Remote: wire16(v.Remote), Tunnel: v.Tunnel, Access: int(v.Access),
+		MTU: v.Mtu, MSS: v.Mss, Up: uint64(v.Up) * 1000, Down: uint64(v.Down) * 1000,
+		Garden: v.Flags&l2tpGarden != 0, Blocked: v.Flags&l2tpBlocked != 0, Trusted: v.Flags&l2tpTrusted != 0,
+		Sequence: v.Flags&l2tpSequence != 0, NoAddress: v.Flags&l2tpNoAddress != 0, ShortType: v.Flags&l2tpShortType != 0,
+	}
+	if v.Ip4 != 0 {
+		x.IPv4 = addr4(v.Ip4)
+	}
+	if v.Ip6.U8 != [16]byte{} {
+		x.IPv6 = netip.AddrFrom16(v.Ip6.U8)
+	}
+	return x, v.Flags&l2tpKnown != 0
+}
+
+func decodeCounters(id uint16, v *sessionState) state.AccessCounters {
+	c := state.AccessCounters{
+		Local:     id,
+		UpPackets: atomic.LoadUint64(&v.Up.Packets), UpBytes: atomic.LoadUint64(&v.Up.Bytes),
+		DownPackets: atomic.LoadUint64(&v.Down.Packets), DownBytes: atomic.LoadUint64(&v.Down.Bytes),
+		SeenUp: time.Duration(atomic.LoadUint64(&v.Up.Seen)), SeenDown: time.Duration(atomic.LoadUint64(&v.Down.Seen)),
+	}
+	for i := range c.Drops {
+		c.Drops[i] = atomic.LoadUint64(&v.Drops[i])
+	}
+	return c
+}
+
+func encodeOwner4(o owned) ownerKey4 {
+	return ownerKey4{Addr: wire32(o.prefix.Addr()), Table: uint16(o.table), Bits: uint16(o.prefix.Bits())}
+}
+
+func decodeOwner4(k ownerKey4) owned {
+	return owned{netip.PrefixFrom(addr4(k.Addr), int(k.Bits)), int(k.Table)}
+}
+
+func encodeOwner6(o owned) ownerKey6 {
+	k := ownerKey6{Table: uint16(o.table), Bits: uint16(o.prefix.Bits())}
+	k.Addr.U8 = o.prefix.Addr().As16()
+	return k
+}
+
+func decodeOwner6(k ownerKey6) owned {
+	return owned{netip.PrefixFrom(netip.AddrFrom16(k.Addr.U8), int(k.Bits)), int(k.Table)}
+}
+
+// gardenKeys: the access is part of the prefix.
+func encodeGarden(g state.Garden) gardenKey {
+	a, bits := g.Prefix.Masked().Addr(), g.Prefix.Bits()
+	if a.Is4() {
+		bits += 96
+	}
+	k := gardenKey{Prefixlen: uint32(32 + bits)}
+	var id [4]byte
+	binary.BigEndian.PutUint32(id[:], uint32(g.Access))
+	k.Access = binary.NativeEndian.Uint32(id[:])
+	k.Addr.U8 = a.As16()
+	return k
+}
+
+func decodeGarden(k gardenKey) state.Garden {
+	var id [4]byte
+	binary.NativeEndian.PutUint32(id[:], k.Access)
+	a, bits := netip.AddrFrom16(k.Addr.U8), int(k.Prefixlen)-32
+	if a.Is4In6() && bits >= 96 {
+		a, bits = a.Unmap(), bits-96
+	}
+	return state.Garden{Access: int(binary.BigEndian.Uint32(id[:])), Prefix: netip.PrefixFrom(a, bits)}
+}
+
+// Accesses lists the accesses, by id.
+func (d *Datapath) Accesses() ([]state.Access, error) {
+	m, err := d.mapNamed("l2tp_accesses")
+	if err != nil {
+		return nil, err
+	}
+	var list []state.Access
+	for id := range m.MaxEntries() {
+		var v accessValue
+		if err := m.Lookup(id, &v); err != nil {
+			return nil, err
+		}
+		if v.Ifindex != 0 {
+			list = append(list, decodeAccess(int(id), v))
+		}
+	}
+	return list, nil
+}
+
+// accessMaps are the tables of access that speak of each other.
+func accessMaps() []string {
+	return []string{"l2tp_tunnels", "l2tp_sessions", "l2tp_states", "l2tp_owners4", "l2tp_owners6", "l2tp_owner_lengths"}
+}
+
+// accessObjects lists what [access] and [l2tp_client] want to be found.
+func (d *Datapath) accessObjects() ([]state.Object, error) {
+	accesses, err := d.Accesses()
+	if err != nil {
+		return nil, err
+	}
+	var list []state.Object
+	for _, a := range accesses {
+		list = append(list, a)
+	}
+	gardens, err := collect(d, "l2tp_gardens", func(k gardenKey, _ uint32) state.Object { return decodeGarden(k) })
+	return slices.Concat(list, gardens), err
+}
+
+// applyAccess carries out a step on an access.
+func (d *Datapath) applyAccess(a state.Access, remove bool) error {
+	if remove {
+		return d.write("l2tp_accesses", uint32(a.ID), accessValue{}, false)
+	}
+	index, err := deviceIndex(a.Device)
+	if err != nil {
+		return err
+	}
+	return d.write("l2tp_accesses", uint32(a.ID), encodeAccess(a, index), false)
+}

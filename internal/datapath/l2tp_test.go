@@ -1,0 +1,686 @@
+package datapath
+
+// Subscribers: every vector through the XDP and the TC build. Tunnel packets
+// arrive on lan and what is in them is routed as in route_test.go; what is for
+// subscribers leaves to the tunnels' peers behind wan (IPv4) and lan (IPv6).
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/internal/state"
+)
+
+const (
+	peer4, here4 = "203.0.113.5", "203.0.113.1"
+	peer6, here6 = "2001:db8:77::5", "2001:db8:77::1"
+	alice4       = "10.64.0.7"
+	alice6       = "2001:db8:a:100::7" // in what is delegated to her
+	bob4         = "10.64.0.8"
+	bob6         = "2001:db8:b:200::8"
+)
+
+// lns is a router with two tunnels, over IPv4 and over IPv6, and a session in
+// each: alice in the first, bob in the second.
+type lns struct {
+	*router
+	subscribers *Subscribers
+	tunnels     []state.AccessTunnel
+	alice, bob  state.AccessSession
+}
+
+const accessDevice = "nat64-main"
+
+func newLNS(t *testing.T) *lns {
+	r := newRouter(t)
+	r.setPorts(func(p *state.Port) {
+		p.Translators, p.Shortcut, p.Routed, p.L2TP = 0, false, p.Device == "lan", p.Device == "lan"
+	})
+	s := r.access(true)
+	l := &lns{router: r, subscribers: s}
+	end := func(a string) netip.AddrPort { return netip.AddrPortFrom(addr(a), 1701) }
+	l.tunnels = []state.AccessTunnel{
+		{Local: 17, Remote: 0x0a0b, Here: end(here4), Peer: end(peer4)},
+		{Local: 18, Remote: 0x0c0d, Here: end(here6), Peer: end(peer6)},
+	}
+	l.alice = state.AccessSession{
+		Local: 100, Remote: 0x0102, Tunnel: 17, IPv4: addr(alice4), IPv6: addr("2001:db8:f::7"), MTU: 1400,
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:a:100::/56"), netip.MustParsePrefix("10.99.0.0/24")},
+	}
+	l.bob = state.AccessSession{
+		Local: 101, Remote: 0x0304, Tunnel: 18, IPv4: addr(bob4), MTU: 1400,
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:b:200::/64")},
+	}
+	l.put(l.alice, l.bob)
+	r.set(9, state.Nexthop{Kind: state.NexthopSession, Index: uint32(r.links[accessDevice].Index)})
+	for _, p := range []string{"10.64.0.0/10", "10.99.0.0/24", "2001:db8:a::/48", "2001:db8:b::/48", "2001:db8:f::/48"} {
+		r.route(0, p, 9)
+	}
+	r.publish()
+	return l
+}
+
+// access gives the datapath an access, without sessions.
+func (b *bench) access(routed bool) *Subscribers {
+	b.t.Helper()
+	b.in(func() error {
+		a := state.Access{Name: "main", Device: accessDevice, MAC: [6]byte{2, 0xac}, Routed: routed}
+		return b.datapath.Apply(b.t.Context(), state.Step{Op: state.Add, Object: a})
+	})
+	s, err := b.datapath.Subscribers()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	tunnels, sessions, err := s.List()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var t, x []uint16
+	for _, v := range tunnels {
+		t = append(t, v.Local)
+	}
+	for _, v := range sessions {
+		x = append(x, v.Local)
+	}
+	if err := s.Remove(t, x); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (l *lns) put(sessions ...state.AccessSession) {
+	l.t.Helper()
+	if err := l.subscribers.Put(l.tunnels, sessions); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// outer wraps what UDP carries into a frame for lan.
+func (l *lns) outer(from, to string, data []byte) []byte {
+	return l.frame("lan", outerIP(from, to, data))
+}
+
+func outerIP(from, to string, data []byte) []byte {
+	seg := append(bin("06a5 06a5 0000 0000"), data...)
+	binary.BigEndian.PutUint16(seg[4:], uint16(len(seg)))
+	return packet{from: from, to: to, protocol: 17, tos: 1, payload: seg}.bytes()
+}
+
+// form is a way to write the headers of L2TP and PPP.
+type form struct {
+	name string
+	l2tp string // T and S stand for the ids, L for the length
+	ppp4 string
+	ppp6 string
+}
+
+func forms() []form {
+	return []form{
+		{"plain", "0002 TTTT SSSS", "ff03 0021", "ff03 0057"},
+		{"length", "4002 LLLL TTTT SSSS", "ff03 0021", "ff03 0057"},
+		{"sequence numbers", "0802 TTTT SSSS 1234 0000", "ff03 0021", "ff03 0057"},
+		{"length and sequence numbers", "4802 LLLL TTTT SSSS 1234 0000", "ff03 0021", "ff03 0057"},
+		{"offset 0", "0202 TTTT SSSS 0000", "ff03 0021", "ff03 0057"},
+		{"offset 3", "0202 TTTT SSSS 0003 ffffff", "ff03 0021", "ff03 0057"},
+		{"all there is", "4b02 LLLL TTTT SSSS 0000 0000 001f " + "00000000000000000000000000000000000000000000000000000000000000", "ff03 0021", "ff03 0057"},
+		{"priority", "0102 TTTT SSSS", "ff03 0021", "ff03 0057"},
+		{"reserved bits, which are ignored", "34f2 TTTT SSSS", "ff03 0021", "ff03 0057"},
+		{"PPP without address and control", "0002 TTTT SSSS", "0021", "0057"},
+		{"PPP with a short protocol", "0002 TTTT SSSS", "ff03 21", "ff03 57"},
+		{"PPP without both", "0002 TTTT SSSS", "21", "57"},
+	}
+}
+
+func (f form) write(tunnel, session uint16, ip []byte) []byte {
+	ppp := f.ppp6
+	if isIPv4(ip) {
+		ppp = f.ppp4
+	}
+	text := f.l2tp
+	text = strings.NewReplacer("TTTT", fmt.Sprintf("%04x", tunnel), "SSSS", fmt.Sprintf("%04x", session), "LLLL", "0000").Replace(text)
+	b := append(append(bin(text), bin(ppp)...), ip...)
+	if b[0]&0x40 != 0 {
+		binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
+	}
+	return b
+}
+
+func plain(tunnel, session uint16, ip []byte) []byte { return forms()[0].write(tunnel, session, ip) }
+
+func TestEveryFormOfL2TPIsTakenApart(t *testing.T) {
+	l := newLNS(t)
+	for _, build := range builds {
+		for _, f := range forms() {
+			for name, c := range map[string]struct {
+				from, to        string
+				tunnel, session uint16
+				inner           packet
+			}{
+				"4 in 4": {peer4, here4, 17, 100, udp(alice4, "198.51.100.7", 20)},
+				"6 in 4": {peer4, here4, 17, 100, udp(alice6, "2001:db8:1::7", 20)},
+				"4 in 6": {peer6, here6, 18, 101, udp(bob4, "198.51.100.7", 33)},
+				"6 in 6": {peer6, here6, 18, 101, udp(bob6, "2001:db8:1::7", 33)},
+			} {
+				ip := c.inner.bytes()
+				frame := l.outer(c.from, c.to, f.write(c.tunnel, c.session, ip))
+				want := hopped(l.frame("lan", ip), l.neighbour(1, 0, true))
+				res, got := l.one(build, frame)
+				if err := differs(res, got, state.ForwardFromSubscriber, verdictOf(build, got), want); err != nil {
+					t.Errorf("%s: %s, %s: %v", build, f.name, name, err)
+				}
+			}
+		}
+	}
+}
+
+// What the tables do not send past the stack arrives on the access's device;
+// XDP leaves it to TC.
+func TestWhatIsNotRoutedHereArrivesOnTheDevice(t *testing.T) {
+	l := newLNS(t)
+	for name, ip := range map[string][]byte{
+		"no route":         udp(alice4, "203.0.113.77", 20).bytes(),
+		"the router":       udp(alice4, "198.51.104.1", 20).bytes(),
+		"IPv6, the router": udp(alice6, "2001:db8:5::1", 20).bytes(),
+		"TTL 1":            packet{from: alice4, to: "198.51.100.7", protocol: 17, ttl: 1, payload: counting(8)}.bytes(),
+		"options":          packet{from: alice4, to: "198.51.100.7", protocol: 17, options: []byte{1, 1, 1, 1}, payload: counting(8)}.bytes(),
+		"too large":        udp(alice4, "198.51.101.7", 1300).bytes(),
+	} {
+		frame := l.outer(peer4, here4, plain(17, 100, ip))
+		res, got := l.one("ingress_xdp", frame)
+		if got.Verdict() != state.Pass || !bytes.Equal(res.frame, frame) {
+			t.Errorf("%s: xdp gave %s", name, got)
+		}
+		want := append([]byte{2, 0xac, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, l.frame("lan", ip)[12:]...)
+		res, got = l.one("ingress_tc", frame)
+		if err := differs(res, got, state.ForwardDecapsulated, 7, want); err != nil {
+			t.Errorf("%s: tc: %v", name, err)
+		}
+	}
+}
+
+func TestL2TPThatIsNotData(t *testing.T) {
+	l := newLNS(t)
+	good4, good6 := udp(alice4, "198.51.100.7", 20).bytes(), udp(alice6, "2001:db8:1::7", 20).bytes()
+	data := func(text string, ip []byte) []byte { return append(bin(text), ip...) }
+	long := udp(alice4, "198.51.100.7", 20).bytes()
+	binary.BigEndian.PutUint16(long[2:], uint16(len(long)+1))
+	long6 := udp(alice6, "2001:db8:1::7", 20).bytes()
+	long6[5]++
+	fragment := packet{from: peer4, to: here4, protocol: 17, flags: 0x2000, payload: outerIP(peer4, here4, plain(17, 100, good4))[20:]}
+	tests := []struct {
+		name    string
+		frame   []byte
+		outcome state.Outcome
+	}{
+		{"a control message is for the stack", l.outer(peer4, here4, data("c802 000c 0011 0000 0001 0001", nil)), state.PassNoRoute},
+		{"another version is none of ours", l.outer(peer4, here4, data("0003 0011 0064 ff03 0021", good4)), state.PassNoRoute},
+		{"for another host it is like any other", l.outer(peer4, "203.0.113.2", plain(17, 100, good4)), state.PassNoRoute},
+		{"an unknown tunnel too", l.outer(peer4, here4, plain(19, 100, good4)), state.PassNoRoute},
+		{"a tunnel id beyond the table too", l.outer(peer4, here4, plain(0xffff, 100, good4)), state.PassNoRoute},
+		{"an unknown session is for the daemon", l.outer(peer4, here4, plain(17, 200, good4)), state.PassL2tpUnknown},
+		{"session 0 is for the daemon", l.outer(peer4, here4, plain(17, 0, good4)), state.PassL2tpUnknown},
+		{"a session of another tunnel is for the daemon", l.outer(peer4, here4, plain(17, 101, good4)), state.PassL2tpUnknown},
+		{"a fragment of the outer packet is for the stack", l.frame("lan", fragment.bytes()), state.PassNoRoute},
+		{"from another address than the peer's", l.outer("203.0.113.6", here4, plain(17, 100, good4)), state.DropL2tpPeer},
+		{"from another port than the peer's", l.frame("lan", with(outerIP(peer4, here4, plain(17, 100, good4)), 20, 7, 8)), state.DropL2tpPeer},
+		{"LCP is for the daemon", l.outer(peer4, here4, data("0002 0011 0064 ff03 c021 0101 0004", nil)), state.PassL2tpControl},
+		{"IPCP is for the daemon", l.outer(peer4, here4, data("0002 0011 0064 8021 0101 0004", nil)), state.PassL2tpControl},
+		{"nothing behind the header is for the daemon", l.outer(peer4, here4, data("0002 0011 0064", nil)), state.PassL2tpControl},
+		{"half a PPP header is for the daemon", l.outer(peer4, here4, data("0002 0011 0064 ff03 00", nil)), state.PassL2tpControl},
+		{"another PPP address is for the daemon", l.outer(peer4, here4, data("0002 0011 0064 ff04 0021", good4)), state.PassL2tpControl},
+		{"an offset that nobody sends is for the daemon", l.outer(peer4, here4, data("0202 0011 0064 0020", counting(64))), state.PassL2tpControl},
+		{"a router solicitation is for the daemon", l.outer(peer4, here4, plain(17, 100, udp("fe80::1", "ff02::2", 8).bytes())), state.PassL2tpControl},
+		{"link-local unicast is for the daemon", l.outer(peer4, here4, plain(17, 100, udp("fe80::1", "fe80::2", 8).bytes())), state.PassL2tpControl},
+		{"from nowhere is for the daemon", l.outer(peer4, here4, plain(17, 100, udp("::", "2001:db8:1::7", 8).bytes())), state.PassL2tpControl},
+		{"IPv4 multicast is for the daemon", l.outer(peer4, here4, plain(17, 100, udp(alice4, "224.0.0.22", 8).bytes())), state.PassL2tpControl},
+		{"a length larger than the packet", l.outer(peer4, here4, data("4002 00ff 0011 0064 ff03 0021", good4)), state.DropL2tpInvalid},
+		{"a length smaller than the header", l.outer(peer4, here4, data("4002 0007 0011 0064 ff03 0021", good4)), state.DropL2tpInvalid},
+		{"a length that cuts the packet", l.outer(peer4, here4, data("4002 0020 0011 0064 ff03 0021", good4)), state.DropL2tpInvalid},
+		{"an offset beyond the packet", l.outer(peer4, here4, data("0202 0011 0064 0010 ff03 0021", nil)), state.DropL2tpInvalid},
+		{"sequence numbers that are not there", l.outer(peer4, here4, data("0802 0011 0064 0001", nil)), state.DropL2tpInvalid},
+		{"an IPv4 length that lies", l.outer(peer4, here4, plain(17, 100, healed(long))), state.DropL2tpInvalid},
+		{"an IPv6 length that lies", l.outer(peer4, here4, plain(17, 100, long6)), state.DropL2tpInvalid},
+		{"IPv6 as IPv4", l.outer(peer4, here4, data("0002 0011 0064 ff03 0021", good6)), state.DropL2tpInvalid},
+		{"IPv4 as IPv6", l.outer(peer4, here4, data("0002 0011 0064 ff03 0057", good4)), state.DropL2tpInvalid},
+		{"a header length that lies", l.outer(peer4, here4, plain(17, 100, with(good4, 0, 0x44))), state.DropL2tpInvalid},
+		{"a foreign IPv4 source", l.outer(peer4, here4, plain(17, 100, udp(bob4, "198.51.100.7", 20).bytes())), state.DropSpoofed},
+		{"a foreign IPv6 source", l.outer(peer4, here4, plain(17, 100, udp(bob6, "2001:db8:1::7", 20).bytes())), state.DropSpoofed},
+		{"a source just outside of the prefix", l.outer(peer4, here4, plain(17, 100, udp("2001:db8:a:200::1", "2001:db8:1::7", 20).bytes())), state.DropSpoofed},
+		{"0.0.0.0 as source", l.outer(peer4, here4, plain(17, 100, udp("0.0.0.0", "198.51.100.7", 20).bytes())), state.DropSpoofed},
+	}
+	for _, build := range builds {
+		for _, tt := range tests {
+			res, got := l.one(build, tt.frame)
+			if err := differs(res, got, tt.outcome, verdictOf(build, tt.outcome), tt.frame); err != nil {
+				t.Errorf("%s: %s: %v", build, tt.name, err)
+			}
+		}
+	}
+	for name, from := range map[string]string{
+		"the framed route": "10.99.0.200", "the address of DHCPv6": "2001:db8:f::7", "the last of the prefix": "2001:db8:a:1ff:ffff:ffff:ffff:ffff",
+	} {
+		to := "198.51.100.7"
+		if addr(from).Is6() {
+			to = "2001:db8:1::7"
+		}
+		for _, build := range builds {
+			if _, got := l.one(build, l.outer(peer4, here4, plain(17, 100, udp(from, to, 20).bytes()))); got != state.ForwardFromSubscriber {
+				t.Errorf("%s: a source of %s met %s", build, name, got)
+			}
+		}
+	}
+}
+
+// wrapped is what a packet for a subscriber becomes, as a frame for device.
+func (l *lns) wrapped(s state.AccessSession, f form, ip []byte, mac []byte) []byte {
+	tunnel := l.tunnels[0]
+	if s.Tunnel == l.tunnels[1].Local {
+		tunnel = l.tunnels[1]
+	}
+	from, to := tunnel.Here.Addr().String(), tunnel.Peer.Addr().String()
+	outer := outerIP(from, to, f.write(tunnel.Remote, s.Remote, ip))
+	if isIPv4(outer) {
+		outer[1] = 0xb8 // of the packet inside
+	} else {
+		binary.BigEndian.PutUint32(outer, 6<<28|0xb8<<20|uint32(s.Local))
+		seal(outer[40:], 6, from, to, 17)
+	}
+	return append(mac, l.frame("lan", outer)[12:]...)
+}
+
+// sameButID compares frames; the identification of an outer IPv4 header is free.
+func sameButID(got, want []byte) []byte {
+	want = bytes.Clone(want)
+	if len(got) >= 34 && len(want) >= 34 && want[12] == 8 {
+		copy(want[18:20], got[18:20])
+		healed(want[14:34])
+		w := healed(bytes.Clone(want[14:]))
+		copy(want[14:34], w)
+	}
+	return want
+}
+
+func TestASessionIsANextHop(t *testing.T) {
+	l := newLNS(t)
+	wan, lan := l.links["wan"].MAC, l.links["lan"].MAC
+	for _, build := range builds {
+		for name, c := range map[string]struct {
+			s     state.AccessSession
+			inner packet
+		}{
+			"4 in 4":              {l.alice, udp(router4, alice4, 20)},
+			"6 in 4":              {l.alice, udp(router6, alice6, 20)},
+			"a framed route":      {l.alice, udp(router4, "10.99.0.3", 21)},
+			"DHCPv6's address":    {l.alice, tcp(router6, "2001:db8:f::7", 0x10, nil, 9)},
+			"4 in 6":              {l.bob, udp(router4, bob4, 20)},
+			"4 in 6, odd":         {l.bob, udp(router4, bob4, 21)},
+			"TCP 4 in 6":          {l.bob, tcp(router4, bob4, 0x10, nil, 17)},
+			"6 in 6":              {l.bob, udp(router6, bob6, 20)},
+			"TCP 6 in 6":          {l.bob, tcp(router6, bob6, 0x18, nil, 100)},
+			"ping 4 in 6":         {l.bob, echo(router4, bob4, false, 33)},
+			"ping 6 in 6":         {l.bob, echo(router6, bob6, false, 34)},
+			"as large as allowed": {l.alice, udp(router4, alice4, 1400-28)},
+		} {
+			for _, short := range []int{0, 9, 10, 11} { // all forms of PPP
+				f := forms()[short]
+				s := c.s
+				s.NoAddress, s.ShortType = f.ppp4 == "0021" || f.ppp4 == "21", len(f.ppp4) == 2 || f.ppp4 == "ff03 21"
+				l.put(s)
+				frame := l.frame("lan", c.inner.bytes())
+				inner := fewerHops(bytes.Clone(frame[14:]))
+				if isIPv4(inner) {
+					healed(inner)
+				}
+				mac := bytes.Clone(frame[:12])
+				if build == "ingress_xdp" {
+					mac = append(append([]byte{}, mac4[:]...), wan[:]...)
+					if s.Tunnel == 18 {
+						mac = append(append([]byte{}, mac6[:]...), lan[:]...)
+					}
+				}
+				want := l.wrapped(s, f, inner, mac)
+				res, got := l.one(build, frame)
+				if err := differs(res, got, state.ForwardToSubscriber, verdictOf(build, got), sameButID(res.frame, want)); err != nil {
+					t.Errorf("%s: %s, %s: %v", build, name, f.name, err)
+				}
+			}
+		}
+	}
+}
+
+func TestTheDeviceSendsToSubscribers(t *testing.T) {
+	l := newLNS(t)
+	frame := l.frame(accessDevice, udp(router4, alice4, 20).bytes())
+	res := l.run("access_egress", "lan", frame)[0]
+	want := l.wrapped(l.alice, forms()[0], frame[14:], bytes.Clone(frame[:12]))
+	got, err := road{program: "access_egress"}.outcome(res)
+	if err == nil {
+		err = differs(res, got, state.ForwardToSubscriber, 7, sameButID(res.frame, want))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for name, c := range map[string]struct {
+		ip      []byte
+		outcome state.Outcome
+		verdict uint32
+	}{
+		"for nobody":               {udp(router4, "10.64.9.9", 20).bytes(), state.DropNoSubscriber, 2},
+		"too large":                {udp(router4, alice4, 1401-28).bytes(), state.SlowSubscriber, 1<<32 - 1},
+		"multicast":                {udp("fe80::1", "ff02::1", 20).bytes(), state.PassLinkScope, 1<<32 - 1},
+		"no checksum to go by":     {packet{from: router4, to: bob4, protocol: 47, payload: counting(30)}.bytes(), state.SlowSubscriber, 1<<32 - 1},
+		"a fragment in IPv6":       {packet{from: router4, to: bob4, protocol: 17, flags: 0x2000, payload: counting(32)}.bytes(), state.SlowSubscriber, 1<<32 - 1},
+		"UDP without checksum":     {with(udp(router4, bob4, 8).bytes(), 26, 0, 0), state.SlowSubscriber, 1<<32 - 1},
+		"another protocol in IPv4": {packet{from: router4, to: alice4, protocol: 47, payload: counting(30)}.bytes(), state.ForwardToSubscriber, 7},
+	} {
+		frame := l.frame(accessDevice, c.ip)
+		res := l.run("access_egress", "lan", frame)[0]
+		got, err := road{program: "access_egress"}.outcome(res)
+		if err != nil || got != c.outcome || res.verdict != c.verdict || c.outcome != state.ForwardToSubscriber && !bytes.Equal(res.frame, frame) {
+			t.Errorf("%s: %s, verdict %d, %v", name, got, int32(res.verdict), err)
+		}
+	}
+}
+
+func TestASubscriberReachesAnother(t *testing.T) {
+	l := newLNS(t)
+	for _, build := range builds {
+		for _, c := range []struct {
+			from, to   string
+			tunnel, id uint16
+			inner      packet
+			s          state.AccessSession
+		}{
+			{peer4, here4, 17, 100, udp(alice4, bob4, 20), l.bob},
+			{peer4, here4, 17, 100, udp(alice6, bob6, 20), l.bob},
+			{peer6, here6, 18, 101, udp(bob4, alice4, 20), l.alice},
+			{peer6, here6, 18, 101, udp(bob6, alice6, 20), l.alice},
+		} {
+			frame := l.outer(c.from, c.to, plain(c.tunnel, c.id, c.inner.bytes()))
+			inner := fewerHops(c.inner.bytes())
+			if isIPv4(inner) {
+				healed(inner)
+			}
+			res, got := l.one(build, frame)
+			mac := bytes.Clone(res.frame[:12])
+			want := l.wrapped(c.s, forms()[0], inner, mac)
+			if err := differs(res, got, state.ForwardFromSubscriber, verdictOf(build, got), sameButID(res.frame, want)); err != nil {
+				t.Errorf("%s: %s to %s: %v", build, c.inner.from, c.inner.to, err)
+			}
+		}
+	}
+}
+
+func TestSequenceNumbersCountUp(t *testing.T) {
+	l := newLNS(t)
+	l.alice.Sequence = true
+	l.put(l.alice)
+	first := -1
+	for i, build := range []string{"ingress_xdp", "ingress_tc", "ingress_xdp"} {
+		res, got := l.one(build, l.frame("lan", udp(router4, alice4, 20).bytes()))
+		if got != state.ForwardToSubscriber || !bytes.Equal(res.frame[42:48], bin("0802 0a0b 0102")) {
+			t.Fatalf("%s: %s %x", build, got, res.frame)
+		}
+		n := int(binary.BigEndian.Uint16(res.frame[48:]))
+		if first < 0 {
+			first = n
+		}
+		if n != first+i || !bytes.Equal(res.frame[50:56], bin("0000 ff03 0021")) {
+			t.Errorf("%s: number %d after %d, %x", build, n, first, res.frame[42:56])
+		}
+	}
+}
+
+func TestMSSIsClampedBothWays(t *testing.T) {
+	l := newLNS(t)
+	l.alice.MSS = 1300
+	l.put(l.alice)
+	mss := func(v uint16) []byte { return binary.BigEndian.AppendUint16(bin("01 01 0402 01 01 0204"), v) }
+	for _, build := range builds {
+		for _, c := range []struct {
+			from, to string
+			up       bool
+			want     uint16
+		}{
+			{alice4, "198.51.100.7", true, 1300}, {alice6, "2001:db8:1::7", true, 1280},
+			{router4, alice4, false, 1300}, {router6, alice6, false, 1280},
+		} {
+			pad := []byte{1, 1} // options are a multiple of four
+			sent := tcp(c.from, c.to, 0x02, append(mss(1460), pad...), 0).bytes()
+			want := fewerHops(tcp(c.from, c.to, 0x02, append(mss(c.want), pad...), 0).bytes())
+			if isIPv4(want) {
+				healed(want)
+			}
+			frame, outcome := l.frame("lan", sent), state.ForwardToSubscriber
+			if c.up {
+				frame, outcome = l.outer(peer4, here4, plain(17, 100, sent)), state.ForwardFromSubscriber
+			}
+			res, got := l.one(build, frame)
+			if got != outcome || !bytes.HasSuffix(res.frame, want) {
+				t.Errorf("%s: %s to %s: %s, %x does not end in %x", build, c.from, c.to, got, res.frame, want)
+			}
+		}
+	}
+}
+
+func TestGardenAndBlock(t *testing.T) {
+	l := newLNS(t)
+	for _, p := range []string{"198.51.100.7/32", "2001:db8:1::/48"} {
+		g := state.Garden{Prefix: netip.MustParsePrefix(p)}
+		l.in(func() error { return l.datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: g}) })
+	}
+	up := func(p packet) []byte { return l.outer(peer4, here4, plain(17, 100, p.bytes())) }
+	for _, build := range builds {
+		for _, c := range []struct {
+			garden, blocked bool
+			frame           []byte
+			want            state.Outcome
+		}{
+			{true, false, up(udp(alice4, "198.51.100.7", 8)), state.ForwardFromSubscriber},
+			{true, false, up(udp(alice4, "198.51.100.8", 8)), state.DropGarden},
+			{true, false, up(udp(alice6, "2001:db8:1::9", 8)), state.ForwardFromSubscriber},
+			{true, false, up(udp(alice6, "2001:db8:2::9", 8)), state.DropGarden},
+			{true, false, l.frame("lan", udp("198.51.100.7", alice4, 8).bytes()), state.ForwardToSubscriber},
+			{true, false, l.frame("lan", udp("198.51.100.8", alice4, 8).bytes()), state.DropGarden},
+			{true, false, l.frame("lan", udp("2001:db8:2::1", alice6, 8).bytes()), state.DropGarden},
+			{false, false, up(udp(alice4, "198.51.100.8", 8)), state.ForwardFromSubscriber},
+			{false, true, up(udp(alice4, "198.51.100.7", 8)), state.DropGarden},
+			{false, true, l.frame("lan", udp("198.51.100.7", alice4, 8).bytes()), state.DropGarden},
+		} {
+			l.alice.Garden, l.alice.Blocked = c.garden, c.blocked
+			l.put(l.alice)
+			if _, got := l.one(build, c.frame); got != c.want {
+				t.Errorf("%s: garden %v, blocked %v: %s, want %s", build, c.garden, c.blocked, got, c.want)
+			}
+		}
+	}
+	c := l.counters1(100)
+	if c.Drops[state.AccessDropGarden] != 2*6 {
+		t.Errorf("%d drops by the garden were counted", c.Drops[state.AccessDropGarden])
+	}
+}
+
+func (l *lns) counters1(id uint16) state.AccessCounters {
+	l.t.Helper()
+	list, err := l.subscribers.Counters([]uint16{id})
+	if err != nil || len(list) != 1 {
+		l.t.Fatalf("counters of %d: %v, %v", id, list, err)
+	}
+	return list[0]
+}
+
+// At 80 kbit/s there is room for 64 KiB at once; then nothing passes, until
+// the rate is another.
+func TestRatesHoldAndChangeLive(t *testing.T) {
+	l := newLNS(t)
+	up := l.outer(peer4, here4, plain(17, 100, udp(alice4, "198.51.100.7", 972).bytes()))
+	down := l.frame("lan", udp(router4, alice4, 972).bytes())
+	for _, build := range builds {
+		if err := l.subscribers.Remove(nil, []uint16{100}); err != nil {
+			t.Fatal(err)
+		}
+		l.alice.Up, l.alice.Down = 80_000, 80_000
+		l.put(l.alice)
+		for _, c := range []struct {
+			frame         []byte
+			passes, drops state.Outcome
+		}{
+			{up, state.ForwardFromSubscriber, state.DropRateUp}, {down, state.ForwardToSubscriber, state.DropRateDown},
+		} {
+			n := map[state.Outcome]int{}
+			for range 90 {
+				_, got := l.one(build, c.frame)
+				n[got]++
+			}
+			// 66 fit the bucket, and ten a second trickle in while this runs
+			if n[c.passes] < 66 || n[c.passes] > 80 || n[c.passes]+n[c.drops] != 90 {
+				t.Errorf("%s: %v", build, n)
+			}
+		}
+		c := l.counters1(100)
+		if c.UpPackets+c.Drops[state.AccessDropRateUp] != 90 || c.DownPackets+c.Drops[state.AccessDropRateDown] != 90 || c.UpBytes != 1000*c.UpPackets {
+			t.Errorf("%s: counted %+v", build, c)
+		}
+		l.alice.Up, l.alice.Down = 0, 0
+		l.put(l.alice)
+		if _, got := l.one(build, up); got != state.ForwardFromSubscriber {
+			t.Errorf("%s: without a limit: %s", build, got)
+		}
+	}
+}
+
+func TestSessionsCountWhatTheyCarry(t *testing.T) {
+	l := newLNS(t)
+	for _, build := range builds {
+		before := l.counters1(100)
+		l.one(build, l.outer(peer4, here4, plain(17, 100, udp(alice6, "2001:db8:1::7", 52).bytes())))
+		l.one(build, l.frame("lan", udp(router4, alice4, 72).bytes()))
+		l.one(build, l.outer(peer4, here4, plain(17, 100, udp(bob4, "198.51.100.7", 20).bytes())))
+		l.one(build, l.outer("203.0.113.6", here4, plain(17, 100, udp(alice4, "198.51.100.7", 20).bytes())))
+		c := l.counters1(100)
+		want := before
+		want.UpPackets, want.UpBytes = want.UpPackets+1, want.UpBytes+100
+		want.DownPackets, want.DownBytes = want.DownPackets+1, want.DownBytes+100
+		want.Drops[state.AccessDropSpoofed]++
+		want.Drops[state.AccessDropPeer]++
+		want.SeenUp, want.SeenDown = c.SeenUp, c.SeenDown
+		now := time.Duration(nowTicks()) * Tick
+		if c != want || now-c.SeenUp > time.Minute || now-c.SeenDown > time.Minute {
+			t.Errorf("%s: %+v, want %+v", build, c, want)
+		}
+	}
+}
+
+// A packet cut anywhere, its outer lengths right: none is forwarded, none read
+// beyond its end.
+func TestCutTunnelPackets(t *testing.T) {
+	l := newLNS(t)
+	for _, build := range builds {
+		for _, f := range forms() {
+			for _, v6 := range []bool{false, true} {
+				from, to, data := peer4, here4, f.write(17, 100, udp(alice4, "198.51.100.7", 20).bytes())
+				if v6 {
+					from, to, data = peer6, here6, f.write(18, 101, udp(bob6, "2001:db8:1::7", 20).bytes())
+				}
+				for n := range data {
+					frame := l.outer(from, to, data[:n])
+					res := l.run(build, "lan", frame)[0]
+					o, err := road{program: build}.outcome(res)
+					if err != nil || o.Verdict() == state.Forward || !bytes.Equal(res.frame, frame) {
+						t.Fatalf("%s: %s cut at %d: %s, %v", build, f.name, n, o, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Packets with bytes changed at random meet the same in both builds, nothing
+// is forwarded that is spoofed, and what is not forwarded stays as it was.
+func TestRandomTunnelPackets(t *testing.T) {
+	l := newLNS(t)
+	random := rand.New(rand.NewPCG(6, 2661))
+	for i := range 4000 {
+		f := forms()[random.IntN(len(forms()))]
+		inner := []packet{udp(alice4, "198.51.100.7", 20), udp(alice6, "2001:db8:1::7", 20), tcp(alice4, bob4, 2, bin("0204 05b4"), 4)}[i%3].bytes()
+		data := f.write(17, 100, inner)
+		for range 1 + random.IntN(3) {
+			data[random.IntN(min(len(data), 40))] = byte(random.Uint32())
+		}
+		frame := l.outer(peer4, here4, data)
+		before := l.counters1(100)
+		xdp, a := l.one("ingress_xdp", frame)
+		tc, b := l.one("ingress_tc", frame)
+		after := l.counters1(100)
+		if a.Verdict() == state.Drop && a != b || a == state.ForwardFromSubscriber && b != a || b.Verdict() == state.Pass && a != b {
+			t.Fatalf("%x met %s and %s", frame, a, b)
+		}
+		if a.Verdict() == state.Pass && !bytes.Equal(xdp.frame, frame) || b.Verdict() == state.Pass && !bytes.Equal(tc.frame, frame) {
+			t.Fatalf("%x was changed: %s %s", frame, a, b)
+		}
+		if b.Verdict() == state.Forward && after.UpPackets == before.UpPackets && b != state.ForwardRouted {
+			t.Fatalf("%x met %s, and is not counted", frame, b)
+		}
+		if b == state.ForwardDecapsulated && len(tc.frame) > 34 && isIPv4(tc.frame[14:]) {
+			if from := netip.AddrFrom4([4]byte(tc.frame[26:30])); from != addr(alice4) && !netip.MustParsePrefix("10.99.0.0/24").Contains(from) {
+				t.Fatalf("%s is spoofed, and passed", from)
+			}
+		}
+	}
+}
+
+func TestSubscribersAreKept(t *testing.T) {
+	l := newLNS(t)
+	again, err := l.datapath.Subscribers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	tunnels, sessions, err := again.List()
+	if err != nil || fmt.Sprint(tunnels) != fmt.Sprint(l.tunnels) {
+		t.Errorf("%v, %v: want %v", tunnels, err, l.tunnels)
+	}
+	want := []state.AccessSession{l.alice, l.bob}
+	want[0].Prefixes = []netip.Prefix{want[0].Prefixes[1], want[0].Prefixes[0]} // sorted
+	if fmt.Sprint(sessions) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", sessions, want)
+	}
+	// bob is given what was alice's, in one batch
+	l.bob.Prefixes = append(l.bob.Prefixes, l.alice.Prefixes[0])
+	l.alice.Prefixes = l.alice.Prefixes[1:]
+	if err := again.Put(nil, []state.AccessSession{l.alice, l.bob}); err != nil {
+		t.Fatal(err)
+	}
+	res, got := l.one("ingress_xdp", l.frame("lan", udp(router6, alice6, 20).bytes()))
+	if got != state.ForwardToSubscriber || len(res.frame) < 14+40 || res.frame[12] != 0x86 {
+		t.Errorf("what bob was given went %s: %x", got, res.frame)
+	}
+	if err := again.Remove([]uint16{17, 18, 9}, []uint16{100, 101, 900}); err != nil {
+		t.Fatal(err)
+	}
+	tunnels, sessions, err = again.List()
+	if err != nil || len(tunnels)+len(sessions) != 0 {
+		t.Errorf("%v %v %v are left", tunnels, sessions, err)
+	}
+	for _, name := range []string{"l2tp_owners4", "l2tp_owners6"} {
+		if key, err := l.datapath.maps[name].NextKeyBytes(nil); key != nil || err != nil {
+			t.Errorf("%s still has %x, %v", name, key, err)
+		}
+	}
+	if _, got := l.one("ingress_xdp", l.frame("lan", udp(router4, alice4, 20).bytes())); got != state.PassSubscriber {
+		t.Errorf("to nobody: %s", got)
+	}
+	if err := again.Put(nil, []state.AccessSession{{Local: 0}}); err == nil {
+		t.Error("session 0 was put")
+	}
+	if err := again.Put(nil, []state.AccessSession{{Local: 5000}}); err == nil {
+		t.Error("a session beyond the table was put")
+	}
+}

@@ -1,0 +1,316 @@
+package access
+
+import (
+	"time"
+
+	"weft/wire/ppp"
+)
+
+// phase is a state of the option negotiation automaton (RFC 1661 section 4.2).
+// Initial and Starting do not occur: the L2TP session is the lower layer, and
+// it is up before there is an automaton.
+type phase uint8
+
+const (
+	phaseClosed phase = iota
+	phaseStopped
+	phaseClosing
+	phaseStopping
+	phaseReqSent
+	phaseAckReceived
+	phaseAckSent
+	phaseOpened
+)
+
+func (p phase) String() string {
+	return [...]string{"closed", "stopped", "closing", "stopping", "req-sent", "ack-rcvd", "ack-sent", "opened"}[p]
+}
+
+// Counters and the timer of RFC 1661 section 4.6.
+const (
+	restartTime   = 3 * time.Second
+	maxConfigure  = 10
+	maxTerminate  = 2
+	maxFailure    = 5
+	echoesMissing = 4
+)
+
+// options is what an automaton negotiates.
+type options interface {
+	// request gives the options to ask for.
+	request() []ppp.Option
+	// judge answers the peer's: Ack, Nak or Reject, with the options to say so.
+	judge(theirs []ppp.Option) (ppp.Code, []ppp.Option)
+	// refused takes a Nak or Reject of what was asked for; false gives up.
+	refused(code ppp.Code, theirs []ppp.Option) bool
+	// opened and closed are This-Layer-Up and -Down; finished is
+	// This-Layer-Finished.
+	opened()
+	closed()
+	finished()
+}
+
+// automaton negotiates one control protocol.
+type automaton struct {
+	options  options
+	send     func(ppp.Packet)
+	state    phase
+	id       uint8 // of the last Configure-Request
+	tries    int   // left
+	failures int   // Naks sent without an Ack
+	deadline time.Time
+}
+
+// open begins to negotiate.
+func (a *automaton) open(now time.Time) {
+	switch a.state {
+	case phaseClosed, phaseStopped:
+		a.begin(phaseReqSent, now)
+	case phaseClosing:
+		a.state = phaseStopping
+	}
+}
+
+func (a *automaton) begin(next phase, now time.Time) {
+	a.tries, a.failures = maxConfigure, 0
+	a.ask(now)
+	a.state = next
+}
+
+// ask sends a new Configure-Request.
+func (a *automaton) ask(now time.Time) {
+	a.id++
+	a.sendRequest(now)
+}
+
+func (a *automaton) sendRequest(now time.Time) {
+	a.tries--
+	a.deadline = now.Add(restartTime)
+	a.send(ppp.Packet{Code: ppp.ConfigureRequest, ID: a.id, Data: ppp.MarshalOptions(a.options.request())})
+}
+
+// close ends what was negotiated.
+func (a *automaton) close(now time.Time) {
+	switch a.state {
+	case phaseOpened:
+		a.options.closed()
+		fallthrough
+	case phaseReqSent, phaseAckReceived, phaseAckSent:
+		a.tries = maxTerminate
+		a.terminate(now)
+		a.state = phaseClosing
+	case phaseStopped:
+		a.state = phaseClosed
+	case phaseStopping:
+		a.state = phaseClosing
+	}
+}
+
+func (a *automaton) terminate(now time.Time) {
+	a.tries--
+	a.id++
+	a.deadline = now.Add(restartTime)
+	a.send(ppp.Packet{Code: ppp.TerminateRequest, ID: a.id})
+}
+
+// due is when tick has something to do; zero: never.
+func (a *automaton) due() time.Time {
+	switch a.state {
+	case phaseClosed, phaseStopped, phaseOpened:
+		return time.Time{}
+	}
+	return a.deadline
+}
+
+// tick does what is due.
+func (a *automaton) tick(now time.Time) {
+	if d := a.due(); d.IsZero() || now.Before(d) {
+		return
+	}
+	switch a.state {
+	case phaseClosing, phaseStopping:
+		if a.tries > 0 {
+			a.terminate(now)
+			return
+		}
+		a.state = map[phase]phase{phaseClosing: phaseClosed, phaseStopping: phaseStopped}[a.state]
+		a.options.finished()
+	default:
+		if a.tries > 0 {
+			a.sendRequest(now)
+			if a.state == phaseAckReceived {
+				a.state = phaseReqSent
+			}
+			return
+		}
+		a.state = phaseStopped
+		a.options.finished()
+	}
+}
+
+// receive takes a packet with a code of 1 to 7; others are the protocol's own.
+func (a *automaton) receive(p ppp.Packet, now time.Time) {
+	switch p.Code {
+	case ppp.ConfigureRequest:
+		a.requested(p, now)
+	case ppp.ConfigureAck, ppp.ConfigureNak, ppp.ConfigureReject:
+		a.answered(p, now)
+	case ppp.TerminateRequest:
+		a.terminated(p, now)
+	case ppp.TerminateAck:
+		a.terminateAcked(now)
+	case ppp.CodeReject:
+		// a code that every implementation must know (RXJ-)
+		if len(p.Data) > 0 && p.Data[0] >= 1 && p.Data[0] <= 7 {
+			a.giveUp()
+		}
+	}
+}
+
+func (a *automaton) requested(p ppp.Packet, now time.Time) {
+	switch a.state {
+	case phaseClosed:
+		a.send(ppp.Packet{Code: ppp.TerminateAck, ID: p.ID})
+		return
+	case phaseClosing, phaseStopping:
+		return
+	}
+	theirs, err := ppp.ParseOptions(p.Data)
+	if err != nil {
+		return // silently discarded: it will come again
+	}
+	switch a.state {
+	case phaseOpened:
+		a.options.closed()
+		a.begin(phaseReqSent, now)
+	case phaseStopped:
+		a.begin(phaseReqSent, now)
+	}
+	code, answer := a.options.judge(theirs)
+	if code == ppp.ConfigureNak {
+		if a.failures++; a.failures > maxFailure {
+			// it does not converge: refuse what it insists on (section 4.6)
+			code = ppp.ConfigureReject
+			answer = sameTypes(theirs, answer)
+		}
+	}
+	a.send(ppp.Packet{Code: code, ID: p.ID, Data: ppp.MarshalOptions(answer)})
+	switch {
+	case code != ppp.ConfigureAck:
+		if a.state == phaseAckSent {
+			a.state = phaseReqSent
+		}
+	case a.state == phaseAckReceived:
+		a.state = phaseOpened
+		a.options.opened()
+	default:
+		a.failures = 0
+		a.state = phaseAckSent
+	}
+}
+
+// sameTypes gives those of all whose types are in some.
+func sameTypes(all, some []ppp.Option) []ppp.Option {
+	var list []ppp.Option
+	for _, o := range all {
+		for _, s := range some {
+			if s.Type == o.Type {
+				list = append(list, o)
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (a *automaton) answered(p ppp.Packet, now time.Time) {
+	switch a.state {
+	case phaseClosed, phaseStopped:
+		a.send(ppp.Packet{Code: ppp.TerminateAck, ID: p.ID})
+		return
+	case phaseClosing, phaseStopping:
+		return
+	}
+	if p.ID != a.id {
+		return
+	}
+	if p.Code != ppp.ConfigureAck {
+		theirs, err := ppp.ParseOptions(p.Data)
+		if err != nil {
+			return
+		}
+		if a.state == phaseOpened {
+			a.options.closed()
+			a.state = phaseReqSent
+		}
+		if !a.options.refused(p.Code, theirs) {
+			a.giveUp()
+			return
+		}
+		if a.state == phaseAckReceived {
+			a.state = phaseReqSent
+		}
+		if a.tries <= 0 {
+			a.giveUp()
+			return
+		}
+		a.ask(now)
+		return
+	}
+	switch a.state {
+	case phaseReqSent:
+		a.tries = maxConfigure
+		a.state = phaseAckReceived
+	case phaseAckReceived: // a second Ack: something is wrong, begin anew
+		a.ask(now)
+		a.state = phaseReqSent
+	case phaseAckSent:
+		a.tries = maxConfigure
+		a.state = phaseOpened
+		a.options.opened()
+	case phaseOpened:
+		a.options.closed()
+		a.ask(now)
+		a.state = phaseReqSent
+	}
+}
+
+func (a *automaton) terminated(p ppp.Packet, now time.Time) {
+	if a.state == phaseOpened {
+		a.options.closed()
+		a.tries, a.deadline = 0, now.Add(restartTime)
+		a.state = phaseStopping
+	} else if a.state == phaseAckReceived || a.state == phaseAckSent {
+		a.state = phaseReqSent
+	}
+	a.send(ppp.Packet{Code: ppp.TerminateAck, ID: p.ID})
+}
+
+func (a *automaton) terminateAcked(now time.Time) {
+	switch a.state {
+	case phaseClosing:
+		a.state = phaseClosed
+		a.options.finished()
+	case phaseStopping:
+		a.state = phaseStopped
+		a.options.finished()
+	case phaseAckReceived:
+		a.state = phaseReqSent
+	case phaseOpened:
+		a.options.closed()
+		a.ask(now)
+		a.state = phaseReqSent
+	}
+}
+
+// giveUp ends without a word: the peer does not want this protocol.
+func (a *automaton) giveUp() {
+	if a.state == phaseClosed || a.state == phaseStopped {
+		return
+	}
+	if a.state == phaseOpened {
+		a.options.closed()
+	}
+	a.state = phaseStopped
+	a.options.finished()
+}

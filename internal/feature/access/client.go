@@ -1,0 +1,211 @@
+package access
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"weft/internal/state"
+	"weft/wire/l2tp"
+)
+
+// ClientSettings is [l2tp_client.NAME] with all defaults worked out.
+type ClientSettings struct {
+	Name      string
+	ID        int // for the datapath
+	Device    string
+	Server    string
+	Secret    string
+	Hide      bool
+	HostName  string
+	Login     string
+	Password  string
+	Methods   []Method
+	IPv4      bool
+	IPv6      bool
+	Prefix    bool
+	MRU       int
+	Keepalive time.Duration
+	Retry     time.Duration
+}
+
+// Learned is what a client has got from its server.
+type Learned = state.L2TPClient
+
+// client is one section at work.
+type client struct {
+	ClientSettings
+	engine  *Engine
+	tunnel  *tunnel
+	session *session
+	dialing bool
+	retryAt time.Time
+	pause   time.Duration
+	timer   timer
+	fault   string // why there is no session now
+	tries   uint64
+	learned Learned
+	calls   uint32
+}
+
+func (c *client) slot() *timer { return &c.timer }
+
+func (c *client) due() time.Time {
+	if c.dialing || c.tunnel != nil {
+		return time.Time{}
+	}
+	return c.retryAt
+}
+
+// same tells whether a session of the old settings may go on.
+func (c *client) same(n ClientSettings) bool {
+	o := c.ClientSettings
+	return o.Server == n.Server && o.Secret == n.Secret && o.Login == n.Login && o.Password == n.Password && o.HostName == n.HostName &&
+		o.IPv4 == n.IPv4 && o.IPv6 == n.IPv6 && o.Prefix == n.Prefix && o.MRU == n.MRU && slices.Equal(o.Methods, n.Methods) && o.Hide == n.Hide
+}
+
+func (c *client) tick(now time.Time) {
+	if c.dialing || c.tunnel != nil {
+		return
+	}
+	c.dialing = true
+	c.tries++
+	c.engine.world.Dial(c.Name)
+}
+
+// Dialed says that there is a socket to a client's server.
+func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
+	e.now = now
+	c := e.clients[name]
+	if c == nil || !c.dialing {
+		return
+	}
+	c.dialing = false
+	local, ok := freeID(&e.nextT, e.tunnels)
+	if !ok {
+		c.later("no tunnel is free")
+		return
+	}
+	t := &tunnel{
+		engine: e, client: c, local: local, here: here, peer: peer, state: tunnelWaitReply, channel: newChannel(0),
+		secret: []byte(c.Secret), hide: c.Hide && c.Secret != "", sessions: map[uint16]*session{}, since: now, heard: now,
+		deadline: now.Add(handshakeTime),
+	}
+	e.tunnels[local], c.tunnel = t, t
+	t.push(0, t.introduce(l2tp.SCCRQ, nil))
+	t.flush()
+}
+
+// NotDialed says why there is none.
+func (e *Engine) NotDialed(name, why string, now time.Time) {
+	e.now = now
+	if c := e.clients[name]; c != nil && c.dialing {
+		c.dialing = false
+		c.later(why)
+	}
+}
+
+// tunnelUp asks for the session.
+func (c *client) tunnelUp(t *tunnel) {
+	e := c.engine
+	s := e.newSession(t, sessionWaitReply)
+	if s == nil {
+		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: "no session is free"}, ReasonError)
+		return
+	}
+	c.session = s
+	c.calls++
+	t.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, s.local).AddUint32(l2tp.CallSerialNumber, c.calls))
+	e.arm(s)
+}
+
+// replied is a client's: the server takes the call.
+func (s *session) replied(m *l2tp.Message) {
+	id, ok := m.Uint16(l2tp.AssignedSessionID)
+	c := s.tunnel.client
+	if !ok || id == 0 || c == nil {
+		s.close(l2tp.Result{Code: l2tp.CallError, Error: l2tp.ErrorValue}, ReasonError, "the server gives no session")
+		return
+	}
+	s.remote = id
+	s.tunnel.push(id, l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, 1_000_000_000).AddUint32(l2tp.FramingType, 1))
+	s.tunnel.flush() // before the first frame
+	s.begin(linkSettings{
+		mru: c.MRU, auth: c.Methods, echo: c.Keepalive, login: c.Login, password: c.Password, ipv4: c.IPv4, ipv6: c.IPv6,
+		name: c.HostName, random: s.engine.random,
+	})
+	s.link.v6.local = s.link.v6.another()
+	s.link.start(s.engine.now)
+}
+
+// networkChanged: the session's protocols went up or down.
+func (c *client) networkChanged(s *session, v4, v6 bool) {
+	l := Learned{Up: v4 || v6}
+	if l.Up {
+		l.MTU = s.mtu()
+		c.pause, c.fault = 0, ""
+	}
+	if v4 {
+		l.IPv4, l.Gateway = s.link.v4.local, s.link.v4.peer
+		for _, a := range s.link.v4.dns {
+			if a.IsValid() && !a.IsUnspecified() {
+				l.DNS = append(l.DNS, a)
+			}
+		}
+	}
+	if v6 {
+		l.LinkLocal = interfaceAddress(s.link.v6.local)
+		if s.v6 == nil {
+			s.v6 = newClientV6(s)
+		}
+		s.v6.describe(&l)
+	} else {
+		s.v6 = nil
+	}
+	c.learned = l
+}
+
+// sessionDown: try again later. Without a session the tunnel is of no use.
+func (c *client) sessionDown(s *session, why Reason, text string) {
+	if c.session != s {
+		return
+	}
+	c.session, c.learned = nil, Learned{}
+	c.fault = text
+	if t := c.tunnel; t != nil && t.state != tunnelClosing {
+		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: text}, why)
+	}
+}
+
+func (c *client) tunnelDown(t *tunnel, text string) {
+	if c.tunnel != t {
+		return
+	}
+	c.tunnel = nil
+	if c.fault == "" {
+		c.fault = text
+	}
+	c.later(c.fault)
+}
+
+// later waits before the next attempt: twice as long each time, and never
+// quite as long as others do.
+func (c *client) later(why string) {
+	c.fault = why
+	c.pause = min(max(2*c.pause, time.Second), max(c.Retry, time.Second))
+	var b [1]byte
+	c.engine.random(b[:])
+	c.retryAt = c.engine.now.Add(c.pause - c.pause*time.Duration(b[0])/1024)
+	if c.engine.clients[c.Name] == c {
+		c.engine.arm(c)
+	}
+}
+
+// Learned gives what each client has got.
+func (e *Engine) Learned() map[string]Learned {
+	m := map[string]Learned{}
+	for name, c := range e.clients {
+		m[name] = c.learned
+	}
+	return m
+}

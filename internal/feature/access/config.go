@@ -1,0 +1,169 @@
+// Package access ends subscribers' sessions, or begins one: L2TPv2 (RFC 2661)
+// with PPP in it, as the network server (LNS) that an ISP has, and as the
+// client that a member has at home.
+package access
+
+import (
+	"net/netip"
+	"time"
+
+	"weft/internal/config"
+)
+
+// Config is [access.NAME].
+type Config struct {
+	Listen       []netip.Addr   `toml:"listen" required:"true" example:"[\"192.0.2.1\", \"2001:db8::1\"]" doc:"The router's own addresses at which LACs reach it, port 1701."`
+	HostName     string         `toml:"host_name" example:"\"lns1\"" doc:"What this router calls itself to LACs and subscribers. Default: NAME."`
+	LACs         []LAC          `toml:"lacs" example:"[{ name = \"dsl\", address = \"198.51.100.0/24\", secret = \"between us\" }]" doc:"Who may set up tunnels."`
+	Hello        time.Duration  `toml:"hello" min:"1s" max:"1h" example:"\"1m\"" doc:"After how much silence a tunnel's peer is asked whether it is still there (RFC 2661 section 6.5)."`
+	Echo         time.Duration  `toml:"echo" min:"0s" max:"1h" example:"\"30s\"" doc:"How often each subscriber is asked whether it is still there (LCP echo, RFC 1661 section 5.8); four silences end the session. \"0s\": never."`
+	MRU          int            `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet of a subscriber, in bytes. 1460 fits a path of 1500 bytes over IPv4 with L2TP and PPP around, 1440 over IPv6."`
+	Methods      []Method       `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"How subscribers say who they are, the first that they agree to. Default: chap, then pap. [] lets everybody in."`
+	Users        []User         `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"Subscribers who are known here. They come before RADIUS."`
+	RADIUS       []RADIUS       `toml:"radius" example:"[{ server = \"192.0.2.53:1812\", secret = \"with RADIUS\" }]" doc:"The RADIUS servers that know the other subscribers, the first that answers."`
+	NASIdent     string         `toml:"nas_identifier" example:"\"lns1\"" doc:"What RADIUS servers know this router by. Default: host_name."`
+	Dynamic      []Dynamic      `toml:"dynamic_authorization" example:"[{ client = \"192.0.2.53\", secret = \"with RADIUS\" }]" doc:"Who may change and end sessions (RFC 5176), at UDP port 3799 of the addresses of listen."`
+	Gateway      netip.Addr     `toml:"gateway" ip:"4" example:"\"192.0.2.1\"" doc:"The router's IPv4 address on every session. Default: the first IPv4 address of listen."`
+	Pools        []Pool         `toml:"pools" example:"[{ addresses = [\"203.0.113.0/24\"] }]" doc:"The IPv4 addresses that subscribers get. Without any, only those with an address of their own have IPv4."`
+	IPv6         bool           `toml:"ipv6" example:"true" doc:"Subscribers have IPv6."`
+	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"2001:db8:1000::/48\"]" doc:"The space out of which each session is advertised a /64."`
+	Delegate     []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:2000::/36\"]" doc:"The space out of which each session may get a prefix of its own by DHCPv6."`
+	DelegateBits int            `toml:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
+	DNS          []netip.Addr   `toml:"dns" example:"[\"192.0.2.53\", \"2001:db8::53\"]" doc:"The name servers, of both families: IPv4 by IPCP (RFC 1877, two at most), IPv6 by router advertisements and DHCPv6."`
+	Duplicates   Duplicates     `toml:"duplicates" enum:"refuse,replace,allow" example:"\"replace\"" doc:"What a login that is there already does: it is refused, ends the old session, or both go on."`
+	MaxSessions  int            `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"How many sessions are taken; 0: as many as there is room for."`
+	Up           int64          `toml:"up" min:"0" example:"20_000_000" doc:"The rate limit of what a subscriber sends, in bit/s, unless it has one of its own; 0: none."`
+	Down         int64          `toml:"down" min:"0" example:"100_000_000" doc:"The rate limit of what a subscriber gets, in bit/s; 0: none."`
+	Garden       []netip.Prefix `toml:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"What subscribers in the walled garden reach."`
+	SessionTime  time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"How long a session lasts; \"0s\": for ever."`
+	IdleTime     time.Duration  `toml:"idle_timeout" min:"0s" example:"\"0s\"" doc:"After how long without a packet from the subscriber its session ends; \"0s\": never."`
+	Interim      time.Duration  `toml:"interim" min:"0s" example:"\"10m\"" doc:"How often RADIUS is told what a session carried so far; \"0s\": only if it asks for it."`
+}
+
+// LAC is somebody who may set up tunnels.
+type LAC struct {
+	Name     string       `toml:"name" example:"\"dsl\"" doc:"What it is called in weft show. Default: its host name or address."`
+	Address  netip.Prefix `toml:"address" required:"true" ip:",bare" example:"\"198.51.100.0/24\"" doc:"The addresses that it comes from."`
+	HostName string       `toml:"host_name" example:"\"lac1\"" doc:"What it must call itself; without it, anything."`
+	Secret   string       `toml:"secret" example:"\"between us\"" doc:"The tunnel's secret, by which both sides prove who they are (RFC 2661 section 5.1.1). Without one, nobody does."`
+	Hide     bool         `toml:"hide" example:"true" doc:"Enciphers what control messages say (hidden AVPs, section 4.3)."`
+}
+
+// User is a subscriber.
+type User struct {
+	Login       string         `toml:"login" required:"true" example:"\"alice@example.net\"" doc:"The login."`
+	Password    string         `toml:"password" required:"true" example:"\"a secret\"" doc:"The password."`
+	IPv4        netip.Addr     `toml:"ipv4" ip:"4" example:"\"203.0.113.5\"" doc:"Its own IPv4 address."`
+	NoIPv4      bool           `toml:"no_ipv4" example:"false" doc:"It gets no IPv4."`
+	IPv6        netip.Addr     `toml:"ipv6" ip:"6" example:"\"2001:db8:3::5\"" doc:"An IPv6 address that it gets by DHCPv6."`
+	Prefix      netip.Prefix   `toml:"prefix" ip:"6" example:"\"2001:db8:4:5::/64\"" doc:"Its own advertised prefix."`
+	Delegated   netip.Prefix   `toml:"delegated" ip:"6" example:"\"2001:db8:500::/56\"" doc:"Its own delegated prefix."`
+	Routes      []netip.Prefix `toml:"routes" example:"[\"198.51.100.8/29\"]" doc:"Further prefixes that are routed to it."`
+	Pool        string         `toml:"pool" example:"\"homes\"" doc:"The pool that its IPv4 address comes from."`
+	Up          int64          `toml:"up" min:"0" example:"20_000_000" doc:"The rate limit of what it sends, in bit/s."`
+	Down        int64          `toml:"down" min:"0" example:"100_000_000" doc:"The rate limit of what it gets."`
+	Garden      bool           `toml:"garden" example:"false" doc:"It is in the walled garden."`
+	SessionTime time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"How long a session of its lasts."`
+	IdleTime    time.Duration  `toml:"idle_timeout" min:"0s" example:"\"1h\"" doc:"After how long without a packet its session ends."`
+}
+
+func (u *User) profile() Profile {
+	return Profile{
+		IPv4: u.IPv4, NoIPv4: u.NoIPv4, Pool: u.Pool, IPv6: u.IPv6, Prefix: u.Prefix, Delegated: u.Delegated, Routes: u.Routes,
+		Up: uint64(u.Up), Down: uint64(u.Down), Garden: u.Garden, SessionTimeout: u.SessionTime, IdleTimeout: u.IdleTime,
+	}
+}
+
+// Pool is a set of IPv4 addresses.
+type Pool struct {
+	Name      string         `toml:"name" example:"\"homes\"" doc:"What users and RADIUS (Framed-Pool) call it."`
+	Addresses []netip.Prefix `toml:"addresses" required:"true" ip:"4" example:"[\"203.0.113.0/24\"]" doc:"The addresses."`
+	Only      bool           `toml:"only_by_name" example:"false" doc:"Only for those who ask for it by name."`
+}
+
+// RADIUS is one RADIUS server.
+type RADIUS struct {
+	Server     netip.AddrPort `toml:"server" required:"true" example:"\"192.0.2.53:1812\"" doc:"Where it authenticates."`
+	Accounting netip.AddrPort `toml:"accounting" example:"\"192.0.2.53:1813\"" doc:"Where it takes accounting. Default: the same address, the next port."`
+	Secret     string         `toml:"secret" required:"true" example:"\"with RADIUS\"" doc:"The secret shared with it."`
+	Timeout    time.Duration  `toml:"timeout" min:"100ms" max:"30s" example:"\"2s\"" doc:"How long one attempt waits. Default: 2s."`
+	Tries      int            `toml:"tries" min:"0" max:"10" example:"3" doc:"How many attempts there are before the next server. Default: 3."`
+}
+
+// Dynamic is somebody who may change and end sessions.
+type Dynamic struct {
+	Client netip.Prefix `toml:"client" required:"true" ip:",bare" example:"\"192.0.2.53\"" doc:"The addresses that it asks from."`
+	Secret string       `toml:"secret" required:"true" example:"\"with RADIUS\"" doc:"The secret shared with it."`
+}
+
+// Duplicates says what a second login does.
+type Duplicates string
+
+const (
+	DuplicatesRefuse  Duplicates = "refuse"
+	DuplicatesReplace Duplicates = "replace"
+	DuplicatesAllow   Duplicates = "allow"
+)
+
+// ClientConfig is [l2tp_client.NAME].
+type ClientConfig struct {
+	Server    string        `toml:"server" required:"true" example:"\"lns.example.net\"" doc:"The server's name or address, with a port unless it is 1701."`
+	Secret    string        `toml:"secret" example:"\"between us\"" doc:"The tunnel's secret, if the server has one."`
+	Hide      bool          `toml:"hide" example:"false" doc:"Enciphers what control messages say (hidden AVPs)."`
+	HostName  string        `toml:"host_name" example:"\"home\"" doc:"What this router calls itself to the server. Default: NAME."`
+	Login     string        `toml:"login" example:"\"alice@example.net\"" doc:"The login."`
+	Password  string        `toml:"password" example:"\"a secret\"" doc:"The password."`
+	Methods   []Method      `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"mschapv2\"]" doc:"How it says who it is, whatever of these the server asks for. Default: all."`
+	IPv4      bool          `toml:"ipv4" example:"true" doc:"It wants an IPv4 address."`
+	IPv6      bool          `toml:"ipv6" example:"true" doc:"It wants IPv6."`
+	Prefix    bool          `toml:"prefix" example:"true" doc:"It asks for a delegated prefix (DHCPv6)."`
+	Delegate  []string      `toml:"delegate_to" example:"[\"lan\"]" doc:"The NAMEs of the interfaces that get a /64 each of the delegated prefix, in this order. [ra.NAME] tells their hosts."`
+	Default   []string      `toml:"default_route" enum:"4,6" example:"[\"6\"]" doc:"The families whose default route goes to the server: 4, 6."`
+	MRU       int           `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet, in bytes."`
+	Keepalive time.Duration `toml:"keepalive" min:"1s" max:"1h" example:"\"30s\"" doc:"How often the server is asked whether it is still there (L2TP Hello and LCP echo)."`
+	Retry     time.Duration `toml:"retry" min:"1s" max:"1h" example:"\"5m\"" doc:"The longest pause between attempts; the first is a second, each twice the one before."`
+}
+
+// Section is what config.Load needs to read [access.NAME].
+func Section() config.Section {
+	return config.Section{
+		Name:  "access",
+		Named: true,
+		Doc:   "The end of subscribers' L2TP tunnels and PPP sessions (an LNS).",
+		New: func(name string) any {
+			return &Config{HostName: name, Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, IPv6: true, DelegateBits: 56, Duplicates: DuplicatesReplace}
+		},
+		Check: func(c *config.Checker, name string, s any) { checkServer(c, name, s.(*Config)) },
+	}
+}
+
+// ClientSection is what config.Load needs to read [l2tp_client.NAME].
+func ClientSection() config.Section {
+	return config.Section{
+		Name:  "l2tp_client",
+		Named: true,
+		Doc:   "A session of this router's own with an L2TP server, as a member has it at home.",
+		New: func(name string) any {
+			return &ClientConfig{HostName: name, IPv4: true, IPv6: true, MRU: 1460, Keepalive: 30 * time.Second, Retry: 5 * time.Minute}
+		},
+		Check: func(c *config.Checker, name string, s any) { checkClient(c, name, s.(*ClientConfig)) },
+	}
+}
+
+// From gives the section [access.NAME] of f, nil if there is none.
+func From(f *config.File, name string) *Config {
+	c, _ := f.Get("access", name).(*Config)
+	return c
+}
+
+// ClientFrom gives the section [l2tp_client.NAME] of f, nil if there is none.
+func ClientFrom(f *config.File, name string) *ClientConfig {
+	c, _ := f.Get("l2tp_client", name).(*ClientConfig)
+	return c
+}
+
+// Device is the name of the device on which a section's subscribers are.
+func Device(name string) string { return "access-" + name }
+
+// ClientDevice is that of a client.
+func ClientDevice(name string) string { return "l2tp-" + name }

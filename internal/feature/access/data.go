@@ -1,0 +1,129 @@
+package access
+
+import (
+	"net/netip"
+	"slices"
+
+	"weft/wire/ppp"
+)
+
+// Packets that the datapath left to the daemon, or all of them while there is
+// none. It is the slow path, and the readable form of what the programs do.
+
+// fromPeer takes an IP packet out of a session.
+func (s *session) fromPeer(ip []byte) {
+	from, _, ok := addressesOf(ip)
+	if !ok {
+		s.engine.stats.Malformed++
+		return
+	}
+	if s.tunnel.server != nil && !s.owns(from) {
+		s.engine.stats.Spoofed++
+		return
+	}
+	s.slow.UpPackets++
+	s.slow.UpBytes += uint64(len(ip))
+	s.engine.world.Deliver(s.access(), ip)
+}
+
+// owns tells whether an address is the subscriber's.
+func (s *session) owns(a netip.Addr) bool {
+	if a == s.given.ipv4 && a.IsValid() || a == s.profile.IPv6 && a.IsValid() {
+		return true
+	}
+	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// fromPeer6 is fromPeer with what the link itself is told apart.
+func (s *session) fromPeer6(ip []byte) {
+	from, to, ok := addressesOf(ip)
+	if !ok {
+		s.engine.stats.Malformed++
+		return
+	}
+	if !from.IsLinkLocalUnicast() && !from.IsUnspecified() && !to.IsLinkLocalUnicast() && !to.IsMulticast() {
+		s.fromPeer(ip)
+		return
+	}
+	p, err := parse6(ip)
+	if err != nil {
+		s.engine.stats.Malformed++
+		return
+	}
+	if s.tunnel.server != nil {
+		s.hear(p)
+	} else if s.v6 != nil {
+		s.v6.hear(p, s.engine.now)
+	}
+}
+
+// Transmit takes an IP packet for a subscriber of a section, or for a client's
+// server; device tells which.
+func (e *Engine) Transmit(device string, ip []byte) {
+	_, to, ok := addressesOf(ip)
+	if !ok || to.IsMulticast() || to.IsLinkLocalUnicast() {
+		return
+	}
+	s := e.destination(device, to)
+	if s == nil || s.state != sessionUp {
+		e.stats.NoSession++
+		return
+	}
+	protocol, open := ppp.IPv4, s.link.v4.state == phaseOpened
+	if to.Is6() {
+		protocol, open = ppp.IPv6, s.link.v6.state == phaseOpened
+	}
+	if !open {
+		e.stats.NoSession++
+		return
+	}
+	if len(ip) > s.mtu() {
+		if answer := tooBig(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
+			if len(answer) > 0 {
+				e.world.Reply(s.access(), answer)
+			}
+			return
+		}
+		for _, piece := range fragments(ip, s.mtu()) {
+			s.transmit(protocol, piece)
+		}
+		return
+	}
+	s.transmit(protocol, ip)
+}
+
+func (s *session) transmit(p ppp.Protocol, ip []byte) {
+	s.slow.DownPackets++
+	s.slow.DownBytes += uint64(len(ip))
+	s.sendFrame(p, ip)
+}
+
+func (s *session) routerAddress(v6 bool) netip.Addr {
+	if srv := s.tunnel.server; srv != nil && !v6 {
+		return srv.Gateway
+	}
+	if !v6 {
+		return s.link.v4.local
+	}
+	for _, p := range s.prefixes() {
+		if p.Addr().Is6() && s.tunnel.server != nil {
+			return p.Addr() // the subnet-router anycast address (RFC 4291 section 2.6.1)
+		}
+	}
+	return netip.Addr{}
+}
+
+func (e *Engine) destination(device string, to netip.Addr) *session {
+	for _, srv := range e.servers {
+		if srv.Device == device {
+			s, _ := srv.destined.Lookup(to)
+			return s
+		}
+	}
+	for _, c := range e.clients {
+		if c.Device == device {
+			return c.session
+		}
+	}
+	return nil
+}

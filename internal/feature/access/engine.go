@@ -1,0 +1,369 @@
+package access
+
+import (
+	"cmp"
+	"container/heap"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weft/internal/state"
+	"weft/wire/l2tp"
+)
+
+// World is what the engine needs of others. Calls come while the engine works:
+// they must not call back.
+type World interface {
+	// Send sends a datagram.
+	Send(here, peer netip.AddrPort, b []byte)
+	// Deliver gives the stack a packet that came from a subscriber.
+	Deliver(access int, ip []byte)
+	// Reply gives the stack an error that this router makes.
+	Reply(access int, ip []byte)
+	// Ask wants to know who somebody is; the answer comes by Engine.Answer.
+	Ask(Question)
+	// Dial wants a socket to a client's server; the answer comes by
+	// Engine.Dialed or Engine.NotDialed.
+	Dial(client string)
+}
+
+// Engine holds all tunnels and sessions. It is pure: it is fed datagrams,
+// answers and the time, and used by one goroutine at a time.
+type Engine struct {
+	world  World
+	random func([]byte)
+	now    time.Time
+
+	servers map[string]*server
+	clients map[string]*client
+
+	tunnels  map[uint16]*tunnel
+	byPeer   map[peerKey]*tunnel
+	sessions map[uint16]*session
+	nextT    uint16
+	nextS    uint16
+	serial   uint64
+	queue    timers
+	pending  pending
+	stats    Stats
+}
+
+// peerKey finds the tunnel of a peer that repeats its first message.
+type peerKey struct {
+	peer netip.AddrPort
+	id   uint16
+}
+
+// Stats counts what is not counted with a tunnel or a session.
+type Stats struct {
+	Malformed  uint64 `json:"malformed"`   // datagrams that are no L2TP
+	Unknown    uint64 `json:"unknown"`     // for tunnels or sessions that are not there
+	Strangers  uint64 `json:"strangers"`   // from another address than the tunnel's peer
+	Refused    uint64 `json:"refused"`     // tunnels
+	Accepted   uint64 `json:"accepted"`    // logins
+	Rejected   uint64 `json:"rejected"`    // logins
+	NoAddress  uint64 `json:"no_address"`  // logins that found no free address
+	Spoofed    uint64 `json:"spoofed"`     // packets in the slow path with another's source
+	NoSession  uint64 `json:"no_session"`  // packets in the slow path to nobody
+	Duplicates uint64 `json:"duplicates"`  // logins that were there already
+	TunnelsNew uint64 `json:"tunnels_new"` // established
+}
+
+// NewEngine makes an engine without sections.
+func NewEngine(w World, random func([]byte)) *Engine {
+	e := &Engine{
+		world: w, random: random, servers: map[string]*server{}, clients: map[string]*client{},
+		tunnels: map[uint16]*tunnel{}, byPeer: map[peerKey]*tunnel{}, sessions: map[uint16]*session{},
+	}
+	var b [4]byte
+	random(b[:])
+	e.nextT, e.nextS = uint16(b[0])<<8|uint16(b[1]), uint16(b[2])<<8|uint16(b[3])
+	e.pending.clear()
+	return e
+}
+
+// timed is something that has to be looked at when its time comes.
+type timed interface {
+	due() time.Time // zero: never
+	tick(now time.Time)
+	slot() *timer
+}
+
+// timer is a place in the queue.
+type timer struct {
+	at    time.Time
+	index int // in the queue, from 1; 0: not in it
+	what  timed
+}
+
+type timers []*timer
+
+func (q timers) Len() int           { return len(q) }
+func (q timers) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q timers) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i+1, j+1
+}
+func (q *timers) Push(x any) {
+	t := x.(*timer)
+	*q = append(*q, t)
+	t.index = len(*q)
+}
+func (q *timers) Pop() any {
+	old := *q
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	t.index = 0
+	return t
+}
+
+// arm puts something into the queue by when it is due.
+func (e *Engine) arm(what timed) {
+	t, at := what.slot(), what.due()
+	t.what = what
+	switch {
+	case at.IsZero() && t.index > 0:
+		heap.Remove(&e.queue, t.index-1)
+	case at.IsZero():
+	case t.index == 0:
+		t.at = at
+		heap.Push(&e.queue, t)
+	case !t.at.Equal(at):
+		t.at = at
+		heap.Fix(&e.queue, t.index-1)
+	}
+}
+
+func (e *Engine) disarm(what timed) {
+	if t := what.slot(); t.index > 0 {
+		heap.Remove(&e.queue, t.index-1)
+	}
+}
+
+// Due is when Tick has something to do; zero: never.
+func (e *Engine) Due() time.Time {
+	if len(e.queue) == 0 {
+		return time.Time{}
+	}
+	return e.queue[0].at
+}
+
+// Tick does what is due.
+func (e *Engine) Tick(now time.Time) {
+	e.now = now
+	for len(e.queue) > 0 && !e.queue[0].at.After(now) {
+		what := e.queue[0].what
+		heap.Pop(&e.queue)
+		what.tick(now)
+	}
+}
+
+// Receive takes a datagram.
+func (e *Engine) Receive(here, from netip.AddrPort, b []byte, now time.Time) {
+	e.now = now
+	h, rest, err := l2tp.Parse(b)
+	switch {
+	case err != nil:
+		e.stats.Malformed++
+	case h.Control && h.Tunnel == 0:
+		e.invited(here, from, h, rest)
+	case h.Control:
+		e.control(from, h, rest)
+	default:
+		e.data(from, h, rest)
+	}
+}
+
+func (e *Engine) control(from netip.AddrPort, h l2tp.Header, body []byte) {
+	t := e.tunnels[h.Tunnel]
+	if t == nil {
+		e.stats.Unknown++
+		return
+	}
+	if from != t.peer {
+		// a server may answer from another port (RFC 2661 section 8.1)
+		if t.state != tunnelWaitReply || from.Addr() != t.peer.Addr() {
+			e.stats.Strangers++
+			return
+		}
+		t.peer = from
+	}
+	t.receive(h, body)
+}
+
+func (e *Engine) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
+	s := e.sessions[h.Session]
+	if s == nil || s.tunnel.local != h.Tunnel || s.state != sessionUp {
+		e.stats.Unknown++
+		return
+	}
+	if from != s.tunnel.peer {
+		e.stats.Strangers++
+		return
+	}
+	s.receiveFrame(frame)
+	e.arm(s)
+}
+
+// freeID gives an id that nobody has; those that were in use lately come last.
+func freeID[T any](next *uint16, used map[uint16]T) (uint16, bool) {
+	for range 65536 {
+		*next++
+		if _, taken := used[*next]; *next != 0 && !taken {
+			return *next, true
+		}
+	}
+	return 0, false
+}
+
+// Set makes the sections those of a configuration. Sessions of sections that
+// stay go on; what is new holds for new ones.
+func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now time.Time) {
+	e.now = now
+	keep := map[string]bool{}
+	for _, s := range servers {
+		keep[s.Name] = true
+		if old, ok := e.servers[s.Name]; ok {
+			old.update(s)
+		} else {
+			e.servers[s.Name] = newServer(s)
+		}
+	}
+	for name, s := range e.servers {
+		if !keep[name] {
+			e.closeTunnels(func(t *tunnel) bool { return t.server == s }, l2tp.Result{Code: l2tp.StopShutDown, Text: "no longer served"})
+			delete(e.servers, name)
+		}
+	}
+	keep = map[string]bool{}
+	for _, c := range clients {
+		keep[c.Name] = true
+		if old, ok := e.clients[c.Name]; ok && old.same(c) {
+			old.ClientSettings = c
+			continue
+		} else if ok {
+			e.dropClient(old)
+		}
+		n := &client{ClientSettings: c, engine: e, retryAt: now}
+		e.clients[c.Name] = n
+		e.arm(n)
+	}
+	for name, c := range e.clients {
+		if !keep[name] {
+			e.dropClient(c)
+		}
+	}
+}
+
+func (e *Engine) dropClient(c *client) {
+	e.disarm(c)
+	delete(e.clients, c.Name)
+	e.closeTunnels(func(t *tunnel) bool { return t.client == c }, l2tp.Result{Code: l2tp.StopRequested, Text: "no longer wanted"})
+}
+
+func (e *Engine) closeTunnels(which func(*tunnel) bool, r l2tp.Result) {
+	for _, t := range e.sortedTunnels() {
+		if which(t) {
+			t.close(r, ReasonAdmin)
+		}
+	}
+}
+
+func (e *Engine) sortedTunnels() []*tunnel {
+	list := make([]*tunnel, 0, len(e.tunnels))
+	for _, t := range e.tunnels {
+		list = append(list, t)
+	}
+	slices.SortFunc(list, func(a, b *tunnel) int { return cmp.Compare(a.local, b.local) })
+	return list
+}
+
+// Answer is what Ask led to. A session that is no more, or asks something else
+// by now, takes no notice.
+func (e *Engine) Answer(q Question, v Verdict, now time.Time) {
+	e.now = now
+	if s := e.sessions[q.Session]; s != nil && s.question == q.Serial && q.Serial != 0 {
+		s.decide(q.Credentials, v)
+		e.arm(s)
+	}
+}
+
+// Stats gives what was counted.
+func (e *Engine) Stats() Stats { return e.stats }
+
+// pending is what the datapath has to be told.
+type pending struct {
+	tunnels, sessions   map[uint16]bool // new or changed
+	goneTunnels, goneSs []uint16
+	accounts            []Account
+	stored              storeChanges
+}
+
+func (p *pending) clear() {
+	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, stored: storeChanges{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}}}
+}
+
+// Batch is what has happened since the last one: sessions for the datapath,
+// and what accounting is told. Counters of sessions that are gone are to be
+// read before they are removed.
+type Batch struct {
+	Tunnels      []state.AccessTunnel
+	Sessions     []state.AccessSession
+	GoneTunnels  []uint16
+	GoneSessions []uint16
+	Accounts     []Account
+	Store        []Stored
+}
+
+// Empty tells whether nothing has happened.
+func (b Batch) Empty() bool {
+	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store) == 0
+}
+
+// Take gives the batch and begins a new one.
+func (e *Engine) Take() Batch {
+	p := &e.pending
+	if len(p.tunnels)+len(p.sessions)+len(p.goneTunnels)+len(p.goneSs)+len(p.accounts)+len(p.stored.tunnels)+len(p.stored.sessions) == 0 {
+		return Batch{}
+	}
+	b := Batch{GoneTunnels: p.goneTunnels, GoneSessions: p.goneSs, Accounts: p.accounts, Store: e.toStore(p.stored)}
+	for id := range p.tunnels {
+		if t := e.tunnels[id]; t != nil {
+			b.Tunnels = append(b.Tunnels, t.asState())
+		}
+	}
+	for id := range p.sessions {
+		if s := e.sessions[id]; s != nil {
+			b.Sessions = append(b.Sessions, s.asState())
+		}
+	}
+	slices.SortFunc(b.Sessions, func(a, b state.AccessSession) int { return cmp.Compare(a.Local, b.Local) })
+	p.clear()
+	return b
+}
+
+// Sessions is the datapath, as the feature sees it.
+type Sessions interface {
+	// Put adds or changes, in one batch. A changed session keeps its counters.
+	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
+	// Remove takes sessions and tunnels by local id; what is not there is no error.
+	Remove(tunnels, sessions []uint16) error
+	// Counters reads those sessions' counters; nil: of all that are there.
+	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	// List gives what is there.
+	List() ([]state.AccessTunnel, []state.AccessSession, error)
+}
+
+// HasTunnel and HasSession tell what is known here.
+func (e *Engine) HasTunnel(id uint16) bool  { return e.tunnels[id] != nil }
+func (e *Engine) HasSession(id uint16) bool { return e.sessions[id] != nil }
+
+// Addresses gives the local addresses of all tunnels.
+func (e *Engine) Addresses() map[netip.AddrPort]bool {
+	m := map[netip.AddrPort]bool{}
+	for _, t := range e.tunnels {
+		m[t.here] = true
+	}
+	return m
+}

@@ -1,0 +1,272 @@
+package access
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"weft/internal/state"
+)
+
+// duet is a client's engine and a server's with a wire between them, and a
+// clock that a test moves.
+type duet struct {
+	t              *testing.T
+	now            time.Time
+	client, server *side
+	lose           func(from *side, b []byte) bool
+}
+
+type side struct {
+	duet      *duet
+	engine    *Engine
+	other     *side
+	addr      netip.AddrPort
+	inbox     []datagram
+	asked     []Question
+	delivered [][]byte
+	dials     []string
+	// as the datapath would have it
+	tunnels  map[uint16]state.AccessTunnel
+	sessions map[uint16]state.AccessSession
+	accounts []Account
+	store    map[string][]byte
+	sent     int
+}
+
+type datagram struct {
+	here, from netip.AddrPort
+	b          []byte
+}
+
+func (s *side) Send(here, peer netip.AddrPort, b []byte) {
+	s.sent++
+	if s.duet.lose != nil && s.duet.lose(s, b) {
+		return
+	}
+	s.other.inbox = append(s.other.inbox, datagram{peer, here, slices.Clone(b)})
+}
+func (s *side) Deliver(_ int, ip []byte) { s.delivered = append(s.delivered, slices.Clone(ip)) }
+func (s *side) Reply(n int, ip []byte)   { s.Deliver(n, ip) }
+func (s *side) Ask(q Question)           { s.asked = append(s.asked, q) }
+func (s *side) Dial(name string)         { s.dials = append(s.dials, name) }
+
+func randomBytes(seed uint64) func([]byte) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func(b []byte) {
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+	}
+}
+
+func newSide(d *duet, addr string, seed uint64) *side {
+	s := &side{duet: d, addr: netip.MustParseAddrPort(addr), tunnels: map[uint16]state.AccessTunnel{}, sessions: map[uint16]state.AccessSession{}, store: map[string][]byte{}}
+	s.engine = NewEngine(s, randomBytes(seed))
+	return s
+}
+
+func newDuet(t *testing.T) *duet {
+	d := &duet{t: t, now: time.Unix(1_000_000, 0)}
+	d.client, d.server = newSide(d, "198.51.100.7:40000", 1), newSide(d, "192.0.2.1:1701", 2)
+	d.client.other, d.server.other = d.server, d.client
+	return d
+}
+
+func testServer() ServerSettings {
+	return ServerSettings{
+		Name: "isp", ID: 1, Device: "access-isp", Listen: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1701")}, HostName: "lns",
+		LACs:  []LAC{{Name: "homes", Address: netip.MustParsePrefix("198.51.100.0/24"), Secret: "between us"}},
+		Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, Methods: []Method{MethodCHAP, MethodPAP},
+		Users:   []User{{Login: "alice", Password: "wonder"}, {Login: "bob", Password: "builder", IPv4: netip.MustParseAddr("203.0.113.77")}},
+		Gateway: netip.MustParseAddr("192.0.2.1"),
+		Pools:   []Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
+		IPv6:    true, Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:1000::/48")}, Delegate: []netip.Prefix{netip.MustParsePrefix("2001:db8:2000::/40")}, Bits: 56,
+		DNS: []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}, Duplicates: DuplicatesReplace,
+	}
+}
+
+func testClient() ClientSettings {
+	return ClientSettings{
+		Name: "home", Device: "l2tp-home", Server: "192.0.2.1", Secret: "between us", HostName: "home", Login: "alice", Password: "wonder",
+		Methods: []Method{MethodCHAP, MethodMSCHAPv2, MethodPAP}, IPv4: true, IPv6: true, Prefix: true, MRU: 1460, Keepalive: 30 * time.Second, Retry: time.Minute,
+	}
+}
+
+func (d *duet) start(s ServerSettings, c ClientSettings) {
+	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
+	d.client.engine.Set(nil, []ClientSettings{c}, d.now)
+	d.settle()
+}
+
+// settle lets everything happen that needs no time.
+func (d *duet) settle() {
+	for range 10000 {
+		busy := false
+		for _, s := range []*side{d.client, d.server} {
+			if at := s.engine.Due(); !at.IsZero() && !at.After(d.now) {
+				s.engine.Tick(d.now)
+				busy = true
+			}
+			for len(s.dials) > 0 {
+				name := s.dials[0]
+				s.dials = s.dials[1:]
+				s.engine.Dialed(name, s.addr, s.other.addr, d.now)
+				busy = true
+			}
+			for len(s.inbox) > 0 {
+				m := s.inbox[0]
+				s.inbox = s.inbox[1:]
+				s.engine.Receive(m.here, m.from, m.b, d.now)
+				busy = true
+			}
+			s.take()
+		}
+		if !busy {
+			return
+		}
+	}
+	d.t.Fatal("it never comes to rest")
+}
+
+func (s *side) take() {
+	b := s.engine.Take()
+	for _, t := range b.Tunnels {
+		s.tunnels[t.Local] = t
+	}
+	for _, one := range b.Sessions {
+		s.sessions[one.Local] = one
+	}
+	for _, id := range b.GoneSessions {
+		delete(s.sessions, id)
+	}
+	for _, id := range b.GoneTunnels {
+		delete(s.tunnels, id)
+	}
+	s.accounts = append(s.accounts, b.Accounts...)
+	for _, k := range b.Store {
+		if delete(s.store, k.Key); k.Value != nil {
+			s.store[k.Key] = k.Value
+		}
+	}
+}
+
+// pass lets time pass.
+func (d *duet) pass(t time.Duration) {
+	end := d.now.Add(t)
+	for {
+		next := end
+		for _, s := range []*side{d.client, d.server} {
+			if at := s.engine.Due(); !at.IsZero() && at.Before(next) && at.After(d.now) {
+				next = at
+			}
+		}
+		d.now = next
+		d.settle()
+		if !next.Before(end) {
+			return
+		}
+	}
+}
+
+func (s *side) only() *session {
+	s.duet.t.Helper()
+	if len(s.engine.sessions) != 1 {
+		s.duet.t.Fatalf("there are %d sessions", len(s.engine.sessions))
+	}
+	for _, one := range s.engine.sessions {
+		return one
+	}
+	return nil
+}
+
+func (d *duet) up() Learned {
+	d.t.Helper()
+	l := d.client.engine.Learned()["home"]
+	if !l.Up {
+		d.t.Fatalf("the client has no session: %+v, client %q, tunnels %v", l, d.client.engine.clients["home"].fault, d.client.engine.tunnels)
+	}
+	return l
+}
+
+func TestAClientAndAServerAgree(t *testing.T) {
+	for _, method := range []Method{MethodPAP, MethodCHAP, MethodMSCHAPv2} {
+		for _, hide := range []bool{false, true} {
+			d := newDuet(t)
+			s, c := testServer(), testClient()
+			s.Methods, s.LACs[0].Hide, c.Hide = []Method{method}, hide, hide
+			d.start(s, c)
+			l := d.up()
+			if !s.Pools[0].Addresses[0].Contains(l.IPv4) || l.Gateway != s.Gateway || l.MTU != 1460 {
+				t.Errorf("%s: the client has %+v", method, l)
+			}
+			if len(l.Addresses) != 1 || !s.Prefixes[0].Contains(l.Addresses[0].Addr()) {
+				t.Errorf("%s: its IPv6 addresses are %v", method, l.Addresses)
+			}
+			if l.Delegated.Bits() != 56 || !s.Delegate[0].Contains(l.Delegated.Addr()) || !l.Router {
+				t.Errorf("%s: it was delegated %v, router %v", method, l.Delegated, l.Router)
+			}
+			if !slices.Equal(l.DNS, s.DNS) {
+				t.Errorf("%s: its name servers are %v", method, l.DNS)
+			}
+			one := d.server.only()
+			want := state.AccessSession{
+				Local: one.local, Remote: d.client.only().local, Tunnel: one.tunnel.local, Access: 1, IPv4: l.IPv4, MTU: 1460, MSS: 1420,
+				Prefixes: []netip.Prefix{one.given.prefix, l.Delegated},
+			}
+			got := d.server.sessions[one.local]
+			if got.Local != want.Local || got.Remote != want.Remote || got.Tunnel != want.Tunnel || got.Access != 1 || got.IPv4 != want.IPv4 || got.MTU != want.MTU || !slices.Equal(got.Prefixes, want.Prefixes) {
+				t.Errorf("%s: the datapath has\n%+v, want\n%+v", method, got, want)
+			}
+			if len(d.server.accounts) != 1 || d.server.accounts[0].Kind != AccountStart || d.server.accounts[0].Login != "alice" {
+				t.Errorf("%s: accounting was told %+v", method, d.server.accounts)
+			}
+		}
+	}
+}
+
+func ping4(from, to netip.Addr, size int) []byte {
+	b := make([]byte, size)
+	b[0], b[8], b[9] = 0x45, 64, 1
+	binary.BigEndian.PutUint16(b[2:], uint16(size))
+	f, t := from.As4(), to.As4()
+	copy(b[12:], f[:])
+	copy(b[16:], t[:])
+	binary.BigEndian.PutUint16(b[10:], sum16(b[:20]))
+	return b
+}
+
+func TestPacketsPassWithoutADatapath(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	l := d.up()
+	there := netip.MustParseAddr("8.8.8.8")
+	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 100))
+	d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 1460))
+	d.settle()
+	if len(d.server.delivered) != 1 || len(d.client.delivered) != 1 || len(d.client.delivered[0]) != 1460 {
+		t.Fatalf("%d and %d packets arrived", len(d.server.delivered), len(d.client.delivered))
+	}
+	// somebody else's source goes nowhere
+	d.client.engine.Transmit("l2tp-home", ping4(netip.MustParseAddr("203.0.113.200"), there, 100))
+	d.settle()
+	if len(d.server.delivered) != 1 || d.server.engine.Stats().Spoofed != 1 {
+		t.Errorf("a spoofed packet: %d delivered, %d counted", len(d.server.delivered), d.server.engine.Stats().Spoofed)
+	}
+	// what is too large is cut, or refused
+	d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 3000))
+	d.settle()
+	if len(d.client.delivered) != 4 {
+		t.Errorf("3000 bytes came in %d pieces, want 3", len(d.client.delivered)-1)
+	}
+	whole := ping4(there, l.IPv4, 1500)
+	whole[6] = 0x40
+	d.server.engine.Transmit("access-isp", whole)
+	answer := d.server.delivered[len(d.server.delivered)-1]
+	if answer[9] != 1 || answer[20] != 3 || answer[21] != 4 || binary.BigEndian.Uint16(answer[26:]) != 1460 || sum16(answer[20:]) != 0 || sum16(answer[:20]) != 0 {
+		t.Errorf("the answer to a packet that is too large: %x", answer[:28])
+	}
+}

@@ -1,0 +1,252 @@
+package access
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"weft/internal/config"
+	"weft/internal/state"
+	"weft/wire/l2tp"
+)
+
+// Plan gives what the [access.NAME] and [l2tp_client.NAME] sections want to
+// exist: their devices, and the routes to them. Sessions come and go by the
+// second, and take another road. It is pure.
+func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	var desired state.Desired
+	var problems []state.Problem
+	ids := assignIDs(f, facts.Accesses)
+	for _, name := range f.Names("access") {
+		d, p := planServer(f, facts, name, ids[shortName("access", name)])
+		desired, problems = append(desired, d...), append(problems, p...)
+	}
+	for _, name := range f.Names("l2tp_client") {
+		d, p := planClient(f, facts, name, ids[clientID(name)])
+		desired, problems = append(desired, d...), append(problems, p...)
+	}
+	if len(ids) > 0 {
+		desired = append(desired, underlay(f, facts)...)
+	}
+	return desired, problems
+}
+
+// clientID is a client's name among those of all sections; no section's NAME
+// has a slash.
+func clientID(name string) string { return shortName("l2tp_client", name) }
+
+// assignIDs gives each section its number in the datapath, and keeps those
+// that are in use.
+func assignIDs(f *config.File, inUse map[string]int) map[string]int {
+	ids, taken := map[string]int{}, map[int]bool{}
+	names := slices.Clone(f.Names("access"))
+	for _, name := range f.Names("l2tp_client") {
+		names = append(names, clientID(name))
+	}
+	for _, name := range names {
+		if id, ok := inUse[name]; ok && !taken[id] {
+			ids[name], taken[id] = id, true
+		}
+	}
+	next := 0
+	for _, name := range names {
+		if _, ok := ids[name]; ok {
+			continue
+		}
+		for taken[next] {
+			next++
+		}
+		ids[name], taken[next] = next, true
+	}
+	return ids
+}
+
+// deviceMAC gives a device the same locally administered link address each time.
+func deviceMAC(device string) [6]byte {
+	sum := sha256.Sum256([]byte("weft device " + device))
+	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
+}
+
+func planServer(f *config.File, facts state.Facts, name string, id int) (state.Desired, []state.Problem) {
+	c := From(f, name)
+	device := Device(name)
+	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: 1500, Owner: "access." + name}}
+	var garden []state.Object
+	for _, p := range c.Garden {
+		garden = append(garden, state.Garden{Access: id, Prefix: p})
+	}
+	desired = append(desired, onDevice(f, facts, "access", name, device, id, garden)...)
+	var problems []state.Problem
+	if !f.Router().Forwarding {
+		path := "access." + name
+		problems = append(problems, state.Problem{
+			Severity: state.Warning, Pos: f.Position(path), Path: path,
+			What: "router.forwarding is off: subscribers reach this router and nothing else", Remedy: "set forwarding = true",
+		})
+	}
+	for i, a := range c.Listen {
+		if !here(f, facts, a) {
+			path := fmt.Sprintf("access.%s.listen[%d]", name, i)
+			problems = append(problems, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path,
+				What: fmt.Sprintf("%s is no address of this host", a), Remedy: "nobody reaches it until it is; add it to an interface",
+			})
+		}
+	}
+	for _, p := range c.Pools {
+		for _, a := range p.Addresses {
+			desired = append(desired, state.Route{Prefix: a, Device: device})
+		}
+	}
+	if c.IPv6 {
+		for _, p := range slices.Concat(c.Prefixes, c.Delegate) {
+			desired = append(desired, state.Route{Prefix: p, Device: device})
+		}
+	}
+	for _, p := range own(c) {
+		if !slices.ContainsFunc(desired, func(o state.Object) bool {
+			r, ok := o.(state.Route)
+			return ok && r.Prefix.Bits() <= p.Bits() && r.Prefix.Contains(p.Addr())
+		}) {
+			desired = append(desired, state.Route{Prefix: p, Device: device})
+		}
+	}
+	return desired, problems
+}
+
+// own are the prefixes of the users of the file.
+func own(c *Config) []netip.Prefix {
+	var list []netip.Prefix
+	for _, u := range c.Users {
+		for _, a := range []netip.Addr{u.IPv4, u.IPv6} {
+			if a.IsValid() {
+				list = append(list, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+		for _, p := range append([]netip.Prefix{u.Prefix, u.Delegated}, u.Routes...) {
+			if p.IsValid() {
+				list = append(list, p)
+			}
+		}
+	}
+	slices.SortFunc(list, netip.Prefix.Compare)
+	return slices.Compact(list)
+}
+
+// here tells whether an address is the host's, or will be.
+func here(f *config.File, facts state.Facts, a netip.Addr) bool {
+	has := func(list []netip.Prefix) bool {
+		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Addr() == a })
+	}
+	for _, l := range facts.Links {
+		if has(l.Addresses) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.Names("interface"), func(n string) bool { return has(f.Interface(n).Addresses) })
+}
+
+func planClient(f *config.File, facts state.Facts, name string, id int) (state.Desired, []state.Problem) {
+	c := ClientFrom(f, name)
+	device := ClientDevice(name)
+	got := facts.Clients[name]
+	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: cmp.Or(got.MTU, c.MRU), Owner: "l2tp_client." + name}}
+	desired = append(desired, onDevice(f, facts, "l2tp_client", name, device, id, nil)...)
+	var problems []state.Problem
+	if !got.Up {
+		return desired, nil
+	}
+	if got.IPv4.IsValid() {
+		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(got.IPv4, 32)})
+		// The server's own end gets no route: it often is the address that the
+		// tunnel itself goes to.
+	}
+	for _, a := range got.Addresses {
+		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(a.Addr(), 128)})
+	}
+	for i, lan := range c.Delegate {
+		p, ok := subnet(got.Delegated, i)
+		if !got.Delegated.IsValid() {
+			break
+		}
+		if !ok {
+			path := fmt.Sprintf("l2tp_client.%s.delegate_to[%d]", name, i)
+			problems = append(problems, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path,
+				What: fmt.Sprintf("%s has no /64 left for it", got.Delegated), Remedy: "ask the provider for a shorter prefix",
+			})
+			continue
+		}
+		desired = append(desired, state.Address{Device: f.Interface(lan).Device, Prefix: netip.PrefixFrom(p.Addr().Next(), 64)})
+	}
+	if slices.Contains(c.Default, "4") && got.IPv4.IsValid() {
+		desired = append(desired, state.Route{Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Device: device})
+	}
+	if slices.Contains(c.Default, "6") && got.Router {
+		desired = append(desired, state.Route{Prefix: netip.PrefixFrom(netip.IPv6Unspecified(), 0), Device: device})
+	}
+	return desired, problems
+}
+
+// Settings works out what the engine is to do.
+func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSettings) {
+	ids := assignIDs(f, facts.Accesses)
+	var servers []ServerSettings
+	for _, name := range f.Names("access") {
+		servers = append(servers, settingsOf(f, name, ids[name]))
+	}
+	var clients []ClientSettings
+	for _, name := range f.Names("l2tp_client") {
+		c := ClientFrom(f, name)
+		methods := c.Methods
+		if !f.Given("l2tp_client." + name + ".authentication") {
+			methods = []Method{MethodCHAP, MethodMSCHAPv2, MethodPAP}
+		}
+		clients = append(clients, ClientSettings{
+			Name: name, ID: ids[clientID(name)], Device: ClientDevice(name), Server: c.Server, Secret: c.Secret, Hide: c.Hide, HostName: c.HostName,
+			Login: c.Login, Password: c.Password, Methods: methods, IPv4: c.IPv4, IPv6: c.IPv6, Prefix: c.Prefix, MRU: c.MRU,
+			Keepalive: c.Keepalive, Retry: c.Retry,
+		})
+	}
+	return servers, clients
+}
+
+func settingsOf(f *config.File, name string, id int) ServerSettings {
+	c := From(f, name)
+	s := ServerSettings{
+		Name: name, ID: id, Device: Device(name), HostName: c.HostName, Hello: c.Hello, Echo: c.Echo, MRU: c.MRU, Methods: c.Methods,
+		Users: c.Users, Remote: len(c.RADIUS) > 0, Gateway: c.Gateway, Pools: c.Pools, Prefixes: c.Prefixes, Delegate: c.Delegate,
+		Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, Duplicates: c.Duplicates, MaxSessions: c.MaxSessions,
+		Default: Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
+	}
+	if !f.Given("access." + name + ".authentication") {
+		s.Methods = []Method{MethodCHAP, MethodPAP}
+	}
+	for _, a := range c.Listen {
+		s.Listen = append(s.Listen, netip.AddrPortFrom(a, l2tp.Port))
+		if a.Is4() && !s.Gateway.IsValid() {
+			s.Gateway = a
+		}
+	}
+	for _, l := range c.LACs {
+		l.Name = cmp.Or(l.Name, l.HostName, l.Address.String())
+		s.LACs = append(s.LACs, l)
+	}
+	return s
+}
+
+// Devices gives the devices of all sections, by the number that the datapath
+// knows them by.
+func Devices(f *config.File, facts state.Facts) map[int]string {
+	ids := assignIDs(f, facts.Accesses)
+	m := map[int]string{}
+	for _, name := range f.Names("access") {
+		m[ids[name]] = Device(name)
+	}
+	for _, name := range f.Names("l2tp_client") {
+		m[ids[clientID(name)]] = ClientDevice(name)
+	}
+	return m
+}

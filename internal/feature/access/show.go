@@ -1,0 +1,136 @@
+package access
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// SubscriberRow is a session as weft show tells of it.
+type SubscriberRow struct {
+	Access    string         `json:"access"`
+	Login     string         `json:"login"`
+	Session   uint16         `json:"session"`
+	Tunnel    uint16         `json:"tunnel"`
+	PeerID    uint16         `json:"peer_session"`
+	ID        string         `json:"id"` // in accounting
+	State     string         `json:"state"`
+	Since     time.Time      `json:"since"`
+	IPv4      netip.Addr     `json:"ipv4,omitzero"`
+	IPv6      netip.Addr     `json:"ipv6,omitzero"`
+	Prefix    netip.Prefix   `json:"prefix,omitzero"`
+	Delegated netip.Prefix   `json:"delegated,omitzero"`
+	Routes    []netip.Prefix `json:"routes"`
+	Up        uint64         `json:"up"`
+	Down      uint64         `json:"down"`
+	Garden    bool           `json:"garden"`
+	MTU       int            `json:"mtu"`
+	Method    Method         `json:"authentication"`
+	LCP       string         `json:"lcp"`
+	IPCP      string         `json:"ipcp"`
+	IPV6CP    string         `json:"ipv6cp"`
+	LinkLocal netip.Addr     `json:"link_local,omitzero"`
+	Call      Call           `json:"call"`
+	Slow      Traffic        `json:"slow_path"`
+}
+
+// TunnelRow is a tunnel.
+type TunnelRow struct {
+	Section  string         `json:"section"`
+	Local    uint16         `json:"tunnel"`
+	Remote   uint16         `json:"peer_tunnel"`
+	State    string         `json:"state"`
+	Here     netip.AddrPort `json:"here"`
+	Peer     netip.AddrPort `json:"peer"`
+	Host     string         `json:"host"`
+	Vendor   string         `json:"vendor"`
+	LAC      string         `json:"lac"`
+	Sessions int            `json:"sessions"`
+	Ns       uint16         `json:"ns"`
+	Nr       uint16         `json:"nr"`
+	Waiting  int            `json:"waiting"` // messages not acknowledged
+	Since    time.Time      `json:"since"`
+	Heard    time.Time      `json:"heard,omitzero"`
+}
+
+// ClientRow is an [l2tp_client.NAME].
+type ClientRow struct {
+	Name    string    `json:"name"`
+	Server  string    `json:"server"`
+	State   string    `json:"state"`
+	Fault   string    `json:"fault,omitempty"`
+	Tries   uint64    `json:"tries"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	Learned
+}
+
+// Subscribers gives the sessions of all [access.NAME].
+func (e *Engine) Subscribers() []SubscriberRow {
+	list := []SubscriberRow{}
+	for _, s := range e.sessions {
+		if s.tunnel.server == nil {
+			continue
+		}
+		r := SubscriberRow{
+			Access: s.tunnel.server.Name, Login: s.login, Session: s.local, Tunnel: s.tunnel.local, PeerID: s.remote, ID: s.id,
+			State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, IPv4: s.given.ipv4, IPv6: s.profile.IPv6, Prefix: s.given.prefix,
+			Delegated: s.given.delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
+		}
+		if l := s.link; l != nil {
+			r.MTU, r.Method, r.LCP, r.IPCP, r.IPV6CP = s.mtu(), l.lcp.method, l.lcp.state.String(), l.v4.state.String(), l.v6.state.String()
+			if l.v6.state == phaseOpened {
+				r.LinkLocal = s.peerLinkLocal()
+			}
+			switch {
+			case s.running():
+				r.State = "up"
+			case s.question != 0:
+				r.State = "authenticating"
+			}
+		}
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b SubscriberRow) int {
+		return cmp.Or(cmp.Compare(a.Access, b.Access), cmp.Compare(a.Login, b.Login), cmp.Compare(a.Session, b.Session))
+	})
+	return list
+}
+
+// Tunnels gives the tunnels.
+func (e *Engine) Tunnels() []TunnelRow {
+	list := []TunnelRow{}
+	for _, t := range e.sortedTunnels() {
+		section := ""
+		if t.server != nil {
+			section = "access." + t.server.Name
+		} else {
+			section = "l2tp_client." + t.client.Name
+		}
+		list = append(list, TunnelRow{
+			Section: section, Local: t.local, Remote: t.channel.peer, State: t.state.String(), Here: t.here, Peer: t.peer, Host: t.host,
+			Vendor: t.vendor, LAC: t.lac, Sessions: len(t.sessions), Ns: t.channel.ns, Nr: t.channel.nr,
+			Waiting: len(t.channel.sent) + len(t.channel.waiting), Since: t.since, Heard: t.heard,
+		})
+	}
+	return list
+}
+
+// Clients gives the clients.
+func (e *Engine) Clients() []ClientRow {
+	list := []ClientRow{}
+	for _, c := range e.clients {
+		r := ClientRow{Name: c.Name, Server: c.Server, State: "waiting", Fault: c.fault, Tries: c.tries, Learned: c.learned}
+		switch {
+		case c.learned.Up:
+			r.State = "up"
+		case c.dialing || c.tunnel != nil:
+			r.State = "connecting"
+		default:
+			r.RetryAt = c.retryAt
+		}
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b ClientRow) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,261 @@
+package access
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// What is kept of tunnels and sessions so that the next process takes over
+// where this one stopped, and peers notice nothing.
+
+// Stored is one change of the store: Value is nil for what is gone.
+type Stored struct {
+	Key   string
+	Value []byte
+}
+
+type storeChanges struct {
+	tunnels, sessions map[uint16]bool // false: gone
+}
+
+type storedTunnel struct {
+	Local  uint16         `json:"local"`
+	Remote uint16         `json:"remote"`
+	Server string         `json:"server,omitempty"`
+	Client string         `json:"client,omitempty"`
+	Here   netip.AddrPort `json:"here"`
+	Peer   netip.AddrPort `json:"peer"`
+	Ns     uint16         `json:"ns"`
+	Nr     uint16         `json:"nr"`
+	Window int            `json:"window"`
+	Host   string         `json:"host"`
+	Vendor string         `json:"vendor"`
+	LAC    string         `json:"lac"`
+	Hide   bool           `json:"hide,omitempty"`
+	Secret []byte         `json:"secret,omitempty"`
+	First  []byte         `json:"first,omitempty"`
+	Since  time.Time      `json:"since"`
+}
+
+type storedSession struct {
+	Local    uint16       `json:"local"`
+	Remote   uint16       `json:"remote"`
+	Tunnel   uint16       `json:"tunnel"`
+	Call     Call         `json:"call"`
+	Sequence bool         `json:"sequence,omitempty"`
+	ID       string       `json:"id"`
+	Login    string       `json:"login"`
+	Profile  Profile      `json:"profile"`
+	IPv4     netip.Addr   `json:"ipv4,omitzero"`
+	Prefix   netip.Prefix `json:"prefix,omitzero"`
+	Deleg    netip.Prefix `json:"delegated,omitzero"`
+	Online   bool         `json:"online"`
+	Since    time.Time    `json:"since"`
+	Ends     time.Time    `json:"ends,omitzero"`
+	Slow     Traffic      `json:"slow"`
+	Link     storedLink   `json:"link"`
+}
+
+type storedLink struct {
+	MRU     int        `json:"mru"`
+	PeerMRU int        `json:"peer_mru"`
+	Magic   uint32     `json:"magic"`
+	Method  Method     `json:"method"`
+	V4      bool       `json:"v4"`
+	V6      bool       `json:"v6"`
+	Local4  netip.Addr `json:"local4,omitzero"`
+	Peer4   netip.Addr `json:"peer4,omitzero"`
+	DNS     []string   `json:"dns,omitempty"`
+	Local6  [8]byte    `json:"local6"`
+	Peer6   [8]byte    `json:"peer6"`
+}
+
+func tunnelKey(id uint16) string  { return "tunnel/" + strconv.Itoa(int(id)) }
+func sessionKey(id uint16) string { return "session/" + strconv.Itoa(int(id)) }
+
+// toStore gives the changes, tunnels first.
+func (e *Engine) toStore(c storeChanges) []Stored {
+	list := make([]Stored, 0, len(c.tunnels)+len(c.sessions))
+	put := func(key string, v any) {
+		if b, err := json.Marshal(v); err == nil {
+			list = append(list, Stored{key, b})
+		}
+	}
+	for id, there := range c.tunnels {
+		if t := e.tunnels[id]; there && t != nil && t.state == tunnelUp {
+			put(tunnelKey(id), t.stored())
+		} else if !there {
+			list = append(list, Stored{Key: tunnelKey(id)})
+		}
+	}
+	for id, there := range c.sessions {
+		s := e.sessions[id]
+		switch {
+		case there && s != nil && s.state == sessionUp && s.running():
+			put(sessionKey(id), s.stored())
+		case !there:
+			list = append(list, Stored{Key: sessionKey(id)})
+		}
+	}
+	return list
+}
+
+// running tells whether a session carries something.
+func (s *session) running() bool {
+	return s.link != nil && (s.link.v4.state == phaseOpened || s.link.v6.state == phaseOpened)
+}
+
+func (t *tunnel) stored() storedTunnel {
+	o := storedTunnel{
+		Local: t.local, Remote: t.channel.peer, Here: t.here, Peer: t.peer, Ns: t.channel.ns, Nr: t.channel.nr, Window: t.channel.window,
+		Host: t.host, Vendor: t.vendor, LAC: t.lac, Hide: t.hide, Secret: t.secret, First: t.first[:], Since: t.since,
+	}
+	if t.server != nil {
+		o.Server = t.server.Name
+	} else {
+		o.Client = t.client.Name
+	}
+	return o
+}
+
+func (s *session) stored() storedSession {
+	l := s.link
+	o := storedSession{
+		Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Call: s.call, Sequence: s.sequence, ID: s.id, Login: s.login,
+		Profile: s.profile, IPv4: s.given.ipv4, Prefix: s.given.prefix, Deleg: s.given.delegated, Online: s.online, Since: s.since,
+		Ends: s.endsAt, Slow: s.slow,
+		Link: storedLink{
+			MRU: l.mru, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == phaseOpened, V6: l.v6.state == phaseOpened,
+			Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
+		},
+	}
+	for _, a := range l.v4.dns {
+		if a.IsValid() {
+			o.Link.DNS = append(o.Link.DNS, a.String())
+		}
+	}
+	return o
+}
+
+// Restore takes over what another process has kept, after Set. Tunnels whose
+// section is no more are told that they are over. Each server's peer is asked
+// soon whether it is still there.
+func (e *Engine) Restore(kept []Stored, now time.Time) error {
+	e.now = now
+	var sessions []storedSession
+	for _, k := range kept {
+		var s storedSession
+		var t storedTunnel
+		var err error
+		if len(k.Key) > 7 && k.Key[:7] == "tunnel/" {
+			if err = json.Unmarshal(k.Value, &t); err == nil {
+				e.restoreTunnel(t)
+			}
+		} else if err = json.Unmarshal(k.Value, &s); err == nil {
+			sessions = append(sessions, s)
+		}
+		if err != nil {
+			return fmt.Errorf("read what was kept of %s: %w", k.Key, err)
+		}
+	}
+	slices.SortFunc(sessions, func(a, b storedSession) int { return int(a.Local) - int(b.Local) })
+	for _, s := range sessions {
+		e.restoreSession(s)
+	}
+	for _, t := range e.sortedTunnels() {
+		// a client's tunnel without its session is of no use: begin anew
+		if t.client != nil && t.client.session == nil {
+			t.fail("the session was not kept")
+		}
+	}
+	return nil
+}
+
+func (e *Engine) restoreTunnel(k storedTunnel) {
+	t := &tunnel{
+		engine: e, local: k.Local, here: k.Here, peer: k.Peer, state: tunnelUp, channel: newChannel(k.Remote), secret: k.Secret,
+		hide: k.Hide, host: k.Host, vendor: k.Vendor, lac: k.LAC, sessions: map[uint16]*session{}, since: k.Since, heard: e.now,
+	}
+	copy(t.first[:], k.First)
+	t.server, t.client = e.servers[k.Server], e.clients[k.Client]
+
+	if t.server == nil && t.client == nil || e.tunnels[k.Local] != nil {
+		e.pending.stored.tunnels[k.Local] = false
+		e.pending.goneTunnels = append(e.pending.goneTunnels, k.Local)
+		return
+	}
+	t.channel.ns, t.channel.nr, t.channel.restored = k.Ns, k.Nr, true
+	t.channel.setWindow(uint16(k.Window))
+	e.tunnels[k.Local] = t
+	if t.client != nil {
+		t.client.tunnel = t
+		e.disarm(t.client)
+	} else {
+		e.byPeer[peerKey{k.Peer, k.Remote}] = t
+	}
+	t.helloAt = e.now.Add(time.Second)
+	t.heard = time.Time{}
+	e.pending.tunnels[k.Local] = true
+	e.arm(t)
+}
+
+func (e *Engine) restoreSession(k storedSession) {
+	t := e.tunnels[k.Tunnel]
+	if t == nil || e.sessions[k.Local] != nil {
+		e.pending.stored.sessions[k.Local] = false
+		e.pending.goneSs = append(e.pending.goneSs, k.Local)
+		return
+	}
+	s := &session{
+		engine: e, tunnel: t, local: k.Local, remote: k.Remote, state: sessionUp, call: k.Call, sequence: k.Sequence, since: k.Since,
+		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow,
+		given: lease{ipv4: k.IPv4, prefix: k.Prefix, delegated: k.Deleg},
+	}
+	e.sessions[k.Local], t.sessions[k.Local] = s, s
+	settings := linkSettings{mru: k.Link.MRU, random: e.random, ipv4: k.Link.V4, ipv6: k.Link.V6}
+	if srv := t.server; srv != nil {
+		settings.server, settings.name, settings.auth, settings.echo = true, srv.HostName, srv.Methods, srv.Echo
+		settings.ipv6 = srv.IPv6
+		srv.count++
+		srv.hold(s)
+	} else {
+		c := t.client
+		settings.auth, settings.echo, settings.login, settings.password = c.Methods, c.Keepalive, c.Login, c.Password
+		c.session = s
+	}
+	s.link = newLink(settings, s)
+	s.link.restore(k.Link, e.now)
+	if s.profile.Interim > 0 && s.online {
+		s.interim = e.now.Add(s.profile.Interim)
+	}
+	e.pending.sessions[k.Local] = true
+	if c := t.client; c != nil {
+		c.networkChanged(s, k.Link.V4, k.Link.V6)
+	} else if k.Link.V6 {
+		s.adverts, s.advertAt = advertFirst, e.now.Add(advertEvery)
+	}
+	e.arm(s)
+}
+
+func (l *link) restore(k storedLink, now time.Time) {
+	l.lcp.state, l.lcp.magic, l.lcp.noMagic, l.lcp.peerMRU, l.lcp.method = phaseOpened, k.Magic, k.Magic == 0, k.PeerMRU, k.Method
+	l.auth = authenticator{link: l, method: k.Method, done: true}
+	l.echoAt = now.Add(l.echo)
+	set := func(a *automaton, up bool) {
+		if up {
+			a.state = phaseOpened
+		}
+	}
+	set(&l.v4.automaton, k.V4)
+	set(&l.v6.automaton, k.V6)
+	l.v4.local, l.v4.peer, l.v6.local, l.v6.peer = k.Local4, k.Peer4, k.Local6, k.Peer6
+	for _, text := range k.DNS {
+		if a, err := netip.ParseAddr(text); err == nil {
+			l.v4.dns = append(l.v4.dns, a)
+		}
+	}
+}

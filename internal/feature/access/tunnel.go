@@ -1,0 +1,485 @@
+package access
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weft/internal/state"
+	"weft/wire/l2tp"
+)
+
+// tunnelState is that of the control connection (RFC 2661 section 7.2.1).
+type tunnelState uint8
+
+const (
+	tunnelWaitReply   tunnelState = iota // client: SCCRQ is sent
+	tunnelWaitConnect                    // server: SCCRP is sent
+	tunnelUp
+	tunnelClosing // StopCCN is sent or was received
+)
+
+func (s tunnelState) String() string {
+	return [...]string{"wait-reply", "wait-connect", "established", "closing"}[s]
+}
+
+// handshakeTime bounds the three messages that set a tunnel or a session up.
+const handshakeTime = 30 * time.Second
+
+// lingerTime is how long a closed tunnel still acknowledges (section 5.7: a
+// full cycle of retransmission).
+const lingerTime = 31 * time.Second
+
+// tunnel is one control connection.
+type tunnel struct {
+	engine     *Engine
+	server     *server // nil: it is a client's
+	client     *client
+	local      uint16
+	here, peer netip.AddrPort
+	state      tunnelState
+	channel    channel
+	secret     []byte
+	hide       bool
+	challenge  []byte // ours
+	first      [32]byte
+	host       string
+	vendor     string
+	lac        string // its name in the configuration
+	sessions   map[uint16]*session
+	since      time.Time
+	heard      time.Time // last control message
+	helloAt    time.Time
+	deadline   time.Time // of handshake or of lingering
+	timer      timer
+}
+
+func (t *tunnel) slot() *timer { return &t.timer }
+
+func (t *tunnel) due() time.Time { return earliest(t.channel.due(), t.helloAt, t.deadline) }
+
+func (t *tunnel) tick(now time.Time) {
+	if !t.channel.tick(now, t.send) {
+		if t.state == tunnelClosing {
+			t.remove()
+		} else {
+			t.fail("the peer does not answer")
+		}
+		return
+	}
+	if !t.deadline.IsZero() && !now.Before(t.deadline) {
+		t.deadline = time.Time{}
+		if t.state == tunnelClosing {
+			t.remove()
+			return
+		}
+		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: "the tunnel was not set up in time"}, ReasonTimeout)
+		return
+	}
+	if !t.helloAt.IsZero() && !now.Before(t.helloAt) {
+		t.helloAt = now.Add(t.helloEvery())
+		if t.channel.idle() && now.Sub(t.heard) >= t.helloEvery() {
+			t.push(0, l2tp.New(l2tp.Hello))
+		}
+	}
+	t.flush()
+}
+
+func (t *tunnel) helloEvery() time.Duration {
+	if t.client != nil {
+		return cmp.Or(t.client.Keepalive, time.Minute)
+	}
+	return cmp.Or(t.server.Hello, time.Minute)
+}
+
+func (t *tunnel) send(b []byte) { t.engine.world.Send(t.here, t.peer, b) }
+
+func (t *tunnel) push(session uint16, m *l2tp.Message) {
+	var body []byte
+	if t.hide && len(t.secret) > 0 && m.Type != l2tp.StopCCN {
+		vector := make([]byte, 16)
+		t.engine.random(vector)
+		body = m.MarshalHidden(t.secret, vector)
+	} else {
+		body = m.Marshal()
+	}
+	t.channel.push(session, body)
+}
+
+// flush sends what may be sent and sets the timer.
+func (t *tunnel) flush() {
+	t.channel.flush(t.engine.now, t.send)
+	if t.engine.tunnels[t.local] == t {
+		t.engine.arm(t)
+		if t.state == tunnelUp {
+			t.engine.pending.stored.tunnels[t.local] = true
+		}
+	}
+}
+
+// invited takes a message for no tunnel: the first of a new one.
+func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) {
+	if len(body) == 0 {
+		e.stats.Unknown++
+		return
+	}
+	// hidden attributes need the secret, and who it is stands in one that is not
+	kind, host, err := l2tp.Peek(body)
+	if err != nil || kind != l2tp.SCCRQ {
+		e.stats.Malformed++
+		return
+	}
+	srv, lac := e.lacOf(here, from.Addr(), string(host))
+	if srv == nil {
+		e.stats.Refused++
+		if m, err := l2tp.ParseMessage(body, nil); err == nil {
+			e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopUnauthorized, Text: "this peer is not known here"})
+		}
+		return
+	}
+	m, err := l2tp.ParseMessage(body, []byte(lac.Secret))
+	if err != nil {
+		e.stats.Malformed++
+		return
+	}
+	id, ok := m.Uint16(l2tp.AssignedTunnelID)
+	if !ok || id == 0 {
+		e.stats.Malformed++
+		return
+	}
+	key := peerKey{from, id}
+	sum := sha256.Sum256(body)
+	if old := e.byPeer[key]; old != nil {
+		if old.first == sum {
+			old.receive(h, body) // it repeats itself
+			return
+		}
+		old.abandon("the peer began anew") // it forgot that it had this tunnel
+	}
+	if r := unwelcome(m); r != nil {
+		e.stats.Refused++
+		e.refuse(here, from, h, m, *r)
+		return
+	}
+	local, ok := freeID(&e.nextT, e.tunnels)
+	if !ok || len(e.tunnels) >= tunnelsMax {
+		e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorResources})
+		return
+	}
+	t := &tunnel{
+		engine: e, server: srv, local: local, here: here, peer: from, state: tunnelWaitConnect, channel: newChannel(id),
+		secret: []byte(lac.Secret), hide: lac.Hide, first: sum, lac: lac.Name, sessions: map[uint16]*session{},
+		since: e.now, heard: e.now, deadline: e.now.Add(handshakeTime),
+	}
+	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
+	e.tunnels[local], e.byPeer[key] = t, t
+	t.channel.receive(h, false, e.now)
+	t.peerWindow(m)
+	t.push(0, t.introduce(l2tp.SCCRP, m))
+	t.flush()
+}
+
+// tunnelsMax bounds tunnels, whoever asks.
+const tunnelsMax = 8192
+
+func (t *tunnel) peerWindow(m *l2tp.Message) {
+	if n, ok := m.Uint16(l2tp.ReceiveWindowSize); ok {
+		t.channel.setWindow(n)
+	}
+}
+
+// unwelcome tells what keeps a tunnel from being set up.
+func unwelcome(m *l2tp.Message) *l2tp.Result {
+	if v, ok := m.Uint16(l2tp.ProtocolVersion); !ok || v>>8 != 1 {
+		return &l2tp.Result{Code: l2tp.StopVersion, Error: 0x0100, Text: "version 1 revision 0 is spoken here"}
+	}
+	if m.Unknown {
+		return &l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorMandatory}
+	}
+	return nil
+}
+
+// refuse answers without making a tunnel. If the answer is lost the peer asks
+// again, and gets it again.
+func (e *Engine) refuse(here, from netip.AddrPort, h l2tp.Header, m *l2tp.Message, r l2tp.Result) {
+	id, _ := m.Uint16(l2tp.AssignedTunnelID)
+	local, _ := freeID(&e.nextT, e.tunnels)
+	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, local).AddResult(r)
+	e.world.Send(here, from, l2tp.Control{Tunnel: id, Nr: h.Ns + 1, Body: stop.Marshal()}.Marshal())
+}
+
+// introduce makes an SCCRQ or SCCRP.
+func (t *tunnel) introduce(kind l2tp.MessageType, asked *l2tp.Message) *l2tp.Message {
+	name := ""
+	if t.server != nil {
+		name = t.server.HostName
+	} else {
+		name = t.client.HostName
+	}
+	m := l2tp.New(kind).AddUint16(l2tp.ProtocolVersion, 0x0100).Add(l2tp.HostName, []byte(name)).
+		AddUint32(l2tp.FramingCapabilities, 3).AddUint16(l2tp.AssignedTunnelID, t.local)
+	m.AddUint16(l2tp.ReceiveWindowSize, ownWindow).Option(l2tp.VendorName, []byte("weft"))
+	if asked != nil {
+		t.respond(m, asked)
+	}
+	if len(t.secret) > 0 {
+		t.challenge = make([]byte, 16)
+		t.engine.random(t.challenge)
+		m.Add(l2tp.Challenge, t.challenge)
+	}
+	return m
+}
+
+// respond answers the peer's challenge.
+func (t *tunnel) respond(m, asked *l2tp.Message) {
+	if c, ok := asked.Get(l2tp.Challenge); ok {
+		m.Add(l2tp.ChallengeResponse, l2tp.Response(m.Type, t.secret, c))
+	}
+}
+
+// proven tells whether the peer knows the secret (section 5.1.1).
+func (t *tunnel) proven(m *l2tp.Message) bool {
+	if len(t.challenge) == 0 {
+		return true
+	}
+	got, ok := m.Get(l2tp.ChallengeResponse)
+	return ok && hmac.Equal(got, l2tp.Response(m.Type, t.secret, t.challenge))
+}
+
+// receive takes a control message.
+func (t *tunnel) receive(h l2tp.Header, body []byte) {
+	e := t.engine
+	t.heard = e.now
+	if !t.channel.receive(h, len(body) == 0, e.now) {
+		t.flush()
+		return
+	}
+	m, err := l2tp.ParseMessage(body, t.secret)
+	switch {
+	case err != nil:
+		t.misunderstood(h.Session, l2tp.ErrorValue)
+	case m.Unknown && m.Type != l2tp.StopCCN && m.Type != l2tp.CDN:
+		t.misunderstood(h.Session, l2tp.ErrorMandatory)
+	case t.state == tunnelClosing:
+	default:
+		t.handle(h.Session, m)
+	}
+	t.flush()
+}
+
+// misunderstood ends the session that a bad message is about, else the tunnel
+// (section 4.1).
+func (t *tunnel) misunderstood(session uint16, code uint16) {
+	if s := t.sessions[session]; s != nil {
+		s.close(l2tp.Result{Code: l2tp.CallError, Error: code}, ReasonError, "a message makes no sense")
+		return
+	}
+	if session == 0 && t.state != tunnelClosing {
+		t.close(l2tp.Result{Code: l2tp.StopError, Error: code}, ReasonError)
+	}
+}
+
+func (t *tunnel) handle(session uint16, m *l2tp.Message) {
+	switch m.Type {
+	case l2tp.SCCRP:
+		t.replied(m)
+	case l2tp.SCCCN:
+		t.connected(m)
+	case l2tp.StopCCN:
+		t.stopped(m)
+	case l2tp.Hello, l2tp.WEN, l2tp.SLI:
+		// error counts and character maps are of no use to anybody here
+	case l2tp.ICRQ:
+		t.called(m)
+	case l2tp.OCRQ:
+		t.notDialling(m)
+	case l2tp.ICRP, l2tp.ICCN, l2tp.CDN, l2tp.OCRP, l2tp.OCCN:
+		if s := t.sessions[session]; s != nil {
+			s.handle(m)
+		}
+	default:
+		if !m.Optional {
+			t.misunderstood(0, l2tp.ErrorMandatory) // section 4.4.1
+		}
+	}
+}
+
+// replied is a client's: the server agrees.
+func (t *tunnel) replied(m *l2tp.Message) {
+	id, ok := m.Uint16(l2tp.AssignedTunnelID)
+	if t.state != tunnelWaitReply || !ok || id == 0 {
+		t.close(l2tp.Result{Code: l2tp.StopState}, ReasonError)
+		return
+	}
+	t.channel.peer = id
+	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
+	t.peerWindow(m)
+	if !t.proven(m) {
+		t.close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the answer to the challenge is wrong"}, ReasonRefused)
+		return
+	}
+	done := l2tp.New(l2tp.SCCCN)
+	t.respond(done, m)
+	t.push(0, done)
+	t.established()
+	t.client.tunnelUp(t)
+}
+
+// connected is a server's: the peer has confirmed.
+func (t *tunnel) connected(m *l2tp.Message) {
+	if t.state != tunnelWaitConnect {
+		t.close(l2tp.Result{Code: l2tp.StopState}, ReasonError)
+		return
+	}
+	if !t.proven(m) {
+		t.engine.stats.Refused++
+		t.close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the answer to the challenge is wrong"}, ReasonRefused)
+		return
+	}
+	t.established()
+}
+
+func (t *tunnel) established() {
+	t.state, t.deadline, t.since = tunnelUp, time.Time{}, t.engine.now
+	t.helloAt = t.engine.now.Add(t.helloEvery())
+	t.engine.stats.TunnelsNew++
+	t.engine.pending.tunnels[t.local] = true
+}
+
+// stopped: the peer ends the tunnel, and all in it.
+func (t *tunnel) stopped(m *l2tp.Message) {
+	t.endSessions(ReasonTunnel, "the peer ended the tunnel: "+m.Result().String())
+	t.linger()
+	if t.client != nil {
+		t.client.tunnelDown(t, "the server ended the tunnel: "+m.Result().String())
+	}
+}
+
+func (t *tunnel) linger() {
+	t.state, t.helloAt = tunnelClosing, time.Time{}
+	t.deadline = t.engine.now.Add(lingerTime)
+	t.forget()
+}
+
+// forget tells the datapath and the store that the tunnel is over.
+func (t *tunnel) forget() {
+	p := &t.engine.pending
+	delete(p.tunnels, t.local)
+	p.goneTunnels = append(p.goneTunnels, t.local)
+	p.stored.tunnels[t.local] = false
+}
+
+// close ends the tunnel from this side.
+func (t *tunnel) close(r l2tp.Result, why Reason) {
+	if t.state == tunnelClosing {
+		return
+	}
+	t.endSessions(why, r.Text)
+	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, t.local).AddResult(r)
+	t.push(0, stop)
+	t.linger()
+	t.flush()
+	if t.client != nil {
+		t.client.tunnelDown(t, cmp.Or(r.Text, r.String()))
+	}
+}
+
+// fail ends a tunnel whose peer is gone.
+func (t *tunnel) fail(text string) {
+	t.endSessions(ReasonLost, text)
+	t.forget()
+	t.remove()
+	if t.client != nil {
+		t.client.tunnelDown(t, text)
+	}
+}
+
+// abandon is fail for a peer that has begun a new tunnel.
+func (t *tunnel) abandon(text string) {
+	if t.state != tunnelClosing {
+		t.endSessions(ReasonTunnel, text)
+		t.forget()
+	}
+	t.remove()
+}
+
+func (t *tunnel) endSessions(why Reason, text string) {
+	ids := make([]uint16, 0, len(t.sessions))
+	for id := range t.sessions {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		t.sessions[id].finish(why, text)
+	}
+}
+
+func (t *tunnel) remove() {
+	e := t.engine
+	e.disarm(t)
+	delete(e.tunnels, t.local)
+	if key := (peerKey{t.peer, t.channel.peer}); e.byPeer[key] == t {
+		delete(e.byPeer, key)
+	}
+}
+
+// notDialling refuses a call that is to go out: there is no line to dial on.
+func (t *tunnel) notDialling(m *l2tp.Message) {
+	id, _ := m.Uint16(l2tp.AssignedSessionID)
+	t.push(id, l2tp.New(l2tp.CDN).AddResult(l2tp.Result{Code: l2tp.CallNever, Text: "there is nothing to dial with"}).
+		AddUint16(l2tp.AssignedSessionID, 0))
+}
+
+func (t *tunnel) asState() state.AccessTunnel {
+	return state.AccessTunnel{Local: t.local, Remote: t.channel.peer, Here: t.here, Peer: t.peer}
+}
+
+// lacOf finds who a peer is.
+func (e *Engine) lacOf(here netip.AddrPort, from netip.Addr, host string) (*server, *LAC) {
+	for _, s := range e.sortedServers() {
+		if !slices.Contains(s.Listen, here) {
+			continue
+		}
+		var best *LAC
+		for i := range s.LACs {
+			l := &s.LACs[i]
+			if !l.Address.Contains(from) || l.HostName != "" && l.HostName != host {
+				continue
+			}
+			if best == nil || l.Address.Bits() > best.Address.Bits() || l.Address.Bits() == best.Address.Bits() && best.HostName == "" {
+				best = l
+			}
+		}
+		if best != nil {
+			return s, best
+		}
+	}
+	return nil, nil
+}
+
+func (e *Engine) sortedServers() []*server {
+	list := make([]*server, 0, len(e.servers))
+	for _, s := range e.servers {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *server) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// identity makes up what a session is called in accounting.
+func (e *Engine) identity() string {
+	var b [8]byte
+	e.random(b[:])
+	const digits = "0123456789abcdef"
+	var out bytes.Buffer
+	for _, c := range binary.BigEndian.AppendUint64(nil, binary.BigEndian.Uint64(b[:])) {
+		out.WriteByte(digits[c>>4])
+		out.WriteByte(digits[c&15])
+	}
+	return out.String()
+}

@@ -1,0 +1,105 @@
+package access
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Reason says why a session is over.
+type Reason string
+
+const (
+	ReasonRequested Reason = "requested"       // the subscriber closed it
+	ReasonPeer      Reason = "peer"            // the peer ended it
+	ReasonTimeout   Reason = "no-answer"       // no answer in time
+	ReasonLost      Reason = "lost"            // keepalives are not answered
+	ReasonError     Reason = "error"           // what came made no sense
+	ReasonRefused   Reason = "refused"         // login and password are not right
+	ReasonAdmin     Reason = "admin"           // kicked, or configured away
+	ReasonReplaced  Reason = "replaced"        // the subscriber logged in anew
+	ReasonSession   Reason = "session-timeout" // its time is over
+	ReasonIdle      Reason = "idle-timeout"    // nothing was sent for too long
+	ReasonTunnel    Reason = "tunnel"          // the tunnel ended
+)
+
+// Profile is what a subscriber gets. Zero values leave it to the section.
+type Profile struct {
+	IPv4           netip.Addr     `json:"ipv4,omitzero"`
+	NoIPv4         bool           `json:"no_ipv4,omitempty"`
+	Pool           string         `json:"pool,omitempty"`
+	IPv6           netip.Addr     `json:"ipv6,omitzero"`      // by DHCPv6 (RFC 6911)
+	Prefix         netip.Prefix   `json:"prefix,omitzero"`    // advertised (RFC 3162 Framed-IPv6-Prefix)
+	Delegated      netip.Prefix   `json:"delegated,omitzero"` // RFC 4818
+	InterfaceID    [8]byte        `json:"interface_id,omitzero"`
+	Routes         []netip.Prefix `json:"routes,omitempty"`
+	DNS            []netip.Addr   `json:"dns,omitempty"`
+	Up             uint64         `json:"up,omitempty"` // bit/s
+	Down           uint64         `json:"down,omitempty"`
+	Garden         bool           `json:"garden,omitempty"`
+	SessionTimeout time.Duration  `json:"session_timeout,omitempty"`
+	IdleTimeout    time.Duration  `json:"idle_timeout,omitempty"`
+	Interim        time.Duration  `json:"interim,omitempty"`
+	Class          [][]byte       `json:"class,omitempty"` // RADIUS: goes back with accounting
+}
+
+// Verdict is who somebody is, and what they get.
+type Verdict struct {
+	Accept  bool
+	Text    string // to the subscriber; with MS-CHAPv2 the authenticator's proof
+	Login   string // if it is another than the one shown
+	Profile Profile
+}
+
+// Question asks who somebody is.
+type Question struct {
+	Access  string
+	Session uint16
+	Serial  uint64
+	Credentials
+	Call Call
+}
+
+// Call is what the LAC says of the line (RFC 2661 section 4.4.5).
+type Call struct {
+	Calling string         `json:"calling,omitempty"`
+	Called  string         `json:"called,omitempty"`
+	Serial  uint32         `json:"serial,omitempty"`
+	Tx      uint32         `json:"tx,omitempty"` // bit/s
+	Rx      uint32         `json:"rx,omitempty"`
+	LAC     netip.AddrPort `json:"lac"`
+	LNS     netip.AddrPort `json:"lns"`
+	LACName string         `json:"lac_name,omitempty"`
+	Group   string         `json:"group,omitempty"`
+}
+
+// AccountKind is what accounting is told of.
+type AccountKind uint8
+
+const (
+	AccountStart AccountKind = iota
+	AccountInterim
+	AccountStop
+)
+
+// Account is one message to accounting.
+type Account struct {
+	Kind    AccountKind
+	Access  string
+	Session uint16
+	ID      string // of the session, for ever
+	Login   string
+	Call    Call
+	Profile Profile // what it has now
+	Started time.Time
+	At      time.Time
+	Reason  Reason
+	Slow    Traffic // what went through the slow path; the datapath counts the rest
+}
+
+// Traffic counts what a subscriber sent (up) and got (down).
+type Traffic struct {
+	UpPackets   uint64 `json:"up_packets"`
+	UpBytes     uint64 `json:"up_bytes"`
+	DownPackets uint64 `json:"down_packets"`
+	DownBytes   uint64 `json:"down_bytes"`
+}

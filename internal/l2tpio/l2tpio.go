@@ -1,0 +1,103 @@
+// Package l2tpio is the only door to L2TP on the network: UDP sockets, by the
+// local address that they have. What is said is not its business.
+package l2tpio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// buffer is how much may wait in a socket: thousands of subscribers may come
+// back in the same second.
+const buffer = 16 << 20
+
+// Socket is a UDP socket with one local address.
+type Socket struct {
+	conn *net.UDPConn
+	here netip.AddrPort
+}
+
+// Open opens a socket at an address; port 0 takes any.
+func Open(ctx context.Context, at netip.AddrPort) (*Socket, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = prepare(int(fd), at.Addr().Is6()) })
+		return errors.Join(err, failed)
+	}}
+	network := "udp4"
+	if at.Addr().Is6() {
+		network = "udp6"
+	}
+	packet, err := config.ListenPacket(ctx, network, at.String())
+	if err != nil {
+		return nil, fmt.Errorf("listen for L2TP on %s: %w", at, err)
+	}
+	conn := packet.(*net.UDPConn)
+	here := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	return &Socket{conn, netip.AddrPortFrom(here.Addr().Unmap(), here.Port())}, nil
+}
+
+// prepare sets the socket up: a large buffer; packets that do not fit the path
+// are fragmented, as RFC 2661 section 8.1 leaves to IP; and an address that is
+// not there yet may be used already.
+func prepare(fd int, v6 bool) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer); err != nil {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer); err != nil {
+			return fmt.Errorf("set receive buffer: %w", err)
+		}
+	}
+	if v6 {
+		return errors.Join(
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DONT),
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1),
+		)
+	}
+	return errors.Join(
+		unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DONT),
+		unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_FREEBIND, 1),
+	)
+}
+
+// Dial opens a socket from which a server is reached, and gives the server's
+// address: server is a name or an address, with a port.
+func Dial(ctx context.Context, server string) (*Socket, netip.AddrPort, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", server)
+	if err != nil {
+		return nil, netip.AddrPort{}, fmt.Errorf("find the way to %s: %w", server, err)
+	}
+	local, remote := conn.LocalAddr().(*net.UDPAddr).AddrPort(), conn.RemoteAddr().(*net.UDPAddr).AddrPort()
+	if err := conn.Close(); err != nil {
+		return nil, netip.AddrPort{}, err
+	}
+	s, err := Open(ctx, netip.AddrPortFrom(local.Addr().Unmap(), 0))
+	return s, netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port()), err
+}
+
+// Here is the local address.
+func (s *Socket) Here() netip.AddrPort { return s.here }
+
+// Receive waits for a datagram; it gives its length.
+func (s *Socket) Receive(b []byte) (int, netip.AddrPort, error) {
+	for {
+		n, from, err := s.conn.ReadFromUDPAddrPort(b)
+		if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETUNREACH) {
+			continue // about something sent earlier
+		}
+		if err != nil {
+			return 0, from, fmt.Errorf("receive L2TP on %s: %w", s.here, err)
+		}
+		return n, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), nil
+	}
+}
+
+// Send sends a datagram; one that the stack refuses is lost like any other.
+func (s *Socket) Send(b []byte, to netip.AddrPort) { _, _ = s.conn.WriteToUDPAddrPort(b, to) }
+
+// Close ends Receive.
+func (s *Socket) Close() error { return s.conn.Close() }

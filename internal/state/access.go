@@ -1,0 +1,114 @@
+package state
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// What the programs know of subscribers whose packets come in L2TP and PPP.
+// Feature access makes it, internal/datapath keeps it in maps.
+
+// AccessesMax is how many [access] and [l2tp_client] sections the datapath holds.
+const AccessesMax = 64
+
+// Access is one section that ends tunnels: its device is where the stack sees
+// all its subscribers.
+type Access struct {
+	ID     int // 0..AccessesMax-1
+	Name   string
+	Device string
+	MAC    [6]byte // of the device
+	Table  int     // of weft's own routing for what subscribers send, 0..RouteTablesMax-1
+	Routed bool    // by weft's own tables, past the stack, where they know the way
+}
+
+func (a Access) Key() string    { return fmt.Sprintf("access %d", a.ID) }
+func (a Access) Domain() Domain { return Datapath }
+func (a Access) String() string {
+	s := fmt.Sprintf("access %d %s on %s", a.ID, a.Name, a.Device)
+	if a.Routed {
+		s += fmt.Sprintf(" routed by table %d", a.Table)
+	}
+	return s
+}
+
+// Garden is a destination that subscribers in the walled garden may reach.
+type Garden struct {
+	Access int
+	Prefix netip.Prefix
+}
+
+func (g Garden) Key() string    { return fmt.Sprintf("garden %s of access %d", g.Prefix, g.Access) }
+func (g Garden) Domain() Domain { return Datapath }
+func (g Garden) String() string { return g.Key() }
+
+// AccessTunnel is an L2TP tunnel (RFC 2661) as packets show it. Both addresses
+// are of one family, without a zone.
+type AccessTunnel struct {
+	Local  uint16 // id that this side has given, not 0: the peer sends to it
+	Remote uint16 // id that the peer has given
+	// Here and Peer are the UDP ends. What comes from elsewhere is dropped.
+	Here, Peer netip.AddrPort
+}
+
+// AccessSession is one subscriber's session.
+type AccessSession struct {
+	// Local is the id that this side has given: not 0, and no other session of
+	// any tunnel has it, because it is the session's place in the tables.
+	Local  uint16
+	Remote uint16 // id that the peer has given
+	Tunnel uint16 // the tunnel's Local
+	Access int
+
+	// What the subscriber may use, and what is sent to it. A source that is in
+	// none of them is spoofed. Prefixes are masked; their order means nothing.
+	IPv4     netip.Addr     // not valid: none
+	IPv6     netip.Addr     // of DHCPv6 IA_NA, or in the prefix below with the interface id
+	Prefixes []netip.Prefix // advertised, delegated and framed, both families
+
+	MTU uint16 // most bytes of an IP packet to the subscriber: the least of its MRU and ours
+	MSS uint16 // TCP's MSS over IPv4 is not let be larger, over IPv6 20 less; 0: any
+
+	Up, Down uint64 // bit/s of IP packets from and to the subscriber; 0: no limit
+
+	Garden    bool // only to and from the Garden prefixes of its Access
+	Blocked   bool // nothing passes but PPP's control: while it authenticates anew
+	Trusted   bool // sources are not looked at: a client's link to its provider
+	Sequence  bool // data carries sequence numbers (RFC 2661 section 5.4)
+	NoAddress bool // PPP address and control are left out (ACFC was agreed)
+	ShortType bool // PPP protocol numbers are one byte (PFC was agreed)
+}
+
+// AccessDrop says why packets of a session were dropped.
+type AccessDrop int
+
+const (
+	AccessDropSpoofed  AccessDrop = iota // a source that is not the subscriber's
+	AccessDropRateUp                     // more than Up
+	AccessDropRateDown                   // more than Down
+	AccessDropGarden                     // outside of the walled garden, or blocked
+	AccessDropPeer                       // from another address than the tunnel's peer
+	AccessDropInvalid                    // headers that lie
+	AccessDrops                          // how many reasons there are
+)
+
+func (d AccessDrop) String() string {
+	names := [...]string{"spoofed", "rate-up", "rate-down", "garden", "peer", "invalid"}
+	if d < 0 || int(d) >= len(names) {
+		return "unknown"
+	}
+	return names[d]
+}
+
+// AccessCounters is what a session has carried since it was put. Bytes are
+// those of IP packets. Seen is when the last data packet from the subscriber,
+// or to it, passed: time since boot (CLOCK_MONOTONIC); 0 is never.
+type AccessCounters struct {
+	Local              uint16
+	UpPackets, UpBytes uint64
+	DownPackets        uint64
+	DownBytes          uint64
+	Drops              [AccessDrops]uint64
+	SeenUp, SeenDown   time.Duration
+}
