@@ -91,6 +91,18 @@ static __always_inline enum outcome subscriber(struct xdp_md *ctx, const struct 
 	return charged ?: FORWARD_FROM_SUBSCRIBER;
 }
 
+/* a call of its own: the stack is small */
+static __noinline int screen(struct xdp_md *ctx, const struct arrival *from, int *verdict)
+{
+	int outcome = OUTCOME_NONE;
+
+	if (from->flags & INTERFACE_GUARD)
+		outcome = guard(ctx, from);
+	if (outcome == OUTCOME_NONE && from->flags & INTERFACE_OFFLOAD)
+		outcome = flow(ctx, from, verdict);
+	return outcome;
+}
+
 /* what a frame is to the blocks, one after the other */
 static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interface *in,
 					 struct arrival *from, int *verdict)
@@ -104,16 +116,9 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (from->flags & INTERFACE_GUARD) {
-		outcome = guard(ctx, from);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
-	}
-	if (from->flags & INTERFACE_OFFLOAD) {
-		outcome = flow(ctx, from, verdict);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
-	}
+	outcome = screen(ctx, from, verdict);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
 	if (!(from->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
 		return OUTCOME_NONE; /* that was all: the kernel's, uncounted */
 	outcome = translate(ctx, in, from, verdict);

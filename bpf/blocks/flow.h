@@ -17,9 +17,7 @@
 
 /* a flow that was found, and how its packets leave */
 struct flow_way {
-	struct flow *flow;
-	struct flow4 *flow4; /* the same, if it is of IPv4, */
-	struct flow6 *flow6; /* or of IPv6 */
+	struct flow *flow; /* the first part of a struct flow4 or flow6 */
 	struct flow_hop *hop;
 	struct flow_packet packet;
 	union { /* they are large, and the stack is small */
@@ -102,7 +100,6 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	if (!found)
 		return OUTCOME_NONE;
 	w->flow = &found->flow;
-	w->flow4 = found;
 	outcome = flow_judge(ctx, w, now);
 	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
 		return outcome;
@@ -138,7 +135,6 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	if (!found)
 		return OUTCOME_NONE;
 	w->flow = &found->flow;
-	w->flow6 = found;
 	outcome = flow_judge(ctx, w, now);
 	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
 		return outcome;
@@ -159,12 +155,12 @@ static __always_inline enum outcome flow_write4(struct cursor cur, const struct 
 {
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 
-	if (!ip || !w->flow4)
+	if (!ip)
 		return DROP_KERNEL;
 	ip->check = csum_update(ip->check, csum_reduce((__u64)w->flow->diff + (__u16)~bpf_htons(0x0100)));
 	ip->ttl--;
-	ip->saddr = w->flow4->saddr;
-	ip->daddr = w->flow4->daddr;
+	ip->saddr = ((struct flow4 *)w->flow)->saddr;
+	ip->daddr = ((struct flow4 *)w->flow)->daddr;
 	return OUTCOME_NONE;
 }
 
@@ -173,11 +169,11 @@ static __always_inline enum outcome flow_write6(hook_ctx *ctx, struct cursor cur
 {
 	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
 
-	if (!ip || !w->flow6)
+	if (!ip)
 		return DROP_KERNEL;
 	ip->hop_limit--;
-	ip->saddr = w->flow6->saddr;
-	ip->daddr = w->flow6->daddr;
+	ip->saddr = ((struct flow6 *)w->flow)->saddr;
+	ip->daddr = ((struct flow6 *)w->flow)->daddr;
 	hook_summed(ctx, csum_reduce((__u64)w->flow->diff + ~(__u32)bpf_htons(1)));
 	return OUTCOME_NONE;
 }
