@@ -14,11 +14,14 @@
  *           but what the stack would drop the slow path gets first
  *   what no translator wants -> with [route]: routed by weft's own tables
  *
+ * Before all that, with [offload]: packets of established flows are forwarded.
+ *
  * A frame with a VLAN tag, or for the bridge above a port, is only routed.
  */
 #include "tc.h"
 #include "arrive.h"
 #include "counters.h"
+#include "flow.h"
 #include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
@@ -184,6 +187,11 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 	}
 	if (from->ours && from->flags & INTERFACE_GUARD) {
 		outcome = guard(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	if (from->ours && from->flags & INTERFACE_OFFLOAD) {
+		outcome = flow(ctx, from, verdict);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}

@@ -2,7 +2,8 @@
 /*
  * XDP ingress of an interface with hook = "xdp": unpack what comes in
  * pseudowires, take subscribers' packets out of their tunnels, drop what must
- * not get in (with [guard.NAME]), translate (with the shortcut),
+ * not get in (with [guard.NAME]), forward established flows (with [offload]),
+ * translate (with the shortcut),
  * else route by weft's own tables (with [route]), and redirect before the stack
  * has made anything of the frame. Whatever is not the plain case passes
  * untouched to ingress_tc.bpf.c and the stack.
@@ -10,6 +11,7 @@
 #include "xdp.h"
 #include "arrive.h"
 #include "counters.h"
+#include "flow.h"
 #include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
@@ -90,6 +92,18 @@ static __always_inline enum outcome subscriber(struct xdp_md *ctx, const struct 
 	return charged ?: FORWARD_FROM_SUBSCRIBER;
 }
 
+/* a call of its own: the stack is small */
+static __noinline int screen(struct xdp_md *ctx, const struct arrival *from, int *verdict)
+{
+	int outcome = OUTCOME_NONE;
+
+	if (from->flags & INTERFACE_GUARD)
+		outcome = guard(ctx, from);
+	if (outcome == OUTCOME_NONE && from->flags & INTERFACE_OFFLOAD)
+		outcome = flow(ctx, from, verdict);
+	return outcome;
+}
+
 /* what a frame is to the blocks, one after the other */
 static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interface *in,
 					 struct arrival *from, int *verdict)
@@ -103,11 +117,9 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (from->flags & INTERFACE_GUARD) {
-		outcome = guard(ctx, from);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
-	}
+	outcome = screen(ctx, from, verdict);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
 	if (!(from->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
 		return OUTCOME_NONE; /* that was all: the kernel's, uncounted */
 	outcome = translate(ctx, in, from, verdict);
@@ -139,7 +151,7 @@ int ingress_xdp(struct xdp_md *ctx)
 	outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
 		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP |
-				    INTERFACE_GUARD)))
+				    INTERFACE_GUARD | INTERFACE_OFFLOAD)))
 			return XDP_PASS;
 		outcome = from.ours ? ours(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
 		if (outcome == OUTCOME_NONE)

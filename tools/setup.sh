@@ -18,6 +18,7 @@ needs() {
 		test      iproute2                ip, tc, ss: an independent look at what weft has made
 		test      ethtool                 sets what devices are to do for the stack, as users do
 		test      nftables                nft: the firewall rules that translated packets must pass
+		test      conntrack               connections that tests delete under offload's feet
 		test      bpftool                 an independent look at programs and maps
 		test      tayga                   the translator that weft is compared with
 		test      iperf3                  TCP flows of the benches

@@ -4,8 +4,9 @@
  * The kernel recycles those without resetting them, and whoever received one
  * has rewritten it: every frame is written anew, all of it, before it goes out.
  *
- * Flows differ by their UDP source port. What the port goes up by, the first
- * word of the payload goes down by: the checksum is right for all of them.
+ * Flows differ by their UDP source port and the IPv4 source address. What those
+ * go up by, the first word of the payload goes down by: the checksum is right
+ * for all of them.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -16,7 +17,8 @@
 const volatile __u8 frame[FRAME_MAX];
 const volatile __u32 frame_len = 64; /* bytes of it */
 const volatile __u32 port_at = 34;   /* offset of the UDP source port in it */
-const volatile __u32 flows = 1;      /* power of two */
+const volatile __u32 flows = 1;      /* of one host, power of two */
+const volatile __u32 hosts = 1;      /* of IPv4, power of two: addresses from that of the frame on */
 const volatile __u32 out = 0;        /* interface */
 
 struct {
@@ -38,17 +40,28 @@ int generate(struct xdp_md *ctx)
 {
 	__u32 zero = 0, n;
 	__u64 *count = bpf_map_lookup_elem(&sent, &zero);
+	__u32 host, sum;
+	struct iphdr *ip;
 	struct flow *flow;
 
 	if (!count || bpf_xdp_store_bytes(ctx, 0, (void *)frame, frame_len))
 		return XDP_ABORTED;
 	n = *count & (flows - 1);
+	host = *count / flows & (hosts - 1);
 	*count += 1;
 	flow = (void *)(long)ctx->data + port_at;
 	if ((void *)(flow + 1) > (void *)(long)ctx->data_end)
 		return XDP_ABORTED;
 	flow->port = bpf_htons(bpf_ntohs(flow->port) + n);
-	flow->word = bpf_htons(bpf_ntohs(flow->word) - n);
+	flow->word = bpf_htons(bpf_ntohs(flow->word) - n - host);
+	if (hosts > 1) {
+		ip = (void *)(long)ctx->data + ETH_HLEN;
+		if ((void *)(ip + 1) > (void *)(long)ctx->data_end)
+			return XDP_ABORTED;
+		ip->saddr = bpf_htonl(bpf_ntohl(ip->saddr) + host);
+		sum = (__u16)~bpf_ntohs(ip->check) + host;
+		ip->check = bpf_htons(~(sum + (sum >> 16)));
+	}
 	return bpf_redirect(out, 0);
 }
 

@@ -248,3 +248,60 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 
 	return !bpf_check_mtu(ctx, ifindex, &any, 0, BPF_MTU_CHK_SEGS);
 }
+
+/* If it fails midway the frame is good for nothing any more. */
+static __always_inline long hook_relink_session(hook_ctx *ctx, __u32 tags, bool had,
+						const struct link *link, __be16 session,
+						__be16 proto, __u32 len)
+{
+	__be16 ethertype = bpf_htons(ETH_P_PPP_SES);
+	__u32 want = link_tags(link);
+	struct pppoehdr ppp;
+
+	if (had || (session && want > 1))
+		return -1;
+	/* the room is made while the frame has no tag in it: one of them stays outside */
+	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
+		return -1;
+	if (session) {
+		if (bpf_skb_adjust_room(ctx, sizeof(ppp), BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+			return -1;
+		ppp = link_session(session, proto, len);
+		if (bpf_skb_store_bytes(ctx, ETH_HLEN, &ppp, sizeof(ppp), 0) ||
+		    bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &ethertype, sizeof(ethertype), 0))
+			return -1;
+	}
+	return hook_relink(ctx, 0, link, proto);
+}
+
+/* What a program sent is told from what the stack sent by this number. */
+#define HOOK_OURS 0x5746
+
+static __always_inline void hook_set_ours(hook_ctx *ctx)
+{
+	ctx->tc_index = HOOK_OURS;
+}
+
+static __always_inline bool hook_is_ours(hook_ctx *ctx)
+{
+	return ctx->tc_index == HOOK_OURS;
+}
+
+static __always_inline long hook_data_checksum(hook_ctx *ctx, __u32 off, __be32 from, __be32 to,
+					       const enum hook_zero zero)
+{
+	__u64 flags = zero == ZERO_STAYS ? BPF_F_MARK_MANGLED_0 : 0;
+
+	return bpf_l4_csum_replace(ctx, off, from, to, sizeof(to) | flags);
+}
+
+/* the device that the program is attached to */
+static __always_inline __u32 hook_leaves_by(hook_ctx *ctx)
+{
+	return ctx->ifindex;
+}
+
+static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
+{
+	return bpf_skb_store_bytes(ctx, off, &value, sizeof(value), 0);
+}

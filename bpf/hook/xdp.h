@@ -239,3 +239,54 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 {
 	return true;
 }
+
+/*
+ * hook_relink() for frames that have a PPPoE session header, or get one; len is
+ * that of the IP packet. If it fails nothing is written.
+ */
+static __always_inline long hook_relink_session(hook_ctx *ctx, __u32 tags, bool had,
+						const struct link *link, __be16 session,
+						__be16 proto, __u32 len)
+{
+	int grow = (session ? 8 : 0) - (had ? 8 : 0);
+	__u32 want = link_tags(link);
+	struct pppoehdr *ppp;
+	struct cursor cur;
+
+	if (grow && bpf_xdp_adjust_head(ctx, -grow))
+		return -1;
+	if (hook_relink(ctx, tags, link, session ? bpf_htons(ETH_P_PPP_SES) : proto))
+		return -1;
+	if (!session)
+		return 0;
+	cur = hook_cursor(ctx, 0);
+	cur.pos += hook_l3(want);
+	ppp = PULL(&cur, struct pppoehdr);
+	if (!ppp)
+		return -1;
+	*ppp = link_session(session, proto, len);
+	return 0;
+}
+
+/* What was sent by a program is told from what the stack sent: XDP's is not seen there. */
+static __always_inline void hook_set_ours(hook_ctx *ctx)
+{
+}
+
+/* Correct the transport checksum at off for a change of data under it. */
+static __always_inline long hook_data_checksum(hook_ctx *ctx, __u32 off, __be32 from, __be32 to,
+					       const enum hook_zero zero)
+{
+	return hook_l4_checksum(ctx, off, csum_reduce((__u64)(__u32)~from + to), zero);
+}
+
+/* Write four bytes that no checksum of the frame's own covers any more. */
+static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
+{
+	__be32 *at = (void *)(long)ctx->data + off;
+
+	if ((void *)(at + 1) > (void *)(long)ctx->data_end)
+		return -1;
+	*at = value;
+	return 0;
+}

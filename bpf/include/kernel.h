@@ -28,6 +28,7 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
@@ -187,6 +188,7 @@ struct bpf_redir_neigh {
 #define ETH_P_CFM 0x8902
 #define ETH_P_QINQ1 0x9100
 #define ETH_P_QINQ2 0x9200
+#define ETH_P_PPP_SES 0x8864
 
 struct ethhdr {
 	__u8 h_dest[ETH_ALEN];
@@ -257,6 +259,7 @@ struct tcphdr {
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TCP_RST 0x04
+#define TCP_URG 0x20
 
 struct udphdr {
 	__be16 source;
@@ -264,6 +267,17 @@ struct udphdr {
 	__be16 len;
 	__sum16 check;
 };
+
+/* PPPoE session stage, RFC 2516 4 and 6; behind it the protocol of PPP */
+struct pppoehdr {
+	__u8 type; /* version 1, type 1 */
+	__u8 code;
+	__be16 session;
+	__be16 length; /* of what follows, the protocol included */
+	__be16 protocol;
+};
+#define PPP_IP 0x0021
+#define PPP_IPV6 0x0057
 
 /* ICMP of both families: the part that an echo has */
 struct icmphdr {

@@ -14,6 +14,7 @@ enum interface_flag {
 	INTERFACE_PSEUDOWIRES = 16, /* packets of pseudowires arrive here (pseudowire.h) */
 	INTERFACE_L2TP = 32,    /* subscribers' tunnels arrive here */
 	INTERFACE_GUARD = 64, /* what must not get in is dropped first (guard.h) */
+	INTERFACE_OFFLOAD = 128, /* established flows are forwarded past the stack */
 };
 
 struct interface {

@@ -35,3 +35,14 @@ static __always_inline bool link_same_mac(const __u8 *a, const __u8 *b)
 	return *(__u16 *)a == *(__u16 *)b && *(__u16 *)(a + 2) == *(__u16 *)(b + 2) &&
 	       *(__u16 *)(a + 4) == *(__u16 *)(b + 4);
 }
+
+/* the header of a PPPoE session before an IP packet of that many bytes */
+static __always_inline struct pppoehdr link_session(__be16 session, __be16 proto, __u32 len)
+{
+	return (struct pppoehdr){
+		.type = 0x11,
+		.session = session,
+		.length = bpf_htons(len + sizeof(__be16)),
+		.protocol = proto == bpf_htons(ETH_P_IP) ? bpf_htons(PPP_IP) : bpf_htons(PPP_IPV6),
+	};
+}

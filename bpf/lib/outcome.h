@@ -27,6 +27,7 @@ enum outcome {
 	FORWARD_FROM_SUBSCRIBER, /* out of a subscriber's tunnel, and sent out past the stack */
 	FORWARD_TO_SUBSCRIBER, /* into a subscriber's tunnel */
 	FORWARD_DECAPSULATED,  /* out of a subscriber's tunnel, and handed to the stack */
+	FORWARD_FLOW,          /* a packet of an established flow, sent out past the stack */
 
 	SLOW_FRAGMENT,     /* a fragment */
 	SLOW_ICMP_ERROR,   /* an ICMP error, whose inner packet is translated too */
@@ -58,6 +59,8 @@ enum outcome {
 	PASS_L2TP_UNKNOWN,  /* L2TP of a session that the programs do not know */
 	PASS_SUBSCRIBER,    /* towards a subscriber, left to the device of its access */
 	PASS_BRIDGED,       /* may enter or leave the bridge by this port */
+	PASS_FLOW_ENDING,   /* of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again */
+	PASS_FLOW_STALE,    /* of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */

@@ -12,6 +12,7 @@ import (
 	"weft/internal/bench/lns"
 	"weft/internal/bench/lookup"
 	"weft/internal/bench/nat64"
+	"weft/internal/bench/offload"
 	"weft/internal/bench/pseudowire"
 	"weft/internal/bench/rig"
 	"weft/internal/bench/sim"
@@ -27,7 +28,9 @@ Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchStateful(), benchFIB(), benchLNS(), benchSim(), benchPseudowire(), benchReport(), benchChart())
+	c.AddCommand(
+		benchNAT64(), benchStateful(), benchFIB(), benchLNS(), benchSim(), benchPseudowire(), benchOffload(),
+		benchReport(), benchChart())
 	return c
 }
 
@@ -83,7 +86,7 @@ func benchReport() *cobra.Command {
 			}
 			for _, b := range []bench.Bench{
 				nat64.Bench(nat64.DefaultSeconds), stateful.Bench(stateful.DefaultSeconds), lookup.Bench(), sim.Bench(),
-				lns.Bench(lns.DefaultSeconds), pseudowire.Bench(pseudowire.DefaultSeconds),
+				lns.Bench(lns.DefaultSeconds), pseudowire.Bench(pseudowire.DefaultSeconds), offload.Bench(offload.DefaultSeconds),
 			} {
 				if b.Name == manifest.Bench {
 					return b.WriteTable(c.OutOrStdout(), results, manifest)

@@ -70,6 +70,7 @@ from the daemon.`,
 	show.AddCommand(showRouteCommand())
 	show.AddCommand(bindingCommands()...)
 	show.AddCommand(whoCommand())
+	show.AddCommand(flowCommands()...)
 	return show
 }
 

@@ -146,6 +146,17 @@ func readPrefix(flag, text string, ipv6 bool) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
+// readAnyPrefix is readPrefix for either family.
+func readAnyPrefix(flag, text string) (netip.Prefix, error) {
+	p, err := readPrefix(flag, text, false)
+	if err != nil {
+		if six, err6 := readPrefix(flag, text, true); err6 == nil {
+			return six, nil
+		}
+	}
+	return p, err
+}
+
 func tableBindings(w io.Writer, rows any) {
 	if len(rows.([]api.Binding)) == 0 {
 		fmt.Fprintln(w, "none")

@@ -41,6 +41,7 @@ type collector struct {
 	bindings bindingMetrics
 	wires    wireMetrics
 	access   accessMetrics
+	offload  offloadMetrics
 	routes   routeMetrics
 	failover failoverMetrics
 	bridges  bridgeMetrics
@@ -53,7 +54,7 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		carried: prometheus.NewDesc("weft_nat64_packets_total", "Packets that a translator carried.", []string{"translator", "direction"}, nil),
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
-		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), access: newAccessMetrics(),
+		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), offload: newOffloadMetrics(), access: newAccessMetrics(),
 		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(), wires: newWireMetrics(),
 		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
@@ -63,7 +64,10 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
-	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs(), c.bridges.descs(), c.wires.descs()) {
+	for _, d := range slices.Concat(
+		c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs(), c.bridges.descs(), c.wires.descs(),
+		c.offload.descs(),
+	) {
 		ch <- d
 	}
 }
@@ -74,6 +78,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.bindings.collect(ch, c.datapath)
 	c.wires.collect(ch, c.datapath)
+	c.offload.collect(ch, c.source)
 	c.failover.collect(ch, c.source.Failover())
 	c.bridges.collect(ch, c.datapath)
 	c.adverts.collect(ch, c.source.Adverts())

@@ -28,6 +28,7 @@ type Source interface {
 	SlowCounts() SlowCounts
 	DNS64() *DNS64 // nil: there is no name server
 	RouteSource
+	OffloadSource
 	Adverts() []Advert
 	AccessSource
 	Who(WhoQuery) ([]Holder, error)
@@ -59,6 +60,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/who", answerWho(source))
 	serveRoutes(mux, source)
 	serveAccess(mux, source)
+	serveOffload(mux, source)
 	serveHTTP(ctx, listener, mux)
 	return nil
 }

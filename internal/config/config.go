@@ -116,6 +116,22 @@ func (f *File) Given(path string) bool {
 	return true
 }
 
+// Strings gives the list of strings at a path, as the file has it. It is for
+// what a section must know of another one, whose type is not known to it.
+func (f *File) Strings(path string) []string {
+	at := f.root
+	for _, step := range steps(path) {
+		if at = at.child(step); at == nil {
+			return nil
+		}
+	}
+	var list []string
+	for _, item := range at.items {
+		list = append(list, item.text)
+	}
+	return list
+}
+
 func (f *File) problem(severity state.Severity, pos state.Position, path, what, remedy string) {
 	f.problems = append(f.problems, state.Problem{
 		Severity: severity, Pos: pos, Path: path, What: what, Remedy: remedy,

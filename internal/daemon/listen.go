@@ -7,6 +7,7 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
+	"weft/internal/feature/offload"
 	"weft/internal/version"
 )
 
@@ -25,12 +26,19 @@ type source struct {
 	*subscribers
 	sharing     *sharing
 	allocations *allocations
+	offloading  *offloading
 	status      api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
 
 func (s source) Adverts() []api.Advert { return s.adverts.status() }
+
+// Offload gives what the offloader knows, for the API.
+func (s source) Offload(ctx context.Context) (status offload.Status, err error) {
+	err = s.offloading.with(ctx, func(o *offload.Service) { status = o.Status() })
+	return status, err
+}
 
 func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }
 func (s source) Failover() *api.Failover                  { return s.sharing.status() }
@@ -50,7 +58,7 @@ func (s source) SlowCounts() api.SlowCounts {
 
 func (d *daemon) source() source {
 	return source{
-		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations,
+		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations, d.offloading,
 		api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()},
 	}
 }

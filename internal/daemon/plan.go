@@ -17,6 +17,7 @@ import (
 	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
+	"weft/internal/feature/offload"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/feature/ra"
 	"weft/internal/feature/route"
@@ -29,7 +30,7 @@ func Sections() []config.Section {
 	return slices.Concat(config.CoreSections(), []config.Section{
 		nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
 		access.Section(), access.ClientSection(),
-		bridge.Section(), pseudowire.Section(),
+		bridge.Section(), pseudowire.Section(), offload.Section(),
 	}, guard.Sections())
 }
 
@@ -55,7 +56,7 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, pseudowire.Plan, access.Plan, guard.Plan,
+		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, pseudowire.Plan, access.Plan, guard.Plan, offload.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -110,6 +111,7 @@ func withTags(desired state.Desired) state.Desired {
 func tablesOf(f *config.File) state.Tables {
 	t := nat64.Tables(f)
 	t.Subscribers = access.Tables(f).Subscribers
+	t.Flows = offload.Flows(f)
 	return t
 }
 

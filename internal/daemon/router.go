@@ -104,11 +104,11 @@ func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
 // facts is Facts for a plan of f: how large its tables are is part of the
 // programs' builds.
 func (r *Router) facts(f *config.File) (state.Facts, error) {
-	var tables state.Tables
+	var sizes state.Tables
 	if f != nil {
-		tables = tablesOf(f)
+		sizes = tablesOf(f)
 	}
-	facts, err := gather(r.kernel, r.datapath, tables)
+	facts, err := gather(r.kernel, r.datapath, sizes)
 	if err != nil {
 		return facts, err
 	}
@@ -152,6 +152,7 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 	if err != nil {
 		return nil, nil, err
 	}
+	facts.PacketRules = packetRules(ctx, r.kernel, f)
 	desired, problems := Desire(f, facts)
 	steps, err := r.targets().Plan(ctx, desired)
 	return steps, problems, err

@@ -64,7 +64,8 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r}, allocations: &allocations{log: o.Log},
+		offloading: &offloading{log: o.Log, router: r},
+		adverts:    newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r}, allocations: &allocations{log: o.Log},
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
@@ -76,6 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
+	defer d.offloading.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer d.subscribers.wait()
@@ -115,6 +117,7 @@ type daemon struct {
 	file        *config.File
 	services    *services
 	routing     *routing
+	offloading  *offloading
 	names       *names
 	adverts     *adverts
 	plats       *plats
@@ -182,6 +185,7 @@ func watchdogTick() (<-chan time.Time, func()) {
 // apply brings kernel and datapath to the current configuration.
 func (d *daemon) apply(ctx context.Context) error {
 	d.Level.Set(levelOf(d.file.Router().Log))
+	d.offloading.prepare(d.file)
 	done, facts, err := d.router.Apply(ctx, d.file)
 	for _, step := range done {
 		d.Log.Debug("applied", "step", step.String())
@@ -201,6 +205,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.wires.set(ctx, d.router.datapath, d.file)
 	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
+	d.offloading.set(ctx, d.file)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
 	d.subscribers.set(ctx, d.file, facts)

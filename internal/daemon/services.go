@@ -136,7 +136,7 @@ func watchTime(ctx context.Context, r *running, device *slowpath.Device) {
 // bindings gives the slow paths of stateful translators their way to state.
 // Without it they translate nothing, and everybody else goes on.
 func (s *services) bindings(d *datapath.Datapath, f *config.File) translate.Bindings {
-	if nat64.Tables(f) == (state.Tables{}) {
+	if nat64.Tables(f).Sessions == 0 {
 		return nil
 	}
 	r, err := d.Resolver()

@@ -170,7 +170,7 @@ type machine struct {
 }
 
 func loadAll() (machine, error) {
-	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true, testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000, Subscribers: 1024}}}, map[string]*ebpf.Program{}}
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true, testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000, Subscribers: 1024, Flows: 4096}}}, map[string]*ebpf.Program{}}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return m, err
 	}
@@ -205,7 +205,7 @@ func loadAll() (machine, error) {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
+	for _, name := range []string{"interfaces", "lowers", "flows4", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
 		if err := emptyMap(d.maps[name]); err != nil {
 			return err
 		}

@@ -29,9 +29,10 @@ const (
 	interfaceXDPOut      = 2
 	interfaceRouted      = 4
 	interfaceBridgePort  = 8
+	interfacePseudowires = 16
 	interfaceL2TP        = 32
 	interfaceGuard       = 64
-	interfacePseudowires = 16
+	interfaceOffload     = 128
 
 	neighbourXDP = 1
 
@@ -141,6 +142,7 @@ func encodePort(p state.Port) portValue {
 		interfaceL2TP:        p.L2TP,
 		interfaceGuard:       p.Guarded,
 		interfacePseudowires: p.Pseudowires,
+		interfaceOffload:     p.Offloaded,
 	} {
 		if set {
 			v.Flags |= flag
@@ -156,6 +158,7 @@ func decodePort(index int, v portValue) state.Port {
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0, L2TP: v.Flags&interfaceL2TP != 0,
 		Guarded:     v.Flags&interfaceGuard != 0,
 		Pseudowires: v.Flags&interfacePseudowires != 0,
+		Offloaded:   v.Flags&interfaceOffload != 0,
 	}
 }
 

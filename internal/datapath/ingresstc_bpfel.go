@@ -13,6 +13,120 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ingressTCFlow4 struct {
+	_    structs.HostLayout
+	Flow struct {
+		_          structs.HostLayout
+		Generation uint32
+		Hop        uint32
+		Diff       uint32
+		Ports      struct {
+			_      structs.HostLayout
+			Source uint16
+			Dest   uint16
+		}
+		Closed  uint32
+		Seen    uint32
+		Packets uint64
+		Bytes   uint64
+	}
+	Saddr uint32
+	Daddr uint32
+}
+
+type ingressTCFlow6 struct {
+	_    structs.HostLayout
+	Flow struct {
+		_          structs.HostLayout
+		Generation uint32
+		Hop        uint32
+		Diff       uint32
+		Ports      struct {
+			_      structs.HostLayout
+			Source uint16
+			Dest   uint16
+		}
+		Closed  uint32
+		Seen    uint32
+		Packets uint64
+		Bytes   uint64
+	}
+	Saddr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Daddr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+}
+
+type ingressTCFlowControl struct {
+	_          structs.HostLayout
+	Generation uint32
+	Minimum    uint32
+	Lease      uint64
+}
+
+type ingressTCFlowHop struct {
+	_         structs.HostLayout
+	Ifindex   uint32
+	Interface uint32
+	Mtu       uint32
+	Flags     uint32
+	Link      struct {
+		_    structs.HostLayout
+		Dst  [6]uint8
+		Src  [6]uint8
+		Tags [2]struct {
+			_     structs.HostLayout
+			Proto uint16
+			Id    uint16
+		}
+	}
+	Session uint16
+	Pad     uint16
+}
+
+type ingressTCFlowKey4 struct {
+	_         structs.HostLayout
+	Interface uint32
+	Saddr     uint32
+	Daddr     uint32
+	Ports     struct {
+		_      structs.HostLayout
+		Source uint16
+		Dest   uint16
+	}
+	Protocol uint32
+}
+
+type ingressTCFlowKey6 struct {
+	_         structs.HostLayout
+	Interface uint32
+	Ports     struct {
+		_      structs.HostLayout
+		Source uint16
+		Dest   uint16
+	}
+	Protocol uint32
+	Saddr    struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Daddr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+}
+
+type ingressTCFlowSessionKey struct {
+	_         structs.HostLayout
+	Interface uint32
+	Session   uint16
+	Peer      [6]uint8
+}
+
 type ingressTCGuardInterface struct {
 	_     structs.HostLayout
 	Rates [4]struct {
@@ -505,6 +619,11 @@ const (
 	ingressTCMapCounters             = "counters"
 	ingressTCMapFib4                 = "fib4"
 	ingressTCMapFib6                 = "fib6"
+	ingressTCMapFlowControls         = "flow_controls"
+	ingressTCMapFlowHops             = "flow_hops"
+	ingressTCMapFlowSessions         = "flow_sessions"
+	ingressTCMapFlows4               = "flows4"
+	ingressTCMapFlows6               = "flows6"
 	ingressTCMapGuardBuckets         = "guard_buckets"
 	ingressTCMapGuardInterfaces      = "guard_interfaces"
 	ingressTCMapGuardList4           = "guard_list4"
@@ -617,6 +736,11 @@ type ingressTCMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
+	Flows4               *ebpf.MapSpec `ebpf:"flows4"`
+	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
@@ -705,6 +829,11 @@ type ingressTCMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
+	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
+	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
+	Flows4               *ebpf.Map `ebpf:"flows4"`
+	Flows6               *ebpf.Map `ebpf:"flows6"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
@@ -761,6 +890,11 @@ func (m *ingressTCMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.FlowControls,
+		m.FlowHops,
+		m.FlowSessions,
+		m.Flows4,
+		m.Flows6,
 		m.GuardBuckets,
 		m.GuardInterfaces,
 		m.GuardList4,

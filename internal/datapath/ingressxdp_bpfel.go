@@ -19,6 +19,11 @@ const (
 	ingressXDPMapCounters             = "counters"
 	ingressXDPMapFib4                 = "fib4"
 	ingressXDPMapFib6                 = "fib6"
+	ingressXDPMapFlowControls         = "flow_controls"
+	ingressXDPMapFlowHops             = "flow_hops"
+	ingressXDPMapFlowSessions         = "flow_sessions"
+	ingressXDPMapFlows4               = "flows4"
+	ingressXDPMapFlows6               = "flows6"
 	ingressXDPMapGuardBuckets         = "guard_buckets"
 	ingressXDPMapGuardInterfaces      = "guard_interfaces"
 	ingressXDPMapGuardList4           = "guard_list4"
@@ -128,6 +133,11 @@ type ingressXDPMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
+	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
+	Flows4               *ebpf.MapSpec `ebpf:"flows4"`
+	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
@@ -213,6 +223,11 @@ type ingressXDPMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
+	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
+	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
+	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
+	Flows4               *ebpf.Map `ebpf:"flows4"`
+	Flows6               *ebpf.Map `ebpf:"flows6"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
@@ -267,6 +282,11 @@ func (m *ingressXDPMaps) Close() error {
 		m.Counters,
 		m.Fib4,
 		m.Fib6,
+		m.FlowControls,
+		m.FlowHops,
+		m.FlowSessions,
+		m.Flows4,
+		m.Flows6,
 		m.GuardBuckets,
 		m.GuardInterfaces,
 		m.GuardList4,

@@ -32,6 +32,7 @@ func programs() []program {
 		{"bridge_port_out", state.HookEgress, _BridgePortOutBytes},
 		{"bridge_host_in", state.HookIngress, _BridgeHostInBytes},
 		{"bridge_host_out", state.HookEgress, _BridgeHostOutBytes},
+		{"flow_egress", state.HookEgress, _FlowEgressBytes},
 	}
 }
 

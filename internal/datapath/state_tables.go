@@ -40,6 +40,10 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			if d.options.Tables.Sessions > 0 {
 				m.MaxEntries = ringSize
 			}
+		case "flows4", "flows6", "flow_passes":
+			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
+		case "flow_events":
+			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
 		case "nat64_changes":
 			if d.options.Tables.Sessions > 0 {
 				m.MaxEntries = changesBytes
@@ -64,7 +68,7 @@ func fastSets(t state.Tables) uint32 {
 }
 
 // Tables gives the sizes of the tables that are there; zero without stateful
-// translation.
+// translation, or without offload.
 func (d *Datapath) Tables() state.Tables {
 	var t state.Tables
 	if m, err := d.mapNamed("nat64_bib6"); err == nil && m.MaxEntries() > 1 {
@@ -72,6 +76,9 @@ func (d *Datapath) Tables() state.Tables {
 	}
 	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Sessions = int(m.MaxEntries())
+	}
+	if m, err := d.mapNamed("flows4"); err == nil && m.MaxEntries() > 1 {
+		t.Flows = int(m.MaxEntries())
 	}
 	if m, err := d.mapNamed("l2tp_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Subscribers = int(m.MaxEntries())
@@ -130,8 +137,11 @@ type group struct {
 	maps    []string
 }
 
+// flowMaps are those of offload that grow with its table.
+func flowMaps() []string { return []string{"flows4", "flows6", "flow_passes", "flow_events"} }
+
 func groups() []group {
-	return []group{{"nat64_resolve", stateMaps()}, {"access_egress", accessMaps()}}
+	return []group{{"nat64_resolve", stateMaps()}, {"access_egress", accessMaps()}, {"flow_egress", flowMaps()}}
 }
 
 func stateMaps() []string {

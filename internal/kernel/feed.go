@@ -271,15 +271,7 @@ func (f *RouteFeed) takeLink(isNew bool, b []byte, sink RouteSink) {
 // neighbours, the routes of all tables, and rules. News from before it that
 // wait are delivered after it, which does no harm.
 func (f *RouteFeed) Dump(ctx context.Context, sink RouteSink) error {
-	use := func(kind uint16, b []byte) error {
-		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)
-		return nil
-	}
-	for _, d := range []struct {
-		what string
-		kind uint16
-		body []byte
-	}{
+	return f.list(ctx, sink, []listing{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
 		{"bridge entries", unix.RTM_GETNEIGH, head(unix.AF_BRIDGE, unix.SizeofNdMsg)},
 		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
@@ -287,7 +279,33 @@ func (f *RouteFeed) Dump(ctx context.Context, sink RouteSink) error {
 		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET6, unix.SizeofNdMsg)},
 		{"routes", unix.RTM_GETROUTE, head(unix.AF_INET, unix.SizeofRtMsg)},
 		{"routes", unix.RTM_GETROUTE, head(unix.AF_INET6, unix.SizeofRtMsg)},
-	} {
+	})
+}
+
+// DumpLinks is Dump without routes and next hop objects: for who asks for
+// routes one by one, and wants to hear of changes.
+func (f *RouteFeed) DumpLinks(ctx context.Context, sink RouteSink) error {
+	return f.list(ctx, sink, []listing{
+		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
+		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET, unix.SizeofNdMsg)},
+		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET6, unix.SizeofNdMsg)},
+	})
+}
+
+// listing is one question for all there is of a kind.
+type listing struct {
+	what string
+	kind uint16
+	body []byte
+}
+
+// list gives the answers, and at last the rules, to the sink.
+func (f *RouteFeed) list(ctx context.Context, sink RouteSink, all []listing) error {
+	use := func(kind uint16, b []byte) error {
+		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)
+		return nil
+	}
+	for _, d := range all {
 		err := f.asks.dump(ctx, d.kind, d.body, use)
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			continue // a kernel without bridges, or without next hop objects

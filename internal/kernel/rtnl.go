@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rtnl is a route netlink socket of weft's own: the routes of a full table
-// come by the hundred megabytes, and are read without an allocation for each.
+// rtnl is a netlink socket of weft's own, of routes or of netfilter: the routes
+// of a full table come by the hundred megabytes, and are read without an
+// allocation for each.
 type rtnl struct {
 	file *os.File // nonblocking, in the runtime's poller
 	seq  uint32
@@ -23,17 +24,25 @@ type rtnl struct {
 const receiveBytes = 64 << 10
 
 func openRtnl() (*rtnl, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	r, err := openNetlink(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open route netlink: %w", err)
 	}
+	// lets a dump say which table it wants; kernels before 4.20 have none of it
+	_ = r.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1) })
+	return r, nil
+}
+
+func openNetlink(protocol int) (*rtnl, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	if err != nil {
+		return nil, err
+	}
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("bind route netlink: %w", err)
+		return nil, fmt.Errorf("bind: %w", err)
 	}
-	// lets a dump say which table it wants; kernels before 4.20 have none of it
-	_ = unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
-	return &rtnl{file: os.NewFile(uintptr(fd), "rtnetlink"), buf: make([]byte, receiveBytes)}, nil
+	return &rtnl{file: os.NewFile(uintptr(fd), "netlink"), buf: make([]byte, receiveBytes)}, nil
 }
 
 func (r *rtnl) Close() error { return r.file.Close() }

@@ -15,6 +15,7 @@ const PoolsMax = 8
 type Tables struct {
 	Bindings    int
 	Sessions    int
+	Flows       int // offloaded, of each family
 	Subscribers int // local ids of tunnels and of sessions are less
 }
 

@@ -14,6 +14,7 @@ type Facts struct {
 	Ways        map[Pair]Way            // how packets get to the other ends of pseudowires
 	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Shared      []string                // NAMEs of translators that share sessions with other routers
+	PacketRules []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 	Made        []string                // devices that weft makes itself, and that may not be there yet
 	Sysctls     map[string]string       // settings that matter to the checks, by name below /proc/sys

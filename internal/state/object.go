@@ -155,6 +155,7 @@ type Port struct {
 	Pseudowires bool   // packets of pseudowires arrive here
 	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
 	L2TP        bool   // subscribers' tunnels arrive here
+	Offloaded   bool   // established flows are forwarded past the stack
 	Guarded     bool   // what must not get in is dropped first: a Guard says what
 }
 
@@ -174,6 +175,9 @@ func (p Port) String() string {
 	if p.L2TP {
 		s += " l2tp"
 	}
+	if p.Offloaded {
+		s += " offloaded"
+	}
 	if p.Guarded {
 		s += " guarded"
 	}
@@ -190,6 +194,7 @@ func (p Port) Join(q Port) Port {
 	p.BridgePort = p.BridgePort || q.BridgePort
 	p.Pseudowires = p.Pseudowires || q.Pseudowires
 	p.L2TP = p.L2TP || q.L2TP
+	p.Offloaded = p.Offloaded || q.Offloaded
 	p.Guarded = p.Guarded || q.Guarded
 	return p
 }

@@ -18,6 +18,7 @@ const (
 	ForwardFromSubscriber                  // out of a subscriber's tunnel, and sent out past the stack
 	ForwardToSubscriber                    // into a subscriber's tunnel
 	ForwardDecapsulated                    // out of a subscriber's tunnel, and handed to the stack
+	ForwardFlow                            // a packet of an established flow, sent out past the stack
 	SlowFragment                           // a fragment
 	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
 	SlowFragNeeded                         // too large for the other side and may be fragmented
@@ -47,6 +48,8 @@ const (
 	PassL2tpUnknown                        // L2TP of a session that the programs do not know
 	PassSubscriber                         // towards a subscriber, left to the device of its access
 	PassBridged                            // may enter or leave the bridge by this port
+	PassFlowEnding                         // of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again
+	PassFlowStale                          // of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -130,6 +133,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-from-subscriber", "out of a subscriber's tunnel, and sent out past the stack"},
 	{"forward-to-subscriber", "into a subscriber's tunnel"},
 	{"forward-decapsulated", "out of a subscriber's tunnel, and handed to the stack"},
+	{"forward-flow", "a packet of an established flow, sent out past the stack"},
 	{"slow-fragment", "a fragment"},
 	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
@@ -159,6 +163,8 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-l2tp-unknown", "L2TP of a session that the programs do not know"},
 	{"pass-subscriber", "towards a subscriber, left to the device of its access"},
 	{"pass-bridged", "may enter or leave the bridge by this port"},
+	{"pass-flow-ending", "of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again"},
+	{"pass-flow-stale", "of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},

@@ -16,6 +16,8 @@ type Datagrams struct {
 	FromMAC, ToMAC net.HardwareAddr
 	From, To       netip.Addr
 	Length         int // bytes of the IP packet
+	Flows          int // source ports, a power of two; 0: 256
+	Hosts          int // IPv4 source addresses from From on, a power of two; 0: one
 }
 
 const (

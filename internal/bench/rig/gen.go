@@ -6,3 +6,4 @@ package rig
 //go:generate bpf generate ../../../bpf/bench/generate.bpf.c
 //go:generate bpf -type kept arrive ../../../bpf/bench/arrive.bpf.c
 //go:generate bpf xdpForward ../../../bpf/bench/xdp_forward.bpf.c
+//go:generate bpf answer ../../../bpf/bench/answer.bpf.c

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -48,7 +49,7 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 	copy(whole[:], frame)
 	err = errors.Join(
 		spec.Variables["frame"].Set(whole), spec.Variables["frame_len"].Set(uint32(len(frame))),
-		spec.Variables["port_at"].Set(uint32(udpAt)), spec.Variables["flows"].Set(uint32(flows)),
+		spec.Variables["port_at"].Set(uint32(udpAt)), spec.Variables["flows"].Set(uint32(cmp.Or(d.Flows, flows))), spec.Variables["hosts"].Set(uint32(cmp.Or(d.Hosts, 1))),
 		spec.Variables["out"].Set(uint32(index)), rlimit.RemoveMemlock(),
 	)
 	if err != nil {
@@ -67,6 +68,15 @@ func (g *Generator) Close() error { return g.objects.Close() }
 // Run sends for at least the time given, and gives how long it took.
 func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
 	return Send(g.in, g.objects.Generate, g.frame, atLeast)
+}
+
+// Chunks sends that many packets at least, and gives how many it sent.
+func (g *Generator) Chunks(packets int) (sent int, err error) {
+	for sent < packets && err == nil {
+		_, err = g.Run(1)
+		sent += chunk
+	}
+	return sent, err
 }
 
 // Send has a program make packets for at least the time given, and gives how

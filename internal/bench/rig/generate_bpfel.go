@@ -21,6 +21,7 @@ const (
 	generateVarFlows     = "flows"
 	generateVarFrame     = "frame"
 	generateVarFrameLen  = "frame_len"
+	generateVarHosts     = "hosts"
 	generateVarOut       = "out"
 	generateVarPortAt    = "port_at"
 )
@@ -84,6 +85,7 @@ type generateVariableSpecs struct {
 	Flows    *ebpf.VariableSpec `ebpf:"flows"`
 	Frame    *ebpf.VariableSpec `ebpf:"frame"`
 	FrameLen *ebpf.VariableSpec `ebpf:"frame_len"`
+	Hosts    *ebpf.VariableSpec `ebpf:"hosts"`
 	Out      *ebpf.VariableSpec `ebpf:"out"`
 	PortAt   *ebpf.VariableSpec `ebpf:"port_at"`
 }
@@ -124,6 +126,7 @@ type generateVariables struct {
 	Flows    *ebpf.Variable `ebpf:"flows"`
 	Frame    *ebpf.Variable `ebpf:"frame"`
 	FrameLen *ebpf.Variable `ebpf:"frame_len"`
+	Hosts    *ebpf.Variable `ebpf:"hosts"`
 	Out      *ebpf.Variable `ebpf:"out"`
 	PortAt   *ebpf.Variable `ebpf:"port_at"`
 }

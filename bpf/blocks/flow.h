@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * Offload: packets of a connection that the ruleset has let through, in both
+ * directions and more than once, are rewritten as connection tracking would
+ * (NAT) and leave by the lowest device, past the stack.
+ *
+ * All that is asked is asked before the first write. To the stack, untouched,
+ * goes what belongs to no flow; what ends or begins a connection (FIN, RST, SYN:
+ * the flow is the stack's from then on, in both directions); urgent data; what
+ * has options, is a fragment, is not what its lengths and header checksum say;
+ * what is too large for the way out; a TTL that ends here; and whatever was
+ * learnt under a ruleset, route or neighbour that has changed.
+ */
+#include "arrive.h"
+#include "flow_parse.h"
+
+/* a flow that was found, and how its packets leave */
+struct flow_way {
+	struct flow *flow; /* the first part of a struct flow4 or flow6 */
+	struct flow_hop *hop;
+	struct flow_packet packet;
+	union { /* they are large, and the stack is small */
+		struct flow_key4 key4;
+		struct flow_key6 key6;
+	};
+};
+
+/* PPPoE: the interface to which the packet inside belongs. false: none here */
+static __always_inline bool flow_session(struct cursor *cur, const struct arrival *from,
+					 const struct ethhdr *eth, __u32 left, __u32 *interface,
+					 __be16 *proto)
+{
+	struct flow_session_key key = { .interface = from->interface };
+	struct pppoehdr *ppp = PULL(cur, struct pppoehdr);
+	__u32 *upper;
+
+	if (!ppp || ppp->type != 0x11 || ppp->code || bpf_ntohs(ppp->length) + 6 > left)
+		return false;
+	if (ppp->protocol == bpf_htons(PPP_IP))
+		*proto = bpf_htons(ETH_P_IP);
+	else if (ppp->protocol == bpf_htons(PPP_IPV6))
+		*proto = bpf_htons(ETH_P_IPV6);
+	else
+		return false;
+	key.session = ppp->session;
+	__builtin_memcpy(key.peer, eth->h_source, ETH_ALEN);
+	upper = bpf_map_lookup_elem(&flow_sessions, &key);
+	if (!upper)
+		return false;
+	*interface = *upper;
+	return true;
+}
+
+/* whether a packet of the flow may go its way now */
+static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w, __u64 now)
+{
+	struct flow_control *control = flow_control();
+	struct flow_packet *p = &w->packet;
+
+	if (!control || w->flow->generation != control->generation || now > control->lease)
+		return PASS_FLOW_STALE;
+	w->hop = bpf_map_lookup_elem(&flow_hops, &w->flow->hop);
+	if (!w->hop || !w->hop->ifindex)
+		return PASS_FLOW_STALE;
+	if (w->flow->closed || p->flags & (TCP_FIN | TCP_SYN | TCP_RST))
+		return PASS_FLOW_ENDING;
+	if (!p->whole || p->flags & TCP_URG)
+		return PASS_OPTIONS;
+	if (p->ttl <= 1)
+		return PASS_TTL;
+	if (p->wire > w->hop->mtu)
+		return PASS_TOO_BIG;
+	if (p->protocol == IPPROTO_UDP && hook_segment(ctx) && !hook_segments_fit(ctx, w->hop->ifindex))
+		return PASS_TOO_BIG;
+	if (HOOK_IS_XDP && !(w->hop->flags & FLOW_HOP_XDP))
+		return PASS_TO_TC;
+	/* each segment would need a session header of its own */
+	if (w->hop->session && hook_segment(ctx))
+		return PASS_TO_STACK;
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur, __u32 left,
+					       __u32 interface, __u64 now, struct flow_way *w)
+{
+	struct iphdr *ip = flow_parse4(ctx, cur, left, &w->packet);
+	struct flow_key4 *key = &w->key4;
+	enum outcome outcome;
+	struct flow4 *found;
+
+	if (!ip)
+		return OUTCOME_NONE;
+	key->interface = interface;
+	key->saddr = ip->saddr;
+	key->daddr = ip->daddr;
+	key->ports = w->packet.ports;
+	key->protocol = w->packet.protocol;
+	found = bpf_map_lookup_elem(&flows4, key);
+	if (!found)
+		return OUTCOME_NONE;
+	w->flow = &found->flow;
+	outcome = flow_judge(ctx, w, now);
+	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
+		return outcome;
+	/* the other direction ends, too: its key is what this one's packets become */
+	found->flow.closed = 1;
+	key->interface = w->hop->interface;
+	key->saddr = found->daddr;
+	key->daddr = found->saddr;
+	key->ports.source = found->flow.ports.dest;
+	key->ports.dest = found->flow.ports.source;
+	found = bpf_map_lookup_elem(&flows4, key);
+	if (found)
+		found->flow.closed = 1;
+	return outcome;
+}
+
+static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur, __u32 left,
+					       __u32 interface, __u64 now, struct flow_way *w)
+{
+	struct ipv6hdr *ip = flow_parse6(ctx, cur, left, &w->packet);
+	struct flow_key6 *key = &w->key6;
+	enum outcome outcome;
+	struct flow6 *found;
+
+	if (!ip)
+		return OUTCOME_NONE;
+	key->interface = interface;
+	key->saddr = ip->saddr;
+	key->daddr = ip->daddr;
+	key->ports = w->packet.ports;
+	key->protocol = w->packet.protocol;
+	found = bpf_map_lookup_elem(&flows6, key);
+	if (!found)
+		return OUTCOME_NONE;
+	w->flow = &found->flow;
+	outcome = flow_judge(ctx, w, now);
+	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
+		return outcome;
+	found->flow.closed = 1;
+	key->interface = w->hop->interface;
+	key->saddr = found->daddr;
+	key->daddr = found->saddr;
+	key->ports.source = found->flow.ports.dest;
+	key->ports.dest = found->flow.ports.source;
+	found = bpf_map_lookup_elem(&flows6, key);
+	if (found)
+		found->flow.closed = 1;
+	return outcome;
+}
+
+/* addresses and TTL; the header's checksum by difference (RFC 1624) */
+static __always_inline enum outcome flow_write4(struct cursor cur, const struct flow_way *w)
+{
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+
+	if (!ip)
+		return DROP_KERNEL;
+	ip->check = csum_update(ip->check, csum_reduce((__u64)w->flow->diff + (__u16)~bpf_htons(0x0100)));
+	ip->ttl--;
+	ip->saddr = ((struct flow4 *)w->flow)->saddr;
+	ip->daddr = ((struct flow4 *)w->flow)->daddr;
+	return OUTCOME_NONE;
+}
+
+static __always_inline enum outcome flow_write6(hook_ctx *ctx, struct cursor cur,
+						const struct flow_way *w)
+{
+	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+
+	if (!ip)
+		return DROP_KERNEL;
+	ip->hop_limit--;
+	ip->saddr = ((struct flow6 *)w->flow)->saddr;
+	ip->daddr = ((struct flow6 *)w->flow)->daddr;
+	hook_summed(ctx, csum_reduce((__u64)w->flow->diff + ~(__u32)bpf_htons(1)));
+	return OUTCOME_NONE;
+}
+
+/* the transport's ports and checksum; l4 is where it starts in the frame */
+static __always_inline long flow_write_transport(hook_ctx *ctx, __u32 l4, const struct flow_way *w)
+{
+	struct flow_ports was = w->packet.ports, now = w->flow->ports;
+	__u32 check = l4 + w->packet.check;
+
+	switch (w->packet.protocol) {
+	case IPPROTO_TCP:
+		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN) ||
+		       hook_data_checksum(ctx, check, *(__be32 *)&was, *(__be32 *)&now, ZERO_PLAIN) ||
+		       hook_put32(ctx, l4, *(__be32 *)&now);
+	case IPPROTO_UDP:
+		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_STAYS) ||
+		       hook_data_checksum(ctx, check, *(__be32 *)&was, *(__be32 *)&now, ZERO_STAYS) ||
+		       hook_put32(ctx, l4, *(__be32 *)&now);
+	case IPPROTO_ICMPV6:
+		if (hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN))
+			return -1;
+		break;
+	}
+	if (was.source == now.source)
+		return 0;
+	return hook_data_checksum(ctx, check, was.source, now.source, ZERO_PLAIN) ||
+	       hook_store(ctx, l4 + __builtin_offsetof(struct icmphdr, id), &now.source, sizeof(now.source));
+}
+
+static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arrival *from, bool had,
+					      __be16 proto, const struct flow_way *w, int *verdict)
+{
+	const struct flow_hop *hop = w->hop;
+	__u32 tags = link_tags(&hop->link), l3;
+	enum outcome outcome;
+	struct cursor cur;
+
+	if (from->tags || tags || had || hop->session) {
+		if (hook_relink_session(ctx, from->tags, had, &hop->link, hop->session, proto,
+					w->packet.total))
+			return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
+		l3 = hook_l3(tags) + (hop->session ? sizeof(struct pppoehdr) : 0);
+	} else {
+		struct ethhdr *eth;
+
+		cur = hook_cursor(ctx, ETH_HLEN);
+		eth = PULL(&cur, struct ethhdr);
+		if (!eth)
+			return PASS_NOT_IP;
+		__builtin_memcpy(eth, &hop->link, 2 * ETH_ALEN);
+		l3 = ETH_HLEN;
+	}
+	if ((w->flow->diff || *(__u32 *)&w->flow->ports != *(__u32 *)&w->packet.ports) &&
+	    flow_write_transport(ctx, l3 + w->packet.l4, w))
+		return DROP_KERNEL;
+	cur = hook_cursor(ctx, ARRIVE_BYTES);
+	cur.pos += l3 & 63;
+	outcome = proto == bpf_htons(ETH_P_IP) ? flow_write4(cur, w) : flow_write6(ctx, cur, w);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	hook_set_ours(ctx);
+	*verdict = bpf_redirect(hop->ifindex, 0);
+	return FORWARD_FLOW;
+}
+
+/*
+ * Forward a frame that is addressed to the interface which it belongs to, if it
+ * is of an offloaded flow. OUTCOME_NONE: it is not. With PASS_* nothing has been
+ * written.
+ */
+__noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
+{
+	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct flow_way w = {};
+	__u32 interface, left;
+	enum outcome outcome;
+	struct ethhdr *eth;
+	bool had = false;
+	__be16 proto;
+
+	if (!from || !verdict)
+		return OUTCOME_NONE;
+	proto = from->proto;
+	interface = from->interface;
+	left = hook_len(ctx);
+	asm volatile("" : "+r"(left)); /* else the subtraction below is made one of pointers, in 32 bits */
+	left -= from->l3;
+	eth = cur.pos;
+	if ((void *)(eth + 1) > cur.end)
+		return OUTCOME_NONE;
+	cur.pos += from->l3 & 31; /* 22 at most; the verifier has to see it */
+	/* TC has no way to take such a header off */
+	if (HOOK_IS_XDP && proto == bpf_htons(ETH_P_PPP_SES)) {
+		if (!flow_session(&cur, from, eth, left, &interface, &proto))
+			return OUTCOME_NONE;
+		left -= sizeof(struct pppoehdr);
+		had = true;
+	}
+	if (proto == bpf_htons(ETH_P_IP))
+		outcome = flow_find4(ctx, cur, left, interface, now, &w);
+	else if (proto == bpf_htons(ETH_P_IPV6))
+		outcome = flow_find6(ctx, cur, left, interface, now, &w);
+	else
+		return OUTCOME_NONE;
+	if (outcome != OUTCOME_NONE || !w.flow || !w.hop)
+		return outcome;
+	outcome = flow_send(ctx, from, had, proto, &w, verdict);
+	if (outcome == FORWARD_FLOW) {
+		__sync_fetch_and_add(&w.flow->packets, hook_packets(ctx));
+		__sync_fetch_and_add(&w.flow->bytes, w.packet.total);
+		if (w.flow->seen != flow_tick(now))
+			w.flow->seen = flow_tick(now);
+	}
+	return outcome;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * The tables of offloaded flows. A flow is one direction of a connection, as it
+ * arrives: who writes it (internal/feature/offload) has seen the packets pass
+ * the ruleset and leave, and knows the connection from the kernel.
+ */
+#include "link.h"
+
+/* Ports as the packet has them. An echo: the identifier, and its type as the second. */
+struct flow_ports {
+	__be16 source;
+	__be16 dest;
+};
+
+struct flow_key4 {
+	__u32 interface; /* to which the frame belongs */
+	__be32 saddr;
+	__be32 daddr;
+	struct flow_ports ports;
+	__u32 protocol;
+};
+
+struct flow_key6 {
+	__u32 interface;
+	struct flow_ports ports;
+	__u32 protocol;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+};
+
+_Static_assert(sizeof(struct flow_key4) == 20, "no padding");
+_Static_assert(sizeof(struct flow_key6) == 44, "no padding");
+
+/* what becomes of a flow's packets, and what became of them */
+struct flow {
+	__u32 generation; /* of the control, in which its packets were seen to pass */
+	__u32 hop;        /* index into flow_hops */
+	__u32 diff;       /* new addresses minus old, as checksums count */
+	struct flow_ports ports;
+	__u32 closed; /* one of its packets ended the connection, or began another */
+	__u32 seen;   /* when the last packet came, in ticks */
+	__u64 packets;
+	__u64 bytes; /* of IP packets */
+};
+
+struct flow4 {
+	struct flow flow;
+	__be32 saddr;
+	__be32 daddr;
+};
+
+struct flow6 {
+	struct flow flow;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+};
+
+enum flow_hop_flag {
+	FLOW_HOP_XDP = 1, /* the device can be the target of an XDP redirect */
+};
+
+/* How frames leave. It is never changed but withdrawn: no flow passes then. */
+struct flow_hop {
+	__u32 ifindex;   /* the lowest device; 0: withdrawn */
+	__u32 interface; /* to which packets back belong */
+	__u32 mtu;       /* IP bytes */
+	__u32 flags;
+	struct link link; /* as seen on frames that the stack sent */
+	__be16 session;   /* of PPPoE; 0: none */
+	__u16 pad;
+};
+_Static_assert(sizeof(struct flow_hop) == 40, "no padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct flow_key4);
+	__type(value, struct flow4);
+	__uint(max_entries, 1); /* chosen when it is made, as for all that grow with the flows */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flows4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct flow_key6);
+	__type(value, struct flow6);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flows6 SEC(".maps");
+
+#define FLOW_HOPS 4096
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct flow_hop);
+	__uint(max_entries, FLOW_HOPS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_hops SEC(".maps");
+
+/*
+ * What all flows depend on. The generation is counted up when the ruleset, a
+ * route or a rule changed: flows of an older one are the stack's again, all at
+ * once. The lease says until when flows may be used: weft renews it while it
+ * runs, for without it nobody hears of connections that end.
+ */
+struct flow_control {
+	__u32 generation;
+	__u32 minimum; /* packets before a flow is offered */
+	__u64 lease;   /* nanoseconds, CLOCK_MONOTONIC */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct flow_control);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_controls SEC(".maps");
+
+/* PPPoE sessions that are interfaces here */
+struct flow_session_key {
+	__u32 interface; /* to which the frame around belongs */
+	__be16 session;
+	__u8 peer[ETH_ALEN];
+};
+_Static_assert(sizeof(struct flow_session_key) == 12, "no padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct flow_session_key);
+	__type(value, __u32); /* interface index */
+	__uint(max_entries, 64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_sessions SEC(".maps");
+
+/* a tick is 2^26 ns, 67 ms */
+static __always_inline __u32 flow_tick(__u64 now)
+{
+	return now >> 26;
+}
+
+static __always_inline struct flow_control *flow_control(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&flow_controls, &zero);
+}

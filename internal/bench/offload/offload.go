@@ -1,0 +1,76 @@
+// Package offload is `weft bench offload`: established connections behind NAT,
+// forwarded by the kernel, and by weft past the stack, with one ruleset.
+package offload
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/internal/bench"
+	"weft/internal/bench/rig"
+)
+
+// DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
+const DefaultSeconds = 2
+
+// many is how many flows the second half of the cases has: 64 hosts with 16384
+// ports each.
+const (
+	many      = 1 << 20
+	manyHosts = 64
+)
+
+// policy is the router's, for every subject: stateful, the member's network
+// behind a pool of addresses.
+const policy = `
+table inet bench {
+  chain forward {
+    type filter hook forward priority filter; policy drop;
+    ct state vmap { established : accept, related : accept, invalid : drop }
+    iifname "lan" oifname "wan" accept
+  }
+  chain srcnat {
+    type nat hook postrouting priority srcnat;
+    oifname "wan" meta nfproto ipv4 snat ip to 198.51.101.0-198.51.101.127
+  }
+}
+`
+
+// Bench describes it.
+func Bench(seconds float64) bench.Bench {
+	return bench.Bench{
+		Name:  "offload",
+		Title: "Established connections behind NAT: weft beside the kernel",
+		Cases: []bench.Case{
+			{Name: "pps64-nat-1", About: "IPv4 packets of 64 bytes of one flow, source NAT, one CPU", Unit: "Mpps"},
+			{Name: "pps64-nat-1000000", About: "the same of 1048576 flows, in turn", Unit: "Mpps"},
+			{Name: "learn-1000000", About: "until 97 of 100 of 1048576 flows are offloaded, from their first packet", Unit: "s", Less: true},
+			{Name: "tcp1-nat-1", About: "one TCP flow, source NAT, payload that arrives", Unit: "Gbit/s"},
+			{Name: "cpu-nat", About: "work of all CPUs, hosts included, for the TCP flow", Unit: "s/Gbit", Less: true},
+		},
+		Subjects: []bench.Subject{
+			{Name: "kernel", About: "the kernel: conntrack, NAT, FORWARD"},
+			{Name: "weft-tc", About: "weft, TC"},
+			{Name: "weft-xdp", About: "weft, XDP"},
+		},
+		Fits: func(c, subject string) bool { return !strings.HasPrefix(c, "learn") || subject != "kernel" },
+		Bars: []bench.Bar{
+			{Case: "pps64-nat-1", Subject: "weft-xdp", Times: 3, Of: "kernel"},
+			{Case: "pps64-nat-1000000", Subject: "weft-xdp", Times: 3, Of: "kernel"},
+			{Case: "cpu-nat", Subject: "kernel", Times: 1.25, Of: "weft-tc"}, // weft takes at most 0.8 of it,
+		},
+		Rounds:   5,
+		Packages: []string{"iperf3", "nftables"},
+		Settings: map[string]string{
+			"topology": "three network namespaces in a row, veth, MTU 1500",
+			"policy":   strings.Join(strings.Fields(policy), " "),
+			"hosts":    "transmit checksum offload off, and so no segmentation offload; GRO on, at the router too",
+			"packets":  fmt.Sprintf("UDP, %.2f s", seconds/2),
+		},
+	}
+}
+
+// Needs are the programs that it takes.
+func Needs() []rig.Program {
+	return []rig.Program{{Name: "nft", Package: "nftables"}, {Name: "iperf3", Package: "iperf3"}}
+}

@@ -1,0 +1,307 @@
+package datapath
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+type (
+	flowKey4    = ingressTCFlowKey4
+	flowKey6    = ingressTCFlowKey6
+	flow4       = ingressTCFlow4
+	flow6       = ingressTCFlow6
+	flowHop     = ingressTCFlowHop
+	flowControl = ingressTCFlowControl
+	flowSession = ingressTCFlowSessionKey
+	passedKey   = flowEgressFlowPassedKey
+	flowEvent   = flowEgressFlowEvent
+)
+
+const flowHopXDP = 1 // enum flow_hop_flag of bpf/blocks/flow_maps.h
+
+// FlowHops is how many ways out there can be.
+const FlowHops = 4096
+
+// flowEventBytes is how much room there is for events that wait: all flows may
+// be worth telling at once. A ring is a power of two of pages.
+func flowEventBytes(flows int) uint32 {
+	size := uint32(4096)
+	for size < 8<<20 && int(size) < flows*88 {
+		size *= 2
+	}
+	return size
+}
+
+// Flows is the door to offloaded flows.
+type Flows struct {
+	d       *Datapath
+	v4, v6  *ebpf.Map
+	hops    *ebpf.Map
+	passes  *ebpf.Map
+	control *ebpf.Map
+	memory  []byte
+	events  *ringbuf.Reader
+}
+
+// Flows opens the tables that the datapath has now.
+func (d *Datapath) Flows() (*Flows, error) {
+	f, err := d.ViewFlows()
+	if err != nil {
+		return nil, err
+	}
+	if f.passes, err = d.mapNamed("flow_passes"); err != nil {
+		return nil, err
+	}
+	if f.memory, err = mapMemory(f.control, int(f.control.ValueSize()), unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return nil, err
+	}
+	events, err := d.mapNamed("flow_events")
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if f.events, err = ringbuf.NewReader(events); err != nil {
+		return nil, errors.Join(fmt.Errorf("read flow events: %w", err), f.Close())
+	}
+	return f, nil
+}
+
+// ViewFlows opens them to look at.
+func (d *Datapath) ViewFlows() (*Flows, error) {
+	f := &Flows{d: d}
+	var err error
+	for name, m := range map[string]**ebpf.Map{"flows4": &f.v4, "flows6": &f.v6, "flow_hops": &f.hops, "flow_controls": &f.control} {
+		if *m, err = d.mapNamed(name); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Close lets go of them; flows stay until their lease ends.
+func (f *Flows) Close() error {
+	var errs []error
+	if f.events != nil {
+		errs = append(errs, f.events.Close())
+	}
+	if f.memory != nil {
+		errs = append(errs, unix.Munmap(f.memory))
+		f.memory = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Passed waits for flows that may be worth offloading, and gives those that
+// there are, up to so many. Close ends it with os.ErrClosed.
+func (f *Flows) Passed(list []state.PassedFlow, most int) ([]state.PassedFlow, error) {
+	var r ringbuf.Record
+	f.events.SetDeadline(time.Time{})
+	for len(list) < most {
+		err := f.events.ReadInto(&r)
+		if errors.Is(err, unix.ETIMEDOUT) || errors.Is(err, errDeadline) {
+			return list, nil
+		}
+		if err != nil {
+			return list, err
+		}
+		var e flowEvent
+		if len(r.RawSample) >= int(unsafe.Sizeof(e)) {
+			e = *(*flowEvent)(unsafe.Pointer(&r.RawSample[0]))
+			list = append(list, decodePassed(e))
+		}
+		// no more than what is there already
+		f.events.SetDeadline(time.Unix(1, 0))
+	}
+	return list, nil
+}
+
+func (f *Flows) controls() *flowControl { return (*flowControl)(unsafe.Pointer(&f.memory[0])) }
+
+// Generation is that of the ruleset, routes and rules.
+func (f *Flows) Generation() uint32 { return loadWord(&f.controls().Generation) }
+
+// Bump makes all flows the stack's, at once.
+func (f *Flows) Bump() { addWord(&f.controls().Generation) }
+
+// Lease lets flows be used until then, and says how many packets make one
+// worth telling.
+func (f *Flows) Lease(d time.Duration, minimum int) {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return
+	}
+	storeWord(&f.controls().Minimum, uint32(minimum))
+	storeLong(&f.controls().Lease, uint64(now.Nano()+int64(d)))
+}
+
+// SetHop writes how packets leave; a hop with Device 0 is withdrawn.
+func (f *Flows) SetHop(number uint32, h state.FlowHop) error {
+	if err := f.hops.Put(number, encodeFlowHop(h)); err != nil {
+		return fmt.Errorf("write flow hop %d: %w", number, err)
+	}
+	return nil
+}
+
+// ErrFlowsFull says that a table of flows has no room.
+var ErrFlowsFull = errors.New("the table of flows is full")
+
+// PutFlows writes flows, and gives how many, in order, before ErrFlowsFull.
+func (f *Flows) PutFlows(list []state.Flow) (int, error) {
+	for done := 0; done < len(list); {
+		n := 1
+		for done+n < len(list) && list[done+n].Tuple.Is4() == list[done].Tuple.Is4() {
+			n++
+		}
+		written, err := f.putRun(list[done : done+n])
+		done += written
+		if errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
+			return done, ErrFlowsFull
+		}
+		if err != nil {
+			return done, fmt.Errorf("write flows: %w", err)
+		}
+	}
+	return len(list), nil
+}
+
+// putRun writes flows of one family.
+func (f *Flows) putRun(list []state.Flow) (int, error) {
+	now := nowTicks()
+	if list[0].Tuple.Is4() {
+		keys, values := make([]flowKey4, len(list)), make([]flow4, len(list))
+		for i, l := range list {
+			keys[i], values[i] = encodeFlowKey4(l.FlowKey), encodeFlow4(l, now)
+		}
+		return f.v4.BatchUpdate(keys, values, nil)
+	}
+	keys, values := make([]flowKey6, len(list)), make([]flow6, len(list))
+	for i, l := range list {
+		keys[i], values[i] = encodeFlowKey6(l.FlowKey), encodeFlow6(l, now)
+	}
+	return f.v6.BatchUpdate(keys, values, nil)
+}
+
+// DeleteFlows takes flows back; those that are not there are none the less gone.
+func (f *Flows) DeleteFlows(list []state.FlowKey) error {
+	for _, k := range list {
+		var err error
+		if k.Tuple.Is4() {
+			err = f.v4.Delete(encodeFlowKey4(k))
+		} else {
+			err = f.v6.Delete(encodeFlowKey6(k))
+		}
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("delete a flow: %w", err)
+		}
+	}
+	return nil
+}
+
+// Forget lets packets of flows be counted anew, for those that leave as given.
+func (f *Flows) Forget(list []state.FlowKey) error {
+	for _, k := range list {
+		if err := f.passes.Delete(encodePassedKey(k)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("forget what passed: %w", err)
+		}
+	}
+	return nil
+}
+
+// SetSession says which interface a PPPoE session is; 0 takes it back.
+func (f *Flows) SetSession(s state.FlowSession, upper uint32) error {
+	k := flowSession{Interface: s.Below, Session: htons(s.Session), Peer: s.Peer}
+	return f.d.write("flow_sessions", k, upper, upper == 0)
+}
+
+// flowsAtOnce is how many are read by one call of the kernel.
+const flowsAtOnce = 4096
+
+// Each gives every flow there is, as it was at some moment of the call.
+func (f *Flows) Each(use func(state.FlowUse)) error {
+	now := nowTicks()
+	err := each(f.v4, func(k *flowKey4, v *flow4) {
+		u := decodeFlow(v.Flow, now)
+		u.FlowKey = decodeFlowKey4(k)
+		u.Becomes.Src, u.Becomes.Dst = mapped(v.Saddr), mapped(v.Daddr)
+		use(finish(u))
+	})
+	if err != nil {
+		return err
+	}
+	return each(f.v6, func(k *flowKey6, v *flow6) {
+		// both families' flows have one layout; Go has a type for each
+		u := decodeFlow(*(*flowPart)(unsafe.Pointer(&v.Flow)), now)
+		u.FlowKey = decodeFlowKey6(k)
+		u.Becomes.Src, u.Becomes.Dst = v.Saddr.U8, v.Daddr.U8
+		use(finish(u))
+	})
+}
+
+func finish(u state.FlowUse) state.FlowUse {
+	u.Becomes.Protocol = u.Tuple.Protocol
+	return u
+}
+
+// each reads a hash in batches.
+func each[K, V any](m *ebpf.Map, use func(*K, *V)) error {
+	keys, values := make([]K, flowsAtOnce), make([]V, flowsAtOnce)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
+		for i := range n {
+			use(&keys[i], &values[i])
+		}
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil
+		}
+		if errors.Is(err, unix.ENOSPC) {
+			keys, values = make([]K, 2*len(keys)), make([]V, 2*len(values)) // a bucket larger than the batch
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read flows: %w", err)
+		}
+	}
+}
+
+// Hops gives the hops that are not withdrawn, by number.
+func (f *Flows) Hops() (map[uint32]state.FlowHop, error) {
+	all := map[uint32]state.FlowHop{}
+	for i := range f.hops.MaxEntries() {
+		var v flowHop
+		if err := f.hops.Lookup(i, &v); err != nil {
+			return nil, fmt.Errorf("read flow hop %d: %w", i, err)
+		}
+		if v.Ifindex != 0 {
+			all[i] = decodeFlowHop(v)
+		}
+	}
+	return all, nil
+}
+
+// Control gives the generation, and whether the lease runs.
+func (f *Flows) Control() (generation uint32, leased bool, err error) {
+	var v flowControl
+	if err := f.control.Lookup(uint32(0), &v); err != nil {
+		return 0, false, fmt.Errorf("read the flows' generation: %w", err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, false, err
+	}
+	return v.Generation, uint64(now.Nano()) < v.Lease, nil
+}
+
+func mapped(wire uint32) [16]byte {
+	a := [16]byte{10: 0xff, 11: 0xff}
+	binary.NativeEndian.PutUint32(a[12:], wire)
+	return a
+}

@@ -1,0 +1,99 @@
+// Package offload takes established connections out of the slow path: any
+// nftables ruleset stays as it is and decides on each new connection; once
+// connection tracking calls it established and its packets have been seen to
+// pass, eBPF rewrites and forwards them. A section [offload] of weft.toml asks
+// for it.
+package offload
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// Protocol is one whose connections may be offloaded.
+type Protocol string
+
+const (
+	TCP  Protocol = "tcp"
+	UDP  Protocol = "udp"
+	ICMP Protocol = "icmp"
+)
+
+// Config is [offload].
+type Config struct {
+	Interfaces     []string      `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces between which established connections are forwarded past the stack. A PPPoE interface needs the Ethernet or VLAN interface that it runs over in the list too."`
+	Protocols      []Protocol    `toml:"protocols" enum:"tcp,udp,icmp" example:"[\"tcp\", \"udp\"]" doc:"Whose connections are offloaded. icmp is echoes."`
+	MinimumPackets int           `toml:"minimum_packets" min:"1" max:"65535" example:"4" doc:"How many packets of one direction the ruleset must have let through before that direction is offloaded. Short connections stay with the stack."`
+	IdleTimeout    time.Duration `toml:"idle_timeout" min:"5s" max:"24h" example:"\"1m\"" doc:"A flow without packets for so long is the stack's again. Connection tracking keeps its own time."`
+	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"How many flows (directions of connections) of each family there can be at a time: some 130 bytes each while used, and some 130 more set aside. What finds no room stays with the stack."`
+}
+
+// Section is what config.Load needs to read [offload].
+func Section() config.Section {
+	return config.Section{
+		Name: "offload",
+		Doc:  "Established connections leave the slow path: nftables decides on new ones, eBPF forwards the rest. Off without the section.",
+		New: func(string) any {
+			return &Config{Protocols: []Protocol{TCP, UDP}, MinimumPackets: 4, IdleTimeout: time.Minute, TableSize: 65536}
+		},
+		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
+	}
+}
+
+// From gives the section [offload] of f, nil if there is none.
+func From(f *config.File) *Config {
+	if !f.Given("offload") {
+		return nil
+	}
+	c, _ := f.Get("offload", "").(*Config)
+	return c
+}
+
+// Flows gives how large the tables of flows must be, 0 without [offload].
+func Flows(f *config.File) int {
+	if c := From(f); c != nil {
+		return c.TableSize
+	}
+	return 0
+}
+
+// Takes tells whether connections of a protocol are offloaded.
+func (c *Config) Takes(protocol uint8) bool {
+	name := map[uint8]Protocol{state.ProtocolTCP: TCP, state.ProtocolUDP: UDP, state.ProtocolICMP: ICMP, state.ProtocolICMPv6: ICMP}[protocol]
+	return slices.Contains(c.Protocols, name)
+}
+
+func check(c *config.Checker, s *Config) {
+	if !c.File().Given("offload") {
+		return
+	}
+	if c.Given("interfaces") && len(s.Interfaces) < 2 {
+		c.Error("interfaces", "names fewer than two: nothing is forwarded between them", "name at least two [interface.NAME], or leave [offload] out")
+	}
+	c.Interfaces("interfaces", s.Interfaces)
+	if c.Given("protocols") && len(s.Protocols) == 0 {
+		c.Error("protocols", "is empty: nothing would be offloaded", `write protocols = ["tcp", "udp"], or leave [offload] out`)
+	}
+	if !c.File().Router().Forwarding {
+		c.Warn("", "the router does not switch forwarding on, so no connection passes that could be offloaded", "set forwarding = true in [router], unless something else does")
+	}
+	for i, name := range s.Interfaces {
+		if slices.Contains(routed(c.File()), name) {
+			c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%s is in [route] too, and what weft routes itself goes past the ruleset", name), "take it out of one of the two lists")
+		}
+	}
+}
+
+// routed gives the interfaces of [route], by the list's name alone: features
+// do not know each other.
+func routed(f *config.File) []string { return f.Strings("route.interfaces") }
+
+// Equal tells whether two configurations are the same.
+func (c Config) Equal(d Config) bool {
+	return slices.Equal(c.Interfaces, d.Interfaces) && slices.Equal(c.Protocols, d.Protocols) &&
+		c.MinimumPackets == d.MinimumPackets && c.IdleTimeout == d.IdleTimeout && c.TableSize == d.TableSize
+}

@@ -1,0 +1,158 @@
+package offload
+
+import (
+	"net/netip"
+
+	"weft/internal/state"
+)
+
+// hops hands out numbers of ways out, and remembers what they depend on.
+type hops struct {
+	byKey  map[hopKey]uint32
+	list   map[uint32]*hop
+	free   []uint32
+	next   uint32
+	groups map[uint32]bool
+}
+
+// HopsMax is how many ways out there can be; that of the datapath.
+const HopsMax = 4096
+
+// hopKey says which ways out are the same.
+type hopKey struct {
+	gateway netip.Addr
+	out     int // the interface that the route names
+	device  uint32
+	mtu     uint32
+	link    state.FlowLink
+}
+
+type hop struct {
+	key       hopKey
+	refs      int
+	withdrawn bool
+	session   state.FlowSession
+}
+
+func newHops() *hops {
+	return &hops{byKey: map[hopKey]uint32{}, list: map[uint32]*hop{}}
+}
+
+func (h *hops) take() (uint32, bool) {
+	if n := len(h.free); n > 0 {
+		v := h.free[n-1]
+		h.free = h.free[:n-1]
+		return v, true
+	}
+	if h.next == HopsMax {
+		return 0, false
+	}
+	h.next++
+	return h.next - 1, true
+}
+
+func (h *hops) hold(n uint32) { h.list[n].refs++ }
+
+func (h *hops) release(n uint32) { h.list[n].refs-- }
+
+// hop gives the number of the way out of a candidate, new if there is none yet.
+func (s *Service) hop(c candidate) (uint32, Why, error) {
+	out, lowest := s.links[c.way.Device], s.links[int(c.passed.Device)]
+	key := hopKey{gateway: c.way.Gateway, out: c.way.Device, device: c.passed.Device, link: c.passed.Link, mtu: uint32(out.MTU)}
+	if c.way.MTU != 0 {
+		key.mtu = min(key.mtu, c.way.MTU)
+	}
+	switch {
+	case !out.Up || !lowest.Up:
+		return 0, WhyNoLink, nil
+	case out.Ethernet:
+		n, known := s.neighbours[neighbour{c.way.Device, c.way.Gateway}]
+		if !known || !n.State.Usable() {
+			return 0, WhyNeighbour, nil
+		}
+		if n.MAC != c.passed.Link.Dst || out.MAC != c.passed.Link.Src || c.passed.Link.Session != 0 || !s.stands(out, lowest, 0) {
+			return 0, WhyOtherWay, nil
+		}
+	case out.Kind != "ppp" || c.passed.Link.Session == 0:
+		return 0, WhyOtherWay, nil
+	default:
+		key.gateway = netip.Addr{} // one peer
+	}
+	if n, there := s.hops.byKey[key]; there {
+		return n, "", nil
+	}
+	n, ok := s.hops.take()
+	if !ok {
+		return 0, WhyHops, nil
+	}
+	h := &hop{key: key}
+	if key.link.Session != 0 {
+		h.session = state.FlowSession{Below: s.upper(c.passed.Device, key.link.Tags), Session: key.link.Session, Peer: key.link.Dst}
+		if err := s.ways.SetSession(h.session, uint32(key.out)); err != nil {
+			return 0, "", err
+		}
+	}
+	s.hops.byKey[key], s.hops.list[n] = n, h
+	return n, "", s.ways.SetHop(n, state.FlowHop{
+		Device: key.device, Interface: uint32(key.out), MTU: key.mtu, XDP: lowest.XDPTarget, Link: key.link,
+	})
+}
+
+// stackedMax bounds how many devices may stand on each other.
+const stackedMax = 4
+
+// stands tells whether frames of an interface leave by that lowest device.
+func (s *Service) stands(out, lowest state.KernelLink, depth int) bool {
+	if out.Index == lowest.Index {
+		return true
+	}
+	if depth == stackedMax {
+		return false
+	}
+	if out.Kind == "vlan" {
+		below, there := s.links[out.Lower]
+		return there && s.stands(below, lowest, depth+1)
+	}
+	return out.Kind == "bridge" && lowest.Master == out.Index
+}
+
+// upper gives the interface to which frames with such tags on a lowest device
+// belong.
+func (s *Service) upper(device uint32, tags state.VLANTags) uint32 {
+	at := int(device)
+	for _, tag := range tags[:tags.Len()] {
+		for _, l := range s.links {
+			if l.Kind == "vlan" && l.Lower == at && l.VLAN == tag.ID && l.VLANProto == tag.Proto {
+				at = l.Index
+				break
+			}
+		}
+	}
+	return uint32(at)
+}
+
+// withdraw takes back all ways out that fit: no flow passes by them any more.
+func (s *Service) withdraw(fits func(hopKey) bool) {
+	for n, h := range s.hops.list {
+		if h.withdrawn || !fits(h.key) {
+			continue
+		}
+		h.withdrawn = true
+		delete(s.hops.byKey, h.key)
+		s.check(s.ways.SetHop(n, state.FlowHop{}))
+		if h.session.Session != 0 {
+			s.check(s.ways.SetSession(h.session, 0))
+		}
+	}
+	clear(s.routes)
+}
+
+// reclaim makes numbers free that nothing names any more.
+func (s *Service) reclaim() {
+	for n, h := range s.hops.list {
+		if h.withdrawn && h.refs == 0 {
+			delete(s.hops.list, n)
+			s.hops.free = append(s.hops.free, n)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package offload
+
+import (
+	"weft/internal/state"
+)
+
+// Policy is what of the ruleset flows must not go past.
+type Policy struct {
+	Unknown bool // it is not known yet
+	Blocks  []Block
+	Zones   []uint16 // zones of connection tracking that rules put packets in
+}
+
+// Block is a rule that looks at each packet: flows that it may apply to stay
+// with the stack.
+type Block struct {
+	Rule     string `json:"rule"` // where it is
+	Why      string `json:"why"`
+	IPv4     bool   `json:"ipv4"`
+	IPv6     bool   `json:"ipv6"`
+	Protocol uint8  `json:"protocol,omitempty"` // 0: any
+}
+
+// WhyUnknown says that the ruleset is just being looked at.
+const WhyUnknown Why = "the ruleset is being looked at"
+
+func (p Policy) refuses(t state.FlowTuple) Why {
+	if p.Unknown {
+		return WhyUnknown
+	}
+	for _, b := range p.Blocks {
+		if b.applies(t) {
+			return Why(b.Rule + " looks at each packet: " + b.Why)
+		}
+	}
+	return ""
+}
+
+func (b Block) applies(t state.FlowTuple) bool {
+	return (b.IPv4 && t.Is4() || b.IPv6 && !t.Is4()) && (b.Protocol == 0 || b.Protocol == t.Protocol)
+}
+
+// String says which flows it keeps with the stack, and why.
+func (b Block) String() string {
+	of := "all flows"
+	if b.Protocol != 0 {
+		of = "flows of " + state.ProtocolName(b.Protocol)
+	}
+	return b.Rule + " looks at each packet (" + b.Why + "): " + of + " that it may apply to stay with the stack"
+}

@@ -1,0 +1,52 @@
+package offload
+
+import (
+	"maps"
+
+	"weft/internal/state"
+)
+
+// Status is what a service knows.
+type Status struct {
+	Connections int            `json:"connections"` // with a flow at least
+	Hops        int            `json:"hops"`        // ways out
+	Taken       uint64         `json:"taken"`       // flows that were offloaded, since the start
+	Generation  uint32         `json:"generation"`  // counted up when rules or routes change
+	Left        map[Why]uint64 `json:"left"`        // how often a flow stayed with the stack
+	Looking     bool           `json:"looking"`     // the ruleset is being looked at, or cannot be read
+	Blocks      []Block        `json:"blocks"`      // rules that look at each packet
+	Zones       []uint16       `json:"zones"`
+	Recent      []LeftFlow     `json:"recent"` // some of those that stayed with the stack
+}
+
+// LeftFlow is a flow that stayed with the stack, as it leaves.
+type LeftFlow struct {
+	Flow      string `json:"flow"`
+	Interface uint32 `json:"interface"` // by which it came
+	Why       Why    `json:"why"`
+}
+
+// recentMax bounds the flows whose reason is remembered.
+const recentMax = 1024
+
+// left notes that a flow stays with the stack.
+func (s *Service) left(p state.PassedFlow, why Why) {
+	s.counts[why]++
+	if len(s.recent) >= recentMax {
+		clear(s.recent)
+	}
+	s.recent[state.FlowKey{Interface: p.Interface, Tuple: p.Tuple}] = why
+}
+
+// Status tells.
+func (s *Service) Status() Status {
+	st := Status{
+		Connections: len(s.connections), Hops: len(s.hops.byKey), Taken: s.taken, Generation: s.ways.Generation(),
+		Left: maps.Clone(s.counts), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
+		Recent: []LeftFlow{},
+	}
+	for k, why := range s.recent {
+		st.Recent = append(st.Recent, LeftFlow{k.Tuple.String(), k.Interface, why})
+	}
+	return st
+}

@@ -1,0 +1,31 @@
+package kernel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+// nftTime bounds how long nft may take to list the ruleset.
+const nftTime = 20 * time.Second
+
+// Ruleset gives the namespace's nftables ruleset as nft's JSON, without the
+// elements of sets.
+func (k *Kernel) Ruleset(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, nftTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, "nft", "-j", "-t", "list", "ruleset")
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("nft is not installed: install the package nftables")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the ruleset: %w %s", err, bytes.TrimSpace(errs.Bytes()))
+	}
+	return out, nil
+}
