@@ -4,6 +4,7 @@
  *
  *   L2TP for a subscriber's session -> what is inside, routed, or handed to the
  *           stack as arriving on the device of its access
+ *   with [guard.NAME]: what must not get in -> dropped
  *   ARP, neighbour discovery -> answered for translated addresses
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
  *           translator's device; or, with the shortcut, sent out from here
@@ -17,6 +18,7 @@
 #include "tc.h"
 #include "arrive.h"
 #include "counters.h"
+#include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
 #include "l2tp_send.h"
@@ -177,6 +179,11 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 			return outcome;
 		if (from->session)
 			return subscriber(ctx, from, verdict);
+	}
+	if (from->ours && from->flags & INTERFACE_GUARD) {
+		outcome = guard(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
 	}
 	outcome = from->above ? from->ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
 				translate(ctx, at, verdict);

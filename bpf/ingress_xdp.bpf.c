@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * XDP ingress of an interface with hook = "xdp": take subscribers' packets out of
- * their tunnels, translate (with the shortcut),
+ * their tunnels, drop what must not get in (with [guard.NAME]), translate (with
+ * the shortcut),
  * else route by weft's own tables (with [route]), and redirect before the stack
  * has made anything of the frame. Whatever is not the plain case passes
  * untouched to ingress_tc.bpf.c and the stack.
@@ -9,6 +10,7 @@
 #include "xdp.h"
 #include "arrive.h"
 #include "counters.h"
+#include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
 #include "l2tp_send.h"
@@ -100,6 +102,13 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
+	if (from->flags & INTERFACE_GUARD) {
+		outcome = guard(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	if (!(from->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
+		return OUTCOME_NONE; /* that was all: the kernel's, uncounted */
 	outcome = translate(ctx, in, from, verdict);
 	if (outcome == PASS_NOT_TRANSLATED && from->flags & INTERFACE_ROUTED)
 		outcome = route(ctx, from, verdict);
@@ -121,9 +130,12 @@ int ingress_xdp(struct xdp_md *ctx)
 		return XDP_PASS;
 	outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
-		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP)))
+		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP |
+				    INTERFACE_GUARD)))
 			return XDP_PASS;
 		outcome = from.ours ? ours(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
+		if (outcome == OUTCOME_NONE)
+			return XDP_PASS;
 	}
 	if (outcome_is_slow(outcome))
 		outcome = PASS_SLOW;

@@ -12,12 +12,15 @@ import (
 // was; there may be room again after [Table.Release].
 var ErrFull = errors.New("the arena is full")
 
-// Blocks are handed out in granules of half a cache line. A node starts on a
-// cache line, so that its header and first six entries cost one miss.
+// Blocks are handed out in granules, half a cache line in IPv6 and a quarter in
+// IPv4, whose pages are many and small. A block of up to a line lies within
+// one, a larger one starts on one, so that a lookup misses the cache as seldom
+// as can be.
 const (
-	granule   = 8
+	granule4  = 4
+	granule6  = 8
 	lineWords = 16
-	classes   = (nodeHeader+256+granule-1)/granule + 2
+	classes   = (nodeHeader+256+granule4-1)/granule4 + 2
 )
 
 type block struct {
@@ -30,6 +33,8 @@ type block struct {
 // still be looking at them.
 type arena struct {
 	words      []uint32
+	granule    int    // words
+	lined      bool   // nodes start on cache lines
 	noted      uint32 // where blocks begin that have notes at the arena's end, if not zero
 	next       uint32 // first word never handed out
 	free       [classes][]uint32
@@ -42,20 +47,17 @@ type arena struct {
 	poison     bool    // overwrite what is released
 }
 
-// take returns a block of at least n words, on a cache line if aligned.
+// take returns a block of at least n words.
 // What it held is undefined.
-func (a *arena) take(n int, aligned bool) (uint32, error) {
-	class := (n + granule - 1) / granule
-	if aligned {
-		class = (n + lineWords - 1) / lineWords * (lineWords / granule)
-	}
+func (a *arena) take(n int) (uint32, error) {
+	class := a.class(n)
 	off, ok := a.recycle(class)
 	if !ok && a.worthMerging() {
 		a.merge()
 		off, ok = a.recycle(class)
 	}
 	if !ok {
-		off, ok = a.extend(class, aligned)
+		off, ok = a.extend(class)
 	}
 	if !ok {
 		return 0, fmt.Errorf("take %d of %d words: %w", n, len(a.words), ErrFull)
@@ -64,12 +66,21 @@ func (a *arena) take(n int, aligned bool) (uint32, error) {
 	return off, nil
 }
 
+// class is how many granules a block of n words has.
+func (a *arena) class(n int) int { return (n + a.granule - 1) / a.granule }
+
 // recycle finds a free block, or cuts one out of a larger.
 func (a *arena) recycle(class int) (uint32, bool) {
 	if off, ok := a.pop(class); ok {
 		return off, true
 	}
-	return a.split(class)
+	for c := class + 1; c < classes; c++ {
+		if off, ok := a.pop(c); ok {
+			a.pushRun(off+uint32(class*a.granule), off+uint32(c*a.granule))
+			return off, true
+		}
+	}
+	return 0, false
 }
 
 func (a *arena) pop(class int) (uint32, bool) {
@@ -79,30 +90,28 @@ func (a *arena) pop(class int) (uint32, bool) {
 	}
 	off := list[len(list)-1]
 	a.free[class] = list[:len(list)-1]
-	a.freeWords -= class * granule
+	a.freeWords -= class * a.granule
 	return off, true
 }
 
 func (a *arena) push(off uint32, class int) {
 	a.free[class] = append(a.free[class], off)
-	a.freeWords += class * granule
+	a.freeWords += class * a.granule
 }
 
-// extend takes words never used before. All classes of nodes are whole
-// cache lines, so only jumps (one granule) can break the alignment.
-func (a *arena) extend(class int, aligned bool) (uint32, bool) {
-	pad := uint32(0)
-	if aligned {
-		pad = -a.next % lineWords
+// extend takes words never used before.
+func (a *arena) extend(class int) (uint32, bool) {
+	off := a.next
+	if left := -off % lineWords; int(left) < class*a.granule {
+		off += left
 	}
-	if !a.fits(uint64(a.next) + uint64(pad) + uint64(class*granule)) {
+	if !a.fits(uint64(off) + uint64(class*a.granule)) {
 		return 0, false
 	}
-	if pad != 0 {
-		a.push(a.next, int(pad)/granule)
+	if off != a.next {
+		a.push(a.next, int(off-a.next)/a.granule)
 	}
-	off := a.next + pad
-	a.next = off + uint32(class*granule)
+	a.next = off + uint32(class*a.granule)
 	return off, true
 }
 
@@ -115,28 +124,7 @@ func (a *arena) notes(end uint64) uint64 {
 	if a.noted == 0 {
 		return 0
 	}
-	return (end - uint64(a.noted) + granule - 1) / granule * noteWords
-}
-
-// split cuts a block of the class out of a larger free one of whole lines,
-// so that what remains is again whole lines, or a half line beside them.
-func (a *arena) split(class int) (uint32, bool) {
-	for c := class&^1 + 2; c < classes; c += 2 {
-		off, ok := a.pop(c)
-		if !ok {
-			continue
-		}
-		rest, left := off+uint32(class*granule), c-class
-		if left&1 == 1 {
-			a.push(rest, 1)
-			rest, left = rest+granule, left-1
-		}
-		if left > 0 {
-			a.push(rest, left)
-		}
-		return off, true
-	}
-	return 0, false
+	return (end - uint64(a.noted)) / uint64(a.granule) * noteWords
 }
 
 // worthMerging holds merge's cost to a part of that of the updates that freed
@@ -167,7 +155,7 @@ func (a *arena) merge() {
 	for i := 0; i < len(all); {
 		from, end := all[i].off, all[i].off
 		for ; i < len(all) && all[i].off == end; i++ {
-			end += uint32(all[i].class) * granule
+			end += uint32(all[i].class) * uint32(a.granule)
 		}
 		if end == a.next {
 			a.next = from
@@ -179,24 +167,22 @@ func (a *arena) merge() {
 
 // pushRun frees a stretch of words as the largest blocks it has room for.
 func (a *arena) pushRun(from, end uint32) {
-	if from%lineWords != 0 {
-		a.push(from, 1)
-		from += granule
+	if left := min(-from%lineWords, end-from); left > 0 {
+		a.push(from, int(left)/a.granule)
+		from += left
 	}
-	for end-from >= lineWords {
-		class := min(int(end-from)/granule&^1, (classes-1)&^1)
-		a.push(from, class)
-		from += uint32(class) * granule
-	}
-	if from < end {
-		a.push(from, 1)
+	largest := uint32(classes-1) * uint32(a.granule) / lineWords * lineWords
+	for from < end {
+		size := min(end-from, largest)
+		a.push(from, int(size)/a.granule)
+		from += size
 	}
 }
 
 // put sends a block to the quarantine.
 func (a *arena) put(b block) {
 	a.quarantine = append(a.quarantine, b)
-	a.waiting += int(b.class) * granule
+	a.waiting += int(b.class) * a.granule
 }
 
 // keep ends an update that succeeded, undo one that did not.
@@ -218,12 +204,12 @@ func (a *arena) release(upTo uint64) {
 	}
 	for _, b := range a.quarantine[:n] {
 		if a.poison {
-			for i := range uint32(b.class) * granule {
+			for i := range uint32(b.class) * uint32(a.granule) {
 				a.store(b.off+i, 0xffffffff)
 			}
 		}
 		a.push(b.off, int(b.class))
-		a.waiting -= int(b.class) * granule
+		a.waiting -= int(b.class) * a.granule
 	}
 	a.quarantine = append(a.quarantine[:0], a.quarantine[n:]...)
 	a.released = upTo

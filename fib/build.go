@@ -153,5 +153,5 @@ func (t *Table) buildNode(routes []route, depth int, def uint32) (uint32, error)
 			t.hidden.set(r.key, r.len, r.value)
 		}
 	}
-	return t.writeNode(&s, def)
+	return t.newNode(&s, def, routes[0].key, depth)
 }

@@ -43,7 +43,11 @@ func (t *Table) removeBelow(k key, n int) (bool, error) {
 		if !t.isPrefixJump(at.off, k, n) {
 			return false, nil
 		}
-		return true, t.dropSubtree(len(t.path)-1, t.jumpBlock(at.off), k)
+		if err := t.dropSubtree(len(t.path)-1, k); err != nil {
+			return false, err
+		}
+		t.put(t.jumpBlock(at.off))
+		return true, nil
 	}
 	if n > at.depth+8 {
 		return false, nil
@@ -86,45 +90,49 @@ func (t *Table) cover(s *slots, k key, n, depth int) (word uint32, wasHidden boo
 	return 0, false
 }
 
-// dropSubtree takes away the block at path[i], under which no prefix is left.
-func (t *Table) dropSubtree(i int, b block, k key) error {
+// dropSubtree takes the block at path[i] out, under which no prefix is left. It
+// is the caller's to free.
+func (t *Table) dropSubtree(i int, k key) error {
 	at := t.path[i]
 	if i == 0 && t.family == ipv4 {
-		if err := t.dropUnderPage(k); err != nil {
-			return err
-		}
-		t.put(b)
-		return nil
+		return t.dropUnderPage(k)
 	}
 	if i == 0 {
 		t.store(at.place, t.load(at.off)) // its default
-		t.put(b)
 		return nil
 	}
-	parent := t.path[i-1] // a node: a jump leads to a node of several prefixes
+	parent := t.path[i-1]
+	if parent.jump {
+		if err := t.dropSubtree(i-1, k); err != nil {
+			return err
+		}
+		t.put(t.jumpBlock(parent.off))
+		return nil
+	}
 	s := &t.slots
 	t.expand(parent.off, s)
 	s.pointer[k.byteAt(parent.depth)] = 0
-	if err := t.shrink(i-1, s, k); err != nil {
-		return err
-	}
-	t.put(b)
-	return nil
+	return t.shrink(i-1, s, k)
 }
 
 // shrink writes the slots in the place of the node at path[i], in the
-// smallest form that holds them: a node with one thing in it is no node.
+// smallest form that holds them: a node that only leads on is no node, nor one
+// with a long prefix alone.
 func (t *Table) shrink(i int, s *slots, k key) error {
 	at := t.path[i]
 	if s.empty() {
-		return t.dropSubtree(i, t.nodeBlock(at.off), k)
+		if err := t.dropSubtree(i, k); err != nil {
+			return err
+		}
+		t.putNode(at.off, k, at.depth)
+		return nil
 	}
 	pointers, prefixes, slot := 0, 0, 0
 	if t.jumps {
 		pointers, prefixes, slot = s.census()
 	}
-	if pointers+prefixes != 1 {
-		return t.replaceNode(at, s)
+	if pointers+prefixes != 1 || prefixes == 1 && at.depth < nodesTo {
+		return t.replaceNode(at, s, k)
 	}
 	here := k.first(at.depth).withByte(at.depth, slot)
 	if prefixes == 1 {
@@ -157,7 +165,7 @@ func (t *Table) foldIntoJump(i int, s *slots, n int, k key, target uint32) error
 		return err
 	}
 	t.store(place, pointer(tagJump, off))
-	t.put(t.nodeBlock(at.off))
+	t.putNode(at.off, k, at.depth)
 	if underJump {
 		t.put(t.jumpBlock(t.path[i-1].off))
 	}

@@ -6,27 +6,31 @@
 // # The structure
 //
 // A table is a trie that takes many bits of the address at a time. Its root
-// is a plain array: IPv4 indexes it with the first 20 bits, IPv6 with bits 4
+// is a plain array: IPv4 indexes it with the first 18 bits, IPv6 with bits 4
 // to 23, because all that is routed globally lies under 2000::/4. (The rest of
 // IPv6, such as unique local addresses, starts at a word of its own.)
 //
 // # IPv4: pages
 //
-// Where prefixes of more than 20 bits lie under a slot of the root, a page of
-// 16 slots decides the next four bits, again by plain indexing. Most routes on
-// the Internet are /24s, so that nearly every lookup ends there: two loads.
+// Where prefixes of more than 18 bits lie under a slot of the root, a page of
+// 64 slots decides the next six bits. Most routes on the Internet are /24s, so
+// that nearly every lookup ends there. A page stores each run of equal slots
+// once: a bitmap says where runs start, and counting its bits up to a slot finds
+// the slot's value.
 //
 //	10.1.0.0/16 -> 1                          root
 //	10.1.2.0/24 -> 2                        +------+
-//	10.1.4.0/22 -> 3            10.0.240.0  |  -   |
-//	10.1.2.9/32 -> 4            10.1.0.0    |  o---+-> page: 1 1 o 1 3 3 3 3 1 ...
-//	                            10.1.16.0   |  1   |             |
-//	                                                             +-> node, default 2: slot 9 is 4
+//	10.1.4.0/22 -> 3            10.0.192.0  |  -   |
+//	10.1.2.9/32 -> 4            10.1.0.0    |  o---+-> page: slots  1 1 o 1 3 3 3 3 1 ...
+//	                            10.1.64.0   |  1   |         bitmap 0 0 1 1 1 0 0 0 1 ...
+//	                                                         values 1 o 1 3 1
+//	                                                                  |
+//	                                                                  +-> node, default 2: slot 9 is 4
 //
-// A page is narrow if all its slots are values of up to 16 bits, half a cache
-// line; wide if not. Short prefixes are written into the slots of the pages
-// below them. Pages are changed in place. Where each slot's prefix ends is
-// noted at the arena's other end, where no lookup comes by.
+// A page is narrow if all its values have up to 16 bits, and lies within a
+// cache line if it has up to 28 runs; it is wide if not. Short prefixes are
+// written into the slots of the pages below them. Where each slot's prefix ends
+// is noted at the arena's other end, where no lookup comes by.
 //
 // # Nodes
 //
@@ -57,8 +61,18 @@
 // jump stands instead, that holds those bits and where they lead: to a node,
 // or to a value if there is one prefix only. There are no more nodes and
 // jumps than prefixes then, whatever their lengths: a host route costs about 60
-// bytes, and lookups elsewhere never come by it.
+// bytes, and lookups elsewhere never come by it. Prefixes of up to 48 bits end
+// in a node also where one is alone, for the index leads to nodes.
 // IPv4 has no jumps; its paths are a page and a node long at most.
+//
+// # The index
+//
+// From IPv6's root to the node that decides a /48 are up to three nodes, one
+// after the other. An index, a small hash table behind the root, has the nodes
+// under 2000::/4 that decide the bits from 32 and from 40 on by those first
+// bits. A lookup asks for both and takes the deeper: one node, one slot. Where
+// that has no answer, or leads further down, it goes on from there or from the
+// root. A node that is not in the index is reached from the root as well.
 //
 // # What is kept beside it
 //
@@ -71,9 +85,9 @@
 // # Updates under readers
 //
 // Blocks are copied, changed, and put in place by one atomic store of the word
-// that points to them; defaults and the slots of the root and of pages are
-// changed in place, a word at a time. For each address one such store is the moment at which its
-// answer changes. A block that was replaced stays as it was until [Table.Seal]
+// that points to them; defaults, the slots of the root and values of pages whose
+// runs stay are changed in place, a word at a time. For each address one such
+// store is the moment at which its answer changes, be it that of the index. A block that was replaced stays as it was until [Table.Seal]
 // and [Table.Release] say that no reader can be in it any more.
 //
 // A lookup during which several updates happen may answer with any route that

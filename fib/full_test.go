@@ -72,6 +72,9 @@ func TestTheFullTableAgreesWithBart(t *testing.T) {
 		prefixes := fullTable(t, f)
 		table, other := buildBoth(t, f, prefixes)
 		agree(t, table, other, prefixes)
+		if f == ipv6 {
+			checkIndex(t, table)
+		}
 		t.Logf("\n%s", table.Stats())
 
 		rng := rand.New(rand.NewPCG(5, 5))
@@ -97,6 +100,9 @@ func TestTheFullTableAgreesWithBart(t *testing.T) {
 			}
 		}
 		agree(t, table, other, prefixes)
+		if f == ipv6 {
+			checkIndex(t, table)
+		}
 		if table.Len() != other.Size() {
 			t.Errorf("the table has %d prefixes, bart %d", table.Len(), other.Size())
 		}

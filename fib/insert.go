@@ -54,14 +54,20 @@ func (t *Table) add(r route) (existed bool, err error) {
 }
 
 // single makes the subtree of one prefix, from depth down. With path
-// compression it is a jump, else a chain of nodes. def is the value word that
+// compression it is a node, under a jump if need be, or for a long prefix a
+// jump alone; else a chain of nodes. def is the value word that
 // the subtree takes the place of.
 func (t *Table) single(r route, depth int, def uint32) (uint32, error) {
-	if t.jumps {
+	var s slots
+	switch {
+	case t.jumps && r.len > nodesTo:
 		off, err := t.writeJump(def, r.len, r.key, valueWord(1, r.value))
 		return pointer(tagJump, off), err
+	case t.jumps:
+		last := (r.len - 1) &^ 7
+		s.paint(r, last)
+		return t.nodeUnderJump(&s, def, depth, last, r.key)
 	}
-	var s slots
 	slot := r.key.byteAt(depth)
 	if r.len <= depth+8 {
 		s.paint(r, depth)
@@ -72,7 +78,7 @@ func (t *Table) single(r route, depth int, def uint32) (uint32, error) {
 		}
 		s.pointer[slot] = below
 	}
-	return t.writeNode(&s, def)
+	return t.newNode(&s, def, r.key, depth)
 }
 
 // painted tells what paint found in a prefix's span.
@@ -123,7 +129,7 @@ func (t *Table) addUnderNode(at step, r route) error {
 		return err
 	}
 	s.pointer[slot] = word
-	return t.replaceNode(at, s)
+	return t.replaceNode(at, s, r.key)
 }
 
 // addToNode puts the prefix into the slots of the node.
@@ -136,7 +142,7 @@ func (t *Table) addToNode(at step, r route) (existed bool, err error) {
 		t.hidden.set(r.key, r.len, r.value)
 		return existed, nil
 	}
-	if err := t.replaceNode(at, s); err != nil {
+	if err := t.replaceNode(at, s, r.key); err != nil {
 		return false, err
 	}
 	if p.over != 0 {
@@ -149,14 +155,14 @@ func (t *Table) addToNode(at step, r route) (existed bool, err error) {
 }
 
 // replaceNode writes the slots as a new node in the place of the one at the
-// end of the path.
-func (t *Table) replaceNode(at step, s *slots) error {
-	word, err := t.writeNode(s, t.load(at.off+nodeDefault))
+// end of the path, on k's way.
+func (t *Table) replaceNode(at step, s *slots, k key) error {
+	word, err := t.newNode(s, t.load(at.off+nodeDefault), k, at.depth)
 	if err != nil {
 		return err
 	}
 	t.store(at.place, word)
-	t.put(t.nodeBlock(at.off))
+	t.putNode(at.off, k, at.depth)
 	t.pushDefaults(s)
 	return nil
 }
@@ -229,9 +235,9 @@ func (t *Table) setFreshDefaults(s *slots, live uint32) {
 // and before it a jump if the descent stands at an earlier bit.
 func (t *Table) nodeUnderJump(s *slots, def uint32, from, depth int, k key) (uint32, error) {
 	if depth == from {
-		return t.writeNode(s, def)
+		return t.newNode(s, def, k, depth)
 	}
-	node, err := t.writeNode(s, 0)
+	node, err := t.newNode(s, 0, k, depth)
 	if err != nil {
 		return 0, err
 	}

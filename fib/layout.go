@@ -46,7 +46,7 @@ const (
 	headWords   = lineWords
 
 	// LayoutVersion is in the arena's first word.
-	LayoutVersion = 2
+	LayoutVersion = 3
 )
 
 // A node decides eight bits. Its 256 slots are cut into runs of equal words;
@@ -56,7 +56,8 @@ const (
 	nodeDefault = 0  // value word of the slot that the node took over
 	nodeRanks   = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
 	nodeBitmap  = 2  // 4 x 64 bits, low half first
-	nodeHeader  = 10 // entries follow
+	nodeCheck   = 10 // IPv6: which node it is, for the index
+	nodeHeader  = 11 // entries follow
 )
 
 // A jump skips bits that all prefixes behind it share.
@@ -82,10 +83,15 @@ const (
 )
 
 const (
-	root4Bits = 20
+	root4Bits = 18
 	root6Bits = 20
 	root6From = 4 // the root holds 2000::/4 only
 )
+
+// nodesTo: IPv6 prefixes of up to so many bits end in a node, also where one is
+// alone. That costs 32 bytes more than a jump, and they are those that the
+// Internet is routed by: the index leads to their nodes.
+const nodesTo = indexDeep + 8
 
 func (f family) width() int {
 	if f == ipv4 {
@@ -151,12 +157,20 @@ func (a *arena) entries(off uint32) int {
 	return int(a.entryAt(off, 255)-off-nodeHeader) + 1
 }
 
-func (a *arena) nodeBlock(off uint32) block {
-	n := nodeHeader + a.entries(off)
-	return block{off, uint16((n + lineWords - 1) / lineWords * (lineWords / granule))}
+// nodeWords is the size of a node with n entries: whole cache lines in IPv6,
+// where lookups pass many.
+func (a *arena) nodeWords(n int) int {
+	if n += nodeHeader; a.granule == granule6 {
+		n = (n + lineWords - 1) / lineWords * lineWords
+	}
+	return n
 }
 
-func (a *arena) jumpBlock(off uint32) block { return block{off, jumpWords / granule} }
+func (a *arena) nodeBlock(off uint32) block {
+	return block{off, uint16(a.class(a.nodeWords(a.entries(off))))}
+}
+
+func (a *arena) jumpBlock(off uint32) block { return block{off, uint16(a.class(jumpWords))} }
 
 func (a *arena) jumpKey(off uint32) key {
 	w := a.words[off+jumpKey:]
@@ -215,12 +229,12 @@ func (a *arena) writeNode(s *slots, def uint32) (uint32, error) {
 		bitmap[w] = starts
 	}
 	n++
-	off, err := a.take(nodeHeader+n, true)
+	off, err := a.take(a.nodeWords(n))
 	if err != nil {
 		return 0, err
 	}
 	b := a.words[off : off+nodeHeader+uint32(n)]
-	b[nodeDefault], b[nodeRanks] = def, ranks
+	b[nodeDefault], b[nodeRanks], b[nodeCheck] = def, ranks, 0
 	for i, w := range bitmap {
 		b[nodeBitmap+2*i], b[nodeBitmap+2*i+1] = uint32(w), uint32(w>>32)
 	}
@@ -238,7 +252,7 @@ func (s *slots) word(i int) uint32 {
 
 // writeJump makes a jump over the first n bits of k.
 func (a *arena) writeJump(def uint32, n int, k key, target uint32) (uint32, error) {
-	off, err := a.take(jumpWords, false)
+	off, err := a.take(jumpWords)
 	if err != nil {
 		return 0, err
 	}

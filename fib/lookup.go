@@ -44,12 +44,31 @@ func (t *Table) Lookup4(a uint32) uint32 {
 // route. The table must be of that family.
 func (t *Table) Lookup6(hi, lo uint64) uint32 {
 	k := key{hi, lo}
-	best, word, depth := t.load(headDefault), t.load(headRest), 0
-	if hi>>60 == 2 {
-		best = t.load(headGlobal)
-		word = t.load(headWords + uint32(hi>>(64-root6From-root6Bits))&(1<<root6Bits-1))
-		depth = root6From + root6Bits
+	if hi>>60 != 2 {
+		return t.descend(k, t.load(headRest), 0, t.load(headDefault))
 	}
+	root := t.load(t.root + ipv6.rootSlot(k))
+	for depth := indexDeep; depth >= indexShallow; depth -= 8 {
+		id, _ := mixed(k, depth)
+		off := t.indexed(id)
+		if off == 0 {
+			continue
+		}
+		word := t.load(t.entryAt(off, k.byteAt(depth)))
+		if word == 0 {
+			word = t.load(off + nodeDefault)
+		}
+		if found := t.descend(k, word, depth+8, 0); found != 0 {
+			return found
+		}
+		break // what covers the node stands further up
+	}
+	return t.descend(k, root, root6From+root6Bits, t.load(headGlobal))
+}
+
+// descend looks up from a word on that decides at depth. best holds if
+// nothing is found.
+func (t *Table) descend(k key, word uint32, depth int, best uint32) uint32 {
 	for isPointer(word) {
 		off := payload(word)
 		if def := t.load(off); def != 0 {
@@ -189,10 +208,11 @@ func (t *Table) explain4(k key) Explanation {
 	var p page
 	t.readPage(place, &p)
 	slot, _, _ := pageSpan(k, pageEnd)
-	at, bits := payload(word)+uint32(slot), root4Bits+int(p.length[slot])
+	at, bits := run(t.pageBitmap(word), slot), root4Bits+int(p.length[slot])
 	if isNarrow(word) {
-		at = payload(word) + uint32(slot)/2
+		at /= 2
 	}
+	at += payload(word) + pageHeader
 	if p.length[slot] == 0 {
 		bits = tagOf(p.def)
 	}

@@ -1,26 +1,34 @@
 package fib
 
-// A page decides the four bits after IPv4's root, 16 slots, without any
-// search. Where all its slots are values of 16 bits it is narrow and takes
-// half a cache line; a larger value, or a node under one of its slots, makes it
-// wide. Slots are changed in place, a store each. A slot's value has no tag:
-// where each prefix ends is noted at the other end of the arena, so that the
-// pages, in which nearly all lookups end, take as little of the caches as can be.
+import "math/bits"
+
+// A page decides the six bits after IPv4's root. Like a node it stores each run
+// of equal slots once: a bitmap of 64 bits says where runs start (slot 0 always
+// starts one, so its bit stays clear), and one population count finds the
+// entry. Where all entries are values of 16 bits the page is narrow; a larger
+// value, or a node under one of its slots, makes it wide. Most pages lie within
+// a cache line.
+//
+// A slot's value has no tag: where each prefix ends is noted at the other end
+// of the arena, so that the pages, in which nearly all lookups end, take as
+// little of the caches as can be. A run has one value and one such length.
 const (
-	pageBits   = 4
+	pageBits   = 6
 	pageSlots  = 1 << pageBits
 	pageEnd    = root4Bits + pageBits
+	pageBitmap = 0 // 64 bits, low half first
+	pageHeader = 2 // entries follow: half words or words
 	narrowMax  = 1<<16 - 1
-	narrowSize = pageSlots / 2 // words
-	wideSize   = pageSlots
 )
 
 // The note of a page: the root's word for what the page's own prefixes leave
-// open, then 4 bits a slot, the prefix's bits within the page, 0 for the former.
+// open, then 4 bits a run, the prefix's bits within the page, 0 for the former.
+// It has two words for each granule of the page. That is enough: c granules
+// have 8c-4 runs at most, whose lengths take c words.
 const (
 	noteDefault = 0
 	noteLengths = 1
-	noteWords   = 3
+	noteWords   = 2
 )
 
 // page is one taken apart.
@@ -29,6 +37,30 @@ type page struct {
 	length  [pageSlots]uint8
 	value   [pageSlots]uint32
 	pointer [pageSlots]uint32 // to a node
+}
+
+func (t *Table) pageBitmap(word uint32) uint64 {
+	off := payload(word) + pageBitmap
+	return uint64(t.load(off)) | uint64(t.load(off+1))<<32
+}
+
+// run is the number of the run that the slot is in.
+func run(bitmap uint64, slot int) uint32 {
+	return uint32(bits.OnesCount64(bitmap << (63 - slot)))
+}
+
+// pageEntry is entry i of the page that word points to.
+func (t *Table) pageEntry(word, i uint32) uint32 {
+	off := payload(word) + pageHeader
+	if isNarrow(word) {
+		return t.load(off+i/2) >> (16 * (i & 1)) & narrowMax
+	}
+	return t.load(off + i)
+}
+
+// pageSlot is what a slot of the page holds that word points to.
+func (t *Table) pageSlot(word uint32, slot int) uint32 {
+	return t.pageEntry(word, run(t.pageBitmap(word), slot))
 }
 
 // readPage reads the page under a slot of the root, or what it would be if
@@ -43,26 +75,23 @@ func (t *Table) readPage(place uint32, p *page) {
 		return
 	}
 	off := payload(word)
-	note := t.noteAt(off)
-	p.def = t.load(note + noteDefault)
-	lengths := [2]uint32{t.load(note + noteLengths), t.load(note + noteLengths + 1)}
+	p.def = t.load(t.noteAt(off, noteDefault))
+	bitmap := t.pageBitmap(word)
+	n, entry, def, length := uint32(0), uint32(0), uint32(0), uint8(0)
 	for i := range p.value {
-		p.length[i] = uint8(lengths[i/8] >> (4 * (i % 8)) & 15)
-		p.value[i], p.pointer[i] = t.pageSlot(word, i), 0
-		if isPointer(p.value[i]) {
-			p.pointer[i] = p.value[i]
-			p.value[i] = t.load(payload(p.pointer[i]) + nodeDefault)
+		start := bitmap >> i & 1
+		if n += uint32(start); i == 0 || start == 1 {
+			entry, def, length = t.pageEntry(word, n), 0, t.noteLength(off, n)
+			if isPointer(entry) {
+				entry, def = t.load(payload(entry)+nodeDefault), entry
+			}
 		}
+		p.length[i], p.value[i], p.pointer[i] = length, entry, def
 	}
 }
 
-// pageSlot is what a slot of the page holds that word points to.
-func (t *Table) pageSlot(word uint32, slot int) uint32 {
-	off := payload(word)
-	if isNarrow(word) {
-		return t.load(off+uint32(slot)/2) >> (16 * (slot & 1)) & narrowMax
-	}
-	return t.load(off + uint32(slot))
+func (t *Table) noteLength(off, n uint32) uint8 {
+	return uint8(t.load(t.noteAt(off, noteLengths+n/8)) >> (4 * (n % 8)) & 15)
 }
 
 func (p *page) slot(i int) uint32 {
@@ -77,33 +106,51 @@ func (p *page) unused() bool {
 	return p.length == [pageSlots]uint8{} && p.pointer == [pageSlots]uint32{}
 }
 
-// wide tells whether the page must be.
-func (p *page) wide() bool {
-	for i := range pageSlots {
-		if p.slot(i) > narrowMax {
-			return true
-		}
-	}
-	return false
+// packed is a page as its block and its note hold it.
+type packed struct {
+	bitmap  uint64
+	entries [pageSlots]uint32
+	lengths [pageSlots / 8]uint32
+	runs    int
+	wide    bool // it must be
 }
 
-// packed gives the page's words.
-func (p *page) packed(wide bool) (words [wideSize]uint32, size uint32) {
-	for i := range pageSlots {
-		if wide {
-			words[i] = p.slot(i)
-		} else {
-			words[i/2] |= p.slot(i) << (16 * (i & 1))
+func (p *page) pack(to *packed) {
+	*to = packed{}
+	last, length, n := p.slot(0), p.length[0], 0
+	to.entries[0], to.lengths[0] = last, uint32(length)
+	widest := last
+	for i := 1; i < pageSlots; i++ {
+		if s := p.slot(i); s != last || p.length[i] != length {
+			last, length = s, p.length[i]
+			n++
+			widest = max(widest, last)
+			to.bitmap |= 1 << i
+			to.entries[n] = last
+			to.lengths[n/8] |= uint32(length) << (4 * (n % 8))
 		}
 	}
+	to.runs = n + 1
+	to.wide = widest > narrowMax
+}
+
+// words is the page's block, as wide as asked for.
+func (p *packed) words(wide bool) (words [pageHeader + pageSlots]uint32, size int) {
+	words[pageBitmap], words[pageBitmap+1] = uint32(p.bitmap), uint32(p.bitmap>>32)
 	if wide {
-		return words, wideSize
+		copy(words[pageHeader:], p.entries[:])
+		return words, pageHeader + p.runs
 	}
-	return words, narrowSize
+	for i := range p.runs {
+		words[pageHeader+i/2] |= p.entries[i] << (16 * (i & 1))
+	}
+	return words, pageHeader + (p.runs+1)/2
 }
 
-// publish has the root's slot show p: in place where the form stays the same,
-// else by a new block. Only a page that has to become larger can fail.
+// publish has the root's slot show p: in place where the runs and the form stay
+// the same, else by a new block. To give what a page's own prefixes leave open
+// to another prefix changes no run, so that it can fail only where a page has
+// to become wide.
 func (t *Table) publish(place uint32, p *page) error {
 	old := t.load(place)
 	if p.unused() {
@@ -113,33 +160,35 @@ func (t *Table) publish(place uint32, p *page) error {
 		}
 		return nil
 	}
-	wide := p.wide()
-	words, size := p.packed(wide)
-	if isPointer(old) && wide != isNarrow(old) {
-		t.rewrite(payload(old), words[:size], p)
+	to := &t.packed
+	p.pack(to)
+	same := isPointer(old) && t.pageBitmap(old) == to.bitmap
+	if same && to.wide != isNarrow(old) {
+		t.rewrite(payload(old), to.wide, p)
 		return nil
 	}
-	off, err := t.take(int(size), wide)
+	words, size := to.words(to.wide)
+	off, err := t.take(size)
 	if err != nil {
-		if !isPointer(old) || isNarrow(old) {
+		if !same || isNarrow(old) {
 			return err
 		}
-		words, size = p.packed(true) // no room to become narrow: stay
-		t.rewrite(payload(old), words[:size], p)
+		t.rewrite(payload(old), true, p) // no room to become narrow: stay
 		return nil
 	}
-	copy(t.words[off:off+size], words[:size])
-	t.notePage(off, p)
-	t.store(place, pointer(tagPage(wide), off))
+	copy(t.words[off:off+uint32(size)], words[:size])
+	t.notePage(off, p.def)
+	t.store(place, pointer(tagPage(to.wide), off))
 	t.dropPage(old)
 	t.pushPageDefaults(p)
 	return nil
 }
 
 // rewrite stores what differs.
-func (t *Table) rewrite(off uint32, words []uint32, p *page) {
-	t.notePage(off, p)
-	for i, word := range words {
+func (t *Table) rewrite(off uint32, wide bool, p *page) {
+	t.notePage(off, p.def)
+	words, size := t.packed.words(wide)
+	for i, word := range words[:size] {
 		if at := off + uint32(i); t.load(at) != word {
 			t.store(at, word)
 		}
@@ -155,37 +204,37 @@ func (t *Table) pushPageDefaults(p *page) {
 	}
 }
 
-// notePage writes the note of the page at off. Only writers and explanations
-// read it.
-func (t *Table) notePage(off uint32, p *page) {
-	note := [noteWords]uint32{noteDefault: p.def}
-	for i, length := range p.length {
-		note[noteLengths+i/8] |= uint32(length) << (4 * (i % 8))
-	}
-	at := t.noteAt(off)
-	for i, word := range note {
-		t.store(at+uint32(i), word)
+// notePage writes the note of the page at off, which is packed. Only writers
+// and explanations read it.
+func (t *Table) notePage(off, def uint32) {
+	t.store(t.noteAt(off, noteDefault), def)
+	for i := range (t.packed.runs + 7) / 8 {
+		t.store(t.noteAt(off, noteLengths+uint32(i)), t.packed.lengths[i])
 	}
 }
 
-// noteAt is where the note of the page at off is: they lie from the arena's
-// end down, one for each granule from the root's end up.
-func (t *Table) noteAt(off uint32) uint32 {
-	nth := (off-t.root-1<<root4Bits)/granule + 1
-	return uint32(len(t.words)) - Slack - nth*noteWords
+// noteAt is where word i of the note of the page at off is: they lie from the
+// arena's end down, in the order of their granules from the root's end up.
+func (t *Table) noteAt(off, i uint32) uint32 {
+	nth := (off - t.root - 1<<root4Bits) / granule4
+	return uint32(len(t.words)) - Slack - 1 - nth*noteWords - i
 }
 
 func (t *Table) dropPage(word uint32) {
 	if isPointer(word) {
-		t.put(pageBlock(word))
+		t.put(t.pageBlock(word))
 	}
 }
 
-func pageBlock(word uint32) block {
+// pageRuns is how many runs the page has that word points to.
+func (t *Table) pageRuns(word uint32) int { return int(run(t.pageBitmap(word), pageSlots-1)) + 1 }
+
+func (t *Table) pageBlock(word uint32) block {
+	size := t.pageRuns(word)
 	if isNarrow(word) {
-		return block{payload(word), narrowSize / granule}
+		size = (size + 1) / 2
 	}
-	return block{payload(word), wideSize / granule}
+	return block{payload(word), uint16(t.class(pageHeader + size))}
 }
 
 // inPage tells whether a prefix ends in a page.
@@ -211,7 +260,7 @@ func (p *page) shows(k key, n int) (value uint32, ok bool) {
 	return 0, false
 }
 
-// addToPage puts in a prefix of 21 to 24 bits.
+// addToPage puts in a prefix of 19 to 24 bits.
 func (t *Table) addToPage(r route) (existed bool, err error) {
 	var p page
 	place := t.rootPlace(r.key)
@@ -272,7 +321,7 @@ func (t *Table) dropUnderPage(k key) error {
 	return t.publish(place, &p)
 }
 
-// removeFromPage gives the slots of a prefix of 21 to 24 bits back to the
+// removeFromPage gives the slots of a prefix of 19 to 24 bits back to the
 // nearest shorter one.
 func (t *Table) removeFromPage(k key, n int) (found bool, err error) {
 	var p page
@@ -312,8 +361,13 @@ func (t *Table) removeFromPage(k key, n int) (found bool, err error) {
 // repaintPage gives what the page's own prefixes leave open to a word of the
 // root, unless a longer prefix has it.
 func (t *Table) repaintPage(place uint32, tag int, word uint32) error {
-	def := t.load(t.noteAt(payload(t.load(place))) + noteDefault)
+	old := t.load(place)
+	def := t.load(t.noteAt(payload(old), noteDefault))
 	if tagOf(def) > tag || def == word {
+		return nil
+	}
+	if isNarrow(old) && payload(word) <= narrowMax {
+		t.repaintNarrow(old, word)
 		return nil
 	}
 	var p page
@@ -327,6 +381,23 @@ func (t *Table) repaintPage(place uint32, tag int, word uint32) error {
 	return t.publish(place, &p)
 }
 
+// repaintNarrow is repaintPage for a page that stays narrow, run by run: a short
+// prefix comes by most pages.
+func (t *Table) repaintNarrow(page, word uint32) {
+	off := payload(page)
+	t.store(t.noteAt(off, noteDefault), word)
+	for i, runs := uint32(0), uint32(t.pageRuns(page)); i < runs; {
+		lengths := t.load(t.noteAt(off, noteLengths+i/8))
+		for end := min(i+8, runs); i < end; i++ {
+			if lengths&15 == 0 {
+				at, shift := off+pageHeader+i/2, 16*(i&1)
+				t.store(at, t.load(at)&^(narrowMax<<shift)|payload(word)<<shift)
+			}
+			lengths >>= 4
+		}
+	}
+}
+
 func (t *Table) getInPage(k key, n int) (uint32, bool) {
 	var p page
 	t.readPage(t.rootPlace(k), &p)
@@ -336,8 +407,8 @@ func (t *Table) getInPage(k key, n int) (uint32, bool) {
 	return t.hidden.get(k, n)
 }
 
-// buildPage makes the page of sorted routes of more than 20 bits that share
-// the first 20.
+// buildPage makes the page of sorted routes of more than 18 bits that share
+// the first 18.
 func (t *Table) buildPage(routes []route) error {
 	var p page
 	place := t.rootPlace(routes[0].key)

@@ -11,7 +11,8 @@ type Shape struct {
 	Prefixes  int
 	InRoot    int // prefixes that end within the root
 	Hidden    int // prefixes that longer ones of their node cover wholly
-	Pages     int // IPv4: pages of 16 slots
+	Pages     int // IPv4: pages
+	PageRuns  int // entries of all of them
 	WidePages int // of these, those with slots of 32 bits
 	Nodes     int
 	Entries   int // words of all nodes' entries
@@ -111,8 +112,9 @@ func (t *Table) surveyPage(s *Shape, word uint32, depth int) {
 	if !isNarrow(word) {
 		s.WidePages++
 	}
-	for i := range pageSlots {
-		switch slot := t.pageSlot(word, i); {
+	for i := range t.pageRuns(word) {
+		s.PageRuns++
+		switch slot := t.pageEntry(word, uint32(i)); {
 		case isPointer(slot):
 			t.survey(s, slot, depth)
 		case slot != 0:
@@ -146,7 +148,7 @@ func (s Stats) String() string {
 	line("Max depth", "%d", s.MaxDepth)
 	line("Prefixes", "%d (%d in the root, %d hidden)", s.Prefixes, s.InRoot, s.Hidden)
 	if s.Pages > 0 {
-		line("Pages", "%d (%d of them wide)", s.Pages, s.WidePages)
+		line("Pages", "%d (%d of them wide), %d runs", s.Pages, s.WidePages, s.PageRuns)
 	}
 	line("Nodes", "%d", s.Nodes)
 	low := 1

@@ -25,7 +25,9 @@ type Table struct {
 	hidden hidden
 	jumps  bool // paths are compressed (IPv6)
 	slots  slots
+	packed packed
 	path   []step
+	moved  []moved // by the update under way
 }
 
 // MinWords4 and MinWords6 are the sizes of the smallest arenas, in words. A
@@ -33,7 +35,7 @@ type Table struct {
 // wait for a grace period beside them.
 const (
 	MinWords4 = headWords + 1<<root4Bits + Slack
-	MinWords6 = headWords + 1<<root6Bits + Slack
+	MinWords6 = headWords + 1<<root6Bits + indexWords + Slack
 )
 
 // New4 makes an empty table for IPv4 in words, which must be zero and stays
@@ -54,10 +56,15 @@ func newTable(f family, least int, words []uint32) (*Table, error) {
 		hidden: newHidden(),
 		jumps:  f == ipv6,
 	}
-	t.words = words
+	t.words, t.granule = words, granule6
+	if f == ipv4 {
+		t.granule = granule4
+	}
 	t.next = headWords + 1<<f.rootBits()
 	if f == ipv4 {
 		t.noted = t.next
+	} else {
+		t.next += indexWords
 	}
 	t.store(headVersion, LayoutVersion)
 	return t, nil
@@ -194,7 +201,7 @@ func (t *Table) start(k key, n int) (place uint32, depth int) {
 		place := uint32(headRest)
 		if word := t.load(t.rootPlace(k)); tagOf(word) == tagWide {
 			slot, _, _ := pageSpan(k, pageEnd)
-			place = payload(word) + uint32(slot)
+			place = payload(word) + pageHeader + run(t.pageBitmap(word), slot)
 		}
 		return place, pageEnd
 	}

@@ -200,6 +200,10 @@ func compareWithBuild(t *testing.T, table *Table, ref naive) {
 	if err := fresh.Build(maps.All(ref)); err != nil {
 		t.Fatal(err)
 	}
+	if table.family == ipv6 {
+		checkIndex(t, table)
+		checkIndex(t, fresh)
+	}
 	got, want := table.Stats(), fresh.Stats()
 	if got.Shape != want.Shape {
 		t.Fatalf("after updates the structure is\n%+v\nbuilt at once it is\n%+v", got.Shape, want.Shape)
@@ -243,10 +247,18 @@ func FuzzUpdates(f *testing.F) {
 		}
 		table.Release(table.Seal())
 		compare(t, rand.New(rand.NewPCG(1, 1)), table, naive{})
-		if len(table.inRoot)+table.hidden.len() != 0 || table.Used()-int(table.notes(uint64(table.next))) != headWords+1<<table.family.rootBits() {
+		if len(table.inRoot)+table.hidden.len() != 0 || table.Used()-int(table.notes(uint64(table.next))) != emptyWords(table.family) {
 			t.Fatalf("an empty table holds %d words, %d hidden prefixes", table.Used(), table.hidden.len())
 		}
 	})
+}
+
+// emptyWords is what a table needs without any prefix.
+func emptyWords(f family) int {
+	if f == ipv4 {
+		return MinWords4 - Slack
+	}
+	return MinWords6 - Slack
 }
 
 // fuzzedPrefix takes an operation, a length and four octets; IPv6 has them
@@ -317,5 +329,58 @@ func TestBadArguments(t *testing.T) {
 	}
 	if err := table.Build(twice); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("the same prefix twice gives %v", err)
+	}
+}
+
+// reachable walks the structure and gives all IPv6 nodes that belong to the
+// index, by their id.
+func reachable(t *Table, word uint32, k key, depth int, found map[uint64]uint32) {
+	for isJump(word) {
+		off := payload(word)
+		k, depth, word = t.jumpKey(off), t.jumpLen(off), t.load(off+jumpTarget)
+	}
+	if !isPointer(word) {
+		return
+	}
+	off := payload(word)
+	if id, ok := mixed(k, depth); ok {
+		found[id] = off
+	}
+	for s := range 256 {
+		reachable(t, t.load(t.entryAt(off, s)), k.first(depth).withByte(depth, s), depth+8, found)
+	}
+}
+
+// checkIndex holds that the index leads to nodes of the structure only, and
+// finds nearly all of them.
+func checkIndex(t *testing.T, table *Table) {
+	t.Helper()
+	nodes := map[uint64]uint32{}
+	for i := range uint32(1) << root6Bits {
+		if word := table.load(table.root + i); isPointer(word) {
+			reachable(table, word, key{hi: 2<<60 | uint64(i)<<(64-root6From-root6Bits)}, root6From+root6Bits, nodes)
+		}
+	}
+	missing := 0
+	for id, off := range nodes {
+		switch at := table.indexed(id); at {
+		case off:
+		case 0:
+			missing++
+		default:
+			t.Fatalf("the index leads to %d for the node at %d", at, off)
+		}
+	}
+	entries := 0
+	for at := table.root + 1<<root6Bits; at < table.root+1<<root6Bits+indexWords; at++ {
+		if table.load(at) != 0 {
+			entries++
+		}
+	}
+	if entries != len(nodes)-missing {
+		t.Fatalf("the index has %d entries for %d nodes, %d of which it has not", entries, len(nodes), missing)
+	}
+	if 8*missing > len(nodes)+8 {
+		t.Fatalf("%d of %d nodes are not in the index", missing, len(nodes))
 	}
 }

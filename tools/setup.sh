@@ -16,12 +16,15 @@ needs() {
 		test      make                    the Makefile's own program
 		test      git                     the commit that a build and a measurement tell
 		test      iproute2                ip, tc, ss: an independent look at what weft has made
+		test      ethtool                 sets what devices are to do for the stack, as users do
 		test      nftables                nft: the firewall rules that translated packets must pass
 		test      bpftool                 an independent look at programs and maps
 		test      tayga                   the translator that weft is compared with
 		test      iperf3                  TCP flows of the benches
 		test      procps                  pgrep: tests look for processes left behind
 		test      bird2                   the routing daemon of the transit lab
+		test      keepalived              moves addresses between the routers of the failover lab
+		test      openssl                 makes keys for the failover lab
 		test      iputils-ping            ping, as an independent look at what crosses
 		test      busybox-static          the tools inside of a QEMU guest
 		test      kmod                    modprobe, for modules inside of guests

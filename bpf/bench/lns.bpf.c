@@ -133,4 +133,22 @@ int tunnelled(struct xdp_md *ctx)
 	return XDP_DROP;
 }
 
+/* the far end in the core: datagrams to the discard port */
+SEC("xdp")
+int landed(struct xdp_md *ctx)
+{
+	struct cursor cur = { (void *)(long)ctx->data, (void *)(long)ctx->data_end };
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+	struct udphdr *udp = PULL(&cur, struct udphdr);
+	__u32 arrived = 1;
+	__u64 *n = bpf_map_lookup_elem(&counts, &arrived);
+
+	if (!eth || !ip || !udp || !n || eth->h_proto != bpf_htons(ETH_P_IP) ||
+	    ip->protocol != IPPROTO_UDP || udp->dest != bpf_htons(9))
+		return XDP_PASS;
+	*n += 1;
+	return XDP_DROP;
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -8,7 +8,7 @@
  *
  * The common case is one look-up (inbound) or two (outbound) and, at most once
  * a second, one write. What makes and ends state stands in the parts
- * nat64_state_open.h, _bind.h and _end.h. The same state machine stands in
+ * nat64_state_open.h, _bind.h and _end.h; _share.h tells other routers. The same state machine stands in
  * internal/translate/session, the reference in Go.
  */
 #include "nat64_state_maps.h"
@@ -136,6 +136,8 @@ static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, _
 	return state;
 }
 
+#include "nat64_state_share.h"
+
 /* A packet of a session: its state and time move on. */
 static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64_session *s,
 					__u64 word)
@@ -143,8 +145,8 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 	struct nat64_stateful *c = nat64_config(f->translator);
 	__u32 timer, expires, at;
 	struct nat64_slot *slot;
-	__u64 seen;
-	__u8 next;
+	__u64 seen, fresh;
+	__u8 next, flags;
 
 	if (!c)
 		return;
@@ -153,16 +155,22 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 			return;
 		next = nat64_next(f, nat64_word_state(word), &timer);
 		expires = nat64_word_expires(word);
+		flags = nat64_word_flags(word);
 		if (timer < NAT64_TIMERS)
 			expires = f->now + c->timers[timer];
 		if (next == nat64_word_state(word) &&
-		    (__s32)(expires - nat64_word_expires(word)) < NAT64_REFRESH)
+		    (__s32)(expires - nat64_word_expires(word)) < NAT64_REFRESH &&
+		    !(flags & NAT64_SESSION_REMOTE))
 			return;
-		seen = __sync_val_compare_and_swap(
-			&s->word, word,
-			NAT64_WORD(expires, next, nat64_word_flags(word), word >> 48));
-		if (seen == word)
+		fresh = NAT64_WORD(expires, next, flags & NAT64_SESSION_PEER, word >> 48);
+		seen = __sync_val_compare_and_swap(&s->word, word, fresh);
+		if (seen == word) {
+			if (c->shared &&
+			    (flags & NAT64_SESSION_REMOTE || next != nat64_word_state(word) ||
+			     nat64_worth_telling(c, timer, nat64_word_expires(word), expires)))
+				nat64_announce(s, fresh, NAT64_CHANGED);
 			break;
+		}
 		word = seen;
 	}
 	if ((__s32)(expires - nat64_word_expires(word)) >= 0)

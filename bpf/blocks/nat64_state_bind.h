@@ -169,7 +169,7 @@ __noinline int nat64_claim(struct nat64_flow *f)
 	return s->outcome;
 }
 
-/* What weft.toml binds for good goes before the pool. */
+/* What weft.toml binds for good, or another router has bound, is not chosen. */
 static __always_inline int nat64_claim_static(struct nat64_flow *f)
 {
 	struct nat64_bib4_key back = { .pool = f->pool, .port = f->pool_port, .protocol = f->protocol };
@@ -278,6 +278,8 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 		f->pool = fixed->pool;
 		f->pool_port = fixed->port;
 		outcome = nat64_claim_static(f);
+	} else if (f->adopt) {
+		outcome = nat64_claim_static(f);
 	} else {
 		outcome = nat64_claim(f);
 	}
@@ -288,7 +290,7 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 	b->pool = f->pool;
 	b->pool_port = f->pool_port;
 	b->port = f->port;
-	b->made = f->now;
+	b->made = f->adopt ? f->made : f->now;
 	b->protocol = f->protocol;
 	b->translator = f->translator;
 	b->flags = fixed ? NAT64_BINDING_STATIC : 0;

@@ -119,6 +119,7 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 				 __u64 word)
 {
 	struct nat64_end *e = nat64_end();
+	struct nat64_stateful *c;
 	struct nat64_usage *usage;
 
 	if (!key || !s || !e)
@@ -134,6 +135,9 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 	e->protocol = s->protocol;
 	e->translator = s->translator;
 	e->slot = s->slot;
+	c = nat64_config(e->translator);
+	if (c && c->shared && !(nat64_word_flags(word) & NAT64_SESSION_REMOTE))
+		nat64_announce(s, word, NAT64_ENDED);
 	bpf_map_delete_elem(&nat64_sessions, key);
 	nat64_slot_free(&e->slot);
 	if (nat64_word_flags(word) & NAT64_SESSION_PEER)

@@ -88,7 +88,16 @@ struct nat64_session {
 };
 _Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
 
-enum nat64_session_flag { NAT64_SESSION_PEER = 1 /* counted in nat64_peers */ };
+/*
+ * The last three are of sessions that another router has told of (failover,
+ * decisions/0035): a packet that comes here makes one this router's own.
+ */
+enum nat64_session_flag {
+	NAT64_SESSION_PEER = 1,   /* counted in nat64_peers */
+	NAT64_SESSION_REMOTE = 2, /* another router has it */
+	NAT64_SESSION_ROUND = 4,  /* of every other listing of that router */
+	NAT64_SESSION_OWNER = 0xf8, /* the number of that router */
+};
 
 /* RFC 6146 3.5.2.1. UDP and ICMP have the first state alone. */
 enum nat64_tcp {
@@ -144,7 +153,8 @@ struct nat64_stateful {
 	__u8 filtering;       /* enum nat64_filtering */
 	__u8 pools;
 	__u8 has_statics;
-	__u8 pad[3];
+	__u8 shared; /* other routers are told: failover */
+	__u8 pad[2];
 	__u64 secret; /* spreads subscribers over addresses */
 	struct nat64_pool pool[NAT64_POOLS_MAX];
 };
@@ -286,6 +296,26 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sweep_states SEC(".maps");
 
+/*
+ * What other routers are to be told: a session as it was, and in the place of
+ * its slot what became of it. Written only for translators that are shared.
+ */
+enum nat64_change { NAT64_CHANGED = 1, NAT64_ENDED = 2 };
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* the loader sets it */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_changes SEC(".maps");
+
+/* changes that found no room */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_changes_lost SEC(".maps");
+
 /* ticks that a test wants it to be; read only if nat64_test_clock is set */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -321,8 +351,10 @@ struct nat64_flow {
 	__u8 tcp_flags; /* TCP; for ICMP 1 is a request */
 	__u8 translator;
 	__u8 outbound;
-	__u8 pad[2];
+	__u8 adopt;       /* another router has bound and opened it: made as it says */
+	__u8 adopt_flags; /* enum nat64_session_flag */
 	__u32 now;
+	__u32 left, made; /* adopt: ticks until it expires; when it was made */
 	/* room for keys and values, which the stack has not */
 	struct nat64_bib6_key from;
 	struct nat64_session_key key;

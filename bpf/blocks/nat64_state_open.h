@@ -54,7 +54,9 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	outcome = nat64_slot_take(&s->slot);
 	if (outcome)
 		return outcome;
-	expires = f->now + c->timers[timer];
+	expires = f->now + (f->adopt ? f->left : c->timers[timer]);
+	if (f->adopt)
+		flags = f->adopt_flags & ~NAT64_SESSION_PEER;
 	nat64_session_key(&f->key, f);
 	if (c->filtering == NAT64_FILTER_ADDRESS && nat64_peer_more(&f->key))
 		flags |= NAT64_SESSION_PEER;
@@ -68,7 +70,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	s->remote_port = f->remote_port;
 	s->protocol = f->protocol;
 	s->translator = f->translator;
-	s->made = f->now;
+	s->made = f->adopt ? f->made : f->now;
 	failed = bpf_map_update_elem(&nat64_sessions, &f->key, s, BPF_NOEXIST);
 	if (failed) {
 		nat64_slot_free(&s->slot);
@@ -86,6 +88,8 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	usage = nat64_usage(f->translator, f->protocol);
 	if (usage)
 		usage->sessions_made++;
+	if (c->shared && !f->adopt)
+		nat64_announce(s, s->word, NAT64_CHANGED);
 	return OUTCOME_NONE;
 }
 

@@ -12,6 +12,7 @@ static __always_inline struct nat64_flow *nat64_flow(const struct nat64 *x, __u8
 	f->protocol = protocol;
 	f->tcp_flags = x->opens;
 	f->translator = x->translator;
+	f->adopt = 0;
 	return f;
 }
 

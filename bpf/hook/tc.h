@@ -100,6 +100,21 @@ static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 ch
 }
 
 /*
+ * Replace two bytes of data at off, which may stand at an odd place (then
+ * their halves belong to two words of the sum): a checksum that is left to the
+ * device does not cover them yet, and stays.
+ */
+static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, bool odd)
+{
+	__be16 was = odd ? bpf_htons(from) : from, is = odd ? bpf_htons(to) : to;
+
+	if (bpf_l4_csum_replace(ctx, check_off, was, is, sizeof(is)))
+		return -1;
+	return bpf_skb_store_bytes(ctx, off, &to, sizeof(to), 0);
+}
+
+/*
  * Send the packet where fib says, through the neighbour subsystem: it resolves
  * the link address and keeps it fresh. Returns the program's verdict.
  */

@@ -108,6 +108,20 @@ static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 ch
 	return hook_l4_checksum(ctx, check_off, csum_reduce((__u64)(__u16)~from + to), zero);
 }
 
+/* Replace two bytes of data at off, which may stand at an odd place of a sum. */
+static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 check_off,
+					      __be16 from, __be16 to, bool odd)
+{
+	__u32 diff = csum_reduce((__u64)(__u16)~from + to);
+
+	/* seen by the two words that it straddles it is swapped */
+	if (odd)
+		diff = bpf_ntohs(csum_fold16(diff));
+	if (hook_store(ctx, off, &to, sizeof(to)))
+		return -1;
+	return hook_l4_checksum(ctx, check_off, diff, ZERO_PLAIN);
+}
+
 /* Send the frame where fib says, with the link addresses that it found. */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {

@@ -30,10 +30,12 @@ enum {
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 #define BPF_F_NO_PREALLOC 1U
 #define BPF_F_MMAPABLE (1U << 10)
 #define BPF_NOEXIST 1ULL
+#define BPF_RB_NO_WAKEUP 1ULL
 
 /* a timer inside a map's value (linux/bpf.h); the kernel fills it */
 struct bpf_timer {
@@ -63,6 +65,10 @@ struct bpf_timer {
 
 enum {
 	BPF_FIB_LKUP_RET_SUCCESS = 0,
+	BPF_FIB_LKUP_RET_BLACKHOLE = 1,
+	BPF_FIB_LKUP_RET_UNREACHABLE = 2,
+	BPF_FIB_LKUP_RET_PROHIBIT = 3,
+	BPF_FIB_LKUP_RET_NOT_FWDED = 4,
 	BPF_FIB_LKUP_RET_NO_NEIGH = 7,
 	BPF_FIB_LKUP_RET_FRAG_NEEDED = 8,
 };

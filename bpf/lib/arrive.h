@@ -28,7 +28,8 @@ struct {
 
 /* small: it lies on the stack under everything else */
 struct arrival {
-	__u32 flags;  /* of the interface to which the frame belongs, enum interface_flag */
+	__u32 interface; /* the one to which the frame belongs */
+	__u32 flags;  /* of that, enum interface_flag */
 	__u16 table;  /* of that */
 	__be16 proto; /* of the network header */
 	__u8 l3;      /* where that starts */
@@ -87,6 +88,8 @@ static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifind
 	}
 	a->above = true;
 	upper = bpf_map_lookup_elem(&lowers, &key);
+	if (upper)
+		a->interface = *upper;
 	return upper ? bpf_map_lookup_elem(&interfaces, upper) : NULL;
 }
 
@@ -97,7 +100,7 @@ static __always_inline enum outcome arrive(hook_ctx *ctx, __u32 ifindex, const s
 	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 
-	*a = (struct arrival){ .l3 = ETH_HLEN };
+	*a = (struct arrival){ .interface = ifindex, .l3 = ETH_HLEN };
 	if (!eth)
 		return PASS_NOT_IP;
 	a->proto = eth->h_proto;

@@ -12,7 +12,7 @@
  */
 #include "kernel.h"
 
-#define FIB_LAYOUT 2 /* LayoutVersion of fib/layout.go */
+#define FIB_LAYOUT 3 /* LayoutVersion of fib/layout.go */
 
 #define FIB_TAG_SHIFT 27
 #define FIB_WIDE (28U << FIB_TAG_SHIFT)
@@ -25,23 +25,70 @@
 #define FIB_HEAD_GLOBAL 2
 #define FIB_HEAD_REST 3
 #define FIB_HEAD_WORDS 16
-#define FIB_ROOT4_BITS 20
+#define FIB_LINE_WORDS 16
+#define FIB_ROOT4_BITS 18
 #define FIB_ROOT6_FROM 4
 #define FIB_ROOT6_BITS 20
 #define FIB_ROOT6_END (FIB_ROOT6_FROM + FIB_ROOT6_BITS)
 
+#define FIB_PAGE_BITS 6
+#define FIB_PAGE_HEADER 2
 #define FIB_NODE_RANKS 1
 #define FIB_NODE_BITMAP 2
-#define FIB_NODE_HEADER 10
+#define FIB_NODE_CHECK 10
+#define FIB_NODE_HEADER 11
 #define FIB_JUMP_LENGTH 1
 #define FIB_JUMP_KEY 2
 #define FIB_JUMP_TARGET 6
 #define FIB_SLACK 1024
 #define FIB_MIN_WORDS4 (FIB_HEAD_WORDS + (1U << FIB_ROOT4_BITS) + FIB_SLACK)
-#define FIB_MIN_WORDS6 (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS) + FIB_SLACK)
+#define FIB_INDEX (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS))
+#define FIB_INDEX_SET_BITS 15
+#define FIB_INDEX_WORDS (2U << FIB_INDEX_SET_BITS)
+#define FIB_INDEX_SHALLOW 32
+#define FIB_INDEX_DEEP 40
+#define FIB_INDEX_DEEP_BIT (1ULL << (FIB_INDEX_DEEP - FIB_ROOT6_FROM))
+#define FIB_INDEX_MIX 0x13c6ef3721ULL
+#define FIB_INDEX_SET_FROM 22
+#define FIB_INDEX_MARK_FROM 10
+#define FIB_INDEX_LINE_BITS 20
+#define FIB_MIN_WORDS6 (FIB_INDEX + FIB_INDEX_WORDS + FIB_SLACK)
 
 /* nodes and jumps on the longest way: every one decides eight bits or more */
 #define FIB_STEPS 20
+
+/*
+ * Addresses come in any order, so that branches on what they find are guessed
+ * wrong, and a wrong guess waits for the memory that decides it. So lookups
+ * choose by masks, and go through the same loads whatever is there: then the
+ * loads of one packet overlap with the next one's. The empty asm keeps the
+ * compiler from making a branch of it again.
+ */
+#define FIB_OPAQUE(x) asm volatile("" : "+r"(x))
+
+/* all ones if the word is a pointer, else zero */
+static __always_inline __u64 fib_points(__u64 word)
+{
+	__u64 mask = -((word + ((__u64)(32 - 28) << FIB_TAG_SHIFT)) >> 32);
+
+	FIB_OPAQUE(mask);
+	return mask;
+}
+
+/* all ones if x, which is less than 2^63, is zero, else zero */
+static __always_inline __u64 fib_none(__u64 x)
+{
+	__u64 mask = (__s64)(x - 1) >> 63;
+
+	FIB_OPAQUE(mask);
+	return mask;
+}
+
+/* the word, or the other one if it is zero */
+static __always_inline __u64 fib_or_else(__u64 word, __u64 other)
+{
+	return word | (other & fib_none(word));
+}
 
 /* the word of a node's slot: counts the runs that start before it */
 static __always_inline __u32 fib_entry(const __u32 *node, __u32 slot)
@@ -54,28 +101,36 @@ static __always_inline __u32 fib_entry(const __u32 *node, __u32 slot)
 	return node[FIB_NODE_HEADER + (rank & 511)];
 }
 
-/* addr is in host byte order: the root, a page, and rarely a node */
+/* a page whose entries are words, a few in a table */
+static __always_inline __u32 fib_wide4(const __u32 *words, const __u32 last, const __u32 *page,
+				       __u64 run, __u32 addr)
+{
+	__u32 word = page[FIB_PAGE_HEADER + run], at = word & FIB_PAYLOAD;
+
+	if (word < FIB_NODE)
+		return word;
+	return at > last ? 0 : fib_entry(words + at, addr & 0xff) ?: words[at];
+}
+
+/*
+ * addr is in host byte order: the root, a page, and rarely a node. Where the
+ * root's slot has no page the arena's head is read as one, and not used.
+ */
 static __always_inline __u32 fib_lookup4(const __u32 *words, const __u32 last, __u32 addr)
 {
-	__u32 word = words[FIB_HEAD_WORDS + (addr >> (32 - FIB_ROOT4_BITS))];
-	__u32 slot = (addr >> 8) & 15, at = word & FIB_PAYLOAD;
+	__u64 word = words[FIB_HEAD_WORDS + (addr >> (32 - FIB_ROOT4_BITS))];
+	__u64 points = fib_points(word), at = word & points & FIB_PAYLOAD, run, found;
+	__u32 slot = addr >> (32 - FIB_ROOT4_BITS - FIB_PAGE_BITS) & 63;
+	const __u32 *page = words + at;
 
-	if (word >= FIB_NARROW) {
-		if (at > last)
-			return 0;
-		word = ((const __u16 *)(words + at))[slot];
-	} else if (word >= FIB_WIDE) {
-		if (at > last)
-			return 0;
-		word = words[at + slot];
-		if (word >= FIB_NODE) {
-			at = word & FIB_PAYLOAD;
-			if (at > last)
-				return 0;
-			word = fib_entry(words + at, addr & 0xff) ?: words[at];
-		}
-	}
-	return (word ?: words[FIB_HEAD_DEFAULT]) & FIB_PAYLOAD;
+	if (at > last)
+		return 0;
+	run = __builtin_popcountll(*(const __u64 *)page << (63 - slot)) & 127;
+	if (word >> FIB_TAG_SHIFT == FIB_WIDE >> FIB_TAG_SHIFT)
+		found = fib_wide4(words, last, page, run, addr);
+	else
+		found = (((const __u16 *)(page + FIB_PAGE_HEADER))[run] & points) | (word & ~points);
+	return fib_or_else(found, words[FIB_HEAD_DEFAULT]) & FIB_PAYLOAD;
 }
 
 struct fib_addr6 {
@@ -93,25 +148,10 @@ static __always_inline bool fib_same_bits(const __u32 *jump, struct fib_addr6 ad
 	return !hi && !(lo >> ((128 - n) & 63));
 }
 
-static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, struct fib_addr6 addr)
+/* node by node, from a word on that decides at depth; best holds if nothing is found */
+static __always_inline __u32 fib_descend6(const __u32 *words, __u32 last, struct fib_addr6 addr,
+					  __u32 word, __u32 depth, __u32 best)
 {
-	__u32 word = words[FIB_HEAD_REST], best = words[FIB_HEAD_DEFAULT], depth = 0;
-
-	if (addr.hi >> (64 - FIB_ROOT6_FROM) == 2) {
-		word = words[FIB_HEAD_WORDS + ((addr.hi >> (64 - FIB_ROOT6_END)) &
-					       ((1U << FIB_ROOT6_BITS) - 1))];
-		best = words[FIB_HEAD_GLOBAL];
-		/* unrolled for the most of what is routed: /25 to /48, without jumps */
-#pragma unroll
-		for (depth = FIB_ROOT6_END; depth < 48 && word >= FIB_NODE; depth += 8) {
-			const __u32 *block = words + (word & FIB_PAYLOAD);
-
-			if ((word & FIB_PAYLOAD) > last)
-				return 0;
-			best = block[0] ?: best;
-			word = fib_entry(block, (addr.hi >> (56 - depth)) & 0xff);
-		}
-	}
 	for (int i = 0; i < FIB_STEPS && word >= FIB_JUMP; i++) {
 		__u32 off = word & FIB_PAYLOAD;
 		const __u32 *block = words + off;
@@ -131,4 +171,81 @@ static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, s
 		depth += 8;
 	}
 	return (word ?: best) & FIB_PAYLOAD;
+}
+
+/*
+ * What the index has not answered: from the depth and word in start on, and if
+ * nothing is there, or if they are zero, from the root. Apart, so that the few
+ * lookups that come here cost others nothing.
+ */
+static __attribute__((noinline, unused)) __u32 fib_slow6(const __u32 *words, __u32 last, __u64 hi,
+							  __u64 lo, __u64 start)
+{
+	struct fib_addr6 addr = { hi, lo };
+	__u32 found = 0;
+
+	if (start)
+		found = fib_descend6(words, last, addr, start, start >> 32, 0);
+	if (found)
+		return found;
+	if (hi >> (64 - FIB_ROOT6_FROM) != 2)
+		return fib_descend6(words, last, addr, words[FIB_HEAD_REST], 0,
+				    words[FIB_HEAD_DEFAULT]);
+	return fib_descend6(words, last, addr,
+			    words[FIB_HEAD_WORDS + ((hi >> (64 - FIB_ROOT6_END)) &
+						    ((1U << FIB_ROOT6_BITS) - 1))],
+			    FIB_ROOT6_END, words[FIB_HEAD_GLOBAL]);
+}
+
+/* the line of the node with this mixed id (fib/index.go), or zero */
+static __always_inline __u64 fib_indexed(const __u32 *words, __u64 mixed)
+{
+	__u64 set = mixed >> FIB_INDEX_SET_FROM & ((1U << FIB_INDEX_SET_BITS) - 1);
+	__u64 mark = (__u32)(mixed >> FIB_INDEX_MARK_FROM << FIB_INDEX_LINE_BITS);
+	__u64 both = *(const __u64 *)(words + FIB_INDEX + 2 * set);
+	__u64 a = (__u32)both ^ mark, b = both >> 32 ^ mark;
+
+	a &= fib_none(a >> FIB_INDEX_LINE_BITS);
+	b &= fib_none(b >> FIB_INDEX_LINE_BITS) & fib_none(a);
+	return a | b;
+}
+
+/*
+ * The deepest node that the index has, or that the root leads to, and one of
+ * its slots: nearly all lookups end there. The root is looked at only if the
+ * index has none, and where there is none at all the arena's head is read as
+ * one, and not used.
+ */
+static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, struct fib_addr6 addr)
+{
+	__u64 id = addr.hi & ~0ULL >> FIB_ROOT6_FROM, at, none, word, root, shift, deep, shallow;
+	const __u32 *block;
+
+	if (addr.hi >> (64 - FIB_ROOT6_FROM) != 2)
+		return fib_slow6(words, last, addr.hi, addr.lo, 0);
+	deep = (id >> (64 - FIB_INDEX_DEEP) | FIB_INDEX_DEEP_BIT) * FIB_INDEX_MIX;
+	shallow = (id >> (64 - FIB_INDEX_SHALLOW)) * FIB_INDEX_MIX;
+	at = fib_indexed(words, deep);
+	none = fib_none(at);
+	shift = 56 - FIB_INDEX_DEEP + (none & 8);
+	at |= fib_indexed(words, shallow) & none;
+	deep ^= (deep ^ shallow) & none;
+	at *= FIB_LINE_WORDS;
+	none = fib_none(at);
+	shift += none & 8;
+	root = words[FIB_HEAD_WORDS + ((id >> (64 - FIB_ROOT6_END)) & none)];
+	at |= root & FIB_PAYLOAD & none & -((root + (1U << FIB_TAG_SHIFT)) >> 32);
+	if (at > last)
+		return 0;
+	block = words + at;
+	word = fib_or_else(fib_entry(block, (addr.hi >> (shift & 63)) & 0xff), block[0]);
+	deep = (__u32)deep ^ block[FIB_NODE_CHECK];
+	deep &= ~none;
+	none = fib_none(at);
+	/* a node without an answer: like a pointer */
+	word = (fib_or_else(word, ~0U) & ~none) | (root & none);
+	if (__builtin_expect(word >= FIB_JUMP || deep, 0))
+		return fib_slow6(words, last, addr.hi, addr.lo,
+				 deep ? 0 : word | (64 - shift) << 32);
+	return fib_or_else(word, words[FIB_HEAD_GLOBAL]) & FIB_PAYLOAD;
 }

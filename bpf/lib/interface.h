@@ -12,6 +12,7 @@ enum interface_flag {
 	INTERFACE_ROUTED = 4,   /* packets for the router are routed by weft's own tables */
 	INTERFACE_BRIDGE_PORT = 8, /* frames without a tag belong to the bridge (arrive.h) */
 	INTERFACE_L2TP = 32,    /* subscribers' tunnels arrive here */
+	INTERFACE_GUARD = 64, /* what must not get in is dropped first (guard.h) */
 };
 
 struct interface {

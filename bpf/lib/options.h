@@ -75,17 +75,9 @@ __noinline int tcp_find_mss(hook_ctx *ctx, __u32 off)
 static __always_inline long tcp_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_mss)
 {
 	__u32 found = tcp_find_mss(ctx, off), at = found >> 16 & 63, mss = found & 0xffff;
-	__be16 old = bpf_htons(mss), new = bpf_htons(max_mss);
-	__u32 diff;
 
 	if (!at || mss <= max_mss)
 		return 0;
-	/* a value at an odd byte straddles two words: seen by them it is swapped */
-	diff = csum_reduce((__u64)(__u16)~old + new);
-	if (at & 1)
-		diff = bpf_ntohs(csum_fold16(diff));
-	if (hook_store(ctx, off + at, &new, sizeof(new)))
-		return -1;
-	return hook_l4_checksum(ctx, off + __builtin_offsetof(struct tcphdr, check), diff,
-				ZERO_PLAIN);
+	return hook_replace_data(ctx, off + at, off + __builtin_offsetof(struct tcphdr, check),
+				 bpf_htons(mss), bpf_htons(max_mss), at & 1);
 }

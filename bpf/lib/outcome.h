@@ -88,6 +88,12 @@ enum outcome {
 	DROP_RATE_DOWN,         /* more than the subscriber may receive */
 	DROP_GARDEN,            /* outside of the walled garden, or the subscriber is blocked */
 	DROP_NO_SUBSCRIBER,     /* no session has this address */
+	DROP_BLOCKED,           /* the source is on the block list */
+	DROP_BOGON,             /* a source that nobody may have on this interface */
+	DROP_REVERSE_PATH,      /* the way back to the source is not the interface it came in by (RFC 3704) */
+	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
+	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
+	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/internal/bench"
+	"weft/internal/bench/lns"
 	"weft/internal/bench/lookup"
 	"weft/internal/bench/nat64"
 	"weft/internal/bench/rig"
@@ -24,7 +25,7 @@ Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchFIB(), benchSim(), benchReport(), benchChart())
+	c.AddCommand(benchNAT64(), benchFIB(), benchLNS(), benchSim(), benchReport(), benchChart())
 	return c
 }
 
@@ -71,14 +72,14 @@ func benchNAT64() *cobra.Command {
 func benchReport() *cobra.Command {
 	return &cobra.Command{
 		Use: "report", Short: "Print a result in JSON, from standard input, as a table with the bars it meets", Args: cobra.NoArgs,
-		Long:    "Read what weft bench nat64, fib or sim has printed with --json, and print it as\na table, with the bars it meets.",
+		Long:    "Read what weft bench nat64, fib, sim or lns has printed with --json, and print it as\na table, with the bars it meets.",
 		Example: "  weft bench report < docs/benchmarks/nat64.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())
 			if err != nil {
 				return err
 			}
-			for _, b := range []bench.Bench{nat64.Bench(nat64.DefaultSeconds), lookup.Bench(), sim.Bench()} {
+			for _, b := range []bench.Bench{nat64.Bench(nat64.DefaultSeconds), lookup.Bench(), sim.Bench(), lns.Bench(lns.DefaultSeconds)} {
 				if b.Name == manifest.Bench {
 					return b.WriteTable(c.OutOrStdout(), results, manifest)
 				}
@@ -91,7 +92,7 @@ func benchReport() *cobra.Command {
 func benchChart() *cobra.Command {
 	return &cobra.Command{
 		Use: "chart", Short: "Draw a result in JSON, from standard input, as an SVG picture", Args: cobra.NoArgs,
-		Long:    "Read what weft bench nat64, fib or sim has printed with --json, and draw its\nmedians as bars, with the range from the smallest to the largest.",
+		Long:    "Read what weft bench nat64, fib, sim or lns has printed with --json, and draw its\nmedians as bars, with the range from the smallest to the largest.",
 		Example: "  weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())

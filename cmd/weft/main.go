@@ -68,7 +68,7 @@ tries it all in network namespaces that touch nothing else.`,
 		&cobra.Group{ID: "try", Title: "Try and measure:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand(), kickCommand(), importCommand()},
+		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand(), kickCommand(), importCommand(), blockCommand(), unblockCommand()},
 		"look":   {showCommand(), traceCommand()},
 		"try":    {labCommand(), benchCommand(), simCommand()},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -43,8 +44,9 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		{"drops", "The packets that were dropped, and why", `The rows of weft show counters that are drops. What the kernel itself drops
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
 		dns64Noun(),
+		failoverNoun(),
 		raNoun(),
-	}, append(accessNouns(), routeNouns()...)...)
+	}, slices.Concat(accessNouns(), routeNouns(), guardNouns())...)
 }
 
 func showCommand() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -39,6 +40,8 @@ type collector struct {
 	adverts  advertMetrics
 	bindings bindingMetrics
 	access   accessMetrics
+	routes   routeMetrics
+	failover failoverMetrics
 }
 
 func newCollector(d *datapath.Datapath, source Source) *collector {
@@ -49,6 +52,7 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
 		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), access: newAccessMetrics(),
+		routes: newRouteMetrics(), failover: newFailoverMetrics(),
 		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
@@ -57,7 +61,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
-	for _, d := range append(c.bindings.descs(), c.access.descs()...) {
+	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs()) {
 		ch <- d
 	}
 }
@@ -67,9 +71,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	c.bindings.collect(ch, c.datapath)
+	c.failover.collect(ch, c.source.Failover())
 	c.adverts.collect(ch, c.source.Adverts())
 	c.access.collect(ch, c.source)
 	c.names.collect(ch, c.source.DNS64())
+	c.routes.collect(ch, c.source)
 	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)
 	rows, err := Counters(c.datapath, c.source.SlowCounts())
 	if err != nil {

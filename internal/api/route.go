@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"weft/fib"
 	"weft/internal/datapath"
@@ -20,6 +21,14 @@ import (
 type RouteSource interface {
 	Explain(ctx context.Context, table int, a netip.Addr) (fib.Explanation, error)
 	FIB(ctx context.Context) (FIB, error)
+	Mirror(ctx context.Context) (Mirror, error)
+}
+
+// Mirror is how the mirror of the routes is doing.
+type Mirror struct {
+	Status   *route.Status // nil if it was too busy to tell
+	Listings uint64        // of all routes: at the start, and whenever news may lack
+	Behind   time.Duration // how long news of the kernel have been waiting by now
 }
 
 // FIB is what `weft show fib` shows.

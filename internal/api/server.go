@@ -30,6 +30,7 @@ type Source interface {
 	RouteSource
 	Adverts() []Advert
 	AccessSource
+	Failover() *Failover // nil: sessions are not shared
 }
 
 // timeout bounds one request on the socket.
@@ -52,6 +53,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/status", answer(func() any { return source.Status() }))
 	mux.HandleFunc("GET /v1/slow", answer(func() any { return source.SlowCounts() }))
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
+	mux.HandleFunc("GET /v1/failover", answer(func() any { return source.Failover() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
 	serveRoutes(mux, source)
 	serveAccess(mux, source)

@@ -28,13 +28,14 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/place", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/bus", "internal/place", "internal/version",
 		"internal/l2tpio", "internal/aaa",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
 	return []room{
 		{"fib", nil},
 		{"schedule", nil},
+		{"wire/failover", []string{"internal/state"}},
 		{"wire/*", nil},
 		{"internal/state", nil},
 		{"internal/version", nil},
@@ -52,6 +53,7 @@ func rooms() []room {
 		{"internal/keep", nil},
 		{"internal/l2tpio", nil},
 		{"internal/aaa", []string{"internal/feature/access"}},
+		{"internal/bus", nil},
 		{"internal/api", below},
 		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
 		{"internal/web", nil},
@@ -75,6 +77,7 @@ func doors() map[string][]string {
 		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
 		"go.etcd.io/bbolt":               {"internal/keep"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
+		"github.com/nats-io":             {"internal/bus"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 		"github.com/chromedp":            {"internal/web/browser/drive", "tools"},
 	}
@@ -91,7 +94,7 @@ func pure() []string {
 
 // forTests are packages that only tests and tools may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest", "internal/web/browser/drive"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest", "internal/bus/bustest", "internal/web/browser/drive"}
 }
 
 type pkg struct {

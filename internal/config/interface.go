@@ -56,7 +56,7 @@ func checkInterface(c *Checker, name string, i *Interface) {
 		}
 		c.Error(key, what, remedy)
 	}
-	if i.Hook == HookXDP && !i.Shortcut && !c.Broken("shortcut") && !c.File().Given("route") && !c.File().Given("access") && !c.File().Given("l2tp_client") {
+	if i.Hook == HookXDP && !i.Shortcut && !c.Broken("shortcut") && !c.File().Given("route") && !c.File().Given("access") && !c.File().Given("l2tp_client") && len(c.File().Names("guard")) == 0 {
 		c.Error("hook", "XDP cannot hand a translated packet back to the stack, it can only send it out past the stack",
 			`add shortcut = true if going past netfilter is right here, else write hook = "tc" or "auto"`)
 	}

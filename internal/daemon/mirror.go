@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/feature/route"
@@ -21,16 +22,16 @@ type mirror struct {
 	ready   func() error // called once the tables are complete, to put them to use
 	ask     chan func(*route.Service)
 	done    chan struct{} // closed when it has ended
+	resyncs atomic.Uint64 // how often all routes were listed
 	state   mirrorState
 }
 
 // mirrorState is what only the mirror's own goroutine touches.
 type mirrorState struct {
 	complete bool
-	grace    chan error // a grace period under way
-	mark     route.Mark // what it makes free
-	said     [2]string  // of why a family is left to the kernel
-	resyncs  int
+	grace    chan error    // a grace period under way
+	mark     route.Mark    // what it makes free
+	said     [2]string     // of why a family is left to the kernel
 	listed   time.Time     // when the last listing ended
 	changes6 uint64        // of IPv6, by then
 	pause    time.Duration // before the next listing that is only for certainty
@@ -163,7 +164,7 @@ func (m *mirror) sync(ctx context.Context) error {
 	if err := m.service.End(); err != nil {
 		return err
 	}
-	m.state.resyncs++
+	m.resyncs.Add(1)
 	m.state.listed, m.state.changes6 = time.Now(), m.service.Changes6()
 	s := m.service.Status()
 	m.log.Info("routes mirrored", "ipv4", s.Prefixes4, "ipv6", s.Prefixes6, "listed", listed.Round(time.Millisecond), "took", time.Since(begin).Round(time.Millisecond))

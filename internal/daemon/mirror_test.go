@@ -172,9 +172,9 @@ func (m *model) settle() {
 	}
 }
 
-func (m *model) resyncs() (n int) {
+func (m *model) resyncs() (n uint64) {
 	m.t.Helper()
-	if err := m.mirror.with(context.Background(), func(*route.Service) { n = m.mirror.state.resyncs }); err != nil {
+	if err := m.mirror.with(context.Background(), func(*route.Service) { n = m.mirror.resyncs.Load() }); err != nil {
 		m.t.Fatal(err)
 	}
 	return n

@@ -11,6 +11,8 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/access"
 	"weft/internal/feature/dns64"
+	"weft/internal/feature/failover"
+	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/ra"
@@ -21,8 +23,9 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	return append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(),
+	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
 		access.Section(), access.ClientSection())
+	return append(sections, guard.Sections()...)
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -47,11 +50,12 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan,
+		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan, guard.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
+	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
 	return unique(withTags(desired)), problems
 }
@@ -79,6 +83,7 @@ func tablesOf(f *config.File) state.Tables {
 // learn adds what one feature's section tells the others.
 func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Prefixes64 = nat64.Prefixes64(f)
+	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
 	return facts

@@ -146,19 +146,46 @@ func newService(routes *datapath.Routes, kernelTables []uint32) (*route.Service,
 
 // with runs f with the service that runs now; an error if none does.
 func (r *routing) with(ctx context.Context, f func(*route.Service)) error {
+	m, err := r.running()
+	if err != nil {
+		return err
+	}
+	return m.with(ctx, f)
+}
+
+// running is the mirror that runs now.
+func (r *routing) running() (*mirror, error) {
 	r.mu.Lock()
 	now := r.now
 	r.mu.Unlock()
 	if now == nil {
-		return errors.New("the daemon does not route: weft.toml has no [route]")
+		return nil, errors.New("the daemon does not route: weft.toml has no [route]")
 	}
 	now.mu.Lock()
 	m := now.mirror
 	now.mu.Unlock()
 	if m == nil {
-		return errors.New("the mirror of the routes is not running; the log says why")
+		return nil, errors.New("the mirror of the routes is not running; the log says why")
 	}
-	return m.with(ctx, f)
+	return m, nil
+}
+
+// Mirror tells how the mirror is doing, for the metrics.
+func (s source) Mirror(ctx context.Context) (api.Mirror, error) {
+	m, err := s.routing.running()
+	if err != nil {
+		return api.Mirror{}, err
+	}
+	// before the mirror is asked: it answers when no news wait
+	out := api.Mirror{Listings: m.resyncs.Load(), Behind: m.feed.Behind()}
+	busy := m.with(ctx, func(r *route.Service) {
+		status := r.Status()
+		out.Status = &status
+	})
+	if busy != nil && ctx.Err() == nil {
+		return out, busy
+	}
+	return out, nil
 }
 
 // Explain takes a lookup apart, for the API.

@@ -64,18 +64,21 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run),
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r},
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
 	d.subscribers = newSubscribers(o.Log, r, d.found)
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
+	d.blocks = newBlocks(o.Log, r.Place, r.datapath)
 	defer d.services.wait()
 	defer d.names.wait()
 	defer d.routing.wait()
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer d.subscribers.wait()
+	defer d.sharing.wait()
+	defer d.blocks.wait()
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -113,6 +116,8 @@ type daemon struct {
 	adverts     *adverts
 	plats       *plats
 	subscribers *subscribers
+	sharing     *sharing
+	blocks      *blocks
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics     *metricsListener
 }
@@ -186,10 +191,12 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Log.Info("applied", "steps", len(done))
 	}
 	d.services.set(ctx, d.router.datapath, d.file, facts)
+	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
 	d.subscribers.set(ctx, d.file, facts)
+	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
 	return nil
 }

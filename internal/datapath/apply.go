@@ -56,6 +56,13 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 	for _, p := range ports {
 		found = append(found, p)
 	}
+	guards, err := d.Guards()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range guards {
+		found = append(found, g)
+	}
 	tables, err := d.RouteTables()
 	if err != nil {
 		return nil, err
@@ -140,6 +147,8 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			return err
 		}
 		return d.write("interfaces", uint32(index), encodePort(o), remove)
+	case state.Guard:
+		return d.writeGuard(o, remove)
 	case state.RouteTables:
 		if remove {
 			return d.removeRouteTables()

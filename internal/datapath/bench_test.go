@@ -205,7 +205,7 @@ func loadAll() (machine, error) {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens"} {
+	for _, name := range []string{"interfaces", "lowers", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
 		if err := emptyMap(d.maps[name]); err != nil {
 			return err
 		}

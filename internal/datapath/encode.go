@@ -30,6 +30,7 @@ const (
 	interfaceRouted     = 4
 	interfaceBridgePort = 8
 	interfaceL2TP       = 32
+	interfaceGuard      = 64
 
 	neighbourXDP = 1
 
@@ -135,7 +136,8 @@ func encodePort(p state.Port) portValue {
 	for flag, set := range map[uint32]bool{
 		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
 		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
-		interfaceL2TP: p.L2TP,
+		interfaceL2TP:  p.L2TP,
+		interfaceGuard: p.Guarded,
 	} {
 		if set {
 			v.Flags |= flag
@@ -149,6 +151,7 @@ func decodePort(index int, v portValue) state.Port {
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
 		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0, L2TP: v.Flags&interfaceL2TP != 0,
+		Guarded: v.Flags&interfaceGuard != 0,
 	}
 }
 

@@ -42,7 +42,7 @@ func wire16(p uint16) uint16 { return bits.ReverseBytes16(p) }
 func encodeBinder(b state.Binder) binder {
 	v := binder{
 		PortsMax: uint32(b.PortsMax), SessionsMax: uint32(b.SessionsMax),
-		SubscriberBits: uint8(b.SubscriberBits), Filtering: uint8(b.Filtering), HasStatics: bit(b.Statics),
+		SubscriberBits: uint8(b.SubscriberBits), Filtering: uint8(b.Filtering), HasStatics: bit(b.Statics), Shared: bit(b.Shared),
 	}
 	v.Timers = [4]uint32{ticks(b.UDP), ticks(b.ICMP), ticks(b.Established), ticks(b.Transitory)}
 	if b.Block != 0 {
@@ -68,7 +68,7 @@ func encodeBinder(b state.Binder) binder {
 func decodeBinder(id int, v binder) state.Binder {
 	b := state.Binder{
 		ID: id, PortsMax: int(v.PortsMax), SessionsMax: int(v.SessionsMax),
-		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0,
+		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0, Shared: v.Shared != 0,
 		UDP: duration(v.Timers[0]), ICMP: duration(v.Timers[1]), Established: duration(v.Timers[2]), Transitory: duration(v.Timers[3]),
 		Block: int(v.Block),
 	}

@@ -34,6 +34,7 @@ func TestNumbersInGoAreThoseInC(t *testing.T) {
 		"INTERFACE_SHORTCUT":    {port["INTERFACE_SHORTCUT"], interfaceShortcut},
 		"INTERFACE_XDP_OUT":     {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
 		"INTERFACE_ROUTED":      {port["INTERFACE_ROUTED"], interfaceRouted},
+		"INTERFACE_GUARD":       {port["INTERFACE_GUARD"], interfaceGuard},
 		"INTERFACE_BRIDGE_PORT": {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
 		"NEIGHBOUR_XDP":         {hop["NEIGHBOUR_XDP"], neighbourXDP},
 		"ROUTE_TABLES":          {route["ROUTE_TABLES"], state.RouteTablesMax},

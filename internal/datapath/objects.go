@@ -34,6 +34,7 @@ func helpers() []program {
 	return []program{
 		{"nat64_sweep", "", _Nat64SweepBytes},
 		{"nat64_resolve", "", _Nat64ResolveBytes},
+		{"nat64_adopt", "", _Nat64AdoptBytes},
 	}
 }
 

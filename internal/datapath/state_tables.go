@@ -30,6 +30,10 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
 		case "l2tp_owners4", "l2tp_owners6":
 			m.MaxEntries = uint32(max(4*d.options.Tables.Subscribers, 1))
+		case "nat64_changes":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = changesBytes
+			}
 		}
 	}
 	return spec, nil
@@ -63,13 +67,13 @@ func (d *Datapath) Resize(t state.Tables) error {
 		return err
 	}
 	fresh := map[string]*ebpf.Map{}
-	for _, g := range groups() {
+	for _, g := range append(groups(), group{"nat64_resolve", []string{"nat64_changes"}}) {
 		spec, err := d.groupSpec(g)
 		if err != nil {
 			return err
 		}
 		for _, name := range g.maps {
-			if _, err := os.Stat(d.mapPath(name)); err == nil {
+			if _, err := os.Stat(d.mapPath(name)); err == nil && name != "nat64_changes" {
 				continue // it fits
 			}
 			if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {

@@ -217,7 +217,8 @@ func TestAnAnswerFindsItsWayBack(t *testing.T) {
 			}
 			out := b.cross(r, "the first packet", flow{client6, to, protocol, ask}, to4)
 			bound, far := ends(out)
-			if bound.Addr().String() != pool4 || bound.Port() < 1024 || far.Addr().String() != "8.8.8.8" {
+			// identifiers of echoes know no privileged range
+			if bound.Addr().String() != pool4 || bound.Port() < 1024 && protocol != 1 || far.Addr().String() != "8.8.8.8" {
 				b.t.Fatalf("protocol %d went from %s to %s", protocol, bound, far)
 			}
 			if protocol == 1 {

@@ -41,7 +41,8 @@ type RouteFeed struct {
 	mu    sync.Mutex
 	queue [][]byte
 	bytes int
-	lost  bool // news were lost: only a dump tells what is
+	since time.Time // news have been waiting, if there are any
+	lost  bool      // news were lost: only a dump tells what is
 	ended error
 
 	netdev *netlink.GenlFamily // nil: this kernel does not tell what drivers can
@@ -134,8 +135,22 @@ func (f *RouteFeed) keep(piece []byte) {
 		f.lost = true
 		return
 	}
+	if len(f.queue) == 0 {
+		f.since = time.Now()
+	}
 	f.queue = append(f.queue, append([]byte(nil), piece...))
 	f.bytes += len(piece)
+}
+
+// Behind is for how long news have been waiting without a pause to be
+// delivered; zero if there are none.
+func (f *RouteFeed) Behind() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.queue) == 0 {
+		return 0
+	}
+	return time.Since(f.since)
 }
 
 // ErrNewsLost says that the kernel had more news than were read in time.

@@ -64,6 +64,13 @@ func parseBridgeEntry(b []byte) (state.BridgeEntry, error) {
 	return e, nil
 }
 
+// hasSessions tells by its alias whether a device is that of an [access.NAME]
+// or an [l2tp_client.NAME].
+func hasSessions(alias string) bool {
+	owner, ours := strings.CutPrefix(alias, AliasPrefix)
+	return ours && (strings.HasPrefix(owner, "access.") || strings.HasPrefix(owner, "l2tp_client."))
+}
+
 // parseLink reads the body of an RTM_NEWLINK (struct ifinfomsg).
 func parseLink(b []byte) (state.KernelLink, error) {
 	if len(b) < unix.SizeofIfInfomsg {
@@ -87,6 +94,8 @@ func parseLink(b []byte) (state.KernelLink, error) {
 			l.MTU = int(u32(v))
 		case unix.IFLA_MASTER:
 			l.Master = int(u32(v))
+		case unix.IFLA_IFALIAS:
+			l.Sessions = hasSessions(text(v))
 		case unix.IFLA_LINK:
 			lower = int(u32(v))
 		case unix.IFLA_LINK_NETNSID:

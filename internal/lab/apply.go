@@ -19,6 +19,8 @@ func (l *Lab) apply(ctx context.Context, step Step) error {
 	switch s := step.(type) {
 	case MakeSpace:
 		err = l.makeSpace(s)
+	case MakeSwitch:
+		err = l.makeSwitch(s)
 	case MakeCable:
 		err = l.makeCable(s)
 	case MakeTap:
@@ -49,7 +51,8 @@ func (l *Lab) apply(ctx context.Context, step Step) error {
 }
 
 func (l *Lab) makeSpace(s MakeSpace) error {
-	if err := os.Mkdir(l.nodeDir(s.Node), 0o755); err != nil {
+	// a node that comes back has its directory
+	if err := os.MkdirAll(l.nodeDir(s.Node), 0o755); err != nil {
 		return err
 	}
 	space, err := netspace.Create(s.Space)
@@ -133,6 +136,15 @@ func (l *Lab) plugIn(p Plug, rate Rate) error {
 			}
 			if err := h.AddrAdd(link, addr); err != nil {
 				return fmt.Errorf("add address %s: %w", a, err)
+			}
+		}
+		if p.Switch {
+			bridge, err := h.LinkByName(switchDevice)
+			if err == nil {
+				err = h.LinkSetMaster(link, bridge)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		if err := h.LinkSetUp(link); err != nil {

@@ -82,6 +82,10 @@ func (l *Lab) Check(ctx context.Context, c Check) (Result, error) {
 		err = l.checkExec(inner, c, &r)
 	case CheckCounters:
 		err = l.checkCounters(inner, c, &r)
+	case CheckTakeover:
+		err = l.checkTakeover(inner, c, &r)
+	case CheckRevive:
+		err = l.checkRevive(inner, c, &r)
 	default:
 		err = fmt.Errorf("no way is known to do a %q check", c.Kind)
 	}

@@ -43,6 +43,21 @@ func (l *Lab) makeTap(s MakeTap) error {
 	})
 }
 
+// switchDevice is the bridge of a switch. It learns addresses, and sends what is
+// for many to all.
+const switchDevice = "switch"
+
+func (l *Lab) makeSwitch(s MakeSwitch) error {
+	return l.withNetlink(s.Node, func(h *netlink.Handle) error {
+		snooping := false
+		bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: switchDevice, TxQLen: -1}, MulticastSnooping: &snooping}
+		if err := h.LinkAdd(bridge); err != nil {
+			return fmt.Errorf("add bridge: %w", err)
+		}
+		return h.LinkSetUp(bridge)
+	})
+}
+
 func (l *Lab) awaitLinks(ctx context.Context, s AwaitLinks) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.deadline, fmt.Errorf("not up after %s", l.deadline))
 	defer cancel()

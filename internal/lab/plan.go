@@ -15,6 +15,9 @@ type Step interface{ String() string }
 // MakeSpace makes a node's network namespace, with lo up.
 type MakeSpace struct{ Node, Space string }
 
+// MakeSwitch makes the bridge of a switch.
+type MakeSwitch struct{ Node string }
+
 // MakeCable makes a veth pair with one end in each of two nodes.
 type MakeCable struct {
 	Ends [2]Plug
@@ -27,6 +30,7 @@ type Plug struct {
 	Node, Device string
 	MAC          net.HardwareAddr
 	Addresses    []netip.Prefix
+	Switch       bool // it is a port of the node's switch
 }
 
 // MakeTap connects a tap device, for a guest's network card, to a cable's end
@@ -111,12 +115,15 @@ func Plan(s *Scenario, lab string) []Step {
 	for _, n := range s.Nodes {
 		p.add(MakeSpace{n.Name, SpaceName(lab, n.Name)})
 		p.guests = append(p.guests, guestPlan{node: n})
+		if n.Switch {
+			p.add(MakeSwitch{n.Name})
+		}
 	}
 	for i, l := range s.Links {
 		p.link(lab, i, l)
 	}
 	for _, n := range s.Nodes {
-		if devices := s.devicesOf(n.Name); len(devices) > 0 {
+		if devices := s.devicesOf(n.Name); len(devices) > 0 && !n.Switch {
 			p.add(AwaitLinks{n.Name, devices})
 		}
 	}
@@ -186,6 +193,7 @@ func (p *planner) cable(plugs [2]Plug, mtu int, rate Rate) {
 	cable := MakeCable{plugs, mtu, rate}
 	// A guest has its addresses and its MAC inside; outside is only a bridge.
 	for i := range plugs {
+		cable.Ends[i].Switch = p.isSwitch(plugs[i].Node)
 		if p.guest(plugs[i].Node) != nil {
 			cable.Ends[i].Addresses, cable.Ends[i].MAC = nil, nil
 		}
@@ -217,6 +225,10 @@ func (p *planner) guest(node string) *guestPlan {
 		return nil
 	}
 	return &p.guests[i]
+}
+
+func (p *planner) isSwitch(node string) bool {
+	return slices.ContainsFunc(p.guests, func(g guestPlan) bool { return g.node.Name == node && g.node.Switch })
 }
 
 // node plans what follows once the cables are there. weft brings its

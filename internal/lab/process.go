@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -151,6 +152,9 @@ func (l *Lab) run(ctx context.Context, node string, argv ...string) ([]byte, err
 // own, as systemd would (sd_notify(3)).
 func (l *Lab) startWeft(ctx context.Context, node string) error {
 	path := filepath.Join(l.nodeDir(node), "notify")
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err // of before the node was killed
+	}
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("listen for readiness: %w", err)

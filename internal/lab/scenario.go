@@ -40,6 +40,7 @@ type Node struct {
 	Kind      Kind              `toml:"kind"`
 	About     string            `toml:"about"`   // a few words for the picture
 	Forward   bool              `toml:"forward"` // route packets of others
+	Switch    bool              `toml:"switch"`  // its devices are the ports of one bridge
 	Gateway   []netip.Addr      `toml:"gateway"` // default gateways, at most one a family
 	Routes    []Route           `toml:"route"`
 	Sysctls   map[string]string `toml:"sysctls"` // net.* only
@@ -125,6 +126,8 @@ const (
 	CheckObserve  CheckKind = "observe"
 	CheckExec     CheckKind = "exec"
 	CheckCounters CheckKind = "counters"
+	CheckTakeover CheckKind = "takeover" // a node is killed while a transfer runs
+	CheckRevive   CheckKind = "revive"   // it comes back, as new
 )
 
 // Check is one thing tried and what must come of it. Which fields a kind uses
@@ -147,6 +150,8 @@ type Check struct {
 	Argv    []string  `toml:"argv"`
 	Expect  string    `toml:"expect"`  // must be in the output
 	Counted []string  `toml:"counted"` // counters that must be above zero
+	Kill    string    `toml:"kill"`    // node
+	Within  Duration  `toml:"within"`  // silence at most
 }
 
 // Address is an IP address that is shown as it was written: an IPv4 address

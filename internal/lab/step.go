@@ -7,6 +7,8 @@ import (
 
 func (s MakeSpace) String() string { return fmt.Sprintf("%s: network namespace %s", s.Node, s.Space) }
 
+func (s MakeSwitch) String() string { return s.Node + ": a switch" }
+
 func (s MakeCable) String() string {
 	text := fmt.Sprintf("cable %s -- %s, MTU %d", s.Ends[0], s.Ends[1], s.MTU)
 	if s.Rate > 0 {

@@ -68,6 +68,9 @@ func (v *validator) node(path string, n Node) {
 	if n.Kind != "" && n.Kind != Namespace && !n.Kind.IsGuest() {
 		v.add(path+".kind", fmt.Sprintf("%q is no kind of node", n.Kind), "netns, uml or qemu")
 	}
+	if n.Switch && (n.Forward || n.Weft != "" || n.Kind.IsGuest() || len(n.Gateway)+len(n.Routes) > 0) {
+		v.add(path+".switch", "a switch only passes frames on", "remove what it would need addresses for, or switch")
+	}
 	if !n.Kind.IsGuest() && (len(n.Modules) > 0 || n.Kernel != "" || n.MemoryMiB != 0 || n.Script != "") {
 		v.add(path, "modules, kernel, memory and script are for guests", `add kind = "uml" or kind = "qemu", or remove them`)
 	}
@@ -194,12 +197,14 @@ var checkFields = map[CheckKind]struct{ must, may []string }{
 	CheckObserve:  {[]string{"from", "to", "places"}, []string{"count", "size", "routed"}},
 	CheckExec:     {[]string{"node", "argv"}, []string{"expect", "fails"}},
 	CheckCounters: {[]string{"node"}, []string{"counted"}},
+	CheckTakeover: {[]string{"from", "to", "at", "kill", "within"}, []string{"bytes"}},
+	CheckRevive:   {[]string{"node"}, nil},
 }
 
 func (v *validator) check(path string, c Check) {
 	fields, ok := checkFields[c.Kind]
 	if !ok {
-		v.add(path+".kind", fmt.Sprintf("%q is no kind of check", c.Kind), "ping, transfer, udp, pmtu, observe, exec or counters")
+		v.add(path+".kind", fmt.Sprintf("%q is no kind of check", c.Kind), "ping, transfer, udp, pmtu, observe, exec, counters, takeover or revive")
 		return
 	}
 	if c.Name == "" {
@@ -216,7 +221,7 @@ func (v *validator) check(path string, c Check) {
 			v.add(path+"."+f, fmt.Sprintf("a %s check has no use for %s", c.Kind, f), fmt.Sprintf("it must have %s and may have %s", strings.Join(fields.must, ", "), strings.Join(fields.may, ", ")))
 		}
 	}
-	for field, node := range map[string]string{"from": c.From, "at": c.At, "node": c.Node} {
+	for field, node := range map[string]string{"from": c.From, "at": c.At, "node": c.Node, "kill": c.Kill} {
 		if node != "" && v.nodeNamed(node) == nil {
 			v.add(path+"."+field, fmt.Sprintf("no node is called %q", node), v.nodeNames())
 		}
@@ -224,6 +229,12 @@ func (v *validator) check(path string, c Check) {
 	for _, p := range c.Places {
 		if !v.hasDevice(p) {
 			v.add(path+".places", fmt.Sprintf("no link ends at %s", p), "node:device, as in the links' ends")
+		}
+	}
+	for field, name := range map[string]string{"kill": c.Kill, "node": c.Node} {
+		n := v.nodeNamed(name)
+		if n != nil && n.Kind.IsGuest() && (field == "kill" || c.Kind == CheckRevive) {
+			v.add(path+"."+field, fmt.Sprintf("%s is a guest", name), "a network namespace")
 		}
 	}
 	v.checkNumbers(path, c)
@@ -265,6 +276,7 @@ func (c Check) fieldsSet() []string {
 		{"bytes", c.Bytes != 0}, {"fails", c.Fails}, {"mtu", c.MTU != 0},
 		{"places", len(c.Places) > 0}, {"node", c.Node != ""}, {"argv", len(c.Argv) > 0},
 		{"routed", c.Routed}, {"expect", c.Expect != ""}, {"counted", len(c.Counted) > 0},
+		{"kill", c.Kill != ""}, {"within", c.Within != 0},
 	} {
 		if f.is {
 			set = append(set, f.name)

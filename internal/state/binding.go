@@ -49,6 +49,7 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
+	Shared                             bool // other routers are told of its sessions
 	Pools                              [PoolsMax]Pool
 }
 
@@ -63,6 +64,9 @@ func (b Binder) String() string {
 	}
 	if b.Statics {
 		s.WriteString(" statics")
+	}
+	if b.Shared {
+		s.WriteString(" shared")
 	}
 	for _, p := range b.Pools {
 		if p.Prefix.IsValid() {

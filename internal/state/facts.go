@@ -12,6 +12,7 @@ type Facts struct {
 	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
 	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
 	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
+	Shared      []string                // NAMEs of translators that share sessions with other routers
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
 }
 
@@ -50,4 +51,44 @@ func (f Facts) Link(name string) (LinkFact, bool) {
 		}
 	}
 	return LinkFact{}, false
+}
+
+// Beneath is a device on which frames of an interface above arrive, and the
+// tags that they have there.
+type Beneath struct {
+	Device LinkFact
+	Tags   VLANTags
+}
+
+// Below gives the lowest devices on which frames of an interface arrive where
+// they can still be seen: what a VLAN stands on, the ports of a bridge; the
+// interface itself if it stands on nothing.
+func (f Facts) Below(l LinkFact) []Beneath {
+	switch l.Kind {
+	case "vlan":
+		var tags VLANTags
+		lower := l
+		for lower.Kind == "vlan" && tags.Len() < len(tags) {
+			tags = VLANTags{lower.Tag, tags[0]}
+			below, there := f.Link(lower.Lower)
+			if !there || lower.Lower == "" {
+				return []Beneath{{Device: l}}
+			}
+			lower = below
+		}
+		if lower.Kind != "vlan" && lower.Kind != "bridge" && lower.MAC != [6]byte{} {
+			return []Beneath{{lower, tags}}
+		}
+	case "bridge":
+		var ports []Beneath
+		for _, member := range f.Links {
+			if member.Master == l.Name && !l.Filtering {
+				ports = append(ports, Beneath{Device: member})
+			}
+		}
+		if len(ports) > 0 {
+			return ports
+		}
+	}
+	return []Beneath{{Device: l}}
 }

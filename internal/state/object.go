@@ -152,6 +152,7 @@ type Port struct {
 	Table       int    // which of them, 0..RouteTablesMax-1
 	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
 	L2TP        bool   // subscribers' tunnels arrive here
+	Guarded     bool   // what must not get in is dropped first: a Guard says what
 }
 
 func (p Port) Key() string    { return "port " + p.Device }
@@ -167,6 +168,9 @@ func (p Port) String() string {
 	if p.L2TP {
 		s += " l2tp"
 	}
+	if p.Guarded {
+		s += " guarded"
+	}
 	return s
 }
 
@@ -179,6 +183,7 @@ func (p Port) Join(q Port) Port {
 	p.Routed = p.Routed || q.Routed
 	p.BridgePort = p.BridgePort || q.BridgePort
 	p.L2TP = p.L2TP || q.L2TP
+	p.Guarded = p.Guarded || q.Guarded
 	return p
 }
 

@@ -76,6 +76,12 @@ const (
 	DropRateDown                           // more than the subscriber may receive
 	DropGarden                             // outside of the walled garden, or the subscriber is blocked
 	DropNoSubscriber                       // no session has this address
+	DropBlocked                            // the source is on the block list
+	DropBogon                              // a source that nobody may have on this interface
+	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
+	DropSynRate                            // more TCP connections begun than the guard lets in
+	DropIcmpRate                           // more ICMP messages than the guard lets in
+	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -155,4 +161,10 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-rate-down", "more than the subscriber may receive"},
 	{"drop-garden", "outside of the walled garden, or the subscriber is blocked"},
 	{"drop-no-subscriber", "no session has this address"},
+	{"drop-blocked", "the source is on the block list"},
+	{"drop-bogon", "a source that nobody may have on this interface"},
+	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
+	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
+	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
+	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
 }

@@ -155,6 +155,7 @@ type KernelLink struct {
 	VRFTable  uint32 // VRF: the table of its members
 	Filtering bool   // bridge: tells VLANs apart
 	XDPTarget bool   // can be the target of an XDP redirect
+	Sessions  bool   // weft's own, with the sessions of subscribers behind it
 }
 
 // KernelRule is one policy routing rule (`ip rule`).

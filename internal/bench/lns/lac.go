@@ -25,6 +25,7 @@ type lac struct {
 	sessions  []*session
 	next      int // of sessions, the first not begun
 	going, up int
+	ended     int // by the server, and begun again
 	now       time.Time
 	buffer    []byte
 	failed    error
@@ -36,15 +37,18 @@ type tunnel struct {
 	ns, nr   uint16
 	window   int
 	unacked  []message
-	waiting  [][]byte
+	waiting  []message
 	open     bool
 	ready    []*session // that wait for it to open
+
+	connected *session // whom the next message connects
 }
 
 type message struct {
 	bytes []byte
 	ns    uint16
 	sent  time.Time
+	begin *session // its PPP begins when the server has the message
 }
 
 // session is one subscriber.
@@ -74,10 +78,11 @@ const (
 )
 
 const (
-	again     = time.Second // until something is said once more
-	triesMax  = 20
-	inFlight  = 256 // sessions that are set up at a time
+	again     = 500 * time.Millisecond // until something is said once more
+	triesMax  = 40
+	inFlight  = 4096 // sessions that are set up at a time
 	ourWindow = 1024
+	endedMax  = 1000
 )
 
 // newLAC opens the concentrator's socket in a namespace.
@@ -217,16 +222,18 @@ func (l *lac) control(t *tunnel, session uint16, kind uint16, avps ...[]byte) {
 		b = append(b, a...)
 	}
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
-	t.waiting = append(t.waiting, b)
+	t.waiting = append(t.waiting, message{bytes: b, begin: t.connected})
+	t.connected = nil
 	l.flush(t)
 }
 
 func (l *lac) flush(t *tunnel) {
 	for len(t.waiting) > 0 && len(t.unacked) < t.window {
-		b := t.waiting[0]
+		m := t.waiting[0]
 		t.waiting = t.waiting[1:]
-		t.unacked = append(t.unacked, message{b, t.ns, l.now})
-		l.transmit(t, b, t.ns)
+		m.ns, m.sent = t.ns, l.now
+		t.unacked = append(t.unacked, m)
+		l.transmit(t, m.bytes, m.ns)
 		t.ns++
 	}
 }
@@ -296,6 +303,10 @@ func (l *lac) take(b []byte) {
 // takeControl: acknowledgement, order, and then what it says.
 func (l *lac) takeControl(t *tunnel, sessionID, ns, nr uint16, body []byte) {
 	for len(t.unacked) > 0 && int16(nr-t.unacked[0].ns) > 0 {
+		if s := t.unacked[0].begin; s != nil && s.state == calling {
+			s.state = linking
+			l.request(s, lcp, []byte{5, 6, 0x77, 0x65, byte(s.id >> 8), byte(s.id)})
+		}
 		t.unacked = t.unacked[1:]
 	}
 	l.flush(t)
@@ -342,12 +353,20 @@ func (l *lac) takeControl(t *tunnel, sessionID, ns, nr uint16, body []byte) {
 		}
 		s := l.sessions[sessionID-1]
 		s.peer = u16(14)
+		t.connected = s
 		l.control(t, s.peer, 12, avp(24, []byte{0, 0x98, 0x96, 0x80}), avp(19, []byte{0, 0, 0, 1}))
-		s.state = linking
-		l.request(s, 0xc021, []byte{5, 6, 0x77, 0x65, byte(s.id >> 8), byte(s.id)})
 		return
 	case 14: // CDN
-		l.failed = fmt.Errorf("the server ended session %d: %x", sessionID, values[1])
+		if sessionID == 0 || int(sessionID) > len(l.sessions) {
+			break
+		}
+		s := l.sessions[sessionID-1]
+		if l.ended++; s.state == running || l.ended > endedMax {
+			l.failed = fmt.Errorf("the server ended session %d in stage %d, %d in all: %q", sessionID, s.state, l.ended, values[1])
+			break
+		}
+		s.ours, s.theirs, s.last, s.addr = false, false, nil, [4]byte{}
+		l.call(s) // as a subscriber would: once more
 	}
 	l.acknowledge(t)
 }

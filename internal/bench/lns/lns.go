@@ -3,11 +3,17 @@
 package lns
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 )
 
+// The addresses are the same for every subject: tunnels come from the left
+// host, and the right one is the world.
 var (
 	left = rig.Ends{
 		Host:   [2]netip.Prefix{netip.MustParsePrefix("2001:db8:1::2/64"), netip.MustParsePrefix("203.0.113.2/24")},
@@ -18,4 +24,109 @@ var (
 		Router: [2]netip.Prefix{netip.MustParsePrefix("2001:db8:2::1/64"), netip.MustParsePrefix("198.51.100.1/24")},
 	}
 	pool = netip.MustParsePrefix("10.64.0.0/16")
+	here = netip.AddrPortFrom(left.Router[1].Addr(), 1701)
+	peer = netip.AddrPortFrom(left.Host[1].Addr(), 1701)
 )
+
+// kind is what a case measures.
+type kind int
+
+const (
+	packets kind = iota // that arrive
+	tcp                 // goodput
+	cpu                 // of the whole machine, for a Gbit of TCP
+	setup               // sessions that come up in a second
+	memory              // for a session
+)
+
+// measurement is a case, taken apart.
+type measurement struct {
+	kind     kind
+	down     bool // to subscribers
+	length   int  // bytes of a subscriber's IP packet
+	sessions int
+}
+
+func counts() []int { return []int{1, 1000, 30000} }
+
+func cases() ([]bench.Case, map[string]measurement) {
+	var list []bench.Case
+	parts := map[string]measurement{}
+	add := func(name, about, unit string, less bool, m measurement) {
+		name = fmt.Sprintf("%s-%d", name, m.sessions)
+		parts[name] = m
+		list = append(list, bench.Case{Name: name, About: fmt.Sprintf("%s, %d sessions", about, m.sessions), Unit: unit, Less: less})
+	}
+	for _, n := range counts() {
+		for _, down := range []bool{false, true} {
+			way, about := "-up", "from subscribers"
+			if down {
+				way, about = "-down", "to subscribers"
+			}
+			add("pps64"+way, "IPv4 packets of 64 bytes "+about+", all sessions in turn, one CPU makes them", "Mpps", false, measurement{packets, down, 64, n})
+			add("pps1400"+way, "IPv4 packets of 1400 bytes "+about+", all sessions in turn, one CPU makes them", "Mpps", false, measurement{packets, down, 1400, n})
+			add("tcp1"+way, "one TCP flow "+about+", payload that arrives", "Gbit/s", false, measurement{tcp, down, 0, n})
+			add("cpu1"+way, "one TCP flow "+about+", time of all CPUs for a Gbit, both ends included", "ms/Gbit", true, measurement{cpu, down, 0, n})
+		}
+		add("setup", "tunnels and sessions with PAP, RADIUS and an address", "sessions/s", false, measurement{kind: setup, sessions: n})
+		add("memory", "the server's memory, its maps included, for each session", "KiB", true, measurement{kind: memory, sessions: n})
+	}
+	return list, parts
+}
+
+// Bench describes it.
+func Bench(seconds float64) bench.Bench {
+	list, _ := cases()
+	b := bench.Bench{
+		Name:  "lns",
+		Title: "Subscribers' tunnels: weft beside l2tpns",
+		Cases: list, Fits: fits, Bars: bars(), Rounds: 5,
+		Packages: []string{"l2tpns", "iperf3"},
+		Settings: map[string]string{
+			"topology": "three network namespaces in a row, veth, MTU 1500; tunnels over IPv4",
+			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server, and sends packets of a wire's size", tcpSeconds(seconds)),
+			"packets":  fmt.Sprintf("UDP, %.2f s", seconds/3),
+			"hooks":    "weft: XDP for packets, TC for TCP, as on physical and on virtual devices",
+			"setup":    "a concentrator of the bench's own; RADIUS answers at once",
+		},
+	}
+	for _, s := range subjects() {
+		b.Subjects = append(b.Subjects, bench.Subject{Name: s.name, About: s.about})
+	}
+	return b
+}
+
+// fits: nobody negotiates what is written into tables.
+func fits(c, subject string) bool {
+	return subject != "weft-tables" || !strings.HasPrefix(c, "setup-")
+}
+
+func bars() []bench.Bar {
+	list := []bench.Bar{
+		{Case: "setup-30000", Subject: "weft", Times: 1, Of: "l2tpns"},
+		{Case: "setup-30000", Subject: "weft", Times: 1000},
+		{Case: "memory-30000", Subject: "weft", Times: 8},
+	}
+	for _, subject := range []string{"weft", "weft-tables"} {
+		for _, n := range counts() {
+			for _, c := range []string{"pps64-up", "pps64-down", "pps1400-up", "pps1400-down", "tcp1-up", "tcp1-down"} {
+				list = append(list, bench.Bar{Case: fmt.Sprintf("%s-%d", c, n), Subject: subject, Times: 5, Of: "l2tpns"})
+			}
+		}
+	}
+	return list
+}
+
+// Needs are the programs that the subjects and cases chosen take; none stand
+// for all.
+func Needs(caseNames, subjectNames []string) []rig.Program {
+	var list []rig.Program
+	ofTCP := func(c string) bool { return strings.HasPrefix(c, "tcp") || strings.HasPrefix(c, "cpu") }
+	if len(caseNames) == 0 || slices.ContainsFunc(caseNames, ofTCP) {
+		list = append(list, rig.Program{Name: "iperf3", Package: "iperf3"})
+	}
+	if len(subjectNames) == 0 || slices.Contains(subjectNames, "l2tpns") {
+		list = append(list, rig.Program{Name: "l2tpns", Package: "l2tpns"})
+	}
+	return list
+}

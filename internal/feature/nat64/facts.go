@@ -5,6 +5,23 @@ import (
 	"weft/internal/state"
 )
 
+// Sharable gives the NAMEs of the translators of f that have sessions.
+func Sharable(f *config.File) []string {
+	var list []string
+	for _, name := range f.Names("nat64") {
+		if From(f, name).Mode == StatefulMode {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// ID gives the number of a translator in the datapath.
+func ID(facts state.Facts, name string) (int, bool) {
+	id, ok := facts.Translators[shortName(name)]
+	return id, ok
+}
+
 // Prefixes64 gives the prefixes under which IPv6 nodes reach IPv4 through the
 // translators of f, for those who tell clients of them.
 func Prefixes64(f *config.File) []state.Prefix64 {

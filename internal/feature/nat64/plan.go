@@ -89,7 +89,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 		translator.MaxMSS = c.maxMSS(f, facts)
 	}
 	// how it binds comes first: packets may come as soon as there are rules
-	desired = append(desired, c.binds(id)...)
+	desired = append(desired, c.binds(id, slices.Contains(facts.Shared, name))...)
 	if c.Mode == CLAT {
 		translator.Prefix = netip.Prefix{} // nobody here has an address under it
 		if c.OwnIPv4.IsValid() && c.Prefix.IsValid() {

@@ -33,7 +33,7 @@ func (c *Config) pools() []netip.Prefix {
 }
 
 // binds gives what a stateful translator binds by, and its static bindings.
-func (c *Config) binds(id int) []state.Object {
+func (c *Config) binds(id int, shared bool) []state.Object {
 	if c.Mode != StatefulMode {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (c *Config) binds(id int) []state.Object {
 		ID:  id,
 		UDP: c.UDPTimeout, ICMP: c.ICMPTimeout, Established: c.TCPEstablishedTimeout, Transitory: c.TCPTransitoryTimeout,
 		PortsMax: c.PortsPerSubscriber, SessionsMax: c.SessionsPerSubscriber, SubscriberBits: c.SubscriberPrefixLen,
-		Block: c.PortBlock, Subscribers: c.Subscribers, Statics: len(c.Static) > 0,
+		Block: c.PortBlock, Subscribers: c.Subscribers, Statics: len(c.Static) > 0, Shared: shared,
 	}
 	switch c.Filtering {
 	case FilterAddress:

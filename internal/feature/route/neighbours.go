@@ -41,6 +41,11 @@ func (s *Service) linksChanged(moved bool) {
 			s.write(p)
 		}
 	}
+	for k, p := range s.paths.byKey {
+		if k.kind == viaLink {
+			s.write(p)
+		}
+	}
 	if moved && s.sync == nil {
 		for hop := range s.neighbours {
 			s.reconsider(hop)

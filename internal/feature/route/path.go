@@ -128,14 +128,15 @@ func (s *Service) hopsPath(f family, p netip.Prefix, hops []state.KernelHop, mtu
 }
 
 // hopPath is the key of the path through one hop. The one address of a host
-// route on the link is a gateway to itself.
+// route on the link is a gateway to itself, but for subscribers, whom the
+// datapath tells apart.
 func (s *Service) hopPath(f family, p netip.Prefix, h state.KernelHop, mtu uint32) pathKey {
 	switch {
 	case h.Encap || h.Device == 0:
 		return pathKey{family: f, kind: viaStack, why: whyEncap}
 	case h.Gateway.IsValid():
 		return pathKey{family: f, kind: viaHop, hop: hopKey{h.Gateway, h.Device}, mtu: mtu}
-	case p.IsValid() && p.IsSingleIP():
+	case p.IsValid() && p.IsSingleIP() && !s.links[h.Device].Sessions:
 		return pathKey{family: f, kind: viaHop, hop: hopKey{p.Addr(), h.Device}, mtu: mtu}
 	}
 	return pathKey{family: f, kind: viaLink, hop: hopKey{device: h.Device}, mtu: mtu}

@@ -53,7 +53,7 @@ type rig struct {
 	fibs   [2]*fib.Table
 }
 
-const spare = 1 << 14
+const spare = 1 << 16
 
 func newRig(t *testing.T, n Numbers) *rig {
 	t.Helper()

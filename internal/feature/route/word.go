@@ -40,6 +40,10 @@ func (s *Service) word(p *path) state.Nexthop {
 		return state.Nexthop{Kind: state.NexthopBlackhole}
 	case viaUnreachable:
 		return state.Nexthop{Kind: state.NexthopUnreachable}
+	case viaLink:
+		if s.links[p.key.hop.device].Sessions {
+			return state.Nexthop{Kind: state.NexthopSession, Index: uint32(p.key.hop.device)}
+		}
 	case viaHop:
 		return s.hopWord(p)
 	case viaGroup:

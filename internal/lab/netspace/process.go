@@ -150,3 +150,19 @@ func waitGone(ctx context.Context, limit time.Duration, spaces []*Space) ([]Proc
 		}
 	}
 }
+
+// Kill ends every process in a space by force.
+func Kill(ctx context.Context, s *Space) error {
+	var left []Process
+	// Killing is repeated because a process may start another meanwhile.
+	for range 5 {
+		if err := signalAll([]*Space{s}, unix.SIGKILL); err != nil {
+			return err
+		}
+		var err error
+		if left, err = waitGone(ctx, time.Second, []*Space{s}); err != nil || len(left) == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("kill processes: still there after SIGKILL: %v", left)
+}

@@ -41,8 +41,9 @@ type Transfer struct {
 	SHA256    string        `json:"sha256"` // of what arrived
 	Same      bool          `json:"same"`   // what arrived is what was sent
 	Elapsed   time.Duration `json:"elapsed_ns"`
-	PathMTU   int           `json:"path_mtu"` // bytes, as the client's TCP knows it at the end
-	MSS       int           `json:"mss"`      // bytes per segment the client may send
+	Silence   time.Duration `json:"silence_ns"` // the longest time in which nothing came, or nothing more could be sent
+	PathMTU   int           `json:"path_mtu"`   // bytes, as the client's TCP knows it at the end
+	MSS       int           `json:"mss"`        // bytes per segment the client may send
 }
 
 // BitsPerSecond is the rate of the payload.

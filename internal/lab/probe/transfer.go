@@ -36,67 +36,92 @@ func Move(ctx context.Context, to netip.AddrPort, d Direction, length int64, see
 	}
 	t := Transfer{Direction: d, Bytes: length}
 	var got [2][32]byte // what arrived, what was sent
+	var p pace
 	if d == Download {
-		got, t.Elapsed, err = receive(conn, length)
+		got, p, err = receive(conn, length)
 	} else {
-		got, t.Elapsed, err = send(conn, length, seed)
+		got, p, err = send(conn, length, seed)
 	}
 	if err != nil {
 		return t, fmt.Errorf("%s of %d bytes: %w", d, length, err)
 	}
+	t.Elapsed, t.Silence = p.elapsed, p.silence
 	t.SHA256, t.Same = hex.EncodeToString(got[0][:]), got[0] == got[1]
 	t.PathMTU, t.MSS, err = tcpInfo(conn)
 	return t, err
 }
 
+// pace is how a transfer went.
+type pace struct{ elapsed, silence time.Duration }
+
+// part of a transfer: after each it is noted how long nothing had moved.
+const part = 64 << 10
+
+// inParts moves data by parts, and gives how long it took and the longest time
+// in which no part came to its end.
+func inParts(data []byte, move func([]byte) (int, error)) (p pace, moved int, err error) {
+	begin := time.Now()
+	last := begin
+	for moved < len(data) {
+		n, err := move(data[moved:min(moved+part, len(data))])
+		moved += n
+		now := time.Now()
+		p.elapsed, p.silence, last = now.Sub(begin), max(p.silence, now.Sub(last)), now
+		if err != nil {
+			return p, moved, err
+		}
+	}
+	return p, moved, nil
+}
+
 // send writes length bytes, then the digests change hands. The time is from the
 // first byte written to the receiver's word that it has the last.
-func send(conn net.Conn, length int64, seed [32]byte) (digests [2][32]byte, elapsed time.Duration, err error) {
+func send(conn net.Conn, length int64, seed [32]byte) (digests [2][32]byte, p pace, err error) {
 	data := make([]byte, length)
 	rand.NewChaCha8(seed).Read(data)
 	digests[1] = sha256.Sum256(data)
 	begin := time.Now()
-	if _, err := conn.Write(data); err != nil {
-		return digests, 0, fmt.Errorf("send: %w", err)
+	if p, _, err = inParts(data, conn.Write); err != nil {
+		return digests, p, fmt.Errorf("send: %w", err)
 	}
+	last := time.Now()
 	// The receiver says that it has all before it begins to hash.
 	var done [1]byte
 	if _, err := io.ReadFull(conn, done[:]); err != nil {
-		return digests, 0, fmt.Errorf("wait for the receiver: %w", err)
+		return digests, p, fmt.Errorf("wait for the receiver: %w", err)
 	}
-	elapsed = time.Since(begin)
+	p.elapsed, p.silence = time.Since(begin), max(p.silence, time.Since(last))
 	if _, err := conn.Write(digests[1][:]); err != nil {
-		return digests, 0, fmt.Errorf("send digest: %w", err)
+		return digests, p, fmt.Errorf("send digest: %w", err)
 	}
 	if _, err := io.ReadFull(conn, digests[0][:]); err != nil {
-		return digests, 0, fmt.Errorf("wait for the receiver's digest: %w", err)
+		return digests, p, fmt.Errorf("wait for the receiver's digest: %w", err)
 	}
-	return digests, elapsed, nil
+	return digests, p, nil
 }
 
 // receive is the other half of send. Its time is from the first byte to the last.
-func receive(conn net.Conn, length int64) (digests [2][32]byte, elapsed time.Duration, err error) {
+func receive(conn net.Conn, length int64) (digests [2][32]byte, p pace, err error) {
 	data := make([]byte, length)
 	head := min(length, 1)
 	if _, err := io.ReadFull(conn, data[:head]); err != nil {
-		return digests, 0, fmt.Errorf("receive: %w", err)
+		return digests, p, fmt.Errorf("receive: %w", err)
 	}
-	begin := time.Now()
-	if n, err := io.ReadFull(conn, data[head:]); err != nil {
-		return digests, 0, fmt.Errorf("receive: broke off after %d bytes: %w", int64(n)+head, err)
+	p, n, err := inParts(data[head:], conn.Read)
+	if err != nil {
+		return digests, p, fmt.Errorf("receive: broke off after %d bytes: %w", int64(n)+head, err)
 	}
-	elapsed = time.Since(begin)
 	if _, err := conn.Write([]byte{1}); err != nil {
-		return digests, 0, fmt.Errorf("tell the sender that all has come: %w", err)
+		return digests, p, fmt.Errorf("tell the sender that all has come: %w", err)
 	}
 	digests[0] = sha256.Sum256(data)
 	if _, err := io.ReadFull(conn, digests[1][:]); err != nil {
-		return digests, 0, fmt.Errorf("wait for the sender's digest: %w", err)
+		return digests, p, fmt.Errorf("wait for the sender's digest: %w", err)
 	}
 	if _, err := conn.Write(digests[0][:]); err != nil {
-		return digests, 0, fmt.Errorf("send digest: %w", err)
+		return digests, p, fmt.Errorf("send digest: %w", err)
 	}
-	return digests, elapsed, nil
+	return digests, p, nil
 }
 
 // tcpInfo asks the kernel what the connection knows of its path (tcp(7)).

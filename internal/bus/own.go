@@ -1,0 +1,160 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	dialTimeout  = 2 * time.Second
+	pingInterval = 2 * time.Second
+	// how many messages may be on their way to the server
+	pending = 512
+	// what the server here may use besides the stream
+	spareMemory = 16 << 20
+	mostClients = 256
+)
+
+// own serves and writes the own stream until something breaks.
+func (b *Bus) own(ctx context.Context) error {
+	if len(b.settings.Cluster) > 0 {
+		options, err := b.options("")
+		if err != nil {
+			return err
+		}
+		conn, err := nats.Connect(strings.Join(b.settings.Cluster, ","), options...)
+		if err != nil {
+			return fmt.Errorf("connect to the cluster: %w", err)
+		}
+		defer conn.Close()
+		return b.write(ctx, conn, nil)
+	}
+	s, err := b.serve()
+	if err != nil {
+		return err
+	}
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	conn, err := nats.Connect("", nats.InProcessServer(s), nats.NoReconnect(), nats.UserInfo(localUser, b.secret))
+	if err != nil {
+		return fmt.Errorf("connect to the own server: %w", err)
+	}
+	defer conn.Close()
+	return b.write(ctx, conn, s)
+}
+
+// serve starts the server here. It has no stream yet: nothing of an earlier one
+// is used, because nobody knows what has happened since.
+func (b *Bus) serve() (*server.Server, error) {
+	config, err := b.settings.Keys.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	password, err := b.settings.Keys.password()
+	if err != nil {
+		return nil, err
+	}
+	if config == nil && password == "" {
+		return nil, errNoKeys
+	}
+	if config == nil && !b.settings.Listen.Addr().IsLoopback() {
+		return nil, fmt.Errorf("listen on %s without certificates: sessions and password would cross the network in the clear", b.settings.Listen)
+	}
+	if err := os.RemoveAll(b.settings.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("clear the server's directory: %w", err)
+	}
+	g := &guard{name: b.settings.Name, own: b.secret, password: password, tls: config != nil, peers: b.settings.Peers}
+	s, err := server.NewServer(&server.Options{
+		ServerName: b.settings.Name, Host: b.settings.Listen.Addr().String(), Port: int(b.settings.Listen.Port()),
+		NoLog: true, NoSigs: true, MaxConn: mostClients, DisableJetStreamBanner: true,
+		JetStream: true, StoreDir: b.settings.Dir, JetStreamMaxMemory: b.settings.Bytes + spareMemory, JetStreamMaxStore: spareMemory,
+		CustomClientAuthentication: g, TLSConfig: config, TLSHandshakeFirst: config != nil, TLSTimeout: 2, AuthTimeout: 3,
+		PingInterval: pingInterval, MaxPingsOut: 2,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the server: %w", err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(5 * time.Second) {
+		s.Shutdown()
+		s.WaitForShutdown()
+		return nil, fmt.Errorf("listen on %s: the server does not start (is the address there, and free?)", b.settings.Listen)
+	}
+	b.mu.Lock()
+	b.guard, b.server = g, s
+	b.mu.Unlock()
+	return s, nil
+}
+
+// write opens the stream and returns when the connection, the server or ctx
+// ends.
+func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) error {
+	refused := make(chan error, 1)
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(pending), jetstream.WithPublishAsyncTimeout(5*time.Second),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, _ *nats.Msg, err error) {
+			select {
+			case refused <- err:
+			default:
+			}
+		}))
+	if err != nil {
+		return err
+	}
+	if err := b.makeStream(ctx, js); err != nil {
+		return err
+	}
+	asked, err := conn.Subscribe(asking(b.settings.Name), func(m *nats.Msg) {
+		b.tell(ctx, Event{Asked: &Asked{string(m.Data)}})
+	})
+	if err != nil {
+		return fmt.Errorf("listen for questions: %w", err)
+	}
+	defer asked.Unsubscribe()
+	b.mu.Lock()
+	b.js, b.err = js, nil
+	b.mu.Unlock()
+	defer b.closed(errors.New("it is being opened again"))
+	b.tell(ctx, Event{Opened: &Opened{}})
+	look := time.NewTicker(shortPause)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-refused:
+			return fmt.Errorf("write to stream: %w", err)
+		case <-look.C:
+		}
+		if conn.IsClosed() || s != nil && !s.Running() {
+			return fmt.Errorf("the server is gone: %w", errors.Join(conn.LastError(), nats.ErrConnectionClosed))
+		}
+	}
+}
+
+// makeStream makes the stream empty: what it had was of another time.
+func (b *Bus) makeStream(ctx context.Context, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	name := streamName(b.settings.Name)
+	if err := js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("remove the old stream: %w", err)
+	}
+	_, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{subject(b.settings.Name)}, Description: "sessions of the weft router " + b.settings.Name,
+		Storage: jetstream.MemoryStorage, Replicas: 1, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
+		MaxBytes: b.settings.Bytes, MaxConsumers: -1, MaxMsgs: -1,
+	})
+	if err != nil {
+		return fmt.Errorf("make the stream: %w", err)
+	}
+	return nil
+}

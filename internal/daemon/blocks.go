@@ -1,0 +1,292 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/config"
+	"weft/internal/feature/guard"
+	"weft/internal/place"
+	"weft/internal/state"
+)
+
+// guardList is what the guard's list is written to: the datapath.
+type guardList interface {
+	SetGuardList([]state.GuardEntry) error
+	PutGuardEntry(state.GuardEntry) error
+	RemoveGuardEntry(netip.Prefix) error
+}
+
+// blocks keeps the guard's list what weft.toml, the files that it names, and
+// weft block say. It looks once a second whether one of them has changed.
+type blocks struct {
+	log   *slog.Logger
+	place place.Place
+	list  guardList
+	tasks sync.WaitGroup
+	mu    sync.Mutex
+	file  *config.File  // of the task; nil: nothing is guarded
+	begun bool          // the task runs
+	poke  chan struct{} // the configuration is another
+}
+
+const blocksLook = time.Second
+
+func newBlocks(log *slog.Logger, p place.Place, list guardList) *blocks {
+	return &blocks{log: log, place: p, list: list, poke: make(chan struct{}, 1)}
+}
+
+// set makes f what the list is made of.
+func (b *blocks) set(ctx context.Context, f *config.File) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.file == f {
+		return
+	}
+	guarded := len(f.Names("guard")) > 0
+	if !guarded && !b.begun {
+		return
+	}
+	b.file = f
+	select {
+	case b.poke <- struct{}{}:
+	default:
+	}
+	if !b.begun {
+		b.begun = true
+		b.tasks.Go(func() { b.run(ctx) })
+	}
+}
+
+func (b *blocks) wait() { b.tasks.Wait() }
+
+func (b *blocks) run(ctx context.Context) {
+	tick := time.NewTicker(blocksLook)
+	defer tick.Stop()
+	w := &blockWriter{blocks: b, files: map[string]*listFile{}}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.poke:
+			w.changed = true
+		case <-tick.C:
+		}
+		b.mu.Lock()
+		f := b.file
+		b.mu.Unlock()
+		if err := w.follow(f, time.Now()); err != nil && err.Error() != w.said {
+			b.log.Error("the block list stays as it was", "error", err)
+			w.said = err.Error()
+		}
+	}
+}
+
+// blockWriter is what the task knows.
+type blockWriter struct {
+	*blocks
+	files   map[string]*listFile
+	runtime listFile
+	blocked []guard.Blocked
+	changed bool
+	expires time.Time // when the next blocked source is let in again; zero: never
+	written []state.GuardEntry
+	whole   bool // written is what the list holds
+	said    string
+}
+
+// listFile is a file as it was read last.
+type listFile struct {
+	stamp    time.Time
+	size     int64
+	inode    uint64
+	prefixes []netip.Prefix
+}
+
+// follow writes the list anew if anything that it is made of has changed.
+func (w *blockWriter) follow(f *config.File, now time.Time) error {
+	block := guard.BlockOf(f)
+	var errs []error
+	for _, name := range block.Files {
+		errs = append(errs, w.read(name))
+	}
+	maps.DeleteFunc(w.files, func(name string, _ *listFile) bool { return !slices.Contains(block.Files, name) })
+	errs = append(errs, w.readRuntime())
+	if !w.expires.IsZero() && !now.Before(w.expires) {
+		w.changed = true
+	}
+	if w.changed {
+		if err := w.write(f, block, now); err != nil {
+			errs = append(errs, err)
+		} else {
+			w.changed = false
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	w.said = ""
+	return nil
+}
+
+func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) error {
+	var entries []state.GuardEntry
+	if len(f.Names("guard")) > 0 {
+		l := guard.Lists{Block: block, Blocked: w.blocked}
+		for _, name := range f.Names("guard") {
+			l.Bogons = l.Bogons || guard.From(f, name).Bogons
+		}
+		for _, name := range block.Files {
+			if file := w.files[name]; file != nil {
+				l.Files = append(l.Files, file.prefixes)
+			}
+		}
+		entries = l.Entries(now)
+	}
+	w.expires = time.Time{}
+	for _, b := range w.blocked {
+		if b.Until.After(now) && (w.expires.IsZero() || b.Until.Before(w.expires)) {
+			w.expires = b.Until
+		}
+	}
+	put, gone := guard.Changes(w.written, entries)
+	if !w.whole || len(put)+len(gone) > max(64, len(entries)/50) {
+		w.whole = false
+		if err := w.list.SetGuardList(entries); err != nil {
+			return err
+		}
+		w.log.Info("the block list was written", "entries", len(entries))
+		w.written, w.whole = entries, true
+		return nil
+	}
+	w.whole = false
+	for _, e := range put {
+		if err := w.list.PutGuardEntry(e); err != nil {
+			return err
+		}
+	}
+	for _, p := range gone {
+		if err := w.list.RemoveGuardEntry(p); err != nil {
+			return err
+		}
+	}
+	w.written, w.whole = entries, true
+	return nil
+}
+
+// read reads a list again if the file is another. One that cannot be read
+// leaves what it said before in force.
+func (w *blockWriter) read(name string) error {
+	file, stamp, err := openIfNewer(name, w.files[name])
+	if err != nil || file == nil {
+		return err
+	}
+	defer file.Close()
+	if stamp.prefixes, err = guard.ReadFile(name, file); err != nil {
+		return err
+	}
+	w.files[name], w.changed = stamp, true
+	return nil
+}
+
+// openIfNewer opens a file unless it is the one that known was read from.
+func openIfNewer(name string, known *listFile) (*os.File, *listFile, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read block list: %w", err)
+	}
+	var s unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &s); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("read block list %s: %w", name, err), file.Close())
+	}
+	stamp := &listFile{stamp: time.Unix(s.Mtim.Unix()), size: s.Size, inode: s.Ino}
+	if known != nil && known.stamp.Equal(stamp.stamp) && known.size == stamp.size && known.inode == stamp.inode {
+		return nil, nil, file.Close()
+	}
+	return file, stamp, nil
+}
+
+func (w *blockWriter) readRuntime() error {
+	file, stamp, err := openIfNewer(blockedFile(w.place), &w.runtime)
+	if errors.Is(err, fs.ErrNotExist) {
+		if len(w.blocked) > 0 {
+			w.blocked, w.runtime, w.changed = nil, listFile{}, true
+		}
+		return nil
+	}
+	if err != nil || file == nil {
+		return err
+	}
+	defer file.Close()
+	var list []guard.Blocked
+	if err := json.NewDecoder(file).Decode(&list); err != nil {
+		return fmt.Errorf("read %s: %w", file.Name(), err)
+	}
+	w.blocked, w.runtime, w.changed = list, *stamp, true
+	return nil
+}
+
+func blockedFile(p place.Place) string { return filepath.Join(p.Run, "blocked.json") }
+
+// Blocked lists the sources that weft block has blocked.
+func (r *Router) Blocked() ([]guard.Blocked, error) {
+	text, err := os.ReadFile(blockedFile(r.Place))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []guard.Blocked
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is blocked: %w", err)
+	}
+	now := time.Now()
+	return slices.DeleteFunc(list, func(b guard.Blocked) bool { return !b.Until.IsZero() && !b.Until.After(now) }), nil
+}
+
+// SetBlocked changes that list; the daemon sees it within a second. Two
+// commands at once wait for each other.
+func (r *Router) SetBlocked(change func([]guard.Blocked) ([]guard.Blocked, error)) error {
+	dir, err := os.Open(r.Place.Run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("weft runs nothing here; weft run FILE starts it")
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", r.Place.Run, err)
+	}
+	list, err := r.Blocked()
+	if err == nil {
+		list, err = change(list)
+	}
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(list, func(a, b guard.Blocked) int { return a.Prefix.Compare(b.Prefix) })
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	fresh := blockedFile(r.Place) + ".new"
+	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write what is blocked: %w", err)
+	}
+	return os.Rename(fresh, blockedFile(r.Place))
+}

@@ -1,0 +1,259 @@
+package daemon_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"testing"
+
+	"weft/internal/bus/bustest"
+	"weft/internal/lab/netspace"
+	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/lab/probe"
+
+	"os"
+	"path/filepath"
+)
+
+// pair is two routers that share sessions, over a cable of their own:
+//
+//	left sync --- sync right
+//
+// Each has a translator with the same pool, and a member and a server at left.
+type pair struct {
+	*world // left
+	right  *world
+}
+
+// spare is a second router with the same config as far as sessions go.
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	keys := bustest.NewAuthority(t)
+	toml := func(name, peer string, own, other int) string {
+		certificate, key := keys.Router(name)
+		return statefulTOML(fmt.Sprintf(ends, "", ""), 65536) + fmt.Sprintf(`
+[interface.sync]
+addresses = ["10.9.9.%d/24"]
+
+[failover]
+name = %q
+listen = "10.9.9.%d:4222"
+peers = [{ name = %q, address = "10.9.9.%d:4222" }]
+ca = %q
+certificate = %q
+key = %q
+stream_mib = 4
+`, own, name, own, peer, other, keys.File, certificate, key)
+	}
+	p := &pair{world: newWorld(t, toml("left", "right", 1, 2))}
+	p.right = &world{t: t, member: p.member, server: p.server, router: spacetest.New(t, "spare")}
+	p.right.file = filepath.Join(t.TempDir(), "weft.toml")
+	t.Cleanup(func() {
+		if err := p.right.place().Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.right.write(toml("right", "left", 2, 1))
+	p.run(p.router, "ip link add sync type veth peer name sync netns "+p.right.router.Name)
+	p.run(p.router, "ip link set sync up")
+	p.right.idle()
+	p.run(p.right.router, "ip link set sync up")
+	p.run(p.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
+	return p
+}
+
+// idle gives a router cables that lead nowhere.
+func (w *world) idle() {
+	w.t.Helper()
+	for _, device := range []string{"lan", "wan"} {
+		w.run(w.router, fmt.Sprintf("ip link add %s type veth peer name %s0", device, device))
+		w.run(w.router, fmt.Sprintf("ip link set %s up", device))
+		w.run(w.router, fmt.Sprintf("ip link set %s0 up", device))
+	}
+}
+
+// failover reads `weft show failover`.
+func (w *world) failover() (f struct {
+	Fresh bool
+	Peers []map[string]any
+	Sent  map[string]any
+}) {
+	w.t.Helper()
+	out, err := w.weft("show", "failover", "--json")
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &f)
+	}
+	if err != nil {
+		w.t.Fatalf("show failover: %v\n%s", err, out)
+	}
+	return f
+}
+
+func (w *world) sessions() int {
+	w.t.Helper()
+	return len(w.rows("nat-sessions"))
+}
+
+func (p *pair) together() {
+	p.t.Helper()
+	eventually(p.t, "both are up to date", func() bool { return !p.failover().Fresh && !p.right.failover().Fresh })
+}
+
+// move gives the cables of the member and the server to another router, as
+// VRRP or BGP would.
+func (p *pair) move(from, to *world) {
+	p.t.Helper()
+	for device, host := range map[string]*netspace.Space{"lan": p.member, "wan": p.server} {
+		p.run(from.router, "ip link del "+device)
+		p.run(to.router, "ip link del "+device)
+		to.cable(device, host)
+	}
+	from.idle()
+	p.run(p.member, "ip addr add 2001:db8:1::2/64 dev eth0 nodad")
+	p.run(p.member, "ip route add default via 2001:db8:1::1")
+	p.run(p.server, "ip addr add 198.51.100.9/24 dev eth0")
+	p.run(p.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
+}
+
+func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
+	p := newPair(t)
+	left, right := p.start(), p.right.start()
+	p.together()
+	ports := p.serve(p.server)
+	p.world.move(p.member, serverFrom6, ports.TCP, probe.Upload, 1<<20)
+	conn := p.dial(serverFrom6)
+	say(t, conn, "one")
+	eventually(t, "the other knows of every session", func() bool { return p.right.sessions() == p.sessions() && p.sessions() >= 2 })
+
+	left.kill()
+	if err := p.place().Remove(); err != nil { // with all that is pinned
+		t.Fatal(err)
+	}
+	p.move(p.world, p.right)
+	say(t, conn, "two")
+	if n := p.right.counted("drop-no-binding"); n != 0 {
+		t.Errorf("%d packets found no binding", n)
+	}
+	before := p.right.sessions()
+
+	// the first comes back with nothing, and is told
+	left = p.start()
+	eventually(t, "the one that was away has all again", func() bool { return p.sessions() == before })
+	p.together()
+	right.kill()
+	p.move(p.right, p.world)
+	say(t, conn, "three")
+	left.stop()
+}
+
+func TestTheDaemonsOfBothRestartAndNothingIsLost(t *testing.T) {
+	p := newPair(t)
+	left, right := p.start(), p.right.start()
+	p.together()
+	conn := p.dial(serverFrom6)
+	say(t, conn, "one")
+	eventually(t, "the other knows", func() bool { return p.right.sessions() == 1 })
+	left.kill()
+	p.pings(p.member, serverFrom6) // while nobody looks
+	left = p.start()
+	eventually(t, "the other learns what happened meanwhile", func() bool { return p.right.sessions() == 2 })
+	right.kill()
+	right = p.right.start()
+	p.together()
+	say(t, conn, "two")
+	if l, r := p.sessions(), p.right.sessions(); l != 2 || r != 2 {
+		t.Errorf("%d sessions here, %d there", l, r)
+	}
+	left.stop()
+	right.stop()
+}
+
+func TestReloadTurnsSharingOnAndOff(t *testing.T) {
+	p := newPair(t)
+	shared, err := os.ReadFile(p.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(statefulTOML(fmt.Sprintf(ends, "", ""), 65536) + "[interface.sync]\naddresses = [\"10.9.9.1/24\"]\n")
+	left := p.start()
+	p.right.start()
+	conn := p.dial(serverFrom6)
+	say(t, conn, "one")
+	if out, err := p.weft("show", "failover"); err == nil {
+		t.Errorf("it shares: %s", out)
+	}
+	p.write(string(shared))
+	left.reload()
+	eventually(t, "what was there before is shared", func() bool { return p.right.sessions() == 1 })
+	say(t, conn, "two")
+	p.write(statefulTOML(fmt.Sprintf(ends, "", ""), 65536))
+	left.reload()
+	say(t, conn, "three")
+	if out, err := p.weft("show", "failover"); err == nil {
+		t.Errorf("it shares still: %s", out)
+	}
+}
+
+// dial opens a TCP connection from the member to an echo server.
+func (w *world) dial(to string) net.Conn {
+	w.t.Helper()
+	var l net.Listener
+	var conn net.Conn
+	err := w.server.Do(func() (err error) {
+		l, err = net.Listen("tcp4", ":7777")
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { l.Close() })
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		b := make([]byte, 1000)
+		for {
+			n, err := c.Read(b)
+			if err != nil {
+				return
+			}
+			c.Write(b[:n])
+		}
+	}()
+	eventually(w.t, "the connection opens", func() bool {
+		err := w.member.Do(func() (err error) {
+			conn, err = net.Dial("tcp6", net.JoinHostPort(to, "7777"))
+			return err
+		})
+		return err == nil
+	})
+	w.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// say writes a word and wants it back.
+func say(t *testing.T, conn net.Conn, word string) {
+	t.Helper()
+	if _, err := conn.Write([]byte(word)); err != nil {
+		t.Fatalf("say %s: %v", word, err)
+	}
+	b := make([]byte, len(word))
+	got := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(b)
+		got <- err
+	}()
+	eventually(t, "the answer to "+word, func() bool {
+		select {
+		case err := <-got:
+			if err != nil || string(b) != word {
+				t.Fatalf("said %s, heard %q, %v", word, b, err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+}

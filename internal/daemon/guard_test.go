@@ -1,0 +1,145 @@
+package daemon_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const guarded = `
+[interface.lan]
+addresses = ["10.9.0.1/24", "2001:db8:1::1/64"]
+[interface.wan]
+addresses = ["198.51.100.1/24", "2001:db8:2::1/64"]
+[guard.inside]
+interfaces = ["lan"]
+reverse_path = "strict"
+[guard.uplink]
+interfaces = ["wan"]
+icmp_per_source = RATE
+burst = 1
+[block]
+files = ["LIST"]
+`
+
+// newGuarded is a world in which both ends have both families, and what the
+// router's guards let in is forwarded by the stack.
+func newGuarded(t *testing.T, rate string) (*world, *running, string) {
+	list := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(list, []byte("# nobody yet\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, strings.NewReplacer("LIST", list, "RATE", rate).Replace(guarded))
+	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
+	w.run(w.member, "ip route add default via 10.9.0.1")
+	w.run(w.server, "ip route add default via 198.51.100.1")
+	w.run(w.server, "ip addr add 2001:db8:2::9/64 dev eth0 nodad")
+	w.run(w.server, "ip -6 route add default via 2001:db8:2::1")
+	r := w.start()
+	eventually(t, "both families cross", func() bool {
+		return w.reaches(w.member, "198.51.100.9") && w.reaches(w.member, "2001:db8:2::9")
+	})
+	return w, r, list
+}
+
+func (w *world) mustWeft(args ...string) string {
+	w.t.Helper()
+	out, err := w.weft(args...)
+	if err != nil {
+		w.t.Fatalf("weft %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
+	w, r, list := newGuarded(t, "1000")
+	w.mustWeft("block", "10.9.0.2", "2001:db8:1::/64", "--reason", "a test")
+	eventually(t, "both are blocked", func() bool {
+		return !w.reaches(w.member, "198.51.100.9") && !w.reaches(w.member, "2001:db8:2::9")
+	})
+	if n := w.counted("drop-blocked"); n < 2 {
+		t.Errorf("%d drops were counted\n%s", n, w.mustWeft("show", "drops"))
+	}
+	if out := w.mustWeft("show", "blocked"); !strings.Contains(out, "10.9.0.2 ") || !strings.Contains(out, "a test") {
+		t.Errorf("show blocked says\n%s", out)
+	}
+	r.kill()
+	if w.reaches(w.member, "198.51.100.9") {
+		t.Error("the guard ended with the daemon")
+	}
+	if out := w.mustWeft("unblock", "10.9.0.2"); !strings.Contains(out, "not running") {
+		t.Errorf("unblock without a daemon says\n%s", out)
+	}
+	r = w.start()
+	eventually(t, "the one that was unblocked is let in", func() bool { return w.reaches(w.member, "198.51.100.9") })
+	if w.reaches(w.member, "2001:db8:2::9") {
+		t.Error("the other came in as well")
+	}
+	w.mustWeft("block", "2001:db8:1::/64", "--for", "2s")
+	eventually(t, "its time is up", func() bool { return w.reaches(w.member, "2001:db8:2::9") })
+	if err := os.WriteFile(list, []byte("10.9.0.0/24 ; a list's own comment\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the file is read again", func() bool { return !w.reaches(w.member, "198.51.100.9") })
+	if err := os.WriteFile(list, []byte("10.9.0.0/24\nnonsense\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the mistake is told", func() bool { return strings.Contains(r.log.String(), `:2: \"nonsense\" is no address`) })
+	if w.reaches(w.member, "198.51.100.9") {
+		t.Error("a file with a mistake let everybody in")
+	}
+	if err := os.Remove(list); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the loss is told", func() bool { return strings.Contains(r.log.String(), "no such file") })
+	if w.reaches(w.member, "198.51.100.9") {
+		t.Error("a file that is lost let everybody in")
+	}
+	w.planIsEmpty()
+	r.stop()
+	w.mustWeft("unload")
+}
+
+func TestSourcesOfOthersAndFloodsAreDropped(t *testing.T) {
+	w, r, _ := newGuarded(t, "5")
+	w.run(w.member, "ip addr add 198.51.100.77/32 dev lo")
+	w.run(w.member, "ip -6 addr add 2001:db8:2::77/128 dev lo nodad")
+	for _, spoof := range []string{"ping -c 2 -W 1 -I 198.51.100.77 198.51.100.9", "ping -c 2 -W 1 -I 2001:db8:2::77 2001:db8:2::9"} {
+		before := w.counted("drop-reverse-path")
+		_, _ = w.try(w.member, spoof) // nothing comes back
+		if n := w.counted("drop-reverse-path") - before; n != 2 {
+			t.Errorf("%s: %d were dropped", spoof, n)
+		}
+	}
+	before := w.counted("drop-icmp-rate")
+	_, _ = w.try(w.server, "ping -q -c 60 -i 0.01 -W 1 198.51.100.1")
+	if n := w.counted("drop-icmp-rate") - before; n < 30 {
+		t.Errorf("of 60 pings at once %d were dropped", n)
+	}
+	eventually(t, "who keeps to the rate is let in", func() bool { return w.reaches(w.member, "198.51.100.9") })
+	if out := w.mustWeft("show", "guards"); !strings.Contains(out, "strict") || !strings.Contains(out, "icmp_per_source 5") {
+		t.Errorf("show guards says\n%s", out)
+	}
+	r.stop()
+}
+
+func TestWhatCannotBeBlockedIsTold(t *testing.T) {
+	w, _, _ := newGuarded(t, "1000")
+	for args, want := range map[string]string{
+		"block":                        "takes addresses or prefixes",
+		"block 10.9.0":                 `"10.9.0" is no address and no prefix`,
+		"block 0.0.0.0/0":              "is everybody",
+		"block 10.9.0.2 --for -1s":     "lies in the past",
+		"block 10.9.0.2 --for eternal": "invalid argument",
+		"unblock 192.0.2.1":            "is not blocked by weft block",
+	} {
+		out, err := w.weft(strings.Fields(args)...)
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("weft %s: %v\n%s", args, err, out)
+		}
+	}
+	if !w.reaches(w.member, "198.51.100.9") {
+		t.Error("one of them blocked the member")
+	}
+}

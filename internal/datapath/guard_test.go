@@ -1,0 +1,281 @@
+package datapath
+
+// The guard: every vector through the XDP and the TC build. Frames come in by
+// lan of the router of route_test.go, to addresses that it routes to wan; what
+// the guard lets in is forwarded.
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"weft/internal/state"
+)
+
+// guarded has lan guarded by g, in one of the builds.
+func (r *router) guarded(build string, g state.Guard) {
+	r.t.Helper()
+	g.Device, g.XDP = "lan", build == "ingress_xdp"
+	for i := range g.Rates {
+		if g.Rates[i].PerSecond > 0 && g.Rates[i].Burst == 0 {
+			g.Rates[i].Burst = 1
+		}
+	}
+	r.setPorts(func(p *state.Port) {
+		p.Translators, p.Shortcut, p.Routed = 0, false, p.Device == "lan"
+		p.Guarded = p.Device == "lan"
+	})
+	for i := range r.datapath.maps["guard_buckets"].MaxEntries() {
+		if err := r.datapath.maps["guard_buckets"].Put(i, uint64(0)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.apply(g)
+}
+
+func (r *router) list(entries ...state.GuardEntry) {
+	r.t.Helper()
+	if err := r.datapath.SetGuardList(entries); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { r.datapath.SetGuardList(nil) })
+}
+
+func entry(prefix string, listed state.Listed) state.GuardEntry {
+	return state.GuardEntry{Prefix: netip.MustParsePrefix(prefix), Listed: listed}
+}
+
+// guardCase is a packet and what becomes of it.
+type guardCase struct {
+	name    string
+	packet  packet
+	outcome state.Outcome
+}
+
+func (r *router) guardCases(build string, cases []guardCase) {
+	r.t.Helper()
+	for _, c := range cases {
+		frame := r.frame("lan", c.packet.bytes())
+		want := frame
+		if c.outcome == state.ForwardRouted {
+			want = hopped(frame, r.neighbour(1, 0, true))
+		}
+		res, got := r.one(build, frame)
+		if err := differs(res, got, c.outcome, verdictOf(build, got), want); err != nil {
+			r.t.Errorf("%s: %s: %v", build, c.name, err)
+		}
+	}
+}
+
+const inside4, inside6 = "198.51.100.7", "2001:db8:1::7"
+
+func TestTheGuardKeepsItsList(t *testing.T) {
+	r := newRouter(t)
+	r.list(entry("192.0.2.0/24", state.ListedBlocked), entry("192.0.2.128/25", 0), entry("10.0.0.0/8", state.ListedBogon),
+		entry("2001:db8:bad::/48", state.ListedBlocked), entry("2001:db8:bad:1::/64", 0), entry("fc00::/7", state.ListedBogon))
+	for _, build := range builds {
+		r.guarded(build, state.Guard{Bogons: true})
+		r.guardCases(build, []guardCase{
+			{"a source that is not listed goes on", udp("203.0.113.9", inside4, 9), state.ForwardRouted},
+			{"a blocked source is dropped", udp("192.0.2.1", inside4, 9), state.DropBlocked},
+			{"an exception goes on", udp("192.0.2.129", inside4, 9), state.ForwardRouted},
+			{"a bogon is dropped", udp("10.9.9.9", inside4, 9), state.DropBogon},
+			{"a blocked IPv6 source is dropped", udp("2001:db8:bad::1", inside6, 9), state.DropBlocked},
+			{"an IPv6 exception goes on", udp("2001:db8:bad:1::1", inside6, 9), state.ForwardRouted},
+			{"an IPv6 bogon is dropped", udp("fd00::1", inside6, 9), state.DropBogon},
+			{"a link-local source is left to the stack", udp("fe80::1", inside6, 9), state.PassLinkScope},
+			{"a source without address is left to the stack", udp("::", inside6, 9), state.PassLinkScope},
+		})
+		r.guarded(build, state.Guard{})
+		r.guardCases(build, []guardCase{
+			{"bogons go on where they are not asked for", udp("10.9.9.9", inside4, 9), state.ForwardRouted},
+			{"blocked ones never do", udp("192.0.2.1", inside4, 9), state.DropBlocked},
+		})
+	}
+}
+
+func TestTheGuardIsAskedOnceByTheBuildThatItIsFor(t *testing.T) {
+	r := newRouter(t)
+	r.list(entry("192.0.2.0/24", state.ListedBlocked))
+	for i, build := range builds {
+		r.guarded(builds[1-i], state.Guard{})
+		r.guardCases(build, []guardCase{{"the other build guards", udp("192.0.2.1", inside4, 9), state.ForwardRouted}})
+	}
+}
+
+func TestTheGuardAsksForTheWayBack(t *testing.T) {
+	r := newRouter(t)
+	r.in(func() error {
+		for _, p := range []string{"203.0.113.0/24", "2001:db8:b1ac::/48"} {
+			_, dst, err := net.ParseCIDR(p)
+			if err != nil {
+				return err
+			}
+			if err := netlink.RouteAdd(&netlink.Route{Dst: dst, Type: 6 /* RTN_BLACKHOLE */}); err != nil {
+				return fmt.Errorf("add blackhole route %s: %w", p, err)
+			}
+		}
+		return nil
+	})
+	for _, build := range builds {
+		r.guarded(build, state.Guard{Reverse: state.ReverseLoose})
+		r.guardCases(build, []guardCase{
+			{"a source with a route elsewhere is let in", udp("192.0.2.1", inside4, 9), state.ForwardRouted},
+			{"an IPv6 source with a route here is let in", udp("2001:db8:77::1", inside6, 9), state.ForwardRouted},
+			{"a source behind a blackhole is not", udp("203.0.113.1", inside4, 9), state.DropReversePath},
+			{"an IPv6 source behind a blackhole is not", udp("2001:db8:b1ac::1", inside6, 9), state.DropReversePath},
+			{"the router's own address is no source from outside", udp("198.51.100.1", inside4, 9), state.DropReversePath},
+		})
+		r.guarded(build, state.Guard{Reverse: state.ReverseStrict})
+		r.guardCases(build, []guardCase{
+			{"a source whose route leads elsewhere is dropped", udp("192.0.2.1", inside4, 9), state.DropReversePath},
+			{"an IPv6 source whose route leads here is let in", udp("2001:db8:77::1", inside6, 9), state.ForwardRouted},
+		})
+	}
+}
+
+// withHeaders is an IPv6 packet with extension headers before its transport header.
+func withHeaders(p packet, first byte, headers string) packet {
+	p.protocol, p.options = first, bin(headers)
+	return p
+}
+
+func ping(from, to string) packet {
+	p := packet{from: from, to: to, protocol: 1, payload: bin("0800 0000 0001 0001 61626364")}
+	if p.to == inside6 {
+		p.protocol, p.payload[0] = 58, 128
+	}
+	seal(p.payload, 2, from, to, p.protocol)
+	return p
+}
+
+func TestTheGuardBoundsSYNsAndICMP(t *testing.T) {
+	r := newRouter(t)
+	slow := state.GuardRate{PerSecond: 1, Burst: 2}
+	for _, build := range builds {
+		for _, f := range []struct{ from, same, other, to string }{
+			{"192.0.2.1", "192.0.2.1", "192.0.2.2", inside4},
+			{"2001:db8:9::1", "2001:db8:9::2", "2001:db8:9:1::1", inside6},
+		} {
+			r.guarded(build, state.Guard{Rates: [4]state.GuardRate{state.GuardSYNSource: slow, state.GuardICMPSource: slow}})
+			r.guardCases(build, []guardCase{
+				{"the first SYN of a source", tcp(f.from, f.to, 2, nil, 4), state.ForwardRouted},
+				{"the second SYN of a source", tcp(f.same, f.to, 2, nil, 4), state.ForwardRouted},
+				{"the third at once is too many", tcp(f.from, f.to, 2, nil, 4), state.DropSynRate},
+				{"a SYN with ECN bits is one (RFC 3168)", tcp(f.from, f.to, 0xc2, nil, 4), state.DropSynRate},
+				{"what is no SYN goes on", tcp(f.from, f.to, 0x10, nil, 4), state.ForwardRouted},
+				{"an answer to a SYN goes on", tcp(f.from, f.to, 0x12, nil, 4), state.ForwardRouted},
+				{"another source has its own", tcp(f.other, f.to, 2, nil, 4), state.ForwardRouted},
+				{"the first ping", ping(f.from, f.to), state.ForwardRouted},
+				{"the second ping", ping(f.same, f.to), state.ForwardRouted},
+				{"the third ping is too many", ping(f.same, f.to), state.DropIcmpRate},
+				{"a ping of another source goes on", ping(f.other, f.to), state.ForwardRouted},
+				{"UDP is not bounded", udp(f.from, f.to, 9), state.ForwardRouted},
+			})
+			r.guarded(build, state.Guard{Rates: [4]state.GuardRate{state.GuardSYNTotal: slow, state.GuardICMPTotal: slow}})
+			r.guardCases(build, []guardCase{
+				{"one SYN of all", tcp(f.from, f.to, 2, nil, 4), state.ForwardRouted},
+				{"another of all", tcp(f.other, f.to, 2, nil, 4), state.ForwardRouted},
+				{"more of all are too many", tcp(f.other, f.to, 2, nil, 4), state.DropSynRate},
+				{"one ping of all", ping(f.from, f.to), state.ForwardRouted},
+				{"another ping of all", ping(f.other, f.to), state.ForwardRouted},
+				{"more pings of all are too many", ping(f.from, f.to), state.DropIcmpRate},
+			})
+		}
+	}
+}
+
+func TestTheGuardSeesThroughHeadersAndFragments(t *testing.T) {
+	r := newRouter(t)
+	syn6 := tcp("2001:db8:9::1", inside6, 2, nil, 4)
+	cut := func(p packet, n, flags int) packet { p.payload, p.flags = p.payload[:n], flags; return p }
+	for _, build := range builds {
+		r.guarded(build, state.Guard{Rates: [4]state.GuardRate{state.GuardSYNSource: {PerSecond: 1}, state.GuardICMPTotal: {PerSecond: 1}}})
+		r.guardCases(build, []guardCase{
+			{"the SYN that is allowed", syn6, state.ForwardRouted},
+			{"a SYN behind destination options is one", withHeaders(syn6, 60, "0600010400000000"), state.DropSynRate},
+			{"a SYN behind two headers is one", withHeaders(syn6, 60, "3c00010400000000 0600010400000000"), state.DropSynRate},
+			{"a first fragment with the whole header is one", withHeaders(syn6, 44, "0600000100000001"), state.DropSynRate},
+			{"a first fragment without is dropped", withHeaders(cut(syn6, 16, 0), 44, "0600000100000001"), state.DropGuardFragment},
+			{"a rest of the header is dropped", withHeaders(syn6, 44, "0600000900000001"), state.DropGuardFragment},
+			{"later fragments go on", withHeaders(syn6, 44, "0600001000000001"), state.ForwardRouted},
+			{"a tiny first fragment of IPv4 is dropped", cut(tcp("192.0.2.1", inside4, 2, nil, 4), 16, 0x2000), state.DropGuardFragment},
+			{"the rest of an IPv4 header is dropped", cut(tcp("192.0.2.1", inside4, 2, nil, 4), 16, 0x2001), state.DropGuardFragment},
+			{"a fragment of UDP eight bytes on goes on", packet{from: "192.0.2.1", to: inside4, protocol: 17, flags: 0x2001, payload: counting(16)}, state.ForwardRouted},
+		})
+		for range 3 {
+			r.guardCases(build, []guardCase{{"neighbour discovery is never bounded",
+				packet{from: "2001:db8:9::1", to: inside6, protocol: 58, payload: bin("8700 0000 0000 0000 20010db8000100000000000000000007")}, state.ForwardRouted}})
+		}
+	}
+}
+
+func TestTheGuardNeverReadsBeyondAFrame(t *testing.T) {
+	r := newRouter(t)
+	all := state.GuardRate{PerSecond: 1e9, Burst: 1e6}
+	for _, build := range builds {
+		r.guarded(build, state.Guard{Reverse: state.ReverseLoose, Rates: [4]state.GuardRate{all, all, all, all}})
+		for _, p := range []packet{tcp("192.0.2.1", inside4, 2, nil, 4), withHeaders(tcp("2001:db8:9::1", inside6, 2, nil, 4), 60, "2c00010400000000 0600000100000001")} {
+			whole := r.frame("lan", p.bytes())
+			for n := 14; n < len(whole); n++ {
+				res := r.run(build, "lan", slices.Clone(whole[:n]))[0]
+				if refused(res, whole[:n]) {
+					continue
+				}
+				o, err := road{program: build}.outcome(res)
+				if err != nil || o != state.PassOptions {
+					t.Errorf("%s: cut at %d: %s, %v", build, n, o, err)
+				}
+			}
+		}
+	}
+}
+
+func TestGuardsAreReadAsTheyWereWritten(t *testing.T) {
+	r := newRouter(t)
+	for _, want := range []state.Guard{
+		{Device: "lan"},
+		{Device: "lan", Bogons: true, Reverse: state.ReverseStrict, XDP: true},
+		{Device: "lan", Reverse: state.ReverseLoose, Rates: [4]state.GuardRate{
+			{PerSecond: 999_999, Burst: 7}, {PerSecond: 3, Burst: 1}, {PerSecond: 1, Burst: 1_000_000}, {PerSecond: 1_000_000_000, Burst: 2},
+		}},
+	} {
+		var got []state.Guard
+		r.apply(want)
+		r.in(func() (err error) { got, err = r.datapath.Guards(); return err })
+		if len(got) != 1 || got[0] != want {
+			t.Errorf("%+v was read as %+v", want, got)
+		}
+	}
+}
+
+func TestTheListIsReadAndChangedOneByOne(t *testing.T) {
+	r := newRouter(t)
+	r.list(entry("192.0.2.0/24", state.ListedBlocked), entry("2001:db8::/32", state.ListedBogon))
+	add := entry("203.0.113.5/32", state.ListedBlocked)
+	if err := r.datapath.PutGuardEntry(add); err != nil {
+		t.Fatal(err)
+	}
+	said, ok, err := r.datapath.GuardEntryFor(add.Prefix.Addr())
+	if err != nil || !ok || said != state.ListedBlocked {
+		t.Errorf("203.0.113.5 is %v, %v, %v", said, ok, err)
+	}
+	if err := r.datapath.RemoveGuardEntry(entry("192.0.2.0/24", 0).Prefix); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := r.datapath.GuardEntries()
+	if err != nil || len(entries) != 2 || !slices.Contains(entries, add) || !slices.Contains(entries, entry("2001:db8::/32", state.ListedBogon)) {
+		t.Errorf("the list is %v, %v", entries, err)
+	}
+	r.list()
+	if _, ok, err := r.datapath.GuardEntryFor(add.Prefix.Addr()); ok || err != nil {
+		t.Errorf("the empty list knows 203.0.113.5: %v", err)
+	}
+	if err := r.datapath.PutGuardEntry(add); err != nil {
+		t.Error("begin a list with one:", err)
+	}
+}

@@ -1,0 +1,65 @@
+// Package failover lets routers share the sessions of stateful translators, so
+// that one goes on where another has stopped.
+package failover
+
+import (
+	"net/netip"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// Config is [failover].
+type Config struct {
+	Name         string         `toml:"name" example:"\"left\"" doc:"This router's name among those that share. Its certificate must have it (as a DNS name)."`
+	Translators  []string       `toml:"translators" example:"[\"main\"]" doc:"Which [nat64.NAME] to share; the other routers have sections of the same names, prefixes and pools. Default: all that are stateful."`
+	Peers        []Peer         `toml:"peers" required:"true" example:"[{ name = \"right\", address = \"[2001:db8:ff::2]:4222\" }]" doc:"The other routers. At most 31."`
+	Listen       netip.AddrPort `toml:"listen" example:"\"[2001:db8:ff::1]:4222\"" doc:"Where the NATS server of this router listens for its peers, best on a link of their own. Not with cluster."`
+	CA           string         `toml:"ca" example:"\"/etc/weft/failover-ca.pem\"" doc:"A file with the certificate of the authority that signs the routers' certificates. It should sign nothing else."`
+	Certificate  string         `toml:"certificate" example:"\"/etc/weft/failover.pem\"" doc:"A file with this router's certificate, which it shows as a server and as a client."`
+	Key          string         `toml:"key" example:"\"/etc/weft/failover.key\"" doc:"A file with the certificate's key."`
+	PasswordFile string         `toml:"password_file" example:"\"/etc/weft/failover.password\"" doc:"A file with a secret of 16 characters at least, the same on all routers; besides certificates, or instead of them on loopback."`
+	Cluster      []string       `toml:"cluster" example:"[\"tls://nats1.example.net:4222\"]" doc:"URLs of NATS servers with JetStream to use instead of one here and at each peer."`
+	Credentials  string         `toml:"credentials" example:"\"/etc/weft/nats.creds\"" doc:"A file with the credentials that the cluster asks for (.creds)."`
+	StreamMiB    int            `toml:"stream_mib" min:"1" max:"4096" example:"64" doc:"How much the stream of this router may hold, in MiB of memory, for peers that are slow or away for a moment. One session's news take 58 bytes; then the oldest go, and the peer asks for all."`
+}
+
+// Peer is another router that shares.
+type Peer struct {
+	Name    string         `toml:"name" required:"true" example:"\"right\"" doc:"Its name: that of its own section, and of its certificate."`
+	Address netip.AddrPort `toml:"address" example:"\"[2001:db8:ff::2]:4222\"" doc:"Where its NATS server listens. Not with cluster."`
+}
+
+// Section is what config.Load needs to read [failover].
+func Section() config.Section {
+	return config.Section{
+		Name:  "failover",
+		Doc:   "Sessions that several routers share.",
+		New:   func(string) any { return &Config{StreamMiB: 64} },
+		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
+	}
+}
+
+// From gives the section [failover] of f, nil if there is none.
+func From(f *config.File) *Config {
+	if !f.Given("failover") {
+		return nil
+	}
+	return f.Get("failover", "").(*Config)
+}
+
+// Shared gives the NAMEs of the translators of f that are shared; stateful are
+// those that can be.
+func Shared(f *config.File, stateful []string) []string {
+	c := From(f)
+	switch {
+	case c == nil:
+		return nil
+	case len(c.Translators) == 0:
+		return stateful
+	}
+	return c.Translators
+}
+
+// PeersMax is how many peers there can be.
+const PeersMax = state.OwnersMax - 1

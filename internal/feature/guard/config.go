@@ -1,0 +1,141 @@
+// Package guard drops what must not get in before the stack has had work with
+// it: listed sources, sources that cannot be where they say they are, and more
+// connections or ICMP messages than are allowed. Sections [guard.NAME] of
+// weft.toml ask for it by interface, [block] holds the list of all.
+package guard
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// Config is [guard.NAME].
+type Config struct {
+	Interfaces    []string    `toml:"interfaces" required:"true" example:"[\"wan\"]" doc:"The NAMEs of the interfaces that are guarded: what arrives there, addressed to the router."`
+	ReversePath   ReversePath `toml:"reverse_path" enum:"off,loose,strict" example:"\"strict\"" doc:"Drop sources by the way back to them (RFC 2827, RFC 3704). strict: the kernel's route to the source leads by another interface; right for subscribers and networks with one way out. loose: there is no route at all, or a blackhole route (RFC 5635); right for uplinks with several ways."`
+	Bogons        bool        `toml:"bogons" example:"true" doc:"Drop sources that nobody has on the Internet: private, reserved and documentation prefixes. For uplinks, not for networks that use them."`
+	SYNPerSource  int         `toml:"syn_per_source" min:"0" max:"10000000" example:"50" doc:"TCP connections that one source may begin a second; 0 does not limit. A source is an IPv4 address or an IPv6 /64."`
+	SYNTotal      int         `toml:"syn_total" min:"0" max:"100000000" example:"2000" doc:"TCP connections that all sources together may begin a second by one interface; 0 does not limit."`
+	ICMPPerSource int         `toml:"icmp_per_source" min:"0" max:"10000000" example:"20" doc:"ICMP messages a second of one source; 0 does not limit. Neighbour discovery is never limited."`
+	ICMPTotal     int         `toml:"icmp_total" min:"0" max:"100000000" example:"1000" doc:"ICMP messages a second of all sources together by one interface; 0 does not limit."`
+	Burst         int         `toml:"burst" min:"1" max:"100" example:"2" doc:"How many seconds' worth of each rate may come at once."`
+}
+
+// ReversePath is a check of the way back to a source.
+type ReversePath string
+
+const (
+	ReverseOff    ReversePath = "off"
+	ReverseLoose  ReversePath = "loose"
+	ReverseStrict ReversePath = "strict"
+)
+
+// Block is [block].
+type Block struct {
+	Prefixes []netip.Prefix `toml:"prefixes" example:"[\"192.0.2.0/24\", \"2001:db8:bad::/48\"]" doc:"Sources that are dropped on every guarded interface. weft block adds others while the router runs."`
+	Except   []netip.Prefix `toml:"except" example:"[\"192.0.2.53/32\"]" doc:"Sources that are let in although a shorter prefix is blocked, or is a bogon."`
+	Files    []string       `toml:"files" example:"[\"/etc/weft/block.txt\"]" doc:"Files with further prefixes or addresses, one a line; what follows # or ; is a comment. A file that changes is read again."`
+}
+
+// Sections is what config.Load needs to read [guard.NAME] and [block].
+func Sections() []config.Section {
+	return []config.Section{
+		{
+			Name:  "guard",
+			Named: true,
+			Doc:   "What must not get in by some interfaces is dropped before anything else is done with it.",
+			New:   func(string) any { return &Config{ReversePath: ReverseOff, Burst: 2} },
+			Check: func(c *config.Checker, name string, s any) { check(c, name, s.(*Config)) },
+		},
+		{
+			Name:  "block",
+			Doc:   "The sources that no guarded interface lets in.",
+			New:   func(string) any { return &Block{} },
+			Check: func(c *config.Checker, _ string, s any) { checkBlock(c, s.(*Block)) },
+		},
+	}
+}
+
+// From gives the section [guard.NAME] of f, nil if there is none.
+func From(f *config.File, name string) *Config {
+	c, _ := f.Get("guard", name).(*Config)
+	return c
+}
+
+// BlockOf gives [block] of f, with defaults where the file is silent.
+func BlockOf(f *config.File) *Block {
+	b, _ := f.Get("block", "").(*Block)
+	if b == nil {
+		return &Block{}
+	}
+	return b
+}
+
+func check(c *config.Checker, name string, s *Config) {
+	if c.Given("interfaces") && len(s.Interfaces) == 0 {
+		c.Error("interfaces", "is empty: nothing would be guarded", "name at least one [interface.NAME]")
+	}
+	c.Interfaces("interfaces", s.Interfaces)
+	for i, in := range s.Interfaces {
+		for _, other := range c.File().Names("guard") {
+			if o := From(c.File(), other); o != nil && other < name && holds(o.Interfaces, in) {
+				c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%q is guarded by [guard.%s] already", in, other), "an interface has one guard")
+			}
+		}
+	}
+	if !c.Broken("reverse_path") && s.ReversePath == ReverseOff && !s.Bogons && s.rates() == ([state.GuardRates]state.GuardRate{}) && !c.File().Given("block") {
+		c.Warn("", "drops nothing but what weft block is told", "say what must not get in: reverse_path, bogons, syn_total, or a section [block]")
+	}
+	for _, pair := range []struct {
+		key, total string
+		one, all   int
+	}{{"syn_per_source", "syn_total", s.SYNPerSource, s.SYNTotal}, {"icmp_per_source", "icmp_total", s.ICMPPerSource, s.ICMPTotal}} {
+		if pair.one > pair.all && pair.all > 0 {
+			c.Error(pair.key, fmt.Sprintf("%d is more than all sources together have, %s = %d", pair.one, pair.total, pair.all), "no source may have more than all")
+		}
+	}
+}
+
+func holds(names []string, name string) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+func checkBlock(c *config.Checker, b *Block) {
+	if !c.File().Given("block") {
+		return
+	}
+	for i, p := range b.Prefixes {
+		for j, e := range b.Except {
+			if p.Masked() == e.Masked() {
+				c.Error(fmt.Sprintf("except[%d]", j), fmt.Sprintf("%s is blocked as well, prefixes[%d]", e, i), "take one of the two out")
+			}
+		}
+	}
+	for i, file := range b.Files {
+		if !strings.HasPrefix(file, "/") {
+			c.Error(fmt.Sprintf("files[%d]", i), fmt.Sprintf("%q does not begin with /", file), "name the file from the root")
+		}
+	}
+	if len(c.File().Names("guard")) == 0 {
+		c.Warn("", "no interface is guarded, so nothing is dropped", `add [guard.NAME] with interfaces = ["wan"]`)
+	}
+}
+
+// rates are those of the section as the programs know them.
+func (s *Config) rates() (rates [state.GuardRates]state.GuardRate) {
+	for i, n := range [state.GuardRates]int{s.SYNPerSource, s.SYNTotal, s.ICMPPerSource, s.ICMPTotal} {
+		if n > 0 {
+			rates[i] = state.GuardRate{PerSecond: n, Burst: n * s.Burst}
+		}
+	}
+	return rates
+}
