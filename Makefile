@@ -70,6 +70,10 @@ benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hou
 	mv build/nat64.json docs/benchmarks/nat64.json
 	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
 	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
+	bin/weft bench nat64-stateful --json > build/nat64-stateful.json
+	mv build/nat64-stateful.json docs/benchmarks/nat64-stateful.json
+	bin/weft bench report < docs/benchmarks/nat64-stateful.json > docs/benchmarks/nat64-stateful.txt
+	bin/weft bench chart < docs/benchmarks/nat64-stateful.json > docs/benchmarks/nat64-stateful.svg
 	tools/salabim.sh
 	bin/weft bench sim --json > build/sim.json
 	mv build/sim.json docs/benchmarks/sim.json

@@ -15,6 +15,7 @@
 #include "nat64.h"
 
 #define ADOPT_MOST 256
+#define ADOPT_SINCE 15 /* ticks, a second: so much later somebody else has seen a packet */
 
 /* what a record asks for */
 enum adopt_want {
@@ -88,11 +89,13 @@ __noinline int adopt_known(struct nat64_flow *f, struct nat64_session *s, struct
 			return ADOPT_KEPT;
 		fresh = NAT64_WORD(expires, nat64_word_state(word),
 				   (flags & NAT64_SESSION_PEER) | nat64_word_flags(r->word), word >> 48);
-		return __sync_val_compare_and_swap(&s->word, word, fresh) == word ? ADOPT_KEPT :
-											 ADOPT_AGAIN;
+		if (__sync_val_compare_and_swap(&s->word, word, fresh) != word)
+			return ADOPT_AGAIN;
+		nat64_fast_clear(s);
+		return ADOPT_KEPT;
 	}
 	/* our own, unless the other has seen packets since */
-	if (!(flags & NAT64_SESSION_REMOTE) && (__s32)(f->now + left - expires) <= NAT64_REFRESH)
+	if (!(flags & NAT64_SESSION_REMOTE) && (__s32)(f->now + left - expires) <= ADOPT_SINCE)
 		return ADOPT_KEPT;
 	expires = f->now + left +
 		  nat64_slack(c, adopt_timer(r->protocol, nat64_word_state(r->word)));
@@ -100,6 +103,7 @@ __noinline int adopt_known(struct nat64_flow *f, struct nat64_session *s, struct
 			   (flags & NAT64_SESSION_PEER) | nat64_word_flags(r->word), word >> 48);
 	if (__sync_val_compare_and_swap(&s->word, word, fresh) != word)
 		return ADOPT_AGAIN;
+	nat64_fast_clear(s);
 	at = s->slot;
 	slot = bpf_map_lookup_elem(&nat64_slots, &at);
 	if (slot && (__s32)(slot->due - expires) > 0)

@@ -9,6 +9,7 @@
  *   mark 0   start the timer
  *   mark 1   look at all slots now
  *   mark 2   stop the timer
+ *   mark 3   end the sessions whose keys follow the Ethernet header
  */
 #include "tc.h"
 #include "addresses.h"
@@ -95,6 +96,24 @@ static int sweep_again(void *map, __u32 *key, struct nat64_sweep_timer *t)
 	return 0;
 }
 
+#define SWEEP_KEYS 64 /* in one packet, at most */
+
+/* weft flush */
+static __always_inline int sweep_keys(struct __sk_buff *ctx)
+{
+	struct nat64_session_key key;
+	struct nat64_session *session;
+
+	for (__u32 i = 0; i < SWEEP_KEYS; i++) {
+		if (bpf_skb_load_bytes(ctx, ETH_HLEN + i * sizeof(key), &key, sizeof(key)))
+			break;
+		session = bpf_map_lookup_elem(&nat64_sessions, &key);
+		if (session)
+			nat64_session_end(&key, session, nat64_read(session->word));
+	}
+	return TCX_PASS;
+}
+
 SEC("tcx/ingress")
 int nat64_sweep(struct __sk_buff *ctx)
 {
@@ -105,6 +124,8 @@ int nat64_sweep(struct __sk_buff *ctx)
 		sweep(true);
 		return TCX_PASS;
 	}
+	if (ctx->mark == 3)
+		return sweep_keys(ctx);
 	t = bpf_map_lookup_elem(&nat64_sweep_timers, &zero);
 	if (!t)
 		return TCX_DROP;

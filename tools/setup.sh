@@ -46,6 +46,9 @@ needs() {
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
 		test      llvm-19                 llvm-strip-19, which takes debugging data out of them
 		test      chromium                a browser without a screen: the page of weft sim watch
+		test      linux-headers-amd64     what Jool's module is built with
+		test      jool-dkms               Jool, whose behaviour a lab compares with weft's
+		test      jool-tools              jool_siit, which sets it up
 		bench     chromium                the page of weft sim watch, whose pictures are measured
 		bench     iproute2                ip, tc, ss
 		bench     nftables                the same FORWARD policy for every subject

@@ -56,6 +56,7 @@ enum nat64_flag {
 	NAT64_COMPUTE_UDP = 2, /* compute UDP checksums that IPv4 left out (RFC 7915 4.5) */
 	NAT64_COPY_TOS = 4,    /* copy traffic class and TOS, else zero */
 	NAT64_STATEFUL = 8,    /* binds ports and keeps sessions (RFC 6146) */
+	NAT64_COUNTS = 16,     /* counts packets and bytes of each subscriber */
 };
 
 struct nat64_translator {

@@ -6,8 +6,8 @@
  *   nat64_outbound   IPv6 to IPv4: fills the pool's address and port
  *   nat64_inbound    IPv4 to IPv6: fills the client's
  *
- * The common case is one look-up (inbound) or two (outbound) and, at most once
- * a second, one write. What makes and ends state stands in the parts
+ * The common case is one look-up and, at most every 16 seconds, one write. What
+ * makes and ends state stands in the parts
  * nat64_state_open.h, _bind.h and _end.h; _share.h tells other routers. The same state machine stands in
  * internal/translate/session, the reference in Go.
  */
@@ -15,7 +15,11 @@
 #include "outcome.h"
 #include <bpf/bpf_endian.h>
 
-#define NAT64_REFRESH 15 /* ticks, one second: a session is touched no oftener */
+/*
+ * A session is touched when it has less than its timer left, and then gets a
+ * 16th more, 16 s at most: so it is seldom written to, and never ends early.
+ */
+#define NAT64_SLACK_MAX 240 /* ticks */
 #define NAT64_RETRIES 4  /* of a compare-and-swap that another CPU disturbed */
 
 static __always_inline __u32 nat64_now(void)
@@ -27,6 +31,18 @@ static __always_inline __u32 nat64_now(void)
 		return set ? *set : 0;
 	}
 	return bpf_ktime_get_coarse_ns() >> NAT64_TICK_SHIFT;
+}
+
+static __always_inline __u32 nat64_lifetime(const struct nat64_stateful *c, __u32 timer)
+{
+	__u32 slack;
+
+	if (timer >= NAT64_TIMERS)
+		return 0;
+	slack = c->timers[timer] / 16;
+	if (slack > NAT64_SLACK_MAX)
+		slack = NAT64_SLACK_MAX;
+	return c->timers[timer] + (timer == NAT64_TIMER_TRANS ? 0 : slack);
 }
 
 #define nat64_read(word) (*(volatile __u64 *)&(word))
@@ -136,6 +152,10 @@ static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, _
 	return state;
 }
 
+#include "nat64_state_events.h"
+
+#include "nat64_state_fast.h"
+
 #include "nat64_state_share.h"
 
 /* A packet of a session: its state and time move on. */
@@ -156,12 +176,11 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 		next = nat64_next(f, nat64_word_state(word), &timer);
 		expires = nat64_word_expires(word);
 		flags = nat64_word_flags(word);
-		if (timer < NAT64_TIMERS)
-			expires = f->now + c->timers[timer];
-		if (next == nat64_word_state(word) &&
-		    (__s32)(expires - nat64_word_expires(word)) < NAT64_REFRESH &&
-		    !(flags & NAT64_SESSION_REMOTE))
+		if (next == nat64_word_state(word) && !(flags & NAT64_SESSION_REMOTE) &&
+		    (timer >= NAT64_TIMERS || (__s32)(expires - f->now) >= (__s32)c->timers[timer]))
 			return;
+		if (timer < NAT64_TIMERS)
+			expires = f->now + nat64_lifetime(c, timer);
 		fresh = NAT64_WORD(expires, next, flags & NAT64_SESSION_PEER, word >> 48);
 		seen = __sync_val_compare_and_swap(&s->word, word, fresh);
 		if (seen == word) {
@@ -173,6 +192,8 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 		}
 		word = seen;
 	}
+	if (next != nat64_word_state(word))
+		nat64_fast_clear(s);
 	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
 		return;
 	/* less time than it had: the sweep has to come earlier */
@@ -200,6 +221,7 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
  */
 __noinline int nat64_outbound(struct nat64_flow *f)
 {
+	struct nat64_stateful *c;
 	struct nat64_session *s;
 	struct nat64_binding *b;
 	__u64 word;
@@ -207,6 +229,8 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	if (!f)
 		return DROP_KERNEL;
 	f->now = nat64_now();
+	if (nat64_fast_may(f) && nat64_fast_find(f))
+		return OUTCOME_NONE;
 	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
 	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
 	if (!b)
@@ -228,6 +252,9 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 		return NAT64_UNKNOWN;
 	}
 	nat64_touch(f, s, word);
+	c = nat64_config(f->translator);
+	if (c)
+		nat64_fast_fill(f, s, c);
 	return OUTCOME_NONE;
 }
 

@@ -231,6 +231,8 @@ __noinline int nat64_subscriber_more(struct nat64_flow *f, __u64 by)
 	fresh = &f->subscriber;
 	fresh->word = by;
 	fresh->refused = 0;
+	__builtin_memset(fresh->packets, 0, sizeof(fresh->packets));
+	__builtin_memset(fresh->bytes, 0, sizeof(fresh->bytes));
 	nat64_subscriber_key(&fresh->self, &f->client, f->translator, c->subscriber_bits);
 	u = bpf_map_lookup_elem(&nat64_subscribers, &fresh->self);
 	if (!u) {
@@ -300,6 +302,8 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 		usage = nat64_usage(f->translator, f->protocol);
 		if (usage)
 			usage->bindings_made++;
+		if (c && c->events)
+			nat64_event_binding(b, NAT64_BINDING_MADE, f->now);
 		return OUTCOME_NONE;
 	}
 	back.pool = f->pool;

@@ -65,6 +65,7 @@ __noinline int nat64_subscriber_less(struct nat64_end *e, __u64 by)
 /* One session less; the last one takes the binding along. */
 __noinline int nat64_binding_release(struct nat64_end *e)
 {
+	struct nat64_stateful *c;
 	struct nat64_usage *usage;
 	struct nat64_binding *b;
 	__u64 left;
@@ -79,6 +80,9 @@ __noinline int nat64_binding_release(struct nat64_end *e)
 	if ((__u32)left ||
 	    __sync_val_compare_and_swap(&b->word, left, left | NAT64_BINDING_DEAD) != left)
 		return 0;
+	c = nat64_config(e->translator);
+	if (c && c->events)
+		nat64_event_binding(b, NAT64_BINDING_ENDED, nat64_now());
 	e->back.pool = b->pool;
 	e->back.port = b->pool_port;
 	e->back.protocol = e->protocol;
@@ -129,6 +133,8 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 					NAT64_WORD(nat64_word_expires(word), NAT64_DEAD,
 						   nat64_word_flags(word), word >> 48)) != word)
 		return 0;
+	nat64_fast_clear(s);
+	c = nat64_config(s->translator);
 	/* the memory may be another session's as soon as it is deleted */
 	e->client = s->client;
 	e->port = s->port;

@@ -112,6 +112,28 @@ enum nat64_tcp {
 	NAT64_DEAD = 255, /* being removed */
 };
 
+/*
+ * What a packet from inside needs, in one cache line: a copy for as long as the
+ * session need not be touched (nat64_state_fast.h).
+ */
+struct nat64_fast {
+	struct in6_addr client;
+	__be32 remote;
+	__be16 port, remote_port;
+	__u8 protocol, translator;
+	__be16 pool_port;
+	__be32 pool;
+	__u32 until; /* tick up to which it may be used */
+	__u32 pad[5];
+	__u64 check; /* over all of it; zero: empty */
+};
+_Static_assert(sizeof(struct nat64_fast) == 64, "one cache line");
+
+#define NAT64_FAST_WAYS 2
+struct nat64_fast_set {
+	struct nat64_fast way[NAT64_FAST_WAYS];
+};
+
 /* where the sweep finds each session and when it is worth a look */
 struct nat64_slot {
 	struct nat64_session_key key;
@@ -153,8 +175,9 @@ struct nat64_stateful {
 	__u8 filtering;       /* enum nat64_filtering */
 	__u8 pools;
 	__u8 has_statics;
+	__u8 events; /* bindings that are made and end are told of: the log of allocations */
 	__u8 shared; /* other routers are told: failover */
-	__u8 pad[2];
+	__u8 pad;
 	__u64 secret; /* spreads subscribers over addresses */
 	struct nat64_pool pool[NAT64_POOLS_MAX];
 };
@@ -171,6 +194,8 @@ struct nat64_subscriber {
 	__u64 word;
 	struct nat64_subscriber_key self; /* the key again */
 	__u32 refused;
+	/* only if the translator counts them; index: enum nat64_direction */
+	__u64 packets[2], bytes[2];
 };
 
 /* what was made and ended; index: translator * NAT64_PROTOCOLS + enum */
@@ -192,6 +217,22 @@ struct nat64_sweep_state {
 struct nat64_sweep_timer {
 	struct bpf_timer timer;
 };
+
+/* What was made and what ended, for the log of allocations (RFC 6888). */
+enum nat64_event_kind { NAT64_BINDING_MADE = 1, NAT64_BINDING_ENDED };
+
+struct nat64_event {
+	__u8 kind; /* enum nat64_event_kind */
+	__u8 protocol, translator;
+	__u8 flags; /* enum nat64_binding_flag */
+	__u32 at;   /* tick */
+	struct in6_addr client;
+	__be32 pool;
+	__be16 pool_port, port;
+	__u32 made;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct nat64_event) == 40, "layout");
 
 /* the loader sets max_entries of these by [nat64.NAME] bindings and sessions */
 struct {
@@ -217,6 +258,19 @@ struct {
 	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sessions SEC(".maps");
+
+/* a power of two; mapped, so that values begin where a page begins */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_fast_set);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_fast_sets SEC(".maps");
+
+/* how many sets there are, less one; the loader knows */
+const volatile __u32 nat64_fast_mask = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -295,6 +349,22 @@ struct {
 	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sweep_states SEC(".maps");
+
+/* events; a page where nothing is stateful, the loader makes it larger */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_log_events SEC(".maps");
+
+/* those that it had no room for */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} nat64_events_lost SEC(".maps");
 
 /*
  * What other routers are to be told: a session as it was, and in the place of

@@ -54,7 +54,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	outcome = nat64_slot_take(&s->slot);
 	if (outcome)
 		return outcome;
-	expires = f->now + (f->adopt ? f->left : c->timers[timer]);
+	expires = f->now + (f->adopt ? f->left : nat64_lifetime(c, timer));
 	if (f->adopt)
 		flags = f->adopt_flags & ~NAT64_SESSION_PEER;
 	nat64_session_key(&f->key, f);
@@ -90,6 +90,8 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 		usage->sessions_made++;
 	if (c->shared && !f->adopt)
 		nat64_announce(s, s->word, NAT64_CHANGED);
+	if (f->outbound && !f->adopt)
+		nat64_fast_fill(f, s, c);
 	return OUTCOME_NONE;
 }
 

@@ -36,9 +36,10 @@ static __always_inline void nat64_replace(struct nat64 *x, __u8 off, __be16 from
  * 6146 3.5.1.1), which the slow path sends. One packet a tick is let up: a
  * flood of them must not fill the way that others take.
  */
-static __always_inline enum outcome nat64_refuse(enum outcome why, __u32 now)
+static __always_inline enum outcome nat64_refuse(enum outcome why, struct nat64_flow *f)
 {
-	__u32 zero = 0, last;
+	__u32 zero = 0, last, now = f->now;
+	struct nat64_subscriber *u;
 	struct nat64_sweep_state *all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 
 	if (!all || nat64_no_errors)
@@ -46,6 +47,12 @@ static __always_inline enum outcome nat64_refuse(enum outcome why, __u32 now)
 	last = *(volatile __u32 *)&all->refused;
 	if (last == now || __sync_val_compare_and_swap(&all->refused, last, now) != last)
 		return why;
+	/* the slow path asks once more, and counts it */
+	u = why == DROP_SUBSCRIBER_LIMIT ?
+		    bpf_map_lookup_elem(&nat64_subscribers, &f->subscriber.self) :
+		    NULL;
+	if (u)
+		__sync_fetch_and_sub(&u->refused, 1);
 	return SLOW_ERROR_DUE;
 }
 
@@ -70,7 +77,7 @@ static __always_inline enum outcome nat64_stateful6(struct nat64 *x)
 		outcome = nat64_open_outbound(f);
 	if (outcome == DROP_POOL_EXHAUSTED || outcome == DROP_TABLE_FULL ||
 	    outcome == DROP_SUBSCRIBER_LIMIT)
-		return nat64_refuse(outcome, f->now);
+		return nat64_refuse(outcome, f);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	x->saddr4 = f->pool;
@@ -102,4 +109,27 @@ static __always_inline enum outcome nat64_stateful4(struct nat64 *x)
 	x->daddr6 = f->client;
 	nat64_replace(x, __builtin_offsetof(struct tcphdr, dest), f->pool_port, f->port);
 	return OUTCOME_NONE;
+}
+
+/* One packet more of a subscriber: direction is enum nat64_direction. */
+__noinline int nat64_account(const struct in6_addr *client, __u32 translator, __u32 direction,
+			     __u32 bytes)
+{
+	struct nat64_subscriber_key who;
+	struct nat64_subscriber *u;
+	struct nat64_stateful *c;
+
+	if (!client)
+		return 0;
+	c = nat64_config(translator);
+	if (!c)
+		return 0;
+	nat64_subscriber_key(&who, client, translator, c->subscriber_bits);
+	u = bpf_map_lookup_elem(&nat64_subscribers, &who);
+	if (!u)
+		return 0;
+	direction &= 1;
+	__sync_fetch_and_add(&u->packets[direction], 1);
+	__sync_fetch_and_add(&u->bytes[direction], bytes);
+	return 0;
 }

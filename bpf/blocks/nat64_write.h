@@ -2,7 +2,7 @@
 #pragma once
 /* The second half of nat64.h: writing what the parse decided. */
 
-static __always_inline void nat64_count(const struct nat64 *x, enum nat64_direction direction,
+static __always_inline void nat64_count(struct nat64 *x, enum nat64_direction direction,
 					__u32 bytes)
 {
 	__u32 key = 2 * x->translator + direction;
@@ -12,6 +12,9 @@ static __always_inline void nat64_count(const struct nat64 *x, enum nat64_direct
 		v->packets++;
 		v->bytes += bytes;
 	}
+	if (x->via->flags & NAT64_COUNTS)
+		nat64_account(direction == NAT64_6TO4 ? &x->saddr6 : &x->daddr6, x->translator,
+			      direction, bytes);
 }
 
 /* What follows the new IP header: type, checksum, MSS. l4: its offset. */

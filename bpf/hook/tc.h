@@ -141,6 +141,16 @@ static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
 	return tag;
 }
 
+static __always_inline long hook_push_tag(hook_ctx *ctx, __u16 id)
+{
+	return bpf_skb_vlan_push(ctx, bpf_htons(ETH_P_8021Q), id);
+}
+
+static __always_inline long hook_pop_tag(hook_ctx *ctx)
+{
+	return bpf_skb_vlan_pop(ctx);
+}
+
 static __always_inline __u32 hook_l3(__u32 tags)
 {
 	return tags < 2 ? ETH_HLEN : ETH_HLEN + 4;

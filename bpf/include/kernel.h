@@ -26,6 +26,7 @@ typedef _Bool bool;
 enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LPM_TRIE = 11,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
@@ -174,6 +175,14 @@ struct bpf_redir_neigh {
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88A8
 #define ETH_P_IPV6 0x86DD
+#define ETH_P_802_3_MIN 0x0600 /* below it is a length, not a type */
+#define ETH_P_PAUSE 0x8808
+#define ETH_P_SLOW 0x8809
+#define ETH_P_PAE 0x888E
+#define ETH_P_LLDP 0x88CC
+#define ETH_P_CFM 0x8902
+#define ETH_P_QINQ1 0x9100
+#define ETH_P_QINQ2 0x9200
 
 struct ethhdr {
 	__u8 h_dest[ETH_ALEN];
@@ -277,6 +286,7 @@ enum {
 	IPPROTO_HOPOPTS = 0,
 	IPPROTO_ICMP = 1,
 	IPPROTO_IGMP = 2,
+	IPPROTO_IPIP = 4,
 	IPPROTO_TCP = 6,
 	IPPROTO_UDP = 17,
 	IPPROTO_DCCP = 33,

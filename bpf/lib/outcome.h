@@ -54,6 +54,7 @@ enum outcome {
 	PASS_L2TP_CONTROL,  /* PPP's control, link scope and odd headers out of a tunnel, which the daemon answers */
 	PASS_L2TP_UNKNOWN,  /* L2TP of a session that the programs do not know */
 	PASS_SUBSCRIBER,    /* towards a subscriber, left to the device of its access */
+	PASS_BRIDGED,       /* may enter or leave the bridge by this port */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */
@@ -94,6 +95,19 @@ enum outcome {
 	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
 	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
 	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
+	DROP_PORT_HOST,         /* from or to the router itself, which takes no part in the bridge */
+	DROP_PORT_ISOLATED,     /* between bridge ports that are kept apart */
+	DROP_PORT_VLAN,         /* a VLAN that the bridge port is not in, or tags that no port takes */
+	DROP_PORT_MANAGEMENT,   /* a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3) */
+	DROP_PORT_SOURCE,       /* a source address that the bridge port may not use */
+	DROP_PORT_MOVED,        /* a source address that belongs to another port of the bridge */
+	DROP_PORT_MAC_LIMIT,    /* more source addresses than the bridge port may have */
+	DROP_PORT_STORM,        /* more broadcast, multicast or unknown unicast than the bridge port may send */
+	DROP_PORT_DHCP,         /* a DHCP server's message from a port without one (RFC 7610) */
+	DROP_PORT_RA,           /* a router's advertisement or redirect from a port without one (RFC 6105) */
+	DROP_PORT_ARP,          /* ARP that names another sender than the frame does */
+	DROP_PORT_UNKNOWN,      /* by a device that is no port of a bridge any more */
+	DROP_PORT_HEADERS,      /* headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610) */
 
 	OUTCOME_COUNT, /* how many there are */
 };

@@ -14,6 +14,7 @@ import (
 	"weft/internal/bench/nat64"
 	"weft/internal/bench/rig"
 	"weft/internal/bench/sim"
+	"weft/internal/bench/stateful"
 )
 
 func benchCommand() *cobra.Command {
@@ -25,7 +26,7 @@ Every round measures every subject in every case once. Absolute figures belong
 to the machine; compare only within one run, on a machine that does nothing else.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
-	c.AddCommand(benchNAT64(), benchFIB(), benchLNS(), benchSim(), benchReport(), benchChart())
+	c.AddCommand(benchNAT64(), benchStateful(), benchFIB(), benchLNS(), benchSim(), benchReport(), benchChart())
 	return c
 }
 
@@ -79,7 +80,10 @@ func benchReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, b := range []bench.Bench{nat64.Bench(nat64.DefaultSeconds), lookup.Bench(), sim.Bench(), lns.Bench(lns.DefaultSeconds)} {
+			for _, b := range []bench.Bench{
+				nat64.Bench(nat64.DefaultSeconds), stateful.Bench(stateful.DefaultSeconds), lookup.Bench(), sim.Bench(),
+				lns.Bench(lns.DefaultSeconds),
+			} {
 				if b.Name == manifest.Bench {
 					return b.WriteTable(c.OutOrStdout(), results, manifest)
 				}

@@ -68,9 +68,12 @@ tries it all in network namespaces that touch nothing else.`,
 		&cobra.Group{ID: "try", Title: "Try and measure:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"router": {runCommand(), checkCommand(), planCommand(), unloadCommand(), kickCommand(), importCommand(), blockCommand(), unblockCommand()},
-		"look":   {showCommand(), traceCommand()},
-		"try":    {labCommand(), benchCommand(), simCommand()},
+		"router": {
+			runCommand(), checkCommand(), planCommand(), unloadCommand(), importCommand(),
+			flushCommand(), kickCommand(), blockCommand(), unblockCommand(),
+		},
+		"look": {showCommand(), traceCommand()},
+		"try":  {labCommand(), benchCommand(), simCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

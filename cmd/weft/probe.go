@@ -21,7 +21,7 @@ import (
 // object a line on standard output.
 func probeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "probe", Short: "Make and verify traffic (used by weft lab)", Hidden: true}
-	c.AddCommand(probePing(), probeServe(), probeMove(), probeExchange(), probePMTU(), probeCapture(), probeSame(), probeNames())
+	c.AddCommand(probePing(), probeServe(), probeMove(), probeExchange(), probePMTU(), probeCapture(), probeSame(), probeNames(), probeAttack(), probeWatch(), probeSeen())
 	return c
 }
 

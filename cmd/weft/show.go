@@ -43,6 +43,7 @@ happened are left out. The first word of an outcome is the verdict:
 A packet may be counted by several programs on its way.`, showCounters, tableCounters},
 		{"drops", "The packets that were dropped, and why", `The rows of weft show counters that are drops. What the kernel itself drops
 (no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
+		bridgesNoun(),
 		dns64Noun(),
 		failoverNoun(),
 		raNoun(),
@@ -67,6 +68,7 @@ from the daemon.`,
 	}
 	show.AddCommand(showRouteCommand())
 	show.AddCommand(bindingCommands()...)
+	show.AddCommand(whoCommand())
 	return show
 }
 

@@ -19,7 +19,7 @@ func bindingCommands() []*cobra.Command {
 	pools := nounCommand(noun{"pools", "The shared IPv4 addresses, and how full they are", `For each pool of a stateful translator, by protocol: how many ports are bound,
 how many there are, and the address on which most are bound. Ports of static
 bindings that nobody uses at the moment are not counted.`, showPools, tablePools})
-	return []*cobra.Command{bibCommand(), sessionsCommand(), pools}
+	return []*cobra.Command{bibCommand(), sessionsCommand(), natSubscribersCommand(), pools}
 }
 
 func bibCommand() *cobra.Command {
@@ -55,6 +55,39 @@ session lives on if no packet comes.`, func(_ context.Context, r *daemon.Router)
 	return c
 }
 
+func natSubscribersCommand() *cobra.Command {
+	var f filterFlags
+	c := nounCommand(noun{"nat-subscribers", "What each subscriber of a stateful translator has", `For each subscriber (subscriber_prefix_len) that holds something now: how many
+ports and sessions it has, and how often it was refused more by its limits.
+With count_subscribers = true also what it sent and got, since it first held
+something. Those with the most sessions come first.`, func(_ context.Context, r *daemon.Router) (any, error) {
+		filter, err := f.read()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := api.NATSubscribers(r.Datapath(), filter)
+		return emptyNotNull(rows), err
+	}, tableNATSubscribers})
+	flags := c.Flags()
+	flags.StringVar(&f.translator, "translator", "", "only those of [nat64.NAME]")
+	flags.StringVar(&f.ipv6, "ipv6", "", "only those in this prefix, or who has this address")
+	flags.IntVar(&f.limit, "limit", 0, "at most so many rows; 0 is all")
+	c.Example += "\n  weft show nat-subscribers --limit 10"
+	return c
+}
+
+func tableNATSubscribers(w io.Writer, rows any) {
+	list := rows.([]api.NATSubscriber)
+	if len(list) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	fmt.Fprintln(w, "TRANSLATOR\tSUBSCRIBER\tPORTS\tSESSIONS\tREFUSED\tPACKETS 6TO4\tBYTES\tPACKETS 4TO6\tBYTES")
+	for _, s := range list {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Translator, s.Subscriber, s.Ports, s.Sessions, s.Refused, s.Packets6to4, s.Bytes6to4, s.Packets4to6, s.Bytes4to6)
+	}
+}
+
 // filterFlags pick rows.
 type filterFlags struct {
 	translator, protocol, ipv6, ipv4 string
@@ -63,14 +96,19 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) add(c *cobra.Command, example string) {
+	f.addPicks(c)
+	c.Flags().IntVar(&f.limit, "limit", 0, "at most so many rows; 0 is all")
+	c.Example += "\n  weft show " + c.Name() + " " + example
+}
+
+// addPicks adds those that say which.
+func (f *filterFlags) addPicks(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.translator, "translator", "", "only those of [nat64.NAME]")
 	flags.StringVar(&f.protocol, "protocol", "", "only tcp, udp or icmp")
 	flags.StringVar(&f.ipv6, "ipv6", "", "only nodes with this address, or in this prefix")
 	flags.StringVar(&f.ipv4, "ipv4", "", "only with this IPv4 address, or in this prefix")
 	flags.Uint16Var(&f.port, "port", 0, "only with this port, at any end")
-	flags.IntVar(&f.limit, "limit", 0, "at most so many rows; 0 is all")
-	c.Example += "\n  weft show " + c.Name() + " " + example
 }
 
 func (f *filterFlags) read() (api.BindingFilter, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -58,8 +59,8 @@ type Session struct {
 	Age        float64        `json:"age_seconds"`
 }
 
-// translatorNames gives the names of translators by id.
-func translatorNames(d *datapath.Datapath) (map[int]string, error) {
+// TranslatorNames gives the names of translators by id.
+func TranslatorNames(d *datapath.Datapath) (map[int]string, error) {
 	translators, err := d.Translators()
 	names := map[int]string{}
 	for _, t := range translators {
@@ -71,7 +72,7 @@ func translatorNames(d *datapath.Datapath) (map[int]string, error) {
 // Bindings gives the rows of `weft show bib`: those that are in use, then those
 // of weft.toml that are not. It is ordered by the IPv4 side.
 func Bindings(d *datapath.Datapath, f BindingFilter) ([]Binding, error) {
-	names, err := translatorNames(d)
+	names, err := TranslatorNames(d)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func Bindings(d *datapath.Datapath, f BindingFilter) ([]Binding, error) {
 
 // Sessions gives the rows of `weft show nat-sessions`, ordered by the node.
 func Sessions(d *datapath.Datapath, f BindingFilter) ([]Session, error) {
-	names, err := translatorNames(d)
+	names, err := TranslatorNames(d)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ type Pool struct {
 
 // Pools gives the rows of `weft show pools`.
 func Pools(d *datapath.Datapath) ([]Pool, error) {
-	names, err := translatorNames(d)
+	names, err := TranslatorNames(d)
 	if err != nil {
 		return nil, err
 	}
@@ -196,4 +197,34 @@ func pool(translator string, p state.Pool, protocol string, bound map[netip.Addr
 		}
 	}
 	return row
+}
+
+// FlushSessions ends the sessions that f tells of, and gives how many those
+// were. Of bindings: all sessions of the bindings that f tells of, so that
+// they end too.
+func FlushSessions(d *datapath.Datapath, f BindingFilter, ofBindings bool) (int, error) {
+	names, err := TranslatorNames(d)
+	if err != nil {
+		return 0, err
+	}
+	var end []datapath.Session
+	for s, err := range d.Sessions() {
+		if err != nil {
+			return 0, err
+		}
+		sides := []netip.AddrPort{s.IPv4, s.Remote4}
+		if ofBindings {
+			sides = sides[:1]
+		}
+		if f.fits(names[s.Translator], state.ProtocolName(s.Protocol), s.IPv6, sides...) {
+			end = append(end, s)
+		}
+	}
+	return d.End(end)
+}
+
+// Translators gives the names of those that there are.
+func Translators(d *datapath.Datapath) ([]string, error) {
+	byID, err := TranslatorNames(d)
+	return slices.Sorted(maps.Values(byID)), err
 }

@@ -42,6 +42,7 @@ type collector struct {
 	access   accessMetrics
 	routes   routeMetrics
 	failover failoverMetrics
+	bridges  bridgeMetrics
 }
 
 func newCollector(d *datapath.Datapath, source Source) *collector {
@@ -52,7 +53,7 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		bytes:   prometheus.NewDesc("weft_nat64_bytes_total", "Bytes of IP packets that a translator carried, as they left.", []string{"translator", "direction"}, nil),
 		names:   newNameMetrics(),
 		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), access: newAccessMetrics(),
-		routes: newRouteMetrics(), failover: newFailoverMetrics(),
+		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(),
 		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 	}
 }
@@ -61,7 +62,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
-	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs()) {
+	for _, d := range slices.Concat(c.bindings.descs(), c.access.descs(), c.routes.descs(), c.failover.descs(), c.bridges.descs()) {
 		ch <- d
 	}
 }
@@ -72,6 +73,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.bindings.collect(ch, c.datapath)
 	c.failover.collect(ch, c.source.Failover())
+	c.bridges.collect(ch, c.datapath)
 	c.adverts.collect(ch, c.source.Adverts())
 	c.access.collect(ch, c.source)
 	c.names.collect(ch, c.source.DNS64())

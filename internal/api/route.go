@@ -200,7 +200,7 @@ func nexthopOf(r *datapath.Routes, number uint32) (Nexthop, error) {
 			return out, err
 		}
 		out.entry, out.Device, out.Tags, out.MTU = e, datapath.DeviceName(int(e.IfIndex)), e.Tags.String(), e.MTU
-		out.MAC = macString(e.Dst)
+		out.MAC = state.MACString(e.Dst)
 	case state.NexthopGroup:
 		members, err := r.GroupAt(h.Index)
 		if err != nil {
@@ -307,7 +307,7 @@ func Neighbours(r *datapath.Routes, links []state.LinkFact, neighbours []state.K
 	for _, n := range neighbours {
 		row := Neighbour{Address: n.Addr.String(), Device: datapath.DeviceName(n.Device), State: n.State.String()}
 		if n.State.Usable() && n.MAC != [6]byte{} {
-			row.MAC = macString(n.MAC)
+			row.MAC = state.MACString(n.MAC)
 		}
 		for _, e := range entries {
 			if row.MAC != "" && e.Dst == n.MAC && e.Src == own[row.Device] {

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"weft/internal/datapath"
 	"weft/internal/state"
@@ -91,7 +90,7 @@ func Interfaces(d *datapath.Datapath, links []state.LinkFact) ([]Interface, erro
 	}
 	var rows []Interface
 	for _, l := range links {
-		row := Interface{Device: l.Name, Index: l.Index, Kind: cmp.Or(l.Kind, "physical"), Up: l.Up, MTU: l.MTU, MAC: macString(l.MAC)}
+		row := Interface{Device: l.Name, Index: l.Index, Kind: cmp.Or(l.Kind, "physical"), Up: l.Up, MTU: l.MTU, MAC: state.MACString(l.MAC)}
 		for _, a := range attachments {
 			if a.Device == l.Name {
 				row.Programs = append(row.Programs, fmt.Sprintf("%s:%s", a.Hook, a.Program))
@@ -123,14 +122,6 @@ func served(p state.Port, translators []state.Translator) []string {
 		}
 	}
 	return names
-}
-
-func macString(m [6]byte) string {
-	parts := make([]string, len(m))
-	for i, b := range m {
-		parts[i] = fmt.Sprintf("%02x", b)
-	}
-	return strings.Join(parts, ":")
 }
 
 // Translation is a translator and what it carried.

@@ -30,6 +30,7 @@ type Source interface {
 	RouteSource
 	Adverts() []Advert
 	AccessSource
+	Who(WhoQuery) ([]Holder, error)
 	Failover() *Failover // nil: sessions are not shared
 }
 
@@ -55,6 +56,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/failover", answer(func() any { return source.Failover() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
+	mux.HandleFunc("GET /v1/who", answerWho(source))
 	serveRoutes(mux, source)
 	serveAccess(mux, source)
 	serveHTTP(ctx, listener, mux)

@@ -28,7 +28,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/bus", "internal/place", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/bus", "internal/syslog", "internal/place", "internal/version",
 		"internal/l2tpio", "internal/aaa",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
@@ -53,6 +53,7 @@ func rooms() []room {
 		{"internal/keep", nil},
 		{"internal/l2tpio", nil},
 		{"internal/aaa", []string{"internal/feature/access"}},
+		{"internal/syslog", nil},
 		{"internal/bus", nil},
 		{"internal/api", below},
 		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
@@ -77,6 +78,7 @@ func doors() map[string][]string {
 		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
 		"go.etcd.io/bbolt":               {"internal/keep"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
+		"github.com/leodido/go-syslog":   {"internal/syslog"},
 		"github.com/nats-io":             {"internal/bus"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 		"github.com/chromedp":            {"internal/web/browser/drive", "tools"},

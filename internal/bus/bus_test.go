@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"weft/internal/bus"
 	"weft/internal/bus/bustest"
 )
@@ -278,4 +280,35 @@ func TestWhoReadsOnAfterABreakMissesNothing(t *testing.T) {
 	if string(e.Message.Data) != "two" || e.Message.Missed {
 		t.Errorf("got %q, missed %v", e.Message.Data, e.Message.Missed)
 	}
+}
+
+func TestAClusterOfTheOperators(t *testing.T) {
+	at := freePort(t)
+	cluster, err := server.NewServer(&server.Options{
+		Host: at.Addr().String(), Port: int(at.Port()), NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := []string{"nats://" + at.String()}
+	a := open(t, bus.Settings{Name: "a", Peers: []bus.Peer{{Name: "b"}}, Cluster: url, Bytes: 1 << 20})
+	await(t, a, "a finds nobody", left)
+	if err := a.Publish([]byte("x")); err == nil {
+		t.Error("a writes to a cluster that is not there")
+	}
+	cluster.Start()
+	t.Cleanup(func() {
+		cluster.Shutdown()
+		cluster.WaitForShutdown()
+	})
+	await(t, a, "a opens", opened)
+	b := open(t, bus.Settings{Name: "b", Peers: []bus.Peer{{Name: "a"}}, Cluster: url, Bytes: 1 << 20})
+	await(t, b, "b reads a", joined)
+	await(t, a, "a reads b", joined)
+	publish(t, a, "hello")
+	await(t, b, "it comes", says("hello"))
+	if err := b.Ask("a"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, a, "a is asked", func(e bus.Event) bool { return e.Asked != nil && e.Asked.Peer == "b" })
 }

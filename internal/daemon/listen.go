@@ -23,15 +23,17 @@ type source struct {
 	routing  *routing
 	adverts  *adverts
 	*subscribers
-	sharing *sharing
-	status  api.Status
+	sharing     *sharing
+	allocations *allocations
+	status      api.Status
 }
 
 func (s source) Status() api.Status { return s.status }
 
 func (s source) Adverts() []api.Advert { return s.adverts.status() }
 
-func (s source) Failover() *api.Failover { return s.sharing.status() }
+func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }
+func (s source) Failover() *api.Failover                  { return s.sharing.status() }
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }
 
@@ -47,7 +49,10 @@ func (s source) SlowCounts() api.SlowCounts {
 }
 
 func (d *daemon) source() source {
-	return source{d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()}}
+	return source{
+		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations,
+		api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()},
+	}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

@@ -6,10 +6,12 @@ package daemon
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/access"
+	"weft/internal/feature/bridge"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/failover"
 	"weft/internal/feature/guard"
@@ -23,9 +25,11 @@ import (
 
 // Sections lists every section that weft.toml may have.
 func Sections() []config.Section {
-	sections := append(config.CoreSections(), nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
-		access.Section(), access.ClientSection())
-	return append(sections, guard.Sections()...)
+	return slices.Concat(config.CoreSections(), []config.Section{
+		nat64.Section(), dns64.Section(), ra.Section(), route.Section(), failover.Section(),
+		access.Section(), access.ClientSection(),
+		bridge.Section(),
+	}, guard.Sections())
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
@@ -50,14 +54,42 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	var desired state.Desired
 	var problems []state.Problem
 	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
-		host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan, guard.Plan,
+		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, access.Plan, guard.Plan,
 	} {
 		d, p := plan(f, facts)
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
-	return unique(withTags(desired)), problems
+	return unique(withTags(guarded(desired))), problems
+}
+
+// guarded keeps XDP off the ports of weft's bridges: it would see frames before
+// the guards there do, and send some out past them. TC programs come after.
+func guarded(desired state.Desired) state.Desired {
+	ports := map[string]bool{}
+	for _, o := range desired {
+		if g, ok := o.(state.BridgeGuard); ok {
+			ports[g.Device] = true
+		}
+	}
+	if len(ports) == 0 {
+		return desired
+	}
+	var all state.Desired
+	for _, o := range desired {
+		switch v := o.(type) {
+		case state.Attachment:
+			if v.Hook == state.HookXDP && ports[v.Device] {
+				continue
+			}
+		case state.Port:
+			v.XDPOut = v.XDPOut && !ports[v.Device]
+			o = v
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // withTags has VLAN tags left in the frames of each device before an XDP
@@ -86,6 +118,7 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
+	facts.Made = append(facts.Made, bridge.Devices(f)...)
 	return facts
 }
 

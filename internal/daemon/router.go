@@ -11,6 +11,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/feature/bridge"
 	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/reconcile"
@@ -109,6 +110,9 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 	facts, err := gather(r.kernel, r.datapath, tables)
 	if err != nil {
 		return facts, err
+	}
+	if f != nil {
+		facts.Sysctls = r.kernel.Sysctls(bridge.Watched(f))
 	}
 	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
 		return facts, err

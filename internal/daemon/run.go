@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	d := &daemon{
 		Options: o, router: r, file: f, services: newServices(o.Log),
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r},
+		adverts: newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r}, allocations: &allocations{log: o.Log},
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
@@ -77,6 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.adverts.wait()
 	defer d.plats.wait()
 	defer d.subscribers.wait()
+	defer d.allocations.stop()
 	defer d.sharing.wait()
 	defer d.blocks.wait()
 	defer cancel()
@@ -118,8 +119,10 @@ type daemon struct {
 	subscribers *subscribers
 	sharing     *sharing
 	blocks      *blocks
+	allocations *allocations
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics     *metricsListener
+	told        map[string]bool // warnings about the host
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -190,6 +193,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	if len(done) > 0 {
 		d.Log.Info("applied", "steps", len(done))
 	}
+	d.tell(facts)
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
@@ -198,7 +202,25 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.subscribers.set(ctx, d.file, facts)
 	d.blocks.set(ctx, d.file)
 	d.adverts.set(ctx, d.file, learn(d.file, facts))
+	d.allocations.set(ctx, d.router.datapath, d.file)
 	return nil
+}
+
+// tell warns of what the host has that the file's author may not expect, once.
+func (d *daemon) tell(facts state.Facts) {
+	_, problems := Desire(d.file, facts)
+	var news []state.Problem
+	told := map[string]bool{}
+	for _, p := range problems {
+		told[p.String()] = true
+		if !d.told[p.String()] {
+			news = append(news, p)
+		}
+	}
+	d.told = told
+	if len(news) > 0 {
+		d.Warn(news)
+	}
 }
 
 func levelOf(l config.Log) slog.Level {

@@ -79,7 +79,11 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 		return nil, err
 	}
 	accesses, err := d.accessObjects()
-	return slices.Concat(found, lowers, proxies, accesses), err
+	if err != nil {
+		return nil, err
+	}
+	bridges, err := d.observeBridges(want)
+	return slices.Concat(found, lowers, proxies, accesses, bridges), err
 }
 
 // Translators lists the translators, by id.
@@ -192,6 +196,10 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 		return d.write("l2tp_gardens", encodeGarden(o), uint32(1), remove)
 	case state.StaticBinding:
 		return d.writeStatic(o, remove)
+	case state.BridgeGuard:
+		return d.applyBridgeGuard(o, remove)
+	case state.Station:
+		return d.applyStation(o, remove)
 	case state.Rule:
 		if o.From.Addr().Is6() {
 			k, v := encodeRule6(o)

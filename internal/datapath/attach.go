@@ -162,7 +162,7 @@ func (d *Datapath) attach(a state.Attachment) error {
 	case state.HookXDP:
 		l, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: index, Flags: link.XDPDriverMode})
 	default:
-		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: attachType(p.hook)})
+		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: attachType(p.hook), Anchor: p.anchor()})
 	}
 	if err != nil {
 		return fmt.Errorf("attach %s to %s: %w", a.Program, a.Device, explainAttach(err, p.hook))

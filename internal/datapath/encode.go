@@ -38,6 +38,7 @@ const (
 	nat64ComputeUDP = 2
 	nat64CopyTOS    = 4
 	nat64Stateful   = 8
+	nat64Counts     = 16
 )
 
 // wire32 holds an IPv4 address as the programs do: in wire order.
@@ -172,6 +173,9 @@ func encodeTranslator(t state.Translator, index int) translator {
 	if t.Stateful {
 		v.Flags |= nat64Stateful
 	}
+	if t.Counts {
+		v.Flags |= nat64Counts
+	}
 	if t.Prefix.IsValid() {
 		v.Flags |= nat64HasPrefix
 		_, v.Prefix = encodeRule4(state.Rule{
@@ -194,7 +198,7 @@ func decodeTranslator(id int, v translator) state.Translator {
 		ID: id, Name: name.String(), Device: deviceName(int(v.Ifindex)), MAC: v.Mac,
 		LowestMTU: int(v.LowestMtu), SmallestMTU: int(v.SmallestMtu), MaxMSS: int(v.MaxMss),
 		UDPZero: v.Flags&nat64ComputeUDP != 0, CopyTOS: v.Flags&nat64CopyTOS != 0,
-		Stateful: v.Flags&nat64Stateful != 0,
+		Stateful: v.Flags&nat64Stateful != 0, Counts: v.Flags&nat64Counts != 0,
 	}
 	if v.Flags&nat64HasPrefix != 0 {
 		t.Prefix = decodeRule4(key4{}, v.Prefix).To

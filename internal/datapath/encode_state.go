@@ -22,6 +22,7 @@ type (
 	usage         = ingressTCNat64Usage
 	sweepState    = ingressTCNat64SweepState
 	slot          = ingressTCNat64Slot
+	event         = ingressTCNat64Event
 )
 
 // Tick is the unit of time of bindings and sessions: 2^26 ns of the monotonic
@@ -43,6 +44,7 @@ func encodeBinder(b state.Binder) binder {
 	v := binder{
 		PortsMax: uint32(b.PortsMax), SessionsMax: uint32(b.SessionsMax),
 		SubscriberBits: uint8(b.SubscriberBits), Filtering: uint8(b.Filtering), HasStatics: bit(b.Statics), Shared: bit(b.Shared),
+		Events: bit(b.Events),
 	}
 	v.Timers = [4]uint32{ticks(b.UDP), ticks(b.ICMP), ticks(b.Established), ticks(b.Transitory)}
 	if b.Block != 0 {
@@ -68,7 +70,7 @@ func encodeBinder(b state.Binder) binder {
 func decodeBinder(id int, v binder) state.Binder {
 	b := state.Binder{
 		ID: id, PortsMax: int(v.PortsMax), SessionsMax: int(v.SessionsMax),
-		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0, Shared: v.Shared != 0,
+		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0, Shared: v.Shared != 0, Events: v.Events != 0,
 		UDP: duration(v.Timers[0]), ICMP: duration(v.Timers[1]), Established: duration(v.Timers[2]), Transitory: duration(v.Timers[3]),
 		Block: int(v.Block),
 	}

@@ -292,7 +292,7 @@ func (l *lns) wrapped(s state.AccessSession, f form, ip []byte, mac []byte) []by
 		binary.BigEndian.PutUint32(outer, 6<<28|0xb8<<20|uint32(s.Local))
 		seal(outer[40:], 6, from, to, 17)
 	}
-	return append(append(mac, l.frame("lan", outer)[12:]...))
+	return append(mac, l.frame("lan", outer)[12:]...)
 }
 
 // sameButID compares frames; the identification of an outer IPv4 header is free.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 
 	"weft/internal/state"
 )
@@ -26,7 +27,22 @@ func programs() []program {
 		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
 		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
 		{"access_egress", state.HookEgress, _AccessEgressBytes},
+		{"bridge_port_in", state.HookIngress, _BridgePortInBytes},
+		{"bridge_port_out", state.HookEgress, _BridgePortOutBytes},
+		{"bridge_host_in", state.HookIngress, _BridgeHostInBytes},
+		{"bridge_host_out", state.HookEgress, _BridgeHostOutBytes},
 	}
+}
+
+// anchor says where among the programs of its hook this one stands. What
+// guards a bridge's port sees what comes in before any other program may take
+// it, and what goes out when every other has had its say.
+func (p program) anchor() link.Anchor {
+	switch p.name {
+	case "bridge_port_in", "bridge_host_in":
+		return link.Head()
+	}
+	return link.Tail()
 }
 
 // helpers are the programs that are attached nowhere, but run by weft.

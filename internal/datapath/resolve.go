@@ -54,10 +54,7 @@ func (r *Resolver) Resolve(t state.Tuple) (state.Tuple, state.Outcome) {
 
 // Session gives the node that has a session, by its IPv4 side.
 func (r *Resolver) Session(protocol uint8, pool, remote netip.AddrPort) (netip.AddrPort, bool) {
-	k := sessionKey{Pool: wire32(pool.Addr()), PoolPort: wire16(pool.Port()), Remote: wire32(remote.Addr()), RemotePort: wire16(remote.Port()), Protocol: protocol}
-	if protocol == 1 {
-		k.RemotePort = k.PoolPort
-	}
+	k := encodeSessionKey(protocol, pool, remote)
 	var v sessionValue
 	m, err := r.datapath.mapNamed("nat64_sessions")
 	if err != nil || m.Lookup(k, &v) != nil || int32(uint32(v.Word)-r.now()) <= 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,9 @@ import (
 
 	"weft/internal/state"
 )
+
+// ringSize is how many bytes of events wait for a reader: some 60,000.
+const ringSize = 4 << 20
 
 // spec gives the specification of a program and its maps, those of stateful
 // translation as large as the options say.
@@ -30,13 +34,33 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
 		case "l2tp_owners4", "l2tp_owners6":
 			m.MaxEntries = uint32(max(4*d.options.Tables.Subscribers, 1))
+		case "nat64_fast_sets":
+			m.MaxEntries = fastSets(d.options.Tables)
+		case "nat64_log_events":
+			if d.options.Tables.Sessions > 0 {
+				m.MaxEntries = ringSize
+			}
 		case "nat64_changes":
 			if d.options.Tables.Sessions > 0 {
 				m.MaxEntries = changesBytes
 			}
 		}
 	}
+	if v := spec.Variables["nat64_fast_mask"]; v != nil {
+		if err := v.Set(fastSets(d.options.Tables) - 1); err != nil {
+			return nil, fmt.Errorf("set nat64_fast_mask of program %s: %w", p.name, err)
+		}
+	}
 	return spec, nil
+}
+
+// fastSets is a power of two, and as many as there can be sessions: two lines
+// each, so that few sessions are without.
+func fastSets(t state.Tables) uint32 {
+	if t.Sessions <= 1 {
+		return 1
+	}
+	return 1 << bits.Len(uint(t.Sessions-1))
 }
 
 // Tables gives the sizes of the tables that are there; zero without stateful
@@ -112,8 +136,9 @@ func groups() []group {
 
 func stateMaps() []string {
 	return []string{
-		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free",
+		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_fast_sets",
 		"nat64_peers", "nat64_sweep_states", "nat64_usages",
+		"nat64_log_events", "nat64_events_lost",
 	}
 }
 

@@ -64,7 +64,7 @@ func benchStateful(b *testing.B) {
 		return netip.AddrPortFrom(netip.AddrFrom16(a), 4000)
 	}
 	open := func(i int) state.Tuple {
-		return state.Tuple{Protocol: 6, From: client(i % 250_000), To: nth(far, i/250_000), Flags: 2}
+		return state.Tuple{Protocol: 17, From: client(i % 250_000), To: nth(far, i/250_000)}
 	}
 	stateless := state.Tuple{Protocol: 6, From: netip.MustParseAddrPort("[2001:db8:7::7]:4000"), To: netip.MustParseAddrPort("[64:ff9b:2::8.8.8.8]:443"), Flags: 16}
 	run(1, open)
@@ -74,6 +74,7 @@ func benchStateful(b *testing.B) {
 	report("new-session", run(750_000, func(i int) state.Tuple { return open(250_000 + i) }))
 	report("one-of-1M", run(20_000, func(int) state.Tuple { return open(0) }))
 	report("any-of-1M", run(100_000, func(i int) state.Tuple { return open(i * 7919 % 1_000_000) }))
+	report("any-of-1M-tcp", run(100_000, func(i int) state.Tuple { return open(i * 7919 % 1_000_000) }))
 	start := time.Now()
 	if err := d.Sweep(); err != nil {
 		b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weft/internal/state"
+	"weft/internal/translate/session"
 )
 
 // shared is the router that stateful tests go through: two pool addresses of
@@ -57,6 +58,12 @@ func (b *bench) forget() {
 		var at uint32
 		if free.LookupAndDelete(nil, &at) != nil {
 			break
+		}
+	}
+	lines := b.datapath.maps["nat64_fast_sets"]
+	for at := range lines.MaxEntries() {
+		if err := lines.Put(at, make([]byte, lines.ValueSize())); err != nil {
+			b.t.Fatal(err)
 		}
 	}
 	if err := b.datapath.maps["nat64_sweep_states"].Put(uint32(0), sweepState{}); err != nil {
@@ -304,7 +311,7 @@ func TestTimeEndsSessionsAndTheirBindings(t *testing.T) {
 			b.t.Fatal(err)
 		}
 		b.cross(r, "in, at the last moment", flow{remote4, first.String(), 17, 0}, to6)
-		b.clock(1000 + 2*ticks(300e9))
+		b.clock(1000 + 2*ticks(300e9) + session.SlackMax)
 		b.cross(r, "in, too late, not swept", flow{remote4, first.String(), 17, 0}, state.DropNoBinding)
 		b.cross(r, "out again", flow{client6, remote6, 17, 0}, to4)
 		b.clock(1000 + 4*ticks(300e9))

@@ -31,6 +31,26 @@ func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 			return k.restoreLink(o)
 		}
 		return k.setLink(o)
+	case state.Bridge:
+		if remove {
+			return k.removeBridge(o)
+		}
+		return k.setBridge(o)
+	case state.GuestDevice:
+		if remove {
+			return k.removeGuestDevice(o)
+		}
+		return k.setGuestDevice(o)
+	case state.NoOffloads:
+		return k.applyNoOffloads(o, remove)
+	case state.BridgePort:
+		return k.applyBridgePort(o, remove)
+	case state.BridgeVLAN:
+		return k.applyBridgeVLAN(o, remove)
+	case state.BridgeAddress:
+		return k.applyBridgeAddress(o, remove)
+	case state.Neighbour:
+		return k.applyNeighbour(o, remove)
 	case state.AllMulticast:
 		return k.applyAllMulticast(o, remove)
 	case state.TagsInFrames:

@@ -30,6 +30,10 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	ethtool, noOffloads := netlink.GenlFamilyGet("ethtool")
 	names := linkNames(links)
+	bridges, err := k.bridgings()
+	if err != nil {
+		return nil, err
+	}
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
@@ -51,6 +55,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		copy(f.MAC[:], a.HardwareAddr)
 		f.Master = names[a.MasterIndex]
 		stacked(&f, l, names)
+		bridgeFacts(&f, l, names, bridges[a.Index].bridge)
 		facts = append(facts, f)
 	}
 	return facts, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -26,7 +27,8 @@ type Kernel struct {
 
 // Open opens the door; dir keeps the journal across restarts.
 func Open(dir string) (*Kernel, error) {
-	nl, err := netlink.NewHandle()
+	// no other family: not every kernel has them, and weft has no need of them
+	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open netlink: %w", err)
 	}

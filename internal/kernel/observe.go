@@ -43,6 +43,11 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 			found = append(found, tags)
 		}
 	}
+	bridges, err := k.observeBridges(links, wanted)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, bridges...)
 	addresses, err := k.observeAddresses(links, wanted)
 	if err != nil {
 		return nil, err
@@ -62,7 +67,7 @@ func observeDevices(links []netlink.Link) []state.Object {
 	var found []state.Object
 	for _, l := range links {
 		a := l.Attrs()
-		if owner, ok := strings.CutPrefix(a.Alias, AliasPrefix); ok && l.Type() == "tuntap" && a.RawFlags&unix.IFF_UP != 0 {
+		if owner, ok := strings.CutPrefix(a.Alias, AliasPrefix); ok && l.Type() == "tuntap" && !strings.HasPrefix(owner, "bridge.") && a.RawFlags&unix.IFF_UP != 0 {
 			d := state.Device{Name: a.Name, MTU: a.MTU, Owner: owner}
 			copy(d.MAC[:], a.HardwareAddr)
 			found = append(found, d)
@@ -195,4 +200,15 @@ func readSysctl(name string) (string, error) {
 		return "", fmt.Errorf("read sysctl: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// Sysctls reads settings, those that there are.
+func (k *Kernel) Sysctls(names []string) map[string]string {
+	values := map[string]string{}
+	for _, name := range names {
+		if value, err := readSysctl(name); err == nil {
+			values[name] = value
+		}
+	}
+	return values
 }

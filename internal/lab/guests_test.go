@@ -30,14 +30,6 @@ ends = [
 mtu = 1400
 `
 
-func TestTheGuestsScenarioPasses(t *testing.T) {
-	weft, lab := program(t), name(t, "")
-	if out, err := exec.Command(weft, "lab", "run", "guests", "--name", lab).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	nothingLeft(t, lab)
-}
-
 func TestChecksAndShellReachIntoAGuest(t *testing.T) {
 	weft, lab := program(t), name(t, "")
 	l, err := up(t, weft, lab, withGuest)

@@ -50,17 +50,22 @@ func Steps(desired state.Desired, actual []state.Object) []state.Step {
 	return steps
 }
 
-// removalRank orders what goes: first what takes packets (programs), then
-// routes that lead to devices, then tables, then devices and settings.
+// removalRank orders what goes: first ports leave their bridges, which no frame
+// may cross without its guards, then what takes packets (programs), then routes
+// that lead to devices, then tables, then devices and settings.
 func removalRank(o state.Object) int {
 	switch o.(type) {
+	case state.BridgeVLAN, state.BridgeAddress, state.Neighbour:
+		return -2
+	case state.BridgePort:
+		return -1
 	case state.Attachment:
 		return 0
 	case state.Route:
 		return 1
-	case state.Rule, state.Proxy, state.Port, state.Translator:
+	case state.Rule, state.Proxy, state.Port, state.Translator, state.BridgeGuard, state.Station:
 		return 2
-	case state.Device:
+	case state.Device, state.Bridge, state.GuestDevice:
 		return 3
 	case state.Address:
 		return 4

@@ -49,6 +49,7 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
+	Events                             bool // bindings that are made and end are told of
 	Shared                             bool // other routers are told of its sessions
 	Pools                              [PoolsMax]Pool
 }
@@ -64,6 +65,9 @@ func (b Binder) String() string {
 	}
 	if b.Statics {
 		s.WriteString(" statics")
+	}
+	if b.Events {
+		s.WriteString(" events")
 	}
 	if b.Shared {
 		s.WriteString(" shared")
@@ -131,4 +135,14 @@ func ProtocolName(number uint8) string {
 		return "udp"
 	}
 	return fmt.Sprint(number)
+}
+
+// BindingEvent is a binding that was made or has ended.
+type BindingEvent struct {
+	Made       bool // else: ended
+	Translator int
+	Protocol   uint8
+	IPv6, IPv4 netip.AddrPort
+	At         time.Time
+	Since      time.Time // when the binding was made
 }

@@ -14,6 +14,8 @@ type Facts struct {
 	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Shared      []string                // NAMEs of translators that share sessions with other routers
 	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
+	Made        []string                // devices that weft makes itself, and that may not be there yet
+	Sysctls     map[string]string       // settings that matter to the checks, by name below /proc/sys
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here
@@ -41,6 +43,9 @@ type LinkFact struct {
 	Master    string  // bridge, bond or VRF that it belongs to
 	VRFTable  uint32  // VRF: the table of its members
 	Filtering bool    // bridge: tells VLANs apart
+	VLANAware bool    // bridge: its kernel could
+	LimitsMAC bool    // bridge: its kernel can limit how many addresses it learns
+	Peer      string  // veth: the other end, if it is in this namespace
 }
 
 // Link finds a device by name.

@@ -134,7 +134,9 @@ type Attachment struct {
 	Build   string // short hash of the program's code: an upgrade is a change
 }
 
-func (a Attachment) Key() string    { return fmt.Sprintf("program on %s %s", a.Device, a.Hook) }
+func (a Attachment) Key() string {
+	return fmt.Sprintf("program %s on %s %s", a.Program, a.Device, a.Hook)
+}
 func (a Attachment) Domain() Domain { return Datapath }
 func (a Attachment) String() string {
 	return fmt.Sprintf("program %s on %s %s build %s", a.Program, a.Device, a.Hook, a.Build)
@@ -201,6 +203,7 @@ type Translator struct {
 	UDPZero     bool // compute missing UDP checksums
 	CopyTOS     bool
 	Stateful    bool // it has a Binder
+	Counts      bool // packets and bytes of each subscriber
 }
 
 func (t Translator) Key() string    { return fmt.Sprintf("translator %d", t.ID) }
@@ -212,6 +215,9 @@ func (t Translator) String() string {
 	}
 	if t.Stateful {
 		s += " stateful"
+	}
+	if t.Counts {
+		s += " counts"
 	}
 	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }

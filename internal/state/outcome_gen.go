@@ -43,6 +43,7 @@ const (
 	PassL2tpControl                        // PPP's control, link scope and odd headers out of a tunnel, which the daemon answers
 	PassL2tpUnknown                        // L2TP of a session that the programs do not know
 	PassSubscriber                         // towards a subscriber, left to the device of its access
+	PassBridged                            // may enter or leave the bridge by this port
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -82,6 +83,19 @@ const (
 	DropSynRate                            // more TCP connections begun than the guard lets in
 	DropIcmpRate                           // more ICMP messages than the guard lets in
 	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
+	DropPortHost                           // from or to the router itself, which takes no part in the bridge
+	DropPortIsolated                       // between bridge ports that are kept apart
+	DropPortVlan                           // a VLAN that the bridge port is not in, or tags that no port takes
+	DropPortManagement                     // a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)
+	DropPortSource                         // a source address that the bridge port may not use
+	DropPortMoved                          // a source address that belongs to another port of the bridge
+	DropPortMacLimit                       // more source addresses than the bridge port may have
+	DropPortStorm                          // more broadcast, multicast or unknown unicast than the bridge port may send
+	DropPortDhcp                           // a DHCP server's message from a port without one (RFC 7610)
+	DropPortRa                             // a router's advertisement or redirect from a port without one (RFC 6105)
+	DropPortArp                            // ARP that names another sender than the frame does
+	DropPortUnknown                        // by a device that is no port of a bridge any more
+	DropPortHeaders                        // headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -128,6 +142,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-l2tp-control", "PPP's control, link scope and odd headers out of a tunnel, which the daemon answers"},
 	{"pass-l2tp-unknown", "L2TP of a session that the programs do not know"},
 	{"pass-subscriber", "towards a subscriber, left to the device of its access"},
+	{"pass-bridged", "may enter or leave the bridge by this port"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -167,4 +182,17 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
 	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
 	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
+	{"drop-port-host", "from or to the router itself, which takes no part in the bridge"},
+	{"drop-port-isolated", "between bridge ports that are kept apart"},
+	{"drop-port-vlan", "a VLAN that the bridge port is not in, or tags that no port takes"},
+	{"drop-port-management", "a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)"},
+	{"drop-port-source", "a source address that the bridge port may not use"},
+	{"drop-port-moved", "a source address that belongs to another port of the bridge"},
+	{"drop-port-mac-limit", "more source addresses than the bridge port may have"},
+	{"drop-port-storm", "more broadcast, multicast or unknown unicast than the bridge port may send"},
+	{"drop-port-dhcp", "a DHCP server's message from a port without one (RFC 7610)"},
+	{"drop-port-ra", "a router's advertisement or redirect from a port without one (RFC 6105)"},
+	{"drop-port-arp", "ARP that names another sender than the frame does"},
+	{"drop-port-unknown", "by a device that is no port of a bridge any more"},
+	{"drop-port-headers", "headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)"},
 }

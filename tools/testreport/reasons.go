@@ -30,6 +30,7 @@ func reasons(h host) []reason {
 		{"not beside this checkout", !h.HasFile("../shared")},
 		{"clang-19 is not installed", !h.HasPackage("clang-19")},
 		{"chromium is not installed", !h.HasPackage("chromium")},
+		{"jool-dkms is not installed", !h.HasPackage("jool-dkms")},
 	}
 }
 

@@ -92,6 +92,30 @@ func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.
 	return took, err
 }
 
+// SendExactly has a program make so many packets, and gives how long the
+// kernel took for them.
+func SendExactly(in *netspace.Space, program *ebpf.Program, frame []byte, n int) (took time.Duration, err error) {
+	err = in.Do(func() error {
+		free, err := pin()
+		if err != nil {
+			return err
+		}
+		defer free()
+		for sent := 0; sent < n; {
+			now := min(n-sent, chunk)
+			start := time.Now()
+			_, err = program.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(now), Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: uint32(min(now, batch))})
+			took += time.Since(start)
+			if err != nil {
+				return fmt.Errorf("generate packets in %s: %w", in.Name, err)
+			}
+			sent += now
+		}
+		return nil
+	})
+	return took, err
+}
+
 // pin keeps the thread on the last of the CPUs that it may use, until free.
 func pin() (free func(), err error) {
 	var before, one unix.CPUSet

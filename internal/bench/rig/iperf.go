@@ -70,6 +70,18 @@ func (p *Path) TCP(ctx context.Context, from *netspace.Space, to netip.Addr, flo
 	return parseIperf(out)
 }
 
+// TCPBack is as TCP with one flow, but the data come back from the server: the
+// connection is opened by who receives.
+func (p *Path) TCPBack(ctx context.Context, to *netspace.Space, from netip.Addr, seconds int) (float64, error) {
+	c := exec.CommandContext(ctx, "iperf3", "-c", from.String(), "-p", strconv.Itoa(iperfPort), "-t", strconv.Itoa(seconds),
+		"-i", fmt.Sprint(iperfInterval), "-R", "-J", "--connect-timeout", "3000")
+	out, err := p.run(to, c)
+	if err != nil {
+		return 0, errors.Join(err, iperfError(out))
+	}
+	return parseIperf(out)
+}
+
 func iperfError(out []byte) error {
 	var r struct{ Error string }
 	if json.Unmarshal(out, &r) == nil && r.Error != "" {
@@ -78,30 +90,37 @@ func iperfError(out []byte) error {
 	return nil
 }
 
-// parseIperf gives what the server received after its first report, in Gbit/s.
+// interval is one of iperf3's reports.
+type interval struct {
+	Sum struct {
+		Start, Seconds float64
+		Bytes          float64
+	}
+}
+
+// parseIperf gives what the receiver received after its first report, in
+// Gbit/s: the server, or the client itself where the server sent.
 func parseIperf(out []byte) (float64, error) {
 	var r struct {
-		Server struct {
-			Intervals []struct {
-				Sum struct {
-					Start, Seconds float64
-					Bytes          float64
-				}
-			}
-		} `json:"server_output_json"`
+		Intervals []interval
+		Server    struct{ Intervals []interval } `json:"server_output_json"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
 		return 0, fmt.Errorf("read iperf3's result: %w", err)
 	}
+	intervals := r.Server.Intervals
+	if len(intervals) == 0 {
+		intervals = r.Intervals
+	}
 	var bytes, seconds float64
-	for _, i := range r.Server.Intervals {
+	for _, i := range intervals {
 		if i.Sum.Start >= 0.9*iperfInterval {
 			bytes += i.Sum.Bytes
 			seconds += i.Sum.Seconds
 		}
 	}
 	if seconds < iperfInterval/2 {
-		return 0, fmt.Errorf("read iperf3's result: the server reported only %s after the warm-up", time.Duration(seconds*float64(time.Second)))
+		return 0, fmt.Errorf("read iperf3's result: the receiver reported only %s after the warm-up", time.Duration(seconds*float64(time.Second)))
 	}
 	return bytes * 8 / seconds / 1e9, nil
 }

@@ -28,6 +28,7 @@ type Path struct {
 	Name                string
 	Left, Router, Right *netspace.Space
 	dir                 string
+	weft                int // process, if RunWeft has started one
 	closers             []func() error
 }
 
@@ -181,7 +182,7 @@ func (p *Path) connect(host *netspace.Space, device string, ends Ends, o PathOpt
 func addresses(list []netip.Prefix) func(*netlink.Handle, netlink.Link) error {
 	return func(h *netlink.Handle, l netlink.Link) error {
 		for _, a := range list {
-			addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.Addr().AsSlice(), Mask: net.CIDRMask(a.Bits(), a.Addr().BitLen())}}
+			addr := &netlink.Addr{IPNet: ipNet(a)}
 			if a.Addr().Is6() {
 				addr.Flags = unix.IFA_F_NODAD
 			}
@@ -191,6 +192,10 @@ func addresses(list []netip.Prefix) func(*netlink.Handle, netlink.Link) error {
 		}
 		return h.LinkSetUp(l)
 	}
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
 // onClose has f called when the path is taken down, last one first.

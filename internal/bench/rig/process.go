@@ -21,6 +21,7 @@ import (
 // process is a long-lived program of a path.
 type process struct {
 	name string
+	pid  int
 	log  string        // file
 	done chan struct{} // closed when it has ended
 }
@@ -81,6 +82,7 @@ func (p *Path) launch(in *netspace.Space, name string, env []string, argv ...str
 	if err := in.Start(c); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+	pr.pid = c.Process.Pid
 	go func() {
 		_ = c.Wait()
 		close(pr.done)
@@ -133,6 +135,7 @@ func (p *Path) RunWeft(ctx context.Context, weft, config string) error {
 	if err != nil {
 		return err
 	}
+	p.weft = pr.pid
 	buffer := make([]byte, 8192)
 	return pr.until(ctx, func() (bool, error) {
 		_ = socket.SetReadDeadline(time.Now().Add(time.Millisecond))

@@ -30,9 +30,11 @@ type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
 //	#@ prefix64 main 64:ff9b::/96 lan wan
 //	#@ nameserver lan
 //	#@ plat home 64:ff9b::/96
+//	#@ sysctl net/ipv4/conf/lan/proxy_arp 1
 //
 // A link has name, index and kind (or - for a physical one), and may have
-// "lower", "vlan", "qinq", "master", "vrf-table", "filtering" and "no-mac". It
+// "lower", "vlan", "qinq", "master", "peer", "vrf-table", "filtering",
+// "vlan-aware", "limits-mac" and "no-mac". It
 // gives the number of files.
 func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int {
 	t.Helper()
@@ -111,6 +113,12 @@ func readFact(facts *state.Facts, words []string) error {
 		return nil
 	case len(words) < 3:
 		return fmt.Errorf("is no fact")
+	case words[0] == "sysctl":
+		if facts.Sysctls == nil {
+			facts.Sysctls = map[string]string{}
+		}
+		facts.Sysctls[words[1]] = words[2]
+		return nil
 	case words[0] == "plat":
 		p, err := netip.ParsePrefix(words[2])
 		if facts.PLAT == nil {
@@ -156,9 +164,13 @@ func readLink(l *state.LinkFact, words []string) error {
 			l.GROList = true
 		case "filtering":
 			l.Filtering = true
+		case "vlan-aware":
+			l.VLANAware = true
+		case "limits-mac":
+			l.LimitsMAC = true
 		case "no-mac":
 			l.MAC = [6]byte{}
-		case "mtu", "address", "lower", "vlan", "qinq", "master", "vrf-table":
+		case "mtu", "address", "lower", "vlan", "qinq", "master", "peer", "vrf-table":
 			if len(words) < 2 {
 				return fmt.Errorf("%s of what?", words[0])
 			}
@@ -184,6 +196,9 @@ func readValue(l *state.LinkFact, what, value string) (err error) {
 		return nil
 	case "master":
 		l.Master = value
+		return nil
+	case "peer":
+		l.Peer = value
 		return nil
 	case "vlan", "qinq", "vrf-table":
 		n, err := strconv.ParseUint(value, 10, 32)

@@ -45,6 +45,7 @@ const (
 	changesAtOnce = 16384           // of the ring, in one tick
 	listPause     = 2 * time.Second // between the starts of two listings
 	askPause      = 2 * time.Second // between questions to one peer
+	lostPause     = time.Second     // between looks for lost changes, if there are none that came
 )
 
 // Service tells other routers what happens to this one's sessions, and takes
@@ -59,6 +60,7 @@ type Service struct {
 
 	open     bool   // the own stream can be written
 	lost     uint64 // changes that found no room, as known
+	lostAt   time.Time
 	listing  *listing
 	listed   uint32 // number of the last listing
 	listedAt time.Time
@@ -158,7 +160,7 @@ func (s *Service) Tick(now time.Time) {
 
 // tell passes on what has changed.
 func (s *Service) tell(now time.Time) error {
-	_, err := s.Table.Changes(changesAtOnce, func(c state.SessionChange) {
+	n, err := s.Table.Changes(changesAtOnce, func(c state.SessionChange) {
 		r := failover.Record{What: failover.Put, Shared: c.Shared}
 		if c.Ended {
 			r.What = failover.Ending
@@ -169,6 +171,10 @@ func (s *Service) tell(now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read changes: %w", err)
 	}
+	if n == 0 && now.Sub(s.lostAt) < lostPause {
+		return nil
+	}
+	s.lostAt = now
 	lost, err := s.Table.Lost()
 	if err != nil {
 		return err

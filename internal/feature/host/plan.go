@@ -24,7 +24,11 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	}
 	for _, name := range f.Names("interface") {
 		i := f.Interface(name)
-		if _, ok := facts.Link(i.Device); !ok {
+		_, there := facts.Link(i.Device)
+		if !there && slices.Contains(facts.Made, i.Device) {
+			continue // it comes in a round of its own
+		}
+		if !there {
 			path := "interface." + name
 			if f.Given(path + ".device") {
 				path += ".device"

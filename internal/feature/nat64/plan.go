@@ -83,7 +83,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	translator := state.Translator{
 		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
 		LowestMTU: lowestMTU(f, facts, c), SmallestMTU: slices.Min(mtus(f, facts, c)), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
-		Stateful: c.Mode == StatefulMode,
+		Stateful: c.Mode == StatefulMode, Counts: c.Mode == StatefulMode && c.CountSubscribers,
 	}
 	if c.TCPMSSClamp {
 		translator.MaxMSS = c.maxMSS(f, facts)

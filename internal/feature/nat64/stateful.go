@@ -3,6 +3,8 @@ package nat64
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -24,10 +26,15 @@ type Stateful struct {
 	SubscriberPrefixLen   int           `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of the IPv6 prefix that one subscriber has: limits count by it, and a subscriber stays on one pool address while that has ports."`
 	PortsPerSubscriber    int           `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: how many ports, of all protocols together, one subscriber may hold at a time; 0 is no limit."`
 	SessionsPerSubscriber int           `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: how many sessions one subscriber may have at a time; 0 is no limit."`
+	CountSubscribers      bool          `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more look-up a packet."`
 	PortBlock             int           `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: each of them has this many ports of one pool address for itself, always the same (RFC 7422)."`
 	Subscribers           netip.Prefix  `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
 	Bindings              int           `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
-	Sessions              int           `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 180 bytes each."`
+	Sessions              int           `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 310 bytes each."`
+	AllocationLog         string        `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file in which weft keeps who had which port when, for weft show who (RFC 6888). Without it nothing is kept."`
+	AllocationLogDays     int           `toml:"allocation_log_days" min:"1" max:"3650" example:"7" doc:"stateful: how many days the file goes back."`
+	AllocationLogMiB      int           `toml:"allocation_log_mib" min:"1" max:"1048576" example:"256" doc:"stateful: how large the file may grow; the oldest goes first."`
+	AllocationSyslog      string        `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the collector that is told of each port that is bound and let go (syslog, RFC 5424), over udp or tcp."`
 }
 
 // Pool is a range of IPv4 addresses and the ports of them that may be used.
@@ -67,6 +74,7 @@ func statefulDefaults() Stateful {
 		TCPEstablishedTimeout: 2*time.Hour + 4*time.Minute, TCPTransitoryTimeout: 4 * time.Minute,
 		SubscriberPrefixLen: 64,
 		Bindings:            65536, Sessions: 262144,
+		AllocationLogDays: 7, AllocationLogMiB: 256,
 	}
 }
 
@@ -89,7 +97,8 @@ func statelessKeys() []string { return []string{"mappings", "translatable"} }
 
 func statefulKeys() []string {
 	return []string{"pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
-		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions"}
+		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions",
+		"count_subscribers", "allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog"}
 }
 
 // checkModes refuses keys that the mode has no use for.
@@ -123,6 +132,7 @@ func checkStateful(c *config.Checker, s *Config) {
 	checkPools(c, s)
 	checkStatic(c, s)
 	checkBlocks(c, s)
+	checkAllocations(c, s)
 }
 
 func checkPools(c *config.Checker, s *Config) {
@@ -212,4 +222,29 @@ func checkBlocks(c *config.Checker, s *Config) {
 	if want := 1 << (s.SubscriberPrefixLen - s.Subscribers.Bits()); blocks < want {
 		c.Error("port_block", fmt.Sprintf("the pools have %d blocks of %d ports, and there are %d subscribers", blocks, s.PortBlock, want), "make blocks smaller, or pools larger")
 	}
+}
+
+func checkAllocations(c *config.Checker, s *Config) {
+	if s.AllocationLog != "" && !filepath.IsAbs(s.AllocationLog) {
+		c.Error("allocation_log", fmt.Sprintf("%q is no absolute path", s.AllocationLog), `write it like "/var/lib/weft/main.allocations"`)
+	}
+	if s.AllocationLog == "" && (c.Given("allocation_log_days") || c.Given("allocation_log_mib")) {
+		c.Error("", "says how much of allocations is kept, and not where", `add allocation_log = "/var/lib/weft/main.allocations", or take allocation_log_days and allocation_log_mib out`)
+	}
+	if s.AllocationSyslog == "" {
+		return
+	}
+	u, err := url.Parse(s.AllocationSyslog)
+	if err == nil && (u.Scheme == "udp" || u.Scheme == "tcp") && u.Path == "" {
+		if at, err := netip.ParseAddrPort(u.Host); err == nil && at.Port() != 0 {
+			return
+		}
+	}
+	c.Error("allocation_syslog", fmt.Sprintf("%q is no collector", s.AllocationSyslog), `write it like "udp://192.0.2.5:514" or "tcp://[2001:db8::5]:601"`)
+}
+
+// Logs tells whether bindings are to be told of one by one. Where ports are
+// fixed (RFC 7422) the configuration says who has them.
+func (c *Config) Logs() bool {
+	return c.Mode == StatefulMode && c.PortBlock == 0 && (c.AllocationLog != "" || c.AllocationSyslog != "")
 }

@@ -285,11 +285,11 @@ func (t *Table) open(now Ticks, p Packet, s session, chosen netip.AddrPort) (net
 	t.subscribers[who] = u
 	entry := &Session{
 		Client: s.client, Remote6: s.remote6, Pool: b.pool, Remote4: s.remote4, Protocol: p.Protocol,
-		Expires: now + t.rules.Timers.UDP,
+		Expires: now + lifetime(t.rules.Timers.UDP),
 	}
 	switch p.Protocol {
 	case ICMP:
-		entry.Expires = now + t.rules.Timers.ICMP
+		entry.Expires = now + lifetime(t.rules.Timers.ICMP)
 	case TCP: // RFC 5382 REQ-5
 		entry.Expires, entry.State = now+t.rules.Timers.Transitory, V4Init
 		if s.from6 {
@@ -302,9 +302,11 @@ func (t *Table) open(now Ticks, p Packet, s session, chosen netip.AddrPort) (net
 	return b.pool, state.OutcomeNone, nil
 }
 
-// Refresh is how much longer a session must come to live before its entry is
-// written: a session is touched no oftener than that.
-const Refresh = 15
+// SlackMax is how much longer than its timer a session may live, at most: it is
+// touched when it has less than its timer left, and then gets a 16th more.
+const SlackMax = 240
+
+func lifetime(timer Ticks) Ticks { return timer + min(timer/16, SlackMax) }
 
 func (t *Table) touch(now Ticks, s *Session, p Packet, from6 bool) {
 	next, start := s.State, udp
@@ -314,21 +316,25 @@ func (t *Table) touch(now Ticks, s *Session, p Packet, from6 bool) {
 	case ICMP:
 		start = icmp
 	}
-	expires := s.Expires
+	timers := t.rules.Timers
+	var timer, life Ticks
 	switch start {
+	case keep:
+		s.State = next
+		return
 	case udp:
-		expires = now + t.rules.Timers.UDP
+		timer, life = timers.UDP, lifetime(timers.UDP)
 	case icmp:
-		expires = now + t.rules.Timers.ICMP
+		timer, life = timers.ICMP, lifetime(timers.ICMP)
 	case established:
-		expires = now + t.rules.Timers.Established
+		timer, life = timers.Established, lifetime(timers.Established)
 	case transitory:
-		expires = now + t.rules.Timers.Transitory
+		timer, life = timers.Transitory, timers.Transitory
 	}
-	if next == s.State && int32(expires-s.Expires) < Refresh {
+	if next == s.State && int32(s.Expires-now) >= int32(timer) {
 		return
 	}
-	s.State, s.Expires = next, expires
+	s.State, s.Expires = next, now+life
 }
 
 // free tells whether any legal port is left for client.

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX egress of a [bridge]'s own device: what the router hands to the bridge.
+ * Nothing, unless weft.toml says that the router takes part.
+ */
+#include "tc.h"
+#include "bridge.h"
+#include "counters.h"
+
+SEC("tcx/egress")
+int bridge_host_out(struct __sk_buff *ctx)
+{
+	__u32 ifindex = ctx->ifindex;
+	struct bridge_port *port = bpf_map_lookup_elem(&bridge_ports, &ifindex);
+	enum outcome outcome = port ? bridge_enter(ctx, ifindex, port) : DROP_PORT_UNKNOWN;
+
+	count(BRIDGE_HOST_OUT, outcome);
+	bridge_count(ifindex, outcome);
+	return outcome_is_drop(outcome) ? TCX_DROP : TCX_NEXT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX ingress of each port of a [bridge]: before the kernel's bridge, and before
+ * any other program there, this decides what comes in.
+ */
+#include "tc.h"
+#include "bridge.h"
+#include "counters.h"
+
+SEC("tcx/ingress")
+int bridge_port_in(struct __sk_buff *ctx)
+{
+	__u32 ifindex = ctx->ifindex;
+	struct bridge_port *port = bpf_map_lookup_elem(&bridge_ports, &ifindex);
+	enum outcome outcome = port ? bridge_enter(ctx, ifindex, port) : DROP_PORT_UNKNOWN;
+
+	count(BRIDGE_PORT_IN, outcome);
+	bridge_count(ifindex, outcome);
+	return outcome_is_drop(outcome) ? TCX_DROP : TCX_NEXT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

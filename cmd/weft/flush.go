@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/api"
+	"weft/internal/daemon"
+)
+
+func flushCommand() *cobra.Command {
+	c := choice(&cobra.Command{
+		Use:   "flush NOUN",
+		Short: "End bindings or sessions of stateful translators",
+		Long: `End bindings or sessions of stateful translators before their time. What is
+ended is told by the same flags that pick rows in weft show; --all ends all.
+
+Connections break: TCP that goes on without a session is dropped until its ends
+give up, and whatever starts anew gets another port. Static bindings of
+weft.toml stay; only their sessions end. It works on the pinned tables, daemon
+or not.`,
+		Example: "  weft flush bib --ipv6 2001:db8:1::7\n  weft flush nat-sessions --protocol udp --port 53\n  weft flush bib --all",
+	}, "noun")
+	c.AddCommand(
+		flushNoun("bib", "End bindings, with all their sessions", "  weft flush bib --ipv6 2001:db8:1::7\n  weft flush bib --ipv4 192.0.2.1 --port 4711", true),
+		flushNoun("nat-sessions", "End sessions, and the bindings that are left without one", "  weft flush nat-sessions --protocol udp --port 53\n  weft flush nat-sessions --all", false),
+	)
+	return c
+}
+
+func flushNoun(name, short, example string, ofBindings bool) *cobra.Command {
+	var f filterFlags
+	var all, asJSON bool
+	c := &cobra.Command{
+		Use: name, Short: short, Args: cobra.NoArgs,
+		Long: short + ".\nFlags that are given together must all fit; without any, --all is needed.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := needRoot("weft flush"); err != nil {
+				return err
+			}
+			filter, err := f.read()
+			if err != nil {
+				return err
+			}
+			if picks := filter != (api.BindingFilter{}); picks == all {
+				return fmt.Errorf("weft flush %s wants either flags that say which, or --all (%s --help lists them)", name, c.CommandPath())
+			}
+			n, err := flush(filter, ofBindings)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]int{"sessions_ended": n})
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%d sessions ended\n", n)
+			return nil
+		},
+	}
+	f.addPicks(c)
+	c.Flags().BoolVar(&all, "all", false, "every one")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Example = example
+	return c
+}
+
+func flush(f api.BindingFilter, ofBindings bool) (int, error) {
+	r, err := daemon.Look()
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	if r.Datapath() == nil {
+		return 0, errNothing
+	}
+	if f.Translator != "" {
+		names, err := api.Translators(r.Datapath())
+		if err != nil {
+			return 0, err
+		}
+		if !slices.Contains(names, f.Translator) {
+			return 0, errors.New("there is no translator " + f.Translator + "; there are: " + strings.Join(names, ", "))
+		}
+	}
+	return api.FlushSessions(r.Datapath(), f, ofBindings)
+}

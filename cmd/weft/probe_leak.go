@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/lab/probe"
+)
+
+// probeAttack sends frames that should not get far; probeWatch writes down
+// which of them it sees; probeSeen says whether those were the right ones.
+func probeAttack() *cobra.Command {
+	var aims []string
+	var label, source, borrow, asked string
+	var only, without []string
+	c := &cobra.Command{Use: "attack DEVICE", Short: "Send frames that should not come through", Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&label, "label", "", "who sends")
+	c.Flags().StringVar(&source, "source", "", "the sender's link address")
+	c.Flags().StringVar(&borrow, "borrow", "02:00:00:00:00:fe", "a link address of somebody else")
+	c.Flags().StringVar(&asked, "asked", "198.51.100.1", "an address of the router's on another link")
+	c.Flags().StringSliceVar(&aims, "aim", nil, "stations, as NAME=MAC")
+	c.Flags().StringSliceVar(&only, "only", nil, "these frames alone")
+	c.Flags().StringSliceVar(&without, "without", nil, "all frames but these")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a := probe.Attack{Label: label, Aims: map[string]net.HardwareAddr{}}
+		var err error
+		if a.Source, err = net.ParseMAC(source); err != nil {
+			return err
+		}
+		if a.Borrow, err = net.ParseMAC(borrow); err != nil {
+			return err
+		}
+		if a.Asked, err = netip.ParseAddr(asked); err != nil {
+			return err
+		}
+		for _, aim := range aims {
+			name, text, _ := strings.Cut(aim, "=")
+			if a.Aims[name], err = net.ParseMAC(text); err != nil {
+				return err
+			}
+		}
+		tries := slices.DeleteFunc(a.Tries(), func(t probe.Try) bool {
+			return len(only) > 0 && !slices.Contains(only, t.Name) || slices.Contains(without, t.Name)
+		})
+		n, err := probe.Send(c.Context(), args[0], tries, 20*time.Millisecond)
+		if err == nil {
+			time.Sleep(200 * time.Millisecond) // for the last to arrive, in a guest that is emulated
+			fmt.Fprintf(c.OutOrStdout(), "sent %d frames\n", n)
+		}
+		return err
+	}
+	return c
+}
+
+func probeWatch() *cobra.Command {
+	var from string
+	c := &cobra.Command{Use: "watch DEVICE FILE", Short: "Write down which marked frames arrive", Args: cobra.ExactArgs(2)}
+	c.Flags().StringVar(&from, "from", "", "also frames with this source address")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		var watched net.HardwareAddr
+		if from != "" {
+			var err error
+			if watched, err = net.ParseMAC(from); err != nil {
+				return err
+			}
+		}
+		f, err := os.OpenFile(args[1]+".new", os.O_CREATE|os.O_WRONLY|os.O_APPEND|os.O_TRUNC, 0o644)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		ready := func() { err = os.Rename(args[1]+".new", args[1]) }
+		if failed := probe.Watch(ctx, args[0], watched, ready, func(line string) { fmt.Fprintln(f, line) }); failed != nil {
+			return failed
+		}
+		return err
+	}
+	return c
+}
+
+func probeSeen() *cobra.Command {
+	var label string
+	var must, may []string
+	c := &cobra.Command{Use: "seen FILE", Short: "Say whether the right marked frames arrived", Args: cobra.ExactArgs(1)}
+	c.Flags().StringVar(&label, "label", "", "who sent them")
+	c.Flags().StringSliceVar(&must, "must", nil, "frames that have to be there")
+	c.Flags().StringSliceVar(&may, "may", nil, "frames that may be there; no others")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		seen := map[string]bool{}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			who, what, _ := strings.Cut(lines.Text(), " ")
+			if who == label {
+				seen[what] = true
+			}
+		}
+		var faults []string
+		for _, name := range must {
+			if !seen[name] {
+				faults = append(faults, name+" did not arrive")
+			}
+			delete(seen, name)
+		}
+		for name := range seen {
+			if !slices.Contains(may, name) {
+				faults = append(faults, name+" came through")
+			}
+		}
+		if len(faults) > 0 {
+			slices.Sort(faults)
+			return fmt.Errorf("of %s: %s", label, strings.Join(faults, ", "))
+		}
+		fmt.Fprintf(c.OutOrStdout(), "of %s: %d permitted frames, and no other\n", label, len(must))
+		return nil
+	}
+	return c
+}

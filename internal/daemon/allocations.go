@@ -1,0 +1,378 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"weft/internal/api"
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
+	"weft/internal/keep"
+	"weft/internal/state"
+	"weft/internal/syslog"
+)
+
+// allocations writes down who had which port when, for the stateful
+// translators that want it. The datapath tells of bindings in a ring; what it
+// had no room for, and what nobody has read, is found by going through the
+// bindings.
+type allocations struct {
+	log     *slog.Logger
+	mu      sync.Mutex // the API asks while a reload changes the set
+	file    *config.File
+	wanted  map[int]allocationTask // by translator's id
+	epoch   string
+	running *allocationRun
+}
+
+// allocationTask is what one translator wants.
+type allocationTask struct {
+	name, file, syslog string
+	days, mib          int
+}
+
+// allocationRun is the task that reads the ring.
+type allocationRun struct {
+	log      *slog.Logger
+	datapath *datapath.Datapath
+	tasks    map[int]allocationTask
+	epoch    string
+	files    map[string]*allocationFile
+	senders  map[string]*syslog.Sender
+	cancel   context.CancelFunc
+	done     chan struct{}
+}
+
+// allocationFile is an open log, and how far it goes.
+type allocationFile struct {
+	store *keep.Log
+	log   *nat64.Allocations
+	until time.Time // everything from before is in it
+	lost  uint64
+	known bool // until and lost are of these tables
+}
+
+// every is how often the ring is read: it has room for 58,000 bindings.
+const (
+	every     = 250 * time.Millisecond
+	writeMost = 16384 // in one block
+)
+
+// set starts and stops so that it is as f wants it.
+func (a *allocations) set(ctx context.Context, d *datapath.Datapath, f *config.File) {
+	wanted, epoch, err := allocationTasks(d, f)
+	if err != nil {
+		a.log.Error("allocations are not written down", "error", err)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.file = f
+	if maps.Equal(wanted, a.wanted) && epoch == a.epoch {
+		return
+	}
+	a.end()
+	a.wanted, a.epoch = wanted, epoch
+	if len(wanted) == 0 {
+		return
+	}
+	r := &allocationRun{log: a.log, datapath: d, tasks: wanted, epoch: epoch, files: map[string]*allocationFile{}, senders: map[string]*syslog.Sender{}, done: make(chan struct{})}
+	if err := r.open(); err != nil {
+		a.log.Error("allocations are not written down", "error", err)
+		a.wanted = nil // the next set tries again
+		r.close()
+		return
+	}
+	ctx, r.cancel = context.WithCancel(ctx)
+	a.running = r
+	go r.run(ctx)
+}
+
+func allocationTasks(d *datapath.Datapath, f *config.File) (map[int]allocationTask, string, error) {
+	translators, err := d.Translators()
+	if err != nil {
+		return nil, "", err
+	}
+	wanted := map[int]allocationTask{}
+	for _, t := range translators {
+		c := nat64.From(f, t.Name)
+		if c != nil && c.Logs() {
+			wanted[t.ID] = allocationTask{t.Name, c.AllocationLog, c.AllocationSyslog, c.AllocationLogDays, c.AllocationLogMiB}
+		}
+	}
+	epoch, err := d.Epoch()
+	return wanted, epoch, err
+}
+
+// stop ends the task, with everything written that has happened.
+func (a *allocations) stop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end()
+}
+
+func (a *allocations) end() {
+	if a.running != nil {
+		a.running.cancel()
+		<-a.running.done
+		a.running = nil
+	}
+}
+
+func (r *allocationRun) open() error {
+	for _, t := range r.tasks {
+		if t.syslog != "" && r.senders[t.syslog] == nil {
+			s, err := syslog.Open(t.syslog)
+			if err != nil {
+				return err
+			}
+			r.senders[t.syslog] = s
+		}
+		if t.file == "" || r.files[t.file] != nil {
+			continue
+		}
+		store, err := keep.OpenLog(t.file, int64(t.mib)<<20)
+		if err != nil {
+			return err
+		}
+		file := &allocationFile{store: store, log: nat64.NewAllocations(store, time.Duration(t.days)*24*time.Hour)}
+		r.files[t.file] = file
+		at, marks, found, err := file.log.Last()
+		if err != nil {
+			return err
+		}
+		switch {
+		case found && marks.Epoch == r.epoch:
+			file.until, file.lost, file.known = at, marks.Lost, true
+		case found:
+			if err := file.log.Restart(time.Now(), at, nat64.Marks{Epoch: r.epoch}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *allocationRun) close() {
+	for _, f := range r.files {
+		if err := f.store.Close(); err != nil {
+			r.log.Error("close the log of allocations", "error", err)
+		}
+	}
+	for _, s := range r.senders {
+		s.Close()
+	}
+}
+
+func (r *allocationRun) run(ctx context.Context) {
+	defer close(r.done)
+	defer r.close()
+	events, err := r.datapath.BindingEvents()
+	if err != nil {
+		r.log.Error("allocations are not written down", "error", err)
+		return
+	}
+	defer events.Close()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var told time.Time
+	for first := true; ; first = false {
+		last := ctx.Err() != nil
+		if err := r.round(events, first); err != nil && time.Since(told) > time.Minute {
+			r.log.Error("allocations could not be written down; they will be, as far as they are still bound", "error", err)
+			told = time.Now()
+		}
+		if last {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// round writes what the ring has, and heals what it had no room for.
+func (r *allocationRun) round(events *datapath.BindingEvents, first bool) error {
+	for {
+		now := time.Now()
+		list, err := events.Read(writeMost)
+		if err != nil {
+			return err
+		}
+		lost, err := events.Lost()
+		if err != nil {
+			return err
+		}
+		r.tell(list)
+		for path, f := range r.files {
+			err = errors.Join(err, r.write(path, f, now, lost, list, first))
+		}
+		if err != nil || len(list) < writeMost {
+			return err
+		}
+	}
+}
+
+// overlap is how much before the last block a look through the bindings
+// begins: times are rounded to ticks, and a process that was killed had events
+// that it had not written.
+const overlap = 2 * time.Second
+
+func (r *allocationRun) write(path string, f *allocationFile, now time.Time, lost uint64, list []state.BindingEvent, first bool) error {
+	list = slices.DeleteFunc(slices.Clone(list), func(e state.BindingEvent) bool { return r.tasks[e.Translator].file != path })
+	marks := nat64.Marks{Epoch: r.epoch, Lost: lost}
+	missed := f.known && lost != f.lost
+	var err error
+	switch {
+	case missed || first:
+		var bound []state.BindingEvent
+		if bound, err = r.bound(path, f.until.Add(-overlap), list); err != nil {
+			break
+		}
+		if missed {
+			r.log.Warn("bindings came too fast to be written down; those that are still there have been found", "events", lost-f.lost)
+			err = f.log.Gap(now, f.until, marks, append(list, bound...))
+		} else if n := len(list) + len(bound); n > 0 || !f.known {
+			err = f.log.Add(now, marks, append(list, bound...))
+		}
+	case len(list) > 0:
+		err = f.log.Add(now, marks, list)
+	}
+	if err != nil {
+		f.known, f.lost = true, lost-1 // the next round looks through the bindings
+		return err
+	}
+	f.until, f.lost, f.known = now, lost, true
+	return nil
+}
+
+// bound gives the bindings of a file's translators that were made since a time
+// and are not among the events.
+func (r *allocationRun) bound(path string, since time.Time, events []state.BindingEvent) ([]state.BindingEvent, error) {
+	known := map[string]bool{}
+	key := func(e state.BindingEvent) string { return fmt.Sprint(e.Protocol, e.IPv4, e.IPv6) }
+	for _, e := range events {
+		if e.Made {
+			known[key(e)] = true
+		}
+	}
+	var list []state.BindingEvent
+	now := time.Now()
+	for b, err := range r.datapath.Bindings() {
+		if err != nil {
+			return nil, err
+		}
+		made := now.Add(-b.Age)
+		e := state.BindingEvent{Made: true, Translator: b.Translator, Protocol: b.Protocol, IPv6: b.IPv6, IPv4: b.IPv4, At: made, Since: made}
+		if r.tasks[b.Translator].file == path && !made.Before(since) && !known[key(e)] {
+			list = append(list, e)
+		}
+	}
+	return list, nil
+}
+
+// tell sends events to the collectors.
+func (r *allocationRun) tell(list []state.BindingEvent) {
+	for _, e := range list {
+		t := r.tasks[e.Translator]
+		s := r.senders[t.syslog]
+		if s == nil {
+			continue
+		}
+		id, text := "BOUND", fmt.Sprintf("translator=%s protocol=%s ipv6=%s ipv4=%s", t.name, state.ProtocolName(e.Protocol), e.IPv6, e.IPv4)
+		if !e.Made {
+			id, text = "RELEASED", fmt.Sprintf("%s since=%s", text, e.Since.UTC().Format(time.RFC3339Nano))
+		}
+		s.Send(e.At, id, text)
+	}
+}
+
+// who answers the API.
+func (a *allocations) who(q api.WhoQuery) ([]api.Holder, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rows, asked := a.fixed(q)
+	if a.running != nil {
+		for path, f := range a.running.files {
+			found, err := holders(f.log, q, a.running.namesIn(path))
+			if err != nil {
+				return nil, err
+			}
+			rows, asked = append(rows, found...), true
+		}
+	}
+	if !asked {
+		return nil, api.ErrNoAllocations
+	}
+	return rows, nil
+}
+
+func (r *allocationRun) namesIn(path string) map[int]string {
+	names := map[int]string{}
+	for id, t := range r.tasks {
+		if t.file == path {
+			names[id] = t.name
+		}
+	}
+	return names
+}
+
+// fixed answers for translators whose ports are fixed.
+func (a *allocations) fixed(q api.WhoQuery) (rows []api.Holder, asked bool) {
+	if a.file == nil {
+		return nil, false
+	}
+	for _, name := range a.file.Names("nat64") {
+		c := nat64.From(a.file, name)
+		asked = asked || c.Mode == nat64.StatefulMode && c.PortBlock != 0
+		if p, ok := c.BlockOwner(q.IPv4); ok {
+			rows = append(rows, api.Holder{Translator: name, Protocol: "any", IPv4: q.IPv4, IPv6: p.String(), Note: "by the fixed blocks of the present configuration"})
+		}
+	}
+	return rows, asked
+}
+
+func holders(log *nat64.Allocations, q api.WhoQuery, names map[int]string) (rows []api.Holder, err error) {
+	protocols := []uint8{q.Protocol}
+	if q.Protocol == 0 {
+		protocols = []uint8{6, 17, 1}
+	}
+	for _, p := range protocols {
+		h, found, err := log.Who(q.IPv4, p, q.At)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		row := api.Holder{Translator: names[h.Translator], Protocol: state.ProtocolName(h.Protocol), IPv4: h.IPv4, IPv6: h.IPv6.String(), From: &h.Made}
+		if !h.Ended.IsZero() {
+			row.Until = &h.Ended
+		} else {
+			row.Note = "not known to have ended"
+		}
+		if h.Uncertain {
+			row.Note = "events were lost at that time: it may have been somebody else in between"
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// WhoInFile answers from a log that no daemon has open.
+func WhoInFile(path string, q api.WhoQuery, names map[int]string) ([]api.Holder, error) {
+	store, err := keep.ReadLog(path)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := holders(nat64.NewAllocations(store, 0), q, names)
+	return rows, errors.Join(err, store.Close())
+}

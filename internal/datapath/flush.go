@@ -1,0 +1,72 @@
+package datapath
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+)
+
+const (
+	sweepKeys = 3  // the mark of a run of nat64_sweep that ends some sessions
+	flushMost = 64 // of them in one run (SWEEP_KEYS)
+)
+
+// End ends sessions before their time, and the bindings that only they held.
+// It gives how many there were; a session that ended by itself meanwhile does
+// no harm.
+func (d *Datapath) End(sessions []Session) (int, error) {
+	d.options.Tables = d.Tables()
+	p, err := programNamed("nat64_sweep")
+	if err != nil {
+		return 0, err
+	}
+	prog, err := d.load(p)
+	if err != nil {
+		return 0, err
+	}
+	before, err := d.sessionsEnded()
+	if err != nil {
+		return 0, err
+	}
+	for len(sessions) > 0 {
+		n := min(len(sessions), flushMost)
+		var data bytes.Buffer
+		data.Write(make([]byte, 14))
+		for _, s := range sessions[:n] {
+			if err := binary.Write(&data, binary.NativeEndian, encodeSessionKey(s.Protocol, s.IPv4, s.Remote4)); err != nil {
+				return 0, err
+			}
+		}
+		out := make([]byte, data.Len()+64)
+		verdict, err := prog.Run(&ebpf.RunOptions{Data: data.Bytes(), DataOut: out, Context: skBuff{Mark: sweepKeys}})
+		if err == nil && verdict != 0 {
+			err = errors.New("it was refused")
+		}
+		if err != nil {
+			return 0, fmt.Errorf("run program nat64_sweep: %w", err)
+		}
+		sessions = sessions[n:]
+	}
+	after, err := d.sessionsEnded()
+	return int(after - before), err
+}
+
+func (d *Datapath) sessionsEnded() (n uint64, err error) {
+	usages, err := d.Usages()
+	for _, u := range usages {
+		n += u.SessionsEnded
+	}
+	return n, err
+}
+
+func encodeSessionKey(protocol uint8, pool, remote netip.AddrPort) sessionKey {
+	k := sessionKey{Pool: wire32(pool.Addr()), PoolPort: wire16(pool.Port()), Remote: wire32(remote.Addr()), RemotePort: wire16(remote.Port()), Protocol: protocol}
+	if protocol == 1 {
+		k.RemotePort = k.PoolPort
+	}
+	return k
+}
