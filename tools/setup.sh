@@ -37,6 +37,11 @@ needs() {
 		test      rdnssd                  a stock client of router advertisements, in labs
 		test      isc-dhcp-client         a stock client of DHCPv6, in labs
 		test      bind9-dnsutils          dig, a stock client of name servers, in labs
+		test      xl2tpd                  a stock L2TP client, in labs
+		test      ppp                     pppd, the stock end of a PPP link, in labs
+		test      freeradius              the RADIUS server of the lns-radius lab
+		test      freeradius-utils        radclient, which changes and ends sessions
+		test      sqlite3                 that server's database
 		test      curl                    a stock client of the web, in labs
 		test      zstd                    unpacks kernels for guests
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?

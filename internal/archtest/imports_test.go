@@ -29,6 +29,7 @@ func rooms() []room {
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
 		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/bus", "internal/syslog", "internal/place", "internal/version",
+		"internal/l2tpio", "internal/aaa",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
 	return []room{
@@ -50,6 +51,8 @@ func rooms() []room {
 		{"internal/dnsio", nil},
 		{"internal/lan", nil},
 		{"internal/keep", nil},
+		{"internal/l2tpio", nil},
+		{"internal/aaa", []string{"internal/feature/access"}},
 		{"internal/syslog", nil},
 		{"internal/bus", nil},
 		{"internal/api", below},
@@ -74,6 +77,7 @@ func doors() map[string][]string {
 		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
 		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
 		"go.etcd.io/bbolt":               {"internal/keep"},
+		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
 		"github.com/leodido/go-syslog":   {"internal/syslog"},
 		"github.com/nats-io":             {"internal/bus"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},

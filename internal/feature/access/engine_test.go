@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
@@ -269,4 +270,87 @@ func TestPacketsPassWithoutADatapath(t *testing.T) {
 	if answer[9] != 1 || answer[20] != 3 || answer[21] != 4 || binary.BigEndian.Uint16(answer[26:]) != 1460 || sum16(answer[20:]) != 0 || sum16(answer[:20]) != 0 {
 		t.Errorf("the answer to a packet that is too large: %x", answer[:28])
 	}
+}
+
+// A process that is killed and its successor: the peer notices nothing.
+func TestSessionsOutliveTheProcess(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	l := d.up()
+	before := d.server.only()
+	id, peer := before.local, d.client.only()
+	// the successor reads what was kept
+	next := newSide(d, d.server.addr.String(), 99)
+	var kept []Stored
+	for k, v := range d.server.store {
+		kept = append(kept, Stored{k, v})
+	}
+	slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
+	next.other, d.client.other, d.server = d.client, next, next
+	next.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+	if err := next.engine.Restore(kept, d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.settle()
+	if got := next.only(); got.local != id || got.given.ipv4 != l.IPv4 || next.sessions[id].IPv4 != l.IPv4 {
+		t.Fatalf("the session is %+v", got)
+	}
+	if len(next.accounts) != 0 {
+		t.Errorf("accounting heard of it: %+v", next.accounts)
+	}
+	d.pass(5 * time.Minute) // hellos and echoes both ways
+	if d.client.only() != peer || !d.client.engine.Learned()["home"].Equal(l) {
+		t.Errorf("the client noticed: %+v", d.client.engine.Learned()["home"])
+	}
+	if n := next.engine.Kick(Match{Login: "alice"}, d.now); n != 1 {
+		t.Errorf("%d sessions were ended", n)
+	}
+}
+
+func TestLostMessagesComeAgain(t *testing.T) {
+	d := newDuet(t)
+	chance := rand.New(rand.NewPCG(7, 7))
+	d.lose = func(*side, []byte) bool { return chance.IntN(5) == 0 }
+	d.start(testServer(), testClient())
+	for range 120 {
+		if d.pass(time.Second); d.client.engine.Learned()["home"].Up {
+			return
+		}
+	}
+	t.Fatal("one message in five was lost, and the session never came up")
+}
+
+func TestWhoIsNotLetIn(t *testing.T) {
+	for name, c := range map[string]func(*ServerSettings, *ClientSettings){
+		"wrong password":      func(_ *ServerSettings, c *ClientSettings) { c.Password = "guess" },
+		"unknown login":       func(_ *ServerSettings, c *ClientSettings) { c.Login = "nobody" },
+		"wrong tunnel secret": func(_ *ServerSettings, c *ClientSettings) { c.Secret = "guess" },
+		"unknown LAC":         func(s *ServerSettings, _ *ClientSettings) { s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24") },
+		"method not allowed": func(s *ServerSettings, c *ClientSettings) {
+			s.Methods, c.Methods = []Method{MethodPAP}, []Method{MethodCHAP}
+		},
+	} {
+		d := newDuet(t)
+		s, cl := testServer(), testClient()
+		c(&s, &cl)
+		d.start(s, cl)
+		d.pass(20 * time.Second)
+		if d.client.engine.Learned()["home"].Up || len(d.server.sessions) > 0 {
+			t.Errorf("%s: it was let in", name)
+		}
+	}
+}
+
+func TestTheSilentPeerIsGivenUp(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	d.up()
+	d.lose = func(*side, []byte) bool { return true }
+	d.pass(10 * time.Minute)
+	if len(d.server.engine.sessions) != 0 || len(d.server.sessions) != 0 {
+		t.Errorf("%d sessions are left, %d in the datapath", len(d.server.engine.sessions), len(d.server.sessions))
+	}
+	d.lose = nil
+	d.pass(10 * time.Minute)
+	d.up() // the client comes back by itself
 }
