@@ -77,7 +77,7 @@ func benchNAT64() *cobra.Command {
 func benchReport() *cobra.Command {
 	return &cobra.Command{
 		Use: "report", Short: "Print a result in JSON, from standard input, as a table with the bars it meets", Args: cobra.NoArgs,
-		Long:    "Read what weft bench nat64, fib, sim or lns has printed with --json, and print it as\na table, with the bars it meets.",
+		Long:    "Read what a weft bench has printed with --json, and print it as a table, with\nthe bars it meets.",
 		Example: "  weft bench report < docs/benchmarks/nat64.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())
@@ -100,7 +100,7 @@ func benchReport() *cobra.Command {
 func benchChart() *cobra.Command {
 	return &cobra.Command{
 		Use: "chart", Short: "Draw a result in JSON, from standard input, as an SVG picture", Args: cobra.NoArgs,
-		Long:    "Read what weft bench nat64, fib, sim or lns has printed with --json, and draw its\nmedians as bars, with the range from the smallest to the largest.",
+		Long:    "Read what a weft bench has printed with --json, and draw its medians as bars,\nwith the range from the smallest to the largest.",
 		Example: "  weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg",
 		RunE: func(c *cobra.Command, args []string) error {
 			results, manifest, err := bench.ReadJSON(c.InOrStdin())
