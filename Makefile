@@ -36,7 +36,7 @@ demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
 	$(MAKE) --no-print-directory style
-	$(GO) run ./tools/testreport -p 1 $(PKG)
+	$(GO) run ./tools/testreport -p 2 $(PKG)
 
 lint: style ## Check the formatting, go vet, and that generated files are up to date
 	$(GO) test -count=1 ./tools/generated ./tools/configdoc
