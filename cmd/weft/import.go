@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -26,11 +29,41 @@ Nothing is changed. Look the result over, and ask weft check.`,
 and the global settings, pool4 and bib. With pool4 or bib it becomes a stateful
 translator, else a stateless one.`,
 			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", foreign.Jool),
+		importLNS(),
 		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses out of a dynamic-pool are
 not carried over: weft gives none out by itself.`,
 			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", foreign.Tayga),
 	)
 	return choice(c, "program")
+}
+
+func importLNS() *cobra.Command {
+	var pool, listen string
+	c := importOne("l2tpns", "a startup-config of l2tpns", `Read a startup-config of l2tpns and the ip_pool beside it: tunnel secret, RADIUS
+servers, pools, name servers, limits. Clusters, BGP and access lists are not
+carried over. Name the LACs' addresses in the result, and a space for IPv6.`,
+		"  weft import l2tpns /etc/l2tpns/startup-config --wan eth0 > weft.toml\n  weft import l2tpns startup-config --ip-pool pools --listen 192.0.2.1 > weft.toml",
+		func(text []byte, o foreign.Options) (string, []state.Problem) {
+			o.Listen, o.PoolFile = listen, pool
+			if pool == "" {
+				o.PoolFile = filepath.Join(filepath.Dir(o.File), "ip_pool")
+			}
+			var err error
+			if o.Pool, err = os.ReadFile(o.PoolFile); err != nil && (pool != "" || !errors.Is(err, fs.ErrNotExist)) {
+				return "", []state.Problem{{
+					Severity: state.Error, Pos: state.Position{File: o.PoolFile, Line: 1, Column: 1}, Path: "ip_pool",
+					What: "cannot be read: " + err.Error(), Remedy: "name another file with --ip-pool",
+				}}
+			}
+			return foreign.L2TPNS(text, o)
+		})
+	c.Flags().StringVar(&pool, "ip-pool", "", "file with the pools of addresses (default: ip_pool beside FILE)")
+	c.Flags().StringVar(&listen, "listen", "", "addresses at which LACs reach this router, if FILE names none")
+	c.Flags().Lookup("wan").Usage = "device towards the LACs"
+	if err := c.Flags().MarkHidden("lan"); err != nil {
+		panic(err)
+	}
+	return c
 }
 
 func importOne(name, what, long, example string, read func([]byte, foreign.Options) (string, []state.Problem)) *cobra.Command {

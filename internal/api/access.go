@@ -120,7 +120,7 @@ func (m accessMetrics) collect(ch chan<- prometheus.Metric, source AccessSource)
 	st := source.AccessStats()
 	for event, n := range map[string]uint64{
 		"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "tunnel-refused": st.Refused,
-		"tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown, "stranger": st.Strangers, "spoofed": st.Spoofed,
+		"tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown, "stranger": st.Strangers, "spoofed": st.Spoofed, "garden": st.Garden,
 	} {
 		ch <- prometheus.MustNewConstMetric(m.logins, prometheus.CounterValue, float64(n), event)
 	}

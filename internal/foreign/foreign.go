@@ -1,5 +1,5 @@
-// Package foreign reads the configurations of other translators (Jool, Tayga)
-// and gives the weft.toml that does the same. What weft does otherwise, or not
+// Package foreign reads the configurations of other programs (the translators
+// Jool and Tayga, the LNS l2tpns) and gives the weft.toml that does the same. What weft does otherwise, or not
 // at all, becomes a problem with what to do about it, and a comment in the
 // result. It is pure: text to text.
 package foreign
@@ -19,6 +19,14 @@ type Options struct {
 	File string // name of the file that is read, for messages
 	LAN  string // device on the IPv6 side
 	WAN  string // device on the IPv4 side
+	LNS
+}
+
+// LNS is what l2tpns has elsewhere than in its startup-config.
+type LNS struct {
+	Pool     []byte // its ip_pool; nil: there is none
+	PoolFile string // name of that, for messages
+	Listen   string // addresses at which LACs reach it, if the file has none
 }
 
 // nameMax is what fits behind "nat64-" in a device's name.
@@ -84,14 +92,19 @@ func (t *toml) interfaces(o Options) {
 // finish puts the notes before the section.
 func (t *toml) finish(head string, n *notes, o Options) string {
 	var all toml
-	all.comment(head)
-	for _, p := range n.list {
-		all.line("#")
-		all.comment(fmt.Sprintf("line %d, %s: %s (%s)", p.Pos.Line, p.Path, p.What, p.Remedy))
-	}
+	all.head(head, n)
 	all.interfaces(o)
 	all.WriteString(t.String())
 	return all.String()
+}
+
+// head says what the file is, and what it does not carry over.
+func (t *toml) head(text string, n *notes) {
+	t.comment(text)
+	for _, p := range n.list {
+		t.line("#")
+		t.comment(fmt.Sprintf("line %d, %s: %s (%s)", p.Pos.Line, p.Path, p.What, p.Remedy))
+	}
 }
 
 // section begins [nat64.NAME], with a device if the usual name is too long.

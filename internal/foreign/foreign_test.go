@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weft/internal/config"
+	"weft/internal/feature/access"
 	"weft/internal/feature/nat64"
 	"weft/internal/foreign"
 	"weft/internal/state"
@@ -24,6 +25,14 @@ var asked = map[string]string{
 
 func read(name string, text []byte) (string, []state.Problem) {
 	o := foreign.Options{File: name, LAN: "eth1", WAN: "eth0"}
+	if strings.HasPrefix(name, "l2tpns") {
+		o.PoolFile = strings.TrimSuffix(name, ".conf") + ".pool"
+		o.Pool, _ = os.ReadFile(filepath.Join("testdata", o.PoolFile)) // one has none
+		if name == "l2tpns-debian.conf" {
+			o.Listen = "192.0.2.1"
+		}
+		return foreign.L2TPNS(text, o)
+	}
 	if strings.HasPrefix(name, "tayga") {
 		return foreign.Tayga(text, o)
 	}
@@ -39,7 +48,7 @@ func TestEachFileBecomesAWeftTomlThatIsRight(t *testing.T) {
 	for _, file := range files {
 		base := filepath.Base(file)
 		name := strings.TrimSuffix(base, filepath.Ext(base))
-		if filepath.Ext(base) == ".toml" {
+		if filepath.Ext(base) == ".toml" || filepath.Ext(base) == ".pool" {
 			continue
 		}
 		count++
@@ -70,15 +79,15 @@ func TestEachFileBecomesAWeftTomlThatIsRight(t *testing.T) {
 			check(t, got, asked[name])
 		})
 	}
-	if count < 5 {
-		t.Errorf("%d files, want 5 at least", count)
+	if count < 8 {
+		t.Errorf("%d files, want 8 at least", count)
 	}
 }
 
 // check has weft itself read a result: there is one thing to ask, or nothing.
 func check(t *testing.T, toml, asks string) {
 	t.Helper()
-	sections := append(config.CoreSections(), nat64.Section())
+	sections := append(config.CoreSections(), nat64.Section(), access.Section())
 	if strings.Contains(toml, "mode = \"stateful\"") && !bytes.Contains(config.Schema(sections), []byte("\"stateful\"")) {
 		return // weft check does not know this mode yet
 	}
@@ -111,6 +120,16 @@ func TestWhatCannotBeReadIsAnErrorWithItsLine(t *testing.T) {
 		{"tayga", "\nmap 192.0.2.1", "tayga:2:1: error: map: has 1 words"},
 		{"tayga", "map 192.0.2.1 192.0.2.2", "wrong family"},
 		{"tayga", "prefix nonsense", "neither an address nor a prefix"},
+		{"l2tpns", "", "primary_radius: is not there"},
+		{"l2tpns", "", "say --listen ADDRESS"},
+		{"l2tpns", "\nset l2tp_secret \"a#b\"", "l2tpns:2:1: error: startup-config: has a \" without another one"},
+		{"l2tpns", "\n\nset primary_dns", "l2tpns:3:1: error: set: has 1 words behind it"},
+		{"l2tpns", "\nset primary_dns 2001:db8::1", "l2tpns:2:1: error: primary_dns: "},
+		{"l2tpns", "set bind_multi_address \"192.0.2.1,nonsense\"", "l2tpns:1:1: error: bind_multi_address: \"nonsense\" is no address"},
+		{"l2tpns", "\nset primary_radius 192.0.2.1\nset primary_radius_port 99999\n", "l2tpns:3:1: error: primary_radius_port: "},
+		{"l2tpns", "\nset primary_radius 192.0.2.1\n", "l2tpns:2:1: error: radius_secret: is not there"},
+		{"l2tpns", "set radius_authtypes eap", "\"eap\" is neither pap nor chap"},
+		{"l2tpns", "set throttle_speed fast", "is no number"},
 		{"tayga", "ipv4-addr 2001:db8::1", "is no IPv4 address"},
 	} {
 		_, problems := read(c.name, []byte(c.text))
@@ -140,7 +159,7 @@ func fuzz(f *testing.F, program, pattern string) {
 		if state.HasErrors(problems) {
 			return
 		}
-		_, problems = config.Load("weft.toml", []byte(toml), append(config.CoreSections(), nat64.Section()))
+		_, problems = config.Load("weft.toml", []byte(toml), append(config.CoreSections(), nat64.Section(), access.Section()))
 		for _, p := range problems {
 			if p.Path == "" {
 				t.Errorf("%s, of\n%s", p, toml)
@@ -149,5 +168,51 @@ func fuzz(f *testing.F, program, pattern string) {
 	})
 }
 
-func FuzzJool(f *testing.F)  { fuzz(f, "jool", "testdata/jool*.json") }
+func FuzzJool(f *testing.F) { fuzz(f, "jool", "testdata/jool*.json") }
+func FuzzL2TPNS(f *testing.F) {
+	fuzz(f, "l2tpns", "testdata/l2tpns*.conf")
+}
+
+func TestAPoolThatCannotBeReadIsAnErrorWithItsLine(t *testing.T) {
+	text, err := os.ReadFile("testdata/l2tpns-small.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pool, says := range map[string]string{
+		"\n203.0.113.0/33":          "ip_pool:2:1: error: ",
+		"# one\n\n2001:db8::/64":    "ip_pool:3:1: error: ",
+		"0.0.0.0/0":                 "is no pool",
+		"nobody:203.0.113.0/24":     `"nobody" is no address`,
+		"203.0.113.0/24 # and more": "is no pool",
+	} {
+		_, problems := foreign.L2TPNS(text, foreign.Options{File: "startup-config", WAN: "eth0", LNS: foreign.LNS{Pool: []byte(pool), PoolFile: "ip_pool"}})
+		if !slices.ContainsFunc(problems, func(p state.Problem) bool {
+			return p.Severity == state.Error && strings.Contains(p.String(), says)
+		}) {
+			t.Errorf("%q: %v, want %q", pool, problems, says)
+		}
+	}
+}
+
+// The pool's addresses are there once, whatever the file says.
+func FuzzL2TPNSPool(f *testing.F) {
+	conf, err := os.ReadFile("testdata/l2tpns-small.conf")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"testdata/l2tpns-whole.pool", "testdata/l2tpns-debian.pool"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, pool []byte) {
+		toml, problems := foreign.L2TPNS(conf, foreign.Options{File: "startup-config", WAN: "eth0", LNS: foreign.LNS{Pool: pool, PoolFile: "ip_pool"}})
+		if !state.HasErrors(problems) {
+			check(t, toml, "")
+		}
+	})
+}
+
 func FuzzTayga(f *testing.F) { fuzz(f, "tayga", "testdata/tayga*.conf") }

@@ -12,13 +12,17 @@ import (
 
 // fromPeer takes an IP packet out of a session.
 func (s *session) fromPeer(ip []byte) {
-	from, _, ok := addressesOf(ip)
+	from, to, ok := addressesOf(ip)
 	if !ok {
 		s.engine.stats.Malformed++
 		return
 	}
 	if s.tunnel.server != nil && !s.owns(from) {
 		s.engine.stats.Spoofed++
+		return
+	}
+	if !s.lets(to) {
+		s.engine.stats.Garden++
 		return
 	}
 	s.slow.UpPackets++
@@ -32,6 +36,13 @@ func (s *session) owns(a netip.Addr) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// lets tells whether the walled garden lets a subscriber reach an address, and
+// be reached from it.
+func (s *session) lets(far netip.Addr) bool {
+	srv := s.tunnel.server
+	return srv == nil || !s.profile.Garden || slices.ContainsFunc(srv.Garden, func(p netip.Prefix) bool { return p.Contains(far) })
 }
 
 // fromPeer6 is fromPeer with what the link itself is told apart.
@@ -60,13 +71,17 @@ func (s *session) fromPeer6(ip []byte) {
 // Transmit takes an IP packet for a subscriber of a section, or for a client's
 // server; device tells which.
 func (e *Engine) Transmit(device string, ip []byte) {
-	_, to, ok := addressesOf(ip)
+	from, to, ok := addressesOf(ip)
 	if !ok || to.IsMulticast() || to.IsLinkLocalUnicast() {
 		return
 	}
 	s := e.destination(device, to)
 	if s == nil || s.state != sessionUp {
 		e.stats.NoSession++
+		return
+	}
+	if !s.lets(from) {
+		e.stats.Garden++
 		return
 	}
 	protocol, open := ppp.IPv4, s.link.v4.state == phaseOpened

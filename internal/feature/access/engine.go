@@ -64,6 +64,7 @@ type Stats struct {
 	Rejected   uint64 `json:"rejected"`    // logins
 	NoAddress  uint64 `json:"no_address"`  // logins that found no free address
 	Spoofed    uint64 `json:"spoofed"`     // packets in the slow path with another's source
+	Garden     uint64 `json:"garden"`      // packets in the slow path that the walled garden does not let pass
 	NoSession  uint64 `json:"no_session"`  // packets in the slow path to nobody
 	Duplicates uint64 `json:"duplicates"`  // logins that were there already
 	TunnelsNew uint64 `json:"tunnels_new"` // established

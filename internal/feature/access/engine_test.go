@@ -70,9 +70,11 @@ func newSide(d *duet, addr string, seed uint64) *side {
 	return s
 }
 
-func newDuet(t *testing.T) *duet {
+func newDuet(t *testing.T) *duet { return newDuetAt(t, "198.51.100.7:40000", "192.0.2.1:1701") }
+
+func newDuetAt(t *testing.T, client, server string) *duet {
 	d := &duet{t: t, now: time.Unix(1_000_000, 0)}
-	d.client, d.server = newSide(d, "198.51.100.7:40000", 1), newSide(d, "192.0.2.1:1701", 2)
+	d.client, d.server = newSide(d, client, 1), newSide(d, server, 2)
 	d.client.other, d.server.other = d.server, d.client
 	return d
 }

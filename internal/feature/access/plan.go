@@ -237,7 +237,7 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 	s := ServerSettings{
 		Name: name, ID: id, Device: Device(name), HostName: c.HostName, Hello: c.Hello, Echo: c.Echo, MRU: c.MRU, Methods: c.Methods,
 		Users: c.Users, Remote: len(c.RADIUS) > 0, Gateway: c.Gateway, Pools: c.Pools, Prefixes: c.Prefixes, Delegate: c.Delegate,
-		Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, Duplicates: c.Duplicates, MaxSessions: c.MaxSessions,
+		Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, Duplicates: c.Duplicates, Garden: c.Garden, MaxSessions: c.MaxSessions,
 		Default: Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
 	if !f.Given("access." + name + ".authentication") {

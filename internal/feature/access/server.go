@@ -35,6 +35,7 @@ type ServerSettings struct {
 	IPv6        bool
 	DNS         []netip.Addr
 	Duplicates  Duplicates
+	Garden      []netip.Prefix
 	MaxSessions int
 	Default     Profile // what profiles leave open
 }

@@ -412,6 +412,7 @@ func (s *session) decide(c Credentials, v Verdict) {
 	if s.state != sessionUp || s.link == nil {
 		return
 	}
+	srv.release(s) // what it has by another login, if LCP began anew
 	s.login = l2tp.Printable([]byte(c.Login))
 	if v.Login != "" {
 		s.login = v.Login

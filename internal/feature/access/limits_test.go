@@ -1,0 +1,149 @@
+package access
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// ends gives the reasons for which accounting was told that sessions ended.
+func (s *side) ends() (list []Reason) {
+	for _, a := range s.accounts {
+		if a.Kind == AccountStop {
+			list = append(list, a.Reason)
+		}
+	}
+	return list
+}
+
+func TestTunnelsGoOverIPv6(t *testing.T) {
+	d := newDuetAt(t, "[2001:db8:a::7]:40000", "[2001:db8:b::1]:1701")
+	s, c := testServer(), testClient()
+	s.Listen = []netip.AddrPort{netip.MustParseAddrPort("[2001:db8:b::1]:1701")}
+	s.LACs[0].Address, s.LACs[0].Hide, c.Hide = netip.MustParsePrefix("2001:db8:a::/48"), true, true
+	s.MRU, c.MRU, c.Server = 1440, 1440, "2001:db8:b::1"
+	d.start(s, c)
+	l := d.up()
+	one := d.server.only()
+	got := d.server.tunnels[one.tunnel.local]
+	if got.Here != d.server.addr || got.Peer != d.client.addr || l.MTU != 1440 || d.server.sessions[one.local].MSS != 1400 {
+		t.Errorf("the datapath has %+v, the client %+v", got, l)
+	}
+	there := netip.MustParseAddr("8.8.8.8")
+	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 100))
+	d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 1440))
+	d.settle()
+	if len(d.server.delivered) != 1 || len(d.client.delivered) != 1 {
+		t.Errorf("%d and %d packets arrived", len(d.server.delivered), len(d.client.delivered))
+	}
+}
+
+func TestASessionsTimeIsOver(t *testing.T) {
+	d := newDuet(t)
+	s := testServer()
+	s.Default.SessionTimeout = 10 * time.Minute
+	d.start(s, testClient())
+	d.up()
+	first := d.server.only().id
+	d.pass(9*time.Minute + 50*time.Second)
+	if got := d.server.only(); got.id != first || len(d.server.ends()) != 0 {
+		t.Fatalf("it ended early: %v", d.server.ends())
+	}
+	d.pass(time.Minute)
+	if ends := d.server.ends(); len(ends) != 1 || ends[0] != ReasonSession {
+		t.Fatalf("it ended for %v, want its time", ends)
+	}
+	d.up() // the client begins another one
+	if d.server.only().id == first {
+		t.Error("the session goes on")
+	}
+	// a subscriber's own limit comes before the section's
+	d = newDuet(t)
+	s.Users[0].SessionTime = time.Hour
+	d.start(s, testClient())
+	d.up()
+	if d.pass(30 * time.Minute); len(d.server.ends()) != 0 {
+		t.Errorf("a session of an hour ended for %v", d.server.ends())
+	}
+	// an order may make it shorter than it is already
+	short := 20 * time.Minute
+	if n := d.server.engine.Change(Match{Login: "alice"}, Change{SessionTimeout: &short}, d.now); n != 1 {
+		t.Errorf("%d sessions were changed", n)
+	}
+	d.settle()
+	if ends := d.server.ends(); len(ends) != 1 || ends[0] != ReasonSession {
+		t.Errorf("it ended for %v, want its time", ends)
+	}
+}
+
+func TestWhoSendsNothingIsEnded(t *testing.T) {
+	d := newDuet(t)
+	s := testServer()
+	s.Default.IdleTimeout = 5 * time.Minute
+	d.start(s, testClient())
+	l := d.up()
+	e, id := d.server.engine, d.server.only().local
+	if list := e.Idling(); len(list) != 1 || list[0] != id {
+		t.Fatalf("%v may end, want %d", list, id)
+	}
+	look := func(packets uint64) {
+		e.Silent(id, packets, d.now)
+		d.settle()
+	}
+	look(10)
+	d.pass(4 * time.Minute)
+	look(11) // the datapath counted one
+	d.pass(4 * time.Minute)
+	look(11)
+	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, netip.MustParseAddr("8.8.8.8"), 100)) // and the slow path one
+	d.settle()
+	look(11)
+	d.pass(4 * time.Minute)
+	look(11)
+	if len(d.server.ends()) != 0 {
+		t.Fatalf("it ended for %v although it was there", d.server.ends())
+	}
+	d.pass(time.Minute)
+	look(11)
+	if ends := d.server.ends(); len(ends) != 1 || ends[0] != ReasonIdle {
+		t.Errorf("it ended for %v, want its silence", ends)
+	}
+}
+
+func TestTheWalledGarden(t *testing.T) {
+	d := newDuet(t)
+	s := testServer()
+	s.Garden = []netip.Prefix{netip.MustParsePrefix("192.0.2.80/32")}
+	s.Users[0].Garden = true
+	d.start(s, testClient())
+	l := d.up()
+	inside, outside := netip.MustParseAddr("192.0.2.80"), netip.MustParseAddr("8.8.8.8")
+	exchange := func() (up, down int) {
+		d.client.delivered, d.server.delivered = nil, nil
+		for _, far := range []netip.Addr{inside, outside} {
+			d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, far, 100))
+			d.server.engine.Transmit("access-isp", ping4(far, l.IPv4, 100))
+		}
+		d.settle()
+		return len(d.server.delivered), len(d.client.delivered)
+	}
+	id := d.server.only().local
+	if up, down := exchange(); !d.server.sessions[id].Garden || up != 1 || down != 1 || d.server.engine.Stats().Garden != 2 {
+		t.Errorf("in the garden %d and %d packets arrived, want the one from and to it; the datapath has %+v", up, down, d.server.sessions[id])
+	}
+	out := false
+	d.server.engine.Change(Match{Address: l.IPv4}, Change{Garden: &out}, d.now)
+	d.settle()
+	if up, down := exchange(); d.server.sessions[id].Garden || up != 2 || down != 2 {
+		t.Errorf("outside of it %d and %d packets arrived; the datapath has %+v", up, down, d.server.sessions[id])
+	}
+	in := true
+	d.server.engine.Change(Match{Session: id}, Change{Garden: &in}, d.now)
+	d.settle()
+	if up, down := exchange(); !d.server.sessions[id].Garden || up != 1 || down != 1 {
+		t.Errorf("back in the garden %d and %d packets arrived", up, down)
+	}
+	if got := d.client.engine.Learned()["home"]; !got.Equal(l) {
+		t.Errorf("the subscriber's session changed: %+v", got)
+	}
+}

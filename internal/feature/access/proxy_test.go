@@ -1,0 +1,209 @@
+package access
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"weft/wire/l2tp"
+	"weft/wire/ppp"
+)
+
+// carrier is a LAC that has spoken with the subscriber already: it says so when
+// the call stands (RFC 2661 section 4.4.5), and sends what a test makes up.
+type carrier struct {
+	*duet
+	tunnel  *tunnel
+	session *session
+	frames  []frame // that the server sent to the subscriber
+}
+
+type frame struct {
+	protocol ppp.Protocol
+	packet   ppp.Packet
+}
+
+// theirCall is the carrier's id of the call.
+const theirCall = 7777
+
+func newCarrier(t *testing.T, s ServerSettings) *carrier {
+	t.Helper()
+	c := &carrier{duet: newDuet(t)}
+	c.start(s, testClient())
+	for _, c.tunnel = range c.server.engine.tunnels {
+	}
+	if c.tunnel == nil || c.tunnel.state != tunnelUp {
+		t.Fatal("there is no tunnel")
+	}
+	c.lose = func(from *side, b []byte) bool {
+		h, rest, err := l2tp.Parse(b)
+		if err != nil || h.Control || h.Session != theirCall {
+			return false
+		}
+		protocol, b, err := ppp.ParseFrame(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := ppp.ParsePacket(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.frames = append(c.frames, frame{protocol, p})
+		return true
+	}
+	c.tunnel.handle(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, theirCall).AddUint32(l2tp.CallSerialNumber, 1))
+	for _, one := range c.server.engine.sessions {
+		if one.remote == theirCall {
+			c.session = one
+		}
+	}
+	if c.session == nil {
+		t.Fatal("the call was not taken")
+	}
+	return c
+}
+
+// connect is the call's last message, with what the carrier has negotiated.
+func (c *carrier) connect(m *l2tp.Message) {
+	c.session.handle(m.AddUint32(l2tp.TxConnectSpeed, 1e6).AddUint32(l2tp.FramingType, 1))
+	c.settle()
+}
+
+// has tells whether a packet of this protocol and code came, and gives the first.
+func (c *carrier) has(p ppp.Protocol, code ppp.Code) (ppp.Packet, bool) {
+	for _, f := range c.frames {
+		if f.protocol == p && f.packet.Code == code {
+			return f.packet, true
+		}
+	}
+	return ppp.Packet{}, false
+}
+
+func (c *carrier) names() (list []string) {
+	for _, f := range c.frames {
+		list = append(list, f.protocol.String())
+	}
+	return list
+}
+
+// agreed is the LCP that a carrier and a subscriber have agreed on.
+func agreed(m Method, mru int) *l2tp.Message {
+	magic := func(n uint32) ppp.Option {
+		return ppp.Option{Type: ppp.OptMagic, Data: binary.BigEndian.AppendUint32(nil, n)}
+	}
+	return l2tp.New(l2tp.ICCN).
+		Add(l2tp.LastSentLCP, ppp.MarshalOptions([]ppp.Option{{Type: ppp.OptAuth, Data: m.option()}, magic(0x11111111)})).
+		Add(l2tp.LastReceivedLCP, ppp.MarshalOptions([]ppp.Option{{Type: ppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, uint16(mru))}, magic(0x22222222)}))
+}
+
+func showPAP(m *l2tp.Message, password string) *l2tp.Message {
+	return m.AddUint16(l2tp.ProxyAuthenType, proxyPAP).Add(l2tp.ProxyAuthenName, []byte("bob")).
+		AddUint16(l2tp.ProxyAuthenID, 5).Add(l2tp.ProxyAuthenResponse, []byte(password))
+}
+
+func showCHAP(m *l2tp.Message, password string) *l2tp.Message {
+	challenge := []byte("sixteen bytes ..")
+	return m.AddUint16(l2tp.ProxyAuthenType, proxyCHAP).Add(l2tp.ProxyAuthenName, []byte("bob")).AddUint16(l2tp.ProxyAuthenID, 9).
+		Add(l2tp.ProxyAuthenChallenge, challenge).Add(l2tp.ProxyAuthenResponse, ppp.CHAPDigest(9, []byte(password), challenge))
+}
+
+func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
+	for name, one := range map[string]struct {
+		m        *l2tp.Message
+		protocol ppp.Protocol
+		code     ppp.Code
+		id       uint8
+	}{
+		"PAP":  {showPAP(agreed(MethodPAP, 1400), "builder"), ppp.PAP, ppp.PAPAck, 5},
+		"CHAP": {showCHAP(agreed(MethodCHAP, 1400), "builder"), ppp.CHAP, ppp.CHAPSuccess, 9},
+	} {
+		c := newCarrier(t, testServer())
+		c.connect(one.m)
+		if p, ok := c.has(one.protocol, one.code); !ok || p.ID != one.id {
+			t.Errorf("%s: the subscriber is told %v, want the answer to its own %d", name, c.frames, one.id)
+		}
+		if _, ok := c.has(ppp.LCP, ppp.ConfigureRequest); ok {
+			t.Errorf("%s: LCP begins anew: %v", name, c.names())
+		}
+		_, v4 := c.has(ppp.IPCP, ppp.ConfigureRequest)
+		_, v6 := c.has(ppp.IPV6CP, ppp.ConfigureRequest)
+		if !v4 || !v6 || c.session.login != "bob" || c.session.given.ipv4 != netip.MustParseAddr("203.0.113.77") {
+			t.Errorf("%s: IPCP %v, IPV6CP %v, login %q, %v", name, v4, v6, c.session.login, c.session.given)
+		}
+		if c.session.mtu() != 1400 {
+			t.Errorf("%s: packets to it have up to %d bytes, and its MRU is 1400", name, c.session.mtu())
+		}
+		// its LCP is the carrier's: the magic number too (RFC 1661 section 5.8)
+		c.frames = nil
+		c.session.link.receive(ppp.LCP, ppp.Packet{Code: ppp.EchoRequest, ID: 1, Data: []byte{0x22, 0x22, 0x22, 0x22}}.Marshal(), c.now)
+		if p, ok := c.has(ppp.LCP, ppp.EchoReply); !ok || binary.BigEndian.Uint32(p.Data) != 0x11111111 {
+			t.Errorf("%s: an echo is answered with %v", name, c.frames)
+		}
+	}
+}
+
+func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
+	only := testServer()
+	only.Methods = []Method{MethodCHAP}
+	noMRU := agreed(MethodPAP, 100)
+	for name, one := range map[string]struct {
+		s        ServerSettings
+		m        *l2tp.Message
+		protocol ppp.Protocol
+		code     ppp.Code
+	}{
+		"a wrong PAP password":          {testServer(), showPAP(agreed(MethodPAP, 1400), "guess"), ppp.PAP, ppp.PAPNak},
+		"a wrong CHAP answer":           {testServer(), showCHAP(agreed(MethodCHAP, 1400), "guess"), ppp.CHAP, ppp.CHAPFailure},
+		"PAP where CHAP is asked for":   {only, showPAP(agreed(MethodPAP, 1400), "builder"), ppp.LCP, ppp.ConfigureRequest},
+		"no authentication":             {testServer(), showPAP(agreed("", 1400), "builder"), ppp.LCP, ppp.ConfigureRequest},
+		"an MRU of no use":              {testServer(), showPAP(noMRU, "builder"), ppp.LCP, ppp.ConfigureRequest},
+		"LCP that is garbage":           {testServer(), l2tp.New(l2tp.ICCN).Add(l2tp.LastSentLCP, []byte{1}).Add(l2tp.LastReceivedLCP, []byte{1, 1}), ppp.LCP, ppp.ConfigureRequest},
+		"CHAP without the subscriber's": {testServer(), agreed(MethodCHAP, 1400), ppp.CHAP, ppp.CHAPChallenge},
+		"the other method's proof":      {testServer(), showPAP(agreed(MethodCHAP, 1400), "builder"), ppp.CHAP, ppp.CHAPChallenge},
+	} {
+		c := newCarrier(t, one.s)
+		c.connect(one.m)
+		if _, ok := c.has(one.protocol, one.code); !ok {
+			t.Errorf("%s: it sends %v, want %s %d", name, c.frames, one.protocol, one.code)
+		}
+		if _, ok := c.has(ppp.IPCP, ppp.ConfigureRequest); ok || c.session.given.ipv4.IsValid() {
+			t.Errorf("%s: it is let in: %v", name, c.names())
+		}
+	}
+}
+
+// A subscriber that begins LCP anew has to say anew who it is, as the same.
+func TestWhoBeginsAnewIsAskedAnew(t *testing.T) {
+	s := testServer()
+	s.Methods, s.Duplicates = []Method{MethodPAP}, DuplicatesRefuse
+	s.Users = append(s.Users, User{Login: "carol", Password: "c"})
+	c := newCarrier(t, s)
+	c.connect(showPAP(agreed(MethodPAP, 1400), "builder"))
+	again := func(login, password string) {
+		l := c.session.link
+		c.frames = nil
+		l.receive(ppp.LCP, ppp.Packet{Code: ppp.ConfigureRequest, ID: 40}.Marshal(), c.now)
+		if l.auth.done || l.v4.state == phaseOpened {
+			t.Fatal("it stays authenticated")
+		}
+		ask, ok := c.has(ppp.LCP, ppp.ConfigureRequest)
+		if !ok {
+			t.Fatalf("LCP does not begin anew: %v", c.frames)
+		}
+		l.receive(ppp.LCP, ppp.Packet{Code: ppp.ConfigureAck, ID: ask.ID, Data: ask.Data}.Marshal(), c.now)
+		l.receive(ppp.PAP, ppp.Packet{Code: ppp.PAPRequest, ID: 41, Data: ppp.MarshalPAP(login, password)}.Marshal(), c.now)
+		c.settle()
+	}
+	again("carol", "c")
+	if _, ok := c.has(ppp.PAP, ppp.PAPAck); !ok || c.session.login != "carol" {
+		t.Fatalf("carol is not let in: %v", c.frames)
+	}
+	srv := c.server.engine.servers["isp"]
+	if n := len(srv.logins["bob"]); n != 0 || len(srv.logins["carol"]) != 1 {
+		t.Errorf("bob is logged in %d times, carol %d times", n, len(srv.logins["carol"]))
+	}
+	c.server.engine.Kick(Match{Session: c.session.local}, c.now)
+	if len(srv.logins["bob"])+len(srv.logins["carol"]) != 0 || len(srv.taken4) != 1 {
+		t.Errorf("after the end logins are %v and addresses %v", srv.logins, srv.taken4)
+	}
+}
