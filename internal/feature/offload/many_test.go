@@ -11,7 +11,7 @@ import (
 // numbered is the connection of that number, one of many.
 func numbered(n int) state.Connection {
 	c := masqueraded(uint16(n))
-	binary.BigEndian.PutUint16(c.Orig.Src[12:], 0x0a000000|uint32(n>>16))
+	binary.BigEndian.PutUint32(c.Orig.Src[12:], 0x0a000000|uint32(n>>16))
 	c.Orig.SrcPort = uint16(n)
 	binary.BigEndian.PutUint16(c.Reply.Dst[14:], uint16(n>>16))
 	c.Reply.DstPort = uint16(n)
