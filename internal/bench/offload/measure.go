@@ -46,6 +46,7 @@ type path struct {
 	generator *rig.Generator
 	sink      *rig.Sink
 	learnt    time.Duration
+	serves    bool // TCP, on the right
 	closers   []func() error
 }
 
@@ -78,11 +79,18 @@ func (p *path) close(ctx context.Context) error {
 func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
 	switch {
 	case c == "tcp1-nat-1":
-		rate, _, err := m.tcp(ctx, subject)
+		rate, _, err := m.tcp(ctx, subject, 1)
+		return rate, err
+	case c == "tcp1-nat-1000000":
+		rate, _, err := m.tcp(ctx, subject, many)
 		return rate, err
 	case c == "cpu-nat":
-		_, cost, err := m.tcp(ctx, subject)
+		_, cost, err := m.tcp(ctx, subject, 1)
 		return cost, err
+	case c == "pps64-drop-1":
+		return m.drops(ctx, subject, 1)
+	case c == "pps64-drop-1000000":
+		return m.drops(ctx, subject, many)
 	case strings.HasPrefix(c, "learn"):
 		// learnt once for each path: a round of its own takes a path of its own
 		p, err := m.fresh(ctx, subject, many)
@@ -133,18 +141,29 @@ table_size = %[2]d
 	return p, nil
 }
 
-// tcp gives Gbit/s, and seconds of work for each Gbit.
-func (m *Measurer) tcp(ctx context.Context, subject string) (rate, cost float64, err error) {
+// tcp gives Gbit/s of one flow among so many, and seconds of work for each Gbit.
+func (m *Measurer) tcp(ctx context.Context, subject string, flows int) (rate, cost float64, err error) {
 	name := subject + "-tcp"
+	if flows > 1 {
+		name = fmt.Sprintf("%s-%d", subject, flows) // the path of the packets
+	}
 	p := m.paths[name]
 	if p == nil {
-		if p, err = m.router(ctx, name, subject); err != nil {
+		if flows > 1 {
+			p, err = m.fresh(ctx, subject, flows)
+		} else {
+			p, err = m.router(ctx, name, subject)
+		}
+		if err != nil {
 			return 0, 0, err
 		}
 		m.paths[name] = p
+	}
+	if !p.serves {
 		if err := p.ServeTCP(ctx, p.Right); err != nil {
 			return 0, 0, err
 		}
+		p.serves = true
 	}
 	before, err := rig.BusySeconds()
 	if err != nil {
