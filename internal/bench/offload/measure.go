@@ -37,8 +37,9 @@ const packetLength = 64
 // Measurer has a path for each subject and number of flows, made when it is
 // first needed.
 type Measurer struct {
-	o     Options
-	paths map[string]*path
+	o       Options
+	paths   map[string]*path
+	restore func() error // what the kernel may track; nil: it was not touched
 }
 
 type path struct {
@@ -52,7 +53,7 @@ type path struct {
 
 // Open prepares to measure.
 func Open(ctx context.Context, o Options) (*Measurer, error) {
-	return &Measurer{o, map[string]*path{}}, rig.Sweep(ctx)
+	return &Measurer{o: o, paths: map[string]*path{}}, rig.Sweep(ctx)
 }
 
 // Close takes all paths down.
@@ -60,6 +61,9 @@ func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
 	for _, p := range m.paths {
 		errs = append(errs, p.close(ctx))
+	}
+	if m.restore != nil {
+		errs = append(errs, m.restore())
 	}
 	return errors.Join(errs...)
 }
@@ -179,6 +183,13 @@ func (m *Measurer) tcp(ctx context.Context, subject string, flows int) (rate, co
 
 // fresh makes a path whose flows are known to whoever forwards them.
 func (m *Measurer) fresh(ctx context.Context, subject string, flows int) (*path, error) {
+	if flows > 1 && m.restore == nil {
+		restore, err := rig.RaiseConntrack(flows + flows/8)
+		if err != nil {
+			return nil, err
+		}
+		m.restore = restore
+	}
 	p, err := m.router(ctx, fmt.Sprintf("%s-%d", subject, flows), subject)
 	if err != nil {
 		return nil, err
