@@ -131,8 +131,10 @@ const (
 	leaseEvery = 500 * time.Millisecond
 	flowsEvery = 5 * time.Second
 	// offersAtOnce bounds the flows that are looked at between two looks at what
-	// ended.
+	// ended, endsAtOnce those of connections that ended between two at everything
+	// else.
 	offersAtOnce = 1024
+	endsAtOnce   = 4096
 )
 
 func (o *offloader) once(ctx context.Context) (err error) {
@@ -217,8 +219,7 @@ func (r *offloadRun) loop(ctx context.Context) error {
 	}
 	lease := time.NewTicker(leaseEvery)
 	defer lease.Stop()
-	sweep := time.NewTicker(flowsEvery)
-	defer sweep.Stop()
+	sweep := time.After(flowsEvery)
 	look := time.After(0) // at the ruleset
 	r.flows.Lease(leaseFor, r.config.MinimumPackets)
 	for {
@@ -244,8 +245,12 @@ func (r *offloadRun) loop(ctx context.Context) error {
 			if err = r.ends(); err == nil {
 				err = r.service.Offer(ctx, list, r.clock())
 			}
-		case <-sweep.C:
-			err = r.service.Sweep(ctx, r.clock())
+		case <-sweep:
+			pause, more := flowsEvery, false
+			if more, err = r.service.Sweep(ctx, r.clock()); more {
+				pause = 0 // all others get their turn between
+			}
+			sweep = time.After(pause)
 		case f := <-r.ask:
 			f(r.service)
 		}
@@ -266,14 +271,14 @@ const lookAfter = 50 * time.Millisecond
 
 // ends takes back the flows of connections that ended.
 func (r *offloadRun) ends() error {
-	var errs []error
-	err := r.tracking.Ended(func(c state.Connection) { errs = append(errs, r.service.Ended(c)) })
+	var list []state.Connection
+	err := r.tracking.Ended(endsAtOnce, func(c state.Connection) { list = append(list, c) })
 	if errors.Is(err, kernel.ErrNewsLost) {
 		r.log.Warn("more connections ended than could be read in time, all flows are learnt anew")
 		r.service.AllMayHaveEnded()
 		err = nil
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(err, r.service.Ended(list...))
 }
 
 // look finds out what of the ruleset flows must not go past.

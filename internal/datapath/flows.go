@@ -1,7 +1,6 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -50,6 +49,7 @@ type Flows struct {
 	control *ebpf.Map
 	memory  []byte
 	events  *ringbuf.Reader
+	some    flowCursor
 }
 
 // Flows opens the tables that the datapath has now.
@@ -191,26 +191,44 @@ func (f *Flows) putRun(list []state.Flow) (int, error) {
 
 // DeleteFlows takes flows back; those that are not there are none the less gone.
 func (f *Flows) DeleteFlows(list []state.FlowKey) error {
+	var v4 []flowKey4
+	var v6 []flowKey6
 	for _, k := range list {
-		var err error
 		if k.Tuple.Is4() {
-			err = f.v4.Delete(encodeFlowKey4(k))
+			v4 = append(v4, encodeFlowKey4(k))
 		} else {
-			err = f.v6.Delete(encodeFlowKey6(k))
+			v6 = append(v6, encodeFlowKey6(k))
 		}
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("delete a flow: %w", err)
-		}
+	}
+	if err := errors.Join(deleteKeys(f.v4, v4), deleteKeys(f.v6, v6)); err != nil {
+		return fmt.Errorf("delete flows: %w", err)
 	}
 	return nil
 }
 
 // Forget lets packets of flows be counted anew, for those that leave as given.
 func (f *Flows) Forget(list []state.FlowKey) error {
-	for _, k := range list {
-		if err := f.passes.Delete(encodePassedKey(k)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("forget what passed: %w", err)
+	keys := make([]passedKey, len(list))
+	for i, k := range list {
+		keys[i] = encodePassedKey(k)
+	}
+	if err := deleteKeys(f.passes, keys); err != nil {
+		return fmt.Errorf("forget what passed: %w", err)
+	}
+	return nil
+}
+
+// deleteKeys deletes those that are there: the kernel stops at each that is not.
+func deleteKeys[K any](m *ebpf.Map, keys []K) error {
+	for len(keys) > 0 {
+		done, err := m.BatchDelete(keys, nil)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			done, err = done+1, nil
 		}
+		if err != nil {
+			return err
+		}
+		keys = keys[min(done, len(keys)):]
 	}
 	return nil
 }
@@ -219,57 +237,6 @@ func (f *Flows) Forget(list []state.FlowKey) error {
 func (f *Flows) SetSession(s state.FlowSession, upper uint32) error {
 	k := flowSession{Interface: s.Below, Session: htons(s.Session), Peer: s.Peer}
 	return f.d.write("flow_sessions", k, upper, upper == 0)
-}
-
-// flowsAtOnce is how many are read by one call of the kernel.
-const flowsAtOnce = 4096
-
-// Each gives every flow there is, as it was at some moment of the call.
-func (f *Flows) Each(use func(state.FlowUse)) error {
-	now := nowTicks()
-	err := each(f.v4, func(k *flowKey4, v *flow4) {
-		u := decodeFlow(v.Flow, now)
-		u.FlowKey = decodeFlowKey4(k)
-		u.Becomes.Src, u.Becomes.Dst = mapped(v.Saddr), mapped(v.Daddr)
-		use(finish(u))
-	})
-	if err != nil {
-		return err
-	}
-	return each(f.v6, func(k *flowKey6, v *flow6) {
-		// both families' flows have one layout; Go has a type for each
-		u := decodeFlow(*(*flowPart)(unsafe.Pointer(&v.Flow)), now)
-		u.FlowKey = decodeFlowKey6(k)
-		u.Becomes.Src, u.Becomes.Dst = v.Saddr.U8, v.Daddr.U8
-		use(finish(u))
-	})
-}
-
-func finish(u state.FlowUse) state.FlowUse {
-	u.Becomes.Protocol = u.Tuple.Protocol
-	return u
-}
-
-// each reads a hash in batches.
-func each[K, V any](m *ebpf.Map, use func(*K, *V)) error {
-	keys, values := make([]K, flowsAtOnce), make([]V, flowsAtOnce)
-	var cursor ebpf.MapBatchCursor
-	for {
-		n, err := m.BatchLookup(&cursor, keys, values, nil)
-		for i := range n {
-			use(&keys[i], &values[i])
-		}
-		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil
-		}
-		if errors.Is(err, unix.ENOSPC) {
-			keys, values = make([]K, 2*len(keys)), make([]V, 2*len(values)) // a bucket larger than the batch
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("read flows: %w", err)
-		}
-	}
 }
 
 // Hops gives the hops that are not withdrawn, by number.
@@ -298,10 +265,4 @@ func (f *Flows) Control() (generation uint32, leased bool, err error) {
 		return 0, false, err
 	}
 	return v.Generation, uint64(now.Nano()) < v.Lease, nil
-}
-
-func mapped(wire uint32) [16]byte {
-	a := [16]byte{10: 0xff, 11: 0xff}
-	binary.NativeEndian.PutUint32(a[12:], wire)
-	return a
 }

@@ -150,13 +150,10 @@ func (c *Conntrack) RulesetChanged() bool {
 	return changed
 }
 
-// Ended gives the connections that ended since the last call. After
-// ErrNewsLost some are missing.
-func (c *Conntrack) Ended(use func(state.Connection)) error {
-	c.ends.mu.Lock()
-	queue, lost := c.ends.queue, c.ends.lost
-	c.ends.queue, c.ends.bytes, c.ends.lost, c.ends.some = nil, 0, false, false
-	c.ends.mu.Unlock()
+// Ended gives the connections that ended, of as many messages at most; of more,
+// EndsWake tells. After ErrNewsLost some are missing.
+func (c *Conntrack) Ended(most int, use func(state.Connection)) error {
+	queue, lost := c.ends.oldest(most)
 	if lost {
 		return ErrNewsLost
 	}
@@ -171,6 +168,26 @@ func (c *Conntrack) Ended(use func(state.Connection)) error {
 		}
 	}
 	return nil
+}
+
+// oldest takes the oldest pieces out of the queue, and wakes again if there are
+// more; lost says that pieces are missing, and there are none.
+func (n *netfilterNews) oldest(most int) (queue [][]byte, lost bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lost {
+		n.queue, n.bytes, n.lost = nil, 0, false
+		return nil, true
+	}
+	most = min(most, len(n.queue))
+	queue, n.queue = n.queue[:most], n.queue[most:]
+	for _, piece := range queue {
+		n.bytes -= len(piece)
+	}
+	if len(n.queue) > 0 {
+		tell(n.wake)
+	}
+	return queue, false
 }
 
 // atOnce bounds the requests of one datagram to the kernel.

@@ -37,8 +37,9 @@ const packetLength = 64
 // Measurer has a path for each subject and number of flows, made when it is
 // first needed.
 type Measurer struct {
-	o     Options
-	paths map[string]*path
+	o       Options
+	paths   map[string]*path
+	restore func() error // what the kernel may track; nil: it was not touched
 }
 
 type path struct {
@@ -46,12 +47,13 @@ type path struct {
 	generator *rig.Generator
 	sink      *rig.Sink
 	learnt    time.Duration
+	serves    bool // TCP, on the right
 	closers   []func() error
 }
 
 // Open prepares to measure.
 func Open(ctx context.Context, o Options) (*Measurer, error) {
-	return &Measurer{o, map[string]*path{}}, rig.Sweep(ctx)
+	return &Measurer{o: o, paths: map[string]*path{}}, rig.Sweep(ctx)
 }
 
 // Close takes all paths down.
@@ -59,6 +61,9 @@ func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
 	for _, p := range m.paths {
 		errs = append(errs, p.close(ctx))
+	}
+	if m.restore != nil {
+		errs = append(errs, m.restore())
 	}
 	return errors.Join(errs...)
 }
@@ -78,11 +83,18 @@ func (p *path) close(ctx context.Context) error {
 func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
 	switch {
 	case c == "tcp1-nat-1":
-		rate, _, err := m.tcp(ctx, subject)
+		rate, _, err := m.tcp(ctx, subject, 1)
+		return rate, err
+	case c == "tcp1-nat-1000000":
+		rate, _, err := m.tcp(ctx, subject, many)
 		return rate, err
 	case c == "cpu-nat":
-		_, cost, err := m.tcp(ctx, subject)
+		_, cost, err := m.tcp(ctx, subject, 1)
 		return cost, err
+	case c == "pps64-drop-1":
+		return m.drops(ctx, subject, 1)
+	case c == "pps64-drop-1000000":
+		return m.drops(ctx, subject, many)
 	case strings.HasPrefix(c, "learn"):
 		// learnt once for each path: a round of its own takes a path of its own
 		p, err := m.fresh(ctx, subject, many)
@@ -133,18 +145,29 @@ table_size = %[2]d
 	return p, nil
 }
 
-// tcp gives Gbit/s, and seconds of work for each Gbit.
-func (m *Measurer) tcp(ctx context.Context, subject string) (rate, cost float64, err error) {
+// tcp gives Gbit/s of one flow among so many, and seconds of work for each Gbit.
+func (m *Measurer) tcp(ctx context.Context, subject string, flows int) (rate, cost float64, err error) {
 	name := subject + "-tcp"
+	if flows > 1 {
+		name = fmt.Sprintf("%s-%d", subject, flows) // the path of the packets
+	}
 	p := m.paths[name]
 	if p == nil {
-		if p, err = m.router(ctx, name, subject); err != nil {
+		if flows > 1 {
+			p, err = m.fresh(ctx, subject, flows)
+		} else {
+			p, err = m.router(ctx, name, subject)
+		}
+		if err != nil {
 			return 0, 0, err
 		}
 		m.paths[name] = p
+	}
+	if !p.serves {
 		if err := p.ServeTCP(ctx, p.Right); err != nil {
 			return 0, 0, err
 		}
+		p.serves = true
 	}
 	before, err := rig.BusySeconds()
 	if err != nil {
@@ -160,6 +183,13 @@ func (m *Measurer) tcp(ctx context.Context, subject string) (rate, cost float64,
 
 // fresh makes a path whose flows are known to whoever forwards them.
 func (m *Measurer) fresh(ctx context.Context, subject string, flows int) (*path, error) {
+	if flows > 1 && m.restore == nil {
+		restore, err := rig.RaiseConntrack(flows + flows/8)
+		if err != nil {
+			return nil, err
+		}
+		m.restore = restore
+	}
 	p, err := m.router(ctx, fmt.Sprintf("%s-%d", subject, flows), subject)
 	if err != nil {
 		return nil, err

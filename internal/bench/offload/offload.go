@@ -45,7 +45,10 @@ func Bench(seconds float64) bench.Bench {
 			{Name: "pps64-nat-1", About: "IPv4 packets of 64 bytes of one flow, source NAT, one CPU", Unit: "Mpps"},
 			{Name: "pps64-nat-1000000", About: "the same of 1048576 flows, in turn", Unit: "Mpps"},
 			{Name: "learn-1000000", About: "until 97 of 100 of 1048576 flows are offloaded, from their first packet", Unit: "s", Less: true},
+			{Name: "pps64-drop-1", About: "IPv4 packets of 64 bytes of one flow that are refused: by FORWARD, by the block list", Unit: "Mpps"},
+			{Name: "pps64-drop-1000000", About: "the same of 1048576 flows of 64 hosts", Unit: "Mpps"},
 			{Name: "tcp1-nat-1", About: "one TCP flow, source NAT, payload that arrives", Unit: "Gbit/s"},
+			{Name: "tcp1-nat-1000000", About: "the same beside 1048576 other flows that are known", Unit: "Gbit/s"},
 			{Name: "cpu-nat", About: "work of all CPUs, hosts included, for the TCP flow", Unit: "s/Gbit", Less: true},
 		},
 		Subjects: []bench.Subject{
@@ -57,6 +60,8 @@ func Bench(seconds float64) bench.Bench {
 		Bars: []bench.Bar{
 			{Case: "pps64-nat-1", Subject: "weft-xdp", Times: 3, Of: "kernel"},
 			{Case: "pps64-nat-1000000", Subject: "weft-xdp", Times: 3, Of: "kernel"},
+			{Case: "pps64-drop-1", Subject: "weft-xdp", Times: 4, Of: "kernel"},
+			{Case: "pps64-drop-1000000", Subject: "weft-xdp", Times: 4, Of: "kernel"},
 			{Case: "cpu-nat", Subject: "kernel", Times: 1.25, Of: "weft-tc"}, // weft takes at most 0.8 of it,
 		},
 		Rounds:   5,
@@ -64,6 +69,7 @@ func Bench(seconds float64) bench.Bench {
 		Settings: map[string]string{
 			"topology": "three network namespaces in a row, veth, MTU 1500",
 			"policy":   strings.Join(strings.Fields(policy), " "),
+			"refused":  strings.Join(strings.Fields(refusedPolicy), " "),
 			"hosts":    "transmit checksum offload off, and so no segmentation offload; GRO on, at the router too",
 			"packets":  fmt.Sprintf("UDP, %.2f s", seconds/2),
 		},

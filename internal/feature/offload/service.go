@@ -16,7 +16,9 @@ type Tables interface {
 	DeleteFlows([]state.FlowKey) error
 	// Forget has packets of flows counted anew; Interface and addresses as they leave.
 	Forget([]state.FlowKey) error
-	Each(func(state.FlowUse)) error
+	// Some gives flows, some thousands at a call; more is false once it has given
+	// each that was there all the time, and then it begins anew.
+	Some(func(state.FlowUse)) (more bool, err error)
 }
 
 // Ways is where it is written what all flows, or many, depend on.
@@ -47,8 +49,9 @@ type Service struct {
 	full   error // which error of Tables says that there is no room
 	policy Policy
 
-	connections map[state.FlowTuple]connection // by the original direction
-	old         map[uint32]bool                // ids of connections that end without a word
+	connections connections
+	sweep       sweep
+	old         map[uint32]bool // ids of connections that end without a word
 	hops        *hops
 	routes      map[state.FlowAsk]state.FlowWay
 	plainRules  bool // routes do not depend on where packets come from
@@ -60,16 +63,6 @@ type Service struct {
 	taken       uint64
 	listing     bool // news are of what is there already
 	err         error
-}
-
-// connection is one that has flows.
-type connection struct {
-	reply   state.FlowTuple
-	in      [2]uint32 // interface that packets of each direction come by; 0: not offloaded
-	hop     [2]uint32
-	timeout time.Duration
-	kept    time.Duration // when connection tracking was last told of it
-	zone    uint16
 }
 
 type neighbour struct {
@@ -103,7 +96,7 @@ func New(tables Tables, ways Ways, kernel Kernel, full error) *Service {
 	ways.Bump() // whatever flows there are, nobody watches over them
 	return &Service{
 		tables: tables, ways: ways, kernel: kernel, full: full,
-		connections: map[state.FlowTuple]connection{}, old: map[uint32]bool{}, hops: newHops(),
+		connections: connections{at: map[state.FlowTuple]int{}}, old: map[uint32]bool{}, hops: newHops(),
 		routes: map[state.FlowAsk]state.FlowWay{}, links: map[int]state.KernelLink{}, neighbours: map[neighbour]state.KernelNeighbour{},
 		counts: map[Why]uint64{}, recent: map[state.FlowKey]Why{},
 	}
@@ -223,7 +216,7 @@ func (s *Service) ready(c state.Connection, several bool) Why {
 
 // collides tells whether the place is taken by a connection of another zone.
 func (s *Service) collides(c candidate) Why {
-	if old, there := s.connections[c.c.Orig]; there && (old.zone != c.c.Zone || old.reply != c.c.Reply) {
+	if old := s.connections.get(c.c.Orig); old != nil && (old.zone != c.c.Zone || old.reply != c.c.Reply) {
 		return WhyCollision
 	}
 	return ""
@@ -315,25 +308,29 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	return err
 }
 
-// keepNew tells connection tracking that it will not see all packets from now
-// on: what comes back to it later is in no window that it knows.
+// keepNew tells connection tracking that it will not see all packets of TCP
+// from now on: what comes back to it later is in no window that it knows.
 func (s *Service) keepNew(ctx context.Context, list []candidate, now time.Duration) error {
 	var keep []state.KeptConnection
 	for _, c := range list {
-		if _, there := s.connections[c.c.Orig]; !there {
+		if c.c.Orig.Protocol == state.ProtocolTCP && s.connections.get(c.c.Orig) == nil {
 			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Timeout: c.c.Timeout, Liberal: true})
 		}
+	}
+	if len(keep) == 0 {
+		return nil
 	}
 	_, err := s.kernel.Keep(ctx, keep)
 	return err
 }
 
 func (s *Service) note(c candidate, f state.Flow, now time.Duration) {
-	known, there := s.connections[c.c.Orig]
-	if !there {
-		known = connection{reply: c.c.Reply, zone: c.c.Zone, kept: now}
+	known := s.connections.get(c.c.Orig)
+	if known == nil {
+		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now})
 	}
 	known.timeout = max(known.timeout, c.c.Timeout)
+	known.round = s.sweep.round // of use, whether the sweep has passed its place or not
 	d := 0
 	if c.back {
 		d = 1
@@ -343,36 +340,46 @@ func (s *Service) note(c candidate, f state.Flow, now time.Duration) {
 	}
 	known.in[d], known.hop[d] = f.Interface, f.Hop
 	s.hops.hold(f.Hop)
-	s.connections[c.c.Orig] = known
 }
 
-// Ended takes the news that a connection is no more.
-func (s *Service) Ended(c state.Connection) error {
-	delete(s.old, c.ID)
-	known, there := s.connections[c.Orig]
-	if !there || known.zone != c.Zone {
-		return nil
+// Ended takes the news that connections are no more.
+func (s *Service) Ended(list ...state.Connection) error {
+	var b back
+	for _, c := range list {
+		delete(s.old, c.ID)
+		if known := s.connections.get(c.Orig); known != nil && known.zone == c.Zone {
+			s.remove(*known, &b)
+		}
 	}
-	return s.drop(c.Orig, known)
+	return s.give(b)
 }
 
-// drop gives both directions of a connection back to the stack.
-func (s *Service) drop(orig state.FlowTuple, known connection) error {
-	var gone, forget []state.FlowKey
-	for d, in := range known.in {
+// back is what goes back to the stack: flows as they arrive, and as they leave.
+type back struct{ gone, forget []state.FlowKey }
+
+// remove takes a connection out of the list; give has the stack take its flows.
+func (s *Service) remove(c connection, b *back) {
+	for d, in := range c.in {
 		if in == 0 {
 			continue
 		}
-		arrives, leaves := orig, known.reply.Back()
+		arrives, leaves := c.orig, c.reply.Back()
 		if d == 1 {
-			arrives, leaves = known.reply, orig.Back()
+			arrives, leaves = c.reply, c.orig.Back()
 		}
-		gone = append(gone, state.FlowKey{Interface: in, Tuple: arrives})
-		forget = append(forget, state.FlowKey{Interface: in, Tuple: leaves})
-		s.hops.release(known.hop[d])
+		b.gone = append(b.gone, state.FlowKey{Interface: in, Tuple: arrives})
+		b.forget = append(b.forget, state.FlowKey{Interface: in, Tuple: leaves})
+		s.hops.release(c.hop[d])
 	}
-	delete(s.connections, orig)
-	return errors.Join(s.tables.DeleteFlows(gone), s.tables.Forget(forget))
+	s.connections.remove(c.orig)
+}
+
+// give gives both directions of connections back to the stack.
+func (s *Service) give(b back) error {
+	if len(b.gone) == 0 {
+		return nil
+	}
+	return errors.Join(s.tables.DeleteFlows(b.gone), s.tables.Forget(b.forget))
 }
 
 // AllMayHaveEnded takes the news that connections ended and nobody knows

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +26,14 @@ type fake struct {
 	kept        []state.KeptConnection
 	closed      map[state.FlowKey]bool
 	idle        time.Duration
+	round       []state.FlowKey // that Some has yet to give
+	calls, most int             // of all methods, and the most that one was asked for
+}
+
+// did counts a call.
+func (f *fake) did(n int) {
+	f.calls++
+	f.most = max(f.most, n)
 }
 
 func newFake() *fake {
@@ -35,6 +44,7 @@ func newFake() *fake {
 }
 
 func (f *fake) PutFlows(list []state.Flow) (int, error) {
+	f.did(len(list))
 	for i, l := range list {
 		if _, there := f.flows[l.FlowKey]; !there && len(f.flows) >= f.room {
 			return i, errFull
@@ -45,17 +55,36 @@ func (f *fake) PutFlows(list []state.Flow) (int, error) {
 }
 
 func (f *fake) DeleteFlows(list []state.FlowKey) error {
+	f.did(len(list))
 	for _, k := range list {
 		delete(f.flows, k)
 	}
 	return nil
 }
-func (f *fake) Forget([]state.FlowKey) error { return nil }
-func (f *fake) Each(use func(state.FlowUse)) error {
-	for k, l := range maps.Clone(f.flows) {
-		use(state.FlowUse{Flow: l, Idle: f.idle, Closed: f.closed[k]})
-	}
+
+func (f *fake) Forget(list []state.FlowKey) error {
+	f.did(len(list))
 	return nil
+}
+
+// someAtOnce is how many the fake gives at a call.
+const someAtOnce = 1000
+
+func (f *fake) Some(use func(state.FlowUse)) (more bool, err error) {
+	if f.round == nil {
+		f.round = slices.Collect(maps.Keys(f.flows))
+	}
+	n := min(someAtOnce, len(f.round))
+	f.did(n)
+	for _, k := range f.round[:n] {
+		if l, there := f.flows[k]; there {
+			use(state.FlowUse{Flow: l, Idle: f.idle, Closed: f.closed[k]})
+		}
+	}
+	if f.round = f.round[n:]; len(f.round) == 0 {
+		f.round = nil
+	}
+	return f.round != nil, nil
 }
 
 func (f *fake) SetHop(n uint32, h state.FlowHop) error     { f.hops[n] = h; return nil }
@@ -63,6 +92,7 @@ func (f *fake) SetSession(state.FlowSession, uint32) error { return nil }
 func (f *fake) Generation() uint32                         { return f.generation }
 func (f *fake) Bump()                                      { f.generation++ }
 func (f *fake) Connections(_ context.Context, tuples []state.FlowTuple, zone uint16) ([]state.Connection, error) {
+	f.did(len(tuples))
 	list := make([]state.Connection, len(tuples))
 	for i, t := range tuples {
 		if zone == 0 {
@@ -77,6 +107,7 @@ func (f *fake) Connections(_ context.Context, tuples []state.FlowTuple, zone uin
 const lanIndex, wanIndex = 2, 3
 
 func (f *fake) Ways(_ context.Context, asked []state.FlowAsk) ([]state.FlowWay, error) {
+	f.did(len(asked))
 	ways := make([]state.FlowWay, len(asked))
 	for i, a := range asked {
 		ways[i] = state.FlowWay{Device: wanIndex, Gateway: gateway, Unicast: true}
@@ -88,6 +119,7 @@ func (f *fake) Ways(_ context.Context, asked []state.FlowAsk) ([]state.FlowWay, 
 }
 
 func (f *fake) Keep(_ context.Context, list []state.KeptConnection) (gone []int, err error) {
+	f.did(len(list))
 	f.kept = append(f.kept, list...)
 	for i, k := range list {
 		if f.connections[k.Orig].Status == 0 && k.Zone == 0 {
@@ -151,6 +183,17 @@ func offer(t *testing.T, s *Service, list ...state.PassedFlow) {
 	if err := s.Offer(t.Context(), list, 0); err != nil || s.Err() != nil {
 		t.Fatal(err, s.Err())
 	}
+}
+
+// sweepAll goes through all flows once.
+func sweepAll(ctx context.Context, s *Service, now time.Duration) error {
+	for more := true; more; {
+		var err error
+		if more, err = s.Sweep(ctx, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestBothDirectionsAreOffloadedAndEnd(t *testing.T) {
@@ -242,20 +285,20 @@ func TestSweepKeepsWhatIsUsed(t *testing.T) {
 	offer(t, s, f.passed(c, false))
 	f.kept = nil
 	f.idle = time.Second
-	if err := s.Sweep(t.Context(), time.Minute); err != nil || len(f.kept) != 0 {
+	if err := sweepAll(t.Context(), s, time.Minute); err != nil || len(f.kept) != 0 {
 		t.Errorf("told too early: %v, %v", f.kept, err)
 	}
-	if err := s.Sweep(t.Context(), 20*time.Minute); err != nil || len(f.kept) != 1 || f.kept[0].Timeout != time.Hour-time.Second {
+	if err := sweepAll(t.Context(), s, 20*time.Minute); err != nil || len(f.kept) != 1 || f.kept[0].Timeout != time.Hour-time.Second {
 		t.Errorf("not told: %v, %v", f.kept, err)
 	}
 	f.forget(c) // its end was not heard of
-	if err := s.Sweep(t.Context(), 40*time.Minute); err != nil || len(f.flows) != 0 {
+	if err := sweepAll(t.Context(), s, 40*time.Minute); err != nil || len(f.flows) != 0 {
 		t.Errorf("%d flows of a connection that is no more (%v)", len(f.flows), err)
 	}
 	f.track(c)
 	offer(t, s, f.passed(c, false))
 	f.idle = 2 * time.Minute
-	if err := s.Sweep(t.Context(), time.Hour); err != nil || len(f.flows) != 0 {
+	if err := sweepAll(t.Context(), s, time.Hour); err != nil || len(f.flows) != 0 {
 		t.Errorf("%d idle flows (%v)", len(f.flows), err)
 	}
 }
@@ -287,8 +330,9 @@ func TestRandomHistory(t *testing.T) {
 		case event < 4:
 			s.NeighbourGone(state.KernelNeighbour{Device: wanIndex, Addr: gateway})
 			s.Neighbour(state.KernelNeighbour{Device: wanIndex, Addr: gateway, MAC: peers[wanIndex], State: state.NeighbourReachable})
-		case event < 6:
-			if err := s.Sweep(t.Context(), now); err != nil {
+		case event < 16:
+			// a part of one: news come between
+			if _, err := s.Sweep(t.Context(), now); err != nil {
 				t.Fatal(err)
 			}
 		case event < 300 && there: // conntrack -D

@@ -41,7 +41,7 @@ func (s *Service) left(p state.PassedFlow, why Why) {
 // Status tells.
 func (s *Service) Status() Status {
 	st := Status{
-		Connections: len(s.connections), Hops: len(s.hops.byKey), Taken: s.taken, Generation: s.ways.Generation(),
+		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, Generation: s.ways.Generation(),
 		Left: maps.Clone(s.counts), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
 		Recent: []LeftFlow{},
 	}

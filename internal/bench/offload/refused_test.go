@@ -1,0 +1,17 @@
+package offload
+
+import "testing"
+
+func TestCountersOfRefusedPackets(t *testing.T) {
+	n, err := countedByRuleset([]byte(`{"nftables": [{"metainfo": {"version": "1.0.6"}}, {"counter": {"family": "inet", "name": "refused", "table": "bench", "handle": 2, "packets": 7, "bytes": 448}}]}`))
+	if n != 7 || err != nil {
+		t.Errorf("the ruleset's: %d, %v", n, err)
+	}
+	if _, err := countedByRuleset([]byte(`{"nftables": [{"metainfo": {}}]}`)); err == nil {
+		t.Error("a counter that is not there was read")
+	}
+	n, err = countedByWeft([]byte(`[{"program": "ingress_xdp", "outcome": "drop-blocked", "packets": 3}, {"program": "ingress_xdp", "outcome": "pass", "packets": 9}, {"program": "ingress_tc", "outcome": "drop-blocked", "packets": 2}]`))
+	if n != 5 || err != nil {
+		t.Errorf("weft's: %d, %v", n, err)
+	}
+}
