@@ -74,6 +74,10 @@ benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hou
 	mv build/nat64-stateful.json docs/benchmarks/nat64-stateful.json
 	bin/weft bench report < docs/benchmarks/nat64-stateful.json > docs/benchmarks/nat64-stateful.txt
 	bin/weft bench chart < docs/benchmarks/nat64-stateful.json > docs/benchmarks/nat64-stateful.svg
+	bin/weft bench pseudowire --json > build/pseudowire.json
+	mv build/pseudowire.json docs/benchmarks/pseudowire.json
+	bin/weft bench report < docs/benchmarks/pseudowire.json > docs/benchmarks/pseudowire.txt
+	bin/weft bench chart < docs/benchmarks/pseudowire.json > docs/benchmarks/pseudowire.svg
 	tools/salabim.sh
 	bin/weft bench sim --json > build/sim.json
 	mv build/sim.json docs/benchmarks/sim.json

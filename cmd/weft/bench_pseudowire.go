@@ -17,10 +17,10 @@ func benchPseudowire() *cobra.Command {
 	var seconds float64
 	c := &cobra.Command{
 		Use: "pseudowire", Short: "Pseudowires beside the kernel's VXLAN device and the bare underlay",
-		Example: "  weft bench pseudowire\n  weft bench pseudowire --rounds 3 --case tcp1 --subject l2tpv3-udp --subject kernel-vxlan\n  weft bench pseudowire --json | tee pseudowire.json | weft bench report",
+		Example: "  weft bench pseudowire\n  weft bench pseudowire --rounds 3 --case tcp1 --subject l2tpv3-udp --subject kernel-vxlan\n  weft bench pseudowire --case pps64-encap --case pps64-decap\n  weft bench pseudowire --json | tee pseudowire.json | weft bench report",
 	}
 	run.flags(c, pseudowire.Bench(pseudowire.DefaultSeconds), "")
-	c.Flags().Float64Var(&seconds, "seconds", pseudowire.DefaultSeconds, "of TCP that count in one measurement")
+	c.Flags().Float64Var(&seconds, "seconds", pseudowire.DefaultSeconds, "of TCP that count in one measurement; packets take half of it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := needRoot("weft bench"); err != nil {
 			return err

@@ -32,10 +32,11 @@ type Datapath struct {
 	dir     string
 	options Options
 
-	changing sync.Mutex // held by whoever applies steps, or begins or publishes routes
-	mu       sync.Mutex // guards the fields below
-	maps     map[string]*ebpf.Map
-	loaded   map[string]*ebpf.Program // by name: the verifier need see each only once
+	changing   sync.Mutex     // held by whoever applies steps, or begins or publishes routes
+	wireBuilds map[int]string // of programs on hidden ends; under changing
+	mu         sync.Mutex     // guards the fields below
+	maps       map[string]*ebpf.Map
+	loaded     map[string]*ebpf.Program // by name: the verifier need see each only once
 }
 
 // Exists tells whether weft has a datapath pinned at dir.

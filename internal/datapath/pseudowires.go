@@ -25,7 +25,7 @@ const wireLinks = "wires"
 func (d *Datapath) wirePins() (map[int]string, error) {
 	entries, err := os.ReadDir(filepath.Join(d.dir, wireLinks))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return map[int]string{}, nil
 	}
 	builds := map[int]string{}
 	for _, e := range entries {
@@ -38,13 +38,14 @@ func (d *Datapath) wirePins() (map[int]string, error) {
 }
 
 // wireBuild is that of the program on one hidden end; empty if there is none.
-func (d *Datapath) wireBuild(index int) (string, error) {
-	found, err := filepath.Glob(d.wirePin(index, "*"))
-	if err != nil || len(found) == 0 {
-		return "", err
+// To list the directory for each of thousands would take longer than the rest.
+func (d *Datapath) wireBuild(index int) (_ string, err error) {
+	if d.wireBuilds == nil {
+		if d.wireBuilds, err = d.wirePins(); err != nil {
+			return "", fmt.Errorf("list programs of pseudowires: %w", err)
+		}
 	}
-	_, build, _ := strings.Cut(filepath.Base(found[0]), "-")
-	return build, nil
+	return d.wireBuilds[index], nil
 }
 
 func (d *Datapath) wirePin(index int, build string) string {
@@ -75,10 +76,15 @@ func (d *Datapath) attachWire(index int, build, was string) error {
 		return fmt.Errorf("attach pseudowire_encap to device %d: %w", index, explainAttach(err, state.HookIngress))
 	}
 	defer l.Close()
-	return l.Pin(d.wirePin(index, build))
+	if err := l.Pin(d.wirePin(index, build)); err != nil {
+		return fmt.Errorf("pin pseudowire_encap of device %d: %w", index, err)
+	}
+	d.wireBuilds[index] = build
+	return nil
 }
 
 func (d *Datapath) detachWire(index int, build string) error {
+	delete(d.wireBuilds, index)
 	path := d.wirePin(index, build)
 	l, err := link.LoadPinnedLink(path, nil)
 	if err != nil {

@@ -30,7 +30,7 @@ func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 		if remove {
 			return k.removeWire(o.Name)
 		}
-		return k.setWire(o)
+		return k.setWire(ctx, o)
 	case state.VXLAN:
 		if remove {
 			return k.removeWire(o.Name)

@@ -22,6 +22,7 @@ const (
 // Kernel works on the network namespace in which it was opened.
 type Kernel struct {
 	nl      *netlink.Handle
+	orders  *rtnl // for several requests at once; nil until there are some
 	journal *journal
 	doomed  bool // there are devices that go at the end of the series of steps
 }
@@ -42,4 +43,9 @@ func Open(dir string) (*Kernel, error) {
 }
 
 // Close lets go of netlink; what was made stays.
-func (k *Kernel) Close() { k.nl.Close() }
+func (k *Kernel) Close() {
+	k.nl.Close()
+	if k.orders != nil {
+		k.orders.Close()
+	}
+}

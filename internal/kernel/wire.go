@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -33,53 +34,66 @@ const (
 const hiddenOwner = "hidden:"
 
 // setWire makes the pair, or what differs of it.
-func (k *Kernel) setWire(w state.Wire) error {
-	existing, err := k.nl.LinkByName(w.Name)
+func (k *Kernel) setWire(ctx context.Context, w state.Wire) error {
+	err := k.addWire(ctx, w)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	existing, findErr := k.nl.LinkByName(w.Name)
 	var missing netlink.LinkNotFoundError
 	switch {
-	case errors.As(err, &missing):
-		if err := k.addWire(w); err != nil {
-			return err
-		}
-		if existing, err = k.nl.LinkByName(w.Name); err != nil {
-			return fmt.Errorf("find device %s: %w", w.Name, err)
-		}
-	case err != nil:
-		return fmt.Errorf("find device %s: %w", w.Name, err)
+	case errors.As(findErr, &missing):
+		return err // the hidden end's name is taken
+	case findErr != nil:
+		return fmt.Errorf("find device %s: %w", w.Name, findErr)
 	case !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
 		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", w.Name, w.Owner)
 	case existing.Type() != "veth":
 		if err := k.nl.LinkDel(existing); err != nil {
 			return fmt.Errorf("remove device %s: %w", w.Name, err)
 		}
-		return k.setWire(w)
+		return k.addWire(ctx, w)
 	}
 	return k.shapeWire(existing, w)
 }
 
-// addWire makes both ends; it is one message to the kernel.
-func (k *Kernel) addWire(w state.Wire) error {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = w.Name, w.MTU, w.MAC[:]
-	attrs.GSOMaxSize, attrs.GSOIPv4MaxSize = wireGSOMax, wireGSOMax
-	pair := &netlink.Veth{LinkAttrs: attrs, PeerName: w.Hidden, PeerMTU: hiddenMTU}
-	if err := k.nl.LinkAdd(pair); err != nil {
-		return fmt.Errorf("make device %s with its hidden end %s: %w", w.Name, w.Hidden, err)
+// addWire makes a pair. There may be thousands to make, so the kernel is told
+// in as few messages as it takes, and asked nothing.
+func (k *Kernel) addWire(ctx context.Context, w state.Wire) error {
+	mode := byte(addrGenNone)
+	if w.LinkLocal {
+		mode = addrGenEUI64
 	}
-	hidden, err := k.nl.LinkByName(w.Hidden)
+	// by itself: where the name is taken, the device is perhaps another's
+	if err := k.order(ctx, orderPair(w)); err != nil {
+		return err
+	}
+	err := k.order(ctx,
+		orderAlias(w.Name, AliasPrefix+w.Owner), orderAlias(w.Hidden, AliasPrefix+hiddenOwner+w.Owner),
+		orderAddrGen(w.Name, mode), orderAddrGen(w.Hidden, addrGenNone), orderUp(w.Hidden))
 	if err != nil {
-		return fmt.Errorf("find device %s: %w", w.Hidden, err)
+		return err
 	}
-	if err := k.nl.LinkSetAlias(hidden, AliasPrefix+hiddenOwner+w.Owner); err != nil {
-		return fmt.Errorf("mark %s as weft's: %w", w.Hidden, err)
+	if err := setOffloads(w); err != nil {
+		return err
 	}
-	if err := k.nl.LinkSetIP6AddrGenMode(hidden, addrGenNone); err != nil && !errors.Is(err, unix.EAFNOSUPPORT) {
-		return fmt.Errorf("keep %s without addresses: %w", w.Hidden, err)
+	// the alias comes last but one: with it the wire counts as whole
+	return k.order(ctx, orderAlias(w.Name, AliasPrefix+wireAlias(w)), orderUp(w.Name))
+}
+
+func orderPair(w state.Wire) order {
+	kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	kind.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
+	kind.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER,
+		linkBody(0, 0, linkName(w.Hidden), nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(hiddenMTU))))
+	return order{
+		what: fmt.Sprintf("make device %s with its hidden end %s", w.Name, w.Hidden),
+		kind: unix.RTM_NEWLINK, flags: unix.NLM_F_CREATE | unix.NLM_F_EXCL,
+		body: linkBody(0, 0, linkName(w.Name), kind,
+			nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(w.MTU))), nl.NewRtAttr(unix.IFLA_ADDRESS, w.MAC[:]),
+			nl.NewRtAttr(unix.IFLA_GSO_MAX_SIZE, nl.Uint32Attr(wireGSOMax)),
+			nl.NewRtAttr(unix.IFLA_GSO_IPV4_MAX_SIZE, nl.Uint32Attr(wireGSOMax))),
 	}
-	if err := k.nl.LinkSetUp(hidden); err != nil {
-		return fmt.Errorf("set %s up: %w", w.Hidden, err)
-	}
-	return nil
 }
 
 func (k *Kernel) shapeWire(l netlink.Link, w state.Wire) error {
@@ -163,10 +177,13 @@ func setOffloads(w state.Wire) error {
 	return nil
 }
 
+// ethtoolFamily stays what it is as long as the kernel runs.
+var ethtoolFamily = sync.OnceValues(func() (*netlink.GenlFamily, error) { return netlink.GenlFamilyGet("ethtool") })
+
 // setFeatures sets offloads by the names that ethtool gives them. Names that
 // this kernel does not have are refused one and all, so they go by themselves.
 func setFeatures(device string, bits map[string]bool) error {
-	family, err := netlink.GenlFamilyGet("ethtool")
+	family, err := ethtoolFamily()
 	if err != nil {
 		return fmt.Errorf("find the kernel's ethtool: %w", err)
 	}

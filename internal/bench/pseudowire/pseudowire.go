@@ -68,6 +68,8 @@ func Bench(seconds float64) bench.Bench {
 			{Name: "tcp1", About: "one TCP flow over IPv4, payload that arrives", Unit: "Gbit/s"},
 			{Name: "tcp1-inner6", About: "one TCP flow over IPv6, payload that arrives", Unit: "Gbit/s"},
 			{Name: "tcp20", About: "twenty TCP flows over IPv4, payload that arrives", Unit: "Gbit/s"},
+			{Name: "pps64-encap", About: "IPv4 packets of 64 bytes that are routed into it, one CPU", Unit: "Mpps"},
+			{Name: "pps64-decap", About: "the same that come out of it and are routed on, one CPU", Unit: "Mpps"},
 			{Name: "tcp1-4096", About: "one TCP flow, 4,096 pseudowires on one UDP port", Unit: "Gbit/s"},
 			{Name: "setup-4096", About: "until 4,096 pseudowires on one UDP port are ready", Unit: "s", Less: true},
 		},
@@ -75,7 +77,8 @@ func Bench(seconds float64) bench.Bench {
 		Limits: []bench.Limit{{Case: "setup-4096", Subject: "l2tpv3-udp", AtMost: 5}},
 		Rounds: 9, Packages: []string{"iperf3"},
 		Settings: map[string]string{
-			"topology": "two network namespaces, veth, MTU 1500",
+			"topology": "two network namespaces, veth, MTU 1500; packets come from a third, or go there",
+			"packets":  fmt.Sprintf("UDP, 256 flows, %.2f s", seconds/2),
 			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out", tcpSeconds(seconds)),
 		},
 	}
@@ -85,7 +88,9 @@ func Bench(seconds float64) bench.Bench {
 	for _, s := range []string{"l2tpv3-udp", "gretap"} {
 		b.Bars = append(b.Bars,
 			bench.Bar{Case: "tcp1", Subject: s, Times: 0.95, Of: "kernel-vxlan"},
-			bench.Bar{Case: "tcp1-inner6", Subject: s, Times: 0.8, Of: "kernel-vxlan"})
+			bench.Bar{Case: "tcp1-inner6", Subject: s, Times: 0.8, Of: "kernel-vxlan"},
+			bench.Bar{Case: "pps64-encap", Subject: s, Times: 1, Of: "kernel-vxlan"},
+			bench.Bar{Case: "pps64-decap", Subject: s, Times: 1, Of: "kernel-vxlan"})
 	}
 	for _, s := range []string{"l2tpv3-udp-counter", "l2tpv3-ip"} {
 		b.Bars = append(b.Bars, bench.Bar{Case: "tcp1", Subject: s, Times: 0.22, Of: "kernel-vxlan"})
@@ -113,6 +118,7 @@ var (
 type Measurer struct {
 	o     Options
 	paths map[string]*rig.Path
+	small map[string]*small
 }
 
 // Open prepares to measure.
@@ -120,12 +126,15 @@ func Open(ctx context.Context, o Options) (*Measurer, error) {
 	if err := rig.Sweep(ctx); err != nil {
 		return nil, err
 	}
-	return &Measurer{o, map[string]*rig.Path{}}, nil
+	return &Measurer{o, map[string]*rig.Path{}, map[string]*small{}}, nil
 }
 
 // Close takes all paths down.
 func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
+	for _, p := range m.small {
+		errs = append(errs, p.close(ctx))
+	}
 	for _, p := range m.paths {
 		errs = append(errs, p.Close(ctx))
 	}
@@ -141,6 +150,9 @@ func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error)
 	s := subjects()[i]
 	if c == "setup-4096" {
 		return m.setUp(ctx)
+	}
+	if strings.HasPrefix(c, "pps64-") {
+		return m.packets(ctx, s, c == "pps64-decap")
 	}
 	wires := 1
 	if c == "tcp1-4096" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -15,9 +16,10 @@ import (
 type Datagrams struct {
 	FromMAC, ToMAC net.HardwareAddr
 	From, To       netip.Addr
-	Length         int // bytes of the IP packet
-	Flows          int // source ports, a power of two; 0: 256
-	Hosts          int // IPv4 source addresses from From on, a power of two; 0: one
+	Length         int    // bytes of the IP packet
+	Outside        []byte // what stands before the frame: the headers of a tunnel
+	Flows          int    // source ports, a power of two; 0: 256
+	Hosts          int    // IPv4 source addresses from From on, a power of two; 0: one
 }
 
 const (
@@ -67,7 +69,7 @@ func (d Datagrams) frame() (frame []byte, udpAt int, err error) {
 	if err := gopacket.SerializeLayers(buffer, options, eth, ip, udp, gopacket.Payload(payload)); err != nil {
 		return nil, 0, fmt.Errorf("make a datagram: %w", err)
 	}
-	return buffer.Bytes(), 14 + header, nil
+	return slices.Concat(d.Outside, buffer.Bytes()), len(d.Outside) + 14 + header, nil
 }
 
 // verify checks a frame that has crossed: family, length and every checksum.

@@ -19,7 +19,7 @@ const (
 
 // Plan gives what the [pseudowire.NAME] sections want to exist. It is pure.
 func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
-	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}, inward: map[end]bool{}}
+	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}, inward: map[end]bool{}, named: map[string]bool{}, faces: map[string]*config.Interface{}}
 	for _, l := range facts.Links {
 		p.links[l.Name] = l
 		for _, a := range l.Addresses {
@@ -28,8 +28,13 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	}
 	names := f.Names("pseudowire")
 	for _, name := range names {
-		in, _ := From(f, name).ends()
-		p.inward[in] = true
+		c := From(f, name)
+		in, _ := c.ends()
+		p.inward[in], p.named[c.Device] = true, true
+	}
+	for _, name := range f.Names("interface") {
+		i := f.Interface(name)
+		p.faces[i.Device] = i
 	}
 	for _, name := range names {
 		p.wires = append(p.wires, p.device(name))
@@ -47,6 +52,8 @@ type planner struct {
 	holder   map[netip.Addr]string // device that has an address
 	ports    map[string]bool       // keys of what is in where and programs
 	inward   map[end]bool          // by what pseudowires here know their packets
+	named    map[string]bool       // devices of pseudowires: there may be thousands
+	faces    map[string]*config.Interface
 	wires    state.Desired
 	where    state.Desired // where packets arrive
 	programs state.Desired
@@ -207,13 +214,13 @@ func (p *planner) arrives(c *Config) {
 	names := c.Interfaces
 	if len(names) == 0 {
 		names = p.f.Names("interface")
-		if l, ok := p.links[p.holder[c.Src]]; ok && p.interfaceOf(l.Name) == nil {
+		if l, ok := p.links[p.holder[c.Src]]; ok && p.faces[l.Name] == nil {
 			at(l, config.HookTC)
 		}
 	}
 	for _, n := range names {
 		i := p.f.Interface(n)
-		if l, ok := p.links[i.Device]; ok && !p.isWire(i.Device) {
+		if l, ok := p.links[i.Device]; ok && !p.named[i.Device] {
 			at(l, i.Hook)
 		}
 	}
@@ -233,19 +240,6 @@ func (p *planner) accepted(c *Config) {
 	if c.Src.IsLoopback() || c.Dst.IsLoopback() {
 		p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/route_localnet", Value: "1"})
 	}
-}
-
-func (p *planner) interfaceOf(device string) *config.Interface {
-	for _, n := range p.f.Names("interface") {
-		if i := p.f.Interface(n); i.Device == device {
-			return i
-		}
-	}
-	return nil
-}
-
-func (p *planner) isWire(device string) bool {
-	return slices.ContainsFunc(p.f.Names("pseudowire"), func(n string) bool { return From(p.f, n).Device == device })
 }
 
 // hiddenName is the same each time, and no name that people give.

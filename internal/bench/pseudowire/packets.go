@@ -1,0 +1,194 @@
+package pseudowire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"weft/internal/bench/rig"
+)
+
+// packetLength is of the packets inside, in bytes of IP.
+const packetLength = 64
+
+// patience is how long the first packet may take to arrive.
+const patience = 10 * time.Second
+
+// small is a path for small packets: its pseudowire leads from the router to
+// the left host, packets come from the right host or go there.
+type small struct {
+	*rig.Path
+	encap, decap *rig.Generator
+	left         *rig.LengthSink
+	right        *rig.Sink
+}
+
+func (p *small) close(ctx context.Context) error {
+	var errs []error
+	for _, g := range []*rig.Generator{p.encap, p.decap} {
+		if g != nil {
+			errs = append(errs, g.Close())
+		}
+	}
+	return errors.Join(append(errs, p.Close(ctx))...)
+}
+
+func (m *Measurer) smallPath(ctx context.Context, s subject) (*small, error) {
+	if p, ok := m.small[s.name]; ok {
+		return p, nil
+	}
+	path, err := rig.NewPath(rig.PathOptions{Name: s.name + "-pps", Lan: underlay, Wan: unused, Forward: true, HostGRO: true, RouterGRO: true, NoChecksum: true})
+	if err != nil {
+		return nil, err
+	}
+	p := &small{Path: path}
+	if err := p.set(ctx, m.o.Weft, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w", s.name, err), p.close(context.WithoutCancel(ctx)))
+	}
+	m.small[s.name] = p
+	return p, nil
+}
+
+func (p *small) set(ctx context.Context, weft string, s subject) error {
+	macs := map[string]net.HardwareAddr{}
+	if s.near != "" {
+		if err := p.RunWeftIn(ctx, p.Router, weft, config(s.near, 0, 1)); err != nil {
+			return err
+		}
+		// nobody is at the other end who would answer
+		if _, err := p.Command(ctx, p.Router, "ip", "neigh", "replace", inside4[1].String(), "lladdr", "02:00:00:00:00:09", "dev", "wire", "nud", "permanent"); err != nil {
+			return err
+		}
+		var err error
+		if macs["wire"], err = rig.MAC(p.Router, "wire"); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(p.Ping(ctx, p.Router, underlay.Host[1].Addr()), p.Ping(ctx, p.Router, unused.Host[1].Addr()))
+	var errs [4]error
+	macs["left"], errs[0] = rig.MAC(p.Left, "eth0")
+	macs["lan"], errs[1] = rig.MAC(p.Router, "lan")
+	macs["right"], errs[2] = rig.MAC(p.Right, "eth0")
+	macs["wan"], errs[3] = rig.MAC(p.Router, "wan")
+	if err := errors.Join(err, errors.Join(errs[:]...)); err != nil {
+		return err
+	}
+	in := rig.Datagrams{FromMAC: macs["right"], ToMAC: macs["wan"], From: unused.Host[1].Addr(), To: inside4[1], Length: packetLength}
+	out := rig.Datagrams{FromMAC: macs["left"], ToMAC: macs["wire"], From: inside4[1], To: unused.Host[1].Addr(), Length: packetLength}
+	if s.near == "" {
+		in.To, out.From, out.ToMAC = underlay.Host[1].Addr(), underlay.Host[1].Addr(), macs["lan"]
+	} else if out.Outside, err = outside(s.name, macs["left"], macs["lan"]); err != nil {
+		return err
+	}
+	if p.encap, err = rig.NewGenerator(p.Right, in); err != nil {
+		return err
+	}
+	if p.decap, err = rig.NewGenerator(p.Left, out); err != nil {
+		return err
+	}
+	if p.left, err = p.NewLengthSink(p.Left, len(out.Outside)+14+packetLength); err != nil {
+		return err
+	}
+	p.right, err = p.NewSink(p.Right)
+	return err
+}
+
+// outside gives the headers of a subject's packets from the left host to the
+// router, as config has them: for the frame of packetLength that comes behind.
+func outside(name string, from, to net.HardwareAddr) ([]byte, error) {
+	ip := &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Flags: layers.IPv4DontFragment, SrcIP: underlay.Host[1].Addr().AsSlice(), DstIP: underlay.Router[1].Addr().AsSlice()}
+	var udp *layers.UDP
+	var header []byte
+	switch {
+	case name == "kernel-vxlan": // RFC 7348 section 5
+		udp = &layers.UDP{SrcPort: 49152, DstPort: 4789}
+		header = []byte{8, 0, 0, 0, 0, 0, 7, 0}
+	case strings.HasPrefix(name, "l2tpv3-udp"): // RFC 3931 section 4.1.2.1
+		udp = &layers.UDP{SrcPort: 1702, DstPort: 1701}
+		header = []byte{0, 3, 0, 0, 0, 0, 0, 1}
+		if name == "l2tpv3-udp-counter" {
+			header = append(header, 0, 0, 0, 0)
+		}
+	case name == "l2tpv3-ip": // RFC 3931 section 4.1.1.1
+		ip.Protocol = layers.IPProtocol(115)
+		header = []byte{0, 0, 0, 1}
+	case name == "gretap": // RFC 2784 section 2
+		ip.Protocol = layers.IPProtocolGRE
+		header = []byte{0, 0, 0x65, 0x58}
+	default:
+		return nil, fmt.Errorf("nobody knows what packets of %s look like", name)
+	}
+	list := []gopacket.SerializableLayer{&layers.Ethernet{SrcMAC: from, DstMAC: to, EthernetType: layers.EthernetTypeIPv4}, ip}
+	if udp != nil {
+		ip.Protocol = layers.IPProtocolUDP
+		list = append(list, udp)
+	}
+	// the frame inside counts too, and leaves again
+	inside := make([]byte, 14+packetLength)
+	buffer := gopacket.NewSerializeBuffer()
+	if err := gopacket.SerializeLayers(buffer, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: false}, append(list, gopacket.Payload(append(header, inside...)))...); err != nil {
+		return nil, fmt.Errorf("make the headers of %s: %w", name, err)
+	}
+	all := buffer.Bytes()
+	binary.BigEndian.PutUint16(all[14+10:], checksum(all[14:14+20]))
+	return all[:len(all)-len(inside)], nil
+}
+
+// checksum is that of an IPv4 header without one (RFC 1071).
+func checksum(header []byte) uint16 {
+	var sum uint32
+	for i := 0; i < len(header); i += 2 {
+		if i != 10 {
+			sum += uint32(binary.BigEndian.Uint16(header[i:]))
+		}
+	}
+	sum = sum&0xffff + sum>>16
+	return ^uint16(sum + sum>>16)
+}
+
+// packets gives millions of packets a second that arrive.
+func (m *Measurer) packets(ctx context.Context, s subject, decap bool) (float64, error) {
+	p, err := m.smallPath(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	generator, arrived := p.encap, p.left.Arrived
+	if decap {
+		generator, arrived = p.decap, func() (uint64, error) { return p.right.Arrived(false) }
+	}
+	run := func(atLeast time.Duration) (n uint64, took time.Duration, err error) {
+		before, err := arrived()
+		if err != nil {
+			return 0, 0, err
+		}
+		if took, err = generator.Run(atLeast); err != nil {
+			return 0, 0, err
+		}
+		after, err := arrived()
+		return after - before, took, err
+	}
+	for begin := time.Now(); ; {
+		n, _, err := run(50 * time.Millisecond)
+		if err != nil || ctx.Err() != nil {
+			return 0, errors.Join(err, ctx.Err())
+		}
+		if n > 0 {
+			break
+		}
+		if time.Since(begin) > patience {
+			return 0, fmt.Errorf("%s: no packet has arrived", s.name)
+		}
+	}
+	n, took, err := run(time.Duration(m.o.Seconds / 2 * float64(time.Second)))
+	if err == nil && decap {
+		err = p.right.Verify(false, packetLength)
+	}
+	return float64(n) / took.Seconds() / 1e6, err
+}

@@ -1,0 +1,161 @@
+package daemon_test
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace"
+)
+
+// wired is one end of a pseudowire over the cable between router and server.
+const wired = `
+[router]
+forwarding = false
+[interface.under]
+device = %q
+addresses = ["%s/24"]
+[pseudowire.attic]
+kind = "l2tpv3"
+src = %[2]q
+dst = %q
+srcport = 1701
+dstport = 1701
+rx_session = 7
+tx_session = 7
+rx_cookie = %q
+tx_cookie = %q
+[interface.attic]
+addresses = ["10.77.0.%d/24"]
+`
+
+func nearEnd(rx, tx string) string {
+	return fmt.Sprintf(wired, "wan", "198.51.100.1", "198.51.100.9", rx, tx, 1)
+}
+
+func farEnd(rx, tx string) string {
+	return fmt.Sprintf(wired, "eth0", "198.51.100.9", "198.51.100.1", rx, tx, 9)
+}
+
+const (
+	aa = "0x00000000000000aa"
+	bb = "0x00000000000000bb"
+	cc = "0x00000000000000cc"
+)
+
+// newWired has weft at both ends: the router's is the one that is returned, the
+// server's the world besides.
+func newWired(t *testing.T) (near, far *world, atNear, atFar *running) {
+	near = newWorld(t, nearEnd(aa, bb))
+	far = near.at(near.server, farEnd(bb, aa))
+	atNear, atFar = near.start(), far.start()
+	eventually(t, "the wire carries", func() bool { return near.reaches(near.router, "10.77.0.9") })
+	return near, far, atNear, atFar
+}
+
+func TestACookieChangesUnderTraffic(t *testing.T) {
+	near, far, atNear, atFar := newWired(t)
+	wrong := func() int { return near.counted("drop-wire-cookie") }
+	if n := wrong(); n != 0 {
+		t.Errorf("%d frames were dropped for their cookie before it changed", n)
+	}
+	pings := near.ping(near.server, "10.77.0.1")
+	near.write(nearEnd(cc, bb))
+	atNear.reload()
+	eventually(t, "frames with the old cookie are dropped", func() bool { return wrong() > 0 })
+	if near.reaches(near.server, "10.77.0.1") {
+		t.Error("a wrong cookie was let in")
+	}
+	far.write(farEnd(bb, cc))
+	atFar.reload()
+	eventually(t, "the new cookie is let in", func() bool { return near.reaches(near.server, "10.77.0.1") })
+	before := wrong()
+	near.pings(near.router, "10.77.0.9")
+	if n := wrong(); n != before {
+		t.Errorf("%d more frames were dropped for their cookie", n-before)
+	}
+	if out := pings(); !strings.Contains(out, " received") || strings.Contains(out, " 0 received") {
+		t.Errorf("the pings that went on meanwhile:\n%s", out)
+	}
+	near.planIsEmpty()
+	far.planIsEmpty()
+}
+
+func TestAPseudowireOutlivesItsDaemonAndIsAdopted(t *testing.T) {
+	near, _, atNear, _ := newWired(t)
+	index := func() string {
+		number, _, _ := strings.Cut(near.run(near.router, "ip -o link show attic"), ":")
+		return number
+	}
+	before := index()
+	pings := near.ping(near.server, "10.77.0.1")
+	atNear.kill()
+	near.pings(near.router, "10.77.0.9")
+	atNear = near.start()
+	if log := atNear.log.String(); strings.Contains(log, "applied") {
+		t.Errorf("it did not adopt what was there:\n%s", log)
+	}
+	near.planIsEmpty()
+	if after := index(); after != before {
+		t.Errorf("the interface was number %s, is %s", before, after)
+	}
+	near.pings(near.router, "10.77.0.9")
+	if out := pings(); !strings.Contains(out, " 0% packet loss") {
+		t.Errorf("frames were lost:\n%s", out)
+	}
+}
+
+func TestUnloadTakesPseudowiresAway(t *testing.T) {
+	near := newWorld(t, nearEnd(aa, bb))
+	before := near.state()
+	r := near.start()
+	if out := near.run(near.router, "ip -br link"); !strings.Contains(out, "attic") {
+		t.Fatalf("there is no pseudowire:\n%s", out)
+	}
+	r.stop()
+	near.mustWeft("unload")
+	if out := near.run(near.router, "ip -br link"); strings.Contains(out, "attic") || strings.Contains(out, "wire") {
+		t.Errorf("devices are left:\n%s", out)
+	}
+	if after := near.state(); after != before {
+		t.Errorf("there differs:\n%s", differences(before, after))
+	}
+}
+
+// at is a world in which another host is the router.
+func (w *world) at(host *netspace.Space, toml string) *world {
+	w.t.Helper()
+	other := &world{t: w.t, member: w.member, router: host, server: w.router, file: filepath.Join(w.t.TempDir(), "weft.toml")}
+	w.t.Cleanup(func() {
+		if err := other.place().Remove(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	other.write(toml)
+	return other
+}
+
+// ping pings until the function that it gives is called, which gives what it
+// printed.
+func (w *world) ping(from *netspace.Space, to string) (end func() string) {
+	w.t.Helper()
+	var out bytes.Buffer
+	c := exec.Command("ping", "-i", "0.05", "-W", "2", to)
+	c.Stdout, c.Stderr = &out, &out
+	if err := from.Start(c); err != nil {
+		w.t.Fatal(err)
+	}
+	stop := sync.OnceValue(func() string {
+		_ = c.Process.Signal(unix.SIGINT) // it may have ended
+		_ = c.Wait()                      // fails if answers are missing
+		return out.String()
+	})
+	w.t.Cleanup(func() { stop() })
+	return stop
+}
