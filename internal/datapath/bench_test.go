@@ -56,7 +56,13 @@ func newBench(t *testing.T, toml string) *bench {
 	t.Helper()
 	b := &bench{t: t, space: spacetest.New(t, "router"), links: map[string]state.LinkFact{}}
 	f := parse(t, toml)
-	b.in(func() error { return b.makeDevices(nat64.From(f, "main").Device) })
+	translators := []string{nat64.From(f, "main").Device}
+	for _, name := range f.Names("nat64") {
+		if name != "main" {
+			translators = append(translators, nat64.From(f, name).Device)
+		}
+	}
+	b.in(func() error { return b.makeDevices(translators...) })
 	facts := state.Facts{Builds: Builds(state.Tables{}), Translators: map[string]int{}}
 	for _, l := range b.links {
 		facts.Links = append(facts.Links, l)
@@ -96,16 +102,18 @@ func (b *bench) in(f func() error) {
 	}
 }
 
-func (b *bench) makeDevices(translator string) error {
+func (b *bench) makeDevices(translators ...string) error {
 	for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 		if err := os.WriteFile("/proc/sys/"+name, []byte("1"), 0o644); err != nil {
 			return err
 		}
 	}
-	tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
-	tap.Name = translator
-	if err := netlink.LinkAdd(tap); err != nil {
-		return fmt.Errorf("make %s: %w", translator, err)
+	for _, translator := range translators {
+		tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
+		tap.Name = translator
+		if err := netlink.LinkAdd(tap); err != nil {
+			return fmt.Errorf("make %s: %w", translator, err)
+		}
 	}
 	for _, name := range []string{"lan", "wan"} {
 		veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: name + "-far"}
@@ -114,7 +122,7 @@ func (b *bench) makeDevices(translator string) error {
 			return fmt.Errorf("make %s: %w", name, err)
 		}
 	}
-	for _, name := range []string{"lan", "lan-far", "wan", "wan-far", translator} {
+	for _, name := range append([]string{"lan", "lan-far", "wan", "wan-far"}, translators...) {
 		l, err := netlink.LinkByName(name)
 		if err != nil {
 			return err

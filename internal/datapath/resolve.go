@@ -52,20 +52,28 @@ func (r *Resolver) Resolve(t state.Tuple) (state.Tuple, state.Outcome) {
 	return got, state.OutcomeNone
 }
 
-// Session gives the node that has a session, by its IPv4 side.
-func (r *Resolver) Session(protocol uint8, pool, remote netip.AddrPort) (netip.AddrPort, bool) {
-	k := encodeSessionKey(protocol, pool, remote)
-	var v sessionValue
-	m, err := r.datapath.mapNamed("nat64_sessions")
-	if err != nil || m.Lookup(k, &v) != nil || int32(uint32(v.Word)-r.now()) <= 0 {
-		return netip.AddrPort{}, false
+// Session gives the node that has a session, by its IPv4 side, and the far end
+// as that node knows it.
+func (r *Resolver) Session(protocol uint8, pool, remote netip.AddrPort) (client, remote6 netip.AddrPort, ok bool) {
+	v, ok := r.session(protocol, pool, remote)
+	if !ok {
+		return client, remote6, false
 	}
-	return addrPort6(v.Client.U8, v.Port), true
+	return addrPort6(v.Client.U8, v.Port), addrPort6(v.Remote6.U8, v.RemotePort), true
 }
 
-// Binding gives the address and port of the pool that stand for a node's, in
-// any translator.
-func (r *Resolver) Binding(protocol uint8, client netip.AddrPort) (netip.AddrPort, bool) {
+func (r *Resolver) session(protocol uint8, pool, remote netip.AddrPort) (v sessionValue, ok bool) {
+	m, err := r.datapath.mapNamed("nat64_sessions")
+	if err != nil || m.Lookup(encodeSessionKey(protocol, pool, remote), &v) != nil || int32(uint32(v.Word)-r.now()) <= 0 {
+		return v, false
+	}
+	return v, true
+}
+
+// Binding gives the address and port of the pool that stand for a node's in its
+// session with a far end. Several translators may have bound the same node's
+// port: the one counts that has the session.
+func (r *Resolver) Binding(protocol uint8, client, remote6, remote netip.AddrPort) (netip.AddrPort, bool) {
 	m, err := r.datapath.mapNamed("nat64_bib6")
 	if err != nil {
 		return netip.AddrPort{}, false
@@ -76,8 +84,13 @@ func (r *Resolver) Binding(protocol uint8, client netip.AddrPort) (netip.AddrPor
 	}
 	for _, b := range binders {
 		var v binding
-		if m.Lookup(encodeBib6Key(b.ID, protocol, client), &v) == nil {
-			return addrPort4(v.Pool, v.PoolPort), true
+		if m.Lookup(encodeBib6Key(b.ID, protocol, client), &v) != nil {
+			continue
+		}
+		pool := addrPort4(v.Pool, v.PoolPort)
+		s, ok := r.session(protocol, pool, remote)
+		if ok && addrPort6(s.Client.U8, s.Port) == client && netip.AddrFrom16(s.Remote6.U8) == remote6.Addr() {
+			return pool, true
 		}
 	}
 	return netip.AddrPort{}, false

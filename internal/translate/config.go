@@ -11,6 +11,10 @@ import (
 type Config struct {
 	Table *Table // must be there
 
+	// Prefixes are the RFC 6052 prefixes of a stateful translator that has
+	// several; the table's is the one of connections from IPv4.
+	Prefixes []netip.Prefix
+
 	// Translatable are the IPv4 prefixes of IPv6 nodes whose addresses are made
 	// of the table's prefix (IPv4-translatable addresses, RFC 6052 section 2).
 	// With the mappings they are the IPv4 destinations that Translate4 accepts.

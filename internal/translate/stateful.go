@@ -12,10 +12,12 @@ type Bindings interface {
 	// Resolve gives the addresses and ports after translation, or the outcome
 	// that the packet meets. State is made and moved on as by any packet.
 	Resolve(state.Tuple) (state.Tuple, state.Outcome)
-	// Session gives the node that has a session, and moves nothing on.
-	Session(protocol uint8, pool, remote netip.AddrPort) (client netip.AddrPort, ok bool)
-	// Binding gives the pool's address and port that stand for a node's.
-	Binding(protocol uint8, client netip.AddrPort) (pool netip.AddrPort, ok bool)
+	// Session gives the node that has a session, and its far end as the node
+	// knows it. It moves nothing on.
+	Session(protocol uint8, pool, remote netip.AddrPort) (client, remote6 netip.AddrPort, ok bool)
+	// Binding gives the pool's address and port that stand for a node's in its
+	// session with a far end, which it knows as remote6.
+	Binding(protocol uint8, client, remote6, remote netip.AddrPort) (pool netip.AddrPort, ok bool)
 }
 
 // Stateful is the slow path of stateful translation (RFC 6146). It leaves
@@ -41,6 +43,19 @@ func (c *Config) pairing(v6, v4 netip.Addr) *Config {
 	return &t
 }
 
+// under gives c as it is for sessions whose far ends are under the prefix that
+// a is in: one of several, or the only one.
+func (c *Config) under(a netip.Addr) *Config {
+	for _, p := range c.Prefixes {
+		if p.Contains(a) && p != c.Table.prefix {
+			t := *c
+			t.Table, t.GlobalOnly = NewTable(p, nil), p == WellKnownPrefix()
+			return &t
+		}
+	}
+	return c
+}
+
 // Translate6 translates a packet from IPv6, at a time in ns.
 func (s *Stateful) Translate6(c *Config, now int64, pkt []byte) Result {
 	pkt, o := cut6(pkt)
@@ -50,6 +65,7 @@ func (s *Stateful) Translate6(c *Config, now int64, pkt []byte) Result {
 	if linkScope6(dst6(pkt)) {
 		return drop(state.PassLinkScope)
 	}
+	c = c.under(dst6(pkt))
 	if _, ok := c.Table.To4(dst6(pkt)); !ok {
 		return drop(state.PassNotTranslated)
 	}
@@ -133,7 +149,7 @@ func (s *Stateful) Translate4(c *Config, now int64, pkt []byte) Result {
 	}
 	pkt = slices.Clone(pkt)
 	repair(pkt[ihl:], pkt[9], at, port, in.To.Port())
-	return c.pairing(in.To.Addr(), dst4(pkt)).Translate4(pkt)
+	return c.under(in.From.Addr()).pairing(in.To.Addr(), dst4(pkt)).Translate4(pkt)
 }
 
 // tuple reads ports, flags, and where the source's port is; -1 if there is none.
@@ -241,6 +257,13 @@ func (s *Stateful) error4(c *Config, pkt []byte) Result {
 	if inner[0]>>4 != 4 || ihl4(inner) < header4Len || ihl4(inner) > len(inner) {
 		return drop(state.DropBadHeader)
 	}
+	// RFC 5508 REQ-3: what got broken under way says nothing of a session
+	if sum(msg, 0) != 0xffff {
+		return drop(state.DropBadHeader)
+	}
+	if sum(inner[:ihl4(inner)], 0) != 0xffff {
+		return drop(state.DropIpv4Checksum)
+	}
 	if frag, _ := fragment4(inner); !frag.first() {
 		return drop(state.DropNoBinding)
 	}
@@ -249,12 +272,12 @@ func (s *Stateful) error4(c *Config, pkt []byte) Result {
 		return drop(state.DropNoBinding)
 	}
 	pool, remote := netip.AddrPortFrom(src4(inner), q.src), netip.AddrPortFrom(dst4(inner), q.dst)
-	client, ok := s.Bindings.Session(q.protocol4(), pool, remote)
+	client, remote6, ok := s.Bindings.Session(q.protocol4(), pool, remote)
 	if !ok {
 		return drop(state.DropNoBinding)
 	}
 	q.change(msg, q.src, client.Port())
-	return c.pairing(client.Addr(), pool.Addr()).Translate4(pkt)
+	return c.under(remote6.Addr()).pairing(client.Addr(), pool.Addr()).Translate4(pkt)
 }
 
 // error6 translates an ICMPv6 error, likewise. It may come from any router on
@@ -269,7 +292,8 @@ func (s *Stateful) error6(c *Config, pkt []byte, ch chain) Result {
 		return drop(state.DropIcmpType)
 	}
 	inner := msg[icmpLen:]
-	if inner[0]>>4 != 6 {
+	// RFC 5508 REQ-3
+	if inner[0]>>4 != 6 || sum(msg, sum(pkt[8:40], uint32(len(msg))+protocolICMP6)) != 0xffff {
 		return drop(state.DropBadHeader)
 	}
 	within, o := follow(inner)
@@ -285,12 +309,8 @@ func (s *Stateful) error6(c *Config, pkt []byte, ch chain) Result {
 		return drop(state.DropNoBinding)
 	}
 	client := netip.AddrPortFrom(dst6(inner), q.dst)
-	pool, ok := s.Bindings.Binding(q.protocol4(), client)
+	pool, ok := s.Bindings.Binding(q.protocol4(), client, netip.AddrPortFrom(src6(inner), q.src), netip.AddrPortFrom(remote4, q.src))
 	if !ok {
-		return drop(state.DropNoBinding)
-	}
-	owner, ok := s.Bindings.Session(q.protocol4(), pool, netip.AddrPortFrom(remote4, q.src))
-	if !ok || owner != client {
 		return drop(state.DropNoBinding)
 	}
 	q.change(msg, q.dst, pool.Port())

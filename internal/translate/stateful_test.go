@@ -21,11 +21,12 @@ func (mirror) Resolve(t state.Tuple) (state.Tuple, state.Outcome) {
 	return t, state.OutcomeNone
 }
 
-func (mirror) Session(_ uint8, pool, _ netip.AddrPort) (netip.AddrPort, bool) {
-	return netip.AddrPortFrom(netip.MustParseAddr("2001:db8::7"), ^pool.Port()), true
+func (mirror) Session(_ uint8, pool, remote netip.AddrPort) (client, remote6 netip.AddrPort, ok bool) {
+	far := Embed(netip.MustParsePrefix("64:ff9b:1::/96"), remote.Addr())
+	return netip.AddrPortFrom(netip.MustParseAddr("2001:db8::7"), ^pool.Port()), netip.AddrPortFrom(far, remote.Port()), true
 }
 
-func (mirror) Binding(_ uint8, client netip.AddrPort) (netip.AddrPort, bool) {
+func (mirror) Binding(_ uint8, client, _, _ netip.AddrPort) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), ^client.Port()), true
 }
 

@@ -18,17 +18,22 @@ func checkPrefix(c *config.Checker, s *Config) {
 	if !p.IsValid() {
 		return
 	}
+	checkTranslationPrefix(c, "prefix", p)
+}
+
+// checkTranslationPrefix asks whether IPv4 addresses can stand under p.
+func checkTranslationPrefix(c *config.Checker, key string, p netip.Prefix) {
 	known := wellKnown()
 	why, bad := unusable6(p)
 	switch {
 	case p.Overlaps(known) && p != known:
-		c.Error("prefix", fmt.Sprintf("%s is not the well-known prefix, but overlaps it", p), fmt.Sprintf("write %q, or a prefix of your own: RFC 6052 section 2.1", known))
+		c.Error(key, fmt.Sprintf("%s is not the well-known prefix, but overlaps it", p), fmt.Sprintf("write %q, or a prefix of your own: RFC 6052 section 2.1", known))
 	case !legalLength(p.Bits()):
-		c.Error("prefix", fmt.Sprintf("/%d is not a length that an IPv4 address can follow", p.Bits()), "/32, /40, /48, /56, /64 or /96: RFC 6052 section 2.2")
+		c.Error(key, fmt.Sprintf("/%d is not a length that an IPv4 address can follow", p.Bits()), "/32, /40, /48, /56, /64 or /96: RFC 6052 section 2.2")
 	case bad:
-		c.Error("prefix", fmt.Sprintf("%s is %s", p, why), "use a prefix out of your own network, or 64:ff9b::/96")
+		c.Error(key, fmt.Sprintf("%s is %s", p, why), "use a prefix out of your own network, or 64:ff9b::/96")
 	case p.Bits() == 96 && p.Addr().As16()[8] != 0:
-		c.Error("prefix", fmt.Sprintf("bits 64 to 71 of %s are not zero", p), "the fifth of its eight groups must be ff or less: RFC 6052 section 2.2")
+		c.Error(key, fmt.Sprintf("bits 64 to 71 of %s are not zero", p), "the fifth of its eight groups must be ff or less: RFC 6052 section 2.2")
 	}
 }
 

@@ -42,6 +42,11 @@ func (s *Config) claims6() []claim {
 	if s.Prefix.IsValid() {
 		all = append(all, claim{"prefix", s.Prefix})
 	}
+	for i, p := range s.Prefixes {
+		if s.Mode == StatefulMode && p.IsValid() {
+			all = append(all, claim{fmt.Sprintf("prefixes[%d]", i), p})
+		}
+	}
 	for i, m := range s.Mappings {
 		if m.IPv6.IsValid() {
 			all = append(all, claim{fmt.Sprintf("mappings[%d].ipv6", i), m.IPv6})

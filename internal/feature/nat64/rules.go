@@ -18,8 +18,16 @@ func (c *Config) rules(f *config.File, id int) []state.Object {
 	var list []state.Object
 	add := func(r state.Rule) { r.Translator = id; list = append(list, r) }
 	uOctet := c.Prefix.IsValid() && c.Prefix.Bits() <= 64
-	if c.Prefix.IsValid() && c.Mode != CLAT {
-		add(state.Rule{From: c.Prefix, To: all4(), Kind: state.RulePrefix, UOctet: uOctet})
+	for i, p := range c.prefixes() {
+		if c.Mode == CLAT {
+			break
+		}
+		add(state.Rule{From: p, To: all4(), Kind: state.RulePrefix, UOctet: p.Bits() <= 64})
+		if p == wellKnown() && i > 0 { // RFC 6052 section 3.1
+			for _, block := range private4() {
+				add(state.Rule{From: embedPrefix(p, block.block), To: block.block, Kind: state.RuleRefused})
+			}
+		}
 	}
 	for _, p := range c.pools() {
 		add(state.Rule{From: p, To: c.Prefix, Kind: state.RulePool, UOctet: uOctet})
@@ -78,8 +86,8 @@ func (c *Config) prefixes4(f *config.File) []netip.Prefix {
 // prefixes6 gives the IPv6 prefixes that stand for IPv4 nodes.
 func (c *Config) prefixes6() []netip.Prefix {
 	var list []netip.Prefix
-	if c.Prefix.IsValid() && c.Mode != CLAT {
-		list = append(list, c.Prefix)
+	if c.Mode != CLAT {
+		list = append(list, c.prefixes()...)
 	}
 	for _, m := range c.Mappings {
 		if m.ofIPv4Nodes() {

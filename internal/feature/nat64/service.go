@@ -83,6 +83,7 @@ func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config 
 	}
 	t := &translate.Config{
 		Table:          translate.NewTable(c.Prefix, mappings),
+		Prefixes:       c.prefixes(),
 		Translatable:   c.Nodes(f),
 		LowestIPv6MTU:  lowestMTU(f, facts, c),
 		MTU6:           largestMTU(f, facts, c),

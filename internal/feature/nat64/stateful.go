@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,25 +17,26 @@ import (
 // Stateful is the part of [nat64.NAME] that only mode = "stateful" has
 // (RFC 6146).
 type Stateful struct {
-	Pools                 []Pool        `toml:"pools" example:"[{ ipv4 = \"203.0.113.0/28\" }]" doc:"stateful: the IPv4 addresses and ports that IPv6 nodes share. At most 8."`
-	Static                []Static      `toml:"static" example:"[{ protocol = \"tcp\", ipv6 = \"[2001:db8:1::80]:8080\", ipv4 = \"203.0.113.1:80\" }]" doc:"stateful: ports of the pools that always belong to one IPv6 node, so that IPv4 reaches it."`
-	Filtering             Filtering     `toml:"filtering" enum:"endpoint-independent,address-dependent,address-and-port-dependent" example:"\"endpoint-independent\"" doc:"stateful: who may send to a port that a node has opened: anybody, the addresses that it has sent to, or only the very ports (RFC 4787 section 5, RFC 6146 section 3.5). What is static is always open."`
-	UDPTimeout            time.Duration `toml:"udp_timeout" min:"2m" example:"\"5m\"" doc:"stateful: how long an idle UDP session lives (RFC 6146 section 4)."`
-	ICMPTimeout           time.Duration `toml:"icmp_timeout" min:"1m" example:"\"1m\"" doc:"stateful: how long the session of an echo lives (RFC 5508 section 3.2)."`
-	TCPEstablishedTimeout time.Duration `toml:"tcp_established_timeout" min:"2h4m" example:"\"2h4m\"" doc:"stateful: how long an idle TCP connection lives (RFC 5382 section 5)."`
-	TCPTransitoryTimeout  time.Duration `toml:"tcp_transitory_timeout" min:"4m" example:"\"4m\"" doc:"stateful: how long a TCP connection lives that is being opened or closed (RFC 5382 section 5)."`
-	SubscriberPrefixLen   int           `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of the IPv6 prefix that one subscriber has: limits count by it, and a subscriber stays on one pool address while that has ports."`
-	PortsPerSubscriber    int           `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: how many ports, of all protocols together, one subscriber may hold at a time; 0 is no limit."`
-	SessionsPerSubscriber int           `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: how many sessions one subscriber may have at a time; 0 is no limit."`
-	CountSubscribers      bool          `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more look-up a packet."`
-	PortBlock             int           `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: each of them has this many ports of one pool address for itself, always the same (RFC 7422)."`
-	Subscribers           netip.Prefix  `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
-	Bindings              int           `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
-	Sessions              int           `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 310 bytes each."`
-	AllocationLog         string        `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file in which weft keeps who had which port when, for weft show who (RFC 6888). Without it nothing is kept."`
-	AllocationLogDays     int           `toml:"allocation_log_days" min:"1" max:"3650" example:"7" doc:"stateful: how many days the file goes back."`
-	AllocationLogMiB      int           `toml:"allocation_log_mib" min:"1" max:"1048576" example:"256" doc:"stateful: how large the file may grow; the oldest goes first."`
-	AllocationSyslog      string        `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the collector that is told of each port that is bound and let go (syslog, RFC 5424), over udp or tcp."`
+	Prefixes              []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"64:ff9b:1::/96\"]" doc:"stateful: further prefixes (RFC 6052), beside prefix, under which nodes reach IPv4. Answers come from under the one that the node has used; connections from IPv4, and what DNS64 and router advertisements tell, are under prefix."`
+	Pools                 []Pool         `toml:"pools" example:"[{ ipv4 = \"203.0.113.0/28\" }]" doc:"stateful: the IPv4 addresses and ports that IPv6 nodes share. At most 8."`
+	Static                []Static       `toml:"static" example:"[{ protocol = \"tcp\", ipv6 = \"[2001:db8:1::80]:8080\", ipv4 = \"203.0.113.1:80\" }]" doc:"stateful: ports of the pools that always belong to one IPv6 node, so that IPv4 reaches it."`
+	Filtering             Filtering      `toml:"filtering" enum:"endpoint-independent,address-dependent,address-and-port-dependent" example:"\"endpoint-independent\"" doc:"stateful: who may send to a port that a node has opened: anybody, the addresses that it has sent to, or only the very ports (RFC 4787 section 5, RFC 6146 section 3.5). What is static is always open."`
+	UDPTimeout            time.Duration  `toml:"udp_timeout" min:"2m" example:"\"5m\"" doc:"stateful: how long an idle UDP session lives (RFC 6146 section 4)."`
+	ICMPTimeout           time.Duration  `toml:"icmp_timeout" min:"1m" example:"\"1m\"" doc:"stateful: how long the session of an echo lives (RFC 5508 section 3.2)."`
+	TCPEstablishedTimeout time.Duration  `toml:"tcp_established_timeout" min:"2h4m" example:"\"2h4m\"" doc:"stateful: how long an idle TCP connection lives (RFC 5382 section 5)."`
+	TCPTransitoryTimeout  time.Duration  `toml:"tcp_transitory_timeout" min:"4m" example:"\"4m\"" doc:"stateful: how long a TCP connection lives that is being opened or closed (RFC 5382 section 5)."`
+	SubscriberPrefixLen   int            `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of the IPv6 prefix that one subscriber has: limits count by it, and a subscriber stays on one pool address while that has ports."`
+	PortsPerSubscriber    int            `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: how many ports, of all protocols together, one subscriber may hold at a time; 0 is no limit."`
+	SessionsPerSubscriber int            `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: how many sessions one subscriber may have at a time; 0 is no limit."`
+	CountSubscribers      bool           `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more look-up a packet."`
+	PortBlock             int            `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: each of them has this many ports of one pool address for itself, always the same (RFC 7422)."`
+	Subscribers           netip.Prefix   `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
+	Bindings              int            `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
+	Sessions              int            `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 310 bytes each."`
+	AllocationLog         string         `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file in which weft keeps who had which port when, for weft show who (RFC 6888). Without it nothing is kept."`
+	AllocationLogDays     int            `toml:"allocation_log_days" min:"1" max:"3650" example:"7" doc:"stateful: how many days the file goes back."`
+	AllocationLogMiB      int            `toml:"allocation_log_mib" min:"1" max:"1048576" example:"256" doc:"stateful: how large the file may grow; the oldest goes first."`
+	AllocationSyslog      string         `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the collector that is told of each port that is bound and let go (syslog, RFC 5424), over udp or tcp."`
 }
 
 // Pool is a range of IPv4 addresses and the ports of them that may be used.
@@ -96,7 +98,7 @@ func (p Pool) ports() (low, high uint16, ok bool) {
 func statelessKeys() []string { return []string{"mappings", "translatable"} }
 
 func statefulKeys() []string {
-	return []string{"pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
+	return []string{"prefixes", "pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
 		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions",
 		"count_subscribers", "allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog"}
 }
@@ -129,10 +131,42 @@ func checkStateful(c *config.Checker, s *Config) {
 			c.Error(key, fmt.Sprintf("%s is not a time that can be kept", d), "whole seconds, thirty days at most")
 		}
 	}
+	checkPrefixes(c, s)
 	checkPools(c, s)
 	checkStatic(c, s)
 	checkBlocks(c, s)
 	checkAllocations(c, s)
+}
+
+func checkPrefixes(c *config.Checker, s *Config) {
+	for i, p := range s.Prefixes {
+		if !p.IsValid() {
+			continue
+		}
+		key := fmt.Sprintf("prefixes[%d]", i)
+		checkTranslationPrefix(c, key, p)
+		if s.Prefix.IsValid() && p.Overlaps(s.Prefix) {
+			c.Error(key, fmt.Sprintf("%s overlaps prefix, %s", p, s.Prefix), "list further prefixes only, each once")
+		}
+		for j, q := range s.Prefixes[:i] {
+			if q.IsValid() && p.Overlaps(q) {
+				c.Error(key, fmt.Sprintf("%s overlaps prefixes[%d]", p, j), "list each prefix once")
+			}
+		}
+	}
+}
+
+// prefixes gives all RFC 6052 prefixes, that of connections from IPv4 first.
+func (s *Config) prefixes() []netip.Prefix {
+	list := []netip.Prefix{s.Prefix}
+	if s.Mode == StatefulMode {
+		list = append(list, s.Prefixes...)
+	}
+	return slices.DeleteFunc(list, func(p netip.Prefix) bool { return !p.IsValid() })
+}
+
+func (s *Config) underPrefix(a netip.Addr) bool {
+	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 func checkPools(c *config.Checker, s *Config) {
@@ -177,7 +211,7 @@ func checkStatic(c *config.Checker, s *Config) {
 			c.Error(key+".ipv4", fmt.Sprintf("%s is not an IPv4 address", b.IPv4.Addr()), "write it like \"203.0.113.1:80\"")
 		case !s.inPools(b.IPv4.Addr()):
 			c.Error(key+".ipv4", fmt.Sprintf("%s is in none of the pools", b.IPv4.Addr()), "use an address of pools")
-		case s.Prefix.IsValid() && s.Prefix.Contains(b.IPv6.Addr()):
+		case s.underPrefix(b.IPv6.Addr()):
 			c.Error(key+".ipv6", fmt.Sprintf("%s lies under the prefix, where IPv4 hosts are", b.IPv6.Addr()), "use the node's own address")
 		case b.Protocol != "icmp" && (b.IPv4.Port() == 0 || b.IPv6.Port() == 0):
 			c.Error(key, "has port 0", "write both ports")

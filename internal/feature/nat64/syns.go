@@ -69,7 +69,7 @@ func (s *Slow) Due() []Answer {
 		if c.bindings == nil {
 			continue
 		}
-		if _, opened := c.bindings.Session(6, k.pool, k.remote); opened {
+		if _, _, opened := c.bindings.Session(6, k.pool, k.remote); opened {
 			continue
 		}
 		s.count(state.DropFiltered)

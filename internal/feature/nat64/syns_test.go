@@ -14,10 +14,10 @@ import (
 type closed struct{ opened bool }
 
 func (c *closed) Resolve(t state.Tuple) (state.Tuple, state.Outcome) { return t, state.SlowSyn }
-func (c *closed) Session(uint8, netip.AddrPort, netip.AddrPort) (netip.AddrPort, bool) {
-	return netip.AddrPort{}, c.opened
+func (c *closed) Session(uint8, netip.AddrPort, netip.AddrPort) (client, remote6 netip.AddrPort, ok bool) {
+	return client, remote6, c.opened
 }
-func (c *closed) Binding(uint8, netip.AddrPort) (netip.AddrPort, bool) {
+func (c *closed) Binding(uint8, netip.AddrPort, netip.AddrPort, netip.AddrPort) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
