@@ -35,7 +35,7 @@ func main() {
 // goTest runs go test -json and hands on what it prints, line by line. ended
 // is how the command itself ended; err tells that it could not be run or read.
 func goTest(args []string, line func([]byte) error) (ended, err error) {
-	c := exec.Command("go", append([]string{"test", "-json", "-count=1"}, args...)...)
+	c := exec.Command("go", append([]string{"test", "-json", "-count=1", "-timeout=40m"}, args...)...)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	if err != nil {
