@@ -99,7 +99,7 @@ __noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
 
 	if (header_len < 24 || header_len > 60)
 		return DROP_BAD_HEADER;
-	if (hook_load(ctx, ETH_HLEN, o.bytes, header_len))
+	if (hook_load_some(ctx, ETH_HLEN, o.bytes, header_len, sizeof(o.bytes)))
 		return DROP_TRUNCATED;
 	for (int i = 0; i < 15; i++)
 		acc += o.bytes[i];
@@ -127,7 +127,7 @@ __noinline __s64 udp_sum(hook_ctx *ctx, __u32 off, __u32 len)
 
 		if (n < UDP_CHUNK)
 			__builtin_memset(chunk, 0, sizeof(chunk));
-		if (n == 0 || n > UDP_CHUNK || hook_load(ctx, off, chunk, n))
+		if (hook_load_some(ctx, off, chunk, n, UDP_CHUNK))
 			return -1;
 		for (int w = 0; w < UDP_CHUNK / 4; w++)
 			acc += chunk[w];

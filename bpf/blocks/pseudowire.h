@@ -121,8 +121,7 @@ static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowi
 	have -= at;
 	if (have > sizeof(p->header))
 		have = sizeof(p->header);
-	asm volatile("" : "+r"(have)); /* the verifier has to see the bounds */
-	if (have < 4 || have > sizeof(p->header) || hook_load(ctx, at, p->header, have))
+	if (hook_load_some(ctx, at, p->header, have, sizeof(p->header)))
 		return PASS_NOT_FOR_US;
 	switch (p->protocol) {
 	case IPPROTO_UDP:

@@ -53,9 +53,7 @@ static long pseudowire_part(__u32 i, hook_ctx **ctx)
 		n = PSEUDOWIRE_PART;
 	else
 		__builtin_memset(p->bytes, 0, sizeof(p->bytes));
-	/* the compiler knows that there is something to read; the verifier has to see it */
-	asm volatile("" : "+r"(n));
-	if (n < 1 || n > PSEUDOWIRE_PART || hook_load(*ctx, p->from, p->bytes, n)) {
+	if (hook_load_some(*ctx, p->from, p->bytes, n, PSEUDOWIRE_PART)) {
 		p->failed = 1;
 		return 1;
 	}

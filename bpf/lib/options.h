@@ -63,7 +63,7 @@ __noinline int tcp_find_mss(hook_ctx *ctx, __u32 off)
 	if (hook_load(ctx, off + 12, &doff, 1))
 		return 0;
 	o.end = (doff >> 4) * 4;
-	if (o.end <= sizeof(struct tcphdr) || o.end > 60 || hook_load(ctx, off, o.bytes, o.end))
+	if (o.end <= sizeof(struct tcphdr) || hook_load_some(ctx, off, o.bytes, o.end, sizeof(o.bytes)))
 		return 0;
 	bpf_loop(40, tcp_option, &o, 0);
 	if (!o.mss_at)
