@@ -35,8 +35,14 @@ demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
 
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
-	$(MAKE) --no-print-directory style
+	@$(MAKE) --no-print-directory modules style
 	$(GO) run ./tools/testreport -p 2 $(PKG)
+
+modules: ## Fetch the Go modules, again if they do not come at once
+	@for pause in 5 20 60 0; do \
+	  $(GO) mod download && exit 0; \
+	  test $$pause = 0 || { echo "Go modules did not come, trying again in $$pause s" >&2; sleep $$pause; }; \
+	done; echo "go mod download failed four times" >&2; exit 1
 
 lint: style ## Check the formatting, go vet, and that generated files are up to date
 	$(GO) test -count=1 ./tools/generated ./tools/configdoc
@@ -78,6 +84,14 @@ benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hou
 	mv build/pseudowire.json docs/benchmarks/pseudowire.json
 	bin/weft bench report < docs/benchmarks/pseudowire.json > docs/benchmarks/pseudowire.txt
 	bin/weft bench chart < docs/benchmarks/pseudowire.json > docs/benchmarks/pseudowire.svg
+	bin/weft bench lns --rounds 3 --json > build/lns.json
+	mv build/lns.json docs/benchmarks/lns.json
+	bin/weft bench report < docs/benchmarks/lns.json > docs/benchmarks/lns.txt
+	bin/weft bench chart < docs/benchmarks/lns.json > docs/benchmarks/lns.svg
+	bin/weft bench offload --json > build/offload.json
+	mv build/offload.json docs/benchmarks/offload.json
+	bin/weft bench report < docs/benchmarks/offload.json > docs/benchmarks/offload.txt
+	bin/weft bench chart < docs/benchmarks/offload.json > docs/benchmarks/offload.svg
 	tools/salabim.sh
 	bin/weft bench sim --json > build/sim.json
 	mv build/sim.json docs/benchmarks/sim.json
@@ -110,4 +124,4 @@ install: build man ## Install the program, the manual, completions and the unit
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo test lint style generate fuzz bench benchmarks pictures man install clean
+.PHONY: help build demo test modules lint style generate fuzz bench benchmarks pictures man install clean

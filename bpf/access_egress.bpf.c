@@ -20,7 +20,7 @@ SEC("tcx/egress")
 int access_egress(struct __sk_buff *ctx)
 {
 	__u32 ifindex = ctx->ifindex;
-	struct interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct interface *at = interface_find(ifindex);
 	struct arrival from = { .l3 = ETH_HLEN, .proto = ctx->protocol, .table = at ? at->table : 0 };
 	enum outcome outcome;
 	int verdict = TCX_NEXT;

@@ -4,7 +4,8 @@
  *
  *   packets of pseudowires -> the frame inside goes to its interface
  *   L2TP for a subscriber's session -> what is inside, routed, or handed to the
- *           stack as arriving on the device of its access
+ *           stack as arriving on the device of its access; or, as it is, into
+ *           the tunnel to the server that the subscriber belongs to
  *   with [guard.NAME]: what must not get in -> dropped
  *   ARP, neighbour discovery -> answered for translated addresses
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
@@ -20,16 +21,20 @@
  */
 #include "tc.h"
 #include "arrive.h"
+#include "conduit.h"
 #include "counters.h"
 #include "flow.h"
+#include "flow_refused.h"
 #include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
+#include "l2tp_onward.h"
 #include "l2tp_send.h"
 #include "leave.h"
 #include "nat64.h"
 #include "neighbour.h"
 #include "pseudowire.h"
+#include "pseudowire_send.h"
 #include "route.h"
 #include "slow.h"
 
@@ -147,21 +152,52 @@ static __noinline enum outcome translate(struct __sk_buff *ctx, const struct int
 	return ctx->protocol == bpf_htons(ETH_P_IPV6) ? from6(ctx, in, verdict) : from4(ctx, in, verdict);
 }
 
+/* Route a frame or a packet in a tunnel by weft's own tables, into a pseudowire at once. */
+static __always_inline enum outcome routed(struct __sk_buff *ctx, struct arrival *from, int *verdict)
+{
+	enum outcome outcome = route(ctx, from, verdict);
+
+	if (outcome == FORWARD_ROUTED && from->wire)
+		outcome = pseudowire_send(ctx, from->wire, verdict);
+	return outcome;
+}
+
+/*
+ * What came out of a pseudowire whose interface it may go past: routed, if that
+ * is all that there is to be done with it there. Else it goes to the interface:
+ * *verdict says so already.
+ */
+static __always_inline enum outcome beyond(struct __sk_buff *ctx, struct arrival *from, int *verdict)
+{
+	__u32 visible = from->interface;
+	struct interface *at = interface_find(visible);
+	enum outcome outcome;
+
+	if (!at || at->translators || at->flags & (INTERFACE_L2TP | INTERFACE_GUARD | INTERFACE_OFFLOAD | INTERFACE_PSEUDOWIRES) ||
+	    arrive(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
+	    !(from->flags & INTERFACE_ROUTED))
+		return FORWARD_WIRE_IN;
+	outcome = routed(ctx, from, verdict);
+	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT)
+		return FORWARD_WIRE_ROUTED;
+	return outcome_is_drop(outcome) ? outcome : FORWARD_WIRE_IN;
+}
+
 /*
  * What is inside of a subscriber's tunnel, from->session: routed or handed to
  * the stack as arriving on the device of its access.
  */
-static __always_inline enum outcome subscriber(struct __sk_buff *ctx, const struct arrival *from, int *verdict)
+static __always_inline enum outcome subscriber(struct __sk_buff *ctx, struct arrival *from, int *verdict)
 {
 	enum outcome outcome = l2tp_charge(ctx, from);
 	__u32 ifindex;
 
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	outcome = from->flags & INTERFACE_ROUTED ? route(ctx, from, verdict) : PASS_NO_ROUTE;
+	outcome = from->flags & INTERFACE_ROUTED ? routed(ctx, from, verdict) : PASS_NO_ROUTE;
 	if (outcome == PASS_SUBSCRIBER)
 		outcome = l2tp_send(ctx, from, verdict, true);
-	if (outcome == FORWARD_ROUTED || outcome == FORWARD_TO_SUBSCRIBER)
+	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT || outcome == FORWARD_TO_SUBSCRIBER)
 		return FORWARD_FROM_SUBSCRIBER;
 	if (outcome_is_drop(outcome))
 		return outcome;
@@ -182,6 +218,8 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
+		if (from->onward)
+			return l2tp_onward(ctx, from, verdict);
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
@@ -192,13 +230,15 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 	}
 	if (from->ours && from->flags & INTERFACE_OFFLOAD) {
 		outcome = flow(ctx, from, verdict);
+		if (outcome == OUTCOME_NONE && flow_refuses())
+			outcome = flow_refused(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}
 	outcome = from->above ? from->ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
 				translate(ctx, at, verdict);
 	if (outcome == PASS_NOT_TRANSLATED && from->ours && from->flags & INTERFACE_ROUTED)
-		outcome = route(ctx, from, verdict);
+		outcome = routed(ctx, from, verdict);
 	if (outcome == PASS_SUBSCRIBER)
 		outcome = l2tp_send(ctx, from, verdict, true);
 	return outcome;
@@ -208,23 +248,33 @@ SEC("tcx/ingress")
 int ingress_tc(struct __sk_buff *ctx)
 {
 	__u32 ifindex = ctx->ifindex;
-	struct interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct interface *at = interface_find(ifindex);
 	struct arrival from;
 	enum outcome outcome;
 	int verdict = TCX_NEXT;
+	bool piece = false;
 
 	if (!at)
 		return TCX_NEXT;
 	if (at->flags & INTERFACE_PSEUDOWIRES) {
-		outcome = pseudowire(ctx, at, &verdict);
-		if (outcome != OUTCOME_NONE) {
+		from.interface = 0;
+		outcome = pseudowire(ctx, at, &from.interface, &verdict);
+		if (outcome == FORWARD_WIRE_IN && from.interface)
+			outcome = beyond(ctx, &from, &verdict);
+		piece = outcome == PASS_WIRE_FRAGMENT;
+		if (outcome != OUTCOME_NONE && !piece) {
 			count(INGRESS_TC, outcome);
 			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
 		}
 	}
-	outcome = arrive(ctx, ifindex, at, &from);
+	if (dsa_format && at->flags & INTERFACE_CONDUIT)
+		outcome = conduit_arrive(ctx, ifindex, &from);
+	else
+		outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE)
 		outcome = ours(ctx, at, &from, &verdict);
+	if (piece && outcome_is_pass(outcome))
+		outcome = PASS_WIRE_FRAGMENT;
 	count(INGRESS_TC, outcome);
 	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)
 		return bpf_redirect(ifindex, 0);

@@ -2,23 +2,28 @@
 /*
  * XDP ingress of an interface with hook = "xdp": unpack what comes in
  * pseudowires, take subscribers' packets out of their tunnels, drop what must
- * not get in (with [guard.NAME]), forward established flows (with [offload]),
- * translate (with the shortcut),
+ * not get in (with [guard.NAME]), forward established flows and drop what the
+ * ruleset has just refused (with [offload]), translate (with the shortcut),
  * else route by weft's own tables (with [route]), and redirect before the stack
  * has made anything of the frame. Whatever is not the plain case passes
  * untouched to ingress_tc.bpf.c and the stack.
  */
 #include "xdp.h"
 #include "arrive.h"
+#include "conduit.h"
 #include "counters.h"
 #include "flow.h"
+#include "flow_fast.h"
+#include "flow_refused.h"
 #include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
+#include "l2tp_onward.h"
 #include "l2tp_send.h"
 #include "leave.h"
 #include "nat64.h"
 #include "pseudowire.h"
+#include "pseudowire_send.h"
 #include "route.h"
 
 static __always_inline enum outcome from6(struct xdp_md *ctx, const struct interface *in, int *verdict)
@@ -65,8 +70,6 @@ static __always_inline enum outcome from4(struct xdp_md *ctx, const struct inter
 static __noinline enum outcome translate(struct xdp_md *ctx, const struct interface *in,
 					 const struct arrival *from, int *verdict)
 {
-	if (from->above || interface_only_routes(in) || !(from->flags & INTERFACE_SHORTCUT))
-		return PASS_NOT_TRANSLATED;
 	if (from->proto == bpf_htons(ETH_P_IPV6))
 		return from6(ctx, in, verdict);
 	if (from->proto == bpf_htons(ETH_P_IP))
@@ -74,11 +77,42 @@ static __noinline enum outcome translate(struct xdp_md *ctx, const struct interf
 	return PASS_NOT_IP;
 }
 
+/* Route a frame or a packet in a tunnel by weft's own tables, into a pseudowire at once. */
+static __always_inline enum outcome routed(struct xdp_md *ctx, struct arrival *from, int *verdict)
+{
+	enum outcome outcome = route(ctx, from, verdict);
+
+	if (outcome == FORWARD_ROUTED && from->wire)
+		outcome = pseudowire_send(ctx, from->wire, verdict);
+	return outcome;
+}
+
+/*
+ * What came out of a pseudowire whose interface it may go past: routed, if that
+ * is all that there is to be done with it there. Else it goes to the interface:
+ * *verdict says so already.
+ */
+static __always_inline enum outcome beyond(struct xdp_md *ctx, struct arrival *from, int *verdict)
+{
+	__u32 visible = from->interface;
+	struct interface *at = interface_find(visible);
+	enum outcome outcome;
+
+	if (!at || at->translators || at->flags & (INTERFACE_L2TP | INTERFACE_GUARD | INTERFACE_OFFLOAD | INTERFACE_PSEUDOWIRES) ||
+	    arrive(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
+	    !(from->flags & INTERFACE_ROUTED))
+		return FORWARD_WIRE_IN;
+	outcome = routed(ctx, from, verdict);
+	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT)
+		return FORWARD_WIRE_ROUTED;
+	return outcome_is_drop(outcome) ? outcome : FORWARD_WIRE_IN;
+}
+
 /*
  * What is inside of a subscriber's tunnel, from->session. It is charged when it
  * is sure that it leaves from here: else ingress_tc does it.
  */
-static __always_inline enum outcome subscriber(struct xdp_md *ctx, const struct arrival *from, int *verdict)
+static __always_inline enum outcome subscriber(struct xdp_md *ctx, struct arrival *from, int *verdict)
 {
 	enum outcome outcome = PASS_TO_TC, charged;
 
@@ -89,6 +123,9 @@ static __always_inline enum outcome subscriber(struct xdp_md *ctx, const struct 
 	if (outcome != FORWARD_ROUTED && outcome != FORWARD_TO_SUBSCRIBER)
 		return outcome;
 	charged = l2tp_charge(ctx, from);
+	if (charged == OUTCOME_NONE && outcome == FORWARD_ROUTED && from->wire &&
+	    outcome_is_drop(pseudowire_send(ctx, from->wire, verdict)))
+		return DROP_KERNEL;
 	return charged ?: FORWARD_FROM_SUBSCRIBER;
 }
 
@@ -99,8 +136,11 @@ static __noinline int screen(struct xdp_md *ctx, const struct arrival *from, int
 
 	if (from->flags & INTERFACE_GUARD)
 		outcome = guard(ctx, from);
-	if (outcome == OUTCOME_NONE && from->flags & INTERFACE_OFFLOAD)
+	if (outcome == OUTCOME_NONE && from->flags & INTERFACE_OFFLOAD) {
 		outcome = flow(ctx, from, verdict);
+		if (outcome == OUTCOME_NONE && flow_refuses())
+			outcome = flow_refused(ctx, from);
+	}
 	return outcome;
 }
 
@@ -114,17 +154,23 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
+		if (from->onward)
+			return l2tp_onward(ctx, from, verdict);
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	outcome = screen(ctx, from, verdict);
-	if (outcome != OUTCOME_NONE)
-		return outcome;
+	if (from->flags & (INTERFACE_GUARD | INTERFACE_OFFLOAD)) {
+		outcome = screen(ctx, from, verdict);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
 	if (!(from->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
 		return OUTCOME_NONE; /* that was all: the kernel's, uncounted */
-	outcome = translate(ctx, in, from, verdict);
+	outcome = PASS_NOT_TRANSLATED;
+	if (from->flags & INTERFACE_SHORTCUT && !from->above && !interface_only_routes(in))
+		outcome = translate(ctx, in, from, verdict);
 	if (outcome == PASS_NOT_TRANSLATED && from->flags & INTERFACE_ROUTED)
-		outcome = route(ctx, from, verdict);
+		outcome = routed(ctx, from, verdict);
 	if (outcome == PASS_SUBSCRIBER)
 		outcome = l2tp_send(ctx, from, verdict, true);
 	return outcome;
@@ -134,21 +180,36 @@ SEC("xdp")
 int ingress_xdp(struct xdp_md *ctx)
 {
 	__u32 ifindex = ctx->ingress_ifindex;
-	struct interface *at = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct interface *at = interface_find(ifindex);
 	struct arrival from;
 	enum outcome outcome;
 	int verdict = XDP_PASS;
+	bool piece = false;
 
 	if (!at)
 		return XDP_PASS;
 	if (at->flags & INTERFACE_PSEUDOWIRES) {
-		outcome = pseudowire(ctx, at, &verdict);
-		if (outcome != OUTCOME_NONE) {
+		from.interface = 0;
+		outcome = pseudowire(ctx, at, &from.interface, &verdict);
+		if (outcome == FORWARD_WIRE_IN && from.interface)
+			outcome = beyond(ctx, &from, &verdict);
+		piece = outcome == PASS_WIRE_FRAGMENT;
+		if (outcome != OUTCOME_NONE && !piece) {
 			count(INGRESS_XDP, outcome);
 			return outcome_is_drop(outcome) ? XDP_DROP : verdict;
 		}
 	}
-	outcome = arrive(ctx, ifindex, at, &from);
+	if (flow_fast_may(at)) {
+		outcome = flow_fast(ctx, at, ifindex, &verdict);
+		if (outcome != OUTCOME_NONE) {
+			count(INGRESS_XDP, outcome);
+			return verdict;
+		}
+	}
+	if (dsa_format && at->flags & INTERFACE_CONDUIT)
+		outcome = conduit_arrive(ctx, ifindex, &from);
+	else
+		outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
 		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP |
 				    INTERFACE_GUARD | INTERFACE_OFFLOAD)))
@@ -159,6 +220,8 @@ int ingress_xdp(struct xdp_md *ctx)
 	}
 	if (outcome_is_slow(outcome))
 		outcome = PASS_SLOW;
+	if (piece && outcome_is_pass(outcome))
+		outcome = PASS_WIRE_FRAGMENT;
 	count(INGRESS_XDP, outcome);
 	return outcome_is_drop(outcome) ? XDP_DROP : verdict;
 }

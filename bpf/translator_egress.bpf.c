@@ -72,7 +72,7 @@ SEC("tcx/egress")
 int translator_egress(struct __sk_buff *ctx)
 {
 	__u32 from = ctx->ingress_ifindex;
-	struct interface *in = bpf_map_lookup_elem(&interfaces, &from);
+	struct interface *in = interface_find(from);
 	bool own = !from || from == ctx->ifindex;
 	__u64 allowed = own ? ~0ULL : in ? in->translators : 0;
 	enum outcome outcome = PASS_NOT_IP;

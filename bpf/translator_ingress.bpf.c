@@ -17,7 +17,7 @@
 static __always_inline int put_back(struct __sk_buff *ctx, const struct ethhdr *eth)
 {
 	__u32 ifindex = bpf_ntohl(((const struct slow_back *)eth->h_source)->ifindex);
-	struct interface *in = bpf_map_lookup_elem(&interfaces, &ifindex);
+	struct interface *in = interface_find(ifindex);
 
 	if (!in || bpf_skb_store_bytes(ctx, 0, in->mac, ETH_ALEN, 0))
 		return TCX_DROP;

@@ -37,6 +37,8 @@ needs() {
 		test      rdnssd                  a stock client of router advertisements, in labs
 		test      isc-dhcp-client         a stock client of DHCPv6, in labs
 		test      bind9-dnsutils          dig, a stock client of name servers, in labs
+		test      wide-dhcpv6-client      dhcp6c, which asks for a prefix over PPP, in labs
+		test      radvd                   tells the hosts behind it, in labs
 		test      xl2tpd                  a stock L2TP client, in labs
 		test      ppp                     pppd, the stock end of a PPP link, in labs
 		test      freeradius              the RADIUS server of the lns-radius lab
@@ -55,6 +57,11 @@ needs() {
 		bench     nftables                the same FORWARD policy for every subject
 		bench     iperf3                  the TCP flows
 		bench     tayga                   the translator that weft is measured beside
+		bench     user-mode-linux         guests on pseudowires and bridges
+		bench     qemu-system-x86         guests likewise
+		bench     linux-image-6.12-amd64  the kernel of QEMU's
+		bench     busybox-static          the tools inside of them
+		bench     xz-utils                unpacks their kernel
 		jool      linux-image-amd64       the kernel of the guest that runs Jool
 		jool      linux-headers-amd64     what its module is built with
 		jool      jool-dkms               Jool's module, built when it is installed
@@ -101,21 +108,63 @@ if [ "$(id -u)" != 0 ]; then
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
+
+# fetch runs apt-get: it waits for another that runs, and asks a mirror again
+# that does not answer. Never is a question left open (needrestart, dpkg).
+fetch() {
+	local verb=$1
+	shift
+	NEEDRESTART_MODE=l apt-get "$verb" -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -o Acquire::http::Timeout=60 \
+		-o Dpkg::Options::=--force-confold -o APT::Get::Assume-Yes=true "$@" </dev/null
+}
+
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+
+# try runs a command up to four times, with longer and longer pauses: mirrors
+# are away for a moment, or have other files than their lists say. What the last
+# one said is shown.
+try() {
+	local doing=$1 n
+	shift
+	for n in 1 2 3 4; do
+		if "$@" >"$said" 2>&1; then
+			return 0
+		fi
+		[ $n = 4 ] || { echo "  $doing: attempt $n failed ($(grep '^E:' "$said" | head -n 1)), trying again in $((n * n * 5)) s" >&2; sleep $((n * n * 5)); }
+	done
+	echo "tools/setup.sh: $doing failed four times; the last time apt-get said:" >&2
+	tail -n 30 "$said" >&2
+	return 1
+}
+
+lists() { fetch update; }
+install() { fetch install --no-install-recommends "${missing[@]}"; }
+
+# The lists of packages may be missing or old, and an installation before this
+# one may have been cut short. What counts is whether the packages come.
+anew() {
+	dpkg --configure -a </dev/null || true
+	lists || true
+	install
+}
+
 # The pinned compiler is only for a comparison: without it the tests say that
 # they left that out. Debian 12 and 13 have it.
-if [ "$task" = test ] && ! apt-cache show clang-19 >/dev/null 2>&1 && apt-get update -qq && ! apt-cache show clang-19 >/dev/null 2>&1; then
-	echo "  (clang-19 is not to be had here; the eBPF objects will not be rebuilt and compared)"
-	kept=()
-	for package in "${missing[@]}"; do
-		case $package in clang-19 | llvm-19) ;; *) kept+=("$package") ;; esac
-	done
-	missing=("${kept[@]}")
-	[ ${#missing[@]} -gt 0 ] || exit 0
+known() { apt-cache show "$1" >/dev/null 2>&1; }
+if [ "$task" = test ] && ! known clang-19; then
+	try "fetching the lists of packages" lists
+	if ! known clang-19; then
+		echo "  (clang-19 is not to be had here; the eBPF objects will not be rebuilt and compared)"
+		kept=()
+		for package in "${missing[@]}"; do
+			case $package in clang-19 | llvm-19) ;; *) kept+=("$package") ;; esac
+		done
+		missing=("${kept[@]}")
+		[ ${#missing[@]} -gt 0 ] || exit 0
+	fi
 fi
-install=(apt-get install -y -qq --no-install-recommends "${missing[@]}")
-# The lists of packages may be missing or old: fetch them, then try once more.
-if ! "${install[@]}" >/dev/null 2>&1; then
-	apt-get update -qq
-	"${install[@]}" >/dev/null
+if ! install >"$said" 2>&1; then
+	try "installing packages" anew
 fi
 echo "installed ${#missing[@]} packages"

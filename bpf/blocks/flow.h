@@ -13,6 +13,8 @@
  * learnt under a ruleset, route or neighbour that has changed.
  */
 #include "arrive.h"
+#include "dsa.h"
+#include "flow_lines.h"
 #include "flow_parse.h"
 
 /* a flow that was found, and how its packets leave */
@@ -75,8 +77,8 @@ static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w
 		return PASS_TOO_BIG;
 	if (HOOK_IS_XDP && !(w->hop->flags & FLOW_HOP_XDP))
 		return PASS_TO_TC;
-	/* each segment would need a session header of its own */
-	if (w->hop->session && hook_segment(ctx))
+	/* each segment would need such a header of its own */
+	if ((w->hop->session || link_is_dsa(&w->hop->link)) && hook_segment(ctx))
 		return PASS_TO_STACK;
 	return OUTCOME_NONE;
 }
@@ -96,7 +98,7 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	key->daddr = ip->daddr;
 	key->ports = w->packet.ports;
 	key->protocol = w->packet.protocol;
-	found = bpf_map_lookup_elem(&flows4, key);
+	found = flow4_find(key);
 	if (!found)
 		return OUTCOME_NONE;
 	w->flow = &found->flow;
@@ -110,7 +112,7 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	key->daddr = found->saddr;
 	key->ports.source = found->flow.ports.dest;
 	key->ports.dest = found->flow.ports.source;
-	found = bpf_map_lookup_elem(&flows4, key);
+	found = flow4_find_seldom(key);
 	if (found)
 		found->flow.closed = 1;
 	return outcome;
@@ -204,19 +206,19 @@ static __always_inline long flow_write_transport(hook_ctx *ctx, __u32 l4, const 
 	       hook_store(ctx, l4 + __builtin_offsetof(struct icmphdr, id), &now.source, sizeof(now.source));
 }
 
-static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arrival *from, bool had,
+/* strip: bytes between a link header with from->tags and the packet, of a session or a switch */
+static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arrival *from, __u32 strip,
 					      __be16 proto, const struct flow_way *w, int *verdict)
 {
 	const struct flow_hop *hop = w->hop;
-	__u32 tags = link_tags(&hop->link), l3;
 	enum outcome outcome;
 	struct cursor cur;
+	__u32 l3;
 
-	if (from->tags || tags || had || hop->session) {
-		if (hook_relink_session(ctx, from->tags, had, &hop->link, hop->session, proto,
-					w->packet.total))
+	if (from->tags || strip || hop->link.tags[0].proto || hop->session) {
+		if (hook_reframe(ctx, from->tags, strip, &hop->link, hop->session, proto, w->packet.total))
 			return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
-		l3 = hook_l3(tags) + (hop->session ? sizeof(struct pppoehdr) : 0);
+		l3 = hook_reframed(&hop->link, hop->session);
 	} else {
 		struct ethhdr *eth;
 
@@ -247,13 +249,12 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
  */
 __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {
-	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
+	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct gswip_rx) + sizeof(struct pppoehdr));
 	__u64 now = bpf_ktime_get_coarse_ns();
 	struct flow_way w = {};
-	__u32 interface, left;
+	__u32 interface, left, strip = 0;
 	enum outcome outcome;
 	struct ethhdr *eth;
-	bool had = false;
 	__be16 proto;
 
 	if (!from || !verdict)
@@ -263,16 +264,20 @@ __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 	left = hook_len(ctx);
 	asm volatile("" : "+r"(left)); /* else the subtraction below is made one of pointers, in 32 bits */
 	left -= from->l3;
+	if (!from->tags)
+		strip = from->l3 - ETH_HLEN; /* a switch's */
 	eth = cur.pos;
+	if (dsa_format == DSA_GSWIP && strip)
+		eth = cur.pos + sizeof(struct gswip_rx);
 	if ((void *)(eth + 1) > cur.end)
 		return OUTCOME_NONE;
-	cur.pos += from->l3 & 31; /* 22 at most; the verifier has to see it */
-	/* TC has no way to take such a header off */
-	if (HOOK_IS_XDP && proto == bpf_htons(ETH_P_PPP_SES)) {
-		if (!flow_session(&cur, from, eth, left, &interface, &proto))
+	cur.pos += from->l3 & 31; /* 26 at most; the verifier has to see it */
+	if (proto == bpf_htons(ETH_P_PPP_SES)) {
+		/* each segment has a session header of its own */
+		if (hook_segment(ctx) || !flow_session(&cur, from, eth, left, &interface, &proto))
 			return OUTCOME_NONE;
 		left -= sizeof(struct pppoehdr);
-		had = true;
+		strip += sizeof(struct pppoehdr);
 	}
 	if (proto == bpf_htons(ETH_P_IP))
 		outcome = flow_find4(ctx, cur, left, interface, now, &w);
@@ -282,7 +287,7 @@ __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 		return OUTCOME_NONE;
 	if (outcome != OUTCOME_NONE || !w.flow || !w.hop)
 		return outcome;
-	outcome = flow_send(ctx, from, had, proto, &w, verdict);
+	outcome = flow_send(ctx, from, strip, proto, &w, verdict);
 	if (outcome == FORWARD_FLOW) {
 		__sync_fetch_and_add(&w.flow->packets, hook_packets(ctx));
 		__sync_fetch_and_add(&w.flow->bytes, w.packet.total);

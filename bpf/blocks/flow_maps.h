@@ -38,7 +38,9 @@ struct flow {
 	__u32 hop;        /* index into flow_hops */
 	__u32 diff;       /* new addresses minus old, as checksums count */
 	struct flow_ports ports;
-	__u32 closed; /* one of its packets ended the connection, or began another */
+	__u8 closed;  /* one of its packets ended the connection, or began another */
+	__u8 away;    /* in a line of its own table (flow_lines.h): who belongs there is elsewhere */
+	__u16 pad;
 	__u32 seen;   /* when the last packet came, in ticks */
 	__u64 packets;
 	__u64 bytes; /* of IP packets */
@@ -81,6 +83,25 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flows4 SEC(".maps");
 
+/* a flow of IPv4 with its key, where most of them are: see flow_lines.h */
+struct flow_line {
+	struct flow4 flow;
+	__u32 interface; /* and the protocol above it; 0: nothing is here */
+	__be32 saddr;
+	__be32 daddr;
+	struct flow_ports ports;
+};
+_Static_assert(sizeof(struct flow_line) == 64, "a line of the cache");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct flow_line);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_lines SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct flow_key6);
@@ -110,6 +131,8 @@ struct flow_control {
 	__u32 generation;
 	__u32 minimum; /* packets before a flow is offered */
 	__u64 lease;   /* nanoseconds, CLOCK_MONOTONIC */
+	__u32 refuse;  /* which refusals hold (flow_refuse.h); 0: none do */
+	__u32 pad;
 };
 
 struct {

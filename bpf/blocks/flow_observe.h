@@ -8,7 +8,10 @@
  */
 #include "arrive.h"
 #include "counters.h"
+#include "dsa.h"
 #include "flow_parse.h"
+#include "flow_leaves.h"
+#include "flow_session.h"
 
 /* a flow as it leaves: addresses and ports after NAT; IPv4 as ::ffff:a.b.c.d */
 struct flow_passed_key {
@@ -55,20 +58,30 @@ struct {
 static __always_inline bool flow_header(hook_ctx *ctx, struct flow_event *e, __be16 *proto,
 					struct cursor *cur)
 {
-	struct ethhdr *eth = PULL(cur, struct ethhdr);
+	__u32 out = hook_leaves_by(ctx);
+	struct interface *by = dsa_format ? interface_find(out) : NULL;
 	struct vlan_tag outside = hook_tag(ctx);
+	struct ethhdr *eth = NULL;
 	struct pppoehdr *ppp;
 
-	if (!eth)
-		return false;
-	__builtin_memcpy(e->link.dst, eth->h_dest, ETH_ALEN);
-	__builtin_memcpy(e->link.src, eth->h_source, ETH_ALEN);
-	*proto = eth->h_proto;
-	if (outside.proto) {
-		e->link.tags[0] = outside;
-		arrive_tag(cur, proto, &e->link.tags[1]);
-	} else if (arrive_tag(cur, proto, &e->link.tags[0])) {
-		arrive_tag(cur, proto, &e->link.tags[1]);
+	if (by && by->flags & INTERFACE_CONDUIT) {
+		if (outside.proto || !dsa_pull_sent(cur, &e->link, proto))
+			return false;
+		if (!e->link.tags[1].proto)
+			arrive_tag(cur, proto, &e->link.tags[1]);
+	} else {
+		eth = PULL(cur, struct ethhdr);
+		if (!eth)
+			return false;
+		__builtin_memcpy(e->link.dst, eth->h_dest, ETH_ALEN);
+		__builtin_memcpy(e->link.src, eth->h_source, ETH_ALEN);
+		*proto = eth->h_proto;
+		if (outside.proto) {
+			e->link.tags[0] = outside;
+			arrive_tag(cur, proto, &e->link.tags[1]);
+		} else if (arrive_tag(cur, proto, &e->link.tags[0])) {
+			arrive_tag(cur, proto, &e->link.tags[1]);
+		}
 	}
 	if (link_is_vlan(*proto))
 		return false;
@@ -109,18 +122,32 @@ static __always_inline bool flow_worth(const struct flow_passed_key *key,
 static __always_inline void flow_observe(hook_ctx *ctx)
 {
 	__u32 arrived = hook_arrived_on(ctx);
-	struct flow_control *control = flow_control();
-	struct interface *at = bpf_map_lookup_elem(&interfaces, &arrived);
-	struct flow_event e = {};
-	struct flow_packet p = {};
+	struct flow_control *control;
+	struct interface *at;
+	struct flow_event e;
+	struct flow_packet p;
 	struct cursor cur;
 	__be16 proto;
+	bool offered, unknown;
+	void *frame;
 
-	if (!at || !(at->flags & INTERFACE_OFFLOAD) || !control || !control->minimum || hook_is_ours(ctx))
+	/* most packets: it is over before anything is asked */
+	if (hook_is_ours(ctx))
 		return;
-	cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct pppoehdr));
-	if (!flow_header(ctx, &e, &proto, &cur))
+	at = interface_find(arrived);
+	control = flow_control();
+	offered = at && at->flags & INTERFACE_OFFLOAD && control && control->minimum;
+	unknown = !arrived && control && control->minimum; /* its own, or of a session */
+	if (!control || (!offered && !unknown && !control->refuse))
 		return;
+	__builtin_memset(&e, 0, sizeof(e));
+	__builtin_memset(&p, 0, sizeof(p));
+	cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct pppoehdr) + sizeof(struct gswip_tx));
+	frame = cur.pos;
+	if (!flow_header(ctx, &e, &proto, &cur) || (unknown && !e.session && !control->refuse))
+		return;
+	if (control->refuse)
+		flow_leaves(ctx, cur.pos - frame);
 	if (proto == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = flow_parse4(ctx, cur, -1, &p);
 
@@ -139,7 +166,11 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 	} else {
 		return;
 	}
-	if (p.flags & (TCP_SYN | TCP_FIN | TCP_RST))
+	if (unknown && e.session) {
+		arrived = flow_entered_by(&e.flow.saddr, &e.flow.daddr, p.ports, p.protocol);
+		offered = arrived;
+	}
+	if (!offered || p.flags & (TCP_SYN | TCP_FIN | TCP_RST))
 		return;
 	e.flow.interface = arrived;
 	e.flow.ports = p.ports;

@@ -7,7 +7,8 @@
  *   sources on the block list, and those that nobody may have here (bogons)
  *   sources that the router would not reach by the interface they came in by
  *   (RFC 2827, RFC 3704)
- *   TCP headers cut in two so that filters do not see their flags (RFC 1858)
+ *   TCP headers cut in two so that filters do not see their flags (RFC 1858),
+ *   and first fragments without all of their headers (RFC 7112)
  *   more SYNs or ICMP messages a second than is allowed, of one source or in all
  *
  * Packets of link scope are not looked at: neighbour discovery, router
@@ -137,6 +138,7 @@ struct guarded {
 	bool later; /* a fragment without the transport header's first bytes */
 	bool first; /* a fragment with them */
 	bool second; /* a fragment that starts eight bytes on */
+	bool hidden; /* its transport header is not here, or behind more headers than are followed */
 	bool ipv4;
 };
 
@@ -169,6 +171,12 @@ static __always_inline enum outcome guard_read4(hook_ctx *ctx, const struct arri
 	return OUTCOME_NONE;
 }
 
+static __always_inline bool guard_is_extension(__u8 protocol)
+{
+	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
+	       protocol == IPPROTO_DSTOPTS || protocol == IPPROTO_FRAGMENT;
+}
+
 /* Follow the extension headers to the transport header. */
 static __always_inline void guard_chain(hook_ctx *ctx, struct guarded *g)
 {
@@ -181,17 +189,12 @@ static __always_inline void guard_chain(hook_ctx *ctx, struct guarded *g)
 	for (int i = 0; i < GUARD_CHAIN; i++) {
 		__u32 size;
 
-		switch (g->protocol) {
-		case IPPROTO_HOPOPTS:
-		case IPPROTO_ROUTING:
-		case IPPROTO_DSTOPTS:
-		case IPPROTO_FRAGMENT:
-			break;
-		default:
+		if (!guard_is_extension(g->protocol))
+			return;
+		if (hook_load(ctx, g->l4, &header, sizeof(header))) {
+			g->hidden = g->first; /* else it is cut short, which the stack sees */
 			return;
 		}
-		if (hook_load(ctx, g->l4, &header, sizeof(header)))
-			return;
 		size = g->protocol == IPPROTO_FRAGMENT ? 8 : (header.len + 1) * 8;
 		if (g->protocol == IPPROTO_FRAGMENT) {
 			g->later = header.fragment & bpf_htons(0xfff8);
@@ -201,9 +204,13 @@ static __always_inline void guard_chain(hook_ctx *ctx, struct guarded *g)
 		g->protocol = header.next;
 		g->l4 += size;
 		g->l4_len = g->l4_len > size ? g->l4_len - size : 0;
-		if (g->later)
+		if (g->later) {
+			/* eight bytes before it there was room for such a header alone */
+			g->hidden = g->second && guard_is_extension(g->protocol);
 			return;
+		}
 	}
+	g->hidden = guard_is_extension(g->protocol);
 }
 
 static __always_inline enum outcome guard_read6(hook_ctx *ctx, const struct arrival *from,
@@ -337,9 +344,23 @@ static __always_inline enum outcome guard_tcp(hook_ctx *ctx, struct guard_interf
 		       DROP_SYN_RATE;
 }
 
+/* What cannot be followed to its transport header could be a SYN, or ICMP. */
+static __always_inline enum outcome guard_hidden(const struct guard_interface *in,
+						 const struct guarded *g)
+{
+	if (g->first || g->second)
+		return DROP_GUARD_FRAGMENT;
+	for (int i = 0; i < GUARD_RATES; i++)
+		if (in->rates[i].interval)
+			return DROP_GUARD_HEADERS;
+	return OUTCOME_NONE;
+}
+
 static __always_inline enum outcome guard_limits(hook_ctx *ctx, struct guard_interface *in,
 						 const struct guarded *g)
 {
+	if (g->hidden)
+		return guard_hidden(in, g);
 	switch (g->protocol) {
 	case IPPROTO_TCP:
 		return guard_tcp(ctx, in, g);

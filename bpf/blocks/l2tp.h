@@ -16,6 +16,7 @@
  */
 #include "arrive.h"
 #include "checksum.h"
+#include "l2tp_capture.h"
 #include "l2tp_maps.h"
 #include "l2tp_owner.h"
 #include "l2tp_rate.h"
@@ -26,6 +27,7 @@
 #define L2TP_LENGTH 0x4000
 #define L2TP_NUMBERS 0x0800
 #define L2TP_OFFSET 0x0200
+#define L2TP_PRIORITY 0x0100
 #define L2TP_VERSION 0x000f
 
 #define L2TP_OFFSET_MAX 31
@@ -39,10 +41,11 @@ struct l2tp_walk {
 	__u32 left;  /* bytes that the headers so far leave */
 	__u32 strip; /* bytes of the headers so far */
 	struct in6_addr here, peer; /* of the outer packet; IPv4 in the first word */
-	struct l2tp_session *session;
+	struct l2tp_up *session;
 	__u32 id;
 	__be16 here_port, peer_port;
 	__u8 family;
+	__u16 pseudo; /* sum of the pseudo-header of a SYN inside */
 };
 
 /* IP and UDP. False: not for us to take apart. */
@@ -124,7 +127,7 @@ static __always_inline enum outcome l2tp_header(struct l2tp_walk *w)
 	if (!tunnel || tunnel->family != w->family || tunnel->here_port != w->here_port ||
 	    !l2tp_same(&tunnel->here, &w->here))
 		return OUTCOME_NONE;
-	w->session = l2tp_session_at(w->id);
+	w->session = l2tp_up_at(w->id);
 	if (!w->session || w->session->tunnel != tunnel_id) {
 		w->session = NULL;
 		return PASS_L2TP_UNKNOWN;
@@ -133,6 +136,9 @@ static __always_inline enum outcome l2tp_header(struct l2tp_walk *w)
 		l2tp_drop(w->id, L2TP_DROP_PEER);
 		return DROP_L2TP_PEER;
 	}
+	/* a server begins or ceases to number its data: the LAC does as it does (5.4) */
+	if (w->session->flags & L2TP_TRUSTED && !(flags & L2TP_NUMBERS) != !(w->session->flags & L2TP_SEQUENCE))
+		return PASS_L2TP_CONTROL;
 	lies = flags & L2TP_NUMBERS && (!l2tp_next(w, &unused) || !l2tp_next(w, &unused));
 	if (!lies && flags & L2TP_OFFSET) {
 		lies = !l2tp_next(w, &pad);
@@ -158,30 +164,41 @@ static __always_inline enum outcome l2tp_header(struct l2tp_walk *w)
 /*
  * PPP: address and control may be left out, and the upper byte of the protocol
  * if it is zero (RFC 1661 6.5, 6.6), whatever was agreed: it is always clear
- * what is meant. The ethertype of what is inside, or 0.
+ * what is meant. The protocol, or 0; *n is how many bytes say it.
  */
-static __always_inline __be16 l2tp_ppp(struct l2tp_walk *w)
+static __always_inline __u32 l2tp_protocol(struct cursor *cur, __u32 *n)
 {
-	__u8 *byte = PULL(&w->cur, __u8), *more;
-	__u32 n = 1, protocol;
+	__u8 *byte = PULL(cur, __u8), *more;
+	__u32 protocol;
 
+	*n = 1;
 	if (!byte)
 		return 0;
 	if (*byte == 0xff) {
-		more = PULL(&w->cur, __u8);
-		byte = PULL(&w->cur, __u8);
-		if (!more || *more != 3 || !byte)
+		more = PULL(cur, __u8);
+		if (!more || *more != 3)
 			return 0;
-		n += 2;
+		byte = PULL(cur, __u8);
+		if (!byte)
+			return 0;
+		*n += 2;
 	}
 	protocol = *byte;
 	if (!(protocol & 1)) {
-		more = PULL(&w->cur, __u8);
+		more = PULL(cur, __u8);
 		if (!more)
 			return 0;
 		protocol = protocol << 8 | *more;
-		n++;
+		*n += 1;
 	}
+	return protocol;
+}
+
+/* The ethertype of what is inside, or 0. */
+static __always_inline __be16 l2tp_ppp(struct l2tp_walk *w)
+{
+	__u32 n, protocol = l2tp_protocol(&w->cur, &n);
+
 	if (n > w->left)
 		return 0;
 	w->left -= n;
@@ -197,11 +214,11 @@ static __always_inline enum outcome l2tp_refuse(struct l2tp_walk *w, enum l2tp_d
 }
 
 /* may it pass the walled garden, to (or, on the way down, from) this address? */
-static __always_inline bool l2tp_let(const struct l2tp_session *s, const struct in6_addr *far)
+static __always_inline bool l2tp_let(__u8 flags, __u8 access, const struct in6_addr *far)
 {
-	if (s->flags & L2TP_BLOCKED)
+	if (flags & L2TP_BLOCKED)
 		return false;
-	return !(s->flags & L2TP_GARDEN) || l2tp_in_garden(s->access, far);
+	return !(flags & L2TP_GARDEN) || l2tp_in_garden(access, far);
 }
 
 /* where the options of a TCP SYN stand, behind so many bytes; 0: it is none */
@@ -225,10 +242,12 @@ static __always_inline enum outcome l2tp_inner4(struct l2tp_walk *w, __u32 table
 	if (addr4_link_scope(ip->daddr))
 		return PASS_L2TP_CONTROL;
 	far = l2tp_mapped(ip->daddr);
-	if (!l2tp_let(w->session, &far))
+	if (!l2tp_let(w->session->flags, w->session->access, &far))
 		return l2tp_refuse(w, L2TP_DROP_GARDEN);
 	if (ip->ihl == 5 && !(ip->frag_off & bpf_htons(IP_OFFSET)))
 		*syn = l2tp_syn(w->cur, ip->protocol, sizeof(*ip));
+	w->pseudo = csum_fold16(csum_reduce((__u64)ip->saddr + ip->daddr + bpf_htons(*total - sizeof(*ip)) +
+					    bpf_htons(IPPROTO_TCP)));
 	return OUTCOME_NONE;
 }
 
@@ -243,9 +262,11 @@ static __always_inline enum outcome l2tp_inner6(struct l2tp_walk *w, __u32 table
 		return PASS_L2TP_CONTROL;
 	if (!(w->session->flags & L2TP_TRUSTED) && !l2tp_owns6(w->id, w->session, table, &ip->saddr))
 		return l2tp_refuse(w, L2TP_DROP_SPOOFED);
-	if (!l2tp_let(w->session, &ip->daddr))
+	if (!l2tp_let(w->session->flags, w->session->access, &ip->daddr))
 		return l2tp_refuse(w, L2TP_DROP_GARDEN);
 	*syn = l2tp_syn(w->cur, ip->nexthdr, sizeof(*ip));
+	w->pseudo = csum_fold16(csum_reduce(csum_addr6(&ip->saddr) + csum_addr6(&ip->daddr) +
+					    bpf_htons(*total - sizeof(*ip)) + bpf_htons(IPPROTO_TCP)));
 	return OUTCOME_NONE;
 }
 
@@ -253,7 +274,8 @@ static __always_inline enum outcome l2tp_inner6(struct l2tp_walk *w, __u32 table
  * Look into a packet that is addressed to the interface which it came by. With
  * OUTCOME_NONE and from->session it is that session's, and *from speaks of the
  * packet inside, which is sound, may be sent, and has its MSS clamped: the one
- * thing that is written here.
+ * thing that is written here. With from->onward too it is a frame of PPP that
+ * goes on into another tunnel (l2tp_onward.h), whatever it carries.
  */
 __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 {
@@ -272,6 +294,13 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 	outcome = l2tp_header(&w);
 	if (outcome != OUTCOME_NONE || !w.session)
 		return outcome;
+	if (w.session->flags & L2TP_ONWARD) {
+		from->onward = true;
+		from->strip = w.strip;
+		from->session = w.id;
+		from->bytes = w.left;
+		return OUTCOME_NONE;
+	}
 	key = w.session->access;
 	access = bpf_map_lookup_elem(&l2tp_accesses, &key);
 	proto = l2tp_ppp(&w);
@@ -281,10 +310,15 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 						  l2tp_inner6(&w, access->table, &total, &syn);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
+	/* XDP may leave it to TC after all: there would be two copies */
+	if (HOOK_IS_XDP && w.session->flags & L2TP_CAPTURE)
+		return PASS_TO_TC;
+	if (w.session->flags & L2TP_CAPTURE)
+		l2tp_capture(ctx, w.id, (from->l3 & 31) + (w.strip & ARRIVE_STRIP), total, L2TP_CAPTURED_UP);
 	mss = w.session->mss;
 	if (syn && mss &&
-	    tcp_clamp_mss(ctx, (from->l3 & 31) + (w.strip & ARRIVE_STRIP) + syn,
-			  proto == bpf_htons(ETH_P_IP) ? mss : mss - 20) < 0)
+	    tcp_clamp_mss_inside(ctx, (from->l3 & 31) + (w.strip & ARRIVE_STRIP) + syn,
+				 proto == bpf_htons(ETH_P_IP) ? mss : mss - 20, w.pseudo) < 0)
 		return DROP_KERNEL;
 	from->proto = proto;
 	from->strip = w.strip;
@@ -302,7 +336,7 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
  */
 static __noinline __attribute__((unused)) __u32 l2tp_unwrap(hook_ctx *ctx, const struct arrival *from)
 {
-	struct l2tp_session *s = l2tp_session_at(from->session);
+	struct l2tp_up *s = l2tp_up_at(from->session);
 	struct l2tp_access *access;
 	struct link link = {};
 	__u32 key;

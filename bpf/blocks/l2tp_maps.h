@@ -5,9 +5,10 @@
  * sessions in them, and what each session has carried.
  *
  * The ids that weft gives to its tunnels and sessions are the places where
- * they stand: no search. A session's id is unique in all tunnels for that. What
- * is configured and what is counted lie apart, so that CPUs that only read a
- * session share its line, and the two directions do not meet in one line.
+ * they stand: no search. A session's id is unique in all tunnels for that.
+ * With tens of thousands of sessions a packet's cost is the cache lines that
+ * only its session has: it is one in each direction, which holds what is
+ * configured and what is counted, and the two directions do not meet in one.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -45,30 +46,52 @@ enum l2tp_session_flag {
 	L2TP_SEQUENCE = 16,   /* data carries sequence numbers */
 	L2TP_NO_ADDRESS = 32, /* PPP without address and control field */
 	L2TP_SHORT_TYPE = 64, /* PPP with protocol numbers of one byte */
+	L2TP_CAPTURE = 128,   /* copies of its packets go to l2tp_captures */
+	/* in the line of what comes from it, where the two before mean nothing */
+	L2TP_ONWARD = 64,     /* frames go on by another session, as they are */
 };
 
-struct l2tp_session {
-	__u8 flags;
-	__u8 access;
-	__u8 bits6[2]; /* of net6; 0: none */
-	__u16 tunnel;  /* our id of it */
-	__be16 remote; /* the peer's id */
-	__u16 mtu;     /* of what is sent to it */
-	__u16 mss;     /* 0: any */
-	__be32 ip4;    /* 0: none */
-	__u32 up, down; /* in 1000 bit/s; 0: no limit */
-	__u64 net6[2]; /* upper half of prefixes no longer than 64, host order */
-	struct in6_addr ip6;
-	__u8 pad[8];
-};
-_Static_assert(sizeof(struct l2tp_session) == 64, "one cache line");
-
-/* a direction of a session, in a cache line of its own */
+/* what a direction has carried */
 struct l2tp_flow {
 	__u64 packets, bytes;
 	__u64 seen; /* ns of the monotonic clock, coarse */
 	__u64 due;  /* when all that has passed would have passed at the rate */
-	__u64 pad[4];
+};
+
+/*
+ * Of these two, the daemon writes each 64-bit word of the configuration at once,
+ * the one with the flags last, and leaves the counters alone.
+ */
+struct l2tp_down {
+	__u8 flags;
+	__u8 access;
+	__u16 tunnel;  /* our id of it */
+	__be16 remote; /* the peer's id */
+	__u16 mtu;     /* of what is sent to it */
+	__u16 mss;     /* 0: any */
+	__u16 pad;
+	__u32 rate; /* in 1000 bit/s; 0: no limit */
+	struct in6_addr ip6; /* not read by programs */
+	struct l2tp_flow flow;
+};
+_Static_assert(sizeof(struct l2tp_down) == 64, "one cache line");
+
+struct l2tp_up {
+	__u8 flags;
+	__u8 access;
+	__u16 tunnel;
+	__u16 mss;
+	__u8 bits6[2]; /* of net6; 0: none */
+	__be32 ip4;    /* 0: none; with L2TP_ONWARD the other session, host order */
+	__u32 rate;
+	__u64 net6[2]; /* upper half of prefixes no longer than 64, host order */
+	struct l2tp_flow flow;
+};
+_Static_assert(sizeof(struct l2tp_up) == 64, "one cache line");
+
+struct l2tp_session {
+	struct l2tp_down down;
+	struct l2tp_up up;
 };
 
 enum l2tp_drop {
@@ -81,13 +104,31 @@ enum l2tp_drop {
 	L2TP_DROPS,
 };
 
+/* what packets seldom need */
 struct l2tp_state {
-	struct l2tp_flow up, down;
 	__u64 drops[L2TP_DROPS];
 	__u32 sequence; /* of the next data packet to the subscriber */
-	__u32 pad[3];
+	__u32 uncaptured; /* packets that l2tp_captures had no room for */
+	__u32 pad[2];
 };
-_Static_assert(sizeof(struct l2tp_state) == 192, "three cache lines");
+_Static_assert(sizeof(struct l2tp_state) == 64, "one cache line");
+
+enum l2tp_captured_flag {
+	L2TP_CAPTURED_UP = 1,  /* from the subscriber */
+	L2TP_CAPTURED_PPP = 2, /* a frame of PPP, not the IP packet in one */
+};
+
+/* a packet of a session, see l2tp_capture.h */
+#define L2TP_CAPTURED_MOST 1536
+struct l2tp_captured {
+	__u64 at; /* ns of the monotonic clock */
+	__u32 session;
+	__u32 bytes; /* of the packet */
+	__u32 kept;  /* that are here */
+	__u32 flags; /* enum l2tp_captured_flag */
+	__u8 packet[L2TP_CAPTURED_MOST];
+};
+_Static_assert(sizeof(struct l2tp_captured) == 24 + L2TP_CAPTURED_MOST, "no holes");
 
 /* who has an address or a prefix, by route table */
 struct l2tp_addr4 {
@@ -104,6 +145,26 @@ struct l2tp_addr6 {
 };
 _Static_assert(sizeof(struct l2tp_addr4) == 8, "key without holes");
 _Static_assert(sizeof(struct l2tp_addr6) == 24, "key without holes");
+
+/*
+ * Pools are dense: 256 neighbours (addresses of a /24, prefixes of one length
+ * that differ in their last eight bits) share a block of sessions' ids, in
+ * which the next subscriber is the next word. Where there is a block it says
+ * all of its neighbours; the tables of owners have what is in none.
+ */
+struct l2tp_block_key {
+	__u64 net; /* what the neighbours have in common, as a number */
+	__u16 table;
+	__u8 bits; /* of the prefixes in the block; longer ones than 64 have none */
+	__u8 family;
+	__u32 pad;
+};
+_Static_assert(sizeof(struct l2tp_block_key) == 16, "key without holes");
+
+#define L2TP_BLOCK 256
+struct l2tp_block {
+	__u32 sessions[L2TP_BLOCK]; /* 0: nobody's */
+};
 
 /* The lengths of prefixes that there are, the longest first; 255 ends them. */
 #define L2TP_LENGTHS 16
@@ -158,6 +219,24 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct l2tp_block_key);
+	__type(value, __u32); /* of l2tp_blocks */
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} l2tp_block_keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct l2tp_block);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} l2tp_blocks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct l2tp_addr4);
 	__type(value, __u32); /* session */
 	__uint(max_entries, 1);
@@ -191,11 +270,26 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } l2tp_gardens SEC(".maps");
 
-static __always_inline struct l2tp_session *l2tp_session_at(__u32 id)
+/* struct l2tp_captured; room for some 300 */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 512 * 1024);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} l2tp_captures SEC(".maps");
+
+/* each direction looks at its own line alone */
+static __always_inline struct l2tp_up *l2tp_up_at(__u32 id)
 {
 	struct l2tp_session *s = bpf_map_lookup_elem(&l2tp_sessions, &id);
 
-	return s && s->flags & L2TP_KNOWN ? s : NULL;
+	return s && s->up.flags & L2TP_KNOWN ? &s->up : NULL;
+}
+
+static __always_inline struct l2tp_down *l2tp_down_at(__u32 id)
+{
+	struct l2tp_session *s = bpf_map_lookup_elem(&l2tp_sessions, &id);
+
+	return s && s->down.flags & L2TP_KNOWN ? &s->down : NULL;
 }
 
 static __always_inline void l2tp_drop(__u32 session, enum l2tp_drop why)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Whose an address is: one look into a hash table for each length of prefix
- * that subscribers have (a handful: /32; /128, /64, /56), the longest first.
- * The same answers where a packet goes to, and whether its source is spoofed.
+ * Whose an address is: one look for each length of prefix that subscribers have
+ * (a handful: /32; /128, /64, /56), the longest first, into the block that the
+ * prefix would be in or else into a hash table. The same answers where a packet
+ * goes to, and whether its source is spoofed.
  */
 #include "addresses.h"
 #include "l2tp_maps.h"
@@ -17,14 +18,36 @@ static __always_inline const struct l2tp_lengths *l2tp_lengths(void)
 	return bpf_map_lookup_elem(&l2tp_owner_lengths, &zero);
 }
 
-static __always_inline __u32 l2tp_owner4(__u32 table, __be32 addr)
+#define L2TP_NO_BLOCK 0xffffffff
+
+/*
+ * What the block of a prefix's neighbourhood says: a session, or 0 for nobody's.
+ * L2TP_NO_BLOCK: there is none. place counts prefixes of that length.
+ */
+__noinline __u32 l2tp_in_block(__u64 place, __u32 table, __u32 bits, __u32 family)
+{
+	struct l2tp_block_key key = {
+		.net = place / L2TP_BLOCK, .table = table, .bits = bits, .family = family,
+	};
+	__u32 *at = bpf_map_lookup_elem(&l2tp_block_keys, &key);
+	struct l2tp_block *block = at ? bpf_map_lookup_elem(&l2tp_blocks, at) : NULL;
+
+	return block ? block->sessions[place & (L2TP_BLOCK - 1)] : L2TP_NO_BLOCK;
+}
+
+/* functions of their own: the verifier sees their loops once */
+__noinline __u32 l2tp_owner4(__u32 table, __be32 addr)
 {
 	const struct l2tp_lengths *lengths = l2tp_lengths();
 	struct l2tp_addr4 key = { .table = table };
-	__u32 *session;
+	__u32 *session, found = L2TP_NO_BLOCK;
 
 	if (!lengths)
 		return 0;
+	if (lengths->bits4[0] == 32) /* the longest */
+		found = l2tp_in_block(bpf_ntohl(addr), table, 32, AF_INET);
+	if (found != L2TP_NO_BLOCK && found)
+		return found;
 	for (int i = 0; i < L2TP_LENGTHS; i++) {
 		__u32 bits = lengths->bits4[i];
 
@@ -44,12 +67,11 @@ static __always_inline __u64 l2tp_upper(__u64 word, __u32 bits)
 	return bits ? word & (~0ULL << ((64 - bits) & 63)) : 0;
 }
 
-static __always_inline __u32 l2tp_owner6(__u32 table, const struct in6_addr *addr)
+__noinline __u32 l2tp_owner6(__u32 table, __u64 high, __u64 low)
 {
 	const struct l2tp_lengths *lengths = l2tp_lengths();
-	__u64 high = addr6_high(addr), low = addr6_low(addr);
 	struct l2tp_addr6 key = { .table = table };
-	__u32 *session;
+	__u32 *session, found;
 
 	if (!lengths)
 		return 0;
@@ -59,6 +81,13 @@ static __always_inline __u32 l2tp_owner6(__u32 table, const struct in6_addr *add
 
 		if (bits > 128)
 			break;
+		if (bits >= 8 && bits <= 64) {
+			found = l2tp_in_block(high >> ((64 - bits) & 63), table, bits, AF_INET6);
+			if (!found)
+				continue;
+			if (found != L2TP_NO_BLOCK)
+				return found;
+		}
 		a = l2tp_upper(high, bits < 64 ? bits : 64);
 		b = bits > 64 ? l2tp_upper(low, bits - 64) : 0;
 		key.bits = bits;
@@ -74,12 +103,12 @@ static __always_inline __u32 l2tp_owner6(__u32 table, const struct in6_addr *add
 }
 
 /* whether a source address is the session's own: what is in its line first */
-static __always_inline bool l2tp_owns4(__u32 id, const struct l2tp_session *s, __u32 table, __be32 addr)
+static __always_inline bool l2tp_owns4(__u32 id, const struct l2tp_up *s, __u32 table, __be32 addr)
 {
 	return (s->ip4 && addr == s->ip4) || l2tp_owner4(table, addr) == id;
 }
 
-static __always_inline bool l2tp_owns6(__u32 id, const struct l2tp_session *s, __u32 table,
+static __always_inline bool l2tp_owns6(__u32 id, const struct l2tp_up *s, __u32 table,
 				       const struct in6_addr *addr)
 {
 	__u64 high = addr6_high(addr);
@@ -87,7 +116,7 @@ static __always_inline bool l2tp_owns6(__u32 id, const struct l2tp_session *s, _
 	for (int i = 0; i < 2; i++)
 		if (s->bits6[i] && !((high ^ s->net6[i]) >> ((64 - s->bits6[i]) & 63)))
 			return true;
-	return l2tp_owner6(table, addr) == id;
+	return l2tp_owner6(table, high, addr6_low(addr)) == id;
 }
 
 static __always_inline bool l2tp_in_garden(__u32 access, const struct in6_addr *addr)

@@ -53,12 +53,11 @@ static __always_inline bool l2tp_pass(struct l2tp_flow *flow, __u32 rate, __u32 
 static __always_inline enum outcome l2tp_charge(hook_ctx *ctx, const struct arrival *from)
 {
 	__u32 id = from->session;
-	struct l2tp_session *s = l2tp_session_at(id);
-	struct l2tp_state *state = bpf_map_lookup_elem(&l2tp_states, &id);
+	struct l2tp_up *s = l2tp_up_at(id);
 
-	if (!s || !state)
+	if (!s)
 		return DROP_NO_SUBSCRIBER;
-	if (l2tp_pass(&state->up, s->up, hook_packets(ctx), from->bytes))
+	if (l2tp_pass(&s->flow, s->rate, hook_packets(ctx), from->bytes))
 		return OUTCOME_NONE;
 	l2tp_drop(id, L2TP_DROP_RATE_UP);
 	return DROP_RATE_UP;

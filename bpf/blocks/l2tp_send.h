@@ -18,7 +18,7 @@
 
 /* a packet on its way into a tunnel */
 struct l2tp_out {
-	struct l2tp_session *session;
+	struct l2tp_down *session;
 	struct l2tp_tunnel *tunnel;
 	__u32 id;
 	__u32 total; /* IP bytes of the packet */
@@ -65,7 +65,7 @@ static __always_inline void l2tp_sum6(const struct ipv6hdr *ip, bool hop, struct
 static __always_inline void l2tp_whose(__u32 id, struct l2tp_out *out)
 {
 	out->id = id;
-	out->session = id ? l2tp_session_at(id) : NULL;
+	out->session = id ? l2tp_down_at(id) : NULL;
 }
 
 static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, struct cursor cur, __u32 table,
@@ -81,7 +81,7 @@ static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, struct cursor cur,
 	if (out->session) {
 		struct in6_addr far = l2tp_mapped(ip->saddr);
 
-		out->let = l2tp_let(out->session, &far);
+		out->let = l2tp_let(out->session->flags, out->session->access, &far);
 	}
 	out->total = bpf_ntohs(ip->tot_len);
 	out->tos = ip->tos;
@@ -102,9 +102,9 @@ static __always_inline enum outcome l2tp_find6(hook_ctx *ctx, struct cursor cur,
 		return PASS_OPTIONS;
 	if (addr6_link_scope(&ip->daddr) || addr6_link_scope(&ip->saddr))
 		return PASS_LINK_SCOPE;
-	l2tp_whose(l2tp_owner6(table, &ip->daddr), out);
+	l2tp_whose(l2tp_owner6(table, addr6_high(&ip->daddr), addr6_low(&ip->daddr)), out);
 	if (out->session)
-		out->let = l2tp_let(out->session, &ip->saddr);
+		out->let = l2tp_let(out->session->flags, out->session->access, &ip->saddr);
 	out->total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
 	out->tos = bpf_ntohl(ip->ver_tc_flow) >> 20;
 	out->syn = l2tp_syn(cur, ip->nexthdr, sizeof(*ip));
@@ -200,6 +200,17 @@ static __always_inline void l2tp_fill4(union l2tp_outer_header *h, const struct 
 	};
 }
 
+static __always_inline void l2tp_ip6(struct ipv6hdr *ip, const struct l2tp_out *out, __u32 udp)
+{
+	/* the flow label tells sessions apart (RFC 6438) */
+	ip->ver_tc_flow = bpf_htonl(6U << 28 | (__u32)(out->tos & 0xfc) << 20 | out->id);
+	ip->payload_len = bpf_htons(udp);
+	ip->nexthdr = IPPROTO_UDP;
+	ip->hop_limit = 64;
+	ip->saddr = out->tunnel->here;
+	ip->daddr = out->tunnel->peer;
+}
+
 static __always_inline void l2tp_fill6(union l2tp_outer_header *h, const struct l2tp_out *out, __u32 inner)
 {
 	__u32 udp = sizeof(struct udphdr) + inner + out->total;
@@ -207,12 +218,7 @@ static __always_inline void l2tp_fill6(union l2tp_outer_header *h, const struct 
 	__u64 acc;
 
 	h->v6.proto = bpf_htons(ETH_P_IPV6);
-	h->v6.ip = (struct ipv6hdr){
-		/* the flow label tells sessions apart (RFC 6438) */
-		.ver_tc_flow = bpf_htonl(6U << 28 | (__u32)(out->tos & 0xfc) << 20 | out->id),
-		.payload_len = bpf_htons(udp), .nexthdr = IPPROTO_UDP, .hop_limit = 64,
-		.saddr = out->tunnel->here, .daddr = out->tunnel->peer,
-	};
+	l2tp_ip6(&h->v6.ip, out, udp);
 	/* what stands at odd bytes counts with its bytes swapped (RFC 1071 2) */
 	sum = csum_fold16(sum);
 	if (inner & 1)
@@ -309,7 +315,6 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 {
 	struct l2tp_out out = {};
 	struct bpf_fib_lookup fib;
-	struct l2tp_state *state;
 	enum outcome outcome;
 	struct cursor cur;
 	__u32 outer;
@@ -338,13 +343,12 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 	outcome = l2tp_way(ctx, &out, outer, &fib);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	state = bpf_map_lookup_elem(&l2tp_states, &out.id);
-	if (!state)
-		return DROP_NO_SUBSCRIBER;
-	if (!l2tp_pass(&state->down, out.session->down, hook_packets(ctx), out.total)) {
+	if (!l2tp_pass(&out.session->flow, out.session->rate, hook_packets(ctx), out.total)) {
 		l2tp_drop(out.id, L2TP_DROP_RATE_DOWN);
 		return DROP_RATE_DOWN;
 	}
+	if (out.session->flags & L2TP_CAPTURE)
+		l2tp_capture(ctx, out.id, (from->l3 & 31) + (from->strip & ARRIVE_STRIP), out.total, 0);
 	outcome = l2tp_write(ctx, from, &out, &fib, hop);
 	if (outcome != OUTCOME_NONE)
 		return outcome;

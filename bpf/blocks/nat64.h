@@ -16,6 +16,7 @@
 #include "nat64_maps.h"
 #include "nat64_walk.h"
 #include "outcome.h"
+#include "sum.h" /* the checksum that IPv4 let UDP leave out */
 
 #define NAT64_ERROR4_MAX 1260 /* with 20 bytes more it is a full ICMPv6 error */
 

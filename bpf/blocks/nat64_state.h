@@ -11,7 +11,7 @@
  * nat64_state_open.h, _bind.h and _end.h; _share.h tells other routers. The same state machine stands in
  * internal/translate/session, the reference in Go.
  */
-#include "nat64_state_maps.h"
+#include "nat64_state_flow.h"
 #include "outcome.h"
 #include <bpf/bpf_endian.h>
 
@@ -215,13 +215,23 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
  */
 #define NAT64_UNKNOWN OUTCOME_COUNT
 
+/* The binding is at hand: nat64_open_outbound need not look for it again. */
+static __always_inline int nat64_hold_early(struct nat64_flow *f, struct nat64_binding *b)
+{
+	int outcome = nat64_hold(f, b);
+
+	if (outcome)
+		return outcome;
+	f->bound = NAT64_BOUND_HELD;
+	return NAT64_UNKNOWN;
+}
+
 /*
  * IPv6 to IPv4. Given: client, port, remote, remote6, remote_port, protocol,
  * tcp_flags, translator.
  */
 __noinline int nat64_outbound(struct nat64_flow *f)
 {
-	struct nat64_stateful *c;
 	struct nat64_session *s;
 	struct nat64_binding *b;
 	__u64 word;
@@ -229,12 +239,15 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	if (!f)
 		return DROP_KERNEL;
 	f->now = nat64_now();
+	f->bound = NAT64_BOUND_UNKNOWN;
 	if (nat64_fast_may(f) && nat64_fast_find(f))
 		return OUTCOME_NONE;
 	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
 	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
-	if (!b)
+	if (!b) {
+		f->bound = NAT64_BOUND_NOT;
 		return NAT64_UNKNOWN;
+	}
 	f->pool = b->pool;
 	f->pool_port = b->pool_port;
 	if (f->protocol == IPPROTO_ICMP)
@@ -242,7 +255,7 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	nat64_session_key(&f->key, f);
 	s = bpf_map_lookup_elem(&nat64_sessions, &f->key);
 	if (!s)
-		return NAT64_UNKNOWN;
+		return nat64_opens(f) ? nat64_hold_early(f, b) : NAT64_UNKNOWN;
 	word = nat64_read(s->word);
 	if (nat64_word_state(word) == NAT64_DEAD || s->port != f->port ||
 	    !nat64_same6(&s->client, &f->client))
@@ -252,9 +265,7 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 		return NAT64_UNKNOWN;
 	}
 	nat64_touch(f, s, word);
-	c = nat64_config(f->translator);
-	if (c)
-		nat64_fast_fill(f, s, c);
+	nat64_fast_fill(f, s);
 	return OUTCOME_NONE;
 }
 
@@ -271,6 +282,7 @@ __noinline int nat64_inbound(struct nat64_flow *f)
 	if (!f)
 		return DROP_KERNEL;
 	f->now = nat64_now();
+	f->bound = NAT64_BOUND_UNKNOWN;
 	nat64_session_key(&f->key, f);
 	s = bpf_map_lookup_elem(&nat64_sessions, &f->key);
 	if (!s)

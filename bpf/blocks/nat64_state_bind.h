@@ -180,22 +180,11 @@ static __always_inline int nat64_claim_static(struct nat64_flow *f)
 	return !failed ? OUTCOME_NONE : failed == -17 ? DROP_SESSION_RACE : DROP_TABLE_FULL;
 }
 
-/*
- * Hold the binding of f->client's port for one more session. OUTCOME_NONE, or
- * DROP_NO_BINDING if there is none.
- */
-__noinline int nat64_binding_hold(struct nat64_flow *f)
+/* Hold b, which was found for f->client's port, for one more session. */
+static __always_inline int nat64_hold(struct nat64_flow *f, struct nat64_binding *b)
 {
-	struct nat64_binding *b;
-	__u64 word, seen = 0;
+	__u64 word = nat64_read(b->word), seen = 0;
 
-	if (!f)
-		return DROP_KERNEL;
-	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
-	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
-	if (!b)
-		return DROP_NO_BINDING;
-	word = nat64_read(b->word);
 	for (int i = 0; i < NAT64_RETRIES; i++) {
 		if (word & NAT64_BINDING_DEAD)
 			return DROP_SESSION_RACE;
@@ -214,6 +203,21 @@ __noinline int nat64_binding_hold(struct nat64_flow *f)
 	f->pool = b->pool;
 	f->pool_port = b->pool_port;
 	return OUTCOME_NONE;
+}
+
+/*
+ * Hold the binding of f->client's port for one more session. OUTCOME_NONE, or
+ * DROP_NO_BINDING if there is none.
+ */
+__noinline int nat64_binding_hold(struct nat64_flow *f)
+{
+	struct nat64_binding *b;
+
+	if (!f)
+		return DROP_KERNEL;
+	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
+	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
+	return b ? nat64_hold(f, b) : DROP_NO_BINDING;
 }
 
 /* one more binding or session (by, as for nat64_subscriber_less) */

@@ -112,10 +112,13 @@ static __always_inline void nat64_peer_less(struct nat64_end *e, const struct na
 static __always_inline void nat64_slot_free(__u32 *at)
 {
 	struct nat64_slot *slot = bpf_map_lookup_elem(&nat64_slots, at);
+	__u32 zero = 0;
+	struct nat64_sweep_state *all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 
 	if (slot)
 		slot->used = 0;
-	bpf_map_push_elem(&nat64_slots_free, at, 0);
+	if (!bpf_map_push_elem(&nat64_slots_free, at, 0) && all)
+		__sync_fetch_and_add(&all->free, 1);
 }
 
 /* Returns 1 if it was this call that ended the session, whose word was word. */

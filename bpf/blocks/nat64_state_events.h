@@ -26,14 +26,14 @@ static __noinline void nat64_event_fill(struct nat64_event *e, const struct nat6
 __noinline int nat64_event_binding(const struct nat64_binding *b, __u32 kind, __u32 now)
 {
 	struct nat64_event *e;
-	__u32 zero = 0;
+	__u32 which = NAT64_LOST_EVENTS;
 	__u64 *lost;
 
 	if (!b)
 		return 0;
 	e = bpf_ringbuf_reserve(&nat64_log_events, sizeof(*e), 0);
 	if (!e) {
-		lost = bpf_map_lookup_elem(&nat64_events_lost, &zero);
+		lost = bpf_map_lookup_elem(&nat64_lost, &which);
 		if (lost)
 			++*lost;
 		return 0;

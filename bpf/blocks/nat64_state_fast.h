@@ -3,13 +3,13 @@
 /*
  * A short way for packets from inside: with a million sessions every look-up
  * in a hash table waits for memory twice, and a packet from inside needs two
- * tables, one after the other. Here it waits once: two lines of the set that
- * its addresses and ports lead to.
+ * tables, one after the other. Here it waits once, for the set that its
+ * addresses and ports lead to.
  *
- * A line is a copy, and never decides anything. It is valid up to the tick at
+ * An entry is a copy, and never decides anything. It is valid up to the tick at
  * which a packet would touch the session; until then packets that leave the
- * state as it is change nothing, and the line says what they become. Whoever
- * changes a session's state or ends it clears its line. Lines are written
+ * state as it is change nothing, and the entry says what they become. Whoever
+ * changes a session's state or ends it clears its entry. Entries are written
  * without a lock; what was half written does not pass the check.
  */
 #include "hash.h"
@@ -32,121 +32,188 @@ static __always_inline __u64 nat64_fast_hash(const struct in6_addr *client, __be
 	return hash_mix(h ^ (__u64)protocol << 8 ^ translator);
 }
 
-static __always_inline __u64 nat64_fast_check(__u64 hash, __be32 pool, __be16 pool_port,
-					      __u32 until)
+static __always_inline __u32 nat64_fast_check(__u64 hash, __u64 pool, __u32 until)
 {
-	return hash_mix(hash ^ ((__u64)pool << 32 | until) ^ (__u64)pool_port << 17) | 1;
+	return hash_mix(hash ^ pool ^ (__u64)until << 21) >> 32 | 1;
 }
 
 static __always_inline struct nat64_fast_set *nat64_fast_set(__u64 hash)
 {
-	__u32 at = (__u32)hash & nat64_fast_mask;
+	__u32 at = (__u32)(hash >> 32) & nat64_fast_mask, zero = 0;
+	__u64 set = ((__u64)(__u32)hash * NAT64_FAST_SETS) >> 32;
+	struct nat64_fast_chunk *chunk;
+	void *piece;
 
-	return bpf_map_lookup_elem(&nat64_fast_sets, &at);
+	piece = bpf_map_lookup_elem(&nat64_fast_sets, &at);
+	if (!piece)
+		return NULL;
+	chunk = bpf_map_lookup_elem(piece, &zero);
+	/* shifts made one of two lose the bound in the verifier of 6.12 */
+	asm volatile("" : "+r"(set));
+	if (!chunk || set >= NAT64_FAST_SETS)
+		return NULL;
+	return (void *)(chunk->bytes + (nat64_fast_shift & 56) + set * sizeof(struct nat64_fast_set));
 }
 
 #define nat64_once(x) (*(volatile typeof(x) *)&(x))
+#define NAT64_FAST_KIND 48 /* where in the word of the pool protocol and translator begin */
 
-static __always_inline bool nat64_fast_is(struct nat64_fast *l, const struct in6_addr *client,
-					  __be16 port, __be32 remote, __be16 remote_port,
-					  __u8 protocol, __u8 translator)
+static __always_inline void nat64_fast_key(struct nat64_fast_words *k, const struct in6_addr *client,
+					   __be16 port, __be32 remote, __be16 remote_port,
+					   __u8 protocol, __u8 translator)
 {
-	return nat64_same6(&l->client, client) && l->port == port && l->remote == remote &&
-	       l->remote_port == remote_port && l->protocol == protocol &&
-	       l->translator == translator;
+	k->client[0] = (__u64)client->be32[1] << 32 | client->be32[0];
+	k->client[1] = (__u64)client->be32[3] << 32 | client->be32[2];
+	k->ends = (__u64)remote_port << 48 | (__u64)port << 32 | remote;
+	k->pool = (__u64)translator << 56 | (__u64)protocol << NAT64_FAST_KIND;
 }
 
-/* Fills the pool's side of f, if there is a line for it. */
+/* zero if l is the entry of k */
+static __always_inline __u64 nat64_fast_differs(struct nat64_fast_words *l,
+						const struct nat64_fast_words *k, __u64 pool)
+{
+	return (nat64_once(l->client[0]) ^ k->client[0]) | (nat64_once(l->client[1]) ^ k->client[1]) |
+	       (nat64_once(l->ends) ^ k->ends) | (pool ^ k->pool) >> NAT64_FAST_KIND;
+}
+
+static __always_inline struct nat64_fast_words *nat64_fast_way(struct nat64_fast_set *set, __u32 i)
+{
+	return (struct nat64_fast_words *)&set->way[i];
+}
+
+/*
+ * Fills the pool's side of f, if there is an entry for it. Which way it is in
+ * nobody can guess, so it is chosen by masks: a wrong guess would have to wait
+ * for the memory before anything else of the packet is begun.
+ */
 static __always_inline bool nat64_fast_find(struct nat64_flow *f)
 {
-	__u64 hash = nat64_fast_hash(&f->client, f->port, f->remote, f->remote_port, f->protocol,
-				     f->translator);
-	struct nat64_fast_set *set = nat64_fast_set(hash);
+	struct nat64_fast_words *k = &f->line;
+	struct nat64_fast_set *set;
+	__u64 pool = 0, last = 0;
+	__u32 until;
 
+	f->hash = nat64_fast_hash(&f->client, f->port, f->remote, f->remote_port, f->protocol,
+				  f->translator);
+	set = nat64_fast_set(f->hash);
 	if (!set)
 		return false;
+	nat64_fast_key(k, &f->client, f->port, f->remote, f->remote_port, f->protocol,
+		       f->translator);
 	for (int i = 0; i < NAT64_FAST_WAYS; i++) {
-		struct nat64_fast *l = &set->way[i];
-		__u64 check = nat64_once(l->check);
-		__be32 pool = nat64_once(l->pool);
-		__be16 pool_port = nat64_once(l->pool_port);
-		__u32 until = nat64_once(l->until);
+		struct nat64_fast_words *l = nat64_fast_way(set, i);
+		__u64 its = nat64_once(l->pool), differs = nat64_fast_differs(l, k, its), mask;
 
-		if (check != nat64_fast_check(hash, pool, pool_port, until) ||
-		    (__s32)(until - f->now) < 0 ||
-		    !nat64_fast_is(l, &f->client, f->port, f->remote, f->remote_port,
-				   f->protocol, f->translator))
-			continue;
-		f->pool = pool;
-		f->pool_port = pool_port;
-		return true;
+		mask = ((differs | -differs) >> 63) - 1;
+		asm volatile("" : "+r"(mask));
+		pool |= its & mask;
+		last |= nat64_once(l->until) & mask;
 	}
-	return false;
+	until = last;
+	if (!last || last >> 32 != nat64_fast_check(f->hash, pool, until) ||
+	    (__s32)(until - f->now) < 0)
+		return false;
+	f->pool = (__u32)pool;
+	f->pool_port = pool >> 32;
+	return true;
 }
 
-static __always_inline void nat64_fast_clear(const struct nat64_session *s)
+static __always_inline void nat64_fast_empty(struct nat64_fast_words *l)
 {
-	__u64 hash;
+	nat64_once(l->until) = 0;
+	nat64_once(l->pool) = 0;
+}
+
+/* Forget the entry of a session, whose state has changed or which is over. */
+__noinline int nat64_fast_clear(const struct nat64_session *s)
+{
+	struct nat64_fast_words k;
 	struct nat64_fast_set *set;
 
-	if (s->protocol != IPPROTO_UDP && s->protocol != IPPROTO_TCP)
-		return;
-	hash = nat64_fast_hash(&s->client, s->port, s->remote, s->remote_port, s->protocol,
-			       s->translator);
-	set = nat64_fast_set(hash);
+	if (!s || (s->protocol != IPPROTO_UDP && s->protocol != IPPROTO_TCP))
+		return 0;
+	set = nat64_fast_set(nat64_fast_hash(&s->client, s->port, s->remote, s->remote_port,
+					     s->protocol, s->translator));
 	if (!set)
-		return;
+		return 0;
+	nat64_fast_key(&k, &s->client, s->port, s->remote, s->remote_port, s->protocol,
+		       s->translator);
 	for (int i = 0; i < NAT64_FAST_WAYS; i++) {
-		struct nat64_fast *l = &set->way[i];
+		struct nat64_fast_words *l = nat64_fast_way(set, i);
 
-		if (nat64_fast_is(l, &s->client, s->port, s->remote, s->remote_port, s->protocol,
-				  s->translator))
-			nat64_once(l->check) = 0;
+		if (!nat64_fast_differs(l, &k, nat64_once(l->pool)))
+			nat64_fast_empty(l);
 	}
+	return 0;
 }
 
-/* A packet of f found or made its session s, whose word is word. */
-static __always_inline void nat64_fast_fill(struct nat64_flow *f, struct nat64_session *s,
-					    const struct nat64_stateful *c)
+/*
+ * The way for an entry: where it is already (and nowhere else), or one that is
+ * empty or has had its time, or the one that its hash says.
+ */
+static __always_inline __u32 nat64_fast_place(struct nat64_fast_set *set,
+					      const struct nat64_fast_words *k, __u64 hash, __u32 now)
 {
-	__u64 word = nat64_read(s->word), hash;
-	__u8 state = nat64_word_state(word);
-	struct nat64_fast_set *set;
-	struct nat64_fast *l;
-	__u32 timer, until;
+	__u32 at = hash >> 62;
+	bool own = false;
 
+	for (int i = 0; i < NAT64_FAST_WAYS; i++) {
+		struct nat64_fast_words *l = nat64_fast_way(set, i);
+		__u64 last = nat64_once(l->until);
+
+		if (!nat64_fast_differs(l, k, nat64_once(l->pool))) {
+			nat64_fast_empty(l);
+			own = true;
+			at = i;
+		} else if (!own && (!last || (__s32)((__u32)last - now) < 0)) {
+			at = i;
+		}
+	}
+	return at;
+}
+
+/* A packet of f, for which there was no entry, found or made its session s. */
+__noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_session *s)
+{
+	struct nat64_fast_words *l;
+	struct nat64_fast_set *set;
+	struct nat64_stateful *c;
+	__u32 timer, until, at;
+	__u64 word, pool;
+	__u8 state;
+
+	if (!f || !s)
+		return 0;
+	c = nat64_config(f->translator);
+	word = nat64_read(s->word);
+	state = nat64_word_state(word);
 	/* the first packet here of another router's session must be told of */
-	if (nat64_word_flags(word) & NAT64_SESSION_REMOTE)
-		return;
+	if (!c || nat64_word_flags(word) & NAT64_SESSION_REMOTE)
+		return 0;
 	if (!nat64_fast_may(f) || (state != NAT64_ACTIVE && state != NAT64_ESTABLISHED &&
 				   state != NAT64_V4_FIN && state != NAT64_V6_FIN))
-		return;
+		return 0;
 	timer = f->protocol == IPPROTO_UDP ? NAT64_TIMER_UDP : NAT64_TIMER_EST;
 	until = nat64_word_expires(word) - c->timers[timer];
 	if ((__s32)(until - f->now) <= 0)
-		return;
-	hash = nat64_fast_hash(&f->client, f->port, f->remote, f->remote_port, f->protocol,
-			       f->translator);
-	set = nat64_fast_set(hash);
+		return 0;
+	set = nat64_fast_set(f->hash);
 	if (!set)
-		return;
-	l = &set->way[0];
-	if (nat64_once(l->check) && (__s32)(l->until - f->now) >= 0 &&
-	    (!nat64_once(set->way[1].check) || hash >> 63))
-		l = &set->way[1];
-	nat64_once(l->check) = 0;
-	l->client = f->client;
-	l->remote = f->remote;
-	l->port = f->port;
-	l->remote_port = f->remote_port;
-	l->protocol = f->protocol;
-	l->translator = f->translator;
-	l->pool_port = f->pool_port;
-	l->pool = f->pool;
-	l->until = until;
-	/* with a full barrier: whoever changes the state after this sees the line */
-	__sync_lock_test_and_set(&l->check,
-				 nat64_fast_check(hash, f->pool, f->pool_port, until));
+		return 0;
+	at = nat64_fast_place(set, &f->line, f->hash, f->now);
+	if (at >= NAT64_FAST_WAYS)
+		at = 0;
+	l = nat64_fast_way(set, at);
+	pool = f->line.pool | (__u64)f->pool_port << 32 | f->pool;
+	nat64_once(l->until) = 0;
+	nat64_once(l->client[0]) = f->line.client[0];
+	nat64_once(l->client[1]) = f->line.client[1];
+	nat64_once(l->ends) = f->line.ends;
+	nat64_once(l->pool) = pool;
+	/* with a full barrier: whoever changes the state after this sees the entry */
+	__sync_lock_test_and_set(&l->until,
+				 (__u64)nat64_fast_check(f->hash, pool, until) << 32 | until);
 	if ((nat64_read(s->word) ^ word) >> 32)
-		nat64_once(l->check) = 0;
+		nat64_once(l->until) = 0;
+	return 0;
 }

@@ -9,6 +9,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include "nat64_state_short.h"
 
 #define NAT64_TICK_SHIFT 26
 #define NAT64_POOLS_MAX 8
@@ -112,28 +113,6 @@ enum nat64_tcp {
 	NAT64_DEAD = 255, /* being removed */
 };
 
-/*
- * What a packet from inside needs, in one cache line: a copy for as long as the
- * session need not be touched (nat64_state_fast.h).
- */
-struct nat64_fast {
-	struct in6_addr client;
-	__be32 remote;
-	__be16 port, remote_port;
-	__u8 protocol, translator;
-	__be16 pool_port;
-	__be32 pool;
-	__u32 until; /* tick up to which it may be used */
-	__u32 pad[5];
-	__u64 check; /* over all of it; zero: empty */
-};
-_Static_assert(sizeof(struct nat64_fast) == 64, "one cache line");
-
-#define NAT64_FAST_WAYS 2
-struct nat64_fast_set {
-	struct nat64_fast way[NAT64_FAST_WAYS];
-};
-
 /* where the sweep finds each session and when it is worth a look */
 struct nat64_slot {
 	struct nat64_session_key key;
@@ -211,7 +190,7 @@ struct nat64_sweep_state {
 	__u32 cursor;
 	__u64 swept;   /* sessions that the sweep has ended */
 	__u32 refused; /* tick at which the last refused packet was let up for an error */
-	__u32 pad;
+	__s32 free;    /* how many slots wait in nat64_slots_free, about */
 };
 
 struct nat64_sweep_timer {
@@ -258,19 +237,6 @@ struct {
 	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_sessions SEC(".maps");
-
-/* a power of two; mapped, so that values begin where a page begins */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct nat64_fast_set);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} nat64_fast_sets SEC(".maps");
-
-/* how many sets there are, less one; the loader knows */
-const volatile __u32 nat64_fast_mask = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -357,15 +323,6 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_log_events SEC(".maps");
 
-/* those that it had no room for */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, __u64);
-	__uint(max_entries, 1);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} nat64_events_lost SEC(".maps");
-
 /*
  * What other routers are to be told: a session as it was, and in the place of
  * its slot what became of it. Written only for translators that are shared.
@@ -377,14 +334,16 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_changes SEC(".maps");
 
-/* changes that found no room */
+/* changes, and events for the log, that found no room: one map, for a program may have 64 */
+#define NAT64_LOST_CHANGES 0
+#define NAT64_LOST_EVENTS 1
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
 	__type(value, __u64);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} nat64_changes_lost SEC(".maps");
+} nat64_lost SEC(".maps");
 
 /* ticks that a test wants it to be; read only if nat64_test_clock is set */
 struct {
@@ -399,67 +358,3 @@ const volatile bool nat64_test_clock = false;
 
 /* refused packets are dropped without an error: for tests that count each */
 const volatile bool nat64_no_errors = false;
-
-/* a search for a free port */
-struct nat64_search {
-	__u32 start, step;
-	__u32 address; /* index into the pools; fixed with a block */
-	__u32 block;   /* first port of the block, from low */
-	__u32 outcome;
-};
-
-/*
- * One packet as the state sees it. Outbound (IPv6 to IPv4) the pool's side is
- * the answer, inbound the client's. Lives in nat64_flows, one for each CPU.
- */
-struct nat64_flow {
-	struct in6_addr client;
-	struct in6_addr remote6;
-	__be32 pool, remote;
-	__be16 port, pool_port, remote_port;
-	__u8 protocol;  /* of IPv4 */
-	__u8 tcp_flags; /* TCP; for ICMP 1 is a request */
-	__u8 translator;
-	__u8 outbound;
-	__u8 adopt;       /* another router has bound and opened it: made as it says */
-	__u8 adopt_flags; /* enum nat64_session_flag */
-	__u32 now;
-	__u32 left, made; /* adopt: ticks until it expires; when it was made */
-	/* room for keys and values, which the stack has not */
-	struct nat64_bib6_key from;
-	struct nat64_session_key key;
-	struct nat64_subscriber subscriber;
-	struct nat64_search search;
-	struct nat64_bib4_key to;
-	struct nat64_owner owner;
-	struct nat64_binding binding;
-	struct nat64_session session;
-	struct nat64_slot slot;
-};
-
-/* whose binding or session is given back, and room for keys */
-struct nat64_end {
-	struct in6_addr client;
-	__be16 port;
-	__u8 protocol, translator;
-	__u32 slot;
-	struct nat64_bib6_key from;
-	struct nat64_bib4_key back;
-	struct nat64_subscriber_key who;
-	__u32 pad;
-	struct nat64_session_key peer;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, struct nat64_end);
-	__uint(max_entries, 1);
-} nat64_ends SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, __u32);
-	__type(value, struct nat64_flow);
-	__uint(max_entries, 1);
-} nat64_flows SEC(".maps");

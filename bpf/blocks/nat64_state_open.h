@@ -5,32 +5,43 @@
 static __always_inline int nat64_slot_take(__u32 *at)
 {
 	__u32 zero = 0;
-	struct nat64_sweep_state *all;
+	struct nat64_sweep_state *all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 
-	if (!bpf_map_pop_elem(&nat64_slots_free, at))
-		return OUTCOME_NONE;
-	all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 	if (!all)
 		return DROP_KERNEL;
+	/* asking the stack takes its lock: not while there are none */
+	if (*(volatile __s32 *)&all->free > 0 && !bpf_map_pop_elem(&nat64_slots_free, at)) {
+		__sync_fetch_and_add(&all->free, -1);
+		return OUTCOME_NONE;
+	}
 	/* looked at first, so that a full table does not count on for ever */
 	*at = *(volatile __u32 *)&all->high;
-	if (!bpf_map_lookup_elem(&nat64_slots, at))
+	if (bpf_map_lookup_elem(&nat64_slots, at)) {
+		*at = __sync_fetch_and_add(&all->high, 1);
+		if (bpf_map_lookup_elem(&nat64_slots, at))
+			return OUTCOME_NONE;
+	}
+	/* others may just be giving some back */
+	if (bpf_map_pop_elem(&nat64_slots_free, at))
 		return DROP_TABLE_FULL;
-	*at = __sync_fetch_and_add(&all->high, 1);
-	return bpf_map_lookup_elem(&nat64_slots, at) ? OUTCOME_NONE : DROP_TABLE_FULL;
+	__sync_fetch_and_add(&all->free, -1);
+	return OUTCOME_NONE;
 }
 
 /* One more session with this remote address; false if it could not be counted. */
 static __always_inline bool nat64_peer_more(const struct nat64_session_key *of)
 {
-	struct nat64_session_key key = *of;
+	struct nat64_end *e = nat64_end();
 	__u64 one = 1, *n;
 
-	key.remote_port = 0;
-	n = bpf_map_lookup_elem(&nat64_peers, &key);
+	if (!e)
+		return false;
+	e->peer = *of;
+	e->peer.remote_port = 0;
+	n = bpf_map_lookup_elem(&nat64_peers, &e->peer);
 	if (n && !(__sync_fetch_and_add(n, 1) >> 63))
 		return true;
-	return !n && !bpf_map_update_elem(&nat64_peers, &key, &one, BPF_NOEXIST);
+	return !n && !bpf_map_update_elem(&nat64_peers, &e->peer, &one, BPF_NOEXIST);
 }
 
 /* The binding is held; f says all about the session. */
@@ -90,8 +101,6 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 		usage->sessions_made++;
 	if (c->shared && !f->adopt)
 		nat64_announce(s, s->word, NAT64_CHANGED);
-	if (f->outbound && !f->adopt)
-		nat64_fast_fill(f, s, c);
 	return OUTCOME_NONE;
 }
 
@@ -114,11 +123,17 @@ static __always_inline int nat64_open(struct nat64_flow *f, bool may_bind)
 	if (!f)
 		return DROP_KERNEL;
 	outcome = nat64_subscriber_more(f, 1);
-	if (outcome)
+	if (outcome) {
+		if (f->bound == NAT64_BOUND_HELD)
+			nat64_binding_release(nat64_end_of(f));
 		return outcome;
+	}
 	pool = f->pool;
 	pool_port = f->pool_port;
-	outcome = nat64_binding_hold(f);
+	if (f->bound == NAT64_BOUND_UNKNOWN)
+		outcome = nat64_binding_hold(f);
+	else if (f->bound == NAT64_BOUND_NOT)
+		outcome = DROP_NO_BINDING;
 	if (outcome == DROP_NO_BINDING && may_bind)
 		outcome = nat64_binding_make(f);
 	if (outcome)
@@ -136,8 +151,11 @@ static __always_inline int nat64_open(struct nat64_flow *f, bool may_bind)
 		state = f->outbound ? NAT64_V6_INIT : NAT64_V4_INIT;
 	}
 	outcome = nat64_session_make(f, state, timer);
-	if (!outcome)
+	if (!outcome) {
+		if (f->outbound)
+			nat64_fast_fill(f, &f->session);
 		return OUTCOME_NONE;
+	}
 no_session:
 	nat64_binding_release(nat64_end_of(f));
 no_binding:
@@ -160,6 +178,9 @@ __noinline int nat64_open_outbound(struct nat64_flow *f)
 
 	if (!f)
 		return DROP_KERNEL;
+	/* it has a binding, so all this was asked when that was made */
+	if (f->bound == NAT64_BOUND_HELD)
+		return nat64_open(f, 1);
 	/* a node that sends from the prefix would loop (RFC 6146 3.5) */
 	if (nat64_under_prefix(&f->client, f->translator))
 		return DROP_ILLEGAL_ADDRESS;

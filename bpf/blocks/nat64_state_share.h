@@ -27,14 +27,14 @@ static __always_inline bool nat64_worth_telling(const struct nat64_stateful *c, 
 __noinline int nat64_announce(const struct nat64_session *s, __u64 word, __u32 what)
 {
 	struct nat64_session *to;
-	__u32 zero = 0;
+	__u32 which = NAT64_LOST_CHANGES;
 	__u64 *lost;
 
 	if (!s)
 		return 0;
 	to = bpf_ringbuf_reserve(&nat64_changes, sizeof(*to), 0);
 	if (!to) {
-		lost = bpf_map_lookup_elem(&nat64_changes_lost, &zero);
+		lost = bpf_map_lookup_elem(&nat64_lost, &which);
 		if (lost)
 			++*lost;
 		return 0;

@@ -3,7 +3,7 @@
 /*
  * What precedes the transport header and is left behind: IPv6 extension
  * headers (RFC 7915 5.1) and IPv4 options (4.1). Rare, so these are functions
- * of their own that read by copy. Also the checksum that IPv4 let UDP leave out.
+ * of their own that read by copy.
  */
 #include "checksum.h"
 #include "options.h"
@@ -107,32 +107,4 @@ __noinline int ipv4_walk(hook_ctx *ctx, __u32 header_len)
 		return DROP_IPV4_CHECKSUM;
 	bpf_loop(40, ipv4_option, &o, 0);
 	return o.outcome | (o.source_route ? IPV4_SOURCE_ROUTE : 0);
-}
-
-#define UDP_CHUNK 96 /* what the stack has room for */
-#define UDP_CHUNKS_MAX 107 /* 10,272 bytes: beyond every MTU that is in use */
-
-/*
- * One's complement sum over the UDP datagram at off, unfolded; the field
- * itself is zero. Returns -1 if it is too long.
- */
-__noinline __s64 udp_sum(hook_ctx *ctx, __u32 off, __u32 len)
-{
-	__u32 chunk[UDP_CHUNK / 4];
-	__u64 acc = 0;
-
-	len &= 0xffff;
-	for (int i = 0; i < UDP_CHUNKS_MAX && len; i++) {
-		__u32 n = len < UDP_CHUNK ? len : UDP_CHUNK;
-
-		if (n < UDP_CHUNK)
-			__builtin_memset(chunk, 0, sizeof(chunk));
-		if (hook_load_some(ctx, off, chunk, n, UDP_CHUNK))
-			return -1;
-		for (int w = 0; w < UDP_CHUNK / 4; w++)
-			acc += chunk[w];
-		off += n;
-		len -= n;
-	}
-	return len ? -1 : (__s64)csum_reduce(acc);
 }

@@ -5,160 +5,16 @@
  * key, held against what the pseudowire has, unpacked, and put onto its
  * interface by way of the hidden end. Whatever is wrong is dropped and counted
  * by reason; what belongs to no pseudowire goes its way untouched, and so do
- * fragments, IP options and control messages (RFC 3931 3.2).
+ * IP options, control messages (RFC 3931 3.2) and fragments, which are counted
+ * where they are between the ends of a pseudowire.
  *
  * ICMP errors about packets that were too large for a router under way lower
  * the path MTU (RFC 1191, RFC 8201), and go on to the kernel.
  */
-#include "checksum.h"
-#include "cursor.h"
-#include "interface.h"
-#include "link.h"
-#include "outcome.h"
-#include "pseudowire_maps.h"
-#include "pseudowire_sum.h"
+#include "pseudowire_parse.h"
 
-/* UDP, L2TP with its longest cookie, counter; or GRE with all it can have */
-#define PSEUDOWIRE_HEADER 28
 #define PSEUDOWIRE_RESYNC 16
-
-#define WIRE_L2TP_CONTROL bpf_htons(0x8000)
-#define WIRE_L2TP_V3 bpf_htons(3)
-#define WIRE_L2TP_V2 bpf_htons(2)
-#define WIRE_L2TP_VERSION bpf_htons(0x000f)
 #define WIRE_L2TP_SEQUENCED 0x40000000
-#define WIRE_GRE_CSUM bpf_htons(0x8000)
-#define WIRE_GRE_KEY bpf_htons(0x2000)
-#define WIRE_GRE_SEQ bpf_htons(0x1000)
-
-/* in a map: the stack is short */
-struct pseudowire_packet {
-	struct pseudowire_key key;
-	__u32 l4;  /* where the header behind IP starts */
-	__u32 end; /* where the packet ends, by its own account */
-	__u32 tunnel; /* bytes from l4 to the frame inside */
-	__be16 flags; /* of GRE */
-	__u8 ecn;
-	__u8 protocol;
-	__u32 fixed;  /* bytes from l4 to cookie or sequence */
-	__u8 header[PSEUDOWIRE_HEADER];
-};
-
-_Static_assert(sizeof(struct pseudowire_packet) <= sizeof(struct pseudowire_bytes), "it has room");
-
-static __always_inline void pseudowire_map4(struct in6_addr *to, __be32 addr)
-{
-	to->be16[5] = 0xffff;
-	to->be32[3] = addr;
-}
-
-/* the IP header; false: nothing that a pseudowire could have sent */
-static __always_inline bool pseudowire_ip(hook_ctx *ctx, const struct interface *at,
-					  struct pseudowire_packet *p)
-{
-	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct ipv6hdr));
-	struct ethhdr *eth = PULL(&cur, struct ethhdr);
-
-	if (!eth || hook_tag(ctx).proto || !link_same_mac(eth->h_dest, at->mac))
-		return false;
-	if (eth->h_proto == bpf_htons(ETH_P_IP)) {
-		struct iphdr *ip = PULL(&cur, struct iphdr);
-
-		if (!ip || ip->version != 4 || ip->ihl != 5 ||
-		    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || csum_ipv4_header(ip))
-			return false;
-		p->protocol = ip->protocol;
-		p->ecn = ip->tos & 3;
-		p->l4 = ETH_HLEN + sizeof(*ip);
-		p->end = ETH_HLEN + bpf_ntohs(ip->tot_len);
-		pseudowire_map4(&p->key.local, ip->daddr);
-		pseudowire_map4(&p->key.remote, ip->saddr);
-	} else if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
-
-		if (!ip || (ip->ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
-			return false;
-		p->protocol = ip->nexthdr;
-		p->ecn = bpf_ntohl(ip->ver_tc_flow) >> 20 & 3;
-		p->l4 = ETH_HLEN + sizeof(*ip);
-		p->end = p->l4 + bpf_ntohs(ip->payload_len);
-		p->key.local = ip->daddr;
-		p->key.remote = ip->saddr;
-	} else {
-		return false;
-	}
-	return p->protocol == IPPROTO_UDP || p->protocol == IPPROTO_L2TP ||
-	       p->protocol == IPPROTO_GRE || p->protocol == IPPROTO_ICMP ||
-	       p->protocol == IPPROTO_ICMPV6;
-}
-
-/* whether only pseudowires are where the packet is addressed */
-static __always_inline bool pseudowire_some(struct pseudowire_packet *p)
-{
-	p->key.kind |= PSEUDOWIRE_SOME;
-	p->key.id = 0;
-	p->key.remote_port = 0;
-	if (p->protocol == IPPROTO_UDP)
-		__builtin_memset(&p->key.remote, 0, sizeof(p->key.remote));
-	return bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
-}
-
-/*
- * The header behind IP: fills in the key. OUTCOME_NONE: it may be a
- * pseudowire's. PASS_NOT_FOR_US: it is none's.
- */
-static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowire_packet *p)
-{
-	__u32 have = hook_len(ctx), at = p->l4;
-	struct udphdr *udp = (void *)p->header;
-	__be16 *half = (void *)p->header;
-	__be32 *word = (void *)p->header;
-
-	if (have > p->end)
-		have = p->end;
-	if (have < at + 4)
-		return PASS_NOT_FOR_US;
-	have -= at;
-	if (have > sizeof(p->header))
-		have = sizeof(p->header);
-	if (hook_load_some(ctx, at, p->header, have, sizeof(p->header)))
-		return PASS_NOT_FOR_US;
-	switch (p->protocol) {
-	case IPPROTO_UDP:
-		p->key.local_port = udp->dest;
-		p->key.remote_port = udp->source;
-		p->key.kind = PSEUDOWIRE_L2TP_UDP;
-		p->key.id = word[3];
-		p->fixed = 16;
-		if (half[4] == WIRE_L2TP_V3 && have >= 16)
-			return OUTCOME_NONE;
-		/* control messages, and L2TPv2, which may share the port (RFC 3931 4.1.2.1) */
-		if (have < 8 || half[4] & WIRE_L2TP_CONTROL || (half[4] & WIRE_L2TP_VERSION) == WIRE_L2TP_V2 ||
-		    !pseudowire_some(p))
-			return PASS_NOT_FOR_US;
-		return have < 16 ? DROP_WIRE_TRUNCATED : DROP_WIRE_HEADER;
-	case IPPROTO_L2TP:
-		p->key.kind = PSEUDOWIRE_L2TP_IP;
-		p->key.id = word[0];
-		p->fixed = 4;
-		return word[0] ? OUTCOME_NONE : PASS_NOT_FOR_US; /* zero: control (RFC 3931 4.1.1.2) */
-	case IPPROTO_GRE:
-		if (half[1] != bpf_htons(ETH_P_TEB) || half[0] & ~(WIRE_GRE_CSUM | WIRE_GRE_KEY | WIRE_GRE_SEQ))
-			return PASS_NOT_FOR_US;
-		p->flags = half[0];
-		p->fixed = 4;
-		if (p->flags & WIRE_GRE_CSUM)
-			p->fixed = 8;
-		p->key.kind = PSEUDOWIRE_GRE;
-		if (p->flags & WIRE_GRE_KEY) {
-			p->key.kind = PSEUDOWIRE_GRE_KEY;
-			p->key.id = p->flags & WIRE_GRE_CSUM ? word[2] : word[1];
-			p->fixed += 4;
-		}
-		return OUTCOME_NONE;
-	}
-	return PASS_NOT_FOR_US;
-}
 
 /* a session that no pseudowire has with this remote end: whose fault is it? */
 static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet *p)
@@ -391,9 +247,11 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 
 /*
  * at: of the device that the frame came in by. OUTCOME_NONE: it is no
- * pseudowire's, and nothing was written. *verdict is set with FORWARD_WIRE_IN.
+ * pseudowire's, and nothing was written; PASS_WIRE_FRAGMENT likewise, and other
+ * blocks may want it. *verdict is set with FORWARD_WIRE_IN, and *upper to the
+ * interface on which the frame may be routed at once, if it may.
  */
-__noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdict)
+__noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *upper, int *verdict)
 {
 	struct pseudowire_packet *p = pseudowire_room(0);
 	struct pseudowire_stats *stats;
@@ -401,10 +259,11 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdic
 	struct pseudowire_rx *rx;
 	struct ethhdr inside;
 	enum outcome outcome;
-	__u32 ifindex, len, end;
+	__u32 ifindex, shortcut, len, end;
 
-	if (!at || !verdict || !p)
+	if (!at || !upper || !verdict || !p)
 		return OUTCOME_NONE;
+	*upper = 0;
 	__builtin_memset(p, 0, sizeof(*p));
 	if (!pseudowire_ip(ctx, at, p))
 		return OUTCOME_NONE;
@@ -412,6 +271,8 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdic
 		pseudowire_learn(ctx, p);
 		return OUTCOME_NONE;
 	}
+	if (p->protocol == IPPROTO_FRAGMENT)
+		return pseudowire_between(p) ? PASS_WIRE_FRAGMENT : OUTCOME_NONE;
 	outcome = pseudowire_l4(ctx, p);
 	if (outcome == PASS_NOT_FOR_US)
 		return OUTCOME_NONE;
@@ -423,6 +284,7 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdic
 	if (HOOK_IS_XDP && !(rx->flags & PSEUDOWIRE_XDP))
 		return PASS_TO_TC;
 	ifindex = rx->ifindex;
+	shortcut = rx->shortcut;
 	end = p->end;
 	if (end > hook_len(ctx))
 		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
@@ -453,6 +315,7 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, int *verdic
 		stats->rx_packets += pseudowire_packets(len, hook_segment(ctx));
 		stats->rx_bytes += len;
 	}
+	*upper = shortcut;
 	*verdict = bpf_redirect(ifindex, 0);
 	return FORWARD_WIRE_IN;
 }

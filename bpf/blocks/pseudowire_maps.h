@@ -30,6 +30,8 @@ enum pseudowire_flag {
 	PSEUDOWIRE_ANSWER = 64,  /* whoever sends too large a packet is told */
 	PSEUDOWIRE_INHERIT_TTL = 128,
 	PSEUDOWIRE_XDP = 256, /* the hidden end can be the target of an XDP redirect */
+	PSEUDOWIRE_SHORTCUT = 512, /* routed packets may go past the visible end */
+	PSEUDOWIRE_SEGMENTS = 1024, /* super-packets go through whole */
 };
 
 /*
@@ -53,7 +55,7 @@ struct pseudowire_rx {
 	__u32 cookie_len;
 	__u32 sequence; /* that is expected next */
 	__u32 stale;    /* how many came behind it in a row */
-	__u32 pad;
+	__u32 shortcut; /* index of the visible end, if what comes out may be routed past it; else 0 */
 };
 
 #define PSEUDOWIRES 16384
@@ -74,6 +76,7 @@ struct pseudowire_pair {
 
 enum pseudowire_way_flag {
 	PSEUDOWIRE_RESOLVED = 1, /* the link addresses are known */
+	PSEUDOWIRE_WAY_XDP = 2,  /* the device can be the target of an XDP redirect */
 };
 
 /* how packets get to the other host */
@@ -125,6 +128,16 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pseudowire_txs SEC(".maps");
+
+/* the hidden ends of pseudowires with the shortcut, by the visible ones */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, PSEUDOWIRES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pseudowire_shortcuts SEC(".maps");
 
 /* what can go wrong, by pseudowire; names reach users as they stand here, in lower case */
 enum pseudowire_fault {

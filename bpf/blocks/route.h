@@ -196,11 +196,11 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
 /*
  * Route a frame that is addressed to the interface which it belongs to, or
  * what is inside of it (from->strip), which then leaves without its tunnel.
- * *verdict is set where the outcome is FORWARD_ROUTED; with PASS_* nothing has
- * been written. A global function: the verifier looks at it once, whatever has
+ * *verdict is set where the outcome is FORWARD_ROUTED, and so is from->wire; with
+ * PASS_* nothing has been written. A global function: the verifier looks at it once, whatever has
  * gone before, and it has a stack of its own.
  */
-__noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
+__noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 {
 	struct neighbour *to = NULL;
 	enum outcome outcome;
@@ -240,6 +240,8 @@ __noinline int route(hook_ctx *ctx, const struct arrival *from, int *verdict)
 	outcome = hop_down(ctx, cur, from->proto);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
+	if (to->flags & NEIGHBOUR_WIRE)
+		from->wire = to->ifindex;
 	*verdict = nexthop_send(to);
 	return FORWARD_ROUTED;
 }

@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
+#include "dsa.h"
 #include "link.h"
 
 #define HOOK_IS_XDP 0
@@ -43,24 +44,6 @@ static __always_inline __u32 hook_segment(hook_ctx *ctx)
 static __always_inline long hook_load(hook_ctx *ctx, __u32 off, void *to, __u32 len)
 {
 	return bpf_skb_load_bytes(ctx, off, to, len);
-}
-
-/*
- * hook_load of a length that is not known beforehand, at least 1, at most `most`.
- * Both bounds are comparisons of their own: compilers make one of the two, and
- * the verifiers of older kernels (6.12) do not see that it bounds the length.
- */
-static __always_inline long hook_load_some(hook_ctx *ctx, __u32 off, void *to, __u32 len,
-					   const __u32 most)
-{
-	asm volatile("" : "+r"(len));
-	if (len < 1)
-		return -1;
-	asm volatile("" : "+r"(len));
-	if (len > most)
-		return -1;
-	asm volatile("" : "+r"(len));
-	return hook_load(ctx, off, to, len);
 }
 
 static __always_inline long hook_store(hook_ctx *ctx, __u32 off, void *from, __u32 len)
@@ -133,6 +116,29 @@ static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 ch
 }
 
 /*
+ * The same in a packet that is still inside of another. What the kernel knows of
+ * checksums may be about the outer one (a sender in user space behind a virtual
+ * device leaves that to the device): so the inner checksum itself tells. If it is
+ * the pseudo-header's sum alone it is left to the device, and stays.
+ */
+static __always_inline long hook_replace_inner(hook_ctx *ctx, __u32 off, __u32 check_off,
+					       __be16 from, __be16 to, bool odd, __u16 pseudo)
+{
+	__be16 was = odd ? bpf_htons(from) : from, is = odd ? bpf_htons(to) : to;
+	__u16 check;
+
+	if (bpf_skb_load_bytes(ctx, check_off, &check, sizeof(check)))
+		return -1;
+	if (check != pseudo) {
+		/* RFC 1624; the two changes cancel in every sum around them */
+		check = ~csum_fold16((__u32)(__u16)~check + (__u16)~was + is);
+		if (bpf_skb_store_bytes(ctx, check_off, &check, sizeof(check), 0))
+			return -1;
+	}
+	return bpf_skb_store_bytes(ctx, off, &to, sizeof(to), 0);
+}
+
+/*
  * Send the packet where fib says, through the neighbour subsystem: it resolves
  * the link address and keeps it fresh. Returns the program's verdict.
  */
@@ -147,19 +153,61 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 	return bpf_redirect_neigh(fib->ifindex, &to, sizeof(to), 0);
 }
 
+/* the shortest Ethernet frame, without its checksum */
+#define ETH_ZLEN 60
+
 /*
  * Take len bytes behind the link header out, tunnel header and the link header
  * of the frame inside, which becomes the frame's. The kernel segments what
- * comes out by its protocol: it has to know that it is another one now.
+ * comes out by its protocol: it has to know that it is another one now. It
+ * leaves no less than an IP header: a frame that has less gets the padding that
+ * it would have on a cable (IEEE 802.3 3.2.8).
  */
 static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct ethhdr *inside)
 {
+	const __u32 least = inside->h_proto == bpf_htons(ETH_P_IPV6) ? sizeof(struct ipv6hdr) :
+								      sizeof(struct iphdr);
 	__u64 flags = inside->h_proto == bpf_htons(ETH_P_IPV6) ? BPF_F_ADJ_ROOM_DECAP_L3_IPV6 :
 								BPF_F_ADJ_ROOM_DECAP_L3_IPV4;
 
+	if (ctx->len < ETH_HLEN + len + least && bpf_skb_change_tail(ctx, len + ETH_ZLEN, 0))
+		return -1;
 	if (bpf_skb_adjust_room(ctx, -(__s32)len, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | flags))
 		return -1;
 	return bpf_skb_store_bytes(ctx, 0, inside, sizeof(*inside), 0);
+}
+
+/* what a packet is around the frame in it, where the kernel is to know */
+enum hook_tunnel { TUNNEL_OTHER, TUNNEL_UDP, TUNNEL_GRE };
+
+/*
+ * Make room before a frame of IP: for a packet's headers from IP on, and for
+ * the frame's own link header, which has to be put there again. It takes part in
+ * each segment of a super-packet. Refused, the frame is as it was.
+ */
+static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bool ipv4,
+				      enum hook_tunnel tunnel)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
+
+	if (tunnel != TUNNEL_OTHER) {
+		flags |= ipv4 ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 : BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+		flags |= tunnel == TUNNEL_UDP ? BPF_F_ADJ_ROOM_ENCAP_L4_UDP : BPF_F_ADJ_ROOM_ENCAP_L4_GRE;
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L2_ETH | BPF_F_ADJ_ROOM_ENCAP_L2(link);
+	}
+	return bpf_skb_adjust_room(ctx, outer + link, BPF_ADJ_ROOM_MAC, flags);
+}
+
+/* Write all that stands before a packed frame, len bytes; its link header lies behind them. */
+static __always_inline long hook_put_outside(hook_ctx *ctx, void *header, __u32 len)
+{
+	return bpf_skb_store_bytes(ctx, 0, header, len + ETH_HLEN, 0);
+}
+
+/* of the packet's flow, made by the kernel or the device */
+static __always_inline __u32 hook_hash(hook_ctx *ctx)
+{
+	return ctx->hash;
 }
 
 /*
@@ -249,6 +297,35 @@ static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32
 	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, header, len, 0);
 }
 
+/*
+ * Everything behind UDP stays where it is, so that what the kernel knows of
+ * segments and of checksums left to the device holds on.
+ */
+static __always_inline long hook_rewrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 was, bool other,
+					void *header, __u32 len)
+{
+	const __s32 longer = sizeof(struct ipv6hdr) - sizeof(struct iphdr);
+	__s32 grow = (__s32)len - 2 - (__s32)was;
+	__be16 proto = *(__be16 *)header;
+
+	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
+		return -1;
+	if (other) {
+		if (bpf_skb_change_proto(ctx, proto, 0))
+			return -1;
+		grow -= proto == bpf_htons(ETH_P_IPV6) ? longer : -longer;
+	}
+	if (grow && bpf_skb_adjust_room(ctx, grow, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+		return -1;
+	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, header, len, 0);
+}
+
+/* A checksum that is left to the device does not cover it yet, and stays. */
+static __always_inline long hook_data_diff(hook_ctx *ctx, __u32 off, __u32 diff)
+{
+	return bpf_l4_csum_replace(ctx, off, 0, diff, BPF_F_MARK_MANGLED_0);
+}
+
 static __always_inline __u32 hook_packets(hook_ctx *ctx)
 {
 	return ctx->gso_segs ?: 1;
@@ -267,29 +344,55 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 	return !bpf_check_mtu(ctx, ifindex, &any, 0, BPF_MTU_CHK_SEGS);
 }
 
-/* If it fails midway the frame is good for nothing any more. */
-static __always_inline long hook_relink_session(hook_ctx *ctx, __u32 tags, bool had,
-						const struct link *link, __be16 session,
-						__be16 proto, __u32 len)
+/*
+ * Take n bytes behind the link header out; proto is that of the packet behind
+ * them. The kernel does so for IP alone, and what a frame is it does not look up
+ * but when VLAN tags go: two are put on and taken off again.
+ */
+static __always_inline long hook_cut(hook_ctx *ctx, __u32 n, __be16 proto)
 {
-	__be16 ethertype = bpf_htons(ETH_P_PPP_SES);
-	__u32 want = link_tags(link);
-	struct pppoehdr ppp;
-
-	if (had || (session && want > 1))
+	if (bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &proto, sizeof(proto), 0) ||
+	    bpf_skb_vlan_push(ctx, bpf_htons(ETH_P_8021Q), 1) ||
+	    bpf_skb_vlan_push(ctx, bpf_htons(ETH_P_8021Q), 1) || bpf_skb_vlan_pop(ctx) ||
+	    bpf_skb_vlan_pop(ctx))
 		return -1;
-	/* the room is made while the frame has no tag in it: one of them stays outside */
+	return bpf_skb_adjust_room(ctx, -(__s32)n, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
+}
+
+/* whether all of a link header is to be in the frame: a switch looks there only */
+static __always_inline bool hook_in_frame(const struct link *link)
+{
+	return link_is_dsa(link);
+}
+
+/* If it fails midway the frame is good for nothing any more. */
+static __always_inline long hook_reframe(hook_ctx *ctx, __u32 tags, __u32 strip,
+					 const struct link *link, __be16 session, __be16 proto,
+					 __u32 len)
+{
+	const struct link bare = {};
+	__u32 grow;
+
+	/* room is made while the frame has no tag in it: one of them stays outside */
 	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
 		return -1;
-	if (session) {
-		if (bpf_skb_adjust_room(ctx, sizeof(ppp), BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
-			return -1;
-		ppp = link_session(session, proto, len);
-		if (bpf_skb_store_bytes(ctx, ETH_HLEN, &ppp, sizeof(ppp), 0) ||
-		    bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &ethertype, sizeof(ethertype), 0))
-			return -1;
-	}
-	return hook_relink(ctx, 0, link, proto);
+	if (strip && hook_cut(ctx, strip, proto))
+		return -1;
+	grow = link_len(hook_in_frame(link) ? link : &bare, session) - ETH_HLEN;
+	if (!grow)
+		return hook_relink(ctx, 0, link, proto);
+	if (bpf_skb_adjust_room(ctx, grow, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO) ||
+	    !link_put(hook_cursor(ctx, LINK_MAX), hook_in_frame(link) ? link : &bare, session, proto, len))
+		return -1;
+	return hook_in_frame(link) ? 0 : hook_relink(ctx, 0, link, proto);
+}
+
+/* where the network header starts behind a link header made by hook_reframe() */
+static __always_inline __u32 hook_reframed(const struct link *link, __be16 session)
+{
+	if (hook_in_frame(link))
+		return link_len(link, session);
+	return hook_l3(link_tags(link)) + (session ? sizeof(struct pppoehdr) : 0);
 }
 
 /* What a program sent is told from what the stack sent by this number. */
@@ -323,3 +426,5 @@ static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
 {
 	return bpf_skb_store_bytes(ctx, off, &value, sizeof(value), 0);
 }
+
+#include "load.h"

@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
+#include "dsa.h"
 #include "link.h"
 
 #define HOOK_IS_XDP 1
@@ -47,24 +48,6 @@ static __always_inline __u32 hook_segment(hook_ctx *ctx)
 static __always_inline long hook_load(hook_ctx *ctx, __u32 off, void *to, __u32 len)
 {
 	return bpf_xdp_load_bytes(ctx, off, to, len);
-}
-
-/*
- * hook_load of a length that is not known beforehand, at least 1, at most `most`.
- * Both bounds are comparisons of their own: compilers make one of the two, and
- * the verifiers of older kernels (6.12) do not see that it bounds the length.
- */
-static __always_inline long hook_load_some(hook_ctx *ctx, __u32 off, void *to, __u32 len,
-					   const __u32 most)
-{
-	asm volatile("" : "+r"(len));
-	if (len < 1)
-		return -1;
-	asm volatile("" : "+r"(len));
-	if (len > most)
-		return -1;
-	asm volatile("" : "+r"(len));
-	return hook_load(ctx, off, to, len);
 }
 
 static __always_inline long hook_store(hook_ctx *ctx, __u32 off, void *from, __u32 len)
@@ -144,6 +127,13 @@ static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 ch
 	return hook_l4_checksum(ctx, check_off, diff, ZERO_PLAIN);
 }
 
+/* The same in a packet that is still inside of another: here all checksums are whole. */
+static __always_inline long hook_replace_inner(hook_ctx *ctx, __u32 off, __u32 check_off,
+					       __be16 from, __be16 to, bool odd, __u16 pseudo)
+{
+	return hook_replace_data(ctx, off, check_off, from, to, odd);
+}
+
 /* Send the frame where fib says, with the link addresses that it found. */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {
@@ -164,6 +154,31 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct ethhdr *inside)
 {
 	return bpf_xdp_adjust_head(ctx, (__s32)len);
+}
+
+/* what a packet is around the frame in it, where the kernel is to know */
+enum hook_tunnel { TUNNEL_OTHER, TUNNEL_UDP, TUNNEL_GRE };
+
+/*
+ * Make room before a frame of IP: for a packet's headers from IP on, and for
+ * its link header. Refused, the frame is as it was.
+ */
+static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bool ipv4,
+				      enum hook_tunnel tunnel)
+{
+	return bpf_xdp_adjust_head(ctx, -(__s32)(outer + ETH_HLEN));
+}
+
+/* Write all that stands before a packed frame, len bytes; its link header is there. */
+static __always_inline long hook_put_outside(hook_ctx *ctx, void *header, __u32 len)
+{
+	return bpf_xdp_store_bytes(ctx, 0, header, len);
+}
+
+/* of the packet's flow: nobody has made one yet */
+static __always_inline __u32 hook_hash(hook_ctx *ctx)
+{
+	return 0;
 }
 
 /* the VLAN tag that is kept outside the packet; proto 0: none */
@@ -241,6 +256,25 @@ static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32
 	return bpf_xdp_store_bytes(ctx, 2 * ETH_ALEN, header, len);
 }
 
+/*
+ * Replace the headers of the tunnel that a packet is in, was bytes behind a link
+ * header which ends at l3, by header as hook_wrap() takes it, and the tags go.
+ * other: that is IP of the other version. If it fails nothing is written.
+ */
+static __always_inline long hook_rewrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 was, bool other,
+					void *header, __u32 len)
+{
+	if (bpf_xdp_adjust_head(ctx, (__s32)(l3 + was) - (__s32)(2 * ETH_ALEN + len)))
+		return -1;
+	return bpf_xdp_store_bytes(ctx, 2 * ETH_ALEN, header, len);
+}
+
+/* Correct the checksum at off for a change by diff of what is no address. */
+static __always_inline long hook_data_diff(hook_ctx *ctx, __u32 off, __u32 diff)
+{
+	return hook_l4_checksum(ctx, off, diff, ZERO_STAYS);
+}
+
 /* how many packets it is on the wire */
 static __always_inline __u32 hook_packets(hook_ctx *ctx)
 {
@@ -259,31 +293,24 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 }
 
 /*
- * hook_relink() for frames that have a PPPoE session header, or get one; len is
- * that of the IP packet. If it fails nothing is written.
+ * Replace all that stands before the IP packet, strip bytes more than a link
+ * header with that many tags, by another link header; len is that of the packet.
+ * If it fails nothing is written. Where the packet is then, hook_reframed() says.
  */
-static __always_inline long hook_relink_session(hook_ctx *ctx, __u32 tags, bool had,
-						const struct link *link, __be16 session,
-						__be16 proto, __u32 len)
+static __always_inline long hook_reframe(hook_ctx *ctx, __u32 tags, __u32 strip,
+					 const struct link *link, __be16 session, __be16 proto,
+					 __u32 len)
 {
-	int grow = (session ? 8 : 0) - (had ? 8 : 0);
-	__u32 want = link_tags(link);
-	struct pppoehdr *ppp;
-	struct cursor cur;
+	__u32 was = ETH_HLEN + 4 * tags + strip, is = link_len(link, session);
 
-	if (grow && bpf_xdp_adjust_head(ctx, -grow))
+	if (was != is && bpf_xdp_adjust_head(ctx, (int)was - (int)is))
 		return -1;
-	if (hook_relink(ctx, tags, link, session ? bpf_htons(ETH_P_PPP_SES) : proto))
-		return -1;
-	if (!session)
-		return 0;
-	cur = hook_cursor(ctx, 0);
-	cur.pos += hook_l3(want);
-	ppp = PULL(&cur, struct pppoehdr);
-	if (!ppp)
-		return -1;
-	*ppp = link_session(session, proto, len);
-	return 0;
+	return link_put(hook_cursor(ctx, LINK_MAX), link, session, proto, len) ? 0 : -1;
+}
+
+static __always_inline __u32 hook_reframed(const struct link *link, __be16 session)
+{
+	return link_len(link, session);
 }
 
 /* What was sent by a program is told from what the stack sent: XDP's is not seen there. */
@@ -308,3 +335,5 @@ static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
 	*at = value;
 	return 0;
 }
+
+#include "load.h"

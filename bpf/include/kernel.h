@@ -189,6 +189,7 @@ struct bpf_redir_neigh {
 #define ETH_P_QINQ1 0x9100
 #define ETH_P_QINQ2 0x9200
 #define ETH_P_PPP_SES 0x8864
+#define ETH_P_XDSA 0x00F8 /* frames with a switch's tag; on no wire (linux/if_ether.h) */
 
 struct ethhdr {
 	__u8 h_dest[ETH_ALEN];

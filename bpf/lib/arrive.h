@@ -38,8 +38,10 @@ struct arrival {
 	bool ours;    /* it is addressed to that interface */
 	/* a packet in a tunnel: proto, table and flags are those of what is inside */
 	__u8 strip;    /* bytes of encapsulation between l3 and the packet inside */
+	bool onward;   /* it goes on in another tunnel; proto is that of the packet outside */
 	__u16 session; /* that it came by; 0: none */
 	__u32 bytes;   /* of the packet inside */
+	__u32 wire;    /* once it is routed: the pseudowire's interface that it may go past; 0: none */
 };
 
 /* the most encapsulation that a packet may come in, as a mask */
@@ -90,7 +92,7 @@ static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifind
 	upper = bpf_map_lookup_elem(&lowers, &key);
 	if (upper)
 		a->interface = *upper;
-	return upper ? bpf_map_lookup_elem(&interfaces, upper) : NULL;
+	return upper ? interface_find(*upper) : NULL;
 }
 
 /* at: of the device that the frame came in by. OUTCOME_NONE: *a is filled. */

@@ -15,6 +15,7 @@ enum interface_flag {
 	INTERFACE_L2TP = 32,    /* subscribers' tunnels arrive here */
 	INTERFACE_GUARD = 64, /* what must not get in is dropped first (guard.h) */
 	INTERFACE_OFFLOAD = 128, /* established flows are forwarded past the stack */
+	INTERFACE_CONDUIT = 256, /* a switch's tag is in each frame (conduit.h) */
 };
 
 struct interface {
@@ -22,7 +23,7 @@ struct interface {
 	__u32 flags;
 	__u8 mac[ETH_ALEN];
 	__u16 table; /* in which it is routed */
-	__u8 pad[4];
+	__u32 ifindex; /* its own */
 };
 
 struct {
@@ -32,6 +33,30 @@ struct {
 	__uint(max_entries, 1024);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } interfaces SEC(".maps");
+
+/*
+ * The same for most of them, found without a hash: at the low bits of the index.
+ * What lies there may be another one, or none; then the hash knows.
+ */
+#define INTERFACES_NEAR 256
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct interface);
+	__uint(max_entries, INTERFACES_NEAR);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} interfaces_near SEC(".maps");
+
+static __always_inline struct interface *interface_find(__u32 ifindex)
+{
+	__u32 slot = ifindex & (INTERFACES_NEAR - 1);
+	struct interface *near = bpf_map_lookup_elem(&interfaces_near, &slot);
+
+	if (near && near->ifindex == ifindex)
+		return near;
+	return bpf_map_lookup_elem(&interfaces, &ifindex);
+}
 
 /* No translator serves it: what it routes needs not be looked up among theirs. */
 static __always_inline bool interface_only_routes(const struct interface *in)

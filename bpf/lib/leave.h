@@ -10,63 +10,132 @@
 #include "outcome.h"
 
 /*
- * The kernel's answer is kept for the rest of the jiffy (1 to 10 ms), per CPU:
- * a stream of packets asks the routing table once, and a change of routes,
- * neighbours or links still counts at once, as a person sees it. One slot for
- * each value of a small hash; who comes last has it.
+ * The kernel's answer is kept until the jiffies have gone through their lower
+ * four bits (16 to 160 ms, by the kernel's HZ), per CPU: a stream of packets
+ * asks the routing table once, and a change of routes, neighbours or links
+ * still counts at once, as a person sees it. Two slots, a cache line each, for
+ * each value of a hash. The source counts too: rules and routes of several ways
+ * may choose by it.
  */
+#define MEMO_SHIFT 4
+
 struct memo {
-	__u64 jiffy;
-	__u32 arriving;
-	__u32 family;
 	struct in6_addr from, to; /* IPv4 in the first word */
-	struct bpf_fib_lookup answer;
+	__u32 stamp;
+	__u32 arriving;
+	__u32 ifindex;
+	__u16 mtu;
+	__u8 family;      /* 0: empty */
+	__u8 next_family; /* of the neighbour */
+	union {
+		struct in6_addr next; /* TC: the neighbour, as in from */
+		__u8 macs[2 * ETH_ALEN]; /* XDP: source and destination */
+	};
+};
+_Static_assert(sizeof(struct memo) == 64, "one cache line");
+
+struct memo_pair {
+	struct memo way[2];
 };
 
-#define MEMOS 256
+#define MEMO_BITS 12
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
-	__type(value, struct memo);
-	__uint(max_entries, MEMOS);
+	__type(value, struct memo_pair);
+	__uint(max_entries, 1 << MEMO_BITS);
 } memos SEC(".maps");
+
+static __always_inline __u32 memo_now(void)
+{
+	return bpf_jiffies64() >> MEMO_SHIFT;
+}
 
 static __always_inline bool memo_fits(const struct memo *m, const struct bpf_fib_lookup *fib)
 {
 	const __u64 *a = (const __u64 *)&m->from, *b = (const __u64 *)fib->ipv6_src;
 
 	/* from and to stand side by side in both */
-	return m->jiffy == bpf_jiffies64() && m->arriving == fib->ifindex &&
+	return m->stamp == memo_now() && m->arriving == fib->ifindex &&
 	       m->family == fib->family && a[0] == b[0] && a[1] == b[1] && a[2] == b[2] &&
 	       a[3] == b[3];
 }
 
-static __always_inline struct memo *memo_slot(const struct bpf_fib_lookup *fib)
+/* The slot that has the answer, or else the one to put it into. */
+static __always_inline struct memo *memo_slot(const struct bpf_fib_lookup *fib, bool *fits)
 {
-	__u32 mix = fib->ipv6_dst[3] ^ fib->ipv6_dst[2] ^ fib->ipv6_dst[0] ^ fib->ipv6_src[3] ^
-		    fib->ipv6_src[0];
-	__u32 slot = mix * 0x9e3779b1 >> 24;
+	const __u64 *a = (const __u64 *)fib->ipv6_src;
+	__u64 mix = (a[0] ^ a[1] >> 32 ^ a[1] << 32) * 0x9e3779b97f4a7c15ULL ^ a[2] ^
+		    (a[3] >> 32 ^ a[3] << 32);
+	struct memo_pair *pair;
+	struct memo *m;
+	__u32 slot;
 
-	return bpf_map_lookup_elem(&memos, &slot);
+	mix *= 0xd6e8feb86659fd93ULL;
+	slot = mix >> (64 - MEMO_BITS);
+	pair = bpf_map_lookup_elem(&memos, &slot);
+	if (!pair)
+		return NULL;
+	*fits = true;
+	m = &pair->way[0];
+	if (memo_fits(m, fib))
+		return m;
+	m = &pair->way[1];
+	if (memo_fits(m, fib))
+		return m;
+	*fits = false;
+	if (pair->way[0].stamp != memo_now() || (m->stamp == memo_now() && mix >> 32 & 1))
+		m = &pair->way[0];
+	return m;
+}
+
+static __always_inline void memo_read(const struct memo *m, struct bpf_fib_lookup *fib)
+{
+	fib->ifindex = m->ifindex;
+	fib->tot_len = m->mtu;
+	fib->family = m->next_family;
+	if (HOOK_IS_XDP) {
+		__builtin_memcpy(fib->smac, m->macs, ETH_ALEN);
+		__builtin_memcpy(fib->dmac, m->macs + ETH_ALEN, ETH_ALEN);
+	} else {
+		__builtin_memcpy(fib->ipv6_dst, &m->next, sizeof(m->next));
+	}
+}
+
+static __always_inline void memo_write(struct memo *m, const struct bpf_fib_lookup *fib,
+				       __u8 family)
+{
+	m->ifindex = fib->ifindex;
+	m->mtu = fib->tot_len;
+	m->next_family = fib->family;
+	if (HOOK_IS_XDP) {
+		__builtin_memcpy(m->macs, fib->smac, ETH_ALEN);
+		__builtin_memcpy(m->macs + ETH_ALEN, fib->dmac, ETH_ALEN);
+	} else {
+		__builtin_memcpy(&m->next, fib->ipv6_dst, sizeof(m->next));
+	}
+	m->stamp = memo_now();
+	m->family = family;
 }
 
 /* fib: family, addresses, ifindex (as arriving there) and tot_len are set */
 static __always_inline enum outcome leave_lookup(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {
-	struct memo *m = memo_slot(fib);
+	bool fits = false;
+	struct memo *m = memo_slot(fib, &fits);
 	__u32 arriving = fib->ifindex, len = fib->tot_len;
+	__u8 family = fib->family;
 	struct interface *out;
 	long found;
 
-	if (m && memo_fits(m, fib) && len <= m->answer.tot_len) {
-		*fib = m->answer;
+	if (m && fits && len <= m->mtu) {
+		memo_read(m, fib);
 		return OUTCOME_NONE;
 	}
 	if (m) {
-		m->jiffy = 0;
+		m->family = 0;
 		m->arriving = arriving;
-		m->family = fib->family;
 		__builtin_memcpy(&m->from, fib->ipv6_src, sizeof(m->from));
 		__builtin_memcpy(&m->to, fib->ipv6_dst, sizeof(m->to));
 	}
@@ -78,15 +147,13 @@ static __always_inline enum outcome leave_lookup(hook_ctx *ctx, struct bpf_fib_l
 	if (found != BPF_FIB_LKUP_RET_SUCCESS || fib->ifindex == arriving)
 		return PASS_NO_ROUTE;
 	if (HOOK_IS_XDP) {
-		out = bpf_map_lookup_elem(&interfaces, &fib->ifindex);
+		out = interface_find(fib->ifindex);
 		if (!out || !(out->flags & INTERFACE_XDP_OUT))
 			return PASS_NO_ROUTE;
 	}
 	/* tot_len is now the MTU, if a length was asked about */
-	if (m && len) {
-		m->answer = *fib;
-		m->jiffy = bpf_jiffies64();
-	}
+	if (m && len)
+		memo_write(m, fib, family);
 	return OUTCOME_NONE;
 }
 

@@ -34,6 +34,7 @@ struct nexthop {
 
 enum neighbour_flag {
 	NEIGHBOUR_XDP = 1, /* the device can be the target of an XDP redirect */
+	NEIGHBOUR_WIRE = 2, /* the device is a pseudowire's, with the shortcut */
 };
 
 /* where frames go, and how they look there */

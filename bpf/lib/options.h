@@ -81,3 +81,15 @@ static __always_inline long tcp_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_ms
 	return hook_replace_data(ctx, off + at, off + __builtin_offsetof(struct tcphdr, check),
 				 bpf_htons(mss), bpf_htons(max_mss), at & 1);
 }
+
+/* The same for a packet that is still in a tunnel; pseudo: the sum of its pseudo-header. */
+static __always_inline __attribute__((unused)) long tcp_clamp_mss_inside(hook_ctx *ctx, __u32 off, __u32 max_mss,
+									  __u16 pseudo)
+{
+	__u32 found = tcp_find_mss(ctx, off), at = found >> 16 & 63, mss = found & 0xffff;
+
+	if (!at || mss <= max_mss)
+		return 0;
+	return hook_replace_inner(ctx, off + at, off + __builtin_offsetof(struct tcphdr, check),
+				  bpf_htons(mss), bpf_htons(max_mss), at & 1, pseudo);
+}

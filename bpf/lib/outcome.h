@@ -28,6 +28,8 @@ enum outcome {
 	FORWARD_TO_SUBSCRIBER, /* into a subscriber's tunnel */
 	FORWARD_DECAPSULATED,  /* out of a subscriber's tunnel, and handed to the stack */
 	FORWARD_FLOW,          /* a packet of an established flow, sent out past the stack */
+	FORWARD_WIRE_ROUTED,   /* out of a pseudowire, routed by weft's own tables and sent out, past its interface */
+	FORWARD_ONWARD,        /* a frame of a subscriber of another server, out of one tunnel and into another */
 
 	SLOW_FRAGMENT,     /* a fragment */
 	SLOW_ICMP_ERROR,   /* an ICMP error, whose inner packet is translated too */
@@ -61,6 +63,7 @@ enum outcome {
 	PASS_BRIDGED,       /* may enter or leave the bridge by this port */
 	PASS_FLOW_ENDING,   /* of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again */
 	PASS_FLOW_STALE,    /* of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew */
+	PASS_WIRE_FRAGMENT, /* a piece of a packet between the ends of a pseudowire, which is taken whole only */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */
@@ -110,7 +113,7 @@ enum outcome {
 	DROP_REVERSE_PATH,      /* the way back to the source is not the interface it came in by (RFC 3704) */
 	DROP_SYN_RATE,          /* more TCP connections begun than the guard lets in */
 	DROP_ICMP_RATE,         /* more ICMP messages than the guard lets in */
-	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments (RFC 1858) */
+	DROP_GUARD_FRAGMENT,    /* a TCP header cut in two by fragments, or headers cut off (RFC 1858, RFC 7112) */
 	DROP_PORT_HOST,         /* from or to the router itself, which takes no part in the bridge */
 	DROP_PORT_ISOLATED,     /* between bridge ports that are kept apart */
 	DROP_PORT_VLAN,         /* a VLAN that the bridge port is not in, or tags that no port takes */
@@ -124,6 +127,8 @@ enum outcome {
 	DROP_PORT_ARP,          /* ARP that names another sender than the frame does */
 	DROP_PORT_UNKNOWN,      /* by a device that is no port of a bridge any more */
 	DROP_PORT_HEADERS,      /* headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610) */
+	DROP_REFUSED,           /* of a flow that the ruleset has just refused, by its own verdict */
+	DROP_GUARD_HEADERS,     /* more IPv6 extension headers than the guard follows, where it bounds SYNs or ICMP */
 
 	OUTCOME_COUNT, /* how many there are */
 };
@@ -131,6 +136,11 @@ enum outcome {
 static inline _Bool outcome_is_slow(enum outcome o)
 {
 	return o >= SLOW_FRAGMENT && o < PASS_NOT_IP;
+}
+
+static inline _Bool outcome_is_pass(enum outcome o)
+{
+	return o >= PASS_NOT_IP && o < DROP_TRUNCATED;
 }
 
 static inline _Bool outcome_is_drop(enum outcome o)

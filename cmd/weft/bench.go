@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +12,6 @@ import (
 	"weft/internal/bench/nat64"
 	"weft/internal/bench/offload"
 	"weft/internal/bench/pseudowire"
-	"weft/internal/bench/rig"
 	"weft/internal/bench/sim"
 	"weft/internal/bench/stateful"
 )
@@ -44,32 +41,9 @@ func benchNAT64() *cobra.Command {
 	run.flags(c, nat64.Bench(nat64.DefaultSeconds), "")
 	c.Flags().Float64Var(&seconds, "seconds", nat64.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := needRoot("weft bench"); err != nil {
-			return err
-		}
-		b := nat64.Bench(seconds)
-		if _, err := b.Plan(run.Options); err != nil {
-			return err
-		}
-		if err := rig.Need(nat64.Needs(run.Cases, run.Subjects)...); err != nil {
-			return err
-		}
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find own program: %w", err)
-		}
-		ctx, stop := labContext(c)
-		defer stop()
-		manifest := run.describe(b)
-		m, err := nat64.Open(ctx, nat64.Options{Weft: self, Seconds: seconds})
-		if err != nil {
-			return err
-		}
-		results, err := run.measure(ctx, b, m)
-		if err := errors.Join(err, m.Close(context.WithoutCancel(ctx))); err != nil {
-			return err
-		}
-		return run.print(c, b, results, manifest)
+		return run.onPaths(c, nat64.Bench(seconds), nat64.Needs(run.Cases, run.Subjects), func(ctx context.Context, self string) (bench.Measurer, error) {
+			return nat64.Open(ctx, nat64.Options{Weft: self, Seconds: seconds})
+		})
 	}
 	return c
 }

@@ -65,6 +65,7 @@ func runFIB(ctx context.Context, c *cobra.Command, b bench.Bench, run benchRun, 
 	if err != nil {
 		return nil, manifest, err
 	}
+	manifest.Settings["forwarding"] = m.Forwarding()
 	with.Progress("comparing all answers on each prefix's boundaries")
 	n, err := m.Agree(ctx)
 	if err == nil {

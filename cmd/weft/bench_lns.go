@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
+	"weft/internal/bench"
 	"weft/internal/bench/lns"
-	"weft/internal/bench/rig"
 )
 
 func benchLNS() *cobra.Command {
@@ -26,32 +23,9 @@ fast sessions come up, packets and TCP in both directions with 1, 1,000 and
 	run.flags(c, lns.Bench(lns.DefaultSeconds), "")
 	c.Flags().Float64Var(&seconds, "seconds", lns.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := needRoot("weft bench"); err != nil {
-			return err
-		}
-		b := lns.Bench(seconds)
-		if _, err := b.Plan(run.Options); err != nil {
-			return err
-		}
-		if err := rig.Need(lns.Needs(run.Cases, run.Subjects)...); err != nil {
-			return err
-		}
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find own program: %w", err)
-		}
-		ctx, stop := labContext(c)
-		defer stop()
-		manifest := run.describe(b)
-		m, err := lns.Open(ctx, lns.Options{Weft: self, Seconds: seconds})
-		if err != nil {
-			return err
-		}
-		results, err := run.measure(ctx, b, m)
-		if err := errors.Join(err, m.Close(context.WithoutCancel(ctx))); err != nil {
-			return err
-		}
-		return run.print(c, b, results, manifest)
+		return run.onPaths(c, lns.Bench(seconds), lns.Needs(run.Cases, run.Subjects), func(ctx context.Context, self string) (bench.Measurer, error) {
+			return lns.Open(ctx, lns.Options{Weft: self, Seconds: seconds, Progress: run.note})
+		})
 	}
 	return c
 }

@@ -2,20 +2,24 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weft/internal/bench"
+	"weft/internal/bench/rig"
 )
 
 // benchRun is what the commands of all benches share: how much is measured,
 // and what is printed.
 type benchRun struct {
 	bench.Options
-	json bool
+	json     bool
+	progress *benchProgress
 }
 
 // flags adds the flags; seeds says what else the seed decides.
@@ -31,11 +35,48 @@ func (r *benchRun) flags(c *cobra.Command, b bench.Bench, seeds string) {
 
 // measure runs the bench and shows what it is at.
 func (r *benchRun) measure(ctx context.Context, b bench.Bench, m bench.Measurer) ([]bench.Result, error) {
-	progress := newBenchProgress()
-	defer progress.end()
+	r.progress = newBenchProgress()
+	defer r.progress.end()
 	o := r.Options
-	o.Progress = progress.show
+	o.Progress = r.progress.show
 	return b.Run(ctx, m, o)
+}
+
+// note shows what takes long besides measurements.
+func (r *benchRun) note(what string) {
+	if r.progress != nil {
+		r.progress.note(what)
+	}
+}
+
+// onPaths runs a bench in which this very program stands beside its peers, in
+// network namespaces that open makes and the measurer takes away.
+func (r *benchRun) onPaths(c *cobra.Command, b bench.Bench, needs []rig.Program, open func(ctx context.Context, self string) (bench.Measurer, error)) error {
+	if err := needRoot("weft bench"); err != nil {
+		return err
+	}
+	if _, err := b.Plan(r.Options); err != nil {
+		return err
+	}
+	if err := rig.Need(needs...); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find own program: %w", err)
+	}
+	ctx, stop := labContext(c)
+	defer stop()
+	manifest := r.describe(b)
+	m, err := open(ctx, self)
+	if err != nil {
+		return err
+	}
+	results, err := r.measure(ctx, b, m)
+	if err := errors.Join(err, m.Close(context.WithoutCancel(ctx))); err != nil {
+		return err
+	}
+	return r.print(c, b, results, manifest)
 }
 
 // print writes the results as they were asked for.
@@ -63,26 +104,49 @@ func describeBench(b bench.Bench) string {
 }
 
 // benchProgress is a line on standard error that says what is being measured:
-// rewritten on a terminal, one a round elsewhere.
+// rewritten on a terminal; elsewhere one a round, and one every so often.
 type benchProgress struct {
-	out      *os.File
+	out      io.Writer
 	terminal bool
+	now      func() time.Time
 	round    int
+	at       string // of the measurements
+	said     time.Time
 }
+
+// progressEvery is how often there is a line where lines stay.
+const progressEvery = 10 * time.Second
 
 func newBenchProgress() *benchProgress {
 	st, err := os.Stderr.Stat()
-	return &benchProgress{out: os.Stderr, terminal: err == nil && st.Mode()&os.ModeCharDevice != 0}
+	return &benchProgress{out: os.Stderr, terminal: err == nil && st.Mode()&os.ModeCharDevice != 0, now: time.Now}
 }
 
 func (p *benchProgress) show(s bench.Step, done, of int) {
+	p.at = fmt.Sprintf("%d of %d: round %d, %s of %s", done+1, of, s.Round, s.Case.Name, s.Subject)
+	if !p.terminal && s.Round != p.round {
+		p.round = s.Round
+		p.line(fmt.Sprintf("round %d, %d of %d measured", s.Round, done, of))
+		return
+	}
+	p.say(p.at)
+}
+
+// note says what is done for the measurement at hand.
+func (p *benchProgress) note(what string) { p.say(p.at + ": " + what) }
+
+func (p *benchProgress) say(text string) {
 	switch {
 	case p.terminal:
-		fmt.Fprintf(p.out, "\r\x1b[K%d of %d: round %d, %s of %s", done+1, of, s.Round, s.Case.Name, s.Subject)
-	case s.Round != p.round:
-		fmt.Fprintf(p.out, "round %d, %d of %d measured\n", s.Round, done, of)
+		fmt.Fprintf(p.out, "\r\x1b[K%s", text)
+	case p.now().Sub(p.said) >= progressEvery:
+		p.line(text)
 	}
-	p.round = s.Round
+}
+
+func (p *benchProgress) line(text string) {
+	p.said = p.now()
+	fmt.Fprintln(p.out, text)
 }
 
 func (p *benchProgress) end() {

@@ -19,7 +19,12 @@ func checkCommand() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Say everything that is wrong with FILE",
 		Long: `Read the configuration and report every problem at once: where it is, what is
-wrong, what would be right. Nothing is changed, and root is not needed.
+wrong, what would be right. Nothing is changed, and root is not needed. A
+users_file is looked at too, if it can be read. Where devices of a
+[bridge.NAME] are on this host, it also tells of the ways around that bridge
+that the host itself has. Root is also told what of [offload] cannot be
+offloaded on this host, and why: interfaces, and rules of nftables that look at
+each packet.
 
 --schema prints the JSON Schema of weft.toml, for editors.`,
 		Example: "  weft check weft.toml\n  weft check --schema > weft.schema.json",
@@ -34,9 +39,24 @@ wrong, what would be right. Nothing is changed, and root is not needed.
 				_, err := cmd.OutOrStdout().Write(config.Schema(daemon.Sections()))
 				return err
 			}
-			_, problems, err := daemon.Load(args[0])
+			f, problems, err := daemon.Load(args[0])
 			if err != nil {
 				return err
+			}
+			problems = append(problems, daemon.CheckUsers(f)...)
+			if !state.HasErrors(problems) {
+				leaks, err := daemon.Leaks(f)
+				if err != nil {
+					return err
+				}
+				problems = append(problems, leaks...)
+			}
+			if !state.HasErrors(problems) && os.Geteuid() == 0 {
+				more, err := daemon.CheckOffload(cmd.Context(), f)
+				if err != nil {
+					return err
+				}
+				problems = append(problems, more...)
 			}
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), emptyNotNull(problems)); err != nil {

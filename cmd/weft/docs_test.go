@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -307,6 +309,9 @@ func TestPagesSpeakOfOutcomesThatExist(t *testing.T) {
 	}
 }
 
+// numberedCheck is a check's heading in what a lab prints.
+var numberedCheck = regexp.MustCompile(`(?m)^ +([0-9]+)\. (.+)$`)
+
 func TestTheReadmeShowsTheDemoAsItIs(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(repository, "README.md"))
 	if err != nil {
@@ -326,6 +331,88 @@ func TestTheReadmeShowsTheDemoAsItIs(t *testing.T) {
 	for _, n := range s.Nodes {
 		if n.Weft != "" && !strings.Contains(string(readme), strings.TrimSpace(n.Weft)) {
 			t.Errorf("the configuration of %s is another than the scenario's", n.Name)
+		}
+	}
+	if want := fmt.Sprintf("All %d checks passed", len(s.Checks)); !strings.Contains(string(readme), want) {
+		t.Errorf("what it prints at the end is %q", want)
+	}
+	for _, found := range numberedCheck.FindAllStringSubmatch(string(readme), -1) {
+		n, _ := strconv.Atoi(found[1]) // digits
+		if n < 1 || n > len(s.Checks) || !strings.EqualFold(s.Checks[n-1].Name, found[2]) {
+			t.Errorf("check %d is not %q", n, found[2])
+		}
+	}
+}
+
+// peerLine is a line that users copy to the other end of a pseudowire, or to a
+// guest on a port; deviceOptions are what a lab gives a guest in another place.
+var (
+	peerLine      = regexp.MustCompile(`^ *(ip (?:l2tp|link) .+|-netdev .+|vec0:.+|pre-up .+|post-down .+|iface .+|address .+|netmask .+)$`)
+	deviceOptions = regexp.MustCompile(`^-netdev |^vec0:| -device .*$|,mac=[0-9a-f:]+|id=n[^,]*,`)
+)
+
+func TestWhatUsersCopyToTheOtherEndIsWhatLabsUse(t *testing.T) {
+	sources, err := lab.Embedded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, s := range sources {
+		all.Write(s.Text)
+	}
+	seen := map[string]int{}
+	for _, p := range pages(t) {
+		if p.name != "docs/features/pseudowire.md" && p.name != "docs/features/bridge.md" {
+			continue
+		}
+		var lines []string
+		for _, b := range p.blocks() {
+			if b.info == "" {
+				lines = append(lines, strings.Split(b.text, "\n")...)
+			}
+		}
+		for _, line := range append(lines, p.inline()...) {
+			found := peerLine.FindStringSubmatch(line)
+			if found == nil || strings.HasSuffix(line, "show DEVICE") {
+				continue
+			}
+			seen[p.name]++
+			if line := deviceOptions.ReplaceAllString(found[1], ""); !strings.Contains(all.String(), line) {
+				t.Errorf("%s: no lab has %s", p.name, line)
+			}
+		}
+	}
+	if seen["docs/features/pseudowire.md"] < 12 || seen["docs/features/bridge.md"] < 6 {
+		t.Errorf("only %v lines: are they still written so?", seen)
+	}
+}
+
+// What the page about failover has users write for BIRD and keepalived is what
+// the labs run, but for devices, numbers and places.
+func TestThePageAboutFailoverHasTheLabsConfigurations(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repository, "docs/features/failover.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := func(s string) string {
+		s = strings.NewReplacer("eth1", "lan", "eth0", "wan", "router_id left", "router_id right").Replace(s)
+		s = regexp.MustCompile(`script ".*"`).ReplaceAllString(s, "script")
+		s = regexp.MustCompile(`(priority|_refresh) \d+`).ReplaceAllString(s, "$1")
+		return strings.Join(strings.Fields(s), " ")
+	}
+	for name, file := range map[string]string{"failover": "keepalived.conf", "failover-bgp": "bird.conf"} {
+		source, err := lab.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := lab.Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range s.Nodes {
+			if n.Name == "right" && !strings.Contains(plain(string(text)), plain(n.Files[file])) {
+				t.Errorf("the page has not got %s of the lab %s:\n%s", file, name, n.Files[file])
+			}
 		}
 	}
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -77,14 +74,8 @@ func flush(f api.BindingFilter, ofBindings bool) (int, error) {
 	if r.Datapath() == nil {
 		return 0, errNothing
 	}
-	if f.Translator != "" {
-		names, err := api.Translators(r.Datapath())
-		if err != nil {
-			return 0, err
-		}
-		if !slices.Contains(names, f.Translator) {
-			return 0, errors.New("there is no translator " + f.Translator + "; there are: " + strings.Join(names, ", "))
-		}
+	if err := (&filterFlags{translator: f.Translator}).known(r); err != nil {
+		return 0, err
 	}
 	return api.FlushSessions(r.Datapath(), f, ofBindings)
 }

@@ -90,6 +90,9 @@ func importOne(name, what, long, example string, read func([]byte, foreign.Optio
 			}
 			_, problems = daemon.Parse("the result", []byte(result))
 			printProblems(os.Stderr, problems)
+			if state.HasErrors(problems) {
+				return errReported
+			}
 			return nil
 		},
 	}

@@ -70,7 +70,7 @@ tries it all in network namespaces that touch nothing else.`,
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {
 			runCommand(), checkCommand(), planCommand(), unloadCommand(), importCommand(),
-			flushCommand(), kickCommand(), blockCommand(), unblockCommand(),
+			flushCommand(), kickCommand(), captureCommand(), blockCommand(), unblockCommand(),
 		},
 		"look": {showCommand(), traceCommand()},
 		"try":  {labCommand(), benchCommand(), simCommand()},

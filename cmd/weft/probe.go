@@ -21,7 +21,7 @@ import (
 // object a line on standard output.
 func probeCommand() *cobra.Command {
 	c := &cobra.Command{Use: "probe", Short: "Make and verify traffic (used by weft lab)", Hidden: true}
-	c.AddCommand(probePing(), probeServe(), probeMove(), probeExchange(), probePMTU(), probeCapture(), probeSame(), probeNames(), probeAttack(), probeWatch(), probeSeen())
+	c.AddCommand(probePing(), probeServe(), probeMove(), probeExchange(), probePMTU(), probeCapture(), probeSame(), probeNames(), probeAttack(), probeWatch(), probeSeen(), probeFlows(), probeStorm(), probeMalformed(), probeBrowse(), probePace(), probeFlood())
 	return c
 }
 
@@ -68,6 +68,8 @@ func probeMove() *cobra.Command {
 	c := &cobra.Command{Use: "move ADDRESS:PORT", Short: "Transfer bytes over TCP and compare SHA-256", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&direction, "direction", direction, "download or upload")
 	c.Flags().Int64Var(&length, "bytes", length, "how many")
+	var over time.Duration
+	c.Flags().DurationVar(&over, "over", 0, "spread evenly over at least this time")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		to, err := netip.ParseAddrPort(args[0])
 		if err != nil {
@@ -77,7 +79,7 @@ func probeMove() *cobra.Command {
 		if d != probe.Download && d != probe.Upload || length < 0 || length > probe.MaxTransfer {
 			return fmt.Errorf("move %d bytes, direction %q: want download or upload of at most %d", length, d, probe.MaxTransfer)
 		}
-		t, err := probe.Move(c.Context(), to, d, length, randomSeed())
+		t, err := probe.Move(c.Context(), to, probe.Moving{Direction: d, Length: length, Over: over}, randomSeed())
 		return printLine(c.OutOrStdout(), t, err)
 	}
 	return c

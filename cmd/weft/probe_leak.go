@@ -23,6 +23,7 @@ func probeAttack() *cobra.Command {
 	var aims []string
 	var label, source, borrow, asked string
 	var only, without []string
+	repeat, pause := 1, 20*time.Millisecond
 	c := &cobra.Command{Use: "attack DEVICE", Short: "Send frames that should not come through", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&label, "label", "", "who sends")
 	c.Flags().StringVar(&source, "source", "", "the sender's link address")
@@ -31,6 +32,8 @@ func probeAttack() *cobra.Command {
 	c.Flags().StringSliceVar(&aims, "aim", nil, "stations, as NAME=MAC")
 	c.Flags().StringSliceVar(&only, "only", nil, "these frames alone")
 	c.Flags().StringSliceVar(&without, "without", nil, "all frames but these")
+	c.Flags().IntVar(&repeat, "repeat", repeat, "how often each is sent")
+	c.Flags().DurationVar(&pause, "pause", pause, "after each frame")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a := probe.Attack{Label: label, Aims: map[string]net.HardwareAddr{}}
 		var err error
@@ -52,7 +55,10 @@ func probeAttack() *cobra.Command {
 		tries := slices.DeleteFunc(a.Tries(), func(t probe.Try) bool {
 			return len(only) > 0 && !slices.Contains(only, t.Name) || slices.Contains(without, t.Name)
 		})
-		n, err := probe.Send(c.Context(), args[0], tries, 20*time.Millisecond)
+		if repeat < 1 || repeat > 10000 {
+			return fmt.Errorf("send each frame %d times: want 1 to 10000", repeat)
+		}
+		n, err := probe.Send(c.Context(), args[0], slices.Repeat(tries, repeat), pause)
 		if err == nil {
 			time.Sleep(200 * time.Millisecond) // for the last to arrive, in a guest that is emulated
 			fmt.Fprintf(c.OutOrStdout(), "sent %d frames\n", n)
@@ -90,36 +96,32 @@ func probeWatch() *cobra.Command {
 	return c
 }
 
+// arrival is how long frames may take that have to be there: in a guest that is
+// emulated, on a machine that is busy.
+const arrival = 5 * time.Second
+
 func probeSeen() *cobra.Command {
-	var label string
+	var label, count string
 	var must, may []string
 	c := &cobra.Command{Use: "seen FILE", Short: "Say whether the right marked frames arrived", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&label, "label", "", "who sent them")
 	c.Flags().StringSliceVar(&must, "must", nil, "frames that have to be there")
 	c.Flags().StringSliceVar(&may, "may", nil, "frames that may be there; no others")
+	c.Flags().StringVar(&count, "count", "", "how often one of them may be there, as NAME=LEAST-MOST")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		f, err := os.Open(args[0])
+		bounds, err := parseBounds(count)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		seen := map[string]bool{}
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			who, what, _ := strings.Cut(lines.Text(), " ")
-			if who == label {
-				seen[what] = true
-			}
-		}
 		var faults []string
-		for _, name := range must {
-			if !seen[name] {
-				faults = append(faults, name+" did not arrive")
+		for end := time.Now().Add(arrival); ; time.Sleep(50 * time.Millisecond) {
+			seen, err := sightings(args[0], label)
+			if err != nil {
+				return err
 			}
-			delete(seen, name)
-		}
-		for name := range seen {
-			if !slices.Contains(may, name) {
-				faults = append(faults, name+" came through")
+			var wait bool
+			if faults, wait = bounds.judge(seen, must, may); !wait || time.Now().After(end) {
+				break
 			}
 		}
 		if len(faults) > 0 {
@@ -130,4 +132,58 @@ func probeSeen() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// sightings is how often frames of somebody are written down.
+func sightings(file, label string) (map[string]int, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	seen := map[string]int{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		who, what, _ := strings.Cut(lines.Text(), " ")
+		if who == label {
+			seen[what]++
+		}
+	}
+	return seen, lines.Err()
+}
+
+// bounds is how often a frame may be there.
+type bounds struct {
+	name        string
+	least, most int
+}
+
+func parseBounds(text string) (b bounds, err error) {
+	if text == "" {
+		return b, nil
+	}
+	name, numbers, _ := strings.Cut(text, "=")
+	if n, _ := fmt.Sscanf(numbers, "%d-%d", &b.least, &b.most); n != 2 || name == "" || b.most < b.least {
+		return b, fmt.Errorf("count %q: want NAME=LEAST-MOST", text)
+	}
+	b.name = name
+	return b, nil
+}
+
+// judge says what is wrong, and whether that may come right in a while.
+func (b bounds) judge(seen map[string]int, must, may []string) (faults []string, wait bool) {
+	for _, name := range must {
+		if seen[name] == 0 {
+			faults, wait = append(faults, name+" did not arrive"), true
+		}
+	}
+	if n := seen[b.name]; b.name != "" && (n < b.least || n > b.most) {
+		faults, wait = append(faults, fmt.Sprintf("%s arrived %d times, not %d to %d", b.name, n, b.least, b.most)), wait || n < b.least
+	}
+	for name := range seen {
+		if name != b.name && !slices.Contains(must, name) && !slices.Contains(may, name) {
+			faults, wait = append(faults, name+" came through"), false
+		}
+	}
+	return faults, wait
 }

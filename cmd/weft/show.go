@@ -62,8 +62,15 @@ from the daemon.`,
 	}, "noun")
 	for _, n := range nouns() {
 		c := nounCommand(n)
-		if n.name == "fib" {
+		switch n.name {
+		case "fib":
 			c = compareFlag(c)
+		case "subscribers":
+			c = oneSubscriber(c)
+		case "l2tp-tunnels":
+			c = oneTunnel(c)
+		case "clients":
+			c = oneClient(c)
 		}
 		show.AddCommand(c)
 	}

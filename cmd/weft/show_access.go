@@ -23,8 +23,16 @@ this, so weft run must be running.`, showSubscribers, tableSubscribers},
 		{"l2tp-tunnels", "The L2TP tunnels and how they are", `The tunnels of [access.NAME] and [l2tp_client.NAME]: between which addresses,
 with whom, how many sessions, and how many control messages wait for an
 acknowledgement.`, showTunnels, tableTunnels},
+		l2tpSessionsNoun(),
 		{"clients", "The sessions of this router's own with L2TP servers", `For each [l2tp_client.NAME] whether it is up, what it was given, and if it is
 not up, why.`, showClients, tableClients},
+		{"address-pools", "How full the pools of subscribers' addresses are", `For each space of the [access.NAME] sections that addresses or prefixes come
+out of, how many sessions have one now. A login's addresses are kept for it
+while it is away, and given to others only when nothing else is free.`, showAddressPools, tableAddressPools},
+		{"radius", "How the RADIUS servers answer", `The RADIUS servers of the [access.NAME] sections: questions that were answered
+and that were not, accounts that were taken and that wait. A server that did
+not answer comes last for half a minute. An answer without a right
+Message-Authenticator is not believed, and counted as forged.`, showRADIUS, tableRADIUS},
 	}
 }
 
@@ -115,6 +123,46 @@ func tableClients(w io.Writer, rows any) {
 	}
 }
 
+func showAddressPools(ctx context.Context, r *daemon.Router) (any, error) {
+	rows := []access.PoolRow{}
+	err := api.Ask(ctx, r.Place.Socket(), "/v1/address-pools", &rows)
+	return rows, err
+}
+
+func tableAddressPools(w io.Writer, rows any) {
+	list := rows.([]access.PoolRow)
+	if len(list) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	fmt.Fprintln(w, "ACCESS\tPOOL\tSPACE\tUSED\tFREE")
+	for _, p := range list {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%.6g\n", p.Access, p.Pool, p.Space, p.Used, p.Free)
+	}
+}
+
+func showRADIUS(ctx context.Context, r *daemon.Router) (any, error) {
+	rows := []access.RADIUSServer{}
+	err := api.Ask(ctx, r.Place.Socket(), "/v1/radius", &rows)
+	return rows, err
+}
+
+func tableRADIUS(w io.Writer, rows any) {
+	list := rows.([]access.RADIUSServer)
+	if len(list) == 0 {
+		fmt.Fprintln(w, "none")
+		return
+	}
+	fmt.Fprintln(w, "ACCESS\tSERVER\tSTATE\tANSWERED\tSILENT\tFORGED\tACCOUNTED\tNOT\tWAITING")
+	for _, s := range list {
+		state := "ok"
+		if s.Quiet {
+			state = "silent"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Access, s.Server, state, s.Answered, s.Silent, s.Forged, s.Told, s.Untold, s.Waiting)
+	}
+}
+
 // kickCommand ends subscribers' sessions.
 func kickCommand() *cobra.Command {
 	return &cobra.Command{
@@ -122,8 +170,9 @@ func kickCommand() *cobra.Command {
 		Short: "End a subscriber's session",
 		Long: `End the sessions of a subscriber: WHO is a login, an address of theirs, or the
 number of a session as weft show subscribers has it. The subscriber is told, and
-may log in again. It fails if there is no such session.`,
-		Example: "  weft kick alice@example.net\n  weft kick 203.0.113.5\n  weft kick 4711",
+may log in again. With l2tp_client.NAME this router's own session with a server
+ends, and begins anew. It fails if there is no such session.`,
+		Example: "  weft kick alice@example.net\n  weft kick 203.0.113.5\n  weft kick 4711\n  weft kick l2tp_client.isp",
 		Args:    oneArgument("a login, an address or a session", "weft show subscribers lists them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needRoot("weft kick"); err != nil {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +35,9 @@ identifier of echoes.`, func(_ context.Context, r *daemon.Router) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := f.known(r); err != nil {
+			return nil, err
+		}
 		rows, err := api.Bindings(r.Datapath(), filter)
 		return emptyNotNull(rows), err
 	}, tableBindings})
@@ -46,6 +52,9 @@ the same as IPv4 sees them, the state of a TCP connection, and how long the
 session lives on if no packet comes.`, func(_ context.Context, r *daemon.Router) (any, error) {
 		filter, err := f.read()
 		if err != nil {
+			return nil, err
+		}
+		if err := f.known(r); err != nil {
 			return nil, err
 		}
 		rows, err := api.Sessions(r.Datapath(), filter)
@@ -63,6 +72,9 @@ With count_subscribers = true also what it sent and got, since it first held
 something. Those with the most sessions come first.`, func(_ context.Context, r *daemon.Router) (any, error) {
 		filter, err := f.read()
 		if err != nil {
+			return nil, err
+		}
+		if err := f.known(r); err != nil {
 			return nil, err
 		}
 		rows, err := api.NATSubscribers(r.Datapath(), filter)
@@ -88,6 +100,33 @@ func tableNATSubscribers(w io.Writer, rows any) {
 	}
 }
 
+// portFlag is a port on the command line.
+type portFlag uint16
+
+func (p *portFlag) String() string { return strconv.Itoa(int(*p)) }
+func (p *portFlag) Type() string   { return "port" }
+
+func (p *portFlag) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return errors.New("a port is a number from 1 to 65535")
+	}
+	*p = portFlag(n)
+	return nil
+}
+
+// known refuses a translator that there is not.
+func (f *filterFlags) known(r *daemon.Router) error {
+	if f.translator == "" {
+		return nil
+	}
+	names, err := api.Translators(r.Datapath())
+	if err == nil && !slices.Contains(names, f.translator) {
+		err = fmt.Errorf("there is no translator %s; there are: %s", f.translator, strings.Join(names, ", "))
+	}
+	return err
+}
+
 // filterFlags pick rows.
 type filterFlags struct {
 	translator, protocol, ipv6, ipv4 string
@@ -108,7 +147,7 @@ func (f *filterFlags) addPicks(c *cobra.Command) {
 	flags.StringVar(&f.protocol, "protocol", "", "only tcp, udp or icmp")
 	flags.StringVar(&f.ipv6, "ipv6", "", "only nodes with this address, or in this prefix")
 	flags.StringVar(&f.ipv4, "ipv4", "", "only with this IPv4 address, or in this prefix")
-	flags.Uint16Var(&f.port, "port", 0, "only with this port, at any end")
+	flags.Var((*portFlag)(&f.port), "port", "only with this port, at any end")
 }
 
 func (f *filterFlags) read() (api.BindingFilter, error) {

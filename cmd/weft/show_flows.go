@@ -119,6 +119,16 @@ func tableOffload(w io.Writer, rows any) {
 	for _, why := range slices.Sorted(maps.Keys(s.Left)) {
 		fmt.Fprintf(w, "left to the stack\t%d\t%s\n", s.Left[why], why)
 	}
+	fmt.Fprintf(w, "changes of routes\t%d\tof which %d took flows back\n", s.RouteNews, s.RouteHits)
+	if s.Refusals > 0 || len(s.NotRefused) > 0 {
+		fmt.Fprintf(w, "refused flows so far\t%d\tof which %d are dropped early now\n", s.Refusals, len(s.Refused))
+	}
+	for _, why := range slices.Sorted(maps.Keys(s.NotRefused)) {
+		fmt.Fprintf(w, "refused, not dropped early\t%d\t%s\n", s.NotRefused[why], why)
+	}
+	for _, f := range s.Refused[:min(len(s.Refused), 20)] {
+		fmt.Fprintf(w, "dropped early: %s\t\tby %s\n", f.Flow, f.Rule)
+	}
 	for _, b := range s.Blocks {
 		fmt.Fprintf(w, "%s\t\t%s\n", b.Rule, b.Why)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 func pseudowireNoun() noun {
-	return noun{"pseudowires", "The pseudowires, what they carried, and what they did not", `For each [pseudowire.NAME] of kind l2tpv3 or gretap: its ends, the session or
-key each way, the MTU of its interface, and what it carried. Packets are counted
+	return noun{"pseudowires", "The pseudowires, what they carried, and what they did not", `For each [pseudowire.NAME]: its ends, the session, key or network number each
+way, the MTU of its interface, and what it carried. Packets are counted
 as on the wire, bytes are those of the frames inside. FAULTS says how many
 packets it did not carry, by reason:
 
@@ -30,7 +30,7 @@ packets it did not carry, by reason:
 
 LEARNT is the MTU of the path that a router under way has told of. What comes
 with an unknown session is in weft show drops. Pseudowires of kind vxlan are the
-kernel's: ip -s -d link show DEVICE.`, showPseudowires, tablePseudowires}
+kernel's, and so are their counts: rx-errors, rx-dropped, tx-errors, tx-dropped.`, showPseudowires, tablePseudowires}
 }
 
 func showPseudowires(_ context.Context, r *daemon.Router) (any, error) {
@@ -39,7 +39,11 @@ func showPseudowires(_ context.Context, r *daemon.Router) (any, error) {
 		return nil, err
 	}
 	rows, err := api.Pseudowires(r.Datapath(), facts.Links)
-	return emptyNotNull(rows), err
+	if err != nil {
+		return nil, err
+	}
+	vxlans, err := r.VXLANs()
+	return emptyNotNull(api.WithVXLANs(rows, vxlans)), err
 }
 
 func tablePseudowires(w io.Writer, rows any) {

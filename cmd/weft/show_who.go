@@ -81,7 +81,9 @@ func readWho(args []string, protocol string, now time.Time) (q api.WhoQuery, err
 	if len(args) < 3 {
 		return q, nil
 	}
-	q.At, err = readTime(args[2], now)
+	if q.At, err = readTime(args[2], now); err == nil && q.At.After(now.Add(time.Minute)) {
+		err = fmt.Errorf("%s is yet to come: ask for a time that is over", q.At.Format(time.RFC3339))
+	}
 	return q, err
 }
 

@@ -22,6 +22,7 @@ const innerTrace = "inside"
 
 type traceFlags struct {
 	config, in, read, write, via string
+	sessions                     string
 	asJSON                       bool
 }
 
@@ -51,6 +52,12 @@ all the devices, their routes are copied. Where no default route comes that way,
 IPv4 and IPv6 have one out of the first interface with such an address. The
 host's firewall is not copied.
 
+Subscribers of [access.NAME] have the sessions that this host's programs have
+now, so that packets to and from them are explained; --sessions FILE takes them
+from what weft show l2tp-sessions --json has printed on another host, and
+--sessions none leaves them out. Control messages of L2TP and PPP go no further
+than to the daemon, which does not answer here.
+
 --via xdp sets hook = "xdp" and shortcut = true on all interfaces, --via tc
 sets hook = "tc", and --via slow sends what would be translated to the slow
 path. With --json there is one object a line for each packet: packet, verdict
@@ -65,6 +72,7 @@ path. With --json there is one object a line for each packet: packet, verdict
 	c.Flags().StringVar(&flags.read, "read", "-", "capture with the packets; - is standard input")
 	c.Flags().StringVar(&flags.write, "write", "", "pcap file for what leaves")
 	c.Flags().StringVar(&flags.via, "via", "", "way to take: xdp, tc or slow (default: as the configuration says)")
+	c.Flags().StringVar(&flags.sessions, "sessions", "", "file with subscribers' sessions, or none (default: those of this host)")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object for each packet")
 	for _, name := range []string{"config", "in"} {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -112,6 +120,9 @@ func runTrace(ctx context.Context, flags traceFlags) error {
 	if request.Host, err = hostDevices(f); err != nil {
 		return err
 	}
+	if request.Access, request.Logins, err = sessionsFor(ctx, f, flags.sessions); err != nil {
+		return err
+	}
 	files := trace.Files{Read: os.Stdin, Report: os.Stdout, Errors: os.Stderr}
 	if flags.read != "-" {
 		if files.Read, err = os.Open(flags.read); err != nil {
@@ -152,6 +163,8 @@ type engine struct{ log *slog.Logger }
 func (e engine) Parse(file string, text []byte) (*config.File, []state.Problem) {
 	return daemon.Parse(file, text)
 }
+
+func (e engine) Makes(f *config.File) []string { return daemon.Makes(f) }
 
 func (e engine) Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (trace.Router, error) {
 	i, err := daemon.Start(ctx, f, daemon.StartOptions{

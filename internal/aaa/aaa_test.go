@@ -3,6 +3,7 @@ package aaa
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2865"
+	"layeh.com/radius/rfc2866"
 	"layeh.com/radius/rfc3162"
 	"layeh.com/radius/rfc4818"
 	"layeh.com/radius/vendors/microsoft"
@@ -102,7 +104,7 @@ func mschap(t *testing.T, login, password string) access.Credentials {
 // The server's proof that it knows the password too goes on to the subscriber
 // (RFC 2759 section 5).
 func TestMSCHAPv2ThroughRADIUS(t *testing.T) {
-	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, true), Secret: "with RADIUS", Timeout: time.Second, Tries: 1}})
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, true), Secret: "with RADIUS", Timeout: patience, Tries: 1}})
 	ask := func(shown access.Credentials) (access.Verdict, error) {
 		return c.Authenticate(context.Background(), question(shown))
 	}
@@ -167,9 +169,158 @@ func TestASubscriberIsKnown(t *testing.T) {
 }
 
 func TestAnUnsignedAnswerIsNotBelieved(t *testing.T) {
-	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, false), Secret: "with RADIUS", Timeout: 50 * time.Millisecond, Tries: 1}})
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, false), Secret: "with RADIUS", Timeout: 10 * time.Second, Tries: 1}})
 	v, err := c.Authenticate(context.Background(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"}))
 	if err == nil {
 		t.Errorf("it was believed: %+v", v)
+	}
+	if st := c.Stats(); len(st) != 1 || st[0].Forged != 1 || st[0].Silent != 0 || st[0].Answered != 0 || !st[0].Quiet {
+		t.Errorf("what is counted: %+v", st)
+	}
+}
+
+// What became of questions is counted by server, in their order.
+func TestServersAreCounted(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone := silent.LocalAddr().(*net.UDPAddr).AddrPort()
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{
+		{Auth: gone, Secret: "x", Timeout: 20 * time.Millisecond, Tries: 1}, {Auth: serve(t, true), Secret: "with RADIUS", Timeout: 10 * time.Second},
+	})
+	t.Cleanup(c.Close)
+	for range 3 {
+		if v, err := c.Authenticate(t.Context(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"})); err != nil || !v.Accept {
+			t.Fatal(v, err)
+		}
+	}
+	st := c.Stats()
+	if len(st) != 2 || st[0].Server != gone || st[0].Silent != 1 || !st[0].Quiet || st[1].Answered != 3 || st[1].Quiet {
+		t.Errorf("what is counted: %+v", st)
+	}
+}
+
+// Accounts wait while no server takes them, delay no login, and are all told
+// once when one is back.
+func TestAccountsWaitForAServer(t *testing.T) {
+	at := netip.MustParseAddrPort("127.0.0.1:0")
+	gone, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	books := gone.LocalAddr().(*net.UDPAddr).AddrPort()
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, true), Accounting: books, Secret: "with RADIUS", Timeout: time.Second, Tries: 3}})
+	c.pause = 50 * time.Millisecond
+	t.Cleanup(c.Close)
+	const many = 1000
+	begun := time.Now()
+	for i := range many {
+		c.Account(t.Context(), access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), Login: "alice", At: time.Now()}, access.Traffic{})
+	}
+	for { // 20 ms may be too short for the server of this test
+		v, err := c.Authenticate(t.Context(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"}))
+		if err == nil && v.Accept {
+			break
+		}
+		if time.Since(begun) > 20*time.Second {
+			t.Fatalf("beside accounts that nobody takes a login meets %+v, %v", v, err)
+		}
+	}
+	told := map[string]int{}
+	b := make([]byte, 4096)
+	for len(told) < many {
+		if err := gone.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, from, err := gone.ReadFromUDPAddrPort(b)
+		if err != nil {
+			t.Fatalf("%d of %d accounts came: %v", len(told), many, err)
+		}
+		p, err := radius.Parse(b[:n], []byte("with RADIUS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(begun) < 200*time.Millisecond {
+			continue // it takes nothing yet
+		}
+		told[rfc2866.AcctSessionID_GetString(p)]++
+		answer, err := p.Response(radius.CodeAccountingResponse).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gone.WriteToUDPAddrPort(answer, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bookkeeper answers accounts, and tells of each; which decides whether it is taken.
+func bookkeeper(t *testing.T, told chan<- *radius.Packet, taken func(*radius.Packet) bool) netip.AddrPort {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	server := radius.PacketServer{
+		SecretSource: radius.StaticSecretSource([]byte("with RADIUS")),
+		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
+			if taken(r.Packet) {
+				told <- r.Packet
+				_ = w.Write(r.Response(radius.CodeAccountingResponse))
+			}
+		}),
+	}
+	go func() { _ = server.Serve(conn) }()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// An account that a server does not take, as one whose database objects to it
+// does, holds up no other.
+func TestAnAccountThatIsNotTakenHoldsUpNoOther(t *testing.T) {
+	told := make(chan *radius.Packet, 100)
+	at := bookkeeper(t, told, func(p *radius.Packet) bool { return rfc2866.AcctSessionID_GetString(p) != "bad" })
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 50 * time.Millisecond, Tries: 1}})
+	c.pause = 10 * time.Millisecond
+	t.Cleanup(c.Close)
+	c.Account(t.Context(), access.Account{Kind: access.AccountStart, ID: "bad", At: time.Now()}, access.Traffic{})
+	heard := map[string]bool{}
+	for i := range 20 {
+		c.Account(t.Context(), access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), At: time.Now()}, access.Traffic{})
+		if i%5 == 4 {
+			for len(heard) <= i {
+				select {
+				case p := <-told:
+					heard[rfc2866.AcctSessionID_GetString(p)] = true
+				case <-time.After(20 * time.Second):
+					t.Fatalf("%d accounts came", len(heard))
+				}
+			}
+		}
+	}
+}
+
+// A router that begins says so to the first server that hears it; that nobody
+// does says nothing of the servers.
+func TestARouterBegins(t *testing.T) {
+	told := make(chan *radius.Packet, 100)
+	calls := make(chan bool, 100)
+	at := bookkeeper(t, told, func(*radius.Packet) bool { calls <- true; return len(calls) > 2 })
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 20 * time.Millisecond, Tries: 1}})
+	c.pause = 10 * time.Millisecond
+	t.Cleanup(c.Close)
+	c.Begun(t.Context(), access.Account{ID: "on-isp", At: time.Now(), Call: question(access.Credentials{}).Call})
+	select {
+	case p := <-told:
+		if rfc2866.AcctStatusType_Get(p) != rfc2866.AcctStatusType_Value_AccountingOn {
+			t.Errorf("it says %v", p.Attributes)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody heard of it")
+	}
+	if st := c.Stats(); st[0].Quiet || st[0].Untold != 0 {
+		t.Errorf("of the server it says %+v", st[0])
 	}
 }

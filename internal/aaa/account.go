@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"layeh.com/radius"
@@ -28,33 +29,183 @@ const (
 	accountFor   = 30 * time.Minute
 )
 
-// Account tells what a session has carried, and does not rest until a server
-// has taken it, or too much time has passed.
-func (c *Client) Account(ctx context.Context, a access.Account, total access.Traffic) error {
+// books are the accounts that no server has taken yet. They wait in one list, not
+// each by itself: after a storm there are tens of thousands.
+type books struct {
+	mu      sync.Mutex
+	list    []book
+	news    chan struct{}
+	running bool
+}
+
+type book struct {
+	account access.Account
+	total   access.Traffic
+}
+
+// Account tells what a session has carried, as soon as a server takes it, until
+// ctx ends; it does not wait for that.
+func (c *Client) Account(ctx context.Context, a access.Account, total access.Traffic) {
+	b := &c.books
+	b.mu.Lock()
+	b.list = append(b.list, book{a, total})
+	if !b.running {
+		b.running, b.news = true, make(chan struct{}, 1)
+		go c.keepBooks(ctx)
+	}
+	b.mu.Unlock()
+	c.wakeBooks()
+}
+
+func (c *Client) wakeBooks() {
+	select {
+	case c.books.news <- struct{}{}:
+	default:
+	}
+}
+
+// keepBooks sends accounts, many at a time. While nobody takes them, it tries
+// one now and then, and the others wait.
+func (c *Client) keepBooks(ctx context.Context) {
+	room := make(chan struct{}, atATime)
+	silent := make(chan struct{}, atATime)
 	for {
-		answer, _, err := c.exchange(ctx, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
-			return c.record(secret, a, total)
-		})
-		switch {
-		case err == nil && answer.Code == radius.CodeAccountingResponse:
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case time.Since(a.At) > accountFor:
-			return fmt.Errorf("account session %s: %w", a.ID, ErrSilent)
-		case a.Kind == access.AccountInterim:
-			return err // the next one says more
+		one, ok := c.nextBook()
+		if !ok {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.books.news:
+			}
+			continue
 		}
 		select {
+		case <-silent:
+			if !c.tellWhenHeard(ctx, one) {
+				return
+			}
+			for len(silent) > 0 {
+				<-silent
+			}
+			continue
+		case room <- struct{}{}:
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(accountEvery):
+			return
 		}
+		go func() {
+			defer func() { <-room }()
+			if c.tell(ctx, one) == nil || ctx.Err() != nil {
+				return
+			}
+			if one.account.Kind != access.AccountInterim { // of that the next says more
+				c.books.mu.Lock()
+				c.books.list = append(c.books.list, one)
+				c.books.mu.Unlock()
+			}
+			select {
+			case silent <- struct{}{}:
+			default:
+			}
+			c.wakeBooks()
+		}()
 	}
+}
+
+// tellWhenHeard tries one account after another, with pauses, until one is taken;
+// false: ctx ended. One that a server does not take, whatever its reason, holds up
+// no other: it waits behind them.
+func (c *Client) tellWhenHeard(ctx context.Context, one book) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(c.pause):
+		}
+		err := c.tell(ctx, one)
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err == nil:
+			return true
+		case time.Since(one.account.At) > accountFor || one.account.Kind == access.AccountInterim:
+			c.lose(one, err)
+		default:
+			c.books.mu.Lock()
+			c.books.list = append(c.books.list, one)
+			c.books.mu.Unlock()
+		}
+		next, ok := c.nextBook()
+		if !ok {
+			return true
+		}
+		one = next
+	}
+}
+
+// Begun says, as often as announceTimes, that no session of before goes on, until
+// a server has heard it. A server that has none open may not answer (FreeRADIUS
+// with nothing but SQL does not): it is not taken for silent because of that.
+func (c *Client) Begun(ctx context.Context, a access.Account) {
+	a.Kind = access.AccountOn
+	go func() {
+		for range announceTimes {
+			for _, s := range c.servers {
+				p, err := c.record([]byte(s.Secret), a, access.Traffic{})
+				if err == nil {
+					_, err = c.ask(ctx, s, s.Accounting, p)
+				}
+				if err == nil || ctx.Err() != nil {
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(c.pause):
+			}
+		}
+	}()
+}
+
+const announceTimes = 6
+
+func (c *Client) nextBook() (book, bool) {
+	b := &c.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.list) == 0 {
+		b.list = nil
+		return book{}, false
+	}
+	one := b.list[0]
+	b.list[0] = book{}
+	b.list = b.list[1:]
+	return one, true
+}
+
+// lose gives an account up.
+func (c *Client) lose(one book, err error) {
+	if one.account.Kind != access.AccountInterim {
+		c.log.Error("a session's account is lost", "login", one.account.Login, "session", one.account.ID, "error", err)
+	}
+}
+
+// tell sends one account.
+func (c *Client) tell(ctx context.Context, one book) error {
+	answer, _, err := c.exchange(ctx, c.telling, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
+		return c.record(secret, one.account, one.total)
+	})
+	if err == nil && answer.Code != radius.CodeAccountingResponse {
+		err = fmt.Errorf("account session %s: the answer is a %s", one.account.ID, answer.Code)
+	}
+	return err
 }
 
 func (c *Client) record(secret []byte, a access.Account, total access.Traffic) (*radius.Packet, error) {
 	p := radius.New(radius.CodeAccountingRequest, secret)
+	if a.Kind == access.AccountOn {
+		return p, c.begun(p, a)
+	}
 	status := map[access.AccountKind]rfc2866.AcctStatusType{
 		access.AccountStart: rfc2866.AcctStatusType_Value_Start, access.AccountInterim: rfc2866.AcctStatusType_Value_InterimUpdate,
 		access.AccountStop: rfc2866.AcctStatusType_Value_Stop,
@@ -92,6 +243,19 @@ func (c *Client) record(secret []byte, a access.Account, total access.Traffic) (
 	return p, nil
 }
 
+// begun says that no session of before goes on (RFC 2866 section 5.1,
+// Accounting-On): servers then end those that they still have open.
+func (c *Client) begun(p *radius.Packet, a access.Account) error {
+	err := errors.Join(
+		rfc2866.AcctStatusType_Set(p, rfc2866.AcctStatusType_Value_AccountingOn), rfc2866.AcctSessionID_SetString(p, a.ID),
+		rfc2869.EventTimestamp_Set(p, a.At), rfc2865.NASIdentifier_SetString(p, c.nas), router(p, a.Call.LNS.Addr()),
+	)
+	if err != nil {
+		return fmt.Errorf("write Accounting-On: %w", err)
+	}
+	return nil
+}
+
 func assigned(p *radius.Packet, f access.Profile) error {
 	var err error
 	if f.IPv4.IsValid() {
@@ -108,6 +272,9 @@ func assigned(p *radius.Packet, f access.Profile) error {
 	}
 	if f.IPv6.IsValid() {
 		err = errors.Join(err, rfc6911.FramedIPv6Address_Set(p, f.IPv6.AsSlice()))
+	}
+	if f.InterfaceID != ([8]byte{}) {
+		err = errors.Join(err, rfc3162.FramedInterfaceID_Set(p, f.InterfaceID[:]))
 	}
 	for _, c := range f.Class {
 		err = errors.Join(err, rfc2865.Class_Add(p, c))

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ import (
 
 // Authenticate asks who a subscriber is.
 func (c *Client) Authenticate(ctx context.Context, q access.Question) (access.Verdict, error) {
-	answer, asked, err := c.exchange(ctx, func(s Server) netip.AddrPort { return s.Auth }, func(secret []byte) (*radius.Packet, error) {
+	answer, asked, err := c.exchange(ctx, c.asking, func(s Server) netip.AddrPort { return s.Auth }, func(secret []byte) (*radius.Packet, error) {
 		p := radius.New(radius.CodeAccessRequest, secret)
 		err := errors.Join(
 			rfc2865.UserName_SetString(p, q.Login), prove(p, q.Credentials), c.describe(p, q.Session, q.Call),
@@ -34,7 +35,7 @@ func (c *Client) Authenticate(ctx context.Context, q access.Question) (access.Ve
 		if err != nil {
 			return nil, fmt.Errorf("write Access-Request: %w", err)
 		}
-		return p, sign(p)
+		return p, nil
 	})
 	if err != nil {
 		return access.Verdict{}, err
@@ -96,13 +97,10 @@ func (c *Client) describe(p *radius.Packet, session uint16, call access.Call) er
 		rfc2868.TunnelServerEndpoint_SetString(p, 0, call.LNS.Addr().String()),
 	)
 	medium := rfc2868.TunnelMediumType_Value_IPv4
-	if a := call.LNS.Addr(); a.Is6() {
+	if call.LNS.Addr().Is6() {
 		medium = rfc2868.TunnelMediumType_Value_IPv6
-		err = errors.Join(err, rfc3162.NASIPv6Address_Set(p, a.AsSlice()))
-	} else if a.Is4() {
-		err = errors.Join(err, rfc2865.NASIPAddress_Set(p, a.AsSlice()))
 	}
-	err = errors.Join(err, rfc2868.TunnelMediumType_Set(p, 0, medium))
+	err = errors.Join(err, router(p, call.LNS.Addr()), rfc2868.TunnelMediumType_Set(p, 0, medium))
 	if call.LACName != "" {
 		err = errors.Join(err, rfc2868.TunnelClientAuthID_SetString(p, 0, call.LACName))
 	}
@@ -121,11 +119,22 @@ func (c *Client) describe(p *radius.Packet, session uint16, call access.Call) er
 	return err
 }
 
+// router says at which address this router is.
+func router(p *radius.Packet, a netip.Addr) error {
+	switch {
+	case a.Is6():
+		return rfc3162.NASIPv6Address_Set(p, a.AsSlice())
+	case a.Is4():
+		return rfc2865.NASIPAddress_Set(p, a.AsSlice())
+	}
+	return nil
+}
+
 // GardenFilter is the Filter-Id that puts a subscriber into the walled garden.
 const GardenFilter = "garden"
 
 // profileOf reads what a subscriber gets.
-func profileOf(p, _ *radius.Packet) (access.Profile, error) {
+func profileOf(p, asked *radius.Packet) (access.Profile, error) {
 	var out access.Profile
 	var errs []error
 	if a, ok := address(rfc2865.FramedIPAddress_Get(p)); ok && a.Is4() {
@@ -137,6 +146,13 @@ func profileOf(p, _ *radius.Packet) (access.Profile, error) {
 		}
 	}
 	out.Pool = rfc2869.FramedPool_GetString(p)
+	names := access.Pools6{
+		Prefix: rfc3162.FramedIPv6Pool_GetString(p), Delegated: rfc6911.DelegatedIPv6PrefixPool_GetString(p),
+		Address: rfc6911.StatefulIPv6AddressPool_GetString(p),
+	}
+	if names != (access.Pools6{}) {
+		out.Pools6 = &names
+	}
 	if id := rfc3162.FramedInterfaceID_Get(p); len(id) == 8 {
 		out.InterfaceID = [8]byte(id)
 	}
@@ -157,6 +173,12 @@ func profileOf(p, _ *radius.Packet) (access.Profile, error) {
 			continue
 		}
 		out.Routes = append(out.Routes, r)
+	}
+	networks, _ := rfc6911.RouteIPv6Information_Gets(p)
+	for _, n := range networks {
+		if r := prefix(n); r.IsValid() {
+			out.Advertised = append(out.Advertised, r)
+		}
 	}
 	for _, ip := range []net.IP{microsoft.MSPrimaryDNSServer_Get(p), microsoft.MSSecondaryDNSServer_Get(p)} {
 		if a, ok := address(ip); ok && a.Is4() {
@@ -179,7 +201,47 @@ func profileOf(p, _ *radius.Packet) (access.Profile, error) {
 	for _, c := range classes {
 		out.Class = append(out.Class, bytes.Clone(c))
 	}
+	out.Onward = onwardOf(p, asked)
 	return out, errors.Join(errs...)
+}
+
+// onwardOf reads where the session goes on to (RFC 2868): of the L2TP tunnels
+// that are named, the one that is preferred (section 3.8: the lowest value), else
+// the first.
+func onwardOf(p, asked *radius.Packet) access.Onward {
+	// each is read once: reading takes the tags of numbers out of the packet
+	tags, kinds, _ := rfc2868.TunnelType_Gets(p)
+	ranked, ranks, _ := rfc2868.TunnelPreference_Gets(p)
+	best, rank := -1, uint32(0)
+	for i, kind := range kinds {
+		if kind != rfc2868.TunnelType_Value_L2TP {
+			continue
+		}
+		n := uint32(0xffffff) // one without a preference comes last
+		if j := slices.Index(ranked, tags[i]); j >= 0 {
+			n = uint32(ranks[j])
+		}
+		if best < 0 || n < rank {
+			best, rank = i, n
+		}
+	}
+	if best < 0 {
+		return access.Onward{}
+	}
+	tag := tags[best]
+	same := func(tags []byte, values []string, err error) string {
+		for _, wanted := range []byte{tag, 0} { // an attribute without a tag is about all tunnels
+			if i := slices.Index(tags, wanted); err == nil && i >= 0 {
+				return values[i]
+			}
+		}
+		return ""
+	}
+	o := access.Onward{Server: same(rfc2868.TunnelServerEndpoint_GetStrings(p)), Name: same(rfc2868.TunnelClientAuthID_GetStrings(p))}
+	if asked != nil {
+		o.Secret = same(rfc2868.TunnelPassword_GetStrings(p, asked))
+	}
+	return o
 }
 
 func address(ip net.IP) (netip.Addr, bool) {

@@ -10,13 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2869"
+
+	"weft/internal/feature/access"
 )
 
 // Server is one RADIUS server.
@@ -35,8 +36,61 @@ type Client struct {
 	nas     string
 	mu      sync.Mutex
 	silent  map[netip.AddrPort]time.Time // until when a server comes last
-	waiting chan struct{}                // as many requests at a time as it has room for
+	asking  chan struct{}                // as many questions at a time as it has room for
+	telling chan struct{}                // and accounts: a server that is slow to take them delays no login
+	lines   lines
+	books   books
+	pause   time.Duration                           // between two attempts while nobody takes accounts
+	counts  map[netip.AddrPort]*access.RADIUSServer // by where it authenticates; mu
 }
+
+// Stats says how the servers answer, in their order.
+func (c *Client) Stats() []access.RADIUSServer {
+	c.books.mu.Lock()
+	waiting := len(c.books.list)
+	c.books.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	var list []access.RADIUSServer
+	for _, s := range c.servers {
+		one := access.RADIUSServer{Server: s.Auth}
+		if n := c.counts[s.Auth]; n != nil {
+			one = *n
+		}
+		one.Server, one.Waiting = s.Auth, waiting
+		for _, at := range []netip.AddrPort{s.Auth, s.Accounting} {
+			one.Quiet = one.Quiet || now.Before(c.silent[at])
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// count notes what became of a question or an account.
+func (c *Client) count(s Server, kind radius.Code, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.counts[s.Auth]
+	if n == nil {
+		n = &access.RADIUSServer{}
+		c.counts[s.Auth] = n
+	}
+	switch asks := kind == radius.CodeAccessRequest; {
+	case err == nil && asks:
+		n.Answered++
+	case err == nil:
+		n.Told++
+	case errors.Is(err, errForged):
+		n.Forged++
+	case asks:
+		n.Silent++
+	default:
+		n.Untold++
+	}
+}
+
+var errForged = errors.New("its answer has no right Message-Authenticator: is it set up to sign them?")
 
 // Settings of a server that the file leaves open.
 const (
@@ -48,7 +102,7 @@ const (
 
 // NewClient makes a client; nas is what servers know this router by.
 func NewClient(log *slog.Logger, nas string, servers []Server) *Client {
-	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, waiting: make(chan struct{}, atATime)}
+	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*access.RADIUSServer{}, asking: make(chan struct{}, atATime), telling: make(chan struct{}, atATime), pause: accountEvery}
 	for _, s := range servers {
 		if s.Timeout <= 0 {
 			s.Timeout = defaultTimeout
@@ -85,10 +139,10 @@ func (c *Client) ordered(at func(Server) netip.AddrPort) []Server {
 
 // exchange sends a packet to one server after another. build makes it anew for
 // each: secrets differ.
-func (c *Client) exchange(ctx context.Context, at func(Server) netip.AddrPort, build func(secret []byte) (*radius.Packet, error)) (answer, asked *radius.Packet, err error) {
+func (c *Client) exchange(ctx context.Context, room chan struct{}, at func(Server) netip.AddrPort, build func(secret []byte) (*radius.Packet, error)) (answer, asked *radius.Packet, err error) {
 	select {
-	case c.waiting <- struct{}{}:
-		defer func() { <-c.waiting }()
+	case room <- struct{}{}:
+		defer func() { <-room }()
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
@@ -97,23 +151,41 @@ func (c *Client) exchange(ctx context.Context, at func(Server) netip.AddrPort, b
 		if err != nil {
 			return nil, nil, err
 		}
-		inner, cancel := context.WithTimeout(ctx, time.Duration(s.Tries)*s.Timeout)
-		client := radius.Client{Net: "udp", Dialer: net.Dialer{}, Retry: s.Timeout}
-		answer, err := client.Exchange(inner, packet, at(s).String())
-		cancel()
+		answer, err := c.ask(ctx, s, at(s), packet)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		if err == nil && packet.Code == radius.CodeAccessRequest && !signed(answer, packet) {
-			err = errors.New("its answer has no right Message-Authenticator")
-		}
 		c.note(at(s), err)
+		c.count(s, packet.Code, err)
 		if err == nil {
 			return answer, packet, nil
 		}
 	}
 	return nil, nil, ErrSilent
 }
+
+// ask puts a question to one server.
+func (c *Client) ask(ctx context.Context, s Server, to netip.AddrPort, p *radius.Packet) (*radius.Packet, error) {
+	l, id, err := c.lines.take(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release(id)
+	p.Identifier = id
+	if p.Code == radius.CodeAccessRequest {
+		if err := sign(p); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := l.ask(ctx, id, p, s.Timeout, s.Tries)
+	if err == nil && p.Code == radius.CodeAccessRequest && !signed(answer, p) {
+		return nil, errForged
+	}
+	return answer, err
+}
+
+// Close lets go of the sockets.
+func (c *Client) Close() { c.lines.close() }
 
 func (c *Client) note(server netip.AddrPort, err error) {
 	c.mu.Lock()

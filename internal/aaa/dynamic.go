@@ -10,10 +10,8 @@ import (
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2865"
-	"layeh.com/radius/rfc2866"
 	"layeh.com/radius/rfc2869"
 	"layeh.com/radius/rfc3576"
-	"layeh.com/radius/vendors/wispr"
 
 	"weft/internal/feature/access"
 )
@@ -23,14 +21,22 @@ const DynamicPort = 3799
 
 // Issuer is somebody who may give orders.
 type Issuer struct {
-	Client netip.Prefix
-	Secret string
+	Client   netip.Prefix
+	Secret   string
+	Unsigned bool // it cannot sign: orders without Message-Authenticator are taken
 }
 
 // Orders carries out what is asked for; it gives how many sessions it was about.
 type Orders interface {
 	Disconnect(access.Match) int
 	Change(access.Match, access.Change) int
+}
+
+// NAS is what this router is to those who give orders: an order that names
+// another one is not for it (RFC 5176 section 3).
+type NAS struct {
+	Names     []string
+	Addresses []netip.Addr
 }
 
 // Dynamic takes orders at one address (RFC 5176).
@@ -40,7 +46,7 @@ type Dynamic struct {
 }
 
 // ListenDynamic takes orders until Close.
-func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, orders Orders) (*Dynamic, error) {
+func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, self func() NAS, orders Orders) (*Dynamic, error) {
 	conn, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", netip.AddrPortFrom(at, DynamicPort).String())
 	if err != nil {
 		return nil, err
@@ -48,8 +54,12 @@ func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, 
 	d := &Dynamic{conn: conn}
 	d.server = radius.PacketServer{
 		SecretSource: secrets(issuers),
-		Handler:      radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) { handle(w, r, orders) }),
-		ErrorLog:     stdlog.New(io.Discard, "", 0), // what strangers send is no news
+		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
+			if i, ok := secrets(issuers).of(r.RemoteAddr); ok {
+				handle(w, r, self(), orders, i.Unsigned)
+			}
+		}),
+		ErrorLog: stdlog.New(io.Discard, "", 0), // what strangers send is no news
 	}
 	go func() { _ = d.server.Serve(conn) }() // ends when the socket is closed
 	return d, nil
@@ -62,50 +72,48 @@ func (d *Dynamic) Close() error { return d.conn.Close() }
 type secrets func() []Issuer
 
 func (s secrets) RADIUSSecret(_ context.Context, from net.Addr) ([]byte, error) {
+	i, _ := s.of(from)
+	return []byte(i.Secret), nil
+}
+
+func (s secrets) of(from net.Addr) (Issuer, bool) {
 	udp, ok := from.(*net.UDPAddr)
 	if !ok {
-		return nil, nil
+		return Issuer{}, false
 	}
 	a := udp.AddrPort().Addr().Unmap()
 	for _, i := range s() {
 		if i.Client.Contains(a) {
-			return []byte(i.Secret), nil
+			return i, true
 		}
 	}
-	return nil, nil
+	return Issuer{}, false
 }
 
-func handle(w radius.ResponseWriter, r *radius.Request, orders Orders) {
+func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool) {
 	ack, nak := radius.CodeDisconnectACK, radius.CodeDisconnectNAK
 	if r.Code == radius.CodeCoARequest {
 		ack, nak = radius.CodeCoAACK, radius.CodeCoANAK
 	} else if r.Code != radius.CodeDisconnectRequest {
 		return
 	}
-	refuse := func(why rfc3576.ErrorCause) {
-		p := r.Response(nak)
-		_ = rfc3576.ErrorCause_Set(p, why) // a number always fits
-		_ = w.Write(p)                     // lost, it is asked for again
-	}
-	if stale(r.Packet) || badlySigned(r.Packet) {
+	if stale(r.Packet) || badlySigned(r.Packet, unsigned) {
 		return // silently discarded (RFC 5176 section 3)
 	}
-	m := matchOf(r.Packet)
-	if m.Empty() {
-		refuse(rfc3576.ErrorCause_Value_MissingAttribute)
-		return
+	why := carryOut(r.Packet, self, orders)
+	p := r.Response(ack)
+	if why != 0 {
+		p = r.Response(nak)
+		_ = rfc3576.ErrorCause_Set(p, why) // a number always fits
 	}
-	done := 0
-	if r.Code == radius.CodeDisconnectRequest {
-		done = orders.Disconnect(m)
-	} else {
-		done = orders.Change(m, changeOf(r.Packet))
+	for _, a := range r.Packet.Attributes {
+		if a.Type == rfc2865.ProxyState_Type { // section 3.1: as they came
+			p.Add(a.Type, a.Attribute)
+		}
 	}
-	if done == 0 {
-		refuse(rfc3576.ErrorCause_Value_SessionContextNotFound)
-		return
+	if sign(p) == nil {
+		_ = w.Write(p) // lost, it is asked for again
 	}
-	_ = w.Write(r.Response(ack))
 }
 
 // window is how far a request's time may be from ours (section 6.3).
@@ -116,45 +124,13 @@ func stale(p *radius.Packet) bool {
 	return err == nil && time.Since(at).Abs() > window
 }
 
-// badlySigned: the authenticator of a request has the secret in it already; a
-// Message-Authenticator need not be there, but if it is it must be right.
-func badlySigned(p *radius.Packet) bool {
-	_, has := p.Lookup(rfc2869.MessageAuthenticator_Type)
-	return has && !authentic(p, [16]byte{})
-}
-
-func matchOf(p *radius.Packet) access.Match {
-	m := access.Match{ID: rfc2866.AcctSessionID_GetString(p), Login: rfc2865.UserName_GetString(p)}
-	if a, ok := address(rfc2865.FramedIPAddress_Get(p)); ok {
-		m.Address = a
+// badlySigned: RFC 5176 section 3.4 leaves the Message-Authenticator to the
+// sender, but the authenticator of a request is plain MD5, which is not enough
+// (CVE-2024-3596). Who cannot sign is excused by name; what is there has to be
+// right in any case.
+func badlySigned(p *radius.Packet, unsigned bool) bool {
+	if _, has := p.Lookup(rfc2869.MessageAuthenticator_Type); !has {
+		return !unsigned
 	}
-	if n, err := rfc2865.NASPort_Lookup(p); err == nil && n < 1<<16 {
-		m.Session = uint16(n)
-	}
-	return m
-}
-
-func changeOf(p *radius.Packet) access.Change {
-	var c access.Change
-	if n, err := wispr.WISPrBandwidthMaxUp_Lookup(p); err == nil {
-		v := uint64(n)
-		c.Up = &v
-	}
-	if n, err := wispr.WISPrBandwidthMaxDown_Lookup(p); err == nil {
-		v := uint64(n)
-		c.Down = &v
-	}
-	if text, err := rfc2865.FilterID_LookupString(p); err == nil {
-		v := text == GardenFilter
-		c.Garden = &v
-	}
-	if n, err := rfc2865.SessionTimeout_Lookup(p); err == nil {
-		v := time.Duration(n) * time.Second
-		c.SessionTimeout = &v
-	}
-	if n, err := rfc2865.IdleTimeout_Lookup(p); err == nil {
-		v := time.Duration(n) * time.Second
-		c.IdleTimeout = &v
-	}
-	return c
+	return !authentic(p, [16]byte{})
 }

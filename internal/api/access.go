@@ -2,12 +2,12 @@ package api
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strconv"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"time"
 
 	"weft/internal/feature/access"
 	"weft/internal/state"
@@ -27,6 +27,8 @@ func NewSubscriber(r access.SubscriberRow, c state.AccessCounters) Subscriber {
 	s.Traffic.UpBytes += c.UpBytes
 	s.Traffic.DownPackets += c.DownPackets
 	s.Traffic.DownBytes += c.DownBytes
+	c.Drops[state.AccessDropRateUp] += r.SlowDrops[0]
+	c.Drops[state.AccessDropRateDown] += r.SlowDrops[1]
 	for i, n := range c.Drops {
 		if n > 0 {
 			s.Drops[state.AccessDrop(i).String()] = n
@@ -41,7 +43,41 @@ type AccessSource interface {
 	Tunnels() []access.TunnelRow
 	Clients() []access.ClientRow
 	AccessStats() access.Stats
+	Pools() []access.PoolRow
+	RADIUS() []access.RADIUSServer
 	Disconnect(access.Match) int
+	Details(who string) Details
+	TunnelDetails(who string) []access.TunnelDetails
+	Capture(ctx context.Context, order CaptureOrder, w io.Writer) error
+}
+
+// Details are all that is known of somebody's sessions.
+type Details struct {
+	Sessions []Detail       `json:"sessions"`
+	Ended    []access.Ended `json:"ended"` // the last one first
+}
+
+// Detail is a session with what the datapath counted.
+type Detail struct {
+	access.SubscriberDetails
+	Traffic  access.Traffic    `json:"traffic"`
+	Drops    map[string]uint64 `json:"drops"`
+	LastUp   time.Time         `json:"last_up,omitzero"` // when a packet came from the subscriber
+	LastDown time.Time         `json:"last_down,omitzero"`
+	Missed   uint64            `json:"uncaptured"` // packets that a capture missed
+}
+
+// NewDetail adds what the datapath counted; boot is when its clock began.
+func NewDetail(d access.SubscriberDetails, c state.AccessCounters, boot time.Time) Detail {
+	s := NewSubscriber(d.SubscriberRow, c)
+	out := Detail{SubscriberDetails: d, Traffic: s.Traffic, Drops: s.Drops, Missed: c.Uncaptured}
+	if c.SeenUp > 0 {
+		out.LastUp = boot.Add(c.SeenUp)
+	}
+	if c.SeenDown > 0 {
+		out.LastDown = boot.Add(c.SeenDown)
+	}
+	return out
 }
 
 // Kicked says how many sessions were ended.
@@ -52,6 +88,15 @@ type Kicked struct {
 func serveAccess(mux *http.ServeMux, source AccessSource) {
 	mux.HandleFunc("GET /v1/subscribers", answer(func() any { return source.Subscribers() }))
 	mux.HandleFunc("GET /v1/l2tp-tunnels", answer(func() any { return source.Tunnels() }))
+	mux.HandleFunc("GET /v1/subscriber", func(w http.ResponseWriter, q *http.Request) {
+		reply(w, q, func(context.Context) (any, error) { return source.Details(q.URL.Query().Get("who")), nil })
+	})
+	mux.HandleFunc("GET /v1/l2tp-tunnel", func(w http.ResponseWriter, q *http.Request) {
+		reply(w, q, func(context.Context) (any, error) { return source.TunnelDetails(q.URL.Query().Get("who")), nil })
+	})
+	mux.HandleFunc("GET /v1/capture", serveCapture(source))
+	mux.HandleFunc("GET /v1/address-pools", answer(func() any { return source.Pools() }))
+	mux.HandleFunc("GET /v1/radius", answer(func() any { return source.RADIUS() }))
 	mux.HandleFunc("GET /v1/clients", answer(func() any { return source.Clients() }))
 	mux.HandleFunc("POST /v1/kick", func(w http.ResponseWriter, q *http.Request) {
 		m := MatchOf(q.URL.Query().Get("who"))
@@ -60,68 +105,19 @@ func serveAccess(mux *http.ServeMux, source AccessSource) {
 }
 
 // MatchOf reads whom somebody means: an address of theirs, the number of the
-// session, or the login.
+// session, the login, or the name of an [l2tp_client.NAME].
 func MatchOf(who string) access.Match {
 	if a, err := netip.ParseAddr(who); err == nil {
-		return access.Match{Address: a}
+		return access.Match{Address: a, Clients: true}
 	}
 	if n, err := strconv.ParseUint(who, 10, 16); err == nil && n > 0 {
-		return access.Match{Session: uint16(n)}
+		return access.Match{Session: uint16(n), Clients: true}
 	}
-	return access.Match{Login: who}
+	return access.Match{Login: who, Clients: true}
 }
 
 // Kick ends sessions.
 func Kick(ctx context.Context, socket, who string) (Kicked, error) {
 	var k Kicked
 	return k, request(ctx, http.MethodPost, socket, "/v1/kick?who="+url.QueryEscape(who), &k)
-}
-
-type accessMetrics struct {
-	sessions, tunnels, logins, bytes *prometheus.Desc
-}
-
-func newAccessMetrics() accessMetrics {
-	return accessMetrics{
-		sessions: prometheus.NewDesc("weft_access_sessions", "Sessions of subscribers, by state.", []string{"access", "state"}, nil),
-		tunnels:  prometheus.NewDesc("weft_l2tp_tunnels", "L2TP tunnels, by section and state.", []string{"section", "state"}, nil),
-		logins:   prometheus.NewDesc("weft_access_events_total", "What became of logins and odd packets.", []string{"event"}, nil),
-		bytes:    prometheus.NewDesc("weft_access_bytes", "Bytes of IP packets of the sessions that are there now.", []string{"access", "direction"}, nil),
-	}
-}
-
-func (m accessMetrics) descs() []*prometheus.Desc {
-	return []*prometheus.Desc{m.sessions, m.tunnels, m.logins, m.bytes}
-}
-
-func (m accessMetrics) collect(ch chan<- prometheus.Metric, source AccessSource) {
-	type key struct{ section, what string }
-	sessions, tunnels, bytes := map[key]int{}, map[key]int{}, map[key]uint64{}
-	for _, s := range source.Subscribers() {
-		sessions[key{s.Access, s.State}]++
-		bytes[key{s.Access, "up"}] += s.Traffic.UpBytes
-		bytes[key{s.Access, "down"}] += s.Traffic.DownBytes
-	}
-	for _, t := range source.Tunnels() {
-		tunnels[key{t.Section, t.State}]++
-	}
-	gauge := func(d *prometheus.Desc, n float64, k key) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, k.section, k.what)
-	}
-	for k, n := range sessions {
-		gauge(m.sessions, float64(n), k)
-	}
-	for k, n := range tunnels {
-		gauge(m.tunnels, float64(n), k)
-	}
-	for k, n := range bytes {
-		gauge(m.bytes, float64(n), k)
-	}
-	st := source.AccessStats()
-	for event, n := range map[string]uint64{
-		"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "tunnel-refused": st.Refused,
-		"tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown, "stranger": st.Strangers, "spoofed": st.Spoofed, "garden": st.Garden,
-	} {
-		ch <- prometheus.MustNewConstMetric(m.logins, prometheus.CounterValue, float64(n), event)
-	}
 }

@@ -77,6 +77,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
 	c.bindings.collect(ch, c.datapath)
+	c.bindings.collectTold(ch, c.source.Collectors())
 	c.wires.collect(ch, c.datapath)
 	c.offload.collect(ch, c.source)
 	c.failover.collect(ch, c.source.Failover())

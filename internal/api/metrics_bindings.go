@@ -11,6 +11,7 @@ import (
 type bindingMetrics struct {
 	bindings, sessions, made, opened *prometheus.Desc
 	subscribers, refused, top, lost  *prometheus.Desc
+	told, waiting, reached           *prometheus.Desc
 }
 
 func newBindingMetrics() bindingMetrics {
@@ -25,11 +26,14 @@ func newBindingMetrics() bindingMetrics {
 		refused:     prometheus.NewDesc("weft_nat64_subscribers_refused", "Of those, the ones that have met a limit.", labels[:1], nil),
 		top:         prometheus.NewDesc("weft_nat64_subscriber_most_sessions", "Sessions of the subscriber that has the most.", labels[:1], nil),
 		lost:        prometheus.NewDesc("weft_nat64_events_lost_total", "Bindings that were made or ended too fast for the log of allocations.", nil, nil),
+		told:        prometheus.NewDesc("weft_nat64_syslog_messages_total", "Messages for a collector of allocations: sent, or lost because it was away too long.", []string{"collector", "result"}, nil),
+		waiting:     prometheus.NewDesc("weft_nat64_syslog_waiting", "Messages that wait for the collector.", []string{"collector"}, nil),
+		reached:     prometheus.NewDesc("weft_nat64_syslog_reached", "0: the collector cannot be reached now.", []string{"collector"}, nil),
 	}
 }
 
 func (m bindingMetrics) descs() []*prometheus.Desc {
-	return []*prometheus.Desc{m.bindings, m.sessions, m.made, m.opened, m.subscribers, m.refused, m.top, m.lost}
+	return []*prometheus.Desc{m.bindings, m.sessions, m.made, m.opened, m.subscribers, m.refused, m.top, m.lost, m.told, m.waiting, m.reached}
 }
 
 func (m bindingMetrics) collect(ch chan<- prometheus.Metric, d *datapath.Datapath) {
@@ -53,6 +57,20 @@ func (m bindingMetrics) collect(ch chan<- prometheus.Metric, d *datapath.Datapat
 	m.collectSubscribers(ch, d)
 	if lost, err := d.LogEventsLost(); err == nil {
 		ch <- prometheus.MustNewConstMetric(m.lost, prometheus.CounterValue, float64(lost))
+	}
+}
+
+// collectTold tells of collectors.
+func (m bindingMetrics) collectTold(ch chan<- prometheus.Metric, list []Collector) {
+	for _, c := range list {
+		reached := 0.0
+		if c.Reached {
+			reached = 1
+		}
+		ch <- prometheus.MustNewConstMetric(m.told, prometheus.CounterValue, float64(c.Sent), c.Address, "sent")
+		ch <- prometheus.MustNewConstMetric(m.told, prometheus.CounterValue, float64(c.Lost), c.Address, "lost")
+		ch <- prometheus.MustNewConstMetric(m.waiting, prometheus.GaugeValue, float64(c.Waiting), c.Address)
+		ch <- prometheus.MustNewConstMetric(m.reached, prometheus.GaugeValue, reached, c.Address)
 	}
 }
 

@@ -65,6 +65,19 @@ func Pseudowires(d *datapath.Datapath, links []state.LinkFact) ([]Pseudowire, er
 	return rows, nil
 }
 
+// WithVXLANs adds those that are the kernel's. Their number stands for both
+// sessions, and nobody but the kernel looks for the link address.
+func WithVXLANs(rows []Pseudowire, vxlans []state.VXLANCount) []Pseudowire {
+	for _, v := range vxlans {
+		rows = append(rows, Pseudowire{
+			Device: v.Name, Kind: "vxlan", Local: endText(v.Local, v.Port), Remote: endText(v.Remote, v.Port), Rx: v.VNI, Tx: v.VNI,
+			MTU: v.MTU, Resolved: true, RxPackets: v.RxPackets, RxBytes: v.RxBytes, TxPackets: v.TxPackets, TxBytes: v.TxBytes, Faults: v.Faults,
+		})
+	}
+	slices.SortFunc(rows, func(a, b Pseudowire) int { return cmp.Compare(a.Device, b.Device) })
+	return rows
+}
+
 // wireMetrics are the counters of pseudowires.
 type wireMetrics struct {
 	packets, bytes, faults *prometheus.Desc

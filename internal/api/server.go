@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type Source interface {
 	Adverts() []Advert
 	AccessSource
 	Who(WhoQuery) ([]Holder, error)
+	Collectors() []Collector
 	Failover() *Failover // nil: sessions are not shared
 }
 
@@ -101,6 +103,10 @@ func request(ctx context.Context, method, socket, path string, into any) error {
 	}
 	response, err := client.Do(question)
 	if err != nil {
+		var about *url.Error // which would say the question, too
+		if errors.As(err, &about) {
+			err = about.Err
+		}
 		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
 	}
 	defer response.Body.Close()

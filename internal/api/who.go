@@ -29,6 +29,14 @@ type Holder struct {
 	Note       string         `json:"note,omitempty"`
 }
 
+// Collector is one that is told of allocations (allocation_syslog).
+type Collector struct {
+	Address    string
+	Sent, Lost uint64
+	Waiting    int
+	Reached    bool
+}
+
 // ErrNoAllocations says that there is no log to ask.
 var ErrNoAllocations = errors.New("no translator keeps a log of allocations: see allocation_log in weft.toml")
 

@@ -56,7 +56,7 @@ func rooms() []room {
 		{"internal/syslog", nil},
 		{"internal/bus", nil},
 		{"internal/api", below},
-		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace"}},
+		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
 		{"internal/simulate", beside},
 		{"internal/lab", beside},
@@ -96,7 +96,7 @@ func pure() []string {
 
 // forTests are packages that only tests and tools may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest", "internal/bus/bustest", "internal/web/browser/drive"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "internal/lab/netspace/spacetest", "internal/bus/bustest", "internal/bench/benchtest", "internal/web/browser/drive"}
 }
 
 type pkg struct {

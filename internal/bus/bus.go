@@ -32,11 +32,12 @@ type Settings struct {
 	Bytes   int64    // that the stream may have: then the oldest goes
 }
 
-// Keys are how routers know each other.
+// Keys are how routers know each other, or an operator's cluster knows them.
 type Keys struct {
-	CA, Certificate, Key string // files, PEM; all or none
-	PasswordFile         string // the same secret on all routers
-	CredentialsFile      string // of an operator's cluster (NATS .creds)
+	CA, Certificate, Key string // files, PEM; all or none. At a cluster CA alone will do
+	PasswordFile         string // the same secret on all routers; at a cluster that of User
+	User                 string // at a cluster
+	CredentialsFile      string // at a cluster (NATS .creds)
 }
 
 // Peer is another router.
@@ -100,6 +101,7 @@ type Bus struct {
 	tasks    sync.WaitGroup
 	cancel   context.CancelFunc
 	guard    *guard
+	backlog  backlog
 
 	mu     sync.Mutex
 	js     jetstream.JetStream // nil: the own stream is not there now

@@ -1,5 +1,7 @@
 package bus
 
+import "crypto/x509"
+
 // Crash ends the server as its own failure would.
 func (b *Bus) Crash() {
 	b.mu.Lock()
@@ -14,4 +16,14 @@ func (b *Bus) Break(peer string) {
 	conn := b.joined[peer]
 	b.mu.Unlock()
 	conn.Close()
+}
+
+// Roots gives the authorities that Keys name.
+func (k Keys) Roots() (*x509.CertPool, error) {
+	k.Certificate, k.Key = "", ""
+	config, err := k.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return config.RootCAs, nil
 }

@@ -27,6 +27,10 @@ func (k Keys) tlsConfig() (*tls.Config, error) {
 	if !roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("read ca %s: there is no certificate in it", k.CA)
 	}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert}
+	if k.Certificate == "" {
+		return config, nil // a cluster that asks for none
+	}
 	// read for each connection: renewed ones are used without a word
 	own := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(k.Certificate, k.Key)
@@ -38,12 +42,9 @@ func (k Keys) tlsConfig() (*tls.Config, error) {
 	if _, err := own(); err != nil {
 		return nil, err
 	}
-	return &tls.Config{
-		MinVersion:           tls.VersionTLS13,
-		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() },
-		RootCAs:              roots, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
-	}, nil
+	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return own() }
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own() }
+	return config, nil
 }
 
 func (k Keys) password() (string, error) {
@@ -55,10 +56,19 @@ func (k Keys) password() (string, error) {
 		return "", fmt.Errorf("read password: %w", err)
 	}
 	p := strings.TrimSpace(string(text))
-	if len(p) < 16 {
-		return "", fmt.Errorf("read password: %s has %d characters, at least 16 are wanted", k.PasswordFile, len(p))
+	if least := k.passwordLeast(); len(p) < least {
+		return "", fmt.Errorf("read password: %s has %d characters, at least %d are wanted", k.PasswordFile, len(p), least)
 	}
 	return p, nil
+}
+
+// passwordLeast is how long a password must be: one that all routers share is
+// weft's to judge, a user's at an operator's cluster is not.
+func (k Keys) passwordLeast() int {
+	if k.User != "" {
+		return 1
+	}
+	return 16
 }
 
 // guard tells who may use the server here: this process, and peers whose
@@ -123,18 +133,13 @@ func mayRead(router string) *server.Permissions {
 // options are those of a connection to another machine's server.
 func (b *Bus) options(peer string) ([]nats.Option, error) {
 	list := []nats.Option{nats.Name("weft " + b.settings.Name), nats.NoReconnect(), nats.Timeout(dialTimeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2)}
+	if len(b.settings.Cluster) > 0 {
+		more, err := b.settings.Keys.clusterOptions()
+		return append(list, more...), err
+	}
 	config, err := b.settings.Keys.tlsConfig()
 	if err != nil {
 		return nil, err
-	}
-	if len(b.settings.Cluster) > 0 {
-		if config != nil {
-			list = append(list, nats.Secure(config))
-		}
-		if file := b.settings.Keys.CredentialsFile; file != "" {
-			list = append(list, nats.UserCredentials(file))
-		}
-		return list, nil
 	}
 	if config != nil {
 		config.ServerName = peer

@@ -33,7 +33,7 @@ func (b *Bus) own(ctx context.Context) error {
 		}
 		conn, err := nats.Connect(strings.Join(b.settings.Cluster, ","), options...)
 		if err != nil {
-			return fmt.Errorf("connect to the cluster: %w", err)
+			return fmt.Errorf("connect to the cluster: %w", b.explain(err))
 		}
 		defer conn.Close()
 		return b.write(ctx, conn, nil)
@@ -109,9 +109,13 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 	if err != nil {
 		return err
 	}
-	if err := b.makeStream(ctx, js); err != nil {
-		return err
+	stream, err := b.makeStream(ctx, js)
+	if err != nil {
+		return b.explain(errors.Join(err, conn.LastError()))
 	}
+	measuring, stop := context.WithCancel(ctx)
+	defer stop()
+	b.tasks.Go(func() { b.backlog.measure(measuring, stream) })
 	asked, err := conn.Subscribe(asking(b.settings.Name), func(m *nats.Msg) {
 		b.tell(ctx, Event{Asked: &Asked{string(m.Data)}})
 	})
@@ -131,7 +135,7 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-refused:
-			return fmt.Errorf("write to stream: %w", err)
+			return fmt.Errorf("write to stream: %w", b.explain(errors.Join(err, conn.LastError())))
 		case <-look.C:
 		}
 		if conn.IsClosed() || s != nil && !s.Running() {
@@ -141,20 +145,20 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 }
 
 // makeStream makes the stream empty: what it had was of another time.
-func (b *Bus) makeStream(ctx context.Context, js jetstream.JetStream) error {
+func (b *Bus) makeStream(ctx context.Context, js jetstream.JetStream) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	name := streamName(b.settings.Name)
 	if err := js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("remove the old stream: %w", err)
+		return nil, fmt.Errorf("remove the old stream: %w", err)
 	}
-	_, err := js.CreateStream(ctx, jetstream.StreamConfig{
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: []string{subject(b.settings.Name)}, Description: "sessions of the weft router " + b.settings.Name,
 		Storage: jetstream.MemoryStorage, Replicas: 1, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardOld,
 		MaxBytes: b.settings.Bytes, MaxConsumers: -1, MaxMsgs: -1,
 	})
 	if err != nil {
-		return fmt.Errorf("make the stream: %w", err)
+		return nil, fmt.Errorf("make the stream: %w", err)
 	}
-	return nil
+	return stream, nil
 }

@@ -27,6 +27,14 @@ func (r *reader) urls() string {
 	return "nats://" + r.peer.Address.String()
 }
 
+// where says what the reader connects to.
+func (r *reader) where() string {
+	if len(r.bus.settings.Cluster) > 0 {
+		return "the cluster"
+	}
+	return r.peer.Name
+}
+
 // read reads until something breaks.
 func (r *reader) read(ctx context.Context) error {
 	options, err := r.bus.options(r.peer.Name)
@@ -35,7 +43,7 @@ func (r *reader) read(ctx context.Context) error {
 	}
 	conn, err := nats.Connect(r.urls(), options...)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", r.peer.Name, err)
+		return fmt.Errorf("connect to %s: %w", r.where(), r.bus.explain(err))
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
@@ -46,7 +54,7 @@ func (r *reader) read(ctx context.Context) error {
 	defer cancel()
 	stream, err := js.Stream(begin, streamName(r.peer.Name))
 	if err != nil {
-		return fmt.Errorf("find the stream of %s: %w", r.peer.Name, err)
+		return fmt.Errorf("find the stream of %s: %w", r.peer.Name, r.bus.explain(errors.Join(err, conn.LastError())))
 	}
 	info := stream.CachedInfo()
 	seamless := info.Created.Equal(r.made) && info.State.FirstSeq <= r.last+1 && info.State.LastSeq >= r.last
@@ -60,7 +68,7 @@ func (r *reader) read(ctx context.Context) error {
 	}
 	consumer, err := stream.CreateConsumer(begin, from)
 	if err != nil {
-		return fmt.Errorf("read the stream of %s: %w", r.peer.Name, err)
+		return fmt.Errorf("read the stream of %s: %w", r.peer.Name, r.bus.explain(errors.Join(err, conn.LastError())))
 	}
 	r.bus.join(r.peer.Name, conn)
 	defer r.bus.join(r.peer.Name, nil)

@@ -42,7 +42,7 @@ func CoreSections() []Section {
 			Name:  "interface",
 			Named: true,
 			Doc:   "One network interface that weft looks after. Other sections refer to it by NAME, which is letters, digits, `-` and `_`.",
-			New:   func(name string) any { return &Interface{Device: name, Hook: HookAuto} },
+			New:   func(name string) any { return &Interface{Device: name, Hook: HookAuto, Offloads: true} },
 			Check: func(c *Checker, name string, s any) { checkInterface(c, name, s.(*Interface)) },
 		},
 		{

@@ -157,21 +157,35 @@ func (d *decoder) unknown(path string, n *node, e entry, fields map[string]refle
 		d.problem(e.offset, at, what, remedy)
 		return reflect.StructField{}, false
 	}
-	meant, ok := closest(e.name, names)
+	meant, remedy, ok := elsewhere(e.name, fields)
+	if !ok {
+		meant, ok = closest(e.name, names)
+		remedy = didYouMean(e.name, names)
+	}
 	if ok {
-		d.problem(e.offset, at, "is not a key that weft knows", didYouMean(e.name, names))
+		d.problem(e.offset, at, "is not a key that weft knows", remedy)
 		if n.get(meant) != nil {
 			return reflect.StructField{}, false
 		}
 		n.add(key{meant, e.offset}, e.value)
 		return fields[meant], true
 	}
-	remedy := d.home(e.name)
+	remedy = d.home(e.name)
 	if !strings.HasPrefix(remedy, "it belongs") {
 		remedy = didYouMean(e.name, names)
 	}
 	d.problem(e.offset, at, "is not a key that weft knows", remedy)
 	return reflect.StructField{}, false
+}
+
+// elsewhere gives the field that others' programs call so, by its tag "also".
+func elsewhere(name string, fields map[string]reflect.StructField) (meant, remedy string, ok bool) {
+	for field, f := range fields {
+		if slices.Contains(strings.Split(f.Tag.Get("also"), ","), name) {
+			return field, fmt.Sprintf("it is called %s here", field), true
+		}
+	}
+	return "", "", false
 }
 
 // value decodes n, called path, into v.

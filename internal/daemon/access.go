@@ -12,11 +12,15 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"weft/internal/config"
 	"weft/internal/feature/access"
+	"weft/internal/feature/ra"
 	"weft/internal/keep"
 	"weft/internal/l2tpio"
 	"weft/internal/slowpath"
@@ -31,24 +35,35 @@ type subscribers struct {
 	found  chan<- struct{} // told when a client has learned something
 	router *Router
 
-	mu       sync.Mutex // of the engine and all below
-	engine   *access.Engine
-	begun    bool
-	sockets  map[netip.AddrPort]*l2tpio.Socket
-	kept     map[netip.AddrPort]bool // sockets of listen; others are clients'
-	servers  map[string]string       // client -> server
-	devices  map[int]string
-	taps     map[string]*tap
-	news     chan struct{} // the engine has been fed
-	ctx      context.Context
-	store    *keep.File
-	learned  map[string]access.Learned
-	tasks    sync.WaitGroup
-	path     access.Sessions // nil: there is no datapath
-	accounts *accounts
-	routes   subscriberRoutes
-	swept    bool
-	covered  []netip.Prefix // by routes of the plan
+	mu         sync.Mutex // of the engine and all below
+	engine     *access.Engine
+	begun      bool
+	sockets    map[netip.AddrPort]*l2tpio.Socket
+	kept       map[netip.AddrPort]bool // sockets of listen; others are clients'
+	servers    map[string]string       // client -> server
+	devices    map[int]string
+	taps       map[string]*tap
+	news       chan struct{} // the engine has been fed
+	ctx        context.Context
+	store      *keep.File
+	leases     map[string]*keep.File // what logins were given, by section
+	leasePaths map[string]string
+	learned    map[string]access.Learned
+	tasks      sync.WaitGroup
+	path       access.Sessions // nil: there is no datapath
+	accounts   *accounts
+	routes     subscriberRoutes
+	captures   captures
+	// comparing bounds how many passwords are compared with their hashes at a
+	// time: one keeps a CPU busy for some 50 ms.
+	comparing chan struct{}
+	settings  accessSettings // as they were set last, without the users of files
+	files     map[string]*usersFile
+	swept     bool
+	changed   int             // sessions that came or went since the last look
+	stormy    bool            // many did
+	covered   []netip.Prefix  // by routes of the plan
+	begunHere map[string]bool // sections whose RADIUS servers know that they began
 }
 
 // tap is a device's user-space end.
@@ -61,10 +76,12 @@ func newSubscribers(log *slog.Logger, r *Router, found chan<- struct{}) *subscri
 	s := &subscribers{
 		log: log, dir: r.Place.Run, found: found, router: r, sockets: map[netip.AddrPort]*l2tpio.Socket{}, kept: map[netip.AddrPort]bool{},
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),
+		leases: map[string]*keep.File{}, leasePaths: map[string]string{},
 		learned: map[string]access.Learned{}, accounts: newAccounts(log),
-		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}},
+		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}}, comparing: make(chan struct{}, max(1, runtime.NumCPU()/2)),
+		files: map[string]*usersFile{},
 	}
-	s.engine = access.NewEngine(s, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
+	s.engine = access.NewEngine(s, ra.Links{}, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
 	return s
 }
 
@@ -96,6 +113,7 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 	}
 	s.devices = access.Devices(f, facts)
 	s.covered = coveredBy(servers)
+	s.settings = accessSettings{file: f, servers: servers, clients: clients}
 	s.listen(ctx, servers)
 	s.serveTaps(ctx, facts)
 	s.serveAccounts(ctx, f)
@@ -109,65 +127,17 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 		s.begun, s.ctx = true, ctx
 		s.openDatapath()
 	}
-	s.engine.Set(servers, clients, now)
+	s.readUsers()
+	s.apply(now)
 	if first {
 		s.restore(ctx, now)
+		s.announce(ctx, f, now)
 		s.tasks.Go(func() { s.work(ctx) })
+		s.tasks.Go(func() { s.followUsers(ctx) })
+	} else {
+		s.announce(ctx, f, now)
 	}
 	s.wake()
-}
-
-// listen opens and closes sockets so that they are those of the sections.
-func (s *subscribers) listen(ctx context.Context, servers []access.ServerSettings) {
-	wanted := map[netip.AddrPort]bool{}
-	for _, one := range servers {
-		for _, a := range one.Listen {
-			wanted[a] = true
-			if s.sockets[a] != nil {
-				continue
-			}
-			if err := s.open(ctx, a); err != nil {
-				s.log.Error("LACs cannot reach this router", "access", one.Name, "error", err)
-			}
-		}
-	}
-	for a := range s.kept {
-		if !wanted[a] {
-			_ = s.sockets[a].Close()
-			delete(s.sockets, a)
-		}
-	}
-	maps.DeleteFunc(wanted, func(a netip.AddrPort, _ bool) bool { return s.sockets[a] == nil })
-	s.kept = wanted
-}
-
-func (s *subscribers) open(ctx context.Context, at netip.AddrPort) error {
-	socket, err := l2tpio.Open(ctx, at)
-	if err == nil {
-		s.take(ctx, socket)
-	}
-	return err
-}
-
-// take reads a socket from now on.
-func (s *subscribers) take(ctx context.Context, socket *l2tpio.Socket) {
-	here := socket.Here()
-	s.sockets[here] = socket
-	s.tasks.Go(func() {
-		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
-		defer stop()
-		b := make([]byte, 65536)
-		for {
-			n, from, err := socket.Receive(b)
-			if err != nil {
-				return // it was closed
-			}
-			s.mu.Lock()
-			s.engine.Receive(here, from, b[:n], time.Now())
-			s.mu.Unlock()
-			s.wake()
-		}
-	})
 }
 
 func (s *subscribers) wake() {
@@ -241,32 +211,6 @@ func (s *subscribers) put(id int, ip []byte, own bool) {
 	}
 }
 
-// dialTime bounds finding a server.
-const dialTime = 10 * time.Second
-
-func (s *subscribers) Dial(name string) {
-	server, ctx := s.servers[name], s.ctx
-	s.tasks.Go(func() {
-		target, err := access.ServerAddress(server)
-		var socket *l2tpio.Socket
-		var peer netip.AddrPort
-		if err == nil {
-			inner, cancel := context.WithTimeout(ctx, dialTime)
-			socket, peer, err = l2tpio.Dial(inner, target)
-			cancel()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err != nil {
-			s.engine.NotDialed(name, err.Error(), time.Now())
-		} else {
-			s.take(ctx, socket)
-			s.engine.Dialed(name, socket.Here(), peer, time.Now())
-		}
-		s.wake()
-	})
-}
-
 // work does what is due, and carries out what the engine decided.
 func (s *subscribers) work(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -282,10 +226,27 @@ func (s *subscribers) work(ctx context.Context) {
 		case <-timer.C:
 		case <-look.C:
 			s.lookForIdle()
+			s.giveBack()
 		}
 		s.carryOut(ctx)
 		timer.Reset(s.untilDue())
 	}
+}
+
+// manyChanges is a storm: so many sessions came or went between two looks.
+const manyChanges = 1000
+
+// giveBack returns the memory that a storm took, once it is over: what each
+// session left on its way up is several times what it keeps.
+func (s *subscribers) giveBack() {
+	switch {
+	case s.changed >= manyChanges:
+		s.stormy = true
+	case s.stormy:
+		s.stormy = false
+		s.tasks.Go(debug.FreeOSMemory)
+	}
+	s.changed = 0
 }
 
 // untilDue is how long nothing is to be done.
@@ -308,15 +269,19 @@ func (s *subscribers) carryOut(ctx context.Context) {
 	s.mu.Unlock()
 	if !s.swept {
 		s.swept = true
-		s.sweepRoutes(b)
+		s.sweepRoutes(b, learned)
 	}
 	if !b.Empty() {
+		s.changed += len(b.Sessions) + len(b.GoneSessions)
+		s.putSessions(b)
 		s.account(ctx, b.Accounts)
-		s.tellDatapath(b)
+		s.removeSessions(b)
 		s.route(b)
 		s.keep(b.Store)
+		s.keepLeases(b.Leases)
 		s.sweepSockets()
 	}
+	s.hold(learned)
 	s.learn(learned)
 }
 
@@ -328,7 +293,7 @@ func (s *subscribers) learn(now map[string]access.Learned) {
 	for name, l := range now {
 		switch was := s.learned[name]; {
 		case l.Up && !was.Up:
-			s.log.Info("L2TP session is up", "client", name, "ipv4", l.IPv4.String(), "prefix", l.Delegated.String())
+			s.log.Info("L2TP session is up", "client", name, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Delegated))
 		case !l.Up && was.Up:
 			s.log.Warn("L2TP session is down", "client", name)
 		}
@@ -351,31 +316,37 @@ func (s *subscribers) learn(now map[string]access.Learned) {
 	}
 }
 
-// sweepSockets closes clients' sockets that no tunnel has any more.
-func (s *subscribers) sweepSockets() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	inUse := s.engine.Addresses()
-	for a, socket := range s.sockets {
-		if !s.kept[a] && !inUse[a] {
-			_ = socket.Close()
-			delete(s.sockets, a)
-		}
+func addressText(a netip.Addr) string {
+	if !a.IsValid() {
+		return "none"
 	}
+	return a.String()
+}
+
+func prefixText(p netip.Prefix) string {
+	if !p.IsValid() {
+		return "none"
+	}
+	return p.String()
 }
 
 func (s *subscribers) storeFile() string { return filepath.Join(s.dir, "subscribers.db") }
 
 // restore takes over what another process has kept.
 func (s *subscribers) restore(ctx context.Context, now time.Time) {
-	file, err := keep.Open(s.storeFile())
+	file, err := keep.OpenFleeting(s.storeFile())
 	if err != nil {
 		s.log.Error("sessions will not outlive this process", "error", err)
 		return
 	}
 	s.store = file
 	var list []access.Stored
+	s.begunHere = map[string]bool{}
 	err = file.Each(func(key, value []byte) error {
+		if name, ok := strings.CutPrefix(string(key), begunKey); ok {
+			s.begunHere[name] = true
+			return nil
+		}
 		list = append(list, access.Stored{Key: string(key), Value: append([]byte{}, value...)})
 		return nil
 	})
@@ -384,6 +355,11 @@ func (s *subscribers) restore(ctx context.Context, now time.Time) {
 	}
 	if err != nil {
 		s.log.Error("sessions of the process before are lost", "error", err)
+	}
+	if len(list) > 0 { // sessions go on: nothing has begun anew
+		for name := range s.accounts.clients {
+			s.begunHere[name] = true
+		}
 	}
 	for a := range s.engine.Addresses() {
 		if s.sockets[a] == nil {
@@ -417,5 +393,8 @@ func (s *subscribers) wait() {
 	s.tasks.Wait()
 	if s.store != nil {
 		_ = s.store.Close()
+	}
+	for _, file := range s.leases {
+		_ = file.Close()
 	}
 }

@@ -21,6 +21,7 @@ type accounts struct {
 	servers map[string][]aaa.Server
 	dynamic map[netip.Addr]*aaa.Dynamic
 	issuers map[netip.Addr][]aaa.Issuer
+	self    aaa.NAS
 }
 
 func newAccounts(log *slog.Logger) *accounts {
@@ -35,15 +36,18 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 	a := s.accounts
 	issuers := map[netip.Addr][]aaa.Issuer{}
 	keep := map[string]bool{}
+	a.self = aaa.NAS{}
 	for _, name := range f.Names("access") {
 		c := access.From(f, name)
 		var servers []aaa.Server
 		for _, r := range c.RADIUS {
 			servers = append(servers, aaa.Server{Auth: r.Server, Accounting: r.Accounting, Secret: r.Secret, Timeout: r.Timeout, Tries: r.Tries})
 		}
+		a.self.Names = append(a.self.Names, cmp.Or(c.NASIdent, c.HostName))
+		a.self.Addresses = append(a.self.Addresses, c.Listen...)
 		for _, at := range c.Listen {
 			for _, d := range c.Dynamic {
-				issuers[at] = append(issuers[at], aaa.Issuer{Client: d.Client, Secret: d.Secret})
+				issuers[at] = append(issuers[at], aaa.Issuer{Client: d.Client, Secret: d.Secret, Unsigned: d.Unsigned})
 			}
 		}
 		if len(servers) == 0 {
@@ -51,6 +55,9 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 		}
 		keep[name] = true
 		if !reflect.DeepEqual(a.servers[name], servers) {
+			if old := a.clients[name]; old != nil {
+				time.AfterFunc(askTime, old.Close) // when nobody waits for it any more
+			}
 			a.servers[name] = servers
 			a.clients[name] = aaa.NewClient(s.log, cmp.Or(c.NASIdent, c.HostName), servers)
 		}
@@ -70,6 +77,10 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.accounts.issuers[at]
+		}, func() aaa.NAS {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.accounts.self
 		}, s)
 		if err != nil {
 			s.log.Error("orders to change sessions cannot be taken", "address", at.String(), "error", err)
@@ -94,7 +105,12 @@ func (s *subscribers) Ask(q access.Question) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
 	s.tasks.Go(func() {
 		v := access.Verdict{Text: "Nobody can be asked"}
-		if client != nil {
+		switch {
+		case q.Hash != "":
+			s.comparing <- struct{}{}
+			v = aaa.Compare(q)
+			<-s.comparing
+		case client != nil:
 			inner, cancel := context.WithTimeout(ctx, askTime)
 			got, err := client.Authenticate(inner, q)
 			cancel()
@@ -151,10 +167,6 @@ func (s *subscribers) account(ctx context.Context, list []access.Account) {
 			total.DownPackets += c.DownPackets
 			total.DownBytes += c.DownBytes
 		}
-		s.tasks.Go(func() {
-			if err := client.Account(ctx, a, total); err != nil && ctx.Err() == nil {
-				s.log.Error("a session's account is lost", "login", a.Login, "session", a.ID, "error", err)
-			}
-		})
+		client.Account(ctx, a, total)
 	}
 }

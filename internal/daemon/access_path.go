@@ -44,20 +44,32 @@ func (s *subscribers) sweepDatapath() {
 	}
 }
 
-// tellDatapath writes a batch into the programs' tables.
-func (s *subscribers) tellDatapath(b access.Batch) {
-	if s.path == nil {
+// putSessions writes what is new into the programs' tables, before anything that
+// takes time: until then packets to a subscriber find nobody.
+func (s *subscribers) putSessions(b access.Batch) {
+	if s.path == nil || len(b.Tunnels)+len(b.Sessions) == 0 {
 		return
 	}
-	if len(b.Tunnels)+len(b.Sessions) > 0 {
-		if err := s.path.Put(b.Tunnels, b.Sessions); err != nil {
-			s.log.Error("sessions cannot be written to the datapath", "error", err)
-		}
+	if err := s.path.Put(b.Tunnels, b.Sessions); err != nil {
+		s.log.Error("sessions cannot be written to the datapath", "error", err)
 	}
-	if len(b.GoneTunnels)+len(b.GoneSessions) > 0 {
-		if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
-			s.log.Error("sessions cannot be taken out of the datapath", "error", err)
-		}
+}
+
+// Number is for what the daemon itself sends of a session that the programs carry.
+func (s *subscribers) Number(session uint16) (uint16, bool) {
+	if s.path == nil {
+		return 0, false
+	}
+	return s.path.Sequence(session), true
+}
+
+// removeSessions takes out what is gone, once its counters were read.
+func (s *subscribers) removeSessions(b access.Batch) {
+	if s.path == nil || len(b.GoneTunnels)+len(b.GoneSessions) == 0 {
+		return
+	}
+	if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
+		s.log.Error("sessions cannot be taken out of the datapath", "error", err)
 	}
 }
 

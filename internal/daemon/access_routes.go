@@ -13,15 +13,16 @@ import (
 type subscriberRoutes struct {
 	covered []netip.Prefix            // by routes of the plan
 	of      map[uint16][]netip.Prefix // by session
+	held    []netip.Prefix            // delegated to our own clients
 }
 
 func coveredBy(servers []access.ServerSettings) []netip.Prefix {
 	var list []netip.Prefix
 	for _, s := range servers {
 		for _, p := range s.Pools {
-			list = append(list, p.Addresses...)
+			list = slices.Concat(list, p.Addresses, p.Prefixes, p.Delegate, p.Addresses6)
 		}
-		list = append(append(list, s.Prefixes...), s.Delegate...)
+		list = slices.Concat(list, s.Prefixes, s.Delegate, s.Addresses6)
 		for _, u := range s.Users {
 			for _, p := range append([]netip.Prefix{u.Prefix, u.Delegated}, u.Routes...) {
 				if p.IsValid() {
@@ -92,10 +93,41 @@ func (s *subscribers) deviceOf(id int) string {
 	return s.devices[id]
 }
 
+// delegatedTo gives the prefixes that servers have delegated to our clients.
+func delegatedTo(learned map[string]access.Learned) []netip.Prefix {
+	var list []netip.Prefix
+	for _, l := range learned {
+		if l.Delegated.IsValid() {
+			list = append(list, l.Delegated)
+		}
+	}
+	slices.SortFunc(list, netip.Prefix.Compare)
+	return slices.Compact(list)
+}
+
+// hold keeps packets for what nobody has of those prefixes from going back to
+// where they came from.
+func (s *subscribers) hold(learned map[string]access.Learned) {
+	r, want := &s.routes, delegatedTo(learned)
+	if slices.Equal(want, r.held) {
+		return
+	}
+	s.unroute(slices.DeleteFunc(r.held, func(p netip.Prefix) bool { return slices.Contains(want, p) }))
+	for _, p := range want {
+		if err := s.router.kernel.HoldSubscriber(p); err != nil {
+			s.log.Warn("packets for a delegated prefix may loop", "prefix", p.String(), "error", err)
+		}
+	}
+	r.held = want
+}
+
 // sweepRoutes takes away what a process before has left. The first batch has
 // all sessions.
-func (s *subscribers) sweepRoutes(b access.Batch) {
+func (s *subscribers) sweepRoutes(b access.Batch, learned map[string]access.Learned) {
 	wanted := map[netip.Prefix]bool{}
+	for _, p := range delegatedTo(learned) {
+		wanted[p] = true
+	}
 	for _, one := range b.Sessions {
 		for _, p := range s.routes.needs(one) {
 			wanted[p] = true

@@ -1,6 +1,12 @@
 package daemon
 
 import (
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
 	"weft/internal/api"
 	"weft/internal/feature/access"
 )
@@ -21,6 +27,41 @@ func (s *subscribers) Subscribers() []api.Subscriber {
 	return list
 }
 
+// Details tells all of somebody's sessions.
+func (s *subscribers) Details(who string) api.Details {
+	s.mu.Lock()
+	sessions, ended := s.engine.Details(api.MatchOf(who))
+	s.mu.Unlock()
+	d := api.Details{Sessions: []api.Detail{}, Ended: ended}
+	if len(sessions) == 0 {
+		return d
+	}
+	ids := make([]uint16, 0, len(sessions))
+	for _, one := range sessions {
+		ids = append(ids, one.Session)
+	}
+	counted, boot := s.counters(ids), clockBegan(time.Now())
+	for _, one := range sessions {
+		d.Sessions = append(d.Sessions, api.NewDetail(one, counted[one.Session], boot))
+	}
+	return d
+}
+
+// clockBegan is when the datapath's clock was zero.
+func clockBegan(now time.Time) time.Time {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return now
+	}
+	return now.Add(-time.Duration(t.Nano()))
+}
+
+func (s *subscribers) TunnelDetails(who string) []access.TunnelDetails {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.TunnelDetails(who)
+}
+
 func (s *subscribers) Tunnels() []access.TunnelRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,4 +78,24 @@ func (s *subscribers) AccessStats() access.Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.Stats()
+}
+
+// Pools tells how full the sections' pools are, RADIUS how their servers answer.
+func (s *subscribers) Pools() []access.PoolRow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.Pools()
+}
+
+func (s *subscribers) RADIUS() []access.RADIUSServer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []access.RADIUSServer{}
+	for _, name := range slices.Sorted(maps.Keys(s.accounts.clients)) {
+		for _, one := range s.accounts.clients[name].Stats() {
+			one.Access = name
+			list = append(list, one)
+		}
+	}
+	return list
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/nat64"
@@ -28,14 +27,17 @@ type allocations struct {
 	mu      sync.Mutex // the API asks while a reload changes the set
 	file    *config.File
 	wanted  map[int]allocationTask // by translator's id
+	blocks  map[int]string         // in force, as text, by translator's id
 	epoch   string
 	running *allocationRun
 }
 
 // allocationTask is what one translator wants.
 type allocationTask struct {
-	name, file, syslog string
-	days, mib          int
+	name, file string
+	syslog     syslog.Settings
+	days, mib  int
+	blocks     string // its fixed blocks, as text; with them no binding is told of
 }
 
 // allocationRun is the task that reads the ring.
@@ -45,18 +47,20 @@ type allocationRun struct {
 	tasks    map[int]allocationTask
 	epoch    string
 	files    map[string]*allocationFile
-	senders  map[string]*syslog.Sender
+	senders  map[syslog.Settings]*collector
 	cancel   context.CancelFunc
 	done     chan struct{}
 }
 
 // allocationFile is an open log, and how far it goes.
 type allocationFile struct {
-	store *keep.Log
-	log   *nat64.Allocations
-	until time.Time // everything from before is in it
-	lost  uint64
-	known bool // until and lost are of these tables
+	store   *keep.Log
+	log     *nat64.Allocations
+	layouts *nat64.Layouts
+	fresh   map[int]bool // translators whose bindings it does not know at all
+	until   time.Time    // everything from before is in it
+	lost    uint64
+	known   bool // until and lost are of these tables
 }
 
 // every is how often the ring is read: it has room for 58,000 bindings.
@@ -74,17 +78,19 @@ func (a *allocations) set(ctx context.Context, d *datapath.Datapath, f *config.F
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	defer a.keepBlocks(d, f) // after they are in the log
 	a.file = f
 	if maps.Equal(wanted, a.wanted) && epoch == a.epoch {
 		return
 	}
+	a.leave(wanted)
 	a.end()
 	a.wanted, a.epoch = wanted, epoch
 	if len(wanted) == 0 {
 		return
 	}
-	r := &allocationRun{log: a.log, datapath: d, tasks: wanted, epoch: epoch, files: map[string]*allocationFile{}, senders: map[string]*syslog.Sender{}, done: make(chan struct{})}
-	if err := r.open(); err != nil {
+	r := &allocationRun{log: a.log, datapath: d, tasks: wanted, epoch: epoch, files: map[string]*allocationFile{}, senders: map[syslog.Settings]*collector{}, done: make(chan struct{})}
+	if err := r.open(f); err != nil {
 		a.log.Error("allocations are not written down", "error", err)
 		a.wanted = nil // the next set tries again
 		r.close()
@@ -103,9 +109,14 @@ func allocationTasks(d *datapath.Datapath, f *config.File) (map[int]allocationTa
 	wanted := map[int]allocationTask{}
 	for _, t := range translators {
 		c := nat64.From(f, t.Name)
-		if c != nil && c.Logs() {
-			wanted[t.ID] = allocationTask{t.Name, c.AllocationLog, c.AllocationSyslog, c.AllocationLogDays, c.AllocationLogMiB}
+		if c == nil || c.Mode != nat64.StatefulMode || c.AllocationLog == "" && c.AllocationSyslog == "" {
+			continue
 		}
+		task := allocationTask{t.Name, c.AllocationLog, syslog.Settings{To: c.AllocationSyslog, CA: c.AllocationSyslogCA}, c.AllocationLogDays, c.AllocationLogMiB, ""}
+		if l, fixed := c.Layout(); fixed {
+			task.blocks = fmt.Sprint(l, l.Static)
+		}
+		wanted[t.ID] = task
 	}
 	epoch, err := d.Epoch()
 	return wanted, epoch, err
@@ -126,14 +137,21 @@ func (a *allocations) end() {
 	}
 }
 
-func (r *allocationRun) open() error {
+func (r *allocationRun) open(f *config.File) error {
+	if err := r.openAll(); err != nil {
+		return err
+	}
+	return r.setLayouts(f)
+}
+
+func (r *allocationRun) openAll() error {
 	for _, t := range r.tasks {
-		if t.syslog != "" && r.senders[t.syslog] == nil {
+		if t.syslog.To != "" && r.senders[t.syslog] == nil {
 			s, err := syslog.Open(t.syslog)
 			if err != nil {
 				return err
 			}
-			r.senders[t.syslog] = s
+			r.senders[t.syslog] = &collector{Sender: s}
 		}
 		if t.file == "" || r.files[t.file] != nil {
 			continue
@@ -142,7 +160,8 @@ func (r *allocationRun) open() error {
 		if err != nil {
 			return err
 		}
-		file := &allocationFile{store: store, log: nat64.NewAllocations(store, time.Duration(t.days)*24*time.Hour)}
+		keepFor := time.Duration(t.days) * 24 * time.Hour
+		file := &allocationFile{store: store, log: nat64.NewAllocations(store, keepFor), layouts: nat64.NewLayouts(store, keepFor), fresh: map[int]bool{}}
 		r.files[t.file] = file
 		at, marks, found, err := file.log.Last()
 		if err != nil {
@@ -174,6 +193,10 @@ func (r *allocationRun) close() {
 func (r *allocationRun) run(ctx context.Context) {
 	defer close(r.done)
 	defer r.close()
+	if !r.tellsAny() {
+		r.wait(ctx) // blocks are fixed: nothing happens
+		return
+	}
 	events, err := r.datapath.BindingEvents()
 	if err != nil {
 		r.log.Error("allocations are not written down", "error", err)
@@ -185,6 +208,7 @@ func (r *allocationRun) run(ctx context.Context) {
 	var told time.Time
 	for first := true; ; first = false {
 		last := ctx.Err() != nil
+		r.listen()
 		if err := r.round(events, first); err != nil && time.Since(told) > time.Minute {
 			r.log.Error("allocations could not be written down; they will be, as far as they are still bound", "error", err)
 			told = time.Now()
@@ -227,14 +251,14 @@ func (r *allocationRun) round(events *datapath.BindingEvents, first bool) error 
 const overlap = 2 * time.Second
 
 func (r *allocationRun) write(path string, f *allocationFile, now time.Time, lost uint64, list []state.BindingEvent, first bool) error {
-	list = slices.DeleteFunc(slices.Clone(list), func(e state.BindingEvent) bool { return r.tasks[e.Translator].file != path })
+	list = slices.DeleteFunc(slices.Clone(list), func(e state.BindingEvent) bool { return !r.tells(e.Translator, path) })
 	marks := nat64.Marks{Epoch: r.epoch, Lost: lost}
 	missed := f.known && lost != f.lost
 	var err error
 	switch {
 	case missed || first:
 		var bound []state.BindingEvent
-		if bound, err = r.bound(path, f.until.Add(-overlap), list); err != nil {
+		if bound, err = r.bound(path, f, list); err != nil {
 			break
 		}
 		if missed {
@@ -251,12 +275,14 @@ func (r *allocationRun) write(path string, f *allocationFile, now time.Time, los
 		return err
 	}
 	f.until, f.lost, f.known = now, lost, true
+	clear(f.fresh)
 	return nil
 }
 
-// bound gives the bindings of a file's translators that were made since a time
-// and are not among the events.
-func (r *allocationRun) bound(path string, since time.Time, events []state.BindingEvent) ([]state.BindingEvent, error) {
+// bound gives the bindings of a file's translators that are not among the
+// events, and that the file does not have yet.
+func (r *allocationRun) bound(path string, f *allocationFile, events []state.BindingEvent) ([]state.BindingEvent, error) {
+	since := f.until.Add(-overlap)
 	known := map[string]bool{}
 	key := func(e state.BindingEvent) string { return fmt.Sprint(e.Protocol, e.IPv4, e.IPv6) }
 	for _, e := range events {
@@ -272,7 +298,7 @@ func (r *allocationRun) bound(path string, since time.Time, events []state.Bindi
 		}
 		made := now.Add(-b.Age)
 		e := state.BindingEvent{Made: true, Translator: b.Translator, Protocol: b.Protocol, IPv6: b.IPv6, IPv4: b.IPv4, At: made, Since: made}
-		if r.tasks[b.Translator].file == path && !made.Before(since) && !known[key(e)] {
+		if r.tells(b.Translator, path) && (f.fresh[b.Translator] || !made.Before(since)) && !known[key(e)] {
 			list = append(list, e)
 		}
 	}
@@ -284,7 +310,7 @@ func (r *allocationRun) tell(list []state.BindingEvent) {
 	for _, e := range list {
 		t := r.tasks[e.Translator]
 		s := r.senders[t.syslog]
-		if s == nil {
+		if s == nil || t.blocks != "" {
 			continue
 		}
 		id, text := "BOUND", fmt.Sprintf("translator=%s protocol=%s ipv6=%s ipv4=%s", t.name, state.ProtocolName(e.Protocol), e.IPv6, e.IPv4)
@@ -293,86 +319,4 @@ func (r *allocationRun) tell(list []state.BindingEvent) {
 		}
 		s.Send(e.At, id, text)
 	}
-}
-
-// who answers the API.
-func (a *allocations) who(q api.WhoQuery) ([]api.Holder, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	rows, asked := a.fixed(q)
-	if a.running != nil {
-		for path, f := range a.running.files {
-			found, err := holders(f.log, q, a.running.namesIn(path))
-			if err != nil {
-				return nil, err
-			}
-			rows, asked = append(rows, found...), true
-		}
-	}
-	if !asked {
-		return nil, api.ErrNoAllocations
-	}
-	return rows, nil
-}
-
-func (r *allocationRun) namesIn(path string) map[int]string {
-	names := map[int]string{}
-	for id, t := range r.tasks {
-		if t.file == path {
-			names[id] = t.name
-		}
-	}
-	return names
-}
-
-// fixed answers for translators whose ports are fixed.
-func (a *allocations) fixed(q api.WhoQuery) (rows []api.Holder, asked bool) {
-	if a.file == nil {
-		return nil, false
-	}
-	for _, name := range a.file.Names("nat64") {
-		c := nat64.From(a.file, name)
-		asked = asked || c.Mode == nat64.StatefulMode && c.PortBlock != 0
-		if p, ok := c.BlockOwner(q.IPv4); ok {
-			rows = append(rows, api.Holder{Translator: name, Protocol: "any", IPv4: q.IPv4, IPv6: p.String(), Note: "by the fixed blocks of the present configuration"})
-		}
-	}
-	return rows, asked
-}
-
-func holders(log *nat64.Allocations, q api.WhoQuery, names map[int]string) (rows []api.Holder, err error) {
-	protocols := []uint8{q.Protocol}
-	if q.Protocol == 0 {
-		protocols = []uint8{6, 17, 1}
-	}
-	for _, p := range protocols {
-		h, found, err := log.Who(q.IPv4, p, q.At)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			continue
-		}
-		row := api.Holder{Translator: names[h.Translator], Protocol: state.ProtocolName(h.Protocol), IPv4: h.IPv4, IPv6: h.IPv6.String(), From: &h.Made}
-		if !h.Ended.IsZero() {
-			row.Until = &h.Ended
-		} else {
-			row.Note = "not known to have ended"
-		}
-		if h.Uncertain {
-			row.Note = "events were lost at that time: it may have been somebody else in between"
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
-// WhoInFile answers from a log that no daemon has open.
-func WhoInFile(path string, q api.WhoQuery, names map[int]string) ([]api.Holder, error) {
-	store, err := keep.ReadLog(path)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := holders(nat64.NewAllocations(store, 0), q, names)
-	return rows, errors.Join(err, store.Close())
 }

@@ -128,6 +128,87 @@ func TestFixedBlocksSayWhoHadAPort(t *testing.T) {
 	}
 }
 
+// The blocks change by reload, by restart, and end: each time is answered for
+// by the blocks that were in force then.
+func TestBlocksOfBeforeAChangeAreKnownAfterwards(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "main.allocations")
+	const static = "static = [{ protocol = \"udp\", ipv6 = \"[2001:db8:1::2]:7007\", ipv4 = \"192.0.2.1:7007\" }]"
+	with := func(first string, block int) string {
+		toml := statefulTOML(fmt.Sprintf(ends, "", ""), 65536) + fmt.Sprintf("allocation_log = %q\n", log)
+		if block == 0 {
+			return toml
+		}
+		return strings.Replace(toml, static, static+fmt.Sprintf("\nsubscribers = %q\nsubscriber_prefix_len = 64\nport_block = %d", first, block), 1)
+	}
+	w := newWorld(t, with("2001:db8:1::/59", 2016))
+	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
+	r := w.start()
+	is := func(what string, at netip.AddrPort, when time.Time, want string, more ...string) {
+		t.Helper()
+		if nodes, rows := w.had(at, when, append([]string{"--protocol", "udp"}, more...)...); strings.Join(nodes, " ") != want {
+			t.Errorf("%s: %s was %v, want %s", what, at, rows, want)
+		}
+	}
+	moment := func() time.Time {
+		time.Sleep(250 * time.Millisecond) // more than times are rounded by
+		defer time.Sleep(250 * time.Millisecond)
+		return time.Now()
+	}
+	before := moment().Add(-time.Hour)
+	at := w.opens(5001) // a port of the first block
+	first := moment()
+
+	w.write(with("2001:db8:1::/60", 4032))
+	r.reload()
+	second := moment()
+	r.kill()
+	w.write(with("2001:db8:0:ffe0::/59", 2016))
+	meanwhile := moment()
+	r = w.start()
+	if rows := w.rows("bib"); len(rows) != 1 { // the static one
+		t.Errorf("bindings outside of their blocks are left: %v", rows)
+	}
+	third := moment()
+	w.write(with("", 0))
+	r.reload()
+	free := w.opens(5003)
+	fourth := moment()
+
+	in := func(port int) netip.AddrPort { return netip.AddrPortFrom(at.Addr(), uint16(port)) }
+	check := func(more ...string) {
+		t.Helper()
+		is("before", in(3040), before, "", more...)
+		is("at first", at, first, "2001:db8:1::/64", more...)
+		is("at first", in(1024+2016), first, "2001:db8:1:1::/64", more...)
+		is("after the reload", in(1024+2016), second, "2001:db8:1::/64", more...)
+		is("after the reload", in(1024+4032), second, "2001:db8:1:1::/64", more...)
+		is("while nobody runs", in(1024+4032), meanwhile, "2001:db8:1:1::/64", more...)
+		is("after the restart", in(1024+4032), third, "2001:db8:0:ffe2::/64", more...)
+		is("what is static", in(7007), second, "[2001:db8:1::2]:7007", more...)
+		is("without blocks", in(1024+4032), fourth, "", more...)
+		is("without blocks", free, fourth, "[2001:db8:1::2]:5003", more...)
+	}
+	eventually(t, "the binding without blocks is written down", func() bool {
+		nodes, _ := w.had(free, time.Now())
+		return len(nodes) == 1
+	})
+	check()
+	if _, rows := w.had(in(1024+4032), second); len(rows) != 1 || rows[0]["from"] == nil || rows[0]["until"] == nil || rows[0]["note"] == "" {
+		t.Errorf("when the blocks were in force is not said: %v", rows)
+	}
+
+	// and back to blocks: what was bound without them is over
+	w.write(with("2001:db8:1::/59", 2016))
+	r.reload()
+	fifth := moment()
+	is("with blocks again", free, fifth, func() string {
+		block := (int(free.Port()) - 1024) / 2016
+		return fmt.Sprintf("2001:db8:1:%x::/64", block)
+	}(), "--protocol", "udp")
+	r.stop()
+	check("--file", log)
+}
+
 func TestFlushEndsWhatItIsToldAndNothingElse(t *testing.T) {
 	w := newStatefulWorld(t, "")
 	w.start()

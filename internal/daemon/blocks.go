@@ -19,6 +19,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/feature/guard"
+	"weft/internal/kernel"
 	"weft/internal/place"
 	"weft/internal/state"
 )
@@ -36,6 +37,7 @@ type blocks struct {
 	log   *slog.Logger
 	place place.Place
 	list  guardList
+	nft   *kernel.Kernel // for sets
 	tasks sync.WaitGroup
 	mu    sync.Mutex
 	file  *config.File  // of the task; nil: nothing is guarded
@@ -45,8 +47,8 @@ type blocks struct {
 
 const blocksLook = time.Second
 
-func newBlocks(log *slog.Logger, p place.Place, list guardList) *blocks {
-	return &blocks{log: log, place: p, list: list, poke: make(chan struct{}, 1)}
+func newBlocks(log *slog.Logger, p place.Place, list guardList, k *kernel.Kernel) *blocks {
+	return &blocks{log: log, place: p, list: list, nft: k, poke: make(chan struct{}, 1)}
 }
 
 // set makes f what the list is made of.
@@ -76,11 +78,18 @@ func (b *blocks) wait() { b.tasks.Wait() }
 func (b *blocks) run(ctx context.Context) {
 	tick := time.NewTicker(blocksLook)
 	defer tick.Stop()
-	w := &blockWriter{blocks: b, files: map[string]*listFile{}}
+	w := &blockWriter{blocks: b, files: map[string]*listFile{}, sets: map[string]*blockSet{}, reader: b.nft}
+	var changed <-chan struct{} // the ruleset has, while sets are of interest
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-changed:
+			w.ruleset = true
+			select { // changes come in bursts
+			case <-ctx.Done():
+			case <-time.After(lookAfter):
+			}
 		case <-b.poke:
 			w.changed = true
 		case <-tick.C:
@@ -88,17 +97,35 @@ func (b *blocks) run(ctx context.Context) {
 		b.mu.Lock()
 		f := b.file
 		b.mu.Unlock()
-		if err := w.follow(f, time.Now()); err != nil && err.Error() != w.said {
+		if changed == nil && len(guard.BlockOf(f).Sets) > 0 {
+			changed = b.rulesetNews(ctx)
+		}
+		if err := w.follow(ctx, f, time.Now()); err != nil && err.Error() != w.said {
 			b.log.Error("the block list stays as it was", "error", err)
 			w.said = err.Error()
 		}
 	}
 }
 
+// rulesetNews has something whenever the ruleset changed; nil if it cannot be
+// followed, which is told, and then sets are read as seldom as silent ones.
+func (b *blocks) rulesetNews(ctx context.Context) <-chan struct{} {
+	news, err := b.nft.RulesetNews()
+	if err != nil {
+		b.log.Error("changes of sets are not heard of", "error", err)
+		return nil
+	}
+	b.tasks.Go(func() { news.Follow(ctx) })
+	return news.Wake()
+}
+
 // blockWriter is what the task knows.
 type blockWriter struct {
 	*blocks
 	files   map[string]*listFile
+	sets    map[string]*blockSet
+	reader  setReader
+	ruleset bool // it changed since sets were read
 	runtime listFile
 	blocked []guard.Blocked
 	changed bool
@@ -117,9 +144,9 @@ type listFile struct {
 }
 
 // follow writes the list anew if anything that it is made of has changed.
-func (w *blockWriter) follow(f *config.File, now time.Time) error {
+func (w *blockWriter) follow(ctx context.Context, f *config.File, now time.Time) error {
 	block := guard.BlockOf(f)
-	var errs []error
+	errs := []error{w.readSets(ctx, block.Sets, now)}
 	for _, name := range block.Files {
 		errs = append(errs, w.read(name))
 	}
@@ -152,6 +179,11 @@ func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) e
 		for _, name := range block.Files {
 			if file := w.files[name]; file != nil {
 				l.Files = append(l.Files, file.prefixes)
+			}
+		}
+		for _, name := range block.Sets {
+			if set := w.sets[name]; set != nil {
+				l.Files = append(l.Files, set.prefixes)
 			}
 		}
 		entries = l.Entries(now)

@@ -94,7 +94,7 @@ func (s *sharing) follow(ctx context.Context, f *config.File, c *failover.Config
 func (s *sharing) settings(f *config.File, c *failover.Config, facts state.Facts, table *datapath.Sharer) (shareSettings, error) {
 	b := bus.Settings{
 		Name: c.Name, Listen: c.Listen, Cluster: c.Cluster, Dir: filepath.Join(s.router.Place.Run, "failover"), Bytes: int64(c.StreamMiB) << 20,
-		Keys: bus.Keys{CA: c.CA, Certificate: c.Certificate, Key: c.Key, PasswordFile: c.PasswordFile, CredentialsFile: c.Credentials},
+		Keys: keysOf(c),
 	}
 	for _, p := range c.Peers {
 		b.Peers = append(b.Peers, bus.Peer{Name: p.Name, Address: p.Address})

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // pair is two routers that share sessions, over a cable of their own:
@@ -208,18 +210,12 @@ func (w *world) dial(to string) net.Conn {
 	}
 	w.t.Cleanup(func() { l.Close() })
 	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		b := make([]byte, 1000)
 		for {
-			n, err := c.Read(b)
+			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			c.Write(b[:n])
+			go func() { io.Copy(c, c); c.Close() }()
 		}
 	}()
 	eventually(w.t, "the connection opens", func() bool {
@@ -242,7 +238,7 @@ func say(t *testing.T, conn net.Conn, word string) {
 	b := make([]byte, len(word))
 	got := make(chan error, 1)
 	go func() {
-		_, err := conn.Read(b)
+		_, err := io.ReadFull(conn, b)
 		got <- err
 	}()
 	eventually(t, "the answer to "+word, func() bool {
@@ -256,4 +252,63 @@ func say(t *testing.T, conn net.Conn, word string) {
 			return false
 		}
 	})
+}
+
+// An operator's cluster that cannot be used is told of by check, by show and
+// in the log; packets are translated all the same.
+func TestForwardingGoesOnWithoutTheCluster(t *testing.T) {
+	credentials := filepath.Join(t.TempDir(), "nats.creds")
+	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf(`
+[failover]
+name = "left"
+peers = [{ name = "right" }]
+cluster = ["nats://127.0.0.1:4222"]
+credentials = %q
+`, credentials))
+	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
+	w.run(w.router, "ip link set lo up")
+	if out, err := w.weft("check", w.file); err != nil || !strings.Contains(out, "warning: failover.credentials: open "+credentials) {
+		t.Errorf("check says %v:\n%s", err, out)
+	}
+	r := w.start()
+	w.pings(w.member, serverFrom6)
+	said := func(what string) {
+		t.Helper()
+		var out string
+		defer func() {
+			if t.Failed() {
+				t.Log(out)
+			}
+		}()
+		eventually(t, "show says "+what, func() (ok bool) {
+			var err error
+			out, err = w.weft("show", "failover")
+			return err == nil && strings.Contains(out, what)
+		})
+	}
+	said("read credentials: open " + credentials)
+	if err := os.WriteFile(credentials, []byte("nothing of use"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said("it is no .creds file") // read again, without a reload
+	if out, err := w.weft("check", w.file); err != nil || !strings.Contains(out, "it is no .creds file") {
+		t.Errorf("check says %v:\n%s", err, out)
+	}
+	w.write(strings.Replace(w.read(), fmt.Sprintf("credentials = %q\n", credentials), "", 1))
+	r.reload()
+	said("nats://127.0.0.1:4222: nats: no servers available for connection (nobody listens there)")
+	w.pings(w.member, serverFrom6)
+	if log := r.log.String(); !strings.Contains(log, "no sessions of peer") || !strings.Contains(log, credentials) {
+		t.Errorf("the log has not got it:\n%s", log)
+	}
+	r.stop()
+}
+
+func (w *world) read() string {
+	w.t.Helper()
+	text, err := os.ReadFile(w.file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
 }

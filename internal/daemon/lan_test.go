@@ -89,6 +89,12 @@ func (w *world) serveNames() {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	q := new(dns.Msg)
+	q.SetQuestion("www.example.", dns.TypeA)
+	eventually(w.t, "the lab's name server answers", func() bool {
+		err := w.server.Do(func() error { _, err := dns.Exchange(q, "198.51.100.9:53"); return err })
+		return err == nil
+	})
 }
 
 // asks sends one question on a connection, or over UDP if there is none.

@@ -41,6 +41,7 @@ func (s source) Offload(ctx context.Context) (status offload.Status, err error) 
 }
 
 func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }
+func (s source) Collectors() []api.Collector              { return s.allocations.collectors() }
 func (s source) Failover() *api.Failover                  { return s.sharing.status() }
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }

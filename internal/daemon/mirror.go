@@ -123,6 +123,32 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 }
 
+// catchUp brings the tables to what the kernel has now: for who does not run the
+// mirror, but looks when it has to know.
+func (m *mirror) catchUp(ctx context.Context) error {
+	for tries := 0; tries == 0 || m.service.Stale() && tries < 5; tries++ {
+		if tries > 0 {
+			if err := m.sync(ctx); err != nil {
+				return err
+			}
+		}
+		if err := m.feed.Take(); err != nil {
+			return err
+		}
+		if err := m.deliver(ctx); err != nil {
+			return err
+		}
+	}
+	for m.seal(); m.state.grace != nil; m.seal() {
+		if err := <-m.state.grace; err != nil {
+			return err
+		}
+		m.state.grace = nil
+		m.service.Release(m.state.mark)
+	}
+	return m.service.Err()
+}
+
 // uncertain tells, once for each listing, whether IPv6 routes changed during it.
 func (m *mirror) uncertain() bool {
 	if m.state.listed.IsZero() {

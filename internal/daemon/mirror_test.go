@@ -102,7 +102,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	case err := <-ended:
 		ended <- err
 		t.Fatalf("the mirror ended: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the mirror is not ready")
 	}
 	return m

@@ -63,7 +63,8 @@ func TestTranslatedPacketsPassTheFirewallAsOneIPv4Flow(t *testing.T) {
 	w.feed(w.router, firewall, "nft -f -")
 	w.start()
 	w.pings(w.member, serverFrom6)
-	if begun, established, refused := w.filtered("begun"), w.filtered("established"), w.filtered("refused"); begun != 1 || established != 3 || refused != 0 {
+	if begun, established, refused := w.filtered("begun"), w.filtered("established"), w.filtered("refused"); begun < 1 || begun > 2 || begun+established != 4 || refused != 0 {
+		// the second begins it as well if it comes before the answer to the first
 		t.Errorf("of two pings and their answers %d began a flow, %d belonged to one, %d were refused; want 1, 3, 0", begun, established, refused)
 	}
 	ports := w.serve(w.server)

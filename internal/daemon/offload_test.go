@@ -269,3 +269,138 @@ func TestFlowsAreTheStacksWithoutWeft(t *testing.T) {
 	w.start()
 	w.offloads(c)
 }
+
+// weft check tells what the host and its ruleset keep from being offloaded.
+func TestCheckSaysWhatCannotBeOffloaded(t *testing.T) {
+	w := newHome(t, "tc", homeRules)
+	if out, err := w.weft("check", w.file); err != nil || strings.Contains(out, "warning") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	w.run(w.router, "nft insert rule inet home forward limit rate 10/second accept")
+	w.write(strings.NewReplacer(`interfaces = ["lan", "wan"]`, `interfaces = ["lan", "wan", "gone"]`, "[interface.wan]", "[interface.gone]\n[interface.wan]").Replace(fmt.Sprintf(homeFile, "tc")) + "refused = true\n")
+	out, err := w.weft("check", w.file)
+	for _, want := range []string{"it has a limit statement", "looks at each packet", "there is no device gone here", "may decide otherwise on the next packet", "behind the rule that accepts established"} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("check does not say %q: %v\n%s", want, err, out)
+		}
+	}
+}
+
+// A refused flow is dropped before the stack sees it, until the member talks to
+// its sender: then all of the sender's packets come in.
+func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
+	for _, hook := range []string{"tc", "xdp"} {
+		t.Run(hook, func(t *testing.T) {
+			w := newHome(t, hook, homeRules)
+			w.write(fmt.Sprintf(homeFile, hook) + "refused = true\n")
+			weft := w.start()
+			w.echo(w.member, "udp6", "[2001:db8:1::2]:5000")
+			knock := w.talk(w.server, "udp6", "[2001:db8:1::2]:5000")
+			eventually(t, "what the ruleset refuses is dropped early", func() bool {
+				if knock.exchange(3, 20*time.Millisecond) != 0 {
+					t.Fatal("the ruleset lets it in")
+				}
+				return w.counted("drop-refused") > 0
+			})
+			if out := w.mustWeft("show", "offload"); !strings.Contains(out, "dropped early: udp") || !strings.Contains(out, "by policy of chain inet home forward") {
+				t.Errorf("show offload says\n%s", out)
+			}
+			// the member punches a hole
+			from := knock.LocalAddr().String()
+			_, port, err := net.SplitHostPort(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.punch(w.member, "[2001:db8:1::2]:5001", "[2001:db8:2::9]:"+port) // another port: no hole
+			if n := knock.exchange(2, 50*time.Millisecond); n != 0 {
+				t.Errorf("%d packets came in by no hole", n)
+			}
+			second := w.talk(w.server, "udp6", "[2001:db8:1::2]:5002")
+			eventually(t, "a second flow is dropped early", func() bool {
+				before := w.counted("drop-refused")
+				second.exchange(3, 20*time.Millisecond)
+				return w.counted("drop-refused") >= before+3
+			})
+			_, port, _ = net.SplitHostPort(second.LocalAddr().String())
+			done := w.punch(w.member, "[2001:db8:1::2]:5002", "[2001:db8:2::9]:"+port)
+			second.SetDeadline(time.Now().Add(5 * time.Second))
+			if n, err := second.Read(make([]byte, 64)); n != 4 {
+				t.Fatalf("the member's own packet: %d bytes, %v", n, err)
+			}
+			if n := second.exchange(5, 5*time.Second); n != 5 {
+				t.Errorf("%d of 5 packets came in after the member had talked to their sender", n)
+			}
+			done()
+			weft.stop()
+			w.mustWeft("unload")
+			if out := w.run(w.router, "nft list tables"); strings.Contains(out, "weft") {
+				t.Errorf("left behind: %s", out)
+			}
+		})
+	}
+}
+
+// punch sends a datagram, and echoes what comes back from then on.
+func (w *world) punch(s *netspace.Space, from, to string) (done func()) {
+	w.t.Helper()
+	var c net.PacketConn
+	err := s.Do(func() (err error) {
+		if c, err = net.ListenPacket("udp6", from); err != nil {
+			return err
+		}
+		addr, err := net.ResolveUDPAddr("udp6", to)
+		if err == nil {
+			_, err = c.WriteTo([]byte("open"), addr)
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		b := make([]byte, 2048)
+		for {
+			n, back, err := c.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			c.WriteTo(b[:n], back)
+		}
+	}()
+	w.t.Cleanup(func() { c.Close() })
+	return func() { c.Close() }
+}
+
+// Who talks to a refused sender by an interface that is none of [offload] gets
+// the answers that come in by one that is.
+func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
+	for _, hook := range []string{"tc", "xdp"} {
+		t.Run(hook, func(t *testing.T) {
+			w := newHome(t, hook, homeRules)
+			w.run(w.router, "nft add rule inet home forward iifname lan oifname side accept")
+			w.run(w.router, "ip link add side type veth peer name side0 netns "+w.server.Name)
+			w.run(w.router, "ip link set side up")
+			w.run(w.server, "ip link set side0 up")
+			w.run(w.server, "ip addr add 2001:db8:9::9/64 dev side0 nodad")
+			w.write(fmt.Sprintf(homeFile, hook) + "refused = true\n")
+			w.start()
+			w.run(w.router, "ip addr add 2001:db8:9::1/64 dev side nodad")
+			w.run(w.router, "ip -6 route add 2001:db8:2::9/128 via 2001:db8:9::9")
+			knock := w.talk(w.server, "udp6", "[2001:db8:1::2]:5000")
+			eventually(t, "what the ruleset refuses is dropped early", func() bool {
+				before := w.counted("drop-refused")
+				knock.exchange(3, 20*time.Millisecond)
+				return w.counted("drop-refused") >= before+3
+			})
+			_, port, _ := net.SplitHostPort(knock.LocalAddr().String())
+			w.punch(w.member, "[2001:db8:1::2]:5000", "[2001:db8:2::9]:"+port)
+			knock.SetDeadline(time.Now().Add(5 * time.Second))
+			if n, err := knock.Read(make([]byte, 64)); n != 4 {
+				t.Fatalf("the member's own packet: %d bytes, %v", n, err)
+			}
+			if n := knock.exchange(5, 2*time.Second); n != 5 {
+				t.Errorf("%d of 5 packets came in after the member had talked to their sender", n)
+			}
+		})
+	}
+}

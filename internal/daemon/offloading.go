@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/config"
@@ -29,7 +30,7 @@ type offloading struct {
 type offloader struct {
 	log    *slog.Logger
 	router *Router
-	config offload.Config
+	config atomic.Pointer[offload.Config]
 	cancel context.CancelFunc
 	ended  chan struct{}
 	ask    chan func(*offload.Service)
@@ -41,7 +42,11 @@ type offloader struct {
 func (o *offloading) prepare(f *config.File) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.now == nil || o.now.config.TableSize == offload.Flows(f) {
+	if o.now == nil {
+		return
+	}
+	now := o.now.config.Load()
+	if c := offload.From(f); c != nil && c.TableSize == now.TableSize && c.Refused == now.Refused {
 		return
 	}
 	o.now.cancel()
@@ -58,8 +63,8 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.now != nil {
-		if !o.now.config.Equal(*c) {
-			o.now.config = *c
+		if !o.now.config.Load().Equal(*c) {
+			o.now.config.Store(c)
 			_ = o.now.with(ctx, func(s *offload.Service) { s.Set(*c) })
 		}
 		return
@@ -72,7 +77,8 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	now := &offloader{log: o.log, router: o.router, config: *c, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service)), untold: untold}
+	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service)), untold: untold}
+	now.config.Store(c)
 	o.now = now
 	o.tasks.Go(func() {
 		defer close(now.ended)
@@ -138,187 +144,64 @@ const (
 )
 
 func (o *offloader) once(ctx context.Context) (err error) {
+	var doors []io.Closer
+	closeAll := func() error {
+		var errs []error
+		for _, d := range doors {
+			errs = append(errs, d.Close())
+		}
+		return errors.Join(errs...)
+	}
 	flows, err := o.router.datapath.Flows()
 	if err != nil {
 		return err
 	}
+	doors = append(doors, flows)
 	tracking, err := o.router.kernel.Conntrack()
 	if err != nil {
-		return errors.Join(err, flows.Close())
+		return errors.Join(err, closeAll())
+	}
+	doors = append(doors, tracking)
+	resolver, err := o.router.kernel.Resolver()
+	if err != nil {
+		return errors.Join(err, closeAll())
+	}
+	doors = append(doors, resolver)
+	refusals, err := o.refusals()
+	if err != nil {
+		return errors.Join(err, closeAll())
+	}
+	if refusals != nil {
+		doors = append(doors, refusals)
 	}
 	feed, err := o.router.kernel.RouteFeed()
 	if err != nil {
-		return errors.Join(err, tracking.Close(), flows.Close())
+		return errors.Join(err, closeAll())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := offload.New(flows, flows, tracking, datapath.ErrFlowsFull)
-	run := &offloadRun{offloader: o, flows: flows, tracking: tracking, feed: feed, service: s, started: time.Now(), passed: make(chan []state.PassedFlow)}
+	run := &offloadRun{
+		log: o.log, config: o.config.Load, untold: o.untold, ask: o.ask, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
+		ruleset: o.router.kernel.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(),
+		passed: make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
+	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() { feed.Follow(ctx) })
 	tasks.Go(func() { tracking.Follow(ctx) })
 	tasks.Go(func() { run.listen(ctx) })
+	flows.Refuse(0)
+	if refusals != nil {
+		s.Refuse(flows)
+		tasks.Go(func() { refusals.Follow(ctx) })
+	}
 	err = run.loop(ctx)
 	flows.Bump() // nobody watches over what is offloaded
+	flows.Refuse(0)
 	cancel()
-	err = errors.Join(err, tracking.Close(), flows.Close())
+	err = errors.Join(err, closeAll())
 	tasks.Wait()
 	feed.Close()
 	return err
-}
-
-// offloadRun is one run of an offloader, with its doors open.
-type offloadRun struct {
-	*offloader
-	flows    *datapath.Flows
-	tracking *kernel.Conntrack
-	feed     *kernel.RouteFeed
-	service  *offload.Service
-	started  time.Time
-	passed   chan []state.PassedFlow
-}
-
-// listen hands on what the programs tell.
-func (r *offloadRun) listen(ctx context.Context) {
-	for {
-		list, err := r.flows.Passed(nil, offersAtOnce)
-		if len(list) > 0 {
-			select {
-			case r.passed <- list:
-			case <-ctx.Done():
-				return
-			}
-		}
-		if err != nil {
-			if !errors.Is(err, os.ErrClosed) && ctx.Err() == nil {
-				r.log.Error("flows cannot be learnt", "error", err)
-			}
-			return
-		}
-	}
-}
-
-func (r *offloadRun) clock() time.Duration { return time.Since(r.started) }
-
-func (r *offloadRun) begin(ctx context.Context) error {
-	r.service.Set(r.config)
-	for id := range r.untold {
-		r.service.Old(id)
-	}
-	r.service.Begin()
-	if err := r.feed.DumpLinks(ctx, r.service); err != nil {
-		return err
-	}
-	r.service.End()
-	r.service.RulesetChanged()
-	return nil
-}
-
-func (r *offloadRun) loop(ctx context.Context) error {
-	if err := r.begin(ctx); err != nil {
-		return err
-	}
-	lease := time.NewTicker(leaseEvery)
-	defer lease.Stop()
-	sweep := time.After(flowsEvery)
-	look := time.After(0) // at the ruleset
-	r.flows.Lease(leaseFor, r.config.MinimumPackets)
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-lease.C:
-			r.flows.Lease(leaseFor, r.config.MinimumPackets)
-		case <-r.tracking.EndsWake():
-			err = r.ends()
-		case <-r.tracking.RulesetWake():
-			if r.tracking.RulesetChanged() {
-				r.service.RulesetChanged()
-				look = time.After(lookAfter)
-			}
-		case <-look:
-			look = nil
-			err = r.look(ctx)
-		case <-r.feed.Wake():
-			err = r.news(ctx)
-		case list := <-r.passed:
-			if err = r.ends(); err == nil {
-				err = r.service.Offer(ctx, list, r.clock())
-			}
-		case <-sweep:
-			pause, more := flowsEvery, false
-			if more, err = r.service.Sweep(ctx, r.clock()); more {
-				pause = 0 // all others get their turn between
-			}
-			sweep = time.After(pause)
-		case f := <-r.ask:
-			f(r.service)
-		}
-		if err == nil {
-			err = r.service.Err()
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-	}
-}
-
-// lookAfter is the pause before the ruleset is looked at: changes come in bursts.
-const lookAfter = 50 * time.Millisecond
-
-// ends takes back the flows of connections that ended.
-func (r *offloadRun) ends() error {
-	var list []state.Connection
-	err := r.tracking.Ended(endsAtOnce, func(c state.Connection) { list = append(list, c) })
-	if errors.Is(err, kernel.ErrNewsLost) {
-		r.log.Warn("more connections ended than could be read in time, all flows are learnt anew")
-		r.service.AllMayHaveEnded()
-		err = nil
-	}
-	return errors.Join(err, r.service.Ended(list...))
-}
-
-// look finds out what of the ruleset flows must not go past.
-func (r *offloadRun) look(ctx context.Context) error {
-	text, err := r.router.kernel.Ruleset(ctx)
-	if err != nil {
-		r.log.Warn("the ruleset cannot be read, nothing is offloaded", "error", err)
-		r.service.SetPolicy(offload.Policy{Unknown: true})
-		return nil
-	}
-	policy, err := offload.ReadRuleset(text)
-	if err != nil {
-		r.log.Warn("the ruleset cannot be understood, nothing is offloaded", "error", err)
-		r.service.SetPolicy(offload.Policy{Unknown: true})
-		return nil
-	}
-	for _, b := range policy.Blocks {
-		r.log.Info("flows stay with the stack", "rule", b.Rule, "why", b.Why)
-	}
-	r.service.SetPolicy(policy)
-	return nil
-}
-
-// news takes what the kernel says of routes, neighbours and links.
-func (r *offloadRun) news(ctx context.Context) error {
-	for {
-		more, err := r.feed.Deliver(ctx, r.service, newsAtOnce)
-		if errors.Is(err, kernel.ErrNewsLost) {
-			return fmt.Errorf("news of routes were lost: %w", err) // begin anew, with the stack
-		}
-		if err != nil || !more || ctx.Err() != nil {
-			break
-		}
-	}
-	for _, n := range r.service.Stale() {
-		if err := r.feed.Resolve(ctx, n); err != nil {
-			r.log.Debug("neighbour not asked for", "address", n.Addr, "error", err)
-		}
-	}
-	return nil
 }
 
 // untold gives the connections of which the kernel will not tell when they end:
@@ -349,20 +232,50 @@ func (o *offloading) untold(ctx context.Context) (map[uint32]bool, error) {
 
 // packetRules lists what of the ruleset keeps flows with the stack, for people
 // who plan to offload. The offloader itself looks again whenever it changes.
-func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list []string) {
+func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list, refusals []string) {
 	if offload.From(f) == nil {
-		return nil
+		return nil, nil
 	}
 	text, err := k.Ruleset(ctx)
 	if err != nil {
-		return []string{"the ruleset cannot be read: " + err.Error()}
+		return []string{"the ruleset cannot be read: " + err.Error()}, nil
 	}
-	policy, err := offload.ReadRuleset(text)
+	policy, refusable, err := offload.ReadRuleset(text)
 	if err != nil {
-		return []string{"the ruleset cannot be understood: " + err.Error()}
+		return []string{"the ruleset cannot be understood: " + err.Error()}, nil
 	}
 	for _, b := range policy.Blocks {
 		list = append(list, b.String())
 	}
-	return list
+	return list, refusable.Rules()
+}
+
+// CheckOffload says what of f's [offload] cannot be offloaded in the namespace of
+// the process, and why.
+func CheckOffload(ctx context.Context, f *config.File) ([]state.Problem, error) {
+	if offload.From(f) == nil {
+		return nil, nil
+	}
+	r, err := Look()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	facts, err := r.facts(f)
+	if err != nil {
+		return nil, err
+	}
+	facts.PacketRules, facts.RefusalRules = packetRules(ctx, r.kernel, f)
+	_, problems := offload.Plan(f, facts)
+	for i, name := range offload.From(f).Interfaces {
+		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
+		if _, there := facts.Link(device); !there {
+			problems = append(problems, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: nothing of it is offloaded until there is", device),
+				Remedy: "make the device, or correct its name",
+			})
+		}
+	}
+	state.SortProblems(problems)
+	return problems, nil
 }

@@ -35,13 +35,16 @@ func Sections() []config.Section {
 }
 
 // Load reads a weft.toml. The error is that of reading the file; what is wrong
-// in it are problems.
+// in it, and with the files that it names, are problems.
 func Load(file string) (*config.File, []state.Problem, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
 	f, problems := Parse(file, text)
+	if !state.HasErrors(problems) {
+		problems = append(problems, Files(f)...)
+	}
 	return f, problems, nil
 }
 
@@ -63,7 +66,20 @@ func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) 
 	}
 	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
 	state.SortProblems(problems)
-	return unique(withTags(guarded(desired))), problems
+	return devicesFirst(unique(withTags(guarded(desired)))), problems
+}
+
+// devicesFirst has devices made before anything is done on them: one feature
+// may work on the device of another.
+func devicesFirst(desired state.Desired) state.Desired {
+	isDevice := func(o state.Object) int {
+		if _, ok := o.(state.Device); ok {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(desired, func(a, b state.Object) int { return isDevice(a) - isDevice(b) })
+	return desired
 }
 
 // guarded keeps XDP off the ports of weft's bridges: it would see frames before
@@ -112,7 +128,13 @@ func tablesOf(f *config.File) state.Tables {
 	t := nat64.Tables(f)
 	t.Subscribers = access.Tables(f).Subscribers
 	t.Flows = offload.Flows(f)
+	t.Switch = offload.Switch(f)
 	return t
+}
+
+// Makes lists the devices of f that weft makes itself.
+func Makes(f *config.File) []string {
+	return slices.Concat(pseudowire.Devices(f), bridge.Devices(f), access.Made(f))
 }
 
 // learn adds what one feature's section tells the others.
@@ -121,8 +143,7 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Shared = failover.Shared(f, nat64.Sharable(f))
 	facts.NameServer = dns64.Interfaces(f)
 	facts.Delegated = ra.Delegated(f)
-	facts.Made = append(facts.Made, pseudowire.Devices(f)...)
-	facts.Made = append(facts.Made, bridge.Devices(f)...)
+	facts.Made = append(facts.Made, Makes(f)...)
 	return facts
 }
 

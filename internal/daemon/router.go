@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"os/user"
+	"slices"
+	"strings"
 
 	"weft/internal/api"
 	"weft/internal/config"
@@ -113,7 +116,7 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 		return facts, err
 	}
 	if f != nil {
-		facts.Sysctls = r.kernel.Sysctls(bridge.Watched(f))
+		facts.Sysctls, facts.Strangers = r.kernel.Sysctls(bridge.Watched(f)), strangers(bridge.Openers(f))
 	}
 	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
 		return facts, err
@@ -152,10 +155,57 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 	if err != nil {
 		return nil, nil, err
 	}
-	facts.PacketRules = packetRules(ctx, r.kernel, f)
+	facts.PacketRules, facts.RefusalRules = packetRules(ctx, r.kernel, f)
+	facts.NoVLANs = withoutVLANs(f)
 	desired, problems := Desire(f, facts)
 	steps, err := r.targets().Plan(ctx, desired)
 	return steps, problems, err
+}
+
+// VXLANs lists the kernel's own pseudowires.
+func (r *Router) VXLANs() ([]state.VXLANCount, error) { return r.kernel.VXLANs() }
+
+// strangers gives those users and groups that the host does not have.
+func strangers(all []string) []string {
+	return slices.DeleteFunc(all, func(who string) bool {
+		kind, name, _ := strings.Cut(who, " ")
+		var err error
+		if kind == "user" {
+			_, err = user.Lookup(name)
+		} else {
+			_, err = user.LookupGroup(name)
+		}
+		return err == nil
+	})
+}
+
+// withoutVLANs tells whether f has bridges, and the kernel is known to tell no
+// VLANs apart in them: who may not ask it is not told.
+func withoutVLANs(f *config.File) bool {
+	if len(f.Names("bridge")) == 0 {
+		return false
+	}
+	know, err := kernel.BridgesKnowVLANs()
+	return err == nil && !know
+}
+
+// Leaks gives the ways around f's bridges that the host itself has, and whether
+// the kernel tells VLANs apart, as far as who asks may know. It changes nothing.
+func Leaks(f *config.File) ([]state.Problem, error) {
+	if len(f.Names("bridge")) == 0 {
+		return nil, nil
+	}
+	k, err := kernel.View()
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	facts := state.Facts{Sysctls: k.Sysctls(bridge.Watched(f)), Strangers: strangers(bridge.Openers(f))}
+	if facts.Links, err = k.Links(); err != nil {
+		return nil, err
+	}
+	facts.NoVLANs = withoutVLANs(f)
+	return bridge.Leaks(f, facts), nil
 }
 
 // Apply brings the namespace to what f wants. What one round makes may be a
@@ -180,11 +230,7 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 		if len(steps) == 0 {
 			return done, facts, nil
 		}
-		hurried := func() error { return nil }
-		if manyWires(steps) {
-			hurried = r.kernel.Hurry()
-		}
-		if err := errors.Join(r.targets().Apply(ctx, steps), hurried()); err != nil {
+		if err := r.carryOut(ctx, steps); err != nil {
 			return done, facts, err
 		}
 		done = append(done, steps...)
@@ -192,16 +238,53 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, 
 	return done, facts, errors.New("the kernel does not keep what was set: " + done[len(done)-1].String())
 }
 
-// manyWires tells whether the steps make so many pseudowires that it is worth
-// to hurry the kernel.
+// carryOut applies steps.
+func (r *Router) carryOut(ctx context.Context, steps []state.Step) error {
+	hurried := func() error { return nil }
+	if manyWires(steps) {
+		hurried = r.kernel.Hurry()
+		if r.datapath != nil {
+			// beside the devices, which take as long to make
+			prepared := r.datapath.Prepare(programsOf(steps))
+			defer func() { <-prepared }()
+		}
+	}
+	return errors.Join(r.targets().Apply(ctx, steps), hurried())
+}
+
+// manyWires tells whether the steps make, or take away, so many pseudowires that
+// it is worth to hurry the kernel.
 func manyWires(steps []state.Step) bool {
 	n := 0
 	for _, s := range steps {
-		if _, wire := s.Object.(state.Pseudowire); wire && s.Op == state.Add {
-			n++
+		switch s.Object.(type) {
+		case state.Wire, state.Pseudowire:
+			if s.Op != state.Change {
+				n++
+			}
 		}
 	}
 	return n >= 32
+}
+
+// programsOf lists those that steps attach, or will once devices are there.
+func programsOf(steps []state.Step) (names []string) {
+	for _, s := range steps {
+		if s.Op == state.Remove {
+			continue
+		}
+		name := ""
+		switch o := s.Object.(type) {
+		case state.Attachment:
+			name = o.Program
+		case state.Wire, state.Pseudowire:
+			name = "pseudowire_encap"
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // unload takes everything that is weft's out of the namespace, and puts back
@@ -220,7 +303,7 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 	if err := r.kernel.UnrouteSubscribers(func(netip.Prefix) bool { return false }); err != nil {
 		return nil, err
 	}
-	if err := r.targets().Apply(ctx, steps); err != nil {
+	if err := r.carryOut(ctx, steps); err != nil {
 		return steps, err
 	}
 	return steps, r.Place.Remove()

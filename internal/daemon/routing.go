@@ -45,9 +45,8 @@ type wanted struct {
 
 func (w wanted) equal(v wanted) bool { return w.tables == v.tables && slices.Equal(w.kernel, v.kernel) }
 
-// set starts, keeps or stops the mirror as f has it.
-func (r *routing) set(ctx context.Context, f *config.File, facts state.Facts) {
-	var want wanted
+// wantedOf gives what f wants; no tables if it has no [route].
+func wantedOf(f *config.File, facts state.Facts) (want wanted) {
 	desired, _ := route.Plan(f, facts)
 	for _, o := range desired {
 		if t, ok := o.(state.RouteTables); ok {
@@ -55,6 +54,12 @@ func (r *routing) set(ctx context.Context, f *config.File, facts state.Facts) {
 		}
 	}
 	want.kernel = route.KernelTables(f, facts)
+	return want
+}
+
+// set starts, keeps or stops the mirror as f has it.
+func (r *routing) set(ctx context.Context, f *config.File, facts state.Facts) {
+	want := wantedOf(f, facts)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now != nil && r.now.want.equal(want) {
@@ -94,20 +99,11 @@ func (r *routing) serve(ctx context.Context, m *mirrored) {
 }
 
 func (r *routing) serveOnce(ctx context.Context, m *mirrored) (err error) {
-	routes, err := r.router.datapath.Routes()
+	mirror, done, err := openMirror(r.log, r.router, m.want)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, routes.Close()) }()
-	service, err := newService(routes, m.want.kernel)
-	if err != nil {
-		return err
-	}
-	feed, err := r.router.kernel.RouteFeed()
-	if err != nil {
-		return err
-	}
-	mirror := newMirror(r.log, feed, service, routes, routes.Publish)
+	defer func() { err = errors.Join(err, done()) }()
 	m.mu.Lock()
 	m.mirror = mirror
 	m.mu.Unlock()
@@ -115,8 +111,29 @@ func (r *routing) serveOnce(ctx context.Context, m *mirrored) (err error) {
 	m.mu.Lock()
 	m.mirror = nil
 	m.mu.Unlock()
-	feed.Close()
 	return err
+}
+
+// openMirror makes a mirror with tables of a new generation, which it puts to
+// use when they are complete. It does nothing yet.
+func openMirror(log *slog.Logger, r *Router, want wanted) (m *mirror, done func() error, err error) {
+	routes, err := r.datapath.Routes()
+	if err != nil {
+		return nil, nil, err
+	}
+	service, err := newService(routes, want.kernel)
+	if err != nil {
+		return nil, nil, errors.Join(err, routes.Close())
+	}
+	feed, err := r.kernel.RouteFeed()
+	if err != nil {
+		return nil, nil, errors.Join(err, routes.Close())
+	}
+	done = func() error {
+		feed.Close()
+		return routes.Close()
+	}
+	return newMirror(log, feed, service, routes, routes.Publish), done, nil
 }
 
 // newService makes a service on the tables of a new generation.

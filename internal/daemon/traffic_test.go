@@ -48,7 +48,8 @@ func (w *world) pings(from *netspace.Space, to string) {
 	}
 }
 
-// reaches tells whether one ping comes back.
+// reaches tells whether one ping comes back soon: for what must not, or is asked
+// until it does.
 func (w *world) reaches(from *netspace.Space, to string) bool {
 	_, err := w.try(from, "ping -c 1 -W 1 "+to)
 	return err == nil
@@ -251,7 +252,7 @@ func (f *flood) endWithoutLoss(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	close(f.stop)
 	f.done.Wait()
-	for end := time.Now().Add(2 * time.Second); f.missing() > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(patience); f.missing() > 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if f.sent < 100 {

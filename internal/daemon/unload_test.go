@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // state gives everything in the router that weft may touch, as text.
 func (w *world) state() string {
 	w.t.Helper()
-	eventually(w.t, "duplicate address detection is done", func() bool { return !strings.Contains(w.run(w.router, "ip addr"), "tentative") })
+	eventually(w.t, "the cables are up, with addresses of their own", w.cablesAreUp)
 	var all strings.Builder
 	for _, line := range []string{
 		"ip -details link", "ip addr", "ip -4 route show table all", "ip -6 route show table all", "ip rule", "ip neigh show proxy",
@@ -25,6 +26,29 @@ func (w *world) state() string {
 		all.WriteString("# " + line + "\n" + w.run(w.router, line))
 	}
 	return all.String()
+}
+
+// cablesAreUp tells whether the router's ends have a carrier and a link-local
+// address that is not tentative any more, if they are up and have IPv6: all that
+// comes a moment after the other end is up.
+func (w *world) cablesAreUp() bool {
+	w.t.Helper()
+	addresses := w.run(w.router, "ip -o -6 addr")
+	if strings.Contains(addresses, "tentative") {
+		return false
+	}
+	for line := range strings.Lines(w.run(w.router, "ip -br link show type veth")) {
+		fields := strings.Fields(line)
+		device, _, _ := strings.Cut(fields[0], "@")
+		if !slices.Contains([]string{"lan", "wan", "vm"}, device) || fields[1] == "DOWN" {
+			continue
+		}
+		without := strings.TrimSpace(w.run(w.router, "sysctl -n net.ipv6.conf."+device+".disable_ipv6")) == "1"
+		if fields[1] != "UP" || !without && !strings.Contains(addresses, device+"    inet6 fe80") {
+			return false
+		}
+	}
+	return true
 }
 
 // programIDs gives the programs behind pinned links.
@@ -119,7 +143,7 @@ func differences(before, after string) string {
 	var b strings.Builder
 	for sign, pair := range map[string][2]string{"-": {before, after}, "+": {after, before}} {
 		for line := range strings.Lines(pair[0]) {
-			if !strings.Contains(pair[1], line) {
+			if strings.Count("\n"+pair[1], "\n"+line) < strings.Count("\n"+pair[0], "\n"+line) {
 				b.WriteString(sign + line)
 			}
 		}
@@ -146,7 +170,7 @@ func TestADeviceThatIsRemovedUnderTheDaemonIsTakenUpAgain(t *testing.T) {
 	w.pings(w.member, serverFrom6)
 	w.run(w.router, "ip link del nat64-main")
 	eventually(t, "the translator's device is made again", func() bool { return w.reaches(w.member, serverFrom6) })
-	w.planIsEmpty()
+	w.comesToRest()
 	w.fragmentsPass()
 	w.run(w.router, "ip link del lan")
 	eventually(t, "it says that the device is gone", func() bool { return strings.Contains(r.log.String(), `no device "lan"`) })
@@ -155,7 +179,7 @@ func TestADeviceThatIsRemovedUnderTheDaemonIsTakenUpAgain(t *testing.T) {
 	w.run(w.member, "ip route add default via 2001:db8:1::1")
 	eventually(t, "traffic flows by the device that came back", func() bool { return w.reaches(w.member, serverFrom6) })
 	w.pings(w.server, memberFrom4)
-	w.planIsEmpty()
+	w.comesToRest()
 	if n := len(pins(t, filepath.Join(w.place().Pins, "links"))); n != 4 {
 		t.Errorf("%d programs are pinned, want 4: %v", n, pins(t, filepath.Join(w.place().Pins, "links")))
 	}

@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,28 +19,42 @@ import (
 // wires keeps the programs told how packets get to the other ends of
 // pseudowires, and asks for a new plan when the MTU of a way changes.
 type wires struct {
-	log    *slog.Logger
-	kernel *kernel.Kernel
-	again  chan<- struct{}
-	mu     sync.Mutex
-	pairs  []state.Pair
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	log     *slog.Logger
+	kernel  *kernel.Kernel
+	again   chan<- struct{}
+	mu      sync.Mutex
+	pairs   []state.Pair
+	planned map[state.Pair]int // sizes that the last plan knew
+	changed chan struct{}      // there are other pairs
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
 }
 
-// wiresPause is between two looks at routes and neighbours.
-const wiresPause = time.Second
+// What the kernel's news tell is looked at no more often than wiresPause, and
+// wiresShare of the time at most. What routers under way have told the programs
+// nobody announces: that is looked at every wiresLook. Everything is, news or
+// none, every wiresAll.
+const (
+	wiresPause = 10 * time.Millisecond
+	wiresShare = 20
+	wiresLook  = time.Second
+	wiresAll   = 30 * time.Second
+)
 
 func newWires(log *slog.Logger, k *kernel.Kernel, again chan<- struct{}) *wires {
-	return &wires{log: log, kernel: k, again: again}
+	return &wires{log: log, kernel: k, again: again, changed: make(chan struct{}, 1)}
 }
 
-// set has the task look after the pairs of f.
-func (w *wires) set(ctx context.Context, d *datapath.Datapath, f *config.File) {
+// set has the task look after the pairs of f, whose plan knew the facts.
+func (w *wires) set(ctx context.Context, d *datapath.Datapath, f *config.File, facts state.Facts) {
 	pairs := pseudowire.Pairs(f)
 	w.mu.Lock()
-	w.pairs = pairs
+	others := !slices.Equal(w.pairs, pairs)
+	w.pairs, w.planned = pairs, sizes(facts.Ways)
 	w.mu.Unlock()
+	if others {
+		wake(w.changed)
+	}
 	switch {
 	case len(pairs) == 0 && w.cancel != nil:
 		w.cancel()
@@ -50,67 +67,112 @@ func (w *wires) set(ctx context.Context, d *datapath.Datapath, f *config.File) {
 }
 
 func (w *wires) run(ctx context.Context, d *datapath.Datapath) {
-	tick := time.NewTicker(wiresPause)
-	defer tick.Stop()
+	news := make(chan struct{}, 1)
+	if err := w.kernel.WatchWays(ctx, news); err != nil {
+		w.log.Warn("ways of pseudowires are followed every 30 seconds only", "error", err)
+	}
+	look, all := time.NewTicker(wiresLook), time.NewTicker(wiresAll)
+	defer look.Stop()
+	defer all.Stop()
 	var said string
-	for {
-		w.mu.Lock()
-		pairs := w.pairs
-		w.mu.Unlock()
-		changed, err := follow(ctx, w.kernel, d, pairs)
-		switch {
+	var asked map[state.Pair]int
+	for full := true; ; {
+		begin := time.Now()
+		pairs, planned := w.wanted()
+		err := error(nil)
+		if full {
+			err = follow(ctx, w.kernel, d, pairs)
+		}
+		ways, lookErr := d.Ways()
+		if now := sizes(ways); lookErr == nil && !maps.Equal(now, planned) && !maps.Equal(now, asked) {
+			asked = now
+			wake(w.again)
+		}
+		switch err := errors.Join(err, lookErr); {
 		case err == nil:
 			said = ""
 		case ctx.Err() == nil && err.Error() != said:
 			said = err.Error()
 			w.log.Warn("the ways of pseudowires may be old", "error", err)
 		}
-		if changed {
-			select {
-			case w.again <- struct{}{}:
-			default:
-			}
+		if full && !pause(ctx, max(wiresPause, wiresShare*time.Since(begin))) {
+			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-look.C:
+			full = false
+		case <-all.C:
+			full = true
+		case <-w.changed:
+			full = true
+		case <-news:
+			full = true
 		}
 	}
 }
 
-// follow writes what the kernel says of the ways; it tells whether an MTU is
-// another one than before.
-func follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs []state.Pair) (changed bool, err error) {
+// wanted gives the pairs to look after, and what the last plan knew of them.
+func (w *wires) wanted() ([]state.Pair, map[state.Pair]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pairs, w.planned
+}
+
+// wake has something in a channel of one.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits; false if ctx ends meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// sizes gives how large packets may be, by way.
+func sizes(ways map[state.Pair]state.Way) map[state.Pair]int {
+	sizes := make(map[state.Pair]int, len(ways))
+	for pair, way := range ways {
+		sizes[pair] = way.MTU
+		if way.PathMTU != 0 {
+			sizes[pair] = min(way.MTU, way.PathMTU)
+		}
+	}
+	return sizes
+}
+
+// follow writes what the kernel says of the ways.
+func follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs []state.Pair) error {
 	before, err := d.Ways()
 	if err != nil {
-		return false, err
+		return err
 	}
 	now, asks, err := waysOf(ctx, k, pairs)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for pair, way := range now {
 		if err := d.SetWay(pair, way); err != nil {
-			return changed, err
+			return err
 		}
 	}
 	for pair := range before {
 		if _, still := now[pair]; !still {
 			if err := d.ForgetWay(pair); err != nil {
-				return changed, err
+				return err
 			}
 		}
 	}
-	after, err := d.Ways()
-	if err != nil {
-		return changed, err
-	}
-	for pair, way := range after {
-		was := before[pair]
-		changed = changed || was.MTU != way.MTU || was.PathMTU != way.PathMTU
-	}
-	return changed, k.ResolveAll(ctx, asks)
+	return k.ResolveAll(ctx, asks)
 }
 
 // waysOf asks the kernel for the way of each pair, and gives the neighbours

@@ -313,9 +313,19 @@ func eventually(t *testing.T, what string, is func() bool) {
 func (w *world) planIsEmpty() {
 	w.t.Helper()
 	out, err := w.weft("plan", w.file, "--json")
-	if err != nil || strings.TrimSpace(out) != "[]" {
+	if err != nil || !strings.HasSuffix(strings.TrimSpace(out), "[]") { // warnings come first
 		w.t.Errorf("there is something to do (%v):\n%s", err, out)
 	}
+}
+
+// comesToRest waits until there is nothing to do, after something that the daemon
+// finds out by itself.
+func (w *world) comesToRest() {
+	w.t.Helper()
+	eventually(w.t, "weft plan finds nothing to do", func() bool {
+		out, err := w.weft("plan", w.file, "--json")
+		return err == nil && strings.HasSuffix(strings.TrimSpace(out), "[]")
+	})
 }
 
 // rows reads what `weft show NOUN --json` says.

@@ -18,7 +18,11 @@ import (
 const (
 	accessEgressMapCounters         = "counters"
 	accessEgressMapInterfaces       = "interfaces"
+	accessEgressMapInterfacesNear   = "interfaces_near"
 	accessEgressMapL2tpAccesses     = "l2tp_accesses"
+	accessEgressMapL2tpBlockKeys    = "l2tp_block_keys"
+	accessEgressMapL2tpBlocks       = "l2tp_blocks"
+	accessEgressMapL2tpCaptures     = "l2tp_captures"
 	accessEgressMapL2tpGardens      = "l2tp_gardens"
 	accessEgressMapL2tpOwnerLengths = "l2tp_owner_lengths"
 	accessEgressMapL2tpOwners4      = "l2tp_owners4"
@@ -29,6 +33,7 @@ const (
 	accessEgressMapLowers           = "lowers"
 	accessEgressMapMemos            = "memos"
 	accessEgressProgAccessEgress    = "access_egress"
+	accessEgressVarDsaFormat        = "dsa_format"
 )
 
 // loadAccessEgress returns the embedded CollectionSpec for accessEgress.
@@ -82,7 +87,11 @@ type accessEgressProgramSpecs struct {
 type accessEgressMapSpecs struct {
 	Counters         *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear   *ebpf.MapSpec `ebpf:"interfaces_near"`
 	L2tpAccesses     *ebpf.MapSpec `ebpf:"l2tp_accesses"`
+	L2tpBlockKeys    *ebpf.MapSpec `ebpf:"l2tp_block_keys"`
+	L2tpBlocks       *ebpf.MapSpec `ebpf:"l2tp_blocks"`
+	L2tpCaptures     *ebpf.MapSpec `ebpf:"l2tp_captures"`
 	L2tpGardens      *ebpf.MapSpec `ebpf:"l2tp_gardens"`
 	L2tpOwnerLengths *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4      *ebpf.MapSpec `ebpf:"l2tp_owners4"`
@@ -98,6 +107,7 @@ type accessEgressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type accessEgressVariableSpecs struct {
+	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
 // accessEgressObjects contains all objects after they have been loaded into the kernel.
@@ -122,7 +132,11 @@ func (o *accessEgressObjects) Close() error {
 type accessEgressMaps struct {
 	Counters         *ebpf.Map `ebpf:"counters"`
 	Interfaces       *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear   *ebpf.Map `ebpf:"interfaces_near"`
 	L2tpAccesses     *ebpf.Map `ebpf:"l2tp_accesses"`
+	L2tpBlockKeys    *ebpf.Map `ebpf:"l2tp_block_keys"`
+	L2tpBlocks       *ebpf.Map `ebpf:"l2tp_blocks"`
+	L2tpCaptures     *ebpf.Map `ebpf:"l2tp_captures"`
 	L2tpGardens      *ebpf.Map `ebpf:"l2tp_gardens"`
 	L2tpOwnerLengths *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4      *ebpf.Map `ebpf:"l2tp_owners4"`
@@ -138,7 +152,11 @@ func (m *accessEgressMaps) Close() error {
 	return _AccessEgressClose(
 		m.Counters,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.L2tpAccesses,
+		m.L2tpBlockKeys,
+		m.L2tpBlocks,
+		m.L2tpCaptures,
 		m.L2tpGardens,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
@@ -155,6 +173,7 @@ func (m *accessEgressMaps) Close() error {
 //
 // It can be passed to loadAccessEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type accessEgressVariables struct {
+	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
 // accessEgressPrograms contains all programs after they have been loaded into the kernel.

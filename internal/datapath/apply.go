@@ -129,23 +129,49 @@ func (d *Datapath) Rules() ([]state.Rule, error) {
 	return append(rules, rules4...), err
 }
 
-// collect decodes every entry of a map.
-func collect[K, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, error) {
+// collect decodes every entry of a map, once.
+func collect[K comparable, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, error) {
 	m, err := d.mapNamed(name)
 	if err != nil {
 		return nil, err
 	}
-	var list []T
-	var k K
-	var v V
-	entries := m.Iterate()
-	for entries.Next(&k, &v) {
-		list = append(list, decode(k, v))
-	}
-	if err := entries.Err(); err != nil {
+	keys, values, err := readAll[K, V](m)
+	if err != nil {
 		return nil, fmt.Errorf("read map %s: %w", name, err)
 	}
+	var list []T
+	for _, k := range keys {
+		list = append(list, decode(k, values[k]))
+	}
 	return list, nil
+}
+
+// readTries is how often a map is read that changes all the time.
+const readTries = 5
+
+// readAll gives the entries of a map. When one goes while they are read, as
+// learnt addresses do, the kernel begins with the first again, and cilium/ebpf
+// gives up when that has gone on for too long.
+func readAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err error) {
+	values = map[K]V{}
+	for range readTries {
+		entries := m.Iterate()
+		for {
+			var k K
+			var v V // of its own: values of each CPU are a slice
+			if !entries.Next(&k, &v) {
+				break
+			}
+			if _, again := values[k]; !again {
+				keys = append(keys, k)
+			}
+			values[k] = v
+		}
+		if err = entries.Err(); !errors.Is(err, ebpf.ErrIterationAborted) {
+			break
+		}
+	}
+	return keys, values, err
 }
 
 // Apply carries out one step.
@@ -160,11 +186,7 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 		}
 		return d.attach(o)
 	case state.Port:
-		index, err := deviceIndex(o.Device)
-		if err != nil {
-			return err
-		}
-		return d.write("interfaces", uint32(index), encodePort(o), remove)
+		return d.writePort(o, remove)
 	case state.Guard:
 		return d.writeGuard(o, remove)
 	case state.RouteTables:
@@ -240,13 +262,8 @@ func (d *Datapath) write(name string, key, value any, remove bool) error {
 		}
 		return nil
 	}
-	if err := m.Put(key, value); err != nil {
+	if err := again(func() error { return m.Put(key, value) }); err != nil {
 		return fmt.Errorf("write to map %s: %w", name, err)
 	}
 	return nil
-}
-
-// Ports lists what the programs know about interfaces.
-func (d *Datapath) Ports() ([]state.Port, error) {
-	return collect(d, "interfaces", func(k uint32, v portValue) state.Port { return decodePort(int(k), v) })
 }

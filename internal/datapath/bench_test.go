@@ -75,7 +75,7 @@ func newBench(t *testing.T, toml string) *bench {
 	b.desired = desired
 	m, err := loaded()
 	if err == nil {
-		err = m.datapath.empty()
+		err = errors.Join(m.datapath.empty(), m.forgetWays())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -191,9 +191,7 @@ func loadAll() (machine, error) {
 			if spec.Pinning != ebpf.PinByName || m.datapath.maps[name] != nil {
 				continue
 			}
-			spec = spec.Copy()
-			spec.Pinning = ebpf.PinNone
-			if m.datapath.maps[name], err = ebpf.NewMap(spec); err != nil {
+			if m.datapath.maps[name], err = newUnpinned(spec); err != nil {
 				return m, fmt.Errorf("make map %s: %w", name, err)
 			}
 		}
@@ -211,10 +209,65 @@ func loadAll() (machine, error) {
 	return m, nil
 }
 
+// newUnpinned makes a map as Open does, but pins it nowhere.
+func newUnpinned(spec *ebpf.MapSpec) (*ebpf.Map, error) {
+	spec = spec.Copy()
+	spec.Pinning = ebpf.PinNone
+	m, err := ebpf.NewMap(spec)
+	if err == nil && spec.Name == fastSets {
+		err = fillFast(m, spec.InnerMap)
+	}
+	return m, err
+}
+
+// forgetWays has programs ask for every way out anew: another test may have had
+// the same addresses in another network.
+func (m machine) forgetWays() error {
+	for _, prog := range m.programs {
+		info, err := prog.Info()
+		if err != nil {
+			return err
+		}
+		ids, _ := info.MapIDs()
+		for _, id := range ids {
+			if err := forgetMemos(id); err != nil {
+				return fmt.Errorf("empty map %d of %s: %w", id, info.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func forgetMemos(id ebpf.MapID) error {
+	m, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if info, err := m.Info(); err != nil || info.Name != "memos" {
+		return err
+	}
+	empty := make([][]byte, ebpf.MustPossibleCPU())
+	for i := range empty {
+		empty[i] = make([]byte, m.ValueSize())
+	}
+	for at := range m.MaxEntries() {
+		if err := m.Put(at, empty); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "flows4", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
+	for _, name := range []string{"interfaces", "lowers", "flows4", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_block_keys", "l2tp_gardens", "guard_interfaces"} {
 		if err := emptyMap(d.maps[name]); err != nil {
+			return err
+		}
+	}
+	for at := range d.maps["flow_lines"].MaxEntries() {
+		if err := d.maps["flow_lines"].Put(at, flowLine{}); err != nil {
 			return err
 		}
 	}

@@ -207,7 +207,7 @@ func (d *Datapath) forgetPort(index uint32) error {
 }
 
 // sweep deletes the entries of a map that are no longer any good.
-func sweep[K, V any](d *Datapath, name string, gone func(K, V) bool) error {
+func sweep[K comparable, V any](d *Datapath, name string, gone func(K, V) bool) error {
 	keys, err := collect(d, name, func(k K, v V) *K {
 		if !gone(k, v) {
 			return nil

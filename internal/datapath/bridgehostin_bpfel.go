@@ -22,6 +22,7 @@ const (
 	bridgeHostInMapBridgeUsages   = "bridge_usages"
 	bridgeHostInMapCounters       = "counters"
 	bridgeHostInProgBridgeHostIn  = "bridge_host_in"
+	bridgeHostInVarDsaFormat      = "dsa_format"
 )
 
 // loadBridgeHostIn returns the embedded CollectionSpec for bridgeHostIn.
@@ -84,6 +85,7 @@ type bridgeHostInMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bridgeHostInVariableSpecs struct {
+	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
 // bridgeHostInObjects contains all objects after they have been loaded into the kernel.
@@ -127,6 +129,7 @@ func (m *bridgeHostInMaps) Close() error {
 //
 // It can be passed to loadBridgeHostInObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bridgeHostInVariables struct {
+	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
 // bridgeHostInPrograms contains all programs after they have been loaded into the kernel.

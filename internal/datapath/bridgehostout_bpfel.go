@@ -22,6 +22,7 @@ const (
 	bridgeHostOutMapBridgeUsages   = "bridge_usages"
 	bridgeHostOutMapCounters       = "counters"
 	bridgeHostOutProgBridgeHostOut = "bridge_host_out"
+	bridgeHostOutVarDsaFormat      = "dsa_format"
 )
 
 // loadBridgeHostOut returns the embedded CollectionSpec for bridgeHostOut.
@@ -84,6 +85,7 @@ type bridgeHostOutMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bridgeHostOutVariableSpecs struct {
+	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
 // bridgeHostOutObjects contains all objects after they have been loaded into the kernel.
@@ -127,6 +129,7 @@ func (m *bridgeHostOutMaps) Close() error {
 //
 // It can be passed to loadBridgeHostOutObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bridgeHostOutVariables struct {
+	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
 // bridgeHostOutPrograms contains all programs after they have been loaded into the kernel.

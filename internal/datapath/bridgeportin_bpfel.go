@@ -63,6 +63,7 @@ const (
 	bridgePortInMapBridgeUsages   = "bridge_usages"
 	bridgePortInMapCounters       = "counters"
 	bridgePortInProgBridgePortIn  = "bridge_port_in"
+	bridgePortInVarDsaFormat      = "dsa_format"
 )
 
 // loadBridgePortIn returns the embedded CollectionSpec for bridgePortIn.
@@ -125,6 +126,7 @@ type bridgePortInMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bridgePortInVariableSpecs struct {
+	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
 // bridgePortInObjects contains all objects after they have been loaded into the kernel.
@@ -168,6 +170,7 @@ func (m *bridgePortInMaps) Close() error {
 //
 // It can be passed to loadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bridgePortInVariables struct {
+	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
 // bridgePortInPrograms contains all programs after they have been loaded into the kernel.

@@ -22,6 +22,7 @@ const (
 	bridgePortOutMapBridgeUsages   = "bridge_usages"
 	bridgePortOutMapCounters       = "counters"
 	bridgePortOutProgBridgePortOut = "bridge_port_out"
+	bridgePortOutVarDsaFormat      = "dsa_format"
 )
 
 // loadBridgePortOut returns the embedded CollectionSpec for bridgePortOut.
@@ -84,6 +85,7 @@ type bridgePortOutMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bridgePortOutVariableSpecs struct {
+	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
 // bridgePortOutObjects contains all objects after they have been loaded into the kernel.
@@ -127,6 +129,7 @@ func (m *bridgePortOutMaps) Close() error {
 //
 // It can be passed to loadBridgePortOutObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bridgePortOutVariables struct {
+	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
 // bridgePortOutPrograms contains all programs after they have been loaded into the kernel.

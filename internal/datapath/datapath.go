@@ -95,6 +95,9 @@ func (d *Datapath) openMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
 		}
 		m, err = ebpf.NewMapWithOptions(spec, options)
 	}
+	if err == nil && spec.Name == fastSets {
+		err = fillFast(m, spec.InnerMap)
+	}
 	return m, err
 }
 
@@ -146,6 +149,21 @@ func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
 	return nil, fmt.Errorf("the pinned datapath at %s has no map %s (it is of another version; run weft run to replace it)", d.dir, name)
 }
 
+// Prepare loads programs before they are needed, until done is closed. Errors
+// come again when they are.
+func (d *Datapath) Prepare(names []string) (done <-chan struct{}) {
+	c := make(chan struct{})
+	go func() {
+		defer close(c)
+		for _, name := range names {
+			if p, err := programNamed(name); err == nil {
+				_, _ = d.load(p)
+			}
+		}
+	}()
+	return c
+}
+
 // load loads a program with the shared maps. It belongs to d.
 func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	d.mu.Lock()
@@ -153,22 +171,9 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	if prog := d.loaded[p.name]; prog != nil {
 		return prog, nil
 	}
-	spec, err := d.spec(p)
+	spec, err := d.chosen(p)
 	if err != nil {
 		return nil, err
-	}
-	for name, on := range map[string]bool{
-		"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow,
-		"nat64_test_clock": d.options.testClock, "nat64_no_errors": d.options.testClock,
-	} {
-		if v := spec.Variables[name]; v != nil && on {
-			if err := v.Set(true); err != nil {
-				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)
-			}
-		}
-	}
-	if err := d.sizeTables(spec); err != nil {
-		return nil, fmt.Errorf("load program %s: %w", p.name, err)
 	}
 	replace := map[string]*ebpf.Map{}
 	for name, m := range spec.Maps {
@@ -186,4 +191,26 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	}
 	d.loaded[p.name] = collection.DetachProgram(p.name)
 	return d.loaded[p.name], nil
+}
+
+// chosen gives a program as it is to be loaded, with all that is chosen then.
+func (d *Datapath) chosen(p program) (*ebpf.CollectionSpec, error) {
+	spec, err := d.spec(p)
+	if err != nil {
+		return nil, err
+	}
+	for name, on := range map[string]bool{
+		"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow,
+		"nat64_test_clock": d.options.testClock, "nat64_no_errors": d.options.testClock,
+	} {
+		if v := spec.Variables[name]; v != nil && on {
+			if err := v.Set(true); err != nil {
+				return nil, fmt.Errorf("set %s of program %s: %w", name, p.name, err)
+			}
+		}
+	}
+	if err := d.sizeTables(spec); err != nil {
+		return nil, fmt.Errorf("load program %s: %w", p.name, err)
+	}
+	return spec, nil
 }

@@ -33,8 +33,10 @@ const (
 	interfaceL2TP        = 32
 	interfaceGuard       = 64
 	interfaceOffload     = 128
+	interfaceConduit     = 256
 
-	neighbourXDP = 1
+	neighbourXDP  = 1
+	neighbourWire = 2
 
 	nat64HasPrefix  = 1
 	nat64ComputeUDP = 2
@@ -143,6 +145,7 @@ func encodePort(p state.Port) portValue {
 		interfaceGuard:       p.Guarded,
 		interfacePseudowires: p.Pseudowires,
 		interfaceOffload:     p.Offloaded,
+		interfaceConduit:     p.Conduit,
 	} {
 		if set {
 			v.Flags |= flag
@@ -159,6 +162,7 @@ func decodePort(index int, v portValue) state.Port {
 		Guarded:     v.Flags&interfaceGuard != 0,
 		Pseudowires: v.Flags&interfacePseudowires != 0,
 		Offloaded:   v.Flags&interfaceOffload != 0,
+		Conduit:     v.Flags&interfaceConduit != 0,
 	}
 }
 
@@ -257,11 +261,14 @@ func encodeNeighbour(n state.NeighbourEntry) neighbour {
 	if n.XDP {
 		v.Flags = neighbourXDP
 	}
+	if n.Wire {
+		v.Flags |= neighbourWire
+	}
 	return v
 }
 
 func decodeNeighbour(v neighbour) state.NeighbourEntry {
-	n := state.NeighbourEntry{IfIndex: v.Ifindex, MTU: v.Mtu, Dst: v.Link.Dst, Src: v.Link.Src, XDP: v.Flags&neighbourXDP != 0}
+	n := state.NeighbourEntry{IfIndex: v.Ifindex, MTU: v.Mtu, Dst: v.Link.Dst, Src: v.Link.Src, XDP: v.Flags&neighbourXDP != 0, Wire: v.Flags&neighbourWire != 0}
 	for i, tag := range v.Link.Tags {
 		n.Tags[i] = state.VLANTag{Proto: htons(tag.Proto), ID: htons(tag.Id)}
 	}

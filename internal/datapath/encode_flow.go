@@ -21,7 +21,9 @@ type flowPart = struct {
 		Source uint16
 		Dest   uint16
 	}
-	Closed  uint32
+	Closed  uint8
+	Away    uint8
+	Pad     uint16
 	Seen    uint32
 	Packets uint64
 	Bytes   uint64

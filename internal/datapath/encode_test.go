@@ -37,8 +37,11 @@ func TestNumbersInGoAreThoseInC(t *testing.T) {
 		"INTERFACE_XDP_OUT":      {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
 		"INTERFACE_ROUTED":       {port["INTERFACE_ROUTED"], interfaceRouted},
 		"INTERFACE_GUARD":        {port["INTERFACE_GUARD"], interfaceGuard},
+		"INTERFACE_OFFLOAD":      {port["INTERFACE_OFFLOAD"], interfaceOffload},
+		"INTERFACE_CONDUIT":      {port["INTERFACE_CONDUIT"], interfaceConduit},
 		"INTERFACE_BRIDGE_PORT":  {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
 		"NEIGHBOUR_XDP":          {hop["NEIGHBOUR_XDP"], neighbourXDP},
+		"NEIGHBOUR_WIRE":         {hop["NEIGHBOUR_WIRE"], neighbourWire},
 		"ROUTE_TABLES":           {route["ROUTE_TABLES"], state.RouteTablesMax},
 		"NAT64_HAS_PREFIX":       {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
 		"NAT64_COMPUTE_UDP":      {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
@@ -70,6 +73,10 @@ func TestNumbersInGoAreThoseInC(t *testing.T) {
 		"L2TP_SEQUENCE":          {l2tp["L2TP_SEQUENCE"], l2tpSequence},
 		"L2TP_NO_ADDRESS":        {l2tp["L2TP_NO_ADDRESS"], l2tpNoAddress},
 		"L2TP_SHORT_TYPE":        {l2tp["L2TP_SHORT_TYPE"], l2tpShortType},
+		"L2TP_CAPTURE":           {l2tp["L2TP_CAPTURE"], l2tpCapture},
+		"L2TP_ONWARD":            {l2tp["L2TP_ONWARD"], l2tpOnward},
+		"L2TP_CAPTURED_UP":       {l2tp["L2TP_CAPTURED_UP"], l2tpCapturedUp},
+		"L2TP_CAPTURED_PPP":      {l2tp["L2TP_CAPTURED_PPP"], l2tpCapturedPPP},
 	} {
 		if pair[0] == 0 || pair[0] != pair[1] {
 			t.Errorf("%s is %d in C and %d in Go", name, pair[0], pair[1])

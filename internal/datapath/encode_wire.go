@@ -30,8 +30,11 @@ const (
 	wireAnswer     = 64
 	wireInheritTTL = 128
 	wireXDP        = 256
+	wireShortcut   = 512
+	wireSegments   = 1024
 
 	wireResolved = 1
+	wireWayXDP   = 2
 )
 
 const (
@@ -98,6 +101,7 @@ func wireFlags(p *state.Pseudowire) map[uint32]*bool {
 	return map[uint32]*bool{
 		wireCounter: &p.Counter, wirePinned: &p.Pinned, wireSequence: &p.Sequence,
 		wireChecksum: &p.Checksum, wireAnswer: &p.Answer, wireXDP: &p.XDP,
+		wireShortcut: &p.Shortcut, wireSegments: &p.Segments,
 	}
 }
 
@@ -130,6 +134,9 @@ func encodeWire(p state.Pseudowire) (tx wireTx, keys []wireKey, rx wireRx, err e
 		tx.Flags |= wireNoDF
 	}
 	rx = wireRx{Ifindex: uint32(p.Hidden), Flags: tx.Flags, CookieLen: uint32(len(p.RxCookie))}
+	if p.Shortcut {
+		rx.Shortcut = uint32(p.Peer)
+	}
 	copy(rx.Cookie[:], p.RxCookie)
 	key := keyOf(tx)
 	return tx, []wireKey{key, looseKey(key)}, rx, nil
@@ -237,6 +244,9 @@ func encodeWay(w state.Way) wireWay {
 	if w.Resolved {
 		v.Flags = wireResolved
 	}
+	if w.XDP {
+		v.Flags |= wireWayXDP
+	}
 	if w.Gateway.IsValid() {
 		copy(v.Gateway.U8[:], w.Gateway.AsSlice())
 	}
@@ -246,6 +256,6 @@ func encodeWay(w state.Way) wireWay {
 func decodeWay(v wireWay) state.Way {
 	return state.Way{
 		Device: int(v.Ifindex), MTU: int(v.Mtu), PathMTU: int(v.PathMtu), Dst: v.Dst, Src: v.Src,
-		Resolved: v.Flags&wireResolved != 0,
+		Resolved: v.Flags&wireResolved != 0, XDP: v.Flags&wireWayXDP != 0,
 	}
 }

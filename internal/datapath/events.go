@@ -64,18 +64,24 @@ func (e *BindingEvents) Read(most int) ([]state.BindingEvent, error) {
 	return list, nil
 }
 
-// Lost is how many events the ring had no room for, since the tables were made.
+// Lost is how many events the ring had no room for, ever.
 func (e *BindingEvents) Lost() (uint64, error) { return e.datapath.LogEventsLost() }
+
+// what map nat64_lost counts: NAT64_LOST_* in bpf/blocks/nat64_state_maps.h
+const (
+	lostChanges = 0
+	lostEvents  = 1
+)
 
 // LogEventsLost is how many events the log's ring had no room for.
 func (d *Datapath) LogEventsLost() (lost uint64, err error) {
-	m, err := d.mapNamed("nat64_events_lost")
+	m, err := d.mapNamed("nat64_lost")
 	if err != nil {
 		return 0, err
 	}
 	var perCPU []uint64
-	if err := m.Lookup(uint32(0), &perCPU); err != nil {
-		return 0, fmt.Errorf("read map nat64_events_lost: %w", err)
+	if err := m.Lookup(uint32(lostEvents), &perCPU); err != nil {
+		return 0, fmt.Errorf("read map nat64_lost: %w", err)
 	}
 	for _, n := range perCPU {
 		lost += n

@@ -55,18 +55,23 @@ type flowEgressFlowPassedKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	flowEgressMapCounters      = "counters"
-	flowEgressMapFlowControls  = "flow_controls"
-	flowEgressMapFlowEvents    = "flow_events"
-	flowEgressMapFlowHops      = "flow_hops"
-	flowEgressMapFlowPasses    = "flow_passes"
-	flowEgressMapFlowSessions  = "flow_sessions"
-	flowEgressMapFlows4        = "flows4"
-	flowEgressMapFlows6        = "flows6"
-	flowEgressMapInterfaces    = "interfaces"
-	flowEgressMapLowers        = "lowers"
-	flowEgressProgFlowEgress   = "flow_egress"
-	flowEgressVarFlowEventType = "flow_event_type"
+	flowEgressMapCounters       = "counters"
+	flowEgressMapFlowControls   = "flow_controls"
+	flowEgressMapFlowEntered    = "flow_entered"
+	flowEgressMapFlowEvents     = "flow_events"
+	flowEgressMapFlowHops       = "flow_hops"
+	flowEgressMapFlowLines      = "flow_lines"
+	flowEgressMapFlowPasses     = "flow_passes"
+	flowEgressMapFlowRefusals   = "flow_refusals"
+	flowEgressMapFlowSessions   = "flow_sessions"
+	flowEgressMapFlows4         = "flows4"
+	flowEgressMapFlows6         = "flows6"
+	flowEgressMapInterfaces     = "interfaces"
+	flowEgressMapInterfacesNear = "interfaces_near"
+	flowEgressMapLowers         = "lowers"
+	flowEgressProgFlowEgress    = "flow_egress"
+	flowEgressVarDsaFormat      = "dsa_format"
+	flowEgressVarFlowEventType  = "flow_event_type"
 )
 
 // loadFlowEgress returns the embedded CollectionSpec for flowEgress.
@@ -118,22 +123,27 @@ type flowEgressProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type flowEgressMapSpecs struct {
-	Counters     *ebpf.MapSpec `ebpf:"counters"`
-	FlowControls *ebpf.MapSpec `ebpf:"flow_controls"`
-	FlowEvents   *ebpf.MapSpec `ebpf:"flow_events"`
-	FlowHops     *ebpf.MapSpec `ebpf:"flow_hops"`
-	FlowPasses   *ebpf.MapSpec `ebpf:"flow_passes"`
-	FlowSessions *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows4       *ebpf.MapSpec `ebpf:"flows4"`
-	Flows6       *ebpf.MapSpec `ebpf:"flows6"`
-	Interfaces   *ebpf.MapSpec `ebpf:"interfaces"`
-	Lowers       *ebpf.MapSpec `ebpf:"lowers"`
+	Counters       *ebpf.MapSpec `ebpf:"counters"`
+	FlowControls   *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
+	FlowEvents     *ebpf.MapSpec `ebpf:"flow_events"`
+	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowLines      *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowPasses     *ebpf.MapSpec `ebpf:"flow_passes"`
+	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
+	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
+	Flows4         *ebpf.MapSpec `ebpf:"flows4"`
+	Flows6         *ebpf.MapSpec `ebpf:"flows6"`
+	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
+	Lowers         *ebpf.MapSpec `ebpf:"lowers"`
 }
 
 // flowEgressVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type flowEgressVariableSpecs struct {
+	DsaFormat     *ebpf.VariableSpec `ebpf:"dsa_format"`
 	FlowEventType *ebpf.VariableSpec `ebpf:"flow_event_type"`
 }
 
@@ -157,29 +167,37 @@ func (o *flowEgressObjects) Close() error {
 //
 // It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type flowEgressMaps struct {
-	Counters     *ebpf.Map `ebpf:"counters"`
-	FlowControls *ebpf.Map `ebpf:"flow_controls"`
-	FlowEvents   *ebpf.Map `ebpf:"flow_events"`
-	FlowHops     *ebpf.Map `ebpf:"flow_hops"`
-	FlowPasses   *ebpf.Map `ebpf:"flow_passes"`
-	FlowSessions *ebpf.Map `ebpf:"flow_sessions"`
-	Flows4       *ebpf.Map `ebpf:"flows4"`
-	Flows6       *ebpf.Map `ebpf:"flows6"`
-	Interfaces   *ebpf.Map `ebpf:"interfaces"`
-	Lowers       *ebpf.Map `ebpf:"lowers"`
+	Counters       *ebpf.Map `ebpf:"counters"`
+	FlowControls   *ebpf.Map `ebpf:"flow_controls"`
+	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
+	FlowEvents     *ebpf.Map `ebpf:"flow_events"`
+	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
+	FlowLines      *ebpf.Map `ebpf:"flow_lines"`
+	FlowPasses     *ebpf.Map `ebpf:"flow_passes"`
+	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
+	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
+	Flows4         *ebpf.Map `ebpf:"flows4"`
+	Flows6         *ebpf.Map `ebpf:"flows6"`
+	Interfaces     *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
+	Lowers         *ebpf.Map `ebpf:"lowers"`
 }
 
 func (m *flowEgressMaps) Close() error {
 	return _FlowEgressClose(
 		m.Counters,
 		m.FlowControls,
+		m.FlowEntered,
 		m.FlowEvents,
 		m.FlowHops,
+		m.FlowLines,
 		m.FlowPasses,
+		m.FlowRefusals,
 		m.FlowSessions,
 		m.Flows4,
 		m.Flows6,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.Lowers,
 	)
 }
@@ -188,6 +206,7 @@ func (m *flowEgressMaps) Close() error {
 //
 // It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type flowEgressVariables struct {
+	DsaFormat     *ebpf.Variable `ebpf:"dsa_format"`
 	FlowEventType *ebpf.Variable `ebpf:"flow_event_type"`
 }
 

@@ -42,23 +42,31 @@ func flowEventBytes(flows int) uint32 {
 
 // Flows is the door to offloaded flows.
 type Flows struct {
-	d       *Datapath
-	v4, v6  *ebpf.Map
-	hops    *ebpf.Map
-	passes  *ebpf.Map
-	control *ebpf.Map
-	memory  []byte
-	events  *ringbuf.Reader
-	some    flowCursor
+	d        *Datapath
+	lines    *lineTable // of IPv4
+	v6       *ebpf.Map
+	hops     *ebpf.Map
+	passes   *ebpf.Map
+	refusals *ebpf.Map
+	control  *ebpf.Map
+	memory   []byte
+	events   *ringbuf.Reader
+	some     flowCursor
 }
 
-// Flows opens the tables that the datapath has now.
+// Flows opens the tables that the datapath has now. There is one at a time.
 func (d *Datapath) Flows() (*Flows, error) {
 	f, err := d.ViewFlows()
 	if err != nil {
 		return nil, err
 	}
+	if err := f.lines.own(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	if f.passes, err = d.mapNamed("flow_passes"); err != nil {
+		return nil, err
+	}
+	if f.refusals, err = d.mapNamed("flow_refusals"); err != nil {
 		return nil, err
 	}
 	if f.memory, err = mapMemory(f.control, int(f.control.ValueSize()), unix.PROT_READ|unix.PROT_WRITE); err != nil {
@@ -78,12 +86,14 @@ func (d *Datapath) Flows() (*Flows, error) {
 func (d *Datapath) ViewFlows() (*Flows, error) {
 	f := &Flows{d: d}
 	var err error
-	for name, m := range map[string]**ebpf.Map{"flows4": &f.v4, "flows6": &f.v6, "flow_hops": &f.hops, "flow_controls": &f.control} {
+	var lines, more *ebpf.Map
+	for name, m := range map[string]**ebpf.Map{"flow_lines": &lines, "flows4": &more, "flows6": &f.v6, "flow_hops": &f.hops, "flow_controls": &f.control} {
 		if *m, err = d.mapNamed(name); err != nil {
 			return nil, err
 		}
 	}
-	return f, nil
+	f.lines, err = openLines(lines, more)
+	return f, err
 }
 
 // Close lets go of them; flows stay until their lease ends.
@@ -92,6 +102,7 @@ func (f *Flows) Close() error {
 	if f.events != nil {
 		errs = append(errs, f.events.Close())
 	}
+	errs = append(errs, f.lines.close())
 	if f.memory != nil {
 		errs = append(errs, unix.Munmap(f.memory))
 		f.memory = nil
@@ -162,7 +173,7 @@ func (f *Flows) PutFlows(list []state.Flow) (int, error) {
 		}
 		written, err := f.putRun(list[done : done+n])
 		done += written
-		if errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
+		if errors.Is(err, ErrFlowsFull) || errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
 			return done, ErrFlowsFull
 		}
 		if err != nil {
@@ -176,11 +187,12 @@ func (f *Flows) PutFlows(list []state.Flow) (int, error) {
 func (f *Flows) putRun(list []state.Flow) (int, error) {
 	now := nowTicks()
 	if list[0].Tuple.Is4() {
-		keys, values := make([]flowKey4, len(list)), make([]flow4, len(list))
 		for i, l := range list {
-			keys[i], values[i] = encodeFlowKey4(l.FlowKey), encodeFlow4(l, now)
+			if err := f.lines.put(encodeFlowKey4(l.FlowKey), encodeFlow4(l, now)); err != nil {
+				return i, err
+			}
 		}
-		return f.v4.BatchUpdate(keys, values, nil)
+		return len(list), nil
 	}
 	keys, values := make([]flowKey6, len(list)), make([]flow6, len(list))
 	for i, l := range list {
@@ -200,7 +212,7 @@ func (f *Flows) DeleteFlows(list []state.FlowKey) error {
 			v6 = append(v6, encodeFlowKey6(k))
 		}
 	}
-	if err := errors.Join(deleteKeys(f.v4, v4), deleteKeys(f.v6, v6)); err != nil {
+	if err := errors.Join(f.lines.delete(v4), deleteKeys(f.v6, v6)); err != nil {
 		return fmt.Errorf("delete flows: %w", err)
 	}
 	return nil

@@ -17,7 +17,7 @@ const flowsAtOnce = 4096
 
 // flowCursor is how far a look at all flows has come.
 type flowCursor struct {
-	v4  batches[flowKey4, flow4]
+	v4  lineCursor
 	v6  batches[flowKey6, flow6]
 	six bool // those of IPv4 were all given
 }
@@ -39,6 +39,7 @@ func (f *Flows) Each(use func(state.FlowUse)) error {
 func (f *Flows) Some(use func(state.FlowUse)) (more bool, err error) {
 	if more, err = f.next(&f.some, use); !more || err != nil {
 		f.some = flowCursor{}
+		err = errors.Join(err, f.lines.grace())
 	}
 	return more, err
 }
@@ -46,7 +47,7 @@ func (f *Flows) Some(use func(state.FlowUse)) (more bool, err error) {
 func (f *Flows) next(c *flowCursor, use func(state.FlowUse)) (more bool, err error) {
 	now := nowTicks()
 	if !c.six {
-		more, err = c.v4.next(f.v4, func(k *flowKey4, v *flow4) {
+		more, err = f.lines.next(&c.v4, func(k *flowKey4, v *flow4) {
 			u := decodeFlow(v.Flow, now)
 			u.FlowKey = decodeFlowKey4(k)
 			u.Becomes.Src, u.Becomes.Dst = mapped(v.Saddr), mapped(v.Daddr)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -207,6 +208,22 @@ func TestTheGuardSeesThroughHeadersAndFragments(t *testing.T) {
 			{"the rest of an IPv4 header is dropped", cut(tcp("192.0.2.1", inside4, 2, nil, 4), 16, 0x2001), state.DropGuardFragment},
 			{"a fragment of UDP eight bytes on goes on", packet{from: "192.0.2.1", to: inside4, protocol: 17, flags: 0x2001, payload: counting(16)}, state.ForwardRouted},
 		})
+		six := strings.Repeat("3c00010400000000 ", 5) + "0600010400000000"
+		r.guardCases(build, []guardCase{
+			{"a SYN behind six headers is one", withHeaders(syn6, 60, six), state.DropSynRate},
+			{"one behind more is not let in", withHeaders(syn6, 60, "3c00010400000000"+six), state.DropGuardHeaders},
+			{"a first fragment that ends before the TCP header is dropped (RFC 7112)", withHeaders(cut(syn6, 0, 0), 44, "3c00000100000001 0600010400000000"), state.DropGuardFragment},
+			{"one that ends before it is said what comes", withHeaders(cut(syn6, 0, 0), 44, "3c00000100000001 3c00010400000000"), state.DropGuardFragment},
+			{"its rest", withHeaders(syn6, 44, "3c00000900000001"), state.DropGuardFragment},
+			{"a fragment of UDP over IPv6 eight bytes on goes on", withHeaders(packet{from: "2001:db8:9::1", to: inside6, payload: counting(16)}, 44, "1100000900000001"), state.ForwardRouted},
+			{"UDP behind six headers goes on", withHeaders(udp("2001:db8:9::1", inside6, 9), 60, strings.Repeat("3c00010400000000 ", 5)+"1100010400000000"), state.ForwardRouted},
+		})
+		r.guarded(build, state.Guard{})
+		r.guardCases(build, []guardCase{
+			{"where nothing is bounded, what is behind many headers goes on", withHeaders(syn6, 60, "3c00010400000000"+six), state.ForwardRouted},
+			{"but no first fragment without its headers", withHeaders(cut(syn6, 0, 0), 44, "3c00000100000001 3c00010400000000"), state.DropGuardFragment},
+		})
+		r.guarded(build, state.Guard{Rates: [4]state.GuardRate{state.GuardSYNSource: {PerSecond: 1}, state.GuardICMPTotal: {PerSecond: 1}}})
 		for range 3 {
 			r.guardCases(build, []guardCase{{"neighbour discovery is never bounded",
 				packet{from: "2001:db8:9::1", to: inside6, protocol: 58, payload: bin("8700 0000 0000 0000 20010db8000100000000000000000007")}, state.ForwardRouted}})

@@ -25,7 +25,9 @@ type ingressTCFlow4 struct {
 			Source uint16
 			Dest   uint16
 		}
-		Closed  uint32
+		Closed  uint8
+		Away    uint8
+		Pad     uint16
 		Seen    uint32
 		Packets uint64
 		Bytes   uint64
@@ -46,7 +48,9 @@ type ingressTCFlow6 struct {
 			Source uint16
 			Dest   uint16
 		}
-		Closed  uint32
+		Closed  uint8
+		Away    uint8
+		Pad     uint16
 		Seen    uint32
 		Packets uint64
 		Bytes   uint64
@@ -66,6 +70,8 @@ type ingressTCFlowControl struct {
 	Generation uint32
 	Minimum    uint32
 	Lease      uint64
+	Refuse     uint32
+	Pad        uint32
 }
 
 type ingressTCFlowHop struct {
@@ -120,11 +126,51 @@ type ingressTCFlowKey6 struct {
 	}
 }
 
+type ingressTCFlowLine struct {
+	_         structs.HostLayout
+	Flow      ingressTCFlow4
+	Interface uint32
+	Saddr     uint32
+	Daddr     uint32
+	Ports     struct {
+		_      structs.HostLayout
+		Source uint16
+		Dest   uint16
+	}
+}
+
+type ingressTCFlowRefusal struct {
+	_          structs.HostLayout
+	Interface  uint32
+	Generation uint32
+	Epoch      uint32
+	Pad        uint32
+	Until      uint64
+}
+
 type ingressTCFlowSessionKey struct {
 	_         structs.HostLayout
 	Interface uint32
 	Session   uint16
 	Peer      [6]uint8
+}
+
+type ingressTCFlowTuple struct {
+	_     structs.HostLayout
+	Ports struct {
+		_      structs.HostLayout
+		Source uint16
+		Dest   uint16
+	}
+	Protocol uint32
+	Saddr    struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Daddr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
 }
 
 type ingressTCGuardInterface struct {
@@ -148,7 +194,7 @@ type ingressTCInterface struct {
 	Flags       uint32
 	Mac         [6]uint8
 	Table       uint16
-	Pad         [4]uint8
+	Ifindex     uint32
 }
 
 type ingressTCL2tpAccess struct {
@@ -178,6 +224,30 @@ type ingressTCL2tpAddr6 struct {
 	Pad   uint32
 }
 
+type ingressTCL2tpBlock struct {
+	_        structs.HostLayout
+	Sessions [256]uint32
+}
+
+type ingressTCL2tpBlockKey struct {
+	_      structs.HostLayout
+	Net    uint64
+	Table  uint16
+	Bits   uint8
+	Family uint8
+	Pad    uint32
+}
+
+type ingressTCL2tpCaptured struct {
+	_       structs.HostLayout
+	At      uint64
+	Session uint32
+	Bytes   uint32
+	Kept    uint32
+	Flags   uint32
+	Packet  [1536]uint8
+}
+
 type ingressTCL2tpGardenKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
@@ -195,46 +265,55 @@ type ingressTCL2tpLengths struct {
 }
 
 type ingressTCL2tpSession struct {
-	_      structs.HostLayout
-	Flags  uint8
-	Access uint8
-	Bits6  [2]uint8
-	Tunnel uint16
-	Remote uint16
-	Mtu    uint16
-	Mss    uint16
-	Ip4    uint32
-	Up     uint32
-	Down   uint32
-	Net6   [2]uint64
-	Ip6    struct {
-		_  structs.HostLayout
-		U8 [16]uint8
+	_    structs.HostLayout
+	Down struct {
+		_      structs.HostLayout
+		Flags  uint8
+		Access uint8
+		Tunnel uint16
+		Remote uint16
+		Mtu    uint16
+		Mss    uint16
+		Pad    uint16
+		Rate   uint32
+		Ip6    struct {
+			_  structs.HostLayout
+			U8 [16]uint8
+		}
+		Flow struct {
+			_       structs.HostLayout
+			Packets uint64
+			Bytes   uint64
+			Seen    uint64
+			Due     uint64
+		}
 	}
-	Pad [8]uint8
+	Up struct {
+		_      structs.HostLayout
+		Flags  uint8
+		Access uint8
+		Tunnel uint16
+		Mss    uint16
+		Bits6  [2]uint8
+		Ip4    uint32
+		Rate   uint32
+		Net6   [2]uint64
+		Flow   struct {
+			_       structs.HostLayout
+			Packets uint64
+			Bytes   uint64
+			Seen    uint64
+			Due     uint64
+		}
+	}
 }
 
 type ingressTCL2tpState struct {
-	_  structs.HostLayout
-	Up struct {
-		_       structs.HostLayout
-		Packets uint64
-		Bytes   uint64
-		Seen    uint64
-		Due     uint64
-		Pad     [4]uint64
-	}
-	Down struct {
-		_       structs.HostLayout
-		Packets uint64
-		Bytes   uint64
-		Seen    uint64
-		Due     uint64
-		Pad     [4]uint64
-	}
-	Drops    [6]uint64
-	Sequence uint32
-	Pad      [3]uint32
+	_          structs.HostLayout
+	Drops      [6]uint64
+	Sequence   uint32
+	Uncaptured uint32
+	Pad        [2]uint32
 }
 
 type ingressTCL2tpTunnel struct {
@@ -466,7 +545,7 @@ type ingressTCNat64SweepState struct {
 	Cursor  uint32
 	Swept   uint64
 	Refused uint32
-	Pad     uint32
+	Free    int32
 }
 
 type ingressTCNat64Translator struct {
@@ -565,7 +644,7 @@ type ingressTCPseudowireRx struct {
 	CookieLen uint32
 	Sequence  uint32
 	Stale     uint32
-	Pad       uint32
+	Shortcut  uint32
 }
 
 type ingressTCPseudowireStats struct {
@@ -621,6 +700,8 @@ const (
 	ingressTCMapFib6                 = "fib6"
 	ingressTCMapFlowControls         = "flow_controls"
 	ingressTCMapFlowHops             = "flow_hops"
+	ingressTCMapFlowLines            = "flow_lines"
+	ingressTCMapFlowRefusals         = "flow_refusals"
 	ingressTCMapFlowSessions         = "flow_sessions"
 	ingressTCMapFlows4               = "flows4"
 	ingressTCMapFlows6               = "flows6"
@@ -629,7 +710,11 @@ const (
 	ingressTCMapGuardList4           = "guard_list4"
 	ingressTCMapGuardList6           = "guard_list6"
 	ingressTCMapInterfaces           = "interfaces"
+	ingressTCMapInterfacesNear       = "interfaces_near"
 	ingressTCMapL2tpAccesses         = "l2tp_accesses"
+	ingressTCMapL2tpBlockKeys        = "l2tp_block_keys"
+	ingressTCMapL2tpBlocks           = "l2tp_blocks"
+	ingressTCMapL2tpCaptures         = "l2tp_captures"
 	ingressTCMapL2tpGardens          = "l2tp_gardens"
 	ingressTCMapL2tpOwnerLengths     = "l2tp_owner_lengths"
 	ingressTCMapL2tpOwners4          = "l2tp_owners4"
@@ -642,13 +727,12 @@ const (
 	ingressTCMapNat64Bib4            = "nat64_bib4"
 	ingressTCMapNat64Bib6            = "nat64_bib6"
 	ingressTCMapNat64Changes         = "nat64_changes"
-	ingressTCMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressTCMapNat64Clock           = "nat64_clock"
 	ingressTCMapNat64Ends            = "nat64_ends"
-	ingressTCMapNat64EventsLost      = "nat64_events_lost"
 	ingressTCMapNat64FastSets        = "nat64_fast_sets"
 	ingressTCMapNat64Flows           = "nat64_flows"
 	ingressTCMapNat64LogEvents       = "nat64_log_events"
+	ingressTCMapNat64Lost            = "nat64_lost"
 	ingressTCMapNat64Peers           = "nat64_peers"
 	ingressTCMapNat64Rules4          = "nat64_rules4"
 	ingressTCMapNat64Rules6          = "nat64_rules6"
@@ -670,14 +754,18 @@ const (
 	ingressTCMapPseudowireCounts     = "pseudowire_counts"
 	ingressTCMapPseudowireRxs        = "pseudowire_rxs"
 	ingressTCMapPseudowireScratch    = "pseudowire_scratch"
+	ingressTCMapPseudowireShortcuts  = "pseudowire_shortcuts"
 	ingressTCMapPseudowireTxs        = "pseudowire_txs"
 	ingressTCMapPseudowireWays       = "pseudowire_ways"
 	ingressTCMapSlowWindows          = "slow_windows"
 	ingressTCProgIngressTc           = "ingress_tc"
+	ingressTCVarDsaFormat            = "dsa_format"
 	ingressTCVarFib4Last             = "fib4_last"
 	ingressTCVarFib6Last             = "fib6_last"
 	ingressTCVarFibLayout            = "fib_layout"
+	ingressTCVarFlowLinesMask        = "flow_lines_mask"
 	ingressTCVarNat64FastMask        = "nat64_fast_mask"
+	ingressTCVarNat64FastShift       = "nat64_fast_shift"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
 	ingressTCVarNat64NoErrors        = "nat64_no_errors"
 	ingressTCVarNat64TestClock       = "nat64_test_clock"
@@ -738,6 +826,8 @@ type ingressTCMapSpecs struct {
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowLines            *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
 	Flows4               *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
@@ -746,7 +836,11 @@ type ingressTCMapSpecs struct {
 	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
 	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
+	L2tpBlockKeys        *ebpf.MapSpec `ebpf:"l2tp_block_keys"`
+	L2tpBlocks           *ebpf.MapSpec `ebpf:"l2tp_blocks"`
+	L2tpCaptures         *ebpf.MapSpec `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
 	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
@@ -759,13 +853,12 @@ type ingressTCMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.MapSpec `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -787,6 +880,7 @@ type ingressTCMapSpecs struct {
 	PseudowireCounts     *ebpf.MapSpec `ebpf:"pseudowire_counts"`
 	PseudowireRxs        *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
+	PseudowireShortcuts  *ebpf.MapSpec `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.MapSpec `ebpf:"pseudowire_txs"`
 	PseudowireWays       *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
@@ -796,10 +890,13 @@ type ingressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCVariableSpecs struct {
+	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
+	FlowLinesMask  *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
 	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -831,6 +928,8 @@ type ingressTCMaps struct {
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
+	FlowLines            *ebpf.Map `ebpf:"flow_lines"`
+	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
 	Flows4               *ebpf.Map `ebpf:"flows4"`
 	Flows6               *ebpf.Map `ebpf:"flows6"`
@@ -839,7 +938,11 @@ type ingressTCMaps struct {
 	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
 	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
+	L2tpBlockKeys        *ebpf.Map `ebpf:"l2tp_block_keys"`
+	L2tpBlocks           *ebpf.Map `ebpf:"l2tp_blocks"`
+	L2tpCaptures         *ebpf.Map `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
 	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
@@ -852,13 +955,12 @@ type ingressTCMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.Map `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -880,6 +982,7 @@ type ingressTCMaps struct {
 	PseudowireCounts     *ebpf.Map `ebpf:"pseudowire_counts"`
 	PseudowireRxs        *ebpf.Map `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.Map `ebpf:"pseudowire_scratch"`
+	PseudowireShortcuts  *ebpf.Map `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.Map `ebpf:"pseudowire_txs"`
 	PseudowireWays       *ebpf.Map `ebpf:"pseudowire_ways"`
 	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
@@ -892,6 +995,8 @@ func (m *ingressTCMaps) Close() error {
 		m.Fib6,
 		m.FlowControls,
 		m.FlowHops,
+		m.FlowLines,
+		m.FlowRefusals,
 		m.FlowSessions,
 		m.Flows4,
 		m.Flows6,
@@ -900,7 +1005,11 @@ func (m *ingressTCMaps) Close() error {
 		m.GuardList4,
 		m.GuardList6,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.L2tpAccesses,
+		m.L2tpBlockKeys,
+		m.L2tpBlocks,
+		m.L2tpCaptures,
 		m.L2tpGardens,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
@@ -913,13 +1022,12 @@ func (m *ingressTCMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
-		m.Nat64EventsLost,
 		m.Nat64FastSets,
 		m.Nat64Flows,
 		m.Nat64LogEvents,
+		m.Nat64Lost,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -941,6 +1049,7 @@ func (m *ingressTCMaps) Close() error {
 		m.PseudowireCounts,
 		m.PseudowireRxs,
 		m.PseudowireScratch,
+		m.PseudowireShortcuts,
 		m.PseudowireTxs,
 		m.PseudowireWays,
 		m.SlowWindows,
@@ -951,10 +1060,13 @@ func (m *ingressTCMaps) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCVariables struct {
+	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
+	FlowLinesMask  *ebpf.Variable `ebpf:"flow_lines_mask"`
 	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

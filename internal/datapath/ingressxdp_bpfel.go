@@ -21,6 +21,8 @@ const (
 	ingressXDPMapFib6                 = "fib6"
 	ingressXDPMapFlowControls         = "flow_controls"
 	ingressXDPMapFlowHops             = "flow_hops"
+	ingressXDPMapFlowLines            = "flow_lines"
+	ingressXDPMapFlowRefusals         = "flow_refusals"
 	ingressXDPMapFlowSessions         = "flow_sessions"
 	ingressXDPMapFlows4               = "flows4"
 	ingressXDPMapFlows6               = "flows6"
@@ -29,7 +31,11 @@ const (
 	ingressXDPMapGuardList4           = "guard_list4"
 	ingressXDPMapGuardList6           = "guard_list6"
 	ingressXDPMapInterfaces           = "interfaces"
+	ingressXDPMapInterfacesNear       = "interfaces_near"
 	ingressXDPMapL2tpAccesses         = "l2tp_accesses"
+	ingressXDPMapL2tpBlockKeys        = "l2tp_block_keys"
+	ingressXDPMapL2tpBlocks           = "l2tp_blocks"
+	ingressXDPMapL2tpCaptures         = "l2tp_captures"
 	ingressXDPMapL2tpGardens          = "l2tp_gardens"
 	ingressXDPMapL2tpOwnerLengths     = "l2tp_owner_lengths"
 	ingressXDPMapL2tpOwners4          = "l2tp_owners4"
@@ -42,13 +48,12 @@ const (
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
 	ingressXDPMapNat64Changes         = "nat64_changes"
-	ingressXDPMapNat64ChangesLost     = "nat64_changes_lost"
 	ingressXDPMapNat64Clock           = "nat64_clock"
 	ingressXDPMapNat64Ends            = "nat64_ends"
-	ingressXDPMapNat64EventsLost      = "nat64_events_lost"
 	ingressXDPMapNat64FastSets        = "nat64_fast_sets"
 	ingressXDPMapNat64Flows           = "nat64_flows"
 	ingressXDPMapNat64LogEvents       = "nat64_log_events"
+	ingressXDPMapNat64Lost            = "nat64_lost"
 	ingressXDPMapNat64Peers           = "nat64_peers"
 	ingressXDPMapNat64Rules4          = "nat64_rules4"
 	ingressXDPMapNat64Rules6          = "nat64_rules6"
@@ -69,13 +74,17 @@ const (
 	ingressXDPMapPseudowireCounts     = "pseudowire_counts"
 	ingressXDPMapPseudowireRxs        = "pseudowire_rxs"
 	ingressXDPMapPseudowireScratch    = "pseudowire_scratch"
+	ingressXDPMapPseudowireShortcuts  = "pseudowire_shortcuts"
 	ingressXDPMapPseudowireTxs        = "pseudowire_txs"
 	ingressXDPMapPseudowireWays       = "pseudowire_ways"
 	ingressXDPProgIngressXdp          = "ingress_xdp"
+	ingressXDPVarDsaFormat            = "dsa_format"
 	ingressXDPVarFib4Last             = "fib4_last"
 	ingressXDPVarFib6Last             = "fib6_last"
 	ingressXDPVarFibLayout            = "fib_layout"
+	ingressXDPVarFlowLinesMask        = "flow_lines_mask"
 	ingressXDPVarNat64FastMask        = "nat64_fast_mask"
+	ingressXDPVarNat64FastShift       = "nat64_fast_shift"
 	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
 	ingressXDPVarNat64NoErrors        = "nat64_no_errors"
 	ingressXDPVarNat64TestClock       = "nat64_test_clock"
@@ -135,6 +144,8 @@ type ingressXDPMapSpecs struct {
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowLines            *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
 	Flows4               *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
@@ -143,7 +154,11 @@ type ingressXDPMapSpecs struct {
 	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
 	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
+	L2tpBlockKeys        *ebpf.MapSpec `ebpf:"l2tp_block_keys"`
+	L2tpBlocks           *ebpf.MapSpec `ebpf:"l2tp_blocks"`
+	L2tpCaptures         *ebpf.MapSpec `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
 	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
@@ -156,13 +171,12 @@ type ingressXDPMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.MapSpec `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -183,6 +197,7 @@ type ingressXDPMapSpecs struct {
 	PseudowireCounts     *ebpf.MapSpec `ebpf:"pseudowire_counts"`
 	PseudowireRxs        *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
+	PseudowireShortcuts  *ebpf.MapSpec `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.MapSpec `ebpf:"pseudowire_txs"`
 	PseudowireWays       *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 }
@@ -191,10 +206,13 @@ type ingressXDPMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPVariableSpecs struct {
+	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
+	FlowLinesMask  *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
 	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -225,6 +243,8 @@ type ingressXDPMaps struct {
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
+	FlowLines            *ebpf.Map `ebpf:"flow_lines"`
+	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
 	Flows4               *ebpf.Map `ebpf:"flows4"`
 	Flows6               *ebpf.Map `ebpf:"flows6"`
@@ -233,7 +253,11 @@ type ingressXDPMaps struct {
 	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
 	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
+	L2tpBlockKeys        *ebpf.Map `ebpf:"l2tp_block_keys"`
+	L2tpBlocks           *ebpf.Map `ebpf:"l2tp_blocks"`
+	L2tpCaptures         *ebpf.Map `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
 	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
@@ -246,13 +270,12 @@ type ingressXDPMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.Map `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -273,6 +296,7 @@ type ingressXDPMaps struct {
 	PseudowireCounts     *ebpf.Map `ebpf:"pseudowire_counts"`
 	PseudowireRxs        *ebpf.Map `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.Map `ebpf:"pseudowire_scratch"`
+	PseudowireShortcuts  *ebpf.Map `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.Map `ebpf:"pseudowire_txs"`
 	PseudowireWays       *ebpf.Map `ebpf:"pseudowire_ways"`
 }
@@ -284,6 +308,8 @@ func (m *ingressXDPMaps) Close() error {
 		m.Fib6,
 		m.FlowControls,
 		m.FlowHops,
+		m.FlowLines,
+		m.FlowRefusals,
 		m.FlowSessions,
 		m.Flows4,
 		m.Flows6,
@@ -292,7 +318,11 @@ func (m *ingressXDPMaps) Close() error {
 		m.GuardList4,
 		m.GuardList6,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.L2tpAccesses,
+		m.L2tpBlockKeys,
+		m.L2tpBlocks,
+		m.L2tpCaptures,
 		m.L2tpGardens,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
@@ -305,13 +335,12 @@ func (m *ingressXDPMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
-		m.Nat64EventsLost,
 		m.Nat64FastSets,
 		m.Nat64Flows,
 		m.Nat64LogEvents,
+		m.Nat64Lost,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -332,6 +361,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.PseudowireCounts,
 		m.PseudowireRxs,
 		m.PseudowireScratch,
+		m.PseudowireShortcuts,
 		m.PseudowireTxs,
 		m.PseudowireWays,
 	)
@@ -341,10 +371,13 @@ func (m *ingressXDPMaps) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPVariables struct {
+	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
 	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
+	FlowLinesMask  *ebpf.Variable `ebpf:"flow_lines_mask"`
 	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

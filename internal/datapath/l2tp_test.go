@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -682,5 +683,157 @@ func TestSubscribersAreKept(t *testing.T) {
 	}
 	if err := again.Put(nil, []state.AccessSession{{Local: 5000}}); err == nil {
 		t.Error("a session beyond the table was put")
+	}
+}
+
+// Addresses that have a block, that have none, and that found no block free any
+// more are all somebody's, through changes and another process.
+func TestOwnersOfManyNeighbourhoods(t *testing.T) {
+	l := newLNS(t)
+	s := l.subscribers
+	random := rand.New(rand.NewPCG(4, 64))
+	blocks := len(s.blocks.blocks)
+	var sessions []state.AccessSession
+	for i := range 2 * blocks {
+		x := l.alice
+		x.Local, x.Prefixes = uint16(200+i), nil
+		x.IPv4 = netip.AddrFrom4([4]byte{10, 80, byte(i), byte(random.IntN(256))}) // each in a neighbourhood of its own
+		if i%3 == 0 {
+			x.Prefixes = append(x.Prefixes, netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0, 0xa, byte(i)}), 56))
+		}
+		sessions = append(sessions, x)
+	}
+	check := func(about string, s *Subscribers, owners []state.AccessSession) {
+		t.Helper()
+		_, got, err := s.List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(owners)+2 {
+			t.Errorf("%s: %d sessions, want %d", about, len(got), len(owners)+2)
+		}
+		for _, x := range owners {
+			before := l.counters1(x.Local)
+			if _, got := l.one("ingress_xdp", l.frame("lan", udp(router4, x.IPv4.String(), 20).bytes())); got != state.ForwardToSubscriber {
+				t.Fatalf("%s: to %s: %s", about, x.IPv4, got)
+			}
+			if len(x.Prefixes) > 0 {
+				to := x.Prefixes[0].Addr().Next().String()
+				if _, got := l.one("ingress_xdp", l.frame("lan", udp(router6, to, 20).bytes())); got != state.ForwardToSubscriber {
+					t.Fatalf("%s: to %s: %s", about, to, got)
+				}
+			}
+			if after := l.counters1(x.Local); after.DownPackets != before.DownPackets+1+uint64(len(x.Prefixes)) {
+				t.Fatalf("%s: what is for %s was counted for somebody else", about, x.IPv4)
+			}
+		}
+	}
+	l.put(sessions...)
+	if len(s.blocks.free) != 0 {
+		t.Fatalf("%d blocks are free: this tests less than it says", len(s.blocks.free))
+	}
+	check("new", s, sessions)
+	// addresses change hands, in one batch
+	for i := 0; i+1 < len(sessions); i += 2 {
+		sessions[i].IPv4, sessions[i+1].IPv4 = sessions[i+1].IPv4, sessions[i].IPv4
+	}
+	l.put(sessions...)
+	check("exchanged", s, sessions)
+	again, err := l.datapath.Subscribers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	check("another process", again, sessions)
+	var gone []uint16
+	rest := sessions[:0]
+	for i, x := range sessions {
+		if i%2 == 0 {
+			gone = append(gone, x.Local)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	if err := again.Remove(nil, gone); err != nil {
+		t.Fatal(err)
+	}
+	check("half of them are gone", again, rest)
+	var fresh []state.AccessSession
+	for i := range blocks / 2 {
+		x := l.alice
+		x.Local, x.Prefixes, x.IPv4 = uint16(200+2*i), nil, netip.AddrFrom4([4]byte{10, 90, byte(i), 7})
+		fresh = append(fresh, x)
+	}
+	if err := again.Put(nil, fresh); err != nil {
+		t.Fatal(err)
+	}
+	check("others came", again, append(rest, fresh...))
+	gone = nil
+	for _, x := range append(append([]state.AccessSession{l.alice, l.bob}, rest...), fresh...) {
+		gone = append(gone, x.Local)
+	}
+	if err := again.Remove([]uint16{17, 18}, gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"l2tp_owners4", "l2tp_owners6", "l2tp_block_keys"} {
+		if key, err := l.datapath.maps[name].NextKeyBytes(nil); key != nil || err != nil {
+			t.Errorf("%s still has %x, %v", name, key, err)
+		}
+	}
+}
+
+// A sender in user space behind a virtual device leaves the outer checksum to
+// that: the inner one is whole, and has to be right after the MSS was clamped.
+// One that is left to the device itself, the pseudo-header's sum, stays.
+func TestTheMSSInsideIsClampedByTheInnerChecksum(t *testing.T) {
+	l := newLNS(t)
+	l.alice.MSS = 1360
+	l.put(l.alice)
+	for _, program := range []string{"ingress_tc", "ingress_xdp"} {
+		inner := tcp(alice4, "198.51.100.7", 2, bin("0204 05b4"), 4).bytes()
+		f := forms()[0]
+		res, got := l.one(program, l.outer(peer4, here4, f.write(17, 100, inner)))
+		if got.Verdict() != state.Forward {
+			t.Fatalf("%s: %s", program, got)
+		}
+		ip := res.frame[14:]
+		if mss := binary.BigEndian.Uint16(ip[42:]); mss != 1360 {
+			t.Errorf("%s: the MSS is %d", program, mss)
+		}
+		if sum := transportSum(ip); sum != 0xffff {
+			t.Errorf("%s: the sum is %#x", program, sum)
+		}
+	}
+}
+
+// transportSum is that of an IPv4 packet's TCP with its pseudo-header; 0xffff is right.
+func transportSum(ip []byte) uint16 {
+	b := append(append([]byte{}, ip[12:20]...), 0, ip[9], 0, 0)
+	n := binary.BigEndian.Uint16(ip[2:]) - 20
+	binary.BigEndian.PutUint16(b[10:], n)
+	b = append(b, ip[20:20+n]...)
+	var sum uint32
+	for i := 0; i+1 < len(b); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	sum = sum&0xffff + sum>>16
+	return uint16(sum&0xffff + sum>>16)
+}
+
+// Who only reads sees all, in blocks and out of them.
+func TestSubscribersCanBeReadByOthers(t *testing.T) {
+	l := newLNS(t)
+	tables, err := l.datapath.AccessTables()
+	if err != nil || len(tables.Accesses) != 1 || len(tables.Tunnels) != 2 || len(tables.Sessions) != 2 {
+		t.Fatalf("%+v, %v", tables, err)
+	}
+	_, want, err := l.subscribers.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range tables.Sessions {
+		if got.Local != want[i].Local || got.IPv4 != want[i].IPv4 || len(got.Prefixes) == 0 || !slices.Equal(got.Prefixes, want[i].Prefixes) {
+			t.Errorf("%+v, want %+v", got, want[i])
+		}
 	}
 }

@@ -20,13 +20,12 @@ const (
 	nat64AdoptMapNat64Bib4            = "nat64_bib4"
 	nat64AdoptMapNat64Bib6            = "nat64_bib6"
 	nat64AdoptMapNat64Changes         = "nat64_changes"
-	nat64AdoptMapNat64ChangesLost     = "nat64_changes_lost"
 	nat64AdoptMapNat64Clock           = "nat64_clock"
 	nat64AdoptMapNat64Ends            = "nat64_ends"
-	nat64AdoptMapNat64EventsLost      = "nat64_events_lost"
 	nat64AdoptMapNat64FastSets        = "nat64_fast_sets"
 	nat64AdoptMapNat64Flows           = "nat64_flows"
 	nat64AdoptMapNat64LogEvents       = "nat64_log_events"
+	nat64AdoptMapNat64Lost            = "nat64_lost"
 	nat64AdoptMapNat64Peers           = "nat64_peers"
 	nat64AdoptMapNat64Rules4          = "nat64_rules4"
 	nat64AdoptMapNat64Rules6          = "nat64_rules6"
@@ -42,7 +41,9 @@ const (
 	nat64AdoptMapNat64Translators     = "nat64_translators"
 	nat64AdoptMapNat64Usages          = "nat64_usages"
 	nat64AdoptProgNat64Adopt          = "nat64_adopt"
+	nat64AdoptVarDsaFormat            = "dsa_format"
 	nat64AdoptVarNat64FastMask        = "nat64_fast_mask"
+	nat64AdoptVarNat64FastShift       = "nat64_fast_shift"
 	nat64AdoptVarNat64ForceSlow       = "nat64_force_slow"
 	nat64AdoptVarNat64NoErrors        = "nat64_no_errors"
 	nat64AdoptVarNat64TestClock       = "nat64_test_clock"
@@ -101,13 +102,12 @@ type nat64AdoptMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.MapSpec `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -128,7 +128,9 @@ type nat64AdoptMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type nat64AdoptVariableSpecs struct {
+	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -158,13 +160,12 @@ type nat64AdoptMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.Map `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -187,13 +188,12 @@ func (m *nat64AdoptMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
-		m.Nat64EventsLost,
 		m.Nat64FastSets,
 		m.Nat64Flows,
 		m.Nat64LogEvents,
+		m.Nat64Lost,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -215,7 +215,9 @@ func (m *nat64AdoptMaps) Close() error {
 //
 // It can be passed to loadNat64AdoptObjects or ebpf.CollectionSpec.LoadAndAssign.
 type nat64AdoptVariables struct {
+	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -18,16 +18,16 @@ import (
 const (
 	nat64ResolveMapCounters             = "counters"
 	nat64ResolveMapInterfaces           = "interfaces"
+	nat64ResolveMapInterfacesNear       = "interfaces_near"
 	nat64ResolveMapNat64Bib4            = "nat64_bib4"
 	nat64ResolveMapNat64Bib6            = "nat64_bib6"
 	nat64ResolveMapNat64Changes         = "nat64_changes"
-	nat64ResolveMapNat64ChangesLost     = "nat64_changes_lost"
 	nat64ResolveMapNat64Clock           = "nat64_clock"
 	nat64ResolveMapNat64Ends            = "nat64_ends"
-	nat64ResolveMapNat64EventsLost      = "nat64_events_lost"
 	nat64ResolveMapNat64FastSets        = "nat64_fast_sets"
 	nat64ResolveMapNat64Flows           = "nat64_flows"
 	nat64ResolveMapNat64LogEvents       = "nat64_log_events"
+	nat64ResolveMapNat64Lost            = "nat64_lost"
 	nat64ResolveMapNat64Peers           = "nat64_peers"
 	nat64ResolveMapNat64Rules4          = "nat64_rules4"
 	nat64ResolveMapNat64Rules6          = "nat64_rules6"
@@ -43,7 +43,9 @@ const (
 	nat64ResolveMapNat64Translators     = "nat64_translators"
 	nat64ResolveMapNat64Usages          = "nat64_usages"
 	nat64ResolveProgNat64Resolve        = "nat64_resolve"
+	nat64ResolveVarDsaFormat            = "dsa_format"
 	nat64ResolveVarNat64FastMask        = "nat64_fast_mask"
+	nat64ResolveVarNat64FastShift       = "nat64_fast_shift"
 	nat64ResolveVarNat64ForceSlow       = "nat64_force_slow"
 	nat64ResolveVarNat64NoErrors        = "nat64_no_errors"
 	nat64ResolveVarNat64TestClock       = "nat64_test_clock"
@@ -100,16 +102,16 @@ type nat64ResolveProgramSpecs struct {
 type nat64ResolveMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.MapSpec `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -130,7 +132,9 @@ type nat64ResolveMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type nat64ResolveVariableSpecs struct {
+	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -158,16 +162,16 @@ func (o *nat64ResolveObjects) Close() error {
 type nat64ResolveMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.Map `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -188,16 +192,16 @@ func (m *nat64ResolveMaps) Close() error {
 	return _Nat64ResolveClose(
 		m.Counters,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
-		m.Nat64EventsLost,
 		m.Nat64FastSets,
 		m.Nat64Flows,
 		m.Nat64LogEvents,
+		m.Nat64Lost,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -219,7 +223,9 @@ func (m *nat64ResolveMaps) Close() error {
 //
 // It can be passed to loadNat64ResolveObjects or ebpf.CollectionSpec.LoadAndAssign.
 type nat64ResolveVariables struct {
+	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -19,13 +19,12 @@ const (
 	nat64SweepMapNat64Bib4            = "nat64_bib4"
 	nat64SweepMapNat64Bib6            = "nat64_bib6"
 	nat64SweepMapNat64Changes         = "nat64_changes"
-	nat64SweepMapNat64ChangesLost     = "nat64_changes_lost"
 	nat64SweepMapNat64Clock           = "nat64_clock"
 	nat64SweepMapNat64Ends            = "nat64_ends"
-	nat64SweepMapNat64EventsLost      = "nat64_events_lost"
 	nat64SweepMapNat64FastSets        = "nat64_fast_sets"
 	nat64SweepMapNat64Flows           = "nat64_flows"
 	nat64SweepMapNat64LogEvents       = "nat64_log_events"
+	nat64SweepMapNat64Lost            = "nat64_lost"
 	nat64SweepMapNat64Peers           = "nat64_peers"
 	nat64SweepMapNat64Rules4          = "nat64_rules4"
 	nat64SweepMapNat64Rules6          = "nat64_rules6"
@@ -42,7 +41,9 @@ const (
 	nat64SweepMapNat64Translators     = "nat64_translators"
 	nat64SweepMapNat64Usages          = "nat64_usages"
 	nat64SweepProgNat64Sweep          = "nat64_sweep"
+	nat64SweepVarDsaFormat            = "dsa_format"
 	nat64SweepVarNat64FastMask        = "nat64_fast_mask"
+	nat64SweepVarNat64FastShift       = "nat64_fast_shift"
 	nat64SweepVarNat64ForceSlow       = "nat64_force_slow"
 	nat64SweepVarNat64NoErrors        = "nat64_no_errors"
 	nat64SweepVarNat64TestClock       = "nat64_test_clock"
@@ -100,13 +101,12 @@ type nat64SweepMapSpecs struct {
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.MapSpec `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -128,7 +128,9 @@ type nat64SweepMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type nat64SweepVariableSpecs struct {
+	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -157,13 +159,12 @@ type nat64SweepMaps struct {
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.Map `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -186,13 +187,12 @@ func (m *nat64SweepMaps) Close() error {
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
-		m.Nat64EventsLost,
 		m.Nat64FastSets,
 		m.Nat64Flows,
 		m.Nat64LogEvents,
+		m.Nat64Lost,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -215,7 +215,9 @@ func (m *nat64SweepMaps) Close() error {
 //
 // It can be passed to loadNat64SweepObjects or ebpf.CollectionSpec.LoadAndAssign.
 type nat64SweepVariables struct {
+	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

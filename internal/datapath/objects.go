@@ -33,6 +33,8 @@ func programs() []program {
 		{"bridge_host_in", state.HookIngress, _BridgeHostInBytes},
 		{"bridge_host_out", state.HookEgress, _BridgeHostOutBytes},
 		{"flow_egress", state.HookEgress, _FlowEgressBytes},
+		{"flow_session_egress", state.HookEgress, _FlowSessionEgressBytes},
+		{"refusal_egress", state.HookEgress, _RefusalEgressBytes},
 	}
 }
 

@@ -16,13 +16,15 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	pseudowireEncapMapCounters          = "counters"
-	pseudowireEncapMapPseudowireCounts  = "pseudowire_counts"
-	pseudowireEncapMapPseudowireRxs     = "pseudowire_rxs"
-	pseudowireEncapMapPseudowireScratch = "pseudowire_scratch"
-	pseudowireEncapMapPseudowireTxs     = "pseudowire_txs"
-	pseudowireEncapMapPseudowireWays    = "pseudowire_ways"
-	pseudowireEncapProgPseudowireEncap  = "pseudowire_encap"
+	pseudowireEncapMapCounters            = "counters"
+	pseudowireEncapMapPseudowireCounts    = "pseudowire_counts"
+	pseudowireEncapMapPseudowireRxs       = "pseudowire_rxs"
+	pseudowireEncapMapPseudowireScratch   = "pseudowire_scratch"
+	pseudowireEncapMapPseudowireShortcuts = "pseudowire_shortcuts"
+	pseudowireEncapMapPseudowireTxs       = "pseudowire_txs"
+	pseudowireEncapMapPseudowireWays      = "pseudowire_ways"
+	pseudowireEncapProgPseudowireEncap    = "pseudowire_encap"
+	pseudowireEncapVarDsaFormat           = "dsa_format"
 )
 
 // loadPseudowireEncap returns the embedded CollectionSpec for pseudowireEncap.
@@ -74,18 +76,20 @@ type pseudowireEncapProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type pseudowireEncapMapSpecs struct {
-	Counters          *ebpf.MapSpec `ebpf:"counters"`
-	PseudowireCounts  *ebpf.MapSpec `ebpf:"pseudowire_counts"`
-	PseudowireRxs     *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
-	PseudowireScratch *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
-	PseudowireTxs     *ebpf.MapSpec `ebpf:"pseudowire_txs"`
-	PseudowireWays    *ebpf.MapSpec `ebpf:"pseudowire_ways"`
+	Counters            *ebpf.MapSpec `ebpf:"counters"`
+	PseudowireCounts    *ebpf.MapSpec `ebpf:"pseudowire_counts"`
+	PseudowireRxs       *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
+	PseudowireScratch   *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
+	PseudowireShortcuts *ebpf.MapSpec `ebpf:"pseudowire_shortcuts"`
+	PseudowireTxs       *ebpf.MapSpec `ebpf:"pseudowire_txs"`
+	PseudowireWays      *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 }
 
 // pseudowireEncapVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type pseudowireEncapVariableSpecs struct {
+	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
 // pseudowireEncapObjects contains all objects after they have been loaded into the kernel.
@@ -108,12 +112,13 @@ func (o *pseudowireEncapObjects) Close() error {
 //
 // It can be passed to loadPseudowireEncapObjects or ebpf.CollectionSpec.LoadAndAssign.
 type pseudowireEncapMaps struct {
-	Counters          *ebpf.Map `ebpf:"counters"`
-	PseudowireCounts  *ebpf.Map `ebpf:"pseudowire_counts"`
-	PseudowireRxs     *ebpf.Map `ebpf:"pseudowire_rxs"`
-	PseudowireScratch *ebpf.Map `ebpf:"pseudowire_scratch"`
-	PseudowireTxs     *ebpf.Map `ebpf:"pseudowire_txs"`
-	PseudowireWays    *ebpf.Map `ebpf:"pseudowire_ways"`
+	Counters            *ebpf.Map `ebpf:"counters"`
+	PseudowireCounts    *ebpf.Map `ebpf:"pseudowire_counts"`
+	PseudowireRxs       *ebpf.Map `ebpf:"pseudowire_rxs"`
+	PseudowireScratch   *ebpf.Map `ebpf:"pseudowire_scratch"`
+	PseudowireShortcuts *ebpf.Map `ebpf:"pseudowire_shortcuts"`
+	PseudowireTxs       *ebpf.Map `ebpf:"pseudowire_txs"`
+	PseudowireWays      *ebpf.Map `ebpf:"pseudowire_ways"`
 }
 
 func (m *pseudowireEncapMaps) Close() error {
@@ -122,6 +127,7 @@ func (m *pseudowireEncapMaps) Close() error {
 		m.PseudowireCounts,
 		m.PseudowireRxs,
 		m.PseudowireScratch,
+		m.PseudowireShortcuts,
 		m.PseudowireTxs,
 		m.PseudowireWays,
 	)
@@ -131,6 +137,7 @@ func (m *pseudowireEncapMaps) Close() error {
 //
 // It can be passed to loadPseudowireEncapObjects or ebpf.CollectionSpec.LoadAndAssign.
 type pseudowireEncapVariables struct {
+	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
 // pseudowireEncapPrograms contains all programs after they have been loaded into the kernel.

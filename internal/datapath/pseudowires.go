@@ -128,7 +128,7 @@ func (d *Datapath) writeWire(p state.Pseudowire, remove bool) error {
 		return err
 	}
 	if remove {
-		errs := []error{d.write("pseudowire_txs", index, wireTx{}, true), d.forgetKeys(index, old, nil), d.write("pseudowire_counts", index, nil, true)}
+		errs := []error{d.write("pseudowire_txs", index, wireTx{}, true), d.forgetKeys(index, old, nil), d.write("pseudowire_counts", index, nil, true), d.writeShortcut(p, false)}
 		if build != "" {
 			errs = append(errs, d.detachWire(p.Hidden, build))
 		}
@@ -152,6 +152,9 @@ func (d *Datapath) writeWire(p state.Pseudowire, remove bool) error {
 	if err := d.write("pseudowire_txs", index, tx, false); err != nil {
 		return err
 	}
+	if err := d.writeShortcut(p, p.Shortcut); err != nil {
+		return err
+	}
 	if err := d.forgetKeys(index, old, keys); err != nil {
 		return err
 	}
@@ -159,6 +162,12 @@ func (d *Datapath) writeWire(p state.Pseudowire, remove bool) error {
 		return d.attachWire(p.Hidden, p.Build, build)
 	}
 	return nil
+}
+
+// writeShortcut has programs find the hidden end by the visible one, if packets
+// may go past that.
+func (d *Datapath) writeShortcut(p state.Pseudowire, there bool) error {
+	return d.write("pseudowire_shortcuts", uint32(p.Peer), uint32(p.Hidden), !there)
 }
 
 // wireKeys lists those by which a pseudowire that exists is found.
@@ -228,11 +237,29 @@ func (d *Datapath) makeCounts(index uint32) error {
 	if err != nil {
 		return err
 	}
-	err = m.Update(index, make([]wireCounts, cpus), ebpf.UpdateNoExist)
+	err = again(func() error { return m.Update(index, make([]wireCounts, cpus), ebpf.UpdateNoExist) })
 	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 		return fmt.Errorf("write to map pseudowire_counts: %w", err)
 	}
 	return nil
+}
+
+// The kernel fills up what it hands out entries from (bpf_mem_alloc) in the
+// background: who writes thousands in a row may be too fast for it.
+const (
+	memoryTries = 200
+	memoryPause = time.Millisecond
+)
+
+// again does f, and again for a while if there is no memory for an entry now.
+func again(f func() error) (err error) {
+	for range memoryTries {
+		if err = f(); !errors.Is(err, unix.ENOMEM) {
+			return err
+		}
+		time.Sleep(memoryPause)
+	}
+	return err
 }
 
 // WireFaults names the reasons in WireCounts.Faults; as enum pseudowire_fault
@@ -254,10 +281,11 @@ func (d *Datapath) WireCounts() (map[int]WireCounts, error) {
 		return nil, err
 	}
 	all := map[int]WireCounts{}
-	var index uint32
-	var perCPU []wireCounts
-	entries := m.Iterate()
-	for entries.Next(&index, &perCPU) {
+	_, values, err := readAll[uint32, []wireCounts](m)
+	if err != nil {
+		return nil, fmt.Errorf("read map pseudowire_counts: %w", err)
+	}
+	for index, perCPU := range values {
 		c := WireCounts{Faults: map[string]uint64{}}
 		for _, one := range perCPU {
 			c.RxPackets += one.RxPackets
@@ -271,9 +299,6 @@ func (d *Datapath) WireCounts() (map[int]WireCounts, error) {
 			}
 		}
 		all[int(index)] = c
-	}
-	if err := entries.Err(); err != nil {
-		return nil, fmt.Errorf("read map pseudowire_counts: %w", err)
 	}
 	return all, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -145,13 +146,25 @@ func (d *Datapath) outersInUse() ([]*ebpf.Map, error) {
 			if err != nil {
 				return fmt.Errorf("open map %d: %w", id, err)
 			}
-			if m.Type() == ebpf.ArrayOfMaps {
+			if isRouteOuter(m) {
 				all = append(all, m)
+				continue
 			}
+			m.Close()
 		}
 		return nil
 	})
 	return all, err
+}
+
+// isRouteOuter tells the outer maps of route tables from others that a program
+// has, by their names.
+func isRouteOuter(m *ebpf.Map) bool {
+	if m.Type() != ebpf.ArrayOfMaps {
+		return false
+	}
+	info, err := m.Info()
+	return err != nil || strings.HasPrefix(info.Name, string(fib4)) || strings.HasPrefix(info.Name, string(fib6))
 }
 
 // refreshPrograms replaces attached programs that have outer maps of before.

@@ -62,7 +62,7 @@ func (d *Datapath) Sharer() (*Sharer, error) {
 	var changes *ebpf.Map
 	for name, m := range map[string]**ebpf.Map{
 		"nat64_adoptions": &s.records, "nat64_sessions": &s.sessions,
-		"nat64_changes": &changes, "nat64_changes_lost": &s.lost,
+		"nat64_changes": &changes, "nat64_lost": &s.lost,
 	} {
 		if *m, err = d.mapNamed(name); err != nil {
 			return nil, err
@@ -126,8 +126,8 @@ func (s *Sharer) Changes(most int, see func(state.SessionChange)) (int, error) {
 // Lost gives how many changes have found no room, ever.
 func (s *Sharer) Lost() (uint64, error) {
 	var each []uint64
-	if err := s.lost.Lookup(uint32(0), &each); err != nil {
-		return 0, fmt.Errorf("read map nat64_changes_lost: %w", err)
+	if err := s.lost.Lookup(uint32(lostChanges), &each); err != nil {
+		return 0, fmt.Errorf("read map nat64_lost: %w", err)
 	}
 	var sum uint64
 	for _, n := range each {

@@ -233,6 +233,23 @@ func sameQuote(ip []byte) []byte {
 	return ip
 }
 
+// RFC 6146 section 3.4: what has no ports does not cross, and the IPv6 sender
+// is told.
+func TestOtherTransportsAreRefused(t *testing.T) {
+	s := newSlow(t, shared)
+	sctp := flow{client6, remote6, 17, 0}.packet()
+	sctp.protocol = 132
+	r1 := roads()[1]
+	s.b.takeRoad(r1)
+	if res := s.b.run(r1.program, r1.from(sctp.bytes()), s.b.frame(side(sctp.bytes()), sctp.bytes()))[0]; res.counted["ingress_tc slow-error-due"] != 1 {
+		t.Errorf("the program counted %v, want it to leave the answer to the slow path", res.counted)
+	}
+	r := s.translate(sctp.bytes())
+	if r.Outcome != state.DropProtocol || len(r.Reply) < 48 || r.Reply[40] != 1 || r.Reply[41] != 4 {
+		t.Errorf("met %s, answered %x (RFC 6146 section 3.4: port unreachable)", r.Outcome, r.Reply)
+	}
+}
+
 func TestTheSenderOfARefusedPacketIsTold(t *testing.T) {
 	s := newSlow(t, shared+"ports_per_subscriber = 1\n")
 	s.bind(flow{client6, remote6, 17, 0})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/bits"
 	"os"
 	"path/filepath"
 
@@ -32,16 +31,24 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
 		case "l2tp_tunnels", "l2tp_sessions", "l2tp_states":
 			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
+		case "l2tp_block_keys", "l2tp_blocks":
+			m.MaxEntries = uint32(max(d.options.Tables.Subscribers/subscribersPerBlock, 1))
 		case "l2tp_owners4", "l2tp_owners6":
 			m.MaxEntries = uint32(max(4*d.options.Tables.Subscribers, 1))
 		case "nat64_fast_sets":
-			m.MaxEntries = fastSets(d.options.Tables)
+			m.MaxEntries = fastPieces(d.options.Tables)
 		case "nat64_log_events":
 			if d.options.Tables.Sessions > 0 {
 				m.MaxEntries = ringSize
 			}
+		case "flow_refusals":
+			m.MaxEntries = flowRefusals(d.options.Tables.Flows)
 		case "flows4", "flows6", "flow_passes":
 			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
+		case "flow_entered":
+			m.MaxEntries = uint32(min(flowsEntered, max(d.options.Tables.Flows, 1)))
+		case "flow_lines":
+			m.MaxEntries = flowLines(d.options.Tables.Flows)
 		case "flow_events":
 			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
 		case "nat64_changes":
@@ -50,27 +57,27 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			}
 		}
 	}
-	if v := spec.Variables["nat64_fast_mask"]; v != nil {
-		if err := v.Set(fastSets(d.options.Tables) - 1); err != nil {
-			return nil, fmt.Errorf("set nat64_fast_mask of program %s: %w", p.name, err)
+	if err := setFast(spec, d.options.Tables); err != nil {
+		return nil, fmt.Errorf("prepare program %s: %w", p.name, err)
+	}
+	if v := spec.Variables["flow_lines_mask"]; v != nil {
+		if err := v.Set(flowLines(d.options.Tables.Flows) - 1); err != nil {
+			return nil, fmt.Errorf("set flow_lines_mask of program %s: %w", p.name, err)
+		}
+	}
+	if v := spec.Variables["dsa_format"]; v != nil {
+		if err := v.Set(uint32(d.options.Tables.Switch)); err != nil {
+			return nil, fmt.Errorf("set dsa_format of program %s: %w", p.name, err)
 		}
 	}
 	return spec, nil
 }
 
-// fastSets is a power of two, and as many as there can be sessions: two lines
-// each, so that few sessions are without.
-func fastSets(t state.Tables) uint32 {
-	if t.Sessions <= 1 {
-		return 1
-	}
-	return 1 << bits.Len(uint(t.Sessions-1))
-}
-
 // Tables gives the sizes of the tables that are there; zero without stateful
-// translation, or without offload.
+// translation, or without offload. What else programs are loaded for is in no
+// table.
 func (d *Datapath) Tables() state.Tables {
-	var t state.Tables
+	t := state.Tables{Switch: d.options.Tables.Switch}
 	if m, err := d.mapNamed("nat64_bib6"); err == nil && m.MaxEntries() > 1 {
 		t.Bindings = int(m.MaxEntries())
 	}
@@ -137,8 +144,14 @@ type group struct {
 	maps    []string
 }
 
+// flowsEntered bounds the flows of PPP sessions that are on their way from one
+// device to the one below, which is at once.
+const flowsEntered = 4096
+
 // flowMaps are those of offload that grow with its table.
-func flowMaps() []string { return []string{"flows4", "flows6", "flow_passes", "flow_events"} }
+func flowMaps() []string {
+	return []string{"flows4", "flow_lines", "flows6", "flow_passes", "flow_events", "flow_refusals", "flow_entered"}
+}
 
 func groups() []group {
 	return []group{{"nat64_resolve", stateMaps()}, {"access_egress", accessMaps()}, {"flow_egress", flowMaps()}}
@@ -148,7 +161,7 @@ func stateMaps() []string {
 	return []string{
 		"nat64_bib6", "nat64_bib4", "nat64_subscribers", "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_fast_sets",
 		"nat64_peers", "nat64_sweep_states", "nat64_usages",
-		"nat64_log_events", "nat64_events_lost",
+		"nat64_log_events",
 	}
 }
 

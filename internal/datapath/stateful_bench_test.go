@@ -114,9 +114,7 @@ func bareDatapath(b *testing.B, tables state.Tables) *Datapath {
 			if m.Pinning != ebpf.PinByName || d.maps[name] != nil {
 				continue
 			}
-			m = m.Copy()
-			m.Pinning = ebpf.PinNone
-			if d.maps[name], err = ebpf.NewMap(m); err != nil {
+			if d.maps[name], err = newUnpinned(m); err != nil {
 				b.Fatal(fmt.Errorf("make map %s: %w", name, err))
 			}
 		}

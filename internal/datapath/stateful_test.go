@@ -60,9 +60,13 @@ func (b *bench) forget() {
 			break
 		}
 	}
-	lines := b.datapath.maps["nat64_fast_sets"]
-	for at := range lines.MaxEntries() {
-		if err := lines.Put(at, make([]byte, lines.ValueSize())); err != nil {
+	pieces, err := innerMaps(b.datapath.maps[fastSets])
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer closeAll(pieces)
+	for _, piece := range pieces {
+		if err := piece.Put(uint32(0), make([]byte, piece.ValueSize())); err != nil {
 			b.t.Fatal(err)
 		}
 	}

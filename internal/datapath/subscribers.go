@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -18,10 +19,12 @@ import (
 // count in. They are pinned: who opens them finds what was there before. One
 // of these at a time may write.
 type Subscribers struct {
-	d                                *Datapath
-	tunnels, sessions, own4, own6, n *ebpf.Map
-	states                           []sessionState // in the kernel's memory
-	memory                           []byte
+	d                      *Datapath
+	tunnels, own4, own6, n *ebpf.Map
+	lines                  []sessionLine // in the kernel's memory, as the next two
+	states                 []sessionState
+	blocks                 *ownerBlocks
+	memory                 [][]byte
 
 	mu     sync.Mutex
 	known  map[uint16][]owned // what each session has
@@ -40,34 +43,70 @@ type owned struct {
 func (d *Datapath) Subscribers() (*Subscribers, error) {
 	s := &Subscribers{d: d, known: map[uint16][]owned{}, owner: map[owned]uint16{}}
 	for name, m := range map[string]**ebpf.Map{
-		"l2tp_tunnels": &s.tunnels, "l2tp_sessions": &s.sessions,
-		"l2tp_owners4": &s.own4, "l2tp_owners6": &s.own6, "l2tp_owner_lengths": &s.n,
+		"l2tp_tunnels": &s.tunnels, "l2tp_owners4": &s.own4, "l2tp_owners6": &s.own6, "l2tp_owner_lengths": &s.n,
 	} {
 		var err error
 		if *m, err = d.mapNamed(name); err != nil {
 			return nil, err
 		}
 	}
-	states, err := d.mapNamed("l2tp_states")
-	if err != nil {
-		return nil, err
-	}
-	size := int(states.MaxEntries()) * int(unsafe.Sizeof(sessionState{}))
-	if s.memory, err = mapMemory(states, size, unix.PROT_READ|unix.PROT_WRITE); err != nil {
-		return nil, err
-	}
-	// values are a multiple of eight bytes, and the first starts a page
-	s.states = unsafe.Slice((*sessionState)(unsafe.Pointer(unsafe.SliceData(s.memory))), states.MaxEntries())
-	if err := s.learn(); err != nil {
+	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
+func (s *Subscribers) open() error {
+	if err := s.mapTables(); err != nil {
+		return err
+	}
+	return s.learn()
+}
+
+func (s *Subscribers) mapTables() (err error) {
+	if s.lines, err = mapArray[sessionLine](s, "l2tp_sessions"); err != nil {
+		return err
+	}
+	if s.states, err = mapArray[sessionState](s, "l2tp_states"); err != nil {
+		return err
+	}
+	blocks, err := mapArray[blockValue](s, "l2tp_blocks")
+	if err != nil {
+		return err
+	}
+	keys, err := s.d.mapNamed("l2tp_block_keys")
+	if err != nil {
+		return err
+	}
+	s.blocks = newOwnerBlocks(keys, blocks)
+	return nil
+}
+
+// mapArray maps an array's values into memory: they are a multiple of eight
+// bytes each, and the first starts a page.
+func mapArray[V any](s *Subscribers, name string) ([]V, error) {
+	m, err := s.d.mapNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	var one V
+	memory, err := mapMemory(m, int(m.MaxEntries())*int(unsafe.Sizeof(one)), unix.PROT_READ|unix.PROT_WRITE)
+	if err != nil {
+		return nil, err
+	}
+	s.memory = append(s.memory, memory)
+	return unsafe.Slice((*V)(unsafe.Pointer(unsafe.SliceData(memory))), m.MaxEntries()), nil
+}
+
 // Close lets go of the tables; they stay as they are.
 func (s *Subscribers) Close() error {
-	s.states = nil
-	return unix.Munmap(s.memory)
+	s.lines, s.states, s.blocks = nil, nil, nil
+	var errs []error
+	for _, m := range s.memory {
+		errs = append(errs, unix.Munmap(m))
+	}
+	s.memory = nil
+	return errors.Join(errs...)
 }
 
 // learn reads who is there and what they have.
@@ -79,40 +118,29 @@ func (s *Subscribers) learn() error {
 	for _, x := range sessions {
 		s.known[x.Local] = nil
 	}
-	var stray []owned
-	note := func(o owned, id uint32) bool {
+	var stray, hashed []owned
+	note := func(o owned, id uint32) {
 		if _, ok := s.known[uint16(id)]; !ok {
 			stray = append(stray, o) // whoever wrote it did not get to the end
-			return false
+			return
 		}
 		s.known[uint16(id)] = append(s.known[uint16(id)], o)
 		s.owner[o] = uint16(id)
 		s.count(o, 1)
-		return false
 	}
-	for _, err := range entries(s.d, "l2tp_owners4", func(k ownerKey4, id uint32) (struct{}, bool) {
-		return struct{}{}, note(decodeOwner4(k), id)
-	}) {
+	for o, err := range s.allOwned() {
 		if err != nil {
 			return err
 		}
-	}
-	for _, err := range entries(s.d, "l2tp_owners6", func(k ownerKey6, id uint32) (struct{}, bool) {
-		return struct{}{}, note(decodeOwner6(k), id)
-	}) {
-		if err != nil {
-			return err
+		note(o.owned, o.session)
+		if !o.inBlock {
+			hashed = append(hashed, o.owned)
 		}
+	}
+	for _, o := range hashed {
+		s.blocks.leave(o)
 	}
 	return s.deleteOwned(stray)
-}
-
-func (s *Subscribers) count(o owned, by int) {
-	family := 0
-	if o.prefix.Addr().Is6() {
-		family = 1
-	}
-	s.counts[family][o.prefix.Bits()] += by
 }
 
 // check tells what the tables cannot hold.
@@ -127,8 +155,8 @@ func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.Acces
 	}
 	for _, x := range sessions {
 		switch {
-		case x.Local == 0 || uint32(x.Local) >= s.sessions.MaxEntries():
-			return fmt.Errorf("put session %d: ids are 1 to %d", x.Local, s.sessions.MaxEntries()-1)
+		case x.Local == 0 || int(x.Local) >= len(s.lines):
+			return fmt.Errorf("put session %d: ids are 1 to %d", x.Local, len(s.lines)-1)
 		case x.Access < 0 || x.Access >= state.AccessesMax:
 			return fmt.Errorf("put session %d: there is no access %d", x.Local, x.Access)
 		case uint32(x.Tunnel) >= s.tunnels.MaxEntries():
@@ -157,7 +185,7 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	var gone, fresh []owned
 	for _, x := range sessions {
 		if _, ok := s.known[x.Local]; !ok {
-			s.states[x.Local] = sessionState{}
+			s.lines[x.Local], s.states[x.Local] = sessionLine{}, sessionState{Sequence: uint32(x.First)}
 		}
 		now := s.ownedBy(x)
 		for _, o := range s.known[x.Local] {
@@ -185,102 +213,10 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	if err := s.deleteOwned(gone); err != nil {
 		return err
 	}
-	if err := updateAll(s.sessions, sessions, func(x state.AccessSession) (uint32, sessionLine) {
-		return uint32(x.Local), encodeSession(x)
-	}); err != nil {
-		return fmt.Errorf("put sessions: %w", err)
+	for _, x := range sessions {
+		writeSession(&s.lines[x.Local], encodeSession(x))
 	}
 	return s.writeOwned(fresh)
-}
-
-// ownedBy lists what a session has, each once.
-func (s *Subscribers) ownedBy(x state.AccessSession) []owned {
-	list := make([]owned, 0, len(x.Prefixes)+2)
-	add := func(p netip.Prefix) {
-		o := owned{p, s.tables[x.Access]}
-		if p.IsValid() && !slices.Contains(list, o) {
-			list = append(list, o)
-		}
-	}
-	for _, a := range []netip.Addr{x.IPv4, x.IPv6} {
-		if a.IsValid() {
-			add(netip.PrefixFrom(a, a.BitLen()))
-		}
-	}
-	for _, p := range x.Prefixes {
-		add(p.Masked())
-	}
-	return list
-}
-
-// readTables learns by which table each access routes.
-func (s *Subscribers) readTables() error {
-	accesses, err := s.d.Accesses()
-	s.tables = map[int]int{}
-	for _, a := range accesses {
-		s.tables[a.ID] = a.Table
-	}
-	return err
-}
-
-func (s *Subscribers) writeOwned(list []owned) error {
-	if len(list) == 0 {
-		return nil
-	}
-	if err := s.writeLengths(); err != nil {
-		return err
-	}
-	four, six := byFamily(list)
-	if err := updateAll(s.own4, four, func(o owned) (ownerKey4, uint32) { return encodeOwner4(o), uint32(s.owner[o]) }); err != nil {
-		return fmt.Errorf("put subscribers' addresses: %w", err)
-	}
-	if err := updateAll(s.own6, six, func(o owned) (ownerKey6, uint32) { return encodeOwner6(o), uint32(s.owner[o]) }); err != nil {
-		return fmt.Errorf("put subscribers' addresses: %w", err)
-	}
-	return nil
-}
-
-func (s *Subscribers) deleteOwned(list []owned) error {
-	for _, o := range list {
-		var err error
-		if o.prefix.Addr().Is4() {
-			err = s.own4.Delete(encodeOwner4(o))
-		} else {
-			err = s.own6.Delete(encodeOwner6(o))
-		}
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove subscriber's %s: %w", o.prefix, err)
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return s.writeLengths()
-}
-
-// writeLengths tells the programs which lengths of prefixes to try.
-func (s *Subscribers) writeLengths() error {
-	var v lengthsValue
-	for family, into := range []*[16]uint8{&v.Bits4, &v.Bits6} {
-		n := 0
-		for bits := 128; bits >= 0; bits-- {
-			if s.counts[family][bits] == 0 {
-				continue
-			}
-			if n == len(into) {
-				return fmt.Errorf("put subscribers' prefixes: more than %d different lengths of prefixes", len(into))
-			}
-			into[n] = uint8(bits)
-			n++
-		}
-		for ; n < len(into); n++ {
-			into[n] = 255
-		}
-	}
-	if err := s.n.Put(uint32(0), v); err != nil {
-		return fmt.Errorf("write lengths of prefixes: %w", err)
-	}
-	return nil
 }
 
 // Remove takes away sessions, then tunnels, by local id; those that are not
@@ -308,8 +244,8 @@ func (s *Subscribers) Remove(tunnels, sessions []uint16) error {
 	if err := s.deleteOwned(gone); err != nil {
 		return err
 	}
-	if err := updateAll(s.sessions, there, func(id uint16) (uint32, sessionLine) { return uint32(id), sessionLine{} }); err != nil {
-		return fmt.Errorf("remove sessions: %w", err)
+	for _, id := range there {
+		forgetSession(&s.lines[id])
 	}
 	tunnels = slices.DeleteFunc(slices.Clone(tunnels), func(id uint16) bool { return uint32(id) >= s.tunnels.MaxEntries() })
 	if err := updateAll(s.tunnels, tunnels, func(id uint16) (uint32, tunnelValue) { return uint32(id), tunnelValue{} }); err != nil {
@@ -332,10 +268,19 @@ func (s *Subscribers) Counters(sessions []uint16) ([]state.AccessCounters, error
 	list := make([]state.AccessCounters, 0, len(sessions))
 	for _, id := range sessions {
 		if _, ok := s.known[id]; ok {
-			list = append(list, decodeCounters(id, &s.states[id]))
+			list = append(list, decodeCounters(id, &s.lines[id], &s.states[id]))
 		}
 	}
 	return list, nil
+}
+
+// Sequence takes the next sequence number of a session's data, which the
+// programs count on too (RFC 2661 section 5.4).
+func (s *Subscribers) Sequence(session uint16) uint16 {
+	if int(session) >= len(s.states) {
+		return 0
+	}
+	return uint16(atomic.AddUint32(&s.states[session].Sequence, 1) - 1)
 }
 
 // List gives what is in the tables.
@@ -362,11 +307,10 @@ func (s *Subscribers) read() (tunnels []state.AccessTunnel, sessions []state.Acc
 		}
 		tunnels = append(tunnels, t)
 	}
-	for x, err := range entries(s.d, "l2tp_sessions", decodeSession) {
-		if err != nil {
-			return nil, nil, err
+	for id := range s.lines {
+		if x, ok := decodeSession(uint32(id), s.lines[id]); ok {
+			sessions = append(sessions, x)
 		}
-		sessions = append(sessions, x)
 	}
 	return tunnels, sessions, nil
 }

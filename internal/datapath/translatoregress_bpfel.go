@@ -18,17 +18,17 @@ import (
 const (
 	translatorEgressMapCounters             = "counters"
 	translatorEgressMapInterfaces           = "interfaces"
+	translatorEgressMapInterfacesNear       = "interfaces_near"
 	translatorEgressMapMemos                = "memos"
 	translatorEgressMapNat64Bib4            = "nat64_bib4"
 	translatorEgressMapNat64Bib6            = "nat64_bib6"
 	translatorEgressMapNat64Changes         = "nat64_changes"
-	translatorEgressMapNat64ChangesLost     = "nat64_changes_lost"
 	translatorEgressMapNat64Clock           = "nat64_clock"
 	translatorEgressMapNat64Ends            = "nat64_ends"
-	translatorEgressMapNat64EventsLost      = "nat64_events_lost"
 	translatorEgressMapNat64FastSets        = "nat64_fast_sets"
 	translatorEgressMapNat64Flows           = "nat64_flows"
 	translatorEgressMapNat64LogEvents       = "nat64_log_events"
+	translatorEgressMapNat64Lost            = "nat64_lost"
 	translatorEgressMapNat64Peers           = "nat64_peers"
 	translatorEgressMapNat64Rules4          = "nat64_rules4"
 	translatorEgressMapNat64Rules6          = "nat64_rules6"
@@ -45,7 +45,9 @@ const (
 	translatorEgressMapNat64Usages          = "nat64_usages"
 	translatorEgressMapSlowWindows          = "slow_windows"
 	translatorEgressProgTranslatorEgress    = "translator_egress"
+	translatorEgressVarDsaFormat            = "dsa_format"
 	translatorEgressVarNat64FastMask        = "nat64_fast_mask"
+	translatorEgressVarNat64FastShift       = "nat64_fast_shift"
 	translatorEgressVarNat64ForceSlow       = "nat64_force_slow"
 	translatorEgressVarNat64NoErrors        = "nat64_no_errors"
 	translatorEgressVarNat64TestClock       = "nat64_test_clock"
@@ -103,17 +105,17 @@ type translatorEgressProgramSpecs struct {
 type translatorEgressMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
 	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.MapSpec `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.MapSpec `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.MapSpec `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.MapSpec `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.MapSpec `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.MapSpec `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.MapSpec `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.MapSpec `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.MapSpec `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.MapSpec `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.MapSpec `ebpf:"nat64_rules6"`
@@ -135,7 +137,9 @@ type translatorEgressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorEgressVariableSpecs struct {
+	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
@@ -164,17 +168,17 @@ func (o *translatorEgressObjects) Close() error {
 type translatorEgressMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
 	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
-	Nat64ChangesLost     *ebpf.Map `ebpf:"nat64_changes_lost"`
 	Nat64Clock           *ebpf.Map `ebpf:"nat64_clock"`
 	Nat64Ends            *ebpf.Map `ebpf:"nat64_ends"`
-	Nat64EventsLost      *ebpf.Map `ebpf:"nat64_events_lost"`
 	Nat64FastSets        *ebpf.Map `ebpf:"nat64_fast_sets"`
 	Nat64Flows           *ebpf.Map `ebpf:"nat64_flows"`
 	Nat64LogEvents       *ebpf.Map `ebpf:"nat64_log_events"`
+	Nat64Lost            *ebpf.Map `ebpf:"nat64_lost"`
 	Nat64Peers           *ebpf.Map `ebpf:"nat64_peers"`
 	Nat64Rules4          *ebpf.Map `ebpf:"nat64_rules4"`
 	Nat64Rules6          *ebpf.Map `ebpf:"nat64_rules6"`
@@ -196,17 +200,17 @@ func (m *translatorEgressMaps) Close() error {
 	return _TranslatorEgressClose(
 		m.Counters,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
-		m.Nat64ChangesLost,
 		m.Nat64Clock,
 		m.Nat64Ends,
-		m.Nat64EventsLost,
 		m.Nat64FastSets,
 		m.Nat64Flows,
 		m.Nat64LogEvents,
+		m.Nat64Lost,
 		m.Nat64Peers,
 		m.Nat64Rules4,
 		m.Nat64Rules6,
@@ -229,7 +233,9 @@ func (m *translatorEgressMaps) Close() error {
 //
 // It can be passed to loadTranslatorEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorEgressVariables struct {
+	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
 	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
 	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
 	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
 	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`

@@ -18,9 +18,11 @@ import (
 const (
 	translatorIngressMapCounters           = "counters"
 	translatorIngressMapInterfaces         = "interfaces"
+	translatorIngressMapInterfacesNear     = "interfaces_near"
 	translatorIngressMapMemos              = "memos"
 	translatorIngressMapSlowWindows        = "slow_windows"
 	translatorIngressProgTranslatorIngress = "translator_ingress"
+	translatorIngressVarDsaFormat          = "dsa_format"
 	translatorIngressVarSlowUnlimited      = "slow_unlimited"
 )
 
@@ -73,16 +75,18 @@ type translatorIngressProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorIngressMapSpecs struct {
-	Counters    *ebpf.MapSpec `ebpf:"counters"`
-	Interfaces  *ebpf.MapSpec `ebpf:"interfaces"`
-	Memos       *ebpf.MapSpec `ebpf:"memos"`
-	SlowWindows *ebpf.MapSpec `ebpf:"slow_windows"`
+	Counters       *ebpf.MapSpec `ebpf:"counters"`
+	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
+	Memos          *ebpf.MapSpec `ebpf:"memos"`
+	SlowWindows    *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
 // translatorIngressVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorIngressVariableSpecs struct {
+	DsaFormat     *ebpf.VariableSpec `ebpf:"dsa_format"`
 	SlowUnlimited *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
@@ -106,16 +110,18 @@ func (o *translatorIngressObjects) Close() error {
 //
 // It can be passed to loadTranslatorIngressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorIngressMaps struct {
-	Counters    *ebpf.Map `ebpf:"counters"`
-	Interfaces  *ebpf.Map `ebpf:"interfaces"`
-	Memos       *ebpf.Map `ebpf:"memos"`
-	SlowWindows *ebpf.Map `ebpf:"slow_windows"`
+	Counters       *ebpf.Map `ebpf:"counters"`
+	Interfaces     *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
+	Memos          *ebpf.Map `ebpf:"memos"`
+	SlowWindows    *ebpf.Map `ebpf:"slow_windows"`
 }
 
 func (m *translatorIngressMaps) Close() error {
 	return _TranslatorIngressClose(
 		m.Counters,
 		m.Interfaces,
+		m.InterfacesNear,
 		m.Memos,
 		m.SlowWindows,
 	)
@@ -125,6 +131,7 @@ func (m *translatorIngressMaps) Close() error {
 //
 // It can be passed to loadTranslatorIngressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorIngressVariables struct {
+	DsaFormat     *ebpf.Variable `ebpf:"dsa_format"`
 	SlowUnlimited *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 

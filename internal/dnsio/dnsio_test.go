@@ -7,9 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"math/big"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,10 @@ import (
 
 	"weft/internal/dnsio"
 )
+
+// loopback is an address that no other process has to do with: a port that is
+// free for UDP there is so for TCP, and stays so.
+var loopback = fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()>>16&63, os.Getpid()>>8&255, os.Getpid()&255)
 
 // server is a resolver on loopback that answers by a function of its own.
 type server struct {
@@ -37,7 +43,7 @@ func serve(t *testing.T, network string, config *tls.Config, answer func(w dns.R
 	})}
 	switch network {
 	case "udp":
-		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		c, err := net.ListenPacket("udp", loopback+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +183,7 @@ func TestTheNextForwarderIsAskedWhenOneFails(t *testing.T) {
 		}
 	})
 	second := serve(t, "udp", nil, plain)
-	p := pool(t, dnsio.Options{OneTry: 50 * time.Millisecond, Now: func() time.Time { return clock }},
+	p := pool(t, dnsio.Options{OneTry: time.Second, Now: func() time.Time { return clock }},
 		dnsio.Forwarder{Transport: dnsio.UDP, Address: first.at}, dnsio.Forwarder{Transport: dnsio.UDP, Address: second.at})
 	wantAnswer(t, p)
 	wantAnswer(t, p) // the first rests now
@@ -287,7 +293,7 @@ func TestAConnectionThatWasClosedIsMadeAnew(t *testing.T) {
 
 func TestAReloadKeepsSocketsThatStay(t *testing.T) {
 	free := func() netip.AddrPort {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", loopback+":0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,11 @@ func check(t *testing.T, toml, asks string) {
 
 func TestWhatCannotBeReadIsAnErrorWithItsLine(t *testing.T) {
 	for _, c := range []struct{ name, text, says string }{
-		{"jool", "", "jool:1:1: error: unexpected EOF"},
+		{"jool", "", "jool:1:1: error: the file is empty"},
+		{"jool", "{\n\"global\": {\"pool6\": \"64:ff9b::/96\"},\n\"pool4\": [", "jool:3:1: error: the file ends in the midst of it"},
+		{"jool", "\x7fELF\x00\x01", "jool:1:1: error: invalid character"},
+		{"tayga", "\x7fELF\x00\x01\nprefix 64:ff9b::/96", "tayga:1:1: error: tayga.conf: is no text"},
+		{"tayga", "{ \"global\": {} }", "neither prefix nor map"},
 		{"jool", "{\n\"global\": {\n]", "jool:3:1: error: "},
 		{"jool", "{}", "is not there, nor is eamt"},
 		{"jool", "[1]", "is not a JSON object"},

@@ -103,11 +103,15 @@ func (j *jool) otherwise(path string, g member, on bool) {
 		}
 	case "ss-enabled":
 		if on {
-			left("sessions are not shared with joold", "let the two routers translate different prefixes until weft shares sessions")
+			left("sessions are not shared with joold", "add [failover], as docs/features/failover.md has it")
 		}
-	case "logging-bib", "logging-session":
+	case "logging-bib":
 		if on {
-			left("what is logged, and how, is another", "see docs/features/nat64.md")
+			left("bindings are not written into the kernel's log", "add allocation_log or allocation_syslog, as docs/features/nat64-stateful.md has it")
+		}
+	case "logging-session":
+		if on {
+			left("sessions are not logged, with their destinations (RFC 6888 REQ-12)", "allocation_log keeps bindings")
 		}
 	case "maximum-simultaneous-opens", "f-args", "handle-rst-during-fin-rcv", "source-icmpv6-errors-better":
 		left("weft has no such setting", "nothing to do: it does as RFC 6146 says")

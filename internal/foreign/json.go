@@ -49,10 +49,15 @@ func readJSON(text []byte) (value, error) {
 			err = errors.New("there is something behind the configuration")
 		}
 	}
-	if err != nil {
-		return value{}, &syntaxError{r.line(), err}
+	switch {
+	case err == nil:
+		return v, nil
+	case len(bytes.TrimSpace(text)) == 0:
+		err = errors.New("the file is empty")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("the file ends in the midst of it")
 	}
-	return v, nil
+	return value{}, &syntaxError{r.line(), err}
 }
 
 // line is that of the token that was read last.

@@ -1,10 +1,12 @@
 package foreign
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"weft/internal/state"
 )
@@ -22,13 +24,17 @@ type tayga struct {
 // Tayga reads a tayga.conf (tayga.conf(5), up to 0.9.6).
 func Tayga(text []byte, o Options) (string, []state.Problem) {
 	t := tayga{notes: notes{file: o.File}, device: "nat64"}
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		t.wrong(1, "tayga.conf", "is no text", "is this a tayga.conf?")
+		return "", t.list
+	}
 	for i, line := range strings.Split(string(text), "\n") {
 		line, _, _ = strings.Cut(line, "#")
 		if words := strings.Fields(line); len(words) > 0 {
 			t.directive(i+1, words)
 		}
 	}
-	if !t.prefix.IsValid() && len(t.mappings) == 0 && len(t.list) == 0 {
+	if !t.prefix.IsValid() && len(t.mappings) == 0 && !state.HasErrors(t.list) {
 		t.wrong(1, "tayga.conf", "has neither prefix nor map", "is this a tayga.conf?")
 	}
 	return t.write(o), t.list

@@ -19,14 +19,25 @@ type File struct {
 // wait is how long another process may hold the file.
 const wait = 2 * time.Second
 
+// full is how full pages are left that are split: many keys come in order.
+const full = 0.9
+
 func bucket() []byte { return []byte("leases") }
 
 // Open opens the file, or makes it with its directory.
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return open(path, bolt.Options{Timeout: wait}) }
+
+// OpenFleeting is Open for a file that need not outlive the machine's life, only
+// the process: it lies in memory, and nothing waits for a disk.
+func OpenFleeting(path string) (*File, error) {
+	return open(path, bolt.Options{Timeout: wait, NoSync: true, NoGrowSync: true, NoFreelistSync: true, FreelistType: bolt.FreelistMapType})
+}
+
+func open(path string, o bolt.Options) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make directory for %s: %w", path, err)
 	}
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: wait})
+	db, err := bolt.Open(path, 0o600, &o)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -69,6 +80,7 @@ type Change struct {
 func (f *File) Apply(changes []Change) error {
 	err := f.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucket())
+		b.FillPercent = full
 		for _, c := range changes {
 			var err error
 			if c.Value == nil {

@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Log is blocks in the order of their times, in a file: what is appended is on
@@ -44,8 +46,14 @@ func OpenLog(path string, most int64) (*Log, error) {
 // ReadLog opens a log that is there, to look at.
 func ReadLog(path string) (*Log, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: wait, ReadOnly: true})
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	var about *fs.PathError // which says the path itself
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%s is in use: weft run has it open", path)
+	case errors.As(err, &about):
+		return nil, fmt.Errorf("read log: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("read log: %s is none: %w", path, err)
 	}
 	return &Log{db, 0}, nil
 }

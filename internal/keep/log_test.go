@@ -78,3 +78,51 @@ func TestALogIsBoundedInSize(t *testing.T) {
 		t.Errorf("%d blocks of 16 KiB are left of a MiB, the last is %d", len(got), got[len(got)-1])
 	}
 }
+
+func TestNotesCountUntilTheNextOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := OpenLog(path, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := func() (list []uint64) {
+		t.Helper()
+		if err := l.Notes(func(at uint64, _ []byte) bool { list = append(list, at); return true }); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if got := notes(); got != nil {
+		t.Errorf("a new log has notes of %v", got)
+	}
+	for _, at := range []uint64{10, 20, 20, 40} {
+		if err := l.Note(at, []byte("note"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Append(at, []byte("block"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = OpenLog(path, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := notes(), []uint64{10, 20, 21, 40}; !slices.Equal(got, want) {
+		t.Errorf("after closing there are %v, want %v", got, want)
+	}
+	// at 30 that of 21 is still in force
+	if err := l.Note(50, []byte("note"), 30); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := notes(), []uint64{21, 40, 50}; !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+	if got, want := times(t, l.Forward, 0), []uint64{10, 20, 21, 40}; !slices.Equal(got, want) {
+		t.Errorf("the blocks are %v, want %v", got, want)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 // Apply carries out one step.
 func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 	remove := step.Op == state.Remove
+	k.recent.Store(nil)
 	switch o := step.Object.(type) {
 	case state.Device:
 		if remove {
@@ -63,12 +64,16 @@ func (k *Kernel) Apply(ctx context.Context, step state.Step) error {
 		return k.applyNeighbour(o, remove)
 	case state.AllMulticast:
 		return k.applyAllMulticast(o, remove)
+	case state.Promiscuous:
+		return k.applyPromiscuous(o, remove)
 	case state.TagsInFrames:
 		return k.applyTags(o, remove)
 	case state.Address:
 		return k.applyAddress(o, remove)
 	case state.Route:
 		return k.applyRoute(o, remove)
+	case state.RefusalTrace:
+		return k.applyRefusalTrace(ctx, o, remove)
 	case state.Sysctl:
 		if remove {
 			return k.restoreSysctl(o)

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,28 +11,53 @@ import (
 
 // order is one request among several that go to the kernel together.
 type order struct {
-	what    string // for the error
-	kind    uint16
-	flags   uint16
-	body    []byte
-	unless6 bool // may fail where there is no IPv6
+	what  string // for the error
+	kind  uint16
+	flags uint16
+	body  []byte
+}
+
+// routes gives the socket for orders about devices, generic that for those of
+// generic netlink.
+func (k *Kernel) routes() (*rtnl, error)  { return opened(&k.orders, unix.NETLINK_ROUTE) }
+func (k *Kernel) generic() (*rtnl, error) { return opened(&k.generics, unix.NETLINK_GENERIC) }
+
+func opened(r **rtnl, protocol int) (_ *rtnl, err error) {
+	if *r == nil {
+		if *r, err = openNetlink(protocol); err != nil {
+			return nil, fmt.Errorf("open netlink: %w", err)
+		}
+	}
+	return *r, nil
 }
 
 // order has the kernel carry out requests, one or more.
-func (k *Kernel) order(ctx context.Context, list ...order) (err error) {
-	if k.orders == nil {
-		if k.orders, err = openNetlink(unix.NETLINK_ROUTE); err != nil {
-			return fmt.Errorf("open route netlink: %w", err)
-		}
+func (k *Kernel) order(ctx context.Context, list ...order) error {
+	r, err := k.routes()
+	if err != nil {
+		return err
 	}
-	return k.orders.orders(ctx, list)
+	return r.orders(ctx, list)
 }
 
-// orders sends several requests in one message and reads their answers
-// together. The kernel carries out all of them, in turn: it does not stop at
-// one that fails, and neither does it stop if this process dies. The error is
-// that of the first that failed.
+// orders is answers, and gives the error of the first that failed.
 func (r *rtnl) orders(ctx context.Context, list []order) error {
+	failed, err := r.answers(ctx, list)
+	if err != nil {
+		return err
+	}
+	for i, err := range failed {
+		if err != nil {
+			return fmt.Errorf("%s: %w", list[i].what, err)
+		}
+	}
+	return nil
+}
+
+// answers sends several requests in one message and reads their answers
+// together: the error of each. The kernel carries out all of them, in turn: it
+// does not stop at one that fails, and neither does it stop if this process dies.
+func (r *rtnl) answers(ctx context.Context, list []order) ([]error, error) {
 	var message []byte
 	first := r.seq + 1
 	for _, o := range list {
@@ -45,21 +69,21 @@ func (r *rtnl) orders(ctx context.Context, list []order) error {
 		return unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { r.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	failed := make([]error, len(list))
 	for left := len(list); left > 0; {
 		if err := r.file.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
-			return err
+			return nil, err
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		piece, err := r.receive()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for h, b := range messages(piece) {
 			i := int(h.Seq - first)
@@ -67,17 +91,10 @@ func (r *rtnl) orders(ctx context.Context, list []order) error {
 				continue
 			}
 			left--
-			if err := answered(b); err != nil && !(list[i].unless6 && errors.Is(err, unix.EAFNOSUPPORT)) {
-				failed[i] = fmt.Errorf("%s: %w", list[i].what, err)
-			}
+			failed[i] = answered(b)
 		}
 	}
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return failed, nil
 }
 
 // linkBody is what an order about a device says: its flags among those of mask,
@@ -100,19 +117,21 @@ func orderUp(name string) order {
 	return order{what: fmt.Sprintf("set %s up", name), kind: unix.RTM_SETLINK, body: linkBody(unix.IFF_UP, unix.IFF_UP, linkName(name))}
 }
 
-func orderAlias(name, alias string) order {
+// orderAlias gives a device its alias, and sets flags.
+func orderAlias(name string, flags uint32, alias string) order {
 	return order{
 		what: fmt.Sprintf("mark %s as weft's", name), kind: unix.RTM_SETLINK,
-		body: linkBody(0, 0, linkName(name), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias))),
+		body: linkBody(flags, flags, linkName(name), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias))),
 	}
 }
 
-// orderAddrGen says how a device makes itself an IPv6 address when it comes up.
-func orderAddrGen(name string, mode byte) order {
+// orderMark is orderAlias, and says how the device makes itself an IPv6 address
+// when its link is there. A device without IPv6 (EAFNOSUPPORT) gets no alias either.
+func orderMark(name string, flags uint32, alias string, mode byte) order {
 	spec := nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
 	spec.AddRtAttr(unix.AF_INET6, nil).AddRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{mode})
 	return order{
-		what: fmt.Sprintf("set how %s gets a link-local address", name), kind: unix.RTM_SETLINK,
-		body: linkBody(0, 0, linkName(name), spec), unless6: true,
+		what: fmt.Sprintf("mark %s as weft's", name), kind: unix.RTM_SETLINK,
+		body: linkBody(flags, flags, linkName(name), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias)), spec),
 	}
 }

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,30 +84,6 @@ func attrsOf(b []byte) attrs {
 type bridging struct {
 	bridge attrs
 	port   attrs
-}
-
-// bridgings reads every device's, by index.
-func (k *Kernel) bridgings() (map[int]bridging, error) {
-	req := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	messages, err := req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
-	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
-	}
-	all := map[int]bridging{}
-	for _, m := range messages {
-		info := nl.DeserializeIfInfomsg(m)
-		about := attrsOf(attrsOf(m[info.Len():])[unix.IFLA_LINKINFO])
-		var b bridging
-		if string(bytes.TrimRight(about[nl.IFLA_INFO_KIND], "\x00")) == "bridge" {
-			b.bridge = attrsOf(about[nl.IFLA_INFO_DATA])
-		}
-		if string(bytes.TrimRight(about[nl.IFLA_INFO_SLAVE_KIND], "\x00")) == "bridge" {
-			b.port = attrsOf(about[nl.IFLA_INFO_SLAVE_DATA])
-		}
-		all[int(info.Index)] = b
-	}
-	return all, nil
 }
 
 // setLinkInfo sends settings of a device's kind, or of its place in a master.
@@ -242,13 +217,13 @@ func (k *Kernel) notePort(p state.BridgePort, l netlink.Link) error {
 			return fmt.Errorf("find the master of %s: %w", p.Device, err)
 		}
 		was.Master, was.Settings = m.Attrs().Name, map[uint16]uint64{}
-		all, err := k.bridgings()
+		all, err := k.look()
 		if err != nil {
 			return err
 		}
 		for kind := range portSettings() {
-			if _, known := all[l.Attrs().Index].port[kind]; known {
-				was.Settings[kind] = all[l.Attrs().Index].port.number(kind)
+			if _, known := all.bridgings[l.Attrs().Index].port[kind]; known {
+				was.Settings[kind] = all.bridgings[l.Attrs().Index].port.number(kind)
 			}
 		}
 	}

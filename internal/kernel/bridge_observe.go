@@ -13,13 +13,10 @@ import (
 
 // observeBridges reads bridges of weft's, their ports, VLANs and fixed
 // addresses, and devices that were made for guests.
-func (k *Kernel) observeBridges(links []netlink.Link, wanted map[string]state.Object) ([]state.Object, error) {
+func (k *Kernel) observeBridges(s *survey, wanted map[string]state.Object) ([]state.Object, error) {
+	links, all := s.links, s.bridgings
 	if !k.bridgesMatter(links, wanted) {
 		return nil, nil
-	}
-	all, err := k.bridgings()
-	if err != nil {
-		return nil, err
 	}
 	names, ours := linkNames(links), map[int]bool{}
 	var found []state.Object
@@ -64,7 +61,7 @@ func (k *Kernel) observeBridges(links []netlink.Link, wanted map[string]state.Ob
 func (k *Kernel) bridgesMatter(links []netlink.Link, wanted map[string]state.Object) bool {
 	for _, o := range wanted {
 		switch o.(type) {
-		case state.Bridge, state.GuestDevice:
+		case state.Bridge, state.GuestDevice, state.NoOffloads:
 			return true
 		}
 	}
@@ -128,7 +125,7 @@ func (k *Kernel) portObject(l netlink.Link, names map[int]string, data attrs, wa
 }
 
 func (k *Kernel) observeVLANs(links []netlink.Link, ours map[int]bool) ([]state.Object, error) {
-	vlans, err := k.nl.BridgeVlanList()
+	vlans, err := listed(k.nl.BridgeVlanList)
 	if err != nil {
 		return nil, fmt.Errorf("list VLANs of bridges: %w", err)
 	}
@@ -156,7 +153,7 @@ func (k *Kernel) observeEntries(links []netlink.Link, ours map[int]bool) ([]stat
 	if len(ours) == 0 {
 		return nil, nil
 	}
-	entries, err := k.nl.NeighList(0, unix.AF_BRIDGE)
+	entries, err := k.neighbours(0, unix.AF_BRIDGE)
 	if err != nil {
 		return nil, fmt.Errorf("list addresses of bridges: %w", err)
 	}
@@ -169,7 +166,7 @@ func (k *Kernel) observeEntries(links []netlink.Link, ours map[int]bool) ([]stat
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		for index := range ours {
-			list, err := k.nl.NeighList(index, family)
+			list, err := k.neighbours(index, family)
 			if err != nil {
 				return nil, fmt.Errorf("list neighbours of %s: %w", names[index], err)
 			}

@@ -22,18 +22,6 @@ type Conntrack struct {
 	rules  *netfilterNews
 }
 
-// netfilterNews is a subscription to one group.
-type netfilterNews struct {
-	socket *rtnl
-	wake   chan struct{}
-	mu     sync.Mutex
-	queue  [][]byte
-	bytes  int
-	lost   bool
-	some   bool // something came
-	keep   bool // what it was is of interest
-}
-
 // Conntrack opens the door to connection tracking. Follow must run for its
 // news to be read.
 func (k *Kernel) Conntrack() (*Conntrack, error) {
@@ -55,27 +43,6 @@ func (k *Kernel) Conntrack() (*Conntrack, error) {
 		return nil, errors.Join(fmt.Errorf("subscribe to the ruleset: %w", err), c.Close())
 	}
 	return c, nil
-}
-
-func widen(fd int) error {
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, newsBuffer); err != nil {
-		return fmt.Errorf("widen receive buffer: %w", err)
-	}
-	return nil
-}
-
-func subscribeNetfilter(group int, keep bool) (*netfilterNews, error) {
-	s, err := openNetlink(unix.NETLINK_NETFILTER)
-	if err != nil {
-		return nil, err
-	}
-	err = s.control(func(fd int) error {
-		return errors.Join(widen(fd), unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
-	})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return &netfilterNews{socket: s, wake: make(chan struct{}, 1), keep: keep}, nil
 }
 
 // Close ends it.
@@ -103,60 +70,21 @@ func (c *Conntrack) Follow(ctx context.Context) {
 	tasks.Wait()
 }
 
-func (n *netfilterNews) follow(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { n.socket.file.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	for ctx.Err() == nil {
-		err := n.socket.drain(n.take)
-		n.mu.Lock()
-		n.lost = n.lost || errors.Is(err, unix.ENOBUFS)
-		n.mu.Unlock()
-		if err != nil && !errors.Is(err, unix.ENOBUFS) {
-			return
-		}
-		tell(n.wake)
-		select {
-		case <-ctx.Done():
-		case <-time.After(breath):
-		}
-	}
-}
-
-func (n *netfilterNews) take(piece []byte) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.some = true
-	switch {
-	case !n.keep:
-	case n.bytes+len(piece) > queueMax:
-		n.lost = true
-	default:
-		n.queue = append(n.queue, append([]byte(nil), piece...))
-		n.bytes += len(piece)
-	}
-}
-
 // EndsWake has something after connections ended, RulesetWake after the
 // ruleset changed.
 func (c *Conntrack) EndsWake() <-chan struct{}    { return c.ends.wake }
 func (c *Conntrack) RulesetWake() <-chan struct{} { return c.rules.wake }
 
 // RulesetChanged tells, once, that it did.
-func (c *Conntrack) RulesetChanged() bool {
-	c.rules.mu.Lock()
-	defer c.rules.mu.Unlock()
-	changed := c.rules.some || c.rules.lost
-	c.rules.some, c.rules.lost = false, false
-	return changed
-}
+func (c *Conntrack) RulesetChanged() (bool, error) { return c.rules.changed() }
+
+// Behind is for how long the oldest of the news has been waiting to be taken.
+func (c *Conntrack) Behind() time.Duration { return max(c.ends.behind(), c.rules.behind()) }
 
 // Ended gives the connections that ended, of as many messages at most; of more,
 // EndsWake tells. After ErrNewsLost some are missing.
 func (c *Conntrack) Ended(most int, use func(state.Connection)) error {
-	queue, lost := c.ends.oldest(most)
-	if lost {
-		return ErrNewsLost
-	}
+	queue, err := c.ends.oldest(most)
 	for _, piece := range queue {
 		for h, b := range messages(piece) {
 			if h.Type != conntrackDelete {
@@ -167,27 +95,7 @@ func (c *Conntrack) Ended(most int, use func(state.Connection)) error {
 			}
 		}
 	}
-	return nil
-}
-
-// oldest takes the oldest pieces out of the queue, and wakes again if there are
-// more; lost says that pieces are missing, and there are none.
-func (n *netfilterNews) oldest(most int) (queue [][]byte, lost bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.lost {
-		n.queue, n.bytes, n.lost = nil, 0, false
-		return nil, true
-	}
-	most = min(most, len(n.queue))
-	queue, n.queue = n.queue[:most], n.queue[most:]
-	for _, piece := range queue {
-		n.bytes -= len(piece)
-	}
-	if len(n.queue) > 0 {
-		tell(n.wake)
-	}
-	return queue, false
+	return err
 }
 
 // atOnce bounds the requests of one datagram to the kernel.

@@ -63,7 +63,7 @@ func samePrefix(r netlink.Route, p netip.Prefix) bool {
 }
 
 func (k *Kernel) removeDelegations(which func(netlink.Route) bool) error {
-	list, err := k.nl.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Protocol: DelegationProtocol}, netlink.RT_FILTER_PROTOCOL)
+	list, err := k.routesOf(netlink.FAMILY_V6, DelegationProtocol)
 	if err != nil {
 		return fmt.Errorf("list delegated routes: %w", err)
 	}

@@ -2,103 +2,72 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
-// news is a subscription to changes of links and addresses.
-type news struct {
-	links     chan netlink.LinkUpdate
-	addresses chan netlink.AddrUpdate
-	done      chan struct{}
+// wayGroups are those whose news may change how packets get to another host.
+var wayGroups = []int{
+	unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_NEXTHOP,
+	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
 }
-
-func subscribe() (*news, error) {
-	n := &news{make(chan netlink.LinkUpdate, 64), make(chan netlink.AddrUpdate, 64), make(chan struct{})}
-	if err := netlink.LinkSubscribe(n.links, n.done); err != nil {
-		return nil, fmt.Errorf("subscribe to links: %w", err)
-	}
-	if err := netlink.AddrSubscribe(n.addresses, n.done); err != nil {
-		close(n.done)
-		return nil, fmt.Errorf("subscribe to addresses: %w", err)
-	}
-	return n, nil
-}
-
-// resubscribeAfter is the pause between attempts to hear again.
-const resubscribeAfter = time.Second
 
 // Watch sends on changed whenever a link or an address changed, until ctx
 // ends. The channel needs a buffer of one: more news while one is unread say
-// nothing new. A subscription ends when the kernel had more news than were
-// read in time (ENOBUFS); that counts as a change, and another takes its place.
+// nothing new.
 func (k *Kernel) Watch(ctx context.Context, changed chan<- struct{}) error {
-	n, err := subscribe()
+	return watch(ctx, []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}, changed)
+}
+
+// WatchWays is Watch for routes, rules, next hop objects, neighbours and links.
+func (k *Kernel) WatchWays(ctx context.Context, changed chan<- struct{}) error {
+	return watch(ctx, wayGroups, changed)
+}
+
+// newsPause is between two times that news are taken in.
+const newsPause = 10 * time.Millisecond
+
+// watch hears the kernel's news of some groups. What they say nobody reads: who
+// is woken asks, and thousands of devices make tens of thousands of news. So
+// news that were lost (ENOBUFS) are as good as any.
+func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
+	news, err := openRtnl()
 	if err != nil {
 		return err
 	}
+	err = news.control(func(fd int) (err error) {
+		for _, group := range groups {
+			err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
+		}
+		return err
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("subscribe to the kernel's news: %w", err), news.Close())
+	}
+	stop := context.AfterFunc(ctx, func() { news.Close() })
 	go func() {
-		for n.follow(ctx, changed) {
-			if n = again(ctx); n == nil {
+		defer stop()
+		for {
+			if err := news.drain(func([]byte) {}); err != nil && !errors.Is(err, unix.ENOBUFS) {
+				news.Close()
 				return
 			}
 			tell(changed)
+			select {
+			case <-ctx.Done():
+			case <-time.After(newsPause):
+			}
 		}
 	}()
 	return nil
-}
-
-// follow tells of news until ctx ends or the subscription does; it gives
-// whether it was the latter.
-func (n *news) follow(ctx context.Context, changed chan<- struct{}) bool {
-	defer n.end()
-	for {
-		heard := false
-		select {
-		case <-ctx.Done():
-			return false
-		case _, heard = <-n.links:
-		case _, heard = <-n.addresses:
-		}
-		if !heard {
-			return true
-		}
-		tell(changed)
-	}
-}
-
-// end unsubscribes. What is on its way is read, or its sender would wait for ever.
-func (n *news) end() {
-	close(n.done)
-	go func() {
-		for range n.links {
-		}
-	}()
-	go func() {
-		for range n.addresses {
-		}
-	}()
 }
 
 func tell(changed chan<- struct{}) {
 	select {
 	case changed <- struct{}{}:
 	default:
-	}
-}
-
-// again subscribes until it succeeds; nil if ctx ends before.
-func again(ctx context.Context) *news {
-	for {
-		if n, err := subscribe(); err == nil {
-			return n
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(resubscribeAfter):
-		}
 	}
 }

@@ -14,13 +14,15 @@ import (
 
 // Links reads every device with its addresses.
 func (k *Kernel) Links() ([]state.LinkFact, error) {
-	links, err := k.nl.LinkList()
+	s, err := k.look()
 	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+		return nil, err
 	}
-	addresses, err := k.nl.AddrList(nil, netlink.FAMILY_ALL)
+	k.recent.Store(s)
+	links := s.links
+	addresses, err := k.addresses()
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, err
 	}
 	byLink := map[int][]netip.Prefix{}
 	for _, a := range addresses {
@@ -31,10 +33,6 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	ethtool, noOffloads := netlink.GenlFamilyGet("ethtool")
 	names := linkNames(links)
-	bridges, err := k.bridgings()
-	if err != nil {
-		return nil, err
-	}
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
@@ -60,7 +58,10 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		copy(f.MAC[:], a.HardwareAddr)
 		f.Master = names[a.MasterIndex]
 		stacked(&f, l, names)
-		bridgeFacts(&f, l, names, bridges[a.Index].bridge)
+		if !wire {
+			switchFacts(&f, l, names, "/sys/class/net")
+		}
+		bridgeFacts(&f, l, names, s.bridgings[a.Index].bridge)
 		facts = append(facts, f)
 	}
 	return facts, nil
@@ -84,6 +85,15 @@ func stacked(f *state.LinkFact, l netlink.Link, names map[int]string) {
 	}
 }
 
+// addresses lists those of all devices.
+func (k *Kernel) addresses() ([]netlink.Addr, error) {
+	list, err := listed(func() ([]netlink.Addr, error) { return k.nl.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	return list, nil
+}
+
 func prefixOf(a netlink.Addr) (netip.Prefix, bool) {
 	addr, ok := netip.AddrFromSlice(a.IP)
 	if !ok {
@@ -103,6 +113,12 @@ const (
 	xdpRedirect = 1 | 2 // NETDEV_XDP_ACT_BASIC, NETDEV_XDP_ACT_REDIRECT
 	xdpTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
 )
+
+// isXDPTarget tells whether XDP can redirect frames to a device.
+func isXDPTarget(index int) bool {
+	family, err := netlink.GenlFamilyGet("netdev")
+	return err == nil && xdpFeatures(family, index)&xdpTransmit != 0
+}
 
 // xdpFeatures gives the feature bits of a device; none where the kernel does
 // not tell. Each device is asked for on its own: the kernel does not mark the

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type RouteSink interface {
 	BridgeEntry(e state.BridgeEntry)
 	BridgeEntryGone(e state.BridgeEntry)
 	Object(o state.NexthopObject)
+	// ObjectGone: the routes that named it are gone as well, without a word.
 	ObjectGone(id uint32)
 	// Route must not keep r or its Hops.
 	Route(r *state.KernelRoute, change state.RouteChange)
@@ -127,6 +129,21 @@ func (f *RouteFeed) Follow(ctx context.Context) {
 	}
 }
 
+// Take reads the news that are there, for Deliver: for who does not Follow, but
+// looks when it has to know.
+func (f *RouteFeed) Take() error {
+	return f.news.control(func(fd int) error {
+		_, err := f.news.empty(fd, math.MaxInt, f.keep)
+		if errors.Is(err, unix.ENOBUFS) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.lost = true
+			return nil
+		}
+		return err
+	})
+}
+
 // keep puts a piece of news behind those that wait.
 func (f *RouteFeed) keep(piece []byte) {
 	f.mu.Lock()
@@ -213,7 +230,6 @@ func (f *RouteFeed) take(h unix.NlMsghdr, b []byte, sink RouteSink) bool {
 	case unix.RTM_DELNEXTHOP:
 		if o, err := parseObject(b); err == nil {
 			sink.ObjectGone(o.ID)
-			sink.RoutesMayBeGone()
 		}
 	case unix.RTM_DELADDR:
 		// IPv4 routes that prefer this source address go without a word
@@ -282,11 +298,12 @@ func (f *RouteFeed) Dump(ctx context.Context, sink RouteSink) error {
 	})
 }
 
-// DumpLinks is Dump without routes and next hop objects: for who asks for
-// routes one by one, and wants to hear of changes.
+// DumpLinks is Dump without routes: for who asks for routes one by one, and
+// wants to hear of changes.
 func (f *RouteFeed) DumpLinks(ctx context.Context, sink RouteSink) error {
 	return f.list(ctx, sink, []listing{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
+		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
 		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET, unix.SizeofNdMsg)},
 		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET6, unix.SizeofNdMsg)},
 	})
@@ -306,7 +323,9 @@ func (f *RouteFeed) list(ctx context.Context, sink RouteSink, all []listing) err
 		return nil
 	}
 	for _, d := range all {
-		err := f.asks.dump(ctx, d.kind, d.body, use)
+		// what is told twice does no harm; of routes the kernel does not say
+		// whether some are missing
+		err := f.asks.whole(ctx, d.kind, d.body, func() {}, use)
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			continue // a kernel without bridges, or without next hop objects
 		}
@@ -320,7 +339,9 @@ func (f *RouteFeed) list(ctx context.Context, sink RouteSink, all []listing) err
 func (f *RouteFeed) rules(ctx context.Context, sink RouteSink) error {
 	var rules []state.KernelRule
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		err := f.asks.dump(ctx, unix.RTM_GETRULE, head(family, 12), func(_ uint16, b []byte) error {
+		others := len(rules)
+		begin := func() { rules = rules[:others] }
+		err := f.asks.whole(ctx, unix.RTM_GETRULE, head(family, 12), begin, func(_ uint16, b []byte) error {
 			r, err := parseRule(b)
 			rules = append(rules, r)
 			return err
@@ -338,6 +359,27 @@ func head(family byte, size int) []byte {
 	b := make([]byte, size)
 	b[0] = family
 	return b
+}
+
+// Resolver has the kernel confirm neighbours. It has a socket of its own: the
+// kernel answers no sooner than whoever changes links anywhere lets it.
+type Resolver struct{ asks *rtnl }
+
+// Resolver opens the door to it.
+func (k *Kernel) Resolver() (*Resolver, error) {
+	asks, err := openRtnl()
+	if err != nil {
+		return nil, err
+	}
+	return &Resolver{asks}, nil
+}
+
+// Close ends it.
+func (r *Resolver) Close() error { return r.asks.Close() }
+
+// Resolve is RouteFeed's.
+func (r *Resolver) Resolve(ctx context.Context, n state.KernelNeighbour) error {
+	return r.asks.resolve(ctx, n)
 }
 
 // Resolve makes the kernel ask for a neighbour's link address, or ask again

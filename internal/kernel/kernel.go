@@ -7,6 +7,7 @@ package kernel
 import (
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -21,10 +22,12 @@ const (
 
 // Kernel works on the network namespace in which it was opened.
 type Kernel struct {
-	nl      *netlink.Handle
-	orders  *rtnl // for several requests at once; nil until there are some
-	journal *journal
-	doomed  bool // there are devices that go at the end of the series of steps
+	nl *netlink.Handle
+	// for several requests at once; nil until there are some
+	orders, generics *rtnl
+	journal          *journal
+	recent           atomic.Pointer[survey] // that the last facts are of, until something is changed
+	doomed           bool                   // there are devices that go at the end of the series of steps
 }
 
 // Open opens the door; dir keeps the journal across restarts.
@@ -42,10 +45,21 @@ func Open(dir string) (*Kernel, error) {
 	return &Kernel{nl: nl, journal: j}, nil
 }
 
+// View opens the door to look only.
+func View() (*Kernel, error) {
+	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	return &Kernel{nl: nl, journal: &journal{was: map[string]string{}}}, nil
+}
+
 // Close lets go of netlink; what was made stays.
 func (k *Kernel) Close() {
 	k.nl.Close()
-	if k.orders != nil {
-		k.orders.Close()
+	for _, r := range []*rtnl{k.orders, k.generics} {
+		if r != nil {
+			r.Close()
+		}
 	}
 }

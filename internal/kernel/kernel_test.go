@@ -28,6 +28,8 @@ func everyKind() state.Desired {
 		state.Route{Prefix: netip.MustParsePrefix("64:ff9b::/96"), Device: "siit0"},
 		state.Route{Prefix: netip.MustParsePrefix("::/0"), Device: "siit0", MTU: 1400},
 		state.Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Device: "siit0"},
+		state.Promiscuous{Device: "lan"},
+		state.NoOffloads{Device: "lan"},
 		state.TagsInFrames{Device: "lan"},
 	}
 }

@@ -154,6 +154,7 @@ func (k *Kernel) LinkAt(index int) (state.LinkFact, error) {
 	if a.EncapType == "ether" {
 		copy(f.MAC[:], a.HardwareAddr)
 	}
+	f.XDPTarget = isXDPTarget(a.Index)
 	return f, nil
 }
 

@@ -19,10 +19,15 @@ import (
 // Observe lists what there is of the objects in want, and of what weft made
 // or changed earlier and want no longer has.
 func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Object, error) {
-	links, err := k.nl.LinkList()
-	if err != nil {
-		return nil, fmt.Errorf("list links: %w", err)
+	// what the plan was made of, else what exists now
+	s := k.recent.Swap(nil)
+	if s == nil {
+		var err error
+		if s, err = k.look(); err != nil {
+			return nil, err
+		}
 	}
+	links := s.links
 	found := append(observeDevices(links), observeWires(links)...)
 	wanted := map[string]state.Object{}
 	for _, o := range want {
@@ -35,6 +40,9 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 		if o := k.observeAllMulticast(l, wanted); o != nil {
 			found = append(found, o)
 		}
+		if o := k.observePromiscuous(l, wanted); o != nil {
+			found = append(found, o)
+		}
 		tags, err := k.observeTags(l, wanted)
 		if err != nil {
 			return nil, err
@@ -43,7 +51,7 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 			found = append(found, tags)
 		}
 	}
-	bridges, err := k.observeBridges(links, wanted)
+	bridges, err := k.observeBridges(s, wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +67,9 @@ func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Objec
 	sysctls, err := k.observeSysctls(want)
 	if err != nil {
 		return nil, err
+	}
+	if o := k.observeRefusalTrace(ctx, want); o != nil {
+		found = append(found, o)
 	}
 	return append(append(append(found, addresses...), routes...), sysctls...), nil
 }
@@ -106,9 +117,9 @@ func (k *Kernel) observeAllMulticast(l netlink.Link, wanted map[string]state.Obj
 }
 
 func (k *Kernel) observeAddresses(links []netlink.Link, wanted map[string]state.Object) ([]state.Object, error) {
-	addresses, err := k.nl.AddrList(nil, netlink.FAMILY_ALL)
+	addresses, err := k.addresses()
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, err
 	}
 	names := linkNames(links)
 	var found []state.Object
@@ -135,7 +146,9 @@ func (k *Kernel) observeRoutes(links []netlink.Link) ([]state.Object, error) {
 	var found []state.Object
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		filter := &netlink.Route{Protocol: RouteProtocol, Table: unix.RT_TABLE_MAIN}
-		routes, err := k.nl.RouteListFiltered(family, filter, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+		routes, err := listed(func() ([]netlink.Route, error) {
+			return k.nl.RouteListFiltered(family, filter, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list routes: %w", err)
 		}

@@ -18,6 +18,7 @@ type rtnl struct {
 	file *os.File // nonblocking, in the runtime's poller
 	seq  uint32
 	buf  []byte
+	torn bool // what was listed last changed meanwhile (NLM_F_DUMP_INTR)
 }
 
 // A dump's messages come in pieces of at most 32 KiB (net/netlink/af_netlink.c).
@@ -76,30 +77,46 @@ func (r *rtnl) receive() ([]byte, error) {
 	return r.buf[:n], nil
 }
 
+// drainMost bounds the pieces of one drain: who waits for them hears of them
+// also while ever more come.
+const drainMost = 4096
+
 // drain waits for news and gives every piece there is to use, which must not
-// keep it.
+// keep it, or the first so many. ENOBUFS says that some were lost: until the
+// socket is empty the kernel throws further ones away without another word
+// (NETLINK_S_CONGESTED in net/netlink/af_netlink.c), hence it is emptied first.
 func (r *rtnl) drain(use func(piece []byte)) error {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var inner error
-	err = raw.Read(func(fd uintptr) bool {
-		for some := false; ; some = true {
-			n, _, err := unix.Recvfrom(int(fd), r.buf, 0)
-			switch {
-			case errors.Is(err, unix.EAGAIN):
-				return some
-			case errors.Is(err, unix.EINTR):
-				continue
-			case err != nil:
-				inner = err
-				return true
-			}
-			use(r.buf[:n])
-		}
+	err = raw.Read(func(fd uintptr) (some bool) {
+		some, inner = r.empty(int(fd), drainMost, use)
+		return some
 	})
 	return errors.Join(err, inner)
+}
+
+// empty gives use what is there now, so many pieces if that is more and none were
+// lost. some is false if that was nothing.
+func (r *rtnl) empty(fd, most int, use func(piece []byte)) (some bool, lost error) {
+	for taken := 0; taken < most || lost != nil; taken++ {
+		some = taken > 0
+		n, _, err := unix.Recvfrom(fd, r.buf, 0)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return some, lost
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOBUFS):
+			lost = err
+		case err != nil:
+			return true, err
+		default:
+			use(r.buf[:n])
+		}
+	}
+	return true, nil
 }
 
 // request is one with its header.
@@ -131,6 +148,7 @@ func (r *rtnl) ask(ctx context.Context, kind, flags uint16, body []byte, use fun
 	if err != nil {
 		return err
 	}
+	r.torn = false
 	stop := context.AfterFunc(ctx, func() { r.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
@@ -148,6 +166,7 @@ func (r *rtnl) ask(ctx context.Context, kind, flags uint16, body []byte, use fun
 			if h.Seq != seq {
 				continue
 			}
+			r.torn = r.torn || h.Flags&unix.NLM_F_DUMP_INTR != 0
 			switch h.Type {
 			case unix.NLMSG_DONE, unix.NLMSG_ERROR:
 				return answered(b)
@@ -173,9 +192,20 @@ func answered(b []byte) error {
 }
 
 // dump asks for all there is of a kind. An interrupted dump (the kernel's list
-// changed meanwhile) is as good as any: what changed comes as news too.
+// changed meanwhile: torn) may lack what was there all the time.
 func (r *rtnl) dump(ctx context.Context, kind uint16, body []byte, use func(kind uint16, body []byte) error) error {
 	return r.ask(ctx, kind, unix.NLM_F_DUMP, body, use)
+}
+
+// whole is dump that begins anew, and says so, while the list changes meanwhile.
+func (r *rtnl) whole(ctx context.Context, kind uint16, body []byte, begin func(), use func(kind uint16, body []byte) error) error {
+	for range listTries {
+		begin()
+		if err := r.dump(ctx, kind, body, use); err != nil || !r.torn {
+			return err
+		}
+	}
+	return nil
 }
 
 // attribute writes one of four bytes (struct nlattr).

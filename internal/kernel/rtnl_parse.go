@@ -95,17 +95,22 @@ func parseLink(b []byte) (state.KernelLink, error) {
 		case unix.IFLA_MASTER:
 			l.Master = int(u32(v))
 		case unix.IFLA_IFALIAS:
-			l.Sessions = hasSessions(text(v))
+			l.Sessions, l.Shortcut = hasSessions(text(v)), hasShortcut(text(v))
 		case unix.IFLA_LINK:
 			lower = int(u32(v))
+		case unix.IFLA_PHYS_PORT_NAME:
+			l.Port = portNumber(text(v))
 		case unix.IFLA_LINK_NETNSID:
 			foreign = true // the device below is in another namespace
 		case unix.IFLA_LINKINFO:
 			parseLinkInfo(v, &l)
 		}
 	}
-	if l.Kind == "vlan" && !foreign {
+	if (l.Kind == "vlan" || l.Kind == switchPort) && !foreign {
 		l.Lower = lower
+	}
+	if l.Kind != switchPort {
+		l.Port = 0
 	}
 	return l, nil
 }

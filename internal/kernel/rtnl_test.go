@@ -258,12 +258,32 @@ func TestRulesLinksAndRoutesOfANamespaceAreListed(t *testing.T) {
 	}
 }
 
-// A feed whose socket holds too little hears that news were lost, once, and
-// goes on hearing afterwards.
-func TestLostNewsAreNoticed(t *testing.T) {
-	space := spacetest.New(t, "lost")
+// A socket that overran takes news again as soon as that is known: a dump made
+// then misses none of what follows.
+func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
+	space := spacetest.New(t, "overran")
 	batch(t, space, "link set lo up")
 	feed := openFeed(t, space)
+	narrow(t, space, feed)
+	if err := feed.news.drain(func([]byte) {}); !errors.Is(err, unix.ENOBUFS) {
+		t.Fatalf("news that do not fit: %v, want ENOBUFS", err)
+	}
+	batch(t, space, "route add blackhole 203.0.113.0/24")
+	heard := false
+	err := feed.news.drain(func(piece []byte) {
+		for h, b := range messages(piece) {
+			var r state.KernelRoute
+			heard = heard || h.Type == unix.RTM_NEWROUTE && parseRoute(b, &r) == nil && r.Prefix == netip.MustParsePrefix("203.0.113.0/24")
+		}
+	})
+	if err != nil || !heard {
+		t.Errorf("the route after the overrun: heard %v, %v", heard, err)
+	}
+}
+
+// narrow gives a feed's socket too little room for the news that it causes.
+func narrow(t *testing.T, space *netspace.Space, feed *RouteFeed) {
+	t.Helper()
 	err := feed.news.control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8192)
 	})
@@ -275,6 +295,15 @@ func TestLostNewsAreNoticed(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("route add blackhole 198.18.%d.0/24", i))
 	}
 	batch(t, space, lines...)
+}
+
+// A feed whose socket holds too little hears that news were lost, once, and
+// goes on hearing afterwards.
+func TestLostNewsAreNoticed(t *testing.T) {
+	space := spacetest.New(t, "lost")
+	batch(t, space, "link set lo up")
+	feed := openFeed(t, space)
+	narrow(t, space, feed)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { feed.Follow(ctx); close(done) }()

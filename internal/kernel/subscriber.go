@@ -29,9 +29,20 @@ func (k *Kernel) RouteSubscriber(p netip.Prefix, device string) error {
 	return nil
 }
 
+// HoldSubscriber makes what no interface has of a prefix that a server delegated
+// to us unreachable: else packets for it went back and forth between the two
+// routers (RFC 7084 section 4.2, WPD-5). UnrouteSubscriber takes it back.
+func (k *Kernel) HoldSubscriber(p netip.Prefix) error {
+	r := &netlink.Route{Dst: ipNet(p), Type: unix.RTN_UNREACHABLE, Protocol: SubscriberProtocol, Table: unix.RT_TABLE_MAIN, Priority: unreachableMetric}
+	if err := k.nl.RouteReplace(r); err != nil {
+		return fmt.Errorf("make %s unreachable: %w", p, err)
+	}
+	return nil
+}
+
 // UnrouteSubscribers takes away the routes that keep does not want.
 func (k *Kernel) UnrouteSubscribers(keep func(p netip.Prefix) bool) error {
-	list, err := k.nl.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: SubscriberProtocol}, netlink.RT_FILTER_PROTOCOL)
+	list, err := k.routesOf(netlink.FAMILY_ALL, SubscriberProtocol)
 	if err != nil {
 		return fmt.Errorf("list routes of subscribers: %w", err)
 	}

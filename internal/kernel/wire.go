@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
+	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -35,68 +33,190 @@ const hiddenOwner = "hidden:"
 
 // setWire makes the pair, or what differs of it.
 func (k *Kernel) setWire(ctx context.Context, w state.Wire) error {
-	err := k.addWire(ctx, w)
-	if !errors.Is(err, unix.EEXIST) {
-		return err
-	}
-	existing, findErr := k.nl.LinkByName(w.Name)
+	existing, err := k.nl.LinkByName(w.Name)
 	var missing netlink.LinkNotFoundError
 	switch {
-	case errors.As(findErr, &missing):
-		return err // the hidden end's name is taken
-	case findErr != nil:
-		return fmt.Errorf("find device %s: %w", w.Name, findErr)
+	case errors.As(err, &missing):
+		return k.addWires(ctx, []state.Wire{w})
+	case err != nil:
+		return fmt.Errorf("find device %s: %w", w.Name, err)
 	case !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
 		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", w.Name, w.Owner)
-	case existing.Type() != "veth":
+	case existing.Type() != "veth" || !k.isEnd(w.Hidden, existing):
 		if err := k.nl.LinkDel(existing); err != nil {
 			return fmt.Errorf("remove device %s: %w", w.Name, err)
 		}
-		return k.addWire(ctx, w)
+		return k.addWires(ctx, []state.Wire{w})
 	}
-	return k.shapeWire(existing, w)
+	return k.shapeWire(ctx, existing, w)
 }
 
-// addWire makes a pair. There may be thousands to make, so the kernel is told
-// in as few messages as it takes, and asked nothing.
-func (k *Kernel) addWire(ctx context.Context, w state.Wire) error {
-	mode := byte(addrGenNone)
-	if w.LinkLocal {
-		mode = addrGenEUI64
+// isEnd tells whether a device is the other end of a veth pair.
+func (k *Kernel) isEnd(name string, of netlink.Link) bool {
+	l, err := k.nl.LinkByName(name)
+	return err == nil && l.Attrs().ParentIndex == of.Attrs().Index
+}
+
+// wiresAtOnce is how many wires the kernel is told of in one go.
+const wiresAtOnce = 64
+
+// ApplySome makes the wires at the head of a series of steps. There may be
+// thousands, so the kernel is told in as few messages as it takes, and asked
+// nothing.
+func (k *Kernel) ApplySome(ctx context.Context, steps []state.Step) (done int, err error) {
+	var list []state.Wire
+	for _, s := range steps {
+		w, is := s.Object.(state.Wire)
+		if !is || s.Op != state.Add {
+			break
+		}
+		list = append(list, w)
 	}
-	// by itself: where the name is taken, the device is perhaps another's
-	if err := k.order(ctx, orderPair(w)); err != nil {
+	if len(list) < 2 {
+		return 0, nil
+	}
+	k.recent.Store(nil)
+	return len(list), k.addWires(ctx, list)
+}
+
+// addWires makes pairs. All are made before the first comes up: with each that
+// does the kernel goes through all its IPv6 routes, of which every device that is
+// up has one (ff00::/8). One whose name is taken is looked at by itself: it may
+// be what is left of an earlier attempt, or somebody else's.
+func (k *Kernel) addWires(ctx context.Context, list []state.Wire) error {
+	var made, taken []state.Wire
+	for some := range slices.Chunk(list, wiresAtOnce) {
+		new, others, err := k.makePairs(ctx, some)
+		made, taken = append(made, new...), append(taken, others...)
+		if err = errors.Join(err, k.shapePairs(ctx, new)); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(made, wiresAtOnce) {
+		var ups []order
+		for _, w := range some {
+			ups = append(ups, orderUp(w.Name))
+		}
+		if err := k.order(ctx, ups...); err != nil {
+			return err
+		}
+	}
+	for _, w := range taken {
+		if err := k.setWire(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makePairs makes pairs, those whose names are not taken.
+func (k *Kernel) makePairs(ctx context.Context, list []state.Wire) (made, taken []state.Wire, err error) {
+	routes, err := k.routes()
+	if err != nil {
+		return nil, nil, err
+	}
+	// by themselves: where a name is taken, the device is perhaps another's
+	pairs := make([]order, len(list))
+	for i, w := range list {
+		pairs[i] = orderPair(w)
+	}
+	failed, err := routes.answers(ctx, pairs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, w := range list {
+		switch {
+		case failed[i] == nil:
+			made = append(made, w)
+		case errors.Is(failed[i], unix.EEXIST) && len(list) > 1:
+			taken = append(taken, w)
+		default:
+			err = errors.Join(err, fmt.Errorf("%s: %w", pairs[i].what, failed[i]))
+		}
+	}
+	return made, taken, err
+}
+
+// shapePairs makes pairs that are new what they are to be, but for the visible
+// end's coming up: with that a wire counts as whole.
+func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
+	var marks []order
+	for _, w := range list {
+		mode := byte(addrGenNone)
+		if w.LinkLocal {
+			mode = addrGenEUI64
+		}
+		marks = append(marks, orderMark(w.Hidden, unix.IFF_UP, AliasPrefix+hiddenOwner+w.Owner, addrGenNone), orderMark(w.Name, 0, AliasPrefix+wireAlias(w), mode))
+		if err := noIPv6(w.Hidden); err != nil {
+			return err
+		}
+	}
+	if len(marks) == 0 {
+		return nil
+	}
+	// first: as it comes up, an end learns whether XDP can hand it frames, which
+	// the other end's GRO decides
+	if err := k.setOffloads(ctx, list); err != nil {
 		return err
 	}
-	err := k.order(ctx,
-		orderAlias(w.Name, AliasPrefix+w.Owner), orderAlias(w.Hidden, AliasPrefix+hiddenOwner+w.Owner),
-		orderAddrGen(w.Name, mode), orderAddrGen(w.Hidden, addrGenNone), orderUp(w.Hidden))
+	routes, err := k.routes()
 	if err != nil {
 		return err
 	}
-	if err := setOffloads(w); err != nil {
+	failed, err := routes.answers(ctx, marks)
+	if err != nil {
 		return err
 	}
-	// the alias comes last but one: with it the wire counts as whole
-	return k.order(ctx, orderAlias(w.Name, AliasPrefix+wireAlias(w)), orderUp(w.Name))
+	for i, w := range list {
+		for _, one := range []struct {
+			failed error
+			again  order
+			what   string
+		}{
+			{failed[2*i], orderAlias(w.Hidden, unix.IFF_UP, AliasPrefix+hiddenOwner+w.Owner), marks[2*i].what},
+			{failed[2*i+1], orderAlias(w.Name, 0, AliasPrefix+wireAlias(w)), marks[2*i+1].what},
+		} {
+			if errors.Is(one.failed, unix.EAFNOSUPPORT) {
+				one.failed = k.order(ctx, one.again)
+			}
+			if one.failed != nil {
+				return fmt.Errorf("%s: %w", one.what, one.failed)
+			}
+		}
+	}
+	return nil
 }
 
+// noIPv6 takes IPv6 off a hidden end, to which nobody speaks: it would have a
+// multicast route there.
+func noIPv6(device string) error {
+	err := writeSysctl("net/ipv6/conf/"+device+"/disable_ipv6", "1")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a kernel without
+	}
+	return err
+}
+
+// orderPair makes a pair. Each end has one queue: the kernel
+// makes as many as there are CPUs, and takes all but one away again.
 func orderPair(w state.Wire) order {
+	one := func(kind int) *nl.RtAttr { return nl.NewRtAttr(kind, nl.Uint32Attr(1)) }
 	kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	kind.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
 	kind.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER,
-		linkBody(0, 0, linkName(w.Hidden), nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(hiddenMTU))))
+		linkBody(0, 0, linkName(w.Hidden), nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(hiddenMTU)),
+			one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES)))
 	return order{
 		what: fmt.Sprintf("make device %s with its hidden end %s", w.Name, w.Hidden),
 		kind: unix.RTM_NEWLINK, flags: unix.NLM_F_CREATE | unix.NLM_F_EXCL,
-		body: linkBody(0, 0, linkName(w.Name), kind,
+		body: linkBody(0, 0, linkName(w.Name), kind, one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES),
 			nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(w.MTU))), nl.NewRtAttr(unix.IFLA_ADDRESS, w.MAC[:]),
 			nl.NewRtAttr(unix.IFLA_GSO_MAX_SIZE, nl.Uint32Attr(wireGSOMax)),
 			nl.NewRtAttr(unix.IFLA_GSO_IPV4_MAX_SIZE, nl.Uint32Attr(wireGSOMax))),
 	}
 }
 
-func (k *Kernel) shapeWire(l netlink.Link, w state.Wire) error {
+func (k *Kernel) shapeWire(ctx context.Context, l netlink.Link, w state.Wire) error {
 	a := l.Attrs()
 	if a.MTU != w.MTU {
 		if err := k.nl.LinkSetMTU(l, w.MTU); err != nil {
@@ -108,10 +228,21 @@ func (k *Kernel) shapeWire(l netlink.Link, w state.Wire) error {
 			return fmt.Errorf("set link address of %s: %w", w.Name, err)
 		}
 	}
-	if err := setOffloads(w); err != nil {
+	if err := k.setOffloads(ctx, []state.Wire{w}); err != nil {
 		return err
 	}
 	if err := k.linkLocal(l, w.LinkLocal); err != nil {
+		return err
+	}
+	hidden := AliasPrefix + hiddenOwner + w.Owner
+	if err := noIPv6(w.Hidden); err != nil {
+		return err
+	}
+	err := k.order(ctx, orderMark(w.Hidden, unix.IFF_UP, hidden, addrGenNone))
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		err = k.order(ctx, orderAlias(w.Hidden, unix.IFF_UP, hidden))
+	}
+	if err != nil {
 		return err
 	}
 	// the alias comes last but one: with it the wire counts as whole
@@ -142,7 +273,16 @@ func (k *Kernel) linkLocal(l netlink.Link, on bool) error {
 
 // wireAlias keeps what cannot be read off the device itself.
 func wireAlias(w state.Wire) string {
-	return fmt.Sprintf("%s %s%s%s%s", w.Owner, w.Hidden, letter(w.Segments, " segments"), letter(w.Sums, " sums"), letter(w.LinkLocal, " link-local"))
+	return fmt.Sprintf("%s %s%s%s%s%s", w.Owner, w.Hidden, letter(w.Segments, " segments"), letter(w.Sums, " sums"), letter(w.LinkLocal, " link-local"), letter(w.Shortcut, " "+shortcutWord))
+}
+
+const shortcutWord = "shortcut"
+
+// hasShortcut tells by its alias whether a device is a pseudowire's that routed
+// packets may go past.
+func hasShortcut(alias string) bool {
+	owner, ours := strings.CutPrefix(alias, AliasPrefix+"pseudowire.")
+	return ours && slices.Contains(strings.Fields(owner), shortcutWord)
 }
 
 func letter(set bool, text string) string {
@@ -150,75 +290,6 @@ func letter(set bool, text string) string {
 		return text
 	}
 	return ""
-}
-
-// The offloads of a wire. Super-packets that other tunnels made are taken apart
-// before: the kernel knows one tunnel around a packet, not two.
-var (
-	wireTunnels  = []string{"tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation", "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation"}
-	wireSegments = []string{"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation", "tx-udp-segmentation", "tx-sctp-segmentation", "tx-gso-list"}
-	wireSums     = []string{"tx-checksum-ip-generic"}
-	wireMerges   = []string{"rx-gro"}
-)
-
-func setOffloads(w state.Wire) error {
-	bits := map[string]bool{}
-	for _, group := range []struct {
-		names []string
-		on    bool
-	}{{wireTunnels, false}, {wireSegments, w.Segments && w.Sums}, {wireSums, w.Sums}, {wireMerges, true}} {
-		for _, name := range group.names {
-			bits[name] = group.on
-		}
-	}
-	if err := setFeatures(w.Name, bits); err != nil {
-		return fmt.Errorf("set the offloads of %s: %w", w.Name, err)
-	}
-	return nil
-}
-
-// ethtoolFamily stays what it is as long as the kernel runs.
-var ethtoolFamily = sync.OnceValues(func() (*netlink.GenlFamily, error) { return netlink.GenlFamilyGet("ethtool") })
-
-// setFeatures sets offloads by the names that ethtool gives them. Names that
-// this kernel does not have are refused one and all, so they go by themselves.
-func setFeatures(device string, bits map[string]bool) error {
-	family, err := ethtoolFamily()
-	if err != nil {
-		return fmt.Errorf("find the kernel's ethtool: %w", err)
-	}
-	err = setFeatureBits(family, device, bits)
-	if err == nil || len(bits) < 2 {
-		return err
-	}
-	for name, on := range bits {
-		// an offload that is not there is off
-		if err := setFeatureBits(family, device, map[string]bool{name: on}); err != nil && on {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func setFeatureBits(family *netlink.GenlFamily, device string, bits map[string]bool) error {
-	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
-	req.AddRawData([]byte{unix.ETHTOOL_MSG_FEATURES_SET, 1, 0, 0}) // struct genlmsghdr
-	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nestedFlag, nil)
-	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_NAME, nl.ZeroTerminated(device))
-	header.AddRtAttr(unix.ETHTOOL_A_HEADER_FLAGS, nl.Uint32Attr(unix.ETHTOOL_FLAG_OMIT_REPLY))
-	req.AddRawData(header.Serialize())
-	wanted := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_WANTED|nestedFlag, nil)
-	list := wanted.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS|nestedFlag, nil)
-	for name, on := range bits {
-		bit := list.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS_BIT|nestedFlag, nil)
-		bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_NAME, nl.ZeroTerminated(name))
-		if on {
-			bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_VALUE, nil)
-		}
-	}
-	req.AddRawData(wanted.Serialize())
-	_, err := req.Execute(unix.NETLINK_GENERIC, 0)
-	return err
 }
 
 // observeWires lists the wires, and the kernel's own tunnels, that are weft's.
@@ -242,7 +313,7 @@ func observeWires(links []netlink.Link) []state.Object {
 			}
 			w := state.Wire{
 				Name: a.Name, MTU: a.MTU, Owner: words[0], Segments: slices.Contains(words, "segments"),
-				Sums: slices.Contains(words, "sums"), LinkLocal: slices.Contains(words, "link-local"),
+				Sums: slices.Contains(words, "sums"), LinkLocal: slices.Contains(words, "link-local"), Shortcut: slices.Contains(words, shortcutWord),
 			}
 			copy(w.MAC[:], a.HardwareAddr)
 			if hidden := byIndex[a.ParentIndex]; hidden != nil && hidden.Attrs().RawFlags&unix.IFF_UP != 0 {
@@ -286,65 +357,4 @@ func (k *Kernel) Finish(context.Context) error {
 	}
 	k.doomed = false
 	return nil
-}
-
-func (k *Kernel) setVXLAN(v state.VXLAN) error {
-	existing, err := k.nl.LinkByName(v.Name)
-	var missing netlink.LinkNotFoundError
-	switch {
-	case err == nil && !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
-		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", v.Name, v.Owner)
-	case err == nil:
-		// hardly anything of it can be changed
-		if err := k.nl.LinkDel(existing); err != nil {
-			return fmt.Errorf("remove device %s: %w", v.Name, err)
-		}
-	case !errors.As(err, &missing):
-		return fmt.Errorf("find device %s: %w", v.Name, err)
-	}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = v.Name, v.MTU, v.MAC[:]
-	tunnel := &netlink.Vxlan{
-		LinkAttrs: attrs, VxlanId: int(v.VNI), SrcAddr: net.IP(v.Local.AsSlice()), Group: net.IP(v.Remote.AsSlice()),
-		Port: int(v.Port), TTL: v.TTL, TOS: max(v.TOS, 0), Learning: true, UDPCSum: true, UDP6ZeroCSumTx: false, UDP6ZeroCSumRx: false,
-	}
-	if v.TOS < 0 {
-		tunnel.TOS = 1 // the kernel's word for: as the frame has it
-	}
-	if err := k.nl.LinkAdd(tunnel); err != nil {
-		return fmt.Errorf("make vxlan device %s: %w", v.Name, err)
-	}
-	l, err := k.nl.LinkByName(v.Name)
-	if err != nil {
-		return fmt.Errorf("find device %s: %w", v.Name, err)
-	}
-	if err := k.linkLocal(l, v.LinkLocal); err != nil {
-		return err
-	}
-	alias := AliasPrefix + v.Owner + " vxlan" + letter(v.LinkLocal, " link-local") + letter(v.DF, " df")
-	if err := k.nl.LinkSetAlias(l, alias); err != nil {
-		return fmt.Errorf("mark %s as weft's: %w", v.Name, err)
-	}
-	if err := k.nl.LinkSetUp(l); err != nil {
-		return fmt.Errorf("set %s up: %w", v.Name, err)
-	}
-	return nil
-}
-
-func observeVXLAN(l *netlink.Vxlan, words []string) state.VXLAN {
-	v := state.VXLAN{
-		Name: l.Name, MTU: l.MTU, Owner: words[0], VNI: uint32(l.VxlanId), Port: uint16(l.Port), TTL: l.TTL, TOS: l.TOS,
-		DF: slices.Contains(words, "df"), LinkLocal: slices.Contains(words, "link-local"),
-	}
-	if l.TOS == 1 {
-		v.TOS = -1
-	}
-	copy(v.MAC[:], l.HardwareAddr)
-	if a, ok := netip.AddrFromSlice(l.SrcAddr); ok {
-		v.Local = a.Unmap()
-	}
-	if a, ok := netip.AddrFromSlice(l.Group); ok {
-		v.Remote = a.Unmap()
-	}
-	return v
 }

@@ -84,8 +84,14 @@ func (l *Lab) Check(ctx context.Context, c Check) (Result, error) {
 		err = l.checkCounters(inner, c, &r)
 	case CheckTakeover:
 		err = l.checkTakeover(inner, c, &r)
+	case CheckKill:
+		err = l.checkKill(inner, c, &r)
 	case CheckRevive:
 		err = l.checkRevive(inner, c, &r)
+	case CheckReboot:
+		err = l.checkReboot(inner, c, &r)
+	case CheckReload:
+		err = l.checkReload(inner, c, &r)
 	default:
 		err = fmt.Errorf("no way is known to do a %q check", c.Kind)
 	}

@@ -133,10 +133,10 @@ func (l *Lab) checkTransfer(ctx context.Context, c Check, r *Result) error {
 	return nil
 }
 
-func (l *Lab) move(ctx context.Context, c Check, s *server, d probe.Direction) (probe.Transfer, error) {
+func (l *Lab) move(ctx context.Context, c Check, s *server, d probe.Direction, more ...string) (probe.Transfer, error) {
 	var t probe.Transfer
-	err := l.probe(ctx, c.From, &t, "move", "--direction", string(d), "--bytes", strconv.FormatInt(int64(c.Bytes), 10),
-		netip.AddrPortFrom(c.To.Addr, s.TCP).String())
+	args := append([]string{"move", "--direction", string(d), "--bytes", strconv.FormatInt(int64(c.Bytes), 10)}, more...)
+	err := l.probe(ctx, c.From, &t, append(args, netip.AddrPortFrom(c.To.Addr, s.TCP).String())...)
 	return t, err
 }
 

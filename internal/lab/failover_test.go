@@ -78,9 +78,8 @@ func TestANodeIsKilledAndComesBack(t *testing.T) {
 	try("the node comes back", "kind = \"revive\"\nnode = \"c\"", true)
 	try("a silence that is too long", takeover("c", "1ns", "16MiB"), false)
 
-	if err := l.kill(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
+	try("a node is killed", "kind = \"kill\"\nnode = \"b\"", true)
+	try("but not twice", "kind = \"kill\"\nnode = \"b\"", false)
 	try("dead", "kind = \"ping\"\nfrom = \"a\"\nto = \"2001:db8::2\"\nfails = true\ncount = 1", true)
 	if c := l.Casualties(); len(c) != 0 {
 		t.Errorf("who was killed is missed: %+v", c)

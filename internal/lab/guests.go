@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -35,7 +36,8 @@ func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
 		spec.NICs = append(spec.NICs, guest.NIC{Name: nic.Device, Tap: nic.Tap, MAC: nic.MAC, Addresses: nic.Addresses, MTU: nic.MTU})
 	}
 	for _, w := range n.Wires {
-		spec.NICs = append(spec.NICs, guest.NIC{Name: w.Device, Backend: w.Options, Addresses: w.Addresses, MTU: w.MTU})
+		mac, _ := net.ParseMAC(w.MAC) // validated; nil where there is none
+		spec.NICs = append(spec.NICs, guest.NIC{Name: w.Device, Backend: w.Options, MAC: mac, Addresses: w.Addresses, MTU: w.MTU})
 	}
 	for _, r := range n.Routes {
 		spec.Routes = append(spec.Routes, guest.Route{Destination: r.To, Via: r.Via, NIC: r.Device, MTU: r.MTU})

@@ -92,6 +92,18 @@ func concerns(step Step, node string) bool {
 	return false
 }
 
+func (l *Lab) checkKill(ctx context.Context, c Check, r *Result) error {
+	r.Tried = fmt.Sprintf("%s: no cables, no processes, nothing in its kernel; its files stay", c.Node)
+	if l.spaces[c.Node] == nil {
+		return fmt.Errorf("%s is dead already", c.Node)
+	}
+	if err := l.kill(ctx, c.Node); err != nil {
+		return err
+	}
+	r.OK, r.Outcome = true, "it is gone"
+	return nil
+}
+
 func (l *Lab) checkRevive(ctx context.Context, c Check, r *Result) error {
 	r.Tried = fmt.Sprintf("%s again, with nothing but its files", c.Node)
 	if err := l.revive(ctx, c.Node); err != nil {
@@ -119,10 +131,6 @@ func (l *Lab) checkTakeover(ctx context.Context, c Check, r *Result) error {
 		return err
 	}
 	defer s.stop()
-	type end struct {
-		probe.Transfer
-		err error
-	}
 	directions := []probe.Direction{probe.Download, probe.Upload}
 	ends := make(chan end, len(directions))
 	for _, d := range directions {

@@ -29,17 +29,35 @@ func (l *Lab) makeTap(s MakeTap) error {
 		if err := l.spaces[s.Node].Do(func() error { return netlink.LinkAdd(tap) }); err != nil {
 			return fmt.Errorf("add tap: %w", err)
 		}
+		if err := l.silence(s.Node, s.Bridge, s.Device, s.Tap); err != nil {
+			return err
+		}
 		for _, name := range []string{s.Device, s.Tap} {
 			link, err := h.LinkByName(name)
 			if err != nil {
 				return err
 			}
-			err = errors.Join(h.LinkSetMTU(link, s.MTU), h.LinkSetMaster(link, bridge), h.LinkSetUp(link))
+			// A cable does not know who is at which end: whoever speaks in another's
+			// name would turn that one's frames back.
+			err = errors.Join(h.LinkSetMTU(link, s.MTU), h.LinkSetMaster(link, bridge), h.LinkSetLearning(link, false), h.LinkSetUp(link))
 			if err != nil {
 				return fmt.Errorf("bridge %s: %w", name, err)
 			}
 		}
 		return h.LinkSetUp(bridge)
+	})
+}
+
+// silence keeps a cable's own devices from speaking: by IPv6 they would, to find
+// routers and to tell of groups.
+func (l *Lab) silence(node string, devices ...string) error {
+	return l.spaces[node].Do(func() error {
+		for _, name := range devices {
+			if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644); err != nil {
+				return fmt.Errorf("keep %s silent: %w", name, err)
+			}
+		}
+		return nil
 	})
 }
 
@@ -100,6 +118,9 @@ func (l *Lab) linkUp(h *netlink.Handle, node, device string) (bool, error) {
 		return err == nil, err
 	}
 	addresses, err := h.AddrList(link, netlink.FAMILY_V6)
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return false, nil // they change just now
+	}
 	if err != nil {
 		return false, err
 	}

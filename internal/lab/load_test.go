@@ -43,6 +43,7 @@ func TestParseRefusesWhatCannotBeBuilt(t *testing.T) {
 		{"a route to nowhere", good + "[[node]]\nname = \"c\"\nroute = [{ to = \"192.0.2.0/24\" }]\n", "x.toml:10:1", "leads nowhere"},
 		{"a route to what is no prefix", good + "[[node]]\nname = \"c\"\nroute = [{ to = \"192.0.2.0\" }]\n", "x.toml:10:", ""},
 		{"a process without a command", good + "[[node]]\nname = \"c\"\n[[node.process]]\nname = \"p\"\n", "x.toml:10:3", "no command"},
+		{"a process before weft that does not end", good + "[[node]]\nname = \"c\"\n[[node.process]]\nname = \"p\"\nargv = [\"true\"]\nfirst = true\n", "x.toml:13:1", "must end before weft"},
 		{"a process named like the router's log", good + "[[node]]\nname = \"c\"\n[[node.process]]\nname = \"weft\"\nargv = [\"true\"]\n", "x.toml:11:1", "process's name"},
 		{"a configuration file that is not there", good + "[[node]]\nname = \"c\"\nweft = \"/nonexistent/weft.toml\"\n", "x.toml:10:1", "no file"},
 		{"a link with one end", good + "[[link]]\nends = [{ node = \"a\", device = \"eth1\" }]\n", "x.toml:9:1", "1 ends"},

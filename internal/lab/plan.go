@@ -136,7 +136,9 @@ func Plan(s *Scenario, lab string) []Step {
 	}
 	for _, n := range s.Nodes {
 		for _, proc := range n.Processes {
-			p.add(StartProcess{n.Name, proc})
+			if !proc.First {
+				p.add(StartProcess{n.Name, proc})
+			}
 		}
 	}
 	return p.steps
@@ -246,6 +248,11 @@ func (p *planner) node(n Node) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Files)) {
 		p.add(WriteFile{n.Name, name, n.Files[name]})
+	}
+	for _, proc := range n.Processes {
+		if proc.First {
+			p.add(StartProcess{n.Name, proc})
+		}
 	}
 	if n.Weft != "" {
 		p.add(WriteFile{n.Name, "weft.toml", n.Weft})

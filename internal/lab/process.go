@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weft/internal/lab/guest"
 )
 
 // process is a long-lived program in a node.
@@ -20,7 +21,8 @@ type process struct {
 	node, name string
 	log        string        // file
 	done       chan struct{} // closed when it has ended
-	err        error         // why; read after done
+	signal     func(os.Signal) error
+	err        error // why; read after done
 }
 
 // ended tells whether it is over.
@@ -64,7 +66,7 @@ func findPrograms(s *Scenario) error {
 		if program == "{weft}" {
 			return
 		}
-		if _, err := exec.LookPath(program); err == nil {
+		if _, err := guest.FindProgram(program); err == nil {
 			return
 		}
 		what := fmt.Errorf("node %s needs the program %s, which is not there", n.Name, program)
@@ -74,11 +76,21 @@ func findPrograms(s *Scenario) error {
 		missing = append(missing, what)
 	}
 	for _, n := range s.Nodes {
+		if n.Kind.IsGuest() {
+			if err := guest.Possible(guest.Kind(n.Kind), n.Kernel); err != nil {
+				missing = append(missing, fmt.Errorf("node %s is a guest: %w", n.Name, err))
+			}
+		}
 		for _, p := range n.Processes {
 			look(n, p.Argv[0], p.Needs)
 		}
 		for _, p := range n.Programs {
 			look(n, p.Name, p.Needs)
+		}
+	}
+	if slices.ContainsFunc(s.Links, Link.Impaired) {
+		if err := guest.Possible(guest.UML, ""); err != nil {
+			missing = append(missing, fmt.Errorf("a link with delay, jitter or loss is a guest: %w", err))
 		}
 	}
 	return errors.Join(missing...)
@@ -115,6 +127,7 @@ func (l *Lab) launch(node, name string, argv []string, env ...string) (*process,
 	if err := l.spaces[node].Start(c); err != nil {
 		return nil, err
 	}
+	p.signal = c.Process.Signal
 	l.processes = append(l.processes, p)
 	go func() {
 		p.err = c.Wait()
@@ -148,50 +161,60 @@ func (l *Lab) run(ctx context.Context, node string, argv ...string) ([]byte, err
 	return out.Bytes(), err
 }
 
+// Exec runs a program in a node to its end and gives its standard output. Its
+// words may hold {dir} and {weft}.
+func (l *Lab) Exec(ctx context.Context, node string, argv ...string) ([]byte, error) {
+	return l.run(ctx, node, argv...)
+}
+
 // startWeft starts the router and waits for READY=1 on a socket of the lab's
 // own, as systemd would (sd_notify(3)).
 func (l *Lab) startWeft(ctx context.Context, node string) error {
-	path := filepath.Join(l.nodeDir(node), "notify")
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err // of before the node was killed
-	}
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return fmt.Errorf("listen for readiness: %w", err)
-	}
-	defer socket.Close()
-	p, err := l.launch(node, "weft", []string{"{weft}", "run", "{dir}/weft.toml"}, "NOTIFY_SOCKET="+path)
+	socket, err := l.listenForNews(node)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.deadline)
+	defer socket.Close()
+	p, err := l.launch(node, "weft", []string{"{weft}", "run", "{dir}/weft.toml"}, "NOTIFY_SOCKET="+l.newsPath(node))
+	if err != nil {
+		return err
+	}
+	return awaitNews(ctx, socket, p, l.deadline, "READY=1")
+}
+
+// awaitNews waits until a router has said all of the words, in this order.
+func awaitNews(ctx context.Context, socket *net.UnixConn, p *process, deadline time.Duration, words ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	ready := make(chan error, 1)
-	go func() { ready <- awaitReady(socket) }()
+	said := make(chan error, 1)
+	go func() { said <- readNews(socket, words) }()
 	select {
-	case err := <-ready:
+	case err := <-said:
 		return err
 	case <-p.done:
 		return p.failure()
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("not ready after %s%s", l.deadline, tail(p.log))
+			return fmt.Errorf("not ready after %s%s", deadline, tail(p.log))
 		}
 		return context.Cause(ctx)
 	}
 }
 
-func awaitReady(socket *net.UnixConn) error {
+func readNews(socket *net.UnixConn, words []string) error {
 	buffer := make([]byte, 8192)
-	for {
+	for len(words) > 0 {
 		n, _, err := socket.ReadFromUnix(buffer)
 		if err != nil {
 			return fmt.Errorf("wait for readiness: %w", err)
 		}
-		if slices.Contains(strings.Split(string(buffer[:n]), "\n"), "READY=1") {
-			return nil
+		for line := range strings.SplitSeq(string(buffer[:n]), "\n") {
+			if len(words) > 0 && line == words[0] {
+				words = words[1:]
+			}
 		}
 	}
+	return nil
 }
 
 func (l *Lab) startProcess(ctx context.Context, s StartProcess) error {

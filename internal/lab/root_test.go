@@ -59,12 +59,18 @@ func nothingLeft(t *testing.T, lab string) {
 
 func up(t *testing.T, weft, name, text string) (*Lab, error) {
 	t.Helper()
+	return upWithin(t, time.Minute, weft, name, text)
+}
+
+// upWithin is up with so much patience for each step.
+func upWithin(t *testing.T, deadline time.Duration, weft, name, text string) (*Lab, error) {
+	t.Helper()
 	src := Source{Name: "test", File: "test.toml", Text: []byte(text)}
 	s, err := Parse(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Up(t.Context(), Options{Name: name, Scenario: s, Source: src, Weft: weft, Deadline: 5 * time.Second})
+	l, err := Up(t.Context(), Options{Name: name, Scenario: s, Source: src, Weft: weft, Deadline: deadline})
 	if err == nil {
 		t.Cleanup(l.Close)
 	}
@@ -328,7 +334,7 @@ func TestTheRouterIsAwaitedAndItsDeathTold(t *testing.T) {
 	nothingLeft(t, lab)
 
 	t.Setenv(fakeRouter, "hangs")
-	_, err = up(t, self, lab, text)
+	_, err = upWithin(t, 5*time.Second, self, lab, text)
 	if err == nil || !strings.Contains(err.Error(), "not ready after") {
 		t.Errorf("a router that is never ready: %v", err)
 	}

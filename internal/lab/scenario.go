@@ -71,9 +71,11 @@ type Wire struct {
 	Options   string         `toml:"options"` // behind vecN: for User-Mode Linux, behind -netdev for QEMU
 	Addresses []netip.Prefix `toml:"addresses"`
 	MTU       int            `toml:"mtu"` // bytes; 0 = 1500
+	MAC       string         `toml:"mac"` // "" = made from the names
 }
 
-// HostProgram is a program of the host, with its libraries.
+// HostProgram is a program of the host, with its libraries; or files of the
+// host by a pattern of absolute paths, like /usr/lib/pppd/*/pppoe.so.
 type HostProgram struct {
 	Name  string `toml:"name"`
 	Needs string `toml:"needs"` // the Debian packages that bring it, and what else there must be
@@ -85,6 +87,7 @@ type Process struct {
 	Name  string   `toml:"name"`
 	Argv  []string `toml:"argv"`
 	Once  bool     `toml:"once"`  // must end with status 0 before the lab goes on
+	First bool     `toml:"first"` // before weft: it makes devices that weft.toml names
 	Needs string   `toml:"needs"` // the Debian package that brings it
 	Ready []string `toml:"ready"` // ends with status 0 once the process does its work
 }
@@ -138,31 +141,35 @@ const (
 	CheckExec     CheckKind = "exec"
 	CheckCounters CheckKind = "counters"
 	CheckTakeover CheckKind = "takeover" // a node is killed while a transfer runs
+	CheckKill     CheckKind = "kill"     // a node loses its power
 	CheckRevive   CheckKind = "revive"   // it comes back, as new
+	CheckReboot   CheckKind = "reboot"   // a guest is switched off and on
+	CheckReload   CheckKind = "reload"   // a router gets another weft.toml while a transfer runs
 )
 
 // Check is one thing tried and what must come of it. Which fields a kind uses
 // is written in checkFields.
 type Check struct {
-	Kind    CheckKind `toml:"kind"`
-	Name    string    `toml:"name"` // a sentence
-	From    string    `toml:"from"` // node that begins
-	To      Address   `toml:"to"`   // address it uses
-	At      string    `toml:"at"`   // node that answers at To
-	Count   int       `toml:"count"`
-	Size    int       `toml:"size"`  // payload bytes
-	Sizes   []int     `toml:"sizes"` // payload bytes
-	Bytes   Size      `toml:"bytes"`
-	Fails   bool      `toml:"fails"`  // nothing may come through
-	MTU     int       `toml:"mtu"`    // what must be learnt
-	Places  []Place   `toml:"places"` // where frames are watched
-	Routed  bool      `toml:"routed"` // the packet must look routed from place to place
-	Node    string    `toml:"node"`
-	Argv    []string  `toml:"argv"`
-	Expect  string    `toml:"expect"`  // must be in the output
-	Counted []string  `toml:"counted"` // counters that must be above zero
-	Kill    string    `toml:"kill"`    // node
-	Within  Duration  `toml:"within"`  // silence at most
+	Kind    CheckKind  `toml:"kind"`
+	Name    string     `toml:"name"` // a sentence
+	From    string     `toml:"from"` // node that begins
+	To      Address    `toml:"to"`   // address it uses
+	At      string     `toml:"at"`   // node that answers at To
+	Count   int        `toml:"count"`
+	Size    int        `toml:"size"`  // payload bytes
+	Sizes   []int      `toml:"sizes"` // payload bytes
+	Bytes   Size       `toml:"bytes"`
+	Fails   bool       `toml:"fails"`  // nothing may come through
+	MTU     int        `toml:"mtu"`    // what must be learnt
+	Places  []Place    `toml:"places"` // where frames are watched
+	Routed  bool       `toml:"routed"` // the packet must look routed from place to place
+	Node    string     `toml:"node"`
+	Argv    []string   `toml:"argv"`
+	Expect  string     `toml:"expect"`  // must be in the output
+	Counted []string   `toml:"counted"` // counters that must be above zero
+	Kill    string     `toml:"kill"`    // node
+	Within  Duration   `toml:"within"`  // silence at most
+	Change  [][]string `toml:"change"`  // reload: what stands in weft.toml, and what instead
 }
 
 // Address is an IP address that is shown as it was written: an IPv4 address

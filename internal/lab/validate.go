@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,8 +83,8 @@ func (v *validator) node(path string, n Node) {
 		v.add(path, "program is for QEMU guests", `add kind = "qemu", or remove it: others have the programs of the host`)
 	}
 	for i, p := range n.Programs {
-		if p.Name == "" || strings.ContainsRune(p.Name, '/') {
-			v.add(fmt.Sprintf("%s.program[%d].name", path, i), fmt.Sprintf("%q is no program", p.Name), "the name of one that the host has, without its directory")
+		if p.Name == "" || strings.ContainsRune(p.Name, '/') && !filepath.IsAbs(p.Name) {
+			v.add(fmt.Sprintf("%s.program[%d].name", path, i), fmt.Sprintf("%q is no program", p.Name), "the name of one that the host has, without its directory; or files from the root, like /usr/lib/pppd/*/pppoe.so")
 		}
 	}
 	families := map[bool]bool{}
@@ -130,6 +131,9 @@ func (v *validator) processes(path string, ps []Process) {
 		seen[p.Name] = true
 		if len(p.Argv) == 0 {
 			v.add(path+".argv", "the process has no command", `argv = ["program", "argument"]`)
+		}
+		if p.First && !p.Once {
+			v.add(path+".first", "a process that goes before weft must end before weft starts", "once = true")
 		}
 		if p.Once && len(p.Ready) > 0 {
 			v.add(path+".ready", "a process that runs once is ready when it has ended", "remove ready, or once")
@@ -199,13 +203,16 @@ var checkFields = map[CheckKind]struct{ must, may []string }{
 	CheckExec:     {[]string{"node", "argv"}, []string{"expect", "fails"}},
 	CheckCounters: {[]string{"node"}, []string{"counted"}},
 	CheckTakeover: {[]string{"from", "to", "at", "kill", "within"}, []string{"bytes"}},
+	CheckKill:     {[]string{"node"}, nil},
 	CheckRevive:   {[]string{"node"}, nil},
+	CheckReboot:   {[]string{"node"}, nil},
+	CheckReload:   {[]string{"node", "change", "from", "to", "at"}, []string{"fails", "argv"}},
 }
 
 func (v *validator) check(path string, c Check) {
 	fields, ok := checkFields[c.Kind]
 	if !ok {
-		v.add(path+".kind", fmt.Sprintf("%q is no kind of check", c.Kind), "ping, transfer, udp, pmtu, observe, exec, counters, takeover or revive")
+		v.add(path+".kind", fmt.Sprintf("%q is no kind of check", c.Kind), "ping, transfer, udp, pmtu, observe, exec, counters, takeover, kill, revive, reboot or reload")
 		return
 	}
 	if c.Name == "" {
@@ -234,11 +241,31 @@ func (v *validator) check(path string, c Check) {
 	}
 	for field, name := range map[string]string{"kill": c.Kill, "node": c.Node} {
 		n := v.nodeNamed(name)
-		if n != nil && n.Kind.IsGuest() && (field == "kill" || c.Kind == CheckRevive) {
+		if n != nil && n.Kind.IsGuest() && (field == "kill" || c.Kind == CheckRevive || c.Kind == CheckKill) {
 			v.add(path+"."+field, fmt.Sprintf("%s is a guest", name), "a network namespace")
 		}
 	}
+	v.checkChange(path, c)
 	v.checkNumbers(path, c)
+}
+
+func (v *validator) checkChange(path string, c Check) {
+	n := v.nodeNamed(c.Node)
+	switch {
+	case n == nil:
+	case c.Kind == CheckReboot && !n.Kind.IsGuest():
+		v.add(path+".node", fmt.Sprintf("%s is no guest", c.Node), "a guest; takeover and revive are for network namespaces")
+	case c.Kind == CheckReload && n.Weft == "":
+		v.add(path+".node", fmt.Sprintf("no router runs in %s", c.Node), "a node with weft")
+	}
+	if c.Kind == CheckReload && len(c.Argv) > 0 && !c.Fails {
+		v.add(path+".argv", "argv is what the other end does once the change has stopped the traffic", "add fails = true")
+	}
+	for _, pair := range c.Change {
+		if len(pair) != 2 || pair[0] == pair[1] {
+			v.add(path+".change", "each change is what stands in weft.toml, and what instead", `change = [["ttl = 64", "ttl = 32"]]`)
+		}
+	}
 }
 
 func (v *validator) checkNumbers(path string, c Check) {
@@ -277,7 +304,7 @@ func (c Check) fieldsSet() []string {
 		{"bytes", c.Bytes != 0}, {"fails", c.Fails}, {"mtu", c.MTU != 0},
 		{"places", len(c.Places) > 0}, {"node", c.Node != ""}, {"argv", len(c.Argv) > 0},
 		{"routed", c.Routed}, {"expect", c.Expect != ""}, {"counted", len(c.Counted) > 0},
-		{"kill", c.Kill != ""}, {"within", c.Within != 0},
+		{"kill", c.Kill != ""}, {"within", c.Within != 0}, {"change", len(c.Change) > 0},
 	} {
 		if f.is {
 			set = append(set, f.name)
@@ -302,6 +329,9 @@ func (v *validator) wires(path string, n Node) {
 	for i, w := range n.Wires {
 		if w.Device == "" || w.Options == "" {
 			v.add(fmt.Sprintf("%s.wire[%d]", path, i), "a wire has a device in the guest, and options", `like options = "transport=gre,src=127.0.0.3,dst=127.0.0.2"`)
+		}
+		if _, err := net.ParseMAC(w.MAC); w.MAC != "" && err != nil {
+			v.add(fmt.Sprintf("%s.wire[%d].mac", path, i), fmt.Sprintf("%q is not a MAC address", w.MAC), "six bytes like 02:00:00:00:00:01")
 		}
 	}
 }

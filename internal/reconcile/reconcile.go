@@ -25,6 +25,14 @@ type Finisher interface {
 	Finish(ctx context.Context) error
 }
 
+// Batcher is a Target that carries out several steps together faster than one
+// by one.
+type Batcher interface {
+	// ApplySome carries out as many steps from the first on as it likes; those
+	// that it leaves, all of them perhaps, are carried out one by one.
+	ApplySome(ctx context.Context, steps []state.Step) (done int, err error)
+}
+
 // Steps compares. Both lists may come in any order; desired's order rules.
 func Steps(desired state.Desired, actual []state.Object) []state.Step {
 	is := map[string]state.Object{}
@@ -99,14 +107,22 @@ func (t Targets) Plan(ctx context.Context, desired state.Desired) ([]state.Step,
 // because later objects may lean on the one that is missing; nothing is rolled
 // back, so that forwarding that works goes on, and the next attempt continues.
 func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
-	for _, s := range steps {
-		target, ok := t[s.Object.Domain()]
+	for len(steps) > 0 {
+		target, ok := t[steps[0].Object.Domain()]
 		if !ok {
-			return fmt.Errorf("%s: nobody is there to do it", s)
+			return fmt.Errorf("%s: nobody is there to do it", steps[0])
 		}
-		if err := target.Apply(ctx, s); err != nil {
+		done, err := 0, error(nil)
+		if b, is := target.(Batcher); is {
+			done, err = b.ApplySome(ctx, steps)
+		}
+		if done == 0 && err == nil {
+			done, err = 1, target.Apply(ctx, steps[0])
+		}
+		if err != nil {
 			return errors.Join(err, t.finish(ctx))
 		}
+		steps = steps[done:]
 	}
 	return t.finish(ctx)
 }

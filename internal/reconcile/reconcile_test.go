@@ -241,3 +241,52 @@ func TestADoorThatIsMissingIsAnErrorNotAPanic(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// several is a fake that takes devices two at a time, if there are two.
+type several struct {
+	*fake
+	together []int
+}
+
+func (s *several) ApplySome(ctx context.Context, steps []state.Step) (int, error) {
+	n := 0
+	for n < min(2, len(steps)) && steps[n].Object.Domain() == state.Kernel && strings.HasPrefix(steps[n].Object.Key(), "device ") {
+		n++
+	}
+	if n < 2 {
+		return 0, nil
+	}
+	for i, step := range steps[:n] {
+		if err := s.Apply(ctx, step); err != nil {
+			return i, err
+		}
+	}
+	s.together = append(s.together, n)
+	return n, nil
+}
+
+func TestADoorMayTakeSeveralStepsAtOnce(t *testing.T) {
+	var desired state.Desired
+	for i := range 5 {
+		desired = append(desired, state.Device{Name: fmt.Sprintf("d%d", i), Owner: "nat64.main"})
+	}
+	desired = append(desired, state.Sysctl{Name: "a", Value: "1"})
+	s := &several{fake: newFake()}
+	targets := Targets{state.Kernel: s}
+	if err := targets.Apply(t.Context(), Steps(desired, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.done) != 6 || !slices.Equal(s.together, []int{2, 2}) {
+		t.Errorf("did %v, together %v", s.done, s.together)
+	}
+	for i, step := range s.done {
+		if step.Object != desired[i] {
+			t.Errorf("step %d was %v, want %v", i, step, desired[i])
+		}
+	}
+	s = &several{fake: newFake()}
+	s.dieAt = 3 // the second of a pair
+	if err := (Targets{state.Kernel: s}).Apply(t.Context(), Steps(desired, nil)); !errors.Is(err, errDied) || len(s.done) != 3 {
+		t.Errorf("%v after %v", err, s.done)
+	}
+}

@@ -74,10 +74,29 @@ type AccessSession struct {
 
 	Garden    bool // only to and from the Garden prefixes of its Access
 	Blocked   bool // nothing passes but PPP's control: while it authenticates anew
-	Trusted   bool // sources are not looked at: a client's link to its provider
+	Trusted   bool // sources are not looked at: the other end is a server, and this side its client or LAC
 	Sequence  bool // data carries sequence numbers (RFC 2661 section 5.4)
+	Numbered  bool // so does what comes from a server (Trusted); a change is left to the daemon
 	NoAddress bool // PPP address and control are left out (ACFC was agreed)
 	ShortType bool // PPP protocol numbers are one byte (PFC was agreed)
+	Capture   bool // a copy of each packet goes to whoever reads captures
+
+	// First is the number of its next data message, for one that is not there yet.
+	First uint16
+
+	// Onward is the session by which frames of this one go on, as they are, and
+	// theirs come back: of the two one is a subscriber's, the other Trusted. 0: none.
+	Onward uint16
+}
+
+// AccessCapture is a packet of a session, copied for whoever looks at it.
+type AccessCapture struct {
+	At      time.Time
+	Session uint16
+	Up      bool   // from the subscriber
+	Length  int    // of the packet
+	PPP     bool   // it is a frame of PPP, else the IP packet in one
+	Bytes   []byte // its beginning, or all of it
 }
 
 // AccessDrop says why packets of a session were dropped.
@@ -111,4 +130,12 @@ type AccessCounters struct {
 	DownBytes          uint64
 	Drops              [AccessDrops]uint64
 	SeenUp, SeenDown   time.Duration
+	Uncaptured         uint64 // packets of which no copy could be made, though somebody looked
+}
+
+// AccessTables is what the programs know of subscribers at one moment.
+type AccessTables struct {
+	Accesses []Access        `json:"accesses"`
+	Tunnels  []AccessTunnel  `json:"tunnels"`
+	Sessions []AccessSession `json:"sessions"`
 }

@@ -11,12 +11,30 @@ import (
 const PoolsMax = 8
 
 // Tables says how many entries the tables of stateful translation hold, and
-// those of subscribers.
+// those of subscribers; and what else programs are loaded for.
 type Tables struct {
 	Bindings    int
 	Sessions    int
 	Flows       int // offloaded, of each family
 	Subscribers int // local ids of tunnels and of sessions are less
+	Switch      SwitchFormat
+}
+
+// SwitchFormat is how a switch says by which of its ports a frame comes and
+// goes; values as in bpf/lib/dsa.h. Programs are loaded for one.
+type SwitchFormat uint32
+
+// The formats, and how Linux and weft.toml call them.
+const (
+	SwitchNone SwitchFormat = iota
+	SwitchMTK
+	SwitchQCA
+	SwitchGSWIP
+)
+
+func (f SwitchFormat) String() string {
+	names := [...]string{"none", "mtk", "qca", "gswip"}
+	return names[min(int(f), len(names)-1)]
 }
 
 // Filtering says which packets from outside a binding lets in; values as in

@@ -4,20 +4,23 @@ import "net/netip"
 
 // Facts is what the host offers, as far as plans depend on it.
 type Facts struct {
-	Links       []LinkFact
-	Translators map[string]int          // ids in use, by name of the translator
-	Accesses    map[string]int          // ids in use, by name of the access
-	Builds      map[string]string       // program -> hash of its code
-	Prefixes64  []Prefix64              // prefixes of translators, in the order of the file
-	PLAT        map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
-	Delegated   []netip.Prefix          // space out of which routers behind this one have prefixes
-	Ways        map[Pair]Way            // how packets get to the other ends of pseudowires
-	Clients     map[string]L2TPClient   // what each [l2tp_client.NAME] has got
-	Shared      []string                // NAMEs of translators that share sessions with other routers
-	PacketRules []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
-	NameServer  []string                // NAMEs of the interfaces on which weft answers DNS
-	Made        []string                // devices that weft makes itself, and that may not be there yet
-	Sysctls     map[string]string       // settings that matter to the checks, by name below /proc/sys
+	Links        []LinkFact
+	Translators  map[string]int          // ids in use, by name of the translator
+	Accesses     map[string]int          // ids in use, by name of the access
+	Builds       map[string]string       // program -> hash of its code
+	Prefixes64   []Prefix64              // prefixes of translators, in the order of the file
+	PLAT         map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
+	Delegated    []netip.Prefix          // space out of which routers behind this one have prefixes
+	Ways         map[Pair]Way            // how packets get to the other ends of pseudowires
+	Clients      map[string]L2TPClient   // what each [l2tp_client.NAME] has got
+	Shared       []string                // NAMEs of translators that share sessions with other routers
+	PacketRules  []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
+	RefusalRules []string                // rules that may decide otherwise on the next packet of a refused flow, and why
+	NameServer   []string                // NAMEs of the interfaces on which weft answers DNS
+	Made         []string                // devices that weft makes itself, and that may not be there yet
+	Strangers    []string                // users and groups of weft.toml that the host does not have: "user NAME", "group NAME"
+	NoVLANs      bool                    // the kernel's bridges are known to tell no VLANs apart
+	Sysctls      map[string]string       // settings that matter to the checks, by name below /proc/sys
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here
@@ -40,7 +43,7 @@ type LinkFact struct {
 	XDPTarget bool // it can be the target of an XDP redirect
 	GROList   bool // it chains received packets instead of merging them (rx-gro-list)
 	Addresses []netip.Prefix
-	Lower     string  // VLAN: the device below, if it is in this namespace
+	Lower     string  // VLAN, port of a switch: the device below, if it is in this namespace
 	Tag       VLANTag // VLAN: what its frames carry
 	Master    string  // bridge, bond or VRF that it belongs to
 	VRFTable  uint32  // VRF: the table of its members
@@ -48,6 +51,8 @@ type LinkFact struct {
 	VLANAware bool    // bridge: its kernel could
 	LimitsMAC bool    // bridge: its kernel can limit how many addresses it learns
 	Peer      string  // veth: the other end, if it is in this namespace
+	Port      int     // port of a switch (kind dsa): its number, counted from 1; 0: not known
+	Tagging   string  // device in front of a switch: how the kernel calls the switch's tags
 }
 
 // Link finds a device by name.

@@ -145,6 +145,16 @@ type FlowAsk struct {
 	From, To  netip.Addr
 }
 
+// Prefixes gives the addresses that the answer depends on.
+func (a FlowAsk) Prefixes() (list []netip.Prefix) {
+	for _, addr := range []netip.Addr{a.To, a.From} {
+		if addr.IsValid() {
+			list = append(list, netip.PrefixFrom(addr, addr.BitLen()))
+		}
+	}
+	return list
+}
+
 // FlowWay is where the kernel would send it.
 type FlowWay struct {
 	Device  int

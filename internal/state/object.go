@@ -69,6 +69,16 @@ func (a AllMulticast) Key() string    { return "allmulticast on " + a.Device }
 func (a AllMulticast) Domain() Domain { return Kernel }
 func (a AllMulticast) String() string { return a.Key() }
 
+// Promiscuous makes a device take all frames, whomever they are for. It is taken
+// back when weft goes, if it was off before.
+type Promiscuous struct {
+	Device string
+}
+
+func (p Promiscuous) Key() string    { return "promiscuous " + p.Device }
+func (p Promiscuous) Domain() Domain { return Kernel }
+func (p Promiscuous) String() string { return p.Key() }
+
 // TagsInFrames makes a device leave VLAN tags in the frames that it receives.
 // An XDP program does not see those that the device hands over beside them,
 // and would take a VLAN's frames for the device's own. What was set before is
@@ -157,6 +167,7 @@ type Port struct {
 	L2TP        bool   // subscribers' tunnels arrive here
 	Offloaded   bool   // established flows are forwarded past the stack
 	Guarded     bool   // what must not get in is dropped first: a Guard says what
+	Conduit     bool   // a switch's tag is in each frame: Lowers say which interface a port is
 }
 
 func (p Port) Key() string    { return "port " + p.Device }
@@ -181,6 +192,9 @@ func (p Port) String() string {
 	if p.Guarded {
 		s += " guarded"
 	}
+	if p.Conduit {
+		s += " conduit"
+	}
 	return s
 }
 
@@ -196,6 +210,7 @@ func (p Port) Join(q Port) Port {
 	p.L2TP = p.L2TP || q.L2TP
 	p.Offloaded = p.Offloaded || q.Offloaded
 	p.Guarded = p.Guarded || q.Guarded
+	p.Conduit = p.Conduit || q.Conduit
 	return p
 }
 

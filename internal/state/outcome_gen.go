@@ -19,6 +19,8 @@ const (
 	ForwardToSubscriber                    // into a subscriber's tunnel
 	ForwardDecapsulated                    // out of a subscriber's tunnel, and handed to the stack
 	ForwardFlow                            // a packet of an established flow, sent out past the stack
+	ForwardWireRouted                      // out of a pseudowire, routed by weft's own tables and sent out, past its interface
+	ForwardOnward                          // a frame of a subscriber of another server, out of one tunnel and into another
 	SlowFragment                           // a fragment
 	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
 	SlowFragNeeded                         // too large for the other side and may be fragmented
@@ -50,6 +52,7 @@ const (
 	PassBridged                            // may enter or leave the bridge by this port
 	PassFlowEnding                         // of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again
 	PassFlowStale                          // of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew
+	PassWireFragment                       // a piece of a packet between the ends of a pseudowire, which is taken whole only
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -98,7 +101,7 @@ const (
 	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
 	DropSynRate                            // more TCP connections begun than the guard lets in
 	DropIcmpRate                           // more ICMP messages than the guard lets in
-	DropGuardFragment                      // a TCP header cut in two by fragments (RFC 1858)
+	DropGuardFragment                      // a TCP header cut in two by fragments, or headers cut off (RFC 1858, RFC 7112)
 	DropPortHost                           // from or to the router itself, which takes no part in the bridge
 	DropPortIsolated                       // between bridge ports that are kept apart
 	DropPortVlan                           // a VLAN that the bridge port is not in, or tags that no port takes
@@ -112,6 +115,8 @@ const (
 	DropPortArp                            // ARP that names another sender than the frame does
 	DropPortUnknown                        // by a device that is no port of a bridge any more
 	DropPortHeaders                        // headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)
+	DropRefused                            // of a flow that the ruleset has just refused, by its own verdict
+	DropGuardHeaders                       // more IPv6 extension headers than the guard follows, where it bounds SYNs or ICMP
 
 	// OutcomeCount is how many outcomes there are.
 	OutcomeCount
@@ -134,6 +139,8 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"forward-to-subscriber", "into a subscriber's tunnel"},
 	{"forward-decapsulated", "out of a subscriber's tunnel, and handed to the stack"},
 	{"forward-flow", "a packet of an established flow, sent out past the stack"},
+	{"forward-wire-routed", "out of a pseudowire, routed by weft's own tables and sent out, past its interface"},
+	{"forward-onward", "a frame of a subscriber of another server, out of one tunnel and into another"},
 	{"slow-fragment", "a fragment"},
 	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
 	{"slow-frag-needed", "too large for the other side and may be fragmented"},
@@ -165,6 +172,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-bridged", "may enter or leave the bridge by this port"},
 	{"pass-flow-ending", "of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again"},
 	{"pass-flow-stale", "of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew"},
+	{"pass-wire-fragment", "a piece of a packet between the ends of a pseudowire, which is taken whole only"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
@@ -213,7 +221,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
 	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
 	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
-	{"drop-guard-fragment", "a TCP header cut in two by fragments (RFC 1858)"},
+	{"drop-guard-fragment", "a TCP header cut in two by fragments, or headers cut off (RFC 1858, RFC 7112)"},
 	{"drop-port-host", "from or to the router itself, which takes no part in the bridge"},
 	{"drop-port-isolated", "between bridge ports that are kept apart"},
 	{"drop-port-vlan", "a VLAN that the bridge port is not in, or tags that no port takes"},
@@ -227,4 +235,6 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-port-arp", "ARP that names another sender than the frame does"},
 	{"drop-port-unknown", "by a device that is no port of a bridge any more"},
 	{"drop-port-headers", "headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)"},
+	{"drop-refused", "of a flow that the ruleset has just refused, by its own verdict"},
+	{"drop-guard-headers", "more IPv6 extension headers than the guard follows, where it bounds SYNs or ICMP"},
 }

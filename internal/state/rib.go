@@ -148,7 +148,8 @@ type KernelLink struct {
 	MTU       int
 	Up        bool // set up, and has a carrier
 	Ethernet  bool
-	Lower     int    // VLAN: the device below
+	Lower     int    // VLAN, port of a switch: the device below
+	Port      int    // port of a switch: its number, counted from 1; 0: not known
 	VLAN      uint16 // VLAN: its id
 	VLANProto uint16 // VLAN: 0x8100 or 0x88a8
 	Master    int    // bridge, bond or VRF that it belongs to
@@ -156,6 +157,7 @@ type KernelLink struct {
 	Filtering bool   // bridge: tells VLANs apart
 	XDPTarget bool   // can be the target of an XDP redirect
 	Sessions  bool   // weft's own, with the sessions of subscribers behind it
+	Shortcut  bool   // weft's own, a pseudowire that routed packets may go past
 }
 
 // KernelRule is one policy routing rule (`ip rule`).

@@ -37,11 +37,12 @@ type Nexthop struct {
 const (
 	VLANCustomer uint16 = 0x8100 // a C-TAG, as of `ip link add type vlan`
 	VLANService  uint16 = 0x88a8 // an S-TAG, the outer one of QinQ
+	SwitchTag    uint16 = 0x00f8 // a switch's (DSA): the port is its id (linux/if_ether.h, ETH_P_XDSA)
 )
 
 // VLANTag is a tag of a frame; the zero value is none.
 type VLANTag struct {
-	Proto uint16 // ethertype, VLANCustomer or VLANService
+	Proto uint16 // ethertype, VLANCustomer or VLANService; SwitchTag
 	ID    uint16 // 1..4094; as an entry of Tags the priority bits are 0
 }
 
@@ -63,8 +64,11 @@ func (t VLANTags) String() string {
 	var words []string
 	for _, tag := range t[:t.Len()] {
 		name := "vlan"
-		if tag.Proto == VLANService {
+		switch tag.Proto {
+		case VLANService:
 			name = "qinq"
+		case SwitchTag:
+			name = "port"
 		}
 		words = append(words, fmt.Sprintf("%s %d", name, tag.ID))
 	}
@@ -79,6 +83,7 @@ type NeighbourEntry struct {
 	Src     [6]byte  // that of the device that the route names
 	Tags    VLANTags // what the frame carries on the sending device
 	XDP     bool     // the sending device can be the target of an XDP redirect
+	Wire    bool     // the sending device is a pseudowire's, with the shortcut
 }
 
 // RouteTables wants weft's own route tables to exist: arrays of so many 32-bit

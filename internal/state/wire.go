@@ -17,6 +17,7 @@ type Wire struct {
 	Segments     bool   // super-packets stay whole
 	Sums         bool   // checksums are left to whoever sends last
 	LinkLocal    bool   // it has an IPv6 link-local address
+	Shortcut     bool   // routed packets may go past it
 }
 
 func (w Wire) Key() string    { return "wire " + w.Name }
@@ -26,7 +27,7 @@ func (w Wire) String() string {
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{w.Segments, " segments"}, {w.Sums, " sums"}, {w.LinkLocal, " link-local"}} {
+	}{{w.Segments, " segments"}, {w.Sums, " sums"}, {w.LinkLocal, " link-local"}, {w.Shortcut, " shortcut"}} {
 		if flag.set {
 			s += flag.text
 		}
@@ -54,6 +55,13 @@ func (v VXLAN) Domain() Domain { return Kernel }
 func (v VXLAN) String() string {
 	return fmt.Sprintf("wire %s vxlan %d local %s remote %s port %d ttl %d tos %d df %v mtu %d link-local %v for %s",
 		v.Name, v.VNI, v.Local, v.Remote, v.Port, v.TTL, v.TOS, v.DF, v.MTU, v.LinkLocal, v.Owner)
+}
+
+// VXLANCount is what a VXLAN device of weft's carried, by the kernel's count.
+type VXLANCount struct {
+	VXLAN
+	RxPackets, RxBytes, TxPackets, TxBytes uint64
+	Faults                                 map[string]uint64 // what is not zero
 }
 
 // WireKind is how a pseudowire's frames travel; values as in
@@ -99,6 +107,8 @@ type Pseudowire struct {
 	Answer                bool // senders of too large packets are told
 	MTU                   int  // set by the operator; 0: what the way allows
 	XDP                   bool // the hidden end can be the target of an XDP redirect
+	Shortcut              bool // routed packets may go past the end that people use
+	Segments              bool // with the shortcut: super-packets too
 	Build                 string
 }
 
@@ -117,7 +127,7 @@ func (p Pseudowire) String() string {
 	for _, flag := range []struct {
 		set  bool
 		text string
-	}{{p.Counter, " counter"}, {p.Pinned, " pinned"}, {p.Sequence, " sequence"}, {p.Checksum, " checksum"}, {p.DF, " df"}, {p.Answer, " answer"}, {p.XDP, " xdp"}} {
+	}{{p.Counter, " counter"}, {p.Pinned, " pinned"}, {p.Sequence, " sequence"}, {p.Checksum, " checksum"}, {p.DF, " df"}, {p.Answer, " answer"}, {p.XDP, " xdp"}, {p.Shortcut, " shortcut"}, {p.Segments, " segments"}} {
 		if flag.set {
 			s.WriteString(flag.text)
 		}
@@ -152,4 +162,5 @@ type Way struct {
 	Gateway  netip.Addr
 	Dst, Src [6]byte
 	Resolved bool // Dst is known, or not needed
+	XDP      bool // the device can be the target of an XDP redirect
 }

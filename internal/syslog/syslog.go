@@ -1,8 +1,11 @@
 // Package syslog is the only door to a collector of logs on the network (RFC
-// 5424, over UDP by RFC 5426 or TCP by RFC 6587 with octet counting).
+// 5424, over UDP by RFC 5426, TCP by RFC 6587 with octet counting, or TLS by
+// RFC 5425).
 package syslog
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,37 +17,77 @@ import (
 	"github.com/leodido/go-syslog/v4/rfc5424"
 )
 
-// Sender sends messages to one collector. A message that cannot be sent is
-// lost, and counted: nobody waits for a collector.
+// Settings say where to send.
+type Settings struct {
+	To string // like udp://192.0.2.5:514, tls://192.0.2.5:6514#name
+	CA string // a file with the authority of a TLS collector; empty: the system's
+}
+
+// Status is how a collector is.
+type Status struct {
+	Sent    uint64 // messages that the network took
+	Lost    uint64 // that found no room, or could not be sent
+	Waiting int
+	Error   string // why it cannot be reached; empty: it can, as far as is known
+}
+
+// Sender sends messages to one collector. Nobody waits for it: what it does
+// not take stays in a queue; what finds no room there is lost, and counted.
 type Sender struct {
-	network, address string
-	host             string
-	queue            chan []byte
-	lost             atomic.Uint64
-	done             chan struct{}
+	target
+	settings Settings
+	host     string
+	queue    chan []byte
+	sent     atomic.Uint64
+	lost     atomic.Uint64
+	trouble  atomic.Pointer[string]
+	ctx      context.Context // ends with what Close has patience for
+	cancel   context.CancelFunc
+	done     chan struct{}
 }
 
 const (
 	priority = 16*8 + 6 // local0, informational (RFC 5424 section 6.2.1)
-	waiting  = 65536    // messages
+	waiting  = 65536    // messages, of some 200 bytes
 	patience = 5 * time.Second
+	farewell = time.Second // for what waits when the sender ends
 )
+
+// pauses between attempts to reach a collector
+const (
+	shortPause = 250 * time.Millisecond
+	longPause  = 5 * time.Second
+)
+
+// target is where messages go.
+type target struct{ network, address, name string }
 
 // Parse reads where to send, like udp://192.0.2.5:514.
 func Parse(text string) (network, address string, err error) {
+	t, err := parse(text)
+	return t.network, t.address, err
+}
+
+func parse(text string) (t target, err error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "udp" && u.Scheme != "tcp" || u.Path != "" {
-		return "", "", fmt.Errorf("%q is no collector", text)
+	if err != nil || u.Scheme != "udp" && u.Scheme != "tcp" && u.Scheme != "tls" || u.Path != "" || u.User != nil || u.RawQuery != "" {
+		return t, fmt.Errorf("%q is no collector", text)
 	}
 	if _, err := net.ResolveUDPAddr("udp", u.Host); err != nil || u.Port() == "" {
-		return "", "", fmt.Errorf("%q has no address and port", text)
+		return t, fmt.Errorf("%q has no address and port", text)
 	}
-	return u.Scheme, u.Host, nil
+	t = target{u.Scheme, u.Host, u.Fragment}
+	if t.name == "" {
+		t.name = u.Hostname()
+	} else if u.Scheme != "tls" {
+		return t, fmt.Errorf("%q has a name, which only tls asks for", text)
+	}
+	return t, nil
 }
 
 // Open starts a sender.
-func Open(to string) (*Sender, error) {
-	network, address, err := Parse(to)
+func Open(s Settings) (*Sender, error) {
+	to, err := parse(s.To)
 	if err != nil {
 		return nil, err
 	}
@@ -52,9 +95,10 @@ func Open(to string) (*Sender, error) {
 	if err != nil || host == "" {
 		host = "-"
 	}
-	s := &Sender{network: network, address: address, host: host, queue: make(chan []byte, waiting), done: make(chan struct{})}
-	go s.run()
-	return s, nil
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Sender{target: to, settings: s, host: host, queue: make(chan []byte, waiting), ctx: ctx, cancel: cancel, done: make(chan struct{})}
+	go r.run()
+	return r, nil
 }
 
 // Send hands a message on; id says of which kind it is.
@@ -73,7 +117,7 @@ func (s *Sender) Send(at time.Time, id, text string) {
 		s.lost.Add(1)
 		return
 	}
-	if s.network == "tcp" {
+	if s.network != "udp" {
 		line = strconv.Itoa(len(line)) + " " + line
 	}
 	select {
@@ -83,38 +127,75 @@ func (s *Sender) Send(at time.Time, id, text string) {
 	}
 }
 
-// Lost is how many messages could not be sent.
-func (s *Sender) Lost() uint64 { return s.lost.Load() }
+// Status tells how the collector is.
+func (s *Sender) Status() Status {
+	t := Status{Sent: s.sent.Load(), Lost: s.lost.Load(), Waiting: len(s.queue)}
+	if why := s.trouble.Load(); why != nil {
+		t.Error = *why
+	}
+	return t
+}
 
 // Close sends what waits, as far as that goes at once, and ends.
 func (s *Sender) Close() {
 	close(s.queue)
+	late := time.AfterFunc(farewell, s.cancel)
 	<-s.done
+	late.Stop()
+	s.cancel()
 }
 
 func (s *Sender) run() {
 	defer close(s.done)
-	var conn net.Conn
-	var retry time.Time
+	var c *connection
 	for line := range s.queue {
-		if conn == nil && time.Now().After(retry) {
-			var err error
-			if conn, err = net.DialTimeout(s.network, s.address, patience); err != nil {
-				conn, retry = nil, time.Now().Add(patience)
+		for sent := false; !sent; {
+			if c == nil {
+				if c = s.connect(); c == nil {
+					s.lost.Add(1) // the sender ends
+					break
+				}
+			}
+			err := c.write(line)
+			if sent = err == nil; sent {
+				s.sent.Add(1)
+				continue
+			}
+			s.fails(err)
+			c.close()
+			c = nil
+			if s.network == "udp" {
+				s.lost.Add(1) // nobody listens there, and it may have been this or the last one
+				break
 			}
 		}
-		if conn == nil {
-			s.lost.Add(1)
-			continue
+	}
+	if c != nil {
+		c.close()
+	}
+}
+
+// connect tries until there is a connection; nil when the sender ends.
+func (s *Sender) connect() *connection {
+	for pause := shortPause; s.ctx.Err() == nil; pause = min(2*pause, longPause) {
+		c, err := s.dial(s.ctx)
+		if err == nil {
+			s.trouble.Store(nil)
+			return c
 		}
-		_ = conn.SetWriteDeadline(time.Now().Add(patience))
-		if _, err := conn.Write(line); err != nil {
-			s.lost.Add(1)
-			_ = conn.Close()
-			conn = nil
+		s.fails(err)
+		select {
+		case <-s.ctx.Done():
+		case <-time.After(pause):
 		}
 	}
-	if conn != nil {
-		_ = conn.Close()
+	return nil
+}
+
+func (s *Sender) fails(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
 	}
+	text := err.Error()
+	s.trouble.Store(&text)
 }

@@ -26,9 +26,9 @@ func writeJSON(w flusher, r Result) error {
 }
 
 // explain writes what became of a packet for a person.
-func explain(w flusher, raw bool, p Packet, r Result) error {
+func explain(w flusher, raw bool, p Packet, r Result, subscribers subscribers) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "packet %d  in by %s: %s\n", p.Number, r.In, describe(raw, p.Bytes))
+	fmt.Fprintf(&b, "packet %d  in by %s: %s\n", p.Number, r.In, describe(raw, p.Bytes, subscribers))
 	for _, d := range r.Decisions {
 		times := ""
 		if d.Times > 1 {
@@ -41,7 +41,7 @@ func explain(w flusher, raw bool, p Packet, r Result) error {
 	}
 	fmt.Fprintf(&b, "  => %s, %s: %s\n", r.Verdict, r.Reason, r.words)
 	for _, s := range r.Outputs {
-		fmt.Fprintf(&b, "  out by %s: %s\n", s.Interface, describe(raw, s.bytes))
+		fmt.Fprintf(&b, "  out by %s: %s\n", s.Interface, describe(raw, s.bytes, subscribers))
 	}
 	if len(r.Outputs) == 0 {
 		b.WriteString("  nothing left\n")
@@ -54,7 +54,16 @@ func explain(w flusher, raw bool, p Packet, r Result) error {
 }
 
 // describe says in one line what a packet is, from the outside inwards.
-func describe(raw bool, packet []byte) string {
+func describe(raw bool, packet []byte, s subscribers) string {
+	words := layersOf(raw, packet, s)
+	if words == "" {
+		return fmt.Sprintf("%d bytes that cannot be read", len(packet))
+	}
+	return fmt.Sprintf("%s, %d bytes", words, len(packet))
+}
+
+// layersOf names the layers of a packet.
+func layersOf(raw bool, packet []byte, s subscribers) string {
 	var first gopacket.Decoder = layers.LayerTypeEthernet
 	if raw {
 		first = layers.LayerTypeIPv4
@@ -68,11 +77,13 @@ func describe(raw bool, packet []byte) string {
 		if s := describeLayer(layer); s != "" {
 			words = append(words, s)
 		}
+		if u, ok := layer.(*layers.UDP); ok {
+			if l := s.describe(u); l != "" {
+				return strings.Join(append(words, l), ", ")
+			}
+		}
 	}
-	if len(words) == 0 {
-		return fmt.Sprintf("%d bytes that cannot be read", len(packet))
-	}
-	return fmt.Sprintf("%s, %d bytes", strings.Join(words, ", "), len(packet))
+	return strings.Join(words, ", ")
 }
 
 func describeLayer(layer gopacket.Layer) string {

@@ -113,7 +113,7 @@ func TestPacketsAreDescribedInOneLine(t *testing.T) {
 		{"nothing", true, nil, "0 bytes that cannot be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := describe(c.raw, c.packet); got != c.want {
+			if got := describe(c.raw, c.packet, subscribers{}); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -132,7 +132,7 @@ func TestTheExplanationReadsAsAPage(t *testing.T) {
 	err := explain(&out, true, Packet{Number: 3, Bytes: packet}, Result{
 		Packet: 3, In: "wan", Verdict: verdict, Reason: decided.String(), words: decided.Words(), Decisions: list,
 		Outputs: []Sent{{Interface: "lan", bytes: udp6(t, "2001:db8::1", "2001:db8::2", 7, "")}},
-	})
+	}, subscribers{})
 	want := `packet 3  in by wan: IPv4 192.0.2.1 > 192.0.2.2 ttl 9 DF, UDP 1000 > 2000, 33 bytes
   ingress_tc          pass-not-translated: the destination belongs to no translator
   translator_egress   forward-4to6: translated to IPv6 after the stack had routed it (2 times)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -98,7 +99,7 @@ func (t *tracer) run(ctx context.Context, engine Engine) error {
 	defer t.world.close()
 	defer t.router.Close()
 	for ctx.Err() == nil {
-		if err := t.trace(p); err != nil {
+		if err := t.trace(ctx, p); err != nil {
 			return fmt.Errorf("packet %d: %w", p.Number, err)
 		}
 		p, err = t.input.Next()
@@ -131,14 +132,21 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 	if err != nil {
 		return err
 	}
+	made := engine.Makes(t.file)
+	if device := t.file.Interface(name).Device; slices.Contains(made, device) {
+		return fmt.Errorf("weft makes %s itself: give the interface at which its packets arrive", device)
+	}
 	adopt(t.file.Interface(name).Device, t.request, t.input.Raw, first)
 	choose(t.file, t.request)
-	if t.world, err = newWorld(t.file, t.request.Host, call); err != nil {
+	if t.world, err = newWorld(t.file, t.request.Host, made, call); err != nil {
 		return err
 	}
 	t.world.answer = t.input.Raw
 	t.router, err = engine.Start(ctx, t.file, t.request.Via == ViaSlow, t.clock.Load)
 	if err != nil {
+		return err
+	}
+	if err := t.router.Subscribe(t.request.Access); err != nil {
 		return err
 	}
 	if err := t.world.routes(t.file, t.request.Host, func(s string) { fmt.Fprintln(os.Stderr, "warning:", s) }); err != nil {
@@ -153,6 +161,10 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 		}
 	}
 	if t.last, err = count(t.router); err != nil {
+		return err
+	}
+	// after all is ready: the kernel asks for a neighbour once
+	if err := t.router.Follow(ctx); err != nil {
 		return err
 	}
 	_, t.last, err = t.world.settle(t.router, t.last)
@@ -191,7 +203,7 @@ func choose(f *config.File, r Request) {
 }
 
 // trace sends one packet and reports what became of it.
-func (t *tracer) trace(p Packet) error {
+func (t *tracer) trace(ctx context.Context, p Packet) error {
 	if now := p.Time.Sub(t.start).Nanoseconds(); now > t.clock.Load() {
 		t.clock.Store(now)
 	}
@@ -208,6 +220,9 @@ func (t *tracer) trace(p Packet) error {
 			}
 		}
 		bytes = frame(t.in.mac, farMAC, t.input.etherType(p.Bytes), p.Bytes)
+	}
+	if err := t.router.Follow(ctx); err != nil {
+		return err
 	}
 	r := Result{Packet: p.Number, In: t.in.name, Outputs: []Sent{}, Decisions: []Decision{}}
 	sent := time.Now()
@@ -272,5 +287,5 @@ func (t *tracer) tell(p Packet, r Result) error {
 	if t.request.JSON {
 		return writeJSON(t.report, r)
 	}
-	return explain(t.report, t.input.Raw, p, r)
+	return explain(t.report, t.input.Raw, p, r, subscribersOf(t.request.Access, t.request.Logins))
 }

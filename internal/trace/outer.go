@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/config"
+	"weft/internal/state"
 )
 
 // Request is what the outer process hands to the inner one.
@@ -24,6 +25,10 @@ type Request struct {
 	JSON  bool
 	Write bool // the inner process has a file for the packets that leave
 	Host  map[string]HostDevice
+	// Access are sessions of subscribers that the router has, and Logins whose
+	// they are, where that is known.
+	Access state.AccessTables
+	Logins map[uint16]string
 }
 
 // Files of a trace. Write may be nil.

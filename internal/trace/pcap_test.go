@@ -172,7 +172,7 @@ func FuzzInputEndsAndNeverPanics(f *testing.F) {
 				t.Errorf("packet %d has number %d", i+1, p.Number)
 			}
 			for _, raw := range []bool{true, false} {
-				describe(raw, p.Bytes)
+				describe(raw, p.Bytes, subscribers{})
 			}
 			ends(p.Bytes)
 			asked(p.Bytes)

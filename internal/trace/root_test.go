@@ -157,7 +157,7 @@ func TestWithEthernetNobodyAnswersUntilTheCaptureDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, ok := asked(asking); !ok || a.String() != "2001:db8:1::2a" {
-		t.Errorf("the kernel sent %s", describe(false, asking))
+		t.Errorf("the kernel sent %s", describe(false, asking, subscribers{}))
 	}
 	if r := results[1]; r.Verdict != "drop" || r.Reason != "frame-too-short" {
 		t.Errorf("got %+v", r)
@@ -185,7 +185,7 @@ addresses = ["198.51.100.1/24"]
 	}
 	left, err := hex.DecodeString(results[1].Outputs[0].Hex)
 	if err != nil || !bytes.HasPrefix(left, host[:]) || !bytes.Contains(left, []byte("to the same link")) {
-		t.Errorf("after the answer %s left", describe(false, left))
+		t.Errorf("after the answer %s left", describe(false, left, subscribers{}))
 	}
 	if results[1].Reason != "outcome-none" {
 		t.Errorf("no program is on the interface, and yet %+v", results[1])

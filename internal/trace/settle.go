@@ -69,7 +69,7 @@ const (
 	// signs of life is from a program into the stack and out, two queues.
 	quietRounds = 4
 	// barrierLimit is far beyond what a busy machine needs.
-	barrierLimit = 2 * time.Second
+	barrierLimit = 10 * time.Second
 	// settleLimit ends the wait for a packet that never comes to rest.
 	settleLimit = 5 * time.Second
 )

@@ -33,6 +33,8 @@ const (
 // Engine makes routers in the namespace of the process.
 type Engine interface {
 	Parse(file string, text []byte) (*config.File, []state.Problem)
+	// Makes lists the devices that a router with f makes itself.
+	Makes(f *config.File) []string
 	// Start applies f; clock gives nanoseconds.
 	Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (Router, error)
 }
@@ -46,5 +48,10 @@ type Router interface {
 	Slow() (counts map[state.Outcome]uint64, served uint64)
 	// Images gives the addresses that a translated packet may have in place of a.
 	Images(a netip.Addr) []netip.Addr
+	// Subscribe gives it sessions of subscribers.
+	Subscribe(state.AccessTables) error
+	// Follow has the programs know what the kernel says now of routes, and of
+	// the ways to the other ends of tunnels.
+	Follow(ctx context.Context) error
 	Close() error
 }

@@ -46,7 +46,7 @@ func nearMAC(i int) mac { return mac{0x02, 'w', 'e', 'f', 't', byte(i + 1)} }
 
 // newWorld makes devices for f. The thread that calls it goes to the far
 // namespace and back; if that fails it is not to be used any more.
-func newWorld(f *config.File, host map[string]HostDevice, name func(string) string) (*world, error) {
+func newWorld(f *config.File, host map[string]HostDevice, made []string, name func(string) string) (*world, error) {
 	w := &world{met: map[netip.Addr]bool{}}
 	home, err := netns.Get()
 	if err != nil {
@@ -75,8 +75,11 @@ func newWorld(f *config.File, host map[string]HostDevice, name func(string) stri
 	if w.near, err = openSocket(true); err != nil {
 		return nil, err
 	}
-	for i, n := range f.Names("interface") {
-		c := f.Interface(n)
+	for _, n := range f.Names("interface") {
+		c, i := f.Interface(n), len(w.devices)
+		if slices.Contains(made, c.Device) {
+			continue
+		}
 		d := device{name: name(n), dev: c.Device, mac: nearMAC(i)}
 		mtu := 1500
 		if h, ok := host[c.Device]; ok {
@@ -237,7 +240,11 @@ func (w *world) routes(f *config.File, host map[string]HostDevice, warn func(str
 			}
 		}
 	}
-	for i, n := range f.Names("interface") {
+	for _, n := range f.Names("interface") {
+		i := slices.IndexFunc(w.devices, func(d device) bool { return d.dev == f.Interface(n).Device })
+		if i < 0 {
+			continue // the router's own, that leads to no far end
+		}
 		for _, a := range f.Interface(n).Addresses {
 			is6 := a.Addr().Is6()
 			if has[is6] {
@@ -268,10 +275,13 @@ func (w *world) addRoute(index int, r HostRoute) error {
 	return w.netlink.RouteReplace(route)
 }
 
+// readyLimit is how long devices may take, which is a moment, on a busy machine.
+const readyLimit = 30 * time.Second
+
 // ready waits until every device carries frames and has its link-local
 // address, and throws away what was said on the way.
 func (w *world) ready() error {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(readyLimit)
 	for {
 		waiting, err := w.notUp()
 		if err != nil {
@@ -281,7 +291,7 @@ func (w *world) ready() error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("wait for %s: not up after 5s", waiting)
+			return fmt.Errorf("wait for %s: not up after %s", waiting, readyLimit)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -293,13 +303,16 @@ func (w *world) ready() error {
 			return err
 		}
 	}
-	return errors.New("wait for the devices: no frame comes through after 5s")
+	return fmt.Errorf("wait for the devices: no frame comes through after %s", readyLimit)
 }
 
 // notUp names a device of the near namespace that is not ready, be it ours or
 // the router's; empty when all are. Until then a device drops what it is given.
 func (w *world) notUp() (string, error) {
 	links, err := w.netlink.LinkList()
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return "devices that come or go", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("list devices: %w", err)
 	}
@@ -310,6 +323,9 @@ func (w *world) notUp() (string, error) {
 		}
 	}
 	addresses, err := w.netlink.AddrList(nil, netlink.FAMILY_V6)
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return "addresses that come or go", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("list addresses: %w", err)
 	}

@@ -92,7 +92,8 @@ func (s *Stateful) Translate6(c *Config, now int64, pkt []byte) Result {
 	}
 	t, at := tuple(ch.protocol, pkt[ch.payload:])
 	if at < 0 {
-		return Result{Outcome: state.DropProtocol, Reply: c.reply6(pkt, icmp6Unreachable, 1, 0)}
+		// RFC 6146 section 3.4: port unreachable
+		return Result{Outcome: state.DropProtocol, Reply: c.reply6(pkt, icmp6Unreachable, 4, 0)}
 	}
 	port := t.From.Port()
 	t.From, t.To = netip.AddrPortFrom(src6(pkt), port), netip.AddrPortFrom(dst6(pkt), t.To.Port())

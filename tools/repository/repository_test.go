@@ -3,6 +3,7 @@
 package repository
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -191,6 +192,40 @@ func TestTheSetUpScriptInstallsWhatIsMissingOnAFreshMachine(t *testing.T) {
 			}
 			if !strings.Contains(string(out), "the translator that weft is compared with") {
 				t.Errorf("it does not say what tayga is for:\n%s", out)
+			}
+		})
+	}
+}
+
+// A mirror that is away for a moment, or another apt-get that runs, is waited
+// for; what is not to be had at all is an error that says what apt-get said.
+func TestTheSetUpScriptTriesAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		failed int // attempts to install
+		fails  bool
+		says   string
+	}{
+		{"it comes in the end", 3, false, "attempt 1 failed (E: Failed to fetch tayga), trying again in 5 s"},
+		{"it never comes", 99, true, "failed four times; the last time apt-get said:\nE: Failed to fetch tayga"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			count := filepath.Join(dir, "count")
+			for name, text := range map[string]string{
+				"dpkg-query": "exit 1", "dpkg": "exit 1", "apt-cache": "exit 0", "id": "echo 0", "sleep": "exit 0",
+				"apt-get": `test $1 = install || exit 0; echo >> ` + count + `; test $(wc -l < ` + count + `) -gt ` + fmt.Sprint(c.failed) + ` || { echo E: Failed to fetch tayga; exit 100; }`,
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			script := exec.Command("tools/setup.sh", "test")
+			script.Dir = root
+			script.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := script.CombinedOutput()
+			if (err != nil) != c.fails || !strings.Contains(string(out), c.says) {
+				t.Errorf("%v, want %q:\n%s", err, c.says, out)
 			}
 		})
 	}

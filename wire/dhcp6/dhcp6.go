@@ -40,14 +40,16 @@ const (
 	NoAddrsAvail  Status = 2
 	NoBinding     Status = 3
 	NotOnLink     Status = 4
+	UseMulticast  Status = 5
 	NoPrefixAvail Status = 6
 )
 
-// Options that clients ask for (RFC 3646, RFC 8415 section 21.23).
+// Options that clients ask for (RFC 3646, RFC 8415 section 21.23, RFC 8910 section 2.2).
 const (
 	OptionDNS     = 23
 	OptionSearch  = 24
 	OptionRefresh = 32
+	OptionPortal  = 103
 )
 
 // Message is one between client and server. A zero field is not there.
@@ -65,6 +67,7 @@ type Message struct {
 	DNS         []netip.Addr
 	Search      []string
 	Refresh     time.Duration
+	Portal      string // the captive portal's URI
 }
 
 // IA is an identity association: what belongs together for a client.
@@ -139,6 +142,10 @@ func Parse(b []byte) (*Message, error) {
 	}
 	if l := raw.Options.DomainSearchList(); l != nil {
 		m.Search = l.Labels
+	}
+	m.Refresh = raw.Options.InformationRefreshTime(0)
+	if o := raw.GetOneOption(dhcpv6.OptionCode(OptionPortal)); o != nil {
+		m.Portal = string(o.ToBytes())
 	}
 	return m, nil
 }
@@ -216,6 +223,9 @@ func (m *Message) Marshal() ([]byte, error) {
 	}
 	if len(m.Search) > 0 {
 		raw.AddOption(dhcpv6.OptDomainSearchList(&rfc1035label.Labels{Labels: m.Search}))
+	}
+	if m.Portal != "" {
+		generic(dhcpv6.OptionCode(OptionPortal), []byte(m.Portal))
 	}
 	if m.Refresh != 0 {
 		raw.AddOption(dhcpv6.OptInformationRefreshTime(m.Refresh))

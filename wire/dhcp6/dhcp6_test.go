@@ -18,7 +18,7 @@ func full() *dhcp6.Message {
 		Addresses: []dhcp6.IA{{ID: [4]byte{0, 0, 0, 7}, T1: time.Hour, T2: 2 * time.Hour, Leases: []dhcp6.Lease{{netip.MustParsePrefix("2001:db8:1::d:5/128"), 3 * time.Hour, 4 * time.Hour}}, Status: &ok}},
 		Prefixes:  []dhcp6.IA{{ID: [4]byte{0, 0, 0, 8}, Leases: []dhcp6.Lease{{netip.MustParsePrefix("2001:db8:100::/56"), time.Hour, 2 * time.Hour}}}},
 		Requested: []uint16{23, 24}, RapidCommit: true, Status: &ok, Preference: &preference,
-		DNS: []netip.Addr{netip.MustParseAddr("2001:db8::53")}, Search: []string{"example.net"}, Refresh: time.Hour,
+		DNS: []netip.Addr{netip.MustParseAddr("2001:db8::53")}, Search: []string{"example.net"}, Refresh: time.Hour, Portal: "https://pay.example.net/api",
 	}
 }
 
@@ -32,7 +32,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Preference, m.Refresh = nil, 0 // for clients only
+	m.Preference = nil // for clients only
 	if !reflect.DeepEqual(got, m) {
 		t.Errorf("got  %+v\nwant %+v", got, m)
 	}

@@ -144,7 +144,8 @@ func Parse(b []byte) (*Message, error) {
 		if len(rest) == 0 || len(rest) < 1+int(rest[0]) {
 			return nil, errors.New("it ends within the names")
 		}
-		names[i], rest = string(rest[1:1+rest[0]]), rest[1+rest[0]:]
+		end := 1 + int(rest[0]) // 255 of them and one do not fit a byte
+		names[i], rest = string(rest[1:end]), rest[end:]
 	}
 	if len(rest) < 2 {
 		return nil, errors.New("it ends before the records")

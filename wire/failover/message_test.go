@@ -25,10 +25,13 @@ func record(what failover.What) failover.Record {
 func messages() []*failover.Message {
 	other := record(failover.Ending)
 	other.Translator, other.Protocol, other.State = "other", 17, state.SessionActive
+	longest := record(failover.Put)
+	longest.Translator = strings.Repeat("n", 255)
 	return []*failover.Message{
 		{Kind: failover.Begin, Listing: 7, Partial: true, Records: []failover.Record{}},
 		{Kind: failover.Live, Records: []failover.Record{record(failover.Put), other, record(failover.Lend)}},
 		{Kind: failover.End, Listing: 1<<32 - 1, Records: []failover.Record{}},
+		{Kind: failover.Live, Records: []failover.Record{longest, record(failover.Put)}},
 	}
 }
 

@@ -91,6 +91,17 @@ const (
 	TimeRemaining    Code = 13 // RFC 1570
 )
 
+func (c Code) String() string {
+	names := [...]string{
+		"", "Configure-Request", "Configure-Ack", "Configure-Nak", "Configure-Reject", "Terminate-Request", "Terminate-Ack", "Code-Reject",
+		"Protocol-Reject", "Echo-Request", "Echo-Reply", "Discard-Request", "Identification", "Time-Remaining",
+	}
+	if c == 0 || int(c) >= len(names) {
+		return fmt.Sprintf("code %d", uint8(c))
+	}
+	return names[c]
+}
+
 // Codes of PAP (RFC 1334 section 2.2) and CHAP (RFC 1994 section 4).
 const (
 	PAPRequest Code = 1

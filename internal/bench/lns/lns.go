@@ -36,6 +36,7 @@ const (
 	tcp                 // goodput
 	cpu                 // of the whole machine, for a Gbit of TCP
 	setup               // sessions that come up in a second
+	kept                // what is left of the packet rate of one session
 	memory              // for a session
 )
 
@@ -45,34 +46,45 @@ type measurement struct {
 	down     bool // to subscribers
 	length   int  // bytes of a subscriber's IP packet
 	sessions int
+	onward   bool // from one tunnel into another
 }
 
-func counts() []int { return []int{1, 1000, 30000} }
+func counts() []int { return []int{1, 1000, most} }
 
+const most = 30000
+
+// cases are in the order in which a round needs its servers: with so many
+// sessions they are set up once, and measured in all that is to be known.
 func cases() ([]bench.Case, map[string]measurement) {
 	var list []bench.Case
 	parts := map[string]measurement{}
-	add := func(name, about, unit string, less bool, m measurement) {
-		name = fmt.Sprintf("%s-%d", name, m.sessions)
+	add := func(what, about, unit string, less bool, m measurement) {
+		name := name(what, m.sessions)
 		parts[name] = m
 		list = append(list, bench.Case{Name: name, About: fmt.Sprintf("%s, %d sessions", about, m.sessions), Unit: unit, Less: less})
 	}
 	for _, n := range counts() {
+		add("setup", "tunnels and sessions with PAP, RADIUS and an address", "sessions/s", false, measurement{kind: setup, sessions: n})
 		for _, down := range []bool{false, true} {
 			way, about := "-up", "from subscribers"
 			if down {
 				way, about = "-down", "to subscribers"
 			}
-			add("pps64"+way, "IPv4 packets of 64 bytes "+about+", all sessions in turn, one CPU makes them", "Mpps", false, measurement{packets, down, 64, n})
-			add("pps1400"+way, "IPv4 packets of 1400 bytes "+about+", all sessions in turn, one CPU makes them", "Mpps", false, measurement{packets, down, 1400, n})
-			add("tcp1"+way, "one TCP flow "+about+", payload that arrives", "Gbit/s", false, measurement{tcp, down, 0, n})
-			add("cpu1"+way, "one TCP flow "+about+", time of all CPUs for a Gbit, both ends included", "ms/Gbit", true, measurement{cpu, down, 0, n})
+			add("pps64"+way, "IPv4 packets of 64 bytes "+about+", all sessions in turn, one CPU makes them", "Mpps", false, measurement{packets, down, 64, n, false})
+			add("pps1400"+way, "IPv4 packets of 1400 bytes "+about+", all sessions in turn, one CPU makes them", "Mpps", false, measurement{packets, down, 1400, n, false})
+			add("tcp1"+way, "one TCP flow "+about+", payload that arrives", "Gbit/s", false, measurement{tcp, down, 0, n, false})
+			add("cpu1"+way, "one TCP flow "+about+", time of all CPUs for a Gbit, both ends included", "ms/Gbit", true, measurement{cpu, down, 0, n, false})
+			if n == most {
+				add("kept"+way, "packets of 64 bytes "+about+" a second, as a part of those of one session, measured in turn", "of 1", false, measurement{kept, down, 64, n, false})
+			}
 		}
-		add("setup", "tunnels and sessions with PAP, RADIUS and an address", "sessions/s", false, measurement{kind: setup, sessions: n})
 		add("memory", "the server's memory, its maps included, for each session", "KiB", true, measurement{kind: memory, sessions: n})
 	}
+	forwardCases(add)
 	return list, parts
 }
+
+func name(what string, sessions int) string { return fmt.Sprintf("%s-%d", what, sessions) }
 
 // Bench describes it.
 func Bench(seconds float64) bench.Bench {
@@ -86,6 +98,7 @@ func Bench(seconds float64) bench.Bench {
 			"topology": "three network namespaces in a row, veth, MTU 1500; tunnels over IPv4",
 			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server, and sends packets of a wire's size", tcpSeconds(seconds)),
 			"packets":  fmt.Sprintf("UDP, %.2f s", seconds/3),
+			"kept":     fmt.Sprintf("%d bursts of %d ms with each of the two servers, in turn; the ratio of the medians", keptBursts, keptBurst.Milliseconds()),
 			"hooks":    "weft: XDP for packets, TC for TCP, as on physical and on virtual devices",
 			"setup":    "a concentrator of the bench's own; RADIUS answers at once",
 		},
@@ -96,22 +109,26 @@ func Bench(seconds float64) bench.Bench {
 	return b
 }
 
-// fits: nobody negotiates what is written into tables.
+// fits: nobody negotiates what is written into tables, and only those send on.
 func fits(c, subject string) bool {
+	if strings.HasPrefix(c, "forward") {
+		return subject == "weft-tables"
+	}
 	return subject != "weft-tables" || !strings.HasPrefix(c, "setup-")
 }
 
 func bars() []bench.Bar {
 	list := []bench.Bar{
-		{Case: "setup-30000", Subject: "weft", Times: 1, Of: "l2tpns"},
-		{Case: "setup-30000", Subject: "weft", Times: 1000},
-		{Case: "memory-30000", Subject: "weft", Times: 8},
+		{Case: name("setup", most), Subject: "weft", Times: 1, Of: "l2tpns"},
+		{Case: name("setup", most), Subject: "weft", Times: 1000},
+		{Case: name("memory", most), Subject: "weft", Times: 8},
 	}
-	for _, subject := range []string{"weft", "weft-tables"} {
-		for _, n := range counts() {
-			for _, c := range []string{"pps64-up", "pps64-down", "pps1400-up", "pps1400-down", "tcp1-up", "tcp1-down"} {
-				list = append(list, bench.Bar{Case: fmt.Sprintf("%s-%d", c, n), Subject: subject, Times: 5, Of: "l2tpns"})
-			}
+	for _, way := range []string{"up", "down"} {
+		list = append(list, bench.Bar{Case: name("kept-"+way, most), Subject: "weft", Times: 0.8})
+	}
+	for _, n := range counts() {
+		for _, c := range []string{"pps64-up", "pps64-down", "pps1400-up", "pps1400-down", "tcp1-up", "tcp1-down"} {
+			list = append(list, bench.Bar{Case: name(c, n), Subject: "weft", Times: 5, Of: "l2tpns"})
 		}
 	}
 	return list

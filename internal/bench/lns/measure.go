@@ -1,24 +1,24 @@
 package lns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
-	"weft/internal/state"
 )
 
 // Options of the measurements.
 type Options struct {
-	Weft    string  // path of the weft program
-	Seconds float64 // of payload that one TCP measurement counts; packets take a third
+	Weft     string       // path of the weft program
+	Seconds  float64      // of payload that one TCP measurement counts; packets take a third
+	Sessions int          // there are never more; 0: 30000
+	Progress func(string) // told what takes long besides measurements; may be nil
 }
 
 // DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
@@ -28,7 +28,12 @@ const DefaultSeconds = 1.5
 // second is warm-up.
 func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
-const warmUp = 20 * time.Millisecond
+const (
+	warmUp = 20 * time.Millisecond
+
+	keptBursts = 12
+	keptBurst  = 60 * time.Millisecond
+)
 
 // roadKey says which cases share a road.
 type roadKey struct {
@@ -37,12 +42,26 @@ type roadKey struct {
 	xdp      bool
 }
 
-// Measurer has a road for every server and number of sessions, made when it is
-// first needed.
+// Measurer has a road for every server, made when it is first needed: one with a
+// single session, and one with as many as are measured at the time.
 type Measurer struct {
 	o     Options
 	cases map[string]measurement
 	roads map[roadKey]*road
+	ran   map[tcpKey]tcpResult
+}
+
+// tcpKey says which cases are two sides of one measurement.
+type tcpKey struct {
+	subject string
+	down    bool
+	count   int
+}
+
+// tcpResult is what one run of iperf3 gave, until it was asked for.
+type tcpResult struct {
+	rate, cpu float64
+	told      map[kind]bool
 }
 
 // Open prepares to measure.
@@ -50,15 +69,27 @@ func Open(ctx context.Context, o Options) (*Measurer, error) {
 	if err := rig.Sweep(ctx); err != nil {
 		return nil, err
 	}
+	o.Sessions = cmp.Or(o.Sessions, most)
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
 	_, parts := cases()
-	return &Measurer{o, parts, map[roadKey]*road{}}, nil
+	return &Measurer{o, parts, map[roadKey]*road{}, map[tcpKey]tcpResult{}}, nil
 }
 
 // Close takes all roads down.
 func (m *Measurer) Close(ctx context.Context) error {
+	return m.drop(ctx, func(roadKey) bool { return true })
+}
+
+// drop takes some roads down.
+func (m *Measurer) drop(ctx context.Context, which func(roadKey) bool) error {
 	var errs []error
-	for _, r := range m.roads {
-		errs = append(errs, r.Close(ctx))
+	for key, r := range m.roads {
+		if which(key) {
+			delete(m.roads, key)
+			errs = append(errs, r.Close(ctx))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -69,6 +100,7 @@ func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error)
 	if !ok {
 		return 0, fmt.Errorf("no case is called %q", c)
 	}
+	parts.sessions = min(parts.sessions, m.o.Sessions)
 	for _, s := range subjects() {
 		if s.name != name {
 			continue
@@ -78,183 +110,127 @@ func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error)
 			return m.setup(ctx, s, parts)
 		case packets:
 			return m.packets(ctx, s, parts)
+		case kept:
+			return m.kept(ctx, s, parts)
+		case memory:
+			return m.memory(ctx, s, parts)
 		}
-		r, err := m.road(ctx, s, parts.sessions, false)
-		if err != nil {
-			return 0, err
-		}
-		if parts.kind == memory {
-			return r.memoryOfSession()
-		}
-		return r.tcp(ctx, parts, tcpSeconds(m.o.Seconds))
+		return m.tcp(ctx, s, parts)
 	}
 	return 0, fmt.Errorf("no subject is called %q", name)
 }
 
-// setup is measured on a road of its own each time.
+// setup is measured with a server that has just been started. What is measured
+// with so many sessions next finds them there.
 func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64, error) {
-	r, err := newRoad(ctx, s, "-set", c.sessions, m.o.Weft, false)
+	// a round is over, or the next number of sessions begins; its own server starts anew
+	old := func(k roadKey) bool {
+		return k.sessions != 1 && k.sessions != c.sessions || k.sessions == c.sessions && k.subject == s.name
+	}
+	if err := m.drop(ctx, old); err != nil {
+		return 0, err
+	}
+	if c.sessions == most {
+		m.o.Progress("waiting until what was before is gone")
+		if err := rig.Calm(ctx); err != nil {
+			return 0, err
+		}
+	}
+	r, err := m.road(ctx, s, c.sessions, true)
 	if err != nil {
 		return 0, err
 	}
-	return r.rate, r.Close(ctx)
+	return r.rate, nil
 }
 
+// road gives the road of a server with so many sessions. Those with another
+// number of them go, except for one session, which others are compared with.
 func (m *Measurer) road(ctx context.Context, s subject, sessions int, xdp bool) (*road, error) {
 	key := roadKey{s.name, sessions, xdp && s.hooks}
 	if r, ok := m.roads[key]; ok {
 		return r, nil
 	}
-	suffix := "-tc"
-	if key.xdp {
-		suffix = "-xdp"
+	if sessions > 1 {
+		if err := m.drop(ctx, func(k roadKey) bool { return k.sessions != 1 && k.sessions != sessions }); err != nil {
+			return nil, err
+		}
 	}
-	r, err := newRoad(ctx, s, suffix, sessions, m.o.Weft, key.xdp)
+	r, err := newRoad(ctx, s, sessions, m.o, key.xdp)
 	if err == nil {
 		m.roads[key] = r
 	}
 	return r, err
 }
 
-// newRoad makes a path, starts a server on it and sets up its sessions.
-func newRoad(ctx context.Context, s subject, suffix string, sessions int, weft string, xdp bool) (*road, error) {
-	path, err := rig.NewPath(rig.PathOptions{
-		Name: fmt.Sprintf("%s%d%s", short(s.name), sessions, suffix), Lan: left, Wan: right, Forward: s.forward,
-		HostGRO: xdp, RouterGRO: xdp || !s.hooks, NoChecksum: xdp,
-	})
-	if err != nil {
-		return nil, err
-	}
-	r := &road{Path: path, subject: s, weft: weft, traffic: map[measurement]*traffic{}}
-	err = s.start(ctx, r, xdp)
-	switch {
-	case err != nil:
-	case s.name == "weft-tables":
-		if r.tables, r.sessions, err = newTables(path, sessions, xdp); err == nil {
-			r.closers = append(r.closers, r.tables.Close)
-		}
-	default:
-		err = r.bringUp(ctx, sessions)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s with %d sessions: %w", s.name, sessions, err), r.Close(context.WithoutCancel(ctx)))
-	}
-	return r, nil
-}
-
-func short(name string) string { return strings.ReplaceAll(name, "weft-", "w-") }
-
-// Close takes the road down.
-func (r *road) Close(ctx context.Context) error {
-	var errs []error
-	for _, t := range r.traffic {
-		errs = append(errs, t.Close())
-	}
-	if r.end != nil {
-		errs = append(errs, r.end.Close())
-	}
-	if r.lac != nil {
-		errs = append(errs, r.lac.Close())
-	}
-	for _, f := range r.closers {
-		errs = append(errs, f())
-	}
-	return errors.Join(append(errs, r.Path.Close(ctx))...)
-}
-
+// packets is how many million arrive in a second.
 func (m *Measurer) packets(ctx context.Context, s subject, c measurement) (float64, error) {
+	if c.onward {
+		return m.forwarded(ctx, s, c)
+	}
 	r, err := m.road(ctx, s, c.sessions, true)
 	if err != nil {
 		return 0, err
 	}
-	t, ok := r.traffic[c]
-	if !ok {
-		if t, err = newTraffic(r.Path, c, r.sessions); err != nil {
-			return 0, err
-		}
-		r.traffic[c] = t
-		// neighbours are known before the first packet counts
-		if err := r.Ping(ctx, r.Left, here.Addr()); err != nil {
-			return 0, err
-		}
-		if err := r.Ping(ctx, r.Right, right.Router[1].Addr()); err != nil {
-			return 0, err
-		}
-	}
-	if _, _, err := t.burst(warmUp); err != nil {
-		return 0, err
-	}
-	came, took, err := t.burst(time.Duration(m.o.Seconds / 3 * float64(time.Second)))
-	return float64(came) / took.Seconds() / 1e6, err
+	return r.packets(ctx, c, time.Duration(m.o.Seconds/3*float64(time.Second)))
 }
 
-// serveTCP makes the first session that of a subscriber with a stack.
-func (r *road) serveTCP(ctx context.Context) (err error) {
-	if r.serving {
-		return nil
+// kept is a ratio of two rates that are measured in turn: whatever else the
+// machine does meets both alike.
+func (m *Measurer) kept(ctx context.Context, s subject, c measurement) (float64, error) {
+	var rates [2][]float64
+	for range keptBursts {
+		for i, n := range []int{1, c.sessions} {
+			r, err := m.road(ctx, s, n, true)
+			if err != nil {
+				return 0, err
+			}
+			one := measurement{packets, c.down, c.length, n, false}
+			v, err := r.packets(ctx, one, keptBurst)
+			if err != nil {
+				return 0, err
+			}
+			rates[i] = append(rates[i], v)
+		}
 	}
-	if err := rig.AsOnAWire(r.Left); err != nil {
-		return err
-	}
-	if r.end, err = newEnd(r.Left); err != nil {
-		return err
-	}
-	s := r.sessions[0]
-	err = r.end.serve(state.AccessTunnel{Local: s.tunnel.id, Remote: s.tunnel.peer, Here: peer, Peer: here},
-		state.AccessSession{Local: s.id, Remote: s.peer, IPv4: netip.AddrFrom4(s.addr)}, right.Host[1].Addr())
-	if err != nil {
-		return err
-	}
-	if err := r.Ping(ctx, r.Left, right.Host[1].Addr()); err != nil {
-		return err
-	}
-	r.serving = true
-	return errors.Join(r.ServeTCP(ctx, r.Left), r.ServeTCP(ctx, r.Right))
+	return bench.Median(rates[1]) / bench.Median(rates[0]), nil
 }
 
-// tcp gives goodput, or for it the time of all CPUs.
-func (r *road) tcp(ctx context.Context, c measurement, seconds int) (float64, error) {
-	if err := r.serveTCP(ctx); err != nil {
-		return 0, err
-	}
-	from, to := r.Left, right.Host[1].Addr()
-	if c.down {
-		from, to = r.Right, netip.AddrFrom4(r.sessions[0].addr)
-	}
-	before, err := busy()
+// memory is that of a server which forwards packets, as it does all day: weft's
+// programs at the hook of physical devices.
+func (m *Measurer) memory(ctx context.Context, s subject, c measurement) (float64, error) {
+	r, err := m.road(ctx, s, c.sessions, true)
 	if err != nil {
 		return 0, err
 	}
-	rate, err := r.TCP(ctx, from, to, 1, seconds)
-	if err != nil || c.kind == tcp {
-		return rate, err
-	}
-	after, err := busy()
-	return (after - before).Seconds() * 1000 / (rate * float64(seconds)), err
+	return r.memoryOfSession(ctx)
 }
 
-// busy is how long all CPUs have worked since the machine started (proc(5)).
-func busy() (time.Duration, error) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	var ticks uint64
-	for i, f := range strings.Fields(line)[1:] {
-		v, err := strconv.ParseUint(f, 10, 64)
+// tcp gives goodput, or the time of all CPUs for it: both are had from one run.
+func (m *Measurer) tcp(ctx context.Context, s subject, c measurement) (float64, error) {
+	key := tcpKey{s.name, c.down, c.sessions}
+	result, ok := m.ran[key]
+	if !ok || result.told[c.kind] {
+		r, err := m.road(ctx, s, c.sessions, false)
 		if err != nil {
-			return 0, fmt.Errorf("read /proc/stat: %w", err)
+			return 0, err
 		}
-		if i != 3 && i != 4 && i < 8 { // all but idle and waiting for disks
-			ticks += v
+		if result, err = r.tcp(ctx, c.down, tcpSeconds(m.o.Seconds)); err != nil {
+			return 0, err
 		}
+		m.ran[key] = result
 	}
-	return time.Duration(ticks) * time.Second / 100, nil
+	result.told[c.kind] = true
+	if c.kind == cpu {
+		return result.cpu, nil
+	}
+	return result.rate, nil
 }
 
-// memoryOfSession is in KiB.
-func (r *road) memoryOfSession() (float64, error) {
-	now, err := r.subject.memory(r)
-	return float64(now) / float64(len(r.sessions)) / 1024, err
+// thousands writes a number as people do.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	if n < 1000 {
+		return text
+	}
+	return fmt.Sprintf("%s,%s", thousands(n/1000), text[len(text)-3:])
 }

@@ -9,10 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
+	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
 	"weft/internal/place"
 )
@@ -39,48 +40,31 @@ func subjects() []subject {
 
 var radius = netip.MustParseAddrPort("127.0.0.1:1812")
 
-// road is a path with a server and its sessions.
-type road struct {
-	*rig.Path
-	subject  subject
-	weft     string
-	sessions []*session
-	rate     float64 // sessions that came up in a second
-	lac      *lac
-	end      *end
-	tables   *tables
-	traffic  map[measurement]*traffic
-	serving  bool
-	closers  []func() error
-}
-
-// bringUp has the concentrator set up sessions.
-func (p *road) bringUp(ctx context.Context, sessions int) (err error) {
-	if p.lac, err = newLAC(p.Left, peer, here, min(64, 1+sessions/500), sessions); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
-	defer cancel()
-	took, err := p.lac.bringUp(ctx)
-	p.sessions, p.rate = p.lac.sessions, float64(sessions)/took.Seconds()
-	return err
+// welcome starts a RADIUS server in the router that lets everybody in: it is
+// part of the road, not of what is measured.
+func (p *road) welcome() error {
+	return p.Router.Do(func() error {
+		conn, err := lac.ListenRADIUS(radius)
+		if err != nil {
+			return err
+		}
+		lac.ServeRADIUS(conn)
+		p.closers = append(p.closers, conn.Close)
+		return nil
+	})
 }
 
 func startL2TPNS(ctx context.Context, p *road, _ bool) error {
-	stop, err := welcome(p.Router, radius)
-	if err != nil {
+	if err := p.welcome(); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, stop)
-	return p.RunL2TPNS(ctx, rig.L2TPNS{Here: here.Addr(), Pool: pool, RADIUS: radius, Secret: secret})
+	return p.RunL2TPNS(ctx, rig.L2TPNS{Here: here.Addr(), Pool: pool, RADIUS: radius, Secret: lac.Secret})
 }
 
 func startWeft(ctx context.Context, p *road, xdp bool) error {
-	stop, err := welcome(p.Router, radius)
-	if err != nil {
+	if err := p.welcome(); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, stop)
 	hook := "tc"
 	if xdp {
 		hook = "xdp"
@@ -90,7 +74,7 @@ func startWeft(ctx context.Context, p *road, xdp bool) error {
 		fmt.Fprintf(&text, "[interface.%s]\naddresses = [%q, %q]\nhook = %q\n", name, ends.Router[0], ends.Router[1], hook)
 	}
 	fmt.Fprintf(&text, "[route]\ninterfaces = [\"lan\", \"wan\"]\n[access.main]\nlisten = [%q]\nlacs = [{ name = \"bench\", address = %q }]\nauthentication = [\"pap\"]\n", here.Addr(), peer.Addr())
-	fmt.Fprintf(&text, "radius = [{ server = %q, secret = %q }]\npools = [{ addresses = [%q] }]\nipv6 = false\nduplicates = \"allow\"\nhello = \"1h\"\necho = \"0s\"\n", radius, secret, pool)
+	fmt.Fprintf(&text, "radius = [{ server = %[1]q, accounting = %[1]q, secret = %[2]q }]\npools = [{ addresses = [%[3]q] }]\nipv6 = false\nduplicates = \"allow\"\nhello = \"1h\"\necho = \"0s\"\n", radius, lac.Secret, pool)
 	return p.RunWeft(ctx, p.weft, text.String())
 }
 
@@ -130,7 +114,9 @@ func tablesMemory(p *road) (uint64, error) {
 	return p.mapsMemory()
 }
 
-// residentOf adds up what the programs of a name in the router hold in memory.
+// residentOf adds up what the programs of a name in the router hold in memory,
+// what they have mapped of the kernel's tables and of files in memory left out:
+// that is counted where it lies.
 func (p *road) residentOf(name string) (total uint64, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/comm")
 	if err != nil {
@@ -146,19 +132,40 @@ func (p *road) residentOf(name string) (total uint64, err error) {
 		if net, err := os.Readlink(filepath.Join(dir, "ns/net")); err != nil || net != here || strings.TrimSpace(string(comm)) != name {
 			continue
 		}
-		status, err := os.ReadFile(filepath.Join(dir, "statm"))
+		text, err := os.ReadFile(filepath.Join(dir, "smaps"))
 		if err != nil {
 			return 0, err
 		}
-		fields := strings.Fields(string(status))
-		pages, err := strconv.ParseUint(fields[1], 10, 64)
+		n, err := resident(string(text))
 		if err != nil {
 			return 0, err
 		}
-		total += pages * uint64(os.Getpagesize())
+		total += n
 	}
 	if total == 0 {
 		return 0, fmt.Errorf("no program %s runs in %s", name, p.Router.Name)
+	}
+	return total, nil
+}
+
+// resident reads smaps (proc_pid_smaps(5)).
+func resident(smaps string) (total uint64, err error) {
+	elsewhere := false
+	for line := range strings.Lines(smaps) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		if !strings.HasSuffix(fields[0], ":") {
+			elsewhere = strings.Contains(line, "bpf-map") || strings.HasSuffix(fields[len(fields)-1], ".db")
+		}
+		if fields[0] == "Rss:" && !elsewhere {
+			kib, err := strconv.ParseUint(fields[1], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read smaps: %w", err)
+			}
+			total += kib << 10
+		}
 	}
 	return total, nil
 }
@@ -173,11 +180,24 @@ func netOf(p *road) (net string, err error) {
 
 func l2tpnsMemory(p *road) (uint64, error) { return p.residentOf("l2tpns") }
 
+// weftMemory is all of it: the daemon, the kernel's tables of subscribers, and
+// the store of sessions, which is a file in memory.
 func weftMemory(p *road) (uint64, error) {
 	maps, err := p.mapsMemory()
 	if err != nil {
 		return 0, err
 	}
 	daemon, err := p.residentOf(filepath.Base(p.weft))
-	return maps + daemon, err
+	if err != nil {
+		return 0, err
+	}
+	cookie, err := p.Router.Cookie()
+	if err != nil {
+		return 0, err
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(place.Of(cookie).Run, "subscribers.db"), &st); err != nil {
+		return 0, fmt.Errorf("look at the store of sessions: %w", err)
+	}
+	return maps + daemon + uint64(st.Blocks)*512, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weft/fib"
+	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
 	"weft/internal/place"
@@ -26,13 +27,13 @@ type tables struct {
 
 const accessDevice = "access-main"
 
-func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*session, error) {
+func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*lac.Session, error) {
 	cookie, err := p.Router.Cookie()
 	if err != nil {
 		return nil, nil, err
 	}
 	t := &tables{}
-	var list []*session
+	var list []*lac.Session
 	err = p.Router.Do(func() (err error) {
 		size := state.Tables{Subscribers: 65536}
 		if t.datapath, err = datapath.Open(place.Of(cookie).Pins, datapath.Options{Tables: size}); err != nil {
@@ -124,15 +125,14 @@ func (t *tables) route(core state.NeighbourEntry, device uint32) (err error) {
 		t.routes.Publish())
 }
 
-func (t *tables) fill(n int) ([]*session, error) {
-	tun := &tunnel{id: 1, peer: 1}
-	var list []*session
+func (t *tables) fill(n int) ([]*lac.Session, error) {
+	var list []*lac.Session
 	var put []state.AccessSession
 	addr := pool.Addr()
 	for i := range n {
 		addr = addr.Next()
 		id := uint16(i + 1)
-		list = append(list, &session{id: id, peer: id, tunnel: tun, addr: addr.As4()})
+		list = append(list, lac.Given(1, id, addr))
 		put = append(put, state.AccessSession{
 			Local: id, Remote: id, Tunnel: 1, IPv4: addr, MTU: mtu, MSS: mtu - 40,
 			Prefixes: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 1, byte(i >> 8), byte(i)}), 56)},

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
+	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
 	"weft/internal/lab/netspace"
 )
@@ -26,7 +27,7 @@ type traffic struct {
 	frame    []byte
 }
 
-func newTraffic(p *rig.Path, m measurement, sessions []*session) (*traffic, error) {
+func newTraffic(p *rig.Path, m measurement, sessions []*lac.Session) (*traffic, error) {
 	t := &traffic{from: p.Left, to: p.Right}
 	device := "lan"
 	if m.down {
@@ -74,6 +75,9 @@ func newTraffic(p *rig.Path, m measurement, sessions []*session) (*traffic, erro
 	if m.down {
 		t.program, t.sink = t.objects.Core, t.objects.Tunnelled
 	}
+	if m.onward {
+		t.sink = t.objects.Tunnelled
+	}
 	return t, t.fill(sessions)
 }
 
@@ -98,15 +102,15 @@ func wrapped(frame []byte) []byte {
 }
 
 // fill tells the programs of the sessions. Ids are in wire order.
-func (t *traffic) fill(sessions []*session) error {
+func (t *traffic) fill(sessions []*lac.Session) error {
 	keys, values := make([]uint32, len(sessions)), make([]trafficSession, len(sessions))
 	for i, s := range sessions {
 		var tunnel, id [2]byte
-		binary.BigEndian.PutUint16(tunnel[:], s.tunnel.peer)
-		binary.BigEndian.PutUint16(id[:], s.peer)
+		binary.BigEndian.PutUint16(tunnel[:], s.Tunnel().Peer)
+		binary.BigEndian.PutUint16(id[:], s.Peer)
 		keys[i] = uint32(i)
 		values[i] = trafficSession{
-			Tunnel: binary.NativeEndian.Uint16(tunnel[:]), Session: binary.NativeEndian.Uint16(id[:]), Addr: binary.NativeEndian.Uint32(s.addr[:]),
+			Tunnel: binary.NativeEndian.Uint16(tunnel[:]), Session: binary.NativeEndian.Uint16(id[:]), Addr: binary.NativeEndian.Uint32(s.Addr[:]),
 		}
 	}
 	if _, err := t.objects.Table.BatchUpdate(keys, values, nil); err != nil {

@@ -1,45 +1,11 @@
 package lookup
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"weft/internal/bench"
+	"weft/internal/bench/benchtest"
 )
 
 func TestThePublishedTableAndChartAreMadeFromThePublishedResult(t *testing.T) {
-	read := func(name string) []byte {
-		text, err := os.ReadFile(filepath.Join("../../../docs/benchmarks", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	results, manifest, err := bench.ReadJSON(bytes.NewReader(read("fib.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := Bench()
-	plan, err := b.Plan(bench.Options{Rounds: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := len(plan); len(results) != want || manifest.Bench != b.Name || manifest.Commit == "" {
-		t.Errorf("%d results of bench %q at commit %q, want %d of a commit that is known", len(results), manifest.Bench, manifest.Commit, want)
-	}
-	var table, chart bytes.Buffer
-	if err := b.WriteTable(&table, results, manifest); err != nil {
-		t.Fatal(err)
-	}
-	if err := bench.Chart(&chart, results, manifest); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(table.Bytes(), read("fib.txt")) {
-		t.Error("fib.txt is not what weft bench report makes of fib.json")
-	}
-	if !bytes.Equal(chart.Bytes(), read("fib.svg")) {
-		t.Error("fib.svg is not what weft bench chart makes of fib.json")
-	}
+	benchtest.Published(t, Bench(), benchtest.All(t, Bench()))
 }

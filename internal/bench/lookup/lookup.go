@@ -105,7 +105,7 @@ func Bench() bench.Bench {
 		bench.Case{Name: update, About: "single announcements and withdrawals in the full tables; weft's are read meanwhile, every answer checked", Unit: "updates/s"},
 		bench.Case{Name: worst, About: "the slowest change of one route, default routes and halves of the address space among them, until all lookups see it", Unit: "ms", Less: true},
 		bench.Case{Name: hostsMemory, About: "what 100,000 IPv6 host routes add", Unit: "bytes", Less: true},
-		bench.Case{Name: pps64, About: "IPv4 packets of 64 bytes to addresses in the table's prefixes, one CPU", Unit: "packets/s"},
+		bench.Case{Name: pps64, About: "IPv4 packets of 64 bytes to addresses in the table's prefixes, in a second that the router works", Unit: "packets/s"},
 		bench.Case{Name: pps64v6, About: "the same with IPv6", Unit: "packets/s"},
 	)
 	for _, s := range sizes {

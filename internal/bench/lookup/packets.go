@@ -29,6 +29,7 @@ type forwarding struct {
 	routes   *datapath.Routes
 	forward  *ebpf.Program
 	sink     *rig.Sink
+	router   *rig.Receivers // what it does on a CPU of its own; nil: there is only one
 }
 
 const (
@@ -62,6 +63,9 @@ func (f *forwarding) open(ctx context.Context, k *kernelTable, prefixes map[int]
 		return err
 	}
 	if f.sink, err = k.NewSink(k.Right); err != nil {
+		return err
+	}
+	if err := f.part(ctx, k.Path); err != nil {
 		return err
 	}
 	if f.forward, err = k.XDPForward(); err != nil {
@@ -153,6 +157,28 @@ func numbered(routes iter.Seq2[netip.Prefix, uint32], first uint32) iter.Seq2[ne
 	}
 }
 
+// part has the router work on a CPU of its own, as a tester and the device under
+// test are two machines (RFC 2544 6), so that its work can be told from the
+// generator's. What counts the packets works there too: in a thread elsewhere it
+// would have to be woken, by the kernel for each packet and by XDP for many at a
+// time. With one CPU there is nothing to part.
+func (f *forwarding) part(ctx context.Context, p *rig.Path) error {
+	first, last, err := rig.CPUs()
+	if err != nil || first == last {
+		return err
+	}
+	f.router, err = p.Receive(ctx, p.Router, first, "lan")
+	return err
+}
+
+// Forwarding tells where the packets' router works.
+func (m *Measurer) Forwarding() string {
+	if m.packets != nil && m.packets.router != nil {
+		return "a second is one that router and receiver work, on a CPU of their own"
+	}
+	return "generator, router and receiver on one CPU"
+}
+
 // Close lets go of the programs; the path is the kernel table's.
 func (f *forwarding) Close() error {
 	var errs []error
@@ -210,7 +236,7 @@ func (f *forwarding) arriving(subject string, family int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	took, err := f.scatter[family].send(burst)
+	took, err := f.working(func() (time.Duration, error) { return f.scatter[family].send(burst) })
 	if err != nil {
 		return 0, err
 	}
@@ -219,4 +245,21 @@ func (f *forwarding) arriving(subject string, family int) (float64, error) {
 		return 0, errors.Join(err, fmt.Errorf("%s: %d packets have arrived", subject, after-before))
 	}
 	return float64(after-before) / took.Seconds(), f.sink.Verify(six, packetBytes)
+}
+
+// working gives how long the router works while packets are sent: it also waits
+// for some. Where it shares the generator's CPU, that is all of the time.
+func (f *forwarding) working(send func() (time.Duration, error)) (time.Duration, error) {
+	if f.router == nil {
+		return send()
+	}
+	before, err := f.router.Busy()
+	if err != nil {
+		return 0, err
+	}
+	if _, err := send(); err != nil {
+		return 0, err
+	}
+	after, err := f.router.Busy()
+	return after - before, err
 }

@@ -6,52 +6,19 @@ package nat64
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"weft/internal/bench"
-	"weft/internal/bench/rig"
-	"weft/internal/lab/netspace"
+	"weft/internal/bench/benchtest"
 )
 
 func TestEverySubjectCanBeMeasuredInEveryCase(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("benches need root")
-	}
-	if err := rig.Need(Needs(nil, nil)...); err != nil {
-		t.Fatal(err)
-	}
-	weft := filepath.Join(t.TempDir(), "weft")
-	build := exec.Command("go", "build", "-o", weft, "weft/cmd/weft")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build weft: %v\n%s", err, out)
-	}
+	weft := benchtest.Weft(t, Needs(nil, nil)...)
 	m, err := Open(t.Context(), Options{Weft: weft, Seconds: 0.1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := Bench(0.1)
-	results, err := b.Run(t.Context(), m, bench.Options{Rounds: 1})
-	if err != nil {
-		t.Error(err)
-	}
-	if err := m.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if want := 8*7 + 2*4; err == nil && len(results) != want {
-		t.Errorf("%d results, want %d", len(results), want)
-	}
-	for _, r := range results {
-		if r.Median <= 0 {
-			t.Errorf("%s of %s is %v %s", r.Case, r.Subject, r.Median, r.Unit)
-		}
-	}
-	if left, err := netspace.List(fmt.Sprintf("bench-%d-", os.Getpid())); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
+	benchtest.Once(t, Bench(0.1), m, bench.Options{})
 }
 
 func TestEveryBarIsAboutCasesAndSubjectsThatThereAre(t *testing.T) {

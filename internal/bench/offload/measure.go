@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"strings"
 	"time"
 
 	"weft/internal/bench/rig"
+	"weft/internal/lab/netspace"
 )
 
 // Options of the measurements.
@@ -29,10 +29,14 @@ var (
 		Router: [2]netip.Prefix{netip.MustParsePrefix("2001:db8:2::1/64"), netip.MustParsePrefix("198.51.100.1/24")},
 	}
 	server     = right.Host[1].Addr()
-	firstOfAll = netip.MustParseAddr("10.1.1.0") // of the hosts that packets come from
+	behind     = netip.MustParsePrefix("10.3.0.0/24") // the left host, in cpu-nat
+	firstOfAll = netip.MustParseAddr("10.1.1.0")      // of the hosts that packets come from
 )
 
-const packetLength = 64
+const (
+	packetLength = 64
+	largeLength  = 1500
+)
 
 // Measurer has a path for each subject and number of flows, made when it is
 // first needed.
@@ -45,9 +49,13 @@ type Measurer struct {
 type path struct {
 	*rig.Path
 	generator *rig.Generator
+	datagrams rig.Datagrams
+	large     *rig.Generator // of the same flow
 	sink      *rig.Sink
 	learnt    time.Duration
-	serves    bool // TCP, on the right
+	serves    bool            // TCP, on the right
+	threads   *rig.Receivers  // in which the router receives, where it does so in threads
+	behind    *netspace.Space // the left host
 	closers   []func() error
 }
 
@@ -70,8 +78,10 @@ func (m *Measurer) Close(ctx context.Context) error {
 
 func (p *path) close(ctx context.Context) error {
 	var errs []error
-	if p.generator != nil {
-		errs = append(errs, p.generator.Close())
+	for _, g := range []*rig.Generator{p.generator, p.large} {
+		if g != nil {
+			errs = append(errs, g.Close())
+		}
 	}
 	for _, f := range p.closers {
 		errs = append(errs, f())
@@ -81,108 +91,42 @@ func (p *path) close(ctx context.Context) error {
 
 // Measure measures a subject in a case, once.
 func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
-	switch {
-	case c == "tcp1-nat-1":
-		rate, _, err := m.tcp(ctx, subject, 1)
-		return rate, err
-	case c == "tcp1-nat-1000000":
-		rate, _, err := m.tcp(ctx, subject, many)
-		return rate, err
-	case c == "cpu-nat":
-		_, cost, err := m.tcp(ctx, subject, 1)
-		return cost, err
-	case c == "pps64-drop-1":
+	switch c {
+	case "tcp1-nat-1":
+		return m.goodput(ctx, subject, 1)
+	case "tcp1-nat-1000000":
+		return m.goodput(ctx, subject, many)
+	case "cpu-nat":
+		router, _, err := m.cost(ctx, subject)
+		return router, err
+	case "cpu-nat-all":
+		_, all, err := m.cost(ctx, subject)
+		return all, err
+	case "cpu-nat-udp":
+		return m.costOfDatagrams(ctx, subject)
+	case "pps64-drop-1":
 		return m.drops(ctx, subject, 1)
-	case c == "pps64-drop-1000000":
+	case "pps64-drop-1000000":
 		return m.drops(ctx, subject, many)
-	case strings.HasPrefix(c, "learn"):
+	case "pps64-nat-1":
+		return m.packets(ctx, subject, 1)
+	case "pps64-nat-1000000":
+		return m.packets(ctx, subject, many)
+	case "growth-nat":
+		return m.growth(ctx, subject)
+	case "learn-1000000":
 		// learnt once for each path: a round of its own takes a path of its own
-		p, err := m.fresh(ctx, subject, many)
+		p, err := m.fresh(ctx, learnName(subject), subject, many)
 		if err != nil {
 			return 0, err
 		}
 		return p.learnt.Seconds(), p.close(ctx)
-	case strings.HasSuffix(c, "-1"):
-		return m.packets(ctx, subject, 1)
 	}
-	return m.packets(ctx, subject, many)
-}
-
-// router makes a path with the subject in its middle.
-func (m *Measurer) router(ctx context.Context, name, subject string) (*path, error) {
-	r, err := rig.NewPath(rig.PathOptions{
-		Name: name, Lan: left, Wan: right, Forward: true, HostGRO: true, RouterGRO: true, NoChecksum: true, Policy: policy,
-	})
-	if err != nil {
-		return nil, err
-	}
-	p := &path{Path: r}
-	_, err = r.Command(ctx, r.Left, "ip", "route", "add", "local", "10.1.1.0/24", "dev", "lo")
-	// the answers to the pool's addresses find the router
-	_, errRoute := r.Command(ctx, r.Right, "ip", "route", "add", "198.51.101.0/24", "via", right.Router[1].Addr().String())
-	err = errors.Join(err, errRoute, r.Sysctls("net/netfilter/nf_conntrack_udp_timeout=600", "net/netfilter/nf_conntrack_udp_timeout_stream=600"))
-	if hook, is := strings.CutPrefix(subject, "weft-"); is && err == nil {
-		err = r.RunWeft(ctx, m.o.Weft, fmt.Sprintf(`
-[router]
-forwarding = true
-[interface.lan]
-hook = %[1]q
-[interface.wan]
-hook = %[1]q
-[offload]
-interfaces = ["lan", "wan"]
-minimum_packets = 1
-idle_timeout = "1h"
-table_size = %[2]d
-`, hook, 2*many+many/8))
-	}
-	if err == nil {
-		err = r.Ping(ctx, r.Left, server)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", subject, err), p.close(context.WithoutCancel(ctx)))
-	}
-	return p, nil
-}
-
-// tcp gives Gbit/s of one flow among so many, and seconds of work for each Gbit.
-func (m *Measurer) tcp(ctx context.Context, subject string, flows int) (rate, cost float64, err error) {
-	name := subject + "-tcp"
-	if flows > 1 {
-		name = fmt.Sprintf("%s-%d", subject, flows) // the path of the packets
-	}
-	p := m.paths[name]
-	if p == nil {
-		if flows > 1 {
-			p, err = m.fresh(ctx, subject, flows)
-		} else {
-			p, err = m.router(ctx, name, subject)
-		}
-		if err != nil {
-			return 0, 0, err
-		}
-		m.paths[name] = p
-	}
-	if !p.serves {
-		if err := p.ServeTCP(ctx, p.Right); err != nil {
-			return 0, 0, err
-		}
-		p.serves = true
-	}
-	before, err := rig.BusySeconds()
-	if err != nil {
-		return 0, 0, err
-	}
-	seconds := int(math.Ceil(m.o.Seconds + 0.5))
-	if rate, err = p.TCP(ctx, p.Left, server, 1, seconds); err != nil {
-		return 0, 0, err
-	}
-	after, err := rig.BusySeconds()
-	return rate, (after - before) / (rate * float64(seconds)), err
+	return 0, fmt.Errorf("no case is called %q", c)
 }
 
 // fresh makes a path whose flows are known to whoever forwards them.
-func (m *Measurer) fresh(ctx context.Context, subject string, flows int) (*path, error) {
+func (m *Measurer) fresh(ctx context.Context, name, subject string, flows int) (*path, error) {
 	if flows > 1 && m.restore == nil {
 		restore, err := rig.RaiseConntrack(flows + flows/8)
 		if err != nil {
@@ -190,7 +134,7 @@ func (m *Measurer) fresh(ctx context.Context, subject string, flows int) (*path,
 		}
 		m.restore = restore
 	}
-	p, err := m.router(ctx, fmt.Sprintf("%s-%d", subject, flows), subject)
+	p, err := m.router(ctx, name, subject, false)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +145,7 @@ func (m *Measurer) fresh(ctx context.Context, subject string, flows int) (*path,
 }
 
 // patience is how long flows may take to be learnt.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 // learn makes the connections, with answers to their packets, and waits until
 // they are offloaded.
@@ -221,6 +165,7 @@ func (p *path) learn(ctx context.Context, weft, subject string, flows int) error
 	if p.generator, err = rig.NewGenerator(p.Left, d); err != nil {
 		return err
 	}
+	p.datagrams = d
 	near, err := p.Answer(p.Left, true)
 	if err != nil {
 		return err
@@ -247,14 +192,52 @@ func (p *path) learn(ctx context.Context, weft, subject string, flows int) error
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	p.sink, err = p.NewSink(p.Right)
+	if p.sink, err = p.NewSink(p.Right); err != nil {
+		return err
+	}
+	return p.receive(ctx)
+}
+
+// receive gives the router a CPU of its own, beside that of the generator. What
+// it sends is received at its far end there, too: to wake another CPU for that
+// would cost more than all the rest, and most where packets go one by one.
+func (p *path) receive(ctx context.Context) error {
+	first, _, err := rig.CPUs()
+	if err == nil {
+		p.threads, err = p.Receive(ctx, p.Router, first, "lan")
+	}
 	return err
+}
+
+// rate has packets sent for so long, and gives how many million of them the
+// router does in a second of its work; count counts them.
+func (p *path) rate(g *rig.Generator, atLeast time.Duration, count func() (uint64, error)) (float64, error) {
+	before, err := count()
+	if err != nil {
+		return 0, err
+	}
+	worked, err := p.threads.Busy()
+	if err != nil {
+		return 0, err
+	}
+	if _, err := g.Run(atLeast); err != nil {
+		return 0, err
+	}
+	after, err := count()
+	if err != nil {
+		return 0, err
+	}
+	now, err := p.threads.Busy()
+	if after == before {
+		err = errors.Join(err, errors.New("no packet has arrived, or was refused"))
+	}
+	return float64(after-before) / (now - worked).Seconds() / 1e6, err
 }
 
 // known tells whether enough flows are offloaded. Those of the kernel are known
 // once each has had an answer.
 func (p *path) known(ctx context.Context, weft, subject string, flows int) (bool, error) {
-	if subject == "kernel" {
+	if !strings.HasPrefix(subject, "weft-") {
 		return true, nil
 	}
 	out, err := p.Command(ctx, p.Router, weft, "show", "offload", "--json")
@@ -266,35 +249,72 @@ func (p *path) known(ctx context.Context, weft, subject string, flows int) (bool
 	return status.Connections*100 >= flows*97, err
 }
 
+// growth is what is left of the packet rate of one flow with a million of them.
+func (m *Measurer) growth(ctx context.Context, subject string) (float64, error) {
+	one, err := m.packets(ctx, subject, 1)
+	if err != nil {
+		return 0, err
+	}
+	all, err := m.packets(ctx, subject, many)
+	return all / one, err
+}
+
+func flowsName(subject string, flows int) string { return fmt.Sprintf("%s-%d", subject, flows) }
+func learnName(subject string) string            { return subject + "-learn" }
+
+// flows gives the path of a subject that knows so many flows.
+func (m *Measurer) flows(ctx context.Context, subject string, flows int) (*path, error) {
+	name := flowsName(subject, flows)
+	if p := m.paths[name]; p != nil {
+		return p, nil
+	}
+	p, err := m.fresh(ctx, name, subject, flows)
+	if err != nil {
+		return nil, err
+	}
+	m.paths[name] = p
+	return p, nil
+}
+
 func (m *Measurer) packets(ctx context.Context, subject string, flows int) (float64, error) {
-	name := fmt.Sprintf("%s-%d", subject, flows)
-	p := m.paths[name]
-	if p == nil {
-		var err error
-		if p, err = m.fresh(ctx, subject, flows); err != nil {
-			return 0, err
-		}
-		m.paths[name] = p
+	p, err := m.flows(ctx, subject, flows)
+	if err != nil {
+		return 0, err
 	}
-	for _, atLeast := range []time.Duration{50 * time.Millisecond, time.Duration(m.o.Seconds / 2 * float64(time.Second))} {
-		before, err := p.sink.Arrived(false)
-		if err != nil {
+	return m.through(p, p.generator, packetLength)
+}
+
+// through is the rate at which packets of a length come through.
+func (m *Measurer) through(p *path, g *rig.Generator, length int) (float64, error) {
+	arrived := func() (uint64, error) { return p.sink.Arrived(false) }
+	if _, err := p.rate(g, warmUp, arrived); err != nil {
+		return 0, err
+	}
+	rate, err := p.rate(g, m.packetTime(), arrived)
+	return rate, errors.Join(err, p.sink.Verify(false, length))
+}
+
+// costOfDatagrams gives seconds of the router's work for each Gbit of packets of
+// 1500 bytes of one flow.
+func (m *Measurer) costOfDatagrams(ctx context.Context, subject string) (float64, error) {
+	p, err := m.flows(ctx, subject, 1)
+	if err != nil {
+		return 0, err
+	}
+	if p.large == nil {
+		d := p.datagrams
+		d.Length = largeLength
+		if p.large, err = rig.NewGenerator(p.Left, d); err != nil {
 			return 0, err
-		}
-		took, err := p.generator.Run(atLeast)
-		if err != nil {
-			return 0, err
-		}
-		after, err := p.sink.Arrived(false)
-		if err != nil {
-			return 0, err
-		}
-		if after == before {
-			return 0, errors.New("no packet has arrived")
-		}
-		if atLeast > 50*time.Millisecond {
-			return float64(after-before) / took.Seconds() / 1e6, p.sink.Verify(false, packetLength)
 		}
 	}
-	return 0, nil
+	rate, err := m.through(p, p.large, largeLength)
+	return 1e9 / (rate * 1e6 * 8 * largeLength), err
+}
+
+// warmUp comes before what counts.
+const warmUp = 50 * time.Millisecond
+
+func (m *Measurer) packetTime() time.Duration {
+	return time.Duration(m.o.Seconds / 2 * float64(time.Second))
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"weft/internal/bench/rig"
 )
@@ -61,6 +60,12 @@ func (m *Measurer) refusal(ctx context.Context, subject string, flows int) (*pat
 	if err == nil {
 		err = r.Ping(ctx, r.Left, server)
 	}
+	if err == nil && subject == "xdp-drop" {
+		p.sink, err = p.NewSinkAt(p.Router, "lan")
+	}
+	if err == nil {
+		err = p.receive(ctx)
+	}
 	if err == nil {
 		d.FromMAC, err = rig.MAC(p.Left, "eth0")
 	}
@@ -96,7 +101,10 @@ func (p *path) block(ctx context.Context, weft, hook string, hosts int) error {
 
 // refused is how many packets the subject has refused so far.
 func (p *path) refused(ctx context.Context, weft, subject string) (uint64, error) {
-	if subject == "kernel" {
+	switch subject {
+	case "xdp-drop":
+		return p.sink.Arrived(false)
+	case "kernel":
 		out, err := p.Command(ctx, p.Router, "nft", "--json", "list", "counter", "inet", "bench", "refused")
 		if err != nil {
 			return 0, err
@@ -138,22 +146,11 @@ func (m *Measurer) drops(ctx context.Context, subject string, flows int) (float6
 		}
 		m.paths[name] = p
 	}
-	if _, err := p.generator.Run(50 * time.Millisecond); err != nil {
+	refused := func() (uint64, error) { return p.refused(ctx, m.o.Weft, subject) }
+	if _, err := p.rate(p.generator, warmUp, refused); err != nil {
 		return 0, err
 	}
-	before, err := p.refused(ctx, m.o.Weft, subject)
-	if err != nil {
-		return 0, err
-	}
-	took, err := p.generator.Run(time.Duration(m.o.Seconds / 2 * float64(time.Second)))
-	if err != nil {
-		return 0, err
-	}
-	after, err := p.refused(ctx, m.o.Weft, subject)
-	if err == nil && after <= before {
-		err = errors.New("no packet was refused")
-	}
-	return float64(after-before) / took.Seconds() / 1e6, err
+	return p.rate(p.generator, m.packetTime(), refused)
 }
 
 func countedByWeft(text []byte) (uint64, error) {

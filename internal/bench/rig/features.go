@@ -14,6 +14,7 @@ type feature uint32
 const (
 	transmitChecksum feature = unix.ETHTOOL_STXCSUM
 	receiveOffload   feature = unix.ETHTOOL_SGRO
+	segmentTCP       feature = unix.ETHTOOL_STSO
 )
 
 // setFeature switches a feature of a device in the thread's namespace.

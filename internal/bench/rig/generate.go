@@ -81,7 +81,7 @@ func (g *Generator) Chunks(packets int) (sent int, err error) {
 
 // Send has a program make packets for at least the time given, and gives how
 // long it took. It stays on one CPU, and what it sends is received there, in
-// softirqs after each batch.
+// softirqs after each batch, unless the path is apart.
 func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.Duration) (took time.Duration, err error) {
 	err = in.Do(func() error {
 		free, err := pin()
@@ -132,12 +132,11 @@ func pin() (free func(), err error) {
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return nil, fmt.Errorf("read the thread's CPUs: %w", err)
 	}
-	for cpu := range len(before) * 64 {
-		if before.IsSet(cpu) {
-			one.Zero()
-			one.Set(cpu)
-		}
+	_, last, err := CPUs()
+	if err != nil {
+		return nil, err
 	}
+	one.Set(last)
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		return nil, fmt.Errorf("keep the thread on one CPU: %w", err)
 	}
@@ -175,14 +174,17 @@ type Sink struct {
 }
 
 // NewSink puts a sink at a host's eth0. It is gone with the path.
-func (p *Path) NewSink(host *netspace.Space) (*Sink, error) {
+func (p *Path) NewSink(host *netspace.Space) (*Sink, error) { return p.NewSinkAt(host, "eth0") }
+
+// NewSinkAt puts one at any device.
+func (p *Path) NewSinkAt(in *netspace.Space, device string) (*Sink, error) {
 	s := &Sink{}
 	if err := errors.Join(rlimit.RemoveMemlock(), loadArriveObjects(&s.objects, nil)); err != nil {
 		return nil, fmt.Errorf("load the sink: %w", err)
 	}
 	p.onClose(s.objects.Close)
 	var err error
-	if s.link, err = AttachXDP(host, "eth0", s.objects.Arrive); err != nil {
+	if s.link, err = AttachXDP(in, device, s.objects.Arrive); err != nil {
 		return nil, err
 	}
 	p.onClose(s.link.Close)

@@ -28,7 +28,7 @@ func (p *Path) ServeTCP(ctx context.Context, in *netspace.Space) error {
 	if err := Need(iperf3); err != nil {
 		return err
 	}
-	pr, err := p.launch(in, "iperf3-"+in.Name, nil, "iperf3", "-s", "-p", strconv.Itoa(iperfPort), "-i", fmt.Sprint(iperfInterval), "-J")
+	pr, err := p.launch(in, "iperf3-"+in.Name, nil, FlowServer()...)
 	if err != nil {
 		return err
 	}
@@ -61,28 +61,60 @@ func listening(port int) (bool, error) {
 // ServeTCP listens, and gives the payload that arrived in Gbit/s. The first
 // half second does not count.
 func (p *Path) TCP(ctx context.Context, from *netspace.Space, to netip.Addr, flows int, seconds int) (float64, error) {
-	c := exec.CommandContext(ctx, "iperf3", "-c", to.String(), "-p", strconv.Itoa(iperfPort), "-t", strconv.Itoa(seconds),
-		"-i", fmt.Sprint(iperfInterval), "-P", strconv.Itoa(flows), "-J", "--get-server-output", "--connect-timeout", "3000")
-	out, err := p.run(from, c)
-	if err != nil {
-		return 0, errors.Join(err, iperfError(out))
-	}
-	return parseIperf(out)
+	return p.received(ctx, from, seconds, func(seconds int) []string { return FlowsTo(to, flows, seconds) })
 }
 
 // TCPBack is as TCP with one flow, but the data come back from the server: the
 // connection is opened by who receives.
 func (p *Path) TCPBack(ctx context.Context, to *netspace.Space, from netip.Addr, seconds int) (float64, error) {
-	c := exec.CommandContext(ctx, "iperf3", "-c", from.String(), "-p", strconv.Itoa(iperfPort), "-t", strconv.Itoa(seconds),
-		"-i", fmt.Sprint(iperfInterval), "-R", "-J", "--connect-timeout", "3000")
-	out, err := p.run(to, c)
-	if err != nil {
-		return 0, errors.Join(err, iperfError(out))
-	}
-	return parseIperf(out)
+	return p.received(ctx, to, seconds, func(seconds int) []string { return FlowFrom(from, seconds) })
 }
 
-func iperfError(out []byte) error {
+// ErrBrief says that the receiver has told of nothing that counts.
+var ErrBrief = errors.New("the receiver reported too little after the warm-up")
+
+// flowTries bounds how often a measurement is made anew, each time twice as
+// long, because a starved receiver has told of no more than the warm-up.
+const flowTries = 4
+
+func (p *Path) received(ctx context.Context, in *netspace.Space, seconds int, client func(seconds int) []string) (float64, error) {
+	var brief error
+	for range flowTries {
+		argv := client(seconds)
+		out, err := p.run(in, exec.CommandContext(ctx, argv[0], argv[1:]...))
+		if err != nil {
+			return 0, errors.Join(err, FlowError(out))
+		}
+		gbits, err := Received(out)
+		if !errors.Is(err, ErrBrief) {
+			return gbits, err
+		}
+		brief, seconds = err, 2*seconds
+	}
+	return 0, brief
+}
+
+// FlowServer is the command that FlowsTo and FlowFrom speak to.
+func FlowServer() []string {
+	return []string{"iperf3", "-s", "-p", strconv.Itoa(iperfPort), "-i", fmt.Sprint(iperfInterval), "-J"}
+}
+
+// FlowsTo is the command that sends over some flows at once; its output is for
+// Received, as that of FlowFrom.
+func FlowsTo(to netip.Addr, flows, seconds int) []string {
+	return append(flowClient(to, seconds), "-P", strconv.Itoa(flows), "--get-server-output")
+}
+
+// FlowFrom is the command to which the server sends, over one flow.
+func FlowFrom(from netip.Addr, seconds int) []string { return append(flowClient(from, seconds), "-R") }
+
+func flowClient(server netip.Addr, seconds int) []string {
+	return []string{"iperf3", "-c", server.String(), "-p", strconv.Itoa(iperfPort), "-t", strconv.Itoa(seconds),
+		"-i", fmt.Sprint(iperfInterval), "-J", "--connect-timeout", "30000"}
+}
+
+// FlowError is what the client said of its failure.
+func FlowError(out []byte) error {
 	var r struct{ Error string }
 	if json.Unmarshal(out, &r) == nil && r.Error != "" {
 		return errors.New(r.Error)
@@ -98,9 +130,9 @@ type interval struct {
 	}
 }
 
-// parseIperf gives what the receiver received after its first report, in
+// Received gives what the receiver received after its first report, in
 // Gbit/s: the server, or the client itself where the server sent.
-func parseIperf(out []byte) (float64, error) {
+func Received(out []byte) (float64, error) {
 	var r struct {
 		Intervals []interval
 		Server    struct{ Intervals []interval } `json:"server_output_json"`
@@ -120,7 +152,7 @@ func parseIperf(out []byte) (float64, error) {
 		}
 	}
 	if seconds < iperfInterval/2 {
-		return 0, fmt.Errorf("read iperf3's result: the receiver reported only %s after the warm-up", time.Duration(seconds*float64(time.Second)))
+		return 0, fmt.Errorf("read iperf3's result: %w: %s", ErrBrief, time.Duration(seconds*float64(time.Second)))
 	}
 	return bytes * 8 / seconds / 1e9, nil
 }

@@ -29,6 +29,7 @@ type Path struct {
 	Left, Router, Right *netspace.Space
 	dir                 string
 	weft                int // process, if RunWeft has started one
+	patience            time.Duration
 	closers             []func() error
 }
 
@@ -42,11 +43,12 @@ type Ends struct {
 type PathOptions struct {
 	Name       string // unique among the paths that are up in this process
 	Lan, Wan   Ends
-	Forward    bool   // the router gets its addresses and forwards; otherwise what runs in it sees to that
-	HostGRO    bool   // generic receive offload at the hosts: also makes them targets of XDP redirects
-	RouterGRO  bool   // likewise at the router
-	NoChecksum bool   // the hosts leave no transport checksum to the device: XDP would send it unfinished
-	Policy     string // nftables ruleset of the router
+	Forward    bool          // the router gets its addresses and forwards; otherwise what runs in it sees to that
+	HostGRO    bool          // generic receive offload at the hosts: also makes them targets of XDP redirects
+	RouterGRO  bool          // likewise at the router
+	NoChecksum bool          // the hosts leave no transport checksum to the device: XDP would send it unfinished
+	Policy     string        // nftables ruleset of the router
+	Patience   time.Duration // what a process may take until it is ready; 0: as long as most do
 }
 
 // prefix begins the names of namespaces, dirPrefix those of directories; what
@@ -59,11 +61,11 @@ const (
 
 // settle is how long a path may take until a ping goes through, or a process
 // until it is ready.
-const settle = 10 * time.Second
+const settle = time.Minute
 
 // NewPath makes a path. Close takes it down.
 func NewPath(o PathOptions) (*Path, error) {
-	p := &Path{Name: o.Name}
+	p := &Path{Name: o.Name, patience: o.Patience}
 	if err := p.build(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("build path %s: %w", o.Name, err), p.Close(context.Background()))
 	}
@@ -222,10 +224,13 @@ func (p *Path) Close(ctx context.Context) error {
 // daemon has pinned for it.
 func remove(ctx context.Context, s *netspace.Space) error {
 	err := netspace.Stop(ctx, 3*time.Second, s)
-	if cookie, cerr := s.Cookie(); cerr == nil {
+	cookie, unknown := s.Cookie()
+	err = errors.Join(err, s.Close(), netspace.Delete(s.Name))
+	if unknown == nil {
+		// last: programs leave devices that are gone without a grace period each
 		err = errors.Join(err, place.Of(cookie).Remove())
 	}
-	return errors.Join(err, s.Close(), netspace.Delete(s.Name))
+	return err
 }
 
 // Sweep takes away what benches left that were killed.
@@ -262,10 +267,11 @@ func Sweep(ctx context.Context) error {
 func orphan(name, prefix string) bool {
 	owner, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
 	pid, err := strconv.Atoi(owner)
-	return err == nil && pid != os.Getpid() && !alive(pid)
+	return err == nil && pid != os.Getpid() && !Alive(pid)
 }
 
-func alive(pid int) bool {
+// Alive tells whether there is such a process.
+func Alive(pid int) bool {
 	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 	return err == nil
 }

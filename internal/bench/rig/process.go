@@ -20,10 +20,11 @@ import (
 
 // process is a long-lived program of a path.
 type process struct {
-	name string
-	pid  int
-	log  string        // file
-	done chan struct{} // closed when it has ended
+	name     string
+	pid      int
+	log      string        // file
+	done     chan struct{} // closed when it has ended
+	patience time.Duration // for it to be ready
 }
 
 // Program is one that a bench needs, and the Debian package that has it.
@@ -68,7 +69,7 @@ func (p *Path) run(in *netspace.Space, c *exec.Cmd) ([]byte, error) {
 
 // launch starts a program that runs until the path is closed.
 func (p *Path) launch(in *netspace.Space, name string, env []string, argv ...string) (*process, error) {
-	pr := &process{name: name, log: filepath.Join(p.dir, name+".log"), done: make(chan struct{})}
+	pr := &process{name: name, log: filepath.Join(p.dir, name+".log"), done: make(chan struct{}), patience: max(p.patience, settle)}
 	log, err := os.Create(pr.log)
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (pr *process) failure(what string) error {
 // until asks ready again and again until it says yes, the process has ended,
 // or the path's time to settle is over.
 func (pr *process) until(ctx context.Context, ready func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := context.WithTimeout(ctx, pr.patience)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

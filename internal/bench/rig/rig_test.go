@@ -134,7 +134,7 @@ func TestTheServersReportsAfterTheFirstAreTheGoodput(t *testing.T) {
 		{"no JSON", `iperf3: error`, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := parseIperf([]byte(c.text))
+			got, err := Received([]byte(c.text))
 			if (err != nil) != (c.want < 0) {
 				t.Fatalf("error %v", err)
 			}

@@ -1,6 +1,8 @@
 package rig
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -9,6 +11,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
+	"weft/internal/lab/netspace"
 	"weft/internal/place"
 )
 
@@ -40,6 +43,15 @@ func (p *Path) WeftMemory() (uint64, error) {
 	return bytes + resident, err
 }
 
+// UnloadWeft ends what runs in a namespace, and has weft take away what it made.
+func (p *Path) UnloadWeft(ctx context.Context, in *netspace.Space, weft string) error {
+	if err := netspace.Stop(ctx, settle, in); err != nil {
+		return err
+	}
+	_, err := p.Command(ctx, in, weft, "unload")
+	return err
+}
+
 func mapBytes(pin string) (uint64, error) {
 	m, err := ebpf.LoadPinnedMap(pin, nil)
 	if err != nil {
@@ -51,6 +63,24 @@ func mapBytes(pin string) (uint64, error) {
 		return 0, err
 	}
 	n, _ := info.Memlock() // an empty table of some kinds has none
+	if m.Type() != ebpf.ArrayOfMaps {
+		return n, nil
+	}
+	for at := range m.MaxEntries() {
+		var piece *ebpf.Map
+		if err := m.Lookup(at, &piece); errors.Is(err, ebpf.ErrKeyNotExist) {
+			continue
+		} else if err != nil {
+			return 0, err
+		}
+		info, err := piece.Info()
+		piece.Close()
+		if err != nil {
+			return 0, err
+		}
+		more, _ := info.Memlock()
+		n += more
+	}
 	return n, nil
 }
 

@@ -1,6 +1,7 @@
 package configtest
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -31,11 +32,13 @@ type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
 //	#@ nameserver lan
 //	#@ plat home 64:ff9b::/96
 //	#@ sysctl net/ipv4/conf/lan/proxy_arp 1
+//	#@ way 192.0.2.1 192.0.2.2 1500 1300
 //
 // A link has name, index and kind (or - for a physical one), and may have
 // "lower", "vlan", "qinq", "master", "peer", "vrf-table", "filtering",
-// "vlan-aware", "limits-mac" and "no-mac". It
-// gives the number of files.
+// "vlan-aware", "limits-mac" and "no-mac". A way has both ends, the MTU of the
+// device that leads there, and that which routers have told of, or 0. It gives
+// the number of files.
 func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))
@@ -119,6 +122,8 @@ func readFact(facts *state.Facts, words []string) error {
 		}
 		facts.Sysctls[words[1]] = words[2]
 		return nil
+	case words[0] == "way" && len(words) == 5:
+		return readWay(facts, words[1:])
 	case words[0] == "plat":
 		p, err := netip.ParsePrefix(words[2])
 		if facts.PLAT == nil {
@@ -153,6 +158,18 @@ func readFact(facts *state.Facts, words []string) error {
 	return nil
 }
 
+func readWay(facts *state.Facts, words []string) error {
+	local, err1 := netip.ParseAddr(words[0])
+	remote, err2 := netip.ParseAddr(words[1])
+	mtu, err3 := strconv.Atoi(words[2])
+	told, err4 := strconv.Atoi(words[3])
+	if facts.Ways == nil {
+		facts.Ways = map[state.Pair]state.Way{}
+	}
+	facts.Ways[state.Pair{Local: local, Remote: remote}] = state.Way{MTU: mtu, PathMTU: told}
+	return errors.Join(err1, err2, err3, err4)
+}
+
 func readLink(l *state.LinkFact, words []string) error {
 	for len(words) > 0 {
 		switch words[0] {
@@ -170,7 +187,7 @@ func readLink(l *state.LinkFact, words []string) error {
 			l.LimitsMAC = true
 		case "no-mac":
 			l.MAC = [6]byte{}
-		case "mtu", "address", "lower", "vlan", "qinq", "master", "peer", "vrf-table":
+		case "mtu", "address", "lower", "vlan", "qinq", "master", "peer", "vrf-table", "port", "tagging":
 			if len(words) < 2 {
 				return fmt.Errorf("%s of what?", words[0])
 			}
@@ -200,6 +217,13 @@ func readValue(l *state.LinkFact, what, value string) (err error) {
 	case "peer":
 		l.Peer = value
 		return nil
+	case "tagging":
+		l.Tagging = value
+		return nil
+	case "port":
+		n, err := strconv.Atoi(value)
+		l.Port = n + 1
+		return err
 	case "vlan", "qinq", "vrf-table":
 		n, err := strconv.ParseUint(value, 10, 32)
 		switch what {

@@ -2,57 +2,65 @@ package access
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/mdlayher/ndp"
 
-	"weft/wire/dhcp6"
+	"weft/internal/state"
 	"weft/wire/ppp"
 )
 
-// What a subscriber is told of IPv6: router advertisements (RFC 4861) and
-// DHCPv6 (RFC 8415). The session's own /64 and its delegated prefix last as
-// long as the session, whatever lifetimes say.
-const (
-	advertEvery   = 10 * time.Minute
-	advertFirst   = 3 // soon one after another, since one may be lost
-	advertSoon    = 4 * time.Second
-	routerLife    = 30 * time.Minute
-	preferredLife = 45 * time.Minute
-	validLife     = 90 * time.Minute
-)
+// Hosts makes what a subscriber's hosts are told of IPv6: feature ra does.
+type Hosts interface {
+	// Advertisement gives a router advertisement, its checksum left open.
+	Advertisement(state.HostLink) ([]byte, error)
+	// Again is how long to wait after the n-th; random gives up to so long.
+	Again(n int, random func(time.Duration) time.Duration) time.Duration
+	// Answer answers a message of DHCPv6; nil is no answer. unicast: it was sent
+	// to the router alone.
+	Answer(l state.HostLink, message []byte, unicast bool) []byte
+}
 
 func (s *session) linkLocal() netip.Addr     { return interfaceAddress(s.link.v6.local) }
 func (s *session) peerLinkLocal() netip.Addr { return interfaceAddress(s.link.v6.peer) }
 
 // advertise tells the subscriber, and says when to do so again.
 func (s *session) advertise() {
-	s.adverts++
-	s.advertAt = s.engine.now.Add(advertEvery)
-	if s.adverts < advertFirst {
-		s.advertAt = s.engine.now.Add(advertSoon)
-	}
+	s.adverts = min(s.adverts+1, 100)
+	s.advertAt = s.engine.now.Add(s.engine.hosts.Again(s.adverts, s.engine.upTo))
 	s.sendAdvert(netip.IPv6LinkLocalAllNodes())
 }
 
+// upTo gives a random time.
+func (e *Engine) upTo(d time.Duration) time.Duration {
+	var b [4]byte
+	e.random(b[:])
+	return time.Duration(float64(d) * float64(binary.BigEndian.Uint32(b[:])) / (1 << 32))
+}
+
+// hostLink is what the subscriber's hosts are to know. The session's own /64
+// and its delegated prefix last as long as the session.
+func (s *session) hostLink() state.HostLink {
+	srv := s.tunnel.server
+	portal := srv.Portal
+	if portal != "" && !s.profile.Garden {
+		portal = unrestricted
+	}
+	return state.HostLink{
+		Server: "weft-" + srv.Name, MTU: s.mtu(), Prefix: s.given.prefix, Address: s.profile.IPv6, Delegated: s.given.delegated,
+		DNS: dnsOf(s.profile, srv, false), PREF64: srv.PREF64,
+		Routes: s.profile.Advertised, Portal: portal,
+	}
+}
+
+// unrestricted says that there is no captive portal, or no longer (RFC 8910
+// section 2.2).
+const unrestricted = "urn:ietf:params:capport:unrestricted"
+
 func (s *session) sendAdvert(to netip.Addr) {
-	m := &ndp.RouterAdvertisement{
-		CurrentHopLimit: 64, RouterLifetime: routerLife, OtherConfiguration: true,
-		ManagedConfiguration: s.profile.IPv6.IsValid(),
-	}
-	m.Options = append(m.Options, ndp.NewMTU(uint32(max(s.mtu(), 1280))))
-	if p := s.given.prefix; p.IsValid() {
-		m.Options = append(m.Options, &ndp.PrefixInformation{
-			PrefixLength: uint8(p.Bits()), Prefix: p.Addr(), AutonomousAddressConfiguration: p.Bits() == 64,
-			PreferredLifetime: preferredLife, ValidLifetime: validLife,
-		})
-	}
-	if dns := dnsOf(s.profile, s.tunnel.server, false); len(dns) > 0 {
-		m.Options = append(m.Options, &ndp.RecursiveDNSServer{Lifetime: 3 * advertEvery, Servers: dns})
-	}
-	body, err := ndp.MarshalMessage(m)
+	body, err := s.engine.hosts.Advertisement(s.hostLink())
 	if err != nil {
 		return
 	}
@@ -67,9 +75,9 @@ const (
 
 // hear takes what a subscriber says on its link.
 func (s *session) hear(p packet6) {
-	if payload, from, ok := p.udp6(dhcpServerPort); ok {
-		if m, err := dhcp6.Parse(payload); err == nil && p.to.IsMulticast() {
-			s.answerDHCP(m, p.from, from)
+	if payload, port, ok := p.udp6(dhcpServerPort); ok {
+		if b := s.engine.hosts.Answer(s.hostLink(), payload, !p.to.IsMulticast()); b != nil {
+			s.sendFrame(ppp.IPv6, datagram6(s.linkLocal(), p.from, dhcpServerPort, orElse(port, dhcpClientPort), b))
 		}
 		return
 	}
@@ -103,101 +111,6 @@ func (s *session) solicited(p packet6) {
 	b := []byte{136, 0, 0, 0, 0xe0, 0, 0, 0} // router, solicited, override
 	self := s.linkLocal().As16()
 	s.sendFrame(ppp.IPv6, packet6{from: s.linkLocal(), to: p.from, proto: protoICMPv6, hops: 255, payload: append(b, self[:]...)}.marshal(2))
-}
-
-// serverID identifies the server (DUID-EN, RFC 8415 section 11.3): one per
-// section, whatever links it has.
-func (s *session) serverID() []byte {
-	return append([]byte{0, 2, 0, 0, 0xff, 0xff}, "weft-"+s.tunnel.server.Name...)
-}
-
-// answerDHCP gives the subscriber its address and its prefix: there is one of
-// each, and they are the session's whoever in the house asks.
-func (s *session) answerDHCP(m *dhcp6.Message, peer netip.Addr, port uint16) {
-	reply := &dhcp6.Message{Type: dhcp6.Reply, Transaction: m.Transaction, ClientID: m.ClientID, ServerID: s.serverID()}
-	ours := bytes.Equal(m.ServerID, reply.ServerID)
-	code := func(c dhcp6.Status) *dhcp6.Status { return &c }
-	switch m.Type {
-	case dhcp6.Solicit, dhcp6.Rebind, dhcp6.Confirm:
-		if len(m.ClientID) == 0 || len(m.ServerID) > 0 {
-			return
-		}
-	case dhcp6.Request, dhcp6.Renew, dhcp6.Release, dhcp6.Decline:
-		if len(m.ClientID) == 0 || !ours {
-			return
-		}
-	case dhcp6.InformationRequest:
-		if len(m.ServerID) > 0 && !ours {
-			return
-		}
-	default:
-		return
-	}
-	switch m.Type {
-	case dhcp6.Solicit, dhcp6.Request, dhcp6.Renew, dhcp6.Rebind:
-		if m.Type == dhcp6.Solicit && !m.RapidCommit {
-			reply.Type = dhcp6.Advertise
-		}
-		reply.RapidCommit = m.Type == dhcp6.Solicit && m.RapidCommit
-		var address netip.Prefix
-		if a := s.profile.IPv6; a.IsValid() {
-			address = netip.PrefixFrom(a, 128)
-		}
-		reply.Addresses = grant(m.Addresses, address, dhcp6.NoAddrsAvail)
-		reply.Prefixes = grant(m.Prefixes, s.given.delegated, dhcp6.NoPrefixAvail)
-	case dhcp6.Confirm:
-		asked := false
-		reply.Status = code(dhcp6.Success)
-		for _, ia := range m.Addresses {
-			for _, l := range ia.Leases {
-				asked = true
-				if !s.owns(l.Prefix.Addr()) {
-					reply.Status = code(dhcp6.NotOnLink)
-				}
-			}
-		}
-		if !asked {
-			return
-		}
-	case dhcp6.Release, dhcp6.Decline:
-		reply.Status = code(dhcp6.Success) // what a session has stays its own until it ends
-	case dhcp6.InformationRequest:
-		reply.Refresh = 4 * time.Hour
-	}
-	if len(m.Requested) == 0 || slices.Contains(m.Requested, dhcp6.OptionDNS) {
-		reply.DNS = dnsOf(s.profile, s.tunnel.server, false)
-	}
-	b, err := reply.Marshal()
-	if err != nil {
-		return
-	}
-	if port == 0 {
-		port = dhcpClientPort
-	}
-	s.sendFrame(ppp.IPv6, datagram6(s.linkLocal(), peer, dhcpServerPort, port, b))
-}
-
-// grant answers identity associations: the first gets what there is, and what
-// a client still has and is not its own gets lifetime zero.
-func grant(asked []dhcp6.IA, has netip.Prefix, none dhcp6.Status) []dhcp6.IA {
-	var list []dhcp6.IA
-	for _, ia := range asked {
-		out := dhcp6.IA{ID: ia.ID}
-		for _, l := range ia.Leases {
-			if l.Prefix.IsValid() && l.Prefix != has && l.Prefix.Addr() != netip.IPv6Unspecified() {
-				out.Leases = append(out.Leases, dhcp6.Lease{Prefix: l.Prefix})
-			}
-		}
-		if has.IsValid() {
-			out.T1, out.T2 = preferredLife/2, preferredLife*4/5
-			out.Leases = append(out.Leases, dhcp6.Lease{Prefix: has, Preferred: preferredLife, Valid: validLife})
-			has = netip.Prefix{}
-		} else {
-			out.Status = &none
-		}
-		list = append(list, out)
-	}
-	return list
 }
 
 // newTransaction makes up a transaction number of DHCPv6.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"time"
 
 	"weft/wire/ppp"
@@ -137,7 +138,7 @@ func (a *authenticator) serve(protocol ppp.Protocol, p ppp.Packet) {
 		if err != nil {
 			return
 		}
-		c.Login, c.Challenge, c.Response = string(name), a.challenge, value
+		c.Login, c.Challenge, c.Response = string(name), a.challenge, bytes.Clone(value)
 	default:
 		return
 	}
@@ -248,7 +249,7 @@ func (a *authenticator) challenged(p ppp.Packet, now time.Time) {
 
 func (a *authenticator) mschap(challenge []byte) ([]byte, error) {
 	l := a.link
-	a.challenge, a.peer = challenge, make([]byte, 16)
+	a.challenge, a.peer = bytes.Clone(challenge), make([]byte, 16)
 	l.random(a.peer)
 	var err error
 	if a.nt, err = ppp.MSCHAPv2NT(challenge, a.peer, l.login, l.password); err != nil {

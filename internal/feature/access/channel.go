@@ -25,6 +25,7 @@ type channel struct {
 	thresh   int
 	credit   int // acknowledgements since the congestion window grew
 	sent     []message
+	flying   int // of sent, the first so many are on their way; the rest was lost with them
 	waiting  []message
 	tries    int
 	deadline time.Time
@@ -104,6 +105,7 @@ func (c *channel) acknowledged(nr uint16, now time.Time) {
 		return
 	}
 	c.sent = c.sent[n:]
+	c.flying = max(c.flying-n, 0)
 	c.tries = 0
 	c.deadline = now.Add(retransmitFirst)
 	for range n {
@@ -121,7 +123,13 @@ func (c *channel) acknowledged(nr uint16, now time.Time) {
 
 // flush gives what is to be sent now.
 func (c *channel) flush(now time.Time, send func([]byte)) {
-	for len(c.waiting) > 0 && len(c.sent) < min(c.opening, c.window) {
+	may := min(c.opening, c.window)
+	// what went out behind a message that was lost has been dropped by most
+	// peers: it is sent again as the window opens, not each after a time of its own
+	for ; c.flying < min(len(c.sent), may); c.flying++ {
+		c.put(c.sent[c.flying], send)
+	}
+	for len(c.waiting) > 0 && len(c.sent) < may {
 		m := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		m.ns = c.ns
@@ -130,6 +138,7 @@ func (c *channel) flush(now time.Time, send func([]byte)) {
 			c.deadline = now.Add(retransmitFirst)
 		}
 		c.sent = append(c.sent, m)
+		c.flying++
 		c.put(m, send)
 	}
 	if len(c.waiting) == 0 {
@@ -165,6 +174,7 @@ func (c *channel) tick(now time.Time, send func([]byte)) bool {
 	c.thresh, c.opening, c.credit = max(c.opening/2, 1), 1, 0
 	c.deadline = now.Add(min(retransmitFirst<<c.tries, retransmitMost))
 	// one message finds out whether the peer is there; the rest follows its answer
+	c.flying = 1
 	c.put(c.sent[0], send)
 	return true
 }

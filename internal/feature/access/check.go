@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/internal/config"
+	"weft/internal/state"
 	"weft/wire/l2tp"
 )
 
@@ -37,61 +38,115 @@ func checkServer(c *config.Checker, name string, s *Config) {
 	if slices.Contains(s.Listen, s.Gateway) {
 		c.Warn("gateway", fmt.Sprintf("%s is also one of listen: subscribers that set up the tunnel themselves would send it into itself", s.Gateway), "take it out of a pool")
 	}
-	if !gatewayOf(s).IsValid() && slices.ContainsFunc(s.Users, func(u User) bool { return u.IPv4.IsValid() }) {
+	ipv4 := slices.ContainsFunc(s.Users, func(u User) bool { return u.IPv4.IsValid() }) || slices.ContainsFunc(s.Pools, func(p Pool) bool { return len(p.Addresses) > 0 })
+	if !gatewayOf(s).IsValid() && ipv4 && !c.Broken("gateway") {
 		c.Error("gateway", "there is no pool to take the router's own address on each session from", "set gateway")
 	}
-	checkUsers(c, s)
-	for i, p := range s.Pools {
-		for j, a := range p.Addresses {
-			for k, q := range s.Pools[:i+1] {
-				for n, b := range q.Addresses {
-					if (k < i || n < j) && a.IsValid() && b.IsValid() && a.Overlaps(b) {
-						c.Error(fmt.Sprintf("pools[%d].addresses[%d]", i, j), fmt.Sprintf("%s overlaps pools[%d].addresses[%d]", a, k, n), "give each address once")
-					}
-				}
-			}
+	checkForward(c, s)
+	checkUsers(c, s.Users)
+	checkPools(c, s)
+	checkSpaces(c, s)
+	for i, p := range s.PREF64 {
+		if p.IsValid() && !slices.Contains([]int{32, 40, 48, 56, 64, 96}, p.Bits()) {
+			c.Error(fmt.Sprintf("pref64[%d]", i), fmt.Sprintf("/%d is not a length that an IPv4 address can follow", p.Bits()), "/32, /40, /48, /56, /64 or /96: RFC 8781 section 4")
 		}
 	}
-	for i, p := range s.Prefixes {
-		if p.IsValid() && p.Bits() > 64 {
-			c.Error(fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s has no room for a /64", p), "hosts make addresses of length 64 only")
-		}
-		for j, q := range s.Delegate {
-			if p.IsValid() && q.IsValid() && p.Overlaps(q) {
-				c.Error(fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s overlaps delegate[%d]", p, j), "take the two out of different spaces")
-			}
-		}
-	}
-	for i, p := range s.Delegate {
-		if p.IsValid() && p.Bits() > s.DelegateBits {
-			c.Error(fmt.Sprintf("delegate[%d]", i), fmt.Sprintf("%s has no room for a /%d", p, s.DelegateBits), "make delegate_bits larger or the space wider")
-		}
+	c.Portal("captive_portal", s.Portal)
+	if s.Portal != "" && len(s.Garden) == 0 {
+		c.Warn("captive_portal", "nobody in the walled garden reaches it: garden is empty", "add the portal's addresses and a name server's to garden")
 	}
 	if len(s.Methods) == 0 && c.Given("authentication") {
 		c.Warn("authentication", "everybody is let in", `like ["chap", "pap"]`)
 	}
-	if len(s.Users) == 0 && len(s.RADIUS) == 0 && !(c.Given("authentication") && len(s.Methods) == 0) {
-		c.Error("", "no subscriber is known", "add users or radius")
+	if len(s.Users) == 0 && s.UsersFile == "" && len(s.RADIUS) == 0 && len(s.Forward) == 0 && !(c.Given("authentication") && len(s.Methods) == 0) {
+		c.Error("", "no subscriber is known", "add users, users_file or radius")
 	}
 	if len(s.Dynamic) > 0 && len(s.RADIUS) == 0 {
 		c.Warn("dynamic_authorization", "there is no RADIUS server whose sessions could be changed", "add radius")
 	}
 }
 
-func checkUsers(c *config.Checker, s *Config) {
-	seen := map[string]int{}
+// checkPools looks at what users name, and at what they can log in with.
+func checkPools(c *config.Checker, s *Config) {
 	for i, u := range s.Users {
+		for _, m := range Mismatches(&u, s, c.Given("authentication")) {
+			m.report(c, fmt.Sprintf("users[%d].", i))
+		}
+	}
+}
+
+func checkForward(c *config.Checker, s *Config) {
+	for i, f := range s.Forward {
+		at := fmt.Sprintf("forward[%d].", i)
+		if _, err := ServerAddress(f.Server); err != nil && f.Server != "" {
+			c.Error(at+"server", fmt.Sprintf("%q is no server: %v", f.Server, err), `like "lns.example.net" or "192.0.2.1:1701"`)
+		}
+		if f.Hide && f.Secret == "" {
+			c.Error(at+"hide", "there is nothing to encipher with", "give it a secret")
+		}
+		if strings.Contains(f.Realm, "@") {
+			c.Error(at+"realm", fmt.Sprintf("%q has an @", f.Realm), "what stands behind it")
+		}
+		for j, o := range s.Forward[:i] {
+			if strings.EqualFold(o.Realm, f.Realm) && f.Realm != "" {
+				c.Error(at+"realm", fmt.Sprintf("%q is also forward[%d]", f.Realm, j), "each realm goes to one server")
+			}
+		}
+	}
+}
+
+// Mismatch is what of a user does not go with its section.
+type Mismatch struct {
+	Severity          state.Severity
+	Key, What, Remedy string
+}
+
+func (m Mismatch) report(c *config.Checker, prefix string) {
+	if m.Severity == state.Error {
+		c.Error(prefix+m.Key, m.What, m.Remedy)
+	} else {
+		c.Warn(prefix+m.Key, m.What, m.Remedy)
+	}
+}
+
+// Mismatches compares a user with the section that it is for; chosen tells
+// whether the section says how to authenticate.
+func Mismatches(u *User, s *Config, chosen bool) []Mismatch {
+	var list []Mismatch
+	if u.Pool != "" && !slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.Name == u.Pool }) {
+		var names []string
+		for _, p := range s.Pools {
+			if p.Name != "" {
+				names = append(names, p.Name)
+			}
+		}
+		list = append(list, Mismatch{state.Error, "pool", fmt.Sprintf("there is no pool %q", u.Pool), config.Suggest(u.Pool, names)})
+	}
+	switch {
+	case u.Hash == "":
+	case chosen && !slices.Contains(s.Methods, MethodPAP):
+		list = append(list, Mismatch{state.Error, "password_hash", "a hash can be compared with PAP's password only, and authentication has no pap", `authentication = ["pap"]`})
+	case !chosen || len(s.Methods) > 1:
+		list = append(list, Mismatch{state.Warning, "password_hash", "subscribers that agree to CHAP cannot log in: it needs the password itself", `authentication = ["pap"]`})
+	}
+	return list
+}
+
+func checkUsers(c *config.Checker, users []User) {
+	seen := map[string]int{}
+	for i, u := range users {
 		at := fmt.Sprintf("users[%d]", i)
 		if j, ok := seen[u.Login]; ok && u.Login != "" {
 			c.Error(at+".login", fmt.Sprintf("%q is also users[%d]", u.Login, j), "each login needs to be there once")
 		}
 		seen[u.Login] = i
-		if u.Pool != "" && !slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.Name == u.Pool }) {
-			var names []string
-			for _, p := range s.Pools {
-				names = append(names, p.Name)
-			}
-			c.Error(at+".pool", fmt.Sprintf("there is no pool %q", u.Pool), config.Suggest(u.Pool, names))
+		switch {
+		case u.Password == "" && u.Hash == "" && !c.Broken(at+".password") && !c.Broken(at+".password_hash"):
+			c.Error(at, "has neither password nor password_hash", `like password = "a secret"`)
+		case u.Password != "" && u.Hash != "":
+			c.Error(at+".password_hash", "there is a password too", "keep one of the two")
+		case u.Hash != "" && !bcryptHash(u.Hash):
+			c.Error(at+".password_hash", "is no bcrypt hash", "htpasswd -nB LOGIN makes one: it begins with $2y$")
 		}
 		if u.Prefix.IsValid() && u.Prefix.Bits() != 64 {
 			c.Error(at+".prefix", fmt.Sprintf("%s has not the length 64", u.Prefix), "hosts make addresses of length 64 only")

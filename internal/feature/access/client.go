@@ -76,6 +76,10 @@ func (c *client) tick(now time.Time) {
 // Dialed says that there is a socket to a client's server.
 func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 	e.now = now
+	if o := e.onwards[name]; o != nil && o.tunnel == nil {
+		o.dialed(here, peer)
+		return
+	}
 	c := e.clients[name]
 	if c == nil || !c.dialing {
 		return
@@ -99,6 +103,10 @@ func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 // NotDialed says why there is none.
 func (e *Engine) NotDialed(name, why string, now time.Time) {
 	e.now = now
+	if o := e.onwards[name]; o != nil && o.tunnel == nil {
+		o.over(why)
+		return
+	}
 	if c := e.clients[name]; c != nil && c.dialing {
 		c.dialing = false
 		c.later(why)
@@ -115,7 +123,7 @@ func (c *client) tunnelUp(t *tunnel) {
 	}
 	c.session = s
 	c.calls++
-	t.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, s.local).AddUint32(l2tp.CallSerialNumber, c.calls))
+	s.push(l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, s.local).AddUint32(l2tp.CallSerialNumber, c.calls))
 	e.arm(s)
 }
 
@@ -128,13 +136,14 @@ func (s *session) replied(m *l2tp.Message) {
 		return
 	}
 	s.remote = id
-	s.tunnel.push(id, l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, 1_000_000_000).AddUint32(l2tp.FramingType, 1))
+	s.push(l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, 1_000_000_000).AddUint32(l2tp.FramingType, 1))
 	s.tunnel.flush() // before the first frame
 	s.begin(linkSettings{
 		mru: c.MRU, auth: c.Methods, echo: c.Keepalive, login: c.Login, password: c.Password, ipv4: c.IPv4, ipv6: c.IPv6,
 		name: c.HostName, random: s.engine.random,
 	})
 	s.link.v6.local = s.link.v6.another()
+	s.engine.rewatch(s)
 	s.link.start(s.engine.now)
 }
 

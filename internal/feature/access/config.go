@@ -20,21 +20,27 @@ type Config struct {
 	MRU          int            `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet of a subscriber, in bytes. 1460 fits a path of 1500 bytes over IPv4 with L2TP and PPP around, 1440 over IPv6."`
 	Methods      []Method       `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"How subscribers say who they are, the first that they agree to. Default: chap, then pap. [] lets everybody in."`
 	Users        []User         `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"Subscribers who are known here. They come before RADIUS."`
+	Forward      []Forward      `toml:"forward" example:"[{ realm = \"example.org\", server = \"192.0.2.99\", secret = \"between them\" }]" doc:"The realms whose subscribers belong to another server: their sessions go on to it, with this router as LAC. It asks them who they are. RADIUS says the same with Tunnel-Type, Tunnel-Server-Endpoint and Tunnel-Password."`
+	UsersFile    string         `toml:"users_file" example:"\"/etc/weft/members.toml\"" doc:"A file with more of users, followed while weft runs: [subscribers] with the key users, or [[subscribers.users]] for each. Only root may be able to read it."`
 	RADIUS       []RADIUS       `toml:"radius" example:"[{ server = \"192.0.2.53:1812\", secret = \"with RADIUS\" }]" doc:"The RADIUS servers that know the other subscribers, the first that answers."`
 	NASIdent     string         `toml:"nas_identifier" example:"\"lns1\"" doc:"What RADIUS servers know this router by. Default: host_name."`
 	Dynamic      []Dynamic      `toml:"dynamic_authorization" example:"[{ client = \"192.0.2.53\", secret = \"with RADIUS\" }]" doc:"Who may change and end sessions (RFC 5176), at UDP port 3799 of the addresses of listen."`
 	Gateway      netip.Addr     `toml:"gateway" ip:"4" example:"\"203.0.113.1\"" doc:"The router's IPv4 address on every session; weft puts it on the section's device. Default: the first address of the first pool. An address of listen will not do for subscribers that are their own LAC: they would send the tunnel into itself."`
-	Pools        []Pool         `toml:"pools" example:"[{ addresses = [\"203.0.113.0/24\"] }]" doc:"The IPv4 addresses that subscribers get. Without any, only those with an address of their own have IPv4."`
+	Pools        []Pool         `toml:"pools" example:"[{ addresses = [\"203.0.113.0/24\"] }]" doc:"The IPv4 addresses that subscribers get, and further spaces for IPv6. Without IPv4 addresses, only those with an address of their own have IPv4."`
+	Leases       string         `toml:"leases" example:"\"/var/lib/weft/members.leases\"" doc:"The file that remembers which login had which address and prefixes out of the pools, so that a reboot gives everybody the same again. Without one they are remembered until the machine stops."`
 	IPv6         bool           `toml:"ipv6" example:"true" doc:"Subscribers have IPv6."`
 	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"2001:db8:1000::/48\"]" doc:"The space out of which each session is advertised a /64."`
 	Delegate     []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:2000::/36\"]" doc:"The space out of which each session may get a prefix of its own by DHCPv6."`
+	Addresses6   []netip.Prefix `toml:"ipv6_addresses" ip:"6" example:"[\"2001:db8:3000::/64\"]" doc:"The space out of which each session may get one IPv6 address by DHCPv6 (IA_NA), for routers that want one besides the advertised /64."`
 	DelegateBits int            `toml:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
 	DNS          []netip.Addr   `toml:"dns" example:"[\"192.0.2.53\", \"2001:db8::53\"]" doc:"The name servers, of both families: IPv4 by IPCP (RFC 1877, two at most), IPv6 by router advertisements and DHCPv6."`
+	PREF64       []netip.Prefix `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The prefixes of translators (RFC 8781), by router advertisements. Default: those of the [nat64.NAME] sections that serve an [interface.NAME] whose device is access-NAME; [] tells of none."`
 	Duplicates   Duplicates     `toml:"duplicates" enum:"refuse,replace,allow" example:"\"replace\"" doc:"What a login that is there already does: it is refused, ends the old session, or both go on."`
 	MaxSessions  int            `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"How many sessions are taken; 0: as many as there is room for."`
 	Up           int64          `toml:"up" min:"0" example:"20_000_000" doc:"The rate limit of what a subscriber sends, in bit/s, unless it has one of its own; 0: none."`
 	Down         int64          `toml:"down" min:"0" example:"100_000_000" doc:"The rate limit of what a subscriber gets, in bit/s; 0: none."`
 	Garden       []netip.Prefix `toml:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"What subscribers in the walled garden reach."`
+	Portal       string         `toml:"captive_portal" example:"\"https://pay.example.net/api\"" doc:"The URI of the captive portal's API (RFC 8908), of which hosts of subscribers in the walled garden are told by router advertisements and DHCPv6 (RFC 8910). The garden has to hold it, and a name server."`
 	SessionTime  time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"How long a session lasts; \"0s\": for ever."`
 	IdleTime     time.Duration  `toml:"idle_timeout" min:"0s" example:"\"0s\"" doc:"After how long without a packet from the subscriber its session ends; \"0s\": never."`
 	Interim      time.Duration  `toml:"interim" min:"0s" example:"\"10m\"" doc:"How often RADIUS is told what a session carried so far; \"0s\": only if it asks for it."`
@@ -52,14 +58,15 @@ type LAC struct {
 // User is a subscriber.
 type User struct {
 	Login       string         `toml:"login" required:"true" example:"\"alice@example.net\"" doc:"The login."`
-	Password    string         `toml:"password" required:"true" example:"\"a secret\"" doc:"The password."`
+	Password    string         `toml:"password" example:"\"a secret\"" doc:"The password."`
+	Hash        string         `toml:"password_hash" example:"\"$2y$10$...\"" doc:"Instead of the password its bcrypt hash (htpasswd -nB LOGIN): the subscriber can log in with PAP only, because CHAP needs the password itself on both sides (RFC 1994 section 2.1)."`
 	IPv4        netip.Addr     `toml:"ipv4" ip:"4" example:"\"203.0.113.5\"" doc:"Its own IPv4 address."`
 	NoIPv4      bool           `toml:"no_ipv4" example:"false" doc:"It gets no IPv4."`
 	IPv6        netip.Addr     `toml:"ipv6" ip:"6" example:"\"2001:db8:3::5\"" doc:"An IPv6 address that it gets by DHCPv6."`
 	Prefix      netip.Prefix   `toml:"prefix" ip:"6" example:"\"2001:db8:4:5::/64\"" doc:"Its own advertised prefix."`
 	Delegated   netip.Prefix   `toml:"delegated" ip:"6" example:"\"2001:db8:500::/56\"" doc:"Its own delegated prefix."`
 	Routes      []netip.Prefix `toml:"routes" example:"[\"198.51.100.8/29\"]" doc:"Further prefixes that are routed to it."`
-	Pool        string         `toml:"pool" example:"\"homes\"" doc:"The pool that its IPv4 address comes from."`
+	Pool        string         `toml:"pool" example:"\"homes\"" doc:"The pool that its addresses and prefixes come from; what the pool does not have comes from where everybody's does."`
 	Up          int64          `toml:"up" min:"0" example:"20_000_000" doc:"The rate limit of what it sends, in bit/s."`
 	Down        int64          `toml:"down" min:"0" example:"100_000_000" doc:"The rate limit of what it gets."`
 	Garden      bool           `toml:"garden" example:"false" doc:"It is in the walled garden."`
@@ -68,17 +75,33 @@ type User struct {
 }
 
 func (u *User) profile() Profile {
+	var pools *Pools6
+	if u.Pool != "" {
+		pools = &Pools6{u.Pool, u.Pool, u.Pool}
+	}
 	return Profile{
-		IPv4: u.IPv4, NoIPv4: u.NoIPv4, Pool: u.Pool, IPv6: u.IPv6, Prefix: u.Prefix, Delegated: u.Delegated, Routes: u.Routes,
+		IPv4: u.IPv4, NoIPv4: u.NoIPv4, Pool: u.Pool, Pools6: pools, IPv6: u.IPv6, Prefix: u.Prefix, Delegated: u.Delegated, Routes: u.Routes,
 		Up: uint64(u.Up), Down: uint64(u.Down), Garden: u.Garden, SessionTimeout: u.SessionTime, IdleTimeout: u.IdleTime,
 	}
 }
 
-// Pool is a set of IPv4 addresses.
+// Forward sends the sessions of a realm to another server.
+type Forward struct {
+	Realm    string `toml:"realm" required:"true" example:"\"example.org\"" doc:"What stands behind the @ of their logins."`
+	Server   string `toml:"server" required:"true" example:"\"192.0.2.99\"" doc:"The server's name or address, with a port unless it is 1701."`
+	Secret   string `toml:"secret" example:"\"between them\"" doc:"The tunnel's secret, if the server has one."`
+	Hide     bool   `toml:"hide" example:"true" doc:"Enciphers what control messages say (hidden AVPs), as the password of a subscriber who uses PAP."`
+	HostName string `toml:"host_name" example:"\"lac1\"" doc:"What this router calls itself there. Default: the section's host_name."`
+}
+
+// Pool is a set of addresses and prefixes.
 type Pool struct {
-	Name      string         `toml:"name" example:"\"homes\"" doc:"What users and RADIUS (Framed-Pool) call it."`
-	Addresses []netip.Prefix `toml:"addresses" required:"true" ip:"4" example:"[\"203.0.113.0/24\"]" doc:"The addresses."`
-	Only      bool           `toml:"only_by_name" example:"false" doc:"Only for those who ask for it by name."`
+	Name       string         `toml:"name" example:"\"homes\"" doc:"What users and RADIUS (Framed-Pool, Framed-IPv6-Pool, Delegated-IPv6-Prefix-Pool, Stateful-IPv6-Address-Pool) call it."`
+	Addresses  []netip.Prefix `toml:"addresses" ip:"4" example:"[\"203.0.113.0/24\"]" doc:"IPv4 addresses."`
+	Prefixes   []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"2001:db8:1100::/48\"]" doc:"Like prefixes of the section."`
+	Delegate   []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:2100::/40\"]" doc:"Like delegate of the section."`
+	Addresses6 []netip.Prefix `toml:"ipv6_addresses" ip:"6" example:"[\"2001:db8:3100::/64\"]" doc:"Like ipv6_addresses of the section."`
+	Only       bool           `toml:"only_by_name" example:"false" doc:"Only for those who ask for it by name."`
 }
 
 // RADIUS is one RADIUS server.
@@ -94,6 +117,8 @@ type RADIUS struct {
 type Dynamic struct {
 	Client netip.Prefix `toml:"client" required:"true" ip:",bare" example:"\"192.0.2.53\"" doc:"The addresses that it asks from."`
 	Secret string       `toml:"secret" required:"true" example:"\"with RADIUS\"" doc:"The secret shared with it."`
+	// Unsigned is the way out for servers that are older than CVE-2024-3596.
+	Unsigned bool `toml:"unsigned" example:"false" doc:"It does not sign its orders (Message-Authenticator): they are taken all the same. Without this such orders are discarded."`
 }
 
 // Duplicates says what a second login does.

@@ -25,6 +25,9 @@ func (s *session) fromPeer(ip []byte) {
 		s.engine.stats.Garden++
 		return
 	}
+	if !s.up.pass(s.profile.Up, len(ip), s.engine.now) {
+		return
+	}
 	s.slow.UpPackets++
 	s.slow.UpBytes += uint64(len(ip))
 	s.engine.world.Deliver(s.access(), ip)
@@ -108,6 +111,9 @@ func (e *Engine) Transmit(device string, ip []byte) {
 }
 
 func (s *session) transmit(p ppp.Protocol, ip []byte) {
+	if !s.down.pass(s.profile.Down, len(ip), s.engine.now) {
+		return
+	}
 	s.slow.DownPackets++
 	s.slow.DownBytes += uint64(len(ip))
 	s.sendFrame(p, ip)

@@ -20,6 +20,9 @@ type World interface {
 	Deliver(access int, ip []byte)
 	// Reply gives the stack an error that this router makes.
 	Reply(access int, ip []byte)
+	// Number takes the next sequence number of a session that the programs carry;
+	// false: there are none.
+	Number(session uint16) (uint16, bool)
 	// Ask wants to know who somebody is; the answer comes by Engine.Answer.
 	Ask(Question)
 	// Dial wants a socket to a client's server; the answer comes by
@@ -31,6 +34,7 @@ type World interface {
 // answers and the time, and used by one goroutine at a time.
 type Engine struct {
 	world  World
+	hosts  Hosts
 	random func([]byte)
 	now    time.Time
 
@@ -46,6 +50,10 @@ type Engine struct {
 	queue    timers
 	pending  pending
 	stats    Stats
+	ended    []*Ended // the last ones, in a ring
+	endedAt  int
+	watches  map[int]*watch
+	onwards  map[string]*onward
 }
 
 // peerKey finds the tunnel of a peer that repeats its first message.
@@ -63,6 +71,7 @@ type Stats struct {
 	Accepted   uint64 `json:"accepted"`    // logins
 	Rejected   uint64 `json:"rejected"`    // logins
 	NoAddress  uint64 `json:"no_address"`  // logins that found no free address
+	NoPrefix   uint64 `json:"no_prefix"`   // logins that got less IPv6 than they should: a pool was empty
 	Spoofed    uint64 `json:"spoofed"`     // packets in the slow path with another's source
 	Garden     uint64 `json:"garden"`      // packets in the slow path that the walled garden does not let pass
 	NoSession  uint64 `json:"no_session"`  // packets in the slow path to nobody
@@ -71,9 +80,9 @@ type Stats struct {
 }
 
 // NewEngine makes an engine without sections.
-func NewEngine(w World, random func([]byte)) *Engine {
+func NewEngine(w World, h Hosts, random func([]byte)) *Engine {
 	e := &Engine{
-		world: w, random: random, servers: map[string]*server{}, clients: map[string]*client{},
+		world: w, hosts: h, random: random, servers: map[string]*server{}, clients: map[string]*client{},
 		tunnels: map[uint16]*tunnel{}, byPeer: map[peerKey]*tunnel{}, sessions: map[uint16]*session{},
 	}
 	var b [4]byte
@@ -203,6 +212,7 @@ func (e *Engine) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
 		e.stats.Strangers++
 		return
 	}
+	s.numbered(h.Sequenced)
 	s.receiveFrame(frame)
 	e.arm(s)
 }
@@ -226,7 +236,7 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 	for _, s := range servers {
 		keep[s.Name] = true
 		if old, ok := e.servers[s.Name]; ok {
-			old.update(s)
+			e.follow(old, s)
 		} else {
 			e.servers[s.Name] = newServer(s)
 		}
@@ -299,10 +309,11 @@ type pending struct {
 	goneTunnels, goneSs []uint16
 	accounts            []Account
 	stored              storeChanges
+	leases              map[string]lease
 }
 
 func (p *pending) clear() {
-	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, stored: storeChanges{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}}}
+	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: storeChanges{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}}}
 }
 
 // Batch is what has happened since the last one: sessions for the datapath,
@@ -315,20 +326,21 @@ type Batch struct {
 	GoneSessions []uint16
 	Accounts     []Account
 	Store        []Stored
+	Leases       []Stored // what logins were given, by section and login
 }
 
 // Empty tells whether nothing has happened.
 func (b Batch) Empty() bool {
-	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store) == 0
+	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store)+len(b.Leases) == 0
 }
 
 // Take gives the batch and begins a new one.
 func (e *Engine) Take() Batch {
 	p := &e.pending
-	if len(p.tunnels)+len(p.sessions)+len(p.goneTunnels)+len(p.goneSs)+len(p.accounts)+len(p.stored.tunnels)+len(p.stored.sessions) == 0 {
+	if len(p.tunnels)+len(p.sessions)+len(p.goneTunnels)+len(p.goneSs)+len(p.accounts)+len(p.stored.tunnels)+len(p.stored.sessions)+len(p.leases) == 0 {
 		return Batch{}
 	}
-	b := Batch{GoneTunnels: p.goneTunnels, GoneSessions: p.goneSs, Accounts: p.accounts, Store: e.toStore(p.stored)}
+	b := Batch{GoneTunnels: p.goneTunnels, GoneSessions: p.goneSs, Accounts: p.accounts, Store: e.toStore(p.stored), Leases: toLeases(p.leases)}
 	for id := range p.tunnels {
 		if t := e.tunnels[id]; t != nil {
 			b.Tunnels = append(b.Tunnels, t.asState())
@@ -352,6 +364,8 @@ type Sessions interface {
 	Remove(tunnels, sessions []uint16) error
 	// Counters reads those sessions' counters; nil: of all that are there.
 	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	// Sequence takes the next sequence number of a session's data.
+	Sequence(session uint16) uint16
 	// List gives what is there.
 	List() ([]state.AccessTunnel, []state.AccessSession, error)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/feature/ra"
 	"weft/internal/state"
 )
 
@@ -19,6 +20,7 @@ type duet struct {
 	now            time.Time
 	client, server *side
 	lose           func(from *side, b []byte) bool
+	beyond         *side // the server behind the server; nil: there is none
 }
 
 type side struct {
@@ -48,12 +50,19 @@ func (s *side) Send(here, peer netip.AddrPort, b []byte) {
 	if s.duet.lose != nil && s.duet.lose(s, b) {
 		return
 	}
-	s.other.inbox = append(s.other.inbox, datagram{peer, here, slices.Clone(b)})
+	to := s.other
+	if x := s.duet.beyond; x != nil && (peer == x.addr || s == x) {
+		if to = x; s == x {
+			to = s.duet.server
+		}
+	}
+	to.inbox = append(to.inbox, datagram{peer, here, slices.Clone(b)})
 }
-func (s *side) Deliver(_ int, ip []byte) { s.delivered = append(s.delivered, slices.Clone(ip)) }
-func (s *side) Reply(n int, ip []byte)   { s.Deliver(n, ip) }
-func (s *side) Ask(q Question)           { s.asked = append(s.asked, q) }
-func (s *side) Dial(name string)         { s.dials = append(s.dials, name) }
+func (s *side) Deliver(_ int, ip []byte)     { s.delivered = append(s.delivered, slices.Clone(ip)) }
+func (s *side) Reply(n int, ip []byte)       { s.Deliver(n, ip) }
+func (s *side) Number(uint16) (uint16, bool) { return 0, false }
+func (s *side) Ask(q Question)               { s.asked = append(s.asked, q) }
+func (s *side) Dial(name string)             { s.dials = append(s.dials, name) }
 
 func randomBytes(seed uint64) func([]byte) {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -66,7 +75,7 @@ func randomBytes(seed uint64) func([]byte) {
 
 func newSide(d *duet, addr string, seed uint64) *side {
 	s := &side{duet: d, addr: netip.MustParseAddrPort(addr), tunnels: map[uint16]state.AccessTunnel{}, sessions: map[uint16]state.AccessSession{}, store: map[string][]byte{}}
-	s.engine = NewEngine(s, randomBytes(seed))
+	s.engine = NewEngine(s, ra.Links{}, randomBytes(seed))
 	return s
 }
 
@@ -105,11 +114,18 @@ func (d *duet) start(s ServerSettings, c ClientSettings) {
 	d.settle()
 }
 
+func (d *duet) sides() []*side {
+	if d.beyond != nil {
+		return []*side{d.client, d.server, d.beyond}
+	}
+	return []*side{d.client, d.server}
+}
+
 // settle lets everything happen that needs no time.
 func (d *duet) settle() {
 	for range 10000 {
 		busy := false
-		for _, s := range []*side{d.client, d.server} {
+		for _, s := range d.sides() {
 			if at := s.engine.Due(); !at.IsZero() && !at.After(d.now) {
 				s.engine.Tick(d.now)
 				busy = true
@@ -117,13 +133,22 @@ func (d *duet) settle() {
 			for len(s.dials) > 0 {
 				name := s.dials[0]
 				s.dials = s.dials[1:]
-				s.engine.Dialed(name, s.addr, s.other.addr, d.now)
+				if _, onward := OnwardServer(name); !onward {
+					s.engine.Dialed(name, s.addr, s.other.addr, d.now)
+				} else if d.beyond != nil {
+					s.engine.Dialed(name, netip.AddrPortFrom(s.addr.Addr(), 50000), d.beyond.addr, d.now)
+				} else {
+					s.engine.NotDialed(name, "nobody is there", d.now)
+				}
 				busy = true
 			}
 			for len(s.inbox) > 0 {
 				m := s.inbox[0]
 				s.inbox = s.inbox[1:]
 				s.engine.Receive(m.here, m.from, m.b, d.now)
+				for i := range m.b { // a socket's buffer is used again
+					m.b[i] = 0xe2
+				}
 				busy = true
 			}
 			s.take()
@@ -162,7 +187,7 @@ func (d *duet) pass(t time.Duration) {
 	end := d.now.Add(t)
 	for {
 		next := end
-		for _, s := range []*side{d.client, d.server} {
+		for _, s := range d.sides() {
 			if at := s.engine.Due(); !at.IsZero() && at.Before(next) && at.After(d.now) {
 				next = at
 			}

@@ -39,6 +39,9 @@ func methodOf(b []byte) Method {
 	return ""
 }
 
+// allCharacters is the ACCM where nothing is said: all below 32 are escaped.
+const allCharacters uint32 = 0xffffffff
+
 // lcp are the options of the link itself (RFC 1661 section 6).
 type lcp struct {
 	automaton
@@ -52,7 +55,10 @@ type lcp struct {
 	method    Method // agreed
 	peerMRU   int
 	peerMagic uint32
-	acfc, pfc bool // the peer takes compressed headers
+	theirs    []byte // options that we agreed to
+	initial   []byte // options that it asked for first
+	accm      uint32 // characters that it wants escaped (RFC 1662 section 7.1)
+	acfc, pfc bool   // the peer takes compressed headers
 	loops     int
 }
 
@@ -94,7 +100,10 @@ const leastMRU = 576
 func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 	var naks, rejects []ppp.Option
 	mru, magic, method := 1500, uint32(0), Method("")
-	acfc, pfc := false, false
+	acfc, pfc, accm := false, false, allCharacters
+	if c.initial == nil {
+		c.initial = ppp.MarshalOptions(theirs)
+	}
 	for _, o := range theirs {
 		switch {
 		case o.Type == ppp.OptMRU && len(o.Data) == 2:
@@ -103,7 +112,8 @@ func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 				naks = append(naks, ppp.Option{Type: ppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, 1500)})
 			}
 		case o.Type == ppp.OptACCM && len(o.Data) == 4:
-			// of no meaning here: there are no characters (RFC 2661 section 5.1)
+			// of no meaning here, where there are no characters: it is the LAC's
+			accm = binary.BigEndian.Uint32(o.Data)
 		case o.Type == ppp.OptMagic && len(o.Data) == 4:
 			magic = binary.BigEndian.Uint32(o.Data)
 			if magic == 0 || magic == c.magic && !c.noMagic {
@@ -132,7 +142,7 @@ func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 	if len(naks) > 0 {
 		return ppp.ConfigureNak, naks
 	}
-	c.peerMRU, c.peerMagic, c.acfc, c.pfc = mru, magic, acfc, pfc
+	c.peerMRU, c.peerMagic, c.acfc, c.pfc, c.accm, c.theirs = mru, magic, acfc, pfc, accm, ppp.MarshalOptions(theirs)
 	if !c.link.server {
 		c.method = method
 	}
@@ -181,6 +191,7 @@ func (c *lcp) opened() {
 	if c.link.server && len(c.methods) > 0 {
 		c.method = c.methods[0]
 	}
+	c.link.owner.linkInfo(c.accm, allCharacters)
 	c.link.auth.start(c.method, c.link.owner.clock())
 }
 

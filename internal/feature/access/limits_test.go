@@ -4,6 +4,9 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"weft/wire/l2tp"
+	"weft/wire/ppp"
 )
 
 // ends gives the reasons for which accounting was told that sessions ended.
@@ -145,5 +148,108 @@ func TestTheWalledGarden(t *testing.T) {
 	}
 	if got := d.client.engine.Learned()["home"]; !got.Equal(l) {
 		t.Errorf("the subscriber's session changed: %+v", got)
+	}
+}
+
+// Of who has only a hash of the password here, others compare it, and only PAP
+// will do.
+func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
+	s, c := testServer(), testClient()
+	s.Methods, s.Users[0] = []Method{MethodPAP}, User{Login: "alice", Hash: "a hash", Down: 5e6}
+	d := newDuet(t)
+	d.start(s, c)
+	d.settle()
+	if len(d.server.asked) != 1 || d.server.asked[0].Hash != "a hash" || d.server.asked[0].Password != "wonder" || d.server.asked[0].Profile.Down != 5e6 {
+		t.Fatalf("asked is %+v", d.server.asked)
+	}
+	d.server.engine.Answer(d.server.asked[0], Verdict{Accept: true, Profile: d.server.asked[0].Profile}, d.now)
+	d.settle()
+	d.up()
+	s.Methods = []Method{MethodCHAP}
+	d = newDuet(t)
+	d.start(s, c)
+	d.pass(5 * time.Second)
+	if len(d.server.asked) != 0 || d.client.engine.Learned()["home"].Up {
+		t.Errorf("with CHAP asked is %+v", d.server.asked)
+	}
+}
+
+func TestASecondLogin(t *testing.T) {
+	for _, mode := range []Duplicates{DuplicatesRefuse, DuplicatesReplace, DuplicatesAllow} {
+		s := testServer()
+		s.Duplicates, s.Methods = mode, []Method{MethodPAP}
+		c := newCarrier(t, s) // alice is there, by the client
+		first := c.server.engine.find(Match{Login: "alice"})[0]
+		m := agreed(MethodPAP, 1400).AddUint16(l2tp.ProxyAuthenType, proxyPAP).Add(l2tp.ProxyAuthenName, []byte("alice")).
+			AddUint16(l2tp.ProxyAuthenID, 5).Add(l2tp.ProxyAuthenResponse, []byte("wonder"))
+		c.connect(m)
+		_, let := c.has(ppp.PAP, ppp.PAPAck)
+		ends := c.server.ends()
+		switch mode {
+		case DuplicatesRefuse:
+			if let || first.state != sessionUp || c.server.engine.Stats().Duplicates != 1 {
+				t.Errorf("refuse: let in %v, the first is in state %d", let, first.state)
+			}
+		case DuplicatesReplace:
+			if !let || first.state != sessionGone || len(ends) != 1 || ends[0] != ReasonReplaced {
+				t.Errorf("replace: let in %v, the first is in state %d, ended %v", let, first.state, ends)
+			}
+		case DuplicatesAllow:
+			if !let || first.state != sessionUp || first.given.ipv4 == c.session.given.ipv4 || len(ends) != 0 {
+				t.Errorf("allow: let in %v, the first is in state %d", let, first.state)
+			}
+		}
+	}
+}
+
+// Who was away gets what it had, also from another process; nobody else does as
+// long as there is something else.
+func TestALoginKeepsItsAddresses(t *testing.T) {
+	settings := ServerSettings{
+		Name: "isp", IPv6: true, Bits: 56, Pools: []Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/29")}}},
+		Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/58")}, Delegate: []netip.Prefix{netip.MustParsePrefix("2001:db8:2::/50")},
+	}
+	e := NewEngine(nil, nil, func([]byte) {})
+	e.Set([]ServerSettings{settings}, nil, time.Unix(0, 0))
+	srv := e.servers["isp"]
+	login := func(srv *server, e *Engine, name string) *session {
+		s := &session{engine: e, login: name}
+		if srv.assign(s, Profile{}) != "" {
+			t.Fatalf("%s gets nothing", name)
+		}
+		return s
+	}
+	had := map[string]lease{}
+	var all []*session
+	for _, name := range []string{"a", "b", "c"} {
+		s := login(srv, e, name)
+		had[name] = s.given
+		all = append(all, s)
+	}
+	kept := e.Take().Leases
+	for _, s := range all {
+		srv.release(s)
+	}
+	// another process; others come first
+	e = NewEngine(nil, nil, func([]byte) {})
+	e.Set([]ServerSettings{settings}, nil, time.Unix(0, 0))
+	e.RestoreLeases(kept)
+	srv = e.servers["isp"]
+	for _, name := range []string{"x", "y", "c", "b", "a"} {
+		s := login(srv, e, name)
+		if want, ok := had[name]; ok && s.given != want {
+			t.Errorf("%s gets %v, and had %v", name, s.given, want)
+		}
+		for other, g := range had {
+			if other != name && g.ipv4 == s.given.ipv4 {
+				t.Errorf("%s gets what was %s's", name, other)
+			}
+		}
+	}
+	// all 6 addresses but one are taken: what nobody is there for is given away at last
+	srv.release(all[0])
+	last := login(srv, e, "z")
+	if !last.given.ipv4.IsValid() || len(srv.taken4) != 6 {
+		t.Errorf("the sixth gets %v", last.given)
 	}
 }

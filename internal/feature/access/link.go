@@ -29,6 +29,9 @@ type linkOwner interface {
 	authenticate(q Credentials)
 	// networkChanged says that IPCP or IPV6CP came up or went down.
 	networkChanged()
+	// linkInfo says which characters LCP wants escaped, in frames that are sent
+	// to the peer and that come from it.
+	linkInfo(send, receive uint32)
 	// linkEnded says why the link is over.
 	linkEnded(reason Reason, text string)
 	clock() time.Time

@@ -104,7 +104,7 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 		}
 	}
 	if c.IPv6 {
-		for _, p := range slices.Concat(c.Prefixes, c.Delegate) {
+		for _, p := range spaces6(c) {
 			desired = append(desired, state.Route{Prefix: p, Device: device})
 		}
 	}
@@ -117,6 +117,15 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 		}
 	}
 	return desired, problems
+}
+
+// spaces6 are those that IPv6 addresses and prefixes come out of.
+func spaces6(c *Config) []netip.Prefix {
+	list := slices.Concat(c.Prefixes, c.Delegate, c.Addresses6)
+	for _, p := range c.Pools {
+		list = slices.Concat(list, p.Prefixes, p.Delegate, p.Addresses6)
+	}
+	return list
 }
 
 // gatewayOf gives the router's own address on each session.
@@ -214,7 +223,11 @@ func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSett
 	ids := assignIDs(f, facts.Accesses)
 	var servers []ServerSettings
 	for _, name := range f.Names("access") {
-		servers = append(servers, settingsOf(f, name, ids[name]))
+		s := settingsOf(f, name, ids[name])
+		if !f.Given("access." + name + ".pref64") {
+			s.PREF64 = translators(f, facts, s.Device)
+		}
+		servers = append(servers, s)
 	}
 	var clients []ClientSettings
 	for _, name := range f.Names("l2tp_client") {
@@ -232,12 +245,25 @@ func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSett
 	return servers, clients
 }
 
+// translators gives the prefixes of those that serve a device.
+func translators(f *config.File, facts state.Facts, device string) []netip.Prefix {
+	var list []netip.Prefix
+	for _, t := range facts.Prefixes64 {
+		serves := slices.ContainsFunc(t.Interfaces, func(n string) bool { i := f.Interface(n); return i != nil && i.Device == device })
+		if serves && !slices.Contains(list, t.Prefix) {
+			list = append(list, t.Prefix)
+		}
+	}
+	return list
+}
+
 func settingsOf(f *config.File, name string, id int) ServerSettings {
 	c := From(f, name)
 	s := ServerSettings{
 		Name: name, ID: id, Device: Device(name), HostName: c.HostName, Hello: c.Hello, Echo: c.Echo, MRU: c.MRU, Methods: c.Methods,
 		Users: c.Users, Remote: len(c.RADIUS) > 0, Gateway: c.Gateway, Pools: c.Pools, Prefixes: c.Prefixes, Delegate: c.Delegate,
-		Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, Duplicates: c.Duplicates, Garden: c.Garden, MaxSessions: c.MaxSessions,
+		Addresses6: c.Addresses6, Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, PREF64: c.PREF64, Duplicates: c.Duplicates, Garden: c.Garden, Portal: c.Portal, MaxSessions: c.MaxSessions,
+		Forward: c.Forward,
 		Default: Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
 	if !f.Given("access." + name + ".authentication") {
@@ -252,6 +278,18 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 		s.LACs = append(s.LACs, l)
 	}
 	return s
+}
+
+// Made gives the devices that the sections make.
+func Made(f *config.File) []string {
+	var list []string
+	for _, name := range f.Names("access") {
+		list = append(list, Device(name))
+	}
+	for _, name := range f.Names("l2tp_client") {
+		list = append(list, ClientDevice(name))
+	}
+	return list
 }
 
 // Devices gives the devices of all sections, by the number that the datapath

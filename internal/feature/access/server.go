@@ -2,8 +2,6 @@ package access
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
 	"net/netip"
 	"slices"
 	"time"
@@ -31,12 +29,16 @@ type ServerSettings struct {
 	Pools       []Pool
 	Prefixes    []netip.Prefix // /64 out of these are advertised
 	Delegate    []netip.Prefix
-	Bits        int // of a delegated prefix
+	Addresses6  []netip.Prefix // single addresses out of these are given by DHCPv6
+	Bits        int            // of a delegated prefix
 	IPv6        bool
 	DNS         []netip.Addr
+	PREF64      []netip.Prefix // of translators that serve subscribers
 	Duplicates  Duplicates
 	Garden      []netip.Prefix
+	Portal      string // of the walled garden, for hosts
 	MaxSessions int
+	Forward     []Forward
 	Default     Profile // what profiles leave open
 }
 
@@ -51,10 +53,11 @@ type server struct {
 	taken4   map[netip.Addr]*session
 	taken6   map[netip.Prefix]*session
 	destined bart.Table[*session]
+	kept     leases
 }
 
 func newServer(s ServerSettings) *server {
-	n := &server{logins: map[string][]*session{}, taken4: map[netip.Addr]*session{}, taken6: map[netip.Prefix]*session{}}
+	n := &server{logins: map[string][]*session{}, taken4: map[netip.Addr]*session{}, taken6: map[netip.Prefix]*session{}, kept: newLeases()}
 	n.update(s)
 	return n
 }
@@ -73,6 +76,9 @@ func (s *server) update(n ServerSettings) {
 				s.own6.Insert(p)
 			}
 		}
+		if u.IPv6.IsValid() {
+			s.own6.Insert(netip.PrefixFrom(u.IPv6, 128))
+		}
 	}
 }
 
@@ -86,6 +92,13 @@ func (s *server) local(c Credentials) (v Verdict, known bool) {
 		return Verdict{}, false
 	}
 	v = Verdict{Text: "Login incorrect"}
+	if u.Hash != "" {
+		if c.Method != MethodPAP {
+			return v, true
+		}
+		// to compare takes a while, on purpose: not here
+		return Verdict{}, false
+	}
 	switch c.Method {
 	case MethodPAP:
 		v.Accept = hmac.Equal([]byte(c.Password), []byte(u.Password))
@@ -134,39 +147,7 @@ type lease struct {
 	ipv4      netip.Addr
 	prefix    netip.Prefix
 	delegated netip.Prefix
-}
-
-// assign gives a session its addresses; false: an IPv4 address was to be had,
-// and none is free.
-func (s *server) assign(one *session, p Profile) bool {
-	s.release(one)
-	d := s.Default
-	p.Up, p.Down = orElse(p.Up, d.Up), orElse(p.Down, d.Down)
-	p.SessionTimeout, p.IdleTimeout, p.Interim = orElse(p.SessionTimeout, d.SessionTimeout), orElse(p.IdleTimeout, d.IdleTimeout), orElse(p.Interim, d.Interim)
-	one.profile = p
-	g := lease{ipv4: p.IPv4, prefix: p.Prefix, delegated: p.Delegated}
-	if g.ipv4.IsValid() {
-		if s.taken4[g.ipv4] != nil {
-			return false
-		}
-	} else if !p.NoIPv4 && len(s.Pools) > 0 {
-		a, ok := s.freeAddress(one.login, p.Pool)
-		if !ok {
-			return false
-		}
-		g.ipv4 = a
-	}
-	if s.IPv6 {
-		if !g.prefix.IsValid() {
-			g.prefix = s.freePrefix(one.login, s.Prefixes, 64)
-		}
-		if !g.delegated.IsValid() {
-			g.delegated = s.freePrefix(one.login, s.Delegate, s.Bits)
-		}
-	}
-	one.given = g
-	s.hold(one)
-	return true
+	ipv6      netip.Addr // out of a pool; the session has it in its profile
 }
 
 func orElse[T comparable](v, other T) T {
@@ -233,83 +214,4 @@ func (s *server) release(one *session) {
 		delete(s.logins, one.login)
 	}
 	one.given = lease{}
-}
-
-// freeAddress gives a free IPv4 address: for one login the same again, as long
-// as nobody else got it.
-func (s *server) freeAddress(login, pool string) (netip.Addr, bool) {
-	for _, p := range s.Pools {
-		if pool != "" && p.Name != pool || pool == "" && p.Only {
-			continue
-		}
-		for _, space := range p.Addresses {
-			if a, ok := s.freeIn(space, login); ok {
-				return a, true
-			}
-		}
-	}
-	return netip.Addr{}, false
-}
-
-func (s *server) freeIn(space netip.Prefix, login string) (netip.Addr, bool) {
-	n := uint64(1) << (32 - space.Bits())
-	base := binary.BigEndian.Uint32(space.Masked().Addr().AsSlice())
-	start := hash(login, space)
-	for i := range n {
-		k := uint32((start + i) % n)
-		if n > 2 && (k == 0 || uint64(k) == n-1) {
-			continue // the subnet's own and its broadcast address
-		}
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], base+k)
-		a := netip.AddrFrom4(b)
-		if a != s.Gateway && s.taken4[a] == nil && !s.own4[a] {
-			return a, true
-		}
-	}
-	return netip.Addr{}, false
-}
-
-func hash(login string, space netip.Prefix) uint64 {
-	h := sha256.New()
-	h.Write(space.Addr().AsSlice())
-	h.Write([]byte(login))
-	return binary.BigEndian.Uint64(h.Sum(nil))
-}
-
-// prefixTries bounds the search in a space that is nearly full.
-const prefixTries = 65536
-
-// freePrefix gives a free prefix, not valid if there is none.
-func (s *server) freePrefix(login string, spaces []netip.Prefix, bits int) netip.Prefix {
-	for _, space := range spaces {
-		if bits < space.Bits() {
-			continue
-		}
-		room := bits - space.Bits()
-		n := uint64(prefixTries)
-		if room < 16 {
-			n = 1 << room
-		}
-		start := hash(login, space)
-		for i := range n {
-			p := nthPrefix(space, bits, start+i)
-			if s.taken6[p] == nil && !s.own6.OverlapsPrefix(p) {
-				return p
-			}
-		}
-	}
-	return netip.Prefix{}
-}
-
-// nthPrefix gives the n-th prefix of a length inside a space, round and round.
-func nthPrefix(space netip.Prefix, bits int, n uint64) netip.Prefix {
-	a := space.Masked().Addr().As16()
-	for i := bits - 1; i >= space.Bits() && n != 0; i-- {
-		if n&1 == 1 {
-			a[i/8] |= 1 << (7 - i%8)
-		}
-		n >>= 1
-	}
-	return netip.PrefixFrom(netip.AddrFrom16(a), bits)
 }

@@ -4,18 +4,21 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 )
 
 // SubscriberRow is a session as weft show tells of it.
 type SubscriberRow struct {
 	Access    string         `json:"access"`
+	Client    string         `json:"client,omitempty"` // the NAME of an [l2tp_client.NAME] instead
 	Login     string         `json:"login"`
 	Session   uint16         `json:"session"`
 	Tunnel    uint16         `json:"tunnel"`
 	PeerID    uint16         `json:"peer_session"`
 	ID        string         `json:"id"` // in accounting
 	State     string         `json:"state"`
+	Onward    string         `json:"onward,omitempty"` // the server that it goes on to
 	Since     time.Time      `json:"since"`
 	IPv4      netip.Addr     `json:"ipv4,omitzero"`
 	IPv6      netip.Addr     `json:"ipv6,omitzero"`
@@ -33,6 +36,7 @@ type SubscriberRow struct {
 	LinkLocal netip.Addr     `json:"link_local,omitzero"`
 	Call      Call           `json:"call"`
 	Slow      Traffic        `json:"slow_path"`
+	SlowDrops [2]uint64      `json:"-"` // in the slow path, for their rate: up, down
 }
 
 // TunnelRow is a tunnel.
@@ -72,24 +76,7 @@ func (e *Engine) Subscribers() []SubscriberRow {
 		if s.tunnel.server == nil {
 			continue
 		}
-		r := SubscriberRow{
-			Access: s.tunnel.server.Name, Login: s.login, Session: s.local, Tunnel: s.tunnel.local, PeerID: s.remote, ID: s.id,
-			State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, IPv4: s.given.ipv4, IPv6: s.profile.IPv6, Prefix: s.given.prefix,
-			Delegated: s.given.delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
-		}
-		if l := s.link; l != nil {
-			r.MTU, r.Method, r.LCP, r.IPCP, r.IPV6CP = s.mtu(), l.lcp.method, l.lcp.state.String(), l.v4.state.String(), l.v6.state.String()
-			if l.v6.state == phaseOpened {
-				r.LinkLocal = s.peerLinkLocal()
-			}
-			switch {
-			case s.running():
-				r.State = "up"
-			case s.question != 0:
-				r.State = "authenticating"
-			}
-		}
-		list = append(list, r)
+		list = append(list, s.row())
 	}
 	slices.SortFunc(list, func(a, b SubscriberRow) int {
 		return cmp.Or(cmp.Compare(a.Access, b.Access), cmp.Compare(a.Login, b.Login), cmp.Compare(a.Session, b.Session))
@@ -97,23 +84,71 @@ func (e *Engine) Subscribers() []SubscriberRow {
 	return list
 }
 
+func (s *session) row() SubscriberRow {
+	r := SubscriberRow{
+		Login: s.login, Session: s.local, Tunnel: s.tunnel.local, PeerID: s.remote, ID: s.id,
+		State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, SlowDrops: [2]uint64{s.up.dropped, s.down.dropped}, IPv4: s.given.ipv4, IPv6: s.profile.IPv6, Prefix: s.given.prefix,
+		Delegated: s.given.delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
+	}
+	if c := s.tunnel.client; c != nil {
+		g := c.learned
+		r.Client, r.Login, r.IPv4, r.Delegated = c.Name, c.Login, g.IPv4, g.Delegated
+		for _, a := range g.Addresses {
+			r.IPv6 = a.Addr()
+		}
+	} else {
+		r.Access = s.tunnel.server.Name
+	}
+	l := s.link
+	if l == nil {
+		return r
+	}
+	r.MTU, r.Method, r.LCP, r.IPCP, r.IPV6CP = s.mtu(), l.lcp.method, l.lcp.state.String(), l.v4.state.String(), l.v6.state.String()
+	if l.v6.state == phaseOpened {
+		r.LinkLocal = s.peerLinkLocal()
+	}
+	switch {
+	case s.forwarded():
+		r.State, r.Onward = "onward", s.onward.Server
+	case s.running():
+		r.State = "up"
+	case s.question != 0:
+		r.State = "authenticating"
+	}
+	return r
+}
+
 // Tunnels gives the tunnels.
 func (e *Engine) Tunnels() []TunnelRow {
 	list := []TunnelRow{}
 	for _, t := range e.sortedTunnels() {
-		section := ""
-		if t.server != nil {
-			section = "access." + t.server.Name
-		} else {
-			section = "l2tp_client." + t.client.Name
-		}
-		list = append(list, TunnelRow{
-			Section: section, Local: t.local, Remote: t.channel.peer, State: t.state.String(), Here: t.here, Peer: t.peer, Host: t.host,
-			Vendor: t.vendor, LAC: t.lac, Sessions: len(t.sessions), Ns: t.channel.ns, Nr: t.channel.nr,
-			Waiting: len(t.channel.sent) + len(t.channel.waiting), Since: t.since, Heard: t.heard,
-		})
+		list = append(list, t.row())
 	}
 	return list
+}
+
+func (t *tunnel) row() TunnelRow {
+	section := ""
+	switch {
+	case t.server != nil:
+		section = "access." + t.server.Name
+	case t.client != nil:
+		section = "l2tp_client." + t.client.Name
+	default:
+		section = "onward to " + t.onward.Server
+	}
+	return TunnelRow{
+		Section: section, Local: t.local, Remote: t.channel.peer, State: t.state.String(), Here: t.here, Peer: t.peer, Host: t.host,
+		Vendor: t.vendor, LAC: t.lac, Sessions: len(t.sessions), Ns: t.channel.ns, Nr: t.channel.nr,
+		Waiting: len(t.channel.sent) + len(t.channel.waiting), Since: t.since, Heard: t.heard,
+	}
+}
+
+// named tells whether a tunnel is meant: by its number, its section, or what
+// its peer is called or where it is.
+func (r TunnelRow) named(who string) bool {
+	return who != "" && (who == strconv.Itoa(int(r.Local)) || who == r.Host || who == r.LAC || who == r.Section ||
+		who == r.Peer.String() || who == r.Peer.Addr().String())
 }
 
 // Clients gives the clients.
@@ -133,4 +168,17 @@ func (e *Engine) Clients() []ClientRow {
 	}
 	slices.SortFunc(list, func(a, b ClientRow) int { return cmp.Compare(a.Name, b.Name) })
 	return list
+}
+
+// RADIUSServer says how a RADIUS server answers.
+type RADIUSServer struct {
+	Access   string         `json:"access"`
+	Server   netip.AddrPort `json:"server"`
+	Quiet    bool           `json:"silent_now"` // others are asked before it
+	Answered uint64         `json:"answered"`   // questions
+	Silent   uint64         `json:"silent"`     // questions that got no answer
+	Forged   uint64         `json:"forged"`     // answers without a right Message-Authenticator
+	Told     uint64         `json:"accounted"`
+	Untold   uint64         `json:"account_silent"`
+	Waiting  int            `json:"accounts_waiting"` // for any of the section's servers
 }

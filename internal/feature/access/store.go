@@ -38,6 +38,8 @@ type storedTunnel struct {
 	Hide   bool           `json:"hide,omitempty"`
 	Secret []byte         `json:"secret,omitempty"`
 	First  []byte         `json:"first,omitempty"`
+	Onward *Onward        `json:"onward,omitempty"` // the server that it leads to
+	Calls  uint32         `json:"calls,omitempty"`
 	Since  time.Time      `json:"since"`
 }
 
@@ -47,6 +49,9 @@ type storedSession struct {
 	Tunnel   uint16       `json:"tunnel"`
 	Call     Call         `json:"call"`
 	Sequence bool         `json:"sequence,omitempty"`
+	Required bool         `json:"required,omitempty"`
+	Heard    bool         `json:"heard,omitempty"`
+	ACCM     uint32       `json:"accm,omitempty"`
 	ID       string       `json:"id"`
 	Login    string       `json:"login"`
 	Profile  Profile      `json:"profile"`
@@ -58,6 +63,8 @@ type storedSession struct {
 	Ends     time.Time    `json:"ends,omitzero"`
 	Slow     Traffic      `json:"slow"`
 	Link     storedLink   `json:"link"`
+	Onward   *Onward      `json:"onward,omitempty"` // where it goes on to
+	Pair     uint16       `json:"pair,omitempty"`   // and by which session
 }
 
 type storedLink struct {
@@ -95,7 +102,7 @@ func (e *Engine) toStore(c storeChanges) []Stored {
 	for id, there := range c.sessions {
 		s := e.sessions[id]
 		switch {
-		case there && s != nil && s.state == sessionUp && s.running():
+		case there && s != nil && s.state == sessionUp && s.carried():
 			put(sessionKey(id), s.stored())
 		case !there:
 			list = append(list, Stored{Key: sessionKey(id)})
@@ -114,10 +121,13 @@ func (t *tunnel) stored() storedTunnel {
 		Local: t.local, Remote: t.channel.peer, Here: t.here, Peer: t.peer, Ns: t.channel.ns, Nr: t.channel.nr, Window: t.channel.window,
 		Host: t.host, Vendor: t.vendor, LAC: t.lac, Hide: t.hide, Secret: t.secret, First: t.first[:], Since: t.since,
 	}
-	if t.server != nil {
+	switch {
+	case t.server != nil:
 		o.Server = t.server.Name
-	} else {
+	case t.client != nil:
 		o.Client = t.client.Name
+	default:
+		o.Onward, o.Calls = &t.onward.Onward, t.onward.calls
 	}
 	return o
 }
@@ -125,13 +135,22 @@ func (t *tunnel) stored() storedTunnel {
 func (s *session) stored() storedSession {
 	l := s.link
 	o := storedSession{
-		Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Call: s.call, Sequence: s.sequence, ID: s.id, Login: s.login,
+		Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Call: s.call, Sequence: s.sequence, Required: s.required, Heard: s.heard, ACCM: s.accm, ID: s.id, Login: s.login,
 		Profile: s.profile, IPv4: s.given.ipv4, Prefix: s.given.prefix, Deleg: s.given.delegated, Online: s.online, Since: s.since,
 		Ends: s.endsAt, Slow: s.slow,
-		Link: storedLink{
-			MRU: l.mru, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == phaseOpened, V6: l.v6.state == phaseOpened,
-			Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
-		},
+	}
+	if s.pair != nil {
+		o.Pair = s.pair.local
+	}
+	if l == nil {
+		return o // the side of the other server has none
+	}
+	if s.pair != nil {
+		o.Onward = &s.onward
+	}
+	o.Link = storedLink{
+		MRU: l.mru, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == phaseOpened, V6: l.v6.state == phaseOpened,
+		Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
 	}
 	for _, a := range l.v4.dns {
 		if a.IsValid() {
@@ -166,6 +185,7 @@ func (e *Engine) Restore(kept []Stored, now time.Time) error {
 	for _, s := range sessions {
 		e.restoreSession(s)
 	}
+	e.restorePairs(sessions)
 	for _, t := range e.sortedTunnels() {
 		// a client's tunnel without its session is of no use: begin anew
 		if t.client != nil && t.client.session == nil {
@@ -182,8 +202,10 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 	}
 	copy(t.first[:], k.First)
 	t.server, t.client = e.servers[k.Server], e.clients[k.Client]
-
-	if t.server == nil && t.client == nil || e.tunnels[k.Local] != nil {
+	if k.Onward != nil {
+		e.restoreOnward(t, *k.Onward, k.Calls)
+	}
+	if t.server == nil && t.client == nil && t.onward == nil || e.tunnels[k.Local] != nil {
 		e.pending.stored.tunnels[k.Local] = false
 		e.pending.goneTunnels = append(e.pending.goneTunnels, k.Local)
 		return
@@ -191,10 +213,11 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 	t.channel.ns, t.channel.nr, t.channel.restored = k.Ns, k.Nr, true
 	t.channel.setWindow(uint16(k.Window))
 	e.tunnels[k.Local] = t
-	if t.client != nil {
+	switch {
+	case t.client != nil:
 		t.client.tunnel = t
 		e.disarm(t.client)
-	} else {
+	case t.server != nil:
 		e.byPeer[peerKey{k.Peer, k.Remote}] = t
 	}
 	t.helloAt = e.now.Add(time.Second)
@@ -211,17 +234,23 @@ func (e *Engine) restoreSession(k storedSession) {
 		return
 	}
 	s := &session{
-		engine: e, tunnel: t, local: k.Local, remote: k.Remote, state: sessionUp, call: k.Call, sequence: k.Sequence, since: k.Since,
+		engine: e, tunnel: t, local: k.Local, remote: k.Remote, state: sessionUp, call: k.Call, sequence: k.Sequence, required: k.Required, heard: k.Heard, accm: k.ACCM, since: k.Since,
 		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow,
 		given: lease{ipv4: k.IPv4, prefix: k.Prefix, delegated: k.Deleg},
 	}
 	e.sessions[k.Local], t.sessions[k.Local] = s, s
+	e.pending.sessions[k.Local] = true
+	if t.onward != nil {
+		return // what it needs is with the other side
+	}
 	settings := linkSettings{mru: k.Link.MRU, random: e.random, ipv4: k.Link.V4, ipv6: k.Link.V6}
 	if srv := t.server; srv != nil {
 		settings.server, settings.name, settings.auth, settings.echo = true, srv.HostName, srv.Methods, srv.Echo
 		settings.ipv6 = srv.IPv6
 		srv.count++
-		srv.hold(s)
+		if k.Onward == nil {
+			srv.hold(s)
+		}
 	} else {
 		c := t.client
 		settings.auth, settings.echo, settings.login, settings.password = c.Methods, c.Keepalive, c.Login, c.Password
@@ -229,14 +258,17 @@ func (e *Engine) restoreSession(k storedSession) {
 	}
 	s.link = newLink(settings, s)
 	s.link.restore(k.Link, e.now)
+	if k.Onward != nil {
+		s.onward, s.link.ended = *k.Onward, true
+	}
 	if s.profile.Interim > 0 && s.online {
 		s.interim = e.now.Add(s.profile.Interim)
 	}
-	e.pending.sessions[k.Local] = true
 	if c := t.client; c != nil {
 		c.networkChanged(s, k.Link.V4, k.Link.V6)
 	} else if k.Link.V6 {
-		s.adverts, s.advertAt = advertFirst, e.now.Add(advertEvery)
+		s.adverts = 100
+		s.advertAt = e.now.Add(e.hosts.Again(s.adverts, e.upTo))
 	}
 	e.arm(s)
 }

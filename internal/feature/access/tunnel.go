@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
 	"slices"
@@ -40,6 +39,7 @@ type tunnel struct {
 	engine     *Engine
 	server     *server // nil: it is a client's
 	client     *client
+	onward     *onward // it leads to another server
 	local      uint16
 	here, peer netip.AddrPort
 	state      tunnelState
@@ -47,6 +47,7 @@ type tunnel struct {
 	secret     []byte
 	hide       bool
 	challenge  []byte // ours
+	tie        []byte // client: the tie breaker that was sent
 	first      [32]byte
 	host       string
 	vendor     string
@@ -57,6 +58,7 @@ type tunnel struct {
 	helloAt    time.Time
 	deadline   time.Time // of handshake or of lingering
 	timer      timer
+	history    history // of messages about the tunnel itself
 }
 
 func (t *tunnel) slot() *timer { return &t.timer }
@@ -94,6 +96,9 @@ func (t *tunnel) helloEvery() time.Duration {
 	if t.client != nil {
 		return cmp.Or(t.client.Keepalive, time.Minute)
 	}
+	if t.onward != nil {
+		return time.Minute
+	}
 	return cmp.Or(t.server.Hello, time.Minute)
 }
 
@@ -101,6 +106,9 @@ func (t *tunnel) send(b []byte) { t.engine.world.Send(t.here, t.peer, b) }
 
 func (t *tunnel) push(session uint16, m *l2tp.Message) {
 	var body []byte
+	if session == 0 {
+		t.history.l2tp(true, m, t.engine.now)
+	}
 	if t.hide && len(t.secret) > 0 && m.Type != l2tp.StopCCN {
 		vector := make([]byte, 16)
 		t.engine.random(vector)
@@ -122,107 +130,30 @@ func (t *tunnel) flush() {
 	}
 }
 
-// invited takes a message for no tunnel: the first of a new one.
-func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) {
-	if len(body) == 0 {
-		e.stats.Unknown++
-		return
-	}
-	// hidden attributes need the secret, and who it is stands in one that is not
-	kind, host, err := l2tp.Peek(body)
-	if err != nil || kind != l2tp.SCCRQ {
-		e.stats.Malformed++
-		return
-	}
-	srv, lac := e.lacOf(here, from.Addr(), string(host))
-	if srv == nil {
-		e.stats.Refused++
-		if m, err := l2tp.ParseMessage(body, nil); err == nil {
-			e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopUnauthorized, Text: "this peer is not known here"})
-		}
-		return
-	}
-	m, err := l2tp.ParseMessage(body, []byte(lac.Secret))
-	if err != nil {
-		e.stats.Malformed++
-		return
-	}
-	id, ok := m.Uint16(l2tp.AssignedTunnelID)
-	if !ok || id == 0 {
-		e.stats.Malformed++
-		return
-	}
-	key := peerKey{from, id}
-	sum := sha256.Sum256(body)
-	if old := e.byPeer[key]; old != nil {
-		if old.first == sum {
-			old.receive(h, body) // it repeats itself
-			return
-		}
-		old.abandon("the peer began anew") // it forgot that it had this tunnel
-	}
-	if r := unwelcome(m); r != nil {
-		e.stats.Refused++
-		e.refuse(here, from, h, m, *r)
-		return
-	}
-	local, ok := freeID(&e.nextT, e.tunnels)
-	if !ok || len(e.tunnels) >= tunnelsMax {
-		e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorResources})
-		return
-	}
-	t := &tunnel{
-		engine: e, server: srv, local: local, here: here, peer: from, state: tunnelWaitConnect, channel: newChannel(id),
-		secret: []byte(lac.Secret), hide: lac.Hide, first: sum, lac: lac.Name, sessions: map[uint16]*session{},
-		since: e.now, heard: e.now, deadline: e.now.Add(handshakeTime),
-	}
-	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
-	e.tunnels[local], e.byPeer[key] = t, t
-	t.channel.receive(h, false, e.now)
-	t.peerWindow(m)
-	t.push(0, t.introduce(l2tp.SCCRP, m))
-	t.flush()
-}
-
-// tunnelsMax bounds tunnels, whoever asks.
-const tunnelsMax = 8192
-
 func (t *tunnel) peerWindow(m *l2tp.Message) {
 	if n, ok := m.Uint16(l2tp.ReceiveWindowSize); ok {
 		t.channel.setWindow(n)
 	}
 }
 
-// unwelcome tells what keeps a tunnel from being set up.
-func unwelcome(m *l2tp.Message) *l2tp.Result {
-	if v, ok := m.Uint16(l2tp.ProtocolVersion); !ok || v>>8 != 1 {
-		return &l2tp.Result{Code: l2tp.StopVersion, Error: 0x0100, Text: "version 1 revision 0 is spoken here"}
-	}
-	if m.Unknown {
-		return &l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorMandatory}
-	}
-	return nil
-}
-
-// refuse answers without making a tunnel. If the answer is lost the peer asks
-// again, and gets it again.
-func (e *Engine) refuse(here, from netip.AddrPort, h l2tp.Header, m *l2tp.Message, r l2tp.Result) {
-	id, _ := m.Uint16(l2tp.AssignedTunnelID)
-	local, _ := freeID(&e.nextT, e.tunnels)
-	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, local).AddResult(r)
-	e.world.Send(here, from, l2tp.Control{Tunnel: id, Nr: h.Ns + 1, Body: stop.Marshal()}.Marshal())
-}
-
 // introduce makes an SCCRQ or SCCRP.
 func (t *tunnel) introduce(kind l2tp.MessageType, asked *l2tp.Message) *l2tp.Message {
 	name := ""
-	if t.server != nil {
+	switch {
+	case t.server != nil:
 		name = t.server.HostName
-	} else {
+	case t.client != nil:
 		name = t.client.HostName
+	default:
+		name = t.onward.Name
 	}
 	m := l2tp.New(kind).AddUint16(l2tp.ProtocolVersion, 0x0100).Add(l2tp.HostName, []byte(name)).
 		AddUint32(l2tp.FramingCapabilities, 3).AddUint16(l2tp.AssignedTunnelID, t.local)
+	if kind == l2tp.SCCRQ {
+		t.tie = make([]byte, 8)
+		t.engine.random(t.tie)
+		m.Option(l2tp.TieBreaker, t.tie)
+	}
 	m.AddUint16(l2tp.ReceiveWindowSize, ownWindow).Option(l2tp.VendorName, []byte("weft"))
 	if asked != nil {
 		t.respond(m, asked)
@@ -285,6 +216,9 @@ func (t *tunnel) misunderstood(session uint16, code uint16) {
 }
 
 func (t *tunnel) handle(session uint16, m *l2tp.Message) {
+	if session == 0 && m.Type != l2tp.ICRQ {
+		t.history.l2tp(false, m, t.engine.now)
+	}
 	switch m.Type {
 	case l2tp.SCCRP:
 		t.replied(m)
@@ -292,13 +226,12 @@ func (t *tunnel) handle(session uint16, m *l2tp.Message) {
 		t.connected(m)
 	case l2tp.StopCCN:
 		t.stopped(m)
-	case l2tp.Hello, l2tp.WEN, l2tp.SLI:
-		// error counts and character maps are of no use to anybody here
+	case l2tp.Hello:
 	case l2tp.ICRQ:
 		t.called(m)
 	case l2tp.OCRQ:
 		t.notDialling(m)
-	case l2tp.ICRP, l2tp.ICCN, l2tp.CDN, l2tp.OCRP, l2tp.OCCN:
+	case l2tp.ICRP, l2tp.ICCN, l2tp.CDN, l2tp.OCRP, l2tp.OCCN, l2tp.WEN, l2tp.SLI:
 		if s := t.sessions[session]; s != nil {
 			s.handle(m)
 		}
@@ -320,13 +253,17 @@ func (t *tunnel) replied(m *l2tp.Message) {
 	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
 	t.peerWindow(m)
 	if !t.proven(m) {
-		t.close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the answer to the challenge is wrong"}, ReasonRefused)
+		t.close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the tunnel's secret is another one on the other side"}, ReasonRefused)
 		return
 	}
 	done := l2tp.New(l2tp.SCCCN)
 	t.respond(done, m)
 	t.push(0, done)
 	t.established()
+	if t.onward != nil {
+		t.onward.tunnelUp()
+		return
+	}
 	t.client.tunnelUp(t)
 }
 
@@ -338,7 +275,7 @@ func (t *tunnel) connected(m *l2tp.Message) {
 	}
 	if !t.proven(m) {
 		t.engine.stats.Refused++
-		t.close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the answer to the challenge is wrong"}, ReasonRefused)
+		t.close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the tunnel's secret is another one on the other side"}, ReasonRefused)
 		return
 	}
 	t.established()
@@ -355,9 +292,7 @@ func (t *tunnel) established() {
 func (t *tunnel) stopped(m *l2tp.Message) {
 	t.endSessions(ReasonTunnel, "the peer ended the tunnel: "+m.Result().String())
 	t.linger()
-	if t.client != nil {
-		t.client.tunnelDown(t, "the server ended the tunnel: "+m.Result().String())
-	}
+	t.tellDown("the server ended the tunnel: " + m.Result().String())
 }
 
 func (t *tunnel) linger() {
@@ -384,9 +319,7 @@ func (t *tunnel) close(r l2tp.Result, why Reason) {
 	t.push(0, stop)
 	t.linger()
 	t.flush()
-	if t.client != nil {
-		t.client.tunnelDown(t, cmp.Or(r.Text, r.String()))
-	}
+	t.tellDown(cmp.Or(r.Text, r.String()))
 }
 
 // fail ends a tunnel whose peer is gone.
@@ -394,8 +327,16 @@ func (t *tunnel) fail(text string) {
 	t.endSessions(ReasonLost, text)
 	t.forget()
 	t.remove()
+	t.tellDown(text)
+}
+
+// tellDown tells whoever wanted the tunnel that it is over.
+func (t *tunnel) tellDown(text string) {
 	if t.client != nil {
 		t.client.tunnelDown(t, text)
+	}
+	if t.onward != nil {
+		t.onward.tunnelDown(t, text)
 	}
 }
 
@@ -437,38 +378,6 @@ func (t *tunnel) notDialling(m *l2tp.Message) {
 
 func (t *tunnel) asState() state.AccessTunnel {
 	return state.AccessTunnel{Local: t.local, Remote: t.channel.peer, Here: t.here, Peer: t.peer}
-}
-
-// lacOf finds who a peer is.
-func (e *Engine) lacOf(here netip.AddrPort, from netip.Addr, host string) (*server, *LAC) {
-	for _, s := range e.sortedServers() {
-		if !slices.Contains(s.Listen, here) {
-			continue
-		}
-		var best *LAC
-		for i := range s.LACs {
-			l := &s.LACs[i]
-			if !l.Address.Contains(from) || l.HostName != "" && l.HostName != host {
-				continue
-			}
-			if best == nil || l.Address.Bits() > best.Address.Bits() || l.Address.Bits() == best.Address.Bits() && best.HostName == "" {
-				best = l
-			}
-		}
-		if best != nil {
-			return s, best
-		}
-	}
-	return nil, nil
-}
-
-func (e *Engine) sortedServers() []*server {
-	list := make([]*server, 0, len(e.servers))
-	for _, s := range e.servers {
-		list = append(list, s)
-	}
-	slices.SortFunc(list, func(a, b *server) int { return cmp.Compare(a.Name, b.Name) })
-	return list
 }
 
 // identity makes up what a session is called in accounting.

@@ -26,12 +26,14 @@ const (
 type Profile struct {
 	IPv4           netip.Addr     `json:"ipv4,omitzero"`
 	NoIPv4         bool           `json:"no_ipv4,omitempty"`
-	Pool           string         `json:"pool,omitempty"`
+	Pool           string         `json:"pool,omitempty"` // of IPv4 addresses
+	Pools6         *Pools6        `json:"pools6,omitempty"`
 	IPv6           netip.Addr     `json:"ipv6,omitzero"`      // by DHCPv6 (RFC 6911)
 	Prefix         netip.Prefix   `json:"prefix,omitzero"`    // advertised (RFC 3162 Framed-IPv6-Prefix)
 	Delegated      netip.Prefix   `json:"delegated,omitzero"` // RFC 4818
 	InterfaceID    [8]byte        `json:"interface_id,omitzero"`
 	Routes         []netip.Prefix `json:"routes,omitempty"`
+	Advertised     []netip.Prefix `json:"advertised,omitempty"` // routes in router advertisements (RFC 6911 Route-IPv6-Information)
 	DNS            []netip.Addr   `json:"dns,omitempty"`
 	Up             uint64         `json:"up,omitempty"` // bit/s
 	Down           uint64         `json:"down,omitempty"`
@@ -40,6 +42,14 @@ type Profile struct {
 	IdleTimeout    time.Duration  `json:"idle_timeout,omitempty"`
 	Interim        time.Duration  `json:"interim,omitempty"`
 	Class          [][]byte       `json:"class,omitempty"` // RADIUS: goes back with accounting
+	Onward         Onward         `json:"onward,omitzero"` // its session goes on to another server
+}
+
+// Pools6 are the names of the pools that IPv6 comes out of.
+type Pools6 struct {
+	Prefix    string `json:"prefix,omitempty"`    // RFC 3162 Framed-IPv6-Pool
+	Delegated string `json:"delegated,omitempty"` // RFC 6911 Delegated-IPv6-Prefix-Pool
+	Address   string `json:"address,omitempty"`   // RFC 6911 Stateful-IPv6-Address-Pool
 }
 
 // Verdict is who somebody is, and what they get.
@@ -57,6 +67,10 @@ type Question struct {
 	Serial  uint64
 	Credentials
 	Call Call
+	// Hash is that of the password of a subscriber who is known here: it gets
+	// Profile if what it showed fits.
+	Hash    string
+	Profile Profile
 }
 
 // Call is what the LAC says of the line (RFC 2661 section 4.4.5).
@@ -79,6 +93,7 @@ const (
 	AccountStart AccountKind = iota
 	AccountInterim
 	AccountStop
+	AccountOn // all sessions of before are over: this router has begun anew
 )
 
 // Account is one message to accounting.

@@ -46,7 +46,7 @@ type Port struct {
 	Owner      string       `toml:"owner" example:"\"libvirt-qemu\"" doc:"The user who may open a tap device. Default: root alone."`
 	Group      string       `toml:"group" example:"\"kvm\"" doc:"The group that may open a tap device."`
 	MultiQueue bool         `toml:"multi_queue" example:"false" doc:"A tap device with several queues, for a guest that opens it so."`
-	Offloads   bool         `toml:"offloads" example:"true" doc:"With false the device and its peer carry frames as on a wire, for guests whose sockets read no virtio header. Default: true."`
+	Offloads   bool         `toml:"offloads" example:"true" doc:"With false the device and its peer carry frames as on a wire, for guests that do not take super-packets: User-Mode Linux without gro=1. Default: false for veth, else true."`
 }
 
 // Role says who is behind a port.
@@ -154,7 +154,7 @@ func portOf(f *config.File, name string, i int) port {
 	boolean(&p.Locked, "locked", len(p.MACs) > 0)
 	boolean(&p.DHCPServer, "dhcp_server", !guest)
 	boolean(&p.Router, "router", !guest)
-	boolean(&p.Offloads, "offloads", true)
+	boolean(&p.Offloads, "offloads", p.Kind != Veth)
 	limit := func(v *int, key string, forGuests int) {
 		if !given(key) && guest {
 			*v = forGuests

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +38,9 @@ func (p *planner) warn(path, what, remedy string) {
 func (p *planner) bridge(name string, c *Config) {
 	path := "bridge." + name
 	l, made := p.facts.Link(c.Device)
-	b := state.Bridge{Name: c.Device, Owner: path, VLANs: l.VLANAware, Snooping: c.Snooping}
+	// With its own VLANs the kernel answers for neighbours only where each has a
+	// device on the bridge, which would be a way to the router.
+	b := state.Bridge{Name: c.Device, Owner: path, VLANs: l.VLANAware && !c.NeighSuppress, Snooping: c.Snooping}
 	b.MAC, _ = parseMAC(c.MAC)
 	if l.LimitsMAC {
 		b.MaxLearned = uint32(c.MaxMACs)
@@ -61,23 +62,28 @@ func (p *planner) bridge(name string, c *Config) {
 		}
 		ports = append(ports, q)
 	}
+	p.hostLeaks(path, c, ports)
+	tags := !b.VLANs && several(c, ports)
+	if made && !l.VLANAware || !made && p.facts.NoVLANs {
+		p.withoutVLANs(path, tags)
+	}
 	if !made {
 		return // what its kernel can do is not known
 	}
-	tags := !b.VLANs && several(c, ports)
-	if !b.VLANs {
-		what := "the programs on its ports keep the router out"
-		if tags {
-			what = "the programs on its ports tell the VLANs apart instead"
-		}
-		p.warn(path, "this kernel's bridge has no VLAN filtering; "+what, "nothing has to be done; a kernel with CONFIG_BRIDGE_VLAN_FILTERING does it by itself")
-	}
-	p.host(c, path, b, tags)
+	p.host(c, path, b, ports, tags)
 	for _, q := range ports {
 		p.port(c, b, q, tags)
 	}
-	p.hostLeaks(path, c, ports)
 	p.want(state.Link{Name: c.Device})
+}
+
+// withoutVLANs says who does what the kernel cannot.
+func (p *planner) withoutVLANs(path string, tags bool) {
+	what := "the programs on its ports keep the router out"
+	if tags {
+		what = "the programs on its ports tell the VLANs apart instead"
+	}
+	p.warn(path, "this kernel's bridge has no VLAN filtering; "+what, "nothing has to be done; a kernel with CONFIG_BRIDGE_VLAN_FILTERING does it by itself")
 }
 
 // several tells whether frames of more than one VLAN meet in the bridge.
@@ -99,14 +105,26 @@ func (p *planner) program(device string, hook state.Hook, name string) {
 }
 
 // host plans the router's own place in the bridge, or its absence.
-func (p *planner) host(c *Config, path string, b state.Bridge, tags bool) {
+func (p *planner) host(c *Config, path string, b state.Bridge, ports []port, tags bool) {
 	g := state.BridgeGuard{Device: c.Device, Bridge: c.Device, Role: state.BridgeHost, Member: c.Host, Tags: tags}
 	if c.Host {
 		g.PVID, g.VLANs = uint16(c.hostVLAN(p.f, path)), numbers(c.HostVLANs)
+	} else if answersIPv6(ports) {
+		// The kernel keeps no IPv6 neighbours where IPv6 is off, and answers by
+		// them. The router has no address here, and says nothing all the same.
+		p.want(
+			state.Sysctl{Name: "net/ipv6/conf/" + c.Device + "/addr_gen_mode", Value: "1"},
+			state.Sysctl{Name: "net/ipv6/conf/" + c.Device + "/accept_ra", Value: "0"},
+			state.Sysctl{Name: "net/ipv6/conf/" + c.Device + "/disable_ipv6", Value: "0"},
+		)
 	} else {
 		p.want(state.Sysctl{Name: "net/ipv6/conf/" + c.Device + "/disable_ipv6", Value: "1"})
 	}
 	p.want(g)
+	if l, _ := p.facts.Link(c.Device); c.Host && l.MAC != ([6]byte{}) {
+		// nobody else is the router, also while it is silent
+		p.want(state.Station{Bridge: c.Device, Device: c.Device, MAC: l.MAC})
+	}
 	p.program(c.Device, state.HookIngress, "bridge_host_in")
 	p.program(c.Device, state.HookEgress, "bridge_host_out")
 	if c.Host && b.VLANs {
@@ -117,13 +135,25 @@ func (p *planner) host(c *Config, path string, b state.Bridge, tags bool) {
 	}
 }
 
+func answersIPv6(ports []port) bool {
+	for _, q := range ports {
+		for _, a := range q.Addresses {
+			if a.Is6() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (p *planner) port(c *Config, b state.Bridge, q port, tags bool) {
 	guest := q.Role == Guest
-	suppress := c.NeighSuppress
+	// the kernel answers questions that come in elsewhere, and sends them to no such port
+	answered := c.NeighSuppress && (guest || len(q.Addresses) > 0)
 	p.want(state.Sysctl{Name: "net/ipv6/conf/" + q.Device + "/disable_ipv6", Value: "1"})
 	p.want(state.BridgeGuard{
 		Device: q.Device, Bridge: c.Device, Role: q.role(), Member: true, Tags: tags,
-		Isolated: q.Isolated, Locked: q.Locked, NoDHCP: !q.DHCPServer, NoRA: !q.Router, Suppress: suppress,
+		Isolated: q.Isolated, Locked: q.Locked, NoDHCP: !q.DHCPServer, NoRA: !q.Router, Suppress: c.NeighSuppress && !answered,
 		PVID: uint16(q.PVID), VLANs: numbers(q.VLANs), MaxMACs: q.MaxMACs,
 		Broadcast: q.Broadcast, Multicast: q.Multicast, Unknown: q.Unknown,
 	})
@@ -138,7 +168,7 @@ func (p *planner) port(c *Config, b state.Bridge, q port, tags bool) {
 			p.want(state.NoOffloads{Device: q.Peer})
 		}
 	}
-	p.want(state.BridgePort{Device: q.Device, Bridge: c.Device, Isolated: q.Isolated, Locked: q.Locked, Suppress: suppress, Guest: guest})
+	p.want(state.BridgePort{Device: q.Device, Bridge: c.Device, Isolated: q.Isolated, Locked: q.Locked, Suppress: answered, Guest: guest})
 	if b.VLANs {
 		if q.PVID != 0 {
 			p.want(state.BridgeVLAN{Device: q.Device, VLAN: uint16(q.PVID), Untagged: true})
@@ -172,58 +202,4 @@ func numbers(list []int) string {
 		words[i] = strconv.Itoa(n)
 	}
 	return strings.Join(words, ",")
-}
-
-// hostLeaks warns of ways around the bridge that the host itself has.
-func (p *planner) hostLeaks(path string, c *Config, ports []port) {
-	devices := map[string]string{c.Device: path}
-	for _, q := range ports {
-		devices[q.Device] = q.Path
-	}
-	for _, s := range []string{"iptables", "ip6tables", "arptables"} {
-		if name := "net/bridge/bridge-nf-call-" + s; p.facts.Sysctls[name] == "1" {
-			p.warn(path, name+" is 1: frames between ports pass the host's "+s+", and what that forwards or answers", "sysctl -w "+strings.ReplaceAll(name, "/", ".")+"=0")
-		}
-	}
-	for _, l := range p.facts.Links {
-		at, ours := devices[l.Name]
-		if a, some := lasting(l); some && at == path && !c.Host {
-			p.warn(path, fmt.Sprintf("%s has the address %s, and the router takes no part in the bridge: nobody reaches it", l.Name, a), "take the address off, or write host = true")
-		} else if some && ours && at != path {
-			p.warn(at, fmt.Sprintf("%s has the address %s: what the router sends from it does not leave a port", l.Name, a), "take the address off")
-		}
-		if ours && p.facts.Sysctls["net/ipv4/conf/"+l.Name+"/proxy_arp"] == "1" {
-			p.warn(at, fmt.Sprintf("proxy_arp is on for %s: the router answers for addresses elsewhere", l.Name), "sysctl -w net.ipv4.conf."+l.Name+".proxy_arp=0")
-		}
-		if at, below := devices[l.Lower]; below && l.Lower != "" && (at != path || !c.Host) {
-			p.warn(at, fmt.Sprintf("%s is a VLAN device on %s: its frames reach the router past the bridge's guards", l.Name, l.Lower), "take it down, or put it on the bridge with host_vlans")
-		}
-		if at, joined := devices[l.Peer]; joined && l.Peer != "" && l.Master != "" && l.Master != c.Device {
-			p.warn(at, fmt.Sprintf("%s is joined to %s, a port of %s: two bridges become one", l.Peer, l.Name, l.Master), "take one of the two out of its bridge, or make it an uplink on purpose")
-		}
-	}
-}
-
-// lasting gives an address that stays when IPv6 is switched off on the device.
-func lasting(l state.LinkFact) (netip.Prefix, bool) {
-	for _, a := range l.Addresses {
-		if a.Addr().Is4() {
-			return a, true
-		}
-	}
-	return netip.Prefix{}, false
-}
-
-// Watched lists the settings of the host that the warnings look at.
-func Watched(f *config.File) []string {
-	var names []string
-	for _, name := range f.Names("bridge") {
-		c := From(f, name)
-		names = append(names, "net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables", "net/bridge/bridge-nf-call-arptables",
-			"net/ipv4/conf/"+c.Device+"/proxy_arp")
-		for i := range c.Ports {
-			names = append(names, "net/ipv4/conf/"+portOf(f, name, i).Device+"/proxy_arp")
-		}
-	}
-	return names
 }

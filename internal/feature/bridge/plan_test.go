@@ -8,7 +8,18 @@ import (
 	"weft/internal/feature/bridge"
 )
 
-func sections() []config.Section { return append(config.CoreSections(), bridge.Section()) }
+// sections are also those that take packets from interfaces, as far as bridges
+// look at them.
+func sections() []config.Section {
+	taker := func(name string, named bool) config.Section {
+		return config.Section{Name: name, Named: named, Doc: ".", New: func(string) any {
+			return &struct {
+				Interfaces []string `toml:"interfaces" doc:"."`
+			}{}
+		}}
+	}
+	return append(config.CoreSections(), bridge.Section(), taker("route", false), taker("offload", false), taker("nat64", true), taker("pseudowire", true), taker("access", true))
+}
 
 func TestPlans(t *testing.T) {
 	if n := configtest.Golden(t, "testdata/plan", sections(), bridge.Plan); n < 6 {

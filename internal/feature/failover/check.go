@@ -77,17 +77,18 @@ func checkPeers(c *config.Checker, s *Config) {
 
 func checkServers(c *config.Checker, s *Config) {
 	if len(s.Cluster) > 0 {
-		for _, key := range []string{"listen", "password_file"} {
-			if c.Given(key) {
-				c.Error(key, "means nothing beside cluster: no server runs here", "take it out, or cluster")
-			}
+		if c.Given("listen") {
+			c.Error("listen", "means nothing beside cluster: no server runs here", "take it out, or cluster")
 		}
+		checkUser(c, s)
 	} else {
 		if !c.Given("listen") {
 			c.Error("", "has neither listen nor cluster: the peers could not read this router's sessions", `add listen = "[2001:db8:ff::1]:4222"`)
 		}
-		if c.Given("credentials") {
-			c.Error("credentials", "are for a cluster, and there is none", "take it out, or add cluster")
+		for _, key := range []string{"credentials", "user"} {
+			if c.Given(key) {
+				c.Error(key, "is for a cluster, and there is none", "take it out, or add cluster")
+			}
 		}
 	}
 	for i, text := range s.Cluster {
@@ -97,6 +98,9 @@ func checkServers(c *config.Checker, s *Config) {
 			c.Error(key, fmt.Sprintf("%q is not the URL of a NATS server", text), `like "tls://nats1.example.net:4222"`)
 			continue
 		}
+		if u.User != nil {
+			c.Error(key, "has a user or a password in it, and everybody may read this file", "write user and password_file, or credentials")
+		}
 		local, err := netip.ParseAddr(u.Hostname())
 		if u.Scheme == "nats" && s.CA == "" && !(err == nil && local.IsLoopback()) {
 			c.Error(key, "sessions and credentials would cross the network in the clear", `write "tls://"`)
@@ -104,7 +108,25 @@ func checkServers(c *config.Checker, s *Config) {
 	}
 }
 
+// checkUser looks at what a cluster is shown.
+func checkUser(c *config.Checker, s *Config) {
+	switch {
+	case c.Given("credentials") && c.Given("user"):
+		c.Error("user", "is given beside credentials, which name a user themselves", "take one of the two out")
+	case c.Given("password_file") != c.Given("user"):
+		c.Error("", "has only one of user and password_file", "give both, or credentials")
+	}
+}
+
 func checkKeys(c *config.Checker, s *Config) {
+	if len(s.Cluster) > 0 {
+		if (s.Certificate == "") != (s.Key == "") {
+			c.Error("", "has only one of certificate and key", "give both")
+		} else if s.Certificate != "" && s.CA == "" {
+			c.Error("certificate", "is shown to servers that this router cannot tell from others", "add ca: the authority that signed theirs")
+		}
+		return
+	}
 	given := 0
 	for _, file := range []string{s.CA, s.Certificate, s.Key} {
 		if file != "" {
@@ -115,7 +137,7 @@ func checkKeys(c *config.Checker, s *Config) {
 		c.Error("", "has only some of ca, certificate and key", "give all three")
 		return
 	}
-	if len(s.Cluster) > 0 || !s.Listen.IsValid() || given == 3 {
+	if !s.Listen.IsValid() || given == 3 {
 		return
 	}
 	switch {

@@ -28,6 +28,9 @@ type Table interface {
 type Stream interface {
 	Publish(message []byte) error
 	Ask(peer string) error // for a listing
+	// Behind tells how far the slowest reader is behind, from 0 to 1: then it
+	// loses something.
+	Behind() float64
 }
 
 // Options of a Service.
@@ -45,6 +48,7 @@ const (
 	changesAtOnce = 16384           // of the ring, in one tick
 	listPause     = 2 * time.Second // between the starts of two listings
 	askPause      = 2 * time.Second // between questions to one peer
+	listRoom      = 0.25            // of the stream, that a listing may be ahead of who reads it
 	lostPause     = time.Second     // between looks for lost changes, if there are none that came
 )
 
@@ -149,7 +153,8 @@ func (s *Service) Tick(now time.Time) {
 	s.err = errors.Join(s.tell(now), s.list(now), s.forget())
 	for _, name := range s.order {
 		p := s.peers[name]
-		if p.ask && p.stats.Connected && now.Sub(p.askedAt) >= askPause {
+		// one that is being listened to, with nothing missed, will do
+		if p.ask && !p.whole && p.stats.Connected && now.Sub(p.askedAt) >= askPause {
 			p.askedAt = now
 			if s.Stream.Ask(name) == nil {
 				p.stats.Asked++
@@ -195,7 +200,7 @@ func (s *Service) list(now time.Time) error {
 		s.listing = &listing{s.Table.List()}
 		s.publish(failover.Begin)
 	}
-	if s.listing == nil {
+	if s.listing == nil || s.Stream.Behind() > listRoom {
 		return nil
 	}
 	more, err := s.listing.next(func(l state.ListedSession) {
@@ -267,116 +272,6 @@ func (s *Service) publish(kind failover.Kind) {
 	s.stats.Messages++
 	s.stats.Sessions += uint64(len(s.buffer))
 	s.stats.Bytes += uint64(len(s.message))
-}
-
-// Received takes a message of a peer's stream. missed: there were others before
-// it that are lost. behind: so many follow.
-func (s *Service) Received(name string, data []byte, missed bool, behind uint64, now time.Time) {
-	p := s.peers[name]
-	if p == nil {
-		return
-	}
-	p.stats.Messages++
-	p.stats.Behind = behind
-	if missed {
-		p.stats.Gaps++
-		p.missed()
-	}
-	m, err := failover.Parse(data)
-	if err != nil {
-		p.stats.Refused++
-		p.stats.Error = fmt.Sprintf("a message: %v", err)
-		return
-	}
-	switch m.Kind {
-	case failover.Begin:
-		p.round, p.whole, p.sweep = m.Listing, true, nil
-	case failover.Part, failover.End:
-		p.whole = p.whole && m.Listing == p.round
-	}
-	if err := s.adopt(p, m); err != nil {
-		s.err = err
-	}
-	if m.Kind == failover.End && p.whole {
-		s.complete(p, m, now)
-	}
-}
-
-// complete ends a listing of which nothing was missed. What it did not have is
-// over, unless its router has forgotten it itself.
-func (s *Service) complete(p *peer, m *failover.Message, now time.Time) {
-	p.ask, p.told, p.whole = false, true, false
-	p.stats.Listings++
-	p.stats.Listed = now
-	if !m.Partial {
-		p.sweep = s.Table.List()
-	}
-	if s.fresh && !slices.ContainsFunc(s.order, func(name string) bool { return !s.peers[name].told }) {
-		s.fresh, s.want = false, true
-		if s.Settled != nil {
-			s.Settled()
-		}
-	}
-}
-
-func (s *Service) adopt(p *peer, m *failover.Message) error {
-	list := make([]state.Adoption, 0, len(m.Records))
-	for _, r := range m.Records {
-		id, shared := s.Translators[r.Translator]
-		if !shared {
-			p.stats.Foreign++
-			continue
-		}
-		a := state.Adoption{Shared: r.Shared, Owner: p.owner, Round: p.round&1 != 0}
-		a.Translator = id
-		switch {
-		case r.What == failover.Put:
-			a.Want = state.AdoptPut
-		case r.What == failover.Ending:
-			a.Want = state.AdoptEnd
-		case s.fresh:
-			a.Want = state.AdoptLend
-		default:
-			a.Want = state.AdoptMark
-		}
-		list = append(list, a)
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	results, err := s.Table.Adopt(list)
-	p.stats.count(results)
-	if err != nil {
-		p.missed()
-		return fmt.Errorf("take over sessions of %s: %w", p.name, err)
-	}
-	return nil
-}
-
-// forget ends sessions that were not in their routers' last listings, some at
-// a time.
-func (s *Service) forget() error {
-	for _, name := range s.order {
-		p := s.peers[name]
-		if p.sweep == nil {
-			continue
-		}
-		var over []state.Adoption
-		more, err := p.sweep(func(l state.ListedSession) {
-			if l.Remote && l.Owner == p.owner && l.Round != (p.round&1 != 0) {
-				over = append(over, state.Adoption{Shared: l.Shared, Want: state.AdoptEnd, Owner: p.owner})
-			}
-		})
-		if !more || err != nil {
-			p.sweep = nil
-		}
-		results, failed := s.Table.Adopt(over)
-		p.stats.Swept += results[state.AdoptEnded]
-		if err = errors.Join(err, failed); err != nil {
-			return fmt.Errorf("end sessions that %s does not have: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // Err is what keeps the tables from being shared, nil if nothing does.

@@ -111,8 +111,11 @@ type router struct {
 	sent    [][]byte
 	asked   []string
 	broken  bool
+	behind  float64 // the slowest reader
 	settled int
 }
+
+func (r *router) Behind() float64 { return r.behind }
 
 func (r *router) Publish(m []byte) error {
 	if r.broken {
@@ -417,3 +420,36 @@ func TestManySessionsAreSentInMessagesOfBoundedSize(t *testing.T) {
 }
 
 var _ failover.Table = (*table)(nil)
+
+// A table that is larger than the stream is listed as fast as it is read, and
+// news do not wait for that.
+func TestAListingWaitsForWhoReadsIt(t *testing.T) {
+	c := newClock()
+	a, b := start("a", newTable(), true, "b"), start("b", newTable(), true, "a")
+	for port := uint16(1); port <= 100; port++ {
+		a.make(port)
+	}
+	a.changes, a.chunk = nil, 10
+	a.behind = 0.9
+	c.connect(a, b)
+	c.pass(5*time.Second, a, b)
+	b.has(t, "nothing is read")
+	a.make(200)
+	c.pass(200*time.Millisecond, a, b)
+	b.has(t, "news come all the same", 200)
+	a.behind = 0.1
+	c.pass(time.Second, a, b)
+	a.behind = 0.9
+	if n := len(b.sessions); n <= 1 || n > 101 {
+		t.Errorf("%d have come", n)
+	}
+	a.behind = 0
+	c.pass(5*time.Second, a, b)
+	if len(b.sessions) != 101 || b.Status().Fresh {
+		t.Errorf("%d of 101 have come: %+v", len(b.sessions), b.Status())
+	}
+	// and one that is being told does not ask again and again
+	if n := a.Status().Sent.Listings; n > 2 {
+		t.Errorf("all was listed %d times", n)
+	}
+}

@@ -39,6 +39,7 @@ type Block struct {
 	Prefixes []netip.Prefix `toml:"prefixes" example:"[\"192.0.2.0/24\", \"2001:db8:bad::/48\"]" doc:"Sources that are dropped on every guarded interface. weft block adds others while the router runs."`
 	Except   []netip.Prefix `toml:"except" example:"[\"192.0.2.53/32\"]" doc:"Sources that are let in although a shorter prefix is blocked, or is a bogon."`
 	Files    []string       `toml:"files" example:"[\"/etc/weft/block.txt\"]" doc:"Files with further prefixes or addresses, one a line; what follows # or ; is a comment. A file that changes is read again."`
+	Sets     []string       `toml:"sets" example:"[\"inet filter banned\"]" doc:"Sets of nftables whose addresses are blocked too, as FAMILY TABLE SET. What is put in or taken out is followed."`
 }
 
 // Sections is what config.Load needs to read [guard.NAME] and [block].
@@ -123,6 +124,12 @@ func checkBlock(c *config.Checker, b *Block) {
 	for i, file := range b.Files {
 		if !strings.HasPrefix(file, "/") {
 			c.Error(fmt.Sprintf("files[%d]", i), fmt.Sprintf("%q does not begin with /", file), "name the file from the root")
+		}
+	}
+	for i, set := range b.Sets {
+		parts := strings.Fields(set)
+		if len(parts) != 3 || parts[0] != "ip" && parts[0] != "ip6" && parts[0] != "inet" {
+			c.Error(fmt.Sprintf("sets[%d]", i), fmt.Sprintf("%q is not FAMILY TABLE SET", set), `write it like "inet filter banned"; the family is ip, ip6 or inet`)
 		}
 	}
 	if len(c.File().Names("guard")) == 0 {

@@ -33,6 +33,14 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			if f.Given(path + ".device") {
 				path += ".device"
 			}
+			if strings.HasPrefix(i.Device, "ppp") {
+				problems = append(problems, state.Problem{
+					Severity: state.Warning, Pos: f.Position(path), Path: path,
+					What:   fmt.Sprintf("there is no device %s now: a PPP session's comes and goes with the session", i.Device),
+					Remedy: "what is asked of it is done whenever it is there",
+				})
+				continue
+			}
 			problems = append(problems, state.Problem{
 				Pos: f.Position(path), Path: path,
 				What:   fmt.Sprintf("this host has no device %q", i.Device),
@@ -41,6 +49,12 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			continue
 		}
 		desired = append(desired, state.Link{Name: i.Device, MTU: i.MTU})
+		if i.Promiscuous {
+			desired = append(desired, state.Promiscuous{Device: i.Device})
+		}
+		if !i.Offloads {
+			desired = append(desired, state.NoOffloads{Device: i.Device})
+		}
 		for _, a := range i.Addresses {
 			desired = append(desired, state.Address{Device: i.Device, Prefix: a})
 		}

@@ -11,7 +11,7 @@ import (
 	"weft/internal/state"
 )
 
-// Allocations is the log of who had which port when (RFC 6888 REQ-4): blocks of
+// Allocations is the log of who had which port when (RFC 6888 section 4): blocks of
 // records, in the order of time. A binding is written when it is made and,
 // whole, when it has ended: so what has ended is found by looking forward from
 // a time, what has not by looking back.
@@ -120,8 +120,9 @@ func readBlock(b []byte) (m Marks, records []byte) {
 	if len(b) < 9 || len(b) < 9+int(b[8]) {
 		return m, nil
 	}
-	m = Marks{string(b[9 : 9+b[8]]), binary.BigEndian.Uint64(b)}
-	records = b[9+b[8]:]
+	end := 9 + int(b[8])
+	m = Marks{string(b[9:end]), binary.BigEndian.Uint64(b)}
+	records = b[end:]
 	return m, records[:len(records)/recordLen*recordLen]
 }
 

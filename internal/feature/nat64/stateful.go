@@ -33,10 +33,11 @@ type Stateful struct {
 	Subscribers           netip.Prefix   `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
 	Bindings              int            `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
 	Sessions              int            `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 310 bytes each."`
-	AllocationLog         string         `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file in which weft keeps who had which port when, for weft show who (RFC 6888). Without it nothing is kept."`
+	AllocationLog         string         `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file in which weft keeps who had which port when, for weft show who (RFC 6888); with port_block, which blocks were in force when. Without it nothing is kept."`
 	AllocationLogDays     int            `toml:"allocation_log_days" min:"1" max:"3650" example:"7" doc:"stateful: how many days the file goes back."`
 	AllocationLogMiB      int            `toml:"allocation_log_mib" min:"1" max:"1048576" example:"256" doc:"stateful: how large the file may grow; the oldest goes first."`
-	AllocationSyslog      string         `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the collector that is told of each port that is bound and let go (syslog, RFC 5424), over udp or tcp."`
+	AllocationSyslog      string         `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the collector that is told of each port that is bound and let go (syslog, RFC 5424), by udp, tcp or tls; with port_block, of the blocks. For tls the name in its certificate stands behind #."`
+	AllocationSyslogCA    string         `toml:"allocation_syslog_ca" example:"\"/etc/weft/collector-ca.pem\"" doc:"stateful: a file with the certificate of the authority that signed a tls collector's. Default: those that this system knows."`
 }
 
 // Pool is a range of IPv4 addresses and the ports of them that may be used.
@@ -100,7 +101,7 @@ func statelessKeys() []string { return []string{"mappings", "translatable"} }
 func statefulKeys() []string {
 	return []string{"prefixes", "pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
 		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions",
-		"count_subscribers", "allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog"}
+		"count_subscribers", "allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog", "allocation_syslog_ca"}
 }
 
 // checkModes refuses keys that the mode has no use for.
@@ -265,16 +266,23 @@ func checkAllocations(c *config.Checker, s *Config) {
 	if s.AllocationLog == "" && (c.Given("allocation_log_days") || c.Given("allocation_log_mib")) {
 		c.Error("", "says how much of allocations is kept, and not where", `add allocation_log = "/var/lib/weft/main.allocations", or take allocation_log_days and allocation_log_mib out`)
 	}
+	checkCollector(c, s)
+}
+
+func checkCollector(c *config.Checker, s *Config) {
+	u, err := url.Parse(s.AllocationSyslog)
+	if s.AllocationSyslogCA != "" && (err != nil || u.Scheme != "tls") {
+		c.Error("allocation_syslog_ca", "is for a collector by tls, and there is none", `take it out, or write allocation_syslog = "tls://192.0.2.5:6514"`)
+	}
 	if s.AllocationSyslog == "" {
 		return
 	}
-	u, err := url.Parse(s.AllocationSyslog)
-	if err == nil && (u.Scheme == "udp" || u.Scheme == "tcp") && u.Path == "" {
+	if err == nil && slices.Contains([]string{"udp", "tcp", "tls"}, u.Scheme) && u.Path == "" && u.User == nil && u.RawQuery == "" && (u.Fragment == "" || u.Scheme == "tls") {
 		if at, err := netip.ParseAddrPort(u.Host); err == nil && at.Port() != 0 {
 			return
 		}
 	}
-	c.Error("allocation_syslog", fmt.Sprintf("%q is no collector", s.AllocationSyslog), `write it like "udp://192.0.2.5:514" or "tcp://[2001:db8::5]:601"`)
+	c.Error("allocation_syslog", fmt.Sprintf("%q is no collector", s.AllocationSyslog), `write it like "udp://192.0.2.5:514", "tcp://[2001:db8::5]:601" or "tls://192.0.2.5:6514#logs.example.net"`)
 }
 
 // Logs tells whether bindings are to be told of one by one. Where ports are

@@ -1,7 +1,6 @@
 package nat64
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"weft/internal/config"
@@ -60,36 +59,4 @@ func (c *Config) binds(id int, shared bool) []state.Object {
 		list = append(list, state.StaticBinding{Translator: id, Protocol: s.Protocol.Number(), IPv6: s.IPv6, IPv4: s.IPv4})
 	}
 	return list
-}
-
-// BlockOwner gives the subscriber that has a port by the fixed blocks of the
-// configuration (RFC 7422): the reverse of what the programs do.
-func (c *Config) BlockOwner(a netip.AddrPort) (netip.Prefix, bool) {
-	if c.Mode != StatefulMode || c.PortBlock == 0 {
-		return netip.Prefix{}, false
-	}
-	number, ours := uint64(0), false
-	for _, p := range c.Pools {
-		low, high, _ := p.ports()
-		blocks := uint64(int(high)-int(low)+1) / uint64(c.PortBlock)
-		if !p.IPv4.Contains(a.Addr()) {
-			number += blocks << (32 - p.IPv4.Bits())
-			continue
-		}
-		block := uint64(a.Port()-low) / uint64(c.PortBlock)
-		if a.Port() < low || a.Port() > high || block >= blocks {
-			return netip.Prefix{}, false
-		}
-		four, base := a.Addr().As4(), p.IPv4.Masked().Addr().As4()
-		number += uint64(binary.BigEndian.Uint32(four[:])-binary.BigEndian.Uint32(base[:]))*blocks + block
-		ours = true
-		break
-	}
-	if !ours || number>>(c.SubscriberPrefixLen-c.Subscribers.Bits()) != 0 {
-		return netip.Prefix{}, false
-	}
-	prefix := c.Subscribers.Masked().Addr().As16()
-	high := binary.BigEndian.Uint64(prefix[:]) | number<<(64-c.SubscriberPrefixLen)
-	binary.BigEndian.PutUint64(prefix[:], high)
-	return netip.PrefixFrom(netip.AddrFrom16(prefix), c.SubscriberPrefixLen), true
 }

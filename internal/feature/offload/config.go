@@ -29,7 +29,29 @@ type Config struct {
 	Protocols      []Protocol    `toml:"protocols" enum:"tcp,udp,icmp" example:"[\"tcp\", \"udp\"]" doc:"Whose connections are offloaded. icmp is echoes."`
 	MinimumPackets int           `toml:"minimum_packets" min:"1" max:"65535" example:"4" doc:"How many packets of one direction the ruleset must have let through before that direction is offloaded. Short connections stay with the stack."`
 	IdleTimeout    time.Duration `toml:"idle_timeout" min:"5s" max:"24h" example:"\"1m\"" doc:"A flow without packets for so long is the stack's again. Connection tracking keeps its own time."`
-	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"How many flows (directions of connections) of each family there can be at a time: some 130 bytes each while used, and some 130 more set aside. What finds no room stays with the stack."`
+	Refused        bool          `toml:"refused" example:"true" doc:"Packets of flows that the ruleset has just refused are dropped before the stack sees them, for 10 s at a time. weft learns of refusals from nftables' own tracing."`
+	DSA            DSA           `toml:"dsa" enum:"none,mtk,qca,gswip" example:"\"mtk\"" doc:"Tags of the switch behind the device that its ports stand on, as the file dsa/tagging of that device in /sys/class/net says. weft then works on that device instead of on the ports. none: on the ports."`
+	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"How many flows (directions of connections) of each family there can be at a time: some 260 to 390 bytes each are set aside, and IPv6 takes 130 more for each that is used. What finds no room stays with the stack."`
+}
+
+// DSA is how a switch tags frames, as Linux calls it.
+type DSA string
+
+func (d DSA) format() state.SwitchFormat {
+	for f := state.SwitchMTK; f <= state.SwitchGSWIP; f++ {
+		if f.String() == string(d) {
+			return f
+		}
+	}
+	return state.SwitchNone
+}
+
+// Switch gives the format of a switch's tags that [offload] names.
+func Switch(f *config.File) state.SwitchFormat {
+	if c := From(f); c != nil {
+		return c.DSA.format()
+	}
+	return state.SwitchNone
 }
 
 // Section is what config.Load needs to read [offload].
@@ -38,7 +60,7 @@ func Section() config.Section {
 		Name: "offload",
 		Doc:  "Established connections leave the slow path: nftables decides on new ones, eBPF forwards the rest. Off without the section.",
 		New: func(string) any {
-			return &Config{Protocols: []Protocol{TCP, UDP}, MinimumPackets: 4, IdleTimeout: time.Minute, TableSize: 65536}
+			return &Config{Protocols: []Protocol{TCP, UDP}, DSA: "none", MinimumPackets: 4, IdleTimeout: time.Minute, TableSize: 65536}
 		},
 		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
 	}
@@ -95,5 +117,5 @@ func routed(f *config.File) []string { return f.Strings("route.interfaces") }
 // Equal tells whether two configurations are the same.
 func (c Config) Equal(d Config) bool {
 	return slices.Equal(c.Interfaces, d.Interfaces) && slices.Equal(c.Protocols, d.Protocols) &&
-		c.MinimumPackets == d.MinimumPackets && c.IdleTimeout == d.IdleTimeout && c.TableSize == d.TableSize
+		c.MinimumPackets == d.MinimumPackets && c.IdleTimeout == d.IdleTimeout && c.TableSize == d.TableSize && c.DSA == d.DSA && c.Refused == d.Refused
 }

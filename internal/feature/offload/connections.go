@@ -1,7 +1,10 @@
 package offload
 
 import (
+	"net/netip"
 	"time"
+
+	"github.com/gaissmai/bart"
 
 	"weft/internal/state"
 )
@@ -17,13 +20,34 @@ type connection struct {
 	used    time.Duration // when a packet was last seen to have gone past the stack
 	round   uint32        // of the sweep that last saw that it is of use
 	zone    uint16
+	ends    [2]beside // of each end's list
 }
 
-// connections has them by their original direction, and in a list, so that
-// they can be looked through some at a time.
+// end is one of the two ends of a connection in the list: its place and which,
+// the one that began it or the other.
+type end int32
+
+const noEnd end = -1
+
+// beside is where an end stands in the list of those with its address.
+type beside struct{ before, behind end }
+
+// address gives where packets to an end are routed: NAT is undone before.
+func (c *connection) address(which end) netip.Prefix {
+	a := c.orig.From()
+	if which == 1 {
+		a = c.reply.From()
+	}
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// connections has them by their original direction; in a list, so that they
+// can be looked through some at a time; and by the addresses of their ends, so
+// that a route's news finds those that it is of.
 type connections struct {
-	at   map[state.FlowTuple]int
-	list []connection
+	at    map[state.FlowTuple]int
+	list  []connection
+	first bart.Table[end] // of those with an address
 }
 
 // get gives a connection until the next change of the list; nil if there is none.
@@ -35,19 +59,72 @@ func (l *connections) get(orig state.FlowTuple) *connection {
 }
 
 func (l *connections) add(c connection) *connection {
-	l.at[c.orig] = len(l.list)
+	i := len(l.list)
+	l.at[c.orig] = i
 	l.list = append(l.list, c)
-	return &l.list[len(l.list)-1]
+	l.tie(i)
+	return &l.list[i]
 }
 
 // remove puts the last of the list in its place: who goes through the list
 // from its end misses none.
 func (l *connections) remove(orig state.FlowTuple) {
 	i, last := l.at[orig], len(l.list)-1
+	l.untie(i)
 	if i != last {
+		l.untie(last)
 		l.list[i] = l.list[last]
 		l.at[l.list[i].orig] = i
+		l.tie(i)
 	}
 	l.list = l.list[:last]
 	delete(l.at, orig)
+}
+
+func (l *connections) beside(e end) *beside { return &l.list[e>>1].ends[e&1] }
+
+// tie puts both ends of a connection first in the lists of their addresses.
+func (l *connections) tie(i int) {
+	for which := range end(2) {
+		e, address := end(i)<<1|which, l.list[i].address(which)
+		behind, some := l.first.Get(address)
+		if !some {
+			behind = noEnd
+		} else {
+			l.beside(behind).before = e
+		}
+		*l.beside(e) = beside{noEnd, behind}
+		l.first.Insert(address, e)
+	}
+}
+
+func (l *connections) untie(i int) {
+	for which := range end(2) {
+		b := *l.beside(end(i)<<1 | which)
+		switch {
+		case b.before != noEnd:
+			l.beside(b.before).behind = b.behind
+		case b.behind != noEnd:
+			l.first.Insert(l.list[i].address(which), b.behind)
+		default:
+			l.first.Delete(l.list[i].address(which))
+		}
+		if b.behind != noEnd {
+			l.beside(b.behind).before = b.before
+		}
+	}
+}
+
+// within gives the connections with an end in a prefix, or the first so many
+// of them and that there are more.
+func (l *connections) within(p netip.Prefix, most int) (list []state.FlowTuple, more bool) {
+	for _, e := range l.first.Subnets(p) {
+		for ; e != noEnd; e = l.beside(e).behind {
+			if len(list) == most {
+				return list, true
+			}
+			list = append(list, l.list[e>>1].orig)
+		}
+	}
+	return list, false
 }

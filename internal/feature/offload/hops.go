@@ -23,6 +23,7 @@ type hopKey struct {
 	gateway netip.Addr
 	out     int // the interface that the route names
 	device  uint32
+	port    int // by which frames leave: the device, or a switch's port behind it
 	mtu     uint32
 	link    state.FlowLink
 }
@@ -58,19 +59,20 @@ func (h *hops) release(n uint32) { h.list[n].refs-- }
 // hop gives the number of the way out of a candidate, new if there is none yet.
 func (s *Service) hop(c candidate) (uint32, Why, error) {
 	out, lowest := s.links[c.way.Device], s.links[int(c.passed.Device)]
-	key := hopKey{gateway: c.way.Gateway, out: c.way.Device, device: c.passed.Device, link: c.passed.Link, mtu: uint32(out.MTU)}
+	port := s.port(lowest, c.passed.Link.Tags)
+	key := hopKey{gateway: c.way.Gateway, out: c.way.Device, device: c.passed.Device, port: port.Index, link: c.passed.Link, mtu: uint32(out.MTU)}
 	if c.way.MTU != 0 {
 		key.mtu = min(key.mtu, c.way.MTU)
 	}
 	switch {
-	case !out.Up || !lowest.Up:
+	case !out.Up || !lowest.Up || !port.Up:
 		return 0, WhyNoLink, nil
 	case out.Ethernet:
 		n, known := s.neighbours[neighbour{c.way.Device, c.way.Gateway}]
 		if !known || !n.State.Usable() {
 			return 0, WhyNeighbour, nil
 		}
-		if n.MAC != c.passed.Link.Dst || out.MAC != c.passed.Link.Src || c.passed.Link.Session != 0 || !s.stands(out, lowest, 0) {
+		if n.MAC != c.passed.Link.Dst || out.MAC != c.passed.Link.Src || c.passed.Link.Session != 0 || !s.stands(out, port, 0) {
 			return 0, WhyOtherWay, nil
 		}
 	case out.Kind != "ppp" || c.passed.Link.Session == 0:
@@ -98,6 +100,21 @@ func (s *Service) hop(c candidate) (uint32, Why, error) {
 	})
 }
 
+// port gives the device that stands for the port of a switch behind a lowest
+// device that frames with such tags go to; without a switch's tag the device
+// itself.
+func (s *Service) port(lowest state.KernelLink, tags state.VLANTags) state.KernelLink {
+	if tags[0].Proto != state.SwitchTag {
+		return lowest
+	}
+	for _, l := range s.links {
+		if l.Kind == "dsa" && l.Lower == lowest.Index && l.Port == int(tags[0].ID)+1 {
+			return l
+		}
+	}
+	return state.KernelLink{}
+}
+
 // stackedMax bounds how many devices may stand on each other.
 const stackedMax = 4
 
@@ -119,7 +136,7 @@ func (s *Service) stands(out, lowest state.KernelLink, depth int) bool {
 // upper gives the interface to which frames with such tags on a lowest device
 // belong.
 func (s *Service) upper(device uint32, tags state.VLANTags) uint32 {
-	at := int(device)
+	at := s.port(s.links[int(device)], tags).Index
 	for _, tag := range tags[:tags.Len()] {
 		for _, l := range s.links {
 			if l.Kind == "vlan" && l.Lower == at && l.VLAN == tag.ID && l.VLANProto == tag.Proto {
@@ -144,7 +161,7 @@ func (s *Service) withdraw(fits func(hopKey) bool) {
 			s.check(s.ways.SetSession(h.session, 0))
 		}
 	}
-	clear(s.routes)
+	s.routes.clear()
 }
 
 // reclaim makes numbers free that nothing names any more.

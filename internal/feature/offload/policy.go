@@ -9,6 +9,7 @@ type Policy struct {
 	Unknown bool // it is not known yet
 	Blocks  []Block
 	Zones   []uint16 // zones of connection tracking that rules put packets in
+	Local   bool     // rules look at which addresses are the router's own (fib)
 }
 
 // Block is a rule that looks at each packet: flows that it may apply to stay

@@ -9,21 +9,21 @@ import (
 )
 
 // ReadRuleset reads nft's JSON (libnftables-json(5)) and gives what stands in
-// the way of flows. Once packets of a connection have passed, further ones meet
+// the way of flows, and what a refused packet tells of its flow. Once packets of a connection have passed, further ones meet
 // the same fate in every rule that looks only at what all of them share:
 // addresses, ports, interfaces, the connection's state and mark. Any other rule
 // that established packets reach is a Block. What is not understood is one too.
-func ReadRuleset(text []byte) (Policy, error) {
+func ReadRuleset(text []byte) (Policy, Refusable, error) {
 	var list struct {
 		Nftables []map[string]json.RawMessage `json:"nftables"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return Policy{}, fmt.Errorf("read nft's JSON: %w", err)
+		return Policy{}, Refusable{}, fmt.Errorf("read nft's JSON: %w", err)
 	}
 	r := &ruleset{chains: map[chainKey]*chain{}, moody: map[chainKey]bool{}}
 	for _, entry := range list.Nftables {
 		if err := r.add(entry); err != nil {
-			return Policy{}, err
+			return Policy{}, Refusable{}, err
 		}
 	}
 	for _, k := range r.order {
@@ -31,7 +31,8 @@ func ReadRuleset(text []byte) (Policy, error) {
 			r.walk(r.chains[k], k, everything(k.family), nil)
 		}
 	}
-	return r.policy, nil
+	policy := r.policy
+	return policy, r.readRefusable(), nil
 }
 
 type chainKey struct{ family, table, name string }
@@ -68,12 +69,18 @@ func (r *ruleset) add(entry map[string]json.RawMessage) error {
 			return fmt.Errorf("read a chain: %w", err)
 		}
 		k := chainKey{c.Family, c.Table, c.Name}
+		if k.family == "inet" && k.table == state.RefusalTable {
+			return nil // weft's own, which decides nothing
+		}
 		r.chains[k] = &c
 		r.order = append(r.order, k)
 	case entry["rule"] != nil:
 		var u rule
 		if err := json.Unmarshal(entry["rule"], &u); err != nil {
 			return fmt.Errorf("read a rule: %w", err)
+		}
+		if u.Family == "inet" && u.Table == state.RefusalTable {
+			return nil
 		}
 		c := r.chains[chainKey{u.Family, u.Table, u.Chain}]
 		if c == nil {
@@ -154,9 +161,13 @@ func (r *ruleset) walk(c *chain, k chainKey, in scope, within []chainKey) bool {
 	return false
 }
 
+func name(u rule) string {
+	return fmt.Sprintf("rule %d of chain %s %s %s", u.Handle, u.Family, u.Table, u.Chain)
+}
+
 func (r *ruleset) block(u rule, why string, s scope) {
 	b := Block{
-		Rule: fmt.Sprintf("rule %d of chain %s %s %s", u.Handle, u.Family, u.Table, u.Chain),
+		Rule: name(u),
 		Why:  why, IPv4: s.ipv4, IPv6: s.ipv6, Protocol: s.protocol,
 	}
 	if (b.IPv4 || b.IPv6) && !slices.Contains(r.policy.Blocks, b) {
@@ -337,55 +348,6 @@ func (r *ruleset) mangle(v *reading, u rule, m map[string]any) {
 	default:
 		v.blocks = append(v.blocks, "it changes packets")
 	}
-}
-
-// fickle says what in an expression packets of one connection do not share;
-// empty if nothing is.
-func (r *ruleset) fickle(u rule, e any) string {
-	switch e := e.(type) {
-	case string:
-		if len(e) > 0 && e[0] == '@' && r.moody[chainKey{u.Family, u.Table, e[1:]}] {
-			return "the elements of its set " + e[1:] + " come and go by themselves"
-		}
-	case []any:
-		for _, part := range e {
-			if why := r.fickle(u, part); why != "" {
-				return why
-			}
-		}
-	case map[string]any:
-		for kind, part := range e {
-			if why := r.fickleKind(u, kind, part); why != "" {
-				return why
-			}
-		}
-	}
-	return ""
-}
-
-func (r *ruleset) fickleKind(u rule, kind string, part any) string {
-	key, _ := object(part)["key"].(string)
-	switch kind {
-	case "meta":
-		if !slices.Contains([]string{"iif", "iifname", "oif", "oifname", "iiftype", "oiftype", "iifgroup", "oifgroup", "iifkind", "oifkind", "ibrname", "obrname", "l4proto", "nfproto", "protocol", "mark", "skuid", "skgid", "cgroup", "pkttype", "sdif", "sdifname"}, key) {
-			return "it matches meta " + key
-		}
-	case "ct":
-		if !slices.Contains([]string{"state", "direction", "status", "mark", "zone", "protocol", "l3proto", "saddr", "daddr", "ip saddr", "ip daddr", "ip6 saddr", "ip6 daddr", "proto-src", "proto-dst", "helper", "id"}, key) {
-			return "it matches ct " + key
-		}
-	case "payload":
-		protocol, _ := object(part)["protocol"].(string)
-		field, _ := object(part)["field"].(string)
-		if !slices.Contains([]string{"ip", "ip6", "tcp", "udp", "th", "icmp", "icmpv6"}, protocol) || !slices.Contains([]string{"saddr", "daddr", "sport", "dport", "protocol", "nexthdr", "version", "type", "code", "id"}, field) || protocol == "ip" && field == "id" {
-			return "it matches " + protocol + " " + field
-		}
-	case "prefix", "range", "set", "elem", "val", "addr", "len", "concat", "&", "|", "^", "<<", ">>", "fib", "jhash", "symhash", "timeout", "expires", "comment":
-		return r.fickle(u, part)
-	default:
-		return "it matches " + kind
-	}
-	return ""
 }
 
 func object(v any) map[string]any {

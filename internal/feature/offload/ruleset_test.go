@@ -28,7 +28,7 @@ func TestReadRuleset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := ReadRuleset(text)
+		p, _, err := ReadRuleset(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,14 +68,14 @@ func TestBlocksAreNarrow(t *testing.T) {
 
 func TestRulesetsThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "{", `{"nftables": [{"rule": {"family": "ip", "chain": "x"}}]}`, `{"nftables": [{"chain": 7}]}`} {
-		if _, err := ReadRuleset([]byte(text)); err == nil {
+		if _, _, err := ReadRuleset([]byte(text)); err == nil {
 			t.Errorf("%q is read", text)
 		}
 	}
 	unknown := `{"nftables": [
 		{"chain": {"family": "ip", "table": "t", "name": "c", "type": "filter", "hook": "forward"}},
 		{"rule": {"family": "ip", "table": "t", "chain": "c", "handle": 4, "expr": [{"something new": {}}]}}]}`
-	if p, err := ReadRuleset([]byte(unknown)); err != nil || len(p.Blocks) != 1 || p.Blocks[0].IPv6 {
+	if p, _, err := ReadRuleset([]byte(unknown)); err != nil || len(p.Blocks) != 1 || p.Blocks[0].IPv6 {
 		t.Errorf("what is not known: %+v, %v", p, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"time"
 
 	"weft/internal/state"
 )
@@ -53,15 +52,22 @@ type Service struct {
 	sweep       sweep
 	old         map[uint32]bool // ids of connections that end without a word
 	hops        *hops
-	routes      map[state.FlowAsk]state.FlowWay
+	routes      askedRoutes
 	plainRules  bool // routes do not depend on where packets come from
+	rules       []state.KernelRule
 	links       map[int]state.KernelLink
+	wereUp      map[int]bool // links that were, some time
+	objects     map[uint32]state.NexthopObject
+	arrivals    map[uint32]int // how many directions of connections come by an interface
 	neighbours  map[neighbour]state.KernelNeighbour
 	resolve     []state.KernelNeighbour
 	counts      map[Why]uint64
 	recent      map[state.FlowKey]Why // flows as they leave that stayed with the stack, some
 	taken       uint64
-	listing     bool // news are of what is there already
+	refused     refused
+	routeNews   uint64 // of routes, and
+	routeHits   uint64 // those that were of some flow's
+	listing     bool   // news are of what is there already
 	err         error
 }
 
@@ -97,250 +103,26 @@ func New(tables Tables, ways Ways, kernel Kernel, full error) *Service {
 	return &Service{
 		tables: tables, ways: ways, kernel: kernel, full: full,
 		connections: connections{at: map[state.FlowTuple]int{}}, old: map[uint32]bool{}, hops: newHops(),
-		routes: map[state.FlowAsk]state.FlowWay{}, links: map[int]state.KernelLink{}, neighbours: map[neighbour]state.KernelNeighbour{},
-		counts: map[Why]uint64{}, recent: map[state.FlowKey]Why{},
+		links: map[int]state.KernelLink{}, wereUp: map[int]bool{}, objects: map[uint32]state.NexthopObject{}, neighbours: map[neighbour]state.KernelNeighbour{},
+		arrivals: map[uint32]int{}, counts: map[Why]uint64{}, recent: map[state.FlowKey]Why{},
 	}
+}
+
+// bump makes all flows the stack's, those that pass and those that are refused.
+func (s *Service) bump() {
+	s.ways.Bump()
+	s.refused.void()
 }
 
 // Set takes another configuration.
 func (s *Service) Set(c Config) {
 	s.config = c
-	s.ways.Bump()
+	s.bump()
 }
 
 // Old notes a connection that was there before weft listened: the kernel does
 // not tell when it ends.
 func (s *Service) Old(id uint32) { s.old[id] = true }
-
-// candidate is a flow on its way to be offloaded.
-type candidate struct {
-	passed  state.PassedFlow
-	c       state.Connection
-	back    bool // it is the reply direction
-	arrives state.FlowTuple
-	way     state.FlowWay
-}
-
-// Offer takes flows whose packets have passed, and offloads what may be. now is
-// a clock that only goes forward.
-func (s *Service) Offer(ctx context.Context, passed []state.PassedFlow, now time.Duration) error {
-	generation := s.ways.Generation()
-	var list []candidate
-	for _, p := range passed {
-		if why := s.refuse(p, generation); why != "" {
-			s.left(p, why)
-			continue
-		}
-		list = append(list, candidate{passed: p})
-	}
-	list, err := s.connect(ctx, list)
-	if err != nil {
-		return err
-	}
-	if list, err = s.route(ctx, list); err != nil {
-		return err
-	}
-	return s.put(ctx, list, now)
-}
-
-func (s *Service) refuse(p state.PassedFlow, generation uint32) Why {
-	switch {
-	case p.Generation != generation:
-		return WhyStale
-	case !s.config.Takes(p.Tuple.Protocol):
-		return WhyProtocol
-	}
-	return s.policy.refuses(p.Tuple)
-}
-
-// connect finds the connections of candidates, and leaves out those that are
-// not ready.
-func (s *Service) connect(ctx context.Context, list []candidate) ([]candidate, error) {
-	tuples := make([]state.FlowTuple, len(list))
-	for i, c := range list {
-		tuples[i] = c.passed.Tuple.Back() // what the answer to it will be, is in tracking
-	}
-	found := make([]state.Connection, len(list))
-	several := make([]bool, len(list))
-	for _, zone := range append([]uint16{0}, s.policy.Zones...) {
-		in, err := s.kernel.Connections(ctx, tuples, zone)
-		if err != nil {
-			return nil, err
-		}
-		for i, c := range in {
-			if c.Status&state.ConnectionConfirmed != 0 {
-				several[i] = several[i] || found[i].Status != 0
-				found[i] = c
-			}
-		}
-	}
-	kept := list[:0]
-	for i, c := range list {
-		why := s.ready(found[i], several[i])
-		if why == "" {
-			c.c = found[i]
-			c.back = c.c.Orig == tuples[i]
-			c.arrives = c.c.Orig
-			if c.back {
-				c.arrives = c.c.Reply
-			}
-			why = s.collides(c)
-		}
-		if why != "" {
-			s.left(c.passed, why)
-			continue
-		}
-		kept = append(kept, c)
-	}
-	return kept, nil
-}
-
-func (s *Service) ready(c state.Connection, several bool) Why {
-	assured := c.Status&state.ConnectionAssured != 0
-	switch {
-	case c.Status&state.ConnectionConfirmed == 0:
-		return WhyUntracked
-	case several:
-		return WhyZones
-	case s.old[c.ID]:
-		return WhyOld
-	case c.Special != "":
-		return Why(c.Special)
-	case c.Status&state.ConnectionDying != 0, c.Status&state.ConnectionSeenReply == 0:
-		return WhyYoung
-	case c.Orig.Protocol == state.ProtocolTCP && (c.TCP != state.TCPEstablished || !assured):
-		return WhyYoung
-	}
-	return ""
-}
-
-// collides tells whether the place is taken by a connection of another zone.
-func (s *Service) collides(c candidate) Why {
-	if old := s.connections.get(c.c.Orig); old != nil && (old.zone != c.c.Zone || old.reply != c.c.Reply) {
-		return WhyCollision
-	}
-	return ""
-}
-
-// route finds where the kernel sends the packets, which must be where they
-// were seen to go.
-func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, error) {
-	var keys, ask []state.FlowAsk
-	asked := map[state.FlowAsk]bool{}
-	for _, c := range list {
-		k, a := s.askOf(c)
-		if _, known := s.routes[k]; !known && !asked[k] {
-			asked[k] = true
-			keys, ask = append(keys, k), append(ask, a)
-		}
-	}
-	ways, err := s.kernel.Ways(ctx, ask)
-	if err != nil {
-		return nil, err
-	}
-	if len(s.routes)+len(keys) > routesMax {
-		clear(s.routes)
-	}
-	kept := list[:0]
-	for i, k := range keys {
-		s.routes[k] = ways[i]
-	}
-	for _, c := range list {
-		k, _ := s.askOf(c)
-		way, known := s.routes[k]
-		if !known || !way.Unicast {
-			s.left(c.passed, WhyRoute)
-			continue
-		}
-		c.way = way
-		kept = append(kept, c)
-	}
-	return kept, nil
-}
-
-// routesMax bounds what is remembered of routes.
-const routesMax = 1 << 17
-
-// askOf gives what the stack routed by: NAT had given the packet its new
-// destination, and not yet its new source. key is what other packets share.
-func (s *Service) askOf(c candidate) (key, ask state.FlowAsk) {
-	ask = state.FlowAsk{Interface: int(c.passed.Interface), To: c.passed.Tuple.To(), From: c.arrives.From()}
-	key = ask
-	if s.plainRules {
-		key.From = netip.Addr{}
-	}
-	return key, ask
-}
-
-// put writes the flows of candidates.
-func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) error {
-	var flows []state.Flow
-	var of []candidate
-	for _, c := range list {
-		hop, why, err := s.hop(c)
-		if err != nil {
-			return err
-		}
-		if why != "" {
-			s.left(c.passed, why)
-			continue
-		}
-		flows = append(flows, state.Flow{
-			FlowKey: state.FlowKey{Interface: c.passed.Interface, Tuple: c.arrives},
-			Becomes: c.passed.Tuple, Hop: hop, Generation: c.passed.Generation,
-		})
-		of = append(of, c)
-	}
-	if err := s.keepNew(ctx, of, now); err != nil {
-		return err
-	}
-	done, err := s.tables.PutFlows(flows)
-	for i, f := range flows[:done] {
-		s.note(of[i], f, now)
-	}
-	s.taken += uint64(done)
-	if err != nil && errors.Is(err, s.full) {
-		for _, c := range of[done:] {
-			s.left(c.passed, WhyFull)
-		}
-		return nil
-	}
-	return err
-}
-
-// keepNew tells connection tracking that it will not see all packets of TCP
-// from now on: what comes back to it later is in no window that it knows.
-func (s *Service) keepNew(ctx context.Context, list []candidate, now time.Duration) error {
-	var keep []state.KeptConnection
-	for _, c := range list {
-		if c.c.Orig.Protocol == state.ProtocolTCP && s.connections.get(c.c.Orig) == nil {
-			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Timeout: c.c.Timeout, Liberal: true})
-		}
-	}
-	if len(keep) == 0 {
-		return nil
-	}
-	_, err := s.kernel.Keep(ctx, keep)
-	return err
-}
-
-func (s *Service) note(c candidate, f state.Flow, now time.Duration) {
-	known := s.connections.get(c.c.Orig)
-	if known == nil {
-		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now})
-	}
-	known.timeout = max(known.timeout, c.c.Timeout)
-	known.round = s.sweep.round // of use, whether the sweep has passed its place or not
-	d := 0
-	if c.back {
-		d = 1
-	}
-	if known.in[d] != 0 {
-		s.hops.release(known.hop[d])
-	}
-	known.in[d], known.hop[d] = f.Interface, f.Hop
-	s.hops.hold(f.Hop)
-}
 
 // Ended takes the news that connections are no more.
 func (s *Service) Ended(list ...state.Connection) error {
@@ -369,9 +151,17 @@ func (s *Service) remove(c connection, b *back) {
 		}
 		b.gone = append(b.gone, state.FlowKey{Interface: in, Tuple: arrives})
 		b.forget = append(b.forget, state.FlowKey{Interface: in, Tuple: leaves})
-		s.hops.release(c.hop[d])
+		s.letGo(c, d)
 	}
 	s.connections.remove(c.orig)
+}
+
+// letGo counts down what a direction of a connection makes use of.
+func (s *Service) letGo(c connection, d int) {
+	s.hops.release(c.hop[d])
+	if s.arrivals[c.in[d]]--; s.arrivals[c.in[d]] == 0 {
+		delete(s.arrivals, c.in[d])
+	}
 }
 
 // give gives both directions of connections back to the stack.
@@ -384,13 +174,14 @@ func (s *Service) give(b back) error {
 
 // AllMayHaveEnded takes the news that connections ended and nobody knows
 // which: all flows are learnt anew.
-func (s *Service) AllMayHaveEnded() { s.ways.Bump() }
+func (s *Service) AllMayHaveEnded() { s.bump() }
 
 // RulesetChanged takes the news that the ruleset changed: until its policy is
 // known, nothing is offloaded.
 func (s *Service) RulesetChanged() {
-	s.ways.Bump()
+	s.bump()
 	s.policy = Policy{Unknown: true}
+	s.refused.known = false
 }
 
 // SetPolicy says what of the ruleset flows must not go past.

@@ -26,8 +26,9 @@ type fake struct {
 	kept        []state.KeptConnection
 	closed      map[state.FlowKey]bool
 	idle        time.Duration
-	round       []state.FlowKey // that Some has yet to give
-	calls, most int             // of all methods, and the most that one was asked for
+	round       []state.FlowKey                   // that Some has yet to give
+	calls, most int                               // of all methods, and the most that one was asked for
+	via         func(to netip.Addr) state.FlowWay // routes away from the member; nil: the gateway for all
 }
 
 // did counts a call.
@@ -111,7 +112,9 @@ func (f *fake) Ways(_ context.Context, asked []state.FlowAsk) ([]state.FlowWay, 
 	ways := make([]state.FlowWay, len(asked))
 	for i, a := range asked {
 		ways[i] = state.FlowWay{Device: wanIndex, Gateway: gateway, Unicast: true}
-		if a.Interface == wanIndex {
+		if f.via != nil {
+			ways[i] = f.via(a.To)
+		} else if a.Interface == wanIndex {
 			ways[i] = state.FlowWay{Device: lanIndex, Gateway: member, Unicast: true}
 		}
 	}

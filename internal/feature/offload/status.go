@@ -8,15 +8,20 @@ import (
 
 // Status is what a service knows.
 type Status struct {
-	Connections int            `json:"connections"` // with a flow at least
-	Hops        int            `json:"hops"`        // ways out
-	Taken       uint64         `json:"taken"`       // flows that were offloaded, since the start
-	Generation  uint32         `json:"generation"`  // counted up when rules or routes change
-	Left        map[Why]uint64 `json:"left"`        // how often a flow stayed with the stack
-	Looking     bool           `json:"looking"`     // the ruleset is being looked at, or cannot be read
-	Blocks      []Block        `json:"blocks"`      // rules that look at each packet
+	Connections int            `json:"connections"`      // with a flow at least
+	Hops        int            `json:"hops"`             // ways out
+	Taken       uint64         `json:"taken"`            // flows that were offloaded, since the start
+	Generation  uint32         `json:"generation"`       // counted up when rules or routes change
+	RouteNews   uint64         `json:"route_news"`       // changes of routes
+	RouteHits   uint64         `json:"route_news_flows"` // those of them that took flows back
+	Left        map[Why]uint64 `json:"left"`             // how often a flow stayed with the stack
+	Looking     bool           `json:"looking"`          // the ruleset is being looked at, or cannot be read
+	Blocks      []Block        `json:"blocks"`           // rules that look at each packet
 	Zones       []uint16       `json:"zones"`
-	Recent      []LeftFlow     `json:"recent"` // some of those that stayed with the stack
+	Refused     []RefusedFlow  `json:"refused"`     // flows that are dropped early now
+	Refusals    uint64         `json:"refusals"`    // how many there were
+	NotRefused  map[Why]uint64 `json:"not_refused"` // how often a refused packet told nothing of its flow
+	Recent      []LeftFlow     `json:"recent"`      // some of those that stayed with the stack
 }
 
 // LeftFlow is a flow that stayed with the stack, as it leaves.
@@ -24,6 +29,13 @@ type LeftFlow struct {
 	Flow      string `json:"flow"`
 	Interface uint32 `json:"interface"` // by which it came
 	Why       Why    `json:"why"`
+}
+
+// RefusedFlow is one that is dropped before the stack sees it.
+type RefusedFlow struct {
+	Flow      string `json:"flow"`
+	Interface uint32 `json:"interface"`
+	Rule      string `json:"rule"` // that refused it
 }
 
 // recentMax bounds the flows whose reason is remembered.
@@ -41,12 +53,16 @@ func (s *Service) left(p state.PassedFlow, why Why) {
 // Status tells.
 func (s *Service) Status() Status {
 	st := Status{
-		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, Generation: s.ways.Generation(),
+		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteNews: s.routeNews, RouteHits: s.routeHits, Generation: s.ways.Generation(),
 		Left: maps.Clone(s.counts), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
 		Recent: []LeftFlow{},
 	}
 	for k, why := range s.recent {
 		st.Recent = append(st.Recent, LeftFlow{k.Tuple.String(), k.Interface, why})
+	}
+	st.Refused, st.Refusals, st.NotRefused = []RefusedFlow{}, s.refused.taken, maps.Clone(s.refused.counts)
+	for k, h := range s.refused.held {
+		st.Refused = append(st.Refused, RefusedFlow{k.Tuple.String(), k.Interface, h.rule})
 	}
 	return st
 }

@@ -15,34 +15,35 @@ import (
 type Config struct {
 	Kind   Kind       `toml:"kind" required:"true" enum:"l2tpv3,gretap,vxlan" example:"\"l2tpv3\"" doc:"How frames travel: l2tpv3 (RFC 3931 and RFC 4719, static: no control connection), gretap (Ethernet in GRE, RFC 2784 and RFC 2890), vxlan (RFC 7348, the kernel's own device to one other host)."`
 	Device string     `toml:"device" example:"\"attic\"" doc:"The name of the network interface. Default: NAME."`
-	Src    netip.Addr `toml:"src" required:"true" example:"\"192.0.2.1\"" doc:"The address here: what packets come to and are sent from."`
-	Dst    netip.Addr `toml:"dst" required:"true" example:"\"192.0.2.2\"" doc:"The address of the other end."`
+	Src    netip.Addr `toml:"src" also:"local" required:"true" example:"\"192.0.2.1\"" doc:"The address here: what packets come to and are sent from."`
+	Dst    netip.Addr `toml:"dst" also:"remote" required:"true" example:"\"192.0.2.2\"" doc:"The address of the other end."`
 
 	UDP        bool   `toml:"udp" example:"true" doc:"l2tpv3: over UDP; with false over IP, protocol 115."`
-	SrcPort    uint16 `toml:"srcport" example:"1701" doc:"l2tpv3 over UDP, and vxlan: the port here. Many pseudowires may share one. vxlan's default is 4789."`
-	DstPort    uint16 `toml:"dstport" example:"1701" doc:"l2tpv3 over UDP: the port of the other end."`
-	RxSession  uint32 `toml:"rx_session" example:"10" doc:"l2tpv3: the session id that comes in. It is the other end's tx_session."`
-	TxSession  uint32 `toml:"tx_session" example:"10" doc:"l2tpv3: the session id that goes out."`
-	RxCookie   string `toml:"rx_cookie" example:"\"0x00000000000000aa\"" doc:"l2tpv3: the cookie that comes in (RFC 3931 section 4.1): a number as QEMU and UML have it, or 0x and all 8 or 16 digits."`
-	TxCookie   string `toml:"tx_cookie" example:"\"0x00000000000000bb\"" doc:"l2tpv3: the cookie that goes out."`
+	SrcPort    uint16 `toml:"srcport" also:"udp_sport" example:"1701" doc:"l2tpv3 over UDP, and vxlan: the port here. Many pseudowires may share one. vxlan's default is 4789."`
+	DstPort    uint16 `toml:"dstport" also:"udp_dport" example:"1701" doc:"l2tpv3 over UDP: the port of the other end."`
+	RxSession  uint32 `toml:"rx_session" also:"session_id" example:"10" doc:"l2tpv3: the session id that comes in. It is the other end's tx_session."`
+	TxSession  uint32 `toml:"tx_session" also:"peer_session_id" example:"10" doc:"l2tpv3: the session id that goes out."`
+	RxCookie   string `toml:"rx_cookie" also:"peer_cookie" example:"\"0x00000000000000aa\"" doc:"l2tpv3: the cookie that comes in (RFC 3931 section 4.1): a number as QEMU and UML have it, or 0x and all 8 or 16 digits."`
+	TxCookie   string `toml:"tx_cookie" also:"cookie" example:"\"0x00000000000000bb\"" doc:"l2tpv3: the cookie that goes out."`
 	Cookie64   bool   `toml:"cookie64" example:"false" doc:"l2tpv3: cookies that are given as numbers have 8 bytes; with false 4."`
 	Counter    bool   `toml:"counter" example:"false" doc:"l2tpv3: four bytes with a counter stand before each frame, in both directions. It is what QEMU and UML call counter, and where the kernel has its L2-specific sublayer (l2spec_type default). Super-packets are taken apart then: it costs throughput."`
 	PinCounter bool   `toml:"pincounter" example:"false" doc:"l2tpv3: that counter stays zero."`
-	Sequence   bool   `toml:"sequence" example:"false" doc:"l2tpv3: the counter is a sequence number (RFC 3931 section 4.6), and what comes out of order is dropped. gretap: sequence numbers of RFC 2890, likewise."`
+	Sequence   bool   `toml:"sequence" also:"seq" example:"false" doc:"l2tpv3: the counter is a sequence number (RFC 3931 section 4.6), and what comes out of order is dropped. gretap: sequence numbers of RFC 2890, likewise."`
 
-	RxKey    uint32 `toml:"rx_key" example:"7" doc:"gretap: the key that comes in (RFC 2890). Give both or neither."`
-	TxKey    uint32 `toml:"tx_key" example:"7" doc:"gretap: the key that goes out."`
-	Checksum Switch `toml:"checksum" enum:"auto,on,off" example:"\"auto\"" doc:"gretap: checksums over whole packets (RFC 2784), off by default. l2tpv3 over UDP and IPv6: on by default, as ordinary sockets insist on it (RFC 8200 section 8.1); off sends none (RFC 6935), which is many times faster, if the other end takes it."`
+	RxKey    uint32 `toml:"rx_key" also:"ikey" example:"7" doc:"gretap: the key that comes in (RFC 2890). Give both or neither."`
+	TxKey    uint32 `toml:"tx_key" also:"okey" example:"7" doc:"gretap: the key that goes out."`
+	Checksum Switch `toml:"checksum" also:"csum" enum:"auto,on,off" example:"\"auto\"" doc:"gretap: checksums over whole packets (RFC 2784), off by default. l2tpv3 over UDP and IPv6: on by default, as ordinary sockets insist on it (RFC 8200 section 8.1); off sends none (RFC 6935), which is many times faster, if the other end takes it."`
 
 	Offload Switch `toml:"offload" enum:"auto,on,off" example:"\"auto\"" doc:"Super-packets of many segments go through whole, with checksums left to the device that sends last. Switch it off where the other end is a program on this machine, in whatever namespace: an emulator reads packets that no device has finished. auto is off where dst is an address of this host and no other pseudowire's end, else on."`
 
-	VNI uint32 `toml:"vni" max:"16777215" example:"7" doc:"vxlan: the network's number."`
+	VNI uint32 `toml:"vni" also:"id" max:"16777215" example:"7" doc:"vxlan: the network's number."`
 
 	MTU        int      `toml:"mtu" min:"0" max:"65535" example:"1446" doc:"The largest IP packet inside, in bytes; 0 works it out from the interface that leads to dst, and from what routers under way tell."`
 	TTL        int      `toml:"ttl" min:"0" max:"255" example:"64" doc:"TTL or hop limit of the packets that are sent; 0 takes that of the packet inside."`
 	TOS        string   `toml:"tos" example:"\"inherit\"" doc:"TOS or traffic class of the packets that are sent: inherit takes that of the packet inside, or a number like 0x10. Its congestion bits always are those of the packet inside (RFC 6040)."`
 	DF         bool     `toml:"df" example:"true" doc:"Routers under way may not cut packets of IPv4 (don't fragment): the MTU of the path is learnt instead. No packet is cut here."`
 	TooBig     TooBig   `toml:"too_big" enum:"answer,drop" example:"\"answer\"" doc:"What becomes of a packet that is too large: answer tells its sender by ICMP, also a sender behind a bridge; drop only counts it."`
+	Shortcut   bool     `toml:"shortcut" example:"false" doc:"With [route]: packets that weft routes go from the interface that they arrive at straight into the pseudowire, and those that come out of it straight out of the interface that they leave by, past the interface of the pseudowire. It costs a fraction of the time. tcpdump and ip -s link do not see these packets on the interface; weft show pseudowires counts them."`
 	LinkLocal  bool     `toml:"link_local" example:"true" doc:"The interface has an IPv6 link-local address. A port of a bridge needs none."`
 	Interfaces []string `toml:"interfaces" example:"[\"wan\"]" doc:"The NAMEs of the interfaces at which packets of the pseudowire arrive. Default: the one that has the address src, and every [interface.NAME] of the file; loopback if dst is an address of this host."`
 

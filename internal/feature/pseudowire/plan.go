@@ -83,11 +83,37 @@ func (p *planner) device(name string) state.Object {
 			Port: c.port(), TTL: c.TTL, TOS: tos, DF: c.DF, LinkLocal: c.LinkLocal,
 		}
 	}
+	if c.MTU == 0 {
+		mtu = max(mtu, p.bridged(c.Device))
+	}
 	w := state.Wire{Name: c.Device, Hidden: hiddenName(c.Device), MAC: c.mac(), MTU: mtu, Owner: path, LinkLocal: c.LinkLocal}
 	w.Sums = !c.sums() && p.offload(c)
-	// the kernel cannot take apart what it does not know, nor number the parts
-	w.Segments = w.Sums && !c.Counter && !c.Sequence && !(c.Kind == L2TPv3 && !c.UDP)
+	w.Segments = w.Sums && c.segments()
+	w.Shortcut = c.Shortcut && w.Sums
 	return w
+}
+
+// bridged gives the largest MTU among the other ports of the bridge that a
+// device is in, 0 if it is in none. A bridge drops what is too large for a port
+// without a word; the program behind this one answers (RFC 4459 section 3.2).
+func (p *planner) bridged(device string) int {
+	bridge := p.links[device].Master
+	if bridge == "" || p.links[bridge].Kind != "bridge" {
+		return 0
+	}
+	mtu := 0
+	for _, l := range p.facts.Links {
+		if l.Master == bridge && !p.named[l.Name] {
+			mtu = max(mtu, l.MTU)
+		}
+	}
+	return mtu
+}
+
+// segments tells whether super-packets can go through whole: the kernel cannot
+// take apart what it does not know, nor number the parts.
+func (c *Config) segments() bool {
+	return (!c.Counter || c.PinCounter) && !c.Sequence && !(c.Kind == L2TPv3 && !c.UDP)
 }
 
 // offload tells whether a device finishes what is sent, further on.
@@ -150,10 +176,12 @@ func (p *planner) mtu(c *Config) int {
 	if known && way.MTU != 0 {
 		mtu = way.MTU
 	}
+	inside := func(mtu int) int { return min(max(mtu-c.overhead()-ethernet, 68), 65535-c.overhead()-ethernet) }
 	if way.PathMTU != 0 && way.PathMTU < mtu && c.DF {
-		mtu = way.PathMTU
+		// a word from under way does not end IPv6 on the interface
+		return max(inside(way.PathMTU), min(inside(mtu), 1280))
 	}
-	return min(max(mtu-c.overhead()-ethernet, 68), 65535-c.overhead()-ethernet)
+	return inside(mtu)
 }
 
 // pseudowire plans what the programs know of one. Its devices come first: only
@@ -164,7 +192,7 @@ func (p *planner) pseudowire(name string) {
 	if c.Kind == VXLAN {
 		return
 	}
-	if p.holder[c.Src] == "" && !c.Src.IsLoopback() {
+	if p.holder[c.Src] == "" && !c.Src.IsLoopback() && !p.promised(c.Src) {
 		p.warn(path+".src", fmt.Sprintf("%s is no address of this host now", c.Src), "give an [interface.NAME] that address")
 	}
 	p.arrives(c)
@@ -184,6 +212,9 @@ func (p *planner) pseudowire(name string) {
 		TTL: c.TTL, TOS: tos, DF: c.DF || c.Src.Is6(), Answer: c.TooBig == Answer, MTU: c.MTU, XDP: hidden.XDPTarget,
 		Build: p.facts.Builds["pseudowire_encap"],
 	}
+	if c.Shortcut && !c.sums() && p.offload(c) {
+		w.Shortcut, w.Segments = true, c.segments()
+	}
 	if in.kind == state.WireL2TPUDP {
 		w.LocalPort, w.RemotePort = c.SrcPort, c.DstPort
 	}
@@ -193,6 +224,18 @@ func (p *planner) pseudowire(name string) {
 		port.Remote = c.Dst
 	}
 	p.once(&p.ends, port)
+}
+
+// promised tells whether an interface of the file is to have an address.
+func (p *planner) promised(a netip.Addr) bool {
+	for _, i := range p.faces {
+		for _, prefix := range i.Addresses {
+			if prefix.Addr() == a {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (p *planner) once(list *state.Desired, o state.Object) {

@@ -20,7 +20,7 @@ func FindWay(pair state.Pair, route *state.KernelRoute, dev state.LinkFact, neig
 	if dev.Index == 0 || !dev.Up {
 		return way, nil
 	}
-	way = state.Way{Device: dev.Index, MTU: dev.MTU, Gateway: hop.Gateway, Src: dev.MAC}
+	way = state.Way{Device: dev.Index, MTU: dev.MTU, Gateway: hop.Gateway, Src: dev.MAC, XDP: dev.XDPTarget}
 	if route.MTU != 0 {
 		way.MTU = min(way.MTU, int(route.MTU))
 	}

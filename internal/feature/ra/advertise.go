@@ -29,7 +29,9 @@ func (s Settings) Message(deprecated []AnnouncedPrefix) *ndp.RouterAdvertisement
 	if s.Lifetime == 0 {
 		m.RouterSelectionPreference = ndp.Medium // RFC 4191 section 2.2
 	}
-	m.Options = append(m.Options, &ndp.LinkLayerAddress{Direction: ndp.Source, Addr: s.MAC[:]})
+	if s.MAC != [6]byte{} { // a point-to-point link has no such addresses
+		m.Options = append(m.Options, &ndp.LinkLayerAddress{Direction: ndp.Source, Addr: s.MAC[:]})
+	}
 	if s.MTU != 0 {
 		m.Options = append(m.Options, ndp.NewMTU(uint32(s.MTU)))
 	}
@@ -52,6 +54,9 @@ func (s Settings) Message(deprecated []AnnouncedPrefix) *ndp.RouterAdvertisement
 	}
 	for _, p := range s.PREF64 {
 		m.Options = append(m.Options, &ndp.PREF64{Lifetime: s.pref64Lifetime(), Prefix: p})
+	}
+	if s.Portal != "" {
+		m.Options = append(m.Options, &ndp.CaptivePortal{URI: s.Portal})
 	}
 	return m
 }

@@ -29,6 +29,7 @@ func check(c *config.Checker, name string, s *Config) {
 	for i, p := range s.PREF64 {
 		checkPREF64(c, fmt.Sprintf("pref64[%d]", i), p)
 	}
+	c.Portal("captive_portal", s.Portal)
 	checkDHCP(c, s)
 	checkOthers(c, name, s)
 }

@@ -25,6 +25,7 @@ type Config struct {
 	DNS          []netip.Addr   `toml:"dns" ip:"6" example:"[\"2001:db8:1::1\"]" doc:"The name servers (RFC 8106). Default: this router, if [dns64] answers on the interface."`
 	Search       []string       `toml:"search" example:"[\"example.net\"]" doc:"The domains in which hosts look for short names (RFC 8106)."`
 	PREF64       []netip.Prefix `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The translator's prefixes (RFC 8781). Default: those of the [nat64.NAME] sections that serve the interface; [] tells of none."`
+	Portal       string         `toml:"captive_portal" example:"\"https://pay.example.net/api\"" doc:"The URI of the captive portal's API (RFC 8908), told by advertisements and by DHCPv6 (RFC 8910)."`
 	DHCPv6       DHCPMode       `toml:"dhcpv6" enum:"off,stateless,stateful" example:"\"stateless\"" doc:"What is answered by DHCPv6: nothing; stateless: name servers and search domains; stateful: addresses and prefixes too."`
 	Pool         []netip.Prefix `toml:"pool" ip:"6" example:"[\"2001:db8:1::d:0/112\"]" doc:"Stateful: the addresses that are given out, parts of the link's prefixes."`
 	Delegate     []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:100::/48\"]" doc:"Stateful: the space out of which routers behind this one get prefixes of their own. weft routes those to them."`

@@ -103,19 +103,22 @@ func (d *DHCP) Handle(m *dhcp6.Message, peer netip.Addr, now time.Time) (*dhcp6.
 	}
 	changes := d.Expire(now)
 	reply := &dhcp6.Message{Type: dhcp6.Reply, Transaction: m.Transaction, ClientID: m.ClientID, ServerID: d.id}
-	x := exchange{DHCP: d, m: m, reply: reply, peer: peer.WithZone(""), now: now, changes: changes}
+	from := pools{DHCP: d, peer: peer.WithZone(""), now: now, changes: changes, message: m.Type}
+	x := exchange{settings: d.settings, bindings: &from, m: m, reply: reply}
 	if !x.answer() {
-		return nil, x.changes
+		return nil, from.changes
 	}
-	d.inform(m, reply)
 	d.stats.Answered++
-	return reply, x.changes
+	return reply, from.changes
 }
 
-// valid is RFC 8415 section 16: which identifiers a message must have.
-func (d *DHCP) valid(m *dhcp6.Message) bool {
+func (d *DHCP) valid(m *dhcp6.Message) bool { return valid(m, d.id) }
+
+// valid is RFC 8415 section 16: which identifiers a message to the server id
+// must have.
+func valid(m *dhcp6.Message, id []byte) bool {
 	client, server := len(m.ClientID) > 0, len(m.ServerID) > 0
-	ours := bytes.Equal(m.ServerID, d.id)
+	ours := bytes.Equal(m.ServerID, id)
 	switch m.Type {
 	case dhcp6.Solicit, dhcp6.Confirm, dhcp6.Rebind:
 		return client && !server
@@ -127,109 +130,18 @@ func (d *DHCP) valid(m *dhcp6.Message) bool {
 	return false
 }
 
-// inform adds what the client asked for, or all if it does not say.
-func (d *DHCP) inform(m, reply *dhcp6.Message) {
-	wants := func(o uint16) bool { return len(m.Requested) == 0 || slices.Contains(m.Requested, o) }
-	if wants(dhcp6.OptionDNS) {
-		reply.DNS = d.settings.DNS
-	}
-	if wants(dhcp6.OptionSearch) {
-		reply.Search = d.settings.Search
-	}
-	if m.Type == dhcp6.InformationRequest {
-		reply.Refresh = refresh
-	}
-}
-
-// exchange is one message and its answer.
-type exchange struct {
+// pools are the bindings of a link that has pools, for one message.
+type pools struct {
 	*DHCP
-	m, reply *dhcp6.Message
-	peer     netip.Addr
-	now      time.Time
-	changes  []Change
-}
-
-func status(s dhcp6.Status) *dhcp6.Status { return &s }
-
-// answer fills the reply; false sends none.
-func (x *exchange) answer() bool {
-	switch x.m.Type {
-	case dhcp6.InformationRequest:
-		return true
-	case dhcp6.Solicit:
-		if !x.m.RapidCommit {
-			x.reply.Type = dhcp6.Advertise
-			return x.assign(false, x.offer)
-		}
-		x.reply.RapidCommit = true
-		return x.assign(true, x.offer)
-	case dhcp6.Request:
-		return x.assign(true, x.offer)
-	case dhcp6.Renew, dhcp6.Rebind:
-		return x.assign(true, x.extend)
-	case dhcp6.Confirm:
-		return x.confirm()
-	}
-	return x.giveBack()
-}
-
-// assign answers each identity association with what choose finds for it.
-func (x *exchange) assign(commit bool, choose func(Binding, dhcp6.IA) (netip.Prefix, dhcp6.Status)) bool {
-	each := func(kind Kind, list []dhcp6.IA) (out []dhcp6.IA, ok bool) {
-		for _, ia := range list {
-			b := Binding{string(x.m.ClientID), ia.ID, kind}
-			p, code := choose(b, ia)
-			if code != dhcp6.Success {
-				out = append(out, dhcp6.IA{ID: ia.ID, Status: status(code), Leases: x.over(kind, ia, code)})
-				continue
-			}
-			if commit && !x.commit(b, p) {
-				return nil, false
-			}
-			out = append(out, x.granted(ia, p))
-		}
-		return out, true
-	}
-	var ok4, ok6 bool
-	x.reply.Addresses, ok4 = each(KindAddress, x.m.Addresses)
-	x.reply.Prefixes, ok6 = each(KindPrefix, x.m.Prefixes)
-	return ok4 && ok6
-}
-
-// granted is the answer that gives p, with what the client still has and
-// should not use any more at lifetime zero.
-func (x *exchange) granted(ia dhcp6.IA, p netip.Prefix) dhcp6.IA {
-	s := x.settings
-	out := dhcp6.IA{ID: ia.ID, T1: s.Preferred / 2, T2: s.Preferred * 4 / 5, Leases: []dhcp6.Lease{{Prefix: p, Preferred: s.Preferred, Valid: s.Valid}}}
-	if x.m.Type == dhcp6.Renew || x.m.Type == dhcp6.Rebind {
-		for _, l := range ia.Leases {
-			if l.Prefix.IsValid() && l.Prefix != p {
-				out.Leases = append(out.Leases, dhcp6.Lease{Prefix: l.Prefix})
-			}
-		}
-	}
-	return out
-}
-
-// over tells a client that rebinds that what it has is not for this link
-// (section 18.3.5).
-func (x *exchange) over(kind Kind, ia dhcp6.IA, code dhcp6.Status) []dhcp6.Lease {
-	var list []dhcp6.Lease
-	if x.m.Type != dhcp6.Rebind && x.m.Type != dhcp6.Renew || code == dhcp6.NoBinding && x.m.Type == dhcp6.Renew {
-		return nil
-	}
-	for _, l := range ia.Leases {
-		if l.Prefix.IsValid() && !x.fits(kind, l.Prefix) {
-			list = append(list, dhcp6.Lease{Prefix: l.Prefix})
-		}
-	}
-	return list
+	message dhcp6.Type
+	peer    netip.Addr
+	now     time.Time
+	changes []Change
 }
 
 // offer finds what a client gets: what it has, else what it wishes, else what
 // is free.
-func (x *exchange) offer(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
+func (x *pools) offer(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 	none := dhcp6.NoAddrsAvail
 	pools, bits := x.settings.Pool, 128
 	if b.Kind == KindPrefix {
@@ -257,7 +169,7 @@ func (x *exchange) offer(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 
 // extend renews what a client has; what this server has forgotten it may have
 // again if nobody else got it meanwhile (sections 18.3.4 and 18.3.5).
-func (x *exchange) extend(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
+func (x *pools) extend(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 	if has, ok := x.leases.byBinding[b]; ok && x.fits(b.Kind, has.Prefix) {
 		return has.Prefix, dhcp6.Success
 	}
@@ -270,7 +182,7 @@ func (x *exchange) extend(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 }
 
 // fits tells whether p is something that this link gives out.
-func (x *exchange) fits(kind Kind, p netip.Prefix) bool {
+func (x *pools) fits(kind Kind, p netip.Prefix) bool {
 	pools, bits := x.settings.Pool, 128
 	if kind == KindPrefix {
 		pools, bits = x.settings.Delegate, x.settings.DelegateBits
@@ -280,7 +192,7 @@ func (x *exchange) fits(kind Kind, p netip.Prefix) bool {
 
 // free tells whether nobody has p. The first address of a subnet is every
 // router's (RFC 4291 section 2.6.1).
-func (x *exchange) free(p netip.Prefix) bool {
+func (x *pools) free(p netip.Prefix) bool {
 	if _, taken := x.leases.byPrefix[p]; taken || slices.Contains(x.settings.Own, p.Addr()) {
 		return false
 	}
@@ -291,7 +203,7 @@ func (x *exchange) free(p netip.Prefix) bool {
 }
 
 // commit makes the lease the client's. What cannot be kept is not promised.
-func (x *exchange) commit(b Binding, p netip.Prefix) bool {
+func (x *pools) commit(b Binding, p netip.Prefix) bool {
 	l := Lease{Binding: b, Prefix: p, Until: x.now.Add(x.settings.Valid), Peer: x.peer}
 	if err := x.store.Put(l); err != nil {
 		x.stats.Unkept++
@@ -308,46 +220,14 @@ func (x *exchange) commit(b Binding, p netip.Prefix) bool {
 	return true
 }
 
-// confirm tells a client that came back whether its addresses are of this link
-// (section 18.3.3).
-func (x *exchange) confirm() bool {
-	code, asked := dhcp6.Success, false
-	for _, ia := range x.m.Addresses {
-		for _, l := range ia.Leases {
-			asked = true
-			onLink := slices.ContainsFunc(x.settings.Prefixes, func(p AnnouncedPrefix) bool { return p.Prefix.Contains(l.Prefix.Addr()) })
-			if !onLink && !x.fits(KindAddress, l.Prefix) {
-				code = dhcp6.NotOnLink
-			}
+// giveBack takes what a client releases or declines.
+func (x *pools) giveBack(b Binding, list []dhcp6.Lease) bool {
+	has, ok := x.leases.byBinding[b]
+	if ok && slices.ContainsFunc(list, func(l dhcp6.Lease) bool { return l.Prefix == has.Prefix }) {
+		x.changes = append(x.changes, x.forget(b)...)
+		if x.message == dhcp6.Decline && len(x.declined) < leasesMax {
+			x.declined[has.Prefix] = x.now.Add(declinedFor)
 		}
 	}
-	x.reply.Status = status(code)
-	return asked
-}
-
-// giveBack takes what a client releases or declines (sections 18.3.7, 18.3.8).
-func (x *exchange) giveBack() bool {
-	each := func(kind Kind, list []dhcp6.IA) (unknown []dhcp6.IA) {
-		for _, ia := range list {
-			b := Binding{string(x.m.ClientID), ia.ID, kind}
-			has, ok := x.leases.byBinding[b]
-			if !ok {
-				unknown = append(unknown, dhcp6.IA{ID: ia.ID, Status: status(dhcp6.NoBinding)})
-				continue
-			}
-			if slices.ContainsFunc(ia.Leases, func(l dhcp6.Lease) bool { return l.Prefix == has.Prefix }) {
-				x.changes = append(x.changes, x.forget(b)...)
-				if x.m.Type == dhcp6.Decline && len(x.declined) < leasesMax {
-					x.declined[has.Prefix] = x.now.Add(declinedFor)
-				}
-			}
-		}
-		return unknown
-	}
-	x.reply.Addresses = each(KindAddress, x.m.Addresses)
-	if x.m.Type == dhcp6.Release {
-		x.reply.Prefixes = each(KindPrefix, x.m.Prefixes)
-	}
-	x.reply.Status = status(dhcp6.Success)
-	return true
+	return ok
 }

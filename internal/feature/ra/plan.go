@@ -66,6 +66,7 @@ type Settings struct {
 	DNS        []netip.Addr
 	Search     []string
 	PREF64     []netip.Prefix
+	Portal     string // the captive portal's URI
 	// For DHCPv6.
 	DHCPv6       DHCPMode
 	Pool         []netip.Prefix
@@ -99,7 +100,7 @@ func SettingsOf(f *config.File, facts state.Facts, name string) (s Settings, ok 
 		Name: name, Device: i.Device, MAC: l.MAC,
 		Lifetime: c.Lifetime, Interval: c.MaxInterval, Preference: c.Preference, HopLimit: c.HopLimit,
 		Managed: c.DHCPv6 == DHCPStateful && len(c.Pool) > 0, Other: c.DHCPv6 != DHCPOff, MTU: c.MTU,
-		DNS: c.DNS, Search: c.Search, PREF64: c.PREF64,
+		DNS: c.DNS, Search: c.Search, PREF64: c.PREF64, Portal: c.Portal,
 		DHCPv6: c.DHCPv6, Pool: c.Pool, Delegate: c.Delegate, DelegateBits: c.DelegateBits,
 		Preferred: c.Preferred, Valid: c.Valid, Leases: c.Leases,
 	}

@@ -157,13 +157,17 @@ func (a *Advertiser) Tick(now time.Time) []Send {
 }
 
 func (a *Advertiser) interval() time.Duration {
-	least := max(a.settings.Interval/3, minDelayBetween)
-	d := least + a.random(max(a.settings.Interval-least, 0))
-	if a.initial > 0 {
-		a.initial--
-		if a.initial > 0 {
-			d = min(d, maxInitialInterval)
-		}
+	a.initial = max(a.initial-1, 0)
+	return a.settings.wait(a.initial, a.random)
+}
+
+// wait is how long it is to the next one to everybody; quick are those that are
+// to come soon (RFC 4861 section 6.2.4).
+func (s Settings) wait(quick int, random func(time.Duration) time.Duration) time.Duration {
+	least := max(s.Interval/3, minDelayBetween)
+	d := least + random(max(s.Interval-least, 0))
+	if quick > 0 {
+		d = min(d, maxInitialInterval)
 	}
 	return d
 }

@@ -239,6 +239,11 @@ func (s *Service) Object(o state.NexthopObject) {
 
 // ObjectGone takes the news that a next hop object is no more.
 func (s *Service) ObjectGone(id uint32) {
+	s.stale = true // so are the routes that named it
+	s.forgetObject(id)
+}
+
+func (s *Service) forgetObject(id uint32) {
 	s.leaveGroups(s.objects[id])
 	delete(s.objects, id)
 	s.objectChanged(id)

@@ -73,7 +73,7 @@ func (s *Service) sweep(d *dump) {
 	}
 	for id := range s.objects {
 		if !d.objects[id] {
-			s.ObjectGone(id)
+			s.forgetObject(id)
 		}
 	}
 	for k, port := range s.bridged {

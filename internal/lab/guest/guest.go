@@ -63,14 +63,15 @@ type Spec struct {
 	// Kernel is a version prefix such as "6.1" or "6.12", for QEMU the
 	// newest /boot/vmlinuz-* that it fits. UML has the one of its package.
 	Kernel   string
-	Memory   int      // MiB; 0 = 128 for UML, 256 for QEMU
+	Memory   int      // MiB; 0 = 128 for UML, 384 for QEMU
+	CPUs     int      // of QEMU; 0 = 1
 	Modules  []string // loaded in order, after what they depend on
 	NICs     []NIC
 	Routes   []Route
 	Sysctls  map[string]string // "net.ipv4.ip_forward": "1"
 	Forward  bool              // forward IPv4 and IPv6
 	Files    map[string][]byte // absolute path in the guest -> content, mode 0644
-	Programs []string          // of the host, for QEMU's initramfs, with their libraries
+	Programs []string          // of the host, for QEMU's initramfs, with their libraries; see FindProgram
 	Script   string            // /bin/sh commands run when the network is up
 	Impair   *Impairment       // join the two NICs as one wire; see ImpairSpec
 
@@ -95,12 +96,15 @@ func (s Spec) checked() (Spec, error) {
 	switch s.Kind {
 	case UML:
 		s.Memory = or(s.Memory, 128)
+		if s.CPUs > 1 {
+			bad("%d CPUs: UML has one", s.CPUs)
+		}
 		if s.Kernel != "" {
 			bad("kernel %q: UML has only the kernel of its package", s.Kernel)
 		}
 	case QEMU:
-		s.Memory = or(s.Memory, 256)
-		s.Kernel = or(s.Kernel, "6.12")
+		s.Memory, s.CPUs = or(s.Memory, 384), or(s.CPUs, 1)
+		s.Kernel = or(s.Kernel, usualKernel)
 		if s.Accel != "" && s.Accel != "kvm" && s.Accel != "tcg" {
 			bad("accelerator %q: kvm and tcg are known", s.Accel)
 		}

@@ -24,7 +24,7 @@ func SelfInQEMU(self string) string { return "/usr/bin/" + filepath.Base(self) }
 // writeInitrd makes a guest's whole root filesystem: this binary as init,
 // busybox for the shell and its tools, the modules, the programs asked for.
 func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
-	busybox, err := program("busybox", "busybox-static")
+	busybox, err := program("busybox", busyboxPackage)
 	if err != nil {
 		return err
 	}
@@ -91,12 +91,36 @@ func addFile(a *archive, name, path string, mode int) error {
 	return nil
 }
 
+// FindProgram gives the files that a name stands for: a program of the host, or
+// what fits a pattern of absolute paths, like the plugins of a program.
+func FindProgram(name string) ([]string, error) {
+	if !filepath.IsAbs(name) {
+		path, err := exec.LookPath(name)
+		return []string{path}, err
+	}
+	found, err := filepath.Glob(name)
+	if err == nil && len(found) == 0 {
+		err = fs.ErrNotExist
+	}
+	return found, err
+}
+
+// addNamed adds a program to those of the guest, or files where the host has them.
 func addNamed(a *archive, name string) error {
-	path, err := exec.LookPath(name)
+	found, err := FindProgram(name)
 	if err != nil {
 		return fmt.Errorf("program %s for the guest: %w", name, err)
 	}
-	return addProgram(a, "/usr/bin/"+filepath.Base(name), path)
+	for _, path := range found {
+		at := path
+		if !filepath.IsAbs(name) {
+			at = "/usr/bin/" + filepath.Base(name)
+		}
+		if err := addProgram(a, at, path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addProgram adds an executable with its interpreter and the libraries it

@@ -13,6 +13,15 @@ import (
 	"strings"
 )
 
+// The Debian packages of what guests are made of, and the kernel of QEMU's
+// where none is asked for.
+const (
+	umlPackage     = "user-mode-linux"
+	qemuPackage    = "qemu-system-x86"
+	busyboxPackage = "busybox-static"
+	usualKernel    = "6.12"
+)
+
 // moduleTree is one kernel's modules as depmod left them.
 type moduleTree struct {
 	dir     string              // the directory of modules.dep
@@ -146,4 +155,17 @@ func program(name, debianPackage string) (string, error) {
 		return "", fmt.Errorf("%s is not installed: install the Debian package %s", name, debianPackage)
 	}
 	return filepath.Abs(path)
+}
+
+// Possible tells what this machine lacks for a guest of a kind: programs, and
+// QEMU's kernel, each with the Debian package that has it.
+func Possible(kind Kind, kernel string) error {
+	if kind == UML {
+		_, err := program("linux.uml", umlPackage)
+		return err
+	}
+	_, qemu := program(qemuBinary, qemuPackage)
+	_, busybox := program("busybox", busyboxPackage)
+	_, _, image := debianKernel("/", or(kernel, usualKernel))
+	return errors.Join(qemu, busybox, image)
 }

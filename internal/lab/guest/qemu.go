@@ -27,7 +27,7 @@ var kernelOptions = []string{
 // planQEMU boots a Debian kernel on an initramfs made for this guest alone.
 func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	fail := func(err error) (launchPlan, guestPlan, error) { return launchPlan{}, guestPlan{}, err }
-	qemu, err := program(qemuBinary, "qemu-system-x86")
+	qemu, err := program(qemuBinary, qemuPackage)
 	if err != nil {
 		return fail(err)
 	}
@@ -62,7 +62,7 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	kernelArgs := slices.Concat(kernelOptions, []string{"rdinit=/init", "--"}, s.Self[1:], []string{roleInit, specInInitrd})
 	argv := []string{qemu,
 		"-name", s.Name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", "pc,i8042=off", "-accel", <-accel, "-cpu", "max", "-m", strconv.Itoa(s.Memory),
+		"-machine", "pc,i8042=off", "-accel", <-accel, "-cpu", "max", "-m", strconv.Itoa(s.Memory), "-smp", strconv.Itoa(s.CPUs),
 		"-chardev", fmt.Sprintf("socket,id=console,fd=%d", consoleFD), "-serial", "chardev:console",
 		"-chardev", fmt.Sprintf("socket,id=control,fd=%d", controlFD), "-serial", "chardev:control",
 		"-kernel", image, "-initrd", initrd, "-append", strings.Join(kernelArgs, " "),

@@ -47,7 +47,7 @@ func writeUMLInit(s Spec) error {
 // as root, vector NICs over taps. The memory file must lie on a tmpfs that
 // allows execution, hence TMPDIR.
 func planUML(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
-	linux, err := program("linux.uml", "user-mode-linux")
+	linux, err := program("linux.uml", umlPackage)
 	if err != nil {
 		return launchPlan{}, guestPlan{}, err
 	}

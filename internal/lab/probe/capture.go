@@ -17,6 +17,15 @@ import (
 // Capture hands every frame that passes device, either way, to each, until ctx
 // ends. ready is called once frames are seen.
 func Capture(ctx context.Context, device string, ready func(), each func(Frame)) error {
+	return frames(ctx, device, ready, func(frame []byte, outgoing bool) {
+		f := Describe(frame)
+		f.Device, f.Outgoing = device, outgoing
+		each(f)
+	})
+}
+
+// frames is Capture of frames as they are. frame is good until each returns.
+func frames(ctx context.Context, device string, ready func(), each func(frame []byte, outgoing bool)) error {
 	dev, err := net.InterfaceByName(device)
 	if err != nil {
 		return fmt.Errorf("capture on %s: %w", device, err)
@@ -44,11 +53,15 @@ func Capture(ctx context.Context, device string, ready func(), each func(Frame))
 	// next takes one frame; false means that there is none yet.
 	next := func(fd uintptr) bool {
 		n, from, err := unix.Recvfrom(int(fd), buffer, 0)
-		if errors.Is(err, unix.EAGAIN) {
+		switch {
+		case errors.Is(err, unix.EAGAIN):
 			return false
-		}
-		if failed = err; err == nil {
-			each(received(device, buffer[:n], from))
+		case errors.Is(err, unix.ENETDOWN): // it may come up again
+		case err != nil:
+			failed = err
+		default:
+			ll, ok := from.(*unix.SockaddrLinklayer)
+			each(buffer[:n], ok && ll.Pkttype == unix.PACKET_OUTGOING)
 		}
 		return true
 	}
@@ -66,15 +79,6 @@ func Capture(ctx context.Context, device string, ready func(), each func(Frame))
 		return fmt.Errorf("read packet socket: %w", err)
 	}
 	return nil
-}
-
-func received(device string, frame []byte, from unix.Sockaddr) Frame {
-	f := Describe(frame)
-	f.Device = device
-	if ll, ok := from.(*unix.SockaddrLinklayer); ok {
-		f.Outgoing = ll.Pkttype == unix.PACKET_OUTGOING
-	}
-	return f
 }
 
 // Describe reads an Ethernet frame's addresses and says in words what it is.

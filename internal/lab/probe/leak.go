@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -270,46 +269,13 @@ func Sighting(frame []byte, watched net.HardwareAddr) (string, bool) {
 
 // Watch hands on what it sees on a device, until ctx ends.
 func Watch(ctx context.Context, device string, watched net.HardwareAddr, ready func(), each func(string)) error {
-	dev, err := net.InterfaceByName(device)
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", device, err)
-	}
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return fmt.Errorf("open packet socket: %w", err)
-	}
-	socket := os.NewFile(uintptr(fd), "packet socket")
-	defer socket.Close()
-	all := uint16(unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xff00)
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: dev.Index}); err != nil {
-		return fmt.Errorf("bind packet socket to %s: %w", device, err)
-	}
-	stop := context.AfterFunc(ctx, func() { socket.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	ready()
-	buffer := make([]byte, 1<<16)
-	for ctx.Err() == nil {
-		err := raw.Read(func(fd uintptr) bool {
-			n, from, err := unix.Recvfrom(int(fd), buffer, 0)
-			if err != nil {
-				return false
-			}
-			// what the device's own node sends proves nothing
-			if ll, ok := from.(*unix.SockaddrLinklayer); ok && ll.Pkttype == unix.PACKET_OUTGOING {
-				return true
-			}
-			if seen, ok := Sighting(buffer[:n], watched); ok {
-				each(seen)
-			}
-			return true
-		})
-		if err != nil {
-			break
+	return frames(ctx, device, ready, func(frame []byte, outgoing bool) {
+		// what the device's own node sends proves nothing
+		if outgoing {
+			return
 		}
-	}
-	return nil
+		if seen, ok := Sighting(frame, watched); ok {
+			each(seen)
+		}
+	})
 }

@@ -37,7 +37,7 @@ func TestTransfersArriveWholeBothWays(t *testing.T) {
 	ports := serveLocally(t)
 	for _, d := range []Direction{Download, Upload} {
 		for _, n := range []int64{0, 1, 65537, 3 << 20} {
-			got, err := Move(t.Context(), local(ports.TCP), d, n, [32]byte{2})
+			got, err := Move(t.Context(), local(ports.TCP), Moving{Direction: d, Length: n}, [32]byte{2})
 			if err != nil || !got.Same || got.Bytes != n || len(got.SHA256) != 64 {
 				t.Errorf("%s of %d bytes: %+v, %v", d, n, got, err)
 			}
@@ -66,13 +66,13 @@ func TestOneBitFlippedOnTheWayIsNoticedByBothSides(t *testing.T) {
 	defer b.Close()
 	sent := make(chan [2][32]byte, 1)
 	go func() {
-		digests, _, err := send(a, 1000, [32]byte{3})
+		digests, _, err := send(a, 1000, [32]byte{3}, 0)
 		if err != nil {
 			t.Errorf("send: %v", err)
 		}
 		sent <- digests
 	}()
-	got, _, err := receive(&damaged{b, 777}, 1000)
+	got, _, err := receive(&damaged{b, 777}, 1000, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestATransferThatBreaksOffIsAnError(t *testing.T) {
 		a.Write(make([]byte, 10))
 		a.Close()
 	}()
-	if _, _, err := receive(b, 1000); err == nil || !strings.Contains(err.Error(), "after 10 bytes") {
+	if _, _, err := receive(b, 1000, 0); err == nil || !strings.Contains(err.Error(), "after 10 bytes") {
 		t.Errorf("got %v, want a break after 10 bytes", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestDatagramsComeBackAndOtherBytesDoNotCount(t *testing.T) {
 		}
 	}()
 	port := uint16(liar.LocalAddr().(*net.UDPAddr).Port)
-	d, err = Exchange(t.Context(), local(port), []int{10}, 200*time.Millisecond, [32]byte{5})
+	d, err = Exchange(t.Context(), local(port), []int{10}, time.Second, [32]byte{5})
 	if err != nil || d.Intact != 0 || !strings.Contains(d.Problem, "not those sent") {
 		t.Errorf("a liar's echo: %+v, %v", d, err)
 	}

@@ -129,9 +129,9 @@ func serveTransfer(conn net.Conn, seed [32]byte) error {
 		return err
 	}
 	if q.direction == Download {
-		_, _, err = send(conn, q.length, seed)
+		_, _, err = send(conn, q.length, seed, 0)
 	} else {
-		_, _, err = receive(conn, q.length)
+		_, _, err = receive(conn, q.length, 0)
 	}
 	return err
 }

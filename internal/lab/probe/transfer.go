@@ -19,10 +19,18 @@ import (
 // and hashing the bytes does not count as transfer time.
 const MaxTransfer = 512 << 20
 
-// Move opens a TCP connection to a Server and moves length random bytes in the
-// given direction. A transfer that ends with different digests is a result
-// (Same is false); one that breaks off is an error.
-func Move(ctx context.Context, to netip.AddrPort, d Direction, length int64, seed [32]byte) (Transfer, error) {
+// Moving says what Move moves.
+type Moving struct {
+	Direction Direction
+	Length    int64
+	Over      time.Duration // spread evenly over at least this time
+}
+
+// Move opens a TCP connection to a Server and moves random bytes. A transfer
+// that ends with different digests is a result (Same is false); one that breaks
+// off is an error.
+func Move(ctx context.Context, to netip.AddrPort, m Moving, seed [32]byte) (Transfer, error) {
+	d, length := m.Direction, m.Length
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", to.String())
 	if err != nil {
@@ -38,9 +46,9 @@ func Move(ctx context.Context, to netip.AddrPort, d Direction, length int64, see
 	var got [2][32]byte // what arrived, what was sent
 	var p pace
 	if d == Download {
-		got, p, err = receive(conn, length)
+		got, p, err = receive(conn, length, m.Over)
 	} else {
-		got, p, err = send(conn, length, seed)
+		got, p, err = send(conn, length, seed, m.Over)
 	}
 	if err != nil {
 		return t, fmt.Errorf("%s of %d bytes: %w", d, length, err)
@@ -58,8 +66,9 @@ type pace struct{ elapsed, silence time.Duration }
 const part = 64 << 10
 
 // inParts moves data by parts, and gives how long it took and the longest time
-// in which no part came to its end.
-func inParts(data []byte, move func([]byte) (int, error)) (p pace, moved int, err error) {
+// in which no part came to its end. A reader that takes its time has the other
+// end wait, too.
+func inParts(data []byte, over time.Duration, move func([]byte) (int, error)) (p pace, moved int, err error) {
 	begin := time.Now()
 	last := begin
 	for moved < len(data) {
@@ -70,18 +79,22 @@ func inParts(data []byte, move func([]byte) (int, error)) (p pace, moved int, er
 		if err != nil {
 			return p, moved, err
 		}
+		if due := time.Duration(float64(over) * float64(moved) / float64(len(data))); due > p.elapsed {
+			time.Sleep(due - p.elapsed)
+			last = time.Now() // this silence is meant
+		}
 	}
 	return p, moved, nil
 }
 
 // send writes length bytes, then the digests change hands. The time is from the
 // first byte written to the receiver's word that it has the last.
-func send(conn net.Conn, length int64, seed [32]byte) (digests [2][32]byte, p pace, err error) {
+func send(conn net.Conn, length int64, seed [32]byte, over time.Duration) (digests [2][32]byte, p pace, err error) {
 	data := make([]byte, length)
 	rand.NewChaCha8(seed).Read(data)
 	digests[1] = sha256.Sum256(data)
 	begin := time.Now()
-	if p, _, err = inParts(data, conn.Write); err != nil {
+	if p, _, err = inParts(data, over, conn.Write); err != nil {
 		return digests, p, fmt.Errorf("send: %w", err)
 	}
 	last := time.Now()
@@ -101,13 +114,13 @@ func send(conn net.Conn, length int64, seed [32]byte) (digests [2][32]byte, p pa
 }
 
 // receive is the other half of send. Its time is from the first byte to the last.
-func receive(conn net.Conn, length int64) (digests [2][32]byte, p pace, err error) {
+func receive(conn net.Conn, length int64, over time.Duration) (digests [2][32]byte, p pace, err error) {
 	data := make([]byte, length)
 	head := min(length, 1)
 	if _, err := io.ReadFull(conn, data[:head]); err != nil {
 		return digests, p, fmt.Errorf("receive: %w", err)
 	}
-	p, n, err := inParts(data[head:], conn.Read)
+	p, n, err := inParts(data[head:], over, conn.Read)
 	if err != nil {
 		return digests, p, fmt.Errorf("receive: broke off after %d bytes: %w", int64(n)+head, err)
 	}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * Early drop: what the ruleset has refused is dropped before the stack sees it.
+ * weft learns it from the ruleset's own verdict on a packet that belonged to no
+ * connection (internal/feature/offload). Only such packets are dropped: of TCP
+ * the ones that would begin a connection.
+ *
+ * A packet the other way changes what the ruleset says of a flow: see
+ * flow_leaves.h.
+ */
+#include "addresses.h"
+#include "flow_parse.h"
+
+/* a flow, whatever interface it comes by; IPv4 as ::ffff:a.b.c.d */
+struct flow_tuple {
+	struct flow_ports ports;
+	__u32 protocol;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+};
+_Static_assert(sizeof(struct flow_tuple) == 40, "no padding");
+
+struct flow_refusal {
+	__u32 interface;  /* to which the frames belong */
+	__u32 generation; /* of the control: of the ruleset that said so */
+	__u32 epoch;      /* of the control: of links */
+	__u32 pad;
+	__u64 until; /* nanoseconds, CLOCK_MONOTONIC */
+};
+_Static_assert(sizeof(struct flow_refusal) == 24, "no padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct flow_tuple);
+	__type(value, struct flow_refusal);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_refusals SEC(".maps");
+
+static __always_inline void flow_tuple4(struct flow_tuple *t, const struct iphdr *ip)
+{
+	t->saddr.be32[2] = t->daddr.be32[2] = bpf_htonl(0xffff);
+	t->saddr.be32[3] = ip->saddr;
+	t->daddr.be32[3] = ip->daddr;
+}

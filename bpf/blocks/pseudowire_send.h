@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * The shortcut into a pseudowire: a frame that weft's own tables have routed to
+ * its interface is packed up at once, past the interface. What needs more than
+ * that goes the long way, over the interface to its hidden end: what is too
+ * large and has to be answered, what has tags, a way that is not known, and
+ * super-packets that must be taken apart.
+ */
+#include "outcome.h"
+#include "pseudowire_pack.h"
+
+/*
+ * visible: index of the interface, for which the frame has its link header; it is
+ * on its way there. FORWARD_WIRE_OUT: it goes straight out, *verdict says so.
+ * FORWARD_ROUTED: nothing was changed.
+ */
+__noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
+{
+	struct outside *out = pseudowire_room(0);
+	__u32 *hidden, ifindex, len, frame, segment;
+	struct pseudowire_way *way;
+	struct pseudowire_tx *tx;
+	struct inside in = {};
+
+	hidden = bpf_map_lookup_elem(&pseudowire_shortcuts, &visible);
+	if (!verdict || !out || !hidden)
+		return FORWARD_ROUTED;
+	ifindex = *hidden;
+	tx = bpf_map_lookup_elem(&pseudowire_txs, &ifindex);
+	if (!tx)
+		return FORWARD_ROUTED;
+	way = bpf_map_lookup_elem(&pseudowire_ways, &tx->pair);
+	if (!way || !way->ifindex || !(way->flags & PSEUDOWIRE_RESOLVED) ||
+	    way->ifindex == 1 || /* loopback: see pseudowire_encap.bpf.c */
+	    (HOOK_IS_XDP && !(way->flags & PSEUDOWIRE_WAY_XDP)) || hook_tag(ctx).proto)
+		return FORWARD_ROUTED;
+	segment = hook_segment(ctx);
+	if (segment && !(tx->flags & PSEUDOWIRE_SEGMENTS))
+		return FORWARD_ROUTED;
+	inside_ip(ctx, &in);
+	frame = hook_len(ctx);
+	len = tx->outer_len;
+	if ((in.proto != bpf_htons(ETH_P_IP) && in.proto != bpf_htons(ETH_P_IPV6)) ||
+	    in.l3 > room_for(tx, way, 0) || frame + len > 65535)
+		return FORWARD_ROUTED;
+	outside_fill(out, tx, way, &in, frame);
+	asm volatile("" : "+r"(len)); /* the verifier has to see the bounds */
+	if (len > PSEUDOWIRE_OUTER)
+		return FORWARD_ROUTED;
+	asm volatile("" : "+r"(len));
+	if (len < 24)
+		return FORWARD_ROUTED;
+	asm volatile("" : "+r"(len));
+	if (tx->seqoff && !(tx->flags & PSEUDOWIRE_PINNED)) {
+		__u32 at = tx->seqoff;
+
+		if (at > PSEUDOWIRE_OUTER - sizeof(__be32))
+			return FORWARD_ROUTED;
+		*(__be32 *)(out->bytes + (at & 127)) = outside_number(tx);
+	}
+	__builtin_memcpy(out->bytes + len, &in.eth, sizeof(in.eth));
+	/* super-packets of other tunnels: the kernel knows one around a packet, and refuses before it writes */
+	if (hook_pack(ctx, len, ETH_HLEN, tx->family == AF_INET, pseudowire_tunnel(tx)))
+		return FORWARD_ROUTED;
+	if (hook_put_outside(ctx, &out->eth, ETH_HLEN + len))
+		return DROP_KERNEL;
+	pseudowire_sent(ifindex, frame, segment);
+	*verdict = bpf_redirect(way->ifindex, 0);
+	return FORWARD_WIRE_OUT;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX egress of PPP devices that offloaded flows may leave by: remembers by which
+ * interface packets came, which the device below does not know. It changes nothing.
+ */
+#include "tc.h"
+#include "flow_session.h"
+
+SEC("tcx/egress")
+int flow_session_egress(struct __sk_buff *ctx)
+{
+	flow_enter(ctx);
+	return TCX_NEXT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

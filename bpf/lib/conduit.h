@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * To which interface a frame belongs that came from a switch (dsa.h): arrive.h
+ * for conduits. Only flows are looked for in such frames. What has no tag that
+ * is understood is the kernel's.
+ */
+#include "arrive.h"
+#include "dsa.h"
+
+/* OUTCOME_NONE: *a is filled; l3 counts the switch's tag and a VLAN's behind it */
+static __always_inline enum outcome conduit_arrive(hook_ctx *ctx, __u32 ifindex, struct arrival *a)
+{
+	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct gswip_rx));
+	struct lower_key key = { .ifindex = ifindex };
+	struct interface *at;
+	void *start = cur.pos;
+	struct ethhdr *eth;
+	__u32 *upper, port = 0;
+
+	*a = (struct arrival){ .interface = ifindex };
+	if (hook_tag(ctx).proto)
+		return PASS_NOT_FOR_US;
+	eth = dsa_pull(&cur, &port, &a->proto);
+	if (!eth)
+		return PASS_NOT_FOR_US;
+	key.tags[0].proto = bpf_htons(ETH_P_XDSA);
+	key.tags[0].id = bpf_htons(port);
+	arrive_tag(&cur, &a->proto, &key.tags[1]);
+	upper = bpf_map_lookup_elem(&lowers, &key);
+	at = upper ? interface_find(*upper) : NULL;
+	if (!upper || !at)
+		return PASS_NOT_FOR_US;
+	a->interface = *upper;
+	a->flags = at->flags & (INTERFACE_GUARD | INTERFACE_OFFLOAD);
+	a->above = true;
+	a->l3 = cur.pos - start;
+	a->ours = link_same_mac(eth->h_dest, at->mac);
+	return OUTCOME_NONE;
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/api"
+	"weft/internal/daemon"
+)
+
+// captureCommand writes a subscriber's packets as a pcap file.
+func captureCommand() *cobra.Command {
+	o := api.CaptureOrder{}
+	var file string
+	c := &cobra.Command{
+		Use:   "capture WHO [-w FILE]",
+		Short: "Write a subscriber's packets to a pcap file",
+		Long: `Write the packets of one subscriber, both ways, as a pcap file that Wireshark
+and tcpdump read: PPP's control messages, and the IP packets inside the tunnel.
+WHO is a login, an address of theirs, or the number of a session as weft show
+subscribers has it; or an l2tp_client.NAME, for this router's own session with
+an L2TP server. If there is no such session it waits for one; of that it
+sees what follows the login.
+
+What the subscriber sent is copied before its rate limit, what it gets behind
+that. Up to 1536 bytes of each packet are kept. If there are more packets than
+can be read, some are missing in the file; the subscriber misses none. While
+somebody looks, packets from this subscriber take TC instead of XDP; nobody
+else's do.
+
+Without -w the file goes to standard output, for a pipe. It ends with Ctrl-C,
+after --packets, or after --for.`,
+		Example: "  weft capture alice@example.net -w alice.pcap\n" +
+			"  weft capture 203.0.113.5 --packets 100 -w hundred.pcap\n" +
+			"  weft capture l2tp_client.isp -w isp.pcap\n" +
+			"  weft capture alice@example.net | wireshark -k -i -",
+		Args: oneArgument("a login, an address or a session", "weft show subscribers lists them"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Who = args[0]
+			return runCapture(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o, file)
+		},
+	}
+	c.Flags().StringVarP(&file, "write", "w", "", "file for the packets; without it, standard output")
+	c.Flags().IntVarP(&o.Packets, "packets", "c", 1_000_000, "how many packets at most")
+	c.Flags().DurationVar(&o.For, "for", time.Hour, "how long at most")
+	return c
+}
+
+func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, file string) error {
+	if err := needRoot("weft capture"); err != nil {
+		return err
+	}
+	if f, ok := out.(*os.File); ok && file == "" && isTerminal(f) {
+		return errors.New("a pcap file on a terminal cannot be read: add -w FILE, or a pipe")
+	}
+	r, err := daemon.Look()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	socket := r.Place.Socket()
+	var d api.Details
+	if err := askDetails(ctx, socket, o.Who, &d); err != nil {
+		return err
+	}
+	to := out
+	if file != "" {
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // it is somebody's private traffic
+		if err != nil {
+			return fmt.Errorf("make pcap file: %w", err)
+		}
+		defer f.Close()
+		to = f
+	}
+	switch n := len(d.Sessions); n {
+	case 0:
+		fmt.Fprintf(errs, "there is no session of %q now: waiting for one, Ctrl-C ends\n", o.Who)
+	case 1:
+		fmt.Fprintf(errs, "capturing session %d of %s, Ctrl-C ends\n", d.Sessions[0].Session, whose(d.Sessions[0].Client, d.Sessions[0].Login))
+	default:
+		fmt.Fprintf(errs, "capturing %d sessions, Ctrl-C ends\n", n)
+	}
+	before := missed(d)
+	err = api.Capture(ctx, socket, o, to)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	after := api.Details{}
+	if askDetails(context.WithoutCancel(ctx), socket, o.Who, &after) == nil && missed(after) > before {
+		fmt.Fprintf(errs, "%d packets are missing: there were more than could be read\n", missed(after)-before)
+	}
+	return nil
+}
+
+func missed(d api.Details) (n uint64) {
+	for _, s := range d.Sessions {
+		n += s.Missed
+	}
+	return n
+}
+
+func isTerminal(f *os.File) bool {
+	i, err := f.Stat()
+	return err == nil && i.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// CaptureOrder says whose packets are wanted, and when it is enough.
+type CaptureOrder struct {
+	Who     string
+	Packets int
+	For     time.Duration
+}
+
+// Bounds of a capture, whatever is asked for.
+const (
+	capturePackets = 10_000_000
+	captureFor     = 24 * time.Hour
+)
+
+func (o CaptureOrder) query() string {
+	v := url.Values{"who": {o.Who}, "packets": {strconv.Itoa(o.Packets)}, "for": {o.For.String()}}
+	return v.Encode()
+}
+
+func orderOf(q url.Values) (CaptureOrder, error) {
+	o := CaptureOrder{Who: q.Get("who")}
+	var err error
+	if o.Packets, err = strconv.Atoi(q.Get("packets")); err == nil {
+		o.For, err = time.ParseDuration(q.Get("for"))
+	}
+	switch {
+	case err != nil:
+		return o, fmt.Errorf("read the order: %w", err)
+	case o.Who == "":
+		return o, fmt.Errorf("nobody is named")
+	case o.Packets < 1 || o.Packets > capturePackets:
+		return o, fmt.Errorf("from 1 to %d packets can be captured", capturePackets)
+	case o.For <= 0 || o.For > captureFor:
+		return o, fmt.Errorf("a capture lasts up to %s", captureFor)
+	}
+	return o, nil
+}
+
+// serveCapture streams a pcap file. It ends with the order, or when the client
+// goes away.
+func serveCapture(source AccessSource) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		o, err := orderOf(q.URL.Query())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		stream := &streamWriter{w: w, control: http.NewResponseController(w)}
+		// the server's own bounds are for short answers
+		if err := stream.control.SetReadDeadline(time.Time{}); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.tcpdump.pcap")
+		err = source.Capture(q.Context(), o, stream)
+		if err != nil && !stream.begun {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// streamWriter hands on what is written at once, and gives up on a client that
+// does not read.
+type streamWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begun   bool
+}
+
+func (s *streamWriter) Write(b []byte) (int, error) {
+	s.begun = true
+	if err := s.control.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return 0, err
+	}
+	n, err := s.w.Write(b)
+	if err == nil {
+		err = s.control.Flush()
+	}
+	return n, err
+}
+
+// Capture copies a pcap stream of somebody's packets to w.
+func Capture(ctx context.Context, socket string, o CaptureOrder, w io.Writer) error {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://weft/v1/capture?"+o.query(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(q)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+		return fmt.Errorf("capture packets: %s", strings.TrimSpace(string(why)))
+	}
+	if _, err := io.Copy(w, response.Body); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("capture packets: %w", err)
+	}
+	return ctx.Err()
+}

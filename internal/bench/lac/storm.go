@@ -1,0 +1,309 @@
+package lac
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+)
+
+// Storm is a loss of power at a concentrator: all its sessions come back at
+// once, while those of another one go on. It holds the server to what it says:
+// addresses, packets and accounts.
+type Storm struct {
+	Server       netip.AddrPort // where tunnels end
+	Here, Steady netip.AddrPort // of the two concentrators
+	RADIUS       netip.AddrPort // where this answers it
+	Target       netip.Addr     // answers echo requests, behind the server
+	Sessions     int
+	Out          io.Writer
+}
+
+const (
+	steadySessions = 20
+	steadyEvery    = 10 * time.Millisecond
+	echoes         = 2 // of each session, before and after
+	patience       = 20 * time.Second
+)
+
+// Run carries it out, and goes on with the steady ones until ctx ends.
+func (s Storm) Run(ctx context.Context) error {
+	radius, err := ListenRADIUS(s.RADIUS)
+	if err != nil {
+		return err
+	}
+	defer radius.Close()
+	ledger := ServeRADIUS(radius)
+	steady, err := startSteady(ctx, s)
+	if err != nil {
+		return err
+	}
+	first, err := s.bringUp(ctx, "up")
+	if err != nil {
+		return err
+	}
+	before := first.addresses()
+	if len(before) != s.Sessions {
+		return fmt.Errorf("%d sessions have %d addresses", s.Sessions, len(before))
+	}
+	if err := s.begun(ctx, ledger, first, s.Sessions+steadySessions); err != nil {
+		return err
+	}
+	if err := s.echo(ctx, first); err != nil {
+		return err
+	}
+	if err := first.Abandon(); err != nil {
+		return err
+	}
+	second, err := s.bringUp(ctx, "back")
+	if err != nil {
+		return err
+	}
+	if err := s.compare(before, second, steady); err != nil {
+		return err
+	}
+	if err := s.begun(ctx, ledger, second, 2*s.Sessions+steadySessions); err != nil {
+		return err
+	}
+	if err := s.echo(ctx, second); err != nil {
+		return err
+	}
+	if err := s.accounts(ctx, ledger); err != nil {
+		return err
+	}
+	sent, came, err := steady.pause()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "steady: %d sessions of another concentrator sent %d packets meanwhile, %d were answered\n", steadySessions, sent, came)
+	if sent != came {
+		return errors.New("the storm has disturbed others")
+	}
+	fmt.Fprintln(s.Out, "done: all is as it should be")
+	for ctx.Err() == nil {
+		if err := second.Turn(50 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Storm) bringUp(ctx context.Context, word string) (*LAC, error) {
+	conn, err := Dial(s.Here, s.Server)
+	if err != nil {
+		return nil, err
+	}
+	l := New(conn, TunnelsFor(s.Sessions), s.Sessions)
+	took, err := l.BringUp(ctx)
+	if err == nil {
+		fmt.Fprintf(s.Out, "%s: %d sessions in %d tunnels in %.2f s, %.0f a second; %d messages were said again, %d calls came to nothing at first\n",
+			word, s.Sessions, len(l.tunnels), took.Seconds(), float64(s.Sessions)/took.Seconds(), l.Again, l.Ended)
+	}
+	return l, err
+}
+
+// begun waits until RADIUS was told of so many beginnings: then the server forwards.
+func (s Storm) begun(ctx context.Context, ledger *Ledger, l *LAC, want int) error {
+	starts := 0
+	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; {
+		starts = 0
+		for _, a := range ledger.Accounts() {
+			starts += a.Starts
+		}
+		if starts >= want {
+			return nil
+		}
+		if err := l.Turn(50 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("RADIUS was told of %d beginnings, not of %d", starts, want)
+}
+
+func (l *LAC) addresses() map[netip.Addr]uint16 {
+	m := map[netip.Addr]uint16{}
+	for _, s := range l.Sessions {
+		m[s.Address()] = s.ID
+	}
+	return m
+}
+
+// compare: each login has the address that it had, and nobody else has it.
+func (s Storm) compare(before map[netip.Addr]uint16, now *LAC, steady *steadies) error {
+	all := now.addresses()
+	if len(all) != s.Sessions {
+		return fmt.Errorf("after the storm %d sessions have %d addresses", s.Sessions, len(all))
+	}
+	moved := 0
+	for a, id := range all {
+		if before[a] != id {
+			moved++
+		}
+	}
+	for a := range steady.lac.addresses() {
+		if all[a] != 0 {
+			return fmt.Errorf("%s is given twice", a)
+		}
+	}
+	fmt.Fprintf(s.Out, "addresses: %d, none twice, %d not the ones from before\n", len(all), moved)
+	if moved > 0 {
+		return errors.New("subscribers have lost their addresses")
+	}
+	return nil
+}
+
+// echo has each subscriber ask the target, a few at a time.
+func (s Storm) echo(ctx context.Context, l *LAC) error {
+	came := map[uint16]int{}
+	total := 0
+	l.Data = func(x *Session, ip []byte) {
+		if isEchoReply(ip, s.Target, x) {
+			came[x.ID]++
+			total++
+		}
+	}
+	defer func() { l.Data = nil }()
+	end := time.Now().Add(patience)
+	// as many at a time as a device's queue holds
+	wait := func(sent, atMost int) error {
+		for sent-total > atMost && time.Now().Before(end) && ctx.Err() == nil {
+			if err := l.Turn(10 * time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i, x := range l.Sessions {
+		for n := range echoes {
+			l.Send(x, ping(x, s.Target, uint16(n)))
+		}
+		if err := wait(echoes*(i+1), 200); err != nil {
+			return err
+		}
+	}
+	if err := wait(echoes*len(l.Sessions), 0); err != nil {
+		return err
+	}
+	if total != echoes*len(l.Sessions) {
+		return fmt.Errorf("of %d packets %d were answered", echoes*len(l.Sessions), total)
+	}
+	return nil
+}
+
+// accounts waits until RADIUS was told of the end of every session that lost
+// its power, and compares.
+func (s Storm) accounts(ctx context.Context, ledger *Ledger) error {
+	var starts, stops int
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		starts, stops = 0, 0
+		for id, a := range ledger.Accounts() {
+			starts, stops = starts+a.Starts, stops+a.Stops
+			if a.Starts > 1 || a.Stops > 1 {
+				return fmt.Errorf("account %s of %s was begun %d times and ended %d times", id, a.Login, a.Starts, a.Stops)
+			}
+			if a.Stops == 1 && (a.Packets != echoes || a.Replies != echoes) {
+				return fmt.Errorf("account %s of %s says %d and %d packets, and it was %d and %d", id, a.Login, a.Packets, a.Replies, echoes, echoes)
+			}
+		}
+		if starts >= 2*s.Sessions+steadySessions && stops >= s.Sessions {
+			break
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return fmt.Errorf("RADIUS was told of %d beginnings and %d ends", starts, stops)
+		}
+	}
+	fmt.Fprintf(s.Out, "accounts: %d begun, %d ended, with %d packets each way in every one\n", starts, stops, echoes)
+	if starts != 2*s.Sessions+steadySessions || stops != s.Sessions {
+		return errors.New("there are too many accounts")
+	}
+	return nil
+}
+
+// steadies are the sessions that a storm must not disturb.
+type steadies struct {
+	lac        *LAC
+	sent, came int
+	stop       chan struct{}
+	stopped    chan error
+}
+
+func startSteady(ctx context.Context, s Storm) (*steadies, error) {
+	conn, err := Dial(s.Steady, s.Server)
+	if err != nil {
+		return nil, err
+	}
+	l := New(conn, 1, steadySessions)
+	l.Prefix = "steady"
+	if _, err := l.BringUp(ctx); err != nil {
+		return nil, err
+	}
+	x := &steadies{lac: l, stop: make(chan struct{}), stopped: make(chan error, 1)}
+	l.Data = func(one *Session, ip []byte) {
+		if isEchoReply(ip, s.Target, one) {
+			x.came++
+		}
+	}
+	go func() { x.stopped <- x.run(s.Target) }()
+	return x, nil
+}
+
+func (x *steadies) run(target netip.Addr) error {
+	for next := time.Now(); ; {
+		select {
+		case <-x.stop:
+			for end := time.Now().Add(2 * time.Second); x.came < x.sent && time.Now().Before(end); {
+				if err := x.lac.Turn(20 * time.Millisecond); err != nil {
+					return err
+				}
+			}
+			return nil
+		default:
+		}
+		if now := time.Now(); !now.Before(next) {
+			next = now.Add(steadyEvery)
+			x.lac.Send(x.lac.Sessions[x.sent%steadySessions], ping(x.lac.Sessions[x.sent%steadySessions], target, uint16(x.sent)))
+			x.sent++
+		}
+		if err := x.lac.Turn(time.Until(next)); err != nil {
+			return err
+		}
+	}
+}
+
+func (x *steadies) pause() (sent, came int, err error) {
+	close(x.stop)
+	err = <-x.stopped
+	return x.sent, x.came, err
+}
+
+// ping is an echo request of a subscriber's (RFC 792).
+func ping(s *Session, to netip.Addr, number uint16) []byte {
+	b := make([]byte, 64)
+	b[0], b[3], b[8], b[9] = 0x45, 64, 64, 1
+	copy(b[12:], s.Addr[:])
+	copy(b[16:], to.AsSlice())
+	binary.BigEndian.PutUint16(b[10:], checksum(b[:20]))
+	b[20] = 8
+	binary.BigEndian.PutUint16(b[24:], s.ID)
+	binary.BigEndian.PutUint16(b[26:], number)
+	binary.BigEndian.PutUint16(b[22:], checksum(b[20:]))
+	return b
+}
+
+func isEchoReply(ip []byte, from netip.Addr, s *Session) bool {
+	return len(ip) >= 28 && ip[9] == 1 && netip.AddrFrom4([4]byte(ip[12:16])) == from && [4]byte(ip[16:20]) == s.Addr &&
+		ip[20] == 0 && binary.BigEndian.Uint16(ip[24:]) == s.ID
+}
+
+// checksum is that of RFC 1071.
+func checksum(b []byte) uint16 {
+	var sum uint32
+	for i := 0; i+1 < len(b); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	sum = sum&0xffff + sum>>16
+	return ^uint16(sum&0xffff + sum>>16)
+}

@@ -1,0 +1,66 @@
+package lns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"weft/internal/state"
+)
+
+// Sessions of subscribers who belong to another server: they come from the left
+// host as all others, and go on to the right one in a tunnel of their own.
+
+// The tunnel to the other server, and how its sessions are numbered.
+const (
+	onwardTunnel = 2
+	onwardFirst  = 32768
+)
+
+func forwardCases(add func(name, about, unit string, less bool, m measurement)) {
+	for _, n := range counts() {
+		for _, length := range []int{64, 1400} {
+			add(fmt.Sprintf("forward%d", length), fmt.Sprintf("packets of %d bytes from one tunnel into another, all sessions in turn, one CPU makes them", length), "Mpps", false,
+				measurement{kind: packets, length: length, sessions: n, onward: true})
+		}
+	}
+}
+
+// forwarded is how many million frames arrive at the other server in a second. The
+// sessions are ended here again when it was measured.
+func (m *Measurer) forwarded(ctx context.Context, s subject, c measurement) (v float64, err error) {
+	r, err := m.road(ctx, s, c.sessions, true)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.tables.endHere(c.sessions)) }()
+	if err := r.tables.sendOn(c.sessions); err != nil {
+		return 0, err
+	}
+	return r.packets(ctx, c, time.Duration(m.o.Seconds/3*float64(time.Second)))
+}
+
+// endHere is the reverse of sendOn.
+func (t *tables) endHere(n int) error {
+	var others []uint16
+	for i := range n {
+		others = append(others, uint16(onwardFirst+i))
+	}
+	_, err := t.fill(n)
+	return errors.Join(err, t.subscribers.Remove([]uint16{onwardTunnel}, others))
+}
+
+// sendOn has sessions go on that were ended here.
+func (t *tables) sendOn(n int) error {
+	far := netip.AddrPortFrom(right.Host[1].Addr(), here.Port())
+	tunnels := []state.AccessTunnel{{Local: onwardTunnel, Remote: onwardTunnel, Here: netip.AddrPortFrom(right.Router[1].Addr(), here.Port()), Peer: far}}
+	var put []state.AccessSession
+	for i := range n {
+		id, other := uint16(i+1), uint16(onwardFirst+i)
+		put = append(put, state.AccessSession{Local: id, Remote: id, Tunnel: 1, Onward: other},
+			state.AccessSession{Local: other, Remote: other, Tunnel: onwardTunnel, Onward: id, Trusted: true})
+	}
+	return t.subscribers.Put(tunnels, put)
+}

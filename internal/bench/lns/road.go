@@ -1,0 +1,211 @@
+package lns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"weft/internal/bench/lac"
+	"weft/internal/bench/rig"
+	"weft/internal/state"
+)
+
+// road is a path with a server and its sessions.
+type road struct {
+	*rig.Path
+	subject  subject
+	weft     string
+	progress func(string)
+	sessions []*lac.Session
+	rate     float64 // sessions that came up in a second
+	up       time.Time
+	lac      *lac.LAC
+	end      *end
+	tables   *tables
+	traffic  map[measurement]*traffic
+	serving  bool
+	closers  []func() error
+}
+
+// newRoad makes a path, starts a server on it and sets up its sessions.
+func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp bool) (*road, error) {
+	suffix := "tc"
+	if xdp {
+		suffix = "xdp"
+	}
+	path, err := rig.NewPath(rig.PathOptions{
+		Name: fmt.Sprintf("%s%d-%s", short(s.name), sessions, suffix), Lan: left, Wan: right, Forward: s.forward,
+		HostGRO: xdp, RouterGRO: xdp || !s.hooks, NoChecksum: xdp,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &road{Path: path, subject: s, weft: o.Weft, progress: o.Progress, traffic: map[measurement]*traffic{}}
+	r.progress("starting " + s.name)
+	err = s.start(ctx, r, xdp)
+	switch {
+	case err != nil:
+	case s.name == "weft-tables":
+		if r.tables, r.sessions, err = newTables(path, sessions, xdp); err == nil {
+			r.closers = append(r.closers, r.tables.Close)
+		}
+	default:
+		err = r.bringUp(ctx, sessions)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s with %d sessions: %w", s.name, sessions, err), r.Close(context.WithoutCancel(ctx)))
+	}
+	return r, nil
+}
+
+func short(name string) string { return strings.ReplaceAll(name, "weft-", "w-") }
+
+// atATime is how many sessions the concentrator sets up at a time. Those of weft
+// come as fast all at once; l2tpns is fastest with few.
+const atATime = 500
+
+// setupMost bounds how long a server may take for all its sessions.
+const setupMost = 5 * time.Minute
+
+// bringUp has the concentrator set up sessions.
+func (r *road) bringUp(ctx context.Context, sessions int) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, setupMost)
+	defer cancel()
+	err = r.Left.Do(func() error {
+		if err := lac.Knock(ctx, peer.Addr(), here); err != nil {
+			return err
+		}
+		conn, err := lac.Dial(peer, here)
+		r.lac = lac.New(conn, lac.TunnelsFor(sessions), sessions)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.lac.Most = atATime
+	tell := func(up int) {
+		r.progress(fmt.Sprintf("bringing up %s sessions of %s: %s", thousands(sessions), r.subject.name, thousands(up)))
+	}
+	r.lac.Progress = tell
+	tell(0)
+	took, err := r.lac.BringUp(ctx)
+	r.sessions, r.rate, r.up = r.lac.Sessions, float64(sessions)/took.Seconds(), time.Now()
+	return err
+}
+
+// Close takes the road down. Nobody is told: servers need minutes to take
+// thousands of sessions down politely, and nobody measures that.
+func (r *road) Close(ctx context.Context) error {
+	if len(r.sessions) > 1 {
+		r.progress("taking down " + r.subject.name)
+	}
+	var errs []error
+	for _, t := range r.traffic {
+		errs = append(errs, t.Close())
+	}
+	if r.end != nil {
+		errs = append(errs, r.end.Close())
+	}
+	if r.lac != nil {
+		errs = append(errs, r.lac.Abandon())
+	}
+	for _, f := range r.closers {
+		errs = append(errs, f())
+	}
+	return errors.Join(append(errs, r.Path.Close(ctx))...)
+}
+
+// packets gives how many million packets arrive in a second.
+func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration) (float64, error) {
+	t, ok := r.traffic[c]
+	if !ok {
+		var err error
+		if t, err = newTraffic(r.Path, c, r.sessions); err != nil {
+			return 0, err
+		}
+		r.traffic[c] = t
+	}
+	if err := r.meet(ctx); err != nil {
+		return 0, err
+	}
+	if _, _, err := t.burst(warmUp); err != nil {
+		return 0, err
+	}
+	came, took, err := t.burst(atLeast)
+	return float64(came) / took.Seconds() / 1e6, err
+}
+
+// meet has neighbours known and control messages answered before the first
+// packet counts.
+func (r *road) meet(ctx context.Context) error {
+	if r.lac != nil {
+		if err := r.lac.Tend(); err != nil {
+			return err
+		}
+	}
+	if err := r.Ping(ctx, r.Left, here.Addr()); err != nil {
+		return err
+	}
+	return r.Ping(ctx, r.Right, right.Router[1].Addr())
+}
+
+// serveTCP makes the first session that of a subscriber with a stack.
+func (r *road) serveTCP(ctx context.Context) (err error) {
+	if r.serving {
+		return nil
+	}
+	if err := rig.AsOnAWire(r.Left); err != nil {
+		return err
+	}
+	if r.end, err = newEnd(r.Left); err != nil {
+		return err
+	}
+	s := r.sessions[0]
+	err = r.end.serve(state.AccessTunnel{Local: s.Tunnel().ID, Remote: s.Tunnel().Peer, Here: peer, Peer: here},
+		state.AccessSession{Local: s.ID, Remote: s.Peer, IPv4: s.Address()}, right.Host[1].Addr())
+	if err != nil {
+		return err
+	}
+	if err := r.Ping(ctx, r.Left, right.Host[1].Addr()); err != nil {
+		return err
+	}
+	r.serving = true
+	return errors.Join(r.ServeTCP(ctx, r.Left), r.ServeTCP(ctx, r.Right))
+}
+
+// tcp measures goodput, and the time of all CPUs for a Gbit of it.
+func (r *road) tcp(ctx context.Context, down bool, seconds int) (tcpResult, error) {
+	if err := r.serveTCP(ctx); err != nil {
+		return tcpResult{}, err
+	}
+	from, to := r.Left, right.Host[1].Addr()
+	if down {
+		from, to = r.Right, r.sessions[0].Address()
+	}
+	before, err := rig.BusySeconds()
+	if err != nil {
+		return tcpResult{}, err
+	}
+	rate, err := r.TCP(ctx, from, to, 1, seconds)
+	if err != nil {
+		return tcpResult{}, err
+	}
+	after, err := rig.BusySeconds()
+	return tcpResult{rate, (after - before) * 1000 / (rate * float64(seconds)), map[kind]bool{}}, err
+}
+
+// memorySettles is how long a server may take to give back what setting sessions up took.
+const memorySettles = 15 * time.Second
+
+// memoryOfSession is in KiB: once a while has passed in which nobody came or went.
+func (r *road) memoryOfSession(ctx context.Context) (float64, error) {
+	select {
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-time.After(time.Until(r.up.Add(memorySettles))):
+	}
+	now, err := r.subject.memory(r)
+	return float64(now) / float64(len(r.sessions)) / 1024, err
+}

@@ -1,0 +1,103 @@
+package offload
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"weft/internal/bench/rig"
+)
+
+func (m *Measurer) tcpSeconds() int { return int(math.Ceil(m.o.Seconds + 0.5)) }
+
+// serving gives a path with an iperf3 server on its right.
+func (m *Measurer) serving(ctx context.Context, name string, open func() (*path, error)) (*path, error) {
+	if p := m.paths[name]; p != nil {
+		return p, nil
+	}
+	p, err := open()
+	if err != nil {
+		return nil, err
+	}
+	m.paths[name] = p
+	return p, p.ServeTCP(ctx, p.Right)
+}
+
+// goodput gives Gbit/s of one flow among so many.
+func (m *Measurer) goodput(ctx context.Context, subject string, flows int) (float64, error) {
+	p, err := m.serving(ctx, subject+"-tcp", func() (*path, error) { return m.router(ctx, subject+"-tcp", subject, false) })
+	if flows > 1 {
+		if p, err = m.flows(ctx, subject, flows); err == nil && !p.serves {
+			p.serves, err = true, p.ServeTCP(ctx, p.Right)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return p.TCP(ctx, p.Left, server, 1, m.tcpSeconds())
+}
+
+// cost gives seconds of work for each Gbit of one TCP flow: the router's, and
+// that of all CPUs. What all devices receive is received in threads, so that
+// the hosts' work is not among the router's.
+func (m *Measurer) cost(ctx context.Context, subject string) (router, all float64, err error) {
+	name := subject + "-cpu"
+	p, err := m.serving(ctx, name, func() (*path, error) {
+		// XDP would send the packets with their checksums unfinished
+		checksum := subject != "weft-xdp"
+		p, err := m.router(ctx, name, subject, checksum)
+		if err != nil {
+			return nil, err
+		}
+		if err = p.apart(ctx, checksum); err != nil {
+			err = errors.Join(err, p.close(context.WithoutCancel(ctx)))
+		}
+		return p, err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	worked := func() (mine time.Duration, every float64, err error) {
+		threads, err := p.threads.Busy()
+		if err != nil {
+			return 0, 0, err
+		}
+		daemon, err := p.WeftBusy()
+		if err != nil {
+			return 0, 0, err
+		}
+		every, err = rig.BusySeconds()
+		return threads + daemon, every, err
+	}
+	mine, every, err := worked()
+	if err != nil {
+		return 0, 0, err
+	}
+	rate, err := p.TCP(ctx, p.behind, server, 1, m.tcpSeconds())
+	if err != nil {
+		return 0, 0, err
+	}
+	mineAfter, everyAfter, err := worked()
+	sent := rate * float64(m.tcpSeconds())
+	return (mineAfter - mine).Seconds() / sent, (everyAfter - every) / sent, err
+}
+
+// apart has TCP sent from behind the left host, and has the router
+// receive in threads on one CPU, and the hosts work on the other.
+func (p *path) apart(ctx context.Context, checksum bool) (err error) {
+	first, last, err := rig.CPUs()
+	if err != nil {
+		return err
+	}
+	if p.behind, err = p.Behind(ctx, behind, left.Host[1].Addr(), checksum); err != nil {
+		return err
+	}
+	if err := errors.Join(p.Steer(ctx, p.Left, last), p.Steer(ctx, p.Right, last)); err != nil {
+		return err
+	}
+	if p.threads, err = p.Receive(ctx, p.Router, first, "lan", "wan"); err != nil {
+		return err
+	}
+	return p.Ping(ctx, p.behind, server)
+}

@@ -1,0 +1,168 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace"
+)
+
+// Receivers are threads of the kernel in which packets are received that come
+// to some devices (threaded NAPI, Documentation/networking/napi.rst). What a
+// router does with a packet it does there, so that its work can have a CPU of
+// its own, and can be told from what the hosts around it do.
+type Receivers struct{ threads []int }
+
+// Receive has packets that come to devices of a namespace received by threads on
+// one CPU, as soon as they are there: before whatever else wants it. The devices
+// must do so by NAPI: GRO is on, or an XDP program there, and no segments are left
+// to the device that sends.
+func (p *Path) Receive(ctx context.Context, in *netspace.Space, cpu int, devices ...string) (*Receivers, error) {
+	r := &Receivers{}
+	for _, device := range devices {
+		before, err := receivers(device)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.sysfs(ctx, in, device+"/threaded", "1"); err != nil {
+			return nil, fmt.Errorf("receive at %s in threads: %w", device, err)
+		}
+		after, err := receivers(device)
+		if err != nil {
+			return nil, err
+		}
+		for pid := range after {
+			if !before[pid] {
+				r.threads = append(r.threads, pid)
+			}
+		}
+		if len(after) == len(before) {
+			return nil, fmt.Errorf("receive at %s in threads: the kernel started none", device)
+		}
+	}
+	var one unix.CPUSet
+	one.Set(cpu)
+	for _, pid := range r.threads {
+		if err := unix.SchedSetaffinity(pid, &one); err != nil {
+			return nil, fmt.Errorf("keep a receiving thread on CPU %d: %w", cpu, err)
+		}
+		if err := unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
+			return nil, fmt.Errorf("put a receiving thread before others: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// sysfs writes a setting of a device of a namespace: those are in a sysfs that
+// was mounted in it.
+func (p *Path) sysfs(ctx context.Context, in *netspace.Space, name, value string) error {
+	_, err := p.Command(ctx, in, "unshare", "--mount", "sh", "-c",
+		fmt.Sprintf("mount -t sysfs sysfs /sys && echo %s > /sys/class/net/%s", value, name))
+	return err
+}
+
+// Steer has a host work on one CPU on what comes to its eth0 (RPS,
+// Documentation/networking/scaling.rst), instead of where it was sent from.
+func (p *Path) Steer(ctx context.Context, in *netspace.Space, cpu int) error {
+	return p.sysfs(ctx, in, "eth0/queues/rx-0/rps_cpus", strconv.FormatUint(1<<cpu, 16))
+}
+
+// receivers finds the threads of devices with a name, in whatever namespace.
+func receivers(device string) (map[int]bool, error) {
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]bool{}
+	for _, name := range names {
+		comm, err := os.ReadFile(name)
+		if err != nil || !strings.HasPrefix(string(comm), "napi/"+device+"-") {
+			continue // it has ended, or is another
+		}
+		pid, err := strconv.Atoi(strings.Split(name, "/")[2])
+		if err == nil {
+			found[pid] = true
+		}
+	}
+	return found, nil
+}
+
+// Busy is how long the threads have worked so far.
+func (r *Receivers) Busy() (total time.Duration, err error) {
+	for _, pid := range r.threads {
+		n, err := onCPU(pid)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// onCPU is how long a thread has worked (/proc/PID/schedstat, its first field).
+func onCPU(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("ask how long thread %d has worked: %w", pid, err)
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	n, err := strconv.ParseInt(first, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("ask how long thread %d has worked: %w", pid, err)
+	}
+	return time.Duration(n), nil
+}
+
+// WeftBusy is how long the weft in the router has worked so far, all its
+// threads together; nothing if none runs there.
+func (p *Path) WeftBusy() (total time.Duration, err error) {
+	if p.weft == 0 {
+		return 0, nil
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.weft))
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range tasks {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			return 0, err
+		}
+		n, err := onCPU(tid)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it has just ended
+		}
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// CPUs gives the first and the last of the CPUs that this process may use.
+// Generators are on the last.
+func CPUs() (first, last int, err error) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return 0, 0, fmt.Errorf("read the thread's CPUs: %w", err)
+	}
+	first = -1
+	for cpu := range len(all) * 64 {
+		if all.IsSet(cpu) {
+			if first < 0 {
+				first = cpu
+			}
+			last = cpu
+		}
+	}
+	return first, last, nil
+}

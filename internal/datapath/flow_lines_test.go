@@ -1,0 +1,183 @@
+package datapath
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"weft/internal/state"
+)
+
+// A random history of flows that come and go in tables that are full at times,
+// beside a map: the tables give what the map has, and the programs of both
+// builds forward packets of just those. Lines are few, so that flows are at each
+// of their places, and some at none of them.
+func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
+	o := newOffloader(t)
+	o.hop(1, asItIs)
+	size := int(o.datapath.maps["flows4"].MaxEntries())
+	lines := o.flows.lines
+	r := rand.New(rand.NewPCG(5, 6))
+	packetOf := func(n int) packet {
+		var a [4]byte
+		binary.BigEndian.PutUint32(a[:], 0x0a000000+uint32(n/7))
+		return udpBetween(addrOf(a[:]), distant4, uint16(1000+n%7), 53, 20)
+	}
+	model := map[state.FlowKey]state.Flow{}
+	flowOf := func(n int, change uint16) state.Flow {
+		in := tuple(packetOf(n))
+		out := in
+		out.SrcPort += change
+		return state.Flow{FlowKey: state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: in}, Becomes: out, Hop: 1, Generation: o.flows.Generation()}
+	}
+	most, elsewhere := 0, 0
+	for round := range 24 {
+		var put []state.Flow
+		var gone []state.FlowKey
+		for range size / 4 {
+			if f := flowOf(r.IntN(3*size), uint16(r.IntN(2))); r.IntN(10) < 9 {
+				put = append(put, f)
+			} else {
+				gone = append(gone, f.FlowKey)
+			}
+		}
+		n, err := o.flows.PutFlows(put)
+		for _, f := range put[:n] {
+			model[f.FlowKey] = f
+		}
+		if full := errors.Is(err, ErrFlowsFull); err != nil && !full || full != (n < len(put)) || full && len(model) != size {
+			t.Fatalf("%d of %d written, %d there of %d: %v", n, len(put), len(model), size, err)
+		}
+		most = max(most, len(model))
+		if err := o.flows.DeleteFlows(gone); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range gone {
+			delete(model, k)
+		}
+		for _, n := range lines.away {
+			elsewhere += n
+		}
+		sameFlows(t, o.flows, model)
+		for range 40 {
+			n := r.IntN(3 * size)
+			p := packetOf(n)
+			f, there := model[flowOf(n, 0).FlowKey]
+			for _, build := range builds {
+				res, got := o.one(build, o.frame("lan", p.bytes()))
+				if !there {
+					if got == state.ForwardFlow {
+						t.Fatalf("%s: round %d: a packet of no flow is forwarded", build, round)
+					}
+					continue
+				}
+				out := packetOf(n)
+				binary.BigEndian.PutUint16(out.payload, f.Becomes.SrcPort)
+				if got != state.ForwardFlow || tupleOf(res.frame) != f.Becomes {
+					t.Fatalf("%s: round %d: %s met %s, want it forwarded as %s", build, round, f.Tuple, got, f.Becomes)
+				}
+			}
+		}
+		if round%10 == 5 { // another weft finds what the last one left
+			if err := o.flows.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if o.flows, err = o.datapath.Flows(); err != nil {
+				t.Fatal(err)
+			}
+			if o.flows.lines.flows != lines.flows || len(o.flows.lines.away) != len(lines.away) {
+				t.Fatalf("%d flows and %d first places, were %d and %d", o.flows.lines.flows, len(o.flows.lines.away), lines.flows, len(lines.away))
+			}
+			lines = o.flows.lines
+			sameFlows(t, o.flows, model)
+		}
+	}
+	if most < size || elsewhere == 0 {
+		t.Errorf("the history filled %d of %d places, and %d flows were not at their first", most, size, elsewhere)
+	}
+	for k := range model {
+		if err := o.flows.DeleteFlows([]state.FlowKey{k}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sameFlows(t, o.flows, nil); lines.flows != 0 || len(lines.away) != 0 {
+		t.Errorf("%d flows and %d first places are left of none", lines.flows, len(lines.away))
+	}
+}
+
+// tupleOf is that of a frame with UDP over IPv4.
+func tupleOf(frame []byte) state.FlowTuple {
+	from, to := ends(frame[14:])
+	return state.FlowTuple{Src: from.Addr().As16(), Dst: to.Addr().As16(), SrcPort: from.Port(), DstPort: to.Port(), Protocol: 17}
+}
+
+// sameFlows fails unless the tables have just the flows of the model, whether their
+// owner asks or somebody else.
+func sameFlows(t *testing.T, f *Flows, model map[state.FlowKey]state.Flow) {
+	t.Helper()
+	other, err := f.d.ViewFlows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, who := range []*Flows{f, other} {
+		found := 0
+		err := who.Each(func(u state.FlowUse) {
+			found++
+			if want, there := model[u.FlowKey]; !there || want != u.Flow {
+				t.Errorf("it has %+v, want %+v", u.Flow, want)
+			}
+		})
+		if err != nil || found != len(model) {
+			t.Fatalf("it has %d flows of %d (%v)", found, len(model), err)
+		}
+	}
+}
+
+// A flow whose interface has a number too large for a line.
+func TestFlowsOfLargeInterfaceNumbersAreInNoLine(t *testing.T) {
+	o := newOffloader(t)
+	f := state.Flow{FlowKey: state.FlowKey{Interface: 1<<24 | 7, Tuple: tuple(udpBetween(member4, distant4, 1, 2, 3))}, Hop: 1}
+	f.Becomes = f.Tuple
+	small := f
+	small.Interface = 7
+	for range 2 { // the second time it is there
+		if n, err := o.flows.PutFlows([]state.Flow{f, small}); n != 2 || err != nil {
+			t.Fatal(n, err)
+		}
+		sameFlows(t, o.flows, map[state.FlowKey]state.Flow{f.FlowKey: f, small.FlowKey: small})
+	}
+	if err := o.flows.DeleteFlows([]state.FlowKey{f.FlowKey, f.FlowKey}); err != nil {
+		t.Fatal(err)
+	}
+	sameFlows(t, o.flows, map[state.FlowKey]state.Flow{small.FlowKey: small})
+}
+
+// What stays as it is keeps its counts when it is learnt again; what becomes
+// something else begins anew.
+func TestAFlowLearntAgainKeepsItsCounts(t *testing.T) {
+	o := newOffloader(t)
+	o.hop(1, asItIs)
+	in, out := udpBetween(member4, distant4, 1000, 53, 100), udpBetween(public4, distant4, 2000, 53, 100)
+	counts := func() (n uint64) {
+		if err := o.flows.Each(func(u state.FlowUse) { n += u.Packets }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	o.learn(in, in, 1)
+	for _, build := range builds {
+		o.one(build, o.frame("lan", in.bytes()))
+	}
+	o.flows.Bump()
+	if o.learn(in, in, 1); counts() != 2 {
+		t.Errorf("%d packets are counted, want 2", counts())
+	}
+	if o.learn(in, out, 1); counts() != 0 {
+		t.Errorf("%d packets of a flow that has had none", counts())
+	}
+	if _, got := o.one("ingress_xdp", o.frame("lan", in.bytes())); got != state.ForwardFlow || counts() != 1 {
+		t.Errorf("met %s, counted %d", got, counts())
+	}
+}

@@ -1,0 +1,49 @@
+package datapath
+
+import (
+	"fmt"
+
+	"weft/internal/state"
+)
+
+// interfacesNear is INTERFACES_NEAR of bpf/lib/interface.h.
+const interfacesNear = 256
+
+// writePort writes what the programs know about an interface: into the hash,
+// which has all, and near, where it is found without one, unless another one
+// lies there. A slot is emptied before it changes, so that nobody takes half of
+// the old one for the new one: meanwhile the hash has it.
+func (d *Datapath) writePort(p state.Port, remove bool) error {
+	number, err := deviceIndex(p.Device)
+	if err != nil {
+		return err
+	}
+	near, err := d.mapNamed("interfaces_near")
+	if err != nil {
+		return err
+	}
+	index, value := uint32(number), encodePort(p)
+	value.Ifindex = index
+	slot := index % interfacesNear
+	var there portValue
+	if err := near.Lookup(slot, &there); err != nil {
+		return fmt.Errorf("read map interfaces_near: %w", err)
+	}
+	if there.Ifindex == index {
+		if err := near.Put(slot, portValue{}); err != nil {
+			return fmt.Errorf("write to map interfaces_near: %w", err)
+		}
+	}
+	if err := d.write("interfaces", index, value, remove); err != nil {
+		return err
+	}
+	if remove || there.Ifindex != 0 && there.Ifindex != index {
+		return nil
+	}
+	return d.write("interfaces_near", slot, value, false)
+}
+
+// Ports lists what the programs know about interfaces.
+func (d *Datapath) Ports() ([]state.Port, error) {
+	return collect(d, "interfaces", func(k uint32, v portValue) state.Port { return decodePort(int(k), v) })
+}

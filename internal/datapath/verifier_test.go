@@ -1,0 +1,183 @@
+package datapath
+
+// Kernels' verifiers differ: what a newer one takes an older one may refuse. Every
+// program, as it is for each choice that is made when it is loaded, goes through
+// that of this machine's kernel, and that of Debian's in a guest.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+
+	"weft/internal/lab/guest"
+	"weft/internal/state"
+)
+
+// TestMain lets the test binary play the roles that a guest needs of it.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "guest" {
+		os.Exit(guest.Main(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+// logLines is how much of the verifier's log is shown, from its end.
+const logLines = 400
+
+// choice is a way to load programs.
+type choice struct {
+	name    string
+	options Options
+	routes  state.RouteTables
+}
+
+// choices are those of a router without any of what is chosen, of one with all of
+// it, of each format of switches that offload knows, and of weft trace.
+func choices() []choice {
+	all := state.Tables{Bindings: 1 << 12, Sessions: 1 << 14, Flows: 1024, Subscribers: 1024}
+	tables := state.RouteTables{Words4: 4 * smallWords4, Words6: 4 * smallWords6}
+	list := []choice{{"nothing", Options{}, state.RouteTables{}}, {"all", Options{Tables: all}, tables}}
+	for _, format := range []state.SwitchFormat{state.SwitchMTK, state.SwitchQCA, state.SwitchGSWIP} {
+		all.Switch = format
+		list = append(list, choice{"switch-" + format.String(), Options{Tables: all}, tables})
+	}
+	all.Switch = state.SwitchNone
+	return append(list, choice{"trace", Options{Tables: all, UnlimitedSlow: true, ForceSlow: true}, tables})
+}
+
+func TestTheVerifierTakesEveryProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	var known sync.Map // programs with what they are told
+	for _, c := range choices() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := openChoice(t, c)
+			for _, p := range append(programs(), helpers()...) {
+				spec, err := d.chosen(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(spec.Programs) != 1 || spec.Programs[p.name] == nil {
+					t.Fatalf("object %s has programs %v", p.name, slices.Sorted(maps.Keys(spec.Programs)))
+				}
+				if _, seen := known.LoadOrStore(p.name+constants(spec, spec.Programs[p.name]), true); !seen {
+					takes(t, d, p, c)
+				}
+			}
+		})
+	}
+}
+
+// takes loads a program, and shows what the verifier says if it refuses.
+func takes(t *testing.T, d *Datapath, p program, c choice) {
+	t.Helper()
+	begin := time.Now()
+	_, err := d.load(p)
+	var refusal *ebpf.VerifierError
+	switch {
+	case errors.As(err, &refusal):
+		t.Errorf("%s for %s: %v\n%s", p.name, c.name, err, strings.Join(refusal.Log[max(0, len(refusal.Log)-logLines):], "\n"))
+	case err != nil:
+		t.Errorf("%s for %s: %v", p.name, c.name, err)
+	default:
+		t.Logf("%s for %s: taken after %d ms", p.name, c.name, time.Since(begin).Milliseconds())
+	}
+}
+
+// openChoice opens a datapath of its own, until the test's end.
+func openChoice(t *testing.T, c choice) *Datapath {
+	t.Helper()
+	dir := filepath.Join("/sys/fs/bpf", fmt.Sprintf("weft-verifier-%d-%s", os.Getpid(), c.name))
+	d, err := Open(dir, c.options)
+	if err != nil {
+		t.Fatal(errors.Join(err, Remove(dir)))
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(d.runSweep(sweepStop), d.Close(), Remove(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if c.routes != (state.RouteTables{}) {
+		if err := d.setRouteTables(c.routes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// constants are what a program was told for good, and reads: the verifier leaves
+// out what they rule out.
+func constants(spec *ebpf.CollectionSpec, p *ebpf.ProgramSpec) string {
+	read := map[uint32]bool{}
+	for _, in := range p.Instructions {
+		if in.IsLoadFromMap() && in.Src == asm.PseudoMapValue && in.Reference() == ".rodata" {
+			read[uint32(in.Constant>>32)] = true
+		}
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(spec.Variables)) {
+		if v := spec.Variables[name]; v.SectionName == ".rodata" && read[v.Offset] {
+			fmt.Fprintf(&b, " %s=%x", name, v.Value)
+		}
+	}
+	return b.String()
+}
+
+// inGuest are the choices that a processor which is emulated has time for.
+var inGuest = []string{"nothing", "all", "switch-mtk"}
+
+// Linux 6.12 is Debian's kernel for guests that run weft, and the oldest that it
+// is tried on.
+func TestLinux612TakesEveryProgram(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "verifier-") // short: a socket is in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	g, err := guest.Start(t.Context(), guest.Spec{
+		Kind: guest.QEMU, Name: "verifier", Kernel: "6.12", Dir: filepath.Join(dir, "g"), Memory: 1024, CPUs: 2,
+		Self: []string{self, "guest"}, Script: "mount -t bpf bpf /sys/fs/bpf", Patience: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := g.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	version, _, err := g.Exec(t.Context(), "uname", "-r")
+	if err != nil || !bytes.HasPrefix(version, []byte("6.12.")) {
+		t.Fatalf("the guest's kernel is %q, %v", version, err)
+	}
+	out, exit, err := g.Exec(t.Context(), guest.SelfInQEMU(self), "-test.run", "^TestTheVerifierTakesEveryProgram$/^("+strings.Join(inGuest, "|")+")$", "-test.v")
+	t.Logf("%s", out)
+	for _, want := range inGuest {
+		if !bytes.Contains(out, []byte("--- PASS: TestTheVerifierTakesEveryProgram/"+want)) {
+			t.Errorf("in Linux %s: not every program for %s was taken", bytes.TrimSpace(version), want)
+		}
+	}
+	if err != nil || exit != 0 {
+		t.Errorf("in Linux %s: exit %d, %v", bytes.TrimSpace(version), exit, err)
+	}
+}

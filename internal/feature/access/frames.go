@@ -1,0 +1,149 @@
+package access
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"weft/internal/state"
+	"weft/wire/l2tp"
+	"weft/wire/ppp"
+)
+
+// sendFrame sends a frame of PPP to the peer.
+func (s *session) sendFrame(p ppp.Protocol, b []byte) {
+	s.history.ppp(true, p, b, s.engine.now)
+	s.sendRaw(ppp.AppendFrame(make([]byte, 0, ppp.FrameHeader+len(b)), p, b))
+}
+
+func (s *session) sendRaw(frame []byte) {
+	t := s.tunnel
+	if s.watch != nil {
+		s.watch(Frame{At: s.engine.now, Session: s.local, PPP: frame})
+	}
+	b := make([]byte, 0, len(frame)+10)
+	if s.sequence {
+		b = l2tp.AppendSequenced(b, t.channel.peer, s.remote, s.number(), frame)
+	} else {
+		b = l2tp.AppendData(b, t.channel.peer, s.remote, frame)
+	}
+	t.send(b)
+}
+
+// number is that of the next data message. What the programs carry they number.
+func (s *session) number() uint16 {
+	if s.carried() {
+		if n, ok := s.engine.world.Number(s.local); ok {
+			return n
+		}
+	}
+	s.ns++
+	return s.ns - 1
+}
+
+// numbered: the LAC numbers its data if the server does, and ceases when it does,
+// unless it was agreed to be so for ever (RFC 2661 section 5.4).
+func (s *session) numbered(heard bool) {
+	if s.tunnel.server != nil || heard == s.heard {
+		return
+	}
+	s.heard, s.sequence = heard, heard || s.required
+	if s.carried() {
+		s.engine.pending.sessions[s.local] = true
+		s.engine.pending.stored.sessions[s.local] = true
+	}
+}
+
+func (s *session) receiveFrame(frame []byte) {
+	if s.watch != nil {
+		s.watch(Frame{At: s.engine.now, Session: s.local, Up: true, PPP: frame})
+	}
+	if s.relay(frame) {
+		return
+	}
+	protocol, packet, err := ppp.ParseFrame(frame)
+	if err != nil {
+		s.engine.stats.Malformed++
+		return
+	}
+	s.history.ppp(false, protocol, packet, s.engine.now)
+	switch {
+	case protocol == ppp.IPv4 && s.link.v4.state == phaseOpened:
+		s.fromPeer(packet)
+	case protocol == ppp.IPv6 && s.link.v6.state == phaseOpened:
+		s.fromPeer6(packet)
+	case protocol == ppp.IPv4 || protocol == ppp.IPv6:
+		if !(s.link.ipv4 && protocol == ppp.IPv4 || s.link.ipv6 && protocol == ppp.IPv6) {
+			s.link.receive(protocol, packet, s.engine.now)
+		}
+	default:
+		s.link.receive(protocol, packet, s.engine.now)
+	}
+}
+
+// asState is what the datapath needs.
+func (s *session) asState() state.AccessSession {
+	if s.forwarded() {
+		return s.asForwarded()
+	}
+	l := s.link
+	a := state.AccessSession{Capture: s.watch != nil, Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Access: s.access(), Sequence: s.sequence, Numbered: s.heard, First: s.ns}
+	a.MTU = uint16(s.mtu())
+	a.MSS = a.MTU - 40
+	if s.tunnel.client != nil {
+		a.Trusted = true
+		if l.v4.state == phaseOpened {
+			a.IPv4 = l.v4.local
+			a.Prefixes = append(a.Prefixes, netip.PrefixFrom(netip.IPv4Unspecified(), 0))
+		}
+		if l.v6.state == phaseOpened {
+			a.Prefixes = append(a.Prefixes, netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+		}
+		return a
+	}
+	p := s.profile
+	a.Up, a.Down, a.Garden = p.Up, p.Down, p.Garden
+	a.Blocked = l.v4.state != phaseOpened && l.v6.state != phaseOpened
+	if l.v4.state == phaseOpened {
+		a.IPv4 = s.given.ipv4
+	}
+	if l.v6.state == phaseOpened {
+		a.IPv6 = p.IPv6
+	}
+	a.Prefixes = s.prefixes()
+	return a
+}
+
+// prefixes are those that belong to the subscriber now, single addresses left out.
+func (s *session) prefixes() []netip.Prefix {
+	var list []netip.Prefix
+	v4, v6 := s.link.v4.state == phaseOpened, s.link.v6.state == phaseOpened
+	add := func(p netip.Prefix) {
+		if p.IsValid() && (p.Addr().Is4() && v4 || p.Addr().Is6() && v6) {
+			list = append(list, p)
+		}
+	}
+	add(s.given.prefix)
+	add(s.given.delegated)
+	for _, r := range s.profile.Routes {
+		add(r)
+	}
+	return list
+}
+
+// mtu is what one IP packet may have: the peer's MRU, and not more than ours.
+func (s *session) mtu() int {
+	return min(s.link.lcp.peerMRU, s.link.mru)
+}
+
+// linkInfo tells the LAC which characters are to be escaped on its line, if that
+// is something else than it knows (SLI, RFC 2661 section 6.14). It assumes all
+// until it is told.
+func (s *session) linkInfo(send, receive uint32) {
+	if s.tunnel.server == nil || send == s.accm {
+		return
+	}
+	s.accm = send
+	value := binary.BigEndian.AppendUint32([]byte{0, 0}, send)
+	s.push(l2tp.New(l2tp.SLI).Add(l2tp.ACCM, binary.BigEndian.AppendUint32(value, receive)))
+	s.tunnel.flush()
+}

@@ -1,0 +1,256 @@
+package access
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+
+	"weft/wire/dhcp6"
+	"weft/wire/l2tp"
+	"weft/wire/ppp"
+)
+
+// history is the last control messages of a session or of a tunnel, both ways,
+// one behind the other in a few hundred bytes, as there are many: what people read
+// is made when they ask.
+type history struct {
+	b    []byte // of each: the time since the one before, kind, size, bytes
+	last int64  // when the newest was, µs
+	n    uint8
+}
+
+// eventsMost is how many messages are remembered: setting a session up takes
+// some 26, and echoes are left out.
+const eventsMost = 28
+
+// eventBytes is how much of each.
+const eventBytes = 29
+
+// historyGrows is by how much there is room for more, so that little stays empty.
+const historyGrows = 96
+
+type event struct {
+	since int64 // µs behind the one before
+	kind  eventKind
+	b     []byte
+}
+
+type eventKind uint8
+
+const (
+	eventPPP  eventKind = 1 // protocol, then the packet
+	eventL2TP eventKind = 2 // type; result, error, text
+	eventCut  eventKind = 0x40
+	eventSent eventKind = 0x80
+)
+
+func (h *history) add(kind eventKind, sent bool, b []byte, now time.Time) {
+	if sent {
+		kind |= eventSent
+	}
+	if len(b) > eventBytes {
+		kind, b = kind|eventCut, b[:eventBytes]
+	}
+	if h.n == eventsMost {
+		_, size := h.first()
+		h.b = h.b[:copy(h.b, h.b[size:])]
+		h.n--
+	}
+	at := now.UnixMicro()
+	if need := binary.MaxVarintLen64 + 2 + len(b); cap(h.b)-len(h.b) < need {
+		h.b = append(make([]byte, 0, len(h.b)+max(need, historyGrows)), h.b...)
+	}
+	h.b = binary.AppendVarint(h.b, at-h.last)
+	h.b = append(append(h.b, byte(kind), byte(len(b))), b...)
+	h.last = at
+	h.n++
+}
+
+// first reads the oldest message, and tells how many bytes it takes.
+func (h *history) first() (event, int) { return readEvent(h.b) }
+
+func readEvent(b []byte) (event, int) {
+	since, n := binary.Varint(b)
+	size := int(b[n+1])
+	return event{since, eventKind(b[n]), b[n+2 : n+2+size]}, n + 2 + size
+}
+
+// events gives all, the oldest first.
+func (h *history) events() []event {
+	list := make([]event, 0, h.n)
+	for at := 0; at < len(h.b); {
+		e, size := readEvent(h.b[at:])
+		list = append(list, e)
+		at += size
+	}
+	return list
+}
+
+// ppp notes a frame, unless it is data or an echo: those would push out all
+// others. Of what proves who somebody is only the kind of message is kept.
+func (h *history) ppp(sent bool, p ppp.Protocol, b []byte, now time.Time) {
+	switch p {
+	case ppp.IPv4:
+		return
+	case ppp.IPv6:
+		if len(b) <= header6 || b[8] != 0xfe { // not from a link-local address
+			return
+		}
+		b = append([]byte{b[6]}, b[header6:min(len(b), header6+9)]...)
+	case ppp.LCP:
+		if len(b) > 0 && (ppp.Code(b[0]) == ppp.EchoRequest || ppp.Code(b[0]) == ppp.EchoReply) {
+			return
+		}
+	case ppp.PAP, ppp.CHAP:
+		b = b[:min(len(b), 2)]
+	}
+	h.add(eventPPP, sent, append(binary.BigEndian.AppendUint16(nil, uint16(p)), b...), now)
+}
+
+func (h *history) l2tp(sent bool, m *l2tp.Message, now time.Time) {
+	if m.Type == l2tp.Hello {
+		return
+	}
+	b := binary.BigEndian.AppendUint16(nil, uint16(m.Type))
+	if m.Has(l2tp.ResultCodeAVP) {
+		r := m.Result()
+		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, r.Code), r.Error)
+		b = append(b, r.Text...)
+	}
+	h.add(eventL2TP, sent, b, now)
+}
+
+// ControlMessage is one of the last control messages.
+type ControlMessage struct {
+	At   time.Time `json:"at"`
+	Sent bool      `json:"sent"` // by this router
+	Text string    `json:"text"`
+}
+
+// messages gives them, the oldest first.
+func (h *history) messages() []ControlMessage {
+	events := h.events()
+	list := make([]ControlMessage, len(events))
+	at := h.last // times are known from the newest back: what was before the oldest is not
+	for i := len(events) - 1; i >= 0; i-- {
+		e := events[i]
+		m := ControlMessage{At: time.UnixMicro(at), Sent: e.kind&eventSent != 0}
+		if e.kind&^(eventSent|eventCut) == eventL2TP {
+			m.Text = l2tpText(e.b)
+		} else {
+			m.Text = pppText(ppp.Protocol(binary.BigEndian.Uint16(e.b)), e.b[2:], e.kind&eventCut != 0)
+		}
+		list[i] = m
+		at -= e.since
+	}
+	return list
+}
+
+func l2tpText(b []byte) string {
+	s := "L2TP " + l2tp.MessageType(binary.BigEndian.Uint16(b)).String()
+	if len(b) >= 6 {
+		r := l2tp.Result{Code: binary.BigEndian.Uint16(b[2:]), Error: binary.BigEndian.Uint16(b[4:]), Text: l2tp.Printable(b[6:])}
+		s += " " + r.String()
+	}
+	return s
+}
+
+func pppText(p ppp.Protocol, b []byte, cut bool) string {
+	if len(b) == 0 {
+		return p.String()
+	}
+	switch p {
+	case ppp.IPv6:
+		return ipv6Text(b)
+	case ppp.PAP, ppp.CHAP:
+		return p.String() + " " + authCode(p, ppp.Code(b[0])) + identifier(b)
+	}
+	s := p.String() + " " + ppp.Code(b[0]).String() + identifier(b)
+	code := ppp.Code(b[0])
+	if code < ppp.ConfigureRequest || code > ppp.ConfigureReject || len(b) < 4 {
+		return s
+	}
+	return s + optionsText(p, b[4:], cut)
+}
+
+func identifier(b []byte) string {
+	if len(b) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" %d", b[1])
+}
+
+func authCode(p ppp.Protocol, c ppp.Code) string {
+	names := map[ppp.Protocol][]string{
+		ppp.PAP: {"", "Authenticate-Request", "Authenticate-Ack", "Authenticate-Nak"}, ppp.CHAP: {"", "Challenge", "Response", "Success", "Failure"},
+	}[p]
+	if int(c) < len(names) && c > 0 {
+		return names[c]
+	}
+	return fmt.Sprintf("code %d", c)
+}
+
+// optionsText reads as many options as were kept.
+func optionsText(p ppp.Protocol, b []byte, cut bool) string {
+	var words []string
+	for len(b) >= 2 && int(b[1]) >= 2 && int(b[1]) <= len(b) {
+		words = append(words, optionText(p, ppp.Option{Type: b[0], Data: b[2:b[1]]}))
+		b = b[b[1]:]
+	}
+	if cut {
+		words = append(words, "...")
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(words, ", ")
+}
+
+func optionText(p ppp.Protocol, o ppp.Option) string {
+	a, is4 := address4(o.Data)
+	switch {
+	case p == ppp.LCP && o.Type == ppp.OptMRU && len(o.Data) == 2:
+		return fmt.Sprintf("MRU %d", binary.BigEndian.Uint16(o.Data))
+	case p == ppp.LCP && o.Type == ppp.OptAuth:
+		if m := methodOf(o.Data); m != "" {
+			return "authentication " + string(m)
+		}
+		return fmt.Sprintf("authentication %x", o.Data)
+	case p == ppp.LCP && o.Type == ppp.OptMagic:
+		return fmt.Sprintf("magic %x", o.Data)
+	case p == ppp.LCP && o.Type == ppp.OptACCM:
+		return fmt.Sprintf("ACCM %x", o.Data)
+	case p == ppp.LCP && o.Type == ppp.OptPFC:
+		return "PFC"
+	case p == ppp.LCP && o.Type == ppp.OptACFC:
+		return "ACFC"
+	case p == ppp.IPCP && o.Type == ppp.OptAddress && is4:
+		return "address " + a.String()
+	case p == ppp.IPCP && (o.Type == ppp.OptPrimaryDNS || o.Type == ppp.OptSecondaryDNS) && is4:
+		return "name server " + a.String()
+	case p == ppp.IPV6CP && o.Type == ppp.OptInterfaceID && len(o.Data) == 8:
+		return fmt.Sprintf("interface id %x", o.Data)
+	}
+	return fmt.Sprintf("option %d", o.Type)
+}
+
+// ipv6Text names neighbour discovery and DHCPv6: the next header, and what
+// stands at its beginning.
+func ipv6Text(b []byte) string {
+	switch {
+	case b[0] == protoICMPv6 && len(b) > 1:
+		names := map[byte]string{128: "echo request", 129: "echo reply", 133: "router solicitation", 134: "router advertisement", 135: "neighbour solicitation", 136: "neighbour advertisement"}
+		if n, ok := names[b[1]]; ok {
+			return "ICMPv6 " + n
+		}
+		return fmt.Sprintf("ICMPv6 type %d", b[1])
+	case b[0] == protoUDP && len(b) > 9:
+		from, to := binary.BigEndian.Uint16(b[1:]), binary.BigEndian.Uint16(b[3:])
+		if from == dhcpServerPort || to == dhcpServerPort {
+			return "DHCPv6 " + dhcp6.Type(b[9]).String()
+		}
+		return fmt.Sprintf("UDP %d > %d", from, to)
+	}
+	return fmt.Sprintf("IPv6 next header %d", b[0])
+}

@@ -1,0 +1,249 @@
+package offload
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"weft/internal/state"
+)
+
+// candidate is a flow on its way to be offloaded.
+type candidate struct {
+	passed  state.PassedFlow
+	c       state.Connection
+	back    bool // it is the reply direction
+	arrives state.FlowTuple
+	way     state.FlowWay
+}
+
+// Offer takes flows whose packets have passed, and offloads what may be. now is
+// a clock that only goes forward.
+func (s *Service) Offer(ctx context.Context, passed []state.PassedFlow, now time.Duration) error {
+	generation := s.ways.Generation()
+	var list []candidate
+	for _, p := range passed {
+		if why := s.refuse(p, generation); why != "" {
+			s.left(p, why)
+			continue
+		}
+		list = append(list, candidate{passed: p})
+	}
+	list, err := s.connect(ctx, list)
+	if err != nil {
+		return err
+	}
+	if list, err = s.route(ctx, list); err != nil {
+		return err
+	}
+	return s.put(ctx, list, now)
+}
+
+func (s *Service) refuse(p state.PassedFlow, generation uint32) Why {
+	switch {
+	case p.Generation != generation:
+		return WhyStale
+	case !s.config.Takes(p.Tuple.Protocol):
+		return WhyProtocol
+	}
+	return s.policy.refuses(p.Tuple)
+}
+
+// connect finds the connections of candidates, and leaves out those that are
+// not ready.
+func (s *Service) connect(ctx context.Context, list []candidate) ([]candidate, error) {
+	tuples := make([]state.FlowTuple, len(list))
+	for i, c := range list {
+		tuples[i] = c.passed.Tuple.Back() // what the answer to it will be, is in tracking
+	}
+	found := make([]state.Connection, len(list))
+	several := make([]bool, len(list))
+	for _, zone := range append([]uint16{0}, s.policy.Zones...) {
+		in, err := s.kernel.Connections(ctx, tuples, zone)
+		if err != nil {
+			return nil, err
+		}
+		for i, c := range in {
+			if c.Status&state.ConnectionConfirmed != 0 {
+				several[i] = several[i] || found[i].Status != 0
+				found[i] = c
+			}
+		}
+	}
+	kept := list[:0]
+	for i, c := range list {
+		why := s.ready(found[i], several[i])
+		if why == "" {
+			c.c = found[i]
+			c.back = c.c.Orig == tuples[i]
+			c.arrives = c.c.Orig
+			if c.back {
+				c.arrives = c.c.Reply
+			}
+			why = s.collides(c)
+		}
+		if why != "" {
+			s.left(c.passed, why)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept, nil
+}
+
+func (s *Service) ready(c state.Connection, several bool) Why {
+	assured := c.Status&state.ConnectionAssured != 0
+	switch {
+	case c.Status&state.ConnectionConfirmed == 0:
+		return WhyUntracked
+	case several:
+		return WhyZones
+	case s.old[c.ID]:
+		return WhyOld
+	case c.Special != "":
+		return Why(c.Special)
+	case c.Status&state.ConnectionDying != 0, c.Status&state.ConnectionSeenReply == 0:
+		return WhyYoung
+	case c.Orig.Protocol == state.ProtocolTCP && (c.TCP != state.TCPEstablished || !assured):
+		return WhyYoung
+	}
+	return ""
+}
+
+// collides tells whether the place is taken by a connection of another zone.
+func (s *Service) collides(c candidate) Why {
+	if old := s.connections.get(c.c.Orig); old != nil && (old.zone != c.c.Zone || old.reply != c.c.Reply) {
+		return WhyCollision
+	}
+	return ""
+}
+
+// route finds where the kernel sends the packets, which must be where they
+// were seen to go.
+func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, error) {
+	s.routes.room(len(list))
+	var keys, ask []state.FlowAsk
+	asked := map[state.FlowAsk]bool{}
+	for _, c := range list {
+		k, a := s.askOf(c)
+		if _, known := s.routes.get(k); !known && !asked[k] {
+			asked[k] = true
+			keys, ask = append(keys, k), append(ask, a)
+		}
+	}
+	ways, err := s.kernel.Ways(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	kept := list[:0]
+	for i, k := range keys {
+		s.routes.put(k, ways[i])
+	}
+	for _, c := range list {
+		k, _ := s.askOf(c)
+		way, known := s.routes.get(k)
+		if !known || !way.Unicast {
+			s.left(c.passed, WhyRoute)
+			continue
+		}
+		c.way = way
+		kept = append(kept, c)
+	}
+	return kept, nil
+}
+
+// askOf gives what the stack routed by: NAT had given the packet its new
+// destination, and not yet its new source. key is what other packets share.
+func (s *Service) askOf(c candidate) (key, ask state.FlowAsk) {
+	ask = state.FlowAsk{Interface: int(c.passed.Interface), To: c.passed.Tuple.To(), From: c.arrives.From()}
+	key = ask
+	if s.plainRules {
+		key.From = netip.Addr{}
+	}
+	return key, ask
+}
+
+// put writes the flows of candidates.
+func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) error {
+	var flows []state.Flow
+	var of []candidate
+	for _, c := range list {
+		hop, why, err := s.hop(c)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			s.left(c.passed, why)
+			continue
+		}
+		flows = append(flows, state.Flow{
+			FlowKey: state.FlowKey{Interface: c.passed.Interface, Tuple: c.arrives},
+			Becomes: c.passed.Tuple, Hop: hop, Generation: c.passed.Generation,
+		})
+		of = append(of, c)
+	}
+	if err := s.keepNew(ctx, of, now); err != nil {
+		return err
+	}
+	done, err := s.tables.PutFlows(flows)
+	var strays []state.FlowKey
+	for i, f := range flows[:done] {
+		if old := s.note(of[i], f, now); old != f.Interface && old != 0 {
+			strays = append(strays, state.FlowKey{Interface: old, Tuple: f.Tuple})
+		}
+	}
+	s.taken += uint64(done)
+	if len(strays) > 0 {
+		// nobody would take them back with their connection
+		if err := s.tables.DeleteFlows(strays); err != nil {
+			return err
+		}
+	}
+	if err != nil && errors.Is(err, s.full) {
+		for _, c := range of[done:] {
+			s.left(c.passed, WhyFull)
+		}
+		return nil
+	}
+	return err
+}
+
+// keepNew tells connection tracking that it will not see all packets of TCP
+// from now on: what comes back to it later is in no window that it knows.
+func (s *Service) keepNew(ctx context.Context, list []candidate, now time.Duration) error {
+	var keep []state.KeptConnection
+	for _, c := range list {
+		if c.c.Orig.Protocol == state.ProtocolTCP && s.connections.get(c.c.Orig) == nil {
+			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Timeout: c.c.Timeout, Liberal: true})
+		}
+	}
+	if len(keep) == 0 {
+		return nil
+	}
+	_, err := s.kernel.Keep(ctx, keep)
+	return err
+}
+
+// note remembers a flow, and gives the interface that packets of that direction
+// came by until now; 0: none.
+func (s *Service) note(c candidate, f state.Flow, now time.Duration) (was uint32) {
+	delete(s.recent, state.FlowKey{Interface: c.passed.Interface, Tuple: c.passed.Tuple})
+	known := s.connections.get(c.c.Orig)
+	if known == nil {
+		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now})
+	}
+	known.timeout = max(known.timeout, c.c.Timeout)
+	known.round = s.sweep.round // of use, whether the sweep has passed its place or not
+	d := 0
+	if c.back {
+		d = 1
+	}
+	if was = known.in[d]; was != 0 {
+		s.letGo(*known, d)
+	}
+	known.in[d], known.hop[d] = f.Interface, f.Hop
+	s.hops.hold(f.Hop)
+	s.arrivals[f.Interface]++
+	return was
+}

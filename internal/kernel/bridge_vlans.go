@@ -1,0 +1,52 @@
+package kernel
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// BridgesKnowVLANs tells whether this kernel's bridges can tell VLANs apart. It
+// asks one that it makes in a network namespace of its own, which is gone
+// afterwards. That needs root.
+func BridgesKnowVLANs() (bool, error) { return bridgesKnowVLANs() }
+
+// bridgesKnowVLANs remembers: it is a property of the machine.
+var bridgesKnowVLANs = sync.OnceValues(func() (know bool, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: thread and namespace go with the goroutine
+		know, err = askBridge()
+	}()
+	<-done
+	return know, err
+})
+
+func askBridge() (bool, error) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return false, fmt.Errorf("make a network namespace to ask a bridge in: %w", err)
+	}
+	k, err := View()
+	if err != nil {
+		return false, err
+	}
+	defer k.Close()
+	const name = "asked"
+	if err := k.nl.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name, TxQLen: -1}}); err != nil {
+		return false, fmt.Errorf("make a bridge to ask: %w", err)
+	}
+	links, err := k.Links()
+	if err != nil {
+		return false, err
+	}
+	for _, l := range links {
+		if l.Name == name {
+			return l.VLANAware, nil
+		}
+	}
+	return false, fmt.Errorf("find bridge %s to ask: it is not there", name)
+}

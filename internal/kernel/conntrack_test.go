@@ -1,0 +1,144 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace"
+	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/state"
+)
+
+func openConntrack(t *testing.T, space *netspace.Space) *Conntrack {
+	t.Helper()
+	var c *Conntrack
+	err := space.Do(func() error {
+		if err := os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_events", []byte("1\n"), 0o644); err != nil {
+			return err
+		}
+		k, err := Open(t.TempDir())
+		if err != nil {
+			return err
+		}
+		defer k.Close()
+		c, err = k.Conntrack()
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// connect makes connections of a namespace, n from a port on, and delete ends them.
+func (c *Conntrack) connect(t *testing.T, first uint16, n int) {
+	t.Helper()
+	err := c.asks.askMany(t.Context(), conntrackNew, unix.NLM_F_ACK|unix.NLM_F_CREATE, n, func(i int) []byte {
+		tuple := numbered(first + uint16(i))
+		return concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple), tupleAttribute(ctaTupleReply, tuple.Back()),
+			attribute(ctaTimeout, put32(600)), attribute(ctaStatus, put32(state.ConnectionConfirmed|state.ConnectionSeenReply)))
+	}, succeed)
+	if err != nil {
+		t.Fatal("make connections:", err)
+	}
+}
+
+func (c *Conntrack) delete(t *testing.T, first uint16, n int) {
+	t.Helper()
+	err := c.asks.askMany(t.Context(), conntrackDelete, unix.NLM_F_ACK, n, func(i int) []byte {
+		tuple := numbered(first + uint16(i))
+		return concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple))
+	}, succeed)
+	if err != nil {
+		t.Fatal("delete connections:", err)
+	}
+}
+
+func succeed(_ int, _ uint16, b []byte) error { return answered(b) }
+
+func numbered(port uint16) state.FlowTuple {
+	return state.FlowTuple{
+		Src: netip.MustParseAddr("10.0.0.2").As16(), Dst: netip.MustParseAddr("203.0.113.80").As16(),
+		SrcPort: port, DstPort: 53, Protocol: state.ProtocolUDP,
+	}
+}
+
+// More connections end than the socket holds: that ends were lost is heard, once,
+// and those that come after it are heard again.
+func TestLostEndsOfConnectionsAreNoticed(t *testing.T) {
+	c := openConntrack(t, spacetest.New(t, "ends"))
+	err := c.ends.socket.control(func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8192)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.connect(t, 1000, 500)
+	c.delete(t, 1000, 500)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Follow(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
+	await := func(what string, until func([]state.Connection, error) bool) {
+		t.Helper()
+		deadline := time.After(10 * time.Second)
+		for {
+			var list []state.Connection
+			err := c.Ended(100, func(c state.Connection) { list = append(list, c) })
+			if until(list, err) {
+				return
+			}
+			select {
+			case <-c.EndsWake():
+			case <-deadline:
+				t.Fatal("it never came: " + what)
+			}
+		}
+	}
+	await("that ends were lost", func(_ []state.Connection, err error) bool { return errors.Is(err, ErrNewsLost) })
+	c.connect(t, 2000, 1)
+	c.delete(t, 2000, 1)
+	await("a later end", func(list []state.Connection, err error) bool {
+		if err != nil {
+			t.Fatal("and then:", err)
+		}
+		return len(list) == 1 && list[0].Orig == numbered(2000)
+	})
+	if d := c.Behind(); d != 0 {
+		t.Errorf("news have been waiting for %v, and there are none", d)
+	}
+}
+
+// News that nobody takes are known to wait.
+func TestEndsThatNobodyTakesAreKnownToWait(t *testing.T) {
+	c := openConntrack(t, spacetest.New(t, "waiting"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Follow(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
+	c.connect(t, 1000, 3)
+	if d := c.Behind(); d != 0 {
+		t.Errorf("waiting for %v before anything ended", d)
+	}
+	c.delete(t, 1000, 3)
+	<-c.EndsWake()
+	if c.Behind() == 0 {
+		t.Error("an end waits, and nobody knows")
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for n := 0; n < 3 && time.Now().Before(deadline); {
+		if err := c.Ended(2, func(state.Connection) { n++ }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := c.Behind(); d != 0 {
+		t.Errorf("all were taken, and they wait for %v", d)
+	}
+}

@@ -1,0 +1,140 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// netfilterNews is a subscription to one group.
+type netfilterNews struct {
+	socket *rtnl
+	wake   chan struct{}
+	mu     sync.Mutex
+	queue  [][]byte
+	bytes  int
+	since  time.Time // something has been waiting to be taken, if there is anything
+	lost   bool
+	some   bool // something came
+	keep   bool // what it was is of interest
+	ended  error
+}
+
+func widen(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, newsBuffer); err != nil {
+		return fmt.Errorf("widen receive buffer: %w", err)
+	}
+	return nil
+}
+
+func subscribeNetfilter(group int, keep bool) (*netfilterNews, error) {
+	s, err := openNetlink(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, err
+	}
+	err = s.control(func(fd int) error {
+		return errors.Join(widen(fd), unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &netfilterNews{socket: s, wake: make(chan struct{}, 1), keep: keep}, nil
+}
+
+func (n *netfilterNews) follow(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { n.socket.file.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for ctx.Err() == nil {
+		err := n.socket.drain(n.take)
+		n.note(err)
+		if err != nil && !errors.Is(err, unix.ENOBUFS) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(breath):
+		}
+	}
+}
+
+// note says that there is news, or that there will be no more.
+func (n *netfilterNews) note(err error) {
+	n.mu.Lock()
+	switch {
+	case errors.Is(err, unix.ENOBUFS):
+		n.begin()
+		n.lost = true
+	case err != nil:
+		n.begin()
+		n.ended = fmt.Errorf("read the kernel's news: %w", err)
+	}
+	n.mu.Unlock()
+	tell(n.wake)
+}
+
+// begin notes since when there is something to take.
+func (n *netfilterNews) begin() {
+	if !n.some && !n.lost && len(n.queue) == 0 {
+		n.since = time.Now()
+	}
+}
+
+// behind is for how long there has been something to take; zero if there is nothing.
+func (n *netfilterNews) behind() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.some && !n.lost && n.ended == nil && len(n.queue) == 0 {
+		return 0
+	}
+	return time.Since(n.since)
+}
+
+func (n *netfilterNews) take(piece []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begin()
+	switch {
+	case !n.keep:
+		n.some = true
+	case n.bytes+len(piece) > queueMax:
+		n.lost = true
+	default:
+		n.queue = append(n.queue, append([]byte(nil), piece...))
+		n.bytes += len(piece)
+	}
+}
+
+// changed tells, once, that something came.
+func (n *netfilterNews) changed() (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	changed := n.some || n.lost
+	n.some, n.lost = false, false
+	return changed, n.ended
+}
+
+// oldest takes the oldest pieces out of the queue, and wakes again if there are
+// more. After ErrNewsLost pieces are missing, and there are none.
+func (n *netfilterNews) oldest(most int) (queue [][]byte, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lost {
+		n.queue, n.bytes, n.lost = nil, 0, false
+		return nil, ErrNewsLost
+	}
+	most = min(most, len(n.queue))
+	queue, n.queue = n.queue[:most], n.queue[most:]
+	for _, piece := range queue {
+		n.bytes -= len(piece)
+	}
+	if len(n.queue) > 0 {
+		n.since = time.Now()
+		tell(n.wake)
+		return queue, nil
+	}
+	return queue, n.ended
+}

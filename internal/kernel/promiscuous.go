@@ -1,0 +1,44 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// observePromiscuous reports a device that takes all frames if that is wanted
+// or weft's doing. The flag is only what was asked for by name: a bridge's ports
+// take all frames without it.
+func (k *Kernel) observePromiscuous(l netlink.Link, wanted map[string]state.Object) state.Object {
+	o := state.Promiscuous{Device: l.Attrs().Name}
+	_, ours := k.journal.was[o.Key()]
+	if l.Attrs().RawFlags&unix.IFF_PROMISC == 0 || !ours && wanted[o.Key()] == nil {
+		return nil
+	}
+	return o
+}
+
+func (k *Kernel) applyPromiscuous(o state.Promiscuous, remove bool) error {
+	l, err := k.nl.LinkByName(o.Device)
+	if remove {
+		if err == nil {
+			if err := k.nl.SetPromiscOff(l); err != nil {
+				return fmt.Errorf("set promiscuous mode off on %s: %w", o.Device, err)
+			}
+		}
+		return k.journal.forget(o.Key())
+	}
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", o.Device, err)
+	}
+	if err := k.journal.note(o.Key(), "off"); err != nil {
+		return err
+	}
+	if err := k.nl.SetPromiscOn(l); err != nil {
+		return fmt.Errorf("set promiscuous mode on %s: %w", o.Device, err)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+
+	"weft/internal/state"
+)
+
+func (k *Kernel) setVXLAN(v state.VXLAN) error {
+	existing, err := k.nl.LinkByName(v.Name)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case err == nil && !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
+		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", v.Name, v.Owner)
+	case err == nil:
+		// hardly anything of it can be changed
+		if err := k.nl.LinkDel(existing); err != nil {
+			return fmt.Errorf("remove device %s: %w", v.Name, err)
+		}
+	case !errors.As(err, &missing):
+		return fmt.Errorf("find device %s: %w", v.Name, err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = v.Name, v.MTU, v.MAC[:]
+	tunnel := &netlink.Vxlan{
+		LinkAttrs: attrs, VxlanId: int(v.VNI), SrcAddr: net.IP(v.Local.AsSlice()), Group: net.IP(v.Remote.AsSlice()),
+		Port: int(v.Port), TTL: v.TTL, TOS: max(v.TOS, 0), Learning: true, UDPCSum: true, UDP6ZeroCSumTx: false, UDP6ZeroCSumRx: false,
+	}
+	if v.TOS < 0 {
+		tunnel.TOS = 1 // the kernel's word for: as the frame has it
+	}
+	if err := k.nl.LinkAdd(tunnel); err != nil {
+		return fmt.Errorf("make vxlan device %s: %w", v.Name, err)
+	}
+	l, err := k.nl.LinkByName(v.Name)
+	if err != nil {
+		return fmt.Errorf("find device %s: %w", v.Name, err)
+	}
+	if err := k.linkLocal(l, v.LinkLocal); err != nil {
+		return err
+	}
+	alias := AliasPrefix + v.Owner + " vxlan" + letter(v.LinkLocal, " link-local") + letter(v.DF, " df")
+	if err := k.nl.LinkSetAlias(l, alias); err != nil {
+		return fmt.Errorf("mark %s as weft's: %w", v.Name, err)
+	}
+	if err := k.nl.LinkSetUp(l); err != nil {
+		return fmt.Errorf("set %s up: %w", v.Name, err)
+	}
+	return nil
+}
+
+// VXLANs lists weft's VXLAN devices with what they carried.
+func (k *Kernel) VXLANs() ([]state.VXLANCount, error) {
+	links, err := listed(k.nl.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	var found []state.VXLANCount
+	for _, l := range links {
+		v, is := l.(*netlink.Vxlan)
+		alias, ours := strings.CutPrefix(l.Attrs().Alias, AliasPrefix)
+		words := strings.Fields(alias)
+		if !is || !ours || len(words) == 0 {
+			continue
+		}
+		c := state.VXLANCount{VXLAN: observeVXLAN(v, words), Faults: map[string]uint64{}}
+		if s := l.Attrs().Statistics; s != nil {
+			c.RxPackets, c.RxBytes, c.TxPackets, c.TxBytes = s.RxPackets, s.RxBytes, s.TxPackets, s.TxBytes
+			for name, n := range map[string]uint64{"rx-errors": s.RxErrors, "rx-dropped": s.RxDropped, "tx-errors": s.TxErrors, "tx-dropped": s.TxDropped} {
+				if n != 0 {
+					c.Faults[name] = n
+				}
+			}
+		}
+		found = append(found, c)
+	}
+	return found, nil
+}
+
+func observeVXLAN(l *netlink.Vxlan, words []string) state.VXLAN {
+	v := state.VXLAN{
+		Name: l.Name, MTU: l.MTU, Owner: words[0], VNI: uint32(l.VxlanId), Port: uint16(l.Port), TTL: l.TTL, TOS: l.TOS,
+		DF: slices.Contains(words, "df"), LinkLocal: slices.Contains(words, "link-local"),
+	}
+	if l.TOS == 1 {
+		v.TOS = -1
+	}
+	copy(v.MAC[:], l.HardwareAddr)
+	if a, ok := netip.AddrFromSlice(l.SrcAddr); ok {
+		v.Local = a.Unmap()
+	}
+	if a, ok := netip.AddrFromSlice(l.Group); ok {
+		v.Remote = a.Unmap()
+	}
+	return v
+}

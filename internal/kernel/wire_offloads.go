@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// The offloads of a wire. Super-packets that other tunnels made are taken apart
+// before: the kernel knows one tunnel around a packet, not two.
+var (
+	wireTunnels  = []string{"tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation", "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation"}
+	wireSegments = []string{"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation", "tx-udp-segmentation", "tx-sctp-segmentation", "tx-gso-list"}
+	wireSums     = []string{"tx-checksum-ip-generic"}
+	wireMerges   = []string{"rx-gro"}
+)
+
+// features are the offloads of a wire, by the names that ethtool gives them.
+func features(w state.Wire) map[string]bool {
+	bits := map[string]bool{}
+	for _, group := range []struct {
+		names []string
+		on    bool
+	}{{wireTunnels, false}, {wireSegments, w.Segments && w.Sums}, {wireSums, w.Sums}, {wireMerges, true}} {
+		for _, name := range group.names {
+			bits[name] = group.on
+		}
+	}
+	return bits
+}
+
+// setOffloads sets those of several wires together, where the kernel knows all
+// their names.
+func (k *Kernel) setOffloads(ctx context.Context, list []state.Wire) error {
+	family, err := ethtoolFamily()
+	if err != nil {
+		return fmt.Errorf("find the kernel's ethtool: %w", err)
+	}
+	generic, err := k.generic()
+	if err != nil {
+		return err
+	}
+	type wanted struct {
+		device string
+		bits   map[string]bool
+	}
+	var all []wanted
+	for _, w := range list {
+		all = append(all, wanted{w.Name, features(w)})
+		if w.Shortcut {
+			// XDP can hand frames to the one end if the other receives by NAPI
+			all = append(all, wanted{w.Hidden, map[string]bool{"rx-gro": true}})
+		}
+	}
+	orders := make([]order, len(all))
+	for i, w := range all {
+		orders[i] = order{kind: family.ID, body: featuresBody(w.device, w.bits)}
+	}
+	failed, err := generic.answers(ctx, orders)
+	if err != nil {
+		return err
+	}
+	for i, w := range all {
+		if failed[i] == nil {
+			continue
+		}
+		if err := setFeatures(w.device, w.bits); err != nil {
+			return fmt.Errorf("set the offloads of %s: %w", w.device, err)
+		}
+	}
+	return nil
+}
+
+// ethtoolFamily stays what it is as long as the kernel runs.
+var ethtoolFamily = sync.OnceValues(func() (*netlink.GenlFamily, error) { return netlink.GenlFamilyGet("ethtool") })
+
+// setFeatures sets offloads by the names that ethtool gives them. Names that
+// this kernel does not have are refused one and all, so they go by themselves.
+func setFeatures(device string, bits map[string]bool) error {
+	family, err := ethtoolFamily()
+	if err != nil {
+		return fmt.Errorf("find the kernel's ethtool: %w", err)
+	}
+	err = setFeatureBits(family, device, bits)
+	if err == nil || len(bits) < 2 {
+		return err
+	}
+	for name, on := range bits {
+		// an offload that is not there is off
+		if err := setFeatureBits(family, device, map[string]bool{name: on}); err != nil && on {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func setFeatureBits(family *netlink.GenlFamily, device string, bits map[string]bool) error {
+	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
+	req.AddRawData(featuresBody(device, bits))
+	_, err := req.Execute(unix.NETLINK_GENERIC, 0)
+	return err
+}
+
+// featuresBody is the request that sets offloads (linux/ethtool_netlink.h).
+func featuresBody(device string, bits map[string]bool) []byte {
+	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nestedFlag, nil)
+	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_NAME, nl.ZeroTerminated(device))
+	header.AddRtAttr(unix.ETHTOOL_A_HEADER_FLAGS, nl.Uint32Attr(unix.ETHTOOL_FLAG_OMIT_REPLY))
+	wanted := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_WANTED|nestedFlag, nil)
+	list := wanted.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS|nestedFlag, nil)
+	for name, on := range bits {
+		bit := list.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS_BIT|nestedFlag, nil)
+		bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_NAME, nl.ZeroTerminated(name))
+		if on {
+			bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_VALUE, nil)
+		}
+	}
+	// struct genlmsghdr
+	return append(append([]byte{unix.ETHTOOL_MSG_FEATURES_SET, 1, 0, 0}, header.Serialize()...), wanted.Serialize()...)
+}

@@ -1,0 +1,217 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"weft/internal/lab/probe"
+)
+
+// checkReboot switches a guest off, without a good-bye, and on again.
+func (l *Lab) checkReboot(ctx context.Context, c Check, r *Result) error {
+	r.Tried = fmt.Sprintf("%s is switched off, and on again", c.Node)
+	steps := Plan(l.scenario, l.Name)
+	i := slices.IndexFunc(steps, func(s Step) bool { g, ok := s.(StartGuest); return ok && g.Node.Name == c.Node })
+	if i < 0 || l.guests[c.Node] == nil {
+		return fmt.Errorf("%s is no guest that runs", c.Node)
+	}
+	l.processes = slices.DeleteFunc(l.processes, func(p *process) bool { return p.node == c.Node })
+	if err := l.guests[c.Node].Stop(ctx); err != nil {
+		return err
+	}
+	delete(l.guests, c.Node)
+	begin := time.Now()
+	if err := l.apply(ctx, steps[i]); err != nil {
+		return err
+	}
+	r.OK, r.Outcome = true, fmt.Sprintf("it is back after %.1f s", time.Since(begin).Seconds())
+	return nil
+}
+
+// whileChanging is how long the transfers take at least that a change happens in.
+const whileChanging = 6 * time.Second
+
+// checkReload changes a router's weft.toml while bytes go both ways. With fails
+// the change alone must stop them, until the other end has followed, or until
+// it is taken back. All bytes must arrive in either case.
+func (l *Lab) checkReload(ctx context.Context, c Check, r *Result) error {
+	file := filepath.Join(l.nodeDir(c.Node), "weft.toml")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	after, words, err := changed(string(before), c.Change)
+	if err != nil {
+		return err
+	}
+	r.Tried = fmt.Sprintf("%s is reloaded with %s, TCP from %s to %s at %s meanwhile", c.Node, words, c.From, c.To, c.At)
+	s, err := l.serve(ctx, c.At)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	if c.Bytes == 0 {
+		c.Bytes = 16 << 20
+	}
+	wait := l.traffic(ctx, c, s)
+	select {
+	case <-time.After(underway):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := l.reload(ctx, c.Node, after); err != nil {
+		return err
+	}
+	if over := wait.over(); over != nil {
+		return fmt.Errorf("%s was over before the change was done (%w)", over.Direction, over.err)
+	}
+	if c.Fails {
+		if err := l.broken(ctx, c); err != nil {
+			return err
+		}
+		if len(c.Argv) > 0 {
+			_, err = l.run(ctx, c.At, c.Argv...)
+		} else {
+			err = l.reload(ctx, c.Node, string(before))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return wait.done(r)
+}
+
+// changed gives the text with each of the pairs' first replaced by its second.
+func changed(text string, pairs [][]string) (after, words string, err error) {
+	var said []string
+	for _, p := range pairs {
+		if strings.Count(text, p[0]) != 1 {
+			return "", "", fmt.Errorf("%q is %d times in weft.toml, and must be there once", p[0], strings.Count(text, p[0]))
+		}
+		text = strings.Replace(text, p[0], p[1], 1)
+		said = append(said, strings.Join(strings.Fields(p[1]), " "))
+	}
+	return text, strings.Join(said, ", "), nil
+}
+
+// broken wants the way to be closed.
+func (l *Lab) broken(ctx context.Context, c Check) error {
+	c.Count = 2
+	e, err := l.ping(ctx, c)
+	if err == nil && e.Received > 0 {
+		err = errors.New("the change should have stopped the traffic, and did not")
+	}
+	return err
+}
+
+// reload gives a node's router another weft.toml, and waits until it has it.
+func (l *Lab) reload(ctx context.Context, node, text string) error {
+	i := slices.IndexFunc(l.processes, func(p *process) bool { return p.node == node && p.name == "weft" })
+	if i < 0 {
+		return fmt.Errorf("no router runs in %s", node)
+	}
+	p := l.processes[i]
+	if err := os.WriteFile(filepath.Join(l.nodeDir(node), "weft.toml"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	socket, err := l.listenForNews(node)
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	if err := p.signal(syscall.SIGHUP); err != nil {
+		return fmt.Errorf("tell the router in %s to reload: %w", node, err)
+	}
+	if err := awaitNews(ctx, socket, p, l.deadline, "RELOADING=1", "READY=1"); err != nil {
+		return fmt.Errorf("reload in %s: %w", node, err)
+	}
+	// a file that was refused leaves something to be done
+	out, err := l.run(ctx, node, "{weft}", "plan", "{dir}/weft.toml", "--json")
+	if err != nil {
+		return err
+	}
+	if plan := strings.TrimSpace(string(out)); plan != "[]" {
+		return fmt.Errorf("the router in %s did not apply the change, it would still: %s%s", node, plan, tail(p.log))
+	}
+	return nil
+}
+
+// listenForNews makes the socket at which a node's router says how it is.
+func (l *Lab) listenForNews(node string) (*net.UnixConn, error) {
+	path := l.newsPath(node)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // of before
+	}
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("listen for readiness: %w", err)
+	}
+	return socket, nil
+}
+
+func (l *Lab) newsPath(node string) string { return filepath.Join(l.nodeDir(node), "notify") }
+
+// end is how one direction of a transfer ended.
+type end struct {
+	probe.Transfer
+	err error
+}
+
+// traffic is a slow transfer in each direction.
+type traffic chan end
+
+func (l *Lab) traffic(ctx context.Context, c Check, s *server) traffic {
+	t := make(traffic, 2)
+	for _, d := range []probe.Direction{probe.Download, probe.Upload} {
+		go func() {
+			moved, err := l.move(ctx, c, s, d, "--over", whileChanging.String())
+			moved.Direction = d
+			t <- end{moved, err}
+		}()
+	}
+	return t
+}
+
+// over gives a transfer that has ended already, nil if none has.
+func (t traffic) over() *end {
+	select {
+	case e := <-t:
+		return &e
+	default:
+		return nil
+	}
+}
+
+// done waits for both transfers.
+func (t traffic) done(r *Result) error {
+	r.OK = true
+	var said []string
+	for range cap(t) {
+		e := <-t
+		if e.err != nil {
+			return fmt.Errorf("%s: %w", e.Direction, e.err)
+		}
+		r.fact(string(e.Direction)+"_bytes", e.Bytes)
+		r.fact(string(e.Direction)+"_silence_seconds", e.Silence.Seconds())
+		r.fact(string(e.Direction)+"_same", e.Same)
+		said = append(said, fmt.Sprintf("%s of %d MiB silent for %.2f s at most", e.Direction, e.Bytes>>20, e.Silence.Seconds()))
+		if !e.Same {
+			r.OK = false
+			said = append(said, "BUT OTHER BYTES ARRIVED")
+		}
+	}
+	if r.OK {
+		said = append(said, "every byte the same by SHA-256")
+	}
+	r.Outcome = strings.Join(said, ", ")
+	return nil
+}
