@@ -14,6 +14,7 @@
 #include "pseudowire_parse.h"
 
 #define PSEUDOWIRE_RESYNC 16
+#define PSEUDOWIRE_SILENCE 1000000000ULL /* ns */
 #define WIRE_L2TP_SEQUENCED 0x40000000
 
 /* a session that no pseudowire has with this remote end: whose fault is it? */
@@ -36,16 +37,22 @@ static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet
 	return pseudowire_some(p) ? DROP_WIRE_UNKNOWN : OUTCOME_NONE;
 }
 
-/* Behind what came before? RFC 3931 4.6.1, RFC 2890 2.2; bits is how many a number has. */
+/*
+ * Behind what came before? RFC 3931 4.6.1, RFC 2890 2.2; bits is how many a number
+ * has. Half of all numbers are ahead. Many behind in a row are a peer that began
+ * anew (its machine was rebooted), and so is one behind after a silence: packets
+ * overtake each other by milliseconds, and who begins with a question asks again.
+ */
 static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 number, const __u32 bits)
 {
 	__u32 ahead = (number - rx->sequence) << (32 - bits);
+	__u64 now = bpf_ktime_get_coarse_ns();
 
-	/* half of all numbers are ahead; many behind in a row are a peer that began anew */
-	if (ahead & 0x80000000 && ++rx->stale < PSEUDOWIRE_RESYNC)
+	if (ahead & 0x80000000 && now - rx->heard < PSEUDOWIRE_SILENCE && ++rx->stale < PSEUDOWIRE_RESYNC)
 		return true;
 	rx->sequence = number + 1;
 	rx->stale = 0;
+	rx->heard = now;
 	return false;
 }
 

@@ -56,6 +56,7 @@ struct pseudowire_rx {
 	__u32 sequence; /* that is expected next */
 	__u32 stale;    /* how many came behind it in a row */
 	__u32 shortcut; /* index of the visible end, if what comes out may be routed past it; else 0 */
+	__u64 heard;    /* when a number was taken last, ns */
 };
 
 #define PSEUDOWIRES 16384
@@ -152,6 +153,7 @@ enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_NO_WAY,
 	PSEUDOWIRE_FAULT_KERNEL,
 	PSEUDOWIRE_FAULT_ANSWERED, /* too large, and its sender was told */
+	PSEUDOWIRE_FAULT_JOINED,   /* none: it came in pieces, and was taken */
 	PSEUDOWIRE_FAULTS = 12,
 };
 

@@ -63,7 +63,7 @@ enum outcome {
 	PASS_BRIDGED,       /* may enter or leave the bridge by this port */
 	PASS_FLOW_ENDING,   /* of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again */
 	PASS_FLOW_STALE,    /* of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew */
-	PASS_WIRE_FRAGMENT, /* a piece of a packet between the ends of a pseudowire, which is taken whole only */
+	PASS_WIRE_FRAGMENT, /* a piece of a packet between the ends of a pseudowire: the kernel joins them, and weft run takes the whole */
 
 	DROP_TRUNCATED,         /* shorter than its headers say */
 	DROP_BAD_HEADER,        /* a header field that no sender may use */

@@ -88,15 +88,17 @@ func probeMove() *cobra.Command {
 func probeExchange() *cobra.Command {
 	var sizes []int
 	var timeout time.Duration
+	var tries int
 	c := &cobra.Command{Use: "exchange ADDRESS:PORT", Short: "Have UDP datagrams echoed", Args: cobra.ExactArgs(1)}
 	c.Flags().IntSliceVar(&sizes, "size", []int{64}, "payload bytes of each datagram")
 	c.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "for each echo")
+	c.Flags().IntVar(&tries, "tries", 1, "how often one is sent whose echo does not come")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		to, err := netip.ParseAddrPort(args[0])
 		if err != nil {
 			return err
 		}
-		d, err := probe.Exchange(c.Context(), to, sizes, timeout, randomSeed())
+		d, err := probe.Exchange(c.Context(), to, sizes, tries, timeout, randomSeed())
 		return printLine(c.OutOrStdout(), d, err)
 	}
 	return c

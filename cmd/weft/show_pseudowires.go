@@ -28,6 +28,9 @@ packets it did not carry, by reason:
   no-way     there was no route, or no link address, to the other end
   kernel     a kernel helper refused (out of memory, packet shape)
 
+(rx joined=N) are no faults: N of the packets that were received came in pieces,
+which the kernel joined. It costs much more time than whole packets do.
+
 LEARNT is the MTU of the path that a router under way has told of. What comes
 with an unknown session is in weft show drops. Pseudowires of kind vxlan are the
 kernel's, and so are their counts: rx-errors, rx-dropped, tx-errors, tx-dropped.`, showPseudowires, tablePseudowires}
@@ -54,6 +57,9 @@ func tablePseudowires(w io.Writer, rows any) {
 	fmt.Fprintln(w, "DEVICE\tKIND\tLOCAL\tREMOTE\tRX\tTX\tMTU\tLEARNT\tRX PACKETS\tRX BYTES\tTX PACKETS\tTX BYTES\tFAULTS")
 	for _, p := range rows.([]api.Pseudowire) {
 		var faults []string
+		if p.RxJoined != 0 {
+			faults = append(faults, fmt.Sprintf("(rx joined=%d)", p.RxJoined))
+		}
 		for reason, n := range p.Faults {
 			faults = append(faults, fmt.Sprintf("%s=%d", reason, n))
 		}

@@ -26,6 +26,7 @@ type Pseudowire struct {
 	RxBytes   uint64            `json:"rx_bytes"`
 	TxPackets uint64            `json:"tx_packets"`
 	TxBytes   uint64            `json:"tx_bytes"`
+	RxJoined  uint64            `json:"rx_joined"` // of those received: that came in pieces, which the kernel joined
 	Faults    map[string]uint64 `json:"faults"`
 }
 
@@ -54,7 +55,7 @@ func Pseudowires(d *datapath.Datapath, links []state.LinkFact) ([]Pseudowire, er
 		row := Pseudowire{
 			Device: w.Device, Kind: w.Kind.String(), Local: endText(w.Local, w.LocalPort), Remote: endText(w.Remote, w.RemotePort),
 			Rx: w.RxID, Tx: w.TxID, MTU: mtus[w.Device], PathMTU: way.PathMTU, Resolved: way.Resolved,
-			RxPackets: c.RxPackets, RxBytes: c.RxBytes, TxPackets: c.TxPackets, TxBytes: c.TxBytes, Faults: c.Faults,
+			RxPackets: c.RxPackets, RxBytes: c.RxBytes, TxPackets: c.TxPackets, TxBytes: c.TxBytes, RxJoined: c.Joined, Faults: c.Faults,
 		}
 		if row.Faults == nil {
 			row.Faults = map[string]uint64{}
@@ -80,19 +81,20 @@ func WithVXLANs(rows []Pseudowire, vxlans []state.VXLANCount) []Pseudowire {
 
 // wireMetrics are the counters of pseudowires.
 type wireMetrics struct {
-	packets, bytes, faults *prometheus.Desc
+	packets, bytes, joined, faults *prometheus.Desc
 }
 
 func newWireMetrics() wireMetrics {
 	return wireMetrics{
 		packets: prometheus.NewDesc("weft_pseudowire_packets_total", "Packets that a pseudowire carried, as on the wire.", []string{"device", "direction"}, nil),
 		bytes:   prometheus.NewDesc("weft_pseudowire_bytes_total", "Bytes of the frames that a pseudowire carried.", []string{"device", "direction"}, nil),
+		joined:  prometheus.NewDesc("weft_pseudowire_joined_total", "Packets that a pseudowire received in pieces, which the kernel joined.", []string{"device"}, nil),
 		faults:  prometheus.NewDesc("weft_pseudowire_faults_total", "Packets that a pseudowire did not carry, and why.", []string{"device", "reason"}, nil),
 	}
 }
 
 func (m wireMetrics) descs() []*prometheus.Desc {
-	return []*prometheus.Desc{m.packets, m.bytes, m.faults}
+	return []*prometheus.Desc{m.packets, m.bytes, m.joined, m.faults}
 }
 
 func (m wireMetrics) collect(ch chan<- prometheus.Metric, d *datapath.Datapath) {
@@ -109,6 +111,7 @@ func (m wireMetrics) collect(ch chan<- prometheus.Metric, d *datapath.Datapath) 
 		counter(m.packets, r.TxPackets, r.Device, "tx")
 		counter(m.bytes, r.RxBytes, r.Device, "rx")
 		counter(m.bytes, r.TxBytes, r.Device, "tx")
+		counter(m.joined, r.RxJoined, r.Device)
 		for _, reason := range sortedKeys(r.Faults) {
 			counter(m.faults, r.Faults[reason], r.Device, reason)
 		}

@@ -73,6 +73,8 @@ func Run(ctx context.Context, o Options) error {
 	d.plats = newPlats(o.Log, r.Place.Run, d.found)
 	d.wires = newWires(o.Log, r.kernel, d.found)
 	defer d.wires.tasks.Wait()
+	d.joined = newJoined(o.Log)
+	defer d.joined.wait()
 	d.blocks = newBlocks(o.Log, r.Place, r.datapath, r.kernel)
 	defer d.services.wait()
 	defer d.names.wait()
@@ -124,6 +126,7 @@ type daemon struct {
 	subscribers *subscribers
 	sharing     *sharing
 	wires       *wires
+	joined      *joined
 	blocks      *blocks
 	allocations *allocations
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
@@ -203,6 +206,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.tell(facts)
 	d.services.set(ctx, d.router.datapath, d.file, facts)
 	d.wires.set(ctx, d.router.datapath, d.file, facts)
+	d.joined.set(ctx, d.router.datapath, d.file)
 	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.offloading.set(ctx, d.file)

@@ -9,6 +9,7 @@ package datapath
 //go:generate bpf -no-global-types translatorEgress ../../bpf/translator_egress.bpf.c
 //go:generate bpf -no-global-types translatorIngress ../../bpf/translator_ingress.bpf.c
 //go:generate bpf -no-global-types pseudowireEncap ../../bpf/pseudowire_encap.bpf.c
+//go:generate bpf -no-global-types pseudowireJoined ../../bpf/pseudowire_joined.bpf.c
 //go:generate bpf -no-global-types nat64Sweep ../../bpf/nat64_sweep.bpf.c
 //go:generate bpf -no-global-types nat64Resolve ../../bpf/nat64_resolve.bpf.c
 //go:generate bpf -no-global-types accessEgress ../../bpf/access_egress.bpf.c

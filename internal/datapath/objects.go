@@ -55,6 +55,7 @@ func helpers() []program {
 		{"nat64_sweep", "", _Nat64SweepBytes},
 		{"nat64_resolve", "", _Nat64ResolveBytes},
 		{"nat64_adopt", "", _Nat64AdoptBytes},
+		{"pseudowire_joined", "", _PseudowireJoinedBytes},
 	}
 }
 

@@ -222,7 +222,7 @@ func (d *Datapath) keepNumbers(index uint32, tx *wireTx, rx *wireRx, key wireKey
 	}
 	var oldRx wireRx
 	if rxs.Lookup(key, &oldRx) == nil {
-		rx.Sequence = oldRx.Sequence
+		rx.Sequence, rx.Heard = oldRx.Sequence, oldRx.Heard
 	}
 	return nil
 }
@@ -268,9 +268,14 @@ func WireFaults() []string {
 	return []string{"source", "cookie", "header", "truncated", "sequence", "checksum", "ecn", "too-big", "no-way", "kernel", "answered"}
 }
 
+// wireJoined is where among them those are counted that are none: packets that
+// came in pieces, and were taken. PSEUDOWIRE_FAULT_JOINED.
+const wireJoined = 11
+
 // WireCounts is what a pseudowire carried, and what it did not.
 type WireCounts struct {
 	RxPackets, RxBytes, TxPackets, TxBytes uint64
+	Joined                                 uint64 // packets among those received that came in pieces
 	Faults                                 map[string]uint64
 }
 
@@ -292,6 +297,7 @@ func (d *Datapath) WireCounts() (map[int]WireCounts, error) {
 			c.RxBytes += one.RxBytes
 			c.TxPackets += one.TxPackets
 			c.TxBytes += one.TxBytes
+			c.Joined += one.Faults[wireJoined]
 			for i, name := range WireFaults() {
 				if n := one.Faults[i]; n > 0 {
 					c.Faults[name] += n

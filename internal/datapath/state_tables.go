@@ -231,7 +231,10 @@ func (d *Datapath) Sweep() error { return d.runSweep(sweepAll) }
 type skBuff struct {
 	_    [2]uint32
 	Mark uint32
-	_    [45]uint32
+	_    [7]uint32
+	// index of the device that the packet is as of; 0: of loopback
+	Ifindex uint32
+	_       [37]uint32
 }
 
 func (d *Datapath) runSweep(mark uint32) error {

@@ -158,7 +158,7 @@ func (l *Lab) checkUDP(ctx context.Context, c Check, r *Result) error {
 	}
 	defer s.stop()
 	var d probe.Datagrams
-	err = l.probe(ctx, c.From, &d, "exchange", "--size", strings.Join(sizes, ","), netip.AddrPortFrom(c.To.Addr, s.UDP).String())
+	err = l.probe(ctx, c.From, &d, "exchange", "--size", strings.Join(sizes, ","), "--tries", strconv.Itoa(max(c.Tries, 1)), netip.AddrPortFrom(c.To.Addr, s.UDP).String())
 	if err != nil {
 		return err
 	}
@@ -166,6 +166,10 @@ func (l *Lab) checkUDP(ctx context.Context, c Check, r *Result) error {
 	r.fact("intact", d.Intact)
 	r.OK = d.Intact == len(sizes)
 	r.Outcome = fmt.Sprintf("%d of %d came back unharmed", d.Intact, len(sizes))
+	if d.Again > 0 {
+		r.fact("again", d.Again)
+		r.Outcome += fmt.Sprintf(", %d sent again", d.Again)
+	}
 	if d.Problem != "" {
 		r.fact("problem", d.Problem)
 		r.Outcome += ": " + d.Problem

@@ -158,6 +158,7 @@ type Check struct {
 	Count   int        `toml:"count"`
 	Size    int        `toml:"size"`  // payload bytes
 	Sizes   []int      `toml:"sizes"` // payload bytes
+	Tries   int        `toml:"tries"` // how often a datagram is sent whose echo does not come; 0: once
 	Bytes   Size       `toml:"bytes"`
 	Fails   bool       `toml:"fails"`  // nothing may come through
 	MTU     int        `toml:"mtu"`    // what must be learnt

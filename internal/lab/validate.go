@@ -197,7 +197,7 @@ func (v *validator) nodeNames() string {
 var checkFields = map[CheckKind]struct{ must, may []string }{
 	CheckPing:     {[]string{"from", "to"}, []string{"count", "size", "fails"}},
 	CheckTransfer: {[]string{"from", "to", "at"}, []string{"bytes"}},
-	CheckUDP:      {[]string{"from", "to", "at"}, []string{"sizes"}},
+	CheckUDP:      {[]string{"from", "to", "at"}, []string{"sizes", "tries"}},
 	CheckPMTU:     {[]string{"from", "to", "at"}, []string{"mtu", "bytes"}},
 	CheckObserve:  {[]string{"from", "to", "places"}, []string{"count", "size", "routed"}},
 	CheckExec:     {[]string{"node", "argv"}, []string{"expect", "fails"}},
@@ -277,6 +277,9 @@ func (v *validator) checkNumbers(path string, c Check) {
 			v.add(path+".size", fmt.Sprintf("a payload cannot have %d bytes", s), "0 to 65000")
 		}
 	}
+	if c.Tries < 0 || c.Tries > 10 {
+		v.add(path+".tries", fmt.Sprintf("nothing is sent %d times", c.Tries), "1 to 10")
+	}
 	if c.Bytes > maxBytes {
 		v.add(path+".bytes", fmt.Sprintf("%s is more than a transfer moves", c.Bytes), "at most "+maxBytes.String())
 	}
@@ -301,6 +304,7 @@ func (c Check) fieldsSet() []string {
 	}{
 		{"from", c.From != ""}, {"to", c.To.IsValid()}, {"at", c.At != ""},
 		{"count", c.Count != 0}, {"size", c.Size != 0}, {"sizes", len(c.Sizes) > 0},
+		{"tries", c.Tries != 0},
 		{"bytes", c.Bytes != 0}, {"fails", c.Fails}, {"mtu", c.MTU != 0},
 		{"places", len(c.Places) > 0}, {"node", c.Node != ""}, {"argv", len(c.Argv) > 0},
 		{"routed", c.Routed}, {"expect", c.Expect != ""}, {"counted", len(c.Counted) > 0},

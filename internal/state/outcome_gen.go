@@ -52,7 +52,7 @@ const (
 	PassBridged                            // may enter or leave the bridge by this port
 	PassFlowEnding                         // of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again
 	PassFlowStale                          // of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew
-	PassWireFragment                       // a piece of a packet between the ends of a pseudowire, which is taken whole only
+	PassWireFragment                       // a piece of a packet between the ends of a pseudowire: the kernel joins them, and weft run takes the whole
 	DropTruncated                          // shorter than its headers say
 	DropBadHeader                          // a header field that no sender may use
 	DropIpv4Checksum                       // IPv4 header checksum is wrong
@@ -172,7 +172,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-bridged", "may enter or leave the bridge by this port"},
 	{"pass-flow-ending", "of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again"},
 	{"pass-flow-stale", "of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew"},
-	{"pass-wire-fragment", "a piece of a packet between the ends of a pseudowire, which is taken whole only"},
+	{"pass-wire-fragment", "a piece of a packet between the ends of a pseudowire: the kernel joins them, and weft run takes the whole"},
 	{"drop-truncated", "shorter than its headers say"},
 	{"drop-bad-header", "a header field that no sender may use"},
 	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},

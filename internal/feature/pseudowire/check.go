@@ -18,7 +18,7 @@ const wiresMax = 16384
 
 // options that only some kinds have
 var only = map[Kind][]string{
-	L2TPv3: {"udp", "dstport", "rx_session", "tx_session", "rx_cookie", "tx_cookie", "cookie64", "counter", "pincounter"},
+	L2TPv3: {"udp", "dstport", "rx_session", "tx_session", "rx_cookie", "tx_cookie", "cookie64", "counter", "pincounter", "offset"},
 	GRETap: {"rx_key", "tx_key"},
 	VXLAN:  {"vni"},
 }
@@ -106,6 +106,9 @@ func checkL2TP(c *config.Checker, s *Config) {
 		if _, err := cookie(text, s.Cookie64); err != nil {
 			c.Error(key, err.Error(), `a number, or 0x and 8 or 16 digits, like "0x00000000000000aa"`)
 		}
+	}
+	if s.Offset != 0 {
+		c.Error("offset", fmt.Sprintf("%d bytes between header and frame: L2TPv3 has none (RFC 3931 section 4.1)", s.Offset), "take it out, and offset= out of QEMU's -netdev line")
 	}
 	if s.PinCounter && !s.Counter {
 		c.Error("pincounter", "there is no counter to pin", "add counter = true")

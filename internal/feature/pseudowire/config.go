@@ -28,6 +28,7 @@ type Config struct {
 	Cookie64   bool   `toml:"cookie64" example:"false" doc:"l2tpv3: cookies that are given as numbers have 8 bytes; with false 4."`
 	Counter    bool   `toml:"counter" example:"false" doc:"l2tpv3: four bytes with a counter stand before each frame, in both directions. It is what QEMU and UML call counter, and where the kernel has its L2-specific sublayer (l2spec_type default). Super-packets are taken apart then: it costs throughput."`
 	PinCounter bool   `toml:"pincounter" example:"false" doc:"l2tpv3: that counter stays zero."`
+	Offset     int    `toml:"offset" example:"0" doc:"l2tpv3: bytes between header and frame, as QEMU's option of that name has them. Only 0 is possible: L2TPv3 has none (RFC 3931 section 4.1), and weft and Linux send none. Leave QEMU's offset out."`
 	Sequence   bool   `toml:"sequence" also:"seq" example:"false" doc:"l2tpv3: the counter is a sequence number (RFC 3931 section 4.6), and what comes out of order is dropped. gretap: sequence numbers of RFC 2890, likewise."`
 
 	RxKey    uint32 `toml:"rx_key" also:"ikey" example:"7" doc:"gretap: the key that comes in (RFC 2890). Give both or neither."`
@@ -104,6 +105,31 @@ func Devices(f *config.File) []string {
 	}
 	return devices
 }
+
+// End is where packets of pseudowires come in: an address here, and the IP
+// protocol that they have.
+type End struct {
+	Local    netip.Addr
+	Protocol int
+}
+
+// Ends lists those of f's pseudowires that are not the kernel's, each once.
+func Ends(f *config.File) []End {
+	var ends []End
+	seen := map[End]bool{}
+	for _, name := range f.Names("pseudowire") {
+		c := From(f, name)
+		e := End{c.Src, protocols[c.wireKind()]}
+		if e.Protocol != 0 && !seen[e] && c.Src.IsValid() {
+			seen[e] = true
+			ends = append(ends, e)
+		}
+	}
+	return ends
+}
+
+// protocols are the IP protocols of what is not the kernel's.
+var protocols = map[state.WireKind]int{state.WireL2TPUDP: 17, state.WireL2TPIP: 115, state.WireGRE: 47, state.WireGREKey: 47}
 
 // Pairs lists the hosts between which pseudowires of f go, each pair once.
 func Pairs(f *config.File) []state.Pair {

@@ -58,6 +58,7 @@ func (t Transfer) BitsPerSecond() float64 {
 type Datagrams struct {
 	Sizes   []int  `json:"sizes"` // payload bytes of each datagram sent
 	Intact  int    `json:"intact"`
+	Again   int    `json:"again,omitempty"` // how many had to be sent again
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -110,7 +110,7 @@ func TestRequestsThatAreNoneAreRefused(t *testing.T) {
 
 func TestDatagramsComeBackAndOtherBytesDoNotCount(t *testing.T) {
 	ports := serveLocally(t)
-	d, err := Exchange(t.Context(), local(ports.UDP), []int{0, 1, 1000, 9000}, 5*time.Second, [32]byte{4})
+	d, err := Exchange(t.Context(), local(ports.UDP), []int{0, 1, 1000, 9000}, 1, 5*time.Second, [32]byte{4})
 	if err != nil || d.Intact != 4 {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -131,9 +131,40 @@ func TestDatagramsComeBackAndOtherBytesDoNotCount(t *testing.T) {
 		}
 	}()
 	port := uint16(liar.LocalAddr().(*net.UDPAddr).Port)
-	d, err = Exchange(t.Context(), local(port), []int{10}, time.Second, [32]byte{5})
+	d, err = Exchange(t.Context(), local(port), []int{10}, 3, time.Second, [32]byte{5})
 	if err != nil || d.Intact != 0 || !strings.Contains(d.Problem, "not those sent") {
 		t.Errorf("a liar's echo: %+v, %v", d, err)
+	}
+}
+
+// A server that loses the first datagrams of a size is asked again; one that
+// loses them all fails, however often it is asked.
+func TestDatagramsAreSentAgainAsOftenAsIsSaid(t *testing.T) {
+	for _, test := range []struct{ lost, tries, intact, again int }{{0, 3, 2, 0}, {2, 3, 2, 2}, {2, 2, 1, 1}, {99, 3, 1, 2}} {
+		server, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			b, large := make([]byte, 100), 0
+			for {
+				n, from, err := server.ReadFrom(b)
+				if err != nil {
+					return
+				}
+				if n == 50 {
+					if large++; large <= test.lost {
+						continue
+					}
+				}
+				server.WriteTo(b[:n], from)
+			}
+		}()
+		d, err := Exchange(t.Context(), local(uint16(server.LocalAddr().(*net.UDPAddr).Port)), []int{10, 50}, test.tries, 200*time.Millisecond, [32]byte{6})
+		if err != nil || d.Intact != test.intact || d.Again != test.again || (d.Problem == "") != (test.intact == 2) {
+			t.Errorf("%+v: %+v, %v", test, d, err)
+		}
+		server.Close()
 	}
 }
 

@@ -16,8 +16,10 @@ import (
 )
 
 // Exchange sends one datagram of random bytes per size to a Server and counts
-// the echoes that equal what was sent. A lost one is not sent again.
-func Exchange(ctx context.Context, to netip.AddrPort, sizes []int, timeout time.Duration, seed [32]byte) (Datagrams, error) {
+// the echoes that equal what was sent. One whose echo does not come within timeout
+// is sent again, tries times in all: a way that takes none of a size shows still,
+// and how many were sent again is counted.
+func Exchange(ctx context.Context, to netip.AddrPort, sizes []int, tries int, timeout time.Duration, seed [32]byte) (Datagrams, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return Datagrams{}, fmt.Errorf("open UDP socket: %w", err)
@@ -26,10 +28,19 @@ func Exchange(ctx context.Context, to netip.AddrPort, sizes []int, timeout time.
 	random := rand.NewChaCha8(seed)
 	d := Datagrams{Sizes: sizes}
 	for _, size := range sizes {
-		if ctx.Err() != nil {
-			return d, ctx.Err()
+		payload := make([]byte, size)
+		random.Read(payload)
+		err := errNoReply
+		for try := 0; try < tries && errors.Is(err, errNoReply); try++ {
+			if ctx.Err() != nil {
+				return d, ctx.Err()
+			}
+			if try > 0 {
+				d.Again++
+			}
+			err = echoOnce(conn, payload, timeout)
 		}
-		if err := echoOnce(conn, size, timeout, random); err != nil {
+		if err != nil {
 			d.Problem = fmt.Sprintf("%d bytes: %v", size, err)
 			continue
 		}
@@ -40,9 +51,7 @@ func Exchange(ctx context.Context, to netip.AddrPort, sizes []int, timeout time.
 
 // echoOnce sends one datagram and waits for its like; other datagrams (late
 // echoes of earlier ones) are read over.
-func echoOnce(conn *net.UDPConn, size int, timeout time.Duration, random *rand.ChaCha8) error {
-	payload := make([]byte, size)
-	random.Read(payload)
+func echoOnce(conn *net.UDPConn, payload []byte, timeout time.Duration) error {
 	if err := conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return err
 	}
@@ -101,7 +110,9 @@ func DiscoverMTU(ctx context.Context, to netip.AddrPort, timeout time.Duration, 
 		if ctx.Err() != nil {
 			return p, ctx.Err()
 		}
-		err := echoOnce(conn, p.Learnt-udpOverhead(to.Addr()), timeout, random)
+		payload := make([]byte, p.Learnt-udpOverhead(to.Addr()))
+		random.Read(payload)
+		err := echoOnce(conn, payload, timeout)
 		if err == nil {
 			p.Confirmed, p.Problem = true, ""
 			return p, nil

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Packets of pseudowires that came in pieces. The kernel has joined them, and the
+ * daemon reads them from raw sockets: it gives them to this program, by
+ * BPF_PROG_RUN, behind an empty link header and as of the device where they
+ * arrived, and gets the frame inside back, in mark the index of the hidden end
+ * that it is to go out by. So what is checked and counted is what ingress_tc
+ * checks and counts, and how many are joined is bounded. It is attached nowhere.
+ *
+ * Returns the outcome.
+ */
+#include "tc.h"
+#include "counters.h"
+#include "interface.h"
+#include "pseudowire.h"
+#include "slow.h"
+
+static __always_inline enum outcome joined(struct __sk_buff *ctx, const struct interface *at)
+{
+	struct pseudowire_packet *p = pseudowire_room(0);
+	struct pseudowire_rx *rx;
+	__u32 upper, hidden;
+	enum outcome outcome;
+	int verdict;
+
+	if (!p)
+		return DROP_KERNEL;
+	if (bpf_skb_store_bytes(ctx, 0, at->mac, ETH_ALEN, 0))
+		return DROP_KERNEL;
+	if (!slow_allowed(SLOW_FRAGMENT))
+		return DROP_SLOW_LIMIT;
+	outcome = pseudowire(ctx, at, &upper, &verdict);
+	if (outcome != FORWARD_WIRE_IN)
+		return outcome;
+	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
+	if (!rx)
+		return DROP_KERNEL; /* gone meanwhile */
+	hidden = rx->ifindex;
+	pseudowire_fault(hidden, PSEUDOWIRE_FAULT_JOINED);
+	ctx->mark = hidden;
+	return outcome;
+}
+
+SEC("tcx/ingress")
+int pseudowire_joined(struct __sk_buff *ctx)
+{
+	struct interface *at = interface_find(ctx->ifindex);
+	enum outcome outcome;
+
+	if (!at || !(at->flags & INTERFACE_PSEUDOWIRES))
+		return OUTCOME_NONE;
+	outcome = joined(ctx, at);
+	if (outcome != OUTCOME_NONE)
+		count(INGRESS_TC, outcome);
+	return outcome;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,161 @@
+package datapath
+
+// Packets that the kernel joined, through the program that unpacks them; and peers
+// that begin to count anew.
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"weft/internal/state"
+)
+
+// unpack gives a joined packet to the program, as of lan.
+func (b *bench) unpack(packet []byte, device string) (frame []byte, hidden int, outcome state.Outcome) {
+	b.t.Helper()
+	j := &Joiner{program: b.programs["pseudowire_joined"], out: make([]byte, joinedMax+256)}
+	b.in(func() (err error) {
+		frame, hidden, outcome, err = j.Unpack(packet, b.links[device].Index)
+		return err
+	})
+	return bytes.Clone(frame), hidden, outcome
+}
+
+func (b *bench) joined() uint64 {
+	b.t.Helper()
+	counts, err := b.datapath.WireCounts()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return counts[b.links["wan"].Index].Joined
+}
+
+func TestAJoinedPacketIsUnpackedAsAnyOther(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 32))
+	for kind, w := range everyWire() {
+		b := newWires(t, w)
+		b.sends(otherEnd(w))
+		want := uint64(0)
+		for what, frame := range frames(random) {
+			packet, _ := b.packUp(frame)
+			if packet == nil {
+				t.Errorf("%s, %s: was dropped", kind, what)
+				continue
+			}
+			clear(packet[:12])
+			want++
+			got, hidden, outcome := b.unpack(packet, "lan")
+			if outcome != state.ForwardWireIn || hidden != b.links["wan"].Index || !padded(got, frame) || b.joined() != want {
+				t.Errorf("%s, %s: %s, for device %d, %d joined: went in as\n%x, is\n%x", kind, what, outcome, hidden, b.joined(), frame, got)
+			}
+		}
+		packet, _ := b.packUp(frames(random)["the largest"])
+		if _, _, outcome := b.unpack(packet, "wan"); outcome != state.OutcomeNone || b.joined() != want {
+			t.Errorf("%s: at a device where none arrive: %s", kind, outcome)
+		}
+	}
+}
+
+func TestAJoinedPacketIsCheckedAsAnyOther(t *testing.T) {
+	good := func(number string) packet { return l2tpUDP(wireFar, wirePorts, wireHead+number, inside()) }
+	long := l2tpUDP(wireFar, wirePorts, wireHead+"00000000", append(inside(), make([]byte, 4000)...))
+	b := newWires(t, plainWire())
+	for _, test := range []struct {
+		name   string
+		packet packet
+		want   state.Outcome
+	}{
+		{"a frame comes through", good("40000005"), state.ForwardWireIn},
+		{"the same number again", good("40000005"), state.DropWireSequence},
+		{"another cookie", l2tpUDP(wireFar, wirePorts, "00030000 0000000a 00000000000000ab 40000009", inside()), state.DropWireCookie},
+		{"another session", l2tpUDP(wireFar, wirePorts, "00030000 0000000b 00000000000000aa 40000009", inside()), state.DropWireUnknown},
+		{"another source", l2tpUDP("192.0.2.10", wirePorts, wireHead+"40000009", inside()), state.DropWireSource},
+		{"another port here", l2tpUDP(wireFar, "06a6 06a6", wireHead+"40000009", inside()), state.OutcomeNone},
+		{"more than the program can be given", long, state.DropWireTruncated},
+	} {
+		before := b.counted()
+		frame, _, outcome := b.unpack(append(make([]byte, 12), append(bin("0800"), test.packet.bytes()...)...), "lan")
+		if outcome != test.want || (frame != nil) != (outcome == state.ForwardWireIn) {
+			t.Errorf("%s: %s, want %s", test.name, outcome, test.want)
+		}
+		if n := difference(before, b.counted())["ingress_tc "+outcome.String()]; outcome != state.OutcomeNone && n != 1 {
+			t.Errorf("%s: counted %d times", test.name, n)
+		}
+	}
+	if n := b.joined(); n != 1 {
+		t.Errorf("%d are counted as joined, want 1", n)
+	}
+}
+
+func TestHowManyPacketsAreJoinedIsBounded(t *testing.T) {
+	b := newWires(t, plainWire())
+	packet := append(make([]byte, 12), append(bin("0800"), l2tpUDP(wireFar, wirePorts, wireHead+"00000000", inside()).bytes()...)...)
+	dropped := false
+	for range 40000 {
+		if _, _, outcome := b.unpack(packet, "lan"); outcome == state.DropSlowLimit {
+			dropped = true
+			break
+		}
+	}
+	if !dropped {
+		t.Skip("this machine is too slow to reach the limit")
+	}
+}
+
+// numbered sends frames with these numbers, and gives for each whether it came through.
+func (b *bench) numbered(build string, numbers ...int) (taken []bool) {
+	b.t.Helper()
+	for _, n := range numbers {
+		p := l2tpUDP(wireFar, wirePorts, wireHead+fmt.Sprintf("40%06x", n), inside())
+		res := b.run(build, "lan", b.frame("lan", p.bytes()))[0]
+		taken = append(taken, res.counted[build+" forward-wire-in"] == 1)
+	}
+	return taken
+}
+
+// silent has the last number be heard some time ago.
+func (b *bench) silent(ns uint64) {
+	b.t.Helper()
+	m := b.datapath.maps["pseudowire_rxs"]
+	keys, values, err := readAll[wireKey, wireRx](m)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, k := range keys {
+		v := values[k]
+		v.Heard -= ns
+		if err := m.Put(k, v); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// RFC 3931 section 4.6: a peer whose machine was rebooted counts from zero.
+func TestAPeerThatBeginsToCountAnewIsTaken(t *testing.T) {
+	for _, build := range builds {
+		b := newWires(t, plainWire())
+		if taken := b.numbered(build, 5000, 5001); !taken[0] || !taken[1] {
+			t.Fatalf("%s: %v", build, taken)
+		}
+		if taken := b.numbered(build, 0, 4000, 5001); taken[0] || taken[1] || taken[2] {
+			t.Errorf("%s: what is behind is taken at once: %v", build, taken)
+		}
+		b.silent(1_100_000_000)
+		if taken := b.numbered(build, 0, 1, 0, 2); !taken[0] || !taken[1] || taken[2] || !taken[3] {
+			t.Errorf("%s: from zero after a second of silence: %v", build, taken)
+		}
+		b.numbered(build, 9000)
+		var many []int
+		for n := range 20 {
+			many = append(many, n)
+		}
+		taken := b.numbered(build, many...)
+		for n, is := range taken {
+			if is != (n >= 15) {
+				t.Errorf("%s: from zero at once: number %d taken: %v", build, n, is)
+			}
+		}
+	}
+}
