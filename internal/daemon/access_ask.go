@@ -129,6 +129,9 @@ func (s *subscribers) answer(q access.Question, find func(access.Question) acces
 		return
 	}
 	v := find(q)
+	if s.ctx.Err() != nil {
+		return // nobody is refused because this process ends
+	}
 	s.mu.Lock()
 	s.engine.Answer(q, v, time.Now())
 	s.mu.Unlock()
