@@ -126,7 +126,7 @@ int tunnelled(struct xdp_md *ctx)
 	__u64 *n = bpf_map_lookup_elem(&counts, &arrived);
 
 	if (!eth || !ip || !udp || !flags || !n || eth->h_proto != bpf_htons(ETH_P_IP) ||
-	    ip->protocol != IPPROTO_UDP || udp->source != bpf_htons(1701) ||
+	    ip->protocol != IPPROTO_UDP || udp->dest != bpf_htons(1701) ||
 	    *flags & bpf_htons(0x8000) || bpf_ntohs(ip->tot_len) < 72)
 		return XDP_PASS;
 	*n += 1;

@@ -270,6 +270,14 @@ static __always_inline enum outcome l2tp_inner6(struct l2tp_walk *w, __u32 table
 	return OUTCOME_NONE;
 }
 
+/* what a SYN may ask for, in IPv4; 0: anything. It stands in the line down alone. */
+static __always_inline __u32 l2tp_mss(__u32 id)
+{
+	struct l2tp_down *s = l2tp_down_at(id);
+
+	return s ? s->mss : 0;
+}
+
 /*
  * Look into a packet that is addressed to the interface which it came by. With
  * OUTCOME_NONE and from->session it is that session's, and *from speaks of the
@@ -315,8 +323,8 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 		return PASS_TO_TC;
 	if (w.session->flags & L2TP_CAPTURE)
 		l2tp_capture(ctx, w.id, (from->l3 & 31) + (w.strip & ARRIVE_STRIP), total, L2TP_CAPTURED_UP);
-	mss = w.session->mss;
-	if (syn && mss &&
+	mss = syn ? l2tp_mss(w.id) : 0;
+	if (mss &&
 	    tcp_clamp_mss_inside(ctx, (from->l3 & 31) + (w.strip & ARRIVE_STRIP) + syn,
 				 proto == bpf_htons(ETH_P_IP) ? mss : mss - 20, w.pseudo) < 0)
 		return DROP_KERNEL;

@@ -6,9 +6,10 @@
  *
  * The ids that weft gives to its tunnels and sessions are the places where
  * they stand: no search. A session's id is unique in all tunnels for that.
- * With tens of thousands of sessions a packet's cost is the cache lines that
- * only its session has: it is one in each direction, which holds what is
- * configured and what is counted, and the two directions do not meet in one.
+ * With tens of thousands of sessions a packet's cost is the memory that only its
+ * session has. It is half a cache line in each direction, with what every packet
+ * asks for and what is counted; the lines of a direction stand close together, so
+ * that those of 30,000 sessions are less than a megabyte.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -54,45 +55,65 @@ enum l2tp_session_flag {
 /* what a direction has carried */
 struct l2tp_flow {
 	__u64 packets, bytes;
-	__u64 seen; /* ns of the monotonic clock, coarse */
+};
+
+/* of a direction, what not every packet needs */
+struct l2tp_clock {
 	__u64 due;  /* when all that has passed would have passed at the rate */
+	__u64 seen; /* the last packet, to the second: ns of the monotonic clock, coarse */
 };
 
 /*
- * Of these two, the daemon writes each 64-bit word of the configuration at once,
- * the one with the flags last, and leaves the counters alone.
+ * Of these, the daemon writes each 64-bit word of the configuration at once, the
+ * one with the flags last, and leaves the counters alone. second is the programs':
+ * of when the clock's `seen` was written, the lower bits; it may be lost.
  */
 struct l2tp_down {
+	struct l2tp_flow flow;
+	__u32 rate; /* in 1000 bit/s; 0: no limit */
+	__u16 tunnel; /* our id of it */
+	__u16 second;
 	__u8 flags;
 	__u8 access;
-	__u16 tunnel;  /* our id of it */
 	__be16 remote; /* the peer's id */
 	__u16 mtu;     /* of what is sent to it */
-	__u16 mss;     /* 0: any */
-	__u16 pad;
-	__u32 rate; /* in 1000 bit/s; 0: no limit */
-	struct in6_addr ip6; /* not read by programs */
-	struct l2tp_flow flow;
+	__u16 mss;     /* of TCP, both ways; 0: any */
 };
-_Static_assert(sizeof(struct l2tp_down) == 64, "one cache line");
+_Static_assert(sizeof(struct l2tp_down) == 32, "half a cache line");
 
 struct l2tp_up {
+	struct l2tp_flow flow;
+	__u32 rate;
+	__u16 tunnel;
+	__u16 second;
 	__u8 flags;
 	__u8 access;
-	__u16 tunnel;
-	__u16 mss;
 	__u8 bits6[2]; /* of net6; 0: none */
 	__be32 ip4;    /* 0: none; with L2TP_ONWARD the other session, host order */
-	__u32 rate;
-	__u64 net6[2]; /* upper half of prefixes no longer than 64, host order */
-	struct l2tp_flow flow;
 };
-_Static_assert(sizeof(struct l2tp_up) == 64, "one cache line");
+_Static_assert(sizeof(struct l2tp_up) == 32, "half a cache line");
 
-struct l2tp_session {
-	struct l2tp_down down;
-	struct l2tp_up up;
+struct l2tp_down_rest {
+	struct in6_addr ip6; /* not read by programs */
+	struct l2tp_clock clock;
 };
+_Static_assert(sizeof(struct l2tp_down_rest) == 32, "half a cache line");
+
+struct l2tp_up_rest {
+	__u64 net6[2]; /* upper half of prefixes no longer than 64, host order */
+	struct l2tp_clock clock;
+};
+_Static_assert(sizeof(struct l2tp_up_rest) == 32, "half a cache line");
+
+/* sessions with neighbouring ids: a page of each kind */
+#define L2TP_GROUP 128
+struct l2tp_group {
+	struct l2tp_down down[L2TP_GROUP];
+	struct l2tp_up up[L2TP_GROUP];
+	struct l2tp_down_rest down_rest[L2TP_GROUP];
+	struct l2tp_up_rest up_rest[L2TP_GROUP];
+};
+_Static_assert(sizeof(struct l2tp_group) == 4 * 4096, "four pages");
 
 enum l2tp_drop {
 	L2TP_DROP_SPOOFED,
@@ -201,8 +222,8 @@ struct {
 /* mapped arrays start at a page: their values at cache lines */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__type(key, __u32);
-	__type(value, struct l2tp_session);
+	__type(key, __u32); /* id / L2TP_GROUP */
+	__type(value, struct l2tp_group);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
@@ -277,19 +298,55 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } l2tp_captures SEC(".maps");
 
+static __always_inline struct l2tp_group *l2tp_group_of(__u32 id)
+{
+	__u32 at = id / L2TP_GROUP;
+
+	return bpf_map_lookup_elem(&l2tp_sessions, &at);
+}
+
+/* else the compiler adds to a pointer before it is known that there is one */
+#define L2TP_BEHIND_CHECK(x) asm volatile("" : "+r"(x))
+
 /* each direction looks at its own line alone */
 static __always_inline struct l2tp_up *l2tp_up_at(__u32 id)
 {
-	struct l2tp_session *s = bpf_map_lookup_elem(&l2tp_sessions, &id);
+	struct l2tp_group *g = l2tp_group_of(id);
+	struct l2tp_up *s;
 
-	return s && s->up.flags & L2TP_KNOWN ? &s->up : NULL;
+	if (!g)
+		return NULL;
+	L2TP_BEHIND_CHECK(id);
+	s = &g->up[id % L2TP_GROUP];
+	return s->flags & L2TP_KNOWN ? s : NULL;
 }
 
 static __always_inline struct l2tp_down *l2tp_down_at(__u32 id)
 {
-	struct l2tp_session *s = bpf_map_lookup_elem(&l2tp_sessions, &id);
+	struct l2tp_group *g = l2tp_group_of(id);
+	struct l2tp_down *s;
 
-	return s && s->down.flags & L2TP_KNOWN ? &s->down : NULL;
+	if (!g)
+		return NULL;
+	L2TP_BEHIND_CHECK(id);
+	s = &g->down[id % L2TP_GROUP];
+	return s->flags & L2TP_KNOWN ? s : NULL;
+}
+
+/* the rest of a line's session stands as far behind it in either direction */
+#define L2TP_REST (2 * L2TP_GROUP * 32)
+_Static_assert(__builtin_offsetof(struct l2tp_group, down_rest) == L2TP_REST, "of down");
+_Static_assert(__builtin_offsetof(struct l2tp_group, up_rest) ==
+	       __builtin_offsetof(struct l2tp_group, up) + L2TP_REST, "of up");
+
+static __always_inline struct l2tp_up_rest *l2tp_up_rest(const struct l2tp_up *s)
+{
+	return (void *)s + L2TP_REST;
+}
+
+static __always_inline struct l2tp_down_rest *l2tp_down_rest(const struct l2tp_down *s)
+{
+	return (void *)s + L2TP_REST;
 }
 
 static __always_inline void l2tp_drop(__u32 session, enum l2tp_drop why)

@@ -293,12 +293,12 @@ static __noinline enum outcome l2tp_onward_write6(hook_ctx *ctx, const struct ar
 }
 
 /* Counted is what the network sends; PPP's own is held to the rate alone. */
-static __always_inline bool l2tp_onward_pass(hook_ctx *ctx, struct l2tp_flow *flow, __u32 rate,
+static __always_inline bool l2tp_onward_pass(hook_ctx *ctx, const struct l2tp_meter *m,
 					     const struct l2tp_passing *p)
 {
 	if (p->data)
-		return l2tp_pass(flow, rate, hook_packets(ctx), p->data);
-	return l2tp_within(flow, rate, p->out.total, bpf_ktime_get_coarse_ns());
+		return l2tp_pass(m, hook_packets(ctx), p->data);
+	return l2tp_within(m, p->out.total, bpf_ktime_get_coarse_ns());
 }
 
 /*
@@ -310,6 +310,7 @@ __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdi
 {
 	struct l2tp_passing p = {};
 	struct bpf_fib_lookup fib;
+	struct l2tp_meter meter;
 	struct l2tp_up *in;
 	__u32 key, header, subscriber;
 	enum outcome outcome;
@@ -354,11 +355,13 @@ __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdi
 		return outcome;
 	if (flags & L2TP_CAPTURE)
 		l2tp_capture(ctx, subscriber, p.off, p.out.total, L2TP_CAPTURED_PPP | (up ? L2TP_CAPTURED_UP : 0));
-	if (!l2tp_onward_pass(ctx, &in->flow, in->rate, &p)) {
+	meter = l2tp_meter_up(in);
+	if (!l2tp_onward_pass(ctx, &meter, &p)) {
 		l2tp_drop(subscriber, L2TP_DROP_RATE_UP);
 		return DROP_RATE_UP;
 	}
-	if (!l2tp_onward_pass(ctx, &p.out.session->flow, p.out.session->rate, &p)) {
+	meter = l2tp_meter_down(p.out.session);
+	if (!l2tp_onward_pass(ctx, &meter, &p)) {
 		l2tp_drop(subscriber, L2TP_DROP_RATE_DOWN);
 		return DROP_RATE_DOWN;
 	}

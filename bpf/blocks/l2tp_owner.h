@@ -111,10 +111,11 @@ static __always_inline bool l2tp_owns4(__u32 id, const struct l2tp_up *s, __u32 
 static __always_inline bool l2tp_owns6(__u32 id, const struct l2tp_up *s, __u32 table,
 				       const struct in6_addr *addr)
 {
+	const struct l2tp_up_rest *rest = l2tp_up_rest(s);
 	__u64 high = addr6_high(addr);
 
 	for (int i = 0; i < 2; i++)
-		if (s->bits6[i] && !((high ^ s->net6[i]) >> ((64 - s->bits6[i]) & 63)))
+		if (s->bits6[i] && !((high ^ rest->net6[i]) >> ((64 - s->bits6[i]) & 63)))
 			return true;
 	return l2tp_owner6(table, high, addr6_low(addr)) == id;
 }

@@ -19,33 +19,59 @@ static __always_inline __u64 l2tp_takes(__u64 bytes, __u32 rate)
 	return bytes * 8000000 / rate;
 }
 
-static __always_inline bool l2tp_within(struct l2tp_flow *flow, __u32 rate, __u32 bytes, __u64 now)
+/* where a direction of a session counts */
+struct l2tp_meter {
+	struct l2tp_flow *flow;
+	struct l2tp_clock *clock;
+	__u16 *second;
+	__u32 rate;
+};
+
+static __always_inline struct l2tp_meter l2tp_meter_up(struct l2tp_up *s)
+{
+	return (struct l2tp_meter){ &s->flow, &l2tp_up_rest(s)->clock, &s->second, s->rate };
+}
+
+static __always_inline struct l2tp_meter l2tp_meter_down(struct l2tp_down *s)
+{
+	return (struct l2tp_meter){ &s->flow, &l2tp_down_rest(s)->clock, &s->second, s->rate };
+}
+
+static __always_inline bool l2tp_within(const struct l2tp_meter *m, __u32 bytes, __u64 now)
 {
 	__u64 due, start, burst;
 
-	if (!rate)
+	if (!m->rate)
 		return true;
-	burst = l2tp_takes(L2TP_BURST_BYTES, rate);
+	burst = l2tp_takes(L2TP_BURST_BYTES, m->rate);
 	if (burst < L2TP_BURST_NS)
 		burst = L2TP_BURST_NS;
-	due = flow->due;
+	due = m->clock->due;
 	start = due > now ? due : now;
 	if (start - now > burst)
 		return false;
 	/* if another CPU has moved it in the meantime this one packet is free */
-	__sync_val_compare_and_swap(&flow->due, due, start + l2tp_takes(bytes, rate));
+	__sync_val_compare_and_swap(&m->clock->due, due, start + l2tp_takes(bytes, m->rate));
 	return true;
 }
 
-static __always_inline bool l2tp_pass(struct l2tp_flow *flow, __u32 rate, __u32 packets, __u32 bytes)
+/* a second, as the programs count them: 2^30 ns */
+#define L2TP_SECOND_SHIFT 30
+
+static __always_inline bool l2tp_pass(const struct l2tp_meter *m, __u32 packets, __u32 bytes)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();
+	__u16 second = now >> L2TP_SECOND_SHIFT;
 
-	if (!l2tp_within(flow, rate, bytes, now))
+	if (!l2tp_within(m, bytes, now))
 		return false;
-	__sync_fetch_and_add(&flow->packets, packets);
-	__sync_fetch_and_add(&flow->bytes, bytes);
-	flow->seen = now;
+	__sync_fetch_and_add(&m->flow->packets, packets);
+	__sync_fetch_and_add(&m->flow->bytes, bytes);
+	/* the clock is in memory that few packets touch: once a second is enough */
+	if (*m->second != second) {
+		*m->second = second;
+		m->clock->seen = now;
+	}
 	return true;
 }
 
@@ -54,10 +80,12 @@ static __always_inline enum outcome l2tp_charge(hook_ctx *ctx, const struct arri
 {
 	__u32 id = from->session;
 	struct l2tp_up *s = l2tp_up_at(id);
+	struct l2tp_meter m;
 
 	if (!s)
 		return DROP_NO_SUBSCRIBER;
-	if (l2tp_pass(&s->flow, s->rate, hook_packets(ctx), from->bytes))
+	m = l2tp_meter_up(s);
+	if (l2tp_pass(&m, hook_packets(ctx), from->bytes))
 		return OUTCOME_NONE;
 	l2tp_drop(id, L2TP_DROP_RATE_UP);
 	return DROP_RATE_UP;

@@ -315,6 +315,7 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 {
 	struct l2tp_out out = {};
 	struct bpf_fib_lookup fib;
+	struct l2tp_meter meter;
 	enum outcome outcome;
 	struct cursor cur;
 	__u32 outer;
@@ -343,7 +344,8 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 	outcome = l2tp_way(ctx, &out, outer, &fib);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	if (!l2tp_pass(&out.session->flow, out.session->rate, hook_packets(ctx), out.total)) {
+	meter = l2tp_meter_down(out.session);
+	if (!l2tp_pass(&meter, hook_packets(ctx), out.total)) {
 		l2tp_drop(out.id, L2TP_DROP_RATE_DOWN);
 		return DROP_RATE_DOWN;
 	}

@@ -33,22 +33,22 @@ const (
 // each by itself: after a storm there are tens of thousands.
 type books struct {
 	mu      sync.Mutex
-	list    []book
+	list    []*book
 	news    chan struct{}
 	running bool
 }
 
 type book struct {
-	account access.Account
+	account *access.Account
 	total   access.Traffic
 }
 
 // Account tells what a session has carried, as soon as a server takes it, until
 // ctx ends; it does not wait for that.
-func (c *Client) Account(ctx context.Context, a access.Account, total access.Traffic) {
+func (c *Client) Account(ctx context.Context, a *access.Account, total access.Traffic) {
 	b := &c.books
 	b.mu.Lock()
-	b.list = append(b.list, book{a, total})
+	b.list = append(b.list, &book{a, total})
 	if !b.running {
 		b.running, b.news = true, make(chan struct{}, 1)
 		go c.keepBooks(ctx)
@@ -67,8 +67,8 @@ func (c *Client) wakeBooks() {
 // keepBooks sends accounts, many at a time. While nobody takes them, it tries
 // one now and then, and the others wait.
 func (c *Client) keepBooks(ctx context.Context) {
-	room := make(chan struct{}, atATime)
-	silent := make(chan struct{}, atATime)
+	room := make(chan struct{}, AtATime)
+	silent := make(chan struct{}, AtATime)
 	for {
 		one, ok := c.nextBook()
 		if !ok {
@@ -114,7 +114,7 @@ func (c *Client) keepBooks(ctx context.Context) {
 // tellWhenHeard tries one account after another, with pauses, until one is taken;
 // false: ctx ended. One that a server does not take, whatever its reason, holds up
 // no other: it waits behind them.
-func (c *Client) tellWhenHeard(ctx context.Context, one book) bool {
+func (c *Client) tellWhenHeard(ctx context.Context, one *book) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,7 +150,7 @@ func (c *Client) Begun(ctx context.Context, a access.Account) {
 	go func() {
 		for range announceTimes {
 			for _, s := range c.servers {
-				p, err := c.record([]byte(s.Secret), a, access.Traffic{})
+				p, err := c.record([]byte(s.Secret), &a, access.Traffic{})
 				if err == nil {
 					_, err = c.ask(ctx, s, s.Accounting, p)
 				}
@@ -169,29 +169,29 @@ func (c *Client) Begun(ctx context.Context, a access.Account) {
 
 const announceTimes = 6
 
-func (c *Client) nextBook() (book, bool) {
+func (c *Client) nextBook() (*book, bool) {
 	b := &c.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.list) == 0 {
 		b.list = nil
-		return book{}, false
+		return nil, false
 	}
 	one := b.list[0]
-	b.list[0] = book{}
+	b.list[0] = nil
 	b.list = b.list[1:]
 	return one, true
 }
 
 // lose gives an account up.
-func (c *Client) lose(one book, err error) {
+func (c *Client) lose(one *book, err error) {
 	if one.account.Kind != access.AccountInterim {
 		c.log.Error("a session's account is lost", "login", one.account.Login, "session", one.account.ID, "error", err)
 	}
 }
 
 // tell sends one account.
-func (c *Client) tell(ctx context.Context, one book) error {
+func (c *Client) tell(ctx context.Context, one *book) error {
 	answer, _, err := c.exchange(ctx, c.telling, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
 		return c.record(secret, one.account, one.total)
 	})
@@ -201,7 +201,7 @@ func (c *Client) tell(ctx context.Context, one book) error {
 	return err
 }
 
-func (c *Client) record(secret []byte, a access.Account, total access.Traffic) (*radius.Packet, error) {
+func (c *Client) record(secret []byte, a *access.Account, total access.Traffic) (*radius.Packet, error) {
 	p := radius.New(radius.CodeAccountingRequest, secret)
 	if a.Kind == access.AccountOn {
 		return p, c.begun(p, a)
@@ -245,7 +245,7 @@ func (c *Client) record(secret []byte, a access.Account, total access.Traffic) (
 
 // begun says that no session of before goes on (RFC 2866 section 5.1,
 // Accounting-On): servers then end those that they still have open.
-func (c *Client) begun(p *radius.Packet, a access.Account) error {
+func (c *Client) begun(p *radius.Packet, a *access.Account) error {
 	err := errors.Join(
 		rfc2866.AcctStatusType_Set(p, rfc2866.AcctStatusType_Value_AccountingOn), rfc2866.AcctSessionID_SetString(p, a.ID),
 		rfc2869.EventTimestamp_Set(p, a.At), rfc2865.NASIdentifier_SetString(p, c.nas), router(p, a.Call.LNS.Addr()),

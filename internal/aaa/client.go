@@ -97,12 +97,14 @@ const (
 	defaultTimeout = 2 * time.Second
 	defaultTries   = 3
 	silentFor      = 30 * time.Second
-	atATime        = 256
 )
+
+// AtATime is how many questions a client asks at a time, and how many accounts it tells.
+const AtATime = 256
 
 // NewClient makes a client; nas is what servers know this router by.
 func NewClient(log *slog.Logger, nas string, servers []Server) *Client {
-	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*access.RADIUSServer{}, asking: make(chan struct{}, atATime), telling: make(chan struct{}, atATime), pause: accountEvery}
+	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*access.RADIUSServer{}, asking: make(chan struct{}, AtATime), telling: make(chan struct{}, AtATime), pause: accountEvery}
 	for _, s := range servers {
 		if s.Timeout <= 0 {
 			s.Timeout = defaultTimeout

@@ -11,5 +11,5 @@ func Compare(q access.Question) access.Verdict {
 	if bcrypt.CompareHashAndPassword([]byte(q.Hash), []byte(q.Password)) != nil {
 		return access.Verdict{Text: "Login incorrect"}
 	}
-	return access.Verdict{Accept: true, Text: "Welcome", Profile: q.Profile}
+	return access.Verdict{Accept: true, Text: "Welcome", Profile: *q.Profile}
 }

@@ -87,7 +87,7 @@ func TestEachAttributeOfAnAccount(t *testing.T) {
 			Delegated: netip.MustParsePrefix("2001:db8:2::/56"), InterfaceID: [8]byte{2, 7: 7}, Class: [][]byte{[]byte("a")},
 		},
 	}
-	p, err := c.record([]byte("s"), a, access.Traffic{UpBytes: 1<<32 + 5, UpPackets: 6, DownBytes: 7, DownPackets: 8})
+	p, err := c.record([]byte("s"), &a, access.Traffic{UpBytes: 1<<32 + 5, UpPackets: 6, DownBytes: 7, DownPackets: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestEachAttributeOfAnAccount(t *testing.T) {
 		rfc2865.Class_GetString(p) != "a" || rfc2865.FramedIPAddress_Get(p).String() != "192.0.2.7" || rfc2865.NASPort_Get(p) != 5 {
 		t.Errorf("it says %v", p.Attributes)
 	}
-	p, err = c.record([]byte("s"), access.Account{Kind: access.AccountOn, ID: "on-isp", At: now, Call: a.Call}, access.Traffic{})
+	p, err = c.record([]byte("s"), &access.Account{Kind: access.AccountOn, ID: "on-isp", At: now, Call: a.Call}, access.Traffic{})
 	if err != nil || rfc2866.AcctStatusType_Get(p) != rfc2866.AcctStatusType_Value_AccountingOn || rfc2865.NASIPAddress_Get(p).String() != "198.51.100.1" ||
 		rfc2865.NASIdentifier_GetString(p) != "lns" || rfc2866.AcctSessionID_GetString(p) != "on-isp" || !rfc2869.EventTimestamp_Get(p).Equal(now.Truncate(time.Second)) {
 		t.Errorf("%v: it says %v", err, p)

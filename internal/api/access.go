@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"iter"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -39,7 +40,9 @@ func NewSubscriber(r access.SubscriberRow, c state.AccessCounters) Subscriber {
 
 // AccessSource is the daemon's part that knows subscribers.
 type AccessSource interface {
-	Subscribers() []Subscriber
+	// Subscribers gives the sessions one after the other, as they are when it is their
+	// turn: tens of thousands of rows at once would take more memory than the sessions.
+	Subscribers() iter.Seq[Subscriber]
 	Tunnels() []access.TunnelRow
 	Clients() []access.ClientRow
 	AccessStats() access.Stats
@@ -86,7 +89,7 @@ type Kicked struct {
 }
 
 func serveAccess(mux *http.ServeMux, source AccessSource) {
-	mux.HandleFunc("GET /v1/subscribers", answer(func() any { return source.Subscribers() }))
+	mux.HandleFunc("GET /v1/subscribers", answerRows(source.Subscribers))
 	mux.HandleFunc("GET /v1/l2tp-tunnels", answer(func() any { return source.Tunnels() }))
 	mux.HandleFunc("GET /v1/subscriber", func(w http.ResponseWriter, q *http.Request) {
 		reply(w, q, func(context.Context) (any, error) { return source.Details(q.URL.Query().Get("who")), nil })

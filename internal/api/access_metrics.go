@@ -33,7 +33,7 @@ func (m accessMetrics) descs() []*prometheus.Desc {
 func (m accessMetrics) collect(ch chan<- prometheus.Metric, source AccessSource) {
 	type key struct{ section, what string }
 	sessions, tunnels, bytes, packets, drops := map[key]uint64{}, map[key]uint64{}, map[key]uint64{}, map[key]uint64{}, map[key]uint64{}
-	for _, s := range source.Subscribers() {
+	for s := range source.Subscribers() {
 		sessions[key{s.Access, s.State}]++
 		bytes[key{s.Access, "up"}] += s.Traffic.UpBytes
 		bytes[key{s.Access, "down"}] += s.Traffic.DownBytes

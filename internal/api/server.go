@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
@@ -79,6 +81,27 @@ func answer(value func() any) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		// the caller may have gone; nobody is left to tell
 		_ = json.NewEncoder(w).Encode(value())
+	}
+}
+
+// answerRows writes an array of rows, each as it comes.
+func answerRows[T any](rows func() iter.Seq[T]) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		b := bufio.NewWriter(w)
+		encoder, before := json.NewEncoder(b), byte('[')
+		for row := range rows() {
+			_ = b.WriteByte(before) // the caller may have gone, as above: then Encode says so
+			if encoder.Encode(row) != nil {
+				return
+			}
+			before = ','
+		}
+		if before == '[' {
+			_ = b.WriteByte(before)
+		}
+		_, _ = b.WriteString("]\n")
+		_ = b.Flush()
 	}
 }
 

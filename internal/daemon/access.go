@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -54,14 +53,15 @@ type subscribers struct {
 	accounts   *accounts
 	routes     subscriberRoutes
 	captures   captures
-	// comparing bounds how many passwords are compared with their hashes at a
-	// time: one keeps a CPU busy for some 50 ms.
-	comparing chan struct{}
+	// comparing are passwords that are compared with their hashes: one keeps a CPU
+	// busy for some 50 ms.
+	comparing queue
 	settings  accessSettings // as they were set last, without the users of files
 	files     map[string]*usersFile
 	swept     bool
 	changed   int             // sessions that came or went since the last look
 	stormy    bool            // many did
+	garbage   int             // how much there may be of it when they do not (GOGC)
 	covered   []netip.Prefix  // by routes of the plan
 	begunHere map[string]bool // sections whose RADIUS servers know that they began
 }
@@ -78,7 +78,7 @@ func newSubscribers(log *slog.Logger, r *Router, found chan<- struct{}) *subscri
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),
 		leases: map[string]*keep.File{}, leasePaths: map[string]string{},
 		learned: map[string]access.Learned{}, accounts: newAccounts(log),
-		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}}, comparing: make(chan struct{}, max(1, runtime.NumCPU()/2)),
+		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}}, comparing: queue{most: max(1, runtime.NumCPU()/2)},
 		files: map[string]*usersFile{},
 	}
 	s.engine = access.NewEngine(s, ra.Links{}, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
@@ -233,22 +233,6 @@ func (s *subscribers) work(ctx context.Context) {
 	}
 }
 
-// manyChanges is a storm: so many sessions came or went between two looks.
-const manyChanges = 1000
-
-// giveBack returns the memory that a storm took, once it is over: what each
-// session left on its way up is several times what it keeps.
-func (s *subscribers) giveBack() {
-	switch {
-	case s.changed >= manyChanges:
-		s.stormy = true
-	case s.stormy:
-		s.stormy = false
-		s.tasks.Go(debug.FreeOSMemory)
-	}
-	s.changed = 0
-}
-
 // untilDue is how long nothing is to be done.
 func (s *subscribers) untilDue() time.Duration {
 	s.mu.Lock()
@@ -273,6 +257,7 @@ func (s *subscribers) carryOut(ctx context.Context) {
 	}
 	if !b.Empty() {
 		s.changed += len(b.Sessions) + len(b.GoneSessions)
+		s.pace()
 		s.putSessions(b)
 		s.account(ctx, b.Accounts)
 		s.removeSessions(b)

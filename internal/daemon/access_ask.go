@@ -19,6 +19,7 @@ type accounts struct {
 	log     *slog.Logger
 	clients map[string]*aaa.Client
 	servers map[string][]aaa.Server
+	asking  map[string]*queue // of questions, by section: one whose servers are silent delays no other
 	dynamic map[netip.Addr]*aaa.Dynamic
 	issuers map[netip.Addr][]aaa.Issuer
 	self    aaa.NAS
@@ -26,7 +27,7 @@ type accounts struct {
 
 func newAccounts(log *slog.Logger) *accounts {
 	return &accounts{
-		log: log, clients: map[string]*aaa.Client{}, servers: map[string][]aaa.Server{},
+		log: log, clients: map[string]*aaa.Client{}, servers: map[string][]aaa.Server{}, asking: map[string]*queue{},
 		dynamic: map[netip.Addr]*aaa.Dynamic{}, issuers: map[netip.Addr][]aaa.Issuer{},
 	}
 }
@@ -103,28 +104,55 @@ const askTime = 50 * time.Second
 // Ask finds out who a subscriber is.
 func (s *subscribers) Ask(q access.Question) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
-	s.tasks.Go(func() {
-		v := access.Verdict{Text: "Nobody can be asked"}
-		switch {
-		case q.Hash != "":
-			s.comparing <- struct{}{}
-			v = aaa.Compare(q)
-			<-s.comparing
-		case client != nil:
-			inner, cancel := context.WithTimeout(ctx, askTime)
-			got, err := client.Authenticate(inner, q)
-			cancel()
-			if err == nil {
-				v = got
-			} else if ctx.Err() == nil {
-				s.log.Warn("a subscriber cannot be authenticated", "access", q.Access, "login", q.Login, "error", err)
-			}
-		}
-		s.mu.Lock()
-		s.engine.Answer(q, v, time.Now())
-		s.mu.Unlock()
-		s.wake()
-	})
+	to, find := &s.comparing, aaa.Compare
+	if q.Hash == "" {
+		to, find = s.accounts.queue(q.Access), func(q access.Question) access.Verdict { return s.askServers(ctx, client, q) }
+	}
+	to.put(&s.tasks, func() { s.answer(q, find) })
+}
+
+// queue gives that of a section's questions.
+func (a *accounts) queue(section string) *queue {
+	if a.asking[section] == nil {
+		a.asking[section] = &queue{most: aaa.AtATime}
+	}
+	return a.asking[section]
+}
+
+// answer has a question answered that somebody still waits for: it may have stood
+// in a queue for longer than its subscriber.
+func (s *subscribers) answer(q access.Question, find func(access.Question) access.Verdict) {
+	s.mu.Lock()
+	waits := s.engine.Waits(q)
+	s.mu.Unlock()
+	if !waits {
+		return
+	}
+	v := find(q)
+	if s.ctx.Err() != nil {
+		return // nobody is refused because this process ends
+	}
+	s.mu.Lock()
+	s.engine.Answer(q, v, time.Now())
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q access.Question) access.Verdict {
+	cannot := access.Verdict{Text: "Nobody can be asked"}
+	if client == nil {
+		return cannot
+	}
+	inner, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	v, err := client.Authenticate(inner, q)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a subscriber cannot be authenticated", "access", q.Access, "login", q.Login, "error", err)
+	}
+	if err != nil {
+		return cannot
+	}
+	return v
 }
 
 // Disconnect and Change carry out orders.
@@ -144,7 +172,7 @@ func (s *subscribers) Change(m access.Match, c access.Change) int {
 
 // account tells what sessions carry: what the datapath counted, read before it
 // forgets, and what went the slow path.
-func (s *subscribers) account(ctx context.Context, list []access.Account) {
+func (s *subscribers) account(ctx context.Context, list []*access.Account) {
 	if len(list) == 0 {
 		return
 	}

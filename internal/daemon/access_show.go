@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -11,20 +12,27 @@ import (
 	"weft/internal/feature/access"
 )
 
+// rowsAtATime is how many sessions are looked at at once, while others wait.
+const rowsAtATime = 256
+
 // Subscribers, Tunnels, Clients and AccessStats are what the API shows.
-func (s *subscribers) Subscribers() []api.Subscriber {
-	s.mu.Lock()
-	rows := s.engine.Subscribers()
-	s.mu.Unlock()
-	list := make([]api.Subscriber, 0, len(rows))
-	if len(rows) == 0 {
-		return list
+func (s *subscribers) Subscribers() iter.Seq[api.Subscriber] {
+	return func(yield func(api.Subscriber) bool) {
+		s.mu.Lock()
+		order := s.engine.Order()
+		s.mu.Unlock()
+		for ids := range slices.Chunk(order, rowsAtATime) {
+			s.mu.Lock()
+			rows := s.engine.Rows(ids)
+			s.mu.Unlock()
+			counted := s.counters(ids)
+			for _, r := range rows {
+				if !yield(api.NewSubscriber(r, counted[r.Session])) {
+					return
+				}
+			}
+		}
 	}
-	counted := s.counters(nil)
-	for _, r := range rows {
-		list = append(list, api.NewSubscriber(r, counted[r.Session]))
-	}
-	return list
 }
 
 // Details tells all of somebody's sessions.

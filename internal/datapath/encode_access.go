@@ -4,9 +4,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
-	"sync/atomic"
-	"time"
-	"unsafe"
 
 	"weft/internal/state"
 )
@@ -15,7 +12,11 @@ import (
 type (
 	accessValue  = ingressTCL2tpAccess
 	tunnelValue  = ingressTCL2tpTunnel
-	sessionLine  = ingressTCL2tpSession
+	groupValue   = ingressTCL2tpGroup
+	downLine     = ingressTCL2tpDown
+	upLine       = ingressTCL2tpUp
+	downRest     = ingressTCL2tpDownRest
+	upRest       = ingressTCL2tpUpRest
 	sessionState = ingressTCL2tpState
 	ownerKey4    = ingressTCL2tpAddr4
 	ownerKey6    = ingressTCL2tpAddr6
@@ -101,103 +102,6 @@ func decodeTunnel(id uint32, v tunnelValue) (state.AccessTunnel, bool) {
 // rate is in 1000 bit/s; the least that there is is one of them.
 func rate(bits uint64) uint32 {
 	return uint32(min((bits+999)/1000, 1<<32-1))
-}
-
-func encodeSession(x state.AccessSession) sessionLine {
-	flags := uint8(l2tpKnown)
-	for flag, set := range map[uint8]bool{
-		l2tpGarden: x.Garden, l2tpBlocked: x.Blocked, l2tpTrusted: x.Trusted,
-		l2tpSequence: x.Sequence, l2tpNoAddress: x.NoAddress, l2tpShortType: x.ShortType, l2tpCapture: x.Capture,
-	} {
-		if set {
-			flags |= flag
-		}
-	}
-	var v sessionLine
-	down, up := &v.Down, &v.Up
-	down.Flags, down.Access, down.Tunnel, down.Mss, down.Rate = flags, uint8(x.Access), x.Tunnel, x.MSS, rate(x.Down)
-	up.Flags, up.Access, up.Tunnel, up.Mss, up.Rate = flags, uint8(x.Access), x.Tunnel, x.MSS, rate(x.Up)
-	// what comes has flags of its own where those of what is sent mean nothing
-	up.Flags &^= l2tpSequence | l2tpOnward
-	if x.Numbered {
-		up.Flags |= l2tpSequence
-	}
-	if x.Onward != 0 {
-		up.Flags |= l2tpOnward
-		up.Ip4 = uint32(x.Onward)
-	}
-	down.Remote, down.Mtu = wire16(x.Remote), x.MTU
-	if x.IPv4.IsValid() && x.Onward == 0 {
-		up.Ip4 = wire32(x.IPv4)
-	}
-	if x.IPv6.IsValid() {
-		down.Ip6.U8 = x.IPv6.As16()
-	}
-	n := 0
-	for _, p := range x.Prefixes {
-		if n < len(up.Net6) && p.Addr().Is6() && p.Bits() > 0 && p.Bits() <= 64 {
-			a := p.Masked().Addr().As16()
-			up.Net6[n], up.Bits6[n] = binary.BigEndian.Uint64(a[:]), uint8(p.Bits())
-			n++
-		}
-	}
-	return v
-}
-
-// sessionWords are the 64-bit words of a session that are configured: of each
-// line the one with the flags comes last, so that a line that counts as known is whole.
-func sessionWords() [8]int { return [8]int{1, 2, 3, 9, 10, 11, 0, 8} }
-
-// writeSession writes what is configured of a session, a word at a time, as
-// programs read it at the same moment.
-func writeSession(into *sessionLine, v sessionLine) {
-	to, from := (*[16]uint64)(unsafe.Pointer(into)), (*[16]uint64)(unsafe.Pointer(&v))
-	for _, i := range sessionWords() {
-		atomic.StoreUint64(&to[i], from[i])
-	}
-}
-
-// forgetSession ends what programs make of a session's lines.
-func forgetSession(s *sessionLine) {
-	words := (*[16]uint64)(unsafe.Pointer(s))
-	atomic.StoreUint64(&words[0], 0)
-	atomic.StoreUint64(&words[8], 0)
-}
-
-// decodeSession is the reverse of encodeSession, without the prefixes.
-func decodeSession(id uint32, v sessionLine) (state.AccessSession, bool) {
-	down, up := &v.Down, &v.Up
-	x := state.AccessSession{
-		Local: uint16(id), Remote: wire16(down.Remote), Tunnel: down.Tunnel, Access: int(down.Access),
-		MTU: down.Mtu, MSS: down.Mss, Up: uint64(up.Rate) * 1000, Down: uint64(down.Rate) * 1000,
-		Garden: down.Flags&l2tpGarden != 0, Blocked: down.Flags&l2tpBlocked != 0, Trusted: down.Flags&l2tpTrusted != 0,
-		Sequence: down.Flags&l2tpSequence != 0, NoAddress: down.Flags&l2tpNoAddress != 0, ShortType: down.Flags&l2tpShortType != 0,
-		Capture: down.Flags&l2tpCapture != 0, Numbered: up.Flags&l2tpSequence != 0,
-	}
-	if up.Flags&l2tpOnward != 0 {
-		x.Onward = uint16(up.Ip4)
-	} else if up.Ip4 != 0 {
-		x.IPv4 = addr4(up.Ip4)
-	}
-	if down.Ip6.U8 != [16]byte{} {
-		x.IPv6 = netip.AddrFrom16(down.Ip6.U8)
-	}
-	return x, down.Flags&l2tpKnown != 0
-}
-
-func decodeCounters(id uint16, s *sessionLine, rest *sessionState) state.AccessCounters {
-	up, down := &s.Up.Flow, &s.Down.Flow
-	c := state.AccessCounters{
-		Local:     id,
-		UpPackets: atomic.LoadUint64(&up.Packets), UpBytes: atomic.LoadUint64(&up.Bytes),
-		DownPackets: atomic.LoadUint64(&down.Packets), DownBytes: atomic.LoadUint64(&down.Bytes),
-		SeenUp: time.Duration(atomic.LoadUint64(&up.Seen)), SeenDown: time.Duration(atomic.LoadUint64(&down.Seen)),
-	}
-	c.Uncaptured = uint64(atomic.LoadUint32(&rest.Uncaptured))
-	for i := range c.Drops {
-		c.Drops[i] = atomic.LoadUint64(&rest.Drops[i])
-	}
-	return c
 }
 
 func encodeOwner4(o owned) ownerKey4 {

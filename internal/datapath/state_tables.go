@@ -29,8 +29,10 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Bindings, 1))
 		case "nat64_sessions", "nat64_slots", "nat64_slots_free", "nat64_peers":
 			m.MaxEntries = uint32(max(d.options.Tables.Sessions, 1))
-		case "l2tp_tunnels", "l2tp_sessions", "l2tp_states":
+		case "l2tp_tunnels", "l2tp_states":
 			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
+		case "l2tp_sessions":
+			m.MaxEntries = uint32(max((d.options.Tables.Subscribers+sessionGroup-1)/sessionGroup, 1))
 		case "l2tp_block_keys", "l2tp_blocks":
 			m.MaxEntries = uint32(max(d.options.Tables.Subscribers/subscribersPerBlock, 1))
 		case "l2tp_owners4", "l2tp_owners6":
@@ -87,7 +89,7 @@ func (d *Datapath) Tables() state.Tables {
 	if m, err := d.mapNamed("flows4"); err == nil && m.MaxEntries() > 1 {
 		t.Flows = int(m.MaxEntries())
 	}
-	if m, err := d.mapNamed("l2tp_sessions"); err == nil && m.MaxEntries() > 1 {
+	if m, err := d.mapNamed("l2tp_states"); err == nil && m.MaxEntries() > 1 {
 		t.Subscribers = int(m.MaxEntries())
 	}
 	return t

@@ -21,7 +21,7 @@ import (
 type Subscribers struct {
 	d                      *Datapath
 	tunnels, own4, own6, n *ebpf.Map
-	lines                  []sessionLine // in the kernel's memory, as the next two
+	groups                 []groupValue // of sessions; in the kernel's memory, as the next two
 	states                 []sessionState
 	blocks                 *ownerBlocks
 	memory                 [][]byte
@@ -64,7 +64,7 @@ func (s *Subscribers) open() error {
 }
 
 func (s *Subscribers) mapTables() (err error) {
-	if s.lines, err = mapArray[sessionLine](s, "l2tp_sessions"); err != nil {
+	if s.groups, err = mapArray[groupValue](s, "l2tp_sessions"); err != nil {
 		return err
 	}
 	if s.states, err = mapArray[sessionState](s, "l2tp_states"); err != nil {
@@ -100,7 +100,7 @@ func mapArray[V any](s *Subscribers, name string) ([]V, error) {
 
 // Close lets go of the tables; they stay as they are.
 func (s *Subscribers) Close() error {
-	s.lines, s.states, s.blocks = nil, nil, nil
+	s.groups, s.states, s.blocks = nil, nil, nil
 	var errs []error
 	for _, m := range s.memory {
 		errs = append(errs, unix.Munmap(m))
@@ -155,8 +155,8 @@ func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.Acces
 	}
 	for _, x := range sessions {
 		switch {
-		case x.Local == 0 || int(x.Local) >= len(s.lines):
-			return fmt.Errorf("put session %d: ids are 1 to %d", x.Local, len(s.lines)-1)
+		case x.Local == 0 || int(x.Local) >= len(s.states):
+			return fmt.Errorf("put session %d: ids are 1 to %d", x.Local, len(s.states)-1)
 		case x.Access < 0 || x.Access >= state.AccessesMax:
 			return fmt.Errorf("put session %d: there is no access %d", x.Local, x.Access)
 		case uint32(x.Tunnel) >= s.tunnels.MaxEntries():
@@ -185,7 +185,8 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	var gone, fresh []owned
 	for _, x := range sessions {
 		if _, ok := s.known[x.Local]; !ok {
-			s.lines[x.Local], s.states[x.Local] = sessionLine{}, sessionState{Sequence: uint32(x.First)}
+			accessAt(s.groups, x.Local).clear()
+			s.states[x.Local] = sessionState{Sequence: uint32(x.First)}
 		}
 		now := s.ownedBy(x)
 		for _, o := range s.known[x.Local] {
@@ -214,7 +215,7 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 		return err
 	}
 	for _, x := range sessions {
-		writeSession(&s.lines[x.Local], encodeSession(x))
+		accessAt(s.groups, x.Local).write(encodeSession(x))
 	}
 	return s.writeOwned(fresh)
 }
@@ -245,7 +246,7 @@ func (s *Subscribers) Remove(tunnels, sessions []uint16) error {
 		return err
 	}
 	for _, id := range there {
-		forgetSession(&s.lines[id])
+		accessAt(s.groups, id).forget()
 	}
 	tunnels = slices.DeleteFunc(slices.Clone(tunnels), func(id uint16) bool { return uint32(id) >= s.tunnels.MaxEntries() })
 	if err := updateAll(s.tunnels, tunnels, func(id uint16) (uint32, tunnelValue) { return uint32(id), tunnelValue{} }); err != nil {
@@ -268,7 +269,7 @@ func (s *Subscribers) Counters(sessions []uint16) ([]state.AccessCounters, error
 	list := make([]state.AccessCounters, 0, len(sessions))
 	for _, id := range sessions {
 		if _, ok := s.known[id]; ok {
-			list = append(list, decodeCounters(id, &s.lines[id], &s.states[id]))
+			list = append(list, accessAt(s.groups, id).counters(id, &s.states[id]))
 		}
 	}
 	return list, nil
@@ -307,8 +308,8 @@ func (s *Subscribers) read() (tunnels []state.AccessTunnel, sessions []state.Acc
 		}
 		tunnels = append(tunnels, t)
 	}
-	for id := range s.lines {
-		if x, ok := decodeSession(uint32(id), s.lines[id]); ok {
+	for id := range s.states {
+		if x, ok := accessAt(s.groups, uint16(id)).decode(uint16(id)); ok {
 			sessions = append(sessions, x)
 		}
 	}

@@ -23,9 +23,11 @@ import (
 // 5.8 and RFC 1661 section 4.6 tell.
 type LAC struct {
 	Prefix   string                      // of subscribers' logins
+	Realm    string                      // what they end with
 	Data     func(s *Session, ip []byte) // takes what comes for subscribers; nil: nobody does
 	Most     int                         // sessions that are being set up at a time; 0: all
 	Progress func(up int)                // told twice a second how many are up; may be nil
+	Beyond   *Beyond                     // nil: sessions end at the server; else it sends them on to there
 	Sessions []*Session
 	Up       int // sessions that are
 	Ended    int // calls that came to nothing, and were begun again
@@ -178,32 +180,6 @@ func (l *LAC) quiet() bool {
 	return true
 }
 
-// Knock waits until a server answers: a tunnel is asked for, and given up. It comes
-// from another port, so that no other one is taken for it.
-func Knock(ctx context.Context, here netip.Addr, server netip.AddrPort) error {
-	conn, err := Dial(netip.AddrPortFrom(here, 0), server)
-	if err != nil {
-		return err
-	}
-	l := New(conn, 1, 0)
-	for ctx.Err() == nil {
-		l.opened, l.tunnels[0].ns, l.tunnels[0].unacked = 0, 0, nil
-		l.now = time.Now()
-		l.openNext()
-		for range 5 {
-			if err := l.Turn(knockEvery / 5); err != nil {
-				return errors.Join(err, conn.Close())
-			}
-			if l.tunnels[0].open {
-				return l.Close()
-			}
-		}
-	}
-	return errors.Join(fmt.Errorf("ask %s for a tunnel: %w", server, context.Cause(ctx)), conn.Close())
-}
-
-const knockEvery = 100 * time.Millisecond
-
 // BringUp sets up all sessions and tells how long that took.
 func (l *LAC) BringUp(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
@@ -217,6 +193,7 @@ func (l *LAC) BringUp(ctx context.Context) (time.Duration, error) {
 		if err := l.Turn(50 * time.Millisecond); err != nil {
 			return 0, err
 		}
+		l.lookBeyond()
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("set up %d sessions: %d are up: %w", len(l.Sessions), l.Up, context.Cause(ctx))
 		}

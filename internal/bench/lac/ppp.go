@@ -108,7 +108,7 @@ func (l *LAC) takeLCP(s *Session, code, id byte, data []byte) {
 	}
 	if s.state == linking && s.ours && s.theirs {
 		s.state = authenticating
-		login := fmt.Appendf(nil, "%s%05d", l.Prefix, s.ID)
+		login := fmt.Appendf(nil, "%s%05d%s", l.Prefix, s.ID, l.Realm)
 		data := append([]byte{byte(len(login))}, login...)
 		l.request(s, pap, append(append(data, byte(len(password))), password...))
 	}

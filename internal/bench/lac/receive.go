@@ -58,21 +58,8 @@ func (l *LAC) takeControl(t *Tunnel, sessionID, ns, nr uint16, body []byte) {
 	if known {
 		return
 	}
-	values := map[uint16][]byte{}
-	for len(body) >= 6 {
-		n := int(binary.BigEndian.Uint16(body) & 0x3ff)
-		if n < 6 || n > len(body) {
-			return
-		}
-		values[binary.BigEndian.Uint16(body[4:])] = body[6:n]
-		body = body[n:]
-	}
-	u16 := func(kind uint16) uint16 {
-		if v := values[kind]; len(v) == 2 {
-			return binary.BigEndian.Uint16(v)
-		}
-		return 0
-	}
+	values := attributes(body)
+	u16 := func(kind uint16) uint16 { return u16Of(values, kind) }
 	switch u16(0) {
 	case 2: // SCCRP
 		t.Peer = u16(9)
@@ -104,6 +91,27 @@ func (l *LAC) takeControl(t *Tunnel, sessionID, ns, nr uint16, body []byte) {
 		}
 		l.again(s)
 	}
+}
+
+// attributes reads AVPs (section 4.1), as far as they make sense.
+func attributes(body []byte) map[uint16][]byte {
+	values := map[uint16][]byte{}
+	for len(body) >= 6 {
+		n := int(binary.BigEndian.Uint16(body) & 0x3ff)
+		if n < 6 || n > len(body) {
+			break
+		}
+		values[binary.BigEndian.Uint16(body[4:])] = body[6:n]
+		body = body[n:]
+	}
+	return values
+}
+
+func u16Of(values map[uint16][]byte, kind uint16) uint16 {
+	if v := values[kind]; len(v) == 2 {
+		return binary.BigEndian.Uint16(v)
+	}
+	return 0
 }
 
 // acknowledge sends a ZLB in each tunnel in which nothing on its way says it: what waits

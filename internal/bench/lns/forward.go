@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
+	"weft/internal/bench/lac"
 	"weft/internal/state"
 )
 
@@ -22,24 +24,48 @@ const (
 func forwardCases(add func(name, about, unit string, less bool, m measurement)) {
 	for _, n := range counts() {
 		for _, length := range []int{64, 1400} {
-			add(fmt.Sprintf("forward%d", length), fmt.Sprintf("packets of %d bytes from one tunnel into another, all sessions in turn, one CPU makes them", length), "Mpps", false,
+			add(fmt.Sprintf("forward%d", length), fmt.Sprintf("packets of %d bytes from one tunnel into another, all sessions in turn, in a second of the server's work", length), "Mpps", false,
 				measurement{kind: packets, length: length, sessions: n, onward: true})
 		}
 	}
 }
 
-// forwarded is how many million frames arrive at the other server in a second. The
-// sessions are ended here again when it was measured.
+// realm is what the logins end with that belong to the other server, far where that is.
+const realm = "@far"
+
+var far = netip.AddrPortFrom(right.Host[1].Addr(), 1701)
+
+// serveBeyond makes the right host that server, as far as control messages go.
+func (r *road) serveBeyond() error {
+	return r.Right.Do(func() error {
+		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(far))
+		if err != nil {
+			return fmt.Errorf("open the other server's socket: %w", err)
+		}
+		_ = conn.SetReadBuffer(16 << 20)
+		r.beyond = lac.ServeBeyond(conn)
+		r.closers = append(r.closers, conn.Close)
+		return nil
+	})
+}
+
+// forwarded is how many million frames arrive at the other server in a second of this
+// one's work. Where nobody negotiates, sessions are ended here again afterwards.
 func (m *Measurer) forwarded(ctx context.Context, s subject, c measurement) (v float64, err error) {
-	r, err := m.road(ctx, s, c.sessions, true)
+	negotiated := s.name != "weft-tables"
+	r, err := m.road(ctx, s, c.sessions, true, negotiated)
 	if err != nil {
 		return 0, err
+	}
+	burst := time.Duration(m.o.Seconds / 3 * float64(time.Second))
+	if negotiated {
+		return r.packets(ctx, c, burst)
 	}
 	defer func() { err = errors.Join(err, r.tables.endHere(c.sessions)) }()
 	if err := r.tables.sendOn(c.sessions); err != nil {
 		return 0, err
 	}
-	return r.packets(ctx, c, time.Duration(m.o.Seconds/3*float64(time.Second)))
+	return r.packets(ctx, c, burst)
 }
 
 // endHere is the reverse of sendOn.
@@ -54,7 +80,6 @@ func (t *tables) endHere(n int) error {
 
 // sendOn has sessions go on that were ended here.
 func (t *tables) sendOn(n int) error {
-	far := netip.AddrPortFrom(right.Host[1].Addr(), here.Port())
 	tunnels := []state.AccessTunnel{{Local: onwardTunnel, Remote: onwardTunnel, Here: netip.AddrPortFrom(right.Router[1].Addr(), here.Port()), Peer: far}}
 	var put []state.AccessSession
 	for i := range n {

@@ -40,6 +40,7 @@ type roadKey struct {
 	subject  string
 	sessions int
 	xdp      bool
+	onward   bool // sessions are sent on to another server
 }
 
 // Measurer has a road for every server, made when it is first needed: one with a
@@ -136,7 +137,7 @@ func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64
 			return 0, err
 		}
 	}
-	r, err := m.road(ctx, s, c.sessions, true)
+	r, err := m.road(ctx, s, c.sessions, true, false)
 	if err != nil {
 		return 0, err
 	}
@@ -145,8 +146,8 @@ func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64
 
 // road gives the road of a server with so many sessions. Those with another
 // number of them go, except for one session, which others are compared with.
-func (m *Measurer) road(ctx context.Context, s subject, sessions int, xdp bool) (*road, error) {
-	key := roadKey{s.name, sessions, xdp && s.hooks}
+func (m *Measurer) road(ctx context.Context, s subject, sessions int, xdp, onward bool) (*road, error) {
+	key := roadKey{s.name, sessions, xdp && s.hooks, onward}
 	if r, ok := m.roads[key]; ok {
 		return r, nil
 	}
@@ -155,19 +156,24 @@ func (m *Measurer) road(ctx context.Context, s subject, sessions int, xdp bool) 
 			return nil, err
 		}
 	}
-	r, err := newRoad(ctx, s, sessions, m.o, key.xdp)
+	if onward { // what ends here was measured
+		if err := m.drop(ctx, func(k roadKey) bool { return k.sessions != 1 && !k.onward && k.subject != "weft-tables" }); err != nil {
+			return nil, err
+		}
+	}
+	r, err := newRoad(ctx, s, sessions, m.o, key.xdp, onward)
 	if err == nil {
 		m.roads[key] = r
 	}
 	return r, err
 }
 
-// packets is how many million arrive in a second.
+// packets is how many million arrive in a second of the server's work.
 func (m *Measurer) packets(ctx context.Context, s subject, c measurement) (float64, error) {
 	if c.onward {
 		return m.forwarded(ctx, s, c)
 	}
-	r, err := m.road(ctx, s, c.sessions, true)
+	r, err := m.road(ctx, s, c.sessions, true, false)
 	if err != nil {
 		return 0, err
 	}
@@ -180,7 +186,7 @@ func (m *Measurer) kept(ctx context.Context, s subject, c measurement) (float64,
 	var rates [2][]float64
 	for range keptBursts {
 		for i, n := range []int{1, c.sessions} {
-			r, err := m.road(ctx, s, n, true)
+			r, err := m.road(ctx, s, n, true, false)
 			if err != nil {
 				return 0, err
 			}
@@ -198,7 +204,7 @@ func (m *Measurer) kept(ctx context.Context, s subject, c measurement) (float64,
 // memory is that of a server which forwards packets, as it does all day: weft's
 // programs at the hook of physical devices.
 func (m *Measurer) memory(ctx context.Context, s subject, c measurement) (float64, error) {
-	r, err := m.road(ctx, s, c.sessions, true)
+	r, err := m.road(ctx, s, c.sessions, true, false)
 	if err != nil {
 		return 0, err
 	}
@@ -210,7 +216,7 @@ func (m *Measurer) tcp(ctx context.Context, s subject, c measurement) (float64, 
 	key := tcpKey{s.name, c.down, c.sessions}
 	result, ok := m.ran[key]
 	if !ok || result.told[c.kind] {
-		r, err := m.road(ctx, s, c.sessions, false)
+		r, err := m.road(ctx, s, c.sessions, false, false)
 		if err != nil {
 			return 0, err
 		}

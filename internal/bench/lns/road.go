@@ -20,20 +20,25 @@ type road struct {
 	progress func(string)
 	sessions []*lac.Session
 	rate     float64 // sessions that came up in a second
-	up       time.Time
+	made, up time.Time
 	lac      *lac.LAC
 	end      *end
 	tables   *tables
+	beyond   *lac.Beyond // sessions go on to there; nil: they end at the server
 	traffic  map[measurement]*traffic
 	serving  bool
+	router   *rig.Receivers // the kernel's threads in which weft forwards, on a CPU of their own
 	closers  []func() error
 }
 
 // newRoad makes a path, starts a server on it and sets up its sessions.
-func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp bool) (*road, error) {
+func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp, onward bool) (*road, error) {
 	suffix := "tc"
 	if xdp {
 		suffix = "xdp"
+	}
+	if onward {
+		suffix = "on"
 	}
 	path, err := rig.NewPath(rig.PathOptions{
 		Name: fmt.Sprintf("%s%d-%s", short(s.name), sessions, suffix), Lan: left, Wan: right, Forward: s.forward,
@@ -42,9 +47,14 @@ func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp bool) 
 	if err != nil {
 		return nil, err
 	}
-	r := &road{Path: path, subject: s, weft: o.Weft, progress: o.Progress, traffic: map[measurement]*traffic{}}
+	r := &road{Path: path, subject: s, weft: o.Weft, progress: o.Progress, made: time.Now(), traffic: map[measurement]*traffic{}}
 	r.progress("starting " + s.name)
-	err = s.start(ctx, r, xdp)
+	if onward {
+		err = r.serveBeyond()
+	}
+	if err == nil {
+		err = s.start(ctx, r, xdp)
+	}
 	switch {
 	case err != nil:
 	case s.name == "weft-tables":
@@ -58,6 +68,46 @@ func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp bool) 
 		return nil, errors.Join(fmt.Errorf("start %s with %d sessions: %w", s.name, sessions, err), r.Close(context.WithoutCancel(ctx)))
 	}
 	return r, nil
+}
+
+// part has the server work on a CPU of its own while packets are counted, as a tester
+// and the device under test are two machines (RFC 2544 section 6): what the kernel
+// does with what arrives there, what weft's programs do, and l2tpns's process. With one CPU
+// there is nothing to part.
+func (r *road) part(ctx context.Context) error {
+	first, last, err := rig.CPUs()
+	if err != nil || first == last || r.router != nil {
+		return err
+	}
+	if r.router, err = r.Receive(ctx, r.Router, first, "lan", "wan"); err != nil {
+		return err
+	}
+	return r.KeepL2TPNS(first, first)
+}
+
+// join takes that back.
+func (r *road) join(ctx context.Context) error {
+	first, last, err := rig.CPUs()
+	if err != nil || r.router == nil {
+		return err
+	}
+	r.router = nil
+	return errors.Join(r.Rejoin(ctx, r.Router, "lan", "wan"), r.KeepL2TPNS(first, last))
+}
+
+// worked is how long the server has worked so far: the threads in which it receives,
+// where weft's programs run, and l2tpns's process. Where it shares the generator's CPU
+// it is the clock's time.
+func (r *road) worked() (time.Duration, error) {
+	if r.router == nil {
+		return time.Since(r.made), nil
+	}
+	received, err := r.router.Busy()
+	if err != nil {
+		return 0, err
+	}
+	process, err := r.L2TPNSBusy()
+	return received + process, err
 }
 
 func short(name string) string { return strings.ReplaceAll(name, "weft-", "w-") }
@@ -85,6 +135,9 @@ func (r *road) bringUp(ctx context.Context, sessions int) (err error) {
 		return err
 	}
 	r.lac.Most = atATime
+	if r.beyond != nil {
+		r.lac.Beyond, r.lac.Realm = r.beyond, realm
+	}
 	tell := func(up int) {
 		r.progress(fmt.Sprintf("bringing up %s sessions of %s: %s", thousands(sessions), r.subject.name, thousands(up)))
 	}
@@ -117,7 +170,7 @@ func (r *road) Close(ctx context.Context) error {
 	return errors.Join(append(errs, r.Path.Close(ctx))...)
 }
 
-// packets gives how many million packets arrive in a second.
+// packets gives how many million packets arrive in a second of the server's work.
 func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration) (float64, error) {
 	t, ok := r.traffic[c]
 	if !ok {
@@ -127,14 +180,22 @@ func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration
 		}
 		r.traffic[c] = t
 	}
-	if err := r.meet(ctx); err != nil {
+	if err := errors.Join(r.part(ctx), r.meet(ctx)); err != nil {
 		return 0, err
 	}
-	if _, _, err := t.burst(warmUp); err != nil {
+	if _, err := t.burst(warmUp); err != nil {
 		return 0, err
 	}
-	came, took, err := t.burst(atLeast)
-	return float64(came) / took.Seconds() / 1e6, err
+	before, err := r.worked()
+	if err != nil {
+		return 0, err
+	}
+	came, err := t.burst(atLeast)
+	if err != nil {
+		return 0, err
+	}
+	after, err := r.worked()
+	return float64(came) / (after - before).Seconds() / 1e6, err
 }
 
 // meet has neighbours known and control messages answered before the first
@@ -177,7 +238,7 @@ func (r *road) serveTCP(ctx context.Context) (err error) {
 
 // tcp measures goodput, and the time of all CPUs for a Gbit of it.
 func (r *road) tcp(ctx context.Context, down bool, seconds int) (tcpResult, error) {
-	if err := r.serveTCP(ctx); err != nil {
+	if err := errors.Join(r.join(ctx), r.serveTCP(ctx)); err != nil {
 		return tcpResult{}, err
 	}
 	from, to := r.Left, right.Host[1].Addr()

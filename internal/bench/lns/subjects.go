@@ -58,7 +58,11 @@ func startL2TPNS(ctx context.Context, p *road, _ bool) error {
 	if err := p.welcome(); err != nil {
 		return err
 	}
-	return p.RunL2TPNS(ctx, rig.L2TPNS{Here: here.Addr(), Pool: pool, RADIUS: radius, Secret: lac.Secret})
+	o := rig.L2TPNS{Here: here.Addr(), Pool: pool, RADIUS: radius, Secret: lac.Secret}
+	if p.beyond != nil {
+		o.Realm, o.Other = realm, far
+	}
+	return p.RunL2TPNS(ctx, o)
 }
 
 func startWeft(ctx context.Context, p *road, xdp bool) error {
@@ -75,6 +79,9 @@ func startWeft(ctx context.Context, p *road, xdp bool) error {
 	}
 	fmt.Fprintf(&text, "[route]\ninterfaces = [\"lan\", \"wan\"]\n[access.main]\nlisten = [%q]\nlacs = [{ name = \"bench\", address = %q }]\nauthentication = [\"pap\"]\n", here.Addr(), peer.Addr())
 	fmt.Fprintf(&text, "radius = [{ server = %[1]q, accounting = %[1]q, secret = %[2]q }]\npools = [{ addresses = [%[3]q] }]\nipv6 = false\nduplicates = \"allow\"\nhello = \"1h\"\necho = \"0s\"\n", radius, lac.Secret, pool)
+	if p.beyond != nil {
+		fmt.Fprintf(&text, "forward = [{ realm = %q, server = %q, secret = %q }]\n", realm[1:], far, lac.Secret)
+	}
 	return p.RunWeft(ctx, p.weft, text.String())
 }
 

@@ -17,6 +17,13 @@ import (
 
 const frameMax = 1536 // FRAME_MAX of lns.bpf.c
 
+// piece is how many packets are sent before they are waited for: as many as any of the
+// queues on their way holds.
+const piece = 128
+
+// drained is how long the server may have what was sent last in its queues.
+const drained = 5 * time.Millisecond
+
 // traffic makes the packets of one direction and length, and counts those that
 // have crossed.
 type traffic struct {
@@ -119,26 +126,26 @@ func (t *traffic) fill(sessions []*lac.Session) error {
 	return nil
 }
 
-// burst sends for some time, and tells how many packets have arrived of how
-// many, in how long.
-func (t *traffic) burst(atLeast time.Duration) (came uint64, took time.Duration, err error) {
+// burst sends for some time, and tells how many packets have arrived.
+func (t *traffic) burst(atLeast time.Duration) (came uint64, err error) {
 	l, err := rig.AttachXDP(t.to, "eth0", t.sink)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	before, err := t.arrived()
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	if took, err = rig.Send(t.from, t.program, t.frame, atLeast); err != nil {
-		return 0, 0, err
+	if err := rig.SendPieces(t.from, t.program, t.frame, piece, atLeast, t.arrived); err != nil {
+		return 0, err
 	}
+	time.Sleep(drained)
 	after, err := t.arrived()
 	if err == nil && after == before {
 		err = errors.New("no packet has arrived")
 	}
-	return after - before, took, err
+	return after - before, err
 }
 
 func (t *traffic) arrived() (n uint64, err error) {

@@ -14,7 +14,9 @@ type L2TPNS struct {
 	Here   netip.Addr   // where tunnels arrive
 	Pool   netip.Prefix // IPv4
 	RADIUS netip.AddrPort
-	Secret string // with RADIUS
+	Secret string // with RADIUS, and with the other server
+	Realm  string // what the logins have in them that belong to another server
+	Other  netip.AddrPort
 }
 
 // RunL2TPNS starts l2tpns in the router. It is its cluster's only member, which
@@ -40,6 +42,9 @@ set cluster_hb_interval 1
 set cluster_hb_timeout 3
 set multi_read_count 100
 `, filepath.Join(p.dir, "l2tpns.log"), filepath.Join(p.dir, "l2tpns.pid"), o.RADIUS.Addr(), o.RADIUS.Port(), o.Secret, o.Here, o.Here)
+	if o.Realm != "" {
+		text += fmt.Sprintf("setforward %s %s %d %s\n", o.Realm, o.Other.Addr(), o.Other.Port(), o.Secret)
+	}
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -56,6 +61,7 @@ set multi_read_count 100
 	if err != nil {
 		return err
 	}
+	p.l2tpns = pr.pid
 	return pr.until(ctx, func() (up bool, err error) {
 		_, err = DeviceIndex(p.Router, "tun0")
 		return err == nil, nil

@@ -28,8 +28,9 @@ type Path struct {
 	Name                string
 	Left, Router, Right *netspace.Space
 	dir                 string
-	weft                int // process, if RunWeft has started one
+	weft, l2tpns        int // processes, if RunWeft and RunL2TPNS have started one
 	patience            time.Duration
+	threads             map[string][]int // that Receive has had started in the router, by device
 	closers             []func() error
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +40,21 @@ func (p *Path) Receive(ctx context.Context, in *netspace.Space, cpu int, devices
 		if err != nil {
 			return nil, err
 		}
+		var fresh []int
 		for pid := range after {
-			if !before[pid] {
-				r.threads = append(r.threads, pid)
+			if !before[pid] { // others may end meanwhile, of a path that is gone
+				fresh = append(fresh, pid)
 			}
 		}
-		if len(after) == len(before) {
+		if len(fresh) == 0 { // before Linux 6.17 they stay when they have nothing to do
+			fresh = slices.DeleteFunc(slices.Clone(p.threads[device]), func(pid int) bool { return !after[pid] })
+		}
+		if p.threads == nil {
+			p.threads = map[string][]int{}
+		}
+		p.threads[device] = fresh
+		r.threads = append(r.threads, fresh...)
+		if len(fresh) == 0 {
 			return nil, fmt.Errorf("receive at %s in threads: the kernel started none", device)
 		}
 	}
@@ -59,6 +69,30 @@ func (p *Path) Receive(ctx context.Context, in *netspace.Space, cpu int, devices
 		}
 	}
 	return r, nil
+}
+
+// Rejoin has packets that come to devices received where they were sent from again.
+func (p *Path) Rejoin(ctx context.Context, in *netspace.Space, devices ...string) error {
+	var errs []error
+	for _, device := range devices {
+		errs = append(errs, p.sysfs(ctx, in, device+"/threaded", "0"))
+	}
+	return errors.Join(errs...)
+}
+
+// KeepL2TPNS keeps an l2tpns in the router on some CPUs, if one runs there.
+func (p *Path) KeepL2TPNS(first, last int) error {
+	if p.l2tpns == 0 {
+		return nil
+	}
+	var some unix.CPUSet
+	for cpu := first; cpu <= last; cpu++ {
+		some.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(p.l2tpns, &some); err != nil {
+		return fmt.Errorf("keep l2tpns on CPUs %d to %d: %w", first, last, err)
+	}
+	return nil
 }
 
 // sysfs writes a setting of a device of a namespace: those are in a sysfs that
@@ -123,11 +157,16 @@ func onCPU(pid int) (time.Duration, error) {
 
 // WeftBusy is how long the weft in the router has worked so far, all its
 // threads together; nothing if none runs there.
-func (p *Path) WeftBusy() (total time.Duration, err error) {
-	if p.weft == 0 {
+func (p *Path) WeftBusy() (time.Duration, error) { return busy(p.weft) }
+
+// L2TPNSBusy is the same of l2tpns.
+func (p *Path) L2TPNSBusy() (time.Duration, error) { return busy(p.l2tpns) }
+
+func busy(process int) (total time.Duration, err error) {
+	if process == 0 {
 		return 0, nil
 	}
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.weft))
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", process))
 	if err != nil {
 		return 0, err
 	}

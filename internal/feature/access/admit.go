@@ -32,7 +32,8 @@ func (s *session) authenticate(c Credentials) {
 	s.question = s.engine.serial
 	q := Question{Access: srv.Name, Session: s.local, Serial: s.question, Credentials: c, Call: s.call}
 	if u != nil {
-		q.Hash, q.Profile = u.Hash, u.profile()
+		profile := u.profile()
+		q.Hash, q.Profile = u.Hash, &profile
 	}
 	s.engine.world.Ask(q)
 }

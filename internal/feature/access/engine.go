@@ -290,11 +290,18 @@ func (e *Engine) sortedTunnels() []*tunnel {
 	return list
 }
 
+// Waits tells whether somebody still waits for the answer to a question.
+func (e *Engine) Waits(q Question) bool {
+	s := e.sessions[q.Session]
+	return s != nil && s.question == q.Serial && q.Serial != 0
+}
+
 // Answer is what Ask led to. A session that is no more, or asks something else
 // by now, takes no notice.
 func (e *Engine) Answer(q Question, v Verdict, now time.Time) {
 	e.now = now
-	if s := e.sessions[q.Session]; s != nil && s.question == q.Serial && q.Serial != 0 {
+	if e.Waits(q) {
+		s := e.sessions[q.Session]
 		s.decide(q.Credentials, v)
 		e.arm(s)
 	}
@@ -307,7 +314,7 @@ func (e *Engine) Stats() Stats { return e.stats }
 type pending struct {
 	tunnels, sessions   map[uint16]bool // new or changed
 	goneTunnels, goneSs []uint16
-	accounts            []Account
+	accounts            []*Account
 	stored              storeChanges
 	leases              map[string]lease
 }
@@ -324,7 +331,7 @@ type Batch struct {
 	Sessions     []state.AccessSession
 	GoneTunnels  []uint16
 	GoneSessions []uint16
-	Accounts     []Account
+	Accounts     []*Account
 	Store        []Stored
 	Leases       []Stored // what logins were given, by section and login
 }

@@ -35,7 +35,7 @@ type side struct {
 	// as the datapath would have it
 	tunnels  map[uint16]state.AccessTunnel
 	sessions map[uint16]state.AccessSession
-	accounts []Account
+	accounts []*Account
 	store    map[string][]byte
 	sent     int
 }

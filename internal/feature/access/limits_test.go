@@ -162,15 +162,37 @@ func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
 	if len(d.server.asked) != 1 || d.server.asked[0].Hash != "a hash" || d.server.asked[0].Password != "wonder" || d.server.asked[0].Profile.Down != 5e6 {
 		t.Fatalf("asked is %+v", d.server.asked)
 	}
-	d.server.engine.Answer(d.server.asked[0], Verdict{Accept: true, Profile: d.server.asked[0].Profile}, d.now)
+	if !d.server.engine.Waits(d.server.asked[0]) {
+		t.Error("nobody waits for the answer")
+	}
+	d.server.engine.Answer(d.server.asked[0], Verdict{Accept: true, Profile: *d.server.asked[0].Profile}, d.now)
 	d.settle()
 	d.up()
+	if d.server.engine.Waits(d.server.asked[0]) {
+		t.Error("somebody waits for the answer that was given")
+	}
 	s.Methods = []Method{MethodCHAP}
 	d = newDuet(t)
 	d.start(s, c)
 	d.pass(5 * time.Second)
 	if len(d.server.asked) != 0 || d.client.engine.Learned()["home"].Up {
 		t.Errorf("with CHAP asked is %+v", d.server.asked)
+	}
+}
+
+// Who has waited too long for an answer does not wait for it any more.
+func TestNobodyWaitsWhenTheSubscriberIsGone(t *testing.T) {
+	s, c := testServer(), testClient()
+	s.Users, s.Remote = nil, true
+	d := newDuet(t)
+	d.start(s, c)
+	d.settle()
+	if len(d.server.asked) == 0 || !d.server.engine.Waits(d.server.asked[0]) {
+		t.Fatalf("asked is %+v", d.server.asked)
+	}
+	d.pass(authTime + time.Second)
+	if d.server.engine.Waits(d.server.asked[0]) {
+		t.Error("somebody waits after a minute")
 	}
 }
 

@@ -245,7 +245,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 		return
 	}
 	e := s.engine
-	e.pending.accounts = append(e.pending.accounts, Account{
+	e.pending.accounts = append(e.pending.accounts, &Account{
 		Kind: kind, Access: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
 		Profile: s.assigned(), Started: s.since, At: e.now, Reason: why, Slow: s.slow,
 	})

@@ -70,17 +70,35 @@ type ClientRow struct {
 }
 
 // Subscribers gives the sessions of all [access.NAME].
-func (e *Engine) Subscribers() []SubscriberRow {
-	list := []SubscriberRow{}
+func (e *Engine) Subscribers() []SubscriberRow { return e.Rows(e.Order()) }
+
+// Order gives the numbers of the sessions of all [access.NAME], in the order in which
+// they are shown.
+func (e *Engine) Order() []uint16 {
+	list := make([]*session, 0, len(e.sessions))
 	for _, s := range e.sessions {
-		if s.tunnel.server == nil {
-			continue
+		if s.tunnel.server != nil {
+			list = append(list, s)
 		}
-		list = append(list, s.row())
 	}
-	slices.SortFunc(list, func(a, b SubscriberRow) int {
-		return cmp.Or(cmp.Compare(a.Access, b.Access), cmp.Compare(a.Login, b.Login), cmp.Compare(a.Session, b.Session))
+	slices.SortFunc(list, func(a, b *session) int {
+		return cmp.Or(cmp.Compare(a.tunnel.server.Name, b.tunnel.server.Name), cmp.Compare(a.login, b.login), cmp.Compare(a.local, b.local))
 	})
+	order := make([]uint16, len(list))
+	for i, s := range list {
+		order[i] = s.local
+	}
+	return order
+}
+
+// Rows gives those of them that are still there.
+func (e *Engine) Rows(order []uint16) []SubscriberRow {
+	list := make([]SubscriberRow, 0, len(order))
+	for _, id := range order {
+		if s := e.sessions[id]; s != nil && s.tunnel.server != nil {
+			list = append(list, s.row())
+		}
+	}
 	return list
 }
 

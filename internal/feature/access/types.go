@@ -70,7 +70,7 @@ type Question struct {
 	// Hash is that of the password of a subscriber who is known here: it gets
 	// Profile if what it showed fits.
 	Hash    string
-	Profile Profile
+	Profile *Profile // with Hash
 }
 
 // Call is what the LAC says of the line (RFC 2661 section 4.4.5).
