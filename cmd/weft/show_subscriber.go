@@ -59,6 +59,9 @@ func oneOf(c *cobra.Command, what, long, example string, one func(context.Contex
 			}
 			err = one(cmd.Context(), cmd.OutOrStdout(), r, args[0], asJSON)
 			r.Close()
+			if watch && cmd.Context().Err() != nil {
+				return nil // Ctrl-C in the middle of a question
+			}
 			if err != nil || !watch {
 				return err
 			}

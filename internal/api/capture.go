@@ -109,7 +109,7 @@ func Capture(ctx context.Context, socket string, o CaptureOrder, w io.Writer) er
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
+		return noDaemon(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

@@ -103,9 +103,7 @@ func (s *session) tick(now time.Time) {
 func (t *tunnel) called(m *l2tp.Message) {
 	e := t.engine
 	remote, ok := m.Uint16(l2tp.AssignedSessionID)
-	refuse := func(r l2tp.Result) {
-		t.push(remote, l2tp.New(l2tp.CDN).AddResult(r).AddUint16(l2tp.AssignedSessionID, 0))
-	}
+	refuse := func(r l2tp.Result) { t.refuseCall(remote, r) }
 	switch {
 	case t.state != tunnelUp || t.server == nil:
 		refuse(l2tp.Result{Code: l2tp.CallNever, Text: "calls are not taken here"})
@@ -277,6 +275,9 @@ func (s *session) linkEnded(why Reason, text string) {
 func (s *session) hangUp(why Reason, text string) {
 	if s.state == sessionGone {
 		return
+	}
+	if s.v6 != nil {
+		s.v6.release()
 	}
 	if s.link != nil {
 		s.link.terminate(s.engine.now)

@@ -1,0 +1,113 @@
+package access
+
+import (
+	"net/netip"
+	"testing"
+
+	"weft/wire/dhcp6"
+	"weft/wire/l2tp"
+	"weft/wire/ppp"
+)
+
+// dhcpOf collects the DHCPv6 messages that the client sends.
+func (d *duet) dhcpOf(t *testing.T) *[]*dhcp6.Message {
+	t.Helper()
+	var list []*dhcp6.Message
+	d.lose = func(from *side, b []byte) bool {
+		h, rest, err := l2tp.Parse(b)
+		if err != nil || h.Control || from != d.client {
+			return false
+		}
+		protocol, b, err := ppp.ParseFrame(rest)
+		if err != nil || protocol != ppp.IPv6 {
+			return false
+		}
+		p, err := parse6(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, _, ok := p.udp6(dhcpServerPort)
+		if !ok {
+			return false
+		}
+		m, err := dhcp6.Parse(append([]byte{}, payload...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, m)
+		return false
+	}
+	return &list
+}
+
+// A server that knows nothing of what the client wants to renew is asked for it
+// anew, at once (RFC 8415 section 18.2.10.1): nobody is without IPv6 for minutes.
+func TestAServerThatForgotWhatItGave(t *testing.T) {
+	none := dhcp6.NoBinding
+	for name, c := range map[string]struct {
+		phase dhcpPhase
+		reply dhcp6.Message
+		next  dhcp6.Type
+	}{
+		"renewing, and nothing is known":  {dhcpRenew, dhcp6.Message{Prefixes: []dhcp6.IA{{ID: [4]byte{3: 1}, Status: &none}}}, dhcp6.Request},
+		"rebinding, and nothing is known": {dhcpRebind, dhcp6.Message{Prefixes: []dhcp6.IA{{ID: [4]byte{3: 1}, Status: &none}}}, dhcp6.Request},
+		"renewing, and it is taken away": {dhcpRenew, dhcp6.Message{Prefixes: []dhcp6.IA{{ID: [4]byte{3: 1}, Leases: []dhcp6.Lease{{
+			Prefix: netip.MustParsePrefix("2001:db8:2000::/56"),
+		}}}}}, dhcp6.Solicit},
+	} {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		was := d.up()
+		heard := d.dhcpOf(t)
+		s := d.client.only()
+		v := s.v6
+		v.phase = c.phase
+		c.reply.Type, c.reply.Transaction, c.reply.ClientID, c.reply.ServerID = dhcp6.Reply, v.transaction, v.id(), v.server
+		v.answered(&c.reply, d.now)
+		d.client.engine.arm(s)
+		d.settle()
+		if len(*heard) == 0 || (*heard)[0].Type != c.next {
+			t.Errorf("%s: it says %+v, want %s", name, *heard, c.next)
+		}
+		if l := d.up(); l.Delegated != was.Delegated || v.phase != dhcpBound {
+			t.Errorf("%s: it has %v, had %v", name, l.Delegated, was.Delegated)
+		}
+	}
+}
+
+// An answer to a first question that does not say that it is quick is none.
+func TestAReplyThatIsNotRapid(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	d.up()
+	v := d.client.only().v6
+	v.begin(dhcpSolicit, d.now)
+	m := &dhcp6.Message{Type: dhcp6.Reply, Transaction: v.transaction, ClientID: v.id(), ServerID: v.server}
+	if v.answered(m, d.now); v.phase != dhcpSolicit || v.sendAt != d.now {
+		t.Errorf("it is taken: %d", v.phase)
+	}
+}
+
+// What a client has it gives back when its session is ended on purpose.
+func TestAClientGivesBackWhatItHas(t *testing.T) {
+	for name, end := range map[string]func(*duet){
+		"by an order":               func(d *duet) { d.client.engine.Kick(Match{Login: "home", Clients: true}, d.now) },
+		"as its section is no more": func(d *duet) { d.client.engine.Set(nil, nil, d.now) },
+		"as its section has changed": func(d *duet) {
+			c := testClient()
+			c.Prefix = false
+			d.client.engine.Set(nil, []ClientSettings{c}, d.now)
+		},
+	} {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		l := d.up()
+		heard := d.dhcpOf(t)
+		end(d)
+		d.settle()
+		if len(*heard) == 0 || (*heard)[0].Type != dhcp6.Release || len((*heard)[0].ServerID) == 0 ||
+			len((*heard)[0].Prefixes) != 1 || len((*heard)[0].Prefixes[0].Leases) != 1 || (*heard)[0].Prefixes[0].Leases[0].Prefix != l.Delegated {
+			t.Errorf("%s: it says %+v", name, *heard)
+		}
+	}
+}
