@@ -188,7 +188,7 @@ ends, and begins anew. It fails if there is no such session.`,
 				return err
 			}
 			if k.Sessions == 0 {
-				return fmt.Errorf("there is no session of %q", args[0])
+				return fmt.Errorf("there is no session of %q: weft show subscribers lists those that there are", args[0])
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "sessions ended: %d\n", k.Sessions)
 			return nil

@@ -1,8 +1,11 @@
 package access
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"weft/wire/dhcp6"
 	"weft/wire/l2tp"
@@ -109,5 +112,34 @@ func TestAClientGivesBackWhatItHas(t *testing.T) {
 			len((*heard)[0].Prefixes) != 1 || len((*heard)[0].Prefixes[0].Leases) != 1 || (*heard)[0].Prefixes[0].Leases[0].Prefix != l.Delegated {
 			t.Errorf("%s: it says %+v", name, *heard)
 		}
+	}
+}
+
+// A client is found at the same address after it came back, and after a restart.
+func TestAClientKeepsItsInterfaceIdentifier(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	first := d.up()
+	d.server.engine.Kick(Match{Login: "alice"}, d.now)
+	d.pass(5 * time.Second)
+	if l := d.up(); len(l.Addresses) != 1 || l.Addresses[0] != first.Addresses[0] {
+		t.Errorf("it was %v, and is %v", first.Addresses, l.Addresses)
+	}
+	next := newSide(d, d.client.addr.String(), 98)
+	var kept []Stored
+	for k, v := range d.client.store {
+		kept = append(kept, Stored{k, v})
+	}
+	slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
+	next.other, d.server.other, d.client = d.server, next, next
+	next.engine.Set(nil, []ClientSettings{testClient()}, d.now)
+	if err := next.engine.Restore(kept, d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.settle()
+	d.server.engine.Kick(Match{Login: "alice"}, d.now)
+	d.pass(5 * time.Second)
+	if l := d.up(); len(l.Addresses) != 1 || l.Addresses[0] != first.Addresses[0] {
+		t.Errorf("after a restart it is %v, and was %v", l.Addresses, first.Addresses)
 	}
 }

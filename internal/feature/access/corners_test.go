@@ -2,8 +2,10 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -176,5 +178,40 @@ func TestAServerWithoutAnAddress(t *testing.T) {
 	d.start(s, testClient())
 	if l := d.up(); !l.IPv4.IsValid() || l.Gateway.IsValid() || asked > 0 {
 		t.Errorf("the client has %+v, and was asked %d times for an address", l, asked)
+	}
+}
+
+// A network protocol that was closed when the process ended can be opened again
+// with the next one.
+func TestANetworkProtocolComesBackAfterARestart(t *testing.T) {
+	for _, one := range []func(*link) *automaton{func(l *link) *automaton { return &l.v4.automaton }, func(l *link) *automaton { return &l.v6.automaton }} {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		was := d.up()
+		mine := func() *automaton { return one(d.client.only().link) }
+		mine().close(d.now)
+		d.client.engine.arm(d.client.only())
+		d.pass(10 * time.Second)
+		if s := one(d.server.only().link); s.state != phaseStopped || mine().state != phaseClosed {
+			t.Fatalf("it is %s at the server and %s at the client", s.state, mine().state)
+		}
+		next := newSide(d, d.server.addr.String(), 99)
+		var kept []Stored
+		for k, v := range d.server.store {
+			kept = append(kept, Stored{k, v})
+		}
+		slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
+		next.other, d.client.other, d.server = d.client, next, next
+		next.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+		if err := next.engine.Restore(kept, d.now); err != nil {
+			t.Fatal(err)
+		}
+		d.settle()
+		mine().open(d.now)
+		d.client.engine.arm(d.client.only())
+		d.pass(10 * time.Second)
+		if l := d.up(); one(next.only().link).state != phaseOpened || l.IPv4 != was.IPv4 || l.Delegated != was.Delegated {
+			t.Errorf("it is %s, and the client has %+v", one(next.only().link).state, l)
+		}
 	}
 }

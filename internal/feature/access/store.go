@@ -243,10 +243,10 @@ func (e *Engine) restoreSession(k storedSession) {
 	if t.onward != nil {
 		return // what it needs is with the other side
 	}
-	settings := linkSettings{mru: k.Link.MRU, random: e.random, ipv4: k.Link.V4, ipv6: k.Link.V6}
+	settings := linkSettings{mru: k.Link.MRU, random: e.random}
 	if srv := t.server; srv != nil {
 		settings.server, settings.name, settings.auth, settings.echo = true, srv.HostName, srv.Methods, srv.Echo
-		settings.ipv6 = srv.IPv6
+		settings.ipv4, settings.ipv6 = s.given.ipv4.IsValid(), srv.IPv6
 		srv.count++
 		if k.Onward == nil {
 			srv.hold(s)
@@ -254,6 +254,7 @@ func (e *Engine) restoreSession(k storedSession) {
 	} else {
 		c := t.client
 		settings.auth, settings.echo, settings.login, settings.password = c.Methods, c.Keepalive, c.Login, c.Password
+		settings.ipv4, settings.ipv6 = c.IPv4, c.IPv6
 		c.session = s
 	}
 	s.link = newLink(settings, s)
@@ -277,13 +278,16 @@ func (l *link) restore(k storedLink, now time.Time) {
 	l.lcp.state, l.lcp.magic, l.lcp.noMagic, l.lcp.peerMRU, l.lcp.method = phaseOpened, k.Magic, k.Magic == 0, k.PeerMRU, k.Method
 	l.auth = authenticator{link: l, method: k.Method, done: true}
 	l.echoAt = now.Add(l.echo)
-	set := func(a *automaton, up bool) {
-		if up {
+	set := func(a *automaton, wanted, up bool) {
+		switch {
+		case up:
 			a.state = phaseOpened
+		case wanted:
+			a.state = phaseStopped // the peer may begin with it at any time
 		}
 	}
-	set(&l.v4.automaton, k.V4)
-	set(&l.v6.automaton, k.V6)
+	set(&l.v4.automaton, l.ipv4, k.V4)
+	set(&l.v6.automaton, l.ipv6, k.V6)
 	l.v4.local, l.v4.peer, l.v6.local, l.v6.peer = k.Local4, k.Peer4, k.Local6, k.Peer6
 	for _, text := range k.DNS {
 		if a, err := netip.ParseAddr(text); err == nil {
