@@ -22,6 +22,7 @@ type clientV6 struct {
 	solicitAt time.Time
 
 	router   time.Time // until when the server is a default router
+	heard    bool      // it advertises, be it that it is none
 	prefixes map[netip.Prefix]time.Time
 	dns      []netip.Addr
 
@@ -95,7 +96,10 @@ func (c *clientV6) tick(now time.Time) {
 			c.solicit()
 		}
 	}
-	changed := false
+	changed := c.solicits == rsTimes+1 && c.mute() // from now on
+	if changed {
+		c.solicits++
+	}
 	if reached(c.router) {
 		c.router, changed = time.Time{}, true
 	}
@@ -144,9 +148,13 @@ func (c *clientV6) describe(l *Learned) {
 	}
 	slices.SortFunc(l.Addresses, netip.Prefix.Compare)
 	l.Delegated = c.delegated
-	l.Router = !c.router.IsZero()
+	l.Router = !c.router.IsZero() || c.mute()
 	l.DNS = append(l.DNS, c.dns...)
 }
+
+// mute tells whether the server answers no solicitation: many give what they
+// have by DHCPv6 alone. There is no other router on the link.
+func (c *clientV6) mute() bool { return !c.heard && c.solicits > rsTimes }
 
 func (c *clientV6) solicit() {
 	body, err := ndp.MarshalMessage(&ndp.RouterSolicitation{})
@@ -243,7 +251,7 @@ func (c *clientV6) hear(p packet6, now time.Time) {
 }
 
 func (c *clientV6) advertised(m *ndp.RouterAdvertisement, now time.Time) {
-	c.solicitAt, c.router = time.Time{}, time.Time{}
+	c.solicitAt, c.router, c.heard = time.Time{}, time.Time{}, true
 	if m.RouterLifetime > 0 {
 		c.router = now.Add(m.RouterLifetime)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mdlayher/ndp"
+
 	"weft/wire/dhcp6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
@@ -125,21 +127,91 @@ func TestAClientKeepsItsInterfaceIdentifier(t *testing.T) {
 	if l := d.up(); len(l.Addresses) != 1 || l.Addresses[0] != first.Addresses[0] {
 		t.Errorf("it was %v, and is %v", first.Addresses, l.Addresses)
 	}
-	next := newSide(d, d.client.addr.String(), 98)
-	var kept []Stored
-	for k, v := range d.client.store {
-		kept = append(kept, Stored{k, v})
-	}
-	slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
-	next.other, d.server.other, d.client = d.server, next, next
-	next.engine.Set(nil, []ClientSettings{testClient()}, d.now)
-	if err := next.engine.Restore(kept, d.now); err != nil {
-		t.Fatal(err)
-	}
+	d.restartClient(t, testClient())
 	d.settle()
 	d.server.engine.Kick(Match{Login: "alice"}, d.now)
 	d.pass(5 * time.Second)
 	if l := d.up(); len(l.Addresses) != 1 || l.Addresses[0] != first.Addresses[0] {
 		t.Errorf("after a restart it is %v, and was %v", l.Addresses, first.Addresses)
+	}
+}
+
+// restartClient puts a successor in the place of the client's process.
+func (d *duet) restartClient(t *testing.T, c ClientSettings) {
+	t.Helper()
+	next := newSide(d, d.client.addr.String(), 98)
+	var kept []Stored
+	for k, v := range d.client.store {
+		kept = append(kept, Stored{k, v})
+		next.store[k] = v
+	}
+	slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
+	next.other, d.server.other, d.client = d.server, next, next
+	next.engine.Set(nil, []ClientSettings{c}, d.now)
+	if err := next.engine.Restore(kept, d.now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A member's router whose daemon is another one has all that it had: nothing is
+// taken from the networks behind it for a moment, and leases are renewed in time.
+func TestAClientOutlivesTheProcess(t *testing.T) {
+	d := newDuet(t)
+	s := testServer()
+	s.Addresses6 = []netip.Prefix{netip.MustParsePrefix("2001:db8:3000::/64")}
+	d.start(s, testClient())
+	d.pass(time.Minute)
+	was := d.up()
+	if len(was.Addresses) != 2 || !was.Delegated.IsValid() || !was.Router || len(was.DNS) != 2 {
+		t.Fatalf("the client has %+v", was)
+	}
+	lease := d.client.only().v6
+	renew, ends := lease.renewAt, lease.endsAt
+	heard := d.dhcpOf(t)
+	d.restartClient(t, testClient())
+	if l := d.up(); !l.Equal(was) {
+		t.Errorf("at once it has\n%+v, had\n%+v", l, was)
+	}
+	d.settle()
+	if l := d.up(); !l.Equal(was) || len(*heard) != 0 {
+		t.Errorf("then it has\n%+v, had\n%+v, and sent %d messages of DHCPv6", l, was, len(*heard))
+	}
+	if lease = d.client.only().v6; !lease.renewAt.Equal(renew) || !lease.endsAt.Equal(ends) {
+		t.Errorf("it renews at %v, until %v; before it was %v, %v", lease.renewAt, lease.endsAt, renew, ends)
+	}
+	d.pass(renew.Sub(d.now) + time.Second)
+	if l := d.up(); len(*heard) != 1 || (*heard)[0].Type != dhcp6.Renew || !l.Equal(was) {
+		t.Errorf("at the time to renew it says %+v, and has\n%+v, had\n%+v", *heard, l, was)
+	}
+}
+
+// A server that gives prefixes and never advertises itself as a router is the
+// router all the same: there is no other one on the link.
+func TestAServerThatDoesNotAdvertise(t *testing.T) {
+	d := newDuet(t)
+	d.lose = func(from *side, b []byte) bool { // router advertisements
+		return from == d.server && len(b) > 60 && b[0]&0x80 == 0 && b[8] == 0 && b[9] == 0x57 && b[10+6] == protoICMPv6 && b[10+40] == 134
+	}
+	d.start(testServer(), testClient())
+	if l := d.up(); l.Router || !l.Delegated.IsValid() {
+		t.Fatalf("at first the client has %+v", l)
+	}
+	d.pass(15 * time.Second)
+	l := d.up()
+	if !l.Router {
+		t.Errorf("after 15 seconds the client has %+v", l)
+	}
+	d.restartClient(t, testClient())
+	d.settle()
+	if again := d.up(); !again.Equal(l) {
+		t.Errorf("after a restart it has %+v", again)
+	}
+	// one that advertises that it is none is none
+	d = newDuet(t)
+	d.start(testServer(), testClient())
+	v := d.client.only().v6
+	v.advertised(&ndp.RouterAdvertisement{}, d.now)
+	if d.pass(time.Second); d.up().Router {
+		t.Error("a router of no time is one")
 	}
 }

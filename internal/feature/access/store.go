@@ -65,6 +65,7 @@ type storedSession struct {
 	Link     storedLink   `json:"link"`
 	Onward   *Onward      `json:"onward,omitempty"` // where it goes on to
 	Pair     uint16       `json:"pair,omitempty"`   // and by which session
+	V6       *storedV6    `json:"v6,omitempty"`     // of a client
 }
 
 type storedLink struct {
@@ -151,6 +152,9 @@ func (s *session) stored() storedSession {
 	o.Link = storedLink{
 		MRU: l.mru, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == phaseOpened, V6: l.v6.state == phaseOpened,
 		Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
+	}
+	if s.v6 != nil {
+		o.V6 = s.v6.stored()
 	}
 	for _, a := range l.v4.dns {
 		if a.IsValid() {
@@ -266,6 +270,9 @@ func (e *Engine) restoreSession(k storedSession) {
 		s.interim = e.now.Add(s.profile.Interim)
 	}
 	if c := t.client; c != nil {
+		if k.Link.V6 && k.V6 != nil {
+			s.v6 = restoreV6(s, k.V6)
+		}
 		c.networkChanged(s, k.Link.V4, k.Link.V6)
 	} else if k.Link.V6 {
 		s.adverts = 100
