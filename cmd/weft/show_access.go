@@ -112,6 +112,9 @@ func tableClients(w io.Writer, rows any) {
 		if c.Fault != "" && !c.Up {
 			fmt.Fprintf(w, "  why\t%s\n", c.Fault)
 		}
+		if !c.RetryAt.IsZero() {
+			fmt.Fprintf(w, "  next try\tin %s, after %d\n", max(time.Until(c.RetryAt), 0).Round(time.Second), c.Tries)
+		}
 		if !c.Up {
 			continue
 		}

@@ -195,10 +195,7 @@ func (c *client) tunnelDown(t *tunnel, text string) {
 		return
 	}
 	c.tunnel = nil
-	if c.fault == "" {
-		c.fault = text
-	}
-	c.later(c.fault)
+	c.later(text)
 }
 
 // later waits before the next attempt: twice as long each time, and never

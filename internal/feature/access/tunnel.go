@@ -30,6 +30,9 @@ func (s tunnelState) String() string {
 // handshakeTime bounds the three messages that set a tunnel or a session up.
 const handshakeTime = 30 * time.Second
 
+// noAnswer is said of a server from which nothing came.
+const noAnswer = "the server does not answer: is it an L2TP server, and does the way to it carry UDP?"
+
 // lingerTime is how long a closed tunnel still acknowledges (section 5.7: a
 // full cycle of retransmission).
 const lingerTime = 31 * time.Second
@@ -80,7 +83,11 @@ func (t *tunnel) tick(now time.Time) {
 			t.remove()
 			return
 		}
-		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: "the tunnel was not set up in time"}, ReasonTimeout)
+		why := "the tunnel was not set up in time"
+		if t.state == tunnelWaitReply {
+			why = noAnswer
+		}
+		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: why}, ReasonTimeout)
 		return
 	}
 	if !t.helloAt.IsZero() && !now.Before(t.helloAt) {
