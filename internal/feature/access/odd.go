@@ -49,14 +49,32 @@ func (t *tunnel) about(session uint16, m *l2tp.Message) *session {
 	if s := t.sessions[session]; s != nil || session != 0 || m.Type != l2tp.CDN {
 		return s
 	}
-	if id, ok := m.Uint16(l2tp.AssignedSessionID); ok && id != 0 {
-		for _, s := range t.sessions {
-			if s.remote == id {
-				return s
-			}
-		}
+	id, _ := m.Uint16(l2tp.AssignedSessionID)
+	return t.sessions[t.calls[id]]
+}
+
+// callIs notes which session a call of the peer's is. A number that it uses again
+// is one of a call that it has forgotten: what goes to that would reach somebody
+// else.
+func (t *tunnel) callIs(remote uint16, s *session) {
+	if t.calls == nil {
+		t.calls = map[uint16]uint16{}
 	}
-	return nil
+	t.calls[remote] = s.local
+}
+
+// callAgain ends what was there under a number that is used for a new call. The
+// peer is not told: it would end the new one.
+func (t *tunnel) callAgain(remote uint16) {
+	if old := t.sessions[t.calls[remote]]; old != nil {
+		old.finish(ReasonLost, "the LAC has forgotten the call: its number is another one's")
+	}
+}
+
+func (t *tunnel) callOver(s *session) {
+	if t.calls[s.remote] == s.local {
+		delete(t.calls, s.remote)
+	}
 }
 
 // withdrawn takes the end of a tunnel from a peer that does not know our number

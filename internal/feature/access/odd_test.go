@@ -1,7 +1,9 @@
 package access
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"weft/wire/l2tp"
@@ -119,6 +121,53 @@ func TestWhoGivesUpEarlyIsUnderstood(t *testing.T) {
 	d.settle()
 	if n := len(d.server.engine.sessions); n != 1 || !d.client.engine.Learned()["home"].Equal(l) {
 		t.Errorf("there are %d sessions, want the first one alone", n)
+	}
+}
+
+// A LAC that uses the number of a call for another one has forgotten the first:
+// what is for one subscriber never goes to another.
+func TestALACUsesANumberAgain(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		d.up()
+		old := d.server.only().local
+		number, tunnel := d.client.only().local, d.client.only().tunnel
+		if restart {
+			next := newSide(d, d.server.addr.String(), 99)
+			var kept []Stored
+			for k, v := range d.server.store {
+				kept = append(kept, Stored{k, v})
+			}
+			slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
+			next.other, d.client.other, d.server = d.client, next, next
+			next.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+			if err := next.engine.Restore(kept, d.now); err != nil {
+				t.Fatal(err)
+			}
+			d.settle()
+		}
+		heard := d.hearControl(t, &d.server)
+		tunnel.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, number).AddUint32(l2tp.CallSerialNumber, 9))
+		tunnel.flush()
+		d.settle()
+		for _, one := range *heard {
+			if one.message != nil && one.message.Type == l2tp.CDN {
+				t.Errorf("the LAC is told of an end, which ends its new call: %+v", one)
+			}
+		}
+		_, ended := d.server.engine.Details(Match{Login: "alice"})
+		if len(ended) != 1 || ended[0].Session != old || d.server.engine.sessions[old] != nil {
+			t.Errorf("restart %v: what ended is %+v", restart, ended)
+		}
+		if _, there := d.server.sessions[old]; there {
+			t.Errorf("restart %v: the programs still have it", restart)
+		}
+		for _, s := range d.server.engine.sessions {
+			if s.state != sessionWaitConnect {
+				t.Errorf("restart %v: a session is %+v", restart, s.row())
+			}
+		}
 	}
 }
 

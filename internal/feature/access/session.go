@@ -111,6 +111,9 @@ func (t *tunnel) called(m *l2tp.Message) {
 	case !ok || remote == 0:
 		refuse(l2tp.Result{Code: l2tp.CallError, Error: l2tp.ErrorValue})
 		return
+	}
+	t.callAgain(remote)
+	switch {
 	case t.server.MaxSessions > 0 && t.server.count >= t.server.MaxSessions:
 		refuse(l2tp.Result{Code: l2tp.CallNoFacilities, Text: "all sessions are in use"})
 		return
@@ -121,6 +124,7 @@ func (t *tunnel) called(m *l2tp.Message) {
 		return
 	}
 	s.remote = remote
+	t.callIs(remote, s)
 	t.server.count++
 	s.call = Call{
 		Calling: m.Text(l2tp.CallingNumber), Called: m.Text(l2tp.CalledNumber), LAC: t.peer, LNS: t.here,
@@ -321,6 +325,7 @@ func (s *session) finish(why Reason, text string) {
 	e.disarm(s)
 	delete(e.sessions, s.local)
 	delete(t.sessions, s.local)
+	t.callOver(s)
 	delete(e.pending.sessions, s.local)
 	e.pending.goneSs = append(e.pending.goneSs, s.local)
 	e.pending.stored.sessions[s.local] = false

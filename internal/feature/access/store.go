@@ -252,6 +252,7 @@ func (e *Engine) restoreSession(k storedSession) {
 		settings.server, settings.name, settings.auth, settings.echo = true, srv.HostName, srv.Methods, srv.Echo
 		settings.ipv4, settings.ipv6 = s.given.ipv4.IsValid(), srv.IPv6
 		srv.count++
+		t.callIs(k.Remote, s)
 		if k.Onward == nil {
 			srv.hold(s)
 		}

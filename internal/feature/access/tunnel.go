@@ -56,6 +56,7 @@ type tunnel struct {
 	vendor     string
 	lac        string // its name in the configuration
 	sessions   map[uint16]*session
+	calls      map[uint16]uint16 // server: the peer's numbers of sessions -> ours
 	since      time.Time
 	heard      time.Time // last control message
 	helloAt    time.Time
