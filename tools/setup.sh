@@ -41,10 +41,12 @@ needs() {
 		test      radvd                   tells the hosts behind it, in labs
 		test      xl2tpd                  a stock L2TP client, in labs
 		test      ppp                     pppd, the stock end of a PPP link, in labs
+		test      l2tpns                  a stock L2TP server, in labs, and what the bench of subscribers measures beside
 		test      freeradius              the RADIUS server of the lns-radius lab
 		test      freeradius-utils        radclient, which changes and ends sessions
 		test      sqlite3                 that server's database
 		test      curl                    a stock client of the web, in labs
+		test      python3                 a small web server and client, in labs
 		test      zstd                    unpacks kernels for guests
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
 		test      llvm-19                 llvm-strip-19, which takes debugging data out of them
@@ -57,6 +59,7 @@ needs() {
 		bench     nftables                the same FORWARD policy for every subject
 		bench     iperf3                  the TCP flows
 		bench     tayga                   the translator that weft is measured beside
+		bench     l2tpns                  the L2TP server that weft is measured beside
 		bench     user-mode-linux         guests on pseudowires and bridges
 		bench     qemu-system-x86         guests likewise
 		bench     linux-image-6.12-amd64  the kernel of QEMU's

@@ -59,6 +59,9 @@ func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, fi
 	if f, ok := out.(*os.File); ok && file == "" && isTerminal(f) {
 		return errors.New("a pcap file on a terminal cannot be read: add -w FILE, or a pipe")
 	}
+	if err := o.Check(); err != nil {
+		return err // before the file is written over
+	}
 	r, err := daemon.Look()
 	if err != nil {
 		return err

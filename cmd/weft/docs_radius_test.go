@@ -3,9 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+var orderedAt = regexp.MustCompile(`radclient .* (\S+):3799 `)
 
 // The guide to FreeRADIUS says what the scenario lns-radius tries.
 func TestTheGuideToFreeRADIUSIsTheScenario(t *testing.T) {
@@ -14,6 +17,7 @@ func TestTheGuideToFreeRADIUSIsTheScenario(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
+	listen, orders := "", []string{}
 	for _, p := range pages(t) {
 		if p.name != "docs/guides/freeradius.md" {
 			continue
@@ -28,6 +32,12 @@ func TestTheGuideToFreeRADIUSIsTheScenario(t *testing.T) {
 			}
 			for line := range strings.Lines(b.text) {
 				line = strings.TrimSpace(line)
+				if strings.HasPrefix(line, "listen ") {
+					listen = line
+				}
+				if at := orderedAt.FindStringSubmatch(line); at != nil {
+					orders = append(orders, at[1])
+				}
 				tried := strings.HasPrefix(line, "insert ") || strings.HasPrefix(line, "sqlite3 ") || strings.HasPrefix(line, "freeradius ") ||
 					strings.Contains(line, ":3799 ") || strings.HasPrefix(line, "lacs ") || strings.HasPrefix(line, "dynamic_authorization ")
 				if !tried {
@@ -40,6 +50,15 @@ func TestTheGuideToFreeRADIUSIsTheScenario(t *testing.T) {
 				}
 			}
 		}
+	}
+	// orders are taken at the addresses of listen alone
+	for _, at := range orders {
+		if !strings.Contains(listen, `"`+at+`"`) {
+			t.Errorf("orders go to %s, and the router listens at %s", at, listen)
+		}
+	}
+	if len(orders) < 2 {
+		t.Errorf("the guide has %d orders", len(orders))
 	}
 	for what, least := range map[string]int{"conf": 1, "insert": 6, "sqlite3": 3, "freeradius": 1, "echo": 2, "lacs": 1} {
 		if seen[what] < least {

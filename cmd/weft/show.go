@@ -91,11 +91,12 @@ func nounCommand(n noun) *cobra.Command {
 				return err
 			}
 			for {
-				if err := showOnce(cmd.Context(), cmd.OutOrStdout(), n, asJSON, watch); err != nil {
-					return err
+				err := showOnce(cmd.Context(), cmd.OutOrStdout(), n, asJSON, watch)
+				if watch && cmd.Context().Err() != nil {
+					return nil // Ctrl-C in the middle of a question
 				}
-				if !watch {
-					return nil
+				if err != nil || !watch {
+					return err
 				}
 				select {
 				case <-cmd.Context().Done():

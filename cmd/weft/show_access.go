@@ -112,6 +112,9 @@ func tableClients(w io.Writer, rows any) {
 		if c.Fault != "" && !c.Up {
 			fmt.Fprintf(w, "  why\t%s\n", c.Fault)
 		}
+		if !c.RetryAt.IsZero() {
+			fmt.Fprintf(w, "  next try\tin %s, after %d\n", max(time.Until(c.RetryAt), 0).Round(time.Second), c.Tries)
+		}
 		if !c.Up {
 			continue
 		}
@@ -188,7 +191,7 @@ ends, and begins anew. It fails if there is no such session.`,
 				return err
 			}
 			if k.Sessions == 0 {
-				return fmt.Errorf("there is no session of %q", args[0])
+				return fmt.Errorf("there is no session of %q: weft show subscribers lists those that there are", args[0])
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "sessions ended: %d\n", k.Sessions)
 			return nil

@@ -59,6 +59,9 @@ func oneOf(c *cobra.Command, what, long, example string, one func(context.Contex
 			}
 			err = one(cmd.Context(), cmd.OutOrStdout(), r, args[0], asJSON)
 			r.Close()
+			if watch && cmd.Context().Err() != nil {
+				return nil // Ctrl-C in the middle of a question
+			}
 			if err != nil || !watch {
 				return err
 			}
@@ -105,7 +108,11 @@ func showSubscriber(ctx context.Context, w io.Writer, r *daemon.Router, who stri
 		return printJSON(w, d)
 	}
 	if len(d.Sessions)+len(d.Ended) == 0 {
-		return fmt.Errorf("there is no session of %q, and none has ended lately", who)
+		list := "subscribers"
+		if strings.HasPrefix(who, "l2tp_client.") {
+			list = "clients"
+		}
+		return fmt.Errorf("there is no session of %q, and none has ended lately: weft show %s lists those that there are", who, list)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, s := range d.Sessions {

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	"layeh.com/radius"
@@ -29,110 +28,28 @@ const (
 	accountFor   = 30 * time.Minute
 )
 
-// books are the accounts that no server has taken yet. They wait in one list, not
-// each by itself: after a storm there are tens of thousands.
-type books struct {
-	mu      sync.Mutex
-	list    []*book
-	news    chan struct{}
-	running bool
-}
-
-type book struct {
-	account *access.Account
-	total   access.Traffic
-}
-
-// Account tells what a session has carried, as soon as a server takes it, until
-// ctx ends; it does not wait for that.
-func (c *Client) Account(ctx context.Context, a *access.Account, total access.Traffic) {
-	b := &c.books
-	b.mu.Lock()
-	b.list = append(b.list, &book{a, total})
-	if !b.running {
-		b.running, b.news = true, make(chan struct{}, 1)
-		go c.keepBooks(ctx)
-	}
-	b.mu.Unlock()
-	c.wakeBooks()
-}
-
-func (c *Client) wakeBooks() {
-	select {
-	case c.books.news <- struct{}{}:
-	default:
-	}
-}
-
-// keepBooks sends accounts, many at a time. While nobody takes them, it tries
-// one now and then, and the others wait.
-func (c *Client) keepBooks(ctx context.Context) {
-	room := make(chan struct{}, AtATime)
-	silent := make(chan struct{}, AtATime)
-	for {
-		one, ok := c.nextBook()
-		if !ok {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.books.news:
-			}
-			continue
-		}
-		select {
-		case <-silent:
-			if !c.tellWhenHeard(ctx, one) {
-				return
-			}
-			for len(silent) > 0 {
-				<-silent
-			}
-			continue
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		go func() {
-			defer func() { <-room }()
-			if c.tell(ctx, one) == nil || ctx.Err() != nil {
-				return
-			}
-			if one.account.Kind != access.AccountInterim { // of that the next says more
-				c.books.mu.Lock()
-				c.books.list = append(c.books.list, one)
-				c.books.mu.Unlock()
-			}
-			select {
-			case silent <- struct{}{}:
-			default:
-			}
-			c.wakeBooks()
-		}()
-	}
-}
-
 // tellWhenHeard tries one account after another, with pauses, until one is taken;
 // false: ctx ended. One that a server does not take, whatever its reason, holds up
 // no other: it waits behind them.
-func (c *Client) tellWhenHeard(ctx context.Context, one *book) bool {
+func (c *Client) tellWhenHeard(ctx context.Context, one *Book) bool {
 	for {
 		select {
 		case <-ctx.Done():
+			c.books.add(one)
 			return false
 		case <-time.After(c.pause):
 		}
 		err := c.tell(ctx, one)
 		switch {
-		case ctx.Err() != nil:
-			return false
 		case err == nil:
 			return true
-		case time.Since(one.account.At) > accountFor || one.account.Kind == access.AccountInterim:
+		case ctx.Err() != nil:
+			c.books.add(one)
+			return false
+		case time.Since(one.Account.At) > accountFor || one.Account.Kind == access.AccountInterim:
 			c.lose(one, err)
 		default:
-			c.books.mu.Lock()
-			c.books.list = append(c.books.list, one)
-			c.books.mu.Unlock()
+			c.books.add(one)
 		}
 		next, ok := c.nextBook()
 		if !ok {
@@ -169,34 +86,20 @@ func (c *Client) Begun(ctx context.Context, a access.Account) {
 
 const announceTimes = 6
 
-func (c *Client) nextBook() (*book, bool) {
-	b := &c.books
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.list) == 0 {
-		b.list = nil
-		return nil, false
-	}
-	one := b.list[0]
-	b.list[0] = nil
-	b.list = b.list[1:]
-	return one, true
-}
-
 // lose gives an account up.
-func (c *Client) lose(one *book, err error) {
-	if one.account.Kind != access.AccountInterim {
-		c.log.Error("a session's account is lost", "login", one.account.Login, "session", one.account.ID, "error", err)
+func (c *Client) lose(one *Book, err error) {
+	if one.Account.Kind != access.AccountInterim {
+		c.log.Error("a session's account is lost", "login", one.Account.Login, "session", one.Account.ID, "error", err)
 	}
 }
 
 // tell sends one account.
-func (c *Client) tell(ctx context.Context, one *book) error {
+func (c *Client) tell(ctx context.Context, one *Book) error {
 	answer, _, err := c.exchange(ctx, c.telling, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
-		return c.record(secret, one.account, one.total)
+		return c.record(secret, one.Account, one.Total)
 	})
 	if err == nil && answer.Code != radius.CodeAccountingResponse {
-		err = fmt.Errorf("account session %s: the answer is a %s", one.account.ID, answer.Code)
+		err = fmt.Errorf("account session %s: the answer is a %s", one.Account.ID, answer.Code)
 	}
 	return err
 }

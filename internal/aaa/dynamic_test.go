@@ -161,6 +161,23 @@ func TestWhatOrdersLeadTo(t *testing.T) {
 			_ = wispr.WISPrBandwidthMaxUp_Set(p, 5e6)
 			_ = rfc2865.FramedRoute_SetString(p, "10.0.0.0/8")
 		}, radius.CodeCoANAK, rfc3576.ErrorCause_Value_UnsupportedAttribute},
+		{"an address of three bytes besides the name", radius.CodeDisconnectRequest, func(p *radius.Packet) {
+			alice(p)
+			p.Add(rfc2865.FramedIPAddress_Type, radius.Attribute{192, 0, 2})
+		}, radius.CodeDisconnectNAK, invalidValue},
+		{"a prefix of 200 bits besides the name", radius.CodeDisconnectRequest, func(p *radius.Packet) {
+			alice(p)
+			p.Add(rfc4818.DelegatedIPv6Prefix_Type, append(radius.Attribute{0, 200}, make(radius.Attribute, 16)...))
+		}, radius.CodeDisconnectNAK, invalidValue},
+		{"a port that no session has besides the name", radius.CodeDisconnectRequest, func(p *radius.Packet) {
+			alice(p)
+			_ = rfc2865.NASPort_Set(p, 1<<16+1)
+		}, radius.CodeDisconnectNAK, invalidValue},
+		{"a time of two bytes", radius.CodeCoARequest, func(p *radius.Packet) {
+			alice(p)
+			_ = wispr.WISPrBandwidthMaxUp_Set(p, 5e6)
+			p.Add(rfc2865.SessionTimeout_Type, radius.Attribute{0, 60})
+		}, radius.CodeCoANAK, invalidValue},
 		{"another vendor's", radius.CodeCoARequest, func(p *radius.Packet) {
 			alice(p)
 			_ = rfc2865.IdleTimeout_Set(p, 60)

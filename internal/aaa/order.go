@@ -23,6 +23,9 @@ func carryOut(p *radius.Packet, self NAS, orders Orders) rfc3576.ErrorCause {
 	if !self.meant(p) {
 		return rfc3576.ErrorCause_Value_NASIdentificationMismatch
 	}
+	if !sound(p) {
+		return invalidValue
+	}
 	m := matchOf(p)
 	if m.Empty() {
 		return rfc3576.ErrorCause_Value_MissingAttribute
@@ -47,6 +50,43 @@ func carryOut(p *radius.Packet, self NAS, orders Orders) rfc3576.ErrorCause {
 		return rfc3576.ErrorCause_Value_SessionContextNotFound
 	}
 	return 0
+}
+
+// invalidValue is Invalid Attribute Value (RFC 5176 section 3.5).
+const invalidValue rfc3576.ErrorCause = 407
+
+// sound tells whether what an order says has the lengths that it must have:
+// what cannot be read would else be as if it were not there, and the order be
+// about other sessions.
+func sound(p *radius.Packet) bool {
+	for _, a := range p.Attributes {
+		n := len(a.Attribute)
+		switch a.Type {
+		case rfc2865.FramedIPAddress_Type, rfc2865.NASIPAddress_Type, rfc2865.NASPort_Type, rfc2865.ServiceType_Type, rfc2865.SessionTimeout_Type,
+			rfc2865.IdleTimeout_Type, rfc2869.AcctInterimInterval_Type, rfc2869.EventTimestamp_Type:
+			if n != 4 {
+				return false
+			}
+		case rfc3162.NASIPv6Address_Type, rfc6911.FramedIPv6Address_Type:
+			if n != 16 {
+				return false
+			}
+		case rfc3162.FramedInterfaceID_Type:
+			if n != 8 {
+				return false
+			}
+		case rfc3162.FramedIPv6Prefix_Type:
+			if !prefix(rfc3162.FramedIPv6Prefix_Get(p)).IsValid() {
+				return false
+			}
+		case rfc4818.DelegatedIPv6Prefix_Type:
+			if !prefix(rfc4818.DelegatedIPv6Prefix_Get(p)).IsValid() {
+				return false
+			}
+		}
+	}
+	n, err := rfc2865.NASPort_Lookup(p)
+	return err != nil || n < 1<<16 // no session has such a number
 }
 
 // authorizeOnly asks the router to ask for a session's attributes itself.
@@ -134,7 +174,7 @@ func matchOf(p *radius.Packet) access.Match {
 	if id := rfc3162.FramedInterfaceID_Get(p); len(id) == 8 {
 		m.InterfaceID = [8]byte(id)
 	}
-	if n, err := rfc2865.NASPort_Lookup(p); err == nil && n < 1<<16 {
+	if n, err := rfc2865.NASPort_Lookup(p); err == nil {
 		m.Session = uint16(n)
 	}
 	return m

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -36,17 +37,23 @@ func orderOf(q url.Values) (CaptureOrder, error) {
 	if o.Packets, err = strconv.Atoi(q.Get("packets")); err == nil {
 		o.For, err = time.ParseDuration(q.Get("for"))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return o, fmt.Errorf("read the order: %w", err)
-	case o.Who == "":
-		return o, fmt.Errorf("nobody is named")
-	case o.Packets < 1 || o.Packets > capturePackets:
-		return o, fmt.Errorf("from 1 to %d packets can be captured", capturePackets)
-	case o.For <= 0 || o.For > captureFor:
-		return o, fmt.Errorf("a capture lasts up to %s", captureFor)
 	}
-	return o, nil
+	return o, o.Check()
+}
+
+// Check tells what is wrong with an order.
+func (o CaptureOrder) Check() error {
+	switch {
+	case o.Who == "":
+		return errors.New("nobody is named")
+	case o.Packets < 1 || o.Packets > capturePackets:
+		return fmt.Errorf("--packets %d: from 1 to %d can be captured", o.Packets, capturePackets)
+	case o.For <= 0 || o.For > captureFor:
+		return fmt.Errorf("--for %s: a capture lasts up to %s", o.For, captureFor)
+	}
+	return nil
 }
 
 // serveCapture streams a pcap file. It ends with the order, or when the client
@@ -109,7 +116,7 @@ func Capture(ctx context.Context, socket string, o CaptureOrder, w io.Writer) er
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
+		return noDaemon(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

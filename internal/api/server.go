@@ -15,6 +15,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Status says which daemon answers.
@@ -108,6 +110,15 @@ func answerRows[T any](rows func() iter.Seq[T]) http.HandlerFunc {
 // ErrNoDaemon says that no daemon answers on the socket.
 var ErrNoDaemon = errors.New("no weft run is answering")
 
+// noDaemon is ErrNoDaemon with the cause: if nobody is there at all, how to
+// change that.
+func noDaemon(cause error) error {
+	if errors.Is(cause, fs.ErrNotExist) || errors.Is(cause, unix.ECONNREFUSED) {
+		return fmt.Errorf("%w: start it with systemctl start weft, or weft run FILE", ErrNoDaemon)
+	}
+	return fmt.Errorf("%w (%w); its log may say why: journalctl -u weft", ErrNoDaemon, cause)
+}
+
 // Ask reads what the daemon at the socket says at a path, like /v1/slow.
 func Ask(ctx context.Context, socket, path string, into any) error {
 	return request(ctx, http.MethodGet, socket, path, into)
@@ -130,7 +141,10 @@ func request(ctx context.Context, method, socket, path string, into any) error {
 		if errors.As(err, &about) {
 			err = about.Err
 		}
-		return fmt.Errorf("%w (%w)", ErrNoDaemon, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return noDaemon(err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

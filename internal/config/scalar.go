@@ -25,7 +25,7 @@ func setScalar(v reflect.Value, text string, tag reflect.StructTag) *fault {
 	case typePrefix:
 		value, bad = parsePrefix(text, tag)
 	case typeAddrPort:
-		value, bad = parseAddrPort(text)
+		value, bad = parseAddrPort(text, tag)
 	case typeDuration:
 		value, bad = parseDuration(text, tag)
 	default:
@@ -108,12 +108,19 @@ func parseDuration(text string, tag reflect.StructTag) (time.Duration, *fault) {
 	return d, nil
 }
 
-func parseAddrPort(text string) (netip.AddrPort, *fault) {
+func parseAddrPort(text string, tag reflect.StructTag) (netip.AddrPort, *fault) {
 	a, err := netip.ParseAddrPort(text)
 	if err == nil && a.Port() != 0 {
 		return a, nil
 	}
 	remedy := `like "127.0.0.1:9100" or "[::1]:9100"`
+	example, failed := netip.ParseAddrPort(strings.Trim(tag.Get("example"), `"`))
+	if failed == nil && !example.Addr().IsLoopback() {
+		remedy = fmt.Sprintf("like %q", example)
+		if alone, err := netip.ParseAddr(text); err == nil {
+			remedy = fmt.Sprintf("write %q", netip.AddrPortFrom(alone, example.Port()))
+		}
+	}
 	if host, port, ok := strings.Cut(text, ":"); ok && isNumber(port) && (host == "" || host == "localhost") {
 		remedy = fmt.Sprintf("write %q or %q", "127.0.0.1:"+port, "[::1]:"+port)
 	}

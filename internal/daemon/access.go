@@ -325,11 +325,15 @@ func (s *subscribers) restore(ctx context.Context, now time.Time) {
 		return
 	}
 	s.store = file
-	var list []access.Stored
+	var list, untold []access.Stored
 	s.begunHere = map[string]bool{}
 	err = file.Each(func(key, value []byte) error {
 		if name, ok := strings.CutPrefix(string(key), begunKey); ok {
 			s.begunHere[name] = true
+			return nil
+		}
+		if strings.HasPrefix(string(key), accountKey) {
+			untold = append(untold, access.Stored{Key: string(key), Value: append([]byte{}, value...)})
 			return nil
 		}
 		list = append(list, access.Stored{Key: string(key), Value: append([]byte{}, value...)})
@@ -346,6 +350,7 @@ func (s *subscribers) restore(ctx context.Context, now time.Time) {
 			s.begunHere[name] = true
 		}
 	}
+	s.resumeAccounts(ctx, untold)
 	for a := range s.engine.Addresses() {
 		if s.sockets[a] == nil {
 			if err := s.open(ctx, a); err != nil {
@@ -377,6 +382,7 @@ func (s *subscribers) keep(list []access.Stored) {
 func (s *subscribers) wait() {
 	s.tasks.Wait()
 	if s.store != nil {
+		s.leaveAccounts()
 		_ = s.store.Close()
 	}
 	for _, file := range s.leases {

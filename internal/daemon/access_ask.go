@@ -56,11 +56,15 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 		}
 		keep[name] = true
 		if !reflect.DeepEqual(a.servers[name], servers) {
-			if old := a.clients[name]; old != nil {
-				time.AfterFunc(askTime, old.Close) // when nobody waits for it any more
-			}
+			old := a.clients[name]
 			a.servers[name] = servers
 			a.clients[name] = aaa.NewClient(s.log, cmp.Or(c.NASIdent, c.HostName), servers)
+			if old != nil {
+				for _, one := range old.HandOver() { // the new servers may be there because the old ones are not
+					a.clients[name].Account(ctx, one.Account, one.Total)
+				}
+				time.AfterFunc(askTime, old.Close) // when nobody waits for it any more
+			}
 		}
 	}
 	for name := range a.clients {

@@ -55,7 +55,7 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 		t.Errorf("a port that nobody had: %v %s", err, out)
 	}
 	r.kill()
-	ask("show who 192.0.2.1 4711", "no weft run is answering (dial unix ")
+	ask("show who 192.0.2.1 4711", "no weft run is answering: start it with systemctl start weft, or weft run FILE")
 	// what a kill left behind is taken over, and Ctrl-C is no failure
 	w.opens(5001)
 	r = w.start()

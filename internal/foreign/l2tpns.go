@@ -18,6 +18,7 @@ type l2tpns struct {
 	radius []netip.AddrPort
 	dns    []netip.Addr
 	said   map[string]bool // remarks that are made once
+	onward []string        // entries of forward
 }
 
 type setting struct {
@@ -91,7 +92,7 @@ func (l *l2tpns) command(line int, words []string) {
 	case "ip", "permit", "deny":
 		l.once(line, "ip access-list", "weft has no filters of a session's own", "write rules for the section's device in nftables; RADIUS' Filter-Id names the walled garden")
 	case "setforward":
-		l.left(line, "setforward", "weft forwards no session to another LNS", "let the LAC set up tunnels to it, as its RADIUS tells it")
+		l.sendOn(line, words[1:])
 	case "hostname":
 		if len(words) > 1 {
 			l.set["hostname"] = setting{line, words[1]}

@@ -157,6 +157,13 @@ func (l *l2tpns) write(o Options) string {
 	}
 	l.lacs(&out)
 	l.authentication(&out)
+	if len(l.onward) > 0 {
+		out.line("forward = [")
+		for _, one := range l.onward {
+			out.line("  %s,", one)
+		}
+		out.line("]")
+	}
 	if a, ok := l.address("peer_address", false); ok {
 		out.line("gateway = %q", a)
 	}
@@ -237,6 +244,32 @@ func (l *l2tpns) authentication(out *toml) {
 		l.wrong(s.line, "radius_authtypes", "is empty", `write it as "chap,pap"`)
 	}
 	out.line("authentication = [%s]", list(methods))
+}
+
+// sendOn reads setforward MASK IP PORT SECRET: logins with the mask in them belong
+// to another server.
+func (l *l2tpns) sendOn(line int, words []string) {
+	if len(words) < 4 {
+		l.wrong(line, "setforward", fmt.Sprintf("has %d words behind it, and needs 4", len(words)), "complete the line")
+		return
+	}
+	server, err := netip.ParseAddrPort(words[1] + ":" + words[2])
+	if err != nil || !server.IsValid() || server.Port() == 0 {
+		l.wrong(line, "setforward", fmt.Sprintf("%s port %s is no server", words[1], words[2]), "write it as 192.0.2.1 1701")
+		return
+	}
+	realm, whole := strings.CutPrefix(words[0], "@")
+	entry := fmt.Sprintf("{ realm = %s, server = %q, secret = %s }", quote(realm), server, quote(words[3]))
+	switch {
+	case !whole || realm == "" || strings.Contains(realm, "@"):
+		l.left(line, "setforward", fmt.Sprintf("weft sends whole realms on, what stands behind an @ in logins, and %q is another part of them", words[0]),
+			"put the realm into forward, or let RADIUS answer with Tunnel-Type and Tunnel-Server-Endpoint")
+	case l.said["setforward @"+strings.ToLower(realm)]:
+		l.left(line, "setforward", fmt.Sprintf("is there for %q already", realm), "each realm goes to one server")
+	default:
+		l.said["setforward @"+strings.ToLower(realm)] = true
+		l.onward = append(l.onward, entry)
+	}
 }
 
 func (l *l2tpns) ipv6(out *toml) {

@@ -61,6 +61,7 @@ type Message struct {
 	Addresses   []IA // IA_NA
 	Prefixes    []IA // IA_PD
 	Requested   []uint16
+	Elapsed     time.Duration // of clients: since they began to ask
 	RapidCommit bool
 	Status      *Status
 	Preference  *uint8
@@ -206,6 +207,10 @@ func (m *Message) Marshal() ([]byte, error) {
 			codes = binary.BigEndian.AppendUint16(codes, o)
 		}
 		generic(dhcpv6.OptionORO, codes)
+	}
+	if m.Type != Advertise && m.Type != Reply { // section 21.9: clients must say
+		hundredths := min(m.Elapsed/(10*time.Millisecond), 0xffff)
+		generic(dhcpv6.OptionElapsedTime, binary.BigEndian.AppendUint16(nil, uint16(hundredths)))
 	}
 	if m.RapidCommit {
 		generic(dhcpv6.OptionRapidCommit, nil)

@@ -60,6 +60,23 @@ func TestAClientsSolicit(t *testing.T) {
 	}
 }
 
+// Clients say for how long they have been asking (RFC 8415 section 21.9), servers
+// do not.
+func TestClientsSaySinceWhenTheyAsk(t *testing.T) {
+	for _, c := range []struct {
+		kind    dhcp6.Type
+		elapsed time.Duration
+		want    string
+	}{
+		{dhcp6.Solicit, 0, "000800020000"}, {dhcp6.Renew, 3 * time.Second, "00080002012c"}, {dhcp6.Release, time.Hour, "00080002ffff"}, {dhcp6.Reply, 0, ""},
+	} {
+		b, err := (&dhcp6.Message{Type: c.kind, Elapsed: c.elapsed}).Marshal()
+		if got := hex.EncodeToString(b[4:]); err != nil || got != c.want {
+			t.Errorf("%s: %s, %v, want %q", c.kind, got, err, c.want)
+		}
+	}
+}
+
 func TestCutShortItIsRefusedOrHarmless(t *testing.T) {
 	b, err := full().Marshal()
 	if err != nil {

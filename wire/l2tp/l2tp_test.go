@@ -88,6 +88,7 @@ func TestWhatIsNotKnown(t *testing.T) {
 		{"mandatory attribute of a vendor", hello + "8008000900010001", true, false},
 		{"reserved bit of a mandatory one", hello + "8408000000090001", true, false},
 		{"tunnel id of three bytes", hello + "800900000009000102", false, true},
+		{"tunnel id of three bytes that need not be understood", hello + "000900000009000102", false, false},
 		{"length of five", hello + "8005000000090001", false, true},
 		{"length beyond the end", hello + "83ff000000090001", false, true},
 		{"no type", "8008000000090001", false, true},

@@ -100,13 +100,11 @@ func New(t MessageType) *Message { return &Message{Type: t} }
 var errNoType = errors.New("read control message: it does not begin with its type")
 
 // ParseMessage reads the body of a control message that is no ZLB. secret is
-// for hidden AVPs; it may be empty. A hidden AVP that cannot be read is an
-// error if mandatory, else passed over.
+// for hidden AVPs; it may be empty. An AVP that makes no sense, or is hidden and
+// cannot be read, is an error if mandatory, else passed over (sections 4.1 and
+// 7.1). With an error comes what could be read, unless not even the type could.
 func ParseMessage(body, secret []byte) (*Message, error) {
-	list, err := parseAVPs(body)
-	if err != nil {
-		return nil, err
-	}
+	list, bad := parseAVPs(body)
 	if len(list) == 0 || list[0].Attribute != MessageTypeAVP || list[0].Vendor != 0 || list[0].Hidden || len(list[0].Value) != 2 {
 		return nil, errNoType
 	}
@@ -125,19 +123,22 @@ func ParseMessage(body, secret []byte) (*Message, error) {
 		if a.Hidden {
 			plain, err := a.reveal(secret, vector)
 			if err != nil {
-				if a.Mandatory {
-					return nil, err
+				if a.Mandatory && bad == nil {
+					bad = err
 				}
 				continue
 			}
 			a = plain
 		}
 		if len(a.Value) < least || len(a.Value) > most {
-			return nil, fmt.Errorf("read control message: attribute %d has %d bytes", a.Attribute, len(a.Value))
+			if a.Mandatory && bad == nil {
+				bad = fmt.Errorf("read control message: attribute %d has %d bytes", a.Attribute, len(a.Value))
+			}
+			continue
 		}
 		m.AVPs = append(m.AVPs, a)
 	}
-	return m, nil
+	return m, bad
 }
 
 // Get gives the value of an attribute.

@@ -118,11 +118,16 @@ func (a *authenticator) receive(protocol ppp.Protocol, p ppp.Packet, now time.Ti
 
 // serve takes what a peer shows.
 func (a *authenticator) serve(protocol ppp.Protocol, p ppp.Packet) {
-	if a.answer != nil && protocol == a.answerPro && p.ID == a.answerTo {
+	again := protocol == ppp.PAP && p.Code == ppp.PAPRequest // each time with another number (RFC 1334 section 2.2.1)
+	if a.answer != nil && protocol == a.answerPro && (again || p.ID == a.answerTo) {
+		a.answer[1] = p.ID
 		a.link.owner.sendFrame(protocol, a.answer) // it was lost on its way
 		return
 	}
 	if a.asked || !a.running {
+		if again {
+			a.answerTo = p.ID // whoever decides takes longer than the peer waits
+		}
 		return
 	}
 	c := Credentials{Method: a.method, ID: p.ID}
@@ -184,8 +189,8 @@ func (l *link) verdict(accepted bool, text string, now time.Time) {
 
 // papAnswered is a client's.
 func (a *authenticator) papAnswered(p ppp.Packet, now time.Time) {
-	if !a.running || p.ID != a.id {
-		return
+	if !a.running || p.ID == 0 || p.ID > a.id {
+		return // an answer to an earlier request is one, too: the server was slow
 	}
 	switch p.Code {
 	case ppp.PAPAck:

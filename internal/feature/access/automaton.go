@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"time"
 
 	"weft/wire/ppp"
@@ -231,8 +232,8 @@ func (a *automaton) answered(p ppp.Packet, now time.Time) {
 	case phaseClosing, phaseStopping:
 		return
 	}
-	if p.ID != a.id {
-		return
+	if p.ID != a.id || p.Code == ppp.ConfigureAck && !bytes.Equal(p.Data, ppp.MarshalOptions(a.options.request())) {
+		return // section 5.2: it says yes to something else
 	}
 	if p.Code != ppp.ConfigureAck {
 		theirs, err := ppp.ParseOptions(p.Data)

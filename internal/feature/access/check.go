@@ -85,7 +85,7 @@ func checkForward(c *config.Checker, s *Config) {
 			c.Error(at+"hide", "there is nothing to encipher with", "give it a secret")
 		}
 		if strings.Contains(f.Realm, "@") {
-			c.Error(at+"realm", fmt.Sprintf("%q has an @", f.Realm), "what stands behind it")
+			c.Error(at+"realm", fmt.Sprintf("%q has an @", f.Realm), fmt.Sprintf("write %q", f.Realm[strings.LastIndex(f.Realm, "@")+1:]))
 		}
 		for j, o := range s.Forward[:i] {
 			if strings.EqualFold(o.Realm, f.Realm) && f.Realm != "" {
@@ -167,6 +167,12 @@ func checkClient(c *config.Checker, name string, s *ClientConfig) {
 	}
 	if !s.IPv4 && !s.IPv6 {
 		c.Error("", "it wants neither IPv4 nor IPv6", "take ipv4 = false or ipv6 = false out")
+	}
+	if s.Login != "" && s.Password == "" && !c.Given("password") {
+		c.Warn("login", "there is no password: servers that ask for one refuse it", "set password")
+	}
+	if s.Password != "" && s.Login == "" && !c.Given("login") {
+		c.Warn("password", "there is no login", "set login")
 	}
 	if s.Hide && s.Secret == "" {
 		c.Error("hide", "there is nothing to encipher with", "set secret")

@@ -46,6 +46,7 @@ type client struct {
 	tries   uint64
 	learned Learned
 	calls   uint32
+	own     [8]byte // its interface identifier, the same in the next session
 }
 
 func (c *client) slot() *timer { return &c.timer }
@@ -142,7 +143,9 @@ func (s *session) replied(m *l2tp.Message) {
 		mru: c.MRU, auth: c.Methods, echo: c.Keepalive, login: c.Login, password: c.Password, ipv4: c.IPv4, ipv6: c.IPv6,
 		name: c.HostName, random: s.engine.random,
 	})
-	s.link.v6.local = s.link.v6.another()
+	if s.link.v6.local = c.own; c.own == ([8]byte{}) {
+		s.link.v6.local = s.link.v6.another()
+	}
 	s.engine.rewatch(s)
 	s.link.start(s.engine.now)
 }
@@ -163,6 +166,7 @@ func (c *client) networkChanged(s *session, v4, v6 bool) {
 		}
 	}
 	if v6 {
+		c.own = s.link.v6.local
 		l.LinkLocal = interfaceAddress(s.link.v6.local)
 		if s.v6 == nil {
 			s.v6 = newClientV6(s)
@@ -191,10 +195,7 @@ func (c *client) tunnelDown(t *tunnel, text string) {
 		return
 	}
 	c.tunnel = nil
-	if c.fault == "" {
-		c.fault = text
-	}
-	c.later(c.fault)
+	c.later(text)
 }
 
 // later waits before the next attempt: twice as long each time, and never

@@ -22,6 +22,7 @@ type clientV6 struct {
 	solicitAt time.Time
 
 	router   time.Time // until when the server is a default router
+	heard    bool      // it advertises, be it that it is none
 	prefixes map[netip.Prefix]time.Time
 	dns      []netip.Addr
 
@@ -95,7 +96,10 @@ func (c *clientV6) tick(now time.Time) {
 			c.solicit()
 		}
 	}
-	changed := false
+	changed := c.solicits == rsTimes+1 && c.mute() // from now on
+	if changed {
+		c.solicits++
+	}
 	if reached(c.router) {
 		c.router, changed = time.Time{}, true
 	}
@@ -144,9 +148,13 @@ func (c *clientV6) describe(l *Learned) {
 	}
 	slices.SortFunc(l.Addresses, netip.Prefix.Compare)
 	l.Delegated = c.delegated
-	l.Router = !c.router.IsZero()
+	l.Router = !c.router.IsZero() || c.mute()
 	l.DNS = append(l.DNS, c.dns...)
 }
+
+// mute tells whether the server answers no solicitation: many give what they
+// have by DHCPv6 alone. There is no other router on the link.
+func (c *clientV6) mute() bool { return !c.heard && c.solicits > rsTimes }
 
 func (c *clientV6) solicit() {
 	body, err := ndp.MarshalMessage(&ndp.RouterSolicitation{})
@@ -174,11 +182,19 @@ func (c *clientV6) ask(now time.Time) {
 			kind, most = dhcp6.Solicit, dhcpMost
 		}
 	}
-	m := &dhcp6.Message{Type: kind, Transaction: c.transaction, ClientID: c.id(), Requested: []uint16{dhcp6.OptionDNS}}
-	if kind == dhcp6.Request || kind == dhcp6.Renew {
+	m := c.message(kind)
+	m.Requested, m.Elapsed, m.RapidCommit = []uint16{dhcp6.OptionDNS}, now.Sub(c.began), kind == dhcp6.Solicit
+	c.sendAt = now.Add(c.wait)
+	c.wait = min(2*c.wait, most)
+	c.send(m)
+}
+
+// message is one with all that the client has.
+func (c *clientV6) message(kind dhcp6.Type) *dhcp6.Message {
+	m := &dhcp6.Message{Type: kind, Transaction: c.transaction, ClientID: c.id()}
+	if kind == dhcp6.Request || kind == dhcp6.Renew || kind == dhcp6.Release {
 		m.ServerID = c.server
 	}
-	m.RapidCommit = kind == dhcp6.Solicit
 	na := dhcp6.IA{ID: [4]byte{0, 0, 0, 1}}
 	if c.address.IsValid() {
 		na.Leases = []dhcp6.Lease{{Prefix: netip.PrefixFrom(c.address, 128)}}
@@ -191,14 +207,27 @@ func (c *clientV6) ask(now time.Time) {
 		}
 		m.Prefixes = []dhcp6.IA{pd}
 	}
-	c.sendAt = now.Add(c.wait)
-	c.wait = min(2*c.wait, most)
+	return m
+}
+
+func (c *clientV6) send(m *dhcp6.Message) {
 	b, err := m.Marshal()
 	if err != nil {
 		return
 	}
 	s := c.session
 	s.sendFrame(ppp.IPv6, datagram6(s.linkLocal(), netip.MustParseAddr("ff02::1:2"), dhcpClientPort, dhcpServerPort, b))
+}
+
+// release gives back what the client has before its session ends (RFC 8415
+// section 18.2.7). The link is about to go: it is said once.
+func (c *clientV6) release() {
+	if len(c.server) == 0 || !c.address.IsValid() && !c.delegated.IsValid() {
+		return
+	}
+	c.transaction = newTransaction(c.session.engine.random)
+	c.send(c.message(dhcp6.Release))
+	c.phase = dhcpOff
 }
 
 // hear takes what the server says on the link.
@@ -222,7 +251,7 @@ func (c *clientV6) hear(p packet6, now time.Time) {
 }
 
 func (c *clientV6) advertised(m *ndp.RouterAdvertisement, now time.Time) {
-	c.solicitAt, c.router = time.Time{}, time.Time{}
+	c.solicitAt, c.router, c.heard = time.Time{}, time.Time{}, true
 	if m.RouterLifetime > 0 {
 		c.router = now.Add(m.RouterLifetime)
 	}
@@ -262,7 +291,7 @@ func (c *clientV6) answered(m *dhcp6.Message, now time.Time) {
 		c.take(m)
 		c.begin(dhcpRequest, now)
 		c.ask(now)
-	case m.Type == dhcp6.Reply && (c.phase == dhcpSolicit || c.phase == dhcpRequest || c.phase == dhcpRenew || c.phase == dhcpRebind):
+	case m.Type == dhcp6.Reply && (c.phase == dhcpSolicit && m.RapidCommit || c.phase == dhcpRequest || c.phase == dhcpRenew || c.phase == dhcpRebind):
 		c.server = bytes.Clone(m.ServerID)
 		c.bind(m, now)
 	}
@@ -289,7 +318,8 @@ func (c *clientV6) take(m *dhcp6.Message) (t1, t2, valid time.Duration) {
 					continue
 				}
 				use(l.Prefix)
-				t1, t2 = or(ia.T1, l.Preferred/2), or(ia.T2, l.Preferred*4/5)
+				last := or(l.Preferred, l.Valid) // not preferred any more, but still there
+				t1, t2 = or(ia.T1, last/2), or(ia.T2, last*4/5)
 				if valid == 0 || l.Valid < valid {
 					valid = l.Valid
 				}
@@ -316,16 +346,31 @@ func (c *clientV6) bind(m *dhcp6.Message, now time.Time) {
 	t1, t2, valid := c.take(m)
 	c.learnDNS(m.DNS)
 	if valid == 0 {
-		// nothing for us: name servers at most. Ask again, in no hurry.
-		c.begin(dhcpSolicit, now)
-		c.wait, c.sendAt = dhcpMost, now.Add(dhcpMost)
 		c.endsAt = time.Time{}
+		switch had := c.phase == dhcpRenew || c.phase == dhcpRebind; {
+		case had && forgotten(m): // the server knows of nothing: ask it for something (section 18.2.10.1)
+			c.begin(dhcpRequest, now)
+			c.ask(now)
+		case had:
+			c.begin(dhcpSolicit, now)
+			c.ask(now)
+		default: // nothing for us: name servers at most. Ask again, in no hurry.
+			c.begin(dhcpSolicit, now)
+			c.wait, c.sendAt = dhcpMost, now.Add(dhcpMost)
+		}
 		c.tell()
 		return
 	}
 	c.phase = dhcpBound
 	c.renewAt, c.rebindAt, c.endsAt = now.Add(max(t1, time.Second)), now.Add(max(t2, 2*time.Second)), now.Add(valid)
 	c.tell()
+}
+
+// forgotten tells whether the server has no binding of ours.
+func forgotten(m *dhcp6.Message) bool {
+	return slices.ContainsFunc(slices.Concat(m.Addresses, m.Prefixes), func(ia dhcp6.IA) bool {
+		return ia.Status != nil && *ia.Status == dhcp6.NoBinding
+	})
 }
 
 // subnet gives the n-th /64 of a prefix.

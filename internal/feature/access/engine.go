@@ -270,6 +270,9 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 func (e *Engine) dropClient(c *client) {
 	e.disarm(c)
 	delete(e.clients, c.Name)
+	if s := c.session; s != nil {
+		s.hangUp(ReasonAdmin, "no longer wanted")
+	}
 	e.closeTunnels(func(t *tunnel) bool { return t.client == c }, l2tp.Result{Code: l2tp.StopRequested, Text: "no longer wanted"})
 }
 

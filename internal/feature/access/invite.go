@@ -19,6 +19,10 @@ func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) 
 	}
 	// hidden attributes need the secret, and who it is stands in one that is not
 	kind, host, err := l2tp.Peek(body)
+	if err == nil && kind == l2tp.StopCCN {
+		e.withdrawn(from, h, body)
+		return
+	}
 	if err != nil || kind != l2tp.SCCRQ {
 		e.stats.Malformed++
 		return

@@ -3,6 +3,7 @@ package access
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"weft/wire/ppp"
 )
@@ -39,6 +40,14 @@ func methodOf(b []byte) Method {
 	return ""
 }
 
+func methodsText(list []Method) string {
+	var words []string
+	for _, m := range list {
+		words = append(words, string(m))
+	}
+	return strings.Join(words, " or ")
+}
+
 // allCharacters is the ACCM where nothing is said: all below 32 are escaped.
 const allCharacters uint32 = 0xffffffff
 
@@ -60,6 +69,7 @@ type lcp struct {
 	accm      uint32 // characters that it wants escaped (RFC 1662 section 7.1)
 	acfc, pfc bool   // the peer takes compressed headers
 	loops     int
+	fault     string // why there is no agreement
 }
 
 func (c *lcp) ourMagic() uint32 {
@@ -166,6 +176,7 @@ func (c *lcp) refused(code ppp.Code, theirs []ppp.Option) bool {
 			c.noMagic = c.noMagic || code == ppp.ConfigureReject
 		case ppp.OptAuth:
 			if !c.anotherMethod(code, o.Data) {
+				c.fault = "no agreement on how to authenticate: asked for was " + methodsText(c.link.linkSettings.auth)
 				return false
 			}
 		}
@@ -215,6 +226,8 @@ func (c *lcp) finished() {
 		c.link.end(ReasonRequested, "closed")
 	case c.loops >= maxFailure:
 		c.link.end(ReasonError, "the link is looped back")
+	case c.fault != "":
+		c.link.end(ReasonRefused, c.fault)
 	default:
 		c.link.end(ReasonPeer, "the peer ended the link, or does not agree to one")
 	}

@@ -152,6 +152,9 @@ func (l *link) rejectProtocol(protocol ppp.Protocol, b []byte) {
 }
 
 func (l *link) receiveLCP(p ppp.Packet, now time.Time) {
+	if p.Code == ppp.CodeReject && len(p.Data) > 0 && ppp.Code(p.Data[0]) == ppp.EchoRequest {
+		l.missing = 0 // it is there, but knows no echo
+	}
 	if p.Code >= 1 && p.Code <= ppp.CodeReject {
 		l.lcp.receive(p, now)
 		return

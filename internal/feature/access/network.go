@@ -28,7 +28,8 @@ func (c *ipcp) request() []ppp.Option {
 		}
 		list = append(list, ppp.Option{Type: kind, Data: a.AsSlice()})
 	}
-	if !c.noAddr {
+	// a server without an address of its own has nothing to say; a client asks
+	if !c.noAddr && (c.local.IsValid() || !c.link.server) {
 		address(ppp.OptAddress, c.local)
 	}
 	if !c.link.server {
@@ -135,6 +136,7 @@ type ipv6cp struct {
 
 	local, peer [8]byte
 	assigned    [8]byte // server: what the peer is to have, if not zero
+	hinted      int     // how often a peer that names none was told to
 }
 
 func (c *ipv6cp) request() []ppp.Option {
@@ -154,6 +156,13 @@ func (c *ipv6cp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 	}
 	if len(rejects) > 0 {
 		return ppp.ConfigureReject, rejects
+	}
+	if !has {
+		// section 4.1: Nak with the option asks for it; who does not want one has none
+		if c.hinted++; c.hinted > 2 {
+			c.peer = [8]byte{}
+			return ppp.ConfigureAck, theirs
+		}
 	}
 	want := id
 	switch none := ([8]byte{}); {

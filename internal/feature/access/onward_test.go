@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"cmp"
 	"net/netip"
 	"slices"
@@ -14,6 +15,11 @@ import (
 // it belongs to.
 func trio(t *testing.T, method Method, forward bool, change ...func(*ServerSettings)) *duet {
 	d := newDuet(t)
+	d.trio(method, forward, change...)
+	return d
+}
+
+func (d *duet) trio(method Method, forward bool, change ...func(*ServerSettings)) {
 	d.beyond = newSide(d, "192.0.2.99:1701", 3)
 	far := testServer()
 	far.Name, far.Device, far.Listen = "far", "access-far", []netip.AddrPort{d.beyond.addr}
@@ -31,7 +37,6 @@ func trio(t *testing.T, method Method, forward bool, change ...func(*ServerSetti
 		f(&near)
 	}
 	d.start(near, home)
-	return d
 }
 
 func (d *duet) onward(t *testing.T, what string) {
@@ -82,6 +87,40 @@ func TestARealmBelongsToAnotherServer(t *testing.T) {
 		if ends := d.server.ends(); len(ends) != 2 {
 			t.Errorf("%s: accounting heard of the ends %v", method, ends)
 		}
+	}
+}
+
+// With hide the other server alone can read what the subscriber showed; without it
+// whoever is on the way can.
+func TestWhatGoesOnIsHidden(t *testing.T) {
+	for _, hide := range []bool{false, true} {
+		d := newDuet(t)
+		shown, inTheClear := false, 0
+		d.lose = func(from *side, b []byte) bool {
+			if from == d.server && d.beyond != nil && len(d.beyond.engine.tunnels) > 0 && b[0]&0x80 != 0 {
+				shown = true
+				for _, secret := range []string{"wonder", "alice@far"} {
+					if bytes.Contains(b, []byte(secret)) {
+						inTheClear++
+					}
+				}
+			}
+			return false
+		}
+		d.trio(MethodPAP, true, func(s *ServerSettings) { s.Forward[0].Hide = hide })
+		d.onward(t, "hidden")
+		if !shown || (inTheClear == 0) != hide {
+			t.Errorf("hide %v: in the clear are %d of what the subscriber showed, seen %v", hide, inTheClear, shown)
+		}
+		d.restart(t, d.near(), nil)
+		if hide { // it stays so in the next process
+			for _, x := range d.server.engine.tunnels {
+				if x.onward != nil && !x.hide {
+					t.Error("the next process does not hide")
+				}
+			}
+		}
+		d.onward(t, "hidden, after a restart")
 	}
 }
 

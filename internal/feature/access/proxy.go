@@ -34,6 +34,8 @@ func (s *session) proxied(m *l2tp.Message) bool {
 			method = methodOf(o.Data)
 		case o.Type == ppp.OptMagic && len(o.Data) == 4:
 			magic = binary.BigEndian.Uint32(o.Data)
+		case o.Type != ppp.OptMRU && o.Type != ppp.OptACCM && o.Type != ppp.OptPFC && o.Type != ppp.OptACFC:
+			return false // the subscriber may make use of what is not there: multilink
 		}
 	}
 	if !l.adopt(method, magic) {

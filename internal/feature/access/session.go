@@ -103,9 +103,7 @@ func (s *session) tick(now time.Time) {
 func (t *tunnel) called(m *l2tp.Message) {
 	e := t.engine
 	remote, ok := m.Uint16(l2tp.AssignedSessionID)
-	refuse := func(r l2tp.Result) {
-		t.push(remote, l2tp.New(l2tp.CDN).AddResult(r).AddUint16(l2tp.AssignedSessionID, 0))
-	}
+	refuse := func(r l2tp.Result) { t.refuseCall(remote, r) }
 	switch {
 	case t.state != tunnelUp || t.server == nil:
 		refuse(l2tp.Result{Code: l2tp.CallNever, Text: "calls are not taken here"})
@@ -113,6 +111,9 @@ func (t *tunnel) called(m *l2tp.Message) {
 	case !ok || remote == 0:
 		refuse(l2tp.Result{Code: l2tp.CallError, Error: l2tp.ErrorValue})
 		return
+	}
+	t.callAgain(remote)
+	switch {
 	case t.server.MaxSessions > 0 && t.server.count >= t.server.MaxSessions:
 		refuse(l2tp.Result{Code: l2tp.CallNoFacilities, Text: "all sessions are in use"})
 		return
@@ -123,6 +124,7 @@ func (t *tunnel) called(m *l2tp.Message) {
 		return
 	}
 	s.remote = remote
+	t.callIs(remote, s)
 	t.server.count++
 	s.call = Call{
 		Calling: m.Text(l2tp.CallingNumber), Called: m.Text(l2tp.CalledNumber), LAC: t.peer, LNS: t.here,
@@ -278,6 +280,9 @@ func (s *session) hangUp(why Reason, text string) {
 	if s.state == sessionGone {
 		return
 	}
+	if s.v6 != nil {
+		s.v6.release()
+	}
 	if s.link != nil {
 		s.link.terminate(s.engine.now)
 	}
@@ -320,6 +325,7 @@ func (s *session) finish(why Reason, text string) {
 	e.disarm(s)
 	delete(e.sessions, s.local)
 	delete(t.sessions, s.local)
+	t.callOver(s)
 	delete(e.pending.sessions, s.local)
 	e.pending.goneSs = append(e.pending.goneSs, s.local)
 	e.pending.stored.sessions[s.local] = false

@@ -179,6 +179,9 @@ func (e *Engine) Clients() []ClientRow {
 			r.State = "up"
 		case c.dialing || c.tunnel != nil:
 			r.State = "connecting"
+			if t := c.tunnel; t != nil && t.state == tunnelWaitReply && e.now.Sub(t.since) >= 2*retransmitFirst {
+				r.Fault = noAnswer
+			}
 		default:
 			r.RetryAt = c.retryAt
 		}

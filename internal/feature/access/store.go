@@ -65,6 +65,7 @@ type storedSession struct {
 	Link     storedLink   `json:"link"`
 	Onward   *Onward      `json:"onward,omitempty"` // where it goes on to
 	Pair     uint16       `json:"pair,omitempty"`   // and by which session
+	V6       *storedV6    `json:"v6,omitempty"`     // of a client
 }
 
 type storedLink struct {
@@ -151,6 +152,9 @@ func (s *session) stored() storedSession {
 	o.Link = storedLink{
 		MRU: l.mru, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == phaseOpened, V6: l.v6.state == phaseOpened,
 		Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
+	}
+	if s.v6 != nil {
+		o.V6 = s.v6.stored()
 	}
 	for _, a := range l.v4.dns {
 		if a.IsValid() {
@@ -243,17 +247,19 @@ func (e *Engine) restoreSession(k storedSession) {
 	if t.onward != nil {
 		return // what it needs is with the other side
 	}
-	settings := linkSettings{mru: k.Link.MRU, random: e.random, ipv4: k.Link.V4, ipv6: k.Link.V6}
+	settings := linkSettings{mru: k.Link.MRU, random: e.random}
 	if srv := t.server; srv != nil {
 		settings.server, settings.name, settings.auth, settings.echo = true, srv.HostName, srv.Methods, srv.Echo
-		settings.ipv6 = srv.IPv6
+		settings.ipv4, settings.ipv6 = s.given.ipv4.IsValid(), srv.IPv6
 		srv.count++
+		t.callIs(k.Remote, s)
 		if k.Onward == nil {
 			srv.hold(s)
 		}
 	} else {
 		c := t.client
 		settings.auth, settings.echo, settings.login, settings.password = c.Methods, c.Keepalive, c.Login, c.Password
+		settings.ipv4, settings.ipv6 = c.IPv4, c.IPv6
 		c.session = s
 	}
 	s.link = newLink(settings, s)
@@ -265,6 +271,9 @@ func (e *Engine) restoreSession(k storedSession) {
 		s.interim = e.now.Add(s.profile.Interim)
 	}
 	if c := t.client; c != nil {
+		if k.Link.V6 && k.V6 != nil {
+			s.v6 = restoreV6(s, k.V6)
+		}
 		c.networkChanged(s, k.Link.V4, k.Link.V6)
 	} else if k.Link.V6 {
 		s.adverts = 100
@@ -277,13 +286,16 @@ func (l *link) restore(k storedLink, now time.Time) {
 	l.lcp.state, l.lcp.magic, l.lcp.noMagic, l.lcp.peerMRU, l.lcp.method = phaseOpened, k.Magic, k.Magic == 0, k.PeerMRU, k.Method
 	l.auth = authenticator{link: l, method: k.Method, done: true}
 	l.echoAt = now.Add(l.echo)
-	set := func(a *automaton, up bool) {
-		if up {
+	set := func(a *automaton, wanted, up bool) {
+		switch {
+		case up:
 			a.state = phaseOpened
+		case wanted:
+			a.state = phaseStopped // the peer may begin with it at any time
 		}
 	}
-	set(&l.v4.automaton, k.V4)
-	set(&l.v6.automaton, k.V6)
+	set(&l.v4.automaton, l.ipv4, k.V4)
+	set(&l.v6.automaton, l.ipv6, k.V6)
 	l.v4.local, l.v4.peer, l.v6.local, l.v6.peer = k.Local4, k.Peer4, k.Local6, k.Peer6
 	for _, text := range k.DNS {
 		if a, err := netip.ParseAddr(text); err == nil {

@@ -30,6 +30,9 @@ func (s tunnelState) String() string {
 // handshakeTime bounds the three messages that set a tunnel or a session up.
 const handshakeTime = 30 * time.Second
 
+// noAnswer is said of a server from which nothing came.
+const noAnswer = "the server does not answer: is it an L2TP server, and does the way to it carry UDP?"
+
 // lingerTime is how long a closed tunnel still acknowledges (section 5.7: a
 // full cycle of retransmission).
 const lingerTime = 31 * time.Second
@@ -53,6 +56,7 @@ type tunnel struct {
 	vendor     string
 	lac        string // its name in the configuration
 	sessions   map[uint16]*session
+	calls      map[uint16]uint16 // server: the peer's numbers of sessions -> ours
 	since      time.Time
 	heard      time.Time // last control message
 	helloAt    time.Time
@@ -80,7 +84,11 @@ func (t *tunnel) tick(now time.Time) {
 			t.remove()
 			return
 		}
-		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: "the tunnel was not set up in time"}, ReasonTimeout)
+		why := "the tunnel was not set up in time"
+		if t.state == tunnelWaitReply {
+			why = noAnswer
+		}
+		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: why}, ReasonTimeout)
 		return
 	}
 	if !t.helloAt.IsZero() && !now.Before(t.helloAt) {
@@ -191,28 +199,17 @@ func (t *tunnel) receive(h l2tp.Header, body []byte) {
 		return
 	}
 	m, err := l2tp.ParseMessage(body, t.secret)
+	over := m != nil && (m.Type == l2tp.StopCCN || m.Type == l2tp.CDN) // they end all the same
 	switch {
-	case err != nil:
-		t.misunderstood(h.Session, l2tp.ErrorValue)
-	case m.Unknown && m.Type != l2tp.StopCCN && m.Type != l2tp.CDN:
-		t.misunderstood(h.Session, l2tp.ErrorMandatory)
+	case err != nil && !over:
+		t.misunderstood(h.Session, m, l2tp.ErrorValue)
+	case m.Unknown && !over:
+		t.misunderstood(h.Session, m, l2tp.ErrorMandatory)
 	case t.state == tunnelClosing:
 	default:
 		t.handle(h.Session, m)
 	}
 	t.flush()
-}
-
-// misunderstood ends the session that a bad message is about, else the tunnel
-// (section 4.1).
-func (t *tunnel) misunderstood(session uint16, code uint16) {
-	if s := t.sessions[session]; s != nil {
-		s.close(l2tp.Result{Code: l2tp.CallError, Error: code}, ReasonError, "a message makes no sense")
-		return
-	}
-	if session == 0 && t.state != tunnelClosing {
-		t.close(l2tp.Result{Code: l2tp.StopError, Error: code}, ReasonError)
-	}
 }
 
 func (t *tunnel) handle(session uint16, m *l2tp.Message) {
@@ -232,12 +229,12 @@ func (t *tunnel) handle(session uint16, m *l2tp.Message) {
 	case l2tp.OCRQ:
 		t.notDialling(m)
 	case l2tp.ICRP, l2tp.ICCN, l2tp.CDN, l2tp.OCRP, l2tp.OCCN, l2tp.WEN, l2tp.SLI:
-		if s := t.sessions[session]; s != nil {
+		if s := t.about(session, m); s != nil {
 			s.handle(m)
 		}
 	default:
 		if !m.Optional {
-			t.misunderstood(0, l2tp.ErrorMandatory) // section 4.4.1
+			t.misunderstood(0, m, l2tp.ErrorMandatory) // section 4.4.1
 		}
 	}
 }
@@ -290,6 +287,9 @@ func (t *tunnel) established() {
 
 // stopped: the peer ends the tunnel, and all in it.
 func (t *tunnel) stopped(m *l2tp.Message) {
+	if id, ok := m.Uint16(l2tp.AssignedTunnelID); ok && t.channel.peer == 0 {
+		t.channel.peer = id // it refuses: so far it had no other chance to say
+	}
 	t.endSessions(ReasonTunnel, "the peer ended the tunnel: "+m.Result().String())
 	t.linger()
 	t.tellDown("the server ended the tunnel: " + m.Result().String())
@@ -367,13 +367,6 @@ func (t *tunnel) remove() {
 	if key := (peerKey{t.peer, t.channel.peer}); e.byPeer[key] == t {
 		delete(e.byPeer, key)
 	}
-}
-
-// notDialling refuses a call that is to go out: there is no line to dial on.
-func (t *tunnel) notDialling(m *l2tp.Message) {
-	id, _ := m.Uint16(l2tp.AssignedSessionID)
-	t.push(id, l2tp.New(l2tp.CDN).AddResult(l2tp.Result{Code: l2tp.CallNever, Text: "there is nothing to dial with"}).
-		AddUint16(l2tp.AssignedSessionID, 0))
 }
 
 func (t *tunnel) asState() state.AccessTunnel {

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/internal/feature/access"
+)
+
+// desk is a daemon with two sections of subscribers.
+type desk struct{ AccessSource }
+
+func (desk) Subscribers() []Subscriber {
+	one := func(section, state string, up, down uint64, drops map[string]uint64) Subscriber {
+		s := Subscriber{Drops: drops, Traffic: access.Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
+		s.Access, s.State = section, state
+		return s
+	}
+	return []Subscriber{
+		one("dsl", "up", 1000, 5000, map[string]uint64{"spoofed": 3}), one("dsl", "up", 2000, 0, map[string]uint64{"spoofed": 1, "rate-down": 7}),
+		one("dsl", "authenticating", 0, 0, nil), one("fibre", "up", 100, 100, nil),
+	}
+}
+
+func (desk) Tunnels() []access.TunnelRow {
+	return []access.TunnelRow{{Section: "access.dsl", State: "established"}, {Section: "access.dsl", State: "closing"}, {Section: "access.dsl", State: "established"}}
+}
+
+func (desk) Clients() []access.ClientRow {
+	up := access.ClientRow{Name: "isp"}
+	up.Up = true
+	return []access.ClientRow{up, {Name: "other"}}
+}
+
+func (desk) AccessStats() access.Stats {
+	return access.Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
+}
+
+func (desk) Pools() []access.PoolRow {
+	return []access.PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
+}
+
+func (desk) RADIUS() []access.RADIUSServer {
+	return []access.RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6}}
+}
+
+// accessCollector is the part of the collector that tells of subscribers.
+type accessCollector struct {
+	accessMetrics
+	source AccessSource
+}
+
+func (c accessCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs() {
+		ch <- d
+	}
+}
+
+func (c accessCollector) Collect(ch chan<- prometheus.Metric) { c.collect(ch, c.source) }
+
+func TestMetricsOfSubscribers(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(accessCollector{newAccessMetrics(), desk{}})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, events := map[string]float64{}, 0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := []string{strings.TrimPrefix(f.GetName(), "weft_")}
+			for _, l := range m.GetLabel() {
+				name = append(name, l.GetValue())
+			}
+			n := m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			if f.GetName() == "weft_access_events_total" {
+				if events++; n == 0 {
+					continue
+				}
+			}
+			got[strings.Join(name, " ")] = n
+		}
+	}
+	want := map[string]float64{
+		"access_sessions dsl up": 2, "access_sessions dsl authenticating": 1, "access_sessions fibre up": 1,
+		"l2tp_tunnels access.dsl established": 2, "l2tp_tunnels access.dsl closing": 1,
+		"access_bytes dsl up": 3000, "access_bytes dsl down": 5000, "access_bytes fibre up": 100, "access_bytes fibre down": 100,
+		"access_packets dsl up": 30, "access_packets dsl down": 50, "access_packets fibre up": 1, "access_packets fibre down": 1,
+		"access_drops dsl spoofed": 4, "access_drops dsl rate-down": 7,
+		"access_pool dsl pools 203.0.113.0/24 used": 4, "access_pool dsl pools 203.0.113.0/24 free": 250,
+		"l2tp_client_up isp": 1, "l2tp_client_up other": 0,
+		"radius_requests_total dsl answered 192.0.2.53:1812": 11, "radius_requests_total dsl silent 192.0.2.53:1812": 2,
+		"radius_requests_total dsl forged 192.0.2.53:1812": 1, "radius_requests_total dsl accounted 192.0.2.53:1812": 20,
+		"radius_requests_total dsl account-silent 192.0.2.53:1812": 3, "radius_accounts_waiting dsl": 6,
+		"access_events_total accepted": 9, "access_events_total rejected": 2, "access_events_total no-address": 1, "access_events_total malformed": 5,
+	}
+	if !maps.Equal(got, want) || events < 13 {
+		t.Errorf("%d events,\n%v\nwant\n%v", events, got, want)
+	}
+}

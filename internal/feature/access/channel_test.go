@@ -1,0 +1,162 @@
+package access
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/wire/l2tp"
+)
+
+// wire collects what a channel sends: "3/7" is message 3 that expects 7, "ack/7" an
+// acknowledgement.
+type wire struct {
+	t    *testing.T
+	sent []string
+}
+
+func (w *wire) send(b []byte) {
+	h, body, err := l2tp.Parse(b)
+	if err != nil || !h.Control {
+		w.t.Fatalf("%x is no control message: %v", b, err)
+	}
+	if len(body) == 0 {
+		w.sent = append(w.sent, fmt.Sprintf("ack/%d", h.Nr))
+	} else {
+		w.sent = append(w.sent, fmt.Sprintf("%d/%d", h.Ns, h.Nr))
+	}
+}
+
+func (w *wire) is(what, want string) {
+	w.t.Helper()
+	if got := strings.Join(w.sent, " "); got != want {
+		w.t.Errorf("%s: it sends %q, want %q", what, got, want)
+	}
+	w.sent = nil
+}
+
+// Never is more on its way than the peer has room for, and at first less (RFC 2661
+// section 5.8 and appendix A).
+func TestTheWindowOfTheOtherSideIsKept(t *testing.T) {
+	w, now := &wire{t: t}, time.Unix(1000, 0)
+	c := newChannel(7)
+	c.setWindow(2)
+	for range 5 {
+		c.push(0, []byte{1})
+	}
+	ack := func(nr uint16) { c.receive(l2tp.Header{Nr: nr}, true, now); c.flush(now, w.send) }
+	c.flush(now, w.send)
+	w.is("slow start", "0/0")
+	ack(1)
+	w.is("one acknowledged", "1/0 2/0")
+	ack(1)
+	w.is("nothing new", "")
+	ack(2)
+	w.is("one more", "3/0")
+	ack(9)
+	w.is("an acknowledgement of what was never sent", "")
+	ack(4)
+	w.is("both", "4/0")
+	if ack(5); !c.idle() || !c.due().IsZero() {
+		t.Errorf("it still waits until %v", c.due())
+	}
+	// a peer without a window has that of the standard
+	c = newChannel(7)
+	if c.setWindow(0); c.window != 4 {
+		t.Errorf("a window of 0 is taken for %d", c.window)
+	}
+}
+
+// What is not acknowledged comes again after one, two, four and eight seconds,
+// and then the peer is gone.
+func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
+	w, now := &wire{t: t}, time.Unix(1000, 0)
+	begin := now
+	c := newChannel(7)
+	c.push(0, []byte{1})
+	c.push(0, []byte{2})
+	c.flush(now, w.send)
+	w.is("first", "0/0")
+	var at []time.Duration
+	for {
+		now = c.due()
+		if !c.tick(now, w.send) {
+			break
+		}
+		at = append(at, now.Sub(begin)/time.Second)
+		w.is("again", "0/0")
+	}
+	if got := fmt.Sprint(at); got != "[1ns 3ns 7ns 15ns 23ns 31ns]" || now.Sub(begin) != 39*time.Second {
+		t.Errorf("it comes again after %s seconds, and is given up after %v", got, now.Sub(begin))
+	}
+}
+
+func TestWhatTheOtherSideSendsIsTakenOnceAndInOrder(t *testing.T) {
+	w, now := &wire{t: t}, time.Unix(1000, 0)
+	c := newChannel(7)
+	c.nr = 65535
+	take := func(ns uint16) bool {
+		is := c.receive(l2tp.Header{Ns: ns}, false, now)
+		c.flush(now, w.send)
+		return is
+	}
+	for i, step := range []struct {
+		ns    uint16
+		taken bool
+		sends string
+	}{
+		{65535, true, "ack/0"}, // numbers go round
+		{65535, false, "ack/0"},
+		{1, false, "ack/0"},
+		{0, true, "ack/1"},
+		{1, true, "ack/2"},
+		{65535, false, "ack/2"},
+	} {
+		if is := take(step.ns); is != step.taken {
+			t.Errorf("step %d: message %d is taken: %v", i, step.ns, is)
+		}
+		w.is(fmt.Sprintf("step %d", i), step.sends)
+	}
+	// what is sent anyway acknowledges, and an acknowledgement is not acknowledged
+	c.receive(l2tp.Header{Ns: 2}, false, now)
+	c.push(0, []byte{1})
+	c.flush(now, w.send)
+	w.is("a message of our own", "0/3")
+	c.receive(l2tp.Header{Ns: 3, Nr: 1}, true, now)
+	c.flush(now, w.send)
+	w.is("an acknowledgement", "")
+}
+
+// Each LAC has a secret of its own: who it is, its address says, and its name.
+func TestEachLACHasItsSecret(t *testing.T) {
+	d := newDuet(t)
+	s := testServer()
+	second := netip.MustParseAddrPort("[2001:db8::1]:1701")
+	s.Listen = append(s.Listen, second)
+	s.LACs = []LAC{
+		{Name: "all", Address: netip.MustParsePrefix("198.51.100.0/24"), Secret: "a"},
+		{Name: "one", Address: netip.MustParsePrefix("198.51.100.7/32"), Secret: "b"},
+		{Name: "named", Address: netip.MustParsePrefix("198.51.100.0/24"), HostName: "dsl", Secret: "c"},
+		{Name: "six", Address: netip.MustParsePrefix("2001:db8:7::/48"), Secret: "d"},
+	}
+	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
+	for _, c := range []struct{ here, from, host, want string }{
+		{"192.0.2.1:1701", "198.51.100.5", "x", "all"},
+		{"192.0.2.1:1701", "198.51.100.5", "dsl", "named"},
+		{"192.0.2.1:1701", "198.51.100.7", "x", "one"},
+		{"192.0.2.1:1701", "198.51.100.7", "dsl", "one"},
+		{"[2001:db8::1]:1701", "2001:db8:7::9", "x", "six"},
+		{"192.0.2.1:1701", "203.0.113.1", "dsl", ""},
+		{"192.0.2.2:1701", "198.51.100.5", "x", ""}, // the router does not listen there
+	} {
+		got := ""
+		if _, l := d.server.engine.lacOf(netip.MustParseAddrPort(c.here), netip.MustParseAddr(c.from), c.host); l != nil {
+			got = l.Name
+		}
+		if got != c.want {
+			t.Errorf("%s from %s is %q, want %q", c.host, c.from, got, c.want)
+		}
+	}
+}

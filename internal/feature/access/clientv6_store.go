@@ -1,0 +1,46 @@
+package access
+
+import (
+	"net/netip"
+	"time"
+)
+
+// storedV6 is what a client's session knows of IPv6, for the next process: what
+// the server gave lasts, and nobody behind this router notices.
+type storedV6 struct {
+	Router    time.Time                  `json:"router,omitzero"`
+	Heard     bool                       `json:"heard,omitempty"`
+	Solicits  int                        `json:"solicits,omitempty"`
+	Prefixes  map[netip.Prefix]time.Time `json:"prefixes,omitempty"`
+	DNS       []netip.Addr               `json:"dns,omitempty"`
+	Server    []byte                     `json:"server,omitempty"`
+	Delegated netip.Prefix               `json:"delegated,omitzero"`
+	Address   netip.Addr                 `json:"address,omitzero"`
+	Renew     time.Time                  `json:"renew,omitzero"`
+	Rebind    time.Time                  `json:"rebind,omitzero"`
+	Ends      time.Time                  `json:"ends,omitzero"`
+}
+
+func (c *clientV6) stored() *storedV6 {
+	return &storedV6{
+		Router: c.router, Heard: c.heard, Solicits: c.solicits, Prefixes: c.prefixes, DNS: c.dns, Server: c.server, Delegated: c.delegated,
+		Address: c.address, Renew: c.renewAt, Rebind: c.rebindAt, Ends: c.endsAt,
+	}
+}
+
+// restoreV6 goes on where the process before has stopped. What was not finished
+// begins anew; a lease is renewed when it is due.
+func restoreV6(s *session, k *storedV6) *clientV6 {
+	c := newClientV6(s)
+	c.router, c.heard, c.dns, c.server, c.delegated, c.address, c.endsAt = k.Router, k.Heard, k.DNS, k.Server, k.Delegated, k.Address, k.Ends
+	for p, until := range k.Prefixes {
+		c.prefixes[p] = until
+	}
+	if k.Heard || k.Solicits > rsTimes {
+		c.solicitAt, c.solicits = time.Time{}, k.Solicits
+	}
+	if len(k.Server) > 0 && !k.Ends.IsZero() && (k.Delegated.IsValid() || k.Address.IsValid()) {
+		c.phase, c.renewAt, c.rebindAt = dhcpBound, k.Renew, k.Rebind
+	}
+	return c
+}

@@ -1,0 +1,193 @@
+package access
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"weft/wire/l2tp"
+)
+
+// told collects the control messages that a side sends, and to which tunnel and
+// session of the peer's.
+type told struct {
+	header  l2tp.Header
+	message *l2tp.Message // nil: an acknowledgement
+}
+
+func (d *duet) hearControl(t *testing.T, from **side) *[]told {
+	t.Helper()
+	var list []told
+	d.lose = func(s *side, b []byte) bool {
+		h, body, err := l2tp.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s != *from || !h.Control {
+			return false
+		}
+		one := told{header: h}
+		if len(body) > 0 {
+			if one.message, err = l2tp.ParseMessage(append([]byte{}, body...), []byte("between us")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list = append(list, one)
+		return false
+	}
+	return &list
+}
+
+// One call that the server does not understand does not end those of others
+// (RFC 2661 section 4.1: an AVP of a message about a session ends the session).
+func TestACallThatIsNotUnderstoodIsTheOnlyOneThatEnds(t *testing.T) {
+	for name, strange := range map[string]l2tp.AVP{
+		"a vendor's mandatory attribute": {Mandatory: true, Vendor: 9, Attribute: 1, Value: []byte{1}},
+		"a speed of three bytes":         {Mandatory: true, Attribute: l2tp.MinimumBPS, Value: []byte{1, 2, 3}},
+	} {
+		for _, kind := range []l2tp.MessageType{l2tp.ICRQ, l2tp.OCRQ} {
+			d := newDuet(t)
+			d.start(testServer(), testClient())
+			l := d.up()
+			heard := d.hearControl(t, &d.server)
+			tunnel := d.client.only().tunnel
+			m := l2tp.New(kind)
+			m.AVPs = append(m.AVPs, strange)
+			tunnel.push(0, m.AddUint16(l2tp.AssignedSessionID, 4711).AddUint32(l2tp.CallSerialNumber, 9))
+			tunnel.flush()
+			d.settle()
+			if got := d.client.engine.Learned()["home"]; !got.Equal(l) {
+				t.Errorf("%s in %s: the session that was there is now %+v", name, kind, got)
+			}
+			refused := false
+			for _, one := range *heard {
+				refused = refused || one.message != nil && one.message.Type == l2tp.CDN && one.header.Session == 4711 && one.message.Result().Code == l2tp.CallError
+			}
+			if !refused {
+				t.Errorf("%s in %s: the call is not refused: %+v", name, kind, *heard)
+			}
+		}
+	}
+}
+
+// What need not be understood is passed over, however it looks (section 7.1).
+func TestAnOptionalAttributeThatMakesNoSenseIsPassedOver(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	tunnel := d.client.only().tunnel
+	m := l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, 4711).AddUint32(l2tp.CallSerialNumber, 9)
+	m.Option(l2tp.PhysicalChannelID, []byte{1})
+	tunnel.push(0, m)
+	tunnel.flush()
+	d.settle()
+	if n := len(d.server.engine.sessions); n != 2 {
+		t.Errorf("there are %d sessions, want the call as well", n)
+	}
+}
+
+// A peer that gives up before it knows our numbers says its own (section 4.4.3).
+func TestWhoGivesUpEarlyIsUnderstood(t *testing.T) {
+	d := newDuet(t)
+	d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+	from := netip.MustParseAddrPort("198.51.100.8:1701")
+	send := func(h l2tp.Control) { d.server.engine.Receive(d.server.addr, from, h.Marshal(), d.now) }
+	first := l2tp.New(l2tp.SCCRQ).AddUint16(l2tp.ProtocolVersion, 0x0100).Add(l2tp.HostName, []byte("lac")).
+		AddUint32(l2tp.FramingCapabilities, 3).AddUint16(l2tp.AssignedTunnelID, 99)
+	send(l2tp.Control{Body: first.Marshal()})
+	rows := d.server.engine.Tunnels()
+	if len(rows) != 1 || rows[0].State != "wait-connect" {
+		t.Fatalf("tunnels are %+v", rows)
+	}
+	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, 98).AddResult(l2tp.Result{Code: l2tp.StopRequested})
+	send(l2tp.Control{Ns: 1, Body: stop.Marshal()})
+	if got := d.server.engine.Tunnels()[0].State; got != "wait-connect" {
+		t.Errorf("the end of another tunnel makes it %s", got)
+	}
+	stop = l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, 99).AddResult(l2tp.Result{Code: l2tp.StopRequested})
+	send(l2tp.Control{Ns: 1, Body: stop.Marshal()})
+	if got := d.server.engine.Tunnels()[0].State; got != "closing" {
+		t.Errorf("the tunnel that was given up is %s", got)
+	}
+
+	// a call, in the same way
+	d = newDuet(t)
+	d.start(testServer(), testClient())
+	l := d.up()
+	tunnel := d.client.only().tunnel
+	tunnel.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, 4711).AddUint32(l2tp.CallSerialNumber, 9))
+	tunnel.push(0, l2tp.New(l2tp.CDN).AddUint16(l2tp.AssignedSessionID, 4711).AddResult(l2tp.Result{Code: l2tp.CallAdministrative}))
+	tunnel.flush()
+	d.settle()
+	if n := len(d.server.engine.sessions); n != 1 || !d.client.engine.Learned()["home"].Equal(l) {
+		t.Errorf("there are %d sessions, want the first one alone", n)
+	}
+}
+
+// A LAC that uses the number of a call for another one has forgotten the first:
+// what is for one subscriber never goes to another.
+func TestALACUsesANumberAgain(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		d.up()
+		old := d.server.only().local
+		number, tunnel := d.client.only().local, d.client.only().tunnel
+		if restart {
+			next := newSide(d, d.server.addr.String(), 99)
+			var kept []Stored
+			for k, v := range d.server.store {
+				kept = append(kept, Stored{k, v})
+			}
+			slices.SortFunc(kept, func(a, b Stored) int { return -cmp.Compare(a.Key, b.Key) }) // tunnels first
+			next.other, d.client.other, d.server = d.client, next, next
+			next.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+			if err := next.engine.Restore(kept, d.now); err != nil {
+				t.Fatal(err)
+			}
+			d.settle()
+		}
+		heard := d.hearControl(t, &d.server)
+		tunnel.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, number).AddUint32(l2tp.CallSerialNumber, 9))
+		tunnel.flush()
+		d.settle()
+		for _, one := range *heard {
+			if one.message != nil && one.message.Type == l2tp.CDN {
+				t.Errorf("the LAC is told of an end, which ends its new call: %+v", one)
+			}
+		}
+		_, ended := d.server.engine.Details(Match{Login: "alice"})
+		if len(ended) != 1 || ended[0].Session != old || d.server.engine.sessions[old] != nil {
+			t.Errorf("restart %v: what ended is %+v", restart, ended)
+		}
+		if _, there := d.server.sessions[old]; there {
+			t.Errorf("restart %v: the programs still have it", restart)
+		}
+		for _, s := range d.server.engine.sessions {
+			if s.state != sessionWaitConnect {
+				t.Errorf("restart %v: a session is %+v", restart, s.row())
+			}
+		}
+	}
+}
+
+// A refusal is acknowledged to the tunnel that it names: else it comes again.
+func TestARefusalIsAcknowledged(t *testing.T) {
+	d := newDuet(t)
+	d.lose = func(*side, []byte) bool { return true }
+	d.client.engine.Set(nil, []ClientSettings{testClient()}, d.now)
+	d.settle()
+	var local uint16
+	for local = range d.client.engine.tunnels {
+	}
+	heard := d.hearControl(t, &d.client)
+	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, 77).AddResult(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "who are you?"})
+	d.client.engine.Receive(d.client.addr, d.server.addr, l2tp.Control{Tunnel: local, Nr: 1, Body: stop.Marshal()}.Marshal(), d.now)
+	d.settle()
+	if len(*heard) != 1 || (*heard)[0].message != nil || (*heard)[0].header.Tunnel != 77 || (*heard)[0].header.Nr != 1 {
+		t.Errorf("the answer is %+v", *heard)
+	}
+	if why := d.client.engine.Clients()[0].Fault; why != "the server ended the tunnel: result 4 error 0: who are you?" {
+		t.Errorf("the client says %q", why)
+	}
+}
