@@ -20,7 +20,7 @@ type offloadRun struct {
 	log      *slog.Logger
 	config   func() *offload.Config
 	untold   map[uint32]bool
-	ask      chan func(*offload.Service)
+	ask      chan func(*offload.Service, time.Duration)
 	flows    offloadFlows
 	tracking offloadTracking
 	feed     offloadFeed
@@ -173,7 +173,7 @@ func (r *offloadRun) loop(ctx context.Context) error {
 			}
 			sweep = time.After(pause)
 		case f := <-r.ask:
-			f(r.service)
+			f(r.service, r.clock())
 		}
 		if err == nil {
 			err = r.urgent()

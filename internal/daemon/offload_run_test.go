@@ -132,7 +132,7 @@ func runs(t *testing.T, h *quietHost, f *feed, ruleset func(context.Context) ([]
 	t.Helper()
 	c := &offload.Config{Protocols: []offload.Protocol{offload.UDP}, MinimumPackets: 2, IdleTimeout: time.Minute}
 	r := &offloadRun{
-		log: slog.New(slog.DiscardHandler), config: func() *offload.Config { return c }, ask: make(chan func(*offload.Service)),
+		log: slog.New(slog.DiscardHandler), config: func() *offload.Config { return c }, ask: make(chan func(*offload.Service, time.Duration)),
 		flows: h, tracking: h, feed: f, ruleset: ruleset, service: offload.New(h, h, h, context.Canceled), started: time.Now(),
 		resolve: func(ctx context.Context, _ state.KernelNeighbour) error { h.wait(ctx, &h.resolved); return nil },
 		passed:  make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
@@ -232,7 +232,7 @@ func TestALookAtTheRulesetHoldsNothingUp(t *testing.T) {
 		synctest.Wait()
 		looking := func() (is bool) {
 			told := make(chan struct{})
-			r.ask <- func(s *offload.Service) { is = s.Status().Looking; close(told) }
+			r.ask <- func(s *offload.Service, now time.Duration) { is = s.Status(now).Looking; close(told) }
 			<-told
 			return is
 		}

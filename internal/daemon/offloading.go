@@ -33,8 +33,8 @@ type offloader struct {
 	config atomic.Pointer[offload.Config]
 	cancel context.CancelFunc
 	ended  chan struct{}
-	ask    chan func(*offload.Service)
-	untold map[uint32]bool // connections that end without a word
+	ask    chan func(*offload.Service, time.Duration) // the time is that of its clock
+	untold map[uint32]bool                            // connections that end without a word
 }
 
 // prepare stops the offloader if f wants tables of another size, or none: they
@@ -65,7 +65,7 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 	if o.now != nil {
 		if !o.now.config.Load().Equal(*c) {
 			o.now.config.Store(c)
-			_ = o.now.with(ctx, func(s *offload.Service) { s.Set(*c) })
+			_ = o.now.with(ctx, func(s *offload.Service, _ time.Duration) { s.Set(*c) })
 		}
 		return
 	}
@@ -77,7 +77,7 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service)), untold: untold}
+	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service, time.Duration)), untold: untold}
 	now.config.Store(c)
 	o.now = now
 	o.tasks.Go(func() {
@@ -89,7 +89,7 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 func (o *offloading) wait() { o.tasks.Wait() }
 
 // with runs f with the service that runs now; an error if none does.
-func (o *offloading) with(ctx context.Context, f func(*offload.Service)) error {
+func (o *offloading) with(ctx context.Context, f func(*offload.Service, time.Duration)) error {
 	o.mu.Lock()
 	now := o.now
 	o.mu.Unlock()
@@ -99,12 +99,12 @@ func (o *offloading) with(ctx context.Context, f func(*offload.Service)) error {
 	return now.with(ctx, f)
 }
 
-func (o *offloader) with(ctx context.Context, f func(*offload.Service)) error {
+func (o *offloader) with(ctx context.Context, f func(*offload.Service, time.Duration)) error {
 	done := make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	select {
-	case o.ask <- func(s *offload.Service) { f(s); close(done) }:
+	case o.ask <- func(s *offload.Service, now time.Duration) { f(s, now); close(done) }:
 		<-done
 		return nil
 	case <-o.ended:

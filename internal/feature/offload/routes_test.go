@@ -162,7 +162,7 @@ func TestRoutesThatChangeAllTheTime(t *testing.T) {
 	if got := m.f.generation - start; got != bumps {
 		t.Errorf("all flows were taken back %d times by changes of routes", got-bumps)
 	}
-	if st := m.s.Status(); st.RouteNews < uint64(changes) || st.RouteHits > st.RouteNews/20 {
+	if st := m.s.Status(0); st.RouteNews < uint64(changes) || st.RouteHits > st.RouteNews/20 {
 		t.Errorf("%d of %d changes took flows back", st.RouteHits, st.RouteNews)
 	}
 }
