@@ -41,6 +41,7 @@ needs() {
 		test      radvd                   tells the hosts behind it, in labs
 		test      xl2tpd                  a stock L2TP client, in labs
 		test      ppp                     pppd, the stock end of a PPP link, in labs
+		test      pppoe                   pppoe-server, the provider of the offload-pppoe lab
 		test      freeradius              the RADIUS server of the lns-radius lab
 		test      freeradius-utils        radclient, which changes and ends sessions
 		test      sqlite3                 that server's database

@@ -33,14 +33,14 @@ func flowsCommand() *cobra.Command {
 	rates := flowRates{}
 	c := nounCommand(noun{"flows", "The established connections that go past the stack, and those that do not", `Each offloaded flow (see [offload]): one direction of a connection, as its
 packets arrive and, where NAT changes them, as they leave. For icmp the port is
-the identifier of echoes. AGE is since its connection was first offloaded, RATE the
-mean of that time; with --watch it is the rate now, and those that carry most come
-first. STATE is offloaded; ending: a FIN, RST or SYN came and the stack has it;
-stale: rules, routes or neighbours changed, and the stack has it until its packets
-have passed again; stack: enough of its packets passed, and it stayed there all
-the same. Below the flows stands why, and what to do about it: of the last 1024
-such flows, if weft run is running. Flows with fewer packets than
-minimum_packets are in neither list.`, func(ctx context.Context, r *daemon.Router) (any, error) {
+the identifier of echoes. AGE is since its connection was first offloaded, RATE
+the mean of that time; with --watch it is the rate now, and those that carry
+most come first. STATE is offloaded; ending: a FIN, RST or SYN came and the
+stack has it; stale: rules, routes or neighbours changed, and the stack has it
+until its packets have passed again; stack: enough of its packets passed, and it
+stayed there all the same. Below the flows stands why, and what to do about it:
+of the last 1024 such flows, if weft run is running. Flows with fewer packets
+than minimum_packets are in neither list.`, func(ctx context.Context, r *daemon.Router) (any, error) {
 		f := f
 		var err error
 		if address != "" {
@@ -119,13 +119,19 @@ func (l *flowRates) means(rows []api.Flow) {
 	}
 }
 
+const flowsHeader = "PROTOCOL\tIN\tFROM\tTO\tAFTER NAT\tOUT\tPACKETS\tBYTES\tRATE\tAGE\tIDLE\tSTATE"
+
 func tableFlows(w io.Writer, rows any) {
 	list := rows.([]api.Flow)
 	if len(list) == 0 {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	fmt.Fprintln(w, "PROTOCOL\tIN\tFROM\tTO\tAFTER NAT\tOUT\tPACKETS\tBYTES\tRATE\tAGE\tIDLE\tSTATE")
+	if list[0].State == api.StateStack {
+		fmt.Fprintln(w, "no flow that is asked for is offloaded")
+	} else {
+		fmt.Fprintln(w, flowsHeader)
+	}
 	why := false
 	for _, f := range list {
 		why = why || f.Why != ""

@@ -131,8 +131,11 @@ const (
 	ConnectionDying     uint32 = 1 << 9
 )
 
-// TCPEstablished is a state of connection tracking (TCP_CONNTRACK_ESTABLISHED).
-const TCPEstablished uint8 = 3
+// States of connection tracking (TCP_CONNTRACK_ESTABLISHED, _CLOSE). What lies between has begun to end.
+const (
+	TCPEstablished uint8 = 3
+	TCPClosed      uint8 = 8
+)
 
 // Connection is an entry of the kernel's connection tracking.
 type Connection struct {

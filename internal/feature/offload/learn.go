@@ -107,6 +107,8 @@ func (s *Service) ready(c state.Connection, several bool) Why {
 		return WhyOld
 	case c.Special != "":
 		return Why(c.Special)
+	case c.Orig.Protocol == state.ProtocolTCP && c.TCP > state.TCPEstablished && c.TCP <= state.TCPClosed:
+		return WhyEnding
 	case c.Status&state.ConnectionDying != 0, c.Status&state.ConnectionSeenReply == 0:
 		return WhyYoung
 	case c.Orig.Protocol == state.ProtocolTCP && (c.TCP != state.TCPEstablished || !assured):

@@ -99,6 +99,7 @@ var remedies = map[Why]string{
 	WhyUnknown:   "wait a moment; if it lasts, the log of weft run says why the ruleset cannot be read",
 	WhyUntracked: "let connection tracking see it: no notrack rule for it, and both directions through this router",
 	WhyYoung:     "none is needed: it is looked at again when both sides have talked",
+	WhyEnding:    "none is needed: its last packets are the stack's",
 	WhyZones:     "put a connection into one zone of connection tracking only",
 	WhyOld:       "begin the connection anew, or end it: conntrack -D",
 	WhyRoute:     "see ip route get: one unicast route, and no blackhole, is what can be offloaded",

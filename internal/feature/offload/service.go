@@ -86,6 +86,7 @@ const (
 	WhyStale     Why = "rules or routes changed meanwhile"
 	WhyUntracked Why = "connection tracking does not know it"
 	WhyYoung     Why = "not established yet"
+	WhyEnding    Why = "it has begun to end"
 	WhyZones     Why = "several zones of connection tracking know it"
 	WhyOld       Why = "older than weft's start, and would end without a word"
 	WhyRoute     Why = "the route is not one to a single neighbour"

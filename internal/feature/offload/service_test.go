@@ -51,6 +51,7 @@ func (f *fake) PutFlows(list []state.Flow) (int, error) {
 			return i, errFull
 		}
 		f.flows[l.FlowKey] = l
+		delete(f.closed, l.FlowKey)
 	}
 	return len(list), nil
 }
