@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +47,10 @@ type blocks struct {
 }
 
 const blocksLook = time.Second
+
+// largeList is from how many entries on the memory is given back at once that
+// writing a list took.
+const largeList = 100_000
 
 func newBlocks(log *slog.Logger, p place.Place, list guardList, k *kernel.Kernel) *blocks {
 	return &blocks{log: log, place: p, list: list, nft: k, poke: make(chan struct{}, 1)}
@@ -205,6 +210,9 @@ func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) e
 		}
 		w.log.Info("the block list was written", "entries", len(entries))
 		w.written, w.whole = entries, true
+		if len(entries) >= largeList {
+			debug.FreeOSMemory() // as much again was needed for a moment, and routers are small
+		}
 		return nil
 	}
 	w.whole = false

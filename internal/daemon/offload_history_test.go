@@ -84,10 +84,13 @@ func newHistoryRouter(t *testing.T, hook string, seed uint64) *historyRouter {
 	return h
 }
 
+// kinds is how many kinds of things happen.
+const kinds = 9
+
 // happen has something happen, and gives what it was.
-func (h *historyRouter) happen() string {
+func (h *historyRouter) happen(kind int) string {
 	s := h.talks[h.r.IntN(len(h.talks))]
-	switch h.r.IntN(9) {
+	switch kind {
 	case 0, 1:
 		s.banned = !s.banned
 		verb := map[bool]string{true: "add", false: "delete"}[s.banned]
@@ -183,8 +186,9 @@ func TestRandomHistoryThroughTheKernel(t *testing.T) {
 				}
 			}()
 			h.settled("the start")
-			for range 14 {
-				what := h.happen()
+			// each kind once, and then some again
+			for _, kind := range append(h.r.Perm(kinds), h.r.Perm(kinds)[:5]...) {
+				what := h.happen(kind)
 				happened = append(happened, what)
 				h.settled(what)
 				const each = 40
