@@ -21,6 +21,7 @@ type offloadRun struct {
 	config   func() *offload.Config
 	untold   map[uint32]bool
 	ask      chan func(*offload.Service, time.Duration)
+	again    chan struct{} // the devices are to be looked at again
 	flows    offloadFlows
 	tracking offloadTracking
 	feed     offloadFeed
@@ -172,6 +173,8 @@ func (r *offloadRun) loop(ctx context.Context) error {
 				pause = 0 // all others get their turn between
 			}
 			sweep = time.After(pause)
+		case <-r.again:
+			err = r.feed.DumpLinks(ctx, r.service)
 		case f := <-r.ask:
 			f(r.service, r.clock())
 		}

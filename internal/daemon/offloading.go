@@ -35,6 +35,7 @@ type offloader struct {
 	ended  chan struct{}
 	ask    chan func(*offload.Service, time.Duration) // the time is that of its clock
 	untold map[uint32]bool                            // connections that end without a word
+	again  chan struct{}                              // programs may have come or gone, and what devices can with them: nobody tells
 }
 
 // prepare stops the offloader if f wants tables of another size, or none: they
@@ -54,8 +55,9 @@ func (o *offloading) prepare(f *config.File) {
 	o.now = nil
 }
 
-// set starts the offloader, or gives it another configuration.
-func (o *offloading) set(ctx context.Context, f *config.File) {
+// set starts the offloader, or gives it another configuration. changed: something
+// in the kernel or the datapath is not what it was.
+func (o *offloading) set(ctx context.Context, f *config.File, changed bool) {
 	c := offload.From(f)
 	if c == nil {
 		return // prepare has stopped it
@@ -67,6 +69,12 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 			o.now.config.Store(c)
 			_ = o.now.with(ctx, func(s *offload.Service, _ time.Duration) { s.Set(*c) })
 		}
+		if changed {
+			select {
+			case o.now.again <- struct{}{}:
+			default: // it is about to look
+			}
+		}
 		return
 	}
 	// the setting that makes the kernel tell was just made: what is there now may
@@ -77,7 +85,7 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service, time.Duration)), untold: untold}
+	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service, time.Duration)), untold: untold, again: make(chan struct{}, 1)}
 	now.config.Store(c)
 	o.now = now
 	o.tasks.Go(func() {
@@ -181,7 +189,7 @@ func (o *offloader) once(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := offload.New(flows, flows, tracking, datapath.ErrFlowsFull)
 	run := &offloadRun{
-		log: o.log, config: o.config.Load, untold: o.untold, ask: o.ask, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
+		log: o.log, config: o.config.Load, untold: o.untold, ask: o.ask, again: o.again, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
 		ruleset: o.router.kernel.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(),
 		passed: make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
 	}

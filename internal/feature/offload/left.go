@@ -67,6 +67,13 @@ func (l *leftFlows) ended(c state.Connection) {
 // left notes that a flow stays with the stack.
 func (s *Service) left(c candidate, why Why) {
 	s.counts[why]++
+	switch why {
+	case WhyStale: // it is looked at again after some more packets
+		return
+	case WhyEnding: // there is no more to know of it
+		delete(s.recent.at, c.passed.Tuple)
+		return
+	}
 	s.recent.put(c.passed, c.arrives, why, s.now)
 }
 
