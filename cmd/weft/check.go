@@ -20,7 +20,9 @@ func checkCommand() *cobra.Command {
 		Short: "Say everything that is wrong with FILE",
 		Long: `Read the configuration and report every problem at once: where it is, what is
 wrong, what would be right. Nothing is changed, and root is not needed. A
-users_file is looked at too, if it can be read. Where devices of a
+users_file and the files of [block] are looked at too, if they can be read: a
+line of those that is wrong is a warning, for it does not keep the others from
+being blocked. Where devices of a
 [bridge.NAME] are on this host, it also tells of the ways around that bridge
 that the host itself has. Root is also told what of [offload] cannot be
 offloaded on this host, and why: interfaces, and rules of nftables that look at
@@ -44,6 +46,7 @@ each packet.
 				return err
 			}
 			problems = append(problems, daemon.CheckUsers(f)...)
+			problems = append(problems, daemon.CheckBlock(f)...)
 			if !state.HasErrors(problems) {
 				leaks, err := daemon.Leaks(f)
 				if err != nil {

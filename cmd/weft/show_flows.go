@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,55 +28,98 @@ that stayed with the stack of late, as they leave.`, showOffload, tableOffload})
 
 func flowsCommand() *cobra.Command {
 	var f api.FlowFilter
-	var address, protocol string
-	last, at := map[string]uint64{}, time.Time{}
-	c := nounCommand(noun{"flows", "The established connections that go past the stack", `Each offloaded flow (see [offload]): one direction of a connection, as its
+	var address string
+	limit := 0
+	rates := flowRates{}
+	c := nounCommand(noun{"flows", "The established connections that go past the stack, and those that do not", `Each offloaded flow (see [offload]): one direction of a connection, as its
 packets arrive and, where NAT changes them, as they leave. For icmp the port is
-the identifier of echoes. STATE is offloaded; ending: a FIN, RST or SYN came and
-the stack has it; stale: rules, routes or neighbours changed, and the stack has
-it until its packets have passed again. With --watch those that carry most now
-come first.`, func(_ context.Context, r *daemon.Router) (any, error) {
+the identifier of echoes. AGE is since its connection was first offloaded, RATE
+the mean of that time; with --watch it is the rate now, and those that carry
+most come first. STATE is offloaded; ending: a FIN, RST or SYN came and the
+stack has it; stale: rules, routes or neighbours changed, and the stack has it
+until its packets have passed again; stack: enough of its packets passed, and it
+stayed there all the same. Below the flows stands why, and what to do about it:
+of the last 1024 such flows, if weft run is running. Flows with fewer packets
+than minimum_packets are in neither list.`, func(ctx context.Context, r *daemon.Router) (any, error) {
 		f := f
-		f.Protocol = protocol
-		limit := f.Limit
-		f.Limit = 0
 		var err error
 		if address != "" {
 			if f.Address, err = readAnyPrefix("--address", address); err != nil {
 				return nil, err
 			}
 		}
+		if states := []string{"", api.StateOffloaded, api.StateEnding, api.StateStale, api.StateStack}; !slices.Contains(states, f.State) {
+			return nil, fmt.Errorf("--state %s: offloaded, ending, stale and stack are known", f.State)
+		}
 		rows, err := api.Flows(r.Datapath(), f)
 		if err != nil {
 			return nil, err
 		}
-		now := time.Now()
-		seen := map[string]uint64{}
-		for i, row := range rows {
-			k := fmt.Sprint(row.Protocol, row.In, row.From, row.To)
-			seen[k] = row.Bytes
-			if was, known := last[k]; known && row.Bytes >= was {
-				rows[i].Rate = float64(row.Bytes-was) * 8 / now.Sub(at).Seconds()
-			}
+		rates.fill(rows, time.Now())
+		rows = atMost(rows, limit)
+		var status offload.Status
+		err = api.Ask(ctx, r.Place.Socket(), "/v1/offload", &status)
+		if err == nil {
+			err = api.AskAges(ctx, r.Place.Socket(), rows)
+			rows = append(rows, atMost(api.FlowsLeft(rows, status.Recent, f), limit)...)
 		}
-		if !at.IsZero() {
-			slices.SortStableFunc(rows, func(a, b api.Flow) int { return cmp.Compare(b.Rate, a.Rate) })
+		if err != nil && !errors.Is(err, api.ErrNoDaemon) && len(rows) == 0 {
+			return nil, err // it offloads nothing
 		}
-		last, at = seen, now
-		if limit > 0 && len(rows) > limit {
-			rows = rows[:limit]
-		}
+		rates.means(rows)
 		return emptyNotNull(rows), nil
 	}, tableFlows})
 	flags := c.Flags()
-	flags.StringVar(&protocol, "protocol", "", "only tcp, udp or icmp")
+	flags.StringVar(&f.Protocol, "protocol", "", "only tcp, udp or icmp")
 	flags.StringVar(&address, "address", "", "only with this address, or one in this prefix, at any end")
 	flags.Uint16Var(&f.Port, "port", 0, "only with this port, at any end")
 	flags.StringVar(&f.In, "in", "", "only those that arrive by this device")
-	flags.IntVar(&f.Limit, "limit", 0, "at most so many rows; 0 is all")
-	c.Example += "\n  weft show flows --watch --limit 20\n  weft show flows --address 192.0.2.0/24 --protocol tcp"
+	flags.StringVar(&f.State, "state", "", "only offloaded, ending, stale or stack")
+	flags.IntVar(&limit, "limit", 0, "at most so many rows, of each kind; 0 is all")
+	c.Example += "\n  weft show flows --watch --limit 20\n  weft show flows --address 192.0.2.0/24 --protocol tcp\n  weft show flows --state stack"
 	return c
 }
+
+func atMost(rows []api.Flow, limit int) []api.Flow {
+	if limit > 0 && len(rows) > limit {
+		return rows[:limit]
+	}
+	return rows
+}
+
+// flowRates finds out how fast flows are, from one look to the next.
+type flowRates struct {
+	last  map[string]uint64
+	at    time.Time
+	again bool // it is not the first look
+}
+
+// fill puts the fastest since the look before first; there may be none before.
+func (l *flowRates) fill(rows []api.Flow, now time.Time) {
+	seen := map[string]uint64{}
+	for i, row := range rows {
+		k := fmt.Sprint(row.Protocol, row.In, row.From, row.To)
+		seen[k] = row.Bytes
+		if was, known := l.last[k]; known && row.Bytes >= was {
+			rows[i].Rate = float64(row.Bytes-was) * 8 / now.Sub(l.at).Seconds()
+		}
+	}
+	if l.again = l.last != nil; l.again {
+		slices.SortStableFunc(rows, func(a, b api.Flow) int { return cmp.Compare(b.Rate, a.Rate) })
+	}
+	l.last, l.at = seen, now
+}
+
+// means gives, at the first look, the mean of a flow's time.
+func (l *flowRates) means(rows []api.Flow) {
+	for i, row := range rows {
+		if !l.again && row.Age != nil && *row.Age > 0 {
+			rows[i].Rate = float64(row.Bytes) * 8 / float64(*row.Age)
+		}
+	}
+}
+
+const flowsHeader = "PROTOCOL\tIN\tFROM\tTO\tAFTER NAT\tOUT\tPACKETS\tBYTES\tRATE\tAGE\tIDLE\tSTATE"
 
 func tableFlows(w io.Writer, rows any) {
 	list := rows.([]api.Flow)
@@ -83,23 +127,52 @@ func tableFlows(w io.Writer, rows any) {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	fmt.Fprintln(w, "PROTOCOL\tIN\tFROM\tTO\tAFTER NAT\tOUT\tPACKETS\tBYTES\tRATE\tIDLE\tSTATE")
+	if list[0].State == api.StateStack {
+		fmt.Fprintln(w, "no flow that is asked for is offloaded")
+	} else {
+		fmt.Fprintln(w, flowsHeader)
+	}
+	why := false
 	for _, f := range list {
-		nat := ""
-		if f.NewFrom != f.From || f.NewTo != f.To {
-			nat = fmt.Sprintf("%s -> %s", f.NewFrom, f.NewTo)
+		why = why || f.Why != ""
+		if f.State == api.StateStack {
+			continue
 		}
 		out := f.Out
 		if f.Link != "" {
 			out += " " + f.Link
 		}
-		rate := ""
+		rate, age := "", ""
 		if f.Rate > 0 {
 			rate = fmt.Sprintf("%.0f kbit/s", f.Rate/1000)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", f.Protocol, f.In, f.From, f.To, dash(nat), out, f.Packets, f.Bytes,
-			dash(rate), (time.Duration(f.Idle * float64(time.Second))).Round(100*time.Millisecond), f.State)
+		if f.Age != nil {
+			age = (time.Duration(*f.Age) * time.Second).String()
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", f.Protocol, f.In, f.From, f.To, dash(natOf(f)), out, f.Packets, f.Bytes,
+			dash(rate), dash(age), idleOf(f), f.State)
 	}
+	if !why {
+		return
+	}
+	fmt.Fprintln(w, "\nLEFT TO THE STACK")
+	fmt.Fprintln(w, "PROTOCOL\tIN\tFROM\tTO\tAFTER NAT\tLAST LOOK\tWHY\tREMEDY")
+	for _, f := range list {
+		if f.Why != "" {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Protocol, f.In, f.From, f.To, dash(natOf(f)), idleOf(f), f.Why, f.Remedy)
+		}
+	}
+}
+
+func natOf(f api.Flow) string {
+	if f.NewFrom == f.From && f.NewTo == f.To {
+		return ""
+	}
+	return fmt.Sprintf("%s -> %s", f.NewFrom, f.NewTo)
+}
+
+func idleOf(f api.Flow) time.Duration {
+	return time.Duration(f.Idle * float64(time.Second)).Round(100 * time.Millisecond)
 }
 
 func showOffload(ctx context.Context, r *daemon.Router) (any, error) {
@@ -133,6 +206,6 @@ func tableOffload(w io.Writer, rows any) {
 		fmt.Fprintf(w, "%s\t\t%s\n", b.Rule, b.Why)
 	}
 	for _, f := range s.Recent[:min(len(s.Recent), 20)] {
-		fmt.Fprintf(w, "%s\t\t%s\n", f.Flow, f.Why)
+		fmt.Fprintf(w, "%s\t\t%s: %s\n", f.Flow, f.Why, f.Remedy)
 	}
 }

@@ -3,6 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,8 +28,13 @@ type Flow struct {
 	Packets  uint64         `json:"packets"`
 	Bytes    uint64         `json:"bytes"`
 	Idle     float64        `json:"idle_seconds"`
-	State    string         `json:"state"` // offloaded, ending or stale
+	State    string         `json:"state"`                 // offloaded, ending, stale, or stack: it stayed there, see Why
+	Age      *int           `json:"age_seconds,omitempty"` // of its connection, since that was first offloaded
 	Rate     float64        `json:"bits_per_second,omitempty"`
+	Why      string         `json:"why,omitempty"` // it is not offloaded
+	Remedy   string         `json:"remedy,omitempty"`
+
+	pair offload.FlowPair
 }
 
 // FlowFilter picks flows; zero values pick all.
@@ -36,8 +43,16 @@ type FlowFilter struct {
 	Address  netip.Prefix // any of its addresses
 	Port     uint16
 	In       string
-	Limit    int
+	State    string
 }
+
+// States of flows.
+const (
+	StateOffloaded = "offloaded"
+	StateEnding    = "ending"
+	StateStale     = "stale"
+	StateStack     = "stack"
+)
 
 // Flows lists the flows that are offloaded, those with most bytes first.
 func Flows(d *datapath.Datapath, f FlowFilter) ([]Flow, error) {
@@ -67,33 +82,26 @@ func Flows(d *datapath.Datapath, f FlowFilter) ([]Flow, error) {
 		row.In, row.Out = name(u.Interface), name(hop.Device)
 		switch {
 		case !leased || u.Generation != generation || !there:
-			row.State = "stale"
+			row.State = StateStale
 		case u.Closed:
-			row.State = "ending"
+			row.State = StateEnding
 		}
 		if f.picks(row) {
 			rows = append(rows, row)
 		}
 	})
 	slices.SortFunc(rows, func(a, b Flow) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	if f.Limit > 0 && len(rows) > f.Limit {
-		rows = rows[:f.Limit]
-	}
 	return rows, err
 }
 
 func flowRow(u state.FlowUse, hop state.FlowHop) Flow {
-	port := func(a netip.Addr, p uint16) netip.AddrPort { return netip.AddrPortFrom(a, p) }
 	row := Flow{
-		Protocol: state.ProtocolName(u.Tuple.Protocol), State: "offloaded",
-		From: port(u.Tuple.From(), u.Tuple.SrcPort), To: port(u.Tuple.To(), u.Tuple.DstPort),
-		NewFrom: port(u.Becomes.From(), u.Becomes.SrcPort), NewTo: port(u.Becomes.To(), u.Becomes.DstPort),
+		Protocol: u.Tuple.ProtocolName(), State: StateOffloaded,
 		Packets: u.Packets, Bytes: u.Bytes, Idle: u.Idle.Seconds(), Link: linkText(hop.Link),
+		pair: offload.FlowPair{Arrives: u.Tuple, Becomes: u.Becomes},
 	}
-	if u.Tuple.Echo() { // the port is the identifier, the second one is the type
-		row.Protocol = "icmp"
-		row.To, row.NewTo = port(u.Tuple.To(), 0), port(u.Becomes.To(), 0)
-	}
+	row.From, row.To = u.Tuple.Ends()
+	row.NewFrom, row.NewTo = u.Becomes.Ends()
 	return row
 }
 
@@ -110,7 +118,7 @@ func linkText(l state.FlowLink) string {
 
 func (f FlowFilter) picks(r Flow) bool {
 	switch {
-	case f.Protocol != "" && f.Protocol != r.Protocol, f.In != "" && f.In != r.In:
+	case f.Protocol != "" && f.Protocol != r.Protocol, f.In != "" && f.In != r.In, f.State != "" && f.State != r.State:
 		return false
 	case f.Port != 0 && !slices.Contains([]uint16{r.From.Port(), r.To.Port(), r.NewFrom.Port(), r.NewTo.Port()}, f.Port):
 		return false
@@ -128,10 +136,46 @@ func deviceName(index uint32) string {
 // OffloadSource is the daemon, as far as it offloads.
 type OffloadSource interface {
 	Offload(ctx context.Context) (offload.Status, error)
+	Ages(ctx context.Context, flows []offload.FlowPair) ([]int, error)
 }
 
 func serveOffload(mux *http.ServeMux, source OffloadSource) {
 	mux.HandleFunc("GET /v1/offload", func(w http.ResponseWriter, q *http.Request) {
 		reply(w, q, func(ctx context.Context) (any, error) { return source.Offload(ctx) })
 	})
+	mux.HandleFunc("POST /v1/offload/ages", func(w http.ResponseWriter, q *http.Request) {
+		reply(w, q, func(ctx context.Context) (any, error) {
+			var flows []offload.FlowPair
+			if err := json.NewDecoder(io.LimitReader(q.Body, agesMost)).Decode(&flows); err != nil {
+				return nil, err
+			}
+			return source.Ages(ctx, flows)
+		})
+	})
+}
+
+const (
+	agesAtOnce = 2048
+	agesMost   = agesAtOnce * 1024 // bytes of a question
+)
+
+// AskAges fills in for how long flows have been offloaded. Without a daemon
+// nobody knows.
+func AskAges(ctx context.Context, socket string, rows []Flow) error {
+	for part := range slices.Chunk(rows, agesAtOnce) {
+		question := make([]offload.FlowPair, len(part))
+		for i, r := range part {
+			question[i] = r.pair
+		}
+		var ages []int
+		if err := askAbout(ctx, socket, "/v1/offload/ages", question, &ages); err != nil {
+			return err
+		}
+		for i := range min(len(ages), len(part)) {
+			if ages[i] >= 0 {
+				part[i].Age = &ages[i]
+			}
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,17 +122,26 @@ func noDaemon(cause error) error {
 
 // Ask reads what the daemon at the socket says at a path, like /v1/slow.
 func Ask(ctx context.Context, socket, path string, into any) error {
-	return request(ctx, http.MethodGet, socket, path, into)
+	return request(ctx, http.MethodGet, socket, path, nil, into)
 }
 
-func request(ctx context.Context, method, socket, path string, into any) error {
+// askAbout asks with a question that is too long for a path.
+func askAbout(ctx context.Context, socket, path string, question, into any) error {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	return request(ctx, http.MethodPost, socket, path, bytes.NewReader(text), into)
+}
+
+func request(ctx context.Context, method, socket, path string, body io.Reader, into any) error {
 	client := http.Client{Timeout: timeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
-	question, err := http.NewRequestWithContext(ctx, method, "http://weft"+path, nil)
+	question, err := http.NewRequestWithContext(ctx, method, "http://weft"+path, body)
 	if err != nil {
 		return err
 	}

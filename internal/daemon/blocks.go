@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -47,6 +48,10 @@ type blocks struct {
 
 const blocksLook = time.Second
 
+// largeList is from how many entries on the memory is given back at once that
+// writing a list took.
+const largeList = 100_000
+
 func newBlocks(log *slog.Logger, p place.Place, list guardList, k *kernel.Kernel) *blocks {
 	return &blocks{log: log, place: p, list: list, nft: k, poke: make(chan struct{}, 1)}
 }
@@ -78,7 +83,7 @@ func (b *blocks) wait() { b.tasks.Wait() }
 func (b *blocks) run(ctx context.Context) {
 	tick := time.NewTicker(blocksLook)
 	defer tick.Stop()
-	w := &blockWriter{blocks: b, files: map[string]*listFile{}, sets: map[string]*blockSet{}, reader: b.nft}
+	w := &blockWriter{blocks: b, files: map[string]*listFile{}, wrong: map[string]*listFile{}, sets: map[string]*blockSet{}, reader: b.nft}
 	var changed <-chan struct{} // the ruleset has, while sets are of interest
 	for {
 		select {
@@ -101,7 +106,7 @@ func (b *blocks) run(ctx context.Context) {
 			changed = b.rulesetNews(ctx)
 		}
 		if err := w.follow(ctx, f, time.Now()); err != nil && err.Error() != w.said {
-			b.log.Error("the block list stays as it was", "error", err)
+			b.log.Error("not all of the block list could be read", "error", err)
 			w.said = err.Error()
 		}
 	}
@@ -123,6 +128,7 @@ func (b *blocks) rulesetNews(ctx context.Context) <-chan struct{} {
 type blockWriter struct {
 	*blocks
 	files   map[string]*listFile
+	wrong   map[string]*listFile // with mistakes: not read again until they are others
 	sets    map[string]*blockSet
 	reader  setReader
 	ruleset bool // it changed since sets were read
@@ -150,7 +156,9 @@ func (w *blockWriter) follow(ctx context.Context, f *config.File, now time.Time)
 	for _, name := range block.Files {
 		errs = append(errs, w.read(name))
 	}
-	maps.DeleteFunc(w.files, func(name string, _ *listFile) bool { return !slices.Contains(block.Files, name) })
+	for _, files := range []map[string]*listFile{w.files, w.wrong} {
+		maps.DeleteFunc(files, func(name string, _ *listFile) bool { return !slices.Contains(block.Files, name) })
+	}
 	errs = append(errs, w.readRuntime())
 	if !w.expires.IsZero() && !now.Before(w.expires) {
 		w.changed = true
@@ -202,6 +210,9 @@ func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) e
 		}
 		w.log.Info("the block list was written", "entries", len(entries))
 		w.written, w.whole = entries, true
+		if len(entries) >= largeList {
+			debug.FreeOSMemory() // as much again was needed for a moment, and routers are small
+		}
 		return nil
 	}
 	w.whole = false
@@ -219,19 +230,31 @@ func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) e
 	return nil
 }
 
-// read reads a list again if the file is another. One that cannot be read
-// leaves what it said before in force.
+// read reads a list again if the file is another. One that cannot be read, or
+// has a mistake, leaves what it said before in force. Of one that nobody has read
+// before, the lines are in force that are right.
 func (w *blockWriter) read(name string) error {
-	file, stamp, err := openIfNewer(name, w.files[name])
+	known := w.files[name]
+	if wrong := w.wrong[name]; wrong != nil {
+		known = wrong
+	}
+	file, stamp, err := openIfNewer(name, known)
 	if err != nil || file == nil {
 		return err
 	}
 	defer file.Close()
-	if stamp.prefixes, err = guard.ReadFile(name, file); err != nil {
-		return err
+	stamp.prefixes, err = guard.ReadFile(name, file)
+	if err == nil {
+		delete(w.wrong, name)
+	} else {
+		w.wrong[name] = &listFile{stamp: stamp.stamp, size: stamp.size, inode: stamp.inode}
+		if w.files[name] != nil {
+			return fmt.Errorf("%w; what the file said before stays in force", err)
+		}
+		err = fmt.Errorf("%w; %d of its lines are in force", err, len(stamp.prefixes))
 	}
 	w.files[name], w.changed = stamp, true
-	return nil
+	return err
 }
 
 // openIfNewer opens a file unless it is the one that known was read from.
@@ -321,4 +344,36 @@ func (r *Router) SetBlocked(change func([]guard.Blocked) ([]guard.Blocked, error
 		return fmt.Errorf("write what is blocked: %w", err)
 	}
 	return os.Rename(fresh, blockedFile(r.Place))
+}
+
+// CheckBlock looks at the files that [block] names, for weft check.
+func CheckBlock(f *config.File) (all []state.Problem) {
+	for i, name := range guard.BlockOf(f).Files {
+		path := fmt.Sprintf("block.files[%d]", i)
+		file, err := os.Open(name)
+		if err == nil {
+			_, err = guard.ReadFile(name, file)
+			err = errors.Join(err, file.Close())
+		}
+		var wrong *guard.Mistakes
+		switch {
+		case err == nil || errors.Is(err, fs.ErrPermission):
+		case errors.As(err, &wrong):
+			for _, m := range wrong.List {
+				all = append(all, state.Problem{
+					Severity: state.Warning, Pos: state.Position{File: name, Line: m.Line, Column: m.Column}, Path: path, What: m.What, Remedy: m.Remedy,
+				})
+			}
+			if more := wrong.All - len(wrong.List); more > 0 {
+				all = append(all, state.Problem{
+					Severity: state.Warning, Pos: state.Position{File: name}, Path: path, What: fmt.Sprintf("%d more lines are as wrong", more), Remedy: "is it the right file?",
+				})
+			}
+		default:
+			all = append(all, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: err.Error(), Remedy: "make the file, or take its name out of the list",
+			})
+		}
+	}
+	return all
 }

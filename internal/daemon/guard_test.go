@@ -85,10 +85,17 @@ func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 	if err := os.WriteFile(list, []byte("10.9.0.0/24\nnonsense\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the mistake is told", func() bool { return strings.Contains(r.log.String(), `:2: \"nonsense\" is no address`) })
+	eventually(t, "the mistake is told", func() bool { return strings.Contains(r.log.String(), `:2:1: \"nonsense\" is no address`) })
 	if w.reaches(w.member, "198.51.100.9") {
 		t.Error("a file with a mistake let everybody in")
 	}
+	if out := w.mustWeft("check", w.file); !strings.Contains(out, `list:2:1: warning: block.files[0]: "nonsense" is no address`) {
+		t.Errorf("check says\n%s", out)
+	}
+	r.stop()
+	r = w.start() // which knows nothing of what the file said before
+	eventually(t, "the mistake is told again", func() bool { return strings.Contains(r.log.String(), "1 of its lines are in force") })
+	eventually(t, "the line that is right is in force", func() bool { return !w.reaches(w.member, "198.51.100.9") })
 	if err := os.Remove(list); err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,14 @@ func (s source) Adverts() []api.Advert { return s.adverts.status() }
 
 // Offload gives what the offloader knows, for the API.
 func (s source) Offload(ctx context.Context) (status offload.Status, err error) {
-	err = s.offloading.with(ctx, func(o *offload.Service) { status = o.Status() })
+	err = s.offloading.with(ctx, func(o *offload.Service, now time.Duration) { status = o.Status(now) })
 	return status, err
+}
+
+// Ages tells for how long flows have been offloaded, for the API.
+func (s source) Ages(ctx context.Context, flows []offload.FlowPair) (ages []int, err error) {
+	err = s.offloading.with(ctx, func(o *offload.Service, now time.Duration) { ages = o.Ages(flows, now) })
+	return ages, err
 }
 
 func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }

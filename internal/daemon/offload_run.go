@@ -20,7 +20,8 @@ type offloadRun struct {
 	log      *slog.Logger
 	config   func() *offload.Config
 	untold   map[uint32]bool
-	ask      chan func(*offload.Service)
+	ask      chan func(*offload.Service, time.Duration)
+	again    chan struct{} // the devices are to be looked at again
 	flows    offloadFlows
 	tracking offloadTracking
 	feed     offloadFeed
@@ -172,8 +173,10 @@ func (r *offloadRun) loop(ctx context.Context) error {
 				pause = 0 // all others get their turn between
 			}
 			sweep = time.After(pause)
+		case <-r.again:
+			err = r.feed.DumpLinks(ctx, r.service)
 		case f := <-r.ask:
-			f(r.service)
+			f(r.service, r.clock())
 		}
 		if err == nil {
 			err = r.urgent()

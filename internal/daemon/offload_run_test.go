@@ -28,6 +28,7 @@ type quietHost struct {
 	ended, changed                bool
 	taken                         int // ends
 	resolved                      int
+	listed                        int // devices
 	looks                         int
 }
 
@@ -35,18 +36,23 @@ func newQuietHost() *quietHost {
 	return &quietHost{endsWake: make(chan struct{}, 1), rulesWake: make(chan struct{}, 1), feedWake: make(chan struct{}, 1)}
 }
 
-func (h *quietHost) PutFlows(list []state.Flow) (int, error)                     { return len(list), nil }
-func (h *quietHost) DeleteFlows([]state.FlowKey) error                           { return nil }
-func (h *quietHost) Forget([]state.FlowKey) error                                { return nil }
-func (h *quietHost) Some(func(state.FlowUse)) (bool, error)                      { return false, nil }
-func (h *quietHost) SetHop(uint32, state.FlowHop) error                          { return nil }
-func (h *quietHost) SetSession(state.FlowSession, uint32) error                  { return nil }
-func (h *quietHost) Generation() uint32                                          { return h.generation.Load() }
-func (h *quietHost) Bump()                                                       { h.generation.Add(1) }
-func (h *quietHost) Lease(time.Duration, int)                                    {}
-func (h *quietHost) EndsWake() <-chan struct{}                                   { return h.endsWake }
-func (h *quietHost) RulesetWake() <-chan struct{}                                { return h.rulesWake }
-func (h *quietHost) DumpLinks(context.Context, kernel.RouteSink) error           { return nil }
+func (h *quietHost) PutFlows(list []state.Flow) (int, error)    { return len(list), nil }
+func (h *quietHost) DeleteFlows([]state.FlowKey) error          { return nil }
+func (h *quietHost) Forget([]state.FlowKey) error               { return nil }
+func (h *quietHost) Some(func(state.FlowUse)) (bool, error)     { return false, nil }
+func (h *quietHost) SetHop(uint32, state.FlowHop) error         { return nil }
+func (h *quietHost) SetSession(state.FlowSession, uint32) error { return nil }
+func (h *quietHost) Generation() uint32                         { return h.generation.Load() }
+func (h *quietHost) Bump()                                      { h.generation.Add(1) }
+func (h *quietHost) Lease(time.Duration, int)                   {}
+func (h *quietHost) EndsWake() <-chan struct{}                  { return h.endsWake }
+func (h *quietHost) RulesetWake() <-chan struct{}               { return h.rulesWake }
+func (h *quietHost) DumpLinks(context.Context, kernel.RouteSink) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.listed++
+	return nil
+}
 func (h *quietHost) Passed([]state.PassedFlow, int) ([]state.PassedFlow, error)  { return nil, nil }
 func (h *quietHost) Keep(context.Context, []state.KeptConnection) ([]int, error) { return nil, nil }
 func (h *quietHost) Ways(_ context.Context, a []state.FlowAsk) ([]state.FlowWay, error) {
@@ -132,7 +138,7 @@ func runs(t *testing.T, h *quietHost, f *feed, ruleset func(context.Context) ([]
 	t.Helper()
 	c := &offload.Config{Protocols: []offload.Protocol{offload.UDP}, MinimumPackets: 2, IdleTimeout: time.Minute}
 	r := &offloadRun{
-		log: slog.New(slog.DiscardHandler), config: func() *offload.Config { return c }, ask: make(chan func(*offload.Service)),
+		log: slog.New(slog.DiscardHandler), config: func() *offload.Config { return c }, ask: make(chan func(*offload.Service, time.Duration)), again: make(chan struct{}),
 		flows: h, tracking: h, feed: f, ruleset: ruleset, service: offload.New(h, h, h, context.Canceled), started: time.Now(),
 		resolve: func(ctx context.Context, _ state.KernelNeighbour) error { h.wait(ctx, &h.resolved); return nil },
 		passed:  make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
@@ -232,7 +238,7 @@ func TestALookAtTheRulesetHoldsNothingUp(t *testing.T) {
 		synctest.Wait()
 		looking := func() (is bool) {
 			told := make(chan struct{})
-			r.ask <- func(s *offload.Service) { is = s.Status().Looking; close(told) }
+			r.ask <- func(s *offload.Service, now time.Duration) { is = s.Status(now).Looking; close(told) }
 			<-told
 			return is
 		}
@@ -257,6 +263,24 @@ func TestALookThatFailsIsMadeAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := h.did(&h.looks); n < 5 || n > 20 {
 			t.Errorf("%d looks in a minute", n)
+		}
+	})
+}
+
+// XDP can hand frames to many a device only while a program is there, and the
+// kernel does not tell when that is: the loop looks when weft has changed something.
+func TestDevicesAreLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newQuietHost()
+		r := runs(t, h, &feed{quietHost: h}, nothing)
+		generation := h.Generation()
+		r.again <- struct{}{}
+		synctest.Wait()
+		if n := h.did(&h.listed); n != 2 {
+			t.Errorf("devices were listed %d times, want at the start and again", n)
+		}
+		if h.Generation() != generation {
+			t.Error("all flows were taken back")
 		}
 	})
 }

@@ -33,8 +33,9 @@ type offloader struct {
 	config atomic.Pointer[offload.Config]
 	cancel context.CancelFunc
 	ended  chan struct{}
-	ask    chan func(*offload.Service)
-	untold map[uint32]bool // connections that end without a word
+	ask    chan func(*offload.Service, time.Duration) // the time is that of its clock
+	untold map[uint32]bool                            // connections that end without a word
+	again  chan struct{}                              // programs may have come or gone, and what devices can with them: nobody tells
 }
 
 // prepare stops the offloader if f wants tables of another size, or none: they
@@ -54,8 +55,9 @@ func (o *offloading) prepare(f *config.File) {
 	o.now = nil
 }
 
-// set starts the offloader, or gives it another configuration.
-func (o *offloading) set(ctx context.Context, f *config.File) {
+// set starts the offloader, or gives it another configuration. changed: something
+// in the kernel or the datapath is not what it was.
+func (o *offloading) set(ctx context.Context, f *config.File, changed bool) {
 	c := offload.From(f)
 	if c == nil {
 		return // prepare has stopped it
@@ -65,7 +67,13 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 	if o.now != nil {
 		if !o.now.config.Load().Equal(*c) {
 			o.now.config.Store(c)
-			_ = o.now.with(ctx, func(s *offload.Service) { s.Set(*c) })
+			_ = o.now.with(ctx, func(s *offload.Service, _ time.Duration) { s.Set(*c) })
+		}
+		if changed {
+			select {
+			case o.now.again <- struct{}{}:
+			default: // it is about to look
+			}
 		}
 		return
 	}
@@ -77,7 +85,7 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service)), untold: untold}
+	now := &offloader{log: o.log, router: o.router, cancel: cancel, ended: make(chan struct{}), ask: make(chan func(*offload.Service, time.Duration)), untold: untold, again: make(chan struct{}, 1)}
 	now.config.Store(c)
 	o.now = now
 	o.tasks.Go(func() {
@@ -89,7 +97,7 @@ func (o *offloading) set(ctx context.Context, f *config.File) {
 func (o *offloading) wait() { o.tasks.Wait() }
 
 // with runs f with the service that runs now; an error if none does.
-func (o *offloading) with(ctx context.Context, f func(*offload.Service)) error {
+func (o *offloading) with(ctx context.Context, f func(*offload.Service, time.Duration)) error {
 	o.mu.Lock()
 	now := o.now
 	o.mu.Unlock()
@@ -99,12 +107,12 @@ func (o *offloading) with(ctx context.Context, f func(*offload.Service)) error {
 	return now.with(ctx, f)
 }
 
-func (o *offloader) with(ctx context.Context, f func(*offload.Service)) error {
+func (o *offloader) with(ctx context.Context, f func(*offload.Service, time.Duration)) error {
 	done := make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	select {
-	case o.ask <- func(s *offload.Service) { f(s); close(done) }:
+	case o.ask <- func(s *offload.Service, now time.Duration) { f(s, now); close(done) }:
 		<-done
 		return nil
 	case <-o.ended:
@@ -181,7 +189,7 @@ func (o *offloader) once(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := offload.New(flows, flows, tracking, datapath.ErrFlowsFull)
 	run := &offloadRun{
-		log: o.log, config: o.config.Load, untold: o.untold, ask: o.ask, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
+		log: o.log, config: o.config.Load, untold: o.untold, ask: o.ask, again: o.again, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
 		ruleset: o.router.kernel.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(),
 		passed: make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
 	}

@@ -209,7 +209,7 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.joined.set(ctx, d.router.datapath, d.file)
 	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
-	d.offloading.set(ctx, d.file)
+	d.offloading.set(ctx, d.file, len(done) > 0)
 	d.names.set(ctx, d.file, learn(d.file, facts))
 	d.plats.set(ctx, d.file, facts)
 	d.subscribers.set(ctx, d.file, learn(d.file, facts))

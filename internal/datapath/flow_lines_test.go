@@ -157,27 +157,29 @@ func TestFlowsOfLargeInterfaceNumbersAreInNoLine(t *testing.T) {
 // What stays as it is keeps its counts when it is learnt again; what becomes
 // something else begins anew.
 func TestAFlowLearntAgainKeepsItsCounts(t *testing.T) {
-	o := newOffloader(t)
-	o.hop(1, asItIs)
-	in, out := udpBetween(member4, distant4, 1000, 53, 100), udpBetween(public4, distant4, 2000, 53, 100)
-	counts := func() (n uint64) {
-		if err := o.flows.Each(func(u state.FlowUse) { n += u.Packets }); err != nil {
-			t.Fatal(err)
+	for _, tt := range []struct{ member, public, distant string }{{member4, public4, distant4}, {member6, "2001:db8:1::3", distant6}} {
+		o := newOffloader(t)
+		o.hop(1, asItIs)
+		in, out := udpBetween(tt.member, tt.distant, 1000, 53, 100), udpBetween(tt.public, tt.distant, 2000, 53, 100)
+		counts := func() (n uint64) {
+			if err := o.flows.Each(func(u state.FlowUse) { n += u.Packets }); err != nil {
+				t.Fatal(err)
+			}
+			return n
 		}
-		return n
-	}
-	o.learn(in, in, 1)
-	for _, build := range builds {
-		o.one(build, o.frame("lan", in.bytes()))
-	}
-	o.flows.Bump()
-	if o.learn(in, in, 1); counts() != 2 {
-		t.Errorf("%d packets are counted, want 2", counts())
-	}
-	if o.learn(in, out, 1); counts() != 0 {
-		t.Errorf("%d packets of a flow that has had none", counts())
-	}
-	if _, got := o.one("ingress_xdp", o.frame("lan", in.bytes())); got != state.ForwardFlow || counts() != 1 {
-		t.Errorf("met %s, counted %d", got, counts())
+		o.learn(in, in, 1)
+		for _, build := range builds {
+			o.one(build, o.frame("lan", in.bytes()))
+		}
+		o.flows.Bump()
+		if o.learn(in, in, 1); counts() != 2 {
+			t.Errorf("%s: %d packets are counted, want 2", tt.member, counts())
+		}
+		if o.learn(in, out, 1); counts() != 0 {
+			t.Errorf("%s: %d packets of a flow that has had none", tt.member, counts())
+		}
+		if _, got := o.one("ingress_xdp", o.frame("lan", in.bytes())); got != state.ForwardFlow || counts() != 1 {
+			t.Errorf("%s: met %s, counted %d", tt.member, got, counts())
+		}
 	}
 }

@@ -197,8 +197,20 @@ func (f *Flows) putRun(list []state.Flow) (int, error) {
 	keys, values := make([]flowKey6, len(list)), make([]flow6, len(list))
 	for i, l := range list {
 		keys[i], values[i] = encodeFlowKey6(l.FlowKey), encodeFlow6(l, now)
+		f.keepCounts(keys[i], &values[i])
 	}
 	return f.v6.BatchUpdate(keys, values, nil)
+}
+
+// keepCounts has a flow that is learnt again, and stays what it was, keep its counts.
+func (f *Flows) keepCounts(k flowKey6, v *flow6) {
+	var old flow6
+	if f.v6.Lookup(k, &old) != nil {
+		return // it is new
+	}
+	if old.Saddr == v.Saddr && old.Daddr == v.Daddr && old.Flow.Ports == v.Flow.Ports && old.Flow.Hop == v.Flow.Hop {
+		v.Flow.Packets, v.Flow.Bytes = old.Flow.Packets, old.Flow.Bytes
+	}
 }
 
 // DeleteFlows takes flows back; those that are not there are none the less gone.

@@ -53,7 +53,7 @@ type Node struct {
 	Script    string            `toml:"script"`  // guests: shell commands once the network is up
 	Beside    string            `toml:"beside"`  // guests: the node in whose namespace it runs, for its wires
 	Wires     []Wire            `toml:"wire"`    // guests: network cards that are no end of a link
-	Programs  []HostProgram     `toml:"program"` // QEMU guests: programs of the host that the script runs
+	Programs  []HostProgram     `toml:"program"` // guests: programs of the host that the script runs; QEMU's get them, UML's have them
 }
 
 // Route is one static route. Via, Device or both.

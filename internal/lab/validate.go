@@ -79,8 +79,8 @@ func (v *validator) node(path string, n Node) {
 	if n.Kind.IsGuest() && (n.Weft != "" || len(n.Processes) > 0 || len(n.Files) > 0) {
 		v.add(path, "weft, process and files are for network namespaces", "a guest does what its script says")
 	}
-	if n.Kind != QEMU && len(n.Programs) > 0 {
-		v.add(path, "program is for QEMU guests", `add kind = "qemu", or remove it: others have the programs of the host`)
+	if !n.Kind.IsGuest() && len(n.Programs) > 0 {
+		v.add(path, "program is for guests", `add kind = "qemu" or kind = "uml", or remove it: a process says what it needs`)
 	}
 	for i, p := range n.Programs {
 		if p.Name == "" || strings.ContainsRune(p.Name, '/') && !filepath.IsAbs(p.Name) {

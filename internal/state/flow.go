@@ -45,6 +45,22 @@ func (t FlowTuple) Back() FlowTuple {
 	return b
 }
 
+// Ends gives both ends; that of an echo has its identifier and 0 for ports.
+func (t FlowTuple) Ends() (from, to netip.AddrPort) {
+	if t.Echo() {
+		return netip.AddrPortFrom(t.From(), t.SrcPort), netip.AddrPortFrom(t.To(), 0)
+	}
+	return netip.AddrPortFrom(t.From(), t.SrcPort), netip.AddrPortFrom(t.To(), t.DstPort)
+}
+
+// ProtocolName names its protocol; both families' echoes are icmp.
+func (t FlowTuple) ProtocolName() string {
+	if t.Echo() {
+		return ProtocolName(ProtocolICMP)
+	}
+	return ProtocolName(t.Protocol)
+}
+
 func (t FlowTuple) String() string {
 	if t.Echo() {
 		return fmt.Sprintf("icmp %s -> %s id %d", t.From(), t.To(), t.SrcPort)
@@ -115,8 +131,11 @@ const (
 	ConnectionDying     uint32 = 1 << 9
 )
 
-// TCPEstablished is a state of connection tracking (TCP_CONNTRACK_ESTABLISHED).
-const TCPEstablished uint8 = 3
+// States of connection tracking (TCP_CONNTRACK_ESTABLISHED, _CLOSE). What lies between has begun to end.
+const (
+	TCPEstablished uint8 = 3
+	TCPClosed      uint8 = 8
+)
 
 // Connection is an entry of the kernel's connection tracking.
 type Connection struct {

@@ -14,3 +14,9 @@ func TestThePublishedTableAndChartAreMadeFromThePublishedResult(t *testing.T) {
 func TestThePageTellsOfEachCaseAndSubject(t *testing.T) {
 	benchtest.Page(t, Bench(DefaultSeconds))
 }
+
+func TestThePageTellsOfEachCaseAndSubjectInTheGuest(t *testing.T) {
+	b := GuestBench()
+	b.Name, b.Bars = "offload", Bench(1).Bars // whose page it is on
+	benchtest.Page(t, b)
+}

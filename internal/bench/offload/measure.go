@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Weft    string // path of the weft program
 	Seconds float64
+	Table   int // flows that weft has room for; 0: as many as the cases need
 }
 
 var (
@@ -92,6 +93,12 @@ func (p *path) close(ctx context.Context) error {
 // Measure measures a subject in a case, once.
 func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
 	switch c {
+	case instructionsOne:
+		return instructions(m.packets(ctx, subject, 1))
+	case instructionsSome:
+		return instructions(m.packets(ctx, subject, some))
+	case instructionsDrop:
+		return instructions(m.drops(ctx, subject, 1))
 	case "tcp1-nat-1":
 		return m.goodput(ctx, subject, 1)
 	case "tcp1-nat-1000000":
@@ -127,7 +134,7 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 
 // fresh makes a path whose flows are known to whoever forwards them.
 func (m *Measurer) fresh(ctx context.Context, name, subject string, flows int) (*path, error) {
-	if flows > 1 && m.restore == nil {
+	if flows == many && m.restore == nil {
 		restore, err := rig.RaiseConntrack(flows + flows/8)
 		if err != nil {
 			return nil, err
@@ -159,7 +166,10 @@ func (p *path) learn(ctx context.Context, weft, subject string, flows int) error
 		return err
 	}
 	d := rig.Datagrams{FromMAC: from, ToMAC: to, From: firstOfAll, To: server, Length: packetLength, Flows: 1, Hosts: 1}
-	if flows > 1 {
+	switch flows {
+	case some:
+		d.Flows = some
+	case many:
 		d.Flows, d.Hosts = many/manyHosts, manyHosts
 	}
 	if p.generator, err = rig.NewGenerator(p.Left, d); err != nil {

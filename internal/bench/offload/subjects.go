@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ table_size = %[2]d
 // those of transport to the device.
 func (m *Measurer) router(ctx context.Context, name, subject string, checksum bool) (*path, error) {
 	r, err := rig.NewPath(rig.PathOptions{
-		Name: name, Lan: left, Wan: right, Forward: true, HostGRO: true, RouterGRO: true, NoChecksum: !checksum, Policy: policy,
+		Name: name, Lan: left, Wan: right, Forward: true, HostGRO: true, RouterGRO: true, NoChecksum: !checksum, Policy: policyOf(subject),
 	})
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (m *Measurer) router(ctx context.Context, name, subject string, checksum bo
 	_, errRoute := r.Command(ctx, r.Right, "ip", "route", "add", "198.51.101.0/24", "via", right.Router[1].Addr().String())
 	err = errors.Join(err, errRoute, r.Sysctls("net/netfilter/nf_conntrack_udp_timeout=600", "net/netfilter/nf_conntrack_udp_timeout_stream=600"))
 	if err == nil {
-		err = p.start(ctx, m.o.Weft, subject)
+		err = p.start(ctx, m.o.Weft, subject, cmp.Or(m.o.Table, 2*many+many/8))
 	}
 	if err == nil {
 		err = r.Ping(ctx, r.Left, server)
@@ -50,10 +51,10 @@ func (m *Measurer) router(ctx context.Context, name, subject string, checksum bo
 }
 
 // start has the subject forward; the kernel does already.
-func (p *path) start(ctx context.Context, weft, subject string) error {
+func (p *path) start(ctx context.Context, weft, subject string, table int) error {
 	switch hook, is := strings.CutPrefix(subject, "weft-"); {
 	case is:
-		return p.RunWeft(ctx, weft, fmt.Sprintf(offloadConfig, hook, 2*many+many/8))
+		return p.RunWeft(ctx, weft, fmt.Sprintf(offloadConfig, hook, table))
 	case subject == "xdp-forward":
 		_, err := p.ForwardInXDP()
 		return err

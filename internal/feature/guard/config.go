@@ -115,6 +115,9 @@ func checkBlock(c *config.Checker, b *Block) {
 		return
 	}
 	for i, p := range b.Prefixes {
+		if p.IsValid() && p.Bits() == 0 {
+			c.Error(fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s is everybody", p), "write a longer prefix; a default policy is the firewall's")
+		}
 		for j, e := range b.Except {
 			if p.Masked() == e.Masked() {
 				c.Error(fmt.Sprintf("except[%d]", j), fmt.Sprintf("%s is blocked as well, prefixes[%d]", e, i), "take one of the two out")

@@ -64,8 +64,14 @@ type Lists struct {
 // it is written down with it: a bogon within a blocked prefix is blocked. An
 // exception frees from both.
 func (l Lists) Entries(now time.Time) []state.GuardEntry {
-	said := map[netip.Prefix]state.Listed{}
-	add := func(p netip.Prefix, listed state.Listed) { said[p.Masked()] |= listed }
+	n := len(l.Block.Prefixes) + len(l.Block.Except) + len(l.Blocked) + 64
+	for _, list := range l.Files {
+		n += len(list)
+	}
+	said := make([]state.GuardEntry, 0, n)
+	add := func(p netip.Prefix, listed state.Listed) {
+		said = append(said, state.GuardEntry{Prefix: p.Masked(), Listed: listed})
+	}
 	for _, list := range append([][]netip.Prefix{l.Block.Prefixes}, l.Files...) {
 		for _, p := range list {
 			add(p, state.ListedBlocked)
@@ -90,17 +96,27 @@ func (l Lists) Entries(now time.Time) []state.GuardEntry {
 		add(p, 0)
 		free[p.Masked()] = state.ListedBlocked | state.ListedBogon
 	}
-	return inherit(said, free)
+	return inherit(once(said), free)
 }
 
-func inherit(said, free map[netip.Prefix]state.Listed) []state.GuardEntry {
-	entries := make([]state.GuardEntry, 0, len(said))
-	for p, listed := range said {
-		entries = append(entries, state.GuardEntry{Prefix: p, Listed: listed})
-	}
-	slices.SortFunc(entries, func(a, b state.GuardEntry) int {
+// once sorts what is said, and joins what is said of the same prefix.
+func once(said []state.GuardEntry) []state.GuardEntry {
+	slices.SortFunc(said, func(a, b state.GuardEntry) int {
 		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), a.Prefix.Bits()-b.Prefix.Bits())
 	})
+	entries := said[:0]
+	for _, e := range said {
+		if last := len(entries) - 1; last >= 0 && entries[last].Prefix == e.Prefix {
+			entries[last].Listed |= e.Listed
+			continue
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// inherit has each prefix say what those around it say, too.
+func inherit(entries []state.GuardEntry, free map[netip.Prefix]state.Listed) []state.GuardEntry {
 	// a prefix follows those around it, which are the stack
 	var around []state.GuardEntry
 	for i := range entries {
@@ -118,29 +134,100 @@ func inherit(said, free map[netip.Prefix]state.Listed) []state.GuardEntry {
 	return entries
 }
 
-// ReadFile reads a list of prefixes or addresses, one a line. An error names
-// the line.
+// Mistake is a line of a list that cannot be blocked.
+type Mistake struct {
+	Line, Column int
+	What, Remedy string
+}
+
+// Mistakes are those of a list: that of each line, in order, but no more than
+// mistakesMost are told apart.
+type Mistakes struct {
+	File string
+	List []Mistake
+	All  int
+}
+
+const mistakesMost = 20
+
+func (m *Mistakes) Error() string {
+	first := m.List[0]
+	text := fmt.Sprintf("%s:%d:%d: %s; %s", m.File, first.Line, first.Column, first.What, first.Remedy)
+	if m.All > 1 {
+		text += fmt.Sprintf(" (and %d more such lines: weft check lists them)", m.All-1)
+	}
+	return text
+}
+
+// ReadFile reads a list of prefixes or addresses, one a line. It gives those of
+// the lines that are right, also where others are not: then the error is a
+// *Mistakes.
 func ReadFile(name string, r io.Reader) ([]netip.Prefix, error) {
 	var list []netip.Prefix
+	wrong := &Mistakes{File: name}
 	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		text := lines.Text()
 		if i := strings.IndexAny(text, "#;"); i >= 0 {
 			text = text[:i]
 		}
+		column := 1 + len(text) - len(strings.TrimLeft(text, " \t"))
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
-		p, err := ParsePrefix(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
+		p, mistake := parse(text)
+		if mistake == nil {
+			list = append(list, p)
+			continue
 		}
-		list = append(list, p)
+		mistake.Line, mistake.Column = n, column
+		if wrong.All++; wrong.All <= mistakesMost {
+			wrong.List = append(wrong.List, *mistake)
+		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return list, fmt.Errorf("read %s, line %d: %w", name, n, err)
+	}
+	if wrong.All > 0 {
+		return list, wrong
 	}
 	return list, nil
+}
+
+// parse reads what a line of a list blocks.
+func parse(text string) (netip.Prefix, *Mistake) {
+	p, err := ParsePrefix(text)
+	switch {
+	case err == nil && p.Bits() > 0:
+		return p, nil
+	case err == nil:
+		return p, &Mistake{What: text + " is everybody", Remedy: "take the line out, or write a longer prefix"}
+	case strings.Contains(text, "%"):
+		return p, &Mistake{What: err.Error(), Remedy: "write it without %" + text[strings.Index(text, "%")+1:]}
+	}
+	if fields := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }); len(fields) > 1 {
+		return p, &Mistake{What: fmt.Sprintf("%q is more than one word", shortened(text)), Remedy: "write one address or prefix a line, and what else there is to say behind #"}
+	}
+	if from, to, is := strings.Cut(text, "-"); is {
+		if a, err := netip.ParseAddr(from); err == nil {
+			if b, err := netip.ParseAddr(to); err == nil && a.BitLen() == b.BitLen() {
+				return p, &Mistake{What: fmt.Sprintf("%q is a range", text), Remedy: "write the prefixes that it is made of, one a line"}
+			}
+		}
+	}
+	if strings.Contains(text, "/255.") {
+		return p, &Mistake{What: fmt.Sprintf("%q has a mask", text), Remedy: "write the length of the prefix, like 192.0.2.0/24"}
+	}
+	return p, &Mistake{What: fmt.Sprintf("%q is no address and no prefix", shortened(text)), Remedy: "write it like 192.0.2.1 or 2001:db8::/32, or put # before it"}
+}
+
+// shortened is what of a line is shown: a list may be anything.
+func shortened(text string) string {
+	if len(text) > 60 {
+		return text[:60] + "..."
+	}
+	return text
 }
 
 // ParsePrefix reads a prefix, or an address as one of full length. Bits beyond

@@ -15,6 +15,7 @@ type connection struct {
 	reply   state.FlowTuple
 	in      [2]uint32 // interface that packets of each direction come by; 0: not offloaded
 	hop     [2]uint32
+	since   uint32 // seconds by the clock: when it was first offloaded
 	timeout time.Duration
 	kept    time.Duration // when connection tracking was last told of it
 	used    time.Duration // when a packet was last seen to have gone past the stack
@@ -127,4 +128,28 @@ func (l *connections) within(p netip.Prefix, most int) (list []state.FlowTuple, 
 		}
 	}
 	return list, false
+}
+
+func seconds(d time.Duration) uint32 { return uint32(d / time.Second) }
+
+// FlowPair names a flow: as its packets arrive, and what becomes of them.
+type FlowPair struct{ Arrives, Becomes state.FlowTuple }
+
+// Ages tells how long ago the connections of flows were first offloaded, in
+// seconds; -1: they are not now. now is the clock of Offer.
+func (s *Service) Ages(flows []FlowPair, now time.Duration) []int {
+	ages := make([]int, len(flows))
+	for i, f := range flows {
+		c := s.connections.get(f.Arrives)
+		if c == nil {
+			if c = s.connections.get(f.Becomes.Back()); c != nil && c.reply != f.Arrives {
+				c = nil
+			}
+		}
+		ages[i] = -1
+		if c != nil {
+			ages[i] = int(seconds(now) - c.since)
+		}
+	}
+	return ages
 }

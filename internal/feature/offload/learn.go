@@ -21,14 +21,16 @@ type candidate struct {
 // Offer takes flows whose packets have passed, and offloads what may be. now is
 // a clock that only goes forward.
 func (s *Service) Offer(ctx context.Context, passed []state.PassedFlow, now time.Duration) error {
+	s.now = now
 	generation := s.ways.Generation()
 	var list []candidate
 	for _, p := range passed {
+		c := candidate{passed: p}
 		if why := s.refuse(p, generation); why != "" {
-			s.left(p, why)
+			s.left(c, why)
 			continue
 		}
-		list = append(list, candidate{passed: p})
+		list = append(list, c)
 	}
 	list, err := s.connect(ctx, list)
 	if err != nil {
@@ -74,17 +76,19 @@ func (s *Service) connect(ctx context.Context, list []candidate) ([]candidate, e
 	kept := list[:0]
 	for i, c := range list {
 		why := s.ready(found[i], several[i])
-		if why == "" {
+		if found[i].Status != 0 {
 			c.c = found[i]
 			c.back = c.c.Orig == tuples[i]
 			c.arrives = c.c.Orig
 			if c.back {
 				c.arrives = c.c.Reply
 			}
+		}
+		if why == "" {
 			why = s.collides(c)
 		}
 		if why != "" {
-			s.left(c.passed, why)
+			s.left(c, why)
 			continue
 		}
 		kept = append(kept, c)
@@ -103,6 +107,8 @@ func (s *Service) ready(c state.Connection, several bool) Why {
 		return WhyOld
 	case c.Special != "":
 		return Why(c.Special)
+	case c.Orig.Protocol == state.ProtocolTCP && c.TCP > state.TCPEstablished && c.TCP <= state.TCPClosed:
+		return WhyEnding
 	case c.Status&state.ConnectionDying != 0, c.Status&state.ConnectionSeenReply == 0:
 		return WhyYoung
 	case c.Orig.Protocol == state.ProtocolTCP && (c.TCP != state.TCPEstablished || !assured):
@@ -144,7 +150,7 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 		k, _ := s.askOf(c)
 		way, known := s.routes.get(k)
 		if !known || !way.Unicast {
-			s.left(c.passed, WhyRoute)
+			s.left(c, WhyRoute)
 			continue
 		}
 		c.way = way
@@ -174,7 +180,7 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 			return err
 		}
 		if why != "" {
-			s.left(c.passed, why)
+			s.left(c, why)
 			continue
 		}
 		flows = append(flows, state.Flow{
@@ -202,7 +208,7 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	}
 	if err != nil && errors.Is(err, s.full) {
 		for _, c := range of[done:] {
-			s.left(c.passed, WhyFull)
+			s.left(c, WhyFull)
 		}
 		return nil
 	}
@@ -228,10 +234,10 @@ func (s *Service) keepNew(ctx context.Context, list []candidate, now time.Durati
 // note remembers a flow, and gives the interface that packets of that direction
 // came by until now; 0: none.
 func (s *Service) note(c candidate, f state.Flow, now time.Duration) (was uint32) {
-	delete(s.recent, state.FlowKey{Interface: c.passed.Interface, Tuple: c.passed.Tuple})
+	delete(s.recent.at, c.passed.Tuple)
 	known := s.connections.get(c.c.Orig)
 	if known == nil {
-		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now})
+		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now, since: seconds(now)})
 	}
 	known.timeout = max(known.timeout, c.c.Timeout)
 	known.round = s.sweep.round // of use, whether the sweep has passed its place or not

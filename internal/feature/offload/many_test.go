@@ -53,7 +53,7 @@ func TestManyFlowsTakeFewCalls(t *testing.T) {
 	const many = 60000
 	s, f := newTest()
 	offers, parts := learn(t, s, f, 0, many)
-	if got := s.Status().Connections; got != many || len(f.flows) != 2*many {
+	if got := s.Status(0).Connections; got != many || len(f.flows) != 2*many {
 		t.Fatalf("%d connections and %d flows of %d connections", got, len(f.flows), many)
 	}
 	// of an offer: connections, ways, keep and put; of a part of a sweep: flows,
@@ -103,7 +103,7 @@ func TestManyFlowsTakeFewCalls(t *testing.T) {
 	// the rest is idle: both directions of it go back, some at a time
 	f.idle = time.Hour
 	sweepOnce(40 * time.Minute)
-	if got := s.Status().Connections; got != 0 || len(f.flows) != 0 {
+	if got := s.Status(0).Connections; got != 0 || len(f.flows) != 0 {
 		t.Errorf("%d connections and %d flows are idle and still there", got, len(f.flows))
 	}
 	if f.most > 2*sweepAtOnce {
@@ -148,7 +148,7 @@ func TestSweepWhileOthersComeAndGo(t *testing.T) {
 			t.Fatalf("connection %d is new and was taken back", n)
 		}
 	}
-	if got := s.Status().Connections; got != all-first {
+	if got := s.Status(0).Connections; got != all-first {
 		t.Errorf("%d connections of %d", got, all-first)
 	}
 }

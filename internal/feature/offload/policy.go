@@ -31,7 +31,7 @@ func (p Policy) refuses(t state.FlowTuple) Why {
 	}
 	for _, b := range p.Blocks {
 		if b.applies(t) {
-			return Why(b.Rule + " looks at each packet: " + b.Why)
+			return Why(b.Rule + perPacket + b.Why)
 		}
 	}
 	return ""

@@ -77,11 +77,11 @@ func TestARefusedFlowIsDroppedWhenNothingHasChangedSince(t *testing.T) {
 		t.Error("it was believed at once")
 	}
 	due(t, s, t.Context(), refuseAfter)
-	if !r.there[p.FlowKey] || s.Status().Refusals != 1 || s.Status().Refused[0].Rule != "policy of chain inet home forward" {
-		t.Errorf("held %v, status %+v", r.there, s.Status().Refused)
+	if !r.there[p.FlowKey] || s.Status(0).Refusals != 1 || s.Status(0).Refused[0].Rule != "policy of chain inet home forward" {
+		t.Errorf("held %v, status %+v", r.there, s.Status(0).Refused)
 	}
 	due(t, s, t.Context(), refuseAfter+refuseFor)
-	if len(s.Status().Refused) != 0 {
+	if len(s.Status(0).Refused) != 0 {
 		t.Error("it is listed after its time")
 	}
 }
@@ -134,8 +134,8 @@ func TestAConnectionThatBeginsMeanwhileIsNotRefused(t *testing.T) {
 		f.track(answered)
 		s.Refused([]state.RefusedPacket{p}, 0)
 		due(t, s, t.Context(), refuseAfter)
-		if len(r.there) != 0 || s.Status().NotRefused[WhyGone] != 1 {
-			t.Errorf("%v, %v", r.there, s.Status().NotRefused)
+		if len(r.there) != 0 || s.Status(0).NotRefused[WhyGone] != 1 {
+			t.Errorf("%v, %v", r.there, s.Status(0).NotRefused)
 		}
 	})
 	t.Run("after it was written: the program takes it back", func(t *testing.T) {

@@ -162,7 +162,7 @@ func TestRoutesThatChangeAllTheTime(t *testing.T) {
 	if got := m.f.generation - start; got != bumps {
 		t.Errorf("all flows were taken back %d times by changes of routes", got-bumps)
 	}
-	if st := m.s.Status(); st.RouteNews < uint64(changes) || st.RouteHits > st.RouteNews/20 {
+	if st := m.s.Status(0); st.RouteNews < uint64(changes) || st.RouteHits > st.RouteNews/20 {
 		t.Errorf("%d of %d changes took flows back", st.RouteHits, st.RouteNews)
 	}
 }
@@ -203,6 +203,7 @@ func TestWhatNewsTakeBack(t *testing.T) {
 		{"the same rules again", true, true, func(s *Service) { s.Rules(nil) }},
 		{"a link that goes down", false, true, func(s *Service) { s.Link(alter(wan, func(l *state.KernelLink) { l.Up = false })) }},
 		{"another MTU", false, true, func(s *Service) { s.Link(alter(wan, func(l *state.KernelLink) { l.MTU = 1400 })) }},
+		{"a program that lets XDP send there", false, true, func(s *Service) { s.Link(alter(wan, func(l *state.KernelLink) { l.XDPTarget = true })) }},
 		{"another name, which rules may match", false, false, func(s *Service) { s.Link(alter(wan, func(l *state.KernelLink) { l.Name = "x" })) }},
 		{"another master", false, false, func(s *Service) { s.Link(alter(wan, func(l *state.KernelLink) { l.Master = 9 })) }},
 		{"a link that is new, and comes up", true, true, func(s *Service) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"weft/internal/state"
 )
@@ -62,7 +63,8 @@ type Service struct {
 	neighbours  map[neighbour]state.KernelNeighbour
 	resolve     []state.KernelNeighbour
 	counts      map[Why]uint64
-	recent      map[state.FlowKey]Why // flows as they leave that stayed with the stack, some
+	recent      leftFlows
+	now         time.Duration // of the last look at flows
 	taken       uint64
 	refused     refused
 	routeNews   uint64 // of routes, and
@@ -84,12 +86,12 @@ const (
 	WhyStale     Why = "rules or routes changed meanwhile"
 	WhyUntracked Why = "connection tracking does not know it"
 	WhyYoung     Why = "not established yet"
+	WhyEnding    Why = "it has begun to end"
 	WhyZones     Why = "several zones of connection tracking know it"
 	WhyOld       Why = "older than weft's start, and would end without a word"
 	WhyRoute     Why = "the route is not one to a single neighbour"
 	WhyOtherWay  Why = "its frames leave otherwise than the routes say"
 	WhyNeighbour Why = "the neighbour is not known"
-	WhyLocal     Why = "it is the router's own"
 	WhyFull      Why = "the table is full"
 	WhyHops      Why = "too many ways out"
 	WhyNoLink    Why = "the device is not known or down"
@@ -104,7 +106,7 @@ func New(tables Tables, ways Ways, kernel Kernel, full error) *Service {
 		tables: tables, ways: ways, kernel: kernel, full: full,
 		connections: connections{at: map[state.FlowTuple]int{}}, old: map[uint32]bool{}, hops: newHops(),
 		links: map[int]state.KernelLink{}, wereUp: map[int]bool{}, objects: map[uint32]state.NexthopObject{}, neighbours: map[neighbour]state.KernelNeighbour{},
-		arrivals: map[uint32]int{}, counts: map[Why]uint64{}, recent: map[state.FlowKey]Why{},
+		arrivals: map[uint32]int{}, counts: map[Why]uint64{}, recent: leftFlows{at: map[state.FlowTuple]leftFlow{}},
 	}
 }
 
@@ -129,6 +131,7 @@ func (s *Service) Ended(list ...state.Connection) error {
 	var b back
 	for _, c := range list {
 		delete(s.old, c.ID)
+		s.recent.ended(c)
 		if known := s.connections.get(c.Orig); known != nil && known.zone == c.Zone {
 			s.remove(*known, &b)
 		}

@@ -51,6 +51,7 @@ func (f *fake) PutFlows(list []state.Flow) (int, error) {
 			return i, errFull
 		}
 		f.flows[l.FlowKey] = l
+		delete(f.closed, l.FlowKey)
 	}
 	return len(list), nil
 }
@@ -263,8 +264,8 @@ func TestWhatIsNotOffloaded(t *testing.T) {
 		tt.do(s, f, &p, &c)
 		f.track(c)
 		offer(t, s, p)
-		if len(f.flows) != 0 || s.Status().Left[tt.why] != 1 {
-			t.Errorf("%s: %d flows, left %v", tt.why, len(f.flows), s.Status().Left)
+		if len(f.flows) != 0 || s.Status(0).Left[tt.why] != 1 {
+			t.Errorf("%s: %d flows, left %v", tt.why, len(f.flows), s.Status(0).Left)
 		}
 	}
 }

@@ -2,8 +2,7 @@ package offload
 
 import (
 	"maps"
-
-	"weft/internal/state"
+	"time"
 )
 
 // Status is what a service knows.
@@ -24,13 +23,6 @@ type Status struct {
 	Recent      []LeftFlow     `json:"recent"`      // some of those that stayed with the stack
 }
 
-// LeftFlow is a flow that stayed with the stack, as it leaves.
-type LeftFlow struct {
-	Flow      string `json:"flow"`
-	Interface uint32 `json:"interface"` // by which it came
-	Why       Why    `json:"why"`
-}
-
 // RefusedFlow is one that is dropped before the stack sees it.
 type RefusedFlow struct {
 	Flow      string `json:"flow"`
@@ -38,27 +30,12 @@ type RefusedFlow struct {
 	Rule      string `json:"rule"` // that refused it
 }
 
-// recentMax bounds the flows whose reason is remembered.
-const recentMax = 1024
-
-// left notes that a flow stays with the stack.
-func (s *Service) left(p state.PassedFlow, why Why) {
-	s.counts[why]++
-	if len(s.recent) >= recentMax {
-		clear(s.recent)
-	}
-	s.recent[state.FlowKey{Interface: p.Interface, Tuple: p.Tuple}] = why
-}
-
 // Status tells.
-func (s *Service) Status() Status {
+func (s *Service) Status(now time.Duration) Status {
 	st := Status{
 		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteNews: s.routeNews, RouteHits: s.routeHits, Generation: s.ways.Generation(),
 		Left: maps.Clone(s.counts), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
-		Recent: []LeftFlow{},
-	}
-	for k, why := range s.recent {
-		st.Recent = append(st.Recent, LeftFlow{k.Tuple.String(), k.Interface, why})
+		Recent: s.leftFlows(now),
 	}
 	st.Refused, st.Refusals, st.NotRefused = []RefusedFlow{}, s.refused.taken, maps.Clone(s.refused.counts)
 	for k, h := range s.refused.held {

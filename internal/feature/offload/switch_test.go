@@ -28,14 +28,14 @@ func TestAFlowLeavesByAPortOfASwitch(t *testing.T) {
 	s, f, p := behindSwitch()
 	offer(t, s, p)
 	if len(f.flows) != 1 {
-		t.Fatalf("it is not offloaded: %v", s.Status().Left)
+		t.Fatalf("it is not offloaded: %v", s.Status(0).Left)
 	}
 	s.BridgeEntry(state.BridgeEntry{Bridge: wanIndex, Port: portIndex, MAC: peers[wanIndex]})
-	if s.Status().Hops != 1 {
+	if s.Status(0).Hops != 1 {
 		t.Error("it is taken back though the station is where it was")
 	}
 	s.BridgeEntry(state.BridgeEntry{Bridge: wanIndex, Port: lanIndex, MAC: peers[wanIndex]})
-	if s.Status().Hops != 0 {
+	if s.Status(0).Hops != 0 {
 		t.Error("the station is behind another port, and the way there is kept")
 	}
 }
@@ -51,8 +51,8 @@ func TestAPortThatIsNotWhereTheRouteLeadsIsRefused(t *testing.T) {
 	s.Link(state.KernelLink{Index: portIndex, MAC: macs[wanIndex], MTU: 1500, Up: true, Ethernet: true, Kind: "dsa", Lower: conduitIndex, Port: 5})
 	p.Generation = f.generation
 	offer(t, s, p)
-	if len(f.flows) != 0 || s.Status().Left[WhyOtherWay] != 1 {
-		t.Errorf("offloaded by a port that is in no bridge: %v", s.Status().Left)
+	if len(f.flows) != 0 || s.Status(0).Left[WhyOtherWay] != 1 {
+		t.Errorf("offloaded by a port that is in no bridge: %v", s.Status(0).Left)
 	}
 }
 
@@ -61,11 +61,11 @@ func TestAPortThatGoesDownTakesItsFlowsBack(t *testing.T) {
 	offer(t, s, p)
 	s.Link(state.KernelLink{Index: portIndex, MAC: macs[wanIndex], MTU: 1500, Ethernet: true, Kind: "dsa", Lower: conduitIndex, Port: 5, Master: wanIndex})
 	p.Generation = f.generation
-	if s.Status().Hops != 0 {
+	if s.Status(0).Hops != 0 {
 		t.Error("its way is kept")
 	}
 	offer(t, s, p)
-	if s.Status().Left[WhyNoLink] != 1 {
-		t.Errorf("left: %v", s.Status().Left)
+	if s.Status(0).Left[WhyNoLink] != 1 {
+		t.Errorf("left: %v", s.Status(0).Left)
 	}
 }

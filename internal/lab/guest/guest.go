@@ -84,6 +84,11 @@ type Spec struct {
 	// Accel is QEMU's accelerator, "kvm" or "tcg"; empty = KVM if a probe of
 	// it answers in time, TCG otherwise.
 	Accel string
+	// Count has the clock of a QEMU guest go on by a nanosecond with each
+	// instruction, and by as much as is to be waited for where there is nothing to
+	// do: times that the guest measures are counts of instructions, whatever else
+	// the host does.
+	Count bool
 	// Patience bounds the time from start to readiness; 0 = 30 s.
 	Patience time.Duration
 }
@@ -107,6 +112,9 @@ func (s Spec) checked() (Spec, error) {
 		s.Kernel = or(s.Kernel, usualKernel)
 		if s.Accel != "" && s.Accel != "kvm" && s.Accel != "tcg" {
 			bad("accelerator %q: kvm and tcg are known", s.Accel)
+		}
+		if s.Count && (s.Accel == "kvm" || s.CPUs > 1) {
+			bad("instructions are counted of one emulated CPU: %d CPUs, accelerator %q", s.CPUs, s.Accel)
 		}
 	default:
 		bad("kind %q: uml and qemu are known", s.Kind)

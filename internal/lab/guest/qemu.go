@@ -67,6 +67,9 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 		"-chardev", fmt.Sprintf("socket,id=control,fd=%d", controlFD), "-serial", "chardev:control",
 		"-kernel", image, "-initrd", initrd, "-append", strings.Join(kernelArgs, " "),
 	}
+	if s.Count {
+		argv = append(argv, "-icount", "shift=0,sleep=off")
+	}
 	for i, n := range s.NICs {
 		argv = append(argv,
 			"-netdev", fmt.Sprintf("%s,id=net%d", or(n.Backend, "tap,ifname="+n.Tap+",script=no,downscript=no,vhost=off"), i),
@@ -76,8 +79,11 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 }
 
 func (s Spec) accelerator() string {
-	if s.Accel != "" {
+	switch {
+	case s.Accel != "":
 		return s.Accel
+	case s.Count:
+		return "tcg"
 	}
 	if kvmWorks() {
 		return "kvm"

@@ -83,7 +83,7 @@ func (b *browser) once(ctx context.Context, n int, to netip.AddrPort, seed [32]b
 		for i := range sizes {
 			sizes[i] = 40 + int(seed[i])*4 // as large as QUIC's at most
 		}
-		d, err := Exchange(ctx, to, sizes, 1, min(b.Timeout, 3*time.Second), seed)
+		d, err := Exchange(ctx, to, sizes, 1, min(b.Timeout, 10*time.Second), seed)
 		b.note(kind, 0, 0, len(sizes), d.Intact, err, d.Problem)
 		return
 	}

@@ -1,0 +1,130 @@
+package offload
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/internal/state"
+)
+
+// LeftFlow is a flow that stayed with the stack although enough of its packets
+// passed.
+type LeftFlow struct {
+	Flow      string         `json:"flow"`      // as it leaves
+	Interface uint32         `json:"interface"` // by which it came
+	Why       Why            `json:"why"`
+	Remedy    string         `json:"remedy,omitempty"`
+	Seconds   float64        `json:"seconds"` // since it was last looked at
+	Protocol  string         `json:"protocol"`
+	From      netip.AddrPort `json:"from,omitzero"` // as it arrives; not there: connection tracking was not asked, or did not know
+	To        netip.AddrPort `json:"to,omitzero"`
+	NewFrom   netip.AddrPort `json:"new_from"` // as it leaves
+	NewTo     netip.AddrPort `json:"new_to"`
+}
+
+// recentMax bounds the flows whose reason is remembered.
+const recentMax = 1024
+
+// leftFlows remembers why flows stayed with the stack, the last ones of all; by
+// the flow as it leaves.
+type leftFlows struct {
+	at   map[state.FlowTuple]leftFlow
+	ring [recentMax]state.FlowTuple // in the order in which they came
+	next int
+}
+
+type leftFlow struct {
+	place int // in the ring
+	from  uint32
+	why   Why
+	when  time.Duration
+	in    state.FlowTuple
+}
+
+func (l *leftFlows) put(p state.PassedFlow, arrives state.FlowTuple, why Why, now time.Duration) {
+	old, known := l.at[p.Tuple]
+	if !known {
+		evicted := l.ring[l.next]
+		if e, there := l.at[evicted]; there && e.place == l.next {
+			delete(l.at, evicted)
+		}
+		old.place = l.next
+		l.ring[l.next] = p.Tuple
+		l.next = (l.next + 1) % recentMax
+	}
+	l.at[p.Tuple] = leftFlow{old.place, p.Interface, why, now, arrives}
+}
+
+// ended forgets both directions of a connection.
+func (l *leftFlows) ended(c state.Connection) {
+	delete(l.at, c.Orig.Back())
+	delete(l.at, c.Reply.Back())
+}
+
+// left notes that a flow stays with the stack.
+func (s *Service) left(c candidate, why Why) {
+	s.counts[why]++
+	switch why {
+	case WhyStale: // it is looked at again after some more packets
+		return
+	case WhyEnding: // there is no more to know of it
+		delete(s.recent.at, c.passed.Tuple)
+		return
+	}
+	s.recent.put(c.passed, c.arrives, why, s.now)
+}
+
+// leftFlows lists those of late, the last first.
+func (s *Service) leftFlows(now time.Duration) []LeftFlow {
+	list := []LeftFlow{}
+	for leaves, l := range s.recent.at {
+		f := LeftFlow{
+			Flow: leaves.String(), Interface: l.from, Why: l.why, Remedy: l.why.Remedy(), Seconds: (now - l.when).Seconds(),
+			Protocol: leaves.ProtocolName(),
+		}
+		f.NewFrom, f.NewTo = leaves.Ends()
+		if l.in.Protocol != 0 {
+			f.From, f.To = l.in.Ends()
+		}
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b LeftFlow) int {
+		return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), strings.Compare(a.Flow, b.Flow))
+	})
+	return list
+}
+
+// perPacket is between the rule and what it does in a reason of that kind.
+const perPacket = " looks at each packet: "
+
+var remedies = map[Why]string{
+	WhyProtocol:  "name the protocol in protocols of [offload], if it is to be offloaded",
+	WhyStale:     "none is needed: it is looked at again after some more packets",
+	WhyUnknown:   "wait a moment; if it lasts, the log of weft run says why the ruleset cannot be read",
+	WhyUntracked: "let connection tracking see it: no notrack rule for it, and both directions through this router",
+	WhyYoung:     "none is needed: it is looked at again when both sides have talked",
+	WhyEnding:    "none is needed: its last packets are the stack's",
+	WhyZones:     "put a connection into one zone of connection tracking only",
+	WhyOld:       "begin the connection anew, or end it: conntrack -D",
+	WhyRoute:     "see ip route get: one unicast route, and no blackhole, is what can be offloaded",
+	WhyOtherWay:  "see ip route get and ip neigh: nexthops that take turns, tunnels, or another program's redirect",
+	WhyNeighbour: "see ip neigh: the next hop has to answer",
+	WhyFull:      "raise table_size in [offload]",
+	WhyHops:      "none: there are at most 4096 at a time",
+	WhyNoLink:    "see ip link: the device has to be up",
+	WhyCollision: "give the two different addresses or ports, or leave it: the stack tells them apart by their zones",
+}
+
+// Remedy says what to do if the flow is to be offloaded.
+func (w Why) Remedy() string {
+	if strings.Contains(string(w), perPacket) {
+		return "put the rule behind the one that accepts established connections"
+	}
+	if r, known := remedies[w]; known {
+		return r
+	}
+	return "none: only the kernel can carry it"
+}
