@@ -25,12 +25,13 @@ const (
 )
 
 // flowLines is how many lines there are for so many flows, a power of two: at
-// least two for each, so that most are at their first place.
+// least three for two, so that most are at their first place. More would have
+// each flow on a page of its own, whose address the processor has to look up.
 func flowLines(flows int) uint32 {
 	if flows == 0 {
 		return 1
 	}
-	return 1 << bits.Len(uint(2*flows-1))
+	return 1 << bits.Len(uint(flows+flows/2-1))
 }
 
 // lineTable is the lines, and what has found no place among them.

@@ -111,10 +111,8 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 		return all, err
 	case "cpu-nat-udp":
 		return m.costOfDatagrams(ctx, subject)
-	case "pps64-drop-1":
-		return m.drops(ctx, subject, 1)
-	case "pps64-drop-1000000":
-		return m.drops(ctx, subject, many)
+	case "pps64-drop-1", "pps64-drop-1000000", "pps64-drop-listed", "pps64-drop-learnt":
+		return m.drops(ctx, c, subject)
 	case "pps64-nat-1":
 		return m.packets(ctx, subject, 1)
 	case "pps64-nat-1000000":
