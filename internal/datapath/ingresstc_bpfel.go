@@ -248,6 +248,36 @@ type ingressTCL2tpCaptured struct {
 	Packet  [1536]uint8
 }
 
+type ingressTCL2tpDown struct {
+	_    structs.HostLayout
+	Flow struct {
+		_       structs.HostLayout
+		Packets uint64
+		Bytes   uint64
+	}
+	Rate   uint32
+	Tunnel uint16
+	Second uint16
+	Flags  uint8
+	Access uint8
+	Remote uint16
+	Mtu    uint16
+	Mss    uint16
+}
+
+type ingressTCL2tpDownRest struct {
+	_   structs.HostLayout
+	Ip6 struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Clock struct {
+		_    structs.HostLayout
+		Due  uint64
+		Seen uint64
+	}
+}
+
 type ingressTCL2tpGardenKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
@@ -258,54 +288,18 @@ type ingressTCL2tpGardenKey struct {
 	}
 }
 
+type ingressTCL2tpGroup struct {
+	_        structs.HostLayout
+	Down     [128]ingressTCL2tpDown
+	Up       [128]ingressTCL2tpUp
+	DownRest [128]ingressTCL2tpDownRest
+	UpRest   [128]ingressTCL2tpUpRest
+}
+
 type ingressTCL2tpLengths struct {
 	_     structs.HostLayout
 	Bits4 [16]uint8
 	Bits6 [16]uint8
-}
-
-type ingressTCL2tpSession struct {
-	_    structs.HostLayout
-	Down struct {
-		_      structs.HostLayout
-		Flags  uint8
-		Access uint8
-		Tunnel uint16
-		Remote uint16
-		Mtu    uint16
-		Mss    uint16
-		Pad    uint16
-		Rate   uint32
-		Ip6    struct {
-			_  structs.HostLayout
-			U8 [16]uint8
-		}
-		Flow struct {
-			_       structs.HostLayout
-			Packets uint64
-			Bytes   uint64
-			Seen    uint64
-			Due     uint64
-		}
-	}
-	Up struct {
-		_      structs.HostLayout
-		Flags  uint8
-		Access uint8
-		Tunnel uint16
-		Mss    uint16
-		Bits6  [2]uint8
-		Ip4    uint32
-		Rate   uint32
-		Net6   [2]uint64
-		Flow   struct {
-			_       structs.HostLayout
-			Packets uint64
-			Bytes   uint64
-			Seen    uint64
-			Due     uint64
-		}
-	}
 }
 
 type ingressTCL2tpState struct {
@@ -331,6 +325,32 @@ type ingressTCL2tpTunnel struct {
 	Remote   uint16
 	Family   uint8
 	Pad      uint8
+}
+
+type ingressTCL2tpUp struct {
+	_    structs.HostLayout
+	Flow struct {
+		_       structs.HostLayout
+		Packets uint64
+		Bytes   uint64
+	}
+	Rate   uint32
+	Tunnel uint16
+	Second uint16
+	Flags  uint8
+	Access uint8
+	Bits6  [2]uint8
+	Ip4    uint32
+}
+
+type ingressTCL2tpUpRest struct {
+	_     structs.HostLayout
+	Net6  [2]uint64
+	Clock struct {
+		_    structs.HostLayout
+		Due  uint64
+		Seen uint64
+	}
 }
 
 type ingressTCLowerKey struct {
@@ -645,6 +665,7 @@ type ingressTCPseudowireRx struct {
 	Sequence  uint32
 	Stale     uint32
 	Shortcut  uint32
+	Heard     uint64
 }
 
 type ingressTCPseudowireStats struct {
