@@ -6,6 +6,7 @@ package daemon_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -43,7 +44,33 @@ type said struct {
 	port   string // what @banned has of it; both ends' ports stay as they are
 	banned bool
 	hole   bool // its server is behind a blackhole route
+	count  int  // of what was said
 	far    bool // it is with the server's second address
+}
+
+// exchange is talk's for datagrams, of which some come late: those are not taken
+// for the answers to others.
+func (s *said) exchange(n int, each time.Duration) (heard int) {
+	b := make([]byte, 100)
+	for range n {
+		s.count++
+		line := fmt.Sprintf("%064d", s.count)
+		s.SetDeadline(time.Now().Add(each))
+		if _, err := io.WriteString(s, line); err != nil {
+			continue
+		}
+		for {
+			got, err := s.Read(b)
+			if err != nil {
+				break
+			}
+			if string(b[:got]) == line {
+				heard++
+				break
+			}
+		}
+	}
+	return heard
 }
 
 func (s *said) may() bool { return !s.banned && !(s.far && s.hole) }
