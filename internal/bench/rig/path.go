@@ -28,7 +28,8 @@ type Path struct {
 	Name                string
 	Left, Router, Right *netspace.Space
 	dir                 string
-	weft                int // process, if RunWeft has started one
+	weft                int    // process, if RunWeft has started one
+	hosts               string // CPU of HostsOn
 	patience            time.Duration
 	closers             []func() error
 }
