@@ -288,7 +288,11 @@ __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 	if (outcome != OUTCOME_NONE || !w.flow || !w.hop)
 		return outcome;
 	outcome = flow_send(ctx, from, strip, proto, &w, verdict);
-	if (outcome == FORWARD_FLOW)
-		flow_count(w.flow, hook_packets(ctx), w.packet.total, now);
+	if (outcome == FORWARD_FLOW) {
+		__sync_fetch_and_add(&w.flow->packets, hook_packets(ctx));
+		__sync_fetch_and_add(&w.flow->bytes, w.packet.total);
+		if (w.flow->seen != flow_tick(now))
+			w.flow->seen = flow_tick(now);
+	}
 	return outcome;
 }

@@ -86,7 +86,10 @@ static __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32
 	ip->saddr = found->saddr;
 	ip->daddr = found->daddr;
 	__builtin_memcpy(eth, &hop->link, 2 * ETH_ALEN);
-	flow_count(&found->flow, 1, total, now);
+	__sync_fetch_and_add(&found->flow.packets, 1);
+	__sync_fetch_and_add(&found->flow.bytes, total);
+	if (found->flow.seen != flow_tick(now))
+		found->flow.seen = flow_tick(now);
 	*verdict = bpf_redirect(hop->ifindex, 0);
 	return FORWARD_FLOW;
 }

@@ -166,21 +166,6 @@ static __always_inline __u32 flow_tick(__u64 now)
 	return now >> 26;
 }
 
-/*
- * Plain additions: packets of one direction of a connection come by one queue of
- * a device, and so to one processor at a time. Two that count in one flow in the
- * same nanoseconds lose one of them; locked additions would have each processor
- * stop at each packet until the flow's line is there, instead of going on with
- * what does not hang on it.
- */
-static __always_inline void flow_count(struct flow *flow, __u32 packets, __u32 bytes, __u64 now)
-{
-	flow->packets += packets;
-	flow->bytes += bytes;
-	if (flow->seen != flow_tick(now))
-		flow->seen = flow_tick(now);
-}
-
 static __always_inline struct flow_control *flow_control(void)
 {
 	__u32 zero = 0;

@@ -241,7 +241,7 @@ func (m *Measurer) drops(ctx context.Context, c, subject string) (float64, error
 		outcome = "drop-refused"
 	}
 	refused := func() (uint64, error) { return p.refused(ctx, m.o.Weft, subject, outcome) }
-	if what.learnt && subject != "kernel" {
+	if strings.HasPrefix(subject, "weft-") {
 		if err := p.untilRefused(ctx, refused); err != nil {
 			return 0, err
 		}
@@ -252,14 +252,15 @@ func (m *Measurer) drops(ctx context.Context, c, subject string) (float64, error
 	return p.rate(p.generator, m.packetTime(), refused)
 }
 
-// untilRefused sends until weft drops what it was told is refused: it believes
-// that a moment later, and asks the ruleset again every few seconds.
+// untilRefused sends until weft drops what it gets: a long list takes a while,
+// and what it was told is refused it believes a moment later, and asks the ruleset
+// again every few seconds.
 func (p *path) untilRefused(ctx context.Context, refused func() (uint64, error)) error {
 	was, err := refused()
 	if err != nil {
 		return err
 	}
-	for start := time.Now(); time.Since(start) < learnPatience && ctx.Err() == nil; {
+	for start := time.Now(); time.Since(start) < refusePatience && ctx.Err() == nil; {
 		if _, err := p.generator.Run(warmUp); err != nil {
 			return err
 		}
@@ -267,11 +268,11 @@ func (p *path) untilRefused(ctx context.Context, refused func() (uint64, error))
 			return err
 		}
 	}
-	return errors.Join(ctx.Err(), errors.New("weft has not learnt that the packets are refused"))
+	return errors.Join(ctx.Err(), errors.New("weft lets the packets in"))
 }
 
-// learnPatience is how long that may take.
-const learnPatience = 30 * time.Second
+// refusePatience is how long that may take.
+const refusePatience = time.Minute
 
 func countedByWeft(text []byte, outcome string) (uint64, error) {
 	var rows []struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/internal/bench/rig"
+	"weft/internal/lab/netspace"
 )
 
 func (m *Measurer) tcpSeconds() int { return int(math.Ceil(m.o.Seconds + 0.5)) }
@@ -93,9 +94,19 @@ func (p *path) apart(ctx context.Context, checksum bool) (err error) {
 	if p.behind, err = p.Behind(ctx, behind, left.Host[1].Addr(), checksum); err != nil {
 		return err
 	}
-	if err := errors.Join(p.Steer(ctx, p.Left, last), p.Steer(ctx, p.Right, last)); err != nil {
+	// the hosts receive in threads of their own: else they would do so where the
+	// router sends, as its work, and wake the other CPU for each bundle
+	for _, host := range []*netspace.Space{p.Left, p.Right} {
+		if _, err := p.Receive(ctx, host, last, "eth0"); err != nil {
+			return err
+		}
+	}
+	// a TCP that has once sent on a CPU goes on there, where it is told that its
+	// packets are gone
+	if err := errors.Join(p.Steer(ctx, p.Left, "far", last), p.Steer(ctx, p.behind, "eth0", last)); err != nil {
 		return err
 	}
+	p.HostsOn(last)
 	if p.threads, err = p.Receive(ctx, p.Router, first, "lan", "wan"); err != nil {
 		return err
 	}

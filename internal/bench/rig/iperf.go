@@ -28,7 +28,7 @@ func (p *Path) ServeTCP(ctx context.Context, in *netspace.Space) error {
 	if err := Need(iperf3); err != nil {
 		return err
 	}
-	pr, err := p.launch(in, "iperf3-"+in.Name, nil, FlowServer()...)
+	pr, err := p.launch(in, "iperf3-"+in.Name, nil, append(p.pin(), FlowServer()...)...)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ const flowTries = 4
 func (p *Path) received(ctx context.Context, in *netspace.Space, seconds int, client func(seconds int) []string) (float64, error) {
 	var brief error
 	for range flowTries {
-		argv := client(seconds)
+		argv := append(p.pin(), client(seconds)...)
 		out, err := p.run(in, exec.CommandContext(ctx, argv[0], argv[1:]...))
 		if err != nil {
 			return 0, errors.Join(err, FlowError(out))
@@ -92,6 +92,17 @@ func (p *Path) received(ctx context.Context, in *netspace.Space, seconds int, cl
 		brief, seconds = err, 2*seconds
 	}
 	return 0, brief
+}
+
+// HostsOn keeps what makes TCP traffic from now on to one CPU.
+func (p *Path) HostsOn(cpu int) { p.hosts = strconv.Itoa(cpu) }
+
+// pin begins such a command.
+func (p *Path) pin() []string {
+	if p.hosts == "" {
+		return nil
+	}
+	return []string{"taskset", "--cpu-list", p.hosts}
 }
 
 // FlowServer is the command that FlowsTo and FlowFrom speak to.

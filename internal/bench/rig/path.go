@@ -28,7 +28,8 @@ type Path struct {
 	Name                string
 	Left, Router, Right *netspace.Space
 	dir                 string
-	weft, l2tpns        int // processes, if RunWeft and RunL2TPNS have started one
+	weft, l2tpns        int    // processes, if RunWeft and RunL2TPNS have started one
+	hosts               string // CPU of HostsOn
 	patience            time.Duration
 	threads             map[string][]int // that Receive has had started in the router, by device
 	closers             []func() error

@@ -103,10 +103,10 @@ func (p *Path) sysfs(ctx context.Context, in *netspace.Space, name, value string
 	return err
 }
 
-// Steer has a host work on one CPU on what comes to its eth0 (RPS,
+// Steer has a host work on one CPU on what comes to a device (RPS,
 // Documentation/networking/scaling.rst), instead of where it was sent from.
-func (p *Path) Steer(ctx context.Context, in *netspace.Space, cpu int) error {
-	return p.sysfs(ctx, in, "eth0/queues/rx-0/rps_cpus", strconv.FormatUint(1<<cpu, 16))
+func (p *Path) Steer(ctx context.Context, in *netspace.Space, device string, cpu int) error {
+	return p.sysfs(ctx, in, device+"/queues/rx-0/rps_cpus", strconv.FormatUint(1<<cpu, 16))
 }
 
 // receivers finds the threads of devices with a name, in whatever namespace.
