@@ -1,8 +1,10 @@
 package api
 
 import (
+	"iter"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,16 +16,16 @@ import (
 // desk is a daemon with two sections of subscribers.
 type desk struct{ AccessSource }
 
-func (desk) Subscribers() []Subscriber {
+func (desk) Subscribers() iter.Seq[Subscriber] {
 	one := func(section, state string, up, down uint64, drops map[string]uint64) Subscriber {
 		s := Subscriber{Drops: drops, Traffic: access.Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
 		s.Access, s.State = section, state
 		return s
 	}
-	return []Subscriber{
+	return slices.Values([]Subscriber{
 		one("dsl", "up", 1000, 5000, map[string]uint64{"spoofed": 3}), one("dsl", "up", 2000, 0, map[string]uint64{"spoofed": 1, "rate-down": 7}),
 		one("dsl", "authenticating", 0, 0, nil), one("fibre", "up", 100, 100, nil),
-	}
+	})
 }
 
 func (desk) Tunnels() []access.TunnelRow {

@@ -152,7 +152,14 @@ const readTries = 5
 // readAll gives the entries of a map. When one goes while they are read, as
 // learnt addresses do, the kernel begins with the first again, and cilium/ebpf
 // gives up when that has gone on for too long.
+//
+// Tables of thousands are read many entries at a time, where the kernel can.
 func readAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err error) {
+	if m.Type() == ebpf.Hash {
+		if keys, values, ok := readBatches[K, V](m); ok {
+			return keys, values, nil
+		}
+	}
 	values = map[K]V{}
 	for range readTries {
 		entries := m.Iterate()

@@ -100,15 +100,17 @@ func (d *Datapath) Pseudowires() ([]state.Pseudowire, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list programs of pseudowires: %w", err)
 	}
-	rxs, err := d.mapNamed("pseudowire_rxs")
+	m, err := d.mapNamed("pseudowire_rxs")
 	if err != nil {
 		return nil, err
 	}
+	_, rxs, err := readAll[wireKey, wireRx](m)
+	if err != nil {
+		return nil, fmt.Errorf("read map pseudowire_rxs: %w", err)
+	}
 	return collect(d, "pseudowire_txs", func(index uint32, tx wireTx) state.Pseudowire {
-		key, rx := keyOf(tx), wireRx{}
-		// without it the pseudowire is not whole, and what is wanted differs
-		_ = rxs.Lookup(key, &rx)
-		p := decodeWire(int(index), tx, rx)
+		// without what it receives by it is not whole, and what is wanted differs
+		p := decodeWire(int(index), tx, rxs[keyOf(tx)])
 		p.Build = builds[int(index)]
 		return p
 	})
@@ -134,6 +136,19 @@ func (d *Datapath) writeWire(p state.Pseudowire, remove bool) error {
 		}
 		return errors.Join(errs...)
 	}
+	if err := d.tellOfWire(p, old); err != nil {
+		return err
+	}
+	if build != p.Build {
+		return d.attachWire(p.Hidden, p.Build, build)
+	}
+	return nil
+}
+
+// tellOfWire writes what the programs know of a pseudowire; old are the keys that
+// it had.
+func (d *Datapath) tellOfWire(p state.Pseudowire, old []wireKey) error {
+	index := uint32(p.Hidden)
 	tx, keys, rx, err := encodeWire(p)
 	if err != nil {
 		return err
@@ -155,13 +170,7 @@ func (d *Datapath) writeWire(p state.Pseudowire, remove bool) error {
 	if err := d.writeShortcut(p, p.Shortcut); err != nil {
 		return err
 	}
-	if err := d.forgetKeys(index, old, keys); err != nil {
-		return err
-	}
-	if build != p.Build {
-		return d.attachWire(p.Hidden, p.Build, build)
-	}
-	return nil
+	return d.forgetKeys(index, old, keys)
 }
 
 // writeShortcut has programs find the hidden end by the visible one, if packets

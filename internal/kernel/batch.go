@@ -54,15 +54,19 @@ func (r *rtnl) orders(ctx context.Context, list []order) error {
 	return nil
 }
 
-// answers sends several requests in one message and reads their answers
-// together: the error of each. The kernel carries out all of them, in turn: it
-// does not stop at one that fails, and neither does it stop if this process dies.
+// answers sends several requests in one message and gives the error of each. The
+// kernel carries out all of them, in turn: it does not stop at one that fails, and
+// neither does it stop if this process dies. It tells of those that fail, and is
+// asked to of the last: what it has not told of by then it has done.
 func (r *rtnl) answers(ctx context.Context, list []order) ([]error, error) {
 	var message []byte
 	first := r.seq + 1
-	for _, o := range list {
+	for i, o := range list {
 		r.seq++
-		message = append(message, request(o.kind, o.flags|unix.NLM_F_ACK, r.seq, o.body)...)
+		if i == len(list)-1 {
+			o.flags |= unix.NLM_F_ACK
+		}
+		message = append(message, request(o.kind, o.flags, r.seq, o.body)...)
 		message = append(message, make([]byte, -len(message)&3)...) // NLMSG_ALIGN
 	}
 	err := r.control(func(fd int) error {
@@ -74,7 +78,7 @@ func (r *rtnl) answers(ctx context.Context, list []order) ([]error, error) {
 	stop := context.AfterFunc(ctx, func() { r.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	failed := make([]error, len(list))
-	for left := len(list); left > 0; {
+	for last := len(list) - 1; last >= 0; {
 		if err := r.file.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
 			return nil, err
 		}
@@ -90,8 +94,10 @@ func (r *rtnl) answers(ctx context.Context, list []order) ([]error, error) {
 			if h.Type != unix.NLMSG_ERROR || i < 0 || i >= len(list) {
 				continue
 			}
-			left--
 			failed[i] = answered(b)
+			if i == last {
+				return failed, nil
+			}
 		}
 	}
 	return failed, nil

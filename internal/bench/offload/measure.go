@@ -98,7 +98,7 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 	case instructionsSome:
 		return instructions(m.packets(ctx, subject, some))
 	case instructionsDrop:
-		return instructions(m.drops(ctx, subject, 1))
+		return instructions(m.drops(ctx, "pps64-drop-1", subject))
 	case "tcp1-nat-1":
 		return m.goodput(ctx, subject, 1)
 	case "tcp1-nat-1000000":

@@ -18,20 +18,20 @@ type Config struct {
 	Src    netip.Addr `toml:"src" also:"local" required:"true" example:"\"192.0.2.1\"" doc:"The address here: what packets come to and are sent from."`
 	Dst    netip.Addr `toml:"dst" also:"remote" required:"true" example:"\"192.0.2.2\"" doc:"The address of the other end."`
 
-	UDP        bool   `toml:"udp" example:"true" doc:"l2tpv3: over UDP; with false over IP, protocol 115."`
+	UDP        bool   `toml:"udp" also:"encap" example:"true" doc:"l2tpv3: over UDP; with false over IP, protocol 115."`
 	SrcPort    uint16 `toml:"srcport" also:"udp_sport" example:"1701" doc:"l2tpv3 over UDP, and vxlan: the port here. Many pseudowires may share one. vxlan's default is 4789."`
 	DstPort    uint16 `toml:"dstport" also:"udp_dport" example:"1701" doc:"l2tpv3 over UDP: the port of the other end."`
-	RxSession  uint32 `toml:"rx_session" also:"session_id" example:"10" doc:"l2tpv3: the session id that comes in. It is the other end's tx_session."`
-	TxSession  uint32 `toml:"tx_session" also:"peer_session_id" example:"10" doc:"l2tpv3: the session id that goes out."`
-	RxCookie   string `toml:"rx_cookie" also:"peer_cookie" example:"\"0x00000000000000aa\"" doc:"l2tpv3: the cookie that comes in (RFC 3931 section 4.1): a number as QEMU and UML have it, or 0x and all 8 or 16 digits."`
-	TxCookie   string `toml:"tx_cookie" also:"cookie" example:"\"0x00000000000000bb\"" doc:"l2tpv3: the cookie that goes out."`
+	RxSession  uint32 `toml:"rx_session" also:"session_id,rxsession" example:"10" doc:"l2tpv3: the session id that comes in. It is the other end's tx_session."`
+	TxSession  uint32 `toml:"tx_session" also:"peer_session_id,txsession" example:"10" doc:"l2tpv3: the session id that goes out."`
+	RxCookie   string `toml:"rx_cookie" also:"peer_cookie,rxcookie" example:"\"0x00000000000000aa\"" doc:"l2tpv3: the cookie that comes in (RFC 3931 section 4.1): a number as QEMU and UML have it, or 0x and all 8 or 16 digits."`
+	TxCookie   string `toml:"tx_cookie" also:"cookie,txcookie" example:"\"0x00000000000000bb\"" doc:"l2tpv3: the cookie that goes out."`
 	Cookie64   bool   `toml:"cookie64" example:"false" doc:"l2tpv3: cookies that are given as numbers have 8 bytes; with false 4."`
-	Counter    bool   `toml:"counter" example:"false" doc:"l2tpv3: four bytes with a counter stand before each frame, in both directions. It is what QEMU and UML call counter, and where the kernel has its L2-specific sublayer (l2spec_type default). Super-packets are taken apart then: it costs throughput."`
+	Counter    bool   `toml:"counter" also:"l2spec_type" example:"false" doc:"l2tpv3: four bytes with a counter stand before each frame, in both directions. It is what QEMU and UML call counter, and where the kernel has its L2-specific sublayer (l2spec_type default). Super-packets are taken apart then: it costs throughput."`
 	PinCounter bool   `toml:"pincounter" example:"false" doc:"l2tpv3: that counter stays zero."`
 	Offset     int    `toml:"offset" example:"0" doc:"l2tpv3: bytes between header and frame, as QEMU's option of that name has them. Only 0 is possible: L2TPv3 has none (RFC 3931 section 4.1), and weft and Linux send none. Leave QEMU's offset out."`
 	Sequence   bool   `toml:"sequence" also:"seq" example:"false" doc:"l2tpv3: the counter is a sequence number (RFC 3931 section 4.6), and what comes out of order is dropped. gretap: sequence numbers of RFC 2890, likewise."`
 
-	RxKey    uint32 `toml:"rx_key" also:"ikey" example:"7" doc:"gretap: the key that comes in (RFC 2890). Give both or neither."`
+	RxKey    uint32 `toml:"rx_key" also:"ikey,key" example:"7" doc:"gretap: the key that comes in (RFC 2890). Give both or neither."`
 	TxKey    uint32 `toml:"tx_key" also:"okey" example:"7" doc:"gretap: the key that goes out."`
 	Checksum Switch `toml:"checksum" also:"csum" enum:"auto,on,off" example:"\"auto\"" doc:"gretap: checksums over whole packets (RFC 2784), off by default. l2tpv3 over UDP and IPv6: on by default, as ordinary sockets insist on it (RFC 8200 section 8.1); off sends none (RFC 6935), which is many times faster, if the other end takes it."`
 
