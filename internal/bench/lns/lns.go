@@ -97,7 +97,7 @@ func Bench(seconds float64) bench.Bench {
 		Settings: map[string]string{
 			"topology": "three network namespaces in a row, veth, MTU 1500; tunnels over IPv4",
 			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server, and sends packets of a wire's size", tcpSeconds(seconds)),
-			"packets":  fmt.Sprintf("UDP, %.2f s, %d at a time, the next when those are through; a second is one that the server works, on a CPU of its own", seconds/3, piece),
+			"packets":  fmt.Sprintf("UDP, %.2f s; a second is one that the server works", seconds/3),
 			"kept":     fmt.Sprintf("%d bursts of %d ms with each of the two servers, in turn; the ratio of the medians", keptBursts, keptBurst.Milliseconds()),
 			"hooks":    "weft: XDP for packets, TC for TCP, as on physical and on virtual devices",
 			"setup":    "a concentrator of the bench's own; RADIUS answers at once",
@@ -109,8 +109,12 @@ func Bench(seconds float64) bench.Bench {
 	return b
 }
 
-// fits: nobody negotiates what is written into tables.
+// fits: nobody negotiates what is written into tables, and to send so many sessions on
+// l2tpns would have to be waited for longer than for the rest of a round.
 func fits(c, subject string) bool {
+	if subject == "l2tpns" && strings.HasPrefix(c, "forward") {
+		return !strings.HasSuffix(c, fmt.Sprintf("-%d", most))
+	}
 	return subject != "weft-tables" || !strings.HasPrefix(c, "setup-")
 }
 

@@ -27,7 +27,7 @@ type road struct {
 	beyond   *lac.Beyond // sessions go on to there; nil: they end at the server
 	traffic  map[measurement]*traffic
 	serving  bool
-	router   *rig.Receivers // the kernel's threads in which weft forwards, on a CPU of their own
+	router   *rig.Receivers // threads in which the server receives; nil: where it was sent from
 	closers  []func() error
 }
 
@@ -70,16 +70,21 @@ func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp, onwar
 	return r, nil
 }
 
-// part has the server work on a CPU of its own while packets are counted, as a tester
-// and the device under test are two machines (RFC 2544 section 6): what the kernel
-// does with what arrives there, what weft's programs do, and l2tpns's process. With one CPU
-// there is nothing to part.
+// part has what the server does with a packet done where it can be told from the work
+// of others, as a tester and the device under test are two machines (RFC 2544 section
+// 6): in threads that receive, and in l2tpns's process. The first CPU is the server's.
+// What l2tpns has received is received on the other one: it is given more than it can
+// take, and would come to nothing else. With one CPU there is nothing to part.
 func (r *road) part(ctx context.Context) error {
 	first, last, err := rig.CPUs()
 	if err != nil || first == last || r.router != nil {
 		return err
 	}
-	if r.router, err = r.Receive(ctx, r.Router, first, "lan", "wan"); err != nil {
+	receive := last
+	if r.subject.hooks {
+		receive = first
+	}
+	if r.router, err = r.Receive(ctx, r.Router, receive, "lan", "wan"); err != nil {
 		return err
 	}
 	return r.KeepL2TPNS(first, first)
@@ -95,19 +100,34 @@ func (r *road) join(ctx context.Context) error {
 	return errors.Join(r.Rejoin(ctx, r.Router, "lan", "wan"), r.KeepL2TPNS(first, last))
 }
 
-// worked is how long the server has worked so far: the threads in which it receives,
-// where weft's programs run, and l2tpns's process. Where it shares the generator's CPU
-// it is the clock's time.
-func (r *road) worked() (time.Duration, error) {
+// work is what a server has done so far.
+type work struct {
+	threads, process time.Duration
+	received         uint64 // packets, in those threads
+}
+
+// worked tells that. Where the server shares the generator's CPU it is the clock's time.
+func (r *road) worked(device string) (w work, err error) {
 	if r.router == nil {
-		return time.Since(r.made), nil
+		return work{process: time.Since(r.made)}, nil
 	}
-	received, err := r.router.Busy()
-	if err != nil {
-		return 0, err
+	if w.threads, err = r.router.Busy(); err != nil {
+		return w, err
 	}
-	process, err := r.L2TPNSBusy()
-	return received + process, err
+	if w.process, err = r.L2TPNSBusy(); err != nil {
+		return w, err
+	}
+	w.received, err = r.ReceivedAt(device)
+	return w, err
+}
+
+// rate is how many million packets the server would forward in a second in which it does
+// nothing else. What was received and not forwarded costs what it cost, and nobody is
+// charged with it: who is given more than he can take drops some.
+func (w work) rate(before work, came uint64) float64 {
+	received := max(w.received-before.received, came)
+	each := (w.process-before.process).Seconds()/float64(came) + (w.threads-before.threads).Seconds()/float64(received)
+	return 1 / each / 1e6
 }
 
 func short(name string) string { return strings.ReplaceAll(name, "weft-", "w-") }
@@ -186,7 +206,11 @@ func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration
 	if _, err := t.burst(warmUp); err != nil {
 		return 0, err
 	}
-	before, err := r.worked()
+	device := "lan"
+	if c.down {
+		device = "wan"
+	}
+	before, err := r.worked(device)
 	if err != nil {
 		return 0, err
 	}
@@ -194,8 +218,8 @@ func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration
 	if err != nil {
 		return 0, err
 	}
-	after, err := r.worked()
-	return float64(came) / (after - before).Seconds() / 1e6, err
+	after, err := r.worked(device)
+	return after.rate(before, came), err
 }
 
 // meet has neighbours known and control messages answered before the first

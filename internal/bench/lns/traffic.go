@@ -17,10 +17,6 @@ import (
 
 const frameMax = 1536 // FRAME_MAX of lns.bpf.c
 
-// piece is how many packets are sent before they are waited for: as many as any of the
-// queues on their way holds.
-const piece = 128
-
 // drained is how long the server may have what was sent last in its queues.
 const drained = 5 * time.Millisecond
 
@@ -137,7 +133,7 @@ func (t *traffic) burst(atLeast time.Duration) (came uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := rig.SendPieces(t.from, t.program, t.frame, piece, atLeast, t.arrived); err != nil {
+	if _, err := rig.Send(t.from, t.program, t.frame, atLeast); err != nil {
 		return 0, err
 	}
 	time.Sleep(drained)

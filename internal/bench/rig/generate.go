@@ -102,37 +102,6 @@ func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.
 	return took, err
 }
 
-// SendPieces has a program make so many packets again and again, for at least the time
-// given: the next ones when arrived says that those before are through, or when no
-// more are to be hoped for. Nobody has more to do than he can.
-func SendPieces(in *netspace.Space, program *ebpf.Program, frame []byte, piece int, atLeast time.Duration, arrived func() (uint64, error)) error {
-	return in.Do(func() error {
-		free, err := pin()
-		if err != nil {
-			return err
-		}
-		defer free()
-		for start := time.Now(); time.Since(start) < atLeast; {
-			before, err := arrived()
-			if err != nil {
-				return err
-			}
-			if _, err := program.Run(&ebpf.RunOptions{Data: frame, Repeat: uint32(piece), Flags: unix.BPF_F_TEST_XDP_LIVE_FRAMES, BatchSize: uint32(min(piece, batch))}); err != nil {
-				return fmt.Errorf("generate packets in %s: %w", in.Name, err)
-			}
-			for sent, now := time.Now(), before; now < before+uint64(piece) && time.Since(sent) < lost; {
-				if now, err = arrived(); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// lost is how long a packet is waited for.
-const lost = 3 * time.Millisecond
-
 // SendExactly has a program make so many packets, and gives how long the
 // kernel took for them.
 func SendExactly(in *netspace.Space, program *ebpf.Program, frame []byte, n int) (took time.Duration, err error) {

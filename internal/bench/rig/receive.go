@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"weft/internal/lab/netspace"
@@ -78,6 +79,22 @@ func (p *Path) Rejoin(ctx context.Context, in *netspace.Space, devices ...string
 		errs = append(errs, p.sysfs(ctx, in, device+"/threaded", "0"))
 	}
 	return errors.Join(errs...)
+}
+
+// ReceivedAt is how many packets have come to a device of the router.
+func (p *Path) ReceivedAt(device string) (n uint64, err error) {
+	err = p.Router.Do(func() error {
+		dev, err := netlink.LinkByName(device)
+		if err != nil {
+			return fmt.Errorf("find %s in %s: %w", device, p.Router.Name, err)
+		}
+		if dev.Attrs().Statistics == nil {
+			return fmt.Errorf("%s does not count packets", device)
+		}
+		n = dev.Attrs().Statistics.RxPackets
+		return nil
+	})
+	return n, err
 }
 
 // KeepL2TPNS keeps an l2tpns in the router on some CPUs, if one runs there.
