@@ -19,7 +19,8 @@ static __always_inline enum outcome joined(struct __sk_buff *ctx, const struct i
 {
 	struct pseudowire_packet *p = pseudowire_room(0);
 	struct pseudowire_rx *rx;
-	__u32 upper, hidden;
+	struct pseudowire_tx *tx;
+	__u32 upper, hidden, mtu = 0;
 	enum outcome outcome;
 	int verdict;
 
@@ -36,6 +37,12 @@ static __always_inline enum outcome joined(struct __sk_buff *ctx, const struct i
 	if (!rx)
 		return DROP_KERNEL; /* gone meanwhile */
 	hidden = rx->ifindex;
+	tx = bpf_map_lookup_elem(&pseudowire_txs, &hidden);
+	/* its interface would not take it, and say nothing; four bytes may be a VLAN tag */
+	if (tx && bpf_check_mtu(ctx, tx->peer, &mtu, -4, 0) > 0) {
+		pseudowire_fault(hidden, PSEUDOWIRE_FAULT_TOO_BIG);
+		return DROP_WIRE_TOO_BIG;
+	}
 	pseudowire_fault(hidden, PSEUDOWIRE_FAULT_JOINED);
 	ctx->mark = hidden;
 	return outcome;

@@ -89,6 +89,25 @@ func TestAJoinedPacketIsCheckedAsAnyOther(t *testing.T) {
 	}
 }
 
+// An interface takes no larger frames than its MTU has them, and says nothing.
+func TestAJoinedPacketThatTheInterfaceWouldNotTakeIsCounted(t *testing.T) {
+	b := newWires(t, plainWire())
+	b.sends(otherEnd(plainWire()))
+	for _, test := range []struct {
+		length int
+		want   state.Outcome
+	}{{1514, state.ForwardWireIn}, {1518, state.ForwardWireIn}, {1519, state.DropWireTooBig}, {3000, state.DropWireTooBig}} {
+		frame := append(inside(), make([]byte, test.length-len(inside()))...)
+		packet := l2tpUDP(wireFar, wirePorts, wireHead+"00000000", frame)
+		if _, _, outcome := b.unpack(append(make([]byte, 12), append(bin("0800"), packet.bytes()...)...), "lan"); outcome != test.want {
+			t.Errorf("%d bytes: %s, want %s", test.length, outcome, test.want)
+		}
+	}
+	if faults, _ := b.faults(); faults["too-big"] != 2 {
+		t.Errorf("the faults are %v", faults)
+	}
+}
+
 func TestHowManyPacketsAreJoinedIsBounded(t *testing.T) {
 	b := newWires(t, plainWire())
 	packet := append(make([]byte, 12), append(bin("0800"), l2tpUDP(wireFar, wirePorts, wireHead+"00000000", inside()).bytes()...)...)
