@@ -35,7 +35,7 @@ func TestAccountsThatNobodyTookAreLeft(t *testing.T) {
 		for i := range many {
 			id := fmt.Sprint(i)
 			want = append(want, id)
-			c.Account(ctx, &access.Account{Kind: access.AccountStop, ID: id, Login: "alice", At: time.Unix(1e9, 0), Reason: access.ReasonIdle}, access.Traffic{UpBytes: 1 << 40})
+			c.Account(ctx, &access.Account{Kind: access.AccountStop, ID: id, Login: "alice", At: time.Now(), Reason: access.ReasonIdle}, access.Traffic{UpBytes: 1 << 40})
 		}
 		time.Sleep(time.Duration(many%7) * 10 * time.Millisecond) // some are on their way
 		cancel()
