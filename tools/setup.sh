@@ -23,6 +23,7 @@ needs() {
 		test      tayga                   the translator that weft is compared with
 		test      iperf3                  TCP flows of the benches
 		test      procps                  pgrep: tests look for processes left behind
+		test      util-linux              taskset: which CPU hosts of benches have
 		test      bird2                   the routing daemon of the transit lab
 		test      keepalived              moves addresses between the routers of the failover lab
 		test      openssl                 makes keys for the failover lab
@@ -65,6 +66,7 @@ needs() {
 		bench     qemu-system-x86         guests likewise
 		bench     linux-image-6.12-amd64  the kernel of QEMU's
 		bench     busybox-static          the tools inside of them
+		bench     util-linux              taskset: which CPU hosts have
 		bench     xz-utils                unpacks their kernel
 		jool      linux-image-amd64       the kernel of the guest that runs Jool
 		jool      linux-headers-amd64     what its module is built with
