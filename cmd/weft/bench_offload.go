@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -50,18 +49,9 @@ func benchOffload() *cobra.Command {
 
 // inGuest has a guest carry the same command out.
 func (r *benchRun) inGuest(c *cobra.Command, b bench.Bench, needs []rig.Program) error {
-	if err := needRoot("weft bench"); err != nil {
-		return err
-	}
-	if _, err := b.Plan(r.Options); err != nil {
-		return err
-	}
-	if err := rig.Need(needs...); err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	self, err := r.prepare(b, needs)
 	if err != nil {
-		return fmt.Errorf("find own program: %w", err)
+		return err
 	}
 	ctx, stop := labContext(c)
 	defer stop()

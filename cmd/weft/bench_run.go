@@ -49,21 +49,30 @@ func (r *benchRun) note(what string) {
 	}
 }
 
+// prepare refuses what cannot be measured here before anything is made, and says
+// where this very program is.
+func (r *benchRun) prepare(b bench.Bench, needs []rig.Program) (self string, err error) {
+	if err := needRoot("weft bench"); err != nil {
+		return "", err
+	}
+	if _, err := b.Plan(r.Options); err != nil {
+		return "", err
+	}
+	if err := rig.Need(needs...); err != nil {
+		return "", err
+	}
+	if self, err = os.Executable(); err != nil {
+		return "", fmt.Errorf("find own program: %w", err)
+	}
+	return self, nil
+}
+
 // onPaths runs a bench in which this very program stands beside its peers, in
 // network namespaces that open makes and the measurer takes away.
 func (r *benchRun) onPaths(c *cobra.Command, b bench.Bench, needs []rig.Program, open func(ctx context.Context, self string) (bench.Measurer, error)) error {
-	if err := needRoot("weft bench"); err != nil {
-		return err
-	}
-	if _, err := b.Plan(r.Options); err != nil {
-		return err
-	}
-	if err := rig.Need(needs...); err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	self, err := r.prepare(b, needs)
 	if err != nil {
-		return fmt.Errorf("find own program: %w", err)
+		return err
 	}
 	ctx, stop := labContext(c)
 	defer stop()

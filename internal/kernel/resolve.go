@@ -1,0 +1,54 @@
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
+)
+
+// Resolver has the kernel confirm neighbours. It has a socket of its own: the
+// kernel answers no sooner than whoever changes links anywhere lets it.
+type Resolver struct{ asks *rtnl }
+
+// Resolver opens the door to it.
+func (k *Kernel) Resolver() (*Resolver, error) {
+	asks, err := openRtnl()
+	if err != nil {
+		return nil, err
+	}
+	return &Resolver{asks}, nil
+}
+
+// Close ends it.
+func (r *Resolver) Close() error { return r.asks.Close() }
+
+// Resolve is RouteFeed's.
+func (r *Resolver) Resolve(ctx context.Context, n state.KernelNeighbour) error {
+	return r.asks.resolve(ctx, n)
+}
+
+// Resolve makes the kernel ask for a neighbour's link address, or ask again
+// if what it knows is old (NTF_USE, as a packet to the neighbour would).
+func (f *RouteFeed) Resolve(ctx context.Context, n state.KernelNeighbour) error {
+	return f.asks.resolve(ctx, n)
+}
+
+func (r *rtnl) resolve(ctx context.Context, n state.KernelNeighbour) error {
+	family := byte(unix.AF_INET6)
+	if n.Addr.Is4() {
+		family = unix.AF_INET
+	}
+	b := head(family, unix.SizeofNdMsg)
+	binary.NativeEndian.PutUint32(b[4:], uint32(n.Device))
+	b[10] = unix.NTF_USE
+	b = append(b, attribute(unix.NDA_DST, n.Addr.AsSlice())...)
+	err := r.ask(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK, b, func(uint16, []byte) error { return nil })
+	if err != nil {
+		return fmt.Errorf("resolve %s: %w", n.Addr, err)
+	}
+	return nil
+}
