@@ -233,9 +233,14 @@ func TestRulesLinksAndRoutesOfANamespaceAreListed(t *testing.T) {
 	space := spacetest.New(t, "list")
 	batch(t, space, "link set lo up", "link add name bri type bridge", "link set bri up", "link add d0 type veth peer name d1", "link set d0 master bri up", "link set d1 up",
 		"route add blackhole 192.0.2.0/24", "rule add iif lo lookup 7 pref 5", "rule add from 198.51.100.0/24 lookup 8 pref 6", "-6 rule add not fwmark 1 lookup 9 pref 7")
-	s := newSink()
-	if err := openFeed(t, space).Dump(context.Background(), s); err != nil {
-		t.Fatal(err)
+	feed := openFeed(t, space)
+	var s *sink
+	// The kernel's linkwatch says up to a second later that a link runs.
+	for deadline := time.Now().Add(20 * time.Second); s == nil || !s.links["d0"].Up && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		s = newSink()
+		if err := feed.Dump(context.Background(), s); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if s.routes[netip.MustParsePrefix("192.0.2.0/24")] != 1 {
 		t.Errorf("routes %v", s.routes)
