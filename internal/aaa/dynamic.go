@@ -41,8 +41,9 @@ type NAS struct {
 
 // Dynamic takes orders at one address (RFC 5176).
 type Dynamic struct {
-	conn   net.PacketConn
-	server radius.PacketServer
+	conn     net.PacketConn
+	server   radius.PacketServer
+	answered answered
 }
 
 // ListenDynamic takes orders until Close.
@@ -56,7 +57,7 @@ func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, 
 		SecretSource: secrets(issuers),
 		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
 			if i, ok := secrets(issuers).of(r.RemoteAddr); ok {
-				handle(w, r, self(), orders, i.Unsigned)
+				d.handle(w, r, self(), orders, i.Unsigned)
 			}
 		}),
 		ErrorLog: stdlog.New(io.Discard, "", 0), // what strangers send is no news
@@ -90,7 +91,7 @@ func (s secrets) of(from net.Addr) (Issuer, bool) {
 	return Issuer{}, false
 }
 
-func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool) {
+func (d *Dynamic) handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool) {
 	ack, nak := radius.CodeDisconnectACK, radius.CodeDisconnectNAK
 	if r.Code == radius.CodeCoARequest {
 		ack, nak = radius.CodeCoAACK, radius.CodeCoANAK
@@ -99,6 +100,10 @@ func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders,
 	}
 	if stale(r.Packet) || badlySigned(r.Packet, unsigned) {
 		return // silently discarded (RFC 5176 section 3)
+	}
+	if p := d.answered.before(r); p != nil {
+		_ = w.Write(p)
+		return
 	}
 	why := carryOut(r.Packet, self, orders)
 	p := r.Response(ack)
@@ -112,6 +117,7 @@ func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders,
 		}
 	}
 	if sign(p) == nil {
+		d.answered.keep(r, p)
 		_ = w.Write(p) // lost, it is asked for again
 	}
 }

@@ -1,6 +1,7 @@
 package aaa
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/netip"
@@ -202,6 +203,51 @@ func TestWhatOrdersLeadTo(t *testing.T) {
 		}
 		if c.code == radius.CodeCoARequest && c.want == radius.CodeCoAACK && (len(d.changes) != 1 || *d.changes[0].Up != 5e6) {
 			t.Errorf("%s: %+v", c.name, d.changes)
+		}
+	}
+}
+
+// A server that misses the answer asks again: the session ends once, and that it
+// did is what the server hears. Another order of the same words is carried out.
+func TestAnOrderThatIsRepeatedIsCarriedOutOnce(t *testing.T) {
+	issuers := []Issuer{{Client: netip.MustParsePrefix("127.0.0.0/8"), Secret: "with RADIUS"}}
+	d := &desk{}
+	l, err := ListenDynamic(t.Context(), netip.MustParseAddr("127.0.9.10"), func() []Issuer { return issuers }, lns, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("udp4", "127.0.9.10:3799")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answer := make([]byte, 4096)
+	ask := func(wire []byte) []byte {
+		t.Helper()
+		if _, err := conn.Write(wire); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := conn.Read(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Clone(answer[:n])
+	}
+	for want := 1; want <= 2; want++ {
+		wire, err := signedOrder(t, packet(radius.CodeDisconnectRequest, "with RADIUS", func(p *radius.Packet) {
+			alice(p)
+			p.Identifier = byte(want)
+		})).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := ask(wire)
+		if again := ask(wire); !bytes.Equal(first, again) || radius.Code(first[0]) != radius.CodeDisconnectACK || d.ended != want {
+			t.Errorf("%x, asked again %x; %d sessions have ended, want %d", first, again, d.ended, want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		w := &paper{}
-		handle(w, &radius.Request{LocalAddr: &net.UDPAddr{}, RemoteAddr: &net.UDPAddr{}, Packet: p}, lns(), &desk{}, true)
+		new(Dynamic).handle(w, &radius.Request{LocalAddr: &net.UDPAddr{}, RemoteAddr: &net.UDPAddr{}, Packet: p}, lns(), &desk{}, true)
 		if w.answer == nil {
 			return
 		}
