@@ -173,7 +173,7 @@ func TestAStreamOfTCPCrossesInSuperPackets(t *testing.T) {
 	}()
 	var conn net.Conn
 	a.in(t, func() (err error) {
-		conn, err = net.DialTimeout("tcp4", b.addr+":9000", 5*time.Second)
+		conn, err = net.DialTimeout("tcp4", b.addr+":9000", 20*time.Second)
 		return err
 	})
 	if _, err := conn.Write(data); err != nil {
@@ -209,7 +209,7 @@ func TestSegmentedDatagramsCrossInSuperPackets(t *testing.T) {
 		return err
 	})
 	defer from.Close()
-	if err := to.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := to.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	send := func(segment int) (segments int) {

@@ -270,7 +270,7 @@ func (w *wire) count(program string, o state.Outcome) uint64 {
 func (w *wire) counted(program string, o state.Outcome, before uint64) {
 	w.t.Helper()
 	n := uint64(0)
-	for end := time.Now().Add(3 * time.Second); n == 0 && time.Now().Before(end); {
+	for end := time.Now().Add(20 * time.Second); n == 0 && time.Now().Before(end); {
 		n = w.count(program, o) - before
 	}
 	if n != 1 {
