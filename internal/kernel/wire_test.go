@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,13 +74,27 @@ func TestManyWiresAreMadeKeptAndTakenAway(t *testing.T) {
 		if on := features("w3"); on["tx-tcp-segmentation"] || on["tx-checksum-ip-generic"] || !on["rx-gro"] {
 			t.Errorf("offloads of w3: %v", on)
 		}
-		addresses, err := netlink.AddrList(nil, netlink.FAMILY_V6)
-		if err != nil {
-			return err
-		}
 		linkLocal := map[int]bool{}
-		for _, a := range addresses {
-			linkLocal[a.LinkIndex] = true
+		// The kernel gives a device its address a moment after it is up, by the work
+		// that finds out that the other end is up too (linkwatch).
+		for end := time.Now().Add(20 * time.Second); len(linkLocal) == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			w0, err := netlink.LinkByName("w0")
+			if err != nil {
+				return err
+			}
+			addresses, err := netlink.AddrList(nil, netlink.FAMILY_V6)
+			if errors.Is(err, netlink.ErrDumpInterrupted) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(addresses, func(a netlink.Addr) bool { return a.LinkIndex == w0.Attrs().Index }) {
+				continue
+			}
+			for _, a := range addresses {
+				linkLocal[a.LinkIndex] = true
+			}
 		}
 		for _, test := range []struct {
 			name string
