@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -107,25 +108,59 @@ func marked(to, from, text string) []byte {
 }
 
 // sync sends a frame that is let through and waits until the other has it: all
-// that was sent before has had its chance.
+// that was sent before has had its chance. Each CPU has a queue of its own, and
+// the frames before were sent from any of them, so each sends one.
 func (w bridgedWorld) sync(from, to *frames, text string) (before int) {
 	w.t.Helper()
-	from.send(marked(serverMAC, otherMAC, "that was all"))
+	last := onEachCPU(w.t, func() { from.send(marked(serverMAC, otherMAC, "that was all")) })
 	end := time.Now().Add(patience)
 	for {
 		for _, b := range to.got() {
 			if bytes.Contains(b, []byte("that was all")) {
-				return before
+				last--
 			}
 			if bytes.Contains(b, []byte(text)) {
 				before++
 			}
+		}
+		if last == 0 {
+			return before
 		}
 		if time.Now().After(end) {
 			w.t.Fatal("a frame that may pass does not")
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// onEachCPU does something on each of the CPUs that this process may use, and
+// gives how many there are.
+func onEachCPU(t *testing.T, do func()) (cpus int) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.SchedSetaffinity(0, &all); err != nil {
+			t.Error(err)
+		}
+	}()
+	for cpu := 0; cpus < all.Count(); cpu++ {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		var one unix.CPUSet
+		one.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			t.Fatal(err)
+		}
+		do()
+		cpus++
+	}
+	return cpus
 }
 
 func arpBody(op byte, owner, from, to string) []byte {
