@@ -271,9 +271,29 @@ func (m *model) kernelWords(a netip.Addr, neighbours map[string]string, mtus map
 	return join(ways)
 }
 
-// compare asks both for every boundary address. Leaving one to the kernel is
-// never wrong; it gives how many were, and how many were not.
+// compare waits until both say the same of every boundary address. What the lines
+// of the history did the mirror has heard; but the kernel does some of it later,
+// and by itself: it tells up to a second after a device is up that it runs
+// (linkwatch), and then changes its routes.
 func (m *model) compare(history []string) (left, own int) {
+	m.t.Helper()
+	for end := time.Now().Add(patience); ; m.settle() {
+		left, own, wrong := m.differ()
+		if len(wrong) == 0 {
+			return left, own
+		}
+		if time.Now().After(end) {
+			m.t.Fatalf("%d addresses wrong, such as\n%s\nafter\n%s", len(wrong), strings.Join(wrong[:min(5, len(wrong))], "\n"), strings.Join(history[max(0, len(history)-400):], "\n"))
+		}
+	}
+}
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+// differ asks both for every boundary address. Leaving one to the kernel is never
+// wrong; it gives how many were, how many were not, and what differs.
+func (m *model) differ() (left, own int, wrong []string) {
 	m.t.Helper()
 	neighbours, mtus := m.observed()
 	addresses := map[netip.Addr]bool{}
@@ -286,33 +306,35 @@ func (m *model) compare(history []string) (left, own int) {
 			}
 		}
 	}
-	wrong := 0
+	ours := map[netip.Addr]string{}
+	err := m.mirror.with(context.Background(), func(*route.Service) { // it may be writing
+		for a := range addresses {
+			f := m.fibs[0]
+			if a.Is6() {
+				f = m.fibs[1]
+			}
+			ours[a] = "nothing"
+			if n, ok := f.Lookup(a); ok {
+				ours[a] = m.words(n)
+			}
+		}
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
 	for a := range addresses {
-		ours := "nothing"
-		f := m.fibs[0]
-		if a.Is6() {
-			f = m.fibs[1]
-		}
-		if n, ok := f.Lookup(a); ok {
-			ours = m.words(n)
-		}
 		theirs := m.kernelWords(a, neighbours, mtus)
-		ours, alike := sameWay(ours, theirs)
+		ours, alike := sameWay(ours[a], theirs)
 		switch {
 		case ours == "stack":
 			left++
 		case !alike:
-			if wrong++; wrong <= 5 {
-				m.t.Errorf("%s: weft has %s, the kernel %s", a, ours, theirs)
-			}
+			wrong = append(wrong, fmt.Sprintf("%s: weft has %s, the kernel %s", a, ours, theirs))
 		default:
 			own++
 		}
 	}
-	if wrong > 0 {
-		m.t.Fatalf("%d addresses wrong after\n%s", wrong, strings.Join(history[max(0, len(history)-400):], "\n"))
-	}
-	return left, own
+	return left, own, wrong
 }
 
 // sameWay compares; of a group, members that are left to the kernel may be any,
