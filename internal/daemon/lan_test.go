@@ -113,7 +113,7 @@ func (w *world) asks(s *netspace.Space, conn *dns.Conn, name string) (m *dns.Msg
 		}
 		defer conn.Close()
 	}
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	if err := conn.WriteMsg(q); err != nil {
@@ -190,9 +190,12 @@ func TestAPortThatSomebodyHasIsToldAndTakenWhenItIsFree(t *testing.T) {
 	})
 }
 
-// dhcp exchanges one message with the router's DHCPv6.
+// dhcp exchanges one message with the router's DHCPv6. Each has a transaction of
+// its own: what is asked again because the answer is late is answered twice, and
+// the second one comes when the next message is sent.
 func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
 	w.t.Helper()
+	m.Transaction[2]++
 	var conn net.PacketConn
 	err := w.member.Do(func() (err error) {
 		conn, err = net.ListenPacket("udp6", "[::]:546")
@@ -217,7 +220,7 @@ func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
 	}
 	to := &net.UDPAddr{IP: net.ParseIP("ff02::1:2"), Port: 547, Zone: fmt.Sprint(index)}
 	answer := make([]byte, 2000)
-	for range 20 { // as a client would, until somebody answers
+	for range 40 { // as a client would, until somebody answers
 		if _, err := conn.WriteTo(b, to); err != nil {
 			w.t.Fatal(err)
 		}
@@ -229,6 +232,9 @@ func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
 		reply, err := dhcp6.Parse(answer[:n])
 		if err != nil {
 			w.t.Fatal(err)
+		}
+		if reply.Transaction != m.Transaction {
+			continue
 		}
 		return reply
 	}
