@@ -136,12 +136,12 @@ func (w *world) sendSegments(from *netspace.Space, to string, at *netspace.Space
 	}
 }
 
-// receiveSegments takes what has come off the list until a while passes without any.
+// receiveSegments takes what comes off the list, until a long while passes without any.
 func (w *world) receiveSegments(in *net.UDPConn, want map[uint32][32]byte) {
 	w.t.Helper()
 	b := make([]byte, 1<<16)
 	for len(want) > 0 {
-		in.SetReadDeadline(time.Now().Add(2 * time.Second))
+		in.SetReadDeadline(time.Now().Add(patience))
 		n, err := in.Read(b)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return

@@ -224,7 +224,7 @@ func TestRandomHistoryThroughTheKernel(t *testing.T) {
 					if !s.may() {
 						continue
 					}
-					if n := s.exchange(each, time.Second); n != each {
+					if n := s.exchange(each, patience); n != each {
 						t.Fatalf("after %q: %d of %d answers of %s, which may go on", what, n, each, s.name)
 					}
 					may += 2 * each

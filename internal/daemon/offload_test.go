@@ -172,7 +172,7 @@ func (w *world) offloads(c *talk) {
 	}()
 	eventually(w.t, "packets are forwarded past the stack", func() bool {
 		before := w.counted("forward-flow")
-		if heard := c.exchange(20, 5*time.Second); heard != 20 {
+		if heard := c.exchange(20, patience); heard != 20 {
 			w.t.Fatalf("heard %d of 20", heard)
 		}
 		return w.counted("forward-flow") >= before+38
@@ -264,7 +264,7 @@ func TestFlowsAreTheStacksWithoutWeft(t *testing.T) {
 	weft.kill()
 	eventually(t, "the stack has the flow again", func() bool {
 		before := w.counted("forward-flow")
-		return c.exchange(5, 5*time.Second) == 5 && w.counted("forward-flow") == before
+		return c.exchange(5, patience) == 5 && w.counted("forward-flow") == before
 	})
 	w.start()
 	w.offloads(c)
@@ -323,11 +323,11 @@ func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
 			})
 			_, port, _ = net.SplitHostPort(second.LocalAddr().String())
 			done := w.punch(w.member, "[2001:db8:1::2]:5002", "[2001:db8:2::9]:"+port)
-			second.SetDeadline(time.Now().Add(5 * time.Second))
+			second.SetDeadline(time.Now().Add(patience))
 			if n, err := second.Read(make([]byte, 64)); n != 4 {
 				t.Fatalf("the member's own packet: %d bytes, %v", n, err)
 			}
-			if n := second.exchange(5, 5*time.Second); n != 5 {
+			if n := second.exchange(5, patience); n != 5 {
 				t.Errorf("%d of 5 packets came in after the member had talked to their sender", n)
 			}
 			done()
@@ -394,11 +394,11 @@ func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
 			})
 			_, port, _ := net.SplitHostPort(knock.LocalAddr().String())
 			w.punch(w.member, "[2001:db8:1::2]:5000", "[2001:db8:2::9]:"+port)
-			knock.SetDeadline(time.Now().Add(5 * time.Second))
+			knock.SetDeadline(time.Now().Add(patience))
 			if n, err := knock.Read(make([]byte, 64)); n != 4 {
 				t.Fatalf("the member's own packet: %d bytes, %v", n, err)
 			}
-			if n := knock.exchange(5, 2*time.Second); n != 5 {
+			if n := knock.exchange(5, patience); n != 5 {
 				t.Errorf("%d of 5 packets came in after the member had talked to their sender", n)
 			}
 		})
