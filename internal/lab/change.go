@@ -37,7 +37,8 @@ func (l *Lab) checkReboot(ctx context.Context, c Check, r *Result) error {
 	return nil
 }
 
-// whileChanging is how long the transfers take at least that a change happens in.
+// whileChanging is how long a transfer takes at least that a change happens in.
+// Where the change takes longer others follow it.
 const whileChanging = 6 * time.Second
 
 // checkReload changes a router's weft.toml while bytes go both ways. With fails
@@ -71,8 +72,8 @@ func (l *Lab) checkReload(ctx context.Context, c Check, r *Result) error {
 	if err := l.reload(ctx, c.Node, after); err != nil {
 		return err
 	}
-	if over := wait.over(); over != nil {
-		return fmt.Errorf("%s was over before the change was done (%w)", over.Direction, over.err)
+	if broken := wait.broken(); broken != nil {
+		return fmt.Errorf("%s broke off before the change was done: %w", broken.Direction, broken.err)
 	}
 	if c.Fails {
 		if err := l.broken(ctx, c); err != nil {
@@ -87,6 +88,7 @@ func (l *Lab) checkReload(ctx context.Context, c Check, r *Result) error {
 			return err
 		}
 	}
+	close(wait.changed)
 	return wait.done(r)
 }
 
@@ -166,25 +168,46 @@ type end struct {
 	err error
 }
 
-// traffic is a slow transfer in each direction.
-type traffic chan end
+// traffic is slow transfers in each direction, one after the other until the
+// change is done.
+type traffic struct {
+	ends    chan end
+	changed chan struct{} // to be closed
+}
 
 func (l *Lab) traffic(ctx context.Context, c Check, s *server) traffic {
-	t := make(traffic, 2)
-	for _, d := range []probe.Direction{probe.Download, probe.Upload} {
-		go func() {
-			moved, err := l.move(ctx, c, s, d, "--over", whileChanging.String())
-			moved.Direction = d
-			t <- end{moved, err}
-		}()
+	directions := []probe.Direction{probe.Download, probe.Upload}
+	t := traffic{make(chan end, len(directions)), make(chan struct{})}
+	for _, d := range directions {
+		go func() { t.ends <- l.moveUntil(ctx, c, s, d, t.changed) }()
 	}
 	return t
 }
 
-// over gives a transfer that has ended already, nil if none has.
-func (t traffic) over() *end {
+// moveUntil gives what came of the transfers of one direction in all.
+func (l *Lab) moveUntil(ctx context.Context, c Check, s *server, d probe.Direction, changed <-chan struct{}) end {
+	all := end{Transfer: probe.Transfer{Direction: d, Same: true}}
+	for {
+		moved, err := l.move(ctx, c, s, d, "--over", whileChanging.String())
+		if err != nil {
+			all.err = err
+			return all
+		}
+		all.Bytes += moved.Bytes
+		all.Same = all.Same && moved.Same
+		all.Silence = max(all.Silence, moved.Silence)
+		select {
+		case <-changed:
+			return all
+		default:
+		}
+	}
+}
+
+// broken gives a direction that has come to an end, nil if none has.
+func (t traffic) broken() *end {
 	select {
-	case e := <-t:
+	case e := <-t.ends:
 		return &e
 	default:
 		return nil
@@ -195,8 +218,8 @@ func (t traffic) over() *end {
 func (t traffic) done(r *Result) error {
 	r.OK = true
 	var said []string
-	for range cap(t) {
-		e := <-t
+	for range cap(t.ends) {
+		e := <-t.ends
 		if e.err != nil {
 			return fmt.Errorf("%s: %w", e.Direction, e.err)
 		}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"weft/internal/lab/probe"
 )
@@ -49,10 +50,17 @@ func (l *Lab) checkPing(ctx context.Context, c Check, r *Result) error {
 	return nil
 }
 
+// answerTime is how long an answer that must come may take: one that is late
+// because the machine has much to do is not lost.
+const answerTime = 10 * time.Second
+
 func (l *Lab) ping(ctx context.Context, c Check) (probe.Echo, error) {
 	args := []string{"ping", "--count", strconv.Itoa(c.Count)}
 	if c.Size > 0 {
 		args = append(args, "--size", strconv.Itoa(c.Size))
+	}
+	if !c.Fails {
+		args = append(args, "--timeout", answerTime.String())
 	}
 	var e probe.Echo
 	err := l.probe(ctx, c.From, &e, append(args, c.To.String())...)
@@ -157,8 +165,12 @@ func (l *Lab) checkUDP(ctx context.Context, c Check, r *Result) error {
 		return err
 	}
 	defer s.stop()
+	args := []string{"exchange", "--size", strings.Join(sizes, ","), "--tries", strconv.Itoa(max(c.Tries, 1))}
+	if c.Tries <= 1 {
+		args = append(args, "--timeout", answerTime.String())
+	}
 	var d probe.Datagrams
-	err = l.probe(ctx, c.From, &d, "exchange", "--size", strings.Join(sizes, ","), "--tries", strconv.Itoa(max(c.Tries, 1)), netip.AddrPortFrom(c.To.Addr, s.UDP).String())
+	err = l.probe(ctx, c.From, &d, append(args, netip.AddrPortFrom(c.To.Addr, s.UDP).String())...)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,10 @@ func (l *Lab) checkTakeover(ctx context.Context, c Check, r *Result) error {
 	case <-time.After(underway):
 	case <-ctx.Done():
 	case e := <-ends:
-		return fmt.Errorf("%s was over after less than %s, before %s was killed (%w)", e.Direction, underway, c.Kill, e.err)
+		if e.err != nil {
+			return fmt.Errorf("%s broke off before %s was killed: %w", e.Direction, c.Kill, e.err)
+		}
+		return fmt.Errorf("%s was over after less than %s, before %s was killed", e.Direction, underway, c.Kill)
 	}
 	if err := l.kill(ctx, c.Kill); err != nil {
 		return err
