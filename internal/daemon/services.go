@@ -76,32 +76,45 @@ func (s *services) start(ctx context.Context, name string, bindings translate.Bi
 	r := &running{slow: slow, cancel: cancel}
 	s.slow[name] = r
 	link, _ := facts.Link(slow.Device)
-	s.tasks.Go(func() { s.serve(ctx, r, link.MAC) })
+	// what comes up is taken from here on: weft run says next that it is ready
+	device, err := slowpath.Open(slow.Device, link.MAC)
+	if err == nil {
+		r.device.Store(device)
+	}
+	s.tasks.Go(func() { s.serve(ctx, r, link.MAC, device, err) })
 }
 
+// slowPause is how long a slow path waits for its device to be there again.
+const slowPause = 100 * time.Millisecond
+
 // serve runs one slow path. If its device fails (somebody removed it) it waits
-// and tries again; the event loop makes the device anew meanwhile.
-func (s *services) serve(ctx context.Context, r *running, mac [6]byte) {
-	for ctx.Err() == nil {
-		err := serveOnce(ctx, r, mac)
+// and tries again; the event loop makes the device anew meanwhile. device and err
+// are what came of the first try.
+func (s *services) serve(ctx context.Context, r *running, mac [6]byte, device *slowpath.Device, err error) {
+	said := ""
+	for {
+		if err == nil {
+			said = ""
+			r.device.Store(device)
+			err = serveOnce(ctx, r, device)
+		}
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("slow path interrupted", "translator", r.slow.Name, "device", r.slow.Device, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
+		if err.Error() != said {
+			said = err.Error()
+			s.log.Warn("slow path interrupted", "translator", r.slow.Name, "device", r.slow.Device, "error", err)
 		}
+		if !pause(ctx, slowPause) {
+			return
+		}
+		device, err = slowpath.Open(r.slow.Device, mac)
 	}
 }
 
-func serveOnce(ctx context.Context, r *running, mac [6]byte) error {
-	device, err := slowpath.Open(r.slow.Device, mac)
-	if err != nil {
-		return err
-	}
+// serveOnce serves until ctx ends or the device fails, and closes it.
+func serveOnce(ctx context.Context, r *running, device *slowpath.Device) error {
 	defer device.Close()
-	r.device.Store(device)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go watchTime(ctx, r, device)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync/atomic"
 
@@ -43,8 +44,12 @@ type Device struct {
 }
 
 // Open takes the user-space end of the TAP device called name, whose link
-// address is mac. Only one process can have it.
+// address is mac. Only one process can have it. It has to be there: to take one
+// that is not makes it, and then weft would find a device that is not its own.
 func Open(name string, mac [6]byte) (*Device, error) {
+	if _, err := net.InterfaceByName(name); err != nil {
+		return nil, fmt.Errorf("find tap device %s: %w", name, err)
+	}
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
@@ -57,11 +62,26 @@ func Open(name string, mac [6]byte) (*Device, error) {
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
 		return nil, errors.Join(fmt.Errorf("take tap device %s: %w", name, err), unix.Close(fd))
 	}
+	if err := persists(fd, req); err != nil {
+		return nil, errors.Join(fmt.Errorf("take tap device %s: %w", name, err), unix.Close(fd))
+	}
 	raw, err := openRaw()
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	return &Device{file: os.NewFile(uintptr(fd), name), mac: mac, raw: raw}, nil
+}
+
+// persists fails where the device was gone in between, and has been made anew: it
+// goes again when fd is closed.
+func persists(fd int, req *unix.Ifreq) error {
+	if err := unix.IoctlIfreq(fd, unix.TUNGETIFF, req); err != nil {
+		return err
+	}
+	if req.Uint16()&unix.IFF_PERSIST == 0 {
+		return unix.ENODEV
+	}
+	return nil
 }
 
 // Serve hands each packet that comes up to handle and puts back what it
