@@ -30,6 +30,7 @@ type running struct {
 	slow   *nat64.Slow
 	cancel context.CancelFunc
 	device atomic.Pointer[slowpath.Device] // nil until it is open
+	again  chan struct{}                   // the device may be there again
 }
 
 func newServices(log *slog.Logger) *services {
@@ -48,6 +49,10 @@ func (s *services) set(ctx context.Context, d *datapath.Datapath, f *config.File
 		wanted[name] = true
 		if r, ok := s.slow[name]; ok && r.slow.Device == nat64.From(f, name).Device {
 			r.slow.Update(rand.Uint32, bindings, f, facts)
+			select {
+			case r.again <- struct{}{}:
+			default:
+			}
 			continue
 		}
 		s.stop(name)
@@ -73,7 +78,7 @@ func (s *services) start(ctx context.Context, name string, bindings translate.Bi
 		slow.SendAllErrors()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{slow: slow, cancel: cancel}
+	r := &running{slow: slow, cancel: cancel, again: make(chan struct{}, 1)}
 	s.slow[name] = r
 	link, _ := facts.Link(slow.Device)
 	// what comes up is taken from here on: weft run says next that it is ready
@@ -105,8 +110,11 @@ func (s *services) serve(ctx context.Context, r *running, mac [6]byte, device *s
 			said = err.Error()
 			s.log.Warn("slow path interrupted", "translator", r.slow.Name, "device", r.slow.Device, "error", err)
 		}
-		if !pause(ctx, slowPause) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-r.again:
+		case <-time.After(slowPause):
 		}
 		device, err = slowpath.Open(r.slow.Device, mac)
 	}
