@@ -10,7 +10,7 @@ import (
 
 // clientPatience is how long a client of the supervisor may keep everybody
 // waiting by not reading.
-const clientPatience = 2 * time.Second
+const clientPatience = 10 * time.Second
 
 // screen copies what the guest's console prints to the log and to whoever is
 // attached, and what they type to the guest.
