@@ -52,11 +52,12 @@ func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, 
 		return nil, err
 	}
 	d := &Dynamic{conn: conn}
+	var before answered
 	d.server = radius.PacketServer{
 		SecretSource: secrets(issuers),
 		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
 			if i, ok := secrets(issuers).of(r.RemoteAddr); ok {
-				handle(w, r, self(), orders, i.Unsigned)
+				handle(w, r, self(), orders, i.Unsigned, &before)
 			}
 		}),
 		ErrorLog: stdlog.New(io.Discard, "", 0), // what strangers send is no news
@@ -90,7 +91,7 @@ func (s secrets) of(from net.Addr) (Issuer, bool) {
 	return Issuer{}, false
 }
 
-func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool) {
+func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool, before *answered) {
 	ack, nak := radius.CodeDisconnectACK, radius.CodeDisconnectNAK
 	if r.Code == radius.CodeCoARequest {
 		ack, nak = radius.CodeCoAACK, radius.CodeCoANAK
@@ -99,6 +100,11 @@ func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders,
 	}
 	if stale(r.Packet) || badlySigned(r.Packet, unsigned) {
 		return // silently discarded (RFC 5176 section 3)
+	}
+	key := keyOf(r)
+	if p := before.find(key, time.Now()); p != nil {
+		_ = w.Write(p)
+		return
 	}
 	why := carryOut(r.Packet, self, orders)
 	p := r.Response(ack)
@@ -112,6 +118,7 @@ func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders,
 		}
 	}
 	if sign(p) == nil {
+		before.add(key, p, time.Now())
 		_ = w.Write(p) // lost, it is asked for again
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -250,19 +251,23 @@ func (s *subscribers) carryOut(ctx context.Context) {
 	b := s.engine.Take()
 	learned := s.engine.Learned()
 	s.routes.covered = s.covered
+	settled := s.accounts.settled()
 	s.mu.Unlock()
 	if !s.swept {
 		s.swept = true
 		s.sweepRoutes(b, learned)
 	}
-	if !b.Empty() {
+	if b.Empty() {
+		s.keep(settled)
+	} else {
 		s.changed += len(b.Sessions) + len(b.GoneSessions)
 		s.pace()
 		s.putSessions(b)
-		s.account(ctx, b.Accounts)
+		told, books := s.account(b.Accounts)
+		s.keep(slices.Concat(b.Store, books, settled))
+		s.tell(ctx, told)
 		s.removeSessions(b)
 		s.route(b)
-		s.keep(b.Store)
 		s.keepLeases(b.Leases)
 		s.sweepSockets()
 	}
@@ -382,7 +387,7 @@ func (s *subscribers) keep(list []access.Stored) {
 func (s *subscribers) wait() {
 	s.tasks.Wait()
 	if s.store != nil {
-		s.leaveAccounts()
+		s.endAccounts()
 		_ = s.store.Close()
 	}
 	for _, file := range s.leases {

@@ -157,7 +157,7 @@ func (s *session) handle(m *l2tp.Message) {
 	s.history.l2tp(false, m, s.engine.now)
 	switch {
 	case m.Type == l2tp.CDN:
-		s.finish(ReasonPeer, "the peer ended the call: "+m.Result().String())
+		s.finish(ReasonPeer, "the peer ended the call: "+m.Why())
 	case m.Type == l2tp.ICCN && s.state == sessionWaitConnect:
 		s.connected(m)
 	case m.Type == l2tp.ICRP && s.state == sessionWaitReply && s.tunnel.onward != nil:
