@@ -12,8 +12,8 @@ import (
 
 func statusNoun() noun {
 	return noun{"status", "Which weft runs, and which configuration is in force", `The program, since when it runs, and when the configuration that is in force was
-read. If the last reload was refused, that one is older than the file: why stands
-below. The daemon knows all this, so weft run must be running.`, showStatus, tableStatus}
+read. If the last reload was refused, that one is older than the file: why
+stands below. The daemon knows all this, so weft run must be running.`, showStatus, tableStatus}
 }
 
 func showStatus(ctx context.Context, r *daemon.Router) (any, error) {
