@@ -79,14 +79,12 @@ func (c *Client) keepBooks(ctx context.Context) {
 			continue
 		case room <- struct{}{}:
 		case <-ctx.Done():
-			c.books.landed(p, one, false)
+			c.books.landed(p, one, false, false, c.wakeBooks)
 			return
 		}
 		c.books.tasks.Go(func() {
 			defer func() { <-room }()
-			err := c.tell(ctx, one)
-			c.books.landed(p, one, err == nil)
-			if err != nil {
+			if c.try(ctx, p, one) == heardNothing {
 				select {
 				case silent <- struct{}{}:
 				default:
@@ -97,6 +95,28 @@ func (c *Client) keepBooks(ctx context.Context) {
 	}
 }
 
+// outcome of an attempt to tell an account.
+type outcome uint8
+
+const (
+	taken        outcome = iota
+	heardNothing         // of any server
+	objected             // servers take others, and not this one
+)
+
+// try tells an account, and notes what became of it.
+func (c *Client) try(ctx context.Context, p *page, one *Book) outcome {
+	err := c.tell(ctx, one)
+	given := err != nil && ctx.Err() == nil && time.Since(one.Account.At) > accountFor
+	o := c.books.landed(p, one, err == nil, given, c.wakeBooks)
+	if given {
+		c.books.mu.Lock()
+		c.lose(one, err)
+		c.books.mu.Unlock()
+	}
+	return o
+}
+
 // tellWhenHeard tries one account after another, with pauses, until one is taken;
 // false: ctx ended. One that a server does not take, whatever its reason, holds up
 // no other session's: it waits behind them.
@@ -104,20 +124,11 @@ func (c *Client) tellWhenHeard(ctx context.Context, p *page, one *Book) bool {
 	for {
 		select {
 		case <-ctx.Done():
-			c.books.landed(p, one, false)
+			c.books.landed(p, one, false, false, c.wakeBooks)
 			return false
 		case <-time.After(c.pause):
 		}
-		err := c.tell(ctx, one)
-		if err != nil && ctx.Err() == nil && time.Since(one.Account.At) > accountFor {
-			c.books.landed(p, one, true)
-			c.books.mu.Lock()
-			c.lose(one, err)
-			c.books.mu.Unlock()
-		} else {
-			c.books.landed(p, one, err == nil)
-		}
-		if err == nil {
+		if c.try(ctx, p, one) == taken {
 			return true
 		}
 		if ctx.Err() != nil {

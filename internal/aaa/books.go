@@ -15,8 +15,10 @@ type Book struct {
 	Account *access.Account
 	Total   access.Traffic
 
-	tried int
-	over  bool // told, given up, or said better by a later one
+	tried  int
+	first  time.Time // when it was tried
+	denied bool      // servers take others, and not this one
+	over   bool      // told, given up, or said better by a later one
 }
 
 // page is what one session has to tell, in its order: what is told of its end
@@ -25,6 +27,7 @@ type page struct {
 	id     string
 	list   []*Book
 	flying bool // the first one is on its way
+	rests  bool // servers object to it: it is tried later
 }
 
 // books are the accounts of a client. They wait in one list, not each by itself:
@@ -44,6 +47,7 @@ type books struct {
 	unsaid  int // accounts that were lost since saidAt
 	news    chan struct{}
 	running bool
+	toldAt  time.Time // when a server took one last
 	tasks   sync.WaitGroup
 }
 
@@ -51,9 +55,15 @@ type books struct {
 // all come anew while no server is there make 60,000.
 const accountsMost = 100_000
 
-// holdsUp is after how many attempts an account lets the next one of its session
-// pass: a server that objects to the one may take the other.
-const holdsUp = 6
+// An account lets the next one of its session pass after so many attempts, as a server
+// that objects to the one may take the other; and as soon as it is clear that servers
+// take others, and not this one. Then it is tried seldom, or each attempt would have
+// all others wait as if nobody were there.
+const (
+	holdsUp     = 6
+	deniedAfter = 3
+	deniedRests = 10 * time.Minute
+)
 
 // add takes an account; it gives those that had to make room.
 func (b *books) add(one *Book) (lost []*Book) {
@@ -72,7 +82,11 @@ func (b *books) add(one *Book) (lost []*Book) {
 		b.settle(p.list[n-1])
 		p.list = p.list[:n-1]
 	}
-	p.list = append(p.list, one)
+	if p.list = append(p.list, one); p.rests {
+		p.rests = false
+		p.list = append([]*Book{one}, p.list[:len(p.list)-1]...)
+		b.turn = append(b.turn, p)
+	}
 	b.ages = append(b.ages, one)
 	for b.count++; b.count > b.most; {
 		old := b.oldest()
@@ -141,32 +155,58 @@ func (b *books) take() (*page, *Book) {
 	return nil, nil
 }
 
-// landed is what becomes of one that was taken: it is over, or waits again behind
-// all others.
-func (b *books) landed(p *page, one *Book, over bool) {
+// landed is what becomes of one that was taken: it was told, it is given up, or it waits
+// again behind all others; wake is called when one has rested.
+func (b *books) landed(p *page, one *Book, told, given bool, wake func()) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
 	p.flying = false
-	one.tried++
+	if one.tried++; one.tried == 1 {
+		one.first = now
+	}
+	o := heardNothing
 	switch {
-	case over || b.heir != nil:
+	case told:
+		b.toldAt, o = now, taken
+	case one.tried >= deniedAfter && b.toldAt.After(one.first):
+		one.denied, o = true, objected
+	}
+	switch {
+	case told || given || b.heir != nil:
 		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
-		if !over {
-			b.inherit(one)
-		} else {
+		if told || given {
 			b.settle(one)
+		} else {
+			b.inherit(one)
 		}
 	case one.Account.Kind == access.AccountInterim && len(p.list) > 1:
 		p.list = p.list[1:]
 		b.settle(one)
-	case one.tried%holdsUp == 0:
+	case one.tried%holdsUp == 0 || one.denied:
 		p.list = append(p.list[1:], one)
 	}
-	if len(p.list) == 0 {
+	switch {
+	case len(p.list) == 0:
 		delete(b.pages, p.id)
-		return
+	case p.list[0].denied && o == objected:
+		p.rests = true
+		time.AfterFunc(deniedRests, func() { b.rested(p, wake) })
+	default:
+		b.turn = append(b.turn, p)
 	}
-	b.turn = append(b.turn, p)
+	return o
+}
+
+// rested has one tried again to which servers object.
+func (b *books) rested(p *page, wake func()) {
+	b.mu.Lock()
+	if p.rests {
+		p.rests = false
+		b.turn = append(b.turn, p)
+	}
+	b.mu.Unlock()
+	wake()
 }
 
 // inherit hands one on to whoever asks other servers from now on. It is kept under

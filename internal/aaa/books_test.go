@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,6 +169,49 @@ func TestAnEndIsToldThoughTheBeginningIsNotTaken(t *testing.T) {
 	c.Account(t.Context(), note(2, access.AccountStop, "a1"))
 	if got := hear(t, told, 1); got[0] != "Stop a1" {
 		t.Errorf("told is %q", got)
+	}
+}
+
+// An account to which servers object, while they take others, rests; the end of its
+// session does not.
+func TestAnAccountThatServersObjectToRests(t *testing.T) {
+	told := make(chan *radius.Packet, 10000)
+	var bad atomic.Int32
+	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+		if rfc2866.AcctSessionID_GetString(p) == "bad" && rfc2866.AcctStatusType_Get(p) == rfc2866.AcctStatusType_Value_Start {
+			bad.Add(1)
+			return false
+		}
+		return true
+	}))
+	c.Account(t.Context(), note(1, access.AccountStart, "bad"))
+	rests := func() bool {
+		c.books.mu.Lock()
+		defer c.books.mu.Unlock()
+		return c.books.pages["bad"].rests
+	}
+	begun := time.Now()
+	for i := 0; !rests(); i++ {
+		c.Account(t.Context(), note(0, access.AccountStart, fmt.Sprint(i)))
+		hear(t, told, 1)
+		if time.Since(begun) > patience {
+			t.Fatalf("it was tried %d times", bad.Load())
+		}
+	}
+	tries := bad.Load()
+	for i := range 20 {
+		c.Account(t.Context(), note(0, access.AccountStop, fmt.Sprint("x", i)))
+		hear(t, told, 1)
+	}
+	if n := bad.Load(); n != tries {
+		t.Errorf("it was tried %d times more", n-tries)
+	}
+	c.Account(t.Context(), note(2, access.AccountStop, "bad"))
+	if got := hear(t, told, 1); got[0] != "Stop bad" {
+		t.Errorf("told is %q", got)
+	}
+	if n := c.Waiting(); n > 2 {
+		t.Errorf("%d wait", n)
 	}
 }
 
