@@ -207,11 +207,15 @@ func (c *Client) record(secret []byte, a *access.Account, total access.Traffic) 
 		access.AccountStart: rfc2866.AcctStatusType_Value_Start, access.AccountInterim: rfc2866.AcctStatusType_Value_InterimUpdate,
 		access.AccountStop: rfc2866.AcctStatusType_Value_Stop,
 	}[a.Kind]
+	by := rfc2866.AcctAuthentic_Value_RADIUS
+	if a.Local {
+		by = rfc2866.AcctAuthentic_Value_Local
+	}
 	err := errors.Join(
 		rfc2866.AcctStatusType_Set(p, status),
 		rfc2866.AcctSessionID_SetString(p, a.ID),
 		rfc2865.UserName_SetString(p, a.Login),
-		rfc2866.AcctAuthentic_Set(p, rfc2866.AcctAuthentic_Value_RADIUS),
+		rfc2866.AcctAuthentic_Set(p, by),
 		rfc2869.EventTimestamp_Set(p, a.At),
 		rfc2867.AcctTunnelConnection_SetString(p, strconv.Itoa(int(a.Call.Serial))),
 		c.describe(p, a.Session, a.Call),

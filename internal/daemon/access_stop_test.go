@@ -123,6 +123,9 @@ func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 			mu.Lock()
 			one := rfc2866.AcctStatusType_Get(r.Packet).String() + " " + rfc2866.AcctSessionID_GetString(r.Packet)
 			heard = append(heard, one)
+			if by := rfc2866.AcctAuthentic_Get(r.Packet); by != rfc2866.AcctAuthentic_Value_Local && !strings.HasPrefix(one, "Accounting-On") {
+				t.Errorf("%s says that alice was let in by %v", one, by)
+			}
 			late[one] = rfc2866.AcctDelayTime_Get(r.Packet) > 0
 			mu.Unlock()
 			_ = a.Write(r.Response(radius.CodeAccountingResponse))

@@ -249,7 +249,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 	e := s.engine
 	e.pending.accounts = append(e.pending.accounts, &Account{
 		Kind: kind, Access: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
-		Profile: s.assigned(), Started: s.since, At: e.now, Reason: why, Slow: s.slow,
+		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.now, Reason: why, Slow: s.slow,
 	})
 }
 
