@@ -48,6 +48,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		failoverNoun(),
 		raNoun(),
 		pseudowireNoun(),
+		statusNoun(),
 	}, slices.Concat(accessNouns(), routeNouns(), guardNouns())...)
 }
 

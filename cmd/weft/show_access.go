@@ -30,9 +30,9 @@ not up, why.`, showClients, tableClients},
 out of, how many sessions have one now. A login's addresses are kept for it
 while it is away, and given to others only when nothing else is free.`, showAddressPools, tableAddressPools},
 		{"radius", "How the RADIUS servers answer", `The RADIUS servers of the [access.NAME] sections: questions that were answered
-and that were not, accounts that were taken and that wait. A server that did
-not answer comes last for half a minute. An answer without a right
-Message-Authenticator is not believed, and counted as forged.`, showRADIUS, tableRADIUS},
+and that were not, accounts that were taken, that wait and that were lost. A
+server that did not answer comes last for half a minute. An answer without a
+right Message-Authenticator is not believed, and counted as forged.`, showRADIUS, tableRADIUS},
 	}
 }
 
@@ -156,13 +156,13 @@ func tableRADIUS(w io.Writer, rows any) {
 		fmt.Fprintln(w, "none")
 		return
 	}
-	fmt.Fprintln(w, "ACCESS\tSERVER\tSTATE\tANSWERED\tSILENT\tFORGED\tACCOUNTED\tNOT\tWAITING")
+	fmt.Fprintln(w, "ACCESS\tSERVER\tSTATE\tANSWERED\tSILENT\tFORGED\tACCOUNTED\tNOT\tWAITING\tLOST")
 	for _, s := range list {
 		state := "ok"
 		if s.Quiet {
 			state = "silent"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Access, s.Server, state, s.Answered, s.Silent, s.Forged, s.Told, s.Untold, s.Waiting)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Access, s.Server, state, s.Answered, s.Silent, s.Forged, s.Told, s.Untold, s.Waiting, s.Lost)
 	}
 }
 

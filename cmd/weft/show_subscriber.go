@@ -206,7 +206,10 @@ func callText(c access.Call) string {
 	if c.Called != "" {
 		words = append(words, "called "+c.Called)
 	}
-	if c.Tx != 0 {
+	switch {
+	case c.Tx != 0 && (c.Rx == 0 || c.Rx == c.Tx): // RFC 2661 section 4.4.4: without another word it is the same both ways
+		words = append(words, "line "+rateText(uint64(c.Tx)))
+	case c.Tx != 0:
 		words = append(words, fmt.Sprintf("line %s down, %s up", rateText(uint64(c.Tx)), rateText(uint64(c.Rx))))
 	}
 	return strings.Join(words, ", ")

@@ -217,7 +217,7 @@ func TestAccountsWaitForAServer(t *testing.T) {
 	const many = 1000
 	begun := time.Now()
 	for i := range many {
-		c.Account(t.Context(), &access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), Login: "alice", At: time.Now()}, access.Traffic{})
+		c.Account(t.Context(), &Book{Account: &access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), Login: "alice", At: time.Now()}})
 	}
 	for { // 20 ms may be too short for the server of this test
 		v, err := c.Authenticate(t.Context(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"}))
@@ -285,10 +285,10 @@ func TestAnAccountThatIsNotTakenHoldsUpNoOther(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 50 * time.Millisecond, Tries: 1}})
 	c.pause = 10 * time.Millisecond
 	t.Cleanup(c.Close)
-	c.Account(t.Context(), &access.Account{Kind: access.AccountStart, ID: "bad", At: time.Now()}, access.Traffic{})
+	c.Account(t.Context(), &Book{Account: &access.Account{Kind: access.AccountStart, ID: "bad", At: time.Now()}})
 	heard := map[string]bool{}
 	for i := range 20 {
-		c.Account(t.Context(), &access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), At: time.Now()}, access.Traffic{})
+		c.Account(t.Context(), &Book{Account: &access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), At: time.Now()}})
 		if i%5 == 4 {
 			for len(heard) <= i {
 				select {

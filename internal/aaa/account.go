@@ -21,41 +21,122 @@ import (
 	"weft/internal/feature/access"
 )
 
-// Accounting is tried for a while: a server that is being restarted should not
-// lose the end of a session.
+// Accounting is tried for a while: a server that is away over a weekend should not
+// lose the ends of sessions. There is an end to it because a server may object to an
+// account for ever.
 const (
 	accountEvery = 10 * time.Second
-	accountFor   = 30 * time.Minute
+	accountFor   = 72 * time.Hour
 )
+
+// Account tells what a session has carried, as soon as a server takes it, until
+// ctx ends; it does not wait for that.
+func (c *Client) Account(ctx context.Context, one *Book) {
+	c.begin(ctx)
+	c.put(one)
+}
+
+func (c *Client) begin(ctx context.Context) {
+	b := &c.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.running {
+		b.running = true
+		b.tasks.Go(func() { c.keepBooks(ctx) })
+	}
+}
+
+func (c *Client) wakeBooks() {
+	select {
+	case c.books.news <- struct{}{}:
+	default:
+	}
+}
+
+// keepBooks sends accounts, many at a time. While nobody takes them, it tries
+// one now and then, and the others wait.
+func (c *Client) keepBooks(ctx context.Context) {
+	room := make(chan struct{}, AtATime)
+	silent := make(chan struct{}, AtATime)
+	for {
+		p, one := c.books.take()
+		if one == nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.books.news:
+			}
+			continue
+		}
+		select {
+		case <-silent:
+			if !c.tellWhenHeard(ctx, p, one) {
+				return
+			}
+			for len(silent) > 0 {
+				<-silent
+			}
+			continue
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			c.books.landed(p, one, false, false, c.wakeBooks)
+			return
+		}
+		c.books.tasks.Go(func() {
+			defer func() { <-room }()
+			if c.try(ctx, p, one) == heardNothing {
+				select {
+				case silent <- struct{}{}:
+				default:
+				}
+			}
+			c.wakeBooks()
+		})
+	}
+}
+
+// outcome of an attempt to tell an account.
+type outcome uint8
+
+const (
+	taken        outcome = iota
+	heardNothing         // of any server
+	objected             // servers take others, and not this one
+)
+
+// try tells an account, and notes what became of it.
+func (c *Client) try(ctx context.Context, p *page, one *Book) outcome {
+	err := c.tell(ctx, one)
+	given := err != nil && ctx.Err() == nil && time.Since(one.Account.At) > accountFor
+	o := c.books.landed(p, one, err == nil, given, c.wakeBooks)
+	if given {
+		c.books.mu.Lock()
+		c.lose(one, err)
+		c.books.mu.Unlock()
+	}
+	return o
+}
 
 // tellWhenHeard tries one account after another, with pauses, until one is taken;
 // false: ctx ended. One that a server does not take, whatever its reason, holds up
-// no other: it waits behind them.
-func (c *Client) tellWhenHeard(ctx context.Context, one *Book) bool {
+// no other session's: it waits behind them.
+func (c *Client) tellWhenHeard(ctx context.Context, p *page, one *Book) bool {
 	for {
 		select {
 		case <-ctx.Done():
-			c.books.add(one)
+			c.books.landed(p, one, false, false, c.wakeBooks)
 			return false
 		case <-time.After(c.pause):
 		}
-		err := c.tell(ctx, one)
-		switch {
-		case err == nil:
+		if c.try(ctx, p, one) == taken {
 			return true
-		case ctx.Err() != nil:
-			c.books.add(one)
+		}
+		if ctx.Err() != nil {
 			return false
-		case time.Since(one.Account.At) > accountFor || one.Account.Kind == access.AccountInterim:
-			c.lose(one, err)
-		default:
-			c.books.add(one)
 		}
-		next, ok := c.nextBook()
-		if !ok {
+		if p, one = c.books.take(); one == nil {
 			return true
 		}
-		one = next
 	}
 }
 
@@ -86,11 +167,24 @@ func (c *Client) Begun(ctx context.Context, a access.Account) {
 
 const announceTimes = 6
 
-// lose gives an account up.
+// sayLost is how often it is said that accounts are lost: there may be thousands.
+const sayLost = time.Minute
+
+var errFull = fmt.Errorf("%d others wait, and it is the oldest", accountsMost)
+
+// lose counts an account that is given up, and says so. The books are locked.
 func (c *Client) lose(one *Book, err error) {
-	if one.Account.Kind != access.AccountInterim {
-		c.log.Error("a session's account is lost", "login", one.Account.Login, "session", one.Account.ID, "error", err)
+	if one.Account.Kind == access.AccountInterim {
+		return // a later one has said more, or will
 	}
+	b := &c.books
+	b.lost++
+	b.unsaid++
+	if time.Since(b.saidAt) < sayLost {
+		return
+	}
+	c.log.Error("sessions' accounts are lost", "accounts", b.unsaid, "login", one.Account.Login, "session", one.Account.ID, "error", err)
+	b.saidAt, b.unsaid = time.Now(), 0
 }
 
 // tell sends one account.
@@ -113,11 +207,15 @@ func (c *Client) record(secret []byte, a *access.Account, total access.Traffic) 
 		access.AccountStart: rfc2866.AcctStatusType_Value_Start, access.AccountInterim: rfc2866.AcctStatusType_Value_InterimUpdate,
 		access.AccountStop: rfc2866.AcctStatusType_Value_Stop,
 	}[a.Kind]
+	by := rfc2866.AcctAuthentic_Value_RADIUS
+	if a.Local {
+		by = rfc2866.AcctAuthentic_Value_Local
+	}
 	err := errors.Join(
 		rfc2866.AcctStatusType_Set(p, status),
 		rfc2866.AcctSessionID_SetString(p, a.ID),
 		rfc2865.UserName_SetString(p, a.Login),
-		rfc2866.AcctAuthentic_Set(p, rfc2866.AcctAuthentic_Value_RADIUS),
+		rfc2866.AcctAuthentic_Set(p, by),
 		rfc2869.EventTimestamp_Set(p, a.At),
 		rfc2867.AcctTunnelConnection_SetString(p, strconv.Itoa(int(a.Call.Serial))),
 		c.describe(p, a.Session, a.Call),

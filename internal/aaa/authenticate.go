@@ -40,6 +40,11 @@ func (c *Client) Authenticate(ctx context.Context, q access.Question) (access.Ve
 	if err != nil {
 		return access.Verdict{}, err
 	}
+	return verdictOf(answer, asked, q)
+}
+
+// verdictOf reads what a server says to a question.
+func verdictOf(answer, asked *radius.Packet, q access.Question) (access.Verdict, error) {
 	text := rfc2865.ReplyMessage_GetString(answer)
 	if answer.Code != radius.CodeAccessAccept {
 		if text == "" {

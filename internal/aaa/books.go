@@ -2,127 +2,280 @@ package aaa
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"weft/internal/feature/access"
 )
 
 // Book is an account that no server has taken yet.
 type Book struct {
+	Number  uint64 `json:"-"` // by which it is kept for the next process; 0: it is not
 	Account *access.Account
 	Total   access.Traffic
+
+	tried  int
+	first  time.Time // when it was tried
+	denied bool      // servers take others, and not this one
+	over   bool      // told, given up, or said better by a later one
 }
 
-// books are those of a client. They wait in one list, not each by itself: after a
-// storm there are tens of thousands.
+// page is what one session has to tell, in its order: what is told of its end
+// never overtakes its beginning.
+type page struct {
+	id     string
+	list   []*Book
+	flying bool // the first one is on its way
+	rests  bool // servers object to it: it is tried later
+}
+
+// books are the accounts of a client. They wait in one list, not each by itself:
+// after a storm there are tens of thousands.
 type books struct {
 	mu      sync.Mutex
-	list    []*Book
+	pages   map[string]*page // of each session that has any
+	turn    []*page          // those of which nothing is on its way, in the order in which they are tried
+	ages    []*Book          // all, oldest first, and some that are over
+	count   int
+	most    int
+	lost    uint64
+	settled []uint64 // numbers that need not be kept any more
+	heir    *Client  // who asks other servers from now on
+	wake    func()   // something is settled; may be nil
+	saidAt  time.Time
+	unsaid  int // accounts that were lost since saidAt
 	news    chan struct{}
 	running bool
+	toldAt  time.Time // when a server took one last
 	tasks   sync.WaitGroup
 }
 
-func (b *books) add(one *Book) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.list = append(b.list, one)
+// accountsMost bounds the accounts of a section that wait. 30,000 sessions that
+// all come anew while no server is there make 60,000.
+const accountsMost = 100_000
+
+// An account lets the next one of its session pass after so many attempts, as a server
+// that objects to the one may take the other; and as soon as it is clear that servers
+// take others, and not this one. Then it is tried seldom, or each attempt would have
+// all others wait as if nobody were there.
+const (
+	holdsUp     = 6
+	deniedAfter = 3
+	deniedRests = 10 * time.Minute
+)
+
+// add takes an account; it gives those that had to make room.
+func (b *books) add(one *Book) (lost []*Book) {
+	id := one.Account.ID
+	p := b.pages[id]
+	if p == nil {
+		if b.pages == nil {
+			b.pages = map[string]*page{}
+		}
+		p = &page{id: id}
+		b.pages[id] = p
+		b.turn = append(b.turn, p)
+	}
+	// an interim account says nothing that the next one does not
+	if n := len(p.list); n > 0 && p.list[n-1].Account.Kind == access.AccountInterim && (n > 1 || !p.flying) {
+		b.settle(p.list[n-1])
+		p.list = p.list[:n-1]
+	}
+	if p.list = append(p.list, one); p.rests {
+		p.rests = false
+		p.list = append([]*Book{one}, p.list[:len(p.list)-1]...)
+		b.turn = append(b.turn, p)
+	}
+	b.ages = append(b.ages, one)
+	for b.count++; b.count > b.most; {
+		old := b.oldest()
+		if old == nil {
+			break
+		}
+		lost = append(lost, old)
+	}
+	return lost
 }
 
-// Account tells what a session has carried, as soon as a server takes it, until
-// ctx ends; it does not wait for that.
-func (c *Client) Account(ctx context.Context, a *access.Account, total access.Traffic) {
+// oldest takes out the account that has waited longest and is not on its way.
+func (b *books) oldest() *Book {
+	for _, one := range b.ages {
+		p := b.pages[one.Account.ID]
+		if one.over || p.flying && p.list[0] == one {
+			continue
+		}
+		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
+		b.settle(one)
+		return one
+	}
+	return nil
+}
+
+// settle notes that nothing is to be done any more about one.
+func (b *books) settle(one *Book) {
+	one.over = true
+	b.count--
+	if one.Number != 0 {
+		b.settled = append(b.settled, one.Number)
+		if b.wake != nil {
+			b.wake()
+		}
+	}
+	gone := 0
+	for gone < len(b.ages) && b.ages[gone].over {
+		b.ages[gone] = nil
+		gone++
+	}
+	b.ages = b.ages[gone:]
+	if len(b.ages) > 2*b.count+1024 {
+		b.ages = slices.DeleteFunc(b.ages, func(o *Book) bool { return o.over })
+	}
+	if b.count == 0 {
+		b.ages = nil
+	}
+}
+
+// take gives the next account that may be told; nil: there is none.
+func (b *books) take() (*page, *Book) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.turn) > 0 {
+		p := b.turn[0]
+		b.turn[0] = nil
+		b.turn = b.turn[1:]
+		if len(p.list) == 0 { // it had to make room
+			delete(b.pages, p.id)
+			continue
+		}
+		p.flying = true
+		return p, p.list[0]
+	}
+	b.turn = nil
+	return nil, nil
+}
+
+// landed is what becomes of one that was taken: it was told, it is given up, or it waits
+// again behind all others; wake is called when one has rested.
+func (b *books) landed(p *page, one *Book, told, given bool, wake func()) outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	p.flying = false
+	if one.tried++; one.tried == 1 {
+		one.first = now
+	}
+	o := heardNothing
+	switch {
+	case told:
+		b.toldAt, o = now, taken
+	case one.tried >= deniedAfter && b.toldAt.After(one.first):
+		one.denied, o = true, objected
+	}
+	switch {
+	case told || given || b.heir != nil:
+		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
+		if told || given {
+			b.settle(one)
+		} else {
+			b.inherit(one)
+		}
+	case one.Account.Kind == access.AccountInterim && len(p.list) > 1:
+		p.list = p.list[1:]
+		b.settle(one)
+	case one.tried%holdsUp == 0 || one.denied:
+		p.list = append(p.list[1:], one)
+	}
+	switch {
+	case len(p.list) == 0:
+		delete(b.pages, p.id)
+	case p.list[0].denied && o == objected:
+		p.rests = true
+		time.AfterFunc(deniedRests, func() { b.rested(p, wake) })
+	default:
+		b.turn = append(b.turn, p)
+	}
+	return o
+}
+
+// rested has one tried again to which servers object.
+func (b *books) rested(p *page, wake func()) {
+	b.mu.Lock()
+	if p.rests {
+		p.rests = false
+		b.turn = append(b.turn, p)
+	}
+	b.mu.Unlock()
+	wake()
+}
+
+// inherit hands one on to whoever asks other servers from now on. It is kept under
+// its number as before.
+func (b *books) inherit(one *Book) {
+	next := &Book{Number: one.Number, Account: one.Account, Total: one.Total}
+	one.Number = 0
+	b.settle(one)
+	b.heir.put(next)
+}
+
+// put takes an account, and makes room for it if it must.
+func (c *Client) put(one *Book) {
 	b := &c.books
 	b.mu.Lock()
-	b.list = append(b.list, &Book{a, total})
-	if !b.running {
-		b.running, b.news = true, make(chan struct{}, 1)
-		b.tasks.Go(func() { c.keepBooks(ctx) })
+	if heir := b.heir; heir != nil {
+		b.mu.Unlock()
+		heir.put(one)
+		return
+	}
+	lost := b.add(one)
+	for _, old := range lost {
+		c.lose(old, errFull)
 	}
 	b.mu.Unlock()
 	c.wakeBooks()
 }
 
-// HandOver gives what waits to whoever asks other servers from now on.
-func (c *Client) HandOver() []*Book {
+// Settled gives the numbers of accounts that need not be kept any more, once.
+func (c *Client) Settled() []uint64 {
 	b := &c.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := b.list
-	b.list = nil
+	list := b.settled
+	b.settled = nil
 	return list
 }
 
-// Leave gives what no server has taken, for the process that comes next. The
-// contexts of all accounts have ended.
-func (c *Client) Leave() []*Book {
-	c.books.tasks.Wait()
-	return c.HandOver()
-}
+// WhenSettled has f called when there is something for Settled; f does not wait.
+func (c *Client) WhenSettled(f func()) { c.books.wake = f }
 
-func (c *Client) wakeBooks() {
-	select {
-	case c.books.news <- struct{}{}:
-	default:
-	}
-}
-
-// keepBooks sends accounts, many at a time. While nobody takes them, it tries
-// one now and then, and the others wait.
-func (c *Client) keepBooks(ctx context.Context) {
-	room := make(chan struct{}, AtATime)
-	silent := make(chan struct{}, AtATime)
-	for {
-		one, ok := c.nextBook()
-		if !ok {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.books.news:
-			}
-			continue
-		}
-		select {
-		case <-silent:
-			if !c.tellWhenHeard(ctx, one) {
-				return
-			}
-			for len(silent) > 0 {
-				<-silent
-			}
-			continue
-		case room <- struct{}{}:
-		case <-ctx.Done():
-			c.books.add(one)
-			return
-		}
-		c.books.tasks.Go(func() {
-			defer func() { <-room }()
-			if c.tell(ctx, one) == nil {
-				return
-			}
-			if one.Account.Kind != access.AccountInterim { // of that the next says more
-				c.books.add(one)
-			}
-			select {
-			case silent <- struct{}{}:
-			default:
-			}
-			c.wakeBooks()
-		})
-	}
-}
-
-func (c *Client) nextBook() (*Book, bool) {
+// HandOver gives what waits to the client of other servers, now and later; that
+// tells it until ctx ends.
+func (c *Client) HandOver(ctx context.Context, to *Client) {
+	to.begin(ctx)
 	b := &c.books
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.list) == 0 {
-		b.list = nil
-		return nil, false
+	b.heir = to
+	to.books.mu.Lock()
+	to.books.lost += b.lost
+	to.books.mu.Unlock()
+	for _, one := range slices.Clone(b.ages) {
+		p := b.pages[one.Account.ID]
+		if one.over || p.flying && p.list[0] == one {
+			continue // it comes later, if it has to
+		}
+		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
+		b.inherit(one)
 	}
-	one := b.list[0]
-	b.list[0] = nil
-	b.list = b.list[1:]
-	return one, true
+}
+
+// Wait waits until nothing is told any more. The contexts of all accounts have
+// ended.
+func (c *Client) Wait() { c.books.tasks.Wait() }
+
+// Waiting tells how many accounts no server has taken yet.
+func (c *Client) Waiting() int {
+	c.books.mu.Lock()
+	defer c.books.mu.Unlock()
+	return c.books.count
 }

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,56 +20,276 @@ import (
 	"weft/internal/feature/access"
 )
 
-// What no server has taken is told by the next process, or to the servers of the
-// next file: nothing is lost, and a session's end least of all.
-func TestAccountsThatNobodyTookAreLeft(t *testing.T) {
-	dead, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+// deaf is a server that never answers.
+func deaf(t *testing.T) netip.AddrPort {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dead.Close() // it never answers
-	at := dead.LocalAddr().(*net.UDPAddr).AddrPort()
+	t.Cleanup(func() { conn.Close() })
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+func clientOf(t *testing.T, at netip.AddrPort) *Client {
+	t.Helper()
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 20 * time.Millisecond, Tries: 1}})
+	c.pause = 5 * time.Millisecond
+	t.Cleanup(c.Close)
+	return c
+}
+
+func note(number uint64, kind access.AccountKind, id string) *Book {
+	return &Book{Number: number, Account: &access.Account{Kind: kind, ID: id, Login: "alice", At: time.Now(), Reason: access.ReasonIdle}}
+}
+
+// hear waits for so many accounts.
+func hear(t *testing.T, told <-chan *radius.Packet, many int) (list []string) {
+	t.Helper()
+	for len(list) < many {
+		select {
+		case p := <-told:
+			list = append(list, rfc2866.AcctStatusType_Get(p).String()+" "+rfc2866.AcctSessionID_GetString(p))
+		case <-time.After(patience):
+			t.Fatalf("of %d accounts these were told: %q", many, list)
+		}
+	}
+	return list
+}
+
+// What no server has taken is not settled, whenever the process ends; what one has
+// taken is, and only then.
+func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
+	at := deaf(t)
 	for _, many := range []int{1, 3, 600} { // fewer and more than are told at a time
-		c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 20 * time.Millisecond, Tries: 1}})
-		c.pause = 5 * time.Millisecond
+		c := clientOf(t, at)
 		ctx, cancel := context.WithCancel(t.Context())
-		var want []string
 		for i := range many {
-			id := fmt.Sprint(i)
-			want = append(want, id)
-			c.Account(ctx, &access.Account{Kind: access.AccountStop, ID: id, Login: "alice", At: time.Now(), Reason: access.ReasonIdle}, access.Traffic{UpBytes: 1 << 40})
+			c.Account(ctx, note(uint64(i+1), access.AccountStop, fmt.Sprint(i)))
 		}
 		time.Sleep(time.Duration(many%7) * 10 * time.Millisecond) // some are on their way
 		cancel()
-		var got []string
-		for _, one := range c.Leave() {
-			b, err := json.Marshal(one)
-			var again Book
-			if err == nil {
-				err = json.Unmarshal(b, &again)
-			}
-			if err != nil || again.Total != one.Total || again.Account.Reason != access.ReasonIdle || !again.Account.At.Equal(one.Account.At) || !reflect.DeepEqual(again.Account.Profile, one.Account.Profile) {
-				t.Fatalf("%s: %+v, %v", b, again, err)
-			}
-			got = append(got, one.Account.ID)
-		}
-		c.Close()
-		slices.Sort(want)
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("of %d accounts %d are left", len(want), len(got))
+		c.Wait()
+		if gone := c.Settled(); len(gone) > 0 || c.Waiting() != many {
+			t.Errorf("of %d accounts %d wait, settled are %v", many, c.Waiting(), gone)
 		}
 	}
 	told := make(chan *radius.Packet, 10)
-	live := bookkeeper(t, told, func(*radius.Packet) bool { return true })
-	next := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: live, Accounting: live, Secret: "with RADIUS"}})
-	t.Cleanup(next.Close)
-	next.Account(t.Context(), &access.Account{Kind: access.AccountStop, ID: "a1", At: time.Now()}, access.Traffic{})
-	if p := <-told; rfc2866.AcctSessionID_GetString(p) != "a1" {
-		t.Errorf("told is %v", p.Attributes)
+	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
+	woken := make(chan bool, 10)
+	c.WhenSettled(func() { woken <- true })
+	c.Account(t.Context(), note(7, access.AccountStop, "a1"))
+	if got := hear(t, told, 1); got[0] != "Stop a1" {
+		t.Errorf("told is %q", got)
 	}
-	// what is told does not wait any more
-	for i := 0; len(next.HandOver()) > 0 && i < 100; i++ {
-		t.Error("it waits although it was told")
+	select {
+	case <-woken:
+	case <-time.After(patience):
+		t.Fatal("nobody says that it is settled")
+	}
+	if gone := c.Settled(); !slices.Equal(gone, []uint64{7}) || c.Waiting() != 0 || len(c.Settled()) > 0 {
+		t.Errorf("settled are %v, %d wait", gone, c.Waiting())
+	}
+}
+
+// What is kept of an account is all of it.
+func TestABookIsReadAsItWasWritten(t *testing.T) {
+	one := Book{Total: access.Traffic{UpBytes: 1 << 40}, Account: &access.Account{
+		Kind: access.AccountStop, Access: "isp", ID: "a1", Login: "alice", At: time.Now().Round(0), Reason: access.ReasonIdle, Call: question(access.Credentials{}).Call,
+		Profile: access.Profile{IPv4: netip.MustParseAddr("192.0.2.7"), Delegated: netip.MustParsePrefix("2001:db8::/56"), Class: [][]byte{{1, 2}}},
+	}}
+	b, err := json.Marshal(one)
+	var again Book
+	if err == nil {
+		err = json.Unmarshal(b, &again)
+	}
+	if err != nil || !again.Account.At.Equal(one.Account.At) {
+		t.Fatalf("%s: %+v, %v", b, again, err)
+	}
+	if again.Account.At = one.Account.At; !reflect.DeepEqual(again, one) {
+		t.Errorf("%+v became %+v", one.Account, again.Account)
+	}
+}
+
+// Servers hear of a session's beginning before they hear of its end, however often
+// they did not answer; of several counts in between the last one does. Interim
+// accounts of those that nobody takes do not pile up.
+func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
+	told := make(chan *radius.Packet, 1000)
+	open := make(chan struct{})
+	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool {
+		select {
+		case <-open:
+			return true
+		default:
+			return false
+		}
+	}))
+	const many = 40
+	for i := range many {
+		c.Account(t.Context(), note(0, access.AccountStart, fmt.Sprint(i)))
+	}
+	time.Sleep(30 * time.Millisecond) // some were tried in vain
+	for range 5 {
+		for i := range many {
+			c.Account(t.Context(), note(0, access.AccountInterim, fmt.Sprint(i)))
+		}
+	}
+	if n := c.Waiting(); n > 3*many {
+		t.Errorf("of %d sessions %d accounts wait", many, n)
+	}
+	for i := range many {
+		c.Account(t.Context(), note(0, access.AccountStop, fmt.Sprint(i)))
+	}
+	close(open)
+	order := map[string]string{}
+	for ends := 0; ends < many; {
+		kind, id, _ := strings.Cut(hear(t, told, 1)[0], " ")
+		if strings.HasSuffix(order[id], kind+" ") {
+			continue // its answer was late
+		}
+		if order[id] += kind + " "; kind == "Stop" {
+			ends++
+		}
+	}
+	for id, got := range order {
+		if got != "Start Stop " {
+			t.Errorf("of session %s is told: %s", id, got)
+		}
+	}
+}
+
+// A beginning to which a server objects does not keep it from hearing of the end.
+func TestAnEndIsToldThoughTheBeginningIsNotTaken(t *testing.T) {
+	told := make(chan *radius.Packet, 10)
+	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+		return rfc2866.AcctStatusType_Get(p) == rfc2866.AcctStatusType_Value_Stop
+	}))
+	c.Account(t.Context(), note(1, access.AccountStart, "a1"))
+	c.Account(t.Context(), note(2, access.AccountStop, "a1"))
+	if got := hear(t, told, 1); got[0] != "Stop a1" {
+		t.Errorf("told is %q", got)
+	}
+}
+
+// An account to which servers object, while they take others, rests; the end of its
+// session does not.
+func TestAnAccountThatServersObjectToRests(t *testing.T) {
+	told := make(chan *radius.Packet, 10000)
+	var bad atomic.Int32
+	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+		if rfc2866.AcctSessionID_GetString(p) == "bad" && rfc2866.AcctStatusType_Get(p) == rfc2866.AcctStatusType_Value_Start {
+			bad.Add(1)
+			return false
+		}
+		return true
+	}))
+	c.Account(t.Context(), note(1, access.AccountStart, "bad"))
+	rests := func() bool {
+		c.books.mu.Lock()
+		defer c.books.mu.Unlock()
+		return c.books.pages["bad"].rests
+	}
+	begun := time.Now()
+	for i := 0; !rests(); i++ {
+		c.Account(t.Context(), note(0, access.AccountStart, fmt.Sprint(i)))
+		hear(t, told, 1)
+		if time.Since(begun) > patience {
+			t.Fatalf("it was tried %d times", bad.Load())
+		}
+	}
+	tries := bad.Load()
+	for i := range 20 {
+		c.Account(t.Context(), note(0, access.AccountStop, fmt.Sprint("x", i)))
+		hear(t, told, 1)
+	}
+	if n := bad.Load(); n != tries {
+		t.Errorf("it was tried %d times more", n-tries)
+	}
+	c.Account(t.Context(), note(2, access.AccountStop, "bad"))
+	if got := hear(t, told, 1); got[0] != "Stop bad" {
+		t.Errorf("told is %q", got)
+	}
+	if n := c.Waiting(); n > 2 {
+		t.Errorf("%d wait", n)
+	}
+}
+
+// Of too many that wait the oldest make room, and are counted.
+func TestTheOldestAccountsMakeRoom(t *testing.T) {
+	c := clientOf(t, deaf(t))
+	c.books.most = 10
+	for i := range 25 { // nobody tells them: none is on its way
+		c.put(note(uint64(i+1), access.AccountStop, fmt.Sprint(i)))
+	}
+	var left []string
+	for {
+		_, one := c.books.take()
+		if one == nil {
+			break
+		}
+		left = append(left, one.Account.ID)
+	}
+	if want := []string{"15", "16", "17", "18", "19", "20", "21", "22", "23", "24"}; !slices.Equal(left, want) {
+		t.Errorf("left are %q, want %q", left, want)
+	}
+	if st := c.Stats(); st[0].Lost != 15 || st[0].Waiting != 10 || len(c.Settled()) != 15 {
+		t.Errorf("it counts %+v", st[0])
+	}
+}
+
+// Other servers are told what waits for those of before, also what was on its way.
+func TestOtherServersTakeOver(t *testing.T) {
+	told := make(chan *radius.Packet, 1000)
+	old := clientOf(t, deaf(t))
+	const many = 300
+	for i := range many {
+		old.Account(t.Context(), note(uint64(i+1), access.AccountStop, fmt.Sprint(i)))
+	}
+	time.Sleep(10 * time.Millisecond)
+	next := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
+	old.HandOver(t.Context(), next)
+	for heard := map[string]bool{}; len(heard) < many; { // what is answered late is told twice
+		heard[hear(t, told, 1)[0]] = true
+	}
+	var settled []uint64
+	for begun := time.Now(); len(settled) < many && time.Since(begun) < patience; time.Sleep(time.Millisecond) {
+		settled = append(settled, next.Settled()...)
+	}
+	slices.Sort(settled)
+	if len(slices.Compact(settled)) != many || len(old.Settled()) > 0 || old.Waiting() != 0 {
+		t.Errorf("settled are %d, and %d still wait for the old servers", len(settled), old.Waiting())
+	}
+}
+
+// How late an account is told is said each time anew, and each time it is another
+// message (RFC 2866 section 5.2).
+func TestALateAccountSaysHowLate(t *testing.T) {
+	told := make(chan *radius.Packet, 10)
+	tries := 0
+	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+		tries++
+		told <- p
+		return false
+	}))
+	one := note(1, access.AccountStop, "a1")
+	one.Account.At = time.Now().Add(-time.Hour)
+	c.Account(t.Context(), one)
+	var seen []*radius.Packet
+	for len(seen) < 2 {
+		select {
+		case p := <-told:
+			seen = append(seen, p)
+		case <-time.After(patience):
+			t.Fatal("it is not told again")
+		}
+	}
+	for _, p := range seen {
+		if late := rfc2866.AcctDelayTime_Get(p); late < 3600 || late > 3700 {
+			t.Errorf("it says that it is %d s late", late)
+		}
+	}
+	if seen[0].Identifier == seen[1].Identifier {
+		t.Error("two messages have one identifier")
 	}
 }

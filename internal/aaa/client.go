@@ -47,7 +47,7 @@ type Client struct {
 // Stats says how the servers answer, in their order.
 func (c *Client) Stats() []access.RADIUSServer {
 	c.books.mu.Lock()
-	waiting := len(c.books.list)
+	waiting, lost := c.books.count, c.books.lost
 	c.books.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Client) Stats() []access.RADIUSServer {
 		if n := c.counts[s.Auth]; n != nil {
 			one = *n
 		}
-		one.Server, one.Waiting = s.Auth, waiting
+		one.Server, one.Waiting, one.Lost = s.Auth, waiting, lost
 		for _, at := range []netip.AddrPort{s.Auth, s.Accounting} {
 			one.Quiet = one.Quiet || now.Before(c.silent[at])
 		}
@@ -105,6 +105,7 @@ const AtATime = 256
 // NewClient makes a client; nas is what servers know this router by.
 func NewClient(log *slog.Logger, nas string, servers []Server) *Client {
 	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*access.RADIUSServer{}, asking: make(chan struct{}, AtATime), telling: make(chan struct{}, AtATime), pause: accountEvery}
+	c.books.most, c.books.news = accountsMost, make(chan struct{}, 1)
 	for _, s := range servers {
 		if s.Timeout <= 0 {
 			s.Timeout = defaultTimeout

@@ -41,9 +41,8 @@ type NAS struct {
 
 // Dynamic takes orders at one address (RFC 5176).
 type Dynamic struct {
-	conn     net.PacketConn
-	server   radius.PacketServer
-	answered answered
+	conn   net.PacketConn
+	server radius.PacketServer
 }
 
 // ListenDynamic takes orders until Close.
@@ -53,11 +52,12 @@ func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, 
 		return nil, err
 	}
 	d := &Dynamic{conn: conn}
+	var before answered
 	d.server = radius.PacketServer{
 		SecretSource: secrets(issuers),
 		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
 			if i, ok := secrets(issuers).of(r.RemoteAddr); ok {
-				d.handle(w, r, self(), orders, i.Unsigned)
+				handle(w, r, self(), orders, i.Unsigned, &before)
 			}
 		}),
 		ErrorLog: stdlog.New(io.Discard, "", 0), // what strangers send is no news
@@ -91,7 +91,7 @@ func (s secrets) of(from net.Addr) (Issuer, bool) {
 	return Issuer{}, false
 }
 
-func (d *Dynamic) handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool) {
+func handle(w radius.ResponseWriter, r *radius.Request, self NAS, orders Orders, unsigned bool, before *answered) {
 	ack, nak := radius.CodeDisconnectACK, radius.CodeDisconnectNAK
 	if r.Code == radius.CodeCoARequest {
 		ack, nak = radius.CodeCoAACK, radius.CodeCoANAK
@@ -101,7 +101,8 @@ func (d *Dynamic) handle(w radius.ResponseWriter, r *radius.Request, self NAS, o
 	if stale(r.Packet) || badlySigned(r.Packet, unsigned) {
 		return // silently discarded (RFC 5176 section 3)
 	}
-	if p := d.answered.before(r); p != nil {
+	key := keyOf(r)
+	if p := before.find(key, time.Now()); p != nil {
 		_ = w.Write(p)
 		return
 	}
@@ -117,7 +118,7 @@ func (d *Dynamic) handle(w radius.ResponseWriter, r *radius.Request, self NAS, o
 		}
 	}
 	if sign(p) == nil {
-		d.answered.keep(r, p)
+		before.add(key, p, time.Now())
 		_ = w.Write(p) // lost, it is asked for again
 	}
 }

@@ -208,57 +208,6 @@ func TestWhatOrdersLeadTo(t *testing.T) {
 	}
 }
 
-// A server that misses the answer asks again: the session ends once, and that it
-// did is what the server hears. Another order of the same words is carried out.
-func TestAnOrderThatIsRepeatedIsCarriedOutOnce(t *testing.T) {
-	issuers := []Issuer{{Client: netip.MustParsePrefix("127.0.0.0/8"), Secret: "with RADIUS"}}
-	d := &desk{}
-	l, err := ListenDynamic(t.Context(), netip.MustParseAddr("127.0.9.10"), func() []Issuer { return issuers }, lns, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	conn, err := net.Dial("udp4", "127.0.9.10:3799")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	answer := make([]byte, 4096)
-	// what comes before the handler of the first has returned is not answered: that one
-	// is about to be
-	ask := func(wire []byte) []byte {
-		t.Helper()
-		for end := time.Now().Add(patience); ; {
-			if _, err := conn.Write(wire); err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			n, err := conn.Read(answer)
-			if err == nil {
-				return bytes.Clone(answer[:n])
-			}
-			if time.Now().After(end) {
-				t.Fatal(err)
-			}
-		}
-	}
-	for want := 1; want <= 2; want++ {
-		wire, err := signedOrder(t, packet(radius.CodeDisconnectRequest, "with RADIUS", func(p *radius.Packet) {
-			alice(p)
-			p.Identifier = byte(want)
-		})).Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := ask(wire)
-		if again := ask(wire); !bytes.Equal(first, again) || radius.Code(first[0]) != radius.CodeDisconnectACK || int(d.ended.Load()) != want {
-			t.Errorf("%x, asked again %x; %d sessions have ended, want %d", first, again, d.ended.Load(), want)
-		}
-	}
-}
-
 // All by which an order may name a session, and all that it may change (RFC 5176
 // section 3).
 func TestHowOrdersAreRead(t *testing.T) {
@@ -293,5 +242,98 @@ func TestHowOrdersAreRead(t *testing.T) {
 	c := changeOf(p)
 	if *c.Up != 5e6 || *c.Down != 6e6 || !*c.Garden || *c.SessionTimeout != time.Minute || *c.IdleTimeout != 61*time.Second || *c.Interim != 62*time.Second {
 		t.Errorf("it changes %+v", c)
+	}
+}
+
+// An order that is given again because the answer was lost is carried out once, and
+// gets that answer, not a refusal because the session is gone (RFC 5176 section 2.3).
+func TestAnOrderThatIsRepeatedGetsTheSameAnswer(t *testing.T) {
+	d := &leaver{}
+	at := netip.MustParseAddr("127.0.9.10")
+	issuers := []Issuer{{Client: netip.MustParsePrefix("127.0.0.0/8"), Secret: "with RADIUS"}}
+	l, err := ListenDynamic(t.Context(), at, func() []Issuer { return issuers }, lns, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	from := func() *net.UDPConn {
+		conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, DynamicPort)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	say := func(conn *net.UDPConn, p *radius.Packet) []byte {
+		t.Helper()
+		wire, err := p.Encode()
+		b := make([]byte, 4096)
+		for begun := time.Now(); err == nil && time.Since(begun) < patience; {
+			if _, err = conn.Write(wire); err != nil {
+				break
+			}
+			// what comes while the answer before is still being written is dropped
+			_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+			if n, err := conn.Read(b); err == nil {
+				return b[:n]
+			}
+		}
+		t.Fatalf("there is no answer: %v", err)
+		return nil
+	}
+	server := from()
+	order := signedOrder(t, packet(radius.CodeDisconnectRequest, "with RADIUS", alice))
+	first := bytes.Clone(say(server, order))
+	for range 3 {
+		if again := bytes.Clone(say(server, order)); string(again) != string(first) {
+			t.Errorf("the answer is %x, and then %x", first, again)
+		}
+	}
+	if radius.Code(first[0]) != radius.CodeDisconnectACK || d.asked.Load() != 1 {
+		t.Errorf("the answer is %v, and it was carried out %d times", radius.Code(first[0]), d.asked.Load())
+	}
+	// another order, and the same from elsewhere, are new
+	for i, conn := range []*net.UDPConn{server, from()} {
+		p := packet(radius.CodeDisconnectRequest, "with RADIUS", alice)
+		p.Identifier = order.Identifier + 1
+		p = signedOrder(t, p)
+		if b := say(conn, p); radius.Code(b[0]) != radius.CodeDisconnectNAK || d.asked.Load() != int32(2+i) {
+			t.Errorf("a new order is answered with %v, and carried out %d times", radius.Code(b[0]), d.asked.Load())
+		}
+	}
+}
+
+// leaver is a desk whose session is gone when it was ended.
+type leaver struct {
+	desk
+	asked atomic.Int32
+}
+
+func (l *leaver) Disconnect(access.Match) int {
+	if l.asked.Add(1) > 1 {
+		return 0
+	}
+	return 1
+}
+
+// Answers are kept for a while, and so many of them.
+func TestAnswersAreForgotten(t *testing.T) {
+	a, now := &answered{}, time.Now()
+	p := packet(radius.CodeDisconnectACK, "s", alice)
+	key := func(i int) orderKey { return orderKey{id: byte(i), authenticator: [16]byte{byte(i >> 8)}} }
+	for i := range answersMost + 5 {
+		a.add(key(i), p, now)
+	}
+	a.add(key(answersMost), p, now) // two that came at once
+	if len(a.of) != answersMost || len(a.ring) != answersMost {
+		t.Errorf("%d answers are kept", len(a.of))
+	}
+	for i, want := range map[int]bool{0: false, 4: false, 5: true, answersMost + 4: true} {
+		if got := a.find(key(i), now) != nil; got != want {
+			t.Errorf("answer %d is kept: %v", i, got)
+		}
+	}
+	if a.find(key(6), now.Add(answersFor+time.Second)) != nil {
+		t.Error("an old answer is given")
 	}
 }

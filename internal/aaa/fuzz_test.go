@@ -1,6 +1,8 @@
 package aaa
 
 import (
+	"encoding/json"
+	"log/slog"
 	"net"
 	"net/netip"
 	"testing"
@@ -9,6 +11,8 @@ import (
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2868"
 	"layeh.com/radius/vendors/wispr"
+
+	"weft/internal/feature/access"
 )
 
 // paper is what an order's answer is written on.
@@ -37,7 +41,7 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		w := &paper{}
-		new(Dynamic).handle(w, &radius.Request{LocalAddr: &net.UDPAddr{}, RemoteAddr: &net.UDPAddr{}, Packet: p}, lns(), &desk{}, true)
+		handle(w, &radius.Request{LocalAddr: &net.UDPAddr{}, RemoteAddr: &net.UDPAddr{}, Packet: p}, lns(), &desk{}, true, &answered{})
 		if w.answer == nil {
 			return
 		}
@@ -90,6 +94,46 @@ func FuzzRoute(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if p, err := route(text); err == nil && (!p.IsValid() || p != p.Masked()) {
 			t.Fatalf("%q is %v", text, p)
+		}
+	})
+}
+
+// FuzzBook: what another process has kept of an account, damaged or not, can be told
+// or is refused, and does no other harm.
+func FuzzBook(f *testing.F) {
+	f.Add([]byte(`{"Account":{"Kind":2,"Access":"isp","ID":"a1","Login":"alice","Profile":{"ipv4":"192.0.2.7","delegated":"2001:db8::/56","class":["AQI="]}},"Total":{"up_bytes":5}}`))
+	f.Add([]byte(`{"Account":{"Kind":9,"Profile":{"prefix":"192.0.2.0/24","ipv6":"192.0.2.1","class":[null]}}}`))
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", nil)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var one Book
+		if json.Unmarshal(b, &one) != nil || one.Account == nil {
+			return
+		}
+		p, err := c.record([]byte("s"), one.Account, one.Total)
+		if err != nil {
+			return
+		}
+		_, _ = p.Encode()
+	})
+}
+
+// FuzzAnswer: whatever a server, or somebody in its place, says to a question and to
+// an account is a verdict or an error.
+func FuzzAnswer(f *testing.F) {
+	q := question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"})
+	asked := radius.New(radius.CodeAccessRequest, []byte("s"))
+	accept := asked.Response(radius.CodeAccessAccept)
+	profile(accept)
+	b, err := accept.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = radius.IsAuthenticResponse(b, b, []byte("s"))
+		if p, err := radius.Parse(b, []byte("s")); err == nil {
+			_ = signed(p, asked)
+			_, _ = verdictOf(p, asked, q)
 		}
 	})
 }

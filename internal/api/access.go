@@ -43,6 +43,8 @@ type AccessSource interface {
 	// Subscribers gives the sessions one after the other, as they are when it is their
 	// turn: tens of thousands of rows at once would take more memory than the sessions.
 	Subscribers() iter.Seq[Subscriber]
+	// Sections gives the names of the [access.NAME], whether they have sessions or not.
+	Sections() []string
 	Tunnels() []access.TunnelRow
 	Clients() []access.ClientRow
 	AccessStats() access.Stats

@@ -2,10 +2,12 @@ package api
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"weft/internal/state"
 )
 
 type accessMetrics struct {
-	sessions, tunnels, events, bytes, packets, drops, pools, clients, radius, accounts *prometheus.Desc
+	sessions, tunnels, events, bytes, packets, drops, pools, clients, radius, accounts, lost *prometheus.Desc
 }
 
 func newAccessMetrics() accessMetrics {
@@ -23,16 +25,44 @@ func newAccessMetrics() accessMetrics {
 		clients:  desc("weft_l2tp_client_up", "Whether this router's own session with an L2TP server is up.", "client"),
 		radius:   desc("weft_radius_requests_total", "Questions and accounts to RADIUS servers, and what became of them.", "access", "server", "result"),
 		accounts: desc("weft_radius_accounts_waiting", "Accounts that no RADIUS server has taken yet.", "access"),
+		lost:     desc("weft_radius_accounts_lost_total", "Accounts that were given up: too many waited, or for too long.", "access"),
 	}
 }
 
 func (m accessMetrics) descs() []*prometheus.Desc {
-	return []*prometheus.Desc{m.sessions, m.tunnels, m.events, m.bytes, m.packets, m.drops, m.pools, m.clients, m.radius, m.accounts}
+	return []*prometheus.Desc{m.sessions, m.tunnels, m.events, m.bytes, m.packets, m.drops, m.pools, m.clients, m.radius, m.accounts, m.lost}
 }
+
+// States of sessions and tunnels, of an [access.NAME] and of an [l2tp_client.NAME]: each
+// has a row, also while nobody is there. What is not there cannot be told from what
+// is not measured.
+func sessionStates() []string      { return []string{"connecting", "authenticating", "up", "onward"} }
+func accessTunnelStates() []string { return []string{"wait-connect", "established", "closing"} }
+func clientTunnelStates() []string { return []string{"wait-reply", "established", "closing"} }
 
 func (m accessMetrics) collect(ch chan<- prometheus.Metric, source AccessSource) {
 	type key struct{ section, what string }
 	sessions, tunnels, bytes, packets, drops := map[key]uint64{}, map[key]uint64{}, map[key]uint64{}, map[key]uint64{}, map[key]uint64{}
+	for _, name := range source.Sections() {
+		for _, is := range sessionStates() {
+			sessions[key{name, is}] = 0
+		}
+		for _, is := range accessTunnelStates() {
+			tunnels[key{"access." + name, is}] = 0
+		}
+		for _, way := range []string{"up", "down"} {
+			bytes[key{name, way}], packets[key{name, way}] = 0, 0
+		}
+		for why := range state.AccessDrops {
+			drops[key{name, why.String()}] = 0
+		}
+	}
+	clients := source.Clients()
+	for _, c := range clients {
+		for _, is := range clientTunnelStates() {
+			tunnels[key{"l2tp_client." + c.Name, is}] = 0
+		}
+	}
 	for s := range source.Subscribers() {
 		sessions[key{s.Access, s.State}]++
 		bytes[key{s.Access, "up"}] += s.Traffic.UpBytes
@@ -61,14 +91,14 @@ func (m accessMetrics) collect(ch chan<- prometheus.Metric, source AccessSource)
 		gauge(m.pools, float64(p.Used), p.Access, p.Pool, p.Space.String(), "used")
 		gauge(m.pools, p.Free, p.Access, p.Pool, p.Space.String(), "free")
 	}
-	for _, c := range source.Clients() {
+	for _, c := range clients {
 		up := 0.0
 		if c.Up {
 			up = 1
 		}
 		gauge(m.clients, up, c.Name)
 	}
-	waiting := map[string]int{}
+	waiting, lost := map[string]int{}, map[string]uint64{}
 	for _, r := range source.RADIUS() {
 		server := r.Server.String()
 		counter(m.radius, r.Answered, r.Access, server, "answered")
@@ -76,10 +106,11 @@ func (m accessMetrics) collect(ch chan<- prometheus.Metric, source AccessSource)
 		counter(m.radius, r.Forged, r.Access, server, "forged")
 		counter(m.radius, r.Told, r.Access, server, "accounted")
 		counter(m.radius, r.Untold, r.Access, server, "account-silent")
-		waiting[r.Access] = r.Waiting
+		waiting[r.Access], lost[r.Access] = r.Waiting, r.Lost
 	}
 	for access, n := range waiting {
 		gauge(m.accounts, float64(n), access)
+		counter(m.lost, lost[access], access)
 	}
 	st := source.AccessStats()
 	for event, n := range map[string]uint64{

@@ -28,6 +28,8 @@ func (desk) Subscribers() iter.Seq[Subscriber] {
 	})
 }
 
+func (desk) Sections() []string { return []string{"dsl", "fibre", "new"} }
+
 func (desk) Tunnels() []access.TunnelRow {
 	return []access.TunnelRow{{Section: "access.dsl", State: "established"}, {Section: "access.dsl", State: "closing"}, {Section: "access.dsl", State: "established"}}
 }
@@ -47,7 +49,7 @@ func (desk) Pools() []access.PoolRow {
 }
 
 func (desk) RADIUS() []access.RADIUSServer {
-	return []access.RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6}}
+	return []access.RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6, Lost: 2}}
 }
 
 // accessCollector is the part of the collector that tells of subscribers.
@@ -71,7 +73,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, events := map[string]float64{}, 0
+	got, events, zeroes := map[string]float64{}, 0, map[string]bool{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			name := []string{strings.TrimPrefix(f.GetName(), "weft_")}
@@ -80,9 +82,11 @@ func TestMetricsOfSubscribers(t *testing.T) {
 			}
 			n := m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			if f.GetName() == "weft_access_events_total" {
-				if events++; n == 0 {
-					continue
-				}
+				events++
+			}
+			if n == 0 {
+				zeroes[strings.Join(name, " ")] = true
+				continue
 			}
 			got[strings.Join(name, " ")] = n
 		}
@@ -94,13 +98,23 @@ func TestMetricsOfSubscribers(t *testing.T) {
 		"access_packets dsl up": 30, "access_packets dsl down": 50, "access_packets fibre up": 1, "access_packets fibre down": 1,
 		"access_drops dsl spoofed": 4, "access_drops dsl rate-down": 7,
 		"access_pool dsl pools 203.0.113.0/24 used": 4, "access_pool dsl pools 203.0.113.0/24 free": 250,
-		"l2tp_client_up isp": 1, "l2tp_client_up other": 0,
+		"l2tp_client_up isp": 1,
 		"radius_requests_total dsl answered 192.0.2.53:1812": 11, "radius_requests_total dsl silent 192.0.2.53:1812": 2,
 		"radius_requests_total dsl forged 192.0.2.53:1812": 1, "radius_requests_total dsl accounted 192.0.2.53:1812": 20,
-		"radius_requests_total dsl account-silent 192.0.2.53:1812": 3, "radius_accounts_waiting dsl": 6,
+		"radius_requests_total dsl account-silent 192.0.2.53:1812": 3, "radius_accounts_waiting dsl": 6, "radius_accounts_lost_total dsl": 2,
 		"access_events_total accepted": 9, "access_events_total rejected": 2, "access_events_total no-address": 1, "access_events_total malformed": 5,
 	}
 	if !maps.Equal(got, want) || events < 13 {
 		t.Errorf("%d events,\n%v\nwant\n%v", events, got, want)
+	}
+	// nobody there is a zero, not a series that is missing
+	for _, name := range []string{
+		"l2tp_client_up other", "access_sessions new up", "access_sessions new connecting", "access_sessions dsl onward", "access_bytes new up", "access_packets new down",
+		"access_drops new spoofed", "access_drops fibre rate-up", "l2tp_tunnels access.new established", "l2tp_tunnels l2tp_client.other established",
+		"access_events_total spoofed",
+	} {
+		if !zeroes[name] {
+			t.Errorf("there is no row %q", name)
+		}
 	}
 }

@@ -36,6 +36,7 @@ type collector struct {
 	carried  *prometheus.Desc
 	bytes    *prometheus.Desc
 	build    *prometheus.Desc
+	refused  *prometheus.Desc
 	names    nameMetrics
 	adverts  advertMetrics
 	bindings bindingMetrics
@@ -56,12 +57,13 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		names:   newNameMetrics(),
 		adverts: newAdvertMetrics(), bindings: newBindingMetrics(), offload: newOffloadMetrics(), access: newAccessMetrics(),
 		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(), wires: newWireMetrics(),
-		build: prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
+		build:   prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
+		refused: prometheus.NewDesc("weft_reload_refused", "1 while the last reload was refused, and the configuration in force is an older one.", nil, nil),
 	}
 }
 
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
+	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.refused, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
 	for _, d := range slices.Concat(
@@ -86,7 +88,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.access.collect(ch, c.source)
 	c.names.collect(ch, c.source.DNS64())
 	c.routes.collect(ch, c.source)
-	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.source.Status().Version)
+	status, refused := c.source.Status(), 0.0
+	if status.Refused != nil {
+		refused = 1
+	}
+	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, status.Version)
+	ch <- prometheus.MustNewConstMetric(c.refused, prometheus.GaugeValue, refused)
 	rows, err := Counters(c.datapath, c.source.SlowCounts())
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.packets, err)

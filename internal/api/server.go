@@ -26,6 +26,14 @@ type Status struct {
 	PID     int       `json:"pid"`
 	File    string    `json:"file"`
 	Started time.Time `json:"started"`
+	Applied time.Time `json:"applied"` // when the configuration that is in force was read
+	Refused *Refusal  `json:"refused"` // nil: it is the file's, as it was read last
+}
+
+// Refusal says why a reload changed nothing.
+type Refusal struct {
+	At  time.Time `json:"at"`
+	Why []string  `json:"why"`
 }
 
 // Source is the daemon, as the API sees it.

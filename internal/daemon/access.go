@@ -13,7 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +112,9 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 		return
 	}
 	s.devices = access.Devices(f, facts)
-	s.covered = coveredBy(servers)
+	covered := coveredBy(servers)
+	moved := !slices.Equal(covered, s.covered)
+	s.covered = covered
 	s.settings = accessSettings{file: f, servers: servers, clients: clients}
 	s.listen(ctx, servers)
 	s.serveTaps(ctx, facts)
@@ -136,6 +138,9 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 		s.tasks.Go(func() { s.followUsers(ctx) })
 	} else {
 		s.announce(ctx, f, now)
+	}
+	if moved { // what a pool's route led to may need one of its own now
+		s.engine.PutAgain()
 	}
 	s.wake()
 }
@@ -250,19 +255,23 @@ func (s *subscribers) carryOut(ctx context.Context) {
 	b := s.engine.Take()
 	learned := s.engine.Learned()
 	s.routes.covered = s.covered
+	settled := s.accounts.settled()
 	s.mu.Unlock()
 	if !s.swept {
 		s.swept = true
 		s.sweepRoutes(b, learned)
 	}
-	if !b.Empty() {
+	if b.Empty() {
+		s.keep(settled)
+	} else {
 		s.changed += len(b.Sessions) + len(b.GoneSessions)
 		s.pace()
 		s.putSessions(b)
-		s.account(ctx, b.Accounts)
+		told, books := s.account(b.Accounts)
+		s.keep(slices.Concat(b.Store, books, settled))
+		s.tell(ctx, told)
 		s.removeSessions(b)
 		s.route(b)
-		s.keep(b.Store)
 		s.keepLeases(b.Leases)
 		s.sweepSockets()
 	}
@@ -277,7 +286,7 @@ func (s *subscribers) learn(now map[string]access.Learned) {
 	}
 	for name, l := range now {
 		switch was := s.learned[name]; {
-		case l.Up && !was.Up:
+		case l.Up && (!was.Up || l.IPv4 != was.IPv4 || l.Delegated != was.Delegated): // one after the other
 			s.log.Info("L2TP session is up", "client", name, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Delegated))
 		case !l.Up && was.Up:
 			s.log.Warn("L2TP session is down", "client", name)
@@ -315,74 +324,12 @@ func prefixText(p netip.Prefix) string {
 	return p.String()
 }
 
-func (s *subscribers) storeFile() string { return filepath.Join(s.dir, "subscribers.db") }
-
-// restore takes over what another process has kept.
-func (s *subscribers) restore(ctx context.Context, now time.Time) {
-	file, err := keep.OpenFleeting(s.storeFile())
-	if err != nil {
-		s.log.Error("sessions will not outlive this process", "error", err)
-		return
-	}
-	s.store = file
-	var list, untold []access.Stored
-	s.begunHere = map[string]bool{}
-	err = file.Each(func(key, value []byte) error {
-		if name, ok := strings.CutPrefix(string(key), begunKey); ok {
-			s.begunHere[name] = true
-			return nil
-		}
-		if strings.HasPrefix(string(key), accountKey) {
-			untold = append(untold, access.Stored{Key: string(key), Value: append([]byte{}, value...)})
-			return nil
-		}
-		list = append(list, access.Stored{Key: string(key), Value: append([]byte{}, value...)})
-		return nil
-	})
-	if err == nil {
-		err = s.engine.Restore(list, now)
-	}
-	if err != nil {
-		s.log.Error("sessions of the process before are lost", "error", err)
-	}
-	if len(list) > 0 { // sessions go on: nothing has begun anew
-		for name := range s.accounts.clients {
-			s.begunHere[name] = true
-		}
-	}
-	s.resumeAccounts(ctx, untold)
-	for a := range s.engine.Addresses() {
-		if s.sockets[a] == nil {
-			if err := s.open(ctx, a); err != nil {
-				s.log.Error("a tunnel's address is taken", "error", err)
-			}
-		}
-	}
-	s.learned = map[string]access.Learned{}
-	maps.Copy(s.learned, s.engine.Learned())
-	s.sweepDatapath()
-}
-
-// keep writes what has changed.
-func (s *subscribers) keep(list []access.Stored) {
-	if s.store == nil || len(list) == 0 {
-		return
-	}
-	changes := make([]keep.Change, 0, len(list))
-	for _, k := range list {
-		changes = append(changes, keep.Change{Key: []byte(k.Key), Value: k.Value})
-	}
-	if err := s.store.Apply(changes); err != nil {
-		s.log.Error("sessions cannot be kept", "error", err)
-	}
-}
-
 // wait ends the tasks. Nobody is told: sessions go on, and the next process
 // takes them over.
 func (s *subscribers) wait() {
 	s.tasks.Wait()
 	if s.store != nil {
-		s.leaveAccounts()
+		s.endAccounts()
 		_ = s.store.Close()
 	}
 	for _, file := range s.leases {

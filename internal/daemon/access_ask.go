@@ -19,7 +19,11 @@ type accounts struct {
 	log     *slog.Logger
 	clients map[string]*aaa.Client
 	servers map[string][]aaa.Server
-	asking  map[string]*queue // of questions, by section: one whose servers are silent delays no other
+	retired map[string]retiree
+	past    []*aaa.Client          // of servers before a reload, while something is on its way
+	orphans map[string][]*aaa.Book // of a process before: their sections have no servers now
+	number  uint64                 // of the account that was kept last
+	asking  map[string]*queue      // of questions, by section: one whose servers are silent delays no other
 	dynamic map[netip.Addr]*aaa.Dynamic
 	issuers map[netip.Addr][]aaa.Issuer
 	self    aaa.NAS
@@ -28,6 +32,7 @@ type accounts struct {
 func newAccounts(log *slog.Logger) *accounts {
 	return &accounts{
 		log: log, clients: map[string]*aaa.Client{}, servers: map[string][]aaa.Server{}, asking: map[string]*queue{},
+		retired: map[string]retiree{}, orphans: map[string][]*aaa.Book{},
 		dynamic: map[netip.Addr]*aaa.Dynamic{}, issuers: map[netip.Addr][]aaa.Issuer{},
 	}
 }
@@ -56,21 +61,12 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 		}
 		keep[name] = true
 		if !reflect.DeepEqual(a.servers[name], servers) {
-			old := a.clients[name]
-			a.servers[name] = servers
-			a.clients[name] = aaa.NewClient(s.log, cmp.Or(c.NASIdent, c.HostName), servers)
-			if old != nil {
-				for _, one := range old.HandOver() { // the new servers may be there because the old ones are not
-					a.clients[name].Account(ctx, one.Account, one.Total)
-				}
-				time.AfterFunc(askTime, old.Close) // when nobody waits for it any more
-			}
+			s.ask(ctx, name, cmp.Or(c.NASIdent, c.HostName), servers)
 		}
 	}
 	for name := range a.clients {
 		if !keep[name] {
-			delete(a.clients, name)
-			delete(a.servers, name)
+			a.retire(name)
 		}
 	}
 	a.issuers = issuers
@@ -100,6 +96,28 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 			delete(a.dynamic, at)
 		}
 	}
+}
+
+// ask makes a section's servers others. What waits for the old ones is told to the
+// new ones: they may be there because the old ones are not.
+func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aaa.Server) {
+	a := s.accounts
+	old, client := a.clients[section], aaa.NewClient(s.log, nas, servers)
+	if old == nil {
+		old = a.retired[section].Client
+	}
+	client.WhenSettled(s.wake)
+	a.servers[section], a.clients[section] = servers, client
+	delete(a.retired, section)
+	if old != nil {
+		old.HandOver(ctx, client)
+		a.past = append(a.past, old)
+		time.AfterFunc(askTime, old.Close) // when nobody waits for it any more
+	}
+	for _, one := range a.orphans[section] {
+		client.Account(ctx, one)
+	}
+	delete(a.orphans, section)
 }
 
 // askTime bounds a question to all servers.
@@ -172,33 +190,4 @@ func (s *subscribers) Change(m access.Match, c access.Change) int {
 	defer s.mu.Unlock()
 	defer s.wake()
 	return s.engine.Change(m, c, time.Now())
-}
-
-// account tells what sessions carry: what the datapath counted, read before it
-// forgets, and what went the slow path.
-func (s *subscribers) account(ctx context.Context, list []*access.Account) {
-	if len(list) == 0 {
-		return
-	}
-	ids := make([]uint16, 0, len(list))
-	for _, a := range list {
-		ids = append(ids, a.Session)
-	}
-	counted := s.counters(ids)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, a := range list {
-		client := s.accounts.clients[a.Access]
-		if client == nil {
-			continue
-		}
-		total := a.Slow
-		if c, ok := counted[a.Session]; ok {
-			total.UpPackets += c.UpPackets
-			total.UpBytes += c.UpBytes
-			total.DownPackets += c.DownPackets
-			total.DownBytes += c.DownBytes
-		}
-		client.Account(ctx, a, total)
-	}
 }

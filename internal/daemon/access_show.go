@@ -70,6 +70,17 @@ func (s *subscribers) TunnelDetails(who string) []access.TunnelDetails {
 	return s.engine.TunnelDetails(who)
 }
 
+// Sections gives the names of the [access.NAME].
+func (s *subscribers) Sections() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []string{}
+	for _, one := range s.settings.servers {
+		list = append(list, one.Name)
+	}
+	return list
+}
+
 func (s *subscribers) Tunnels() []access.TunnelRow {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +110,14 @@ func (s *subscribers) RADIUS() []access.RADIUSServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []access.RADIUSServer{}
-	for _, name := range slices.Sorted(maps.Keys(s.accounts.clients)) {
-		for _, one := range s.accounts.clients[name].Stats() {
+	clients := maps.Clone(s.accounts.clients)
+	for name, r := range s.accounts.retired {
+		if r.Waiting() > 0 {
+			clients[name] = r.Client
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(clients)) {
+		for _, one := range clients[name].Stats() {
 			one.Access = name
 			list = append(list, one)
 		}

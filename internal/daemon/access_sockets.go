@@ -24,9 +24,14 @@ func (s *subscribers) listen(ctx context.Context, servers []access.ServerSetting
 			}
 		}
 	}
+	inUse := s.engine.Addresses()
 	for a := range s.kept {
-		if !wanted[a] {
-			_ = s.sockets[a].Close()
+		switch socket := s.sockets[a]; {
+		case wanted[a] || socket == nil:
+		case inUse[a]: // like a client's: nobody new is taken there, and it is closed with its last tunnel
+			s.log.Warn("tunnels at an address that is not listened at any more go on until they end", "address", a.String())
+		default:
+			_ = socket.Close()
 			delete(s.sockets, a)
 		}
 	}

@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/offload"
+	"weft/internal/state"
 	"weft/internal/version"
 )
 
@@ -27,10 +30,55 @@ type source struct {
 	sharing     *sharing
 	allocations *allocations
 	offloading  *offloading
-	status      api.Status
+	standing    *standing
 }
 
-func (s source) Status() api.Status { return s.status }
+// standing is which configuration is in force, and why it is not the file's.
+type standing struct {
+	mu     sync.Mutex
+	status api.Status
+}
+
+func (s *standing) get() api.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// applied and refused are what becomes of a file that is read.
+func (s *standing) applied() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Applied, s.status.Refused = time.Now(), nil
+}
+
+func (s *standing) refused(why ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Refused = &api.Refusal{At: time.Now(), Why: why}
+}
+
+// words says it for systemctl status, in a line.
+func (s *standing) words() string {
+	status := s.get()
+	if status.Refused == nil {
+		return ""
+	}
+	return fmt.Sprintf("the last reload was refused, the configuration of %s is in force (weft show status says why)", status.Applied.Format(time.DateTime))
+}
+
+// refusedFor is refused with the mistakes of a file.
+func (s *standing) refusedFor(problems []state.Problem) {
+	var why []string
+	for _, p := range problems {
+		if p.Severity == state.Error {
+			why = append(why, p.String())
+		}
+	}
+	s.refused(why...)
+}
+
+func (s source) Status() api.Status { return s.standing.get() }
 
 func (s source) Adverts() []api.Advert { return s.adverts.status() }
 
@@ -63,10 +111,15 @@ func (s source) SlowCounts() api.SlowCounts {
 	return counts
 }
 
+func newStanding(file string) *standing {
+	now := time.Now()
+	return &standing{status: api.Status{Version: version.String(), PID: os.Getpid(), File: file, Started: now, Applied: now}}
+}
+
 func (d *daemon) source() source {
 	return source{
 		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations, d.offloading,
-		api.Status{Version: version.String(), PID: os.Getpid(), File: d.Options.File, Started: time.Now()},
+		d.standing,
 	}
 }
 

@@ -66,6 +66,7 @@ func Run(ctx context.Context, o Options) error {
 		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
 		offloading: &offloading{log: o.Log, router: r},
 		adverts:    newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r}, allocations: &allocations{log: o.Log},
+		standing: newStanding(o.File),
 	}
 	d.found = make(chan struct{}, 1)
 	d.names.again = d.found
@@ -132,6 +133,7 @@ type daemon struct {
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics     *metricsListener
 	told        map[string]bool // warnings about the host
+	standing    *standing
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -254,20 +256,28 @@ func (d *daemon) reload(ctx context.Context) {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
 		notify(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", systemd.SdNotifyReloading, now.Nano()/1000))
 	}
-	defer notify(systemd.SdNotifyReady)
+	defer func() { notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words()) }()
 	f, problems, err := Load(d.Options.File)
 	if err != nil {
+		d.standing.refused(err.Error())
 		d.Log.Error("reload refused, the old configuration stays", "error", err)
 		return
 	}
 	d.Warn(problems)
 	if state.HasErrors(problems) {
+		d.standing.refusedFor(problems)
 		d.Log.Error("reload refused, the old configuration stays", "problems", len(problems))
 		return
 	}
 	old := d.file
 	d.file = f
 	if err := d.apply(ctx); err != nil {
+		var problems ProblemsError
+		if errors.As(err, &problems) {
+			d.standing.refusedFor(problems)
+		} else {
+			d.standing.refused(err.Error())
+		}
 		d.Log.Error("reload failed, going back to the old configuration", "error", err)
 		d.file = old
 		if err := d.apply(ctx); err != nil {
@@ -276,6 +286,7 @@ func (d *daemon) reload(ctx context.Context) {
 		return
 	}
 	d.relisten(ctx)
+	d.standing.applied()
 	d.Log.Info("reloaded", "file", d.Options.File)
 }
 

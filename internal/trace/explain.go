@@ -40,6 +40,9 @@ func explain(w flusher, raw bool, p Packet, r Result, subscribers subscribers) e
 		fmt.Fprintf(&b, "  %-19s no program of weft saw it\n", "-")
 	}
 	fmt.Fprintf(&b, "  => %s, %s: %s\n", r.Verdict, r.Reason, r.words)
+	if note := subscribers.note(raw, p.Bytes, r.Reason); note != "" {
+		fmt.Fprintf(&b, "     %s\n", note)
+	}
 	for _, s := range r.Outputs {
 		fmt.Fprintf(&b, "  out by %s: %s\n", s.Interface, describe(raw, s.bytes, subscribers))
 	}
@@ -62,8 +65,8 @@ func describe(raw bool, packet []byte, s subscribers) string {
 	return fmt.Sprintf("%s, %d bytes", words, len(packet))
 }
 
-// layersOf names the layers of a packet.
-func layersOf(raw bool, packet []byte, s subscribers) string {
+// packetOf takes a packet apart.
+func packetOf(raw bool, packet []byte) gopacket.Packet {
 	var first gopacket.Decoder = layers.LayerTypeEthernet
 	if raw {
 		first = layers.LayerTypeIPv4
@@ -71,9 +74,13 @@ func layersOf(raw bool, packet []byte, s subscribers) string {
 			first = layers.LayerTypeIPv6
 		}
 	}
-	p := gopacket.NewPacket(packet, first, gopacket.DecodeOptions{NoCopy: true})
+	return gopacket.NewPacket(packet, first, gopacket.DecodeOptions{NoCopy: true})
+}
+
+// layersOf names the layers of a packet.
+func layersOf(raw bool, packet []byte, s subscribers) string {
 	var words []string
-	for _, layer := range p.Layers() {
+	for _, layer := range packetOf(raw, packet).Layers() {
 		if s := describeLayer(layer); s != "" {
 			words = append(words, s)
 		}

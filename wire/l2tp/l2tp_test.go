@@ -103,6 +103,24 @@ func TestWhatIsNotKnown(t *testing.T) {
 	}
 }
 
+func TestEndsAreSaidInWords(t *testing.T) {
+	for _, c := range []struct {
+		kind MessageType
+		r    Result
+		want string
+	}{
+		{CDN, Result{Code: CallNever}, "result 5 (no facilities)"},
+		{StopCCN, Result{Code: StopVersion, Error: 0x0100, Text: "one"}, "result 5 (another version of the protocol), error 256: one"},
+		{StopCCN, Result{Code: StopError, Error: ErrorMandatory}, "result 2 (general error), error 8 (a mandatory attribute is not known)"},
+		{CDN, Result{Code: 99, Error: 99, Text: "?"}, "result 99, error 99: ?"},
+		{StopCCN, Result{}, "result 0"},
+	} {
+		if got := New(c.kind).AddResult(c.r).Why(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.r, got, c.want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"c8020060000000000000000080080000000000018008000000020100800a00000007686f6d65800a0000000300000003",
@@ -113,6 +131,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(unhex(f, s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _, _ = Peek(b)
 		h, rest, err := Parse(b)
 		if err != nil || !h.Control || len(rest) == 0 {
 			return
@@ -131,6 +150,6 @@ func FuzzParse(f *testing.F) {
 		if again.Type != m.Type || len(again.AVPs) != len(m.AVPs) || len(m.AVPs) > 0 && !reflect.DeepEqual(again.AVPs, m.AVPs) {
 			t.Fatalf("%x: %+v became %+v", b, m, again)
 		}
-		_ = m.Result()
+		_ = m.Why()
 	})
 }

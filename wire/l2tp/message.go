@@ -37,50 +37,6 @@ func (t MessageType) String() string {
 	return fmt.Sprintf("message %d", uint16(t))
 }
 
-// Result codes of StopCCN and CDN (section 4.4.2).
-const (
-	StopRequested      = 1 // the control connection is closed
-	StopError          = 2 // see the error code
-	StopExists         = 3 // the control channel exists already
-	StopUnauthorized   = 4
-	StopVersion        = 5
-	StopShutDown       = 6
-	StopState          = 7 // state machine error
-	CallCarrierLost    = 1
-	CallError          = 2 // see the error code
-	CallAdministrative = 3
-	CallNoFacilities   = 4 // for now
-	CallNever          = 5 // no facilities at all
-	CallTimeout        = 10
-)
-
-// Error codes behind a result code (section 4.4.2).
-const (
-	ErrorNone       = 0
-	ErrorNoControl  = 1
-	ErrorLength     = 2
-	ErrorValue      = 3
-	ErrorResources  = 4
-	ErrorSession    = 5
-	ErrorVendor     = 6
-	ErrorTryAnother = 7
-	ErrorMandatory  = 8
-)
-
-// Result is a Result Code AVP.
-type Result struct {
-	Code, Error uint16
-	Text        string
-}
-
-func (r Result) String() string {
-	s := fmt.Sprintf("result %d error %d", r.Code, r.Error)
-	if r.Text != "" {
-		s += ": " + r.Text
-	}
-	return s
-}
-
 // Message is a control message. It holds AVPs of the standard alone (vendor 0),
 // none hidden.
 type Message struct {
@@ -191,19 +147,6 @@ func Printable(b []byte) string {
 	return string(out)
 }
 
-// Result gives the Result Code AVP.
-func (m *Message) Result() Result {
-	b, ok := m.Get(ResultCodeAVP)
-	if !ok || len(b) < 2 {
-		return Result{}
-	}
-	r := Result{Code: binary.BigEndian.Uint16(b)}
-	if len(b) >= 4 {
-		r.Error, r.Text = binary.BigEndian.Uint16(b[2:]), Printable(b[4:])
-	}
-	return r
-}
-
 // Add adds a mandatory attribute, Option one that peers may pass over.
 func (m *Message) Add(a Attribute, value []byte) *Message {
 	m.AVPs = append(m.AVPs, AVP{Mandatory: true, Attribute: a, Value: value})
@@ -222,13 +165,6 @@ func (m *Message) AddUint16(a Attribute, n uint16) *Message {
 
 func (m *Message) AddUint32(a Attribute, n uint32) *Message {
 	return m.Add(a, binary.BigEndian.AppendUint32(nil, n))
-}
-
-// AddResult adds a Result Code AVP.
-func (m *Message) AddResult(r Result) *Message {
-	b := binary.BigEndian.AppendUint16(nil, r.Code)
-	b = binary.BigEndian.AppendUint16(b, r.Error)
-	return m.Add(ResultCodeAVP, append(b, r.Text...))
 }
 
 // hideable tells which attributes may be hidden (section 4.4); the others a

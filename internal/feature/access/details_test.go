@@ -80,7 +80,7 @@ func TestTheDetailsOfASession(t *testing.T) {
 	}
 	d.server.engine.Kick(Match{Login: "alice"}, d.now)
 	d.settle()
-	if _, ended := d.server.engine.Details(Match{Login: "alice"}); len(ended) != 1 || ended[0].Reason != ReasonAdmin || !strings.Contains(texts(ended[0].Messages), "> L2TP CDN result 3 error 0: ended") {
+	if _, ended := d.server.engine.Details(Match{Login: "alice"}); len(ended) != 1 || ended[0].Reason != ReasonAdmin || !strings.Contains(texts(ended[0].Messages), "> L2TP CDN, result 3 (administrative): ended") {
 		t.Errorf("what is over: %+v", ended)
 	}
 }

@@ -72,3 +72,12 @@ func (s *session) follow(was, is Profile) {
 		s.change(c)
 	}
 }
+
+// PutAgain has all sessions that carry something told again.
+func (e *Engine) PutAgain() {
+	for id, s := range e.sessions {
+		if s.state == sessionUp && s.carried() {
+			e.pending.sessions[id] = true
+		}
+	}
+}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mdlayher/ndp"
+
+	"weft/wire/dhcp6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
@@ -73,6 +76,7 @@ func FuzzSessions(f *testing.F) {
 			b = b[3+n:]
 		}
 		d.sound()
+		d.told()
 		// all of it ends, and leaves nothing
 		d.server.engine.Set(nil, nil, d.now)
 		d.client.engine.Set(nil, nil, d.now)
@@ -124,6 +128,81 @@ func (d *duet) do(what byte, b []byte) {
 		server.Receive(d.server.addr, d.client.addr, l2tp.Control{Tunnel: theirs.tunnel.local, Session: about, Ns: c.nr, Nr: c.ns, Body: b}.Marshal(), d.now)
 	}
 	d.settle()
+}
+
+// told has all said that is known of sessions and tunnels: much of it is what somebody
+// sent.
+func (d *duet) told() {
+	for _, one := range d.sides() {
+		e := one.engine
+		for id := range e.sessions {
+			_, _ = e.Details(Match{Session: id, Clients: true})
+		}
+		for _, login := range []string{"alice", "bob", "l2tp_client.home"} {
+			_, _ = e.Details(Match{Login: login, Clients: true})
+		}
+		for _, row := range e.Tunnels() {
+			_ = e.TunnelDetails(row.Section)
+		}
+		_, _ = e.Clients(), e.Subscribers()
+	}
+}
+
+// FuzzClientV6: whatever a server says to a client in router advertisements and
+// DHCPv6, the client takes what makes sense and nothing else, and goes on.
+func FuzzClientV6(f *testing.F) {
+	lease := func(text string) []dhcp6.IA {
+		return []dhcp6.IA{{ID: [4]byte{3: 1}, Leases: []dhcp6.Lease{{Prefix: netip.MustParsePrefix(text), Preferred: time.Hour, Valid: 2 * time.Hour}}}}
+	}
+	for _, kind := range []dhcp6.Type{dhcp6.Advertise, dhcp6.Reply} {
+		b, err := (&dhcp6.Message{
+			Type: kind, ServerID: []byte{0, 3, 0, 1, 2}, RapidCommit: true, DNS: []netip.Addr{netip.MustParseAddr("2001:db8::53")},
+			Addresses: lease("2001:db8:3::5/128"), Prefixes: lease("2001:db8:9::/56"),
+		}).Marshal()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, byte(30))
+	}
+	advert, err := ndp.MarshalMessage(&ndp.RouterAdvertisement{RouterLifetime: time.Hour, Options: []ndp.Option{
+		&ndp.PrefixInformation{PrefixLength: 64, AutonomousAddressConfiguration: true, ValidLifetime: time.Hour, PreferredLifetime: time.Hour, Prefix: netip.MustParseAddr("2001:db8:3::")},
+		&ndp.RecursiveDNSServer{Lifetime: time.Hour, Servers: []netip.Addr{netip.MustParseAddr("2001:db8::53")}},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(advert, byte(200))
+	f.Fuzz(func(t *testing.T, b []byte, wait byte) {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		d.up()
+		mine := d.client.only()
+		for range 2 { // bound, and asking anew
+			v := mine.v6
+			if m, err := dhcp6.Parse(b); err == nil { // it knows what was asked, and by whom
+				m.Transaction, m.ClientID = v.transaction, v.id()
+				v.answered(m, d.now)
+			}
+			from := netip.MustParseAddr("fe80::1")
+			for _, p := range [][]byte{
+				datagram6(from, netip.MustParseAddr("fe80::2"), dhcpServerPort, dhcpClientPort, b),
+				packet6{from: from, to: netip.MustParseAddr("ff02::1"), proto: protoICMPv6, hops: 255, payload: b}.marshal(2),
+			} {
+				if one, err := parse6(p); err == nil {
+					v.hear(one, d.now)
+				}
+			}
+			d.settle()
+			v.begin(dhcpRequest, d.now)
+		}
+		d.pass(time.Duration(wait) * time.Minute)
+		d.sound()
+		for name, l := range d.client.engine.Learned() {
+			if l.Delegated.IsValid() && (l.Delegated != l.Delegated.Masked() || l.Delegated.Bits() > 64) || len(l.DNS) > 16 || len(l.Addresses) > 16 {
+				t.Fatalf("%s has %+v", name, l)
+			}
+		}
+	})
 }
 
 // sound compares what a server says that it has given with who is there.

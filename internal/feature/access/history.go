@@ -148,10 +148,11 @@ func (h *history) messages() []ControlMessage {
 }
 
 func l2tpText(b []byte) string {
-	s := "L2TP " + l2tp.MessageType(binary.BigEndian.Uint16(b)).String()
+	kind := l2tp.MessageType(binary.BigEndian.Uint16(b))
+	s := "L2TP " + kind.String()
 	if len(b) >= 6 {
 		r := l2tp.Result{Code: binary.BigEndian.Uint16(b[2:]), Error: binary.BigEndian.Uint16(b[4:]), Text: l2tp.Printable(b[6:])}
-		s += " " + r.String()
+		s += ", " + r.Words(kind)
 	}
 	return s
 }

@@ -189,7 +189,88 @@ func TestARefusalIsAcknowledged(t *testing.T) {
 	if len(*heard) != 1 || (*heard)[0].message != nil || (*heard)[0].header.Tunnel != 77 || (*heard)[0].header.Nr != 1 {
 		t.Errorf("the answer is %+v", *heard)
 	}
-	if why := d.client.engine.Clients()[0].Fault; why != "the server ended the tunnel: result 4 error 0: who are you?" {
+	if why := d.client.engine.Clients()[0].Fault; why != "the server ended the tunnel: result 4 (not authorized): who are you?" {
 		t.Errorf("the client says %q", why)
+	}
+}
+
+// Outgoing calls (RFC 2661 section 7.5): a LAC and a server that have nothing to dial
+// with refuse one for good, at the number that it names, whoever asks; all others
+// go on.
+func TestOutgoingCallsAreRefused(t *testing.T) {
+	for _, asker := range []string{"LAC", "server"} {
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		l := d.up()
+		from, to := &d.client, &d.server
+		if asker == "server" {
+			from, to = to, from
+		}
+		heard := d.hearControl(t, to)
+		tunnel := (*from).only().tunnel
+		tunnel.push(0, l2tp.New(l2tp.OCRQ).AddUint16(l2tp.AssignedSessionID, 4711).AddUint32(l2tp.CallSerialNumber, 9).AddUint32(l2tp.MinimumBPS, 64000).
+			AddUint32(l2tp.MaximumBPS, 64000).AddUint32(l2tp.BearerType, 1).AddUint32(l2tp.FramingType, 1).Add(l2tp.CalledNumber, []byte("5551234")))
+		tunnel.flush()
+		d.settle()
+		var cdn []told
+		for _, one := range *heard {
+			if one.message != nil && one.message.Type == l2tp.CDN {
+				cdn = append(cdn, one)
+			}
+		}
+		if len(cdn) != 1 || cdn[0].header.Session != 4711 || cdn[0].message.Result().Code != l2tp.CallNever {
+			t.Errorf("the %s asks: the answer is %+v", asker, *heard)
+		}
+		if got := d.client.engine.Learned()["home"]; !got.Equal(l) || len(d.server.engine.sessions) != 1 || len(d.client.engine.sessions) != 1 {
+			t.Errorf("the %s asks: the session that was there is now %+v", asker, got)
+		}
+	}
+}
+
+// Answers to an outgoing call that nobody has made end the call that they are about
+// (section 7.2.1: a message out of order), and nothing if they are about none. What
+// is said of the line of a call that is not there is passed over.
+func TestWhatIsAboutNoCallDoesNoHarm(t *testing.T) {
+	for _, kind := range []l2tp.MessageType{l2tp.OCRP, l2tp.OCCN, l2tp.WEN, l2tp.SLI, l2tp.ICRP, l2tp.ICCN} {
+		for _, number := range []uint16{0, 4711} {
+			d := newDuet(t)
+			d.start(testServer(), testClient())
+			l := d.up()
+			tunnel := d.client.only().tunnel
+			tunnel.push(number, l2tp.New(kind).AddUint16(l2tp.AssignedSessionID, 4711).Add(l2tp.CallErrors, make([]byte, 26)).Add(l2tp.ACCM, make([]byte, 10)).
+				AddUint32(l2tp.TxConnectSpeed, 1).AddUint32(l2tp.FramingType, 1))
+			tunnel.flush()
+			d.settle()
+			if got := d.client.engine.Learned()["home"]; !got.Equal(l) || len(d.server.engine.Tunnels()) != 1 {
+				t.Errorf("%s for session %d: the session that was there is now %+v", kind, number, got)
+			}
+		}
+		d := newDuet(t)
+		d.start(testServer(), testClient())
+		d.up()
+		mine := d.client.only()
+		mine.tunnel.push(mine.remote, l2tp.New(kind).Add(l2tp.CallErrors, make([]byte, 26)).Add(l2tp.ACCM, make([]byte, 10)))
+		mine.tunnel.flush()
+		ended := func() bool { _, list := d.server.engine.Details(Match{Login: "alice"}); return len(list) > 0 }
+		d.settle()
+		if want := kind != l2tp.WEN && kind != l2tp.SLI; ended() != want {
+			t.Errorf("%s about a call that stands: it is over: %v", kind, !want)
+		}
+	}
+}
+
+// Why a LAC ends a call is said in words, with what the telephone network said.
+func TestTheEndOfACallIsSaidInWords(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	d.up()
+	mine := d.client.only()
+	mine.push(l2tp.New(l2tp.CDN).AddResult(l2tp.Result{Code: l2tp.CallCarrierLost, Text: "DSL is down"}).AddUint16(l2tp.AssignedSessionID, mine.local).
+		Add(l2tp.CauseCode, append([]byte{0, 16, 7}, "cleared"...)))
+	mine.tunnel.flush()
+	d.settle()
+	_, ended := d.server.engine.Details(Match{Login: "alice"})
+	if want := "the peer ended the call: result 1 (loss of carrier): DSL is down; Q.931 cause 16: cleared"; len(ended) != 1 || ended[0].Text != want {
+		t.Errorf("it says %+v, want %q", ended, want)
 	}
 }

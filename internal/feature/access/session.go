@@ -157,7 +157,7 @@ func (s *session) handle(m *l2tp.Message) {
 	s.history.l2tp(false, m, s.engine.now)
 	switch {
 	case m.Type == l2tp.CDN:
-		s.finish(ReasonPeer, "the peer ended the call: "+m.Result().String())
+		s.finish(ReasonPeer, "the peer ended the call: "+m.Why())
 	case m.Type == l2tp.ICCN && s.state == sessionWaitConnect:
 		s.connected(m)
 	case m.Type == l2tp.ICRP && s.state == sessionWaitReply && s.tunnel.onward != nil:
@@ -249,7 +249,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 	e := s.engine
 	e.pending.accounts = append(e.pending.accounts, &Account{
 		Kind: kind, Access: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
-		Profile: s.assigned(), Started: s.since, At: e.now, Reason: why, Slow: s.slow,
+		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.now, Reason: why, Slow: s.slow,
 	})
 }
 

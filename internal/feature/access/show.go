@@ -202,4 +202,5 @@ type RADIUSServer struct {
 	Told     uint64         `json:"accounted"`
 	Untold   uint64         `json:"account_silent"`
 	Waiting  int            `json:"accounts_waiting"` // for any of the section's servers
+	Lost     uint64         `json:"accounts_lost"`    // that waited for any of them
 }

@@ -290,9 +290,9 @@ func (t *tunnel) stopped(m *l2tp.Message) {
 	if id, ok := m.Uint16(l2tp.AssignedTunnelID); ok && t.channel.peer == 0 {
 		t.channel.peer = id // it refuses: so far it had no other chance to say
 	}
-	t.endSessions(ReasonTunnel, "the peer ended the tunnel: "+m.Result().String())
+	t.endSessions(ReasonTunnel, "the peer ended the tunnel: "+m.Why())
 	t.linger()
-	t.tellDown("the server ended the tunnel: " + m.Result().String())
+	t.tellDown("the server ended the tunnel: " + m.Why())
 }
 
 func (t *tunnel) linger() {
@@ -319,7 +319,7 @@ func (t *tunnel) close(r l2tp.Result, why Reason) {
 	t.push(0, stop)
 	t.linger()
 	t.flush()
-	t.tellDown(cmp.Or(r.Text, r.String()))
+	t.tellDown(cmp.Or(r.Text, r.Words(l2tp.StopCCN)))
 }
 
 // fail ends a tunnel whose peer is gone.

@@ -103,6 +103,7 @@ type Account struct {
 	Session uint16
 	ID      string // of the session, for ever
 	Login   string
+	Local   bool // it is a user of the configuration's own
 	Call    Call
 	Profile Profile // what it has now
 	Started time.Time
