@@ -64,11 +64,18 @@ func helpers() []program {
 func (p program) build(t state.Tables) string {
 	h := sha256.New()
 	h.Write(p.object)
+	if !servesAll(p.name) {
+		t.Unused = 0
+	}
 	if t != (state.Tables{}) {
 		fmt.Fprint(h, t)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
+
+// servesAll tells whether a program has the code for every role of interfaces,
+// of which it leaves out what is unused.
+func servesAll(program string) bool { return program == "ingress_tc" || program == "ingress_xdp" }
 
 func (p program) spec() (*ebpf.CollectionSpec, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(p.object))
