@@ -157,7 +157,7 @@ static __always_inline enum outcome routed(struct __sk_buff *ctx, struct arrival
 {
 	enum outcome outcome = route(ctx, from, verdict);
 
-	if (outcome == FORWARD_ROUTED && from->wire)
+	if (outcome == FORWARD_ROUTED && !(interface_unused & INTERFACE_PSEUDOWIRES) && from->wire)
 		outcome = pseudowire_send(ctx, from->wire, verdict);
 	return outcome;
 }
@@ -194,7 +194,7 @@ static __always_inline enum outcome subscriber(struct __sk_buff *ctx, struct arr
 
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	outcome = from->flags & INTERFACE_ROUTED ? routed(ctx, from, verdict) : PASS_NO_ROUTE;
+	outcome = interface_is(from->flags, INTERFACE_ROUTED) ? routed(ctx, from, verdict) : PASS_NO_ROUTE;
 	if (outcome == PASS_SUBSCRIBER)
 		outcome = l2tp_send(ctx, from, verdict, true);
 	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT || outcome == FORWARD_TO_SUBSCRIBER)
@@ -214,7 +214,7 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 {
 	enum outcome outcome;
 
-	if (from->ours && from->flags & INTERFACE_L2TP) {
+	if (from->ours && interface_is(from->flags, INTERFACE_L2TP)) {
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -223,12 +223,12 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (from->ours && from->flags & INTERFACE_GUARD) {
+	if (from->ours && interface_is(from->flags, INTERFACE_GUARD)) {
 		outcome = guard(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}
-	if (from->ours && from->flags & INTERFACE_OFFLOAD) {
+	if (from->ours && interface_is(from->flags, INTERFACE_OFFLOAD)) {
 		outcome = flow(ctx, from, verdict);
 		if (outcome == OUTCOME_NONE && flow_refuses())
 			outcome = flow_refused(ctx, from);
@@ -237,9 +237,9 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 	}
 	outcome = from->above ? from->ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
 				translate(ctx, at, verdict);
-	if (outcome == PASS_NOT_TRANSLATED && from->ours && from->flags & INTERFACE_ROUTED)
+	if (outcome == PASS_NOT_TRANSLATED && from->ours && interface_is(from->flags, INTERFACE_ROUTED))
 		outcome = routed(ctx, from, verdict);
-	if (outcome == PASS_SUBSCRIBER)
+	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_L2TP))
 		outcome = l2tp_send(ctx, from, verdict, true);
 	return outcome;
 }
@@ -256,7 +256,7 @@ int ingress_tc(struct __sk_buff *ctx)
 
 	if (!at)
 		return TCX_NEXT;
-	if (at->flags & INTERFACE_PSEUDOWIRES) {
+	if (interface_is(at->flags, INTERFACE_PSEUDOWIRES)) {
 		from.interface = 0;
 		outcome = pseudowire(ctx, at, &from.interface, &verdict);
 		if (outcome == FORWARD_WIRE_IN && from.interface)

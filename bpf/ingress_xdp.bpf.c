@@ -82,7 +82,7 @@ static __always_inline enum outcome routed(struct xdp_md *ctx, struct arrival *f
 {
 	enum outcome outcome = route(ctx, from, verdict);
 
-	if (outcome == FORWARD_ROUTED && from->wire)
+	if (outcome == FORWARD_ROUTED && !(interface_unused & INTERFACE_PSEUDOWIRES) && from->wire)
 		outcome = pseudowire_send(ctx, from->wire, verdict);
 	return outcome;
 }
@@ -116,7 +116,7 @@ static __always_inline enum outcome subscriber(struct xdp_md *ctx, struct arriva
 {
 	enum outcome outcome = PASS_TO_TC, charged;
 
-	if (from->flags & INTERFACE_ROUTED)
+	if (interface_is(from->flags, INTERFACE_ROUTED))
 		outcome = route(ctx, from, verdict);
 	if (outcome == PASS_SUBSCRIBER)
 		outcome = l2tp_send(ctx, from, verdict, true);
@@ -134,9 +134,9 @@ static __noinline int screen(struct xdp_md *ctx, const struct arrival *from, int
 {
 	int outcome = OUTCOME_NONE;
 
-	if (from->flags & INTERFACE_GUARD)
+	if (interface_is(from->flags, INTERFACE_GUARD))
 		outcome = guard(ctx, from);
-	if (outcome == OUTCOME_NONE && from->flags & INTERFACE_OFFLOAD) {
+	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOAD)) {
 		outcome = flow(ctx, from, verdict);
 		if (outcome == OUTCOME_NONE && flow_refuses())
 			outcome = flow_refused(ctx, from);
@@ -150,7 +150,7 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 {
 	enum outcome outcome;
 
-	if (from->flags & INTERFACE_L2TP) {
+	if (interface_is(from->flags, INTERFACE_L2TP)) {
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -159,7 +159,7 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (from->flags & (INTERFACE_GUARD | INTERFACE_OFFLOAD)) {
+	if (interface_is(from->flags, INTERFACE_GUARD | INTERFACE_OFFLOAD)) {
 		outcome = screen(ctx, from, verdict);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -167,11 +167,11 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 	if (!(from->flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED)))
 		return OUTCOME_NONE; /* that was all: the kernel's, uncounted */
 	outcome = PASS_NOT_TRANSLATED;
-	if (from->flags & INTERFACE_SHORTCUT && !from->above && !interface_only_routes(in))
+	if (interface_is(from->flags, INTERFACE_SHORTCUT) && !from->above && !interface_only_routes(in))
 		outcome = translate(ctx, in, from, verdict);
-	if (outcome == PASS_NOT_TRANSLATED && from->flags & INTERFACE_ROUTED)
+	if (outcome == PASS_NOT_TRANSLATED && interface_is(from->flags, INTERFACE_ROUTED))
 		outcome = routed(ctx, from, verdict);
-	if (outcome == PASS_SUBSCRIBER)
+	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_L2TP))
 		outcome = l2tp_send(ctx, from, verdict, true);
 	return outcome;
 }
@@ -188,7 +188,7 @@ int ingress_xdp(struct xdp_md *ctx)
 
 	if (!at)
 		return XDP_PASS;
-	if (at->flags & INTERFACE_PSEUDOWIRES) {
+	if (interface_is(at->flags, INTERFACE_PSEUDOWIRES)) {
 		from.interface = 0;
 		outcome = pseudowire(ctx, at, &from.interface, &verdict);
 		if (outcome == FORWARD_WIRE_IN && from.interface)

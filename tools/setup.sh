@@ -43,7 +43,7 @@ needs() {
 		test      xl2tpd                  a stock L2TP client, in labs
 		test      ppp                     pppd, the stock end of a PPP link, in labs
 		test      l2tpns                  a stock L2TP server, in labs, and what the bench of subscribers measures beside
-		test      pppoe                   pppoe-server, the provider of examples/labs/offload-pppoe.toml
+		test      pppoe                   pppoe-server, the provider of the offload-pppoe lab
 		test      freeradius              the RADIUS server of the lns-radius lab
 		test      freeradius-utils        radclient, which changes and ends sessions
 		test      sqlite3                 that server's database

@@ -16,7 +16,20 @@ enum interface_flag {
 	INTERFACE_GUARD = 64, /* what must not get in is dropped first (guard.h) */
 	INTERFACE_OFFLOAD = 128, /* established flows are forwarded past the stack */
 	INTERFACE_CONDUIT = 256, /* a switch's tag is in each frame (conduit.h) */
+	INTERFACE_TRANSLATED = 512, /* in interface_unused alone: none has translators */
 };
+
+/*
+ * What no interface of this router is for. The verifier leaves out the code for it:
+ * what it looks at is most of the time that a program takes to load.
+ */
+const volatile __u32 interface_unused = 0;
+
+/* Whether flags have that one, and there are interfaces that may. */
+static __always_inline bool interface_is(__u32 flags, __u32 that)
+{
+	return flags & that & ~interface_unused;
+}
 
 struct interface {
 	__u64 translators; /* bit per translator that serves it */
@@ -61,5 +74,6 @@ static __always_inline struct interface *interface_find(__u32 ifindex)
 /* No translator serves it: what it routes needs not be looked up among theirs. */
 static __always_inline bool interface_only_routes(const struct interface *in)
 {
-	return !in->translators && in->flags & INTERFACE_ROUTED;
+	return interface_unused & INTERFACE_TRANSLATED ||
+	       (!in->translators && in->flags & INTERFACE_ROUTED);
 }

@@ -34,6 +34,7 @@ type offloadRun struct {
 	stale    chan []state.KernelNeighbour
 	turned   atomic.Int64 // by the clock: when news were last taken
 	rules    rulesetLook
+	offers   offers
 	tasks    sync.WaitGroup
 }
 
@@ -135,6 +136,7 @@ func (r *offloadRun) loop(ctx context.Context) error {
 	sweep := time.After(flowsEvery)
 	r.rules.due = time.After(0)
 	r.flows.Lease(leaseFor, r.config().MinimumPackets)
+	r.offers.pace = offersFirst
 	var due <-chan time.Time // refused flows that wait
 	for {
 		if due == nil && r.service.Waiting() {
@@ -163,10 +165,11 @@ func (r *offloadRun) loop(ctx context.Context) error {
 			}
 		case <-r.feed.Wake():
 			err = r.news(ctx)
-		case list := <-r.passed:
-			if err = r.urgent(); err == nil {
-				err = r.service.Offer(ctx, list, r.clock())
-			}
+		case list := <-r.passedWhenIdle():
+			r.offers.waiting = list
+			err = r.offer(ctx)
+		case <-r.offers.turn():
+			err = r.offer(ctx)
 		case <-sweep:
 			pause, more := flowsEvery, false
 			if more, err = r.service.Sweep(ctx, r.clock()); more {
@@ -191,6 +194,65 @@ func (r *offloadRun) loop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// offers are flows that are to be looked at, some at a time: how many take how
+// long is for the processor to say.
+type offers struct {
+	waiting []state.PassedFlow
+	pace    int // how many at a time
+}
+
+const (
+	offersFirst = 64
+	offersLeast = 8
+	// offersFor is how long a turn may take: a fraction of overdue.
+	offersFor = 50 * time.Millisecond
+)
+
+// always is ready.
+var always = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
+
+// turn is ready while some wait.
+func (o *offers) turn() <-chan time.Time {
+	if len(o.waiting) == 0 {
+		return nil
+	}
+	return always
+}
+
+// passedWhenIdle gives the news of flows when all of before are done with.
+func (r *offloadRun) passedWhenIdle() <-chan []state.PassedFlow {
+	if len(r.offers.waiting) > 0 {
+		return nil
+	}
+	return r.passed
+}
+
+// offer looks at some of the flows that wait, so many as there is time for until
+// others get their turn. On a weak router a thousand at once would take seconds, for
+// which nobody hears what ends: watch would take all flows back, those too that
+// were just learnt, again and again.
+func (r *offloadRun) offer(ctx context.Context) error {
+	if err := r.urgent(); err != nil {
+		return err
+	}
+	o := &r.offers
+	n := min(o.pace, len(o.waiting))
+	begin := r.clock()
+	err := r.service.Offer(ctx, o.waiting[:n], begin)
+	o.waiting = o.waiting[n:]
+	switch took := r.clock() - begin; {
+	case took > offersFor:
+		o.pace = max(offersLeast, int(time.Duration(n)*offersFor/took))
+	case took < offersFor/2 && n == o.pace:
+		o.pace = min(2*n, offersAtOnce)
+	}
+	return err
 }
 
 // refusedAfter is the pause before refused flows are looked at: some at a time.

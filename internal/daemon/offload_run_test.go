@@ -30,6 +30,7 @@ type quietHost struct {
 	resolved                      int
 	listed                        int // devices
 	looks                         int
+	each                          time.Duration // that a question for a connection takes
 }
 
 func newQuietHost() *quietHost {
@@ -60,6 +61,7 @@ func (h *quietHost) Ways(_ context.Context, a []state.FlowAsk) ([]state.FlowWay,
 }
 
 func (h *quietHost) Connections(_ context.Context, t []state.FlowTuple, _ uint16) ([]state.Connection, error) {
+	time.Sleep(time.Duration(len(t)) * h.each)
 	return make([]state.Connection, len(t)), nil
 }
 
@@ -263,6 +265,37 @@ func TestALookThatFailsIsMadeAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := h.did(&h.looks); n < 5 || n > 20 {
 			t.Errorf("%d looks in a minute", n)
+		}
+	})
+}
+
+// A weak router takes milliseconds to ask for a connection. When many flows are
+// told of at once, connections that end meanwhile are heard of all the same, and
+// nothing that was learnt is taken back for it.
+func TestManyNewFlowsHoldNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newQuietHost()
+		r := runs(t, h, &feed{quietHost: h}, nothing)
+		time.Sleep(time.Second)
+		h.each = 5 * time.Millisecond
+		before := h.Generation()
+		list := make([]state.PassedFlow, offersAtOnce)
+		for i := range list {
+			list[i] = state.PassedFlow{Generation: before, Tuple: state.FlowTuple{Protocol: state.ProtocolUDP}}
+		}
+		for range 2 {
+			r.passed <- list
+			for range 50 {
+				h.end()
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if h.Generation() != before {
+			t.Errorf("all flows were taken back %d times", h.Generation()-before)
+		}
+		if n := h.did(&h.taken); n != 100 {
+			t.Errorf("%d of 100 ends were taken", n)
 		}
 	})
 }

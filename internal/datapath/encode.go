@@ -34,6 +34,7 @@ const (
 	interfaceGuard       = 64
 	interfaceOffload     = 128
 	interfaceConduit     = 256
+	interfaceTranslated  = 512
 
 	neighbourXDP  = 1
 	neighbourWire = 2

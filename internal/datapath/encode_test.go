@@ -39,6 +39,7 @@ func TestNumbersInGoAreThoseInC(t *testing.T) {
 		"INTERFACE_GUARD":        {port["INTERFACE_GUARD"], interfaceGuard},
 		"INTERFACE_OFFLOAD":      {port["INTERFACE_OFFLOAD"], interfaceOffload},
 		"INTERFACE_CONDUIT":      {port["INTERFACE_CONDUIT"], interfaceConduit},
+		"INTERFACE_TRANSLATED":   {port["INTERFACE_TRANSLATED"], interfaceTranslated},
 		"INTERFACE_BRIDGE_PORT":  {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
 		"NEIGHBOUR_XDP":          {hop["NEIGHBOUR_XDP"], neighbourXDP},
 		"NEIGHBOUR_WIRE":         {hop["NEIGHBOUR_WIRE"], neighbourWire},

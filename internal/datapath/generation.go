@@ -147,12 +147,7 @@ func (d *Datapath) replaceOuter(f family, words int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.maps[string(f)] = m
-	for name, prog := range d.loaded {
-		if routes(name) {
-			prog.Close()
-			delete(d.loaded, name)
-		}
-	}
+	d.forget(routes)
 	return nil
 }
 
@@ -173,7 +168,7 @@ func outerSpec(f family) (outer *ebpf.MapSpec, layout uint32, err error) {
 }
 
 // routes tells whether a program has the route tables.
-func routes(program string) bool { return program == "ingress_tc" || program == "ingress_xdp" }
+func routes(program string) bool { return servesAll(program) }
 
 // sizeTables tells a program that is to be loaded the size of the tables. The
 // constant is the last offset at which a block may start (bpf/lib/fib.h).

@@ -14,6 +14,9 @@ const interfacesNear = 256
 // lies there. A slot is emptied before it changes, so that nobody takes half of
 // the old one for the new one: meanwhile the hash has it.
 func (d *Datapath) writePort(p state.Port, remove bool) error {
+	if lacks := p.Roles() & d.options.Tables.Unused; lacks != 0 && !remove {
+		return fmt.Errorf("write %s: the programs are loaded without the code for it (%#x)", p, lacks)
+	}
 	number, err := deviceIndex(p.Device)
 	if err != nil {
 		return err
@@ -41,6 +44,21 @@ func (d *Datapath) writePort(p state.Port, remove bool) error {
 		return nil
 	}
 	return d.write("interfaces_near", slot, value, false)
+}
+
+// unusedFlags gives interface_unused of bpf/lib/interface.h.
+func unusedFlags(unused state.Roles) uint32 {
+	var flags uint32
+	for role, flag := range map[state.Roles]uint32{
+		state.RoleTranslated: interfaceTranslated | interfaceShortcut, state.RoleRouted: interfaceRouted,
+		state.RolePseudowires: interfacePseudowires, state.RoleSubscribers: interfaceL2TP,
+		state.RoleGuarded: interfaceGuard, state.RoleOffloaded: interfaceOffload,
+	} {
+		if unused&role != 0 {
+			flags |= flag
+		}
+	}
+	return flags
 }
 
 // Ports lists what the programs know about interfaces.

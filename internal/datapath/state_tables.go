@@ -67,6 +67,11 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			return nil, fmt.Errorf("set flow_lines_mask of program %s: %w", p.name, err)
 		}
 	}
+	if v := spec.Variables["interface_unused"]; v != nil {
+		if err := v.Set(unusedFlags(d.options.Tables.Unused)); err != nil {
+			return nil, fmt.Errorf("set interface_unused of program %s: %w", p.name, err)
+		}
+	}
 	if v := spec.Variables["dsa_format"]; v != nil {
 		if err := v.Set(uint32(d.options.Tables.Switch)); err != nil {
 			return nil, fmt.Errorf("set dsa_format of program %s: %w", p.name, err)
@@ -79,7 +84,7 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 // translation, or without offload. What else programs are loaded for is in no
 // table.
 func (d *Datapath) Tables() state.Tables {
-	t := state.Tables{Switch: d.options.Tables.Switch}
+	t := state.Tables{Switch: d.options.Tables.Switch, Unused: d.options.Tables.Unused}
 	if m, err := d.mapNamed("nat64_bib6"); err == nil && m.MaxEntries() > 1 {
 		t.Bindings = int(m.MaxEntries())
 	}
@@ -99,6 +104,7 @@ func (d *Datapath) Tables() state.Tables {
 // new: what was in them is forgotten, and the programs that are attached have to be
 // replaced by the build for these tables.
 func (d *Datapath) Resize(t state.Tables) error {
+	d.use(t.Unused)
 	if d.Tables() == t {
 		return nil
 	}
@@ -134,9 +140,27 @@ func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
 		d.maps[name].Close()
 		d.maps[name] = m
 	}
+	d.forget(func(string) bool { return true })
+}
+
+// use has programs be loaded from now on without the code for some roles.
+func (d *Datapath) use(unused state.Roles) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.options.Tables.Unused != unused {
+		d.options.Tables.Unused = unused
+		d.forget(servesAll)
+	}
+}
+
+// forget has programs be loaded anew when they are needed; d.mu is held. Those
+// that are attached go on.
+func (d *Datapath) forget(which func(program string) bool) {
 	for name, prog := range d.loaded {
-		prog.Close()
-		delete(d.loaded, name)
+		if which(name) {
+			prog.Close()
+			delete(d.loaded, name)
+		}
 	}
 }
 

@@ -42,12 +42,17 @@ type choice struct {
 	routes  state.RouteTables
 }
 
+// homeRouter is one that offloads flows, and does nothing else.
+func homeRouter() Options {
+	return Options{Tables: state.Tables{Flows: 16384, Unused: state.AllRoles &^ state.RoleOffloaded}}
+}
+
 // choices are those of a router without any of what is chosen, of one with all of
 // it, of each format of switches that offload knows, and of weft trace.
 func choices() []choice {
 	all := state.Tables{Bindings: 1 << 12, Sessions: 1 << 14, Flows: 1024, Subscribers: 1024}
 	tables := state.RouteTables{Words4: 4 * smallWords4, Words6: 4 * smallWords6}
-	list := []choice{{"nothing", Options{}, state.RouteTables{}}, {"all", Options{Tables: all}, tables}}
+	list := []choice{{"nothing", Options{}, state.RouteTables{}}, {"all", Options{Tables: all}, tables}, {"home", homeRouter(), state.RouteTables{}}}
 	for _, format := range []state.SwitchFormat{state.SwitchMTK, state.SwitchQCA, state.SwitchGSWIP} {
 		all.Switch = format
 		list = append(list, choice{"switch-" + format.String(), Options{Tables: all}, tables})
@@ -79,6 +84,49 @@ func TestTheVerifierTakesEveryProgram(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a program takes to load is what the verifier looks at: seconds on a weak
+// router. It is not to look at what the router has no use for.
+func TestAHomeRouterLoadsOnlyWhatItUses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	whole := openChoice(t, choice{"whole", Options{Tables: state.Tables{Flows: 16384}}, state.RouteTables{}})
+	home := openChoice(t, choice{"home-only", homeRouter(), state.RouteTables{}})
+	for _, name := range []string{"ingress_tc", "ingress_xdp"} {
+		all, some := verified(t, whole, name), verified(t, home, name)
+		t.Logf("%s: %d instructions looked at, of %d for every use", name, some, all)
+		if some == 0 || some > all/3 {
+			t.Errorf("%s: the verifier looks at %d instructions for offload alone, at %d for everything", name, some, all)
+		}
+	}
+	guarded := state.Port{Device: "lo", Guarded: true}
+	if err := home.writePort(guarded, false); err == nil {
+		t.Error("an interface is to be guarded by programs that cannot")
+	}
+	if err := whole.writePort(guarded, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// verified is how many instructions the verifier looked at.
+func verified(t *testing.T, d *Datapath, name string) uint32 {
+	t.Helper()
+	p, err := programNamed(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, err := d.load(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := prog.Info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := info.VerifiedInstructions()
+	return n
 }
 
 // takes loads a program, and shows what the verifier says if it refuses.
@@ -137,7 +185,7 @@ func constants(spec *ebpf.CollectionSpec, p *ebpf.ProgramSpec) string {
 }
 
 // inGuest are the choices that a processor which is emulated has time for.
-var inGuest = []string{"nothing", "all", "switch-mtk"}
+var inGuest = []string{"nothing", "all", "home", "switch-mtk"}
 
 // Linux 6.12 is Debian's kernel for guests that run weft, and the oldest that it
 // is tried on.

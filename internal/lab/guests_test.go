@@ -7,10 +7,14 @@ package lab
 //	a (netns) eth0 --- eth0 u (User-Mode Linux)
 
 import (
+	"errors"
+	"net"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"weft/internal/lab/netspace"
 )
@@ -90,6 +94,54 @@ func asExit(err error, to **exec.ExitError) bool {
 	e, ok := err.(*exec.ExitError)
 	*to = e
 	return ok
+}
+
+// A machine with other work to do lets a guest wait. A cable does not lose what was
+// sent meanwhile.
+func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
+	weft, lab := program(t), name(t, "")
+	l, err := up(t, weft, lab, withGuest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps, err := l.spaces["u"].Processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := 0 // the first of its processes: the others are those that run in it
+	for _, p := range ps {
+		if strings.Contains(p.Command, "linux.uml") && (machine == 0 || p.PID < machine) {
+			machine = p.PID
+		}
+	}
+	const datagrams = 8000
+	err = l.spaces["a"].Do(func() error {
+		c, err := net.Dial("udp", "192.0.2.2:9")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, _ = c.Write([]byte("who is it")) // the neighbour is known from then on
+		time.Sleep(500 * time.Millisecond)
+		if err := syscall.Kill(machine, syscall.SIGSTOP); err != nil {
+			return err
+		}
+		defer syscall.Kill(machine, syscall.SIGCONT)
+		for range datagrams {
+			if _, err := c.Write(make([]byte, 100)); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(weft, "lab", "shell", lab+"/u", "--", "sh", "-c",
+		"for i in $(seq 100); do n=$(cat /sys/class/net/eth0/statistics/rx_packets); [ $n -gt "+strconv.Itoa(datagrams)+" ] && break; sleep 0.1; done; echo $n").Output()
+	if n, _ := strconv.Atoi(strings.TrimSpace(string(out))); err != nil || n <= datagrams {
+		t.Errorf("the guest got %d of %d datagrams that were sent while it did not run: %v", n, datagrams, err)
+	}
 }
 
 func TestAGuestThatDiesIsACasualty(t *testing.T) {

@@ -18,6 +18,38 @@ type Tables struct {
 	Flows       int // offloaded, of each family
 	Subscribers int // local ids of tunnels and of sessions are less
 	Switch      SwitchFormat
+	Unused      Roles // code for these is left out
+}
+
+// Roles are what interfaces may be for, a bit each.
+type Roles uint32
+
+// The roles that take much code.
+const (
+	RoleTranslated Roles = 1 << iota
+	RoleRouted
+	RolePseudowires
+	RoleSubscribers
+	RoleGuarded
+	RoleOffloaded
+	roleEnd
+)
+
+// AllRoles has every role.
+const AllRoles = roleEnd - 1
+
+// Roles gives the roles that an interface has.
+func (p Port) Roles() Roles {
+	var r Roles
+	for role, has := range map[Roles]bool{
+		RoleTranslated: p.Translators != 0, RoleRouted: p.Routed, RolePseudowires: p.Pseudowires,
+		RoleSubscribers: p.L2TP, RoleGuarded: p.Guarded, RoleOffloaded: p.Offloaded,
+	} {
+		if has {
+			r |= role
+		}
+	}
+	return r
 }
 
 // SwitchFormat is how a switch says by which of its ports a frame comes and
