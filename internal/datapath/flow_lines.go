@@ -288,8 +288,26 @@ type lineCursor struct {
 	more batches[flowKey4, flow4]
 }
 
-// next gives some flows.
-func (t *lineTable) next(c *lineCursor, use func(*flowKey4, *flow4)) (more bool, err error) {
+// look gives what there is of a flow, besides addresses.
+func (t *lineTable) look(k flowKey4) (v flowPart, there bool, err error) {
+	if at, found := t.find(k); found {
+		return *partOf(&t.lines[at].Flow), true, nil
+	}
+	if lined(k) && t.away[t.places(k)[0]] == 0 {
+		return v, false, nil
+	}
+	var more flow4
+	err = t.more.Lookup(k, &more)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return v, false, nil
+	}
+	return *partOf(&more), err == nil, err
+}
+
+func partOf(v *flow4) *flowPart { return (*flowPart)(unsafe.Pointer(&v.Flow)) }
+
+// next looks at some flows, and gives those that skip does not tell to leave out.
+func (t *lineTable) next(c *lineCursor, skip func(*flowPart) bool, use func(*flowKey4, *flow4)) (more bool, err error) {
 	if t.lines == nil {
 		if err := t.mapIn(unix.PROT_READ); err != nil {
 			return false, err
@@ -309,13 +327,20 @@ func (t *lineTable) next(c *lineCursor, use func(*flowKey4, *flow4)) (more bool,
 			return true, nil
 		}
 		n++
+		if skip != nil && skip(partOf(&l.Flow)) {
+			continue
+		}
 		k, v := l.key(), l.Flow
 		if !t.owned && atomic.LoadUint32(&l.Interface) != word {
 			continue // it went meanwhile
 		}
 		use(&k, &v)
 	}
-	more, err = c.more.next(t.more, use)
+	more, err = c.more.next(t.more, func(k *flowKey4, v *flow4) {
+		if skip == nil || !skip(partOf(v)) {
+			use(k, v)
+		}
+	})
 	if err != nil {
 		err = fmt.Errorf("read flows without a line: %w", err)
 	}

@@ -28,6 +28,8 @@ type fake struct {
 	idle        time.Duration
 	round       []state.FlowKey                   // that Some has yet to give
 	calls, most int                               // of all methods, and the most that one was asked for
+	given       int                               // flows that Some found to be of no use
+	asked       int                               // those that Look was asked for
 	via         func(to netip.Addr) state.FlowWay // routes away from the member; nil: the gateway for all
 }
 
@@ -72,21 +74,35 @@ func (f *fake) Forget(list []state.FlowKey) error {
 // someAtOnce is how many the fake gives at a call.
 const someAtOnce = 1000
 
-func (f *fake) Some(use func(state.FlowUse)) (more bool, err error) {
+func (f *fake) Some(useful func(state.FlowState) bool, use func(state.FlowUse)) (more bool, err error) {
 	if f.round == nil {
 		f.round = slices.Collect(maps.Keys(f.flows))
 	}
 	n := min(someAtOnce, len(f.round))
 	f.did(n)
 	for _, k := range f.round[:n] {
-		if l, there := f.flows[k]; there {
-			use(state.FlowUse{Flow: l, Idle: f.idle, Closed: f.closed[k]})
+		u := state.FlowUse{Flow: f.flows[k], Idle: f.idle, Closed: f.closed[k]}
+		if _, there := f.flows[k]; there && !useful(u.State()) {
+			f.given++
+			use(u)
 		}
 	}
 	if f.round = f.round[n:]; len(f.round) == 0 {
 		f.round = nil
 	}
 	return f.round != nil, nil
+}
+
+func (f *fake) Look(list []state.FlowKey, use func(int, state.FlowState)) error {
+	f.did(len(list))
+	f.asked += len(list)
+	for i, k := range list {
+		if l, there := f.flows[k]; there {
+			u := state.FlowUse{Flow: l, Idle: f.idle, Closed: f.closed[k]}
+			use(i, u.State())
+		}
+	}
+	return nil
 }
 
 func (f *fake) SetHop(n uint32, h state.FlowHop) error     { f.hops[n] = h; return nil }
@@ -375,5 +391,30 @@ func TestRandomHistory(t *testing.T) {
 	}
 	if got := len(f.flows); got > 400 {
 		t.Errorf("%d flows of 200 connections", got)
+	}
+}
+
+// A connection whose flows are in no table any more is forgotten once it is due,
+// and one of whose directions is in use is not.
+func TestSweepForgetsWhatHasNoFlows(t *testing.T) {
+	s, f := newTest()
+	for _, port := range []uint16{1000, 1001} {
+		c := masqueraded(port)
+		f.track(c)
+		offer(t, s, f.passed(c, false), f.passed(c, true))
+	}
+	gone, half := masqueraded(1000), masqueraded(1001)
+	delete(f.flows, state.FlowKey{Interface: lanIndex, Tuple: gone.Orig})
+	delete(f.flows, state.FlowKey{Interface: wanIndex, Tuple: gone.Reply})
+	f.closed[state.FlowKey{Interface: lanIndex, Tuple: half.Orig}] = true
+	if err := sweepAll(t.Context(), s, 20*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if s.connections.get(gone.Orig) != nil || s.connections.get(half.Orig) == nil {
+		t.Errorf("%d connections are left", len(s.connections.list))
+	}
+	f.closed[state.FlowKey{Interface: wanIndex, Tuple: half.Reply}] = true
+	if err := sweepAll(t.Context(), s, 21*time.Minute); err != nil || len(s.connections.list) != 0 || len(f.flows) != 0 {
+		t.Errorf("%d connections and %d flows are left, all of which ended (%v)", len(s.connections.list), len(f.flows), err)
 	}
 }
