@@ -27,9 +27,10 @@ const (
 // flowLines is how many lines there are for so many flows, a power of two: at
 // least three for two, so that most are at their first place. More would have
 // each flow on a page of its own, whose address the processor has to look up.
+// The map has pairs of them.
 func flowLines(flows int) uint32 {
 	if flows == 0 {
-		return 1
+		return 2
 	}
 	return 1 << bits.Len(uint(flows+flows/2-1))
 }
@@ -50,11 +51,11 @@ type lineTable struct {
 }
 
 func openLines(m, more *ebpf.Map) (*lineTable, error) {
-	return &lineTable{m: m, more: more, mask: m.MaxEntries() - 1}, nil
+	return &lineTable{m: m, more: more, mask: 2*m.MaxEntries() - 1}, nil
 }
 
 func (t *lineTable) mapIn(protection int) (err error) {
-	n := int(t.m.MaxEntries())
+	n := 2 * int(t.m.MaxEntries())
 	if t.memory, err = mapMemory(t.m, n*lineBytes, protection); err != nil {
 		return err
 	}
