@@ -24,7 +24,6 @@
 #include "conduit.h"
 #include "counters.h"
 #include "flow.h"
-#include "flow_refused.h"
 #include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
@@ -230,8 +229,6 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 	}
 	if (from->ours && interface_is(from->flags, INTERFACE_OFFLOAD)) {
 		outcome = flow(ctx, from, verdict);
-		if (outcome == OUTCOME_NONE && flow_refuses())
-			outcome = flow_refused(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}

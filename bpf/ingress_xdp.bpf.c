@@ -14,7 +14,6 @@
 #include "counters.h"
 #include "flow.h"
 #include "flow_fast.h"
-#include "flow_refused.h"
 #include "guard.h"
 #include "interface.h"
 #include "l2tp.h"
@@ -136,11 +135,8 @@ static __noinline int screen(struct xdp_md *ctx, const struct arrival *from, int
 
 	if (interface_is(from->flags, INTERFACE_GUARD))
 		outcome = guard(ctx, from);
-	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOAD)) {
+	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOAD))
 		outcome = flow(ctx, from, verdict);
-		if (outcome == OUTCOME_NONE && flow_refuses())
-			outcome = flow_refused(ctx, from);
-	}
 	return outcome;
 }
 

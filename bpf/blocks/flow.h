@@ -11,11 +11,14 @@
  * has options, is a fragment, is not what its lengths and header checksum say;
  * what is too large for the way out; a TTL that ends here; and whatever was
  * learnt under a ruleset, route or neighbour that has changed.
+ *
+ * What belongs to no flow may be of one that the ruleset has refused: it is dropped.
  */
 #include "arrive.h"
 #include "dsa.h"
 #include "flow_lines.h"
 #include "flow_parse.h"
+#include "flow_refused.h"
 
 /* a flow that was found, and how its packets leave */
 struct flow_way {
@@ -25,8 +28,17 @@ struct flow_way {
 	union { /* they are large, and the stack is small */
 		struct flow_key4 key4;
 		struct flow_key6 key6;
+		struct {
+			__u32 interface;
+			struct flow_tuple tuple; /* as in key6 */
+		};
 	};
 };
+_Static_assert(__builtin_offsetof(struct flow_way, tuple.ports) == __builtin_offsetof(struct flow_way, key6.ports) &&
+	       __builtin_offsetof(struct flow_way, tuple.protocol) == __builtin_offsetof(struct flow_way, key6.protocol) &&
+	       __builtin_offsetof(struct flow_way, tuple.saddr) == __builtin_offsetof(struct flow_way, key6.saddr) &&
+	       __builtin_offsetof(struct flow_way, tuple.daddr) == __builtin_offsetof(struct flow_way, key6.daddr),
+	       "a key of IPv6 is a tuple behind an interface");
 
 /* PPPoE: the interface to which the packet inside belongs. false: none here */
 static __always_inline bool flow_session(struct cursor *cur, const struct arrival *from,
@@ -83,6 +95,18 @@ static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w
 	return OUTCOME_NONE;
 }
 
+/* of no flow, and parsed: w has its tuple */
+static __always_inline enum outcome flow_unknown(const struct flow_way *w, __u32 interface, __u64 now)
+{
+	struct flow_control *control = flow_control();
+	const struct flow_packet *p = &w->packet;
+
+	if (!control || !control->refuse || !p->whole ||
+	    (p->protocol == IPPROTO_TCP && !flow_begins(p->flags)))
+		return OUTCOME_NONE;
+	return flow_refused(&w->tuple, interface, control, now);
+}
+
 static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur, __u32 left,
 					       __u32 interface, __u64 now, struct flow_way *w)
 {
@@ -99,8 +123,10 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	key->ports = w->packet.ports;
 	key->protocol = w->packet.protocol;
 	found = flow4_find(key);
-	if (!found)
-		return OUTCOME_NONE;
+	if (!found) {
+		flow_tuple_of4(&w->tuple, *key);
+		return flow_unknown(w, interface, now);
+	}
 	w->flow = &found->flow;
 	outcome = flow_judge(ctx, w, now);
 	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
@@ -135,7 +161,7 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	key->protocol = w->packet.protocol;
 	found = bpf_map_lookup_elem(&flows6, key);
 	if (!found)
-		return OUTCOME_NONE;
+		return flow_unknown(w, interface, now);
 	w->flow = &found->flow;
 	outcome = flow_judge(ctx, w, now);
 	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
@@ -244,8 +270,8 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
 
 /*
  * Forward a frame that is addressed to the interface which it belongs to, if it
- * is of an offloaded flow. OUTCOME_NONE: it is not. With PASS_* nothing has been
- * written.
+ * is of an offloaded flow, or drop it if it is of a refused one. OUTCOME_NONE: it
+ * is of neither. With PASS_* nothing has been written.
  */
 __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {

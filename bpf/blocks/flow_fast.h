@@ -2,13 +2,15 @@
 #pragma once
 /*
  * The short way for what most packets of flows are: TCP or UDP of IPv4 in a
- * plain frame, that leaves in a plain frame. It knows fewer cases than flow.h
- * and decides on none: what is not certain here goes to flow.h, which says why.
- * Only for XDP, where packets are so cheap that what flow.h asks more counts.
+ * plain frame, that leaves in a plain frame, or that the ruleset has refused. It
+ * knows fewer cases than flow.h and decides on none: what is not certain here
+ * goes to flow.h, which says why. Only for XDP, where packets are so cheap that
+ * what flow.h asks more counts.
  */
 #include "checksum.h"
 #include "cursor.h"
 #include "flow_lines.h"
+#include "flow_refused.h"
 #include "interface.h"
 #include "outcome.h"
 
@@ -19,18 +21,46 @@ static __always_inline bool flow_fast_may(const struct interface *at)
 			     INTERFACE_BRIDGE_PORT | INTERFACE_CONDUIT)) == INTERFACE_OFFLOAD;
 }
 
-/* the transport's checksum: NULL if this is no packet for the short way */
-static __always_inline __sum16 *flow_fast_check(struct cursor cur, __u8 protocol)
+/* what can be done with a packet here, as a mask */
+enum { FLOW_FAST_PASS = 1, FLOW_FAST_REFUSE = 2 };
+
+/* the transport's checksum: NULL if this is no packet for the short way. *may: what is */
+static __always_inline __sum16 *flow_fast_check(struct cursor cur, __u8 protocol, __u32 *may)
 {
 	struct tcphdr *tcp;
 	struct udphdr *udp;
 
 	if (protocol == IPPROTO_TCP) {
 		tcp = PULL(&cur, struct tcphdr);
-		return tcp && !(tcp->flags & (TCP_FIN | TCP_SYN | TCP_RST | TCP_URG)) ? &tcp->check : NULL;
+		if (!tcp)
+			return NULL;
+		*may = tcp->flags & (TCP_FIN | TCP_SYN | TCP_RST | TCP_URG) ? 0 : FLOW_FAST_PASS;
+		if (flow_begins(tcp->flags))
+			*may = FLOW_FAST_REFUSE;
+		return &tcp->check;
 	}
 	udp = protocol == IPPROTO_UDP ? PULL(&cur, struct udphdr) : NULL;
+	*may = FLOW_FAST_PASS | FLOW_FAST_REFUSE;
 	return udp ? &udp->check : NULL;
+}
+
+/* whether the packet is as long as it says, and its header what was sent */
+static __always_inline bool flow_fast_whole(hook_ctx *ctx, const struct iphdr *ip, __u32 total)
+{
+	return total >= sizeof(*ip) && ETH_HLEN + total <= hook_len(ctx) && !csum_ipv4_header(ip);
+}
+
+/* of no flow: dropped if it begins one that is refused */
+static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struct iphdr *ip,
+						      const struct flow_key4 *key,
+						      const struct flow_control *control, __u64 now)
+{
+	struct flow_tuple t;
+
+	if (!flow_fast_whole(ctx, ip, bpf_ntohs(ip->tot_len)))
+		return OUTCOME_NONE;
+	flow_tuple_of4(&t, *key);
+	return flow_refused(&t, key->interface, control, now);
 }
 
 /*
@@ -48,28 +78,36 @@ static __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32
 	struct flow_hop *hop;
 	struct flow4 *found;
 	__u32 total, diff;
+	enum outcome outcome;
 	__sum16 *check;
+	__u32 may;
 
 	if (!eth || !ip || eth->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4 || ip->ihl != 5 ||
 	    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || !link_same_mac(eth->h_dest, at->mac))
 		return OUTCOME_NONE;
-	check = flow_fast_check(cur, ip->protocol);
-	if (!check)
+	check = flow_fast_check(cur, ip->protocol, &may);
+	control = flow_control();
+	if (!check || !may || !control)
 		return OUTCOME_NONE;
 	{
 		struct flow_key4 key = { ifindex, ip->saddr, ip->daddr, *ports, ip->protocol };
 
 		found = flow4_find(&key);
+		if (!found && control->refuse && may & FLOW_FAST_REFUSE) {
+			outcome = flow_fast_refused(ctx, ip, &key, control, now);
+			if (outcome == DROP_REFUSED)
+				*verdict = XDP_DROP;
+			return outcome;
+		}
 	}
-	control = flow_control();
-	hop = found ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
-	if (!found || !hop || !control)
+	hop = found && may & FLOW_FAST_PASS ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
+	if (!hop)
 		return OUTCOME_NONE;
 	total = bpf_ntohs(ip->tot_len);
 	if (found->flow.generation != control->generation || now > control->lease ||
 	    found->flow.closed || !hop->ifindex || !(hop->flags & FLOW_HOP_XDP) ||
 	    hop->link.tags[0].proto || hop->session || ip->ttl <= 1 || total > hop->mtu ||
-	    total < sizeof(*ip) || ETH_HLEN + total > hook_len(ctx) || csum_ipv4_header(ip))
+	    !flow_fast_whole(ctx, ip, total))
 		return OUTCOME_NONE;
 
 	diff = csum_reduce((__u64)found->flow.diff + ~*(__u32 *)ports + *(__u32 *)&found->flow.ports);

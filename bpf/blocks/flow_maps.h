@@ -93,10 +93,14 @@ struct flow_line {
 };
 _Static_assert(sizeof(struct flow_line) == 64, "a line of the cache");
 
+struct flow_pair {
+	struct flow_line line[2];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
-	__type(value, struct flow_line);
+	__type(value, struct flow_pair);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);

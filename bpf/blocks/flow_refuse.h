@@ -44,3 +44,12 @@ static __always_inline void flow_tuple4(struct flow_tuple *t, const struct iphdr
 	t->saddr.be32[3] = ip->saddr;
 	t->daddr.be32[3] = ip->daddr;
 }
+
+/* all of it; k is copied, for it may lie where t does */
+static __always_inline void flow_tuple_of4(struct flow_tuple *t, struct flow_key4 k)
+{
+	*t = (struct flow_tuple){ .ports = k.ports, .protocol = k.protocol };
+	t->saddr.be32[2] = t->daddr.be32[2] = bpf_htonl(0xffff);
+	t->saddr.be32[3] = k.saddr;
+	t->daddr.be32[3] = k.daddr;
+}

@@ -44,6 +44,7 @@ type blocks struct {
 	file  *config.File  // of the task; nil: nothing is guarded
 	begun bool          // the task runs
 	poke  chan struct{} // the configuration is another
+	first chan struct{} // closed once the first list is in force, or cannot be
 }
 
 const blocksLook = time.Second
@@ -53,7 +54,18 @@ const blocksLook = time.Second
 const largeList = 100_000
 
 func newBlocks(log *slog.Logger, p place.Place, list guardList, k *kernel.Kernel) *blocks {
-	return &blocks{log: log, place: p, list: list, nft: k, poke: make(chan struct{}, 1)}
+	return &blocks{log: log, place: p, list: list, nft: k, poke: make(chan struct{}, 1), first: make(chan struct{})}
+}
+
+// inForce gives what is closed once the list is in force that was wanted first,
+// as far as it could be read; nil if none is wanted.
+func (b *blocks) inForce() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.begun {
+		return nil
+	}
+	return b.first
 }
 
 // set makes f what the list is made of.
@@ -85,6 +97,7 @@ func (b *blocks) run(ctx context.Context) {
 	defer tick.Stop()
 	w := &blockWriter{blocks: b, files: map[string]*listFile{}, wrong: map[string]*listFile{}, sets: map[string]*blockSet{}, reader: b.nft}
 	var changed <-chan struct{} // the ruleset has, while sets are of interest
+	begun := sync.OnceFunc(func() { close(b.first) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -109,6 +122,7 @@ func (b *blocks) run(ctx context.Context) {
 			b.log.Error("not all of the block list could be read", "error", err)
 			w.said = err.Error()
 		}
+		begun()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const guarded = `
@@ -106,6 +108,45 @@ func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 	w.planIsEmpty()
 	r.stop()
 	w.mustWeft("unload")
+}
+
+// Whoever waits for weft to be ready may let packets in then. The list is read
+// from a pipe, so that it takes as long as the test says.
+func TestReadyMeansThatTheListIsInForce(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "list")
+	if err := unix.Mkfifo(list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, strings.NewReplacer("LIST", list, "RATE", "1000").Replace(guarded))
+	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
+	w.run(w.member, "ip route add default via 10.9.0.1")
+	w.run(w.server, "ip route add default via 198.51.100.1")
+	r := w.launch()
+	eventually(t, "it says what it waits for", func() bool { return strings.Contains(r.log.String(), "the block list is being read") })
+	r.await("STATUS=reading the block list") // READY=1 would come before
+	if strings.Contains(r.log.String(), "msg=ready") {
+		t.Fatalf("it is ready before it has read its list\n%s", r.log)
+	}
+	if out := w.mustWeft("show", "guards"); !strings.Contains(out, "lan") {
+		t.Errorf("show guards says meanwhile\n%s", out)
+	}
+	if err := os.WriteFile(list, []byte("10.9.0.2\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	r.await("READY=1")
+	if w.reaches(w.member, "198.51.100.9") {
+		t.Error("it is ready, and who is blocked gets through")
+	}
+	r.kill() // it waits for the pipe again
+}
+
+// A list that cannot be had keeps nobody waiting.
+func TestReadyWithoutTheList(t *testing.T) {
+	w := newWorld(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
+	r := w.start()
+	if !strings.Contains(r.log.String(), "not all of the block list could be read") {
+		t.Errorf("it says\n%s", r.log)
+	}
 }
 
 func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {

@@ -37,17 +37,20 @@ func newQuietHost() *quietHost {
 	return &quietHost{endsWake: make(chan struct{}, 1), rulesWake: make(chan struct{}, 1), feedWake: make(chan struct{}, 1)}
 }
 
-func (h *quietHost) PutFlows(list []state.Flow) (int, error)    { return len(list), nil }
-func (h *quietHost) DeleteFlows([]state.FlowKey) error          { return nil }
-func (h *quietHost) Forget([]state.FlowKey) error               { return nil }
-func (h *quietHost) Some(func(state.FlowUse)) (bool, error)     { return false, nil }
-func (h *quietHost) SetHop(uint32, state.FlowHop) error         { return nil }
-func (h *quietHost) SetSession(state.FlowSession, uint32) error { return nil }
-func (h *quietHost) Generation() uint32                         { return h.generation.Load() }
-func (h *quietHost) Bump()                                      { h.generation.Add(1) }
-func (h *quietHost) Lease(time.Duration, int)                   {}
-func (h *quietHost) EndsWake() <-chan struct{}                  { return h.endsWake }
-func (h *quietHost) RulesetWake() <-chan struct{}               { return h.rulesWake }
+func (h *quietHost) PutFlows(list []state.Flow) (int, error) { return len(list), nil }
+func (h *quietHost) DeleteFlows([]state.FlowKey) error       { return nil }
+func (h *quietHost) Forget([]state.FlowKey) error            { return nil }
+func (h *quietHost) Some(func(state.FlowState) bool, func(state.FlowUse)) (bool, error) {
+	return false, nil
+}
+func (h *quietHost) Look([]state.FlowKey, func(int, state.FlowState)) error { return nil }
+func (h *quietHost) SetHop(uint32, state.FlowHop) error                     { return nil }
+func (h *quietHost) SetSession(state.FlowSession, uint32) error             { return nil }
+func (h *quietHost) Generation() uint32                                     { return h.generation.Load() }
+func (h *quietHost) Bump()                                                  { h.generation.Add(1) }
+func (h *quietHost) Lease(time.Duration, int)                               {}
+func (h *quietHost) EndsWake() <-chan struct{}                              { return h.endsWake }
+func (h *quietHost) RulesetWake() <-chan struct{}                           { return h.rulesWake }
 func (h *quietHost) DumpLinks(context.Context, kernel.RouteSink) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

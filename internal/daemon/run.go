@@ -133,6 +133,7 @@ type daemon struct {
 	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
 	metrics     *metricsListener
 	told        map[string]bool // warnings about the host
+	ready       bool            // everything is in place, and was said to be
 	standing    *standing
 }
 
@@ -149,13 +150,23 @@ func (d *daemon) loop(ctx context.Context) error {
 	defer signal.Stop(reload)
 	watchdog, stopWatchdog := watchdogTick()
 	defer stopWatchdog()
-	notify(systemd.SdNotifyReady)
-	if d.Ready != nil {
-		d.Ready()
+	listed := d.blocks.inForce()
+	if listed == nil {
+		d.begun()
 	}
-	d.Log.Info("ready", "file", d.Options.File)
+	slow := time.NewTimer(blocksSlow)
+	defer slow.Stop()
 	for {
 		select {
+		case <-listed:
+			listed = nil
+			d.begun()
+		case <-slow.C:
+			if listed != nil {
+				d.Log.Info("not ready yet: the block list is being read, what it blocks is let in until then")
+				notify("STATUS=reading the block list")
+				slow.Reset(blocksSlower)
+			}
 		case <-ctx.Done():
 			notify(systemd.SdNotifyStopping)
 			d.Log.Info("stopping; forwarding goes on, weft unload takes it away")
@@ -170,6 +181,23 @@ func (d *daemon) loop(ctx context.Context) error {
 			notify(systemd.SdNotifyWatchdog)
 		}
 	}
+}
+
+const (
+	// blocksSlow is how long the first block list may take without a word, and
+	// blocksSlower how long between the next ones.
+	blocksSlow   = 2 * time.Second
+	blocksSlower = 10 * time.Second
+)
+
+// begun tells that everything is in place.
+func (d *daemon) begun() {
+	d.ready = true
+	notify(systemd.SdNotifyReady + "\nSTATUS=")
+	if d.Ready != nil {
+		d.Ready()
+	}
+	d.Log.Info("ready", "file", d.Options.File)
 }
 
 func notify(state string) {
@@ -256,7 +284,11 @@ func (d *daemon) reload(ctx context.Context) {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
 		notify(fmt.Sprintf("%s\nMONOTONIC_USEC=%d", systemd.SdNotifyReloading, now.Nano()/1000))
 	}
-	defer func() { notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words()) }()
+	defer func() {
+		if d.ready {
+			notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words())
+		}
+	}()
 	f, problems, err := Load(d.Options.File)
 	if err != nil {
 		d.standing.refused(err.Error())

@@ -267,7 +267,7 @@ func (d *Datapath) empty() error {
 		}
 	}
 	for at := range d.maps["flow_lines"].MaxEntries() {
-		if err := d.maps["flow_lines"].Put(at, flowLine{}); err != nil {
+		if err := d.maps["flow_lines"].Put(at, [2]flowLine{}); err != nil {
 			return err
 		}
 	}

@@ -117,8 +117,16 @@ func decodeFlow(v flowPart, now uint32) state.FlowUse {
 	u.Generation, u.Hop, u.Closed = v.Generation, v.Hop, v.Closed != 0
 	u.Packets, u.Bytes = v.Packets, v.Bytes
 	u.Becomes.SrcPort, u.Becomes.DstPort = htons(v.Ports.Source), htons(v.Ports.Dest)
-	u.Idle = time.Duration(max(0, int32(now-v.Seen))) << 26
+	u.Idle = idle(&v, now)
 	return u
+}
+
+func idle(v *flowPart, now uint32) time.Duration {
+	return time.Duration(max(0, int32(now-v.Seen))) << 26
+}
+
+func stateOf(v *flowPart, now uint32) state.FlowState {
+	return state.FlowState{Generation: v.Generation, Hop: v.Hop, Closed: v.Closed != 0, Idle: idle(v, now)}
 }
 
 func encodeFlowHop(h state.FlowHop) flowHop {

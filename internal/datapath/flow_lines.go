@@ -27,9 +27,10 @@ const (
 // flowLines is how many lines there are for so many flows, a power of two: at
 // least three for two, so that most are at their first place. More would have
 // each flow on a page of its own, whose address the processor has to look up.
+// The map has pairs of them.
 func flowLines(flows int) uint32 {
 	if flows == 0 {
-		return 1
+		return 2
 	}
 	return 1 << bits.Len(uint(flows+flows/2-1))
 }
@@ -50,11 +51,11 @@ type lineTable struct {
 }
 
 func openLines(m, more *ebpf.Map) (*lineTable, error) {
-	return &lineTable{m: m, more: more, mask: m.MaxEntries() - 1}, nil
+	return &lineTable{m: m, more: more, mask: 2*m.MaxEntries() - 1}, nil
 }
 
 func (t *lineTable) mapIn(protection int) (err error) {
-	n := int(t.m.MaxEntries())
+	n := 2 * int(t.m.MaxEntries())
 	if t.memory, err = mapMemory(t.m, n*lineBytes, protection); err != nil {
 		return err
 	}
@@ -288,8 +289,26 @@ type lineCursor struct {
 	more batches[flowKey4, flow4]
 }
 
-// next gives some flows.
-func (t *lineTable) next(c *lineCursor, use func(*flowKey4, *flow4)) (more bool, err error) {
+// look gives what there is of a flow, besides addresses.
+func (t *lineTable) look(k flowKey4) (v flowPart, there bool, err error) {
+	if at, found := t.find(k); found {
+		return *partOf(&t.lines[at].Flow), true, nil
+	}
+	if lined(k) && t.away[t.places(k)[0]] == 0 {
+		return v, false, nil
+	}
+	var more flow4
+	err = t.more.Lookup(k, &more)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return v, false, nil
+	}
+	return *partOf(&more), err == nil, err
+}
+
+func partOf(v *flow4) *flowPart { return (*flowPart)(unsafe.Pointer(&v.Flow)) }
+
+// next looks at some flows, and gives those that skip does not tell to leave out.
+func (t *lineTable) next(c *lineCursor, skip func(*flowPart) bool, use func(*flowKey4, *flow4)) (more bool, err error) {
 	if t.lines == nil {
 		if err := t.mapIn(unix.PROT_READ); err != nil {
 			return false, err
@@ -309,13 +328,20 @@ func (t *lineTable) next(c *lineCursor, use func(*flowKey4, *flow4)) (more bool,
 			return true, nil
 		}
 		n++
+		if skip != nil && skip(partOf(&l.Flow)) {
+			continue
+		}
 		k, v := l.key(), l.Flow
 		if !t.owned && atomic.LoadUint32(&l.Interface) != word {
 			continue // it went meanwhile
 		}
 		use(&k, &v)
 	}
-	more, err = c.more.next(t.more, use)
+	more, err = c.more.next(t.more, func(k *flowKey4, v *flow4) {
+		if skip == nil || !skip(partOf(v)) {
+			use(k, v)
+		}
+	})
 	if err != nil {
 		err = fmt.Errorf("read flows without a line: %w", err)
 	}

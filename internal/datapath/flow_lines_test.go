@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"weft/internal/state"
 )
@@ -180,6 +181,58 @@ func TestAFlowLearntAgainKeepsItsCounts(t *testing.T) {
 		}
 		if _, got := o.one("ingress_xdp", o.frame("lan", in.bytes())); got != state.ForwardFlow || counts() != 1 {
 			t.Errorf("%s: met %s, counted %d", tt.member, got, counts())
+		}
+	}
+}
+
+// What keeps flows alive asks for those that are of no use, and for the state of
+// some: wherever a flow is, in a line, elsewhere, or of IPv6.
+func TestFlowsOfNoUseAreGivenAndAnyIsFound(t *testing.T) {
+	o := newOffloader(t)
+	o.hop(1, asItIs)
+	o.hop(2, asItIs)
+	var put []state.Flow
+	var keys []state.FlowKey
+	for i, p := range []packet{
+		udpBetween(member4, distant4, 4000, 53, 20), udpBetween(member4, distant4, 4001, 53, 20), udpBetween(member6, distant6, 4000, 53, 20), udpBetween(member6, distant6, 4001, 53, 20),
+		udpBetween(member4, distant4, 4002, 53, 20), udpBetween(member4, distant4, 4003, 53, 20),
+	} {
+		k := state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: tuple(p)}
+		if i >= 4 {
+			k.Interface = 1 << 25 // has no line
+		}
+		keys = append(keys, k)
+		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1 + uint32(i%2), Generation: o.flows.Generation()})
+	}
+	if _, err := o.flows.PutFlows(put); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	given := map[state.FlowKey]bool{}
+	for more := true; more; {
+		var err error
+		more, err = o.flows.Some(func(f state.FlowState) bool { looked++; return f.Hop == 1 }, func(u state.FlowUse) { given[u.FlowKey] = true })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, k := range keys {
+		if given[k] != (i%2 == 1) {
+			t.Errorf("%s by way %d: given is %v", k.Tuple, put[i].Hop, given[k])
+		}
+	}
+	if looked != len(keys) {
+		t.Errorf("%d flows were looked at, there are %d", looked, len(keys))
+	}
+	missing := keys[0]
+	missing.Tuple.SrcPort = 5000
+	found := map[int]state.FlowState{}
+	if err := o.flows.Look(append(keys, missing), func(i int, f state.FlowState) { found[i] = f }); err != nil || len(found) != len(keys) {
+		t.Fatalf("%d of %d flows found: %v (%v)", len(found), len(keys), found, err)
+	}
+	for i := range keys {
+		if f := found[i]; f.Hop != put[i].Hop || f.Generation != o.flows.Generation() || f.Closed || f.Idle > time.Minute {
+			t.Errorf("%s: %+v", keys[i].Tuple, f)
 		}
 	}
 }

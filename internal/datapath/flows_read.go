@@ -27,27 +27,58 @@ func (f *Flows) Each(use func(state.FlowUse)) error {
 	var c flowCursor
 	for more := true; more; {
 		var err error
-		if more, err = f.next(&c, use); err != nil {
+		if more, err = f.next(&c, nil, use); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Some gives flows, some thousands at a call; more is false once it has given
-// each that was there all the time, and then it begins anew.
-func (f *Flows) Some(use func(state.FlowUse)) (more bool, err error) {
-	if more, err = f.next(&f.some, use); !more || err != nil {
+// Some looks at flows, some thousands at a call, and gives those that are of no
+// use; more is false once it has looked at each that was there all the time, and
+// then it begins anew.
+func (f *Flows) Some(useful func(state.FlowState) bool, use func(state.FlowUse)) (more bool, err error) {
+	now := nowTicks()
+	if more, err = f.next(&f.some, func(v *flowPart) bool { return useful(stateOf(v, now)) }, use); !more || err != nil {
 		f.some = flowCursor{}
 		err = errors.Join(err, f.lines.grace())
 	}
 	return more, err
 }
 
-func (f *Flows) next(c *flowCursor, use func(state.FlowUse)) (more bool, err error) {
+// Look gives the state of each of those flows; use is told its place in the list,
+// and not called for those that are not there.
+func (f *Flows) Look(list []state.FlowKey, use func(i int, f state.FlowState)) error {
+	now := nowTicks()
+	for i, k := range list {
+		var part flowPart
+		var there bool
+		var err error
+		if k.Tuple.Is4() {
+			part, there, err = f.lines.look(encodeFlowKey4(k))
+		} else {
+			var v flow6
+			err = f.v6.Lookup(encodeFlowKey6(k), &v)
+			if there = err == nil; errors.Is(err, ebpf.ErrKeyNotExist) {
+				err = nil
+			}
+			part = *(*flowPart)(unsafe.Pointer(&v.Flow))
+		}
+		if err != nil {
+			return fmt.Errorf("read a flow: %w", err)
+		}
+		if there {
+			use(i, stateOf(&part, now))
+		}
+	}
+	return nil
+}
+
+// next gives some flows, but for those that skip tells to leave out; nil: none.
+func (f *Flows) next(c *flowCursor, skip func(*flowPart) bool, use func(state.FlowUse)) (more bool, err error) {
 	now := nowTicks()
 	if !c.six {
-		more, err = f.lines.next(&c.v4, func(k *flowKey4, v *flow4) {
+		more, err = f.lines.next(&c.v4, skip, func(k *flowKey4, v *flow4) {
 			u := decodeFlow(v.Flow, now)
 			u.FlowKey = decodeFlowKey4(k)
 			u.Becomes.Src, u.Becomes.Dst = mapped(v.Saddr), mapped(v.Daddr)
@@ -58,7 +89,11 @@ func (f *Flows) next(c *flowCursor, use func(state.FlowUse)) (more bool, err err
 	}
 	return c.v6.next(f.v6, func(k *flowKey6, v *flow6) {
 		// both families' flows have one layout; Go has a type for each
-		u := decodeFlow(*(*flowPart)(unsafe.Pointer(&v.Flow)), now)
+		part := (*flowPart)(unsafe.Pointer(&v.Flow))
+		if skip != nil && skip(part) {
+			return
+		}
+		u := decodeFlow(*part, now)
 		u.FlowKey = decodeFlowKey6(k)
 		u.Becomes.Src, u.Becomes.Dst = v.Saddr.U8, v.Daddr.U8
 		use(finish(u))

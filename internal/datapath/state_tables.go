@@ -50,7 +50,7 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 		case "flow_entered":
 			m.MaxEntries = uint32(min(flowsEntered, max(d.options.Tables.Flows, 1)))
 		case "flow_lines":
-			m.MaxEntries = flowLines(d.options.Tables.Flows)
+			m.MaxEntries = flowLines(d.options.Tables.Flows) / 2
 		case "flow_events":
 			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
 		case "nat64_changes":

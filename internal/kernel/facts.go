@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -50,7 +51,8 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
 		}
 		if noOffloads == nil && !wire {
-			f.GROList = offloadActive(ethtool, a.Index, "rx-gro-list")
+			on := offloadsActive(ethtool, a.Index)
+			f.GRO, f.GROList = slices.Contains(on, "rx-gro"), slices.Contains(on, "rx-gro-list")
 		}
 		if l.Type() != "device" {
 			f.Kind = l.Type()

@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"slices"
-
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -10,10 +8,10 @@ import (
 
 const nestedFlag = 0x8000 // NLA_F_NESTED
 
-// offloadActive tells whether an offload of a device is on, by the name that
-// ethtool gives it (generic netlink family "ethtool"). False where the kernel
+// offloadsActive lists the offloads of a device that are on, by the names that
+// ethtool gives them (generic netlink family "ethtool"). None where the kernel
 // does not tell.
-func offloadActive(family *netlink.GenlFamily, index int, name string) bool {
+func offloadsActive(family *netlink.GenlFamily, index int) (on []string) {
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
 	req.AddRawData([]byte{unix.ETHTOOL_MSG_FEATURES_GET, 1, 0, 0}) // struct genlmsghdr
 	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nestedFlag, nil)
@@ -21,11 +19,14 @@ func offloadActive(family *netlink.GenlFamily, index int, name string) bool {
 	req.AddRawData(header.Serialize())
 	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
 	if err != nil {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(messages, func(m []byte) bool {
-		return len(m) >= nl.SizeofGenlmsg && slices.Contains(bitNames(m[nl.SizeofGenlmsg:]), name)
-	})
+	for _, m := range messages {
+		if len(m) >= nl.SizeofGenlmsg {
+			on = append(on, bitNames(m[nl.SizeofGenlmsg:])...)
+		}
+	}
+	return on
 }
 
 // bitNames lists the names of the bits that are set in the ACTIVE bitset of a

@@ -63,8 +63,8 @@ func TestManyWiresAreMadeKeptAndTakenAway(t *testing.T) {
 				t.Error(err)
 				return on
 			}
-			for _, f := range []string{"tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-udp_tnl-segmentation", "tx-checksum-ip-generic", "rx-gro"} {
-				on[f] = offloadActive(family, l.Attrs().Index, f)
+			for _, f := range offloadsActive(family, l.Attrs().Index) {
+				on[f] = true
 			}
 			return on
 		}

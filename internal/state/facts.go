@@ -41,6 +41,7 @@ type LinkFact struct {
 	Up        bool
 	XDP       bool // its driver runs XDP programs that may redirect
 	XDPTarget bool // it can be the target of an XDP redirect
+	GRO       bool // it joins received packets (rx-gro)
 	GROList   bool // it chains received packets instead of merging them (rx-gro-list)
 	Addresses []netip.Prefix
 	Lower     string  // VLAN, port of a switch: the device below, if it is in this namespace

@@ -107,6 +107,19 @@ type FlowUse struct {
 	Closed         bool          // a FIN, RST or SYN came
 }
 
+// FlowState is what of a flow says whether it is of use.
+type FlowState struct {
+	Generation uint32
+	Hop        uint32
+	Idle       time.Duration
+	Closed     bool
+}
+
+// State gives that of a flow.
+func (u *FlowUse) State() FlowState {
+	return FlowState{Generation: u.Generation, Hop: u.Hop, Idle: u.Idle, Closed: u.Closed}
+}
+
 // FlowHop is how packets of flows leave. Flows name it by a number.
 type FlowHop struct {
 	Device    uint32 // the lowest; 0: withdrawn

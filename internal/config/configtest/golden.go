@@ -177,6 +177,8 @@ func readLink(l *state.LinkFact, words []string) error {
 			l.XDP = true
 		case "xdp-target":
 			l.XDPTarget = true
+		case "gro":
+			l.GRO = true
 		case "gro-list":
 			l.GROList = true
 		case "filtering":

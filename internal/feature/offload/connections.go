@@ -17,9 +17,9 @@ type connection struct {
 	hop     [2]uint32
 	since   uint32 // seconds by the clock: when it was first offloaded
 	timeout time.Duration
-	kept    time.Duration // when connection tracking was last told of it
-	used    time.Duration // when a packet was last seen to have gone past the stack
-	round   uint32        // of the sweep that last saw that it is of use
+	kept    time.Duration // the packet that connection tracking was last told of
+	looked  time.Duration // when it was last asked whether there was a later one
+	useless [2]uint32     // by direction: the sweep that found its flow to be of no use
 	zone    uint16
 	ends    [2]beside // of each end's list
 }
@@ -40,6 +40,26 @@ func (c *connection) address(which end) netip.Prefix {
 		a = c.reply.From()
 	}
 	return netip.PrefixFrom(a, a.BitLen())
+}
+
+// useful tells whether a direction of it is, after that sweep looked at all flows.
+func (c *connection) useful(round uint32) bool {
+	for d, in := range c.in {
+		if in != 0 && c.useless[d] != round {
+			return true
+		}
+	}
+	return false
+}
+
+// flows gives the keys of its flows.
+func (c *connection) flows(list []state.FlowKey) []state.FlowKey {
+	for d, arrives := range [2]state.FlowTuple{c.orig, c.reply} {
+		if c.in[d] != 0 {
+			list = append(list, state.FlowKey{Interface: c.in[d], Tuple: arrives})
+		}
+	}
+	return list
 }
 
 // connections has them by their original direction; in a list, so that they

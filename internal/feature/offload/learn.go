@@ -237,10 +237,9 @@ func (s *Service) note(c candidate, f state.Flow, now time.Duration) (was uint32
 	delete(s.recent.at, c.passed.Tuple)
 	known := s.connections.get(c.c.Orig)
 	if known == nil {
-		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now, since: seconds(now)})
+		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now, looked: now, since: seconds(now)})
 	}
 	known.timeout = max(known.timeout, c.c.Timeout)
-	known.round = s.sweep.round // of use, whether the sweep has passed its place or not
 	d := 0
 	if c.back {
 		d = 1
@@ -249,6 +248,7 @@ func (s *Service) note(c candidate, f state.Flow, now time.Duration) (was uint32
 		s.letGo(*known, d)
 	}
 	known.in[d], known.hop[d] = f.Interface, f.Hop
+	known.useless[d] = 0 // whether the sweep has passed its place or not
 	s.hops.hold(f.Hop)
 	s.arrivals[f.Interface]++
 	return was

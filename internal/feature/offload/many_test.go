@@ -75,10 +75,18 @@ func TestManyFlowsTakeFewCalls(t *testing.T) {
 		}
 	}
 	sweepOnce(time.Second) // what learn had begun
-	f.kept = nil
+	f.kept, f.given, f.asked = nil, 0, 0
+	sweepOnce(2 * time.Second)
+	if f.given != 0 || f.asked != 0 || len(f.kept) != 0 {
+		t.Errorf("all are in use and none is due: %d flows were given, %d asked for, %d connections kept", f.given, f.asked, len(f.kept))
+	}
 	sweepOnce(20 * time.Minute)
-	if len(f.kept) != many {
-		t.Errorf("%d of %d connections were kept", len(f.kept), many)
+	if len(f.kept) != many || f.asked != 2*many {
+		t.Errorf("%d of %d connections were kept, and %d flows asked for", len(f.kept), many, f.asked)
+	}
+	f.asked = 0
+	if sweepOnce(21 * time.Minute); f.asked != 0 {
+		t.Errorf("%d flows were asked for, so soon", f.asked)
 	}
 	if f.calls > 4*turns {
 		t.Errorf("%d calls in %d parts of sweeps", f.calls, turns)

@@ -20,6 +20,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	for i, name := range c.Interfaces {
 		p.offload(fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name))
 	}
+	p.sessions(c)
 	if c.Refused {
 		for _, rule := range facts.RefusalRules {
 			p.problem(state.Warning, "offload.refused", rule, "what it may apply to is left to the ruleset")

@@ -16,9 +16,13 @@ type Tables interface {
 	DeleteFlows([]state.FlowKey) error
 	// Forget has packets of flows counted anew; Interface and addresses as they leave.
 	Forget([]state.FlowKey) error
-	// Some gives flows, some thousands at a call; more is false once it has given
-	// each that was there all the time, and then it begins anew.
-	Some(func(state.FlowUse)) (more bool, err error)
+	// Some looks at flows, some thousands at a call, and gives those that are of no
+	// use; more is false once it has looked at each that was there all the time, and
+	// then it begins anew.
+	Some(useful func(state.FlowState) bool, use func(state.FlowUse)) (more bool, err error)
+	// Look gives the state of each of those flows; use is told its place in the list,
+	// and not called for those that are not there.
+	Look(list []state.FlowKey, use func(i int, f state.FlowState)) error
 }
 
 // Ways is where it is written what all flows, or many, depend on.

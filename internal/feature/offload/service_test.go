@@ -28,6 +28,8 @@ type fake struct {
 	idle        time.Duration
 	round       []state.FlowKey                   // that Some has yet to give
 	calls, most int                               // of all methods, and the most that one was asked for
+	given       int                               // flows that Some found to be of no use
+	asked       int                               // those that Look was asked for
 	via         func(to netip.Addr) state.FlowWay // routes away from the member; nil: the gateway for all
 }
 
@@ -72,21 +74,35 @@ func (f *fake) Forget(list []state.FlowKey) error {
 // someAtOnce is how many the fake gives at a call.
 const someAtOnce = 1000
 
-func (f *fake) Some(use func(state.FlowUse)) (more bool, err error) {
+func (f *fake) Some(useful func(state.FlowState) bool, use func(state.FlowUse)) (more bool, err error) {
 	if f.round == nil {
 		f.round = slices.Collect(maps.Keys(f.flows))
 	}
 	n := min(someAtOnce, len(f.round))
 	f.did(n)
 	for _, k := range f.round[:n] {
-		if l, there := f.flows[k]; there {
-			use(state.FlowUse{Flow: l, Idle: f.idle, Closed: f.closed[k]})
+		u := state.FlowUse{Flow: f.flows[k], Idle: f.idle, Closed: f.closed[k]}
+		if _, there := f.flows[k]; there && !useful(u.State()) {
+			f.given++
+			use(u)
 		}
 	}
 	if f.round = f.round[n:]; len(f.round) == 0 {
 		f.round = nil
 	}
 	return f.round != nil, nil
+}
+
+func (f *fake) Look(list []state.FlowKey, use func(int, state.FlowState)) error {
+	f.did(len(list))
+	f.asked += len(list)
+	for i, k := range list {
+		if l, there := f.flows[k]; there {
+			u := state.FlowUse{Flow: l, Idle: f.idle, Closed: f.closed[k]}
+			use(i, u.State())
+		}
+	}
+	return nil
 }
 
 func (f *fake) SetHop(n uint32, h state.FlowHop) error     { f.hops[n] = h; return nil }
@@ -279,31 +295,6 @@ func TestAConnectionInAZoneIsFound(t *testing.T) {
 	offer(t, s, f.passed(c, false))
 	if len(f.flows) != 1 || f.kept[0].Zone != 7 {
 		t.Errorf("%d flows, kept %+v", len(f.flows), f.kept)
-	}
-}
-
-func TestSweepKeepsWhatIsUsed(t *testing.T) {
-	s, f := newTest()
-	c := masqueraded(1000)
-	f.track(c)
-	offer(t, s, f.passed(c, false))
-	f.kept = nil
-	f.idle = time.Second
-	if err := sweepAll(t.Context(), s, time.Minute); err != nil || len(f.kept) != 0 {
-		t.Errorf("told too early: %v, %v", f.kept, err)
-	}
-	if err := sweepAll(t.Context(), s, 20*time.Minute); err != nil || len(f.kept) != 1 || f.kept[0].Timeout != time.Hour-time.Second {
-		t.Errorf("not told: %v, %v", f.kept, err)
-	}
-	f.forget(c) // its end was not heard of
-	if err := sweepAll(t.Context(), s, 40*time.Minute); err != nil || len(f.flows) != 0 {
-		t.Errorf("%d flows of a connection that is no more (%v)", len(f.flows), err)
-	}
-	f.track(c)
-	offer(t, s, f.passed(c, false))
-	f.idle = 2 * time.Minute
-	if err := sweepAll(t.Context(), s, time.Hour); err != nil || len(f.flows) != 0 {
-		t.Errorf("%d idle flows (%v)", len(f.flows), err)
 	}
 }
 

@@ -19,7 +19,7 @@ type sweepPart int
 
 const (
 	sweepNone   sweepPart = iota
-	sweepFlows            // flows tell which connections are of use
+	sweepFlows            // flows tell which directions are of no use
 	sweepJudged           // connections are kept, or given back
 )
 
@@ -35,6 +35,10 @@ const keepPart = 4
 // connection tracking, idle flows go back to the stack, and what is of no use
 // any more is removed. now is the clock of Offer. more is false at the end of
 // a round; the next call begins another.
+//
+// With a million connections that are all in use it must cost next to nothing:
+// so a flow is looked at in its place, and who it belongs to is asked only if it
+// is of no use; and when its last packet came, when its connection is due.
 func (s *Service) Sweep(ctx context.Context, now time.Duration) (more bool, err error) {
 	switch s.sweep.part {
 	case sweepNone:
@@ -42,7 +46,7 @@ func (s *Service) Sweep(ctx context.Context, now time.Duration) (more bool, err 
 		s.sweep.part = sweepFlows
 		fallthrough
 	case sweepFlows:
-		more, err = s.lookAtFlows(now)
+		more, err = s.lookAtFlows()
 		if !more {
 			// what is learnt from here on comes behind them
 			s.sweep.part, s.sweep.next = sweepJudged, len(s.connections.list)
@@ -60,21 +64,28 @@ func (s *Service) Sweep(ctx context.Context, now time.Duration) (more bool, err 
 	return false, nil
 }
 
-// lookAtFlows notes which connections some of the flows show to be of use.
-func (s *Service) lookAtFlows(now time.Duration) (more bool, err error) {
+// useful gives who tells whether a flow is of use now.
+func (s *Service) useful() func(state.FlowState) bool {
 	generation := s.ways.Generation()
+	var number uint32 // most flows leave by the same few
+	var way *hop
+	return func(f state.FlowState) bool {
+		if way == nil || f.Hop != number {
+			number, way = f.Hop, s.hops.list[f.Hop]
+		}
+		return f.Generation == generation && !f.Closed && way != nil && !way.withdrawn && f.Idle < s.config.IdleTimeout
+	}
+}
+
+// lookAtFlows notes which directions some of the flows show to be of no use.
+func (s *Service) lookAtFlows() (more bool, err error) {
 	var stray []state.FlowKey
-	more, err = s.tables.Some(func(u state.FlowUse) {
-		c := s.owner(u)
-		if c == nil {
+	more, err = s.tables.Some(s.useful(), func(u state.FlowUse) {
+		if c, d := s.owner(u); c != nil {
+			c.useless[d] = s.sweep.round
+		} else {
 			stray = append(stray, u.FlowKey)
-			return
 		}
-		if h := s.hops.list[u.Hop]; u.Generation != generation || u.Closed || h == nil || h.withdrawn || u.Idle >= s.config.IdleTimeout {
-			return
-		}
-		c.round = s.sweep.round
-		c.used = max(c.used, now-u.Idle)
 	})
 	if err != nil {
 		return more, err
@@ -85,39 +96,72 @@ func (s *Service) lookAtFlows(now time.Duration) (more bool, err error) {
 // judge goes through some of the connections, from the end of the list.
 func (s *Service) judge(ctx context.Context, now time.Duration) error {
 	var b back
-	var keep []state.KeptConnection
+	var due []state.FlowTuple
 	s.sweep.next = min(s.sweep.next, len(s.connections.list))
 	for n := 0; n < sweepAtOnce && s.sweep.next > 0; n++ {
 		s.sweep.next--
 		c := &s.connections.list[s.sweep.next]
 		switch {
-		case c.round != s.sweep.round:
+		case !c.useful(s.sweep.round):
 			s.remove(*c, &b) // neither direction is offloaded any more
-		case c.used > c.kept && now-c.kept >= c.timeout/keepPart:
-			left := c.timeout - (now - c.used)
-			if left <= 0 {
-				continue
-			}
-			keep = append(keep, state.KeptConnection{Orig: c.orig, Zone: c.zone, Timeout: left})
-			c.kept = c.used
+		case now-c.looked >= c.timeout/keepPart:
+			due = append(due, c.orig)
 		}
 	}
-	gone, err := s.kernel.Keep(ctx, keep)
-	for _, i := range gone {
-		if c := s.connections.get(keep[i].Orig); c != nil {
-			s.remove(*c, &b)
-		}
-	}
-	return errors.Join(err, s.give(b))
+	return errors.Join(s.keep(ctx, due, now, &b), s.give(b))
 }
 
-// owner gives the connection that a flow is of; nil: none.
-func (s *Service) owner(u state.FlowUse) *connection {
+// keep tells connection tracking of those of some connections that live. Those
+// that are in no table, here or there, are given back.
+func (s *Service) keep(ctx context.Context, due []state.FlowTuple, now time.Duration, b *back) error {
+	var keys []state.FlowKey
+	var of []int // by keys: of due
+	for i, orig := range due {
+		keys = s.connections.get(orig).flows(keys)
+		for len(of) < len(keys) {
+			of = append(of, i)
+		}
+	}
+	there, used := make([]bool, len(due)), make([]time.Duration, len(due))
+	useful := s.useful()
+	err := s.tables.Look(keys, func(i int, f state.FlowState) {
+		there[of[i]] = true
+		if useful(f) {
+			used[of[i]] = max(used[of[i]], now-f.Idle)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var list []state.KeptConnection
+	for i, orig := range due {
+		c := s.connections.get(orig)
+		c.looked = now
+		left := c.timeout - (now - used[i])
+		switch {
+		case !there[i]:
+			s.remove(*c, b)
+		case used[i] > c.kept && left > 0:
+			list = append(list, state.KeptConnection{Orig: orig, Zone: c.zone, Timeout: left})
+			c.kept = used[i]
+		}
+	}
+	gone, err := s.kernel.Keep(ctx, list)
+	for _, i := range gone {
+		if c := s.connections.get(list[i].Orig); c != nil {
+			s.remove(*c, b)
+		}
+	}
+	return err
+}
+
+// owner gives the connection that a flow is of, and which direction; nil: none.
+func (s *Service) owner(u state.FlowUse) (*connection, int) {
 	if c := s.connections.get(u.Tuple); c != nil && c.in[0] == u.Interface {
-		return c
+		return c, 0
 	}
 	if c := s.connections.get(u.Becomes.Back()); c != nil && c.reply == u.Tuple && c.in[1] == u.Interface {
-		return c
+		return c, 1
 	}
-	return nil
+	return nil, 0
 }
