@@ -35,6 +35,15 @@
 /* link header, IPv6, UDP, L2TP with all it may have, PPP, IPv6, TCP */
 #define L2TP_BYTES (ETH_HLEN + 8 + 40 + 8 + 14 + L2TP_OFFSET_MAX + 4 + 40 + 20)
 
+/*
+ * What is looked at in nearly every packet: UDP, L2TP without what it may have, PPP,
+ * IPv4, TCP. At TC those bytes are pulled in if they are not linear, and payload that
+ * comes along costs its receiver: it cannot join what lies so with what came before.
+ */
+#define L2TP_MOST_BYTES (8 + 6 + 4 + 20 + 20)
+/* behind the first two bytes of L2TP, in the others: L2TP with all it may have, PPP, IPv6, TCP */
+#define L2TP_ALL_BYTES (12 + L2TP_OFFSET_MAX + 4 + 40 + 20)
+
 /* where a packet is while it is unwrapped */
 struct l2tp_walk {
 	struct cursor cur;
@@ -47,6 +56,17 @@ struct l2tp_walk {
 	__u8 family;
 	__u16 pseudo; /* sum of the pseudo-header of a SYN inside */
 };
+
+/* So many bytes more are looked at. What pointed into the packet before is void. */
+static __always_inline void l2tp_more(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w, __u32 more)
+{
+	__u32 at = (from->l3 & 31) + (w->strip & ARRIVE_STRIP);
+
+	if (HOOK_IS_XDP)
+		return; /* all is there */
+	w->cur = hook_cursor(ctx, at + more);
+	w->cur.pos += at;
+}
 
 /* IP and UDP. False: not for us to take apart. */
 static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
@@ -112,7 +132,7 @@ static __always_inline bool l2tp_next(struct l2tp_walk *w, __u32 *value)
  * none of ours, or control. Nothing is made of what lies before it is sure that
  * it came through a tunnel.
  */
-static __always_inline enum outcome l2tp_header(struct l2tp_walk *w)
+static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
 {
 	__u32 flags, length = 0, tunnel_id, unused, pad = 0, all = w->left;
 	struct l2tp_tunnel *tunnel;
@@ -120,6 +140,8 @@ static __always_inline enum outcome l2tp_header(struct l2tp_walk *w)
 
 	if (!l2tp_next(w, &flags) || (flags & (L2TP_CONTROL | L2TP_VERSION)) != 2)
 		return OUTCOME_NONE;
+	if (flags & (L2TP_LENGTH | L2TP_NUMBERS | L2TP_OFFSET))
+		l2tp_more(ctx, from, w, L2TP_ALL_BYTES);
 	lies = flags & L2TP_LENGTH && !l2tp_next(w, &length);
 	if (lies || !l2tp_next(w, &tunnel_id) || !l2tp_next(w, &w->id))
 		return OUTCOME_NONE;
@@ -251,10 +273,13 @@ static __always_inline enum outcome l2tp_inner4(struct l2tp_walk *w, __u32 table
 	return OUTCOME_NONE;
 }
 
-static __always_inline enum outcome l2tp_inner6(struct l2tp_walk *w, __u32 table, __u32 *total, __u32 *syn)
+static __always_inline enum outcome l2tp_inner6(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w,
+						__u32 table, __u32 *total, __u32 *syn)
 {
-	struct ipv6hdr *ip = PULL(&w->cur, struct ipv6hdr);
+	struct ipv6hdr *ip;
 
+	l2tp_more(ctx, from, w, sizeof(*ip) + sizeof(struct tcphdr));
+	ip = PULL(&w->cur, struct ipv6hdr);
 	if (!ip || (ip->ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000) ||
 	    (*total = bpf_ntohs(ip->payload_len) + sizeof(*ip)) > w->left)
 		return l2tp_refuse(w, L2TP_DROP_INVALID);
@@ -295,11 +320,12 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 
 	if (!from)
 		return PASS_NOT_IP;
-	w.cur = hook_cursor(ctx, L2TP_BYTES);
+	w.cur = hook_cursor(ctx, (from->l3 & 31) + L2TP_MOST_BYTES +
+				 (from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)));
 	w.cur.pos += from->l3 & 31;
 	if (!l2tp_outer(ctx, from, &w))
 		return OUTCOME_NONE;
-	outcome = l2tp_header(&w);
+	outcome = l2tp_header(ctx, from, &w);
 	if (outcome != OUTCOME_NONE || !w.session)
 		return outcome;
 	if (w.session->flags & L2TP_ONWARD) {
@@ -315,7 +341,7 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 	if (!proto || !access || !access->ifindex)
 		return PASS_L2TP_CONTROL;
 	outcome = proto == bpf_htons(ETH_P_IP) ? l2tp_inner4(&w, access->table, &total, &syn) :
-						  l2tp_inner6(&w, access->table, &total, &syn);
+						  l2tp_inner6(ctx, from, &w, access->table, &total, &syn);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	/* XDP may leave it to TC after all: there would be two copies */

@@ -168,24 +168,21 @@ _Static_assert(sizeof(struct l2tp_addr4) == 8, "key without holes");
 _Static_assert(sizeof(struct l2tp_addr6) == 24, "key without holes");
 
 /*
- * Pools are dense: 256 neighbours (addresses of a /24, prefixes of one length
- * that differ in their last eight bits) share a block of sessions' ids, in
- * which the next subscriber is the next word. Where there is a block it says
- * all of its neighbours; the tables of owners have what is in none.
+ * Pools are dense: 16 neighbours (addresses, or prefixes of one length, that
+ * differ in their last four bits) share a cache line, which says whose line it
+ * is and whose neighbour is which session's: one look, one line. Where there is
+ * a line it says all of its neighbours; the tables of owners have what is in
+ * none. It stands in one of two places, see l2tp_owner.h.
  */
-struct l2tp_block_key {
+#define L2TP_NEIGHBOURS 16
+struct l2tp_line {
 	__u64 net; /* what the neighbours have in common, as a number */
-	__u16 table;
-	__u8 bits; /* of the prefixes in the block; longer ones than 64 have none */
-	__u8 family;
+	__u32 of;  /* l2tp_line_of(); 0: nobody's */
 	__u32 pad;
+	__u16 sessions[L2TP_NEIGHBOURS]; /* 0: nobody's */
+	__u64 pad2[2];
 };
-_Static_assert(sizeof(struct l2tp_block_key) == 16, "key without holes");
-
-#define L2TP_BLOCK 256
-struct l2tp_block {
-	__u32 sessions[L2TP_BLOCK]; /* 0: nobody's */
-};
+_Static_assert(sizeof(struct l2tp_line) == 64, "one cache line");
 
 /* The lengths of prefixes that there are, the longest first; 255 ends them. */
 #define L2TP_LENGTHS 16
@@ -239,22 +236,13 @@ struct {
 } l2tp_states SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, struct l2tp_block_key);
-	__type(value, __u32); /* of l2tp_blocks */
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} l2tp_block_keys SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
-	__type(value, struct l2tp_block);
-	__uint(max_entries, 1);
+	__type(value, struct l2tp_line);
+	__uint(max_entries, 2);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} l2tp_blocks SEC(".maps");
+} l2tp_lines SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

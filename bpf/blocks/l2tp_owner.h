@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Whose an address is: one look for each length of prefix that subscribers have
- * (a handful: /32; /128, /64, /56), the longest first, into the block that the
+ * (a handful: /32; /128, /64, /56), the longest first, into the line that the
  * prefix would be in or else into a hash table. The same answers where a packet
  * goes to, and whether its source is spoofed.
  */
@@ -18,21 +18,44 @@ static __always_inline const struct l2tp_lengths *l2tp_lengths(void)
 	return bpf_map_lookup_elem(&l2tp_owner_lengths, &zero);
 }
 
-#define L2TP_NO_BLOCK 0xffffffff
+#define L2TP_NO_LINE 0xffffffff
+
+/* half as many lines as there are, less one; chosen when programs are loaded */
+const volatile __u32 l2tp_lines_mask = 0;
+
+static __always_inline __u32 l2tp_line_of(__u32 table, __u32 bits, __u32 family)
+{
+	return table | bits << 16 | family << 24;
+}
+
+static __always_inline const struct l2tp_line *l2tp_line_at(__u32 at, __u64 net, __u32 of)
+{
+	const struct l2tp_line *line = bpf_map_lookup_elem(&l2tp_lines, &at);
+
+	return line && line->net == net && line->of == of ? line : NULL;
+}
+
+#define L2TP_MIX_OF 0x9e3779b97f4a7c15ULL
+#define L2TP_MIX 0xd6e8feb86659fd93ULL
 
 /*
- * What the block of a prefix's neighbourhood says: a session, or 0 for nobody's.
- * L2TP_NO_BLOCK: there is none. place counts prefixes of that length.
+ * What the line of a prefix's neighbourhood says: a session, or 0 for nobody's.
+ * L2TP_NO_LINE: there is none. place counts prefixes of that length.
+ *
+ * A line stands in the first half of the table, where those of a pool follow
+ * each other, or if that is another's in the second one, at a place of chance
+ * (places() in internal/datapath/subscriber_lines.go).
  */
-__noinline __u32 l2tp_in_block(__u64 place, __u32 table, __u32 bits, __u32 family)
+__noinline __u32 l2tp_in_line(__u64 place, __u32 table, __u32 bits, __u32 family)
 {
-	struct l2tp_block_key key = {
-		.net = place / L2TP_BLOCK, .table = table, .bits = bits, .family = family,
-	};
-	__u32 *at = bpf_map_lookup_elem(&l2tp_block_keys, &key);
-	struct l2tp_block *block = at ? bpf_map_lookup_elem(&l2tp_blocks, at) : NULL;
+	__u32 of = l2tp_line_of(table, bits, family), mask = l2tp_lines_mask;
+	__u64 net = place / L2TP_NEIGHBOURS, salt = of * L2TP_MIX_OF;
+	const struct l2tp_line *line;
 
-	return block ? block->sessions[place & (L2TP_BLOCK - 1)] : L2TP_NO_BLOCK;
+	line = l2tp_line_at((net + (((net >> 12) + salt) * L2TP_MIX >> 40)) & mask, net, of);
+	if (!line)
+		line = l2tp_line_at(((net + salt) * L2TP_MIX >> 40 & mask) + mask + 1, net, of);
+	return line ? line->sessions[place & (L2TP_NEIGHBOURS - 1)] : L2TP_NO_LINE;
 }
 
 /* functions of their own: the verifier sees their loops once */
@@ -40,13 +63,13 @@ __noinline __u32 l2tp_owner4(__u32 table, __be32 addr)
 {
 	const struct l2tp_lengths *lengths = l2tp_lengths();
 	struct l2tp_addr4 key = { .table = table };
-	__u32 *session, found = L2TP_NO_BLOCK;
+	__u32 *session, found = L2TP_NO_LINE;
 
 	if (!lengths)
 		return 0;
 	if (lengths->bits4[0] == 32) /* the longest */
-		found = l2tp_in_block(bpf_ntohl(addr), table, 32, AF_INET);
-	if (found != L2TP_NO_BLOCK && found)
+		found = l2tp_in_line(bpf_ntohl(addr), table, 32, AF_INET);
+	if (found != L2TP_NO_LINE && found)
 		return found;
 	for (int i = 0; i < L2TP_LENGTHS; i++) {
 		__u32 bits = lengths->bits4[i];
@@ -82,10 +105,10 @@ __noinline __u32 l2tp_owner6(__u32 table, __u64 high, __u64 low)
 		if (bits > 128)
 			break;
 		if (bits >= 8 && bits <= 64) {
-			found = l2tp_in_block(high >> ((64 - bits) & 63), table, bits, AF_INET6);
+			found = l2tp_in_line(high >> ((64 - bits) & 63), table, bits, AF_INET6);
 			if (!found)
 				continue;
-			if (found != L2TP_NO_BLOCK)
+			if (found != L2TP_NO_LINE)
 				return found;
 		}
 		a = l2tp_upper(high, bits < 64 ? bits : 64);

@@ -206,13 +206,16 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 	enum outcome outcome;
 	struct ethhdr *eth;
 	struct cursor cur;
-	__u32 tags;
+	__u32 at, tags;
 
 	if (!from || !verdict)
 		return PASS_NOT_IP;
-	cur = hook_cursor(ctx, ARRIVE_BYTES + from->strip);
 	/* 22 and ARRIVE_STRIP at most; the verifier has to see it */
-	cur.pos += (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
+	at = (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
+	/* no more than that: what is not linear is pulled in, see l2tp.h */
+	cur = hook_cursor(ctx, at + (from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
+				   sizeof(struct tcphdr));
+	cur.pos += at;
 	if (from->proto == bpf_htons(ETH_P_IP))
 		outcome = route_find4(ctx, from, cur, &to);
 	else if (from->proto == bpf_htons(ETH_P_IPV6))
@@ -228,10 +231,10 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 		outcome = nexthop_frame(ctx, from->tags, from->proto, to);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
-		cur = hook_cursor(ctx, ARRIVE_BYTES);
+		cur = hook_cursor(ctx, hook_l3(tags) + sizeof(struct ipv6hdr));
 		cur.pos += hook_l3(tags);
 	} else {
-		cur = hook_cursor(ctx, ARRIVE_BYTES);
+		cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct ipv6hdr));
 		eth = PULL(&cur, struct ethhdr);
 		if (!eth)
 			return PASS_NOT_IP;

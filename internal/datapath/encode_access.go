@@ -20,8 +20,7 @@ type (
 	sessionState = ingressTCL2tpState
 	ownerKey4    = ingressTCL2tpAddr4
 	ownerKey6    = ingressTCL2tpAddr6
-	blockKey     = ingressTCL2tpBlockKey
-	blockValue   = ingressTCL2tpBlock
+	lineValue    = ingressTCL2tpLine
 	lengthsValue = ingressTCL2tpLengths
 	gardenKey    = ingressTCL2tpGardenKey
 	captured     = ingressTCL2tpCaptured
@@ -167,7 +166,7 @@ func (d *Datapath) Accesses() ([]state.Access, error) {
 
 // accessMaps are the tables of access that speak of each other.
 func accessMaps() []string {
-	return []string{"l2tp_tunnels", "l2tp_sessions", "l2tp_states", "l2tp_block_keys", "l2tp_blocks", "l2tp_owners4", "l2tp_owners6", "l2tp_owner_lengths"}
+	return []string{"l2tp_tunnels", "l2tp_sessions", "l2tp_states", "l2tp_lines", "l2tp_owners4", "l2tp_owners6", "l2tp_owner_lengths"}
 }
 
 // accessObjects lists what [access] and [l2tp_client] want to be found.

@@ -688,15 +688,15 @@ func TestSubscribersAreKept(t *testing.T) {
 	}
 }
 
-// Addresses that have a block, that have none, and that found no block free any
-// more are all somebody's, through changes and another process.
+// Addresses that have a line, in either of its places, that have none, and that found
+// no place free any more are all somebody's, through changes and another process.
 func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 	l := newLNS(t)
 	s := l.subscribers
 	random := rand.New(rand.NewPCG(4, 64))
-	blocks := len(s.blocks.blocks)
+	lines := len(s.lines.lines)
 	var sessions []state.AccessSession
-	for i := range 2 * blocks {
+	for i := range 2 * lines {
 		x := l.alice
 		x.Local, x.Prefixes = uint16(200+i), nil
 		x.IPv4 = netip.AddrFrom4([4]byte{10, 80, byte(i), byte(random.IntN(256))}) // each in a neighbourhood of its own
@@ -731,8 +731,19 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 		}
 	}
 	l.put(sessions...)
-	if len(s.blocks.free) != 0 {
-		t.Fatalf("%d blocks are free: this tests less than it says", len(s.blocks.free))
+	first, second, outside := 0, 0, 0
+	for _, one := range s.lines.used {
+		switch {
+		case one.outside != nil:
+			outside++
+		case int(one.at) < lines/2:
+			first++
+		default:
+			second++
+		}
+	}
+	if first == 0 || second == 0 || outside == 0 {
+		t.Fatalf("%d and %d lines, %d neighbourhoods without: this tests less than it says", first, second, outside)
 	}
 	check("new", s, sessions)
 	// addresses change hands, in one batch
@@ -761,7 +772,7 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 	}
 	check("half of them are gone", again, rest)
 	var fresh []state.AccessSession
-	for i := range blocks / 2 {
+	for i := range lines / 2 {
 		x := l.alice
 		x.Local, x.Prefixes, x.IPv4 = uint16(200+2*i), nil, netip.AddrFrom4([4]byte{10, 90, byte(i), 7})
 		fresh = append(fresh, x)
@@ -777,9 +788,14 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 	if err := again.Remove([]uint16{17, 18}, gone); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"l2tp_owners4", "l2tp_owners6", "l2tp_block_keys"} {
+	for _, name := range []string{"l2tp_owners4", "l2tp_owners6"} {
 		if key, err := l.datapath.maps[name].NextKeyBytes(nil); key != nil || err != nil {
 			t.Errorf("%s still has %x, %v", name, key, err)
+		}
+	}
+	for at := range again.lines.lines {
+		if line := &again.lines.lines[at]; line.Of != 0 {
+			t.Errorf("line %d still is that of %s", at, ownedAt(lineKey{line.Net, line.Of}, 0).prefix)
 		}
 	}
 }

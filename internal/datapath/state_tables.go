@@ -33,8 +33,8 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			m.MaxEntries = uint32(max(d.options.Tables.Subscribers, 1))
 		case "l2tp_sessions":
 			m.MaxEntries = uint32(max((d.options.Tables.Subscribers+sessionGroup-1)/sessionGroup, 1))
-		case "l2tp_block_keys", "l2tp_blocks":
-			m.MaxEntries = uint32(max(d.options.Tables.Subscribers/subscribersPerBlock, 1))
+		case "l2tp_lines":
+			m.MaxEntries = ownerLinesFor(d.options.Tables.Subscribers)
 		case "l2tp_owners4", "l2tp_owners6":
 			m.MaxEntries = uint32(max(4*d.options.Tables.Subscribers, 1))
 		case "nat64_fast_sets":
@@ -70,6 +70,11 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 	if v := spec.Variables["interface_unused"]; v != nil {
 		if err := v.Set(unusedFlags(d.options.Tables.Unused)); err != nil {
 			return nil, fmt.Errorf("set interface_unused of program %s: %w", p.name, err)
+		}
+	}
+	if v := spec.Variables["l2tp_lines_mask"]; v != nil {
+		if err := v.Set(ownerLinesFor(d.options.Tables.Subscribers)/2 - 1); err != nil {
+			return nil, fmt.Errorf("set l2tp_lines_mask of program %s: %w", p.name, err)
 		}
 	}
 	if v := spec.Variables["dsa_format"]; v != nil {

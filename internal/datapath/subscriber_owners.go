@@ -16,7 +16,7 @@ import (
 type ownedEntry struct {
 	owned
 	session uint32
-	inBlock bool
+	inLine  bool
 }
 
 // allOwned goes through the tables of owners.
@@ -24,7 +24,7 @@ func (s *Subscribers) allOwned() iter.Seq2[ownedEntry, error] {
 	four := entries(s.d, "l2tp_owners4", func(k ownerKey4, id uint32) (ownedEntry, bool) { return ownedEntry{decodeOwner4(k), id, false}, true })
 	six := entries(s.d, "l2tp_owners6", func(k ownerKey6, id uint32) (ownedEntry, bool) { return ownedEntry{decodeOwner6(k), id, false}, true })
 	return func(yield func(ownedEntry, error) bool) {
-		for _, seq := range []iter.Seq2[ownedEntry, error]{four, six, s.blocks.all(s.d)} {
+		for _, seq := range []iter.Seq2[ownedEntry, error]{four, six, s.lines.all()} {
 			for o, err := range seq {
 				if !yield(o, err) {
 					return
@@ -79,7 +79,7 @@ func (s *Subscribers) writeOwned(list []owned) error {
 	if err := s.writeLengths(); err != nil {
 		return err
 	}
-	rest, err := s.blocks.put(list, s.owner)
+	rest, err := s.lines.put(list, s.owner)
 	if err != nil {
 		return err
 	}
@@ -94,11 +94,7 @@ func (s *Subscribers) writeOwned(list []owned) error {
 }
 
 func (s *Subscribers) deleteOwned(list []owned) error {
-	rest, err := s.blocks.remove(list)
-	if err != nil {
-		return err
-	}
-	for _, o := range rest {
+	for _, o := range s.lines.remove(list) {
 		var err error
 		if o.prefix.Addr().Is4() {
 			err = s.own4.Delete(encodeOwner4(o))

@@ -23,7 +23,7 @@ type Subscribers struct {
 	tunnels, own4, own6, n *ebpf.Map
 	groups                 []groupValue // of sessions; in the kernel's memory, as the next two
 	states                 []sessionState
-	blocks                 *ownerBlocks
+	lines                  *ownerLines
 	memory                 [][]byte
 
 	mu     sync.Mutex
@@ -70,15 +70,11 @@ func (s *Subscribers) mapTables() (err error) {
 	if s.states, err = mapArray[sessionState](s, "l2tp_states"); err != nil {
 		return err
 	}
-	blocks, err := mapArray[blockValue](s, "l2tp_blocks")
+	lines, err := mapArray[lineValue](s, "l2tp_lines")
 	if err != nil {
 		return err
 	}
-	keys, err := s.d.mapNamed("l2tp_block_keys")
-	if err != nil {
-		return err
-	}
-	s.blocks = newOwnerBlocks(keys, blocks)
+	s.lines = newOwnerLines(lines)
 	return nil
 }
 
@@ -100,7 +96,7 @@ func mapArray[V any](s *Subscribers, name string) ([]V, error) {
 
 // Close lets go of the tables; they stay as they are.
 func (s *Subscribers) Close() error {
-	s.groups, s.states, s.blocks = nil, nil, nil
+	s.groups, s.states, s.lines = nil, nil, nil
 	var errs []error
 	for _, m := range s.memory {
 		errs = append(errs, unix.Munmap(m))
@@ -133,12 +129,12 @@ func (s *Subscribers) learn() error {
 			return err
 		}
 		note(o.owned, o.session)
-		if !o.inBlock {
+		if !o.inLine {
 			hashed = append(hashed, o.owned)
 		}
 	}
 	for _, o := range hashed {
-		s.blocks.leave(o)
+		s.lines.leave(o)
 	}
 	return s.deleteOwned(stray)
 }

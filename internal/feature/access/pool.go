@@ -225,14 +225,21 @@ func (s *server) freeAddress(login string, spaces []netip.Prefix) (netip.Addr, b
 	return netip.Addr{}, false
 }
 
-// freeIn gives a free address of a space; others: also one that somebody had who
-// is away.
+// spaceKey says what is taken out of a space.
+type spaceKey struct {
+	space netip.Prefix
+	bits  int
+}
+
+// freeIn gives a free address of a space, the next one behind that given last:
+// who comes up together is together in the datapath's tables. others: also one that
+// somebody had who is away.
 func (s *server) freeIn(space netip.Prefix, login string, others bool) (netip.Addr, bool) {
 	n := uint64(1) << (32 - space.Bits())
 	base := binary.BigEndian.Uint32(space.Masked().Addr().AsSlice())
-	start := hash(login, space)
+	next := spaceKey{space, 32}
 	for i := range n {
-		k := uint32((start + i) % n)
+		k := uint32((s.next[next] + i) % n)
 		if n > 2 && (k == 0 || uint64(k) == n-1) {
 			continue // the subnet's own and its broadcast address
 		}
@@ -240,6 +247,7 @@ func (s *server) freeIn(space netip.Prefix, login string, others bool) (netip.Ad
 		binary.BigEndian.PutUint32(b[:], base+k)
 		a := netip.AddrFrom4(b)
 		if a != s.Gateway && s.taken4[a] == nil && !s.own4[a] && (others || !s.kept.others4(a, login)) {
+			s.next[next] = uint64(k) + 1
 			return a, true
 		}
 	}
@@ -253,8 +261,12 @@ func hash(login string, space netip.Prefix) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// prefixTries bounds the search in a space that is nearly full.
-const prefixTries = 65536
+// prefixTries bounds the search in a space that is nearly full, nearTries that from the
+// place on that was given last.
+const (
+	prefixTries = 65536
+	nearTries   = 4096
+)
 
 // lastOrFree gives the prefix that a login had, if it still may have it, or else a
 // free one; not valid if there is none.
@@ -275,23 +287,46 @@ func (s *server) freePrefix(login string, spaces []netip.Prefix, bits int, other
 		if bits < space.Bits() {
 			continue
 		}
-		room := bits - space.Bits()
-		n := uint64(prefixTries)
-		if room < 16 {
-			n = 1 << room
+		if p := s.prefixIn(space, login, bits, others); p.IsValid() {
+			return p
 		}
-		start := hash(login, space)
-		for i := range n {
-			p := nthPrefix(space, bits, start+i)
-			if bits == 128 && p.Addr() == space.Masked().Addr() {
-				continue // every router's (RFC 4291 section 2.6.1)
-			}
-			if s.taken6[p] == nil && !s.own6.OverlapsPrefix(p) && (others || !s.kept.others6(p, login)) {
+	}
+	return netip.Prefix{}
+}
+
+// prefixIn gives a free prefix of a space, the next one as in freeIn, or where there is
+// none for long (much of the space is somebody's own, or kept) one behind a place of the
+// login's. Single addresses all come from there: those that follow each other are easy to
+// find for strangers (RFC 7707 section 4.1.1).
+func (s *server) prefixIn(space netip.Prefix, login string, bits int, others bool) netip.Prefix {
+	n := uint64(prefixTries)
+	if room := bits - space.Bits(); room < 16 {
+		n = 1 << room
+	}
+	if bits <= 64 {
+		next := spaceKey{space, bits}
+		for range min(n, nearTries) {
+			p := nthPrefix(space, bits, s.next[next])
+			s.next[next]++
+			if s.free6(p, space, login, others) {
 				return p
 			}
 		}
 	}
+	start := hash(login, space)
+	for i := range n {
+		if p := nthPrefix(space, bits, start+i); s.free6(p, space, login, others) {
+			return p
+		}
+	}
 	return netip.Prefix{}
+}
+
+func (s *server) free6(p, space netip.Prefix, login string, others bool) bool {
+	if p.Bits() == 128 && p.Addr() == space.Masked().Addr() {
+		return false // every router's (RFC 4291 section 2.6.1)
+	}
+	return s.taken6[p] == nil && !s.own6.OverlapsPrefix(p) && (others || !s.kept.others6(p, login))
 }
 
 // nthPrefix gives the n-th prefix of a length inside a space, round and round.

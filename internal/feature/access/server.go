@@ -54,10 +54,11 @@ type server struct {
 	taken6   map[netip.Prefix]*session
 	destined bart.Table[*session]
 	kept     leases
+	next     map[spaceKey]uint64 // where to look for what is free
 }
 
 func newServer(s ServerSettings) *server {
-	n := &server{logins: map[string][]*session{}, taken4: map[netip.Addr]*session{}, taken6: map[netip.Prefix]*session{}, kept: newLeases()}
+	n := &server{logins: map[string][]*session{}, taken4: map[netip.Addr]*session{}, taken6: map[netip.Prefix]*session{}, kept: newLeases(), next: map[spaceKey]uint64{}}
 	n.update(s)
 	return n
 }
