@@ -7,6 +7,7 @@ import (
 
 	"github.com/mdlayher/ndp"
 
+	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
 
@@ -135,4 +136,25 @@ func TestSubscribersAreToldOfTranslators(t *testing.T) {
 		}
 	}
 	t.Errorf("it says %+v", adverts[0].Options)
+}
+
+// All that is carried is told again, and nothing else.
+func TestSessionsAreToldAgain(t *testing.T) {
+	d := newDuet(t)
+	d.start(testServer(), testClient())
+	d.up()
+	e := d.server.engine
+	one := d.server.sessions[d.server.only().local]
+	e.PutAgain()
+	if b := e.Take(); len(b.Sessions) != 1 || b.Sessions[0].Local != one.Local || b.Sessions[0].IPv4 != one.IPv4 || len(b.Accounts)+len(b.GoneSessions) > 0 {
+		t.Errorf("told is %+v", b)
+	}
+	tunnel := d.client.only().tunnel
+	tunnel.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, 4711).AddUint32(l2tp.CallSerialNumber, 9)) // one that is not up yet
+	tunnel.flush()
+	d.settle()
+	e.PutAgain()
+	if b := e.Take(); len(b.Sessions) != 1 {
+		t.Errorf("with a call that is not up yet told is %+v", b)
+	}
 }
