@@ -204,7 +204,7 @@ type offers struct {
 }
 
 const (
-	offersFirst = 64
+	offersFirst = 16
 	offersLeast = 8
 	// offersFor is how long a turn may take: a fraction of overdue.
 	offersFor = 50 * time.Millisecond

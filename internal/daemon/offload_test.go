@@ -404,3 +404,30 @@ func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
 		})
 	}
 }
+
+// Programs are loaded without the code for sections that the file does not have. A
+// reload that adds one, or takes it away, has them loaded anew, and flows go on.
+func TestASectionThatAReloadAddsHasItsCode(t *testing.T) {
+	for _, hook := range []string{"tc", "xdp"} {
+		t.Run(hook, func(t *testing.T) {
+			w := newHome(t, hook, homeRules)
+			weft := w.start()
+			w.echo(w.server, "tcp", ":7")
+			c := w.talk(w.member, "tcp", "198.51.100.9:7")
+			w.offloads(c)
+			home := fmt.Sprintf(homeFile, hook)
+			w.write(home + "[guard.inside]\ninterfaces = [\"lan\"]\n")
+			weft.reload()
+			w.offloads(c)
+			w.mustWeft("block", "10.0.0.2")
+			eventually(t, "the guard drops what is blocked", func() bool { return c.exchange(1, 200*time.Millisecond) == 0 })
+			if w.counted("drop-blocked") == 0 {
+				t.Errorf("no drop was counted\n%s", w.mustWeft("show", "counters"))
+			}
+			w.mustWeft("unblock", "10.0.0.2")
+			w.write(home)
+			weft.reload()
+			w.offloads(w.talk(w.member, "tcp", "198.51.100.9:7"))
+		})
+	}
+}
