@@ -199,7 +199,7 @@ int ingress_xdp(struct xdp_md *ctx)
 		outcome = flow_fast(ctx, at, ifindex, &verdict);
 		if (outcome != OUTCOME_NONE) {
 			count(INGRESS_XDP, outcome);
-			return verdict;
+			return outcome_is_drop(outcome) ? XDP_DROP : verdict;
 		}
 	}
 	if (dsa_format && at->flags & INTERFACE_CONDUIT)

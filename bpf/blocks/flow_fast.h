@@ -78,7 +78,6 @@ static __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32
 	struct flow_hop *hop;
 	struct flow4 *found;
 	__u32 total, diff;
-	enum outcome outcome;
 	__sum16 *check;
 	__u32 may;
 
@@ -93,12 +92,8 @@ static __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32
 		struct flow_key4 key = { ifindex, ip->saddr, ip->daddr, *ports, ip->protocol };
 
 		found = flow4_find(&key);
-		if (!found && control->refuse && may & FLOW_FAST_REFUSE) {
-			outcome = flow_fast_refused(ctx, ip, &key, control, now);
-			if (outcome == DROP_REFUSED)
-				*verdict = XDP_DROP;
-			return outcome;
-		}
+		if (!found && control->refuse && may & FLOW_FAST_REFUSE)
+			return flow_fast_refused(ctx, ip, &key, control, now);
 	}
 	hop = found && may & FLOW_FAST_PASS ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
 	if (!hop)
