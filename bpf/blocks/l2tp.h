@@ -41,8 +41,6 @@
  * comes along costs its receiver: it cannot join what lies so with what came before.
  */
 #define L2TP_MOST_BYTES (8 + 6 + 4 + 20 + 20)
-/* behind the first two bytes of L2TP, in the others: L2TP with all it may have, PPP, IPv6, TCP */
-#define L2TP_ALL_BYTES (12 + L2TP_OFFSET_MAX + 4 + 40 + 20)
 
 /* where a packet is while it is unwrapped */
 struct l2tp_walk {
@@ -127,6 +125,16 @@ static __always_inline bool l2tp_next(struct l2tp_walk *w, __u32 *value)
 	return true;
 }
 
+/* bytes to look at behind the first two of L2TP, by what these say */
+static __always_inline __u32 l2tp_behind(__u32 flags)
+{
+	__u32 bytes = L2TP_MOST_BYTES - 8 - 2;
+
+	bytes += flags & L2TP_LENGTH ? 2 : 0;
+	bytes += flags & L2TP_NUMBERS ? 4 : 0;
+	return bytes + (flags & L2TP_OFFSET ? 2 + L2TP_OFFSET_MAX : 0);
+}
+
 /*
  * The L2TP header. OUTCOME_NONE with w->session: data of that session. Without:
  * none of ours, or control. Nothing is made of what lies before it is sure that
@@ -141,7 +149,7 @@ static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arri
 	if (!l2tp_next(w, &flags) || (flags & (L2TP_CONTROL | L2TP_VERSION)) != 2)
 		return OUTCOME_NONE;
 	if (flags & (L2TP_LENGTH | L2TP_NUMBERS | L2TP_OFFSET))
-		l2tp_more(ctx, from, w, L2TP_ALL_BYTES);
+		l2tp_more(ctx, from, w, l2tp_behind(flags));
 	lies = flags & L2TP_LENGTH && !l2tp_next(w, &length);
 	if (lies || !l2tp_next(w, &tunnel_id) || !l2tp_next(w, &w->id))
 		return OUTCOME_NONE;

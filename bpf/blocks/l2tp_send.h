@@ -68,11 +68,18 @@ static __always_inline void l2tp_whose(__u32 id, struct l2tp_out *out)
 	out->session = id ? l2tp_down_at(id) : NULL;
 }
 
-static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, struct cursor cur, __u32 table,
-					       bool hop, struct l2tp_out *out)
+static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, __u32 at, __u32 table, struct l2tp_out *out)
 {
-	struct iphdr *ip = PULL(&cur, struct iphdr);
+	struct cursor cur = hook_cursor(ctx, at + sizeof(struct iphdr) + sizeof(struct tcphdr));
+	struct iphdr *ip;
 
+	cur.pos += at;
+	ip = PULL(&cur, struct iphdr);
+	if (!HOOK_IS_XDP && ip && ip->ihl > 5) { /* behind options there is more to see */
+		cur = hook_cursor(ctx, at + 60 + sizeof(struct tcphdr));
+		cur.pos += at;
+		ip = PULL(&cur, struct iphdr);
+	}
 	if (!ip || ip->version != 4 || ip->ihl < 5)
 		return PASS_OPTIONS;
 	if (addr4_link_scope(ip->daddr))
@@ -93,11 +100,14 @@ static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, struct cursor cur,
 	return OUTCOME_NONE;
 }
 
-static __always_inline enum outcome l2tp_find6(hook_ctx *ctx, struct cursor cur, __u32 table,
-					       bool hop, struct l2tp_out *out)
+static __always_inline enum outcome l2tp_find6(hook_ctx *ctx, __u32 at, __u32 table, bool hop,
+					       struct l2tp_out *out)
 {
-	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+	struct cursor cur = hook_cursor(ctx, at + sizeof(struct ipv6hdr) + sizeof(struct tcphdr));
+	struct ipv6hdr *ip;
 
+	cur.pos += at;
+	ip = PULL(&cur, struct ipv6hdr);
 	if (!ip)
 		return PASS_OPTIONS;
 	if (addr6_link_scope(&ip->daddr) || addr6_link_scope(&ip->saddr))
@@ -317,18 +327,16 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 	struct bpf_fib_lookup fib;
 	struct l2tp_meter meter;
 	enum outcome outcome;
-	struct cursor cur;
-	__u32 outer;
+	__u32 at, outer;
 
 	if (!from || !verdict)
 		return PASS_NOT_IP;
 	out.proto = from->proto;
-	cur = hook_cursor(ctx, ARRIVE_BYTES + from->strip);
-	cur.pos += (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
+	at = (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
 	if (from->proto == bpf_htons(ETH_P_IP))
-		outcome = l2tp_find4(ctx, cur, from->table, hop, &out);
+		outcome = l2tp_find4(ctx, at, from->table, &out);
 	else if (from->proto == bpf_htons(ETH_P_IPV6))
-		outcome = l2tp_find6(ctx, cur, from->table, hop, &out);
+		outcome = l2tp_find6(ctx, at, from->table, hop, &out);
 	else
 		return PASS_NOT_IP;
 	if (outcome == OUTCOME_NONE)
