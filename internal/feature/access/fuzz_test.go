@@ -196,7 +196,7 @@ func FuzzClientV6(f *testing.F) {
 			d.settle()
 			v.begin(dhcpRequest, d.now)
 		}
-		d.pass(time.Duration(wait) * time.Minute)
+		d.pass(time.Duration(wait) * time.Second)
 		d.sound()
 		for name, l := range d.client.engine.Learned() {
 			if l.Delegated.IsValid() && (l.Delegated != l.Delegated.Masked() || l.Delegated.Bits() > 64) || len(l.DNS) > 16 || len(l.Addresses) > 16 {
