@@ -20,10 +20,9 @@ const (
 	accessEgressMapInterfaces       = "interfaces"
 	accessEgressMapInterfacesNear   = "interfaces_near"
 	accessEgressMapL2tpAccesses     = "l2tp_accesses"
-	accessEgressMapL2tpBlockKeys    = "l2tp_block_keys"
-	accessEgressMapL2tpBlocks       = "l2tp_blocks"
 	accessEgressMapL2tpCaptures     = "l2tp_captures"
 	accessEgressMapL2tpGardens      = "l2tp_gardens"
+	accessEgressMapL2tpLines        = "l2tp_lines"
 	accessEgressMapL2tpOwnerLengths = "l2tp_owner_lengths"
 	accessEgressMapL2tpOwners4      = "l2tp_owners4"
 	accessEgressMapL2tpOwners6      = "l2tp_owners6"
@@ -34,6 +33,8 @@ const (
 	accessEgressMapMemos            = "memos"
 	accessEgressProgAccessEgress    = "access_egress"
 	accessEgressVarDsaFormat        = "dsa_format"
+	accessEgressVarInterfaceUnused  = "interface_unused"
+	accessEgressVarL2tpLinesMask    = "l2tp_lines_mask"
 )
 
 // loadAccessEgress returns the embedded CollectionSpec for accessEgress.
@@ -89,10 +90,9 @@ type accessEgressMapSpecs struct {
 	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear   *ebpf.MapSpec `ebpf:"interfaces_near"`
 	L2tpAccesses     *ebpf.MapSpec `ebpf:"l2tp_accesses"`
-	L2tpBlockKeys    *ebpf.MapSpec `ebpf:"l2tp_block_keys"`
-	L2tpBlocks       *ebpf.MapSpec `ebpf:"l2tp_blocks"`
 	L2tpCaptures     *ebpf.MapSpec `ebpf:"l2tp_captures"`
 	L2tpGardens      *ebpf.MapSpec `ebpf:"l2tp_gardens"`
+	L2tpLines        *ebpf.MapSpec `ebpf:"l2tp_lines"`
 	L2tpOwnerLengths *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4      *ebpf.MapSpec `ebpf:"l2tp_owners4"`
 	L2tpOwners6      *ebpf.MapSpec `ebpf:"l2tp_owners6"`
@@ -107,7 +107,9 @@ type accessEgressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type accessEgressVariableSpecs struct {
-	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	L2tpLinesMask   *ebpf.VariableSpec `ebpf:"l2tp_lines_mask"`
 }
 
 // accessEgressObjects contains all objects after they have been loaded into the kernel.
@@ -134,10 +136,9 @@ type accessEgressMaps struct {
 	Interfaces       *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear   *ebpf.Map `ebpf:"interfaces_near"`
 	L2tpAccesses     *ebpf.Map `ebpf:"l2tp_accesses"`
-	L2tpBlockKeys    *ebpf.Map `ebpf:"l2tp_block_keys"`
-	L2tpBlocks       *ebpf.Map `ebpf:"l2tp_blocks"`
 	L2tpCaptures     *ebpf.Map `ebpf:"l2tp_captures"`
 	L2tpGardens      *ebpf.Map `ebpf:"l2tp_gardens"`
+	L2tpLines        *ebpf.Map `ebpf:"l2tp_lines"`
 	L2tpOwnerLengths *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4      *ebpf.Map `ebpf:"l2tp_owners4"`
 	L2tpOwners6      *ebpf.Map `ebpf:"l2tp_owners6"`
@@ -154,10 +155,9 @@ func (m *accessEgressMaps) Close() error {
 		m.Interfaces,
 		m.InterfacesNear,
 		m.L2tpAccesses,
-		m.L2tpBlockKeys,
-		m.L2tpBlocks,
 		m.L2tpCaptures,
 		m.L2tpGardens,
+		m.L2tpLines,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
 		m.L2tpOwners6,
@@ -173,7 +173,9 @@ func (m *accessEgressMaps) Close() error {
 //
 // It can be passed to loadAccessEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type accessEgressVariables struct {
-	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	L2tpLinesMask   *ebpf.Variable `ebpf:"l2tp_lines_mask"`
 }
 
 // accessEgressPrograms contains all programs after they have been loaded into the kernel.

@@ -55,23 +55,24 @@ type flowEgressFlowPassedKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	flowEgressMapCounters       = "counters"
-	flowEgressMapFlowControls   = "flow_controls"
-	flowEgressMapFlowEntered    = "flow_entered"
-	flowEgressMapFlowEvents     = "flow_events"
-	flowEgressMapFlowHops       = "flow_hops"
-	flowEgressMapFlowLines      = "flow_lines"
-	flowEgressMapFlowPasses     = "flow_passes"
-	flowEgressMapFlowRefusals   = "flow_refusals"
-	flowEgressMapFlowSessions   = "flow_sessions"
-	flowEgressMapFlows4         = "flows4"
-	flowEgressMapFlows6         = "flows6"
-	flowEgressMapInterfaces     = "interfaces"
-	flowEgressMapInterfacesNear = "interfaces_near"
-	flowEgressMapLowers         = "lowers"
-	flowEgressProgFlowEgress    = "flow_egress"
-	flowEgressVarDsaFormat      = "dsa_format"
-	flowEgressVarFlowEventType  = "flow_event_type"
+	flowEgressMapCounters        = "counters"
+	flowEgressMapFlowControls    = "flow_controls"
+	flowEgressMapFlowEntered     = "flow_entered"
+	flowEgressMapFlowEvents      = "flow_events"
+	flowEgressMapFlowHops        = "flow_hops"
+	flowEgressMapFlowLines       = "flow_lines"
+	flowEgressMapFlowPasses      = "flow_passes"
+	flowEgressMapFlowRefusals    = "flow_refusals"
+	flowEgressMapFlowSessions    = "flow_sessions"
+	flowEgressMapFlows4          = "flows4"
+	flowEgressMapFlows6          = "flows6"
+	flowEgressMapInterfaces      = "interfaces"
+	flowEgressMapInterfacesNear  = "interfaces_near"
+	flowEgressMapLowers          = "lowers"
+	flowEgressProgFlowEgress     = "flow_egress"
+	flowEgressVarDsaFormat       = "dsa_format"
+	flowEgressVarFlowEventType   = "flow_event_type"
+	flowEgressVarInterfaceUnused = "interface_unused"
 )
 
 // loadFlowEgress returns the embedded CollectionSpec for flowEgress.
@@ -143,8 +144,9 @@ type flowEgressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type flowEgressVariableSpecs struct {
-	DsaFormat     *ebpf.VariableSpec `ebpf:"dsa_format"`
-	FlowEventType *ebpf.VariableSpec `ebpf:"flow_event_type"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	FlowEventType   *ebpf.VariableSpec `ebpf:"flow_event_type"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
 }
 
 // flowEgressObjects contains all objects after they have been loaded into the kernel.
@@ -206,8 +208,9 @@ func (m *flowEgressMaps) Close() error {
 //
 // It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type flowEgressVariables struct {
-	DsaFormat     *ebpf.Variable `ebpf:"dsa_format"`
-	FlowEventType *ebpf.Variable `ebpf:"flow_event_type"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	FlowEventType   *ebpf.Variable `ebpf:"flow_event_type"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
 }
 
 // flowEgressPrograms contains all programs after they have been loaded into the kernel.

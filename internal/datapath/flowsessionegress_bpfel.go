@@ -29,6 +29,7 @@ const (
 	flowSessionEgressMapLowers             = "lowers"
 	flowSessionEgressProgFlowSessionEgress = "flow_session_egress"
 	flowSessionEgressVarDsaFormat          = "dsa_format"
+	flowSessionEgressVarInterfaceUnused    = "interface_unused"
 )
 
 // loadFlowSessionEgress returns the embedded CollectionSpec for flowSessionEgress.
@@ -97,7 +98,8 @@ type flowSessionEgressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type flowSessionEgressVariableSpecs struct {
-	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
 }
 
 // flowSessionEgressObjects contains all objects after they have been loaded into the kernel.
@@ -153,7 +155,8 @@ func (m *flowSessionEgressMaps) Close() error {
 //
 // It can be passed to loadFlowSessionEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type flowSessionEgressVariables struct {
-	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
 }
 
 // flowSessionEgressPrograms contains all programs after they have been loaded into the kernel.

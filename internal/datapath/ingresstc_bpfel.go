@@ -224,20 +224,6 @@ type ingressTCL2tpAddr6 struct {
 	Pad   uint32
 }
 
-type ingressTCL2tpBlock struct {
-	_        structs.HostLayout
-	Sessions [256]uint32
-}
-
-type ingressTCL2tpBlockKey struct {
-	_      structs.HostLayout
-	Net    uint64
-	Table  uint16
-	Bits   uint8
-	Family uint8
-	Pad    uint32
-}
-
 type ingressTCL2tpCaptured struct {
 	_       structs.HostLayout
 	At      uint64
@@ -300,6 +286,15 @@ type ingressTCL2tpLengths struct {
 	_     structs.HostLayout
 	Bits4 [16]uint8
 	Bits6 [16]uint8
+}
+
+type ingressTCL2tpLine struct {
+	_        structs.HostLayout
+	Net      uint64
+	Of       uint32
+	Pad      uint32
+	Sessions [16]uint16
+	Pad2     [2]uint64
 }
 
 type ingressTCL2tpState struct {
@@ -733,10 +728,9 @@ const (
 	ingressTCMapInterfaces           = "interfaces"
 	ingressTCMapInterfacesNear       = "interfaces_near"
 	ingressTCMapL2tpAccesses         = "l2tp_accesses"
-	ingressTCMapL2tpBlockKeys        = "l2tp_block_keys"
-	ingressTCMapL2tpBlocks           = "l2tp_blocks"
 	ingressTCMapL2tpCaptures         = "l2tp_captures"
 	ingressTCMapL2tpGardens          = "l2tp_gardens"
+	ingressTCMapL2tpLines            = "l2tp_lines"
 	ingressTCMapL2tpOwnerLengths     = "l2tp_owner_lengths"
 	ingressTCMapL2tpOwners4          = "l2tp_owners4"
 	ingressTCMapL2tpOwners6          = "l2tp_owners6"
@@ -785,6 +779,8 @@ const (
 	ingressTCVarFib6Last             = "fib6_last"
 	ingressTCVarFibLayout            = "fib_layout"
 	ingressTCVarFlowLinesMask        = "flow_lines_mask"
+	ingressTCVarInterfaceUnused      = "interface_unused"
+	ingressTCVarL2tpLinesMask        = "l2tp_lines_mask"
 	ingressTCVarNat64FastMask        = "nat64_fast_mask"
 	ingressTCVarNat64FastShift       = "nat64_fast_shift"
 	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
@@ -859,10 +855,9 @@ type ingressTCMapSpecs struct {
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
-	L2tpBlockKeys        *ebpf.MapSpec `ebpf:"l2tp_block_keys"`
-	L2tpBlocks           *ebpf.MapSpec `ebpf:"l2tp_blocks"`
 	L2tpCaptures         *ebpf.MapSpec `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
+	L2tpLines            *ebpf.MapSpec `ebpf:"l2tp_lines"`
 	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
@@ -911,17 +906,19 @@ type ingressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCVariableSpecs struct {
-	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
-	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
-	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
-	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
-	FlowLinesMask  *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
-	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
-	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	Fib4Last        *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last        *ebpf.VariableSpec `ebpf:"fib6_last"`
+	FibLayout       *ebpf.VariableSpec `ebpf:"fib_layout"`
+	FlowLinesMask   *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	L2tpLinesMask   *ebpf.VariableSpec `ebpf:"l2tp_lines_mask"`
+	Nat64FastMask   *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	SlowUnlimited   *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // ingressTCObjects contains all objects after they have been loaded into the kernel.
@@ -961,10 +958,9 @@ type ingressTCMaps struct {
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
-	L2tpBlockKeys        *ebpf.Map `ebpf:"l2tp_block_keys"`
-	L2tpBlocks           *ebpf.Map `ebpf:"l2tp_blocks"`
 	L2tpCaptures         *ebpf.Map `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
+	L2tpLines            *ebpf.Map `ebpf:"l2tp_lines"`
 	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
@@ -1028,10 +1024,9 @@ func (m *ingressTCMaps) Close() error {
 		m.Interfaces,
 		m.InterfacesNear,
 		m.L2tpAccesses,
-		m.L2tpBlockKeys,
-		m.L2tpBlocks,
 		m.L2tpCaptures,
 		m.L2tpGardens,
+		m.L2tpLines,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
 		m.L2tpOwners6,
@@ -1081,17 +1076,19 @@ func (m *ingressTCMaps) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCVariables struct {
-	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
-	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
-	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
-	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
-	FlowLinesMask  *ebpf.Variable `ebpf:"flow_lines_mask"`
-	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
-	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	Fib4Last        *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last        *ebpf.Variable `ebpf:"fib6_last"`
+	FibLayout       *ebpf.Variable `ebpf:"fib_layout"`
+	FlowLinesMask   *ebpf.Variable `ebpf:"flow_lines_mask"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	L2tpLinesMask   *ebpf.Variable `ebpf:"l2tp_lines_mask"`
+	Nat64FastMask   *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.Variable `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.Variable `ebpf:"nat64_test_clock"`
+	SlowUnlimited   *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // ingressTCPrograms contains all programs after they have been loaded into the kernel.

@@ -33,10 +33,9 @@ const (
 	ingressXDPMapInterfaces           = "interfaces"
 	ingressXDPMapInterfacesNear       = "interfaces_near"
 	ingressXDPMapL2tpAccesses         = "l2tp_accesses"
-	ingressXDPMapL2tpBlockKeys        = "l2tp_block_keys"
-	ingressXDPMapL2tpBlocks           = "l2tp_blocks"
 	ingressXDPMapL2tpCaptures         = "l2tp_captures"
 	ingressXDPMapL2tpGardens          = "l2tp_gardens"
+	ingressXDPMapL2tpLines            = "l2tp_lines"
 	ingressXDPMapL2tpOwnerLengths     = "l2tp_owner_lengths"
 	ingressXDPMapL2tpOwners4          = "l2tp_owners4"
 	ingressXDPMapL2tpOwners6          = "l2tp_owners6"
@@ -83,6 +82,8 @@ const (
 	ingressXDPVarFib6Last             = "fib6_last"
 	ingressXDPVarFibLayout            = "fib_layout"
 	ingressXDPVarFlowLinesMask        = "flow_lines_mask"
+	ingressXDPVarInterfaceUnused      = "interface_unused"
+	ingressXDPVarL2tpLinesMask        = "l2tp_lines_mask"
 	ingressXDPVarNat64FastMask        = "nat64_fast_mask"
 	ingressXDPVarNat64FastShift       = "nat64_fast_shift"
 	ingressXDPVarNat64ForceSlow       = "nat64_force_slow"
@@ -156,10 +157,9 @@ type ingressXDPMapSpecs struct {
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
-	L2tpBlockKeys        *ebpf.MapSpec `ebpf:"l2tp_block_keys"`
-	L2tpBlocks           *ebpf.MapSpec `ebpf:"l2tp_blocks"`
 	L2tpCaptures         *ebpf.MapSpec `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
+	L2tpLines            *ebpf.MapSpec `ebpf:"l2tp_lines"`
 	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
@@ -206,16 +206,18 @@ type ingressXDPMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPVariableSpecs struct {
-	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
-	Fib4Last       *ebpf.VariableSpec `ebpf:"fib4_last"`
-	Fib6Last       *ebpf.VariableSpec `ebpf:"fib6_last"`
-	FibLayout      *ebpf.VariableSpec `ebpf:"fib_layout"`
-	FlowLinesMask  *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
-	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	Fib4Last        *ebpf.VariableSpec `ebpf:"fib4_last"`
+	Fib6Last        *ebpf.VariableSpec `ebpf:"fib6_last"`
+	FibLayout       *ebpf.VariableSpec `ebpf:"fib_layout"`
+	FlowLinesMask   *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	L2tpLinesMask   *ebpf.VariableSpec `ebpf:"l2tp_lines_mask"`
+	Nat64FastMask   *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
 }
 
 // ingressXDPObjects contains all objects after they have been loaded into the kernel.
@@ -255,10 +257,9 @@ type ingressXDPMaps struct {
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
 	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
-	L2tpBlockKeys        *ebpf.Map `ebpf:"l2tp_block_keys"`
-	L2tpBlocks           *ebpf.Map `ebpf:"l2tp_blocks"`
 	L2tpCaptures         *ebpf.Map `ebpf:"l2tp_captures"`
 	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
+	L2tpLines            *ebpf.Map `ebpf:"l2tp_lines"`
 	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
@@ -320,10 +321,9 @@ func (m *ingressXDPMaps) Close() error {
 		m.Interfaces,
 		m.InterfacesNear,
 		m.L2tpAccesses,
-		m.L2tpBlockKeys,
-		m.L2tpBlocks,
 		m.L2tpCaptures,
 		m.L2tpGardens,
+		m.L2tpLines,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
 		m.L2tpOwners6,
@@ -371,16 +371,18 @@ func (m *ingressXDPMaps) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPVariables struct {
-	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
-	Fib4Last       *ebpf.Variable `ebpf:"fib4_last"`
-	Fib6Last       *ebpf.Variable `ebpf:"fib6_last"`
-	FibLayout      *ebpf.Variable `ebpf:"fib_layout"`
-	FlowLinesMask  *ebpf.Variable `ebpf:"flow_lines_mask"`
-	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	Fib4Last        *ebpf.Variable `ebpf:"fib4_last"`
+	Fib6Last        *ebpf.Variable `ebpf:"fib6_last"`
+	FibLayout       *ebpf.Variable `ebpf:"fib_layout"`
+	FlowLinesMask   *ebpf.Variable `ebpf:"flow_lines_mask"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	L2tpLinesMask   *ebpf.Variable `ebpf:"l2tp_lines_mask"`
+	Nat64FastMask   *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.Variable `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.Variable `ebpf:"nat64_test_clock"`
 }
 
 // ingressXDPPrograms contains all programs after they have been loaded into the kernel.

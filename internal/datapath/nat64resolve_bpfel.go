@@ -44,6 +44,7 @@ const (
 	nat64ResolveMapNat64Usages          = "nat64_usages"
 	nat64ResolveProgNat64Resolve        = "nat64_resolve"
 	nat64ResolveVarDsaFormat            = "dsa_format"
+	nat64ResolveVarInterfaceUnused      = "interface_unused"
 	nat64ResolveVarNat64FastMask        = "nat64_fast_mask"
 	nat64ResolveVarNat64FastShift       = "nat64_fast_shift"
 	nat64ResolveVarNat64ForceSlow       = "nat64_force_slow"
@@ -132,12 +133,13 @@ type nat64ResolveMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type nat64ResolveVariableSpecs struct {
-	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
-	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	Nat64FastMask   *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
 }
 
 // nat64ResolveObjects contains all objects after they have been loaded into the kernel.
@@ -223,12 +225,13 @@ func (m *nat64ResolveMaps) Close() error {
 //
 // It can be passed to loadNat64ResolveObjects or ebpf.CollectionSpec.LoadAndAssign.
 type nat64ResolveVariables struct {
-	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
-	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	Nat64FastMask   *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.Variable `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.Variable `ebpf:"nat64_test_clock"`
 }
 
 // nat64ResolvePrograms contains all programs after they have been loaded into the kernel.

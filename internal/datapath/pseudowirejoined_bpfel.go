@@ -28,6 +28,7 @@ const (
 	pseudowireJoinedMapSlowWindows         = "slow_windows"
 	pseudowireJoinedProgPseudowireJoined   = "pseudowire_joined"
 	pseudowireJoinedVarDsaFormat           = "dsa_format"
+	pseudowireJoinedVarInterfaceUnused     = "interface_unused"
 	pseudowireJoinedVarSlowUnlimited       = "slow_unlimited"
 )
 
@@ -96,8 +97,9 @@ type pseudowireJoinedMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type pseudowireJoinedVariableSpecs struct {
-	DsaFormat     *ebpf.VariableSpec `ebpf:"dsa_format"`
-	SlowUnlimited *ebpf.VariableSpec `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	SlowUnlimited   *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // pseudowireJoinedObjects contains all objects after they have been loaded into the kernel.
@@ -151,8 +153,9 @@ func (m *pseudowireJoinedMaps) Close() error {
 //
 // It can be passed to loadPseudowireJoinedObjects or ebpf.CollectionSpec.LoadAndAssign.
 type pseudowireJoinedVariables struct {
-	DsaFormat     *ebpf.Variable `ebpf:"dsa_format"`
-	SlowUnlimited *ebpf.Variable `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	SlowUnlimited   *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // pseudowireJoinedPrograms contains all programs after they have been loaded into the kernel.

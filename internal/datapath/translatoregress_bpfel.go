@@ -46,6 +46,7 @@ const (
 	translatorEgressMapSlowWindows          = "slow_windows"
 	translatorEgressProgTranslatorEgress    = "translator_egress"
 	translatorEgressVarDsaFormat            = "dsa_format"
+	translatorEgressVarInterfaceUnused      = "interface_unused"
 	translatorEgressVarNat64FastMask        = "nat64_fast_mask"
 	translatorEgressVarNat64FastShift       = "nat64_fast_shift"
 	translatorEgressVarNat64ForceSlow       = "nat64_force_slow"
@@ -137,13 +138,14 @@ type translatorEgressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorEgressVariableSpecs struct {
-	DsaFormat      *ebpf.VariableSpec `ebpf:"dsa_format"`
-	Nat64FastMask  *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
-	SlowUnlimited  *ebpf.VariableSpec `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	Nat64FastMask   *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.VariableSpec `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.VariableSpec `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.VariableSpec `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.VariableSpec `ebpf:"nat64_test_clock"`
+	SlowUnlimited   *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressObjects contains all objects after they have been loaded into the kernel.
@@ -233,13 +235,14 @@ func (m *translatorEgressMaps) Close() error {
 //
 // It can be passed to loadTranslatorEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorEgressVariables struct {
-	DsaFormat      *ebpf.Variable `ebpf:"dsa_format"`
-	Nat64FastMask  *ebpf.Variable `ebpf:"nat64_fast_mask"`
-	Nat64FastShift *ebpf.Variable `ebpf:"nat64_fast_shift"`
-	Nat64ForceSlow *ebpf.Variable `ebpf:"nat64_force_slow"`
-	Nat64NoErrors  *ebpf.Variable `ebpf:"nat64_no_errors"`
-	Nat64TestClock *ebpf.Variable `ebpf:"nat64_test_clock"`
-	SlowUnlimited  *ebpf.Variable `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	Nat64FastMask   *ebpf.Variable `ebpf:"nat64_fast_mask"`
+	Nat64FastShift  *ebpf.Variable `ebpf:"nat64_fast_shift"`
+	Nat64ForceSlow  *ebpf.Variable `ebpf:"nat64_force_slow"`
+	Nat64NoErrors   *ebpf.Variable `ebpf:"nat64_no_errors"`
+	Nat64TestClock  *ebpf.Variable `ebpf:"nat64_test_clock"`
+	SlowUnlimited   *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // translatorEgressPrograms contains all programs after they have been loaded into the kernel.

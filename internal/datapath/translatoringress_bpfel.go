@@ -23,6 +23,7 @@ const (
 	translatorIngressMapSlowWindows        = "slow_windows"
 	translatorIngressProgTranslatorIngress = "translator_ingress"
 	translatorIngressVarDsaFormat          = "dsa_format"
+	translatorIngressVarInterfaceUnused    = "interface_unused"
 	translatorIngressVarSlowUnlimited      = "slow_unlimited"
 )
 
@@ -86,8 +87,9 @@ type translatorIngressMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type translatorIngressVariableSpecs struct {
-	DsaFormat     *ebpf.VariableSpec `ebpf:"dsa_format"`
-	SlowUnlimited *ebpf.VariableSpec `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
+	SlowUnlimited   *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
 // translatorIngressObjects contains all objects after they have been loaded into the kernel.
@@ -131,8 +133,9 @@ func (m *translatorIngressMaps) Close() error {
 //
 // It can be passed to loadTranslatorIngressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type translatorIngressVariables struct {
-	DsaFormat     *ebpf.Variable `ebpf:"dsa_format"`
-	SlowUnlimited *ebpf.Variable `ebpf:"slow_unlimited"`
+	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
+	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
+	SlowUnlimited   *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
 // translatorIngressPrograms contains all programs after they have been loaded into the kernel.
