@@ -117,6 +117,7 @@ func (s *Service) Refused(list []state.RefusedPacket, now time.Duration) {
 	if r.tables == nil || !r.known {
 		return
 	}
+	r.forget(now) // or one whose time is over would stand in its own way
 	for _, p := range list {
 		why := r.policy.refuses(p)
 		_, held := r.held[p.FlowKey]
@@ -131,6 +132,15 @@ func (s *Service) Refused(list []state.RefusedPacket, now time.Duration) {
 	}
 }
 
+// forget takes out those whose time is over: the ruleset sees their packets again.
+func (r *refused) forget(now time.Duration) {
+	for k, h := range r.held {
+		if now >= h.until {
+			delete(r.held, k)
+		}
+	}
+}
+
 // Waiting tells whether RefuseDue has something to do, now or soon.
 func (s *Service) Waiting() bool { return len(s.refused.waiting) > 0 }
 
@@ -140,11 +150,7 @@ func (s *Service) Waiting() bool { return len(s.refused.waiting) > 0 }
 // its packets leave.
 func (s *Service) RefuseDue(ctx context.Context, now time.Duration) error {
 	r := &s.refused
-	for k, h := range r.held {
-		if now >= h.until {
-			delete(r.held, k)
-		}
-	}
+	r.forget(now)
 	n := 0
 	for n < len(r.waiting) && now-r.waiting[n].since >= refuseAfter {
 		n++

@@ -86,6 +86,43 @@ func TestARefusedFlowIsDroppedWhenNothingHasChangedSince(t *testing.T) {
 	}
 }
 
+// Its time over, the ruleset sees a packet of the flow and refuses it again: it is
+// dropped early again, although nobody else is refused meanwhile.
+func TestAFlowThatIsRefusedAgainIsDroppedAgain(t *testing.T) {
+	s, _, r := refusing()
+	p := knock()
+	for round := range 3 {
+		now := time.Duration(round) * (refuseFor + time.Second)
+		s.Refused([]state.RefusedPacket{p}, now)
+		if !s.Waiting() {
+			t.Fatalf("round %d: the refusal is not taken", round)
+		}
+		due(t, s, t.Context(), now+refuseAfter)
+		if !r.there[p.FlowKey] {
+			t.Errorf("round %d: the flow is not dropped", round)
+		}
+		delete(r.there, p.FlowKey)
+	}
+}
+
+// So many refusals as there is room for do not stand in the way of others when
+// their time is over.
+func TestRefusalsWhoseTimeIsOverMakeRoom(t *testing.T) {
+	s, _, _ := refusing()
+	p := knock()
+	for i := range refusedMax {
+		q := p
+		q.Tuple.SrcPort, q.Tuple.DstPort = uint16(i), 1
+		s.refused.held[q.FlowKey] = heldRefusal{until: refuseFor}
+	}
+	if s.Refused([]state.RefusedPacket{p}, refuseFor-1); s.Waiting() {
+		t.Error("there is room for more than there should be")
+	}
+	if s.Refused([]state.RefusedPacket{p}, refuseFor); !s.Waiting() {
+		t.Error("there is no room for another")
+	}
+}
+
 func TestWhatVoidsARefusal(t *testing.T) {
 	route := func(p string) func(*Service) {
 		return func(s *Service) {
