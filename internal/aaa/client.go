@@ -44,6 +44,9 @@ type Client struct {
 	counts  map[netip.AddrPort]*access.RADIUSServer // by where it authenticates; mu
 }
 
+// NAS is what the servers know this router by (NAS-Identifier, RFC 2865 section 5.32).
+func (c *Client) NAS() string { return c.nas }
+
 // Stats says how the servers answer, in their order.
 func (c *Client) Stats() []access.RADIUSServer {
 	c.books.mu.Lock()

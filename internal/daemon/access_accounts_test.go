@@ -130,6 +130,21 @@ func TestAccountsOutliveAKilledDaemon(t *testing.T) {
 	third.wait()
 }
 
+// A name for RADIUS servers that a reload changes is what they are told from then on;
+// a reload that changes nothing of it keeps the client, and what it knows of them.
+func TestAReloadThatChangesOurNameForRADIUS(t *testing.T) {
+	s, _ := process(t, t.TempDir(), accounting(t, 9, ""))
+	first := s.accounts.clients["isp"]
+	s.serveAccounts(s.ctx, accounting(t, 9, ""))
+	if s.accounts.clients["isp"] != first {
+		t.Error("the client is another one although nothing has changed")
+	}
+	s.serveAccounts(s.ctx, accounting(t, 9, `nas_identifier = "lns9"`))
+	if got := s.accounts.clients["isp"].NAS(); got != "lns9" {
+		t.Errorf("the servers are told that they are asked by %q", got)
+	}
+}
+
 // Accounts of a section that is no more, or has no servers any more, are told; who
 // logs in after that is none of those servers' business.
 func TestAccountsOfASectionThatIsNoMore(t *testing.T) {

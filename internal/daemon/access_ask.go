@@ -49,7 +49,8 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 		for _, r := range c.RADIUS {
 			servers = append(servers, aaa.Server{Auth: r.Server, Accounting: r.Accounting, Secret: r.Secret, Timeout: r.Timeout, Tries: r.Tries})
 		}
-		a.self.Names = append(a.self.Names, cmp.Or(c.NASIdent, c.HostName))
+		nas := cmp.Or(c.NASIdent, c.HostName)
+		a.self.Names = append(a.self.Names, nas)
 		a.self.Addresses = append(a.self.Addresses, c.Listen...)
 		for _, at := range c.Listen {
 			for _, d := range c.Dynamic {
@@ -60,8 +61,8 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 			continue
 		}
 		keep[name] = true
-		if !reflect.DeepEqual(a.servers[name], servers) {
-			s.ask(ctx, name, cmp.Or(c.NASIdent, c.HostName), servers)
+		if old := a.clients[name]; old == nil || old.NAS() != nas || !reflect.DeepEqual(a.servers[name], servers) {
+			s.ask(ctx, name, nas, servers)
 		}
 	}
 	for name := range a.clients {

@@ -165,8 +165,8 @@ func (s *session) stored() storedSession {
 }
 
 // Restore takes over what another process has kept, after Set. Tunnels whose
-// section is no more are told that they are over. Each server's peer is asked
-// soon whether it is still there.
+// section is no more are forgotten: their peers' Hellos are not answered any more
+// (RFC 2661 section 5.5). Each server's peer is asked soon whether it is still there.
 func (e *Engine) Restore(kept []Stored, now time.Time) error {
 	e.now = now
 	var sessions []storedSession
