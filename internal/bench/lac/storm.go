@@ -91,6 +91,9 @@ func (s Storm) Run(ctx context.Context) error {
 	}
 	thrown -= thrownBefore
 	fmt.Fprintf(s.Out, "steady: %d sessions of another concentrator sent %d packets meanwhile, %d were answered; %d of all packets found no room in a CPU's queue\n", steadySessions, sent, came, thrown)
+	for number, at := range steady.unanswered {
+		fmt.Fprintf(s.Out, "packet %d, of %s, had no answer\n", number, at.Format(time.StampMicro))
+	}
 	if sent != came {
 		return errors.New("the storm has disturbed others")
 	}
@@ -238,6 +241,7 @@ func (s Storm) accounts(ctx context.Context, ledger *Ledger) error {
 type steadies struct {
 	lac        *LAC
 	sent, came int
+	unanswered map[uint16]time.Time // numbers of packets, and when they were sent
 	stop       chan struct{}
 	stopped    chan error
 }
@@ -252,14 +256,43 @@ func startSteady(ctx context.Context, s Storm) (*steadies, error) {
 	if _, err := l.BringUp(ctx); err != nil {
 		return nil, err
 	}
-	x := &steadies{lac: l, stop: make(chan struct{}), stopped: make(chan error, 1)}
+	x := &steadies{lac: l, unanswered: map[uint16]time.Time{}, stop: make(chan struct{}), stopped: make(chan error, 1)}
 	l.Data = func(one *Session, ip []byte) {
 		if isEchoReply(ip, s.Target, one) {
 			x.came++
+			delete(x.unanswered, binary.BigEndian.Uint16(ip[26:]))
 		}
+	}
+	if err := x.settle(s.Target); err != nil {
+		return nil, err
 	}
 	go func() { x.stopped <- x.run(s.Target) }()
 	return x, nil
+}
+
+// settle waits until each session has had an answer: what is counted are sessions
+// that go on, not the moment in which they begin and nobody knows the target's
+// link address.
+func (x *steadies) settle(target netip.Addr) error {
+	for i := range x.lac.Sessions {
+		for end := time.Now().Add(patience); x.came == 0; {
+			if time.Now().After(end) {
+				return fmt.Errorf("session %d had no answer in %v", i, patience)
+			}
+			x.lac.Send(x.lac.Sessions[i], ping(x.lac.Sessions[i], target, 0))
+			if err := x.lac.Turn(200 * time.Millisecond); err != nil {
+				return err
+			}
+		}
+		// a late answer to one that was said again is none to what follows
+		for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+			if err := x.lac.Turn(time.Until(end)); err != nil {
+				return err
+			}
+		}
+		x.came = 0
+	}
+	return nil
 }
 
 func (x *steadies) run(target netip.Addr) error {
@@ -277,6 +310,7 @@ func (x *steadies) run(target netip.Addr) error {
 		if now := time.Now(); !now.Before(next) {
 			next = now.Add(steadyEvery)
 			x.lac.Send(x.lac.Sessions[x.sent%steadySessions], ping(x.lac.Sessions[x.sent%steadySessions], target, uint16(x.sent)))
+			x.unanswered[uint16(x.sent)] = now
 			x.sent++
 		}
 		if err := x.lac.Turn(time.Until(next)); err != nil {
