@@ -190,11 +190,15 @@ func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 // What another build has kept is told as well, and forgotten when it is.
 func TestAccountsOfAnotherBuildAreTaken(t *testing.T) {
 	dir := t.TempDir()
+	// an old one would be given up at the first attempt
+	end := func(id string) []byte {
+		return fmt.Appendf(nil, `{"Account":{"Kind":2,"Access":"isp","ID":%q,"At":%q}}`, id, time.Now().Format(time.RFC3339))
+	}
 	store, err := keep.OpenFleeting(filepath.Join(dir, "subscribers.db"))
 	if err == nil {
 		err = store.Apply([]keep.Change{
-			{Key: []byte(accountKey + "isp/0"), Value: []byte(`{"Account":{"Kind":2,"Access":"isp","ID":"a1"}}`)}, {Key: []byte(accountKey + "isp/1"), Value: []byte(`{`)},
-			{Key: []byte(accountName(7)), Value: []byte(`{"Account":{"Kind":2,"Access":"isp","ID":"a2"}}`)},
+			{Key: []byte(accountKey + "isp/0"), Value: end("a1")}, {Key: []byte(accountKey + "isp/1"), Value: []byte(`{`)},
+			{Key: []byte(accountName(7)), Value: end("a2")},
 		})
 	}
 	if err != nil {
@@ -203,8 +207,8 @@ func TestAccountsOfAnotherBuildAreTaken(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, end := process(t, dir, accounting(t, 9, ""))
-	defer end()
+	s, stop := process(t, dir, accounting(t, 9, ""))
+	defer stop()
 	if n := s.accounts.clients["isp"].Waiting(); n != 2 {
 		t.Errorf("%d accounts wait", n)
 	}
