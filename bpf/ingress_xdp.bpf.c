@@ -15,6 +15,7 @@
 #include "flow.h"
 #include "flow_fast.h"
 #include "guard.h"
+#include "ingress.h"
 #include "interface.h"
 #include "l2tp.h"
 #include "l2tp_onward.h"
@@ -74,37 +75,6 @@ static __noinline enum outcome translate(struct xdp_md *ctx, const struct interf
 	if (from->proto == bpf_htons(ETH_P_IP))
 		return from4(ctx, in, verdict);
 	return PASS_NOT_IP;
-}
-
-/* Route a frame or a packet in a tunnel by weft's own tables, into a pseudowire at once. */
-static __always_inline enum outcome routed(struct xdp_md *ctx, struct arrival *from, int *verdict)
-{
-	enum outcome outcome = route(ctx, from, verdict);
-
-	if (outcome == FORWARD_ROUTED && !(interface_unused & INTERFACE_PSEUDOWIRES) && from->wire)
-		outcome = pseudowire_send(ctx, from->wire, verdict);
-	return outcome;
-}
-
-/*
- * What came out of a pseudowire whose interface it may go past: routed, if that
- * is all that there is to be done with it there. Else it goes to the interface:
- * *verdict says so already.
- */
-static __always_inline enum outcome beyond(struct xdp_md *ctx, struct arrival *from, int *verdict)
-{
-	__u32 visible = from->interface;
-	struct interface *at = interface_find(visible);
-	enum outcome outcome;
-
-	if (!at || at->translators || at->flags & (INTERFACE_L2TP | INTERFACE_GUARD | INTERFACE_OFFLOAD | INTERFACE_PSEUDOWIRES) ||
-	    arrive(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
-	    !(from->flags & INTERFACE_ROUTED))
-		return FORWARD_WIRE_IN;
-	outcome = routed(ctx, from, verdict);
-	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT)
-		return FORWARD_WIRE_ROUTED;
-	return outcome_is_drop(outcome) ? outcome : FORWARD_WIRE_IN;
 }
 
 /*

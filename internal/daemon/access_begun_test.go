@@ -17,31 +17,39 @@ lacs = [{ address = "198.51.100.0/24", secret = "between us" }]
 radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS" }]
 `
 
-// RADIUS hears that a router begins when it was switched on, and when a section is
-// new; not when the daemon is another one: sessions go on (docs/features/access.md).
-func TestARestartOfTheDaemonIsNoNewsForRADIUS(t *testing.T) {
-	w := newWorld(t, usual()+sectionOfSubscribers)
+// books is the RADIUS server's accounting from now on: it takes all that it hears.
+func (w *world) books(hear func(*radius.Packet)) {
+	w.t.Helper()
 	var conn net.PacketConn
 	err := w.server.Do(func() (err error) {
 		conn, err = net.ListenPacket("udp4", "198.51.100.9:1813")
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
-	var mu sync.Mutex
-	var heard []string
-	books := radius.PacketServer{
+	w.t.Cleanup(func() { conn.Close() })
+	server := radius.PacketServer{
 		SecretSource: radius.StaticSecretSource([]byte("with RADIUS")),
 		Handler: radius.HandlerFunc(func(a radius.ResponseWriter, r *radius.Request) {
-			mu.Lock()
-			heard = append(heard, rfc2866.AcctStatusType_Get(r.Packet).String()+" "+rfc2866.AcctSessionID_GetString(r.Packet))
-			mu.Unlock()
+			hear(r.Packet)
 			_ = a.Write(r.Response(radius.CodeAccountingResponse))
 		}),
 	}
-	go func() { _ = books.Serve(conn) }()
+	go func() { _ = server.Serve(conn) }()
+}
+
+// RADIUS hears that a router begins when it was switched on, and when a section is
+// new; not when the daemon is another one: sessions go on (docs/features/access.md).
+func TestARestartOfTheDaemonIsNoNewsForRADIUS(t *testing.T) {
+	w := newWorld(t, usual()+sectionOfSubscribers)
+	var mu sync.Mutex
+	var heard []string
+	w.books(func(p *radius.Packet) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard = append(heard, rfc2866.AcctStatusType_Get(p).String()+" "+rfc2866.AcctSessionID_GetString(p))
+	})
 	told := func() []string {
 		mu.Lock()
 		defer mu.Unlock()

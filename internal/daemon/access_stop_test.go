@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,33 +104,19 @@ func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 	if id := w.session(""); id != second {
 		t.Errorf("the session is %s, and was %s", id, second)
 	}
-	var conn net.PacketConn
-	err := w.server.Do(func() (err error) {
-		conn, err = net.ListenPacket("udp4", "198.51.100.9:1813")
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
 	var mu sync.Mutex
 	var heard []string
 	late := map[string]bool{}
-	books := radius.PacketServer{
-		SecretSource: radius.StaticSecretSource([]byte("with RADIUS")),
-		Handler: radius.HandlerFunc(func(a radius.ResponseWriter, r *radius.Request) {
-			mu.Lock()
-			one := rfc2866.AcctStatusType_Get(r.Packet).String() + " " + rfc2866.AcctSessionID_GetString(r.Packet)
-			heard = append(heard, one)
-			if by := rfc2866.AcctAuthentic_Get(r.Packet); by != rfc2866.AcctAuthentic_Value_Local && !strings.HasPrefix(one, "Accounting-On") {
-				t.Errorf("%s says that alice was let in by %v", one, by)
-			}
-			late[one] = rfc2866.AcctDelayTime_Get(r.Packet) > 0
-			mu.Unlock()
-			_ = a.Write(r.Response(radius.CodeAccountingResponse))
-		}),
-	}
-	go func() { _ = books.Serve(conn) }()
+	w.books(func(p *radius.Packet) {
+		mu.Lock()
+		defer mu.Unlock()
+		one := rfc2866.AcctStatusType_Get(p).String() + " " + rfc2866.AcctSessionID_GetString(p)
+		heard = append(heard, one)
+		if by := rfc2866.AcctAuthentic_Get(p); by != rfc2866.AcctAuthentic_Value_Local && !strings.HasPrefix(one, "Accounting-On") {
+			t.Errorf("%s says that alice was let in by %v", one, by)
+		}
+		late[one] = rfc2866.AcctDelayTime_Get(p) > 0
+	})
 	eventually(t, "all is told", func() bool { return w.waiting() == 0 })
 	if out, err := w.weft("kick", "alice"); err != nil {
 		t.Fatalf("%v\n%s", err, out)

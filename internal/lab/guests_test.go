@@ -96,10 +96,9 @@ func asExit(err error, to **exec.ExitError) bool {
 	return ok
 }
 
-// A machine with other work to do lets a guest wait. A cable does not lose what was
-// sent meanwhile.
-func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
-	weft, lab := program(t), name(t, "")
+// guestUp is a lab with a guest, and the processes that are it.
+func guestUp(t *testing.T, weft, lab string) (*Lab, []netspace.Process) {
+	t.Helper()
 	l, err := up(t, weft, lab, withGuest)
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +107,14 @@ func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return l, ps
+}
+
+// A machine with other work to do lets a guest wait. A cable does not lose what was
+// sent meanwhile.
+func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
+	weft, lab := program(t), name(t, "")
+	l, ps := guestUp(t, weft, lab)
 	machine := 0 // the first of its processes: the others are those that run in it
 	for _, p := range ps {
 		if strings.Contains(p.Command, "linux.uml") && (machine == 0 || p.PID < machine) {
@@ -115,7 +122,7 @@ func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
 		}
 	}
 	const datagrams = 8000
-	err = l.spaces["a"].Do(func() error {
+	err := l.spaces["a"].Do(func() error {
 		c, err := net.Dial("udp", "192.0.2.2:9")
 		if err != nil {
 			return err
@@ -146,14 +153,7 @@ func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
 
 func TestAGuestThatDiesIsACasualty(t *testing.T) {
 	weft, lab := program(t), name(t, "")
-	l, err := up(t, weft, lab, withGuest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ps, err := l.spaces["u"].Processes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, ps := guestUp(t, weft, lab)
 	for _, p := range ps {
 		if strings.Contains(p.Command, "linux.uml") || strings.Contains(p.Command, "mem=") {
 			exec.Command("kill", "-9", strconv.Itoa(p.PID)).Run() // its helpers may go first
