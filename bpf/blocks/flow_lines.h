@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Flows of IPv4 by their keys. With a million of them each packet has to wait for
- * memory; here it does so once: all that is known of a flow is one line of the
- * cache, at the place that its key's hash says. Two such places are neighbours,
- * and there are two pairs of them. What finds none of the four free is in a hash
- * table, flows4. A line that is the first place of flows which are not in its
- * pair says so, so that who is in no table is looked for in one pair.
+ * Flows of IPv4 by their keys. All that is known of a flow is one line of the
+ * cache, and lines are given out one after the other: flows that began together
+ * lie together, so that those which have packets now are on few pages, whose
+ * addresses the processor still knows. The index says which line: a key has two
+ * buckets of six places there. A place says the line, and eight bits of the hash,
+ * so that a bucket is compared as one word, and few lines are looked at in vain.
+ * A bucket that is the first of flows which are in their second says so: who is
+ * in no table is looked for in one bucket.
  *
- * Only user space puts flows in and takes them out (internal/datapath/flow_lines.go,
- * which finds places in the same way). It writes the word with the interface last,
- * and clears it first; and a line that was freed is used again only when every
- * program that may have seen it has ended.
+ * Only user space puts flows in and takes them out (internal/datapath/flow_lines.go
+ * and flow_index.go, which finds buckets in the same way). It writes the line first
+ * and the index then, and a flow that moves to its other bucket is in both on the
+ * way. A line that was freed is used again only when every program that may have
+ * seen it has ended.
  */
 #include "flow_maps.h"
 #include "hash.h"
 
-/* how many there are, less one: a power of two */
-const volatile __u32 flow_lines_mask = 0;
+/* how many buckets there are */
+const volatile __u32 flow_buckets = 1;
 
-#define FLOW_LINE_PROTOCOL 24 /* where in its word that begins: larger interfaces have no lines */
+#define FLOW_TAGS 0x0000010101010101ULL /* one in each place's byte of flow_bucket.tags */
+#define FLOW_TAGS_AWAY (1ULL << 48)     /* flows are in their second bucket whose first is this */
 
 static __always_inline __u64 flow_line_hash(const struct flow_key4 *key)
 {
@@ -29,74 +33,84 @@ static __always_inline __u64 flow_line_hash(const struct flow_key4 *key)
 	return hash_mix(h ^ ((__u64)key->protocol << 32 | key->interface) * 0xd6e8feb86659fd93ULL);
 }
 
-/* the pair that a line belongs to */
-static __always_inline struct flow_pair *flow_pair_of(__u32 line)
+/* the bucket that a half of the hash says */
+static __always_inline struct flow_bucket *flow_bucket_of(__u32 half)
 {
-	__u32 at = line >> 1;
+	__u32 at = (__u64)half * flow_buckets >> 32;
 
-	return bpf_map_lookup_elem(&flow_lines, &at);
+	return bpf_map_lookup_elem(&flow_index, &at);
 }
 
-/* zero if the line has the flow of a key */
-static __always_inline __u64 flow_line_differs(const struct flow_line *line, const struct flow_key4 *key,
-					       __u32 word)
+/* The places of a bucket whose tag is the hash's, as the high bits of their bytes.
+ * Only the lowest is sure; above it there may be one too many. */
+static __always_inline __u64 flow_places(__u64 tags, __u64 hash)
 {
-	__u64 differs;
+	__u64 tag = (__u8)hash ? (__u8)hash : 1; /* zero: nothing is there */
+	__u64 differs = (tags ^ tag * FLOW_TAGS) | ~(FLOW_TAGS * 0xff);
 
-	differs = *(volatile __u32 *)&line->interface ^ word;
-	differs |= *(volatile __u32 *)&line->saddr ^ key->saddr;
-	differs |= *(volatile __u32 *)&line->daddr ^ key->daddr;
-	differs |= *(volatile __u32 *)&line->ports ^ *(__u32 *)&key->ports;
-	return differs;
+	return (differs - FLOW_TAGS) & ~differs & FLOW_TAGS * 0x80;
 }
 
-/*
- * The flow of a key, if one of a pair's lines has it. Both are asked at once, and
- * which it is is computed: with many flows a branch would be foreseen wrongly for
- * every third of them, and be found out when the first line has come from memory.
- */
-static __always_inline struct flow4 *flow_pair_has(struct flow_pair *pair, const struct flow_key4 *key,
-						   __u32 word)
+/* the flow in the lowest of some places, if it has the key */
+static __always_inline struct flow4 *flow_at(const struct flow_bucket *bucket, __u64 places,
+					     const struct flow_key4 *key)
 {
-	__u64 differs = flow_line_differs(&pair->line[0], key, word);
-	__u64 second = -differs;
+	/* the number of the byte with the lowest bit */
+	__u32 place = ((places & -places) >> 7) * 0x0001020304050607ULL >> 56;
+	__u32 at = ((const __u32 *)bucket)[place & 7]; /* six at most: the verifier has to see that it is inside */
+	struct flow_line *line = bpf_map_lookup_elem(&flow_lines, &at);
 
-	asm volatile("" : "+r"(second)); /* else the compiler finds a branch in it */
-	second = (second | differs) >> 63;
-	differs = flow_line_differs(&pair->line[1], key, word) & -second;
-	if (differs)
+	if (!line || line->interface != key->interface || line->saddr != key->saddr || line->daddr != key->daddr ||
+	    *(__u32 *)&line->ports != *(__u32 *)&key->ports || line->flow.flow.protocol != key->protocol)
 		return NULL;
-	/* processors that read ahead wait for the key where the address hangs on it */
-	asm volatile("" : "+r"(differs));
-	return (void *)pair + second * sizeof(struct flow_line) + differs;
+	return &line->flow;
+}
+
+/* the flow of a key, if a bucket has it */
+static __always_inline struct flow4 *flow_in(const struct flow_bucket *bucket, __u64 places,
+					     const struct flow_key4 *key)
+{
+	struct flow4 *found;
+
+	for (int i = 0; i < FLOW_PLACES && places; i++) {
+		found = flow_at(bucket, places, key);
+		if (found)
+			return found;
+		places &= places - 1;
+	}
+	return NULL;
+}
+
+/* in any place of both buckets; not what most packets need */
+static __noinline struct flow4 *flow4_find_seldom(const struct flow_key4 *key)
+{
+	__u64 hash = flow_line_hash(key);
+	struct flow_bucket *bucket = flow_bucket_of(hash >> 32);
+	struct flow4 *found;
+	__u64 tags;
+
+	if (!bucket)
+		return NULL;
+	tags = *(volatile __u64 *)&bucket->tags;
+	found = flow_in(bucket, flow_places(tags, hash), key);
+	if (found || !(tags & FLOW_TAGS_AWAY))
+		return found;
+	bucket = flow_bucket_of(hash);
+	return bucket ? flow_in(bucket, flow_places(*(volatile __u64 *)&bucket->tags, hash), key) : NULL;
 }
 
 static __always_inline struct flow4 *flow4_find(const struct flow_key4 *key)
 {
-	__u32 word = key->interface | key->protocol << FLOW_LINE_PROTOCOL, at;
-	__u64 hash = flow_line_hash(key);
-	struct flow_pair *pair;
+	__u64 hash = flow_line_hash(key), tags, places;
+	struct flow_bucket *bucket = flow_bucket_of(hash >> 32);
 	struct flow4 *found;
 
-	if (key->interface >> FLOW_LINE_PROTOCOL)
-		return bpf_map_lookup_elem(&flows4, key);
-	at = (__u32)hash & flow_lines_mask;
-	pair = flow_pair_of(at);
-	if (!pair)
+	if (!bucket)
 		return NULL;
-	found = flow_pair_has(pair, key, word);
-	if (found || !pair->line[at & 1].flow.flow.away)
-		return found;
-	at = (__u32)(hash >> 32) & flow_lines_mask;
-	pair = flow_pair_of(at);
-	found = pair ? flow_pair_has(pair, key, word) : NULL;
-	if (found)
-		return found;
-	return bpf_map_lookup_elem(&flows4, key);
-}
-
-/* the same where it is not asked for each packet */
-static __noinline struct flow4 *flow4_find_seldom(const struct flow_key4 *key)
-{
-	return flow4_find(key);
+	tags = *(volatile __u64 *)&bucket->tags;
+	places = flow_places(tags, hash);
+	if (!places && !(tags & FLOW_TAGS_AWAY))
+		return NULL;
+	found = flow_at(bucket, places, key);
+	return found ? found : flow4_find_seldom(key);
 }

@@ -39,7 +39,7 @@ struct flow {
 	__u32 diff;       /* new addresses minus old, as checksums count */
 	struct flow_ports ports;
 	__u8 closed;  /* one of its packets ended the connection, or began another */
-	__u8 away;    /* in a line of its own table (flow_lines.h): who belongs there is elsewhere */
+	__u8 protocol; /* of the key, in a line */
 	__u16 pad;
 	__u32 seen;   /* when the last packet came, in ticks */
 	__u64 packets;
@@ -74,37 +74,42 @@ struct flow_hop {
 };
 _Static_assert(sizeof(struct flow_hop) == 40, "no padding");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, struct flow_key4);
-	__type(value, struct flow4);
-	__uint(max_entries, 1); /* chosen when it is made, as for all that grow with the flows */
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} flows4 SEC(".maps");
-
-/* a flow of IPv4 with its key, where most of them are: see flow_lines.h */
+/* a flow of IPv4 with its key: see flow_lines.h */
 struct flow_line {
 	struct flow4 flow;
-	__u32 interface; /* and the protocol above it; 0: nothing is here */
+	__u32 interface; /* 0: nothing is here */
 	__be32 saddr;
 	__be32 daddr;
 	struct flow_ports ports;
 };
 _Static_assert(sizeof(struct flow_line) == 64, "a line of the cache");
 
-struct flow_pair {
-	struct flow_line line[2];
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct flow_line);
+	__uint(max_entries, 1); /* chosen when it is made, as for all that grow with the flows */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_lines SEC(".maps");
+
+#define FLOW_PLACES 6
+
+/* where flows of IPv4 are among the lines */
+struct flow_bucket {
+	__u32 line[FLOW_PLACES];
+	__u64 tags; /* a byte a place, the first is the lowest; and FLOW_TAGS_AWAY */
 };
+_Static_assert(sizeof(struct flow_bucket) == 32, "half a line of the cache");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
-	__type(value, struct flow_pair);
+	__type(value, struct flow_bucket);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} flow_lines SEC(".maps");
+} flow_index SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

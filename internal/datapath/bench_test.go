@@ -261,13 +261,18 @@ func forgetMemos(id ebpf.MapID) error {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "flows4", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
+	for _, name := range []string{"interfaces", "lowers", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
 		if err := emptyMap(d.maps[name]); err != nil {
 			return err
 		}
 	}
 	for at := range d.maps["flow_lines"].MaxEntries() {
-		if err := d.maps["flow_lines"].Put(at, [2]flowLine{}); err != nil {
+		if err := d.maps["flow_lines"].Put(at, flowLine{}); err != nil {
+			return err
+		}
+	}
+	for at := range d.maps["flow_index"].MaxEntries() {
+		if err := d.maps["flow_index"].Put(at, flowBucket{}); err != nil {
 			return err
 		}
 	}

@@ -21,12 +21,12 @@ type flowPart = struct {
 		Source uint16
 		Dest   uint16
 	}
-	Closed  uint8
-	Away    uint8
-	Pad     uint16
-	Seen    uint32
-	Packets uint64
-	Bytes   uint64
+	Closed   uint8
+	Protocol uint8
+	Pad      uint16
+	Seen     uint32
+	Packets  uint64
+	Bytes    uint64
 }
 
 var errDeadline = os.ErrDeadlineExceeded

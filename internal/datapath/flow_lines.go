@@ -2,7 +2,6 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -11,51 +10,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flows of IPv4, in the table of bpf/blocks/flow_lines.h, which says why it is as
-// it is. Who owns it is the only one who puts flows in and takes them out;
+// Flows of IPv4, in the lines of bpf/blocks/flow_lines.h, which says why they are
+// as they are. Who owns them is the only one who puts flows in and takes them out;
 // programs count in them meanwhile.
 
 type flowLine = ingressTCFlowLine
 
 const (
-	lineBytes    = int(unsafe.Sizeof(flowLine{}))
-	lineProtocol = 24 // FLOW_LINE_PROTOCOL
-	// limboMax bounds the lines that wait for a grace period before it is waited for.
-	limboMax = 4096
+	lineBytes = int(unsafe.Sizeof(flowLine{}))
+	// limboMost bounds the lines that wait for a grace period before it is waited for.
+	limboMost = 4096
 )
 
-// flowLines is how many lines there are for so many flows, a power of two: at
-// least three for two, so that most are at their first place. More would have
-// each flow on a page of its own, whose address the processor has to look up.
-// The map has pairs of them.
-func flowLines(flows int) uint32 {
-	if flows == 0 {
-		return 2
-	}
-	return 1 << bits.Len(uint(flows+flows/2-1))
-}
+// flowLimbo is how many lines may wait: there are as many more than flows.
+func flowLimbo(flows int) int { return min(limboMost, flows/16+16) }
 
-// lineTable is the lines, and what has found no place among them.
+// flowLines is how many lines there are for so many flows.
+func flowLines(flows int) uint32 { return uint32(flows + flowLimbo(flows)) }
+
+// lineTable is the lines, and the index that says which is whose.
 type lineTable struct {
-	m, more *ebpf.Map
-	memory  []byte
-	lines   []flowLine
-	mask    uint32
-	owned   bool
+	m      *ebpf.Map
+	memory []byte
+	lines  []flowLine
+	index  flowIndex
+	most   int // flows
+	owned  bool
 
 	// of the owner
-	used  []uint64       // a bit a line
-	flows uint32         // in lines and in more
-	away  map[uint32]int // by first places: how many flows are not in their pair
-	limbo map[uint32]bool
+	used  []uint64 // a bit a line
+	flows int
+	last  int // the line that was given out
+	limbo []uint32
 }
 
-func openLines(m, more *ebpf.Map) (*lineTable, error) {
-	return &lineTable{m: m, more: more, mask: 2*m.MaxEntries() - 1}, nil
+func openLines(m, index *ebpf.Map, most int) *lineTable {
+	t := &lineTable{m: m, index: flowIndex{m: index}, most: most}
+	t.index.keyOf = func(line uint32) flowKey4 { return t.lines[line].key() }
+	return t
 }
 
 func (t *lineTable) mapIn(protection int) (err error) {
-	n := 2 * int(t.m.MaxEntries())
+	n := int(t.m.MaxEntries())
 	if t.memory, err = mapMemory(t.m, n*lineBytes, protection); err != nil {
 		return err
 	}
@@ -68,37 +64,26 @@ func (t *lineTable) own() error {
 	if err := t.mapIn(unix.PROT_READ | unix.PROT_WRITE); err != nil {
 		return err
 	}
+	if err := t.index.mapIn(); err != nil {
+		return err
+	}
 	t.owned = true
 	t.used = make([]uint64, (len(t.lines)+63)/64)
-	t.away, t.limbo = map[uint32]int{}, map[uint32]bool{}
+	known := t.index.sort(func(line uint32) bool { return int(line) < len(t.lines) && t.lines[line].Interface != 0 })
 	for at := range t.lines {
-		l := &t.lines[at]
-		if l.Interface == 0 {
-			continue
-		}
-		t.used[at/64] |= 1 << (at % 64)
-		t.flows++
-		if home := t.places(l.key())[0]; !pair(home, uint32(at)) {
-			t.gone(home, 1)
-		}
-	}
-	var b batches[flowKey4, flow4]
-	for more := true; more; {
-		var err error
-		more, err = b.next(t.more, func(k *flowKey4, _ *flow4) {
-			t.flows++
-			t.gone(t.places(*k)[0], 1)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for at := range t.lines { // of the one before, who may have died on the way
-		if l := &t.lines[at].Flow.Flow; l.Away != 0 && t.away[uint32(at)] == 0 {
-			l.Away = 0
+		if _, there := known[uint32(at)]; there {
+			t.use(at)
+		} else if l := &t.lines[at]; l.Interface != 0 { // of one before, who died on the way
+			atomic.StoreUint32(&l.Interface, 0)
 		}
 	}
 	return nil
+}
+
+func (t *lineTable) use(at int) {
+	t.used[at/64] |= 1 << (at % 64)
+	t.flows++
+	t.last = at
 }
 
 func (t *lineTable) close() error {
@@ -107,167 +92,92 @@ func (t *lineTable) close() error {
 	}
 	memory := t.memory
 	t.memory, t.lines = nil, nil
-	return unix.Munmap(memory)
-}
-
-func hashMix(x uint64) uint64 {
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
-}
-
-func portsWord(k *flowKey4) uint32 { return *(*uint32)(unsafe.Pointer(&k.Ports.Source)) }
-
-// places gives where the flow of a key may be, the first one first.
-func (t *lineTable) places(k flowKey4) [4]uint32 {
-	h := uint64(k.Saddr)<<32 | uint64(k.Daddr)
-	h ^= uint64(portsWord(&k)) * 0x9e3779b97f4a7c15
-	h = hashMix(h ^ (uint64(k.Protocol)<<32|uint64(k.Interface))*0xd6e8feb86659fd93)
-	first, second := uint32(h)&t.mask, uint32(h>>32)&t.mask
-	return [4]uint32{first, first ^ 1, second, second ^ 1}
-}
-
-func pair(a, b uint32) bool { return a|1 == b|1 }
-
-// lined tells whether a key can be in a line.
-func lined(k flowKey4) bool { return k.Interface>>lineProtocol == 0 }
-
-func lineWord(k flowKey4) uint32 { return k.Interface | k.Protocol<<lineProtocol }
-
-func (l *flowLine) is(k flowKey4) bool {
-	return l.Interface == lineWord(k) && l.Saddr == k.Saddr && l.Daddr == k.Daddr && l.Ports == k.Ports
+	return errors.Join(unix.Munmap(memory), t.index.close())
 }
 
 func (l *flowLine) key() (k flowKey4) {
-	k.Interface, k.Protocol = l.Interface&(1<<lineProtocol-1), l.Interface>>lineProtocol
+	k.Interface, k.Protocol = l.Interface, uint32(l.Flow.Flow.Protocol)
 	k.Saddr, k.Daddr, k.Ports = l.Saddr, l.Daddr, l.Ports
 	return k
-}
-
-// gone counts flows that are not in their pair, and has programs look for them
-// elsewhere if there are any.
-func (t *lineTable) gone(home uint32, n int) {
-	t.away[home] += n
-	if t.away[home] == 0 {
-		delete(t.away, home)
-		t.lines[home].Flow.Flow.Away = 0
-		return
-	}
-	t.lines[home].Flow.Flow.Away = 1
-}
-
-// find gives the line of a key, if it is in one.
-func (t *lineTable) find(k flowKey4) (at uint32, found bool) {
-	if !lined(k) {
-		return 0, false
-	}
-	for _, at := range t.places(k) {
-		if int(at) < len(t.lines) && t.lines[at].is(k) {
-			return at, true
-		}
-	}
-	return 0, false
 }
 
 // put writes a flow, instead of the one of that key if there is one. What of it
 // stays as it is keeps its place and its counts.
 func (t *lineTable) put(k flowKey4, v flow4) error {
-	if at, found := t.find(k); found {
-		l := &t.lines[at].Flow
+	if bucket, place, found := t.index.find(k); found {
+		l := &t.lines[t.index.buckets[bucket].Line[place]].Flow
 		if l.Saddr == v.Saddr && l.Daddr == v.Daddr && l.Flow.Ports == v.Flow.Ports && l.Flow.Hop == v.Flow.Hop {
 			l.Flow.Seen, l.Flow.Closed = v.Flow.Seen, 0
 			storeWord(&l.Flow.Generation, v.Flow.Generation)
 			return nil
 		}
-		t.free(at, k)
-	} else if in, err := t.inMore(k); err != nil {
-		return err
-	} else if in {
-		return t.more.Put(k, v)
+		t.free(k, bucket, place)
 	}
-	if t.flows >= t.more.MaxEntries() {
+	if t.flows >= t.most {
 		return ErrFlowsFull
 	}
-	if len(t.limbo) >= limboMax {
+	if t.flows+len(t.limbo) >= len(t.lines) {
 		if err := t.grace(); err != nil {
 			return err
 		}
 	}
-	places := t.places(k)
-	for _, at := range places {
-		if !lined(k) || int(at) >= len(t.lines) || t.used[at/64]>>(at%64)&1 != 0 || t.limbo[at] {
-			continue
-		}
-		t.write(at, k, v)
-		if !pair(places[0], at) {
-			t.gone(places[0], 1)
-		}
-		return nil
+	at := t.freeLine()
+	t.write(at, k, v)
+	if !t.index.insert(k, uint32(at)) {
+		atomic.StoreUint32(&t.lines[at].Interface, 0)
+		t.used[at/64] &^= 1 << (at % 64) // nobody has found it
+		t.flows--
+		return ErrFlowsFull
 	}
-	if err := t.more.Put(k, v); err != nil {
-		return err
-	}
-	t.flows++
-	t.gone(places[0], 1)
 	return nil
 }
 
-// inMore tells whether a key is in the table of those without a line.
-func (t *lineTable) inMore(k flowKey4) (bool, error) {
-	if lined(k) && t.away[t.places(k)[0]] == 0 {
-		return false, nil
+// freeLine gives the free line after the one that was given out last: flows that
+// begin together lie together. There is one.
+func (t *lineTable) freeLine() int {
+	at := (t.last + 1) % len(t.lines)
+	for {
+		free := ^t.used[at/64] >> (at % 64)
+		if free == 0 {
+			at = (at/64 + 1) * 64
+		} else {
+			at += bits.TrailingZeros64(free)
+		}
+		if at < len(t.lines) && free != 0 {
+			return at
+		}
+		if at >= len(t.lines) {
+			at = 0
+		}
 	}
-	var v flow4
-	err := t.more.Lookup(k, &v)
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // write fills a free line: the word that tells of it last.
-func (t *lineTable) write(at uint32, k flowKey4, v flow4) {
+func (t *lineTable) write(at int, k flowKey4, v flow4) {
 	l := &t.lines[at]
-	v.Flow.Away = l.Flow.Flow.Away
+	v.Flow.Protocol = uint8(k.Protocol)
 	l.Flow = v
 	l.Saddr, l.Daddr, l.Ports = k.Saddr, k.Daddr, k.Ports
-	atomic.StoreUint32(&l.Interface, lineWord(k))
-	t.used[at/64] |= 1 << (at % 64)
-	t.flows++
+	atomic.StoreUint32(&l.Interface, k.Interface)
+	t.use(at)
 }
 
-// free takes the flow of a key out of its line.
-func (t *lineTable) free(at uint32, k flowKey4) {
+// free takes the flow of a key out of its line, which is to be used again after
+// a grace period.
+func (t *lineTable) free(k flowKey4, bucket uint32, place int) {
+	at := t.index.buckets[bucket].Line[place]
+	t.index.remove(k, bucket, place)
 	atomic.StoreUint32(&t.lines[at].Interface, 0)
-	t.used[at/64] &^= 1 << (at % 64)
-	t.limbo[at] = true
+	t.limbo = append(t.limbo, at)
 	t.flows--
-	if home := t.places(k)[0]; !pair(home, at) {
-		t.gone(home, -1)
-	}
 }
 
-func (t *lineTable) delete(keys []flowKey4) error {
+func (t *lineTable) delete(keys []flowKey4) {
 	for _, k := range keys {
-		if at, found := t.find(k); found {
-			t.free(at, k)
-			continue
+		if bucket, place, found := t.index.find(k); found {
+			t.free(k, bucket, place)
 		}
-		if in, err := t.inMore(k); err != nil || !in {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := t.more.Delete(k); err != nil {
-			return err
-		}
-		t.flows--
-		t.gone(t.places(k)[0], -1)
 	}
-	return nil
 }
 
 // grace lets lines that were freed be used again, after those who may have found
@@ -279,71 +189,53 @@ func (t *lineTable) grace() error {
 	if err := Grace(); err != nil {
 		return err
 	}
-	clear(t.limbo)
+	for _, at := range t.limbo {
+		t.used[at/64] &^= 1 << (at % 64)
+	}
+	t.limbo = t.limbo[:0]
 	return nil
 }
 
-// lineCursor is how far a look at all flows of IPv4 has come.
-type lineCursor struct {
-	at   int // the next line
-	more batches[flowKey4, flow4]
-}
-
 // look gives what there is of a flow, besides addresses.
-func (t *lineTable) look(k flowKey4) (v flowPart, there bool, err error) {
-	if at, found := t.find(k); found {
-		return *partOf(&t.lines[at].Flow), true, nil
+func (t *lineTable) look(k flowKey4) (v flowPart, there bool) {
+	bucket, place, found := t.index.find(k)
+	if !found {
+		return v, false
 	}
-	if lined(k) && t.away[t.places(k)[0]] == 0 {
-		return v, false, nil
-	}
-	var more flow4
-	err = t.more.Lookup(k, &more)
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return v, false, nil
-	}
-	return *partOf(&more), err == nil, err
+	return *partOf(&t.lines[t.index.buckets[bucket].Line[place]].Flow), true
 }
 
 func partOf(v *flow4) *flowPart { return (*flowPart)(unsafe.Pointer(&v.Flow)) }
 
-// next looks at some flows, and gives those that skip does not tell to leave out.
-func (t *lineTable) next(c *lineCursor, skip func(*flowPart) bool, use func(*flowKey4, *flow4)) (more bool, err error) {
+// next looks at some flows from a line on, and gives those that skip does not
+// tell to leave out, and the line to go on with.
+func (t *lineTable) next(at int, skip func(*flowPart) bool, use func(*flowKey4, *flow4)) (on int, more bool, err error) {
 	if t.lines == nil {
 		if err := t.mapIn(unix.PROT_READ); err != nil {
-			return false, err
+			return at, false, err
 		}
 	}
-	for n := 0; c.at < len(t.lines); c.at++ {
-		if t.owned && c.at%64 == 0 && t.used[c.at/64] == 0 {
-			c.at += 63
+	for n := 0; at < len(t.lines); at++ {
+		if t.owned && at%64 == 0 && t.used[at/64] == 0 {
+			at += 63
 			continue
 		}
-		l := &t.lines[c.at]
-		word := atomic.LoadUint32(&l.Interface)
-		if word == 0 {
+		l := &t.lines[at]
+		if atomic.LoadUint32(&l.Interface) == 0 {
 			continue
 		}
 		if n == flowsAtOnce {
-			return true, nil
+			return at, true, nil
 		}
 		n++
 		if skip != nil && skip(partOf(&l.Flow)) {
 			continue
 		}
 		k, v := l.key(), l.Flow
-		if !t.owned && atomic.LoadUint32(&l.Interface) != word {
+		if !t.owned && atomic.LoadUint32(&l.Interface) != k.Interface {
 			continue // it went meanwhile
 		}
 		use(&k, &v)
 	}
-	more, err = c.more.next(t.more, func(k *flowKey4, v *flow4) {
-		if skip == nil || !skip(partOf(v)) {
-			use(k, v)
-		}
-	})
-	if err != nil {
-		err = fmt.Errorf("read flows without a line: %w", err)
-	}
-	return more, err
+	return at, false, nil
 }

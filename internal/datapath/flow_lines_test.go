@@ -12,12 +12,12 @@ import (
 
 // A random history of flows that come and go in tables that are full at times,
 // beside a map: the tables give what the map has, and the programs of both
-// builds forward packets of just those. Lines are few, so that flows are at each
-// of their places, and some at none of them.
+// builds forward packets of just those. The tables are small, so that flows are in
+// each of their buckets.
 func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)
-	size := int(o.datapath.maps["flows4"].MaxEntries())
+	size := int(o.datapath.maps["flows6"].MaxEntries())
 	lines := o.flows.lines
 	r := rand.New(rand.NewPCG(5, 6))
 	packetOf := func(n int) packet {
@@ -57,7 +57,7 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 		for _, k := range gone {
 			delete(model, k)
 		}
-		for _, n := range lines.away {
+		for _, n := range lines.index.away {
 			elsewhere += n
 		}
 		sameFlows(t, o.flows, model)
@@ -87,23 +87,23 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 			if o.flows, err = o.datapath.Flows(); err != nil {
 				t.Fatal(err)
 			}
-			if o.flows.lines.flows != lines.flows || len(o.flows.lines.away) != len(lines.away) {
-				t.Fatalf("%d flows and %d first places, were %d and %d", o.flows.lines.flows, len(o.flows.lines.away), lines.flows, len(lines.away))
+			if o.flows.lines.flows != lines.flows || len(o.flows.lines.index.away) != len(lines.index.away) {
+				t.Fatalf("%d flows and %d first buckets, were %d and %d", o.flows.lines.flows, len(o.flows.lines.index.away), lines.flows, len(lines.index.away))
 			}
 			lines = o.flows.lines
 			sameFlows(t, o.flows, model)
 		}
 	}
 	if most < size || elsewhere == 0 {
-		t.Errorf("the history filled %d of %d places, and %d flows were not at their first", most, size, elsewhere)
+		t.Errorf("the history filled %d of %d places, and %d flows were not in their first bucket", most, size, elsewhere)
 	}
 	for k := range model {
 		if err := o.flows.DeleteFlows([]state.FlowKey{k}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if sameFlows(t, o.flows, nil); lines.flows != 0 || len(lines.away) != 0 {
-		t.Errorf("%d flows and %d first places are left of none", lines.flows, len(lines.away))
+	if sameFlows(t, o.flows, nil); lines.flows != 0 || len(lines.index.away) != 0 {
+		t.Errorf("%d flows and %d first buckets are left of none", lines.flows, len(lines.index.away))
 	}
 }
 
@@ -134,25 +134,6 @@ func sameFlows(t *testing.T, f *Flows, model map[state.FlowKey]state.Flow) {
 			t.Fatalf("it has %d flows of %d (%v)", found, len(model), err)
 		}
 	}
-}
-
-// A flow whose interface has a number too large for a line.
-func TestFlowsOfLargeInterfaceNumbersAreInNoLine(t *testing.T) {
-	o := newOffloader(t)
-	f := state.Flow{FlowKey: state.FlowKey{Interface: 1<<24 | 7, Tuple: tuple(udpBetween(member4, distant4, 1, 2, 3))}, Hop: 1}
-	f.Becomes = f.Tuple
-	small := f
-	small.Interface = 7
-	for range 2 { // the second time it is there
-		if n, err := o.flows.PutFlows([]state.Flow{f, small}); n != 2 || err != nil {
-			t.Fatal(n, err)
-		}
-		sameFlows(t, o.flows, map[state.FlowKey]state.Flow{f.FlowKey: f, small.FlowKey: small})
-	}
-	if err := o.flows.DeleteFlows([]state.FlowKey{f.FlowKey, f.FlowKey}); err != nil {
-		t.Fatal(err)
-	}
-	sameFlows(t, o.flows, map[state.FlowKey]state.Flow{small.FlowKey: small})
 }
 
 // What stays as it is keeps its counts when it is learnt again; what becomes
@@ -186,7 +167,7 @@ func TestAFlowLearntAgainKeepsItsCounts(t *testing.T) {
 }
 
 // What keeps flows alive asks for those that are of no use, and for the state of
-// some: wherever a flow is, in a line, elsewhere, or of IPv6.
+// some: of both families, and of any interface.
 func TestFlowsOfNoUseAreGivenAndAnyIsFound(t *testing.T) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)
@@ -199,7 +180,7 @@ func TestFlowsOfNoUseAreGivenAndAnyIsFound(t *testing.T) {
 	} {
 		k := state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: tuple(p)}
 		if i >= 4 {
-			k.Interface = 1 << 25 // has no line
+			k.Interface = 1<<31 + 5
 		}
 		keys = append(keys, k)
 		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1 + uint32(i%2), Generation: o.flows.Generation()})

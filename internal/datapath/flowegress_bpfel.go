@@ -60,11 +60,11 @@ const (
 	flowEgressMapFlowEntered     = "flow_entered"
 	flowEgressMapFlowEvents      = "flow_events"
 	flowEgressMapFlowHops        = "flow_hops"
+	flowEgressMapFlowIndex       = "flow_index"
 	flowEgressMapFlowLines       = "flow_lines"
 	flowEgressMapFlowPasses      = "flow_passes"
 	flowEgressMapFlowRefusals    = "flow_refusals"
 	flowEgressMapFlowSessions    = "flow_sessions"
-	flowEgressMapFlows4          = "flows4"
 	flowEgressMapFlows6          = "flows6"
 	flowEgressMapInterfaces      = "interfaces"
 	flowEgressMapInterfacesNear  = "interfaces_near"
@@ -129,11 +129,11 @@ type flowEgressMapSpecs struct {
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.MapSpec `ebpf:"flow_events"`
 	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowIndex      *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines      *ebpf.MapSpec `ebpf:"flow_lines"`
 	FlowPasses     *ebpf.MapSpec `ebpf:"flow_passes"`
 	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows4         *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6         *ebpf.MapSpec `ebpf:"flows6"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
@@ -174,11 +174,11 @@ type flowEgressMaps struct {
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.Map `ebpf:"flow_events"`
 	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
+	FlowIndex      *ebpf.Map `ebpf:"flow_index"`
 	FlowLines      *ebpf.Map `ebpf:"flow_lines"`
 	FlowPasses     *ebpf.Map `ebpf:"flow_passes"`
 	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
-	Flows4         *ebpf.Map `ebpf:"flows4"`
 	Flows6         *ebpf.Map `ebpf:"flows6"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
@@ -192,11 +192,11 @@ func (m *flowEgressMaps) Close() error {
 		m.FlowEntered,
 		m.FlowEvents,
 		m.FlowHops,
+		m.FlowIndex,
 		m.FlowLines,
 		m.FlowPasses,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows4,
 		m.Flows6,
 		m.Interfaces,
 		m.InterfacesNear,

@@ -86,14 +86,14 @@ func (d *Datapath) Flows() (*Flows, error) {
 func (d *Datapath) ViewFlows() (*Flows, error) {
 	f := &Flows{d: d}
 	var err error
-	var lines, more *ebpf.Map
-	for name, m := range map[string]**ebpf.Map{"flow_lines": &lines, "flows4": &more, "flows6": &f.v6, "flow_hops": &f.hops, "flow_controls": &f.control} {
+	var lines, index *ebpf.Map
+	for name, m := range map[string]**ebpf.Map{"flow_lines": &lines, "flow_index": &index, "flows6": &f.v6, "flow_hops": &f.hops, "flow_controls": &f.control} {
 		if *m, err = d.mapNamed(name); err != nil {
 			return nil, err
 		}
 	}
-	f.lines, err = openLines(lines, more)
-	return f, err
+	f.lines = openLines(lines, index, int(f.v6.MaxEntries()))
+	return f, nil
 }
 
 // Close lets go of them; flows stay until their lease ends.
@@ -224,7 +224,8 @@ func (f *Flows) DeleteFlows(list []state.FlowKey) error {
 			v6 = append(v6, encodeFlowKey6(k))
 		}
 	}
-	if err := errors.Join(f.lines.delete(v4), deleteKeys(f.v6, v6)); err != nil {
+	f.lines.delete(v4)
+	if err := deleteKeys(f.v6, v6); err != nil {
 		return fmt.Errorf("delete flows: %w", err)
 	}
 	return nil

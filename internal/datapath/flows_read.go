@@ -17,7 +17,7 @@ const flowsAtOnce = 4096
 
 // flowCursor is how far a look at all flows has come.
 type flowCursor struct {
-	v4  lineCursor
+	v4  int // the next line
 	v6  batches[flowKey6, flow6]
 	six bool // those of IPv4 were all given
 }
@@ -55,7 +55,7 @@ func (f *Flows) Look(list []state.FlowKey, use func(i int, f state.FlowState)) e
 		var there bool
 		var err error
 		if k.Tuple.Is4() {
-			part, there, err = f.lines.look(encodeFlowKey4(k))
+			part, there = f.lines.look(encodeFlowKey4(k))
 		} else {
 			var v flow6
 			err = f.v6.Lookup(encodeFlowKey6(k), &v)
@@ -78,7 +78,7 @@ func (f *Flows) Look(list []state.FlowKey, use func(i int, f state.FlowState)) e
 func (f *Flows) next(c *flowCursor, skip func(*flowPart) bool, use func(state.FlowUse)) (more bool, err error) {
 	now := nowTicks()
 	if !c.six {
-		more, err = f.lines.next(&c.v4, skip, func(k *flowKey4, v *flow4) {
+		c.v4, more, err = f.lines.next(c.v4, skip, func(k *flowKey4, v *flow4) {
 			u := decodeFlow(v.Flow, now)
 			u.FlowKey = decodeFlowKey4(k)
 			u.Becomes.Src, u.Becomes.Dst = mapped(v.Saddr), mapped(v.Daddr)

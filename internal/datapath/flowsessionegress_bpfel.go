@@ -19,10 +19,10 @@ const (
 	flowSessionEgressMapFlowControls       = "flow_controls"
 	flowSessionEgressMapFlowEntered        = "flow_entered"
 	flowSessionEgressMapFlowHops           = "flow_hops"
+	flowSessionEgressMapFlowIndex          = "flow_index"
 	flowSessionEgressMapFlowLines          = "flow_lines"
 	flowSessionEgressMapFlowRefusals       = "flow_refusals"
 	flowSessionEgressMapFlowSessions       = "flow_sessions"
-	flowSessionEgressMapFlows4             = "flows4"
 	flowSessionEgressMapFlows6             = "flows6"
 	flowSessionEgressMapInterfaces         = "interfaces"
 	flowSessionEgressMapInterfacesNear     = "interfaces_near"
@@ -84,10 +84,10 @@ type flowSessionEgressMapSpecs struct {
 	FlowControls   *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowIndex      *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines      *ebpf.MapSpec `ebpf:"flow_lines"`
 	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows4         *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6         *ebpf.MapSpec `ebpf:"flows6"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
@@ -125,10 +125,10 @@ type flowSessionEgressMaps struct {
 	FlowControls   *ebpf.Map `ebpf:"flow_controls"`
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
+	FlowIndex      *ebpf.Map `ebpf:"flow_index"`
 	FlowLines      *ebpf.Map `ebpf:"flow_lines"`
 	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
-	Flows4         *ebpf.Map `ebpf:"flows4"`
 	Flows6         *ebpf.Map `ebpf:"flows6"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
@@ -140,10 +140,10 @@ func (m *flowSessionEgressMaps) Close() error {
 		m.FlowControls,
 		m.FlowEntered,
 		m.FlowHops,
+		m.FlowIndex,
 		m.FlowLines,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows4,
 		m.Flows6,
 		m.Interfaces,
 		m.InterfacesNear,

@@ -25,12 +25,12 @@ type ingressTCFlow4 struct {
 			Source uint16
 			Dest   uint16
 		}
-		Closed  uint8
-		Away    uint8
-		Pad     uint16
-		Seen    uint32
-		Packets uint64
-		Bytes   uint64
+		Closed   uint8
+		Protocol uint8
+		Pad      uint16
+		Seen     uint32
+		Packets  uint64
+		Bytes    uint64
 	}
 	Saddr uint32
 	Daddr uint32
@@ -48,12 +48,12 @@ type ingressTCFlow6 struct {
 			Source uint16
 			Dest   uint16
 		}
-		Closed  uint8
-		Away    uint8
-		Pad     uint16
-		Seen    uint32
-		Packets uint64
-		Bytes   uint64
+		Closed   uint8
+		Protocol uint8
+		Pad      uint16
+		Seen     uint32
+		Packets  uint64
+		Bytes    uint64
 	}
 	Saddr struct {
 		_  structs.HostLayout
@@ -63,6 +63,12 @@ type ingressTCFlow6 struct {
 		_  structs.HostLayout
 		U8 [16]uint8
 	}
+}
+
+type ingressTCFlowBucket struct {
+	_    structs.HostLayout
+	Line [6]uint32
+	Tags uint64
 }
 
 type ingressTCFlowControl struct {
@@ -716,10 +722,10 @@ const (
 	ingressTCMapFib6                 = "fib6"
 	ingressTCMapFlowControls         = "flow_controls"
 	ingressTCMapFlowHops             = "flow_hops"
+	ingressTCMapFlowIndex            = "flow_index"
 	ingressTCMapFlowLines            = "flow_lines"
 	ingressTCMapFlowRefusals         = "flow_refusals"
 	ingressTCMapFlowSessions         = "flow_sessions"
-	ingressTCMapFlows4               = "flows4"
 	ingressTCMapFlows6               = "flows6"
 	ingressTCMapGuardBuckets         = "guard_buckets"
 	ingressTCMapGuardInterfaces      = "guard_interfaces"
@@ -778,7 +784,7 @@ const (
 	ingressTCVarFib4Last             = "fib4_last"
 	ingressTCVarFib6Last             = "fib6_last"
 	ingressTCVarFibLayout            = "fib_layout"
-	ingressTCVarFlowLinesMask        = "flow_lines_mask"
+	ingressTCVarFlowBuckets          = "flow_buckets"
 	ingressTCVarInterfaceUnused      = "interface_unused"
 	ingressTCVarL2tpLinesMask        = "l2tp_lines_mask"
 	ingressTCVarNat64FastMask        = "nat64_fast_mask"
@@ -843,10 +849,10 @@ type ingressTCMapSpecs struct {
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowIndex            *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines            *ebpf.MapSpec `ebpf:"flow_lines"`
 	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows4               *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
@@ -910,7 +916,7 @@ type ingressTCVariableSpecs struct {
 	Fib4Last        *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last        *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout       *ebpf.VariableSpec `ebpf:"fib_layout"`
-	FlowLinesMask   *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
+	FlowBuckets     *ebpf.VariableSpec `ebpf:"flow_buckets"`
 	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
 	L2tpLinesMask   *ebpf.VariableSpec `ebpf:"l2tp_lines_mask"`
 	Nat64FastMask   *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
@@ -946,10 +952,10 @@ type ingressTCMaps struct {
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
+	FlowIndex            *ebpf.Map `ebpf:"flow_index"`
 	FlowLines            *ebpf.Map `ebpf:"flow_lines"`
 	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
-	Flows4               *ebpf.Map `ebpf:"flows4"`
 	Flows6               *ebpf.Map `ebpf:"flows6"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
@@ -1012,10 +1018,10 @@ func (m *ingressTCMaps) Close() error {
 		m.Fib6,
 		m.FlowControls,
 		m.FlowHops,
+		m.FlowIndex,
 		m.FlowLines,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows4,
 		m.Flows6,
 		m.GuardBuckets,
 		m.GuardInterfaces,
@@ -1080,7 +1086,7 @@ type ingressTCVariables struct {
 	Fib4Last        *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last        *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout       *ebpf.Variable `ebpf:"fib_layout"`
-	FlowLinesMask   *ebpf.Variable `ebpf:"flow_lines_mask"`
+	FlowBuckets     *ebpf.Variable `ebpf:"flow_buckets"`
 	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
 	L2tpLinesMask   *ebpf.Variable `ebpf:"l2tp_lines_mask"`
 	Nat64FastMask   *ebpf.Variable `ebpf:"nat64_fast_mask"`

@@ -21,10 +21,10 @@ const (
 	ingressXDPMapFib6                 = "fib6"
 	ingressXDPMapFlowControls         = "flow_controls"
 	ingressXDPMapFlowHops             = "flow_hops"
+	ingressXDPMapFlowIndex            = "flow_index"
 	ingressXDPMapFlowLines            = "flow_lines"
 	ingressXDPMapFlowRefusals         = "flow_refusals"
 	ingressXDPMapFlowSessions         = "flow_sessions"
-	ingressXDPMapFlows4               = "flows4"
 	ingressXDPMapFlows6               = "flows6"
 	ingressXDPMapGuardBuckets         = "guard_buckets"
 	ingressXDPMapGuardInterfaces      = "guard_interfaces"
@@ -81,7 +81,7 @@ const (
 	ingressXDPVarFib4Last             = "fib4_last"
 	ingressXDPVarFib6Last             = "fib6_last"
 	ingressXDPVarFibLayout            = "fib_layout"
-	ingressXDPVarFlowLinesMask        = "flow_lines_mask"
+	ingressXDPVarFlowBuckets          = "flow_buckets"
 	ingressXDPVarInterfaceUnused      = "interface_unused"
 	ingressXDPVarL2tpLinesMask        = "l2tp_lines_mask"
 	ingressXDPVarNat64FastMask        = "nat64_fast_mask"
@@ -145,10 +145,10 @@ type ingressXDPMapSpecs struct {
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowIndex            *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines            *ebpf.MapSpec `ebpf:"flow_lines"`
 	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows4               *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
@@ -210,7 +210,7 @@ type ingressXDPVariableSpecs struct {
 	Fib4Last        *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last        *ebpf.VariableSpec `ebpf:"fib6_last"`
 	FibLayout       *ebpf.VariableSpec `ebpf:"fib_layout"`
-	FlowLinesMask   *ebpf.VariableSpec `ebpf:"flow_lines_mask"`
+	FlowBuckets     *ebpf.VariableSpec `ebpf:"flow_buckets"`
 	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
 	L2tpLinesMask   *ebpf.VariableSpec `ebpf:"l2tp_lines_mask"`
 	Nat64FastMask   *ebpf.VariableSpec `ebpf:"nat64_fast_mask"`
@@ -245,10 +245,10 @@ type ingressXDPMaps struct {
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
+	FlowIndex            *ebpf.Map `ebpf:"flow_index"`
 	FlowLines            *ebpf.Map `ebpf:"flow_lines"`
 	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
-	Flows4               *ebpf.Map `ebpf:"flows4"`
 	Flows6               *ebpf.Map `ebpf:"flows6"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
@@ -309,10 +309,10 @@ func (m *ingressXDPMaps) Close() error {
 		m.Fib6,
 		m.FlowControls,
 		m.FlowHops,
+		m.FlowIndex,
 		m.FlowLines,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows4,
 		m.Flows6,
 		m.GuardBuckets,
 		m.GuardInterfaces,
@@ -375,7 +375,7 @@ type ingressXDPVariables struct {
 	Fib4Last        *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last        *ebpf.Variable `ebpf:"fib6_last"`
 	FibLayout       *ebpf.Variable `ebpf:"fib_layout"`
-	FlowLinesMask   *ebpf.Variable `ebpf:"flow_lines_mask"`
+	FlowBuckets     *ebpf.Variable `ebpf:"flow_buckets"`
 	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
 	L2tpLinesMask   *ebpf.Variable `ebpf:"l2tp_lines_mask"`
 	Nat64FastMask   *ebpf.Variable `ebpf:"nat64_fast_mask"`

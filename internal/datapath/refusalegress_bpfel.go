@@ -18,10 +18,10 @@ import (
 const (
 	refusalEgressMapFlowControls   = "flow_controls"
 	refusalEgressMapFlowHops       = "flow_hops"
+	refusalEgressMapFlowIndex      = "flow_index"
 	refusalEgressMapFlowLines      = "flow_lines"
 	refusalEgressMapFlowRefusals   = "flow_refusals"
 	refusalEgressMapFlowSessions   = "flow_sessions"
-	refusalEgressMapFlows4         = "flows4"
 	refusalEgressMapFlows6         = "flows6"
 	refusalEgressProgRefusalEgress = "refusal_egress"
 	refusalEgressVarDsaFormat      = "dsa_format"
@@ -78,10 +78,10 @@ type refusalEgressProgramSpecs struct {
 type refusalEgressMapSpecs struct {
 	FlowControls *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops     *ebpf.MapSpec `ebpf:"flow_hops"`
+	FlowIndex    *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines    *ebpf.MapSpec `ebpf:"flow_lines"`
 	FlowRefusals *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows4       *ebpf.MapSpec `ebpf:"flows4"`
 	Flows6       *ebpf.MapSpec `ebpf:"flows6"`
 }
 
@@ -114,10 +114,10 @@ func (o *refusalEgressObjects) Close() error {
 type refusalEgressMaps struct {
 	FlowControls *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops     *ebpf.Map `ebpf:"flow_hops"`
+	FlowIndex    *ebpf.Map `ebpf:"flow_index"`
 	FlowLines    *ebpf.Map `ebpf:"flow_lines"`
 	FlowRefusals *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions *ebpf.Map `ebpf:"flow_sessions"`
-	Flows4       *ebpf.Map `ebpf:"flows4"`
 	Flows6       *ebpf.Map `ebpf:"flows6"`
 }
 
@@ -125,10 +125,10 @@ func (m *refusalEgressMaps) Close() error {
 	return _RefusalEgressClose(
 		m.FlowControls,
 		m.FlowHops,
+		m.FlowIndex,
 		m.FlowLines,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows4,
 		m.Flows6,
 	)
 }

@@ -45,12 +45,14 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			}
 		case "flow_refusals":
 			m.MaxEntries = flowRefusals(d.options.Tables.Flows)
-		case "flows4", "flows6", "flow_passes":
+		case "flows6", "flow_passes":
 			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
 		case "flow_entered":
 			m.MaxEntries = uint32(min(flowsEntered, max(d.options.Tables.Flows, 1)))
 		case "flow_lines":
-			m.MaxEntries = flowLines(d.options.Tables.Flows) / 2
+			m.MaxEntries = flowLines(d.options.Tables.Flows)
+		case "flow_index":
+			m.MaxEntries = flowBuckets(d.options.Tables.Flows)
 		case "flow_events":
 			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
 		case "nat64_changes":
@@ -62,9 +64,9 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 	if err := setFast(spec, d.options.Tables); err != nil {
 		return nil, fmt.Errorf("prepare program %s: %w", p.name, err)
 	}
-	if v := spec.Variables["flow_lines_mask"]; v != nil {
-		if err := v.Set(flowLines(d.options.Tables.Flows) - 1); err != nil {
-			return nil, fmt.Errorf("set flow_lines_mask of program %s: %w", p.name, err)
+	if v := spec.Variables["flow_buckets"]; v != nil {
+		if err := v.Set(flowBuckets(d.options.Tables.Flows)); err != nil {
+			return nil, fmt.Errorf("set flow_buckets of program %s: %w", p.name, err)
 		}
 	}
 	if v := spec.Variables["interface_unused"]; v != nil {
@@ -96,7 +98,7 @@ func (d *Datapath) Tables() state.Tables {
 	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Sessions = int(m.MaxEntries())
 	}
-	if m, err := d.mapNamed("flows4"); err == nil && m.MaxEntries() > 1 {
+	if m, err := d.mapNamed("flows6"); err == nil && m.MaxEntries() > 1 {
 		t.Flows = int(m.MaxEntries())
 	}
 	if m, err := d.mapNamed("l2tp_states"); err == nil && m.MaxEntries() > 1 {
@@ -181,7 +183,7 @@ const flowsEntered = 4096
 
 // flowMaps are those of offload that grow with its table.
 func flowMaps() []string {
-	return []string{"flows4", "flow_lines", "flows6", "flow_passes", "flow_events", "flow_refusals", "flow_entered"}
+	return []string{"flow_lines", "flow_index", "flows6", "flow_passes", "flow_events", "flow_refusals", "flow_entered"}
 }
 
 func groups() []group {

@@ -1,0 +1,237 @@
+package datapath
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// Where flows of IPv4 are among the lines: the index of bpf/blocks/flow_lines.h,
+// which says why it is as it is.
+
+type flowBucket = ingressTCFlowBucket
+
+const (
+	bucketBytes  = int(unsafe.Sizeof(flowBucket{}))
+	bucketPlaces = len(flowBucket{}.Line)
+	bucketAway   = 1 << 48 // FLOW_TAGS_AWAY
+	// bucketMoves is how many flows move for one that finds both its buckets full:
+	// with four flows to a bucket hardly ever one.
+	bucketMoves = 4
+)
+
+// flowBuckets is how many there are for so many flows: four flows to a bucket
+// that has six places leave one in twenty for its second.
+func flowBuckets(flows int) uint32 { return uint32(flows/4 + 2) }
+
+// flowIndex is the buckets. What it has to know of a flow besides its line, its
+// owner tells.
+type flowIndex struct {
+	m       *ebpf.Map
+	memory  []byte
+	buckets []flowBucket
+	keyOf   func(line uint32) flowKey4
+	away    map[uint32]int // by first buckets: how many flows are in their second
+}
+
+func (x *flowIndex) mapIn() (err error) {
+	n := int(x.m.MaxEntries())
+	if x.memory, err = mapMemory(x.m, n*bucketBytes, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return err
+	}
+	x.buckets = unsafe.Slice((*flowBucket)(unsafe.Pointer(&x.memory[0])), n)
+	x.away = map[uint32]int{}
+	return nil
+}
+
+func (x *flowIndex) close() error {
+	if x.memory == nil {
+		return nil
+	}
+	memory := x.memory
+	x.memory, x.buckets = nil, nil
+	return unix.Munmap(memory)
+}
+
+func hashMix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+func portsWord(k *flowKey4) uint32 { return *(*uint32)(unsafe.Pointer(&k.Ports.Source)) }
+
+// placed is what the hash of a key says: its buckets, the first one first, and
+// its tag.
+type placed struct {
+	in  [2]uint32
+	tag byte
+}
+
+func (x *flowIndex) placesOf(k flowKey4) placed {
+	h := uint64(k.Saddr)<<32 | uint64(k.Daddr)
+	h ^= uint64(portsWord(&k)) * 0x9e3779b97f4a7c15
+	h = hashMix(h ^ (uint64(k.Protocol)<<32|uint64(k.Interface))*0xd6e8feb86659fd93)
+	n := uint64(len(x.buckets))
+	return placed{[2]uint32{uint32(h >> 32 * n >> 32), uint32(h & (1<<32 - 1) * n >> 32)}, max(byte(h), 1)}
+}
+
+func (b *flowBucket) tag(place int) byte { return byte(b.Tags >> (8 * place)) }
+
+// setTag is seen by programs all at once with the tags beside it.
+func (b *flowBucket) setTag(place int, tag byte) {
+	tags := b.Tags&^(0xff<<(8*place)) | uint64(tag)<<(8*place)
+	atomic.StoreUint64(&b.Tags, tags)
+}
+
+// find gives where a key is, and its line.
+func (x *flowIndex) find(k flowKey4) (bucket uint32, place int, found bool) {
+	p := x.placesOf(k)
+	for n, at := range p.in {
+		if n == 1 && x.away[p.in[0]] == 0 {
+			break
+		}
+		b := &x.buckets[at]
+		for place := range bucketPlaces {
+			if b.tag(place) == p.tag && x.keyOf(b.Line[place]) == k {
+				return at, place, true
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// insert lets the flow of a line be found; false: there is no room, also if
+// others move.
+func (x *flowIndex) insert(k flowKey4, line uint32) bool {
+	p := x.placesOf(k)
+	for moves := range bucketMoves {
+		for n, at := range p.in {
+			if n == 1 && at == p.in[0] {
+				break // it has one only
+			}
+			if place, ok := x.room(at, moves); ok {
+				x.set(at, place, line, p.tag)
+				x.gone(p.in[0], n)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// room gives a free place in a bucket, after up to so many flows have moved to
+// their other ones, each where the one after it was.
+func (x *flowIndex) room(at uint32, moves int) (place int, ok bool) {
+	b := &x.buckets[at]
+	for place := range bucketPlaces {
+		if b.tag(place) == 0 {
+			return place, true
+		}
+	}
+	if moves == 0 {
+		return 0, false
+	}
+	for place := range bucketPlaces {
+		if x.move(at, place, moves-1) {
+			return place, true
+		}
+	}
+	return 0, false
+}
+
+// move takes a flow to its other bucket.
+func (x *flowIndex) move(at uint32, place, moves int) bool {
+	b := &x.buckets[at]
+	line := b.Line[place]
+	p := x.placesOf(x.keyOf(line))
+	to := p.in[0] + p.in[1] - at
+	if to == at {
+		return false
+	}
+	free, ok := x.room(to, moves)
+	if !ok || b.tag(place) != p.tag || b.Line[place] != line { // it has moved for another
+		return false
+	}
+	if to == p.in[1] {
+		x.gone(p.in[0], 1)
+	}
+	x.set(to, free, line, p.tag)
+	b.setTag(place, 0)
+	if to == p.in[0] {
+		x.gone(p.in[0], -1)
+	}
+	return true
+}
+
+func (x *flowIndex) set(at uint32, place int, line uint32, tag byte) {
+	b := &x.buckets[at]
+	atomic.StoreUint32(&b.Line[place], line)
+	b.setTag(place, tag)
+}
+
+// remove forgets what is in a place.
+func (x *flowIndex) remove(k flowKey4, at uint32, place int) {
+	x.buckets[at].setTag(place, 0)
+	if p := x.placesOf(k); at != p.in[0] {
+		x.gone(p.in[0], -1)
+	}
+}
+
+// gone counts flows that are in their second bucket, and has programs look for
+// them there if there are any.
+func (x *flowIndex) gone(home uint32, n int) {
+	if n == 0 {
+		return
+	}
+	x.away[home] += n
+	b := &x.buckets[home]
+	if x.away[home] == 0 {
+		delete(x.away, home)
+		atomic.StoreUint64(&b.Tags, b.Tags&^bucketAway)
+		return
+	}
+	atomic.StoreUint64(&b.Tags, b.Tags|bucketAway)
+}
+
+// sort makes the index say what is so: valid tells which lines have a flow. What is
+// there twice or of no flow, of one who died on the way, is forgotten.
+func (x *flowIndex) sort(valid func(line uint32) bool) (known map[uint32]struct{}) {
+	known = map[uint32]struct{}{}
+	clear(x.away)
+	for at := range x.buckets {
+		b := &x.buckets[at]
+		for place := range bucketPlaces {
+			tag, line := b.tag(place), b.Line[place]
+			if tag == 0 {
+				continue
+			}
+			_, twice := known[line]
+			var p placed
+			if !twice && valid(line) {
+				p = x.placesOf(x.keyOf(line))
+			}
+			if p.tag != tag || p.in[0] != uint32(at) && p.in[1] != uint32(at) {
+				b.setTag(place, 0)
+				continue
+			}
+			known[line] = struct{}{}
+			if p.in[0] != uint32(at) {
+				x.away[p.in[0]]++
+			}
+		}
+	}
+	for at := range x.buckets {
+		b := &x.buckets[at]
+		tags := b.Tags &^ bucketAway
+		if x.away[uint32(at)] > 0 {
+			tags |= bucketAway
+		}
+		atomic.StoreUint64(&b.Tags, tags)
+	}
+	return known
+}
