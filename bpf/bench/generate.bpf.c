@@ -6,7 +6,9 @@
  *
  * Flows differ by their UDP source port and the IPv4 source address. What those
  * go up by, the first word of the payload goes down by: the checksum is right
- * for all of them.
+ * for all of them. They take turns, one host after the other, or mixed: in an
+ * order that has nothing to do with that, each of them once before the first
+ * comes again.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -19,6 +21,7 @@ const volatile __u32 frame_len = 64; /* bytes of it */
 const volatile __u32 port_at = 34;   /* offset of the UDP source port in it */
 const volatile __u32 flows = 1;      /* of one host, power of two */
 const volatile __u32 hosts = 1;      /* of IPv4, power of two: addresses from that of the frame on */
+const volatile bool mixed = false;
 const volatile __u32 out = 0;        /* interface */
 
 struct {
@@ -35,10 +38,25 @@ struct flow {
 	__be16 word;
 };
 
+/*
+ * An odd factor and a shifted exclusive or give each number below a power of two
+ * another one there (as the end of MurmurHash3 does for 32 bits). A factor alone
+ * would come back beside an earlier flow at regular distances.
+ */
+#define MIX_SHIFT 10
+
+static __always_inline __u32 mix(__u32 n, __u32 mask)
+{
+	n = n * 0x85ebca6b & mask;
+	n ^= n >> MIX_SHIFT;
+	n = n * 0xc2b2ae35 & mask;
+	return n ^ n >> MIX_SHIFT;
+}
+
 SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
-	__u32 zero = 0, n;
+	__u32 zero = 0, all = flows * hosts - 1, n;
 	__u64 *count = bpf_map_lookup_elem(&sent, &zero);
 	__u32 host, sum;
 	struct iphdr *ip;
@@ -46,8 +64,11 @@ int generate(struct xdp_md *ctx)
 
 	if (!count || bpf_xdp_store_bytes(ctx, 0, (void *)frame, frame_len))
 		return XDP_ABORTED;
-	n = *count & (flows - 1);
-	host = *count / flows & (hosts - 1);
+	n = *count & all;
+	if (mixed)
+		n = mix(n, all);
+	host = n / flows;
+	n &= flows - 1;
 	*count += 1;
 	flow = (void *)(long)ctx->data + port_at;
 	if ((void *)(flow + 1) > (void *)(long)ctx->data_end)

@@ -52,6 +52,7 @@ type path struct {
 	generator *rig.Generator
 	datagrams rig.Datagrams
 	large     *rig.Generator // of the same flow
+	mixed     *rig.Generator // of the same flows, not in turn
 	sink      *rig.Sink
 	learnt    time.Duration
 	serves    bool            // TCP, on the right
@@ -79,7 +80,7 @@ func (m *Measurer) Close(ctx context.Context) error {
 
 func (p *path) close(ctx context.Context) error {
 	var errs []error
-	for _, g := range []*rig.Generator{p.generator, p.large} {
+	for _, g := range []*rig.Generator{p.generator, p.large, p.mixed} {
 		if g != nil {
 			errs = append(errs, g.Close())
 		}
@@ -109,6 +110,10 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 	case "cpu-nat-all":
 		_, all, err := m.cost(ctx, subject)
 		return all, err
+	case "cpu-nat-200":
+		return m.pacedCost(ctx, subject, 200, 5e6)
+	case "cpu-nat-paced":
+		return m.pacedCost(ctx, subject, 1, 200e6)
 	case "cpu-nat-udp":
 		return m.costOfDatagrams(ctx, subject)
 	case "pps64-drop-1", "pps64-drop-1000000", "pps64-drop-listed", "pps64-drop-learnt":
@@ -117,6 +122,8 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 		return m.packets(ctx, subject, 1)
 	case "pps64-nat-1000000":
 		return m.packets(ctx, subject, many)
+	case "pps64-nat-mixed":
+		return m.mixed(ctx, subject)
 	case "growth-nat":
 		return m.growth(ctx, subject)
 	case "learn-1000000":
@@ -248,13 +255,19 @@ func (p *path) known(ctx context.Context, weft, subject string, flows int) (bool
 	if !strings.HasPrefix(subject, "weft-") {
 		return true, nil
 	}
+	n, err := p.offloaded(ctx, weft)
+	return n*100 >= flows*97, err
+}
+
+// offloaded is how many connections weft forwards past the stack.
+func (p *path) offloaded(ctx context.Context, weft string) (int, error) {
 	out, err := p.Command(ctx, p.Router, weft, "show", "offload", "--json")
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	var status struct{ Connections int }
 	err = json.Unmarshal(out, &status)
-	return status.Connections*100 >= flows*97, err
+	return status.Connections, err
 }
 
 // growth is what is left of the packet rate of one flow with a million of them.
@@ -300,6 +313,23 @@ func (m *Measurer) through(p *path, g *rig.Generator, length int) (float64, erro
 	}
 	rate, err := p.rate(g, m.packetTime(), arrived)
 	return rate, errors.Join(err, p.sink.Verify(false, length))
+}
+
+// mixed is the rate of a million flows in another order than that in which they
+// were learnt, and lie in whatever memory.
+func (m *Measurer) mixed(ctx context.Context, subject string) (float64, error) {
+	p, err := m.flows(ctx, subject, many)
+	if err != nil {
+		return 0, err
+	}
+	if p.mixed == nil {
+		d := p.datagrams
+		d.Mixed = true
+		if p.mixed, err = rig.NewGenerator(p.Left, d); err != nil {
+			return 0, err
+		}
+	}
+	return m.through(p, p.mixed, packetLength)
 }
 
 // costOfDatagrams gives seconds of the router's work for each Gbit of packets of

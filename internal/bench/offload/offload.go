@@ -44,6 +44,7 @@ func Bench(seconds float64) bench.Bench {
 		Cases: []bench.Case{
 			{Name: "pps64-nat-1", About: "IPv4 packets of 64 bytes of one flow, source NAT, one CPU", Unit: "Mpps"},
 			{Name: "pps64-nat-1000000", About: "the same of 1048576 flows, in turn", Unit: "Mpps"},
+			{Name: "pps64-nat-mixed", About: "of 1048576 flows in another order than that in which they began", Unit: "Mpps"},
 			{Name: "growth-nat", About: "what is left of the rate of one flow with 1048576", Unit: "of it"},
 			{Name: "learn-1000000", About: "until 97 of 100 of 1048576 flows are offloaded, from their first packet", Unit: "s", Less: true},
 			{Name: "pps64-drop-1", About: "IPv4 packets of 64 bytes of one flow that are refused: by FORWARD, by the block list", Unit: "Mpps"},
@@ -53,6 +54,8 @@ func Bench(seconds float64) bench.Bench {
 			{Name: "tcp1-nat-1", About: "one TCP flow, source NAT, payload that arrives", Unit: "Gbit/s"},
 			{Name: "tcp1-nat-1000000", About: "the same beside 1048576 other flows that are known", Unit: "Gbit/s"},
 			{Name: "cpu-nat", About: "the router's work for the TCP flow", Unit: "s/Gbit", Less: true},
+			{Name: "cpu-nat-200", About: "the same for 200 TCP flows at once, 5 Mbit/s each", Unit: "s/Gbit", Less: true},
+			{Name: "cpu-nat-paced", About: "the same for one TCP flow of 200 Mbit/s", Unit: "s/Gbit", Less: true},
 			{Name: "cpu-nat-udp", About: "the same for one flow of UDP packets of 1500 bytes, each by itself", Unit: "s/Gbit", Less: true},
 			{Name: "cpu-nat-all", About: "work of all CPUs for it, the hosts' included", Unit: "s/Gbit", Less: true},
 		},
@@ -76,6 +79,7 @@ func Bench(seconds float64) bench.Bench {
 			{Case: "pps64-drop-learnt", Subject: "weft-xdp", Times: 4, Of: "kernel"},
 			// weft takes at most 0.8 of it
 			{Case: "cpu-nat", Subject: "kernel", Times: 1.25, Of: "weft-tc"},
+			{Case: "cpu-nat-200", Subject: "kernel", Times: 1.25, Of: "weft-tc"},
 			{Case: "cpu-nat-udp", Subject: "kernel", Times: 1.25, Of: "weft-tc"},
 		},
 		Rounds:   5,
@@ -100,7 +104,7 @@ func fits(c, subject string) bool {
 	case "tc-forward":
 		return strings.HasPrefix(c, "cpu-") && c != "cpu-nat-udp"
 	case "xdp-forward":
-		return c == "pps64-nat-1" || c == "pps64-nat-1000000"
+		return strings.HasPrefix(c, "pps64-nat-")
 	case "xdp-drop":
 		return c == "pps64-drop-1" || c == "pps64-drop-1000000"
 	}

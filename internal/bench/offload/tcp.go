@@ -44,34 +44,15 @@ func (m *Measurer) goodput(ctx context.Context, subject string, flows int) (floa
 // the hosts' work is not among the router's.
 func (m *Measurer) cost(ctx context.Context, subject string) (router, all float64, err error) {
 	name := subject + "-cpu"
-	p, err := m.serving(ctx, name, func() (*path, error) {
-		// XDP would send the packets with their checksums unfinished
-		checksum := subject != "weft-xdp"
-		p, err := m.router(ctx, name, subject, checksum)
-		if err != nil {
-			return nil, err
-		}
-		if err = p.apart(ctx, checksum); err != nil {
-			err = errors.Join(err, p.close(context.WithoutCancel(ctx)))
-		}
-		return p, err
-	})
+	p, err := m.serving(ctx, name, func() (*path, error) { return m.hostsApart(ctx, name, subject) })
 	if err != nil {
 		return 0, 0, err
 	}
-	worked := func() (mine time.Duration, every float64, err error) {
-		threads, err := p.threads.Busy()
-		if err != nil {
-			return 0, 0, err
-		}
-		daemon, err := p.WeftBusy()
-		if err != nil {
-			return 0, 0, err
-		}
-		every, err = rig.BusySeconds()
-		return threads + daemon, every, err
+	mine, err := p.worked()
+	if err != nil {
+		return 0, 0, err
 	}
-	mine, every, err := worked()
+	every, err := rig.BusySeconds()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -79,9 +60,35 @@ func (m *Measurer) cost(ctx context.Context, subject string) (router, all float6
 	if err != nil {
 		return 0, 0, err
 	}
-	mineAfter, everyAfter, err := worked()
+	mineAfter, err := p.worked()
+	if err != nil {
+		return 0, 0, err
+	}
+	everyAfter, err := rig.BusySeconds()
 	sent := rate * float64(m.tcpSeconds())
 	return (mineAfter - mine).Seconds() / sent, (everyAfter - every) / sent, err
+}
+
+// hostsApart makes a path whose router's work can be told from the hosts'.
+func (m *Measurer) hostsApart(ctx context.Context, name, subject string) (*path, error) {
+	// XDP would send the packets with their checksums unfinished
+	checksum := subject != "weft-xdp"
+	p, err := m.router(ctx, name, subject, checksum)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.apart(ctx, checksum); err != nil {
+		return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+// worked is how long the router has worked so far: its receiving threads, and
+// weft's daemon.
+func (p *path) worked() (time.Duration, error) {
+	threads, err := p.threads.Busy()
+	daemon, errDaemon := p.WeftBusy()
+	return threads + daemon, errors.Join(err, errDaemon)
 }
 
 // apart has TCP sent from behind the left host, and has the router

@@ -20,6 +20,7 @@ type Datagrams struct {
 	Outside        []byte // what stands before the frame: the headers of a tunnel
 	Flows          int    // source ports, a power of two; 0: 256
 	Hosts          int    // IPv4 source addresses from From on, a power of two; 0: one
+	Mixed          bool   // not in turn
 }
 
 const (

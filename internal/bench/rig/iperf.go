@@ -25,16 +25,21 @@ const (
 
 // ServeTCP starts an iperf3 server in a namespace and waits until it listens.
 func (p *Path) ServeTCP(ctx context.Context, in *netspace.Space) error {
+	return p.serve(ctx, in, iperfPort, FlowServer())
+}
+
+// serve starts an iperf3 server, and waits until it listens at a port.
+func (p *Path) serve(ctx context.Context, in *netspace.Space, port int, argv []string) error {
 	if err := Need(iperf3); err != nil {
 		return err
 	}
-	pr, err := p.launch(in, "iperf3-"+in.Name, nil, append(p.pin(), FlowServer()...)...)
+	pr, err := p.launch(in, fmt.Sprintf("iperf3-%s-%d", in.Name, port), nil, append(p.pin(), argv...)...)
 	if err != nil {
 		return err
 	}
 	return pr.until(ctx, func() (listens bool, err error) {
 		err = in.Do(func() error {
-			listens, err = listening(iperfPort)
+			listens, err = listening(port)
 			return err
 		})
 		return listens, err

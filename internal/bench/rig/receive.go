@@ -97,6 +97,39 @@ func (p *Path) ReceivedAt(device string) (n uint64, err error) {
 	return n, err
 }
 
+// Forwarded is how many IPv4 packets the router's stack has forwarded; what GRO
+// has joined is one.
+func (p *Path) Forwarded() (n uint64, err error) {
+	err = p.Router.Do(func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/snmp")
+		if err != nil {
+			return err
+		}
+		n, err = forwarded(string(text))
+		return err
+	})
+	return n, err
+}
+
+// forwarded finds it in /proc/net/snmp: one line of names, then one of values
+// (RFC 2011, ipForwDatagrams).
+func forwarded(text string) (uint64, error) {
+	var names []string
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] != "Ip:" {
+			continue
+		}
+		at := slices.Index(names, "ForwDatagrams")
+		if names == nil {
+			names = f
+		} else if at > 0 && at < len(f) {
+			return strconv.ParseUint(f[at], 10, 64)
+		}
+	}
+	return 0, errors.New("read /proc/net/snmp: ForwDatagrams is not there")
+}
+
 // KeepL2TPNS keeps an l2tpns in the router on some CPUs, if one runs there.
 func (p *Path) KeepL2TPNS(first, last int) error {
 	if p.l2tpns == 0 {

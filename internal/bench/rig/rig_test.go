@@ -118,6 +118,68 @@ func TestTheGeneratorWritesWholeFramesOfManyFlowsWithRightChecksums(t *testing.T
 	}
 }
 
+// Each flow comes once before the first comes again, in turn or mixed; what
+// remembers where the flow before was knows nothing of the next one.
+func TestFlowsOfManyHostsComeInTurnOrMixed(t *testing.T) {
+	space := host(t)
+	for _, mixed := range []bool{false, true} {
+		d := in4
+		d.Flows, d.Hosts, d.Mixed = 256, 16, mixed
+		g, err := NewGenerator(space, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		seen, order, near := map[int]bool{}, []int(nil), 0
+		err = space.Do(func() error { // each CPU counts for itself
+			free, err := pin()
+			if err != nil {
+				return err
+			}
+			defer free()
+			for range d.Flows * d.Hosts {
+				out := make([]byte, len(g.frame))
+				o := ebpf.RunOptions{Data: bytes.Repeat([]byte{0xaa}, len(g.frame)), DataOut: out, Repeat: 1}
+				if _, err := g.objects.Generate.Run(&o); err != nil {
+					return err
+				}
+				if err := verify(out, false, d.Length); err != nil {
+					return err
+				}
+				host := int(out[14+15]) - int(d.From.As4()[3])
+				flow := host*d.Flows + int(binary.BigEndian.Uint16(out[14+20:])) - firstPort
+				if n := len(order); n > 0 && max(order[n-1]-flow, flow-order[n-1]) < d.Flows/4 {
+					near++
+				}
+				seen[flow], order = true, append(order, flow)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := d.Flows * d.Hosts
+		if len(seen) != all {
+			t.Errorf("mixed %v: %d flows, want %d", mixed, len(seen), all)
+		}
+		if got := near > all/2; got == mixed {
+			t.Errorf("mixed %v: %d of %d flows are near the one before", mixed, near, all)
+		}
+	}
+}
+
+func TestWhatTheStackHasForwardedIsFoundByItsName(t *testing.T) {
+	n, err := forwarded("Ip: Forwarding DefaultTTL ForwDatagrams InUnknownProtos\nIp: 1 64 1234 0\nIcmp: InMsgs\nIcmp: 7\n")
+	if n != 1234 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	for _, text := range []string{"", "Ip: Forwarding\nIp: 1\n", "Ip: Forwarding ForwDatagrams\n", "Ip: Forwarding ForwDatagrams\nIp: 1\n"} {
+		if _, err := forwarded(text); err == nil {
+			t.Errorf("%q passed", text)
+		}
+	}
+}
+
 func TestTheServersReportsAfterTheFirstAreTheGoodput(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
