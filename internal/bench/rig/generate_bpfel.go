@@ -22,6 +22,7 @@ const (
 	generateVarFrame     = "frame"
 	generateVarFrameLen  = "frame_len"
 	generateVarHosts     = "hosts"
+	generateVarMixed     = "mixed"
 	generateVarOut       = "out"
 	generateVarPortAt    = "port_at"
 )
@@ -86,6 +87,7 @@ type generateVariableSpecs struct {
 	Frame    *ebpf.VariableSpec `ebpf:"frame"`
 	FrameLen *ebpf.VariableSpec `ebpf:"frame_len"`
 	Hosts    *ebpf.VariableSpec `ebpf:"hosts"`
+	Mixed    *ebpf.VariableSpec `ebpf:"mixed"`
 	Out      *ebpf.VariableSpec `ebpf:"out"`
 	PortAt   *ebpf.VariableSpec `ebpf:"port_at"`
 }
@@ -127,6 +129,7 @@ type generateVariables struct {
 	Frame    *ebpf.Variable `ebpf:"frame"`
 	FrameLen *ebpf.Variable `ebpf:"frame_len"`
 	Hosts    *ebpf.Variable `ebpf:"hosts"`
+	Mixed    *ebpf.Variable `ebpf:"mixed"`
 	Out      *ebpf.Variable `ebpf:"out"`
 	PortAt   *ebpf.Variable `ebpf:"port_at"`
 }
