@@ -217,3 +217,79 @@ func TestFlowsOfNoUseAreGivenAndAnyIsFound(t *testing.T) {
 		}
 	}
 }
+
+// Who dies on the way leaves a line that nobody finds, a place whose line is
+// empty, a flow in both its buckets, or a bucket that does not say that a flow is
+// in its second. The next one makes it right, and programs find what is there.
+func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
+	o := newOffloader(t)
+	o.hop(1, asItIs)
+	model := map[state.FlowKey]state.Flow{}
+	var put []state.Flow
+	for n := range int(o.datapath.maps["flows6"].MaxEntries()) {
+		k := state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: tuple(udpBetween(member4, distant4, uint16(1000+n), 53, 20))}
+		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1, Generation: o.flows.Generation()})
+		model[k] = put[n]
+	}
+	if n, err := o.flows.PutFlows(put); err != nil {
+		t.Fatal(n, err)
+	}
+	x := &o.flows.lines.index
+	placeOf := func(f state.Flow) (*flowBucket, int, placed) {
+		k := encodeFlowKey4(f.FlowKey)
+		at, place, found := x.find(k)
+		if !found {
+			t.Fatalf("%s is not there", f.Tuple)
+		}
+		return &x.buckets[at], place, x.placesOf(k)
+	}
+	b, place, _ := placeOf(put[0]) // its line was written, its place not yet
+	b.setTag(place, 0)
+	delete(model, put[0].FlowKey)
+	b, place, _ = placeOf(put[1]) // its line was cleared, its place not yet
+	o.flows.lines.lines[b.Line[place]].Interface = 0
+	delete(model, put[1].FlowKey)
+	twice, second := false, false
+	for _, f := range put[2:] {
+		b, place, p := placeOf(f)
+		if b == &x.buckets[p.in[1]] && p.in[0] != p.in[1] {
+			x.buckets[p.in[0]].Tags &^= bucketAway
+			second = true
+			continue
+		}
+		other := &x.buckets[p.in[1]]
+		for free := range bucketPlaces {
+			if p.in[0] != p.in[1] && !twice && other.tag(free) == 0 {
+				other.Line[free] = b.Line[place]
+				other.setTag(free, p.tag)
+				twice = true
+			}
+		}
+	}
+	if !twice || !second {
+		t.Fatalf("a flow is in both buckets: %v, in its second: %v", twice, second)
+	}
+	if err := o.flows.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if o.flows, err = o.datapath.Flows(); err != nil {
+		t.Fatal(err)
+	}
+	sameFlows(t, o.flows, model)
+	if o.flows.lines.flows != len(model) {
+		t.Errorf("%d flows, want %d", o.flows.lines.flows, len(model))
+	}
+	for _, f := range put {
+		_, want := model[f.FlowKey]
+		for _, build := range builds {
+			p := udpBetween(member4, distant4, f.Tuple.SrcPort, 53, 20)
+			if _, got := o.one(build, o.frame("lan", p.bytes())); (got == state.ForwardFlow) != want {
+				t.Errorf("%s: %s met %s, it is there: %v", build, f.Tuple, got, want)
+			}
+		}
+	}
+	if n, err := o.flows.PutFlows(put); err != nil { // both that were lost find room
+		t.Fatal(n, err)
+	}
+}
