@@ -21,7 +21,6 @@ import (
 	"weft/internal/feature/access"
 	"weft/internal/feature/ra"
 	"weft/internal/keep"
-	"weft/internal/l2tpio"
 	"weft/internal/slowpath"
 	"weft/internal/state"
 )
@@ -37,7 +36,7 @@ type subscribers struct {
 	mu         sync.Mutex // of the engine and all below
 	engine     *access.Engine
 	begun      bool
-	sockets    map[netip.AddrPort]*l2tpio.Socket
+	sockets    map[netip.AddrPort]datagrams
 	kept       map[netip.AddrPort]bool // sockets of listen; others are clients'
 	servers    map[string]string       // client -> server
 	devices    map[int]string
@@ -50,6 +49,7 @@ type subscribers struct {
 	learned    map[string]access.Learned
 	tasks      sync.WaitGroup
 	path       access.Sessions // nil: there is no datapath
+	said       []message       // by the engine, until the datapath knows what led to it
 	accounts   *accounts
 	routes     subscriberRoutes
 	captures   captures
@@ -68,13 +68,20 @@ type subscribers struct {
 
 // tap is a device's user-space end.
 type tap struct {
-	device *slowpath.Device
+	device device
 	cancel context.CancelFunc
+}
+
+// device is a *slowpath.Device.
+type device interface {
+	Serve(ctx context.Context, handle func(ip []byte, how state.Arrival) []slowpath.Packet) error
+	Put(slowpath.Packet) error
+	Close() error
 }
 
 func newSubscribers(log *slog.Logger, r *Router, found chan<- struct{}) *subscribers {
 	s := &subscribers{
-		log: log, dir: r.Place.Run, found: found, router: r, sockets: map[netip.AddrPort]*l2tpio.Socket{}, kept: map[netip.AddrPort]bool{},
+		log: log, dir: r.Place.Run, found: found, router: r, sockets: map[netip.AddrPort]datagrams{}, kept: map[netip.AddrPort]bool{},
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),
 		leases: map[string]*keep.File{}, leasePaths: map[string]string{},
 		learned: map[string]access.Learned{}, accounts: newAccounts(log),
@@ -184,6 +191,7 @@ func (s *subscribers) serveTap(ctx context.Context, name string, t *tap) {
 	err := t.device.Serve(ctx, func(ip []byte, _ state.Arrival) []slowpath.Packet {
 		s.mu.Lock()
 		s.engine.Transmit(name, ip)
+		s.settle()
 		s.mu.Unlock()
 		return nil
 	})
@@ -195,24 +203,6 @@ func (s *subscribers) serveTap(ctx context.Context, name string, t *tap) {
 	defer s.mu.Unlock()
 	if s.taps[name] == t {
 		delete(s.taps, name) // the event loop makes it anew
-	}
-}
-
-// Send, Deliver, Reply, Ask and Dial are what the engine needs; it calls them
-// while the lock is held.
-func (s *subscribers) Send(here, peer netip.AddrPort, b []byte) {
-	if socket := s.sockets[here]; socket != nil {
-		socket.Send(b, peer)
-	}
-}
-
-func (s *subscribers) Deliver(id int, ip []byte) { s.put(id, ip, false) }
-
-func (s *subscribers) Reply(id int, ip []byte) { s.put(id, ip, true) }
-
-func (s *subscribers) put(id int, ip []byte, own bool) {
-	if t := s.taps[s.devices[id]]; t != nil {
-		_ = t.device.Put(slowpath.Packet{Bytes: ip, Local: own}) // lost like any packet that the stack refuses
 	}
 }
 
@@ -231,7 +221,9 @@ func (s *subscribers) work(ctx context.Context) {
 		case <-timer.C:
 		case <-look.C:
 			s.lookForIdle()
+			s.mu.Lock()
 			s.giveBack()
+			s.mu.Unlock()
 		}
 		s.carryOut(ctx)
 		timer.Reset(s.untilDue())
@@ -248,30 +240,28 @@ func (s *subscribers) untilDue() time.Duration {
 	return time.Hour
 }
 
-// carryOut tells datapath and store what has happened.
+// carryOut does what is due, and tells store, servers and datapath of what has
+// happened.
 func (s *subscribers) carryOut(ctx context.Context) {
 	s.mu.Lock()
 	s.engine.Tick(time.Now())
+	s.settle()
 	b := s.engine.Take()
 	learned := s.engine.Learned()
-	s.routes.covered = s.covered
 	settled := s.accounts.settled()
-	s.mu.Unlock()
 	if !s.swept {
 		s.swept = true
-		s.sweepRoutes(b, learned)
+		s.sweepRoutes(learned)
 	}
+	s.pace()
+	s.mu.Unlock()
 	if b.Empty() {
 		s.keep(settled)
 	} else {
-		s.changed += len(b.Sessions) + len(b.GoneSessions)
-		s.pace()
-		s.putSessions(b)
 		told, books := s.account(b.Accounts)
 		s.keep(slices.Concat(b.Store, books, settled))
 		s.tell(ctx, told)
 		s.removeSessions(b)
-		s.route(b)
 		s.keepLeases(b.Leases)
 		s.sweepSockets()
 	}

@@ -157,6 +157,7 @@ func (s *subscribers) answer(q access.Question, find func(access.Question) acces
 	}
 	s.mu.Lock()
 	s.engine.Answer(q, v, time.Now())
+	s.settle()
 	s.mu.Unlock()
 	s.wake()
 }
@@ -183,6 +184,7 @@ func (s *subscribers) Disconnect(m access.Match) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.wake()
+	defer s.settle()
 	return s.engine.Kick(m, time.Now())
 }
 
@@ -190,5 +192,6 @@ func (s *subscribers) Change(m access.Match, c access.Change) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.wake()
+	defer s.settle()
 	return s.engine.Change(m, c, time.Now())
 }

@@ -44,13 +44,17 @@ func (s *subscribers) sweepDatapath() {
 	}
 }
 
-// putSessions writes what is new into the programs' tables, before anything that
-// takes time: until then packets to a subscriber find nobody.
-func (s *subscribers) putSessions(b access.Batch) {
-	if s.path == nil || len(b.Tunnels)+len(b.Sessions) == 0 {
+// putSessions makes the programs' tables what the engine's are. What has ended passes
+// nothing more from now on, and stays to be counted until it is removed.
+func (s *subscribers) putSessions(t access.Turnover) {
+	if s.path == nil {
 		return
 	}
-	if err := s.path.Put(b.Tunnels, b.Sessions); err != nil {
+	s.path.Retire(t.Ended)
+	if len(t.Tunnels)+len(t.Sessions) == 0 {
+		return
+	}
+	if err := s.path.Put(t.Tunnels, t.Sessions); err != nil {
 		s.log.Error("sessions cannot be written to the datapath", "error", err)
 	}
 }
@@ -63,14 +67,20 @@ func (s *subscribers) Number(session uint16) (uint16, bool) {
 	return s.path.Sequence(session), true
 }
 
-// removeSessions takes out what is gone, once its counters were read.
+// removeSessions takes out what is gone, once its counters were read. Nobody has had
+// its ids since.
 func (s *subscribers) removeSessions(b access.Batch) {
-	if s.path == nil || len(b.GoneTunnels)+len(b.GoneSessions) == 0 {
+	if len(b.GoneTunnels)+len(b.GoneSessions) == 0 {
 		return
 	}
-	if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
-		s.log.Error("sessions cannot be taken out of the datapath", "error", err)
+	if s.path != nil {
+		if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
+			s.log.Error("sessions cannot be taken out of the datapath", "error", err)
+		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engine.Left(b.GoneTunnels, b.GoneSessions)
 }
 
 // counters reads what the datapath counted of sessions.

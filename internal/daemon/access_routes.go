@@ -55,21 +55,22 @@ func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
 	})
 }
 
-// route follows a batch. Only the working task calls it.
-func (s *subscribers) route(b access.Batch) {
+// route follows what has come and gone. The lock is held.
+func (s *subscribers) route(t access.Turnover) {
 	r := &s.routes
-	for _, id := range b.GoneSessions {
+	r.covered = s.covered
+	for _, id := range t.Ended {
 		s.unroute(r.of[id])
 		delete(r.of, id)
 	}
-	for _, one := range b.Sessions {
+	for _, one := range t.Sessions {
 		want := r.needs(one)
 		s.unroute(slices.DeleteFunc(slices.Clone(r.of[one.Local]), func(p netip.Prefix) bool { return slices.Contains(want, p) }))
 		for _, p := range want {
 			if slices.Contains(r.of[one.Local], p) {
 				continue
 			}
-			if err := s.router.kernel.RouteSubscriber(p, s.deviceOf(one.Access)); err != nil {
+			if err := s.router.kernel.RouteSubscriber(p, s.devices[one.Access]); err != nil {
 				s.log.Error("a subscriber's prefix is not routed", "prefix", p.String(), "error", err)
 			}
 		}
@@ -85,12 +86,6 @@ func (s *subscribers) unroute(list []netip.Prefix) {
 			s.log.Warn("an old route to a subscriber stays", "prefix", p.String(), "error", err)
 		}
 	}
-}
-
-func (s *subscribers) deviceOf(id int) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.devices[id]
 }
 
 // delegatedTo gives the prefixes that servers have delegated to our clients.
@@ -121,15 +116,15 @@ func (s *subscribers) hold(learned map[string]access.Learned) {
 	r.held = want
 }
 
-// sweepRoutes takes away what a process before has left. The first batch has
-// all sessions.
-func (s *subscribers) sweepRoutes(b access.Batch, learned map[string]access.Learned) {
+// sweepRoutes takes away what a process before has left: the sessions that were kept
+// have theirs. The lock is held.
+func (s *subscribers) sweepRoutes(learned map[string]access.Learned) {
 	wanted := map[netip.Prefix]bool{}
 	for _, p := range delegatedTo(learned) {
 		wanted[p] = true
 	}
-	for _, one := range b.Sessions {
-		for _, p := range s.routes.needs(one) {
+	for _, list := range s.routes.of {
+		for _, p := range list {
 			wanted[p] = true
 		}
 	}

@@ -47,8 +47,21 @@ func (s *subscribers) open(ctx context.Context, at netip.AddrPort) error {
 	return err
 }
 
+// datagrams is an *l2tpio.Socket.
+type datagrams interface {
+	Here() netip.AddrPort
+	Receive(b []byte) (int, netip.AddrPort, error)
+	Waiting(b []byte) (int, netip.AddrPort, bool)
+	Send(b []byte, to netip.AddrPort)
+	Close() error
+}
+
+// together is how many datagrams are taken, if so many wait, until what they led to is
+// carried out: in a storm the datapath is told of sessions by the dozen.
+const together = 64
+
 // take reads a socket from now on.
-func (s *subscribers) take(ctx context.Context, socket *l2tpio.Socket) {
+func (s *subscribers) take(ctx context.Context, socket datagrams) {
 	here := socket.Here()
 	s.sockets[here] = socket
 	s.tasks.Go(func() {
@@ -60,8 +73,17 @@ func (s *subscribers) take(ctx context.Context, socket *l2tpio.Socket) {
 			if err != nil {
 				return // it was closed
 			}
+			for i, more := 1, true; more; i++ {
+				s.mu.Lock()
+				s.engine.Receive(here, from, b[:n], time.Now())
+				s.mu.Unlock()
+				more = i < together
+				if more {
+					n, from, more = socket.Waiting(b)
+				}
+			}
 			s.mu.Lock()
-			s.engine.Receive(here, from, b[:n], time.Now())
+			s.settle()
 			s.mu.Unlock()
 			s.wake()
 		}
@@ -93,6 +115,7 @@ func (s *subscribers) Dial(name string) {
 			s.take(ctx, socket)
 			s.engine.Dialed(name, socket.Here(), peer, time.Now())
 		}
+		s.settle()
 		s.wake()
 	})
 }

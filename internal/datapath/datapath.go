@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
@@ -34,6 +35,7 @@ type Datapath struct {
 
 	changing   sync.Mutex     // held by whoever applies steps, or begins or publishes routes
 	wireBuilds map[int]string // of programs on hidden ends; under changing
+	accesses   atomic.Uint32  // how often one was written
 	mu         sync.Mutex     // guards the fields below
 	maps       map[string]*ebpf.Map
 	loaded     map[string]*ebpf.Program // by name: the verifier need see each only once

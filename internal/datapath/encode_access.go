@@ -185,6 +185,7 @@ func (d *Datapath) accessObjects() ([]state.Object, error) {
 
 // applyAccess carries out a step on an access.
 func (d *Datapath) applyAccess(a state.Access, remove bool) error {
+	defer d.accesses.Add(1)
 	if remove {
 		return d.write("l2tp_accesses", uint32(a.ID), accessValue{}, false)
 	}

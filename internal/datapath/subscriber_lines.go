@@ -18,7 +18,7 @@ type ownerLines struct {
 	lines []lineValue
 	used  map[lineKey]*ownerLine
 	taken map[uint32]bool
-	old   map[uint32]bool // given back; programs may still look into them
+	old   map[uint32]lineKey // given back by whom; programs may still look into them
 }
 
 // ownerLine is a neighbourhood.
@@ -44,7 +44,7 @@ func ownerLinesFor(subscribers int) uint32 {
 }
 
 func newOwnerLines(lines []lineValue) *ownerLines {
-	return &ownerLines{lines: lines, used: map[lineKey]*ownerLine{}, taken: map[uint32]bool{}, old: map[uint32]bool{}}
+	return &ownerLines{lines: lines, used: map[lineKey]*ownerLine{}, taken: map[uint32]bool{}, old: map[uint32]lineKey{}}
 }
 
 // places are where a neighbourhood's line may stand, as l2tp_in_line() looks for it.
@@ -156,12 +156,14 @@ func (b *ownerLines) take(k lineKey) (*ownerLine, error) {
 		if b.taken[at] {
 			continue
 		}
-		if b.old[at] {
+		// who looks into a line of its own finds nobody there: it may have it back at once
+		if who, there := b.old[at]; there && who != k {
 			if err := Grace(); err != nil {
 				return nil, err
 			}
 			clear(b.old)
 		}
+		delete(b.old, at)
 		one.at, b.taken[at] = at, true
 		line := &b.lines[at]
 		line.Net, line.Sessions = k.net, [lineNeighbours]uint16{}
@@ -208,7 +210,7 @@ func (b *ownerLines) remove(list []owned) (rest []owned) {
 			atomic.StoreUint32(&b.lines[one.at].Of, 0)
 			delete(b.used, k)
 			delete(b.taken, one.at)
-			b.old[one.at] = true
+			b.old[one.at] = k
 		}
 	}
 	return rest

@@ -62,14 +62,21 @@ func (s *Subscribers) ownedBy(x state.AccessSession) []owned {
 	return list
 }
 
-// readTables learns by which table each access routes.
+// readTables learns by which table each access routes, if any was written since.
 func (s *Subscribers) readTables() error {
+	written := s.d.accesses.Load()
+	if s.tables != nil && s.fresh == written {
+		return nil
+	}
 	accesses, err := s.d.Accesses()
-	s.tables = map[int]int{}
+	if err != nil {
+		return err
+	}
+	s.tables, s.fresh = map[int]int{}, written
 	for _, a := range accesses {
 		s.tables[a.ID] = a.Table
 	}
-	return err
+	return nil
 }
 
 func (s *Subscribers) writeOwned(list []owned) error {
@@ -130,8 +137,12 @@ func (s *Subscribers) writeLengths() error {
 			into[n] = 255
 		}
 	}
+	if s.lengths != nil && *s.lengths == v {
+		return nil
+	}
 	if err := s.n.Put(uint32(0), v); err != nil {
 		return fmt.Errorf("write lengths of prefixes: %w", err)
 	}
+	s.lengths = &v
 	return nil
 }

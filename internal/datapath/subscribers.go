@@ -31,6 +31,9 @@ type Subscribers struct {
 	owner  map[owned]uint16
 	counts [2][129]int // prefixes by family (0 is IPv4) and length
 	tables map[int]int // route table of each access
+	fresh  uint32      // which writing of accesses they are of
+
+	lengths *lengthsValue // as they were written last
 }
 
 // owned is an address or prefix of a subscriber, in a route table.
@@ -163,7 +166,10 @@ func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.Acces
 }
 
 // Put adds or changes tunnels and sessions. A session that was there keeps its
-// counters. Of two sessions with one address the last has it.
+// counters. Of two sessions with one address the last has it. What is a session's is
+// written before the session itself: programs that know it know what it may send. Where
+// all that is new has its place in mapped memory, as what comes out of dense pools has,
+// the kernel is not called at all.
 func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,13 +213,24 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	}
 	// what one session lost another may have been given in the same batch
 	gone = slices.DeleteFunc(gone, func(o owned) bool { _, ok := s.owner[o]; return ok })
-	if err := s.deleteOwned(gone); err != nil {
-		return err
-	}
+	err := errors.Join(s.deleteOwned(gone), s.writeOwned(fresh))
 	for _, x := range sessions {
 		accessAt(s.groups, x.Local).write(encodeSession(x))
 	}
-	return s.writeOwned(fresh)
+	return err
+}
+
+// Retire has nothing pass any more from or to sessions: programs do not know them.
+// Their counters stay, and change no more, and what they have stays theirs until they
+// are removed.
+func (s *Subscribers) Retire(sessions []uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range sessions {
+		if _, ok := s.known[id]; ok {
+			accessAt(s.groups, id).forget()
+		}
+	}
 }
 
 // Remove takes away sessions, then tunnels, by local id; those that are not

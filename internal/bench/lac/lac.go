@@ -25,6 +25,7 @@ type LAC struct {
 	Prefix   string                      // of subscribers' logins
 	Realm    string                      // what they end with
 	Data     func(s *Session, ip []byte) // takes what comes for subscribers; nil: nobody does
+	Ready    func(s *Session)            // told of each that is up, with the server's last answer; may be nil
 	Most     int                         // sessions that are being set up at a time; 0: all
 	Progress func(up int)                // told twice a second how many are up; may be nil
 	Beyond   *Beyond                     // nil: sessions end at the server; else it sends them on to there

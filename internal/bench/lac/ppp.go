@@ -134,6 +134,9 @@ func (l *LAC) takeIPCP(s *Session, code, id byte, data []byte) {
 		if s.state == addressing && id == s.ppp && s.Addr != [4]byte{} {
 			s.state, s.last = running, nil
 			l.Up++
+			if l.Ready != nil {
+				l.Ready(s)
+			}
 			l.dial()
 		}
 	}

@@ -253,44 +253,40 @@ func startSteady(ctx context.Context, s Storm) (*steadies, error) {
 	}
 	l := New(conn, 1, steadySessions)
 	l.Prefix = "steady"
+	x := &steadies{lac: l, unanswered: map[uint16]time.Time{}, stop: make(chan struct{}), stopped: make(chan error, 1)}
+	answered := map[uint16]bool{}
+	l.Ready = func(one *Session) { l.Send(one, ping(one, s.Target, 0)) }
+	l.Data = func(one *Session, ip []byte) {
+		if isEchoReply(ip, s.Target, one) {
+			answered[one.ID] = true
+		}
+	}
 	if _, err := l.BringUp(ctx); err != nil {
 		return nil, err
 	}
-	x := &steadies{lac: l, unanswered: map[uint16]time.Time{}, stop: make(chan struct{}), stopped: make(chan error, 1)}
-	l.Data = func(one *Session, ip []byte) {
+	if err := x.settle(answered); err != nil {
+		return nil, err
+	}
+	l.Ready, l.Data = nil, func(one *Session, ip []byte) {
 		if isEchoReply(ip, s.Target, one) {
 			x.came++
 			delete(x.unanswered, binary.BigEndian.Uint16(ip[26:]))
 		}
 	}
-	if err := x.settle(s.Target); err != nil {
-		return nil, err
-	}
 	go func() { x.stopped <- x.run(s.Target) }()
 	return x, nil
 }
 
-// settle waits until each session has had an answer: what is counted are sessions
-// that go on, not the moment in which they begin and nobody knows the target's
-// link address.
-func (x *steadies) settle(target netip.Addr) error {
-	for i := range x.lac.Sessions {
-		for end := time.Now().Add(patience); x.came == 0; {
-			if time.Now().After(end) {
-				return fmt.Errorf("session %d had no answer in %v", i, patience)
-			}
-			x.lac.Send(x.lac.Sessions[i], ping(x.lac.Sessions[i], target, 0))
-			if err := x.lac.Turn(200 * time.Millisecond); err != nil {
-				return err
-			}
+// settle waits until each session has had an answer to its first packet, which it sent
+// in the moment in which it came up: nothing is sent twice.
+func (x *steadies) settle(answered map[uint16]bool) error {
+	for end := time.Now().Add(patience); len(answered) < len(x.lac.Sessions); {
+		if time.Now().After(end) {
+			return fmt.Errorf("the first packets of %d sessions were answered, and there are %d", len(answered), len(x.lac.Sessions))
 		}
-		// a late answer to one that was said again is none to what follows
-		for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
-			if err := x.lac.Turn(time.Until(end)); err != nil {
-				return err
-			}
+		if err := x.lac.Turn(20 * time.Millisecond); err != nil {
+			return err
 		}
-		x.came = 0
 	}
 	return nil
 }

@@ -44,6 +44,8 @@ type options interface {
 	judge(theirs []ppp.Option) (ppp.Code, []ppp.Option)
 	// refused takes a Nak or Reject of what was asked for; false gives up.
 	refused(code ppp.Code, theirs []ppp.Option) bool
+	// agreed follows an Ack that does not open the layer yet.
+	agreed()
 	// opened and closed are This-Layer-Up and -Down; finished is
 	// This-Layer-Finished.
 	opened()
@@ -207,6 +209,7 @@ func (a *automaton) requested(p ppp.Packet, now time.Time) {
 	default:
 		a.failures = 0
 		a.state = phaseAckSent
+		a.options.agreed()
 	}
 }
 

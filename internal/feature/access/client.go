@@ -86,7 +86,7 @@ func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 		return
 	}
 	c.dialing = false
-	local, ok := freeID(&e.nextT, e.tunnels)
+	local, ok := freeID(&e.nextT, e.tunnels, e.leaving.tunnels)
 	if !ok {
 		c.later("no tunnel is free")
 		return

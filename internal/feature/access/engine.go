@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"weft/internal/state"
 	"weft/wire/l2tp"
 )
 
@@ -46,6 +45,7 @@ type Engine struct {
 	sessions map[uint16]*session
 	nextT    uint16
 	nextS    uint16
+	leaving  leaving
 	serial   uint64
 	queue    timers
 	pending  pending
@@ -84,6 +84,7 @@ func NewEngine(w World, h Hosts, random func([]byte)) *Engine {
 	e := &Engine{
 		world: w, hosts: h, random: random, servers: map[string]*server{}, clients: map[string]*client{},
 		tunnels: map[uint16]*tunnel{}, byPeer: map[peerKey]*tunnel{}, sessions: map[uint16]*session{},
+		leaving: leaving{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}},
 	}
 	var b [4]byte
 	random(b[:])
@@ -218,10 +219,10 @@ func (e *Engine) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
 }
 
 // freeID gives an id that nobody has; those that were in use lately come last.
-func freeID[T any](next *uint16, used map[uint16]T) (uint16, bool) {
+func freeID[T any](next *uint16, used map[uint16]T, leaving map[uint16]bool) (uint16, bool) {
 	for range 65536 {
 		*next++
-		if _, taken := used[*next]; *next != 0 && !taken {
+		if _, taken := used[*next]; *next != 0 && !taken && !leaving[*next] {
 			return *next, true
 		}
 	}
@@ -312,73 +313,6 @@ func (e *Engine) Answer(q Question, v Verdict, now time.Time) {
 
 // Stats gives what was counted.
 func (e *Engine) Stats() Stats { return e.stats }
-
-// pending is what the datapath has to be told.
-type pending struct {
-	tunnels, sessions   map[uint16]bool // new or changed
-	goneTunnels, goneSs []uint16
-	accounts            []*Account
-	stored              storeChanges
-	leases              map[string]lease
-}
-
-func (p *pending) clear() {
-	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: storeChanges{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}}}
-}
-
-// Batch is what has happened since the last one: sessions for the datapath,
-// and what accounting is told. Counters of sessions that are gone are to be
-// read before they are removed.
-type Batch struct {
-	Tunnels      []state.AccessTunnel
-	Sessions     []state.AccessSession
-	GoneTunnels  []uint16
-	GoneSessions []uint16
-	Accounts     []*Account
-	Store        []Stored
-	Leases       []Stored // what logins were given, by section and login
-}
-
-// Empty tells whether nothing has happened.
-func (b Batch) Empty() bool {
-	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store)+len(b.Leases) == 0
-}
-
-// Take gives the batch and begins a new one.
-func (e *Engine) Take() Batch {
-	p := &e.pending
-	if len(p.tunnels)+len(p.sessions)+len(p.goneTunnels)+len(p.goneSs)+len(p.accounts)+len(p.stored.tunnels)+len(p.stored.sessions)+len(p.leases) == 0 {
-		return Batch{}
-	}
-	b := Batch{GoneTunnels: p.goneTunnels, GoneSessions: p.goneSs, Accounts: p.accounts, Store: e.toStore(p.stored), Leases: toLeases(p.leases)}
-	for id := range p.tunnels {
-		if t := e.tunnels[id]; t != nil {
-			b.Tunnels = append(b.Tunnels, t.asState())
-		}
-	}
-	for id := range p.sessions {
-		if s := e.sessions[id]; s != nil {
-			b.Sessions = append(b.Sessions, s.asState())
-		}
-	}
-	slices.SortFunc(b.Sessions, func(a, b state.AccessSession) int { return cmp.Compare(a.Local, b.Local) })
-	p.clear()
-	return b
-}
-
-// Sessions is the datapath, as the feature sees it.
-type Sessions interface {
-	// Put adds or changes, in one batch. A changed session keeps its counters.
-	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
-	// Remove takes sessions and tunnels by local id; what is not there is no error.
-	Remove(tunnels, sessions []uint16) error
-	// Counters reads those sessions' counters; nil: of all that are there.
-	Counters(sessions []uint16) ([]state.AccessCounters, error)
-	// Sequence takes the next sequence number of a session's data.
-	Sequence(session uint16) uint16
-	// List gives what is there.
-	List() ([]state.AccessTunnel, []state.AccessSession, error)
-}
 
 // HasTunnel and HasSession tell what is known here.
 func (e *Engine) HasTunnel(id uint16) bool  { return e.tunnels[id] != nil }

@@ -102,11 +102,12 @@ func (s *session) asState() state.AccessSession {
 	}
 	p := s.profile
 	a.Up, a.Down, a.Garden = p.Up, p.Down, p.Garden
-	a.Blocked = l.v4.state != phaseOpened && l.v6.state != phaseOpened
-	if l.v4.state == phaseOpened {
+	v4, v6 := s.passes(&l.v4.automaton), s.passes(&l.v6.automaton)
+	a.Blocked = !v4 && !v6
+	if v4 {
 		a.IPv4 = s.given.ipv4
 	}
-	if l.v6.state == phaseOpened {
+	if v6 {
 		a.IPv6 = p.IPv6
 	}
 	a.Prefixes = s.prefixes()
@@ -116,7 +117,7 @@ func (s *session) asState() state.AccessSession {
 // prefixes are those that belong to the subscriber now, single addresses left out.
 func (s *session) prefixes() []netip.Prefix {
 	var list []netip.Prefix
-	v4, v6 := s.link.v4.state == phaseOpened, s.link.v6.state == phaseOpened
+	v4, v6 := s.passes(&s.link.v4.automaton), s.passes(&s.link.v6.automaton)
 	add := func(p netip.Prefix) {
 		if p.IsValid() && (p.Addr().Is4() && v4 || p.Addr().Is6() && v6) {
 			list = append(list, p)

@@ -66,7 +66,7 @@ func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) 
 	if !e.tieBroken(from.Addr(), m) {
 		return
 	}
-	local, ok := freeID(&e.nextT, e.tunnels)
+	local, ok := freeID(&e.nextT, e.tunnels, e.leaving.tunnels)
 	if !ok || len(e.tunnels) >= tunnelsMax {
 		e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorResources})
 		return
@@ -140,7 +140,7 @@ func unwelcome(m *l2tp.Message) *l2tp.Result {
 // again, and gets it again.
 func (e *Engine) refuse(here, from netip.AddrPort, h l2tp.Header, m *l2tp.Message, r l2tp.Result) {
 	id, _ := m.Uint16(l2tp.AssignedTunnelID)
-	local, _ := freeID(&e.nextT, e.tunnels)
+	local, _ := freeID(&e.nextT, e.tunnels, e.leaving.tunnels)
 	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, local).AddResult(r)
 	e.world.Send(here, from, l2tp.Control{Tunnel: id, Nr: h.Ns + 1, Body: stop.Marshal()}.Marshal())
 }

@@ -220,6 +220,8 @@ func (c *lcp) closed() {
 	l.deadline = l.owner.clock().Add(authTime)
 }
 
+func (c *lcp) agreed() {}
+
 func (c *lcp) finished() {
 	switch {
 	case c.state == phaseClosed:

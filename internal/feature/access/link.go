@@ -29,6 +29,8 @@ type linkOwner interface {
 	authenticate(q Credentials)
 	// networkChanged says that IPCP or IPV6CP came up or went down.
 	networkChanged()
+	// networkAgreed says that IPCP or IPV6CP has agreed to what the peer asks for.
+	networkAgreed()
 	// linkInfo says which characters LCP wants escaped, in frames that are sent
 	// to the peer and that come from it.
 	linkInfo(send, receive uint32)

@@ -127,6 +127,7 @@ func (c *ipcp) opened() {
 	c.link.owner.networkChanged()
 }
 func (c *ipcp) closed()   { c.link.owner.networkChanged() }
+func (c *ipcp) agreed()   { c.link.owner.networkAgreed() }
 func (c *ipcp) finished() { c.link.networkFinished() }
 
 // ipv6cp negotiates IPv6's interface identifiers (RFC 5072 section 4.1).
@@ -210,6 +211,7 @@ func (c *ipv6cp) refused(code ppp.Code, theirs []ppp.Option) bool {
 
 func (c *ipv6cp) opened()   { c.link.owner.networkChanged() }
 func (c *ipv6cp) closed()   { c.link.owner.networkChanged() }
+func (c *ipv6cp) agreed()   { c.link.owner.networkAgreed() }
 func (c *ipv6cp) finished() { c.link.networkFinished() }
 
 // networkFinished: a network protocol is over. The link ends only when none is

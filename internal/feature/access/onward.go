@@ -89,7 +89,7 @@ func (s *session) sendOn(c Credentials, to Onward) {
 // onwardDialed and its like are what Dialed and NotDialed do for these.
 func (o *onward) dialed(here, peer netip.AddrPort) {
 	e := o.engine
-	local, ok := freeID(&e.nextT, e.tunnels)
+	local, ok := freeID(&e.nextT, e.tunnels, e.leaving.tunnels)
 	if !ok {
 		o.over("no tunnel is free")
 		return

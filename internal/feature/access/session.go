@@ -137,7 +137,7 @@ func (t *tunnel) called(m *l2tp.Message) {
 }
 
 func (e *Engine) newSession(t *tunnel, st sessionState) *session {
-	local, ok := freeID(&e.nextS, e.sessions)
+	local, ok := freeID(&e.nextS, e.sessions, e.leaving.sessions)
 	if !ok {
 		return nil
 	}
@@ -225,6 +225,21 @@ func (s *session) networkChanged() {
 	if v4 || v6 {
 		s.begun()
 	}
+}
+
+// networkAgreed: the peer has, or will have, our last word, and IPCP or IPV6CP is up
+// there as soon as it has said its own. It may send right behind that, and the programs
+// are to let it pass: if they know the session already the daemon does not see it. As
+// long as no account has begun, nothing passes before it has.
+func (s *session) networkAgreed() {
+	if s.tunnel.server != nil && s.online {
+		s.engine.pending.sessions[s.local] = true
+	}
+}
+
+// passes tells whether the programs let packets of a network protocol pass.
+func (s *session) passes(a *automaton) bool {
+	return a.state == phaseOpened || a.state == phaseAckSent && s.tunnel.server != nil && s.online
 }
 
 // begun: the session carries something from now on.
@@ -328,6 +343,7 @@ func (s *session) finish(why Reason, text string) {
 	t.callOver(s)
 	delete(e.pending.sessions, s.local)
 	e.pending.goneSs = append(e.pending.goneSs, s.local)
+	e.leaving.sessions[s.local] = true
 	e.pending.stored.sessions[s.local] = false
 	if srv := t.server; srv != nil {
 		srv.count--

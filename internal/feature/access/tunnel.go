@@ -306,6 +306,7 @@ func (t *tunnel) forget() {
 	p := &t.engine.pending
 	delete(p.tunnels, t.local)
 	p.goneTunnels = append(p.goneTunnels, t.local)
+	t.engine.leaving.tunnels[t.local] = true
 	p.stored.tunnels[t.local] = false
 }
 

@@ -1,0 +1,120 @@
+package access
+
+import (
+	"cmp"
+	"slices"
+
+	"weft/internal/state"
+)
+
+// pending is what the datapath has to be told.
+type pending struct {
+	tunnels, sessions   map[uint16]bool // new or changed
+	goneTunnels, goneSs []uint16
+	ended               int // of goneSs, those that Turnover has told
+	accounts            []*Account
+	stored              storeChanges
+	leases              map[string]lease
+}
+
+func (p *pending) clear() {
+	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: storeChanges{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}}}
+}
+
+// Batch is what has happened since the last one: sessions for the datapath, as
+// far as no turnover has told, and what accounting is told. Counters of sessions
+// that are gone are to be read before they are removed; who has done so says it
+// (Left).
+type Batch struct {
+	Tunnels      []state.AccessTunnel
+	Sessions     []state.AccessSession
+	GoneTunnels  []uint16
+	GoneSessions []uint16
+	Accounts     []*Account
+	Store        []Stored
+	Leases       []Stored // what logins were given, by section and login
+}
+
+// Empty tells whether nothing has happened.
+func (b Batch) Empty() bool {
+	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store)+len(b.Leases) == 0
+}
+
+// Take gives the batch and begins a new one.
+func (e *Engine) Take() Batch {
+	p := &e.pending
+	if len(p.tunnels)+len(p.sessions)+len(p.goneTunnels)+len(p.goneSs)+len(p.accounts)+len(p.stored.tunnels)+len(p.stored.sessions)+len(p.leases) == 0 {
+		return Batch{}
+	}
+	t := e.Turnover()
+	b := Batch{
+		Tunnels: t.Tunnels, Sessions: t.Sessions, GoneTunnels: p.goneTunnels, GoneSessions: p.goneSs,
+		Accounts: p.accounts, Store: e.toStore(p.stored), Leases: toLeases(p.leases),
+	}
+	p.clear()
+	return b
+}
+
+// Turnover is what the datapath has to be told before anybody is sent a message of what
+// has just happened: a subscriber whose last answer has come may send at once.
+type Turnover struct {
+	Tunnels  []state.AccessTunnel
+	Sessions []state.AccessSession
+	Ended    []uint16 // sessions: nothing is theirs any more. The next batch has them too
+}
+
+// Empty tells whether nothing has happened.
+func (t Turnover) Empty() bool { return len(t.Tunnels)+len(t.Sessions)+len(t.Ended) == 0 }
+
+// Turnover gives what has come, changed and gone since the last one.
+func (e *Engine) Turnover() (t Turnover) {
+	p := &e.pending
+	t.Ended, p.ended = p.goneSs[p.ended:], len(p.goneSs)
+	if len(p.tunnels)+len(p.sessions) == 0 {
+		return t
+	}
+	for id := range p.tunnels {
+		if one := e.tunnels[id]; one != nil {
+			t.Tunnels = append(t.Tunnels, one.asState())
+		}
+	}
+	for id := range p.sessions {
+		if one := e.sessions[id]; one != nil {
+			t.Sessions = append(t.Sessions, one.asState())
+		}
+	}
+	slices.SortFunc(t.Sessions, func(a, b state.AccessSession) int { return cmp.Compare(a.Local, b.Local) })
+	clear(p.tunnels)
+	clear(p.sessions)
+	return t
+}
+
+// leaving are ids of what is gone, and is in the datapath as long as it was not
+// removed there: who got such an id would be removed with it.
+type leaving struct{ tunnels, sessions map[uint16]bool }
+
+// Left says that what is gone was removed.
+func (e *Engine) Left(tunnels, sessions []uint16) {
+	for _, id := range tunnels {
+		delete(e.leaving.tunnels, id)
+	}
+	for _, id := range sessions {
+		delete(e.leaving.sessions, id)
+	}
+}
+
+// Sessions is the datapath, as the feature sees it.
+type Sessions interface {
+	// Put adds or changes, in one batch. A changed session keeps its counters.
+	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
+	// Retire has nothing pass any more from or to sessions. Their counters stay.
+	Retire(sessions []uint16)
+	// Remove takes sessions and tunnels by local id; what is not there is no error.
+	Remove(tunnels, sessions []uint16) error
+	// Counters reads those sessions' counters; nil: of all that are there.
+	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	// Sequence takes the next sequence number of a session's data.
+	Sequence(session uint16) uint16
+	// List gives what is there.
+	List() ([]state.AccessTunnel, []state.AccessSession, error)
+}
