@@ -135,6 +135,9 @@ func (c *Conntrack) Keep(ctx context.Context, list []state.KeptConnection) (gone
 		if k.Zone != 0 {
 			b = append(b, attribute(ctaZone, put16(k.Zone))...)
 		}
+		if k.Assured {
+			b = append(b, attribute(ctaStatus, put32(state.ConnectionConfirmed|state.ConnectionSeenReply|state.ConnectionAssured))...)
+		}
 		if k.Liberal && k.Orig.Protocol == state.ProtocolTCP {
 			flags := []byte{tcpLiberal, tcpLiberal} // value and mask (struct nf_ct_tcp_flags)
 			b = append(b, nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPFlagsOrig, flags), attribute(ctaTCPFlagsBack, flags)))...)

@@ -240,6 +240,7 @@ func (s *Service) note(c candidate, f state.Flow, now time.Duration) (was uint32
 		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now, looked: now, since: seconds(now)})
 	}
 	known.timeout = max(known.timeout, c.c.Timeout)
+	known.young = c.c.Orig.Protocol == state.ProtocolUDP && c.c.Status&state.ConnectionAssured == 0
 	d := 0
 	if c.back {
 		d = 1
