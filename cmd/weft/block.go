@@ -35,8 +35,8 @@ An exception of [block] stays one.`,
 			if err != nil {
 				return err
 			}
-			if duration < 0 {
-				return fmt.Errorf("weft block: --for %s lies in the past", duration)
+			if c.Flags().Changed("for") && duration < time.Second {
+				return fmt.Errorf("weft block: --for %s is over at once (at least 1s; without --for it lasts until weft unblock)", duration)
 			}
 			var until time.Time
 			if duration > 0 {
