@@ -209,6 +209,36 @@ func TestEstablishedConnectionsGoPastTheStack(t *testing.T) {
 	}
 }
 
+// The ruleset marks a connection, and a rule has its packets routed by another table:
+// several uplinks are done so.
+func TestConnectionsThatAreRoutedByTheirMark(t *testing.T) {
+	w := newHome(t, "tc", homeRules+`
+table inet uplinks {
+	chain mark {
+		type filter hook prerouting priority mangle;
+		ct state new ip daddr 203.0.113.0/24 ct mark set 2
+		meta mark set ct mark
+	}
+}`)
+	w.run(w.router, "ip rule add fwmark 2 lookup 200")
+	w.start()
+	w.run(w.router, "ip route add 203.0.113.0/24 via 198.51.100.9 table 200")
+	w.run(w.router, "ip route add unreachable 203.0.113.0/24")
+	w.run(w.server, "ip addr add 203.0.113.9/32 dev eth0")
+	w.echo(w.server, "tcp", ":7")
+	c := w.talk(w.member, "tcp", "203.0.113.9:7")
+	w.offloads(c)
+	w.run(w.router, "ip route replace blackhole 203.0.113.0/24 table 200")
+	eventually(t, "the blackhole takes the packets", func() bool { return c.exchange(1, 200*time.Millisecond) == 0 })
+	before := w.counted("forward-flow")
+	if c.exchange(3, 200*time.Millisecond) != 0 {
+		t.Error("it goes on without the route")
+	}
+	if after := w.counted("forward-flow"); after != before {
+		t.Errorf("%d of its packets were forwarded by a route that is gone", after-before)
+	}
+}
+
 func TestWhatChangesTakesFlowsBack(t *testing.T) {
 	w := newHome(t, "tc", homeRules)
 	w.start()

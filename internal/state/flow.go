@@ -176,6 +176,7 @@ type KeptConnection struct {
 type FlowAsk struct {
 	Interface int
 	From, To  netip.Addr
+	Mark      uint32 // of the firewall, by which rules choose routes
 }
 
 // Prefixes gives the addresses that the answer depends on.
