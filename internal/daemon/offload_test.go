@@ -214,7 +214,7 @@ func TestEstablishedConnectionsGoPastTheStack(t *testing.T) {
 func TestConnectionsThatAreRoutedByTheirMark(t *testing.T) {
 	w := newHome(t, "tc", homeRules+`
 table inet uplinks {
-	chain mark {
+	chain marks {
 		type filter hook prerouting priority mangle;
 		ct state new ip daddr 203.0.113.0/24 ct mark set 2
 		meta mark set ct mark
