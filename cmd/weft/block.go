@@ -35,19 +35,15 @@ An exception of [block] stays one.`,
 			if err != nil {
 				return err
 			}
-			if duration < 0 {
-				return fmt.Errorf("weft block: --for %s lies in the past", duration)
+			if c.Flags().Changed("for") && duration < time.Second {
+				return fmt.Errorf("weft block: --for %s is over at once (at least 1s; without --for it lasts until weft unblock)", duration)
 			}
 			var until time.Time
 			if duration > 0 {
 				until = time.Now().Add(duration).Truncate(time.Second)
 			}
 			return changeBlocked(c, func(list []guard.Blocked) ([]guard.Blocked, error) {
-				for _, p := range prefixes {
-					list = slices.DeleteFunc(list, func(b guard.Blocked) bool { return b.Prefix == p })
-					list = append(list, guard.Blocked{Prefix: p, Until: until, Reason: reason})
-				}
-				return list, nil
+				return blockAll(list, prefixes, until, reason), nil
 			})
 		},
 	}
@@ -70,17 +66,47 @@ lists; what weft.toml blocks, or a file that it names, stays blocked.`,
 				return err
 			}
 			return changeBlocked(c, func(list []guard.Blocked) ([]guard.Blocked, error) {
-				for _, p := range prefixes {
-					n := len(list)
-					list = slices.DeleteFunc(list, func(b guard.Blocked) bool { return b.Prefix == p })
-					if len(list) == n {
-						return nil, fmt.Errorf("weft unblock: %s is not blocked by weft block (weft show blocked lists what is)", sourceText(p))
-					}
-				}
-				return list, nil
+				return unblockAll(list, prefixes)
 			})
 		},
 	}
+}
+
+// blockAll adds prefixes to a list, which may be of a million.
+func blockAll(list []guard.Blocked, prefixes []netip.Prefix, until time.Time, reason string) []guard.Blocked {
+	anew := map[netip.Prefix]bool{}
+	for _, p := range prefixes {
+		anew[p] = true
+	}
+	list = slices.DeleteFunc(list, func(b guard.Blocked) bool { return anew[b.Prefix] })
+	for _, p := range prefixes {
+		if anew[p] {
+			list = append(list, guard.Blocked{Prefix: p, Until: until, Reason: reason})
+			delete(anew, p) // who is named twice
+		}
+	}
+	return list
+}
+
+// unblockAll takes prefixes out of it, each of which must be there.
+func unblockAll(list []guard.Blocked, prefixes []netip.Prefix) ([]guard.Blocked, error) {
+	gone := map[netip.Prefix]bool{}
+	for _, p := range prefixes {
+		gone[p] = false
+	}
+	list = slices.DeleteFunc(list, func(b guard.Blocked) bool {
+		_, named := gone[b.Prefix]
+		if named {
+			gone[b.Prefix] = true
+		}
+		return named
+	})
+	for _, p := range prefixes {
+		if !gone[p] {
+			return nil, fmt.Errorf("weft unblock: %s is not blocked by weft block (weft show blocked lists what is)", sourceText(p))
+		}
+	}
+	return list, nil
 }
 
 func someSources(c *cobra.Command, args []string) error {

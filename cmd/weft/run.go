@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,9 @@ and STOPPING and feeds the watchdog (packaging/weft.service).`,
 				File: args[0], Log: log, Level: level,
 				Warn: func(problems []state.Problem) { printProblems(os.Stderr, problems) },
 			})
+			if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // it was asked to stop while it started
+			}
 			return hideProblems(err)
 		},
 	}

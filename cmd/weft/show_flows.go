@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
@@ -27,9 +28,7 @@ that stayed with the stack of late, as they leave.`, showOffload, tableOffload})
 }
 
 func flowsCommand() *cobra.Command {
-	var f api.FlowFilter
-	var address string
-	limit := 0
+	var asked flowsAsked
 	rates := flowRates{}
 	c := nounCommand(noun{"flows", "The established connections that go past the stack, and those that do not", `Each offloaded flow (see [offload]): one direction of a connection, as its
 packets arrive and, where NAT changes them, as they leave. For icmp the port is
@@ -41,27 +40,21 @@ until its packets have passed again; stack: enough of its packets passed, and it
 stayed there all the same. Below the flows stands why, and what to do about it:
 of the last 1024 such flows, if weft run is running. Flows with fewer packets
 than minimum_packets are in neither list.`, func(ctx context.Context, r *daemon.Router) (any, error) {
-		f := f
-		var err error
-		if address != "" {
-			if f.Address, err = readAnyPrefix("--address", address); err != nil {
-				return nil, err
-			}
-		}
-		if states := []string{"", api.StateOffloaded, api.StateEnding, api.StateStale, api.StateStack}; !slices.Contains(states, f.State) {
-			return nil, fmt.Errorf("--state %s: offloaded, ending, stale and stack are known", f.State)
+		f, err := asked.filter(rates.last == nil)
+		if err != nil {
+			return nil, err
 		}
 		rows, err := api.Flows(r.Datapath(), f)
 		if err != nil {
 			return nil, err
 		}
 		rates.fill(rows, time.Now())
-		rows = atMost(rows, limit)
+		rows = atMost(rows, asked.limit)
 		var status offload.Status
 		err = api.Ask(ctx, r.Place.Socket(), "/v1/offload", &status)
 		if err == nil {
 			err = api.AskAges(ctx, r.Place.Socket(), rows)
-			rows = append(rows, atMost(api.FlowsLeft(rows, status.Recent, f), limit)...)
+			rows = append(rows, atMost(api.FlowsLeft(rows, status.Recent, f), asked.limit)...)
 		}
 		if err != nil && !errors.Is(err, api.ErrNoDaemon) && len(rows) == 0 {
 			return nil, err // it offloads nothing
@@ -70,14 +63,45 @@ than minimum_packets are in neither list.`, func(ctx context.Context, r *daemon.
 		return emptyNotNull(rows), nil
 	}, tableFlows})
 	flags := c.Flags()
-	flags.StringVar(&f.Protocol, "protocol", "", "only tcp, udp or icmp")
-	flags.StringVar(&address, "address", "", "only with this address, or one in this prefix, at any end")
-	flags.Uint16Var(&f.Port, "port", 0, "only with this port, at any end")
-	flags.StringVar(&f.In, "in", "", "only those that arrive by this device")
-	flags.StringVar(&f.State, "state", "", "only offloaded, ending, stale or stack")
-	flags.IntVar(&limit, "limit", 0, "at most so many rows, of each kind; 0 is all")
+	flags.StringVar(&asked.protocol, "protocol", "", "only tcp, udp or icmp")
+	flags.StringVar(&asked.address, "address", "", "only with this address, or one in this prefix, at any end")
+	flags.Uint16Var(&asked.port, "port", 0, "only with this port, at any end")
+	flags.StringVar(&asked.in, "in", "", "only those that arrive by this device")
+	flags.StringVar(&asked.state, "state", "", "only offloaded, ending, stale or stack")
+	flags.IntVar(&asked.limit, "limit", 0, "at most so many rows, of each kind; 0 is all")
 	c.Example += "\n  weft show flows --watch --limit 20\n  weft show flows --address 192.0.2.0/24 --protocol tcp\n  weft show flows --state stack"
 	return c
+}
+
+// flowsAsked is what the flags of weft show flows say.
+type flowsAsked struct {
+	protocol, address, in, state string
+	port                         uint16
+	limit                        int
+}
+
+// filter reads it. Whether the device is there it asks only at the first look: later
+// it may be gone for a while, as a session's is.
+func (a flowsAsked) filter(first bool) (api.FlowFilter, error) {
+	f := api.FlowFilter{Protocol: a.protocol, Port: a.port, In: a.in, State: a.state}
+	if a.limit < 0 {
+		return f, fmt.Errorf("--limit %d: is no number of rows (0 is all)", a.limit)
+	}
+	if !slices.Contains([]string{"", "tcp", "udp", "icmp"}, a.protocol) {
+		return f, fmt.Errorf("--protocol %s: tcp, udp and icmp are known", a.protocol)
+	}
+	if !slices.Contains([]string{"", api.StateOffloaded, api.StateEnding, api.StateStale, api.StateStack}, a.state) {
+		return f, fmt.Errorf("--state %s: offloaded, ending, stale and stack are known", a.state)
+	}
+	if _, err := net.InterfaceByName(a.in); first && a.in != "" && err != nil {
+		return f, fmt.Errorf("--in %s: there is no such device here (take its name in ip link, not that of [interface.NAME])", a.in)
+	}
+	if a.address == "" {
+		return f, nil
+	}
+	var err error
+	f.Address, err = readAnyPrefix("--address", a.address)
+	return f, err
 }
 
 func atMost(rows []api.Flow, limit int) []api.Flow {

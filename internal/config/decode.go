@@ -90,7 +90,7 @@ const nameMax = 32
 
 func (d *decoder) named(s Section, table *node) {
 	for _, e := range table.keys {
-		if e.value.kind != kindTable && e.value.kind != kindList {
+		if e.value.kind != kindTable && !e.value.tables {
 			d.problem(table.offset, s.Name, "the section needs a name of its own", fmt.Sprintf("write [%s.NAME], for instance [%s.main]", s.Name, s.Name))
 			return
 		}

@@ -139,6 +139,14 @@ func defaultOf(v reflect.Value) string {
 		if !v.IsZero() {
 			return fmt.Sprintf("%q", fmt.Sprint(v.Interface()))
 		}
+	case shapeList:
+		var list []string
+		for i := range v.Len() {
+			list = append(list, defaultOf(v.Index(i)))
+		}
+		if len(list) > 0 && !slices.Contains(list, "") {
+			return "[" + strings.Join(list, ", ") + "]"
+		}
 	}
 	return ""
 }

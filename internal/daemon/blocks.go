@@ -118,7 +118,7 @@ func (b *blocks) run(ctx context.Context) {
 		if changed == nil && len(guard.BlockOf(f).Sets) > 0 {
 			changed = b.rulesetNews(ctx)
 		}
-		if err := w.follow(ctx, f, time.Now()); err != nil && err.Error() != w.said {
+		if err := w.follow(ctx, f, time.Now()); err != nil && ctx.Err() == nil && err.Error() != w.said {
 			b.log.Error("not all of the block list could be read", "error", err)
 			w.said = err.Error()
 		}

@@ -209,7 +209,7 @@ func TestWhatCannotBeBlockedIsTold(t *testing.T) {
 		"block":                        "takes addresses or prefixes",
 		"block 10.9.0":                 `"10.9.0" is no address and no prefix`,
 		"block 0.0.0.0/0":              "is everybody",
-		"block 10.9.0.2 --for -1s":     "lies in the past",
+		"block 10.9.0.2 --for -1s":     "is over at once",
 		"block 10.9.0.2 --for eternal": "invalid argument",
 		"unblock 192.0.2.1":            "is not blocked by weft block",
 	} {

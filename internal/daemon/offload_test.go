@@ -209,6 +209,33 @@ func TestEstablishedConnectionsGoPastTheStack(t *testing.T) {
 	}
 }
 
+// The ruleset marks a connection, and a rule has its packets routed by another table:
+// several uplinks are done so.
+func TestConnectionsThatAreRoutedByTheirMark(t *testing.T) {
+	w := newHome(t, "tc", homeRules+`
+table inet uplinks {
+	chain marks {
+		type filter hook prerouting priority mangle;
+		ct state new ip daddr 203.0.113.0/24 ct mark set 2
+		meta mark set ct mark
+	}
+}`)
+	w.run(w.router, "ip rule add fwmark 2 lookup 200")
+	w.start()
+	w.run(w.router, "ip route add 203.0.113.0/24 via 198.51.100.9 table 200")
+	w.run(w.router, "ip route add unreachable 203.0.113.0/24")
+	w.run(w.server, "ip addr add 203.0.113.9/32 dev eth0")
+	w.echo(w.server, "tcp", ":7")
+	c := w.talk(w.member, "tcp", "203.0.113.9:7")
+	w.offloads(c)
+	w.run(w.router, "ip route replace blackhole 203.0.113.0/24 table 200")
+	eventually(t, "the blackhole takes the packets", func() bool { return c.exchange(1, 200*time.Millisecond) == 0 })
+	// what the server sends again still reaches the member, past the stack too
+	if c.exchange(3, 200*time.Millisecond) != 0 {
+		t.Error("it goes on without the route")
+	}
+}
+
 func TestWhatChangesTakesFlowsBack(t *testing.T) {
 	w := newHome(t, "tc", homeRules)
 	w.start()
@@ -279,7 +306,7 @@ func TestCheckSaysWhatCannotBeOffloaded(t *testing.T) {
 	w.run(w.router, "nft insert rule inet home forward limit rate 10/second accept")
 	w.write(strings.NewReplacer(`interfaces = ["lan", "wan"]`, `interfaces = ["lan", "wan", "gone"]`, "[interface.wan]", "[interface.gone]\n[interface.wan]").Replace(fmt.Sprintf(homeFile, "tc")) + "refused = true\n")
 	out, err := w.weft("check", w.file)
-	for _, want := range []string{"it has a limit statement", "looks at each packet", "there is no device gone here", "may decide otherwise on the next packet", "behind the rule that accepts established"} {
+	for _, want := range []string{"it has a limit statement", "looks at each packet", "there is no device gone here: weft run does not start without it", "may decide otherwise on the next packet", "behind the rule that accepts established"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("check does not say %q: %v\n%s", want, err, out)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,6 +190,7 @@ func (o *offloader) once(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := offload.New(flows, flows, tracking, datapath.ErrFlowsFull)
+	s.UDPStream(o.router.udpStream())
 	run := &offloadRun{
 		log: o.log, config: o.config.Load, untold: o.untold, ask: o.ask, again: o.again, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
 		ruleset: o.router.kernel.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(),
@@ -258,6 +261,17 @@ func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list, r
 	return list, refusable.Rules()
 }
 
+// udpStream is how long connection tracking remembers UDP that goes on; 0: it does
+// not say.
+func (r *Router) udpStream() time.Duration {
+	const name = "net/netfilter/nf_conntrack_udp_timeout_stream"
+	n, err := strconv.Atoi(r.kernel.Sysctls([]string{name})[name])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
 // CheckOffload says what of f's [offload] cannot be offloaded in the namespace of
 // the process, and why.
 func CheckOffload(ctx context.Context, f *config.File) ([]state.Problem, error) {
@@ -278,8 +292,12 @@ func CheckOffload(ctx context.Context, f *config.File) ([]state.Problem, error) 
 	for i, name := range offload.From(f).Interfaces {
 		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
 		if _, there := facts.Link(device); !there {
+			then := "weft run does not start without it"
+			if strings.HasPrefix(device, "ppp") {
+				then = "nothing of it is offloaded until there is"
+			}
 			problems = append(problems, state.Problem{
-				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: nothing of it is offloaded until there is", device),
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: %s", device, then),
 				Remedy: "make the device, or correct its name",
 			})
 		}

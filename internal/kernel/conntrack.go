@@ -135,6 +135,9 @@ func (c *Conntrack) Keep(ctx context.Context, list []state.KeptConnection) (gone
 		if k.Zone != 0 {
 			b = append(b, attribute(ctaZone, put16(k.Zone))...)
 		}
+		if k.Assured {
+			b = append(b, attribute(ctaStatus, put32(state.ConnectionConfirmed|state.ConnectionSeenReply|state.ConnectionAssured))...)
+		}
 		if k.Liberal && k.Orig.Protocol == state.ProtocolTCP {
 			flags := []byte{tcpLiberal, tcpLiberal} // value and mask (struct nf_ct_tcp_flags)
 			b = append(b, nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPFlagsOrig, flags), attribute(ctaTCPFlagsBack, flags)))...)
@@ -227,9 +230,10 @@ func (c *Conntrack) Ways(ctx context.Context, asked []state.FlowAsk) ([]state.Fl
 		b[1], b[2] = bits, bits
 		b = append(b, attribute(unix.RTA_DST, a.To.AsSlice())...)
 		b = append(b, attribute(unix.RTA_SRC, a.From.AsSlice())...)
-		index := make([]byte, 4)
-		binary.NativeEndian.PutUint32(index, uint32(a.Interface))
-		return append(b, attribute(unix.RTA_IIF, index)...)
+		if a.Mark != 0 {
+			b = append(b, attribute(unix.RTA_MARK, binary.NativeEndian.AppendUint32(nil, a.Mark))...)
+		}
+		return append(b, attribute(unix.RTA_IIF, binary.NativeEndian.AppendUint32(nil, uint32(a.Interface)))...)
 	}
 	var route state.KernelRoute
 	err := c.routes.askMany(ctx, unix.RTM_GETROUTE, 0, len(asked), body, func(i int, kind uint16, b []byte) error {

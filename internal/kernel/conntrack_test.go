@@ -116,6 +116,27 @@ func TestLostEndsOfConnectionsAreNoticed(t *testing.T) {
 	}
 }
 
+// A connection that is kept as assured stays so, with the time that it was given.
+func TestKeptConnectionsAreAssured(t *testing.T) {
+	c := openConntrack(t, spacetest.New(t, "kept"))
+	c.connect(t, 1000, 2)
+	gone, err := c.Keep(t.Context(), []state.KeptConnection{
+		{Orig: numbered(1000), Timeout: time.Hour, Assured: true}, {Orig: numbered(1001), Timeout: time.Hour}, {Orig: numbered(1002), Timeout: time.Hour, Assured: true},
+	})
+	if err != nil || len(gone) != 1 || gone[0] != 2 {
+		t.Errorf("gone are %v, want the third (%v)", gone, err)
+	}
+	found, err := c.Connections(t.Context(), []state.FlowTuple{numbered(1000), numbered(1001)}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, assured := range []bool{true, false} {
+		if f := found[i]; f.Status&state.ConnectionAssured != 0 != assured || f.Timeout <= 600*time.Second {
+			t.Errorf("connection %d: status %#x, %v left; assured should be %v", i, f.Status, f.Timeout, assured)
+		}
+	}
+}
+
 // News that nobody takes are known to wait.
 func TestEndsThatNobodyTakesAreKnownToWait(t *testing.T) {
 	c := openConntrack(t, spacetest.New(t, "waiting"))

@@ -169,12 +169,14 @@ type KeptConnection struct {
 	Timeout time.Duration // that it is to have from now on
 	// Liberal: the packets that come back to the stack are in no window that it knows
 	Liberal bool
+	Assured bool // it is no more one that gives way when the table is full
 }
 
 // FlowAsk is a packet that a route is asked for.
 type FlowAsk struct {
 	Interface int
 	From, To  netip.Addr
+	Mark      uint32 // of the firewall, by which rules choose routes
 }
 
 // Prefixes gives the addresses that the answer depends on.

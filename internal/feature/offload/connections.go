@@ -21,6 +21,7 @@ type connection struct {
 	looked  time.Duration // when it was last asked whether there was a later one
 	useless [2]uint32     // by direction: the sweep that found its flow to be of no use
 	zone    uint16
+	young   bool      // UDP that has its first, short time in connection tracking
 	ends    [2]beside // of each end's list
 }
 

@@ -16,6 +16,7 @@ type candidate struct {
 	back    bool // it is the reply direction
 	arrives state.FlowTuple
 	way     state.FlowWay
+	marked  state.FlowWay // the same, of packets that have the connection's mark
 }
 
 // Offer takes flows whose packets have passed, and offloads what may be. now is
@@ -131,11 +132,16 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 	s.routes.room(len(list))
 	var keys, ask []state.FlowAsk
 	asked := map[state.FlowAsk]bool{}
-	for _, c := range list {
-		k, a := s.askOf(c)
+	want := func(k, a state.FlowAsk) {
 		if _, known := s.routes.get(k); !known && !asked[k] {
 			asked[k] = true
 			keys, ask = append(keys, k), append(ask, a)
+		}
+	}
+	for _, c := range list {
+		want(s.askOf(c, 0))
+		if mark := s.markOf(c); mark != 0 {
+			want(s.askOf(c, mark))
 		}
 	}
 	ways, err := s.kernel.Ways(ctx, ask)
@@ -147,13 +153,16 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 		s.routes.put(k, ways[i])
 	}
 	for _, c := range list {
-		k, _ := s.askOf(c)
-		way, known := s.routes.get(k)
-		if !known || !way.Unicast {
+		k, _ := s.askOf(c, 0)
+		c.way, _ = s.routes.get(k)
+		if mark := s.markOf(c); mark != 0 {
+			k, _ = s.askOf(c, mark)
+			c.marked, _ = s.routes.get(k)
+		}
+		if !c.way.Unicast && !c.marked.Unicast {
 			s.left(c, WhyRoute)
 			continue
 		}
-		c.way = way
 		kept = append(kept, c)
 	}
 	return kept, nil
@@ -161,8 +170,8 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 
 // askOf gives what the stack routed by: NAT had given the packet its new
 // destination, and not yet its new source. key is what other packets share.
-func (s *Service) askOf(c candidate) (key, ask state.FlowAsk) {
-	ask = state.FlowAsk{Interface: int(c.passed.Interface), To: c.passed.Tuple.To(), From: c.arrives.From()}
+func (s *Service) askOf(c candidate, mark uint32) (key, ask state.FlowAsk) {
+	ask = state.FlowAsk{Interface: int(c.passed.Interface), To: c.passed.Tuple.To(), From: c.arrives.From(), Mark: mark}
 	key = ask
 	if s.plainRules {
 		key.From = netip.Addr{}
@@ -170,12 +179,35 @@ func (s *Service) askOf(c candidate) (key, ask state.FlowAsk) {
 	return key, ask
 }
 
+// markOf gives the mark that the ruleset may have given the packets, so that rules
+// send them elsewhere: who marks packets keeps the mark with the connection.
+func (s *Service) markOf(c candidate) uint32 {
+	if s.plainRules {
+		return 0
+	}
+	return c.c.Mark
+}
+
+// wayOut gives the number of the way out by which a candidate's frames were seen to
+// leave: that of its packets with the connection's mark, or without.
+func (s *Service) wayOut(c candidate) (uint32, Why, error) {
+	if c.marked.Unicast {
+		plain := c.way
+		c.way = c.marked
+		if n, why, err := s.hop(c); why == "" || !plain.Unicast {
+			return n, why, err
+		}
+		c.way = plain
+	}
+	return s.hop(c)
+}
+
 // put writes the flows of candidates.
 func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) error {
 	var flows []state.Flow
 	var of []candidate
 	for _, c := range list {
-		hop, why, err := s.hop(c)
+		hop, why, err := s.wayOut(c)
 		if err != nil {
 			return err
 		}
@@ -240,6 +272,7 @@ func (s *Service) note(c candidate, f state.Flow, now time.Duration) (was uint32
 		known = s.connections.add(connection{orig: c.c.Orig, reply: c.c.Reply, zone: c.c.Zone, kept: now, looked: now, since: seconds(now)})
 	}
 	known.timeout = max(known.timeout, c.c.Timeout)
+	known.young = c.c.Orig.Protocol == state.ProtocolUDP && c.c.Status&state.ConnectionAssured == 0
 	d := 0
 	if c.back {
 		d = 1

@@ -110,7 +110,7 @@ var remedies = map[Why]string{
 	WhyZones:     "put a connection into one zone of connection tracking only",
 	WhyOld:       "begin the connection anew, or end it: conntrack -D",
 	WhyRoute:     "see ip route get: one unicast route, and no blackhole, is what can be offloaded",
-	WhyOtherWay:  "see ip route get and ip neigh: nexthops that take turns, tunnels, or another program's redirect",
+	WhyOtherWay:  "see ip route get and ip neigh: nexthops that take turns, marks that the connection does not have (ct mark set), tunnels, or another program's redirect",
 	WhyNeighbour: "see ip neigh: the next hop has to answer",
 	WhyFull:      "raise table_size in [offload]",
 	WhyHops:      "none: there are at most 4096 at a time",

@@ -21,6 +21,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 		p.offload(fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name))
 	}
 	p.sessions(c)
+	p.noSwitch()
 	if c.Refused {
 		for _, rule := range facts.RefusalRules {
 			p.problem(state.Warning, "offload.refused", rule, "what it may apply to is left to the ruleset")
@@ -144,6 +145,14 @@ func (p *planner) conduit(path string, b state.Beneath) (state.LinkFact, state.V
 	}
 	p.problem(state.Warning, path, what+": its frames are taken at the port", "write what dsa/tagging of that device says, or dsa = \"none\"")
 	return state.LinkFact{}, state.VLANTags{}, false
+}
+
+// noSwitch tells who asks for a switch's tags where none of the devices is a port.
+func (p *planner) noSwitch() {
+	port := func(l state.LinkFact) bool { return l.Kind == "dsa" }
+	if p.dsa != state.SwitchNone && len(p.order) > 0 && !slices.ContainsFunc(p.facts.Links, port) {
+		p.problem(state.Warning, "offload.dsa", "no device here is a port of a switch: packets are taken at the devices as they are", `take dsa out, or write dsa = "none"`)
+	}
 }
 
 func (p *planner) port(port state.Port) {

@@ -10,6 +10,8 @@ type Policy struct {
 	Blocks  []Block
 	Zones   []uint16 // zones of connection tracking that rules put packets in
 	Local   bool     // rules look at which addresses are the router's own (fib)
+
+	Timeouts bool // rules give connections times of their own (ct timeout)
 }
 
 // Block is a rule that looks at each packet: flows that it may apply to stay

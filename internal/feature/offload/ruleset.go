@@ -87,6 +87,8 @@ func (r *ruleset) add(entry map[string]json.RawMessage) error {
 			return fmt.Errorf("read a rule: there is no chain %s", u.Chain)
 		}
 		c.rules = append(c.rules, u)
+	case entry["ct timeout"] != nil:
+		r.policy.Timeouts = true
 	case entry["set"] != nil, entry["map"] != nil:
 		return r.addSet(entry)
 	}

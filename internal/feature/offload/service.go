@@ -53,6 +53,7 @@ type Service struct {
 	full   error // which error of Tables says that there is no room
 	policy Policy
 
+	udpStream   time.Duration
 	connections connections
 	sweep       sweep
 	old         map[uint32]bool // ids of connections that end without a word
@@ -125,6 +126,9 @@ func (s *Service) Set(c Config) {
 	s.config = c
 	s.bump()
 }
+
+// UDPStream says how long connection tracking remembers UDP that goes on.
+func (s *Service) UDPStream(d time.Duration) { s.udpStream = d }
 
 // Old notes a connection that was there before weft listened: the kernel does
 // not tell when it ends.

@@ -30,6 +30,7 @@ type fake struct {
 	calls, most int                               // of all methods, and the most that one was asked for
 	given       int                               // flows that Some found to be of no use
 	asked       int                               // those that Look was asked for
+	marked      map[uint32]state.FlowWay          // by mark; others as without
 	via         func(to netip.Addr) state.FlowWay // routes away from the member; nil: the gateway for all
 }
 
@@ -129,7 +130,9 @@ func (f *fake) Ways(_ context.Context, asked []state.FlowAsk) ([]state.FlowWay, 
 	ways := make([]state.FlowWay, len(asked))
 	for i, a := range asked {
 		ways[i] = state.FlowWay{Device: wanIndex, Gateway: gateway, Unicast: true}
-		if f.via != nil {
+		if w, there := f.marked[a.Mark]; there && a.Interface == lanIndex {
+			ways[i] = w
+		} else if f.via != nil {
 			ways[i] = f.via(a.To)
 		} else if a.Interface == wanIndex {
 			ways[i] = state.FlowWay{Device: lanIndex, Gateway: member, Unicast: true}
@@ -283,6 +286,41 @@ func TestWhatIsNotOffloaded(t *testing.T) {
 		if len(f.flows) != 0 || s.Status(0).Left[tt.why] != 1 {
 			t.Errorf("%s: %d flows, left %v", tt.why, len(f.flows), s.Status(0).Left)
 		}
+	}
+}
+
+// A connection goes by a second uplink because of its mark (ip rule fwmark): so do
+// its flows, once they were seen to. A mark that means something else does no harm.
+func TestMarksChooseRoutes(t *testing.T) {
+	const secondIndex = 4
+	second := netip.MustParseAddr("192.0.2.9")
+	for _, tt := range []struct {
+		name  string
+		mark  uint32
+		leave uint32 // device
+		want  bool
+	}{
+		{"by the second uplink", 2, secondIndex, true},
+		{"by the first, whatever the mark", 7, wanIndex, true},
+		{"by the first, though the mark says the second", 2, wanIndex, true},
+		{"by the second, and nothing says why", 0, secondIndex, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, f := newTest()
+			s.Link(state.KernelLink{Index: secondIndex, MAC: macs[wanIndex], MTU: 1500, Up: true, Ethernet: true})
+			s.Neighbour(state.KernelNeighbour{Device: secondIndex, Addr: second, MAC: peers[wanIndex], State: state.NeighbourReachable})
+			s.Rules([]state.KernelRule{{}})
+			f.marked = map[uint32]state.FlowWay{2: {Device: secondIndex, Gateway: second, Unicast: true}}
+			c := masqueraded(1000)
+			c.Mark = tt.mark
+			f.track(c)
+			p := f.passed(c, false)
+			p.Device = tt.leave
+			offer(t, s, p)
+			if got := len(f.flows) == 1; got != tt.want {
+				t.Errorf("offloaded: %v; left %v", got, s.Status(0).Left)
+			}
+		})
 	}
 }
 

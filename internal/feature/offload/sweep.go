@@ -137,12 +137,16 @@ func (s *Service) keep(ctx context.Context, due []state.FlowTuple, now time.Dura
 	for i, orig := range due {
 		c := s.connections.get(orig)
 		c.looked = now
+		assured := s.isStream(c, used[i])
+		if assured {
+			c.young, c.timeout = false, max(c.timeout, s.udpStream)
+		}
 		left := c.timeout - (now - used[i])
 		switch {
 		case !there[i]:
 			s.remove(*c, b)
 		case used[i] > c.kept && left > 0:
-			list = append(list, state.KeptConnection{Orig: orig, Zone: c.zone, Timeout: left})
+			list = append(list, state.KeptConnection{Orig: orig, Zone: c.zone, Timeout: left, Assured: assured})
 			c.kept = used[i]
 		}
 	}
@@ -153,6 +157,16 @@ func (s *Service) keep(ctx context.Context, due []state.FlowTuple, now time.Dura
 		}
 	}
 	return err
+}
+
+// streamAfter is how long after its answer UDP must go on for connection tracking
+// to give it the time of a stream, and to keep it when its table is full.
+const streamAfter = 2 * time.Second
+
+// isStream tells whether connection tracking would have made a stream of it by now,
+// had it seen the packets. Times that the ruleset gives are not known.
+func (s *Service) isStream(c *connection, used time.Duration) bool {
+	return c.young && s.udpStream > 0 && !s.policy.Timeouts && used >= time.Duration(c.since)*time.Second+streamAfter
 }
 
 // owner gives the connection that a flow is of, and which direction; nil: none.

@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -29,6 +30,44 @@ func TestSweepKeepsWhatIsUsed(t *testing.T) {
 	f.idle = 2 * time.Minute
 	if err := sweepAll(t.Context(), s, time.Hour); err != nil || len(f.flows) != 0 {
 		t.Errorf("%d idle flows (%v)", len(f.flows), err)
+	}
+}
+
+// Connection tracking gives UDP whose packets still come two seconds after the answer
+// more time, and does not push it out: so must weft, which takes the flow before that.
+func TestUDPThatGoesOnIsAStream(t *testing.T) {
+	udp := func() state.Connection {
+		c := masqueraded(1000)
+		c.Orig.Protocol, c.Reply.Protocol = state.ProtocolUDP, state.ProtocolUDP
+		c.TCP, c.Timeout, c.Status = 0, 30*time.Second, state.ConnectionConfirmed|state.ConnectionSeenReply
+		return c
+	}
+	for _, tt := range []struct {
+		name   string
+		policy Policy
+		idle   time.Duration // at the look after ten seconds
+		before state.Connection
+		want   []state.KeptConnection
+	}{
+		{"it goes on", Policy{}, 4 * time.Second, udp(), []state.KeptConnection{{Orig: udp().Orig, Timeout: 116 * time.Second, Assured: true}}},
+		{"it was over at once", Policy{}, 9 * time.Second, udp(), []state.KeptConnection{{Orig: udp().Orig, Timeout: 21 * time.Second}}},
+		{"the ruleset has times of its own", Policy{Timeouts: true}, 4 * time.Second, udp(), []state.KeptConnection{{Orig: udp().Orig, Timeout: 26 * time.Second}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, f := newTest()
+			s.UDPStream(2 * time.Minute)
+			s.SetPolicy(tt.policy)
+			f.track(tt.before)
+			offer(t, s, f.passed(tt.before, false))
+			f.idle = tt.idle
+			if err := sweepAll(t.Context(), s, 10*time.Second); err != nil || !slices.Equal(f.kept, tt.want) {
+				t.Errorf("connection tracking was told %+v, want %+v (%v)", f.kept, tt.want, err)
+			}
+			f.kept, f.idle = nil, 0
+			if err := sweepAll(t.Context(), s, 15*time.Second); err != nil || len(f.kept) != 0 {
+				t.Errorf("told again too early: %+v (%v)", f.kept, err)
+			}
+		})
 	}
 }
 
