@@ -25,14 +25,10 @@ func (m *Measurer) serving(ctx context.Context, name string, open func() (*path,
 	return p, p.ServeTCP(ctx, p.Right)
 }
 
-// goodput gives Gbit/s of one flow among so many.
-func (m *Measurer) goodput(ctx context.Context, subject string, flows int) (float64, error) {
-	p, err := m.serving(ctx, subject+"-tcp", func() (*path, error) { return m.router(ctx, subject+"-tcp", subject, false) })
-	if flows > 1 {
-		if p, err = m.flows(ctx, subject, flows); err == nil && !p.serves {
-			p.serves, err = true, p.ServeTCP(ctx, p.Right)
-		}
-	}
+// goodput gives Gbit/s of one flow.
+func (m *Measurer) goodput(ctx context.Context, subject string) (float64, error) {
+	name := subject + "-tcp"
+	p, err := m.serving(ctx, name, func() (*path, error) { return m.router(ctx, name, subject, false) })
 	if err != nil {
 		return 0, err
 	}
