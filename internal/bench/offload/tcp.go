@@ -104,9 +104,12 @@ func (p *path) apart(ctx context.Context, checksum bool) (err error) {
 			return err
 		}
 	}
-	// a TCP that has once sent on a CPU goes on there, where it is told that its
+	// what the router's stack or TC sends goes past those threads, where its devices
+	// could segment (veth); a TCP that has once sent on a CPU goes on there, where it is told that its
 	// packets are gone
-	if err := errors.Join(p.Steer(ctx, p.Left, "far", last), p.Steer(ctx, p.behind, "eth0", last)); err != nil {
+	err = errors.Join(p.Steer(ctx, p.Left, "far", last), p.Steer(ctx, p.behind, "eth0", last),
+		p.Steer(ctx, p.Left, "eth0", last), p.Steer(ctx, p.Right, "eth0", last))
+	if err != nil {
 		return err
 	}
 	p.HostsOn(last)
