@@ -40,7 +40,7 @@ func benchOffload() *cobra.Command {
 			return run.inGuest(c, b, needs)
 		}
 		return run.onPaths(c, b, needs, func(ctx context.Context, self string) (bench.Measurer, error) {
-			o.Weft = self
+			o.Weft, o.Cases = self, run.Cases
 			return offload.Open(ctx, o)
 		})
 	}

@@ -17,7 +17,8 @@ import (
 type Options struct {
 	Weft    string // path of the weft program
 	Seconds float64
-	Table   int // flows that weft has room for; 0: as many as the cases need
+	Table   int      // flows that weft has room for; 0: as many as the cases need
+	Cases   []string // that are measured; none: all
 }
 
 var (
@@ -40,11 +41,12 @@ const (
 )
 
 // Measurer has a path for each subject and number of flows, made when it is
-// first needed.
+// first needed; those of a million flows are gone when their cases are measured.
 type Measurer struct {
 	o       Options
 	paths   map[string]*path
-	restore func() error // what the kernel may track; nil: it was not touched
+	kept    map[figure]float64 // of a path that is gone, until they are asked for
+	restore func() error       // what the kernel may track; nil: it was not touched
 }
 
 type path struct {
@@ -52,10 +54,8 @@ type path struct {
 	generator *rig.Generator
 	datagrams rig.Datagrams
 	large     *rig.Generator // of the same flow
-	mixed     *rig.Generator // of the same flows, not in turn
 	sink      *rig.Sink
 	learnt    time.Duration
-	serves    bool            // TCP, on the right
 	threads   *rig.Receivers  // in which the router receives, where it does so in threads
 	behind    *netspace.Space // the left host
 	closers   []func() error
@@ -63,7 +63,7 @@ type path struct {
 
 // Open prepares to measure.
 func Open(ctx context.Context, o Options) (*Measurer, error) {
-	return &Measurer{o: o, paths: map[string]*path{}}, rig.Sweep(ctx)
+	return &Measurer{o: o, paths: map[string]*path{}, kept: map[figure]float64{}}, rig.Sweep(ctx)
 }
 
 // Close takes all paths down.
@@ -80,7 +80,7 @@ func (m *Measurer) Close(ctx context.Context) error {
 
 func (p *path) close(ctx context.Context) error {
 	var errs []error
-	for _, g := range []*rig.Generator{p.generator, p.large, p.mixed} {
+	for _, g := range []*rig.Generator{p.generator, p.large} {
 		if g != nil {
 			errs = append(errs, g.Close())
 		}
@@ -100,10 +100,10 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 		return instructions(m.packets(ctx, subject, some))
 	case instructionsDrop:
 		return instructions(m.drops(ctx, "pps64-drop-1", subject))
+	case "pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000":
+		return m.crowded(ctx, c, subject)
 	case "tcp1-nat-1":
-		return m.goodput(ctx, subject, 1)
-	case "tcp1-nat-1000000":
-		return m.goodput(ctx, subject, many)
+		return m.goodput(ctx, subject)
 	case "cpu-nat":
 		router, _, err := m.cost(ctx, subject)
 		return router, err
@@ -120,19 +120,6 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 		return m.drops(ctx, c, subject)
 	case "pps64-nat-1":
 		return m.packets(ctx, subject, 1)
-	case "pps64-nat-1000000":
-		return m.packets(ctx, subject, many)
-	case "pps64-nat-mixed":
-		return m.mixed(ctx, subject)
-	case "growth-nat":
-		return m.growth(ctx, subject)
-	case "learn-1000000":
-		// learnt once for each path: a round of its own takes a path of its own
-		p, err := m.fresh(ctx, learnName(subject), subject, many)
-		if err != nil {
-			return 0, err
-		}
-		return p.learnt.Seconds(), p.close(ctx)
 	}
 	return 0, fmt.Errorf("no case is called %q", c)
 }
@@ -270,18 +257,7 @@ func (p *path) offloaded(ctx context.Context, weft string) (int, error) {
 	return status.Connections, err
 }
 
-// growth is what is left of the packet rate of one flow with a million of them.
-func (m *Measurer) growth(ctx context.Context, subject string) (float64, error) {
-	one, err := m.packets(ctx, subject, 1)
-	if err != nil {
-		return 0, err
-	}
-	all, err := m.packets(ctx, subject, many)
-	return all / one, err
-}
-
 func flowsName(subject string, flows int) string { return fmt.Sprintf("%s-%d", subject, flows) }
-func learnName(subject string) string            { return subject + "-learn" }
 
 // flows gives the path of a subject that knows so many flows.
 func (m *Measurer) flows(ctx context.Context, subject string, flows int) (*path, error) {
@@ -313,23 +289,6 @@ func (m *Measurer) through(p *path, g *rig.Generator, length int) (float64, erro
 	}
 	rate, err := p.rate(g, m.packetTime(), arrived)
 	return rate, errors.Join(err, p.sink.Verify(false, length))
-}
-
-// mixed is the rate of a million flows in another order than that in which they
-// were learnt, and lie in whatever memory.
-func (m *Measurer) mixed(ctx context.Context, subject string) (float64, error) {
-	p, err := m.flows(ctx, subject, many)
-	if err != nil {
-		return 0, err
-	}
-	if p.mixed == nil {
-		d := p.datagrams
-		d.Mixed = true
-		if p.mixed, err = rig.NewGenerator(p.Left, d); err != nil {
-			return 0, err
-		}
-	}
-	return m.through(p, p.mixed, packetLength)
 }
 
 // costOfDatagrams gives seconds of the router's work for each Gbit of packets of

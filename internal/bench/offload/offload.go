@@ -89,7 +89,7 @@ func Bench(seconds float64) bench.Bench {
 			"policy":   strings.Join(strings.Fields(policy), " "),
 			"refused":  strings.Join(strings.Fields(refusedPolicy), " "),
 			"hosts":    "transmit checksum offload off, and so no segmentation offload; GRO on, at the router too",
-			"CPUs":     "packets are made on the last CPU, and received at the router by a thread on the first, with all that follows from there on; cpu-nat: TCP comes from behind the left host, and the hosts receive in threads on the last CPU, where iperf3 is, too",
+			"CPUs":     "packets are made on the last CPU, and received at the router by a thread on the first, with all that follows from there on; cpu-nat: TCP comes from behind the left host, and the hosts receive in threads on the last CPU, where iperf3 is, too; cpu-nat-200 and -paced: the router's is elsewhere for 0.7 of each millisecond",
 			"packets":  fmt.Sprintf("UDP, %.2f s", seconds/2),
 		},
 	}

@@ -34,16 +34,26 @@ func TestEveryBarIsAboutCasesAndSubjectsThatThereAre(t *testing.T) {
 	}
 }
 
-// A name is that of a namespace: learning takes a path beside the one that is
-// there.
-func TestLearningTakesAPathOfItsOwn(t *testing.T) {
-	names := map[string]bool{}
-	for _, s := range Bench(1).Subjects {
-		for _, name := range []string{flowsName(s.Name, 1), flowsName(s.Name, many), learnName(s.Name)} {
-			if names[name] {
-				t.Errorf("two paths are called %s", name)
+// What is measured on a path that is gone has to be asked for, or it would be taken
+// for a figure of the next round.
+func TestOnlyWhatIsAskedForIsMeasuredOfAMillionFlows(t *testing.T) {
+	b := Bench(1)
+	for _, cases := range [][]string{nil, {"pps64-nat-mixed", "growth-nat"}, {"pps64-nat-1"}} {
+		plan, err := b.Plan(bench.Options{Rounds: 1, Cases: cases})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &Measurer{o: Options{Cases: cases}}
+		want := map[figure]bool{}
+		for _, s := range plan {
+			want[figure{s.Case.Name, s.Subject}] = slices.Contains(crowds, s.Case.Name)
+		}
+		for _, c := range crowds {
+			for _, s := range b.Subjects {
+				if got := m.asked(c, s.Name); got != want[figure{c, s.Name}] {
+					t.Errorf("of %v, %s of %s: %v", cases, c, s.Name, got)
+				}
 			}
-			names[name] = true
 		}
 	}
 }

@@ -25,14 +25,10 @@ func (m *Measurer) serving(ctx context.Context, name string, open func() (*path,
 	return p, p.ServeTCP(ctx, p.Right)
 }
 
-// goodput gives Gbit/s of one flow among so many.
-func (m *Measurer) goodput(ctx context.Context, subject string, flows int) (float64, error) {
-	p, err := m.serving(ctx, subject+"-tcp", func() (*path, error) { return m.router(ctx, subject+"-tcp", subject, false) })
-	if flows > 1 {
-		if p, err = m.flows(ctx, subject, flows); err == nil && !p.serves {
-			p.serves, err = true, p.ServeTCP(ctx, p.Right)
-		}
-	}
+// goodput gives Gbit/s of one flow.
+func (m *Measurer) goodput(ctx context.Context, subject string) (float64, error) {
+	name := subject + "-tcp"
+	p, err := m.serving(ctx, name, func() (*path, error) { return m.router(ctx, name, subject, false) })
 	if err != nil {
 		return 0, err
 	}
@@ -108,9 +104,12 @@ func (p *path) apart(ctx context.Context, checksum bool) (err error) {
 			return err
 		}
 	}
-	// a TCP that has once sent on a CPU goes on there, where it is told that its
+	// what the router's stack or TC sends goes past those threads, where its devices
+	// could segment (veth); a TCP that has once sent on a CPU goes on there, where it is told that its
 	// packets are gone
-	if err := errors.Join(p.Steer(ctx, p.Left, "far", last), p.Steer(ctx, p.behind, "eth0", last)); err != nil {
+	err = errors.Join(p.Steer(ctx, p.Left, "far", last), p.Steer(ctx, p.behind, "eth0", last),
+		p.Steer(ctx, p.Left, "eth0", last), p.Steer(ctx, p.Right, "eth0", last))
+	if err != nil {
 		return err
 	}
 	p.HostsOn(last)

@@ -65,12 +65,15 @@ func (p *Path) Receive(ctx context.Context, in *netspace.Space, cpu int, devices
 		if err := unix.SchedSetaffinity(pid, &one); err != nil {
 			return nil, fmt.Errorf("keep a receiving thread on CPU %d: %w", cpu, err)
 		}
-		if err := unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
+		if err := unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: receivePriority}, 0); err != nil {
 			return nil, fmt.Errorf("put a receiving thread before others: %w", err)
 		}
 	}
 	return r, nil
 }
+
+// receivePriority is the lowest of the real-time ones (sched(7)).
+const receivePriority = 1
 
 // Rejoin has packets that come to devices received where they were sent from again.
 func (p *Path) Rejoin(ctx context.Context, in *netspace.Space, devices ...string) error {

@@ -1,0 +1,102 @@
+package offload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"weft/internal/bench/rig"
+)
+
+// crowds are the cases that take a path of a million flows. Connection tracking
+// has one table for all network namespaces: were several paths there at once, each
+// packet of the kernel's would be looked up among the connections of all, and
+// those of a path that waits for its turn would run out meanwhile. So one is there
+// at a time, and all that is asked of a subject is measured on it.
+var crowds = []string{"pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000"}
+
+// figure is what a subject gave in a case.
+type figure struct{ c, subject string }
+
+// asked tells whether a case of a subject is measured at all.
+func (m *Measurer) asked(c, subject string) bool {
+	return fits(c, subject) && (len(m.o.Cases) == 0 || slices.Contains(m.o.Cases, c))
+}
+
+// crowded gives a figure of a million flows: each round has a path of its own.
+func (m *Measurer) crowded(ctx context.Context, c, subject string) (float64, error) {
+	key := figure{c, subject}
+	if _, is := m.kept[key]; !is {
+		if err := m.crowd(ctx, c, subject); err != nil {
+			return 0, err
+		}
+	}
+	v := m.kept[key]
+	delete(m.kept, key)
+	return v, nil
+}
+
+// crowd makes a path of a million flows, and keeps a figure of a case and of all
+// others that are asked for.
+func (m *Measurer) crowd(ctx context.Context, c, subject string) (err error) {
+	if err := rig.Calm(ctx); err != nil { // the one before is taken away in the background
+		return err
+	}
+	p, err := m.fresh(ctx, flowsName(subject, many), subject, many)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close(context.WithoutCancel(ctx))) }()
+	for _, each := range crowds {
+		if each != c && !m.asked(each, subject) {
+			continue
+		}
+		v, err := m.inCrowd(ctx, p, each, subject)
+		if err != nil {
+			return fmt.Errorf("%s: %w", each, err)
+		}
+		m.kept[figure{each, subject}] = v
+	}
+	return nil
+}
+
+func (m *Measurer) inCrowd(ctx context.Context, p *path, c, subject string) (float64, error) {
+	switch c {
+	case "pps64-nat-mixed":
+		return m.mixed(p)
+	case "growth-nat":
+		return m.growth(ctx, p, subject)
+	case "learn-1000000":
+		return p.learnt.Seconds(), nil
+	case "tcp1-nat-1000000":
+		if err := p.ServeTCP(ctx, p.Right); err != nil {
+			return 0, err
+		}
+		return p.TCP(ctx, p.Left, server, 1, m.tcpSeconds())
+	}
+	return m.through(p, p.generator, packetLength)
+}
+
+// growth is what is left of the packet rate of one flow with a million of them.
+func (m *Measurer) growth(ctx context.Context, p *path, subject string) (float64, error) {
+	one, err := m.packets(ctx, subject, 1)
+	if err != nil {
+		return 0, err
+	}
+	all, err := m.through(p, p.generator, packetLength)
+	return all / one, err
+}
+
+// mixed is the rate of a million flows in another order than that in which they
+// were learnt, and lie in whatever memory.
+func (m *Measurer) mixed(p *path) (rate float64, err error) {
+	d := p.datagrams
+	d.Mixed = true
+	g, err := rig.NewGenerator(p.Left, d)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	return m.through(p, g, packetLength)
+}
