@@ -5,8 +5,9 @@
  * cache, and lines are given out one after the other: flows that began together
  * lie together, so that those which have packets now are on few pages, whose
  * addresses the processor still knows. The index says which line: a key has two
- * buckets of six places there. A place says the line, and eight bits of the hash,
- * so that a bucket is compared as one word, and few lines are looked at in vain.
+ * buckets of eight places there. A place says the line in three bytes, and seven bits
+ * of the hash, so that a bucket is compared as one word, and few lines are looked at
+ * in vain: the smaller the index, the more of it is in a near cache.
  * A bucket that is the first of flows which are in their second says so: who is
  * in no table is looked for in one bucket.
  *
@@ -22,8 +23,8 @@
 /* how many buckets there are */
 const volatile __u32 flow_buckets = 1;
 
-#define FLOW_TAGS 0x0000010101010101ULL /* one in each place's byte of flow_bucket.tags */
-#define FLOW_TAGS_AWAY (1ULL << 48)     /* flows are in their second bucket whose first is this */
+#define FLOW_TAGS 0x0101010101010101ULL /* one in each place's byte of flow_bucket.tags */
+#define FLOW_TAGS_AWAY 0x80             /* flows are in their second bucket whose first is this */
 
 static __always_inline __u64 flow_line_hash(const struct flow_key4 *key)
 {
@@ -41,23 +42,22 @@ static __always_inline struct flow_bucket *flow_bucket_of(__u32 half)
 	return bpf_map_lookup_elem(&flow_index, &at);
 }
 
-/* The places of a bucket whose tag is the hash's, as the high bits of their bytes.
- * Only the lowest is sure; above it there may be one too many. */
+/* the places of a bucket whose tag is the hash's, as the high bits of their bytes */
 static __always_inline __u64 flow_places(__u64 tags, __u64 hash)
 {
-	__u64 tag = (__u8)hash ? (__u8)hash : 1; /* zero: nothing is there */
-	__u64 differs = (tags ^ tag * FLOW_TAGS) | ~(FLOW_TAGS * 0xff);
+	__u64 tag = hash & 0x7f ? hash & 0x7f : 1; /* zero: nothing is there */
+	__u64 differs = (tags ^ tag * FLOW_TAGS) & FLOW_TAGS * 0x7f;
 
-	return (differs - FLOW_TAGS) & ~differs & FLOW_TAGS * 0x80;
+	return ~(differs + FLOW_TAGS * 0x7f) & FLOW_TAGS * 0x80;
 }
 
 /* the flow in the lowest of some places, if it has the key */
 static __always_inline struct flow4 *flow_at(const struct flow_bucket *bucket, __u64 places,
 					     const struct flow_key4 *key)
 {
-	/* the number of the byte with the lowest bit */
-	__u32 place = ((places & -places) >> 7) * 0x0001020304050607ULL >> 56;
-	__u32 at = ((const __u32 *)bucket)[place & 7]; /* six at most: the verifier has to see that it is inside */
+	/* the number of the byte with the lowest bit: the verifier has to see that it is inside */
+	__u32 place = (((places & -places) >> 7) * 0x0001020304050607ULL >> 56) & 7;
+	__u32 at = bucket->low[place] | (__u32)bucket->high[place] << 16;
 	struct flow_line *line = bpf_map_lookup_elem(&flow_lines, &at);
 
 	if (!line || line->interface != key->interface || line->saddr != key->saddr || line->daddr != key->daddr ||

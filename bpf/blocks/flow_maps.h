@@ -93,12 +93,13 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flow_lines SEC(".maps");
 
-#define FLOW_PLACES 6
+#define FLOW_PLACES 8
 
 /* where flows of IPv4 are among the lines */
 struct flow_bucket {
-	__u32 line[FLOW_PLACES];
-	__u64 tags; /* a byte a place, the first is the lowest; and FLOW_TAGS_AWAY */
+	__u16 low[FLOW_PLACES]; /* of the line's number */
+	__u8 high[FLOW_PLACES]; /* and what is above */
+	__u64 tags; /* a byte a place, the first is the lowest, of which seven bits count; and FLOW_TAGS_AWAY */
 };
 _Static_assert(sizeof(struct flow_bucket) == 32, "half a line of the cache");
 

@@ -24,6 +24,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"weft/fib"
 	"weft/internal/config"
@@ -178,7 +179,10 @@ type machine struct {
 }
 
 func loadAll() (machine, error) {
-	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: Options{UnlimitedSlow: true, testClock: true, Tables: state.Tables{Bindings: 1000, Sessions: 4000, Subscribers: 1024, Flows: 4096}}}, map[string]*ebpf.Program{}}
+	// so many flows that the numbers of their lines take three bytes
+	tables := state.Tables{Bindings: 1000, Sessions: 4000, Subscribers: 1024, Flows: 70000}
+	options := Options{UnlimitedSlow: true, testClock: true, Tables: tables}
+	m := machine{&Datapath{maps: map[string]*ebpf.Map{}, options: options}, map[string]*ebpf.Program{}}
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return m, err
 	}
@@ -196,8 +200,8 @@ func loadAll() (machine, error) {
 			}
 		}
 	}
-	tables := state.RouteTables{Words4: fib.MinWords4 + 1<<16, Words6: fib.MinWords6 + 1<<16}
-	if err := m.datapath.setRouteTables(tables); err != nil {
+	routes := state.RouteTables{Words4: fib.MinWords4 + 1<<16, Words6: fib.MinWords6 + 1<<16}
+	if err := m.datapath.setRouteTables(routes); err != nil {
 		return m, err
 	}
 	for _, p := range append(programs(), helpers()...) {
@@ -266,13 +270,14 @@ func (d *Datapath) empty() error {
 			return err
 		}
 	}
-	for at := range d.maps["flow_lines"].MaxEntries() {
-		if err := d.maps["flow_lines"].Put(at, flowLine{}); err != nil {
+	for _, name := range []string{"flow_lines", "flow_index"} {
+		m := d.maps[name]
+		memory, err := mapMemory(m, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE)
+		if err != nil {
 			return err
 		}
-	}
-	for at := range d.maps["flow_index"].MaxEntries() {
-		if err := d.maps["flow_index"].Put(at, flowBucket{}); err != nil {
+		clear(memory)
+		if err := unix.Munmap(memory); err != nil {
 			return err
 		}
 	}

@@ -15,16 +15,18 @@ type flowBucket = ingressTCFlowBucket
 
 const (
 	bucketBytes  = int(unsafe.Sizeof(flowBucket{}))
-	bucketPlaces = len(flowBucket{}.Line)
-	bucketAway   = 1 << 48 // FLOW_TAGS_AWAY
-	// bucketMoves is how many flows move for one that finds both its buckets full:
-	// with four flows to a bucket hardly ever one.
+	bucketPlaces = len(flowBucket{}.Low)
+	bucketAway   = 0x80 // FLOW_TAGS_AWAY
+	bucketTag    = 0x7f // of a place's byte
+	// bucketMoves is how many flows move at most for one that finds both its buckets full.
 	bucketMoves = 4
+	// indexLines is how many lines three bytes can tell apart.
+	indexLines = 1 << 24
 )
 
-// flowBuckets is how many there are for so many flows: four flows to a bucket
-// that has six places leave one in twenty for its second.
-func flowBuckets(flows int) uint32 { return uint32(flows/4 + 2) }
+// flowBuckets is how many there are for so many flows: seven to a bucket
+// that has eight places leave one in nine for its second.
+func flowBuckets(flows int) uint32 { return uint32(flows/7 + 2) }
 
 // flowIndex is the buckets. What it has to know of a flow besides its line, its
 // owner tells.
@@ -33,7 +35,7 @@ type flowIndex struct {
 	memory  []byte
 	buckets []flowBucket
 	keyOf   func(line uint32) flowKey4
-	away    map[uint32]int // by first buckets: how many flows are in their second
+	away    []uint32 // by first buckets: how many flows are in their second
 }
 
 func (x *flowIndex) mapIn() (err error) {
@@ -42,7 +44,7 @@ func (x *flowIndex) mapIn() (err error) {
 		return err
 	}
 	x.buckets = unsafe.Slice((*flowBucket)(unsafe.Pointer(&x.memory[0])), n)
-	x.away = map[uint32]int{}
+	x.away = make([]uint32, n)
 	return nil
 }
 
@@ -77,15 +79,24 @@ func (x *flowIndex) placesOf(k flowKey4) placed {
 	h ^= uint64(portsWord(&k)) * 0x9e3779b97f4a7c15
 	h = hashMix(h ^ (uint64(k.Protocol)<<32|uint64(k.Interface))*0xd6e8feb86659fd93)
 	n := uint64(len(x.buckets))
-	return placed{[2]uint32{uint32(h >> 32 * n >> 32), uint32(h & (1<<32 - 1) * n >> 32)}, max(byte(h), 1)}
+	return placed{[2]uint32{uint32(h >> 32 * n >> 32), uint32(h & (1<<32 - 1) * n >> 32)}, max(byte(h)&bucketTag, 1)}
 }
 
-func (b *flowBucket) tag(place int) byte { return byte(b.Tags >> (8 * place)) }
+func (b *flowBucket) tag(place int) byte { return byte(b.Tags>>(8*place)) & bucketTag }
 
 // setTag is seen by programs all at once with the tags beside it.
 func (b *flowBucket) setTag(place int, tag byte) {
-	tags := b.Tags&^(0xff<<(8*place)) | uint64(tag)<<(8*place)
+	tags := b.Tags&^(bucketTag<<(8*place)) | uint64(tag)<<(8*place)
 	atomic.StoreUint64(&b.Tags, tags)
+}
+
+func (b *flowBucket) line(place int) uint32 { return uint32(b.Low[place]) | uint32(b.High[place])<<16 }
+
+// set puts a line in a free place. A program that took it for what was here before
+// may see half of it: it asks the line, whichever it is, for the key.
+func (b *flowBucket) set(place int, line uint32, tag byte) {
+	b.Low[place], b.High[place] = uint16(line), uint8(line>>16)
+	b.setTag(place, tag)
 }
 
 // find gives where a key is, and its line.
@@ -97,7 +108,7 @@ func (x *flowIndex) find(k flowKey4) (bucket uint32, place int, found bool) {
 		}
 		b := &x.buckets[at]
 		for place := range bucketPlaces {
-			if b.tag(place) == p.tag && x.keyOf(b.Line[place]) == k {
+			if b.tag(place) == p.tag && x.keyOf(b.line(place)) == k {
 				return at, place, true
 			}
 		}
@@ -115,7 +126,7 @@ func (x *flowIndex) insert(k flowKey4, line uint32) bool {
 				break // it has one only
 			}
 			if place, ok := x.room(at, moves); ok {
-				x.set(at, place, line, p.tag)
+				x.buckets[at].set(place, line, p.tag)
 				x.gone(p.in[0], n)
 				return true
 			}
@@ -147,31 +158,25 @@ func (x *flowIndex) room(at uint32, moves int) (place int, ok bool) {
 // move takes a flow to its other bucket.
 func (x *flowIndex) move(at uint32, place, moves int) bool {
 	b := &x.buckets[at]
-	line := b.Line[place]
+	line := b.line(place)
 	p := x.placesOf(x.keyOf(line))
 	to := p.in[0] + p.in[1] - at
 	if to == at {
 		return false
 	}
 	free, ok := x.room(to, moves)
-	if !ok || b.tag(place) != p.tag || b.Line[place] != line { // it has moved for another
+	if !ok || b.tag(place) != p.tag || b.line(place) != line { // it has moved for another
 		return false
 	}
 	if to == p.in[1] {
 		x.gone(p.in[0], 1)
 	}
-	x.set(to, free, line, p.tag)
+	x.buckets[to].set(free, line, p.tag)
 	b.setTag(place, 0)
 	if to == p.in[0] {
 		x.gone(p.in[0], -1)
 	}
 	return true
-}
-
-func (x *flowIndex) set(at uint32, place int, line uint32, tag byte) {
-	b := &x.buckets[at]
-	atomic.StoreUint32(&b.Line[place], line)
-	b.setTag(place, tag)
 }
 
 // remove forgets what is in a place.
@@ -188,10 +193,9 @@ func (x *flowIndex) gone(home uint32, n int) {
 	if n == 0 {
 		return
 	}
-	x.away[home] += n
+	x.away[home] += uint32(n)
 	b := &x.buckets[home]
 	if x.away[home] == 0 {
-		delete(x.away, home)
 		atomic.StoreUint64(&b.Tags, b.Tags&^bucketAway)
 		return
 	}
@@ -206,7 +210,7 @@ func (x *flowIndex) sort(valid func(line uint32) bool) (known map[uint32]struct{
 	for at := range x.buckets {
 		b := &x.buckets[at]
 		for place := range bucketPlaces {
-			tag, line := b.tag(place), b.Line[place]
+			tag, line := b.tag(place), b.line(place)
 			if tag == 0 {
 				continue
 			}
@@ -228,7 +232,7 @@ func (x *flowIndex) sort(valid func(line uint32) bool) (known map[uint32]struct{
 	for at := range x.buckets {
 		b := &x.buckets[at]
 		tags := b.Tags &^ bucketAway
-		if x.away[uint32(at)] > 0 {
+		if x.away[at] > 0 {
 			tags |= bucketAway
 		}
 		atomic.StoreUint64(&b.Tags, tags)

@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -52,6 +53,9 @@ func openLines(m, index *ebpf.Map, most int) *lineTable {
 
 func (t *lineTable) mapIn(protection int) (err error) {
 	n := int(t.m.MaxEntries())
+	if n > indexLines {
+		return fmt.Errorf("flow_lines: %d lines, the index can tell %d apart", n, indexLines)
+	}
 	if t.memory, err = mapMemory(t.m, n*lineBytes, protection); err != nil {
 		return err
 	}
@@ -105,7 +109,7 @@ func (l *flowLine) key() (k flowKey4) {
 // stays as it is keeps its place and its counts.
 func (t *lineTable) put(k flowKey4, v flow4) error {
 	if bucket, place, found := t.index.find(k); found {
-		l := &t.lines[t.index.buckets[bucket].Line[place]].Flow
+		l := &t.lines[t.index.buckets[bucket].line(place)].Flow
 		if l.Saddr == v.Saddr && l.Daddr == v.Daddr && l.Flow.Ports == v.Flow.Ports && l.Flow.Hop == v.Flow.Hop {
 			l.Flow.Seen, l.Flow.Closed = v.Flow.Seen, 0
 			storeWord(&l.Flow.Generation, v.Flow.Generation)
@@ -165,7 +169,7 @@ func (t *lineTable) write(at int, k flowKey4, v flow4) {
 // free takes the flow of a key out of its line, which is to be used again after
 // a grace period.
 func (t *lineTable) free(k flowKey4, bucket uint32, place int) {
-	at := t.index.buckets[bucket].Line[place]
+	at := t.index.buckets[bucket].line(place)
 	t.index.remove(k, bucket, place)
 	atomic.StoreUint32(&t.lines[at].Interface, 0)
 	t.limbo = append(t.limbo, at)
@@ -202,7 +206,7 @@ func (t *lineTable) look(k flowKey4) (v flowPart, there bool) {
 	if !found {
 		return v, false
 	}
-	return *partOf(&t.lines[t.index.buckets[bucket].Line[place]].Flow), true
+	return *partOf(&t.lines[t.index.buckets[bucket].line(place)].Flow), true
 }
 
 func partOf(v *flow4) *flowPart { return (*flowPart)(unsafe.Pointer(&v.Flow)) }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 			delete(model, k)
 		}
 		for _, n := range lines.index.away {
-			elsewhere += n
+			elsewhere += int(n)
 		}
 		sameFlows(t, o.flows, model)
 		for range 40 {
@@ -87,8 +88,8 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 			if o.flows, err = o.datapath.Flows(); err != nil {
 				t.Fatal(err)
 			}
-			if o.flows.lines.flows != lines.flows || len(o.flows.lines.index.away) != len(lines.index.away) {
-				t.Fatalf("%d flows and %d first buckets, were %d and %d", o.flows.lines.flows, len(o.flows.lines.index.away), lines.flows, len(lines.index.away))
+			if o.flows.lines.flows != lines.flows || !slices.Equal(o.flows.lines.index.away, lines.index.away) {
+				t.Fatalf("%d flows and %d in second buckets by their first, were %d and %d", o.flows.lines.flows, o.flows.lines.index.away, lines.flows, lines.index.away)
 			}
 			lines = o.flows.lines
 			sameFlows(t, o.flows, model)
@@ -102,8 +103,8 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sameFlows(t, o.flows, nil); lines.flows != 0 || len(lines.index.away) != 0 {
-		t.Errorf("%d flows and %d first buckets are left of none", lines.flows, len(lines.index.away))
+	if sameFlows(t, o.flows, nil); lines.flows != 0 || slices.Max(lines.index.away) != 0 {
+		t.Errorf("%d flows and %d in second buckets by their first are left of none", lines.flows, lines.index.away)
 	}
 }
 
@@ -227,7 +228,7 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	model := map[state.FlowKey]state.Flow{}
 	var put []state.Flow
 	for n := range int(o.datapath.maps["flows6"].MaxEntries()) {
-		k := state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: tuple(udpBetween(member4, distant4, uint16(1000+n), 53, 20))}
+		k := state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: tuple(udpBetween(member4, distant4, uint16(1000+n%50000), uint16(53+n/50000), 20))}
 		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1, Generation: o.flows.Generation()})
 		model[k] = put[n]
 	}
@@ -247,27 +248,29 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	b.setTag(place, 0)
 	delete(model, put[0].FlowKey)
 	b, place, _ = placeOf(put[1]) // its line was cleared, its place not yet
-	o.flows.lines.lines[b.Line[place]].Interface = 0
+	o.flows.lines.lines[b.line(place)].Interface = 0
 	delete(model, put[1].FlowKey)
-	twice, second := false, false
-	for _, f := range put[2:] {
+	twice, second := false, 0
+	touched := map[int]bool{}
+	for n, f := range put[2:] {
 		b, place, p := placeOf(f)
 		if b == &x.buckets[p.in[1]] && p.in[0] != p.in[1] {
 			x.buckets[p.in[0]].Tags &^= bucketAway
-			second = true
+			if second++; second < 100 {
+				touched[n+2] = true
+			}
 			continue
 		}
 		other := &x.buckets[p.in[1]]
 		for free := range bucketPlaces {
 			if p.in[0] != p.in[1] && !twice && other.tag(free) == 0 {
-				other.Line[free] = b.Line[place]
-				other.setTag(free, p.tag)
-				twice = true
+				other.set(free, b.line(place), p.tag)
+				twice, touched[n+2] = true, true
 			}
 		}
 	}
-	if !twice || !second {
-		t.Fatalf("a flow is in both buckets: %v, in its second: %v", twice, second)
+	if !twice || second == 0 {
+		t.Fatalf("a flow is in both buckets: %v, in their second: %d", twice, second)
 	}
 	if err := o.flows.Close(); err != nil {
 		t.Fatal(err)
@@ -280,10 +283,13 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	if o.flows.lines.flows != len(model) {
 		t.Errorf("%d flows, want %d", o.flows.lines.flows, len(model))
 	}
-	for _, f := range put {
+	for n, f := range put {
+		if n > 2 && n%64 > 0 && !touched[n] {
+			continue
+		}
 		_, want := model[f.FlowKey]
 		for _, build := range builds {
-			p := udpBetween(member4, distant4, f.Tuple.SrcPort, 53, 20)
+			p := udpBetween(member4, distant4, f.Tuple.SrcPort, f.Tuple.DstPort, 20)
 			if _, got := o.one(build, o.frame("lan", p.bytes())); (got == state.ForwardFlow) != want {
 				t.Errorf("%s: %s met %s, it is there: %v", build, f.Tuple, got, want)
 			}

@@ -67,7 +67,8 @@ type ingressTCFlow6 struct {
 
 type ingressTCFlowBucket struct {
 	_    structs.HostLayout
-	Line [6]uint32
+	Low  [8]uint16
+	High [8]uint8
 	Tags uint64
 }
 
