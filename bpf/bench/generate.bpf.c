@@ -4,7 +4,7 @@
  * The kernel recycles those without resetting them, and whoever received one
  * has rewritten it: every frame is written anew, all of it, before it goes out.
  *
- * Flows differ by their UDP source port and the IPv4 source address. What those
+ * Flows differ by their UDP source port and the source address. What those
  * go up by, the first word of the payload goes down by: the checksum is right
  * for all of them. They take turns, one host after the other, or mixed: in an
  * order that has nothing to do with that, each of them once before the first
@@ -20,7 +20,8 @@ const volatile __u8 frame[FRAME_MAX];
 const volatile __u32 frame_len = 64; /* bytes of it */
 const volatile __u32 port_at = 34;   /* offset of the UDP source port in it */
 const volatile __u32 flows = 1;      /* of one host, power of two */
-const volatile __u32 hosts = 1;      /* of IPv4, power of two: addresses from that of the frame on */
+const volatile __u32 hosts = 1;      /* power of two: addresses from that of the frame on, whose last 16 bits leave room for them */
+const volatile bool ipv6 = false;
 const volatile bool mixed = false;
 const volatile __u32 out = 0;        /* interface */
 
@@ -59,6 +60,7 @@ int generate(struct xdp_md *ctx)
 	__u32 zero = 0, all = flows * hosts - 1, n;
 	__u64 *count = bpf_map_lookup_elem(&sent, &zero);
 	__u32 host, sum;
+	struct ipv6hdr *ip6;
 	struct iphdr *ip;
 	struct flow *flow;
 
@@ -75,7 +77,12 @@ int generate(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	flow->port = bpf_htons(bpf_ntohs(flow->port) + n);
 	flow->word = bpf_htons(bpf_ntohs(flow->word) - n - host);
-	if (hosts > 1) {
+	if (hosts > 1 && ipv6) {
+		ip6 = (void *)(long)ctx->data + ETH_HLEN;
+		if ((void *)(ip6 + 1) > (void *)(long)ctx->data_end)
+			return XDP_ABORTED;
+		ip6->saddr.be32[3] = bpf_htonl(bpf_ntohl(ip6->saddr.be32[3]) + host);
+	} else if (hosts > 1) {
 		ip = (void *)(long)ctx->data + ETH_HLEN;
 		if ((void *)(ip + 1) > (void *)(long)ctx->data_end)
 			return XDP_ABORTED;

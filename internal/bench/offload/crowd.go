@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weft/internal/bench/rig"
 )
@@ -14,7 +15,7 @@ import (
 // packet of the kernel's would be looked up among the connections of all, and
 // those of a path that waits for its turn would run out meanwhile. So one is there
 // at a time, and all that is asked of a subject is measured on it.
-var crowds = []string{"pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000"}
+var crowds = []string{"pps64-six-1000000", "pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000"}
 
 // figure is what a subject gave in a case.
 type figure struct{ c, subject string }
@@ -24,7 +25,8 @@ func (m *Measurer) asked(c, subject string) bool {
 	return fits(c, subject) && (len(m.o.Cases) == 0 || slices.Contains(m.o.Cases, c))
 }
 
-// crowded gives a figure of a million flows: each round has a path of its own.
+// crowded gives a figure of a million flows: each round has a path of its own,
+// and one for each family.
 func (m *Measurer) crowded(ctx context.Context, c, subject string) (float64, error) {
 	key := figure{c, subject}
 	if _, is := m.kept[key]; !is {
@@ -43,13 +45,14 @@ func (m *Measurer) crowd(ctx context.Context, c, subject string) (err error) {
 	if err := rig.Calm(ctx); err != nil { // the one before is taken away in the background
 		return err
 	}
-	p, err := m.fresh(ctx, flowsName(subject, many), subject, many)
+	what := traffic{many, strings.HasPrefix(c, "pps64-six-")}
+	p, err := m.fresh(ctx, what.name(subject), subject, what)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close(context.WithoutCancel(ctx))) }()
 	for _, each := range crowds {
-		if each != c && !m.asked(each, subject) {
+		if each != c && (!m.asked(each, subject) || strings.HasPrefix(each, "pps64-six-") != what.ipv6) {
 			continue
 		}
 		v, err := m.inCrowd(ctx, p, each, subject)
@@ -80,7 +83,7 @@ func (m *Measurer) inCrowd(ctx context.Context, p *path, c, subject string) (flo
 
 // growth is what is left of the packet rate of one flow with a million of them.
 func (m *Measurer) growth(ctx context.Context, p *path, subject string) (float64, error) {
-	one, err := m.packets(ctx, subject, 1)
+	one, err := m.packets(ctx, subject, traffic{flows: 1})
 	if err != nil {
 		return 0, err
 	}

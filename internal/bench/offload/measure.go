@@ -31,8 +31,10 @@ var (
 		Router: [2]netip.Prefix{netip.MustParsePrefix("2001:db8:2::1/64"), netip.MustParsePrefix("198.51.100.1/24")},
 	}
 	server     = right.Host[1].Addr()
+	server6    = right.Host[0].Addr()
 	behind     = netip.MustParsePrefix("10.3.0.0/24") // the left host, in cpu-nat
 	firstOfAll = netip.MustParseAddr("10.1.1.0")      // of the hosts that packets come from
+	firstOfSix = netip.MustParseAddr("2001:db8:3::1:0")
 )
 
 const (
@@ -95,12 +97,12 @@ func (p *path) close(ctx context.Context) error {
 func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, error) {
 	switch c {
 	case instructionsOne:
-		return instructions(m.packets(ctx, subject, 1))
+		return instructions(m.packets(ctx, subject, traffic{flows: 1}))
 	case instructionsSome:
-		return instructions(m.packets(ctx, subject, some))
+		return instructions(m.packets(ctx, subject, traffic{flows: some}))
 	case instructionsDrop:
 		return instructions(m.drops(ctx, "pps64-drop-1", subject))
-	case "pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000":
+	case "pps64-six-1000000", "pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000":
 		return m.crowded(ctx, c, subject)
 	case "tcp1-nat-1":
 		return m.goodput(ctx, subject)
@@ -119,15 +121,30 @@ func (m *Measurer) Measure(ctx context.Context, c, subject string) (float64, err
 	case "pps64-drop-1", "pps64-drop-1000000", "pps64-drop-listed", "pps64-drop-learnt":
 		return m.drops(ctx, c, subject)
 	case "pps64-nat-1":
-		return m.packets(ctx, subject, 1)
+		return m.packets(ctx, subject, traffic{flows: 1})
+	case "pps64-six-1":
+		return m.packets(ctx, subject, traffic{1, true})
 	}
 	return 0, fmt.Errorf("no case is called %q", c)
 }
 
+// traffic is what the packets of a path are.
+type traffic struct {
+	flows int
+	ipv6  bool // and no NAT
+}
+
+func (t traffic) name(subject string) string {
+	if t.ipv6 {
+		subject += "-six"
+	}
+	return fmt.Sprintf("%s-%d", subject, t.flows)
+}
+
 // fresh makes a path whose flows are known to whoever forwards them.
-func (m *Measurer) fresh(ctx context.Context, name, subject string, flows int) (*path, error) {
-	if flows == many && m.restore == nil {
-		restore, err := rig.RaiseConntrack(flows + flows/8)
+func (m *Measurer) fresh(ctx context.Context, name, subject string, what traffic) (*path, error) {
+	if what.flows == many && m.restore == nil {
+		restore, err := rig.RaiseConntrack(many + many/8)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +154,7 @@ func (m *Measurer) fresh(ctx context.Context, name, subject string, flows int) (
 	if err != nil {
 		return nil, err
 	}
-	if err := p.learn(ctx, m.o.Weft, subject, flows); err != nil {
+	if err := p.learn(ctx, m.o.Weft, subject, what); err != nil {
 		return nil, errors.Join(fmt.Errorf("flows of %s: %w", subject, err), p.close(context.WithoutCancel(ctx)))
 	}
 	return p, nil
@@ -148,7 +165,7 @@ const patience = 6 * time.Minute
 
 // learn makes the connections, with answers to their packets, and waits until
 // they are offloaded.
-func (p *path) learn(ctx context.Context, weft, subject string, flows int) error {
+func (p *path) learn(ctx context.Context, weft, subject string, what traffic) error {
 	from, err := rig.MAC(p.Left, "eth0")
 	if err != nil {
 		return err
@@ -158,7 +175,10 @@ func (p *path) learn(ctx context.Context, weft, subject string, flows int) error
 		return err
 	}
 	d := rig.Datagrams{FromMAC: from, ToMAC: to, From: firstOfAll, To: server, Length: packetLength, Flows: 1, Hosts: 1}
-	switch flows {
+	if what.ipv6 {
+		d.From, d.To = firstOfSix, server6
+	}
+	switch what.flows {
 	case some:
 		d.Flows = some
 	case many:
@@ -179,11 +199,11 @@ func (p *path) learn(ctx context.Context, weft, subject string, flows int) error
 	}
 	start := time.Now()
 	for time.Since(start) < patience {
-		if _, err = p.generator.Chunks(flows); err != nil {
+		if _, err = p.generator.Chunks(what.flows); err != nil {
 			break
 		}
 		var done bool
-		if done, err = p.known(ctx, weft, subject, flows); done || err != nil {
+		if done, err = p.known(ctx, weft, subject, what.flows); done || err != nil {
 			break
 		}
 	}
@@ -257,15 +277,13 @@ func (p *path) offloaded(ctx context.Context, weft string) (int, error) {
 	return status.Connections, err
 }
 
-func flowsName(subject string, flows int) string { return fmt.Sprintf("%s-%d", subject, flows) }
-
-// flows gives the path of a subject that knows so many flows.
-func (m *Measurer) flows(ctx context.Context, subject string, flows int) (*path, error) {
-	name := flowsName(subject, flows)
+// flows gives the path of a subject that knows the flows of its traffic.
+func (m *Measurer) flows(ctx context.Context, subject string, what traffic) (*path, error) {
+	name := what.name(subject)
 	if p := m.paths[name]; p != nil {
 		return p, nil
 	}
-	p, err := m.fresh(ctx, name, subject, flows)
+	p, err := m.fresh(ctx, name, subject, what)
 	if err != nil {
 		return nil, err
 	}
@@ -273,8 +291,8 @@ func (m *Measurer) flows(ctx context.Context, subject string, flows int) (*path,
 	return p, nil
 }
 
-func (m *Measurer) packets(ctx context.Context, subject string, flows int) (float64, error) {
-	p, err := m.flows(ctx, subject, flows)
+func (m *Measurer) packets(ctx context.Context, subject string, what traffic) (float64, error) {
+	p, err := m.flows(ctx, subject, what)
 	if err != nil {
 		return 0, err
 	}
@@ -283,18 +301,19 @@ func (m *Measurer) packets(ctx context.Context, subject string, flows int) (floa
 
 // through is the rate at which packets of a length come through.
 func (m *Measurer) through(p *path, g *rig.Generator, length int) (float64, error) {
-	arrived := func() (uint64, error) { return p.sink.Arrived(false) }
+	ipv6 := p.datagrams.From.Is6()
+	arrived := func() (uint64, error) { return p.sink.Arrived(ipv6) }
 	if _, err := p.rate(g, warmUp, arrived); err != nil {
 		return 0, err
 	}
 	rate, err := p.rate(g, m.packetTime(), arrived)
-	return rate, errors.Join(err, p.sink.Verify(false, length))
+	return rate, errors.Join(err, p.sink.Verify(ipv6, length))
 }
 
 // costOfDatagrams gives seconds of the router's work for each Gbit of packets of
 // 1500 bytes of one flow.
 func (m *Measurer) costOfDatagrams(ctx context.Context, subject string) (float64, error) {
-	p, err := m.flows(ctx, subject, 1)
+	p, err := m.flows(ctx, subject, traffic{flows: 1})
 	if err != nil {
 		return 0, err
 	}

@@ -45,6 +45,8 @@ func Bench(seconds float64) bench.Bench {
 			{Name: "pps64-nat-1", About: "IPv4 packets of 64 bytes of one flow, source NAT, one CPU", Unit: "Mpps"},
 			{Name: "pps64-nat-1000000", About: "the same of 1048576 flows, in turn", Unit: "Mpps"},
 			{Name: "pps64-nat-mixed", About: "of 1048576 flows in another order than that in which they began", Unit: "Mpps"},
+			{Name: "pps64-six-1", About: "IPv6 packets of 64 bytes of one flow, one CPU", Unit: "Mpps"},
+			{Name: "pps64-six-1000000", About: "the same of 1048576 flows, in turn", Unit: "Mpps"},
 			{Name: "growth-nat", About: "what is left of the rate of one flow with 1048576", Unit: "of it"},
 			{Name: "learn-1000000", About: "until 97 of 100 of 1048576 flows are offloaded, from their first packet", Unit: "s", Less: true},
 			{Name: "pps64-drop-1", About: "IPv4 packets of 64 bytes of one flow that are refused: by FORWARD, by the block list", Unit: "Mpps"},
@@ -104,7 +106,7 @@ func fits(c, subject string) bool {
 	case "tc-forward":
 		return strings.HasPrefix(c, "cpu-") && c != "cpu-nat-udp"
 	case "xdp-forward":
-		return strings.HasPrefix(c, "pps64-nat-")
+		return strings.HasPrefix(c, "pps64-nat-") || strings.HasPrefix(c, "pps64-six-")
 	case "xdp-drop":
 		return c == "pps64-drop-1" || c == "pps64-drop-1000000"
 	}

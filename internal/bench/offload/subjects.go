@@ -35,14 +35,15 @@ func (m *Measurer) router(ctx context.Context, name, subject string, checksum bo
 	}
 	p := &path{Path: r}
 	_, err = r.Command(ctx, r.Left, "ip", "route", "add", "local", "10.1.1.0/24", "dev", "lo")
+	_, errSix := r.Command(ctx, r.Router, "ip", "route", "add", "2001:db8:3::/64", "via", left.Host[0].Addr().String())
 	// the answers to the pool's addresses find the router
 	_, errRoute := r.Command(ctx, r.Right, "ip", "route", "add", "198.51.101.0/24", "via", right.Router[1].Addr().String())
-	err = errors.Join(err, errRoute, r.Sysctls("net/netfilter/nf_conntrack_udp_timeout=600", "net/netfilter/nf_conntrack_udp_timeout_stream=600"))
+	err = errors.Join(err, errSix, errRoute, r.Sysctls("net/netfilter/nf_conntrack_udp_timeout=600", "net/netfilter/nf_conntrack_udp_timeout_stream=600"))
 	if err == nil {
 		err = p.start(ctx, m.o.Weft, subject, cmp.Or(m.o.Table, 2*many+many/8))
 	}
 	if err == nil {
-		err = r.Ping(ctx, r.Left, server)
+		err = errors.Join(r.Ping(ctx, r.Left, server), r.Ping(ctx, r.Left, server6), r.Ping(ctx, r.Router, left.Host[0].Addr()))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", subject, err), p.close(context.WithoutCancel(ctx)))

@@ -15,7 +15,7 @@ import (
 	"weft/internal/lab/netspace"
 )
 
-// Answer has a host send IPv4 datagrams to the discard port back, until stop;
+// Answer has a host send datagrams to the discard port back, until stop;
 // near has it drop such answers.
 func (p *Path) Answer(host *netspace.Space, near bool) (stop func() error, err error) {
 	spec, err := loadAnswer()

@@ -19,7 +19,7 @@ type Datagrams struct {
 	Length         int    // bytes of the IP packet
 	Outside        []byte // what stands before the frame: the headers of a tunnel
 	Flows          int    // source ports, a power of two; 0: 256
-	Hosts          int    // IPv4 source addresses from From on, a power of two; 0: one
+	Hosts          int    // source addresses from From on, a power of two; 0: one
 	Mixed          bool   // not in turn
 }
 

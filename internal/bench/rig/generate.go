@@ -50,7 +50,7 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 	err = errors.Join(
 		spec.Variables["frame"].Set(whole), spec.Variables["frame_len"].Set(uint32(len(frame))),
 		spec.Variables["port_at"].Set(uint32(udpAt)), spec.Variables["flows"].Set(uint32(cmp.Or(d.Flows, flows))), spec.Variables["hosts"].Set(uint32(cmp.Or(d.Hosts, 1))),
-		spec.Variables["mixed"].Set(d.Mixed), spec.Variables["out"].Set(uint32(index)), rlimit.RemoveMemlock(),
+		spec.Variables["ipv6"].Set(d.From.Is6()), spec.Variables["mixed"].Set(d.Mixed), spec.Variables["out"].Set(uint32(index)), rlimit.RemoveMemlock(),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("set up the generator: %w", err)

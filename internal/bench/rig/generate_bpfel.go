@@ -22,6 +22,7 @@ const (
 	generateVarFrame     = "frame"
 	generateVarFrameLen  = "frame_len"
 	generateVarHosts     = "hosts"
+	generateVarIpv6      = "ipv6"
 	generateVarMixed     = "mixed"
 	generateVarOut       = "out"
 	generateVarPortAt    = "port_at"
@@ -87,6 +88,7 @@ type generateVariableSpecs struct {
 	Frame    *ebpf.VariableSpec `ebpf:"frame"`
 	FrameLen *ebpf.VariableSpec `ebpf:"frame_len"`
 	Hosts    *ebpf.VariableSpec `ebpf:"hosts"`
+	Ipv6     *ebpf.VariableSpec `ebpf:"ipv6"`
 	Mixed    *ebpf.VariableSpec `ebpf:"mixed"`
 	Out      *ebpf.VariableSpec `ebpf:"out"`
 	PortAt   *ebpf.VariableSpec `ebpf:"port_at"`
@@ -129,6 +131,7 @@ type generateVariables struct {
 	Frame    *ebpf.Variable `ebpf:"frame"`
 	FrameLen *ebpf.Variable `ebpf:"frame_len"`
 	Hosts    *ebpf.Variable `ebpf:"hosts"`
+	Ipv6     *ebpf.Variable `ebpf:"ipv6"`
 	Mixed    *ebpf.Variable `ebpf:"mixed"`
 	Out      *ebpf.Variable `ebpf:"out"`
 	PortAt   *ebpf.Variable `ebpf:"port_at"`
