@@ -68,7 +68,7 @@ __noinline int adopt_known(struct nat64_flow *f, struct nat64_session *s, struct
 		return ADOPT_REFUSED;
 	word = nat64_read(s->word);
 	flags = nat64_word_flags(word);
-	if (s->port != r->port || !nat64_same6(&s->client, &r->client))
+	if (s->port != r->port || !addr6_same(&s->client, &r->client))
 		return r->slot == ADOPT_END ? ADOPT_KEPT : ADOPT_CONFLICT;
 	if (nat64_word_state(word) == NAT64_DEAD)
 		return ADOPT_AGAIN;
@@ -133,7 +133,7 @@ static __always_inline bool adopt_conflicts(struct nat64_flow *f)
 	f->to.protocol = f->protocol;
 	f->to.pad = 0;
 	o = bpf_map_lookup_elem(&nat64_bib4, &f->to);
-	return o && (o->port != f->port || !nat64_same6(&o->client, &f->client));
+	return o && (o->port != f->port || !addr6_same(&o->client, &f->client));
 }
 
 __noinline int adopt_new(struct nat64_flow *f, struct nat64_session *r)

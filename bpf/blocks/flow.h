@@ -159,7 +159,7 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	key->daddr = ip->daddr;
 	key->ports = w->packet.ports;
 	key->protocol = w->packet.protocol;
-	found = bpf_map_lookup_elem(&flows6, key);
+	found = flow6_find(key);
 	if (!found)
 		return flow_unknown(w, interface, now);
 	w->flow = &found->flow;
@@ -172,7 +172,7 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	key->daddr = found->saddr;
 	key->ports.source = found->flow.ports.dest;
 	key->ports.dest = found->flow.ports.source;
-	found = bpf_map_lookup_elem(&flows6, key);
+	found = flow6_find_seldom(key);
 	if (found)
 		found->flow.closed = 1;
 	return outcome;

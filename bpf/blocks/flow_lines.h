@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Flows of IPv4 by their keys. All that is known of a flow is one line of the
- * cache, and lines are given out one after the other: flows that began together
- * lie together, so that those which have packets now are on few pages, whose
- * addresses the processor still knows. The index says which line: a key has two
- * buckets of eight places there. A place says the line in three bytes, and seven bits
- * of the hash, so that a bucket is compared as one word, and few lines are looked at
- * in vain: the smaller the index, the more of it is in a near cache.
+ * Flows by their keys. All that is known of a flow is one line of the cache, or two
+ * beside each other of IPv6, and lines are given out one after the other: flows
+ * that began together lie together, so that those which have packets now are on few
+ * pages, whose addresses the processor still knows. The index says which line: a key
+ * has two buckets of eight places there. A place says the line in three bytes, and
+ * seven bits of the hash, so that a bucket is compared as one word, and few lines are
+ * looked at in vain: the smaller the index, the more of it is in a near cache.
  * A bucket that is the first of flows which are in their second says so: who is
  * in no table is looked for in one bucket.
  *
@@ -17,16 +17,20 @@
  * way. A line that was freed is used again only when every program that may have
  * seen it has ended.
  */
+#include "addresses.h"
 #include "flow_maps.h"
 #include "hash.h"
 
-/* how many buckets there are */
+/* how many buckets there are of each family */
 const volatile __u32 flow_buckets = 1;
 
 #define FLOW_TAGS 0x0101010101010101ULL /* one in each place's byte of flow_bucket.tags */
 #define FLOW_TAGS_AWAY 0x80             /* flows are in their second bucket whose first is this */
 
-static __always_inline __u64 flow_line_hash(const struct flow_key4 *key)
+/* which of the tables of a family */
+enum flow_family { FLOW_IPV4, FLOW_IPV6 };
+
+static __always_inline __u64 flow_key4_hash(const struct flow_key4 *key)
 {
 	__u64 h = (__u64)key->saddr << 32 | key->daddr;
 
@@ -34,11 +38,34 @@ static __always_inline __u64 flow_line_hash(const struct flow_key4 *key)
 	return hash_mix(h ^ ((__u64)key->protocol << 32 | key->interface) * 0xd6e8feb86659fd93ULL);
 }
 
+static __always_inline __u64 flow_address_hash(__u64 h, const struct in6_addr *a)
+{
+	for (int i = 0; i < 4; i += 2) {
+		h = (h ^ ((__u64)a->be32[i] << 32 | a->be32[i + 1])) * 0x9e3779b97f4a7c15ULL;
+		h ^= h >> 32;
+	}
+	return h;
+}
+
+static __always_inline __u64 flow_key6_hash(const struct flow_key6 *key)
+{
+	__u64 h = (__u64)(*(__u32 *)&key->ports) << 32 | (key->protocol << 24 ^ key->interface);
+
+	return hash_mix(flow_address_hash(flow_address_hash(h, &key->saddr), &key->daddr));
+}
+
+static __always_inline __u64 flow_key_hash(const enum flow_family family, const void *key)
+{
+	return family == FLOW_IPV4 ? flow_key4_hash(key) : flow_key6_hash(key);
+}
+
 /* the bucket that a half of the hash says */
-static __always_inline struct flow_bucket *flow_bucket_of(__u32 half)
+static __always_inline struct flow_bucket *flow_bucket_of(const enum flow_family family, __u32 half)
 {
 	__u32 at = (__u64)half * flow_buckets >> 32;
 
+	if (family == FLOW_IPV6)
+		at += flow_buckets;
 	return bpf_map_lookup_elem(&flow_index, &at);
 }
 
@@ -51,29 +78,46 @@ static __always_inline __u64 flow_places(__u64 tags, __u64 hash)
 	return ~(differs + FLOW_TAGS * 0x7f) & FLOW_TAGS * 0x80;
 }
 
-/* the flow in the lowest of some places, if it has the key */
-static __always_inline struct flow4 *flow_at(const struct flow_bucket *bucket, __u64 places,
-					     const struct flow_key4 *key)
+static __always_inline struct flow *flow_line4_of(__u32 at, const struct flow_key4 *key)
 {
-	/* the number of the byte with the lowest bit: the verifier has to see that it is inside */
-	__u32 place = (((places & -places) >> 7) * 0x0001020304050607ULL >> 56) & 7;
-	__u32 at = bucket->low[place] | (__u32)bucket->high[place] << 16;
-	struct flow_line *line = bpf_map_lookup_elem(&flow_lines, &at);
+	struct flow_line4 *line = bpf_map_lookup_elem(&flow_lines4, &at);
 
 	if (!line || line->interface != key->interface || line->saddr != key->saddr || line->daddr != key->daddr ||
 	    *(__u32 *)&line->ports != *(__u32 *)&key->ports || line->flow.flow.protocol != key->protocol)
 		return NULL;
-	return &line->flow;
+	return &line->flow.flow;
+}
+
+static __always_inline struct flow *flow_line6_of(__u32 at, const struct flow_key6 *key)
+{
+	struct flow_line6 *line = bpf_map_lookup_elem(&flow_lines6, &at);
+
+	if (!line || line->interface != key->interface || *(__u32 *)&line->ports != *(__u32 *)&key->ports ||
+	    line->flow.flow.protocol != key->protocol || !addr6_same(&line->saddr, &key->saddr) ||
+	    !addr6_same(&line->daddr, &key->daddr))
+		return NULL;
+	return &line->flow.flow;
+}
+
+/* the flow in the lowest of some places, if it has the key */
+static __always_inline struct flow *flow_at(const enum flow_family family, const struct flow_bucket *bucket,
+					    __u64 places, const void *key)
+{
+	/* the number of the byte with the lowest bit: the verifier has to see that it is inside */
+	__u32 place = (((places & -places) >> 7) * 0x0001020304050607ULL >> 56) & 7;
+	__u32 at = bucket->low[place] | (__u32)bucket->high[place] << 16;
+
+	return family == FLOW_IPV4 ? flow_line4_of(at, key) : flow_line6_of(at, key);
 }
 
 /* the flow of a key, if a bucket has it */
-static __always_inline struct flow4 *flow_in(const struct flow_bucket *bucket, __u64 places,
-					     const struct flow_key4 *key)
+static __always_inline struct flow *flow_in(const enum flow_family family, const struct flow_bucket *bucket,
+					    __u64 places, const void *key)
 {
-	struct flow4 *found;
+	struct flow *found;
 
 	for (int i = 0; i < FLOW_PLACES && places; i++) {
-		found = flow_at(bucket, places, key);
+		found = flow_at(family, bucket, places, key);
 		if (found)
 			return found;
 		places &= places - 1;
@@ -81,36 +125,62 @@ static __always_inline struct flow4 *flow_in(const struct flow_bucket *bucket, _
 	return NULL;
 }
 
-/* in any place of both buckets; not what most packets need */
-static __noinline struct flow4 *flow4_find_seldom(const struct flow_key4 *key)
+/* in any place of both buckets */
+static __always_inline struct flow *flow_anywhere(const enum flow_family family, const void *key)
 {
-	__u64 hash = flow_line_hash(key);
-	struct flow_bucket *bucket = flow_bucket_of(hash >> 32);
-	struct flow4 *found;
+	__u64 hash = flow_key_hash(family, key);
+	struct flow_bucket *bucket = flow_bucket_of(family, hash >> 32);
+	struct flow *found;
 	__u64 tags;
 
 	if (!bucket)
 		return NULL;
 	tags = *(volatile __u64 *)&bucket->tags;
-	found = flow_in(bucket, flow_places(tags, hash), key);
+	found = flow_in(family, bucket, flow_places(tags, hash), key);
 	if (found || !(tags & FLOW_TAGS_AWAY))
 		return found;
-	bucket = flow_bucket_of(hash);
-	return bucket ? flow_in(bucket, flow_places(*(volatile __u64 *)&bucket->tags, hash), key) : NULL;
+	bucket = flow_bucket_of(family, hash);
+	return bucket ? flow_in(family, bucket, flow_places(*(volatile __u64 *)&bucket->tags, hash), key) : NULL;
 }
 
-static __always_inline struct flow4 *flow4_find(const struct flow_key4 *key)
+/* not what most packets need */
+static __noinline struct flow4 *flow4_find_seldom(const struct flow_key4 *key)
 {
-	__u64 hash = flow_line_hash(key), tags, places;
-	struct flow_bucket *bucket = flow_bucket_of(hash >> 32);
-	struct flow4 *found;
+	return (struct flow4 *)flow_anywhere(FLOW_IPV4, key);
+}
 
+static __noinline struct flow6 *flow6_find_seldom(const struct flow_key6 *key)
+{
+	return (struct flow6 *)flow_anywhere(FLOW_IPV6, key);
+}
+
+/* In the first bucket's first place that it can be in. *more: it may be elsewhere. */
+static __always_inline struct flow *flow_find_soon(const enum flow_family family, const void *key, bool *more)
+{
+	__u64 hash = flow_key_hash(family, key), tags, places;
+	struct flow_bucket *bucket = flow_bucket_of(family, hash >> 32);
+
+	*more = false;
 	if (!bucket)
 		return NULL;
 	tags = *(volatile __u64 *)&bucket->tags;
 	places = flow_places(tags, hash);
-	if (!places && !(tags & FLOW_TAGS_AWAY))
-		return NULL;
-	found = flow_at(bucket, places, key);
-	return found ? found : flow4_find_seldom(key);
+	*more = places || tags & FLOW_TAGS_AWAY;
+	return *more ? flow_at(family, bucket, places, key) : NULL;
+}
+
+static __always_inline struct flow4 *flow4_find(const struct flow_key4 *key)
+{
+	bool more;
+	struct flow *found = flow_find_soon(FLOW_IPV4, key, &more);
+
+	return found || !more ? (struct flow4 *)found : flow4_find_seldom(key);
+}
+
+static __always_inline struct flow6 *flow6_find(const struct flow_key6 *key)
+{
+	bool more;
+	struct flow *found = flow_find_soon(FLOW_IPV6, key, &more);
+
+	return found || !more ? (struct flow6 *)found : flow6_find_seldom(key);
 }

@@ -74,28 +74,47 @@ struct flow_hop {
 };
 _Static_assert(sizeof(struct flow_hop) == 40, "no padding");
 
-/* a flow of IPv4 with its key: see flow_lines.h */
-struct flow_line {
+/* a flow with its key: see flow_lines.h */
+struct flow_line4 {
 	struct flow4 flow;
 	__u32 interface; /* 0: nothing is here */
 	__be32 saddr;
 	__be32 daddr;
 	struct flow_ports ports;
 };
-_Static_assert(sizeof(struct flow_line) == 64, "a line of the cache");
+_Static_assert(sizeof(struct flow_line4) == 64, "a line of the cache");
+
+struct flow_line6 {
+	struct flow6 flow;
+	__u32 interface;
+	struct flow_ports ports;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+	__u8 pad[16];
+};
+_Static_assert(sizeof(struct flow_line6) == 128, "two lines of the cache, beside each other");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
-	__type(value, struct flow_line);
+	__type(value, struct flow_line4);
 	__uint(max_entries, 1); /* chosen when it is made, as for all that grow with the flows */
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} flow_lines SEC(".maps");
+} flow_lines4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, __u32);
+	__type(value, struct flow_line6);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} flow_lines6 SEC(".maps");
 
 #define FLOW_PLACES 8
 
-/* where flows of IPv4 are among the lines */
+/* where flows are among the lines of their family */
 struct flow_bucket {
 	__u16 low[FLOW_PLACES]; /* of the line's number */
 	__u8 high[FLOW_PLACES]; /* and what is above */
@@ -103,6 +122,7 @@ struct flow_bucket {
 };
 _Static_assert(sizeof(struct flow_bucket) == 32, "half a line of the cache");
 
+/* as many buckets for IPv6 behind those for IPv4 */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -111,15 +131,6 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flow_index SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, struct flow_key6);
-	__type(value, struct flow6);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} flows6 SEC(".maps");
 
 #define FLOW_HOPS 4096
 

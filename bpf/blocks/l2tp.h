@@ -14,6 +14,7 @@
  * The UDP checksum is not looked at, as no router looks at those of packets
  * that it forwards: what is inside has its own.
  */
+#include "addresses.h"
 #include "arrive.h"
 #include "checksum.h"
 #include "l2tp_capture.h"
@@ -106,12 +107,6 @@ static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from
 	return true;
 }
 
-static __always_inline bool l2tp_same(const struct in6_addr *a, const struct in6_addr *b)
-{
-	return a->be32[0] == b->be32[0] && a->be32[1] == b->be32[1] && a->be32[2] == b->be32[2] &&
-	       a->be32[3] == b->be32[3];
-}
-
 /* Two bytes of a header. False: there are none. */
 static __always_inline bool l2tp_next(struct l2tp_walk *w, __u32 *value)
 {
@@ -155,14 +150,14 @@ static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arri
 		return OUTCOME_NONE;
 	tunnel = bpf_map_lookup_elem(&l2tp_tunnels, &tunnel_id);
 	if (!tunnel || tunnel->family != w->family || tunnel->here_port != w->here_port ||
-	    !l2tp_same(&tunnel->here, &w->here))
+	    !addr6_same(&tunnel->here, &w->here))
 		return OUTCOME_NONE;
 	w->session = l2tp_up_at(w->id);
 	if (!w->session || w->session->tunnel != tunnel_id) {
 		w->session = NULL;
 		return PASS_L2TP_UNKNOWN;
 	}
-	if (tunnel->peer_port != w->peer_port || !l2tp_same(&tunnel->peer, &w->peer)) {
+	if (tunnel->peer_port != w->peer_port || !addr6_same(&tunnel->peer, &w->peer)) {
 		l2tp_drop(w->id, L2TP_DROP_PEER);
 		return DROP_L2TP_PEER;
 	}

@@ -11,6 +11,7 @@
  * nat64_state_open.h, _bind.h and _end.h; _share.h tells other routers. The same state machine stands in
  * internal/translate/session, the reference in Go.
  */
+#include "addresses.h"
 #include "nat64_state_flow.h"
 #include "outcome.h"
 #include <bpf/bpf_endian.h>
@@ -56,12 +57,6 @@ static __always_inline __u32 nat64_lifetime(const struct nat64_stateful *c, __u3
 static __always_inline bool nat64_expired(__u64 word, __u32 now)
 {
 	return (__s32)(nat64_word_expires(word) - now) <= 0;
-}
-
-static __always_inline bool nat64_same6(const struct in6_addr *a, const struct in6_addr *b)
-{
-	return a->be32[0] == b->be32[0] && a->be32[1] == b->be32[1] && a->be32[2] == b->be32[2] &&
-	       a->be32[3] == b->be32[3];
 }
 
 static __always_inline struct nat64_stateful *nat64_config(__u32 translator)
@@ -258,7 +253,7 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 		return nat64_opens(f) ? nat64_hold_early(f, b) : NAT64_UNKNOWN;
 	word = nat64_read(s->word);
 	if (nat64_word_state(word) == NAT64_DEAD || s->port != f->port ||
-	    !nat64_same6(&s->client, &f->client))
+	    !addr6_same(&s->client, &f->client))
 		return DROP_SESSION_RACE;
 	if (nat64_expired(word, f->now)) {
 		nat64_session_end(&f->key, s, word);

@@ -196,7 +196,7 @@ static __always_inline int nat64_hold(struct nat64_flow *f, struct nat64_binding
 	if (seen != word)
 		return DROP_SESSION_RACE;
 	/* it is held now; is it still the one that was looked up? */
-	if (b->port != f->port || b->protocol != f->protocol || !nat64_same6(&b->client, &f->client)) {
+	if (b->port != f->port || b->protocol != f->protocol || !addr6_same(&b->client, &f->client)) {
 		__sync_fetch_and_sub(&b->word, 1);
 		return DROP_SESSION_RACE;
 	}
@@ -247,7 +247,7 @@ __noinline int nat64_subscriber_more(struct nat64_flow *f, __u64 by)
 			return DROP_TABLE_FULL;
 	}
 	word = __sync_fetch_and_add(&u->word, by) + by;
-	if (word & NAT64_SUBSCRIBER_DEAD || !nat64_same6(&u->self.prefix, &fresh->self.prefix)) {
+	if (word & NAT64_SUBSCRIBER_DEAD || !addr6_same(&u->self.prefix, &fresh->self.prefix)) {
 		__sync_fetch_and_sub(&u->word, by);
 		return DROP_SESSION_RACE;
 	}

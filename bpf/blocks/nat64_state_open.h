@@ -193,7 +193,7 @@ __noinline int nat64_open_outbound(struct nat64_flow *f)
 		return DROP_NO_BINDING;
 	f->pool = b->pool;
 	f->pool_port = b->pool_port;
-	return b->port == f->port && nat64_same6(&b->client, &f->client) ? OUTCOME_NONE :
+	return b->port == f->port && addr6_same(&b->client, &f->client) ? OUTCOME_NONE :
 									    DROP_SESSION_RACE;
 }
 

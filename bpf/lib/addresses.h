@@ -57,6 +57,12 @@ static __always_inline void addr6_put(struct in6_addr *a, __u32 from, bool u_oct
 	a->be32[3] |= bpf_htonl((__u32)low);
 }
 
+static __always_inline bool addr6_same(const struct in6_addr *a, const struct in6_addr *b)
+{
+	return a->be32[0] == b->be32[0] && a->be32[1] == b->be32[1] && a->be32[2] == b->be32[2] &&
+	       a->be32[3] == b->be32[3];
+}
+
 /* multicast or link-local: never leaves the link */
 static __always_inline bool addr6_link_scope(const struct in6_addr *a)
 {

@@ -265,12 +265,12 @@ func forgetMemos(id ebpf.MapID) error {
 
 // empty forgets what another test has written into the tables.
 func (d *Datapath) empty() error {
-	for _, name := range []string{"interfaces", "lowers", "flows6", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
+	for _, name := range []string{"interfaces", "lowers", "flow_sessions", "nat64_rules4", "nat64_rules6", "neighbour_proxies", "nat64_statics4", "nat64_statics6", "l2tp_owners4", "l2tp_owners6", "l2tp_gardens", "guard_interfaces"} {
 		if err := emptyMap(d.maps[name]); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"flow_lines", "flow_index"} {
+	for _, name := range []string{"flow_lines4", "flow_lines6", "flow_index"} {
 		m := d.maps[name]
 		memory, err := mapMemory(m, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where flows of IPv4 are among the lines: the index of bpf/blocks/flow_lines.h,
-// which says why it is as it is.
+// Where flows are among the lines of their family: the index of
+// bpf/blocks/flow_lines.h, which says why it is as it is.
 
 type flowBucket = ingressTCFlowBucket
 
@@ -20,30 +20,33 @@ const (
 	bucketTag    = 0x7f // of a place's byte
 	// bucketMoves is how many flows move at most for one that finds both its buckets full.
 	bucketMoves = 4
+	families    = 2
 	// indexLines is how many lines three bytes can tell apart.
 	indexLines = 1 << 24
 )
 
-// flowBuckets is how many there are for so many flows: seven to a bucket
+// flowBuckets is how many there are for so many flows of a family: seven to a bucket
 // that has eight places leave one in nine for its second.
 func flowBuckets(flows int) uint32 { return uint32(flows/7 + 2) }
 
-// flowIndex is the buckets. What it has to know of a flow besides its line, its
-// owner tells.
+// flowIndex is the buckets of a family. What it has to know of a flow besides its
+// line, its owner tells.
 type flowIndex struct {
 	m       *ebpf.Map
+	family  int // 0: IPv4; 1: IPv6, whose buckets are behind
 	memory  []byte
 	buckets []flowBucket
-	keyOf   func(line uint32) flowKey4
+	hashOf  func(line uint32) uint64
 	away    []uint32 // by first buckets: how many flows are in their second
 }
 
 func (x *flowIndex) mapIn() (err error) {
-	n := int(x.m.MaxEntries())
-	if x.memory, err = mapMemory(x.m, n*bucketBytes, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+	all := int(x.m.MaxEntries())
+	if x.memory, err = mapMemory(x.m, all*bucketBytes, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return err
 	}
-	x.buckets = unsafe.Slice((*flowBucket)(unsafe.Pointer(&x.memory[0])), n)
+	n := all / families
+	x.buckets = unsafe.Slice((*flowBucket)(unsafe.Pointer(&x.memory[0])), all)[x.family*n:][:n]
 	x.away = make([]uint32, n)
 	return nil
 }
@@ -65,19 +68,13 @@ func hashMix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-func portsWord(k *flowKey4) uint32 { return *(*uint32)(unsafe.Pointer(&k.Ports.Source)) }
-
-// placed is what the hash of a key says: its buckets, the first one first, and
-// its tag.
+// placed is what a hash says: the buckets, the first one first, and the tag.
 type placed struct {
 	in  [2]uint32
 	tag byte
 }
 
-func (x *flowIndex) placesOf(k flowKey4) placed {
-	h := uint64(k.Saddr)<<32 | uint64(k.Daddr)
-	h ^= uint64(portsWord(&k)) * 0x9e3779b97f4a7c15
-	h = hashMix(h ^ (uint64(k.Protocol)<<32|uint64(k.Interface))*0xd6e8feb86659fd93)
+func (x *flowIndex) placesOf(h uint64) placed {
 	n := uint64(len(x.buckets))
 	return placed{[2]uint32{uint32(h >> 32 * n >> 32), uint32(h & (1<<32 - 1) * n >> 32)}, max(byte(h)&bucketTag, 1)}
 }
@@ -99,16 +96,16 @@ func (b *flowBucket) set(place int, line uint32, tag byte) {
 	b.setTag(place, tag)
 }
 
-// find gives where a key is, and its line.
-func (x *flowIndex) find(k flowKey4) (bucket uint32, place int, found bool) {
-	p := x.placesOf(k)
+// find gives where the flow of a hash is that is meant.
+func (x *flowIndex) find(hash uint64, meant func(line uint32) bool) (bucket uint32, place int, found bool) {
+	p := x.placesOf(hash)
 	for n, at := range p.in {
 		if n == 1 && x.away[p.in[0]] == 0 {
 			break
 		}
 		b := &x.buckets[at]
 		for place := range bucketPlaces {
-			if b.tag(place) == p.tag && x.keyOf(b.line(place)) == k {
+			if b.tag(place) == p.tag && meant(b.line(place)) {
 				return at, place, true
 			}
 		}
@@ -118,8 +115,8 @@ func (x *flowIndex) find(k flowKey4) (bucket uint32, place int, found bool) {
 
 // insert lets the flow of a line be found; false: there is no room, also if
 // others move.
-func (x *flowIndex) insert(k flowKey4, line uint32) bool {
-	p := x.placesOf(k)
+func (x *flowIndex) insert(hash uint64, line uint32) bool {
+	p := x.placesOf(hash)
 	for moves := range bucketMoves {
 		for n, at := range p.in {
 			if n == 1 && at == p.in[0] {
@@ -159,7 +156,7 @@ func (x *flowIndex) room(at uint32, moves int) (place int, ok bool) {
 func (x *flowIndex) move(at uint32, place, moves int) bool {
 	b := &x.buckets[at]
 	line := b.line(place)
-	p := x.placesOf(x.keyOf(line))
+	p := x.placesOf(x.hashOf(line))
 	to := p.in[0] + p.in[1] - at
 	if to == at {
 		return false
@@ -180,9 +177,9 @@ func (x *flowIndex) move(at uint32, place, moves int) bool {
 }
 
 // remove forgets what is in a place.
-func (x *flowIndex) remove(k flowKey4, at uint32, place int) {
+func (x *flowIndex) remove(hash uint64, at uint32, place int) {
 	x.buckets[at].setTag(place, 0)
-	if p := x.placesOf(k); at != p.in[0] {
+	if p := x.placesOf(hash); at != p.in[0] {
 		x.gone(p.in[0], -1)
 	}
 }
@@ -217,7 +214,7 @@ func (x *flowIndex) sort(valid func(line uint32) bool) (known map[uint32]struct{
 			_, twice := known[line]
 			var p placed
 			if !twice && valid(line) {
-				p = x.placesOf(x.keyOf(line))
+				p = x.placesOf(x.hashOf(line))
 			}
 			if p.tag != tag || p.in[0] != uint32(at) && p.in[1] != uint32(at) {
 				b.setTag(place, 0)

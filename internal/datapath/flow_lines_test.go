@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -16,16 +17,36 @@ import (
 // builds forward packets of just those. The tables are small, so that flows are in
 // each of their buckets.
 func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
+	t.Run("IPv4", func(t *testing.T) {
+		historyOfLines(t, func(n int) packet {
+			var a [4]byte
+			binary.BigEndian.PutUint32(a[:], 0x0a000000+uint32(n/7))
+			return udpBetween(addrOf(a[:]), distant4, uint16(1000+n%7), 53, 20)
+		})
+	})
+	t.Run("IPv6", func(t *testing.T) {
+		historyOfLines(t, func(n int) packet {
+			a := netip.MustParseAddr("2001:db8:7::").As16()
+			binary.BigEndian.PutUint32(a[4+n%3*4:], uint32(n/7)) // any part of it may differ
+			return udpBetween(netip.AddrFrom16(a).String(), distant6, uint16(1000+n%7), 53, 20)
+		})
+	})
+}
+
+// fill is how many flows there are of a family, and in second buckets by their first.
+func (f *Flows) fill(ipv4 bool) (int, []uint32) {
+	if ipv4 {
+		return f.v4.flows, f.v4.index.away
+	}
+	return f.v6.flows, f.v6.index.away
+}
+
+func historyOfLines(t *testing.T, packetOf func(n int) packet) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)
-	size := int(o.datapath.maps["flows6"].MaxEntries())
-	lines := o.flows.lines
+	size := int(o.datapath.maps["flow_passes"].MaxEntries())
+	ipv4 := tuple(packetOf(0)).Is4()
 	r := rand.New(rand.NewPCG(5, 6))
-	packetOf := func(n int) packet {
-		var a [4]byte
-		binary.BigEndian.PutUint32(a[:], 0x0a000000+uint32(n/7))
-		return udpBetween(addrOf(a[:]), distant4, uint16(1000+n%7), 53, 20)
-	}
 	model := map[state.FlowKey]state.Flow{}
 	flowOf := func(n int, change uint16) state.Flow {
 		in := tuple(packetOf(n))
@@ -58,7 +79,8 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 		for _, k := range gone {
 			delete(model, k)
 		}
-		for _, n := range lines.index.away {
+		flows, away := o.flows.fill(ipv4)
+		for _, n := range away {
 			elsewhere += int(n)
 		}
 		sameFlows(t, o.flows, model)
@@ -88,10 +110,9 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 			if o.flows, err = o.datapath.Flows(); err != nil {
 				t.Fatal(err)
 			}
-			if o.flows.lines.flows != lines.flows || !slices.Equal(o.flows.lines.index.away, lines.index.away) {
-				t.Fatalf("%d flows and %d in second buckets by their first, were %d and %d", o.flows.lines.flows, o.flows.lines.index.away, lines.flows, lines.index.away)
+			if n, there := o.flows.fill(ipv4); n != flows || !slices.Equal(there, away) {
+				t.Fatalf("%d flows, were %d; %d in second buckets by their first, were %d", n, flows, there, away)
 			}
-			lines = o.flows.lines
 			sameFlows(t, o.flows, model)
 		}
 	}
@@ -103,8 +124,9 @@ func TestLinesHaveTheFlowsThatWerePut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if sameFlows(t, o.flows, nil); lines.flows != 0 || slices.Max(lines.index.away) != 0 {
-		t.Errorf("%d flows and %d in second buckets by their first are left of none", lines.flows, lines.index.away)
+	sameFlows(t, o.flows, nil)
+	if flows, away := o.flows.fill(ipv4); flows != 0 || slices.Max(away) != 0 {
+		t.Errorf("%d flows and %d in second buckets by their first are left of none", flows, away)
 	}
 }
 
@@ -227,7 +249,7 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	o.hop(1, asItIs)
 	model := map[state.FlowKey]state.Flow{}
 	var put []state.Flow
-	for n := range int(o.datapath.maps["flows6"].MaxEntries()) {
+	for n := range int(o.datapath.maps["flow_passes"].MaxEntries()) {
 		k := state.FlowKey{Interface: uint32(o.links["lan"].Index), Tuple: tuple(udpBetween(member4, distant4, uint16(1000+n%50000), uint16(53+n/50000), 20))}
 		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1, Generation: o.flows.Generation()})
 		model[k] = put[n]
@@ -235,20 +257,20 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	if n, err := o.flows.PutFlows(put); err != nil {
 		t.Fatal(n, err)
 	}
-	x := &o.flows.lines.index
+	x := &o.flows.v4.index
 	placeOf := func(f state.Flow) (*flowBucket, int, placed) {
 		k := encodeFlowKey4(f.FlowKey)
-		at, place, found := x.find(k)
+		at, place, found := x.find(flowHash4(k), func(line uint32) bool { return o.flows.v4.line(line).key() == k })
 		if !found {
 			t.Fatalf("%s is not there", f.Tuple)
 		}
-		return &x.buckets[at], place, x.placesOf(k)
+		return &x.buckets[at], place, x.placesOf(flowHash4(k))
 	}
 	b, place, _ := placeOf(put[0]) // its line was written, its place not yet
 	b.setTag(place, 0)
 	delete(model, put[0].FlowKey)
 	b, place, _ = placeOf(put[1]) // its line was cleared, its place not yet
-	o.flows.lines.lines[b.line(place)].Interface = 0
+	o.flows.v4.lines[b.line(place)].Interface = 0
 	delete(model, put[1].FlowKey)
 	twice, second := false, 0
 	touched := map[int]bool{}
@@ -280,8 +302,8 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameFlows(t, o.flows, model)
-	if o.flows.lines.flows != len(model) {
-		t.Errorf("%d flows, want %d", o.flows.lines.flows, len(model))
+	if o.flows.v4.flows != len(model) {
+		t.Errorf("%d flows, want %d", o.flows.v4.flows, len(model))
 	}
 	for n, f := range put {
 		if n > 2 && n%64 > 0 && !touched[n] {

@@ -61,11 +61,11 @@ const (
 	flowEgressMapFlowEvents      = "flow_events"
 	flowEgressMapFlowHops        = "flow_hops"
 	flowEgressMapFlowIndex       = "flow_index"
-	flowEgressMapFlowLines       = "flow_lines"
+	flowEgressMapFlowLines4      = "flow_lines4"
+	flowEgressMapFlowLines6      = "flow_lines6"
 	flowEgressMapFlowPasses      = "flow_passes"
 	flowEgressMapFlowRefusals    = "flow_refusals"
 	flowEgressMapFlowSessions    = "flow_sessions"
-	flowEgressMapFlows6          = "flows6"
 	flowEgressMapInterfaces      = "interfaces"
 	flowEgressMapInterfacesNear  = "interfaces_near"
 	flowEgressMapLowers          = "lowers"
@@ -130,11 +130,11 @@ type flowEgressMapSpecs struct {
 	FlowEvents     *ebpf.MapSpec `ebpf:"flow_events"`
 	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex      *ebpf.MapSpec `ebpf:"flow_index"`
-	FlowLines      *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowLines4     *ebpf.MapSpec `ebpf:"flow_lines4"`
+	FlowLines6     *ebpf.MapSpec `ebpf:"flow_lines6"`
 	FlowPasses     *ebpf.MapSpec `ebpf:"flow_passes"`
 	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows6         *ebpf.MapSpec `ebpf:"flows6"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
 	Lowers         *ebpf.MapSpec `ebpf:"lowers"`
@@ -175,11 +175,11 @@ type flowEgressMaps struct {
 	FlowEvents     *ebpf.Map `ebpf:"flow_events"`
 	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex      *ebpf.Map `ebpf:"flow_index"`
-	FlowLines      *ebpf.Map `ebpf:"flow_lines"`
+	FlowLines4     *ebpf.Map `ebpf:"flow_lines4"`
+	FlowLines6     *ebpf.Map `ebpf:"flow_lines6"`
 	FlowPasses     *ebpf.Map `ebpf:"flow_passes"`
 	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
-	Flows6         *ebpf.Map `ebpf:"flows6"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
 	Lowers         *ebpf.Map `ebpf:"lowers"`
@@ -193,11 +193,11 @@ func (m *flowEgressMaps) Close() error {
 		m.FlowEvents,
 		m.FlowHops,
 		m.FlowIndex,
-		m.FlowLines,
+		m.FlowLines4,
+		m.FlowLines6,
 		m.FlowPasses,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows6,
 		m.Interfaces,
 		m.InterfacesNear,
 		m.Lowers,

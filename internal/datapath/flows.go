@@ -43,8 +43,8 @@ func flowEventBytes(flows int) uint32 {
 // Flows is the door to offloaded flows.
 type Flows struct {
 	d        *Datapath
-	lines    *lineTable // of IPv4
-	v6       *ebpf.Map
+	v4       *lines4
+	v6       *lines6
 	hops     *ebpf.Map
 	passes   *ebpf.Map
 	refusals *ebpf.Map
@@ -60,11 +60,8 @@ func (d *Datapath) Flows() (*Flows, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.lines.own(); err != nil {
+	if err := errors.Join(f.v4.own(), f.v6.own()); err != nil {
 		return nil, errors.Join(err, f.Close())
-	}
-	if f.passes, err = d.mapNamed("flow_passes"); err != nil {
-		return nil, err
 	}
 	if f.refusals, err = d.mapNamed("flow_refusals"); err != nil {
 		return nil, err
@@ -86,13 +83,15 @@ func (d *Datapath) Flows() (*Flows, error) {
 func (d *Datapath) ViewFlows() (*Flows, error) {
 	f := &Flows{d: d}
 	var err error
-	var lines, index *ebpf.Map
-	for name, m := range map[string]**ebpf.Map{"flow_lines": &lines, "flow_index": &index, "flows6": &f.v6, "flow_hops": &f.hops, "flow_controls": &f.control} {
+	var lines4, lines6, index *ebpf.Map
+	for name, m := range map[string]**ebpf.Map{"flow_lines4": &lines4, "flow_lines6": &lines6, "flow_index": &index, "flow_passes": &f.passes, "flow_hops": &f.hops, "flow_controls": &f.control} {
 		if *m, err = d.mapNamed(name); err != nil {
 			return nil, err
 		}
 	}
-	f.lines = openLines(lines, index, int(f.v6.MaxEntries()))
+	most := int(f.passes.MaxEntries())
+	f.v4 = openLines[flowKey4, flow4, line4, *line4](lines4, index, 0, most, flowHash4)
+	f.v6 = openLines[flowKey6, flow6, line6, *line6](lines6, index, 1, most, flowHash6)
 	return f, nil
 }
 
@@ -102,7 +101,7 @@ func (f *Flows) Close() error {
 	if f.events != nil {
 		errs = append(errs, f.events.Close())
 	}
-	errs = append(errs, f.lines.close())
+	errs = append(errs, f.v4.close(), f.v6.close())
 	if f.memory != nil {
 		errs = append(errs, unix.Munmap(f.memory))
 		f.memory = nil
@@ -166,51 +165,22 @@ var ErrFlowsFull = errors.New("the table of flows is full")
 
 // PutFlows writes flows, and gives how many, in order, before ErrFlowsFull.
 func (f *Flows) PutFlows(list []state.Flow) (int, error) {
-	for done := 0; done < len(list); {
-		n := 1
-		for done+n < len(list) && list[done+n].Tuple.Is4() == list[done].Tuple.Is4() {
-			n++
+	now := nowTicks()
+	for i, l := range list {
+		var err error
+		if l.Tuple.Is4() {
+			err = f.v4.put(encodeFlowKey4(l.FlowKey), encodeFlow4(l, now))
+		} else {
+			err = f.v6.put(encodeFlowKey6(l.FlowKey), encodeFlow6(l, now))
 		}
-		written, err := f.putRun(list[done : done+n])
-		done += written
-		if errors.Is(err, ErrFlowsFull) || errors.Is(err, unix.E2BIG) || errors.Is(err, unix.ENOMEM) {
-			return done, ErrFlowsFull
+		if errors.Is(err, ErrFlowsFull) {
+			return i, err
 		}
 		if err != nil {
-			return done, fmt.Errorf("write flows: %w", err)
+			return i, fmt.Errorf("write flows: %w", err)
 		}
 	}
 	return len(list), nil
-}
-
-// putRun writes flows of one family.
-func (f *Flows) putRun(list []state.Flow) (int, error) {
-	now := nowTicks()
-	if list[0].Tuple.Is4() {
-		for i, l := range list {
-			if err := f.lines.put(encodeFlowKey4(l.FlowKey), encodeFlow4(l, now)); err != nil {
-				return i, err
-			}
-		}
-		return len(list), nil
-	}
-	keys, values := make([]flowKey6, len(list)), make([]flow6, len(list))
-	for i, l := range list {
-		keys[i], values[i] = encodeFlowKey6(l.FlowKey), encodeFlow6(l, now)
-		f.keepCounts(keys[i], &values[i])
-	}
-	return f.v6.BatchUpdate(keys, values, nil)
-}
-
-// keepCounts has a flow that is learnt again, and stays what it was, keep its counts.
-func (f *Flows) keepCounts(k flowKey6, v *flow6) {
-	var old flow6
-	if f.v6.Lookup(k, &old) != nil {
-		return // it is new
-	}
-	if old.Saddr == v.Saddr && old.Daddr == v.Daddr && old.Flow.Ports == v.Flow.Ports && old.Flow.Hop == v.Flow.Hop {
-		v.Flow.Packets, v.Flow.Bytes = old.Flow.Packets, old.Flow.Bytes
-	}
 }
 
 // DeleteFlows takes flows back; those that are not there are none the less gone.
@@ -224,10 +194,8 @@ func (f *Flows) DeleteFlows(list []state.FlowKey) error {
 			v6 = append(v6, encodeFlowKey6(k))
 		}
 	}
-	f.lines.delete(v4)
-	if err := deleteKeys(f.v6, v6); err != nil {
-		return fmt.Errorf("delete flows: %w", err)
-	}
+	f.v4.delete(v4)
+	f.v6.delete(v6)
 	return nil
 }
 

@@ -20,10 +20,10 @@ const (
 	flowSessionEgressMapFlowEntered        = "flow_entered"
 	flowSessionEgressMapFlowHops           = "flow_hops"
 	flowSessionEgressMapFlowIndex          = "flow_index"
-	flowSessionEgressMapFlowLines          = "flow_lines"
+	flowSessionEgressMapFlowLines4         = "flow_lines4"
+	flowSessionEgressMapFlowLines6         = "flow_lines6"
 	flowSessionEgressMapFlowRefusals       = "flow_refusals"
 	flowSessionEgressMapFlowSessions       = "flow_sessions"
-	flowSessionEgressMapFlows6             = "flows6"
 	flowSessionEgressMapInterfaces         = "interfaces"
 	flowSessionEgressMapInterfacesNear     = "interfaces_near"
 	flowSessionEgressMapLowers             = "lowers"
@@ -85,10 +85,10 @@ type flowSessionEgressMapSpecs struct {
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex      *ebpf.MapSpec `ebpf:"flow_index"`
-	FlowLines      *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowLines4     *ebpf.MapSpec `ebpf:"flow_lines4"`
+	FlowLines6     *ebpf.MapSpec `ebpf:"flow_lines6"`
 	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows6         *ebpf.MapSpec `ebpf:"flows6"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
 	Lowers         *ebpf.MapSpec `ebpf:"lowers"`
@@ -126,10 +126,10 @@ type flowSessionEgressMaps struct {
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex      *ebpf.Map `ebpf:"flow_index"`
-	FlowLines      *ebpf.Map `ebpf:"flow_lines"`
+	FlowLines4     *ebpf.Map `ebpf:"flow_lines4"`
+	FlowLines6     *ebpf.Map `ebpf:"flow_lines6"`
 	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
-	Flows6         *ebpf.Map `ebpf:"flows6"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
 	Lowers         *ebpf.Map `ebpf:"lowers"`
@@ -141,10 +141,10 @@ func (m *flowSessionEgressMaps) Close() error {
 		m.FlowEntered,
 		m.FlowHops,
 		m.FlowIndex,
-		m.FlowLines,
+		m.FlowLines4,
+		m.FlowLines6,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows6,
 		m.Interfaces,
 		m.InterfacesNear,
 		m.Lowers,

@@ -133,7 +133,7 @@ type ingressTCFlowKey6 struct {
 	}
 }
 
-type ingressTCFlowLine struct {
+type ingressTCFlowLine4 struct {
 	_         structs.HostLayout
 	Flow      ingressTCFlow4
 	Interface uint32
@@ -144,6 +144,26 @@ type ingressTCFlowLine struct {
 		Source uint16
 		Dest   uint16
 	}
+}
+
+type ingressTCFlowLine6 struct {
+	_         structs.HostLayout
+	Flow      ingressTCFlow6
+	Interface uint32
+	Ports     struct {
+		_      structs.HostLayout
+		Source uint16
+		Dest   uint16
+	}
+	Saddr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Daddr struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Pad [16]uint8
 }
 
 type ingressTCFlowRefusal struct {
@@ -724,10 +744,10 @@ const (
 	ingressTCMapFlowControls         = "flow_controls"
 	ingressTCMapFlowHops             = "flow_hops"
 	ingressTCMapFlowIndex            = "flow_index"
-	ingressTCMapFlowLines            = "flow_lines"
+	ingressTCMapFlowLines4           = "flow_lines4"
+	ingressTCMapFlowLines6           = "flow_lines6"
 	ingressTCMapFlowRefusals         = "flow_refusals"
 	ingressTCMapFlowSessions         = "flow_sessions"
-	ingressTCMapFlows6               = "flows6"
 	ingressTCMapGuardBuckets         = "guard_buckets"
 	ingressTCMapGuardInterfaces      = "guard_interfaces"
 	ingressTCMapGuardList4           = "guard_list4"
@@ -851,10 +871,10 @@ type ingressTCMapSpecs struct {
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.MapSpec `ebpf:"flow_index"`
-	FlowLines            *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowLines4           *ebpf.MapSpec `ebpf:"flow_lines4"`
+	FlowLines6           *ebpf.MapSpec `ebpf:"flow_lines6"`
 	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
@@ -954,10 +974,10 @@ type ingressTCMaps struct {
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.Map `ebpf:"flow_index"`
-	FlowLines            *ebpf.Map `ebpf:"flow_lines"`
+	FlowLines4           *ebpf.Map `ebpf:"flow_lines4"`
+	FlowLines6           *ebpf.Map `ebpf:"flow_lines6"`
 	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
-	Flows6               *ebpf.Map `ebpf:"flows6"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
@@ -1020,10 +1040,10 @@ func (m *ingressTCMaps) Close() error {
 		m.FlowControls,
 		m.FlowHops,
 		m.FlowIndex,
-		m.FlowLines,
+		m.FlowLines4,
+		m.FlowLines6,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows6,
 		m.GuardBuckets,
 		m.GuardInterfaces,
 		m.GuardList4,

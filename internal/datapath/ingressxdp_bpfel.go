@@ -22,10 +22,10 @@ const (
 	ingressXDPMapFlowControls         = "flow_controls"
 	ingressXDPMapFlowHops             = "flow_hops"
 	ingressXDPMapFlowIndex            = "flow_index"
-	ingressXDPMapFlowLines            = "flow_lines"
+	ingressXDPMapFlowLines4           = "flow_lines4"
+	ingressXDPMapFlowLines6           = "flow_lines6"
 	ingressXDPMapFlowRefusals         = "flow_refusals"
 	ingressXDPMapFlowSessions         = "flow_sessions"
-	ingressXDPMapFlows6               = "flows6"
 	ingressXDPMapGuardBuckets         = "guard_buckets"
 	ingressXDPMapGuardInterfaces      = "guard_interfaces"
 	ingressXDPMapGuardList4           = "guard_list4"
@@ -146,10 +146,10 @@ type ingressXDPMapSpecs struct {
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.MapSpec `ebpf:"flow_index"`
-	FlowLines            *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowLines4           *ebpf.MapSpec `ebpf:"flow_lines4"`
+	FlowLines6           *ebpf.MapSpec `ebpf:"flow_lines6"`
 	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows6               *ebpf.MapSpec `ebpf:"flows6"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.MapSpec `ebpf:"guard_list4"`
@@ -246,10 +246,10 @@ type ingressXDPMaps struct {
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.Map `ebpf:"flow_index"`
-	FlowLines            *ebpf.Map `ebpf:"flow_lines"`
+	FlowLines4           *ebpf.Map `ebpf:"flow_lines4"`
+	FlowLines6           *ebpf.Map `ebpf:"flow_lines6"`
 	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
-	Flows6               *ebpf.Map `ebpf:"flows6"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
 	GuardList4           *ebpf.Map `ebpf:"guard_list4"`
@@ -310,10 +310,10 @@ func (m *ingressXDPMaps) Close() error {
 		m.FlowControls,
 		m.FlowHops,
 		m.FlowIndex,
-		m.FlowLines,
+		m.FlowLines4,
+		m.FlowLines6,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows6,
 		m.GuardBuckets,
 		m.GuardInterfaces,
 		m.GuardList4,

@@ -19,10 +19,10 @@ const (
 	refusalEgressMapFlowControls   = "flow_controls"
 	refusalEgressMapFlowHops       = "flow_hops"
 	refusalEgressMapFlowIndex      = "flow_index"
-	refusalEgressMapFlowLines      = "flow_lines"
+	refusalEgressMapFlowLines4     = "flow_lines4"
+	refusalEgressMapFlowLines6     = "flow_lines6"
 	refusalEgressMapFlowRefusals   = "flow_refusals"
 	refusalEgressMapFlowSessions   = "flow_sessions"
-	refusalEgressMapFlows6         = "flows6"
 	refusalEgressProgRefusalEgress = "refusal_egress"
 	refusalEgressVarDsaFormat      = "dsa_format"
 )
@@ -79,10 +79,10 @@ type refusalEgressMapSpecs struct {
 	FlowControls *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowHops     *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex    *ebpf.MapSpec `ebpf:"flow_index"`
-	FlowLines    *ebpf.MapSpec `ebpf:"flow_lines"`
+	FlowLines4   *ebpf.MapSpec `ebpf:"flow_lines4"`
+	FlowLines6   *ebpf.MapSpec `ebpf:"flow_lines6"`
 	FlowRefusals *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions *ebpf.MapSpec `ebpf:"flow_sessions"`
-	Flows6       *ebpf.MapSpec `ebpf:"flows6"`
 }
 
 // refusalEgressVariableSpecs contains global variables before they are loaded into the kernel.
@@ -115,10 +115,10 @@ type refusalEgressMaps struct {
 	FlowControls *ebpf.Map `ebpf:"flow_controls"`
 	FlowHops     *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex    *ebpf.Map `ebpf:"flow_index"`
-	FlowLines    *ebpf.Map `ebpf:"flow_lines"`
+	FlowLines4   *ebpf.Map `ebpf:"flow_lines4"`
+	FlowLines6   *ebpf.Map `ebpf:"flow_lines6"`
 	FlowRefusals *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions *ebpf.Map `ebpf:"flow_sessions"`
-	Flows6       *ebpf.Map `ebpf:"flows6"`
 }
 
 func (m *refusalEgressMaps) Close() error {
@@ -126,10 +126,10 @@ func (m *refusalEgressMaps) Close() error {
 		m.FlowControls,
 		m.FlowHops,
 		m.FlowIndex,
-		m.FlowLines,
+		m.FlowLines4,
+		m.FlowLines6,
 		m.FlowRefusals,
 		m.FlowSessions,
-		m.Flows6,
 	)
 }
 

@@ -45,14 +45,14 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 			}
 		case "flow_refusals":
 			m.MaxEntries = flowRefusals(d.options.Tables.Flows)
-		case "flows6", "flow_passes":
+		case "flow_passes":
 			m.MaxEntries = uint32(max(d.options.Tables.Flows, 1))
 		case "flow_entered":
 			m.MaxEntries = uint32(min(flowsEntered, max(d.options.Tables.Flows, 1)))
-		case "flow_lines":
+		case "flow_lines4", "flow_lines6":
 			m.MaxEntries = flowLines(d.options.Tables.Flows)
 		case "flow_index":
-			m.MaxEntries = flowBuckets(d.options.Tables.Flows)
+			m.MaxEntries = families * flowBuckets(d.options.Tables.Flows)
 		case "flow_events":
 			m.MaxEntries = flowEventBytes(d.options.Tables.Flows)
 		case "nat64_changes":
@@ -98,7 +98,7 @@ func (d *Datapath) Tables() state.Tables {
 	if m, err := d.mapNamed("nat64_sessions"); err == nil && m.MaxEntries() > 1 {
 		t.Sessions = int(m.MaxEntries())
 	}
-	if m, err := d.mapNamed("flows6"); err == nil && m.MaxEntries() > 1 {
+	if m, err := d.mapNamed("flow_passes"); err == nil && m.MaxEntries() > 1 {
 		t.Flows = int(m.MaxEntries())
 	}
 	if m, err := d.mapNamed("l2tp_states"); err == nil && m.MaxEntries() > 1 {
@@ -183,7 +183,7 @@ const flowsEntered = 4096
 
 // flowMaps are those of offload that grow with its table.
 func flowMaps() []string {
-	return []string{"flow_lines", "flow_index", "flows6", "flow_passes", "flow_events", "flow_refusals", "flow_entered"}
+	return []string{"flow_lines4", "flow_lines6", "flow_index", "flow_passes", "flow_events", "flow_refusals", "flow_entered"}
 }
 
 func groups() []group {
