@@ -41,14 +41,21 @@ _Static_assert(__builtin_offsetof(struct flow_way, tuple.ports) == __builtin_off
 	       "a key of IPv6 is a tuple behind an interface");
 
 /* PPPoE: the interface to which the packet inside belongs. false: none here */
-static __always_inline bool flow_session(struct cursor *cur, const struct arrival *from,
-					 const struct ethhdr *eth, __u32 left, __u32 *interface,
-					 __be16 *proto)
+static __always_inline bool flow_session(hook_ctx *ctx, const struct arrival *from, __u32 left,
+					 __u32 *interface, __be16 *proto)
 {
+	struct cursor cur = hook_cursor(ctx, from->l3 + sizeof(struct pppoehdr));
 	struct flow_session_key key = { .interface = from->interface };
-	struct pppoehdr *ppp = PULL(cur, struct pppoehdr);
+	struct ethhdr *eth = cur.pos;
+	struct pppoehdr *ppp;
 	__u32 *upper;
 
+	if (dsa_format == DSA_GSWIP && !from->tags && from->l3 != ETH_HLEN)
+		eth = cur.pos + sizeof(struct gswip_rx);
+	if ((void *)(eth + 1) > cur.end)
+		return false;
+	cur.pos += from->l3 & 31; /* 26 at most; the verifier has to see it */
+	ppp = PULL(&cur, struct pppoehdr);
 	if (!ppp || ppp->type != 0x11 || ppp->code || bpf_ntohs(ppp->length) + 6 > left)
 		return false;
 	if (ppp->protocol == bpf_htons(PPP_IP))
@@ -258,7 +265,7 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
 	if ((w->flow->diff || *(__u32 *)&w->flow->ports != *(__u32 *)&w->packet.ports) &&
 	    flow_write_transport(ctx, l3 + w->packet.l4, w))
 		return DROP_KERNEL;
-	cur = hook_cursor(ctx, ARRIVE_BYTES);
+	cur = hook_cursor(ctx, l3 + (proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)));
 	cur.pos += l3 & 63;
 	outcome = proto == bpf_htons(ETH_P_IP) ? flow_write4(cur, w) : flow_write6(ctx, cur, w);
 	if (outcome != OUTCOME_NONE)
@@ -275,36 +282,32 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
  */
 __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {
-	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct gswip_rx) + sizeof(struct pppoehdr));
 	__u64 now = bpf_ktime_get_coarse_ns();
 	struct flow_way w = {};
-	__u32 interface, left, strip = 0;
+	__u32 interface, left, l3, strip = 0;
 	enum outcome outcome;
-	struct ethhdr *eth;
+	struct cursor cur;
 	__be16 proto;
 
 	if (!from || !verdict)
 		return OUTCOME_NONE;
 	proto = from->proto;
 	interface = from->interface;
+	l3 = from->l3;
 	left = hook_len(ctx);
 	asm volatile("" : "+r"(left)); /* else the subtraction below is made one of pointers, in 32 bits */
-	left -= from->l3;
+	left -= l3;
 	if (!from->tags)
-		strip = from->l3 - ETH_HLEN; /* a switch's */
-	eth = cur.pos;
-	if (dsa_format == DSA_GSWIP && strip)
-		eth = cur.pos + sizeof(struct gswip_rx);
-	if ((void *)(eth + 1) > cur.end)
-		return OUTCOME_NONE;
-	cur.pos += from->l3 & 31; /* 26 at most; the verifier has to see it */
+		strip = l3 - ETH_HLEN; /* a switch's */
 	if (proto == bpf_htons(ETH_P_PPP_SES)) {
 		/* each segment has a session header of its own */
-		if (hook_segment(ctx) || !flow_session(&cur, from, eth, left, &interface, &proto))
+		if (hook_segment(ctx) || !flow_session(ctx, from, left, &interface, &proto))
 			return OUTCOME_NONE;
+		l3 += sizeof(struct pppoehdr);
 		left -= sizeof(struct pppoehdr);
 		strip += sizeof(struct pppoehdr);
 	}
+	cur = arrive_packet(ctx, l3, proto);
 	if (proto == bpf_htons(ETH_P_IP))
 		outcome = flow_find4(ctx, cur, left, interface, now, &w);
 	else if (proto == bpf_htons(ETH_P_IPV6))

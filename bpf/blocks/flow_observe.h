@@ -130,6 +130,7 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 	__be16 proto;
 	bool offered, unknown;
 	void *frame;
+	__u32 l3;
 
 	/* most packets: it is over before anything is asked */
 	if (hook_is_ours(ctx))
@@ -146,8 +147,10 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 	frame = cur.pos;
 	if (!flow_header(ctx, &e, &proto, &cur) || (unknown && !e.session && !control->refuse))
 		return;
+	l3 = cur.pos - frame;
 	if (control->refuse)
-		flow_leaves(ctx, cur.pos - frame);
+		flow_leaves(ctx, l3);
+	cur = arrive_packet(ctx, l3, proto);
 	if (proto == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = flow_parse4(ctx, cur, -1, &p);
 

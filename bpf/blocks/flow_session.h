@@ -22,7 +22,7 @@ struct {
 static __always_inline void flow_enter(hook_ctx *ctx)
 {
 	__u32 arrived = hook_arrived_on(ctx), *known;
-	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES);
+	struct cursor cur = arrive_packet(ctx, 0, ctx->protocol);
 	struct interface *at = interface_find(arrived);
 	struct flow_control *control = flow_control();
 	struct flow_packet p = {};

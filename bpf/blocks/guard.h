@@ -298,7 +298,8 @@ __noinline int guard(hook_ctx *ctx, const struct arrival *from)
 	in = bpf_map_lookup_elem(&guard_interfaces, &index);
 	if (!in || !!(in->flags & GUARD_XDP) != HOOK_IS_XDP)
 		return OUTCOME_NONE;
-	cur = hook_cursor(ctx, ARRIVE_BYTES);
+	cur = hook_cursor(ctx, from->l3 + (from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) :
+									  sizeof(struct ipv6hdr)));
 	cur.pos += from->l3 & 31; /* 22 at most; the verifier has to see it */
 	if (from->proto == bpf_htons(ETH_P_IP))
 		outcome = guard_read4(ctx, from, cur, &g);

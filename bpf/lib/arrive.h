@@ -47,8 +47,8 @@ struct arrival {
 /* the most encapsulation that a packet may come in, as a mask */
 #define ARRIVE_STRIP 127
 
-/* bytes that routing looks at: two tags, an IP and a TCP header */
-#define ARRIVE_BYTES (ETH_HLEN + 8 + 40 + 20)
+/* bytes that tell to whom a frame belongs: two tags */
+#define ARRIVE_BYTES (ETH_HLEN + 8)
 
 struct vlan_rest {
 	__be16 tci;
@@ -93,6 +93,31 @@ static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifind
 	if (upper)
 		a->interface = *upper;
 	return upper ? interface_find(*upper) : NULL;
+}
+
+/*
+ * A cursor at the packet that begins at l3 of a frame, less than 64, with its IP and
+ * transport headers, if it has them. No more is asked for: what is not linear would
+ * be copied, and with it the headers that whoever sent it may still have.
+ */
+static __always_inline struct cursor arrive_packet(hook_ctx *ctx, __u32 l3, __be16 proto)
+{
+	const bool ipv4 = proto == bpf_htons(ETH_P_IP);
+	__u32 want = l3 + (ipv4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr));
+	struct cursor cur = hook_cursor(ctx, want);
+	__u8 *protocol;
+
+	l3 &= 63; /* the verifier has to see it */
+	if (!HOOK_IS_XDP) {
+		protocol = cur.pos + l3 + (ipv4 ? __builtin_offsetof(struct iphdr, protocol) :
+						  __builtin_offsetof(struct ipv6hdr, nexthdr));
+		want += sizeof(struct udphdr);
+		if ((void *)(protocol + 1) <= cur.end && *protocol == IPPROTO_TCP)
+			want += sizeof(struct tcphdr) - sizeof(struct udphdr);
+		cur = hook_cursor(ctx, want);
+	}
+	cur.pos += l3;
+	return cur;
 }
 
 /* at: of the device that the frame came in by. OUTCOME_NONE: *a is filled. */
