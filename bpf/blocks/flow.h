@@ -216,27 +216,26 @@ static __always_inline enum outcome flow_write6(hook_ctx *ctx, struct cursor cur
 /* the transport's ports and checksum; l4 is where it starts in the frame */
 static __always_inline long flow_write_transport(hook_ctx *ctx, __u32 l4, const struct flow_way *w)
 {
-	struct flow_ports was = w->packet.ports, now = w->flow->ports;
+	__be32 was = *(__be32 *)&w->packet.ports, now = *(__be32 *)&w->flow->ports;
+	bool other = was != now; /* mostly the addresses alone are */
 	__u32 check = l4 + w->packet.check;
 
 	switch (w->packet.protocol) {
 	case IPPROTO_TCP:
 		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN) ||
-		       hook_data_checksum(ctx, check, *(__be32 *)&was, *(__be32 *)&now, ZERO_PLAIN) ||
-		       hook_put32(ctx, l4, *(__be32 *)&now);
+		       (other && (hook_data_checksum(ctx, check, was, now, ZERO_PLAIN) || hook_put32(ctx, l4, now)));
 	case IPPROTO_UDP:
 		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_STAYS) ||
-		       hook_data_checksum(ctx, check, *(__be32 *)&was, *(__be32 *)&now, ZERO_STAYS) ||
-		       hook_put32(ctx, l4, *(__be32 *)&now);
+		       (other && (hook_data_checksum(ctx, check, was, now, ZERO_STAYS) || hook_put32(ctx, l4, now)));
 	case IPPROTO_ICMPV6:
 		if (hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN))
 			return -1;
 		break;
 	}
-	if (was.source == now.source)
+	if (w->packet.ports.source == w->flow->ports.source)
 		return 0;
-	return hook_data_checksum(ctx, check, was.source, now.source, ZERO_PLAIN) ||
-	       hook_store(ctx, l4 + __builtin_offsetof(struct icmphdr, id), &now.source, sizeof(now.source));
+	return hook_data_checksum(ctx, check, w->packet.ports.source, w->flow->ports.source, ZERO_PLAIN) ||
+	       hook_store(ctx, l4 + __builtin_offsetof(struct icmphdr, id), &w->flow->ports.source, sizeof(__be16));
 }
 
 /* strip: bytes between a link header with from->tags and the packet, of a session or a switch */

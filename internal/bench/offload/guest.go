@@ -70,6 +70,7 @@ func GuestBench() bench.Bench {
 			{Name: "kernel-flowtable", About: "the kernel with a flowtable in the same ruleset"},
 			{Name: "weft-tc", About: "weft, TC"},
 			{Name: "weft-xdp", About: "weft, XDP"},
+			{Name: "tc-forward", About: "a TC program that looks at nothing, without NAT"},
 			{Name: "xdp-forward", About: "an XDP program that routes by the kernel's table, without NAT"},
 		},
 		Fits: func(c, subject string) bool {

@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Weft    string // path of the weft program
 	Seconds float64
-	Table   int      // flows that weft has room for; 0: as many as the cases need
+	Table   int      // flows that weft has room for; 0: as many as the case needs
 	Cases   []string // that are measured; none: all
 }
 
@@ -150,7 +150,7 @@ func (m *Measurer) fresh(ctx context.Context, name, subject string, what traffic
 		}
 		m.restore = restore
 	}
-	p, err := m.router(ctx, name, subject, false)
+	p, err := m.router(ctx, name, subject, false, roomForMany)
 	if err != nil {
 		return nil, err
 	}

@@ -24,9 +24,16 @@ idle_timeout = "1h"
 table_size = %[2]d
 `
 
+// How many flows weft has room for: all that a case may have, and what it has
+// room for if nobody says anything.
+const (
+	roomForMany = 2*many + many/8
+	roomUsual   = 65536
+)
+
 // router makes a path with the subject in its middle. checksum: the hosts leave
-// those of transport to the device.
-func (m *Measurer) router(ctx context.Context, name, subject string, checksum bool) (*path, error) {
+// those of transport to the device. room: for flows, if the options do not say.
+func (m *Measurer) router(ctx context.Context, name, subject string, checksum bool, room int) (*path, error) {
 	r, err := rig.NewPath(rig.PathOptions{
 		Name: name, Lan: left, Wan: right, Forward: true, HostGRO: true, RouterGRO: true, NoChecksum: !checksum, Policy: policyOf(subject),
 	})
@@ -40,7 +47,7 @@ func (m *Measurer) router(ctx context.Context, name, subject string, checksum bo
 	_, errRoute := r.Command(ctx, r.Right, "ip", "route", "add", "198.51.101.0/24", "via", right.Router[1].Addr().String())
 	err = errors.Join(err, errSix, errRoute, r.Sysctls("net/netfilter/nf_conntrack_udp_timeout=600", "net/netfilter/nf_conntrack_udp_timeout_stream=600"))
 	if err == nil {
-		err = p.start(ctx, m.o.Weft, subject, cmp.Or(m.o.Table, 2*many+many/8))
+		err = p.start(ctx, m.o.Weft, subject, cmp.Or(m.o.Table, room))
 	}
 	if err == nil {
 		err = errors.Join(r.Ping(ctx, r.Left, server), r.Ping(ctx, r.Left, server6), r.Ping(ctx, r.Router, left.Host[0].Addr()))

@@ -28,7 +28,7 @@ func (m *Measurer) serving(ctx context.Context, name string, open func() (*path,
 // goodput gives Gbit/s of one flow.
 func (m *Measurer) goodput(ctx context.Context, subject string) (float64, error) {
 	name := subject + "-tcp"
-	p, err := m.serving(ctx, name, func() (*path, error) { return m.router(ctx, name, subject, false) })
+	p, err := m.serving(ctx, name, func() (*path, error) { return m.router(ctx, name, subject, false, roomForMany) })
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func (m *Measurer) cost(ctx context.Context, subject string) (router, all float6
 func (m *Measurer) hostsApart(ctx context.Context, name, subject string) (*path, error) {
 	// XDP would send the packets with their checksums unfinished
 	checksum := subject != "weft-xdp"
-	p, err := m.router(ctx, name, subject, checksum)
+	p, err := m.router(ctx, name, subject, checksum, roomUsual)
 	if err != nil {
 		return nil, err
 	}
