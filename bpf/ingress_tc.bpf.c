@@ -24,6 +24,7 @@
 #include "conduit.h"
 #include "counters.h"
 #include "flow.h"
+#include "flow_fast.h"
 #include "guard.h"
 #include "ingress.h"
 #include "interface.h"
@@ -230,6 +231,13 @@ int ingress_tc(struct __sk_buff *ctx)
 			outcome = beyond(ctx, &from, &verdict);
 		piece = outcome == PASS_WIRE_FRAGMENT;
 		if (outcome != OUTCOME_NONE && !piece) {
+			count(INGRESS_TC, outcome);
+			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
+		}
+	}
+	if (flow_fast_may(at)) {
+		outcome = flow_fast(ctx, at, ifindex, &verdict);
+		if (outcome != OUTCOME_NONE) {
 			count(INGRESS_TC, outcome);
 			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
 		}

@@ -19,6 +19,7 @@
 #include "flow_lines.h"
 #include "flow_parse.h"
 #include "flow_refused.h"
+#include "flow_write.h"
 
 /* a flow that was found, and how its packets leave */
 struct flow_way {
@@ -185,59 +186,6 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	return outcome;
 }
 
-/* addresses and TTL; the header's checksum by difference (RFC 1624) */
-static __always_inline enum outcome flow_write4(struct cursor cur, const struct flow_way *w)
-{
-	struct iphdr *ip = PULL(&cur, struct iphdr);
-
-	if (!ip)
-		return DROP_KERNEL;
-	ip->check = csum_update(ip->check, csum_reduce((__u64)w->flow->diff + (__u16)~bpf_htons(0x0100)));
-	ip->ttl--;
-	ip->saddr = ((struct flow4 *)w->flow)->saddr;
-	ip->daddr = ((struct flow4 *)w->flow)->daddr;
-	return OUTCOME_NONE;
-}
-
-static __always_inline enum outcome flow_write6(hook_ctx *ctx, struct cursor cur,
-						const struct flow_way *w)
-{
-	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
-
-	if (!ip)
-		return DROP_KERNEL;
-	ip->hop_limit--;
-	ip->saddr = ((struct flow6 *)w->flow)->saddr;
-	ip->daddr = ((struct flow6 *)w->flow)->daddr;
-	hook_summed(ctx, csum_reduce((__u64)w->flow->diff + ~(__u32)bpf_htons(1)));
-	return OUTCOME_NONE;
-}
-
-/* the transport's ports and checksum; l4 is where it starts in the frame */
-static __always_inline long flow_write_transport(hook_ctx *ctx, __u32 l4, const struct flow_way *w)
-{
-	__be32 was = *(__be32 *)&w->packet.ports, now = *(__be32 *)&w->flow->ports;
-	bool other = was != now; /* mostly the addresses alone are */
-	__u32 check = l4 + w->packet.check;
-
-	switch (w->packet.protocol) {
-	case IPPROTO_TCP:
-		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN) ||
-		       (other && (hook_data_checksum(ctx, check, was, now, ZERO_PLAIN) || hook_put32(ctx, l4, now)));
-	case IPPROTO_UDP:
-		return hook_l4_checksum(ctx, check, w->flow->diff, ZERO_STAYS) ||
-		       (other && (hook_data_checksum(ctx, check, was, now, ZERO_STAYS) || hook_put32(ctx, l4, now)));
-	case IPPROTO_ICMPV6:
-		if (hook_l4_checksum(ctx, check, w->flow->diff, ZERO_PLAIN))
-			return -1;
-		break;
-	}
-	if (w->packet.ports.source == w->flow->ports.source)
-		return 0;
-	return hook_data_checksum(ctx, check, w->packet.ports.source, w->flow->ports.source, ZERO_PLAIN) ||
-	       hook_store(ctx, l4 + __builtin_offsetof(struct icmphdr, id), &w->flow->ports.source, sizeof(__be16));
-}
-
 /* strip: bytes between a link header with from->tags and the packet, of a session or a switch */
 static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arrival *from, __u32 strip,
 					      __be16 proto, const struct flow_way *w, int *verdict)
@@ -261,12 +209,11 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
 		__builtin_memcpy(eth, &hop->link, 2 * ETH_ALEN);
 		l3 = ETH_HLEN;
 	}
-	if ((w->flow->diff || *(__u32 *)&w->flow->ports != *(__u32 *)&w->packet.ports) &&
-	    flow_write_transport(ctx, l3 + w->packet.l4, w))
+	if (flow_write_transport(ctx, l3 + w->packet.l4, w->flow, &w->packet))
 		return DROP_KERNEL;
 	cur = hook_cursor(ctx, l3 + (proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)));
 	cur.pos += l3 & 63;
-	outcome = proto == bpf_htons(ETH_P_IP) ? flow_write4(cur, w) : flow_write6(ctx, cur, w);
+	outcome = proto == bpf_htons(ETH_P_IP) ? flow_write4(cur, w->flow) : flow_write6(ctx, cur, w->flow);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	hook_set_ours(ctx);
@@ -316,11 +263,7 @@ __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 	if (outcome != OUTCOME_NONE || !w.flow || !w.hop)
 		return outcome;
 	outcome = flow_send(ctx, from, strip, proto, &w, verdict);
-	if (outcome == FORWARD_FLOW) {
-		__sync_fetch_and_add(&w.flow->packets, hook_packets(ctx));
-		__sync_fetch_and_add(&w.flow->bytes, w.packet.total);
-		if (w.flow->seen != flow_tick(now))
-			w.flow->seen = flow_tick(now);
-	}
+	if (outcome == FORWARD_FLOW)
+		flow_count(ctx, w.flow, w.packet.total, now);
 	return outcome;
 }

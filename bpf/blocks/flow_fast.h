@@ -4,13 +4,13 @@
  * The short way for what most packets of flows are: TCP or UDP of IPv4 in a
  * plain frame, that leaves in a plain frame, or that the ruleset has refused. It
  * knows fewer cases than flow.h and decides on none: what is not certain here
- * goes to flow.h, which says why. Only for XDP, where packets are so cheap that
- * what flow.h asks more counts.
+ * goes to flow.h, which says why.
  */
 #include "checksum.h"
 #include "cursor.h"
 #include "flow_lines.h"
 #include "flow_refused.h"
+#include "flow_write.h"
 #include "interface.h"
 #include "outcome.h"
 
@@ -50,6 +50,39 @@ static __always_inline bool flow_fast_whole(hook_ctx *ctx, const struct iphdr *i
 	return total >= sizeof(*ip) && ETH_HLEN + total <= hook_len(ctx) && !csum_ipv4_header(ip);
 }
 
+/* whether it may leave with that MTU, as it is or in its segments: of TCP alone is known what they have */
+static __always_inline bool flow_fast_fits(hook_ctx *ctx, const struct iphdr *ip, __u32 total, __u32 mtu,
+					   struct cursor l4)
+{
+	if (hook_segment(ctx) && ip->protocol != IPPROTO_TCP)
+		return false;
+	return segment_wire_len(ctx, total, sizeof(*ip), ip->protocol, l4) <= mtu;
+}
+
+/*
+ * The transport's ports and checksum. The latter may be left to the device at TC: the
+ * kernel knows, and the packet is elsewhere in memory when it has been asked.
+ */
+static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow *flow,
+						const struct flow_packet *p, struct flow_ports *ports,
+						__sum16 *check)
+{
+	__u32 diff;
+
+	if (!HOOK_IS_XDP)
+		return flow_write_transport(ctx, ETH_HLEN + sizeof(struct iphdr), flow, p);
+	diff = csum_reduce((__u64)flow->diff + ~*(__u32 *)ports + *(__u32 *)&flow->ports);
+	if (p->protocol == IPPROTO_TCP) {
+		*check = csum_update(*check, diff);
+	} else if (*check) { /* zero: there is none, and it stays so (RFC 768) */
+		*check = csum_update(*check, diff);
+		if (!*check)
+			*check = 0xffff;
+	}
+	*ports = flow->ports;
+	return 0;
+}
+
 /* of no flow: dropped if it begins one that is refused */
 static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struct iphdr *ip,
 						      const struct flow_key4 *key,
@@ -64,25 +97,27 @@ static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struc
 }
 
 /*
- * OUTCOME_NONE: nothing was decided, or written. A call of its own: the stack of
- * who calls it lies under all that may come after.
+ * OUTCOME_NONE: nothing was decided, or written. A global function: the verifier
+ * looks at it once, and the stack of who calls it lies under all that may come after.
  */
-static __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32 ifindex, int *verdict)
+__noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32 ifindex, int *verdict)
 {
 	struct cursor cur = hook_cursor(ctx, 0);
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 	struct flow_ports *ports = cur.pos;
+	struct flow_packet p = {};
 	struct flow_control *control;
 	__u64 now = bpf_ktime_get_coarse_ns();
 	struct flow_hop *hop;
 	struct flow4 *found;
-	__u32 total, diff;
+	__u32 total;
 	__sum16 *check;
 	__u32 may;
 
-	if (!eth || !ip || eth->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4 || ip->ihl != 5 ||
-	    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || !link_same_mac(eth->h_dest, at->mac))
+	if (!at || !verdict || !eth || !ip || eth->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4 || ip->ihl != 5 ||
+	    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || !link_same_mac(eth->h_dest, at->mac) ||
+	    hook_tag(ctx).proto)
 		return OUTCOME_NONE;
 	check = flow_fast_check(cur, ip->protocol, &may);
 	control = flow_control();
@@ -100,29 +135,24 @@ static __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32
 		return OUTCOME_NONE;
 	total = bpf_ntohs(ip->tot_len);
 	if (found->flow.generation != control->generation || now > control->lease ||
-	    found->flow.closed || !hop->ifindex || !(hop->flags & FLOW_HOP_XDP) ||
-	    hop->link.tags[0].proto || hop->session || ip->ttl <= 1 || total > hop->mtu ||
+	    found->flow.closed || !hop->ifindex || (HOOK_IS_XDP && !(hop->flags & FLOW_HOP_XDP)) ||
+	    hop->link.tags[0].proto || hop->session || ip->ttl <= 1 || !flow_fast_fits(ctx, ip, total, hop->mtu, cur) ||
 	    !flow_fast_whole(ctx, ip, total))
 		return OUTCOME_NONE;
 
-	diff = csum_reduce((__u64)found->flow.diff + ~*(__u32 *)ports + *(__u32 *)&found->flow.ports);
-	if (ip->protocol == IPPROTO_TCP) {
-		*check = csum_update(*check, diff);
-	} else if (*check) { /* zero: there is none, and it stays so (RFC 768) */
-		*check = csum_update(*check, diff);
-		if (!*check)
-			*check = 0xffff;
-	}
-	*ports = found->flow.ports;
-	ip->check = csum_update(ip->check, csum_reduce((__u64)found->flow.diff + (__u16)~bpf_htons(0x0100)));
-	ip->ttl--;
-	ip->saddr = found->saddr;
-	ip->daddr = found->daddr;
+	p.ports = *ports;
+	p.protocol = ip->protocol;
+	p.check = ip->protocol == IPPROTO_TCP ? __builtin_offsetof(struct tcphdr, check) :
+						__builtin_offsetof(struct udphdr, check);
+	if (flow_fast_transport(ctx, &found->flow, &p, ports, check))
+		return DROP_KERNEL;
+	cur = hook_cursor(ctx, 0);
+	eth = PULL(&cur, struct ethhdr);
+	if (!eth || flow_write4(cur, &found->flow) != OUTCOME_NONE)
+		return DROP_KERNEL;
 	__builtin_memcpy(eth, &hop->link, 2 * ETH_ALEN);
-	__sync_fetch_and_add(&found->flow.packets, 1);
-	__sync_fetch_and_add(&found->flow.bytes, total);
-	if (found->flow.seen != flow_tick(now))
-		found->flow.seen = flow_tick(now);
+	flow_count(ctx, &found->flow, total, now);
+	hook_set_ours(ctx);
 	*verdict = bpf_redirect(hop->ifindex, 0);
 	return FORWARD_FLOW;
 }
