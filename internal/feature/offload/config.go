@@ -31,7 +31,7 @@ type Config struct {
 	IdleTimeout    time.Duration `toml:"idle_timeout" min:"5s" max:"24h" example:"\"1m\"" doc:"A flow without packets for so long is the stack's again. Connection tracking keeps its own time."`
 	Refused        bool          `toml:"refused" example:"true" doc:"Packets of flows that the ruleset has just refused are dropped before the stack sees them, for 10 s at a time. weft learns of refusals from nftables' own tracing."`
 	DSA            DSA           `toml:"dsa" enum:"none,mtk,qca,gswip" example:"\"mtk\"" doc:"Tags of the switch behind the device that its ports stand on, as the file dsa/tagging of that device in /sys/class/net says. weft then works on that device instead of on the ports. none: on the ports."`
-	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"How many flows (directions of connections) of each family there can be at a time: some 230 to 330 bytes each are set aside, and IPv6 takes 130 more for each that is used. What finds no room stays with the stack."`
+	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"How many flows (directions of connections) of each family there can be at a time: some 370 to 470 bytes are set aside for each, IPv6 included. What finds no room stays with the stack."`
 }
 
 // DSA is how a switch tags frames, as Linux calls it.
