@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The short way for what most packets of flows are: TCP or UDP of IPv4 in a
- * plain frame, that leaves in a plain frame, or that the ruleset has refused. It
+ * The short way for what most packets of flows are: TCP or UDP in a plain frame
+ * without options, that leaves in a plain frame, or that the ruleset has refused. It
  * knows fewer cases than flow.h and decides on none: what is not certain here
  * goes to flow.h, which says why.
  */
@@ -45,34 +45,47 @@ static __always_inline __sum16 *flow_fast_check(struct cursor cur, __u8 protocol
 }
 
 /* whether the packet is as long as it says, and its header what was sent */
-static __always_inline bool flow_fast_whole(hook_ctx *ctx, const struct iphdr *ip, __u32 total)
+static __always_inline bool flow_fast_whole4(hook_ctx *ctx, const struct iphdr *ip, __u32 total)
 {
 	return total >= sizeof(*ip) && ETH_HLEN + total <= hook_len(ctx) && !csum_ipv4_header(ip);
 }
 
-/* whether it may leave with that MTU, as it is or in its segments: of TCP alone is known what they have */
-static __always_inline bool flow_fast_fits(hook_ctx *ctx, const struct iphdr *ip, __u32 total, __u32 mtu,
-					   struct cursor l4)
+/* whether packets of the flow may go their way now */
+static __always_inline bool flow_fast_current(const struct flow *flow, const struct flow_hop *hop,
+					      const struct flow_control *control, __u64 now)
 {
-	if (hook_segment(ctx) && ip->protocol != IPPROTO_TCP)
+	return flow->generation == control->generation && now <= control->lease && !flow->closed &&
+	       hop->ifindex && (!HOOK_IS_XDP || hop->flags & FLOW_HOP_XDP) && !hop->link.tags[0].proto &&
+	       !hop->session;
+}
+
+/* whether it may leave with that MTU, as it is or in its segments: of TCP alone is known what they have */
+static __always_inline bool flow_fast_fits(hook_ctx *ctx, __u32 total, const __u32 header, __u8 protocol,
+					   __u32 mtu, struct cursor l4)
+{
+	if (hook_segment(ctx) && protocol != IPPROTO_TCP)
 		return false;
-	return segment_wire_len(ctx, total, sizeof(*ip), ip->protocol, l4) <= mtu;
+	return segment_wire_len(ctx, total, header, protocol, l4) <= mtu;
 }
 
 /*
- * The transport's ports and checksum. The latter may be left to the device at TC: the
- * kernel knows, and the packet is elsewhere in memory when it has been asked.
+ * The transport's ports and checksum, behind an IP header of that many bytes. The
+ * checksum may be left to the device at TC: the kernel knows, and the packet is
+ * elsewhere in memory when it has been asked.
  */
-static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow *flow,
-						const struct flow_packet *p, struct flow_ports *ports,
-						__sum16 *check)
+static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow *flow, __u8 protocol,
+						const __u32 header, struct flow_ports *ports, __sum16 *check)
 {
-	__u32 diff;
+	__u32 diff = csum_reduce((__u64)flow->diff + ~*(__u32 *)ports + *(__u32 *)&flow->ports);
 
-	if (!HOOK_IS_XDP)
-		return flow_write_transport(ctx, ETH_HLEN + sizeof(struct iphdr), flow, p);
-	diff = csum_reduce((__u64)flow->diff + ~*(__u32 *)ports + *(__u32 *)&flow->ports);
-	if (p->protocol == IPPROTO_TCP) {
+	if (!HOOK_IS_XDP) {
+		struct flow_packet p = { .ports = *ports, .protocol = protocol };
+
+		p.check = protocol == IPPROTO_TCP ? __builtin_offsetof(struct tcphdr, check) :
+						    __builtin_offsetof(struct udphdr, check);
+		return flow_write_transport(ctx, ETH_HLEN + header, flow, &p);
+	}
+	if (protocol == IPPROTO_TCP) {
 		*check = csum_update(*check, diff);
 	} else if (*check) { /* zero: there is none, and it stays so (RFC 768) */
 		*check = csum_update(*check, diff);
@@ -83,6 +96,23 @@ static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow
 	return 0;
 }
 
+/* the rest of what is written, once the transport's is */
+static __always_inline enum outcome flow_fast_send(hook_ctx *ctx, const enum flow_family family,
+						   struct flow *flow, const struct flow_hop *hop,
+						   __u32 total, __u64 now, int *verdict)
+{
+	struct cursor cur = hook_cursor(ctx, 0);
+	struct ethhdr *eth = PULL(&cur, struct ethhdr);
+
+	if (!eth || (family == FLOW_IPV4 ? flow_write4(cur, flow) : flow_write6(ctx, cur, flow)) != OUTCOME_NONE)
+		return DROP_KERNEL;
+	__builtin_memcpy(eth, &hop->link, 2 * ETH_ALEN);
+	flow_count(ctx, flow, total, now);
+	hook_set_ours(ctx);
+	*verdict = bpf_redirect(hop->ifindex, 0);
+	return FORWARD_FLOW;
+}
+
 /* of no flow: dropped if it begins one that is refused */
 static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struct iphdr *ip,
 						      const struct flow_key4 *key,
@@ -90,10 +120,80 @@ static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struc
 {
 	struct flow_tuple t;
 
-	if (!flow_fast_whole(ctx, ip, bpf_ntohs(ip->tot_len)))
+	if (!flow_fast_whole4(ctx, ip, bpf_ntohs(ip->tot_len)))
 		return OUTCOME_NONE;
 	flow_tuple_of4(&t, *key);
 	return flow_refused(&t, key->interface, control, now);
+}
+
+static __always_inline enum outcome flow_fast4(hook_ctx *ctx, struct cursor cur, __u32 ifindex, int *verdict)
+{
+	struct iphdr *ip = PULL(&cur, struct iphdr);
+	struct flow_control *control = flow_control();
+	struct flow_ports *ports = cur.pos;
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct flow_hop *hop;
+	struct flow4 *found;
+	__u32 total, may;
+	__sum16 *check;
+
+	if (!ip || !control || ip->version != 4 || ip->ihl != 5 || ip->frag_off & bpf_htons(IP_MF | IP_OFFSET))
+		return OUTCOME_NONE;
+	check = flow_fast_check(cur, ip->protocol, &may);
+	if (!check || !may)
+		return OUTCOME_NONE;
+	{
+		struct flow_key4 key = { ifindex, ip->saddr, ip->daddr, *ports, ip->protocol };
+
+		found = flow4_find(&key);
+		if (!found && control->refuse && may & FLOW_FAST_REFUSE)
+			return flow_fast_refused(ctx, ip, &key, control, now);
+	}
+	hop = found && may & FLOW_FAST_PASS ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
+	total = bpf_ntohs(ip->tot_len);
+	if (!hop || !flow_fast_current(&found->flow, hop, control, now) || ip->ttl <= 1 ||
+	    !flow_fast_fits(ctx, total, sizeof(*ip), ip->protocol, hop->mtu, cur) || !flow_fast_whole4(ctx, ip, total))
+		return OUTCOME_NONE;
+	if (flow_fast_transport(ctx, &found->flow, ip->protocol, sizeof(*ip), ports, check))
+		return DROP_KERNEL;
+	return flow_fast_send(ctx, FLOW_IPV4, &found->flow, hop, total, now, verdict);
+}
+
+/* what may be refused is seldom enough for flow.h */
+static __always_inline enum outcome flow_fast6(hook_ctx *ctx, struct cursor cur, __u32 ifindex, int *verdict)
+{
+	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
+	struct flow_control *control = flow_control();
+	struct flow_ports *ports = cur.pos;
+	__u64 now = bpf_ktime_get_coarse_ns();
+	struct flow_hop *hop;
+	struct flow6 *found;
+	__u32 total, may;
+	__sum16 *check;
+
+	if (!ip || !control || (ip->ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
+		return OUTCOME_NONE;
+	check = flow_fast_check(cur, ip->nexthdr, &may);
+	if (!check || !(may & FLOW_FAST_PASS))
+		return OUTCOME_NONE;
+	{
+		struct flow_key6 key = { .interface = ifindex, .ports = *ports, .protocol = ip->nexthdr };
+
+		key.saddr = ip->saddr;
+		key.daddr = ip->daddr;
+		found = flow6_find(&key);
+	}
+	hop = found ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
+	total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
+	if (!hop || !flow_fast_current(&found->flow, hop, control, now) || ip->hop_limit <= 1 || !ip->payload_len ||
+	    !flow_fast_fits(ctx, total, sizeof(*ip), ip->nexthdr, hop->mtu, cur) ||
+	    ETH_HLEN + total > hook_len(ctx))
+		return OUTCOME_NONE;
+	/* mostly without NAT */
+	if ((found->flow.diff || *(__u32 *)ports != *(__u32 *)&found->flow.ports) &&
+	    flow_fast_transport(ctx, &found->flow, ip->nexthdr, sizeof(*ip), ports, check))
+		return DROP_KERNEL;
+	return flow_fast_send(ctx, FLOW_IPV6, &found->flow, hop, total, now, verdict);
 }
 
 /*
@@ -104,55 +204,12 @@ __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32 ifinde
 {
 	struct cursor cur = hook_cursor(ctx, 0);
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
-	struct iphdr *ip = PULL(&cur, struct iphdr);
-	struct flow_ports *ports = cur.pos;
-	struct flow_packet p = {};
-	struct flow_control *control;
-	__u64 now = bpf_ktime_get_coarse_ns();
-	struct flow_hop *hop;
-	struct flow4 *found;
-	__u32 total;
-	__sum16 *check;
-	__u32 may;
 
-	if (!at || !verdict || !eth || !ip || eth->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4 || ip->ihl != 5 ||
-	    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || !link_same_mac(eth->h_dest, at->mac) ||
-	    hook_tag(ctx).proto)
+	if (!at || !verdict || !eth || !link_same_mac(eth->h_dest, at->mac) || hook_tag(ctx).proto)
 		return OUTCOME_NONE;
-	check = flow_fast_check(cur, ip->protocol, &may);
-	control = flow_control();
-	if (!check || !may || !control)
-		return OUTCOME_NONE;
-	{
-		struct flow_key4 key = { ifindex, ip->saddr, ip->daddr, *ports, ip->protocol };
-
-		found = flow4_find(&key);
-		if (!found && control->refuse && may & FLOW_FAST_REFUSE)
-			return flow_fast_refused(ctx, ip, &key, control, now);
-	}
-	hop = found && may & FLOW_FAST_PASS ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
-	if (!hop)
-		return OUTCOME_NONE;
-	total = bpf_ntohs(ip->tot_len);
-	if (found->flow.generation != control->generation || now > control->lease ||
-	    found->flow.closed || !hop->ifindex || (HOOK_IS_XDP && !(hop->flags & FLOW_HOP_XDP)) ||
-	    hop->link.tags[0].proto || hop->session || ip->ttl <= 1 || !flow_fast_fits(ctx, ip, total, hop->mtu, cur) ||
-	    !flow_fast_whole(ctx, ip, total))
-		return OUTCOME_NONE;
-
-	p.ports = *ports;
-	p.protocol = ip->protocol;
-	p.check = ip->protocol == IPPROTO_TCP ? __builtin_offsetof(struct tcphdr, check) :
-						__builtin_offsetof(struct udphdr, check);
-	if (flow_fast_transport(ctx, &found->flow, &p, ports, check))
-		return DROP_KERNEL;
-	cur = hook_cursor(ctx, 0);
-	eth = PULL(&cur, struct ethhdr);
-	if (!eth || flow_write4(cur, &found->flow) != OUTCOME_NONE)
-		return DROP_KERNEL;
-	__builtin_memcpy(eth, &hop->link, 2 * ETH_ALEN);
-	flow_count(ctx, &found->flow, total, now);
-	hook_set_ours(ctx);
-	*verdict = bpf_redirect(hop->ifindex, 0);
-	return FORWARD_FLOW;
+	if (eth->h_proto == bpf_htons(ETH_P_IP))
+		return flow_fast4(ctx, cur, ifindex, verdict);
+	if (eth->h_proto == bpf_htons(ETH_P_IPV6))
+		return flow_fast6(ctx, cur, ifindex, verdict);
+	return OUTCOME_NONE;
 }
