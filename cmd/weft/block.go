@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -19,19 +18,19 @@ import (
 
 func blockCommand() *cobra.Command {
 	var duration time.Duration
-	var reason string
+	var reason, file string
 	c := &cobra.Command{
 		Use:   "block PREFIX...",
 		Short: "Let in nothing from some sources",
 		Long: `Drop what comes from these addresses or prefixes on every interface that a
-[guard.NAME] of weft.toml names, within a second. It lasts until --for has
-passed, weft unblock, weft unload or a reboot; what is to last belongs into
-[block].
+[guard.NAME] of weft.toml names. It is so when the command ends, within a
+second with a short list. It lasts until --for has passed, weft unblock, weft
+unload or a reboot; what is to last belongs into [block].
 An exception of [block] stays one.`,
-		Example: "  weft block 192.0.2.1 2001:db8:bad::/48 --reason \"ssh guesses\"\n  weft block 198.51.100.0/24 --for 1h",
+		Example: "  weft block 192.0.2.1 2001:db8:bad::/48 --reason \"ssh guesses\"\n  weft block 198.51.100.0/24 --for 1h\n  weft block --file list.txt --reason list",
 		Args:    someSources,
 		RunE: func(c *cobra.Command, args []string) error {
-			prefixes, err := sources("weft block", args)
+			prefixes, err := sources(c, file, args)
 			if err != nil {
 				return err
 			}
@@ -42,18 +41,20 @@ An exception of [block] stays one.`,
 			if duration > 0 {
 				until = time.Now().Add(duration).Truncate(time.Second)
 			}
-			return changeBlocked(c, func(list []guard.Blocked) ([]guard.Blocked, error) {
+			return changeBlocked(c, prefixes, func(list []guard.Blocked) ([]guard.Blocked, error) {
 				return blockAll(list, prefixes, until, reason), nil
 			})
 		},
 	}
 	c.Flags().DurationVar(&duration, "for", 0, "for so long, like 90m; without it until weft unblock")
 	c.Flags().StringVar(&reason, "reason", "", "why, for those who look later")
+	sourcesFlag(c, &file)
 	return c
 }
 
 func unblockCommand() *cobra.Command {
-	return &cobra.Command{
+	var file string
+	c := &cobra.Command{
 		Use:   "unblock PREFIX...",
 		Short: "Let sources in again that weft block had blocked",
 		Long: `Take back what weft block did. The prefixes are those that weft show blocked
@@ -61,15 +62,17 @@ lists; what weft.toml blocks, or a file that it names, stays blocked.`,
 		Example: "  weft unblock 192.0.2.1",
 		Args:    someSources,
 		RunE: func(c *cobra.Command, args []string) error {
-			prefixes, err := sources("weft unblock", args)
+			prefixes, err := sources(c, file, args)
 			if err != nil {
 				return err
 			}
-			return changeBlocked(c, func(list []guard.Blocked) ([]guard.Blocked, error) {
+			return changeBlocked(c, nil, func(list []guard.Blocked) ([]guard.Blocked, error) {
 				return unblockAll(list, prefixes)
 			})
 		},
 	}
+	sourcesFlag(c, &file)
+	return c
 }
 
 // blockAll adds prefixes to a list, which may be of a million.
@@ -107,58 +110,6 @@ func unblockAll(list []guard.Blocked, prefixes []netip.Prefix) ([]guard.Blocked,
 		}
 	}
 	return list, nil
-}
-
-func someSources(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("%s takes addresses or prefixes, like 192.0.2.1 or 2001:db8::/32", c.CommandPath())
-	}
-	return nil
-}
-
-func sources(what string, args []string) (list []netip.Prefix, err error) {
-	if err := needRoot(what); err != nil {
-		return nil, err
-	}
-	for _, a := range args {
-		p, err := guard.ParsePrefix(a)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		if p.Bits() == 0 {
-			return nil, fmt.Errorf("%s: %s is everybody", what, p)
-		}
-		list = append(list, p)
-	}
-	return list, nil
-}
-
-func changeBlocked(c *cobra.Command, change func([]guard.Blocked) ([]guard.Blocked, error)) error {
-	r, err := daemon.Look()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if r.Datapath() == nil {
-		return errNothing
-	}
-	if err := r.SetBlocked(change); err != nil {
-		return err
-	}
-	guards, err := api.Guards(r.Datapath())
-	if err != nil {
-		return err
-	}
-	var status api.Status
-	err = api.Ask(c.Context(), r.Place.Socket(), "/v1/status", &status)
-	switch {
-	case errors.Is(err, api.ErrNoDaemon):
-		fmt.Fprintln(c.ErrOrStderr(), "noted; weft run is not running, and takes it up when it starts")
-		return nil
-	case err == nil && len(guards) == 0:
-		fmt.Fprintln(c.ErrOrStderr(), "noted; no interface is guarded, so nothing is dropped: weft.toml needs a [guard.NAME]")
-	}
-	return err
 }
 
 func guardNouns() []noun {

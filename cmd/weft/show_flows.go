@@ -168,7 +168,7 @@ func tableFlows(w io.Writer, rows any) {
 		}
 		rate, age := "", ""
 		if f.Rate > 0 {
-			rate = fmt.Sprintf("%.0f kbit/s", f.Rate/1000)
+			rate = measuredRate(f.Rate)
 		}
 		if f.Age != nil {
 			age = (time.Duration(*f.Age) * time.Second).String()
@@ -232,4 +232,20 @@ func tableOffload(w io.Writer, rows any) {
 	for _, f := range s.Recent[:min(len(s.Recent), 20)] {
 		fmt.Fprintf(w, "%s\t\t%s: %s\n", f.Flow, f.Why, f.Remedy)
 	}
+}
+
+// measuredRate gives three digits or so of a rate in bit/s.
+func measuredRate(rate float64) string {
+	unit := "kbit/s"
+	rate /= 1e3
+	for _, larger := range []string{"Mbit/s", "Gbit/s"} {
+		if rate >= 1e3 {
+			rate, unit = rate/1e3, larger
+		}
+	}
+	digits := 0
+	if unit != "kbit/s" && rate < 100 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, rate, unit)
 }

@@ -30,3 +30,11 @@ func TestWhatFlowsAreAskedForIsRead(t *testing.T) {
 		})
 	}
 }
+
+func TestRatesHaveAFittingUnit(t *testing.T) {
+	for rate, want := range map[float64]string{800: "1 kbit/s", 312_400: "312 kbit/s", 1.26e6: "1.3 Mbit/s", 98.76e6: "98.8 Mbit/s", 999.9e6: "1000 Mbit/s", 2.5e9: "2.5 Gbit/s"} {
+		if got := measuredRate(rate); got != want {
+			t.Errorf("%v bit/s: %s, want %s", rate, got, want)
+		}
+	}
+}

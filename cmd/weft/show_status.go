@@ -28,6 +28,9 @@ func tableStatus(w io.Writer, rows any) {
 	fmt.Fprintf(w, "runs\tfor %s\n", age(s.Started))
 	fmt.Fprintf(w, "file\t%s\n", s.File)
 	fmt.Fprintf(w, "configuration\tas it was read %s, %s ago\n", s.Applied.Format(time.DateTime), age(s.Applied))
+	if s.BlockList != nil {
+		fmt.Fprintf(w, "block list\t%d prefixes in force\n", s.BlockList.Entries)
+	}
 	if s.Refused == nil {
 		return
 	}

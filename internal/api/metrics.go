@@ -37,6 +37,7 @@ type collector struct {
 	bytes    *prometheus.Desc
 	build    *prometheus.Desc
 	refused  *prometheus.Desc
+	listed   *prometheus.Desc
 	names    nameMetrics
 	adverts  advertMetrics
 	bindings bindingMetrics
@@ -59,11 +60,12 @@ func newCollector(d *datapath.Datapath, source Source) *collector {
 		bridges: newBridgeMetrics(), routes: newRouteMetrics(), failover: newFailoverMetrics(), wires: newWireMetrics(),
 		build:   prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
 		refused: prometheus.NewDesc("weft_reload_refused", "1 while the last reload was refused, and the configuration in force is an older one.", nil, nil),
+		listed:  prometheus.NewDesc("weft_block_list_entries", "Prefixes of the block list in force, exceptions and bogons among them.", nil, nil),
 	}
 }
 
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.refused, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
+	for _, d := range []*prometheus.Desc{c.packets, c.carried, c.bytes, c.build, c.refused, c.listed, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
 		ch <- d
 	}
 	for _, d := range slices.Concat(
@@ -94,6 +96,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, status.Version)
 	ch <- prometheus.MustNewConstMetric(c.refused, prometheus.GaugeValue, refused)
+	if l := status.BlockList; l != nil {
+		ch <- prometheus.MustNewConstMetric(c.listed, prometheus.GaugeValue, float64(l.Entries))
+	}
 	rows, err := Counters(c.datapath, c.source.SlowCounts())
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(c.packets, err)

@@ -28,6 +28,14 @@ type Status struct {
 	Started time.Time `json:"started"`
 	Applied time.Time `json:"applied"` // when the configuration that is in force was read
 	Refused *Refusal  `json:"refused"` // nil: it is the file's, as it was read last
+	// BlockList is what the guards drop by; nil: nothing is guarded.
+	BlockList *BlockList `json:"block_list"`
+}
+
+// BlockList is the list in force, of [block], its files and sets, and weft block.
+type BlockList struct {
+	Entries  int       `json:"entries"`  // prefixes, exceptions and bogons among them
+	Commands time.Time `json:"commands"` // as what weft block noted was at that time; zero: it noted nothing
 }
 
 // Refusal says why a reload changed nothing.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/guard"
 	"weft/internal/kernel"
@@ -41,10 +41,11 @@ type blocks struct {
 	nft   *kernel.Kernel // for sets
 	tasks sync.WaitGroup
 	mu    sync.Mutex
-	file  *config.File  // of the task; nil: nothing is guarded
-	begun bool          // the task runs
-	poke  chan struct{} // the configuration is another
-	first chan struct{} // closed once the first list is in force, or cannot be
+	file  *config.File   // of the task; nil: nothing is guarded
+	begun bool           // the task runs
+	poke  chan struct{}  // the configuration is another
+	first chan struct{}  // closed once the first list is in force, or cannot be
+	told  *api.BlockList // as it is in force; nil: it was not read yet
 }
 
 const blocksLook = time.Second
@@ -122,6 +123,7 @@ func (b *blocks) run(ctx context.Context) {
 			b.log.Error("not all of the block list could be read", "error", err)
 			w.said = err.Error()
 		}
+		w.tell(f)
 		begun()
 	}
 }
@@ -306,88 +308,4 @@ func (w *blockWriter) readRuntime() error {
 	}
 	w.blocked, w.runtime, w.changed = list, *stamp, true
 	return nil
-}
-
-func blockedFile(p place.Place) string { return filepath.Join(p.Run, "blocked.json") }
-
-// Blocked lists the sources that weft block has blocked.
-func (r *Router) Blocked() ([]guard.Blocked, error) {
-	text, err := os.ReadFile(blockedFile(r.Place))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var list []guard.Blocked
-	if err == nil {
-		err = json.Unmarshal(text, &list)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read what is blocked: %w", err)
-	}
-	now := time.Now()
-	return slices.DeleteFunc(list, func(b guard.Blocked) bool { return !b.Until.IsZero() && !b.Until.After(now) }), nil
-}
-
-// SetBlocked changes that list; the daemon sees it within a second. Two
-// commands at once wait for each other.
-func (r *Router) SetBlocked(change func([]guard.Blocked) ([]guard.Blocked, error)) error {
-	dir, err := os.Open(r.Place.Run)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("weft runs nothing here; weft run FILE starts it")
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", r.Place.Run, err)
-	}
-	list, err := r.Blocked()
-	if err == nil {
-		list, err = change(list)
-	}
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(list, func(a, b guard.Blocked) int { return a.Prefix.Compare(b.Prefix) })
-	text, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	fresh := blockedFile(r.Place) + ".new"
-	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write what is blocked: %w", err)
-	}
-	return os.Rename(fresh, blockedFile(r.Place))
-}
-
-// CheckBlock looks at the files that [block] names, for weft check.
-func CheckBlock(f *config.File) (all []state.Problem) {
-	for i, name := range guard.BlockOf(f).Files {
-		path := fmt.Sprintf("block.files[%d]", i)
-		file, err := os.Open(name)
-		if err == nil {
-			_, err = guard.ReadFile(name, file)
-			err = errors.Join(err, file.Close())
-		}
-		var wrong *guard.Mistakes
-		switch {
-		case err == nil || errors.Is(err, fs.ErrPermission):
-		case errors.As(err, &wrong):
-			for _, m := range wrong.List {
-				all = append(all, state.Problem{
-					Severity: state.Warning, Pos: state.Position{File: name, Line: m.Line, Column: m.Column}, Path: path, What: m.What, Remedy: m.Remedy,
-				})
-			}
-			if more := wrong.All - len(wrong.List); more > 0 {
-				all = append(all, state.Problem{
-					Severity: state.Warning, Pos: state.Position{File: name}, Path: path, What: fmt.Sprintf("%d more lines are as wrong", more), Remedy: "is it the right file?",
-				})
-			}
-		default:
-			all = append(all, state.Problem{
-				Severity: state.Warning, Pos: f.Position(path), Path: path, What: err.Error(), Remedy: "make the file, or take its name out of the list",
-			})
-		}
-	}
-	return all
 }

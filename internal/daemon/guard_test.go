@@ -23,6 +23,7 @@ icmp_per_source = RATE
 burst = 1
 [block]
 files = ["LIST"]
+except = ["10.9.0.3/32"]
 `
 
 // newGuarded is a world in which both ends have both families, and what the
@@ -57,9 +58,9 @@ func (w *world) mustWeft(args ...string) string {
 func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 	w, r, list := newGuarded(t, "1000")
 	w.mustWeft("block", "10.9.0.2", "2001:db8:1::/64", "--reason", "a test")
-	eventually(t, "both are blocked", func() bool {
-		return !w.reaches(w.member, "198.51.100.9") && !w.reaches(w.member, "2001:db8:2::9")
-	})
+	if w.reaches(w.member, "198.51.100.9") || w.reaches(w.member, "2001:db8:2::9") {
+		t.Error("weft block ended before it was in force")
+	}
 	if n := w.counted("drop-blocked"); n < 2 {
 		t.Errorf("%d drops were counted\n%s", n, w.mustWeft("show", "drops"))
 	}
@@ -110,6 +111,40 @@ func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 	w.mustWeft("unload")
 }
 
+func TestAFileOfSourcesIsBlockedAndLetInAgain(t *testing.T) {
+	w, _, _ := newGuarded(t, "1000")
+	file := filepath.Join(t.TempDir(), "who")
+	if err := os.WriteFile(file, []byte("10.9.0.2 # the member\n10.9.0.3\n2001:db8:77::/48\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := w.mustWeft("block", "--file", file)
+	if w.reaches(w.member, "198.51.100.9") {
+		t.Error("who is in the file is let in")
+	}
+	if !strings.HasPrefix(out, "10.9.0.3 is let in all the same") || strings.Count(out, "\n") != 1 {
+		t.Errorf("block says %q", out)
+	}
+	if out := w.mustWeft("show", "status"); !strings.Contains(out, "3 prefixes in force") {
+		t.Errorf("show status says\n%s", out)
+	}
+	w.mustWeft("unblock", "--file", file)
+	if !w.reaches(w.member, "198.51.100.9") {
+		t.Error("who was unblocked is not let in")
+	}
+	if out, err := w.weft("block", "--file", file+"-"); err == nil || !strings.Contains(out, "no such file") {
+		t.Errorf("a file that is not there: %v, %s", err, out)
+	}
+	if err := os.WriteFile(file, []byte("10.9.0.2\nnobody\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := w.weft("block", "--file", file); err == nil || !strings.Contains(out, ":2:1: ") {
+		t.Errorf("a file with a mistake: %v, %s", err, out)
+	}
+	if out := w.mustWeft("show", "blocked"); !strings.Contains(out, "none") {
+		t.Errorf("show blocked says\n%s", out)
+	}
+}
+
 // Whoever waits for weft to be ready may let packets in then. The list is read
 // from a pipe, so that it takes as long as the test says.
 func TestReadyMeansThatTheListIsInForce(t *testing.T) {
@@ -144,9 +179,7 @@ func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 func TestReadyWithoutTheList(t *testing.T) {
 	w := newWorld(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
 	r := w.start()
-	if !strings.Contains(r.log.String(), "not all of the block list could be read") {
-		t.Errorf("it says\n%s", r.log)
-	}
+	eventually(t, "it says so", func() bool { return strings.Contains(r.log.String(), "not all of the block list could be read") })
 }
 
 func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {

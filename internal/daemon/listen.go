@@ -31,6 +31,7 @@ type source struct {
 	allocations *allocations
 	offloading  *offloading
 	standing    *standing
+	blocks      *blocks
 }
 
 // standing is which configuration is in force, and why it is not the file's.
@@ -78,7 +79,11 @@ func (s *standing) refusedFor(problems []state.Problem) {
 	s.refused(why...)
 }
 
-func (s source) Status() api.Status { return s.standing.get() }
+func (s source) Status() api.Status {
+	status := s.standing.get()
+	status.BlockList = s.blocks.status()
+	return status
+}
 
 func (s source) Adverts() []api.Advert { return s.adverts.status() }
 
@@ -119,7 +124,7 @@ func newStanding(file string) *standing {
 func (d *daemon) source() source {
 	return source{
 		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations, d.offloading,
-		d.standing,
+		d.standing, d.blocks,
 	}
 }
 

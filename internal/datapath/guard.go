@@ -213,6 +213,39 @@ func (d *Datapath) GuardEntryFor(a netip.Addr) (said state.Listed, ok bool, err 
 	return said, err == nil, err
 }
 
+// GuardLetsIn gives those prefixes that the list in use does not block as a whole:
+// it has an exception, or nothing, for them.
+func (d *Datapath) GuardLetsIn(prefixes []netip.Prefix) (free []netip.Prefix, err error) {
+	var lists [2]*ebpf.Map
+	for i, any := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {
+		var list *ebpf.Map
+		_, list, err := d.guardList(any)
+		if ignoreAbsent(err) != nil {
+			return nil, fmt.Errorf("open the guard's list: %w", err)
+		}
+		if err == nil {
+			defer list.Close()
+			lists[i] = list
+		}
+	}
+	for _, p := range prefixes {
+		list := lists[0]
+		if p.Addr().Is6() {
+			list = lists[1]
+		}
+		var said state.Listed
+		if list != nil {
+			if err := ignoreAbsent(list.Lookup(guardKey(p), (*uint32)(&said))); err != nil {
+				return nil, fmt.Errorf("look %s up in the guard's list: %w", p, err)
+			}
+		}
+		if said&state.ListedBlocked == 0 {
+			free = append(free, p)
+		}
+	}
+	return free, nil
+}
+
 // GuardEntries lists the list in use.
 func (d *Datapath) GuardEntries() (entries []state.GuardEntry, err error) {
 	for _, any := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {

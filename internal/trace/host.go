@@ -20,6 +20,14 @@ type HostDevice struct {
 	MTU    int
 	XDP    bool // hook = "auto" chooses XDP for it
 	Routes []HostRoute
+	// Addresses that it has beside its link-local one, whoever gave them.
+	Addresses []HostAddress
+}
+
+// HostAddress is one of a device's. Peer is the far end of a point-to-point link, else not valid.
+type HostAddress struct {
+	Address netip.Prefix
+	Peer    netip.Prefix
 }
 
 // HostRoute leads out of the device that holds it.
@@ -45,6 +53,9 @@ func Host(f *config.File, links []state.LinkFact) (map[string]HostDevice, error)
 		if d.Routes, err = hostRoutes(l.Index); err != nil {
 			return nil, fmt.Errorf("read the routes of %s: %w", device, err)
 		}
+		if d.Addresses, err = hostAddresses(l.Index); err != nil {
+			return nil, fmt.Errorf("read the addresses of %s: %w", device, err)
+		}
 		found[device] = d
 	}
 	return found, nil
@@ -69,6 +80,30 @@ func hostRoutes(index int) ([]HostRoute, error) {
 		}
 		via, _ := netip.AddrFromSlice(r.Gw)
 		list = append(list, HostRoute{To: to, Via: via.Unmap(), Metric: r.Priority})
+	}
+	return list, nil
+}
+
+func hostAddresses(index int) ([]HostAddress, error) {
+	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	found, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, err
+	}
+	var list []HostAddress
+	for _, a := range found {
+		own, ok := netip.AddrFromSlice(a.IP)
+		if !ok || own.Unmap().IsLinkLocalUnicast() && own.Unmap().Is6() || a.Flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0 {
+			continue
+		}
+		ones, _ := a.Mask.Size()
+		h := HostAddress{Address: netip.PrefixFrom(own.Unmap(), ones)}
+		if a.Peer != nil && !a.Peer.IP.Equal(a.IP) {
+			peer, _ := netip.AddrFromSlice(a.Peer.IP)
+			ones, _ := a.Peer.Mask.Size()
+			h.Peer = netip.PrefixFrom(peer.Unmap(), ones)
+		}
+		list = append(list, h)
 	}
 	return list, nil
 }

@@ -40,7 +40,8 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{nl.LinkSetUp(peer), nl.LinkSetUp(l), nl.RouteAdd(route)} {
+	given := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 1).To4(), Mask: net.CIDRMask(24, 32)}} // not by the file
+	for _, err := range []error{nl.LinkSetUp(peer), nl.LinkSetUp(l), nl.RouteAdd(route), nl.AddrAdd(l, given)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +51,8 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), weftPath, "trace", "--json", "--config", configFile(t, routerFile), "--in", "wan")
 	var out, errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = captureOf(t, false, to6("x"), to6(strings.Repeat("x", 1400))), &out, &errs
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = captureOf(t, false, to6("x"), to6(strings.Repeat("x", 1400)),
+		frame(mac(veth.HardwareAddr), farMAC, etherIPv4, udp4(t, "192.0.2.9", "192.0.2.1", 9, "x"))), &out, &errs
 	if err := s.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +60,12 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 		t.Fatalf("%v: %s", err, errs.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 {
+	if len(lines) != 3 {
 		t.Fatalf("got %q", out.String())
+	}
+	// nobody listens: the kernel asks for whom it would tell so
+	if !strings.Contains(lines[2], "c0000201000000000000c0000209") {
+		t.Errorf("the host's address was not taken: %s", lines[2])
 	}
 	// out by the host's route: the kernel asks for its gateway, fe80::1
 	if !strings.Contains(lines[0], `"interface":"wan"`) || !strings.Contains(lines[0], "fe800000000000000000000000000001") {

@@ -149,7 +149,9 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 	if err := t.router.Subscribe(t.request.Access); err != nil {
 		return err
 	}
-	if err := t.world.routes(t.file, t.request.Host, func(s string) { fmt.Fprintln(os.Stderr, "warning:", s) }); err != nil {
+	warn := func(s string) { fmt.Fprintln(os.Stderr, "warning:", s) }
+	t.world.addresses(t.request.Host, warn)
+	if err := t.world.routes(t.file, t.request.Host, warn); err != nil {
 		return err
 	}
 	if err := t.world.ready(); err != nil {

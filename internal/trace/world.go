@@ -219,15 +219,46 @@ var (
 // lastResort is the metric of those routes: any other one comes first.
 const lastResort = 1 << 30
 
+// addresses adds what the host's devices have beside what the file says (DHCP,
+// PPP, other tools), under the condition of routes.
+func (w *world) addresses(host map[string]HostDevice, warn func(string)) {
+	if w.foreign(host) {
+		return
+	}
+	for _, d := range w.devices {
+		for _, a := range host[d.dev].Addresses {
+			if err := w.addAddress(d.nearIndex, a); err != nil {
+				warn(fmt.Sprintf("the host's address %s of %s is left out: %v", a.Address, d.dev, err))
+			}
+		}
+	}
+}
+
+// foreign tells whether the file is for another host.
+func (w *world) foreign(host map[string]HostDevice) bool {
+	return slices.ContainsFunc(w.devices, func(d device) bool { return !host[d.dev].Real })
+}
+
+func (w *world) addAddress(index int, a HostAddress) error {
+	addr := &netlink.Addr{IPNet: ipNet(a.Address), Flags: unix.IFA_F_NODAD}
+	if a.Peer.IsValid() {
+		addr.Peer = ipNet(a.Peer)
+	}
+	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	if err := w.netlink.AddrAdd(link, addr); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
 // routes adds what the host has for its devices and, for a family that has no
 // default route then, one out of the first interface with such an address. A
 // file that names a device which the host does not have is for another host:
 // then no route is copied. Routes of the host that cannot be are told to warn.
 func (w *world) routes(f *config.File, host map[string]HostDevice, warn func(string)) error {
 	has := map[bool]bool{} // default route, by "is IPv6"
-	foreign := slices.ContainsFunc(w.devices, func(d device) bool { return !host[d.dev].Real })
 	for _, d := range w.devices {
-		if foreign {
+		if w.foreign(host) {
 			break
 		}
 		for _, r := range host[d.dev].Routes {
@@ -245,7 +276,11 @@ func (w *world) routes(f *config.File, host map[string]HostDevice, warn func(str
 		if i < 0 {
 			continue // the router's own, that leads to no far end
 		}
-		for _, a := range f.Interface(n).Addresses {
+		addresses := slices.Clone(f.Interface(n).Addresses)
+		for _, a := range host[w.devices[i].dev].Addresses {
+			addresses = append(addresses, a.Address)
+		}
+		for _, a := range addresses {
 			is6 := a.Addr().Is6()
 			if has[is6] {
 				continue

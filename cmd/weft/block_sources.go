@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"weft/internal/api"
+	"weft/internal/daemon"
+	"weft/internal/feature/guard"
+)
+
+func sourcesFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "file", "", "those of this file too, one a line as in files of [block]; - is standard input")
+}
+
+func someSources(c *cobra.Command, args []string) error {
+	if len(args) == 0 && !c.Flags().Changed("file") {
+		return fmt.Errorf("%s takes addresses or prefixes, like 192.0.2.1 or 2001:db8::/32, or --file with a list of them", c.CommandPath())
+	}
+	return nil
+}
+
+// sources gives the prefixes of arguments and of a file; empty: there is none.
+func sources(c *cobra.Command, file string, args []string) (list []netip.Prefix, err error) {
+	what := c.CommandPath()
+	if err := needRoot(what); err != nil {
+		return nil, err
+	}
+	for _, a := range args {
+		p, err := guard.ParsePrefix(a)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		list = append(list, p)
+	}
+	if file != "" {
+		more, err := sourcesIn(c.InOrStdin(), file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		list = append(list, more...)
+	}
+	for _, p := range list {
+		if p.Bits() == 0 {
+			return nil, fmt.Errorf("%s: %s is everybody", what, p)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %s lists nobody", what, file)
+	}
+	return list, nil
+}
+
+func sourcesIn(stdin io.Reader, file string) ([]netip.Prefix, error) {
+	if file == "-" {
+		return guard.ReadFile("standard input", stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return guard.ReadFile(file, f)
+}
+
+// changeBlocked changes what weft block noted, waits until it is in force, and
+// says which of those that were blocked are let in all the same.
+func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard.Blocked) ([]guard.Blocked, error)) error {
+	r, err := daemon.Look()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if r.Datapath() == nil {
+		return errNothing
+	}
+	if err := r.SetBlocked(change); err != nil {
+		return err
+	}
+	guards, err := api.Guards(r.Datapath())
+	if err != nil {
+		return err
+	}
+	err = awaitBlocked(c, r, len(guards) > 0)
+	switch {
+	case errors.Is(err, api.ErrNoDaemon):
+		fmt.Fprintln(c.ErrOrStderr(), "noted; weft run is not running, and takes it up when it starts")
+		return nil
+	case err == nil && len(guards) == 0:
+		fmt.Fprintln(c.ErrOrStderr(), "noted; no interface is guarded, so nothing is dropped: weft.toml needs a [guard.NAME]")
+		return nil
+	case err != nil:
+		return err
+	}
+	return tellLetIn(c.ErrOrStderr(), r, blocked)
+}
+
+const (
+	blockedSoon  = 2 * time.Second  // then is told what is waited for
+	blockedLimit = 60 * time.Second // for a list of millions
+)
+
+// awaitBlocked waits until the daemon's list has what is noted, if there is one.
+func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
+	noted, err := r.BlockedAt()
+	if err != nil {
+		return err
+	}
+	start, said := time.Now(), false
+	for {
+		var status api.Status
+		if err := api.Ask(c.Context(), r.Place.Socket(), "/v1/status", &status); err != nil || !guarded {
+			return err
+		}
+		if l := status.BlockList; l != nil && !l.Commands.Before(noted) {
+			return nil
+		}
+		waited := time.Since(start)
+		if waited > blockedLimit {
+			return fmt.Errorf("%s: noted, but weft run has not taken it up for %s: its log says why", c.CommandPath(), blockedLimit)
+		}
+		if waited > blockedSoon && !said {
+			fmt.Fprintln(c.ErrOrStderr(), "noted; weft run writes its list anew ...")
+			said = true
+		}
+		select {
+		case <-c.Context().Done():
+			return c.Context().Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// letInMost is how many are told by name.
+const letInMost = 10
+
+func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
+	free, err := r.Datapath().GuardLetsIn(blocked)
+	if err != nil {
+		return err
+	}
+	for i, p := range free {
+		if i == letInMost {
+			fmt.Fprintf(w, "and so are %d more\n", len(free)-i)
+			break
+		}
+		fmt.Fprintf(w, "%s is let in all the same: an exception of [block] says so\n", sourceText(p))
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/api"
+	"weft/internal/config"
+	"weft/internal/feature/guard"
+	"weft/internal/place"
+	"weft/internal/state"
+)
+
+// tell notes what is in force, unless something waits to be written.
+func (w *blockWriter) tell(f *config.File) {
+	if w.changed {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = nil
+	if len(f.Names("guard")) > 0 {
+		w.told = &api.BlockList{Entries: len(w.written), Commands: w.runtime.stamp}
+	}
+}
+
+// status gives the list in force; nil if nothing is guarded.
+func (b *blocks) status() *api.BlockList {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.told
+}
+
+func blockedFile(p place.Place) string { return filepath.Join(p.Run, "blocked.json") }
+
+// Blocked lists the sources that weft block has blocked.
+func (r *Router) Blocked() ([]guard.Blocked, error) {
+	text, err := os.ReadFile(blockedFile(r.Place))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []guard.Blocked
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is blocked: %w", err)
+	}
+	now := time.Now()
+	return slices.DeleteFunc(list, func(b guard.Blocked) bool { return !b.Until.IsZero() && !b.Until.After(now) }), nil
+}
+
+// BlockedAt is when that list was changed last: the daemon has it once its BlockList
+// is of no earlier time.
+func (r *Router) BlockedAt() (time.Time, error) {
+	var s unix.Stat_t
+	if err := unix.Stat(blockedFile(r.Place), &s); err != nil {
+		return time.Time{}, fmt.Errorf("look at what is blocked: %w", err)
+	}
+	return time.Unix(s.Mtim.Unix()), nil
+}
+
+// SetBlocked changes that list; the daemon sees it within a second. Two
+// commands at once wait for each other.
+func (r *Router) SetBlocked(change func([]guard.Blocked) ([]guard.Blocked, error)) error {
+	dir, err := os.Open(r.Place.Run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("weft runs nothing here; weft run FILE starts it")
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", r.Place.Run, err)
+	}
+	list, err := r.Blocked()
+	if err == nil {
+		list, err = change(list)
+	}
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(list, func(a, b guard.Blocked) int { return a.Prefix.Compare(b.Prefix) })
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	fresh := blockedFile(r.Place) + ".new"
+	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write what is blocked: %w", err)
+	}
+	return os.Rename(fresh, blockedFile(r.Place))
+}
+
+// CheckBlock looks at the files that [block] names, for weft check.
+func CheckBlock(f *config.File) (all []state.Problem) {
+	for i, name := range guard.BlockOf(f).Files {
+		path := fmt.Sprintf("block.files[%d]", i)
+		file, err := os.Open(name)
+		if err == nil {
+			_, err = guard.ReadFile(name, file)
+			err = errors.Join(err, file.Close())
+		}
+		var wrong *guard.Mistakes
+		switch {
+		case err == nil || errors.Is(err, fs.ErrPermission):
+		case errors.As(err, &wrong):
+			for _, m := range wrong.List {
+				all = append(all, state.Problem{
+					Severity: state.Warning, Pos: state.Position{File: name, Line: m.Line, Column: m.Column}, Path: path, What: m.What, Remedy: m.Remedy,
+				})
+			}
+			if more := wrong.All - len(wrong.List); more > 0 {
+				all = append(all, state.Problem{
+					Severity: state.Warning, Pos: state.Position{File: name}, Path: path, What: fmt.Sprintf("%d more lines are as wrong", more), Remedy: "is it the right file?",
+				})
+			}
+		default:
+			all = append(all, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: err.Error(), Remedy: "make the file, or take its name out of the list",
+			})
+		}
+	}
+	return all
+}
