@@ -23,7 +23,7 @@ func FuzzConnection(f *testing.F) {
 	}
 	whole := concat(netfilterHead(tcp), tupleAttribute(ctaTupleOrig, tcp), tupleAttribute(ctaTupleReply, tcp.Back()),
 		attribute(ctaStatus, put32(0x18e)), attribute(ctaTimeout, put32(600)), attribute(ctaMark, put32(1)), attribute(ctaID, put32(77)), attribute(ctaZone, put16(3)),
-		nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPState, []byte{3}))), attribute(ctaSeqOrig, nil))
+		nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPState, []byte{3}), attribute(ctaTCPFlagsOrig, []byte{8, 0}), attribute(ctaTCPFlagsBack, []byte{8}))), attribute(ctaSeqOrig, nil))
 	f.Add(whole)
 	f.Add(concat(netfilterHead(echo), tupleAttribute(ctaTupleOrig, echo), nested(ctaHelp, attribute(1, []byte("ftp\x00")))))
 	f.Add(whole[:len(whole)-7])

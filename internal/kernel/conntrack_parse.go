@@ -79,24 +79,32 @@ func parseConnection(b []byte) (state.Connection, error) {
 				c.Special = "its sequence numbers are changed"
 			}
 		case ctaProtoInfo:
-			c.TCP = tcpState(value)
+			c.TCP, c.Liberal = tcpInfo(value)
 		}
 	}
 	return c, nil
 }
 
-func tcpState(b []byte) uint8 {
+// tcpInfo gives the state of TCP, and whether both sides are liberal.
+func tcpInfo(b []byte) (tcpState uint8, liberal bool) {
+	var both uint8 // flags that both have
 	for kind, tcp := range attributes(b) {
 		if kind != ctaProtoInfoTCP {
 			continue
 		}
+		var flags [2]uint8
 		for kind, value := range attributes(tcp) {
-			if kind == ctaTCPState && len(value) > 0 {
-				return value[0]
+			switch {
+			case len(value) == 0:
+			case kind == ctaTCPState:
+				tcpState = value[0]
+			case kind == ctaTCPFlagsOrig, kind == ctaTCPFlagsBack:
+				flags[kind-ctaTCPFlagsOrig] = value[0] // struct nf_ct_tcp_flags: then a mask
 			}
 		}
+		both = flags[0] & flags[1]
 	}
-	return 0
+	return tcpState, both&tcpLiberal != 0
 }
 
 func parseTuple(b []byte) state.FlowTuple {

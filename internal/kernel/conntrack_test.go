@@ -163,3 +163,28 @@ func TestEndsThatNobodyTakesAreKnownToWait(t *testing.T) {
 		t.Errorf("all were taken, and they wait for %v", d)
 	}
 }
+
+// Whether a connection of TCP may leave its windows is for the kernel to say, and for
+// weft to tell the kernel.
+func TestAConnectionIsMadeLiberalAndSaysSo(t *testing.T) {
+	c := openConntrack(t, spacetest.New(t, "liberal"))
+	tuple := numbered(40000)
+	tuple.Protocol = state.ProtocolTCP
+	body := concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple), tupleAttribute(ctaTupleReply, tuple.Back()),
+		attribute(ctaTimeout, put32(600)), attribute(ctaStatus, put32(state.ConnectionConfirmed|state.ConnectionSeenReply|state.ConnectionAssured)),
+		nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPState, []byte{state.TCPEstablished}))))
+	if err := c.asks.askMany(t.Context(), conntrackNew, unix.NLM_F_ACK|unix.NLM_F_CREATE, 1, func(int) []byte { return body }, succeed); err != nil {
+		t.Fatal("make a connection:", err)
+	}
+	for _, liberal := range []bool{false, true} {
+		if liberal {
+			if gone, err := c.Keep(t.Context(), []state.KeptConnection{{Orig: tuple, Timeout: time.Hour, Liberal: true}}); err != nil || len(gone) != 0 {
+				t.Fatalf("%d are gone, %v", len(gone), err)
+			}
+		}
+		found, err := c.Connections(t.Context(), []state.FlowTuple{tuple}, 0)
+		if err != nil || found[0].TCP != state.TCPEstablished || found[0].Liberal != liberal {
+			t.Errorf("told: %v; it is %+v (%v)", liberal, found[0], err)
+		}
+	}
+}

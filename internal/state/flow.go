@@ -158,6 +158,7 @@ type Connection struct {
 	Status      uint32
 	Mark        uint32
 	TCP         uint8         // state
+	Liberal     bool          // packets of TCP may be in no window that it knows, both ways
 	Timeout     time.Duration // what is left
 	Special     string        // why only the kernel can carry it ("has a helper"); empty if nothing is special
 }

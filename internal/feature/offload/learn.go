@@ -248,11 +248,13 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 }
 
 // keepNew tells connection tracking that it will not see all packets of TCP
-// from now on: what comes back to it later is in no window that it knows.
+// from now on: what comes back to it later is in no window that it knows. Whether it
+// has been told is for it to say: a port that is used again makes another connection
+// of the same addresses and ports, perhaps before the end of the first is news here.
 func (s *Service) keepNew(ctx context.Context, list []candidate, now time.Duration) error {
 	var keep []state.KeptConnection
 	for _, c := range list {
-		if c.c.Orig.Protocol == state.ProtocolTCP && s.connections.get(c.c.Orig) == nil {
+		if c.c.Orig.Protocol == state.ProtocolTCP && !c.c.Liberal {
 			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Timeout: c.c.Timeout, Liberal: true})
 		}
 	}

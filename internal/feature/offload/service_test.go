@@ -145,8 +145,12 @@ func (f *fake) Keep(_ context.Context, list []state.KeptConnection) (gone []int,
 	f.did(len(list))
 	f.kept = append(f.kept, list...)
 	for i, k := range list {
-		if f.connections[k.Orig].Status == 0 && k.Zone == 0 {
+		c := f.connections[k.Orig]
+		if c.Status == 0 && k.Zone == 0 {
 			gone = append(gone, i)
+		} else if k.Liberal && k.Zone == 0 {
+			c.Liberal = true
+			f.track(c)
 		}
 	}
 	return gone, nil
@@ -237,6 +241,33 @@ func TestBothDirectionsAreOffloadedAndEnd(t *testing.T) {
 	}
 	if err := s.Ended(c); err != nil || len(f.flows) != 0 {
 		t.Errorf("%d flows are left (%v)", len(f.flows), err)
+	}
+}
+
+// A port that is used again at once: the new connection has the addresses and ports of
+// one whose end is not told yet. Connection tracking does not know that packets of
+// the new one may be in no window, and would refuse them once the end is told.
+func TestAConnectionInThePlaceOfAnotherMayLeaveWindowsToo(t *testing.T) {
+	s, f := newTest()
+	c := masqueraded(1000)
+	f.track(c)
+	offer(t, s, f.passed(c, false), f.passed(c, true))
+	f.kept = nil
+	c.ID++
+	f.track(c)
+	offer(t, s, f.passed(c, false))
+	if got := f.connections[c.Orig]; !got.Liberal || len(f.kept) != 1 {
+		t.Errorf("connection tracking was told %+v", f.kept)
+	}
+	c.ID--
+	if err := s.Ended(c); err != nil || len(f.flows) != 0 {
+		t.Errorf("%d flows are left (%v)", len(f.flows), err)
+	}
+	f.kept = nil
+	c = f.connections[c.Orig]
+	offer(t, s, f.passed(c, false), f.passed(c, true))
+	if len(f.flows) != 2 || len(f.kept) != 0 {
+		t.Errorf("%d flows, and connection tracking was told again: %+v", len(f.flows), f.kept)
 	}
 }
 
