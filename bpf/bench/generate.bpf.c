@@ -25,12 +25,29 @@ const volatile bool ipv6 = false;
 const volatile bool mixed = false;
 const volatile __u32 out = 0;        /* interface */
 
+const volatile __u32 window = 0;     /* how many may be under way; 0: as many as it can make */
+const volatile __u32 cpus = 1;       /* of the machine */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 1);
 } sent SEC(".maps");
+
+/* what has arrived, IPv4 and IPv6: that of arrive.bpf.c, where there is a window */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 2);
+} arrived SEC(".maps");
+
+/* how many of those have not arrived that left a bundle waiting for all its patience */
+volatile __u64 lost;
+/* what had arrived before the first packet, and all that was lost since, backwards */
+volatile __u64 before;
+volatile bool begun;
 
 /* source port, destination port, length, checksum, first word of the payload */
 struct flow {
@@ -54,6 +71,49 @@ static __always_inline __u32 mix(__u32 n, __u32 mask)
 	return n ^ n >> MIX_SHIFT;
 }
 
+#define BUNDLE 64          /* packets that go out together */
+#define CPUS_MAX 256
+#define PATIENCE (1 << 18) /* looks, some milliseconds */
+
+static __always_inline __u64 all_arrived(void)
+{
+	__u32 family = ipv6;
+	__u64 all = 0, *n;
+
+	for (__u32 i = 0; i < cpus && i < CPUS_MAX; i++) {
+		n = bpf_map_lookup_percpu_elem(&arrived, &family, i);
+		if (n)
+			all += *(volatile __u64 *)n;
+	}
+	return all;
+}
+
+/* whether one more bundle has room in the window */
+static long has_room(__u32 i, __u64 *made)
+{
+	return *made + BUNDLE - (all_arrived() - before) <= window;
+}
+
+/*
+ * Hold the first packet of a bundle back until those before it have arrived, but
+ * for as many as a queue on the way holds. So who forwards always has some to do,
+ * and none is lost (RFC 2544 26.1), as it would be where nobody waits.
+ */
+static __always_inline void wait(__u64 made)
+{
+	__u64 under_way;
+
+	if (!begun) {
+		before = all_arrived() - made;
+		begun = true;
+	}
+	if (bpf_loop(PATIENCE, has_room, &made, 0) < PATIENCE)
+		return;
+	under_way = made - (all_arrived() - before);
+	lost += under_way;
+	before -= under_way;
+}
+
 SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
@@ -66,6 +126,8 @@ int generate(struct xdp_md *ctx)
 
 	if (!count || bpf_xdp_store_bytes(ctx, 0, (void *)frame, frame_len))
 		return XDP_ABORTED;
+	if (window && !(*count % BUNDLE))
+		wait(*count);
 	n = *count & all;
 	if (mixed)
 		n = mix(n, all);

@@ -96,7 +96,7 @@ func (m *Measurer) growth(ctx context.Context, p *path, subject string) (float64
 func (m *Measurer) mixed(p *path) (rate float64, err error) {
 	d := p.datagrams
 	d.Mixed = true
-	g, err := rig.NewGenerator(p.Left, d)
+	g, err := p.heeding(d, nil)
 	if err != nil {
 		return 0, err
 	}

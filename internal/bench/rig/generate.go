@@ -31,8 +31,32 @@ type Generator struct {
 	frame   []byte
 }
 
-// NewGenerator prepares datagrams that leave a host by its eth0.
+// NewGenerator prepares datagrams that leave a host by its eth0, as fast as a CPU
+// makes them.
 func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
+	return newGenerator(host, d, nil)
+}
+
+// underWay is how many packets a heeding generator has under way: what the queue of
+// a veth holds (VETH_RING_SIZE, 256) without a bundle.
+const underWay = 192
+
+// NewHeedingGenerator prepares datagrams of which no more are under way to a sink than
+// the queues of virtual cables hold: none is lost, however slowly they are forwarded.
+// On a machine with one CPU, where who forwards has its turn when the generator
+// has had its own, it heeds nobody.
+func NewHeedingGenerator(host *netspace.Space, d Datagrams, to *Sink) (*Generator, error) {
+	first, last, err := CPUs()
+	if err != nil {
+		return nil, err
+	}
+	if first == last {
+		to = nil
+	}
+	return newGenerator(host, d, to)
+}
+
+func newGenerator(host *netspace.Space, d Datagrams, to *Sink) (*Generator, error) {
 	frame, udpAt, err := d.frame()
 	if err != nil {
 		return nil, err
@@ -56,7 +80,15 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 		return nil, fmt.Errorf("set up the generator: %w", err)
 	}
 	g := &Generator{in: host, frame: frame}
-	if err := spec.LoadAndAssign(&g.objects, nil); err != nil {
+	options := &ebpf.CollectionOptions{}
+	if to != nil {
+		err = errors.Join(spec.Variables["window"].Set(uint32(underWay)), spec.Variables["cpus"].Set(uint32(ebpf.MustPossibleCPU())))
+		if err != nil {
+			return nil, fmt.Errorf("set up the generator: %w", err)
+		}
+		options.MapReplacements = map[string]*ebpf.Map{"arrived": to.objects.Arrived}
+	}
+	if err := spec.LoadAndAssign(&g.objects, options); err != nil {
 		return nil, fmt.Errorf("load the generator: %w", err)
 	}
 	return g, nil
@@ -68,6 +100,14 @@ func (g *Generator) Close() error { return g.objects.Close() }
 // Run sends for at least the time given, and gives how long it took.
 func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
 	return Send(g.in, g.objects.Generate, g.frame, atLeast)
+}
+
+// Lost is how many packets a heeding generator has waited for in vain.
+func (g *Generator) Lost() (n uint64, err error) {
+	if err := g.objects.Lost.Get(&n); err != nil {
+		return 0, fmt.Errorf("read what was lost: %w", err)
+	}
+	return n, nil
 }
 
 // Chunks sends that many packets at least, and gives how many it sent.

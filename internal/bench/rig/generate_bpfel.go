@@ -16,16 +16,22 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	generateMapArrived   = "arrived"
 	generateMapSent      = "sent"
 	generateProgGenerate = "generate"
+	generateVarBefore    = "before"
+	generateVarBegun     = "begun"
+	generateVarCpus      = "cpus"
 	generateVarFlows     = "flows"
 	generateVarFrame     = "frame"
 	generateVarFrameLen  = "frame_len"
 	generateVarHosts     = "hosts"
 	generateVarIpv6      = "ipv6"
+	generateVarLost      = "lost"
 	generateVarMixed     = "mixed"
 	generateVarOut       = "out"
 	generateVarPortAt    = "port_at"
+	generateVarWindow    = "window"
 )
 
 // loadGenerate returns the embedded CollectionSpec for generate.
@@ -77,21 +83,27 @@ type generateProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generateMapSpecs struct {
-	Sent *ebpf.MapSpec `ebpf:"sent"`
+	Arrived *ebpf.MapSpec `ebpf:"arrived"`
+	Sent    *ebpf.MapSpec `ebpf:"sent"`
 }
 
 // generateVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generateVariableSpecs struct {
+	Before   *ebpf.VariableSpec `ebpf:"before"`
+	Begun    *ebpf.VariableSpec `ebpf:"begun"`
+	Cpus     *ebpf.VariableSpec `ebpf:"cpus"`
 	Flows    *ebpf.VariableSpec `ebpf:"flows"`
 	Frame    *ebpf.VariableSpec `ebpf:"frame"`
 	FrameLen *ebpf.VariableSpec `ebpf:"frame_len"`
 	Hosts    *ebpf.VariableSpec `ebpf:"hosts"`
 	Ipv6     *ebpf.VariableSpec `ebpf:"ipv6"`
+	Lost     *ebpf.VariableSpec `ebpf:"lost"`
 	Mixed    *ebpf.VariableSpec `ebpf:"mixed"`
 	Out      *ebpf.VariableSpec `ebpf:"out"`
 	PortAt   *ebpf.VariableSpec `ebpf:"port_at"`
+	Window   *ebpf.VariableSpec `ebpf:"window"`
 }
 
 // generateObjects contains all objects after they have been loaded into the kernel.
@@ -114,11 +126,13 @@ func (o *generateObjects) Close() error {
 //
 // It can be passed to loadGenerateObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generateMaps struct {
-	Sent *ebpf.Map `ebpf:"sent"`
+	Arrived *ebpf.Map `ebpf:"arrived"`
+	Sent    *ebpf.Map `ebpf:"sent"`
 }
 
 func (m *generateMaps) Close() error {
 	return _GenerateClose(
+		m.Arrived,
 		m.Sent,
 	)
 }
@@ -127,14 +141,19 @@ func (m *generateMaps) Close() error {
 //
 // It can be passed to loadGenerateObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generateVariables struct {
+	Before   *ebpf.Variable `ebpf:"before"`
+	Begun    *ebpf.Variable `ebpf:"begun"`
+	Cpus     *ebpf.Variable `ebpf:"cpus"`
 	Flows    *ebpf.Variable `ebpf:"flows"`
 	Frame    *ebpf.Variable `ebpf:"frame"`
 	FrameLen *ebpf.Variable `ebpf:"frame_len"`
 	Hosts    *ebpf.Variable `ebpf:"hosts"`
 	Ipv6     *ebpf.Variable `ebpf:"ipv6"`
+	Lost     *ebpf.Variable `ebpf:"lost"`
 	Mixed    *ebpf.Variable `ebpf:"mixed"`
 	Out      *ebpf.Variable `ebpf:"out"`
 	PortAt   *ebpf.Variable `ebpf:"port_at"`
+	Window   *ebpf.Variable `ebpf:"window"`
 }
 
 // generatePrograms contains all programs after they have been loaded into the kernel.

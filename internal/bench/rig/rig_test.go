@@ -65,7 +65,10 @@ func TestADatagramTooShortForItsHeadersIsRefused(t *testing.T) {
 }
 
 // host is a namespace with an eth0, gone after the test.
-func host(t *testing.T) *netspace.Space {
+func host(t *testing.T) *netspace.Space { return way(t).Left }
+
+// way is a path, gone after the test.
+func way(t *testing.T) *Path {
 	t.Helper()
 	needRoot(t)
 	ends := func(host6, router6, host4, router4 string) Ends {
@@ -87,7 +90,7 @@ func host(t *testing.T) *netspace.Space {
 			t.Error(err)
 		}
 	})
-	return p.Left
+	return p
 }
 
 func TestTheGeneratorWritesWholeFramesOfManyFlowsWithRightChecksums(t *testing.T) {
@@ -114,6 +117,37 @@ func TestTheGeneratorWritesWholeFramesOfManyFlowsWithRightChecksums(t *testing.T
 		// on whichever CPU the runs were, each counts for itself
 		if len(ports) < flows/2 || len(ports) > flows {
 			t.Errorf("%d source ports, want up to %d", len(ports), flows)
+		}
+	}
+}
+
+// A generator that heeds its sink sends no more than arrives, and goes on where nothing
+// does, which it tells.
+func TestAGeneratorHeedsItsSink(t *testing.T) {
+	p := way(t)
+	for device, lost := range map[string]bool{"lan": false, "wan": true} {
+		sink, err := p.NewSinkAt(p.Router, device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := in4
+		d.Length = 64
+		g, err := newGenerator(p.Left, d, sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		sent, err := g.Chunks(2 * chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inVain, err := g.Lost()
+		arrived, errArrived := sink.Arrived(false)
+		if err != nil || errArrived != nil {
+			t.Fatal(err, errArrived)
+		}
+		if (inVain > 0) != lost || !lost && arrived != uint64(sent) {
+			t.Errorf("sink at %s: %d sent, %d arrived, %d waited for in vain", device, sent, arrived, inVain)
 		}
 	}
 }
