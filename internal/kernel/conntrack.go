@@ -126,12 +126,14 @@ func (c *Conntrack) Connections(ctx context.Context, tuples []state.FlowTuple, z
 	return found, nil
 }
 
-// Keep has connections live on. It gives those that are no more.
+// Keep has connections live on, or be liberal. It gives those that are no more.
 func (c *Conntrack) Keep(ctx context.Context, list []state.KeptConnection) (gone []int, err error) {
 	body := func(i int) []byte {
 		k := list[i]
 		b := append(netfilterHead(k.Orig), tupleAttribute(ctaTupleOrig, k.Orig)...)
-		b = append(b, attribute(ctaTimeout, put32(uint32(k.Timeout/time.Second)))...)
+		if k.Timeout > 0 {
+			b = append(b, attribute(ctaTimeout, put32(uint32(k.Timeout/time.Second)))...)
+		}
 		if k.Zone != 0 {
 			b = append(b, attribute(ctaZone, put16(k.Zone))...)
 		}

@@ -167,7 +167,7 @@ type Connection struct {
 type KeptConnection struct {
 	Orig    FlowTuple
 	Zone    uint16
-	Timeout time.Duration // that it is to have from now on
+	Timeout time.Duration // that it is to have from now on; 0: what it has
 	// Liberal: the packets that come back to the stack are in no window that it knows
 	Liberal bool
 	Assured bool // it is no more one that gives way when the table is full

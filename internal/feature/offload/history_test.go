@@ -3,6 +3,7 @@ package offload
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 // household is a model of a router between a member and the world: which
 // connections there are, and which of their packets the kernel would let through
 // now. A quarter is UDP, a fifth was begun from outside to a forwarded port, and
-// some have a twin in another zone of connection tracking.
+// some have a twin in another zone of connection tracking. A port may be used again
+// before it is told that the connection before has ended.
 type household struct {
 	t *testing.T
 	r *rand.Rand
@@ -26,6 +28,7 @@ type household struct {
 	up        bool // so is the way there
 	now       time.Duration
 	settles   int // packets until the ruleset is known again
+	untold    []untoldEnd
 
 	forwarded, may, packets int
 	events                  map[string]int
@@ -36,6 +39,13 @@ type historyConn struct {
 	inbound           bool // begun from outside
 	permitted, closed bool
 	twin              bool
+	unseen            bool // by connection tracking: some of its packets
+}
+
+// untoldEnd is the end of a connection that is told some packets later.
+type untoldEnd struct {
+	c  state.Connection
+	at int // packets
 }
 
 const historyPorts = 200
@@ -87,8 +97,38 @@ func (h *household) check(err error) {
 	}
 }
 
+// tell tells of ends that are due, and all of a connection's.
+func (h *household) tell(orig state.FlowTuple) {
+	h.untold = slices.DeleteFunc(h.untold, func(e untoldEnd) bool {
+		due := e.at <= h.packets || e.c.Orig == orig
+		if due {
+			h.check(h.s.Ended(e.c))
+		}
+		return due
+	})
+}
+
+// close has the programs see a packet that ends or begins a connection.
+func (h *household) close(c *historyConn) {
+	for _, k := range []state.FlowKey{{Interface: lanIndex, Tuple: c.c.Orig}, {Interface: wanIndex, Tuple: c.c.Orig}, {Interface: lanIndex, Tuple: c.c.Reply}, {Interface: wanIndex, Tuple: c.c.Reply}} {
+		h.f.closed[k] = true
+	}
+}
+
+// again uses the port of a connection that has ended for another one.
+func (h *household) again(port uint16, old *historyConn) {
+	h.close(old)
+	h.untold = append(h.untold, untoldEnd{old.c, h.packets + h.r.IntN(2000)})
+	c := &historyConn{inbound: old.inbound, permitted: h.r.IntN(8) > 0}
+	c.c, _ = historyOf(port)
+	c.c.ID = old.c.ID + historyPorts
+	h.conns[port] = c
+	h.f.track(c.c)
+}
+
 // gone ends a connection in connection tracking.
 func (h *household) gone(port uint16, c *historyConn) {
+	h.tell(c.c.Orig)
 	delete(h.conns, port)
 	h.f.forget(c.c)
 	for _, t := range []state.FlowTuple{c.c.Orig, c.c.Reply} {
@@ -159,12 +199,14 @@ func (h *household) event() string {
 		return "conntrack -D"
 	case n < 700 && there && !c.closed && c.c.Orig.Protocol == state.ProtocolTCP: // a FIN: the program closes both directions
 		c.closed = true
+		c.c = h.f.connections[c.c.Orig]
 		c.c.TCP = state.TCPEstablished + 1
 		h.f.track(c.c)
-		for _, k := range []state.FlowKey{{Interface: lanIndex, Tuple: c.c.Orig}, {Interface: wanIndex, Tuple: c.c.Orig}, {Interface: lanIndex, Tuple: c.c.Reply}, {Interface: wanIndex, Tuple: c.c.Reply}} {
-			h.f.closed[k] = true
-		}
+		h.close(c)
 		return "a FIN"
+	case n < 2000 && there && c.closed && !c.twin:
+		h.again(port, c)
+		return "a port that is used again"
 	case n < 4000 && there && c.closed:
 		h.gone(port, c)
 		return "an end"
@@ -215,9 +257,20 @@ func (h *household) packet() {
 		}
 		h.forwarded++
 		h.may++
+		c.unseen = true
+	case passes && c.unseen && !udp && !h.f.connections[c.c.Orig].Liberal:
+		h.t.Fatalf("packet %d: one of %s is in no window that connection tracking knows, and lost", h.packets, arrives)
 	case passes: // through the stack, and seen to leave
 		if may && (len(h.f.flows) < h.f.room) {
 			h.may++
+		}
+		h.f.beforePut = nil
+		if !udp && !c.twin && h.r.IntN(50) == 0 {
+			h.f.beforePut = func() {
+				h.again(port, c)
+				h.conns[port].permitted = c.permitted // the flow has passed
+				h.events["a port that is used again meanwhile"]++
+			}
 		}
 		h.check(h.s.Offer(h.t.Context(), []state.PassedFlow{h.passed(c.c, back, toWorld)}, h.now))
 	}
@@ -238,6 +291,7 @@ func TestHarshHistory(t *testing.T) {
 		h := newHousehold(t, seed)
 		for range 500000 {
 			h.now += time.Millisecond
+			h.tell(state.FlowTuple{})
 			if what := h.event(); what != "" {
 				h.events[what]++
 			}
@@ -246,7 +300,7 @@ func TestHarshHistory(t *testing.T) {
 		if h.may < 100000 || float64(h.forwarded) < 0.95*float64(h.may) {
 			t.Errorf("history %d: %d of %d packets that may be were offloaded", seed, h.forwarded, h.may)
 		}
-		if len(h.events) < 12 {
+		if len(h.events) < 14 {
 			t.Errorf("history %d: only %v happened", seed, h.events)
 		}
 		if got := len(h.f.flows); got > 2*historyPorts {

@@ -221,7 +221,7 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 		})
 		of = append(of, c)
 	}
-	if err := s.keepNew(ctx, of, now); err != nil {
+	if _, err := s.unbind(ctx, of, func(c candidate) bool { return !c.c.Liberal }); err != nil {
 		return err
 	}
 	done, err := s.tables.PutFlows(flows)
@@ -238,6 +238,9 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 			return err
 		}
 	}
+	if err := s.settle(ctx, of[:done]); err != nil {
+		return err
+	}
 	if err != nil && errors.Is(err, s.full) {
 		for _, c := range of[done:] {
 			s.left(c, WhyFull)
@@ -247,22 +250,42 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	return err
 }
 
-// keepNew tells connection tracking that it will not see all packets of TCP
-// from now on: what comes back to it later is in no window that it knows. Whether it
-// has been told is for it to say: a port that is used again makes another connection
-// of the same addresses and ports, perhaps before the end of the first is news here.
-func (s *Service) keepNew(ctx context.Context, list []candidate, now time.Duration) error {
+// unbind tells connection tracking that it will not see all packets of some
+// connections of TCP from now on: what comes back to it later is in no window that it
+// knows. Whether it has been told is for it to say: a port that is used again makes
+// another connection of the same addresses and ports, perhaps before the end of the
+// first is news here. It gives those that are no more.
+func (s *Service) unbind(ctx context.Context, list []candidate, which func(candidate) bool) (gone []state.FlowTuple, err error) {
 	var keep []state.KeptConnection
+	told := map[state.FlowTuple]bool{}
 	for _, c := range list {
-		if c.c.Orig.Protocol == state.ProtocolTCP && !c.c.Liberal {
-			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Timeout: c.c.Timeout, Liberal: true})
+		if c.c.Orig.Protocol == state.ProtocolTCP && which(c) && !told[c.c.Orig] {
+			told[c.c.Orig] = true
+			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Liberal: true})
 		}
 	}
 	if len(keep) == 0 {
-		return nil
+		return nil, nil
 	}
-	_, err := s.kernel.Keep(ctx, keep)
-	return err
+	places, err := s.kernel.Keep(ctx, keep)
+	for _, i := range places {
+		gone = append(gone, keep[i].Orig)
+	}
+	return gone, err
+}
+
+// settle looks after flows that have just been written. Between the answer about a
+// connection and its flow another one may have begun in its place, whose beginning
+// the flow has not seen. From here on it sees that, and ends.
+func (s *Service) settle(ctx context.Context, list []candidate) error {
+	gone, err := s.unbind(ctx, list, func(candidate) bool { return true })
+	var b back
+	for _, orig := range gone {
+		if c := s.connections.get(orig); c != nil {
+			s.remove(*c, &b)
+		}
+	}
+	return errors.Join(err, s.give(b))
 }
 
 // note remembers a flow, and gives the interface that packets of that direction

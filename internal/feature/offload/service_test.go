@@ -25,6 +25,7 @@ type fake struct {
 	room        int
 	kept        []state.KeptConnection
 	closed      map[state.FlowKey]bool
+	beforePut   func() // what happens between an answer and the flow
 	idle        time.Duration
 	round       []state.FlowKey                   // that Some has yet to give
 	calls, most int                               // of all methods, and the most that one was asked for
@@ -49,6 +50,9 @@ func newFake() *fake {
 
 func (f *fake) PutFlows(list []state.Flow) (int, error) {
 	f.did(len(list))
+	if f.beforePut != nil {
+		f.beforePut()
+	}
 	for i, l := range list {
 		if _, there := f.flows[l.FlowKey]; !there && len(f.flows) >= f.room {
 			return i, errFull
@@ -256,18 +260,17 @@ func TestAConnectionInThePlaceOfAnotherMayLeaveWindowsToo(t *testing.T) {
 	c.ID++
 	f.track(c)
 	offer(t, s, f.passed(c, false))
-	if got := f.connections[c.Orig]; !got.Liberal || len(f.kept) != 1 {
+	if got := f.connections[c.Orig]; !got.Liberal {
 		t.Errorf("connection tracking was told %+v", f.kept)
 	}
 	c.ID--
 	if err := s.Ended(c); err != nil || len(f.flows) != 0 {
 		t.Errorf("%d flows are left (%v)", len(f.flows), err)
 	}
-	f.kept = nil
 	c = f.connections[c.Orig]
 	offer(t, s, f.passed(c, false), f.passed(c, true))
-	if len(f.flows) != 2 || len(f.kept) != 0 {
-		t.Errorf("%d flows, and connection tracking was told again: %+v", len(f.flows), f.kept)
+	if len(f.flows) != 2 {
+		t.Errorf("%d flows", len(f.flows))
 	}
 }
 
