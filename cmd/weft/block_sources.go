@@ -52,14 +52,21 @@ func sources(c *cobra.Command, file string, args []string) (list []netip.Prefix,
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %s lists nobody", what, file)
+		return nil, fmt.Errorf("%s: %s lists nobody", what, nameOf(file))
 	}
 	return list, nil
 }
 
+func nameOf(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
 func sourcesIn(stdin io.Reader, file string) ([]netip.Prefix, error) {
 	if file == "-" {
-		return guard.ReadFile("standard input", stdin)
+		return guard.ReadFile(nameOf(file), stdin)
 	}
 	f, err := os.Open(file)
 	if err != nil {
