@@ -45,9 +45,8 @@ struct {
 
 /* how many of those have not arrived that left a bundle waiting for all its patience */
 volatile __u64 lost;
-/* what had arrived before the first packet, and all that was lost since, backwards */
+/* what arrived of others' making, less what was lost */
 volatile __u64 before;
-volatile bool begun;
 
 /* source port, destination port, length, checksum, first word of the payload */
 struct flow {
@@ -88,10 +87,16 @@ static __always_inline __u64 all_arrived(void)
 	return all;
 }
 
+/* of so many that were made; below zero: others have made some since */
+static __always_inline __s64 under_way(__u64 made)
+{
+	return made + before - all_arrived();
+}
+
 /* whether one more bundle has room in the window */
 static long has_room(__u32 i, __u64 *made)
 {
-	return *made + BUNDLE - (all_arrived() - before) <= window;
+	return under_way(*made) + BUNDLE <= (__s64)window;
 }
 
 /*
@@ -101,17 +106,15 @@ static long has_room(__u32 i, __u64 *made)
  */
 static __always_inline void wait(__u64 made)
 {
-	__u64 under_way;
+	__s64 left = under_way(made);
 
-	if (!begun) {
-		before = all_arrived() - made;
-		begun = true;
-	}
+	if (left < 0)
+		before -= left;
 	if (bpf_loop(PATIENCE, has_room, &made, 0) < PATIENCE)
 		return;
-	under_way = made - (all_arrived() - before);
-	lost += under_way;
-	before -= under_way;
+	left = under_way(made);
+	lost += left;
+	before -= left;
 }
 
 SEC("xdp")

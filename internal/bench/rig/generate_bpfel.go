@@ -20,7 +20,6 @@ const (
 	generateMapSent      = "sent"
 	generateProgGenerate = "generate"
 	generateVarBefore    = "before"
-	generateVarBegun     = "begun"
 	generateVarCpus      = "cpus"
 	generateVarFlows     = "flows"
 	generateVarFrame     = "frame"
@@ -92,7 +91,6 @@ type generateMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type generateVariableSpecs struct {
 	Before   *ebpf.VariableSpec `ebpf:"before"`
-	Begun    *ebpf.VariableSpec `ebpf:"begun"`
 	Cpus     *ebpf.VariableSpec `ebpf:"cpus"`
 	Flows    *ebpf.VariableSpec `ebpf:"flows"`
 	Frame    *ebpf.VariableSpec `ebpf:"frame"`
@@ -142,7 +140,6 @@ func (m *generateMaps) Close() error {
 // It can be passed to loadGenerateObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generateVariables struct {
 	Before   *ebpf.Variable `ebpf:"before"`
-	Begun    *ebpf.Variable `ebpf:"begun"`
 	Cpus     *ebpf.Variable `ebpf:"cpus"`
 	Flows    *ebpf.Variable `ebpf:"flows"`
 	Frame    *ebpf.Variable `ebpf:"frame"`

@@ -141,6 +141,23 @@ func TestAGeneratorHeedsItsSink(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !lost { // another has its turn between
+			other, err := newGenerator(p.Left, d, sink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			for _, g := range []*Generator{other, g} {
+				more, err := g.Chunks(chunk)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sent += more
+			}
+			if n, err := other.Lost(); n > 0 || err != nil {
+				t.Errorf("the second waited for %d in vain (%v)", n, err)
+			}
+		}
 		inVain, err := g.Lost()
 		arrived, errArrived := sink.Arrived(false)
 		if err != nil || errArrived != nil {
