@@ -199,25 +199,8 @@ func TestReloadTurnsSharingOnAndOff(t *testing.T) {
 // dial opens a TCP connection from the member to an echo server.
 func (w *world) dial(to string) net.Conn {
 	w.t.Helper()
-	var l net.Listener
+	w.echo(w.server, "tcp4", ":7777")
 	var conn net.Conn
-	err := w.server.Do(func() (err error) {
-		l, err = net.Listen("tcp4", ":7777")
-		return err
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { io.Copy(c, c); c.Close() }()
-		}
-	}()
 	eventually(w.t, "the connection opens", func() bool {
 		err := w.member.Do(func() (err error) {
 			conn, err = net.Dial("tcp6", net.JoinHostPort(to, "7777"))

@@ -54,27 +54,11 @@ func TestAPortThatIsUsedAgainAtOnce(t *testing.T) {
 // closesFirst answers at the server, and closes after the last turn.
 func (w *world) closesFirst(addresses ...string) {
 	w.t.Helper()
-	err := w.server.Do(func() error {
+	err := w.server.Do(func() (err error) {
 		for _, address := range addresses {
-			l, err := net.Listen("tcp", address)
-			if err != nil {
-				return err
-			}
-			w.t.Cleanup(func() { l.Close() })
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go func() {
-						defer c.Close()
-						_, _ = io.CopyN(c, c, againTurns)
-					}()
-				}
-			}()
+			err = errors.Join(err, w.accept("tcp", address, func(c net.Conn) { io.CopyN(c, c, againTurns) }))
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -102,25 +102,34 @@ func (w *world) echo(s *netspace.Space, network, address string) {
 			}()
 			return nil
 		}
-		l, err := net.Listen(network, address)
-		if err != nil {
-			return err
-		}
-		w.t.Cleanup(func() { l.Close() })
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() { io.Copy(c, c); c.Close() }()
-			}
-		}()
-		return nil
+		return w.accept(network, address, func(c net.Conn) { io.Copy(c, c) })
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// accept serves each connection that comes to an address of the namespace that it is
+// called in, and closes it then.
+func (w *world) accept(network, address string, serve func(net.Conn)) error {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return err
+	}
+	w.t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+	return nil
 }
 
 // talk is a connection that says things and hears them again.
