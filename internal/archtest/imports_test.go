@@ -28,7 +28,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/keep", "internal/bus", "internal/syslog", "internal/place", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/store", "internal/bus", "internal/syslog", "internal/paths", "internal/version",
 		"internal/l2tpio", "internal/aaa",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
@@ -39,7 +39,7 @@ func rooms() []room {
 		{"wire/*", nil},
 		{"internal/state", nil},
 		{"internal/version", nil},
-		{"internal/place", nil},
+		{"internal/paths", nil},
 		{"internal/translate", []string{"internal/state"}},
 		{"internal/config", leaves},
 		{"internal/foreign", []string{"internal/state"}},
@@ -50,7 +50,7 @@ func rooms() []room {
 		{"internal/slowpath", []string{"internal/state"}},
 		{"internal/dnsio", nil},
 		{"internal/lan", nil},
-		{"internal/keep", nil},
+		{"internal/store", nil},
 		{"internal/l2tpio", nil},
 		{"internal/aaa", []string{"internal/feature/access"}},
 		{"internal/syslog", nil},
@@ -76,7 +76,7 @@ func doors() map[string][]string {
 		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace"},
 		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
 		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
-		"go.etcd.io/bbolt":               {"internal/keep"},
+		"go.etcd.io/bbolt":               {"internal/store"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
 		"github.com/leodido/go-syslog":   {"internal/syslog"},
 		"github.com/nats-io":             {"internal/bus"},

@@ -20,9 +20,9 @@ import (
 	"weft/internal/config"
 	"weft/internal/feature/access"
 	"weft/internal/feature/ra"
-	"weft/internal/keep"
 	"weft/internal/slowpath"
 	"weft/internal/state"
+	"weft/internal/store"
 )
 
 // subscribers runs the engine of the [access.NAME] and [l2tp_client.NAME]
@@ -43,8 +43,8 @@ type subscribers struct {
 	taps       map[string]*tap
 	news       chan struct{} // the engine has been fed
 	ctx        context.Context
-	store      *keep.File
-	leases     map[string]*keep.File // what logins were given, by section
+	store      *store.File
+	leases     map[string]*store.File // what logins were given, by section
 	leasePaths map[string]string
 	learned    map[string]access.Learned
 	tasks      sync.WaitGroup
@@ -83,7 +83,7 @@ func newSubscribers(log *slog.Logger, r *Router, found chan<- struct{}) *subscri
 	s := &subscribers{
 		log: log, dir: r.Place.Run, found: found, router: r, sockets: map[netip.AddrPort]datagrams{}, kept: map[netip.AddrPort]bool{},
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),
-		leases: map[string]*keep.File{}, leasePaths: map[string]string{},
+		leases: map[string]*store.File{}, leasePaths: map[string]string{},
 		learned: map[string]access.Learned{}, accounts: newAccounts(log),
 		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}}, comparing: queue{most: max(1, runtime.NumCPU()/2)},
 		files: map[string]*usersFile{},

@@ -13,7 +13,7 @@ import (
 
 	"weft/internal/aaa"
 	"weft/internal/feature/access"
-	"weft/internal/keep"
+	"weft/internal/store"
 )
 
 // accountKey is where the store has accounts that no RADIUS server has taken yet: a
@@ -142,7 +142,7 @@ func (s *subscribers) endAccounts() {
 
 // resumeAccounts tells what the process before could not. The lock is held.
 func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) {
-	var changes []keep.Change
+	var changes []store.Change
 	for _, k := range kept {
 		var one aaa.Book
 		err := json.Unmarshal(k.Value, &one)
@@ -151,14 +151,14 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) 
 		}
 		if err != nil {
 			s.log.Error("an account of the process before is lost", "error", err)
-			changes = append(changes, keep.Change{Key: []byte(k.Key)})
+			changes = append(changes, store.Change{Key: []byte(k.Key)})
 			continue
 		}
 		one.Number, _ = strconv.ParseUint(strings.TrimPrefix(k.Key, accountKey), 16, 64)
 		if k.Key != accountName(one.Number) {
 			// another build has kept it
 			one.Number = s.accounts.number + 1
-			changes = append(changes, keep.Change{Key: []byte(k.Key)}, keep.Change{Key: []byte(accountName(one.Number)), Value: k.Value})
+			changes = append(changes, store.Change{Key: []byte(k.Key)}, store.Change{Key: []byte(accountName(one.Number)), Value: k.Value})
 		}
 		s.accounts.number = max(s.accounts.number, one.Number)
 		if client := s.accounts.clients[one.Account.Access]; client != nil {

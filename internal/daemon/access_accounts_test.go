@@ -15,9 +15,9 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/feature/access"
-	"weft/internal/keep"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
+	"weft/internal/store"
 )
 
 func accounting(t *testing.T, port int, more string) *config.File {
@@ -38,7 +38,7 @@ radius = [{ server = "127.0.0.1:9", accounting = "127.0.0.1:%d", secret = "with 
 // process is one that begins with what another has left in dir.
 func process(t *testing.T, dir string, f *config.File) (*subscribers, context.CancelFunc) {
 	t.Helper()
-	s := newSubscribers(slog.New(slog.DiscardHandler), &Router{Place: place.Place{Run: dir}}, make(chan struct{}, 1))
+	s := newSubscribers(slog.New(slog.DiscardHandler), &Router{Place: paths.Dirs{Run: dir}}, make(chan struct{}, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	s.ctx = ctx
 	s.serveAccounts(ctx, f)
@@ -194,9 +194,9 @@ func TestAccountsOfAnotherBuildAreTaken(t *testing.T) {
 	end := func(id string) []byte {
 		return fmt.Appendf(nil, `{"Account":{"Kind":2,"Access":"isp","ID":%q,"At":%q}}`, id, time.Now().Format(time.RFC3339))
 	}
-	store, err := keep.OpenFleeting(filepath.Join(dir, "subscribers.db"))
+	file, err := store.OpenFleeting(filepath.Join(dir, "subscribers.db"))
 	if err == nil {
-		err = store.Apply([]keep.Change{
+		err = file.Apply([]store.Change{
 			{Key: []byte(accountKey + "isp/0"), Value: end("a1")}, {Key: []byte(accountKey + "isp/1"), Value: []byte(`{`)},
 			{Key: []byte(accountName(7)), Value: end("a2")},
 		})
@@ -204,7 +204,7 @@ func TestAccountsOfAnotherBuildAreTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Close(); err != nil {
+	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s, stop := process(t, dir, accounting(t, 9, ""))

@@ -7,7 +7,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/feature/access"
-	"weft/internal/keep"
+	"weft/internal/store"
 	"weft/wire/l2tp"
 )
 
@@ -28,7 +28,7 @@ func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Tim
 			client.Begun(ctx, access.Account{Access: name, ID: "on-" + name, At: now, Call: access.Call{LNS: netip.AddrPortFrom(at, l2tp.Port)}})
 		}
 		s.begunHere[name] = true
-		if err := s.store.Apply([]keep.Change{{Key: []byte(begunKey + name), Value: []byte{1}}}); err != nil {
+		if err := s.store.Apply([]store.Change{{Key: []byte(begunKey + name), Value: []byte{1}}}); err != nil {
 			s.log.Error("sessions cannot be kept", "error", err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/feature/access"
-	"weft/internal/keep"
+	"weft/internal/store"
 )
 
 // setLeases opens the files in which it stands what subscribers were given out of
@@ -14,9 +14,9 @@ import (
 // run directory. The lock is held.
 func (s *subscribers) setLeases(f *config.File) {
 	for _, name := range f.Names("access") {
-		path, open := access.From(f, name).Leases, keep.Open
+		path, open := access.From(f, name).Leases, store.Open
 		if path == "" {
-			path, open = filepath.Join(s.dir, "access-"+name+".leases"), keep.OpenFleeting
+			path, open = filepath.Join(s.dir, "access-"+name+".leases"), store.OpenFleeting
 		}
 		if s.leasePaths[name] == path {
 			continue
@@ -46,10 +46,10 @@ func (s *subscribers) setLeases(f *config.File) {
 
 // keepLeases writes what has changed.
 func (s *subscribers) keepLeases(list []access.Stored) {
-	changes := map[string][]keep.Change{}
+	changes := map[string][]store.Change{}
 	for _, k := range list {
 		name, login, _ := strings.Cut(k.Key, "/")
-		changes[name] = append(changes[name], keep.Change{Key: []byte(login), Value: k.Value})
+		changes[name] = append(changes[name], store.Change{Key: []byte(login), Value: k.Value})
 	}
 	for name, c := range changes {
 		s.mu.Lock()

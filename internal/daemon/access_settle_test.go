@@ -12,7 +12,7 @@ import (
 
 	"weft/internal/feature/access"
 	"weft/internal/feature/ra"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -140,7 +140,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	here, there := netip.MustParseAddrPort("192.0.2.1:1701"), netip.MustParseAddrPort("198.51.100.7:40000")
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}
-	s := newSubscribers(slog.New(slog.DiscardHandler), &Router{Place: place.Place{Run: t.TempDir()}}, make(chan struct{}, 1))
+	s := newSubscribers(slog.New(slog.DiscardHandler), &Router{Place: paths.Dirs{Run: t.TempDir()}}, make(chan struct{}, 1))
 	s.ctx, s.begun, s.path, s.swept = ctx, true, l, true
 	s.covered = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	s.engine.Set([]access.ServerSettings{{

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"weft/internal/feature/access"
-	"weft/internal/keep"
+	"weft/internal/store"
 )
 
 func (s *subscribers) storeFile() string { return filepath.Join(s.dir, "subscribers.db") }
 
 // restore takes over what another process has kept.
 func (s *subscribers) restore(ctx context.Context, now time.Time) {
-	file, err := keep.OpenFleeting(s.storeFile())
+	file, err := store.OpenFleeting(s.storeFile())
 	if err != nil {
 		s.log.Error("sessions will not outlive this process", "error", err)
 		return
@@ -64,9 +64,9 @@ func (s *subscribers) keep(list []access.Stored) {
 	if s.store == nil || len(list) == 0 {
 		return
 	}
-	changes := make([]keep.Change, 0, len(list))
+	changes := make([]store.Change, 0, len(list))
 	for _, k := range list {
-		changes = append(changes, keep.Change{Key: []byte(k.Key), Value: k.Value})
+		changes = append(changes, store.Change{Key: []byte(k.Key), Value: k.Value})
 	}
 	if err := s.store.Apply(changes); err != nil {
 		s.log.Error("sessions cannot be kept", "error", err)

@@ -14,7 +14,7 @@ import (
 	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -83,7 +83,7 @@ func TestMistakesInAUsersFileAreToldWithTheirLine(t *testing.T) {
 // The file is followed: who is new can log in, mistakes change nothing.
 func TestAUsersFileIsFollowed(t *testing.T) {
 	f, name := withUsersFile(t, "", "[[subscribers.users]]\nlogin = \"alice\"\npassword = \"x\"\n", 0o600)
-	s := newSubscribers(slog.New(slog.DiscardHandler), &Router{Place: place.Place{Run: t.TempDir()}}, make(chan struct{}, 1))
+	s := newSubscribers(slog.New(slog.DiscardHandler), &Router{Place: paths.Dirs{Run: t.TempDir()}}, make(chan struct{}, 1))
 	servers, clients := access.Settings(f, state.Facts{})
 	s.settings = accessSettings{f, servers, clients}
 	logins := func() string {

@@ -13,8 +13,8 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/nat64"
-	"weft/internal/keep"
 	"weft/internal/state"
+	"weft/internal/store"
 	"weft/internal/syslog"
 )
 
@@ -54,7 +54,7 @@ type allocationRun struct {
 
 // allocationFile is an open log, and how far it goes.
 type allocationFile struct {
-	store   *keep.Log
+	store   *store.Log
 	log     *nat64.Allocations
 	layouts *nat64.Layouts
 	fresh   map[int]bool // translators whose bindings it does not know at all
@@ -156,7 +156,7 @@ func (r *allocationRun) openAll() error {
 		if t.file == "" || r.files[t.file] != nil {
 			continue
 		}
-		store, err := keep.OpenLog(t.file, int64(t.mib)<<20)
+		store, err := store.OpenLog(t.file, int64(t.mib)<<20)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/guard"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -39,7 +39,7 @@ func (b *blocks) status() *api.BlockList {
 	return b.told
 }
 
-func blockedFile(p place.Place) string { return filepath.Join(p.Run, "blocked.json") }
+func blockedFile(p paths.Dirs) string { return filepath.Join(p.Run, "blocked.json") }
 
 // Blocked lists the sources that weft block has blocked.
 func (r *Router) Blocked() ([]guard.Blocked, error) {

@@ -21,7 +21,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/feature/guard"
 	"weft/internal/kernel"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -36,7 +36,7 @@ type guardList interface {
 // weft block say. It looks once a second whether one of them has changed.
 type blocks struct {
 	log   *slog.Logger
-	place place.Place
+	place paths.Dirs
 	list  guardList
 	nft   *kernel.Kernel // for sets
 	tasks sync.WaitGroup
@@ -54,7 +54,7 @@ const blocksLook = time.Second
 // writing a list took.
 const largeList = 100_000
 
-func newBlocks(log *slog.Logger, p place.Place, list guardList, k *kernel.Kernel) *blocks {
+func newBlocks(log *slog.Logger, p paths.Dirs, list guardList, k *kernel.Kernel) *blocks {
 	return &blocks{log: log, place: p, list: list, nft: k, poke: make(chan struct{}, 1), first: make(chan struct{})}
 }
 

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"weft/internal/feature/ra"
-	"weft/internal/keep"
+	"weft/internal/store"
 )
 
 // leaseFile keeps the leases of one link.
 type leaseFile struct {
-	file *keep.File // nil: nothing has to be kept
+	file *store.File // nil: nothing has to be kept
 }
 
 // keptLease is a lease as it is written.
@@ -32,7 +32,7 @@ func openLeases(s ra.Settings) (*leaseFile, []ra.Lease, error) {
 	if s.DHCPv6 != ra.DHCPStateful {
 		return &leaseFile{}, nil, nil
 	}
-	f, err := keep.Open(s.Leases)
+	f, err := store.Open(s.Leases)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"weft/internal/feature/bridge"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/reconcile"
 	"weft/internal/state"
 )
@@ -25,7 +25,7 @@ import (
 // Router is the network namespace that weft works on: both doors, and the
 // place where things are kept.
 type Router struct {
-	Place    place.Place
+	Place    paths.Dirs
 	kernel   *kernel.Kernel
 	datapath *datapath.Datapath
 }
@@ -40,7 +40,7 @@ func (e ProblemsError) Error() string {
 // Open opens the namespace that the process is in, and makes the datapath's
 // maps if they are not there.
 func Open(options datapath.Options) (*Router, error) {
-	here, err := place.Here()
+	here, err := paths.Here()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Open(options datapath.Options) (*Router, error) {
 
 // Look opens the namespace without changing anything.
 func Look() (*Router, error) {
-	here, err := place.Here()
+	here, err := paths.Here()
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func Look() (*Router, error) {
 	return r, nil
 }
 
-func look(here place.Place) (*Router, error) {
+func look(here paths.Dirs) (*Router, error) {
 	k, err := kernel.Open(here.Run)
 	if err != nil {
 		return nil, err

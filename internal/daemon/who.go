@@ -7,8 +7,8 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/feature/nat64"
-	"weft/internal/keep"
 	"weft/internal/state"
+	"weft/internal/store"
 )
 
 // who answers the API.
@@ -148,7 +148,7 @@ func holder(h nat64.Holder, names map[int]string) api.Holder {
 
 // WhoInFile answers from a log that no daemon has open.
 func WhoInFile(path string, q api.WhoQuery, names map[int]string) ([]api.Holder, error) {
-	store, err := keep.ReadLog(path)
+	store, err := store.ReadLog(path)
 	if err != nil {
 		return nil, err
 	}

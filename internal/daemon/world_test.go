@@ -26,7 +26,7 @@ import (
 
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
-	"weft/internal/place"
+	"weft/internal/paths"
 )
 
 const (
@@ -171,13 +171,13 @@ func (w *world) weft(arguments ...string) (string, error) {
 }
 
 // place is where weft keeps its things for the router.
-func (w *world) place() place.Place {
+func (w *world) place() paths.Dirs {
 	w.t.Helper()
 	cookie, err := w.router.Cookie()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return place.Of(cookie)
+	return paths.Of(cookie)
 }
 
 // running is a `weft run` in the router.

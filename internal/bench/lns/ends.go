@@ -12,7 +12,7 @@ import (
 
 	"weft/internal/datapath"
 	"weft/internal/lab/netspace"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -43,7 +43,7 @@ func newEnd(in *netspace.Space) (*end, error) {
 			return err
 		}
 		tables := state.Tables{Subscribers: 65536}
-		if e.datapath, err = datapath.Open(place.Of(cookie).Pins, datapath.Options{Tables: tables}); err != nil {
+		if e.datapath, err = datapath.Open(paths.Of(cookie).Pins, datapath.Options{Tables: tables}); err != nil {
 			return err
 		}
 		if e.subscribers, err = e.datapath.Subscribers(); err != nil {

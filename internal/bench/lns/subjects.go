@@ -15,7 +15,7 @@ import (
 
 	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
-	"weft/internal/place"
+	"weft/internal/paths"
 )
 
 // subject is one of the servers that are compared.
@@ -93,7 +93,7 @@ func (p *road) mapsMemory() (total uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	files, err := filepath.Glob(filepath.Join(place.Of(cookie).Pins, "maps", "l2tp_*"))
+	files, err := filepath.Glob(filepath.Join(paths.Of(cookie).Pins, "maps", "l2tp_*"))
 	if err != nil || len(files) == 0 {
 		return 0, errors.Join(err, errors.New("weft has no maps of subscribers"))
 	}
@@ -203,7 +203,7 @@ func weftMemory(p *road) (uint64, error) {
 		return 0, err
 	}
 	var st unix.Stat_t
-	if err := unix.Stat(filepath.Join(place.Of(cookie).Run, "subscribers.db"), &st); err != nil {
+	if err := unix.Stat(filepath.Join(paths.Of(cookie).Run, "subscribers.db"), &st); err != nil {
 		return 0, fmt.Errorf("look at the store of sessions: %w", err)
 	}
 	return maps + daemon + uint64(st.Blocks)*512, nil

@@ -12,7 +12,7 @@ import (
 	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -36,7 +36,7 @@ func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*lac.Session, er
 	var list []*lac.Session
 	err = p.Router.Do(func() (err error) {
 		size := state.Tables{Subscribers: 65536}
-		if t.datapath, err = datapath.Open(place.Of(cookie).Pins, datapath.Options{Tables: size}); err != nil {
+		if t.datapath, err = datapath.Open(paths.Of(cookie).Pins, datapath.Options{Tables: size}); err != nil {
 			return err
 		}
 		if t.subscribers, err = t.datapath.Subscribers(); err != nil {

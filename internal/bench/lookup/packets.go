@@ -15,7 +15,7 @@ import (
 	"weft/fib"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
-	"weft/internal/place"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -95,7 +95,7 @@ func (f *forwarding) loadRoutes(k *kernelTable, far net.HardwareAddr, prefixes m
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	f.pins = place.Of(cookie).Pins
+	f.pins = paths.Of(cookie).Pins
 	if f.datapath, err = datapath.Open(f.pins, datapath.Options{}); err != nil {
 		return err
 	}

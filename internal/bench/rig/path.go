@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/lab/netspace"
-	"weft/internal/place"
+	"weft/internal/paths"
 )
 
 // Path is three network namespaces in a row:
@@ -230,7 +230,7 @@ func remove(ctx context.Context, s *netspace.Space) error {
 	err = errors.Join(err, s.Close(), netspace.Delete(s.Name))
 	if unknown == nil {
 		// last: programs leave devices that are gone without a grace period each
-		err = errors.Join(err, place.Of(cookie).Remove())
+		err = errors.Join(err, paths.Of(cookie).Remove())
 	}
 	return err
 }

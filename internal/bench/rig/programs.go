@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"weft/internal/place"
+	"weft/internal/paths"
 )
 
 // Programs gives the programs that a weft has attached in the router, each
@@ -21,7 +21,7 @@ func (p *Path) Programs() ([]*ebpf.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(place.Of(cookie).Pins, "links")
+	dir := filepath.Join(paths.Of(cookie).Pins, "links")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list weft's programs: %w", err)

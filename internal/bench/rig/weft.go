@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weft/internal/lab/netspace"
-	"weft/internal/place"
+	"weft/internal/paths"
 )
 
 // WeftMemory is what a weft in the router takes: its pinned tables, and the
@@ -22,7 +22,7 @@ func (p *Path) WeftMemory() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	dir := filepath.Join(place.Of(cookie).Pins, "maps")
+	dir := filepath.Join(paths.Of(cookie).Pins, "maps")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, fmt.Errorf("list weft's tables: %w", err)

@@ -1,8 +1,8 @@
-// Package place says where weft keeps its things for one network namespace:
+// Package paths says where weft keeps its things for one network namespace:
 // pins in the bpf file system, and a run directory. Both are named by the
 // namespace's cookie, which the kernel never gives out twice, so that routers
 // in different namespaces of one host do not meet.
-package place
+package paths
 
 import (
 	"errors"
@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is the pair of directories of a network namespace.
-type Place struct {
+// Dirs is the pair of directories of a network namespace.
+type Dirs struct {
 	Pins string // in the bpf file system
 	Run  string // lock, journal, socket
 }
 
 // Socket is the path of the daemon's socket.
-func (p Place) Socket() string { return filepath.Join(p.Run, "weft.sock") }
+func (p Dirs) Socket() string { return filepath.Join(p.Run, "weft.sock") }
 
 // Lock is the path of the daemon's lock.
-func (p Place) Lock() string { return filepath.Join(p.Run, "lock") }
+func (p Dirs) Lock() string { return filepath.Join(p.Run, "lock") }
 
 const (
 	bpffs = "/sys/fs/bpf"
@@ -74,16 +74,16 @@ func parentOf(pid int) int {
 }
 
 // Of gives the place of the namespace with a cookie.
-func Of(cookie uint64) Place {
+func Of(cookie uint64) Dirs {
 	name := fmt.Sprint(cookie)
-	return Place{Pins: filepath.Join(pinRoot(), "weft", name), Run: filepath.Join(run, name)}
+	return Dirs{Pins: filepath.Join(pinRoot(), "weft", name), Run: filepath.Join(run, name)}
 }
 
 // Here gives the place of the network namespace that the calling thread is in.
-func Here() (Place, error) {
+func Here() (Dirs, error) {
 	cookie, err := Cookie()
 	if err != nil {
-		return Place{}, err
+		return Dirs{}, err
 	}
 	return Of(cookie), nil
 }
@@ -103,7 +103,7 @@ func Cookie() (uint64, error) {
 }
 
 // Make makes the directories, and mounts the bpf file system if nobody has.
-func (p Place) Make() error {
+func (p Dirs) Make() error {
 	if strings.HasPrefix(p.Pins, bpffs) {
 		if err := MountBPF(); err != nil {
 			return err
@@ -129,6 +129,6 @@ func MountBPF() error {
 }
 
 // Remove takes both directories away.
-func (p Place) Remove() error {
+func (p Dirs) Remove() error {
 	return errors.Join(os.RemoveAll(p.Pins), os.RemoveAll(p.Run))
 }

@@ -1,6 +1,6 @@
-// Package keep is the only door to what must outlive a restart of the machine:
+// Package store is the only door to what must outlive a restart of the machine:
 // a small table in a file, safe against loss of power at any moment.
-package keep
+package store
 
 import (
 	"fmt"

@@ -1,15 +1,15 @@
-package keep_test
+package store_test
 
 import (
 	"path/filepath"
 	"testing"
 
-	"weft/internal/keep"
+	"weft/internal/store"
 )
 
 func TestWhatIsKeptIsThereAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "leases")
-	f, err := keep.Open(path)
+	f, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestWhatIsKeptIsThereAgain(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if f, err = keep.Open(path); err != nil {
+	if f, err = store.Open(path); err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
@@ -39,12 +39,12 @@ func TestWhatIsKeptIsThereAgain(t *testing.T) {
 
 func TestAFileThatSomebodyHoldsIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leases")
-	f, err := keep.Open(path)
+	f, err := store.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if g, err := keep.Open(path); err == nil {
+	if g, err := store.Open(path); err == nil {
 		g.Close()
 		t.Error("two have it at once")
 	}
