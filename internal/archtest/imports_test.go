@@ -28,7 +28,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
 		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
-		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/store", "internal/bus", "internal/syslog", "internal/paths", "internal/version",
+		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus", "internal/syslog", "internal/paths", "internal/version",
 		"internal/l2tpio", "internal/aaa",
 	}, leaves...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
@@ -45,7 +45,8 @@ func rooms() []room {
 		{"internal/foreign", []string{"internal/state"}},
 		{"internal/feature/*", append([]string{"internal/config"}, leaves...)},
 		{"internal/reconcile", []string{"internal/state"}},
-		{"internal/kernel", []string{"internal/state"}},
+		{"internal/ethtool", nil},
+		{"internal/kernel", []string{"internal/state", "internal/ethtool"}},
 		{"internal/datapath", []string{"internal/state", "fib"}},
 		{"internal/slowpath", []string{"internal/state"}},
 		{"internal/dnsio", nil},
@@ -56,7 +57,7 @@ func rooms() []room {
 		{"internal/syslog", nil},
 		{"internal/bus", nil},
 		{"internal/api", below},
-		{"internal/trace", []string{"internal/state", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
+		{"internal/trace", []string{"internal/state", "internal/ethtool", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
 		{"internal/simulate", beside},
 		{"internal/lab", beside},

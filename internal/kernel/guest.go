@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/ethtool"
 	"weft/internal/state"
 )
 
@@ -184,12 +185,8 @@ func guestObject(l netlink.Link, links []netlink.Link, wanted map[string]state.O
 	return g, true
 }
 
-// Offloads that make frames other than they are on a wire, by the old ethtool
-// commands, which every driver knows.
-var offloads = []struct{ get, set uint32 }{
-	{unix.ETHTOOL_GTSO, unix.ETHTOOL_STSO}, {unix.ETHTOOL_GGSO, unix.ETHTOOL_SGSO}, {unix.ETHTOOL_GGRO, unix.ETHTOOL_SGRO},
-	{unix.ETHTOOL_GTXCSUM, unix.ETHTOOL_STXCSUM}, {unix.ETHTOOL_GSG, unix.ETHTOOL_SSG},
-}
+// Offloads that make frames other than they are on a wire.
+var offloads = []ethtool.Flag{ethtool.SegmentTCP, ethtool.Segment, ethtool.Receive, ethtool.TransmitChecksum, ethtool.ScatterGather}
 
 func (k *Kernel) offloadsMatter(o state.NoOffloads, wanted map[string]state.Object) bool {
 	_, noted := k.journal.was[o.Key()]
@@ -198,7 +195,7 @@ func (k *Kernel) offloadsMatter(o state.NoOffloads, wanted map[string]state.Obje
 
 func offloadsOff(device string) (bool, error) {
 	for _, o := range offloads {
-		on, err := ethtoolFlags(device, o.get, 0)
+		on, err := ethtool.Get(device, o)
 		switch {
 		case errors.Is(err, unix.EOPNOTSUPP):
 		case err != nil:
@@ -219,7 +216,7 @@ func (k *Kernel) applyNoOffloads(o state.NoOffloads, remove bool) error {
 		for i := range offloads {
 			// checksums first: segments need them
 			if j := len(offloads) - 1 - i; noted && j < len(was) && was[j] == '1' {
-				if _, err := ethtoolFlags(o.Device, offloads[j].set, 1); err != nil {
+				if err := ethtool.Switch(o.Device, offloads[j], true); err != nil {
 					return fmt.Errorf("put the offloads of %s back: %w", o.Device, err)
 				}
 			}
@@ -228,7 +225,7 @@ func (k *Kernel) applyNoOffloads(o state.NoOffloads, remove bool) error {
 	}
 	was := make([]byte, len(offloads))
 	for i, one := range offloads {
-		on, err := ethtoolFlags(o.Device, one.get, 0)
+		on, err := ethtool.Get(o.Device, one)
 		was[i] = '0'
 		if err == nil && on != 0 {
 			was[i] = '1'
@@ -241,7 +238,7 @@ func (k *Kernel) applyNoOffloads(o state.NoOffloads, remove bool) error {
 		if was[i] == '0' {
 			continue
 		}
-		if _, err := ethtoolFlags(o.Device, one.set, 0); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		if err := ethtool.Switch(o.Device, one, false); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 			return fmt.Errorf("set the offloads of %s off: %w", o.Device, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
+	"weft/internal/ethtool"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/reconcile"
 	"weft/internal/state"
@@ -69,7 +69,7 @@ func TestEveryKindOfObjectIsMadeKeptAndTakenAway(t *testing.T) {
 		if steps := bring(t, dir, want); len(steps) != 0 {
 			t.Errorf("the second time it took %v", steps)
 		}
-		if flags, err := ethtoolFlags("lan", unix.ETHTOOL_GFLAGS, 0); err != nil || flags&stripTags != 0 {
+		if flags, err := ethtool.Get("lan", ethtool.Flags); err != nil || flags&ethtool.StripTags != 0 {
 			t.Errorf("lan takes tags out of its frames (%v)", err)
 		}
 		changed := slices.Clone(want)
@@ -114,7 +114,7 @@ func nothingLeft(t *testing.T) error {
 	if flags := lan.Attrs().Flags.String(); strings.Contains(flags, "up") || lan.Attrs().Allmulti != 0 {
 		t.Errorf("lan is %s, allmulticast %d, want it down as before", flags, lan.Attrs().Allmulti)
 	}
-	if flags, err := ethtoolFlags("lan", unix.ETHTOOL_GFLAGS, 0); err != nil || flags&stripTags == 0 {
+	if flags, err := ethtool.Get("lan", ethtool.Flags); err != nil || flags&ethtool.StripTags == 0 {
 		t.Errorf("lan does not take tags out of its frames as before (%v)", err)
 	}
 	addresses, err := netlink.AddrList(lan, netlink.FAMILY_ALL)

@@ -3,40 +3,13 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/ethtool"
 	"weft/internal/state"
 )
-
-// stripTags is ETH_FLAG_RXVLAN of linux/ethtool.h: the device takes VLAN tags
-// out of frames and hands them over beside.
-const stripTags = 1 << 8
-
-// ethtoolFlags reads or writes the flags of a device (ETHTOOL_GFLAGS,
-// ETHTOOL_SFLAGS).
-func ethtoolFlags(device string, command, flags uint32) (uint32, error) {
-	value := struct{ command, data uint32 }{command, flags}
-	var request struct { // struct ifreq, netdevice(7)
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		rest [16]byte
-	}
-	copy(request.name[:unix.IFNAMSIZ-1], device)
-	request.data = unsafe.Pointer(&value)
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, fmt.Errorf("open socket: %w", err)
-	}
-	defer unix.Close(fd)
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	if errno != 0 {
-		return 0, errno
-	}
-	return value.data, nil
-}
 
 // observeTags reports a device that leaves tags in its frames if that is wanted
 // or weft's doing. A device without such a setting always does.
@@ -45,12 +18,12 @@ func (k *Kernel) observeTags(l netlink.Link, wanted map[string]state.Object) (st
 	if _, ours := k.journal.was[o.Key()]; !ours && wanted[o.Key()] == nil {
 		return nil, nil
 	}
-	flags, err := ethtoolFlags(o.Device, unix.ETHTOOL_GFLAGS, 0)
+	flags, err := ethtool.Get(o.Device, ethtool.Flags)
 	switch {
 	case errors.Is(err, unix.EOPNOTSUPP):
 	case err != nil:
 		return nil, fmt.Errorf("read the offloads of %s: %w", o.Device, err)
-	case flags&stripTags != 0:
+	case flags&ethtool.StripTags != 0:
 		return nil, nil
 	}
 	return o, nil
@@ -75,13 +48,13 @@ func (k *Kernel) applyTags(o state.TagsInFrames, remove bool) error {
 }
 
 func setStripTags(device string, on bool) error {
-	flags, err := ethtoolFlags(device, unix.ETHTOOL_GFLAGS, 0)
+	flags, err := ethtool.Get(device, ethtool.Flags)
 	if err == nil {
-		flags &^= stripTags
+		flags &^= ethtool.StripTags
 		if on {
-			flags |= stripTags
+			flags |= ethtool.StripTags
 		}
-		_, err = ethtoolFlags(device, unix.ETHTOOL_SFLAGS, flags)
+		err = ethtool.Set(device, ethtool.Flags, flags)
 	}
 	if err != nil {
 		return fmt.Errorf("set rx-vlan-offload of %s: %w", device, err)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/config"
+	"weft/internal/ethtool"
 )
 
 // device is one interface of weft.toml: its near end, which the router has,
@@ -181,7 +182,7 @@ func (w *world) add(d device, i, mtu int, far netns.NsHandle) error {
 	}
 	d.nearIndex = l.Attrs().Index
 	// what leaves must have its checksums on the wire, as behind real hardware
-	if err := setFeature(d.dev, ethtoolTxChecksum, false); err != nil {
+	if err := ethtool.Switch(d.dev, ethtool.TransmitChecksum, false); err != nil {
 		return err
 	}
 	for _, s := range patient {
@@ -207,7 +208,7 @@ func (w *world) setUpFar(i int) error {
 	}
 	// with GRO, switched on while it is up, the far end can take what XDP
 	// redirects to the near one
-	return setFeature(farName(i), ethtoolGRO, true)
+	return ethtool.Switch(farName(i), ethtool.Receive, true)
 }
 
 // Gateways of the default routes that nobody configured.

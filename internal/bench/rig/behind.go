@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"weft/internal/ethtool"
 	"weft/internal/lab/netspace"
 )
 
@@ -42,11 +43,11 @@ func (p *Path) Behind(ctx context.Context, network netip.Prefix, via netip.Addr,
 		}
 	}
 	err = s.Do(func() error {
-		return errors.Join(setFeature("eth0", transmitChecksum, checksum), setFeature("eth0", segmentTCP, false))
+		return errors.Join(ethtool.Switch("eth0", ethtool.TransmitChecksum, checksum), ethtool.Switch("eth0", ethtool.SegmentTCP, false))
 	})
 	if checksum { // else they leave no segments to the device as it is
 		for _, host := range []*netspace.Space{p.Left, p.Right} {
-			err = errors.Join(err, host.Do(func() error { return setFeature("eth0", segmentTCP, false) }))
+			err = errors.Join(err, host.Do(func() error { return ethtool.Switch("eth0", ethtool.SegmentTCP, false) }))
 		}
 	}
 	return s, errors.Join(err, sysctls(p.Left, "net/ipv4/ip_forward=1"), p.Route(network, via))

@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/ethtool"
 	"weft/internal/lab/netspace"
 	"weft/internal/paths"
 )
@@ -156,10 +157,10 @@ func (p *Path) connect(host *netspace.Space, device string, ends Ends, o PathOpt
 	}
 	features := func(s *netspace.Space, name string, gro bool) error {
 		return s.Do(func() error {
-			if err := setFeature(name, receiveOffload, gro); err != nil {
+			if err := ethtool.Switch(name, ethtool.Receive, gro); err != nil {
 				return err
 			}
-			return setFeature(name, transmitChecksum, !o.NoChecksum || s == p.Router)
+			return ethtool.Switch(name, ethtool.TransmitChecksum, !o.NoChecksum || s == p.Router)
 		})
 	}
 	if err := errors.Join(features(host, "eth0", o.HostGRO), features(p.Router, device, o.RouterGRO)); err != nil {
