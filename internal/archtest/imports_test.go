@@ -27,7 +27,7 @@ type room struct {
 func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate"}
 	below := append([]string{
-		"internal/config", "internal/feature", "internal/reconcile", "internal/kernel", "internal/datapath",
+		"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/kernel", "internal/datapath",
 		"internal/slowpath", "internal/foreign", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus", "internal/syslog", "internal/paths", "internal/version",
 		"internal/l2tpio", "internal/aaa",
 	}, leaves...)
@@ -45,6 +45,7 @@ func rooms() []room {
 		{"internal/foreign", []string{"internal/state"}},
 		{"internal/feature/*", append([]string{"internal/config"}, leaves...)},
 		{"internal/reconcile", []string{"internal/state"}},
+		{"internal/plan", []string{"internal/state"}},
 		{"internal/ethtool", nil},
 		{"internal/kernel", []string{"internal/state", "internal/ethtool"}},
 		{"internal/datapath", []string{"internal/state", "fib"}},
@@ -92,7 +93,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/config", "internal/foreign", "internal/feature", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/config", "internal/foreign", "internal/feature", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.
@@ -209,6 +210,8 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/datapath", "weft/internal/config", "no business"},
 		{"internal/datapath", "weft/internal/reconcile", "no business"},
 		{"internal/reconcile", "weft/internal/kernel", "no business"},
+		{"internal/plan", "weft/internal/feature/host", "no business"},
+		{"internal/plan", "weft/internal/config", "no business"},
 		{"internal/state", "weft/internal/config", "no business"},
 		{"internal/api", "weft/internal/daemon", "no business"},
 		{"internal/lab", "weft/internal/daemon", "no business"},

@@ -288,7 +288,7 @@ func CheckOffload(ctx context.Context, f *config.File) ([]state.Problem, error) 
 		return nil, err
 	}
 	facts.PacketRules, facts.RefusalRules = packetRules(ctx, r.kernel, f)
-	_, problems := offload.Plan(f, facts)
+	problems := offload.Plan(f, facts).Problems
 	for i, name := range offload.From(f).Interfaces {
 		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
 		if _, there := facts.Link(device); !there {

@@ -22,6 +22,7 @@ import (
 	"weft/internal/feature/ra"
 	"weft/internal/feature/route"
 	"weft/internal/kernel"
+	"weft/internal/plan"
 	"weft/internal/state"
 )
 
@@ -56,71 +57,18 @@ func Parse(file string, text []byte) (*config.File, []state.Problem) {
 // Desire asks every feature for its plan. It is pure.
 func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	facts = learn(f, facts)
-	var desired state.Desired
-	var problems []state.Problem
-	for _, plan := range []func(*config.File, state.Facts) (state.Desired, []state.Problem){
+	return plan.Desire(partsOf(f, facts), facts)
+}
+
+// partsOf gives what each feature asks for, in the order in which it is made.
+func partsOf(f *config.File, facts state.Facts) []state.Part {
+	var parts []state.Part
+	for _, plan := range []func(*config.File, state.Facts) state.Part{
 		bridge.Plan, host.Plan, nat64.Plan, dns64.Plan, ra.Plan, route.Plan, pseudowire.Plan, access.Plan, guard.Plan, offload.Plan,
 	} {
-		d, p := plan(f, facts)
-		desired, problems = append(desired, d...), append(problems, p...)
+		parts = append(parts, plan(f, facts))
 	}
-	problems = append(problems, failover.Plan(f, nat64.Sharable(f))...)
-	state.SortProblems(problems)
-	return devicesFirst(unique(withTags(guarded(desired)))), problems
-}
-
-// devicesFirst has devices made before anything is done on them: one feature
-// may work on the device of another.
-func devicesFirst(desired state.Desired) state.Desired {
-	isDevice := func(o state.Object) int {
-		if _, ok := o.(state.Device); ok {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(desired, func(a, b state.Object) int { return isDevice(a) - isDevice(b) })
-	return desired
-}
-
-// guarded keeps XDP off the ports of weft's bridges: it would see frames before
-// the guards there do, and send some out past them. TC programs come after.
-func guarded(desired state.Desired) state.Desired {
-	ports := map[string]bool{}
-	for _, o := range desired {
-		if g, ok := o.(state.BridgeGuard); ok {
-			ports[g.Device] = true
-		}
-	}
-	if len(ports) == 0 {
-		return desired
-	}
-	var all state.Desired
-	for _, o := range desired {
-		switch v := o.(type) {
-		case state.Attachment:
-			if v.Hook == state.HookXDP && ports[v.Device] {
-				continue
-			}
-		case state.Port:
-			v.XDPOut = v.XDPOut && !ports[v.Device]
-			o = v
-		}
-		all = append(all, o)
-	}
-	return all
-}
-
-// withTags has VLAN tags left in the frames of each device before an XDP
-// program gets them, whichever feature wants it there.
-func withTags(desired state.Desired) state.Desired {
-	var all state.Desired
-	for _, o := range desired {
-		if a, ok := o.(state.Attachment); ok && a.Hook == state.HookXDP {
-			all = append(all, state.TagsInFrames{Device: a.Device})
-		}
-		all = append(all, o)
-	}
-	return all
+	return append(parts, state.Part{Feature: "failover", Problems: failover.Plan(f, nat64.Sharable(f))})
 }
 
 // tablesOf gives how large the datapath's tables must be.
@@ -162,25 +110,6 @@ func learn(f *config.File, facts state.Facts) state.Facts {
 	facts.Delegated = ra.Delegated(f)
 	facts.Made = append(facts.Made, Makes(f)...)
 	return facts
-}
-
-// unique keeps the first of objects with one key: two features may want the
-// same. What they want of a port is joined.
-func unique(desired state.Desired) state.Desired {
-	place := map[string]int{}
-	var kept state.Desired
-	for _, o := range desired {
-		i, seen := place[o.Key()]
-		if !seen {
-			place[o.Key()] = len(kept)
-			kept = append(kept, o)
-			continue
-		}
-		if p, ok := o.(state.Port); ok {
-			kept[i] = kept[i].(state.Port).Join(p)
-		}
-	}
-	return kept
 }
 
 // gather reads the facts. d may be nil: nothing is loaded yet. tables are those

@@ -47,8 +47,7 @@ func (w wanted) equal(v wanted) bool { return w.tables == v.tables && slices.Equ
 
 // wantedOf gives what f wants; no tables if it has no [route].
 func wantedOf(f *config.File, facts state.Facts) (want wanted) {
-	desired, _ := route.Plan(f, facts)
-	for _, o := range desired {
+	for _, o := range route.Plan(f, facts).Objects {
 		if t, ok := o.(state.RouteTables); ok {
 			want.tables = t
 		}

@@ -68,12 +68,12 @@ func newBench(t *testing.T, toml string) *bench {
 	for _, l := range b.links {
 		facts.Links = append(facts.Links, l)
 	}
-	desired, problems := nat64.Plan(f, facts)
-	for _, p := range problems {
+	part := nat64.Plan(f, facts)
+	for _, p := range part.Problems {
 		t.Fatal(p)
 	}
 	b.reference = nat64.From(f, "main").Reference(f, facts)
-	b.desired = desired
+	b.desired = part.Objects
 	m, err := loaded()
 	if err == nil {
 		err = errors.Join(m.datapath.empty(), m.forgetWays())

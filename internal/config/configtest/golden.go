@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 const factMark = "#@ "
 
 // Plan is a feature's plan: pure, from a configuration and facts.
-type Plan func(*config.File, state.Facts) (state.Desired, []state.Problem)
+type Plan func(*config.File, state.Facts) state.Part
 
 // Golden plans every *.toml of dir and compares what is desired, an object a
 // line in order, and the problems, with the .plan beside it. -update writes
@@ -81,12 +81,12 @@ func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int 
 	return len(files)
 }
 
-func planText(desired state.Desired, problems []state.Problem) string {
+func planText(part state.Part) string {
 	var b strings.Builder
-	for _, o := range desired {
+	for _, o := range part.Objects {
 		fmt.Fprintln(&b, o)
 	}
-	for _, p := range problems {
+	for _, p := range part.Problems {
 		fmt.Fprintln(&b, "problem", strings.TrimPrefix(p.String(), ":"))
 	}
 	return b.String()

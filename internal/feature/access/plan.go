@@ -15,7 +15,7 @@ import (
 // Plan gives what the [access.NAME] and [l2tp_client.NAME] sections want to
 // exist: their devices, and the routes to them. Sessions come and go by the
 // second, and take another road. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
 	ids := assignIDs(f, facts.Accesses)
@@ -30,7 +30,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	if len(ids) > 0 {
 		desired = append(desired, underlay(f, facts)...)
 	}
-	return desired, problems
+	return state.Part{Feature: "access", Objects: desired, Problems: problems}
 }
 
 // clientID is a client's name among those of all sections; no section's NAME

@@ -41,7 +41,8 @@ default_route = ["4", "6"]
 		Up: true, IPv4: netip.MustParseAddr("203.0.113.5"), MTU: 1400, Router: true,
 		Addresses: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::5/64")}, Delegated: netip.MustParsePrefix("2001:db8:2::/64"),
 	}}}
-	desired, problems := access.Plan(f, facts)
+	part := access.Plan(f, facts)
+	desired, problems := part.Objects, part.Problems
 	address := func(device, p string) state.Object {
 		return state.Address{Device: device, Prefix: netip.MustParsePrefix(p)}
 	}

@@ -14,12 +14,12 @@ import (
 //
 // A bridge is made first: only then does its kernel say what it can do. The
 // programs are on a port before it joins.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	p := &planner{f: f, facts: facts}
 	for _, name := range f.Names("bridge") {
 		p.bridge(name, From(f, name))
 	}
-	return p.desired, p.problems
+	return state.Part{Feature: "bridge", Objects: p.desired, Problems: p.problems}
 }
 
 type planner struct {

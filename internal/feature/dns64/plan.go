@@ -13,10 +13,10 @@ import (
 
 // Plan finds what keeps [dns64] from working here. It wants nothing in the
 // kernel. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	c := From(f)
 	if c == nil {
-		return nil, nil
+		return state.Part{Feature: "dns64"}
 	}
 	var problems []state.Problem
 	add := func(severity state.Severity, path, what, remedy string) {
@@ -37,7 +37,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			}
 		}
 	}
-	return nil, problems
+	return state.Part{Feature: "dns64", Problems: problems}
 }
 
 // Interfaces gives the NAMEs of the interfaces that [dns64] of f answers on.

@@ -2,13 +2,14 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 
 	"weft/internal/config"
 	"weft/internal/state"
 )
 
 // Plan gives what the sections [guard.NAME] want to exist. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	var p planner
 	p.f, p.facts = f, facts
 	for _, name := range f.Names("guard") {
@@ -20,7 +21,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			p.guard(fmt.Sprintf("guard.%s.interfaces[%d]", name, i), c, f.Interface(in))
 		}
 	}
-	return append(append(p.guards, p.ports...), p.attachments...), p.problems
+	return state.Part{Feature: "guard", Objects: slices.Concat(p.guards, p.ports, p.attachments), Problems: p.problems}
 }
 
 type planner struct {

@@ -13,7 +13,7 @@ import (
 
 // Plan gives what [router] and the [interface.NAME] sections want to exist.
 // It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
 	if f.Router().Forwarding {
@@ -59,7 +59,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			desired = append(desired, state.Address{Device: i.Device, Prefix: a})
 		}
 	}
-	return desired, problems
+	return state.Part{Feature: "host", Objects: desired, Problems: problems}
 }
 
 func deviceNames(facts state.Facts) string {

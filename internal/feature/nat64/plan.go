@@ -18,7 +18,7 @@ const translatorsMax = 64
 const headroom = 20
 
 // Plan gives what the [nat64.NAME] sections want to exist. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
 	ids, full := assignIDs(f.Names("nat64"), facts.Translators)
@@ -35,7 +35,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 		desired = append(desired, ports[name])
 	}
 	attachments, more := attach(f, facts, ports)
-	return append(desired, attachments...), append(problems, more...)
+	return state.Part{Feature: "nat64", Objects: append(desired, attachments...), Problems: append(problems, more...)}
 }
 
 func problem(f *config.File, path, what, remedy string) state.Problem {

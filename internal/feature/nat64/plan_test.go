@@ -27,7 +27,8 @@ func TestTheSixtyFifthTranslatorIsRefused(t *testing.T) {
 	if state.HasErrors(problems) {
 		t.Fatal(problems)
 	}
-	desired, problems := nat64.Plan(f, state.Facts{Links: []state.LinkFact{{Name: "lan", Index: 2}}})
+	part := nat64.Plan(f, state.Facts{Links: []state.LinkFact{{Name: "lan", Index: 2}}})
+	desired, problems := part.Objects, part.Problems
 	ids := map[int]bool{}
 	for _, o := range desired {
 		if tr, ok := o.(state.Translator); ok {
@@ -53,8 +54,7 @@ translatable = ["192.0.2.0/24"]
 tcp_mss_clamp = true
 `)
 	facts := state.Facts{Links: []state.LinkFact{{Name: "lan", Index: 2, MTU: 1492}, {Name: "wan", Index: 3, MTU: 9000}}}
-	desired, _ := nat64.Plan(f, facts)
-	for _, o := range desired {
+	for _, o := range nat64.Plan(f, facts).Objects {
 		if tr, ok := o.(state.Translator); ok {
 			if got := c.Reference(f, facts).MaxMSS; got != tr.MaxMSS || got != 1492-60 {
 				t.Errorf("the reference clamps to %d, the programs to %d", got, tr.MaxMSS)

@@ -11,10 +11,10 @@ import (
 
 // Plan gives what [offload] wants to exist. It is pure. Which flows are
 // offloaded is no plan: the service learns them.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	c := From(f)
 	if c == nil {
-		return nil, nil
+		return state.Part{Feature: "offload"}
 	}
 	p := &planner{f: f, facts: facts, dsa: c.DSA.format(), ports: map[string]state.Port{}}
 	for i, name := range c.Interfaces {
@@ -44,7 +44,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 		desired = append(desired, p.ports[device])
 	}
 	desired = append(desired, p.lowers...)
-	return append(desired, p.attachments...), p.problems
+	return state.Part{Feature: "offload", Objects: append(desired, p.attachments...), Problems: p.problems}
 }
 
 type planner struct {

@@ -47,7 +47,7 @@ interfaces = ["wan"]
 
 func TestRulesInTheWayAreWarnedOf(t *testing.T) {
 	f, _ := config.Load("weft.toml", []byte("[interface.lan]\n[interface.wan]\n[offload]\ninterfaces = [\"lan\", \"wan\"]\n"), sections())
-	_, problems := offload.Plan(f, state.Facts{PacketRules: []string{"rule 7 of chain inet fw forward"}})
+	problems := offload.Plan(f, state.Facts{PacketRules: []string{"rule 7 of chain inet fw forward"}}).Problems
 	if len(problems) != 1 || problems[0].Severity != state.Warning || problems[0].Path != "offload" {
 		t.Errorf("problems: %v", problems)
 	}

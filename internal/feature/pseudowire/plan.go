@@ -18,7 +18,7 @@ const (
 )
 
 // Plan gives what the [pseudowire.NAME] sections want to exist. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}, inward: map[end]bool{}, named: map[string]bool{}, faces: map[string]*config.Interface{}}
 	for _, l := range facts.Links {
 		p.links[l.Name] = l
@@ -42,7 +42,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	for _, name := range names {
 		p.pseudowire(name)
 	}
-	return slices.Concat(p.wires, p.where, p.programs, p.ends), p.problems
+	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.wires, p.where, p.programs, p.ends), Problems: p.problems}
 }
 
 type planner struct {

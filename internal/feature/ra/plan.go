@@ -12,7 +12,7 @@ import (
 
 // Plan finds what keeps the [ra.NAME] sections from working here. They want
 // nothing in the kernel. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	var problems []state.Problem
 	for _, name := range f.Names("ra") {
 		s, ok := SettingsOf(f, facts, name)
@@ -33,7 +33,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			}
 		}
 	}
-	return nil, problems
+	return state.Part{Feature: "ra", Problems: problems}
 }
 
 // Delegated gives the spaces out of which the [ra.NAME] sections delegate.

@@ -9,10 +9,10 @@ import (
 )
 
 // Plan gives what [route] wants to exist. It is pure.
-func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+func Plan(f *config.File, facts state.Facts) state.Part {
 	c := From(f)
 	if c == nil {
-		return nil, nil
+		return state.Part{Feature: "route"}
 	}
 	p := &planner{f: f, facts: facts, tables: KernelTables(f, facts), ports: map[string]state.Port{}}
 	for i, name := range c.Interfaces {
@@ -23,7 +23,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 		desired = append(desired, p.ports[device])
 	}
 	desired = append(desired, p.lowers...)
-	return append(desired, p.attachments...), p.problems
+	return state.Part{Feature: "route", Objects: append(desired, p.attachments...), Problems: p.problems}
 }
 
 // KernelTables gives the kernel's tables that interfaces of [route] are looked
