@@ -1,18 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"weft/internal/api"
-	"weft/internal/daemon"
 	"weft/internal/feature/guard"
 )
 
@@ -106,72 +101,8 @@ func unblockAll(list []guard.Blocked, prefixes []netip.Prefix) ([]guard.Blocked,
 	})
 	for _, p := range prefixes {
 		if !gone[p] {
-			return nil, fmt.Errorf("weft unblock: %s is not blocked by weft block (weft show blocked lists what is)", sourceText(p))
+			return nil, fmt.Errorf("weft unblock: %s is not blocked by weft block (weft show blocked lists what is)", guard.SourceText(p))
 		}
 	}
 	return list, nil
-}
-
-func guardNouns() []noun {
-	return []noun{
-		{"guards", "The interfaces that are guarded, and by what", `For each interface that a [guard.NAME] names: where the guard looks, whether it
-asks for the way back to sources, whether bogons are dropped, and how much a
-second is let in. What was dropped is in weft show drops.`, showGuards, tableGuards},
-		{"blocked", "The sources that weft block has blocked", `The sources that were blocked while the router runs, until when, and why. Those
-of [block] in weft.toml are in the file.`, showBlocked, tableBlocked},
-	}
-}
-
-func showGuards(_ context.Context, r *daemon.Router) (any, error) {
-	return api.Guards(r.Datapath())
-}
-
-func tableGuards(w io.Writer, rows any) {
-	list := rows.([]api.GuardRow)
-	if len(list) == 0 {
-		fmt.Fprintln(w, "none")
-		return
-	}
-	fmt.Fprintln(w, "INTERFACE\tHOOK\tREVERSE PATH\tBOGONS\tLET IN A SECOND")
-	for _, g := range list {
-		bogons := "let in"
-		if g.Bogons {
-			bogons = "dropped"
-		}
-		var rates []string
-		for _, name := range api.GuardRates() {
-			if n := g.PerSecond[name]; n > 0 {
-				rates = append(rates, fmt.Sprintf("%s %d", name, n))
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", g.Device, g.Hook, g.ReversePath, bogons, dash(strings.Join(rates, ", ")))
-	}
-}
-
-func showBlocked(_ context.Context, r *daemon.Router) (any, error) {
-	list, err := r.Blocked()
-	return emptyNotNull(list), err
-}
-
-func tableBlocked(w io.Writer, rows any) {
-	list := rows.([]guard.Blocked)
-	if len(list) == 0 {
-		fmt.Fprintln(w, "none")
-		return
-	}
-	fmt.Fprintln(w, "SOURCE\tUNTIL\tREASON")
-	for _, b := range list {
-		until := "unblocked"
-		if !b.Until.IsZero() {
-			until = b.Until.Local().Format(time.DateTime)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", sourceText(b.Prefix), until, dash(b.Reason))
-	}
-}
-
-func sourceText(p netip.Prefix) string {
-	if p.IsSingleIP() {
-		return p.Addr().String()
-	}
-	return p.String()
 }

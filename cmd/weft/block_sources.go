@@ -90,7 +90,7 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 	if err := r.SetBlocked(change); err != nil {
 		return err
 	}
-	guards, err := api.Guards(r.Datapath())
+	guards, err := r.Datapath().Guards()
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 	start, said := time.Now(), false
 	for {
 		var status api.Status
-		if err := api.Ask(c.Context(), r.Place.Socket(), "/v1/status", &status); err != nil || !guarded {
+		if err := api.AskPath(c.Context(), r.Place.Socket(), "/v1/status", &status); err != nil || !guarded {
 			return err
 		}
 		if l := status.BlockList; l != nil && !l.Commands.Before(noted) {
@@ -157,7 +157,7 @@ func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
 			fmt.Fprintf(w, "and so are %d more\n", len(free)-i)
 			break
 		}
-		fmt.Fprintf(w, "%s is let in all the same: an exception of [block] says so\n", sourceText(p))
+		fmt.Fprintf(w, "%s is let in all the same: an exception of [block] says so\n", guard.SourceText(p))
 	}
 	return nil
 }

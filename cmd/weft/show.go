@@ -17,15 +17,15 @@ import (
 )
 
 // noun is what weft show can show.
-type noun struct {
+type oldNoun struct {
 	name, short string
 	long        string // what the columns mean
 	rows        func(ctx context.Context, r *daemon.Router) (any, error)
 	table       func(w io.Writer, rows any)
 }
 
-func nouns() []noun {
-	return append([]noun{
+func nouns() []oldNoun {
+	return append([]oldNoun{
 		{"interfaces", "The devices that carry programs of weft's", `Each device of an [interface.NAME], and each translator's own, with the
 programs on it. SHORTCUT says whether translated packets may leave past the
 stack and its firewall.`, showInterfaces, tableInterfaces},
@@ -49,7 +49,7 @@ A packet may be counted by several programs on its way.`, showCounters, tableCou
 		raNoun(),
 		pseudowireNoun(),
 		statusNoun(),
-	}, slices.Concat(accessNouns(), routeNouns(), guardNouns())...)
+	}, slices.Concat(accessNouns(), routeNouns())...)
 }
 
 func showCommand() *cobra.Command {
@@ -62,7 +62,7 @@ from the daemon.`,
 		Example: "  weft show counters\n  weft show drops --watch\n  weft show translations --json",
 	}, "noun")
 	for _, n := range nouns() {
-		c := nounCommand(n)
+		c := oldNounCommand(n)
 		switch n.name {
 		case "fib":
 			c = compareFlag(c)
@@ -79,10 +79,11 @@ from the daemon.`,
 	show.AddCommand(bindingCommands()...)
 	show.AddCommand(whoCommand())
 	show.AddCommand(flowCommands()...)
+	show.AddCommand(shownNouns()...)
 	return show
 }
 
-func nounCommand(n noun) *cobra.Command {
+func oldNounCommand(n oldNoun) *cobra.Command {
 	var asJSON, watch bool
 	c := &cobra.Command{
 		Use: n.name, Short: n.short, Long: n.long, Args: cobra.NoArgs,
@@ -112,9 +113,7 @@ func nounCommand(n noun) *cobra.Command {
 	return c
 }
 
-var errNothing = errors.New("weft has nothing in the kernel here; weft run FILE starts it")
-
-func showOnce(ctx context.Context, w io.Writer, n noun, asJSON, watch bool) error {
+func showOnce(ctx context.Context, w io.Writer, n oldNoun, asJSON, watch bool) error {
 	r, err := daemon.Look()
 	if err != nil {
 		return err
@@ -187,7 +186,7 @@ func showDrops(ctx context.Context, r *daemon.Router) (any, error) {
 
 func counters(ctx context.Context, r *daemon.Router) ([]api.Counter, error) {
 	var slow api.SlowCounts
-	if err := api.Ask(ctx, r.Place.Socket(), "/v1/slow", &slow); err != nil && !errors.Is(err, api.ErrNoDaemon) {
+	if err := api.AskPath(ctx, r.Place.Socket(), "/v1/slow", &slow); err != nil && !errors.Is(err, api.ErrNoDaemon) {
 		return nil, err
 	}
 	return api.Counters(r.Datapath(), slow)

@@ -14,8 +14,8 @@ import (
 	"weft/internal/feature/access"
 )
 
-func accessNouns() []noun {
-	return []noun{
+func accessNouns() []oldNoun {
+	return []oldNoun{
 		{"subscribers", "The sessions of subscribers, and what they carry", `The sessions of all [access.NAME]: who, since when, their addresses, and the
 bytes of IP packets that they sent (UP) and got (DOWN). A row has more in JSON:
 what PPP negotiated, rate limits, what was dropped and why. The daemon knows all
@@ -38,7 +38,7 @@ right Message-Authenticator is not believed, and counted as forged.`, showRADIUS
 
 func showSubscribers(ctx context.Context, r *daemon.Router) (any, error) {
 	rows := []api.Subscriber{}
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/subscribers", &rows)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/subscribers", &rows)
 	return rows, err
 }
 
@@ -78,7 +78,7 @@ func prefixOrDash(p netip.Prefix) string {
 
 func showTunnels(ctx context.Context, r *daemon.Router) (any, error) {
 	rows := []access.TunnelRow{}
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/l2tp-tunnels", &rows)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/l2tp-tunnels", &rows)
 	return rows, err
 }
 
@@ -96,7 +96,7 @@ func tableTunnels(w io.Writer, rows any) {
 
 func showClients(ctx context.Context, r *daemon.Router) (any, error) {
 	rows := []access.ClientRow{}
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/clients", &rows)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/clients", &rows)
 	return rows, err
 }
 
@@ -128,7 +128,7 @@ func tableClients(w io.Writer, rows any) {
 
 func showAddressPools(ctx context.Context, r *daemon.Router) (any, error) {
 	rows := []access.PoolRow{}
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/address-pools", &rows)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/address-pools", &rows)
 	return rows, err
 }
 
@@ -146,7 +146,7 @@ func tableAddressPools(w io.Writer, rows any) {
 
 func showRADIUS(ctx context.Context, r *daemon.Router) (any, error) {
 	rows := []access.RADIUSServer{}
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/radius", &rows)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/radius", &rows)
 	return rows, err
 }
 

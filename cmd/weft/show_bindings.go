@@ -19,7 +19,7 @@ import (
 
 // bindingCommands are what stateful translators have to show.
 func bindingCommands() []*cobra.Command {
-	pools := nounCommand(noun{"pools", "The shared IPv4 addresses, and how full they are", `For each pool of a stateful translator, by protocol: how many ports are bound,
+	pools := oldNounCommand(oldNoun{"pools", "The shared IPv4 addresses, and how full they are", `For each pool of a stateful translator, by protocol: how many ports are bound,
 how many there are, and the address on which most are bound. Ports of static
 bindings that nobody uses at the moment are not counted.`, showPools, tablePools})
 	return []*cobra.Command{bibCommand(), sessionsCommand(), natSubscribersCommand(), pools}
@@ -27,7 +27,7 @@ bindings that nobody uses at the moment are not counted.`, showPools, tablePools
 
 func bibCommand() *cobra.Command {
 	var f filterFlags
-	c := nounCommand(noun{"bib", "The ports that stateful translators have bound", `The binding information base (RFC 6146): which port of a shared IPv4 address
+	c := oldNounCommand(oldNoun{"bib", "The ports that stateful translators have bound", `The binding information base (RFC 6146): which port of a shared IPv4 address
 stands for which address and port of an IPv6 node. A binding lives as long as it
 has sessions; those of weft.toml are always there. For icmp the port is the
 identifier of echoes.`, func(_ context.Context, r *daemon.Router) (any, error) {
@@ -47,7 +47,7 @@ identifier of echoes.`, func(_ context.Context, r *daemon.Router) (any, error) {
 
 func sessionsCommand() *cobra.Command {
 	var f filterFlags
-	c := nounCommand(noun{"nat-sessions", "The sessions of stateful translators", `Each session (RFC 6146): the IPv6 node and its far end as the node sees them,
+	c := oldNounCommand(oldNoun{"nat-sessions", "The sessions of stateful translators", `Each session (RFC 6146): the IPv6 node and its far end as the node sees them,
 the same as IPv4 sees them, the state of a TCP connection, and how long the
 session lives on if no packet comes.`, func(_ context.Context, r *daemon.Router) (any, error) {
 		filter, err := f.read()
@@ -66,7 +66,7 @@ session lives on if no packet comes.`, func(_ context.Context, r *daemon.Router)
 
 func natSubscribersCommand() *cobra.Command {
 	var f filterFlags
-	c := nounCommand(noun{"nat-subscribers", "What each subscriber of a stateful translator has", `For each subscriber (subscriber_prefix_len) that holds something now: how many
+	c := oldNounCommand(oldNoun{"nat-subscribers", "What each subscriber of a stateful translator has", `For each subscriber (subscriber_prefix_len) that holds something now: how many
 ports and sessions it has, and how often it was refused more by its limits.
 With count_subscribers = true also what it sent and got, since it first held
 something. Those with the most sessions come first.`, func(_ context.Context, r *daemon.Router) (any, error) {

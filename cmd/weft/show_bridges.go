@@ -11,8 +11,8 @@ import (
 	"weft/internal/daemon"
 )
 
-func bridgesNoun() noun {
-	return noun{"bridges", "The bridges, their ports, who is behind them, and what was dropped there", `Each [bridge.NAME] with its ports. HOST says whether the router takes part,
+func bridgesNoun() oldNoun {
+	return oldNoun{"bridges", "The bridges, their ports, who is behind them, and what was dropped there", `Each [bridge.NAME] with its ports. HOST says whether the router takes part,
 VLANS who tells them apart: the kernel, weft's programs, or nobody because
 there is one. A port that is absent has not joined. MACS are the source
 addresses seen there in the last five minutes; = marks those of weft.toml.

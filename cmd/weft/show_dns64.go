@@ -12,15 +12,15 @@ import (
 	"weft/internal/daemon"
 )
 
-func dns64Noun() noun {
-	return noun{"dns64", "What the name server of [dns64] does", `Where the name server listens, how its forwarders are, and what it did. A
+func dns64Noun() oldNoun {
+	return oldNoun{"dns64", "What the name server of [dns64] does", `Where the name server listens, how its forwarders are, and what it did. A
 forwarder that failed rests for a while: the others are asked first. The daemon
 knows all this, so weft run must be running.`, showDNS64, tableDNS64}
 }
 
 func showDNS64(ctx context.Context, r *daemon.Router) (any, error) {
 	var d *api.DNS64
-	if err := api.Ask(ctx, r.Place.Socket(), "/v1/dns64", &d); err != nil {
+	if err := api.AskPath(ctx, r.Place.Socket(), "/v1/dns64", &d); err != nil {
 		return nil, err
 	}
 	if d == nil {

@@ -13,8 +13,8 @@ import (
 	"weft/internal/feature/failover"
 )
 
-func failoverNoun() noun {
-	return noun{"failover", "The sessions that are shared with other routers", `What this router tells others of the sessions of its stateful translators, and
+func failoverNoun() oldNoun {
+	return oldNoun{"failover", "The sessions that are shared with other routers", `What this router tells others of the sessions of its stateful translators, and
 what they tell it ([failover]). For each peer: whether it can be read, how many
 of its messages wait, and what became of the sessions that it told of:
 
@@ -30,7 +30,7 @@ The daemon knows all this, so weft run must be running.`, showFailover, tableFai
 
 func showFailover(ctx context.Context, r *daemon.Router) (any, error) {
 	var f *api.Failover
-	if err := api.Ask(ctx, r.Place.Socket(), "/v1/failover", &f); err != nil {
+	if err := api.AskPath(ctx, r.Place.Socket(), "/v1/failover", &f); err != nil {
 		return nil, err
 	}
 	if f == nil {

@@ -20,7 +20,7 @@ import (
 
 // flowCommands are what [offload] has to show.
 func flowCommands() []*cobra.Command {
-	return []*cobra.Command{flowsCommand(), nounCommand(noun{"offload", "What is offloaded, what is not, and why", `How many connections go past the stack, and how often a flow with enough packets
+	return []*cobra.Command{flowsCommand(), oldNounCommand(oldNoun{"offload", "What is offloaded, what is not, and why", `How many connections go past the stack, and how often a flow with enough packets
 stayed with it, by reason. A rule that looks at each packet (limit, quota, time,
 log and the like) keeps all flows with the stack that it may apply to: put it
 behind the rule that accepts established connections. Then some of the flows
@@ -30,7 +30,7 @@ that stayed with the stack of late, as they leave.`, showOffload, tableOffload})
 func flowsCommand() *cobra.Command {
 	var asked flowsAsked
 	rates := flowRates{}
-	c := nounCommand(noun{"flows", "The established connections that go past the stack, and those that do not", `Each offloaded flow (see [offload]): one direction of a connection, as its
+	c := oldNounCommand(oldNoun{"flows", "The established connections that go past the stack, and those that do not", `Each offloaded flow (see [offload]): one direction of a connection, as its
 packets arrive and, where NAT changes them, as they leave. For icmp the port is
 the identifier of echoes. AGE is since its connection was first offloaded, RATE
 the mean of that time; with --watch it is the rate now, and those that carry
@@ -51,7 +51,7 @@ than minimum_packets are in neither list.`, func(ctx context.Context, r *daemon.
 		rates.fill(rows, time.Now())
 		rows = atMost(rows, asked.limit)
 		var status offload.Status
-		err = api.Ask(ctx, r.Place.Socket(), "/v1/offload", &status)
+		err = api.AskPath(ctx, r.Place.Socket(), "/v1/offload", &status)
 		if err == nil {
 			err = api.AskAges(ctx, r.Place.Socket(), rows)
 			rows = append(rows, atMost(api.FlowsLeft(rows, status.Recent, f), asked.limit)...)
@@ -201,7 +201,7 @@ func idleOf(f api.Flow) time.Duration {
 
 func showOffload(ctx context.Context, r *daemon.Router) (any, error) {
 	var s offload.Status
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/offload", &s)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/offload", &s)
 	return s, err
 }
 

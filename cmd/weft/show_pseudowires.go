@@ -11,8 +11,8 @@ import (
 	"weft/internal/daemon"
 )
 
-func pseudowireNoun() noun {
-	return noun{"pseudowires", "The pseudowires, what they carried, and what they did not", `For each [pseudowire.NAME]: its ends, the session, key or network number each
+func pseudowireNoun() oldNoun {
+	return oldNoun{"pseudowires", "The pseudowires, what they carried, and what they did not", `For each [pseudowire.NAME]: its ends, the session, key or network number each
 way, the MTU of its interface, and what it carried. Packets are counted
 as on the wire, bytes are those of the frames inside. FAULTS says how many
 packets it did not carry, by reason:

@@ -12,15 +12,15 @@ import (
 	"weft/internal/daemon"
 )
 
-func raNoun() noun {
-	return noun{"ra", "What the hosts of each link are told, and their leases", `For each [ra.NAME] what router advertisements say, how many went out (to
+func raNoun() oldNoun {
+	return oldNoun{"ra", "What the hosts of each link are told, and their leases", `For each [ra.NAME] what router advertisements say, how many went out (to
 everybody, and to one host that asked), how many came from other routers; and
 what DHCPv6 gave to whom. The daemon knows all this, so weft run must be running.`, showRA, tableRA}
 }
 
 func showRA(ctx context.Context, r *daemon.Router) (any, error) {
 	var rows []api.Advert
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/ra", &rows)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/ra", &rows)
 	return emptyNotNull(rows), err
 }
 
@@ -69,6 +69,6 @@ func joined[T fmt.Stringer](list []T) string {
 
 // fromDaemon tells whether all of a noun comes from the daemon, and nothing
 // from the pinned maps.
-func (n noun) fromDaemon() bool {
+func (n oldNoun) fromDaemon() bool {
 	return n.name == "dns64" || n.name == "ra" || n.name == "subscribers" || n.name == "l2tp-tunnels" || n.name == "clients"
 }

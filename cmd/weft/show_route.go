@@ -17,8 +17,8 @@ import (
 
 // routeNouns are what [route] has to show, but for show route, which takes an
 // address.
-func routeNouns() []noun {
-	return []noun{
+func routeNouns() []oldNoun {
+	return []oldNoun{
 		{"fib", "The route tables: what they hold and what they are made of", `For each of weft's own tables (see [route]) its structure in the manner of
 /proc/net/fib_triestat, and for the mirror of the kernel's routes what it holds,
 what it leaves to the kernel, and why. The statistics walk the whole table:

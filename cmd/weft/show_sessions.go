@@ -13,8 +13,8 @@ import (
 	"weft/internal/state"
 )
 
-func l2tpSessionsNoun() noun {
-	return noun{"l2tp-sessions", "What the programs know of subscribers' sessions", `The sessions of [access.NAME] and [l2tp_client.NAME] as the programs have them
+func l2tpSessionsNoun() oldNoun {
+	return oldNoun{"l2tp-sessions", "What the programs know of subscribers' sessions", `The sessions of [access.NAME] and [l2tp_client.NAME] as the programs have them
 in their maps, whether the daemon runs or not: tunnel and session, ours/the
 peer's numbers, addresses, the largest packet, limits in bit/s, and by which
 other session one goes on to another server. weft trace --sessions reads what
@@ -84,7 +84,7 @@ func sessionsFor(ctx context.Context, f *config.File, from string) (t state.Acce
 	}
 	logins = map[uint16]string{}
 	var rows []api.Subscriber
-	if api.Ask(ctx, r.Place.Socket(), "/v1/subscribers", &rows) == nil { // without the daemon they have numbers only
+	if api.AskPath(ctx, r.Place.Socket(), "/v1/subscribers", &rows) == nil { // without the daemon they have numbers only
 		for _, s := range rows {
 			logins[s.Session] = s.Login
 		}

@@ -10,15 +10,15 @@ import (
 	"weft/internal/daemon"
 )
 
-func statusNoun() noun {
-	return noun{"status", "Which weft runs, and which configuration is in force", `The program, since when it runs, and when the configuration that is in force was
+func statusNoun() oldNoun {
+	return oldNoun{"status", "Which weft runs, and which configuration is in force", `The program, since when it runs, and when the configuration that is in force was
 read. If the last reload was refused, that one is older than the file: why
 stands below. The daemon knows all this, so weft run must be running.`, showStatus, tableStatus}
 }
 
 func showStatus(ctx context.Context, r *daemon.Router) (any, error) {
 	var s api.Status
-	err := api.Ask(ctx, r.Place.Socket(), "/v1/status", &s)
+	err := api.AskPath(ctx, r.Place.Socket(), "/v1/status", &s)
 	return s, err
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func askDetails(ctx context.Context, socket, who string, into *api.Details) error {
-	return api.Ask(ctx, socket, "/v1/subscriber?who="+url.QueryEscape(who), into)
+	return api.AskPath(ctx, socket, "/v1/subscriber?who="+url.QueryEscape(who), into)
 }
 
 // oneOf lets a noun be asked for one of its rows, in detail.
@@ -250,7 +250,7 @@ func lastSeen(t time.Time) string {
 
 func showTunnel(ctx context.Context, w io.Writer, r *daemon.Router, who string, asJSON bool) error {
 	list := []access.TunnelDetails{}
-	if err := api.Ask(ctx, r.Place.Socket(), "/v1/l2tp-tunnel?who="+url.QueryEscape(who), &list); err != nil {
+	if err := api.AskPath(ctx, r.Place.Socket(), "/v1/l2tp-tunnel?who="+url.QueryEscape(who), &list); err != nil {
 		return err
 	}
 	if asJSON {

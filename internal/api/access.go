@@ -124,5 +124,5 @@ func MatchOf(who string) access.Match {
 // Kick ends sessions.
 func Kick(ctx context.Context, socket, who string) (Kicked, error) {
 	var k Kicked
-	return k, request(ctx, http.MethodPost, socket, "/v1/kick?who="+url.QueryEscape(who), nil, &k)
+	return k, request(ctx, http.MethodPost, socket, "/v1/kick?who="+url.QueryEscape(who), nil, reading(&k))
 }

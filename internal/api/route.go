@@ -88,7 +88,7 @@ var ErrNotRouting = errors.New("weft has no route tables here: weft.toml has no 
 // that nothing changes meanwhile; otherwise nothing does.
 func AskExplain(ctx context.Context, socket string, r *datapath.Routes, table int, a netip.Addr) (fib.Explanation, error) {
 	var e fib.Explanation
-	err := Ask(ctx, socket, fmt.Sprintf("/v1/route?table=%d&address=%s", table, a), &e)
+	err := AskPath(ctx, socket, fmt.Sprintf("/v1/route?table=%d&address=%s", table, a), &e)
 	if !errors.Is(err, ErrNoDaemon) {
 		return e, err
 	}
@@ -117,7 +117,7 @@ func viewTable(r *datapath.Routes, table int, six bool) (*fib.Table, error) {
 // AskFIB gives the statistics: the daemon's, or those of the pinned tables.
 func AskFIB(ctx context.Context, socket string, r *datapath.Routes) (FIB, error) {
 	var f FIB
-	err := Ask(ctx, socket, "/v1/fib", &f)
+	err := AskPath(ctx, socket, "/v1/fib", &f)
 	if !errors.Is(err, ErrNoDaemon) {
 		return f, err
 	}

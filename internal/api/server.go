@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/noun"
 )
 
 // Status says which daemon answers.
@@ -62,7 +64,7 @@ type Source interface {
 const timeout = 5 * time.Second
 
 // Serve answers on a unix socket that only root may open, until ctx ends.
-func Serve(ctx context.Context, path string, source Source) error {
+func Serve(ctx context.Context, path string, registry Registry, source Source) error {
 	// a socket that a killed daemon left behind; the lock says that none lives
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove old socket: %w", err)
@@ -81,6 +83,7 @@ func Serve(ctx context.Context, path string, source Source) error {
 	mux.HandleFunc("GET /v1/failover", answer(func() any { return source.Failover() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
 	mux.HandleFunc("GET /v1/who", answerWho(source))
+	registry.serve(mux)
 	serveRoutes(mux, source)
 	serveAccess(mux, source)
 	serveOffload(mux, source)
@@ -125,7 +128,7 @@ func answerRows[T any](rows func() iter.Seq[T]) http.HandlerFunc {
 }
 
 // ErrNoDaemon says that no daemon answers on the socket.
-var ErrNoDaemon = errors.New("no weft run is answering")
+var ErrNoDaemon = noun.ErrNoDaemon
 
 // noDaemon is ErrNoDaemon with the cause: if nobody is there at all, how to
 // change that.
@@ -136,9 +139,14 @@ func noDaemon(cause error) error {
 	return fmt.Errorf("%w (%w); its log may say why: journalctl -u weft", ErrNoDaemon, cause)
 }
 
-// Ask reads what the daemon at the socket says at a path, like /v1/slow.
-func Ask(ctx context.Context, socket, path string, into any) error {
-	return request(ctx, http.MethodGet, socket, path, nil, into)
+// AskPath reads what the daemon at the socket says at a path, like /v1/slow.
+func AskPath(ctx context.Context, socket, path string, into any) error {
+	return request(ctx, http.MethodGet, socket, path, nil, reading(into))
+}
+
+// reading reads JSON into a value.
+func reading(into any) func(io.Reader) error {
+	return func(r io.Reader) error { return json.NewDecoder(r).Decode(into) }
 }
 
 // askAbout asks with a question that is too long for a path.
@@ -147,10 +155,10 @@ func askAbout(ctx context.Context, socket, path string, question, into any) erro
 	if err != nil {
 		return err
 	}
-	return request(ctx, http.MethodPost, socket, path, bytes.NewReader(text), into)
+	return request(ctx, http.MethodPost, socket, path, bytes.NewReader(text), reading(into))
 }
 
-func request(ctx context.Context, method, socket, path string, body io.Reader, into any) error {
+func request(ctx context.Context, method, socket, path string, body io.Reader, read func(io.Reader) error) error {
 	client := http.Client{Timeout: timeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -180,5 +188,5 @@ func request(ctx context.Context, method, socket, path string, body io.Reader, i
 		}
 		return fmt.Errorf("ask the daemon for %s: %s: %s", path, response.Status, strings.TrimSpace(string(why)))
 	}
-	return json.NewDecoder(response.Body).Decode(into)
+	return read(response.Body)
 }

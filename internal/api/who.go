@@ -73,6 +73,6 @@ func parseWho(v url.Values) (q WhoQuery, err error) {
 // AskWho asks the daemon at a socket.
 func AskWho(ctx context.Context, socket string, q WhoQuery) (rows []Holder, err error) {
 	v := url.Values{"ipv4": {q.IPv4.String()}, "protocol": {strconv.Itoa(int(q.Protocol))}, "at": {q.At.Format(time.RFC3339Nano)}}
-	err = Ask(ctx, socket, "/v1/who?"+v.Encode(), &rows)
+	err = AskPath(ctx, socket, "/v1/who?"+v.Encode(), &rows)
 	return rows, err
 }

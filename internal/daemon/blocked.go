@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/guard"
-	"weft/internal/paths"
+	"weft/internal/feature/guard/guardrun"
 	"weft/internal/state"
 )
 
@@ -39,30 +38,14 @@ func (b *blocks) status() *api.BlockList {
 	return b.told
 }
 
-func blockedFile(p paths.Dirs) string { return filepath.Join(p.Run, "blocked.json") }
-
 // Blocked lists the sources that weft block has blocked.
-func (r *Router) Blocked() ([]guard.Blocked, error) {
-	text, err := os.ReadFile(blockedFile(r.Place))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var list []guard.Blocked
-	if err == nil {
-		err = json.Unmarshal(text, &list)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read what is blocked: %w", err)
-	}
-	now := time.Now()
-	return slices.DeleteFunc(list, func(b guard.Blocked) bool { return !b.Until.IsZero() && !b.Until.After(now) }), nil
-}
+func (r *Router) Blocked() ([]guard.Blocked, error) { return guardrun.Blocked(r.Place) }
 
 // BlockedAt is when that list was changed last: the daemon has it once its BlockList
 // is of no earlier time.
 func (r *Router) BlockedAt() (time.Time, error) {
 	var s unix.Stat_t
-	if err := unix.Stat(blockedFile(r.Place), &s); err != nil {
+	if err := unix.Stat(guardrun.BlockedFile(r.Place), &s); err != nil {
 		return time.Time{}, fmt.Errorf("look at what is blocked: %w", err)
 	}
 	return time.Unix(s.Mtim.Unix()), nil
@@ -94,11 +77,11 @@ func (r *Router) SetBlocked(change func([]guard.Blocked) ([]guard.Blocked, error
 	if err != nil {
 		return err
 	}
-	fresh := blockedFile(r.Place) + ".new"
+	fresh := guardrun.BlockedFile(r.Place) + ".new"
 	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write what is blocked: %w", err)
 	}
-	return os.Rename(fresh, blockedFile(r.Place))
+	return os.Rename(fresh, guardrun.BlockedFile(r.Place))
 }
 
 // CheckBlock looks at the files that [block] names, for weft check.

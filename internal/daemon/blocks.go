@@ -20,6 +20,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/guard"
+	"weft/internal/feature/guard/guardrun"
 	"weft/internal/kernel"
 	"weft/internal/paths"
 	"weft/internal/state"
@@ -291,7 +292,7 @@ func openIfNewer(name string, known *listFile) (*os.File, *listFile, error) {
 }
 
 func (w *blockWriter) readRuntime() error {
-	file, stamp, err := openIfNewer(blockedFile(w.place), &w.runtime)
+	file, stamp, err := openIfNewer(guardrun.BlockedFile(w.place), &w.runtime)
 	if errors.Is(err, fs.ErrNotExist) {
 		if len(w.blocked) > 0 {
 			w.blocked, w.runtime, w.changed = nil, listFile{}, true

@@ -129,7 +129,7 @@ func (d *daemon) source() source {
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {
-	if err := api.Serve(ctx, d.router.Place.Socket(), d.source()); err != nil {
+	if err := api.Serve(ctx, d.router.Place.Socket(), d.registry(), d.source()); err != nil {
 		return err
 	}
 	return d.listenMetrics(ctx, f)

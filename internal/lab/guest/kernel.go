@@ -158,14 +158,10 @@ func program(name, debianPackage string) (string, error) {
 }
 
 // Possible tells what this machine lacks for a guest of a kind: programs, and
-// QEMU's kernel, each with the Debian package that has it, and for UML a CPU
-// that it runs on.
+// QEMU's kernel, each with the Debian package that has it.
 func Possible(kind Kind, kernel string) error {
 	if kind == UML {
-		linux, err := program("linux.uml", umlPackage)
-		if err == nil {
-			_, err = umlNeedsWrapper(linux)
-		}
+		_, err := program("linux.uml", umlPackage)
 		return err
 	}
 	_, qemu := program(qemuBinary, qemuPackage)

@@ -1,0 +1,21 @@
+package daemon
+
+import (
+	"weft/internal/api"
+	"weft/internal/features"
+)
+
+// Doors are what nouns are read through.
+func (r *Router) Doors() features.Doors {
+	return features.Doors{Kernel: r.kernel, Datapath: r.datapath, Dirs: r.Place}
+}
+
+// registry is what the daemon has to show.
+func (d *daemon) registry() api.Registry {
+	return api.Registry{Nouns: features.Nouns(), Source: features.Sources(d.router.Doors(), d.sources())}
+}
+
+// sources are what the nouns of the daemon are read from, by feature.
+func (d *daemon) sources() map[string]any {
+	return map[string]any{}
+}

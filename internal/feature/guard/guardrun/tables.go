@@ -1,0 +1,46 @@
+// Package guardrun is the half of the guards that touches the system.
+package guardrun
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"weft/internal/datapath"
+	"weft/internal/feature/guard"
+	"weft/internal/paths"
+)
+
+// Tables are what the nouns of guards are read from.
+type Tables struct {
+	*datapath.Datapath
+	Dirs paths.Dirs
+}
+
+// Blocked lists the sources that weft block has blocked.
+func (t Tables) Blocked() ([]guard.Blocked, error) { return Blocked(t.Dirs) }
+
+// BlockedFile is where they are noted.
+func BlockedFile(p paths.Dirs) string { return filepath.Join(p.Run, "blocked.json") }
+
+// Blocked lists the sources that weft block has blocked.
+func Blocked(p paths.Dirs) ([]guard.Blocked, error) {
+	text, err := os.ReadFile(BlockedFile(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []guard.Blocked
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is blocked: %w", err)
+	}
+	now := time.Now()
+	return slices.DeleteFunc(list, func(b guard.Blocked) bool { return !b.Until.IsZero() && !b.Until.After(now) }), nil
+}

@@ -1,0 +1,120 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/netip"
+	"strings"
+	"time"
+
+	"weft/internal/noun"
+	"weft/internal/state"
+)
+
+// Nouns are what guards have to show.
+func Nouns() []noun.Noun {
+	return []noun.Noun{guards(), blocked()}
+}
+
+// Tables are where the rows of guards come from.
+type Tables interface {
+	Guards() ([]state.Guard, error)
+}
+
+// Row is a row of weft show guards: one guarded interface.
+type Row struct {
+	Device      string         `json:"device"`
+	Hook        string         `json:"hook"` // xdp or tc
+	ReversePath string         `json:"reverse_path"`
+	Bogons      bool           `json:"bogons"`
+	PerSecond   map[string]int `json:"per_second"` // by what is limited
+}
+
+func guards() noun.Noun {
+	return noun.Of[Tables, Row]{
+		Name: "guards", Short: "The interfaces that are guarded, and by what",
+		Long: `For each interface that a [guard.NAME] names: where the guard looks, whether it
+asks for the way back to sources, whether bogons are dropped, and how much a
+second is let in. What was dropped is in weft show drops.`,
+		Rows: func(_ context.Context, t Tables, _ *noun.Query) iter.Seq2[Row, error] { return noun.List(rows(t)) },
+		Columns: []noun.Column[Row]{
+			{Name: "INTERFACE", Text: func(r Row) string { return r.Device }},
+			{Name: "HOOK", Text: func(r Row) string { return r.Hook }},
+			{Name: "REVERSE PATH", Text: func(r Row) string { return r.ReversePath }},
+			{Name: "BOGONS", Text: func(r Row) string {
+				if r.Bogons {
+					return "dropped"
+				}
+				return "let in"
+			}},
+			{Name: "LET IN A SECOND", Text: ratesText},
+		},
+	}.Noun()
+}
+
+// rateNames names the rates of a guard, in their order.
+func rateNames() [state.GuardRates]string {
+	return [...]string{"syn_per_source", "syn_total", "icmp_per_source", "icmp_total"}
+}
+
+func rows(t Tables) (list []Row, err error) {
+	guards, err := t.Guards()
+	for _, g := range guards {
+		row := Row{Device: g.Device, Hook: "tc", ReversePath: g.Reverse.String(), Bogons: g.Bogons, PerSecond: map[string]int{}}
+		if g.XDP {
+			row.Hook = "xdp"
+		}
+		for i, name := range rateNames() {
+			if n := g.Rates[i].PerSecond; n > 0 {
+				row.PerSecond[name] = n
+			}
+		}
+		list = append(list, row)
+	}
+	return list, err
+}
+
+func ratesText(r Row) string {
+	var list []string
+	for _, name := range rateNames() {
+		if n := r.PerSecond[name]; n > 0 {
+			list = append(list, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	return noun.Dash(strings.Join(list, ", "))
+}
+
+// BlockedSources is where the rows of weft show blocked come from.
+type BlockedSources interface {
+	Blocked() ([]Blocked, error)
+}
+
+func blocked() noun.Noun {
+	return noun.Of[BlockedSources, Blocked]{
+		Name: "blocked", Short: "The sources that weft block has blocked",
+		Long: `The sources that were blocked while the router runs, until when, and why. Those
+of [block] in weft.toml are in the file.`,
+		Rows: func(_ context.Context, s BlockedSources, _ *noun.Query) iter.Seq2[Blocked, error] {
+			return noun.List(s.Blocked())
+		},
+		Columns: []noun.Column[Blocked]{
+			{Name: "SOURCE", Text: func(b Blocked) string { return SourceText(b.Prefix) }},
+			{Name: "UNTIL", Text: func(b Blocked) string {
+				if b.Until.IsZero() {
+					return "unblocked"
+				}
+				return b.Until.Local().Format(time.DateTime)
+			}},
+			{Name: "REASON", Text: func(b Blocked) string { return noun.Dash(b.Reason) }},
+		},
+	}.Noun()
+}
+
+// SourceText is an address, or a prefix of several.
+func SourceText(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
