@@ -1,10 +1,13 @@
 package fib
 
 import (
+	"cmp"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -13,6 +16,33 @@ import (
 
 // naive is the table one would write first.
 type naive map[netip.Prefix]uint32
+
+// prefixes gives them in their order, which a history that repeats from its seed
+// takes them in.
+func (n naive) prefixes() []netip.Prefix {
+	return slices.SortedFunc(maps.Keys(n), comparePrefixes)
+}
+
+// from gives the first prefix that does not come before p, or the very first.
+func (n naive) from(p netip.Prefix) (first netip.Prefix, found bool) {
+	var lowest netip.Prefix
+	for q := range n {
+		if comparePrefixes(q, p) >= 0 && (!first.IsValid() || comparePrefixes(q, first) < 0) {
+			first = q
+		}
+		if !lowest.IsValid() || comparePrefixes(q, lowest) < 0 {
+			lowest = q
+		}
+	}
+	if !first.IsValid() {
+		first = lowest
+	}
+	return first, first.IsValid()
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
 
 func (n naive) lookup(a netip.Addr) (netip.Prefix, uint32) {
 	for bits := a.BitLen(); bits >= 0; bits-- {

@@ -2,8 +2,10 @@ package datapath
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"weft/internal/state"
@@ -100,8 +102,8 @@ func (b *bench) takesOver(s *Sharer, other replica, now uint32) {
 	b.forget()
 	b.clock(now)
 	var list []state.Adoption
-	for _, t := range other {
-		list = append(list, state.Adoption{Shared: t.Shared, Want: state.AdoptPut})
+	for _, name := range slices.Sorted(maps.Keys(other)) { // in order: the seed decides
+		list = append(list, state.Adoption{Shared: other[name].Shared, Want: state.AdoptPut})
 	}
 	got, err := s.Adopt(list)
 	if err != nil || int(got[state.AdoptMade]+got[state.AdoptKept]) != len(list) { // kept: nothing was left of it

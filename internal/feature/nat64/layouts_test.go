@@ -125,13 +125,14 @@ func TestBlocksDivideThePools(t *testing.T) {
 		Block: 2000, Subscribers: netip.MustParsePrefix("2001:db8:4000::/61"), SubscriberBits: 64,
 		Static: []LayoutStatic{{6, netip.MustParseAddrPort("[2001:db8:9::1]:80"), netip.MustParseAddrPort("192.0.2.0:1030")}},
 	}
+	random := rand.New(rand.NewPCG(3, 1))
 	ports := map[netip.Prefix]int{}
 	for _, a := range []string{"192.0.2.0", "192.0.2.1", "203.0.113.7", "198.51.100.1"} {
 		for p := 0; p < 65536; p++ {
 			at := netip.AddrPortFrom(netip.MustParseAddr(a), uint16(p))
 			if owner, ok := l.Owner(at); ok {
 				ports[owner]++
-				if !l.Has(netip.AddrPortFrom(owner.Addr().Next(), uint16(rand.IntN(65536))), at, 17) {
+				if !l.Has(netip.AddrPortFrom(owner.Addr().Next(), uint16(random.IntN(65536))), at, 17) {
 					t.Fatalf("%s has not got %s", owner, at)
 				}
 			}

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"net/netip"
+	"slices"
 
 	"weft/internal/state"
 )
@@ -164,12 +165,15 @@ func (s *Service) withdraw(fits func(hopKey) bool) {
 	s.routes.clear()
 }
 
-// reclaim makes numbers free that nothing names any more.
+// reclaim makes numbers free that nothing names any more, in their order, so that
+// the same events give the same numbers.
 func (s *Service) reclaim() {
+	before := len(s.hops.free)
 	for n, h := range s.hops.list {
 		if h.withdrawn && h.refs == 0 {
 			delete(s.hops.list, n)
 			s.hops.free = append(s.hops.free, n)
 		}
 	}
+	slices.Sort(s.hops.free[before:])
 }
