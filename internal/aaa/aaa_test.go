@@ -17,7 +17,6 @@ import (
 	"layeh.com/radius/rfc4818"
 	"layeh.com/radius/vendors/microsoft"
 
-	"weft/internal/feature/access"
 	"weft/wire/ppp"
 )
 
@@ -88,15 +87,15 @@ func mschapOf(p *radius.Packet) ([]byte, bool) {
 	return append([]byte{b[0]}, proof...), err == nil
 }
 
-func mschap(t *testing.T, login, password string) access.Credentials {
+func mschap(t *testing.T, login, password string) Credentials {
 	t.Helper()
 	challenge, peer := []byte("0123456789abcdef"), []byte("fedcba9876543210")
 	nt, err := ppp.MSCHAPv2NT(challenge, peer, login, password)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return access.Credentials{
-		Login: login, Method: access.MethodMSCHAPv2, ID: 9, Challenge: challenge,
+	return Credentials{
+		Login: login, Method: MethodMSCHAPv2, ID: 9, Challenge: challenge,
 		Response: ppp.MSCHAPv2Response{PeerChallenge: peer, NTResponse: nt}.Marshal(),
 	}
 }
@@ -105,7 +104,7 @@ func mschap(t *testing.T, login, password string) access.Credentials {
 // (RFC 2759 section 5).
 func TestMSCHAPv2ThroughRADIUS(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, true), Secret: "with RADIUS", Timeout: patience, Tries: 1}})
-	ask := func(shown access.Credentials) (access.Verdict, error) {
+	ask := func(shown Credentials) (Reply, error) {
 		return c.Authenticate(context.Background(), question(shown))
 	}
 	right := mschap(t, "alice", "wonder")
@@ -127,10 +126,10 @@ func TestMSCHAPv2ThroughRADIUS(t *testing.T) {
 	}
 }
 
-func question(c access.Credentials) access.Question {
-	return access.Question{
-		Access: "isp", Session: 5, Credentials: c,
-		Call: access.Call{LAC: netip.MustParseAddrPort("198.51.100.2:1701"), LNS: netip.MustParseAddrPort("198.51.100.1:1701"), LACName: "dsl", Tx: 1000},
+func question(c Credentials) Request {
+	return Request{
+		Session: 5, Credentials: c,
+		Call: Call{LAC: netip.MustParseAddrPort("198.51.100.2:1701"), LNS: netip.MustParseAddrPort("198.51.100.1:1701"), LACName: "dsl", Tx: 1000},
 	}
 }
 
@@ -147,12 +146,12 @@ func TestASubscriberIsKnown(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", servers)
 	challenge := []byte("0123456789abcdef")
 	for _, one := range []struct {
-		shown access.Credentials
+		shown Credentials
 		want  bool
 	}{
-		{access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"}, true},
-		{access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "guess"}, false},
-		{access.Credentials{Login: "alice", Method: access.MethodCHAP, ID: 7, Challenge: challenge, Response: ppp.CHAPDigest(7, []byte("wonder"), challenge)}, true},
+		{Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"}, true},
+		{Credentials{Login: "alice", Method: MethodPAP, Password: "guess"}, false},
+		{Credentials{Login: "alice", Method: MethodCHAP, ID: 7, Challenge: challenge, Response: ppp.CHAPDigest(7, []byte("wonder"), challenge)}, true},
 	} {
 		v, err := c.Authenticate(context.Background(), question(one.shown))
 		if err != nil || v.Accept != one.want {
@@ -170,11 +169,11 @@ func TestASubscriberIsKnown(t *testing.T) {
 
 func TestAnUnsignedAnswerIsNotBelieved(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, false), Secret: "with RADIUS", Timeout: 10 * time.Second, Tries: 1}})
-	v, err := c.Authenticate(context.Background(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"}))
+	v, err := c.Authenticate(context.Background(), question(Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"}))
 	if err == nil {
 		t.Errorf("it was believed: %+v", v)
 	}
-	if st := c.Stats(); len(st) != 1 || st[0].Forged != 1 || st[0].Silent != 0 || st[0].Answered != 0 || !st[0].Quiet {
+	if st := c.Stats(); len(st) != 1 || st[0].Forged != 1 || st[0].Unanswered != 0 || st[0].Answered != 0 || !st[0].Silent {
 		t.Errorf("what is counted: %+v", st)
 	}
 }
@@ -192,12 +191,12 @@ func TestServersAreCounted(t *testing.T) {
 	})
 	t.Cleanup(c.Close)
 	for range 3 {
-		if v, err := c.Authenticate(t.Context(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"})); err != nil || !v.Accept {
+		if v, err := c.Authenticate(t.Context(), question(Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"})); err != nil || !v.Accept {
 			t.Fatal(v, err)
 		}
 	}
 	st := c.Stats()
-	if len(st) != 2 || st[0].Server != gone || st[0].Silent != 1 || !st[0].Quiet || st[1].Answered != 3 || st[1].Quiet {
+	if len(st) != 2 || st[0].Server != gone || st[0].Unanswered != 1 || !st[0].Silent || st[1].Answered != 3 || st[1].Silent {
 		t.Errorf("what is counted: %+v", st)
 	}
 }
@@ -217,10 +216,10 @@ func TestAccountsWaitForAServer(t *testing.T) {
 	const many = 1000
 	begun := time.Now()
 	for i := range many {
-		c.Account(t.Context(), &Book{Account: &access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), Login: "alice", At: time.Now()}})
+		c.Account(t.Context(), &Record{Account: &Accounting{Status: StatusStart, ID: fmt.Sprint(i), Login: "alice", At: time.Now()}})
 	}
 	for { // 20 ms may be too short for the server of this test
-		v, err := c.Authenticate(t.Context(), question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"}))
+		v, err := c.Authenticate(t.Context(), question(Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"}))
 		if err == nil && v.Accept {
 			break
 		}
@@ -285,10 +284,10 @@ func TestAnAccountThatIsNotTakenHoldsUpNoOther(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 50 * time.Millisecond, Tries: 1}})
 	c.pause = 10 * time.Millisecond
 	t.Cleanup(c.Close)
-	c.Account(t.Context(), &Book{Account: &access.Account{Kind: access.AccountStart, ID: "bad", At: time.Now()}})
+	c.Account(t.Context(), &Record{Account: &Accounting{Status: StatusStart, ID: "bad", At: time.Now()}})
 	heard := map[string]bool{}
 	for i := range 20 {
-		c.Account(t.Context(), &Book{Account: &access.Account{Kind: access.AccountStart, ID: fmt.Sprint(i), At: time.Now()}})
+		c.Account(t.Context(), &Record{Account: &Accounting{Status: StatusStart, ID: fmt.Sprint(i), At: time.Now()}})
 		if i%5 == 4 {
 			for len(heard) <= i {
 				select {
@@ -311,7 +310,7 @@ func TestARouterBegins(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 20 * time.Millisecond, Tries: 1}})
 	c.pause = 10 * time.Millisecond
 	t.Cleanup(c.Close)
-	c.Begun(t.Context(), access.Account{ID: "on-isp", At: time.Now(), Call: question(access.Credentials{}).Call})
+	c.Begun(t.Context(), Accounting{ID: "on-isp", At: time.Now(), Call: question(Credentials{}).Call})
 	select {
 	case p := <-told:
 		if rfc2866.AcctStatusType_Get(p) != rfc2866.AcctStatusType_Value_AccountingOn {
@@ -320,7 +319,7 @@ func TestARouterBegins(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("nobody heard of it")
 	}
-	if st := c.Stats(); st[0].Quiet || st[0].Untold != 0 {
+	if st := c.Stats(); st[0].Silent || st[0].AccountsUnanswered != 0 {
 		t.Errorf("of the server it says %+v", st[0])
 	}
 }

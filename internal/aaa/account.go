@@ -17,8 +17,6 @@ import (
 	"layeh.com/radius/rfc3162"
 	"layeh.com/radius/rfc4818"
 	"layeh.com/radius/rfc6911"
-
-	"weft/internal/feature/access"
 )
 
 // Accounting is tried for a while: a server that is away over a weekend should not
@@ -31,40 +29,40 @@ const (
 
 // Account tells what a session has carried, as soon as a server takes it, until
 // ctx ends; it does not wait for that.
-func (c *Client) Account(ctx context.Context, one *Book) {
+func (c *Client) Account(ctx context.Context, one *Record) {
 	c.begin(ctx)
 	c.put(one)
 }
 
 func (c *Client) begin(ctx context.Context) {
-	b := &c.books
+	b := &c.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.running {
 		b.running = true
-		b.tasks.Go(func() { c.keepBooks(ctx) })
+		b.tasks.Go(func() { c.sendQueue(ctx) })
 	}
 }
 
-func (c *Client) wakeBooks() {
+func (c *Client) wakeQueue() {
 	select {
-	case c.books.news <- struct{}{}:
+	case c.queue.news <- struct{}{}:
 	default:
 	}
 }
 
-// keepBooks sends accounts, many at a time. While nobody takes them, it tries
+// sendQueue sends accounts, many at a time. While nobody takes them, it tries
 // one now and then, and the others wait.
-func (c *Client) keepBooks(ctx context.Context) {
+func (c *Client) sendQueue(ctx context.Context) {
 	room := make(chan struct{}, AtATime)
 	silent := make(chan struct{}, AtATime)
 	for {
-		p, one := c.books.take()
+		p, one := c.queue.take()
 		if one == nil {
 			select {
 			case <-ctx.Done():
 				return
-			case <-c.books.news:
+			case <-c.queue.news:
 			}
 			continue
 		}
@@ -79,10 +77,10 @@ func (c *Client) keepBooks(ctx context.Context) {
 			continue
 		case room <- struct{}{}:
 		case <-ctx.Done():
-			c.books.landed(p, one, false, false, c.wakeBooks)
+			c.queue.landed(p, one, false, false, c.wakeQueue)
 			return
 		}
-		c.books.tasks.Go(func() {
+		c.queue.tasks.Go(func() {
 			defer func() { <-room }()
 			if c.try(ctx, p, one) == heardNothing {
 				select {
@@ -90,7 +88,7 @@ func (c *Client) keepBooks(ctx context.Context) {
 				default:
 				}
 			}
-			c.wakeBooks()
+			c.wakeQueue()
 		})
 	}
 }
@@ -105,14 +103,14 @@ const (
 )
 
 // try tells an account, and notes what became of it.
-func (c *Client) try(ctx context.Context, p *page, one *Book) outcome {
+func (c *Client) try(ctx context.Context, p *sessionRecords, one *Record) outcome {
 	err := c.tell(ctx, one)
 	given := err != nil && ctx.Err() == nil && time.Since(one.Account.At) > accountFor
-	o := c.books.landed(p, one, err == nil, given, c.wakeBooks)
+	o := c.queue.landed(p, one, err == nil, given, c.wakeQueue)
 	if given {
-		c.books.mu.Lock()
+		c.queue.mu.Lock()
 		c.lose(one, err)
-		c.books.mu.Unlock()
+		c.queue.mu.Unlock()
 	}
 	return o
 }
@@ -120,11 +118,11 @@ func (c *Client) try(ctx context.Context, p *page, one *Book) outcome {
 // tellWhenHeard tries one account after another, with pauses, until one is taken;
 // false: ctx ended. One that a server does not take, whatever its reason, holds up
 // no other session's: it waits behind them.
-func (c *Client) tellWhenHeard(ctx context.Context, p *page, one *Book) bool {
+func (c *Client) tellWhenHeard(ctx context.Context, p *sessionRecords, one *Record) bool {
 	for {
 		select {
 		case <-ctx.Done():
-			c.books.landed(p, one, false, false, c.wakeBooks)
+			c.queue.landed(p, one, false, false, c.wakeQueue)
 			return false
 		case <-time.After(c.pause):
 		}
@@ -134,7 +132,7 @@ func (c *Client) tellWhenHeard(ctx context.Context, p *page, one *Book) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if p, one = c.books.take(); one == nil {
+		if p, one = c.queue.take(); one == nil {
 			return true
 		}
 	}
@@ -143,12 +141,12 @@ func (c *Client) tellWhenHeard(ctx context.Context, p *page, one *Book) bool {
 // Begun says, as often as announceTimes, that no session of before goes on, until
 // a server has heard it. A server that has none open may not answer (FreeRADIUS
 // with nothing but SQL does not): it is not taken for silent because of that.
-func (c *Client) Begun(ctx context.Context, a access.Account) {
-	a.Kind = access.AccountOn
+func (c *Client) Begun(ctx context.Context, a Accounting) {
+	a.Status = StatusOn
 	go func() {
 		for range announceTimes {
 			for _, s := range c.servers {
-				p, err := c.record([]byte(s.Secret), &a, access.Traffic{})
+				p, err := c.accountingRequest([]byte(s.Secret), &a, Traffic{})
 				if err == nil {
 					_, err = c.ask(ctx, s, s.Accounting, p)
 				}
@@ -172,12 +170,12 @@ const sayLost = time.Minute
 
 var errFull = fmt.Errorf("%d others wait, and it is the oldest", accountsMost)
 
-// lose counts an account that is given up, and says so. The books are locked.
-func (c *Client) lose(one *Book, err error) {
-	if one.Account.Kind == access.AccountInterim {
+// lose counts an account that is given up, and logs it. The queue is locked.
+func (c *Client) lose(one *Record, err error) {
+	if one.Account.Status == StatusInterim {
 		return // a later one has said more, or will
 	}
-	b := &c.books
+	b := &c.queue
 	b.lost++
 	b.unsaid++
 	if time.Since(b.saidAt) < sayLost {
@@ -188,9 +186,9 @@ func (c *Client) lose(one *Book, err error) {
 }
 
 // tell sends one account.
-func (c *Client) tell(ctx context.Context, one *Book) error {
+func (c *Client) tell(ctx context.Context, one *Record) error {
 	answer, _, err := c.exchange(ctx, c.telling, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
-		return c.record(secret, one.Account, one.Total)
+		return c.accountingRequest(secret, one.Account, one.Total)
 	})
 	if err == nil && answer.Code != radius.CodeAccountingResponse {
 		err = fmt.Errorf("account session %s: the answer is a %s", one.Account.ID, answer.Code)
@@ -198,15 +196,15 @@ func (c *Client) tell(ctx context.Context, one *Book) error {
 	return err
 }
 
-func (c *Client) record(secret []byte, a *access.Account, total access.Traffic) (*radius.Packet, error) {
+func (c *Client) accountingRequest(secret []byte, a *Accounting, total Traffic) (*radius.Packet, error) {
 	p := radius.New(radius.CodeAccountingRequest, secret)
-	if a.Kind == access.AccountOn {
+	if a.Status == StatusOn {
 		return p, c.begun(p, a)
 	}
-	status := map[access.AccountKind]rfc2866.AcctStatusType{
-		access.AccountStart: rfc2866.AcctStatusType_Value_Start, access.AccountInterim: rfc2866.AcctStatusType_Value_InterimUpdate,
-		access.AccountStop: rfc2866.AcctStatusType_Value_Stop,
-	}[a.Kind]
+	status := map[Status]rfc2866.AcctStatusType{
+		StatusStart: rfc2866.AcctStatusType_Value_Start, StatusInterim: rfc2866.AcctStatusType_Value_InterimUpdate,
+		StatusStop: rfc2866.AcctStatusType_Value_Stop,
+	}[a.Status]
 	by := rfc2866.AcctAuthentic_Value_RADIUS
 	if a.Local {
 		by = rfc2866.AcctAuthentic_Value_Local
@@ -219,24 +217,24 @@ func (c *Client) record(secret []byte, a *access.Account, total access.Traffic) 
 		rfc2869.EventTimestamp_Set(p, a.At),
 		rfc2867.AcctTunnelConnection_SetString(p, strconv.Itoa(int(a.Call.Serial))),
 		c.describe(p, a.Session, a.Call),
-		assigned(p, a.Profile),
+		assigned(p, a.Assigned),
 	)
 	if late := time.Since(a.At); late >= time.Second {
 		err = errors.Join(err, rfc2866.AcctDelayTime_Set(p, rfc2866.AcctDelayTime(late/time.Second)))
 	}
-	if a.Kind != access.AccountStart {
+	if a.Status != StatusStart {
 		err = errors.Join(err,
 			rfc2866.AcctSessionTime_Set(p, rfc2866.AcctSessionTime(a.At.Sub(a.Started)/time.Second)),
-			rfc2866.AcctInputOctets_Set(p, rfc2866.AcctInputOctets(uint32(total.UpBytes))),
-			rfc2866.AcctOutputOctets_Set(p, rfc2866.AcctOutputOctets(uint32(total.DownBytes))),
-			rfc2869.AcctInputGigawords_Set(p, rfc2869.AcctInputGigawords(total.UpBytes>>32)),
-			rfc2869.AcctOutputGigawords_Set(p, rfc2869.AcctOutputGigawords(total.DownBytes>>32)),
-			rfc2866.AcctInputPackets_Set(p, rfc2866.AcctInputPackets(uint32(total.UpPackets))),
-			rfc2866.AcctOutputPackets_Set(p, rfc2866.AcctOutputPackets(uint32(total.DownPackets))),
+			rfc2866.AcctInputOctets_Set(p, rfc2866.AcctInputOctets(uint32(total.InputOctets))),
+			rfc2866.AcctOutputOctets_Set(p, rfc2866.AcctOutputOctets(uint32(total.OutputOctets))),
+			rfc2869.AcctInputGigawords_Set(p, rfc2869.AcctInputGigawords(total.InputOctets>>32)),
+			rfc2869.AcctOutputGigawords_Set(p, rfc2869.AcctOutputGigawords(total.OutputOctets>>32)),
+			rfc2866.AcctInputPackets_Set(p, rfc2866.AcctInputPackets(uint32(total.InputPackets))),
+			rfc2866.AcctOutputPackets_Set(p, rfc2866.AcctOutputPackets(uint32(total.OutputPackets))),
 		)
 	}
-	if a.Kind == access.AccountStop {
-		err = errors.Join(err, rfc2866.AcctTerminateCause_Set(p, cause(a.Reason)))
+	if a.Status == StatusStop {
+		err = errors.Join(err, rfc2866.AcctTerminateCause_Set(p, rfc2866.AcctTerminateCause(a.Cause)))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write Accounting-Request: %w", err)
@@ -246,7 +244,7 @@ func (c *Client) record(secret []byte, a *access.Account, total access.Traffic) 
 
 // begun says that no session of before goes on (RFC 2866 section 5.1,
 // Accounting-On): servers then end those that they still have open.
-func (c *Client) begun(p *radius.Packet, a *access.Account) error {
+func (c *Client) begun(p *radius.Packet, a *Accounting) error {
 	err := errors.Join(
 		rfc2866.AcctStatusType_Set(p, rfc2866.AcctStatusType_Value_AccountingOn), rfc2866.AcctSessionID_SetString(p, a.ID),
 		rfc2869.EventTimestamp_Set(p, a.At), rfc2865.NASIdentifier_SetString(p, c.nas), router(p, a.Call.LNS.Addr()),
@@ -257,7 +255,7 @@ func (c *Client) begun(p *radius.Packet, a *access.Account) error {
 	return nil
 }
 
-func assigned(p *radius.Packet, f access.Profile) error {
+func assigned(p *radius.Packet, f Assigned) error {
 	var err error
 	if f.IPv4.IsValid() {
 		err = errors.Join(err, rfc2865.FramedIPAddress_Set(p, f.IPv4.AsSlice()))
@@ -281,23 +279,4 @@ func assigned(p *radius.Packet, f access.Profile) error {
 		err = errors.Join(err, rfc2865.Class_Add(p, c))
 	}
 	return err
-}
-
-// cause is Acct-Terminate-Cause (RFC 2866 section 5.10).
-func cause(r access.Reason) rfc2866.AcctTerminateCause {
-	switch r {
-	case access.ReasonRequested, access.ReasonPeer:
-		return rfc2866.AcctTerminateCause_Value_UserRequest
-	case access.ReasonLost, access.ReasonTunnel:
-		return rfc2866.AcctTerminateCause_Value_LostCarrier
-	case access.ReasonSession:
-		return rfc2866.AcctTerminateCause_Value_SessionTimeout
-	case access.ReasonIdle:
-		return rfc2866.AcctTerminateCause_Value_IdleTimeout
-	case access.ReasonAdmin:
-		return rfc2866.AcctTerminateCause_Value_AdminReset
-	case access.ReasonReplaced:
-		return rfc2866.AcctTerminateCause_Value_PortPreempted
-	}
-	return rfc2866.AcctTerminateCause_Value_NASError
 }

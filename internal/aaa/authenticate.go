@@ -21,12 +21,10 @@ import (
 	"layeh.com/radius/rfc6911"
 	"layeh.com/radius/vendors/microsoft"
 	"layeh.com/radius/vendors/wispr"
-
-	"weft/internal/feature/access"
 )
 
 // Authenticate asks who a subscriber is.
-func (c *Client) Authenticate(ctx context.Context, q access.Question) (access.Verdict, error) {
+func (c *Client) Authenticate(ctx context.Context, q Request) (Reply, error) {
 	answer, asked, err := c.exchange(ctx, c.asking, func(s Server) netip.AddrPort { return s.Auth }, func(secret []byte) (*radius.Packet, error) {
 		p := radius.New(radius.CodeAccessRequest, secret)
 		err := errors.Join(
@@ -38,46 +36,46 @@ func (c *Client) Authenticate(ctx context.Context, q access.Question) (access.Ve
 		return p, nil
 	})
 	if err != nil {
-		return access.Verdict{}, err
+		return Reply{}, err
 	}
-	return verdictOf(answer, asked, q)
+	return replyOf(answer, asked, q)
 }
 
-// verdictOf reads what a server says to a question.
-func verdictOf(answer, asked *radius.Packet, q access.Question) (access.Verdict, error) {
+// replyOf reads what a server says to a question.
+func replyOf(answer, asked *radius.Packet, q Request) (Reply, error) {
 	text := rfc2865.ReplyMessage_GetString(answer)
 	if answer.Code != radius.CodeAccessAccept {
 		if text == "" {
 			text = "Login incorrect"
 		}
-		return access.Verdict{Text: text}, nil
+		return Reply{Text: text}, nil
 	}
-	v := access.Verdict{Accept: true, Text: text, Login: rfc2865.UserName_GetString(answer)}
-	if q.Method == access.MethodMSCHAPv2 {
+	v := Reply{Accept: true, Text: text, Login: rfc2865.UserName_GetString(answer)}
+	if q.Method == MethodMSCHAPv2 {
 		proof := microsoft.MSCHAP2Success_Get(answer)
 		if len(proof) < 2 {
-			return access.Verdict{}, errors.New("the RADIUS server accepts without MS-CHAP2-Success")
+			return Reply{}, errors.New("the RADIUS server accepts without MS-CHAP2-Success")
 		}
 		v.Text = string(proof[1:])
 	}
 	profile, err := profileOf(answer, asked)
 	if err != nil {
-		return access.Verdict{}, err
+		return Reply{}, err
 	}
 	v.Profile = profile
 	return v, nil
 }
 
 // prove puts in what the subscriber showed.
-func prove(p *radius.Packet, c access.Credentials) error {
+func prove(p *radius.Packet, c Credentials) error {
 	switch c.Method {
-	case access.MethodPAP:
+	case MethodPAP:
 		return rfc2865.UserPassword_SetString(p, c.Password)
-	case access.MethodCHAP:
+	case MethodCHAP:
 		return errors.Join(
 			rfc2865.CHAPPassword_Set(p, append([]byte{c.ID}, c.Response...)), rfc2865.CHAPChallenge_Set(p, c.Challenge),
 		)
-	case access.MethodMSCHAPv2:
+	case MethodMSCHAPv2:
 		if len(c.Response) != 49 {
 			return errors.New("MS-CHAPv2 response has another length")
 		}
@@ -90,7 +88,7 @@ func prove(p *radius.Packet, c access.Credentials) error {
 
 // describe says where the session comes from: the same when asking and when
 // accounting (RFC 2865, RFC 2868).
-func (c *Client) describe(p *radius.Packet, session uint16, call access.Call) error {
+func (c *Client) describe(p *radius.Packet, session uint16, call Call) error {
 	err := errors.Join(
 		rfc2865.NASIdentifier_SetString(p, c.nas),
 		rfc2865.NASPort_Set(p, rfc2865.NASPort(session)),
@@ -139,8 +137,8 @@ func router(p *radius.Packet, a netip.Addr) error {
 const GardenFilter = "garden"
 
 // profileOf reads what a subscriber gets.
-func profileOf(p, asked *radius.Packet) (access.Profile, error) {
-	var out access.Profile
+func profileOf(p, asked *radius.Packet) (Profile, error) {
+	var out Profile
 	var errs []error
 	if a, ok := address(rfc2865.FramedIPAddress_Get(p)); ok && a.Is4() {
 		switch a {
@@ -151,12 +149,9 @@ func profileOf(p, asked *radius.Packet) (access.Profile, error) {
 		}
 	}
 	out.Pool = rfc2869.FramedPool_GetString(p)
-	names := access.Pools6{
+	out.Pools6 = Pools6{
 		Prefix: rfc3162.FramedIPv6Pool_GetString(p), Delegated: rfc6911.DelegatedIPv6PrefixPool_GetString(p),
 		Address: rfc6911.StatefulIPv6AddressPool_GetString(p),
-	}
-	if names != (access.Pools6{}) {
-		out.Pools6 = &names
 	}
 	if id := rfc3162.FramedInterfaceID_Get(p); len(id) == 8 {
 		out.InterfaceID = [8]byte(id)
@@ -196,8 +191,8 @@ func profileOf(p, asked *radius.Packet) (access.Profile, error) {
 			out.DNS = append(out.DNS, a)
 		}
 	}
-	out.Up, out.Down = uint64(wispr.WISPrBandwidthMaxUp_Get(p)), uint64(wispr.WISPrBandwidthMaxDown_Get(p))
-	out.Garden = rfc2865.FilterID_GetString(p) == GardenFilter
+	out.RateUp, out.RateDown = uint64(wispr.WISPrBandwidthMaxUp_Get(p)), uint64(wispr.WISPrBandwidthMaxDown_Get(p))
+	out.WalledGarden = rfc2865.FilterID_GetString(p) == GardenFilter
 	seconds := func(n uint32) time.Duration { return time.Duration(n) * time.Second }
 	out.SessionTimeout = seconds(uint32(rfc2865.SessionTimeout_Get(p)))
 	out.IdleTimeout = seconds(uint32(rfc2865.IdleTimeout_Get(p)))
@@ -206,14 +201,14 @@ func profileOf(p, asked *radius.Packet) (access.Profile, error) {
 	for _, c := range classes {
 		out.Class = append(out.Class, bytes.Clone(c))
 	}
-	out.Onward = onwardOf(p, asked)
+	out.Tunnel = tunnelOf(p, asked)
 	return out, errors.Join(errs...)
 }
 
-// onwardOf reads where the session goes on to (RFC 2868): of the L2TP tunnels
+// tunnelOf reads where the session goes on to (RFC 2868): of the L2TP tunnels
 // that are named, the one that is preferred (section 3.8: the lowest value), else
 // the first.
-func onwardOf(p, asked *radius.Packet) access.Onward {
+func tunnelOf(p, asked *radius.Packet) Tunnel {
 	// each is read once: reading takes the tags of numbers out of the packet
 	tags, kinds, _ := rfc2868.TunnelType_Gets(p)
 	ranked, ranks, _ := rfc2868.TunnelPreference_Gets(p)
@@ -231,7 +226,7 @@ func onwardOf(p, asked *radius.Packet) access.Onward {
 		}
 	}
 	if best < 0 {
-		return access.Onward{}
+		return Tunnel{}
 	}
 	tag := tags[best]
 	same := func(tags []byte, values []string, err error) string {
@@ -242,7 +237,7 @@ func onwardOf(p, asked *radius.Packet) access.Onward {
 		}
 		return ""
 	}
-	o := access.Onward{Server: same(rfc2868.TunnelServerEndpoint_GetStrings(p)), Name: same(rfc2868.TunnelClientAuthID_GetStrings(p))}
+	o := Tunnel{Server: same(rfc2868.TunnelServerEndpoint_GetStrings(p)), Name: same(rfc2868.TunnelClientAuthID_GetStrings(p))}
 	if asked != nil {
 		o.Secret = same(rfc2868.TunnelPassword_GetStrings(p, asked))
 	}

@@ -16,8 +16,6 @@ import (
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2869"
-
-	"weft/internal/feature/access"
 )
 
 // Server is one RADIUS server.
@@ -39,31 +37,31 @@ type Client struct {
 	asking  chan struct{}                // as many questions at a time as it has room for
 	telling chan struct{}                // and accounts: a server that is slow to take them delays no login
 	lines   lines
-	books   books
-	pause   time.Duration                           // between two attempts while nobody takes accounts
-	counts  map[netip.AddrPort]*access.RADIUSServer // by where it authenticates; mu
+	queue   queue
+	pause   time.Duration                   // between two attempts while nobody takes accounts
+	counts  map[netip.AddrPort]*ServerStats // by where it authenticates; mu
 }
 
 // NAS is what the servers know this router by (NAS-Identifier, RFC 2865 section 5.32).
 func (c *Client) NAS() string { return c.nas }
 
 // Stats says how the servers answer, in their order.
-func (c *Client) Stats() []access.RADIUSServer {
-	c.books.mu.Lock()
-	waiting, lost := c.books.count, c.books.lost
-	c.books.mu.Unlock()
+func (c *Client) Stats() []ServerStats {
+	c.queue.mu.Lock()
+	waiting, lost := c.queue.count, c.queue.lost
+	c.queue.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	var list []access.RADIUSServer
+	var list []ServerStats
 	for _, s := range c.servers {
-		one := access.RADIUSServer{Server: s.Auth}
+		one := ServerStats{Server: s.Auth}
 		if n := c.counts[s.Auth]; n != nil {
 			one = *n
 		}
 		one.Server, one.Waiting, one.Lost = s.Auth, waiting, lost
 		for _, at := range []netip.AddrPort{s.Auth, s.Accounting} {
-			one.Quiet = one.Quiet || now.Before(c.silent[at])
+			one.Silent = one.Silent || now.Before(c.silent[at])
 		}
 		list = append(list, one)
 	}
@@ -76,20 +74,20 @@ func (c *Client) count(s Server, kind radius.Code, err error) {
 	defer c.mu.Unlock()
 	n := c.counts[s.Auth]
 	if n == nil {
-		n = &access.RADIUSServer{}
+		n = &ServerStats{}
 		c.counts[s.Auth] = n
 	}
 	switch asks := kind == radius.CodeAccessRequest; {
 	case err == nil && asks:
 		n.Answered++
 	case err == nil:
-		n.Told++
+		n.Accounted++
 	case errors.Is(err, errForged):
 		n.Forged++
 	case asks:
-		n.Silent++
+		n.Unanswered++
 	default:
-		n.Untold++
+		n.AccountsUnanswered++
 	}
 }
 
@@ -107,8 +105,8 @@ const AtATime = 256
 
 // NewClient makes a client; nas is what servers know this router by.
 func NewClient(log *slog.Logger, nas string, servers []Server) *Client {
-	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*access.RADIUSServer{}, asking: make(chan struct{}, AtATime), telling: make(chan struct{}, AtATime), pause: accountEvery}
-	c.books.most, c.books.news = accountsMost, make(chan struct{}, 1)
+	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*ServerStats{}, asking: make(chan struct{}, AtATime), telling: make(chan struct{}, AtATime), pause: accountEvery}
+	c.queue.most, c.queue.news = accountsMost, make(chan struct{}, 1)
 	for _, s := range servers {
 		if s.Timeout <= 0 {
 			s.Timeout = defaultTimeout

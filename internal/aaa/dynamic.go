@@ -12,8 +12,6 @@ import (
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2869"
 	"layeh.com/radius/rfc3576"
-
-	"weft/internal/feature/access"
 )
 
 // DynamicPort is where orders come (RFC 5176 section 2.3).
@@ -28,8 +26,8 @@ type Issuer struct {
 
 // Orders carries out what is asked for; it gives how many sessions it was about.
 type Orders interface {
-	Disconnect(access.Match) int
-	Change(access.Match, access.Change) int
+	Disconnect(Match) int
+	Change(Match, Change) int
 }
 
 // NAS is what this router is to those who give orders: an order that names

@@ -19,8 +19,6 @@ import (
 	"layeh.com/radius/rfc6911"
 	"layeh.com/radius/vendors/microsoft"
 	"layeh.com/radius/vendors/wispr"
-
-	"weft/internal/feature/access"
 )
 
 // patience is how long a test waits for what must happen.
@@ -29,10 +27,10 @@ const patience = 20 * time.Second
 // desk takes orders for one session, alice's.
 type desk struct {
 	ended   atomic.Int32
-	changes []access.Change
+	changes []Change
 }
 
-func (d *desk) Disconnect(m access.Match) int {
+func (d *desk) Disconnect(m Match) int {
 	if m.Login != "alice" && m.ID != "a1" {
 		return 0
 	}
@@ -40,7 +38,7 @@ func (d *desk) Disconnect(m access.Match) int {
 	return 1
 }
 
-func (d *desk) Change(m access.Match, c access.Change) int {
+func (d *desk) Change(m Match, c Change) int {
 	if m.Login != "alice" {
 		return 0
 	}
@@ -202,7 +200,7 @@ func TestWhatOrdersLeadTo(t *testing.T) {
 		if got, ok := answer.Lookup(rfc2865.ProxyState_Type); !ok || string(got) != "way back" {
 			t.Errorf("%s: Proxy-State is %q", c.name, got)
 		}
-		if c.code == radius.CodeCoARequest && c.want == radius.CodeCoAACK && (len(d.changes) != 1 || *d.changes[0].Up != 5e6) {
+		if c.code == radius.CodeCoARequest && c.want == radius.CodeCoAACK && (len(d.changes) != 1 || *d.changes[0].RateUp != 5e6) {
 			t.Errorf("%s: %+v", c.name, d.changes)
 		}
 	}
@@ -231,7 +229,7 @@ func TestHowOrdersAreRead(t *testing.T) {
 		_ = wispr.WISPrBandwidthMaxUp_Set(p, 5e6)
 		_ = wispr.WISPrBandwidthMaxDown_Set(p, 6e6)
 	})
-	want := access.Match{
+	want := Match{
 		ID: "a1", Login: "alice", Address: netip.MustParseAddr("192.0.2.77"), Session: 4711, IPv6: netip.MustParseAddr("2001:db8:78::5"),
 		Prefix: netip.MustParsePrefix("2001:db8:77::/64"), Delegated: netip.MustParsePrefix("2001:db8:7700::/56"),
 		InterfaceID: [8]byte{2, 7: 7}, Calling: "line 5", Called: "isp",
@@ -240,7 +238,7 @@ func TestHowOrdersAreRead(t *testing.T) {
 		t.Errorf("it means %+v, want %+v; understood %v", got, want, understood(p))
 	}
 	c := changeOf(p)
-	if *c.Up != 5e6 || *c.Down != 6e6 || !*c.Garden || *c.SessionTimeout != time.Minute || *c.IdleTimeout != 61*time.Second || *c.Interim != 62*time.Second {
+	if *c.RateUp != 5e6 || *c.RateDown != 6e6 || !*c.WalledGarden || *c.SessionTimeout != time.Minute || *c.IdleTimeout != 61*time.Second || *c.Interim != 62*time.Second {
 		t.Errorf("it changes %+v", c)
 	}
 }
@@ -309,7 +307,7 @@ type leaver struct {
 	asked atomic.Int32
 }
 
-func (l *leaver) Disconnect(access.Match) int {
+func (l *leaver) Disconnect(Match) int {
 	if l.asked.Add(1) > 1 {
 		return 0
 	}

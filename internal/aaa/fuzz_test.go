@@ -11,8 +11,6 @@ import (
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2868"
 	"layeh.com/radius/vendors/wispr"
-
-	"weft/internal/feature/access"
 )
 
 // paper is what an order's answer is written on.
@@ -98,18 +96,18 @@ func FuzzRoute(f *testing.F) {
 	})
 }
 
-// FuzzBook: what another process has kept of an account, damaged or not, can be told
+// FuzzRecord: what another process has kept of an account, damaged or not, can be told
 // or is refused, and does no other harm.
-func FuzzBook(f *testing.F) {
+func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"Account":{"Kind":2,"Access":"isp","ID":"a1","Login":"alice","Profile":{"ipv4":"192.0.2.7","delegated":"2001:db8::/56","class":["AQI="]}},"Total":{"up_bytes":5}}`))
 	f.Add([]byte(`{"Account":{"Kind":9,"Profile":{"prefix":"192.0.2.0/24","ipv6":"192.0.2.1","class":[null]}}}`))
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", nil)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var one Book
+		var one Record
 		if json.Unmarshal(b, &one) != nil || one.Account == nil {
 			return
 		}
-		p, err := c.record([]byte("s"), one.Account, one.Total)
+		p, err := c.accountingRequest([]byte("s"), one.Account, one.Total)
 		if err != nil {
 			return
 		}
@@ -120,7 +118,7 @@ func FuzzBook(f *testing.F) {
 // FuzzAnswer: whatever a server, or somebody in its place, says to a question and to
 // an account is a verdict or an error.
 func FuzzAnswer(f *testing.F) {
-	q := question(access.Credentials{Login: "alice", Method: access.MethodPAP, Password: "wonder"})
+	q := question(Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"})
 	asked := radius.New(radius.CodeAccessRequest, []byte("s"))
 	accept := asked.Response(radius.CodeAccessAccept)
 	profile(accept)
@@ -133,7 +131,7 @@ func FuzzAnswer(f *testing.F) {
 		_ = radius.IsAuthenticResponse(b, b, []byte("s"))
 		if p, err := radius.Parse(b, []byte("s")); err == nil {
 			_ = signed(p, asked)
-			_, _ = verdictOf(p, asked, q)
+			_, _ = replyOf(p, asked, q)
 		}
 	})
 }

@@ -1,15 +1,9 @@
 package aaa
 
-import (
-	"golang.org/x/crypto/bcrypt"
+import "golang.org/x/crypto/bcrypt"
 
-	"weft/internal/feature/access"
-)
-
-// Compare decides about a subscriber of whom the hash of the password is known.
-func Compare(q access.Question) access.Verdict {
-	if bcrypt.CompareHashAndPassword([]byte(q.Hash), []byte(q.Password)) != nil {
-		return access.Verdict{Text: "Login incorrect"}
-	}
-	return access.Verdict{Accept: true, Text: "Welcome", Profile: *q.Profile}
+// PasswordMatches compares a password with its bcrypt hash. It takes tens of
+// milliseconds, on purpose.
+func PasswordMatches(hash, password string) bool {
+	return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
 }

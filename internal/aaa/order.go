@@ -14,8 +14,6 @@ import (
 	"layeh.com/radius/rfc4818"
 	"layeh.com/radius/rfc6911"
 	"layeh.com/radius/vendors/wispr"
-
-	"weft/internal/feature/access"
 )
 
 // carryOut does what is ordered, and says why it could not; 0: it could.
@@ -41,7 +39,7 @@ func carryOut(p *radius.Packet, self NAS, orders Orders) rfc3576.ErrorCause {
 		done = orders.Disconnect(m)
 	} else {
 		c := changeOf(p)
-		if c == (access.Change{}) {
+		if c == (Change{}) {
 			return rfc3576.ErrorCause_Value_MissingAttribute
 		}
 		done = orders.Change(m, c)
@@ -159,8 +157,8 @@ func rates(a radius.Attribute) bool {
 }
 
 // matchOf reads which sessions are meant (section 3).
-func matchOf(p *radius.Packet) access.Match {
-	m := access.Match{
+func matchOf(p *radius.Packet) Match {
+	m := Match{
 		ID: rfc2866.AcctSessionID_GetString(p), Login: rfc2865.UserName_GetString(p),
 		Calling: rfc2865.CallingStationID_GetString(p), Called: rfc2865.CalledStationID_GetString(p),
 		Prefix: prefix(rfc3162.FramedIPv6Prefix_Get(p)), Delegated: prefix(rfc4818.DelegatedIPv6Prefix_Get(p)),
@@ -180,19 +178,19 @@ func matchOf(p *radius.Packet) access.Match {
 	return m
 }
 
-func changeOf(p *radius.Packet) access.Change {
-	var c access.Change
+func changeOf(p *radius.Packet) Change {
+	var c Change
 	if n, err := wispr.WISPrBandwidthMaxUp_Lookup(p); err == nil {
 		v := uint64(n)
-		c.Up = &v
+		c.RateUp = &v
 	}
 	if n, err := wispr.WISPrBandwidthMaxDown_Lookup(p); err == nil {
 		v := uint64(n)
-		c.Down = &v
+		c.RateDown = &v
 	}
 	if text, err := rfc2865.FilterID_LookupString(p); err == nil {
 		v := text == GardenFilter
-		c.Garden = &v
+		c.WalledGarden = &v
 	}
 	seconds := func(n uint32) *time.Duration {
 		d := time.Duration(n) * time.Second

@@ -17,8 +17,6 @@ import (
 	"layeh.com/radius/rfc6911"
 	"layeh.com/radius/vendors/microsoft"
 	"layeh.com/radius/vendors/wispr"
-
-	"weft/internal/feature/access"
 )
 
 // Each attribute that the documentation names has its effect.
@@ -26,45 +24,45 @@ func TestEachAttributeOfAnAccept(t *testing.T) {
 	network := func(s string) *net.IPNet { _, n, _ := net.ParseCIDR(s); return n }
 	for name, c := range map[string]struct {
 		fill func(p *radius.Packet)
-		want access.Profile
+		want Profile
 	}{
-		"Framed-IP-Address":                {func(p *radius.Packet) { _ = rfc2865.FramedIPAddress_Set(p, net.IPv4(192, 0, 2, 7)) }, access.Profile{IPv4: netip.MustParseAddr("192.0.2.7")}},
-		"Framed-IP-Address, out of pools":  {func(p *radius.Packet) { _ = rfc2865.FramedIPAddress_Set(p, net.IPv4(255, 255, 255, 254)) }, access.Profile{}},
-		"Framed-Pool":                      {func(p *radius.Packet) { _ = rfc2869.FramedPool_SetString(p, "homes") }, access.Profile{Pool: "homes"}},
-		"Framed-Interface-Id":              {func(p *radius.Packet) { _ = rfc3162.FramedInterfaceID_Set(p, net.HardwareAddr{2, 0, 0, 0, 0, 0, 0, 7}) }, access.Profile{InterfaceID: [8]byte{2, 7: 7}}},
-		"Framed-IPv6-Prefix":               {func(p *radius.Packet) { _ = rfc3162.FramedIPv6Prefix_Set(p, network("2001:db8:1::/64")) }, access.Profile{Prefix: netip.MustParsePrefix("2001:db8:1::/64")}},
-		"Framed-IPv6-Prefix of length 128": {func(p *radius.Packet) { _ = rfc3162.FramedIPv6Prefix_Set(p, network("2001:db8:1::5/128")) }, access.Profile{IPv6: netip.MustParseAddr("2001:db8:1::5")}},
-		"Delegated-IPv6-Prefix":            {func(p *radius.Packet) { _ = rfc4818.DelegatedIPv6Prefix_Set(p, network("2001:db8:2::/56")) }, access.Profile{Delegated: netip.MustParsePrefix("2001:db8:2::/56")}},
-		"Framed-IPv6-Address":              {func(p *radius.Packet) { _ = rfc6911.FramedIPv6Address_Set(p, net.ParseIP("2001:db8:3::5")) }, access.Profile{IPv6: netip.MustParseAddr("2001:db8:3::5")}},
+		"Framed-IP-Address":                {func(p *radius.Packet) { _ = rfc2865.FramedIPAddress_Set(p, net.IPv4(192, 0, 2, 7)) }, Profile{IPv4: netip.MustParseAddr("192.0.2.7")}},
+		"Framed-IP-Address, out of pools":  {func(p *radius.Packet) { _ = rfc2865.FramedIPAddress_Set(p, net.IPv4(255, 255, 255, 254)) }, Profile{}},
+		"Framed-Pool":                      {func(p *radius.Packet) { _ = rfc2869.FramedPool_SetString(p, "homes") }, Profile{Pool: "homes"}},
+		"Framed-Interface-Id":              {func(p *radius.Packet) { _ = rfc3162.FramedInterfaceID_Set(p, net.HardwareAddr{2, 0, 0, 0, 0, 0, 0, 7}) }, Profile{InterfaceID: [8]byte{2, 7: 7}}},
+		"Framed-IPv6-Prefix":               {func(p *radius.Packet) { _ = rfc3162.FramedIPv6Prefix_Set(p, network("2001:db8:1::/64")) }, Profile{Prefix: netip.MustParsePrefix("2001:db8:1::/64")}},
+		"Framed-IPv6-Prefix of length 128": {func(p *radius.Packet) { _ = rfc3162.FramedIPv6Prefix_Set(p, network("2001:db8:1::5/128")) }, Profile{IPv6: netip.MustParseAddr("2001:db8:1::5")}},
+		"Delegated-IPv6-Prefix":            {func(p *radius.Packet) { _ = rfc4818.DelegatedIPv6Prefix_Set(p, network("2001:db8:2::/56")) }, Profile{Delegated: netip.MustParsePrefix("2001:db8:2::/56")}},
+		"Framed-IPv6-Address":              {func(p *radius.Packet) { _ = rfc6911.FramedIPv6Address_Set(p, net.ParseIP("2001:db8:3::5")) }, Profile{IPv6: netip.MustParseAddr("2001:db8:3::5")}},
 		"the pools of IPv6": {func(p *radius.Packet) {
 			_ = rfc3162.FramedIPv6Pool_SetString(p, "a")
 			_ = rfc6911.DelegatedIPv6PrefixPool_SetString(p, "b")
 			_ = rfc6911.StatefulIPv6AddressPool_SetString(p, "c")
-		}, access.Profile{Pools6: &access.Pools6{Prefix: "a", Delegated: "b", Address: "c"}}},
-		"Route-IPv6-Information": {func(p *radius.Packet) { _ = rfc6911.RouteIPv6Information_Set(p, network("2001:db8:9::/48")) }, access.Profile{Advertised: []netip.Prefix{netip.MustParsePrefix("2001:db8:9::/48")}}},
+		}, Profile{Pools6: Pools6{Prefix: "a", Delegated: "b", Address: "c"}}},
+		"Route-IPv6-Information": {func(p *radius.Packet) { _ = rfc6911.RouteIPv6Information_Set(p, network("2001:db8:9::/48")) }, Profile{Advertised: []netip.Prefix{netip.MustParsePrefix("2001:db8:9::/48")}}},
 		"Framed-Route and Framed-IPv6-Route": {func(p *radius.Packet) {
 			_ = rfc2865.FramedRoute_SetString(p, "192.0.2.128/26 0.0.0.0 1")
 			_ = rfc3162.FramedIPv6Route_SetString(p, "2001:db8:8::/48 :: 1")
-		}, access.Profile{Routes: []netip.Prefix{netip.MustParsePrefix("192.0.2.128/26"), netip.MustParsePrefix("2001:db8:8::/48")}}},
+		}, Profile{Routes: []netip.Prefix{netip.MustParsePrefix("192.0.2.128/26"), netip.MustParsePrefix("2001:db8:8::/48")}}},
 		"name servers": {func(p *radius.Packet) {
 			_ = microsoft.MSPrimaryDNSServer_Set(p, net.IPv4(192, 0, 2, 53))
 			_ = microsoft.MSSecondaryDNSServer_Set(p, net.IPv4(192, 0, 2, 54))
 			_ = rfc6911.DNSServerIPv6Address_Set(p, net.ParseIP("2001:db8::53"))
-		}, access.Profile{DNS: []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("192.0.2.54"), netip.MustParseAddr("2001:db8::53")}}},
+		}, Profile{DNS: []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("192.0.2.54"), netip.MustParseAddr("2001:db8::53")}}},
 		"rates": {func(p *radius.Packet) {
 			_ = wispr.WISPrBandwidthMaxUp_Set(p, 5e6)
 			_ = wispr.WISPrBandwidthMaxDown_Set(p, 9e6)
-		}, access.Profile{Up: 5e6, Down: 9e6}},
-		"Filter-Id": {func(p *radius.Packet) { _ = rfc2865.FilterID_SetString(p, "garden") }, access.Profile{Garden: true}},
+		}, Profile{RateUp: 5e6, RateDown: 9e6}},
+		"Filter-Id": {func(p *radius.Packet) { _ = rfc2865.FilterID_SetString(p, "garden") }, Profile{WalledGarden: true}},
 		"times": {func(p *radius.Packet) {
 			_ = rfc2865.SessionTimeout_Set(p, 60)
 			_ = rfc2865.IdleTimeout_Set(p, 61)
 			_ = rfc2869.AcctInterimInterval_Set(p, 62)
-		}, access.Profile{SessionTimeout: time.Minute, IdleTimeout: 61 * time.Second, Interim: 62 * time.Second}},
+		}, Profile{SessionTimeout: time.Minute, IdleTimeout: 61 * time.Second, Interim: 62 * time.Second}},
 		"Class, as often as it comes": {func(p *radius.Packet) {
 			_ = rfc2865.Class_Add(p, []byte("a"))
 			_ = rfc2865.Class_Add(p, []byte("b"))
-		}, access.Profile{Class: [][]byte{[]byte("a"), []byte("b")}}},
+		}, Profile{Class: [][]byte{[]byte("a"), []byte("b")}}},
 	} {
 		p := radius.New(radius.CodeAccessAccept, []byte("s"))
 		c.fill(p)
@@ -79,15 +77,15 @@ func TestEachAttributeOfAnAccept(t *testing.T) {
 func TestEachAttributeOfAnAccount(t *testing.T) {
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", nil)
 	now := time.Now()
-	a := access.Account{
-		Kind: access.AccountStop, ID: "a1", Login: "alice", Session: 5, Started: now.Add(-time.Minute), At: now, Reason: access.ReasonIdle,
-		Call: question(access.Credentials{}).Call,
-		Profile: access.Profile{
+	a := Accounting{
+		Status: StatusStop, ID: "a1", Login: "alice", Session: 5, Started: now.Add(-time.Minute), At: now, Cause: CauseIdleTimeout,
+		Call: question(Credentials{}).Call,
+		Assigned: Assigned{
 			IPv4: netip.MustParseAddr("192.0.2.7"), IPv6: netip.MustParseAddr("2001:db8:3::5"), Prefix: netip.MustParsePrefix("2001:db8:1::/64"),
 			Delegated: netip.MustParsePrefix("2001:db8:2::/56"), InterfaceID: [8]byte{2, 7: 7}, Class: [][]byte{[]byte("a")},
 		},
 	}
-	p, err := c.record([]byte("s"), &a, access.Traffic{UpBytes: 1<<32 + 5, UpPackets: 6, DownBytes: 7, DownPackets: 8})
+	p, err := c.accountingRequest([]byte("s"), &a, Traffic{InputOctets: 1<<32 + 5, InputPackets: 6, OutputOctets: 7, OutputPackets: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +94,12 @@ func TestEachAttributeOfAnAccount(t *testing.T) {
 		rfc2866.AcctSessionTime_Get(p) != 60 || rfc2866.AcctTerminateCause_Get(p) != rfc2866.AcctTerminateCause_Value_IdleTimeout {
 		t.Errorf("it says %v", p.Attributes)
 	}
-	if prefix(rfc3162.FramedIPv6Prefix_Get(p)) != a.Profile.Prefix || prefix(rfc4818.DelegatedIPv6Prefix_Get(p)) != a.Profile.Delegated ||
-		rfc6911.FramedIPv6Address_Get(p).String() != "2001:db8:3::5" || [8]byte(rfc3162.FramedInterfaceID_Get(p)) != a.Profile.InterfaceID ||
+	if prefix(rfc3162.FramedIPv6Prefix_Get(p)) != a.Assigned.Prefix || prefix(rfc4818.DelegatedIPv6Prefix_Get(p)) != a.Assigned.Delegated ||
+		rfc6911.FramedIPv6Address_Get(p).String() != "2001:db8:3::5" || [8]byte(rfc3162.FramedInterfaceID_Get(p)) != a.Assigned.InterfaceID ||
 		rfc2865.Class_GetString(p) != "a" || rfc2865.FramedIPAddress_Get(p).String() != "192.0.2.7" || rfc2865.NASPort_Get(p) != 5 {
 		t.Errorf("it says %v", p.Attributes)
 	}
-	p, err = c.record([]byte("s"), &access.Account{Kind: access.AccountOn, ID: "on-isp", At: now, Call: a.Call}, access.Traffic{})
+	p, err = c.accountingRequest([]byte("s"), &Accounting{Status: StatusOn, ID: "on-isp", At: now, Call: a.Call}, Traffic{})
 	if err != nil || rfc2866.AcctStatusType_Get(p) != rfc2866.AcctStatusType_Value_AccountingOn || rfc2865.NASIPAddress_Get(p).String() != "198.51.100.1" ||
 		rfc2865.NASIdentifier_GetString(p) != "lns" || rfc2866.AcctSessionID_GetString(p) != "on-isp" || !rfc2869.EventTimestamp_Get(p).Equal(now.Truncate(time.Second)) {
 		t.Errorf("%v: it says %v", err, p)

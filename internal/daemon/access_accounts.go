@@ -25,7 +25,7 @@ func accountName(number uint64) string { return fmt.Sprintf("%s%016x", accountKe
 // entry is an account, and whose servers are told of it.
 type entry struct {
 	client *aaa.Client
-	book   *aaa.Book
+	record *aaa.Record
 }
 
 // account makes what RADIUS is told of sessions: what the datapath counted, read
@@ -55,7 +55,7 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 			total.DownPackets += c.DownPackets
 			total.DownBytes += c.DownBytes
 		}
-		one := &aaa.Book{Account: a, Total: total}
+		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
 		told = append(told, entry{client, one})
 		if a.Kind == access.AccountInterim || s.store == nil {
 			continue // the next process says more
@@ -75,7 +75,7 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 // tell hands accounts to the servers, once they are kept.
 func (s *subscribers) tell(ctx context.Context, list []entry) {
 	for _, e := range list {
-		e.client.Account(ctx, e.book)
+		e.client.Account(ctx, e.record)
 	}
 }
 
@@ -144,7 +144,7 @@ func (s *subscribers) endAccounts() {
 func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) {
 	var changes []store.Change
 	for _, k := range kept {
-		var one aaa.Book
+		var one aaa.Record
 		err := json.Unmarshal(k.Value, &one)
 		if err == nil && one.Account == nil {
 			err = errors.New("there is none in what was kept")
@@ -161,11 +161,11 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) 
 			changes = append(changes, store.Change{Key: []byte(k.Key)}, store.Change{Key: []byte(accountName(one.Number)), Value: k.Value})
 		}
 		s.accounts.number = max(s.accounts.number, one.Number)
-		if client := s.accounts.clients[one.Account.Access]; client != nil {
+		if client := s.accounts.clients[one.Account.Section]; client != nil {
 			client.Account(ctx, &one)
 			continue
 		}
-		s.accounts.orphans[one.Account.Access] = append(s.accounts.orphans[one.Account.Access], &one)
+		s.accounts.orphans[one.Account.Section] = append(s.accounts.orphans[one.Account.Section], &one)
 	}
 	for section, list := range s.accounts.orphans {
 		s.log.Warn("accounts of the process before wait until their section has RADIUS servers again", "access", section, "accounts", len(list))

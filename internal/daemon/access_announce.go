@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
 	"weft/internal/store"
@@ -25,7 +26,7 @@ func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Tim
 			continue
 		}
 		for _, at := range access.From(f, name).Listen {
-			client.Begun(ctx, access.Account{Access: name, ID: "on-" + name, At: now, Call: access.Call{LNS: netip.AddrPortFrom(at, l2tp.Port)}})
+			client.Begun(ctx, aaa.Accounting{Section: name, ID: "on-" + name, At: now, Call: aaa.Call{LNS: netip.AddrPortFrom(at, l2tp.Port)}})
 		}
 		s.begunHere[name] = true
 		if err := s.store.Apply([]store.Change{{Key: []byte(begunKey + name), Value: []byte{1}}}); err != nil {

@@ -20,10 +20,10 @@ type accounts struct {
 	clients map[string]*aaa.Client
 	servers map[string][]aaa.Server
 	retired map[string]retiree
-	past    []*aaa.Client          // of servers before a reload, while something is on its way
-	orphans map[string][]*aaa.Book // of a process before: their sections have no servers now
-	number  uint64                 // of the account that was kept last
-	asking  map[string]*queue      // of questions, by section: one whose servers are silent delays no other
+	past    []*aaa.Client            // of servers before a reload, while something is on its way
+	orphans map[string][]*aaa.Record // of a process before: their sections have no servers now
+	number  uint64                   // of the account that was kept last
+	asking  map[string]*queue        // of questions, by section: one whose servers are silent delays no other
 	dynamic map[netip.Addr]*aaa.Dynamic
 	issuers map[netip.Addr][]aaa.Issuer
 	self    aaa.NAS
@@ -32,7 +32,7 @@ type accounts struct {
 func newAccounts(log *slog.Logger) *accounts {
 	return &accounts{
 		log: log, clients: map[string]*aaa.Client{}, servers: map[string][]aaa.Server{}, asking: map[string]*queue{},
-		retired: map[string]retiree{}, orphans: map[string][]*aaa.Book{},
+		retired: map[string]retiree{}, orphans: map[string][]*aaa.Record{},
 		dynamic: map[netip.Addr]*aaa.Dynamic{}, issuers: map[netip.Addr][]aaa.Issuer{},
 	}
 }
@@ -83,7 +83,7 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.accounts.self
-		}, s)
+		}, radiusOrders{s})
 		if err != nil {
 			s.log.Error("orders to change sessions cannot be taken", "address", at.String(), "error", err)
 			continue
@@ -127,7 +127,7 @@ const askTime = 50 * time.Second
 // Ask finds out who a subscriber is.
 func (s *subscribers) Ask(q access.Question) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
-	to, find := &s.comparing, aaa.Compare
+	to, find := &s.comparing, comparePassword
 	if q.Hash == "" {
 		to, find = s.accounts.queue(q.Access), func(q access.Question) access.Verdict { return s.askServers(ctx, client, q) }
 	}
@@ -169,14 +169,14 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q acce
 	}
 	inner, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	v, err := client.Authenticate(inner, q)
+	r, err := client.Authenticate(inner, accessRequest(q))
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a subscriber cannot be authenticated", "access", q.Access, "login", q.Login, "error", err)
 	}
 	if err != nil {
 		return cannot
 	}
-	return v
+	return verdictOf(r)
 }
 
 // Disconnect and Change carry out orders.

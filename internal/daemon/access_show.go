@@ -118,8 +118,7 @@ func (s *subscribers) RADIUS() []access.RADIUSServer {
 	}
 	for _, name := range slices.Sorted(maps.Keys(clients)) {
 		for _, one := range clients[name].Stats() {
-			one.Access = name
-			list = append(list, one)
+			list = append(list, radiusServer(name, one))
 		}
 	}
 	return list

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
 	"weft/internal/paths"
@@ -128,12 +127,12 @@ func TestAHashIsComparedWithThePassword(t *testing.T) {
 	}
 	q := access.Question{Hash: string(hash), Profile: &access.Profile{IPv4: netip.MustParseAddr("203.0.113.5")}}
 	q.Password = "wonderland"
-	if v := aaa.Compare(q); !v.Accept || v.Profile.IPv4 != q.Profile.IPv4 {
+	if v := comparePassword(q); !v.Accept || v.Profile.IPv4 != q.Profile.IPv4 {
 		t.Errorf("the right password: %+v", v)
 	}
 	for _, wrong := range []string{"", "wonderlan", "wonderland ", string(hash)} {
 		q.Password = wrong
-		if v := aaa.Compare(q); v.Accept {
+		if v := comparePassword(q); v.Accept {
 			t.Errorf("%q is accepted", wrong)
 		}
 	}

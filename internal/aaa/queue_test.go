@@ -16,8 +16,6 @@ import (
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2866"
-
-	"weft/internal/feature/access"
 )
 
 // deaf is a server that never answers.
@@ -39,8 +37,8 @@ func clientOf(t *testing.T, at netip.AddrPort) *Client {
 	return c
 }
 
-func note(number uint64, kind access.AccountKind, id string) *Book {
-	return &Book{Number: number, Account: &access.Account{Kind: kind, ID: id, Login: "alice", At: time.Now(), Reason: access.ReasonIdle}}
+func note(number uint64, kind Status, id string) *Record {
+	return &Record{Number: number, Account: &Accounting{Status: kind, ID: id, Login: "alice", At: time.Now(), Cause: CauseIdleTimeout}}
 }
 
 // hear waits for so many accounts.
@@ -65,7 +63,7 @@ func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 		c := clientOf(t, at)
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range many {
-			c.Account(ctx, note(uint64(i+1), access.AccountStop, fmt.Sprint(i)))
+			c.Account(ctx, note(uint64(i+1), StatusStop, fmt.Sprint(i)))
 		}
 		time.Sleep(time.Duration(many%7) * 10 * time.Millisecond) // some are on their way
 		cancel()
@@ -78,7 +76,7 @@ func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
 	woken := make(chan bool, 10)
 	c.WhenSettled(func() { woken <- true })
-	c.Account(t.Context(), note(7, access.AccountStop, "a1"))
+	c.Account(t.Context(), note(7, StatusStop, "a1"))
 	if got := hear(t, told, 1); got[0] != "Stop a1" {
 		t.Errorf("told is %q", got)
 	}
@@ -93,13 +91,13 @@ func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 }
 
 // What is kept of an account is all of it.
-func TestABookIsReadAsItWasWritten(t *testing.T) {
-	one := Book{Total: access.Traffic{UpBytes: 1 << 40}, Account: &access.Account{
-		Kind: access.AccountStop, Access: "isp", ID: "a1", Login: "alice", At: time.Now().Round(0), Reason: access.ReasonIdle, Call: question(access.Credentials{}).Call,
-		Profile: access.Profile{IPv4: netip.MustParseAddr("192.0.2.7"), Delegated: netip.MustParsePrefix("2001:db8::/56"), Class: [][]byte{{1, 2}}},
+func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	one := Record{Total: Traffic{InputOctets: 1 << 40}, Account: &Accounting{
+		Status: StatusStop, Section: "isp", ID: "a1", Login: "alice", At: time.Now().Round(0), Cause: CauseIdleTimeout, Call: question(Credentials{}).Call,
+		Assigned: Assigned{IPv4: netip.MustParseAddr("192.0.2.7"), Delegated: netip.MustParsePrefix("2001:db8::/56"), Class: [][]byte{{1, 2}}},
 	}}
 	b, err := json.Marshal(one)
-	var again Book
+	var again Record
 	if err == nil {
 		err = json.Unmarshal(b, &again)
 	}
@@ -127,19 +125,19 @@ func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
 	}))
 	const many = 40
 	for i := range many {
-		c.Account(t.Context(), note(0, access.AccountStart, fmt.Sprint(i)))
+		c.Account(t.Context(), note(0, StatusStart, fmt.Sprint(i)))
 	}
 	time.Sleep(30 * time.Millisecond) // some were tried in vain
 	for range 5 {
 		for i := range many {
-			c.Account(t.Context(), note(0, access.AccountInterim, fmt.Sprint(i)))
+			c.Account(t.Context(), note(0, StatusInterim, fmt.Sprint(i)))
 		}
 	}
 	if n := c.Waiting(); n > 3*many {
 		t.Errorf("of %d sessions %d accounts wait", many, n)
 	}
 	for i := range many {
-		c.Account(t.Context(), note(0, access.AccountStop, fmt.Sprint(i)))
+		c.Account(t.Context(), note(0, StatusStop, fmt.Sprint(i)))
 	}
 	close(open)
 	order := map[string]string{}
@@ -165,8 +163,8 @@ func TestAnEndIsToldThoughTheBeginningIsNotTaken(t *testing.T) {
 	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
 		return rfc2866.AcctStatusType_Get(p) == rfc2866.AcctStatusType_Value_Stop
 	}))
-	c.Account(t.Context(), note(1, access.AccountStart, "a1"))
-	c.Account(t.Context(), note(2, access.AccountStop, "a1"))
+	c.Account(t.Context(), note(1, StatusStart, "a1"))
+	c.Account(t.Context(), note(2, StatusStop, "a1"))
 	if got := hear(t, told, 1); got[0] != "Stop a1" {
 		t.Errorf("told is %q", got)
 	}
@@ -184,15 +182,15 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 		}
 		return true
 	}))
-	c.Account(t.Context(), note(1, access.AccountStart, "bad"))
+	c.Account(t.Context(), note(1, StatusStart, "bad"))
 	rests := func() bool {
-		c.books.mu.Lock()
-		defer c.books.mu.Unlock()
-		return c.books.pages["bad"].rests
+		c.queue.mu.Lock()
+		defer c.queue.mu.Unlock()
+		return c.queue.sessions["bad"].rests
 	}
 	begun := time.Now()
 	for i := 0; !rests(); i++ {
-		c.Account(t.Context(), note(0, access.AccountStart, fmt.Sprint(i)))
+		c.Account(t.Context(), note(0, StatusStart, fmt.Sprint(i)))
 		hear(t, told, 1)
 		if time.Since(begun) > patience {
 			t.Fatalf("it was tried %d times", bad.Load())
@@ -200,13 +198,13 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 	}
 	tries := bad.Load()
 	for i := range 20 {
-		c.Account(t.Context(), note(0, access.AccountStop, fmt.Sprint("x", i)))
+		c.Account(t.Context(), note(0, StatusStop, fmt.Sprint("x", i)))
 		hear(t, told, 1)
 	}
 	if n := bad.Load(); n != tries {
 		t.Errorf("it was tried %d times more", n-tries)
 	}
-	c.Account(t.Context(), note(2, access.AccountStop, "bad"))
+	c.Account(t.Context(), note(2, StatusStop, "bad"))
 	if got := hear(t, told, 1); got[0] != "Stop bad" {
 		t.Errorf("told is %q", got)
 	}
@@ -220,13 +218,13 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 // Of too many that wait the oldest make room, and are counted.
 func TestTheOldestAccountsMakeRoom(t *testing.T) {
 	c := clientOf(t, deaf(t))
-	c.books.most = 10
+	c.queue.most = 10
 	for i := range 25 { // nobody tells them: none is on its way
-		c.put(note(uint64(i+1), access.AccountStop, fmt.Sprint(i)))
+		c.put(note(uint64(i+1), StatusStop, fmt.Sprint(i)))
 	}
 	var left []string
 	for {
-		_, one := c.books.take()
+		_, one := c.queue.take()
 		if one == nil {
 			break
 		}
@@ -246,7 +244,7 @@ func TestOtherServersTakeOver(t *testing.T) {
 	old := clientOf(t, deaf(t))
 	const many = 300
 	for i := range many {
-		old.Account(t.Context(), note(uint64(i+1), access.AccountStop, fmt.Sprint(i)))
+		old.Account(t.Context(), note(uint64(i+1), StatusStop, fmt.Sprint(i)))
 	}
 	time.Sleep(10 * time.Millisecond)
 	next := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
@@ -274,7 +272,7 @@ func TestALateAccountSaysHowLate(t *testing.T) {
 		told <- p
 		return false
 	}))
-	one := note(1, access.AccountStop, "a1")
+	one := note(1, StatusStop, "a1")
 	one.Account.At = time.Now().Add(-time.Hour)
 	c.Account(t.Context(), one)
 	var seen []*radius.Packet

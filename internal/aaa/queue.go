@@ -5,15 +5,13 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"weft/internal/feature/access"
 )
 
-// Book is an account that no server has taken yet.
-type Book struct {
+// Record is an account that no server has taken yet.
+type Record struct {
 	Number  uint64 `json:"-"` // by which it is kept for the next process; 0: it is not
-	Account *access.Account
-	Total   access.Traffic
+	Account *Accounting
+	Total   Traffic
 
 	tried  int
 	first  time.Time // when it was tried
@@ -21,34 +19,34 @@ type Book struct {
 	over   bool      // told, given up, or said better by a later one
 }
 
-// page is what one session has to tell, in its order: what is told of its end
+// sessionRecords are the records of one session, in their order: that of its end
 // never overtakes its beginning.
-type page struct {
+type sessionRecords struct {
 	id     string
-	list   []*Book
+	list   []*Record
 	flying bool // the first one is on its way
 	rests  bool // servers object to it: it is tried later
 }
 
-// books are the accounts of a client. They wait in one list, not each by itself:
+// queue is the accounting queue of a client. Records wait in one list, not each by itself:
 // after a storm there are tens of thousands.
-type books struct {
-	mu      sync.Mutex
-	pages   map[string]*page // of each session that has any
-	turn    []*page          // those of which nothing is on its way, in the order in which they are tried
-	ages    []*Book          // all, oldest first, and some that are over
-	count   int
-	most    int
-	lost    uint64
-	settled []uint64 // numbers that need not be kept any more
-	heir    *Client  // who asks other servers from now on
-	wake    func()   // something is settled; may be nil
-	saidAt  time.Time
-	unsaid  int // accounts that were lost since saidAt
-	news    chan struct{}
-	running bool
-	toldAt  time.Time // when a server took one last
-	tasks   sync.WaitGroup
+type queue struct {
+	mu       sync.Mutex
+	sessions map[string]*sessionRecords // of each session that has any
+	turn     []*sessionRecords          // those of which nothing is on its way, in the order in which they are tried
+	ages     []*Record                  // all, oldest first, and some that are over
+	count    int
+	most     int
+	lost     uint64
+	settled  []uint64 // numbers that need not be kept any more
+	heir     *Client  // who asks other servers from now on
+	wake     func()   // something is settled; may be nil
+	saidAt   time.Time
+	unsaid   int // accounts that were lost since saidAt
+	news     chan struct{}
+	running  bool
+	toldAt   time.Time // when a server took one last
+	tasks    sync.WaitGroup
 }
 
 // accountsMost bounds the accounts of a section that wait. 30,000 sessions that
@@ -66,25 +64,25 @@ const (
 )
 
 // add takes an account; it gives those that had to make room.
-func (b *books) add(one *Book) (lost []*Book) {
+func (b *queue) add(one *Record) (lost []*Record) {
 	id := one.Account.ID
-	p := b.pages[id]
+	p := b.sessions[id]
 	if p == nil {
-		if b.pages == nil {
-			b.pages = map[string]*page{}
+		if b.sessions == nil {
+			b.sessions = map[string]*sessionRecords{}
 		}
-		p = &page{id: id}
-		b.pages[id] = p
+		p = &sessionRecords{id: id}
+		b.sessions[id] = p
 		b.turn = append(b.turn, p)
 	}
 	// an interim account says nothing that the next one does not
-	if n := len(p.list); n > 0 && p.list[n-1].Account.Kind == access.AccountInterim && (n > 1 || !p.flying) {
+	if n := len(p.list); n > 0 && p.list[n-1].Account.Status == StatusInterim && (n > 1 || !p.flying) {
 		b.settle(p.list[n-1])
 		p.list = p.list[:n-1]
 	}
 	if p.list = append(p.list, one); p.rests {
 		p.rests = false
-		p.list = append([]*Book{one}, p.list[:len(p.list)-1]...)
+		p.list = append([]*Record{one}, p.list[:len(p.list)-1]...)
 		b.turn = append(b.turn, p)
 	}
 	b.ages = append(b.ages, one)
@@ -99,13 +97,13 @@ func (b *books) add(one *Book) (lost []*Book) {
 }
 
 // oldest takes out the account that has waited longest and is not on its way.
-func (b *books) oldest() *Book {
+func (b *queue) oldest() *Record {
 	for _, one := range b.ages {
-		p := b.pages[one.Account.ID]
+		p := b.sessions[one.Account.ID]
 		if one.over || p.flying && p.list[0] == one {
 			continue
 		}
-		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
+		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
 		b.settle(one)
 		return one
 	}
@@ -113,7 +111,7 @@ func (b *books) oldest() *Book {
 }
 
 // settle notes that nothing is to be done any more about one.
-func (b *books) settle(one *Book) {
+func (b *queue) settle(one *Record) {
 	one.over = true
 	b.count--
 	if one.Number != 0 {
@@ -129,7 +127,7 @@ func (b *books) settle(one *Book) {
 	}
 	b.ages = b.ages[gone:]
 	if len(b.ages) > 2*b.count+1024 {
-		b.ages = slices.DeleteFunc(b.ages, func(o *Book) bool { return o.over })
+		b.ages = slices.DeleteFunc(b.ages, func(o *Record) bool { return o.over })
 	}
 	if b.count == 0 {
 		b.ages = nil
@@ -137,7 +135,7 @@ func (b *books) settle(one *Book) {
 }
 
 // take gives the next account that may be told; nil: there is none.
-func (b *books) take() (*page, *Book) {
+func (b *queue) take() (*sessionRecords, *Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.turn) > 0 {
@@ -145,7 +143,7 @@ func (b *books) take() (*page, *Book) {
 		b.turn[0] = nil
 		b.turn = b.turn[1:]
 		if len(p.list) == 0 { // it had to make room
-			delete(b.pages, p.id)
+			delete(b.sessions, p.id)
 			continue
 		}
 		p.flying = true
@@ -157,7 +155,7 @@ func (b *books) take() (*page, *Book) {
 
 // landed is what becomes of one that was taken: it was told, it is given up, or it waits
 // again behind all others; wake is called when one has rested.
-func (b *books) landed(p *page, one *Book, told, given bool, wake func()) outcome {
+func (b *queue) landed(p *sessionRecords, one *Record, told, given bool, wake func()) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -174,13 +172,13 @@ func (b *books) landed(p *page, one *Book, told, given bool, wake func()) outcom
 	}
 	switch {
 	case told || given || b.heir != nil:
-		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
+		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
 		if told || given {
 			b.settle(one)
 		} else {
 			b.inherit(one)
 		}
-	case one.Account.Kind == access.AccountInterim && len(p.list) > 1:
+	case one.Account.Status == StatusInterim && len(p.list) > 1:
 		p.list = p.list[1:]
 		b.settle(one)
 	case one.tried%holdsUp == 0 || one.denied:
@@ -188,7 +186,7 @@ func (b *books) landed(p *page, one *Book, told, given bool, wake func()) outcom
 	}
 	switch {
 	case len(p.list) == 0:
-		delete(b.pages, p.id)
+		delete(b.sessions, p.id)
 	case p.list[0].denied && o == objected:
 		p.rests = true
 		time.AfterFunc(deniedRests, func() { b.rested(p, wake) })
@@ -199,7 +197,7 @@ func (b *books) landed(p *page, one *Book, told, given bool, wake func()) outcom
 }
 
 // rested has one tried again to which servers object.
-func (b *books) rested(p *page, wake func()) {
+func (b *queue) rested(p *sessionRecords, wake func()) {
 	b.mu.Lock()
 	if p.rests {
 		p.rests = false
@@ -211,16 +209,16 @@ func (b *books) rested(p *page, wake func()) {
 
 // inherit hands one on to whoever asks other servers from now on. It is kept under
 // its number as before.
-func (b *books) inherit(one *Book) {
-	next := &Book{Number: one.Number, Account: one.Account, Total: one.Total}
+func (b *queue) inherit(one *Record) {
+	next := &Record{Number: one.Number, Account: one.Account, Total: one.Total}
 	one.Number = 0
 	b.settle(one)
 	b.heir.put(next)
 }
 
 // put takes an account, and makes room for it if it must.
-func (c *Client) put(one *Book) {
-	b := &c.books
+func (c *Client) put(one *Record) {
+	b := &c.queue
 	b.mu.Lock()
 	if heir := b.heir; heir != nil {
 		b.mu.Unlock()
@@ -232,12 +230,12 @@ func (c *Client) put(one *Book) {
 		c.lose(old, errFull)
 	}
 	b.mu.Unlock()
-	c.wakeBooks()
+	c.wakeQueue()
 }
 
 // Settled gives the numbers of accounts that need not be kept any more, once.
 func (c *Client) Settled() []uint64 {
-	b := &c.books
+	b := &c.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.settled
@@ -246,36 +244,36 @@ func (c *Client) Settled() []uint64 {
 }
 
 // WhenSettled has f called when there is something for Settled; f does not wait.
-func (c *Client) WhenSettled(f func()) { c.books.wake = f }
+func (c *Client) WhenSettled(f func()) { c.queue.wake = f }
 
 // HandOver gives what waits to the client of other servers, now and later; that
 // tells it until ctx ends.
 func (c *Client) HandOver(ctx context.Context, to *Client) {
 	to.begin(ctx)
-	b := &c.books
+	b := &c.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heir = to
-	to.books.mu.Lock()
-	to.books.lost += b.lost
-	to.books.mu.Unlock()
+	to.queue.mu.Lock()
+	to.queue.lost += b.lost
+	to.queue.mu.Unlock()
 	for _, one := range slices.Clone(b.ages) {
-		p := b.pages[one.Account.ID]
+		p := b.sessions[one.Account.ID]
 		if one.over || p.flying && p.list[0] == one {
 			continue // it comes later, if it has to
 		}
-		p.list = slices.DeleteFunc(p.list, func(o *Book) bool { return o == one })
+		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
 		b.inherit(one)
 	}
 }
 
 // Wait waits until nothing is told any more. The contexts of all accounts have
 // ended.
-func (c *Client) Wait() { c.books.tasks.Wait() }
+func (c *Client) Wait() { c.queue.tasks.Wait() }
 
 // Waiting tells how many accounts no server has taken yet.
 func (c *Client) Waiting() int {
-	c.books.mu.Lock()
-	defer c.books.mu.Unlock()
-	return c.books.count
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	return c.queue.count
 }
