@@ -27,6 +27,9 @@ type Section struct {
 	Name  string
 	Named bool
 	Doc   string // sentences, for the schema and the reference
+	// Roles are what the section wants interfaces for: those in its key
+	// interfaces, or all of the file.
+	Roles state.Roles
 	// New gives a pointer to a struct that holds the defaults of the section
 	// called name; name is empty unless the section is Named.
 	New func(name string) any
@@ -114,22 +117,6 @@ func (f *File) Given(path string) bool {
 		}
 	}
 	return true
-}
-
-// Strings gives the list of strings at a path, as the file has it. It is for
-// what a section must know of another one, whose type is not known to it.
-func (f *File) Strings(path string) []string {
-	at := f.root
-	for _, step := range steps(path) {
-		if at = at.child(step); at == nil {
-			return nil
-		}
-	}
-	var list []string
-	for _, item := range at.items {
-		list = append(list, item.text)
-	}
-	return list
 }
 
 func (f *File) problem(severity state.Severity, pos state.Position, path, what, remedy string) {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode"
+
+	"weft/internal/state"
 )
 
 // Interface is [interface.NAME].
@@ -58,7 +60,7 @@ func checkInterface(c *Checker, name string, i *Interface) {
 		}
 		c.Error(key, what, remedy)
 	}
-	if i.Hook == HookXDP && !i.Shortcut && !c.Broken("shortcut") && !c.File().Given("route") && !c.File().Given("offload") && !c.File().Given("access") && !c.File().Given("l2tp_client") && len(c.File().Names("guard")) == 0 && len(c.File().Names("pseudowire")) == 0 {
+	if i.Hook == HookXDP && !i.Shortcut && !c.Broken("shortcut") && c.File().Roles()&^state.RoleTranslated == 0 {
 		c.Error("hook", "XDP cannot hand a translated packet back to the stack, it can only send it out past the stack",
 			`add shortcut = true if going past netfilter is right here, else write hook = "tc" or "auto"`)
 	}

@@ -77,24 +77,8 @@ func tablesOf(f *config.File) state.Tables {
 	t.Subscribers = access.Tables(f).Subscribers
 	t.Flows = offload.Flows(f)
 	t.Switch = offload.Switch(f)
-	t.Unused = state.AllRoles &^ rolesOf(f)
+	t.Unused = state.AllRoles &^ f.Roles()
 	return t
-}
-
-// rolesOf gives what interfaces may be for as f has it, whatever the host has now:
-// programs are loaded for that.
-func rolesOf(f *config.File) state.Roles {
-	var all state.Roles
-	for section, role := range map[string]state.Roles{
-		"nat64": state.RoleTranslated, "pseudowire": state.RolePseudowires, "guard": state.RoleGuarded,
-		"access": state.RoleSubscribers, "l2tp_client": state.RoleSubscribers,
-		"route": state.RoleRouted, "offload": state.RoleOffloaded,
-	} {
-		if f.Given(section) {
-			all |= role
-		}
-	}
-	return all
 }
 
 // Makes lists the devices of f that weft makes itself.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/internal/config"
+	"weft/internal/state"
 )
 
 // Config is [access.NAME].
@@ -153,6 +154,7 @@ type ClientConfig struct {
 func Section() config.Section {
 	return config.Section{
 		Name:  "access",
+		Roles: state.RoleSubscribers,
 		Named: true,
 		Doc:   "The end of subscribers' L2TP tunnels and PPP sessions (an LNS).",
 		New: func(name string) any {
@@ -166,6 +168,7 @@ func Section() config.Section {
 func ClientSection() config.Section {
 	return config.Section{
 		Name:  "l2tp_client",
+		Roles: state.RoleSubscribers,
 		Named: true,
 		Doc:   "A session of this router's own with an L2TP server, as a member has it at home.",
 		New: func(name string) any {

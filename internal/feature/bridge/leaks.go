@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weft/internal/config"
+	"weft/internal/state"
 )
 
 // leaks warns of every way that the file leaves from a guest to the router, to
@@ -98,50 +99,42 @@ func intoTunnels(c *config.Checker, ports []port) {
 }
 
 // tunnelAt gives a section whose packets are looked for at an interface, and the
-// remedy. Those of subscribers are at all that the file has.
+// remedy.
 func tunnelAt(f *config.File, name string) (section, remedy string) {
 	without := fmt.Sprintf("take [interface.%s] out, and write the device here", name)
-	for _, w := range f.Names("pseudowire") {
-		path := "pseudowire." + w
-		if !f.Given(path+".interfaces") || slices.Contains(f.Strings(path+".interfaces"), name) {
-			return path, fmt.Sprintf("list interfaces in [%s] without it, or %s", path, without)
-		}
-	}
-	for _, kind := range []string{"access", "l2tp_client"} {
-		for _, a := range f.Names(kind) {
-			return kind + "." + a, without
+	for _, role := range []state.Roles{state.RolePseudowires, state.RoleSubscribers} {
+		for _, u := range f.Uses(role) {
+			switch {
+			case u.Interface != name:
+			case u.Lists:
+				return u.Section, fmt.Sprintf("list interfaces in [%s] without it, or %s", u.Section, without)
+			default:
+				return u.Section, without
+			}
 		}
 	}
 	return "", ""
 }
 
-// takers are the sections that take packets off where they arrive, before the
-// kernel's bridge has them.
-func takers(f *config.File) []string {
-	paths := []string{"route.interfaces", "offload.interfaces"}
-	for _, name := range f.Names("nat64") {
-		paths = append(paths, "nat64."+name+".interfaces")
-	}
-	return paths
-}
+// takers are the roles in which an interface's packets are taken off where they
+// arrive, before the kernel's bridge has them.
+const takers = state.RoleRouted | state.RoleOffloaded | state.RoleTranslated
 
 // pastTheBridge finds what other sections take to the router, or elsewhere, that
 // guests sent to a bridge.
 func pastTheBridge(c *config.Checker, s *Config, ports []port) {
 	f := c.File()
-	for _, path := range takers(f) {
-		for _, n := range f.Strings(path) {
-			if !slices.Contains(f.Names("interface"), n) {
-				continue // told of there
-			}
-			device := f.Interface(n).Device
-			if device == s.Device && !s.Host {
-				c.Error("host", fmt.Sprintf("%s has interface.%s, which is this bridge: what guests send would be forwarded by the router, which takes no part in it", path, n), "take it out there, or write host = true")
-			}
-			for i, p := range ports {
-				if p.Device == device && p.Role == Guest {
-					c.Warn(fmt.Sprintf("ports[%d].interface", i), fmt.Sprintf("%s has interface.%s: what the guest sends to the link address of %s is forwarded past the bridge, wherever routes lead", path, n, device), "take it out there")
-				}
+	for _, u := range f.Uses(takers) {
+		if !slices.Contains(f.Names("interface"), u.Interface) {
+			continue // reported there
+		}
+		device := f.Interface(u.Interface).Device
+		if device == s.Device && !s.Host {
+			c.Error("host", fmt.Sprintf("%s has interface.%s, which is this bridge: what guests send would be forwarded by the router, which takes no part in it", u.Path, u.Interface), "take it out there, or write host = true")
+		}
+		for i, p := range ports {
+			if p.Device == device && p.Role == Guest {
+				c.Warn(fmt.Sprintf("ports[%d].interface", i), fmt.Sprintf("%s has interface.%s: what the guest sends to the link address of %s is forwarded past the bridge, wherever routes lead", u.Path, u.Interface, device), "take it out there")
 			}
 		}
 	}

@@ -6,19 +6,22 @@ import (
 	"weft/internal/config"
 	"weft/internal/config/configtest"
 	"weft/internal/feature/bridge"
+	"weft/internal/state"
 )
 
 // sections are also those that take packets from interfaces, as far as bridges
 // look at them.
 func sections() []config.Section {
-	taker := func(name string, named bool) config.Section {
-		return config.Section{Name: name, Named: named, Doc: ".", New: func(string) any {
+	taker := func(name string, named bool, roles state.Roles) config.Section {
+		return config.Section{Name: name, Named: named, Roles: roles, Doc: ".", New: func(string) any {
 			return &struct {
 				Interfaces []string `toml:"interfaces" doc:"."`
 			}{}
 		}}
 	}
-	return append(config.CoreSections(), bridge.Section(), taker("route", false), taker("offload", false), taker("nat64", true), taker("pseudowire", true), taker("access", true))
+	everywhere := config.Section{Name: "access", Named: true, Roles: state.RoleSubscribers, Doc: ".", New: func(string) any { return &struct{}{} }}
+	return append(config.CoreSections(), bridge.Section(), taker("route", false, state.RoleRouted), taker("offload", false, state.RoleOffloaded),
+		taker("nat64", true, state.RoleTranslated), taker("pseudowire", true, state.RolePseudowires), everywhere)
 }
 
 func TestPlans(t *testing.T) {

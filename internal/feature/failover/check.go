@@ -37,7 +37,7 @@ func nameFault(name string) string {
 func checkTranslators(c *config.Checker, s *Config) {
 	for i, name := range s.Translators {
 		key := fmt.Sprintf("translators[%d]", i)
-		if !c.File().Given("nat64." + name) {
+		if !slices.Contains(c.File().NamesFor(state.RoleTranslated), name) {
 			c.Error(key, fmt.Sprintf("there is no [nat64.%s]", name), "name a section of this file")
 		}
 		if slices.Contains(s.Translators[:i], name) {
@@ -164,7 +164,7 @@ func Plan(f *config.File, stateful []string) []state.Problem {
 		return problems
 	}
 	for i, name := range c.Translators {
-		if f.Given("nat64."+name) && !slices.Contains(stateful, name) {
+		if slices.Contains(f.NamesFor(state.RoleTranslated), name) && !slices.Contains(stateful, name) {
 			add(fmt.Sprintf("failover.translators[%d]", i), fmt.Sprintf("nat64.%s is not stateful: it has no sessions", name), "take it out: every router translates alike")
 		}
 	}

@@ -47,6 +47,7 @@ func Sections() []config.Section {
 	return []config.Section{
 		{
 			Name:  "guard",
+			Roles: state.RoleGuarded,
 			Named: true,
 			Doc:   "What must not get in by some interfaces is dropped before anything else is done with it.",
 			New:   func(string) any { return &Config{ReversePath: ReverseOff, Burst: 2} },

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weft/internal/config"
+	"weft/internal/state"
 )
 
 // Config is [nat64.NAME].
@@ -64,6 +65,7 @@ const (
 func Section() config.Section {
 	return config.Section{
 		Name:  "nat64",
+		Roles: state.RoleTranslated,
 		Named: true,
 		Doc:   "A translator between IPv6 and IPv4.",
 		New:   func(name string) any { return defaults(name) },

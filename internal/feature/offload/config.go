@@ -57,8 +57,9 @@ func Switch(f *config.File) state.SwitchFormat {
 // Section is what config.Load needs to read [offload].
 func Section() config.Section {
 	return config.Section{
-		Name: "offload",
-		Doc:  "Established connections leave the slow path: nftables decides on new ones, eBPF forwards the rest. Off without the section.",
+		Name:  "offload",
+		Roles: state.RoleOffloaded,
+		Doc:   "Established connections leave the slow path: nftables decides on new ones, eBPF forwards the rest. Off without the section.",
 		New: func(string) any {
 			return &Config{Protocols: []Protocol{TCP, UDP}, DSA: "none", MinimumPackets: 4, IdleTimeout: time.Minute, TableSize: 65536}
 		},
@@ -103,16 +104,12 @@ func check(c *config.Checker, s *Config) {
 	if !c.File().Router().Forwarding {
 		c.Warn("", "the router does not switch forwarding on, so no connection passes that could be offloaded", "set forwarding = true in [router], unless something else does")
 	}
-	for i, name := range s.Interfaces {
-		if slices.Contains(routed(c.File()), name) {
-			c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%s is in [route] too, and what weft routes itself goes past the ruleset", name), "take it out of one of the two lists")
+	for _, u := range c.File().Uses(state.RoleRouted) {
+		if i := slices.Index(s.Interfaces, u.Interface); i >= 0 {
+			c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%s is in [%s] too, and what weft routes itself goes past the ruleset", u.Interface, u.Section), "take it out of one of the two lists")
 		}
 	}
 }
-
-// routed gives the interfaces of [route], by the list's name alone: features
-// do not know each other.
-func routed(f *config.File) []string { return f.Strings("route.interfaces") }
 
 // Equal tells whether two configurations are the same.
 func (c Config) Equal(d Config) bool {

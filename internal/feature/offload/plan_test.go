@@ -34,7 +34,7 @@ interfaces = ["lan", "wan"]
 [route]
 interfaces = ["wan"]
 `
-	route := config.Section{Name: "route", New: func(string) any {
+	route := config.Section{Name: "route", Roles: state.RoleRouted, New: func(string) any {
 		return &struct {
 			Interfaces []string `toml:"interfaces" doc:"."`
 		}{}

@@ -82,6 +82,7 @@ const (
 func Section() config.Section {
 	return config.Section{
 		Name:  "pseudowire",
+		Roles: state.RolePseudowires,
 		Named: true,
 		Doc:   "Ethernet to another host, virtual machine or site: a wire whose end here is an ordinary network interface.",
 		New: func(name string) any {

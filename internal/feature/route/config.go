@@ -7,6 +7,7 @@ package route
 import (
 	"weft/fib"
 	"weft/internal/config"
+	"weft/internal/state"
 )
 
 // Config is [route].
@@ -20,6 +21,7 @@ type Config struct {
 func Section() config.Section {
 	return config.Section{
 		Name:  "route",
+		Roles: state.RoleRouted,
 		Doc:   "Routing by weft's own tables, a mirror of the kernel's, past the stack. Without the section the kernel forwards.",
 		New:   func(string) any { return &Config{IPv4Prefixes: 1_200_000, IPv6Prefixes: 300_000} },
 		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
