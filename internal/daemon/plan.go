@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -108,14 +109,14 @@ func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.
 		return facts, nil
 	}
 	translators, err := d.Translators()
-	if err != nil {
+	if err != nil && !errors.Is(err, datapath.ErrOtherVersion) {
 		return facts, err
 	}
 	for _, t := range translators {
 		facts.Translators[t.Name] = t.ID
 	}
 	accesses, err := d.Accesses()
-	if err != nil {
+	if err != nil && !errors.Is(err, datapath.ErrOtherVersion) {
 		return facts, err
 	}
 	for _, a := range accesses {

@@ -136,6 +136,9 @@ func (r *Router) ways(f *config.File) (map[state.Pair]state.Way, error) {
 		return ways, err
 	}
 	told, err := r.datapath.Ways()
+	if errors.Is(err, datapath.ErrOtherVersion) {
+		return ways, nil
+	}
 	for pair, way := range ways {
 		way.PathMTU = told[pair].PathMTU
 		ways[pair] = way

@@ -108,6 +108,13 @@ func (d *Datapath) findPin(device, program string) (pin, bool) {
 	return pin{}, false
 }
 
+func (d *Datapath) applyAttachment(a state.Attachment, remove bool) error {
+	if remove {
+		return d.detach(a)
+	}
+	return d.attach(a)
+}
+
 // attach puts a program on a device, or replaces the build that is there
 // without a packet going past.
 func (d *Datapath) attach(a state.Attachment) error {

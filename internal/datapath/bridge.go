@@ -108,9 +108,9 @@ func sameBridgeGuard(a, b state.BridgeGuard) bool {
 	return errA == nil && errB == nil && va == vb && a.Device == b.Device && a.Bridge == b.Bridge
 }
 
-// observeBridges lists guards and fixed addresses. A guard that the programs
-// cannot tell from the wanted one is the wanted one.
-func (d *Datapath) observeBridges(want state.Desired) ([]state.Object, error) {
+// observeBridgeGuards lists guards. One that the programs cannot tell from the
+// wanted one is the wanted one.
+func (d *Datapath) observeBridgeGuards(want state.Desired) ([]state.BridgeGuard, error) {
 	wanted := map[string]state.BridgeGuard{}
 	for _, o := range want {
 		if g, ok := o.(state.BridgeGuard); ok {
@@ -118,26 +118,23 @@ func (d *Datapath) observeBridges(want state.Desired) ([]state.Object, error) {
 		}
 	}
 	guards, err := d.BridgeGuards()
-	if err != nil {
-		return nil, err
-	}
-	var found []state.Object
-	for _, g := range guards {
+	for i, g := range guards {
 		if w, ok := wanted[g.Key()]; ok && sameBridgeGuard(w, g) {
-			g = w
+			guards[i] = w
 		}
-		found = append(found, g)
 	}
+	return guards, err
+}
+
+// stations lists the source addresses that weft.toml gives.
+func (d *Datapath) stations() (list []state.Station, err error) {
 	macs, err := d.LearnedMACs()
-	if err != nil {
-		return nil, err
-	}
 	for _, m := range macs {
 		if m.Fixed {
-			found = append(found, state.Station{Bridge: m.Bridge, Device: m.Device, MAC: m.MAC})
+			list = append(list, state.Station{Bridge: m.Bridge, Device: m.Device, MAC: m.MAC})
 		}
 	}
-	return found, nil
+	return list, err
 }
 
 // BridgeGuards lists what the programs know about ports of bridges.

@@ -25,7 +25,8 @@ type Options struct {
 	UnlimitedSlow bool         // no limit on how much goes there
 	Tables        state.Tables // sizes of the tables of stateful translation
 
-	testClock bool // time is what map nat64_clock says, and no refusal is let up for an error
+	testClock bool                    // time is what map nat64_clock says, and no refusal is let up for an error
+	fault     func(step string) error // of tests: an error ends the opening there, as a kill would
 }
 
 // Datapath holds the pinned maps of one network namespace.
@@ -49,75 +50,36 @@ func Exists(dir string) bool {
 
 // Open opens the datapath at dir, a directory in a bpf file system, and makes
 // what is not there yet. A map whose layout is of another version is replaced;
-// the programs that used it keep it until they are replaced too.
+// the programs that used it keep it until they are replaced too. A process that
+// is killed on the way leaves what was there before, or the whole.
 func Open(dir string, options Options) (*Datapath, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
 	}
-	for _, sub := range []string{"maps", "links"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("make pin directory: %w", err)
-		}
+	if err := os.MkdirAll(filepath.Join(dir, "links"), 0o700); err != nil {
+		return nil, fmt.Errorf("make pin directory: %w", err)
 	}
 	d := &Datapath{dir: dir, options: options, maps: map[string]*ebpf.Map{}}
-	if err := d.dropStale(); err != nil {
-		return nil, err
+	err := d.openMaps()
+	if err == nil {
+		err = d.startSweep()
 	}
-	for _, p := range append(programs(), helpers()...) {
-		spec, err := d.spec(p)
-		if err != nil {
-			return nil, errors.Join(err, d.Close())
-		}
-		for name, m := range spec.Maps {
-			if m.Pinning != ebpf.PinByName || d.maps[name] != nil {
-				continue
-			}
-			opened, err := d.openMap(m)
-			if err != nil {
-				return nil, errors.Join(fmt.Errorf("open map %s: %w", name, err), d.Close())
-			}
-			d.maps[name] = opened
-		}
+	if err == nil {
+		err = d.forgetLayout()
 	}
-	if err := d.startSweep(); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := d.forgetLayout(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open route tables: %w", err), d.Close())
-	}
 	return d, nil
-}
-
-func (d *Datapath) openMap(spec *ebpf.MapSpec) (*ebpf.Map, error) {
-	options := ebpf.MapOptions{PinPath: filepath.Join(d.dir, "maps")}
-	m, err := ebpf.NewMapWithOptions(spec, options)
-	if errors.Is(err, ebpf.ErrMapIncompatible) {
-		if err := os.Remove(filepath.Join(options.PinPath, spec.Name)); err != nil {
-			return nil, err
-		}
-		m, err = ebpf.NewMapWithOptions(spec, options)
-	}
-	if err == nil && spec.Name == fastSets {
-		err = fillFast(m, spec.InnerMap)
-	}
-	return m, err
 }
 
 // View opens an existing datapath to look at, making nothing.
 func View(dir string) (*Datapath, error) {
-	d := &Datapath{dir: dir, maps: map[string]*ebpf.Map{}}
-	entries, err := os.ReadDir(filepath.Join(dir, "maps"))
+	all, err := openPinned(filepath.Join(dir, mapsDir))
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range entries {
-		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, "maps", e.Name()), nil)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open map %s: %w", e.Name(), err), d.Close())
-		}
-		d.maps[e.Name()] = m
-	}
-	return d, nil
+	return &Datapath{dir: dir, maps: all}, nil
 }
 
 // Close lets go of the maps and programs; what is pinned stays.
@@ -141,14 +103,18 @@ func Remove(dir string) error {
 	return err
 }
 
-// mapNamed gives a map that every version of the datapath has.
+// ErrOtherVersion says that what is pinned was made by another version of weft,
+// and lacks a map. The next Open adds it.
+var ErrOtherVersion = errors.New("the pinned datapath is of another version; weft run replaces it")
+
+// mapNamed gives a map that every datapath of this version has.
 func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if m := d.maps[name]; m != nil {
 		return m, nil
 	}
-	return nil, fmt.Errorf("the pinned datapath at %s has no map %s (it is of another version; run weft run to replace it)", d.dir, name)
+	return nil, fmt.Errorf("open map %s: %w", name, ErrOtherVersion)
 }
 
 // Prepare loads programs before they are needed, until done is closed. Errors

@@ -3,7 +3,6 @@ package datapath
 import (
 	"encoding/binary"
 	"net/netip"
-	"slices"
 
 	"weft/internal/state"
 )
@@ -169,18 +168,13 @@ func accessMaps() []string {
 	return []string{"l2tp_tunnels", "l2tp_sessions", "l2tp_states", "l2tp_lines", "l2tp_owners4", "l2tp_owners6", "l2tp_owner_lengths"}
 }
 
-// accessObjects lists what [access] and [l2tp_client] want to be found.
-func (d *Datapath) accessObjects() ([]state.Object, error) {
-	accesses, err := d.Accesses()
-	if err != nil {
-		return nil, err
-	}
-	var list []state.Object
-	for _, a := range accesses {
-		list = append(list, a)
-	}
-	gardens, err := collect(d, "l2tp_gardens", func(k gardenKey, _ uint32) state.Object { return decodeGarden(k) })
-	return slices.Concat(list, gardens), err
+// gardens lists what subscribers in walled gardens may reach.
+func (d *Datapath) gardens() ([]state.Garden, error) {
+	return collect(d, "l2tp_gardens", func(k gardenKey, _ uint32) state.Garden { return decodeGarden(k) })
+}
+
+func (d *Datapath) writeGarden(g state.Garden, remove bool) error {
+	return d.write("l2tp_gardens", encodeGarden(g), uint32(1), remove)
 }
 
 // applyAccess carries out a step on an access.

@@ -90,6 +90,13 @@ func (d *Datapath) routeTables() (t state.RouteTables, ok bool, err error) {
 	return t, t.Words4 != 0 || t.Words6 != 0, nil
 }
 
+func (d *Datapath) applyRouteTables(t state.RouteTables, remove bool) error {
+	if remove {
+		return d.removeRouteTables()
+	}
+	return d.setRouteTables(t)
+}
+
 // setRouteTables makes outer maps for tables of another size. Packets are
 // routed by the old ones until new tables are published.
 func (d *Datapath) setRouteTables(t state.RouteTables) error {

@@ -46,6 +46,23 @@ func (d *Datapath) writePort(p state.Port, remove bool) error {
 	return d.write("interfaces_near", slot, value, false)
 }
 
+// lowers lists which interface frames belong to that arrive on a device below it.
+func (d *Datapath) lowers() ([]state.Lower, error) {
+	return collect(d, "lowers", decodeLower)
+}
+
+func (d *Datapath) writeLower(l state.Lower, remove bool) error {
+	index, err := deviceIndex(l.Device)
+	if err != nil {
+		return err
+	}
+	upper, err := deviceIndex(l.Upper)
+	if err != nil {
+		return err
+	}
+	return d.write("lowers", encodeLower(l, index), uint32(upper), remove)
+}
+
 // unusedFlags gives interface_unused of bpf/lib/interface.h.
 func unusedFlags(unused state.Roles) uint32 {
 	var flags uint32

@@ -3,9 +3,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -116,23 +114,20 @@ func (d *Datapath) Resize(t state.Tables) error {
 		return nil
 	}
 	d.options.Tables = t
-	if err := d.dropStale(); err != nil {
-		return err
-	}
 	fresh := map[string]*ebpf.Map{}
 	for _, g := range append(groups(), group{"nat64_resolve", []string{"nat64_changes"}}) {
 		spec, err := d.groupSpec(g)
+		if err == nil {
+			err = d.renew(g, spec.Maps, d.maps, fresh)
+		}
 		if err != nil {
-			return err
+			return errors.Join(err, closeMaps(fresh))
 		}
-		for _, name := range g.maps {
-			if _, err := os.Stat(d.mapPath(name)); err == nil && name != "nat64_changes" {
-				continue // it fits
-			}
-			if fresh[name], err = d.openMap(spec.Maps[name]); err != nil {
-				return fmt.Errorf("resize map %s: %w", name, err)
-			}
-		}
+	}
+	all := maps.Clone(d.maps)
+	maps.Copy(all, fresh)
+	if err := d.pinMaps(all); err != nil {
+		return errors.Join(err, closeMaps(fresh))
 	}
 	d.swap(fresh)
 	return d.startSweep()
@@ -206,41 +201,6 @@ func (d *Datapath) groupSpec(g group) (*ebpf.CollectionSpec, error) {
 	return d.spec(p)
 }
 
-// dropStale unpins each group's maps if they are not all there as they should
-// be now: of another version, or of other sizes.
-func (d *Datapath) dropStale() error {
-	for _, g := range groups() {
-		spec, err := d.groupSpec(g)
-		if err != nil {
-			return err
-		}
-		fit := true
-		for _, name := range g.maps {
-			fit = fit && d.fits(name, spec.Maps[name])
-		}
-		if fit {
-			continue
-		}
-		for _, name := range g.maps {
-			if err := os.Remove(d.mapPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("replace map %s: %w", name, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (d *Datapath) mapPath(name string) string { return filepath.Join(d.dir, "maps", name) }
-
-func (d *Datapath) fits(name string, spec *ebpf.MapSpec) bool {
-	m, err := ebpf.LoadPinnedMap(d.mapPath(name), nil)
-	if err != nil {
-		return false
-	}
-	defer m.Close()
-	return spec.Compatible(m) == nil
-}
-
 // what the mark of a run of nat64_sweep asks for
 const (
 	sweepStart = 0
@@ -306,6 +266,14 @@ func (d *Datapath) Binders() ([]state.Binder, error) {
 		}
 	}
 	return list, nil
+}
+
+func (d *Datapath) writeBinder(b state.Binder, remove bool) error {
+	v := encodeBinder(b)
+	if remove {
+		v = binder{}
+	}
+	return d.write("nat64_stateful_configs", uint32(b.ID), v, false)
 }
 
 // Statics lists the bindings of weft.toml.

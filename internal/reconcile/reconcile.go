@@ -1,6 +1,6 @@
 // Package reconcile brings what is to what is desired, in ordered steps: what
-// is missing is added and what differs is changed, in the order of Desired;
-// only then is what is no longer desired removed, last made first. Doing it
+// is missing is added and what differs is changed, in the order of Desired and
+// of the kinds' ranks; only then is what is no longer desired removed. Doing it
 // again does nothing; doing it again after it died midway finishes it.
 package reconcile
 
@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"weft/internal/state"
@@ -39,8 +40,11 @@ func Steps(desired state.Desired, actual []state.Object) []state.Step {
 	for _, o := range actual {
 		is[o.Key()] = o
 	}
+	kinds := ranks(state.KindsByType())
 	var steps []state.Step
 	wanted := map[string]bool{}
+	desired = slices.Clone(desired)
+	slices.SortStableFunc(desired, func(a, b state.Object) int { return kinds.making(a) - kinds.making(b) })
 	for _, o := range desired {
 		wanted[o.Key()] = true
 		was, exists := is[o.Key()]
@@ -57,34 +61,30 @@ func Steps(desired state.Desired, actual []state.Object) []state.Step {
 			gone = append(gone, o)
 		}
 	}
-	slices.SortStableFunc(gone, func(a, b state.Object) int { return removalRank(a) - removalRank(b) })
+	slices.SortStableFunc(gone, func(a, b state.Object) int { return kinds.removal(a) - kinds.removal(b) })
 	for _, o := range gone {
 		steps = append(steps, state.Step{Op: state.Remove, Object: o})
 	}
 	return steps
 }
 
-// removalRank orders what goes: first ports leave their bridges, which no frame
-// may cross without its guards, then what takes packets (programs), then routes
-// that lead to devices, then tables, then devices and settings.
-func removalRank(o state.Object) int {
-	switch o.(type) {
-	case state.BridgeVLAN, state.BridgeAddress, state.Neighbour:
-		return -2
-	case state.BridgePort:
-		return -1
-	case state.Attachment:
-		return 0
-	case state.Route:
-		return 1
-	case state.Rule, state.Proxy, state.Port, state.Translator, state.Pseudowire, state.WirePort, state.BridgeGuard, state.Station:
-		return 2
-	case state.Device, state.Wire, state.VXLAN, state.Bridge, state.GuestDevice:
-		return 3
-	case state.Address:
-		return 4
+// ranks gives the ranks of an object's kind; last is for a kind that is not listed.
+type ranks map[reflect.Type]state.Kind
+
+const last = 1 << 10
+
+func (r ranks) making(o state.Object) int {
+	if k, ok := r[reflect.TypeOf(o)]; ok {
+		return k.Make
 	}
-	return 5
+	return last
+}
+
+func (r ranks) removal(o state.Object) int {
+	if k, ok := r[reflect.TypeOf(o)]; ok {
+		return k.Remove
+	}
+	return last
 }
 
 // Targets gives the door for each domain.

@@ -204,7 +204,7 @@ func TestProgramsGoFirstAndDevicesLast(t *testing.T) {
 			if s.Op != state.Remove {
 				t.Fatalf("%v is no removal", s)
 			}
-			if k := state.Kind(s.Object); len(kinds) == 0 || kinds[len(kinds)-1] != k {
+			if k, _, _ := strings.Cut(s.Object.Key(), " "); len(kinds) == 0 || kinds[len(kinds)-1] != k {
 				kinds = append(kinds, k)
 			}
 		}

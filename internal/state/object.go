@@ -3,7 +3,6 @@ package state
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 )
 
 // Object is one thing that weft wants to exist, or finds to exist, in the
@@ -289,9 +288,3 @@ type Proxy struct {
 func (p Proxy) Key() string    { return fmt.Sprintf("proxy %s on %s", p.Prefix, p.Device) }
 func (p Proxy) Domain() Domain { return Datapath }
 func (p Proxy) String() string { return p.Key() }
-
-// Kind gives the first word of an object's key.
-func Kind(o Object) string {
-	kind, _, _ := strings.Cut(o.Key(), " ")
-	return kind
-}

@@ -1,0 +1,183 @@
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// The maps are pinned in one directory, which is never half of anything: where
+// one is missing or does not fit, all are pinned in a directory aside, those
+// that fit once more, and it takes the place of the old one in one step.
+// Programs that are attached keep their maps until they are replaced.
+const (
+	mapsDir  = "maps"
+	asideDir = "maps-new" // what a killed process left is removed
+)
+
+// step is where a test may end the opening.
+func (d *Datapath) step(format string, args ...any) error {
+	if d.options.fault == nil {
+		return nil
+	}
+	return d.options.fault(fmt.Sprintf(format, args...))
+}
+
+// openMaps opens the pinned maps, and makes those that are not there or do not
+// fit.
+func (d *Datapath) openMaps() error {
+	if err := os.RemoveAll(filepath.Join(d.dir, asideDir)); err != nil {
+		return fmt.Errorf("remove what a killed process left: %w", err)
+	}
+	specs, err := d.mapSpecs()
+	if err != nil {
+		return err
+	}
+	pinned, err := openPinned(filepath.Join(d.dir, mapsDir))
+	if err != nil {
+		return err
+	}
+	fresh, grouped := map[string]*ebpf.Map{}, map[string]bool{}
+	list := groups()
+	for _, g := range list {
+		for _, name := range g.maps {
+			grouped[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(specs)) {
+		if !grouped[name] {
+			list = append(list, group{maps: []string{name}})
+		}
+	}
+	for _, g := range list {
+		if err := d.renew(g, specs, pinned, fresh); err != nil {
+			return errors.Join(err, closeMaps(pinned), closeMaps(fresh))
+		}
+	}
+	for name, m := range pinned {
+		if fresh[name] != nil || specs[name] == nil {
+			err = errors.Join(err, m.Close())
+		} else {
+			d.maps[name] = m
+		}
+	}
+	maps.Copy(d.maps, fresh)
+	if err != nil || len(fresh) == 0 && len(pinned) == len(specs) {
+		return err
+	}
+	return d.pinMaps(d.maps)
+}
+
+// mapSpecs describes all maps that are pinned.
+func (d *Datapath) mapSpecs() (map[string]*ebpf.MapSpec, error) {
+	specs := map[string]*ebpf.MapSpec{}
+	for _, p := range append(programs(), helpers()...) {
+		spec, err := d.spec(p)
+		if err != nil {
+			return nil, err
+		}
+		for name, m := range spec.Maps {
+			if m.Pinning == ebpf.PinByName && specs[name] == nil {
+				specs[name] = m
+			}
+		}
+	}
+	return specs, nil
+}
+
+// openPinned opens all maps of a directory, none if there is no such.
+func openPinned(dir string) (map[string]*ebpf.Map, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all := map[string]*ebpf.Map{}
+	for _, e := range entries {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(dir, e.Name()), nil)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open map %s: %w", e.Name(), err), closeMaps(all))
+		}
+		all[e.Name()] = m
+	}
+	return all, nil
+}
+
+// renew makes the maps of a group in fresh, if they are not all there as they
+// should be now: of another version, or of other sizes.
+func (d *Datapath) renew(g group, specs map[string]*ebpf.MapSpec, there, fresh map[string]*ebpf.Map) error {
+	fits := func(name string) bool { return there[name] != nil && specs[name].Compatible(there[name]) == nil }
+	if !slices.ContainsFunc(g.maps, func(name string) bool { return !fits(name) }) {
+		return nil
+	}
+	for _, name := range g.maps {
+		spec := specs[name].Copy()
+		spec.Pinning = ebpf.PinNone // pinMaps does
+		m, err := ebpf.NewMap(spec)
+		if err == nil {
+			fresh[name] = m
+			if name == fastSets {
+				err = fillFast(m, spec.InnerMap)
+			}
+		}
+		if err == nil {
+			err = d.step("made map %s", name)
+		}
+		if err != nil {
+			return fmt.Errorf("make map %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// pinMaps makes the pinned maps be these.
+func (d *Datapath) pinMaps(all map[string]*ebpf.Map) error {
+	if d.dir == "" {
+		return nil
+	}
+	aside, place := filepath.Join(d.dir, asideDir), filepath.Join(d.dir, mapsDir)
+	if err := os.Mkdir(aside, 0o700); err != nil {
+		return fmt.Errorf("make pin directory: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := pinAgain(all[name], filepath.Join(aside, name)); err != nil {
+			return fmt.Errorf("pin map %s: %w", name, err)
+		}
+		if err := d.step("pinned map %s", name); err != nil {
+			return err
+		}
+	}
+	err := unix.Renameat2(unix.AT_FDCWD, aside, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE)
+	if errors.Is(err, unix.ENOENT) {
+		err = os.Rename(aside, place)
+	}
+	if err != nil {
+		return fmt.Errorf("put the pinned maps in place: %w", err)
+	}
+	if err := d.step("renamed"); err != nil {
+		return err
+	}
+	return os.RemoveAll(aside)
+}
+
+// pinAgain pins a map at a further path.
+func pinAgain(m *ebpf.Map, path string) error {
+	other, err := m.Clone() // Pin would move the pin that m has
+	if err != nil {
+		return err
+	}
+	return errors.Join(other.Pin(path), other.Close())
+}
+
+func closeMaps(all map[string]*ebpf.Map) (err error) {
+	for _, m := range all {
+		err = errors.Join(err, m.Close())
+	}
+	return err
+}
