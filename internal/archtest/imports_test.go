@@ -49,7 +49,7 @@ func rooms() []room {
 		{"internal/reconcile", []string{"internal/state"}},
 		{"internal/plan", []string{"internal/state"}},
 		{"internal/ethtool", nil},
-		{"internal/kernel", []string{"internal/state", "internal/ethtool"}},
+		{"internal/kernel", []string{"internal/state", "internal/ethtool", "internal/store/statefile"}},
 		{"internal/datapath", []string{"internal/state", "fib"}},
 		{"internal/slowpath", []string{"internal/state"}},
 		{"internal/dnsio", nil},

@@ -3,14 +3,10 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,6 +19,7 @@ import (
 	"weft/internal/slowpath"
 	"weft/internal/state"
 	"weft/internal/store"
+	"weft/internal/store/statefile"
 )
 
 // subscribers runs the engine of the [access.NAME] and [l2tp_client.NAME]
@@ -97,14 +94,7 @@ func clientFile(dir string) string { return filepath.Join(dir, "l2tp.json") }
 // readClients reads what clients have learned; nothing is there after a boot.
 func readClients(dir string) (map[string]state.L2TPClient, error) {
 	m := map[string]state.L2TPClient{}
-	text, err := os.ReadFile(clientFile(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
+	if _, err := statefile.Read(clientFile(dir), &m); err != nil {
 		return m, fmt.Errorf("read what L2TP servers gave: %w", err)
 	}
 	return m, nil
@@ -283,14 +273,7 @@ func (s *subscribers) learn(now map[string]access.Learned) {
 		}
 	}
 	s.learned = now
-	text, err := json.Marshal(now)
-	if err == nil {
-		file := clientFile(s.dir)
-		if err = os.WriteFile(file+".new", text, 0o600); err == nil {
-			err = os.Rename(file+".new", file)
-		}
-	}
-	if err != nil {
+	if err := statefile.Write(clientFile(s.dir), now); err != nil {
 		s.log.Error("what an L2TP server gave cannot be kept", "error", err)
 		return
 	}

@@ -2,10 +2,7 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -21,6 +18,7 @@ import (
 	"weft/internal/kernel"
 	"weft/internal/lan"
 	"weft/internal/state"
+	"weft/internal/store/statefile"
 )
 
 // adverts keeps the router advertisements and DHCPv6 of the [ra.NAME] sections
@@ -114,17 +112,8 @@ func (s *adverts) remembered() map[string]announced {
 
 func readAnnounced(file string) (map[string]announced, error) {
 	m := map[string]announced{}
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
-		return map[string]announced{}, fmt.Errorf("read %s: %w", file, err)
-	}
-	return m, nil
+	_, err := statefile.Read(file, &m)
+	return m, err
 }
 
 func (s *adverts) remember() {
@@ -132,21 +121,9 @@ func (s *adverts) remember() {
 	for _, a := range s.links {
 		m[a.device] = a.announced()
 	}
-	if err := writeAnnounced(s.memory, m); err != nil {
+	if err := statefile.Write(s.memory, m); err != nil {
 		s.log.Warn("what is announced cannot be kept", "error", err)
 	}
-}
-
-func writeAnnounced(file string, m map[string]announced) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	next := file + ".new"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, file)
 }
 
 // bidFarewell tells hosts of links that are no more served.

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
 	"weft/internal/state"
+	"weft/internal/store/statefile"
 )
 
 // tell notes what is in force, unless something waits to be written.
@@ -73,15 +73,7 @@ func (r *Router) SetBlocked(change func([]guard.Blocked) ([]guard.Blocked, error
 		return err
 	}
 	slices.SortFunc(list, func(a, b guard.Blocked) int { return a.Prefix.Compare(b.Prefix) })
-	text, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	fresh := guardrun.BlockedFile(r.Place) + ".new"
-	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write what is blocked: %w", err)
-	}
-	return os.Rename(fresh, guardrun.BlockedFile(r.Place))
+	return statefile.Write(guardrun.BlockedFile(r.Place), list)
 }
 
 // CheckBlock looks at the files that [block] names, for weft check.

@@ -2,10 +2,8 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"reflect"
 	"sync"
@@ -18,6 +16,7 @@ import (
 	"weft/internal/feature/failover"
 	"weft/internal/feature/nat64"
 	"weft/internal/state"
+	"weft/internal/store/statefile"
 )
 
 // sharing keeps [failover] running: the bus, and the service between it and the
@@ -214,16 +213,15 @@ type settled struct {
 
 func (s *sharing) settled(tables uint64) bool {
 	var was settled
-	text, err := os.ReadFile(s.settledFile())
-	return err == nil && json.Unmarshal(text, &was) == nil && was.Tables == tables
+	found, err := statefile.Read(s.settledFile(), &was)
+	if err != nil {
+		s.log.Warn("the peers are asked for all sessions", "error", err)
+	}
+	return found && err == nil && was.Tables == tables
 }
 
 func (s *sharing) settle(tables uint64) {
-	text, err := json.Marshal(settled{tables})
-	if err == nil {
-		err = os.WriteFile(s.settledFile(), text, 0o600)
-	}
-	if err != nil {
+	if err := statefile.Write(s.settledFile(), settled{tables}); err != nil {
 		s.log.Warn("the next weft run will not know that it has its peers' sessions", "error", err)
 	}
 }

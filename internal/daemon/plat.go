@@ -2,13 +2,9 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,6 +17,7 @@ import (
 	"weft/internal/feature/nat64"
 	"weft/internal/lan"
 	"weft/internal/state"
+	"weft/internal/store/statefile"
 )
 
 // plats finds the prefix of the network's translator for each CLAT that is not
@@ -55,14 +52,7 @@ func platFile(dir string) string { return filepath.Join(dir, "plat.json") }
 // readPLAT reads what was found here; nothing is there after a boot.
 func readPLAT(dir string) (map[string]netip.Prefix, error) {
 	m := map[string]netip.Prefix{}
-	text, err := os.ReadFile(platFile(dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	if err != nil {
+	if _, err := statefile.Read(platFile(dir), &m); err != nil {
 		return m, fmt.Errorf("read what was found of translators: %w", err)
 	}
 	return m, nil
@@ -120,13 +110,7 @@ func (s *plats) learn(name string, prefix netip.Prefix) {
 		s.log.Warn("the network has no translator any more", "translator", name)
 		delete(m, name)
 	}
-	text, err := json.Marshal(m)
-	if err == nil {
-		if err = os.WriteFile(s.file+".new", text, 0o600); err == nil {
-			err = os.Rename(s.file+".new", s.file)
-		}
-	}
-	if err != nil {
+	if err := statefile.Write(s.file, m); err != nil {
 		s.log.Error("what was found cannot be kept", "error", err)
 		return
 	}

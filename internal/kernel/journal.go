@@ -1,11 +1,9 @@
 package kernel
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+
+	"weft/internal/store/statefile"
 )
 
 // journal remembers, per object key, what was there before weft changed it.
@@ -16,15 +14,8 @@ type journal struct {
 
 func openJournal(path string) (*journal, error) {
 	j := &journal{path: path, was: map[string]string{}}
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return j, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read journal: %w", err)
-	}
-	if err := json.Unmarshal(text, &j.was); err != nil {
-		return nil, fmt.Errorf("read journal %s: %w (it tells weft unload what to put back; if it cannot be repaired, remove it)", path, err)
+	if _, err := statefile.Read(path, &j.was); err != nil {
+		return nil, fmt.Errorf("read journal: %w (it tells weft unload what to put back)", err)
 	}
 	return j, nil
 }
@@ -46,15 +37,4 @@ func (j *journal) forget(key string) error {
 	return j.save()
 }
 
-// save replaces the file in one step, so that a crash leaves the old or the new one.
-func (j *journal) save() error {
-	text, err := json.MarshalIndent(j.was, "", "  ")
-	if err != nil {
-		return err
-	}
-	draft := j.path + ".new"
-	if err := os.WriteFile(draft, append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write journal: %w", err)
-	}
-	return os.Rename(draft, j.path)
-}
+func (j *journal) save() error { return statefile.Write(j.path, j.was) }

@@ -2,11 +2,7 @@
 package guardrun
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,6 +10,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/guard"
 	"weft/internal/paths"
+	"weft/internal/store/statefile"
 )
 
 // Tables are what the nouns of guards are read from.
@@ -30,15 +27,8 @@ func BlockedFile(p paths.Dirs) string { return filepath.Join(p.Run, "blocked.jso
 
 // Blocked lists the sources that weft block has blocked.
 func Blocked(p paths.Dirs) ([]guard.Blocked, error) {
-	text, err := os.ReadFile(BlockedFile(p))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var list []guard.Blocked
-	if err == nil {
-		err = json.Unmarshal(text, &list)
-	}
-	if err != nil {
+	if _, err := statefile.Read(BlockedFile(p), &list); err != nil {
 		return nil, fmt.Errorf("read what is blocked: %w", err)
 	}
 	now := time.Now()

@@ -1,0 +1,118 @@
+// Package statefile keeps a value in a JSON file for the next process. A file
+// is replaced in one step: after a kill or a loss of power at any moment the
+// old content is there, or the new one.
+package statefile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Damaged is the error about a file that is there and cannot be understood.
+type Damaged struct {
+	Path string
+	Err  error
+}
+
+func (d *Damaged) Error() string {
+	return fmt.Sprintf("%s is damaged: %v; remove it, weft then starts without what it held", d.Path, d.Err)
+}
+
+func (d *Damaged) Unwrap() error { return d.Err }
+
+// Read reads the value of a file. It leaves value alone and gives false if there
+// is no such file, and leaves it alone if the error is Damaged.
+func Read[T any](path string, value *T) (found bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err // it names the path
+	}
+	var fresh T
+	if err := json.Unmarshal(text, &fresh); err != nil {
+		return true, &Damaged{path, err}
+	}
+	*value = fresh
+	return true, nil
+}
+
+// Write replaces the value of a file. Two writers of one file take turns.
+func Write(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return replace(path, append(text, '\n'), nil)
+}
+
+// step is a moment between two of the actions that replace a file.
+type step string
+
+const (
+	begun   step = "begun" // the draft is there, and empty
+	written step = "written"
+	synced  step = "synced"
+	renamed step = "renamed"
+)
+
+// replace writes a draft and renames it. A test is called at each step, and may
+// end the process there or give an error.
+func replace(path string, text []byte, at func(step) error) error {
+	if at == nil {
+		at = func(step) error { return nil }
+	}
+	draft := path + ".new"
+	if err := write(draft, text, at); err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), ignoreMissing(os.Remove(draft)))
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return err // it names both paths
+	}
+	if err := at(renamed); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+// write leaves the text on the disk.
+func write(draft string, text []byte, at func(step) error) error {
+	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = at(begun); err == nil {
+		_, err = f.Write(text)
+	}
+	if err == nil {
+		err = at(written)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = at(synced)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// syncDirectory leaves the names of a directory on the disk.
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
