@@ -6,8 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weft/internal/api"
 	"weft/internal/daemon"
+	"weft/internal/feature/nat64"
+	"weft/internal/feature/nat64/nat64run"
+	"weft/internal/noun"
 )
 
 func flushCommand() *cobra.Command {
@@ -31,8 +33,8 @@ or not.`,
 }
 
 func flushNoun(name, short, example string, ofBindings bool) *cobra.Command {
-	var f filterFlags
 	var all, asJSON bool
+	values := map[string]*string{}
 	c := &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,
 		Long: short + ".\nFlags that are given together must all fit; without any, --all is needed.",
@@ -40,14 +42,10 @@ func flushNoun(name, short, example string, ofBindings bool) *cobra.Command {
 			if err := needRoot("weft flush"); err != nil {
 				return err
 			}
-			filter, err := f.read()
-			if err != nil {
-				return err
-			}
-			if picks := filter != (api.BindingFilter{}); picks == all {
+			if picks := len(given(values)) > 0; picks == all {
 				return fmt.Errorf("weft flush %s wants either flags that say which, or --all (%s --help lists them)", name, c.CommandPath())
 			}
-			n, err := flush(filter, ofBindings)
+			n, err := flush(given(values), ofBindings)
 			if err != nil {
 				return err
 			}
@@ -58,14 +56,16 @@ func flushNoun(name, short, example string, ofBindings bool) *cobra.Command {
 			return nil
 		},
 	}
-	f.addPicks(c)
+	for _, a := range nat64.FilterArgs() {
+		values[a.Name] = nounFlag(c, a)
+	}
 	c.Flags().BoolVar(&all, "all", false, "every one")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Example = example
 	return c
 }
 
-func flush(f api.BindingFilter, ofBindings bool) (int, error) {
+func flush(values map[string]string, ofBindings bool) (int, error) {
 	r, err := daemon.Look()
 	if err != nil {
 		return 0, err
@@ -74,8 +74,17 @@ func flush(f api.BindingFilter, ofBindings bool) (int, error) {
 	if r.Datapath() == nil {
 		return 0, errNothing
 	}
-	if err := (&filterFlags{translator: f.Translator}).known(r); err != nil {
+	q, err := noun.NewQuery(nat64.FilterArgs(), values)
+	if err != nil {
 		return 0, err
 	}
-	return api.FlushSessions(r.Datapath(), f, ofBindings)
+	tables := nat64run.Tables{Datapath: r.Datapath()}
+	f, err := nat64.ReadFilter(q, tables)
+	if err != nil {
+		return 0, err
+	}
+	if ofBindings {
+		return tables.Flush(f.FitsBinding)
+	}
+	return tables.Flush(f.FitsSession)
 }

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"weft/internal/api"
 	"weft/internal/daemon"
 )
 
@@ -26,28 +23,9 @@ type oldNoun struct {
 
 func nouns() []oldNoun {
 	return append([]oldNoun{
-		{"interfaces", "The devices that carry programs of weft's", `Each device of an [interface.NAME], and each translator's own, with the
-programs on it. SHORTCUT says whether translated packets may leave past the
-stack and its firewall.`, showInterfaces, tableInterfaces},
-		{"translations", "The translators, their address rules, and what they carried", `For each [nat64.NAME] what it carried each way, and the rules by which it
-changes addresses, one for each direction. The longest match wins.`, showTranslations, tableTranslations},
-		{"counters", "What became of the packets", `How many packets each program decided on, by outcome; outcomes that have not
-happened are left out. The first word of an outcome is the verdict:
-
-  forward  weft sent it on, or answered it
-  slow     handed to the slow path, in Go: its own decision is in the rows
-           slow_path/NAME
-  pass     left to the kernel as it came
-  drop     dropped, for the reason that the name says
-
-A packet may be counted by several programs on its way.`, showCounters, tableCounters},
-		{"drops", "The packets that were dropped, and why", `The rows of weft show counters that are drops. What the kernel itself drops
-(no route, the firewall) is not weft's to count: see nstat and nft list ruleset.`, showDrops, tableCounters},
-		bridgesNoun(),
 		dns64Noun(),
 		failoverNoun(),
 		raNoun(),
-		pseudowireNoun(),
 		statusNoun(),
 	}, slices.Concat(accessNouns(), routeNouns())...)
 }
@@ -76,8 +54,6 @@ from the daemon.`,
 		show.AddCommand(c)
 	}
 	show.AddCommand(showRouteCommand())
-	show.AddCommand(bindingCommands()...)
-	show.AddCommand(whoCommand())
 	show.AddCommand(flowCommands()...)
 	show.AddCommand(shownNouns()...)
 	return show
@@ -135,72 +111,6 @@ func showOnce(ctx context.Context, w io.Writer, n oldNoun, asJSON, watch bool) e
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	n.table(t, rows)
 	return t.Flush()
-}
-
-func showInterfaces(_ context.Context, r *daemon.Router) (any, error) {
-	facts, err := r.Facts()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := api.Interfaces(r.Datapath(), facts.Links)
-	return emptyNotNull(rows), err
-}
-
-func tableInterfaces(w io.Writer, rows any) {
-	fmt.Fprintln(w, "DEVICE\tKIND\tSTATE\tMTU\tPROGRAMS\tSHORTCUT\tTRANSLATORS\tADDRESSES")
-	for _, i := range rows.([]api.Interface) {
-		state := "down"
-		if i.Up {
-			state = "up"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", i.Device, i.Kind, state, i.MTU,
-			strings.Join(i.Programs, " "), yesNo(i.Shortcut), dash(strings.Join(i.Translators, " ")), dash(strings.Join(i.Addresses, " ")))
-	}
-}
-
-func showTranslations(_ context.Context, r *daemon.Router) (any, error) {
-	rows, err := api.Translations(r.Datapath())
-	return emptyNotNull(rows), err
-}
-
-func tableTranslations(w io.Writer, rows any) {
-	for _, t := range rows.([]api.Translation) {
-		fmt.Fprintf(w, "nat64.%s on %s\n", t.Name, t.Device)
-		fmt.Fprintf(w, "  IPv6 to IPv4\t%d packets\t%d bytes\n", t.To4.Packets, t.To4.Bytes)
-		fmt.Fprintf(w, "  IPv4 to IPv6\t%d packets\t%d bytes\n", t.To6.Packets, t.To6.Bytes)
-		for _, r := range t.Rules {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", r.From, r.To, r.Kind)
-		}
-	}
-}
-
-func showCounters(ctx context.Context, r *daemon.Router) (any, error) {
-	rows, err := counters(ctx, r)
-	return emptyNotNull(rows), err
-}
-
-func showDrops(ctx context.Context, r *daemon.Router) (any, error) {
-	rows, err := counters(ctx, r)
-	return emptyNotNull(api.Drops(rows)), err
-}
-
-func counters(ctx context.Context, r *daemon.Router) ([]api.Counter, error) {
-	var slow api.SlowCounts
-	if err := api.AskPath(ctx, r.Place.Socket(), "/v1/slow", &slow); err != nil && !errors.Is(err, api.ErrNoDaemon) {
-		return nil, err
-	}
-	return api.Counters(r.Datapath(), slow)
-}
-
-func tableCounters(w io.Writer, rows any) {
-	if len(rows.([]api.Counter)) == 0 {
-		fmt.Fprintln(w, "none")
-		return
-	}
-	fmt.Fprintln(w, "PROGRAM\tOUTCOME\tPACKETS\tMEANING")
-	for _, c := range rows.([]api.Counter) {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", c.Program, c.Outcome, c.Packets, c.Meaning)
-	}
 }
 
 func yesNo(b bool) string {

@@ -16,6 +16,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/daemon"
 	"weft/internal/feature/offload"
+	"weft/internal/noun"
 )
 
 // flowCommands are what [offload] has to show.
@@ -100,7 +101,7 @@ func (a flowsAsked) filter(first bool) (api.FlowFilter, error) {
 		return f, nil
 	}
 	var err error
-	f.Address, err = readAnyPrefix("--address", a.address)
+	f.Address, err = noun.Prefix("--address", a.address)
 	return f, err
 }
 

@@ -49,12 +49,7 @@ func nounCommand(n noun.Noun) *cobra.Command {
 		if err := needRoot("weft show"); err != nil {
 			return err
 		}
-		l := looker{noun: n, values: map[string]string{}, json: asJSON, watch: watch, out: cmd.OutOrStdout()}
-		for name, value := range values {
-			if *value != "" {
-				l.values[name] = *value
-			}
-		}
+		l := looker{noun: n, values: given(values), json: asJSON, watch: watch, out: cmd.OutOrStdout()}
 		for i, a := range wordsOf(n)[:len(words)] {
 			l.values[a.Name] = words[i]
 		}
@@ -155,6 +150,17 @@ func nounFlag(c *cobra.Command, a noun.Arg) *string {
 		return complete(cmd.Context(), a), cobra.ShellCompDirectiveNoFileComp
 	})
 	return &v.text
+}
+
+// given lists the flags that are given.
+func given(flags map[string]*string) map[string]string {
+	values := map[string]string{}
+	for name, value := range flags {
+		if *value != "" {
+			values[name] = *value
+		}
+	}
+	return values
 }
 
 // nounValue is a flag's value, checked as the noun's own arguments are.

@@ -49,14 +49,11 @@ type Refusal struct {
 // Source is the daemon, as the API sees it.
 type Source interface {
 	Status() Status
-	SlowCounts() SlowCounts
 	DNS64() *DNS64 // nil: there is no name server
 	RouteSource
 	OffloadSource
 	Adverts() []Advert
 	AccessSource
-	Who(WhoQuery) ([]Holder, error)
-	Collectors() []Collector
 	Failover() *Failover // nil: sessions are not shared
 }
 
@@ -78,11 +75,9 @@ func Serve(ctx context.Context, path string, registry Registry, source Source) e
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", answer(func() any { return source.Status() }))
-	mux.HandleFunc("GET /v1/slow", answer(func() any { return source.SlowCounts() }))
 	mux.HandleFunc("GET /v1/ra", answer(func() any { return source.Adverts() }))
 	mux.HandleFunc("GET /v1/failover", answer(func() any { return source.Failover() }))
 	mux.HandleFunc("GET /v1/dns64", answer(func() any { return source.DNS64() }))
-	mux.HandleFunc("GET /v1/who", answerWho(source))
 	registry.serve(mux)
 	serveRoutes(mux, source)
 	serveAccess(mux, source)

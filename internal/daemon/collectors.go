@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"weft/internal/api"
+	"weft/internal/feature/nat64"
 	"weft/internal/syslog"
 )
 
@@ -46,8 +46,8 @@ func (r *allocationRun) wait(ctx context.Context) {
 	}
 }
 
-// collectors gives what the metrics show.
-func (a *allocations) collectors() (list []api.Collector) {
+// Collectors gives what the metrics show.
+func (a *allocations) Collectors() (list []nat64.Collector) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.running == nil {
@@ -55,9 +55,9 @@ func (a *allocations) collectors() (list []api.Collector) {
 	}
 	for to, c := range a.running.senders {
 		t := c.Status()
-		list = append(list, api.Collector{Address: to.To, Sent: t.Sent, Lost: t.Lost, Waiting: t.Waiting, Reached: t.Error == ""})
+		list = append(list, nat64.Collector{Address: to.To, Sent: t.Sent, Lost: t.Lost, Waiting: t.Waiting, Reached: t.Error == ""})
 	}
 	// by one address alone: it is a label
-	slices.SortFunc(list, func(a, b api.Collector) int { return cmp.Compare(a.Address, b.Address) })
-	return slices.CompactFunc(list, func(a, b api.Collector) bool { return a.Address == b.Address })
+	slices.SortFunc(list, func(a, b nat64.Collector) int { return cmp.Compare(a.Address, b.Address) })
+	return slices.CompactFunc(list, func(a, b nat64.Collector) bool { return a.Address == b.Address })
 }

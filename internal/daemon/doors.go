@@ -17,5 +17,10 @@ func (d *daemon) registry() api.Registry {
 
 // sources are what the nouns of the daemon are read from, by feature.
 func (d *daemon) sources() map[string]any {
-	return map[string]any{}
+	return map[string]any{
+		"nat64": struct {
+			*services
+			*allocations
+		}{d.services, d.allocations},
+	}
 }

@@ -22,16 +22,14 @@ type metricsListener struct {
 
 // source is the daemon as the API sees it.
 type source struct {
-	services *services
-	names    *names
-	routing  *routing
-	adverts  *adverts
+	names   *names
+	routing *routing
+	adverts *adverts
 	*subscribers
-	sharing     *sharing
-	allocations *allocations
-	offloading  *offloading
-	standing    *standing
-	blocks      *blocks
+	sharing    *sharing
+	offloading *offloading
+	standing   *standing
+	blocks     *blocks
 }
 
 // standing is which configuration is in force, and why it is not the file's.
@@ -99,22 +97,9 @@ func (s source) Ages(ctx context.Context, flows []offload.FlowPair) (ages []int,
 	return ages, err
 }
 
-func (s source) Who(q api.WhoQuery) ([]api.Holder, error) { return s.allocations.who(q) }
-func (s source) Collectors() []api.Collector              { return s.allocations.collectors() }
-func (s source) Failover() *api.Failover                  { return s.sharing.status() }
+func (s source) Failover() *api.Failover { return s.sharing.status() }
 
 func (s source) DNS64() *api.DNS64 { return s.names.status() }
-
-func (s source) SlowCounts() api.SlowCounts {
-	counts := api.SlowCounts{}
-	for name, outcomes := range s.services.counts() {
-		counts[name] = map[string]uint64{}
-		for o, n := range outcomes {
-			counts[name][o.String()] = n
-		}
-	}
-	return counts
-}
 
 func newStanding(file string) *standing {
 	now := time.Now()
@@ -123,7 +108,7 @@ func newStanding(file string) *standing {
 
 func (d *daemon) source() source {
 	return source{
-		d.services, d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.allocations, d.offloading,
+		d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.offloading,
 		d.standing, d.blocks,
 	}
 }
@@ -151,7 +136,7 @@ func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	if err := api.ServeMetrics(ctx, address, d.router.datapath, d.source()); err != nil {
+	if err := api.ServeMetrics(ctx, address, d.registry(), d.source()); err != nil {
 		cancel()
 		return err
 	}

@@ -168,8 +168,8 @@ func (s *services) bindings(d *datapath.Datapath, f *config.File) translate.Bind
 	return r
 }
 
-// counts gives what the slow paths made of packets, by translator.
-func (s *services) counts() map[string]map[state.Outcome]uint64 {
+// SlowCounts gives what the slow paths made of packets, by translator.
+func (s *services) SlowCounts() map[string]map[state.Outcome]uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]map[state.Outcome]uint64{}

@@ -3,8 +3,16 @@ package features
 
 import (
 	"weft/internal/datapath"
+	"weft/internal/feature/bridge"
+	"weft/internal/feature/bridge/bridgerun"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
+	"weft/internal/feature/host"
+	"weft/internal/feature/host/hostrun"
+	"weft/internal/feature/nat64"
+	"weft/internal/feature/nat64/nat64run"
+	"weft/internal/feature/pseudowire"
+	"weft/internal/feature/pseudowire/pseudowirerun"
 	"weft/internal/kernel"
 	"weft/internal/noun"
 	"weft/internal/paths"
@@ -32,6 +40,10 @@ func plain(d Doors) any { return d.Datapath }
 // AllShown lists what there is to show, in the order of weft show --help.
 func AllShown() []Shown {
 	return []Shown{
+		{"host", host.Nouns(), func(d Doors) any { return hostrun.Tables{Datapath: d.Datapath, Kernel: d.Kernel} }},
+		{"nat64", nat64.Nouns(), func(d Doors) any { return nat64run.Tables{Datapath: d.Datapath} }},
+		{"bridge", bridge.Nouns(), func(d Doors) any { return bridgerun.Tables{Datapath: d.Datapath, Kernel: d.Kernel} }},
+		{"pseudowire", pseudowire.Nouns(), func(d Doors) any { return pseudowirerun.Tables{Datapath: d.Datapath, Kernel: d.Kernel} }},
 		{"guard", guard.Nouns(), func(d Doors) any { return guardrun.Tables{Datapath: d.Datapath, Dirs: d.Dirs} }},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,19 @@ func words(list []string) string {
 		return strings.Join(list, "")
 	}
 	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}
+
+// Prefix reads an argument that is a prefix or one address.
+func Prefix(flag, text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, errAddr := netip.ParseAddr(text)
+		if errAddr != nil {
+			return p, fmt.Errorf("%s %q is neither an address nor a prefix", flag, text)
+		}
+		p = netip.PrefixFrom(a, a.BitLen())
+	}
+	return p.Masked(), nil
 }
 
 // Text gives an argument, empty if it is not given.

@@ -89,6 +89,12 @@ func NewCounter[R any](name, help string, labels []string, of func(r R, put func
 	return Metric[R]{Definition: Definition{Name: name, Help: help, Type: Counter, Labels: labels}, Of: of}
 }
 
+// Largest is m of which the largest value counts.
+func Largest[R any](m Metric[R]) Metric[R] {
+	m.Max = true
+	return m
+}
+
 // Truth is a truth as a metric.
 func Truth(b bool) float64 {
 	if b {

@@ -17,8 +17,8 @@ func Nouns() []noun.Noun {
 	return []noun.Noun{guards(), blocked()}
 }
 
-// Tables are where the rows of guards come from.
-type Tables interface {
+// Source is where the rows of guards come from.
+type Source interface {
 	Guards() ([]state.Guard, error)
 }
 
@@ -32,12 +32,12 @@ type Row struct {
 }
 
 func guards() noun.Noun {
-	return noun.Of[Tables, Row]{
+	return noun.Of[Source, Row]{
 		Name: "guards", Short: "The interfaces that are guarded, and by what",
 		Long: `For each interface that a [guard.NAME] names: where the guard looks, whether it
 asks for the way back to sources, whether bogons are dropped, and how much a
 second is let in. What was dropped is in weft show drops.`,
-		Rows: func(_ context.Context, t Tables, _ *noun.Query) iter.Seq2[Row, error] { return noun.List(rows(t)) },
+		Rows: func(_ context.Context, t Source, _ *noun.Query) iter.Seq2[Row, error] { return noun.List(rows(t)) },
 		Columns: []noun.Column[Row]{
 			{Name: "INTERFACE", Text: func(r Row) string { return r.Device }},
 			{Name: "HOOK", Text: func(r Row) string { return r.Hook }},
@@ -58,7 +58,7 @@ func rateNames() [state.GuardRates]string {
 	return [...]string{"syn_per_source", "syn_total", "icmp_per_source", "icmp_total"}
 }
 
-func rows(t Tables) (list []Row, err error) {
+func rows(t Source) (list []Row, err error) {
 	guards, err := t.Guards()
 	for _, g := range guards {
 		row := Row{Device: g.Device, Hook: "tc", ReversePath: g.Reverse.String(), Bogons: g.Bogons, PerSecond: map[string]int{}}
@@ -85,17 +85,17 @@ func ratesText(r Row) string {
 	return noun.Dash(strings.Join(list, ", "))
 }
 
-// BlockedSources is where the rows of weft show blocked come from.
-type BlockedSources interface {
+// BlockedSource is where the rows of weft show blocked come from.
+type BlockedSource interface {
 	Blocked() ([]Blocked, error)
 }
 
 func blocked() noun.Noun {
-	return noun.Of[BlockedSources, Blocked]{
+	return noun.Of[BlockedSource, Blocked]{
 		Name: "blocked", Short: "The sources that weft block has blocked",
 		Long: `The sources that were blocked while the router runs, until when, and why. Those
 of [block] in weft.toml are in the file.`,
-		Rows: func(_ context.Context, s BlockedSources, _ *noun.Query) iter.Seq2[Blocked, error] {
+		Rows: func(_ context.Context, s BlockedSource, _ *noun.Query) iter.Seq2[Blocked, error] {
 			return noun.List(s.Blocked())
 		},
 		Columns: []noun.Column[Blocked]{

@@ -1,0 +1,30 @@
+// Package bridgerun is the half of bridges that touches the system.
+package bridgerun
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weft/internal/datapath"
+	"weft/internal/kernel"
+	"weft/internal/state"
+)
+
+// Tables are what the nouns of bridges are read from.
+type Tables struct {
+	*datapath.Datapath
+	Kernel *kernel.Kernel
+}
+
+// Links lists the devices.
+func (t Tables) Links() ([]state.LinkFact, error) { return t.Kernel.Links() }
+
+// Uptime is the time by the clock of the programs.
+func (t Tables) Uptime() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return 0 // the clock is always there
+	}
+	return time.Duration(now.Nano())
+}

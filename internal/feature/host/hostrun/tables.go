@@ -1,0 +1,27 @@
+// Package hostrun is the half of the router's own sections that touches the system.
+package hostrun
+
+import (
+	"weft/internal/datapath"
+	"weft/internal/feature/host"
+	"weft/internal/kernel"
+	"weft/internal/state"
+)
+
+// Tables are what the nouns of the router itself are read from.
+type Tables struct {
+	*datapath.Datapath
+	Kernel *kernel.Kernel
+}
+
+// Links lists the devices.
+func (t Tables) Links() ([]state.LinkFact, error) { return t.Kernel.Links() }
+
+// Counters gives what the programs count.
+func (t Tables) Counters() (rows []host.Counter, err error) {
+	counts, err := t.Counts()
+	for _, c := range counts {
+		rows = append(rows, host.NewCounter(c.Program, c.Outcome, c.Packets))
+	}
+	return rows, err
+}

@@ -1,0 +1,28 @@
+// Package pseudowirerun is the half of pseudowires that touches the system.
+package pseudowirerun
+
+import (
+	"weft/internal/datapath"
+	"weft/internal/feature/pseudowire"
+	"weft/internal/kernel"
+	"weft/internal/state"
+)
+
+// Tables are what the nouns of pseudowires are read from.
+type Tables struct {
+	Datapath *datapath.Datapath
+	Kernel   *kernel.Kernel
+}
+
+func (t Tables) Pseudowires() ([]state.Pseudowire, error) { return t.Datapath.Pseudowires() }
+func (t Tables) Ways() (map[state.Pair]state.Way, error)  { return t.Datapath.Ways() }
+func (t Tables) Links() ([]state.LinkFact, error)         { return t.Kernel.Links() }
+func (t Tables) VXLANs() ([]state.VXLANCount, error)      { return t.Kernel.VXLANs() }
+func (t Tables) Counts() (map[int]pseudowire.Counts, error) {
+	counts, err := t.Datapath.WireCounts()
+	out := map[int]pseudowire.Counts{}
+	for index, c := range counts {
+		out[index] = pseudowire.Counts(c)
+	}
+	return out, err
+}

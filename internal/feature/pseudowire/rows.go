@@ -1,0 +1,213 @@
+package pseudowire
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"weft/internal/noun"
+	"weft/internal/state"
+)
+
+// Row is a row of weft show pseudowires.
+type Row struct {
+	Device    string            `json:"device"`
+	Kind      string            `json:"kind"`
+	Local     string            `json:"local"`
+	Remote    string            `json:"remote"`
+	Rx        uint32            `json:"rx"` // session, or key
+	Tx        uint32            `json:"tx"`
+	MTU       int               `json:"mtu"`      // of the interface
+	PathMTU   int               `json:"path_mtu"` // that a router under way has told of; 0: none did
+	Resolved  bool              `json:"resolved"` // the link address towards the other end is known
+	RxPackets uint64            `json:"rx_packets"`
+	RxBytes   uint64            `json:"rx_bytes"`
+	TxPackets uint64            `json:"tx_packets"`
+	TxBytes   uint64            `json:"tx_bytes"`
+	RxJoined  uint64            `json:"rx_joined"` // of those received: that came in pieces, which the kernel joined
+	Faults    map[string]uint64 `json:"faults"`
+
+	kernels bool // it is the kernel's own
+}
+
+// Counts is what a pseudowire carried, and what it did not.
+type Counts struct {
+	RxPackets, RxBytes, TxPackets, TxBytes uint64
+	Joined                                 uint64 // packets among those received that came in pieces
+	Faults                                 map[string]uint64
+}
+
+// Source is where the rows come from.
+type Source interface {
+	Pseudowires() ([]state.Pseudowire, error)
+	Counts() (map[int]Counts, error) // by the index of the hidden end
+	Ways() (map[state.Pair]state.Way, error)
+	Links() ([]state.LinkFact, error)
+	VXLANs() ([]state.VXLANCount, error)
+}
+
+// Nouns are what pseudowires have to show.
+func Nouns() []noun.Noun {
+	return []noun.Noun{noun.Of[Source, Row]{
+		Name: "pseudowires", Short: "The pseudowires, what they carried, and what they did not",
+		Long: `For each [pseudowire.NAME]: its ends, the session, key or network number each
+way, the MTU of its interface, and what it carried. Packets are counted
+as on the wire, bytes are those of the frames inside. FAULTS says how many
+packets it did not carry, by reason:
+
+  source     for it, but from another address or port than its other end's
+  cookie     with another cookie
+  header     with a version, flags or parts that it does not have
+  truncated  shorter than its headers say
+  sequence   behind what came before it
+  checksum   a wrong GRE checksum
+  ecn        congestion under way that the frame cannot tell of (RFC 6040)
+  too-big    larger than it takes; answered: its sender was told
+  no-way     there was no route, or no link address, to the other end
+  kernel     a kernel helper refused (out of memory, packet shape)
+
+(rx joined=N) are no faults: N of the packets that were received came in pieces,
+which the kernel joined. It costs much more time than whole packets do.
+
+LEARNT is the MTU of the path that a router under way has told of. What comes
+with an unknown session is in weft show drops. Pseudowires of kind vxlan are the
+kernel's, and so are their counts: rx-errors, rx-dropped, tx-errors, tx-dropped.`,
+		Rows:    func(_ context.Context, t Source, _ *noun.Query) iter.Seq2[Row, error] { return noun.List(rows(t)) },
+		Columns: columns(), Metrics: metrics(),
+	}.Noun()}
+}
+
+func rows(t Source) ([]Row, error) {
+	wires, err := t.Pseudowires()
+	if err != nil {
+		return nil, err
+	}
+	counts, err := t.Counts()
+	if err != nil {
+		return nil, err
+	}
+	ways, err := t.Ways()
+	if err != nil {
+		return nil, err
+	}
+	var links []state.LinkFact
+	if len(wires) > 0 {
+		if links, err = t.Links(); err != nil {
+			return nil, err
+		}
+	}
+	vxlans, err := t.VXLANs()
+	if err != nil {
+		return nil, err
+	}
+	mtus := map[string]int{}
+	for _, l := range links {
+		mtus[l.Name] = l.MTU
+	}
+	var rows []Row
+	for _, w := range wires {
+		c, way := counts[w.Hidden], ways[w.Pair]
+		row := Row{
+			Device: w.Device, Kind: w.Kind.String(), Local: endText(w.Local, w.LocalPort), Remote: endText(w.Remote, w.RemotePort),
+			Rx: w.RxID, Tx: w.TxID, MTU: mtus[w.Device], PathMTU: way.PathMTU, Resolved: way.Resolved,
+			RxPackets: c.RxPackets, RxBytes: c.RxBytes, TxPackets: c.TxPackets, TxBytes: c.TxBytes, RxJoined: c.Joined, Faults: c.Faults,
+		}
+		if row.Faults == nil {
+			row.Faults = map[string]uint64{}
+		}
+		rows = append(rows, row)
+	}
+	// One number stands for both sessions of a VXLAN, and the kernel looks for the link address.
+	for _, v := range vxlans {
+		rows = append(rows, Row{
+			Device: v.Name, Kind: "vxlan", Local: endText(v.Local, v.Port), Remote: endText(v.Remote, v.Port), Rx: v.VNI, Tx: v.VNI,
+			MTU: v.MTU, Resolved: true, RxPackets: v.RxPackets, RxBytes: v.RxBytes, TxPackets: v.TxPackets, TxBytes: v.TxBytes, Faults: v.Faults,
+			kernels: true,
+		})
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Device, b.Device) })
+	return rows, nil
+}
+
+// endText is an address, with its port if it has one.
+func endText(a netip.Addr, port uint16) string {
+	if port == 0 {
+		return a.String()
+	}
+	return netip.AddrPortFrom(a, port).String()
+}
+
+func columns() []noun.Column[Row] {
+	count := func(name string, n func(Row) uint64, wide bool) noun.Column[Row] {
+		return noun.Column[Row]{Name: name, Text: func(r Row) string { return fmt.Sprint(n(r)) }, Wide: wide}
+	}
+	return []noun.Column[Row]{
+		{Name: "DEVICE", Text: func(r Row) string { return r.Device }},
+		{Name: "KIND", Text: func(r Row) string { return r.Kind }},
+		{Name: "LOCAL", Text: func(r Row) string { return r.Local }, Wide: true},
+		{Name: "REMOTE", Text: func(r Row) string { return r.Remote }},
+		count("RX", func(r Row) uint64 { return uint64(r.Rx) }, true),
+		count("TX", func(r Row) uint64 { return uint64(r.Tx) }, true),
+		count("MTU", func(r Row) uint64 { return uint64(r.MTU) }, false),
+		{Name: "LEARNT", Text: func(r Row) string {
+			if r.PathMTU == 0 {
+				return "-"
+			}
+			return fmt.Sprint(r.PathMTU)
+		}, Wide: true},
+		count("RX PACKETS", func(r Row) uint64 { return r.RxPackets }, true),
+		count("RX BYTES", func(r Row) uint64 { return r.RxBytes }, false),
+		count("TX PACKETS", func(r Row) uint64 { return r.TxPackets }, true),
+		count("TX BYTES", func(r Row) uint64 { return r.TxBytes }, false),
+		{Name: "FAULTS", Text: faultsText},
+	}
+}
+
+func faultsText(r Row) string {
+	var faults []string
+	if r.RxJoined != 0 {
+		faults = append(faults, fmt.Sprintf("(rx joined=%d)", r.RxJoined))
+	}
+	for reason, n := range r.Faults {
+		faults = append(faults, fmt.Sprintf("%s=%d", reason, n))
+	}
+	slices.Sort(faults)
+	if !r.Resolved {
+		faults = append(faults, "(link address not known)")
+	}
+	return noun.Dash(strings.Join(faults, " "))
+}
+
+// metrics leave out what the kernel counts itself.
+func metrics() []noun.Metric[Row] {
+	ours := func(of func(r Row, put func(float64, ...string))) func(r Row, put func(float64, ...string)) {
+		return func(r Row, put func(float64, ...string)) {
+			if !r.kernels {
+				of(r, put)
+			}
+		}
+	}
+	ways := []string{"device", "direction"}
+	return []noun.Metric[Row]{
+		noun.NewCounter("weft_pseudowire_packets_total", "Packets that a pseudowire carried, as on the wire.", ways, ours(func(r Row, put func(float64, ...string)) {
+			put(float64(r.RxPackets), r.Device, "rx")
+			put(float64(r.TxPackets), r.Device, "tx")
+		})),
+		noun.NewCounter("weft_pseudowire_bytes_total", "Bytes of the frames that a pseudowire carried.", ways, ours(func(r Row, put func(float64, ...string)) {
+			put(float64(r.RxBytes), r.Device, "rx")
+			put(float64(r.TxBytes), r.Device, "tx")
+		})),
+		noun.NewCounter("weft_pseudowire_joined_total", "Packets that a pseudowire received in pieces, which the kernel joined.", ways[:1], ours(func(r Row, put func(float64, ...string)) {
+			put(float64(r.RxJoined), r.Device)
+		})),
+		noun.NewCounter("weft_pseudowire_faults_total", "Packets that a pseudowire did not carry, and why.", []string{"device", "reason"}, ours(func(r Row, put func(float64, ...string)) {
+			for reason, n := range r.Faults {
+				put(float64(n), r.Device, reason)
+			}
+		})),
+	}
+}
