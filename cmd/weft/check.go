@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/daemon"
+	"weft/internal/features"
 	"weft/internal/state"
 )
 
@@ -38,7 +39,7 @@ each packet.
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if schema {
-				_, err := cmd.OutOrStdout().Write(config.Schema(daemon.Sections()))
+				_, err := cmd.OutOrStdout().Write(config.Schema(features.Sections()))
 				return err
 			}
 			f, problems, err := daemon.Load(args[0])

@@ -13,6 +13,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/daemon"
+	"weft/internal/features"
 	"weft/internal/lab"
 	"weft/internal/simulate/scenario"
 	"weft/internal/state"
@@ -111,7 +112,7 @@ func TestEveryTOMLBlockOfThePagesIsRight(t *testing.T) {
 		for _, b := range p.blocks() {
 			switch b.info {
 			case "toml":
-				_, problems := config.Load(p.name, []byte(b.text), daemon.Sections())
+				_, problems := config.Load(p.name, []byte(b.text), features.Sections())
 				for _, problem := range problems {
 					t.Errorf("block at line %d: %s", b.line, problem)
 				}
@@ -436,7 +437,7 @@ func TestThePackagedConfigurationIsRight(t *testing.T) {
 			b.WriteString(line)
 		}
 	}
-	_, problems = config.Load("packaging/weft.toml", []byte(b.String()), daemon.Sections())
+	_, problems = config.Load("packaging/weft.toml", []byte(b.String()), features.Sections())
 	for _, p := range problems {
 		t.Error(p)
 	}

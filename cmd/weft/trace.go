@@ -13,6 +13,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/daemon"
 	"weft/internal/datapath"
+	"weft/internal/features"
 	"weft/internal/state"
 	"weft/internal/trace"
 )
@@ -164,7 +165,7 @@ func (e engine) Parse(file string, text []byte) (*config.File, []state.Problem) 
 	return daemon.Parse(file, text)
 }
 
-func (e engine) Makes(f *config.File) []string { return daemon.Makes(f) }
+func (e engine) Makes(f *config.File) []string { return features.Makes(f) }
 
 func (e engine) Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (trace.Router, error) {
 	i, err := daemon.Start(ctx, f, daemon.StartOptions{

@@ -10,6 +10,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/pseudowire"
+	"weft/internal/features"
 	"weft/internal/slowpath"
 	"weft/internal/state"
 )
@@ -37,7 +38,7 @@ type StartOptions struct {
 // Start applies f to the namespace of the process and returns when every slow
 // path can take packets.
 func Start(ctx context.Context, f *config.File, o StartOptions) (*Instance, error) {
-	o.Datapath.Tables = tablesOf(f)
+	o.Datapath.Tables = features.Sizes(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return nil, err

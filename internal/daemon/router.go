@@ -15,7 +15,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/bridge"
-	"weft/internal/feature/pseudowire"
+	"weft/internal/features"
 	"weft/internal/kernel"
 	"weft/internal/paths"
 	"weft/internal/reconcile"
@@ -104,19 +104,16 @@ func (r *Router) targets() reconcile.Targets {
 // Facts reads what plans depend on.
 func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
 
-// facts is Facts for a plan of f: how large its tables are is part of the
-// programs' builds.
+// facts is Facts for a plan of f, complete: what features ask for, and what
+// they say to each other.
 func (r *Router) facts(f *config.File) (state.Facts, error) {
 	var sizes state.Tables
 	if f != nil {
-		sizes = tablesOf(f)
+		sizes = features.Sizes(f)
 	}
 	facts, err := gather(r.kernel, r.datapath, sizes)
 	if err != nil {
 		return facts, err
-	}
-	if f != nil {
-		facts.Sysctls, facts.Strangers = r.kernel.Sysctls(bridge.Watched(f)), strangers(bridge.Openers(f))
 	}
 	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
 		return facts, err
@@ -124,14 +121,23 @@ func (r *Router) facts(f *config.File) (state.Facts, error) {
 	if facts.Clients, err = readClients(r.Place.Run); err != nil || f == nil {
 		return facts, err
 	}
-	facts.Ways, err = r.ways(f)
-	return facts, err
+	if err := r.answer(features.Asks(f), &facts); err != nil {
+		return facts, err
+	}
+	return features.Offers(f, facts), nil
 }
 
-// ways gives how packets get to the other ends of f's pseudowires, and what
-// routers under way have told.
-func (r *Router) ways(f *config.File) (map[state.Pair]state.Way, error) {
-	ways, _, err := waysOf(context.Background(), r.kernel, pseudowire.Pairs(f))
+// answer adds to the facts what features ask of the host.
+func (r *Router) answer(q state.Questions, facts *state.Facts) (err error) {
+	facts.Sysctls, facts.Strangers = r.kernel.Sysctls(q.Sysctls), strangers(q.Accounts)
+	facts.Ways, err = r.ways(q.Pairs)
+	return err
+}
+
+// ways gives how packets get to the other ends of pseudowires, and what routers
+// under way have told.
+func (r *Router) ways(pairs []state.Pair) (map[state.Pair]state.Way, error) {
+	ways, _, err := waysOf(context.Background(), r.kernel, pairs)
 	if err != nil || r.datapath == nil || len(ways) == 0 {
 		return ways, err
 	}
@@ -149,7 +155,7 @@ func (r *Router) ways(f *config.File) (map[state.Pair]state.Way, error) {
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
 // ones are new ones: the bindings and sessions of the old are lost.
 func (r *Router) fit(f *config.File) error {
-	return r.datapath.Resize(tablesOf(f))
+	return r.datapath.Resize(features.Sizes(f))
 }
 
 // Plan gives the steps that would bring the namespace to what f wants.
@@ -159,7 +165,7 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 		return nil, nil, err
 	}
 	facts.PacketRules, facts.RefusalRules = packetRules(ctx, r.kernel, f)
-	facts.NoVLANs = withoutVLANs(f)
+	facts.NoVLANs = withoutVLANs(features.Asks(f))
 	desired, problems := Desire(f, facts)
 	steps, err := r.targets().Plan(ctx, desired)
 	return steps, problems, err
@@ -182,10 +188,10 @@ func strangers(all []string) []string {
 	})
 }
 
-// withoutVLANs tells whether f has bridges, and the kernel is known to tell no
-// VLANs apart in them: who may not ask it is not told.
-func withoutVLANs(f *config.File) bool {
-	if len(f.Names("bridge")) == 0 {
+// withoutVLANs tells whether it matters that the kernel is known to tell no
+// VLANs apart in bridges: who may not ask it is not told.
+func withoutVLANs(q state.Questions) bool {
+	if !q.VLANs {
 		return false
 	}
 	know, err := kernel.BridgesKnowVLANs()
@@ -203,11 +209,12 @@ func Leaks(f *config.File) ([]state.Problem, error) {
 		return nil, err
 	}
 	defer k.Close()
-	facts := state.Facts{Sysctls: k.Sysctls(bridge.Watched(f)), Strangers: strangers(bridge.Openers(f))}
+	q := features.Asks(f)
+	facts := state.Facts{Sysctls: k.Sysctls(q.Sysctls), Strangers: strangers(q.Accounts)}
 	if facts.Links, err = k.Links(); err != nil {
 		return nil, err
 	}
-	facts.NoVLANs = withoutVLANs(f)
+	facts.NoVLANs = withoutVLANs(q)
 	return bridge.Leaks(f, facts), nil
 }
 

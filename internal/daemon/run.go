@@ -14,6 +14,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/features"
 	"weft/internal/state"
 )
 
@@ -47,7 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := fits(f, o.Warn); err != nil {
 		return err
 	}
-	o.Datapath.Tables = tablesOf(f)
+	o.Datapath.Tables = features.Sizes(f)
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -240,11 +241,11 @@ func (d *daemon) apply(ctx context.Context) error {
 	d.sharing.set(ctx, d.file, facts)
 	d.routing.set(ctx, d.file, facts)
 	d.offloading.set(ctx, d.file, len(done) > 0)
-	d.names.set(ctx, d.file, learn(d.file, facts))
+	d.names.set(ctx, d.file, facts)
 	d.plats.set(ctx, d.file, facts)
-	d.subscribers.set(ctx, d.file, learn(d.file, facts))
+	d.subscribers.set(ctx, d.file, facts)
 	d.blocks.set(ctx, d.file)
-	d.adverts.set(ctx, d.file, learn(d.file, facts))
+	d.adverts.set(ctx, d.file, facts)
 	d.allocations.set(ctx, d.router.datapath, d.file)
 	return nil
 }

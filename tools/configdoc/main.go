@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"weft/internal/config"
-	"weft/internal/daemon"
+	"weft/internal/features"
 	"weft/internal/state"
 )
 
@@ -32,7 +32,7 @@ func main() {
 
 // sections lists what weft.toml may hold.
 func sections() []config.Section {
-	return daemon.Sections()
+	return features.Sections()
 }
 
 // pages gives the text of each file by its name.

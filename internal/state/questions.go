@@ -1,0 +1,9 @@
+package state
+
+// Questions are what plans must know of the host beyond its links.
+type Questions struct {
+	Sysctls  []string // names below /proc/sys
+	Accounts []string // "user NAME", "group NAME": are they known here?
+	Pairs    []Pair   // how do packets get from one end to the other?
+	VLANs    bool     // do the kernel's bridges tell VLANs apart?
+}
