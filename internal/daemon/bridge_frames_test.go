@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/lab/netspace"
+	"weft/wire/checksum/checksumtest"
 )
 
 // frames sends and sees frames at a host's eth0, whatever they hold.
@@ -176,7 +177,7 @@ func neighbourSolicitation(from, source, target string) []byte {
 	body := append([]byte{135, 0, 0, 0, 0, 0, 0, 0}, dst[:]...)
 	body = append(append(body, 1, 1), mac(from)...)
 	pseudo := append(append(src.AsSlice(), group.AsSlice()...), 0, 0, 0, byte(len(body)), 0, 0, 0, 58)
-	sum := onesSum(append(pseudo, body...))
+	sum := checksumtest.Of(append(pseudo, body...))
 	body[2], body[3] = byte(sum>>8), byte(sum)
 	p := ipv6(src, group, 58, body)
 	p[7] = 255

@@ -15,6 +15,7 @@ import (
 
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/probe"
+	"weft/wire/checksum/checksumtest"
 )
 
 // wire sends frames out of eth0 of a host to the router, whatever they hold.
@@ -77,7 +78,7 @@ func ipv4(from, to string, protocol byte, flags uint16, options, payload []byte)
 	binary.BigEndian.PutUint16(b[6:], flags)
 	copy(b[12:], netip.MustParseAddr(from).AsSlice())
 	copy(b[16:], netip.MustParseAddr(to).AsSlice())
-	binary.BigEndian.PutUint16(b[10:], onesSum(b[:20+len(options)]))
+	binary.BigEndian.PutUint16(b[10:], checksumtest.Of(b[:20+len(options)]))
 	return b
 }
 
@@ -90,22 +91,10 @@ func ipv6(from, to netip.Addr, next byte, payload []byte) []byte {
 	return b
 }
 
-// onesSum is the Internet checksum (RFC 1071) of an even number of bytes.
-func onesSum(b []byte) uint16 {
-	sum := 0
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += int(binary.BigEndian.Uint16(b[i:]))
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
-}
-
 // icmp builds an ICMPv4 message, its body of an even length.
 func icmp(kind, code byte, body []byte) []byte {
 	b := append([]byte{kind, code, 0, 0, 0, 0, 0, 0}, body...)
-	binary.BigEndian.PutUint16(b[2:], onesSum(b))
+	binary.BigEndian.PutUint16(b[2:], checksumtest.Of(b))
 	return b
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weft/wire/checksum/checksumtest"
 )
 
 // Floods that a stranger, or a node gone mad, could send: each bounded in
@@ -107,7 +109,7 @@ func sealed6(from, to netip.Addr, protocol byte, segment []byte) []byte {
 	at := map[byte]int{6: 16, 17: 6}[protocol]
 	segment[at], segment[at+1] = 0, 0
 	pseudo := append(append(from.AsSlice(), to.AsSlice()...), 0, 0, 0, byte(len(segment)), 0, 0, 0, protocol)
-	binary.BigEndian.PutUint16(segment[at:], onesSum(append(pseudo, segment...)))
+	binary.BigEndian.PutUint16(segment[at:], checksumtest.Of(append(pseudo, segment...)))
 	return segment
 }
 

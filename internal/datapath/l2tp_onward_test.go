@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"weft/internal/state"
+	"weft/wire/checksum/checksumtest"
 )
 
 const (
@@ -259,7 +260,7 @@ func TestAChecksumThatLooksUnfinished(t *testing.T) {
 				pseudo := append(append([]byte{}, addr(from).AsSlice()...), addr(to).AsSlice()...)
 				pseudo = append(pseudo, 0, 17)
 				pseudo = binary.BigEndian.AppendUint16(pseudo, uint16(len(ip)-head))
-				if binary.BigEndian.Uint16(ip[head+6:]) == ^checksum(pseudo) {
+				if binary.BigEndian.Uint16(ip[head+6:]) == ^checksumtest.Of(pseudo) {
 					break
 				}
 				ip = nil
@@ -575,7 +576,7 @@ func TestRandomFramesOnward(t *testing.T) {
 			case r.got.Verdict() != state.Forward && !bytes.Equal(r.res.frame, came):
 				t.Fatalf("%x was changed: %s", came, r.got)
 			case r.got == state.ForwardOnward:
-				if ip := r.res.frame[14:]; isIPv4(ip) && checksum(ip[:20]) != 0 {
+				if ip := r.res.frame[14:]; isIPv4(ip) && checksumtest.Of(ip[:20]) != 0 {
 					t.Fatalf("%x became %x", came, r.res.frame)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
+
+	"weft/wire/checksum/checksumtest"
 )
 
 // Builders of packets for readable vectors. Lengths and checksums come out
@@ -52,24 +54,9 @@ func (p packet) bytes() []byte {
 		copy(b[12:], src)
 		copy(b[16:], dst)
 		b = append(b, body...)
-		binary.BigEndian.PutUint16(b[10:], checksum(b[:20+len(p.options)]))
+		binary.BigEndian.PutUint16(b[10:], checksumtest.Of(b[:20+len(p.options)]))
 	}
 	return append(b, make([]byte, p.padding)...)
-}
-
-// checksum is the Internet checksum of RFC 1071 over parts; all but the last
-// have an even length.
-func checksum(parts ...[]byte) uint16 {
-	var acc uint32
-	for _, part := range parts {
-		for i, v := range part {
-			acc += uint32(v) << (8 * uint(1-i%2))
-		}
-	}
-	for acc>>16 != 0 {
-		acc = acc&0xffff + acc>>16
-	}
-	return ^uint16(acc)
 }
 
 // seal writes the checksum of a message at seg[at:], with the pseudo-header of
@@ -82,7 +69,7 @@ func seal(seg []byte, at int, from, to string, protocol byte) []byte {
 		pseudo = binary.BigEndian.AppendUint32(pseudo, uint32(len(seg)))
 		pseudo = append(pseudo, 0, 0, 0, protocol)
 	}
-	check := checksum(pseudo, seg)
+	check := checksumtest.Of(pseudo, seg)
 	if protocol == 17 && check == 0 {
 		check = 0xffff
 	}
@@ -166,6 +153,6 @@ func healed(b []byte) []byte {
 		end = 20
 	}
 	b[10], b[11] = 0, 0
-	binary.BigEndian.PutUint16(b[10:], checksum(b[:end]))
+	binary.BigEndian.PutUint16(b[10:], checksumtest.Of(b[:end]))
 	return b
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/state"
+	"weft/wire/checksum/checksumtest"
 )
 
 // everyWire is one of each kind, as the end at 192.0.2.1 (2001:db8:9::1) has it.
@@ -154,7 +155,7 @@ func recognised(was, is []byte, w state.Pseudowire) bool {
 		if !same(0, l3+1) || !same(l3+4, l3+7) || !same(l3+8, l4) || binary.BigEndian.Uint16(is[l3+4:]) > uint16(len(is)-l4) {
 			return false
 		}
-	} else if !same(0, l3+1) || !same(l3+2, l3+4) || !same(l3+6, l3+8) || !same(l3+9, l3+10) || !same(l3+12, l4) || checksum(is[l3:l4]) != 0 {
+	} else if !same(0, l3+1) || !same(l3+2, l3+4) || !same(l3+6, l3+8) || !same(l3+9, l3+10) || !same(l3+12, l4) || checksumtest.Of(is[l3:l4]) != 0 {
 		return false
 	}
 	switch w.Kind {

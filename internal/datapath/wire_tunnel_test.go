@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weft/internal/state"
+	"weft/wire/checksum/checksumtest"
 )
 
 const wireNear, wireFar = "192.0.2.1", "192.0.2.9"
@@ -275,8 +276,8 @@ func TestCongestionUnderWayIsTheFrames(t *testing.T) {
 			if res.counted[build+" "+test.outcome] != 1 {
 				t.Errorf("%s: %s: counted %v", build, test.name, res.counted)
 			}
-			if test.outcome == "forward-wire-in" && (res.frame[15]&3 != 3 || checksum(res.frame[14:34]) != 0) {
-				t.Errorf("%s: the frame's TOS is %#x, the header's checksum %#x", build, res.frame[15], checksum(res.frame[14:34]))
+			if test.outcome == "forward-wire-in" && (res.frame[15]&3 != 3 || checksumtest.Of(res.frame[14:34]) != 0) {
+				t.Errorf("%s: the frame's TOS is %#x, the header's checksum %#x", build, res.frame[15], checksumtest.Of(res.frame[14:34]))
 			}
 		}
 	}

@@ -1,5 +1,7 @@
 package translate
 
+import "weft/wire/checksum"
+
 import "net/netip"
 
 // pair holds the two addresses of a packet in both families.
@@ -7,12 +9,12 @@ type pair struct{ src6, dst6, src4, dst4 netip.Addr }
 
 func (p pair) sum6() uint32 {
 	src, dst := p.src6.As16(), p.dst6.As16()
-	return sum(src[:], sum(dst[:], 0))
+	return checksum.Sum(src[:], checksum.Sum(dst[:], 0))
 }
 
 func (p pair) sum4() uint32 {
 	src, dst := p.src4.As4(), p.dst4.As4()
-	return sum(src[:], sum(dst[:], 0))
+	return checksum.Sum(src[:], checksum.Sum(dst[:], 0))
 }
 
 // illegal4 tells whether no packet on the wire may carry a as the address of

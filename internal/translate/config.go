@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // Config says how packets are translated. It is only read, so any number of
@@ -135,7 +136,7 @@ func (c *Config) errorSource4(v6 netip.Addr) (netip.Addr, bool) {
 		return c.Router4, c.Router4.Is4()
 	}
 	b := v6.As16()
-	return c.ErrorSource4[sum(b[:], 0)%uint32(len(c.ErrorSource4))], true
+	return c.ErrorSource4[checksum.Sum(b[:], 0)%uint32(len(c.ErrorSource4))], true
 }
 
 func drop(o state.Outcome) Result { return Result{Outcome: o} }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 const (
@@ -123,7 +124,7 @@ func (h ipv4) put(b []byte) {
 	put16(b[10:], 0)
 	copy(b[12:], src[:])
 	copy(b[16:], dst[:])
-	put16(b[10:], ^fold(sum(b[:header4Len], 0)))
+	put16(b[10:], ^checksum.Fold(checksum.Sum(b[:header4Len], 0)))
 }
 
 // ipv6 is an IPv6 header, with a fragment header if frag.present.

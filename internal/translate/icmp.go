@@ -1,5 +1,7 @@
 package translate
 
+import "weft/wire/checksum"
+
 import "weft/internal/state"
 
 // ICMP types that the translator reads or writes (RFC 792, RFC 4443).
@@ -62,7 +64,7 @@ func echo(msg []byte, kinds func(byte) (byte, bool), d delta, quoted bool) state
 	return state.OutcomeNone
 }
 
-func fold32(acc uint32) uint32 { return uint32(fold(acc)) }
+func fold32(acc uint32) uint32 { return uint32(checksum.Fold(acc)) }
 
 // adjustQuoted adjusts the checksum of a quoted TCP or UDP segment if it has
 // come that far.

@@ -1,5 +1,7 @@
 package translate
 
+import "weft/wire/checksum"
+
 import "weft/internal/state"
 
 // icmp4to6 translates an ICMPv4 message (RFC 7915 section 4.2); the result
@@ -18,7 +20,7 @@ func (c *Config) icmp4to6(msg []byte, frag fragment, p pair) ([]byte, state.Outc
 	}
 	out := make([]byte, headroom+len(msg))
 	copy(out[headroom:], msg)
-	d := delta{to: p.sum6() + pseudo(len(msg), protocolICMP6)}
+	d := delta{to: p.sum6() + checksum.Pseudo(len(msg), protocolICMP6)}
 	return out, echo(out[headroom:], echo4to6, d, false)
 }
 
@@ -48,7 +50,7 @@ func (c *Config) error4to6(msg []byte, p pair) ([]byte, state.Outcome) {
 	room := maxError6 - header6Len - icmpLen
 	out := newError(headroom, kind, code, rest, quoted, ext, room, 8, 0) // RFC 4884 section 4.4
 	fresh := out[headroom:]
-	reseal(fresh, msg, 0, p.sum6()+pseudo(len(fresh), protocolICMP6))
+	reseal(fresh, msg, 0, p.sum6()+checksum.Pseudo(len(fresh), protocolICMP6))
 	return out, state.OutcomeNone
 }
 

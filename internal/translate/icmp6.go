@@ -1,5 +1,7 @@
 package translate
 
+import "weft/wire/checksum"
+
 import "weft/internal/state"
 
 // icmp6to4 translates an ICMPv6 message (RFC 7915 section 5.2); the result
@@ -17,7 +19,7 @@ func (c *Config) icmp6to4(msg []byte, frag fragment, p pair) ([]byte, state.Outc
 	}
 	out := make([]byte, header4Len+len(msg))
 	copy(out[header4Len:], msg)
-	d := delta{from: p.sum6() + pseudo(len(msg), protocolICMP6)}
+	d := delta{from: p.sum6() + checksum.Pseudo(len(msg), protocolICMP6)}
 	return out, echo(out[header4Len:], echo6to4, d, false)
 }
 
@@ -49,7 +51,7 @@ func (c *Config) error6to4(msg []byte, p pair) ([]byte, state.Outcome) {
 	}
 	room := maxError4 - header4Len - icmpLen
 	out := newError(header4Len, kind, code, rest, quoted, ext, room, 4, 1) // RFC 4884 section 4.1
-	reseal(out[header4Len:], msg, p.sum6()+pseudo(len(msg), protocolICMP6), 0)
+	reseal(out[header4Len:], msg, p.sum6()+checksum.Pseudo(len(msg), protocolICMP6), 0)
 	return out, state.OutcomeNone
 }
 
@@ -57,8 +59,8 @@ func (c *Config) error6to4(msg []byte, p pair) ([]byte, state.Outcome) {
 // all that has changed, so that a wrong one stays wrong. The two sums are the
 // pseudo headers.
 func reseal(msg, old []byte, oldPseudo, newPseudo uint32) {
-	from := sum(old[4:], sum(old[:2], oldPseudo))
-	put16(msg[2:], adjust(get16(old[2:]), from, sum(msg, newPseudo)))
+	from := checksum.Sum(old[4:], checksum.Sum(old[:2], oldPseudo))
+	put16(msg[2:], checksum.Adjust(get16(old[2:]), from, checksum.Sum(msg, newPseudo)))
 }
 
 // error6Type gives the ICMPv4 type and code of an ICMPv6 error (RFC 7915

@@ -8,6 +8,7 @@ import (
 
 	"weft/internal/state"
 	"weft/internal/translate"
+	"weft/wire/checksum/checksumtest"
 )
 
 // This file says, without the translator's own code, what must hold for every
@@ -64,19 +65,6 @@ func see4(pkt []byte) view {
 }
 
 func (v view) whole() bool { return v.ok && v.offset == 0 && !v.more }
-
-func onesSum(parts ...[]byte) int {
-	acc := 0
-	for _, p := range parts {
-		for i, b := range p {
-			acc += int(b) << (8 * (1 - i%2))
-		}
-	}
-	for acc > 0xffff {
-		acc = acc>>16 + acc&0xffff
-	}
-	return acc
-}
 
 // sound tells whether the transport checksum is right; known is false where
 // there is none to judge.
@@ -280,3 +268,6 @@ func checkReply4(c *translate.Config, pkt, reply []byte) error {
 	}
 	return nil
 }
+
+// onesSum is the sum that the second implementation of the checksum gives.
+func onesSum(parts ...[]byte) int { return int(^checksumtest.Of(parts...)) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // maxMended is how long an ICMPv4 error may be so that, with the IPv6 headers
@@ -19,7 +20,7 @@ const maxMended = maxError6 - (header6Len - header4Len)
 // shares nothing with pkt.
 func Mend4(pkt []byte) ([]byte, bool) {
 	pkt, o := cut4(pkt)
-	if o != state.OutcomeNone || sum(pkt[:ihl4(pkt)], 0) != 0xffff {
+	if o != state.OutcomeNone || checksum.Sum(pkt[:ihl4(pkt)], 0) != 0xffff {
 		return nil, false
 	}
 	options := pkt[header4Len:ihl4(pkt)]
@@ -34,7 +35,7 @@ func Mend4(pkt []byte) ([]byte, bool) {
 	out[0] = 0x45
 	put16(out[2:], uint16(len(out)))
 	put16(out[10:], 0)
-	put16(out[10:], ^fold(sum(out[:header4Len], 0)))
+	put16(out[10:], ^checksum.Fold(checksum.Sum(out[:header4Len], 0)))
 	return out, true
 }
 

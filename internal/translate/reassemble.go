@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // Bounds of a Reassembler. RFC 6146 section 3.4 asks for two seconds at least,
@@ -168,6 +169,6 @@ func (r *Reassembler) whole4(now int64, pkt []byte) ([]byte, state.Outcome) {
 	put16(whole[2:], uint16(len(whole)))
 	put16(whole[6:], 0)
 	put16(whole[10:], 0)
-	put16(whole[10:], ^fold(sum(whole[:ihl], 0)))
+	put16(whole[10:], ^checksum.Fold(checksum.Sum(whole[:ihl], 0)))
 	return whole, state.OutcomeNone
 }

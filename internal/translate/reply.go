@@ -1,5 +1,7 @@
 package translate
 
+import "weft/wire/checksum"
+
 const (
 	replyHops    = 64   // RFC 1700 "default TTL"
 	replyControl = 0xc0 // precedence 6, internetwork control (RFC 1812 section 4.3.2.5)
@@ -21,7 +23,7 @@ func (c *Config) reply6(pkt []byte, kind, code byte, param uint32) []byte {
 	put32(msg[4:], param)
 	copy(msg[icmpLen:], pkt)
 	p := pair{src6: c.Router6, dst6: to}
-	put16(msg[2:], ^fold(sum(msg, p.sum6()+pseudo(len(msg), protocolICMP6))))
+	put16(msg[2:], ^checksum.Fold(checksum.Sum(msg, p.sum6()+checksum.Pseudo(len(msg), protocolICMP6))))
 	return out
 }
 
@@ -44,10 +46,10 @@ func (c *Config) reply4(pkt []byte, kind, code byte, param uint32) []byte {
 	copy(msg[icmpLen:], pkt)
 	if c.RestoreTTL {
 		quoted := msg[icmpLen:]
-		put16(quoted[10:], adjust(get16(quoted[10:]), uint32(quoted[8])<<8, uint32(quoted[8]+1)<<8))
+		put16(quoted[10:], checksum.Adjust(get16(quoted[10:]), uint32(quoted[8])<<8, uint32(quoted[8]+1)<<8))
 		quoted[8]++
 	}
-	put16(msg[2:], ^fold(sum(msg, 0)))
+	put16(msg[2:], ^checksum.Fold(checksum.Sum(msg, 0)))
 	return out
 }
 

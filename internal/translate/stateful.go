@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // Bindings is the state of a stateful translator (RFC 6146 section 3.1).
@@ -122,7 +123,7 @@ func (s *Stateful) Translate4(c *Config, now int64, pkt []byte) Result {
 	if o != state.OutcomeNone {
 		return drop(o)
 	}
-	if sum(pkt[:ihl4(pkt)], 0) != 0xffff {
+	if checksum.Sum(pkt[:ihl4(pkt)], 0) != 0xffff {
 		return drop(state.DropIpv4Checksum)
 	}
 	if pkt, o = s.Parts.whole4(now, pkt); pkt == nil {
@@ -186,7 +187,7 @@ func repair(seg []byte, protocol byte, at int, old, fresh uint16) {
 		}
 	case protocolUDP:
 		if len(seg) >= udpLen && get16(seg[6:]) != 0 {
-			putUDP(seg, adjust(get16(seg[6:]), uint32(old), uint32(fresh)))
+			putUDP(seg, checksum.Adjust(get16(seg[6:]), uint32(old), uint32(fresh)))
 		}
 	default:
 		if len(seg) >= 4 {
@@ -237,9 +238,9 @@ func (q quoted) protocol4() uint8 {
 // change puts another port into the quoted packet, and makes the checksum of
 // the error around it right again. msg is the whole ICMP message.
 func (q quoted) change(msg []byte, old, fresh uint16) {
-	before := sum(msg[4:], 0)
+	before := checksum.Sum(msg[4:], 0)
 	repair(q.seg, q.protocol, q.at, old, fresh)
-	adjustAt(msg, 2, before, sum(msg[4:], 0))
+	adjustAt(msg, 2, before, checksum.Sum(msg[4:], 0))
 }
 
 // error4 translates an ICMPv4 error. The packet that it quotes must belong to
@@ -259,10 +260,10 @@ func (s *Stateful) error4(c *Config, pkt []byte) Result {
 		return drop(state.DropBadHeader)
 	}
 	// RFC 5508 REQ-3: what got broken under way says nothing of a session
-	if sum(msg, 0) != 0xffff {
+	if checksum.Sum(msg, 0) != 0xffff {
 		return drop(state.DropBadHeader)
 	}
-	if sum(inner[:ihl4(inner)], 0) != 0xffff {
+	if checksum.Sum(inner[:ihl4(inner)], 0) != 0xffff {
 		return drop(state.DropIpv4Checksum)
 	}
 	if frag, _ := fragment4(inner); !frag.first() {
@@ -294,7 +295,7 @@ func (s *Stateful) error6(c *Config, pkt []byte, ch chain) Result {
 	}
 	inner := msg[icmpLen:]
 	// RFC 5508 REQ-3
-	if inner[0]>>4 != 6 || sum(msg, sum(pkt[8:40], uint32(len(msg))+protocolICMP6)) != 0xffff {
+	if inner[0]>>4 != 6 || checksum.Sum(msg, checksum.Sum(pkt[8:40], uint32(len(msg))+protocolICMP6)) != 0xffff {
 		return drop(state.DropBadHeader)
 	}
 	within, o := follow(inner)

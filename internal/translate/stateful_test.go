@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // mirror is a state in which every port stands for itself.
@@ -63,7 +64,7 @@ func FuzzStateful(f *testing.F) {
 		}
 		for _, out := range r.Out {
 			switch {
-			case out[0]>>4 == 4 && (len(out) != int(get16(out[2:])) || sum(out[:20], 0) != 0xffff):
+			case out[0]>>4 == 4 && (len(out) != int(get16(out[2:])) || checksum.Sum(out[:20], 0) != 0xffff):
 				t.Errorf("%x is no IPv4 packet", out)
 			case out[0]>>4 == 6 && len(out) != 40+int(get16(out[4:])):
 				t.Errorf("%x is no IPv6 packet", out)

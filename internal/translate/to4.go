@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // Translate6 translates one raw IPv6 packet to IPv4 (RFC 7915 section 5). The
@@ -180,7 +181,7 @@ func (c *Config) quoted6to4(pkt []byte) ([]byte, bool, state.Outcome) {
 	copy(seg, pkt[ch.payload:])
 	if ch.frag.first() {
 		if ch.protocol == protocolICMP6 {
-			o = echo(seg, echo6to4, delta{from: p.sum6() + pseudo(length, protocolICMP6)}, true)
+			o = echo(seg, echo6to4, delta{from: p.sum6() + checksum.Pseudo(length, protocolICMP6)}, true)
 		} else {
 			adjustQuoted(seg, ch.protocol, delta{from: p.sum6(), to: p.sum4()})
 		}

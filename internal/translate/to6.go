@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"weft/internal/state"
+	"weft/wire/checksum"
 )
 
 // Translate4 translates one raw IPv4 packet to IPv6 (RFC 7915 section 4). The
@@ -17,7 +18,7 @@ func (c *Config) Translate4(pkt []byte) Result {
 		return drop(o)
 	}
 	ihl := ihl4(pkt)
-	if sum(pkt[:ihl], 0) != 0xffff {
+	if checksum.Sum(pkt[:ihl], 0) != 0xffff {
 		return drop(state.DropIpv4Checksum)
 	}
 	if o := checkOptions(pkt[header4Len:ihl]); o != state.OutcomeNone {
@@ -216,7 +217,7 @@ func (c *Config) quoted4to6(pkt []byte) ([]byte, state.Outcome) {
 	copy(seg, pkt[ihl:])
 	if h.frag.first() {
 		if h.protocol == protocolICMP6 {
-			o = echo(seg, echo4to6, delta{to: p.sum6() + pseudo(length, protocolICMP6)}, true)
+			o = echo(seg, echo4to6, delta{to: p.sum6() + checksum.Pseudo(length, protocolICMP6)}, true)
 		} else {
 			adjustQuoted(seg, h.protocol, delta{from: p.sum4(), to: p.sum6()})
 		}

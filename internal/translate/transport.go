@@ -1,5 +1,7 @@
 package translate
 
+import "weft/wire/checksum"
+
 import "weft/internal/state"
 
 // delta is what translation takes out of a pseudo header and what it puts in:
@@ -112,13 +114,13 @@ func (c *Config) udp4to6(seg []byte, whole bool, p pair, d delta) state.Outcome 
 		return state.DropUdpZeroChecksum
 	}
 	length := int(get16(seg[4:]))
-	putUDP(seg, ^fold(sum(seg[:length], p.sum6()+pseudo(length, protocolUDP))))
+	putUDP(seg, ^checksum.Fold(checksum.Sum(seg[:length], p.sum6()+checksum.Pseudo(length, protocolUDP))))
 	return state.OutcomeNone
 }
 
 func adjustUDP(seg []byte, d delta) {
 	if check := get16(seg[6:]); check != 0 {
-		putUDP(seg, adjust(check, d.from, d.to))
+		putUDP(seg, checksum.Adjust(check, d.from, d.to))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weft/wire/checksum"
 )
 
 // Storm is a loss of power at a concentrator: all its sessions come back at
@@ -349,25 +351,15 @@ func ping(s *Session, to netip.Addr, number uint16) []byte {
 	b[0], b[3], b[8], b[9] = 0x45, 64, 64, 1
 	copy(b[12:], s.Addr[:])
 	copy(b[16:], to.AsSlice())
-	binary.BigEndian.PutUint16(b[10:], checksum(b[:20]))
+	binary.BigEndian.PutUint16(b[10:], checksum.Of(b[:20]))
 	b[20] = 8
 	binary.BigEndian.PutUint16(b[24:], s.ID)
 	binary.BigEndian.PutUint16(b[26:], number)
-	binary.BigEndian.PutUint16(b[22:], checksum(b[20:]))
+	binary.BigEndian.PutUint16(b[22:], checksum.Of(b[20:]))
 	return b
 }
 
 func isEchoReply(ip []byte, from netip.Addr, s *Session) bool {
 	return len(ip) >= 28 && ip[9] == 1 && netip.AddrFrom4([4]byte(ip[12:16])) == from && [4]byte(ip[16:20]) == s.Addr &&
 		ip[20] == 0 && binary.BigEndian.Uint16(ip[24:]) == s.ID
-}
-
-// checksum is that of RFC 1071.
-func checksum(b []byte) uint16 {
-	var sum uint32
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	sum = sum&0xffff + sum>>16
-	return ^uint16(sum&0xffff + sum>>16)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"weft/internal/bench/rig"
+	"weft/wire/checksum"
 )
 
 // packetLength is of the packets inside, in bytes of IP.
@@ -184,20 +185,9 @@ func outside(name string, from, to net.HardwareAddr) ([]byte, error) {
 		return nil, fmt.Errorf("make the headers of %s: %w", name, err)
 	}
 	all := buffer.Bytes()
-	binary.BigEndian.PutUint16(all[14+10:], checksum(all[14:14+20]))
+	all[14+10], all[14+11] = 0, 0
+	binary.BigEndian.PutUint16(all[14+10:], checksum.Of(all[14:14+20]))
 	return all[:len(all)-len(inside)], nil
-}
-
-// checksum is that of an IPv4 header without one (RFC 1071).
-func checksum(header []byte) uint16 {
-	var sum uint32
-	for i := 0; i < len(header); i += 2 {
-		if i != 10 {
-			sum += uint32(binary.BigEndian.Uint16(header[i:]))
-		}
-	}
-	sum = sum&0xffff + sum>>16
-	return ^uint16(sum + sum>>16)
 }
 
 // packets gives how many million packets arrive in a second of the router's work.

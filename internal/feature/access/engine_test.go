@@ -11,6 +11,7 @@ import (
 
 	"weft/internal/feature/ra"
 	"weft/internal/state"
+	"weft/wire/checksum/checksumtest"
 )
 
 // duet is a client's engine and a server's with a wire between them, and a
@@ -263,7 +264,7 @@ func ping4(from, to netip.Addr, size int) []byte {
 	f, t := from.As4(), to.As4()
 	copy(b[12:], f[:])
 	copy(b[16:], t[:])
-	binary.BigEndian.PutUint16(b[10:], sum16(b[:20]))
+	binary.BigEndian.PutUint16(b[10:], checksumtest.Of(b[:20]))
 	return b
 }
 
@@ -294,7 +295,7 @@ func TestPacketsPassWithoutADatapath(t *testing.T) {
 	whole[6] = 0x40
 	d.server.engine.Transmit("access-isp", whole)
 	answer := d.server.delivered[len(d.server.delivered)-1]
-	if answer[9] != 1 || answer[20] != 3 || answer[21] != 4 || binary.BigEndian.Uint16(answer[26:]) != 1460 || sum16(answer[20:]) != 0 || sum16(answer[:20]) != 0 {
+	if answer[9] != 1 || answer[20] != 3 || answer[21] != 4 || binary.BigEndian.Uint16(answer[26:]) != 1460 || checksumtest.Of(answer[20:]) != 0 || checksumtest.Of(answer[:20]) != 0 {
 		t.Errorf("the answer to a packet that is too large: %x", answer[:28])
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mdlayher/ndp"
 
+	"weft/wire/checksum/checksumtest"
 	"weft/wire/dhcp6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
@@ -335,7 +336,7 @@ func FuzzPackets(f *testing.F) {
 			if len(answer) > 1280 {
 				t.Fatalf("an error of %d bytes", len(answer))
 			}
-			if p, err := parse6(answer); err == nil && p.checksum(p.payload) != 0 || err != nil && (sum16(answer[:20]) != 0 || sum16(answer[20:]) != 0) {
+			if p, err := parse6(answer); err == nil && p.checksum(p.payload) != 0 || err != nil && (checksumtest.Of(answer[:20]) != 0 || checksumtest.Of(answer[20:]) != 0) {
 				t.Fatalf("an error's checksum is wrong: %x", answer)
 			}
 		}
@@ -344,7 +345,7 @@ func FuzzPackets(f *testing.F) {
 		}
 		var whole []byte
 		for _, piece := range fragments(ip, mtu) {
-			if len(piece) > mtu || sum16(piece[:20]) != 0 {
+			if len(piece) > mtu || checksumtest.Of(piece[:20]) != 0 {
 				t.Fatalf("a piece of %d bytes for %d: %x", len(piece), mtu, piece[:20])
 			}
 			whole = append(whole, piece[20:]...)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+
+	"weft/wire/checksum"
 )
 
 // IPv6 packets that the engine itself reads and writes: neighbour discovery
@@ -61,19 +63,7 @@ func (p packet6) marshal(at int) []byte {
 // checksum is that over pseudo header and payload; 0 for a right one.
 func (p packet6) checksum(payload []byte) uint16 {
 	from, to := p.from.As16(), p.to.As16()
-	sum := uint32(len(payload)) + uint32(p.proto)
-	for _, part := range [][]byte{from[:], to[:], payload} {
-		for i := 0; i+1 < len(part); i += 2 {
-			sum += uint32(part[i])<<8 | uint32(part[i+1])
-		}
-		if len(part)%2 == 1 {
-			sum += uint32(part[len(part)-1]) << 8
-		}
-	}
-	for sum>>16 != 0 {
-		sum = sum&0xffff + sum>>16
-	}
-	return ^uint16(sum)
+	return ^checksum.Fold(checksum.Sum(payload, checksum.Sum(to[:], checksum.Sum(from[:], checksum.Pseudo(len(payload), p.proto)))))
 }
 
 // udp6 gives the payload of a datagram for a port.

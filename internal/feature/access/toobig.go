@@ -3,6 +3,8 @@ package access
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"weft/wire/checksum"
 )
 
 // quoted is how much of a packet an error carries (RFC 1812 section 4.3.2.3,
@@ -32,29 +34,15 @@ func tooBig(ip []byte, mtu int, from netip.Addr) []byte {
 		return []byte{}
 	}
 	body := append([]byte{3, 4, 0, 0, 0, 0, byte(mtu >> 8), byte(mtu)}, ip[:min(len(ip), quoted4)]...)
-	binary.BigEndian.PutUint16(body[2:], sum16(body))
+	binary.BigEndian.PutUint16(body[2:], checksum.Of(body))
 	b := make([]byte, 20, 20+len(body))
 	b[0], b[8], b[9] = 0x45, 64, 1
 	binary.BigEndian.PutUint16(b[2:], uint16(20+len(body)))
 	src, dst := from.As4(), to.As4()
 	copy(b[12:], src[:])
 	copy(b[16:], dst[:])
-	binary.BigEndian.PutUint16(b[10:], sum16(b))
+	binary.BigEndian.PutUint16(b[10:], checksum.Of(b))
 	return append(b, body...)
-}
-
-func sum16(b []byte) uint16 {
-	var sum uint32
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(b[i])<<8 | uint32(b[i+1])
-	}
-	if len(b)%2 == 1 {
-		sum += uint32(b[len(b)-1]) << 8
-	}
-	for sum>>16 != 0 {
-		sum = sum&0xffff + sum>>16
-	}
-	return ^uint16(sum)
 }
 
 // fragments cuts an IPv4 packet that may be (RFC 791 section 3.2). What has
@@ -81,7 +69,7 @@ func fragments(ip []byte, mtu int) [][]byte {
 		binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
 		binary.BigEndian.PutUint16(b[6:], flags|uint16((start+at)/8))
 		b[10], b[11] = 0, 0
-		binary.BigEndian.PutUint16(b[10:], sum16(b[:20]))
+		binary.BigEndian.PutUint16(b[10:], checksum.Of(b[:20]))
 		list = append(list, b)
 	}
 	return list

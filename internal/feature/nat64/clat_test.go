@@ -7,6 +7,7 @@ import (
 
 	"weft/internal/feature/nat64"
 	"weft/internal/state"
+	"weft/wire/checksum/checksumtest"
 )
 
 // udp4 is a small UDP packet; its checksum is right.
@@ -19,19 +20,9 @@ func udp4(from, to string) []byte {
 	binary.BigEndian.PutUint16(b[20:], 1000)
 	binary.BigEndian.PutUint16(b[22:], 2000)
 	binary.BigEndian.PutUint16(b[24:], 12)
-	binary.BigEndian.PutUint16(b[10:], ^fold(b[:20], 0))
-	binary.BigEndian.PutUint16(b[26:], ^fold(b[20:], 17+12+uint32(fold(b[12:20], 0))))
+	binary.BigEndian.PutUint16(b[10:], checksumtest.Of(b[:20]))
+	binary.BigEndian.PutUint16(b[26:], checksumtest.Of(b[12:20], []byte{0, 17, 0, 12}, b[20:]))
 	return b
-}
-
-func fold(b []byte, sum uint32) uint16 {
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[i:]))
-	}
-	for sum>>16 != 0 {
-		sum = sum&0xffff + sum>>16
-	}
-	return uint16(sum)
 }
 
 // The slow path translates as the programs do: for the nodes here, to and from

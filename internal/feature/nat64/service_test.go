@@ -1,6 +1,7 @@
 package nat64
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/state"
+	"weft/wire/checksum/checksumtest"
 )
 
 const served = `
@@ -46,7 +48,8 @@ func packetOf(t *testing.T, parts ...string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(b[10:], checksumOf(b))
+	b[10], b[11] = 0, 0
+	binary.BigEndian.PutUint16(b[10:], checksumtest.Of(b[:int(b[0]&15)*4]))
 	return b
 }
 
@@ -121,18 +124,4 @@ func TestWhatTheStackWouldDropIsMendedAndPutBackOrTranslatedAtOnce(t *testing.T)
 	if passed != 199 || s.Counts()[state.DropSlowLimit] != 801 {
 		t.Errorf("%d of a thousand passed, counted %v", passed, s.Counts())
 	}
-}
-
-// checksumOf gives the checksum of an IPv4 header.
-func checksumOf(ip []byte) []byte {
-	sum := 0
-	for i := 0; i < int(ip[0]&15)*4; i += 2 {
-		if i != 10 {
-			sum += int(ip[i])<<8 | int(ip[i+1])
-		}
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return []byte{byte(^sum >> 8), byte(^sum)}
 }

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"weft/wire/checksum"
 )
 
 // FloodKind is what the packets of a flood are.
@@ -73,7 +75,7 @@ func synBytes(from, to netip.Addr, source, destination uint16) []byte {
 	b[12], b[13] = 5<<4, 2
 	binary.BigEndian.PutUint16(b[14:], 64240)
 	pseudo := append(append(from.AsSlice(), to.AsSlice()...), 0, 6, 0, 20)
-	binary.BigEndian.PutUint16(b[16:], onesComplement(append(pseudo, b...)))
+	binary.BigEndian.PutUint16(b[16:], checksum.Of(append(pseudo, b...)))
 	return b
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/wire/checksum"
 )
 
 // Frames that try to get where they should not, each marked with who sent it
@@ -168,7 +170,7 @@ func packet4(from, to netip.Addr, protocol byte, body []byte) []byte {
 	binary.BigEndian.PutUint16(b[2:], uint16(20+len(body)))
 	copy(b[12:], from.AsSlice())
 	copy(b[16:], to.AsSlice())
-	binary.BigEndian.PutUint16(b[10:], onesComplement(b))
+	binary.BigEndian.PutUint16(b[10:], checksum.Of(b))
 	return append(b, body...)
 }
 
@@ -178,7 +180,7 @@ func insertOptions4(p []byte) []byte {
 	b[0] = 0x46
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
 	b[10], b[11] = 0, 0
-	binary.BigEndian.PutUint16(b[10:], onesComplement(b[:24]))
+	binary.BigEndian.PutUint16(b[10:], checksum.Of(b[:24]))
 	return b
 }
 
@@ -194,7 +196,7 @@ func packet6(next, hopLimit byte, body []byte) []byte {
 func icmp6(kind byte, rest []byte) []byte {
 	m := append([]byte{kind, 0, 0, 0}, rest...)
 	pseudo := append(append(fromRouter.AsSlice(), allNodes.AsSlice()...), 0, 0, 0, byte(len(m)), 0, 0, 0, 58)
-	binary.BigEndian.PutUint16(m[2:], onesComplement(append(pseudo, m...)))
+	binary.BigEndian.PutUint16(m[2:], checksum.Of(append(pseudo, m...)))
 	return m
 }
 
@@ -207,7 +209,7 @@ func udpBytes(from, to uint16, data []byte) []byte {
 
 func echoBytes(data []byte) []byte {
 	b := append([]byte{8, 0, 0, 0, 0, 1, 0, 1}, data...)
-	binary.BigEndian.PutUint16(b[2:], onesComplement(b))
+	binary.BigEndian.PutUint16(b[2:], checksum.Of(b))
 	return b
 }
 
@@ -215,18 +217,6 @@ func arpBytes(mac net.HardwareAddr, sender, target netip.Addr) []byte {
 	b := append([]byte{0, 1, 8, 0, 6, 4, 0, 1}, mac...)
 	b = append(append(b, sender.AsSlice()...), 0, 0, 0, 0, 0, 0)
 	return append(b, target.AsSlice()...)
-}
-
-// onesComplement is the checksum of RFC 1071.
-func onesComplement(b []byte) uint16 {
-	var sum uint32
-	for i, v := range b {
-		sum += uint32(v) << (8 * uint(1-i%2))
-	}
-	for sum>>16 != 0 {
-		sum = sum&0xffff + sum>>16
-	}
-	return ^uint16(sum)
 }
 
 // Send sends frames on a device, with a pause after each, so that no limit of

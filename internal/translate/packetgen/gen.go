@@ -158,25 +158,6 @@ func pick[T any](g *Gen, choices ...T) T { return choices[g.r.IntN(len(choices))
 
 func put16(b []byte, v int) { b[0], b[1] = byte(v>>8), byte(v) }
 
-// checksum is the Internet checksum of RFC 1071 over parts, each of even
-// length but the last.
-func checksum(parts ...[]byte) uint16 {
-	acc := 0
-	for _, p := range parts {
-		for i, b := range p {
-			if i%2 == 0 {
-				acc += int(b) << 8
-			} else {
-				acc += int(b)
-			}
-		}
-	}
-	for acc > 0xffff {
-		acc = acc>>16 + acc&0xffff
-	}
-	return ^uint16(acc)
-}
-
 // pseudo builds a pseudo header (RFC 8200 section 8.1, RFC 9293 section 3.1).
 func pseudo(src, dst netip.Addr, length int, protocol byte) []byte {
 	b := append(src.AsSlice(), dst.AsSlice()...)

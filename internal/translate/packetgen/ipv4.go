@@ -1,5 +1,7 @@
 package packetgen
 
+import "weft/wire/checksum/checksumtest"
+
 import "net/netip"
 
 // Next4 gives a raw IPv4 packet for Translate4 and words for what is special
@@ -134,7 +136,7 @@ func fixHeaderChecksum(pkt []byte) {
 	}
 	end := min(int(pkt[0]&0xf)*4, len(pkt))
 	put16(pkt[10:], 0)
-	put16(pkt[10:], int(checksum(pkt[:max(end, 20)])))
+	put16(pkt[10:], int(checksumtest.Of(pkt[:max(end, 20)])))
 }
 
 func (g *Gen) plain4(src, dst netip.Addr, most int) []byte {

@@ -1,5 +1,7 @@
 package packetgen
 
+import "weft/wire/checksum/checksumtest"
+
 import "net/netip"
 
 const (
@@ -166,7 +168,7 @@ func (g *Gen) extend(msg, quoted []byte) []byte {
 	}
 	msg[at] = byte(len(quoted) / unit)
 	ext := []byte{0x20, 0, 0, 0, 0, 8, 2, 0x08, 0, 0, 0, byte(g.r.Uint32())}
-	put16(ext[2:], int(checksum(ext)))
+	put16(ext[2:], int(checksumtest.Of(ext)))
 	return append(quoted, ext...)
 }
 
@@ -191,9 +193,9 @@ func (g *Gen) seal(seg []byte, at int, src, dst netip.Addr, protocol byte) []byt
 	put16(seg[at:], 0)
 	var check uint16
 	if protocol == icmp4 {
-		check = checksum(seg)
+		check = checksumtest.Of(seg)
 	} else {
-		check = checksum(pseudo(src, dst, len(seg), protocol), seg)
+		check = checksumtest.Of(pseudo(src, dst, len(seg), protocol), seg)
 	}
 	if protocol == udp && check == 0 {
 		check = 0xffff

@@ -3,6 +3,8 @@ package same
 import (
 	"encoding/binary"
 	"net/netip"
+
+	"weft/wire/checksum"
 )
 
 // Builders of packets with right lengths and checksums.
@@ -51,7 +53,7 @@ func v4(from, to netip.Addr, protocol byte, word uint16, options, body []byte) [
 func seal4(b []byte) {
 	end := min(int(b[0]&15)*4, len(b))
 	copy(b[10:], bin(0))
-	copy(b[10:], bin(^sum(b[:end])))
+	copy(b[10:], bin(checksum.Of(b[:end])))
 }
 
 // seal writes the checksum of a segment at seg[at:], with the pseudo header of
@@ -64,28 +66,12 @@ func seal(seg []byte, at int, from, to netip.Addr, protocol byte) []byte {
 		header = binary.BigEndian.AppendUint32(header, uint32(len(seg)))
 		header = append(header, 0, 0, 0, protocol)
 	}
-	check := ^sum(append(header, seg...))
+	check := checksum.Of(append(header, seg...))
 	if check == 0 && protocol == udp {
 		check = 0xffff
 	}
 	copy(seg[at:], bin(check))
 	return seg
-}
-
-// sum adds words in one's complement (RFC 1071).
-func sum(b []byte) uint16 {
-	acc := uint32(0)
-	for i := range b {
-		if i%2 == 0 {
-			acc += uint32(b[i]) << 8
-		} else {
-			acc += uint32(b[i])
-		}
-	}
-	for acc > 0xffff {
-		acc = acc>>16 + acc&0xffff
-	}
-	return uint16(acc)
 }
 
 const (

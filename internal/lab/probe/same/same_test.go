@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"weft/wire/checksum/checksumtest"
 )
 
 func ends() Ends {
@@ -25,7 +27,7 @@ func TestEveryCaseHasItsNameAndAWholePacket(t *testing.T) {
 		names[c.Name] = true
 		switch p := c.Packet; {
 		case p[0]>>4 == 4:
-			if n := int(p[2])<<8 | int(p[3]); n != len(p) || sum(p[:int(p[0]&15)*4]) != 0xffff {
+			if n := int(p[2])<<8 | int(p[3]); n != len(p) || checksumtest.Of(p[:int(p[0]&15)*4]) != 0 {
 				t.Errorf("%s: %d bytes say %d, or the checksum is wrong", c.Name, len(p), n)
 			}
 		case p[0]>>4 == 6:
