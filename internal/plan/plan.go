@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
 
 	"weft/internal/state"
@@ -22,13 +23,10 @@ func Desire(parts []state.Part, facts state.Facts) (state.Desired, []state.Probl
 // devicesFirst has devices made before anything is done on them: one feature
 // may work on the device of another.
 func devicesFirst(desired state.Desired) state.Desired {
-	isDevice := func(o state.Object) int {
-		if _, ok := o.(state.Device); ok {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(desired, func(a, b state.Object) int { return isDevice(a) - isDevice(b) })
+	kinds := state.KindsByType()
+	slices.SortStableFunc(desired, func(a, b state.Object) int {
+		return kinds[reflect.TypeOf(a)].Make - kinds[reflect.TypeOf(b)].Make
+	})
 	return desired
 }
 

@@ -1,13 +1,15 @@
 // Package reconcile brings what is to what is desired, in ordered steps: what
-// is missing is added and what differs is changed, in the order of Desired and
-// of the kinds' ranks; only then is what is no longer desired removed. Doing it
+// is missing is added and what differs is changed, in the order of Desired;
+// only then is what is no longer desired removed, by its kind's rank. Doing it
 // again does nothing; doing it again after it died midway finishes it.
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 
@@ -40,11 +42,9 @@ func Steps(desired state.Desired, actual []state.Object) []state.Step {
 	for _, o := range actual {
 		is[o.Key()] = o
 	}
-	kinds := ranks(state.KindsByType())
+	kinds := state.KindsByType()
 	var steps []state.Step
 	wanted := map[string]bool{}
-	desired = slices.Clone(desired)
-	slices.SortStableFunc(desired, func(a, b state.Object) int { return kinds.making(a) - kinds.making(b) })
 	for _, o := range desired {
 		wanted[o.Key()] = true
 		was, exists := is[o.Key()]
@@ -61,30 +61,20 @@ func Steps(desired state.Desired, actual []state.Object) []state.Step {
 			gone = append(gone, o)
 		}
 	}
-	slices.SortStableFunc(gone, func(a, b state.Object) int { return kinds.removal(a) - kinds.removal(b) })
+	slices.SortStableFunc(gone, func(a, b state.Object) int { return cmp.Compare(removal(kinds, a), removal(kinds, b)) })
 	for _, o := range gone {
 		steps = append(steps, state.Step{Op: state.Remove, Object: o})
 	}
 	return steps
 }
 
-// ranks gives the ranks of an object's kind; last is for a kind that is not listed.
-type ranks map[reflect.Type]state.Kind
-
-const last = 1 << 10
-
-func (r ranks) making(o state.Object) int {
-	if k, ok := r[reflect.TypeOf(o)]; ok {
-		return k.Make
-	}
-	return last
-}
-
-func (r ranks) removal(o state.Object) int {
-	if k, ok := r[reflect.TypeOf(o)]; ok {
+// removal gives the rank of an object among what goes; one of a kind that is not
+// listed goes last.
+func removal(kinds map[reflect.Type]state.Kind, o state.Object) int {
+	if k, ok := kinds[reflect.TypeOf(o)]; ok {
 		return k.Remove
 	}
-	return last
+	return math.MaxInt
 }
 
 // Targets gives the door for each domain.
