@@ -26,7 +26,7 @@ type room struct {
 // whose name ends in /* every folder is a room of its own. A name that
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
-	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task"}
+	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
 	doorRooms := append([]string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
@@ -40,6 +40,7 @@ func rooms() []room {
 		{"wire/*", nil},
 		{"internal/state", nil},
 		{"internal/version", nil},
+		{"internal/limit", nil},
 		{"internal/noun", nil},
 		{"internal/task", nil},
 		{"internal/paths", nil},

@@ -1,12 +1,16 @@
 package access
 
-import "time"
+import (
+	"time"
+
+	"weft/internal/limit"
+)
 
 // limiter holds a direction of a session to its rate in the slow path, as
-// bpf/blocks/l2tp_rate.h does in the programs: what has passed would have
-// passed at the rate by due.
+// bpf/blocks/l2tp_rate.h does in the programs: a packet passes if the bucket of
+// bytes is not in debt.
 type limiter struct {
-	due     time.Time
+	bucket  limit.Bucket
 	dropped uint64
 }
 
@@ -21,15 +25,10 @@ func (l *limiter) pass(rate uint64, bytes int, now time.Time) bool {
 	if rate == 0 {
 		return true
 	}
-	takes := func(n int) time.Duration { return time.Duration(float64(n) * 8e9 / float64(rate)) }
-	start := now
-	if l.due.After(now) {
-		start = l.due
-	}
-	if start.Sub(now) > max(takes(burstBytes), burstTime) {
+	perSecond := float64(rate) / 8
+	if !l.bucket.Overdraw(float64(bytes), limit.Rate{PerSecond: perSecond, Burst: max(burstBytes, perSecond*burstTime.Seconds())}, now) {
 		l.dropped++
 		return false
 	}
-	l.due = start.Add(takes(bytes))
 	return true
 }

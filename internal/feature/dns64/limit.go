@@ -4,25 +4,22 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"weft/internal/limit"
 )
 
 // limiter is a token bucket for each client, of those who asked last.
 type limiter struct {
 	mu      sync.Mutex
 	rate    int // a second; 0: no limit
-	buckets *lru[netip.Prefix, *bucket]
-}
-
-type bucket struct {
-	tokens float64
-	at     time.Time
+	buckets *lru[netip.Prefix, *limit.Bucket]
 }
 
 // clientsMax is how many clients are watched at once.
 const clientsMax = 8192
 
 func newLimiter(rate int) *limiter {
-	return &limiter{rate: rate, buckets: newLRU[netip.Prefix, *bucket](clientsMax)}
+	return &limiter{rate: rate, buckets: newLRU[netip.Prefix, *limit.Bucket](clientsMax)}
 }
 
 func (l *limiter) set(rate int) {
@@ -47,19 +44,10 @@ func (l *limiter) allow(client netip.Addr, now time.Time) bool {
 	if err != nil {
 		return false
 	}
-	most := float64(2 * l.rate)
 	b, ok := l.buckets.get(key)
 	if !ok {
-		b = &bucket{tokens: most, at: now}
+		b = &limit.Bucket{}
 		l.buckets.put(key, b)
 	}
-	if passed := now.Sub(b.at); passed > 0 {
-		b.tokens = min(most, b.tokens+passed.Seconds()*float64(l.rate))
-	}
-	b.at = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
+	return b.Take(1, limit.Rate{PerSecond: float64(l.rate), Burst: float64(2 * l.rate)}, now)
 }

@@ -34,7 +34,7 @@ type slowConfig struct {
 // NewSlow makes the slow path of [nat64.NAME]. now tells the time; identification
 // gives random numbers; bindings is the state of stateful translators.
 func NewSlow(name string, now func() int64, identification func() uint32, bindings translate.Bindings, f *config.File, facts state.Facts) *Slow {
-	s := &Slow{Name: name, Device: From(f, name).Device, limit: newLimiter(now), now: now, parts: translate.NewReassembler(), syns: newSYNs()}
+	s := &Slow{Name: name, Device: From(f, name).Device, limit: &limiter{now: now}, now: now, parts: translate.NewReassembler(), syns: newSYNs()}
 	s.Update(identification, bindings, f, facts)
 	return s
 }
