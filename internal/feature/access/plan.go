@@ -2,8 +2,8 @@ package access
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 
@@ -40,39 +40,18 @@ func clientID(name string) string { return shortName("l2tp_client", name) }
 // assignIDs gives each section its number in the datapath, and keeps those
 // that are in use.
 func assignIDs(f *config.File, inUse map[string]int) map[string]int {
-	ids, taken := map[string]int{}, map[int]bool{}
 	names := slices.Clone(f.Names("access"))
 	for _, name := range f.Names("l2tp_client") {
 		names = append(names, clientID(name))
 	}
-	for _, name := range names {
-		if id, ok := inUse[name]; ok && !taken[id] {
-			ids[name], taken[id] = id, true
-		}
-	}
-	next := 0
-	for _, name := range names {
-		if _, ok := ids[name]; ok {
-			continue
-		}
-		for taken[next] {
-			next++
-		}
-		ids[name], taken[next] = next, true
-	}
+	ids, _ := state.AssignIDs(names, inUse, math.MaxInt)
 	return ids
-}
-
-// deviceMAC gives a device the same locally administered link address each time.
-func deviceMAC(device string) [6]byte {
-	sum := sha256.Sum256([]byte("weft device " + device))
-	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
 }
 
 func planServer(f *config.File, facts state.Facts, name string, id int) (state.Desired, []state.Problem) {
 	c := From(f, name)
 	device := Device(name)
-	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: 1500, Owner: "access." + name}}
+	desired := state.Desired{state.Device{Name: device, MAC: state.DeviceMAC(device), MTU: 1500, Owner: "access." + name}}
 	if g := gatewayOf(c); g.IsValid() && !here(f, facts, g, device) {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(g, 32)})
 	}
@@ -180,7 +159,7 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 	c := ClientFrom(f, name)
 	device := ClientDevice(name)
 	got := facts.Clients[name]
-	desired := state.Desired{state.Device{Name: device, MAC: deviceMAC(device), MTU: cmp.Or(got.MTU, c.MRU), Owner: "l2tp_client." + name}}
+	desired := state.Desired{state.Device{Name: device, MAC: state.DeviceMAC(device), MTU: cmp.Or(got.MTU, c.MRU), Owner: "l2tp_client." + name}}
 	desired = append(desired, onDevice(f, facts, "l2tp_client", name, device, id, nil)...)
 	var problems []state.Problem
 	if !got.Up {

@@ -28,7 +28,7 @@ func shortName(section, name string) string {
 
 // onDevice are the programs' side of a section's device.
 func onDevice(f *config.File, facts state.Facts, section, name, device string, id int, garden []state.Object) state.Desired {
-	mac := deviceMAC(device)
+	mac := state.DeviceMAC(device)
 	desired := state.Desired{state.Access{ID: id, Name: shortName(section, name), Device: device, MAC: mac, Routed: f.Roles()&state.RoleRouted != 0}}
 	desired = append(desired, garden...)
 	return append(desired,

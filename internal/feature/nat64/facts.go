@@ -18,7 +18,7 @@ func Sharable(f *config.File) []string {
 
 // ID gives the number of a translator in the datapath.
 func ID(facts state.Facts, name string) (int, bool) {
-	id, ok := facts.Translators[shortName(name)]
+	id, ok := facts.Translators[state.ShortName(name)]
 	return id, ok
 }
 

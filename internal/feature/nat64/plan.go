@@ -1,7 +1,6 @@
 package nat64
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -21,7 +20,13 @@ const headroom = 20
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
-	ids, full := assignIDs(f.Names("nat64"), facts.Translators)
+	inUse := map[string]int{}
+	for _, name := range f.Names("nat64") {
+		if id, ok := ID(facts, name); ok {
+			inUse[name] = id
+		}
+	}
+	ids, full := state.AssignIDs(f.Names("nat64"), inUse, translatorsMax)
 	for _, name := range full {
 		problems = append(problems, problem(f, "nat64."+name, "there are more translators than the datapath holds", fmt.Sprintf("at most %d", translatorsMax)))
 	}
@@ -42,46 +47,16 @@ func problem(f *config.File, path, what, remedy string) state.Problem {
 	return state.Problem{Pos: f.Position(path), Path: path, What: what, Remedy: remedy}
 }
 
-// assignIDs keeps the ids that are in use, so that a reload moves no
-// translator that stays.
-func assignIDs(names []string, inUse map[string]int) (ids map[string]int, full []string) {
-	ids = map[string]int{}
-	taken := map[int]bool{}
-	for _, name := range names {
-		if id, ok := inUse[shortName(name)]; ok && !taken[id] {
-			ids[name], taken[id] = id, true
-		}
-	}
-	next := 0
-	for _, name := range names {
-		if _, ok := ids[name]; ok {
-			continue
-		}
-		for taken[next] {
-			next++
-		}
-		if next >= translatorsMax {
-			full = append(full, name)
-			continue
-		}
-		ids[name], taken[next] = next, true
-	}
-	return ids, full
-}
-
-// shortName is a translator's name as the datapath keeps it.
-func shortName(name string) string { return name[:min(len(name), 15)] }
-
 func planOne(f *config.File, facts state.Facts, name string, id int) state.Desired {
 	c := effective(f, facts, name)
 	section := "nat64." + name
 	mtu := largestMTU(f, facts, c)
-	mac := deviceMAC(c.Device)
+	mac := state.DeviceMAC(c.Device)
 	desired := state.Desired{
 		state.Device{Name: c.Device, MAC: mac, MTU: mtu + headroom, Owner: section},
 	}
 	translator := state.Translator{
-		ID: id, Name: shortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
+		ID: id, Name: state.ShortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
 		LowestMTU: lowestMTU(f, facts, c), SmallestMTU: slices.Min(mtus(f, facts, c)), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
 		Stateful: c.Mode == StatefulMode, Counts: c.Mode == StatefulMode && c.CountSubscribers,
 	}
@@ -112,12 +87,6 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 		desired = append(desired, state.Route{Prefix: p, Device: c.Device})
 	}
 	return desired
-}
-
-// deviceMAC gives a device the same locally administered link address each time.
-func deviceMAC(device string) [6]byte {
-	sum := sha256.Sum256([]byte("weft device " + device))
-	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
 }
 
 // mtus gives the MTUs of the interfaces that a translator serves; 1500 where

@@ -295,6 +295,5 @@ func hiddenName(device string) string {
 // two ends of a wire, which may well have one name, have different ones.
 func (c *Config) mac() [6]byte {
 	in, _ := c.ends()
-	sum := sha256.Sum256(fmt.Appendf(nil, "weft pseudowire %s %d %s %s %d %d %d", c.Device, in.kind, in.local, in.remote, in.port, in.from, in.id))
-	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}
+	return state.StableMAC(fmt.Sprintf("weft pseudowire %s %d %s %s %d %d %d", c.Device, in.kind, in.local, in.remote, in.port, in.from, in.id))
 }
