@@ -88,7 +88,6 @@ func doors() map[string][]string {
 		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
 		"go.etcd.io/bbolt":               {"internal/store"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
-		"github.com/leodido/go-syslog":   {"internal/syslog"},
 		"github.com/nats-io":             {"internal/bus"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 		"github.com/chromedp":            {"internal/web/browser/drive", "tools"},

@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/leodido/go-syslog/v4/rfc5424"
 )
 
 // Settings say where to send.
@@ -92,8 +90,8 @@ func Open(s Settings) (*Sender, error) {
 		return nil, err
 	}
 	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "-"
+	if err != nil {
+		host = "" // which is allowed
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Sender{target: to, settings: s, host: host, queue: make(chan []byte, waiting), ctx: ctx, cancel: cancel, done: make(chan struct{})}
@@ -103,20 +101,7 @@ func Open(s Settings) (*Sender, error) {
 
 // Send hands a message on; id says of which kind it is.
 func (s *Sender) Send(at time.Time, id, text string) {
-	m := &rfc5424.SyslogMessage{}
-	m.SetPriority(priority)
-	m.SetVersion(1)
-	m.SetTimestamp(at.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-	m.SetHostname(s.host)
-	m.SetAppname("weft")
-	m.SetProcID(strconv.Itoa(os.Getpid()))
-	m.SetMsgID(id)
-	m.SetMessage(text)
-	line, err := m.String()
-	if err != nil {
-		s.lost.Add(1)
-		return
-	}
+	line := message{at: at, host: s.host, app: "weft", process: strconv.Itoa(os.Getpid()), id: id, text: text}.String()
 	if s.network != "udp" {
 		line = strconv.Itoa(len(line)) + " " + line
 	}
