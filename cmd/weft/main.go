@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"weft/cmd/weft/internal/probe"
 )
 
 // errReported ends the command with status 1 when everything has been said.
@@ -80,7 +82,7 @@ tries it all in network namespaces that touch nothing else.`,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(probeCommand(), guestCommand(), versionCommand(), manCommand())
+	root.AddCommand(probe.Command(), guestCommand(), versionCommand(), manCommand())
 	return root
 }
 

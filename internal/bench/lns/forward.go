@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"weft/internal/bench/lac"
+	"weft/internal/lab/probe/lac"
 	"weft/internal/state"
 )
 

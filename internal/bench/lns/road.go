@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
+	"weft/internal/lab/probe/lac"
 	"weft/internal/state"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
+	"weft/internal/lab/probe/lac"
 	"weft/internal/paths"
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weft/fib"
-	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
+	"weft/internal/lab/probe/lac"
 	"weft/internal/paths"
 	"weft/internal/state"
 )

@@ -10,9 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
-	"weft/internal/bench/lac"
 	"weft/internal/bench/rig"
 	"weft/internal/lab/netspace"
+	"weft/internal/lab/probe/lac"
 )
 
 const frameMax = 1536 // FRAME_MAX of lns.bpf.c

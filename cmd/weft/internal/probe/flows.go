@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // probeFlows opens many UDP flows, for tables that are to be full.
-func probeFlows() *cobra.Command {
+func flowsCommand() *cobra.Command {
 	o := probe.FlowOptions{}
 	var from string
 	c := &cobra.Command{Use: "flows ADDRESS:PORT", Short: "Send one datagram of each of many UDP flows", Args: cobra.ExactArgs(1)}

@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 
 // probeSame compares two translators that know the members, the server and the
 // prefix of the scenario jool-cases.
-func probeSame() *cobra.Command {
+func sameCommand() *cobra.Command {
 	c := &cobra.Command{Use: "same ROUTER ROUTER", Short: "Send the same packets through two translators; a ROUTER is NAME,SIX,FOUR,SIXMAC,FOURMAC", Args: cobra.ExactArgs(2)}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var routers [2]same.Router

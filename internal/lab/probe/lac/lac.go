@@ -1,4 +1,4 @@
-// Package lac is a concentrator (LAC) with all its subscribers, for measurements
+// Package lac is an L2TP access concentrator with all its subscribers, for measurements
 // and labs: as many sessions as somebody likes, set up as fast as the server
 // answers.
 package lac

@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 
 // probeBrowse, probePace and probeFlood are the load of labs: a household, one
 // steady flow, and who attacks.
-func probeBrowse() *cobra.Command {
+func browseCommand() *cobra.Command {
 	o := probe.BrowseOptions{}
 	var lost float64
 	c := &cobra.Command{Use: "browse ADDRESS:PORT...", Short: "Use servers as a household does, and verify every byte", Args: cobra.MinimumNArgs(1)}
@@ -49,7 +49,7 @@ func probeBrowse() *cobra.Command {
 	return c
 }
 
-func probePace() *cobra.Command {
+func paceCommand() *cobra.Command {
 	var from uint16
 	var count int
 	var pace time.Duration
@@ -73,7 +73,7 @@ func probePace() *cobra.Command {
 	return c
 }
 
-func probeFlood() *cobra.Command {
+func floodCommand() *cobra.Command {
 	f := probe.Flood{}
 	var source, to, address, from, kind string
 	c := &cobra.Command{Use: "flood DEVICE", Short: "Send many packets that nobody asked for, bounded", Args: cobra.ExactArgs(1)}

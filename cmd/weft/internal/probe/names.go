@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // probeNames is a name server for labs, until it is told to end.
-func probeNames() *cobra.Command {
+func namesCommand() *cobra.Command {
 	var listen string
 	c := &cobra.Command{Use: "names ZONEFILE", Short: "Answer DNS from a zone file", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&listen, "listen", ":53", "address and port")

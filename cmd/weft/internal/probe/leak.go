@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 
 // probeAttack sends frames that should not get far; probeWatch writes down
 // which of them it sees; probeSeen says whether those were the right ones.
-func probeAttack() *cobra.Command {
+func attackCommand() *cobra.Command {
 	var aims []string
 	var label, source, borrow, asked string
 	var only, without []string
@@ -68,7 +68,7 @@ func probeAttack() *cobra.Command {
 	return c
 }
 
-func probeWatch() *cobra.Command {
+func watchCommand() *cobra.Command {
 	var from string
 	c := &cobra.Command{Use: "watch DEVICE FILE", Short: "Write down which marked frames arrive", Args: cobra.ExactArgs(2)}
 	c.Flags().StringVar(&from, "from", "", "also frames with this source address")
@@ -100,7 +100,7 @@ func probeWatch() *cobra.Command {
 // emulated, on a machine that is busy.
 const arrival = 5 * time.Second
 
-func probeSeen() *cobra.Command {
+func seenCommand() *cobra.Command {
 	var label, count string
 	var must, may []string
 	c := &cobra.Command{Use: "seen FILE", Short: "Say whether the right marked frames arrived", Args: cobra.ExactArgs(1)}

@@ -1,4 +1,6 @@
-package main
+// Package probe is the hidden commands of weft that make and verify traffic, for
+// weft lab.
+package probe
 
 import (
 	"context"
@@ -17,15 +19,15 @@ import (
 	"weft/internal/lab/probe"
 )
 
-// probeCommand is the traffic that `weft lab` makes inside its nodes: one JSON
+// Command is the traffic that `weft lab` makes inside its nodes: one JSON
 // object a line on standard output.
-func probeCommand() *cobra.Command {
+func Command() *cobra.Command {
 	c := &cobra.Command{Use: "probe", Short: "Make and verify traffic (used by weft lab)", Hidden: true}
-	c.AddCommand(probePing(), probeServe(), probeMove(), probeExchange(), probePMTU(), probeCapture(), probeSame(), probeNames(), probeAttack(), probeWatch(), probeSeen(), probeFlows(), probeStorm(), probeMalformed(), probeBrowse(), probePace(), probeFlood())
+	c.AddCommand(pingCommand(), serveCommand(), moveCommand(), exchangeCommand(), pmtuCommand(), captureCommand(), sameCommand(), namesCommand(), attackCommand(), watchCommand(), seenCommand(), flowsCommand(), stormCommand(), malformedCommand(), browseCommand(), paceCommand(), floodCommand())
 	return c
 }
 
-func probePing() *cobra.Command {
+func pingCommand() *cobra.Command {
 	o := probe.PingOptions{}
 	c := &cobra.Command{Use: "ping ADDRESS", Short: "Send echo requests", Args: cobra.ExactArgs(1)}
 	c.Flags().IntVar(&o.Count, "count", 3, "requests to send")
@@ -43,7 +45,7 @@ func probePing() *cobra.Command {
 	return c
 }
 
-func probeServe() *cobra.Command {
+func serveCommand() *cobra.Command {
 	var ports probe.Ports
 	c := &cobra.Command{Use: "serve", Short: "Answer transfers and echo datagrams until standard input closes", Args: cobra.NoArgs}
 	c.Flags().Uint16Var(&ports.TCP, "tcp", 0, "port for transfers (0: any)")
@@ -63,7 +65,7 @@ func probeServe() *cobra.Command {
 	return c
 }
 
-func probeMove() *cobra.Command {
+func moveCommand() *cobra.Command {
 	direction, length := string(probe.Download), int64(1<<20)
 	c := &cobra.Command{Use: "move ADDRESS:PORT", Short: "Transfer bytes over TCP and compare SHA-256", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&direction, "direction", direction, "download or upload")
@@ -85,7 +87,7 @@ func probeMove() *cobra.Command {
 	return c
 }
 
-func probeExchange() *cobra.Command {
+func exchangeCommand() *cobra.Command {
 	var sizes []int
 	var timeout time.Duration
 	var tries int
@@ -104,7 +106,7 @@ func probeExchange() *cobra.Command {
 	return c
 }
 
-func probePMTU() *cobra.Command {
+func pmtuCommand() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{Use: "pmtu ADDRESS:PORT", Short: "Discover the path MTU", Args: cobra.ExactArgs(1)}
 	c.Flags().DurationVar(&timeout, "timeout", time.Second, "for each echo")
@@ -119,7 +121,7 @@ func probePMTU() *cobra.Command {
 	return c
 }
 
-func probeCapture() *cobra.Command {
+func captureCommand() *cobra.Command {
 	c := &cobra.Command{Use: "capture DEVICE", Short: "Describe the frames that pass a device until standard input closes", Args: cobra.ExactArgs(1)}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := untilInputCloses(c)

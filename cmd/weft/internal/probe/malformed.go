@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"net/netip"
@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weft/internal/bench/lac"
+	"weft/internal/lab/probe/lac"
 )
 
 // probeMalformed is the peer of the scenario lns-malformed.
-func probeMalformed() *cobra.Command {
+func malformedCommand() *cobra.Command {
 	var here, steady, target string
 	c := &cobra.Command{Use: "malformed SERVER", Short: "Send an L2TP server what nobody should", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&here, "here", "", "the address that it comes from; RADIUS answers there too")

@@ -1,4 +1,4 @@
-package main
+package probe
 
 import (
 	"net/netip"
@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weft/internal/bench/lac"
+	"weft/internal/lab/probe/lac"
 )
 
 // probeStorm is the concentrator of the scenario lns-storm, and the RADIUS
 // server beside it.
-func probeStorm() *cobra.Command {
+func stormCommand() *cobra.Command {
 	var here, steady, target string
 	s := lac.Storm{}
 	c := &cobra.Command{Use: "storm SERVER", Short: "Have thousands of subscribers come back at once", Args: cobra.ExactArgs(1)}
