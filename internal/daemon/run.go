@@ -15,6 +15,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/features"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -49,16 +50,26 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	o.Datapath.Tables = features.Sizes(f)
+	here, err := paths.Here()
+	if err == nil {
+		err = here.Make()
+	}
+	if err != nil {
+		return err
+	}
+	held, err := lock(here.Lock())
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	held, err := lock(r.Place.Lock())
-	if err != nil {
+	if err := r.kernel.Sweep(); err != nil {
 		return err
 	}
-	defer held.Close()
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

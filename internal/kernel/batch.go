@@ -119,15 +119,17 @@ func linkName(name string) *nl.RtAttr {
 	return nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 }
 
+func linkGroup(group uint32) *nl.RtAttr { return nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(group)) }
+
 func orderUp(name string) order {
 	return order{what: fmt.Sprintf("set %s up", name), kind: unix.RTM_SETLINK, body: linkBody(unix.IFF_UP, unix.IFF_UP, linkName(name))}
 }
 
-// orderAlias gives a device its alias, and sets flags.
+// orderAlias gives a device its alias, takes it out of its group, and sets flags.
 func orderAlias(name string, flags uint32, alias string) order {
 	return order{
 		what: fmt.Sprintf("mark %s as weft's", name), kind: unix.RTM_SETLINK,
-		body: linkBody(flags, flags, linkName(name), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias))),
+		body: linkBody(flags, flags, linkName(name), linkGroup(0), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias))),
 	}
 }
 
@@ -138,6 +140,6 @@ func orderMark(name string, flags uint32, alias string, mode byte) order {
 	spec.AddRtAttr(unix.AF_INET6, nil).AddRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{mode})
 	return order{
 		what: fmt.Sprintf("mark %s as weft's", name), kind: unix.RTM_SETLINK,
-		body: linkBody(flags, flags, linkName(name), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias)), spec),
+		body: linkBody(flags, flags, linkName(name), linkGroup(0), nl.NewRtAttr(unix.IFLA_IFALIAS, []byte(alias)), spec),
 	}
 }

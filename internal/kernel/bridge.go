@@ -1,10 +1,8 @@
 package kernel
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -112,26 +110,23 @@ func setLinkInfo(index int, kindAttr, dataAttr int, settings map[uint16]uint64, 
 	return err
 }
 
-func (k *Kernel) setBridge(b state.Bridge) error {
-	l, err := k.nl.LinkByName(b.Name)
-	var missing netlink.LinkNotFoundError
+func (k *Kernel) applyBridge(_ context.Context, b state.Bridge, remove bool) error {
+	if remove {
+		return k.deleteDevice(b.Name)
+	}
+	l, err := k.existing(b.Name, otherName(b.Owner))
 	switch {
-	case errors.As(err, &missing):
-		made := &netlink.Bridge{LinkAttrs: netlink.NewLinkAttrs()}
-		made.Name = b.Name
-		if err := k.nl.LinkAdd(made); err != nil {
+	case err != nil:
+		return err
+	case l == nil:
+		if err := k.nl.LinkAdd(&netlink.Bridge{LinkAttrs: newLink(b.Name)}); err != nil {
 			return fmt.Errorf("make bridge %s: %w", b.Name, err)
 		}
-		if l, err = k.nl.LinkByName(b.Name); err != nil {
-			return fmt.Errorf("find bridge %s: %w", b.Name, err)
+		if l, err = k.mark(b.Name, b.Owner); err != nil {
+			return err
 		}
-		if err := k.nl.LinkSetAlias(l, AliasPrefix+b.Owner); err != nil {
-			return fmt.Errorf("mark %s as weft's: %w", b.Name, err)
-		}
-	case err != nil:
-		return fmt.Errorf("find bridge %s: %w", b.Name, err)
-	case !strings.HasPrefix(l.Attrs().Alias, AliasPrefix) || l.Type() != "bridge":
-		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", b.Name, b.Owner)
+	case l.Type() != "bridge":
+		return fmt.Errorf("device %s exists and is no bridge (%s)", b.Name, otherName(b.Owner))
 	}
 	if b.MAC != ([6]byte{}) {
 		if err := k.nl.LinkSetHardwareAddr(l, b.MAC[:]); err != nil {
@@ -161,187 +156,4 @@ func flag(on bool) uint64 {
 		return 1
 	}
 	return 0
-}
-
-func (k *Kernel) removeBridge(b state.Bridge) error {
-	l, err := k.nl.LinkByName(b.Name)
-	if err != nil {
-		return nil // gone already
-	}
-	if err := k.nl.LinkDel(l); err != nil {
-		return fmt.Errorf("remove bridge %s: %w", b.Name, err)
-	}
-	return nil
-}
-
-// portWas is what the journal keeps of a device that weft puts into a bridge.
-type portWas struct {
-	Master   string            `json:"master,omitempty"`
-	Settings map[uint16]uint64 `json:"settings,omitempty"`
-}
-
-func (k *Kernel) applyBridgePort(p state.BridgePort, remove bool) error {
-	l, err := k.nl.LinkByName(p.Device)
-	if err != nil {
-		if remove {
-			return k.journal.forget(p.Key())
-		}
-		return fmt.Errorf("find device %s: %w", p.Device, err)
-	}
-	if remove {
-		return k.releasePort(p, l)
-	}
-	bridge, err := k.nl.LinkByName(p.Bridge)
-	if err != nil {
-		return fmt.Errorf("find bridge %s: %w", p.Bridge, err)
-	}
-	if err := k.notePort(p, l); err != nil {
-		return err
-	}
-	if l.Attrs().MasterIndex != bridge.Attrs().Index {
-		if err := k.nl.LinkSetMaster(l, bridge); err != nil {
-			return fmt.Errorf("put %s into bridge %s: %w", p.Device, p.Bridge, err)
-		}
-	}
-	return k.setPort(p, l.Attrs().Index)
-}
-
-func (k *Kernel) notePort(p state.BridgePort, l netlink.Link) error {
-	if _, noted := k.journal.was[p.Key()]; noted {
-		return nil
-	}
-	var was portWas
-	if master := l.Attrs().MasterIndex; master != 0 {
-		m, err := k.nl.LinkByIndex(master)
-		if err != nil {
-			return fmt.Errorf("find the master of %s: %w", p.Device, err)
-		}
-		was.Master, was.Settings = m.Attrs().Name, map[uint16]uint64{}
-		all, err := k.look()
-		if err != nil {
-			return err
-		}
-		for kind := range portSettings() {
-			if _, known := all.bridgings[l.Attrs().Index].port[kind]; known {
-				was.Settings[kind] = all.bridgings[l.Attrs().Index].port.number(kind)
-			}
-		}
-	}
-	text, err := json.Marshal(was)
-	if err != nil {
-		return err
-	}
-	return k.journal.note(p.Key(), string(text))
-}
-
-func wantedPort(p state.BridgePort) map[uint16]uint64 {
-	router := uint64(1) // the kernel finds out by itself
-	if p.Guest {
-		router = 0
-	}
-	return map[uint16]uint64{
-		portHairpin: 0, portGuard: 0, portProtect: 0, portFastLeave: 0, portLearning: flag(!p.Locked), portProxyARP: 0,
-		portMulticastRtr: router, portGroupForward: 0, portSuppress: flag(p.Suppress),
-		portIsolated: flag(p.Isolated), portLocked: flag(p.Locked), portMAB: 0,
-	}
-}
-
-func (k *Kernel) setPort(p state.BridgePort, index int) error {
-	if err := setLinkInfo(index, nl.IFLA_INFO_SLAVE_KIND, nl.IFLA_INFO_SLAVE_DATA, wantedPort(p), portSettings()); err != nil {
-		return fmt.Errorf("set up %s as a port of %s: %w", p.Device, p.Bridge, err)
-	}
-	return nil
-}
-
-func (k *Kernel) releasePort(p state.BridgePort, l netlink.Link) error {
-	var was portWas
-	if text, noted := k.journal.was[p.Key()]; noted {
-		if err := json.Unmarshal([]byte(text), &was); err != nil {
-			return fmt.Errorf("read what %s was: %w", p.Device, err)
-		}
-	}
-	if err := k.nl.LinkSetNoMaster(l); err != nil {
-		return fmt.Errorf("take %s out of bridge %s: %w", p.Device, p.Bridge, err)
-	}
-	if master, err := k.nl.LinkByName(was.Master); was.Master != "" && err == nil {
-		if err := k.nl.LinkSetMaster(l, master); err != nil {
-			return fmt.Errorf("put %s back into %s: %w", p.Device, was.Master, err)
-		}
-		if len(was.Settings) > 0 {
-			if err := setLinkInfo(l.Attrs().Index, nl.IFLA_INFO_SLAVE_KIND, nl.IFLA_INFO_SLAVE_DATA, was.Settings, portSettings()); err != nil {
-				return fmt.Errorf("put the settings of %s in %s back: %w", p.Device, was.Master, err)
-			}
-		}
-	}
-	return k.journal.forget(p.Key())
-}
-
-func (k *Kernel) applyBridgeVLAN(v state.BridgeVLAN, remove bool) error {
-	l, err := k.nl.LinkByName(v.Device)
-	if err != nil {
-		if remove {
-			return nil
-		}
-		return fmt.Errorf("find device %s: %w", v.Device, err)
-	}
-	if remove {
-		if err := k.nl.BridgeVlanDel(l, v.VLAN, v.Untagged, v.Untagged, v.Self, false); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) {
-			return fmt.Errorf("take VLAN %d off %s: %w", v.VLAN, v.Device, err)
-		}
-		return nil
-	}
-	if err := k.nl.BridgeVlanAdd(l, v.VLAN, v.Untagged, v.Untagged, v.Self, false); err != nil {
-		return fmt.Errorf("let VLAN %d through %s: %w", v.VLAN, v.Device, err)
-	}
-	return nil
-}
-
-func bridgeEntry(index int, a state.BridgeAddress) *netlink.Neigh {
-	return &netlink.Neigh{
-		LinkIndex: index, Family: unix.AF_BRIDGE, State: netlink.NUD_NOARP, Flags: netlink.NTF_MASTER,
-		HardwareAddr: a.MAC[:], Vlan: int(a.VLAN),
-	}
-}
-
-func (k *Kernel) applyBridgeAddress(a state.BridgeAddress, remove bool) error {
-	l, err := k.nl.LinkByName(a.Device)
-	if err != nil {
-		if remove {
-			return nil
-		}
-		return fmt.Errorf("find device %s: %w", a.Device, err)
-	}
-	entry := bridgeEntry(l.Attrs().Index, a)
-	if remove {
-		// the static ones of a port go with it
-		if err := k.nl.NeighDel(entry); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EOPNOTSUPP) {
-			return fmt.Errorf("remove %s: %w", a, err)
-		}
-		return nil
-	}
-	if err := k.nl.NeighSet(entry); err != nil {
-		return fmt.Errorf("add %s: %w", a, err)
-	}
-	return nil
-}
-
-func (k *Kernel) applyNeighbour(n state.Neighbour, remove bool) error {
-	l, err := k.nl.LinkByName(n.Device)
-	if err != nil {
-		if remove {
-			return nil
-		}
-		return fmt.Errorf("find device %s: %w", n.Device, err)
-	}
-	entry := &netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: n.Addr.AsSlice(), HardwareAddr: n.MAC[:]}
-	if remove {
-		if err := k.nl.NeighDel(entry); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("remove %s: %w", n, err)
-		}
-		return nil
-	}
-	if err := k.nl.NeighSet(entry); err != nil {
-		return fmt.Errorf("add %s: %w", n, err)
-	}
-	return nil
 }

@@ -26,8 +26,9 @@ type Kernel struct {
 	// for several requests at once; nil until there are some
 	orders, generics *rtnl
 	journal          *journal
-	recent           atomic.Pointer[survey] // that the last facts are of, until something is changed
-	doomed           bool                   // there are devices that go at the end of the series of steps
+	recent           atomic.Pointer[survey]  // that the last facts are of, until something is changed
+	doomed           bool                    // there are devices that go at the end of the series of steps
+	fault            func(step string) error // of tests: an error ends what is done there
 }
 
 // Open opens the door; dir keeps the journal across restarts.

@@ -16,7 +16,7 @@ import (
 	"weft/internal/state"
 )
 
-func everyKind() state.Desired {
+func bothFamilies() state.Desired {
 	return state.Desired{
 		state.Sysctl{Name: "net/ipv4/ip_forward", Value: "1"},
 		state.Link{Name: "lan", MTU: 1400},
@@ -54,7 +54,7 @@ func bring(t *testing.T, dir string, want state.Desired) (steps []state.Step) {
 	return steps
 }
 
-func TestEveryKindOfObjectIsMadeKeptAndTakenAway(t *testing.T) {
+func TestObjectsOfBothFamiliesAreMadeKeptChangedAndTakenAway(t *testing.T) {
 	space, dir := spacetest.New(t, "router"), t.TempDir()
 	err := space.Do(func() error {
 		veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "far"}
@@ -62,7 +62,7 @@ func TestEveryKindOfObjectIsMadeKeptAndTakenAway(t *testing.T) {
 		if err := netlink.LinkAdd(veth); err != nil {
 			return err
 		}
-		want := everyKind()
+		want := bothFamilies()
 		if steps := bring(t, dir, want); len(steps) != len(want) {
 			t.Errorf("it took %v, want %d steps", steps, len(want))
 		}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
@@ -12,16 +13,13 @@ import (
 // observePromiscuous reports a device that takes all frames if that is wanted
 // or weft's doing. The flag is only what was asked for by name: a bridge's ports
 // take all frames without it.
-func (k *Kernel) observePromiscuous(l netlink.Link, wanted map[string]state.Object) state.Object {
-	o := state.Promiscuous{Device: l.Attrs().Name}
+func (k *Kernel) observePromiscuous(v *view, l netlink.Link) (o state.Promiscuous, is bool, err error) {
+	o.Device = l.Attrs().Name
 	_, ours := k.journal.was[o.Key()]
-	if l.Attrs().RawFlags&unix.IFF_PROMISC == 0 || !ours && wanted[o.Key()] == nil {
-		return nil
-	}
-	return o
+	return o, l.Attrs().RawFlags&unix.IFF_PROMISC != 0 && (ours || v.wanted[o.Key()] != nil), nil
 }
 
-func (k *Kernel) applyPromiscuous(o state.Promiscuous, remove bool) error {
+func (k *Kernel) applyPromiscuous(_ context.Context, o state.Promiscuous, remove bool) error {
 	l, err := k.nl.LinkByName(o.Device)
 	if remove {
 		if err == nil {

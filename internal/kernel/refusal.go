@@ -90,24 +90,24 @@ func runNFT(ctx context.Context, script string) error {
 }
 
 // observeRefusalTrace reports weft's table. Without nft there is none of it.
-func (k *Kernel) observeRefusalTrace(ctx context.Context, want state.Desired) state.Object {
+func (k *Kernel) observeRefusalTrace(v *view) ([]state.RefusalTrace, error) {
 	_, made := k.journal.was[state.RefusalTrace{}.Key()]
-	wanted := slices.ContainsFunc(want, func(o state.Object) bool { _, is := o.(state.RefusalTrace); return is })
+	wanted := slices.ContainsFunc(v.want, func(o state.Object) bool { _, is := o.(state.RefusalTrace); return is })
 	if !made && !wanted {
-		return nil
+		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, nftTime)
+	ctx, cancel := context.WithTimeout(v.ctx, nftTime)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "nft", "list", "table", "inet", state.RefusalTable).Output()
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	for _, o := range want {
+	for _, o := range v.want {
 		if r, ok := o.(state.RefusalTrace); ok && strings.Contains(string(out), "chain "+traceChainName(r.Devices)+" ") {
-			return r
+			return []state.RefusalTrace{r}, nil
 		}
 	}
-	return state.RefusalTrace{}
+	return []state.RefusalTrace{{}}, nil
 }
 
 // Refusals is the news of what the ruleset refuses.

@@ -5,10 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/state"
 )
 
 // filterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: counters,
@@ -69,4 +72,64 @@ func bridgingOf(b []byte) (of bridging) {
 		}
 	}
 	return of
+}
+
+func linkNames(links []netlink.Link) map[int]string {
+	names := map[int]string{}
+	for _, l := range links {
+		names[l.Attrs().Index] = l.Attrs().Name
+	}
+	return names
+}
+
+// view is what one Observe looks at.
+type view struct {
+	*survey // without devices that are to go, or whose making did not end
+	ctx     context.Context
+	want    state.Desired
+	wanted  map[string]state.Object
+	names   map[int]string
+	byIndex map[int]netlink.Link
+	bridges map[int]bool // weft's own; nil if nothing that has to do with bridges matters
+}
+
+// unfinished tells whether an object is to be made once more: its device is
+// wanted, and not up as it is at last.
+func (v *view) unfinished(l netlink.Link, o state.Object) bool {
+	return l.Attrs().RawFlags&unix.IFF_UP == 0 && v.wanted[o.Key()] != nil
+}
+
+// view looks at the devices: at what the plan was made of, else at what exists
+// now.
+func (k *Kernel) view(ctx context.Context, want state.Desired) (*view, error) {
+	s := k.recent.Swap(nil)
+	if s == nil {
+		var err error
+		if s, err = k.look(); err != nil {
+			return nil, err
+		}
+	}
+	v := &view{
+		survey: &survey{bridgings: s.bridgings}, ctx: ctx, want: want,
+		wanted: map[string]state.Object{}, names: linkNames(s.links), byIndex: map[int]netlink.Link{},
+	}
+	for _, o := range want {
+		v.wanted[o.Key()] = o
+	}
+	for _, l := range s.links {
+		if l.Attrs().Group == doomedGroup {
+			k.doomed = true
+			continue
+		}
+		v.links, v.byIndex[l.Attrs().Index] = append(v.links, l), l
+	}
+	if k.bridgesMatter(v.links, v.wanted) {
+		v.bridges = map[int]bool{}
+		for _, l := range v.links {
+			if _, is := l.(*netlink.Bridge); is && strings.HasPrefix(l.Attrs().Alias, AliasPrefix) {
+				v.bridges[l.Attrs().Index] = true
+			}
+		}
+	}
+	return v, nil
 }

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -13,23 +14,23 @@ import (
 
 // observeTags reports a device that leaves tags in its frames if that is wanted
 // or weft's doing. A device without such a setting always does.
-func (k *Kernel) observeTags(l netlink.Link, wanted map[string]state.Object) (state.Object, error) {
-	o := state.TagsInFrames{Device: l.Attrs().Name}
-	if _, ours := k.journal.was[o.Key()]; !ours && wanted[o.Key()] == nil {
-		return nil, nil
+func (k *Kernel) observeTags(v *view, l netlink.Link) (o state.TagsInFrames, is bool, err error) {
+	o.Device = l.Attrs().Name
+	if _, ours := k.journal.was[o.Key()]; !ours && v.wanted[o.Key()] == nil {
+		return o, false, nil
 	}
 	flags, err := ethtool.Get(o.Device, ethtool.Flags)
 	switch {
 	case errors.Is(err, unix.EOPNOTSUPP):
 	case err != nil:
-		return nil, fmt.Errorf("read the offloads of %s: %w", o.Device, err)
+		return o, false, fmt.Errorf("read the offloads of %s: %w", o.Device, err)
 	case flags&ethtool.StripTags != 0:
-		return nil, nil
+		return o, false, nil
 	}
-	return o, nil
+	return o, true, nil
 }
 
-func (k *Kernel) applyTags(o state.TagsInFrames, remove bool) error {
+func (k *Kernel) applyTags(_ context.Context, o state.TagsInFrames, remove bool) error {
 	if remove {
 		if _, err := k.nl.LinkByName(o.Device); err == nil {
 			if err := setStripTags(o.Device, true); err != nil {

@@ -1,7 +1,7 @@
 package kernel
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,22 +13,19 @@ import (
 	"weft/internal/state"
 )
 
-func (k *Kernel) setVXLAN(v state.VXLAN) error {
-	existing, err := k.nl.LinkByName(v.Name)
-	var missing netlink.LinkNotFoundError
-	switch {
-	case err == nil && !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
-		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", v.Name, v.Owner)
-	case err == nil:
-		// hardly anything of it can be changed
-		if err := k.nl.LinkDel(existing); err != nil {
-			return fmt.Errorf("remove device %s: %w", v.Name, err)
-		}
-	case !errors.As(err, &missing):
-		return fmt.Errorf("find device %s: %w", v.Name, err)
+func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error {
+	if remove {
+		return k.doom(v.Name)
 	}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = v.Name, v.MTU, v.MAC[:]
+	existing, err := k.existing(v.Name, otherName(v.Owner))
+	if err == nil && existing != nil { // hardly anything of it can be changed
+		err = k.deleteLink(existing)
+	}
+	if err != nil {
+		return err
+	}
+	attrs := newLink(v.Name)
+	attrs.MTU, attrs.HardwareAddr = v.MTU, v.MAC[:]
 	tunnel := &netlink.Vxlan{
 		LinkAttrs: attrs, VxlanId: int(v.VNI), SrcAddr: net.IP(v.Local.AsSlice()), Group: net.IP(v.Remote.AsSlice()),
 		Port: int(v.Port), TTL: v.TTL, TOS: max(v.TOS, 0), Learning: true, UDPCSum: true, UDP6ZeroCSumTx: false, UDP6ZeroCSumRx: false,
@@ -39,16 +36,12 @@ func (k *Kernel) setVXLAN(v state.VXLAN) error {
 	if err := k.nl.LinkAdd(tunnel); err != nil {
 		return fmt.Errorf("make vxlan device %s: %w", v.Name, err)
 	}
-	l, err := k.nl.LinkByName(v.Name)
+	l, err := k.mark(v.Name, v.Owner+" vxlan"+letter(v.LinkLocal, " link-local")+letter(v.DF, " df"))
 	if err != nil {
-		return fmt.Errorf("find device %s: %w", v.Name, err)
+		return err
 	}
 	if err := k.linkLocal(l, v.LinkLocal); err != nil {
 		return err
-	}
-	alias := AliasPrefix + v.Owner + " vxlan" + letter(v.LinkLocal, " link-local") + letter(v.DF, " df")
-	if err := k.nl.LinkSetAlias(l, alias); err != nil {
-		return fmt.Errorf("mark %s as weft's: %w", v.Name, err)
 	}
 	if err := k.nl.LinkSetUp(l); err != nil {
 		return fmt.Errorf("set %s up: %w", v.Name, err)
@@ -70,7 +63,7 @@ func (k *Kernel) VXLANs() ([]state.VXLANCount, error) {
 		if !is || !ours || len(words) == 0 {
 			continue
 		}
-		c := state.VXLANCount{VXLAN: observeVXLAN(v, words), Faults: map[string]uint64{}}
+		c := state.VXLANCount{VXLAN: vxlanObject(v, words), Faults: map[string]uint64{}}
 		if s := l.Attrs().Statistics; s != nil {
 			c.RxPackets, c.RxBytes, c.TxPackets, c.TxBytes = s.RxPackets, s.RxBytes, s.TxPackets, s.TxBytes
 			for name, n := range map[string]uint64{"rx-errors": s.RxErrors, "rx-dropped": s.RxDropped, "tx-errors": s.TxErrors, "tx-dropped": s.TxDropped} {
@@ -84,7 +77,7 @@ func (k *Kernel) VXLANs() ([]state.VXLANCount, error) {
 	return found, nil
 }
 
-func observeVXLAN(l *netlink.Vxlan, words []string) state.VXLAN {
+func vxlanObject(l *netlink.Vxlan, words []string) state.VXLAN {
 	v := state.VXLAN{
 		Name: l.Name, MTU: l.MTU, Owner: words[0], VNI: uint32(l.VxlanId), Port: uint16(l.Port), TTL: l.TTL, TOS: l.TOS,
 		DF: slices.Contains(words, "df"), LinkLocal: slices.Contains(words, "link-local"),
@@ -100,4 +93,14 @@ func observeVXLAN(l *netlink.Vxlan, words []string) state.VXLAN {
 		v.Remote = a.Unmap()
 	}
 	return v
+}
+
+func (k *Kernel) observeVXLAN(v *view, l netlink.Link) (o state.VXLAN, is bool, err error) {
+	x, vxlan := l.(*netlink.Vxlan)
+	words, ours := ownWords(l)
+	if !vxlan || !ours {
+		return o, false, nil
+	}
+	o = vxlanObject(x, words)
+	return o, !v.unfinished(l, o), nil
 }

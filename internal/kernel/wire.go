@@ -33,22 +33,24 @@ const hiddenOwner = "hidden:"
 
 // setWire makes the pair, or what differs of it.
 func (k *Kernel) setWire(ctx context.Context, w state.Wire) error {
-	existing, err := k.nl.LinkByName(w.Name)
-	var missing netlink.LinkNotFoundError
+	existing, err := k.existing(w.Name, otherName(w.Owner))
+	if err == nil && existing != nil && (existing.Type() != "veth" || !k.isEnd(w.Hidden, existing)) {
+		err, existing = k.deleteLink(existing), nil
+	}
 	switch {
-	case errors.As(err, &missing):
-		return k.addWires(ctx, []state.Wire{w})
 	case err != nil:
-		return fmt.Errorf("find device %s: %w", w.Name, err)
-	case !strings.HasPrefix(existing.Attrs().Alias, AliasPrefix):
-		return fmt.Errorf("device %s exists and is not weft's (set device = \"...\" in %s to another name)", w.Name, w.Owner)
-	case existing.Type() != "veth" || !k.isEnd(w.Hidden, existing):
-		if err := k.nl.LinkDel(existing); err != nil {
-			return fmt.Errorf("remove device %s: %w", w.Name, err)
-		}
+		return err
+	case existing == nil:
 		return k.addWires(ctx, []state.Wire{w})
 	}
 	return k.shapeWire(ctx, existing, w)
+}
+
+func (k *Kernel) applyWire(ctx context.Context, w state.Wire, remove bool) error {
+	if remove {
+		return k.doom(w.Name)
+	}
+	return k.setWire(ctx, w)
 }
 
 // isEnd tells whether a device is the other end of a veth pair.
@@ -154,6 +156,9 @@ func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
 	if len(marks) == 0 {
 		return nil
 	}
+	if err := k.step("made wires"); err != nil {
+		return err
+	}
 	// first: as it comes up, an end learns whether XDP can hand it frames, which
 	// the other end's GRO decides
 	if err := k.setOffloads(ctx, list); err != nil {
@@ -184,7 +189,7 @@ func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
 			}
 		}
 	}
-	return nil
+	return k.step("marked wires")
 }
 
 // noIPv6 takes IPv6 off a hidden end, to which nobody speaks: it would have a
@@ -209,7 +214,7 @@ func orderPair(w state.Wire) order {
 	return order{
 		what: fmt.Sprintf("make device %s with its hidden end %s", w.Name, w.Hidden),
 		kind: unix.RTM_NEWLINK, flags: unix.NLM_F_CREATE | unix.NLM_F_EXCL,
-		body: linkBody(0, 0, linkName(w.Name), kind, one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES),
+		body: linkBody(0, 0, linkName(w.Name), linkGroup(doomedGroup), kind, one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES),
 			nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(w.MTU))), nl.NewRtAttr(unix.IFLA_ADDRESS, w.MAC[:]),
 			nl.NewRtAttr(unix.IFLA_GSO_MAX_SIZE, nl.Uint32Attr(wireGSOMax)),
 			nl.NewRtAttr(unix.IFLA_GSO_IPV4_MAX_SIZE, nl.Uint32Attr(wireGSOMax))),
@@ -292,69 +297,26 @@ func letter(set bool, text string) string {
 	return ""
 }
 
-// observeWires lists the wires, and the kernel's own tunnels, that are weft's.
-func observeWires(links []netlink.Link) []state.Object {
-	byIndex := map[int]netlink.Link{}
-	for _, l := range links {
-		byIndex[l.Attrs().Index] = l
-	}
-	var found []state.Object
-	for _, l := range links {
-		a := l.Attrs()
-		alias, ours := strings.CutPrefix(a.Alias, AliasPrefix)
-		words := strings.Fields(alias)
-		if !ours || len(words) == 0 || a.RawFlags&unix.IFF_UP == 0 {
-			continue
-		}
-		switch l := l.(type) {
-		case *netlink.Veth:
-			if strings.HasPrefix(alias, hiddenOwner) || len(words) < 2 {
-				continue
-			}
-			w := state.Wire{
-				Name: a.Name, MTU: a.MTU, Owner: words[0], Segments: slices.Contains(words, "segments"),
-				Sums: slices.Contains(words, "sums"), LinkLocal: slices.Contains(words, "link-local"), Shortcut: slices.Contains(words, shortcutWord),
-			}
-			copy(w.MAC[:], a.HardwareAddr)
-			if hidden := byIndex[a.ParentIndex]; hidden != nil && hidden.Attrs().RawFlags&unix.IFF_UP != 0 {
-				w.Hidden = hidden.Attrs().Name
-			}
-			found = append(found, w)
-		case *netlink.Vxlan:
-			found = append(found, observeVXLAN(l, words))
-		}
-	}
-	return found
+// ownWords gives what stands in the alias of a device of weft's.
+func ownWords(l netlink.Link) (words []string, ours bool) {
+	alias, ours := strings.CutPrefix(l.Attrs().Alias, AliasPrefix)
+	words = strings.Fields(alias)
+	return words, ours && len(words) > 0
 }
 
-// doomedGroup is the group of devices that are to go. The kernel waits tens of
-// milliseconds for each device that it is told to remove, but no longer for all
-// of a group.
-const doomedGroup = 0x77656674
-
-func (k *Kernel) removeWire(name string) error {
-	l, err := k.nl.LinkByName(name)
-	if err != nil {
-		return nil // gone already
+func (k *Kernel) observeWire(v *view, l netlink.Link) (w state.Wire, is bool, err error) {
+	a := l.Attrs()
+	words, ours := ownWords(l)
+	if l.Type() != "veth" || !ours || len(words) < 2 || strings.HasPrefix(words[0], hiddenOwner) || v.unfinished(l, state.Wire{Name: a.Name}) {
+		return w, false, nil
 	}
-	if err := k.nl.LinkSetGroup(l, doomedGroup); err != nil {
-		return fmt.Errorf("remove device %s: %w", name, err)
+	w = state.Wire{
+		Name: a.Name, MTU: a.MTU, Owner: words[0], Segments: slices.Contains(words, "segments"),
+		Sums: slices.Contains(words, "sums"), LinkLocal: slices.Contains(words, "link-local"), Shortcut: slices.Contains(words, shortcutWord),
 	}
-	k.doomed = true
-	return nil
-}
-
-// Finish ends a series of steps.
-func (k *Kernel) Finish(context.Context) error {
-	if err := k.calm(); err != nil || !k.doomed {
-		return err
+	copy(w.MAC[:], a.HardwareAddr)
+	if hidden := v.byIndex[a.ParentIndex]; hidden != nil && hidden.Attrs().RawFlags&unix.IFF_UP != 0 {
+		w.Hidden = hidden.Attrs().Name
 	}
-	req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
-	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)))
-	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil {
-		return fmt.Errorf("remove devices: %w", err)
-	}
-	k.doomed = false
-	return nil
+	return w, true, nil
 }

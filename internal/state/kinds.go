@@ -72,7 +72,7 @@ func kernelKinds() []Kind {
 		kind("bridge-vlan", makeUse, removeBridgeEntry, BridgeVLAN{Device: "port", VLAN: 7}, BridgeVLAN{Device: "port", VLAN: 7, Untagged: true}),
 		same("bridge-address", removeBridgeEntry, BridgeAddress{Device: "port", MAC: mac}),
 		kind("neighbour", makeUse, removeBridgeEntry,
-			Neighbour{"lan", netip.MustParseAddr("192.0.2.7"), mac}, Neighbour{"lan", netip.MustParseAddr("192.0.2.7"), other}),
+			Neighbour{"br0", netip.MustParseAddr("192.0.2.7"), mac}, Neighbour{"br0", netip.MustParseAddr("192.0.2.7"), other}),
 		same("allmulticast", removeSetting, AllMulticast{"lan"}),
 		same("promiscuous", removeSetting, Promiscuous{"lan"}),
 		same("vlan", removeSetting, TagsInFrames{"lan"}),

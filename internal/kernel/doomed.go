@@ -1,0 +1,127 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// doomedGroup is the group of devices that are to go, and of those that weft has
+// not marked as its own yet: they are made in it. What a process that is killed
+// leaves there is known by it. The kernel waits tens of milliseconds for each
+// device that it is told to remove, but no longer for all of a group.
+const doomedGroup = 0x77656674
+
+// newLink gives the attributes of a device that is to be made.
+func newLink(name string) netlink.LinkAttrs {
+	a := netlink.NewLinkAttrs()
+	a.Name, a.Group = name, doomedGroup
+	return a
+}
+
+// mark makes a new device weft's.
+func (k *Kernel) mark(name, alias string) (netlink.Link, error) {
+	if err := k.step("made device " + name); err != nil {
+		return nil, err
+	}
+	l, err := k.nl.LinkByName(name)
+	if err == nil {
+		err = k.nl.LinkSetAlias(l, AliasPrefix+alias)
+	}
+	if err == nil {
+		err = k.step("gave device " + name + " its alias")
+	}
+	if err == nil {
+		err = k.nl.LinkSetGroup(l, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mark %s as weft's: %w", name, err)
+	}
+	return l, k.step("marked device " + name)
+}
+
+// step is where a test may end what is being done, as a kill would.
+func (k *Kernel) step(what string) error {
+	if k.fault == nil {
+		return nil
+	}
+	return k.fault(what)
+}
+
+// existing finds a device of weft's; nil if there is none. One that is to go, or
+// whose making did not end, is removed. remedy is for one that is not weft's.
+func (k *Kernel) existing(name, remedy string) (netlink.Link, error) {
+	l, err := k.nl.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("find device %s: %w", name, err)
+	case l.Attrs().Group == doomedGroup:
+		return nil, k.deleteLink(l)
+	case !strings.HasPrefix(l.Attrs().Alias, AliasPrefix):
+		return nil, fmt.Errorf("device %s exists and is not weft's (%s)", name, remedy)
+	}
+	return l, nil
+}
+
+// otherName is the remedy for a name that is taken.
+func otherName(owner string) string {
+	return `set device = "..." in ` + owner + " to another name"
+}
+
+func (k *Kernel) deleteLink(l netlink.Link) error {
+	if err := k.nl.LinkDel(l); err != nil {
+		return fmt.Errorf("remove device %s: %w", l.Attrs().Name, err)
+	}
+	return nil
+}
+
+// deleteDevice removes a device, if it is there.
+func (k *Kernel) deleteDevice(name string) error {
+	l, err := k.nl.LinkByName(name)
+	if err != nil {
+		return nil // gone already
+	}
+	return k.deleteLink(l)
+}
+
+// doom has a device go at the end of the series of steps.
+func (k *Kernel) doom(name string) error {
+	l, err := k.nl.LinkByName(name)
+	if err != nil {
+		return nil // gone already
+	}
+	if err := k.nl.LinkSetGroup(l, doomedGroup); err != nil {
+		return fmt.Errorf("remove device %s: %w", name, err)
+	}
+	k.doomed = true
+	return nil
+}
+
+// Finish ends a series of steps.
+func (k *Kernel) Finish(context.Context) error {
+	if err := k.calm(); err != nil || !k.doomed {
+		return err
+	}
+	return k.Sweep()
+}
+
+// Sweep removes the devices that are to go, or whose making did not end: also
+// those of a process that was killed.
+func (k *Kernel) Sweep() error {
+	req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)))
+	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove devices: %w", err)
+	}
+	k.doomed = false
+	return nil
+}
