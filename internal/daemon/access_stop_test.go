@@ -10,6 +10,8 @@ import (
 
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2866"
+
+	"weft/internal/testbin"
 )
 
 // concentrator is a router with one section of subscribers, for a box in the
@@ -48,7 +50,7 @@ retry = "1s"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	c := exec.Command(program, "run", file)
+	c := exec.Command(testbin.Weft(w.t), "run", file)
 	if err := w.member.Start(c); err != nil {
 		w.t.Fatal(err)
 	}

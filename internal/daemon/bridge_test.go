@@ -18,6 +18,7 @@ import (
 
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/testbin"
 )
 
 const (
@@ -361,7 +362,7 @@ func TestCheckTellsOfTheWaysThatTheHostHas(t *testing.T) {
 		t.Errorf("of a group that is not there it says\n%s", out)
 	}
 	w.write(bridged("host = true", secondPort))
-	if out, err := w.exec(w.other, program, "check", w.file); err != nil || strings.Contains(out, "bridge-nf-call") {
+	if out, err := w.exec(w.other, testbin.Weft(t), "check", w.file); err != nil || strings.Contains(out, "bridge-nf-call") {
 		t.Errorf("on a host without any of the devices it says (%v)\n%s", err, out)
 	}
 	out = w.mustWeft("check", w.file, "--json")

@@ -17,6 +17,7 @@ import (
 	"github.com/miekg/dns"
 
 	"weft/internal/lab/netspace"
+	"weft/internal/testbin"
 	"weft/wire/dhcp6"
 )
 
@@ -84,7 +85,7 @@ func (w *world) serveNames() {
 	if err := os.WriteFile(file, []byte(zone), 0o644); err != nil {
 		w.t.Fatal(err)
 	}
-	c := exec.Command(program, "probe", "names", file)
+	c := exec.Command(testbin.Weft(w.t), "probe", "names", file)
 	if err := w.server.Start(c); err != nil {
 		w.t.Fatal(err)
 	}

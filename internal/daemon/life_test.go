@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/testbin"
 )
 
 func TestTheSecondRunFindsNothingToDo(t *testing.T) {
@@ -57,7 +59,7 @@ func TestAReloadWithABrokenFileChangesNothingAndSaysSo(t *testing.T) {
 	w := newWorld(t, usual())
 	r := w.start()
 	f := w.startFlood()
-	before := w.run(w.router, program+" show translations")
+	before := w.run(w.router, testbin.Weft(t)+" show translations")
 	for _, broken := range []string{"[nat64.main\n", strings.Replace(usual(), "prefix", "prefxi", 1), strings.Replace(usual(), "[interface.wan]", "[interface.wan]\ndevice = \"eth9\"", 1)} {
 		w.write(broken)
 		r.reload()
@@ -75,7 +77,7 @@ func TestAReloadWithABrokenFileChangesNothingAndSaysSo(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, log)
 		}
 	}
-	after := w.run(w.router, program+" show translations")
+	after := w.run(w.router, testbin.Weft(t)+" show translations")
 	if rules(before) != rules(after) {
 		t.Errorf("the rules changed from\n%s\nto\n%s", before, after)
 	}
@@ -187,22 +189,19 @@ func TestOnlyRootMayRunItOrTalkToIt(t *testing.T) {
 			t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
 		}
 	}
-	open(t, filepath.Dir(program))
+	program, err := os.Open(testbin.Weft(t)) // by descriptor: its directory is root's
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
 	for _, verb := range [][]string{{"run", w.file}, {"plan", w.file}, {"unload"}, {"show", "counters"}} {
-		c := exec.Command(program, verb...)
+		c := exec.Command("/proc/self/fd/3", verb...)
+		c.ExtraFiles = []*os.File{program}
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := c.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "needs root") {
 			t.Errorf("weft %s as nobody: %v\n%s", verb[0], err, out)
 		}
-	}
-}
-
-// open lets everybody into a directory.
-func open(t *testing.T, dir string) {
-	t.Helper()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/probe"
+	"weft/internal/testbin"
 )
 
 // safeBuffer collects what a process prints while a test reads it.
@@ -58,7 +59,7 @@ func (w *world) reaches(from *netspace.Space, to string) bool {
 // serve starts the transfer server in a host.
 func (w *world) serve(host *netspace.Space) probe.Ports {
 	w.t.Helper()
-	c := exec.Command(program, "probe", "serve")
+	c := exec.Command(testbin.Weft(w.t), "probe", "serve")
 	in, err := c.StdinPipe()
 	if err != nil {
 		w.t.Fatal(err)
@@ -97,7 +98,7 @@ func (w *world) move(from *netspace.Space, to string, port uint16, d probe.Direc
 // probe runs `weft probe` in a host and reads its result.
 func (w *world) probe(from *netspace.Space, result any, arguments ...string) {
 	w.t.Helper()
-	out, err := w.exec(from, append([]string{program, "probe"}, arguments...)...)
+	out, err := w.exec(from, append([]string{testbin.Weft(w.t), "probe"}, arguments...)...)
 	if err == nil {
 		err = json.Unmarshal([]byte(out), result)
 	}

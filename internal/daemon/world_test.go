@@ -27,6 +27,7 @@ import (
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/paths"
+	"weft/internal/testbin"
 )
 
 const (
@@ -54,31 +55,6 @@ interfaces = ["lan", "wan"]
 // usual is what most tests run; shortcut bypasses the stack in TC.
 func usual() string    { return fmt.Sprintf(ends, "", "") + translator }
 func shortcut() string { return fmt.Sprintf(ends, "shortcut = true", "shortcut = true") + translator }
-
-// program is the weft that TestMain has built.
-var program string
-
-func TestMain(m *testing.M) {
-	if os.Geteuid() != 0 {
-		os.Exit(m.Run())
-	}
-	dir, err := os.MkdirTemp("", "weft-life-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	program = filepath.Join(dir, "weft")
-	c := exec.Command("go", "build", "-o", program, "weft/cmd/weft")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	code := 1
-	if out, err := c.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weft: %v\n%s", err, out)
-	} else {
-		code = m.Run()
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
 
 // world is the three namespaces.
 type world struct {
@@ -167,7 +143,7 @@ func (w *world) feed(s *netspace.Space, text, line string) {
 
 // weft runs the program in the router.
 func (w *world) weft(arguments ...string) (string, error) {
-	return w.exec(w.router, append([]string{program}, arguments...)...)
+	return w.exec(w.router, append([]string{testbin.Weft(w.t)}, arguments...)...)
 }
 
 // place is where weft keeps its things for the router.
@@ -207,7 +183,7 @@ func (w *world) launch(environment ...string) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.cmd = exec.Command(program, "run", w.file)
+	r.cmd = exec.Command(testbin.Weft(w.t), "run", w.file)
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
 	r.cmd.Env = append(append(os.Environ(), "NOTIFY_SOCKET="+socket), environment...)
 	if err := w.router.Start(r.cmd); err != nil {

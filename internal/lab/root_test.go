@@ -23,6 +23,7 @@ import (
 
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/testbin"
 )
 
 func needRoot(t *testing.T) {
@@ -34,7 +35,7 @@ func needRoot(t *testing.T) {
 func program(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
-	return weftPath
+	return testbin.Weft(t)
 }
 
 // name gives a lab's name that no other test run has, gone after the test.

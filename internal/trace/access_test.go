@@ -13,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"weft/internal/state"
+	"weft/internal/testbin"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
@@ -114,7 +115,7 @@ func TestASubscribersPacketsAreExplained(t *testing.T) {
 			t.Errorf("to %s: %+v", to, r)
 		}
 	}
-	c := exec.CommandContext(t.Context(), weftPath, "trace", "--config", configFile(t, lnsFile), "--in", "core", "--sessions", sessions)
+	c := exec.CommandContext(t.Context(), testbin.Weft(t), "trace", "--config", configFile(t, lnsFile), "--in", "core", "--sessions", sessions)
 	c.Stdin = captureOf(t, true, udp4(t, "198.51.100.9", "203.0.113.7", 9, "x"))
 	out, err := c.CombinedOutput()
 	if want := "L2TP tunnel 1700 session 1000 (session 100), PPP, inside: IPv4 198.51.100.9 > 203.0.113.7"; err != nil || !strings.Contains(string(out), want) {

@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weft/internal/lab/netspace"
+	"weft/internal/testbin"
 )
 
 func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
@@ -49,7 +50,7 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 	to6 := func(payload string) []byte {
 		return frame(mac(veth.HardwareAddr), farMAC, etherIPv6, udp6(t, "2001:db8:77::2", "2001:db8:77::1", 9, payload))
 	}
-	cmd := exec.CommandContext(t.Context(), weftPath, "trace", "--json", "--config", configFile(t, routerFile), "--in", "wan")
+	cmd := exec.CommandContext(t.Context(), testbin.Weft(t), "trace", "--json", "--config", configFile(t, routerFile), "--in", "wan")
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = captureOf(t, false, to6("x"), to6(strings.Repeat("x", 1400)),
 		frame(mac(veth.HardwareAddr), farMAC, etherIPv4, udp4(t, "192.0.2.9", "192.0.2.1", 9, "x"))), &out, &errs
@@ -81,7 +82,7 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 
 func TestKilledItLeavesNothing(t *testing.T) {
 	needRoot(t)
-	cmd := exec.CommandContext(t.Context(), weftPath, "trace", "--json", "--config", configFile(t, routerFile), "--in", "wan")
+	cmd := exec.CommandContext(t.Context(), testbin.Weft(t), "trace", "--json", "--config", configFile(t, routerFile), "--in", "wan")
 	// its input stays open whatever happens: it does not end by itself
 	in, stdin, err := os.Pipe()
 	if err != nil {

@@ -3,43 +3,18 @@ package trace
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"weft/internal/testbin"
 )
-
-// weftPath is the program that TestMain has built; empty without root.
-var weftPath string
-
-func TestMain(m *testing.M) { os.Exit(testAll(m)) }
-
-// testAll builds weft for the tests that run it as a command.
-func testAll(m *testing.M) int {
-	if os.Geteuid() != 0 {
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "weft-trace-test")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	weftPath = filepath.Join(dir, "weft")
-	c := exec.Command("go", "build", "-o", weftPath, "weft/cmd/weft")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build weft: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
-}
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	if weftPath == "" {
+	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}
 }
@@ -72,7 +47,7 @@ func configFile(t *testing.T, text string) string {
 // runTrace runs weft trace --json and gives its lines.
 func runTrace(t *testing.T, capture *bytes.Buffer, args ...string) []Result {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), weftPath, append([]string{"trace", "--json"}, args...)...)
+	c := exec.CommandContext(t.Context(), testbin.Weft(t), append([]string{"trace", "--json"}, args...)...)
 	var out, errs bytes.Buffer
 	c.Stdin, c.Stdout, c.Stderr = capture, &out, &errs
 	if err := c.Run(); err != nil {

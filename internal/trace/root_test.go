@@ -17,6 +17,8 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"weft/internal/testbin"
 )
 
 // routerFile: a member 2001:db8:1::2a that is 203.0.113.42 to the IPv4 side.
@@ -242,7 +244,7 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		{"no interface", packet, []string{"--config", good}, `"in" not set`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), weftPath, append([]string{"trace"}, c.args...)...)
+			cmd := exec.CommandContext(t.Context(), testbin.Weft(t), append([]string{"trace"}, c.args...)...)
 			var errs bytes.Buffer
 			cmd.Stdin, cmd.Stderr = bytes.NewReader(c.stdin), &errs
 			if err := cmd.Run(); err == nil {
@@ -259,7 +261,7 @@ func TestWithoutRootItSaysSo(t *testing.T) {
 	needRoot(t)
 	// nobody may not read what lies in root's directories: the program is
 	// reached by descriptor and the configuration is any that nobody may read
-	program, err := os.Open(weftPath)
+	program, err := os.Open(testbin.Weft(t))
 	if err != nil {
 		t.Fatal(err)
 	}

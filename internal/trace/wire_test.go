@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weft/internal/state"
+	"weft/internal/testbin"
 )
 
 const wired = `
@@ -67,7 +68,7 @@ func TestAPacketThroughAPseudowire(t *testing.T) {
 func TestAnInterfaceThatWeftMakesTakesNoPackets(t *testing.T) {
 	needRoot(t)
 	var out, errs strings.Builder
-	c := exec.CommandContext(t.Context(), weftPath, "trace", "--config", configFile(t, wired), "--in", "wire")
+	c := exec.CommandContext(t.Context(), testbin.Weft(t), "trace", "--config", configFile(t, wired), "--in", "wire")
 	c.Stdin, c.Stdout, c.Stderr = captureOf(t, true, []byte{0x45}), &out, &errs
 	if err := c.Run(); err == nil || !strings.Contains(errs.String(), "give the interface at which its packets arrive") {
 		t.Errorf("%v: %s%s", err, out.String(), errs.String())

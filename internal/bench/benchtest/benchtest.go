@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"weft/internal/bench"
 	"weft/internal/bench/rig"
 	"weft/internal/lab/netspace"
+	"weft/internal/testbin"
 )
 
 // pages is where results are published, from the packages of benches.
@@ -143,13 +143,7 @@ func Weft(t *testing.T, needs ...rig.Program) string {
 	if err := rig.Need(needs...); err != nil {
 		t.Fatal(err)
 	}
-	weft := filepath.Join(t.TempDir(), "weft")
-	build := exec.Command("go", "build", "-o", weft, "weft/cmd/weft")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build weft: %v\n%s", err, out)
-	}
-	return weft
+	return testbin.Weft(t)
 }
 
 // Once measures once. It fails unless there are all figures, each above zero
