@@ -11,6 +11,14 @@ PKG     ?= ./...
 # how long make fuzz spends on each target
 FUZZTIME ?= 20s
 
+# what make benchmarks measures, and where it is not the usual number of rounds
+BENCHES := fib nat64 nat64-stateful pseudowire lns offload sim
+ROUNDS-lns := 3
+# packages whose tests are pure or nearly so: make check runs them
+PURE    := ./fib/... ./schedule/... ./wire/... ./internal/archtest ./internal/config/... ./internal/feature/... \
+  ./internal/foreign/... ./internal/noun/... ./internal/plan/... ./internal/reconcile/... ./internal/state/... \
+  ./internal/store/... ./internal/syslog/... ./internal/translate/... ./tools/configdoc ./tools/repository
+
 GO      ?= go
 LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/version.commit=$(COMMIT)
 
@@ -32,6 +40,10 @@ build: ## Build bin/weft, one static program
 demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
 	@test "$$(id -u)" = 0 || { echo "make demo makes network namespaces, which needs root: sudo make demo" >&2; exit 1; }
 	bin/weft lab run nat64
+
+check: style ## Check what needs only Go: formatting, vet, staticcheck, pure packages' tests
+	$(GO) tool staticcheck ./...
+	$(GO) test $(PURE)
 
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
@@ -61,6 +73,11 @@ generate: ## Rebuild what is generated: eBPF objects, Go types, reference, manua
 fuzz: ## Feed every parser random bytes, FUZZTIME each (default 20s)
 	tools/fuzz.sh $(FUZZTIME)
 
+prove: ## Long proofs: fuzzing, the race detector in labs; docs/proofs/ gets the results (root)
+	tools/setup.sh test
+	tools/setup.sh prove
+	tools/prove.sh docs/proofs
+
 bench: build ## Measure weft beside its peers (root; minutes)
 	tools/setup.sh bench
 	bin/weft bench nat64
@@ -68,35 +85,15 @@ bench: build ## Measure weft beside its peers (root; minutes)
 benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hour, on an idle machine)
 	tools/setup.sh bench
 	mkdir -p build
-	bin/weft bench fib --json > build/fib.json
-	mv build/fib.json docs/benchmarks/fib.json
-	bin/weft bench report < docs/benchmarks/fib.json > docs/benchmarks/fib.txt
-	bin/weft bench chart < docs/benchmarks/fib.json > docs/benchmarks/fib.svg
-	bin/weft bench nat64 --json > build/nat64.json
-	mv build/nat64.json docs/benchmarks/nat64.json
-	bin/weft bench report < docs/benchmarks/nat64.json > docs/benchmarks/nat64.txt
-	bin/weft bench chart < docs/benchmarks/nat64.json > docs/benchmarks/nat64.svg
-	bin/weft bench nat64-stateful --json > build/nat64-stateful.json
-	mv build/nat64-stateful.json docs/benchmarks/nat64-stateful.json
-	bin/weft bench report < docs/benchmarks/nat64-stateful.json > docs/benchmarks/nat64-stateful.txt
-	bin/weft bench chart < docs/benchmarks/nat64-stateful.json > docs/benchmarks/nat64-stateful.svg
-	bin/weft bench pseudowire --json > build/pseudowire.json
-	mv build/pseudowire.json docs/benchmarks/pseudowire.json
-	bin/weft bench report < docs/benchmarks/pseudowire.json > docs/benchmarks/pseudowire.txt
-	bin/weft bench chart < docs/benchmarks/pseudowire.json > docs/benchmarks/pseudowire.svg
-	bin/weft bench lns --rounds 3 --json > build/lns.json
-	mv build/lns.json docs/benchmarks/lns.json
-	bin/weft bench report < docs/benchmarks/lns.json > docs/benchmarks/lns.txt
-	bin/weft bench chart < docs/benchmarks/lns.json > docs/benchmarks/lns.svg
-	bin/weft bench offload --json > build/offload.json
-	mv build/offload.json docs/benchmarks/offload.json
-	bin/weft bench report < docs/benchmarks/offload.json > docs/benchmarks/offload.txt
-	bin/weft bench chart < docs/benchmarks/offload.json > docs/benchmarks/offload.svg
 	tools/salabim.sh
-	bin/weft bench sim --json > build/sim.json
-	mv build/sim.json docs/benchmarks/sim.json
-	bin/weft bench report < docs/benchmarks/sim.json > docs/benchmarks/sim.txt
-	bin/weft bench chart < docs/benchmarks/sim.json > docs/benchmarks/sim.svg
+	$(MAKE) --no-print-directory $(BENCHES:%=benchmark-%)
+
+# one bench, with its table and its chart
+benchmark-%:
+	bin/weft bench $* $(if $(ROUNDS-$*),--rounds $(ROUNDS-$*)) --json > build/$*.json
+	mv build/$*.json docs/benchmarks/$*.json
+	bin/weft bench report < docs/benchmarks/$*.json > docs/benchmarks/$*.txt
+	bin/weft bench chart < docs/benchmarks/$*.json > docs/benchmarks/$*.svg
 
 pictures: ## Take the pictures of pages that docs/ shows anew, in headless Chromium
 	tools/setup.sh test
@@ -124,4 +121,4 @@ install: build man ## Install the program, the manual, completions and the unit
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo test modules lint style generate fuzz bench benchmarks pictures man install clean
+.PHONY: help build demo check test prove modules lint style generate fuzz bench benchmarks pictures man install clean

@@ -34,7 +34,6 @@ type block struct {
 type arena struct {
 	words      []uint32
 	granule    int    // words
-	lined      bool   // nodes start on cache lines
 	noted      uint32 // where blocks begin that have notes at the arena's end, if not zero
 	next       uint32 // first word never handed out
 	free       [classes][]uint32

@@ -5,6 +5,7 @@
 #   tools/setup.sh demo       nothing: make demo needs Go and root, no more
 #   tools/setup.sh test       what the tests need
 #   tools/setup.sh bench      the peers that weft is measured beside
+#   tools/setup.sh prove      a C compiler, for the race detector
 #   tools/setup.sh jool       Jool, built for the guests of weft lab run jool
 #   tools/setup.sh generate   the pinned compiler of the eBPF objects
 #   tools/setup.sh --list     print all of it, install nothing
@@ -68,6 +69,8 @@ needs() {
 		bench     busybox-static          the tools inside of them
 		bench     util-linux              taskset: which CPU hosts have
 		bench     xz-utils                unpacks their kernel
+		prove     gcc                     the race detector is C
+		prove     libc6-dev               and wants the library of C
 		jool      linux-image-amd64       the kernel of the guest that runs Jool
 		jool      linux-headers-amd64     what its module is built with
 		jool      jool-dkms               Jool's module, built when it is installed
@@ -88,9 +91,9 @@ installed() {
 task=${1:-}
 case $task in
 demo) echo "make demo needs Go and root; nothing to install"; exit 0 ;;
-test | bench | jool | generate) ;;
+test | bench | jool | prove | generate) ;;
 --list) needs; exit 0 ;;
-*) sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+*) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 missing=()

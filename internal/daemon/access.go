@@ -128,6 +128,7 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 	}
 	s.readUsers()
 	s.apply(now)
+	s.setLeases(f)
 	if first {
 		s.restore(ctx, now)
 		s.announce(ctx, f, now)

@@ -33,7 +33,7 @@ radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS", timeout = "200
 `
 
 // box runs a member's weft, whose session is tried anew every second.
-func (w *world) box() {
+func (w *world) box() *exec.Cmd {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "box.toml")
 	text := `
@@ -58,6 +58,7 @@ retry = "1s"
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
+	return c
 }
 
 // session waits until alice has one that is not the one before, and gives its name

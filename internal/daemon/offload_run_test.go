@@ -127,7 +127,6 @@ func (h *quietHost) wait(ctx context.Context, count *int) {
 // feed is a host's news of routes: a neighbour that is to be confirmed.
 type feed struct {
 	*quietHost
-	stale     bool // news are of a neighbour in use; otherwise Deliver itself takes its time
 	delivered int
 }
 

@@ -13,7 +13,6 @@ type (
 	bib6Key       = ingressTCNat64Bib6Key
 	bib4Key       = ingressTCNat64Bib4Key
 	binding       = ingressTCNat64Binding
-	owner         = ingressTCNat64Owner
 	sessionKey    = ingressTCNat64SessionKey
 	sessionValue  = ingressTCNat64Session
 	binder        = ingressTCNat64Stateful
@@ -21,7 +20,6 @@ type (
 	subscriber    = ingressTCNat64Subscriber
 	usage         = ingressTCNat64Usage
 	sweepState    = ingressTCNat64SweepState
-	slot          = ingressTCNat64Slot
 	event         = ingressTCNat64Event
 )
 

@@ -14,9 +14,9 @@ import (
 // writes them (linux/netfilter/nfnetlink.h, nfnetlink_conntrack.h).
 const (
 	subsystemConntrack = 1 << 8 // NFNL_SUBSYS_CTNETLINK in a message's type
-	conntrackNew       = subsystemConntrack | 0
-	conntrackGet       = subsystemConntrack | 1
-	conntrackDelete    = subsystemConntrack | 2
+	conntrackNew       = subsystemConntrack + 0
+	conntrackGet       = subsystemConntrack + 1
+	conntrackDelete    = subsystemConntrack + 2
 
 	groupConntrackDestroy = 3 // NFNLGRP_CONNTRACK_DESTROY
 	groupNFTables         = 7 // NFNLGRP_NFTABLES

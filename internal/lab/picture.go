@@ -204,7 +204,7 @@ func cable(l Link) []string {
 		notes = append(notes, l.Rate.String())
 	}
 	if l.Impaired() {
-		notes = append(notes, fmt.Sprintf("%s", l.Delay))
+		notes = append(notes, l.Delay.String())
 		if l.Loss != 0 {
 			notes = append(notes, fmt.Sprintf("%g%% lost", l.Loss))
 		}

@@ -116,13 +116,11 @@ func (l *Log) Forward(from uint64, see func(time uint64, block []byte) bool) err
 // Backward gives the blocks from before a time, newest first.
 func (l *Log) Backward(from uint64, see func(time uint64, block []byte) bool) error {
 	return l.read(func(c *bolt.Cursor) {
-		k, v := c.Seek(binary.BigEndian.AppendUint64(nil, from))
-		if k == nil {
-			k, v = c.Last()
-		} else {
-			k, v = c.Prev()
+		before := c.Prev
+		if later, _ := c.Seek(binary.BigEndian.AppendUint64(nil, from)); later == nil {
+			before = c.Last
 		}
-		for ; k != nil; k, v = c.Prev() {
+		for k, v := before(); k != nil; k, v = c.Prev() {
 			if !see(binary.BigEndian.Uint64(k), v) {
 				return
 			}

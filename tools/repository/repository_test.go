@@ -53,7 +53,7 @@ func TestMakeHelpListsEveryTarget(t *testing.T) {
 		t.Errorf("make alone prints\n%s", bare)
 	}
 	list := targets(t)
-	for _, name := range []string{"build", "demo", "test", "generate", "lint", "fuzz", "bench", "man", "install", "clean"} {
+	for _, name := range []string{"build", "demo", "check", "test", "prove", "generate", "lint", "fuzz", "bench", "man", "install", "clean"} {
 		if !slices.Contains(list, name) {
 			t.Errorf("there is no target %s", name)
 		}
@@ -91,7 +91,7 @@ func TestTheDemoNeedsNothingInstalled(t *testing.T) {
 	}
 }
 
-var scripts = []string{"tools/setup.sh", "tools/fuzz.sh", ".ci/run"}
+var scripts = []string{"tools/setup.sh", "tools/fuzz.sh", "tools/prove.sh", ".ci/run"}
 
 func TestScriptsAreSound(t *testing.T) {
 	for _, name := range scripts {
@@ -129,7 +129,7 @@ func TestTheSetUpScriptSaysWhatEachPackageIsFor(t *testing.T) {
 		}
 		tasks[words[0]] = true
 	}
-	for _, task := range []string{"test", "bench", "generate"} {
+	for _, task := range []string{"test", "bench", "prove", "generate"} {
 		if !tasks[task] {
 			t.Errorf("nothing is listed for %s", task)
 		}

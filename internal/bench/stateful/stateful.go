@@ -30,10 +30,6 @@ type measurement struct {
 	zipf     bool
 }
 
-// bindings is how many of a million sessions share them (BINDINGS of
-// sessions.bpf.c): four sessions each.
-const bindings = 250_000
-
 // Million is the most sessions that are measured with.
 const Million = 1_000_000
 

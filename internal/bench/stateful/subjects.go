@@ -18,7 +18,6 @@ var (
 		Host:   [2]netip.Prefix{netip.MustParsePrefix("2001:db8:2::2/64"), netip.MustParsePrefix("198.51.100.2/24")},
 		Router: [2]netip.Prefix{netip.MustParsePrefix("2001:db8:2::1/64"), netip.MustParsePrefix("198.51.100.1/24")},
 	}
-	left6     = left.Host[0].Addr()
 	right4    = right.Host[1].Addr()
 	right4As6 = netip.MustParseAddr("2001:db8:64::198.51.100.2")
 

@@ -9,11 +9,10 @@ import (
 
 // hops hands out numbers of ways out, and remembers what they depend on.
 type hops struct {
-	byKey  map[hopKey]uint32
-	list   map[uint32]*hop
-	free   []uint32
-	next   uint32
-	groups map[uint32]bool
+	byKey map[hopKey]uint32
+	list  map[uint32]*hop
+	free  []uint32
+	next  uint32
 }
 
 // HopsMax is how many ways out there can be; that of the datapath.
