@@ -14,11 +14,11 @@ import (
 
 func TestEverySubjectCanBeMeasured(t *testing.T) {
 	weft := benchtest.Weft(t, Needs()...)
-	m, err := Open(t.Context(), Options{Weft: weft, Seconds: 0.1})
+	m, err := Open(t.Context(), Options{Weft: weft, Seconds: 0.1, Smoke: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	benchtest.Once(t, Bench(0.1), m, bench.Options{Cases: []string{"pps64-nat-1", "pps64-drop-1", "pps64-drop-learnt", "tcp1-nat-1", "cpu-nat", "cpu-nat-200", "cpu-nat-paced", "cpu-nat-udp"}})
+	benchtest.Once(t, Bench(0.1), m, bench.Options{Cases: []string{"pps64-nat-1", "pps64-drop-1", "pps64-drop-learnt", "tcp1-nat-1", "cpu-nat-paced", "cpu-nat-udp"}})
 }
 
 func TestEveryBarIsAboutCasesAndSubjectsThatThereAre(t *testing.T) {
