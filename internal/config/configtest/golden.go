@@ -1,12 +1,14 @@
 package configtest
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +63,9 @@ func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int 
 			}
 			golden := strings.TrimSuffix(file, ".toml") + ".plan"
 			got := planText(plan(f, facts))
+			if strings.Contains(got, "build \n") {
+				t.Errorf("plans a program that is none of bpf/*.bpf.c\n%s", got)
+			}
 			if again := planText(plan(f, facts)); again != got {
 				t.Errorf("the second time it plans\n%s\nafter\n%s", again, got)
 			}
@@ -92,11 +97,30 @@ func planText(part state.Part) string {
 	return b.String()
 }
 
-// readFacts reads the facts in a toml's comments. Programs' builds are their names.
+// builds gives each program of bpf/ a build that is its name, or a short one.
+func builds() (map[string]string, error) {
+	short := map[string]string{"ingress_tc": "tc", "ingress_xdp": "xdp", "translator_egress": "out", "translator_ingress": "in"}
+	_, here, _, _ := runtime.Caller(0)
+	const ending = ".bpf.c"
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "../../../bpf/*"+ending))
+	if err != nil || len(files) < len(short) {
+		return nil, fmt.Errorf("find the programs of bpf/: %d, %v", len(files), err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ending)
+		all[name] = cmp.Or(short[name], name)
+	}
+	return all, nil
+}
+
+// readFacts reads the facts in a toml's comments.
 func readFacts(text string) (state.Facts, error) {
-	facts := state.Facts{Translators: map[string]int{}, Builds: map[string]string{
-		"ingress_tc": "tc", "ingress_xdp": "xdp", "translator_egress": "out", "translator_ingress": "in",
-	}}
+	programs, err := builds()
+	if err != nil {
+		return state.Facts{}, err
+	}
+	facts := state.Facts{Translators: map[string]int{}, Builds: programs}
 	for line := range strings.SplitSeq(text, "\n") {
 		words, ok := strings.CutPrefix(line, factMark)
 		if !ok {
