@@ -13,6 +13,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/daemon"
 	"weft/internal/feature/guard"
+	"weft/internal/feature/guard/guardrun"
 )
 
 func sourcesFlag(c *cobra.Command, file *string) {
@@ -87,7 +88,7 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 	if r.Datapath() == nil {
 		return errNothing
 	}
-	if err := r.SetBlocked(change); err != nil {
+	if err := guardrun.SetBlocked(r.Place, change); err != nil {
 		return err
 	}
 	guards, err := r.Datapath().Guards()
@@ -115,7 +116,7 @@ const (
 
 // awaitBlocked waits until the daemon's list has what is noted, if there is one.
 func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
-	noted, err := r.BlockedAt()
+	noted, err := guardrun.BlockedAt(r.Place)
 	if err != nil {
 		return err
 	}

@@ -46,17 +46,9 @@ each packet.
 			if err != nil {
 				return err
 			}
-			problems = append(problems, daemon.CheckUsers(f)...)
-			problems = append(problems, daemon.CheckBlock(f)...)
+			problems = append(problems, features.Check(f)...)
 			if !state.HasErrors(problems) {
-				leaks, err := daemon.Leaks(f)
-				if err != nil {
-					return err
-				}
-				problems = append(problems, leaks...)
-			}
-			if !state.HasErrors(problems) && os.Geteuid() == 0 {
-				more, err := daemon.CheckOffload(cmd.Context(), f)
+				more, err := daemon.CheckHost(cmd.Context(), f, os.Geteuid() == 0)
 				if err != nil {
 					return err
 				}

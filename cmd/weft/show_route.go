@@ -233,7 +233,7 @@ func showNeighbours(ctx context.Context, r *daemon.Router) (any, error) {
 		return nil, err
 	}
 	defer routes.Close()
-	facts, err := r.Facts()
+	links, err := r.Links()
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func showNeighbours(ctx context.Context, r *daemon.Router) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := api.Neighbours(routes, facts.Links, neighbours)
+	rows, err := api.Neighbours(routes, links, neighbours)
 	return emptyNotNull(rows), err
 }
 

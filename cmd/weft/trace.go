@@ -14,6 +14,7 @@ import (
 	"weft/internal/daemon"
 	"weft/internal/datapath"
 	"weft/internal/features"
+	"weft/internal/instance"
 	"weft/internal/state"
 	"weft/internal/trace"
 )
@@ -151,11 +152,11 @@ func hostDevices(f *config.File) (map[string]trace.HostDevice, error) {
 		return nil, err
 	}
 	defer host.Close()
-	facts, err := host.Facts()
+	links, err := host.Links()
 	if err != nil {
 		return nil, err
 	}
-	return trace.Host(f, facts.Links)
+	return trace.Host(f, links)
 }
 
 // engine gives weft trace the daemon's router.
@@ -168,7 +169,7 @@ func (e engine) Parse(file string, text []byte) (*config.File, []state.Problem) 
 func (e engine) Makes(f *config.File) []string { return features.Makes(f) }
 
 func (e engine) Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (trace.Router, error) {
-	i, err := daemon.Start(ctx, f, daemon.StartOptions{
+	i, err := instance.Start(ctx, f, instance.Options{
 		Log: e.log, Clock: clock, Datapath: datapath.Options{ForceSlow: forceSlow, UnlimitedSlow: true},
 	})
 	var problems daemon.ProblemsError

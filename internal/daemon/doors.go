@@ -17,10 +17,9 @@ func (d *daemon) registry() api.Registry {
 
 // sources are what the nouns of the daemon are read from, by feature.
 func (d *daemon) sources() map[string]any {
-	return map[string]any{
-		"nat64": struct {
-			*services
-			*allocations
-		}{d.services, d.allocations},
+	all := map[string]any{}
+	for _, x := range d.runners.list {
+		all[x.Name] = x.Runner
 	}
+	return all
 }

@@ -9,7 +9,6 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
-	"weft/internal/feature/offload"
 	"weft/internal/state"
 	"weft/internal/version"
 )
@@ -22,15 +21,22 @@ type metricsListener struct {
 
 // source is the daemon as the API sees it.
 type source struct {
-	names   *names
-	routing *routing
-	adverts *adverts
-	*subscribers
-	sharing    *sharing
-	offloading *offloading
-	standing   *standing
-	blocks     *blocks
+	standing *standing
+	runners  runners
+	nameServer
+	adverts
+	sessionSync
+	api.RouteSource
+	api.OffloadSource
+	api.AccessSource
 }
+
+type (
+	nameServer  interface{ DNS64() *api.DNS64 }
+	adverts     interface{ Adverts() []api.Advert }
+	sessionSync interface{ Failover() *api.Failover }
+	blockList   interface{ BlockList() *api.BlockList }
+)
 
 // standing is which configuration is in force, and why it is not the file's.
 type standing struct {
@@ -79,27 +85,9 @@ func (s *standing) refusedFor(problems []state.Problem) {
 
 func (s source) Status() api.Status {
 	status := s.standing.get()
-	status.BlockList = s.blocks.status()
+	status.BlockList = find[blockList](s.runners).BlockList()
 	return status
 }
-
-func (s source) Adverts() []api.Advert { return s.adverts.status() }
-
-// Offload gives what the offloader knows, for the API.
-func (s source) Offload(ctx context.Context) (status offload.Status, err error) {
-	err = s.offloading.with(ctx, func(o *offload.Service, now time.Duration) { status = o.Status(now) })
-	return status, err
-}
-
-// Ages tells for how long flows have been offloaded, for the API.
-func (s source) Ages(ctx context.Context, flows []offload.FlowPair) (ages []int, err error) {
-	err = s.offloading.with(ctx, func(o *offload.Service, now time.Duration) { ages = o.Ages(flows, now) })
-	return ages, err
-}
-
-func (s source) Failover() *api.Failover { return s.sharing.status() }
-
-func (s source) DNS64() *api.DNS64 { return s.names.status() }
 
 func newStanding(file string) *standing {
 	now := time.Now()
@@ -108,8 +96,8 @@ func newStanding(file string) *standing {
 
 func (d *daemon) source() source {
 	return source{
-		d.names, d.routing, d.adverts, d.subscribers, d.sharing, d.offloading,
-		d.standing, d.blocks,
+		d.standing, d.runners, find[nameServer](d.runners), find[adverts](d.runners), find[sessionSync](d.runners),
+		find[api.RouteSource](d.runners), find[api.OffloadSource](d.runners), find[api.AccessSource](d.runners),
 	}
 }
 

@@ -4,14 +4,11 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
 	"weft/internal/config"
-	"weft/internal/datapath"
 	"weft/internal/features"
-	"weft/internal/kernel"
 	"weft/internal/plan"
 	"weft/internal/state"
 )
@@ -25,7 +22,7 @@ func Load(file string) (*config.File, []state.Problem, error) {
 	}
 	f, problems := Parse(file, text)
 	if !state.HasErrors(problems) {
-		problems = append(problems, Files(f)...)
+		problems = append(problems, features.Files(f)...)
 	}
 	return f, problems, nil
 }
@@ -38,32 +35,4 @@ func Parse(file string, text []byte) (*config.File, []state.Problem) {
 // Desire asks every feature for its plan. It is pure; facts are complete.
 func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	return plan.Desire(features.Plan(f, facts), facts)
-}
-
-// gather reads the facts. d may be nil: nothing is loaded yet. tables are those
-// that programs are to be loaded with.
-func gather(k *kernel.Kernel, d *datapath.Datapath, tables state.Tables) (state.Facts, error) {
-	links, err := k.Links()
-	if err != nil {
-		return state.Facts{}, err
-	}
-	facts := state.Facts{Links: links, Builds: datapath.Builds(tables), Translators: map[string]int{}, Accesses: map[string]int{}}
-	if d == nil {
-		return facts, nil
-	}
-	translators, err := d.Translators()
-	if err != nil && !errors.Is(err, datapath.ErrOtherVersion) {
-		return facts, err
-	}
-	for _, t := range translators {
-		facts.Translators[t.Name] = t.ID
-	}
-	accesses, err := d.Accesses()
-	if err != nil && !errors.Is(err, datapath.ErrOtherVersion) {
-		return facts, err
-	}
-	for _, a := range accesses {
-		facts.Accesses[a.Name] = a.ID
-	}
-	return facts, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/user"
@@ -14,11 +15,11 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
-	"weft/internal/feature/bridge"
 	"weft/internal/features"
 	"weft/internal/kernel"
 	"weft/internal/paths"
 	"weft/internal/reconcile"
+	"weft/internal/runner"
 	"weft/internal/state"
 )
 
@@ -101,55 +102,49 @@ func (r *Router) targets() reconcile.Targets {
 	return t
 }
 
-// Facts reads what plans depend on.
-func (r *Router) Facts() (state.Facts, error) { return r.facts(nil) }
-
-// facts is Facts for a plan of f, complete: what features ask for, and what
-// they say to each other.
-func (r *Router) facts(f *config.File) (state.Facts, error) {
-	var sizes state.Tables
-	if f != nil {
-		sizes = features.Sizes(f)
-	}
-	facts, err := gather(r.kernel, r.datapath, sizes)
-	if err != nil {
+// Facts reads what plans of f depend on, complete: what features ask for, and
+// what they say to each other. How large its tables are is part of the programs'
+// builds.
+func (r *Router) Facts(ctx context.Context, f *config.File) (facts state.Facts, err error) {
+	if facts.Links, err = r.kernel.Links(); err != nil {
 		return facts, err
 	}
-	if facts.PLAT, err = readPLAT(r.Place.Run); err != nil {
-		return facts, err
-	}
-	if facts.Clients, err = readClients(r.Place.Run); err != nil || f == nil {
-		return facts, err
-	}
-	if err := r.answer(features.Asks(f), &facts); err != nil {
-		return facts, err
+	facts.Builds = datapath.Builds(features.Sizes(f))
+	q := features.Asks(f)
+	answer(r.kernel, q, &facts)
+	d := r.RunnerDoors(nil, nil)
+	for _, x := range features.All() {
+		if x.Facts == nil {
+			continue
+		}
+		if err := x.Facts(ctx, d, q, &facts); err != nil {
+			return facts, err
+		}
 	}
 	return features.Offers(f, facts), nil
 }
 
-// answer adds to the facts what features ask of the host.
-func (r *Router) answer(q state.Questions, facts *state.Facts) (err error) {
-	facts.Sysctls, facts.Strangers = r.kernel.Sysctls(q.Sysctls), strangers(q.Accounts)
-	facts.Ways, err = r.ways(q.Pairs)
-	return err
+// Links lists the devices of the namespace.
+func (r *Router) Links() ([]state.LinkFact, error) { return r.kernel.Links() }
+
+// inspect adds to the facts what takes too long for each round.
+func (r *Router) inspect(ctx context.Context, f *config.File, facts *state.Facts) {
+	d := r.RunnerDoors(nil, nil)
+	for _, x := range features.All() {
+		if x.Inspect != nil {
+			x.Inspect(ctx, d, f, facts)
+		}
+	}
 }
 
-// ways gives how packets get to the other ends of pseudowires, and what routers
-// under way have told.
-func (r *Router) ways(pairs []state.Pair) (map[state.Pair]state.Way, error) {
-	ways, _, err := waysOf(context.Background(), r.kernel, pairs)
-	if err != nil || r.datapath == nil || len(ways) == 0 {
-		return ways, err
-	}
-	told, err := r.datapath.Ways()
-	if errors.Is(err, datapath.ErrOtherVersion) {
-		return ways, nil
-	}
-	for pair, way := range ways {
-		way.PathMTU = told[pair].PathMTU
-		ways[pair] = way
-	}
-	return ways, err
+// answer adds to the facts what the kernel and the host's accounts say.
+func answer(k *kernel.Kernel, q state.Questions, facts *state.Facts) {
+	facts.Sysctls, facts.Strangers = k.Sysctls(q.Sysctls), strangers(q.Accounts)
+}
+
+// RunnerDoors are the ways to the machine that runners use.
+func (r *Router) RunnerDoors(log *slog.Logger, replan func()) runner.Doors {
+	return runner.Doors{Log: log, Kernel: r.kernel, Datapath: r.datapath, Paths: r.Place, Replan: replan}
 }
 
 // fit gives the datapath tables of the sizes that f wants. Larger or smaller
@@ -160,11 +155,11 @@ func (r *Router) fit(f *config.File) error {
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
-	facts, err := r.facts(f)
+	facts, err := r.Facts(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	facts.PacketRules, facts.RefusalRules = packetRules(ctx, r.kernel, f)
+	r.inspect(ctx, f, &facts)
 	facts.NoVLANs = withoutVLANs(features.Asks(f))
 	desired, problems := Desire(f, facts)
 	steps, err := r.targets().Plan(ctx, desired)
@@ -198,54 +193,76 @@ func withoutVLANs(q state.Questions) bool {
 	return err == nil && !know
 }
 
-// Leaks gives the ways around f's bridges that the host itself has, and whether
-// the kernel tells VLANs apart, as far as who asks may know. It changes nothing.
-func Leaks(f *config.File) ([]state.Problem, error) {
-	if len(f.Names("bridge")) == 0 {
-		return nil, nil
+// CheckHost says what is wrong with f on this host, as far as who asks may know.
+// It changes nothing.
+func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem, error) {
+	var problems []state.Problem
+	if q := features.Asks(f); q.VLANs || len(q.Sysctls)+len(q.Accounts) > 0 {
+		k, err := kernel.View()
+		if err != nil {
+			return nil, err
+		}
+		defer k.Close()
+		var facts state.Facts
+		answer(k, q, &facts)
+		if facts.Links, err = k.Links(); err != nil {
+			return nil, err
+		}
+		facts.NoVLANs = withoutVLANs(q)
+		problems = features.Host(f, facts)
 	}
-	k, err := kernel.View()
+	if !root || state.HasErrors(problems) {
+		return problems, nil
+	}
+	r, err := Look()
 	if err != nil {
 		return nil, err
 	}
-	defer k.Close()
-	q := features.Asks(f)
-	facts := state.Facts{Sysctls: k.Sysctls(q.Sysctls), Strangers: strangers(q.Accounts)}
-	if facts.Links, err = k.Links(); err != nil {
+	defer r.Close()
+	facts, err := r.Facts(ctx, f)
+	if err != nil {
 		return nil, err
 	}
-	facts.NoVLANs = withoutVLANs(q)
-	return bridge.Leaks(f, facts), nil
+	r.inspect(ctx, f, &facts)
+	return append(problems, features.Root(f, facts)...), nil
+}
+
+// Applied is what Apply has done, and the last round's facts and problems.
+type Applied struct {
+	Steps    []state.Step
+	Facts    state.Facts
+	Problems []state.Problem
 }
 
 // Apply brings the namespace to what f wants. What one round makes may be a
 // fact for the next (an XDP program makes its device a target of redirects),
 // so it goes on until a round finds nothing to do.
-func (r *Router) Apply(ctx context.Context, f *config.File) (done []state.Step, facts state.Facts, err error) {
+func (r *Router) Apply(ctx context.Context, f *config.File) (a Applied, err error) {
 	if err := r.fit(f); err != nil {
-		return nil, facts, err
+		return a, err
 	}
 	for range 4 {
-		if facts, err = r.facts(f); err != nil {
-			return done, facts, err
+		if a.Facts, err = r.Facts(ctx, f); err != nil {
+			return a, err
 		}
-		desired, problems := Desire(f, facts)
-		if state.HasErrors(problems) {
-			return done, facts, ProblemsError(problems)
+		var desired state.Desired
+		desired, a.Problems = Desire(f, a.Facts)
+		if state.HasErrors(a.Problems) {
+			return a, ProblemsError(a.Problems)
 		}
 		steps, err := r.targets().Plan(ctx, desired)
 		if err != nil {
-			return done, facts, err
+			return a, err
 		}
 		if len(steps) == 0 {
-			return done, facts, nil
+			return a, nil
 		}
 		if err := r.carryOut(ctx, steps); err != nil {
-			return done, facts, err
+			return a, err
 		}
-		done = append(done, steps...)
+		a.Steps = append(a.Steps, steps...)
 	}
-	return done, facts, errors.New("the kernel does not keep what was set: " + done[len(done)-1].String())
+	return a, errors.New("the kernel does not keep what was set: " + a.Steps[len(a.Steps)-1].String())
 }
 
 // carryOut applies steps.
@@ -300,17 +317,17 @@ func programsOf(steps []state.Step) (names []string) {
 // unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
-	// Hosts are told while the addresses are still there. Who cannot be told
-	// now will find out when lifetimes end; that is no reason to stay.
-	_ = farewells(r.Place.Run)
+	d := r.RunnerDoors(nil, nil)
+	for _, x := range features.All() {
+		if x.Unload == nil {
+			continue
+		}
+		if err := x.Unload(d); err != nil {
+			return nil, err
+		}
+	}
 	steps, err := r.targets().Plan(ctx, nil)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.kernel.Undelegated(func(netip.Prefix) bool { return false }); err != nil {
-		return nil, err
-	}
-	if err := r.kernel.UnrouteSubscribers(func(netip.Prefix) bool { return false }); err != nil {
 		return nil, err
 	}
 	if err := r.carryOut(ctx, steps); err != nil {

@@ -16,7 +16,9 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/features"
 	"weft/internal/paths"
+	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/task"
 )
 
 // settle is how long the loop waits for more news of the kernel before it
@@ -46,7 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if state.HasErrors(problems) {
 		return ProblemsError(nil)
 	}
-	if err := fits(f, o.Warn); err != nil {
+	if err := fits(ctx, f, o.Warn); err != nil {
 		return err
 	}
 	o.Datapath.Tables = features.Sizes(f)
@@ -73,32 +75,9 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{
-		Options: o, router: r, file: f, services: newServices(o.Log),
-		names: &names{log: o.Log}, routing: &routing{log: o.Log, router: r},
-		offloading: &offloading{log: o.Log, router: r},
-		adverts:    newAdverts(o.Log, r.kernel, r.Place.Run), sharing: &sharing{log: o.Log, router: r}, allocations: &allocations{log: o.Log},
-		standing: newStanding(o.File),
-	}
-	d.found = make(chan struct{}, 1)
-	d.names.again = d.found
-	d.subscribers = newSubscribers(o.Log, r, d.found)
-	d.plats = newPlats(o.Log, r.Place.Run, d.found)
-	d.wires = newWires(o.Log, r.kernel, d.found)
-	defer d.wires.tasks.Wait()
-	d.joined = newJoined(o.Log)
-	defer d.joined.wait()
-	d.blocks = newBlocks(o.Log, r.Place, r.datapath, r.kernel)
-	defer d.services.wait()
-	defer d.names.wait()
-	defer d.routing.wait()
-	defer d.offloading.wait()
-	defer d.adverts.wait()
-	defer d.plats.wait()
-	defer d.subscribers.wait()
-	defer d.allocations.stop()
-	defer d.sharing.wait()
-	defer d.blocks.wait()
+	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), standing: newStanding(o.File)}
+	d.runners = startRunners(ctx, r.RunnerDoors(o.Log, d.replan.Set))
+	defer d.runners.close(o.Log)
 	defer cancel()
 	if err := d.listen(ctx, f); err != nil {
 		return err
@@ -106,14 +85,14 @@ func Run(ctx context.Context, o Options) error {
 	return d.loop(ctx)
 }
 
-// fits tells, before anything is made, whether the host has what f wants.
-func fits(f *config.File, warn func([]state.Problem)) error {
+// fits says, before anything is made, whether the host has what f wants.
+func fits(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
 	r, err := Look()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	facts, err := r.facts(f)
+	facts, err := r.Facts(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -128,29 +107,18 @@ func fits(f *config.File, warn func([]state.Problem)) error {
 // daemon is the event loop's state.
 type daemon struct {
 	Options
-	router      *Router
-	file        *config.File
-	services    *services
-	routing     *routing
-	offloading  *offloading
-	names       *names
-	adverts     *adverts
-	plats       *plats
-	subscribers *subscribers
-	sharing     *sharing
-	wires       *wires
-	joined      *joined
-	blocks      *blocks
-	allocations *allocations
-	found       chan struct{} // a task has news: a CLAT found its translator, an address may be free
-	metrics     *metricsListener
-	told        map[string]bool // warnings about the host
-	ready       bool            // everything is in place, and was said to be
-	standing    *standing
+	router   *Router
+	file     *config.File
+	runners  runners
+	replan   task.Wake // a runner knows another fact
+	metrics  *metricsListener
+	warned   map[string]bool // problems of the host that were shown
+	ready    bool            // READY was sent
+	standing *standing
 }
 
 func (d *daemon) loop(ctx context.Context) error {
-	changed := make(chan struct{}, 1)
+	changed := task.NewWake()
 	if err := d.router.kernel.Watch(ctx, changed); err != nil {
 		return err
 	}
@@ -162,22 +130,25 @@ func (d *daemon) loop(ctx context.Context) error {
 	defer signal.Stop(reload)
 	watchdog, stopWatchdog := watchdogTick()
 	defer stopWatchdog()
-	listed := d.blocks.inForce()
-	if listed == nil {
-		d.begun()
-	}
-	slow := time.NewTimer(blocksSlow)
+	awaited := d.awaited()
+	slow := time.NewTimer(readySlow)
 	defer slow.Stop()
 	for {
-		select {
-		case <-listed:
-			listed = nil
+		if !d.ready && len(awaited) == 0 {
 			d.begun()
+		}
+		var next <-chan struct{}
+		if len(awaited) > 0 {
+			next = awaited[0].Ready()
+		}
+		select {
+		case <-next:
+			awaited = awaited[1:]
 		case <-slow.C:
-			if listed != nil {
-				d.Log.Info("not ready yet: the block list is being read, what it blocks is let in until then")
-				notify("STATUS=reading the block list")
-				slow.Reset(blocksSlower)
+			if len(awaited) > 0 {
+				d.Log.Info("not ready yet", "because", awaited[0].Awaited())
+				notify("STATUS=" + awaited[0].Awaited())
+				slow.Reset(readySlower)
 			}
 		case <-ctx.Done():
 			notify(systemd.SdNotifyStopping)
@@ -187,22 +158,34 @@ func (d *daemon) loop(ctx context.Context) error {
 			d.reload(ctx)
 		case <-changed:
 			d.follow(ctx, changed)
-		case <-d.found:
-			d.follow(ctx, d.found)
+		case <-d.replan:
+			d.follow(ctx, d.replan)
+		case <-d.runners.retry:
+			d.follow(ctx, d.replan)
 		case <-watchdog:
 			notify(systemd.SdNotifyWatchdog)
 		}
 	}
 }
 
+// awaited are the runners that have not done all that READY promises.
+func (d *daemon) awaited() (list []runner.Readier) {
+	for _, x := range d.runners.list {
+		if r, ok := x.Runner.(runner.Readier); ok && r.Ready() != nil {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 const (
-	// blocksSlow is how long the first block list may take without a word, and
-	// blocksSlower how long between the next ones.
-	blocksSlow   = 2 * time.Second
-	blocksSlower = 10 * time.Second
+	// readySlow is how long READY may take without a message, and readySlower how
+	// long between the next ones.
+	readySlow   = 2 * time.Second
+	readySlower = 10 * time.Second
 )
 
-// begun tells that everything is in place.
+// begun says that everything is in place.
 func (d *daemon) begun() {
 	d.ready = true
 	notify(systemd.SdNotifyReady + "\nSTATUS=")
@@ -213,7 +196,7 @@ func (d *daemon) begun() {
 }
 
 func notify(state string) {
-	// without systemd there is nobody to tell
+	// without systemd it goes nowhere
 	_, _ = systemd.SdNotify(false, state)
 }
 
@@ -227,12 +210,12 @@ func watchdogTick() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// apply brings kernel and datapath to the current configuration.
+// apply brings kernel, datapath and runners to the current configuration.
 func (d *daemon) apply(ctx context.Context) error {
 	d.Level.Set(levelOf(d.file.Router().Log))
-	d.offloading.prepare(d.file)
-	done, facts, err := d.router.Apply(ctx, d.file)
-	for _, step := range done {
+	d.runners.prepare(d.file)
+	applied, err := d.router.Apply(ctx, d.file)
+	for _, step := range applied.Steps {
 		d.Log.Debug("applied", "step", step.String())
 	}
 	var problems ProblemsError
@@ -242,39 +225,27 @@ func (d *daemon) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(done) > 0 {
-		d.Log.Info("applied", "steps", len(done))
+	if len(applied.Steps) > 0 {
+		d.Log.Info("applied", "steps", len(applied.Steps))
 	}
-	d.tell(facts)
-	d.services.set(ctx, d.router.datapath, d.file, facts)
-	d.wires.set(ctx, d.router.datapath, d.file, facts)
-	d.joined.set(ctx, d.router.datapath, d.file)
-	d.sharing.set(ctx, d.file, facts)
-	d.routing.set(ctx, d.file, facts)
-	d.offloading.set(ctx, d.file, len(done) > 0)
-	d.names.set(ctx, d.file, facts)
-	d.plats.set(ctx, d.file, facts)
-	d.subscribers.set(ctx, d.file, facts)
-	d.blocks.set(ctx, d.file)
-	d.adverts.set(ctx, d.file, facts)
-	d.allocations.set(ctx, d.router.datapath, d.file)
+	d.warn(applied.Problems)
+	d.runners.apply(ctx, d.Log, runner.Round{File: d.file, Facts: applied.Facts, Changed: len(applied.Steps) > 0})
 	return nil
 }
 
-// tell warns of what the host has that the file's author may not expect, once.
-func (d *daemon) tell(facts state.Facts) {
-	_, problems := Desire(d.file, facts)
-	var news []state.Problem
-	told := map[string]bool{}
+// warn shows what the host has that the file's author may not expect, once.
+func (d *daemon) warn(problems []state.Problem) {
+	var fresh []state.Problem
+	now := map[string]bool{}
 	for _, p := range problems {
-		told[p.String()] = true
-		if !d.told[p.String()] {
-			news = append(news, p)
+		now[p.String()] = true
+		if !d.warned[p.String()] {
+			fresh = append(fresh, p)
 		}
 	}
-	d.told = told
-	if len(news) > 0 {
-		d.Warn(news)
+	d.warned = now
+	if len(fresh) > 0 {
+		d.Warn(fresh)
 	}
 }
 

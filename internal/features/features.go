@@ -2,38 +2,70 @@
 package features
 
 import (
+	"context"
 	"slices"
 
 	"weft/internal/config"
 	"weft/internal/feature"
 	"weft/internal/feature/access"
+	"weft/internal/feature/access/accessrun"
 	"weft/internal/feature/bridge"
 	"weft/internal/feature/dns64"
+	"weft/internal/feature/dns64/dns64run"
 	"weft/internal/feature/failover"
+	"weft/internal/feature/failover/failoverrun"
 	"weft/internal/feature/guard"
+	"weft/internal/feature/guard/guardrun"
 	"weft/internal/feature/host"
 	"weft/internal/feature/nat64"
+	"weft/internal/feature/nat64/nat64run"
 	"weft/internal/feature/offload"
+	"weft/internal/feature/offload/offloadrun"
 	"weft/internal/feature/pseudowire"
+	"weft/internal/feature/pseudowire/pseudowirerun"
 	"weft/internal/feature/ra"
+	"weft/internal/feature/ra/rarun"
 	"weft/internal/feature/route"
+	"weft/internal/feature/route/routerun"
+	"weft/internal/runner"
 	"weft/internal/state"
 )
 
+// Entry is a feature with its effectful half. What a feature does not need is
+// nil.
+type Entry struct {
+	feature.Feature
+	// Run makes the runner. ctx ends when the router stops.
+	Run func(ctx context.Context, d runner.Doors) runner.Runner
+	// Facts adds what only this feature knows of the host to the facts.
+	Facts func(ctx context.Context, d runner.Doors, q state.Questions, facts *state.Facts) error
+	// Inspect adds what takes too long for each round: for plans that people read.
+	Inspect func(ctx context.Context, d runner.Doors, f *config.File, facts *state.Facts)
+	// Files says what is wrong with the files that weft.toml names.
+	Files func(*config.File) []state.Problem
+	// Check is for weft check: what Files says, and takes longer.
+	Check func(*config.File) []state.Problem
+	// Host is for weft check on the machine; Root as well, but for root only: its
+	// facts are inspected.
+	Host, Root func(*config.File, state.Facts) []state.Problem
+	// Unload takes away what Plan does not know of, before all else is.
+	Unload func(d runner.Doors) error
+}
+
 // All lists the features in the order in which they offer, are planned and run.
-func All() []feature.Feature {
-	return []feature.Feature{
-		bridge.Feature,
-		host.Feature,
-		nat64.Feature,
-		dns64.Feature,
-		ra.Feature,
-		route.Feature,
-		pseudowire.Feature,
-		access.Feature,
-		guard.Feature,
-		offload.Feature,
-		failover.Feature,
+func All() []Entry {
+	return []Entry{
+		{Feature: bridge.Feature, Host: bridge.Leaks},
+		{Feature: host.Feature},
+		{Feature: nat64.Feature, Run: nat64run.New, Facts: nat64run.Facts},
+		{Feature: dns64.Feature, Run: dns64run.New},
+		{Feature: ra.Feature, Run: rarun.New, Unload: rarun.Unload},
+		{Feature: route.Feature, Run: routerun.New},
+		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Facts: pseudowirerun.Facts},
+		{Feature: access.Feature, Run: accessrun.New(ra.Links{}), Facts: accessrun.Facts, Check: accessrun.Check, Unload: accessrun.Unload},
+		{Feature: guard.Feature, Run: guardrun.New, Check: guardrun.Check},
+		{Feature: offload.Feature, Run: offloadrun.New, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
+		{Feature: failover.Feature, Run: failoverrun.New, Files: failoverrun.Check},
 	}
 }
 
@@ -95,4 +127,46 @@ func Plan(f *config.File, facts state.Facts) (parts []state.Part) {
 		parts = append(parts, x.Plan(f, facts))
 	}
 	return parts
+}
+
+// Files gives what is wrong with the files that weft.toml names, as far as this
+// process may read them.
+func Files(f *config.File) (problems []state.Problem) {
+	for _, x := range All() {
+		if x.Files != nil {
+			problems = append(problems, x.Files(f)...)
+		}
+	}
+	return problems
+}
+
+// Check gives what is wrong with what those files hold.
+func Check(f *config.File) (problems []state.Problem) {
+	for _, x := range All() {
+		if x.Check != nil {
+			problems = append(problems, x.Check(f)...)
+		}
+	}
+	return problems
+}
+
+// Host gives what is wrong with the file on this host, as far as any user may
+// know; facts are complete.
+func Host(f *config.File, facts state.Facts) (problems []state.Problem) {
+	for _, x := range All() {
+		if x.Host != nil {
+			problems = append(problems, x.Host(f, facts)...)
+		}
+	}
+	return problems
+}
+
+// Root gives what root may know besides; facts are inspected.
+func Root(f *config.File, facts state.Facts) (problems []state.Problem) {
+	for _, x := range All() {
+		if x.Root != nil {
+			problems = append(problems, x.Root(f, facts)...)
+		}
+	}
+	return problems
 }

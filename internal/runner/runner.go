@@ -47,5 +47,9 @@ type Runner interface {
 type Preparer interface{ Prepare(next *config.File) }
 
 // Readier is a runner that has not done all that READY promises when Apply
-// returns. The channel is nil when nothing is awaited.
-type Readier interface{ Ready() <-chan struct{} }
+// returns. The channel is closed when it has; nil: nothing is awaited. Awaited
+// says what it waits for.
+type Readier interface {
+	Ready() <-chan struct{}
+	Awaited() string
+}

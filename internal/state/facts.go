@@ -14,6 +14,7 @@ type Facts struct {
 	Ways         map[Pair]Way            // how packets get to the other ends of pseudowires
 	Clients      map[string]L2TPClient   // what each [l2tp_client.NAME] has got
 	Sharable     []string                // NAMEs of translators whose sessions could be shared: the stateful ones
+	SharableIDs  map[string]int          // their numbers in the datapath, as far as they are there
 	Shared       []string                // NAMEs of translators that share sessions with other routers
 	PacketRules  []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
 	RefusalRules []string                // rules that may decide otherwise on the next packet of a refused flow, and why

@@ -43,14 +43,15 @@ func (m Mailbox[S]) Ask(ctx context.Context, f func(S)) error {
 
 // Loop owns a state that only changes when somebody asks, or time passes.
 type Loop[S any] struct {
-	box  Mailbox[S]
-	task *Task
+	box   Mailbox[S]
+	task  *Task
+	state S
 }
 
 // StartLoop runs a loop on s until Stop or the end of ctx. tick is called each
 // time that its own pause has passed, and gives the next; nil: never.
 func StartLoop[S any](ctx context.Context, name string, s S, tick func(S) time.Duration) *Loop[S] {
-	l := &Loop[S]{box: NewMailbox[S]()}
+	l := &Loop[S]{box: NewMailbox[S](), state: s}
 	l.task = Keep(ctx, Kept{Name: name, Run: func(ctx context.Context, works func()) error {
 		works()
 		var due <-chan time.Time
@@ -80,3 +81,24 @@ func (l *Loop[S]) Fault() error { return l.task.Fault() }
 
 // Stop ends the loop and waits until it has ended.
 func (l *Loop[S]) Stop() { l.task.Stop() }
+
+// Do is Ask for a function that can fail.
+func (l *Loop[S]) Do(ctx context.Context, f func(S) error) error {
+	var failed error
+	if err := l.Ask(ctx, func(s S) { failed = f(s) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// Get asks a loop for a value; the zero value if it has ended.
+func Get[S, T any](ctx context.Context, l *Loop[S], f func(S) T) (v T) {
+	_ = l.Ask(ctx, func(s S) { v = f(s) }) // a loop that has ended has nothing to show
+	return v
+}
+
+// Close stops a loop and gives back its state, which belongs to the caller now.
+func Close[S any](l *Loop[S]) S {
+	l.Stop()
+	return l.state
+}

@@ -170,6 +170,13 @@ func (t *Task) Stop() {
 	<-t.done
 }
 
+// Beside runs f beside the caller. Its result, or its panic, comes once.
+func Beside(f func() error) chan error {
+	result := make(chan error, 1)
+	go func() { result <- Call(f) }()
+	return result
+}
+
 // Group is goroutines with one end: the first that fails or panics ends the
 // context of all.
 type Group struct {
@@ -202,6 +209,9 @@ func (g *Group) Go(f func(ctx context.Context) error) {
 		}
 	})
 }
+
+// Cancel ends the context of all, without waiting.
+func (g *Group) Cancel() { g.cancel(errStopped) }
 
 // Wait waits until all have ended, and gives the first error.
 func (g *Group) Wait() error {

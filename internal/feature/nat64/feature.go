@@ -16,7 +16,12 @@ var Feature = feature.Feature{
 		t.Bindings, t.Sessions = own.Bindings, own.Sessions
 	},
 	Offers: func(f *config.File, facts *state.Facts) {
-		facts.Prefixes64, facts.Sharable = Prefixes64(f), Sharable(f)
+		facts.Prefixes64, facts.Sharable, facts.SharableIDs = Prefixes64(f), Sharable(f), map[string]int{}
+		for _, name := range facts.Sharable {
+			if id, there := ID(*facts, name); there {
+				facts.SharableIDs[name] = id
+			}
+		}
 	},
 	Plan: Plan,
 }

@@ -18,12 +18,21 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for i, name := range c.Interfaces {
 		p.route(fmt.Sprintf("route.interfaces[%d]", i), f.Interface(name))
 	}
-	desired := state.Desired{state.RouteTables{Words4: c.words4(), Words6: c.words6()}}
+	desired := state.Desired{TablesOf(f)}
 	for _, device := range p.order {
 		desired = append(desired, p.ports[device])
 	}
 	desired = append(desired, p.lowers...)
 	return state.Part{Feature: "route", Objects: append(desired, p.attachments...), Problems: p.problems}
+}
+
+// TablesOf gives the route tables that [route] wants; none without it.
+func TablesOf(f *config.File) state.RouteTables {
+	c := From(f)
+	if c == nil {
+		return state.RouteTables{}
+	}
+	return state.RouteTables{Words4: c.words4(), Words6: c.words6()}
 }
 
 // KernelTables gives the kernel's tables that interfaces of [route] are looked

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"weft/internal/config"
+	"weft/internal/features"
+	"weft/internal/runner"
+	"weft/internal/state"
+	"weft/internal/task"
+)
+
+// runners are the effectful halves of all features, in their order.
+type runners struct {
+	list  []running
+	retry <-chan time.Time // a round is due, because one failed
+}
+
+// running is one of them.
+type running struct {
+	Name string
+	runner.Runner
+	fault  *task.OnChange
+	failed *error // of the last Apply
+}
+
+// retryAfter is the pause before a round is tried again for runners that failed.
+const retryAfter = 2 * time.Second
+
+func startRunners(ctx context.Context, d runner.Doors) (r runners) {
+	for _, x := range features.All() {
+		if x.Run != nil {
+			r.list = append(r.list, running{x.Name, x.Run(ctx, d), &task.OnChange{}, new(error)})
+		}
+	}
+	return r
+}
+
+// prepare has runners let go of tables that the next file replaces.
+func (r *runners) prepare(next *config.File) {
+	for _, x := range r.list {
+		if p, ok := x.Runner.(runner.Preparer); ok {
+			p.Prepare(next)
+		}
+	}
+}
+
+// apply hands a round to all. One that fails or panics keeps no other from its
+// work, and has another round tried.
+func (r *runners) apply(ctx context.Context, log *slog.Logger, round runner.Round) {
+	r.retry = nil
+	for _, x := range r.list {
+		err := task.Call(func() error { return x.Apply(ctx, round) })
+		*x.failed = err
+		if x.fault.Changed(err) {
+			if err != nil {
+				log.Error("feature degraded, it is tried again", "feature", x.Name, "error", err)
+			} else {
+				log.Info("feature works again", "feature", x.Name)
+			}
+		}
+		if err != nil {
+			r.retry = time.After(retryAfter)
+		}
+	}
+}
+
+// close ends them in the opposite order.
+func (r *runners) close(log *slog.Logger) {
+	for i := len(r.list) - 1; i >= 0; i-- {
+		if err := task.Call(r.list[i].Close); err != nil {
+			log.Error("feature did not close", "feature", r.list[i].Name, "error", err)
+		}
+	}
+}
+
+// health says how all features are doing.
+func (r *runners) health(ctx context.Context) (list []state.Health) {
+	for _, x := range r.list {
+		own := x.Status(ctx)
+		if err := *x.failed; err != nil && len(own) == 0 {
+			own = append(own, state.HealthOf(x.Name, "", err, "see the log of weft"))
+		}
+		list = append(list, own...)
+	}
+	return list
+}
+
+// find gives the runner that has something to show, as what it shows it by.
+func find[T any](r runners) (found T) {
+	for _, x := range r.list {
+		if f, ok := x.Runner.(T); ok {
+			return f
+		}
+	}
+	return found
+}

@@ -1,0 +1,179 @@
+package accessrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/internal/aaa"
+	"weft/internal/feature/access"
+	"weft/internal/store"
+)
+
+// accountKey is where the store has accounts that no RADIUS server has taken yet: a
+// number follows, so that they come back in their order.
+const accountKey = "account/"
+
+func accountName(number uint64) string { return fmt.Sprintf("%s%016x", accountKey, number) }
+
+// entry is an account, and whose servers are told of it.
+type entry struct {
+	client *aaa.Client
+	record *aaa.Record
+}
+
+// account makes what RADIUS is told of sessions: what the datapath counted, read
+// before it forgets, and what went the slow path. What has to outlive this process
+// is for the store, together with what the sessions became: an end that is told is
+// told once, and none is forgotten.
+func (s *subscribers) account(list []*access.Account) (told []entry, store []access.Stored) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	ids := make([]uint16, 0, len(list))
+	for _, a := range list {
+		ids = append(ids, a.Session)
+	}
+	counted := s.counters(ids)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range list {
+		client := s.accounts.client(a.Access, a.Started)
+		if client == nil {
+			continue
+		}
+		total := a.Slow
+		if c, ok := counted[a.Session]; ok {
+			total.UpPackets += c.UpPackets
+			total.UpBytes += c.UpBytes
+			total.DownPackets += c.DownPackets
+			total.DownBytes += c.DownBytes
+		}
+		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
+		told = append(told, entry{client, one})
+		if a.Kind == access.AccountInterim || s.store == nil {
+			continue // the next process says more
+		}
+		value, err := json.Marshal(one)
+		if err != nil {
+			s.log.Error("a session's account does not outlive this process", "login", a.Login, "session", a.ID, "error", err)
+			continue
+		}
+		s.accounts.number++
+		one.Number = s.accounts.number
+		store = append(store, access.Stored{Key: accountName(one.Number), Value: value})
+	}
+	return told, store
+}
+
+// tell hands accounts to the servers, once they are kept.
+func (s *subscribers) tell(ctx context.Context, list []entry) {
+	for _, e := range list {
+		e.client.Account(ctx, e.record)
+	}
+}
+
+// retiree is the client of a section that has no servers any more.
+type retiree struct {
+	*aaa.Client
+	since time.Time
+}
+
+// client gives the one that is told of a session of a section; nil: nobody is. A
+// section that has no servers any more has sessions that they know of.
+func (a *accounts) client(section string, began time.Time) *aaa.Client {
+	if c := a.clients[section]; c != nil {
+		return c
+	}
+	if r, there := a.retired[section]; there && began.Before(r.since) {
+		return r.Client
+	}
+	return nil
+}
+
+// settled gives what the store need not keep any more. The lock is held.
+func (a *accounts) settled() (gone []access.Stored) {
+	take := func(c *aaa.Client) {
+		for _, number := range c.Settled() {
+			gone = append(gone, access.Stored{Key: accountName(number)})
+		}
+	}
+	for _, c := range a.clients {
+		take(c)
+	}
+	for _, r := range a.retired {
+		take(r.Client)
+	}
+	a.past = slices.DeleteFunc(a.past, func(c *aaa.Client) bool {
+		idle := c.Waiting() == 0
+		take(c)
+		return idle
+	})
+	return gone
+}
+
+// retire keeps the client of a section that is no more, or has no servers: its sessions
+// may end just now, and what waits still has to be told. One that comes back takes all
+// that over.
+func (a *accounts) retire(section string) {
+	a.retired[section] = retiree{a.clients[section], time.Now()}
+	delete(a.clients, section)
+	delete(a.servers, section)
+}
+
+// endAccounts waits for what is on its way, and forgets what was told. Nobody works
+// any more; the rest is in the store, for the next process.
+func (s *subscribers) endAccounts() {
+	clients := slices.Concat(slices.Collect(maps.Values(s.accounts.clients)), s.accounts.past)
+	for _, r := range s.accounts.retired {
+		clients = append(clients, r.Client)
+	}
+	for _, c := range clients {
+		c.Wait()
+	}
+	s.keep(s.accounts.settled())
+}
+
+// resumeAccounts tells what the process before could not. The lock is held.
+func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) {
+	var changes []store.Change
+	for _, k := range kept {
+		var one aaa.Record
+		err := json.Unmarshal(k.Value, &one)
+		if err == nil && one.Account == nil {
+			err = errors.New("there is none in what was kept")
+		}
+		if err != nil {
+			s.log.Error("an account of the process before is lost", "error", err)
+			changes = append(changes, store.Change{Key: []byte(k.Key)})
+			continue
+		}
+		one.Number, _ = strconv.ParseUint(strings.TrimPrefix(k.Key, accountKey), 16, 64)
+		if k.Key != accountName(one.Number) {
+			// another build has kept it
+			one.Number = s.accounts.number + 1
+			changes = append(changes, store.Change{Key: []byte(k.Key)}, store.Change{Key: []byte(accountName(one.Number)), Value: k.Value})
+		}
+		s.accounts.number = max(s.accounts.number, one.Number)
+		if client := s.accounts.clients[one.Account.Section]; client != nil {
+			client.Account(ctx, &one)
+			continue
+		}
+		s.accounts.orphans[one.Account.Section] = append(s.accounts.orphans[one.Account.Section], &one)
+	}
+	for section, list := range s.accounts.orphans {
+		s.log.Warn("accounts of the process before wait until their section has RADIUS servers again", "access", section, "accounts", len(list))
+	}
+	if len(changes) == 0 {
+		return
+	}
+	if err := s.store.Apply(changes); err != nil {
+		s.log.Error("sessions cannot be kept", "error", err)
+	}
+}

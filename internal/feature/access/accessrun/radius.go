@@ -1,0 +1,108 @@
+package accessrun
+
+import (
+	"weft/internal/aaa"
+	"weft/internal/feature/access"
+)
+
+// RADIUS has its own types (internal/aaa). Here they are made of the subscribers', and
+// the other way round.
+
+// accessRequest is the Access-Request for a login.
+func accessRequest(q access.Question) aaa.Request {
+	return aaa.Request{
+		Session: q.Session, Call: aaa.Call(q.Call),
+		Credentials: aaa.Credentials{
+			Login: q.Login, Method: aaa.Method(q.Method), Password: q.Password, ID: q.ID, Challenge: q.Challenge, Response: q.Response,
+		},
+	}
+}
+
+// verdictOf is what an Access-Accept or Access-Reject says of a login.
+func verdictOf(r aaa.Reply) access.Verdict {
+	return access.Verdict{Accept: r.Accept, Text: r.Text, Login: r.Login, Profile: profileOf(r.Profile)}
+}
+
+func profileOf(p aaa.Profile) access.Profile {
+	out := access.Profile{
+		IPv4: p.IPv4, Pool: p.Pool, IPv6: p.IPv6, Prefix: p.Prefix, Delegated: p.Delegated, InterfaceID: p.InterfaceID,
+		Routes: p.Routes, Advertised: p.Advertised, DNS: p.DNS, Up: p.RateUp, Down: p.RateDown, Garden: p.WalledGarden,
+		SessionTimeout: p.SessionTimeout, IdleTimeout: p.IdleTimeout, Interim: p.Interim, Class: p.Class,
+		Onward: access.Onward{Server: p.Tunnel.Server, Secret: p.Tunnel.Secret, Name: p.Tunnel.Name},
+	}
+	if p.Pools6 != (aaa.Pools6{}) {
+		out.Pools6 = &access.Pools6{Prefix: p.Pools6.Prefix, Delegated: p.Pools6.Delegated, Address: p.Pools6.Address}
+	}
+	return out
+}
+
+// comparePassword decides about a subscriber whose password's hash is known here.
+func comparePassword(q access.Question) access.Verdict {
+	if !aaa.PasswordMatches(q.Hash, q.Password) {
+		return access.Verdict{Text: "Login incorrect"}
+	}
+	return access.Verdict{Accept: true, Text: "Welcome", Profile: *q.Profile}
+}
+
+// accountingRequest is the Accounting-Request for what has become of a session.
+func accountingRequest(a *access.Account) *aaa.Accounting {
+	status := map[access.AccountKind]aaa.Status{
+		access.AccountStart: aaa.StatusStart, access.AccountInterim: aaa.StatusInterim, access.AccountStop: aaa.StatusStop, access.AccountOn: aaa.StatusOn,
+	}[a.Kind]
+	p := a.Profile
+	return &aaa.Accounting{
+		Status: status, Section: a.Access, Session: a.Session, ID: a.ID, Login: a.Login, Local: a.Local, Call: aaa.Call(a.Call),
+		Assigned: aaa.Assigned{IPv4: p.IPv4, IPv6: p.IPv6, Prefix: p.Prefix, Delegated: p.Delegated, InterfaceID: p.InterfaceID, Class: p.Class},
+		Started:  a.Started, At: a.At, Cause: terminateCause(a.Reason),
+	}
+}
+
+// terminateCause is Acct-Terminate-Cause (RFC 2866 section 5.10) of an end.
+func terminateCause(r access.Reason) aaa.Cause {
+	switch r {
+	case access.ReasonRequested, access.ReasonPeer:
+		return aaa.CauseUserRequest
+	case access.ReasonLost, access.ReasonTunnel:
+		return aaa.CauseLostCarrier
+	case access.ReasonSession:
+		return aaa.CauseSessionTimeout
+	case access.ReasonIdle:
+		return aaa.CauseIdleTimeout
+	case access.ReasonAdmin:
+		return aaa.CauseAdminReset
+	case access.ReasonReplaced:
+		return aaa.CausePortPreempted
+	}
+	return aaa.CauseNASError
+}
+
+// traffic is the total of what the datapath counted and what went the slow path.
+func traffic(t access.Traffic) aaa.Traffic {
+	return aaa.Traffic{InputPackets: t.UpPackets, InputOctets: t.UpBytes, OutputPackets: t.DownPackets, OutputOctets: t.DownBytes}
+}
+
+// radiusOrders carries out the orders of RADIUS (RFC 5176).
+type radiusOrders struct{ s *subscribers }
+
+func (o radiusOrders) Disconnect(m aaa.Match) int { return o.s.Disconnect(matchOf(m)) }
+
+func (o radiusOrders) Change(m aaa.Match, c aaa.Change) int {
+	return o.s.Change(matchOf(m), access.Change{
+		Up: c.RateUp, Down: c.RateDown, Garden: c.WalledGarden, SessionTimeout: c.SessionTimeout, IdleTimeout: c.IdleTimeout, Interim: c.Interim,
+	})
+}
+
+func matchOf(m aaa.Match) access.Match {
+	return access.Match{
+		ID: m.ID, Login: m.Login, Address: m.Address, Session: m.Session, IPv6: m.IPv6, Prefix: m.Prefix, Delegated: m.Delegated,
+		InterfaceID: m.InterfaceID, Calling: m.Calling, Called: m.Called,
+	}
+}
+
+// radiusServer is a row of what weft show tells of RADIUS servers.
+func radiusServer(section string, n aaa.ServerStats) access.RADIUSServer {
+	return access.RADIUSServer{
+		Access: section, Server: n.Server, Quiet: n.Silent, Answered: n.Answered, Silent: n.Unanswered, Forged: n.Forged,
+		Told: n.Accounted, Untold: n.AccountsUnanswered, Waiting: n.Waiting, Lost: n.Lost,
+	}
+}

@@ -1,0 +1,134 @@
+package accessrun
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"time"
+
+	"weft/internal/feature/access"
+	"weft/internal/l2tpio"
+)
+
+// listen opens and closes sockets so that they are those of the sections.
+func (s *subscribers) listen(ctx context.Context, servers []access.ServerSettings) {
+	wanted := map[netip.AddrPort]bool{}
+	for _, one := range servers {
+		for _, a := range one.Listen {
+			wanted[a] = true
+			if s.sockets[a] != nil {
+				continue
+			}
+			if err := s.open(ctx, a); err != nil {
+				s.log.Error("LACs cannot reach this router", "access", one.Name, "error", err)
+			}
+		}
+	}
+	inUse := s.engine.Addresses()
+	for a := range s.kept {
+		switch socket := s.sockets[a]; {
+		case wanted[a] || socket == nil:
+		case inUse[a]: // like a client's: nobody new is taken there, and it is closed with its last tunnel
+			s.log.Warn("tunnels at an address that is not listened at any more go on until they end", "address", a.String())
+		default:
+			_ = socket.Close()
+			delete(s.sockets, a)
+		}
+	}
+	maps.DeleteFunc(wanted, func(a netip.AddrPort, _ bool) bool { return s.sockets[a] == nil })
+	s.kept = wanted
+}
+
+func (s *subscribers) open(ctx context.Context, at netip.AddrPort) error {
+	socket, err := l2tpio.Open(ctx, at)
+	if err == nil {
+		s.take(ctx, socket)
+	}
+	return err
+}
+
+// datagrams is an *l2tpio.Socket.
+type datagrams interface {
+	Here() netip.AddrPort
+	Receive(b []byte) (int, netip.AddrPort, error)
+	Waiting(b []byte) (int, netip.AddrPort, bool)
+	Send(b []byte, to netip.AddrPort)
+	Close() error
+}
+
+// together is how many datagrams are taken, if so many wait, until what they led to is
+// carried out: in a storm the datapath is told of sessions by the dozen.
+const together = 64
+
+// take reads a socket from now on.
+func (s *subscribers) take(ctx context.Context, socket datagrams) {
+	here := socket.Here()
+	s.sockets[here] = socket
+	s.tasks.Go(func() {
+		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+		defer stop()
+		b := make([]byte, 65536)
+		for {
+			n, from, err := socket.Receive(b)
+			if err != nil {
+				return // it was closed
+			}
+			for i, more := 1, true; more; i++ {
+				s.mu.Lock()
+				s.engine.Receive(here, from, b[:n], time.Now())
+				s.mu.Unlock()
+				more = i < together
+				if more {
+					n, from, more = socket.Waiting(b)
+				}
+			}
+			s.mu.Lock()
+			s.settle()
+			s.mu.Unlock()
+			s.wake()
+		}
+	})
+}
+
+// dialTime bounds finding a server.
+const dialTime = 10 * time.Second
+
+func (s *subscribers) Dial(name string) {
+	server, ctx := s.servers[name], s.ctx
+	if onward, ok := access.OnwardServer(name); ok {
+		server = onward
+	}
+	s.tasks.Go(func() {
+		target, err := access.ServerAddress(server)
+		var socket *l2tpio.Socket
+		var peer netip.AddrPort
+		if err == nil {
+			inner, cancel := context.WithTimeout(ctx, dialTime)
+			socket, peer, err = l2tpio.Dial(inner, target)
+			cancel()
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			s.engine.NotDialed(name, err.Error(), time.Now())
+		} else {
+			s.take(ctx, socket)
+			s.engine.Dialed(name, socket.Here(), peer, time.Now())
+		}
+		s.settle()
+		s.wake()
+	})
+}
+
+// sweepSockets closes clients' sockets that no tunnel has any more.
+func (s *subscribers) sweepSockets() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inUse := s.engine.Addresses()
+	for a, socket := range s.sockets {
+		if !s.kept[a] && !inUse[a] {
+			_ = socket.Close()
+			delete(s.sockets, a)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// Package dns64run is the half of DNS64 that touches the system: the name
+// server, its sockets and its forwarders.
+package dns64run
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"weft/internal/api"
+	"weft/internal/dnsio"
+	"weft/internal/feature/dns64"
+	"weft/internal/runner"
+	"weft/internal/state"
+	"weft/internal/task"
+)
+
+// Runner keeps the name server of [dns64] running.
+type Runner struct {
+	doors runner.Doors
+	loop  *task.Loop[*server]
+}
+
+// server is what the runner's loop owns.
+type server struct {
+	running *nameServer // nil without [dns64]
+	fault   error
+}
+
+// New makes the runner. ctx ends when the router stops.
+func New(ctx context.Context, d runner.Doors) runner.Runner {
+	return &Runner{d, task.StartLoop(ctx, "dns64", &server{}, nil)}
+}
+
+// Apply starts, changes or stops the name server.
+func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
+	return r.loop.Do(ctx, func(s *server) error {
+		settings, wanted := dns64.SettingsOf(round.File, round.Facts)
+		s.fault = nil
+		if !wanted {
+			s.stop()
+			return nil
+		}
+		if s.running == nil {
+			s.running = start(ctx, r.doors.Log, settings)
+		}
+		if err := s.running.update(ctx, settings); err != nil {
+			s.fault = fmt.Errorf("DNS64 cannot listen on all addresses: %w", err)
+		}
+		return s.fault
+	})
+}
+
+// Status says whether the name server listens on all its addresses.
+func (r *Runner) Status(ctx context.Context) []state.Health {
+	return task.Get(ctx, r.loop, func(s *server) []state.Health {
+		if s.running == nil {
+			return nil
+		}
+		return []state.Health{state.HealthOf("dns64", "", s.fault, "stop the other name server, or set [dns64] listen; weft tries again every few seconds")}
+	})
+}
+
+// Close stops the name server and waits until it has ended.
+func (r *Runner) Close() error {
+	task.Close(r.loop).stop()
+	return nil
+}
+
+func (s *server) stop() {
+	if s.running != nil {
+		s.running.close()
+		s.running = nil
+	}
+}
+
+type nameServer struct {
+	tasks    *task.Group
+	resolver *dns64.Resolver
+	server   *dnsio.Server
+	pool     *dnsio.Pool
+	listens  atomic.Pointer[[]netip.AddrPort]
+}
+
+func start(ctx context.Context, log *slog.Logger, s dns64.Settings) *nameServer {
+	n := &nameServer{tasks: task.NewGroup(ctx)}
+	n.listens.Store(&s.Listen)
+	n.pool = dnsio.NewPool(dnsio.Options{
+		MixCase: s.MixCase, Now: time.Now, ID: dnsio.RandomID, Bit: dnsio.RandomBit,
+		Loop: func(a netip.AddrPort) bool { return slices.Contains(*n.listens.Load(), a) },
+	}, nil)
+	n.resolver = dns64.NewResolver(dns64.Outside{
+		Upstream: n.pool, Now: time.Now, After: time.After,
+		Start: func(background func(context.Context)) {
+			n.tasks.Go(func(ctx context.Context) error {
+				if err := task.Call(func() error { background(ctx); return nil }); err != nil {
+					log.Error("a query to a forwarder failed", "error", err) // the others go on
+				}
+				return nil
+			})
+		},
+	}, s)
+	n.server = dnsio.NewServer(n.resolver.Handle)
+	return n
+}
+
+// update changes settings and sockets; what stays is not interrupted.
+func (n *nameServer) update(ctx context.Context, s dns64.Settings) error {
+	n.listens.Store(&s.Listen)
+	var list []dnsio.Forwarder
+	for _, f := range s.Forwarders {
+		list = append(list, dnsio.Forwarder{Transport: dnsio.Transport(f.Transport), Address: f.Address, Name: f.Name})
+	}
+	n.pool.Set(list, s.MixCase)
+	n.resolver.Update(s)
+	return n.server.Set(ctx, s.Listen)
+}
+
+func (n *nameServer) close() {
+	n.tasks.Cancel()
+	n.server.Close()
+	_ = n.tasks.Wait() // a query that failed was answered so
+	n.pool.Close()
+}
+
+// DNS64 gives what the API shows, nil if there is no name server.
+func (r *Runner) DNS64() *api.DNS64 { return task.Get(context.Background(), r.loop, (*server).status) }
+
+// status gives what the API shows, nil if there is no name server.
+func (n *server) status() *api.DNS64 {
+	if n.running == nil {
+		return nil
+	}
+	d := &api.DNS64{Cached: n.running.resolver.Cached(), Counters: n.running.resolver.Counters(), Forwarders: n.running.pool.States()}
+	for _, a := range n.running.server.Addresses() {
+		d.Listen = append(d.Listen, a.String())
+	}
+	slices.Sort(d.Listen)
+	return d
+}

@@ -1,0 +1,158 @@
+package nat64run
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
+	"weft/internal/state"
+)
+
+// tells asks whether any translator tells of its bindings one by one.
+func (r *allocationRun) tellsAny() bool {
+	for _, t := range r.tasks {
+		if t.blocks == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// tells asks it of one, and whether they belong into a file.
+func (r *allocationRun) tells(id int, path string) bool {
+	return r.tasks[id].file == path && r.tasks[id].blocks == ""
+}
+
+// setLayouts writes down which blocks are in force from now on, and hands
+// bindings over where a translator begins or ends to have blocks: with blocks
+// none is written down.
+func (r *allocationRun) setLayouts(f *config.File) error {
+	for path, file := range r.files {
+		change, err := file.layouts.Set(time.Now(), layoutsIn(f, r.tasks, path))
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Concat(change.Fixed, change.Changed, change.Free) {
+			r.log.Info("other blocks of ports from now on", "translator", name, "log", path)
+		}
+		for id, t := range r.tasks {
+			file.fresh[id] = file.fresh[id] || slices.Contains(change.Free, t.name)
+		}
+		if err := r.handOver(file, change.Fixed); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.tasks)) {
+		t := r.tasks[id]
+		if l, fixed := nat64.From(f, t.name).Layout(); fixed && r.senders[t.syslog] != nil {
+			r.senders[t.syslog].Send(time.Now(), "LAYOUT", fmt.Sprintf("translator=%s %s", t.name, l))
+		}
+	}
+	return nil
+}
+
+// layoutsIn gives the blocks of translators whose history is in a file.
+func layoutsIn(f *config.File, tasks map[int]allocationTask, path string) map[string]nat64.Layout {
+	all := map[string]nat64.Layout{}
+	for _, t := range tasks {
+		if t.file != path {
+			continue
+		}
+		if l, fixed := nat64.From(f, t.name).Layout(); fixed {
+			all[t.name] = l
+		}
+	}
+	return all
+}
+
+// handOver ends, in the log, the bindings of translators that have blocks now.
+func (r *allocationRun) handOver(file *allocationFile, names []string) error {
+	if len(names) == 0 || !file.known {
+		return nil
+	}
+	now := time.Now()
+	var list []state.BindingEvent
+	for b, err := range r.datapath.Bindings() {
+		if err != nil {
+			return err
+		}
+		if slices.Contains(names, r.tasks[b.Translator].name) {
+			list = append(list, state.BindingEvent{Translator: b.Translator, Protocol: b.Protocol, IPv6: b.IPv6, IPv4: b.IPv4, At: now, Since: now.Add(-b.Age)})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return file.log.Add(now, nat64.Marks{Epoch: r.epoch, Lost: file.lost}, list)
+}
+
+// leave writes into files that are not kept from now on, or not by the same
+// translators, that their blocks end.
+func (a *allocations) leave(wanted map[int]allocationTask) {
+	if a.running == nil {
+		return
+	}
+	for path, file := range a.running.files {
+		if slices.ContainsFunc(slices.Collect(maps.Values(wanted)), func(t allocationTask) bool { return t.file == path }) {
+			continue // whoever opens it next says so
+		}
+		if _, err := file.layouts.Set(time.Now(), nil); err != nil {
+			a.log.Error("close the log of allocations", "error", err)
+		}
+	}
+}
+
+// keepBlocks ends what is bound otherwise than the blocks in force say, after
+// these have changed: somebody else may have that port from now on.
+func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
+	translators, err := d.Translators()
+	if err != nil {
+		a.log.Error("look at blocks of ports", "error", err)
+		return
+	}
+	blocks := map[int]nat64.Layout{}
+	now := map[int]string{}
+	for _, t := range translators {
+		c := nat64.From(f, t.Name)
+		if c == nil {
+			continue
+		}
+		if l, fixed := c.Layout(); fixed {
+			now[t.ID] = fmt.Sprint(l, l.Static)
+			if a.blocks[t.ID] != now[t.ID] {
+				blocks[t.ID] = l
+			}
+		}
+	}
+	if len(blocks) > 0 {
+		n, err := endOutside(d, blocks)
+		if err != nil {
+			a.log.Error("end sessions outside of their blocks of ports", "error", err)
+			return // and try again with the next change
+		}
+		if n > 0 {
+			a.log.Warn("sessions had ports that are outside of their blocks now, and were ended", "sessions", n)
+		}
+	}
+	a.blocks = now
+}
+
+func endOutside(d *datapath.Datapath, blocks map[int]nat64.Layout) (int, error) {
+	var end []datapath.Session
+	for s, err := range d.Sessions() {
+		if err != nil {
+			return 0, err
+		}
+		if l, fixed := blocks[s.Translator]; fixed && !l.Has(s.IPv6, s.IPv4, s.Protocol) {
+			end = append(end, s)
+		}
+	}
+	if len(end) == 0 {
+		return 0, nil
+	}
+	return d.End(end)
+}

@@ -1,0 +1,311 @@
+// Package offloadrun is the half of flow offload that touches the system: it
+// learns connections and takes them back.
+package offloadrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/feature/offload"
+	"weft/internal/kernel"
+	"weft/internal/runner"
+	"weft/internal/state"
+	"weft/internal/task"
+)
+
+// Runner keeps one offloader running while [offload] is there.
+type Runner struct {
+	doors runner.Doors
+	loop  *task.Loop[*offloading]
+	ask   atomic.Pointer[task.Mailbox[asked]] // of the offloader that runs
+}
+
+// asked is the service, and the time by its clock.
+type asked struct {
+	service *offload.Service
+	now     time.Duration
+}
+
+// offloading is what the runner's loop owns.
+type offloading struct {
+	now   *offloader // nil: none runs
+	fault error      // why none does
+	used  bool
+}
+
+// offloader learns flows and takes them back.
+type offloader struct {
+	*task.Task
+	doors       runner.Doors
+	config      atomic.Pointer[offload.Config]
+	ask         *atomic.Pointer[task.Mailbox[asked]]
+	unannounced map[uint32]bool // connections whose end the kernel does not announce
+	again       task.Wake       // programs may have come or gone, and what devices can with them: no event says so
+}
+
+// New makes the runner. ctx ends when the router stops.
+func New(ctx context.Context, d runner.Doors) runner.Runner {
+	return &Runner{doors: d, loop: task.StartLoop(ctx, "offload", &offloading{}, nil)}
+}
+
+// Prepare stops the offloader if the next file wants tables of another size, or
+// none: they are about to be replaced.
+func (r *Runner) Prepare(next *config.File) {
+	_ = r.loop.Ask(context.Background(), func(s *offloading) {
+		if s.now == nil {
+			return
+		}
+		now := s.now.config.Load()
+		if c := offload.From(next); c == nil || c.TableSize != now.TableSize || c.Refused != now.Refused {
+			s.stop()
+		}
+	})
+}
+
+// Apply starts the offloader, or gives it another configuration.
+func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
+	c := offload.From(round.File)
+	var running *offloader
+	changed := false
+	err := r.loop.Do(ctx, func(s *offloading) (err error) {
+		s.used = c != nil
+		if s.fault = nil; c == nil {
+			s.stop()
+			return nil
+		}
+		if s.now != nil {
+			changed = !s.now.config.Load().Equal(*c)
+			running = s.now
+			s.now.config.Store(c)
+			return nil
+		}
+		s.now, s.fault = r.start(ctx, c)
+		return s.fault
+	})
+	if running == nil {
+		return err
+	}
+	if changed {
+		_ = r.with(ctx, func(a asked) { a.service.Set(*c) }) // one that begins now reads it itself
+	}
+	if round.Changed {
+		running.again.Set()
+	}
+	return err
+}
+
+func (r *Runner) start(ctx context.Context, c *offload.Config) (*offloader, error) {
+	// the setting that makes the kernel announce ends was just made: what is there
+	// now may be older, what comes later is not
+	unannounced, err := unannounced(ctx, r.doors)
+	if err != nil {
+		return nil, fmt.Errorf("nothing is offloaded: connection tracking cannot be read: %w", err)
+	}
+	o := &offloader{doors: r.doors, ask: &r.ask, unannounced: unannounced, again: task.NewWake()}
+	o.config.Store(c)
+	o.Task = task.Keep(ctx, task.Kept{Name: "offload", Log: r.doors.Log, Retry: task.Retry{First: time.Second, Most: 30 * time.Second}, Run: o.run})
+	return o, nil
+}
+
+func (s *offloading) stop() {
+	if s.now != nil {
+		s.now.Stop()
+		s.now = nil
+	}
+}
+
+// Status says whether flows are offloaded.
+func (r *Runner) Status(ctx context.Context) []state.Health {
+	return task.Get(ctx, r.loop, func(s *offloading) []state.Health {
+		if !s.used {
+			return nil
+		}
+		fault := s.fault
+		if s.now != nil {
+			fault = s.now.Fault()
+		}
+		return []state.Health{state.HealthOf("offload", "", fault, "the stack forwards all flows; weft tries again by itself")}
+	})
+}
+
+// Close stops the offloader: the stack has all flows.
+func (r *Runner) Close() error {
+	task.Close(r.loop).stop()
+	return nil
+}
+
+// with runs f with the service that runs now; an error if none does.
+func (r *Runner) with(ctx context.Context, f func(asked)) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	box := r.ask.Load()
+	if box == nil {
+		if task.Get(ctx, r.loop, func(s *offloading) bool { return s.used }) {
+			return errors.New("the offloader is not running; the log says why")
+		}
+		return errors.New("the daemon offloads nothing: weft.toml has no [offload]")
+	}
+	if err := box.Ask(ctx, f); !errors.Is(err, task.ErrEnded) {
+		return err
+	}
+	return errors.New("the offloader has just ended")
+}
+
+// Offload gives what the offloader knows, for the API.
+func (r *Runner) Offload(ctx context.Context) (status offload.Status, err error) {
+	err = r.with(ctx, func(a asked) { status = a.service.Status(a.now) })
+	return status, err
+}
+
+// Ages gives for how long flows have been offloaded, for the API.
+func (r *Runner) Ages(ctx context.Context, flows []offload.FlowPair) (ages []int, err error) {
+	err = r.with(ctx, func(a asked) { ages = a.service.Ages(flows, a.now) })
+	return ages, err
+}
+
+const (
+	// leaseFor is how long flows may be used without word from weft; it is
+	// renewed each leaseEvery.
+	leaseFor   = 3 * time.Second
+	leaseEvery = 500 * time.Millisecond
+	flowsEvery = 5 * time.Second
+	// offersAtOnce bounds the flows that are looked at between two looks at what
+	// ended, endsAtOnce those of connections that ended between two at everything
+	// else.
+	offersAtOnce = 1024
+	endsAtOnce   = 4096
+)
+
+// run offloads until ctx ends; meanwhile the stack has what it has not learnt.
+func (o *offloader) run(ctx context.Context, works func()) (err error) {
+	var doors []io.Closer
+	closeAll := func() error {
+		var errs []error
+		for _, d := range doors {
+			errs = append(errs, d.Close())
+		}
+		return errors.Join(errs...)
+	}
+	flows, err := o.doors.Datapath.Flows()
+	if err != nil {
+		return err
+	}
+	doors = append(doors, flows)
+	tracking, err := o.doors.Kernel.Conntrack()
+	if err != nil {
+		return errors.Join(err, closeAll())
+	}
+	doors = append(doors, tracking)
+	resolver, err := o.doors.Kernel.Resolver()
+	if err != nil {
+		return errors.Join(err, closeAll())
+	}
+	doors = append(doors, resolver)
+	refusals, err := o.refusals()
+	if err != nil {
+		return errors.Join(err, closeAll())
+	}
+	if refusals != nil {
+		doors = append(doors, refusals)
+	}
+	feed, err := o.doors.Kernel.RouteFeed()
+	if err != nil {
+		return errors.Join(err, closeAll())
+	}
+	s := offload.New(flows, flows, tracking, datapath.ErrFlowsFull)
+	s.UDPStream(udpStream(o.doors.Kernel))
+	box := task.NewMailbox[asked]()
+	run := &offloadRun{
+		log: o.doors.Log, config: o.config.Load, unannounced: o.unannounced, ask: box, again: o.again, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
+		ruleset: o.doors.Kernel.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(), works: works,
+		passed: make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
+	}
+	g := task.NewGroup(ctx)
+	g.Go(func(ctx context.Context) error { feed.Follow(ctx); return nil })
+	g.Go(func(ctx context.Context) error { tracking.Follow(ctx); return nil })
+	g.Go(func(ctx context.Context) error { run.listen(ctx); return nil })
+	flows.Refuse(0)
+	if refusals != nil {
+		s.Refuse(flows)
+		g.Go(func(ctx context.Context) error { refusals.Follow(ctx); return nil })
+	}
+	o.ask.Store(&box)
+	err = task.Call(func() error { return run.loop(g.Context()) })
+	box.Close()
+	o.ask.Store(nil)
+	flows.Bump() // nothing watches over what is offloaded
+	flows.Refuse(0)
+	g.Cancel()
+	err = errors.Join(err, closeAll(), g.Wait())
+	feed.Close()
+	return err
+}
+
+// packetRules lists what of the ruleset keeps flows with the stack, for people
+// who plan to offload. The offloader itself looks again whenever it changes.
+func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list, refusals []string) {
+	if offload.From(f) == nil {
+		return nil, nil
+	}
+	text, err := k.Ruleset(ctx)
+	if err != nil {
+		return []string{"the ruleset cannot be read: " + err.Error()}, nil
+	}
+	policy, refusable, err := offload.ReadRuleset(text)
+	if err != nil {
+		return []string{"the ruleset cannot be understood: " + err.Error()}, nil
+	}
+	for _, b := range policy.Blocks {
+		list = append(list, b.String())
+	}
+	return list, refusable.Rules()
+}
+
+// udpStream is how long connection tracking remembers UDP that goes on; 0: it does
+// not say.
+func udpStream(k *kernel.Kernel) time.Duration {
+	const name = "net/netfilter/nf_conntrack_udp_timeout_stream"
+	n, err := strconv.Atoi(k.Sysctls([]string{name})[name])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// Inspect adds what of the ruleset keeps flows with the stack, for a plan that
+// people read.
+func Inspect(ctx context.Context, d runner.Doors, f *config.File, facts *state.Facts) {
+	facts.PacketRules, facts.RefusalRules = packetRules(ctx, d.Kernel, f)
+}
+
+// Check says what of the file's [offload] cannot be offloaded here, and why. facts
+// are complete, and inspected.
+func Check(f *config.File, facts state.Facts) []state.Problem {
+	if offload.From(f) == nil {
+		return nil
+	}
+	problems := offload.Plan(f, facts).Problems
+	for i, name := range offload.From(f).Interfaces {
+		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
+		if _, there := facts.Link(device); !there {
+			then := "weft run does not start without it"
+			if strings.HasPrefix(device, "ppp") {
+				then = "nothing of it is offloaded until there is"
+			}
+			problems = append(problems, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: %s", device, then),
+				Remedy: "make the device, or correct its name",
+			})
+		}
+	}
+	state.SortProblems(problems)
+	return problems
+}
