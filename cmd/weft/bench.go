@@ -38,8 +38,8 @@ func benchNAT64() *cobra.Command {
 		Use: "nat64", Short: "The translator beside Tayga, the kernel's forwarding, and XDP forwarding",
 		Example: "  weft bench nat64\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
 	}
-	run.flags(c, nat64.Bench(nat64.DefaultSeconds), "")
-	c.Flags().Float64Var(&seconds, "seconds", nat64.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
+	run.flags(c, nat64.Bench(bench.DefaultSeconds), "")
+	c.Flags().Float64Var(&seconds, "seconds", bench.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return run.onPaths(c, nat64.Bench(seconds), nat64.Needs(run.Cases, run.Subjects), func(ctx context.Context, self string) (bench.Measurer, error) {
 			return nat64.Open(ctx, nat64.Options{Weft: self, Seconds: seconds})
@@ -59,8 +59,8 @@ func benchReport() *cobra.Command {
 				return err
 			}
 			for _, b := range []bench.Bench{
-				nat64.Bench(nat64.DefaultSeconds), stateful.Bench(stateful.DefaultSeconds), lookup.Bench(), sim.Bench(),
-				lns.Bench(lns.DefaultSeconds), pseudowire.Bench(pseudowire.DefaultSeconds), offload.Bench(offload.DefaultSeconds),
+				nat64.Bench(bench.DefaultSeconds), stateful.Bench(bench.DefaultSeconds), lookup.Bench(), sim.Bench(),
+				lns.Bench(bench.DefaultSeconds), pseudowire.Bench(bench.DefaultSeconds), offload.Bench(offload.DefaultSeconds),
 			} {
 				if b.Name == manifest.Bench {
 					return b.WriteTable(c.OutOrStdout(), results, manifest)

@@ -20,8 +20,8 @@ fast sessions come up, packets and TCP in both directions with 1, 1,000 and
 30,000 sessions of l2tpns take minutes to set up.`,
 		Example: "  weft bench lns\n  weft bench lns --rounds 3 --case pps64-up-1000 --case tcp1-down-1000\n  weft bench lns --json | tee lns.json | weft bench chart > lns.svg",
 	}
-	run.flags(c, lns.Bench(lns.DefaultSeconds), "")
-	c.Flags().Float64Var(&seconds, "seconds", lns.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
+	run.flags(c, lns.Bench(bench.DefaultSeconds), "")
+	c.Flags().Float64Var(&seconds, "seconds", bench.DefaultSeconds, "of TCP that count in one measurement; packets take a third of it")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return run.onPaths(c, lns.Bench(seconds), lns.Needs(run.Cases, run.Subjects), func(ctx context.Context, self string) (bench.Measurer, error) {
 			return lns.Open(ctx, lns.Options{Weft: self, Seconds: seconds, Progress: run.note})

@@ -14,7 +14,7 @@ import (
 func benchStateful() *cobra.Command {
 	var run benchRun
 	var quick bool
-	o := stateful.Options{Seconds: stateful.DefaultSeconds}
+	o := stateful.Options{Seconds: bench.DefaultSeconds}
 	b := stateful.Bench(o.Seconds)
 	c := &cobra.Command{
 		Use: "nat64-stateful", Short: "Stateful translation beside stateless, and the kernel's masquerade",

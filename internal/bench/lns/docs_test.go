@@ -27,12 +27,12 @@ func TestThePublishedTableAndChartAreMadeFromThePublishedResult(t *testing.T) {
 	if !shown {
 		t.Error("lns.md does not show the result that there is")
 	}
-	b := Bench(DefaultSeconds)
+	b := Bench(bench.DefaultSeconds)
 	benchtest.Published(t, b, benchtest.All(t, b))
 }
 
 func TestThePageSaysWhatIsMeasuredAndWhatWeftIsHeldTo(t *testing.T) {
-	benchtest.Page(t, Bench(DefaultSeconds))
+	benchtest.Page(t, Bench(bench.DefaultSeconds))
 }
 
 func TestEveryBarIsAboutCasesAndSubjectsThatThereAre(t *testing.T) {

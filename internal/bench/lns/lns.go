@@ -96,16 +96,14 @@ func Bench(seconds float64) bench.Bench {
 		Packages: []string{"l2tpns", "iperf3"},
 		Settings: map[string]string{
 			"topology": "three network namespaces in a row, veth, MTU 1500; tunnels over IPv4",
-			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server, and sends packets of a wire's size", tcpSeconds(seconds)),
+			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out; the subscriber's end is weft's datapath for every server, and sends packets of a wire's size", bench.TCPSeconds(seconds)),
 			"packets":  fmt.Sprintf("UDP, %.2f s; a second is one that the server works", seconds/3),
 			"kept":     fmt.Sprintf("%d bursts of %d ms with each of the two servers, in turn; the ratio of the medians", keptBursts, keptBurst.Milliseconds()),
 			"hooks":    "weft: XDP for packets, TC for TCP, as on physical and on virtual devices",
 			"setup":    "a concentrator of the bench's own; RADIUS answers at once",
 		},
 	}
-	for _, s := range subjects() {
-		b.Subjects = append(b.Subjects, bench.Subject{Name: s.name, About: s.about})
-	}
+	b.Subjects = bench.Subjects(subjects())
 	return b
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -20,13 +19,6 @@ type Options struct {
 	Sessions int          // there are never more; 0: 30000
 	Progress func(string) // told what takes long besides measurements; may be nil
 }
-
-// DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
-const DefaultSeconds = 1.5
-
-// tcpSeconds is how long iperf3 runs: whole seconds, of which the first half
-// second is warm-up.
-func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
 const (
 	warmUp = 20 * time.Millisecond
@@ -75,6 +67,10 @@ func Open(ctx context.Context, o Options) (*Measurer, error) {
 		o.Progress = func(string) {}
 	}
 	_, parts := cases()
+	for name, c := range parts {
+		c.sessions = min(c.sessions, o.Sessions)
+		parts[name] = c
+	}
 	return &Measurer{o, parts, map[roadKey]*road{}, map[tcpKey]tcpResult{}}, nil
 }
 
@@ -97,28 +93,16 @@ func (m *Measurer) drop(ctx context.Context, which func(roadKey) bool) error {
 
 // Measure measures a subject in a case, once.
 func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error) {
-	parts, ok := m.cases[c]
-	if !ok {
-		return 0, fmt.Errorf("no case is called %q", c)
+	return m.suite().Measure(ctx, c, name)
+}
+
+func (m *Measurer) suite() bench.Suite[subject, measurement, kind] {
+	return bench.Suite[subject, measurement, kind]{
+		Parts: m.cases, Subjects: subjects(), Kind: func(c measurement) kind { return c.kind },
+		Measures: map[kind]func(context.Context, subject, measurement) (float64, error){
+			setup: m.setup, packets: m.packets, kept: m.kept, memory: m.memory, tcp: m.tcp, cpu: m.tcp,
+		},
 	}
-	parts.sessions = min(parts.sessions, m.o.Sessions)
-	for _, s := range subjects() {
-		if s.name != name {
-			continue
-		}
-		switch parts.kind {
-		case setup:
-			return m.setup(ctx, s, parts)
-		case packets:
-			return m.packets(ctx, s, parts)
-		case kept:
-			return m.kept(ctx, s, parts)
-		case memory:
-			return m.memory(ctx, s, parts)
-		}
-		return m.tcp(ctx, s, parts)
-	}
-	return 0, fmt.Errorf("no subject is called %q", name)
 }
 
 // setup is measured with a server that has just been started. What is measured
@@ -220,7 +204,7 @@ func (m *Measurer) tcp(ctx context.Context, s subject, c measurement) (float64, 
 		if err != nil {
 			return 0, err
 		}
-		if result, err = r.tcp(ctx, c.down, tcpSeconds(m.o.Seconds)); err != nil {
+		if result, err = r.tcp(ctx, c.down, bench.TCPSeconds(m.o.Seconds)); err != nil {
 			return 0, err
 		}
 		m.ran[key] = result

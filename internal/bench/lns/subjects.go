@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 	"weft/internal/lab/probe/lac"
 	"weft/internal/paths"
@@ -29,6 +30,9 @@ type subject struct {
 	memory  func(p *road) (uint64, error)
 	forward bool // the bench gives the router its addresses
 }
+
+// Describe is for the bench.
+func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, About: s.about} }
 
 func subjects() []subject {
 	return []subject{

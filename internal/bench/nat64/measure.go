@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 	"weft/internal/lab/netspace"
 )
@@ -18,13 +18,6 @@ type Options struct {
 	Weft    string  // path of the weft program
 	Seconds float64 // of payload that one TCP measurement counts; packets take a third
 }
-
-// DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
-const DefaultSeconds = 1.5
-
-// tcpSeconds is how long iperf3 runs: whole seconds, of which the first half
-// second is warm-up.
-func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
 // Measurer has a path for every subject, made when it is first needed. TCP and
 // packets have different ones: a sink at the hosts and GRO at the router would
@@ -59,24 +52,16 @@ func (m *Measurer) Close(ctx context.Context) error {
 
 // Measure measures a subject in a case, once.
 func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error) {
-	parts, ok := m.cases[c]
-	if !ok {
-		return 0, fmt.Errorf("no case is called %q", c)
+	return m.suite().Measure(ctx, c, name)
+}
+
+func (m *Measurer) suite() bench.Suite[subject, measurement, kind] {
+	return bench.Suite[subject, measurement, kind]{
+		Parts: m.cases, Subjects: subjects(), Kind: func(c measurement) kind { return c.kind },
+		Measures: map[kind]func(context.Context, subject, measurement) (float64, error){
+			tcp: m.goodput, pps: m.packets, timed: m.runTime,
+		},
 	}
-	for _, s := range subjects() {
-		if s.name != name {
-			continue
-		}
-		switch parts.kind {
-		case tcp:
-			return m.goodput(ctx, s, parts)
-		case pps:
-			return m.packets(ctx, s, parts)
-		default:
-			return m.runTime(ctx, s, parts)
-		}
-	}
-	return 0, fmt.Errorf("no subject is called %q", name)
 }
 
 // newPath makes the path of a subject and starts its router.
@@ -123,7 +108,7 @@ func (m *Measurer) goodput(ctx context.Context, s subject, c measurement) (float
 		}
 	}
 	out, _ := s.pair(c.to)
-	return p.TCP(ctx, sender(p, c.to), out.to, c.flows, tcpSeconds(m.o.Seconds))
+	return p.TCP(ctx, sender(p, c.to), out.to, c.flows, bench.TCPSeconds(m.o.Seconds))
 }
 
 // packetPath has a sink at both ends, and generators by direction and length.

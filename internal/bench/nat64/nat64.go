@@ -80,14 +80,12 @@ func Bench(seconds float64) bench.Bench {
 		Settings: map[string]string{
 			"topology":       "three network namespaces in a row, veth, MTU 1500",
 			"policy":         strings.Join(strings.Fields(policy), " "),
-			"tcp":            fmt.Sprintf("iperf3, %d s, the first half second left out", tcpSeconds(seconds)),
+			"tcp":            fmt.Sprintf("iperf3, %d s, the first half second left out", bench.TCPSeconds(seconds)),
 			"packets":        fmt.Sprintf("UDP, 256 flows, %.2f s", seconds/3),
 			"weft-xdp hosts": "transmit checksum offload off, GRO on; the same for xdp-forward",
 		},
 	}
-	for _, s := range subjects() {
-		b.Subjects = append(b.Subjects, bench.Subject{Name: s.name, About: s.about})
-	}
+	b.Subjects = bench.Subjects(subjects())
 	return b
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 )
 
@@ -63,6 +64,9 @@ type subject struct {
 
 // flow is a pair of addresses.
 type flow struct{ from, to netip.Addr }
+
+// Describe is for the bench.
+func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, About: s.about} }
 
 func subjects() []subject {
 	return []subject{

@@ -3,14 +3,14 @@ package offload
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 	"weft/internal/lab/netspace"
 )
 
-func (m *Measurer) tcpSeconds() int { return int(math.Ceil(m.o.Seconds + 0.5)) }
+func (m *Measurer) tcpSeconds() int { return bench.TCPSeconds(m.o.Seconds) }
 
 // serving gives a path with an iperf3 server on its right.
 func (m *Measurer) serving(ctx context.Context, name string, open func() (*path, error)) (*path, error) {

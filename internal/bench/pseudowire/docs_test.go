@@ -3,11 +3,12 @@ package pseudowire
 import (
 	"testing"
 
+	"weft/internal/bench"
 	"weft/internal/bench/benchtest"
 )
 
 func TestThePublishedTableAndChartAreMadeFromThePublishedResult(t *testing.T) {
-	b := Bench(DefaultSeconds)
+	b := Bench(bench.DefaultSeconds)
 	all := benchtest.All(t, b)
 	if !benchtest.Has(t, b, guestUp) {
 		all -= 2 * len(guests()) // of a machine that had none
@@ -16,5 +17,5 @@ func TestThePublishedTableAndChartAreMadeFromThePublishedResult(t *testing.T) {
 }
 
 func TestThePageNamesWhatIsMeasuredAndTheBars(t *testing.T) {
-	benchtest.Page(t, Bench(DefaultSeconds))
+	benchtest.Page(t, Bench(bench.DefaultSeconds))
 }

@@ -221,9 +221,9 @@ func (m *Measurer) guest(ctx context.Context, c, name string) (float64, error) {
 	if r, err := l.Check(ctx, ping); err != nil || !r.OK {
 		return 0, errors.Join(err, fmt.Errorf("%s: %s", r.Tried, r.Outcome))
 	}
-	argv := rig.FlowsTo(way.To.Addr, 1, tcpSeconds(m.o.Seconds))
+	argv := rig.FlowsTo(way.To.Addr, 1, bench.TCPSeconds(m.o.Seconds))
 	if c == guestUp {
-		argv = rig.FlowFrom(way.To.Addr, tcpSeconds(m.o.Seconds))
+		argv = rig.FlowFrom(way.To.Addr, bench.TCPSeconds(m.o.Seconds))
 	}
 	out, err := l.Exec(ctx, way.From, argv...)
 	if err != nil {

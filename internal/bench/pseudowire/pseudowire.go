@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,17 +20,12 @@ import (
 // many is how many pseudowires there are at once on one UDP port.
 const many = 4096
 
-// DefaultSeconds is of payload that one TCP measurement counts.
-const DefaultSeconds = 1.5
-
 // Options of the measurements.
 type Options struct {
 	Weft    string   // path of the weft program
 	Seconds float64  // of payload that one TCP measurement counts
 	Guests  []string // that will be measured; see Guests
 }
-
-func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
 // subject is a way from one host to another: options of [pseudowire.wire] at
 // either end; none is the bare underlay.
@@ -46,6 +40,9 @@ const shortcutSuffix = "-shortcut"
 
 // routes tells whether a subject is one of routers: it is measured in packets only.
 func (s subject) routes() bool { return s.hook != "" }
+
+// Describe is for the bench.
+func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, About: s.about} }
 
 func subjects() []subject {
 	udp := func(rest string) (near, far string) {
@@ -103,12 +100,10 @@ func Bench(seconds float64) bench.Bench {
 		Settings: map[string]string{
 			"topology": "two network namespaces, veth, MTU 1500; packets come from a third, or go there",
 			"packets":  fmt.Sprintf("UDP, 256 flows, %.2f s; a second is one that router and receiver work, on a CPU of their own", seconds/2),
-			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out", tcpSeconds(seconds)),
+			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out", bench.TCPSeconds(seconds)),
 		},
 	}
-	for _, s := range subjects() {
-		b.Subjects = append(b.Subjects, bench.Subject{Name: s.name, About: s.about})
-	}
+	b.Subjects = bench.Subjects(subjects())
 	b.Cases = append(b.Cases, guestCases()...)
 	for _, g := range guests() {
 		b.Subjects = append(b.Subjects, bench.Subject{Name: g.name, About: g.about})
@@ -200,11 +195,10 @@ func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error)
 	if err := m.sendGuestsHome(ctx); err != nil {
 		return 0, err
 	}
-	i := slices.IndexFunc(subjects(), func(s subject) bool { return s.name == name })
-	if i < 0 {
-		return 0, fmt.Errorf("no subject is called %q", name)
+	s, err := bench.Find(subjects(), name)
+	if err != nil {
+		return 0, err
 	}
-	s := subjects()[i]
 	if c == "setup-4096" {
 		return m.setUp(ctx)
 	}
@@ -235,7 +229,7 @@ func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error)
 			to = underlay.Host[0].Addr()
 		}
 	}
-	rate, err := p.TCP(ctx, p.Router, to, flows, tcpSeconds(m.o.Seconds))
+	rate, err := p.TCP(ctx, p.Router, to, flows, bench.TCPSeconds(m.o.Seconds))
 	if name == "l2tpv3-udp" && (c == "tcp1" || c == "tcp1-4096") {
 		m.rates[wires] = rate
 	}

@@ -3,10 +3,11 @@ package stateful
 import (
 	"testing"
 
+	"weft/internal/bench"
 	"weft/internal/bench/benchtest"
 )
 
 func TestThePublishedTableAndChartAreMadeFromThePublishedResult(t *testing.T) {
-	b := Bench(DefaultSeconds)
+	b := Bench(bench.DefaultSeconds)
 	benchtest.Published(t, b, len(b.Cases)*4-4)
 }

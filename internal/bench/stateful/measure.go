@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 )
 
@@ -19,13 +19,6 @@ type Options struct {
 	// Smoke is for a test beside which others run: the machine need not be calm.
 	Smoke bool
 }
-
-// DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
-const DefaultSeconds = 1.5
-
-// tcpSeconds is how long iperf3 runs: whole seconds, of which the first half
-// second is warm-up.
-func tcpSeconds(seconds float64) int { return max(1, int(math.Ceil(seconds+0.5))) }
 
 // Measurer has paths for every subject. Those of packets are made anew when a
 // case wants fewer sessions than there are.
@@ -44,6 +37,10 @@ func Open(ctx context.Context, o Options, withKernel bool) (*Measurer, error) {
 		o.Sessions = Million
 	}
 	_, parts := cases()
+	for name, c := range parts {
+		c.sessions = min(c.sessions, o.Sessions)
+		parts[name] = c
+	}
 	m := &Measurer{o: o, cases: parts, tcp: map[string]*rig.Path{}, packets: map[string]*packetPath{}, rates: map[string]map[measurement]float64{}, restore: func() error { return nil }}
 	if err := rig.Sweep(ctx); err != nil {
 		return nil, err
@@ -71,29 +68,16 @@ func (m *Measurer) Close(ctx context.Context) error {
 
 // Measure measures a subject in a case, once.
 func (m *Measurer) Measure(ctx context.Context, c, name string) (float64, error) {
-	parts, ok := m.cases[c]
-	if !ok {
-		return 0, fmt.Errorf("no case is called %q", c)
+	return m.suite().Measure(ctx, c, name)
+}
+
+func (m *Measurer) suite() bench.Suite[subject, measurement, kind] {
+	return bench.Suite[subject, measurement, kind]{
+		Parts: m.cases, Subjects: subjects(), Kind: func(c measurement) kind { return c.kind },
+		Measures: map[kind]func(context.Context, subject, measurement) (float64, error){
+			tcp: m.goodput, setup: m.setup, rate: m.rate, kept: m.kept, memory: m.memory,
+		},
 	}
-	parts.sessions = min(parts.sessions, m.o.Sessions)
-	for _, s := range subjects() {
-		if s.name != name {
-			continue
-		}
-		switch parts.kind {
-		case tcp:
-			return m.goodput(ctx, s, parts)
-		case setup:
-			return m.setup(ctx, s, parts)
-		case rate:
-			return m.rate(ctx, s, parts)
-		case kept:
-			return m.kept(ctx, s, parts)
-		default:
-			return m.memory(ctx, s, parts)
-		}
-	}
-	return 0, fmt.Errorf("no subject is called %q", name)
 }
 
 func (m *Measurer) newPath(ctx context.Context, o rig.PathOptions, s subject) (*rig.Path, error) {
@@ -129,9 +113,9 @@ func (m *Measurer) goodput(ctx context.Context, s subject, c measurement) (float
 		}
 	}
 	if c.to6 {
-		return p.TCPBack(ctx, p.Left, s.server(), tcpSeconds(m.o.Seconds))
+		return p.TCPBack(ctx, p.Left, s.server(), bench.TCPSeconds(m.o.Seconds))
 	}
-	return p.TCP(ctx, p.Left, s.server(), 1, tcpSeconds(m.o.Seconds))
+	return p.TCP(ctx, p.Left, s.server(), 1, bench.TCPSeconds(m.o.Seconds))
 }
 
 // packetPath has a sink at the IPv4 host, and packets of many sessions at the

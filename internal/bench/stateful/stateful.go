@@ -80,14 +80,12 @@ func Bench(seconds float64) bench.Bench {
 			"policy":   strings.Join(strings.Fields(policy), " ") + "; kernel-nat44 also masquerades: " + strings.Join(strings.Fields(masquerade), " "),
 			"sessions": "UDP, 250,000 bindings of 3,907 nodes, 256 far addresses",
 			"tables":   "weft: 262144 bindings, 1048576 sessions, made in full at the start; kernel: 1048576 buckets",
-			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out", tcpSeconds(seconds)),
+			"tcp":      fmt.Sprintf("iperf3, %d s, the first half second left out", bench.TCPSeconds(seconds)),
 			"packets":  fmt.Sprintf("%.2f s, sessions met in another order than they were made; Zipf exponent 1.1", seconds/3),
 			"weft-xdp": "transmit checksum offload off at the hosts, GRO on",
 		},
 	}
-	for _, s := range subjects() {
-		b.Subjects = append(b.Subjects, bench.Subject{Name: s.name, About: s.about})
-	}
+	b.Subjects = bench.Subjects(subjects())
 	return b
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"weft/internal/bench"
 	"weft/internal/bench/rig"
 )
 
@@ -57,6 +58,9 @@ type subject struct {
 	config      []string
 	mode        string
 }
+
+// Describe is for the bench.
+func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, About: s.about} }
 
 func subjects() []subject {
 	const stateful = "mode = \"stateful\"\npools = [{ ipv4 = \"192.0.2.0/28\" }]\nsubscriber_prefix_len = 128\nbindings = 262144\nsessions = 1048576\n"
