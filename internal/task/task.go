@@ -137,7 +137,7 @@ func (t *Task) report(err error) {
 		t.kept.Report(err)
 	case t.kept.Log == nil:
 	case err != nil:
-		t.kept.Log.Warn("task failed, it is tried again", "task", t.kept.Name, "error", err)
+		t.kept.Log.Warn("task interrupted, it is tried again", "task", t.kept.Name, "error", err)
 	default:
 		t.kept.Log.Info("task works again", "task", t.kept.Name)
 	}

@@ -75,9 +75,9 @@ func (r *Runner) Ready() <-chan struct{} {
 	return r.first.Opened()
 }
 
-// Awaited says what Ready waits for.
+// Awaited says what Ready waits for: until then what the list blocks is let in.
 func (r *Runner) Awaited() string {
-	return "the block list is being read; until then what it blocks is let in"
+	return "reading the block list"
 }
 
 // Apply makes the file what the list is made of.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/nat64"
 	"weft/internal/runner"
@@ -32,6 +33,22 @@ func New(ctx context.Context, d runner.Doors) runner.Runner {
 	return &Runner{d, task.StartLoop(ctx, "nat64", &parts{
 		slow: newSlowPaths(d.Log), discovery: newDiscovery(d.Log, d.Paths.Run, d.Replan), allocations: &allocations{log: d.Log},
 	}, nil)}
+}
+
+// Prepare stops the slow paths whose devices the next file has not: they are
+// about to be taken away.
+func (r *Runner) Prepare(next *config.File) {
+	_ = r.loop.Ask(context.Background(), func(p *parts) {
+		devices := map[string]string{}
+		for _, name := range next.Names("nat64") {
+			devices[name] = nat64.From(next, name).Device
+		}
+		for name, s := range p.slow.set.All() {
+			if devices[name] != s.slow.Device {
+				p.slow.set.Stop(name)
+			}
+		}
+	})
 }
 
 // Apply starts, changes and stops what the translators of the file need.
