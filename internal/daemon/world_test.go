@@ -248,6 +248,9 @@ func (r *running) reload() {
 	r.await("READY=1")
 }
 
+// applied tells whether it has changed anything, by its log.
+func (r *running) applied() bool { return strings.Contains(r.log.String(), "msg=applied") }
+
 func (r *running) signal(s unix.Signal) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(s); err != nil {

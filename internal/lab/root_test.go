@@ -120,7 +120,7 @@ func TestChecksFailWhenWhatTheySayIsNotSo(t *testing.T) {
 		{"output that does not come", `kind = "exec"` + "\nnode = \"a\"\nargv = [\"echo\", \"x\"]\nexpect = \"y\"", `"y" is not in the output`},
 		{"a command that fails", `kind = "exec"` + "\nnode = \"a\"\nargv = [\"false\"]", "exit status 1"},
 		{"a command that should fail", `kind = "exec"` + "\nnode = \"a\"\nargv = [\"true\"]\nfails = true", "should have failed"},
-		{"counters of a node without weft", `kind = "counters"` + "\nnode = \"a\"\ncounted = [\"forward-6to4\"]", ""},
+		{"counters of a node without weft", `kind = "counters"` + "\nnode = \"a\"\ncounted = [\"forward-6to4\"]", "weft has nothing in the kernel here"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := parse(pair + "[[check]]\nname = \"n\"\n" + c.check + "\n")

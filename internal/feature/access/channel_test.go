@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,10 +63,26 @@ func TestTheWindowOfTheOtherSideIsKept(t *testing.T) {
 	if ack(5); !c.idle() || !c.due().IsZero() {
 		t.Errorf("it still waits until %v", c.due())
 	}
-	// a peer without a window has that of the standard
-	c = newChannel(7)
-	if c.setWindow(0); c.window != 4 {
-		t.Errorf("a window of 0 is taken for %d", c.window)
+}
+
+// A peer without a window has that of the standard, four messages (RFC 2661
+// section 4.4.3).
+func TestAReceiveWindowOfZeroIsTheDefault(t *testing.T) {
+	w, now := &wire{t: t}, time.Unix(1000, 0)
+	c := newChannel(7)
+	c.setWindow(0)
+	for range 20 {
+		c.push(0, []byte{1})
+	}
+	c.flush(now, w.send)
+	most := 0
+	for nr := uint16(1); nr <= 16; nr++ {
+		c.receive(l2tp.Header{Nr: nr}, true, now)
+		c.flush(now, w.send)
+		most = max(most, len(w.sent)-int(nr))
+	}
+	if most != 4 {
+		t.Errorf("at most %d messages are on their way, want 4", most)
 	}
 }
 
@@ -85,11 +102,12 @@ func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
 		if !c.tick(now, w.send) {
 			break
 		}
-		at = append(at, now.Sub(begin)/time.Second)
+		at = append(at, now.Sub(begin))
 		w.is("again", "0/0")
 	}
-	if got := fmt.Sprint(at); got != "[1ns 3ns 7ns 15ns 23ns 31ns]" || now.Sub(begin) != 39*time.Second {
-		t.Errorf("it comes again after %s seconds, and is given up after %v", got, now.Sub(begin))
+	want := []time.Duration{1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 23 * time.Second, 31 * time.Second}
+	if !slices.Equal(at, want) || now.Sub(begin) != 39*time.Second {
+		t.Errorf("it comes again after %v, and is given up after %v", at, now.Sub(begin))
 	}
 }
 
