@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -79,17 +80,28 @@ func List(prefix string) ([]string, error) {
 // and handle in it have gone. Deleting what is not there is no error.
 func Delete(name string) error {
 	path := filepath.Join(Dir, name)
-	// More than one mount can lie on the path after `ip netns` has remounted
-	// the directory. EINVAL says that none is left.
+	var err error
+	for range 50 {
+		if err = unmountAndRemove(path); !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond) // another process's `ip netns` has mounted it meanwhile
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete network namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// unmountAndRemove takes a namespace's file away. More than one mount can lie on it
+// after `ip netns` has remounted the directory; EINVAL says that none is left.
+func unmountAndRemove(path string) error {
 	for range 8 {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
 			break
 		}
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("delete network namespace %s: %w", name, err)
-	}
-	return nil
+	return os.Remove(path)
 }
 
 // Close gives the handle back; the namespace stays.

@@ -150,3 +150,21 @@ func TestAnInheritedLockFileDoesNotReachTheNode(t *testing.T) {
 		t.Errorf("the process has\n%s", out.String())
 	}
 }
+
+// Each remount of the directory by `ip netns`, of which other processes may run
+// several at once, lays one more mount on each namespace's file.
+func TestANamespaceIsDeletedHoweverOftenItIsMounted(t *testing.T) {
+	s := testSpace(t, "m")
+	path := filepath.Join(Dir, s.Name)
+	for range 4 { // each doubles them where mounts are shared
+		if err := unix.Mount(path, path, "none", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Delete(s.Name); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file is still there: %v", err)
+	}
+}
