@@ -23,11 +23,7 @@ const repository = "../.."
 var roots = []string{
 	"README.md",
 	"CHANGELOG.md",
-	"docs/README.md",
-	"docs/glossary.md",
-	"docs/troubleshooting.md",
-	"docs/features",
-	"docs/guides",
+	"docs",
 	"examples",
 	"packaging",
 	"tools/words",
