@@ -78,7 +78,7 @@ prove: ## Long proofs: fuzzing, the race detector in labs; docs/proofs/ gets the
 	tools/setup.sh prove
 	tools/prove.sh docs/proofs
 
-bench: build ## Measure weft beside its peers (root; minutes)
+bench: build ## Compare weft with other programs (root; minutes)
 	tools/setup.sh bench
 	bin/weft bench nat64
 

@@ -19,10 +19,10 @@ import (
 func benchCommand() *cobra.Command {
 	c := choice(&cobra.Command{
 		Use:   "bench WHAT",
-		Short: "Measure weft beside its peers",
-		Long: `Measure weft beside its peers, all in network namespaces of this machine.
-Every round measures every subject in every case once. Absolute figures belong
-to the machine; compare only within one run, on a machine that does nothing else.`,
+		Short: "Compare weft with other programs",
+		Long: `Compare weft with other programs, all in network namespaces of this machine.
+Every round measures every subject in every case once. Absolute figures depend
+on the machine; compare only within one run, on an otherwise idle machine.`,
 		Example: "  weft bench nat64\n  weft bench fib\n  weft bench nat64 --json | weft bench chart > nat64.svg",
 	}, "measurement")
 	c.AddCommand(
@@ -35,7 +35,7 @@ func benchNAT64() *cobra.Command {
 	var run benchRun
 	var seconds float64
 	c := &cobra.Command{
-		Use: "nat64", Short: "The translator beside Tayga, the kernel's forwarding, and XDP forwarding",
+		Use: "nat64", Short: "The translator, Tayga, the kernel's forwarding, and XDP forwarding",
 		Example: "  weft bench nat64\n  weft bench nat64 --rounds 1 --case tcp1-6to4 --subject weft-tc --subject tayga\n  weft bench nat64 --json | tee nat64.json | weft bench chart > nat64.svg",
 	}
 	run.flags(c, nat64.Bench(bench.DefaultSeconds), "")

@@ -19,12 +19,12 @@ func benchFIB() *cobra.Command {
 	var with lookup.Options
 	b := lookup.Bench()
 	c := &cobra.Command{
-		Use: "fib", Short: "Route lookup in full tables beside the kernel's, the LPM trie and a Go table",
+		Use: "fib", Short: "Route lookup in full tables: weft, the kernel, the LPM trie and a Go table",
 		Example: "  weft bench fib\n  weft bench fib --quick\n  weft bench fib --table prefixes.txt.gz --rounds 3 --json | tee fib.json | weft bench chart > fib.svg\n  weft bench fib --subject weft --subject lpm-trie --subject empty-loop",
 	}
 	run.flags(c, b, "destinations, next hops and ")
-	c.Flags().StringVar(&with.Table, "table", "", "file with one prefix a line, may be gzipped; without it the real table beside the checkout, or a made up one")
-	c.Flags().BoolVar(&with.Quick, "quick", false, fmt.Sprintf("a tenth of all prefixes and %d rounds: to try it, not to quote it", quickRounds))
+	c.Flags().StringVar(&with.Table, "table", "", "file with one prefix per line, may be gzipped (default: the table beside the checkout, or a generated one)")
+	c.Flags().BoolVar(&with.Quick, "quick", false, fmt.Sprintf("a tenth of all prefixes and %d rounds: for a test, not for publication", quickRounds))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := needRoot("weft bench"); err != nil {
 			return err

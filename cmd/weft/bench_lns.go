@@ -13,11 +13,11 @@ func benchLNS() *cobra.Command {
 	var run benchRun
 	var seconds float64
 	c := &cobra.Command{
-		Use: "lns", Short: "The server of subscribers' tunnels beside l2tpns",
-		Long: `Measure weft as the server of L2TP tunnels and PPP sessions beside l2tpns: how
-fast sessions come up, packets and TCP in both directions with 1, 1,000 and
-30,000 sessions, time and memory. weft-tables is weft's eBPF programs alone.
-30,000 sessions of l2tpns take minutes to set up.`,
+		Use: "lns", Short: "The LNS, compared with l2tpns",
+		Long: `Compare weft as the LNS of L2TP tunnels and PPP sessions with l2tpns: session
+set-up rate, packets and TCP in both directions with 1, 1,000 and 30,000
+sessions, CPU time and memory. weft-tables is weft's eBPF programs alone.
+l2tpns needs minutes to set up 30,000 sessions.`,
 		Example: "  weft bench lns\n  weft bench lns --rounds 3 --case pps64-up-1000 --case tcp1-down-1000\n  weft bench lns --json | tee lns.json | weft bench chart > lns.svg",
 	}
 	run.flags(c, lns.Bench(bench.DefaultSeconds), "")

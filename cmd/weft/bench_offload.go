@@ -16,7 +16,7 @@ func benchOffload() *cobra.Command {
 	var seconds float64
 	var inGuest, inside bool
 	c := &cobra.Command{
-		Use: "offload", Short: "Offloaded connections behind NAT beside the kernel's own forwarding",
+		Use: "offload", Short: "Offloaded connections behind NAT, compared with the kernel's forwarding",
 		Example: "  weft bench offload\n  weft bench offload --rounds 1 --case pps64-nat-1\n  weft bench offload --json > offload.json\n  weft bench offload --guest",
 	}
 	run.flags(c, offload.Bench(offload.DefaultSeconds), "")

@@ -13,7 +13,7 @@ func benchPseudowire() *cobra.Command {
 	var run benchRun
 	var seconds float64
 	c := &cobra.Command{
-		Use: "pseudowire", Short: "Pseudowires beside the kernel's VXLAN device and the bare underlay, and guests on them",
+		Use: "pseudowire", Short: "Pseudowires, the kernel's VXLAN device and the bare underlay, and guests",
 		Example: "  weft bench pseudowire\n  weft bench pseudowire --rounds 3 --case tcp1 --subject l2tpv3-udp --subject kernel-vxlan\n  weft bench pseudowire --case pps64-encap --case pps64-decap\n  weft bench pseudowire --case guest-up --case guest-down --rounds 3\n  weft bench pseudowire --json | tee pseudowire.json | weft bench report",
 	}
 	run.flags(c, pseudowire.Bench(bench.DefaultSeconds), "")

@@ -26,11 +26,11 @@ type benchRun struct {
 func (r *benchRun) flags(c *cobra.Command, b bench.Bench, seeds string) {
 	c.Long = describeBench(b)
 	c.Args = cobra.NoArgs
-	c.Flags().IntVar(&r.Rounds, "rounds", b.Rounds, "how many times everything is measured")
+	c.Flags().IntVar(&r.Rounds, "rounds", b.Rounds, "number of rounds")
 	c.Flags().StringSliceVar(&r.Cases, "case", nil, "only this case; may be given again")
 	c.Flags().StringSliceVar(&r.Subjects, "subject", nil, "only this subject; may be given again")
 	c.Flags().Uint64Var(&r.Seed, "seed", 1, "of "+seeds+"the order of the subjects in a round")
-	c.Flags().BoolVar(&r.json, "json", false, "one JSON object a result, then the manifest")
+	c.Flags().BoolVar(&r.json, "json", false, "one JSON object per result, then the manifest")
 }
 
 // measure runs the bench and shows what it is at.

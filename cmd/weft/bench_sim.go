@@ -11,7 +11,7 @@ func benchSim() *cobra.Command {
 	var with sim.Measurer
 	b := sim.Bench()
 	c := &cobra.Command{
-		Use: "sim", Short: "The simulator beside one in Python, and what a decision costs",
+		Use: "sim", Short: "The simulator, compared with one in Python, and the cost of a decision",
 		Example: "  tools/salabim.sh\n  weft bench sim\n  weft bench sim --subject weft --json",
 	}
 	run.flags(c, b, "")

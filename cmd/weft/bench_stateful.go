@@ -17,12 +17,12 @@ func benchStateful() *cobra.Command {
 	o := stateful.Options{Seconds: bench.DefaultSeconds}
 	b := stateful.Bench(o.Seconds)
 	c := &cobra.Command{
-		Use: "nat64-stateful", Short: "Stateful translation beside stateless, and the kernel's masquerade",
+		Use: "nat64-stateful", Short: "Stateful translation, compared with stateless and the kernel's masquerade",
 		Example: "  weft bench nat64-stateful\n  weft bench nat64-stateful --quick\n  weft bench nat64-stateful --case setup --subject weft-xdp\n  weft bench nat64-stateful --json | tee nat64-stateful.json | weft bench chart > nat64-stateful.svg",
 	}
 	run.flags(c, b, "the order of packets and of ")
 	c.Flags().Float64Var(&o.Seconds, "seconds", o.Seconds, "of TCP that count in one measurement; packets take a third of it")
-	c.Flags().BoolVar(&quick, "quick", false, fmt.Sprintf("a tenth of the sessions and %d rounds: to try it, not to quote it", quickRounds))
+	c.Flags().BoolVar(&quick, "quick", false, fmt.Sprintf("a tenth of the sessions and %d rounds: for a test, not for publication", quickRounds))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if quick {
 			o.Sessions = stateful.Million / 10

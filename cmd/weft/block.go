@@ -16,12 +16,12 @@ func blockCommand() *cobra.Command {
 	var reason, file string
 	c := &cobra.Command{
 		Use:   "block PREFIX...",
-		Short: "Let in nothing from some sources",
-		Long: `Drop what comes from these addresses or prefixes on every interface that a
-[guard.NAME] of weft.toml names. It is so when the command ends, within a
-second with a short list. It lasts until --for has passed, weft unblock, weft
-unload or a reboot; what is to last belongs into [block].
-An exception of [block] stays one.`,
+		Short: "Block traffic from source prefixes",
+		Long: `Drop packets from these addresses or prefixes on every interface that a
+[guard.NAME] of weft.toml lists. The block is active when the command returns,
+with a short list within a second. It lasts until --for has passed, weft
+unblock, weft unload or a reboot; for a permanent block, use [block].
+Exceptions of [block] still apply.`,
 		Example: "  weft block 192.0.2.1 2001:db8:bad::/48 --reason \"ssh guesses\"\n  weft block 198.51.100.0/24 --for 1h\n  weft block --file list.txt --reason list",
 		Args:    someSources,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -30,7 +30,7 @@ An exception of [block] stays one.`,
 				return err
 			}
 			if c.Flags().Changed("for") && duration < time.Second {
-				return fmt.Errorf("weft block: --for %s is over at once (at least 1s; without --for it lasts until weft unblock)", duration)
+				return fmt.Errorf("weft block: --for %s is too short (at least 1s; without --for it lasts until weft unblock)", duration)
 			}
 			var until time.Time
 			if duration > 0 {
@@ -41,8 +41,8 @@ An exception of [block] stays one.`,
 			})
 		},
 	}
-	c.Flags().DurationVar(&duration, "for", 0, "for so long, like 90m; without it until weft unblock")
-	c.Flags().StringVar(&reason, "reason", "", "why, for those who look later")
+	c.Flags().DurationVar(&duration, "for", 0, "duration, like 90m (default: until weft unblock)")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for weft show blocked")
 	sourcesFlag(c, &file)
 	return c
 }
@@ -51,9 +51,9 @@ func unblockCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "unblock PREFIX...",
-		Short: "Let sources in again that weft block had blocked",
-		Long: `Take back what weft block did. The prefixes are those that weft show blocked
-lists; what weft.toml blocks, or a file that it names, stays blocked.`,
+		Short: "Remove blocks of weft block",
+		Long: `Remove blocks that weft block has added. Give the prefixes as weft show blocked
+lists them. Prefixes of weft.toml, and of files that it names, stay blocked.`,
 		Example: "  weft unblock 192.0.2.1",
 		Args:    someSources,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -72,21 +72,21 @@ lists; what weft.toml blocks, or a file that it names, stays blocked.`,
 
 // blockAll adds prefixes to a list, which may be of a million.
 func blockAll(list []guard.Blocked, prefixes []netip.Prefix, until time.Time, reason string) []guard.Blocked {
-	anew := map[netip.Prefix]bool{}
+	renewed := map[netip.Prefix]bool{}
 	for _, p := range prefixes {
-		anew[p] = true
+		renewed[p] = true
 	}
-	list = slices.DeleteFunc(list, func(b guard.Blocked) bool { return anew[b.Prefix] })
+	list = slices.DeleteFunc(list, func(b guard.Blocked) bool { return renewed[b.Prefix] })
 	for _, p := range prefixes {
-		if anew[p] {
+		if renewed[p] {
 			list = append(list, guard.Blocked{Prefix: p, Until: until, Reason: reason})
-			delete(anew, p) // who is named twice
+			delete(renewed, p) // a prefix may be given twice
 		}
 	}
 	return list
 }
 
-// unblockAll takes prefixes out of it, each of which must be there.
+// unblockAll removes prefixes from the list, each of which must be in it.
 func unblockAll(list []guard.Blocked, prefixes []netip.Prefix) ([]guard.Blocked, error) {
 	gone := map[netip.Prefix]bool{}
 	for _, p := range prefixes {
@@ -101,7 +101,7 @@ func unblockAll(list []guard.Blocked, prefixes []netip.Prefix) ([]guard.Blocked,
 	})
 	for _, p := range prefixes {
 		if !gone[p] {
-			return nil, fmt.Errorf("weft unblock: %s is not blocked by weft block (weft show blocked lists what is)", guard.SourceText(p))
+			return nil, fmt.Errorf("weft unblock: %s is not blocked by weft block (weft show blocked lists the blocks)", guard.SourceText(p))
 		}
 	}
 	return list, nil

@@ -17,7 +17,7 @@ import (
 )
 
 func sourcesFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "file", "", "those of this file too, one a line as in files of [block]; - is standard input")
+	c.Flags().StringVar(file, "file", "", "file with more prefixes, one per line as in files of [block]; - is standard input")
 }
 
 func someSources(c *cobra.Command, args []string) error {
@@ -53,7 +53,7 @@ func sources(c *cobra.Command, file string, args []string) (list []netip.Prefix,
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %s lists nobody", what, nameOf(file))
+		return nil, fmt.Errorf("%s: %s has no prefixes", what, nameOf(file))
 	}
 	return list, nil
 }
@@ -77,8 +77,8 @@ func sourcesIn(stdin io.Reader, file string) ([]netip.Prefix, error) {
 	return guard.ReadFile(file, f)
 }
 
-// changeBlocked changes what weft block noted, waits until it is in force, and
-// says which of those that were blocked are let in all the same.
+// changeBlocked changes the blocks of weft block, waits until they are in force,
+// and reports the blocked sources that an exception still accepts.
 func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard.Blocked) ([]guard.Blocked, error)) error {
 	r, err := daemon.Look()
 	if err != nil {
@@ -98,10 +98,10 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 	err = awaitBlocked(c, r, len(guards) > 0)
 	switch {
 	case errors.Is(err, api.ErrNoDaemon):
-		fmt.Fprintln(c.ErrOrStderr(), "noted; weft run is not running, and takes it up when it starts")
+		fmt.Fprintln(c.ErrOrStderr(), "stored; weft run is not running, and applies it when it starts")
 		return nil
 	case err == nil && len(guards) == 0:
-		fmt.Fprintln(c.ErrOrStderr(), "noted; no interface is guarded, so nothing is dropped: weft.toml needs a [guard.NAME]")
+		fmt.Fprintln(c.ErrOrStderr(), "stored; no interface is guarded, so nothing is dropped: weft.toml needs a [guard.NAME]")
 		return nil
 	case err != nil:
 		return err
@@ -110,11 +110,11 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 }
 
 const (
-	blockedSoon  = 2 * time.Second  // then is told what is waited for
+	blockedSoon  = 2 * time.Second  // after this the command says what it waits for
 	blockedLimit = 60 * time.Second // for a list of millions
 )
 
-// awaitBlocked waits until the daemon's list has what is noted, if there is one.
+// awaitBlocked waits until the daemon's list has the stored blocks, if the daemon runs.
 func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 	noted, err := guardrun.BlockedAt(r.Place)
 	if err != nil {
@@ -131,10 +131,10 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 		}
 		waited := time.Since(start)
 		if waited > blockedLimit {
-			return fmt.Errorf("%s: noted, but weft run has not taken it up for %s: its log says why", c.CommandPath(), blockedLimit)
+			return fmt.Errorf("%s: stored, but weft run has not applied it for %s: its log gives the reason", c.CommandPath(), blockedLimit)
 		}
 		if waited > blockedSoon && !said {
-			fmt.Fprintln(c.ErrOrStderr(), "noted; weft run writes its list anew ...")
+			fmt.Fprintln(c.ErrOrStderr(), "stored; weft run is applying the list ...")
 			said = true
 		}
 		select {
@@ -145,7 +145,7 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 	}
 }
 
-// letInMost is how many are told by name.
+// letInMost is how many are listed.
 const letInMost = 10
 
 func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
@@ -155,10 +155,10 @@ func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
 	}
 	for i, p := range free {
 		if i == letInMost {
-			fmt.Fprintf(w, "and so are %d more\n", len(free)-i)
+			fmt.Fprintf(w, "and %d more\n", len(free)-i)
 			break
 		}
-		fmt.Fprintf(w, "%s is let in all the same: an exception of [block] says so\n", guard.SourceText(p))
+		fmt.Fprintf(w, "%s is still accepted: it is in an exception of [block]\n", guard.SourceText(p))
 	}
 	return nil
 }

@@ -21,21 +21,21 @@ func captureCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capture WHO [-w FILE]",
 		Short: "Write a subscriber's packets to a pcap file",
-		Long: `Write the packets of one subscriber, both ways, as a pcap file that Wireshark
-and tcpdump read: PPP's control messages, and the IP packets inside the tunnel.
-WHO is a login, an address of theirs, or the number of a session as weft show
-subscribers has it; or an l2tp_client.NAME, for this router's own session with
-an L2TP server. If there is no such session it waits for one; of that it
-sees what follows the login.
+		Long: `Write the packets of one subscriber, in both directions, as a pcap file that
+Wireshark and tcpdump read: PPP control messages, and the IP packets inside the
+tunnel. WHO is a login, one of its addresses, or the number of a session from
+weft show subscribers; or l2tp_client.NAME, for this router's own session with
+an L2TP server. If there is no such session, the command waits for one, and
+captures its packets after the login.
 
-What the subscriber sent is copied before its rate limit, what it gets behind
-that. Up to 1536 bytes of each packet are kept. If there are more packets than
-can be read, some are missing in the file; the subscriber misses none. While
-somebody looks, packets from this subscriber take TC instead of XDP; nobody
-else's do.
+Packets from the subscriber are copied before the rate limit, packets to it
+after the rate limit, up to 1536 bytes of each. If there are more packets than
+can be read, some are missing in the file; the subscriber loses none. During a
+capture, packets from this subscriber use TC instead of XDP; other subscribers
+are not affected.
 
-Without -w the file goes to standard output, for a pipe. It ends with Ctrl-C,
-after --packets, or after --for.`,
+Without -w the file goes to standard output, for a pipe. The capture ends with
+Ctrl-C, after --packets, or after --for.`,
 		Example: "  weft capture alice@example.net -w alice.pcap\n" +
 			"  weft capture 203.0.113.5 --packets 100 -w hundred.pcap\n" +
 			"  weft capture l2tp_client.isp -w isp.pcap\n" +
@@ -46,9 +46,9 @@ after --packets, or after --for.`,
 			return runCapture(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), o, file)
 		},
 	}
-	c.Flags().StringVarP(&file, "write", "w", "", "file for the packets; without it, standard output")
-	c.Flags().IntVarP(&o.Packets, "packets", "c", 1_000_000, "how many packets at most")
-	c.Flags().DurationVar(&o.For, "for", time.Hour, "how long at most")
+	c.Flags().StringVarP(&file, "write", "w", "", "file for the packets (default: standard output)")
+	c.Flags().IntVarP(&o.Packets, "packets", "c", 1_000_000, "maximum number of packets")
+	c.Flags().DurationVar(&o.For, "for", time.Hour, "maximum duration")
 	return c
 }
 
@@ -74,9 +74,9 @@ func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, fi
 	}
 	to := out
 	if file != "" {
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // it is somebody's private traffic
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600) // the traffic is private
 		if err != nil {
-			return fmt.Errorf("make pcap file: %w", err)
+			return fmt.Errorf("create pcap file: %w", err)
 		}
 		defer f.Close()
 		to = f

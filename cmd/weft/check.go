@@ -18,16 +18,14 @@ func checkCommand() *cobra.Command {
 	var asJSON, schema bool
 	c := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say everything that is wrong with FILE",
-		Long: `Read the configuration and report every problem at once: where it is, what is
-wrong, what would be right. Nothing is changed, and root is not needed. A
-users_file and the files of [block] are looked at too, if they can be read: a
-line of those that is wrong is a warning, for it does not keep the others from
-being blocked. Where devices of a
-[bridge.NAME] are on this host, it also tells of the ways around that bridge
-that the host itself has. Root is also told what of [offload] cannot be
-offloaded on this host, and why: interfaces, and rules of nftables that look at
-each packet.
+		Short: "Report all errors of FILE",
+		Long: `Read the configuration and report every problem at once: its position, the
+error, the remedy. Nothing is changed, and root is not needed. A users_file and
+the files of [block] are checked too, if they are readable; an invalid line of
+a block list is only a warning: the valid lines still apply. If devices of a
+[bridge.NAME] are on this host, the command also warns about paths of the host
+around that bridge. As root, it also reports what [offload] cannot offload on
+this host, and why: interfaces, and nftables rules that look at each packet.
 
 --schema prints the JSON Schema of weft.toml, for editors.`,
 		Example: "  weft check weft.toml\n  weft check --schema > weft.schema.json",
@@ -65,7 +63,7 @@ each packet.
 				return errReported
 			}
 			if !asJSON {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s is right\n", args[0])
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: OK\n", args[0])
 			}
 			return nil
 		},
@@ -80,10 +78,11 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show what weft run FILE would change on this host",
-		Long: `Compare what the configuration wants with what the kernel has, and print the
-steps that weft run would take, in order. Nothing is changed. After weft run
-has applied a file, its plan is empty. What a step makes may be news to a later
-one, so weft run may take a few more steps than are listed here.`,
+		Long: `Compare the desired state of the configuration with the actual state of the
+kernel, and print the steps that weft run would take, in order. Nothing is
+changed. After weft run has applied a file, its plan is empty. The result of a
+step may be a fact for a later round, so weft run may take a few more steps
+than are listed here.`,
 		Example: "  weft plan weft.toml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,10 +123,11 @@ one, so weft run may take a few more steps than are listed here.`,
 func unloadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "unload",
-		Short: "Take everything of weft out of the kernel",
-		Long: `Remove the programs, maps, devices, routes and addresses that weft made in
-this network namespace, and put back the settings that it changed. What others
-made stays. A daemon that still runs would make it all again: stop it first.`,
+		Short: "Remove everything of weft from the kernel",
+		Long: `Remove the programs, maps, devices, routes and addresses that weft has created
+in this network namespace, and restore the settings that it has changed. The
+state of other programs stays. A running daemon would create everything again:
+stop it first.`,
 		Example: "  systemctl stop weft && weft unload",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -171,7 +171,7 @@ func printSteps(w io.Writer, steps []state.Step, asJSON bool) error {
 		fmt.Fprintln(w, s)
 	}
 	if len(steps) == 0 {
-		fmt.Fprintln(w, "nothing to do: the kernel is as the file wants it")
+		fmt.Fprintln(w, "nothing to do: the kernel is as the file requires")
 	}
 	return nil
 }

@@ -16,18 +16,18 @@ func flushCommand() *cobra.Command {
 	c := choice(&cobra.Command{
 		Use:   "flush NOUN",
 		Short: "End bindings or sessions of stateful translators",
-		Long: `End bindings or sessions of stateful translators before their time. What is
-ended is told by the same flags that pick rows in weft show; --all ends all.
+		Long: `End bindings or sessions of stateful translators before their timeout. The
+flags that select rows in weft show select what to end; --all ends everything.
 
-Connections break: TCP that goes on without a session is dropped until its ends
-give up, and whatever starts anew gets another port. Static bindings of
-weft.toml stay; only their sessions end. It works on the pinned tables, daemon
-or not.`,
+Connections break: existing TCP connections stall until they time out; new
+connections get a new port. Static bindings of weft.toml stay; only their
+sessions end. The command works on the pinned tables and does not need the
+daemon.`,
 		Example: "  weft flush bib --ipv6 2001:db8:1::7\n  weft flush nat-sessions --protocol udp --port 53\n  weft flush bib --all",
 	}, "noun")
 	c.AddCommand(
 		flushNoun("bib", "End bindings, with all their sessions", "  weft flush bib --ipv6 2001:db8:1::7\n  weft flush bib --ipv4 192.0.2.1 --port 4711", true),
-		flushNoun("nat-sessions", "End sessions, and the bindings that are left without one", "  weft flush nat-sessions --protocol udp --port 53\n  weft flush nat-sessions --all", false),
+		flushNoun("nat-sessions", "End sessions, and bindings without sessions", "  weft flush nat-sessions --protocol udp --port 53\n  weft flush nat-sessions --all", false),
 	)
 	return c
 }
@@ -37,7 +37,7 @@ func flushNoun(name, short, example string, ofBindings bool) *cobra.Command {
 	values := map[string]*string{}
 	c := &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,
-		Long: short + ".\nFlags that are given together must all fit; without any, --all is needed.",
+		Long: short + ".\nAll given flags must match; without any, --all is needed.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needRoot("weft flush"); err != nil {
 				return err
@@ -59,7 +59,7 @@ func flushNoun(name, short, example string, ofBindings bool) *cobra.Command {
 	for _, a := range nat64.FilterArgs() {
 		values[a.Name] = nounFlag(c, a)
 	}
-	c.Flags().BoolVar(&all, "all", false, "every one")
+	c.Flags().BoolVar(&all, "all", false, "all of them")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Example = example
 	return c

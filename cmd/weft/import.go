@@ -17,21 +17,21 @@ import (
 func importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Print the weft.toml that does what another program's file does",
+		Short: "Convert another program's configuration to weft.toml",
 		Long: `Read the configuration of another program and print a weft.toml that does the
-same. What weft does otherwise, or not at all, stands in it as comments, each
-with the line that asked for it and what to do, and is printed as a warning.
-Nothing is changed. Look the result over, and ask weft check.`,
+same. Comments in it list the differences and what weft does not support, each
+with the line that caused it and a remedy; they are also printed as warnings.
+Nothing is changed. Review the result, and run weft check.`,
 		Example: "  weft import jool jool.json > weft.toml\n  weft import tayga /etc/tayga.conf > weft.toml",
 	}
 	c.AddCommand(
 		importOne("jool", "a configuration of Jool", `Read the JSON that jool file handle and jool_siit file handle read: pool6, eamt
 and the global settings, pool4 and bib. With pool4 or bib it becomes a stateful
-translator, else a stateless one.`,
+translator, otherwise a stateless one.`,
 			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", foreign.Jool),
 		importLNS(),
-		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses out of a dynamic-pool are
-not carried over: weft gives none out by itself.`,
+		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses of a dynamic-pool are not
+carried over: weft does not assign any by itself.`,
 			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", foreign.Tayga),
 	)
 	return choice(c, "program")
@@ -41,7 +41,7 @@ func importLNS() *cobra.Command {
 	var pool, listen string
 	c := importOne("l2tpns", "a startup-config of l2tpns", `Read a startup-config of l2tpns and the ip_pool beside it: tunnel secret, RADIUS
 servers, pools, name servers, limits. Clusters, BGP and access lists are not
-carried over. Name the LACs' addresses in the result, and a space for IPv6.`,
+carried over. Add the LACs' addresses to the result, and prefixes for IPv6.`,
 		"  weft import l2tpns /etc/l2tpns/startup-config --wan eth0 > weft.toml\n  weft import l2tpns startup-config --ip-pool pools --listen 192.0.2.1 > weft.toml",
 		func(text []byte, o foreign.Options) (string, []state.Problem) {
 			o.Listen, o.PoolFile = listen, pool
@@ -70,7 +70,7 @@ func importOne(name, what, long, example string, read func([]byte, foreign.Optio
 	o := foreign.Options{}
 	c := &cobra.Command{
 		Use:     name + " FILE",
-		Short:   "Print the weft.toml that does what " + what + " does",
+		Short:   "Convert " + what + " to weft.toml",
 		Long:    long,
 		Example: example,
 		Args:    oneArgument("one file", "the one that "+name+" reads"),

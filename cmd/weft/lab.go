@@ -23,16 +23,16 @@ var errChecksFailed = errors.New("checks failed")
 func labCommand() *cobra.Command {
 	c := choice(&cobra.Command{
 		Use:   "lab",
-		Short: "Build small networks in namespaces and try things out in them",
+		Short: "Build small networks from namespaces and test them",
 		Long: `A lab is a small network on this machine: nodes that are network namespaces or
 guests, the links between them, and checks. Scenarios are part of the program
-(weft lab list) or files in TOML. A lab needs root and leaves nothing behind;
-it touches neither the network of this machine nor other labs.`,
-		Example: `  weft lab list                          what is there?
-  weft lab run nat64                     bring it up, check it, take it down
-  weft lab up nat64                      bring it up and leave it
-  weft lab shell nat64/router            look around in a node
-  weft lab down nat64                    take it down`,
+(weft lab list) or TOML files. A lab needs root and leaves nothing behind. It
+changes neither the network of this machine nor other labs.`,
+		Example: `  weft lab list                          list the scenarios and the running labs
+  weft lab run nat64                     build it, check it, remove it
+  weft lab up nat64                      build it and leave it running
+  weft lab shell nat64/router            open a shell in a node
+  weft lab down nat64                    remove it`,
 	}, "command")
 	c.AddCommand(labList(), labUp(), labDown(), labShell(), labRun())
 	return c
@@ -108,9 +108,9 @@ func labContext(c *cobra.Command) (context.Context, context.CancelFunc) {
 
 func labUp() *cobra.Command {
 	var name string
-	c := &cobra.Command{Use: "up SCENARIO|FILE", Short: "Bring a lab up and leave it running",
-		Long: `Build the nodes and links of a scenario and start what runs in them, without
-carrying out its checks. The lab stays until weft lab down, or a reboot.`,
+	c := &cobra.Command{Use: "up SCENARIO|FILE", Short: "Build a lab and leave it running",
+		Long: `Build the nodes and links of a scenario and start its processes, without
+running its checks. The lab stays until weft lab down, or a reboot.`,
 		Example: "  weft lab up nat64\n  weft lab up ./my-network.toml --name try",
 		Args:    scenarioArgument()}
 	c.Flags().StringVar(&name, "name", "", "name of the lab (default: the scenario's)")
@@ -138,9 +138,9 @@ carrying out its checks. The lab stays until weft lab down, or a reboot.`,
 
 func labDown() *cobra.Command {
 	var all bool
-	c := &cobra.Command{Use: "down NAME | --all", Short: "Take a lab down, or what is left of one",
+	c := &cobra.Command{Use: "down NAME | --all", Short: "Remove a lab, or the remains of one",
 		Long: `End every process of the lab and remove its namespaces, links and files. It
-works from what it finds, so that it also takes down what a killed weft left.`,
+needs no record, so it also removes the remains of a killed weft.`,
 		Example: "  weft lab down nat64\n  weft lab down --all"}
 	c.Flags().BoolVar(&all, "all", false, "every lab, and remains of labs, on this machine")
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -176,14 +176,14 @@ works from what it finds, so that it also takes down what a killed weft left.`,
 func labRun() *cobra.Command {
 	var name string
 	var asJSON, keep bool
-	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Bring a lab up, carry out its checks, take it down",
-		Long: `Bring a lab up, carry out its checks one after the other, say what came of
-each, and take it down, also after Ctrl-C. The status is 1 if a check failed.`,
-		Example: "  weft lab run nat64\n  weft lab run nat64 --keep      and look around with weft lab shell\n  weft lab run chain --json",
+	c := &cobra.Command{Use: "run SCENARIO|FILE", Short: "Build a lab, run its checks, remove it",
+		Long: `Build a lab, run its checks one after the other, report each result, and remove
+the lab, also after Ctrl-C. The exit status is 1 if a check failed.`,
+		Example: "  weft lab run nat64\n  weft lab run nat64 --keep      then use weft lab shell\n  weft lab run chain --json",
 		Args:    scenarioArgument()}
 	c.Flags().StringVar(&name, "name", "", "name of the lab (default: the scenario's)")
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a check, then a summary")
-	c.Flags().BoolVar(&keep, "keep", false, "leave the lab up afterwards")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per check, then a summary")
+	c.Flags().BoolVar(&keep, "keep", false, "leave the lab running afterwards")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, stop := labContext(c)
 		defer stop()
@@ -223,8 +223,8 @@ func failed(err error, ok bool) error {
 func labShell() *cobra.Command {
 	return &cobra.Command{
 		Use: "shell [LAB/]NODE [-- COMMAND ...]", Short: "Open a shell in a node, or run a command there",
-		Long: `Enter a node of a lab that is up. NODE alone is enough when one lab is up. In
-it, weft is on the PATH.`,
+		Long: `Enter a node of a running lab. NODE alone is enough if one lab is running. In
+the node, weft is on the PATH.`,
 		Example: "  weft lab shell nat64/router\n  weft lab shell nat64/router -- weft show counters\n  weft lab shell nat64/member -- ping -c 3 64:ff9b:1::198.51.100.9",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {

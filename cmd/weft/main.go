@@ -16,7 +16,7 @@ import (
 	"weft/cmd/weft/internal/probe"
 )
 
-// errReported ends the command with status 1 when everything has been said.
+// errReported ends the command with status 1 when the errors have been printed.
 var errReported = errors.New("already reported")
 
 func main() {
@@ -47,16 +47,16 @@ func rootCommand() *cobra.Command {
 		Use:   "weft",
 		Short: "The edge router of a community network",
 		Long: `weft turns a Linux machine into the edge router of a community network:
-one config file, one binary, and the kernel does the work.
+one config file, one binary, and the kernel forwards the packets.
 
-Verbs change state, nouns show it: weft run makes the router, weft show says
-what it does, weft trace explains what it would do to a packet, and weft lab
-tries it all in network namespaces that touch nothing else.`,
-		Example: `  weft check weft.toml          is the file right?
-  weft plan weft.toml           what would change?
-  weft run weft.toml            be the router
-  weft show counters            what became of the packets?
-  weft lab run nat64            see it work, without a network`,
+Verbs change state, nouns show it: weft run is the router, weft show shows its
+state, weft trace explains what it would do with a packet, and weft lab tests
+it in network namespaces that change nothing else.`,
+		Example: `  weft check weft.toml          report the errors of the file
+  weft plan weft.toml           show what would change
+  weft run weft.toml            run the router
+  weft show counters            count packets by outcome
+  weft lab run nat64            run the demo, without a network`,
 		SilenceUsage: true, SilenceErrors: true,
 		DisableAutoGenTag: true,
 	}
@@ -66,8 +66,8 @@ tries it all in network namespaces that touch nothing else.`,
 	})
 	root.AddGroup(
 		&cobra.Group{ID: "router", Title: "The router:"},
-		&cobra.Group{ID: "look", Title: "Look and ask:"},
-		&cobra.Group{ID: "try", Title: "Try and measure:"},
+		&cobra.Group{ID: "look", Title: "Show and explain:"},
+		&cobra.Group{ID: "try", Title: "Test and measure:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {

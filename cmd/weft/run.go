@@ -16,14 +16,14 @@ import (
 func runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run FILE",
-		Short: "Be the router that FILE describes",
+		Short: "Run the router that FILE describes",
 		Long: `Apply the configuration and keep it applied, in the foreground, until SIGINT
 or SIGTERM. SIGHUP reads the file again; a file with errors changes nothing.
 
-What weft made in the kernel stays when it stops or dies: packets are
-forwarded as before, only the rare ones that need the slow path are lost.
-weft unload takes everything away. Under systemd it reports READY, RELOADING
-and STOPPING and feeds the watchdog (packaging/weft.service).`,
+The state of weft in the kernel stays when the daemon stops or dies: packets are
+forwarded as before, and only the rare ones that need the slow path are lost.
+weft unload removes everything. Under systemd the daemon reports READY,
+RELOADING and STOPPING and serves the watchdog (packaging/weft.service).`,
 		Example: "  weft run /etc/weft/weft.toml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

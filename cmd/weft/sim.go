@@ -23,9 +23,9 @@ func simCommand() *cobra.Command {
 	c := choice(&cobra.Command{
 		Use:   "sim",
 		Short: "Simulate multipath schedulers",
-		Long: `Several paths, several streams: which packet goes where? weft sim tries out the
+		Long: `Several paths, several streams: which packet goes where? weft sim runs the
 schedulers on simulated paths. Scenarios are part of the program (weft sim list)
-or files in TOML; one seed gives one result, bit for bit, on any machine.`,
+or TOML files; the same seed gives the same result, bit for bit, on any machine.`,
 		Example: `  weft sim run unequal
   weft sim compare chunks --schedulers lowrtt,ecf --runs 20
   weft sim sweep blocking --set path.mobile.delay=20ms,65ms,150ms --schedulers lowrtt,blest
@@ -61,7 +61,7 @@ func simList() *cobra.Command {
 
 func simKeys() *cobra.Command {
 	return &cobra.Command{
-		Use: "keys", Short: "Show what a scenario can say", Args: cobra.NoArgs,
+		Use: "keys", Short: "Show the keys of a scenario", Args: cobra.NoArgs,
 		Long:    "Lists the sections and keys of a scenario, their meanings and defaults.",
 		Example: "  weft sim keys",
 		Run:     func(c *cobra.Command, args []string) { scenario.Keys(c.OutOrStdout()) },
@@ -83,14 +83,15 @@ func simRun() *cobra.Command {
 	var keep int
 	c := &cobra.Command{
 		Use: "run SCENARIO|FILE", Short: "Run a scenario once", Args: cobra.ExactArgs(1),
-		Long: `Runs a scenario once and says how long its streams took and what the paths did.
+		Long: `Runs a scenario once and reports the durations of its streams and the load
+of its paths.
 The same scenario and seed give the same result on any machine.`,
 		Example: "  weft sim run unequal\n  weft sim run unequal --set path.slow.delay=100ms --set scenario.scheduler=ecf\n  weft sim run mix --json --events mix.events",
 	}
 	c.Flags().StringArrayVar(&set, "set", nil, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.Flags().BoolVar(&asJSON, "json", false, "the result as one JSON object, times in nanoseconds")
-	c.Flags().StringVar(&events, "events", "", "write everything that happens to this file, one JSON object a line")
-	c.Flags().IntVar(&keep, "streams", 0, "report so many streams one by one")
+	c.Flags().StringVar(&events, "events", "", "write all events to this file, one JSON object per line")
+	c.Flags().IntVar(&keep, "streams", 0, "number of streams to report one by one")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		s, err := simLoad(args[0], set)
 		if err != nil {
@@ -238,9 +239,9 @@ func simCompare() *cobra.Command {
 	var s simStudy
 	c := &cobra.Command{
 		Use: "compare SCENARIO|FILE", Short: "Compare schedulers on the same arrivals", Args: cobra.ExactArgs(1),
-		Long: `Runs a scenario with each scheduler and several seeds. All meet the same
-arrivals, so that differences are taken run by run; those beyond chance stand in
-brackets.`,
+		Long: `Runs a scenario with each scheduler and several seeds. All get the same
+arrivals, so that differences are computed run by run; those beyond chance are
+in brackets.`,
 		Example: "  weft sim compare chunks --schedulers lowrtt,ecf --runs 20\n  weft sim compare mix --schedulers turns,shortest --chart mix.svg",
 	}
 	s.flags(c, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")

@@ -23,15 +23,15 @@ func simWatch() *cobra.Command {
 queues with packets that move, two schedulers side by side on the same arrivals.
 Time can be paused, slowed and scrubbed, and the values of the scenario changed.
 
-The page is served on this machine only, at a free port unless --listen says
-which; Ctrl-C ends it. It needs nothing from the network. A FILE is read anew
-for each run. Keys are listed on the page (press ?).`,
+The page is served on this machine only, at a free port unless --listen sets
+one; Ctrl-C ends it. It needs nothing from the network. A FILE is read again for
+each run. The page lists its keys (press ?).`,
 		Example: "  weft sim watch\n  weft sim watch chunks --schedulers lowrtt,ecf\n  weft sim watch blocking --set path.mobile.delay=100ms --listen 127.0.0.1:8080",
 	}
 	c.Flags().StringVar(&schedulers, "schedulers", "", "one or two to begin with, with a comma (default: the scenario's and one beside it)")
 	c.Flags().StringArrayVar(&set, "set", nil, "change a value of the scenario, like path.slow.delay=80ms; may be repeated")
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback address and port; port 0 is any free one")
-	c.Flags().BoolVar(&remote, "remote", false, "let --listen be any address: whoever reaches it can have simulations run")
+	c.Flags().BoolVar(&remote, "remote", false, "allow any address for --listen: all hosts that reach it can run simulations")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		o := watch.Options{
 			Set: set, Limits: watch.DefaultLimits(), Runs: max(1, runtime.NumCPU()/2),

@@ -32,37 +32,37 @@ func traceCommand() *cobra.Command {
 	flags := traceFlags{read: "-"}
 	c := &cobra.Command{
 		Use:   "trace --config FILE --in IFACE [--read PCAP] [--write PCAP] [--via xdp|tc|slow] [--json]",
-		Short: "Show what the router would do to packets",
-		Long: `Apply FILE in a throw-away network namespace whose interfaces stand for the
-host's, put the packets of a capture in at one of them, and report every frame
-that leaves any interface, whoever made it (eBPF program, slow path, kernel),
-and what the programs decided. The host's network is not touched, and nothing
-stays behind.
+		Short: "Show what the router would do with packets",
+		Long: `Apply FILE in a temporary network namespace whose interfaces represent the
+host's, send the packets of a capture into one of them, and report every frame
+that leaves any interface (from eBPF programs, the slow path or the kernel), and
+the decisions of the programs. The host's network does not change, and nothing
+is left behind.
 
-IFACE is the NAME of an [interface.NAME] or its device; the report calls the
-others likewise. The capture is pcap or pcapng, Ethernet or raw IP, from
+IFACE is the NAME of an [interface.NAME] or its device; the report names the
+others in the same way. The capture is pcap or pcapng, Ethernet or raw IP, from
 standard input unless --read names a file. Its timestamps are the router's
 clock. State persists from packet to packet.
 
-With raw IP, neighbours are answered for, and the report has raw IP. With
-Ethernet nobody answers: what the kernel asks its neighbours is in the report.
+With raw IP, all neighbours are known, and the report has raw IP. With Ethernet
+no neighbour answers, and the kernel's requests to neighbours are in the report.
 
-A device has the host's MAC and MTU where the host has it. Else its MTU is 1500
-or the file's, its MAC is 02:77:65:66:74:NN (NN: its place in the file), or, for
-IFACE, the one that the first Ethernet frame is addressed to. If the host has
-all the devices, their routes are copied. Where no default route comes that way,
-IPv4 and IPv6 have one out of the first interface with such an address. The
+A device has the host's MAC and MTU if the host has it. Otherwise its MTU is
+1500 or the file's, and its MAC is 02:77:65:66:74:NN (NN: its position in the
+file), or, for IFACE, the destination of the first Ethernet frame. If the host
+has all the devices, their routes are copied. If no default route is copied,
+IPv4 and IPv6 get one out of the first interface with such an address. The
 host's firewall is not copied.
 
-Subscribers of [access.NAME] have the sessions that this host's programs have
-now, so that packets to and from them are explained; --sessions FILE takes them
-from what weft show l2tp-sessions --json has printed on another host, and
---sessions none leaves them out. Control messages of L2TP and PPP go no further
-than to the daemon, which does not answer here.
+Subscribers of [access.NAME] have the sessions of this host's programs, so that
+packets to and from them are explained; --sessions FILE reads them from the
+output of weft show l2tp-sessions --json on another host, and --sessions none
+omits them. Control messages of L2TP and PPP go to the daemon, which does not
+answer here.
 
 --via xdp sets hook = "xdp" and shortcut = true on all interfaces, --via tc
-sets hook = "tc", and --via slow sends what would be translated to the slow
-path. With --json there is one object a line for each packet: packet, verdict
+sets hook = "tc", and --via slow sends all packets to translate to the slow
+path. --json prints one object per line for each packet: packet, verdict
 (forward, pass, drop), reason, in, outputs and decisions.`,
 		Example: "  weft trace --config weft.toml --in lan --read capture.pcap\n" +
 			"  weft trace --config weft.toml --in lan --json --via xdp < packets.pcap",
@@ -70,10 +70,10 @@ path. With --json there is one object a line for each packet: packet, verdict
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrace(cmd.Context(), flags) },
 	}
 	c.Flags().StringVar(&flags.config, "config", "", "the configuration, a weft.toml")
-	c.Flags().StringVar(&flags.in, "in", "", "interface at which the packets come in")
+	c.Flags().StringVar(&flags.in, "in", "", "ingress interface")
 	c.Flags().StringVar(&flags.read, "read", "-", "capture with the packets; - is standard input")
-	c.Flags().StringVar(&flags.write, "write", "", "pcap file for what leaves")
-	c.Flags().StringVar(&flags.via, "via", "", "way to take: xdp, tc or slow (default: as the configuration says)")
+	c.Flags().StringVar(&flags.write, "write", "", "pcap file for the output packets")
+	c.Flags().StringVar(&flags.via, "via", "", "path: xdp, tc or slow (default: as configured)")
 	c.Flags().StringVar(&flags.sessions, "sessions", "", "file with subscribers' sessions, or none (default: those of this host)")
 	c.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object for each packet")
 	for _, name := range []string{"config", "in"} {
@@ -134,7 +134,7 @@ func runTrace(ctx context.Context, flags traceFlags) error {
 	}
 	if flags.write != "" {
 		if files.Write, err = os.Create(flags.write); err != nil {
-			return fmt.Errorf("make pcap file: %w", err)
+			return fmt.Errorf("create pcap file: %w", err)
 		}
 		defer files.Write.Close()
 	}

@@ -121,7 +121,7 @@ func TestAFileOfSourcesIsBlockedAndLetInAgain(t *testing.T) {
 	if w.reaches(w.member, "198.51.100.9") {
 		t.Error("who is in the file is let in")
 	}
-	if !strings.HasPrefix(out, "10.9.0.3 is let in all the same") || strings.Count(out, "\n") != 1 {
+	if !strings.HasPrefix(out, "10.9.0.3 is still accepted") || strings.Count(out, "\n") != 1 {
 		t.Errorf("block says %q", out)
 	}
 	if out := w.mustWeft("show", "status"); !strings.Contains(out, "3 prefixes in force") {
@@ -242,7 +242,7 @@ func TestWhatCannotBeBlockedIsTold(t *testing.T) {
 		"block":                        "takes addresses or prefixes",
 		"block 10.9.0":                 `"10.9.0" is no address and no prefix`,
 		"block 0.0.0.0/0":              "is everybody",
-		"block 10.9.0.2 --for -1s":     "is over at once",
+		"block 10.9.0.2 --for -1s":     "is too short",
 		"block 10.9.0.2 --for eternal": "invalid argument",
 		"unblock 192.0.2.1":            "is not blocked by weft block",
 	} {

@@ -27,7 +27,7 @@ func attackCommand() *cobra.Command {
 	c := &cobra.Command{Use: "attack DEVICE", Short: "Send frames that should not come through", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&label, "label", "", "who sends")
 	c.Flags().StringVar(&source, "source", "", "the sender's link address")
-	c.Flags().StringVar(&borrow, "borrow", "02:00:00:00:00:fe", "a link address of somebody else")
+	c.Flags().StringVar(&borrow, "borrow", "02:00:00:00:00:fe", "the link address of another host")
 	c.Flags().StringVar(&asked, "asked", "198.51.100.1", "an address of the router's on another link")
 	c.Flags().StringSliceVar(&aims, "aim", nil, "stations, as NAME=MAC")
 	c.Flags().StringSliceVar(&only, "only", nil, "these frames alone")
@@ -134,7 +134,7 @@ func seenCommand() *cobra.Command {
 	return c
 }
 
-// sightings is how often frames of somebody are written down.
+// sightings counts the recorded frames with a label.
 func sightings(file, label string) (map[string]int, error) {
 	f, err := os.Open(file)
 	if err != nil {

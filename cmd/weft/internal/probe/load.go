@@ -26,7 +26,7 @@ func browseCommand() *cobra.Command {
 	c.Flags().Int64Var(&o.Short, "short", 16<<10, "bytes of a short transfer")
 	c.Flags().Int64Var(&o.Long, "long", 1<<20, "bytes of a long one")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 20*time.Second, "for a transfer, and for a datagram's echo")
-	c.Flags().Float64Var(&lost, "lost", 2, "percent of datagrams that may be lost: nobody sends them again")
+	c.Flags().Float64Var(&lost, "lost", 2, "percent of datagrams that may be lost, as they are not retransmitted")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var targets []netip.AddrPort
 		for _, a := range args {
@@ -76,7 +76,7 @@ func paceCommand() *cobra.Command {
 func floodCommand() *cobra.Command {
 	f := probe.Flood{}
 	var source, to, address, from, kind string
-	c := &cobra.Command{Use: "flood DEVICE", Short: "Send many packets that nobody asked for, bounded", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "flood DEVICE", Short: "Send many unsolicited packets, bounded", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&kind, "kind", "ports", "ports, syn, icmp, bogons, refused or source")
 	c.Flags().StringVar(&source, "source", "", "the sender's link address")
 	c.Flags().StringVar(&to, "to", "", "the router's link address")

@@ -14,7 +14,7 @@ import (
 // probeMalformed is the peer of the scenario lns-malformed.
 func malformedCommand() *cobra.Command {
 	var here, steady, target string
-	c := &cobra.Command{Use: "malformed SERVER", Short: "Send an L2TP server what nobody should", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "malformed SERVER", Short: "Send malformed messages to an L2TP server", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVar(&here, "here", "", "the address that it comes from; RADIUS answers there too")
 	c.Flags().StringVar(&steady, "steady", "", "the address of a concentrator that behaves")
 	c.Flags().StringVar(&target, "target", "", "an address behind the server that answers echo requests")

@@ -11,7 +11,7 @@ import (
 	"weft/internal/lab/probe"
 )
 
-// probeNames is a name server for labs, until it is told to end.
+// probeNames is a name server for labs, until it is stopped.
 func namesCommand() *cobra.Command {
 	var listen string
 	c := &cobra.Command{Use: "names ZONEFILE", Short: "Answer DNS from a zone file", Args: cobra.ExactArgs(1)}

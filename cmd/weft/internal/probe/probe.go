@@ -142,8 +142,8 @@ func captureCommand() *cobra.Command {
 	return c
 }
 
-// untilInputCloses gives a context that ends when whoever started the command
-// goes away, however it goes: its end of the pipe closes.
+// untilInputCloses gives a context that ends when the process that started the
+// command goes away in any manner: its end of the pipe closes.
 func untilInputCloses(c *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, os.Interrupt)
 	go func() {
