@@ -9,8 +9,8 @@ import (
 // Router is [router]: what concerns the machine as a whole.
 type Router struct {
 	Name       string `toml:"name" example:"\"attic\"" doc:"The router's name, in logs and on the console. Letters, digits and hyphens, as in a host name (RFC 1123 section 2.1)."`
-	Forwarding bool   `toml:"forwarding" example:"true" doc:"Switch the kernel's IPv4 and IPv6 forwarding on. With false weft leaves the sysctls alone."`
-	Log        Log    `toml:"log" enum:"debug,info,warn,error" example:"\"info\"" doc:"The least severe messages to log: debug, info, warn or error."`
+	Forwarding bool   `toml:"forwarding" example:"true" doc:"Enable the kernel's IPv4 and IPv6 forwarding. With false weft does not change the sysctls."`
+	Log        Log    `toml:"log" enum:"debug,info,warn,error" example:"\"info\"" doc:"The lowest level of messages to log: debug, info, warn or error."`
 }
 
 // Log is the least severe level that is logged.
@@ -26,7 +26,7 @@ const (
 // Metrics is [metrics]: the Prometheus listener.
 type Metrics struct {
 	// Listen is the zero AddrPort when the listener is off.
-	Listen netip.AddrPort `toml:"listen" example:"\"127.0.0.1:9100\"" doc:"Address and port that Prometheus scrapes. Without it there is no listener. Nobody is asked for a password, so keep it on loopback or a management network."`
+	Listen netip.AddrPort `toml:"listen" example:"\"127.0.0.1:9100\"" doc:"Address and port that Prometheus scrapes. Without it there is no listener. There is no authentication, so keep it on loopback or a management network."`
 }
 
 // CoreSections gives the sections that belong to no feature.

@@ -11,13 +11,13 @@ import (
 
 // Interface is [interface.NAME].
 type Interface struct {
-	Device      string         `toml:"device" example:"\"eth0\"" doc:"The Linux device, as ip link shows it. Default: NAME."`
-	Addresses   []netip.Prefix `toml:"addresses" ip:"host" example:"[\"192.0.2.1/24\", \"2001:db8:1::1/64\"]" doc:"The router's own addresses on it, each with the prefix length of its subnet. weft adds them, and takes none away that it did not add."`
+	Device      string         `toml:"device" example:"\"eth0\"" doc:"The Linux device, as in ip link. Default: NAME."`
+	Addresses   []netip.Prefix `toml:"addresses" ip:"host" example:"[\"192.0.2.1/24\", \"2001:db8:1::1/64\"]" doc:"The router's own addresses on it, each with the prefix length of its subnet. weft adds them, and removes only addresses that it has added."`
 	MTU         int            `toml:"mtu" min:"0" max:"65535" example:"1500" doc:"The largest IP packet in bytes; 0 leaves the device as it is. IPv6 needs 1280 (RFC 8200 section 5), IPv4 68 (RFC 791)."`
-	Hook        Hook           `toml:"hook" enum:"auto,xdp,tc" example:"\"auto\"" doc:"Where the programs attach: xdp (in the driver, fastest for small packets), tc (after the driver, keeps large TCP segments whole), or auto, which chooses for the device."`
-	Promiscuous bool           `toml:"promiscuous" example:"false" doc:"The device takes all frames, whomever they are for: a guest binds a raw socket to it (User-Mode Linux's raw and hybrid transports) and has a link address of its own."`
-	Offloads    bool           `toml:"offloads" example:"true" doc:"With false the device carries frames as on a wire, without super-packets and unfinished checksums: for guests on it that do not take them."`
-	Shortcut    bool           `toml:"shortcut" example:"false" doc:"Translated packets go straight out, past the stack (and past netfilter)."`
+	Hook        Hook           `toml:"hook" enum:"auto,xdp,tc" example:"\"auto\"" doc:"The hook of the programs: xdp (in the driver, fastest for small packets), tc (after the driver, keeps large TCP segments whole), or auto, which selects one for the device."`
+	Promiscuous bool           `toml:"promiscuous" example:"false" doc:"The device receives all frames (promiscuous mode): a guest binds a raw socket to it (User-Mode Linux's raw and hybrid transports) and has its own link address."`
+	Offloads    bool           `toml:"offloads" example:"true" doc:"With false the device carries no GSO packets and no unfinished checksums, for guests that do not accept them."`
+	Shortcut    bool           `toml:"shortcut" example:"false" doc:"Translated packets bypass the stack (and netfilter)."`
 }
 
 // Hook is where programs attach to an interface.

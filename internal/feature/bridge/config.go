@@ -13,40 +13,40 @@ import (
 
 // Config is [bridge.NAME].
 type Config struct {
-	Device        string `toml:"device" example:"\"guests\"" doc:"The Linux device that weft makes. Default: NAME."`
+	Device        string `toml:"device" example:"\"guests\"" doc:"The Linux device that weft creates. Default: NAME."`
 	MAC           string `toml:"mac" example:"\"02:00:00:00:10:01\"" doc:"The bridge's own link address. Default: the kernel's choice."`
-	Ports         []Port `toml:"ports" required:"true" example:"[{ interface = \"eth1\", role = \"uplink\" }, { interface = \"vm1\", kind = \"tap\" }]" doc:"The devices that the bridge joins. One that is not there joins when it comes."`
-	VLAN          int    `toml:"vlan" min:"1" max:"4094" example:"1" doc:"The VLAN of ports that name none."`
+	Ports         []Port `toml:"ports" required:"true" example:"[{ interface = \"eth1\", role = \"uplink\" }, { interface = \"vm1\", kind = \"tap\" }]" doc:"The ports of the bridge. A device that does not exist yet joins when it appears."`
+	VLAN          int    `toml:"vlan" min:"1" max:"4094" example:"1" doc:"The VLAN of ports without a VLAN of their own."`
 	Host          bool   `toml:"host" example:"false" doc:"Whether the router itself takes part in the bridge. Without it no frame passes between the bridge and the router, IPv6 link-local ones included."`
-	HostVLAN      int    `toml:"host_vlan" min:"1" max:"4094" example:"1" doc:"With host: the VLAN whose frames the router has without a tag, on the bridge's own device. Default: vlan."`
+	HostVLAN      int    `toml:"host_vlan" min:"1" max:"4094" example:"1" doc:"With host: the VLAN that the router uses without a tag, on the bridge's own device. Default: vlan."`
 	HostVLANs     []int  `toml:"host_vlans" min:"1" max:"4094" example:"[30]" doc:"With host: the VLANs that reach the router with their tags, for VLAN devices on top of the bridge."`
-	MaxMACs       int    `toml:"max_macs" min:"0" max:"65536" example:"4096" doc:"The most link addresses that the bridge learns, where the kernel can limit it (Linux 6.8); 0 is no limit."`
-	NeighSuppress bool   `toml:"neigh_suppress" example:"false" doc:"The bridge answers ARP and neighbour discovery for the addresses of ports itself, and does not send such questions to guests."`
-	Snooping      bool   `toml:"multicast_snooping" example:"true" doc:"Multicast goes where it was asked for (IGMP, MLD) once a querier is heard, not everywhere."`
+	MaxMACs       int    `toml:"max_macs" min:"0" max:"65536" example:"4096" doc:"Maximum number of link addresses that the bridge learns, where the kernel can limit it (Linux 6.8); 0: no limit."`
+	NeighSuppress bool   `toml:"neigh_suppress" example:"false" doc:"The bridge answers ARP and neighbour discovery for the addresses of ports itself, and does not forward such requests to guests."`
+	Snooping      bool   `toml:"multicast_snooping" example:"true" doc:"Multicast snooping: frames go only to ports that have joined the group (IGMP, MLD), after a querier was received."`
 }
 
 // Port is one of ports. What is not given depends on its role.
 type Port struct {
 	Interface  string       `toml:"interface" required:"true" example:"\"vm1\"" doc:"The NAME of an [interface.NAME] or [pseudowire.NAME], or a device."`
-	Role       Role         `toml:"role" enum:"guest,uplink,infrastructure" example:"\"guest\"" doc:"Who is behind it. A guest is trusted with nothing. The uplink is what guests share. Infrastructure never exchanges frames with guests. Default: guest."`
+	Role       Role         `toml:"role" enum:"guest,uplink,infrastructure" example:"\"guest\"" doc:"The role of the port. A guest is untrusted. All guests share the uplink. Infrastructure never exchanges frames with guests. Default: guest."`
 	VLAN       int          `toml:"vlan" min:"1" max:"4094" example:"10" doc:"The VLAN of its frames without a tag. Default: the bridge's, or none if vlans is given."`
 	VLANs      []int        `toml:"vlans" min:"1" max:"4094" example:"[10, 20]" doc:"The VLANs whose frames carry tags here: a trunk."`
-	Isolated   bool         `toml:"isolated" example:"true" doc:"It exchanges nothing with other isolated ports. Default: true for guests."`
-	MACs       []string     `toml:"macs" example:"[\"02:00:00:00:00:01\"]" doc:"The link addresses behind it. No other port may use them."`
-	Locked     bool         `toml:"locked" example:"true" doc:"Only macs may send. Default: true if there are any."`
+	Isolated   bool         `toml:"isolated" example:"true" doc:"The port exchanges no frames with other isolated ports. Default: true for guests."`
+	MACs       []string     `toml:"macs" example:"[\"02:00:00:00:00:01\"]" doc:"The link addresses at this port. No other port may use them."`
+	Locked     bool         `toml:"locked" example:"true" doc:"Accept only the addresses of macs as source. Default: true if there are any."`
 	Addresses  []netip.Addr `toml:"addresses" example:"[\"192.0.2.10\", \"2001:db8:1::10\"]" doc:"With neigh_suppress and one address in macs: the IP addresses that the bridge answers for."`
-	MaxMACs    int          `toml:"max_macs" min:"0" max:"64" example:"4" doc:"The most link addresses behind it at a time; 0 is no limit. Default: 4 for guests."`
-	Broadcast  int          `toml:"broadcast" min:"0" max:"10000000" example:"200" doc:"The most broadcast frames that it may send in a second; 0 is no limit. Default: 200 for guests."`
-	Multicast  int          `toml:"multicast" min:"0" max:"10000000" example:"1000" doc:"The most multicast frames in a second. Default: 1000 for guests."`
-	Unknown    int          `toml:"unknown_unicast" min:"0" max:"10000000" example:"500" doc:"The most frames in a second to addresses that nobody has. Default: 500 for guests."`
-	DHCPServer bool         `toml:"dhcp_server" example:"false" doc:"Whether DHCP and DHCPv6 servers may be behind it (RFC 7610). Default: false for guests."`
-	Router     bool         `toml:"router" example:"false" doc:"Whether routers that advertise themselves may be behind it (RFC 6105). Default: false for guests."`
-	Kind       Kind         `toml:"kind" enum:"tap,veth" example:"\"tap\"" doc:"Make the device: tap (QEMU, and UML's tap and hybrid transports) or veth (a pair, for UML's raw transport). Without it the device is there already, or comes."`
+	MaxMACs    int          `toml:"max_macs" min:"0" max:"64" example:"4" doc:"Maximum number of link addresses at this port at a time; 0: no limit. Default: 4 for guests."`
+	Broadcast  int          `toml:"broadcast" min:"0" max:"10000000" example:"200" doc:"Maximum number of broadcast frames per second from this port; 0: no limit. Default: 200 for guests."`
+	Multicast  int          `toml:"multicast" min:"0" max:"10000000" example:"1000" doc:"Maximum number of multicast frames per second. Default: 1000 for guests."`
+	Unknown    int          `toml:"unknown_unicast" min:"0" max:"10000000" example:"500" doc:"Maximum number of frames per second to unknown addresses. Default: 500 for guests."`
+	DHCPServer bool         `toml:"dhcp_server" example:"false" doc:"Accept messages of DHCP and DHCPv6 servers (RFC 7610). Default: false for guests."`
+	Router     bool         `toml:"router" example:"false" doc:"Accept router advertisements and redirects (RFC 6105). Default: false for guests."`
+	Kind       Kind         `toml:"kind" enum:"tap,veth" example:"\"tap\"" doc:"Create the device: tap (QEMU, and UML's tap and hybrid transports) or veth (a pair, for UML's raw transport). Without it the device is created by another program."`
 	Peer       string       `toml:"peer" example:"\"vm1-raw\"" doc:"The other end of a veth pair, which the guest's raw socket binds. Default: the device's name and -raw."`
 	Owner      string       `toml:"owner" example:"\"libvirt-qemu\"" doc:"The user who may open a tap device. Default: root alone."`
 	Group      string       `toml:"group" example:"\"kvm\"" doc:"The group that may open a tap device."`
-	MultiQueue bool         `toml:"multi_queue" example:"false" doc:"A tap device with several queues, for a guest that opens it so."`
-	Offloads   bool         `toml:"offloads" example:"true" doc:"With false the device and its peer carry frames as on a wire, for guests that do not take super-packets: User-Mode Linux without gro=1. Default: false for veth, else true."`
+	MultiQueue bool         `toml:"multi_queue" example:"false" doc:"Create a tap device with several queues, for a guest that opens it so."`
+	Offloads   bool         `toml:"offloads" example:"true" doc:"With false the device and its peer carry no GSO packets, for guests that do not accept them: User-Mode Linux without gro=1. Default: false for veth, else true."`
 }
 
 // Role says who is behind a port.
@@ -78,7 +78,7 @@ const (
 func Section() config.Section {
 	return config.Section{
 		Name: "bridge", Named: true,
-		Doc: "An Ethernet bridge for guests, virtual machines and distant sites, of which nothing comes out but what is meant to.",
+		Doc: "An isolated Ethernet bridge for guests, virtual machines and remote sites.",
 		New: func(name string) any {
 			return &Config{Device: name, VLAN: 1, HostVLAN: 1, MaxMACs: 4096, Snooping: true}
 		},

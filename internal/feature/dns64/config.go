@@ -12,31 +12,31 @@ import (
 
 // Config is [dns64].
 type Config struct {
-	Interfaces   []string       `toml:"interfaces" required:"true" example:"[\"lan\"]" doc:"The NAMEs of the interfaces on whose addresses it answers, over UDP and TCP. Others are not listened on."`
+	Interfaces   []string       `toml:"interfaces" required:"true" example:"[\"lan\"]" doc:"The NAMEs of the interfaces on whose addresses the server answers, over UDP and TCP. It does not listen on others."`
 	Forwarders   []string       `toml:"forwarders" required:"true" example:"[\"tls://192.0.2.53#dns.example.net\", \"2001:db8::53\"]" doc:"The recursive resolvers that are asked, in this order while they answer: an address, with a port if it is not 53 (\"[2001:db8::53]:5353\"); \"tcp://\" before it for TCP; \"tls://ADDRESS#NAME\" for DNS over TLS (RFC 7858), port 853, whose certificate must be NAME's. A resolver on this machine's loopback is one too."`
 	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The translator's prefixes: each IPv4 address gets an IPv6 address under each of them. Default: the prefixes of the [nat64.NAME] sections that serve one of the interfaces."`
-	Rules        []Rule         `toml:"rules" example:"[{ prefix = \"2001:db8:64::/96\", clients = [\"2001:db8:1::/64\"] }]" doc:"Instead of prefixes: which prefix for which clients and which IPv4 addresses. All that fit are used."`
-	Exclude      []netip.Prefix `toml:"exclude" ip:"6" example:"[\"2001:db8:bad::/48\"]" doc:"AAAA records with these addresses count as not there (RFC 6147 section 5.1.4), and so do IPv4-mapped ones (::ffff:0:0/96), always."`
-	Clients      []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/48\"]" doc:"Who may ask. Default: the subnets of the interfaces, link-local addresses, and what [ra.NAME] delegates."`
-	Strangers    Strangers      `toml:"strangers" enum:"refuse,ignore" example:"\"refuse\"" doc:"What others get: refuse answers REFUSED, ignore answers nothing."`
-	Port         int            `toml:"port" min:"1" max:"65535" example:"53" doc:"The port that it answers on."`
-	TrustAD      bool           `toml:"trust_ad" example:"false" doc:"The forwarders validate DNSSEC and the way to them is safe (loopback, or TLS): pass on their word that data is authentic (AD). With false nothing is called authentic."`
-	MixCase      bool           `toml:"mix_case" example:"true" doc:"Ask in random upper and lower case and want the question back as it was, against forged answers. An answer in other case is asked for again over TCP."`
+	Rules        []Rule         `toml:"rules" example:"[{ prefix = \"2001:db8:64::/96\", clients = [\"2001:db8:1::/64\"] }]" doc:"Instead of prefixes: which prefix for which clients and which IPv4 addresses. All matching rules apply."`
+	Exclude      []netip.Prefix `toml:"exclude" ip:"6" example:"[\"2001:db8:bad::/48\"]" doc:"AAAA records with these addresses are ignored (RFC 6147 section 5.1.4), and IPv4-mapped ones (::ffff:0:0/96) always."`
+	Clients      []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/48\"]" doc:"The clients that may query. Default: the subnets of the interfaces, link-local addresses, and what [ra.NAME] delegates."`
+	Strangers    Strangers      `toml:"strangers" enum:"refuse,ignore" example:"\"refuse\"" doc:"The answer to other clients: refuse sends REFUSED, ignore sends nothing."`
+	Port         int            `toml:"port" min:"1" max:"65535" example:"53" doc:"The port of the server."`
+	TrustAD      bool           `toml:"trust_ad" example:"false" doc:"The forwarders validate DNSSEC and the connection to them is secure (loopback, or TLS): pass on their AD bit. With false AD is never set."`
+	MixCase      bool           `toml:"mix_case" example:"true" doc:"Query in random upper and lower case and check it in the answer, against forged answers. If the case differs, query again over TCP."`
 	PTR          bool           `toml:"ptr" example:"true" doc:"Answer reverse lookups under the prefixes with an alias to the IPv4 address's name (RFC 6147 section 5.3.1)."`
-	CacheEntries int            `toml:"cache_entries" min:"0" max:"10000000" example:"20000" doc:"How many answers are kept at most; 0 keeps none. One takes a few hundred bytes, never more than 4 KiB of DNS."`
-	CacheMax     time.Duration  `toml:"cache_max" min:"1s" max:"168h" example:"\"24h\"" doc:"The longest that an answer is kept, whatever its TTL."`
-	NegativeMax  time.Duration  `toml:"negative_max" min:"1s" max:"24h" example:"\"1h\"" doc:"The longest that the news that there is no such name or record is kept (RFC 2308)."`
-	Prefetch     bool           `toml:"prefetch" example:"false" doc:"Ask again for what is in use when a tenth of its time is left, so that nobody waits for it."`
-	ServeStale   time.Duration  `toml:"serve_stale" min:"0s" max:"168h" example:"\"24h\"" doc:"How long beyond its time an answer may be given when no forwarder answers (RFC 8767). \"0s\", the default: never."`
-	Rate         int            `toml:"rate" min:"0" max:"1000000" example:"200" doc:"Questions a second that one client (an IPv4 address or an IPv6 /64) may ask on average; twice as many at once. More are dropped. 0: no limit."`
+	CacheEntries int            `toml:"cache_entries" min:"0" max:"10000000" example:"20000" doc:"Maximum number of cached answers; 0: no cache. An answer takes a few hundred bytes, never more than 4 KiB of DNS data."`
+	CacheMax     time.Duration  `toml:"cache_max" min:"1s" max:"168h" example:"\"24h\"" doc:"Maximum time to cache an answer, whatever its TTL."`
+	NegativeMax  time.Duration  `toml:"negative_max" min:"1s" max:"24h" example:"\"1h\"" doc:"Maximum time to cache a negative answer (RFC 2308)."`
+	Prefetch     bool           `toml:"prefetch" example:"false" doc:"Renew entries in use when a tenth of their TTL is left, so that no client waits for it."`
+	ServeStale   time.Duration  `toml:"serve_stale" min:"0s" max:"168h" example:"\"24h\"" doc:"How long an expired answer may be served when no forwarder answers (RFC 8767). \"0s\", the default: never."`
+	Rate         int            `toml:"rate" min:"0" max:"1000000" example:"200" doc:"Queries per second from one client (an IPv4 address or an IPv6 /64) on average; a burst may have twice as many. More are dropped. 0: no limit."`
 }
 
 // Rule makes one IPv6 address of an IPv4 address.
 type Rule struct {
 	Prefix  netip.Prefix   `toml:"prefix" required:"true" ip:"6" example:"\"2001:db8:64::/96\"" doc:"The translator's prefix (RFC 6052)."`
-	Clients []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/64\"]" doc:"For whom. Default: all clients."`
-	Mapped  []netip.Prefix `toml:"mapped" ip:"4,bare" example:"[\"0.0.0.0/0\"]" doc:"For which IPv4 addresses. Default: all; under 64:ff9b::/96 only global ones count (RFC 6052 section 3.1)."`
-	Exclude []netip.Prefix `toml:"exclude" ip:"4,bare" example:"[\"10.0.0.0/8\"]" doc:"And for which not."`
+	Clients []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/64\"]" doc:"The clients. Default: all clients."`
+	Mapped  []netip.Prefix `toml:"mapped" ip:"4,bare" example:"[\"0.0.0.0/0\"]" doc:"The IPv4 addresses to translate. Default: all; under 64:ff9b::/96 only global ones (RFC 6052 section 3.1)."`
+	Exclude []netip.Prefix `toml:"exclude" ip:"4,bare" example:"[\"10.0.0.0/8\"]" doc:"The IPv4 addresses to exclude."`
 }
 
 // Strangers is what becomes of questions of those who are not clients.

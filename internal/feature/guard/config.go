@@ -15,14 +15,14 @@ import (
 
 // Config is [guard.NAME].
 type Config struct {
-	Interfaces    []string    `toml:"interfaces" required:"true" example:"[\"wan\"]" doc:"The NAMEs of the interfaces that are guarded: what arrives there, addressed to the router."`
-	ReversePath   ReversePath `toml:"reverse_path" enum:"off,loose,strict" example:"\"strict\"" doc:"Drop sources by the way back to them (RFC 2827, RFC 3704). strict: the kernel's route to the source leads by another interface; right for subscribers and networks with one way out. loose: there is no route at all, or a blackhole route (RFC 5635); right for uplinks with several ways."`
-	Bogons        bool        `toml:"bogons" example:"true" doc:"Drop sources that nobody has on the Internet: private, reserved and documentation prefixes. For uplinks, not for networks that use them."`
-	SYNPerSource  int         `toml:"syn_per_source" min:"0" max:"10000000" example:"50" doc:"TCP connections that one source may begin a second; 0 does not limit. A source is an IPv4 address or an IPv6 /64."`
-	SYNTotal      int         `toml:"syn_total" min:"0" max:"100000000" example:"2000" doc:"TCP connections that all sources together may begin a second by one interface; 0 does not limit."`
-	ICMPPerSource int         `toml:"icmp_per_source" min:"0" max:"10000000" example:"20" doc:"ICMP messages a second of one source; 0 does not limit. Neighbour discovery is never limited."`
-	ICMPTotal     int         `toml:"icmp_total" min:"0" max:"100000000" example:"1000" doc:"ICMP messages a second of all sources together by one interface; 0 does not limit."`
-	Burst         int         `toml:"burst" min:"1" max:"100" example:"2" doc:"How many seconds' worth of each rate may come at once."`
+	Interfaces    []string    `toml:"interfaces" required:"true" example:"[\"wan\"]" doc:"The NAMEs of the guarded interfaces: packets that arrive there, addressed to the router, are filtered."`
+	ReversePath   ReversePath `toml:"reverse_path" enum:"off,loose,strict" example:"\"strict\"" doc:"Reverse-path check (RFC 2827, RFC 3704). strict: the kernel's route to the source must lead to this interface; for subscribers and networks with one path. loose: drop if there is no route at all, or a blackhole route (RFC 5635); for uplinks with several paths."`
+	Bogons        bool        `toml:"bogons" example:"true" doc:"Drop bogon sources: private, reserved and documentation prefixes. For uplinks, not for networks that use them."`
+	SYNPerSource  int         `toml:"syn_per_source" min:"0" max:"10000000" example:"50" doc:"New TCP connections per second from one source; 0: no limit. A source is an IPv4 address or an IPv6 /64."`
+	SYNTotal      int         `toml:"syn_total" min:"0" max:"100000000" example:"2000" doc:"New TCP connections per second from all sources together on one interface; 0: no limit."`
+	ICMPPerSource int         `toml:"icmp_per_source" min:"0" max:"10000000" example:"20" doc:"ICMP messages per second from one source; 0: no limit. Neighbour discovery is never limited."`
+	ICMPTotal     int         `toml:"icmp_total" min:"0" max:"100000000" example:"1000" doc:"ICMP messages per second from all sources together on one interface; 0: no limit."`
+	Burst         int         `toml:"burst" min:"1" max:"100" example:"2" doc:"The burst of each rate, in seconds."`
 }
 
 // ReversePath is a check of the way back to a source.
@@ -37,9 +37,9 @@ const (
 // Block is [block].
 type Block struct {
 	Prefixes []netip.Prefix `toml:"prefixes" example:"[\"192.0.2.0/24\", \"2001:db8:bad::/48\"]" doc:"Sources that are dropped on every guarded interface. weft block adds others while the router runs."`
-	Except   []netip.Prefix `toml:"except" example:"[\"192.0.2.53/32\"]" doc:"Sources that are let in although a shorter prefix is blocked, or is a bogon."`
-	Files    []string       `toml:"files" example:"[\"/etc/weft/block.txt\"]" doc:"Files with further prefixes or addresses, one a line; what follows # or ; is a comment. A file that changes is read again."`
-	Sets     []string       `toml:"sets" example:"[\"inet filter banned\"]" doc:"Sets of nftables whose addresses are blocked too, as FAMILY TABLE SET. What is put in or taken out is followed."`
+	Except   []netip.Prefix `toml:"except" example:"[\"192.0.2.53/32\"]" doc:"Sources that are accepted although a shorter prefix is blocked, or is a bogon."`
+	Files    []string       `toml:"files" example:"[\"/etc/weft/block.txt\"]" doc:"Files with more prefixes or addresses, one per line; # and ; start a comment. A file that changes is read again."`
+	Sets     []string       `toml:"sets" example:"[\"inet filter banned\"]" doc:"nftables sets whose addresses are blocked too, as FAMILY TABLE SET. weft follows changes of a set."`
 }
 
 // Sections is what config.Load needs to read [guard.NAME] and [block].
@@ -49,13 +49,13 @@ func Sections() []config.Section {
 			Name:  "guard",
 			Roles: state.RoleGuarded,
 			Named: true,
-			Doc:   "What must not get in by some interfaces is dropped before anything else is done with it.",
+			Doc:   "An ingress filter for some interfaces: it drops unwanted packets before anything else processes them.",
 			New:   func(string) any { return &Config{ReversePath: ReverseOff, Burst: 2} },
 			Check: func(c *config.Checker, name string, s any) { check(c, name, s.(*Config)) },
 		},
 		{
 			Name:  "block",
-			Doc:   "The sources that no guarded interface lets in.",
+			Doc:   "The block list of all guarded interfaces.",
 			New:   func(string) any { return &Block{} },
 			Check: func(c *config.Checker, _ string, s any) { checkBlock(c, s.(*Block)) },
 		},

@@ -19,8 +19,8 @@ type CLATConfig struct {
 	IPv4Nodes  []netip.Prefix `toml:"ipv4_nodes" ip:"4,bare" example:"[\"192.168.1.0/24\"]" doc:"Mode clat: the IPv4 nodes behind the router. Default: the IPv4 subnets of the interfaces."`
 	CLATPrefix netip.Prefix   `toml:"clat_prefix" ip:"6" example:"\"2001:db8:1:c1a7::/96\"" doc:"Mode clat: the IPv6 prefix in which the IPv4 nodes get IPv6 addresses (RFC 6052). Default: a part of the first IPv6 subnet of length 64 of the interfaces, PREFIX:0:c1a7::/96, for which weft answers neighbour discovery."`
 	OwnIPv4    netip.Addr     `toml:"own_ipv4" ip:"4" example:"\"192.0.0.1\"" doc:"Mode clat: the IPv4 address that programs on the router itself use (RFC 7335)."`
-	Discover   Discover       `toml:"discover" enum:"any,pref64,dns" example:"\"any\"" doc:"Mode clat without prefix: how the translator's prefix is found. pref64: in router advertisements (RFC 8781); dns: by asking for ipv4only.arpa (RFC 7050); any: both, and advertisements count more."`
-	Resolvers  []netip.Addr   `toml:"resolvers" example:"[\"2001:db8:1::1\"]" doc:"Mode clat: whom to ask for ipv4only.arpa. Default: the name servers in router advertisements."`
+	Discover   Discover       `toml:"discover" enum:"any,pref64,dns" example:"\"any\"" doc:"Mode clat without prefix: how to find the translator's prefix. pref64: in router advertisements (RFC 8781); dns: by a query for ipv4only.arpa (RFC 7050); any: both, and advertisements take precedence."`
+	Resolvers  []netip.Addr   `toml:"resolvers" example:"[\"2001:db8:1::1\"]" doc:"Mode clat: the name servers to query for ipv4only.arpa. Default: those in router advertisements."`
 }
 
 // Discover is how the PLAT's prefix is found.

@@ -13,17 +13,17 @@ import (
 
 // Config is [nat64.NAME].
 type Config struct {
-	Mode            Mode           `toml:"mode" required:"true" enum:"stateless,stateful,clat" example:"\"stateless\"" doc:"stateless: each IPv6 address that takes part has an IPv4 address of its own (SIIT, RFC 7915); no addresses are shared and no sessions are kept. stateful: IPv6 nodes share the IPv4 addresses of pools, by ports (NAT64, RFC 6146). clat: the client side of 464XLAT (RFC 6877): IPv4 nodes here reach IPv4 over an IPv6-only network and its translator."`
+	Mode            Mode           `toml:"mode" required:"true" enum:"stateless,stateful,clat" example:"\"stateless\"" doc:"stateless: each IPv6 node has an IPv4 address of its own (SIIT, RFC 7915); no addresses are shared and no sessions are kept. stateful: IPv6 nodes share the IPv4 addresses of pools, by ports (NAT64, RFC 6146). clat: the client side of 464XLAT (RFC 6877): local IPv4 nodes reach IPv4 over an IPv6-only network and its translator."`
 	Prefix          netip.Prefix   `toml:"prefix" ip:"6" example:"\"2001:db8:64::/96\"" doc:"The IPv6 prefix in which every IPv4 address has an IPv6 form (RFC 6052): of length 32, 40, 48, 56, 64 or 96. It may be left out if mappings are given."`
-	Mappings        []Mapping      `toml:"mappings" example:"[{ ipv6 = \"2001:db8:3::/120\", ipv4 = \"203.0.113.0/24\" }]" doc:"Explicit address mappings (RFC 7757). They come before the prefix, and the longest match before the shorter."`
+	Mappings        []Mapping      `toml:"mappings" example:"[{ ipv6 = \"2001:db8:3::/120\", ipv4 = \"203.0.113.0/24\" }]" doc:"Explicit address mappings (RFC 7757). They take precedence over the prefix, and the longest match over shorter ones."`
 	Translatable    []netip.Prefix `toml:"translatable" ip:"4" example:"[\"198.51.100.0/24\"]" doc:"IPv4 prefixes of the IPv6 nodes whose addresses lie under prefix (IPv4-translatable addresses, RFC 6052 section 2.2). Default: what the IPv6 subnets of the interfaces here amount to, where those lie under prefix."`
 	Interfaces      []string       `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces that the translator serves, on the IPv6 side and on the IPv4 side."`
-	Device          string         `toml:"device" example:"\"nat64-main\"" doc:"The name of the virtual device that stands for the translator in ip link, routes and firewall rules. Default: nat64-NAME."`
-	TCPMSSClamp     bool           `toml:"tcp_mss_clamp" example:"false" doc:"Lower the MSS of TCP connections to what fits after translation, for paths that lose ICMP errors."`
-	UDPZeroChecksum ZeroChecksum   `toml:"udp_zero_checksum" enum:"drop,compute" example:"\"drop\"" doc:"What to do with UDP over IPv4 that has no checksum, which IPv6 demands: drop it, or compute the checksum (RFC 7915 section 4.5)."`
-	LowestIPv6MTU   int            `toml:"lowest_ipv6_mtu" min:"1280" max:"65535" example:"1280" doc:"The smallest MTU of the IPv6 network in bytes: IPv4 packets that may be fragmented are cut to fit it (RFC 7915 section 4)."`
-	ErrorSource     []netip.Addr   `toml:"error_source" ip:"4" example:"[\"203.0.113.8\"]" doc:"The IPv4 addresses that stand for IPv6 routers without a mapping when those send ICMP errors (RFC 6791)."`
-	ErrorsPerSecond int            `toml:"errors_per_second" min:"0" max:"1000000" example:"100" doc:"How many ICMP errors of its own the translator sends at most, each second; bursts may have twice as many. 0: none (RFC 7915 sections 4.4 and 5.4, RFC 4443 section 2.4 (f))."`
+	Device          string         `toml:"device" example:"\"nat64-main\"" doc:"The name of the translator's virtual device in ip link, routes and firewall rules. Default: nat64-NAME."`
+	TCPMSSClamp     bool           `toml:"tcp_mss_clamp" example:"false" doc:"Lower the MSS of TCP connections to the MTU after translation, for paths that lose ICMP errors."`
+	UDPZeroChecksum ZeroChecksum   `toml:"udp_zero_checksum" enum:"drop,compute" example:"\"drop\"" doc:"The action for UDP over IPv4 without checksum, which IPv6 requires: drop the packet, or compute the checksum (RFC 7915 section 4.5)."`
+	LowestIPv6MTU   int            `toml:"lowest_ipv6_mtu" min:"1280" max:"65535" example:"1280" doc:"The smallest MTU of the IPv6 network in bytes: IPv4 packets that may be fragmented are fragmented to fit it (RFC 7915 section 4)."`
+	ErrorSource     []netip.Addr   `toml:"error_source" ip:"4" example:"[\"203.0.113.8\"]" doc:"The IPv4 source addresses of ICMP errors from IPv6 routers without a mapping (RFC 6791)."`
+	ErrorsPerSecond int            `toml:"errors_per_second" min:"0" max:"1000000" example:"100" doc:"Maximum number of ICMP errors of the translator per second; bursts may have twice as many. 0: none (RFC 7915 sections 4.4 and 5.4, RFC 4443 section 2.4 (f))."`
 	Stateful
 	CLATConfig
 	CopyTrafficClass bool `toml:"copy_traffic_class" example:"true" doc:"Copy the IPv4 TOS to the IPv6 traffic class and back; with false it becomes zero (RFC 7915 sections 4.1 and 5.1)."`
@@ -49,8 +49,8 @@ const (
 // are masked.
 type Mapping struct {
 	IPv6 netip.Prefix `toml:"ipv6" required:"true" ip:"6,bare" example:"\"2001:db8:3::/120\"" doc:"IPv6 prefix, or one address."`
-	IPv4 netip.Prefix `toml:"ipv4" required:"true" ip:"4,bare" example:"\"203.0.113.0/24\"" doc:"IPv4 prefix, or one address. What lies behind its length may not need more bits than the IPv6 prefix leaves (RFC 7757 section 3.2)."`
-	Node Node         `toml:"node" enum:"ipv6,ipv4" example:"\"ipv6\"" doc:"Which of the two addresses the nodes really have: ipv6 (the default) for IPv6 nodes that IPv4 reaches, ipv4 for IPv4 nodes that IPv6 reaches."`
+	IPv4 netip.Prefix `toml:"ipv4" required:"true" ip:"4,bare" example:"\"203.0.113.0/24\"" doc:"IPv4 prefix, or one address. Its suffix may not need more bits than the IPv6 prefix leaves (RFC 7757 section 3.2)."`
+	Node Node         `toml:"node" enum:"ipv6,ipv4" example:"\"ipv6\"" doc:"The real address of the nodes: ipv6 (the default) for IPv6 nodes that IPv4 reaches, ipv4 for IPv4 nodes that IPv6 reaches."`
 }
 
 // Node is the family that the nodes of a mapping really speak.

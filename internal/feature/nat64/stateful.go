@@ -17,27 +17,27 @@ import (
 // Stateful is the part of [nat64.NAME] that only mode = "stateful" has
 // (RFC 6146).
 type Stateful struct {
-	Prefixes              []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"64:ff9b:1::/96\"]" doc:"stateful: further prefixes (RFC 6052), beside prefix, under which nodes reach IPv4. Answers come from under the one that the node has used; connections from IPv4, and what DNS64 and router advertisements tell, are under prefix."`
+	Prefixes              []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"64:ff9b:1::/96\"]" doc:"stateful: more prefixes (RFC 6052), besides prefix, under which nodes reach IPv4. Answers have the prefix that the node has used; connections from IPv4, DNS64 and router advertisements use prefix."`
 	Pools                 []Pool         `toml:"pools" example:"[{ ipv4 = \"203.0.113.0/28\" }]" doc:"stateful: the IPv4 addresses and ports that IPv6 nodes share. At most 8."`
-	Static                []Static       `toml:"static" example:"[{ protocol = \"tcp\", ipv6 = \"[2001:db8:1::80]:8080\", ipv4 = \"203.0.113.1:80\" }]" doc:"stateful: ports of the pools that always belong to one IPv6 node, so that IPv4 reaches it."`
-	Filtering             Filtering      `toml:"filtering" enum:"endpoint-independent,address-dependent,address-and-port-dependent" example:"\"endpoint-independent\"" doc:"stateful: who may send to a port that a node has opened: anybody, the addresses that it has sent to, or only the very ports (RFC 4787 section 5, RFC 6146 section 3.5). What is static is always open."`
-	UDPTimeout            time.Duration  `toml:"udp_timeout" min:"2m" example:"\"5m\"" doc:"stateful: how long an idle UDP session lives (RFC 6146 section 4)."`
-	ICMPTimeout           time.Duration  `toml:"icmp_timeout" min:"1m" example:"\"1m\"" doc:"stateful: how long the session of an echo lives (RFC 5508 section 3.2)."`
-	TCPEstablishedTimeout time.Duration  `toml:"tcp_established_timeout" min:"2h4m" example:"\"2h4m\"" doc:"stateful: how long an idle TCP connection lives (RFC 5382 section 5)."`
-	TCPTransitoryTimeout  time.Duration  `toml:"tcp_transitory_timeout" min:"4m" example:"\"4m\"" doc:"stateful: how long a TCP connection lives that is being opened or closed (RFC 5382 section 5)."`
-	SubscriberPrefixLen   int            `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of the IPv6 prefix that one subscriber has: limits count by it, and a subscriber stays on one pool address while that has ports."`
-	PortsPerSubscriber    int            `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: how many ports, of all protocols together, one subscriber may hold at a time; 0 is no limit."`
-	SessionsPerSubscriber int            `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: how many sessions one subscriber may have at a time; 0 is no limit."`
-	CountSubscribers      bool           `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more look-up a packet."`
-	PortBlock             int            `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: each of them has this many ports of one pool address for itself, always the same (RFC 7422)."`
-	Subscribers           netip.Prefix   `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that port_block counts subscribers in. Nodes outside of it get no port."`
-	Bindings              int            `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: how many ports can be bound at a time, for all nodes and protocols. Tables are made for it at once: some 350 bytes each."`
-	Sessions              int            `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: how many sessions there can be at a time. Some 310 bytes each."`
-	AllocationLog         string         `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file in which weft keeps who had which port when, for weft show who (RFC 6888); with port_block, which blocks were in force when. Without it nothing is kept."`
-	AllocationLogDays     int            `toml:"allocation_log_days" min:"1" max:"3650" example:"7" doc:"stateful: how many days the file goes back."`
-	AllocationLogMiB      int            `toml:"allocation_log_mib" min:"1" max:"1048576" example:"256" doc:"stateful: how large the file may grow; the oldest goes first."`
-	AllocationSyslog      string         `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the collector that is told of each port that is bound and let go (syslog, RFC 5424), by udp, tcp or tls; with port_block, of the blocks. For tls the name in its certificate stands behind #."`
-	AllocationSyslogCA    string         `toml:"allocation_syslog_ca" example:"\"/etc/weft/collector-ca.pem\"" doc:"stateful: a file with the certificate of the authority that signed a tls collector's. Default: those that this system knows."`
+	Static                []Static       `toml:"static" example:"[{ protocol = \"tcp\", ipv6 = \"[2001:db8:1::80]:8080\", ipv4 = \"203.0.113.1:80\" }]" doc:"stateful: ports of the pools with a permanent binding to one IPv6 node, so that IPv4 reaches it."`
+	Filtering             Filtering      `toml:"filtering" enum:"endpoint-independent,address-dependent,address-and-port-dependent" example:"\"endpoint-independent\"" doc:"stateful: the filtering behaviour: any source may send to a bound port, only addresses that the node has sent to, or only the same addresses and ports (RFC 4787 section 5, RFC 6146 section 3.5). Static bindings are not filtered."`
+	UDPTimeout            time.Duration  `toml:"udp_timeout" min:"2m" example:"\"5m\"" doc:"stateful: timeout of an idle UDP session (RFC 6146 section 4)."`
+	ICMPTimeout           time.Duration  `toml:"icmp_timeout" min:"1m" example:"\"1m\"" doc:"stateful: timeout of an ICMP echo session (RFC 5508 section 3.2)."`
+	TCPEstablishedTimeout time.Duration  `toml:"tcp_established_timeout" min:"2h4m" example:"\"2h4m\"" doc:"stateful: timeout of an idle established TCP connection (RFC 5382 section 5)."`
+	TCPTransitoryTimeout  time.Duration  `toml:"tcp_transitory_timeout" min:"4m" example:"\"4m\"" doc:"stateful: timeout of a TCP connection that is being opened or closed (RFC 5382 section 5)."`
+	SubscriberPrefixLen   int            `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of a subscriber's IPv6 prefix: limits apply to it, and a subscriber keeps one pool address while that has free ports."`
+	PortsPerSubscriber    int            `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: maximum number of ports, of all protocols together, for one subscriber; 0: no limit."`
+	SessionsPerSubscriber int            `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: maximum number of sessions of one subscriber; 0: no limit."`
+	CountSubscribers      bool           `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more lookup per packet."`
+	PortBlock             int            `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: the size of each subscriber's fixed port block on one pool address (RFC 7422)."`
+	Subscribers           netip.Prefix   `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that contains the subscribers of port_block. Nodes outside it get no port."`
+	Bindings              int            `toml:"bindings" min:"1024" max:"4194304" example:"65536" doc:"stateful: maximum number of bindings, for all nodes and protocols. Tables are allocated at once: about 350 bytes each."`
+	Sessions              int            `toml:"sessions" min:"1024" max:"4194304" example:"262144" doc:"stateful: maximum number of sessions. About 310 bytes each."`
+	AllocationLog         string         `toml:"allocation_log" example:"\"/var/lib/weft/main.allocations\"" doc:"stateful: the file with the allocation log: which node had which port when, for weft show who (RFC 6888); with port_block, which blocks were in force when. Without it there is no log."`
+	AllocationLogDays     int            `toml:"allocation_log_days" min:"1" max:"3650" example:"7" doc:"stateful: days that the allocation log covers."`
+	AllocationLogMiB      int            `toml:"allocation_log_mib" min:"1" max:"1048576" example:"256" doc:"stateful: maximum size of the allocation log; the oldest blocks are deleted first."`
+	AllocationSyslog      string         `toml:"allocation_syslog" example:"\"udp://192.0.2.5:514\"" doc:"stateful: the syslog collector that receives port allocation and release events (RFC 5424), by udp, tcp or tls; with port_block, layout events. For tls the name in its certificate is after #."`
+	AllocationSyslogCA    string         `toml:"allocation_syslog_ca" example:"\"/etc/weft/collector-ca.pem\"" doc:"stateful: a file with the certificate of the authority that signed a tls collector's certificate. Default: the system's authorities."`
 }
 
 // Pool is a range of IPv4 addresses and the ports of them that may be used.
@@ -48,9 +48,9 @@ type Pool struct {
 
 // Static is a binding that lasts (a static BIB entry, RFC 6146 section 3.1).
 type Static struct {
-	Protocol Protocol       `toml:"protocol" required:"true" enum:"tcp,udp,icmp" example:"\"tcp\"" doc:"tcp, udp or icmp; the port of icmp is the identifier of echoes."`
+	Protocol Protocol       `toml:"protocol" required:"true" enum:"tcp,udp,icmp" example:"\"tcp\"" doc:"tcp, udp or icmp; the port of icmp is the echo identifier."`
 	IPv6     netip.AddrPort `toml:"ipv6" required:"true" example:"\"[2001:db8:1::80]:8080\"" doc:"The node's address and port."`
-	IPv4     netip.AddrPort `toml:"ipv4" required:"true" example:"\"203.0.113.1:80\"" doc:"The address out of the pools, and a port; it need not be one of the pool's ports."`
+	IPv4     netip.AddrPort `toml:"ipv4" required:"true" example:"\"203.0.113.1:80\"" doc:"An address of the pools, and a port; it need not be one of the pool's ports."`
 }
 
 // Protocol is a transport that a static binding is for.

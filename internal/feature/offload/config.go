@@ -25,13 +25,13 @@ const (
 
 // Config is [offload].
 type Config struct {
-	Interfaces     []string      `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces between which established connections are forwarded past the stack. A PPPoE interface needs the Ethernet or VLAN interface that it runs over in the list too."`
-	Protocols      []Protocol    `toml:"protocols" enum:"tcp,udp,icmp" example:"[\"tcp\", \"udp\"]" doc:"Whose connections are offloaded. icmp is echoes."`
-	MinimumPackets int           `toml:"minimum_packets" min:"1" max:"65535" example:"4" doc:"How many packets of one direction the ruleset must have let through before that direction is offloaded. Short connections stay with the stack."`
-	IdleTimeout    time.Duration `toml:"idle_timeout" min:"5s" max:"24h" example:"\"1m\"" doc:"A flow without packets for so long is the stack's again. Connection tracking keeps its own time."`
-	Refused        bool          `toml:"refused" example:"true" doc:"Packets of flows that the ruleset has just refused are dropped before the stack sees them, for 10 s at a time. weft learns of refusals from nftables' own tracing."`
-	DSA            DSA           `toml:"dsa" enum:"none,mtk,qca,gswip" example:"\"mtk\"" doc:"Tags of the switch behind the device that its ports stand on, as the file dsa/tagging of that device in /sys/class/net says. weft then works on that device instead of on the ports. none: on the ports."`
-	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"How many flows (directions of connections) of each family there can be at a time: some 370 to 470 bytes are set aside for each, IPv6 included. What finds no room stays with the stack."`
+	Interfaces     []string      `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces between which established connections bypass the stack. A PPPoE interface needs the Ethernet or VLAN interface below it in the list too."`
+	Protocols      []Protocol    `toml:"protocols" enum:"tcp,udp,icmp" example:"[\"tcp\", \"udp\"]" doc:"The protocols to offload. icmp is ICMP echo."`
+	MinimumPackets int           `toml:"minimum_packets" min:"1" max:"65535" example:"4" doc:"Number of packets of one direction that the ruleset must have accepted before that direction is offloaded. Short connections stay with the stack."`
+	IdleTimeout    time.Duration `toml:"idle_timeout" min:"5s" max:"24h" example:"\"1m\"" doc:"A flow without packets for this time goes back to the stack. Connection tracking has its own timeouts."`
+	Refused        bool          `toml:"refused" example:"true" doc:"Drop packets of flows that the ruleset has just refused before the stack sees them, for 10 s at a time. weft learns refusals from nftables' tracing."`
+	DSA            DSA           `toml:"dsa" enum:"none,mtk,qca,gswip" example:"\"mtk\"" doc:"The tags of a switch behind one device, as in the file dsa/tagging of that device in /sys/class/net. weft then works on that device instead of on the ports. none: on the ports."`
+	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"Maximum number of flows (directions of connections) of each address family: about 370 to 470 bytes are allocated for each, IPv6 included. Further flows stay with the stack."`
 }
 
 // DSA is how a switch tags frames, as Linux calls it.
@@ -59,7 +59,7 @@ func Section() config.Section {
 	return config.Section{
 		Name:  "offload",
 		Roles: state.RoleOffloaded,
-		Doc:   "Established connections leave the slow path: nftables decides on new ones, eBPF forwards the rest. Off without the section.",
+		Doc:   "Flow offload: nftables decides on new connections, eBPF forwards established ones. Off without the section.",
 		New: func(string) any {
 			return &Config{Protocols: []Protocol{TCP, UDP}, DSA: "none", MinimumPackets: 4, IdleTimeout: time.Minute, TableSize: 65536}
 		},

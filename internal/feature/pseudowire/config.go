@@ -13,38 +13,38 @@ import (
 // Config is [pseudowire.NAME]. The names of the options are those of QEMU's
 // -netdev l2tpv3 and of User-Mode Linux's vector transports.
 type Config struct {
-	Kind   Kind       `toml:"kind" required:"true" enum:"l2tpv3,gretap,vxlan" example:"\"l2tpv3\"" doc:"How frames travel: l2tpv3 (RFC 3931 and RFC 4719, static: no control connection), gretap (Ethernet in GRE, RFC 2784 and RFC 2890), vxlan (RFC 7348, the kernel's own device to one other host)."`
+	Kind   Kind       `toml:"kind" required:"true" enum:"l2tpv3,gretap,vxlan" example:"\"l2tpv3\"" doc:"The encapsulation: l2tpv3 (RFC 3931 and RFC 4719, static: no control connection), gretap (Ethernet in GRE, RFC 2784 and RFC 2890), vxlan (RFC 7348, the kernel's own device to one other host)."`
 	Device string     `toml:"device" example:"\"attic\"" doc:"The name of the network interface. Default: NAME."`
-	Src    netip.Addr `toml:"src" also:"local" required:"true" example:"\"192.0.2.1\"" doc:"The address here: what packets come to and are sent from."`
-	Dst    netip.Addr `toml:"dst" also:"remote" required:"true" example:"\"192.0.2.2\"" doc:"The address of the other end."`
+	Src    netip.Addr `toml:"src" also:"local" required:"true" example:"\"192.0.2.1\"" doc:"The local address of tunnel packets."`
+	Dst    netip.Addr `toml:"dst" also:"remote" required:"true" example:"\"192.0.2.2\"" doc:"The remote address of tunnel packets."`
 
-	UDP        bool   `toml:"udp" also:"encap" example:"true" doc:"l2tpv3: over UDP; with false over IP, protocol 115."`
-	SrcPort    uint16 `toml:"srcport" also:"udp_sport" example:"1701" doc:"l2tpv3 over UDP, and vxlan: the port here. Many pseudowires may share one. vxlan's default is 4789."`
-	DstPort    uint16 `toml:"dstport" also:"udp_dport" example:"1701" doc:"l2tpv3 over UDP: the port of the other end."`
-	RxSession  uint32 `toml:"rx_session" also:"session_id,rxsession" example:"10" doc:"l2tpv3: the session id that comes in. It is the other end's tx_session."`
-	TxSession  uint32 `toml:"tx_session" also:"peer_session_id,txsession" example:"10" doc:"l2tpv3: the session id that goes out."`
-	RxCookie   string `toml:"rx_cookie" also:"peer_cookie,rxcookie" example:"\"0x00000000000000aa\"" doc:"l2tpv3: the cookie that comes in (RFC 3931 section 4.1): a number as QEMU and UML have it, or 0x and all 8 or 16 digits."`
-	TxCookie   string `toml:"tx_cookie" also:"cookie,txcookie" example:"\"0x00000000000000bb\"" doc:"l2tpv3: the cookie that goes out."`
+	UDP        bool   `toml:"udp" also:"encap" example:"true" doc:"l2tpv3: over UDP; with false over IP protocol 115."`
+	SrcPort    uint16 `toml:"srcport" also:"udp_sport" example:"1701" doc:"l2tpv3 over UDP, and vxlan: the local port. Many pseudowires may share one. vxlan's default is 4789."`
+	DstPort    uint16 `toml:"dstport" also:"udp_dport" example:"1701" doc:"l2tpv3 over UDP: the remote port."`
+	RxSession  uint32 `toml:"rx_session" also:"session_id,rxsession" example:"10" doc:"l2tpv3: the session id of received packets. It is the other end's tx_session."`
+	TxSession  uint32 `toml:"tx_session" also:"peer_session_id,txsession" example:"10" doc:"l2tpv3: the session id of sent packets."`
+	RxCookie   string `toml:"rx_cookie" also:"peer_cookie,rxcookie" example:"\"0x00000000000000aa\"" doc:"l2tpv3: the cookie of received packets (RFC 3931 section 4.1): a number as in QEMU and UML, or 0x and all 8 or 16 digits."`
+	TxCookie   string `toml:"tx_cookie" also:"cookie,txcookie" example:"\"0x00000000000000bb\"" doc:"l2tpv3: the cookie of sent packets."`
 	Cookie64   bool   `toml:"cookie64" example:"false" doc:"l2tpv3: cookies that are given as numbers have 8 bytes; with false 4."`
-	Counter    bool   `toml:"counter" also:"l2spec_type" example:"false" doc:"l2tpv3: four bytes with a counter stand before each frame, in both directions. It is what QEMU and UML call counter, and where the kernel has its L2-specific sublayer (l2spec_type default). Super-packets are taken apart then: it costs throughput."`
+	Counter    bool   `toml:"counter" also:"l2spec_type" example:"false" doc:"l2tpv3: a counter of four bytes before each frame, in both directions. QEMU and UML call it counter; in the kernel it is the L2-specific sublayer (l2spec_type default). GSO packets are segmented then, which costs throughput."`
 	PinCounter bool   `toml:"pincounter" example:"false" doc:"l2tpv3: that counter stays zero."`
 	Offset     int    `toml:"offset" example:"0" doc:"l2tpv3: bytes between header and frame, as QEMU's option of that name has them. Only 0 is possible: L2TPv3 has none (RFC 3931 section 4.1), and weft and Linux send none. Leave QEMU's offset out."`
-	Sequence   bool   `toml:"sequence" also:"seq" example:"false" doc:"l2tpv3: the counter is a sequence number (RFC 3931 section 4.6), and what comes out of order is dropped. gretap: sequence numbers of RFC 2890, likewise."`
+	Sequence   bool   `toml:"sequence" also:"seq" example:"false" doc:"l2tpv3: the counter is a sequence number (RFC 3931 section 4.6), and out-of-order packets are dropped. gretap: sequence numbers of RFC 2890, likewise."`
 
-	RxKey    uint32 `toml:"rx_key" also:"ikey,key" example:"7" doc:"gretap: the key that comes in (RFC 2890). Give both or neither."`
-	TxKey    uint32 `toml:"tx_key" also:"okey" example:"7" doc:"gretap: the key that goes out."`
-	Checksum Switch `toml:"checksum" also:"csum" enum:"auto,on,off" example:"\"auto\"" doc:"gretap: checksums over whole packets (RFC 2784), off by default. l2tpv3 over UDP and IPv6: on by default, as ordinary sockets insist on it (RFC 8200 section 8.1); off sends none (RFC 6935), which is many times faster, if the other end takes it."`
+	RxKey    uint32 `toml:"rx_key" also:"ikey,key" example:"7" doc:"gretap: the key of received packets (RFC 2890). Set both or neither."`
+	TxKey    uint32 `toml:"tx_key" also:"okey" example:"7" doc:"gretap: the key of sent packets."`
+	Checksum Switch `toml:"checksum" also:"csum" enum:"auto,on,off" example:"\"auto\"" doc:"gretap: checksums over whole packets (RFC 2784), off by default. l2tpv3 over UDP and IPv6: on by default, because ordinary sockets require it (RFC 8200 section 8.1); off sends none (RFC 6935), which is many times faster, if the other end accepts it."`
 
-	Offload Switch `toml:"offload" enum:"auto,on,off" example:"\"auto\"" doc:"Super-packets of many segments go through whole, with checksums left to the device that sends last. Switch it off where the other end is a program on this machine, in whatever namespace: an emulator reads packets that no device has finished. auto is off where dst is an address of this host and no other pseudowire's end, else on."`
+	Offload Switch `toml:"offload" enum:"auto,on,off" example:"\"auto\"" doc:"GSO packets stay whole, with checksums left to the last device that sends. Set off where the other end is a program on this machine, in any namespace: an emulator reads packets that no device has finished. auto is off where dst is an address of this host and no other pseudowire's end, else on."`
 
-	VNI uint32 `toml:"vni" also:"id" max:"16777215" example:"7" doc:"vxlan: the network's number."`
+	VNI uint32 `toml:"vni" also:"id" max:"16777215" example:"7" doc:"vxlan: the network identifier (VNI)."`
 
-	MTU        int      `toml:"mtu" min:"0" max:"65535" example:"1446" doc:"The largest IP packet inside, in bytes; 0 works it out from the interface that leads to dst, and from what routers under way tell."`
-	TTL        int      `toml:"ttl" min:"0" max:"255" example:"64" doc:"TTL or hop limit of the packets that are sent; 0 takes that of the packet inside."`
-	TOS        string   `toml:"tos" example:"\"inherit\"" doc:"TOS or traffic class of the packets that are sent: inherit takes that of the packet inside, or a number like 0x10. Its congestion bits always are those of the packet inside (RFC 6040)."`
-	DF         bool     `toml:"df" example:"true" doc:"Routers under way may not cut packets of IPv4 (don't fragment): the MTU of the path is learnt instead. No packet is cut here."`
-	TooBig     TooBig   `toml:"too_big" enum:"answer,drop" example:"\"answer\"" doc:"What becomes of a packet that is too large: answer tells its sender by ICMP, also a sender behind a bridge; drop only counts it."`
-	Shortcut   bool     `toml:"shortcut" example:"false" doc:"With [route]: packets that weft routes go from the interface that they arrive at straight into the pseudowire, and those that come out of it straight out of the interface that they leave by, past the interface of the pseudowire. It costs a fraction of the time. tcpdump and ip -s link do not see these packets on the interface; weft show pseudowires counts them."`
+	MTU        int      `toml:"mtu" min:"0" max:"65535" example:"1446" doc:"The largest inner IP packet, in bytes; 0 computes it from the interface that leads to dst, and from ICMP errors of routers on the path."`
+	TTL        int      `toml:"ttl" min:"0" max:"255" example:"64" doc:"TTL or hop limit of sent packets; 0 copies that of the inner packet."`
+	TOS        string   `toml:"tos" example:"\"inherit\"" doc:"TOS or traffic class of sent packets: inherit copies that of the inner packet, or a number like 0x10. Its congestion bits are always those of the inner packet (RFC 6040)."`
+	DF         bool     `toml:"df" example:"true" doc:"Routers on the path may not fragment IPv4 packets (don't fragment): weft learns the path MTU instead. weft itself does not fragment packets."`
+	TooBig     TooBig   `toml:"too_big" enum:"answer,drop" example:"\"answer\"" doc:"The action for an inner packet that is too large: answer sends an ICMP error to its sender, also to a sender behind a bridge; drop only counts it."`
+	Shortcut   bool     `toml:"shortcut" example:"false" doc:"With [route]: routed packets bypass the interface of the pseudowire. weft encapsulates them at the interface where they arrive, and routes decapsulated packets where the tunnel packets arrive. This takes a fraction of the time. tcpdump and ip -s link do not see these packets on the interface; weft show pseudowires counts them."`
 	LinkLocal  bool     `toml:"link_local" example:"true" doc:"The interface has an IPv6 link-local address. A port of a bridge needs none."`
 	Interfaces []string `toml:"interfaces" example:"[\"wan\"]" doc:"The NAMEs of the interfaces at which packets of the pseudowire arrive. Default: the one that has the address src, and every [interface.NAME] of the file; loopback if dst is an address of this host."`
 
@@ -84,7 +84,7 @@ func Section() config.Section {
 		Name:  "pseudowire",
 		Roles: state.RolePseudowires,
 		Named: true,
-		Doc:   "Ethernet to another host, virtual machine or site: a wire whose end here is an ordinary network interface.",
+		Doc:   "A pseudowire: Ethernet to another host, virtual machine or site, with an ordinary network interface at this end.",
 		New: func(name string) any {
 			return &Config{Device: name, UDP: true, Checksum: Auto, Offload: Auto, TTL: 64, TOS: "inherit", DF: true, TooBig: Answer, LinkLocal: true}
 		},

@@ -12,9 +12,9 @@ import (
 
 // Config is [route].
 type Config struct {
-	Interfaces   []string `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces whose packets weft routes itself: those that arrive there. They may leave by any Ethernet device, VLAN interface or bridge. What goes this way bypasses netfilter, connection tracking, policy routing and traffic control."`
-	IPv4Prefixes int      `toml:"ipv4_prefixes" min:"1000" max:"16000000" example:"1200000" doc:"Room for so many IPv4 prefixes, 12 bytes each beside 4 MiB. It is set aside at once, and a second time while a restart builds the table anew."`
-	IPv6Prefixes int      `toml:"ipv6_prefixes" min:"1000" max:"4000000" example:"300000" doc:"Room for so many IPv6 prefixes, 48 bytes each beside 4 MiB. A host route takes up to 60, most others 16."`
+	Interfaces   []string `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces where arriving packets are routed by weft itself. They may leave by any Ethernet device, VLAN interface or bridge. These packets bypass netfilter, connection tracking, policy routing and traffic control."`
+	IPv4Prefixes int      `toml:"ipv4_prefixes" min:"1000" max:"16000000" example:"1200000" doc:"Maximum number of IPv4 prefixes, 12 bytes each besides 4 MiB. The memory is allocated at once, and a second time while a restart builds the new table."`
+	IPv6Prefixes int      `toml:"ipv6_prefixes" min:"1000" max:"4000000" example:"300000" doc:"Maximum number of IPv6 prefixes, 48 bytes each besides 4 MiB. A host route takes up to 60 bytes, most others 16."`
 }
 
 // Section is what config.Load needs to read [route].
@@ -22,7 +22,7 @@ func Section() config.Section {
 	return config.Section{
 		Name:  "route",
 		Roles: state.RoleRouted,
-		Doc:   "Routing by weft's own tables, a mirror of the kernel's, past the stack. Without the section the kernel forwards.",
+		Doc:   "Routing by weft's own tables, a mirror of the kernel's, bypassing the stack. Without the section the kernel forwards.",
 		New:   func(string) any { return &Config{IPv4Prefixes: 1_200_000, IPv6Prefixes: 300_000} },
 		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
 	}
