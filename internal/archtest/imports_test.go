@@ -37,6 +37,7 @@ func rooms() []room {
 		{"fib", nil},
 		{"schedule", nil},
 		{"wire/failover", []string{"internal/state"}},
+		{"wire/ipv6", []string{"wire/checksum"}},
 		{"wire/*", nil},
 		{"internal/state", nil},
 		{"internal/version", nil},

@@ -14,6 +14,12 @@ import (
 	"github.com/insomniacslk/dhcp/rfc1035label"
 )
 
+// Ports (RFC 8415 section 7.2).
+const (
+	ClientPort = 546
+	ServerPort = 547
+)
+
 // Type is the kind of a message (RFC 8415 section 7.3).
 type Type uint8
 

@@ -9,6 +9,8 @@ import (
 	"github.com/mdlayher/ndp"
 
 	"weft/internal/state"
+	"weft/wire/dhcp6"
+	"weft/wire/ipv6"
 	"weft/wire/ppp"
 )
 
@@ -64,57 +66,45 @@ func (s *session) sendAdvert(to netip.Addr) {
 	if err != nil {
 		return
 	}
-	s.sendFrame(ppp.IPv6, packet6{from: s.linkLocal(), to: to, proto: protoICMPv6, hops: 255, payload: body}.marshal(2))
+	s.sendFrame(ppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: to, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: body}.Marshal(2))
 }
 
-// DHCPv6 ports (RFC 8415 section 7.2).
-const (
-	dhcpClientPort = 546
-	dhcpServerPort = 547
-)
-
 // hear takes what a subscriber says on its link.
-func (s *session) hear(p packet6) {
-	if payload, port, ok := p.udp6(dhcpServerPort); ok {
-		if b := s.engine.hosts.Answer(s.hostLink(), payload, !p.to.IsMulticast()); b != nil {
-			s.sendFrame(ppp.IPv6, datagram6(s.linkLocal(), p.from, dhcpServerPort, orElse(port, dhcpClientPort), b))
+func (s *session) hear(p ipv6.Packet) {
+	if payload, port, ok := p.Datagram(dhcp6.ServerPort); ok {
+		if b := s.engine.hosts.Answer(s.hostLink(), payload, !p.To.IsMulticast()); b != nil {
+			s.sendFrame(ppp.IPv6, ipv6.MarshalUDP(s.linkLocal(), p.From, dhcp6.ServerPort, orElse(port, dhcp6.ClientPort), b))
 		}
 		return
 	}
-	if p.proto != protoICMPv6 || len(p.payload) < 8 || p.checksum(p.payload) != 0 {
+	if p.NextHeader != ipv6.ICMPv6 || len(p.Payload) < 8 || p.Checksum(p.Payload) != 0 {
 		return
 	}
-	switch p.payload[0] {
+	switch p.Payload[0] {
 	case 133: // router solicitation
-		if p.hops == ndp.HopLimit && p.payload[1] == 0 {
+		if p.HopLimit == ndp.HopLimit && p.Payload[1] == 0 {
 			to := netip.IPv6LinkLocalAllNodes()
-			if p.from.IsLinkLocalUnicast() {
-				to = p.from
+			if p.From.IsLinkLocalUnicast() {
+				to = p.From
 			}
 			s.sendAdvert(to)
 		}
 	case 128: // echo request to the link-local address
-		if p.to == s.linkLocal() && len(p.payload) <= s.mtu()-header6 {
-			reply := bytes.Clone(p.payload)
+		if p.To == s.linkLocal() && len(p.Payload) <= s.mtu()-ipv6.HeaderLen {
+			reply := bytes.Clone(p.Payload)
 			reply[0] = 129
-			s.sendFrame(ppp.IPv6, packet6{from: p.to, to: p.from, proto: protoICMPv6, hops: 64, payload: reply}.marshal(2))
+			s.sendFrame(ppp.IPv6, ipv6.Packet{From: p.To, To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: reply}.Marshal(2))
 		}
 	case 135: // neighbour solicitation, which a point-to-point link does without; some send it
 		s.solicited(p)
 	}
 }
 
-func (s *session) solicited(p packet6) {
-	if len(p.payload) < 24 || p.hops != ndp.HopLimit || p.from.IsUnspecified() || netip.AddrFrom16([16]byte(p.payload[8:24])) != s.linkLocal() {
+func (s *session) solicited(p ipv6.Packet) {
+	if len(p.Payload) < 24 || p.HopLimit != ndp.HopLimit || p.From.IsUnspecified() || netip.AddrFrom16([16]byte(p.Payload[8:24])) != s.linkLocal() {
 		return
 	}
 	b := []byte{136, 0, 0, 0, 0xe0, 0, 0, 0} // router, solicited, override
 	self := s.linkLocal().As16()
-	s.sendFrame(ppp.IPv6, packet6{from: s.linkLocal(), to: p.from, proto: protoICMPv6, hops: 255, payload: append(b, self[:]...)}.marshal(2))
-}
-
-// newTransaction makes up a transaction number of DHCPv6.
-func newTransaction(random func([]byte)) (t [3]byte) {
-	random(t[:])
-	return t
+	s.sendFrame(ppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: append(b, self[:]...)}.Marshal(2))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/dhcp6client"
 	"weft/internal/state"
 	"weft/wire/l2tp"
 )
@@ -169,9 +170,9 @@ func (c *client) networkChanged(s *session, v4, v6 bool) {
 		c.own = s.link.v6.local
 		l.LinkLocal = interfaceAddress(s.link.v6.local)
 		if s.v6 == nil {
-			s.v6 = newClientV6(s)
+			s.v6 = dhcp6client.New(c.ipv6Client(s), ipv6Link{s}, c.engine.now)
 		}
-		s.v6.describe(&l)
+		learnIPv6(&l, s.v6.Lease())
 	} else {
 		s.v6 = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"weft/wire/ipv6"
 	"weft/wire/ppp"
 )
 
@@ -59,7 +60,7 @@ func (s *session) fromPeer6(ip []byte) {
 		s.fromPeer(ip)
 		return
 	}
-	p, err := parse6(ip)
+	p, err := ipv6.Parse(ip)
 	if err != nil {
 		s.engine.stats.Malformed++
 		return
@@ -67,7 +68,7 @@ func (s *session) fromPeer6(ip []byte) {
 	if s.tunnel.server != nil {
 		s.hear(p)
 	} else if s.v6 != nil {
-		s.v6.hear(p, s.engine.now)
+		s.v6.Receive(p, s.engine.now)
 	}
 }
 
@@ -147,4 +148,15 @@ func (e *Engine) destination(device string, to netip.Addr) *session {
 		}
 	}
 	return nil
+}
+
+// addressesOf reads the addresses of an IP packet.
+func addressesOf(ip []byte) (from, to netip.Addr, ok bool) {
+	switch {
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		return netip.AddrFrom4([4]byte(ip[12:16])), netip.AddrFrom4([4]byte(ip[16:20])), true
+	case len(ip) >= ipv6.HeaderLen && ip[0]>>4 == 6:
+		return netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40])), true
+	}
+	return from, to, false
 }

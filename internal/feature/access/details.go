@@ -209,7 +209,7 @@ func (s *session) v6Due() time.Time {
 	if s.v6 == nil {
 		return time.Time{}
 	}
-	return s.v6.due()
+	return s.v6.Due()
 }
 
 // TunnelDetails is a tunnel with its last messages.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mdlayher/ndp"
 
+	"weft/wire/ipv6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
@@ -116,7 +117,7 @@ func TestSubscribersAreToldOfTranslators(t *testing.T) {
 		if err != nil || protocol != ppp.IPv6 || f.Up {
 			return
 		}
-		if m, err := ndp.ParseMessage(b[header6:]); err == nil {
+		if m, err := ndp.ParseMessage(b[ipv6.HeaderLen:]); err == nil {
 			if r, ok := m.(*ndp.RouterAdvertisement); ok {
 				adverts = append(adverts, r)
 			}

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mdlayher/ndp"
-
 	"weft/wire/checksum/checksumtest"
 	"weft/wire/dhcp6"
+	"weft/wire/ipv6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
@@ -47,8 +46,8 @@ func FuzzSessions(f *testing.F) {
 	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPCP, ppp.Packet{Code: ppp.ConfigureRequest, ID: 1, Data: []byte{3, 6, 0, 0, 0, 0, 129, 6, 0, 0, 0, 0}}.Marshal())))
 	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPV6CP, ppp.Packet{Code: ppp.ConfigureRequest, ID: 1, Data: []byte{1, 10, 0, 0, 0, 0, 0, 0, 0, 0}}.Marshal())))
 	solicit := []byte{1, 1, 2, 3, 0, 1, 0, 4, 0, 3, 0, 1, 0, 25, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPv6, datagram6(netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2"), 546, 547, solicit))))
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPv6, packet6{from: netip.MustParseAddr("fe80::5"), to: netip.MustParseAddr("ff02::2"), proto: protoICMPv6, hops: 255, payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.marshal(2))))
+	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPv6, ipv6.MarshalUDP(netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2"), 546, 547, solicit))))
+	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPv6, ipv6.Packet{From: netip.MustParseAddr("fe80::5"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2))))
 	for _, kind := range []l2tp.MessageType{l2tp.SCCRQ, l2tp.SCCCN, l2tp.StopCCN, l2tp.Hello, l2tp.OCRQ, l2tp.ICRQ, l2tp.ICCN, l2tp.CDN, l2tp.WEN, l2tp.SLI} {
 		m := l2tp.New(kind).AddUint16(l2tp.AssignedSessionID, 7).Add(l2tp.CallErrors, make([]byte, 26)).
 			Option(l2tp.LastSentLCP, []byte{3, 4, 0xc0, 0x23}).Option(l2tp.LastReceivedLCP, []byte{1, 4, 5, 180}).AddUint16(l2tp.ProxyAuthenType, 3).
@@ -147,64 +146,6 @@ func (d *duet) told() {
 		}
 		_, _ = e.Clients(), e.Subscribers()
 	}
-}
-
-// FuzzClientV6: whatever a server says to a client in router advertisements and
-// DHCPv6, the client takes what makes sense and nothing else, and goes on.
-func FuzzClientV6(f *testing.F) {
-	lease := func(text string) []dhcp6.IA {
-		return []dhcp6.IA{{ID: [4]byte{3: 1}, Leases: []dhcp6.Lease{{Prefix: netip.MustParsePrefix(text), Preferred: time.Hour, Valid: 2 * time.Hour}}}}
-	}
-	for _, kind := range []dhcp6.Type{dhcp6.Advertise, dhcp6.Reply} {
-		b, err := (&dhcp6.Message{
-			Type: kind, ServerID: []byte{0, 3, 0, 1, 2}, RapidCommit: true, DNS: []netip.Addr{netip.MustParseAddr("2001:db8::53")},
-			Addresses: lease("2001:db8:3::5/128"), Prefixes: lease("2001:db8:9::/56"),
-		}).Marshal()
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, byte(30))
-	}
-	advert, err := ndp.MarshalMessage(&ndp.RouterAdvertisement{RouterLifetime: time.Hour, Options: []ndp.Option{
-		&ndp.PrefixInformation{PrefixLength: 64, AutonomousAddressConfiguration: true, ValidLifetime: time.Hour, PreferredLifetime: time.Hour, Prefix: netip.MustParseAddr("2001:db8:3::")},
-		&ndp.RecursiveDNSServer{Lifetime: time.Hour, Servers: []netip.Addr{netip.MustParseAddr("2001:db8::53")}},
-	}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(advert, byte(200))
-	f.Fuzz(func(t *testing.T, b []byte, wait byte) {
-		d := newDuet(t)
-		d.start(testServer(), testClient())
-		d.up()
-		mine := d.client.only()
-		for range 2 { // bound, and asking anew
-			v := mine.v6
-			if m, err := dhcp6.Parse(b); err == nil { // it knows what was asked, and by whom
-				m.Transaction, m.ClientID = v.transaction, v.id()
-				v.answered(m, d.now)
-			}
-			from := netip.MustParseAddr("fe80::1")
-			said := [][]byte{datagram6(from, netip.MustParseAddr("fe80::2"), dhcpServerPort, dhcpClientPort, b)}
-			if len(b) >= 4 { // there is room for a checksum
-				said = append(said, packet6{from: from, to: netip.MustParseAddr("ff02::1"), proto: protoICMPv6, hops: 255, payload: bytes.Clone(b)}.marshal(2))
-			}
-			for _, p := range said {
-				if one, err := parse6(p); err == nil {
-					v.hear(one, d.now)
-				}
-			}
-			d.settle()
-			v.begin(dhcpRequest, d.now)
-		}
-		d.pass(time.Duration(wait) * time.Second)
-		d.sound()
-		for name, l := range d.client.engine.Learned() {
-			if l.Delegated.IsValid() && (l.Delegated != l.Delegated.Masked() || l.Delegated.Bits() > 64) || len(l.DNS) > 16 || len(l.Addresses) > 16 {
-				t.Fatalf("%s has %+v", name, l)
-			}
-		}
-	})
 }
 
 // sound compares what a server says that it has given with who is there.
@@ -319,10 +260,10 @@ func FuzzPackets(f *testing.F) {
 	here := netip.MustParseAddr("192.0.2.1")
 	f.Add(ping4(here, netip.MustParseAddr("203.0.113.5"), 1500), uint16(1400))
 	f.Add(ping4(here, netip.MustParseAddr("203.0.113.5"), 60), uint16(28))
-	f.Add(packet6{from: netip.MustParseAddr("2001:db8::1"), to: netip.MustParseAddr("2001:db8::2"), proto: protoICMPv6, hops: 64, payload: make([]byte, 1400)}.marshal(2), uint16(1280))
+	f.Add(ipv6.Packet{From: netip.MustParseAddr("2001:db8::1"), To: netip.MustParseAddr("2001:db8::2"), NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: make([]byte, 1400)}.Marshal(2), uint16(1280))
 	f.Fuzz(func(t *testing.T, ip []byte, size uint16) {
-		if p, err := parse6(ip); err == nil {
-			_, _, _ = p.udp6(dhcpServerPort)
+		if p, err := ipv6.Parse(ip); err == nil {
+			_, _, _ = p.Datagram(dhcp6.ServerPort)
 		}
 		if _, _, ok := addressesOf(ip); !ok {
 			return
@@ -336,7 +277,7 @@ func FuzzPackets(f *testing.F) {
 			if len(answer) > 1280 {
 				t.Fatalf("an error of %d bytes", len(answer))
 			}
-			if p, err := parse6(answer); err == nil && p.checksum(p.payload) != 0 || err != nil && (checksumtest.Of(answer[:20]) != 0 || checksumtest.Of(answer[20:]) != 0) {
+			if p, err := ipv6.Parse(answer); err == nil && p.Checksum(p.Payload) != 0 || err != nil && (checksumtest.Of(answer[:20]) != 0 || checksumtest.Of(answer[20:]) != 0) {
 				t.Fatalf("an error's checksum is wrong: %x", answer)
 			}
 		}

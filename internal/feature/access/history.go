@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/wire/dhcp6"
+	"weft/wire/ipv6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
@@ -94,10 +95,10 @@ func (h *history) ppp(sent bool, p ppp.Protocol, b []byte, now time.Time) {
 	case ppp.IPv4:
 		return
 	case ppp.IPv6:
-		if len(b) <= header6 || b[8] != 0xfe { // not from a link-local address
+		if len(b) <= ipv6.HeaderLen || b[8] != 0xfe { // not from a link-local address
 			return
 		}
-		b = append([]byte{b[6]}, b[header6:min(len(b), header6+9)]...)
+		b = append([]byte{b[6]}, b[ipv6.HeaderLen:min(len(b), ipv6.HeaderLen+9)]...)
 	case ppp.LCP:
 		if len(b) > 0 && (ppp.Code(b[0]) == ppp.EchoRequest || ppp.Code(b[0]) == ppp.EchoReply) {
 			return
@@ -240,15 +241,15 @@ func optionText(p ppp.Protocol, o ppp.Option) string {
 // stands at its beginning.
 func ipv6Text(b []byte) string {
 	switch {
-	case b[0] == protoICMPv6 && len(b) > 1:
+	case b[0] == ipv6.ICMPv6 && len(b) > 1:
 		names := map[byte]string{128: "echo request", 129: "echo reply", 133: "router solicitation", 134: "router advertisement", 135: "neighbour solicitation", 136: "neighbour advertisement"}
 		if n, ok := names[b[1]]; ok {
 			return "ICMPv6 " + n
 		}
 		return fmt.Sprintf("ICMPv6 type %d", b[1])
-	case b[0] == protoUDP && len(b) > 9:
+	case b[0] == ipv6.UDP && len(b) > 9:
 		from, to := binary.BigEndian.Uint16(b[1:]), binary.BigEndian.Uint16(b[3:])
-		if from == dhcpServerPort || to == dhcpServerPort {
+		if from == dhcp6.ServerPort || to == dhcp6.ServerPort {
 			return "DHCPv6 " + dhcp6.Type(b[9]).String()
 		}
 		return fmt.Sprintf("UDP %d > %d", from, to)

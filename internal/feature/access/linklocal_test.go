@@ -3,6 +3,7 @@ package access
 import (
 	"testing"
 
+	"weft/wire/ipv6"
 	"weft/wire/ppp"
 )
 
@@ -13,13 +14,13 @@ func TestTheServerAnswersOnTheLinkItself(t *testing.T) {
 	c := d.client.only()
 	got := 0
 	d.lose = func(from *side, b []byte) bool {
-		if from == d.server && len(b) > 50 && b[6+4+6] == protoICMPv6 && b[6+4+40] == 129 {
+		if from == d.server && len(b) > 50 && b[6+4+6] == ipv6.ICMPv6 && b[6+4+40] == 129 {
 			got++
 		}
 		return false
 	}
-	echo := packet6{from: c.linkLocal(), to: d.server.only().linkLocal(), proto: protoICMPv6, hops: 64, payload: append([]byte{128, 0, 0, 0, 0, 1, 0, 1}, make([]byte, 56)...)}
-	c.sendFrame(ppp.IPv6, echo.marshal(2))
+	echo := ipv6.Packet{From: c.linkLocal(), To: d.server.only().linkLocal(), NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: append([]byte{128, 0, 0, 0, 0, 1, 0, 1}, make([]byte, 56)...)}
+	c.sendFrame(ppp.IPv6, echo.Marshal(2))
 	d.settle()
 	if got != 1 {
 		t.Errorf("%d answers to a ping of its link-local address", got)

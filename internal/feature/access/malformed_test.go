@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/wire/ipv6"
 	"weft/wire/l2tp"
 	"weft/wire/ppp"
 )
@@ -16,9 +17,9 @@ import (
 func TestIPv6ThatIsMalformed(t *testing.T) {
 	from, all := netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2")
 	icmp := func(payload ...byte) []byte {
-		return packet6{from: from, to: netip.MustParseAddr("ff02::2"), proto: protoICMPv6, hops: 255, payload: payload}.marshal(2)
+		return ipv6.Packet{From: from, To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: payload}.Marshal(2)
 	}
-	dhcp := func(b ...byte) []byte { return datagram6(from, all, 546, 547, b) }
+	dhcp := func(b ...byte) []byte { return ipv6.MarshalUDP(from, all, 546, 547, b) }
 	with := func(b []byte, change func([]byte)) []byte { change(b); return b }
 	long := func(n int, head ...byte) []byte { return append(head, make([]byte, n)...) }
 	solicit := []byte{1, 1, 2, 3, 0, 1, 0, 10, 0, 3, 0, 1, 2, 0, 0, 0, 0, 1}
@@ -30,14 +31,14 @@ func TestIPv6ThatIsMalformed(t *testing.T) {
 		"a neighbour solicitation that is cut":              icmp(135, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0x80),
 		"an echo request of a header alone":                 icmp(128, 0, 0, 0, 0, 0, 0, 0),
 		"an ICMPv6 message of three bytes":                  with(icmp(133, 0, 0, 0, 0, 0, 0, 0), func(b []byte) { b[5] = 3 }),
-		"a header alone":                                    icmp(133, 0, 0, 0, 0, 0, 0, 0)[:header6],
+		"a header alone":                                    icmp(133, 0, 0, 0, 0, 0, 0, 0)[:ipv6.HeaderLen],
 		"a payload longer than the packet":                  with(icmp(133, 0, 0, 0, 0, 0, 0, 0), func(b []byte) { b[4] = 0xff }),
 		"a payload of no bytes":                             with(icmp(133, 0, 0, 0, 0, 0, 0, 0), func(b []byte) { b[5] = 0 }),
 		"extension headers without end":                     with(icmp(long(1200, 0, 0)...), func(b []byte) { b[6] = 0 }),
 		"a fragment header that is cut":                     with(icmp(58, 0, 0, 0), func(b []byte) { b[6] = 44 }),
-		"a UDP length of zero":                              with(dhcp(solicit...), func(b []byte) { b[header6+4], b[header6+5] = 0, 0 }),
-		"a UDP length beyond the packet":                    with(dhcp(solicit...), func(b []byte) { b[header6+4] = 0xff }),
-		"a UDP header that is cut":                          packet6{from: from, to: all, proto: protoUDP, hops: 1, payload: []byte{2, 34, 2, 35, 0, 8, 0, 0}}.marshal(6)[:header6+6],
+		"a UDP length of zero":                              with(dhcp(solicit...), func(b []byte) { b[ipv6.HeaderLen+4], b[ipv6.HeaderLen+5] = 0, 0 }),
+		"a UDP length beyond the packet":                    with(dhcp(solicit...), func(b []byte) { b[ipv6.HeaderLen+4] = 0xff }),
+		"a UDP header that is cut":                          ipv6.Packet{From: from, To: all, NextHeader: ipv6.UDP, HopLimit: 1, Payload: []byte{2, 34, 2, 35, 0, 8, 0, 0}}.Marshal(6)[:ipv6.HeaderLen+6],
 		"DHCPv6 of no bytes":                                dhcp(),
 		"DHCPv6 of one byte":                                dhcp(1),
 		"DHCPv6 of an unknown kind":                         dhcp(long(30, 200)...),
@@ -51,7 +52,7 @@ func TestIPv6ThatIsMalformed(t *testing.T) {
 		"a relay's message within another, without an end":  dhcp(append(long(33, 12), 0, 9, 0, 38, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0xff, 0xff)...),
 		"an option request of three bytes":                  dhcp(append(solicit[:len(solicit):len(solicit)], 0, 6, 0, 3, 0, 23, 0)...),
 		"two hundred associations":                          dhcp(append(solicit[:len(solicit):len(solicit)], repeat(200, 0, 25, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)...)...),
-		"a packet from the router's own link-local address": packet6{from: netip.MustParseAddr("fe80::1"), to: netip.MustParseAddr("ff02::2"), proto: protoICMPv6, hops: 255, payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.marshal(2),
+		"a packet from the router's own link-local address": ipv6.Packet{From: netip.MustParseAddr("fe80::1"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2),
 		"IPv6 whose version is 0":                           with(icmp(133, 0, 0, 0, 0, 0, 0, 0), func(b []byte) { b[0] = 0 }),
 	}
 	d := newDuet(t)

@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"net/netip"
@@ -283,4 +284,15 @@ func Devices(f *config.File, facts state.Facts) map[int]string {
 		m[ids[clientID(name)]] = ClientDevice(name)
 	}
 	return m
+}
+
+// subnet gives the n-th /64 of a prefix.
+func subnet(p netip.Prefix, n int) (netip.Prefix, bool) {
+	if !p.IsValid() || p.Bits() > 64 || p.Bits() > 32 && n >= 1<<(64-p.Bits()) {
+		return netip.Prefix{}, false
+	}
+	a := p.Masked().Addr().As16()
+	high := binary.BigEndian.Uint64(a[:8]) + uint64(n)
+	binary.BigEndian.PutUint64(a[:8], high)
+	return netip.PrefixFrom(netip.AddrFrom16(a), 64), true
 }

@@ -3,6 +3,7 @@ package access
 import (
 	"time"
 
+	"weft/internal/dhcp6client"
 	"weft/wire/l2tp"
 )
 
@@ -44,7 +45,7 @@ type session struct {
 	interim  time.Time
 	advertAt time.Time
 	adverts  int
-	v6       *clientV6 // client only
+	v6       *dhcp6client.Client // client only
 	slow     Traffic
 	up, down limiter
 	seen     uint64 // packets from the subscriber, and when there were more
@@ -68,7 +69,7 @@ func (s *session) due() time.Time {
 		d = earliest(d, s.link.due())
 	}
 	if s.v6 != nil {
-		d = earliest(d, s.v6.due())
+		d = earliest(d, s.v6.Due())
 	}
 	return d
 }
@@ -92,7 +93,7 @@ func (s *session) tick(now time.Time) {
 		s.advertise()
 	}
 	if s.v6 != nil && s.state != sessionGone {
-		s.v6.tick(now)
+		s.v6.Tick(now)
 	}
 	if s.state != sessionGone {
 		s.engine.arm(s)
@@ -296,7 +297,7 @@ func (s *session) hangUp(why Reason, text string) {
 		return
 	}
 	if s.v6 != nil {
-		s.v6.release()
+		s.v6.Release()
 	}
 	if s.link != nil {
 		s.link.terminate(s.engine.now)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"weft/internal/dhcp6client"
 )
 
 // What is kept of tunnels and sessions so that the next process takes over
@@ -44,28 +46,28 @@ type storedTunnel struct {
 }
 
 type storedSession struct {
-	Local    uint16       `json:"local"`
-	Remote   uint16       `json:"remote"`
-	Tunnel   uint16       `json:"tunnel"`
-	Call     Call         `json:"call"`
-	Sequence bool         `json:"sequence,omitempty"`
-	Required bool         `json:"required,omitempty"`
-	Heard    bool         `json:"heard,omitempty"`
-	ACCM     uint32       `json:"accm,omitempty"`
-	ID       string       `json:"id"`
-	Login    string       `json:"login"`
-	Profile  Profile      `json:"profile"`
-	IPv4     netip.Addr   `json:"ipv4,omitzero"`
-	Prefix   netip.Prefix `json:"prefix,omitzero"`
-	Deleg    netip.Prefix `json:"delegated,omitzero"`
-	Online   bool         `json:"online"`
-	Since    time.Time    `json:"since"`
-	Ends     time.Time    `json:"ends,omitzero"`
-	Slow     Traffic      `json:"slow"`
-	Link     storedLink   `json:"link"`
-	Onward   *Onward      `json:"onward,omitempty"` // where it goes on to
-	Pair     uint16       `json:"pair,omitempty"`   // and by which session
-	V6       *storedV6    `json:"v6,omitempty"`     // of a client
+	Local    uint16                `json:"local"`
+	Remote   uint16                `json:"remote"`
+	Tunnel   uint16                `json:"tunnel"`
+	Call     Call                  `json:"call"`
+	Sequence bool                  `json:"sequence,omitempty"`
+	Required bool                  `json:"required,omitempty"`
+	Heard    bool                  `json:"heard,omitempty"`
+	ACCM     uint32                `json:"accm,omitempty"`
+	ID       string                `json:"id"`
+	Login    string                `json:"login"`
+	Profile  Profile               `json:"profile"`
+	IPv4     netip.Addr            `json:"ipv4,omitzero"`
+	Prefix   netip.Prefix          `json:"prefix,omitzero"`
+	Deleg    netip.Prefix          `json:"delegated,omitzero"`
+	Online   bool                  `json:"online"`
+	Since    time.Time             `json:"since"`
+	Ends     time.Time             `json:"ends,omitzero"`
+	Slow     Traffic               `json:"slow"`
+	Link     storedLink            `json:"link"`
+	Onward   *Onward               `json:"onward,omitempty"` // where it goes on to
+	Pair     uint16                `json:"pair,omitempty"`   // and by which session
+	V6       *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
 }
 
 type storedLink struct {
@@ -154,7 +156,7 @@ func (s *session) stored() storedSession {
 		Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
 	}
 	if s.v6 != nil {
-		o.V6 = s.v6.stored()
+		o.V6 = s.v6.Snapshot()
 	}
 	for _, a := range l.v4.dns {
 		if a.IsValid() {
@@ -272,7 +274,7 @@ func (e *Engine) restoreSession(k storedSession) {
 	}
 	if c := t.client; c != nil {
 		if k.Link.V6 && k.V6 != nil {
-			s.v6 = restoreV6(s, k.V6)
+			s.v6 = dhcp6client.Restore(k.V6, c.ipv6Client(s), ipv6Link{s}, e.now)
 		}
 		c.networkChanged(s, k.Link.V4, k.Link.V6)
 	} else if k.Link.V6 {

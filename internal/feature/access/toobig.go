@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"weft/wire/checksum"
+	"weft/wire/ipv6"
 )
 
 // quoted is how much of a packet an error carries (RFC 1812 section 4.3.2.3,
@@ -21,11 +22,11 @@ func tooBig(ip []byte, mtu int, from netip.Addr) []byte {
 		if !from.IsValid() {
 			return []byte{} // nobody to say it; the packet is lost
 		}
-		if ip[6] == protoICMPv6 && len(ip) > header6 && ip[header6] < 128 {
+		if ip[6] == ipv6.ICMPv6 && len(ip) > ipv6.HeaderLen && ip[ipv6.HeaderLen] < 128 {
 			return []byte{} // no errors about errors (RFC 4443 section 2.4)
 		}
 		b := binary.BigEndian.AppendUint32([]byte{2, 0, 0, 0}, uint32(mtu))
-		return packet6{from: from, to: to, proto: protoICMPv6, hops: 64, payload: append(b, ip[:min(len(ip), quoted6)]...)}.marshal(2)
+		return ipv6.Packet{From: from, To: to, NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: append(b, ip[:min(len(ip), quoted6)]...)}.Marshal(2)
 	}
 	if ip[6]&0x40 == 0 {
 		return nil

@@ -1,13 +1,13 @@
-package access
+package dhcp6client
 
 import (
 	"net/netip"
 	"time"
 )
 
-// storedV6 is what a client's session knows of IPv6, for the next process: what
-// the server gave lasts, and nobody behind this router notices.
-type storedV6 struct {
+// Snapshot is what a client knows, for the next process: what the server gave lasts, and
+// hosts behind this router notice nothing.
+type Snapshot struct {
 	Router    time.Time                  `json:"router,omitzero"`
 	Heard     bool                       `json:"heard,omitempty"`
 	Solicits  int                        `json:"solicits,omitempty"`
@@ -21,26 +21,27 @@ type storedV6 struct {
 	Ends      time.Time                  `json:"ends,omitzero"`
 }
 
-func (c *clientV6) stored() *storedV6 {
-	return &storedV6{
+// Snapshot gives what the client knows.
+func (c *Client) Snapshot() *Snapshot {
+	return &Snapshot{
 		Router: c.router, Heard: c.heard, Solicits: c.solicits, Prefixes: c.prefixes, DNS: c.dns, Server: c.server, Delegated: c.delegated,
 		Address: c.address, Renew: c.renewAt, Rebind: c.rebindAt, Ends: c.endsAt,
 	}
 }
 
-// restoreV6 goes on where the process before has stopped. What was not finished
-// begins anew; a lease is renewed when it is due.
-func restoreV6(s *session, k *storedV6) *clientV6 {
-	c := newClientV6(s)
+// Restore goes on where the process before has stopped. What was not finished
+// begins again; a lease is renewed when it is due.
+func Restore(k *Snapshot, config Config, link Link, now time.Time) *Client {
+	c := New(config, link, now)
 	c.router, c.heard, c.dns, c.server, c.delegated, c.address, c.endsAt = k.Router, k.Heard, k.DNS, k.Server, k.Delegated, k.Address, k.Ends
 	for p, until := range k.Prefixes {
 		c.prefixes[p] = until
 	}
-	if k.Heard || k.Solicits > rsTimes {
+	if k.Heard || k.Solicits > solicitTimes {
 		c.solicitAt, c.solicits = time.Time{}, k.Solicits
 	}
 	if len(k.Server) > 0 && !k.Ends.IsZero() && (k.Delegated.IsValid() || k.Address.IsValid()) {
-		c.phase, c.renewAt, c.rebindAt = dhcpBound, k.Renew, k.Rebind
+		c.phase, c.renewAt, c.rebindAt = bound, k.Renew, k.Rebind
 	}
 	return c
 }
