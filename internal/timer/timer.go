@@ -66,6 +66,9 @@ func (q *Queue) Due() time.Time {
 	return q.slots[0].at
 }
 
+// Len is how much is due at some time.
+func (q *Queue) Len() int { return len(q.slots) }
+
 // Tick feeds the time, and does what is due.
 func (q *Queue) Tick(now time.Time) {
 	q.now = now

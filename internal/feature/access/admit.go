@@ -4,14 +4,15 @@ import (
 	"cmp"
 	"net/netip"
 
+	"weft/internal/ppp"
 	"weft/wire/l2tp"
 )
 
 // authenticate finds out who the peer is.
-func (s *session) authenticate(c Credentials) {
+func (s *session) authenticate(c ppp.Credentials) {
 	srv := s.tunnel.server
 	if srv == nil {
-		s.link.verdict(false, "", s.engine.now)
+		s.link.Reject("", s.engine.clock.Now())
 		return
 	}
 	if to, ok := srv.onwardFor(c.Login); ok {
@@ -39,7 +40,7 @@ func (s *session) authenticate(c Credentials) {
 }
 
 // decide lets the subscriber in, or not.
-func (s *session) decide(c Credentials, v Verdict) {
+func (s *session) decide(c ppp.Credentials, v Verdict) {
 	e, srv := s.engine, s.tunnel.server
 	s.question = 0
 	if s.state != sessionUp || s.link == nil {
@@ -64,24 +65,22 @@ func (s *session) decide(c Credentials, v Verdict) {
 	if !v.Accept {
 		e.stats.Rejected++
 		s.refused = v.Text
-		s.link.verdict(false, v.Text, e.now)
+		s.link.Reject(v.Text, e.clock.Now())
 		return
 	}
 	if fault := srv.assign(s, v.Profile); fault != "" {
 		e.stats.NoAddress++
 		s.refused = fault
-		s.link.verdict(false, "No address is free", e.now)
+		s.link.Reject("No address is free", e.clock.Now())
 		return
 	}
 	e.stats.Accepted++
 	s.refused = ""
 	e.rewatch(s)
-	l := s.link
-	l.ipv4 = s.given.ipv4.IsValid()
-	l.ipv6 = srv.IPv6
-	l.v4.local, l.v4.peer, l.v4.dns = srv.Gateway, s.given.ipv4, dnsOf(s.profile, srv, true)
-	l.v6.assigned = s.profile.InterfaceID
-	l.verdict(true, v.Text, e.now)
+	s.link.Accept(v.Text, ppp.Network{
+		IPv4: s.given.ipv4.IsValid(), IPv6: srv.IPv6, Local: srv.Gateway, Peer: s.given.ipv4, DNS: dnsOf(s.profile, srv, true),
+		InterfaceID: s.profile.InterfaceID,
+	}, e.clock.Now())
 }
 
 func dnsOf(p Profile, srv *server, v4 bool) []netip.Addr {

@@ -8,10 +8,11 @@ import (
 
 	"github.com/mdlayher/ndp"
 
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // Hosts makes what a subscriber's hosts are told of IPv6: feature ra does.
@@ -25,13 +26,20 @@ type Hosts interface {
 	Answer(l state.HostLink, message []byte, unicast bool) []byte
 }
 
-func (s *session) linkLocal() netip.Addr     { return interfaceAddress(s.link.v6.local) }
-func (s *session) peerLinkLocal() netip.Addr { return interfaceAddress(s.link.v6.peer) }
+func (s *session) linkLocal() netip.Addr {
+	local, _ := s.link.InterfaceIDs()
+	return ppp.LinkLocal(local)
+}
+
+func (s *session) peerLinkLocal() netip.Addr {
+	_, peer := s.link.InterfaceIDs()
+	return ppp.LinkLocal(peer)
+}
 
 // advertise tells the subscriber, and says when to do so again.
 func (s *session) advertise() {
 	s.adverts = min(s.adverts+1, 100)
-	s.advertAt = s.engine.now.Add(s.engine.hosts.Again(s.adverts, s.engine.upTo))
+	s.advertAt = s.engine.clock.Now().Add(s.engine.hosts.Again(s.adverts, s.engine.upTo))
 	s.sendAdvert(netip.IPv6LinkLocalAllNodes())
 }
 
@@ -66,14 +74,14 @@ func (s *session) sendAdvert(to netip.Addr) {
 	if err != nil {
 		return
 	}
-	s.sendFrame(ppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: to, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: body}.Marshal(2))
+	s.sendFrame(wireppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: to, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: body}.Marshal(2))
 }
 
 // hear takes what a subscriber says on its link.
 func (s *session) hear(p ipv6.Packet) {
 	if payload, port, ok := p.Datagram(dhcp6.ServerPort); ok {
 		if b := s.engine.hosts.Answer(s.hostLink(), payload, !p.To.IsMulticast()); b != nil {
-			s.sendFrame(ppp.IPv6, ipv6.MarshalUDP(s.linkLocal(), p.From, dhcp6.ServerPort, orElse(port, dhcp6.ClientPort), b))
+			s.sendFrame(wireppp.IPv6, ipv6.MarshalUDP(s.linkLocal(), p.From, dhcp6.ServerPort, orElse(port, dhcp6.ClientPort), b))
 		}
 		return
 	}
@@ -93,7 +101,7 @@ func (s *session) hear(p ipv6.Packet) {
 		if p.To == s.linkLocal() && len(p.Payload) <= s.mtu()-ipv6.HeaderLen {
 			reply := bytes.Clone(p.Payload)
 			reply[0] = 129
-			s.sendFrame(ppp.IPv6, ipv6.Packet{From: p.To, To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: reply}.Marshal(2))
+			s.sendFrame(wireppp.IPv6, ipv6.Packet{From: p.To, To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: reply}.Marshal(2))
 		}
 	case 135: // neighbour solicitation, which a point-to-point link does without; some send it
 		s.solicited(p)
@@ -106,5 +114,5 @@ func (s *session) solicited(p ipv6.Packet) {
 	}
 	b := []byte{136, 0, 0, 0, 0xe0, 0, 0, 0} // router, solicited, override
 	self := s.linkLocal().As16()
-	s.sendFrame(ppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: append(b, self[:]...)}.Marshal(2))
+	s.sendFrame(wireppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: append(b, self[:]...)}.Marshal(2))
 }

@@ -4,9 +4,10 @@ import (
 	"net/netip"
 	"testing"
 
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // aTurnover feeds the server what has come, one datagram, and gives what its datapath
@@ -71,15 +72,15 @@ func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
 	var s *session
 	for _, s = range d.server.engine.sessions {
 	}
-	if s == nil || s.link.v6.state != phaseOpened || !s.online {
+	if s == nil || s.link.IPV6CP() != ppp.StateOpened || !s.online {
 		t.Fatal("there is no session")
 	}
 	// the subscriber begins IPv4 anew: our answer, then its own
 	s.engine.Turnover()
-	request := ppp.Packet{Code: ppp.ConfigureRequest, ID: 77, Data: ppp.MarshalOptions([]ppp.Option{{Type: ppp.OptAddress, Data: s.given.ipv4.AsSlice()}})}
-	s.link.receive(ppp.IPCP, request.Marshal(), d.now)
-	if s.link.v4.state != phaseAckSent {
-		t.Fatalf("IPCP is %v", s.link.v4.state)
+	request := wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 77, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAddress, Data: s.given.ipv4.AsSlice()}})}
+	s.link.Receive(wireppp.IPCP, request.Marshal(), d.now)
+	if s.link.IPCP() != ppp.StateAckSent {
+		t.Fatalf("IPCP is %v", s.link.IPCP())
 	}
 	turnover := s.engine.Turnover()
 	if len(turnover.Sessions) != 1 || turnover.Sessions[0].IPv4 != s.given.ipv4 || turnover.Sessions[0].Blocked {

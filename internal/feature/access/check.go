@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/internal/config"
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/l2tp"
 )
@@ -124,7 +125,7 @@ func Mismatches(u *User, s *Config, chosen bool) []Mismatch {
 	}
 	switch {
 	case u.Hash == "":
-	case chosen && !slices.Contains(s.Methods, MethodPAP):
+	case chosen && !slices.Contains(s.Methods, ppp.MethodPAP):
 		list = append(list, Mismatch{state.Error, "password_hash", "a hash can be compared with PAP's password only, and authentication has no pap", `authentication = ["pap"]`})
 	case !chosen || len(s.Methods) > 1:
 		list = append(list, Mismatch{state.Warning, "password_hash", "subscribers that agree to CHAP cannot log in: it needs the password itself", `authentication = ["pap"]`})

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"weft/internal/dhcp6client"
+	"weft/internal/ppp"
 	"weft/internal/state"
+	"weft/internal/timer"
 	"weft/wire/l2tp"
 )
 
@@ -21,7 +23,7 @@ type ClientSettings struct {
 	HostName  string
 	Login     string
 	Password  string
-	Methods   []Method
+	Methods   []ppp.Method
 	IPv4      bool
 	IPv6      bool
 	Prefix    bool
@@ -42,7 +44,7 @@ type client struct {
 	dialing bool
 	retryAt time.Time
 	pause   time.Duration
-	timer   timer
+	slot    timer.Slot
 	fault   string // why there is no session now
 	tries   uint64
 	learned Learned
@@ -50,9 +52,9 @@ type client struct {
 	own     [8]byte // its interface identifier, the same in the next session
 }
 
-func (c *client) slot() *timer { return &c.timer }
+func (c *client) Slot() *timer.Slot { return &c.slot }
 
-func (c *client) due() time.Time {
+func (c *client) Due() time.Time {
 	if c.dialing || c.tunnel != nil {
 		return time.Time{}
 	}
@@ -66,7 +68,7 @@ func (c *client) same(n ClientSettings) bool {
 		o.IPv4 == n.IPv4 && o.IPv6 == n.IPv6 && o.Prefix == n.Prefix && o.MRU == n.MRU && slices.Equal(o.Methods, n.Methods) && o.Hide == n.Hide
 }
 
-func (c *client) tick(now time.Time) {
+func (c *client) Tick(now time.Time) {
 	if c.dialing || c.tunnel != nil {
 		return
 	}
@@ -77,7 +79,7 @@ func (c *client) tick(now time.Time) {
 
 // Dialed says that there is a socket to a client's server.
 func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	if o := e.onwards[name]; o != nil && o.tunnel == nil {
 		o.dialed(here, peer)
 		return
@@ -104,7 +106,7 @@ func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 
 // NotDialed says why there is none.
 func (e *Engine) NotDialed(name, why string, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	if o := e.onwards[name]; o != nil && o.tunnel == nil {
 		o.over(why)
 		return
@@ -126,7 +128,7 @@ func (c *client) tunnelUp(t *tunnel) {
 	c.session = s
 	c.calls++
 	s.push(l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, s.local).AddUint32(l2tp.CallSerialNumber, c.calls))
-	e.arm(s)
+	e.clock.Arm(s)
 }
 
 // replied is a client's: the server takes the call.
@@ -140,15 +142,12 @@ func (s *session) replied(m *l2tp.Message) {
 	s.remote = id
 	s.push(l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, 1_000_000_000).AddUint32(l2tp.FramingType, 1))
 	s.tunnel.flush() // before the first frame
-	s.begin(linkSettings{
-		mru: c.MRU, auth: c.Methods, echo: c.Keepalive, login: c.Login, password: c.Password, ipv4: c.IPv4, ipv6: c.IPv6,
-		name: c.HostName, random: s.engine.random,
+	s.begin(ppp.Config{
+		MRU: c.MRU, Auth: c.Methods, Echo: c.Keepalive, Login: c.Login, Password: c.Password, IPv4: c.IPv4, IPv6: c.IPv6,
+		Name: c.HostName, InterfaceID: c.own, Random: s.engine.random,
 	})
-	if s.link.v6.local = c.own; c.own == ([8]byte{}) {
-		s.link.v6.local = s.link.v6.another()
-	}
 	s.engine.rewatch(s)
-	s.link.start(s.engine.now)
+	s.link.Start(s.engine.clock.Now())
 }
 
 // networkChanged: the session's protocols went up or down.
@@ -159,18 +158,19 @@ func (c *client) networkChanged(s *session, v4, v6 bool) {
 		c.pause, c.fault = 0, ""
 	}
 	if v4 {
-		l.IPv4, l.Gateway = s.link.v4.local, s.link.v4.peer
-		for _, a := range s.link.v4.dns {
+		var dns []netip.Addr
+		l.IPv4, l.Gateway, dns = s.link.Addresses()
+		for _, a := range dns {
 			if a.IsValid() && !a.IsUnspecified() {
 				l.DNS = append(l.DNS, a)
 			}
 		}
 	}
 	if v6 {
-		c.own = s.link.v6.local
-		l.LinkLocal = interfaceAddress(s.link.v6.local)
+		c.own, _ = s.link.InterfaceIDs()
+		l.LinkLocal = ppp.LinkLocal(c.own)
 		if s.v6 == nil {
-			s.v6 = dhcp6client.New(c.ipv6Client(s), ipv6Link{s}, c.engine.now)
+			s.v6 = dhcp6client.New(c.ipv6Client(s), ipv6Link{s}, c.engine.clock.Now())
 		}
 		learnIPv6(&l, s.v6.Lease())
 	} else {
@@ -206,9 +206,9 @@ func (c *client) later(why string) {
 	c.pause = min(max(2*c.pause, time.Second), max(c.Retry, time.Second))
 	var b [1]byte
 	c.engine.random(b[:])
-	c.retryAt = c.engine.now.Add(c.pause - c.pause*time.Duration(b[0])/1024)
+	c.retryAt = c.engine.clock.Now().Add(c.pause - c.pause*time.Duration(b[0])/1024)
 	if c.engine.clients[c.Name] == c {
-		c.engine.arm(c)
+		c.engine.clock.Arm(c)
 	}
 }
 

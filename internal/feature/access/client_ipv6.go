@@ -5,22 +5,23 @@ import (
 	"slices"
 
 	"weft/internal/dhcp6client"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // A client's session has IPv6 by router discovery and DHCPv6 (internal/dhcp6client).
 
 // ipv6Client gives the settings of a session's DHCPv6 client.
 func (c *client) ipv6Client(s *session) dhcp6client.Config {
+	own, _ := s.link.InterfaceIDs()
 	return dhcp6client.Config{
-		Identity: "weft-" + c.Name + "-" + c.Login, InterfaceID: s.link.v6.local, Prefix: c.Prefix, Random: s.engine.random,
+		Identity: "weft-" + c.Name + "-" + c.Login, InterfaceID: own, Prefix: c.Prefix, Random: s.engine.random,
 	}
 }
 
 // ipv6Link is the session as its DHCPv6 client sees it.
 type ipv6Link struct{ *session }
 
-func (l ipv6Link) SendIPv6(packet []byte) { l.sendFrame(ppp.IPv6, packet) }
+func (l ipv6Link) SendIPv6(packet []byte) { l.sendFrame(wireppp.IPv6, packet) }
 
 // Changed takes over what the client has now.
 func (l ipv6Link) Changed() {

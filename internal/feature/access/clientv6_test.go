@@ -10,7 +10,7 @@ import (
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // dhcpOf collects the DHCPv6 messages that the client sends.
@@ -22,8 +22,8 @@ func (d *duet) dhcpOf(t *testing.T) *[]*dhcp6.Message {
 		if err != nil || h.Control || from != d.client {
 			return false
 		}
-		protocol, b, err := ppp.ParseFrame(rest)
-		if err != nil || protocol != ppp.IPv6 {
+		protocol, b, err := wireppp.ParseFrame(rest)
+		if err != nil || protocol != wireppp.IPv6 {
 			return false
 		}
 		p, err := ipv6.Parse(b)

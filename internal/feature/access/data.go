@@ -4,8 +4,9 @@ import (
 	"net/netip"
 	"slices"
 
+	"weft/internal/ppp"
 	"weft/wire/ipv6"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // Packets that the datapath left to the daemon, or all of them while there is
@@ -26,7 +27,7 @@ func (s *session) fromPeer(ip []byte) {
 		s.engine.stats.Garden++
 		return
 	}
-	if !s.up.pass(s.profile.Up, len(ip), s.engine.now) {
+	if !s.up.pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
 		return
 	}
 	s.slow.UpPackets++
@@ -68,7 +69,7 @@ func (s *session) fromPeer6(ip []byte) {
 	if s.tunnel.server != nil {
 		s.hear(p)
 	} else if s.v6 != nil {
-		s.v6.Receive(p, s.engine.now)
+		s.v6.Receive(p, s.engine.clock.Now())
 	}
 }
 
@@ -88,9 +89,9 @@ func (e *Engine) Transmit(device string, ip []byte) {
 		e.stats.Garden++
 		return
 	}
-	protocol, open := ppp.IPv4, s.link.v4.state == phaseOpened
+	protocol, open := wireppp.IPv4, s.link.IPCP() == ppp.StateOpened
 	if to.Is6() {
-		protocol, open = ppp.IPv6, s.link.v6.state == phaseOpened
+		protocol, open = wireppp.IPv6, s.link.IPV6CP() == ppp.StateOpened
 	}
 	if !open {
 		e.stats.NoSession++
@@ -111,8 +112,8 @@ func (e *Engine) Transmit(device string, ip []byte) {
 	s.transmit(protocol, ip)
 }
 
-func (s *session) transmit(p ppp.Protocol, ip []byte) {
-	if !s.down.pass(s.profile.Down, len(ip), s.engine.now) {
+func (s *session) transmit(p wireppp.Protocol, ip []byte) {
+	if !s.down.pass(s.profile.Down, len(ip), s.engine.clock.Now()) {
 		return
 	}
 	s.slow.DownPackets++
@@ -125,7 +126,8 @@ func (s *session) routerAddress(v6 bool) netip.Addr {
 		return srv.Gateway
 	}
 	if !v6 {
-		return s.link.v4.local
+		local, _, _ := s.link.Addresses()
+		return local
 	}
 	for _, p := range s.prefixes() {
 		if p.Addr().Is6() && s.tunnel.server != nil {

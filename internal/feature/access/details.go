@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/ppp"
 	"weft/wire/l2tp"
 )
 
@@ -99,7 +100,7 @@ const endedMost = 128
 // remember notes that a session is over.
 func (e *Engine) remember(s *session, why Reason, text string) {
 	x := &Ended{
-		Login: s.login, Session: s.local, ID: s.id, Since: s.since, At: e.now, Reason: why, Text: text, Call: s.call,
+		Login: s.login, Session: s.local, ID: s.id, Since: s.since, At: e.clock.Now(), Reason: why, Text: text, Call: s.call,
 		history: s.history, ipv4: s.given.ipv4,
 	}
 	switch t := s.tunnel; {
@@ -149,29 +150,31 @@ func (x *Ended) named(who string) bool {
 
 func (s *session) details() SubscriberDetails {
 	l, srv := s.link, s.tunnel.server
+	lcp := l.Negotiated()
+	own, peer := l.InterfaceIDs()
 	d := SubscriberDetails{
 		SubscriberRow: s.row(), TunnelRow: s.tunnel.row(), Line: s.line, Captured: s.watch != nil, Messages: s.history.messages(),
 		Negotiated: Negotiated{
-			MRU: l.lcp.ourMRU(), PeerMRU: l.lcp.peerMRU, Magic: magicText(l.lcp.ourMagic()), PeerMagic: magicText(l.lcp.peerMagic),
-			ACFC: l.lcp.acfc, PFC: l.lcp.pfc, Sequenced: s.sequence, DNS: []netip.Addr{},
+			MRU: lcp.MRU, PeerMRU: lcp.PeerMRU, Magic: magicText(lcp.Magic), PeerMagic: magicText(lcp.PeerMagic),
+			ACFC: lcp.ACFC, PFC: lcp.PFC, Sequenced: s.sequence, DNS: []netip.Addr{},
 		},
 		Limits: Limits{s.profile.SessionTimeout, s.profile.IdleTimeout, s.profile.Interim},
 	}
 	n := &d.Negotiated
 	if c := s.tunnel.client; c != nil {
 		n.Gateway, n.DNS = c.learned.Gateway, append(n.DNS, c.learned.DNS...)
-		if l.v6.state == phaseOpened {
-			n.InterfaceID = hex.EncodeToString(l.v6.local[:])
+		if l.IPV6CP() == ppp.StateOpened {
+			n.InterfaceID = hex.EncodeToString(own[:])
 		}
 		d.Timers = s.timers()
 		return d
 	}
-	if l.v4.state == phaseOpened {
+	if l.IPCP() == ppp.StateOpened {
 		n.Gateway = srv.Gateway
 		n.DNS = append(n.DNS, dnsOf(s.profile, srv, true)...)
 	}
-	if l.v6.state == phaseOpened {
-		n.InterfaceID = hex.EncodeToString(l.v6.peer[:])
+	if l.IPV6CP() == ppp.StateOpened {
+		n.InterfaceID = hex.EncodeToString(peer[:])
 		n.DNS = append(n.DNS, dnsOf(s.profile, srv, false)...)
 	}
 	d.Timers = s.timers()
@@ -187,14 +190,11 @@ func magicText(n uint32) string {
 
 // timers are what the session waits for, the next first.
 func (s *session) timers() []Deadline {
-	l := s.link
 	list := []Deadline{
-		{"session timeout", s.endsAt}, {"interim accounting", s.interim}, {"router advertisement", s.advertAt},
-		{"LCP retransmission", l.lcp.due()}, {"authentication retransmission", l.auth.due()}, {"authentication has to be done", l.deadline},
-		{"DHCPv6 or router discovery", s.v6Due()}, {"IPCP retransmission", l.v4.due()}, {"IPV6CP retransmission", l.v6.due()},
+		{"session timeout", s.endsAt}, {"interim accounting", s.interim}, {"router advertisement", s.advertAt}, {"DHCPv6 or router discovery", s.v6Due()},
 	}
-	if l.echo > 0 && l.auth.done {
-		list = append(list, Deadline{"LCP echo", l.echoAt})
+	for _, t := range s.link.Timers() {
+		list = append(list, Deadline(t))
 	}
 	if s.profile.IdleTimeout > 0 && !s.seenAt.IsZero() {
 		list = append(list, Deadline{"idle timeout", s.seenAt.Add(s.profile.IdleTimeout)})

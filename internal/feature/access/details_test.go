@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/ppp"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 func texts(list []ControlMessage) string {
@@ -89,7 +90,7 @@ func TestTheDetailsOfASession(t *testing.T) {
 func TestPasswordsAreNotRemembered(t *testing.T) {
 	d := newDuet(t)
 	s, c := testServer(), testClient()
-	s.Methods, c.Password = []Method{MethodPAP}, "guess-me"
+	s.Methods, c.Password = []ppp.Method{ppp.MethodPAP}, "guess-me"
 	d.start(s, c)
 	d.pass(5 * time.Second)
 	_, ended := d.server.engine.Details(Match{Login: "alice"})
@@ -110,7 +111,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	var h history
 	now := time.Unix(1000, 0)
 	for i := range 100 {
-		h.ppp(i%2 == 0, ppp.LCP, ppp.Packet{Code: ppp.ConfigureRequest, ID: uint8(i)}.Marshal(), now.Add(time.Duration(i)*time.Millisecond))
+		h.ppp(i%2 == 0, wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: uint8(i)}.Marshal(), now.Add(time.Duration(i)*time.Millisecond))
 	}
 	list := h.messages()
 	if len(list) != eventsMost || list[0].Text != "LCP Configure-Request 72" || list[eventsMost-1].Text != "LCP Configure-Request 99" {
@@ -123,7 +124,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	}
 	h = history{}
 	for _, b := range [][]byte{nil, {1}, {1, 2, 0}, {1, 2, 0, 4, 1}, {1, 2, 0, 9, 1, 4}, {200, 1}} {
-		for _, p := range []ppp.Protocol{ppp.LCP, ppp.IPCP, ppp.IPV6CP, ppp.PAP, ppp.CHAP, ppp.IPv6, 0x80fd} {
+		for _, p := range []wireppp.Protocol{wireppp.LCP, wireppp.IPCP, wireppp.IPV6CP, wireppp.PAP, wireppp.CHAP, wireppp.IPv6, 0x80fd} {
 			h.ppp(true, p, b, now)
 			_ = h.messages()
 		}
@@ -132,7 +133,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 
 func TestErrorsOfTheLineAreShown(t *testing.T) {
 	c := newCarrier(t, testServer())
-	c.connect(showPAP(agreed(MethodPAP, 1400), "builder"))
+	c.connect(showPAP(agreed(ppp.MethodPAP, 1400), "builder"))
 	b := make([]byte, 26)
 	for i := range 6 {
 		binary.BigEndian.PutUint32(b[2+4*i:], uint32(i+1))
@@ -152,12 +153,12 @@ func TestASessionIsWatched(t *testing.T) {
 	e, one := d.server.engine, d.server.only()
 	var up, down, lcp int
 	id, now := e.Watch(Match{Login: "alice"}, func(f Frame) {
-		p, _, err := ppp.ParseFrame(f.PPP)
+		p, _, err := wireppp.ParseFrame(f.PPP)
 		switch {
 		case err != nil || f.Session != one.local:
 			t.Errorf("%+v: %v", f, err)
-		case p == ppp.IPv6:
-		case p == ppp.LCP:
+		case p == wireppp.IPv6:
+		case p == wireppp.LCP:
 			lcp++
 		case f.Up:
 			up++

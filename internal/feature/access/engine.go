@@ -2,11 +2,11 @@ package access
 
 import (
 	"cmp"
-	"container/heap"
 	"net/netip"
 	"slices"
 	"time"
 
+	"weft/internal/timer"
 	"weft/wire/l2tp"
 )
 
@@ -35,7 +35,7 @@ type Engine struct {
 	world  World
 	hosts  Hosts
 	random func([]byte)
-	now    time.Time
+	clock  timer.Queue
 
 	servers map[string]*server
 	clients map[string]*client
@@ -47,7 +47,6 @@ type Engine struct {
 	nextS    uint16
 	leaving  leaving
 	serial   uint64
-	queue    timers
 	pending  pending
 	stats    Stats
 	ended    []*Ended // the last ones, in a ring
@@ -93,86 +92,19 @@ func NewEngine(w World, h Hosts, random func([]byte)) *Engine {
 	return e
 }
 
-// timed is something that has to be looked at when its time comes.
-type timed interface {
-	due() time.Time // zero: never
-	tick(now time.Time)
-	slot() *timer
-}
-
-// timer is a place in the queue.
-type timer struct {
-	at    time.Time
-	index int // in the queue, from 1; 0: not in it
-	what  timed
-}
-
-type timers []*timer
-
-func (q timers) Len() int           { return len(q) }
-func (q timers) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q timers) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i+1, j+1
-}
-func (q *timers) Push(x any) {
-	t := x.(*timer)
-	*q = append(*q, t)
-	t.index = len(*q)
-}
-func (q *timers) Pop() any {
-	old := *q
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*q = old[:len(old)-1]
-	t.index = 0
-	return t
-}
-
-// arm puts something into the queue by when it is due.
-func (e *Engine) arm(what timed) {
-	t, at := what.slot(), what.due()
-	t.what = what
-	switch {
-	case at.IsZero() && t.index > 0:
-		heap.Remove(&e.queue, t.index-1)
-	case at.IsZero():
-	case t.index == 0:
-		t.at = at
-		heap.Push(&e.queue, t)
-	case !t.at.Equal(at):
-		t.at = at
-		heap.Fix(&e.queue, t.index-1)
-	}
-}
-
-func (e *Engine) disarm(what timed) {
-	if t := what.slot(); t.index > 0 {
-		heap.Remove(&e.queue, t.index-1)
-	}
-}
-
 // Due is when Tick has something to do; zero: never.
 func (e *Engine) Due() time.Time {
-	if len(e.queue) == 0 {
-		return time.Time{}
-	}
-	return e.queue[0].at
+	return e.clock.Due()
 }
 
 // Tick does what is due.
 func (e *Engine) Tick(now time.Time) {
-	e.now = now
-	for len(e.queue) > 0 && !e.queue[0].at.After(now) {
-		what := e.queue[0].what
-		heap.Pop(&e.queue)
-		what.tick(now)
-	}
+	e.clock.Tick(now)
 }
 
 // Receive takes a datagram.
 func (e *Engine) Receive(here, from netip.AddrPort, b []byte, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	h, rest, err := l2tp.Parse(b)
 	switch {
 	case err != nil:
@@ -215,7 +147,7 @@ func (e *Engine) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
 	}
 	s.numbered(h.Sequenced)
 	s.receiveFrame(frame)
-	e.arm(s)
+	e.clock.Arm(s)
 }
 
 // freeID gives an id that nobody has; those that were in use lately come last.
@@ -232,7 +164,7 @@ func freeID[T any](next *uint16, used map[uint16]T, leaving map[uint16]bool) (ui
 // Set makes the sections those of a configuration. Sessions of sections that
 // stay go on; what is new holds for new ones.
 func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	keep := map[string]bool{}
 	for _, s := range servers {
 		keep[s.Name] = true
@@ -259,7 +191,7 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 		}
 		n := &client{ClientSettings: c, engine: e, retryAt: now}
 		e.clients[c.Name] = n
-		e.arm(n)
+		e.clock.Arm(n)
 	}
 	for name, c := range e.clients {
 		if !keep[name] {
@@ -269,7 +201,7 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 }
 
 func (e *Engine) dropClient(c *client) {
-	e.disarm(c)
+	e.clock.Disarm(c)
 	delete(e.clients, c.Name)
 	if s := c.session; s != nil {
 		s.hangUp(ReasonAdmin, "no longer wanted")
@@ -303,11 +235,11 @@ func (e *Engine) Waits(q Question) bool {
 // Answer is what Ask led to. A session that is no more, or asks something else
 // by now, takes no notice.
 func (e *Engine) Answer(q Question, v Verdict, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	if e.Waits(q) {
 		s := e.sessions[q.Session]
 		s.decide(q.Credentials, v)
-		e.arm(s)
+		e.clock.Arm(s)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/internal/feature/ra"
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/checksum/checksumtest"
 )
@@ -21,7 +22,8 @@ type duet struct {
 	now            time.Time
 	client, server *side
 	lose           func(from *side, b []byte) bool
-	beyond         *side // the server behind the server; nil: there is none
+	change         func(from *side, b []byte) []byte // nil: datagrams arrive as they were sent
+	beyond         *side                             // the server behind the server; nil: there is none
 }
 
 type side struct {
@@ -50,6 +52,9 @@ func (s *side) Send(here, peer netip.AddrPort, b []byte) {
 	s.sent++
 	if s.duet.lose != nil && s.duet.lose(s, b) {
 		return
+	}
+	if s.duet.change != nil {
+		b = s.duet.change(s, b)
 	}
 	to := s.other
 	if x := s.duet.beyond; x != nil && (peer == x.addr || s == x) {
@@ -93,7 +98,7 @@ func testServer() ServerSettings {
 	return ServerSettings{
 		Name: "isp", ID: 1, Device: "access-isp", Listen: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1701")}, HostName: "lns",
 		LACs:  []LAC{{Name: "homes", Address: netip.MustParsePrefix("198.51.100.0/24"), Secret: "between us"}},
-		Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, Methods: []Method{MethodCHAP, MethodPAP},
+		Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, Methods: []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP},
 		Users:   []User{{Login: "alice", Password: "wonder"}, {Login: "bob", Password: "builder", IPv4: netip.MustParseAddr("203.0.113.77")}},
 		Gateway: netip.MustParseAddr("192.0.2.1"),
 		Pools:   []Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
@@ -105,7 +110,7 @@ func testServer() ServerSettings {
 func testClient() ClientSettings {
 	return ClientSettings{
 		Name: "home", Device: "l2tp-home", Server: "192.0.2.1", Secret: "between us", HostName: "home", Login: "alice", Password: "wonder",
-		Methods: []Method{MethodCHAP, MethodMSCHAPv2, MethodPAP}, IPv4: true, IPv6: true, Prefix: true, MRU: 1460, Keepalive: 30 * time.Second, Retry: time.Minute,
+		Methods: []ppp.Method{ppp.MethodCHAP, ppp.MethodMSCHAPv2, ppp.MethodPAP}, IPv4: true, IPv6: true, Prefix: true, MRU: 1460, Keepalive: 30 * time.Second, Retry: time.Minute,
 	}
 }
 
@@ -222,11 +227,11 @@ func (d *duet) up() Learned {
 }
 
 func TestAClientAndAServerAgree(t *testing.T) {
-	for _, method := range []Method{MethodPAP, MethodCHAP, MethodMSCHAPv2} {
+	for _, method := range []ppp.Method{ppp.MethodPAP, ppp.MethodCHAP, ppp.MethodMSCHAPv2} {
 		for _, hide := range []bool{false, true} {
 			d := newDuet(t)
 			s, c := testServer(), testClient()
-			s.Methods, s.LACs[0].Hide, c.Hide = []Method{method}, hide, hide
+			s.Methods, s.LACs[0].Hide, c.Hide = []ppp.Method{method}, hide, hide
 			d.start(s, c)
 			l := d.up()
 			if !s.Pools[0].Addresses[0].Contains(l.IPv4) || l.Gateway != s.Gateway || l.MTU != 1460 {
@@ -355,7 +360,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 		"wrong tunnel secret": func(_ *ServerSettings, c *ClientSettings) { c.Secret = "guess" },
 		"unknown LAC":         func(s *ServerSettings, _ *ClientSettings) { s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24") },
 		"method not allowed": func(s *ServerSettings, c *ClientSettings) {
-			s.Methods, c.Methods = []Method{MethodPAP}, []Method{MethodCHAP}
+			s.Methods, c.Methods = []ppp.Method{ppp.MethodPAP}, []ppp.Method{ppp.MethodCHAP}
 		},
 	} {
 		d := newDuet(t)

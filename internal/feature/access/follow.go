@@ -3,6 +3,8 @@ package access
 import (
 	"slices"
 	"time"
+
+	"weft/internal/ppp"
 )
 
 // follow takes over other settings of a section, while its sessions go on. What
@@ -17,10 +19,10 @@ func (e *Engine) follow(srv *server, n ServerSettings) {
 		if s.tunnel.server != srv || s.state != sessionUp || s.link == nil {
 			continue
 		}
-		if told && s.link.v6.state == phaseOpened {
+		if told && s.link.IPV6CP() == ppp.StateOpened {
 			// soon, but not all at once (RFC 4861 section 6.2.4)
-			s.adverts, s.advertAt = 0, e.now.Add(e.upTo(advertSoon))
-			e.arm(s)
+			s.adverts, s.advertAt = 0, e.clock.Now().Add(e.upTo(advertSoon))
+			e.clock.Arm(s)
 		}
 		if s.given != (lease{}) || s.online {
 			s.follow(old.limits(s.login), srv.limits(s.login))

@@ -9,7 +9,7 @@ import (
 
 	"weft/wire/ipv6"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 func TestAnotherFileChangesSessionsThatAreThere(t *testing.T) {
@@ -113,8 +113,8 @@ func TestSubscribersAreToldOfTranslators(t *testing.T) {
 	d.start(s, testClient())
 	d.up()
 	d.server.engine.Watch(Match{Login: "alice"}, func(f Frame) {
-		protocol, b, err := ppp.ParseFrame(f.PPP)
-		if err != nil || protocol != ppp.IPv6 || f.Up {
+		protocol, b, err := wireppp.ParseFrame(f.PPP)
+		if err != nil || protocol != wireppp.IPv6 || f.Up {
 			return
 		}
 		if m, err := ndp.ParseMessage(b[ipv6.HeaderLen:]); err == nil {

@@ -4,21 +4,22 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // sendFrame sends a frame of PPP to the peer.
-func (s *session) sendFrame(p ppp.Protocol, b []byte) {
-	s.history.ppp(true, p, b, s.engine.now)
-	s.sendRaw(ppp.AppendFrame(make([]byte, 0, ppp.FrameHeader+len(b)), p, b))
+func (s *session) sendFrame(p wireppp.Protocol, b []byte) {
+	s.history.ppp(true, p, b, s.engine.clock.Now())
+	s.sendRaw(wireppp.AppendFrame(make([]byte, 0, wireppp.FrameHeader+len(b)), p, b))
 }
 
 func (s *session) sendRaw(frame []byte) {
 	t := s.tunnel
 	if s.watch != nil {
-		s.watch(Frame{At: s.engine.now, Session: s.local, PPP: frame})
+		s.watch(Frame{At: s.engine.clock.Now(), Session: s.local, PPP: frame})
 	}
 	b := make([]byte, 0, len(frame)+10)
 	if s.sequence {
@@ -55,28 +56,24 @@ func (s *session) numbered(heard bool) {
 
 func (s *session) receiveFrame(frame []byte) {
 	if s.watch != nil {
-		s.watch(Frame{At: s.engine.now, Session: s.local, Up: true, PPP: frame})
+		s.watch(Frame{At: s.engine.clock.Now(), Session: s.local, Up: true, PPP: frame})
 	}
 	if s.relay(frame) {
 		return
 	}
-	protocol, packet, err := ppp.ParseFrame(frame)
+	protocol, packet, err := wireppp.ParseFrame(frame)
 	if err != nil {
 		s.engine.stats.Malformed++
 		return
 	}
-	s.history.ppp(false, protocol, packet, s.engine.now)
+	s.history.ppp(false, protocol, packet, s.engine.clock.Now())
 	switch {
-	case protocol == ppp.IPv4 && s.link.v4.state == phaseOpened:
+	case protocol == wireppp.IPv4 && s.link.IPCP() == ppp.StateOpened:
 		s.fromPeer(packet)
-	case protocol == ppp.IPv6 && s.link.v6.state == phaseOpened:
+	case protocol == wireppp.IPv6 && s.link.IPV6CP() == ppp.StateOpened:
 		s.fromPeer6(packet)
-	case protocol == ppp.IPv4 || protocol == ppp.IPv6:
-		if !(s.link.ipv4 && protocol == ppp.IPv4 || s.link.ipv6 && protocol == ppp.IPv6) {
-			s.link.receive(protocol, packet, s.engine.now)
-		}
 	default:
-		s.link.receive(protocol, packet, s.engine.now)
+		s.link.Receive(protocol, packet, s.engine.clock.Now())
 	}
 }
 
@@ -91,18 +88,18 @@ func (s *session) asState() state.AccessSession {
 	a.MSS = a.MTU - 40
 	if s.tunnel.client != nil {
 		a.Trusted = true
-		if l.v4.state == phaseOpened {
-			a.IPv4 = l.v4.local
+		if l.IPCP() == ppp.StateOpened {
+			a.IPv4, _, _ = l.Addresses()
 			a.Prefixes = append(a.Prefixes, netip.PrefixFrom(netip.IPv4Unspecified(), 0))
 		}
-		if l.v6.state == phaseOpened {
+		if l.IPV6CP() == ppp.StateOpened {
 			a.Prefixes = append(a.Prefixes, netip.PrefixFrom(netip.IPv6Unspecified(), 0))
 		}
 		return a
 	}
 	p := s.profile
 	a.Up, a.Down, a.Garden = p.Up, p.Down, p.Garden
-	v4, v6 := s.passes(&l.v4.automaton), s.passes(&l.v6.automaton)
+	v4, v6 := s.passes(l.IPCP()), s.passes(l.IPV6CP())
 	a.Blocked = !v4 && !v6
 	if v4 {
 		a.IPv4 = s.given.ipv4
@@ -117,7 +114,7 @@ func (s *session) asState() state.AccessSession {
 // prefixes are those that belong to the subscriber now, single addresses left out.
 func (s *session) prefixes() []netip.Prefix {
 	var list []netip.Prefix
-	v4, v6 := s.passes(&s.link.v4.automaton), s.passes(&s.link.v6.automaton)
+	v4, v6 := s.passes(s.link.IPCP()), s.passes(s.link.IPV6CP())
 	add := func(p netip.Prefix) {
 		if p.IsValid() && (p.Addr().Is4() && v4 || p.Addr().Is6() && v6) {
 			list = append(list, p)
@@ -133,7 +130,7 @@ func (s *session) prefixes() []netip.Prefix {
 
 // mtu is what one IP packet may have: the peer's MRU, and not more than ours.
 func (s *session) mtu() int {
-	return min(s.link.lcp.peerMRU, s.link.mru)
+	return s.link.MTU()
 }
 
 // linkInfo tells the LAC which characters are to be escaped on its line, if that

@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/ppp"
 	"weft/wire/checksum/checksumtest"
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // What somebody does to a server and a client that have a session: each byte
@@ -35,19 +36,19 @@ func step(what byte, b []byte) []byte {
 // FuzzSessions: whatever comes in a tunnel and a session that stand, nothing
 // panics, what ends gives all back that it had, and another login gets in.
 func FuzzSessions(f *testing.F) {
-	lcp := func(p ppp.Packet) []byte { return ppp.AppendFrame(nil, ppp.LCP, p.Marshal()) }
-	again := lcp(ppp.Packet{Code: ppp.ConfigureRequest, ID: 9, Data: ppp.MarshalOptions([]ppp.Option{{Type: ppp.OptMRU, Data: []byte{5, 180}}})})
+	lcp := func(p wireppp.Packet) []byte { return wireppp.AppendFrame(nil, wireppp.LCP, p.Marshal()) }
+	again := lcp(wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 9, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptMRU, Data: []byte{5, 180}}})})
 	f.Add(step(doFrame, again))
-	f.Add(append(step(doFrame, again), step(doFrame, lcp(ppp.Packet{Code: ppp.TerminateRequest, ID: 3}))...))
+	f.Add(append(step(doFrame, again), step(doFrame, lcp(wireppp.Packet{Code: wireppp.TerminateRequest, ID: 3}))...))
 	f.Add(append(step(doFrame, again), step(doWait, []byte{40})...))
-	f.Add(step(doFrame, lcp(ppp.Packet{Code: ppp.ProtocolReject, ID: 3, Data: []byte{0x80, 0x57}})))
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.PAP, ppp.Packet{Code: ppp.PAPRequest, ID: 1, Data: ppp.MarshalPAP("x@far", "p")}.Marshal())))
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.CHAP, ppp.Packet{Code: ppp.CHAPResponse, ID: 1, Data: ppp.MarshalCHAP(make([]byte, 16), "x@far")}.Marshal())))
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPCP, ppp.Packet{Code: ppp.ConfigureRequest, ID: 1, Data: []byte{3, 6, 0, 0, 0, 0, 129, 6, 0, 0, 0, 0}}.Marshal())))
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPV6CP, ppp.Packet{Code: ppp.ConfigureRequest, ID: 1, Data: []byte{1, 10, 0, 0, 0, 0, 0, 0, 0, 0}}.Marshal())))
+	f.Add(step(doFrame, lcp(wireppp.Packet{Code: wireppp.ProtocolReject, ID: 3, Data: []byte{0x80, 0x57}})))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.PAP, wireppp.Packet{Code: wireppp.PAPRequest, ID: 1, Data: wireppp.MarshalPAP("x@far", "p")}.Marshal())))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.CHAP, wireppp.Packet{Code: wireppp.CHAPResponse, ID: 1, Data: wireppp.MarshalCHAP(make([]byte, 16), "x@far")}.Marshal())))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 1, Data: []byte{3, 6, 0, 0, 0, 0, 129, 6, 0, 0, 0, 0}}.Marshal())))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPV6CP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 1, Data: []byte{1, 10, 0, 0, 0, 0, 0, 0, 0, 0}}.Marshal())))
 	solicit := []byte{1, 1, 2, 3, 0, 1, 0, 4, 0, 3, 0, 1, 0, 25, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPv6, ipv6.MarshalUDP(netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2"), 546, 547, solicit))))
-	f.Add(step(doFrame, ppp.AppendFrame(nil, ppp.IPv6, ipv6.Packet{From: netip.MustParseAddr("fe80::5"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2))))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPv6, ipv6.MarshalUDP(netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2"), 546, 547, solicit))))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPv6, ipv6.Packet{From: netip.MustParseAddr("fe80::5"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2))))
 	for _, kind := range []l2tp.MessageType{l2tp.SCCRQ, l2tp.SCCCN, l2tp.StopCCN, l2tp.Hello, l2tp.OCRQ, l2tp.ICRQ, l2tp.ICCN, l2tp.CDN, l2tp.WEN, l2tp.SLI} {
 		m := l2tp.New(kind).AddUint16(l2tp.AssignedSessionID, 7).Add(l2tp.CallErrors, make([]byte, 26)).
 			Option(l2tp.LastSentLCP, []byte{3, 4, 0xc0, 0x23}).Option(l2tp.LastReceivedLCP, []byte{1, 4, 5, 180}).AddUint16(l2tp.ProxyAuthenType, 3).
@@ -63,7 +64,7 @@ func FuzzSessions(f *testing.F) {
 		d := newDuet(t)
 		d.beyond = newSide(d, "192.0.2.99:1701", 3)
 		s := testServer()
-		s.Methods = []Method{MethodCHAP, MethodPAP, MethodMSCHAPv2}
+		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP, ppp.MethodMSCHAPv2}
 		s.Forward = []Forward{{Realm: "far", Server: "192.0.2.99"}}
 		d.start(s, testClient())
 		d.up()
@@ -82,8 +83,8 @@ func FuzzSessions(f *testing.F) {
 		d.client.engine.Set(nil, nil, d.now)
 		d.pass(2 * time.Minute)
 		for _, one := range d.sides() {
-			if e := one.engine; len(e.sessions)+len(e.queue)+len(one.sessions)+len(one.store) > 0 {
-				t.Fatalf("%d sessions, %d timers, %d in the datapath, %d stored are left", len(e.sessions), len(e.queue), len(one.sessions), len(one.store))
+			if e := one.engine; len(e.sessions)+e.clock.Len()+len(one.sessions)+len(one.store) > 0 {
+				t.Fatalf("%d sessions, %d timers, %d in the datapath, %d stored are left", len(e.sessions), e.clock.Len(), len(one.sessions), len(one.store))
 			}
 		}
 		d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)

@@ -3,13 +3,15 @@ package access
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
+	"weft/internal/ppp"
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // history is the last control messages of a session or of a tunnel, both ways,
@@ -90,20 +92,20 @@ func (h *history) events() []event {
 
 // ppp notes a frame, unless it is data or an echo: those would push out all
 // others. Of what proves who somebody is only the kind of message is kept.
-func (h *history) ppp(sent bool, p ppp.Protocol, b []byte, now time.Time) {
+func (h *history) ppp(sent bool, p wireppp.Protocol, b []byte, now time.Time) {
 	switch p {
-	case ppp.IPv4:
+	case wireppp.IPv4:
 		return
-	case ppp.IPv6:
+	case wireppp.IPv6:
 		if len(b) <= ipv6.HeaderLen || b[8] != 0xfe { // not from a link-local address
 			return
 		}
 		b = append([]byte{b[6]}, b[ipv6.HeaderLen:min(len(b), ipv6.HeaderLen+9)]...)
-	case ppp.LCP:
-		if len(b) > 0 && (ppp.Code(b[0]) == ppp.EchoRequest || ppp.Code(b[0]) == ppp.EchoReply) {
+	case wireppp.LCP:
+		if len(b) > 0 && (wireppp.Code(b[0]) == wireppp.EchoRequest || wireppp.Code(b[0]) == wireppp.EchoReply) {
 			return
 		}
-	case ppp.PAP, ppp.CHAP:
+	case wireppp.PAP, wireppp.CHAP:
 		b = b[:min(len(b), 2)]
 	}
 	h.add(eventPPP, sent, append(binary.BigEndian.AppendUint16(nil, uint16(p)), b...), now)
@@ -140,7 +142,7 @@ func (h *history) messages() []ControlMessage {
 		if e.kind&^(eventSent|eventCut) == eventL2TP {
 			m.Text = l2tpText(e.b)
 		} else {
-			m.Text = pppText(ppp.Protocol(binary.BigEndian.Uint16(e.b)), e.b[2:], e.kind&eventCut != 0)
+			m.Text = pppText(wireppp.Protocol(binary.BigEndian.Uint16(e.b)), e.b[2:], e.kind&eventCut != 0)
 		}
 		list[i] = m
 		at -= e.since
@@ -158,19 +160,19 @@ func l2tpText(b []byte) string {
 	return s
 }
 
-func pppText(p ppp.Protocol, b []byte, cut bool) string {
+func pppText(p wireppp.Protocol, b []byte, cut bool) string {
 	if len(b) == 0 {
 		return p.String()
 	}
 	switch p {
-	case ppp.IPv6:
+	case wireppp.IPv6:
 		return ipv6Text(b)
-	case ppp.PAP, ppp.CHAP:
-		return p.String() + " " + authCode(p, ppp.Code(b[0])) + identifier(b)
+	case wireppp.PAP, wireppp.CHAP:
+		return p.String() + " " + authCode(p, wireppp.Code(b[0])) + identifier(b)
 	}
-	s := p.String() + " " + ppp.Code(b[0]).String() + identifier(b)
-	code := ppp.Code(b[0])
-	if code < ppp.ConfigureRequest || code > ppp.ConfigureReject || len(b) < 4 {
+	s := p.String() + " " + wireppp.Code(b[0]).String() + identifier(b)
+	code := wireppp.Code(b[0])
+	if code < wireppp.ConfigureRequest || code > wireppp.ConfigureReject || len(b) < 4 {
 		return s
 	}
 	return s + optionsText(p, b[4:], cut)
@@ -183,9 +185,9 @@ func identifier(b []byte) string {
 	return fmt.Sprintf(" %d", b[1])
 }
 
-func authCode(p ppp.Protocol, c ppp.Code) string {
-	names := map[ppp.Protocol][]string{
-		ppp.PAP: {"", "Authenticate-Request", "Authenticate-Ack", "Authenticate-Nak"}, ppp.CHAP: {"", "Challenge", "Response", "Success", "Failure"},
+func authCode(p wireppp.Protocol, c wireppp.Code) string {
+	names := map[wireppp.Protocol][]string{
+		wireppp.PAP: {"", "Authenticate-Request", "Authenticate-Ack", "Authenticate-Nak"}, wireppp.CHAP: {"", "Challenge", "Response", "Success", "Failure"},
 	}[p]
 	if int(c) < len(names) && c > 0 {
 		return names[c]
@@ -194,10 +196,10 @@ func authCode(p ppp.Protocol, c ppp.Code) string {
 }
 
 // optionsText reads as many options as were kept.
-func optionsText(p ppp.Protocol, b []byte, cut bool) string {
+func optionsText(p wireppp.Protocol, b []byte, cut bool) string {
 	var words []string
 	for len(b) >= 2 && int(b[1]) >= 2 && int(b[1]) <= len(b) {
-		words = append(words, optionText(p, ppp.Option{Type: b[0], Data: b[2:b[1]]}))
+		words = append(words, optionText(p, wireppp.Option{Type: b[0], Data: b[2:b[1]]}))
 		b = b[b[1]:]
 	}
 	if cut {
@@ -209,29 +211,30 @@ func optionsText(p ppp.Protocol, b []byte, cut bool) string {
 	return ": " + strings.Join(words, ", ")
 }
 
-func optionText(p ppp.Protocol, o ppp.Option) string {
-	a, is4 := address4(o.Data)
+func optionText(p wireppp.Protocol, o wireppp.Option) string {
+	a, ok := netip.AddrFromSlice(o.Data)
+	is4 := ok && a.Is4()
 	switch {
-	case p == ppp.LCP && o.Type == ppp.OptMRU && len(o.Data) == 2:
+	case p == wireppp.LCP && o.Type == wireppp.OptMRU && len(o.Data) == 2:
 		return fmt.Sprintf("MRU %d", binary.BigEndian.Uint16(o.Data))
-	case p == ppp.LCP && o.Type == ppp.OptAuth:
-		if m := methodOf(o.Data); m != "" {
+	case p == wireppp.LCP && o.Type == wireppp.OptAuth:
+		if m := ppp.MethodOf(o.Data); m != "" {
 			return "authentication " + string(m)
 		}
 		return fmt.Sprintf("authentication %x", o.Data)
-	case p == ppp.LCP && o.Type == ppp.OptMagic:
+	case p == wireppp.LCP && o.Type == wireppp.OptMagic:
 		return fmt.Sprintf("magic %x", o.Data)
-	case p == ppp.LCP && o.Type == ppp.OptACCM:
+	case p == wireppp.LCP && o.Type == wireppp.OptACCM:
 		return fmt.Sprintf("ACCM %x", o.Data)
-	case p == ppp.LCP && o.Type == ppp.OptPFC:
+	case p == wireppp.LCP && o.Type == wireppp.OptPFC:
 		return "PFC"
-	case p == ppp.LCP && o.Type == ppp.OptACFC:
+	case p == wireppp.LCP && o.Type == wireppp.OptACFC:
 		return "ACFC"
-	case p == ppp.IPCP && o.Type == ppp.OptAddress && is4:
+	case p == wireppp.IPCP && o.Type == wireppp.OptAddress && is4:
 		return "address " + a.String()
-	case p == ppp.IPCP && (o.Type == ppp.OptPrimaryDNS || o.Type == ppp.OptSecondaryDNS) && is4:
+	case p == wireppp.IPCP && (o.Type == wireppp.OptPrimaryDNS || o.Type == wireppp.OptSecondaryDNS) && is4:
 		return "name server " + a.String()
-	case p == ppp.IPV6CP && o.Type == ppp.OptInterfaceID && len(o.Data) == 8:
+	case p == wireppp.IPV6CP && o.Type == wireppp.OptInterfaceID && len(o.Data) == 8:
 		return fmt.Sprintf("interface id %x", o.Data)
 	}
 	return fmt.Sprintf("option %d", o.Type)

@@ -49,7 +49,7 @@ func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) 
 	sum := sha256.Sum256(body)
 	if old := e.byPeer[key]; old != nil {
 		switch {
-		case old.first != sum || old.outlived(e.now):
+		case old.first != sum || old.outlived(e.clock.Now()):
 		case old.state == tunnelUp:
 			return // a copy that was long on its way: it has been answered
 		default:
@@ -74,13 +74,13 @@ func (e *Engine) invited(here, from netip.AddrPort, h l2tp.Header, body []byte) 
 	t := &tunnel{
 		engine: e, server: srv, local: local, here: here, peer: from, state: tunnelWaitConnect, channel: newChannel(id),
 		secret: []byte(lac.Secret), hide: lac.Hide, first: sum, lac: lac.Name, sessions: map[uint16]*session{},
-		since: e.now, heard: e.now, deadline: e.now.Add(handshakeTime),
+		since: e.clock.Now(), heard: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime),
 	}
 	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
 	e.tunnels[local], e.byPeer[key] = t, t
-	t.channel.receive(h, false, e.now)
+	t.channel.receive(h, false, e.clock.Now())
 	t.peerWindow(m)
-	t.history.l2tp(false, m, e.now)
+	t.history.l2tp(false, m, e.clock.Now())
 	t.push(0, t.introduce(l2tp.SCCRP, m))
 	t.flush()
 }

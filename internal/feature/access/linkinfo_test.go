@@ -1,32 +1,42 @@
 package access
 
 import (
+	"bytes"
 	"encoding/binary"
 	"testing"
 
+	"weft/internal/ppp"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
-// characters asks for an ACCM besides what else a link asks for.
-type characters struct {
-	options
-	accm uint32
-}
-
-func (c characters) request() []ppp.Option {
-	return append(c.options.request(), ppp.Option{Type: ppp.OptACCM, Data: binary.BigEndian.AppendUint32(nil, c.accm)})
-}
-
-// asks has the client negotiate anew, with an ACCM.
+// asks has the subscriber negotiate LCP again, with an ACCM: the option is put into what
+// the client asks for, and taken out of what is agreed to.
 func (d *duet) asks(accm uint32) {
-	c := &d.client.only().link.lcp
-	inner := c.automaton.options
-	if w, ok := inner.(characters); ok {
-		inner = w.options
+	option := wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptACCM, Data: binary.BigEndian.AppendUint32(nil, accm)}})
+	d.change = func(from *side, b []byte) []byte {
+		h, frame, err := l2tp.Parse(b)
+		if err != nil || h.Control {
+			return b
+		}
+		protocol, b2, err := wireppp.ParseFrame(frame)
+		if err != nil || protocol != wireppp.LCP {
+			return b
+		}
+		p, err := wireppp.ParsePacket(b2)
+		switch {
+		case err != nil:
+			d.t.Fatal(err)
+		case from == d.client && p.Code == wireppp.ConfigureRequest && !bytes.Contains(p.Data, option):
+			p.Data = append(bytes.Clone(p.Data), option...)
+		case from == d.server && p.Code == wireppp.ConfigureAck:
+			p.Data = bytes.Replace(p.Data, option, nil, 1)
+		default:
+			return b
+		}
+		return l2tp.AppendData(nil, h.Tunnel, h.Session, wireppp.AppendFrame(nil, wireppp.LCP, p.Marshal()))
 	}
-	c.automaton.options = characters{inner, accm}
-	c.begin(phaseReqSent, d.now)
+	d.client.only().sendFrame(wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 200}.Marshal())
 	d.settle()
 }
 
@@ -56,7 +66,7 @@ func TestTheLACIsToldOfTheACCM(t *testing.T) {
 	for _, x := range []struct {
 		accm uint32
 		all  int
-	}{{0, 1}, {0, 1}, {0xa0000, 2}, {allCharacters, 3}} {
+	}{{0, 1}, {0, 1}, {0xa0000, 2}, {ppp.DefaultACCM, 3}} {
 		d.asks(x.accm)
 		d.up()
 		if *n != x.all || d.server.only().accm != x.accm {
@@ -68,7 +78,7 @@ func TestTheLACIsToldOfTheACCM(t *testing.T) {
 // Between a LAC and the server that a session goes on to both sides hear of the
 // line what they have to know.
 func TestNewsOfTheLineGoOnward(t *testing.T) {
-	d := trio(t, MethodCHAP, true)
+	d := trio(t, ppp.MethodCHAP, true)
 	d.up()
 	n := d.heardOf(l2tp.SLI)
 	d.asks(0xa0000) // LCP is between the subscriber and the far server

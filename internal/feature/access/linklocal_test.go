@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"weft/wire/ipv6"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 func TestTheServerAnswersOnTheLinkItself(t *testing.T) {
@@ -20,7 +20,7 @@ func TestTheServerAnswersOnTheLinkItself(t *testing.T) {
 		return false
 	}
 	echo := ipv6.Packet{From: c.linkLocal(), To: d.server.only().linkLocal(), NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: append([]byte{128, 0, 0, 0, 0, 1, 0, 1}, make([]byte, 56)...)}
-	c.sendFrame(ppp.IPv6, echo.Marshal(2))
+	c.sendFrame(wireppp.IPv6, echo.Marshal(2))
 	d.settle()
 	if got != 1 {
 		t.Errorf("%d answers to a ping of its link-local address", got)

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // Subscribers of others: their sessions go on to another network server, in a
@@ -66,7 +67,7 @@ func (s *server) onwardFor(login string) (Onward, bool) {
 }
 
 // sendOn hands the session to another server, which asks it who it is.
-func (s *session) sendOn(c Credentials, to Onward) {
+func (s *session) sendOn(c ppp.Credentials, to Onward) {
 	e := s.engine
 	s.shown, s.onward, s.login = c, to, l2tp.Printable([]byte(c.Login))
 	key := to.key()
@@ -96,7 +97,7 @@ func (o *onward) dialed(here, peer netip.AddrPort) {
 	}
 	t := &tunnel{
 		engine: e, onward: o, local: local, here: here, peer: peer, state: tunnelWaitReply, channel: newChannel(0),
-		secret: []byte(o.Secret), hide: o.Hide && o.Secret != "", sessions: map[uint16]*session{}, since: e.now, heard: e.now, deadline: e.now.Add(handshakeTime),
+		secret: []byte(o.Secret), hide: o.Hide && o.Secret != "", sessions: map[uint16]*session{}, since: e.clock.Now(), heard: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime),
 	}
 	e.tunnels[local], o.tunnel = t, t
 	t.push(0, t.introduce(l2tp.SCCRQ, nil))
@@ -131,7 +132,7 @@ func (o *onward) over(why string) {
 
 // call asks the other server for a session for s (ICRQ).
 func (o *onward) call(s *session) {
-	if s.state != sessionUp || s.link == nil || s.link.ended || s.pair != nil {
+	if s.state != sessionUp || s.link == nil || s.link.Ended() || s.pair != nil {
 		return
 	}
 	e := o.engine
@@ -151,7 +152,7 @@ func (o *onward) call(s *session) {
 	}
 	x.push(m)
 	o.tunnel.flush()
-	e.arm(x)
+	e.clock.Arm(x)
 }
 
 // onwardTaken: the other server takes the call (ICRP). It hears what LCP agreed
@@ -164,7 +165,6 @@ func (x *session) onwardTaken(m *l2tp.Message) {
 		return
 	}
 	x.remote = id
-	l := s.link
 	done := l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, cmp.Or(s.call.Tx, 1_000_000_000)).AddUint32(l2tp.FramingType, 1)
 	if s.call.Rx != 0 {
 		done.Option(l2tp.RxConnectSpeed, appendUint32(s.call.Rx))
@@ -176,22 +176,24 @@ func (x *session) onwardTaken(m *l2tp.Message) {
 	if s.call.Group != "" {
 		done.Option(l2tp.PrivateGroupID, []byte(s.call.Group))
 	}
-	if l.lcp.initial != nil {
-		done.Option(l2tp.InitialReceivedLCP, l.lcp.initial)
+	initial, sent, received := s.link.LCPOptions()
+	if initial != nil {
+		done.Option(l2tp.InitialReceivedLCP, initial)
 	}
-	done.Option(l2tp.LastSentLCP, ppp.MarshalOptions(l.lcp.request())).Option(l2tp.LastReceivedLCP, l.lcp.theirs)
+	done.Option(l2tp.LastSentLCP, sent).Option(l2tp.LastReceivedLCP, received)
 	prove(done, s.shown)
 	x.push(done)
 	x.tunnel.flush() // before the first frame
 	x.state, x.deadline = sessionUp, time.Time{}
-	x.since, l.ended, s.shown = x.engine.now, true, Credentials{} // PPP is between the two now
+	x.since, s.shown = x.engine.clock.Now(), ppp.Credentials{}
+	s.link.Abandon() // PPP is between the two now
 	p := &s.engine.pending
 	for _, side := range []*session{s, x} {
 		p.sessions[side.local], p.stored.sessions[side.local] = true, true
 	}
 	s.begun()
-	s.engine.arm(s)
-	s.engine.arm(x)
+	s.engine.clock.Arm(s)
+	s.engine.clock.Arm(x)
 }
 
 func appendUint32(n uint32) []byte {
@@ -200,15 +202,15 @@ func appendUint32(n uint32) []byte {
 
 // prove adds what the subscriber showed. For MS-CHAPv2 there is no number: the
 // other server asks anew.
-func prove(m *l2tp.Message, c Credentials) {
+func prove(m *l2tp.Message, c ppp.Credentials) {
 	id := func() []byte { return []byte{0, c.ID} }
 	switch c.Method {
-	case MethodPAP:
+	case ppp.MethodPAP:
 		m.Option(l2tp.ProxyAuthenType, []byte{0, proxyPAP}).Option(l2tp.ProxyAuthenName, []byte(c.Login)).
 			Option(l2tp.ProxyAuthenID, id()).Option(l2tp.ProxyAuthenResponse, []byte(c.Password))
 	case "":
 		m.Option(l2tp.ProxyAuthenType, []byte{0, proxyNone})
-	case MethodCHAP:
+	case ppp.MethodCHAP:
 		m.Option(l2tp.ProxyAuthenType, []byte{0, proxyCHAP}).Option(l2tp.ProxyAuthenName, []byte(c.Login)).Option(l2tp.ProxyAuthenID, id()).
 			Option(l2tp.ProxyAuthenChallenge, c.Challenge).Option(l2tp.ProxyAuthenResponse, c.Response)
 	}
@@ -224,7 +226,7 @@ func (s *session) subscriber() *session {
 
 // forwarded tells whether frames pass to the other side.
 func (s *session) forwarded() bool {
-	return s.pair != nil && s.state == sessionUp && s.pair.state == sessionUp && s.subscriber().link.ended
+	return s.pair != nil && s.state == sessionUp && s.pair.state == sessionUp && s.subscriber().link.Ended()
 }
 
 // carried tells whether the programs have the session.
@@ -257,7 +259,7 @@ func (s *session) relay(frame []byte) bool {
 	if !up {
 		rate, l = one.profile.Down, &one.down
 	}
-	protocol, packet, err := ppp.ParseFrame(frame)
+	protocol, packet, err := wireppp.ParseFrame(frame)
 	data := err == nil && protocol < controlProtocols && len(packet) > 0
 	if data && one.profile.Garden && !one.letsOnward(packet, protocol, up) {
 		s.engine.stats.Garden++
@@ -267,7 +269,7 @@ func (s *session) relay(frame []byte) bool {
 	if data {
 		size = len(packet)
 	}
-	if !l.pass(rate, size, s.engine.now) {
+	if !l.pass(rate, size, s.engine.clock.Now()) {
 		return true
 	}
 	switch {
@@ -282,12 +284,12 @@ func (s *session) relay(frame []byte) bool {
 }
 
 // controlProtocols are those from here on that are no network's (RFC 1661 section 2).
-const controlProtocols ppp.Protocol = 0x4000
+const controlProtocols wireppp.Protocol = 0x4000
 
 // letsOnward is lets for a frame that goes on.
-func (s *session) letsOnward(packet []byte, p ppp.Protocol, up bool) bool {
+func (s *session) letsOnward(packet []byte, p wireppp.Protocol, up bool) bool {
 	from, to, ok := addressesOf(packet)
-	if !ok || p != ppp.IPv4 && p != ppp.IPv6 {
+	if !ok || p != wireppp.IPv4 && p != wireppp.IPv6 {
 		return false
 	}
 	if to.Is6() && (from.IsLinkLocalUnicast() || to.IsLinkLocalUnicast() || to.IsMulticast()) {

@@ -8,26 +8,27 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/ppp"
 	"weft/internal/state"
 )
 
 // trio is a subscriber, a server that sends its realm on, and the server that
 // it belongs to.
-func trio(t *testing.T, method Method, forward bool, change ...func(*ServerSettings)) *duet {
+func trio(t *testing.T, method ppp.Method, forward bool, change ...func(*ServerSettings)) *duet {
 	d := newDuet(t)
 	d.trio(method, forward, change...)
 	return d
 }
 
-func (d *duet) trio(method Method, forward bool, change ...func(*ServerSettings)) {
+func (d *duet) trio(method ppp.Method, forward bool, change ...func(*ServerSettings)) {
 	d.beyond = newSide(d, "192.0.2.99:1701", 3)
 	far := testServer()
 	far.Name, far.Device, far.Listen = "far", "access-far", []netip.AddrPort{d.beyond.addr}
 	far.LACs = []LAC{{Name: "carrier", Address: netip.MustParsePrefix("192.0.2.0/24"), Secret: "between them", HostName: "carrier"}}
-	far.Methods, far.Users = []Method{method}, []User{{Login: "alice@far", Password: "wonder"}}
+	far.Methods, far.Users = []ppp.Method{method}, []User{{Login: "alice@far", Password: "wonder"}}
 	d.beyond.engine.Set([]ServerSettings{far}, nil, d.now)
 	near, home := testServer(), testClient()
-	near.Methods, near.Users, home.Login = []Method{method}, nil, "alice@far"
+	near.Methods, near.Users, home.Login = []ppp.Method{method}, nil, "alice@far"
 	if forward {
 		near.Forward = []Forward{{Realm: "FAR", Server: "192.0.2.99", Secret: "between them", HostName: "carrier"}}
 	} else {
@@ -61,7 +62,7 @@ func (d *duet) onward(t *testing.T, what string) {
 }
 
 func TestARealmBelongsToAnotherServer(t *testing.T) {
-	for _, method := range []Method{MethodPAP, MethodCHAP, MethodMSCHAPv2} {
+	for _, method := range []ppp.Method{ppp.MethodPAP, ppp.MethodCHAP, ppp.MethodMSCHAPv2} {
 		d := trio(t, method, true)
 		d.onward(t, string(method))
 		if d.pass(10 * time.Minute); d.server.engine.Subscribers()[0].Slow.UpPackets == 0 {
@@ -107,7 +108,7 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 			}
 			return false
 		}
-		d.trio(MethodPAP, true, func(s *ServerSettings) { s.Forward[0].Hide = hide })
+		d.trio(ppp.MethodPAP, true, func(s *ServerSettings) { s.Forward[0].Hide = hide })
 		d.onward(t, "hidden")
 		if !shown || (inTheClear == 0) != hide {
 			t.Errorf("hide %v: in the clear are %d of what the subscriber showed, seen %v", hide, inTheClear, shown)
@@ -126,7 +127,7 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 
 // RADIUS says where to (RFC 2868).
 func TestRADIUSSendsASessionOn(t *testing.T) {
-	d := trio(t, MethodCHAP, false)
+	d := trio(t, ppp.MethodCHAP, false)
 	if len(d.server.asked) != 1 {
 		t.Fatalf("asked is %+v", d.server.asked)
 	}
@@ -142,7 +143,7 @@ func TestRADIUSSendsASessionOn(t *testing.T) {
 func TestTheOtherServerIsNotThere(t *testing.T) {
 	d := newDuet(t)
 	near, home := testServer(), testClient()
-	near.Methods, home.Login = []Method{MethodPAP}, "alice@far"
+	near.Methods, home.Login = []ppp.Method{ppp.MethodPAP}, "alice@far"
 	near.Forward = []Forward{{Realm: "far", Server: "192.0.2.99"}}
 	d.start(near, home)
 	d.pass(time.Second)
@@ -154,7 +155,7 @@ func TestTheOtherServerIsNotThere(t *testing.T) {
 		t.Errorf("the end is told as %+v", ended)
 	}
 	// it does not answer
-	d = trio(t, MethodPAP, true)
+	d = trio(t, ppp.MethodPAP, true)
 	d.beyond.engine.Set(nil, nil, d.now)
 	d.pass(time.Minute)
 	if d.client.engine.Learned()["home"].Up {
@@ -208,7 +209,7 @@ func (d *duet) both(t *testing.T) (subscriber, away state.AccessSession) {
 
 // Neither side notices that the daemon between them is another one.
 func TestSessionsThatGoOnOutliveTheProcess(t *testing.T) {
-	d := trio(t, MethodCHAP, true)
+	d := trio(t, ppp.MethodCHAP, true)
 	d.onward(t, "at first")
 	s, x := d.both(t)
 	home, far := d.client.only(), d.beyond.only()
@@ -260,7 +261,7 @@ func TestHalfOfASessionThatGoesOn(t *testing.T) {
 			return func(k string) bool { return k != tunnelKey(x.Tunnel) }
 		}},
 	} {
-		d := trio(t, MethodPAP, true)
+		d := trio(t, ppp.MethodPAP, true)
 		d.onward(t, name)
 		near, keep := d.near(), func(string) bool { return true }
 		if c.near != nil {
@@ -283,7 +284,7 @@ func TestHalfOfASessionThatGoesOn(t *testing.T) {
 
 // The other server says whether data has numbers (section 5.4).
 func TestTheServerDecidesAboutNumbers(t *testing.T) {
-	d := trio(t, MethodPAP, true)
+	d := trio(t, ppp.MethodPAP, true)
 	l := d.up()
 	far := d.beyond.only()
 	there := netip.MustParseAddr("8.8.8.8")
@@ -312,7 +313,7 @@ func TestTheServerDecidesAboutNumbers(t *testing.T) {
 
 // What the section says of rates and times holds for those who go on, too.
 func TestTheSectionsLimitsHoldOnward(t *testing.T) {
-	d := trio(t, MethodPAP, true, func(s *ServerSettings) {
+	d := trio(t, ppp.MethodPAP, true, func(s *ServerSettings) {
 		s.Default = Profile{Up: 1e6, Down: 2e6, Interim: time.Minute, SessionTimeout: time.Hour}
 	})
 	d.onward(t, "with limits")

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"weft/internal/ppp"
 )
 
 // Match finds sessions: all that it says must fit.
@@ -64,8 +66,14 @@ func (s *session) fits(m Match) bool {
 	return (m.ID == "" || m.ID == s.id) && (m.Login == "" || m.Login == s.login) && (m.Session == 0 || m.Session == s.local) &&
 		(!m.Address.IsValid() || s.owns(m.Address)) && (!m.IPv6.IsValid() || m.IPv6 == s.profile.IPv6) &&
 		(!m.Prefix.IsValid() || m.Prefix == s.given.prefix) && (!m.Delegated.IsValid() || m.Delegated == s.given.delegated) &&
-		(m.InterfaceID == none || m.InterfaceID == s.link.v6.peer) &&
+		(m.InterfaceID == none || m.InterfaceID == s.peerID()) &&
 		(m.Calling == "" || m.Calling == s.call.Calling) && (m.Called == "" || m.Called == s.call.Called)
+}
+
+// peerID is the interface identifier of the subscriber.
+func (s *session) peerID() [8]byte {
+	_, peer := s.link.InterfaceIDs()
+	return peer
 }
 
 // fits tells whether a client's session is meant.
@@ -84,7 +92,7 @@ func (c *client) named(who string) bool {
 
 // Kick ends sessions, and gives how many.
 func (e *Engine) Kick(m Match, now time.Time) int {
-	e.now = now
+	e.clock.Set(now)
 	if m.Empty() {
 		return 0
 	}
@@ -97,7 +105,7 @@ func (e *Engine) Kick(m Match, now time.Time) int {
 
 // Change changes sessions, and gives how many.
 func (e *Engine) Change(m Match, c Change, now time.Time) int {
-	e.now = now
+	e.clock.Set(now)
 	if m.Empty() {
 		return 0
 	}
@@ -115,8 +123,8 @@ func (s *session) change(c Change) {
 	set(&p.Down, c.Down)
 	if c.Garden != nil && *c.Garden != p.Garden {
 		p.Garden = *c.Garden
-		if s.tunnel.server.Portal != "" && s.link.v6.state == phaseOpened {
-			s.adverts, s.advertAt = 0, e.now // its hosts are to know at once
+		if s.tunnel.server.Portal != "" && s.link.IPV6CP() == ppp.StateOpened {
+			s.adverts, s.advertAt = 0, e.clock.Now() // its hosts are to know at once
 		}
 	}
 	set(&p.SessionTimeout, c.SessionTimeout)
@@ -125,7 +133,7 @@ func (s *session) change(c Change) {
 	if c.Interim != nil && s.online {
 		s.interim = time.Time{}
 		if p.Interim > 0 {
-			s.interim = e.now.Add(p.Interim)
+			s.interim = e.clock.Now().Add(p.Interim)
 		}
 	}
 	if c.SessionTimeout != nil {
@@ -138,7 +146,7 @@ func (s *session) change(c Change) {
 		e.pending.sessions[s.local] = true
 		e.pending.stored.sessions[s.local] = true
 	}
-	e.arm(s)
+	e.clock.Arm(s)
 }
 
 func set[T any](v, to *T) {
@@ -161,7 +169,7 @@ func (e *Engine) Idling() []uint16 {
 // Silent tells for how long a subscriber has sent nothing, as the datapath saw
 // it; it ends the session if that is too long.
 func (e *Engine) Silent(local uint16, packets uint64, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	s := e.sessions[local]
 	if s == nil || !s.online || s.profile.IdleTimeout <= 0 {
 		return

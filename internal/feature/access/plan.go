@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"weft/internal/config"
+	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/l2tp"
 )
@@ -214,7 +215,7 @@ func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSett
 		c := ClientFrom(f, name)
 		methods := c.Methods
 		if !f.Given("l2tp_client." + name + ".authentication") {
-			methods = []Method{MethodCHAP, MethodMSCHAPv2, MethodPAP}
+			methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodMSCHAPv2, ppp.MethodPAP}
 		}
 		clients = append(clients, ClientSettings{
 			Name: name, ID: ids[clientID(name)], Device: ClientDevice(name), Server: c.Server, Secret: c.Secret, Hide: c.Hide, HostName: c.HostName,
@@ -247,7 +248,7 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 		Default: Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
 	if !f.Given("access." + name + ".authentication") {
-		s.Methods = []Method{MethodCHAP, MethodPAP}
+		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP}
 	}
 	for _, a := range c.Listen {
 		s.Listen = append(s.Listen, netip.AddrPortFrom(a, l2tp.Port))

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"weft/internal/ppp"
 	"weft/wire/l2tp"
-	"weft/wire/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // carrier is a LAC that has spoken with the subscriber already: it says so when
@@ -19,8 +20,8 @@ type carrier struct {
 }
 
 type frame struct {
-	protocol ppp.Protocol
-	packet   ppp.Packet
+	protocol wireppp.Protocol
+	packet   wireppp.Packet
 }
 
 // theirCall is the carrier's id of the call.
@@ -40,11 +41,11 @@ func newCarrier(t *testing.T, s ServerSettings) *carrier {
 		if err != nil || h.Control || h.Session != theirCall {
 			return false
 		}
-		protocol, b, err := ppp.ParseFrame(rest)
+		protocol, b, err := wireppp.ParseFrame(rest)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := ppp.ParsePacket(b)
+		p, err := wireppp.ParsePacket(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,13 +71,13 @@ func (c *carrier) connect(m *l2tp.Message) {
 }
 
 // has tells whether a packet of this protocol and code came, and gives the first.
-func (c *carrier) has(p ppp.Protocol, code ppp.Code) (ppp.Packet, bool) {
+func (c *carrier) has(p wireppp.Protocol, code wireppp.Code) (wireppp.Packet, bool) {
 	for _, f := range c.frames {
 		if f.protocol == p && f.packet.Code == code {
 			return f.packet, true
 		}
 	}
-	return ppp.Packet{}, false
+	return wireppp.Packet{}, false
 }
 
 func (c *carrier) names() (list []string) {
@@ -87,13 +88,13 @@ func (c *carrier) names() (list []string) {
 }
 
 // agreed is the LCP that a carrier and a subscriber have agreed on.
-func agreed(m Method, mru int) *l2tp.Message {
-	magic := func(n uint32) ppp.Option {
-		return ppp.Option{Type: ppp.OptMagic, Data: binary.BigEndian.AppendUint32(nil, n)}
+func agreed(m ppp.Method, mru int) *l2tp.Message {
+	magic := func(n uint32) wireppp.Option {
+		return wireppp.Option{Type: wireppp.OptMagic, Data: binary.BigEndian.AppendUint32(nil, n)}
 	}
 	return l2tp.New(l2tp.ICCN).
-		Add(l2tp.LastSentLCP, ppp.MarshalOptions([]ppp.Option{{Type: ppp.OptAuth, Data: m.option()}, magic(0x11111111)})).
-		Add(l2tp.LastReceivedLCP, ppp.MarshalOptions([]ppp.Option{{Type: ppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, uint16(mru))}, magic(0x22222222)}))
+		Add(l2tp.LastSentLCP, wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAuth, Data: m.Option()}, magic(0x11111111)})).
+		Add(l2tp.LastReceivedLCP, wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, uint16(mru))}, magic(0x22222222)}))
 }
 
 func showPAP(m *l2tp.Message, password string) *l2tp.Message {
@@ -104,29 +105,29 @@ func showPAP(m *l2tp.Message, password string) *l2tp.Message {
 func showCHAP(m *l2tp.Message, password string) *l2tp.Message {
 	challenge := []byte("sixteen bytes ..")
 	return m.AddUint16(l2tp.ProxyAuthenType, proxyCHAP).Add(l2tp.ProxyAuthenName, []byte("bob")).AddUint16(l2tp.ProxyAuthenID, 9).
-		Add(l2tp.ProxyAuthenChallenge, challenge).Add(l2tp.ProxyAuthenResponse, ppp.CHAPDigest(9, []byte(password), challenge))
+		Add(l2tp.ProxyAuthenChallenge, challenge).Add(l2tp.ProxyAuthenResponse, wireppp.CHAPDigest(9, []byte(password), challenge))
 }
 
 func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
 	for name, one := range map[string]struct {
 		m        *l2tp.Message
-		protocol ppp.Protocol
-		code     ppp.Code
+		protocol wireppp.Protocol
+		code     wireppp.Code
 		id       uint8
 	}{
-		"PAP":  {showPAP(agreed(MethodPAP, 1400), "builder"), ppp.PAP, ppp.PAPAck, 5},
-		"CHAP": {showCHAP(agreed(MethodCHAP, 1400), "builder"), ppp.CHAP, ppp.CHAPSuccess, 9},
+		"PAP":  {showPAP(agreed(ppp.MethodPAP, 1400), "builder"), wireppp.PAP, wireppp.PAPAck, 5},
+		"CHAP": {showCHAP(agreed(ppp.MethodCHAP, 1400), "builder"), wireppp.CHAP, wireppp.CHAPSuccess, 9},
 	} {
 		c := newCarrier(t, testServer())
 		c.connect(one.m)
 		if p, ok := c.has(one.protocol, one.code); !ok || p.ID != one.id {
 			t.Errorf("%s: the subscriber is told %v, want the answer to its own %d", name, c.frames, one.id)
 		}
-		if _, ok := c.has(ppp.LCP, ppp.ConfigureRequest); ok {
+		if _, ok := c.has(wireppp.LCP, wireppp.ConfigureRequest); ok {
 			t.Errorf("%s: LCP begins anew: %v", name, c.names())
 		}
-		_, v4 := c.has(ppp.IPCP, ppp.ConfigureRequest)
-		_, v6 := c.has(ppp.IPV6CP, ppp.ConfigureRequest)
+		_, v4 := c.has(wireppp.IPCP, wireppp.ConfigureRequest)
+		_, v6 := c.has(wireppp.IPV6CP, wireppp.ConfigureRequest)
 		if !v4 || !v6 || c.session.login != "bob" || c.session.given.ipv4 != netip.MustParseAddr("203.0.113.77") {
 			t.Errorf("%s: IPCP %v, IPV6CP %v, login %q, %v", name, v4, v6, c.session.login, c.session.given)
 		}
@@ -135,8 +136,8 @@ func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
 		}
 		// its LCP is the carrier's: the magic number too (RFC 1661 section 5.8)
 		c.frames = nil
-		c.session.link.receive(ppp.LCP, ppp.Packet{Code: ppp.EchoRequest, ID: 1, Data: []byte{0x22, 0x22, 0x22, 0x22}}.Marshal(), c.now)
-		if p, ok := c.has(ppp.LCP, ppp.EchoReply); !ok || binary.BigEndian.Uint32(p.Data) != 0x11111111 {
+		c.session.link.Receive(wireppp.LCP, wireppp.Packet{Code: wireppp.EchoRequest, ID: 1, Data: []byte{0x22, 0x22, 0x22, 0x22}}.Marshal(), c.now)
+		if p, ok := c.has(wireppp.LCP, wireppp.EchoReply); !ok || binary.BigEndian.Uint32(p.Data) != 0x11111111 {
 			t.Errorf("%s: an echo is answered with %v", name, c.frames)
 		}
 	}
@@ -144,29 +145,29 @@ func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
 
 func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
 	only := testServer()
-	only.Methods = []Method{MethodCHAP}
-	noMRU := agreed(MethodPAP, 100)
+	only.Methods = []ppp.Method{ppp.MethodCHAP}
+	noMRU := agreed(ppp.MethodPAP, 100)
 	for name, one := range map[string]struct {
 		s        ServerSettings
 		m        *l2tp.Message
-		protocol ppp.Protocol
-		code     ppp.Code
+		protocol wireppp.Protocol
+		code     wireppp.Code
 	}{
-		"a wrong PAP password":          {testServer(), showPAP(agreed(MethodPAP, 1400), "guess"), ppp.PAP, ppp.PAPNak},
-		"a wrong CHAP answer":           {testServer(), showCHAP(agreed(MethodCHAP, 1400), "guess"), ppp.CHAP, ppp.CHAPFailure},
-		"PAP where CHAP is asked for":   {only, showPAP(agreed(MethodPAP, 1400), "builder"), ppp.LCP, ppp.ConfigureRequest},
-		"no authentication":             {testServer(), showPAP(agreed("", 1400), "builder"), ppp.LCP, ppp.ConfigureRequest},
-		"an MRU of no use":              {testServer(), showPAP(noMRU, "builder"), ppp.LCP, ppp.ConfigureRequest},
-		"LCP that is garbage":           {testServer(), l2tp.New(l2tp.ICCN).Add(l2tp.LastSentLCP, []byte{1}).Add(l2tp.LastReceivedLCP, []byte{1, 1}), ppp.LCP, ppp.ConfigureRequest},
-		"CHAP without the subscriber's": {testServer(), agreed(MethodCHAP, 1400), ppp.CHAP, ppp.CHAPChallenge},
-		"the other method's proof":      {testServer(), showPAP(agreed(MethodCHAP, 1400), "builder"), ppp.CHAP, ppp.CHAPChallenge},
+		"a wrong PAP password":          {testServer(), showPAP(agreed(ppp.MethodPAP, 1400), "guess"), wireppp.PAP, wireppp.PAPNak},
+		"a wrong CHAP answer":           {testServer(), showCHAP(agreed(ppp.MethodCHAP, 1400), "guess"), wireppp.CHAP, wireppp.CHAPFailure},
+		"PAP where CHAP is asked for":   {only, showPAP(agreed(ppp.MethodPAP, 1400), "builder"), wireppp.LCP, wireppp.ConfigureRequest},
+		"no authentication":             {testServer(), showPAP(agreed("", 1400), "builder"), wireppp.LCP, wireppp.ConfigureRequest},
+		"an MRU of no use":              {testServer(), showPAP(noMRU, "builder"), wireppp.LCP, wireppp.ConfigureRequest},
+		"LCP that is garbage":           {testServer(), l2tp.New(l2tp.ICCN).Add(l2tp.LastSentLCP, []byte{1}).Add(l2tp.LastReceivedLCP, []byte{1, 1}), wireppp.LCP, wireppp.ConfigureRequest},
+		"CHAP without the subscriber's": {testServer(), agreed(ppp.MethodCHAP, 1400), wireppp.CHAP, wireppp.CHAPChallenge},
+		"the other method's proof":      {testServer(), showPAP(agreed(ppp.MethodCHAP, 1400), "builder"), wireppp.CHAP, wireppp.CHAPChallenge},
 	} {
 		c := newCarrier(t, one.s)
 		c.connect(one.m)
 		if _, ok := c.has(one.protocol, one.code); !ok {
 			t.Errorf("%s: it sends %v, want %s %d", name, c.frames, one.protocol, one.code)
 		}
-		if _, ok := c.has(ppp.IPCP, ppp.ConfigureRequest); ok || c.session.given.ipv4.IsValid() {
+		if _, ok := c.has(wireppp.IPCP, wireppp.ConfigureRequest); ok || c.session.given.ipv4.IsValid() {
 			t.Errorf("%s: it is let in: %v", name, c.names())
 		}
 	}
@@ -175,27 +176,27 @@ func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
 // A subscriber that begins LCP anew has to say anew who it is, as the same.
 func TestWhoBeginsAnewIsAskedAnew(t *testing.T) {
 	s := testServer()
-	s.Methods, s.Duplicates = []Method{MethodPAP}, DuplicatesRefuse
+	s.Methods, s.Duplicates = []ppp.Method{ppp.MethodPAP}, DuplicatesRefuse
 	s.Users = append(s.Users, User{Login: "carol", Password: "c"})
 	c := newCarrier(t, s)
-	c.connect(showPAP(agreed(MethodPAP, 1400), "builder"))
+	c.connect(showPAP(agreed(ppp.MethodPAP, 1400), "builder"))
 	again := func(login, password string) {
 		l := c.session.link
 		c.frames = nil
-		l.receive(ppp.LCP, ppp.Packet{Code: ppp.ConfigureRequest, ID: 40}.Marshal(), c.now)
-		if l.auth.done || l.v4.state == phaseOpened {
+		l.Receive(wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 40}.Marshal(), c.now)
+		if l.LCP() == ppp.StateOpened || l.IPCP() == ppp.StateOpened {
 			t.Fatal("it stays authenticated")
 		}
-		ask, ok := c.has(ppp.LCP, ppp.ConfigureRequest)
+		ask, ok := c.has(wireppp.LCP, wireppp.ConfigureRequest)
 		if !ok {
 			t.Fatalf("LCP does not begin anew: %v", c.frames)
 		}
-		l.receive(ppp.LCP, ppp.Packet{Code: ppp.ConfigureAck, ID: ask.ID, Data: ask.Data}.Marshal(), c.now)
-		l.receive(ppp.PAP, ppp.Packet{Code: ppp.PAPRequest, ID: 41, Data: ppp.MarshalPAP(login, password)}.Marshal(), c.now)
+		l.Receive(wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureAck, ID: ask.ID, Data: ask.Data}.Marshal(), c.now)
+		l.Receive(wireppp.PAP, wireppp.Packet{Code: wireppp.PAPRequest, ID: 41, Data: wireppp.MarshalPAP(login, password)}.Marshal(), c.now)
 		c.settle()
 	}
 	again("carol", "c")
-	if _, ok := c.has(ppp.PAP, ppp.PAPAck); !ok || c.session.login != "carol" {
+	if _, ok := c.has(wireppp.PAP, wireppp.PAPAck); !ok || c.session.login != "carol" {
 		t.Fatalf("carol is not let in: %v", c.frames)
 	}
 	srv := c.server.engine.servers["isp"]

@@ -8,7 +8,8 @@ import (
 
 	"github.com/gaissmai/bart"
 
-	"weft/wire/ppp"
+	"weft/internal/ppp"
+	wireppp "weft/wire/ppp"
 )
 
 // ServerSettings is [access.NAME] with all defaults worked out.
@@ -22,7 +23,7 @@ type ServerSettings struct {
 	Hello       time.Duration
 	Echo        time.Duration
 	MRU         int
-	Methods     []Method
+	Methods     []ppp.Method
 	Users       []User
 	Remote      bool // who is not in Users is asked for elsewhere
 	Gateway     netip.Addr
@@ -84,7 +85,7 @@ func (s *server) update(n ServerSettings) {
 }
 
 // local decides about a login of the configuration's own.
-func (s *server) local(c Credentials) (v Verdict, known bool) {
+func (s *server) local(c ppp.Credentials) (v Verdict, known bool) {
 	if c.Method == "" && !s.Remote {
 		return Verdict{Accept: true}, true
 	}
@@ -94,27 +95,27 @@ func (s *server) local(c Credentials) (v Verdict, known bool) {
 	}
 	v = Verdict{Text: "Login incorrect"}
 	if u.Hash != "" {
-		if c.Method != MethodPAP {
+		if c.Method != ppp.MethodPAP {
 			return v, true
 		}
 		// to compare takes a while, on purpose: not here
 		return Verdict{}, false
 	}
 	switch c.Method {
-	case MethodPAP:
+	case ppp.MethodPAP:
 		v.Accept = hmac.Equal([]byte(c.Password), []byte(u.Password))
-	case MethodCHAP:
-		v.Accept = ppp.CHAPValid(c.ID, []byte(u.Password), c.Challenge, c.Response)
-	case MethodMSCHAPv2:
-		r, err := ppp.ParseMSCHAPv2(c.Response)
+	case ppp.MethodCHAP:
+		v.Accept = wireppp.CHAPValid(c.ID, []byte(u.Password), c.Challenge, c.Response)
+	case ppp.MethodMSCHAPv2:
+		r, err := wireppp.ParseMSCHAPv2(c.Response)
 		if err != nil {
 			return v, true
 		}
-		want, err := ppp.MSCHAPv2NT(c.Challenge, r.PeerChallenge, c.Login, u.Password)
+		want, err := wireppp.MSCHAPv2NT(c.Challenge, r.PeerChallenge, c.Login, u.Password)
 		if err != nil || !hmac.Equal(want, r.NTResponse) {
 			return v, true
 		}
-		proof, err := ppp.MSCHAPv2Authenticator(c.Challenge, r.PeerChallenge, r.NTResponse, c.Login, u.Password)
+		proof, err := wireppp.MSCHAPv2Authenticator(c.Challenge, r.PeerChallenge, r.NTResponse, c.Login, u.Password)
 		if err != nil {
 			return v, true
 		}

@@ -4,7 +4,10 @@ import (
 	"time"
 
 	"weft/internal/dhcp6client"
+	"weft/internal/ppp"
+	"weft/internal/timer"
 	"weft/wire/l2tp"
+	wireppp "weft/wire/ppp"
 )
 
 // sessionState is that of a call (RFC 2661 sections 7.4 and 7.5).
@@ -24,7 +27,7 @@ type session struct {
 	local    uint16
 	remote   uint16
 	state    sessionState
-	link     *link
+	link     *ppp.Link
 	call     Call
 	sequence bool   // data carries sequence numbers
 	required bool   // whatever the server does (Sequencing Required)
@@ -32,7 +35,7 @@ type session struct {
 	ns       uint16 // of the next
 	since    time.Time
 	deadline time.Time
-	timer    timer
+	slot     timer.Slot
 
 	// Who it is; server only.
 	id       string
@@ -51,7 +54,7 @@ type session struct {
 	seen     uint64 // packets from the subscriber, and when there were more
 	seenAt   time.Time
 	onward   Onward // where it goes on to, if its server is not zero
-	shown    Credentials
+	shown    ppp.Credentials
 	pair     *session // the other side of one that goes on
 	refused  string   // what was said to the subscriber
 	line     *LineErrors
@@ -60,27 +63,26 @@ type session struct {
 	watch    func(Frame) // nil: nobody does
 }
 
-func (s *session) slot() *timer     { return &s.timer }
-func (s *session) clock() time.Time { return s.engine.now }
+func (s *session) Slot() *timer.Slot { return &s.slot }
 
-func (s *session) due() time.Time {
-	d := earliest(s.deadline, s.endsAt, s.interim, s.advertAt)
+func (s *session) Due() time.Time {
+	d := timer.Earliest(s.deadline, s.endsAt, s.interim, s.advertAt)
 	if s.link != nil {
-		d = earliest(d, s.link.due())
+		d = timer.Earliest(d, s.link.Due())
 	}
 	if s.v6 != nil {
-		d = earliest(d, s.v6.Due())
+		d = timer.Earliest(d, s.v6.Due())
 	}
 	return d
 }
 
-func (s *session) tick(now time.Time) {
+func (s *session) Tick(now time.Time) {
 	reached := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) && s.state != sessionGone }
 	if reached(s.deadline) {
 		s.close(l2tp.Result{Code: l2tp.CallTimeout, Text: "the call was not set up in time"}, ReasonTimeout, "the call was not set up in time")
 	}
 	if s.link != nil && s.state != sessionGone {
-		s.link.tick(now)
+		s.link.Tick(now)
 	}
 	if reached(s.endsAt) {
 		s.hangUp(ReasonSession, "the session's time is over")
@@ -96,7 +98,7 @@ func (s *session) tick(now time.Time) {
 		s.v6.Tick(now)
 	}
 	if s.state != sessionGone {
-		s.engine.arm(s)
+		s.engine.clock.Arm(s)
 	}
 }
 
@@ -132,9 +134,9 @@ func (t *tunnel) called(m *l2tp.Message) {
 		LACName: t.lac,
 	}
 	s.call.Serial, _ = m.Uint32(l2tp.CallSerialNumber)
-	s.history.l2tp(false, m, e.now)
+	s.history.l2tp(false, m, e.clock.Now())
 	s.push(l2tp.New(l2tp.ICRP).AddUint16(l2tp.AssignedSessionID, s.local))
-	e.arm(s)
+	e.clock.Arm(s)
 }
 
 func (e *Engine) newSession(t *tunnel, st sessionState) *session {
@@ -142,20 +144,20 @@ func (e *Engine) newSession(t *tunnel, st sessionState) *session {
 	if !ok {
 		return nil
 	}
-	s := &session{engine: e, tunnel: t, local: local, state: st, since: e.now, deadline: e.now.Add(handshakeTime), id: e.identity(), accm: allCharacters}
+	s := &session{engine: e, tunnel: t, local: local, state: st, since: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime), id: e.identity(), accm: ppp.DefaultACCM}
 	e.sessions[local], t.sessions[local] = s, s
 	return s
 }
 
 // push sends a message about this session.
 func (s *session) push(m *l2tp.Message) {
-	s.history.l2tp(true, m, s.engine.now)
+	s.history.l2tp(true, m, s.engine.clock.Now())
 	s.tunnel.push(s.remote, m)
 }
 
 // handle takes a message about this session.
 func (s *session) handle(m *l2tp.Message) {
-	s.history.l2tp(false, m, s.engine.now)
+	s.history.l2tp(false, m, s.engine.clock.Now())
 	switch {
 	case m.Type == l2tp.CDN:
 		s.finish(ReasonPeer, "the peer ended the call: "+m.Why())
@@ -184,20 +186,19 @@ func (s *session) connected(m *l2tp.Message) {
 	s.call.Rx, _ = m.Uint32(l2tp.RxConnectSpeed)
 	s.call.Group = m.Text(l2tp.PrivateGroupID)
 	s.sequence = m.Has(l2tp.SequencingRequired)
-	s.begin(linkSettings{
-		server: true, name: srv.HostName, mru: srv.MRU, auth: srv.Methods, echo: srv.Echo, random: s.engine.random,
-		ipv4: true, ipv6: true,
+	s.begin(ppp.Config{
+		Server: true, Name: srv.HostName, MRU: srv.MRU, Auth: srv.Methods, Echo: srv.Echo, Random: s.engine.random,
+		IPv4: true, IPv6: true, InterfaceID: [8]byte{7: 1},
 	})
-	s.link.v6.local = [8]byte{7: 1}
 	if !s.proxied(m) {
-		s.link.start(s.engine.now)
+		s.link.Start(s.engine.clock.Now())
 	}
 }
 
-func (s *session) begin(settings linkSettings) {
+func (s *session) begin(c ppp.Config) {
 	s.state, s.deadline = sessionUp, time.Time{}
-	s.link = newLink(settings, s)
-	s.engine.arm(s)
+	s.link = ppp.New(c, linkCarrier{s})
+	s.engine.clock.Arm(s)
 }
 
 // access gives the number that the datapath knows the section by.
@@ -208,9 +209,28 @@ func (s *session) access() int {
 	return s.tunnel.client.ID
 }
 
+// linkCarrier is the session as its PPP link sees it.
+type linkCarrier struct{ *session }
+
+func (c linkCarrier) SendFrame(p wireppp.Protocol, b []byte) { c.sendFrame(p, b) }
+func (c linkCarrier) Authenticate(shown ppp.Credentials)     { c.authenticate(shown) }
+
+func (c linkCarrier) Event(e ppp.Event) {
+	switch e := e.(type) {
+	case ppp.NetworkChanged:
+		c.networkChanged()
+	case ppp.NetworkAgreed:
+		c.networkAgreed()
+	case ppp.CharacterMaps:
+		c.linkInfo(e.Send, e.Receive)
+	case ppp.Ended:
+		c.linkEnded(Reason(e.Reason), e.Text)
+	}
+}
+
 // networkChanged: IPCP or IPV6CP went up or down.
 func (s *session) networkChanged() {
-	v4, v6 := s.link.v4.state == phaseOpened, s.link.v6.state == phaseOpened
+	v4, v6 := s.link.IPCP() == ppp.StateOpened, s.link.IPV6CP() == ppp.StateOpened
 	s.engine.pending.sessions[s.local] = true
 	s.engine.pending.stored.sessions[s.local] = true
 	if c := s.tunnel.client; c != nil {
@@ -221,7 +241,7 @@ func (s *session) networkChanged() {
 	case !v6:
 		s.adverts, s.advertAt = 0, time.Time{}
 	case s.adverts == 0 && s.advertAt.IsZero():
-		s.advertAt = s.engine.now
+		s.advertAt = s.engine.clock.Now()
 	}
 	if v4 || v6 {
 		s.begun()
@@ -239,8 +259,8 @@ func (s *session) networkAgreed() {
 }
 
 // passes tells whether the programs let packets of a network protocol pass.
-func (s *session) passes(a *automaton) bool {
-	return a.state == phaseOpened || a.state == phaseAckSent && s.tunnel.server != nil && s.online
+func (s *session) passes(state ppp.State) bool {
+	return state == ppp.StateOpened || state == ppp.StateAckSent && s.tunnel.server != nil && s.online
 }
 
 // begun: the session carries something from now on.
@@ -250,10 +270,10 @@ func (s *session) begun() {
 	}
 	s.online = true
 	if s.profile.SessionTimeout > 0 {
-		s.endsAt = s.engine.now.Add(s.profile.SessionTimeout)
+		s.endsAt = s.engine.clock.Now().Add(s.profile.SessionTimeout)
 	}
 	if s.profile.Interim > 0 {
-		s.interim = s.engine.now.Add(s.profile.Interim)
+		s.interim = s.engine.clock.Now().Add(s.profile.Interim)
 	}
 	s.account(AccountStart, "")
 }
@@ -265,7 +285,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 	e := s.engine
 	e.pending.accounts = append(e.pending.accounts, &Account{
 		Kind: kind, Access: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
-		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.now, Reason: why, Slow: s.slow,
+		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.clock.Now(), Reason: why, Slow: s.slow,
 	})
 }
 
@@ -300,7 +320,7 @@ func (s *session) hangUp(why Reason, text string) {
 		s.v6.Release()
 	}
 	if s.link != nil {
-		s.link.terminate(s.engine.now)
+		s.link.Close(s.engine.clock.Now())
 	}
 	s.close(l2tp.Result{Code: l2tp.CallAdministrative, Text: text}, why, text)
 }
@@ -333,12 +353,12 @@ func (s *session) finish(why Reason, text string) {
 		e.remember(s, why, text)
 	}
 	if s.link != nil {
-		s.link.ended = true
+		s.link.Abandon()
 	}
 	if s.online {
 		s.account(AccountStop, why)
 	}
-	e.disarm(s)
+	e.clock.Disarm(s)
 	delete(e.sessions, s.local)
 	delete(t.sessions, s.local)
 	t.callOver(s)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"weft/internal/ppp"
 )
 
 // SubscriberRow is a session as weft show tells of it.
@@ -29,7 +31,7 @@ type SubscriberRow struct {
 	Down      uint64         `json:"down"`
 	Garden    bool           `json:"garden"`
 	MTU       int            `json:"mtu"`
-	Method    Method         `json:"authentication"`
+	Method    ppp.Method     `json:"authentication"`
 	LCP       string         `json:"lcp"`
 	IPCP      string         `json:"ipcp"`
 	IPV6CP    string         `json:"ipv6cp"`
@@ -121,8 +123,8 @@ func (s *session) row() SubscriberRow {
 	if l == nil {
 		return r
 	}
-	r.MTU, r.Method, r.LCP, r.IPCP, r.IPV6CP = s.mtu(), l.lcp.method, l.lcp.state.String(), l.v4.state.String(), l.v6.state.String()
-	if l.v6.state == phaseOpened {
+	r.MTU, r.Method, r.LCP, r.IPCP, r.IPV6CP = s.mtu(), l.Method(), l.LCP().String(), l.IPCP().String(), l.IPV6CP().String()
+	if l.IPV6CP() == ppp.StateOpened {
 		r.LinkLocal = s.peerLinkLocal()
 	}
 	switch {
@@ -179,7 +181,7 @@ func (e *Engine) Clients() []ClientRow {
 			r.State = "up"
 		case c.dialing || c.tunnel != nil:
 			r.State = "connecting"
-			if t := c.tunnel; t != nil && t.state == tunnelWaitReply && e.now.Sub(t.since) >= 2*retransmitFirst {
+			if t := c.tunnel; t != nil && t.state == tunnelWaitReply && e.clock.Now().Sub(t.since) >= 2*retransmitFirst {
 				r.Fault = noAnswer
 			}
 		default:

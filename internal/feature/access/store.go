@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/internal/dhcp6client"
+	"weft/internal/ppp"
 )
 
 // What is kept of tunnels and sessions so that the next process takes over
@@ -64,24 +65,10 @@ type storedSession struct {
 	Since    time.Time             `json:"since"`
 	Ends     time.Time             `json:"ends,omitzero"`
 	Slow     Traffic               `json:"slow"`
-	Link     storedLink            `json:"link"`
+	Link     ppp.Snapshot          `json:"link"`
 	Onward   *Onward               `json:"onward,omitempty"` // where it goes on to
 	Pair     uint16                `json:"pair,omitempty"`   // and by which session
 	V6       *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
-}
-
-type storedLink struct {
-	MRU     int        `json:"mru"`
-	PeerMRU int        `json:"peer_mru"`
-	Magic   uint32     `json:"magic"`
-	Method  Method     `json:"method"`
-	V4      bool       `json:"v4"`
-	V6      bool       `json:"v6"`
-	Local4  netip.Addr `json:"local4,omitzero"`
-	Peer4   netip.Addr `json:"peer4,omitzero"`
-	DNS     []string   `json:"dns,omitempty"`
-	Local6  [8]byte    `json:"local6"`
-	Peer6   [8]byte    `json:"peer6"`
 }
 
 func tunnelKey(id uint16) string  { return "tunnel/" + strconv.Itoa(int(id)) }
@@ -116,7 +103,7 @@ func (e *Engine) toStore(c storeChanges) []Stored {
 
 // running tells whether a session carries something.
 func (s *session) running() bool {
-	return s.link != nil && (s.link.v4.state == phaseOpened || s.link.v6.state == phaseOpened)
+	return s.link != nil && (s.link.IPCP() == ppp.StateOpened || s.link.IPV6CP() == ppp.StateOpened)
 }
 
 func (t *tunnel) stored() storedTunnel {
@@ -151,17 +138,9 @@ func (s *session) stored() storedSession {
 	if s.pair != nil {
 		o.Onward = &s.onward
 	}
-	o.Link = storedLink{
-		MRU: l.mru, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == phaseOpened, V6: l.v6.state == phaseOpened,
-		Local4: l.v4.local, Peer4: l.v4.peer, Local6: l.v6.local, Peer6: l.v6.peer,
-	}
+	o.Link = l.Snapshot()
 	if s.v6 != nil {
 		o.V6 = s.v6.Snapshot()
-	}
-	for _, a := range l.v4.dns {
-		if a.IsValid() {
-			o.Link.DNS = append(o.Link.DNS, a.String())
-		}
 	}
 	return o
 }
@@ -170,7 +149,7 @@ func (s *session) stored() storedSession {
 // section is no more are forgotten: their peers' Hellos are not answered any more
 // (RFC 2661 section 5.5). Each server's peer is asked soon whether it is still there.
 func (e *Engine) Restore(kept []Stored, now time.Time) error {
-	e.now = now
+	e.clock.Set(now)
 	var sessions []storedSession
 	for _, k := range kept {
 		var s storedSession
@@ -204,7 +183,7 @@ func (e *Engine) Restore(kept []Stored, now time.Time) error {
 func (e *Engine) restoreTunnel(k storedTunnel) {
 	t := &tunnel{
 		engine: e, local: k.Local, here: k.Here, peer: k.Peer, state: tunnelUp, channel: newChannel(k.Remote), secret: k.Secret,
-		hide: k.Hide, host: k.Host, vendor: k.Vendor, lac: k.LAC, sessions: map[uint16]*session{}, since: k.Since, heard: e.now,
+		hide: k.Hide, host: k.Host, vendor: k.Vendor, lac: k.LAC, sessions: map[uint16]*session{}, since: k.Since, heard: e.clock.Now(),
 	}
 	copy(t.first[:], k.First)
 	t.server, t.client = e.servers[k.Server], e.clients[k.Client]
@@ -222,14 +201,14 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 	switch {
 	case t.client != nil:
 		t.client.tunnel = t
-		e.disarm(t.client)
+		e.clock.Disarm(t.client)
 	case t.server != nil:
 		e.byPeer[peerKey{k.Peer, k.Remote}] = t
 	}
-	t.helloAt = e.now.Add(time.Second)
+	t.helloAt = e.clock.Now().Add(time.Second)
 	t.heard = time.Time{}
 	e.pending.tunnels[k.Local] = true
-	e.arm(t)
+	e.clock.Arm(t)
 }
 
 func (e *Engine) restoreSession(k storedSession) {
@@ -249,10 +228,10 @@ func (e *Engine) restoreSession(k storedSession) {
 	if t.onward != nil {
 		return // what it needs is with the other side
 	}
-	settings := linkSettings{mru: k.Link.MRU, random: e.random}
+	settings := ppp.Config{Random: e.random}
 	if srv := t.server; srv != nil {
-		settings.server, settings.name, settings.auth, settings.echo = true, srv.HostName, srv.Methods, srv.Echo
-		settings.ipv4, settings.ipv6 = s.given.ipv4.IsValid(), srv.IPv6
+		settings.Server, settings.Name, settings.Auth, settings.Echo = true, srv.HostName, srv.Methods, srv.Echo
+		settings.IPv4, settings.IPv6 = s.given.ipv4.IsValid(), srv.IPv6
 		srv.count++
 		t.callIs(k.Remote, s)
 		if k.Onward == nil {
@@ -260,48 +239,26 @@ func (e *Engine) restoreSession(k storedSession) {
 		}
 	} else {
 		c := t.client
-		settings.auth, settings.echo, settings.login, settings.password = c.Methods, c.Keepalive, c.Login, c.Password
-		settings.ipv4, settings.ipv6 = c.IPv4, c.IPv6
+		settings.Auth, settings.Echo, settings.Login, settings.Password = c.Methods, c.Keepalive, c.Login, c.Password
+		settings.IPv4, settings.IPv6 = c.IPv4, c.IPv6
 		c.session = s
 	}
-	s.link = newLink(settings, s)
-	s.link.restore(k.Link, e.now)
+	s.link = ppp.Restore(k.Link, settings, linkCarrier{s}, e.clock.Now())
 	if k.Onward != nil {
-		s.onward, s.link.ended = *k.Onward, true
+		s.onward = *k.Onward
+		s.link.Abandon()
 	}
 	if s.profile.Interim > 0 && s.online {
-		s.interim = e.now.Add(s.profile.Interim)
+		s.interim = e.clock.Now().Add(s.profile.Interim)
 	}
 	if c := t.client; c != nil {
 		if k.Link.V6 && k.V6 != nil {
-			s.v6 = dhcp6client.Restore(k.V6, c.ipv6Client(s), ipv6Link{s}, e.now)
+			s.v6 = dhcp6client.Restore(k.V6, c.ipv6Client(s), ipv6Link{s}, e.clock.Now())
 		}
 		c.networkChanged(s, k.Link.V4, k.Link.V6)
 	} else if k.Link.V6 {
 		s.adverts = 100
-		s.advertAt = e.now.Add(e.hosts.Again(s.adverts, e.upTo))
+		s.advertAt = e.clock.Now().Add(e.hosts.Again(s.adverts, e.upTo))
 	}
-	e.arm(s)
-}
-
-func (l *link) restore(k storedLink, now time.Time) {
-	l.lcp.state, l.lcp.magic, l.lcp.noMagic, l.lcp.peerMRU, l.lcp.method = phaseOpened, k.Magic, k.Magic == 0, k.PeerMRU, k.Method
-	l.auth = authenticator{link: l, method: k.Method, done: true}
-	l.echoAt = now.Add(l.echo)
-	set := func(a *automaton, wanted, up bool) {
-		switch {
-		case up:
-			a.state = phaseOpened
-		case wanted:
-			a.state = phaseStopped // the peer may begin with it at any time
-		}
-	}
-	set(&l.v4.automaton, l.ipv4, k.V4)
-	set(&l.v6.automaton, l.ipv6, k.V6)
-	l.v4.local, l.v4.peer, l.v6.local, l.v6.peer = k.Local4, k.Peer4, k.Local6, k.Peer6
-	for _, text := range k.DNS {
-		if a, err := netip.ParseAddr(text); err == nil {
-			l.v4.dns = append(l.v4.dns, a)
-		}
-	}
+	e.clock.Arm(s)
 }

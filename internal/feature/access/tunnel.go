@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/internal/state"
+	"weft/internal/timer"
 	"weft/wire/l2tp"
 )
 
@@ -61,15 +62,15 @@ type tunnel struct {
 	heard      time.Time // last control message
 	helloAt    time.Time
 	deadline   time.Time // of handshake or of lingering
-	timer      timer
+	slot       timer.Slot
 	history    history // of messages about the tunnel itself
 }
 
-func (t *tunnel) slot() *timer { return &t.timer }
+func (t *tunnel) Slot() *timer.Slot { return &t.slot }
 
-func (t *tunnel) due() time.Time { return earliest(t.channel.due(), t.helloAt, t.deadline) }
+func (t *tunnel) Due() time.Time { return timer.Earliest(t.channel.due(), t.helloAt, t.deadline) }
 
-func (t *tunnel) tick(now time.Time) {
+func (t *tunnel) Tick(now time.Time) {
 	if !t.channel.tick(now, t.send) {
 		if t.state == tunnelClosing {
 			t.remove()
@@ -115,7 +116,7 @@ func (t *tunnel) send(b []byte) { t.engine.world.Send(t.here, t.peer, b) }
 func (t *tunnel) push(session uint16, m *l2tp.Message) {
 	var body []byte
 	if session == 0 {
-		t.history.l2tp(true, m, t.engine.now)
+		t.history.l2tp(true, m, t.engine.clock.Now())
 	}
 	if t.hide && len(t.secret) > 0 && m.Type != l2tp.StopCCN {
 		vector := make([]byte, 16)
@@ -129,9 +130,9 @@ func (t *tunnel) push(session uint16, m *l2tp.Message) {
 
 // flush sends what may be sent and sets the timer.
 func (t *tunnel) flush() {
-	t.channel.flush(t.engine.now, t.send)
+	t.channel.flush(t.engine.clock.Now(), t.send)
 	if t.engine.tunnels[t.local] == t {
-		t.engine.arm(t)
+		t.engine.clock.Arm(t)
 		if t.state == tunnelUp {
 			t.engine.pending.stored.tunnels[t.local] = true
 		}
@@ -193,8 +194,8 @@ func (t *tunnel) proven(m *l2tp.Message) bool {
 // receive takes a control message.
 func (t *tunnel) receive(h l2tp.Header, body []byte) {
 	e := t.engine
-	t.heard = e.now
-	if !t.channel.receive(h, len(body) == 0, e.now) {
+	t.heard = e.clock.Now()
+	if !t.channel.receive(h, len(body) == 0, e.clock.Now()) {
 		t.flush()
 		return
 	}
@@ -214,7 +215,7 @@ func (t *tunnel) receive(h l2tp.Header, body []byte) {
 
 func (t *tunnel) handle(session uint16, m *l2tp.Message) {
 	if session == 0 && m.Type != l2tp.ICRQ {
-		t.history.l2tp(false, m, t.engine.now)
+		t.history.l2tp(false, m, t.engine.clock.Now())
 	}
 	switch m.Type {
 	case l2tp.SCCRP:
@@ -279,8 +280,8 @@ func (t *tunnel) connected(m *l2tp.Message) {
 }
 
 func (t *tunnel) established() {
-	t.state, t.deadline, t.since = tunnelUp, time.Time{}, t.engine.now
-	t.helloAt = t.engine.now.Add(t.helloEvery())
+	t.state, t.deadline, t.since = tunnelUp, time.Time{}, t.engine.clock.Now()
+	t.helloAt = t.engine.clock.Now().Add(t.helloEvery())
 	t.engine.stats.TunnelsNew++
 	t.engine.pending.tunnels[t.local] = true
 }
@@ -297,7 +298,7 @@ func (t *tunnel) stopped(m *l2tp.Message) {
 
 func (t *tunnel) linger() {
 	t.state, t.helloAt = tunnelClosing, time.Time{}
-	t.deadline = t.engine.now.Add(lingerTime)
+	t.deadline = t.engine.clock.Now().Add(lingerTime)
 	t.forget()
 }
 
@@ -363,7 +364,7 @@ func (t *tunnel) endSessions(why Reason, text string) {
 
 func (t *tunnel) remove() {
 	e := t.engine
-	e.disarm(t)
+	e.clock.Disarm(t)
 	delete(e.tunnels, t.local)
 	if key := (peerKey{t.peer, t.channel.peer}); e.byPeer[key] == t {
 		delete(e.byPeer, key)

@@ -3,6 +3,8 @@ package access
 import (
 	"net/netip"
 	"time"
+
+	"weft/internal/ppp"
 )
 
 // Reason says why a session is over.
@@ -65,7 +67,7 @@ type Question struct {
 	Access  string
 	Session uint16
 	Serial  uint64
-	Credentials
+	ppp.Credentials
 	Call Call
 	// Hash is that of the password of a subscriber who is known here: it gets
 	// Profile if what it showed fits.

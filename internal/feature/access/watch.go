@@ -25,7 +25,7 @@ type watch struct {
 // back, until Unwatch. Sessions that come later are found as soon as they are
 // known to fit. It gives the number of the watch, and the sessions of now.
 func (e *Engine) Watch(m Match, sink func(Frame), now time.Time) (id int, sessions []uint16) {
-	e.now = now
+	e.clock.Set(now)
 	if e.watches == nil {
 		e.watches = map[int]*watch{}
 	}
@@ -41,7 +41,7 @@ func (e *Engine) Watch(m Match, sink func(Frame), now time.Time) (id int, sessio
 
 // Unwatch ends it.
 func (e *Engine) Unwatch(id int, now time.Time) {
-	e.now = now
+	e.clock.Set(now)
 	w := e.watches[id]
 	if w == nil {
 		return

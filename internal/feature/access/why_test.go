@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weft/internal/ppp"
 )
 
 // A member who does not get in is told why, in words that say what to look at.
@@ -17,7 +19,7 @@ func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 		"wrong secret":           {func(_ *ServerSettings, c *ClientSettings) { c.Secret = "guess" }, "the tunnel's secret is another one"},
 		"no secret":              {func(_ *ServerSettings, c *ClientSettings) { c.Secret = "" }, "the tunnel's secret is another one"},
 		"unknown to the server":  {func(s *ServerSettings, _ *ClientSettings) { s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24") }, "this peer is not known here"},
-		"no way to authenticate": {func(_ *ServerSettings, c *ClientSettings) { c.Methods = []Method{MethodMSCHAPv2} }, "no agreement on how to authenticate: asked for was chap or pap"},
+		"no way to authenticate": {func(_ *ServerSettings, c *ClientSettings) { c.Methods = []ppp.Method{ppp.MethodMSCHAPv2} }, "no agreement on how to authenticate: asked for was chap or pap"},
 		"no session is free": {func(s *ServerSettings, _ *ClientSettings) {
 			s.Pools[0].Addresses = nil
 			s.Gateway = netip.Addr{}

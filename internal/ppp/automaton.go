@@ -1,4 +1,4 @@
-package access
+package ppp
 
 import (
 	"bytes"
@@ -7,23 +7,22 @@ import (
 	"weft/wire/ppp"
 )
 
-// phase is a state of the option negotiation automaton (RFC 1661 section 4.2).
-// Initial and Starting do not occur: the L2TP session is the lower layer, and
-// it is up before there is an automaton.
-type phase uint8
+// State is a state of the option negotiation automaton (RFC 1661 section 4.2).
+// Initial and Starting do not occur: the layer below is up before there is an automaton.
+type State uint8
 
 const (
-	phaseClosed phase = iota
-	phaseStopped
-	phaseClosing
-	phaseStopping
-	phaseReqSent
-	phaseAckReceived
-	phaseAckSent
-	phaseOpened
+	StateClosed State = iota
+	StateStopped
+	StateClosing
+	StateStopping
+	StateReqSent
+	StateAckReceived
+	StateAckSent
+	StateOpened
 )
 
-func (p phase) String() string {
+func (p State) String() string {
 	return [...]string{"closed", "stopped", "closing", "stopping", "req-sent", "ack-rcvd", "ack-sent", "opened"}[p]
 }
 
@@ -57,7 +56,7 @@ type options interface {
 type automaton struct {
 	options  options
 	send     func(ppp.Packet)
-	state    phase
+	state    State
 	id       uint8 // of the last Configure-Request
 	tries    int   // left
 	failures int   // Naks sent without an Ack
@@ -67,14 +66,14 @@ type automaton struct {
 // open begins to negotiate.
 func (a *automaton) open(now time.Time) {
 	switch a.state {
-	case phaseClosed, phaseStopped:
-		a.begin(phaseReqSent, now)
-	case phaseClosing:
-		a.state = phaseStopping
+	case StateClosed, StateStopped:
+		a.begin(StateReqSent, now)
+	case StateClosing:
+		a.state = StateStopping
 	}
 }
 
-func (a *automaton) begin(next phase, now time.Time) {
+func (a *automaton) begin(next State, now time.Time) {
 	a.tries, a.failures = maxConfigure, 0
 	a.ask(now)
 	a.state = next
@@ -95,17 +94,17 @@ func (a *automaton) sendRequest(now time.Time) {
 // close ends what was negotiated.
 func (a *automaton) close(now time.Time) {
 	switch a.state {
-	case phaseOpened:
+	case StateOpened:
 		a.options.closed()
 		fallthrough
-	case phaseReqSent, phaseAckReceived, phaseAckSent:
+	case StateReqSent, StateAckReceived, StateAckSent:
 		a.tries = maxTerminate
 		a.terminate(now)
-		a.state = phaseClosing
-	case phaseStopped:
-		a.state = phaseClosed
-	case phaseStopping:
-		a.state = phaseClosing
+		a.state = StateClosing
+	case StateStopped:
+		a.state = StateClosed
+	case StateStopping:
+		a.state = StateClosing
 	}
 }
 
@@ -119,7 +118,7 @@ func (a *automaton) terminate(now time.Time) {
 // due is when tick has something to do; zero: never.
 func (a *automaton) due() time.Time {
 	switch a.state {
-	case phaseClosed, phaseStopped, phaseOpened:
+	case StateClosed, StateStopped, StateOpened:
 		return time.Time{}
 	}
 	return a.deadline
@@ -131,22 +130,22 @@ func (a *automaton) tick(now time.Time) {
 		return
 	}
 	switch a.state {
-	case phaseClosing, phaseStopping:
+	case StateClosing, StateStopping:
 		if a.tries > 0 {
 			a.terminate(now)
 			return
 		}
-		a.state = map[phase]phase{phaseClosing: phaseClosed, phaseStopping: phaseStopped}[a.state]
+		a.state = map[State]State{StateClosing: StateClosed, StateStopping: StateStopped}[a.state]
 		a.options.finished()
 	default:
 		if a.tries > 0 {
 			a.sendRequest(now)
-			if a.state == phaseAckReceived {
-				a.state = phaseReqSent
+			if a.state == StateAckReceived {
+				a.state = StateReqSent
 			}
 			return
 		}
-		a.state = phaseStopped
+		a.state = StateStopped
 		a.options.finished()
 	}
 }
@@ -172,10 +171,10 @@ func (a *automaton) receive(p ppp.Packet, now time.Time) {
 
 func (a *automaton) requested(p ppp.Packet, now time.Time) {
 	switch a.state {
-	case phaseClosed:
+	case StateClosed:
 		a.send(ppp.Packet{Code: ppp.TerminateAck, ID: p.ID})
 		return
-	case phaseClosing, phaseStopping:
+	case StateClosing, StateStopping:
 		return
 	}
 	theirs, err := ppp.ParseOptions(p.Data)
@@ -183,11 +182,11 @@ func (a *automaton) requested(p ppp.Packet, now time.Time) {
 		return // silently discarded: it will come again
 	}
 	switch a.state {
-	case phaseOpened:
+	case StateOpened:
 		a.options.closed()
-		a.begin(phaseReqSent, now)
-	case phaseStopped:
-		a.begin(phaseReqSent, now)
+		a.begin(StateReqSent, now)
+	case StateStopped:
+		a.begin(StateReqSent, now)
 	}
 	code, answer := a.options.judge(theirs)
 	if code == ppp.ConfigureNak {
@@ -200,15 +199,15 @@ func (a *automaton) requested(p ppp.Packet, now time.Time) {
 	a.send(ppp.Packet{Code: code, ID: p.ID, Data: ppp.MarshalOptions(answer)})
 	switch {
 	case code != ppp.ConfigureAck:
-		if a.state == phaseAckSent {
-			a.state = phaseReqSent
+		if a.state == StateAckSent {
+			a.state = StateReqSent
 		}
-	case a.state == phaseAckReceived:
-		a.state = phaseOpened
+	case a.state == StateAckReceived:
+		a.state = StateOpened
 		a.options.opened()
 	default:
 		a.failures = 0
-		a.state = phaseAckSent
+		a.state = StateAckSent
 		a.options.agreed()
 	}
 }
@@ -229,10 +228,10 @@ func sameTypes(all, some []ppp.Option) []ppp.Option {
 
 func (a *automaton) answered(p ppp.Packet, now time.Time) {
 	switch a.state {
-	case phaseClosed, phaseStopped:
+	case StateClosed, StateStopped:
 		a.send(ppp.Packet{Code: ppp.TerminateAck, ID: p.ID})
 		return
-	case phaseClosing, phaseStopping:
+	case StateClosing, StateStopping:
 		return
 	}
 	if p.ID != a.id || p.Code == ppp.ConfigureAck && !bytes.Equal(p.Data, ppp.MarshalOptions(a.options.request())) {
@@ -243,16 +242,16 @@ func (a *automaton) answered(p ppp.Packet, now time.Time) {
 		if err != nil {
 			return
 		}
-		if a.state == phaseOpened {
+		if a.state == StateOpened {
 			a.options.closed()
-			a.state = phaseReqSent
+			a.state = StateReqSent
 		}
 		if !a.options.refused(p.Code, theirs) {
 			a.giveUp()
 			return
 		}
-		if a.state == phaseAckReceived {
-			a.state = phaseReqSent
+		if a.state == StateAckReceived {
+			a.state = StateReqSent
 		}
 		if a.tries <= 0 {
 			a.giveUp()
@@ -262,59 +261,59 @@ func (a *automaton) answered(p ppp.Packet, now time.Time) {
 		return
 	}
 	switch a.state {
-	case phaseReqSent:
+	case StateReqSent:
 		a.tries = maxConfigure
-		a.state = phaseAckReceived
-	case phaseAckReceived: // a second Ack: something is wrong, begin anew
+		a.state = StateAckReceived
+	case StateAckReceived: // a second Ack: something is wrong, begin anew
 		a.ask(now)
-		a.state = phaseReqSent
-	case phaseAckSent:
+		a.state = StateReqSent
+	case StateAckSent:
 		a.tries = maxConfigure
-		a.state = phaseOpened
+		a.state = StateOpened
 		a.options.opened()
-	case phaseOpened:
+	case StateOpened:
 		a.options.closed()
 		a.ask(now)
-		a.state = phaseReqSent
+		a.state = StateReqSent
 	}
 }
 
 func (a *automaton) terminated(p ppp.Packet, now time.Time) {
-	if a.state == phaseOpened {
+	if a.state == StateOpened {
 		a.options.closed()
 		a.tries, a.deadline = 0, now.Add(restartTime)
-		a.state = phaseStopping
-	} else if a.state == phaseAckReceived || a.state == phaseAckSent {
-		a.state = phaseReqSent
+		a.state = StateStopping
+	} else if a.state == StateAckReceived || a.state == StateAckSent {
+		a.state = StateReqSent
 	}
 	a.send(ppp.Packet{Code: ppp.TerminateAck, ID: p.ID})
 }
 
 func (a *automaton) terminateAcked(now time.Time) {
 	switch a.state {
-	case phaseClosing:
-		a.state = phaseClosed
+	case StateClosing:
+		a.state = StateClosed
 		a.options.finished()
-	case phaseStopping:
-		a.state = phaseStopped
+	case StateStopping:
+		a.state = StateStopped
 		a.options.finished()
-	case phaseAckReceived:
-		a.state = phaseReqSent
-	case phaseOpened:
+	case StateAckReceived:
+		a.state = StateReqSent
+	case StateOpened:
 		a.options.closed()
 		a.ask(now)
-		a.state = phaseReqSent
+		a.state = StateReqSent
 	}
 }
 
 // giveUp ends without a word: the peer does not want this protocol.
 func (a *automaton) giveUp() {
-	if a.state == phaseClosed || a.state == phaseStopped {
+	if a.state == StateClosed || a.state == StateStopped {
 		return
 	}
-	if a.state == phaseOpened {
+	if a.state == StateOpened {
 		a.options.closed()
 	}
-	a.state = phaseStopped
+	a.state = StateStopped
 	a.options.finished()
 }

@@ -1,4 +1,4 @@
-package access
+package ppp
 
 import (
 	"encoding/binary"
@@ -17,8 +17,8 @@ const (
 	MethodMSCHAPv2 Method = "mschapv2"
 )
 
-// option gives the value of LCP's authentication option (RFC 1661 section 6.2).
-func (m Method) option() []byte {
+// Option gives the value of LCP's authentication option (RFC 1661 section 6.2).
+func (m Method) Option() []byte {
 	switch m {
 	case MethodPAP:
 		return []byte{0xc0, 0x23}
@@ -30,17 +30,17 @@ func (m Method) option() []byte {
 	return nil
 }
 
-// methodOf reads the option; empty: none that is known here.
-func methodOf(b []byte) Method {
+// MethodOf reads the option; empty: none that is known here.
+func MethodOf(b []byte) Method {
 	for _, m := range []Method{MethodPAP, MethodCHAP, MethodMSCHAPv2} {
-		if slices.Equal(b, m.option()) {
+		if slices.Equal(b, m.Option()) {
 			return m
 		}
 	}
 	return ""
 }
 
-func methodsText(list []Method) string {
+func methodNames(list []Method) string {
 	var words []string
 	for _, m := range list {
 		words = append(words, string(m))
@@ -48,13 +48,14 @@ func methodsText(list []Method) string {
 	return strings.Join(words, " or ")
 }
 
-// allCharacters is the ACCM where nothing is said: all below 32 are escaped.
-const allCharacters uint32 = 0xffffffff
+// DefaultACCM is the ACCM where none is negotiated: all characters below 32 are escaped
+// (RFC 1662 section 7.1).
+const DefaultACCM uint32 = 0xffffffff
 
 // lcp are the options of the link itself (RFC 1661 section 6).
 type lcp struct {
 	automaton
-	link *link
+	link *Link
 
 	magic     uint32
 	noMagic   bool // the peer rejected it
@@ -86,7 +87,7 @@ func (c *lcp) ourMRU() int {
 	if c.mru != 0 {
 		return c.mru
 	}
-	return c.link.mru
+	return c.link.MRU
 }
 
 func (c *lcp) request() []ppp.Option {
@@ -94,8 +95,8 @@ func (c *lcp) request() []ppp.Option {
 	if m := c.ourMRU(); m != 1500 {
 		list = append(list, ppp.Option{Type: ppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, uint16(m))})
 	}
-	if c.link.server && len(c.methods) > 0 {
-		list = append(list, ppp.Option{Type: ppp.OptAuth, Data: c.methods[0].option()})
+	if c.link.Server && len(c.methods) > 0 {
+		list = append(list, ppp.Option{Type: ppp.OptAuth, Data: c.methods[0].Option()})
 	}
 	if !c.noMagic {
 		list = append(list, ppp.Option{Type: ppp.OptMagic, Data: binary.BigEndian.AppendUint32(nil, c.magic)})
@@ -110,7 +111,7 @@ const leastMRU = 576
 func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 	var naks, rejects []ppp.Option
 	mru, magic, method := 1500, uint32(0), Method("")
-	acfc, pfc, accm := false, false, allCharacters
+	acfc, pfc, accm := false, false, DefaultACCM
 	if c.initial == nil {
 		c.initial = ppp.MarshalOptions(theirs)
 	}
@@ -122,7 +123,7 @@ func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 				naks = append(naks, ppp.Option{Type: ppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, 1500)})
 			}
 		case o.Type == ppp.OptACCM && len(o.Data) == 4:
-			// of no meaning here, where there are no characters: it is the LAC's
+			// of no meaning here, where there are no characters: it is for who has the line
 			accm = binary.BigEndian.Uint32(o.Data)
 		case o.Type == ppp.OptMagic && len(o.Data) == 4:
 			magic = binary.BigEndian.Uint32(o.Data)
@@ -134,12 +135,12 @@ func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 			pfc = true
 		case o.Type == ppp.OptACFC && len(o.Data) == 0:
 			acfc = true
-		case o.Type == ppp.OptAuth && !c.link.server:
-			if method = methodOf(o.Data); !slices.Contains(c.link.linkSettings.auth, method) {
-				if len(c.link.linkSettings.auth) == 0 {
+		case o.Type == ppp.OptAuth && !c.link.Server:
+			if method = MethodOf(o.Data); !slices.Contains(c.link.Auth, method) {
+				if len(c.link.Auth) == 0 {
 					rejects = append(rejects, o)
 				} else {
-					naks = append(naks, ppp.Option{Type: ppp.OptAuth, Data: c.link.linkSettings.auth[0].option()})
+					naks = append(naks, ppp.Option{Type: ppp.OptAuth, Data: c.link.Auth[0].Option()})
 				}
 			}
 		default:
@@ -153,7 +154,7 @@ func (c *lcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 		return ppp.ConfigureNak, naks
 	}
 	c.peerMRU, c.peerMagic, c.acfc, c.pfc, c.accm, c.theirs = mru, magic, acfc, pfc, accm, ppp.MarshalOptions(theirs)
-	if !c.link.server {
+	if !c.link.Server {
 		c.method = method
 	}
 	return ppp.ConfigureAck, theirs
@@ -167,7 +168,7 @@ func (c *lcp) refused(code ppp.Code, theirs []ppp.Option) bool {
 			case code == ppp.ConfigureReject:
 				c.noMRU = true
 			case len(o.Data) == 2:
-				if n := int(binary.BigEndian.Uint16(o.Data)); n >= leastMRU && n <= c.link.mru {
+				if n := int(binary.BigEndian.Uint16(o.Data)); n >= leastMRU && n <= c.link.MRU {
 					c.mru = n
 				}
 			}
@@ -176,7 +177,7 @@ func (c *lcp) refused(code ppp.Code, theirs []ppp.Option) bool {
 			c.noMagic = c.noMagic || code == ppp.ConfigureReject
 		case ppp.OptAuth:
 			if !c.anotherMethod(code, o.Data) {
-				c.fault = "no agreement on how to authenticate: asked for was " + methodsText(c.link.linkSettings.auth)
+				c.fault = "no agreement on how to authenticate: asked for was " + methodNames(c.link.Auth)
 				return false
 			}
 		}
@@ -191,7 +192,7 @@ func (c *lcp) anotherMethod(code ppp.Code, wish []byte) bool {
 		return false
 	}
 	rest := c.methods[1:]
-	if m := methodOf(wish); slices.Contains(rest, m) {
+	if m := MethodOf(wish); slices.Contains(rest, m) {
 		rest = append([]Method{m}, slices.DeleteFunc(slices.Clone(rest), func(o Method) bool { return o == m })...)
 	}
 	c.methods = rest
@@ -199,11 +200,11 @@ func (c *lcp) anotherMethod(code ppp.Code, wish []byte) bool {
 }
 
 func (c *lcp) opened() {
-	if c.link.server && len(c.methods) > 0 {
+	if c.link.Server && len(c.methods) > 0 {
 		c.method = c.methods[0]
 	}
-	c.link.owner.linkInfo(c.accm, allCharacters)
-	c.link.auth.start(c.method, c.link.owner.clock())
+	c.link.carrier.Event(CharacterMaps{Send: c.accm, Receive: DefaultACCM})
+	c.link.auth.start(c.method, c.link.now)
 }
 
 func (c *lcp) closed() {
@@ -211,20 +212,20 @@ func (c *lcp) closed() {
 	l.auth.stop()
 	for _, a := range []*automaton{&l.v4.automaton, &l.v6.automaton} {
 		// the layer below is down: they begin anew once it is up again
-		if a.state == phaseOpened {
+		if a.state == StateOpened {
 			a.options.closed()
 		}
-		a.state = phaseClosed
+		a.state = StateClosed
 	}
 	l.auth.done = false
-	l.deadline = l.owner.clock().Add(authTime)
+	l.deadline = l.now.Add(authTime)
 }
 
 func (c *lcp) agreed() {}
 
 func (c *lcp) finished() {
 	switch {
-	case c.state == phaseClosed:
+	case c.state == StateClosed:
 		c.link.end(ReasonRequested, "closed")
 	case c.loops >= maxFailure:
 		c.link.end(ReasonError, "the link is looped back")

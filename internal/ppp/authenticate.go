@@ -1,13 +1,14 @@
-package access
+package ppp
 
 import (
 	"bytes"
+	"net/netip"
 	"time"
 
 	"weft/wire/ppp"
 )
 
-// Credentials are what a peer showed, for whoever decides.
+// Credentials are what a peer sent to prove who it is.
 type Credentials struct {
 	Login  string
 	Method Method // empty: none was asked for
@@ -21,12 +22,12 @@ type Credentials struct {
 
 // authenticator is the authentication of one link, either side.
 type authenticator struct {
-	link   *link
+	link   *Link
 	method Method
 	done   bool
 
 	running   bool
-	asked     bool   // the question is with whoever decides
+	asked     bool   // the carrier decides
 	answer    []byte // the last answer, for a peer that missed it
 	answerTo  uint8
 	answerPro ppp.Protocol
@@ -42,14 +43,14 @@ func (a *authenticator) start(m Method, now time.Time) {
 	*a = authenticator{link: a.link, method: m, running: true, tries: maxConfigure}
 	l := a.link
 	switch {
-	case l.server && m == "":
+	case l.Server && m == "":
 		a.asked = true
-		l.owner.authenticate(Credentials{})
-	case l.server && m != MethodPAP:
+		l.carrier.Authenticate(Credentials{})
+	case l.Server && m != MethodPAP:
 		a.challenge = make([]byte, 16)
-		l.random(a.challenge)
+		l.Random(a.challenge)
 		a.step(now)
-	case l.server:
+	case l.Server:
 	case m == "":
 		a.running = false
 		l.authenticated(now)
@@ -84,17 +85,17 @@ func (a *authenticator) step(now time.Time) {
 	l := a.link
 	a.tries--
 	a.deadline = now.Add(restartTime)
-	if l.server {
+	if l.Server {
 		if a.id == 0 {
 			var b [1]byte
-			l.random(b[:])
+			l.Random(b[:])
 			a.id = b[0] | 1
 		}
-		l.owner.sendFrame(ppp.CHAP, ppp.Packet{Code: ppp.CHAPChallenge, ID: a.id, Data: ppp.MarshalCHAP(a.challenge, l.name)}.Marshal())
+		l.carrier.SendFrame(ppp.CHAP, ppp.Packet{Code: ppp.CHAPChallenge, ID: a.id, Data: ppp.MarshalCHAP(a.challenge, l.Name)}.Marshal())
 		return
 	}
 	a.id++
-	l.owner.sendFrame(ppp.PAP, ppp.Packet{Code: ppp.PAPRequest, ID: a.id, Data: ppp.MarshalPAP(l.login, l.password)}.Marshal())
+	l.carrier.SendFrame(ppp.PAP, ppp.Packet{Code: ppp.PAPRequest, ID: a.id, Data: ppp.MarshalPAP(l.Login, l.Password)}.Marshal())
 }
 
 func (a *authenticator) receive(protocol ppp.Protocol, p ppp.Packet, now time.Time) {
@@ -105,7 +106,7 @@ func (a *authenticator) receive(protocol ppp.Protocol, p ppp.Packet, now time.Ti
 	if protocol != want || a.method == "" {
 		return
 	}
-	if a.link.server {
+	if a.link.Server {
 		a.serve(protocol, p)
 		return
 	}
@@ -121,12 +122,12 @@ func (a *authenticator) serve(protocol ppp.Protocol, p ppp.Packet) {
 	again := protocol == ppp.PAP && p.Code == ppp.PAPRequest // each time with another number (RFC 1334 section 2.2.1)
 	if a.answer != nil && protocol == a.answerPro && (again || p.ID == a.answerTo) {
 		a.answer[1] = p.ID
-		a.link.owner.sendFrame(protocol, a.answer) // it was lost on its way
+		a.link.carrier.SendFrame(protocol, a.answer) // it was lost on its way
 		return
 	}
 	if a.asked || !a.running {
 		if again {
-			a.answerTo = p.ID // whoever decides takes longer than the peer waits
+			a.answerTo = p.ID // the decision takes longer than the peer waits
 		}
 		return
 	}
@@ -148,15 +149,43 @@ func (a *authenticator) serve(protocol ppp.Protocol, p ppp.Packet) {
 		return
 	}
 	a.asked, a.answerPro, a.answerTo = true, protocol, p.ID
-	a.deadline = time.Time{} // whoever decides has the time that the link gives
-	a.link.owner.authenticate(c)
+	a.deadline = time.Time{} // the decision may take as long as the link gives
+	a.link.carrier.Authenticate(c)
 }
 
-// verdict is the answer to authenticate. text goes to the peer.
-func (l *link) verdict(accepted bool, text string, now time.Time) {
+// Network is what a server gives the peer.
+type Network struct {
+	IPv4, IPv6  bool // what the peer may use
+	Local, Peer netip.Addr
+	DNS         []netip.Addr // IPv4 only
+	InterfaceID [8]byte      // zero: the peer chooses its own
+}
+
+// Accept answers Carrier.Authenticate: the peer may go on. text goes to it.
+func (l *Link) Accept(text string, n Network, now time.Time) {
+	l.now = now
+	l.IPv4, l.IPv6 = n.IPv4, n.IPv6
+	l.v4.local, l.v4.peer, l.v4.dns = n.Local, n.Peer, n.DNS
+	l.v6.assigned = n.InterfaceID
+	if l.reply(true, text) {
+		l.authenticated(now)
+	}
+}
+
+// Reject answers Carrier.Authenticate: the link ends.
+func (l *Link) Reject(text string, now time.Time) {
+	l.now = now
+	if l.reply(false, text) {
+		l.deadline = now.Add(restartTime)
+		l.lcp.close(now)
+	}
+}
+
+// reply tells the peer what has been decided; false: nothing was asked.
+func (l *Link) reply(accepted bool, text string) bool {
 	a := &l.auth
 	if !a.asked || !a.running || l.ended {
-		return
+		return false
 	}
 	a.running = false
 	var p ppp.Packet
@@ -177,14 +206,9 @@ func (l *link) verdict(accepted bool, text string, now time.Time) {
 	}
 	if a.method != "" {
 		a.answer = p.Marshal()
-		l.owner.sendFrame(a.answerPro, a.answer)
+		l.carrier.SendFrame(a.answerPro, a.answer)
 	}
-	if accepted {
-		l.authenticated(now)
-		return
-	}
-	l.deadline = now.Add(restartTime)
-	l.lcp.close(now)
+	return true
 }
 
 // papAnswered is a client's.
@@ -198,11 +222,12 @@ func (a *authenticator) papAnswered(p ppp.Packet, now time.Time) {
 		a.link.authenticated(now)
 	case ppp.PAPNak:
 		a.running = false
-		a.link.end(ReasonRefused, "the server refuses login and password"+said(p.Data[min(1, len(p.Data)):]))
+		a.link.end(ReasonRefused, "the server refuses login and password"+reason(p.Data[min(1, len(p.Data)):]))
 	}
 }
 
-func said(b []byte) string {
+// reason is the text that a server gives with a refusal.
+func reason(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
@@ -226,14 +251,14 @@ func (a *authenticator) challenged(p ppp.Packet, now time.Time) {
 		if err != nil {
 			return
 		}
-		response := ppp.CHAPDigest(p.ID, []byte(l.password), value)
+		response := ppp.CHAPDigest(p.ID, []byte(l.Password), value)
 		if a.method == MethodMSCHAPv2 {
 			if response, err = a.mschap(value); err != nil {
 				return
 			}
 		}
 		a.id = p.ID
-		l.owner.sendFrame(ppp.CHAP, ppp.Packet{Code: ppp.CHAPResponse, ID: p.ID, Data: ppp.MarshalCHAP(response, l.login)}.Marshal())
+		l.carrier.SendFrame(ppp.CHAP, ppp.Packet{Code: ppp.CHAPResponse, ID: p.ID, Data: ppp.MarshalCHAP(response, l.Login)}.Marshal())
 	case ppp.CHAPSuccess:
 		if p.ID != a.id || a.done {
 			return
@@ -247,7 +272,7 @@ func (a *authenticator) challenged(p ppp.Packet, now time.Time) {
 	case ppp.CHAPFailure:
 		if p.ID == a.id {
 			a.running = false
-			l.end(ReasonRefused, "the server refuses login and password"+said(p.Data))
+			l.end(ReasonRefused, "the server refuses login and password"+reason(p.Data))
 		}
 	}
 }
@@ -255,9 +280,9 @@ func (a *authenticator) challenged(p ppp.Packet, now time.Time) {
 func (a *authenticator) mschap(challenge []byte) ([]byte, error) {
 	l := a.link
 	a.challenge, a.peer = bytes.Clone(challenge), make([]byte, 16)
-	l.random(a.peer)
+	l.Random(a.peer)
 	var err error
-	if a.nt, err = ppp.MSCHAPv2NT(challenge, a.peer, l.login, l.password); err != nil {
+	if a.nt, err = ppp.MSCHAPv2NT(challenge, a.peer, l.Login, l.Password); err != nil {
 		return nil, err
 	}
 	return ppp.MSCHAPv2Response{PeerChallenge: a.peer, NTResponse: a.nt}.Marshal(), nil
@@ -265,6 +290,6 @@ func (a *authenticator) mschap(challenge []byte) ([]byte, error) {
 
 // serverKnows checks the authenticator's own proof (RFC 2759 section 5).
 func (a *authenticator) serverKnows(message []byte) bool {
-	want, err := ppp.MSCHAPv2Authenticator(a.challenge, a.peer, a.nt, a.link.login, a.link.password)
+	want, err := ppp.MSCHAPv2Authenticator(a.challenge, a.peer, a.nt, a.link.Login, a.link.Password)
 	return err == nil && len(message) >= len(want) && string(message[:len(want)]) == want
 }

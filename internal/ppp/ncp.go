@@ -1,4 +1,4 @@
-package access
+package ppp
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 // ipcp negotiates IPv4 (RFC 1332) and its name servers (RFC 1877).
 type ipcp struct {
 	automaton
-	link *link
+	link *Link
 
 	local  netip.Addr // server: our end, told to the peer; client: what we got
 	peer   netip.Addr // server: what the peer is to have; client: the server's end
@@ -29,10 +29,10 @@ func (c *ipcp) request() []ppp.Option {
 		list = append(list, ppp.Option{Type: kind, Data: a.AsSlice()})
 	}
 	// a server without an address of its own has nothing to say; a client asks
-	if !c.noAddr && (c.local.IsValid() || !c.link.server) {
+	if !c.noAddr && (c.local.IsValid() || !c.link.Server) {
 		address(ppp.OptAddress, c.local)
 	}
-	if !c.link.server {
+	if !c.link.Server {
 		for i, kind := range []uint8{ppp.OptPrimaryDNS, ppp.OptSecondaryDNS} {
 			if !c.noDNS[i] {
 				address(kind, c.server(i))
@@ -57,14 +57,14 @@ func (c *ipcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 		a, is4 := address4(o.Data)
 		var want netip.Addr
 		switch {
-		case o.Type == ppp.OptAddress && is4 && !c.link.server:
+		case o.Type == ppp.OptAddress && is4 && !c.link.Server:
 			c.peer = a // the server's end is what it says
 			continue
 		case o.Type == ppp.OptAddress && is4:
 			want, asked = c.peer, true
-		case o.Type == ppp.OptPrimaryDNS && is4 && c.link.server:
+		case o.Type == ppp.OptPrimaryDNS && is4 && c.link.Server:
 			want = c.server(0)
-		case o.Type == ppp.OptSecondaryDNS && is4 && c.link.server:
+		case o.Type == ppp.OptSecondaryDNS && is4 && c.link.Server:
 			want = c.server(1)
 		}
 		switch {
@@ -77,7 +77,7 @@ func (c *ipcp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 	if len(rejects) > 0 {
 		return ppp.ConfigureReject, rejects
 	}
-	if c.link.server && !asked && c.hinted < 2 {
+	if c.link.Server && !asked && c.hinted < 2 {
 		c.hinted++ // section 5.1: Nak with the option asks for it
 		naks = append(naks, ppp.Option{Type: ppp.OptAddress, Data: c.peer.AsSlice()})
 	}
@@ -98,11 +98,11 @@ func (c *ipcp) refused(code ppp.Code, theirs []ppp.Option) bool {
 		reject := code == ppp.ConfigureReject
 		switch {
 		case o.Type == ppp.OptAddress && reject:
-			if !c.link.server {
+			if !c.link.Server {
 				return false // it does not give us an address
 			}
 			c.noAddr = true
-		case o.Type == ppp.OptAddress && is4 && !c.link.server:
+		case o.Type == ppp.OptAddress && is4 && !c.link.Server:
 			c.local = a
 		case o.Type == ppp.OptPrimaryDNS || o.Type == ppp.OptSecondaryDNS:
 			i := int(o.Type-ppp.OptPrimaryDNS) / 2
@@ -120,20 +120,20 @@ func (c *ipcp) refused(code ppp.Code, theirs []ppp.Option) bool {
 }
 
 func (c *ipcp) opened() {
-	if !c.link.server && (!c.local.IsValid() || c.local.IsUnspecified()) {
+	if !c.link.Server && (!c.local.IsValid() || c.local.IsUnspecified()) {
 		c.giveUp() // it opened without an address for us
 		return
 	}
-	c.link.owner.networkChanged()
+	c.link.carrier.Event(NetworkChanged{})
 }
-func (c *ipcp) closed()   { c.link.owner.networkChanged() }
-func (c *ipcp) agreed()   { c.link.owner.networkAgreed() }
+func (c *ipcp) closed()   { c.link.carrier.Event(NetworkChanged{}) }
+func (c *ipcp) agreed()   { c.link.carrier.Event(NetworkAgreed{}) }
 func (c *ipcp) finished() { c.link.networkFinished() }
 
 // ipv6cp negotiates IPv6's interface identifiers (RFC 5072 section 4.1).
 type ipv6cp struct {
 	automaton
-	link *link
+	link *Link
 
 	local, peer [8]byte
 	assigned    [8]byte // server: what the peer is to have, if not zero
@@ -167,7 +167,7 @@ func (c *ipv6cp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 	}
 	want := id
 	switch none := ([8]byte{}); {
-	case c.link.server && c.assigned != none:
+	case c.link.Server && c.assigned != none:
 		want = c.assigned
 	case !has || id == none || id == c.local:
 		want = c.another()
@@ -184,7 +184,7 @@ func (c *ipv6cp) judge(theirs []ppp.Option) (ppp.Code, []ppp.Option) {
 func (c *ipv6cp) another() [8]byte {
 	var id [8]byte
 	for {
-		c.link.random(id[:])
+		c.link.Random(id[:])
 		id[0] &^= 0x02
 		if id != ([8]byte{}) && id != c.local {
 			return id
@@ -200,7 +200,7 @@ func (c *ipv6cp) refused(code ppp.Code, theirs []ppp.Option) bool {
 		if code == ppp.ConfigureReject {
 			return false
 		}
-		if id := [8]byte(o.Data); !c.link.server && id != ([8]byte{}) {
+		if id := [8]byte(o.Data); !c.link.Server && id != ([8]byte{}) {
 			c.local = id
 		} else {
 			c.local = c.another()
@@ -209,18 +209,18 @@ func (c *ipv6cp) refused(code ppp.Code, theirs []ppp.Option) bool {
 	return true
 }
 
-func (c *ipv6cp) opened()   { c.link.owner.networkChanged() }
-func (c *ipv6cp) closed()   { c.link.owner.networkChanged() }
-func (c *ipv6cp) agreed()   { c.link.owner.networkAgreed() }
+func (c *ipv6cp) opened()   { c.link.carrier.Event(NetworkChanged{}) }
+func (c *ipv6cp) closed()   { c.link.carrier.Event(NetworkChanged{}) }
+func (c *ipv6cp) agreed()   { c.link.carrier.Event(NetworkAgreed{}) }
 func (c *ipv6cp) finished() { c.link.networkFinished() }
 
 // networkFinished: a network protocol is over. The link ends only when none is
 // left that could carry anything.
-func (l *link) networkFinished() {
+func (l *Link) networkFinished() {
 	over := func(wanted bool, a *automaton) bool {
-		return !wanted || a.state == phaseStopped || a.state == phaseClosed
+		return !wanted || a.state == StateStopped || a.state == StateClosed
 	}
-	if !l.server && over(l.ipv4, &l.v4.automaton) && over(l.ipv6, &l.v6.automaton) {
+	if !l.Server && over(l.IPv4, &l.v4.automaton) && over(l.IPv6, &l.v6.automaton) {
 		l.end(ReasonPeer, "the server gives no address")
 	}
 }
