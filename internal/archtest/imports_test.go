@@ -27,10 +27,11 @@ type room struct {
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
-	doorRooms := append([]string{
+	engines := []string{"internal/timer", "internal/ppp", "internal/dhcp6client"}
+	doorRooms := slices.Concat(leaves, engines, []string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
-	}, leaves...)
+	})
 	below := append([]string{"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/foreign", "internal/version"}, doorRooms...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
 	return []room{
@@ -46,11 +47,14 @@ func rooms() []room {
 		{"internal/task", nil},
 		{"internal/paths", nil},
 		{"internal/translate", []string{"internal/state", "wire/checksum"}},
+		{"internal/timer", nil},
+		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
+		{"internal/dhcp6client", []string{"internal/timer", "wire/dhcp6", "wire/ipv6"}},
 		{"internal/config", leaves},
 		{"internal/foreign", []string{"internal/state"}},
 		{"internal/feature$", append([]string{"internal/config"}, leaves...)},
 		{runs, append([]string{"internal/config", "internal/feature$", "internal/runner", "internal/api"}, doorRooms...)},
-		{"internal/feature/*", append([]string{"internal/config", "internal/feature$"}, leaves...)},
+		{"internal/feature/*", slices.Concat([]string{"internal/config", "internal/feature$"}, leaves, engines)},
 		{"internal/reconcile", []string{"internal/state"}},
 		{"internal/plan", []string{"internal/state"}},
 		{"internal/ethtool", nil},
@@ -103,7 +107,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/plan", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/dhcp6client", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.
@@ -260,6 +264,9 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/state", "weft/internal/config", "no business"},
 		{"internal/api", "weft/internal/daemon", "no business"},
 		{"internal/aaa", "weft/internal/feature/access", "no business"},
+		{"internal/ppp", "weft/internal/feature/access", "no business"},
+		{"internal/ppp", "weft/wire/l2tp", "no business"},
+		{"internal/dhcp6client", "net", "pure"},
 		{"internal/lab", "weft/internal/daemon", "no business"},
 		{"internal/daemon", "weft/cmd/weft", "no business"},
 		{"wire/ppp", "weft/wire/l2tp", "no business"},

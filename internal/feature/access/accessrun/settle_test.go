@@ -13,6 +13,7 @@ import (
 	"weft/internal/feature/access"
 	"weft/internal/feature/ra"
 	"weft/internal/paths"
+	"weft/internal/ppp"
 	"weft/internal/runner"
 	"weft/internal/state"
 )
@@ -147,7 +148,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	s.engine.Set([]access.ServerSettings{{
 		Name: "isp", ID: 1, Device: "access-isp", Listen: []netip.AddrPort{here}, HostName: "lns", MRU: 1460,
 		LACs:    []access.LAC{{Address: netip.MustParsePrefix("198.51.100.0/24")}},
-		Methods: []access.Method{access.MethodPAP}, Users: []access.User{{Login: "alice", Password: "wonder"}},
+		Methods: []ppp.Method{ppp.MethodPAP}, Users: []access.User{{Login: "alice", Password: "wonder"}},
 		Pools: []access.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
 	}}, nil, time.Now())
 	s.kept[here] = true
@@ -163,7 +164,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	})
 	e.Set(nil, []access.ClientSettings{{
 		Name: "home", Device: "l2tp-home", Server: "192.0.2.1", HostName: "home", Login: "alice", Password: "wonder",
-		Methods: []access.Method{access.MethodPAP}, IPv4: true, MRU: 1460, Retry: time.Minute,
+		Methods: []ppp.Method{ppp.MethodPAP}, IPv4: true, MRU: 1460, Retry: time.Minute,
 	}}, time.Now())
 	// turn has the client take what was sent, and gives what the datapath knew when it
 	// came up or down
