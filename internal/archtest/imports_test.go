@@ -27,7 +27,7 @@ type room struct {
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
-	engines := []string{"internal/timer", "internal/ppp", "internal/dhcp6client"}
+	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client"}
 	doorRooms := slices.Concat(leaves, engines, []string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
@@ -49,6 +49,7 @@ func rooms() []room {
 		{"internal/translate", []string{"internal/state", "wire/checksum"}},
 		{"internal/timer", nil},
 		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
+		{"internal/l2tp", []string{"internal/timer", "wire/l2tp"}},
 		{"internal/dhcp6client", []string{"internal/timer", "wire/dhcp6", "wire/ipv6"}},
 		{"internal/config", leaves},
 		{"internal/foreign", []string{"internal/state"}},
@@ -107,7 +108,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/dhcp6client", "internal/plan", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.
@@ -266,6 +267,8 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/aaa", "weft/internal/feature/access", "no business"},
 		{"internal/ppp", "weft/internal/feature/access", "no business"},
 		{"internal/ppp", "weft/wire/l2tp", "no business"},
+		{"internal/l2tp", "weft/internal/ppp", "no business"},
+		{"internal/l2tp", "weft/internal/feature/access", "no business"},
 		{"internal/dhcp6client", "net", "pure"},
 		{"internal/lab", "weft/internal/daemon", "no business"},
 		{"internal/daemon", "weft/cmd/weft", "no business"},

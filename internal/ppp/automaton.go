@@ -235,7 +235,7 @@ func (a *automaton) answered(p ppp.Packet, now time.Time) {
 		return
 	}
 	if p.ID != a.id || p.Code == ppp.ConfigureAck && !bytes.Equal(p.Data, ppp.MarshalOptions(a.options.request())) {
-		return // section 5.2: it says yes to something else
+		return // section 5.2: it acknowledges something else
 	}
 	if p.Code != ppp.ConfigureAck {
 		theirs, err := ppp.ParseOptions(p.Data)
@@ -264,7 +264,7 @@ func (a *automaton) answered(p ppp.Packet, now time.Time) {
 	case StateReqSent:
 		a.tries = maxConfigure
 		a.state = StateAckReceived
-	case StateAckReceived: // a second Ack: something is wrong, begin anew
+	case StateAckReceived: // a second Ack: something is wrong, begin again
 		a.ask(now)
 		a.state = StateReqSent
 	case StateAckSent:

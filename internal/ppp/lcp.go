@@ -186,7 +186,7 @@ func (c *lcp) refused(code ppp.Code, theirs []ppp.Option) bool {
 }
 
 // anotherMethod chooses what the peer would rather have, if it may, else the
-// next one. Without any the link is of no use: nobody is let in unknown.
+// next one. Without any the link ends: a peer that is not authenticated gets no service.
 func (c *lcp) anotherMethod(code ppp.Code, wish []byte) bool {
 	if code == ppp.ConfigureReject || len(c.methods) <= 1 {
 		return false
@@ -211,7 +211,7 @@ func (c *lcp) closed() {
 	l := c.link
 	l.auth.stop()
 	for _, a := range []*automaton{&l.v4.automaton, &l.v6.automaton} {
-		// the layer below is down: they begin anew once it is up again
+		// the layer below is down: they start again once it is up
 		if a.state == StateOpened {
 			a.options.closed()
 		}

@@ -12,12 +12,12 @@ type ipcp struct {
 	automaton
 	link *Link
 
-	local  netip.Addr // server: our end, told to the peer; client: what we got
+	local  netip.Addr // server: our end; client: what we were assigned
 	peer   netip.Addr // server: what the peer is to have; client: the server's end
 	dns    []netip.Addr
 	noDNS  [2]bool // client: not asked for any more
 	noAddr bool    // the peer does not want to hear our address
-	hinted int     // how often a peer that asks for no address was told to
+	hinted int     // how often a peer that asks for no address was asked to
 }
 
 func (c *ipcp) request() []ppp.Option {
@@ -137,7 +137,7 @@ type ipv6cp struct {
 
 	local, peer [8]byte
 	assigned    [8]byte // server: what the peer is to have, if not zero
-	hinted      int     // how often a peer that names none was told to
+	hinted      int     // how often a peer that names none was asked to
 }
 
 func (c *ipv6cp) request() []ppp.Option {

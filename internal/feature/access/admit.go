@@ -5,7 +5,7 @@ import (
 	"net/netip"
 
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 )
 
 // authenticate finds out who the peer is.
@@ -43,7 +43,7 @@ func (s *session) authenticate(c ppp.Credentials) {
 func (s *session) decide(c ppp.Credentials, v Verdict) {
 	e, srv := s.engine, s.tunnel.server
 	s.question = 0
-	if s.state != sessionUp || s.link == nil {
+	if !s.up() || s.link == nil {
 		return
 	}
 	if v.Accept && v.Profile.Onward.Server != "" {
@@ -54,7 +54,7 @@ func (s *session) decide(c ppp.Credentials, v Verdict) {
 		return
 	}
 	srv.release(s) // what it has by another login, if LCP began anew
-	s.login = l2tp.Printable([]byte(c.Login))
+	s.login = wirel2tp.Printable([]byte(c.Login))
 	if v.Login != "" {
 		s.login = v.Login
 	}

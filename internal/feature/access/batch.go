@@ -4,21 +4,22 @@ import (
 	"cmp"
 	"slices"
 
+	"weft/internal/l2tp"
 	"weft/internal/state"
 )
 
 // pending is what the datapath has to be told.
 type pending struct {
-	tunnels, sessions   map[uint16]bool // new or changed
-	goneTunnels, goneSs []uint16
-	ended               int // of goneSs, those that Turnover has told
-	accounts            []*Account
-	stored              storeChanges
-	leases              map[string]lease
+	tunnels, sessions map[uint16]bool // new or changed
+	gone              []uint16        // sessions
+	ended             int             // of gone, those that Turnover has told
+	accounts          []*Account
+	stored            map[uint16]bool // sessions; false: gone
+	leases            map[string]lease
 }
 
 func (p *pending) clear() {
-	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: storeChanges{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}}}
+	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: map[uint16]bool{}}
 }
 
 // Batch is what has happened since the last one: sessions for the datapath, as
@@ -43,13 +44,13 @@ func (b Batch) Empty() bool {
 // Take gives the batch and begins a new one.
 func (e *Engine) Take() Batch {
 	p := &e.pending
-	if len(p.tunnels)+len(p.sessions)+len(p.goneTunnels)+len(p.goneSs)+len(p.accounts)+len(p.stored.tunnels)+len(p.stored.sessions)+len(p.leases) == 0 {
+	if len(p.tunnels)+len(p.sessions)+len(p.gone)+len(p.accounts)+len(p.stored)+len(p.leases) == 0 && !e.l2tp.Changed() {
 		return Batch{}
 	}
-	t := e.Turnover()
+	t, l := e.Turnover(), e.l2tp.TakeChanges()
 	b := Batch{
-		Tunnels: t.Tunnels, Sessions: t.Sessions, GoneTunnels: p.goneTunnels, GoneSessions: p.goneSs,
-		Accounts: p.accounts, Store: e.toStore(p.stored), Leases: toLeases(p.leases),
+		Tunnels: t.Tunnels, Sessions: t.Sessions, GoneTunnels: l.Gone, GoneSessions: p.gone,
+		Accounts: p.accounts, Store: e.toStore(l.Stored, p.stored), Leases: toLeases(p.leases),
 	}
 	p.clear()
 	return b
@@ -69,13 +70,13 @@ func (t Turnover) Empty() bool { return len(t.Tunnels)+len(t.Sessions)+len(t.End
 // Turnover gives what has come, changed and gone since the last one.
 func (e *Engine) Turnover() (t Turnover) {
 	p := &e.pending
-	t.Ended, p.ended = p.goneSs[p.ended:], len(p.goneSs)
+	t.Ended, p.ended = p.gone[p.ended:], len(p.gone)
 	if len(p.tunnels)+len(p.sessions) == 0 {
 		return t
 	}
 	for id := range p.tunnels {
-		if one := e.tunnels[id]; one != nil {
-			t.Tunnels = append(t.Tunnels, one.asState())
+		if one := e.l2tp.Tunnel(id); one != nil && one.State() == l2tp.TunnelUp {
+			t.Tunnels = append(t.Tunnels, one.Owner().(*tunnel).asState())
 		}
 	}
 	for id := range p.sessions {
@@ -89,19 +90,8 @@ func (e *Engine) Turnover() (t Turnover) {
 	return t
 }
 
-// leaving are ids of what is gone, and is in the datapath as long as it was not
-// removed there: who got such an id would be removed with it.
-type leaving struct{ tunnels, sessions map[uint16]bool }
-
 // Left says that what is gone was removed.
-func (e *Engine) Left(tunnels, sessions []uint16) {
-	for _, id := range tunnels {
-		delete(e.leaving.tunnels, id)
-	}
-	for _, id := range sessions {
-		delete(e.leaving.sessions, id)
-	}
-}
+func (e *Engine) Left(tunnels, sessions []uint16) { e.l2tp.Released(tunnels, sessions) }
 
 // Sessions is the datapath, as the feature sees it.
 type Sessions interface {

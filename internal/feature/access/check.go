@@ -10,7 +10,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/ppp"
 	"weft/internal/state"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 )
 
 func checkServer(c *config.Checker, name string, s *Config) {
@@ -195,9 +195,9 @@ func checkClient(c *config.Checker, name string, s *ClientConfig) {
 // ServerAddress splits a server's name and port.
 func ServerAddress(server string) (hostPort string, err error) {
 	if a, err := netip.ParseAddr(server); err == nil {
-		return netip.AddrPortFrom(a, l2tp.Port).String(), nil
+		return netip.AddrPortFrom(a, wirel2tp.Port).String(), nil
 	}
-	host, port := server, strconv.Itoa(l2tp.Port)
+	host, port := server, strconv.Itoa(wirel2tp.Port)
 	if a, err := netip.ParseAddrPort(server); err == nil {
 		return a.String(), nil
 	}

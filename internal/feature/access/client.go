@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"weft/internal/dhcp6client"
+	"weft/internal/l2tp"
 	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/internal/timer"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 )
 
 // ClientSettings is [l2tp_client.NAME] with all defaults worked out.
@@ -89,19 +90,12 @@ func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 		return
 	}
 	c.dialing = false
-	local, ok := freeID(&e.nextT, e.tunnels, e.leaving.tunnels)
-	if !ok {
+	t := &tunnel{engine: e, client: c}
+	c.tunnel = t
+	if !t.connect(here, peer, l2tp.Config{HostName: c.HostName, Secret: c.Secret, Hide: c.Hide && c.Secret != "", Hello: c.Keepalive}) {
+		c.tunnel = nil
 		c.later("no tunnel is free")
-		return
 	}
-	t := &tunnel{
-		engine: e, client: c, local: local, here: here, peer: peer, state: tunnelWaitReply, channel: newChannel(0),
-		secret: []byte(c.Secret), hide: c.Hide && c.Secret != "", sessions: map[uint16]*session{}, since: now, heard: now,
-		deadline: now.Add(handshakeTime),
-	}
-	e.tunnels[local], c.tunnel = t, t
-	t.push(0, t.introduce(l2tp.SCCRQ, nil))
-	t.flush()
 }
 
 // NotDialed says why there is none.
@@ -119,29 +113,20 @@ func (e *Engine) NotDialed(name, why string, now time.Time) {
 
 // tunnelUp asks for the session.
 func (c *client) tunnelUp(t *tunnel) {
-	e := c.engine
-	s := e.newSession(t, sessionWaitReply)
+	s := t.newSession()
 	if s == nil {
-		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: "no session is free"}, ReasonError)
+		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "no session is free"}, l2tp.ReasonError)
 		return
 	}
 	c.session = s
 	c.calls++
-	s.push(l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, s.local).AddUint32(l2tp.CallSerialNumber, c.calls))
-	e.clock.Arm(s)
+	s.l2tp.Request(c.calls, "", "")
 }
 
 // replied is a client's: the server takes the call.
-func (s *session) replied(m *l2tp.Message) {
-	id, ok := m.Uint16(l2tp.AssignedSessionID)
+func (s *session) replied() {
 	c := s.tunnel.client
-	if !ok || id == 0 || c == nil {
-		s.close(l2tp.Result{Code: l2tp.CallError, Error: l2tp.ErrorValue}, ReasonError, "the server gives no session")
-		return
-	}
-	s.remote = id
-	s.push(l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, 1_000_000_000).AddUint32(l2tp.FramingType, 1))
-	s.tunnel.flush() // before the first frame
+	s.l2tp.Connect(l2tp.Connected{})
 	s.begin(ppp.Config{
 		MRU: c.MRU, Auth: c.Methods, Echo: c.Keepalive, Login: c.Login, Password: c.Password, IPv4: c.IPv4, IPv6: c.IPv6,
 		Name: c.HostName, InterfaceID: c.own, Random: s.engine.random,
@@ -186,8 +171,8 @@ func (c *client) sessionDown(s *session, why Reason, text string) {
 	}
 	c.session, c.learned = nil, Learned{}
 	c.fault = text
-	if t := c.tunnel; t != nil && t.state != tunnelClosing {
-		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: text}, why)
+	if t := c.tunnel; t != nil && t.State() != l2tp.Closing {
+		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: text}, l2tp.Reason(why))
 	}
 }
 

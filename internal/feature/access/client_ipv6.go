@@ -29,7 +29,7 @@ func (l ipv6Link) Changed() {
 	g.Addresses, g.Delegated, g.Router = nil, netip.Prefix{}, false
 	g.DNS = slices.DeleteFunc(slices.Clone(g.DNS), netip.Addr.Is6)
 	learnIPv6(g, l.v6.Lease())
-	l.engine.pending.stored.sessions[l.local] = true
+	l.engine.pending.stored[l.local] = true
 }
 
 // learnIPv6 adds what a DHCPv6 client has.

@@ -9,7 +9,7 @@ import (
 
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -18,7 +18,7 @@ func (d *duet) dhcpOf(t *testing.T) *[]*dhcp6.Message {
 	t.Helper()
 	var list []*dhcp6.Message
 	d.lose = func(from *side, b []byte) bool {
-		h, rest, err := l2tp.Parse(b)
+		h, rest, err := wirel2tp.Parse(b)
 		if err != nil || h.Control || from != d.client {
 			return false
 		}

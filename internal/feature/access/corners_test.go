@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -16,7 +16,7 @@ import (
 func (d *duet) frames(t *testing.T, look func(from *side, protocol wireppp.Protocol, p wireppp.Packet) bool) {
 	t.Helper()
 	d.lose = func(from *side, b []byte) bool {
-		h, rest, err := l2tp.Parse(b)
+		h, rest, err := wirel2tp.Parse(b)
 		if err != nil || h.Control {
 			return false
 		}
@@ -84,9 +84,9 @@ func TestPAPIsAskedAgain(t *testing.T) {
 func TestALACThatAgreedToMultilink(t *testing.T) {
 	c := newCarrier(t, testServer())
 	m := agreed(ppp.MethodPAP, 1400)
-	sent, _ := m.Get(l2tp.LastSentLCP)
+	sent, _ := m.Get(wirel2tp.LastSentLCP)
 	for i := range m.AVPs {
-		if m.AVPs[i].Attribute == l2tp.LastSentLCP {
+		if m.AVPs[i].Attribute == wirel2tp.LastSentLCP {
 			m.AVPs[i].Value = append(bytes.Clone(sent), wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptMRRU, Data: binary.BigEndian.AppendUint16(nil, 1500)}})...)
 		}
 	}

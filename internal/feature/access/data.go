@@ -27,7 +27,7 @@ func (s *session) fromPeer(ip []byte) {
 		s.engine.stats.Garden++
 		return
 	}
-	if !s.up.pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
+	if !s.rateUp.pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
 		return
 	}
 	s.slow.UpPackets++
@@ -81,7 +81,7 @@ func (e *Engine) Transmit(device string, ip []byte) {
 		return
 	}
 	s := e.destination(device, to)
-	if s == nil || s.state != sessionUp {
+	if s == nil || !s.up() {
 		e.stats.NoSession++
 		return
 	}
@@ -113,7 +113,7 @@ func (e *Engine) Transmit(device string, ip []byte) {
 }
 
 func (s *session) transmit(p wireppp.Protocol, ip []byte) {
-	if !s.down.pass(s.profile.Down, len(ip), s.engine.clock.Now()) {
+	if !s.rateDown.pass(s.profile.Down, len(ip), s.engine.clock.Now()) {
 		return
 	}
 	s.slow.DownPackets++

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
 )
 
 // SubscriberDetails is all that is known of one session.
@@ -81,9 +80,8 @@ type LineErrors struct {
 }
 
 // lineErrors takes a WAN-Error-Notify: the counts are those since the call began.
-func (s *session) lineErrors(m *l2tp.Message) {
-	b, ok := m.Get(l2tp.CallErrors)
-	if !ok || len(b) != 26 {
+func (s *session) lineErrors(b []byte) {
+	if len(b) != 26 {
 		return
 	}
 	n := 1
@@ -156,7 +154,7 @@ func (s *session) details() SubscriberDetails {
 		SubscriberRow: s.row(), TunnelRow: s.tunnel.row(), Line: s.line, Captured: s.watch != nil, Messages: s.history.messages(),
 		Negotiated: Negotiated{
 			MRU: lcp.MRU, PeerMRU: lcp.PeerMRU, Magic: magicText(lcp.Magic), PeerMagic: magicText(lcp.PeerMagic),
-			ACFC: lcp.ACFC, PFC: lcp.PFC, Sequenced: s.sequence, DNS: []netip.Addr{},
+			ACFC: lcp.ACFC, PFC: lcp.PFC, Sequenced: s.l2tp.Sequenced(), DNS: []netip.Addr{},
 		},
 		Limits: Limits{s.profile.SessionTimeout, s.profile.IdleTimeout, s.profile.Interim},
 	}
@@ -228,15 +226,15 @@ type TunnelDetails struct {
 // or address.
 func (e *Engine) TunnelDetails(who string) []TunnelDetails {
 	list := []TunnelDetails{}
-	for _, t := range e.sortedTunnels() {
+	for _, t := range e.tunnels() {
 		r := t.row()
 		if !r.named(who) {
 			continue
 		}
-		c := &t.channel
+		c := t.Status()
 		list = append(list, TunnelDetails{
-			TunnelRow: r, Window: c.window, Congestion: c.opening, Tries: c.tries, Hidden: t.hide, Secret: len(t.secret) > 0,
-			NextHello: t.helloAt, Messages: t.history.messages(),
+			TunnelRow: r, Window: c.Window, Congestion: c.Congestion, Tries: c.Tries, Hidden: c.Hidden, Secret: c.Authenticated,
+			NextHello: c.NextHello, Messages: t.history.messages(),
 		})
 	}
 	return list

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -138,8 +138,8 @@ func TestErrorsOfTheLineAreShown(t *testing.T) {
 	for i := range 6 {
 		binary.BigEndian.PutUint32(b[2+4*i:], uint32(i+1))
 	}
-	c.tunnel.handle(c.session.local, l2tp.New(l2tp.WEN).Add(l2tp.CallErrors, b))
-	c.tunnel.handle(c.session.local, l2tp.New(l2tp.SLI).Add(l2tp.ACCM, make([]byte, 10)))
+	c.inject(c.client, c.client.only().tunnel, c.session.local, wirel2tp.New(wirel2tp.WEN).Add(wirel2tp.CallErrors, b))
+	c.inject(c.client, c.client.only().tunnel, c.session.local, wirel2tp.New(wirel2tp.SLI).Add(wirel2tp.ACCM, make([]byte, 10)))
 	list, _ := c.server.engine.Details(Match{Login: "bob"})
 	if len(list) != 1 || list[0].Line == nil || *list[0].Line != (LineErrors{1, 2, 3, 4, 5, 6, 1}) {
 		t.Errorf("the line: %+v", list)

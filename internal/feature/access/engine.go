@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/l2tp"
 	"weft/internal/timer"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 )
 
 // World is what the engine needs of others. Calls come while the engine works:
@@ -40,12 +41,8 @@ type Engine struct {
 	servers map[string]*server
 	clients map[string]*client
 
-	tunnels  map[uint16]*tunnel
-	byPeer   map[peerKey]*tunnel
+	l2tp     *l2tp.Endpoint
 	sessions map[uint16]*session
-	nextT    uint16
-	nextS    uint16
-	leaving  leaving
 	serial   uint64
 	pending  pending
 	stats    Stats
@@ -53,12 +50,6 @@ type Engine struct {
 	endedAt  int
 	watches  map[int]*watch
 	onwards  map[string]*onward
-}
-
-// peerKey finds the tunnel of a peer that repeats its first message.
-type peerKey struct {
-	peer netip.AddrPort
-	id   uint16
 }
 
 // Stats counts what is not counted with a tunnel or a session.
@@ -81,13 +72,9 @@ type Stats struct {
 // NewEngine makes an engine without sections.
 func NewEngine(w World, h Hosts, random func([]byte)) *Engine {
 	e := &Engine{
-		world: w, hosts: h, random: random, servers: map[string]*server{}, clients: map[string]*client{},
-		tunnels: map[uint16]*tunnel{}, byPeer: map[peerKey]*tunnel{}, sessions: map[uint16]*session{},
-		leaving: leaving{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}},
+		world: w, hosts: h, random: random, servers: map[string]*server{}, clients: map[string]*client{}, sessions: map[uint16]*session{},
 	}
-	var b [4]byte
-	random(b[:])
-	e.nextT, e.nextS = uint16(b[0])<<8|uint16(b[1]), uint16(b[2])<<8|uint16(b[3])
+	e.l2tp = l2tp.New(engineHost{e}, &e.clock, random)
 	e.pending.clear()
 	return e
 }
@@ -105,60 +92,7 @@ func (e *Engine) Tick(now time.Time) {
 // Receive takes a datagram.
 func (e *Engine) Receive(here, from netip.AddrPort, b []byte, now time.Time) {
 	e.clock.Set(now)
-	h, rest, err := l2tp.Parse(b)
-	switch {
-	case err != nil:
-		e.stats.Malformed++
-	case h.Control && h.Tunnel == 0:
-		e.invited(here, from, h, rest)
-	case h.Control:
-		e.control(from, h, rest)
-	default:
-		e.data(from, h, rest)
-	}
-}
-
-func (e *Engine) control(from netip.AddrPort, h l2tp.Header, body []byte) {
-	t := e.tunnels[h.Tunnel]
-	if t == nil {
-		e.stats.Unknown++
-		return
-	}
-	if from != t.peer {
-		// a server may answer from another port (RFC 2661 section 8.1)
-		if t.state != tunnelWaitReply || from.Addr() != t.peer.Addr() {
-			e.stats.Strangers++
-			return
-		}
-		t.peer = from
-	}
-	t.receive(h, body)
-}
-
-func (e *Engine) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
-	s := e.sessions[h.Session]
-	if s == nil || s.tunnel.local != h.Tunnel || s.state != sessionUp {
-		e.stats.Unknown++
-		return
-	}
-	if from != s.tunnel.peer {
-		e.stats.Strangers++
-		return
-	}
-	s.numbered(h.Sequenced)
-	s.receiveFrame(frame)
-	e.clock.Arm(s)
-}
-
-// freeID gives an id that nobody has; those that were in use lately come last.
-func freeID[T any](next *uint16, used map[uint16]T, leaving map[uint16]bool) (uint16, bool) {
-	for range 65536 {
-		*next++
-		if _, taken := used[*next]; *next != 0 && !taken && !leaving[*next] {
-			return *next, true
-		}
-	}
-	return 0, false
+	e.l2tp.Receive(here, from, b)
 }
 
 // Set makes the sections those of a configuration. Sessions of sections that
@@ -176,7 +110,7 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 	}
 	for name, s := range e.servers {
 		if !keep[name] {
-			e.closeTunnels(func(t *tunnel) bool { return t.server == s }, l2tp.Result{Code: l2tp.StopShutDown, Text: "no longer served"})
+			e.closeTunnels(func(t *tunnel) bool { return t.server == s }, wirel2tp.Result{Code: wirel2tp.StopShutDown, Text: "no longer served"})
 			delete(e.servers, name)
 		}
 	}
@@ -185,6 +119,9 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 		keep[c.Name] = true
 		if old, ok := e.clients[c.Name]; ok && old.same(c) {
 			old.ClientSettings = c
+			if old.tunnel != nil {
+				old.tunnel.SetHello(c.Keepalive)
+			}
 			continue
 		} else if ok {
 			e.dropClient(old)
@@ -206,24 +143,7 @@ func (e *Engine) dropClient(c *client) {
 	if s := c.session; s != nil {
 		s.hangUp(ReasonAdmin, "no longer wanted")
 	}
-	e.closeTunnels(func(t *tunnel) bool { return t.client == c }, l2tp.Result{Code: l2tp.StopRequested, Text: "no longer wanted"})
-}
-
-func (e *Engine) closeTunnels(which func(*tunnel) bool, r l2tp.Result) {
-	for _, t := range e.sortedTunnels() {
-		if which(t) {
-			t.close(r, ReasonAdmin)
-		}
-	}
-}
-
-func (e *Engine) sortedTunnels() []*tunnel {
-	list := make([]*tunnel, 0, len(e.tunnels))
-	for _, t := range e.tunnels {
-		list = append(list, t)
-	}
-	slices.SortFunc(list, func(a, b *tunnel) int { return cmp.Compare(a.local, b.local) })
-	return list
+	e.closeTunnels(func(t *tunnel) bool { return t.client == c }, wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "no longer wanted"})
 }
 
 // Waits tells whether somebody still waits for the answer to a question.
@@ -244,17 +164,31 @@ func (e *Engine) Answer(q Question, v Verdict, now time.Time) {
 }
 
 // Stats gives what was counted.
-func (e *Engine) Stats() Stats { return e.stats }
+func (e *Engine) Stats() Stats {
+	s, l := e.stats, e.l2tp.Stats()
+	s.Malformed, s.Unknown, s.Strangers = s.Malformed+l.Malformed, l.Unknown, l.WrongPeer
+	s.Refused, s.TunnelsNew = l.Refused, l.Established
+	return s
+}
 
 // HasTunnel and HasSession tell what is known here.
-func (e *Engine) HasTunnel(id uint16) bool  { return e.tunnels[id] != nil }
+func (e *Engine) HasTunnel(id uint16) bool  { return e.l2tp.Tunnel(id) != nil }
 func (e *Engine) HasSession(id uint16) bool { return e.sessions[id] != nil }
 
 // Addresses gives the local addresses of all tunnels.
 func (e *Engine) Addresses() map[netip.AddrPort]bool {
 	m := map[netip.AddrPort]bool{}
-	for _, t := range e.tunnels {
-		m[t.here] = true
+	for _, t := range e.l2tp.Tunnels() {
+		m[t.Here()] = true
 	}
 	return m
+}
+
+func (e *Engine) sortedServers() []*server {
+	list := make([]*server, 0, len(e.servers))
+	for _, s := range e.servers {
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b *server) int { return cmp.Compare(a.Name, b.Name) })
+	return list
 }

@@ -13,6 +13,7 @@ import (
 	"weft/internal/ppp"
 	"weft/internal/state"
 	"weft/wire/checksum/checksumtest"
+	wirel2tp "weft/wire/l2tp"
 )
 
 // duet is a client's engine and a server's with a wire between them, and a
@@ -127,6 +128,19 @@ func (d *duet) sides() []*side {
 	return []*side{d.client, d.server}
 }
 
+// inject has the other side receive a control message in a sender's tunnel, as the next
+// one that it expects there.
+func (d *duet) inject(from *side, t *tunnel, session uint16, m *wirel2tp.Message) {
+	d.t.Helper()
+	to := from.other
+	there := to.engine.l2tp.Tunnel(t.Remote())
+	if there == nil {
+		d.t.Fatalf("the other side has no tunnel %d", t.Remote())
+	}
+	k := there.Status()
+	to.engine.Receive(to.addr, from.addr, wirel2tp.Control{Tunnel: k.Local, Session: session, Ns: k.Nr, Nr: k.Ns, Body: m.Marshal()}.Marshal(), d.now)
+}
+
 // settle lets everything happen that needs no time.
 func (d *duet) settle() {
 	for range 10000 {
@@ -221,7 +235,7 @@ func (d *duet) up() Learned {
 	d.t.Helper()
 	l := d.client.engine.Learned()["home"]
 	if !l.Up {
-		d.t.Fatalf("the client has no session: %+v, client %q, tunnels %v", l, d.client.engine.clients["home"].fault, d.client.engine.tunnels)
+		d.t.Fatalf("the client has no session: %+v, client %q, tunnels %v", l, d.client.engine.clients["home"].fault, d.client.engine.Tunnels())
 	}
 	return l
 }
@@ -248,7 +262,7 @@ func TestAClientAndAServerAgree(t *testing.T) {
 			}
 			one := d.server.only()
 			want := state.AccessSession{
-				Local: one.local, Remote: d.client.only().local, Tunnel: one.tunnel.local, Access: 1, IPv4: l.IPv4, MTU: 1460, MSS: 1420,
+				Local: one.local, Remote: d.client.only().local, Tunnel: one.tunnel.Local(), Access: 1, IPv4: l.IPv4, MTU: 1460, MSS: 1420,
 				Prefixes: []netip.Prefix{one.given.prefix, l.Delegated},
 			}
 			got := d.server.sessions[one.local]

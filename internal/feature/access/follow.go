@@ -15,8 +15,13 @@ func (e *Engine) follow(srv *server, n ServerSettings) {
 	old := &server{ServerSettings: srv.ServerSettings, users: srv.users}
 	told := !slices.Equal(old.DNS, n.DNS) || !slices.Equal(old.PREF64, n.PREF64) || old.Portal != n.Portal
 	srv.update(n)
+	for _, t := range e.tunnels() {
+		if t.server == srv {
+			t.SetHello(n.Hello)
+		}
+	}
 	for _, s := range e.sessions {
-		if s.tunnel.server != srv || s.state != sessionUp || s.link == nil {
+		if s.tunnel.server != srv || !s.up() || s.link == nil {
 			continue
 		}
 		if told && s.link.IPV6CP() == ppp.StateOpened {
@@ -78,7 +83,7 @@ func (s *session) follow(was, is Profile) {
 // PutAgain has all sessions that carry something told again.
 func (e *Engine) PutAgain() {
 	for id, s := range e.sessions {
-		if s.state == sessionUp && s.carried() {
+		if s.up() && s.carried() {
 			e.pending.sessions[id] = true
 		}
 	}

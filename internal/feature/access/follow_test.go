@@ -8,7 +8,7 @@ import (
 	"github.com/mdlayher/ndp"
 
 	"weft/wire/ipv6"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -151,8 +151,7 @@ func TestSessionsAreToldAgain(t *testing.T) {
 		t.Errorf("told is %+v", b)
 	}
 	tunnel := d.client.only().tunnel
-	tunnel.push(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, 4711).AddUint32(l2tp.CallSerialNumber, 9)) // one that is not up yet
-	tunnel.flush()
+	d.inject(d.client, tunnel, 0, wirel2tp.New(wirel2tp.ICRQ).AddUint16(wirel2tp.AssignedSessionID, 4711).AddUint32(wirel2tp.CallSerialNumber, 9)) // one that is not up yet
 	d.settle()
 	e.PutAgain()
 	if b := e.Take(); len(b.Sessions) != 1 {

@@ -1,12 +1,10 @@
 package access
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"weft/internal/ppp"
 	"weft/internal/state"
-	"weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -17,41 +15,17 @@ func (s *session) sendFrame(p wireppp.Protocol, b []byte) {
 }
 
 func (s *session) sendRaw(frame []byte) {
-	t := s.tunnel
 	if s.watch != nil {
 		s.watch(Frame{At: s.engine.clock.Now(), Session: s.local, PPP: frame})
 	}
-	b := make([]byte, 0, len(frame)+10)
-	if s.sequence {
-		b = l2tp.AppendSequenced(b, t.channel.peer, s.remote, s.number(), frame)
-	} else {
-		b = l2tp.AppendData(b, t.channel.peer, s.remote, frame)
-	}
-	t.send(b)
-}
-
-// number is that of the next data message. What the programs carry they number.
-func (s *session) number() uint16 {
-	if s.carried() {
+	if s.l2tp.Sequenced() && s.carried() {
+		// what the programs carry they number
 		if n, ok := s.engine.world.Number(s.local); ok {
-			return n
+			s.l2tp.SendNumbered(n, frame)
+			return
 		}
 	}
-	s.ns++
-	return s.ns - 1
-}
-
-// numbered: the LAC numbers its data if the server does, and ceases when it does,
-// unless it was agreed to be so for ever (RFC 2661 section 5.4).
-func (s *session) numbered(heard bool) {
-	if s.tunnel.server != nil || heard == s.heard {
-		return
-	}
-	s.heard, s.sequence = heard, heard || s.required
-	if s.carried() {
-		s.engine.pending.sessions[s.local] = true
-		s.engine.pending.stored.sessions[s.local] = true
-	}
+	s.l2tp.Send(frame)
 }
 
 func (s *session) receiveFrame(frame []byte) {
@@ -83,7 +57,7 @@ func (s *session) asState() state.AccessSession {
 		return s.asForwarded()
 	}
 	l := s.link
-	a := state.AccessSession{Capture: s.watch != nil, Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Access: s.access(), Sequence: s.sequence, Numbered: s.heard, First: s.ns}
+	a := state.AccessSession{Capture: s.watch != nil, Local: s.local, Remote: s.l2tp.Remote(), Tunnel: s.tunnel.Local(), Access: s.access(), Sequence: s.l2tp.Sequenced(), Numbered: s.l2tp.Numbered(), First: s.l2tp.Next()}
 	a.MTU = uint16(s.mtu())
 	a.MSS = a.MTU - 40
 	if s.tunnel.client != nil {
@@ -141,7 +115,5 @@ func (s *session) linkInfo(send, receive uint32) {
 		return
 	}
 	s.accm = send
-	value := binary.BigEndian.AppendUint32([]byte{0, 0}, send)
-	s.push(l2tp.New(l2tp.SLI).Add(l2tp.ACCM, binary.BigEndian.AppendUint32(value, receive)))
-	s.tunnel.flush()
+	s.l2tp.SetACCM(send, receive)
 }

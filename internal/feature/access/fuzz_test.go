@@ -11,7 +11,7 @@ import (
 	"weft/wire/checksum/checksumtest"
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -49,14 +49,14 @@ func FuzzSessions(f *testing.F) {
 	solicit := []byte{1, 1, 2, 3, 0, 1, 0, 4, 0, 3, 0, 1, 0, 25, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
 	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPv6, ipv6.MarshalUDP(netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2"), 546, 547, solicit))))
 	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPv6, ipv6.Packet{From: netip.MustParseAddr("fe80::5"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2))))
-	for _, kind := range []l2tp.MessageType{l2tp.SCCRQ, l2tp.SCCCN, l2tp.StopCCN, l2tp.Hello, l2tp.OCRQ, l2tp.ICRQ, l2tp.ICCN, l2tp.CDN, l2tp.WEN, l2tp.SLI} {
-		m := l2tp.New(kind).AddUint16(l2tp.AssignedSessionID, 7).Add(l2tp.CallErrors, make([]byte, 26)).
-			Option(l2tp.LastSentLCP, []byte{3, 4, 0xc0, 0x23}).Option(l2tp.LastReceivedLCP, []byte{1, 4, 5, 180}).AddUint16(l2tp.ProxyAuthenType, 3).
-			Add(l2tp.ProxyAuthenName, []byte("bob")).Add(l2tp.ProxyAuthenResponse, []byte("builder"))
+	for _, kind := range []wirel2tp.MessageType{wirel2tp.SCCRQ, wirel2tp.SCCCN, wirel2tp.StopCCN, wirel2tp.Hello, wirel2tp.OCRQ, wirel2tp.ICRQ, wirel2tp.ICCN, wirel2tp.CDN, wirel2tp.WEN, wirel2tp.SLI} {
+		m := wirel2tp.New(kind).AddUint16(wirel2tp.AssignedSessionID, 7).Add(wirel2tp.CallErrors, make([]byte, 26)).
+			Option(wirel2tp.LastSentLCP, []byte{3, 4, 0xc0, 0x23}).Option(wirel2tp.LastReceivedLCP, []byte{1, 4, 5, 180}).AddUint16(wirel2tp.ProxyAuthenType, 3).
+			Add(wirel2tp.ProxyAuthenName, []byte("bob")).Add(wirel2tp.ProxyAuthenResponse, []byte("builder"))
 		f.Add(step(doControl, m.Marshal()))
 		f.Add(step(doCall, m.Marshal()))
 		f.Add(step(doAnswerControl, m.Marshal()))
-		f.Add(step(doDatagram, l2tp.Control{Body: m.Marshal()}.Marshal()))
+		f.Add(step(doDatagram, wirel2tp.Control{Body: m.Marshal()}.Marshal()))
 	}
 	f.Add(step(doAnswerFrame, again))
 	f.Add(step(doTransmit, ping4(netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("203.0.113.77"), 1500)))
@@ -101,7 +101,7 @@ func (d *duet) do(what byte, b []byte) {
 		mine = s
 	}
 	if mine != nil {
-		theirs = server.sessions[mine.remote]
+		theirs = server.sessions[mine.l2tp.Remote()]
 	}
 	switch {
 	case what == doDatagram:
@@ -115,18 +115,18 @@ func (d *duet) do(what byte, b []byte) {
 		}
 	case theirs == nil:
 	case what == doFrame:
-		server.Receive(d.server.addr, d.client.addr, l2tp.AppendData(nil, theirs.tunnel.local, theirs.local, b), d.now)
+		server.Receive(d.server.addr, d.client.addr, wirel2tp.AppendData(nil, theirs.tunnel.Local(), theirs.local, b), d.now)
 	case what == doAnswerFrame:
-		client.Receive(d.client.addr, d.server.addr, l2tp.AppendData(nil, mine.tunnel.local, mine.local, b), d.now)
+		client.Receive(d.client.addr, d.server.addr, wirel2tp.AppendData(nil, mine.tunnel.Local(), mine.local, b), d.now)
 	case what == doAnswerControl:
-		c := &mine.tunnel.channel
-		client.Receive(d.client.addr, d.server.addr, l2tp.Control{Tunnel: mine.tunnel.local, Session: mine.local, Ns: c.nr, Nr: c.ns, Body: b}.Marshal(), d.now)
+		c := mine.tunnel.Status()
+		client.Receive(d.client.addr, d.server.addr, wirel2tp.Control{Tunnel: mine.tunnel.Local(), Session: mine.local, Ns: c.Nr, Nr: c.Ns, Body: b}.Marshal(), d.now)
 	default:
-		c, about := &theirs.tunnel.channel, uint16(0)
+		c, about := theirs.tunnel.Status(), uint16(0)
 		if what == doCall {
 			about = theirs.local
 		}
-		server.Receive(d.server.addr, d.client.addr, l2tp.Control{Tunnel: theirs.tunnel.local, Session: about, Ns: c.nr, Nr: c.ns, Body: b}.Marshal(), d.now)
+		server.Receive(d.server.addr, d.client.addr, wirel2tp.Control{Tunnel: theirs.tunnel.Local(), Session: about, Ns: c.Nr, Nr: c.Ns, Body: b}.Marshal(), d.now)
 	}
 	d.settle()
 }
@@ -155,7 +155,7 @@ func (d *duet) sound() {
 	for _, one := range d.sides() {
 		e := one.engine
 		for id, s := range e.sessions {
-			if s.local != id || s.state == sessionGone || s.tunnel.sessions[id] != s || e.tunnels[s.tunnel.local] != s.tunnel {
+			if s.local != id || s.gone() || e.l2tp.Session(id) != s.l2tp || s.l2tp.Tunnel() != s.tunnel.Tunnel || e.l2tp.Tunnel(s.tunnel.Local()) != s.tunnel.Tunnel {
 				d.t.Fatalf("session %d is %+v", id, s)
 			}
 		}

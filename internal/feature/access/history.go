@@ -10,7 +10,7 @@ import (
 	"weft/internal/ppp"
 	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -111,12 +111,12 @@ func (h *history) ppp(sent bool, p wireppp.Protocol, b []byte, now time.Time) {
 	h.add(eventPPP, sent, append(binary.BigEndian.AppendUint16(nil, uint16(p)), b...), now)
 }
 
-func (h *history) l2tp(sent bool, m *l2tp.Message, now time.Time) {
-	if m.Type == l2tp.Hello {
+func (h *history) l2tp(sent bool, m *wirel2tp.Message, now time.Time) {
+	if m.Type == wirel2tp.Hello {
 		return
 	}
 	b := binary.BigEndian.AppendUint16(nil, uint16(m.Type))
-	if m.Has(l2tp.ResultCodeAVP) {
+	if m.Has(wirel2tp.ResultCodeAVP) {
 		r := m.Result()
 		b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, r.Code), r.Error)
 		b = append(b, r.Text...)
@@ -151,10 +151,10 @@ func (h *history) messages() []ControlMessage {
 }
 
 func l2tpText(b []byte) string {
-	kind := l2tp.MessageType(binary.BigEndian.Uint16(b))
+	kind := wirel2tp.MessageType(binary.BigEndian.Uint16(b))
 	s := "L2TP " + kind.String()
 	if len(b) >= 6 {
-		r := l2tp.Result{Code: binary.BigEndian.Uint16(b[2:]), Error: binary.BigEndian.Uint16(b[4:]), Text: l2tp.Printable(b[6:])}
+		r := wirel2tp.Result{Code: binary.BigEndian.Uint16(b[2:]), Error: binary.BigEndian.Uint16(b[4:]), Text: wirel2tp.Printable(b[6:])}
 		s += ", " + r.Words(kind)
 	}
 	return s

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/l2tp"
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -29,7 +30,7 @@ func TestTunnelsGoOverIPv6(t *testing.T) {
 	d.start(s, c)
 	l := d.up()
 	one := d.server.only()
-	got := d.server.tunnels[one.tunnel.local]
+	got := d.server.tunnels[one.tunnel.Local()]
 	if got.Here != d.server.addr || got.Peer != d.client.addr || l.MTU != 1440 || d.server.sessions[one.local].MSS != 1400 {
 		t.Errorf("the datapath has %+v, the client %+v", got, l)
 	}
@@ -203,23 +204,23 @@ func TestASecondLogin(t *testing.T) {
 		s.Duplicates, s.Methods = mode, []ppp.Method{ppp.MethodPAP}
 		c := newCarrier(t, s) // alice is there, by the client
 		first := c.server.engine.find(Match{Login: "alice"})[0]
-		m := agreed(ppp.MethodPAP, 1400).AddUint16(l2tp.ProxyAuthenType, proxyPAP).Add(l2tp.ProxyAuthenName, []byte("alice")).
-			AddUint16(l2tp.ProxyAuthenID, 5).Add(l2tp.ProxyAuthenResponse, []byte("wonder"))
+		m := agreed(ppp.MethodPAP, 1400).AddUint16(wirel2tp.ProxyAuthenType, l2tp.ProxyPAP).Add(wirel2tp.ProxyAuthenName, []byte("alice")).
+			AddUint16(wirel2tp.ProxyAuthenID, 5).Add(wirel2tp.ProxyAuthenResponse, []byte("wonder"))
 		c.connect(m)
 		_, let := c.has(wireppp.PAP, wireppp.PAPAck)
 		ends := c.server.ends()
 		switch mode {
 		case DuplicatesRefuse:
-			if let || first.state != sessionUp || c.server.engine.Stats().Duplicates != 1 {
-				t.Errorf("refuse: let in %v, the first is in state %d", let, first.state)
+			if let || !first.up() || c.server.engine.Stats().Duplicates != 1 {
+				t.Errorf("refuse: let in %v, the first is in state %d", let, first.l2tp.State())
 			}
 		case DuplicatesReplace:
-			if !let || first.state != sessionGone || len(ends) != 1 || ends[0] != ReasonReplaced {
-				t.Errorf("replace: let in %v, the first is in state %d, ended %v", let, first.state, ends)
+			if !let || !first.gone() || len(ends) != 1 || ends[0] != ReasonReplaced {
+				t.Errorf("replace: let in %v, the first is in state %d, ended %v", let, first.l2tp.State(), ends)
 			}
 		case DuplicatesAllow:
-			if !let || first.state != sessionUp || first.given.ipv4 == c.session.given.ipv4 || len(ends) != 0 {
-				t.Errorf("allow: let in %v, the first is in state %d", let, first.state)
+			if !let || !first.up() || first.given.ipv4 == c.session.given.ipv4 || len(ends) != 0 {
+				t.Errorf("allow: let in %v, the first is in state %d", let, first.l2tp.State())
 			}
 		}
 	}

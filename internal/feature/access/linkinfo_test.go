@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -15,7 +15,7 @@ import (
 func (d *duet) asks(accm uint32) {
 	option := wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptACCM, Data: binary.BigEndian.AppendUint32(nil, accm)}})
 	d.change = func(from *side, b []byte) []byte {
-		h, frame, err := l2tp.Parse(b)
+		h, frame, err := wirel2tp.Parse(b)
 		if err != nil || h.Control {
 			return b
 		}
@@ -34,19 +34,19 @@ func (d *duet) asks(accm uint32) {
 		default:
 			return b
 		}
-		return l2tp.AppendData(nil, h.Tunnel, h.Session, wireppp.AppendFrame(nil, wireppp.LCP, p.Marshal()))
+		return wirel2tp.AppendData(nil, h.Tunnel, h.Session, wireppp.AppendFrame(nil, wireppp.LCP, p.Marshal()))
 	}
 	d.client.only().sendFrame(wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 200}.Marshal())
 	d.settle()
 }
 
 // heardOf counts the messages of a kind that come to the client from now on.
-func (d *duet) heardOf(m l2tp.MessageType) *int {
+func (d *duet) heardOf(m wirel2tp.MessageType) *int {
 	n := new(int)
 	d.lose = func(from *side, b []byte) bool {
-		h, body, err := l2tp.Parse(b)
+		h, body, err := wirel2tp.Parse(b)
 		if err == nil && h.Control && len(body) > 0 && from == d.server {
-			if kind, _, err := l2tp.Peek(body); err == nil && kind == m {
+			if kind, _, err := wirel2tp.Peek(body); err == nil && kind == m {
 				*n++
 			}
 		}
@@ -58,7 +58,7 @@ func (d *duet) heardOf(m l2tp.MessageType) *int {
 // A LAC learns which characters are escaped on its line, when that changes.
 func TestTheLACIsToldOfTheACCM(t *testing.T) {
 	d := newDuet(t)
-	n := d.heardOf(l2tp.SLI)
+	n := d.heardOf(wirel2tp.SLI)
 	d.start(testServer(), testClient())
 	if d.up(); *n != 0 {
 		t.Fatalf("%d were sent though all is as it is assumed to be", *n)
@@ -80,7 +80,7 @@ func TestTheLACIsToldOfTheACCM(t *testing.T) {
 func TestNewsOfTheLineGoOnward(t *testing.T) {
 	d := trio(t, ppp.MethodCHAP, true)
 	d.up()
-	n := d.heardOf(l2tp.SLI)
+	n := d.heardOf(wirel2tp.SLI)
 	d.asks(0xa0000) // LCP is between the subscriber and the far server
 	d.onward(t, "after LCP began anew")
 	if *n != 1 || d.beyond.only().accm != 0xa0000 {
@@ -89,8 +89,7 @@ func TestNewsOfTheLineGoOnward(t *testing.T) {
 	home := d.client.only()
 	errors := make([]byte, 26)
 	errors[5] = 7
-	home.push(l2tp.New(l2tp.WEN).Add(l2tp.CallErrors, errors))
-	home.tunnel.flush()
+	d.inject(d.client, home.tunnel, home.l2tp.Remote(), wirel2tp.New(wirel2tp.WEN).Add(wirel2tp.CallErrors, errors))
 	d.settle()
 	for name, side := range map[string]*side{"near": d.server, "far": d.beyond} {
 		for _, s := range side.engine.sessions {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weft/wire/ipv6"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -60,8 +60,8 @@ func TestIPv6ThatIsMalformed(t *testing.T) {
 	d.up()
 	one, peer := d.server.only(), d.client.only()
 	send := func(b []byte) {
-		d.server.engine.Receive(d.server.addr, d.client.addr, l2tp.AppendData(nil, one.tunnel.local, one.local, wireppp.AppendFrame(nil, wireppp.IPv6, b)), d.now)
-		d.client.engine.Receive(d.client.addr, d.server.addr, l2tp.AppendData(nil, peer.tunnel.local, peer.local, wireppp.AppendFrame(nil, wireppp.IPv6, b)), d.now)
+		d.server.engine.Receive(d.server.addr, d.client.addr, wirel2tp.AppendData(nil, one.tunnel.Local(), one.local, wireppp.AppendFrame(nil, wireppp.IPv6, b)), d.now)
+		d.client.engine.Receive(d.client.addr, d.server.addr, wirel2tp.AppendData(nil, peer.tunnel.Local(), peer.local, wireppp.AppendFrame(nil, wireppp.IPv6, b)), d.now)
 		d.settle()
 	}
 	for name, b := range cases {

@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"net/netip"
 	"strings"
-	"time"
 
+	"weft/internal/l2tp"
 	"weft/internal/ppp"
 	"weft/internal/state"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -69,7 +69,7 @@ func (s *server) onwardFor(login string) (Onward, bool) {
 // sendOn hands the session to another server, which asks it who it is.
 func (s *session) sendOn(c ppp.Credentials, to Onward) {
 	e := s.engine
-	s.shown, s.onward, s.login = c, to, l2tp.Printable([]byte(c.Login))
+	s.shown, s.onward, s.login = c, to, wirel2tp.Printable([]byte(c.Login))
 	key := to.key()
 	if e.onwards == nil {
 		e.onwards = map[string]*onward{}
@@ -80,7 +80,7 @@ func (s *session) sendOn(c ppp.Credentials, to Onward) {
 		e.onwards[key] = o
 		e.world.Dial(key)
 	}
-	if o.tunnel != nil && o.tunnel.state == tunnelUp {
+	if o.tunnel != nil && o.tunnel.State() == l2tp.TunnelUp {
 		o.call(s)
 		return
 	}
@@ -89,19 +89,12 @@ func (s *session) sendOn(c ppp.Credentials, to Onward) {
 
 // onwardDialed and its like are what Dialed and NotDialed do for these.
 func (o *onward) dialed(here, peer netip.AddrPort) {
-	e := o.engine
-	local, ok := freeID(&e.nextT, e.tunnels, e.leaving.tunnels)
-	if !ok {
+	t := &tunnel{engine: o.engine, onward: o}
+	o.tunnel = t
+	if !t.connect(here, peer, l2tp.Config{HostName: o.Name, Secret: o.Secret, Hide: o.Hide && o.Secret != ""}) {
+		o.tunnel = nil
 		o.over("no tunnel is free")
-		return
 	}
-	t := &tunnel{
-		engine: e, onward: o, local: local, here: here, peer: peer, state: tunnelWaitReply, channel: newChannel(0),
-		secret: []byte(o.Secret), hide: o.Hide && o.Secret != "", sessions: map[uint16]*session{}, since: e.clock.Now(), heard: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime),
-	}
-	e.tunnels[local], o.tunnel = t, t
-	t.push(0, t.introduce(l2tp.SCCRQ, nil))
-	t.flush()
 }
 
 func (o *onward) tunnelUp() {
@@ -126,94 +119,54 @@ func (o *onward) over(why string) {
 	list := o.waiting
 	o.tunnel, o.waiting = nil, nil
 	for _, s := range list {
-		s.close(l2tp.Result{Code: l2tp.CallNoFacilities, Text: why}, ReasonTunnel, "the server that it belongs to cannot be reached: "+why)
+		s.close(wirel2tp.Result{Code: wirel2tp.CallNoFacilities, Text: why}, ReasonTunnel, "the server that it belongs to cannot be reached: "+why)
 	}
 }
 
 // call asks the other server for a session for s (ICRQ).
 func (o *onward) call(s *session) {
-	if s.state != sessionUp || s.link == nil || s.link.Ended() || s.pair != nil {
+	if !s.up() || s.link == nil || s.link.Ended() || s.pair != nil {
 		return
 	}
-	e := o.engine
-	x := e.newSession(o.tunnel, sessionWaitReply)
+	x := o.tunnel.newSession()
 	if x == nil {
-		s.close(l2tp.Result{Code: l2tp.CallNoFacilities, Text: "no session is free"}, ReasonError, "no session is free")
+		s.close(wirel2tp.Result{Code: wirel2tp.CallNoFacilities, Text: "no session is free"}, ReasonError, "no session is free")
 		return
 	}
 	x.pair, s.pair = s, x
 	o.calls++
-	m := l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, x.local).AddUint32(l2tp.CallSerialNumber, o.calls)
-	if s.call.Calling != "" {
-		m.Add(l2tp.CallingNumber, []byte(s.call.Calling))
-	}
-	if s.call.Called != "" {
-		m.Add(l2tp.CalledNumber, []byte(s.call.Called))
-	}
-	x.push(m)
-	o.tunnel.flush()
-	e.clock.Arm(x)
+	x.l2tp.Request(o.calls, s.call.Calling, s.call.Called)
 }
 
 // onwardTaken: the other server takes the call (ICRP). It hears what LCP agreed
 // on and what the subscriber showed (sections 4.4.5, 6.8), and frames pass.
-func (x *session) onwardTaken(m *l2tp.Message) {
-	id, ok := m.Uint16(l2tp.AssignedSessionID)
+func (x *session) onwardTaken() {
 	s := x.pair
-	if !ok || id == 0 || s == nil {
-		x.close(l2tp.Result{Code: l2tp.CallError, Error: l2tp.ErrorValue}, ReasonError, "the server gives no session")
-		return
-	}
-	x.remote = id
-	done := l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, cmp.Or(s.call.Tx, 1_000_000_000)).AddUint32(l2tp.FramingType, 1)
-	if s.call.Rx != 0 {
-		done.Option(l2tp.RxConnectSpeed, appendUint32(s.call.Rx))
-	}
-	if s.sequence {
-		done.Add(l2tp.SequencingRequired, nil)
-		x.sequence, x.required = true, true
-	}
-	if s.call.Group != "" {
-		done.Option(l2tp.PrivateGroupID, []byte(s.call.Group))
-	}
-	initial, sent, received := s.link.LCPOptions()
-	if initial != nil {
-		done.Option(l2tp.InitialReceivedLCP, initial)
-	}
-	done.Option(l2tp.LastSentLCP, sent).Option(l2tp.LastReceivedLCP, received)
-	prove(done, s.shown)
-	x.push(done)
-	x.tunnel.flush() // before the first frame
-	x.state, x.deadline = sessionUp, time.Time{}
+	c := l2tp.Connected{Tx: s.call.Tx, Rx: s.call.Rx, Group: s.call.Group, Sequencing: s.l2tp.Sequenced(), LCP: &l2tp.ProxyLCP{}, Auth: proxyAuth(s.shown)}
+	c.LCP.Initial, c.LCP.Sent, c.LCP.Received = s.link.LCPOptions()
+	x.l2tp.Connect(c)
 	x.since, s.shown = x.engine.clock.Now(), ppp.Credentials{}
 	s.link.Abandon() // PPP is between the two now
 	p := &s.engine.pending
 	for _, side := range []*session{s, x} {
-		p.sessions[side.local], p.stored.sessions[side.local] = true, true
+		p.sessions[side.local], p.stored[side.local] = true, true
 	}
 	s.begun()
 	s.engine.clock.Arm(s)
-	s.engine.clock.Arm(x)
 }
 
-func appendUint32(n uint32) []byte {
-	return []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
-}
-
-// prove adds what the subscriber showed. For MS-CHAPv2 there is no number: the
-// other server asks anew.
-func prove(m *l2tp.Message, c ppp.Credentials) {
-	id := func() []byte { return []byte{0, c.ID} }
+// proxyAuth is what the subscriber showed. For MS-CHAPv2 there is no type: the other
+// server asks the subscriber itself.
+func proxyAuth(c ppp.Credentials) *l2tp.ProxyAuth {
 	switch c.Method {
 	case ppp.MethodPAP:
-		m.Option(l2tp.ProxyAuthenType, []byte{0, proxyPAP}).Option(l2tp.ProxyAuthenName, []byte(c.Login)).
-			Option(l2tp.ProxyAuthenID, id()).Option(l2tp.ProxyAuthenResponse, []byte(c.Password))
+		return &l2tp.ProxyAuth{Type: l2tp.ProxyPAP, Name: []byte(c.Login), ID: c.ID, Response: []byte(c.Password)}
 	case "":
-		m.Option(l2tp.ProxyAuthenType, []byte{0, proxyNone})
+		return &l2tp.ProxyAuth{Type: l2tp.ProxyNone}
 	case ppp.MethodCHAP:
-		m.Option(l2tp.ProxyAuthenType, []byte{0, proxyCHAP}).Option(l2tp.ProxyAuthenName, []byte(c.Login)).Option(l2tp.ProxyAuthenID, id()).
-			Option(l2tp.ProxyAuthenChallenge, c.Challenge).Option(l2tp.ProxyAuthenResponse, c.Response)
+		return &l2tp.ProxyAuth{Type: l2tp.ProxyCHAP, Name: []byte(c.Login), ID: c.ID, Challenge: c.Challenge, Response: c.Response}
 	}
+	return nil
 }
 
 // subscriber is the side of the two that a subscriber has.
@@ -226,7 +179,7 @@ func (s *session) subscriber() *session {
 
 // forwarded tells whether frames pass to the other side.
 func (s *session) forwarded() bool {
-	return s.pair != nil && s.state == sessionUp && s.pair.state == sessionUp && s.subscriber().link.Ended()
+	return s.pair != nil && s.up() && s.pair.up() && s.subscriber().link.Ended()
 }
 
 // carried tells whether the programs have the session.
@@ -236,7 +189,8 @@ func (s *session) carried() bool { return s.running() || s.forwarded() }
 func (s *session) asForwarded() state.AccessSession {
 	one := s.subscriber()
 	a := state.AccessSession{
-		Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Access: one.access(), Onward: s.pair.local, Sequence: s.sequence, Numbered: s.heard, First: s.ns,
+		Local: s.local, Remote: s.l2tp.Remote(), Tunnel: s.tunnel.Local(), Access: one.access(), Onward: s.pair.local, Sequence: s.l2tp.Sequenced(),
+		Numbered: s.l2tp.Numbered(), First: s.l2tp.Next(),
 	}
 	if s != one {
 		a.Trusted = true
@@ -255,9 +209,9 @@ func (s *session) relay(frame []byte) bool {
 	}
 	one := s.subscriber()
 	up := s == one
-	rate, l := one.profile.Up, &one.up
+	rate, l := one.profile.Up, &one.rateUp
 	if !up {
-		rate, l = one.profile.Down, &one.down
+		rate, l = one.profile.Down, &one.rateDown
 	}
 	protocol, packet, err := wireppp.ParseFrame(frame)
 	data := err == nil && protocol < controlProtocols && len(packet) > 0
@@ -303,14 +257,11 @@ func (s *session) letsOnward(packet []byte, p wireppp.Protocol, up bool) bool {
 
 // tellOther hands what is said of the line on to the other side: errors to the
 // server, the ACCM to the LAC (sections 6.13 and 6.14).
-func (s *session) tellOther(m *l2tp.Message, a l2tp.Attribute) {
-	value, ok := m.Get(a)
+func (s *session) tellOther(n l2tp.Notified) {
 	fromLAC := s.tunnel.onward == nil
-	if !ok || !s.forwarded() || fromLAC != (m.Type == l2tp.WEN) {
-		return
+	if s.forwarded() && fromLAC == (n.Type == wirel2tp.WEN) {
+		s.pair.l2tp.Notify(l2tp.Notified{Type: n.Type, Value: bytes.Clone(n.Value)})
 	}
-	s.pair.push(l2tp.New(m.Type).Add(a, bytes.Clone(value)))
-	s.pair.tunnel.flush()
 }
 
 // part ends the other side of a session that is over.
@@ -320,7 +271,7 @@ func (s *session) part(why Reason, text string) {
 		return
 	}
 	s.pair, p.pair = nil, nil
-	p.close(l2tp.Result{Code: l2tp.CallCarrierLost, Text: text}, why, text)
+	p.close(wirel2tp.Result{Code: wirel2tp.CallCarrierLost, Text: text}, why, text)
 	s.tunnel.relieve()
 	p.tunnel.relieve()
 }
@@ -351,12 +302,12 @@ func (e *Engine) restorePairs(kept []storedSession) {
 			continue
 		}
 		if k.Pair == 0 || p == nil || of[k.Pair] != k.Local || (p.tunnel.onward == nil) == (s.tunnel.onward == nil) {
-			s.close(l2tp.Result{Code: l2tp.CallCarrierLost, Text: "the other side is gone"}, ReasonTunnel, "the other side was not kept")
+			s.close(wirel2tp.Result{Code: wirel2tp.CallCarrierLost, Text: "the other side is gone"}, ReasonTunnel, "the other side was not kept")
 			continue
 		}
 		s.pair, p.pair = p, s
 	}
-	for _, t := range e.sortedTunnels() {
+	for _, t := range e.tunnels() {
 		if t.onward != nil {
 			t.relieve()
 		}
@@ -365,7 +316,7 @@ func (e *Engine) restorePairs(kept []storedSession) {
 
 // relieve ends a tunnel that nobody needs.
 func (t *tunnel) relieve() {
-	if o := t.onward; o != nil && len(t.sessions) == 0 && len(o.waiting) == 0 && t.state == tunnelUp {
-		t.close(l2tp.Result{Code: l2tp.StopRequested, Text: "nobody needs it any more"}, ReasonRequested)
+	if o := t.onward; o != nil && t.Idle() && len(o.waiting) == 0 && t.State() == l2tp.TunnelUp {
+		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "nobody needs it any more"}, l2tp.ReasonRequested)
 	}
 }

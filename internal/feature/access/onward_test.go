@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/ppp"
 	"weft/internal/state"
+	wirel2tp "weft/wire/l2tp"
 )
 
 // trio is a subscriber, a server that sends its realm on, and the server that
@@ -98,7 +99,7 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 		d := newDuet(t)
 		shown, inTheClear := false, 0
 		d.lose = func(from *side, b []byte) bool {
-			if from == d.server && d.beyond != nil && len(d.beyond.engine.tunnels) > 0 && b[0]&0x80 != 0 {
+			if from == d.server && d.beyond != nil && len(d.beyond.engine.tunnels()) > 0 && b[0]&0x80 != 0 {
 				shown = true
 				for _, secret := range []string{"wonder", "alice@far"} {
 					if bytes.Contains(b, []byte(secret)) {
@@ -115,8 +116,8 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 		}
 		d.restart(t, d.near(), nil)
 		if hide { // it stays so in the next process
-			for _, x := range d.server.engine.tunnels {
-				if x.onward != nil && !x.hide {
+			for _, x := range d.server.engine.tunnels() {
+				if x.onward != nil && !x.Status().Hidden {
 					t.Error("the next process does not hide")
 				}
 			}
@@ -286,11 +287,21 @@ func TestHalfOfASessionThatGoesOn(t *testing.T) {
 func TestTheServerDecidesAboutNumbers(t *testing.T) {
 	d := trio(t, ppp.MethodPAP, true)
 	l := d.up()
-	far := d.beyond.only()
 	there := netip.MustParseAddr("8.8.8.8")
+	next := uint16(0)
 	send := func(numbered bool) {
 		t.Helper()
-		far.sequence = numbered
+		d.change = func(from *side, b []byte) []byte {
+			h, frame, err := wirel2tp.Parse(b)
+			if from != d.beyond || err != nil || h.Control {
+				return b
+			}
+			if !numbered {
+				return wirel2tp.AppendData(nil, h.Tunnel, h.Session, frame)
+			}
+			next++
+			return wirel2tp.AppendSequenced(nil, h.Tunnel, h.Session, next-1, frame)
+		}
 		d.client.delivered = nil
 		d.beyond.engine.Transmit("access-far", ping4(there, l.IPv4, 100))
 		d.settle()

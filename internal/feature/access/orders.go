@@ -53,7 +53,7 @@ func (e *Engine) find(m Match) []*session {
 
 // fits tells whether a session is meant.
 func (s *session) fits(m Match) bool {
-	if s.state != sessionUp || s.link == nil {
+	if !s.up() || s.link == nil {
 		return false
 	}
 	if c := s.tunnel.client; c != nil {
@@ -144,7 +144,7 @@ func (s *session) change(c Change) {
 	}
 	if s.carried() {
 		e.pending.sessions[s.local] = true
-		e.pending.stored.sessions[s.local] = true
+		e.pending.stored[s.local] = true
 	}
 	e.clock.Arm(s)
 }

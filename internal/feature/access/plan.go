@@ -11,7 +11,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/ppp"
 	"weft/internal/state"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 )
 
 // Plan gives what the [access.NAME] and [l2tp_client.NAME] sections want to
@@ -251,7 +251,7 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP}
 	}
 	for _, a := range c.Listen {
-		s.Listen = append(s.Listen, netip.AddrPortFrom(a, l2tp.Port))
+		s.Listen = append(s.Listen, netip.AddrPortFrom(a, wirel2tp.Port))
 	}
 	s.Gateway = gatewayOf(c)
 	for _, l := range c.LACs {

@@ -5,8 +5,9 @@ import (
 	"net/netip"
 	"testing"
 
+	"weft/internal/l2tp"
 	"weft/internal/ppp"
-	"weft/wire/l2tp"
+	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
 )
 
@@ -31,13 +32,13 @@ func newCarrier(t *testing.T, s ServerSettings) *carrier {
 	t.Helper()
 	c := &carrier{duet: newDuet(t)}
 	c.start(s, testClient())
-	for _, c.tunnel = range c.server.engine.tunnels {
+	for _, c.tunnel = range c.server.engine.tunnels() {
 	}
-	if c.tunnel == nil || c.tunnel.state != tunnelUp {
+	if c.tunnel == nil || c.tunnel.State() != l2tp.TunnelUp {
 		t.Fatal("there is no tunnel")
 	}
 	c.lose = func(from *side, b []byte) bool {
-		h, rest, err := l2tp.Parse(b)
+		h, rest, err := wirel2tp.Parse(b)
 		if err != nil || h.Control || h.Session != theirCall {
 			return false
 		}
@@ -52,9 +53,9 @@ func newCarrier(t *testing.T, s ServerSettings) *carrier {
 		c.frames = append(c.frames, frame{protocol, p})
 		return true
 	}
-	c.tunnel.handle(0, l2tp.New(l2tp.ICRQ).AddUint16(l2tp.AssignedSessionID, theirCall).AddUint32(l2tp.CallSerialNumber, 1))
+	c.inject(c.client, c.client.only().tunnel, 0, wirel2tp.New(wirel2tp.ICRQ).AddUint16(wirel2tp.AssignedSessionID, theirCall).AddUint32(wirel2tp.CallSerialNumber, 1))
 	for _, one := range c.server.engine.sessions {
-		if one.remote == theirCall {
+		if one.l2tp.Remote() == theirCall {
 			c.session = one
 		}
 	}
@@ -65,8 +66,8 @@ func newCarrier(t *testing.T, s ServerSettings) *carrier {
 }
 
 // connect is the call's last message, with what the carrier has negotiated.
-func (c *carrier) connect(m *l2tp.Message) {
-	c.session.handle(m.AddUint32(l2tp.TxConnectSpeed, 1e6).AddUint32(l2tp.FramingType, 1))
+func (c *carrier) connect(m *wirel2tp.Message) {
+	c.inject(c.client, c.client.only().tunnel, c.session.local, m.AddUint32(wirel2tp.TxConnectSpeed, 1e6).AddUint32(wirel2tp.FramingType, 1))
 	c.settle()
 }
 
@@ -88,29 +89,29 @@ func (c *carrier) names() (list []string) {
 }
 
 // agreed is the LCP that a carrier and a subscriber have agreed on.
-func agreed(m ppp.Method, mru int) *l2tp.Message {
+func agreed(m ppp.Method, mru int) *wirel2tp.Message {
 	magic := func(n uint32) wireppp.Option {
 		return wireppp.Option{Type: wireppp.OptMagic, Data: binary.BigEndian.AppendUint32(nil, n)}
 	}
-	return l2tp.New(l2tp.ICCN).
-		Add(l2tp.LastSentLCP, wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAuth, Data: m.Option()}, magic(0x11111111)})).
-		Add(l2tp.LastReceivedLCP, wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, uint16(mru))}, magic(0x22222222)}))
+	return wirel2tp.New(wirel2tp.ICCN).
+		Add(wirel2tp.LastSentLCP, wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAuth, Data: m.Option()}, magic(0x11111111)})).
+		Add(wirel2tp.LastReceivedLCP, wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptMRU, Data: binary.BigEndian.AppendUint16(nil, uint16(mru))}, magic(0x22222222)}))
 }
 
-func showPAP(m *l2tp.Message, password string) *l2tp.Message {
-	return m.AddUint16(l2tp.ProxyAuthenType, proxyPAP).Add(l2tp.ProxyAuthenName, []byte("bob")).
-		AddUint16(l2tp.ProxyAuthenID, 5).Add(l2tp.ProxyAuthenResponse, []byte(password))
+func showPAP(m *wirel2tp.Message, password string) *wirel2tp.Message {
+	return m.AddUint16(wirel2tp.ProxyAuthenType, l2tp.ProxyPAP).Add(wirel2tp.ProxyAuthenName, []byte("bob")).
+		AddUint16(wirel2tp.ProxyAuthenID, 5).Add(wirel2tp.ProxyAuthenResponse, []byte(password))
 }
 
-func showCHAP(m *l2tp.Message, password string) *l2tp.Message {
+func showCHAP(m *wirel2tp.Message, password string) *wirel2tp.Message {
 	challenge := []byte("sixteen bytes ..")
-	return m.AddUint16(l2tp.ProxyAuthenType, proxyCHAP).Add(l2tp.ProxyAuthenName, []byte("bob")).AddUint16(l2tp.ProxyAuthenID, 9).
-		Add(l2tp.ProxyAuthenChallenge, challenge).Add(l2tp.ProxyAuthenResponse, wireppp.CHAPDigest(9, []byte(password), challenge))
+	return m.AddUint16(wirel2tp.ProxyAuthenType, l2tp.ProxyCHAP).Add(wirel2tp.ProxyAuthenName, []byte("bob")).AddUint16(wirel2tp.ProxyAuthenID, 9).
+		Add(wirel2tp.ProxyAuthenChallenge, challenge).Add(wirel2tp.ProxyAuthenResponse, wireppp.CHAPDigest(9, []byte(password), challenge))
 }
 
 func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
 	for name, one := range map[string]struct {
-		m        *l2tp.Message
+		m        *wirel2tp.Message
 		protocol wireppp.Protocol
 		code     wireppp.Code
 		id       uint8
@@ -149,7 +150,7 @@ func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
 	noMRU := agreed(ppp.MethodPAP, 100)
 	for name, one := range map[string]struct {
 		s        ServerSettings
-		m        *l2tp.Message
+		m        *wirel2tp.Message
 		protocol wireppp.Protocol
 		code     wireppp.Code
 	}{
@@ -158,7 +159,7 @@ func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
 		"PAP where CHAP is asked for":   {only, showPAP(agreed(ppp.MethodPAP, 1400), "builder"), wireppp.LCP, wireppp.ConfigureRequest},
 		"no authentication":             {testServer(), showPAP(agreed("", 1400), "builder"), wireppp.LCP, wireppp.ConfigureRequest},
 		"an MRU of no use":              {testServer(), showPAP(noMRU, "builder"), wireppp.LCP, wireppp.ConfigureRequest},
-		"LCP that is garbage":           {testServer(), l2tp.New(l2tp.ICCN).Add(l2tp.LastSentLCP, []byte{1}).Add(l2tp.LastReceivedLCP, []byte{1, 1}), wireppp.LCP, wireppp.ConfigureRequest},
+		"LCP that is garbage":           {testServer(), wirel2tp.New(wirel2tp.ICCN).Add(wirel2tp.LastSentLCP, []byte{1}).Add(wirel2tp.LastReceivedLCP, []byte{1, 1}), wireppp.LCP, wireppp.ConfigureRequest},
 		"CHAP without the subscriber's": {testServer(), agreed(ppp.MethodCHAP, 1400), wireppp.CHAP, wireppp.CHAPChallenge},
 		"the other method's proof":      {testServer(), showPAP(agreed(ppp.MethodCHAP, 1400), "builder"), wireppp.CHAP, wireppp.CHAPChallenge},
 	} {

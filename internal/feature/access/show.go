@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"weft/internal/l2tp"
 	"weft/internal/ppp"
 )
 
@@ -106,8 +107,8 @@ func (e *Engine) Rows(order []uint16) []SubscriberRow {
 
 func (s *session) row() SubscriberRow {
 	r := SubscriberRow{
-		Login: s.login, Session: s.local, Tunnel: s.tunnel.local, PeerID: s.remote, ID: s.id,
-		State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, SlowDrops: [2]uint64{s.up.dropped, s.down.dropped}, IPv4: s.given.ipv4, IPv6: s.profile.IPv6, Prefix: s.given.prefix,
+		Login: s.login, Session: s.local, Tunnel: s.tunnel.Local(), PeerID: s.l2tp.Remote(), ID: s.id,
+		State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, SlowDrops: [2]uint64{s.rateUp.dropped, s.rateDown.dropped}, IPv4: s.given.ipv4, IPv6: s.profile.IPv6, Prefix: s.given.prefix,
 		Delegated: s.given.delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
 	}
 	if c := s.tunnel.client; c != nil {
@@ -141,7 +142,7 @@ func (s *session) row() SubscriberRow {
 // Tunnels gives the tunnels.
 func (e *Engine) Tunnels() []TunnelRow {
 	list := []TunnelRow{}
-	for _, t := range e.sortedTunnels() {
+	for _, t := range e.tunnels() {
 		list = append(list, t.row())
 	}
 	return list
@@ -157,10 +158,10 @@ func (t *tunnel) row() TunnelRow {
 	default:
 		section = "onward to " + t.onward.Server
 	}
+	l := t.Status()
 	return TunnelRow{
-		Section: section, Local: t.local, Remote: t.channel.peer, State: t.state.String(), Here: t.here, Peer: t.peer, Host: t.host,
-		Vendor: t.vendor, LAC: t.lac, Sessions: len(t.sessions), Ns: t.channel.ns, Nr: t.channel.nr,
-		Waiting: len(t.channel.sent) + len(t.channel.waiting), Since: t.since, Heard: t.heard,
+		Section: section, Local: l.Local, Remote: l.Remote, State: l.State.String(), Here: l.Here, Peer: l.Peer, Host: l.Host,
+		Vendor: l.Vendor, LAC: t.lac, Sessions: l.Sessions, Ns: l.Ns, Nr: l.Nr, Waiting: l.Waiting, Since: l.Since, Heard: l.Heard,
 	}
 }
 
@@ -181,8 +182,8 @@ func (e *Engine) Clients() []ClientRow {
 			r.State = "up"
 		case c.dialing || c.tunnel != nil:
 			r.State = "connecting"
-			if t := c.tunnel; t != nil && t.state == tunnelWaitReply && e.clock.Now().Sub(t.since) >= 2*retransmitFirst {
-				r.Fault = noAnswer
+			if t := c.tunnel; t != nil && t.Unanswered() {
+				r.Fault = l2tp.NoAnswer
 			}
 		default:
 			r.RetryAt = c.retryAt

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/internal/dhcp6client"
+	"weft/internal/l2tp"
 	"weft/internal/ppp"
 )
 
@@ -21,78 +22,59 @@ type Stored struct {
 	Value []byte
 }
 
-type storeChanges struct {
-	tunnels, sessions map[uint16]bool // false: gone
-}
-
 type storedTunnel struct {
-	Local  uint16         `json:"local"`
-	Remote uint16         `json:"remote"`
-	Server string         `json:"server,omitempty"`
-	Client string         `json:"client,omitempty"`
-	Here   netip.AddrPort `json:"here"`
-	Peer   netip.AddrPort `json:"peer"`
-	Ns     uint16         `json:"ns"`
-	Nr     uint16         `json:"nr"`
-	Window int            `json:"window"`
-	Host   string         `json:"host"`
-	Vendor string         `json:"vendor"`
-	LAC    string         `json:"lac"`
-	Hide   bool           `json:"hide,omitempty"`
-	Secret []byte         `json:"secret,omitempty"`
-	First  []byte         `json:"first,omitempty"`
-	Onward *Onward        `json:"onward,omitempty"` // the server that it leads to
-	Calls  uint32         `json:"calls,omitempty"`
-	Since  time.Time      `json:"since"`
+	l2tp.TunnelSnapshot
+	Server string  `json:"server,omitempty"`
+	Client string  `json:"client,omitempty"`
+	LAC    string  `json:"lac"`
+	Onward *Onward `json:"onward,omitempty"` // the server that it leads to
+	Calls  uint32  `json:"calls,omitempty"`
 }
 
 type storedSession struct {
-	Local    uint16                `json:"local"`
-	Remote   uint16                `json:"remote"`
-	Tunnel   uint16                `json:"tunnel"`
-	Call     Call                  `json:"call"`
-	Sequence bool                  `json:"sequence,omitempty"`
-	Required bool                  `json:"required,omitempty"`
-	Heard    bool                  `json:"heard,omitempty"`
-	ACCM     uint32                `json:"accm,omitempty"`
-	ID       string                `json:"id"`
-	Login    string                `json:"login"`
-	Profile  Profile               `json:"profile"`
-	IPv4     netip.Addr            `json:"ipv4,omitzero"`
-	Prefix   netip.Prefix          `json:"prefix,omitzero"`
-	Deleg    netip.Prefix          `json:"delegated,omitzero"`
-	Online   bool                  `json:"online"`
-	Since    time.Time             `json:"since"`
-	Ends     time.Time             `json:"ends,omitzero"`
-	Slow     Traffic               `json:"slow"`
-	Link     ppp.Snapshot          `json:"link"`
-	Onward   *Onward               `json:"onward,omitempty"` // where it goes on to
-	Pair     uint16                `json:"pair,omitempty"`   // and by which session
-	V6       *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
+	l2tp.SessionSnapshot
+	Call    Call                  `json:"call"`
+	ACCM    uint32                `json:"accm,omitempty"`
+	ID      string                `json:"id"`
+	Login   string                `json:"login"`
+	Profile Profile               `json:"profile"`
+	IPv4    netip.Addr            `json:"ipv4,omitzero"`
+	Prefix  netip.Prefix          `json:"prefix,omitzero"`
+	Deleg   netip.Prefix          `json:"delegated,omitzero"`
+	Online  bool                  `json:"online"`
+	Since   time.Time             `json:"since"`
+	Ends    time.Time             `json:"ends,omitzero"`
+	Slow    Traffic               `json:"slow"`
+	Link    ppp.Snapshot          `json:"link"`
+	Onward  *Onward               `json:"onward,omitempty"` // where it goes on to
+	Pair    uint16                `json:"pair,omitempty"`   // and by which session
+	V6      *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
 }
 
 func tunnelKey(id uint16) string  { return "tunnel/" + strconv.Itoa(int(id)) }
 func sessionKey(id uint16) string { return "session/" + strconv.Itoa(int(id)) }
 
 // toStore gives the changes, tunnels first.
-func (e *Engine) toStore(c storeChanges) []Stored {
-	list := make([]Stored, 0, len(c.tunnels)+len(c.sessions))
+func (e *Engine) toStore(tunnels, sessions map[uint16]bool) []Stored {
+	list := make([]Stored, 0, len(tunnels)+len(sessions))
 	put := func(key string, v any) {
 		if b, err := json.Marshal(v); err == nil {
 			list = append(list, Stored{key, b})
 		}
 	}
-	for id, there := range c.tunnels {
-		if t := e.tunnels[id]; there && t != nil && t.state == tunnelUp {
-			put(tunnelKey(id), t.stored())
-		} else if !there {
+	for id, there := range tunnels {
+		if !there {
 			list = append(list, Stored{Key: tunnelKey(id)})
+		} else if t := e.l2tp.Tunnel(id); t != nil {
+			if k, up := t.Snapshot(); up {
+				put(tunnelKey(id), t.Owner().(*tunnel).stored(k))
+			}
 		}
 	}
-	for id, there := range c.sessions {
+	for id, there := range sessions {
 		s := e.sessions[id]
 		switch {
-		case there && s != nil && s.state == sessionUp && s.carried():
+		case there && s != nil && s.up() && s.carried():
 			put(sessionKey(id), s.stored())
 		case !there:
 			list = append(list, Stored{Key: sessionKey(id)})
@@ -106,11 +88,8 @@ func (s *session) running() bool {
 	return s.link != nil && (s.link.IPCP() == ppp.StateOpened || s.link.IPV6CP() == ppp.StateOpened)
 }
 
-func (t *tunnel) stored() storedTunnel {
-	o := storedTunnel{
-		Local: t.local, Remote: t.channel.peer, Here: t.here, Peer: t.peer, Ns: t.channel.ns, Nr: t.channel.nr, Window: t.channel.window,
-		Host: t.host, Vendor: t.vendor, LAC: t.lac, Hide: t.hide, Secret: t.secret, First: t.first[:], Since: t.since,
-	}
+func (t *tunnel) stored(k l2tp.TunnelSnapshot) storedTunnel {
+	o := storedTunnel{TunnelSnapshot: k, LAC: t.lac}
 	switch {
 	case t.server != nil:
 		o.Server = t.server.Name
@@ -125,7 +104,7 @@ func (t *tunnel) stored() storedTunnel {
 func (s *session) stored() storedSession {
 	l := s.link
 	o := storedSession{
-		Local: s.local, Remote: s.remote, Tunnel: s.tunnel.local, Call: s.call, Sequence: s.sequence, Required: s.required, Heard: s.heard, ACCM: s.accm, ID: s.id, Login: s.login,
+		SessionSnapshot: s.l2tp.Snapshot(), Call: s.call, ACCM: s.accm, ID: s.id, Login: s.login,
 		Profile: s.profile, IPv4: s.given.ipv4, Prefix: s.given.prefix, Deleg: s.given.delegated, Online: s.online, Since: s.since,
 		Ends: s.endsAt, Slow: s.slow,
 	}
@@ -171,59 +150,56 @@ func (e *Engine) Restore(kept []Stored, now time.Time) error {
 		e.restoreSession(s)
 	}
 	e.restorePairs(sessions)
-	for _, t := range e.sortedTunnels() {
+	for _, t := range e.tunnels() {
 		// a client's tunnel without its session is of no use: begin anew
 		if t.client != nil && t.client.session == nil {
-			t.fail("the session was not kept")
+			t.Fail("the session was not kept")
 		}
 	}
 	return nil
 }
 
 func (e *Engine) restoreTunnel(k storedTunnel) {
-	t := &tunnel{
-		engine: e, local: k.Local, here: k.Here, peer: k.Peer, state: tunnelUp, channel: newChannel(k.Remote), secret: k.Secret,
-		hide: k.Hide, host: k.Host, vendor: k.Vendor, lac: k.LAC, sessions: map[uint16]*session{}, since: k.Since, heard: e.clock.Now(),
+	t := &tunnel{engine: e, lac: k.LAC, server: e.servers[k.Server], client: e.clients[k.Client]}
+	c := l2tp.Config{Owner: t}
+	switch {
+	case t.server != nil:
+		c.Hello = t.server.Hello
+	case t.client != nil:
+		c.Hello = t.client.Keepalive
 	}
-	copy(t.first[:], k.First)
-	t.server, t.client = e.servers[k.Server], e.clients[k.Client]
 	if k.Onward != nil {
 		e.restoreOnward(t, *k.Onward, k.Calls)
 	}
-	if t.server == nil && t.client == nil && t.onward == nil || e.tunnels[k.Local] != nil {
-		e.pending.stored.tunnels[k.Local] = false
-		e.pending.goneTunnels = append(e.pending.goneTunnels, k.Local)
+	if t.server == nil && t.client == nil && t.onward == nil {
+		e.l2tp.Drop(k.Local)
 		return
 	}
-	t.channel.ns, t.channel.nr, t.channel.restored = k.Ns, k.Nr, true
-	t.channel.setWindow(uint16(k.Window))
-	e.tunnels[k.Local] = t
-	switch {
-	case t.client != nil:
+	if t.Tunnel = e.l2tp.RestoreTunnel(k.TunnelSnapshot, c, t.server == nil); t.Tunnel == nil {
+		e.l2tp.Drop(k.Local)
+		return
+	}
+	if t.client != nil {
 		t.client.tunnel = t
 		e.clock.Disarm(t.client)
-	case t.server != nil:
-		e.byPeer[peerKey{k.Peer, k.Remote}] = t
 	}
-	t.helloAt = e.clock.Now().Add(time.Second)
-	t.heard = time.Time{}
 	e.pending.tunnels[k.Local] = true
-	e.clock.Arm(t)
 }
 
 func (e *Engine) restoreSession(k storedSession) {
-	t := e.tunnels[k.Tunnel]
-	if t == nil || e.sessions[k.Local] != nil {
-		e.pending.stored.sessions[k.Local] = false
-		e.pending.goneSs = append(e.pending.goneSs, k.Local)
-		return
-	}
 	s := &session{
-		engine: e, tunnel: t, local: k.Local, remote: k.Remote, state: sessionUp, call: k.Call, sequence: k.Sequence, required: k.Required, heard: k.Heard, accm: k.ACCM, since: k.Since,
+		engine: e, local: k.Local, call: k.Call, accm: k.ACCM, since: k.Since,
 		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow,
 		given: lease{ipv4: k.IPv4, prefix: k.Prefix, delegated: k.Deleg},
 	}
-	e.sessions[k.Local], t.sessions[k.Local] = s, s
+	if s.l2tp = e.l2tp.RestoreSession(k.SessionSnapshot, l2tpUser{s}); s.l2tp == nil {
+		e.pending.stored[k.Local] = false
+		e.pending.gone = append(e.pending.gone, k.Local)
+		return
+	}
+	t := s.l2tp.Tunnel().Owner().(*tunnel)
+	s.tunnel = t
+	e.sessions[k.Local] = s
 	e.pending.sessions[k.Local] = true
 	if t.onward != nil {
 		return // what it needs is with the other side
@@ -233,7 +209,6 @@ func (e *Engine) restoreSession(k storedSession) {
 		settings.Server, settings.Name, settings.Auth, settings.Echo = true, srv.HostName, srv.Methods, srv.Echo
 		settings.IPv4, settings.IPv6 = s.given.ipv4.IsValid(), srv.IPv6
 		srv.count++
-		t.callIs(k.Remote, s)
 		if k.Onward == nil {
 			srv.hold(s)
 		}

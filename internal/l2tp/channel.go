@@ -1,4 +1,4 @@
-package access
+package l2tp
 
 import (
 	"time"
