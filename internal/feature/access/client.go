@@ -75,13 +75,13 @@ func (c *client) Tick(now time.Time) {
 	}
 	c.dialing = true
 	c.tries++
-	c.engine.world.Dial(c.Name)
+	c.engine.backend.Dial(c.Name)
 }
 
 // Dialed says that there is a socket to a client's server.
 func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 	e.clock.Set(now)
-	if o := e.onwards[name]; o != nil && o.tunnel == nil {
+	if o := e.switches[name]; o != nil && o.tunnel == nil {
 		o.dialed(here, peer)
 		return
 	}
@@ -101,7 +101,7 @@ func (e *Engine) Dialed(name string, here, peer netip.AddrPort, now time.Time) {
 // NotDialed says why there is none.
 func (e *Engine) NotDialed(name, why string, now time.Time) {
 	e.clock.Set(now)
-	if o := e.onwards[name]; o != nil && o.tunnel == nil {
+	if o := e.switches[name]; o != nil && o.tunnel == nil {
 		o.over(why)
 		return
 	}

@@ -48,7 +48,7 @@ type Config struct {
 	Interim      time.Duration  `toml:"interim" min:"0s" example:"\"10m\"" doc:"Interval of RADIUS Interim-Updates; \"0s\": only if RADIUS requests them."`
 }
 
-// LAC is somebody who may set up tunnels.
+// LAC may set up tunnels.
 type LAC struct {
 	Name     string       `toml:"name" example:"\"dsl\"" doc:"Its name in weft show. Default: its host name or address."`
 	Address  netip.Prefix `toml:"address" required:"true" ip:",bare" example:"\"198.51.100.0/24\"" doc:"Its source addresses."`
@@ -115,7 +115,7 @@ type RADIUS struct {
 	Tries      int            `toml:"tries" min:"0" max:"10" example:"3" doc:"Number of attempts before the next server. Default: 3."`
 }
 
-// Dynamic is somebody who may change and end sessions.
+// Dynamic may change and end sessions (RFC 5176).
 type Dynamic struct {
 	Client netip.Prefix `toml:"client" required:"true" ip:",bare" example:"\"192.0.2.53\"" doc:"Its source addresses."`
 	Secret string       `toml:"secret" required:"true" example:"\"with RADIUS\"" doc:"The secret shared with it."`

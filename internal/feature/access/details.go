@@ -19,7 +19,7 @@ type SubscriberDetails struct {
 	Limits     Limits           `json:"limits"`
 	Timers     []Deadline       `json:"timers"` // the next one first
 	Line       *LineErrors      `json:"line_errors,omitempty"`
-	Captured   bool             `json:"captured"` // somebody watches its packets
+	Captured   bool             `json:"captured"` // its packets are captured
 	Messages   []ControlMessage `json:"messages"` // the last ones, the oldest first
 }
 

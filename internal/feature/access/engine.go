@@ -11,9 +11,9 @@ import (
 	wirel2tp "weft/wire/l2tp"
 )
 
-// World is what the engine needs of others. Calls come while the engine works:
+// Backend is what the engine needs of the router. Calls come while the engine works:
 // they must not call back.
-type World interface {
+type Backend interface {
 	// Send sends a datagram.
 	Send(here, peer netip.AddrPort, b []byte)
 	// Deliver gives the stack a packet that came from a subscriber.
@@ -23,8 +23,9 @@ type World interface {
 	// Number takes the next sequence number of a session that the programs carry;
 	// false: there are none.
 	Number(session uint16) (uint16, bool)
-	// Ask wants to know who somebody is; the answer comes by Engine.Answer.
-	Ask(Question)
+	// Authenticate asks RADIUS, or whatever knows a subscriber; the answer comes by
+	// Engine.Answer.
+	Authenticate(AuthRequest)
 	// Dial wants a socket to a client's server; the answer comes by
 	// Engine.Dialed or Engine.NotDialed.
 	Dial(client string)
@@ -33,10 +34,10 @@ type World interface {
 // Engine holds all tunnels and sessions. It is pure: it is fed datagrams,
 // answers and the time, and used by one goroutine at a time.
 type Engine struct {
-	world  World
-	hosts  Hosts
-	random func([]byte)
-	clock  timer.Queue
+	backend Backend
+	hosts   HostResponder
+	random  func([]byte)
+	clock   timer.Queue
 
 	servers map[string]*server
 	clients map[string]*client
@@ -49,7 +50,7 @@ type Engine struct {
 	ended    []*Ended // the last ones, in a ring
 	endedAt  int
 	watches  map[int]*watch
-	onwards  map[string]*onward
+	switches map[string]*switchTunnel
 }
 
 // Stats counts what is not counted with a tunnel or a session.
@@ -64,15 +65,15 @@ type Stats struct {
 	NoPrefix   uint64 `json:"no_prefix"`   // logins that got less IPv6 than they should: a pool was empty
 	Spoofed    uint64 `json:"spoofed"`     // packets in the slow path with another's source
 	Garden     uint64 `json:"garden"`      // packets in the slow path that the walled garden does not let pass
-	NoSession  uint64 `json:"no_session"`  // packets in the slow path to nobody
+	NoSession  uint64 `json:"no_session"`  // packets in the slow path without a session
 	Duplicates uint64 `json:"duplicates"`  // logins that were there already
 	TunnelsNew uint64 `json:"tunnels_new"` // established
 }
 
 // NewEngine makes an engine without sections.
-func NewEngine(w World, h Hosts, random func([]byte)) *Engine {
+func NewEngine(w Backend, h HostResponder, random func([]byte)) *Engine {
 	e := &Engine{
-		world: w, hosts: h, random: random, servers: map[string]*server{}, clients: map[string]*client{}, sessions: map[uint16]*session{},
+		backend: w, hosts: h, random: random, servers: map[string]*server{}, clients: map[string]*client{}, sessions: map[uint16]*session{},
 	}
 	e.l2tp = l2tp.New(engineHost{e}, &e.clock, random)
 	e.pending.clear()
@@ -103,7 +104,7 @@ func (e *Engine) Set(servers []ServerSettings, clients []ClientSettings, now tim
 	for _, s := range servers {
 		keep[s.Name] = true
 		if old, ok := e.servers[s.Name]; ok {
-			e.follow(old, s)
+			e.updateServer(old, s)
 		} else {
 			e.servers[s.Name] = newServer(s)
 		}
@@ -146,19 +147,19 @@ func (e *Engine) dropClient(c *client) {
 	e.closeTunnels(func(t *tunnel) bool { return t.client == c }, wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "no longer wanted"})
 }
 
-// Waits tells whether somebody still waits for the answer to a question.
-func (e *Engine) Waits(q Question) bool {
+// Waits tells whether a session still waits for the answer to a request.
+func (e *Engine) Waits(q AuthRequest) bool {
 	s := e.sessions[q.Session]
 	return s != nil && s.question == q.Serial && q.Serial != 0
 }
 
 // Answer is what Ask led to. A session that is no more, or asks something else
 // by now, takes no notice.
-func (e *Engine) Answer(q Question, v Verdict, now time.Time) {
+func (e *Engine) Answer(q AuthRequest, v AuthReply, now time.Time) {
 	e.clock.Set(now)
 	if e.Waits(q) {
 		s := e.sessions[q.Session]
-		s.decide(q.Credentials, v)
+		s.applyReply(q.Credentials, v)
 		e.clock.Arm(s)
 	}
 }

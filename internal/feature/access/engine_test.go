@@ -33,7 +33,7 @@ type side struct {
 	other     *side
 	addr      netip.AddrPort
 	inbox     []datagram
-	asked     []Question
+	asked     []AuthRequest
 	delivered [][]byte
 	dials     []string
 	// as the datapath would have it
@@ -68,7 +68,7 @@ func (s *side) Send(here, peer netip.AddrPort, b []byte) {
 func (s *side) Deliver(_ int, ip []byte)     { s.delivered = append(s.delivered, slices.Clone(ip)) }
 func (s *side) Reply(n int, ip []byte)       { s.Deliver(n, ip) }
 func (s *side) Number(uint16) (uint16, bool) { return 0, false }
-func (s *side) Ask(q Question)               { s.asked = append(s.asked, q) }
+func (s *side) Authenticate(q AuthRequest)   { s.asked = append(s.asked, q) }
 func (s *side) Dial(name string)             { s.dials = append(s.dials, name) }
 
 func randomBytes(seed uint64) func([]byte) {
@@ -153,7 +153,7 @@ func (d *duet) settle() {
 			for len(s.dials) > 0 {
 				name := s.dials[0]
 				s.dials = s.dials[1:]
-				if _, onward := OnwardServer(name); !onward {
+				if _, onward := SwitchServer(name); !onward {
 					s.engine.Dialed(name, s.addr, s.other.addr, d.now)
 				} else if d.beyond != nil {
 					s.engine.Dialed(name, netip.AddrPortFrom(s.addr.Addr(), 50000), d.beyond.addr, d.now)

@@ -20,7 +20,7 @@ func (s *session) sendRaw(frame []byte) {
 	}
 	if s.l2tp.Sequenced() && s.carried() {
 		// what the programs carry they number
-		if n, ok := s.engine.world.Number(s.local); ok {
+		if n, ok := s.engine.backend.Number(s.local); ok {
 			s.l2tp.SendNumbered(n, frame)
 			return
 		}

@@ -91,7 +91,7 @@ func (h *history) events() []event {
 }
 
 // ppp notes a frame, unless it is data or an echo: those would push out all
-// others. Of what proves who somebody is only the kind of message is kept.
+// others. Of authentication only the kind of message is kept.
 func (h *history) ppp(sent bool, p wireppp.Protocol, b []byte, now time.Time) {
 	switch p {
 	case wireppp.IPv4:

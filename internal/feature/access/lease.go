@@ -8,7 +8,7 @@ import (
 
 // What a login had out of the pools is its own, also while it is away: a storm,
 // a restart or a reboot gives everybody the same again. Only when nothing else is
-// free does somebody else get it.
+// free does another login get it.
 
 // leasesMost bounds how many logins are remembered.
 const leasesMost = 1 << 18

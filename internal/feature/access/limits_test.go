@@ -167,7 +167,7 @@ func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
 	if !d.server.engine.Waits(d.server.asked[0]) {
 		t.Error("nobody waits for the answer")
 	}
-	d.server.engine.Answer(d.server.asked[0], Verdict{Accept: true, Profile: *d.server.asked[0].Profile}, d.now)
+	d.server.engine.Answer(d.server.asked[0], AuthReply{Accept: true, Profile: *d.server.asked[0].Profile}, d.now)
 	d.settle()
 	d.up()
 	if d.server.engine.Waits(d.server.asked[0]) {

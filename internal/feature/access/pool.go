@@ -30,7 +30,7 @@ func (p *Pool) spaces(k poolKind) []netip.Prefix {
 	return p.Addresses
 }
 
-// spaces gives what somebody's addresses come out of: the pool of that name; if
+// spaces gives what a login's addresses come out of: the pool of that name; if
 // it has none of that kind, or no name is said, the section's own and those of
 // all pools that need not be named. false: there is no pool of that name.
 func (s *server) spaces(k poolKind, name string) ([]netip.Prefix, bool) {
@@ -127,7 +127,7 @@ func (s *server) hasIPv4() bool {
 	return slices.ContainsFunc(s.Pools, func(p Pool) bool { return len(p.Addresses) > 0 })
 }
 
-// conflict tells what of somebody's own another session has.
+// conflict tells which of a profile's own addresses another session has.
 func (s *server) conflict(one *session, p Profile) string {
 	if o := s.taken4[p.IPv4]; p.IPv4.IsValid() && o != nil {
 		return fmt.Sprintf("%s is that of session %d", p.IPv4, o.local)
@@ -195,7 +195,7 @@ func (e *Engine) Pools() []PoolRow {
 }
 
 // sizeOf is how many of a length are in a space; the first and last address of
-// an IPv4 subnet are given to nobody.
+// an IPv4 subnet are not given.
 func sizeOf(space netip.Prefix, bits int) float64 {
 	n := 1.0
 	for range bits - space.Bits() {
@@ -208,7 +208,7 @@ func sizeOf(space netip.Prefix, bits int) float64 {
 }
 
 // freeAddress gives a free IPv4 address: for one login the same again, as long
-// as nobody else got it.
+// as no other login got it.
 func (s *server) freeAddress(login string, spaces []netip.Prefix) (netip.Addr, bool) {
 	last := s.kept.last[login].ipv4
 	if last.IsValid() && s.taken4[last] == nil && !s.own4[last] && last != s.Gateway &&
@@ -233,7 +233,7 @@ type spaceKey struct {
 
 // freeIn gives a free address of a space, the next one behind that given last:
 // who comes up together is together in the datapath's tables. others: also one that
-// somebody had who is away.
+// a login had that is away.
 func (s *server) freeIn(space netip.Prefix, login string, others bool) (netip.Addr, bool) {
 	n := uint64(1) << (32 - space.Bits())
 	base := binary.BigEndian.Uint32(space.Masked().Addr().AsSlice())
@@ -295,7 +295,7 @@ func (s *server) freePrefix(login string, spaces []netip.Prefix, bits int, other
 }
 
 // prefixIn gives a free prefix of a space, the next one as in freeIn, or where there is
-// none for long (much of the space is somebody's own, or kept) one behind a place of the
+// none for long (much of the space is users' own, or kept) one behind a place of the
 // login's. Single addresses all come from there: those that follow each other are easy to
 // find for strangers (RFC 7707 section 4.1.1).
 func (s *server) prefixIn(space netip.Prefix, login string, bits int, others bool) netip.Prefix {

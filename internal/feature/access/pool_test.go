@@ -139,7 +139,7 @@ func TestWhatHostsAreToldBesides(t *testing.T) {
 	s.Remote = true
 	d.start(s, testClient())
 	q := d.server.asked[0]
-	d.server.engine.Answer(q, Verdict{Accept: true, Profile: Profile{Garden: true, Advertised: prefixes("2001:db8:77::/48")}}, d.now)
+	d.server.engine.Answer(q, AuthReply{Accept: true, Profile: Profile{Garden: true, Advertised: prefixes("2001:db8:77::/48")}}, d.now)
 	d.settle()
 	one := d.server.only()
 	hosts := func() state.HostLink { return one.hostLink() }

@@ -85,21 +85,21 @@ func (s *server) update(n ServerSettings) {
 }
 
 // local decides about a login of the configuration's own.
-func (s *server) local(c ppp.Credentials) (v Verdict, known bool) {
+func (s *server) local(c ppp.Credentials) (v AuthReply, known bool) {
 	if c.Method == "" && !s.Remote {
-		return Verdict{Accept: true}, true
+		return AuthReply{Accept: true}, true
 	}
 	u, known := s.users[c.Login]
 	if !known {
-		return Verdict{}, false
+		return AuthReply{}, false
 	}
-	v = Verdict{Text: "Login incorrect"}
+	v = AuthReply{Text: "Login incorrect"}
 	if u.Hash != "" {
 		if c.Method != ppp.MethodPAP {
 			return v, true
 		}
 		// to compare takes a while, on purpose: not here
-		return Verdict{}, false
+		return AuthReply{}, false
 	}
 	switch c.Method {
 	case ppp.MethodPAP:
@@ -119,7 +119,7 @@ func (s *server) local(c ppp.Credentials) (v Verdict, known bool) {
 		if err != nil {
 			return v, true
 		}
-		return Verdict{Accept: true, Text: proof + " M=Welcome", Profile: u.profile()}, true
+		return AuthReply{Accept: true, Text: proof + " M=Welcome", Profile: u.profile()}, true
 	}
 	if v.Accept {
 		v.Text, v.Profile = "Welcome", u.profile()
@@ -127,8 +127,8 @@ func (s *server) local(c ppp.Credentials) (v Verdict, known bool) {
 	return v, true
 }
 
-// settle deals with sessions that have the same login already.
-func (s *server) settle(one *session) bool {
+// resolveDuplicates deals with sessions that have the same login already.
+func (s *server) resolveDuplicates(one *session) bool {
 	others := slices.DeleteFunc(slices.Clone(s.logins[one.login]), func(o *session) bool { return o == one })
 	if len(others) == 0 || one.login == "" {
 		return true

@@ -38,14 +38,14 @@ type session struct {
 	rateUp, rateDown limiter
 	seen             uint64 // packets from the subscriber, and when there were more
 	seenAt           time.Time
-	onward           Onward // where it goes on to, if its server is not zero
+	target           SwitchTarget // where it goes on to, if its server is not zero
 	shown            ppp.Credentials
 	pair             *session // the other side of one that goes on
 	refused          string   // what was said to the subscriber
 	line             *LineErrors
 	accm             uint32 // that the LAC knows to send with
 	history          history
-	watch            func(Frame) // nil: nobody does
+	watch            func(Frame) // nil: it is not captured
 }
 
 // up tells whether the call stands, gone whether it is over.
@@ -102,8 +102,8 @@ func (u l2tpUser) SessionEvent(e l2tp.Event) {
 	case l2tp.Trace:
 		s.history.l2tp(e.Sent, e.Message, s.engine.clock.Now())
 	case l2tp.Answered:
-		if s.tunnel.onward != nil {
-			s.onwardTaken()
+		if s.tunnel.toServer != nil {
+			s.switchAnswered()
 		} else {
 			s.replied()
 		}
@@ -115,7 +115,7 @@ func (u l2tpUser) SessionEvent(e l2tp.Event) {
 		}
 		// an ACCM (SLI) is for lines with characters: there are none here, but there may
 		// be where the session comes from
-		s.tellOther(e)
+		s.relayNotice(e)
 	case l2tp.Sequencing:
 		if s.carried() {
 			s.engine.pending.sessions[s.local] = true

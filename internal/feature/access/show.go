@@ -130,7 +130,7 @@ func (s *session) row() SubscriberRow {
 	}
 	switch {
 	case s.forwarded():
-		r.State, r.Onward = "onward", s.onward.Server
+		r.State, r.Onward = "onward", s.target.Server
 	case s.running():
 		r.State = "up"
 	case s.question != 0:
@@ -156,7 +156,7 @@ func (t *tunnel) row() TunnelRow {
 	case t.client != nil:
 		section = "l2tp_client." + t.client.Name
 	default:
-		section = "onward to " + t.onward.Server
+		section = "onward to " + t.toServer.Server
 	}
 	l := t.Status()
 	return TunnelRow{

@@ -14,18 +14,18 @@ import (
 // tunnel is who an L2TP tunnel is for: a section, or subscribers of another server's.
 type tunnel struct {
 	*l2tp.Tunnel
-	engine  *Engine
-	server  *server // nil: it is a client's
-	client  *client
-	onward  *onward // it leads to another server
-	lac     string  // the peer's name in the configuration
-	history history // of messages about the tunnel itself
+	engine   *Engine
+	server   *server // nil: it is a client's
+	client   *client
+	toServer *switchTunnel // it leads to another server
+	lac      string        // the peer's name in the configuration
+	history  history       // of messages about the tunnel itself
 }
 
 // engineHost is the engine as its L2TP endpoint sees it.
 type engineHost struct{ *Engine }
 
-func (h engineHost) Send(local, peer netip.AddrPort, b []byte) { h.world.Send(local, peer, b) }
+func (h engineHost) Send(local, peer netip.AddrPort, b []byte) { h.backend.Send(local, peer, b) }
 
 // Authorize finds the section and the LAC of a peer that asks for a tunnel.
 func (h engineHost) Authorize(local netip.AddrPort, peer netip.Addr, hostName string) (l2tp.Config, bool) {
@@ -76,8 +76,8 @@ func (t *tunnel) TunnelEvent(l *l2tp.Tunnel, e l2tp.Event) {
 	case l2tp.Established:
 		t.engine.pending.tunnels[l.Local()] = true
 		switch {
-		case t.onward != nil:
-			t.onward.tunnelUp()
+		case t.toServer != nil:
+			t.toServer.tunnelUp()
 		case t.client != nil:
 			t.client.tunnelUp(t)
 		}
@@ -85,8 +85,8 @@ func (t *tunnel) TunnelEvent(l *l2tp.Tunnel, e l2tp.Event) {
 		if t.client != nil {
 			t.client.tunnelDown(t, e.Text)
 		}
-		if t.onward != nil {
-			t.onward.tunnelDown(t, e.Text)
+		if t.toServer != nil {
+			t.toServer.tunnelDown(t, e.Text)
 		}
 	}
 }

@@ -18,7 +18,7 @@ const (
 	ReasonError     Reason = "error"           // what came made no sense
 	ReasonRefused   Reason = "refused"         // login and password are not right
 	ReasonAdmin     Reason = "admin"           // kicked, or configured away
-	ReasonReplaced  Reason = "replaced"        // the subscriber logged in anew
+	ReasonReplaced  Reason = "replaced"        // the subscriber logged in again
 	ReasonSession   Reason = "session-timeout" // its time is over
 	ReasonIdle      Reason = "idle-timeout"    // nothing was sent for too long
 	ReasonTunnel    Reason = "tunnel"          // the tunnel ended
@@ -44,7 +44,7 @@ type Profile struct {
 	IdleTimeout    time.Duration  `json:"idle_timeout,omitempty"`
 	Interim        time.Duration  `json:"interim,omitempty"`
 	Class          [][]byte       `json:"class,omitempty"` // RADIUS: goes back with accounting
-	Onward         Onward         `json:"onward,omitzero"` // its session goes on to another server
+	SwitchTo       SwitchTarget   `json:"onward,omitzero"` // its session goes on to another server
 }
 
 // Pools6 are the names of the pools that IPv6 comes out of.
@@ -54,16 +54,16 @@ type Pools6 struct {
 	Address   string `json:"address,omitempty"`   // RFC 6911 Stateful-IPv6-Address-Pool
 }
 
-// Verdict is who somebody is, and what they get.
-type Verdict struct {
+// AuthReply accepts or rejects a login (Access-Accept, Access-Reject).
+type AuthReply struct {
 	Accept  bool
 	Text    string // to the subscriber; with MS-CHAPv2 the authenticator's proof
 	Login   string // if it is another than the one shown
 	Profile Profile
 }
 
-// Question asks who somebody is.
-type Question struct {
+// AuthRequest asks whether a login is accepted (Access-Request).
+type AuthRequest struct {
 	Access  string
 	Session uint16
 	Serial  uint64
@@ -95,7 +95,7 @@ const (
 	AccountStart AccountKind = iota
 	AccountInterim
 	AccountStop
-	AccountOn // all sessions of before are over: this router has begun anew
+	AccountOn // all sessions of before are over: this router has started (Accounting-On)
 )
 
 // Account is one message to accounting.

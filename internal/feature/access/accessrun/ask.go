@@ -124,12 +124,12 @@ func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aa
 // askTime bounds a question to all servers.
 const askTime = 50 * time.Second
 
-// Ask finds out who a subscriber is.
-func (s *subscribers) Ask(q access.Question) {
+// Authenticate finds out who a subscriber is.
+func (s *subscribers) Authenticate(q access.AuthRequest) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
 	to, find := &s.comparing, comparePassword
 	if q.Hash == "" {
-		to, find = s.accounts.queue(q.Access), func(q access.Question) access.Verdict { return s.askServers(ctx, client, q) }
+		to, find = s.accounts.queue(q.Access), func(q access.AuthRequest) access.AuthReply { return s.askServers(ctx, client, q) }
 	}
 	to.put(&s.tasks, func() { s.answer(q, find) })
 }
@@ -144,7 +144,7 @@ func (a *accounts) queue(section string) *queue {
 
 // answer has a question answered that somebody still waits for: it may have stood
 // in a queue for longer than its subscriber.
-func (s *subscribers) answer(q access.Question, find func(access.Question) access.Verdict) {
+func (s *subscribers) answer(q access.AuthRequest, find func(access.AuthRequest) access.AuthReply) {
 	s.mu.Lock()
 	waits := s.engine.Waits(q)
 	s.mu.Unlock()
@@ -162,8 +162,8 @@ func (s *subscribers) answer(q access.Question, find func(access.Question) acces
 	s.wake()
 }
 
-func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q access.Question) access.Verdict {
-	cannot := access.Verdict{Text: "Nobody can be asked"}
+func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q access.AuthRequest) access.AuthReply {
+	cannot := access.AuthReply{Text: "Nobody can be asked"}
 	if client == nil {
 		return cannot
 	}
@@ -176,7 +176,7 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q acce
 	if err != nil {
 		return cannot
 	}
-	return verdictOf(r)
+	return replyOf(r)
 }
 
 // Disconnect and Change carry out orders.

@@ -46,7 +46,7 @@ func (s *subscribers) sweepDatapath() {
 
 // putSessions makes the programs' tables what the engine's are. What has ended passes
 // nothing more from now on, and stays to be counted until it is removed.
-func (s *subscribers) putSessions(t access.Turnover) {
+func (s *subscribers) putSessions(t access.SessionDelta) {
 	if s.path == nil {
 		return
 	}
@@ -69,7 +69,7 @@ func (s *subscribers) Number(session uint16) (uint16, bool) {
 
 // removeSessions takes out what is gone, once its counters were read. Nobody has had
 // its ids since.
-func (s *subscribers) removeSessions(b access.Batch) {
+func (s *subscribers) removeSessions(b access.ChangeSet) {
 	if len(b.GoneTunnels)+len(b.GoneSessions) == 0 {
 		return
 	}

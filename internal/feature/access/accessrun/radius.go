@@ -9,7 +9,7 @@ import (
 // the other way round.
 
 // accessRequest is the Access-Request for a login.
-func accessRequest(q access.Question) aaa.Request {
+func accessRequest(q access.AuthRequest) aaa.Request {
 	return aaa.Request{
 		Session: q.Session, Call: aaa.Call(q.Call),
 		Credentials: aaa.Credentials{
@@ -18,9 +18,9 @@ func accessRequest(q access.Question) aaa.Request {
 	}
 }
 
-// verdictOf is what an Access-Accept or Access-Reject says of a login.
-func verdictOf(r aaa.Reply) access.Verdict {
-	return access.Verdict{Accept: r.Accept, Text: r.Text, Login: r.Login, Profile: profileOf(r.Profile)}
+// replyOf is what an Access-Accept or Access-Reject says of a login.
+func replyOf(r aaa.Reply) access.AuthReply {
+	return access.AuthReply{Accept: r.Accept, Text: r.Text, Login: r.Login, Profile: profileOf(r.Profile)}
 }
 
 func profileOf(p aaa.Profile) access.Profile {
@@ -28,7 +28,7 @@ func profileOf(p aaa.Profile) access.Profile {
 		IPv4: p.IPv4, Pool: p.Pool, IPv6: p.IPv6, Prefix: p.Prefix, Delegated: p.Delegated, InterfaceID: p.InterfaceID,
 		Routes: p.Routes, Advertised: p.Advertised, DNS: p.DNS, Up: p.RateUp, Down: p.RateDown, Garden: p.WalledGarden,
 		SessionTimeout: p.SessionTimeout, IdleTimeout: p.IdleTimeout, Interim: p.Interim, Class: p.Class,
-		Onward: access.Onward{Server: p.Tunnel.Server, Secret: p.Tunnel.Secret, Name: p.Tunnel.Name},
+		SwitchTo: access.SwitchTarget{Server: p.Tunnel.Server, Secret: p.Tunnel.Secret, Name: p.Tunnel.Name},
 	}
 	if p.Pools6 != (aaa.Pools6{}) {
 		out.Pools6 = &access.Pools6{Prefix: p.Pools6.Prefix, Delegated: p.Pools6.Delegated, Address: p.Pools6.Address}
@@ -37,11 +37,11 @@ func profileOf(p aaa.Profile) access.Profile {
 }
 
 // comparePassword decides about a subscriber whose password's hash is known here.
-func comparePassword(q access.Question) access.Verdict {
+func comparePassword(q access.AuthRequest) access.AuthReply {
 	if !aaa.PasswordMatches(q.Hash, q.Password) {
-		return access.Verdict{Text: "Login incorrect"}
+		return access.AuthReply{Text: "Login incorrect"}
 	}
-	return access.Verdict{Accept: true, Text: "Welcome", Profile: *q.Profile}
+	return access.AuthReply{Accept: true, Text: "Welcome", Profile: *q.Profile}
 }
 
 // accountingRequest is the Accounting-Request for what has become of a session.

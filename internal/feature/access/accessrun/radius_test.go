@@ -72,8 +72,8 @@ func zeros(v reflect.Value, at string) (list []string) {
 // TestNoRADIUSAttributeIsLost: what RADIUS says reaches the subscribers, and what they
 // say reaches RADIUS, field by field.
 func TestNoRADIUSAttributeIsLost(t *testing.T) {
-	request := accessRequest(full[access.Question]())
-	reply := verdictOf(full[aaa.Reply]())
+	request := accessRequest(full[access.AuthRequest]())
+	reply := replyOf(full[aaa.Reply]())
 	account := full[access.Account]()
 	account.Kind, account.Reason = access.AccountStop, access.ReasonIdle
 	accounting := accountingRequest(&account)
@@ -85,8 +85,8 @@ func TestNoRADIUSAttributeIsLost(t *testing.T) {
 		v    any
 		may  string // a field that RADIUS does not know
 	}{
-		{"Request", &request, ""},
-		{"Verdict", &reply, ".Profile.NoIPv4 .Profile.Onward.Hide"},
+		{"AuthRequest", &request, ""},
+		{"AuthReply", &reply, ".Profile.NoIPv4 .Profile.SwitchTo.Hide"},
 		{"Accounting", accounting, ""},
 		{"Match", &match, ".Clients"},
 		{"RADIUSServer", &row, ""},

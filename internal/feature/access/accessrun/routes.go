@@ -56,7 +56,7 @@ func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
 }
 
 // route follows what has come and gone. The lock is held.
-func (s *subscribers) route(t access.Turnover) {
+func (s *subscribers) route(t access.SessionDelta) {
 	r := &s.routes
 	r.covered = s.covered
 	for _, id := range t.Ended {

@@ -19,7 +19,7 @@ type Runner struct{ *subscribers }
 
 // New makes the constructor of the runner. hosts answers router solicitations
 // and DHCPv6 of subscribers.
-func New(hosts access.Hosts) func(context.Context, runner.Doors) runner.Runner {
+func New(hosts access.HostResponder) func(context.Context, runner.Doors) runner.Runner {
 	return func(_ context.Context, d runner.Doors) runner.Runner { return &Runner{newSubscribers(d, hosts)} }
 }
 

@@ -35,7 +35,7 @@ func (s *subscribers) Reply(id int, ip []byte) {
 // is told that it is over has nothing any more that could be another's by now. The lock
 // is held.
 func (s *subscribers) settle() {
-	if t := s.engine.Turnover(); !t.Empty() {
+	if t := s.engine.SessionDelta(); !t.Empty() {
 		s.changed += len(t.Sessions) + len(t.Ended)
 		s.putSessions(t)
 		s.route(t)

@@ -133,7 +133,7 @@ func (p *peer) Send(_, _ netip.AddrPort, b []byte) { p.out = append(p.out, slice
 func (*peer) Deliver(int, []byte)                  {}
 func (*peer) Reply(int, []byte)                    {}
 func (*peer) Number(uint16) (uint16, bool)         { return 0, false }
-func (*peer) Ask(access.Question)                  {}
+func (*peer) Authenticate(access.AuthRequest)      {}
 func (p *peer) Dial(string)                        { p.dials++ }
 
 // Whoever learns that its session is up finds a datapath that knows it, and whoever

@@ -95,7 +95,7 @@ const dialTime = 10 * time.Second
 
 func (s *subscribers) Dial(name string) {
 	server, ctx := s.servers[name], s.ctx
-	if onward, ok := access.OnwardServer(name); ok {
+	if onward, ok := access.SwitchServer(name); ok {
 		server = onward
 	}
 	s.tasks.Go(func() {

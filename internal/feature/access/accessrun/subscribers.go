@@ -75,7 +75,7 @@ type device interface {
 	Close() error
 }
 
-func newSubscribers(d runner.Doors, hosts access.Hosts) *subscribers {
+func newSubscribers(d runner.Doors, hosts access.HostResponder) *subscribers {
 	s := &subscribers{
 		log: d.Log, dir: d.Paths.Run, doors: d, sockets: map[netip.AddrPort]datagrams{}, kept: map[netip.AddrPort]bool{},
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),

@@ -127,7 +127,7 @@ func TestAHashIsComparedWithThePassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := access.Question{Hash: string(hash), Profile: &access.Profile{IPv4: netip.MustParseAddr("203.0.113.5")}}
+	q := access.AuthRequest{Hash: string(hash), Profile: &access.Profile{IPv4: netip.MustParseAddr("203.0.113.5")}}
 	q.Password = "wonderland"
 	if v := comparePassword(q); !v.Accept || v.Profile.IPv4 != q.Profile.IPv4 {
 		t.Errorf("the right password: %+v", v)

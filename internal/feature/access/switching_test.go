@@ -117,7 +117,7 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 		d.restart(t, d.near(), nil)
 		if hide { // it stays so in the next process
 			for _, x := range d.server.engine.tunnels() {
-				if x.onward != nil && !x.Status().Hidden {
+				if x.toServer != nil && !x.Status().Hidden {
 					t.Error("the next process does not hide")
 				}
 			}
@@ -132,8 +132,8 @@ func TestRADIUSSendsASessionOn(t *testing.T) {
 	if len(d.server.asked) != 1 {
 		t.Fatalf("asked is %+v", d.server.asked)
 	}
-	p := Profile{Onward: Onward{Server: "192.0.2.99", Secret: "between them", Name: "carrier"}, Up: 8e5}
-	d.server.engine.Answer(d.server.asked[0], Verdict{Accept: true, Profile: p}, d.now)
+	p := Profile{SwitchTo: SwitchTarget{Server: "192.0.2.99", Secret: "between them", Name: "carrier"}, Up: 8e5}
+	d.server.engine.Answer(d.server.asked[0], AuthReply{Accept: true, Profile: p}, d.now)
 	d.settle()
 	d.onward(t, "by RADIUS")
 	if r := d.server.engine.Subscribers()[0]; r.Up != 8e5 {
@@ -148,8 +148,8 @@ func TestTheOtherServerIsNotThere(t *testing.T) {
 	near.Forward = []Forward{{Realm: "far", Server: "192.0.2.99"}}
 	d.start(near, home)
 	d.pass(time.Second)
-	if d.client.engine.Learned()["home"].Up || len(d.server.engine.sessions) != 0 || len(d.server.engine.onwards) != 0 {
-		t.Errorf("%d sessions, %d tunnels onward", len(d.server.engine.sessions), len(d.server.engine.onwards))
+	if d.client.engine.Learned()["home"].Up || len(d.server.engine.sessions) != 0 || len(d.server.engine.switches) != 0 {
+		t.Errorf("%d sessions, %d tunnels onward", len(d.server.engine.sessions), len(d.server.engine.switches))
 	}
 	_, ended := d.server.engine.Details(Match{Login: "alice@far"})
 	if len(ended) == 0 || ended[0].Text != "the server that it belongs to cannot be reached: nobody is there" {
@@ -231,8 +231,8 @@ func TestSessionsThatGoOnOutliveTheProcess(t *testing.T) {
 		}
 	}
 	// another one of the realm takes the same tunnel, with a serial number of its own
-	if len(d.server.engine.onwards) != 1 || d.server.engine.onwards[Onward{Server: "192.0.2.99", Secret: "between them", Name: "carrier"}.key()].calls != 1 {
-		t.Errorf("the tunnels onward are %+v", d.server.engine.onwards)
+	if len(d.server.engine.switches) != 1 || d.server.engine.switches[SwitchTarget{Server: "192.0.2.99", Secret: "between them", Name: "carrier"}.key()].calls != 1 {
+		t.Errorf("the tunnels onward are %+v", d.server.engine.switches)
 	}
 	d.beyond.engine.Kick(Match{Login: "alice@far"}, d.now)
 	d.settle()

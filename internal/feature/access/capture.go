@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Frame is a frame of PPP of a session that somebody watches, as the daemon
+// Frame is a frame of PPP of a session that is captured, as the daemon
 // itself sends and receives it. What the programs carry comes from them.
 type Frame struct {
 	At      time.Time
@@ -15,7 +15,7 @@ type Frame struct {
 	PPP     []byte // good until the callback returns
 }
 
-// watch is somebody who looks at all frames of some sessions.
+// watch is a capture of all frames of some sessions.
 type watch struct {
 	match Match
 	sink  func(Frame)

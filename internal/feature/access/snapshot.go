@@ -24,11 +24,11 @@ type Stored struct {
 
 type storedTunnel struct {
 	l2tp.TunnelSnapshot
-	Server string  `json:"server,omitempty"`
-	Client string  `json:"client,omitempty"`
-	LAC    string  `json:"lac"`
-	Onward *Onward `json:"onward,omitempty"` // the server that it leads to
-	Calls  uint32  `json:"calls,omitempty"`
+	Server string        `json:"server,omitempty"`
+	Client string        `json:"client,omitempty"`
+	LAC    string        `json:"lac"`
+	Onward *SwitchTarget `json:"onward,omitempty"` // the server that it leads to
+	Calls  uint32        `json:"calls,omitempty"`
 }
 
 type storedSession struct {
@@ -46,7 +46,7 @@ type storedSession struct {
 	Ends    time.Time             `json:"ends,omitzero"`
 	Slow    Traffic               `json:"slow"`
 	Link    ppp.Snapshot          `json:"link"`
-	Onward  *Onward               `json:"onward,omitempty"` // where it goes on to
+	Onward  *SwitchTarget         `json:"onward,omitempty"` // where it goes on to
 	Pair    uint16                `json:"pair,omitempty"`   // and by which session
 	V6      *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
 }
@@ -96,7 +96,7 @@ func (t *tunnel) stored(k l2tp.TunnelSnapshot) storedTunnel {
 	case t.client != nil:
 		o.Client = t.client.Name
 	default:
-		o.Onward, o.Calls = &t.onward.Onward, t.onward.calls
+		o.Onward, o.Calls = &t.toServer.SwitchTarget, t.toServer.calls
 	}
 	return o
 }
@@ -115,7 +115,7 @@ func (s *session) stored() storedSession {
 		return o // the side of the other server has none
 	}
 	if s.pair != nil {
-		o.Onward = &s.onward
+		o.Onward = &s.target
 	}
 	o.Link = l.Snapshot()
 	if s.v6 != nil {
@@ -151,7 +151,7 @@ func (e *Engine) Restore(kept []Stored, now time.Time) error {
 	}
 	e.restorePairs(sessions)
 	for _, t := range e.tunnels() {
-		// a client's tunnel without its session is of no use: begin anew
+		// a client's tunnel without its session is of no use: it is set up again
 		if t.client != nil && t.client.session == nil {
 			t.Fail("the session was not kept")
 		}
@@ -169,9 +169,9 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 		c.Hello = t.client.Keepalive
 	}
 	if k.Onward != nil {
-		e.restoreOnward(t, *k.Onward, k.Calls)
+		e.restoreSwitch(t, *k.Onward, k.Calls)
 	}
-	if t.server == nil && t.client == nil && t.onward == nil {
+	if t.server == nil && t.client == nil && t.toServer == nil {
 		e.l2tp.Drop(k.Local)
 		return
 	}
@@ -201,7 +201,7 @@ func (e *Engine) restoreSession(k storedSession) {
 	s.tunnel = t
 	e.sessions[k.Local] = s
 	e.pending.sessions[k.Local] = true
-	if t.onward != nil {
+	if t.toServer != nil {
 		return // what it needs is with the other side
 	}
 	settings := ppp.Config{Random: e.random}
@@ -220,7 +220,7 @@ func (e *Engine) restoreSession(k storedSession) {
 	}
 	s.link = ppp.Restore(k.Link, settings, linkCarrier{s}, e.clock.Now())
 	if k.Onward != nil {
-		s.onward = *k.Onward
+		s.target = *k.Onward
 		s.link.Abandon()
 	}
 	if s.profile.Interim > 0 && s.online {

@@ -15,52 +15,52 @@ func (s *session) authenticate(c ppp.Credentials) {
 		s.link.Reject("", s.engine.clock.Now())
 		return
 	}
-	if to, ok := srv.onwardFor(c.Login); ok {
+	if to, ok := srv.switchTarget(c.Login); ok {
 		s.profile = srv.withDefaults(Profile{})
-		s.sendOn(c, to)
+		s.switchTo(c, to)
 		return
 	}
 	if v, known := srv.local(c); known {
-		s.decide(c, v)
+		s.applyReply(c, v)
 		return
 	}
 	u := srv.users[c.Login]
 	if !srv.Remote && u == nil {
-		s.decide(c, Verdict{Text: "Login incorrect"})
+		s.applyReply(c, AuthReply{Text: "Login incorrect"})
 		return
 	}
 	s.engine.serial++
 	s.question = s.engine.serial
-	q := Question{Access: srv.Name, Session: s.local, Serial: s.question, Credentials: c, Call: s.call}
+	q := AuthRequest{Access: srv.Name, Session: s.local, Serial: s.question, Credentials: c, Call: s.call}
 	if u != nil {
 		profile := u.profile()
 		q.Hash, q.Profile = u.Hash, &profile
 	}
-	s.engine.world.Ask(q)
+	s.engine.backend.Authenticate(q)
 }
 
-// decide lets the subscriber in, or not.
-func (s *session) decide(c ppp.Credentials, v Verdict) {
+// applyReply lets the subscriber in, or not.
+func (s *session) applyReply(c ppp.Credentials, v AuthReply) {
 	e, srv := s.engine, s.tunnel.server
 	s.question = 0
 	if !s.up() || s.link == nil {
 		return
 	}
-	if v.Accept && v.Profile.Onward.Server != "" {
+	if v.Accept && v.Profile.SwitchTo.Server != "" {
 		s.profile = srv.withDefaults(v.Profile)
-		to := v.Profile.Onward
+		to := v.Profile.SwitchTo
 		to.Name = cmp.Or(to.Name, srv.HostName)
-		s.sendOn(c, to)
+		s.switchTo(c, to)
 		return
 	}
-	srv.release(s) // what it has by another login, if LCP began anew
+	srv.release(s) // what it has by another login, if LCP was negotiated again
 	s.login = wirel2tp.Printable([]byte(c.Login))
 	if v.Login != "" {
 		s.login = v.Login
 	}
-	if v.Accept && !srv.settle(s) {
+	if v.Accept && !srv.resolveDuplicates(s) {
 		e.stats.Duplicates++
-		v = Verdict{Text: "You are logged in already"}
+		v = AuthReply{Text: "You are logged in already"}
 	}
 	if !v.Accept {
 		e.stats.Rejected++

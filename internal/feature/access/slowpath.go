@@ -23,7 +23,7 @@ func (s *session) fromPeer(ip []byte) {
 		s.engine.stats.Spoofed++
 		return
 	}
-	if !s.lets(to) {
+	if !s.gardenPasses(to) {
 		s.engine.stats.Garden++
 		return
 	}
@@ -32,7 +32,7 @@ func (s *session) fromPeer(ip []byte) {
 	}
 	s.slow.UpPackets++
 	s.slow.UpBytes += uint64(len(ip))
-	s.engine.world.Deliver(s.access(), ip)
+	s.engine.backend.Deliver(s.access(), ip)
 }
 
 // owns tells whether an address is the subscriber's.
@@ -43,9 +43,9 @@ func (s *session) owns(a netip.Addr) bool {
 	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// lets tells whether the walled garden lets a subscriber reach an address, and
+// gardenPasses tells whether the walled garden lets a subscriber reach an address, and
 // be reached from it.
-func (s *session) lets(far netip.Addr) bool {
+func (s *session) gardenPasses(far netip.Addr) bool {
 	srv := s.tunnel.server
 	return srv == nil || !s.profile.Garden || slices.ContainsFunc(srv.Garden, func(p netip.Prefix) bool { return p.Contains(far) })
 }
@@ -67,7 +67,7 @@ func (s *session) fromPeer6(ip []byte) {
 		return
 	}
 	if s.tunnel.server != nil {
-		s.hear(p)
+		s.receiveOnLink(p)
 	} else if s.v6 != nil {
 		s.v6.Receive(p, s.engine.clock.Now())
 	}
@@ -85,7 +85,7 @@ func (e *Engine) Transmit(device string, ip []byte) {
 		e.stats.NoSession++
 		return
 	}
-	if !s.lets(from) {
+	if !s.gardenPasses(from) {
 		e.stats.Garden++
 		return
 	}
@@ -100,7 +100,7 @@ func (e *Engine) Transmit(device string, ip []byte) {
 	if len(ip) > s.mtu() {
 		if answer := tooBig(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
 			if len(answer) > 0 {
-				e.world.Reply(s.access(), answer)
+				e.backend.Reply(s.access(), answer)
 			}
 			return
 		}

@@ -58,7 +58,7 @@ func TestPAPIsAskedAgain(t *testing.T) {
 	if len(d.server.asked) != 1 || len(*asked) < 3 {
 		t.Fatalf("%d questions after requests %v", len(d.server.asked), *asked)
 	}
-	d.server.engine.Answer(d.server.asked[0], Verdict{Accept: true}, d.now)
+	d.server.engine.Answer(d.server.asked[0], AuthReply{Accept: true}, d.now)
 	d.settle()
 	d.up()
 	if last := (*asked)[len(*asked)-1]; len(*answered) != 1 || (*answered)[0] != last {

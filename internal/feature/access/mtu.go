@@ -20,7 +20,7 @@ func tooBig(ip []byte, mtu int, from netip.Addr) []byte {
 	to, _, _ := addressesOf(ip)
 	if ip[0]>>4 == 6 {
 		if !from.IsValid() {
-			return []byte{} // nobody to say it; the packet is lost
+			return []byte{} // there is no address to send it from; the packet is lost
 		}
 		if ip[6] == ipv6.ICMPv6 && len(ip) > ipv6.HeaderLen && ip[ipv6.HeaderLen] < 128 {
 			return []byte{} // no errors about errors (RFC 4443 section 2.4)

@@ -7,11 +7,11 @@ import (
 	"weft/internal/ppp"
 )
 
-// follow takes over other settings of a section, while its sessions go on. What
+// updateServer takes over other settings of a section, while its sessions go on. What
 // they have of the section, or of the users of the file, becomes what is there
 // now: rates, walled garden, time limits. What an order, or RADIUS, has set
 // otherwise stays. Hosts are told of other name servers and translators.
-func (e *Engine) follow(srv *server, n ServerSettings) {
+func (e *Engine) updateServer(srv *server, n ServerSettings) {
 	old := &server{ServerSettings: srv.ServerSettings, users: srv.users}
 	told := !slices.Equal(old.DNS, n.DNS) || !slices.Equal(old.PREF64, n.PREF64) || old.Portal != n.Portal
 	srv.update(n)
@@ -30,7 +30,7 @@ func (e *Engine) follow(srv *server, n ServerSettings) {
 			e.clock.Arm(s)
 		}
 		if s.given != (lease{}) || s.online {
-			s.follow(old.limits(s.login), srv.limits(s.login))
+			s.updateLimits(old.limits(s.login), srv.limits(s.login))
 		}
 	}
 }
@@ -55,7 +55,7 @@ func (s *server) withDefaults(p Profile) Profile {
 	return p
 }
 
-func (s *session) follow(was, is Profile) {
+func (s *session) updateLimits(was, is Profile) {
 	var c Change
 	if was.Up != is.Up && s.profile.Up == was.Up {
 		c.Up = &is.Up

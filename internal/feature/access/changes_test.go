@@ -11,16 +11,16 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// aTurnover feeds the server what has come, one datagram, and gives what its datapath
+// aDelta feeds the server what has come, one datagram, and gives what its datapath
 // has to be told before what the server says is sent.
-func (d *duet) aTurnover() (t Turnover, said []datagram) {
+func (d *duet) aDelta() (t SessionDelta, said []datagram) {
 	d.t.Helper()
 	s := d.server
 	m := s.inbox[0]
 	s.inbox = s.inbox[1:]
 	before := len(d.client.inbox)
 	s.engine.Receive(m.here, m.from, m.b, d.now)
-	return s.engine.Turnover(), d.client.inbox[before:]
+	return s.engine.SessionDelta(), d.client.inbox[before:]
 }
 
 // With the answer by which a subscriber knows that it is up, the datapath is told of it.
@@ -37,8 +37,8 @@ func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
 		}
 		d.client.dials = nil
 		for len(d.server.inbox) > 0 {
-			turnover, _ := d.aTurnover()
-			for _, one := range turnover.Sessions {
+			delta, _ := d.aDelta()
+			for _, one := range delta.Sessions {
 				told[one.Local] = one
 			}
 		}
@@ -77,15 +77,15 @@ func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
 		t.Fatal("there is no session")
 	}
 	// the subscriber begins IPv4 anew: our answer, then its own
-	s.engine.Turnover()
+	s.engine.SessionDelta()
 	request := wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 77, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAddress, Data: s.given.ipv4.AsSlice()}})}
 	s.link.Receive(wireppp.IPCP, request.Marshal(), d.now)
 	if s.link.IPCP() != ppp.StateAckSent {
 		t.Fatalf("IPCP is %v", s.link.IPCP())
 	}
-	turnover := s.engine.Turnover()
-	if len(turnover.Sessions) != 1 || turnover.Sessions[0].IPv4 != s.given.ipv4 || turnover.Sessions[0].Blocked {
-		t.Errorf("IPv4 was agreed to, and the datapath is told of %+v", turnover.Sessions)
+	delta := s.engine.SessionDelta()
+	if len(delta.Sessions) != 1 || delta.Sessions[0].IPv4 != s.given.ipv4 || delta.Sessions[0].Blocked {
+		t.Errorf("IPv4 was agreed to, and the datapath is told of %+v", delta.Sessions)
 	}
 	// without an account nobody has anything
 	s.online = false
@@ -104,11 +104,11 @@ func TestWhatHasEndedIsToldUntilItIsRemoved(t *testing.T) {
 		of = e.sessions[id].tunnel.Local()
 	}
 	e.Kick(Match{Login: "alice"}, d.now)
-	if turnover := e.Turnover(); len(turnover.Ended) != 1 || turnover.Ended[0] != id {
-		t.Errorf("it ended %v, and %d was told to", turnover.Ended, id)
+	if delta := e.SessionDelta(); len(delta.Ended) != 1 || delta.Ended[0] != id {
+		t.Errorf("it ended %v, and %d was told to", delta.Ended, id)
 	}
-	if turnover := e.Turnover(); !turnover.Empty() {
-		t.Errorf("it is told again: %+v", turnover)
+	if delta := e.SessionDelta(); !delta.Empty() {
+		t.Errorf("it is told again: %+v", delta)
 	}
 	e.closeTunnels(func(*tunnel) bool { return true }, wirel2tp.Result{Code: wirel2tp.StopShutDown})
 	d.now = d.now.Add(time.Minute)

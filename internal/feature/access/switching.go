@@ -18,36 +18,36 @@ import (
 // what the subscriber showed, goes with the call; from then on frames are
 // carried as they come.
 
-// Onward says where a session goes on to.
-type Onward struct {
+// SwitchTarget says where a session goes on to.
+type SwitchTarget struct {
 	Server string `json:"server"` // name or address, with a port unless it is 1701
 	Secret string `json:"secret,omitempty"`
 	Name   string `json:"name,omitempty"` // what this router calls itself there
 	Hide   bool   `json:"hide,omitempty"` // control messages are enciphered
 }
 
-// dialOnward is what a dialled name begins with that is not a client's.
-const dialOnward = "onward "
+// dialSwitch is what a dialled name begins with that is not a client's.
+const dialSwitch = "onward "
 
-func (o Onward) key() string {
-	key := dialOnward + o.Server + " " + o.Name + " " + o.Secret
+func (o SwitchTarget) key() string {
+	key := dialSwitch + o.Server + " " + o.Name + " " + o.Secret
 	if o.Hide {
 		key += " hidden"
 	}
 	return key
 }
 
-// OnwardServer gives the server of a name that World.Dial is called with;
+// SwitchServer gives the server of a name that Backend.Dial is called with;
 // false: it is a client's.
-func OnwardServer(name string) (string, bool) {
-	rest, ok := strings.CutPrefix(name, dialOnward)
+func SwitchServer(name string) (string, bool) {
+	rest, ok := strings.CutPrefix(name, dialSwitch)
 	server, _, _ := strings.Cut(rest, " ")
 	return server, ok
 }
 
-// onward is a tunnel to another network server, while there is one.
-type onward struct {
-	Onward
+// switchTunnel is a tunnel to another network server, while there is one.
+type switchTunnel struct {
+	SwitchTarget
 	engine  *Engine
 	key     string
 	tunnel  *tunnel
@@ -55,30 +55,30 @@ type onward struct {
 	calls   uint32
 }
 
-// onwardFor finds where logins of a realm go.
-func (s *server) onwardFor(login string) (Onward, bool) {
+// switchTarget finds where logins of a realm go.
+func (s *server) switchTarget(login string) (SwitchTarget, bool) {
 	_, realm, ok := strings.Cut(login, "@")
 	for _, f := range s.Forward {
 		if ok && strings.EqualFold(f.Realm, realm) {
-			return Onward{f.Server, f.Secret, cmp.Or(f.HostName, s.HostName), f.Hide}, true
+			return SwitchTarget{f.Server, f.Secret, cmp.Or(f.HostName, s.HostName), f.Hide}, true
 		}
 	}
-	return Onward{}, false
+	return SwitchTarget{}, false
 }
 
-// sendOn hands the session to another server, which asks it who it is.
-func (s *session) sendOn(c ppp.Credentials, to Onward) {
+// switchTo hands the session to another server, which asks it who it is.
+func (s *session) switchTo(c ppp.Credentials, to SwitchTarget) {
 	e := s.engine
-	s.shown, s.onward, s.login = c, to, wirel2tp.Printable([]byte(c.Login))
+	s.shown, s.target, s.login = c, to, wirel2tp.Printable([]byte(c.Login))
 	key := to.key()
-	if e.onwards == nil {
-		e.onwards = map[string]*onward{}
+	if e.switches == nil {
+		e.switches = map[string]*switchTunnel{}
 	}
-	o := e.onwards[key]
+	o := e.switches[key]
 	if o == nil {
-		o = &onward{Onward: to, engine: e, key: key}
-		e.onwards[key] = o
-		e.world.Dial(key)
+		o = &switchTunnel{SwitchTarget: to, engine: e, key: key}
+		e.switches[key] = o
+		e.backend.Dial(key)
 	}
 	if o.tunnel != nil && o.tunnel.State() == l2tp.TunnelUp {
 		o.call(s)
@@ -87,9 +87,9 @@ func (s *session) sendOn(c ppp.Credentials, to Onward) {
 	o.waiting = append(o.waiting, s)
 }
 
-// onwardDialed and its like are what Dialed and NotDialed do for these.
-func (o *onward) dialed(here, peer netip.AddrPort) {
-	t := &tunnel{engine: o.engine, onward: o}
+// dialed and its like are what Dialed and NotDialed do for these.
+func (o *switchTunnel) dialed(here, peer netip.AddrPort) {
+	t := &tunnel{engine: o.engine, toServer: o}
 	o.tunnel = t
 	if !t.connect(here, peer, l2tp.Config{HostName: o.Name, Secret: o.Secret, Hide: o.Hide && o.Secret != ""}) {
 		o.tunnel = nil
@@ -97,7 +97,7 @@ func (o *onward) dialed(here, peer netip.AddrPort) {
 	}
 }
 
-func (o *onward) tunnelUp() {
+func (o *switchTunnel) tunnelUp() {
 	list := o.waiting
 	o.waiting = nil
 	for _, s := range list {
@@ -105,16 +105,16 @@ func (o *onward) tunnelUp() {
 	}
 }
 
-func (o *onward) tunnelDown(t *tunnel, text string) {
+func (o *switchTunnel) tunnelDown(t *tunnel, text string) {
 	if o.tunnel == t {
 		o.over(text)
 	}
 }
 
 // over ends all that waits for the server.
-func (o *onward) over(why string) {
-	if o.engine.onwards[o.key] == o {
-		delete(o.engine.onwards, o.key)
+func (o *switchTunnel) over(why string) {
+	if o.engine.switches[o.key] == o {
+		delete(o.engine.switches, o.key)
 	}
 	list := o.waiting
 	o.tunnel, o.waiting = nil, nil
@@ -124,7 +124,7 @@ func (o *onward) over(why string) {
 }
 
 // call asks the other server for a session for s (ICRQ).
-func (o *onward) call(s *session) {
+func (o *switchTunnel) call(s *session) {
 	if !s.up() || s.link == nil || s.link.Ended() || s.pair != nil {
 		return
 	}
@@ -138,9 +138,9 @@ func (o *onward) call(s *session) {
 	x.l2tp.Request(o.calls, s.call.Calling, s.call.Called)
 }
 
-// onwardTaken: the other server takes the call (ICRP). It hears what LCP agreed
+// switchAnswered: the other server takes the call (ICRP). It hears what LCP agreed
 // on and what the subscriber showed (sections 4.4.5, 6.8), and frames pass.
-func (x *session) onwardTaken() {
+func (x *session) switchAnswered() {
 	s := x.pair
 	c := l2tp.Connected{Tx: s.call.Tx, Rx: s.call.Rx, Group: s.call.Group, Sequencing: s.l2tp.Sequenced(), LCP: &l2tp.ProxyLCP{}, Auth: proxyAuth(s.shown)}
 	c.LCP.Initial, c.LCP.Sent, c.LCP.Received = s.link.LCPOptions()
@@ -171,7 +171,7 @@ func proxyAuth(c ppp.Credentials) *l2tp.ProxyAuth {
 
 // subscriber is the side of the two that a subscriber has.
 func (s *session) subscriber() *session {
-	if s.tunnel.onward != nil {
+	if s.tunnel.toServer != nil {
 		return s.pair
 	}
 	return s
@@ -205,7 +205,7 @@ func (s *session) asForwarded() state.AccessSession {
 // what is too large for the way, or came in pieces (bpf/blocks/l2tp_onward.h).
 func (s *session) relay(frame []byte) bool {
 	if !s.forwarded() {
-		return s.tunnel.onward != nil // nobody is there yet: what matters comes again
+		return s.tunnel.toServer != nil // the other side is not there yet: what matters comes again
 	}
 	one := s.subscriber()
 	up := s == one
@@ -215,7 +215,7 @@ func (s *session) relay(frame []byte) bool {
 	}
 	protocol, packet, err := wireppp.ParseFrame(frame)
 	data := err == nil && protocol < controlProtocols && len(packet) > 0
-	if data && one.profile.Garden && !one.letsOnward(packet, protocol, up) {
+	if data && one.profile.Garden && !one.gardenPassesFrame(packet, protocol, up) {
 		s.engine.stats.Garden++
 		return true
 	}
@@ -240,8 +240,8 @@ func (s *session) relay(frame []byte) bool {
 // controlProtocols are those from here on that are no network's (RFC 1661 section 2).
 const controlProtocols wireppp.Protocol = 0x4000
 
-// letsOnward is lets for a frame that goes on.
-func (s *session) letsOnward(packet []byte, p wireppp.Protocol, up bool) bool {
+// gardenPassesFrame is lets for a frame that goes on.
+func (s *session) gardenPassesFrame(packet []byte, p wireppp.Protocol, up bool) bool {
 	from, to, ok := addressesOf(packet)
 	if !ok || p != wireppp.IPv4 && p != wireppp.IPv6 {
 		return false
@@ -250,15 +250,15 @@ func (s *session) letsOnward(packet []byte, p wireppp.Protocol, up bool) bool {
 		return true // how the two ends find each other
 	}
 	if up {
-		return s.lets(to)
+		return s.gardenPasses(to)
 	}
-	return s.lets(from)
+	return s.gardenPasses(from)
 }
 
-// tellOther hands what is said of the line on to the other side: errors to the
+// relayNotice hands what is said of the line on to the other side: errors to the
 // server, the ACCM to the LAC (sections 6.13 and 6.14).
-func (s *session) tellOther(n l2tp.Notified) {
-	fromLAC := s.tunnel.onward == nil
+func (s *session) relayNotice(n l2tp.Notified) {
+	fromLAC := s.tunnel.toServer == nil
 	if s.forwarded() && fromLAC == (n.Type == wirel2tp.WEN) {
 		s.pair.l2tp.Notify(l2tp.Notified{Type: n.Type, Value: bytes.Clone(n.Value)})
 	}
@@ -272,21 +272,21 @@ func (s *session) part(why Reason, text string) {
 	}
 	s.pair, p.pair = nil, nil
 	p.close(wirel2tp.Result{Code: wirel2tp.CallCarrierLost, Text: text}, why, text)
-	s.tunnel.relieve()
-	p.tunnel.relieve()
+	s.tunnel.closeIdle()
+	p.tunnel.closeIdle()
 }
 
-// restoreOnward takes over a tunnel to another server.
-func (e *Engine) restoreOnward(t *tunnel, to Onward, calls uint32) {
+// restoreSwitch takes over a tunnel to another server.
+func (e *Engine) restoreSwitch(t *tunnel, to SwitchTarget, calls uint32) {
 	key := to.key()
-	if e.onwards == nil {
-		e.onwards = map[string]*onward{}
+	if e.switches == nil {
+		e.switches = map[string]*switchTunnel{}
 	}
-	if e.onwards[key] != nil {
+	if e.switches[key] != nil {
 		return
 	}
-	t.onward = &onward{Onward: to, engine: e, key: key, tunnel: t, calls: calls}
-	e.onwards[key] = t.onward
+	t.toServer = &switchTunnel{SwitchTarget: to, engine: e, key: key, tunnel: t, calls: calls}
+	e.switches[key] = t.toServer
 }
 
 // restorePairs brings the two sides of sessions that go on together again. A
@@ -298,25 +298,25 @@ func (e *Engine) restorePairs(kept []storedSession) {
 	}
 	for _, k := range kept {
 		s, p := e.sessions[k.Local], e.sessions[k.Pair]
-		if s == nil || s.pair != nil || k.Pair == 0 && s.tunnel.onward == nil {
+		if s == nil || s.pair != nil || k.Pair == 0 && s.tunnel.toServer == nil {
 			continue
 		}
-		if k.Pair == 0 || p == nil || of[k.Pair] != k.Local || (p.tunnel.onward == nil) == (s.tunnel.onward == nil) {
+		if k.Pair == 0 || p == nil || of[k.Pair] != k.Local || (p.tunnel.toServer == nil) == (s.tunnel.toServer == nil) {
 			s.close(wirel2tp.Result{Code: wirel2tp.CallCarrierLost, Text: "the other side is gone"}, ReasonTunnel, "the other side was not kept")
 			continue
 		}
 		s.pair, p.pair = p, s
 	}
 	for _, t := range e.tunnels() {
-		if t.onward != nil {
-			t.relieve()
+		if t.toServer != nil {
+			t.closeIdle()
 		}
 	}
 }
 
-// relieve ends a tunnel that nobody needs.
-func (t *tunnel) relieve() {
-	if o := t.onward; o != nil && t.Idle() && len(o.waiting) == 0 && t.State() == l2tp.TunnelUp {
+// closeIdle ends a tunnel without sessions.
+func (t *tunnel) closeIdle() {
+	if o := t.toServer; o != nil && t.Idle() && len(o.waiting) == 0 && t.State() == l2tp.TunnelUp {
 		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "nobody needs it any more"}, l2tp.ReasonRequested)
 	}
 }

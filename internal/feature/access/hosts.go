@@ -15,8 +15,9 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// Hosts makes what a subscriber's hosts are told of IPv6: feature ra does.
-type Hosts interface {
+// HostResponder answers a subscriber's hosts: router advertisements and DHCPv6. Feature ra
+// has it.
+type HostResponder interface {
 	// Advertisement gives a router advertisement, its checksum left open.
 	Advertisement(state.HostLink) ([]byte, error)
 	// Again is how long to wait after the n-th; random gives up to so long.
@@ -77,8 +78,8 @@ func (s *session) sendAdvert(to netip.Addr) {
 	s.sendFrame(wireppp.IPv6, ipv6.Packet{From: s.linkLocal(), To: to, NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: body}.Marshal(2))
 }
 
-// hear takes what a subscriber says on its link.
-func (s *session) hear(p ipv6.Packet) {
+// receiveOnLink takes what a subscriber says on its link.
+func (s *session) receiveOnLink(p ipv6.Packet) {
 	if payload, port, ok := p.Datagram(dhcp6.ServerPort); ok {
 		if b := s.engine.hosts.Answer(s.hostLink(), payload, !p.To.IsMulticast()); b != nil {
 			s.sendFrame(wireppp.IPv6, ipv6.MarshalUDP(s.linkLocal(), p.From, dhcp6.ServerPort, orElse(port, dhcp6.ClientPort), b))
@@ -104,11 +105,11 @@ func (s *session) hear(p ipv6.Packet) {
 			s.sendFrame(wireppp.IPv6, ipv6.Packet{From: p.To, To: p.From, NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: reply}.Marshal(2))
 		}
 	case 135: // neighbour solicitation, which a point-to-point link does without; some send it
-		s.solicited(p)
+		s.answerNeighbour(p)
 	}
 }
 
-func (s *session) solicited(p ipv6.Packet) {
+func (s *session) answerNeighbour(p ipv6.Packet) {
 	if len(p.Payload) < 24 || p.HopLimit != ndp.HopLimit || p.From.IsUnspecified() || netip.AddrFrom16([16]byte(p.Payload[8:24])) != s.linkLocal() {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 type pending struct {
 	tunnels, sessions map[uint16]bool // new or changed
 	gone              []uint16        // sessions
-	ended             int             // of gone, those that Turnover has told
+	ended             int             // of gone, those that SessionDelta has told
 	accounts          []*Account
 	stored            map[uint16]bool // sessions; false: gone
 	leases            map[string]lease
@@ -22,11 +22,11 @@ func (p *pending) clear() {
 	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: map[uint16]bool{}}
 }
 
-// Batch is what has happened since the last one: sessions for the datapath, as
-// far as no turnover has told, and what accounting is told. Counters of sessions
-// that are gone are to be read before they are removed; who has done so says it
-// (Left).
-type Batch struct {
+// ChangeSet is what has happened since the last one: sessions for the datapath, as
+// far as no SessionDelta has them, and accounts. Counters of sessions
+// that are gone are to be read before they are removed from the datapath; after that
+// Left is called.
+type ChangeSet struct {
 	Tunnels      []state.AccessTunnel
 	Sessions     []state.AccessSession
 	GoneTunnels  []uint16
@@ -37,18 +37,18 @@ type Batch struct {
 }
 
 // Empty tells whether nothing has happened.
-func (b Batch) Empty() bool {
+func (b ChangeSet) Empty() bool {
 	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store)+len(b.Leases) == 0
 }
 
 // Take gives the batch and begins a new one.
-func (e *Engine) Take() Batch {
+func (e *Engine) Take() ChangeSet {
 	p := &e.pending
 	if len(p.tunnels)+len(p.sessions)+len(p.gone)+len(p.accounts)+len(p.stored)+len(p.leases) == 0 && !e.l2tp.Changed() {
-		return Batch{}
+		return ChangeSet{}
 	}
-	t, l := e.Turnover(), e.l2tp.TakeChanges()
-	b := Batch{
+	t, l := e.SessionDelta(), e.l2tp.TakeChanges()
+	b := ChangeSet{
 		Tunnels: t.Tunnels, Sessions: t.Sessions, GoneTunnels: l.Gone, GoneSessions: p.gone,
 		Accounts: p.accounts, Store: e.toStore(l.Stored, p.stored), Leases: toLeases(p.leases),
 	}
@@ -56,19 +56,19 @@ func (e *Engine) Take() Batch {
 	return b
 }
 
-// Turnover is what the datapath has to be told before anybody is sent a message of what
-// has just happened: a subscriber whose last answer has come may send at once.
-type Turnover struct {
+// SessionDelta is what has to be in the datapath before a peer receives a message about it:
+// a subscriber whose last answer has come may send at once.
+type SessionDelta struct {
 	Tunnels  []state.AccessTunnel
 	Sessions []state.AccessSession
 	Ended    []uint16 // sessions: nothing is theirs any more. The next batch has them too
 }
 
 // Empty tells whether nothing has happened.
-func (t Turnover) Empty() bool { return len(t.Tunnels)+len(t.Sessions)+len(t.Ended) == 0 }
+func (t SessionDelta) Empty() bool { return len(t.Tunnels)+len(t.Sessions)+len(t.Ended) == 0 }
 
-// Turnover gives what has come, changed and gone since the last one.
-func (e *Engine) Turnover() (t Turnover) {
+// SessionDelta gives what has come, changed and gone since the last one.
+func (e *Engine) SessionDelta() (t SessionDelta) {
 	p := &e.pending
 	t.Ended, p.ended = p.gone[p.ended:], len(p.gone)
 	if len(p.tunnels)+len(p.sessions) == 0 {
