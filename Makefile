@@ -66,7 +66,7 @@ style: ## Check the formatting, and go vet
 
 generate: ## Rebuild what is generated: eBPF objects, Go types, reference, manual
 	tools/setup.sh generate
-	$(GO) run ./tools/outcomes bpf/lib/outcome.h internal/state/outcome_gen.go
+	$(GO) run ./tools/constants bpf .
 	$(GO) generate ./...
 	$(GO) run ./tools/configdoc docs/reference
 

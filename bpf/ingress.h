@@ -31,7 +31,7 @@ static __always_inline enum outcome beyond(hook_ctx *ctx, struct arrival *from, 
 	struct interface *at = interface_find(visible);
 	enum outcome outcome;
 
-	if (!at || at->translators || at->flags & (INTERFACE_L2TP | INTERFACE_GUARD | INTERFACE_OFFLOAD | INTERFACE_PSEUDOWIRES) ||
+	if (!at || at->translators || at->flags & (INTERFACE_SUBSCRIBERS | INTERFACE_GUARDED | INTERFACE_OFFLOADED | INTERFACE_PSEUDOWIRES) ||
 	    arrive(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
 	    !(from->flags & INTERFACE_ROUTED))
 		return FORWARD_WIRE_IN;

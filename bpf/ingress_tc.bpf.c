@@ -184,7 +184,7 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 {
 	enum outcome outcome;
 
-	if (from->ours && interface_is(from->flags, INTERFACE_L2TP)) {
+	if (from->ours && interface_is(from->flags, INTERFACE_SUBSCRIBERS)) {
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -193,12 +193,12 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (from->ours && interface_is(from->flags, INTERFACE_GUARD)) {
+	if (from->ours && interface_is(from->flags, INTERFACE_GUARDED)) {
 		outcome = guard(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}
-	if (from->ours && interface_is(from->flags, INTERFACE_OFFLOAD)) {
+	if (from->ours && interface_is(from->flags, INTERFACE_OFFLOADED)) {
 		outcome = flow(ctx, from, verdict);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -207,7 +207,7 @@ static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct int
 				translate(ctx, at, verdict);
 	if (outcome == PASS_NOT_TRANSLATED && from->ours && interface_is(from->flags, INTERFACE_ROUTED))
 		outcome = routed(ctx, from, verdict);
-	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_L2TP))
+	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_SUBSCRIBERS))
 		outcome = l2tp_send(ctx, from, verdict, true);
 	return outcome;
 }

@@ -103,9 +103,9 @@ static __noinline int screen(struct xdp_md *ctx, const struct arrival *from, int
 {
 	int outcome = OUTCOME_NONE;
 
-	if (interface_is(from->flags, INTERFACE_GUARD))
+	if (interface_is(from->flags, INTERFACE_GUARDED))
 		outcome = guard(ctx, from);
-	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOAD))
+	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOADED))
 		outcome = flow(ctx, from, verdict);
 	return outcome;
 }
@@ -116,7 +116,7 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 {
 	enum outcome outcome;
 
-	if (interface_is(from->flags, INTERFACE_L2TP)) {
+	if (interface_is(from->flags, INTERFACE_SUBSCRIBERS)) {
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -125,7 +125,7 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (interface_is(from->flags, INTERFACE_GUARD | INTERFACE_OFFLOAD)) {
+	if (interface_is(from->flags, INTERFACE_GUARDED | INTERFACE_OFFLOADED)) {
 		outcome = screen(ctx, from, verdict);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -137,7 +137,7 @@ static __always_inline enum outcome ours(struct xdp_md *ctx, const struct interf
 		outcome = translate(ctx, in, from, verdict);
 	if (outcome == PASS_NOT_TRANSLATED && interface_is(from->flags, INTERFACE_ROUTED))
 		outcome = routed(ctx, from, verdict);
-	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_L2TP))
+	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_SUBSCRIBERS))
 		outcome = l2tp_send(ctx, from, verdict, true);
 	return outcome;
 }
@@ -177,8 +177,8 @@ int ingress_xdp(struct xdp_md *ctx)
 	else
 		outcome = arrive(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
-		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_L2TP |
-				    INTERFACE_GUARD | INTERFACE_OFFLOAD)))
+		if (!(from.flags & (INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_SUBSCRIBERS |
+				    INTERFACE_GUARDED | INTERFACE_OFFLOADED)))
 			return XDP_PASS;
 		outcome = from.ours ? ours(ctx, at, &from, &verdict) : PASS_NOT_FOR_US;
 		if (outcome == OUTCOME_NONE)

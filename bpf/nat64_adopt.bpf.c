@@ -14,10 +14,13 @@
 #include "addresses.h"
 #include "nat64.h"
 
-#define ADOPT_MOST 256
+/* go: datapath */
+#define ADOPT_MOST 256 /* sessions that one run takes */
+
 #define ADOPT_SINCE 15 /* ticks, a second: so much later somebody else has seen a packet */
 
 /* what a record asks for */
+/* go: state.AdoptWant */
 enum adopt_want {
 	ADOPT_PUT = 1,  /* the sender has this session */
 	ADOPT_LEND = 2, /* the sender was told of it by a third, or by this router */
@@ -26,6 +29,7 @@ enum adopt_want {
 };
 
 /* what became of it */
+/* go: state.AdoptResult */
 enum adopt_result {
 	ADOPT_MADE,
 	ADOPT_RENEWED,
@@ -34,6 +38,7 @@ enum adopt_result {
 	ADOPT_CONFLICT, /* the port stands for another node here */
 	ADOPT_REFUSED,  /* no room, or the translator is not shared */
 	ADOPT_AGAIN,    /* disturbed by another CPU */
+	ADOPT_RESULTS,
 };
 
 struct {

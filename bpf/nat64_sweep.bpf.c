@@ -6,14 +6,19 @@
  * that have been used, so that all are seen within 4.3 s. Packets do not wait
  * for it: they see for themselves that a session is over.
  *
- *   mark 0   start the timer
- *   mark 1   look at all slots now
- *   mark 2   stop the timer
- *   mark 3   end the sessions whose keys follow the Ethernet header
+ * The packet's mark says what is asked of it.
  */
 #include "tc.h"
 #include "addresses.h"
 #include "nat64.h"
+
+/* go: datapath */
+enum sweep_mark {
+	SWEEP_START, /* start the timer */
+	SWEEP_ALL,   /* look at all slots now */
+	SWEEP_STOP,  /* stop the timer */
+	SWEEP_KEYS,  /* end the sessions whose keys follow the Ethernet header */
+};
 
 #define SWEEP_PERIOD (1ULL << 24) /* ns */
 #define SWEEP_PARTS 256
@@ -96,7 +101,8 @@ static int sweep_again(void *map, __u32 *key, struct nat64_sweep_timer *t)
 	return 0;
 }
 
-#define SWEEP_KEYS 64 /* in one packet, at most */
+/* go: datapath */
+#define SWEEP_KEYS_MOST 64 /* in one packet */
 
 /* weft flush */
 static __always_inline int sweep_keys(struct __sk_buff *ctx)
@@ -104,7 +110,7 @@ static __always_inline int sweep_keys(struct __sk_buff *ctx)
 	struct nat64_session_key key;
 	struct nat64_session *session;
 
-	for (__u32 i = 0; i < SWEEP_KEYS; i++) {
+	for (__u32 i = 0; i < SWEEP_KEYS_MOST; i++) {
 		if (bpf_skb_load_bytes(ctx, ETH_HLEN + i * sizeof(key), &key, sizeof(key)))
 			break;
 		session = bpf_map_lookup_elem(&nat64_sessions, &key);
@@ -120,16 +126,16 @@ int nat64_sweep(struct __sk_buff *ctx)
 	struct nat64_sweep_timer *t;
 	__u32 zero = 0;
 
-	if (ctx->mark == 1) {
+	if (ctx->mark == SWEEP_ALL) {
 		sweep(true);
 		return TCX_PASS;
 	}
-	if (ctx->mark == 3)
+	if (ctx->mark == SWEEP_KEYS)
 		return sweep_keys(ctx);
 	t = bpf_map_lookup_elem(&nat64_sweep_timers, &zero);
 	if (!t)
 		return TCX_DROP;
-	if (ctx->mark == 2) {
+	if (ctx->mark == SWEEP_STOP) {
 		bpf_timer_cancel(&t->timer);
 		return TCX_PASS;
 	}

@@ -17,10 +17,9 @@ var ErrFull = errors.New("the arena is full")
 // one, a larger one starts on one, so that a lookup misses the cache as seldom
 // as can be.
 const (
-	granule4  = 4
-	granule6  = 8
-	lineWords = 16
-	classes   = (nodeHeader+256+granule4-1)/granule4 + 2
+	granule4 = 4
+	granule6 = 8
+	classes  = (nodeHeader+256+granule4-1)/granule4 + 2
 )
 
 type block struct {

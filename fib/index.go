@@ -24,20 +24,7 @@ package fib
 //
 // It is as small as it is because each lookup touches two of its lines: twice
 // the size, and it is out of the second-level cache.
-const (
-	indexSetBits  = 15
-	indexWays     = 2 // words of a set
-	indexWords    = indexWays << indexSetBits
-	indexMix      = 0x13c6ef3721 // odd, 2^37 by the golden ratio (Knuth 6.4)
-	indexBits     = 37
-	indexSetFrom  = 22
-	indexMarkFrom = 10
-	indexLineBits = 20
-
-	indexShallow = 32
-	indexDeep    = 40
-	indexDeepBit = 1 << (indexDeep - root6From)
-)
+const indexBits = 37
 
 // mixed is the id of a node at this depth, if it belongs to the index.
 func mixed(k key, depth int) (id uint64, ok bool) {

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// The layout of the arena, in words of 32 bits. bpf/blocks/route.h reads the
-// same layout; its constants carry the same names.
+// The layout of the arena, in words of 32 bits. What programs have to know of it
+// too stands in bpf/lib/fib.h, and is generated from there.
 //
 // A word that says where an address goes next, wherever it stands (a root, a
 // node's entries, a jump's target), is
@@ -24,11 +24,6 @@ import (
 //	30       a jump
 //	31       a node
 const (
-	tagShift    = 27
-	tagWide     = 28
-	tagNarrow   = 29
-	tagJump     = 30
-	tagNode     = 31
 	payloadMask = 1<<tagShift - 1
 
 	// MaxValue is the largest value a prefix can have. Zero is not a value.
@@ -37,42 +32,19 @@ const (
 	MaxWords = 1 << tagShift
 )
 
-// The arena's head, one cache line; the root follows it.
-const (
-	headVersion = 0 // LayoutVersion
-	headDefault = 1 // value word for what the structure leaves open
-	headGlobal  = 2 // the same for 2000::/4, where prefixes to /4 count too
-	headRest    = 3 // IPv6: the tree for all that is not under 2000::/4
-	headWords   = lineWords
-
-	// LayoutVersion is in the arena's first word.
-	LayoutVersion = 3
-)
+// The arena's head is one cache line; the root follows it.
+const headVersion = 0 // LayoutVersion
 
 // A node decides eight bits. Its 256 slots are cut into runs of equal words;
 // entry i is the word of run i, and bit s of the bitmap says that a run
 // starts at slot s (slot 0 always starts one, so its bit stays clear).
-const (
-	nodeDefault = 0  // value word of the slot that the node took over
-	nodeRanks   = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
-	nodeBitmap  = 2  // 4 x 64 bits, low half first
-	nodeCheck   = 10 // IPv6: which node it is, for the index
-	nodeHeader  = 11 // entries follow
-)
+const nodeDefault = 0 // value word of the slot that the node took over
 
 // A jump skips bits that all prefixes behind it share.
 const (
 	jumpDefault = 0 // value word of the slot that the jump took over
-	jumpLength  = 1 // bits that must be equal, counted from the address's start
-	jumpKey     = 2 // 2 x 64 bits, upper half of the address first, low word first
-	jumpTarget  = 6 // value word or node
 	jumpWords   = 8
 )
-
-// Slack is the number of words at the arena's end that never hold a block. A
-// reader may thus check a block's offset against len-Slack alone, and reach
-// any entry it can compute from there.
-const Slack = 1024
 
 // A family's root decides the first bits by plain indexing.
 type family int
@@ -80,12 +52,6 @@ type family int
 const (
 	ipv4 family = 4
 	ipv6 family = 6
-)
-
-const (
-	root4Bits = 18
-	root6Bits = 20
-	root6From = 4 // the root holds 2000::/4 only
 )
 
 // nodesTo: IPv6 prefixes of up to so many bits end in a node, also where one is

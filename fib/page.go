@@ -13,11 +13,9 @@ import "math/bits"
 // of the arena, so that the pages, in which nearly all lookups end, take as
 // little of the caches as can be. A run has one value and one such length.
 const (
-	pageBits   = 6
 	pageSlots  = 1 << pageBits
 	pageEnd    = root4Bits + pageBits
 	pageBitmap = 0 // 64 bits, low half first
-	pageHeader = 2 // entries follow: half words or words
 	narrowMax  = 1<<16 - 1
 )
 

@@ -30,14 +30,6 @@ type Table struct {
 	moved  []moved // by the update under way
 }
 
-// MinWords4 and MinWords6 are the sizes of the smallest arenas, in words. A
-// full table of 2024 needs about 2.2 and 1.7 million words, and those that
-// wait for a grace period beside them.
-const (
-	MinWords4 = headWords + 1<<root4Bits + Slack
-	MinWords6 = headWords + 1<<root6Bits + indexWords + Slack
-)
-
 // New4 makes an empty table for IPv4 in words, which must be zero and stays
 // in use by the table. A BPF array that is mapped into memory will do.
 func New4(words []uint32) (*Table, error) { return newTable(ipv4, MinWords4, words) }

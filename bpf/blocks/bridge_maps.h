@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include "outcome.h"
 
+/* go: datapath */
 enum bridge_flag {
 	BRIDGE_MEMBER = 1,    /* takes part in the bridge: every port, the router only if asked */
 	BRIDGE_TAGS = 2,      /* the kernel's bridge knows no VLANs: the programs tell them apart */
@@ -18,11 +19,12 @@ enum bridge_flag {
 };
 
 /* also who yields: of two ports that use one address the higher role keeps it */
+/* go: state.BridgeRole BRIDGE_=Bridge */
 enum bridge_role {
 	BRIDGE_GUEST = 1,
 	BRIDGE_UPLINK = 2,
 	BRIDGE_INFRASTRUCTURE = 3,
-	BRIDGE_HOST = 4,
+	BRIDGE_HOST = 4, /* the router itself */
 };
 
 /* what has a limit; BRIDGE_CAST_KNOWN has none */
@@ -71,6 +73,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } bridge_stations SEC(".maps");
 
+/* go: state BRIDGE_SLOTS=BridgeMACsMax */
 #define BRIDGE_SLOTS 64
 
 /* what a port has used up */

@@ -12,9 +12,13 @@
 #include "bridge_maps.h"
 
 #define BRIDGE_SECOND 1000000000ULL
-#define BRIDGE_AGEING (300 * BRIDGE_SECOND)
+/* go: state */
+#define BRIDGE_AGEING (300 * BRIDGE_SECOND) /* ns */
+
 /* limits count frames in windows of 2^27 ns (134 ms) */
+/* go: datapath */
 #define BRIDGE_WINDOW_SHIFT 27
+
 #define BRIDGE_SLOT_USED (1ULL << 63)
 
 static __always_inline __u64 bridge_slot_of(const __u8 *mac)

@@ -17,8 +17,8 @@
 /* nothing that comes before flows looks at the frames of such an interface */
 static __always_inline bool flow_fast_may(const struct interface *at)
 {
-	return (at->flags & (INTERFACE_OFFLOAD | INTERFACE_GUARD | INTERFACE_L2TP | INTERFACE_PSEUDOWIRES |
-			     INTERFACE_BRIDGE_PORT | INTERFACE_CONDUIT)) == INTERFACE_OFFLOAD;
+	return (at->flags & (INTERFACE_OFFLOADED | INTERFACE_GUARDED | INTERFACE_SUBSCRIBERS | INTERFACE_PSEUDOWIRES |
+			     INTERFACE_BRIDGE_PORT | INTERFACE_CONDUIT)) == INTERFACE_OFFLOADED;
 }
 
 /* what can be done with a packet here, as a mask */

@@ -25,7 +25,10 @@
 const volatile __u32 flow_buckets = 1;
 
 #define FLOW_TAGS 0x0101010101010101ULL /* one in each place's byte of flow_bucket.tags */
-#define FLOW_TAGS_AWAY 0x80             /* flows are in their second bucket whose first is this */
+
+/* go: datapath */
+#define FLOW_TAG 0x7f       /* of a place's byte */
+#define FLOW_TAGS_AWAY 0x80 /* flows are in their second bucket whose first is this */
 
 /* which of the tables of a family */
 enum flow_family { FLOW_IPV4, FLOW_IPV6 };
@@ -34,14 +37,14 @@ static __always_inline __u64 flow_key4_hash(const struct flow_key4 *key)
 {
 	__u64 h = (__u64)key->saddr << 32 | key->daddr;
 
-	h ^= (__u64)(*(__u32 *)&key->ports) * 0x9e3779b97f4a7c15ULL;
-	return hash_mix(h ^ ((__u64)key->protocol << 32 | key->interface) * 0xd6e8feb86659fd93ULL);
+	h ^= (__u64)(*(__u32 *)&key->ports) * HASH_GOLDEN;
+	return hash_mix(h ^ ((__u64)key->protocol << 32 | key->interface) * HASH_SPREAD);
 }
 
 static __always_inline __u64 flow_address_hash(__u64 h, const struct in6_addr *a)
 {
 	for (int i = 0; i < 4; i += 2) {
-		h = (h ^ ((__u64)a->be32[i] << 32 | a->be32[i + 1])) * 0x9e3779b97f4a7c15ULL;
+		h = (h ^ ((__u64)a->be32[i] << 32 | a->be32[i + 1])) * HASH_GOLDEN;
 		h ^= h >> 32;
 	}
 	return h;
@@ -72,10 +75,10 @@ static __always_inline struct flow_bucket *flow_bucket_of(const enum flow_family
 /* the places of a bucket whose tag is the hash's, as the high bits of their bytes */
 static __always_inline __u64 flow_places(__u64 tags, __u64 hash)
 {
-	__u64 tag = hash & 0x7f ? hash & 0x7f : 1; /* zero: nothing is there */
-	__u64 differs = (tags ^ tag * FLOW_TAGS) & FLOW_TAGS * 0x7f;
+	__u64 tag = hash & FLOW_TAG ? hash & FLOW_TAG : 1; /* zero: nothing is there */
+	__u64 differs = (tags ^ tag * FLOW_TAGS) & FLOW_TAGS * FLOW_TAG;
 
-	return ~(differs + FLOW_TAGS * 0x7f) & FLOW_TAGS * 0x80;
+	return ~(differs + FLOW_TAGS * FLOW_TAG) & FLOW_TAGS * 0x80;
 }
 
 static __always_inline struct flow *flow_line4_of(__u32 at, const struct flow_key4 *key)

@@ -58,6 +58,7 @@ struct flow6 {
 	struct in6_addr daddr;
 };
 
+/* go: datapath */
 enum flow_hop_flag {
 	FLOW_HOP_XDP = 1, /* the device can be the target of an XDP redirect */
 };
@@ -132,6 +133,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flow_index SEC(".maps");
 
+/* go: datapath FLOW_HOPS=FlowHops */
 #define FLOW_HOPS 4096
 
 struct {

@@ -137,7 +137,7 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 		return;
 	at = interface_find(arrived);
 	control = flow_control();
-	offered = at && at->flags & INTERFACE_OFFLOAD && control && control->minimum;
+	offered = at && at->flags & INTERFACE_OFFLOADED && control && control->minimum;
 	unknown = !arrived && control && control->minimum; /* its own, or of a session */
 	if (!control || (!offered && !unknown && !control->refuse))
 		return;

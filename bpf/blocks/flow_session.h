@@ -28,7 +28,7 @@ static __always_inline void flow_enter(hook_ctx *ctx)
 	struct flow_packet p = {};
 	struct flow_tuple t = {};
 
-	if (!at || !(at->flags & INTERFACE_OFFLOAD) || !control || !control->minimum)
+	if (!at || !(at->flags & INTERFACE_OFFLOADED) || !control || !control->minimum)
 		return;
 	if (ctx->protocol == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = flow_parse4(ctx, cur, -1, &p);

@@ -4,6 +4,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
+/* go: datapath */
 enum guard_flag {
 	GUARD_BOGONS = 1, /* drop sources that are listed as bogons */
 	GUARD_LOOSE = 2,  /* drop sources without any route */
@@ -12,11 +13,13 @@ enum guard_flag {
 };
 
 /* what is said of a prefix of the list: bits; none is an exception */
+/* go: state.Listed GUARD_LISTED_=Listed */
 enum guard_listed {
 	GUARD_LISTED_BLOCKED = 1,
 	GUARD_LISTED_BOGON = 2,
 };
 
+/* go: state */
 enum guard_rated {
 	GUARD_SYN_SOURCE, /* TCP SYNs, of one source: an IPv4 address or an IPv6 /64 */
 	GUARD_SYN_TOTAL,

@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
+/* go: datapath */
 enum l2tp_access_flag {
 	L2TP_ACCESS_ROUTED = 1, /* what subscribers send is routed by weft's own tables */
 };
@@ -28,6 +29,7 @@ struct l2tp_access {
 };
 _Static_assert(sizeof(struct l2tp_access) == 32, "no holes");
 
+/* go: state L2TP_ACCESSES=AccessesMax */
 #define L2TP_ACCESSES 64
 
 struct l2tp_tunnel {
@@ -39,6 +41,7 @@ struct l2tp_tunnel {
 };
 _Static_assert(sizeof(struct l2tp_tunnel) == 40, "no holes");
 
+/* go: datapath */
 enum l2tp_session_flag {
 	L2TP_KNOWN = 1,
 	L2TP_GARDEN = 2,      /* only to and from the garden's prefixes */
@@ -115,14 +118,15 @@ struct l2tp_group {
 };
 _Static_assert(sizeof(struct l2tp_group) == 4 * 4096, "four pages");
 
+/* go: state.AccessDrop L2TP_DROP=AccessDrop names */
 enum l2tp_drop {
-	L2TP_DROP_SPOOFED,
-	L2TP_DROP_RATE_UP,
-	L2TP_DROP_RATE_DOWN,
-	L2TP_DROP_GARDEN,
-	L2TP_DROP_PEER,
-	L2TP_DROP_INVALID,
-	L2TP_DROPS,
+	L2TP_DROP_SPOOFED,   /* a source that is not the subscriber's */
+	L2TP_DROP_RATE_UP,   /* more than it may send */
+	L2TP_DROP_RATE_DOWN, /* more than it may receive */
+	L2TP_DROP_GARDEN,    /* outside of the walled garden, or blocked */
+	L2TP_DROP_PEER,      /* from another address than the tunnel's peer */
+	L2TP_DROP_INVALID,   /* headers that lie */
+	L2TP_DROPS,          /* how many reasons there are */
 };
 
 /* what packets seldom need */
@@ -134,6 +138,7 @@ struct l2tp_state {
 };
 _Static_assert(sizeof(struct l2tp_state) == 64, "one cache line");
 
+/* go: datapath */
 enum l2tp_captured_flag {
 	L2TP_CAPTURED_UP = 1,  /* from the subscriber */
 	L2TP_CAPTURED_PPP = 2, /* a frame of PPP, not the IP packet in one */
@@ -174,7 +179,9 @@ _Static_assert(sizeof(struct l2tp_addr6) == 24, "key without holes");
  * a line it says all of its neighbours; the tables of owners have what is in
  * none. It stands in one of two places, see l2tp_owner.h.
  */
+/* go: datapath */
 #define L2TP_NEIGHBOURS 16
+
 struct l2tp_line {
 	__u64 net; /* what the neighbours have in common, as a number */
 	__u32 of;  /* l2tp_line_of(); 0: nobody's */

@@ -7,6 +7,7 @@
  * goes to, and whether its source is spoofed.
  */
 #include "addresses.h"
+#include "hash.h"
 #include "l2tp_maps.h"
 
 #define L2TP_NO_LENGTH 255
@@ -35,9 +36,6 @@ static __always_inline const struct l2tp_line *l2tp_line_at(__u32 at, __u64 net,
 	return line && line->net == net && line->of == of ? line : NULL;
 }
 
-#define L2TP_MIX_OF 0x9e3779b97f4a7c15ULL
-#define L2TP_MIX 0xd6e8feb86659fd93ULL
-
 /*
  * What the line of a prefix's neighbourhood says: a session, or 0 for nobody's.
  * L2TP_NO_LINE: there is none. place counts prefixes of that length.
@@ -49,12 +47,12 @@ static __always_inline const struct l2tp_line *l2tp_line_at(__u32 at, __u64 net,
 __noinline __u32 l2tp_in_line(__u64 place, __u32 table, __u32 bits, __u32 family)
 {
 	__u32 of = l2tp_line_of(table, bits, family), mask = l2tp_lines_mask;
-	__u64 net = place / L2TP_NEIGHBOURS, salt = of * L2TP_MIX_OF;
+	__u64 net = place / L2TP_NEIGHBOURS, salt = of * HASH_GOLDEN;
 	const struct l2tp_line *line;
 
-	line = l2tp_line_at((net + (((net >> 12) + salt) * L2TP_MIX >> 40)) & mask, net, of);
+	line = l2tp_line_at((net + (((net >> 12) + salt) * HASH_SPREAD >> 40)) & mask, net, of);
 	if (!line)
-		line = l2tp_line_at(((net + salt) * L2TP_MIX >> 40 & mask) + mask + 1, net, of);
+		line = l2tp_line_at(((net + salt) * HASH_SPREAD >> 40 & mask) + mask + 1, net, of);
 	return line ? line->sessions[place & (L2TP_NEIGHBOURS - 1)] : L2TP_NO_LINE;
 }
 

@@ -8,8 +8,10 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
+/* go: state NAT64_TRANSLATORS=TranslatorsMax */
 #define NAT64_TRANSLATORS 64
 
+/* go: state.RuleKind NAT64_=Rule */
 enum nat64_kind {
 	NAT64_PREFIX = 1, /* IPv4 hosts as IPv6 sees them: RFC 6052 prefix */
 	NAT64_NODE = 2,   /* IPv6 nodes that carry an IPv4-translatable address */
@@ -51,6 +53,7 @@ struct nat64_rule4 {
 	struct nat64_suffix suffix;
 };
 
+/* go: datapath */
 enum nat64_flag {
 	NAT64_HAS_PREFIX = 1,
 	NAT64_COMPUTE_UDP = 2, /* compute UDP checksums that IPv4 left out (RFC 7915 4.5) */

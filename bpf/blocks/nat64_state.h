@@ -48,11 +48,12 @@ static __always_inline __u32 nat64_lifetime(const struct nat64_stateful *c, __u3
 
 #define nat64_read(word) (*(volatile __u64 *)&(word))
 #define nat64_word_expires(w) ((__u32)(w))
-#define nat64_word_state(w) ((__u8)((w) >> 32))
-#define nat64_word_flags(w) ((__u8)((w) >> 40))
-#define NAT64_WORD(expires, state, flags, generation)                            \
-	((__u64)(generation) << 48 | (__u64)(__u8)(flags) << 40 | \
-	 (__u64)(__u8)(state) << 32 | (__u32)(expires))
+#define nat64_word_state(w) ((__u8)((w) >> NAT64_WORD_STATE))
+#define nat64_word_flags(w) ((__u8)((w) >> NAT64_WORD_FLAGS))
+#define NAT64_WORD(expires, state, flags, generation)             \
+	((__u64)(generation) << NAT64_WORD_GENERATION |           \
+	 (__u64)(__u8)(flags) << NAT64_WORD_FLAGS |               \
+	 (__u64)(__u8)(state) << NAT64_WORD_STATE | (__u32)(expires))
 
 static __always_inline bool nat64_expired(__u64 word, __u32 now)
 {

@@ -25,9 +25,9 @@ static __always_inline __u64 nat64_fast_hash(const struct in6_addr *client, __be
 					     __be32 remote, __be16 remote_port, __u8 protocol,
 					     __u8 translator)
 {
-	__u64 h = addr6_high(client) * 0x9e3779b97f4a7c15ULL ^ addr6_low(client);
+	__u64 h = addr6_high(client) * HASH_GOLDEN ^ addr6_low(client);
 
-	h = (h ^ h >> 32) * 0xd6e8feb86659fd93ULL;
+	h = (h ^ h >> 32) * HASH_SPREAD;
 	h ^= (__u64)remote << 32 | (__u32)port << 16 | remote_port;
 	return hash_mix(h ^ (__u64)protocol << 8 ^ translator);
 }

@@ -11,8 +11,11 @@
 #include <bpf/bpf_helpers.h>
 #include "nat64_state_short.h"
 
+/* go: datapath */
 #define NAT64_TICK_SHIFT 26
+/* go: state NAT64_POOLS_MAX=PoolsMax */
 #define NAT64_POOLS_MAX 8
+
 #define NAT64_STATEFUL_MAX 64 /* as many as there are translators */
 
 /* one transport address of an IPv6 node; the port is the identifier for ICMP */
@@ -29,6 +32,7 @@ _Static_assert(sizeof(struct nat64_bib6_key) == 24, "key without holes");
  * word: bit 63 is set by who removes it; 62..32 tell one use of the memory from
  * the next; 31..0 count the sessions. Who holds a session holds the binding.
  */
+/* go: datapath */
 #define NAT64_BINDING_DEAD (1ULL << 63)
 struct nat64_binding {
 	__u64 word;
@@ -93,6 +97,7 @@ _Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
  * The last three are of sessions that another router has told of (failover,
  * decisions/0035): a packet that comes here makes one this router's own.
  */
+/* go: datapath NAT64_SESSION_=session */
 enum nat64_session_flag {
 	NAT64_SESSION_PEER = 1,   /* counted in nat64_peers */
 	NAT64_SESSION_REMOTE = 2, /* another router has it */
@@ -100,7 +105,21 @@ enum nat64_session_flag {
 	NAT64_SESSION_OWNER = 0xf8, /* the number of that router */
 };
 
+/* go: datapath NAT64_SESSION_=session */
+#define NAT64_SESSION_OWNER_SHIFT 3
+
+/* numbers of routers that there can be */
+/* go: state NAT64_OWNERS=OwnersMax */
+#define NAT64_OWNERS ((NAT64_SESSION_OWNER >> NAT64_SESSION_OWNER_SHIFT) + 1)
+
+/* where parts of a session's word are */
+/* go: datapath */
+#define NAT64_WORD_STATE 32
+#define NAT64_WORD_FLAGS 40
+#define NAT64_WORD_GENERATION 48
+
 /* RFC 6146 3.5.2.1. UDP and ICMP have the first state alone. */
+/* go: state.SessionState NAT64_=Session */
 enum nat64_tcp {
 	NAT64_ACTIVE,
 	NAT64_V4_INIT,
@@ -121,6 +140,7 @@ struct nat64_slot {
 };
 
 /* RFC 6146 4 */
+/* go: datapath */
 enum nat64_timer {
 	NAT64_TIMER_UDP,
 	NAT64_TIMER_ICMP,
@@ -129,6 +149,7 @@ enum nat64_timer {
 	NAT64_TIMERS,
 };
 
+/* go: state.Filtering NAT64_FILTER_=Filter */
 enum nat64_filtering {
 	NAT64_FILTER_NONE,    /* endpoint-independent */
 	NAT64_FILTER_ADDRESS, /* address-dependent */
@@ -168,6 +189,7 @@ struct nat64_subscriber_key {
 _Static_assert(sizeof(struct nat64_subscriber_key) == 20, "key without holes");
 
 /* word: bit 63 set by who removes it; 62..32 bindings; 31..0 sessions */
+/* go: datapath */
 #define NAT64_SUBSCRIBER_DEAD (1ULL << 63)
 struct nat64_subscriber {
 	__u64 word;
@@ -198,7 +220,11 @@ struct nat64_sweep_timer {
 };
 
 /* What was made and what ended, for the log of allocations (RFC 6888). */
-enum nat64_event_kind { NAT64_BINDING_MADE = 1, NAT64_BINDING_ENDED };
+/* go: datapath */
+enum nat64_event_kind {
+	NAT64_BINDING_MADE = 1,
+	NAT64_BINDING_ENDED,
+};
 
 struct nat64_event {
 	__u8 kind; /* enum nat64_event_kind */
@@ -327,7 +353,11 @@ struct {
  * What other routers are to be told: a session as it was, and in the place of
  * its slot what became of it. Written only for translators that are shared.
  */
-enum nat64_change { NAT64_CHANGED = 1, NAT64_ENDED = 2 };
+/* go: datapath */
+enum nat64_change {
+	NAT64_CHANGED = 1,
+	NAT64_ENDED = 2,
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* the loader sets it */
@@ -335,6 +365,7 @@ struct {
 } nat64_changes SEC(".maps");
 
 /* changes, and events for the log, that found no room: one map, for a program may have 64 */
+/* go: datapath NAT64_= */
 #define NAT64_LOST_CHANGES 0
 #define NAT64_LOST_EVENTS 1
 struct {

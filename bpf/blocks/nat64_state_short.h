@@ -45,6 +45,7 @@ _Static_assert(sizeof(struct nat64_fast_set) == 128, "two cache lines");
  * the memory that it maps in huge pages: a table in one piece lies in pages of
  * 4 KiB, and to find the page costs nearly as much as to fetch the line.
  */
+/* go: datapath */
 #define NAT64_FAST_SETS 251
 struct nat64_fast_chunk {
 	__u8 bytes[(NAT64_FAST_SETS + 1) * sizeof(struct nat64_fast_set)];

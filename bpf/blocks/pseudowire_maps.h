@@ -11,15 +11,17 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+/* go: state.WireKind PSEUDOWIRE_=Wire */
 enum pseudowire_kind {
-	PSEUDOWIRE_L2TP_UDP = 1,
-	PSEUDOWIRE_L2TP_IP,
+	PSEUDOWIRE_L2TP_UDP = 1, /* L2TPv3 over UDP */
+	PSEUDOWIRE_L2TP_IP,      /* L2TPv3 over IP, protocol 115 */
 	PSEUDOWIRE_GRE,
 	PSEUDOWIRE_GRE_KEY,
 	/* no wire, but that there are some: of L2TP over UDP at a port, of the others between two hosts */
 	PSEUDOWIRE_SOME = 16,
 };
 
+/* go: datapath PSEUDOWIRE_=wire */
 enum pseudowire_flag {
 	PSEUDOWIRE_COUNTER = 1,  /* four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer */
 	PSEUDOWIRE_PINNED = 2,   /* which stay zero */
@@ -75,6 +77,7 @@ struct pseudowire_pair {
 	struct in6_addr local, remote;
 };
 
+/* go: datapath PSEUDOWIRE_=wire */
 enum pseudowire_way_flag {
 	PSEUDOWIRE_RESOLVED = 1, /* the link addresses are known */
 	PSEUDOWIRE_WAY_XDP = 2,  /* the device can be the target of an XDP redirect */
@@ -141,6 +144,7 @@ struct {
 } pseudowire_shortcuts SEC(".maps");
 
 /* what can go wrong, by pseudowire; names reach users as they stand here, in lower case */
+/* go: datapath PSEUDOWIRE_FAULT=wireFault names */
 enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_SOURCE,
 	PSEUDOWIRE_FAULT_COOKIE,

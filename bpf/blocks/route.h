@@ -33,6 +33,7 @@ const volatile __u32 fib_layout = FIB_LAYOUT; /* for who fills them */
  * is inlined. Which one a packet is routed by, its interface says. A table is
  * filled before it is put here, and replaced by one store.
  */
+/* go: state ROUTE_TABLES=RouteTablesMax */
 #define ROUTE_TABLES 256
 
 struct fib4_array {

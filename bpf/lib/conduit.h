@@ -32,7 +32,7 @@ static __always_inline enum outcome conduit_arrive(hook_ctx *ctx, __u32 ifindex,
 	if (!upper || !at)
 		return PASS_NOT_FOR_US;
 	a->interface = *upper;
-	a->flags = at->flags & (INTERFACE_GUARD | INTERFACE_OFFLOAD);
+	a->flags = at->flags & (INTERFACE_GUARDED | INTERFACE_OFFLOADED);
 	a->above = true;
 	a->l3 = cur.pos - start;
 	a->ours = link_same_mac(eth->h_dest, at->mac);

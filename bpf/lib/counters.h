@@ -9,6 +9,7 @@
 #include "outcome.h"
 
 /* the attached programs; names reach users as they stand here, in lower case */
+/* go: datapath functions */
 enum program {
 	INGRESS_XDP,
 	INGRESS_TC,

@@ -22,6 +22,7 @@
 #include "cursor.h"
 #include "link.h"
 
+/* go: state.SwitchFormat DSA_=Switch */
 enum dsa_format {
 	DSA_NONE,
 	DSA_MTK,

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Longest-prefix match in the tables that Go's package fib writes: an array of
- * 32-bit words, with the layout of fib/layout.go under the same names. A
+ * 32-bit words, with the layout that fib/layout.go explains; its numbers are these. A
  * lookup gives the value of the longest prefix over the address, or 0.
  * It reads only, takes no lock, and may run while the table is changed.
  *
@@ -12,47 +12,75 @@
  */
 #include "kernel.h"
 
-#define FIB_LAYOUT 3 /* LayoutVersion of fib/layout.go */
+/* go: fib FIB_LAYOUT=LayoutVersion */
+#define FIB_LAYOUT 3 /* in the first word */
 
+/* tags of words; below 28 it is a value */
+/* go: fib FIB_= */
 #define FIB_TAG_SHIFT 27
-#define FIB_WIDE (28U << FIB_TAG_SHIFT)
-#define FIB_NARROW (29U << FIB_TAG_SHIFT)
-#define FIB_JUMP (30U << FIB_TAG_SHIFT)
-#define FIB_NODE (31U << FIB_TAG_SHIFT)
+#define FIB_TAG_WIDE 28   /* a wide page at word offset payload */
+#define FIB_TAG_NARROW 29 /* a narrow page */
+#define FIB_TAG_JUMP 30
+#define FIB_TAG_NODE 31
+
+#define FIB_JUMP ((__u32)FIB_TAG_JUMP << FIB_TAG_SHIFT)
+#define FIB_NODE ((__u32)FIB_TAG_NODE << FIB_TAG_SHIFT)
 #define FIB_PAYLOAD ((1U << FIB_TAG_SHIFT) - 1)
 
-#define FIB_HEAD_DEFAULT 1
-#define FIB_HEAD_GLOBAL 2
-#define FIB_HEAD_REST 3
-#define FIB_HEAD_WORDS 16
+/* the head, one cache line; the root follows it */
+/* go: fib FIB_= */
 #define FIB_LINE_WORDS 16
+#define FIB_HEAD_DEFAULT 1 /* value word for what the structure leaves open */
+#define FIB_HEAD_GLOBAL 2  /* the same for 2000::/4, where prefixes to /4 count too */
+#define FIB_HEAD_REST 3    /* IPv6: the tree for all that is not under 2000::/4 */
+#define FIB_HEAD_WORDS FIB_LINE_WORDS
+
+/* go: fib FIB_= */
 #define FIB_ROOT4_BITS 18
-#define FIB_ROOT6_FROM 4
+#define FIB_ROOT6_FROM 4 /* the root holds 2000::/4 only */
 #define FIB_ROOT6_BITS 20
 #define FIB_ROOT6_END (FIB_ROOT6_FROM + FIB_ROOT6_BITS)
 
+/* go: fib FIB_= */
 #define FIB_PAGE_BITS 6
-#define FIB_PAGE_HEADER 2
-#define FIB_NODE_RANKS 1
-#define FIB_NODE_BITMAP 2
-#define FIB_NODE_CHECK 10
-#define FIB_NODE_HEADER 11
-#define FIB_JUMP_LENGTH 1
-#define FIB_JUMP_KEY 2
-#define FIB_JUMP_TARGET 6
+#define FIB_PAGE_HEADER 2 /* entries follow: half words or words */
+
+/* go: fib FIB_= */
+#define FIB_NODE_RANKS 1   /* 4 x 8 bits: runs started in earlier words of the bitmap */
+#define FIB_NODE_BITMAP 2  /* 4 x 64 bits, low half first */
+#define FIB_NODE_CHECK 10  /* IPv6: which node it is, for the index */
+#define FIB_NODE_HEADER 11 /* entries follow */
+
+/* go: fib FIB_= */
+#define FIB_JUMP_LENGTH 1 /* bits that must be equal, counted from the address's start */
+#define FIB_JUMP_KEY 2    /* 2 x 64 bits, upper half of the address first, low word first */
+#define FIB_JUMP_TARGET 6 /* value word or node */
+
+/*
+ * Words at the end that never hold a block. A reader may thus check a block's offset
+ * against the size less this alone, and reach any entry that it can compute from there.
+ */
+/* go: fib FIB_SLACK=Slack */
 #define FIB_SLACK 1024
-#define FIB_MIN_WORDS4 (FIB_HEAD_WORDS + (1U << FIB_ROOT4_BITS) + FIB_SLACK)
-#define FIB_INDEX (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS))
+
+/* go: fib FIB_= */
 #define FIB_INDEX_SET_BITS 15
-#define FIB_INDEX_WORDS (2U << FIB_INDEX_SET_BITS)
+#define FIB_INDEX_WAYS 2 /* words of a set */
+#define FIB_INDEX_WORDS ((__u32)FIB_INDEX_WAYS << FIB_INDEX_SET_BITS)
 #define FIB_INDEX_SHALLOW 32
 #define FIB_INDEX_DEEP 40
 #define FIB_INDEX_DEEP_BIT (1ULL << (FIB_INDEX_DEEP - FIB_ROOT6_FROM))
-#define FIB_INDEX_MIX 0x13c6ef3721ULL
+#define FIB_INDEX_MIX 0x13c6ef3721ULL /* odd, 2^37 by the golden ratio (Knuth 6.4) */
 #define FIB_INDEX_SET_FROM 22
 #define FIB_INDEX_MARK_FROM 10
 #define FIB_INDEX_LINE_BITS 20
+
+/* sizes of the smallest arenas, in words; a full table of 2024 needs about 2.2 and 1.7 million, and those that wait for a grace period beside them */
+/* go: fib FIB_MIN_WORDS=MinWords */
+#define FIB_MIN_WORDS4 (FIB_HEAD_WORDS + (1U << FIB_ROOT4_BITS) + FIB_SLACK)
 #define FIB_MIN_WORDS6 (FIB_INDEX + FIB_INDEX_WORDS + FIB_SLACK)
+
+#define FIB_INDEX (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS))
 
 /* nodes and jumps on the longest way: every one decides eight bits or more */
 #define FIB_STEPS 20
@@ -126,7 +154,7 @@ static __always_inline __u32 fib_lookup4(const __u32 *words, const __u32 last, _
 	if (at > last)
 		return 0;
 	run = __builtin_popcountll(*(const __u64 *)page << (63 - slot)) & 127;
-	if (word >> FIB_TAG_SHIFT == FIB_WIDE >> FIB_TAG_SHIFT)
+	if (word >> FIB_TAG_SHIFT == FIB_TAG_WIDE)
 		found = fib_wide4(words, last, page, run, addr);
 	else
 		found = (((const __u16 *)(page + FIB_PAGE_HEADER))[run] & points) | (word & ~points);

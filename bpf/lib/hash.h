@@ -14,12 +14,19 @@ struct flow_hash {
 	__u32 protocol;
 };
 
+/* odd numbers that spread what they multiply: of the finaliser, 2^64 by the golden ratio, and of splitmix64 */
+/* go: datapath */
+#define HASH_FIRST 0xff51afd7ed558ccdULL
+#define HASH_SECOND 0xc4ceb9fe1a85ec53ULL
+#define HASH_GOLDEN 0x9e3779b97f4a7c15ULL
+#define HASH_SPREAD 0xd6e8feb86659fd93ULL
+
 static __always_inline __u64 hash_mix(__u64 x)
 {
 	x ^= x >> 33;
-	x *= 0xff51afd7ed558ccdULL;
+	x *= HASH_FIRST;
 	x ^= x >> 33;
-	x *= 0xc4ceb9fe1a85ec53ULL;
+	x *= HASH_SECOND;
 	return x ^ x >> 33;
 }
 

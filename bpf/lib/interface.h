@@ -6,17 +6,18 @@
  */
 #include "kernel.h"
 
+/* go: state.Roles INTERFACE_=Role */
 enum interface_flag {
 	INTERFACE_SHORTCUT = 1, /* translated packets may leave past the stack */
 	INTERFACE_XDP_OUT = 2,  /* can be the target of an XDP redirect */
 	INTERFACE_ROUTED = 4,   /* packets for the router are routed by weft's own tables */
 	INTERFACE_BRIDGE_PORT = 8, /* frames without a tag belong to the bridge (arrive.h) */
 	INTERFACE_PSEUDOWIRES = 16, /* packets of pseudowires arrive here (pseudowire.h) */
-	INTERFACE_L2TP = 32,    /* subscribers' tunnels arrive here */
-	INTERFACE_GUARD = 64, /* what must not get in is dropped first (guard.h) */
-	INTERFACE_OFFLOAD = 128, /* established flows are forwarded past the stack */
+	INTERFACE_SUBSCRIBERS = 32,    /* subscribers' tunnels arrive here */
+	INTERFACE_GUARDED = 64, /* what must not get in is dropped first (guard.h) */
+	INTERFACE_OFFLOADED = 128, /* established flows are forwarded past the stack */
 	INTERFACE_CONDUIT = 256, /* a switch's tag is in each frame (conduit.h) */
-	INTERFACE_TRANSLATED = 512, /* in interface_unused alone: none has translators */
+	INTERFACE_TRANSLATED = 512, /* translators serve it; flags of an interface do not have it, but interface_unused may */
 };
 
 /*
@@ -51,6 +52,7 @@ struct {
  * The same for most of them, found without a hash: at the low bits of the index.
  * What lies there may be another one, or none; then the hash knows.
  */
+/* go: datapath */
 #define INTERFACES_NEAR 256
 
 struct {

@@ -6,6 +6,7 @@
  * it out. OUTCOME_NONE: the way is known and the packet fits; a PASS_* says
  * why the stack has to see the packet instead.
  */
+#include "hash.h"
 #include "interface.h"
 #include "outcome.h"
 
@@ -66,13 +67,13 @@ static __always_inline bool memo_fits(const struct memo *m, const struct bpf_fib
 static __always_inline struct memo *memo_slot(const struct bpf_fib_lookup *fib, bool *fits)
 {
 	const __u64 *a = (const __u64 *)fib->ipv6_src;
-	__u64 mix = (a[0] ^ a[1] >> 32 ^ a[1] << 32) * 0x9e3779b97f4a7c15ULL ^ a[2] ^
+	__u64 mix = (a[0] ^ a[1] >> 32 ^ a[1] << 32) * HASH_GOLDEN ^ a[2] ^
 		    (a[3] >> 32 ^ a[3] << 32);
 	struct memo_pair *pair;
 	struct memo *m;
 	__u32 slot;
 
-	mix *= 0xd6e8feb86659fd93ULL;
+	mix *= HASH_SPREAD;
 	slot = mix >> (64 - MEMO_BITS);
 	pair = bpf_map_lookup_elem(&memos, &slot);
 	if (!pair)

@@ -17,6 +17,7 @@
 #include "link.h"
 #include "outcome.h"
 
+/* go: state.NexthopKind NEXTHOP_=Nexthop names */
 enum nexthop_kind {
 	NEXTHOP_STACK,       /* not known here, or its neighbour is not: the kernel forwards */
 	NEXTHOP_NEIGHBOUR,   /* an Ethernet neighbour: index into neighbours */
@@ -32,6 +33,7 @@ struct nexthop {
 	enum nexthop_kind kind;
 };
 
+/* go: datapath */
 enum neighbour_flag {
 	NEIGHBOUR_XDP = 1, /* the device can be the target of an XDP redirect */
 	NEIGHBOUR_WIRE = 2, /* the device is a pseudowire's, with the shortcut */

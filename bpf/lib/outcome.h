@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What became of a packet. The one list of its kind: the programs count by it,
- * `make generate` turns it into Go (internal/state/outcome_gen.go), and
+ * `make generate` turns it into Go (internal/state/constants_gen.go), and
  * `weft show counters|drops`, `weft trace` and the metrics use those names.
  *
  * The first word is the verdict: FORWARD (weft sent it on, or answered it),
@@ -10,6 +10,7 @@
  * DROP. Each line carries the sentence that users read.
  * New entries go at the end of their group; numbers are not an interface.
  */
+/* go: state.Outcome words */
 enum outcome {
 	OUTCOME_NONE, /* nothing was decided */
 

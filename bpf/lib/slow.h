@@ -15,6 +15,7 @@
 const volatile bool slow_unlimited = false;
 
 /* no link address of a device: locally administered, and then 'w' */
+/* go: slowpath SLOW_= */
 #define SLOW_MARK0 0x06
 #define SLOW_MARK1 'w'
 

@@ -46,7 +46,7 @@ func (d *Datapath) Bindings() iter.Seq2[Binding, error] {
 			Translator: int(k.Translator), Protocol: k.Protocol,
 			IPv6: addrPort6(k.Client.U8, k.Port), IPv4: addrPort4(v.Pool, v.PoolPort),
 			Static: v.Flags&1 != 0, Sessions: int(uint32(v.Word)), Age: since(v.Made, now),
-		}, v.Word>>63 == 0
+		}, v.Word&nat64BindingDead == 0
 	})
 }
 
@@ -55,7 +55,7 @@ func (d *Datapath) Sessions() iter.Seq2[Session, error] {
 	now := nowTicks()
 	return entries(d, "nat64_sessions", func(k sessionKey, v sessionValue) (Session, bool) {
 		s := Session{
-			Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> 32),
+			Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> nat64WordState),
 			IPv6: addrPort6(v.Client.U8, v.Port), IPv4: addrPort4(v.Pool, v.PoolPort),
 			Remote6: netip.AddrFrom16(v.Remote6.U8), Remote4: addrPort4(v.Remote, v.RemotePort),
 			Expires: since(now, uint32(v.Word)), Age: since(v.Made, now),

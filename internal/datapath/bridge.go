@@ -19,23 +19,8 @@ type (
 	bridgeDropKey    = bridgePortInBridgeDropKey
 )
 
-// Flags as in bpf/blocks/bridge_maps.h.
-const (
-	bridgeMember   = 1
-	bridgeTags     = 2
-	bridgeIsolated = 4
-	bridgeLocked   = 8
-	bridgeNoDHCP   = 16
-	bridgeNoRA     = 32
-	bridgeSuppress = 64
-)
-
-// bridgeWindow is how long frames of a kind are counted for, in nanoseconds;
-// BRIDGE_WINDOW_SHIFT of bpf/blocks/bridge_stations.h.
-const bridgeWindow = 1 << 27
-
-// BridgeMACsMax is the highest limit of addresses on one port (BRIDGE_SLOTS).
-const BridgeMACsMax = 64
+// bridgeWindow is how long frames of a kind are counted for, in nanoseconds.
+const bridgeWindow = 1 << bridgeWindowShift
 
 func bridgeFlags(g state.BridgeGuard) (flags uint32) {
 	for flag, set := range map[uint32]bool{

@@ -22,30 +22,6 @@ type (
 	neighbour  = ingressTCNeighbour
 )
 
-// Flags as in bpf/lib/interface.h, bpf/lib/nexthop.h and bpf/blocks/nat64_maps.h;
-// a test compares them with the enums there.
-const (
-	interfaceShortcut    = 1
-	interfaceXDPOut      = 2
-	interfaceRouted      = 4
-	interfaceBridgePort  = 8
-	interfacePseudowires = 16
-	interfaceL2TP        = 32
-	interfaceGuard       = 64
-	interfaceOffload     = 128
-	interfaceConduit     = 256
-	interfaceTranslated  = 512
-
-	neighbourXDP  = 1
-	neighbourWire = 2
-
-	nat64HasPrefix  = 1
-	nat64ComputeUDP = 2
-	nat64CopyTOS    = 4
-	nat64Stateful   = 8
-	nat64Counts     = 16
-)
-
 // wire32 holds an IPv4 address as the programs do: in wire order.
 func wire32(a netip.Addr) uint32 {
 	b := a.As4()
@@ -138,32 +114,13 @@ func bitsOfSuffix(from uint8, uOctet bool) int {
 }
 
 func encodePort(p state.Port) portValue {
-	v := portValue{Translators: p.Translators, Mac: p.MAC, Table: uint16(p.Table)}
-	for flag, set := range map[uint32]bool{
-		interfaceShortcut: p.Shortcut, interfaceXDPOut: p.XDPOut,
-		interfaceRouted: p.Routed, interfaceBridgePort: p.BridgePort,
-		interfaceL2TP:        p.L2TP,
-		interfaceGuard:       p.Guarded,
-		interfacePseudowires: p.Pseudowires,
-		interfaceOffload:     p.Offloaded,
-		interfaceConduit:     p.Conduit,
-	} {
-		if set {
-			v.Flags |= flag
-		}
-	}
-	return v
+	return portValue{Translators: p.Translators, Mac: p.MAC, Table: uint16(p.Table), Flags: uint32(p.Roles)}
 }
 
 func decodePort(index int, v portValue) state.Port {
 	return state.Port{
 		Device: deviceName(index), MAC: v.Mac, Translators: v.Translators,
-		Shortcut: v.Flags&interfaceShortcut != 0, XDPOut: v.Flags&interfaceXDPOut != 0,
-		Routed: v.Flags&interfaceRouted != 0, Table: int(v.Table), BridgePort: v.Flags&interfaceBridgePort != 0, L2TP: v.Flags&interfaceL2TP != 0,
-		Guarded:     v.Flags&interfaceGuard != 0,
-		Pseudowires: v.Flags&interfacePseudowires != 0,
-		Offloaded:   v.Flags&interfaceOffload != 0,
-		Conduit:     v.Flags&interfaceConduit != 0,
+		Roles: state.Roles(v.Flags), Table: int(v.Table),
 	}
 }
 

@@ -25,24 +25,6 @@ type (
 	captured     = ingressTCL2tpCaptured
 )
 
-// Flags as in bpf/blocks/l2tp_maps.h; a test compares them with the enums there.
-const (
-	l2tpAccessRouted = 1
-
-	l2tpKnown     = 1
-	l2tpGarden    = 2
-	l2tpBlocked   = 4
-	l2tpTrusted   = 8
-	l2tpSequence  = 16
-	l2tpNoAddress = 32
-	l2tpShortType = 64
-	l2tpCapture   = 128
-	l2tpOnward    = 64 // in the line up
-
-	l2tpCapturedUp  = 1
-	l2tpCapturedPPP = 2
-)
-
 func encodeAccess(a state.Access, index int) accessValue {
 	v := accessValue{Ifindex: uint32(index), Mac: a.MAC, Table: uint16(a.Table)}
 	if a.Routed {

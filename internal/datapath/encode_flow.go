@@ -122,7 +122,7 @@ func decodeFlow(v flowPart, now uint32) state.FlowUse {
 }
 
 func idle(v *flowPart, now uint32) time.Duration {
-	return time.Duration(max(0, int32(now-v.Seen))) << 26
+	return time.Duration(max(0, int32(now-v.Seen))) << nat64TickShift
 }
 
 func stateOf(v *flowPart, now uint32) state.FlowState {

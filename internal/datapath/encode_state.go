@@ -24,8 +24,8 @@ type (
 )
 
 // Tick is the unit of time of bindings and sessions: 2^26 ns of the monotonic
-// clock (bpf/blocks/nat64_state_maps.h).
-const Tick = time.Duration(1 << 26)
+// clock.
+const Tick = time.Duration(1 << nat64TickShift)
 
 // ticks rounds up: nothing may live shorter than it was told.
 func ticks(d time.Duration) uint32 { return uint32((d + Tick - 1) / Tick) }
@@ -44,7 +44,10 @@ func encodeBinder(b state.Binder) binder {
 		SubscriberBits: uint8(b.SubscriberBits), Filtering: uint8(b.Filtering), HasStatics: bit(b.Statics), Shared: bit(b.Shared),
 		Events: bit(b.Events),
 	}
-	v.Timers = [4]uint32{ticks(b.UDP), ticks(b.ICMP), ticks(b.Established), ticks(b.Transitory)}
+	v.Timers = [nat64Timers]uint32{
+		nat64TimerUDP: ticks(b.UDP), nat64TimerICMP: ticks(b.ICMP),
+		nat64TimerEst: ticks(b.Established), nat64TimerTrans: ticks(b.Transitory),
+	}
 	if b.Block != 0 {
 		v.Block = uint32(b.Block)
 		v.Subscribers.U8 = b.Subscribers.Addr().As16()
@@ -52,7 +55,7 @@ func encodeBinder(b state.Binder) binder {
 	}
 	// the same on every router of the same file, so that subscribers keep
 	// their address when another takes over
-	v.Secret = 0x9e3779b97f4a7c15 * uint64(b.ID+1)
+	v.Secret = hashGolden * uint64(b.ID+1)
 	for i, p := range b.Pools {
 		if !p.Prefix.IsValid() {
 			break
@@ -69,7 +72,8 @@ func decodeBinder(id int, v binder) state.Binder {
 	b := state.Binder{
 		ID: id, PortsMax: int(v.PortsMax), SessionsMax: int(v.SessionsMax),
 		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0, Shared: v.Shared != 0, Events: v.Events != 0,
-		UDP: duration(v.Timers[0]), ICMP: duration(v.Timers[1]), Established: duration(v.Timers[2]), Transitory: duration(v.Timers[3]),
+		UDP: duration(v.Timers[nat64TimerUDP]), ICMP: duration(v.Timers[nat64TimerICMP]),
+		Established: duration(v.Timers[nat64TimerEst]), Transitory: duration(v.Timers[nat64TimerTrans]),
 		Block: int(v.Block),
 	}
 	if v.Block != 0 {

@@ -1,103 +1,12 @@
 package datapath
 
 import (
-	"fmt"
 	"net/netip"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 
 	"weft/fib"
 	"weft/internal/state"
 )
-
-// enum reads the constants that a header of bpf/ gives numbers.
-func enum(t *testing.T, file string) map[string]int {
-	t.Helper()
-	text, err := os.ReadFile("../../bpf/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^\s*([A-Z][A-Z0-9_]+) = (\d+),`).FindAllStringSubmatch(string(text), -1) {
-		values[m[1]], _ = strconv.Atoi(m[2])
-	}
-	return values
-}
-
-func TestNumbersInGoAreThoseInC(t *testing.T) {
-	port, nat64 := enum(t, "lib/interface.h"), enum(t, "blocks/nat64_maps.h")
-	l2tp := enum(t, "blocks/l2tp_maps.h")
-	wire := enum(t, "blocks/pseudowire_maps.h")
-	hop, route := enum(t, "lib/nexthop.h"), defined(t, "blocks/route.h")
-	for name, pair := range map[string][2]int{
-		"INTERFACE_SHORTCUT":     {port["INTERFACE_SHORTCUT"], interfaceShortcut},
-		"INTERFACE_XDP_OUT":      {port["INTERFACE_XDP_OUT"], interfaceXDPOut},
-		"INTERFACE_ROUTED":       {port["INTERFACE_ROUTED"], interfaceRouted},
-		"INTERFACE_GUARD":        {port["INTERFACE_GUARD"], interfaceGuard},
-		"INTERFACE_OFFLOAD":      {port["INTERFACE_OFFLOAD"], interfaceOffload},
-		"INTERFACE_CONDUIT":      {port["INTERFACE_CONDUIT"], interfaceConduit},
-		"INTERFACE_TRANSLATED":   {port["INTERFACE_TRANSLATED"], interfaceTranslated},
-		"INTERFACE_BRIDGE_PORT":  {port["INTERFACE_BRIDGE_PORT"], interfaceBridgePort},
-		"NEIGHBOUR_XDP":          {hop["NEIGHBOUR_XDP"], neighbourXDP},
-		"NEIGHBOUR_WIRE":         {hop["NEIGHBOUR_WIRE"], neighbourWire},
-		"ROUTE_TABLES":           {route["ROUTE_TABLES"], state.RouteTablesMax},
-		"NAT64_HAS_PREFIX":       {nat64["NAT64_HAS_PREFIX"], nat64HasPrefix},
-		"NAT64_COMPUTE_UDP":      {nat64["NAT64_COMPUTE_UDP"], nat64ComputeUDP},
-		"NAT64_COPY_TOS":         {nat64["NAT64_COPY_TOS"], nat64CopyTOS},
-		"NAT64_PREFIX":           {nat64["NAT64_PREFIX"], int(state.RulePrefix)},
-		"NAT64_NODE":             {nat64["NAT64_NODE"], int(state.RuleNode)},
-		"NAT64_MAPPING":          {nat64["NAT64_MAPPING"], int(state.RuleMapping)},
-		"NAT64_MAPPING4":         {nat64["NAT64_MAPPING4"], int(state.RuleMapping4)},
-		"NAT64_REFUSED":          {nat64["NAT64_REFUSED"], int(state.RuleRefused)},
-		"INTERFACE_PSEUDOWIRES":  {port["INTERFACE_PSEUDOWIRES"], interfacePseudowires},
-		"PSEUDOWIRE_COUNTER":     {wire["PSEUDOWIRE_COUNTER"], wireCounter},
-		"PSEUDOWIRE_PINNED":      {wire["PSEUDOWIRE_PINNED"], wirePinned},
-		"PSEUDOWIRE_SEQUENCE":    {wire["PSEUDOWIRE_SEQUENCE"], wireSequence},
-		"PSEUDOWIRE_CHECKSUM":    {wire["PSEUDOWIRE_CHECKSUM"], wireChecksum},
-		"PSEUDOWIRE_INHERIT":     {wire["PSEUDOWIRE_INHERIT"], wireInherit},
-		"PSEUDOWIRE_NO_DF":       {wire["PSEUDOWIRE_NO_DF"], wireNoDF},
-		"PSEUDOWIRE_ANSWER":      {wire["PSEUDOWIRE_ANSWER"], wireAnswer},
-		"PSEUDOWIRE_INHERIT_TTL": {wire["PSEUDOWIRE_INHERIT_TTL"], wireInheritTTL},
-		"PSEUDOWIRE_XDP":         {wire["PSEUDOWIRE_XDP"], wireXDP},
-		"PSEUDOWIRE_RESOLVED":    {wire["PSEUDOWIRE_RESOLVED"], wireResolved},
-		"PSEUDOWIRE_SOME":        {wire["PSEUDOWIRE_SOME"], wireSome},
-		"PSEUDOWIRE_L2TP_UDP":    {wire["PSEUDOWIRE_L2TP_UDP"], int(state.WireL2TPUDP)},
-		"INTERFACE_L2TP":         {port["INTERFACE_L2TP"], interfaceL2TP},
-		"L2TP_ACCESS_ROUTED":     {l2tp["L2TP_ACCESS_ROUTED"], l2tpAccessRouted},
-		"L2TP_KNOWN":             {l2tp["L2TP_KNOWN"], l2tpKnown},
-		"L2TP_GARDEN":            {l2tp["L2TP_GARDEN"], l2tpGarden},
-		"L2TP_BLOCKED":           {l2tp["L2TP_BLOCKED"], l2tpBlocked},
-		"L2TP_TRUSTED":           {l2tp["L2TP_TRUSTED"], l2tpTrusted},
-		"L2TP_SEQUENCE":          {l2tp["L2TP_SEQUENCE"], l2tpSequence},
-		"L2TP_NO_ADDRESS":        {l2tp["L2TP_NO_ADDRESS"], l2tpNoAddress},
-		"L2TP_SHORT_TYPE":        {l2tp["L2TP_SHORT_TYPE"], l2tpShortType},
-		"L2TP_CAPTURE":           {l2tp["L2TP_CAPTURE"], l2tpCapture},
-		"L2TP_ONWARD":            {l2tp["L2TP_ONWARD"], l2tpOnward},
-		"L2TP_CAPTURED_UP":       {l2tp["L2TP_CAPTURED_UP"], l2tpCapturedUp},
-		"L2TP_CAPTURED_PPP":      {l2tp["L2TP_CAPTURED_PPP"], l2tpCapturedPPP},
-	} {
-		if pair[0] == 0 || pair[0] != pair[1] {
-			t.Errorf("%s is %d in C and %d in Go", name, pair[0], pair[1])
-		}
-	}
-}
-
-// defined reads the numbers that a header of bpf/ defines.
-func defined(t *testing.T, file string) map[string]int {
-	t.Helper()
-	text, err := os.ReadFile("../../bpf/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^#define ([A-Z0-9_]+) (\d+)$`).FindAllStringSubmatch(string(text), -1) {
-		values[m[1]], _ = strconv.Atoi(m[2])
-	}
-	return values
-}
 
 func TestProgramsReadTheLayoutThatIsWritten(t *testing.T) {
 	for _, f := range []family{fib4, fib6} {
@@ -112,54 +21,21 @@ func TestProgramsReadTheLayoutThatIsWritten(t *testing.T) {
 	}
 }
 
-// The kinds of next hops have no numbers in C: their order is what counts.
-func TestKindsOfNexthopsStandInTheOrderOfTheC(t *testing.T) {
-	text, err := os.ReadFile("../../bpf/lib/nexthop.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := regexp.MustCompile(`(?s)enum nexthop_kind \{(.*?)\};`).FindSubmatch(text)
-	if list == nil {
-		t.Fatal("no enum nexthop_kind in nexthop.h")
-	}
-	names := regexp.MustCompile(`NEXTHOP_[A-Z]+`).FindAllString(string(list[1]), -1)
-	for i, name := range names {
-		if got := "NEXTHOP_" + strings.ToUpper(state.NexthopKind(i).String()); got != name {
-			t.Errorf("%d is %s in C and %s in Go", i, name, got)
-		}
-	}
-	if state.NexthopKind(len(names)).String() != "unknown" {
-		t.Errorf("Go knows more kinds than C, which has %d", len(names))
-	}
-}
-
 // The counters' rows are read by the program's place in the list.
 func TestProgramsStandInTheOrderOfTheC(t *testing.T) {
-	text, err := os.ReadFile("../../bpf/lib/counters.h")
-	if err != nil {
-		t.Fatal(err)
+	list := programs()
+	if len(list) != programCount {
+		t.Errorf("there are %d programs in Go, %d in C", len(list), programCount)
 	}
-	list := regexp.MustCompile(`(?s)enum program \{(.*?)PROGRAM_COUNT`).FindSubmatch(text)
-	if list == nil {
-		t.Fatal("no enum program in counters.h")
-	}
-	names := regexp.MustCompile(`[A-Z_]+`).FindAllString(string(list[1]), -1)
-	if got := fmt.Sprint(names); got != fmt.Sprint(upper(ProgramNames())) {
-		t.Errorf("in C %v, in Go %v", names, ProgramNames())
-	}
-}
-
-func upper(names []string) (list []string) {
-	for _, n := range names {
-		b := []byte(n)
-		for i, c := range b {
-			if c >= 'a' && c <= 'z' {
-				b[i] = c - 'a' + 'A'
-			}
+	for _, p := range list {
+		spec, err := p.spec()
+		if err != nil {
+			t.Fatal(err)
 		}
-		list = append(list, string(b))
+		if spec.Programs[p.name] == nil {
+			t.Errorf("the object that is in the place of %s has no function of that name", p.name)
+		}
 	}
-	return list
 }
 
 // If an object came out of the tables other than it went in, every plan would
@@ -201,9 +77,9 @@ func TestRulesAndTranslatorsComeOutAsTheyWentIn(t *testing.T) {
 
 func TestWhatRoutingKnowsComesOutAsItWentIn(t *testing.T) {
 	for _, p := range []state.Port{
-		{Device: "#99", MAC: [6]byte{2, 1, 2, 3, 4, 5}, Routed: true, Table: 255},
-		{Device: "#99", Translators: 5, Shortcut: true, XDPOut: true},
-		{Device: "#99", BridgePort: true},
+		{Device: "#99", MAC: [6]byte{2, 1, 2, 3, 4, 5}, Roles: state.RoleRouted, Table: 255},
+		{Device: "#99", Translators: 5, Roles: state.RoleShortcut | state.RoleXDPOut},
+		{Device: "#99", Roles: state.RoleBridgePort},
 	} {
 		if got := decodePort(99, encodePort(p)); got != p {
 			t.Errorf("%v came out as %v", p, got)

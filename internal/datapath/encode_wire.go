@@ -17,26 +17,6 @@ type (
 	wireCounts = ingressTCPseudowireStats
 )
 
-// As in bpf/blocks/pseudowire_maps.h; a test compares them with the enums there.
-const (
-	wireSome = 16
-
-	wireCounter    = 1
-	wirePinned     = 2
-	wireSequence   = 4
-	wireChecksum   = 8
-	wireInherit    = 16
-	wireNoDF       = 32
-	wireAnswer     = 64
-	wireInheritTTL = 128
-	wireXDP        = 256
-	wireShortcut   = 512
-	wireSegments   = 1024
-
-	wireResolved = 1
-	wireWayXDP   = 2
-)
-
 const (
 	protocolUDP  = 17
 	protocolGRE  = 47
@@ -56,7 +36,7 @@ func decodePair(k wirePair) state.Pair {
 }
 
 func encodeWirePort(p state.WirePort) wireKey {
-	k := wireKey{LocalPort: htons(p.Port), Kind: wireSome | uint8(p.Kind)}
+	k := wireKey{LocalPort: htons(p.Port), Kind: uint8(state.WireSome | p.Kind)}
 	k.Local.U8 = p.Local.As16()
 	if p.Remote.IsValid() {
 		k.Remote.U8 = p.Remote.As16()
@@ -65,7 +45,7 @@ func encodeWirePort(p state.WirePort) wireKey {
 }
 
 func decodeWirePort(k wireKey) state.WirePort {
-	p := state.WirePort{Kind: state.WireKind(k.Kind &^ wireSome), Local: addrOf16(k.Local.U8), Port: htons(k.LocalPort)}
+	p := state.WirePort{Kind: state.WireKind(k.Kind) &^ state.WireSome, Local: addrOf16(k.Local.U8), Port: htons(k.LocalPort)}
 	if k.Remote.U8 != [16]byte{} {
 		p.Remote = addrOf16(k.Remote.U8)
 	}

@@ -56,7 +56,7 @@ func (e *BindingEvents) Read(most int) ([]state.BindingEvent, error) {
 			return list, fmt.Errorf("read an event: %w", err)
 		}
 		list = append(list, state.BindingEvent{
-			Made: v.Kind == 1, Translator: int(v.Translator), Protocol: v.Protocol,
+			Made: v.Kind == nat64BindingMade, Translator: int(v.Translator), Protocol: v.Protocol,
 			IPv6: addrPort6(v.Client.U8, v.Port), IPv4: addrPort4(v.Pool, v.PoolPort),
 			At: now.Add(-since(v.At, ticks)), Since: now.Add(-since(v.Made, ticks)),
 		})
@@ -66,12 +66,6 @@ func (e *BindingEvents) Read(most int) ([]state.BindingEvent, error) {
 
 // Lost is how many events the ring had no room for, ever.
 func (e *BindingEvents) Lost() (uint64, error) { return e.datapath.LogEventsLost() }
-
-// what map nat64_lost counts: NAT64_LOST_* in bpf/blocks/nat64_state_maps.h
-const (
-	lostChanges = 0
-	lostEvents  = 1
-)
 
 // LogEventsLost is how many events the log's ring had no room for.
 func (d *Datapath) LogEventsLost() (lost uint64, err error) {

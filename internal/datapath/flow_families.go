@@ -22,15 +22,15 @@ func portsWord(source *uint16) uint32 { return *(*uint32)(unsafe.Pointer(source)
 // flowHash4 and flowHash6 are those of bpf/blocks/flow_lines.h.
 func flowHash4(k flowKey4) uint64 {
 	h := uint64(k.Saddr)<<32 | uint64(k.Daddr)
-	h ^= uint64(portsWord(&k.Ports.Source)) * 0x9e3779b97f4a7c15
-	return hashMix(h ^ (uint64(k.Protocol)<<32|uint64(k.Interface))*0xd6e8feb86659fd93)
+	h ^= uint64(portsWord(&k.Ports.Source)) * hashGolden
+	return hashMix(h ^ (uint64(k.Protocol)<<32|uint64(k.Interface))*hashSpread)
 }
 
 func flowHash6(k flowKey6) uint64 {
 	h := uint64(portsWord(&k.Ports.Source))<<32 | uint64(k.Protocol<<24^k.Interface)
 	for _, a := range [][16]byte{k.Saddr.U8, k.Daddr.U8} {
 		for at := 0; at < 16; at += 8 {
-			h = (h ^ (uint64(binary.NativeEndian.Uint32(a[at:]))<<32 | uint64(binary.NativeEndian.Uint32(a[at+4:])))) * 0x9e3779b97f4a7c15
+			h = (h ^ (uint64(binary.NativeEndian.Uint32(a[at:]))<<32 | uint64(binary.NativeEndian.Uint32(a[at+4:])))) * hashGolden
 			h ^= h >> 32
 		}
 	}

@@ -16,8 +16,6 @@ type flowBucket = ingressTCFlowBucket
 const (
 	bucketBytes  = int(unsafe.Sizeof(flowBucket{}))
 	bucketPlaces = len(flowBucket{}.Low)
-	bucketAway   = 0x80 // FLOW_TAGS_AWAY
-	bucketTag    = 0x7f // of a place's byte
 	// bucketMoves is how many flows move at most for one that finds both its buckets full.
 	bucketMoves = 4
 	families    = 2
@@ -62,9 +60,9 @@ func (x *flowIndex) close() error {
 
 func hashMix(x uint64) uint64 {
 	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
+	x *= hashFirst
 	x ^= x >> 33
-	x *= 0xc4ceb9fe1a85ec53
+	x *= hashSecond
 	return x ^ x>>33
 }
 
@@ -76,14 +74,14 @@ type placed struct {
 
 func (x *flowIndex) placesOf(h uint64) placed {
 	n := uint64(len(x.buckets))
-	return placed{[2]uint32{uint32(h >> 32 * n >> 32), uint32(h & (1<<32 - 1) * n >> 32)}, max(byte(h)&bucketTag, 1)}
+	return placed{[2]uint32{uint32(h >> 32 * n >> 32), uint32(h & (1<<32 - 1) * n >> 32)}, max(byte(h)&flowTag, 1)}
 }
 
-func (b *flowBucket) tag(place int) byte { return byte(b.Tags>>(8*place)) & bucketTag }
+func (b *flowBucket) tag(place int) byte { return byte(b.Tags>>(8*place)) & flowTag }
 
 // setTag is seen by programs all at once with the tags beside it.
 func (b *flowBucket) setTag(place int, tag byte) {
-	tags := b.Tags&^(bucketTag<<(8*place)) | uint64(tag)<<(8*place)
+	tags := b.Tags&^(flowTag<<(8*place)) | uint64(tag)<<(8*place)
 	atomic.StoreUint64(&b.Tags, tags)
 }
 
@@ -193,10 +191,10 @@ func (x *flowIndex) gone(home uint32, n int) {
 	x.away[home] += uint32(n)
 	b := &x.buckets[home]
 	if x.away[home] == 0 {
-		atomic.StoreUint64(&b.Tags, b.Tags&^bucketAway)
+		atomic.StoreUint64(&b.Tags, b.Tags&^flowTagsAway)
 		return
 	}
-	atomic.StoreUint64(&b.Tags, b.Tags|bucketAway)
+	atomic.StoreUint64(&b.Tags, b.Tags|flowTagsAway)
 }
 
 // sort makes the index say what is so: valid tells which lines have a flow. What is
@@ -228,9 +226,9 @@ func (x *flowIndex) sort(valid func(line uint32) bool) (known map[uint32]struct{
 	}
 	for at := range x.buckets {
 		b := &x.buckets[at]
-		tags := b.Tags &^ bucketAway
+		tags := b.Tags &^ flowTagsAway
 		if x.away[at] > 0 {
-			tags |= bucketAway
+			tags |= flowTagsAway
 		}
 		atomic.StoreUint64(&b.Tags, tags)
 	}

@@ -277,7 +277,7 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	for n, f := range put[2:] {
 		b, place, p := placeOf(f)
 		if b == &x.buckets[p.in[1]] && p.in[0] != p.in[1] {
-			x.buckets[p.in[0]].Tags &^= bucketAway
+			x.buckets[p.in[0]].Tags &^= flowTagsAway
 			if second++; second < 100 {
 				touched[n+2] = true
 			}

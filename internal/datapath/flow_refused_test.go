@@ -198,7 +198,7 @@ func TestRefusedFlowsArriveInTagsAndSessions(t *testing.T) {
 	o.flows.Refuse(1)
 	o.in(func() error {
 		return errors.Join(
-			o.datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: state.Port{Device: "#9001", MAC: mac7, Offloaded: true}}),
+			o.datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: state.Port{Device: "#9001", MAC: mac7, Roles: state.RoleOffloaded}}),
 			o.datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: state.Lower{Device: "lan", Tags: qinq, Upper: "#9001"}}))
 	})
 	peer := [6]byte{0x02, 0, 0, 0, 0x77, 0x77}

@@ -27,7 +27,7 @@ func (o *offloader) egress(program string, data []byte, ingress int) {
 func TestWhatEntersASessionIsLearntBelowIt(t *testing.T) {
 	for _, p := range []packet{udpBetween("8.0.0.1", distant4, 2000, 53, 20), tcpBetween("2001:db8:86dd::1", distant6, 1234, 80, 0x10, 20)} {
 		o := newOffloader(t)
-		o.setPorts(func(p *state.Port) { p.Offloaded = p.Device == "wan" })
+		o.setPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RoleOffloaded, p.Device == "wan") })
 		wan := o.links["wan"].Index
 		entered := o.datapath.maps["flow_entered"] // shared by tests
 		for k := make([]byte, entered.KeySize()); entered.NextKey(nil, &k) == nil; {

@@ -79,10 +79,12 @@ func behindSwitch(t *testing.T, f state.SwitchFormat) *offloader {
 	if o.programs, err = loadedFor[f](); err != nil {
 		t.Fatal(err)
 	}
-	o.setPorts(func(p *state.Port) { p.Offloaded, p.Conduit = false, p.Device == "lan" })
+	o.setPorts(func(p *state.Port) {
+		p.Roles = p.Roles.With(state.RoleOffloaded, false).With(state.RoleConduit, p.Device == "lan")
+	})
 	for _, obj := range []state.Object{
-		state.Port{Device: "#9001", MAC: mac7, Offloaded: true},
-		state.Port{Device: "#9002", MAC: mac7, Offloaded: true},
+		state.Port{Device: "#9001", MAC: mac7, Roles: state.RoleOffloaded},
+		state.Port{Device: "#9002", MAC: mac7, Roles: state.RoleOffloaded},
 		state.Lower{Device: "lan", Tags: state.VLANTags{{Proto: state.SwitchTag, ID: 3}}, Upper: "#9001"},
 		state.Lower{Device: "lan", Tags: state.VLANTags{{Proto: state.SwitchTag, ID: 2}, vlan7[0]}, Upper: "#9002"},
 	} {
@@ -209,7 +211,9 @@ func TestWhatGoesToASwitchIsLearnt(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			o := behindSwitch(t, f)
 			// what arrives by the interface with the number of wan leaves by lan
-			o.setPorts(func(p *state.Port) { p.Offloaded, p.Conduit = p.Device == "wan", p.Device == "lan" })
+			o.setPorts(func(p *state.Port) {
+				p.Roles = p.Roles.With(state.RoleOffloaded, p.Device == "wan").With(state.RoleConduit, p.Device == "lan")
+			})
 			key := state.FlowKey{Interface: uint32(o.links["wan"].Index), Tuple: tuple(p)}
 			// read with one of its own, what an earlier test has left behind is gone
 			for range 2 {

@@ -28,7 +28,9 @@ type offloader struct {
 func newOffloader(t *testing.T) *offloader {
 	t.Helper()
 	b := newBench(t, usual)
-	b.setPorts(func(p *state.Port) { p.Translators, p.Shortcut, p.Offloaded = 0, false, p.Device == "lan" })
+	b.setPorts(func(p *state.Port) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleOffloaded, p.Device == "lan")
+	})
 	flows, err := b.datapath.Flows()
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +281,7 @@ func TestFlowsArriveInTagsAndSessions(t *testing.T) {
 			return o.datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: obj})
 		})
 	}
-	apply(state.Port{Device: "#9001", MAC: mac7, Offloaded: true})
+	apply(state.Port{Device: "#9001", MAC: mac7, Roles: state.RoleOffloaded})
 	apply(state.Lower{Device: "lan", Tags: qinq, Upper: "#9001"})
 	peer := [6]byte{0x02, 0, 0, 0, 0x77, 0x77}
 	for below, ppp := range map[uint32]uint32{uint32(o.links["lan"].Index): 9011, 9001: 9012} {
@@ -353,7 +355,7 @@ func TestABlockedSourceIsNotForwardedByItsFlow(t *testing.T) {
 		in := tcpBetween(member4, distant4, 1000, 80, 0x18, 50)
 		o.learn(in, tcpBetween(public4, distant4, 2000, 80, 0x18, 50), 1)
 		o.setPorts(func(p *state.Port) {
-			p.Translators, p.Shortcut, p.Offloaded, p.Guarded = 0, false, p.Device == "lan", p.Device == "lan"
+			p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleOffloaded|state.RoleGuarded, p.Device == "lan")
 		})
 		o.in(func() error {
 			return o.datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: state.Guard{Device: "lan", XDP: build == "ingress_xdp"}})
@@ -393,7 +395,7 @@ func TestRandomFlows(t *testing.T) {
 		if i == 1000 {
 			// what comes before flows keeps XDP from the short way (flow_fast.h)
 			o.setPorts(func(p *state.Port) {
-				p.Translators, p.Shortcut, p.Offloaded, p.Guarded = 0, false, p.Device == "lan", p.Device == "lan"
+				p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleOffloaded|state.RoleGuarded, p.Device == "lan")
 			})
 		}
 		is6 := r.IntN(2) == 0

@@ -25,11 +25,6 @@ type (
 	flowEvent   = flowEgressFlowEvent
 )
 
-const flowHopXDP = 1 // enum flow_hop_flag of bpf/blocks/flow_maps.h
-
-// FlowHops is how many ways out there can be.
-const FlowHops = 4096
-
 // flowEventBytes is how much room there is for events that wait: all flows may
 // be worth telling at once. A ring is a power of two of pages.
 func flowEventBytes(flows int) uint32 {

@@ -10,11 +10,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-const (
-	sweepKeys = 3  // the mark of a run of nat64_sweep that ends some sessions
-	flushMost = 64 // of them in one run (SWEEP_KEYS)
-)
-
 // End ends sessions before their time, and the bindings that only they held.
 // It gives how many there were; a session that ended by itself meanwhile does
 // no harm.
@@ -33,7 +28,7 @@ func (d *Datapath) End(sessions []Session) (int, error) {
 		return 0, err
 	}
 	for len(sessions) > 0 {
-		n := min(len(sessions), flushMost)
+		n := min(len(sessions), sweepKeysMost)
 		var data bytes.Buffer
 		data.Write(make([]byte, 14))
 		for _, s := range sessions[:n] {

@@ -14,14 +14,6 @@ import (
 
 type guardValue = ingressTCGuardInterface
 
-// Flags as enum guard_flag in bpf/blocks/guard.h.
-const (
-	guardBogons = 1
-	guardLoose  = 2
-	guardStrict = 4
-	guardXDP    = 8
-)
-
 const second = 1_000_000_000 // in the nanoseconds of the programs' clock
 
 // encodeGuard gives what the programs read. The key of the hash is not from

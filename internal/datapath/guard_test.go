@@ -27,8 +27,8 @@ func (r *router) guarded(build string, g state.Guard) {
 		}
 	}
 	r.setPorts(func(p *state.Port) {
-		p.Translators, p.Shortcut, p.Routed = 0, false, p.Device == "lan"
-		p.Guarded = p.Device == "lan"
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted, p.Device == "lan")
+		p.Roles = p.Roles.With(state.RoleGuarded, p.Device == "lan")
 	})
 	for i := range r.datapath.maps["guard_buckets"].MaxEntries() {
 		if err := r.datapath.maps["guard_buckets"].Put(i, uint64(0)); err != nil {

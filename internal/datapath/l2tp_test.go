@@ -41,7 +41,7 @@ const accessDevice = "nat64-main"
 func newLNS(t *testing.T) *lns {
 	r := newRouter(t)
 	r.setPorts(func(p *state.Port) {
-		p.Translators, p.Shortcut, p.Routed, p.L2TP = 0, false, p.Device == "lan", p.Device == "lan"
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted|state.RoleSubscribers, p.Device == "lan")
 	})
 	s := r.access(true)
 	l := &lns{router: r, subscribers: s}

@@ -22,6 +22,6 @@ func (d *Datapath) NATSubscribers() iter.Seq2[NATSubscriber, error] {
 			Translator: int(k.Translator), Prefix: netip.AddrFrom16(k.Prefix.U8),
 			Ports: int(v.Word << 1 >> 33), Sessions: int(uint32(v.Word)), Refused: uint64(v.Refused),
 			Packets: v.Packets, Bytes: v.Bytes,
-		}, v.Word>>63 == 0
+		}, v.Word&nat64SubscriberDead == 0
 	})
 }

@@ -20,23 +20,27 @@ type program struct {
 	object []byte
 }
 
-// programs, in the order of enum program in bpf/lib/counters.h.
+// programs, each in its row of the counters.
 func programs() []program {
-	return []program{
-		{"ingress_xdp", state.HookXDP, _IngressXDPBytes},
-		{"ingress_tc", state.HookIngress, _IngressTCBytes},
-		{"translator_egress", state.HookEgress, _TranslatorEgressBytes},
-		{"translator_ingress", state.HookIngress, _TranslatorIngressBytes},
-		{"pseudowire_encap", state.HookIngress, _PseudowireEncapBytes},
-		{"access_egress", state.HookEgress, _AccessEgressBytes},
-		{"bridge_port_in", state.HookIngress, _BridgePortInBytes},
-		{"bridge_port_out", state.HookEgress, _BridgePortOutBytes},
-		{"bridge_host_in", state.HookIngress, _BridgeHostInBytes},
-		{"bridge_host_out", state.HookEgress, _BridgeHostOutBytes},
-		{"flow_egress", state.HookEgress, _FlowEgressBytes},
-		{"flow_session_egress", state.HookEgress, _FlowSessionEgressBytes},
-		{"refusal_egress", state.HookEgress, _RefusalEgressBytes},
+	list := []program{
+		ingressXDP:        {hook: state.HookXDP, object: _IngressXDPBytes},
+		ingressTC:         {hook: state.HookIngress, object: _IngressTCBytes},
+		translatorEgress:  {hook: state.HookEgress, object: _TranslatorEgressBytes},
+		translatorIngress: {hook: state.HookIngress, object: _TranslatorIngressBytes},
+		pseudowireEncap:   {hook: state.HookIngress, object: _PseudowireEncapBytes},
+		accessEgress:      {hook: state.HookEgress, object: _AccessEgressBytes},
+		bridgePortIn:      {hook: state.HookIngress, object: _BridgePortInBytes},
+		bridgePortOut:     {hook: state.HookEgress, object: _BridgePortOutBytes},
+		bridgeHostIn:      {hook: state.HookIngress, object: _BridgeHostInBytes},
+		bridgeHostOut:     {hook: state.HookEgress, object: _BridgeHostOutBytes},
+		flowEgress:        {hook: state.HookEgress, object: _FlowEgressBytes},
+		flowSessionEgress: {hook: state.HookEgress, object: _FlowSessionEgressBytes},
+		refusalEgress:     {hook: state.HookEgress, object: _RefusalEgressBytes},
 	}
+	for i, name := range programNames() {
+		list[i].name = name
+	}
+	return list
 }
 
 // anchor says where among the programs of its hook this one stands. What
@@ -117,10 +121,4 @@ func Builds(t state.Tables) map[string]string {
 }
 
 // ProgramNames lists the programs in the order in which a packet may meet them.
-func ProgramNames() []string {
-	var names []string
-	for _, p := range programs() {
-		names = append(names, p.name)
-	}
-	return names
-}
+func ProgramNames() []string { return programNames() }

@@ -6,15 +6,12 @@ import (
 	"weft/internal/state"
 )
 
-// interfacesNear is INTERFACES_NEAR of bpf/lib/interface.h.
-const interfacesNear = 256
-
 // writePort writes what the programs know about an interface: into the hash,
 // which has all, and near, where it is found without one, unless another one
 // lies there. A slot is emptied before it changes, so that nobody takes half of
 // the old one for the new one: meanwhile the hash has it.
 func (d *Datapath) writePort(p state.Port, remove bool) error {
-	if lacks := p.Roles() & d.options.Tables.Unused; lacks != 0 && !remove {
+	if lacks := p.AllRoles() & d.options.Tables.Unused; lacks != 0 && !remove {
 		return fmt.Errorf("write %s: the programs are loaded without the code for it (%#x)", p, lacks)
 	}
 	number, err := deviceIndex(p.Device)
@@ -63,19 +60,10 @@ func (d *Datapath) writeLower(l state.Lower, remove bool) error {
 	return d.write("lowers", encodeLower(l, index), uint32(upper), remove)
 }
 
-// unusedFlags gives interface_unused of bpf/lib/interface.h.
+// unusedFlags gives interface_unused of bpf/lib/interface.h: only translators have a
+// use for the shortcut.
 func unusedFlags(unused state.Roles) uint32 {
-	var flags uint32
-	for role, flag := range map[state.Roles]uint32{
-		state.RoleTranslated: interfaceTranslated | interfaceShortcut, state.RoleRouted: interfaceRouted,
-		state.RolePseudowires: interfacePseudowires, state.RoleSubscribers: interfaceL2TP,
-		state.RoleGuarded: interfaceGuard, state.RoleOffloaded: interfaceOffload,
-	} {
-		if unused&role != 0 {
-			flags |= flag
-		}
-	}
-	return flags
+	return uint32(unused.With(state.RoleShortcut, unused.Has(state.RoleTranslated)))
 }
 
 // Ports lists what the programs know about interfaces.

@@ -271,15 +271,8 @@ func again(f func() error) (err error) {
 	return err
 }
 
-// WireFaults names the reasons in WireCounts.Faults; as enum pseudowire_fault
-// of bpf/blocks/pseudowire_maps.h.
-func WireFaults() []string {
-	return []string{"source", "cookie", "header", "truncated", "sequence", "checksum", "ecn", "too-big", "no-way", "kernel", "answered"}
-}
-
-// wireJoined is where among them those are counted that are none: packets that
-// came in pieces, and were taken. PSEUDOWIRE_FAULT_JOINED.
-const wireJoined = 11
+// WireFaults names the reasons in WireCounts.Faults.
+func WireFaults() []string { return pseudowireFaultNames()[:wireFaultJoined] }
 
 // WireCounts is what a pseudowire carried, and what it did not.
 type WireCounts struct {
@@ -306,7 +299,7 @@ func (d *Datapath) WireCounts() (map[int]WireCounts, error) {
 			c.RxBytes += one.RxBytes
 			c.TxPackets += one.TxPackets
 			c.TxBytes += one.TxBytes
-			c.Joined += one.Faults[wireJoined]
+			c.Joined += one.Faults[wireFaultJoined]
 			for i, name := range WireFaults() {
 				if n := one.Faults[i]; n > 0 {
 					c.Faults[name] += n
@@ -374,7 +367,7 @@ func (d *Datapath) ForgetWay(pair state.Pair) error {
 func (d *Datapath) WirePorts() ([]state.WirePort, error) {
 	var list []state.WirePort
 	_, err := collect(d, "pseudowire_rxs", func(k wireKey, _ wireRx) bool {
-		if k.Kind&wireSome != 0 {
+		if k.Kind&uint8(state.WireSome) != 0 {
 			list = append(list, decodeWirePort(k))
 		}
 		return false

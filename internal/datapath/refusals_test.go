@@ -197,7 +197,7 @@ func TestWhatIsNoIPPasses(t *testing.T) {
 func TestAnInterfaceThatIsNotServedGetsNoTranslation(t *testing.T) {
 	b := newBench(t, usual)
 	for _, r := range roads() {
-		b.setPorts(func(p *state.Port) { p.Shortcut, p.Translators = r.shortcut, 0 })
+		b.setPorts(func(p *state.Port) { p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, r.shortcut) })
 		for _, p := range []packet{udp(node6, far6, 9), udp(far4, node4, 9)} {
 			if isIPv4(p.bytes()) && !r.takes4 {
 				continue

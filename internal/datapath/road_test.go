@@ -186,7 +186,7 @@ func fewerHops(packet []byte) []byte {
 // takeRoad prepares the tables for a road.
 func (b *bench) takeRoad(r road) {
 	b.t.Helper()
-	b.setPorts(func(p *state.Port) { p.Shortcut = r.shortcut })
+	b.setPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RoleShortcut, r.shortcut) })
 }
 
 // differs tells how a result is not what was wanted.

@@ -41,7 +41,9 @@ var builds = []string{"ingress_xdp", "ingress_tc"}
 func newRouter(t *testing.T) *router {
 	t.Helper()
 	b := newBench(t, usual)
-	b.setPorts(func(p *state.Port) { p.Translators, p.Shortcut, p.Routed = 0, false, p.Device == "lan" })
+	b.setPorts(func(p *state.Port) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted, p.Device == "lan")
+	})
 	routes, err := b.datapath.Routes()
 	if err != nil {
 		t.Fatal(err)
@@ -375,7 +377,9 @@ func TestEachInterfaceIsRoutedByItsOwnTable(t *testing.T) {
 	r.route(3, "2001:db8:1::/48", 2)
 	r.publish()
 	for table, want := range map[int]state.Outcome{0: state.ForwardRouted, 3: state.ForwardRouted, 4: state.PassNoRoute} {
-		r.setPorts(func(p *state.Port) { p.Translators, p.Shortcut, p.Routed, p.Table = 0, false, true, table })
+		r.setPorts(func(p *state.Port) {
+			p.Translators, p.Table, p.Roles = 0, table, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted, true)
+		})
 		for _, build := range builds {
 			for _, p := range []packet{udp(router4, "198.51.100.7", 20), udp(router6, "2001:db8:1::7", 20)} {
 				res, o := r.one(build, r.frame("lan", p.bytes()))
@@ -390,7 +394,7 @@ func TestEachInterfaceIsRoutedByItsOwnTable(t *testing.T) {
 func TestWhatATranslatorWantsComesFirst(t *testing.T) {
 	r := newRouter(t)
 	r.route(0, "64:ff9b:1::/96", 1)
-	r.setPorts(func(p *state.Port) { p.Shortcut, p.Routed = true, true })
+	r.setPorts(func(p *state.Port) { p.Roles |= state.RoleShortcut | state.RoleRouted })
 	for _, build := range builds {
 		_, o := r.one(build, r.frame("lan", udp(node6, far6, 9).bytes()))
 		if o != state.Forward6to4Shortcut {

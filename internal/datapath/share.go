@@ -16,19 +16,9 @@ import (
 	"weft/internal/state"
 )
 
-// Bits of a session's flags (enum nat64_session_flag).
-const (
-	sessionRemote     = 2
-	sessionRound      = 4
-	sessionOwnerShift = 3
-)
-
 // changesBytes is the room for what other routers are to be told: about 14,000
 // changes.
 const changesBytes = 1 << 20
-
-// adoptMost is how many sessions one run of nat64_adopt takes.
-const adoptMost = 256
 
 // Sharer is the way of sessions to other routers and from them (failover).
 type Sharer struct {
@@ -117,7 +107,7 @@ func (s *Sharer) Changes(most int, see func(state.SessionChange)) (int, error) {
 		}
 		v, ok := decodeChange(s.record.RawSample)
 		if ok {
-			see(state.SessionChange{Shared: decodeShared(v, now), Ended: v.Slot == 2})
+			see(state.SessionChange{Shared: decodeShared(v, now), Ended: v.Slot == nat64Ended})
 		}
 	}
 	return most, nil
@@ -164,9 +154,9 @@ func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
 	now := l.sharer.now()
 	for _, v := range l.values[:n] {
 		word := v.Word
-		flags := uint8(word >> 40)
+		flags := uint8(word >> nat64WordFlags)
 		shared := decodeShared(v, now)
-		if uint8(word>>32) == 255 || shared.Left <= 0 {
+		if state.SessionState(word>>nat64WordState) == state.SessionDead || shared.Left <= 0 {
 			continue
 		}
 		see(state.ListedSession{Shared: shared, Remote: flags&sessionRemote != 0, Owner: flags >> sessionOwnerShift, Round: flags&sessionRound != 0})
@@ -234,7 +224,7 @@ func decodeChange(raw []byte) (v sessionValue, ok bool) {
 
 func decodeShared(v sessionValue, now uint32) state.Shared {
 	return state.Shared{
-		Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> 32),
+		Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> nat64WordState),
 		IPv6: addrPort6(v.Client.U8, v.Port), IPv4: addrPort4(v.Pool, v.PoolPort),
 		Remote6: netip.AddrFrom16(v.Remote6.U8), Remote4: addrPort4(v.Remote, v.RemotePort),
 		Left: since(now, uint32(v.Word)), Age: since(v.Made, now),
@@ -247,7 +237,7 @@ func encodeAdoption(a state.Adoption) sessionValue {
 		flags |= sessionRound
 	}
 	v := sessionValue{
-		Word: uint64(ticks(max(a.Left, 0))) | uint64(a.State)<<32 | flags<<40,
+		Word: uint64(ticks(max(a.Left, 0))) | uint64(a.State)<<nat64WordState | flags<<nat64WordFlags,
 		Port: wire16(a.IPv6.Port()), Pool: wire32(a.IPv4.Addr()), PoolPort: wire16(a.IPv4.Port()),
 		Remote: wire32(a.Remote4.Addr()), RemotePort: wire16(a.Remote4.Port()),
 		Protocol: a.Protocol, Translator: uint8(a.Translator), Slot: uint32(a.Want), Made: ticks(max(a.Age, 0)),

@@ -14,7 +14,7 @@ import (
 // has translated or answered: that goes up before it.
 func TestTheSlowPathGetsWhatTheIPv4StackWouldDrop(t *testing.T) {
 	b := newBench(t, usual)
-	b.setPorts(func(p *state.Port) { p.Shortcut = false })
+	b.setPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RoleShortcut, false) })
 	with := func(options string) []byte {
 		p := udp(far4, node4, 24)
 		p.options = bin(options)

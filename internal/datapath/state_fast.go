@@ -15,7 +15,6 @@ import (
 // table in pieces.
 const (
 	fastSets   = "nat64_fast_sets"
-	fastPerMap = 251 // NAT64_FAST_SETS: sets of a piece
 	fastAtOnce = 256 // pieces that are put in together: each time waits for a grace period
 	cacheLine  = 64
 	fastHeader = 512 // room that a piece leaves for it, at most
@@ -25,10 +24,10 @@ const (
 // can be sessions: then few sessions are without.
 func fastPieces(t state.Tables) uint32 {
 	n := t.Sessions - t.Sessions/16
-	if n <= fastPerMap {
+	if n <= nat64FastSets {
 		return 1
 	}
-	return 1 << bits.Len(uint(n/fastPerMap))
+	return 1 << bits.Len(uint(n/nat64FastSets))
 }
 
 // setFast tells a program how many pieces there are, and where lines begin.

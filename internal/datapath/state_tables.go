@@ -201,13 +201,6 @@ func (d *Datapath) groupSpec(g group) (*ebpf.CollectionSpec, error) {
 	return d.spec(p)
 }
 
-// what the mark of a run of nat64_sweep asks for
-const (
-	sweepStart = 0
-	sweepAll   = 1
-	sweepStop  = 2
-)
-
 // startSweep has the kernel end sessions whose time is up, from now on and
 // whether weft runs or not. Without stateful translation there are none.
 func (d *Datapath) startSweep() error {
@@ -306,5 +299,5 @@ func nowTicks() uint32 {
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
 		return 0
 	}
-	return uint32(t.Nano() >> 26)
+	return uint32(t.Nano() >> nat64TickShift)
 }

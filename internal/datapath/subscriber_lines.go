@@ -34,13 +34,10 @@ type lineKey struct {
 	of  uint32 // l2tp_line_of() of bpf/blocks/l2tp_owner.h
 }
 
-// lineNeighbours is L2TP_NEIGHBOURS of bpf/blocks/l2tp_maps.h.
-const lineNeighbours = 16
-
 // ownerLinesFor is how many lines there are for so many subscribers: those of as many
 // addresses that follow each other, and as many again for all else. It is a power of two.
 func ownerLinesFor(subscribers int) uint32 {
-	return 2 << bits.Len(uint(max(subscribers/lineNeighbours, 1)-1))
+	return 2 << bits.Len(uint(max(subscribers/l2tpNeighbours, 1)-1))
 }
 
 func newOwnerLines(lines []lineValue) *ownerLines {
@@ -49,12 +46,11 @@ func newOwnerLines(lines []lineValue) *ownerLines {
 
 // places are where a neighbourhood's line may stand, as l2tp_in_line() looks for it.
 func (b *ownerLines) places(k lineKey) [2]uint32 {
-	const mixOf, mix = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93
 	half := uint32(len(b.lines) / 2)
-	salt := uint64(k.of) * mixOf
+	salt := uint64(k.of) * hashGolden
 	return [2]uint32{
-		uint32(k.net+(k.net>>12+salt)*mix>>40) & (half - 1),
-		uint32((k.net+salt)*mix>>40)&(half-1) + half,
+		uint32(k.net+(k.net>>12+salt)*hashSpread>>40) & (half - 1),
+		uint32((k.net+salt)*hashSpread>>40)&(half-1) + half,
 	}
 }
 
@@ -74,13 +70,13 @@ func lineOf(o owned) (k lineKey, place uint8, ok bool) {
 	default:
 		return k, 0, false
 	}
-	k = lineKey{n / lineNeighbours, uint32(o.table) | uint32(length)<<16 | family<<24}
-	return k, uint8(n % lineNeighbours), true
+	k = lineKey{n / l2tpNeighbours, uint32(o.table) | uint32(length)<<16 | family<<24}
+	return k, uint8(n % l2tpNeighbours), true
 }
 
 // ownedAt is the reverse of lineOf.
 func ownedAt(k lineKey, place uint8) owned {
-	n, table, length := k.net*lineNeighbours+uint64(place), int(k.of&0xffff), int(k.of>>16&0xff)
+	n, table, length := k.net*l2tpNeighbours+uint64(place), int(k.of&0xffff), int(k.of>>16&0xff)
 	if k.of>>24 == unix.AF_INET {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(n))
@@ -143,7 +139,7 @@ func (b *ownerLines) put(list []owned, owner map[owned]uint16) (rest []owned, er
 
 // set writes one owner, and gives who it was before. Only one process writes.
 func (b *ownerLines) set(one *ownerLine, place uint8, id uint16) (was uint16) {
-	at := &b.lines[one.at].Sessions[place%lineNeighbours]
+	at := &b.lines[one.at].Sessions[place%l2tpNeighbours]
 	was, *at = *at, id
 	return was
 }
@@ -166,7 +162,7 @@ func (b *ownerLines) take(k lineKey) (*ownerLine, error) {
 		delete(b.old, at)
 		one.at, b.taken[at] = at, true
 		line := &b.lines[at]
-		line.Net, line.Sessions = k.net, [lineNeighbours]uint16{}
+		line.Net, line.Sessions = k.net, [l2tpNeighbours]uint16{}
 		atomic.StoreUint32(&line.Of, k.of)
 		return one, nil
 	}

@@ -14,8 +14,8 @@ func TestADensePoolHasALineForAll(t *testing.T) {
 		p := netip.MustParsePrefix(pool)
 		length := min(p.Addr().BitLen(), p.Bits()+10)
 		var last uint32
-		for i := range subscribers / lineNeighbours {
-			k, _, ok := lineOf(owned{nthOf(p, length, i*lineNeighbours), 0})
+		for i := range subscribers / l2tpNeighbours {
+			k, _, ok := lineOf(owned{nthOf(p, length, i*l2tpNeighbours), 0})
 			if !ok {
 				t.Fatalf("%s: number %d has no neighbourhood", pool, i)
 			}
@@ -29,7 +29,7 @@ func TestADensePoolHasALineForAll(t *testing.T) {
 			last = one.at
 		}
 		for k := range lines.used {
-			for place := range uint8(lineNeighbours) {
+			for place := range uint8(l2tpNeighbours) {
 				if again, at, ok := lineOf(ownedAt(k, place)); !ok || again != k || at != place {
 					t.Fatalf("%s is %v, %d", ownedAt(k, place).prefix, again, at)
 				}

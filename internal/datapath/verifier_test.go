@@ -44,7 +44,7 @@ type choice struct {
 
 // homeRouter is one that offloads flows, and does nothing else.
 func homeRouter() Options {
-	return Options{Tables: state.Tables{Flows: 16384, Unused: state.AllRoles &^ state.RoleOffloaded}}
+	return Options{Tables: state.Tables{Flows: 16384, Unused: state.OptionalRoles &^ state.RoleOffloaded}}
 }
 
 // choices are those of a router without any of what is chosen, of one with all of
@@ -101,7 +101,7 @@ func TestAHomeRouterLoadsOnlyWhatItUses(t *testing.T) {
 			t.Errorf("%s: the verifier looks at %d instructions for offload alone, at %d for everything", name, some, all)
 		}
 	}
-	guarded := state.Port{Device: "lo", Guarded: true}
+	guarded := state.Port{Device: "lo", Roles: state.RoleGuarded}
 	if err := home.writePort(guarded, false); err == nil {
 		t.Error("an interface is to be guarded by programs that cannot")
 	}

@@ -45,7 +45,7 @@ func seen(build string, frame []byte, tags state.VLANTags) []byte {
 // stack makes an interface on top of lan.
 func (r *router) stack(tags state.VLANTags, device string, mac [6]byte, routed bool) {
 	r.t.Helper()
-	r.apply(state.Port{Device: device, MAC: mac, Routed: routed})
+	r.apply(state.Port{Device: device, MAC: mac, Roles: state.Roles(0).With(state.RoleRouted, routed)})
 	r.apply(state.Lower{Device: "lan", Tags: tags, Upper: device})
 }
 
@@ -171,7 +171,7 @@ func TestWhatIsNotRoutedKeepsItsTags(t *testing.T) {
 func TestTheBridgesFramesAreRoutedOnItsPort(t *testing.T) {
 	r := newRouter(t)
 	r.setPorts(func(p *state.Port) {
-		p.Translators, p.Shortcut, p.Routed, p.BridgePort = 0, false, false, p.Device == "lan"
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut|state.RoleRouted, false).With(state.RoleBridgePort, p.Device == "lan")
 	})
 	r.stack(noTags, "#9001", mac7, true)
 	r.stack(vlan7, "#9002", mac7, true)

@@ -93,7 +93,7 @@ func TestTheShortWayHasRoomForEverySession(t *testing.T) {
 		if n&(n-1) != 0 {
 			t.Errorf("%d sessions: %d pieces are no power of two", sessions, n)
 		}
-		if room := 3 * fastPerMap * n; room < 2*sessions || room > 3*fastPerMap+8*sessions {
+		if room := 3 * nat64FastSets * n; room < 2*sessions || room > 3*nat64FastSets+8*sessions {
 			t.Errorf("%d sessions: room for %d", sessions, room)
 		}
 	}

@@ -269,7 +269,7 @@ func TestPiecesOfTunnelPacketsAreCountedAndLeftToTheKernel(t *testing.T) {
 	w := plainWire()
 	for _, build := range builds {
 		b := newWires(t, w)
-		b.setPorts(func(p *state.Port) { p.Pseudowires, p.Routed = p.Device == "lan", p.Device == "lan" })
+		b.setPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RolePseudowires|state.RoleRouted, p.Device == "lan") })
 		b.sends(w) // makes the way, which says who the two hosts are
 		for _, test := range []struct {
 			name, from string

@@ -72,7 +72,7 @@ func newWire(t *testing.T, programs ...string) *wire {
 }
 
 func (w *wire) port(device string) state.Port {
-	return state.Port{Device: device, MAC: [6]byte(w.links[device].HardwareAddr), Routed: true}
+	return state.Port{Device: device, MAC: [6]byte(w.links[device].HardwareAddr), Roles: state.RoleRouted}
 }
 
 func (w *wire) in(f func() error) {
@@ -284,7 +284,7 @@ func TestTaggedFramesCrossRealDevices(t *testing.T) {
 			w := newWire(t, build)
 			for i, tags := range []state.VLANTags{vlan7, qinq} {
 				upper := fmt.Sprintf("#%d", 9001+i)
-				w.apply(state.Add, state.Port{Device: upper, MAC: mac7, Routed: true})
+				w.apply(state.Add, state.Port{Device: upper, MAC: mac7, Roles: state.RoleRouted})
 				w.apply(state.Add, state.Lower{Device: "lan", Tags: tags, Upper: upper})
 			}
 			for _, out := range []state.VLANTags{noTags, vlan8, qinq} {

@@ -21,7 +21,9 @@ const wireNear, wireFar = "192.0.2.1", "192.0.2.9"
 func newWires(t *testing.T, wires ...state.Pseudowire) *bench {
 	t.Helper()
 	b := newBench(t, usual)
-	b.setPorts(func(p *state.Port) { p.Translators, p.Shortcut, p.Pseudowires = 0, false, p.Device == "lan" })
+	b.setPorts(func(p *state.Port) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RolePseudowires, p.Device == "lan")
+	})
 	for _, name := range []string{"pseudowire_rxs", "pseudowire_txs", "pseudowire_counts"} {
 		if err := emptyMap(b.datapath.maps[name]); err != nil {
 			t.Fatal(err)

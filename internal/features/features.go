@@ -81,7 +81,7 @@ func Sections() []config.Section {
 // Sizes gives how large the datapath's tables must be for a file, and which
 // code of its programs no interface needs.
 func Sizes(f *config.File) state.Tables {
-	sizes := state.Tables{Unused: state.AllRoles &^ f.Roles()}
+	sizes := state.Tables{Unused: state.OptionalRoles &^ f.Roles()}
 	for _, x := range All() {
 		if x.Sizes != nil {
 			x.Sizes(f, &sizes)

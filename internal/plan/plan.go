@@ -50,7 +50,9 @@ func guarded(desired state.Desired) state.Desired {
 				continue
 			}
 		case state.Port:
-			v.XDPOut = v.XDPOut && !ports[v.Device]
+			if ports[v.Device] {
+				v.Roles &^= state.RoleXDPOut
+			}
 			o = v
 		}
 		all = append(all, o)

@@ -29,9 +29,9 @@ func TestPartsAreJoinedInTheirOrderAndDevicesComeFirst(t *testing.T) {
 func TestWhatTwoFeaturesWantIsThereOnceAndTheirPortsAreJoined(t *testing.T) {
 	desired, _ := Desire([]state.Part{
 		{Objects: state.Desired{state.Port{Device: "lan", Translators: 2}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}},
-		{Objects: state.Desired{state.Port{Device: "lan", Routed: true, Table: 3}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}},
+		{Objects: state.Desired{state.Port{Device: "lan", Roles: state.RoleRouted, Table: 3}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}},
 	}, state.Facts{})
-	want := state.Desired{state.Port{Device: "lan", Translators: 2, Routed: true, Table: 3}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}
+	want := state.Desired{state.Port{Device: "lan", Translators: 2, Roles: state.RoleRouted, Table: 3}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}
 	if !slices.Equal(desired, want) {
 		t.Errorf("the plan is\n%q, want\n%q", desired, want)
 	}
@@ -54,12 +54,12 @@ func TestPortsOfBridgesHaveNoXDP(t *testing.T) {
 	desired, _ := Desire([]state.Part{
 		{Objects: state.Desired{state.BridgeGuard{Device: "vm1", Bridge: "br0"}}},
 		{Objects: state.Desired{
-			state.Port{Device: "vm1", XDPOut: true}, state.Port{Device: "lan", XDPOut: true},
+			state.Port{Device: "vm1", Roles: state.RoleXDPOut}, state.Port{Device: "lan", Roles: state.RoleXDPOut},
 			state.Attachment{Device: "vm1", Hook: state.HookXDP, Program: "ingress_xdp"}, state.Attachment{Device: "vm1", Hook: state.HookIngress, Program: "ingress_tc"},
 		}},
 	}, state.Facts{})
 	want := state.Desired{
-		state.BridgeGuard{Device: "vm1", Bridge: "br0"}, state.Port{Device: "vm1"}, state.Port{Device: "lan", XDPOut: true},
+		state.BridgeGuard{Device: "vm1", Bridge: "br0"}, state.Port{Device: "vm1"}, state.Port{Device: "lan", Roles: state.RoleXDPOut},
 		state.Attachment{Device: "vm1", Hook: state.HookIngress, Program: "ingress_tc"},
 	}
 	if !slices.Equal(desired, want) {

@@ -8,11 +8,7 @@ import (
 
 // Link addresses mean nothing between the programs and the slow path: they
 // carry a note instead, struct slow_note and struct slow_back of
-// bpf/lib/slow.h.
-const (
-	mark0 = 0x06
-	mark1 = 'w'
-)
+// bpf/lib/slow.h, which begins with two bytes that mark it.
 
 // readNote gives what a program wrote into the link header of frame; nothing
 // if no program did.

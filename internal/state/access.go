@@ -9,9 +9,6 @@ import (
 // What the programs know of subscribers whose packets come in L2TP and PPP.
 // Feature access makes it, internal/datapath keeps it in maps.
 
-// AccessesMax is how many [access] and [l2tp_client] sections the datapath holds.
-const AccessesMax = 64
-
 // Access is one section that ends tunnels: its device is where the stack sees
 // all its subscribers.
 type Access struct {
@@ -102,18 +99,8 @@ type AccessCapture struct {
 // AccessDrop says why packets of a session were dropped.
 type AccessDrop int
 
-const (
-	AccessDropSpoofed  AccessDrop = iota // a source that is not the subscriber's
-	AccessDropRateUp                     // more than Up
-	AccessDropRateDown                   // more than Down
-	AccessDropGarden                     // outside of the walled garden, or blocked
-	AccessDropPeer                       // from another address than the tunnel's peer
-	AccessDropInvalid                    // headers that lie
-	AccessDrops                          // how many reasons there are
-)
-
 func (d AccessDrop) String() string {
-	names := [...]string{"spoofed", "rate-up", "rate-down", "garden", "peer", "invalid"}
+	names := accessDropNames()
 	if d < 0 || int(d) >= len(names) {
 		return "unknown"
 	}

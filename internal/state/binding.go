@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// PoolsMax is how many pools a stateful translator may have.
-const PoolsMax = 8
-
 // Tables says how many entries the tables of stateful translation hold, and
 // those of subscribers; and what else programs are loaded for.
 type Tables struct {
@@ -21,63 +18,35 @@ type Tables struct {
 	Unused      Roles // code for these is left out
 }
 
-// Roles are what interfaces may be for, a bit each.
+// Roles are what an interface is for, a bit each.
 type Roles uint32
 
-// The roles that take much code.
-const (
-	RoleTranslated Roles = 1 << iota
-	RoleRouted
-	RolePseudowires
-	RoleSubscribers
-	RoleGuarded
-	RoleOffloaded
-	roleEnd
-)
+// OptionalRoles are those whose code is left out of programs where no interface
+// has them.
+const OptionalRoles = RoleTranslated | RoleRouted | RolePseudowires | RoleSubscribers | RoleGuarded | RoleOffloaded
 
-// AllRoles has every role.
-const AllRoles = roleEnd - 1
+// Has tells whether all of these are among them.
+func (r Roles) Has(these Roles) bool { return r&these == these }
 
-// Roles gives the roles that an interface has.
-func (p Port) Roles() Roles {
-	var r Roles
-	for role, has := range map[Roles]bool{
-		RoleTranslated: p.Translators != 0, RoleRouted: p.Routed, RolePseudowires: p.Pseudowires,
-		RoleSubscribers: p.L2TP, RoleGuarded: p.Guarded, RoleOffloaded: p.Offloaded,
-	} {
-		if has {
-			r |= role
-		}
+// With gives them with these or, if not on, without.
+func (r Roles) With(these Roles, on bool) Roles {
+	if on {
+		return r | these
 	}
-	return r
+	return r &^ these
 }
 
 // SwitchFormat is how a switch says by which of its ports a frame comes and
-// goes; values as in bpf/lib/dsa.h. Programs are loaded for one.
+// goes. Programs are loaded for one.
 type SwitchFormat uint32
-
-// The formats, and how Linux and weft.toml call them.
-const (
-	SwitchNone SwitchFormat = iota
-	SwitchMTK
-	SwitchQCA
-	SwitchGSWIP
-)
 
 func (f SwitchFormat) String() string {
 	names := [...]string{"none", "mtk", "qca", "gswip"}
 	return names[min(int(f), len(names)-1)]
 }
 
-// Filtering says which packets from outside a binding lets in; values as in
-// bpf/blocks/nat64_state_maps.h (RFC 4787 section 5).
+// Filtering says which packets from outside a binding lets in (RFC 4787 section 5).
 type Filtering uint8
-
-const (
-	FilterNone    Filtering = 0 // all: endpoint-independent
-	FilterAddress Filtering = 1 // from addresses that the node has sent to
-	FilterPort    Filtering = 2 // from addresses and ports that the node has sent to
-)
 
 func (f Filtering) String() string {
 	names := [...]string{"endpoint-independent", "address-dependent", "address-and-port-dependent"}
@@ -155,20 +124,8 @@ type Tuple struct {
 	Flags    uint8
 }
 
-// SessionState is that of a session (RFC 6146 section 3.5.2.1); values as in
-// bpf/blocks/nat64_state_maps.h. UDP and ICMP have SessionActive alone.
+// SessionState is that of a session (RFC 6146 section 3.5.2.1). UDP and ICMP have SessionActive alone.
 type SessionState uint8
-
-const (
-	SessionActive SessionState = iota
-	SessionV4Init
-	SessionV6Init
-	SessionEstablished
-	SessionV4Fin
-	SessionV6Fin
-	SessionBothFin
-	SessionTrans
-)
 
 func (s SessionState) String() string {
 	names := [...]string{"active", "v4-init", "v6-init", "established", "v4-fin", "v6-fin", "both-fin", "trans", "ending"}

@@ -137,15 +137,8 @@ func (n Neighbour) Key() string    { return fmt.Sprintf("neighbour %s dev %s", n
 func (n Neighbour) Domain() Domain { return Kernel }
 func (n Neighbour) String() string { return n.Key() + " " + MACString(n.MAC) }
 
-// BridgeRole says who is behind a port; values as in bpf/blocks/bridge_maps.h.
+// BridgeRole says who is behind a port.
 type BridgeRole uint32
-
-const (
-	BridgeGuest          BridgeRole = 1
-	BridgeUplink         BridgeRole = 2
-	BridgeInfrastructure BridgeRole = 3
-	BridgeHost           BridgeRole = 4 // the router itself
-)
 
 func (r BridgeRole) String() string {
 	names := [...]string{"none", "guest", "uplink", "infrastructure", "host"}

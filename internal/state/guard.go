@@ -25,16 +25,6 @@ type GuardRate struct {
 	Burst     int
 }
 
-// Which packets a rate of a Guard is for; values as enum guard_rated in
-// bpf/blocks/guard.h. A source is an IPv4 address or an IPv6 /64.
-const (
-	GuardSYNSource = iota
-	GuardSYNTotal
-	GuardICMPSource
-	GuardICMPTotal
-	GuardRates
-)
-
 // Guard is what must not get in by an interface.
 type Guard struct {
 	Device  string
@@ -59,14 +49,8 @@ func (g Guard) String() string {
 	return s
 }
 
-// Listed is what the guard's list says of a prefix: bits, as enum guard_listed
-// in bpf/blocks/guard.h. None: an exception from the prefix around it.
+// Listed is what the guard's list says of a prefix: bits. None: an exception from the prefix around it.
 type Listed uint32
-
-const (
-	ListedBlocked Listed = 1
-	ListedBogon   Listed = 2
-)
 
 func (l Listed) String() string {
 	var names []string

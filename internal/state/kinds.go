@@ -129,7 +129,7 @@ func datapathKinds() []Kind {
 		kind("lower", removeSetting, Lower{Device: "lan", Upper: "br0"}, Lower{Device: "lan", Upper: "l2tp"}),
 		kind("wire-port", removeTable, WirePort{Kind: WireL2TPUDP, Local: wire.Local, Port: 1701}, WirePort{Kind: WireL2TPUDP, Local: wire.Local, Port: 1701}),
 		kind("pseudowire", removeTable, wire, wireNow),
-		kind("port", removeTable, Port{Device: "lan", MAC: mac, Translators: 1}, Port{Device: "lan", MAC: mac, Pseudowires: true}),
+		kind("port", removeTable, Port{Device: "lan", MAC: mac, Translators: 1}, Port{Device: "lan", MAC: mac, Roles: RolePseudowires}),
 		kind("program", removeProgram, Attachment{"lan", HookEgress, "refusal_egress", "example"}, Attachment{"lan", HookEgress, "refusal_egress", "newer"}),
 	}
 }

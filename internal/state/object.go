@@ -157,42 +157,27 @@ type Port struct {
 	Index       int // interface index
 	MAC         [6]byte
 	Translators uint64 // bit per translator that serves it
-	Shortcut    bool   // translated packets may leave past the stack
-	XDPOut      bool   // can be the target of an XDP redirect
-	Routed      bool   // packets for the router are routed by weft's own tables
-	Table       int    // which of them, 0..RouteTablesMax-1
-	Pseudowires bool   // packets of pseudowires arrive here
-	BridgePort  bool   // frames without a tag belong to the bridge: a Lower says which
-	L2TP        bool   // subscribers' tunnels arrive here
-	Offloaded   bool   // established flows are forwarded past the stack
-	Guarded     bool   // what must not get in is dropped first: a Guard says what
-	Conduit     bool   // a switch's tag is in each frame: Lowers say which interface a port is
+	Roles       Roles  // what it is for
+	Table       int    // of weft's own routes, 0..RouteTablesMax-1
 }
 
 func (p Port) Key() string    { return "port " + p.Device }
 func (p Port) Domain() Domain { return Datapath }
 func (p Port) String() string {
-	s := fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Shortcut, p.XDPOut)
-	if p.Routed {
+	s := fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Roles.Has(RoleShortcut), p.Roles.Has(RoleXDPOut))
+	if p.Roles.Has(RoleRouted) {
 		s += fmt.Sprintf(" routed by table %d", p.Table)
 	}
-	if p.Pseudowires {
-		s += " pseudowires"
-	}
-	if p.BridgePort {
-		s += " bridge-port"
-	}
-	if p.L2TP {
-		s += " l2tp"
-	}
-	if p.Offloaded {
-		s += " offloaded"
-	}
-	if p.Guarded {
-		s += " guarded"
-	}
-	if p.Conduit {
-		s += " conduit"
+	for _, r := range []struct {
+		role Roles
+		name string
+	}{
+		{RolePseudowires, "pseudowires"}, {RoleBridgePort, "bridge-port"}, {RoleSubscribers, "l2tp"},
+		{RoleOffloaded, "offloaded"}, {RoleGuarded, "guarded"}, {RoleConduit, "conduit"},
+	} {
+		if p.Roles.Has(r.role) {
+			s += " " + r.name
+		}
 	}
 	return s
 }
@@ -200,18 +185,13 @@ func (p Port) String() string {
 // Join gives what two features want of one interface together.
 func (p Port) Join(q Port) Port {
 	p.Translators |= q.Translators
-	p.Shortcut = p.Shortcut || q.Shortcut
-	p.XDPOut = p.XDPOut || q.XDPOut
+	p.Roles |= q.Roles
 	p.Table = max(p.Table, q.Table)
-	p.Routed = p.Routed || q.Routed
-	p.BridgePort = p.BridgePort || q.BridgePort
-	p.Pseudowires = p.Pseudowires || q.Pseudowires
-	p.L2TP = p.L2TP || q.L2TP
-	p.Offloaded = p.Offloaded || q.Offloaded
-	p.Guarded = p.Guarded || q.Guarded
-	p.Conduit = p.Conduit || q.Conduit
 	return p
 }
+
+// AllRoles gives the roles of an interface, that of translators among them.
+func (p Port) AllRoles() Roles { return p.Roles.With(RoleTranslated, p.Translators != 0) }
 
 // Translator is one [nat64.NAME] as the datapath knows it.
 type Translator struct {
@@ -246,17 +226,8 @@ func (t Translator) String() string {
 	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }
 
-// RuleKind says what an address rule stands for; values as in bpf/blocks/nat64_maps.h.
+// RuleKind says what an address rule stands for.
 type RuleKind uint8
-
-const (
-	RulePrefix   RuleKind = 1 // IPv4 hosts as IPv6 sees them, RFC 6052
-	RuleNode     RuleKind = 2 // IPv6 nodes with IPv4-translatable addresses, RFC 6052
-	RuleMapping  RuleKind = 3 // explicit mapping (RFC 7757) of IPv6 nodes
-	RuleMapping4 RuleKind = 4 // explicit mapping of IPv4 nodes
-	RuleRefused  RuleKind = 5 // not global, and so not under the well-known prefix, RFC 6052 3.1
-	RulePool     RuleKind = 6 // IPv4 addresses that IPv6 nodes share, RFC 6146
-)
 
 func (k RuleKind) String() string {
 	names := [...]string{"none", "prefix", "node", "mapping", "mapping4", "refused", "pool"}

@@ -5,26 +5,14 @@ import (
 	"strings"
 )
 
-// NexthopKind says what the last step of a packet is; values as in
-// bpf/lib/nexthop.h.
+// NexthopKind says what the last step of a packet is.
 type NexthopKind uint32
 
-const (
-	NexthopStack       NexthopKind = iota // not known, or its neighbour is not: the kernel forwards
-	NexthopNeighbour                      // an Ethernet neighbour; Index is its place among the neighbours
-	NexthopGroup                          // one of several, by flow; Index is where the group stands
-	NexthopLocal                          // the router itself
-	NexthopBlackhole                      // dropped without a word
-	NexthopUnreachable                    // the kernel answers with an ICMP error; also for prohibit
-	NexthopSession                        // a subscriber, whom the destination tells; Index is the device of its access
-)
-
 func (k NexthopKind) String() string {
-	names := [...]string{"stack", "neighbour", "group", "local", "blackhole", "unreachable", "session"}
-	if int(k) >= len(names) {
-		return "unknown"
+	if names := nexthopKindNames(); int(k) < len(names) {
+		return names[k]
 	}
-	return names[k]
+	return "unknown"
 }
 
 // Nexthop is what a route's value stands for.
@@ -92,9 +80,6 @@ type RouteTables struct {
 	Words4 int
 	Words6 int
 }
-
-// RouteTablesMax is how many tables there can be. Table 0 is the main one.
-const RouteTablesMax = 256
 
 func (r RouteTables) Key() string    { return "route-tables" }
 func (r RouteTables) Domain() Domain { return Datapath }

@@ -31,32 +31,11 @@ type ListedSession struct {
 	Round  bool  // of its listing
 }
 
-// OwnersMax is how many other routers there can be numbers for.
-const OwnersMax = 32
-
-// AdoptWant is what another router asks for; values as in bpf/nat64_adopt.bpf.c.
+// AdoptWant is what another router asks for.
 type AdoptWant uint8
 
-const (
-	AdoptPut  AdoptWant = 1 // it has the session
-	AdoptLend AdoptWant = 2 // it was told of it itself
-	AdoptEnd  AdoptWant = 3 // it is over
-	AdoptMark AdoptWant = 4 // as AdoptLend, but not to be made if it is not there
-)
-
-// AdoptResult is what came of it; values as in bpf/nat64_adopt.bpf.c.
+// AdoptResult is what came of it.
 type AdoptResult uint8
-
-const (
-	AdoptMade AdoptResult = iota
-	AdoptRenewed
-	AdoptEnded
-	AdoptKept     // this router knew better, or there was nothing to do
-	AdoptConflict // the port stands for another node here
-	AdoptRefused  // no room, or not shared
-	AdoptAgain    // disturbed by another CPU
-	AdoptResults
-)
 
 // Adoption is a session that another router tells of.
 type Adoption struct {

@@ -64,16 +64,8 @@ type VXLANCount struct {
 	Faults                                 map[string]uint64 // what is not zero
 }
 
-// WireKind is how a pseudowire's frames travel; values as in
-// bpf/blocks/pseudowire_maps.h.
+// WireKind is how a pseudowire's frames travel.
 type WireKind uint8
-
-const (
-	WireL2TPUDP WireKind = 1 // L2TPv3 over UDP
-	WireL2TPIP  WireKind = 2 // L2TPv3 over IP, protocol 115
-	WireGRE     WireKind = 3
-	WireGREKey  WireKind = 4
-)
 
 func (k WireKind) String() string {
 	names := [...]string{"none", "l2tpv3-udp", "l2tpv3-ip", "gretap", "gretap-key"}

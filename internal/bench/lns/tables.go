@@ -85,7 +85,7 @@ func (t *tables) build(p *rig.Path, builds map[string]string, xdp bool) error {
 		}
 		wan = l
 		objects = append(objects,
-			state.Port{Device: name, Index: l.Attrs().Index, MAC: [6]byte(l.Attrs().HardwareAddr), L2TP: name == "lan", XDPOut: true, Routed: true},
+			state.Port{Device: name, Index: l.Attrs().Index, MAC: [6]byte(l.Attrs().HardwareAddr), Roles: (state.RoleXDPOut | state.RoleRouted).With(state.RoleSubscribers, name == "lan")},
 			state.Attachment{Device: name, Hook: state.HookIngress, Program: "ingress_tc", Build: builds["ingress_tc"]})
 		if xdp {
 			objects = append(objects, state.Attachment{Device: name, Hook: state.HookXDP, Program: "ingress_xdp", Build: builds["ingress_xdp"]})

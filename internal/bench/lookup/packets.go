@@ -102,7 +102,7 @@ func (f *forwarding) loadRoutes(k *kernelTable, far net.HardwareAddr, prefixes m
 	err = k.Router.Do(func() error {
 		for _, o := range []state.Object{
 			state.RouteTables{Words4: int(words[4]), Words6: int(words[6])},
-			state.Port{Device: "lan", MAC: [6]byte(arriving), Routed: true},
+			state.Port{Device: "lan", MAC: [6]byte(arriving), Roles: state.RoleRouted},
 		} {
 			if err := f.datapath.Apply(context.Background(), state.Step{Op: state.Add, Object: o}); err != nil {
 				return err

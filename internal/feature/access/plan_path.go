@@ -47,7 +47,7 @@ func underlay(f *config.File, facts state.Facts) state.Desired {
 		if !there || l.MAC == [6]byte{} {
 			continue
 		}
-		ports = append(ports, state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, L2TP: true})
+		ports = append(ports, state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RoleSubscribers.With(state.RoleXDPOut, l.XDPTarget)})
 		attachments = append(attachments, state.Attachment{Device: l.Name, Hook: state.HookIngress, Program: "ingress_tc", Build: facts.Builds["ingress_tc"]})
 		if l.XDP && (i.Hook == config.HookXDP || i.Hook == config.HookAuto && l.Kind == "") {
 			attachments = append(attachments, state.Attachment{Device: l.Name, Hook: state.HookXDP, Program: "ingress_xdp", Build: facts.Builds["ingress_xdp"]})

@@ -146,10 +146,6 @@ func rows(t Source) ([]Row, error) {
 	return rows, nil
 }
 
-// ageing is how long an address that was not seen again is its port's;
-// BRIDGE_AGEING of bpf/blocks/bridge_stations.h.
-const ageing = 300 * time.Second
-
 func macRows(all []state.LearnedMAC, g state.BridgeGuard, now time.Duration) []MACRow {
 	list := []MACRow{}
 	for _, m := range all {
@@ -162,7 +158,7 @@ func macRows(all []state.LearnedMAC, g state.BridgeGuard, now time.Duration) []M
 			seconds := int(idle.Seconds())
 			row.Idle = &seconds
 		}
-		if m.Fixed || idle < ageing {
+		if m.Fixed || idle < state.BridgeAgeing {
 			list = append(list, row)
 		}
 	}

@@ -54,11 +54,11 @@ func (p *planner) guard(path string, c *Config, i *config.Interface) {
 	p.guards = append(p.guards, state.Guard{
 		Device: l.Name, Bogons: c.Bogons, Reverse: c.ReversePath.state(), XDP: xdp, Rates: c.rates(),
 	})
-	p.ports = append(p.ports, state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, Guarded: true})
+	p.ports = append(p.ports, state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RoleGuarded.With(state.RoleXDPOut, l.XDPTarget)})
 	for _, b := range below {
 		if b.Device.Name != l.Name {
 			p.ports = append(p.ports,
-				state.Port{Device: b.Device.Name, MAC: b.Device.MAC, XDPOut: b.Device.XDPTarget, BridgePort: b.Tags.Len() == 0},
+				state.Port{Device: b.Device.Name, MAC: b.Device.MAC, Roles: state.Roles(0).With(state.RoleXDPOut, b.Device.XDPTarget).With(state.RoleBridgePort, b.Tags.Len() == 0)},
 				state.Lower{Device: b.Device.Name, Tags: b.Tags, Upper: l.Name})
 		}
 		p.attach(b.Device.Name, state.HookIngress, "ingress_tc")

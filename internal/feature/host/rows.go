@@ -101,7 +101,7 @@ func interfaceRows(t InterfaceSource) ([]Interface, error) {
 		}
 		for _, p := range ports {
 			if p.Device == l.Name {
-				row.Shortcut = p.Shortcut
+				row.Shortcut = p.Roles.Has(state.RoleShortcut)
 				row.Translators = served(p, translators)
 			}
 		}

@@ -10,9 +10,6 @@ import (
 	"weft/internal/state"
 )
 
-// translatorsMax is how many translators the datapath's tables hold.
-const translatorsMax = 64
-
 // headroom is what a packet grows by when IPv4 becomes IPv6.
 const headroom = 20
 
@@ -26,9 +23,9 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 			inUse[name] = id
 		}
 	}
-	ids, full := state.AssignIDs(f.Names("nat64"), inUse, translatorsMax)
+	ids, full := state.AssignIDs(f.Names("nat64"), inUse, state.TranslatorsMax)
 	for _, name := range full {
-		problems = append(problems, problem(f, "nat64."+name, "there are more translators than the datapath holds", fmt.Sprintf("at most %d", translatorsMax)))
+		problems = append(problems, problem(f, "nat64."+name, "there are more translators than the datapath holds", fmt.Sprintf("at most %d", state.TranslatorsMax)))
 	}
 	ports := portsOf(f, facts, ids)
 	for _, name := range f.Names("nat64") {
@@ -173,7 +170,8 @@ func portsOf(f *config.File, facts state.Facts, ids map[string]int) map[string]s
 			i := f.Interface(in)
 			l, _ := facts.Link(i.Device)
 			p := ports[i.Device]
-			p.Device, p.MAC, p.Shortcut, p.XDPOut = i.Device, l.MAC, i.Shortcut, l.XDPTarget
+			p.Device, p.MAC = i.Device, l.MAC
+			p.Roles = state.Roles(0).With(state.RoleShortcut, i.Shortcut).With(state.RoleXDPOut, l.XDPTarget)
 			p.Translators |= 1 << id
 			ports[i.Device] = p
 		}

@@ -68,7 +68,7 @@ func (p *planner) offload(path string, i *config.Interface) {
 	if !there {
 		return
 	}
-	p.port(state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, Offloaded: true})
+	p.port(state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RoleOffloaded.With(state.RoleXDPOut, l.XDPTarget)})
 	if l.Kind == "ppp" {
 		// a session's frames are taken on the interface below it
 		p.attachment(l.Name, state.HookEgress, "flow_session_egress")
@@ -81,13 +81,13 @@ func (p *planner) offload(path string, i *config.Interface) {
 	below := p.facts.Below(l)
 	for _, b := range below {
 		if conduit, tags, is := p.conduit(path, b); is {
-			p.port(state.Port{Device: conduit.Name, MAC: conduit.MAC, XDPOut: conduit.XDPTarget, Conduit: true})
+			p.port(state.Port{Device: conduit.Name, MAC: conduit.MAC, Roles: state.RoleConduit.With(state.RoleXDPOut, conduit.XDPTarget)})
 			p.lowers = append(p.lowers, state.Lower{Device: conduit.Name, Tags: tags, Upper: l.Name})
 			p.attach(path, conduit, l, i)
 			continue
 		}
 		if b.Device.Name != l.Name {
-			p.port(state.Port{Device: b.Device.Name, MAC: b.Device.MAC, XDPOut: b.Device.XDPTarget, BridgePort: b.Tags.Len() == 0})
+			p.port(state.Port{Device: b.Device.Name, MAC: b.Device.MAC, Roles: state.Roles(0).With(state.RoleXDPOut, b.Device.XDPTarget).With(state.RoleBridgePort, b.Tags.Len() == 0)})
 			p.lowers = append(p.lowers, state.Lower{Device: b.Device.Name, Tags: b.Tags, Upper: l.Name})
 		}
 		p.attach(path, b.Device, l, i)

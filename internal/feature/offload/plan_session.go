@@ -65,7 +65,7 @@ func (p *planner) inXDP(from state.LinkFact) bool {
 		return false
 	}
 	for device, port := range p.ports {
-		if device != from.Name && port.XDPOut {
+		if device != from.Name && port.Roles.Has(state.RoleXDPOut) {
 			return true
 		}
 	}

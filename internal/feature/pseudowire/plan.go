@@ -248,7 +248,7 @@ func (p *planner) once(list *state.Desired, o state.Object) {
 // arrives has the programs look for packets where they come in.
 func (p *planner) arrives(c *Config) {
 	at := func(l state.LinkFact, hook config.Hook) {
-		p.once(&p.where, state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, Pseudowires: true})
+		p.once(&p.where, state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RolePseudowires.With(state.RoleXDPOut, l.XDPTarget)})
 		p.once(&p.programs, state.Attachment{Device: l.Name, Hook: state.HookIngress, Program: "ingress_tc", Build: p.facts.Builds["ingress_tc"]})
 		if l.XDP && (hook == config.HookXDP || hook == config.HookAuto && l.Kind == "" && l.Name != "lo") {
 			p.once(&p.programs, state.Attachment{Device: l.Name, Hook: state.HookXDP, Program: "ingress_xdp", Build: p.facts.Builds["ingress_xdp"]})

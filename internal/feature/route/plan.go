@@ -87,7 +87,7 @@ func (p *planner) route(path string, i *config.Interface) {
 		p.problem(state.Warning, path, fmt.Sprintf("%s is no Ethernet device; what arrives there is left to the kernel", l.Name), "take it out of the list")
 		return
 	}
-	port := state.Port{Device: l.Name, MAC: l.MAC, XDPOut: l.XDPTarget, Routed: true}
+	port := state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RoleRouted.With(state.RoleXDPOut, l.XDPTarget)}
 	if t := vrfTable(p.facts, l); t != 0 {
 		port.Table = max(0, slices.Index(p.tables, t))
 	}
@@ -144,7 +144,7 @@ func (p *planner) bridge(l state.LinkFact, i *config.Interface) bool {
 }
 
 func (p *planner) below(lower state.LinkFact, tags state.VLANTags, upper state.LinkFact, i *config.Interface) {
-	p.port(state.Port{Device: lower.Name, MAC: lower.MAC, XDPOut: lower.XDPTarget, BridgePort: tags.Len() == 0})
+	p.port(state.Port{Device: lower.Name, MAC: lower.MAC, Roles: state.Roles(0).With(state.RoleXDPOut, lower.XDPTarget).With(state.RoleBridgePort, tags.Len() == 0)})
 	p.lowers = append(p.lowers, state.Lower{Device: lower.Name, Tags: tags, Upper: upper.Name})
 	p.attach("", lower, i)
 }
