@@ -17,6 +17,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/features"
 	"weft/internal/kernel"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/paths"
 	"weft/internal/reconcile"
 	"weft/internal/runner"
@@ -357,7 +358,7 @@ func Unload(ctx context.Context) ([]state.Step, error) {
 
 // Match gives the kernel's own route for an address, nil if it has none.
 func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, error) {
-	m, err := r.kernel.Matcher()
+	m, err := rtnetlink.OpenMatcher()
 	if err != nil {
 		return nil, err
 	}
@@ -371,20 +372,20 @@ func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, e
 
 // Neighbours lists the kernel's neighbours.
 func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
-	return r.kernel.Neighbours(ctx)
+	return rtnetlink.Neighbours(ctx)
 }
 
 // Compare holds weft's route table against the kernel's, at every boundary.
 func (r *Router) Compare(ctx context.Context, routes *datapath.Routes) (api.Comparison, error) {
-	prefixes, err := r.kernel.Prefixes(ctx)
+	prefixes, err := rtnetlink.Prefixes(ctx)
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	m, err := r.kernel.Matcher()
+	m, err := rtnetlink.OpenMatcher()
 	if err != nil {
 		return api.Comparison{}, err
 	}
 	defer m.Close()
-	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: r.kernel.Neighbours}
+	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: rtnetlink.Neighbours}
 	return c.Compare(ctx, prefixes)
 }

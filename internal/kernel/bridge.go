@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -73,7 +74,7 @@ func attrsOf(b []byte) attrs {
 	}
 	m := attrs{}
 	for _, a := range list {
-		m[a.Attr.Type&^nestedFlag] = a.Value
+		m[a.Attr.Type&^nlconn.NestedFlag] = a.Value
 	}
 	return m
 }

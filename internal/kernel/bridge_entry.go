@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -36,7 +37,7 @@ func (k *Kernel) observeVLANs(v *view) (found []state.BridgeVLAN, err error) {
 	if v.bridges == nil {
 		return nil, nil
 	}
-	vlans, err := listed(k.nl.BridgeVlanList)
+	vlans, err := nlconn.Listed(k.nl.BridgeVlanList)
 	if err != nil {
 		return nil, fmt.Errorf("list VLANs of bridges: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"weft/internal/kernel/mark"
 	"weft/internal/state"
 )
 
@@ -14,7 +15,7 @@ func (k *Kernel) observeBridge(v *view, l netlink.Link) (o state.Bridge, is bool
 	if !bridge || !v.bridges[a.Index] {
 		return o, false, nil
 	}
-	o = bridgeObject(b, strings.TrimPrefix(a.Alias, AliasPrefix), v.bridgings[a.Index].bridge)
+	o = bridgeObject(b, strings.TrimPrefix(a.Alias, mark.AliasPrefix), v.bridgings[a.Index].bridge)
 	if want, ok := v.wanted[o.Key()].(state.Bridge); ok && want.MAC != ([6]byte{}) && len(a.HardwareAddr) == 6 {
 		o.MAC = [6]byte(a.HardwareAddr)
 	}
@@ -32,7 +33,7 @@ func (k *Kernel) bridgesMatter(links []netlink.Link, wanted map[string]state.Obj
 	for _, l := range links {
 		switch l.Type() {
 		case "bridge", "veth", "tuntap":
-			if strings.HasPrefix(l.Attrs().Alias, AliasPrefix) {
+			if strings.HasPrefix(l.Attrs().Alias, mark.AliasPrefix) {
 				return true
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/mark"
 	"weft/internal/state"
 )
 
@@ -45,7 +46,7 @@ func (k *Kernel) applyDevice(_ context.Context, d state.Device, remove bool) err
 
 func (k *Kernel) observeDevice(v *view, l netlink.Link) (d state.Device, is bool, err error) {
 	a := l.Attrs()
-	owner, ours := strings.CutPrefix(a.Alias, AliasPrefix)
+	owner, ours := strings.CutPrefix(a.Alias, mark.AliasPrefix)
 	d = state.Device{Name: a.Name, MTU: a.MTU, Owner: owner}
 	if !ours || l.Type() != "tuntap" || strings.HasPrefix(owner, "bridge.") || v.unfinished(l, d) {
 		return d, false, nil

@@ -9,18 +9,14 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
-)
 
-// doomedGroup is the group of devices that are to go, and of those that weft has
-// not marked as its own yet: they are made in it. What a process that is killed
-// leaves there is known by it. The kernel waits tens of milliseconds for each
-// device that it is told to remove, but no longer for all of a group.
-const doomedGroup = 0x77656674
+	"weft/internal/kernel/mark"
+)
 
 // newLink gives the attributes of a device that is to be made.
 func newLink(name string) netlink.LinkAttrs {
 	a := netlink.NewLinkAttrs()
-	a.Name, a.Group = name, doomedGroup
+	a.Name, a.Group = name, mark.DoomedGroup
 	return a
 }
 
@@ -31,7 +27,7 @@ func (k *Kernel) mark(name, alias string) (netlink.Link, error) {
 	}
 	l, err := k.nl.LinkByName(name)
 	if err == nil {
-		err = k.nl.LinkSetAlias(l, AliasPrefix+alias)
+		err = k.nl.LinkSetAlias(l, mark.AliasPrefix+alias)
 	}
 	if err == nil {
 		err = k.step("gave device " + name + " its alias")
@@ -63,9 +59,9 @@ func (k *Kernel) existing(name, remedy string) (netlink.Link, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("find device %s: %w", name, err)
-	case l.Attrs().Group == doomedGroup:
+	case l.Attrs().Group == mark.DoomedGroup:
 		return nil, k.deleteLink(l)
-	case !strings.HasPrefix(l.Attrs().Alias, AliasPrefix):
+	case !strings.HasPrefix(l.Attrs().Alias, mark.AliasPrefix):
 		return nil, fmt.Errorf("device %s exists and is not weft's (%s)", name, remedy)
 	}
 	return l, nil
@@ -98,7 +94,7 @@ func (k *Kernel) doom(name string) error {
 	if err != nil {
 		return nil // gone already
 	}
-	if err := k.nl.LinkSetGroup(l, doomedGroup); err != nil {
+	if err := k.nl.LinkSetGroup(l, mark.DoomedGroup); err != nil {
 		return fmt.Errorf("remove device %s: %w", name, err)
 	}
 	k.doomed = true
@@ -118,7 +114,7 @@ func (k *Kernel) Finish(context.Context) error {
 func (k *Kernel) Sweep() error {
 	req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(doomedGroup)))
+	req.AddData(nl.NewRtAttr(unix.IFLA_GROUP, nl.Uint32Attr(mark.DoomedGroup)))
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove devices: %w", err)
 	}

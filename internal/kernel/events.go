@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/kernel/nlconn"
 )
 
 // wayGroups are those whose news may change how packets get to another host.
@@ -34,11 +36,11 @@ const newsPause = 10 * time.Millisecond
 // is woken asks, and thousands of devices make tens of thousands of news. So
 // news that were lost (ENOBUFS) are as good as any.
 func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
-	news, err := openRtnl()
+	news, err := nlconn.OpenRoute()
 	if err != nil {
 		return err
 	}
-	err = news.control(func(fd int) (err error) {
+	err = news.Control(func(fd int) (err error) {
 		for _, group := range groups {
 			err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
 		}
@@ -51,11 +53,11 @@ func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 	go func() {
 		defer stop()
 		for {
-			if err := news.drain(func([]byte) {}); err != nil && !errors.Is(err, unix.ENOBUFS) {
+			if err := news.Drain(func([]byte) {}); err != nil && !errors.Is(err, unix.ENOBUFS) {
 				news.Close()
 				return
 			}
-			tell(changed)
+			nlconn.Wake(changed)
 			select {
 			case <-ctx.Done():
 			case <-time.After(newsPause):
@@ -63,11 +65,4 @@ func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 		}
 	}()
 	return nil
-}
-
-func tell(changed chan<- struct{}) {
-	select {
-	case changed <- struct{}{}:
-	default:
-	}
 }

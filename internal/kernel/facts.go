@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/driver"
+	"weft/internal/kernel/mark"
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -38,7 +40,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	for _, l := range links {
 		a := l.Attrs()
 		// there may be thousands of wires, and what they can is known
-		wire := l.Type() == "veth" && strings.HasPrefix(a.Alias, AliasPrefix)
+		wire := l.Type() == "veth" && strings.HasPrefix(a.Alias, mark.AliasPrefix)
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
@@ -47,11 +49,11 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		if wire {
 			f.XDP, f.XDPTarget = true, true
 		} else if noFeatures == nil {
-			xdp := xdpFeatures(netdev, a.Index)
-			f.XDP, f.XDPTarget = xdp&xdpRedirect == xdpRedirect, xdp&xdpTransmit != 0
+			xdp := driver.XDPFeatures(netdev, a.Index)
+			f.XDP, f.XDPTarget = xdp&driver.XDPRedirect == driver.XDPRedirect, xdp&driver.XDPTransmit != 0
 		}
 		if noOffloads == nil && !wire {
-			on := offloadsActive(ethtool, a.Index)
+			on := driver.OffloadsActive(ethtool, a.Index)
 			f.GRO, f.GROList = slices.Contains(on, "rx-gro"), slices.Contains(on, "rx-gro-list")
 		}
 		if l.Type() != "device" {
@@ -61,7 +63,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		f.Master = names[a.MasterIndex]
 		stacked(&f, l, names)
 		if !wire {
-			switchFacts(&f, l, names, "/sys/class/net")
+			driver.SwitchFacts(&f, l, names, "/sys/class/net")
 		}
 		bridgeFacts(&f, l, names, s.bridgings[a.Index].bridge)
 		facts = append(facts, f)
@@ -89,7 +91,7 @@ func stacked(f *state.LinkFact, l netlink.Link, names map[int]string) {
 
 // addresses lists those of all devices.
 func (k *Kernel) addresses() ([]netlink.Addr, error) {
-	list, err := listed(func() ([]netlink.Addr, error) { return k.nl.AddrList(nil, netlink.FAMILY_ALL) })
+	list, err := nlconn.Listed(func() ([]netlink.Addr, error) { return k.nl.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
@@ -105,50 +107,17 @@ func prefixOf(a netlink.Addr) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr.Unmap(), ones), true
 }
 
-// The generic netlink family "netdev" (linux/netdev.h) tells what a driver's
-// XDP can do. Kernels before 6.3 do not have it.
-const (
-	netdevCmdDevGet      = 1
-	netdevAttrIfindex    = 1
-	netdevAttrXDPFeature = 3
-
-	xdpRedirect = 1 | 2 // NETDEV_XDP_ACT_BASIC, NETDEV_XDP_ACT_REDIRECT
-	xdpTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
-)
-
-// isXDPTarget tells whether XDP can redirect frames to a device.
-func isXDPTarget(index int) bool {
-	family, err := netlink.GenlFamilyGet("netdev")
-	return err == nil && xdpFeatures(family, index)&xdpTransmit != 0
-}
-
-// xdpFeatures gives the feature bits of a device; none where the kernel does
-// not tell. Each device is asked for on its own: the kernel does not mark the
-// messages of a dump as parts of one (NLM_F_MULTI), and the netlink package
-// stops reading at the first.
-func xdpFeatures(family *netlink.GenlFamily, index int) uint64 {
-	req := nl.NewNetlinkRequest(int(family.ID), 0)
-	// struct genlmsghdr: command, version, reserved. The kernel wants the last
-	// to be zero; nl.Genlmsg has no such field and sends what lies behind it.
-	req.AddRawData([]byte{netdevCmdDevGet, 1, 0, 0})
-	req.AddRawData(nl.NewRtAttr(netdevAttrIfindex, nl.Uint32Attr(uint32(index))).Serialize())
-	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
+// LinkAt gives what plans need of one device, without what its driver can do.
+func (k *Kernel) LinkAt(index int) (state.LinkFact, error) {
+	l, err := k.nl.LinkByIndex(index)
 	if err != nil {
-		return 0
+		return state.LinkFact{}, fmt.Errorf("find device %d: %w", index, err)
 	}
-	for _, m := range messages {
-		if len(m) < nl.SizeofGenlmsg {
-			continue
-		}
-		attrs, err := nl.ParseRouteAttr(m[nl.SizeofGenlmsg:])
-		if err != nil {
-			continue
-		}
-		for _, a := range attrs {
-			if a.Attr.Type == netdevAttrXDPFeature && len(a.Value) >= 8 {
-				return nl.NativeEndian().Uint64(a.Value)
-			}
-		}
+	a := l.Attrs()
+	f := state.LinkFact{Name: a.Name, Index: a.Index, MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}
+	if a.EncapType == "ether" {
+		copy(f.MAC[:], a.HardwareAddr)
 	}
-	return 0
+	f.XDPTarget = driver.IsXDPTarget(a.Index)
+	return f, nil
 }

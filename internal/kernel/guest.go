@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/mark"
 	"weft/internal/state"
 )
 
@@ -44,7 +45,7 @@ func (k *Kernel) prepareEnd(name, owner string) error {
 	if err != nil {
 		return fmt.Errorf("find device %s: %w", name, err)
 	}
-	if err := k.nl.LinkSetAlias(l, AliasPrefix+owner); err != nil {
+	if err := k.nl.LinkSetAlias(l, mark.AliasPrefix+owner); err != nil {
 		return fmt.Errorf("mark %s as weft's: %w", name, err)
 	}
 	if err := writeSysctl("net/ipv6/conf/"+name+"/disable_ipv6", "1"); err != nil {
@@ -103,7 +104,7 @@ func number(text string) (uint32, error) {
 // veth pair stands for both.
 func (k *Kernel) observeGuestDevice(v *view, l netlink.Link) (g state.GuestDevice, is bool, err error) {
 	a := l.Attrs()
-	owner, marked := strings.CutPrefix(a.Alias, AliasPrefix)
+	owner, marked := strings.CutPrefix(a.Alias, mark.AliasPrefix)
 	g = state.GuestDevice{Name: a.Name, Owner: owner}
 	want, isWanted := v.wanted[g.Key()].(state.GuestDevice)
 	if !marked || !strings.HasPrefix(owner, "bridge.") || a.RawFlags&unix.IFF_UP == 0 && isWanted {

@@ -11,20 +11,20 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/kernel/nlconn"
 )
 
 const (
 	// RouteProtocol marks weft's routes: `ip route show proto 87`.
 	RouteProtocol = 87
-	// AliasPrefix marks weft's devices: `ip -d link` shows the alias.
-	AliasPrefix = "weft:"
 )
 
 // Kernel works on the network namespace in which it was opened.
 type Kernel struct {
 	nl *netlink.Handle
 	// for several requests at once; nil until there are some
-	orders, generics *rtnl
+	orders, generics *nlconn.Conn
 	journal          *journal
 	recent           atomic.Pointer[survey]  // that the last facts are of, until something is changed
 	doomed           bool                    // there are devices that go at the end of the series of steps
@@ -58,7 +58,7 @@ func View() (*Kernel, error) {
 // Close lets go of netlink; what was made stays.
 func (k *Kernel) Close() {
 	k.nl.Close()
-	for _, r := range []*rtnl{k.orders, k.generics} {
+	for _, r := range []*nlconn.Conn{k.orders, k.generics} {
 		if r != nil {
 			r.Close()
 		}

@@ -8,8 +8,25 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/state"
 )
+
+// rules takes the rules of a dump.
+type rules struct{ list []state.KernelRule }
+
+func (r *rules) Rules(list []state.KernelRule)             { r.list = list }
+func (*rules) Link(state.KernelLink)                       {}
+func (*rules) LinkGone(int)                                {}
+func (*rules) Neighbour(state.KernelNeighbour)             {}
+func (*rules) NeighbourGone(state.KernelNeighbour)         {}
+func (*rules) BridgeEntry(state.BridgeEntry)               {}
+func (*rules) BridgeEntryGone(state.BridgeEntry)           {}
+func (*rules) Object(state.NexthopObject)                  {}
+func (*rules) ObjectGone(uint32)                           {}
+func (*rules) Route(*state.KernelRoute, state.RouteChange) {}
+func (*rules) RoutesMayBeGone()                            {}
 
 // Devices, addresses and rules come and go while they are listed: what stays is
 // in every list.
@@ -23,14 +40,18 @@ func TestWhatStaysIsListedWhileOthersComeAndGo(t *testing.T) {
 	for i := range many / 24 {
 		lines = append(lines, fmt.Sprintf("link add d%d type veth peer name p%d", i, i), fmt.Sprintf("rule add from 192.0.2.%d lookup 7", i))
 	}
-	batch(t, space, lines...)
-	feed := openFeed(t, space)
+	spacetest.Batch(t, space, lines...)
 	inSpace(t, space, func() error {
 		k, err := Open(t.TempDir())
 		if err != nil {
 			return err
 		}
 		defer k.Close()
+		feed, err := rtnetlink.OpenFeed()
+		if err != nil {
+			return err
+		}
+		defer feed.Close()
 		other, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
@@ -68,12 +89,12 @@ func TestWhatStaysIsListedWhileOthersComeAndGo(t *testing.T) {
 					}
 				}
 			}
-			s := newSink()
-			if err := feed.rules(t.Context(), s); err != nil {
+			s := &rules{}
+			if err := feed.Dump(t.Context(), s); err != nil {
 				t.Error(err)
 			}
-			if devices != many/12 || addresses != many || len(s.rules) < many/24 {
-				t.Errorf("%d devices, %d addresses and %d rules are listed, want %d, %d and %d", devices, addresses, len(s.rules), many/12, many, many/24)
+			if devices != many/12 || addresses != many || len(s.list) < many/24 {
+				t.Errorf("%d devices, %d addresses and %d rules are listed, want %d, %d and %d", devices, addresses, len(s.list), many/12, many, many/24)
 			}
 		}
 		close(stop)

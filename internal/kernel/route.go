@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -42,7 +43,7 @@ func (k *Kernel) applyRoute(_ context.Context, o state.Route, remove bool) error
 func (k *Kernel) observeRoutes(v *view) (found []state.Route, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		filter := &netlink.Route{Protocol: RouteProtocol, Table: unix.RT_TABLE_MAIN}
-		routes, err := listed(func() ([]netlink.Route, error) {
+		routes, err := nlconn.Listed(func() ([]netlink.Route, error) {
 			return k.nl.RouteListFiltered(family, filter, netlink.RT_FILTER_PROTOCOL|netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/mark"
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -27,15 +29,15 @@ type survey struct {
 
 // look lists the devices.
 func (k *Kernel) look() (*survey, error) {
-	asks, err := openRtnl()
+	asks, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, err
 	}
 	defer asks.Close()
-	body := append(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_EXT_MASK, nl.Uint32Attr(filterSkipStats))...)
+	body := append(make([]byte, unix.SizeofIfInfomsg), nlconn.Attribute(unix.IFLA_EXT_MASK, nl.Uint32Attr(filterSkipStats))...)
 	s := &survey{}
 	begin := func() { s.links, s.bridgings = nil, map[int]bridging{} }
-	err = asks.whole(context.Background(), unix.RTM_GETLINK, body, begin, func(kind uint16, b []byte) error {
+	err = asks.Whole(context.Background(), unix.RTM_GETLINK, body, begin, func(kind uint16, b []byte) error {
 		if kind != unix.RTM_NEWLINK || len(b) < unix.SizeofIfInfomsg {
 			return nil
 		}
@@ -58,7 +60,7 @@ func (k *Kernel) look() (*survey, error) {
 // bridgingOf reads what the attributes of a device say of it as a bridge, and
 // as a port of one.
 func bridgingOf(b []byte) (of bridging) {
-	for kind, info := range attributes(b) {
+	for kind, info := range nlconn.Attributes(b) {
 		if kind != unix.IFLA_LINKINFO {
 			continue
 		}
@@ -117,7 +119,7 @@ func (k *Kernel) view(ctx context.Context, want state.Desired) (*view, error) {
 		v.wanted[o.Key()] = o
 	}
 	for _, l := range s.links {
-		if l.Attrs().Group == doomedGroup {
+		if l.Attrs().Group == mark.DoomedGroup {
 			k.doomed = true
 			continue
 		}
@@ -126,7 +128,7 @@ func (k *Kernel) view(ctx context.Context, want state.Desired) (*view, error) {
 	if k.bridgesMatter(v.links, v.wanted) {
 		v.bridges = map[int]bool{}
 		for _, l := range v.links {
-			if _, is := l.(*netlink.Bridge); is && strings.HasPrefix(l.Attrs().Alias, AliasPrefix) {
+			if _, is := l.(*netlink.Bridge); is && strings.HasPrefix(l.Attrs().Alias, mark.AliasPrefix) {
 				v.bridges[l.Attrs().Index] = true
 			}
 		}

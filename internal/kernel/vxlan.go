@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"weft/internal/kernel/mark"
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -51,14 +53,14 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 
 // VXLANs lists weft's VXLAN devices with what they carried.
 func (k *Kernel) VXLANs() ([]state.VXLANCount, error) {
-	links, err := listed(k.nl.LinkList)
+	links, err := nlconn.Listed(k.nl.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
 	var found []state.VXLANCount
 	for _, l := range links {
 		v, is := l.(*netlink.Vxlan)
-		alias, ours := strings.CutPrefix(l.Attrs().Alias, AliasPrefix)
+		alias, ours := strings.CutPrefix(l.Attrs().Alias, mark.AliasPrefix)
 		words := strings.Fields(alias)
 		if !is || !ours || len(words) == 0 {
 			continue

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/mark"
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -95,7 +97,7 @@ func (k *Kernel) addWires(ctx context.Context, list []state.Wire) error {
 		}
 	}
 	for some := range slices.Chunk(made, wiresAtOnce) {
-		var ups []order
+		var ups []nlconn.Order
 		for _, w := range some {
 			ups = append(ups, orderUp(w.Name))
 		}
@@ -118,11 +120,11 @@ func (k *Kernel) makePairs(ctx context.Context, list []state.Wire) (made, taken 
 		return nil, nil, err
 	}
 	// by themselves: where a name is taken, the device is perhaps another's
-	pairs := make([]order, len(list))
+	pairs := make([]nlconn.Order, len(list))
 	for i, w := range list {
 		pairs[i] = orderPair(w)
 	}
-	failed, err := routes.answers(ctx, pairs)
+	failed, err := routes.Answers(ctx, pairs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,7 +135,7 @@ func (k *Kernel) makePairs(ctx context.Context, list []state.Wire) (made, taken 
 		case errors.Is(failed[i], unix.EEXIST) && len(list) > 1:
 			taken = append(taken, w)
 		default:
-			err = errors.Join(err, fmt.Errorf("%s: %w", pairs[i].what, failed[i]))
+			err = errors.Join(err, fmt.Errorf("%s: %w", pairs[i].What, failed[i]))
 		}
 	}
 	return made, taken, err
@@ -142,13 +144,13 @@ func (k *Kernel) makePairs(ctx context.Context, list []state.Wire) (made, taken 
 // shapePairs makes pairs that are new what they are to be, but for the visible
 // end's coming up: with that a wire counts as whole.
 func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
-	var marks []order
+	var marks []nlconn.Order
 	for _, w := range list {
 		mode := byte(addrGenNone)
 		if w.LinkLocal {
 			mode = addrGenEUI64
 		}
-		marks = append(marks, orderMark(w.Hidden, unix.IFF_UP, AliasPrefix+hiddenOwner+w.Owner, addrGenNone), orderMark(w.Name, 0, AliasPrefix+wireAlias(w), mode))
+		marks = append(marks, orderMark(w.Hidden, unix.IFF_UP, mark.AliasPrefix+hiddenOwner+w.Owner, addrGenNone), orderMark(w.Name, 0, mark.AliasPrefix+wireAlias(w), mode))
 		if err := noIPv6(w.Hidden); err != nil {
 			return err
 		}
@@ -168,18 +170,18 @@ func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
 	if err != nil {
 		return err
 	}
-	failed, err := routes.answers(ctx, marks)
+	failed, err := routes.Answers(ctx, marks)
 	if err != nil {
 		return err
 	}
 	for i, w := range list {
 		for _, one := range []struct {
 			failed error
-			again  order
+			again  nlconn.Order
 			what   string
 		}{
-			{failed[2*i], orderAlias(w.Hidden, unix.IFF_UP, AliasPrefix+hiddenOwner+w.Owner), marks[2*i].what},
-			{failed[2*i+1], orderAlias(w.Name, 0, AliasPrefix+wireAlias(w)), marks[2*i+1].what},
+			{failed[2*i], orderAlias(w.Hidden, unix.IFF_UP, mark.AliasPrefix+hiddenOwner+w.Owner), marks[2*i].What},
+			{failed[2*i+1], orderAlias(w.Name, 0, mark.AliasPrefix+wireAlias(w)), marks[2*i+1].What},
 		} {
 			if errors.Is(one.failed, unix.EAFNOSUPPORT) {
 				one.failed = k.order(ctx, one.again)
@@ -204,17 +206,17 @@ func noIPv6(device string) error {
 
 // orderPair makes a pair. Each end has one queue: the kernel
 // makes as many as there are CPUs, and takes all but one away again.
-func orderPair(w state.Wire) order {
+func orderPair(w state.Wire) nlconn.Order {
 	one := func(kind int) *nl.RtAttr { return nl.NewRtAttr(kind, nl.Uint32Attr(1)) }
 	kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	kind.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
 	kind.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER,
 		linkBody(0, 0, linkName(w.Hidden), nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(hiddenMTU)),
 			one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES)))
-	return order{
-		what: fmt.Sprintf("make device %s with its hidden end %s", w.Name, w.Hidden),
-		kind: unix.RTM_NEWLINK, flags: unix.NLM_F_CREATE | unix.NLM_F_EXCL,
-		body: linkBody(0, 0, linkName(w.Name), linkGroup(doomedGroup), kind, one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES),
+	return nlconn.Order{
+		What: fmt.Sprintf("make device %s with its hidden end %s", w.Name, w.Hidden),
+		Kind: unix.RTM_NEWLINK, Flags: unix.NLM_F_CREATE | unix.NLM_F_EXCL,
+		Body: linkBody(0, 0, linkName(w.Name), linkGroup(mark.DoomedGroup), kind, one(unix.IFLA_NUM_TX_QUEUES), one(unix.IFLA_NUM_RX_QUEUES),
 			nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(w.MTU))), nl.NewRtAttr(unix.IFLA_ADDRESS, w.MAC[:]),
 			nl.NewRtAttr(unix.IFLA_GSO_MAX_SIZE, nl.Uint32Attr(wireGSOMax)),
 			nl.NewRtAttr(unix.IFLA_GSO_IPV4_MAX_SIZE, nl.Uint32Attr(wireGSOMax))),
@@ -239,7 +241,7 @@ func (k *Kernel) shapeWire(ctx context.Context, l netlink.Link, w state.Wire) er
 	if err := k.linkLocal(l, w.LinkLocal); err != nil {
 		return err
 	}
-	hidden := AliasPrefix + hiddenOwner + w.Owner
+	hidden := mark.AliasPrefix + hiddenOwner + w.Owner
 	if err := noIPv6(w.Hidden); err != nil {
 		return err
 	}
@@ -251,7 +253,7 @@ func (k *Kernel) shapeWire(ctx context.Context, l netlink.Link, w state.Wire) er
 		return err
 	}
 	// the alias comes last but one: with it the wire counts as whole
-	alias := AliasPrefix + wireAlias(w)
+	alias := mark.AliasPrefix + wireAlias(w)
 	if a.Alias != alias {
 		if err := k.nl.LinkSetAlias(l, alias); err != nil {
 			return fmt.Errorf("mark %s as weft's: %w", w.Name, err)
@@ -278,16 +280,7 @@ func (k *Kernel) linkLocal(l netlink.Link, on bool) error {
 
 // wireAlias keeps what cannot be read off the device itself.
 func wireAlias(w state.Wire) string {
-	return fmt.Sprintf("%s %s%s%s%s%s", w.Owner, w.Hidden, letter(w.Segments, " segments"), letter(w.Sums, " sums"), letter(w.LinkLocal, " link-local"), letter(w.Shortcut, " "+shortcutWord))
-}
-
-const shortcutWord = "shortcut"
-
-// hasShortcut tells by its alias whether a device is a pseudowire's that routed
-// packets may go past.
-func hasShortcut(alias string) bool {
-	owner, ours := strings.CutPrefix(alias, AliasPrefix+"pseudowire.")
-	return ours && slices.Contains(strings.Fields(owner), shortcutWord)
+	return fmt.Sprintf("%s %s%s%s%s%s", w.Owner, w.Hidden, letter(w.Segments, " segments"), letter(w.Sums, " sums"), letter(w.LinkLocal, " link-local"), letter(w.Shortcut, " "+mark.Shortcut))
 }
 
 func letter(set bool, text string) string {
@@ -299,7 +292,7 @@ func letter(set bool, text string) string {
 
 // ownWords gives what stands in the alias of a device of weft's.
 func ownWords(l netlink.Link) (words []string, ours bool) {
-	alias, ours := strings.CutPrefix(l.Attrs().Alias, AliasPrefix)
+	alias, ours := strings.CutPrefix(l.Attrs().Alias, mark.AliasPrefix)
 	words = strings.Fields(alias)
 	return words, ours && len(words) > 0
 }
@@ -312,7 +305,7 @@ func (k *Kernel) observeWire(v *view, l netlink.Link) (w state.Wire, is bool, er
 	}
 	w = state.Wire{
 		Name: a.Name, MTU: a.MTU, Owner: words[0], Segments: slices.Contains(words, "segments"),
-		Sums: slices.Contains(words, "sums"), LinkLocal: slices.Contains(words, "link-local"), Shortcut: slices.Contains(words, shortcutWord),
+		Sums: slices.Contains(words, "sums"), LinkLocal: slices.Contains(words, "link-local"), Shortcut: slices.Contains(words, mark.Shortcut),
 	}
 	copy(w.MAC[:], a.HardwareAddr)
 	if hidden := v.byIndex[a.ParentIndex]; hidden != nil && hidden.Attrs().RawFlags&unix.IFF_UP != 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -58,11 +59,11 @@ func (k *Kernel) setOffloads(ctx context.Context, list []state.Wire) error {
 			all = append(all, wanted{w.Hidden, map[string]bool{"rx-gro": true}})
 		}
 	}
-	orders := make([]order, len(all))
+	orders := make([]nlconn.Order, len(all))
 	for i, w := range all {
-		orders[i] = order{kind: family.ID, body: featuresBody(w.device, w.bits)}
+		orders[i] = nlconn.Order{Kind: family.ID, Body: featuresBody(w.device, w.bits)}
 	}
-	failed, err := generic.answers(ctx, orders)
+	failed, err := generic.Answers(ctx, orders)
 	if err != nil {
 		return err
 	}
@@ -109,13 +110,13 @@ func setFeatureBits(family *netlink.GenlFamily, device string, bits map[string]b
 
 // featuresBody is the request that sets offloads (linux/ethtool_netlink.h).
 func featuresBody(device string, bits map[string]bool) []byte {
-	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nestedFlag, nil)
+	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nlconn.NestedFlag, nil)
 	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_NAME, nl.ZeroTerminated(device))
 	header.AddRtAttr(unix.ETHTOOL_A_HEADER_FLAGS, nl.Uint32Attr(unix.ETHTOOL_FLAG_OMIT_REPLY))
-	wanted := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_WANTED|nestedFlag, nil)
-	list := wanted.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS|nestedFlag, nil)
+	wanted := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_WANTED|nlconn.NestedFlag, nil)
+	list := wanted.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS|nlconn.NestedFlag, nil)
 	for name, on := range bits {
-		bit := list.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS_BIT|nestedFlag, nil)
+		bit := list.AddRtAttr(unix.ETHTOOL_A_BITSET_BITS_BIT|nlconn.NestedFlag, nil)
 		bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_NAME, nl.ZeroTerminated(name))
 		if on {
 			bit.AddRtAttr(unix.ETHTOOL_A_BITSET_BIT_VALUE, nil)

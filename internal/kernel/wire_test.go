@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"weft/internal/kernel/driver"
+	"weft/internal/kernel/mark"
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/reconcile"
@@ -63,7 +65,7 @@ func TestManyWiresAreMadeKeptAndTakenAway(t *testing.T) {
 				t.Error(err)
 				return on
 			}
-			for _, f := range offloadsActive(family, l.Attrs().Index) {
+			for _, f := range driver.OffloadsActive(family, l.Attrs().Index) {
 				on[f] = true
 			}
 			return on
@@ -119,7 +121,7 @@ func TestWiresWhoseNamesAreTaken(t *testing.T) {
 	space, dir, want := spacetest.New(t, "taken"), t.TempDir(), wires(8)
 	half := want[5].(state.Wire)
 	// what a process that died midway left
-	batch(t, space, "link add w5 type veth peer name hidden5", "link set w5 alias "+AliasPrefix+half.Owner)
+	spacetest.Batch(t, space, "link add w5 type veth peer name hidden5", "link set w5 alias "+mark.AliasPrefix+half.Owner)
 	inSpace(t, space, func() error {
 		k, err := Open(dir)
 		if err != nil {
@@ -162,7 +164,7 @@ func TestWiresWhoseNamesAreTaken(t *testing.T) {
 // Whatever changes how packets get to another host is heard.
 func TestNewsOfWays(t *testing.T) {
 	space := spacetest.New(t, "news")
-	batch(t, space, "link add d0 type veth peer name d1", "link set d1 up", "link set d0 up", "address add 192.0.2.1/24 dev d0")
+	spacetest.Batch(t, space, "link add d0 type veth peer name d1", "link set d1 up", "link set d0 up", "address add 192.0.2.1/24 dev d0")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	news := make(chan struct{}, 1)
@@ -188,7 +190,7 @@ func TestNewsOfWays(t *testing.T) {
 				quiet = true
 			}
 		}
-		batch(t, space, change)
+		spacetest.Batch(t, space, change)
 		select {
 		case <-news:
 		case <-time.After(10 * time.Second):

@@ -19,6 +19,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/guard"
+	"weft/internal/kernel/netfilter"
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/task"
@@ -94,7 +95,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 		}
 		b.next <- f
 		if b.task == nil {
-			w := &blockWriter{doors: r.doors, list: r.doors.Datapath, reader: r.doors.Kernel, files: map[string]*listFile{}, wrong: map[string]*listFile{}, sets: map[string]*blockSet{}}
+			w := &blockWriter{doors: r.doors, list: r.doors.Datapath, reader: netfilter.NFT{}, files: map[string]*listFile{}, wrong: map[string]*listFile{}, sets: map[string]*blockSet{}}
 			b.task = task.Keep(ctx, task.Kept{Name: "block list", Log: r.doors.Log, Run: func(ctx context.Context, works func()) error {
 				return w.run(ctx, works, b.next, func(l *inForce) {
 					b.list.Store(l)
@@ -180,7 +181,7 @@ const rulesetPause = 50 * time.Millisecond
 // rulesetEvents has something whenever the ruleset changed; nil if it cannot be
 // followed, and then sets are read as seldom as silent ones.
 func (w *blockWriter) rulesetEvents(g *task.Group) <-chan struct{} {
-	events, err := w.doors.Kernel.RulesetNews()
+	events, err := netfilter.OpenRulesetEvents()
 	if err != nil {
 		w.doors.Log.Error("cannot subscribe to changes of nftables sets", "error", err)
 		return nil

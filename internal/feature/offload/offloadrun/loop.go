@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"weft/internal/feature/offload"
-	"weft/internal/kernel"
+	"weft/internal/kernel/netfilter"
+	"weft/internal/kernel/nlconn"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/state"
 	"weft/internal/task"
 )
@@ -26,7 +28,7 @@ type offloadRun struct {
 	flows       offloadFlows
 	tracking    offloadTracking
 	feed        offloadFeed
-	refusals    *kernel.Refusals // nil: they are not asked for
+	refusals    *netfilter.Refusals // nil: they are not asked for
 	ruleset     func(context.Context) ([]byte, error)
 	resolve     func(context.Context, state.KernelNeighbour) error
 	service     *offload.Service
@@ -58,17 +60,17 @@ type offloadTracking interface {
 // offloadFeed is the news of routes, neighbours and links.
 type offloadFeed interface {
 	Wake() <-chan struct{}
-	Deliver(ctx context.Context, sink kernel.RouteSink, most int) (more bool, err error)
-	DumpLinks(ctx context.Context, sink kernel.RouteSink) error
+	Deliver(ctx context.Context, sink rtnetlink.Sink, most int) (more bool, err error)
+	DumpLinks(ctx context.Context, sink rtnetlink.Sink) error
 	Behind() time.Duration
 }
 
 // refusals opens the news of what the ruleset refuses, if that is asked for.
-func (o *offloader) refusals() (*kernel.Refusals, error) {
+func (o *offloader) refusals() (*netfilter.Refusals, error) {
 	if !o.config.Load().Refused {
 		return nil, nil
 	}
-	return o.doors.Kernel.Refusals()
+	return netfilter.OpenRefusals()
 }
 
 // refusalsWake has something after the ruleset refused packets.
@@ -279,7 +281,7 @@ func (r *offloadRun) urgent() error {
 func (r *offloadRun) ends() error {
 	var list []state.Connection
 	err := r.tracking.Ended(endsAtOnce, func(c state.Connection) { list = append(list, c) })
-	if errors.Is(err, kernel.ErrNewsLost) {
+	if errors.Is(err, nlconn.ErrEventsLost) {
 		r.log.Warn("more connections ended than could be read in time, all flows are learnt anew")
 		r.service.AllMayHaveEnded()
 		err = nil
@@ -291,7 +293,7 @@ func (r *offloadRun) ends() error {
 func (r *offloadRun) news(ctx context.Context) error {
 	for {
 		more, err := r.feed.Deliver(ctx, r.service, eventsAtOnce)
-		if errors.Is(err, kernel.ErrNewsLost) {
+		if errors.Is(err, nlconn.ErrEventsLost) {
 			return fmt.Errorf("news of routes were lost: %w", err) // begin anew, with the stack
 		}
 		if err != nil {

@@ -1,8 +1,5 @@
 package offloadrun
 
-// The offloader's loop, in a time of its own: what ends flows is heard in time,
-// whatever else the loop waits for.
-
 import (
 	"context"
 	"log/slog"
@@ -14,10 +11,13 @@ import (
 	"time"
 
 	"weft/internal/feature/offload"
-	"weft/internal/kernel"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/state"
 	"weft/internal/task"
 )
+
+// The offloader's loop, in a time of its own: what ends flows is heard in time,
+// whatever else the loop waits for.
 
 // quietHost is all that a run asks; what it holds back, it holds back until told.
 type quietHost struct {
@@ -52,7 +52,7 @@ func (h *quietHost) Bump()                                                  { h.
 func (h *quietHost) Lease(time.Duration, int)                               {}
 func (h *quietHost) EndsWake() <-chan struct{}                              { return h.endsWake }
 func (h *quietHost) RulesetWake() <-chan struct{}                           { return h.rulesWake }
-func (h *quietHost) DumpLinks(context.Context, kernel.RouteSink) error {
+func (h *quietHost) DumpLinks(context.Context, rtnetlink.Sink) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listed++
@@ -133,7 +133,7 @@ type feed struct {
 
 func (f *feed) Wake() <-chan struct{} { return f.feedWake }
 func (f *feed) Behind() time.Duration { return 0 }
-func (f *feed) Deliver(ctx context.Context, _ kernel.RouteSink, _ int) (bool, error) {
+func (f *feed) Deliver(ctx context.Context, _ rtnetlink.Sink, _ int) (bool, error) {
 	f.wait(ctx, &f.delivered)
 	return false, nil
 }

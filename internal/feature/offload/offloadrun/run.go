@@ -16,6 +16,8 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/offload"
 	"weft/internal/kernel"
+	"weft/internal/kernel/netfilter"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/task"
@@ -199,12 +201,12 @@ func (o *offloader) run(ctx context.Context, works func()) (err error) {
 		return err
 	}
 	doors = append(doors, flows)
-	tracking, err := o.doors.Kernel.Conntrack()
+	tracking, err := netfilter.OpenConntrack()
 	if err != nil {
 		return errors.Join(err, closeAll())
 	}
 	doors = append(doors, tracking)
-	resolver, err := o.doors.Kernel.Resolver()
+	resolver, err := rtnetlink.OpenResolver()
 	if err != nil {
 		return errors.Join(err, closeAll())
 	}
@@ -216,7 +218,7 @@ func (o *offloader) run(ctx context.Context, works func()) (err error) {
 	if refusals != nil {
 		doors = append(doors, refusals)
 	}
-	feed, err := o.doors.Kernel.RouteFeed()
+	feed, err := rtnetlink.OpenFeed()
 	if err != nil {
 		return errors.Join(err, closeAll())
 	}
@@ -225,7 +227,7 @@ func (o *offloader) run(ctx context.Context, works func()) (err error) {
 	box := task.NewMailbox[asked]()
 	run := &offloadRun{
 		log: o.doors.Log, config: o.config.Load, unannounced: o.unannounced, ask: box, again: o.again, flows: flows, tracking: tracking, feed: feed, refusals: refusals,
-		ruleset: o.doors.Kernel.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(), works: works,
+		ruleset: netfilter.Ruleset, resolve: resolver.Resolve, service: s, started: time.Now(), works: works,
 		passed: make(chan []state.PassedFlow), stale: make(chan []state.KernelNeighbour, staleMost), rules: rulesetLook{looked: make(chan looked)},
 	}
 	g := task.NewGroup(ctx)
@@ -255,7 +257,7 @@ func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list, r
 	if offload.From(f) == nil {
 		return nil, nil
 	}
-	text, err := k.Ruleset(ctx)
+	text, err := netfilter.Ruleset(ctx)
 	if err != nil {
 		return []string{"the ruleset cannot be read: " + err.Error()}, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"weft/internal/kernel/netfilter"
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/store/statefile"
@@ -38,7 +39,7 @@ func unannounced(ctx context.Context, d runner.Doors) (map[uint32]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	tracking, err := d.Kernel.Conntrack()
+	tracking, err := netfilter.OpenConntrack()
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/state"
 	"weft/internal/task"
 )
@@ -146,7 +147,7 @@ func Follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs [
 			}
 		}
 	}
-	return k.ResolveAll(ctx, asks)
+	return rtnetlink.ResolveAll(ctx, asks)
 }
 
 // waysOf asks the kernel for the way of each pair, and gives the neighbours
@@ -155,11 +156,11 @@ func waysOf(ctx context.Context, k *kernel.Kernel, pairs []state.Pair) (map[stat
 	if len(pairs) == 0 {
 		return nil, nil, nil
 	}
-	neighbours, err := k.Neighbours(ctx)
+	neighbours, err := rtnetlink.Neighbours(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := k.Matcher()
+	m, err := rtnetlink.OpenMatcher()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"weft/internal/feature/route"
-	"weft/internal/kernel"
+	"weft/internal/kernel/nlconn"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/task"
 )
 
@@ -17,7 +18,7 @@ import (
 // kernel's news to the service, and what the service wants to the kernel.
 type mirror struct {
 	log     *slog.Logger
-	feed    *kernel.RouteFeed
+	feed    *rtnetlink.Feed
 	service *route.Service
 	tables  route.Tables
 	ready   func() error // called once the tables are complete, to put them to use
@@ -55,7 +56,7 @@ const (
 	resolveEvery  = 100 * time.Millisecond
 )
 
-func newMirror(log *slog.Logger, feed *kernel.RouteFeed, s *route.Service, tables route.Tables, ready func() error) *mirror {
+func newMirror(log *slog.Logger, feed *rtnetlink.Feed, s *route.Service, tables route.Tables, ready func() error) *mirror {
 	return &mirror{log: log, feed: feed, service: s, tables: tables, ready: ready,
 		ask: task.NewMailbox[*route.Service]()}
 }
@@ -207,7 +208,7 @@ func (m *mirror) sync(ctx context.Context) error {
 func (m *mirror) deliver(ctx context.Context) error {
 	for {
 		more, err := m.feed.Deliver(ctx, m.service, newsAtOnce)
-		if errors.Is(err, kernel.ErrNewsLost) {
+		if errors.Is(err, nlconn.ErrEventsLost) {
 			m.log.Warn("the kernel had more news of routes than could be read in time, listing all of them again")
 			m.service.RoutesMayBeGone()
 			return nil

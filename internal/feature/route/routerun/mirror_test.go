@@ -15,6 +15,7 @@ import (
 	"weft/fib"
 	"weft/internal/feature/route"
 	"weft/internal/kernel"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/state"
@@ -49,7 +50,7 @@ type model struct {
 	fibs    [2]*fib.Table
 	mirror  *mirror
 	kernel  *kernel.Kernel
-	matcher *kernel.Matcher
+	matcher *rtnetlink.Matcher
 	marker  int
 	random  *rand.Rand
 }
@@ -66,15 +67,15 @@ func newModel(t *testing.T, seed uint64) *model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var feed *kernel.RouteFeed
+	var feed *rtnetlink.Feed
 	err = m.space.Do(func() (err error) {
 		if m.kernel, err = kernel.Open(t.TempDir()); err != nil {
 			return err
 		}
-		if m.matcher, err = m.kernel.Matcher(); err != nil {
+		if m.matcher, err = rtnetlink.OpenMatcher(); err != nil {
 			return err
 		}
-		feed, err = m.kernel.RouteFeed()
+		feed, err = rtnetlink.OpenFeed()
 		return err
 	})
 	if err != nil {
@@ -385,7 +386,7 @@ func (m *model) prefixes() []netip.Prefix {
 func (m *model) dump(o *observer) {
 	m.t.Helper()
 	err := m.space.Do(func() error {
-		feed, err := m.kernel.RouteFeed()
+		feed, err := rtnetlink.OpenFeed()
 		if err != nil {
 			return err
 		}
@@ -397,7 +398,7 @@ func (m *model) dump(o *observer) {
 	}
 }
 
-// observer is a kernel.RouteSink that notes what compare needs.
+// observer is a rtnetlink.Sink that notes what compare needs.
 type observer struct {
 	neighbours map[string]string
 	mtus       map[int]uint32

@@ -15,7 +15,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/route"
-	"weft/internal/kernel"
+	"weft/internal/kernel/rtnetlink"
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/task"
@@ -130,7 +130,7 @@ func openMirror(d runner.Doors, want wanted) (m *mirror, done func() error, err 
 	if err != nil {
 		return nil, nil, errors.Join(err, routes.Close())
 	}
-	feed, err := d.Kernel.RouteFeed()
+	feed, err := rtnetlink.OpenFeed()
 	if err != nil {
 		return nil, nil, errors.Join(err, routes.Close())
 	}
@@ -230,4 +230,4 @@ func (r *Runner) FIB(ctx context.Context) (f api.FIB, err error) {
 	return f, err
 }
 
-var _ kernel.RouteSink = (*route.Service)(nil)
+var _ rtnetlink.Sink = (*route.Service)(nil)

@@ -1,20 +1,20 @@
-package kernel
+package driver
 
 import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/kernel/nlconn"
 )
 
-const nestedFlag = 0x8000 // NLA_F_NESTED
-
-// offloadsActive lists the offloads of a device that are on, by the names that
+// OffloadsActive lists the offloads of a device that are on, by the names that
 // ethtool gives them (generic netlink family "ethtool"). None where the kernel
 // does not tell.
-func offloadsActive(family *netlink.GenlFamily, index int) (on []string) {
+func OffloadsActive(family *netlink.GenlFamily, index int) (on []string) {
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
 	req.AddRawData([]byte{unix.ETHTOOL_MSG_FEATURES_GET, 1, 0, 0}) // struct genlmsghdr
-	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nestedFlag, nil)
+	header := nl.NewRtAttr(unix.ETHTOOL_A_FEATURES_HEADER|nlconn.NestedFlag, nil)
 	header.AddRtAttr(unix.ETHTOOL_A_HEADER_DEV_INDEX, nl.Uint32Attr(uint32(index)))
 	req.AddRawData(header.Serialize())
 	messages, err := req.Execute(unix.NETLINK_GENERIC, 0)
@@ -48,7 +48,7 @@ func inside(lists [][]byte, kind uint16) (values [][]byte) {
 			continue
 		}
 		for _, a := range attrs {
-			if a.Attr.Type&^nestedFlag == kind {
+			if a.Attr.Type&^nlconn.NestedFlag == kind {
 				values = append(values, a.Value)
 			}
 		}

@@ -1,4 +1,4 @@
-package kernel
+package netfilter
 
 import (
 	"context"
@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/kernel/nlconn"
 )
 
 // netfilterNews is a subscription to one group.
 type netfilterNews struct {
-	socket *rtnl
+	socket *nlconn.Conn
 	wake   chan struct{}
 	mu     sync.Mutex
 	queue  [][]byte
@@ -24,20 +26,13 @@ type netfilterNews struct {
 	ended  error
 }
 
-func widen(fd int) error {
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, newsBuffer); err != nil {
-		return fmt.Errorf("widen receive buffer: %w", err)
-	}
-	return nil
-}
-
 func subscribeNetfilter(group int, keep bool) (*netfilterNews, error) {
-	s, err := openNetlink(unix.NETLINK_NETFILTER)
+	s, err := nlconn.Open(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return nil, err
 	}
-	err = s.control(func(fd int) error {
-		return errors.Join(widen(fd), unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
+	err = s.Control(func(fd int) error {
+		return errors.Join(nlconn.Widen(fd), unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
 	})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -46,17 +41,17 @@ func subscribeNetfilter(group int, keep bool) (*netfilterNews, error) {
 }
 
 func (n *netfilterNews) follow(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { n.socket.file.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { n.socket.Interrupt() })
 	defer stop()
 	for ctx.Err() == nil {
-		err := n.socket.drain(n.take)
+		err := n.socket.Drain(n.take)
 		n.note(err)
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(breath):
+		case <-time.After(nlconn.Pause):
 		}
 	}
 }
@@ -73,7 +68,7 @@ func (n *netfilterNews) note(err error) {
 		n.ended = fmt.Errorf("read the kernel's news: %w", err)
 	}
 	n.mu.Unlock()
-	tell(n.wake)
+	nlconn.Wake(n.wake)
 }
 
 // begin notes since when there is something to take.
@@ -100,7 +95,7 @@ func (n *netfilterNews) take(piece []byte) {
 	switch {
 	case !n.keep:
 		n.some = true
-	case n.bytes+len(piece) > queueMax:
+	case n.bytes+len(piece) > nlconn.QueueMax:
 		n.lost = true
 	default:
 		n.queue = append(n.queue, append([]byte(nil), piece...))
@@ -124,7 +119,7 @@ func (n *netfilterNews) oldest(most int) (queue [][]byte, err error) {
 	defer n.mu.Unlock()
 	if n.lost {
 		n.queue, n.bytes, n.lost = nil, 0, false
-		return nil, ErrNewsLost
+		return nil, nlconn.ErrEventsLost
 	}
 	most = min(most, len(n.queue))
 	queue, n.queue = n.queue[:most], n.queue[most:]
@@ -133,7 +128,7 @@ func (n *netfilterNews) oldest(most int) (queue [][]byte, err error) {
 	}
 	if len(n.queue) > 0 {
 		n.since = time.Now()
-		tell(n.wake)
+		nlconn.Wake(n.wake)
 		return queue, nil
 	}
 	return queue, n.ended

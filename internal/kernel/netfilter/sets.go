@@ -1,4 +1,4 @@
-package kernel
+package netfilter
 
 import (
 	"bytes"
@@ -14,9 +14,12 @@ import (
 	"weft/internal/state"
 )
 
+// NFT reads what nftables holds.
+type NFT struct{}
+
 // AddressSet gives the addresses in a set of nftables, named FAMILY TABLE SET.
-func (k *Kernel) AddressSet(ctx context.Context, name string) (state.AddressSet, error) {
-	ctx, cancel := context.WithTimeout(ctx, nftTime)
+func (NFT) AddressSet(ctx context.Context, name string) (state.AddressSet, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, "nft", append([]string{"-j", "list", "set"}, strings.Fields(name)...)...)
 	var errs bytes.Buffer
@@ -146,23 +149,23 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// RulesetNews tells when nftables' ruleset changed, elements of sets too.
-type RulesetNews struct{ *netfilterNews }
+// RulesetEvents tells when nftables' ruleset changed, elements of sets too.
+type RulesetEvents struct{ *netfilterNews }
 
-// RulesetNews opens the door to it. Follow must run.
-func (k *Kernel) RulesetNews() (*RulesetNews, error) {
+// OpenRulesetEvents opens the door to it. Follow must run.
+func OpenRulesetEvents() (*RulesetEvents, error) {
 	n, err := subscribeNetfilter(groupNFTables, false)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to the ruleset: %w", err)
 	}
-	return &RulesetNews{n}, nil
+	return &RulesetEvents{n}, nil
 }
 
 // Wake has something after it did.
-func (n *RulesetNews) Wake() <-chan struct{} { return n.wake }
+func (n *RulesetEvents) Wake() <-chan struct{} { return n.wake }
 
 // Follow reads news until ctx ends, and closes the door.
-func (n *RulesetNews) Follow(ctx context.Context) {
+func (n *RulesetEvents) Follow(ctx context.Context) {
 	var once sync.Once
 	done := func() { once.Do(func() { n.socket.Close() }) }
 	defer done()

@@ -1,10 +1,11 @@
-package kernel
+package rtnetlink
 
 import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -14,19 +15,19 @@ const (
 	rtaxMTU = 2  // RTAX_MTU
 )
 
-// parseRoute reads the body of an RTM_NEWROUTE or RTM_DELROUTE (struct rtmsg
+// ParseRoute reads the body of an RTM_NEWROUTE or RTM_DELROUTE (struct rtmsg
 // and attributes) into r, whose Hops it uses again. What it does not
 // understand, and what would change where packets go, makes r.Malformed.
-func parseRoute(b []byte, r *state.KernelRoute) error {
+func ParseRoute(b []byte, r *state.KernelRoute) error {
 	if len(b) < unix.SizeofRtMsg {
-		return errShort
+		return nlconn.ErrShort
 	}
 	family, bits := b[0], int(b[1])
 	*r = state.KernelRoute{
 		Table: uint32(b[4]), Protocol: b[5], Type: state.RouteType(b[7]), TOS: b[3],
 		SourceOf: b[2] != 0, Hops: r.Hops[:0],
 	}
-	flags := u32(b[8:])
+	flags := nlconn.U32(b[8:])
 	r.Cached = flags&unix.RTM_F_CLONED != 0
 	var dst netip.Addr
 	switch family {
@@ -40,21 +41,21 @@ func parseRoute(b []byte, r *state.KernelRoute) error {
 	width := dst.BitLen()
 	own := state.KernelHop{Weight: 1}
 	several := false
-	for t, v := range attributes(b[unix.SizeofRtMsg:]) {
+	for t, v := range nlconn.Attributes(b[unix.SizeofRtMsg:]) {
 		switch t {
 		case unix.RTA_DST:
-			dst = address(v)
+			dst = nlconn.Address(v)
 		case unix.RTA_TABLE:
-			r.Table = u32(v)
+			r.Table = nlconn.U32(v)
 		case unix.RTA_PRIORITY:
-			r.Metric = u32(v)
+			r.Metric = nlconn.U32(v)
 		case rtaNhID:
-			r.Object = u32(v)
+			r.Object = nlconn.U32(v)
 		case unix.RTA_METRICS:
 			r.MTU = routeMTU(v)
 		case unix.RTA_CACHEINFO:
 			// struct rta_cacheinfo: rta_expires is its third number
-			r.Expires = len(v) >= 12 && u32(v[8:]) != 0
+			r.Expires = len(v) >= 12 && nlconn.U32(v[8:]) != 0
 		case unix.RTA_EXPIRES:
 			r.Expires = true
 		case unix.RTA_MULTIPATH:
@@ -79,16 +80,16 @@ func parseRoute(b []byte, r *state.KernelRoute) error {
 func parseHop(t uint16, v []byte, h *state.KernelHop) bool {
 	switch t {
 	case unix.RTA_OIF:
-		h.Device = int(u32(v))
+		h.Device = int(nlconn.U32(v))
 	case unix.RTA_GATEWAY:
-		h.Gateway = address(v)
+		h.Gateway = nlconn.Address(v)
 		return h.Gateway.IsValid()
 	case unix.RTA_VIA:
 		// struct rtvia: a family and an address of it (a gateway of IPv6 for IPv4)
 		if len(v) < 2 {
 			return false
 		}
-		h.Gateway = address(v[2:])
+		h.Gateway = nlconn.Address(v[2:])
 		return h.Gateway.IsValid()
 	case unix.RTA_ENCAP, unix.RTA_ENCAP_TYPE:
 		h.Encap = true
@@ -100,12 +101,12 @@ func parseHop(t uint16, v []byte, h *state.KernelHop) bool {
 func parseHops(b []byte, r *state.KernelRoute) bool {
 	good := true
 	for len(b) >= unix.SizeofRtNexthop {
-		n := int(u16(b))
+		n := int(nlconn.U16(b))
 		if n < unix.SizeofRtNexthop || n > len(b) {
 			return false
 		}
-		h := state.KernelHop{Weight: int(b[3]) + 1, Device: int(u32(b[4:]))}
-		for t, v := range attributes(b[unix.SizeofRtNexthop:n]) {
+		h := state.KernelHop{Weight: int(b[3]) + 1, Device: int(nlconn.U32(b[4:]))}
+		for t, v := range nlconn.Attributes(b[unix.SizeofRtNexthop:n]) {
 			good = parseHop(t, v, &h) && good
 		}
 		r.Hops = append(r.Hops, h)
@@ -115,9 +116,9 @@ func parseHops(b []byte, r *state.KernelRoute) bool {
 }
 
 func routeMTU(metrics []byte) uint32 {
-	for t, v := range attributes(metrics) {
+	for t, v := range nlconn.Attributes(metrics) {
 		if t == rtaxMTU {
-			return u32(v)
+			return nlconn.U32(v)
 		}
 	}
 	return 0

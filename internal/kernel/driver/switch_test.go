@@ -1,4 +1,4 @@
-package kernel
+package driver
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 
 func TestPortsOfASwitchAreFoundByTheirNames(t *testing.T) {
 	for name, want := range map[string]int{"p0": 1, "p6": 7, "": 0, "lan1": 0, "p": 0, "p-1": 0, "p3s0": 0, "p300": 0} {
-		if got := portNumber(name); got != want {
+		if got := PortNumber(name); got != want {
 			t.Errorf("%q: %d, want %d", name, got, want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestASwitchIsFoundInSysfs(t *testing.T) {
 	write("eth0/dsa/tagging", "mtk\n")
 	write("lan1/phys_port_name", "p1\n")
 	names := map[int]string{2: "eth0", 3: "lan1"}
-	port := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{ParentIndex: 2, NetNsID: -1}, LinkType: switchPort}
+	port := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{ParentIndex: 2, NetNsID: -1}, LinkType: SwitchPort}
 	for _, v := range []struct {
 		link netlink.Link
 		want state.LinkFact
@@ -44,7 +44,7 @@ func TestASwitchIsFoundInSysfs(t *testing.T) {
 		{port, state.LinkFact{Name: "lan9", Lower: "eth0"}},
 	} {
 		got := state.LinkFact{Name: v.want.Name}
-		if switchFacts(&got, v.link, names, sys); got.Lower != v.want.Lower || got.Port != v.want.Port || got.Tagging != v.want.Tagging {
+		if SwitchFacts(&got, v.link, names, sys); got.Lower != v.want.Lower || got.Port != v.want.Port || got.Tagging != v.want.Tagging {
 			t.Errorf("%+v, want %+v", got, v.want)
 		}
 	}

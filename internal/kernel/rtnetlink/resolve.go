@@ -1,4 +1,4 @@
-package kernel
+package rtnetlink
 
 import (
 	"context"
@@ -7,16 +7,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
 // Resolver has the kernel confirm neighbours. It has a socket of its own: the
 // kernel answers no sooner than whoever changes links anywhere lets it.
-type Resolver struct{ asks *rtnl }
+type Resolver struct{ asks *nlconn.Conn }
 
-// Resolver opens the door to it.
-func (k *Kernel) Resolver() (*Resolver, error) {
-	asks, err := openRtnl()
+// OpenResolver opens the door to it.
+func OpenResolver() (*Resolver, error) {
+	asks, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, err
 	}
@@ -28,25 +29,25 @@ func (r *Resolver) Close() error { return r.asks.Close() }
 
 // Resolve is RouteFeed's.
 func (r *Resolver) Resolve(ctx context.Context, n state.KernelNeighbour) error {
-	return r.asks.resolve(ctx, n)
+	return resolve(ctx, r.asks, n)
 }
 
 // Resolve makes the kernel ask for a neighbour's link address, or ask again
 // if what it knows is old (NTF_USE, as a packet to the neighbour would).
-func (f *RouteFeed) Resolve(ctx context.Context, n state.KernelNeighbour) error {
-	return f.asks.resolve(ctx, n)
+func (f *Feed) Resolve(ctx context.Context, n state.KernelNeighbour) error {
+	return resolve(ctx, f.asks, n)
 }
 
-func (r *rtnl) resolve(ctx context.Context, n state.KernelNeighbour) error {
+func resolve(ctx context.Context, r *nlconn.Conn, n state.KernelNeighbour) error {
 	family := byte(unix.AF_INET6)
 	if n.Addr.Is4() {
 		family = unix.AF_INET
 	}
-	b := head(family, unix.SizeofNdMsg)
+	b := nlconn.Head(family, unix.SizeofNdMsg)
 	binary.NativeEndian.PutUint32(b[4:], uint32(n.Device))
 	b[10] = unix.NTF_USE
-	b = append(b, attribute(unix.NDA_DST, n.Addr.AsSlice())...)
-	err := r.ask(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK, b, func(uint16, []byte) error { return nil })
+	b = append(b, nlconn.Attribute(unix.NDA_DST, n.Addr.AsSlice())...)
+	err := r.Ask(ctx, unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_ACK, b, func(uint16, []byte) error { return nil })
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", n.Addr, err)
 	}

@@ -1,4 +1,4 @@
-package kernel
+package netfilter
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 )
 
 // nftTime bounds how long nft may take to list the ruleset.
-const nftTime = 20 * time.Second
+const Timeout = 20 * time.Second
 
 // Ruleset gives the namespace's nftables ruleset as nft's JSON, without the
 // elements of sets.
-func (k *Kernel) Ruleset(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, nftTime)
+func Ruleset(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, "nft", "-j", "-t", "list", "ruleset")
 	var errs bytes.Buffer

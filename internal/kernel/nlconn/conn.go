@@ -1,4 +1,6 @@
-package kernel
+// Package nlconn is a netlink socket of weft's own: requests, answers, dumps and
+// events, and how attributes are read and written.
+package nlconn
 
 import (
 	"context"
@@ -14,7 +16,7 @@ import (
 // rtnl is a netlink socket of weft's own, of routes or of netfilter: the routes
 // of a full table come by the hundred megabytes, and are read without an
 // allocation for each.
-type rtnl struct {
+type Conn struct {
 	file *os.File // nonblocking, in the runtime's poller
 	seq  uint32
 	buf  []byte
@@ -22,19 +24,19 @@ type rtnl struct {
 }
 
 // A dump's messages come in pieces of at most 32 KiB (net/netlink/af_netlink.c).
-const receiveBytes = 64 << 10
+const ReceiveBytes = 64 << 10
 
-func openRtnl() (*rtnl, error) {
-	r, err := openNetlink(unix.NETLINK_ROUTE)
+func OpenRoute() (*Conn, error) {
+	r, err := Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open route netlink: %w", err)
 	}
 	// lets a dump say which table it wants; kernels before 4.20 have none of it
-	_ = r.control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1) })
+	_ = r.Control(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1) })
 	return r, nil
 }
 
-func openNetlink(protocol int) (*rtnl, error) {
+func Open(protocol int) (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
 	if err != nil {
 		return nil, err
@@ -43,13 +45,16 @@ func openNetlink(protocol int) (*rtnl, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("bind: %w", err)
 	}
-	return &rtnl{file: os.NewFile(uintptr(fd), "netlink"), buf: make([]byte, receiveBytes)}, nil
+	return &Conn{file: os.NewFile(uintptr(fd), "netlink"), buf: make([]byte, ReceiveBytes)}, nil
 }
 
-func (r *rtnl) Close() error { return r.file.Close() }
+func (r *Conn) Close() error { return r.file.Close() }
 
-// control runs f with the socket.
-func (r *rtnl) control(f func(fd int) error) error {
+// Interrupt ends a Drain that waits.
+func (r *Conn) Interrupt() { r.file.SetReadDeadline(time.Unix(1, 0)) }
+
+// Control runs f with the socket.
+func (r *Conn) Control(f func(fd int) error) error {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
 		return err
@@ -59,8 +64,8 @@ func (r *rtnl) control(f func(fd int) error) error {
 	return errors.Join(err, inner)
 }
 
-// receive waits for the next piece of news. It is good until the next call.
-func (r *rtnl) receive() ([]byte, error) {
+// Receive waits for the next piece of news. It is good until the next call.
+func (r *Conn) Receive() ([]byte, error) {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -81,26 +86,26 @@ func (r *rtnl) receive() ([]byte, error) {
 // also while ever more come.
 const drainMost = 4096
 
-// drain waits for news and gives every piece there is to use, which must not
+// Drain waits for news and gives every piece there is to use, which must not
 // keep it, or the first so many. ENOBUFS says that some were lost: until the
 // socket is empty the kernel throws further ones away without another word
 // (NETLINK_S_CONGESTED in net/netlink/af_netlink.c), hence it is emptied first.
-func (r *rtnl) drain(use func(piece []byte)) error {
+func (r *Conn) Drain(use func(piece []byte)) error {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var inner error
 	err = raw.Read(func(fd uintptr) (some bool) {
-		some, inner = r.empty(int(fd), drainMost, use)
+		some, inner = r.Empty(int(fd), drainMost, use)
 		return some
 	})
 	return errors.Join(err, inner)
 }
 
-// empty gives use what is there now, so many pieces if that is more and none were
+// Empty gives use what is there now, so many pieces if that is more and none were
 // lost. some is false if that was nothing.
-func (r *rtnl) empty(fd, most int, use func(piece []byte)) (some bool, lost error) {
+func (r *Conn) Empty(fd, most int, use func(piece []byte)) (some bool, lost error) {
 	for taken := 0; taken < most || lost != nil; taken++ {
 		some = taken > 0
 		n, _, err := unix.Recvfrom(fd, r.buf, 0)
@@ -119,8 +124,8 @@ func (r *rtnl) empty(fd, most int, use func(piece []byte)) (some bool, lost erro
 	return true, nil
 }
 
-// request is one with its header.
-func request(kind, flags uint16, seq uint32, body []byte) []byte {
+// Request is one with its header.
+func Request(kind, flags uint16, seq uint32, body []byte) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
 	binary.NativeEndian.PutUint32(b, uint32(unix.SizeofNlMsghdr+len(body)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
@@ -129,22 +134,22 @@ func request(kind, flags uint16, seq uint32, body []byte) []byte {
 	return append(b, body...)
 }
 
-// send sends one request and gives its number.
-func (r *rtnl) send(kind, flags uint16, body []byte) (uint32, error) {
+// Send sends one request and gives its number.
+func (r *Conn) Send(kind, flags uint16, body []byte) (uint32, error) {
 	r.seq++
-	b := request(kind, flags, r.seq, body)
-	return r.seq, r.control(func(fd int) error {
+	b := Request(kind, flags, r.seq, body)
+	return r.seq, r.Control(func(fd int) error {
 		return unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	})
 }
 
-// answerTime is how long the kernel may take for the next piece of an answer.
-const answerTime = 10 * time.Second
+// AnswerTime is how long the kernel may take for the next piece of an answer.
+const AnswerTime = 10 * time.Second
 
-// ask sends a request and gives each message of the answer to use, until the
+// Ask sends a request and gives each message of the answer to use, until the
 // kernel says that it is done.
-func (r *rtnl) ask(ctx context.Context, kind, flags uint16, body []byte, use func(kind uint16, body []byte) error) error {
-	seq, err := r.send(kind, flags, body)
+func (r *Conn) Ask(ctx context.Context, kind, flags uint16, body []byte, use func(kind uint16, body []byte) error) error {
+	seq, err := r.Send(kind, flags, body)
 	if err != nil {
 		return err
 	}
@@ -152,24 +157,24 @@ func (r *rtnl) ask(ctx context.Context, kind, flags uint16, body []byte, use fun
 	stop := context.AfterFunc(ctx, func() { r.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
-		if err := r.file.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
+		if err := r.file.SetReadDeadline(time.Now().Add(AnswerTime)); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		piece, err := r.receive()
+		piece, err := r.Receive()
 		if err != nil {
 			return err
 		}
-		for h, b := range messages(piece) {
+		for h, b := range Messages(piece) {
 			if h.Seq != seq {
 				continue
 			}
 			r.torn = r.torn || h.Flags&unix.NLM_F_DUMP_INTR != 0
 			switch h.Type {
 			case unix.NLMSG_DONE, unix.NLMSG_ERROR:
-				return answered(b)
+				return Answered(b)
 			case unix.NLMSG_NOOP:
 				continue
 			}
@@ -183,37 +188,44 @@ func (r *rtnl) ask(ctx context.Context, kind, flags uint16, body []byte, use fun
 	}
 }
 
-// answered reads the error number that an answer ends with; 0 is none.
-func answered(b []byte) error {
-	if n := int32(u32(b)); n < 0 {
+// Answered reads the error number that an answer ends with; 0 is none.
+func Answered(b []byte) error {
+	if n := int32(U32(b)); n < 0 {
 		return unix.Errno(-n)
 	}
 	return nil
 }
 
-// dump asks for all there is of a kind. An interrupted dump (the kernel's list
+// Dump asks for all there is of a kind. An interrupted dump (the kernel's list
 // changed meanwhile: torn) may lack what was there all the time.
-func (r *rtnl) dump(ctx context.Context, kind uint16, body []byte, use func(kind uint16, body []byte) error) error {
-	return r.ask(ctx, kind, unix.NLM_F_DUMP, body, use)
+func (r *Conn) Dump(ctx context.Context, kind uint16, body []byte, use func(kind uint16, body []byte) error) error {
+	return r.Ask(ctx, kind, unix.NLM_F_DUMP, body, use)
 }
 
-// whole is dump that begins anew, and says so, while the list changes meanwhile.
-func (r *rtnl) whole(ctx context.Context, kind uint16, body []byte, begin func(), use func(kind uint16, body []byte) error) error {
+// Whole is dump that begins anew, and says so, while the list changes meanwhile.
+func (r *Conn) Whole(ctx context.Context, kind uint16, body []byte, begin func(), use func(kind uint16, body []byte) error) error {
 	for range listTries {
 		begin()
-		if err := r.dump(ctx, kind, body, use); err != nil || !r.torn {
+		if err := r.Dump(ctx, kind, body, use); err != nil || !r.torn {
 			return err
 		}
 	}
 	return nil
 }
 
-// attribute writes one of four bytes (struct nlattr).
-func attribute(kind uint16, value []byte) []byte {
+// Attribute writes one of four bytes (struct nlattr).
+func Attribute(kind uint16, value []byte) []byte {
 	n := unix.SizeofNlAttr + len(value)
 	b := make([]byte, (n+3)&^3)
 	binary.NativeEndian.PutUint16(b, uint16(n))
 	binary.NativeEndian.PutUint16(b[2:], kind)
 	copy(b[unix.SizeofNlAttr:], value)
+	return b
+}
+
+// Head is a request's fixed part with a family in its first byte.
+func Head(family byte, size int) []byte {
+	b := make([]byte, size)
+	b[0] = family
 	return b
 }

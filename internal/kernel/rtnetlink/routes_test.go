@@ -1,4 +1,4 @@
-package kernel
+package rtnetlink
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/state"
@@ -25,19 +26,12 @@ func rtmsg(family, bits, source, tos, table, proto, scope, kind byte, flags uint
 }
 
 func u32Attribute(kind uint16, v uint32) []byte {
-	return attribute(kind, binary.NativeEndian.AppendUint32(nil, v))
-}
-
-func concat(parts ...[]byte) (b []byte) {
-	for _, p := range parts {
-		b = append(b, p...)
-	}
-	return b
+	return nlconn.Attribute(kind, binary.NativeEndian.AppendUint32(nil, v))
 }
 
 // nexthop is one of an RTA_MULTIPATH.
 func nexthop(device uint32, weight byte, attributes ...[]byte) []byte {
-	body := concat(attributes...)
+	body := slices.Concat(attributes...)
 	b := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofRtNexthop+len(body)))
 	b = binary.NativeEndian.AppendUint32(append(b, 0, weight-1), device)
 	return append(b, body...)
@@ -50,61 +44,61 @@ func TestRoutesAreRead(t *testing.T) {
 		want    state.KernelRoute
 	}{
 		"one gateway": {
-			concat(rtmsg(unix.AF_INET, 24, 0, 0, 254, 186, 0, 1, 0), attribute(unix.RTA_DST, []byte{198, 51, 100, 0}),
-				u32Attribute(unix.RTA_OIF, 7), attribute(unix.RTA_GATEWAY, gateway4), u32Attribute(unix.RTA_PRIORITY, 32)),
+			slices.Concat(rtmsg(unix.AF_INET, 24, 0, 0, 254, 186, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, []byte{198, 51, 100, 0}),
+				u32Attribute(unix.RTA_OIF, 7), nlconn.Attribute(unix.RTA_GATEWAY, gateway4), u32Attribute(unix.RTA_PRIORITY, 32)),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Table: 254, Metric: 32, Type: state.RouteUnicast, Protocol: 186,
 				Hops: []state.KernelHop{{Gateway: netip.AddrFrom4([4]byte(gateway4)), Device: 7, Weight: 1}}},
 		},
 		"the default route has no destination": {
-			concat(rtmsg(unix.AF_INET6, 0, 0, 0, 254, 3, 0, 1, 0), u32Attribute(unix.RTA_OIF, 3), attribute(unix.RTA_GATEWAY, gateway6)),
+			slices.Concat(rtmsg(unix.AF_INET6, 0, 0, 0, 254, 3, 0, 1, 0), u32Attribute(unix.RTA_OIF, 3), nlconn.Attribute(unix.RTA_GATEWAY, gateway6)),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("::/0"), Table: 254, Type: state.RouteUnicast, Protocol: 3,
 				Hops: []state.KernelHop{{Gateway: netip.AddrFrom16([16]byte(gateway6)), Device: 3, Weight: 1}}},
 		},
 		"an IPv6 gateway for IPv4 (RFC 8950)": {
-			concat(rtmsg(unix.AF_INET, 32, 0, 0, 254, 3, 0, 1, 0), attribute(unix.RTA_DST, []byte{203, 0, 113, 9}),
-				attribute(unix.RTA_VIA, append(binary.NativeEndian.AppendUint16(nil, unix.AF_INET6), gateway6...)), u32Attribute(unix.RTA_OIF, 4)),
+			slices.Concat(rtmsg(unix.AF_INET, 32, 0, 0, 254, 3, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, []byte{203, 0, 113, 9}),
+				nlconn.Attribute(unix.RTA_VIA, append(binary.NativeEndian.AppendUint16(nil, unix.AF_INET6), gateway6...)), u32Attribute(unix.RTA_OIF, 4)),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("203.0.113.9/32"), Table: 254, Type: state.RouteUnicast, Protocol: 3,
 				Hops: []state.KernelHop{{Gateway: netip.AddrFrom16([16]byte(gateway6)), Device: 4, Weight: 1}}},
 		},
 		"several gateways, an MTU and a table beyond 255": {
-			concat(rtmsg(unix.AF_INET, 8, 0, 0, 252, 3, 0, 1, 0), attribute(unix.RTA_DST, []byte{20, 0, 0, 0}), u32Attribute(unix.RTA_TABLE, 1000),
-				attribute(unix.RTA_METRICS, u32Attribute(rtaxMTU, 1400)),
-				attribute(unix.RTA_MULTIPATH, concat(nexthop(1, 3, attribute(unix.RTA_GATEWAY, gateway4)), nexthop(2, 1, attribute(unix.RTA_GATEWAY, gateway4))))),
+			slices.Concat(rtmsg(unix.AF_INET, 8, 0, 0, 252, 3, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, []byte{20, 0, 0, 0}), u32Attribute(unix.RTA_TABLE, 1000),
+				nlconn.Attribute(unix.RTA_METRICS, u32Attribute(rtaxMTU, 1400)),
+				nlconn.Attribute(unix.RTA_MULTIPATH, slices.Concat(nexthop(1, 3, nlconn.Attribute(unix.RTA_GATEWAY, gateway4)), nexthop(2, 1, nlconn.Attribute(unix.RTA_GATEWAY, gateway4))))),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("20.0.0.0/8"), Table: 1000, MTU: 1400, Type: state.RouteUnicast, Protocol: 3,
 				Hops: []state.KernelHop{{Gateway: netip.AddrFrom4([4]byte(gateway4)), Device: 1, Weight: 3}, {Gateway: netip.AddrFrom4([4]byte(gateway4)), Device: 2, Weight: 1}}},
 		},
 		"for some sources, and with a lifetime": {
-			concat(rtmsg(unix.AF_INET6, 64, 48, 0, 254, unix.RTPROT_RA, 0, 1, 0), attribute(unix.RTA_DST, netip.MustParseAddr("2001:db8::").AsSlice()),
-				u32Attribute(unix.RTA_OIF, 4), attribute(unix.RTA_CACHEINFO, concat(make([]byte, 8), []byte{1, 2, 0, 0}, make([]byte, 20)))),
+			slices.Concat(rtmsg(unix.AF_INET6, 64, 48, 0, 254, unix.RTPROT_RA, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, netip.MustParseAddr("2001:db8::").AsSlice()),
+				u32Attribute(unix.RTA_OIF, 4), nlconn.Attribute(unix.RTA_CACHEINFO, slices.Concat(make([]byte, 8), []byte{1, 2, 0, 0}, make([]byte, 20)))),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("2001:db8::/64"), Table: 254, Type: state.RouteUnicast, Protocol: unix.RTPROT_RA,
 				SourceOf: true, Expires: true, Hops: []state.KernelHop{{Device: 4, Weight: 1}}},
 		},
 		"encapsulated, by a next hop object": {
-			concat(rtmsg(unix.AF_INET, 24, 0, 0x10, 254, 3, 0, 1, 0), attribute(unix.RTA_DST, []byte{198, 51, 100, 0}),
-				u32Attribute(rtaNhID, 77), u32Attribute(unix.RTA_OIF, 1), attribute(unix.RTA_ENCAP_TYPE, []byte{1, 0})),
+			slices.Concat(rtmsg(unix.AF_INET, 24, 0, 0x10, 254, 3, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, []byte{198, 51, 100, 0}),
+				u32Attribute(rtaNhID, 77), u32Attribute(unix.RTA_OIF, 1), nlconn.Attribute(unix.RTA_ENCAP_TYPE, []byte{1, 0})),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Table: 254, TOS: 0x10, Object: 77, Type: state.RouteUnicast, Protocol: 3,
 				Hops: []state.KernelHop{{Device: 1, Weight: 1, Encap: true}}},
 		},
 		"a blackhole has no hops": {
-			concat(rtmsg(unix.AF_INET, 8, 0, 0, 254, 4, 0, 6, 0), attribute(unix.RTA_DST, []byte{10, 0, 0, 0})),
+			slices.Concat(rtmsg(unix.AF_INET, 8, 0, 0, 254, 4, 0, 6, 0), nlconn.Attribute(unix.RTA_DST, []byte{10, 0, 0, 0})),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 254, Type: state.RouteBlackhole, Protocol: 4, Hops: []state.KernelHop{}},
 		},
 		"a gateway that is no address": {
-			concat(rtmsg(unix.AF_INET, 8, 0, 0, 254, 4, 0, 1, 0), attribute(unix.RTA_DST, []byte{10, 0, 0, 0}), attribute(unix.RTA_GATEWAY, []byte{1, 2, 3}), u32Attribute(unix.RTA_OIF, 1)),
+			slices.Concat(rtmsg(unix.AF_INET, 8, 0, 0, 254, 4, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, []byte{10, 0, 0, 0}), nlconn.Attribute(unix.RTA_GATEWAY, []byte{1, 2, 3}), u32Attribute(unix.RTA_OIF, 1)),
 			state.KernelRoute{Prefix: netip.MustParsePrefix("10.0.0.0/8"), Table: 254, Type: state.RouteUnicast, Protocol: 4, Malformed: true, Hops: []state.KernelHop{{Device: 1, Weight: 1}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := state.KernelRoute{Hops: make([]state.KernelHop, 5)}
-			if err := parseRoute(c.message, &got); err != nil {
+			if err := ParseRoute(c.message, &got); err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("read as\n%+v, want\n%+v", got, c.want)
 			}
 			for n := range unix.SizeofRtMsg {
-				if err := parseRoute(c.message[:n], &got); !errors.Is(err, errShort) {
-					t.Errorf("%d bytes of it: %v, want %v", n, err, errShort)
+				if err := ParseRoute(c.message[:n], &got); !errors.Is(err, nlconn.ErrShort) {
+					t.Errorf("%d bytes of it: %v, want %v", n, err, nlconn.ErrShort)
 				}
 			}
 		})
@@ -112,9 +106,9 @@ func TestRoutesAreRead(t *testing.T) {
 	var r state.KernelRoute
 	for _, bad := range [][]byte{
 		rtmsg(unix.AF_BRIDGE, 0, 0, 0, 254, 4, 0, 1, 0), rtmsg(unix.AF_INET, 33, 0, 0, 254, 4, 0, 1, 0),
-		concat(rtmsg(unix.AF_INET, 8, 0, 0, 254, 4, 0, 1, 0), attribute(unix.RTA_DST, make([]byte, 16))),
+		slices.Concat(rtmsg(unix.AF_INET, 8, 0, 0, 254, 4, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, make([]byte, 16))),
 	} {
-		if err := parseRoute(bad, &r); err == nil {
+		if err := ParseRoute(bad, &r); err == nil {
 			t.Errorf("%x was read as %+v", bad, r)
 		}
 	}
@@ -123,14 +117,14 @@ func TestRoutesAreRead(t *testing.T) {
 // FuzzMessages gives bytes to every reader: none may panic, and a route that is
 // read has a prefix.
 func FuzzMessages(f *testing.F) {
-	f.Add(concat(rtmsg(unix.AF_INET, 8, 0, 0, 252, 3, 0, 1, 0), attribute(unix.RTA_DST, []byte{20, 0, 0, 0}),
-		attribute(unix.RTA_MULTIPATH, concat(nexthop(1, 3, attribute(unix.RTA_GATEWAY, []byte{1, 2, 3, 4})), nexthop(2, 1)))))
-	f.Add(concat(head(unix.AF_INET6, unix.SizeofNdMsg), attribute(unix.NDA_DST, make([]byte, 16)), attribute(unix.NDA_LLADDR, make([]byte, 6))))
-	f.Add(concat(make([]byte, 8), u32Attribute(unix.NHA_ID, 5), attribute(unix.NHA_GROUP, make([]byte, 16))))
-	f.Add(concat(make([]byte, unix.SizeofIfInfomsg), attribute(unix.IFLA_LINKINFO, attribute(unix.IFLA_INFO_KIND, []byte("vlan\x00")))))
+	f.Add(slices.Concat(rtmsg(unix.AF_INET, 8, 0, 0, 252, 3, 0, 1, 0), nlconn.Attribute(unix.RTA_DST, []byte{20, 0, 0, 0}),
+		nlconn.Attribute(unix.RTA_MULTIPATH, slices.Concat(nexthop(1, 3, nlconn.Attribute(unix.RTA_GATEWAY, []byte{1, 2, 3, 4})), nexthop(2, 1)))))
+	f.Add(slices.Concat(nlconn.Head(unix.AF_INET6, unix.SizeofNdMsg), nlconn.Attribute(unix.NDA_DST, make([]byte, 16)), nlconn.Attribute(unix.NDA_LLADDR, make([]byte, 6))))
+	f.Add(slices.Concat(make([]byte, 8), u32Attribute(unix.NHA_ID, 5), nlconn.Attribute(unix.NHA_GROUP, make([]byte, 16))))
+	f.Add(slices.Concat(make([]byte, unix.SizeofIfInfomsg), nlconn.Attribute(unix.IFLA_LINKINFO, nlconn.Attribute(unix.IFLA_INFO_KIND, []byte("vlan\x00")))))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r state.KernelRoute
-		if err := parseRoute(b, &r); err == nil {
+		if err := ParseRoute(b, &r); err == nil {
 			if !r.Prefix.IsValid() || r.Prefix != r.Prefix.Masked() {
 				t.Errorf("read with the prefix %v", r.Prefix)
 			}
@@ -149,7 +143,7 @@ func FuzzMessages(f *testing.F) {
 		_, _ = parseBridgeEntry(b)
 		_, _ = parseLink(b)
 		_, _ = parseRule(b)
-		for range messages(b) {
+		for range nlconn.Messages(b) {
 		}
 	})
 }
@@ -165,7 +159,9 @@ type sink struct {
 func newSink() *sink {
 	return &sink{routes: map[netip.Prefix]int{}, links: map[string]state.KernelLink{}}
 }
+
 func (s *sink) Link(l state.KernelLink) { s.links[l.Name] = l }
+
 func (s *sink) Route(r *state.KernelRoute, change state.RouteChange) {
 	if change == state.RouteDeleted {
 		s.routes[r.Prefix]--
@@ -173,53 +169,31 @@ func (s *sink) Route(r *state.KernelRoute, change state.RouteChange) {
 	}
 	s.routes[r.Prefix]++
 }
-func (s *sink) Rules(rules []state.KernelRule)      { s.rules = rules }
-func (s *sink) RoutesMayBeGone()                    { s.gone++ }
-func (s *sink) LinkGone(int)                        {}
-func (s *sink) Neighbour(state.KernelNeighbour)     {}
+
+func (s *sink) Rules(rules []state.KernelRule) { s.rules = rules }
+
+func (s *sink) RoutesMayBeGone() { s.gone++ }
+
+func (s *sink) LinkGone(int) {}
+
+func (s *sink) Neighbour(state.KernelNeighbour) {}
+
 func (s *sink) NeighbourGone(state.KernelNeighbour) {}
-func (s *sink) BridgeEntry(state.BridgeEntry)       {}
-func (s *sink) BridgeEntryGone(state.BridgeEntry)   {}
-func (s *sink) Object(state.NexthopObject)          {}
-func (s *sink) ObjectGone(uint32)                   {}
 
-// batch runs lines by `ip -batch`; a line that begins with -6 is for `ip -6`.
-func batch(t *testing.T, space *netspace.Space, lines ...string) {
-	t.Helper()
-	texts := map[string]string{}
-	for _, l := range lines {
-		flag := "-0"
-		if rest, six := strings.CutPrefix(l, "-6 "); six {
-			flag, l = "-6", rest
-		}
-		texts[flag] += l + "\n"
-	}
-	for flag, text := range texts {
-		c := exec.Command("ip", "-batch", "-")
-		if flag == "-6" {
-			c = exec.Command("ip", "-6", "-batch", "-")
-		}
-		var complaint strings.Builder
-		c.Stdin, c.Stderr = strings.NewReader(text), &complaint
-		if err := space.Start(c); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Wait(); err != nil {
-			t.Fatalf("%s: %v\n%s", text, err, &complaint)
-		}
-	}
-}
+func (s *sink) BridgeEntry(state.BridgeEntry) {}
 
-func openFeed(t *testing.T, space *netspace.Space) *RouteFeed {
+func (s *sink) BridgeEntryGone(state.BridgeEntry) {}
+
+func (s *sink) Object(state.NexthopObject) {}
+
+func (s *sink) ObjectGone(uint32) {}
+
+func openFeed(t *testing.T, space *netspace.Space) *Feed {
 	t.Helper()
-	var feed *RouteFeed
+	var feed *Feed
 	err := space.Do(func() error {
-		k, err := Open(t.TempDir())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
-		feed, err = k.RouteFeed()
+		var err error
+		feed, err = OpenFeed()
 		return err
 	})
 	if err != nil {
@@ -231,7 +205,7 @@ func openFeed(t *testing.T, space *netspace.Space) *RouteFeed {
 
 func TestRulesLinksAndRoutesOfANamespaceAreListed(t *testing.T) {
 	space := spacetest.New(t, "list")
-	batch(t, space, "link set lo up", "link add name bri type bridge", "link set bri up", "link add d0 type veth peer name d1", "link set d0 master bri up", "link set d1 up",
+	spacetest.Batch(t, space, "link set lo up", "link add name bri type bridge", "link set bri up", "link add d0 type veth peer name d1", "link set d0 master bri up", "link set d1 up",
 		"route add blackhole 192.0.2.0/24", "rule add iif lo lookup 7 pref 5", "rule add from 198.51.100.0/24 lookup 8 pref 6", "-6 rule add not fwmark 1 lookup 9 pref 7")
 	feed := openFeed(t, space)
 	var s *sink
@@ -267,18 +241,18 @@ func TestRulesLinksAndRoutesOfANamespaceAreListed(t *testing.T) {
 // then misses none of what follows.
 func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
 	space := spacetest.New(t, "overran")
-	batch(t, space, "link set lo up")
+	spacetest.Batch(t, space, "link set lo up")
 	feed := openFeed(t, space)
 	narrow(t, space, feed)
-	if err := feed.news.drain(func([]byte) {}); !errors.Is(err, unix.ENOBUFS) {
+	if err := feed.news.Drain(func([]byte) {}); !errors.Is(err, unix.ENOBUFS) {
 		t.Fatalf("news that do not fit: %v, want ENOBUFS", err)
 	}
-	batch(t, space, "route add blackhole 203.0.113.0/24")
+	spacetest.Batch(t, space, "route add blackhole 203.0.113.0/24")
 	heard := false
-	err := feed.news.drain(func(piece []byte) {
-		for h, b := range messages(piece) {
+	err := feed.news.Drain(func(piece []byte) {
+		for h, b := range nlconn.Messages(piece) {
 			var r state.KernelRoute
-			heard = heard || h.Type == unix.RTM_NEWROUTE && parseRoute(b, &r) == nil && r.Prefix == netip.MustParsePrefix("203.0.113.0/24")
+			heard = heard || h.Type == unix.RTM_NEWROUTE && ParseRoute(b, &r) == nil && r.Prefix == netip.MustParsePrefix("203.0.113.0/24")
 		}
 	})
 	if err != nil || !heard {
@@ -287,9 +261,9 @@ func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
 }
 
 // narrow gives a feed's socket too little room for the news that it causes.
-func narrow(t *testing.T, space *netspace.Space, feed *RouteFeed) {
+func narrow(t *testing.T, space *netspace.Space, feed *Feed) {
 	t.Helper()
-	err := feed.news.control(func(fd int) error {
+	err := feed.news.Control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8192)
 	})
 	if err != nil {
@@ -299,14 +273,14 @@ func narrow(t *testing.T, space *netspace.Space, feed *RouteFeed) {
 	for i := range 200 {
 		lines = append(lines, fmt.Sprintf("route add blackhole 198.18.%d.0/24", i))
 	}
-	batch(t, space, lines...)
+	spacetest.Batch(t, space, lines...)
 }
 
 // A feed whose socket holds too little hears that news were lost, once, and
 // goes on hearing afterwards.
 func TestLostNewsAreNoticed(t *testing.T) {
 	space := spacetest.New(t, "lost")
-	batch(t, space, "link set lo up")
+	spacetest.Batch(t, space, "link set lo up")
 	feed := openFeed(t, space)
 	narrow(t, space, feed)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -331,8 +305,8 @@ func TestLostNewsAreNoticed(t *testing.T) {
 			}
 		}
 	}
-	await("that news were lost", func(err error) bool { return errors.Is(err, ErrNewsLost) })
+	await("that news were lost", func(err error) bool { return errors.Is(err, nlconn.ErrEventsLost) })
 	last := netip.MustParsePrefix("203.0.113.0/24")
-	batch(t, space, "route add blackhole 203.0.113.0/24")
+	spacetest.Batch(t, space, "route add blackhole 203.0.113.0/24")
 	await("a later route", func(err error) bool { return s.routes[last] == 1 })
 }

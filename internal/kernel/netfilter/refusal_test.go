@@ -1,4 +1,4 @@
-package kernel
+package netfilter
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -83,14 +84,16 @@ func TestRefusalsAreReadAsTheKernelTellsThem(t *testing.T) {
 
 // trace is a message of the kind that the kernel sends.
 func trace(family uint8, id uint32, kind uint32, attributes ...[]byte) []byte {
-	return concat(append([][]byte{{family, 0, 0, 0}, attribute(traceType, put32(kind)), attribute(traceID, put32(id))}, attributes...)...)
+	return slices.Concat(append([][]byte{{family, 0, 0, 0}, nlconn.Attribute(traceType, nlconn.Put32(kind)), nlconn.Attribute(traceID, nlconn.Put32(id))}, attributes...)...)
 }
 
 func inTable(table, chain string) []byte {
-	return concat(attribute(traceTable, append([]byte(table), 0)), attribute(traceChain, append([]byte(chain), 0)))
+	return slices.Concat(nlconn.Attribute(traceTable, append([]byte(table), 0)), nlconn.Attribute(traceChain, append([]byte(chain), 0)))
 }
 
-func verdict(code uint32) []byte { return nested(traceVerdict, attribute(verdictCode, put32(code))) }
+func verdict(code uint32) []byte {
+	return nlconn.Nested(traceVerdict, nlconn.Attribute(verdictCode, nlconn.Put32(code)))
+}
 
 // datagram is a packet's two headers, with a change made to them.
 func datagram(change func(network, transport []byte)) []byte {
@@ -102,7 +105,7 @@ func datagram(change func(network, transport []byte)) []byte {
 	if change != nil {
 		change(network, transport)
 	}
-	return concat(attribute(traceIIF, put32(3)), attribute(traceNetwork, network), attribute(traceTransport, transport))
+	return slices.Concat(nlconn.Attribute(traceIIF, nlconn.Put32(3)), nlconn.Attribute(traceNetwork, network), nlconn.Attribute(traceTransport, transport))
 }
 
 func TestWhatATraceTells(t *testing.T) {
@@ -111,14 +114,14 @@ func TestWhatATraceTells(t *testing.T) {
 	sampled := func(change func(n, h []byte)) []byte {
 		return trace(familyInet, 7, traceTypeRule, ours, datagram(change), verdict(^uint32(0)))
 	}
-	dropped := trace(familyInet, 7, traceTypeRule, theirs, attribute(traceHandle, []byte{0, 0, 0, 0, 0, 0, 0, 9}), verdict(nfDrop))
+	dropped := trace(familyInet, 7, traceTypeRule, theirs, nlconn.Attribute(traceHandle, []byte{0, 0, 0, 0, 0, 0, 0, 9}), verdict(nfDrop))
 	for name, c := range map[string]struct {
 		messages [][]byte
 		told     int
 	}{
 		"a rule that drops":                         {[][]byte{sampled(nil), dropped}, 1},
-		"a policy that drops":                       {[][]byte{sampled(nil), trace(familyIPv4, 7, traceTypePolicy, theirs, attribute(tracePolicy, put32(nfDrop)))}, 1},
-		"a policy that accepts":                     {[][]byte{sampled(nil), trace(familyInet, 7, traceTypePolicy, theirs, attribute(tracePolicy, put32(1)))}, 0},
+		"a policy that drops":                       {[][]byte{sampled(nil), trace(familyIPv4, 7, traceTypePolicy, theirs, nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop)))}, 1},
+		"a policy that accepts":                     {[][]byte{sampled(nil), trace(familyInet, 7, traceTypePolicy, theirs, nlconn.Attribute(tracePolicy, nlconn.Put32(1)))}, 0},
 		"a rule that goes on, then one that drops":  {[][]byte{sampled(nil), trace(familyInet, 7, traceTypeRule, theirs, verdict(^uint32(0))), dropped}, 1},
 		"dropped once, told once":                   {[][]byte{sampled(nil), dropped, dropped}, 1},
 		"a packet that somebody else has traced":    {[][]byte{trace(familyInet, 7, traceTypeRule, theirs, datagram(nil), verdict(nfDrop))}, 0},
@@ -134,7 +137,7 @@ func TestWhatATraceTells(t *testing.T) {
 		"an echo request":                           {[][]byte{sampled(func(n, h []byte) { n[9], h[0], h[1] = 1, 8, 0 }), dropped}, 1},
 		"an error of ICMP":                          {[][]byte{sampled(func(n, h []byte) { n[9], h[0], h[1] = 1, 3, 1 }), dropped}, 0},
 		"TCP without its flags":                     {[][]byte{sampled(func(n, h []byte) { n[9] = 6 }), dropped}, 0},
-		"no header of transport":                    {[][]byte{trace(familyInet, 7, traceTypeRule, ours, attribute(traceIIF, put32(3)), attribute(traceNetwork, make([]byte, 20)), verdict(^uint32(0))), dropped}, 0},
+		"no header of transport":                    {[][]byte{trace(familyInet, 7, traceTypeRule, ours, nlconn.Attribute(traceIIF, nlconn.Put32(3)), nlconn.Attribute(traceNetwork, make([]byte, 20)), verdict(^uint32(0))), dropped}, 0},
 		"a header too short":                        {[][]byte{{1, 0, 0}, dropped}, 0},
 		"nothing":                                   {[][]byte{{}}, 0},
 	} {
@@ -149,11 +152,11 @@ func TestOfTCPOnlySYNsAreTold(t *testing.T) {
 	for flags := range 256 {
 		h := make([]byte, 20)
 		h[13] = byte(flags)
-		body := concat(attribute(traceIIF, put32(3)), attribute(traceTransport, h))
+		body := slices.Concat(nlconn.Attribute(traceIIF, nlconn.Put32(3)), nlconn.Attribute(traceTransport, h))
 		n := make([]byte, 20)
 		n[0], n[9] = 0x45, 6
-		sample := trace(familyInet, 1, traceTypeRule, inTable(state.RefusalTable, "sample_1"), body, attribute(traceNetwork, n))
-		list := told(newRefusals(), sample, trace(familyInet, 1, traceTypePolicy, inTable("home", "forward"), attribute(tracePolicy, put32(nfDrop))))
+		sample := trace(familyInet, 1, traceTypeRule, inTable(state.RefusalTable, "sample_1"), body, nlconn.Attribute(traceNetwork, n))
+		list := told(newRefusals(), sample, trace(familyInet, 1, traceTypePolicy, inTable("home", "forward"), nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop))))
 		if opens := flags&0x17 == 2; opens != (len(list) == 1) {
 			t.Errorf("flags %#x: %d told", flags, len(list))
 		}
@@ -165,7 +168,7 @@ func TestATraceTellsTheDestinationBehindNAT(t *testing.T) {
 	changed := datagram(func(n, _ []byte) { copy(n[16:], []byte{10, 0, 0, 99}) })
 	list := told(newRefusals(),
 		trace(familyInet, 7, traceTypeRule, inTable(state.RefusalTable, "sample_1"), datagram(nil), verdict(^uint32(0))),
-		trace(familyInet, 7, traceTypePolicy, inTable("home", "forward"), changed, attribute(tracePolicy, put32(nfDrop))))
+		trace(familyInet, 7, traceTypePolicy, inTable("home", "forward"), changed, nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop))))
 	if len(list) != 1 || list[0].To != netip.MustParseAddr("10.0.0.99") || list[0].Tuple.To() != netip.MustParseAddr("10.0.0.2") {
 		t.Errorf("%+v", list)
 	}
@@ -189,10 +192,10 @@ func FuzzTrace(f *testing.F) {
 		f.Add(b[:len(b)-5])
 	}
 	f.Add([]byte{unix.AF_INET, 0, 0})
-	end := trace(familyInet, 7, traceTypePolicy, inTable("home", "forward"), attribute(tracePolicy, put32(nfDrop)))
+	end := trace(familyInet, 7, traceTypePolicy, inTable("home", "forward"), nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		parsed, err := parseTrace(b)
-		if (err != nil) != (len(b) < sizeofNfgenmsg) || err != nil && !errors.Is(err, errShort) {
+		if (err != nil) != (len(b) < sizeofNfgenmsg) || err != nil && !errors.Is(err, nlconn.ErrShort) {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}
 		for n := range b {

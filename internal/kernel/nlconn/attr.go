@@ -1,4 +1,4 @@
-package kernel
+package nlconn
 
 import (
 	"encoding/binary"
@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errShort says that a netlink message is shorter than what it says it holds.
-var errShort = errors.New("netlink message cut short")
+// ErrShort says that a netlink message is shorter than what it says it holds.
+var ErrShort = errors.New("netlink message cut short")
 
 // nlaTypeMask takes NLA_F_NESTED and NLA_F_NET_BYTEORDER off an attribute's
 // type (linux/netlink.h).
 const nlaTypeMask = 1<<14 - 1
 
-// attributes gives type and value of each attribute in b, which may be padded
+// Attributes gives type and value of each attribute in b, which may be padded
 // to four bytes (linux/netlink.h, struct nlattr). It ends at the first one
 // that does not fit, as the kernel's own parser does.
-func attributes(b []byte) iter.Seq2[uint16, []byte] {
+func Attributes(b []byte) iter.Seq2[uint16, []byte] {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofNlAttr {
 			n := int(binary.NativeEndian.Uint16(b))
@@ -34,23 +34,23 @@ func attributes(b []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// u32 reads a number of four bytes; 0 if there are fewer.
-func u32(b []byte) uint32 {
+// U32 reads a number of four bytes; 0 if there are fewer.
+func U32(b []byte) uint32 {
 	if len(b) < 4 {
 		return 0
 	}
 	return binary.NativeEndian.Uint32(b)
 }
 
-func u16(b []byte) uint16 {
+func U16(b []byte) uint16 {
 	if len(b) < 2 {
 		return 0
 	}
 	return binary.NativeEndian.Uint16(b)
 }
 
-// text reads a string that ends with a zero byte.
-func text(b []byte) string {
+// Text reads a string that ends with a zero byte.
+func Text(b []byte) string {
 	for i, c := range b {
 		if c == 0 {
 			return string(b[:i])
@@ -59,8 +59,8 @@ func text(b []byte) string {
 	return string(b)
 }
 
-// address reads an IP address of either family.
-func address(b []byte) netip.Addr {
+// Address reads an IP address of either family.
+func Address(b []byte) netip.Addr {
 	switch len(b) {
 	case 4:
 		return netip.AddrFrom4([4]byte(b))
@@ -70,8 +70,8 @@ func address(b []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// messages gives type, flags and body of each message in b (struct nlmsghdr).
-func messages(b []byte) iter.Seq2[unix.NlMsghdr, []byte] {
+// Messages gives type, flags and body of each message in b (struct nlmsghdr).
+func Messages(b []byte) iter.Seq2[unix.NlMsghdr, []byte] {
 	return func(yield func(unix.NlMsghdr, []byte) bool) {
 		for len(b) >= unix.SizeofNlMsghdr {
 			h := unix.NlMsghdr{
@@ -89,3 +89,17 @@ func messages(b []byte) iter.Seq2[unix.NlMsghdr, []byte] {
 		}
 	}
 }
+
+const NestedFlag = 0x8000 // NLA_F_NESTED
+
+func Nested(kind uint16, parts ...[]byte) []byte {
+	var all []byte
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return Attribute(kind|NestedFlag, all)
+}
+
+func Put16(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
+
+func Put32(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }

@@ -1,4 +1,6 @@
-package kernel
+// Package rtnetlink asks the kernel for routes, rules, neighbours and links, and
+// follows their events.
+package rtnetlink
 
 import (
 	"context"
@@ -11,11 +13,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/driver"
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
 // RouteSink takes what the kernel says of its routes and of what they lead to.
-type RouteSink interface {
+type Sink interface {
 	Link(l state.KernelLink)
 	LinkGone(index int)
 	Neighbour(n state.KernelNeighbour)
@@ -35,9 +39,9 @@ type RouteSink interface {
 
 // RouteFeed is the news of routes, neighbours, links, next hop objects and
 // rules. Dump and Deliver belong to one goroutine.
-type RouteFeed struct {
-	news  *rtnl // subscribed
-	asks  *rtnl // dumps
+type Feed struct {
+	news  *nlconn.Conn // subscribed
+	asks  *nlconn.Conn // dumps
 	wake  chan struct{}
 	mu    sync.Mutex
 	queue [][]byte
@@ -50,35 +54,28 @@ type RouteFeed struct {
 	route  state.KernelRoute   // used again and again
 }
 
-// queueMax bounds the news that wait while a dump runs.
-const queueMax = 256 << 20
-
-// newsBuffer is what the kernel may keep for us of news, with its own overhead
-// (SO_RCVBUFFORCE): some 100,000 routes.
-const newsBuffer = 128 << 20
-
-// RouteFeed subscribes to the news. Follow must run for them to be read.
-func (k *Kernel) RouteFeed() (*RouteFeed, error) {
-	news, err := openRtnl()
+// OpenFeed subscribes to the news. Follow must run for them to be read.
+func OpenFeed() (*Feed, error) {
+	news, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, err
 	}
-	asks, err := openRtnl()
+	asks, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, errors.Join(err, news.Close())
 	}
-	f := &RouteFeed{news: news, asks: asks, wake: make(chan struct{}, 1)}
+	f := &Feed{news: news, asks: asks, wake: make(chan struct{}, 1)}
 	if family, err := netlink.GenlFamilyGet("netdev"); err == nil {
 		f.netdev = family
 	}
-	if err := news.control(subscribeRoutes); err != nil {
+	if err := news.Control(subscribeRoutes); err != nil {
 		return nil, errors.Join(fmt.Errorf("subscribe to routes: %w", err), f.Close())
 	}
 	return f, nil
 }
 
 func subscribeRoutes(fd int) error {
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, newsBuffer); err != nil {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, nlconn.EventBuffer); err != nil {
 		return fmt.Errorf("widen receive buffer: %w", err)
 	}
 	for _, group := range []int{
@@ -93,22 +90,18 @@ func subscribeRoutes(fd int) error {
 }
 
 // Close ends the feed.
-func (f *RouteFeed) Close() error { return errors.Join(f.news.Close(), f.asks.Close()) }
+func (f *Feed) Close() error { return errors.Join(f.news.Close(), f.asks.Close()) }
 
 // Wake has something after news came.
-func (f *RouteFeed) Wake() <-chan struct{} { return f.wake }
-
-// breath is the pause after news: to be woken for each route of a burst would
-// cost many times what the route does.
-const breath = time.Millisecond
+func (f *Feed) Wake() <-chan struct{} { return f.wake }
 
 // Follow reads news and keeps them for Deliver, until ctx ends or the socket
 // fails for good.
-func (f *RouteFeed) Follow(ctx context.Context) {
+func (f *Feed) Follow(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { f.news.Close() })
 	defer stop()
 	for {
-		err := f.news.drain(f.keep)
+		err := f.news.Drain(f.keep)
 		f.mu.Lock()
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
@@ -117,22 +110,22 @@ func (f *RouteFeed) Follow(ctx context.Context) {
 			f.ended = err
 		}
 		f.mu.Unlock()
-		tell(f.wake)
+		nlconn.Wake(f.wake)
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(breath):
+		case <-time.After(nlconn.Pause):
 		}
 	}
 }
 
 // Take reads the news that are there, for Deliver: for who does not Follow, but
 // looks when it has to know.
-func (f *RouteFeed) Take() error {
-	return f.news.control(func(fd int) error {
-		_, err := f.news.empty(fd, math.MaxInt, f.keep)
+func (f *Feed) Take() error {
+	return f.news.Control(func(fd int) error {
+		_, err := f.news.Empty(fd, math.MaxInt, f.keep)
 		if errors.Is(err, unix.ENOBUFS) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -144,10 +137,10 @@ func (f *RouteFeed) Take() error {
 }
 
 // keep puts a piece of news behind those that wait.
-func (f *RouteFeed) keep(piece []byte) {
+func (f *Feed) keep(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.bytes+len(piece) > queueMax {
+	if f.bytes+len(piece) > nlconn.QueueMax {
 		f.lost = true
 		return
 	}
@@ -160,7 +153,7 @@ func (f *RouteFeed) keep(piece []byte) {
 
 // Behind is for how long news have been waiting without a pause to be
 // delivered; zero if there are none.
-func (f *RouteFeed) Behind() time.Duration {
+func (f *Feed) Behind() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.queue) == 0 {
@@ -169,17 +162,14 @@ func (f *RouteFeed) Behind() time.Duration {
 	return time.Since(f.since)
 }
 
-// ErrNewsLost says that the kernel had more news than were read in time.
-var ErrNewsLost = errors.New("news of the kernel were lost")
-
 // Deliver gives the news that wait, at most so many pieces, to the sink. more
 // says that others are left. After ErrNewsLost only a Dump tells what is.
-func (f *RouteFeed) Deliver(ctx context.Context, sink RouteSink, most int) (more bool, err error) {
+func (f *Feed) Deliver(ctx context.Context, sink Sink, most int) (more bool, err error) {
 	f.mu.Lock()
 	if f.lost {
 		f.lost, f.queue, f.bytes = false, nil, 0
 		f.mu.Unlock()
-		return false, ErrNewsLost
+		return false, nlconn.ErrEventsLost
 	}
 	n := min(most, len(f.queue))
 	batch := f.queue[:n]
@@ -194,7 +184,7 @@ func (f *RouteFeed) Deliver(ctx context.Context, sink RouteSink, most int) (more
 	}
 	rules := false
 	for _, piece := range batch {
-		for h, b := range messages(piece) {
+		for h, b := range nlconn.Messages(piece) {
 			rules = f.take(h, b, sink) || rules
 		}
 	}
@@ -208,10 +198,10 @@ func (f *RouteFeed) Deliver(ctx context.Context, sink RouteSink, most int) (more
 
 // take gives one message to the sink; true if it is of a rule. A message that
 // cannot be read is left out: it is of a kind that is not mirrored.
-func (f *RouteFeed) take(h unix.NlMsghdr, b []byte, sink RouteSink) bool {
+func (f *Feed) take(h unix.NlMsghdr, b []byte, sink Sink) bool {
 	switch h.Type {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-		if parseRoute(b, &f.route) == nil && !f.route.Cached {
+		if ParseRoute(b, &f.route) == nil && !f.route.Cached {
 			change := state.RouteDeleted
 			if h.Type == unix.RTM_NEWROUTE {
 				change = routeChange(h.Flags)
@@ -239,7 +229,7 @@ func (f *RouteFeed) take(h unix.NlMsghdr, b []byte, sink RouteSink) bool {
 	return false
 }
 
-func (f *RouteFeed) takeNeighbour(isNew bool, b []byte, sink RouteSink) {
+func (f *Feed) takeNeighbour(isNew bool, b []byte, sink Sink) {
 	if len(b) == 0 {
 		return
 	}
@@ -265,7 +255,7 @@ func (f *RouteFeed) takeNeighbour(isNew bool, b []byte, sink RouteSink) {
 }
 
 // takeLink leaves out what bridges say of their ports (family AF_BRIDGE).
-func (f *RouteFeed) takeLink(isNew bool, b []byte, sink RouteSink) {
+func (f *Feed) takeLink(isNew bool, b []byte, sink Sink) {
 	if len(b) == 0 || b[0] != unix.AF_UNSPEC {
 		return
 	}
@@ -274,7 +264,7 @@ func (f *RouteFeed) takeLink(isNew bool, b []byte, sink RouteSink) {
 	case err != nil:
 	case isNew:
 		if f.netdev != nil {
-			l.XDPTarget = xdpFeatures(f.netdev, l.Index)&xdpTransmit != 0
+			l.XDPTarget = driver.XDPFeatures(f.netdev, l.Index)&driver.XDPTransmit != 0
 		}
 		sink.Link(l)
 	default:
@@ -285,26 +275,26 @@ func (f *RouteFeed) takeLink(isNew bool, b []byte, sink RouteSink) {
 // Dump gives all there is to the sink: links, bridge entries, next hop objects,
 // neighbours, the routes of all tables, and rules. News from before it that
 // wait are delivered after it, which does no harm.
-func (f *RouteFeed) Dump(ctx context.Context, sink RouteSink) error {
+func (f *Feed) Dump(ctx context.Context, sink Sink) error {
 	return f.list(ctx, sink, []listing{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
-		{"bridge entries", unix.RTM_GETNEIGH, head(unix.AF_BRIDGE, unix.SizeofNdMsg)},
+		{"bridge entries", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_BRIDGE, unix.SizeofNdMsg)},
 		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
-		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET, unix.SizeofNdMsg)},
-		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET6, unix.SizeofNdMsg)},
-		{"routes", unix.RTM_GETROUTE, head(unix.AF_INET, unix.SizeofRtMsg)},
-		{"routes", unix.RTM_GETROUTE, head(unix.AF_INET6, unix.SizeofRtMsg)},
+		{"neighbours", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_INET, unix.SizeofNdMsg)},
+		{"neighbours", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_INET6, unix.SizeofNdMsg)},
+		{"routes", unix.RTM_GETROUTE, nlconn.Head(unix.AF_INET, unix.SizeofRtMsg)},
+		{"routes", unix.RTM_GETROUTE, nlconn.Head(unix.AF_INET6, unix.SizeofRtMsg)},
 	})
 }
 
 // DumpLinks is Dump without routes: for who asks for routes one by one, and
 // wants to hear of changes.
-func (f *RouteFeed) DumpLinks(ctx context.Context, sink RouteSink) error {
+func (f *Feed) DumpLinks(ctx context.Context, sink Sink) error {
 	return f.list(ctx, sink, []listing{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
 		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
-		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET, unix.SizeofNdMsg)},
-		{"neighbours", unix.RTM_GETNEIGH, head(unix.AF_INET6, unix.SizeofNdMsg)},
+		{"neighbours", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_INET, unix.SizeofNdMsg)},
+		{"neighbours", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_INET6, unix.SizeofNdMsg)},
 	})
 }
 
@@ -316,7 +306,7 @@ type listing struct {
 }
 
 // list gives the answers, and at last the rules, to the sink.
-func (f *RouteFeed) list(ctx context.Context, sink RouteSink, all []listing) error {
+func (f *Feed) list(ctx context.Context, sink Sink, all []listing) error {
 	use := func(kind uint16, b []byte) error {
 		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)
 		return nil
@@ -324,7 +314,7 @@ func (f *RouteFeed) list(ctx context.Context, sink RouteSink, all []listing) err
 	for _, d := range all {
 		// what is told twice does no harm; of routes the kernel does not say
 		// whether some are missing
-		err := f.asks.whole(ctx, d.kind, d.body, func() {}, use)
+		err := f.asks.Whole(ctx, d.kind, d.body, func() {}, use)
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			continue // a kernel without bridges, or without next hop objects
 		}
@@ -335,12 +325,12 @@ func (f *RouteFeed) list(ctx context.Context, sink RouteSink, all []listing) err
 	return f.rules(ctx, sink)
 }
 
-func (f *RouteFeed) rules(ctx context.Context, sink RouteSink) error {
+func (f *Feed) rules(ctx context.Context, sink Sink) error {
 	var rules []state.KernelRule
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
 		others := len(rules)
 		begin := func() { rules = rules[:others] }
-		err := f.asks.whole(ctx, unix.RTM_GETRULE, head(family, 12), begin, func(_ uint16, b []byte) error {
+		err := f.asks.Whole(ctx, unix.RTM_GETRULE, nlconn.Head(family, 12), begin, func(_ uint16, b []byte) error {
 			r, err := parseRule(b)
 			rules = append(rules, r)
 			return err
@@ -351,11 +341,4 @@ func (f *RouteFeed) rules(ctx context.Context, sink RouteSink) error {
 	}
 	sink.Rules(rules)
 	return nil
-}
-
-// head is a request's fixed part with a family in its first byte.
-func head(family byte, size int) []byte {
-	b := make([]byte, size)
-	b[0] = family
-	return b
 }

@@ -1,15 +1,17 @@
-package kernel
+package netfilter
 
 import (
 	"context"
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/state"
@@ -22,12 +24,8 @@ func openConntrack(t *testing.T, space *netspace.Space) *Conntrack {
 		if err := os.WriteFile("/proc/sys/net/netfilter/nf_conntrack_events", []byte("1\n"), 0o644); err != nil {
 			return err
 		}
-		k, err := Open(t.TempDir())
-		if err != nil {
-			return err
-		}
-		defer k.Close()
-		c, err = k.Conntrack()
+		var err error
+		c, err = OpenConntrack()
 		return err
 	})
 	if err != nil {
@@ -40,10 +38,10 @@ func openConntrack(t *testing.T, space *netspace.Space) *Conntrack {
 // connect makes connections of a namespace, n from a port on, and delete ends them.
 func (c *Conntrack) connect(t *testing.T, first uint16, n int) {
 	t.Helper()
-	err := c.asks.askMany(t.Context(), conntrackNew, unix.NLM_F_ACK|unix.NLM_F_CREATE, n, func(i int) []byte {
+	err := c.asks.AskMany(t.Context(), conntrackNew, unix.NLM_F_ACK|unix.NLM_F_CREATE, n, func(i int) []byte {
 		tuple := numbered(first + uint16(i))
-		return concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple), tupleAttribute(ctaTupleReply, tuple.Back()),
-			attribute(ctaTimeout, put32(600)), attribute(ctaStatus, put32(state.ConnectionConfirmed|state.ConnectionSeenReply)))
+		return slices.Concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple), tupleAttribute(ctaTupleReply, tuple.Back()),
+			nlconn.Attribute(ctaTimeout, nlconn.Put32(600)), nlconn.Attribute(ctaStatus, nlconn.Put32(state.ConnectionConfirmed|state.ConnectionSeenReply)))
 	}, succeed)
 	if err != nil {
 		t.Fatal("make connections:", err)
@@ -52,16 +50,16 @@ func (c *Conntrack) connect(t *testing.T, first uint16, n int) {
 
 func (c *Conntrack) delete(t *testing.T, first uint16, n int) {
 	t.Helper()
-	err := c.asks.askMany(t.Context(), conntrackDelete, unix.NLM_F_ACK, n, func(i int) []byte {
+	err := c.asks.AskMany(t.Context(), conntrackDelete, unix.NLM_F_ACK, n, func(i int) []byte {
 		tuple := numbered(first + uint16(i))
-		return concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple))
+		return slices.Concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple))
 	}, succeed)
 	if err != nil {
 		t.Fatal("delete connections:", err)
 	}
 }
 
-func succeed(_ int, _ uint16, b []byte) error { return answered(b) }
+func succeed(_ int, _ uint16, b []byte) error { return nlconn.Answered(b) }
 
 func numbered(port uint16) state.FlowTuple {
 	return state.FlowTuple{
@@ -74,7 +72,7 @@ func numbered(port uint16) state.FlowTuple {
 // and those that come after it are heard again.
 func TestLostEndsOfConnectionsAreNoticed(t *testing.T) {
 	c := openConntrack(t, spacetest.New(t, "ends"))
-	err := c.ends.socket.control(func(fd int) error {
+	err := c.ends.socket.Control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8192)
 	})
 	if err != nil {
@@ -102,7 +100,7 @@ func TestLostEndsOfConnectionsAreNoticed(t *testing.T) {
 			}
 		}
 	}
-	await("that ends were lost", func(_ []state.Connection, err error) bool { return errors.Is(err, ErrNewsLost) })
+	await("that ends were lost", func(_ []state.Connection, err error) bool { return errors.Is(err, nlconn.ErrEventsLost) })
 	c.connect(t, 2000, 1)
 	c.delete(t, 2000, 1)
 	await("a later end", func(list []state.Connection, err error) bool {
@@ -170,10 +168,10 @@ func TestAConnectionIsMadeLiberalAndSaysSo(t *testing.T) {
 	c := openConntrack(t, spacetest.New(t, "liberal"))
 	tuple := numbered(40000)
 	tuple.Protocol = state.ProtocolTCP
-	body := concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple), tupleAttribute(ctaTupleReply, tuple.Back()),
-		attribute(ctaTimeout, put32(600)), attribute(ctaStatus, put32(state.ConnectionConfirmed|state.ConnectionSeenReply|state.ConnectionAssured)),
-		nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPState, []byte{state.TCPEstablished}))))
-	if err := c.asks.askMany(t.Context(), conntrackNew, unix.NLM_F_ACK|unix.NLM_F_CREATE, 1, func(int) []byte { return body }, succeed); err != nil {
+	body := slices.Concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple), tupleAttribute(ctaTupleReply, tuple.Back()),
+		nlconn.Attribute(ctaTimeout, nlconn.Put32(600)), nlconn.Attribute(ctaStatus, nlconn.Put32(state.ConnectionConfirmed|state.ConnectionSeenReply|state.ConnectionAssured)),
+		nlconn.Nested(ctaProtoInfo, nlconn.Nested(ctaProtoInfoTCP, nlconn.Attribute(ctaTCPState, []byte{state.TCPEstablished}))))
+	if err := c.asks.AskMany(t.Context(), conntrackNew, unix.NLM_F_ACK|unix.NLM_F_CREATE, 1, func(int) []byte { return body }, succeed); err != nil {
 		t.Fatal("make a connection:", err)
 	}
 	for _, liberal := range []bool{false, true} {

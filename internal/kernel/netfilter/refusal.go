@@ -1,18 +1,14 @@
-package kernel
+package netfilter
 
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/fnv"
 	"net/netip"
-	"os/exec"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -40,76 +36,6 @@ const (
 	familyInet, familyIPv4, familyIPv6 = 1, 2, 10 // NFPROTO_*
 )
 
-// traceRule samples packets that belong to no connection yet, after connection
-// tracking has judged them and before anything else looks at them: a broken
-// packet is no new connection, and refused for another reason. Of TCP only the
-// beginnings of connections are.
-const traceRules = `table inet %[1]s
-delete table inet %[1]s
-table inet %[1]s {
-	comment "weft: has the kernel tell what the ruleset refuses"
-	chain %[2]s {
-		type filter hook prerouting priority -199; policy accept;
-		iifname { %[3]s } ct state new tcp flags & (fin | syn | rst | ack) == syn limit rate 250/second burst 250 packets meta nftrace set 1
-		iifname { %[3]s } ct state new meta l4proto { udp, icmp, ipv6-icmp } limit rate 250/second burst 250 packets meta nftrace set 1
-	}
-}
-`
-
-// traceChainName tells what the table was made for.
-func traceChainName(devices string) string {
-	h := fnv.New32a()
-	h.Write([]byte(traceRules + devices))
-	return fmt.Sprintf("sample_%08x", h.Sum32())
-}
-
-func (k *Kernel) applyRefusalTrace(ctx context.Context, o state.RefusalTrace, remove bool) error {
-	if remove {
-		return errors.Join(runNFT(ctx, fmt.Sprintf("table inet %[1]s\ndelete table inet %[1]s\n", state.RefusalTable)), k.journal.forget(o.Key()))
-	}
-	if err := k.journal.note(o.Key(), "none"); err != nil {
-		return err
-	}
-	quoted := `"` + strings.Join(strings.Split(o.Devices, ","), `", "`) + `"`
-	return runNFT(ctx, fmt.Sprintf(traceRules, state.RefusalTable, traceChainName(o.Devices), quoted))
-}
-
-func runNFT(ctx context.Context, script string) error {
-	ctx, cancel := context.WithTimeout(ctx, nftTime)
-	defer cancel()
-	c := exec.CommandContext(ctx, "nft", "-f", "-")
-	c.Stdin = strings.NewReader(script)
-	out, err := c.CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		return errors.New("nft is not installed: install the package nftables")
-	}
-	if err != nil {
-		return fmt.Errorf("make weft's own table of nftables: %w %s", err, out)
-	}
-	return nil
-}
-
-// observeRefusalTrace reports weft's table. Without nft there is none of it.
-func (k *Kernel) observeRefusalTrace(v *view) ([]state.RefusalTrace, error) {
-	_, made := k.journal.was[state.RefusalTrace{}.Key()]
-	wanted := slices.ContainsFunc(v.want, func(o state.Object) bool { _, is := o.(state.RefusalTrace); return is })
-	if !made && !wanted {
-		return nil, nil
-	}
-	ctx, cancel := context.WithTimeout(v.ctx, nftTime)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "nft", "list", "table", "inet", state.RefusalTable).Output()
-	if err != nil {
-		return nil, nil
-	}
-	for _, o := range v.want {
-		if r, ok := o.(state.RefusalTrace); ok && strings.Contains(string(out), "chain "+traceChainName(r.Devices)+" ") {
-			return []state.RefusalTrace{r}, nil
-		}
-	}
-	return []state.RefusalTrace{{}}, nil
-}
-
 // Refusals is the news of what the ruleset refuses.
 type Refusals struct {
 	*netfilterNews
@@ -120,7 +46,7 @@ type Refusals struct {
 const openMax = 4096
 
 // Refusals opens the door to them. Follow must run for news to be read.
-func (k *Kernel) Refusals() (*Refusals, error) {
+func OpenRefusals() (*Refusals, error) {
 	n, err := subscribeNetfilter(groupNFTrace, true)
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to nftables' tracing: %w", err)
@@ -144,7 +70,7 @@ func (r *Refusals) Take(most int, use func(state.RefusedPacket)) {
 		clear(r.open) // a sample is a sample
 	}
 	for _, piece := range queue {
-		for h, b := range messages(piece) {
+		for h, b := range nlconn.Messages(piece) {
 			if h.Type == nftTrace {
 				r.take(b, use)
 			}
@@ -199,15 +125,15 @@ type traced struct {
 func parseTrace(b []byte) (traced, error) {
 	t := traced{verdict: ^uint32(0)}
 	if len(b) < sizeofNfgenmsg {
-		return t, errShort
+		return t, nlconn.ErrShort
 	}
 	t.family = b[0]
-	for kind, v := range attributes(b[sizeofNfgenmsg:]) {
+	for kind, v := range nlconn.Attributes(b[sizeofNfgenmsg:]) {
 		switch kind {
 		case traceTable:
-			t.table = text(v)
+			t.table = nlconn.Text(v)
 		case traceChain:
-			t.chain = text(v)
+			t.chain = nlconn.Text(v)
 		case traceHandle:
 			if len(v) == 8 {
 				t.rule = binary.BigEndian.Uint64(v)
@@ -225,7 +151,7 @@ func parseTrace(b []byte) (traced, error) {
 		case tracePolicy:
 			t.verdict = big32(v)
 		case traceVerdict:
-			for inner, code := range attributes(v) {
+			for inner, code := range nlconn.Attributes(v) {
 				if inner == verdictCode && len(code) == 4 {
 					t.verdict = big32(code)
 				}
@@ -246,9 +172,9 @@ func big32(b []byte) uint32 {
 func (t traced) destination() (a netip.Addr) {
 	switch {
 	case len(t.network) >= 20 && t.network[0]>>4 == 4:
-		return address(t.network[16:20])
+		return nlconn.Address(t.network[16:20])
 	case len(t.network) >= 40 && t.network[0]>>4 == 6:
-		return address(t.network[24:40])
+		return nlconn.Address(t.network[24:40])
 	}
 	return a
 }
@@ -264,7 +190,7 @@ func (t traced) packet() (p state.RefusedPacket, ok bool) {
 	switch {
 	case len(n) >= 20 && n[0] == 0x45 && binary.BigEndian.Uint16(n[6:])&0x3fff == 0:
 		protocol = n[9]
-		p.Tuple.Src, p.Tuple.Dst = address(n[12:16]).As16(), address(n[16:20]).As16()
+		p.Tuple.Src, p.Tuple.Dst = nlconn.Address(n[12:16]).As16(), nlconn.Address(n[16:20]).As16()
 	case len(n) >= 40 && n[0]>>4 == 6:
 		protocol = n[6]
 		p.Tuple.Src, p.Tuple.Dst = [16]byte(n[8:24]), [16]byte(n[24:40])

@@ -1,4 +1,4 @@
-package kernel
+package driver
 
 import (
 	"os"
@@ -11,12 +11,12 @@ import (
 	"weft/internal/state"
 )
 
-// switchPort is the kind of a device that stands for a port of a switch (DSA).
-const switchPort = "dsa"
+// SwitchPort is the kind of a device that stands for a port of a switch (DSA).
+const SwitchPort = "dsa"
 
-// portNumber reads the name that the kernel gives a port of a switch by its
+// PortNumber reads the name that the kernel gives a port of a switch by its
 // number ("p3"), and gives the number counted from 1; 0: it is another name.
-func portNumber(name string) int {
+func PortNumber(name string) int {
 	digits, is := strings.CutPrefix(name, "p")
 	n, err := strconv.ParseUint(digits, 10, 8)
 	if !is || err != nil {
@@ -25,9 +25,9 @@ func portNumber(name string) int {
 	return int(n) + 1
 }
 
-// switchFacts tells of a port of a switch where it is, and of a device in front
+// SwitchFacts tells of a port of a switch where it is, and of a device in front
 // of one which tags are spoken there. sys is where sysfs has devices by name.
-func switchFacts(f *state.LinkFact, l netlink.Link, names map[int]string, sys string) {
+func SwitchFacts(f *state.LinkFact, l netlink.Link, names map[int]string, sys string) {
 	read := func(file string) string {
 		text, err := os.ReadFile(filepath.Join(sys, f.Name, file))
 		if err != nil {
@@ -35,11 +35,11 @@ func switchFacts(f *state.LinkFact, l netlink.Link, names map[int]string, sys st
 		}
 		return strings.TrimSpace(string(text))
 	}
-	if l.Type() != switchPort {
+	if l.Type() != SwitchPort {
 		f.Tagging = read("dsa/tagging")
 		return
 	}
-	f.Port = portNumber(read("phys_port_name"))
+	f.Port = PortNumber(read("phys_port_name"))
 	if l.Attrs().NetNsID < 0 { // else the index is another namespace's
 		f.Lower = names[l.Attrs().ParentIndex]
 	}

@@ -1,12 +1,14 @@
-package kernel
+package netfilter
 
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -21,23 +23,23 @@ func FuzzConnection(f *testing.F) {
 		Src: netip.MustParseAddr("2001:db8::2").As16(), Dst: netip.MustParseAddr("2001:db8::80").As16(),
 		SrcPort: 7, DstPort: 128, Protocol: state.ProtocolICMPv6,
 	}
-	whole := concat(netfilterHead(tcp), tupleAttribute(ctaTupleOrig, tcp), tupleAttribute(ctaTupleReply, tcp.Back()),
-		attribute(ctaStatus, put32(0x18e)), attribute(ctaTimeout, put32(600)), attribute(ctaMark, put32(1)), attribute(ctaID, put32(77)), attribute(ctaZone, put16(3)),
-		nested(ctaProtoInfo, nested(ctaProtoInfoTCP, attribute(ctaTCPState, []byte{3}), attribute(ctaTCPFlagsOrig, []byte{8, 0}), attribute(ctaTCPFlagsBack, []byte{8}))), attribute(ctaSeqOrig, nil))
+	whole := slices.Concat(netfilterHead(tcp), tupleAttribute(ctaTupleOrig, tcp), tupleAttribute(ctaTupleReply, tcp.Back()),
+		nlconn.Attribute(ctaStatus, nlconn.Put32(0x18e)), nlconn.Attribute(ctaTimeout, nlconn.Put32(600)), nlconn.Attribute(ctaMark, nlconn.Put32(1)), nlconn.Attribute(ctaID, nlconn.Put32(77)), nlconn.Attribute(ctaZone, nlconn.Put16(3)),
+		nlconn.Nested(ctaProtoInfo, nlconn.Nested(ctaProtoInfoTCP, nlconn.Attribute(ctaTCPState, []byte{3}), nlconn.Attribute(ctaTCPFlagsOrig, []byte{8, 0}), nlconn.Attribute(ctaTCPFlagsBack, []byte{8}))), nlconn.Attribute(ctaSeqOrig, nil))
 	f.Add(whole)
-	f.Add(concat(netfilterHead(echo), tupleAttribute(ctaTupleOrig, echo), nested(ctaHelp, attribute(1, []byte("ftp\x00")))))
+	f.Add(slices.Concat(netfilterHead(echo), tupleAttribute(ctaTupleOrig, echo), nlconn.Nested(ctaHelp, nlconn.Attribute(1, []byte("ftp\x00")))))
 	f.Add(whole[:len(whole)-7])
 	f.Add([]byte{unix.AF_INET, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := parseConnection(b)
-		if (err != nil) != (len(b) < sizeofNfgenmsg) || err != nil && !errors.Is(err, errShort) {
+		if (err != nil) != (len(b) < sizeofNfgenmsg) || err != nil && !errors.Is(err, nlconn.ErrShort) {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}
 		for _, tuple := range []state.FlowTuple{c.Orig, c.Reply} {
 			if !plain(tuple) {
 				continue
 			}
-			again, err := parseConnection(concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple)))
+			again, err := parseConnection(slices.Concat(netfilterHead(tuple), tupleAttribute(ctaTupleOrig, tuple)))
 			if err != nil || again.Orig != tuple {
 				t.Errorf("%+v is written and read as %+v (%v)", tuple, again.Orig, err)
 			}

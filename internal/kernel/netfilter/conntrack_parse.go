@@ -1,4 +1,4 @@
-package kernel
+package netfilter
 
 import (
 	"encoding/binary"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -52,9 +53,9 @@ const sizeofNfgenmsg = 4
 func parseConnection(b []byte) (state.Connection, error) {
 	var c state.Connection
 	if len(b) < sizeofNfgenmsg {
-		return c, errShort
+		return c, nlconn.ErrShort
 	}
-	for kind, value := range attributes(b[sizeofNfgenmsg:]) {
+	for kind, value := range nlconn.Attributes(b[sizeofNfgenmsg:]) {
 		switch kind {
 		case ctaTupleOrig:
 			c.Orig = parseTuple(value)
@@ -88,12 +89,12 @@ func parseConnection(b []byte) (state.Connection, error) {
 // tcpInfo gives the state of TCP, and whether both sides are liberal.
 func tcpInfo(b []byte) (tcpState uint8, liberal bool) {
 	var both uint8 // flags that both have
-	for kind, tcp := range attributes(b) {
+	for kind, tcp := range nlconn.Attributes(b) {
 		if kind != ctaProtoInfoTCP {
 			continue
 		}
 		var flags [2]uint8
-		for kind, value := range attributes(tcp) {
+		for kind, value := range nlconn.Attributes(tcp) {
 			switch {
 			case len(value) == 0:
 			case kind == ctaTCPState:
@@ -109,12 +110,12 @@ func tcpInfo(b []byte) (tcpState uint8, liberal bool) {
 
 func parseTuple(b []byte) state.FlowTuple {
 	var t state.FlowTuple
-	for kind, value := range attributes(b) {
+	for kind, value := range nlconn.Attributes(b) {
 		switch kind {
 		case ctaTupleIP:
-			for kind, a := range attributes(value) {
+			for kind, a := range nlconn.Attributes(value) {
 				as := netip.Addr{}
-				if as = address(a); !as.IsValid() {
+				if as = nlconn.Address(a); !as.IsValid() {
 					continue
 				}
 				if kind&1 == 1 { // CTA_IP_V4_SRC 1, V4_DST 2, V6_SRC 3, V6_DST 4
@@ -124,7 +125,7 @@ func parseTuple(b []byte) state.FlowTuple {
 				}
 			}
 		case ctaTupleProto:
-			for kind, v := range attributes(value) {
+			for kind, v := range nlconn.Attributes(value) {
 				switch kind {
 				case 1:
 					if len(v) > 0 {
@@ -149,33 +150,25 @@ func parseTuple(b []byte) state.FlowTuple {
 func tupleAttribute(kind uint16, t state.FlowTuple) []byte {
 	var ip, proto []byte
 	if t.Is4() {
-		ip = append(attribute(1, t.Src[12:]), attribute(2, t.Dst[12:])...)
+		ip = append(nlconn.Attribute(1, t.Src[12:]), nlconn.Attribute(2, t.Dst[12:])...)
 	} else {
-		ip = append(attribute(3, t.Src[:]), attribute(4, t.Dst[:])...)
+		ip = append(nlconn.Attribute(3, t.Src[:]), nlconn.Attribute(4, t.Dst[:])...)
 	}
-	proto = attribute(1, []byte{t.Protocol})
+	proto = nlconn.Attribute(1, []byte{t.Protocol})
 	switch t.Protocol {
 	case state.ProtocolICMP, state.ProtocolICMPv6:
 		first := uint16(4)
 		if t.Protocol == state.ProtocolICMPv6 {
 			first = 7
 		}
-		proto = append(proto, attribute(first, put16(t.SrcPort))...)
-		proto = append(proto, attribute(first+1, []byte{byte(t.DstPort)})...)
-		proto = append(proto, attribute(first+2, []byte{0})...)
+		proto = append(proto, nlconn.Attribute(first, nlconn.Put16(t.SrcPort))...)
+		proto = append(proto, nlconn.Attribute(first+1, []byte{byte(t.DstPort)})...)
+		proto = append(proto, nlconn.Attribute(first+2, []byte{0})...)
 	default:
-		proto = append(proto, attribute(2, put16(t.SrcPort))...)
-		proto = append(proto, attribute(3, put16(t.DstPort))...)
+		proto = append(proto, nlconn.Attribute(2, nlconn.Put16(t.SrcPort))...)
+		proto = append(proto, nlconn.Attribute(3, nlconn.Put16(t.DstPort))...)
 	}
-	return nested(kind, nested(ctaTupleIP, ip), nested(ctaTupleProto, proto))
-}
-
-func nested(kind uint16, parts ...[]byte) []byte {
-	var all []byte
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return attribute(kind|nestedFlag, all)
+	return nlconn.Nested(kind, nlconn.Nested(ctaTupleIP, ip), nlconn.Nested(ctaTupleProto, proto))
 }
 
 // netfilterHead is the fixed part of a request about a tuple's family.
@@ -200,6 +193,3 @@ func be32(b []byte) uint32 {
 	}
 	return binary.BigEndian.Uint32(b)
 }
-
-func put16(v uint16) []byte { return binary.BigEndian.AppendUint16(nil, v) }
-func put32(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }

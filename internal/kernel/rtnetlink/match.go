@@ -1,4 +1,4 @@
-package kernel
+package rtnetlink
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
 )
 
@@ -20,19 +21,19 @@ type Matcher struct {
 	buf []byte
 }
 
-// Matcher opens one.
-func (k *Kernel) Matcher() (*Matcher, error) {
+// OpenMatcher opens one.
+func OpenMatcher() (*Matcher, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open route netlink: %w", err)
 	}
-	timeout := unix.NsecToTimeval(answerTime.Nanoseconds())
+	timeout := unix.NsecToTimeval(nlconn.AnswerTime.Nanoseconds())
 	err = errors.Join(unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}),
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare route netlink: %w", err), unix.Close(fd))
 	}
-	return &Matcher{fd: fd, buf: make([]byte, receiveBytes)}, nil
+	return &Matcher{fd: fd, buf: make([]byte, nlconn.ReceiveBytes)}, nil
 }
 
 // Close ends it.
@@ -48,12 +49,12 @@ func (m *Matcher) Match(ctx context.Context, a netip.Addr) (r state.KernelRoute,
 	if a.Is4() {
 		family = unix.AF_INET
 	}
-	b := head(family, unix.SizeofRtMsg)
+	b := nlconn.Head(family, unix.SizeofRtMsg)
 	b[1] = byte(a.BitLen())
 	binary.NativeEndian.PutUint32(b[8:], unix.RTM_F_FIB_MATCH)
-	b = append(b, attribute(unix.RTA_DST, a.AsSlice())...)
+	b = append(b, nlconn.Attribute(unix.RTA_DST, a.AsSlice())...)
 	m.seq++
-	err = unix.Sendto(m.fd, request(unix.RTM_GETROUTE, 0, m.seq, b), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	err = unix.Sendto(m.fd, nlconn.Request(unix.RTM_GETROUTE, 0, m.seq, b), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	if err == nil {
 		err = m.answer(&r)
 	}
@@ -79,13 +80,13 @@ func (m *Matcher) answer(r *state.KernelRoute) error {
 		if err != nil {
 			return err
 		}
-		for h, b := range messages(m.buf[:n]) {
+		for h, b := range nlconn.Messages(m.buf[:n]) {
 			switch {
 			case h.Seq != m.seq:
 			case h.Type == unix.NLMSG_ERROR:
-				return answered(b)
+				return nlconn.Answered(b)
 			default:
-				return parseRoute(b, r)
+				return ParseRoute(b, r)
 			}
 		}
 	}
@@ -105,15 +106,15 @@ func refusedType(err error) state.RouteType {
 
 // Neighbours lists the neighbours of both families, those that the kernel
 // knows nothing of left out.
-func (k *Kernel) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
-	asks, err := openRtnl()
+func Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
+	asks, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, err
 	}
 	defer asks.Close()
 	var list []state.KernelNeighbour
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		err := asks.dump(ctx, unix.RTM_GETNEIGH, head(family, unix.SizeofNdMsg), func(_ uint16, b []byte) error {
+		err := asks.Dump(ctx, unix.RTM_GETNEIGH, nlconn.Head(family, unix.SizeofNdMsg), func(_ uint16, b []byte) error {
 			if n, err := parseNeighbour(b); err == nil && !n.Proxy && !n.Addr.IsMulticast() && n.State != state.NeighbourNone {
 				list = append(list, n)
 			}
@@ -128,39 +129,24 @@ func (k *Kernel) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error
 
 // ResolveAll makes the kernel ask for neighbours' link addresses, or ask again if
 // what it knows is old.
-func (k *Kernel) ResolveAll(ctx context.Context, list []state.KernelNeighbour) error {
+func ResolveAll(ctx context.Context, list []state.KernelNeighbour) error {
 	if len(list) == 0 {
 		return nil
 	}
-	asks, err := openRtnl()
+	asks, err := nlconn.OpenRoute()
 	if err != nil {
 		return err
 	}
 	defer asks.Close()
 	for _, n := range list {
-		err = errors.Join(err, asks.resolve(ctx, n))
+		err = errors.Join(err, resolve(ctx, asks, n))
 	}
 	return err
 }
 
-// LinkAt gives what plans need of one device, without what its driver can do.
-func (k *Kernel) LinkAt(index int) (state.LinkFact, error) {
-	l, err := k.nl.LinkByIndex(index)
-	if err != nil {
-		return state.LinkFact{}, fmt.Errorf("find device %d: %w", index, err)
-	}
-	a := l.Attrs()
-	f := state.LinkFact{Name: a.Name, Index: a.Index, MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}
-	if a.EncapType == "ether" {
-		copy(f.MAC[:], a.HardwareAddr)
-	}
-	f.XDPTarget = isXDPTarget(a.Index)
-	return f, nil
-}
-
 // Prefixes lists those of the kernel's main and local routes.
-func (k *Kernel) Prefixes(ctx context.Context) ([]netip.Prefix, error) {
-	asks, err := openRtnl()
+func Prefixes(ctx context.Context) ([]netip.Prefix, error) {
+	asks, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +154,8 @@ func (k *Kernel) Prefixes(ctx context.Context) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	var r state.KernelRoute
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		err := asks.dump(ctx, unix.RTM_GETROUTE, head(family, unix.SizeofRtMsg), func(_ uint16, b []byte) error {
-			if parseRoute(b, &r) == nil && !r.Cached && (r.Table == state.TableMain || r.Table == state.TableLocal) {
+		err := asks.Dump(ctx, unix.RTM_GETROUTE, nlconn.Head(family, unix.SizeofRtMsg), func(_ uint16, b []byte) error {
+			if ParseRoute(b, &r) == nil && !r.Cached && (r.Table == state.TableMain || r.Table == state.TableLocal) {
 				list = append(list, r.Prefix)
 			}
 			return nil
