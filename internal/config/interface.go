@@ -21,12 +21,12 @@ type Interface struct {
 }
 
 // Hook is where programs attach to an interface.
-type Hook string
+type Hook = state.HookChoice
 
 const (
-	HookAuto Hook = "auto"
-	HookXDP  Hook = "xdp"
-	HookTC   Hook = "tc"
+	HookAuto = state.ChooseAuto
+	HookXDP  = state.ChooseXDP
+	HookTC   = state.ChooseTC
 )
 
 // DeviceNameMax is the longest name of a Linux device (IFNAMSIZ less the final

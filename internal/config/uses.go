@@ -57,6 +57,13 @@ func (f *File) Uses(roles state.Roles) []Use {
 	return list
 }
 
+// Need is what a key of the file, like route.interfaces[0], wants of
+// [interface.NAME] in some roles.
+func (f *File) Need(path, name string, roles state.Roles) state.Need {
+	i := f.Interface(name)
+	return state.Need{Interface: name, Device: i.Device, Hook: i.Hook, Roles: roles, Path: path, Pos: f.Position(path)}
+}
+
 // usesOf reads the list interfaces of a section as the file has it: it may be
 // looked at while the file is still checked.
 func (f *File) usesOf(s Section, path string) []Use {

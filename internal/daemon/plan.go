@@ -9,7 +9,6 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/features"
-	"weft/internal/plan"
 	"weft/internal/state"
 )
 
@@ -34,5 +33,5 @@ func Parse(file string, text []byte) (*config.File, []state.Problem) {
 
 // Desire asks every feature for its plan. It is pure; facts are complete.
 func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
-	return plan.Desire(features.Plan(f, facts), facts)
+	return features.Plan(f, facts)
 }

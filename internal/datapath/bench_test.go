@@ -32,6 +32,7 @@ import (
 	"weft/internal/feature/nat64"
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/plan"
 	"weft/internal/state"
 	"weft/internal/translate"
 )
@@ -69,12 +70,12 @@ func newBench(t *testing.T, toml string) *bench {
 	for _, l := range b.links {
 		facts.Links = append(facts.Links, l)
 	}
-	part := nat64.Plan(f, facts)
-	for _, p := range part.Problems {
+	desired, problems := plan.Desire([]state.Part{nat64.Plan(f, facts)}, facts)
+	for _, p := range problems {
 		t.Fatal(p)
 	}
 	b.reference = nat64.From(f, "main").Reference(f, facts)
-	b.desired = part.Objects
+	b.desired = desired
 	m, err := loaded()
 	if err == nil {
 		err = errors.Join(m.datapath.empty(), m.forgetWays())

@@ -23,4 +23,7 @@ type Feature struct {
 	Offers func(*config.File, *state.Facts)
 	// Plan says what must exist, and what is wrong with the file on this host.
 	Plan func(*config.File, state.Facts) state.Part
+	// Audit finds what is wrong between the parts of all features, that of the
+	// planner among them.
+	Audit func([]state.Part, state.Facts) []state.Problem
 }

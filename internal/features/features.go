@@ -27,6 +27,7 @@ import (
 	"weft/internal/feature/ra/rarun"
 	"weft/internal/feature/route"
 	"weft/internal/feature/route/routerun"
+	"weft/internal/plan"
 	"weft/internal/runner"
 	"weft/internal/state"
 )
@@ -121,12 +122,18 @@ func Offers(f *config.File, facts state.Facts) state.Facts {
 	return facts
 }
 
-// Plan asks every feature for its part. facts are complete.
-func Plan(f *config.File, facts state.Facts) (parts []state.Part) {
+// Plan asks every feature for its part, and gives what must exist and what is
+// wrong. facts are complete.
+func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
+	var parts []state.Part
+	var audits []plan.Audit
 	for _, x := range All() {
 		parts = append(parts, x.Plan(f, facts))
+		if x.Audit != nil {
+			audits = append(audits, x.Audit)
+		}
 	}
-	return parts
+	return plan.Desire(parts, facts, audits...)
 }
 
 // Files gives what is wrong with the files that weft.toml names, as far as this

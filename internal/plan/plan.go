@@ -9,15 +9,35 @@ import (
 	"weft/internal/state"
 )
 
-// Desire joins the parts of all features.
-func Desire(parts []state.Part, facts state.Facts) (state.Desired, []state.Problem) {
+// Audit finds what is wrong between the parts of all features.
+type Audit func([]state.Part, state.Facts) []state.Problem
+
+// Desire joins the parts of all features, and makes another one of what they
+// need interfaces for.
+func Desire(parts []state.Part, facts state.Facts, audits ...Audit) (state.Desired, []state.Problem) {
+	p, own := interfaces(parts, facts)
+	parts = append(slices.Clone(parts), own)
 	var desired state.Desired
 	var problems []state.Problem
-	for _, p := range parts {
-		desired, problems = append(desired, p.Objects...), append(problems, p.Problems...)
+	for _, part := range parts {
+		desired, problems = append(desired, part.Objects...), append(problems, part.Problems...)
+	}
+	for _, audit := range audits {
+		problems = append(problems, audit(parts, facts)...)
 	}
 	state.SortProblems(problems)
-	return devicesFirst(unique(withTags(guarded(desired)))), problems
+	return devicesFirst(unique(p.guards(desired))), problems
+}
+
+// guards has each guard where the packets of its interface are seen first.
+func (p *planner) guards(desired state.Desired) state.Desired {
+	for i, o := range desired {
+		if g, ok := o.(state.Guard); ok {
+			g.XDP = p.inXDP(g.Device)
+			desired[i] = g
+		}
+	}
+	return desired
 }
 
 // devicesFirst has devices made before anything is done on them: one feature
@@ -30,63 +50,15 @@ func devicesFirst(desired state.Desired) state.Desired {
 	return desired
 }
 
-// guarded keeps XDP off the ports of weft's bridges: it would see frames before
-// the guards there do, and send some out past them. TC programs come after.
-func guarded(desired state.Desired) state.Desired {
-	ports := map[string]bool{}
-	for _, o := range desired {
-		if g, ok := o.(state.BridgeGuard); ok {
-			ports[g.Device] = true
-		}
-	}
-	if len(ports) == 0 {
-		return desired
-	}
-	var all state.Desired
-	for _, o := range desired {
-		switch v := o.(type) {
-		case state.Attachment:
-			if v.Hook == state.HookXDP && ports[v.Device] {
-				continue
-			}
-		case state.Port:
-			if ports[v.Device] {
-				v.Roles &^= state.RoleXDPOut
-			}
-			o = v
-		}
-		all = append(all, o)
-	}
-	return all
-}
-
-// withTags has VLAN tags left in the frames of each device before an XDP
-// program gets them, whichever feature wants it there.
-func withTags(desired state.Desired) state.Desired {
-	var all state.Desired
-	for _, o := range desired {
-		if a, ok := o.(state.Attachment); ok && a.Hook == state.HookXDP {
-			all = append(all, state.TagsInFrames{Device: a.Device})
-		}
-		all = append(all, o)
-	}
-	return all
-}
-
 // unique keeps the first of objects with one key: two features may want the
-// same. What they want of a port is joined.
+// same.
 func unique(desired state.Desired) state.Desired {
-	place := map[string]int{}
+	seen := map[string]bool{}
 	var kept state.Desired
 	for _, o := range desired {
-		i, seen := place[o.Key()]
-		if !seen {
-			place[o.Key()] = len(kept)
+		if !seen[o.Key()] {
+			seen[o.Key()] = true
 			kept = append(kept, o)
-			continue
-		}
-		if p, ok := o.(state.Port); ok {
-			kept[i] = kept[i].(state.Port).Join(p)
 		}
 	}
 	return kept

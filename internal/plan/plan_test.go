@@ -26,43 +26,10 @@ func TestPartsAreJoinedInTheirOrderAndDevicesComeFirst(t *testing.T) {
 	}
 }
 
-func TestWhatTwoFeaturesWantIsThereOnceAndTheirPortsAreJoined(t *testing.T) {
-	desired, _ := Desire([]state.Part{
-		{Objects: state.Desired{state.Port{Device: "lan", Translators: 2}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}},
-		{Objects: state.Desired{state.Port{Device: "lan", Roles: state.RoleRouted, Table: 3}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}},
-	}, state.Facts{})
-	want := state.Desired{state.Port{Device: "lan", Translators: 2, Roles: state.RoleRouted, Table: 3}, state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"}}
-	if !slices.Equal(desired, want) {
-		t.Errorf("the plan is\n%q, want\n%q", desired, want)
-	}
-}
-
-func TestXDPGetsFramesWithTheirVLANTags(t *testing.T) {
-	desired, _ := Desire([]state.Part{{Objects: state.Desired{
-		state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc"},
-		state.Attachment{Device: "lan", Hook: state.HookXDP, Program: "ingress_xdp"},
-		state.Attachment{Device: "wan", Hook: state.HookIngress, Program: "ingress_tc"},
-	}}}, state.Facts{})
-	want := []string{"program ingress_tc on lan tc-ingress build ", "vlan tags in frames of lan", "program ingress_xdp on lan xdp build ", "program ingress_tc on wan tc-ingress build "}
-	if got := lines(desired); !slices.Equal(got, want) {
-		t.Errorf("the plan is\n%q, want\n%q", got, want)
-	}
-}
-
-// XDP would see frames before the guards of a bridge's port do.
-func TestPortsOfBridgesHaveNoXDP(t *testing.T) {
-	desired, _ := Desire([]state.Part{
-		{Objects: state.Desired{state.BridgeGuard{Device: "vm1", Bridge: "br0"}}},
-		{Objects: state.Desired{
-			state.Port{Device: "vm1", Roles: state.RoleXDPOut}, state.Port{Device: "lan", Roles: state.RoleXDPOut},
-			state.Attachment{Device: "vm1", Hook: state.HookXDP, Program: "ingress_xdp"}, state.Attachment{Device: "vm1", Hook: state.HookIngress, Program: "ingress_tc"},
-		}},
-	}, state.Facts{})
-	want := state.Desired{
-		state.BridgeGuard{Device: "vm1", Bridge: "br0"}, state.Port{Device: "vm1"}, state.Port{Device: "lan", Roles: state.RoleXDPOut},
-		state.Attachment{Device: "vm1", Hook: state.HookIngress, Program: "ingress_tc"},
-	}
-	if !slices.Equal(desired, want) {
+func TestWhatTwoFeaturesWantIsThereOnce(t *testing.T) {
+	forward := state.Sysctl{Name: "net/ipv4/ip_forward", Value: "1"}
+	desired, _ := Desire([]state.Part{{Objects: state.Desired{forward, state.Link{Name: "lan"}}}, {Objects: state.Desired{forward}}}, state.Facts{})
+	if want := (state.Desired{forward, state.Link{Name: "lan"}}); !slices.Equal(desired, want) {
 		t.Errorf("the plan is\n%q, want\n%q", desired, want)
 	}
 }

@@ -1,6 +1,9 @@
 package state
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Facts is what the host offers, as far as plans depend on it.
 type Facts struct {
@@ -22,6 +25,7 @@ type Facts struct {
 	Made         []string                // devices that weft makes itself, and that may not be there yet
 	Strangers    []string                // users and groups of weft.toml that the host does not have: "user NAME", "group NAME"
 	NoVLANs      bool                    // the kernel's bridges are known to tell no VLANs apart
+	Switch       SwitchFormat            // tags of the switch behind conduits, SwitchNone: packets are taken at its ports
 	Sysctls      map[string]string       // settings that matter to the checks, by name below /proc/sys
 }
 
@@ -106,4 +110,34 @@ func (f Facts) Below(l LinkFact) []Beneath {
 		}
 	}
 	return []Beneath{{Device: l}}
+}
+
+// Conduit gives the device in front of a switch on which frames of one of its
+// ports arrive, and the tags that they have there. false: the port is none of a
+// switch with the tags of facts, or not all is known of it; why says what is
+// wrong, if anything is.
+func (f Facts) Conduit(b Beneath) (conduit LinkFact, tags VLANTags, why string, ok bool) {
+	if b.Device.Kind != "dsa" || f.Switch == SwitchNone || b.Tags.Len() == len(b.Tags) {
+		return LinkFact{}, VLANTags{}, "", false
+	}
+	below, there := f.Link(b.Device.Lower)
+	switch {
+	case !there || b.Device.Port == 0:
+		return LinkFact{}, VLANTags{}, fmt.Sprintf("the kernel does not tell behind which device and port of a switch %s is", b.Device.Name), false
+	case below.Tagging != f.Switch.String():
+		return LinkFact{}, VLANTags{}, fmt.Sprintf("the switch behind %s has tags of the kind %q, not %q", below.Name, below.Tagging, f.Switch), false
+	}
+	return below, VLANTags{{Proto: SwitchTag, ID: uint16(b.Device.Port - 1)}, b.Tags[0]}, "", true
+}
+
+// Arrivals gives the devices on which the frames of an interface are taken
+// below it: its lowest devices, or the conduits before them.
+func (f Facts) Arrivals(l LinkFact) []Beneath {
+	below := f.Below(l)
+	for i, b := range below {
+		if conduit, tags, _, ok := f.Conduit(b); ok {
+			below[i] = Beneath{conduit, tags}
+		}
+	}
+	return below
 }

@@ -182,14 +182,6 @@ func (p Port) String() string {
 	return s
 }
 
-// Join gives what two features want of one interface together.
-func (p Port) Join(q Port) Port {
-	p.Translators |= q.Translators
-	p.Roles |= q.Roles
-	p.Table = max(p.Table, q.Table)
-	return p
-}
-
 // AllRoles gives the roles of an interface, that of translators among them.
 func (p Port) AllRoles() Roles { return p.Roles.With(RoleTranslated, p.Translators != 0) }
 

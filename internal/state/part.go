@@ -9,25 +9,48 @@ type Part struct {
 }
 
 // Need is what an interface must do for a feature. The planner makes the
-// ingress entry, the attachments and the lower devices out of the needs of all
-// features together.
+// ingress entries, the lower devices and the attachments out of the needs of
+// all features together.
 type Need struct {
-	Interface string // NAME of the section, empty if the device has none
-	Device    string
-	Roles     Roles
-	XDP       Wish
-	Path      string // the key that asks for it, as in route.interfaces[0]
-	Pos       Position
+	Interface   string // NAME of the section, empty if the device has none
+	Device      string
+	MAC         [6]byte // of a device that weft makes, and that may not be there yet
+	Hook        HookChoice
+	Roles       Roles
+	Translators uint64 // bit per translator that serves it
+	Table       int    // of weft's own routes
+	Taken       Taken
+	Together    bool   // one hook must see all its packets: XDP on all devices where they are taken, or on none
+	Egress      string // program that sees what leaves there, may be empty
+	XDP         Wish
+	Path        string // the key that asks for it, as in route.interfaces[0]
+	Pos         Position
 }
 
-// Wish says what a need has to do with XDP, where the hook of the interface
-// leaves the choice.
+// Taken says where the packets of an interface are taken.
+type Taken uint8
+
+const (
+	TakenHere    Taken = iota // on the device itself
+	TakenBelow                // on the lowest devices on which they can be seen
+	TakenNowhere              // the interface is only sent to
+)
+
+// Wish says what a need has to do with XDP. The hook of the interface decides
+// whether there may be XDP.
 type Wish uint8
 
 const (
-	Indifferent Wish = iota // nothing is gained by it
+	Indifferent Wish = iota // XDP gains nothing
 	Wanted                  // XDP where it is possible, else TC
-	Required                // as Wanted, but hook = "xdp" where it is impossible is an error
+	Required                // as Wanted, but hook = "xdp" where XDP is impossible is an error
 )
 
-func (w Wish) String() string { return [...]string{"indifferent", "wanted", "required"}[w] }
+// HookChoice is the key hook of an interface.
+type HookChoice string
+
+const (
+	ChooseAuto HookChoice = "auto"
+	ChooseXDP  HookChoice = "xdp"
+	ChooseTC   HookChoice = "tc"
+)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"weft/internal/config"
+	"weft/internal/plan"
 	"weft/internal/state"
 )
 
@@ -24,14 +25,16 @@ const factMark = "#@ "
 // Plan is a feature's plan: pure, from a configuration and facts.
 type Plan func(*config.File, state.Facts) state.Part
 
-// Golden plans every *.toml of dir and compares what is desired, an object a
-// line in order, and the problems, with the .plan beside it. -update writes
+// Golden plans every *.toml of dir and compares what the planner makes of the
+// feature's part alone, an object a line in order, and the problems, with the
+// .plan beside it. -update writes
 // those anew. Facts stand in the toml as comments:
 //
 //	#@ link eth1 2 veth mtu 1500 xdp xdp-target gro-list address 2001:db8::1/64
 //	#@ translator main 3
 //	#@ prefix64 main 64:ff9b::/96 lan wan
 //	#@ nameserver lan
+//	#@ switch mtk
 //	#@ plat home 64:ff9b::/96
 //	#@ sysctl net/ipv4/conf/lan/proxy_arp 1
 //	#@ way 192.0.2.1 192.0.2.2 1500 1300
@@ -41,7 +44,7 @@ type Plan func(*config.File, state.Facts) state.Part
 // "vlan-aware", "limits-mac" and "no-mac". A way has both ends, the MTU of the
 // device that leads there, and that which routers have told of, or 0. It gives
 // the number of files.
-func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int {
+func Golden(t *testing.T, dir string, sections []config.Section, plans Plan, audits ...plan.Audit) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))
 	if err != nil {
@@ -62,11 +65,11 @@ func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int 
 				t.Fatal(err)
 			}
 			golden := strings.TrimSuffix(file, ".toml") + ".plan"
-			got := planText(plan(f, facts))
+			got := planText(plan.Desire([]state.Part{plans(f, facts)}, facts, audits...))
 			if strings.Contains(got, "build \n") {
 				t.Errorf("plans a program that is none of bpf/*.bpf.c\n%s", got)
 			}
-			if again := planText(plan(f, facts)); again != got {
+			if again := planText(plan.Desire([]state.Part{plans(f, facts)}, facts, audits...)); again != got {
 				t.Errorf("the second time it plans\n%s\nafter\n%s", again, got)
 			}
 			if *update {
@@ -86,12 +89,12 @@ func Golden(t *testing.T, dir string, sections []config.Section, plan Plan) int 
 	return len(files)
 }
 
-func planText(part state.Part) string {
+func planText(desired state.Desired, problems []state.Problem) string {
 	var b strings.Builder
-	for _, o := range part.Objects {
+	for _, o := range desired {
 		fmt.Fprintln(&b, o)
 	}
-	for _, p := range part.Problems {
+	for _, p := range problems {
 		fmt.Fprintln(&b, "problem", strings.TrimPrefix(p.String(), ":"))
 	}
 	return b.String()
@@ -138,6 +141,8 @@ func readFact(facts *state.Facts, words []string) error {
 	case len(words) == 2 && words[0] == "nameserver":
 		facts.NameServer = append(facts.NameServer, words[1])
 		return nil
+	case len(words) == 2 && words[0] == "switch":
+		return readSwitch(facts, words[1])
 	case len(words) < 3:
 		return fmt.Errorf("is no fact")
 	case words[0] == "sysctl":
@@ -180,6 +185,16 @@ func readFact(facts *state.Facts, words []string) error {
 	}
 	facts.Links = append(facts.Links, l)
 	return nil
+}
+
+func readSwitch(facts *state.Facts, name string) error {
+	for f := state.SwitchNone; f <= state.SwitchGSWIP; f++ {
+		if f.String() == name {
+			facts.Switch = f
+			return nil
+		}
+	}
+	return fmt.Errorf("no switch has tags %q", name)
 }
 
 func readWay(facts *state.Facts, words []string) error {

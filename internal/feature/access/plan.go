@@ -29,10 +29,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		d, p := planClient(f, facts, name, ids[clientID(name)])
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
-	if len(ids) > 0 {
-		desired = append(desired, underlay(f, facts)...)
-	}
-	return state.Part{Feature: "access", Objects: desired, Problems: problems}
+	return state.Part{Feature: "access", Objects: desired, Needs: needs(f, facts), Problems: problems}
 }
 
 // clientID is a client's name among those of all sections; no section's NAME

@@ -28,30 +28,28 @@ func shortName(section, name string) string {
 
 // onDevice are the programs' side of a section's device.
 func onDevice(f *config.File, facts state.Facts, section, name, device string, id int, garden []state.Object) state.Desired {
-	mac := state.DeviceMAC(device)
-	desired := state.Desired{state.Access{ID: id, Name: shortName(section, name), Device: device, MAC: mac, Routed: f.Roles()&state.RoleRouted != 0}}
+	desired := state.Desired{state.Access{ID: id, Name: shortName(section, name), Device: device, MAC: state.DeviceMAC(device), Routed: f.Roles()&state.RoleRouted != 0}}
 	desired = append(desired, garden...)
-	return append(desired,
-		state.Port{Device: device, MAC: mac},
-		state.Attachment{Device: device, Hook: state.HookEgress, Program: "access_egress", Build: facts.Builds["access_egress"]},
-	)
+	return append(desired, state.Attachment{Device: device, Hook: state.HookEgress, Program: "access_egress", Build: facts.Builds["access_egress"]})
 }
 
-// underlay are the programs on the interfaces on which tunnels may arrive: all
-// that the file names.
-func underlay(f *config.File, facts state.Facts) state.Desired {
-	var ports, attachments state.Desired
+// needs are those of sections' devices, which may not be there yet and are only
+// sent to, and of the interfaces on which tunnels may arrive: all that the file
+// names.
+func needs(f *config.File, facts state.Facts) []state.Need {
+	var list []state.Need
+	for _, device := range Made(f) {
+		list = append(list, state.Need{Device: device, MAC: state.DeviceMAC(device), Taken: state.TakenNowhere})
+	}
+	if len(list) == 0 {
+		return nil
+	}
 	for _, name := range f.Names("interface") {
-		i := f.Interface(name)
-		l, there := facts.Link(i.Device)
-		if !there || l.MAC == [6]byte{} {
-			continue
-		}
-		ports = append(ports, state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RoleSubscribers.With(state.RoleXDPOut, l.XDPTarget)})
-		attachments = append(attachments, state.Attachment{Device: l.Name, Hook: state.HookIngress, Program: "ingress_tc", Build: facts.Builds["ingress_tc"]})
-		if l.XDP && (i.Hook == config.HookXDP || i.Hook == config.HookAuto && l.Kind == "") {
-			attachments = append(attachments, state.Attachment{Device: l.Name, Hook: state.HookXDP, Program: "ingress_xdp", Build: facts.Builds["ingress_xdp"]})
+		n := f.Need("interface."+name, name, state.RoleSubscribers)
+		if l, there := facts.Link(n.Device); there && l.MAC != [6]byte{} {
+			n.XDP = state.Wanted
+			list = append(list, n)
 		}
 	}
-	return append(ports, attachments...)
+	return list
 }

@@ -2,7 +2,6 @@ package nat64
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -27,17 +26,13 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for _, name := range full {
 		problems = append(problems, problem(f, "nat64."+name, "there are more translators than the datapath holds", fmt.Sprintf("at most %d", state.TranslatorsMax)))
 	}
-	ports := portsOf(f, facts, ids)
 	for _, name := range f.Names("nat64") {
 		if _, ok := ids[name]; ok {
 			desired = append(desired, planOne(f, facts, name, ids[name])...)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(ports)) {
-		desired = append(desired, ports[name])
-	}
-	attachments, more := attach(f, facts, ports)
-	return state.Part{Feature: "nat64", Objects: append(desired, attachments...), Problems: append(problems, more...)}
+	list, more := needs(f, facts, ids)
+	return state.Part{Feature: "nat64", Objects: desired, Needs: list, Problems: append(problems, more...)}
 }
 
 func problem(f *config.File, path, what, remedy string) state.Problem {
@@ -162,47 +157,31 @@ func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	return list
 }
 
-// portsOf gives what the programs know about each interface, by device.
-func portsOf(f *config.File, facts state.Facts, ids map[string]int) map[string]state.Port {
-	ports := map[string]state.Port{}
-	for name, id := range ids {
-		for _, in := range From(f, name).Interfaces {
-			i := f.Interface(in)
-			l, _ := facts.Link(i.Device)
-			p := ports[i.Device]
-			p.Device, p.MAC = i.Device, l.MAC
-			p.Roles = state.Roles(0).With(state.RoleShortcut, i.Shortcut).With(state.RoleXDPOut, l.XDPTarget)
-			p.Translators |= 1 << id
-			ports[i.Device] = p
+// needs gives what translators need of their interfaces, and interfaces that
+// cannot have any.
+func needs(f *config.File, facts state.Facts, ids map[string]int) (list []state.Need, problems []state.Problem) {
+	seen := map[string]bool{}
+	for _, name := range f.Names("nat64") {
+		id, numbered := ids[name]
+		for k, in := range From(f, name).Interfaces {
+			n := f.Need(fmt.Sprintf("nat64.%s.interfaces[%d]", name, k), in, 0)
+			l, there := facts.Link(n.Device)
+			if !there || !numbered {
+				continue
+			}
+			n.Translators = 1 << id
+			if f.Interface(in).Shortcut {
+				// only what goes out past the stack can be translated in XDP
+				n.Roles, n.XDP = state.RoleShortcut, state.Required
+			}
+			list = append(list, n)
+			if l.GROList && !seen[in] {
+				// what it hands over is no packet but a chain of them, of which only
+				// the first would be translated
+				seen[in] = true
+				problems = append(problems, problem(f, "interface."+in, fmt.Sprintf("%s chains received packets (rx-gro-list), which cannot be translated", n.Device), "ethtool -K "+n.Device+" rx-gro-list off"))
+			}
 		}
 	}
-	return ports
-}
-
-// attach chooses the hooks. TC is always there: it takes what XDP leaves.
-func attach(f *config.File, facts state.Facts, ports map[string]state.Port) (state.Desired, []state.Problem) {
-	var desired state.Desired
-	var problems []state.Problem
-	for _, name := range f.Names("interface") {
-		i := f.Interface(name)
-		if _, used := ports[i.Device]; !used {
-			continue
-		}
-		l, there := facts.Link(i.Device)
-		desired = append(desired, state.Attachment{Device: i.Device, Hook: state.HookIngress, Program: "ingress_tc", Build: facts.Builds["ingress_tc"]})
-		if l.GROList {
-			// what it hands over is no packet but a chain of them, of which only
-			// the first would be translated
-			problems = append(problems, problem(f, "interface."+name, fmt.Sprintf("%s chains received packets (rx-gro-list), which cannot be translated", i.Device), "ethtool -K "+i.Device+" rx-gro-list off"))
-		}
-		physical := l.Kind == "" && l.XDP
-		if i.Hook == config.HookXDP && there && !l.XDP {
-			problems = append(problems, problem(f, "interface."+name+".hook", fmt.Sprintf("the driver of %s has no XDP that can redirect", i.Device), `write hook = "tc" or "auto"`))
-			continue
-		}
-		if i.Shortcut && (i.Hook == config.HookXDP || i.Hook == config.HookAuto && physical) {
-			desired = append(desired, state.Attachment{Device: i.Device, Hook: state.HookXDP, Program: "ingress_xdp", Build: facts.Builds["ingress_xdp"]})
-		}
-	}
-	return desired, problems
+	return list, problems
 }

@@ -13,5 +13,7 @@ var Feature = feature.Feature{
 	Sizes: func(f *config.File, t *state.Tables) {
 		t.Flows, t.Switch = Flows(f), Switch(f)
 	},
-	Plan: Plan,
+	Offers: func(f *config.File, facts *state.Facts) { facts.Switch = Switch(f) },
+	Plan:   Plan,
+	Audit:  Audit,
 }

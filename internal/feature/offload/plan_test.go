@@ -12,7 +12,7 @@ import (
 func sections() []config.Section { return append(config.CoreSections(), offload.Section()) }
 
 func TestPlans(t *testing.T) {
-	if n := configtest.Golden(t, "testdata/plan", sections(), offload.Plan); n < 4 {
+	if n := configtest.Golden(t, "testdata/plan", sections(), offload.Plan, offload.Audit); n < 4 {
 		t.Errorf("%d files, want 4 at least", n)
 	}
 }

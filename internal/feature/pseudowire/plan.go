@@ -42,7 +42,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for _, name := range names {
 		p.pseudowire(name)
 	}
-	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.wires, p.where, p.programs, p.ends), Problems: p.problems}
+	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.wires, p.settings, p.ends), Needs: p.needs, Problems: p.problems}
 }
 
 type planner struct {
@@ -50,14 +50,14 @@ type planner struct {
 	facts    state.Facts
 	links    map[string]state.LinkFact
 	holder   map[netip.Addr]string // device that has an address
-	ports    map[string]bool       // keys of what is in where and programs
+	ports    map[string]bool       // keys of what is planned already
 	inward   map[end]bool          // by what pseudowires here know their packets
 	named    map[string]bool       // devices of pseudowires: there may be thousands
 	faces    map[string]*config.Interface
 	wires    state.Desired
-	where    state.Desired // where packets arrive
-	programs state.Desired
+	settings state.Desired
 	ends     state.Desired
+	needs    []state.Need // where packets arrive
 	problems []state.Problem
 }
 
@@ -195,7 +195,7 @@ func (p *planner) pseudowire(name string) {
 	if p.holder[c.Src] == "" && !c.Src.IsLoopback() && !p.promised(c.Src) {
 		p.warn(path+".src", fmt.Sprintf("%s is no address of this host now", c.Src), "give an [interface.NAME] that address")
 	}
-	p.arrives(c)
+	p.arrives(name, c)
 	visible, there := p.links[c.Device]
 	hidden, both := p.links[hiddenName(c.Device)]
 	if !there || !both {
@@ -246,29 +246,34 @@ func (p *planner) once(list *state.Desired, o state.Object) {
 }
 
 // arrives has the programs look for packets where they come in.
-func (p *planner) arrives(c *Config) {
-	at := func(l state.LinkFact, hook config.Hook) {
-		p.once(&p.where, state.Port{Device: l.Name, MAC: l.MAC, Roles: state.RolePseudowires.With(state.RoleXDPOut, l.XDPTarget)})
-		p.once(&p.programs, state.Attachment{Device: l.Name, Hook: state.HookIngress, Program: "ingress_tc", Build: p.facts.Builds["ingress_tc"]})
-		if l.XDP && (hook == config.HookXDP || hook == config.HookAuto && l.Kind == "" && l.Name != "lo") {
-			p.once(&p.programs, state.Attachment{Device: l.Name, Hook: state.HookXDP, Program: "ingress_xdp", Build: p.facts.Builds["ingress_xdp"]})
+func (p *planner) arrives(name string, c *Config) {
+	at := func(n state.Need) {
+		if _, there := p.links[n.Device]; there && !p.ports["need "+n.Device] {
+			p.ports["need "+n.Device] = true
+			n.XDP = state.Wanted
+			p.needs = append(p.needs, n)
 		}
 	}
+	without := func(device, path string) state.Need { // a section
+		return state.Need{Device: device, Hook: config.HookTC, Roles: state.RolePseudowires, Path: path, Pos: p.f.Position(path)}
+	}
+	path := "pseudowire." + name
 	names := c.Interfaces
 	if len(names) == 0 {
 		names = p.f.Names("interface")
 		if l, ok := p.links[p.holder[c.Src]]; ok && p.faces[l.Name] == nil {
-			at(l, config.HookTC)
+			at(without(l.Name, path+".src"))
 		}
+	} else {
+		path += ".interfaces"
 	}
 	for _, n := range names {
-		i := p.f.Interface(n)
-		if l, ok := p.links[i.Device]; ok && !p.named[i.Device] {
-			at(l, i.Hook)
+		if need := p.f.Need(path, n, state.RolePseudowires); !p.named[need.Device] {
+			at(need)
 		}
 	}
-	if l, ok := p.links["lo"]; ok && (c.Dst.IsLoopback() || p.holder[c.Dst] != "") {
-		at(l, config.HookTC)
+	if c.Dst.IsLoopback() || p.holder[c.Dst] != "" {
+		at(without("lo", path))
 		p.accepted(c)
 	}
 }
@@ -279,9 +284,9 @@ func (p *planner) accepted(c *Config) {
 	if c.Src.Is6() {
 		return
 	}
-	p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/accept_local", Value: "1"})
+	p.once(&p.settings, state.Sysctl{Name: "net/ipv4/conf/lo/accept_local", Value: "1"})
 	if c.Src.IsLoopback() || c.Dst.IsLoopback() {
-		p.once(&p.where, state.Sysctl{Name: "net/ipv4/conf/lo/route_localnet", Value: "1"})
+		p.once(&p.settings, state.Sysctl{Name: "net/ipv4/conf/lo/route_localnet", Value: "1"})
 	}
 }
 

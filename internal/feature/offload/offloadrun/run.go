@@ -18,6 +18,7 @@ import (
 	"weft/internal/kernel"
 	"weft/internal/kernel/netfilter"
 	"weft/internal/kernel/rtnetlink"
+	"weft/internal/plan"
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/task"
@@ -294,7 +295,7 @@ func Check(f *config.File, facts state.Facts) []state.Problem {
 	if offload.From(f) == nil {
 		return nil
 	}
-	problems := offload.Plan(f, facts).Problems
+	_, problems := plan.Desire([]state.Part{offload.Plan(f, facts)}, facts, offload.Audit)
 	for i, name := range offload.From(f).Interfaces {
 		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
 		if _, there := facts.Link(device); !there {
