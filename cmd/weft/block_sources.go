@@ -14,6 +14,7 @@ import (
 	"weft/internal/daemon"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
+	"weft/internal/feature/host"
 )
 
 func sourcesFlag(c *cobra.Command, file *string) {
@@ -122,8 +123,8 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 	}
 	start, said := time.Now(), false
 	for {
-		var status api.Status
-		if err := api.AskPath(c.Context(), r.Place.Socket(), "/v1/status", &status); err != nil || !guarded {
+		var status host.Status
+		if err := api.Ask(c.Context(), r.Place.Socket(), "status", nil, &status); err != nil || !guarded {
 			return err
 		}
 		if l := status.BlockList; l != nil && !l.Commands.Before(noted) {

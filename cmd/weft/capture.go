@@ -12,6 +12,7 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/daemon"
+	"weft/internal/feature/access"
 )
 
 // captureCommand writes a subscriber's packets as a pcap file.
@@ -68,7 +69,7 @@ func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, fi
 	}
 	defer r.Close()
 	socket := r.Place.Socket()
-	var d api.Details
+	var d access.Details
 	if err := askDetails(ctx, socket, o.Who, &d); err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, fi
 	case 0:
 		fmt.Fprintf(errs, "there is no session of %q now: waiting for one, Ctrl-C ends\n", o.Who)
 	case 1:
-		fmt.Fprintf(errs, "capturing session %d of %s, Ctrl-C ends\n", d.Sessions[0].Session, whose(d.Sessions[0].Client, d.Sessions[0].Login))
+		fmt.Fprintf(errs, "capturing session %d of %s, Ctrl-C ends\n", d.Sessions[0].Session, access.Whose(d.Sessions[0].Client, d.Sessions[0].Login))
 	default:
 		fmt.Fprintf(errs, "capturing %d sessions, Ctrl-C ends\n", n)
 	}
@@ -94,14 +95,14 @@ func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, fi
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	after := api.Details{}
+	after := access.Details{}
 	if askDetails(context.WithoutCancel(ctx), socket, o.Who, &after) == nil && missed(after) > before {
 		fmt.Fprintf(errs, "%d packets are missing: there were more than could be read\n", missed(after)-before)
 	}
 	return nil
 }
 
-func missed(d api.Details) (n uint64) {
+func missed(d access.Details) (n uint64) {
 	for _, s := range d.Sessions {
 		n += s.Missed
 	}
@@ -111,4 +112,8 @@ func missed(d api.Details) (n uint64) {
 func isTerminal(f *os.File) bool {
 	i, err := f.Stat()
 	return err == nil && i.Mode()&os.ModeCharDevice != 0
+}
+
+func askDetails(ctx context.Context, socket, who string, into *access.Details) error {
+	return api.Ask(ctx, socket, "subscriber", map[string]string{"who": who}, into)
 }

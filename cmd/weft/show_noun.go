@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -198,7 +196,7 @@ func complete(ctx context.Context, a noun.Arg) []string {
 	if !found || !known {
 		return a.Values
 	}
-	rows, err := (&looker{noun: n, out: io.Discard}).look(ctx)
+	rows, err := (&looker{noun: n}).look(ctx, &noun.Query{})
 	if err != nil {
 		return nil // there is nothing to offer
 	}
@@ -232,13 +230,17 @@ func (l *looker) run(ctx context.Context) error {
 }
 
 func (l *looker) once(ctx context.Context) error {
-	rows, err := l.look(ctx)
+	q, err := noun.NewQuery(l.noun.Args, l.values)
+	if err != nil {
+		return err
+	}
+	rows, err := l.look(ctx, q)
 	if err != nil {
 		return err
 	}
 	if l.json {
 		err = rows.JSON(l.out)
-	} else {
+	} else if err = rows.Missing(q); err == nil {
 		if l.watch {
 			fmt.Fprint(l.out, "\x1b[H\x1b[2J")
 		}
@@ -250,7 +252,7 @@ func (l *looker) once(ctx context.Context) error {
 	return err
 }
 
-func (l *looker) look(ctx context.Context) (rows noun.Rows, err error) {
+func (l *looker) look(ctx context.Context, q *noun.Query) (rows noun.Rows, err error) {
 	r, err := daemon.Look()
 	if err != nil {
 		return rows, err
@@ -262,10 +264,6 @@ func (l *looker) look(ctx context.Context) (rows noun.Rows, err error) {
 	d := r.Doors()
 	if d.Datapath == nil && !l.noun.Idle {
 		return rows, errNothing
-	}
-	q, err := noun.NewQuery(l.noun.Args, maps.Clone(l.values))
-	if err != nil {
-		return rows, err
 	}
 	q.Memory = l.memory
 	q.Asker = func(ctx context.Context, name string, args map[string]string, into any) error {
@@ -287,14 +285,4 @@ func terminalWidth(w io.Writer) int {
 		return 0
 	}
 	return int(size.Col)
-}
-
-// shownNouns are the commands of the nouns that features declare.
-func shownNouns() (list []*cobra.Command) {
-	for _, n := range features.Nouns() {
-		if !n.Hidden {
-			list = append(list, nounCommand(n))
-		}
-	}
-	return slices.Clip(list)
 }

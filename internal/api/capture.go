@@ -58,7 +58,7 @@ func (o CaptureOrder) Check() error {
 
 // serveCapture streams a pcap file. It ends with the order, or when the client
 // goes away.
-func serveCapture(source AccessSource) http.HandlerFunc {
+func serveCapture(source Subscribers) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		o, err := orderOf(q.URL.Query())
 		if err != nil {

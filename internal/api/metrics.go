@@ -5,79 +5,84 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"weft/internal/noun"
 )
 
 // ServeMetrics serves Prometheus at /metrics until ctx ends.
-func ServeMetrics(ctx context.Context, address string, registry Registry, source Source) error {
+func ServeMetrics(ctx context.Context, address string, registry Registry) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen for Prometheus on %s: %w", address, err)
 	}
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(newNounCollector(registry), newCollector(source), collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(newCollector(registry), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	serveHTTP(ctx, listener, mux)
 	return nil
 }
 
+// measureTimeout bounds the wait for one noun: what answers may be busy.
+const measureTimeout = time.Second
+
+// collector gives Prometheus what the nouns measure.
 type collector struct {
-	source   Source
-	build    *prometheus.Desc
-	refused  *prometheus.Desc
-	listed   *prometheus.Desc
-	names    nameMetrics
-	adverts  advertMetrics
-	access   accessMetrics
-	offload  offloadMetrics
-	routes   routeMetrics
-	failover failoverMetrics
+	registry Registry
+	metrics  map[string]metric
 }
 
-func newCollector(source Source) *collector {
-	return &collector{
-		source:  source,
-		names:   newNameMetrics(),
-		adverts: newAdvertMetrics(), offload: newOffloadMetrics(), access: newAccessMetrics(),
-		routes: newRouteMetrics(), failover: newFailoverMetrics(),
-		build:   prometheus.NewDesc("weft_info", "Version of weft.", []string{"version"}, nil),
-		refused: prometheus.NewDesc("weft_reload_refused", "1 while the last reload was refused, and the configuration in force is an older one.", nil, nil),
-		listed:  prometheus.NewDesc("weft_block_list_entries", "Prefixes of the block list in force, exceptions and bogons among them.", nil, nil),
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func newCollector(r Registry) *collector {
+	c := &collector{registry: r, metrics: map[string]metric{}}
+	for n := range noun.All(r.Nouns) {
+		for _, d := range n.Metrics {
+			kind := prometheus.GaugeValue
+			if d.Type == noun.Counter {
+				kind = prometheus.CounterValue
+			}
+			c.metrics[d.Name] = metric{prometheus.NewDesc(d.Name, d.Help, d.Labels, nil), kind}
+		}
 	}
+	return c
 }
 
+// Describe is of prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.build, c.refused, c.listed, c.names.events, c.names.asked, c.names.cached, c.adverts.sent, c.adverts.messages, c.adverts.leases} {
-		ch <- d
-	}
-	for _, d := range slices.Concat(
-		c.access.descs(), c.routes.descs(), c.failover.descs(),
-		c.offload.descs(),
-	) {
-		ch <- d
+	for _, m := range c.metrics {
+		ch <- m.desc
 	}
 }
 
+// Collect is of prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	c.offload.collect(ch, c.source)
-	c.failover.collect(ch, c.source.Failover())
-	c.adverts.collect(ch, c.source.Adverts())
-	c.access.collect(ch, c.source)
-	c.names.collect(ch, c.source.DNS64())
-	c.routes.collect(ch, c.source)
-	status, refused := c.source.Status(), 0.0
-	if status.Refused != nil {
-		refused = 1
+	for n := range noun.All(c.registry.Nouns) {
+		if len(n.Metrics) == 0 {
+			continue
+		}
+		err := c.measure(n, ch)
+		// what the daemon does not run has no metrics; maps can always be read
+		if err != nil && n.From != noun.Daemon {
+			ch <- prometheus.NewInvalidMetric(c.metrics[n.Metrics[0].Name].desc, err)
+		}
 	}
-	ch <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, status.Version)
-	ch <- prometheus.MustNewConstMetric(c.refused, prometheus.GaugeValue, refused)
-	if l := status.BlockList; l != nil {
-		ch <- prometheus.MustNewConstMetric(c.listed, prometheus.GaugeValue, float64(l.Entries))
-	}
+}
+
+func (c *collector) measure(n noun.Noun, ch chan<- prometheus.Metric) error {
+	ctx, cancel := context.WithTimeout(context.Background(), measureTimeout)
+	defer cancel()
+	q := &noun.Query{Asker: c.registry.ask}
+	return n.Measure(ctx, c.registry.Source(n.Name), q, func(name string, value float64, labels ...string) {
+		m := c.metrics[name]
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+	})
 }

@@ -25,22 +25,40 @@ func (r Registry) serve(mux *http.ServeMux) {
 		for name, values := range q.URL.Query() {
 			args[name] = values[0]
 		}
-		n, known := noun.Find(r.Nouns, q.PathValue("noun"))
-		if !known {
-			http.Error(w, fmt.Sprintf("there is no noun %q", q.PathValue("noun")), http.StatusNotFound)
-			return
-		}
-		question, err := noun.NewQuery(n.Args, args)
-		if err != nil {
+		r.answer(w, q, args)
+	})
+	// arguments that are too long for a path
+	mux.HandleFunc("POST /v1/show/{noun}", func(w http.ResponseWriter, q *http.Request) {
+		var args map[string]string
+		if err := json.NewDecoder(http.MaxBytesReader(w, q.Body, argsMost)).Decode(&args); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		question.Asker = r.ask
-		out := &answerWriter{ResponseWriter: w}
-		if err := n.Encode(q.Context(), out, r.Source(n.Name), question); err != nil && !out.begun {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		}
+		r.answer(w, q, args)
 	})
+}
+
+const (
+	argsMost = 4 << 20 // bytes of arguments
+	pathMost = 4 << 10 // bytes of them in a path
+)
+
+func (r Registry) answer(w http.ResponseWriter, q *http.Request, args map[string]string) {
+	n, known := noun.Find(r.Nouns, q.PathValue("noun"))
+	if !known {
+		http.Error(w, fmt.Sprintf("there is no noun %q", q.PathValue("noun")), http.StatusNotFound)
+		return
+	}
+	question, err := noun.NewQuery(n.Args, args)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	question.Asker = r.ask
+	out := &answerWriter{ResponseWriter: w}
+	if err := n.Encode(q.Context(), out, r.Source(n.Name), question); err != nil && !out.begun {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
 }
 
 // answerWriter notes whether an answer has begun: an error behind that cuts it off.
@@ -95,8 +113,14 @@ func show(ctx context.Context, socket, name string, args map[string]string, read
 		v.Set(arg, value)
 	}
 	path := "/v1/show/" + name
-	if len(v) > 0 {
-		path += "?" + v.Encode()
+	if query := v.Encode(); len(query) > pathMost {
+		text, err := json.Marshal(args)
+		if err != nil {
+			return err
+		}
+		return request(ctx, http.MethodPost, socket, path, bytes.NewReader(text), read)
+	} else if query != "" {
+		path += "?" + query
 	}
 	return request(ctx, http.MethodGet, socket, path, nil, read)
 }

@@ -9,6 +9,8 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
+	"weft/internal/feature/guard"
+	"weft/internal/feature/host"
 	"weft/internal/state"
 	"weft/internal/version"
 )
@@ -19,32 +21,31 @@ type metricsListener struct {
 	cancel  context.CancelFunc
 }
 
-// source is the daemon as the API sees it.
-type source struct {
+// core is what weft run has to show of itself.
+type core struct {
 	standing *standing
 	runners  runners
-	nameServer
-	adverts
-	sessionSync
-	api.RouteSource
-	api.OffloadSource
-	api.AccessSource
 }
 
-type (
-	nameServer  interface{ DNS64() *api.DNS64 }
-	adverts     interface{ Adverts() []api.Advert }
-	sessionSync interface{ Failover() *api.Failover }
-	blockList   interface{ BlockList() *api.BlockList }
-)
+// blockLister is the runner that has the block list.
+type blockLister interface{ BlockList() *guard.BlockList }
+
+// Status is the row of weft show status.
+func (c core) Status() host.Status {
+	status := c.standing.get()
+	if l := find[blockLister](c.runners).BlockList(); l != nil {
+		status.BlockList = &host.BlockList{Entries: l.Entries, Commands: l.Commands}
+	}
+	return status
+}
 
 // standing is which configuration is in force, and why it is not the file's.
 type standing struct {
 	mu     sync.Mutex
-	status api.Status
+	status host.Status
 }
 
-func (s *standing) get() api.Status {
+func (s *standing) get() host.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
@@ -60,7 +61,7 @@ func (s *standing) applied() {
 func (s *standing) refused(why ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Refused = &api.Refusal{At: time.Now(), Why: why}
+	s.status.Refused = &host.Refusal{At: time.Now(), Why: why}
 }
 
 // words says it for systemctl status, in a line.
@@ -83,26 +84,13 @@ func (s *standing) refusedFor(problems []state.Problem) {
 	s.refused(why...)
 }
 
-func (s source) Status() api.Status {
-	status := s.standing.get()
-	status.BlockList = find[blockList](s.runners).BlockList()
-	return status
-}
-
 func newStanding(file string) *standing {
 	now := time.Now()
-	return &standing{status: api.Status{Version: version.String(), PID: os.Getpid(), File: file, Started: now, Applied: now}}
-}
-
-func (d *daemon) source() source {
-	return source{
-		d.standing, d.runners, find[nameServer](d.runners), find[adverts](d.runners), find[sessionSync](d.runners),
-		find[api.RouteSource](d.runners), find[api.OffloadSource](d.runners), find[api.AccessSource](d.runners),
-	}
+	return &standing{status: host.Status{Version: version.String(), PID: os.Getpid(), File: file, Started: now, Applied: now}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {
-	if err := api.Serve(ctx, d.router.Place.Socket(), d.registry(), d.source()); err != nil {
+	if err := api.Serve(ctx, d.router.Place.Socket(), d.registry(), find[api.Subscribers](d.runners)); err != nil {
 		return err
 	}
 	return d.listenMetrics(ctx, f)
@@ -124,7 +112,7 @@ func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	if err := api.ServeMetrics(ctx, address, d.registry(), d.source()); err != nil {
+	if err := api.ServeMetrics(ctx, address, d.registry()); err != nil {
 		cancel()
 		return err
 	}

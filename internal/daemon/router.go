@@ -6,18 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/user"
 	"slices"
 	"strings"
 
-	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/features"
 	"weft/internal/kernel"
-	"weft/internal/kernel/rtnetlink"
 	"weft/internal/paths"
 	"weft/internal/reconcile"
 	"weft/internal/runner"
@@ -166,9 +163,6 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 	steps, err := r.targets().Plan(ctx, desired)
 	return steps, problems, err
 }
-
-// VXLANs lists the kernel's own pseudowires.
-func (r *Router) VXLANs() ([]state.VXLANCount, error) { return r.kernel.VXLANs() }
 
 // strangers gives those users and groups that the host does not have.
 func strangers(all []string) []string {
@@ -354,38 +348,4 @@ func Unload(ctx context.Context) ([]state.Step, error) {
 	}
 	defer held.Close()
 	return r.unload(ctx)
-}
-
-// Match gives the kernel's own route for an address, nil if it has none.
-func (r *Router) Match(ctx context.Context, a netip.Addr) (*state.KernelRoute, error) {
-	m, err := rtnetlink.OpenMatcher()
-	if err != nil {
-		return nil, err
-	}
-	defer m.Close()
-	k, ok, err := m.Match(ctx, a)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return &k, nil
-}
-
-// Neighbours lists the kernel's neighbours.
-func (r *Router) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
-	return rtnetlink.Neighbours(ctx)
-}
-
-// Compare holds weft's route table against the kernel's, at every boundary.
-func (r *Router) Compare(ctx context.Context, routes *datapath.Routes) (api.Comparison, error) {
-	prefixes, err := rtnetlink.Prefixes(ctx)
-	if err != nil {
-		return api.Comparison{}, err
-	}
-	m, err := rtnetlink.OpenMatcher()
-	if err != nil {
-		return api.Comparison{}, err
-	}
-	defer m.Close()
-	c := api.Comparer{Routes: routes, Kernel: m, Neighbours: rtnetlink.Neighbours}
-	return c.Compare(ctx, prefixes)
 }

@@ -3,16 +3,24 @@ package features
 
 import (
 	"weft/internal/datapath"
+	"weft/internal/feature/access"
 	"weft/internal/feature/bridge"
 	"weft/internal/feature/bridge/bridgerun"
+	"weft/internal/feature/dns64"
+	"weft/internal/feature/failover"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
 	"weft/internal/feature/host"
 	"weft/internal/feature/host/hostrun"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/nat64/nat64run"
+	"weft/internal/feature/offload"
+	"weft/internal/feature/offload/offloadrun"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/feature/pseudowire/pseudowirerun"
+	"weft/internal/feature/ra"
+	"weft/internal/feature/route"
+	"weft/internal/feature/route/routerun"
 	"weft/internal/kernel"
 	"weft/internal/noun"
 	"weft/internal/paths"
@@ -44,6 +52,12 @@ func AllShown() []Shown {
 		{"nat64", nat64.Nouns(), func(d Doors) any { return nat64run.Tables{Datapath: d.Datapath} }},
 		{"bridge", bridge.Nouns(), func(d Doors) any { return bridgerun.Tables{Datapath: d.Datapath, Kernel: d.Kernel} }},
 		{"pseudowire", pseudowire.Nouns(), func(d Doors) any { return pseudowirerun.Tables{Datapath: d.Datapath, Kernel: d.Kernel} }},
+		{"route", route.Nouns(), func(d Doors) any { return routerun.Tables{Datapath: d.Datapath, Kernel: d.Kernel} }},
+		{"offload", offload.Nouns(), func(d Doors) any { return offloadrun.Tables{Datapath: d.Datapath} }},
+		{"dns64", dns64.Nouns(), plain},
+		{"ra", ra.Nouns(), plain},
+		{"failover", failover.Nouns(), plain},
+		{"access", access.Nouns(), plain},
 		{"guard", guard.Nouns(), func(d Doors) any { return guardrun.Tables{Datapath: d.Datapath, Dirs: d.Dirs} }},
 	}
 }

@@ -29,6 +29,11 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 			t.Errorf("testdata/metrics.txt does not have\n%s", m)
 		}
 	}
+	for _, m := range want {
+		if !slices.Contains(got, m) {
+			t.Errorf("no noun measures\n%s", m)
+		}
+	}
 	if len(slices.Compact(slices.Clone(got))) != len(got) {
 		t.Error("a metric is declared twice")
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 )
 
 // From says where the rows of a noun come from.
@@ -44,9 +45,10 @@ type Of[S, R any] struct {
 	One  bool // there is one row, and its JSON stands without a list around it
 
 	Columns []Column[R]
-	Page    func(w io.Writer, rows []R) // what is printed instead of a table; tabs align
-	None    string                      // what is printed if there are no rows; "none" if it is empty
-	Faulty  func(R) bool                // the command fails after it has shown such a row
+	Page    func(w io.Writer, rows []R)    // what is printed instead of a table; tabs align
+	None    string                         // what is printed if there are no rows; "none" if it is empty
+	Faulty  func(R) bool                   // the command fails after it has shown such a row
+	Missing func(rows []R, q *Query) error // the command fails with it instead of a table
 
 	Metrics []Metric[R]
 	// Zeroes puts those values of Metrics that are there, as zero, without a row. What is not
@@ -84,6 +86,7 @@ type erased interface {
 	table(w io.Writer, rows any, width int) error
 	cells(rows any, column string) []string
 	faulty(rows any) bool
+	missing(rows any, q *Query) error
 	measure(ctx context.Context, source any, q *Query, put Put) error
 }
 
@@ -168,6 +171,9 @@ func (r Rows) Table(w io.Writer, width int) error { return r.of.table(w, r.list,
 // Cells gives what stands in a column, without repetition.
 func (r Rows) Cells(column string) []string { return r.of.cells(r.list, column) }
 
+// Missing is the error that people get instead of a table, if what they ask for is not there.
+func (r Rows) Missing(q *Query) error { return r.of.missing(r.list, q) }
+
 // Faulty tells whether a row says that something is wrong.
 func (r Rows) Faulty() bool { return r.of.faulty(r.list) }
 
@@ -206,6 +212,13 @@ func (o Of[S, R]) faulty(rows any) bool {
 		}
 	}
 	return false
+}
+
+func (o Of[S, R]) missing(rows any, q *Query) error {
+	if o.Missing == nil {
+		return nil
+	}
+	return o.Missing(rows.([]R), q)
 }
 
 func (o Of[S, R]) cells(rows any, column string) (list []string) {
@@ -259,6 +272,14 @@ func YesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// Age says for how long something has been.
+func Age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return time.Since(since).Round(time.Second).String()
 }
 
 // Joined puts a space between words.

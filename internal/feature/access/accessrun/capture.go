@@ -65,7 +65,7 @@ func (s *subscribers) Capture(ctx context.Context, o api.CaptureOrder, w io.Writ
 		return errors.New("there is no [access.NAME] and no [l2tp_client.NAME]")
 	}
 	s.mu.Lock()
-	id, _ := s.engine.Watch(api.MatchOf(o.Who), func(f access.Frame) {
+	id, _ := s.engine.Watch(access.MatchOf(o.Who), func(f access.Frame) {
 		c.put(captured{f.At, f.Up, len(f.PPP), append([]byte{}, f.PPP...)})
 	}, time.Now())
 	s.mu.Unlock()

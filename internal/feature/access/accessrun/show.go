@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weft/internal/api"
 	"weft/internal/feature/access"
 )
 
@@ -16,8 +15,8 @@ import (
 const rowsAtATime = 256
 
 // Subscribers, Tunnels, Clients and AccessStats are what the API shows.
-func (s *subscribers) Subscribers() iter.Seq[api.Subscriber] {
-	return func(yield func(api.Subscriber) bool) {
+func (s *subscribers) Subscribers() iter.Seq[access.Subscriber] {
+	return func(yield func(access.Subscriber) bool) {
 		s.mu.Lock()
 		order := s.engine.Order()
 		s.mu.Unlock()
@@ -27,7 +26,7 @@ func (s *subscribers) Subscribers() iter.Seq[api.Subscriber] {
 			s.mu.Unlock()
 			counted := s.counters(ids)
 			for _, r := range rows {
-				if !yield(api.NewSubscriber(r, counted[r.Session])) {
+				if !yield(access.NewSubscriber(r, counted[r.Session])) {
 					return
 				}
 			}
@@ -36,11 +35,11 @@ func (s *subscribers) Subscribers() iter.Seq[api.Subscriber] {
 }
 
 // Details tells all of somebody's sessions.
-func (s *subscribers) Details(who string) api.Details {
+func (s *subscribers) Details(who string) access.Details {
 	s.mu.Lock()
-	sessions, ended := s.engine.Details(api.MatchOf(who))
+	sessions, ended := s.engine.Details(access.MatchOf(who))
 	s.mu.Unlock()
-	d := api.Details{Sessions: []api.Detail{}, Ended: ended}
+	d := access.Details{Sessions: []access.Detail{}, Ended: ended}
 	if len(sessions) == 0 {
 		return d
 	}
@@ -50,7 +49,7 @@ func (s *subscribers) Details(who string) api.Details {
 	}
 	counted, boot := s.counters(ids), clockBegan(time.Now())
 	for _, one := range sessions {
-		d.Sessions = append(d.Sessions, api.NewDetail(one, counted[one.Session], boot))
+		d.Sessions = append(d.Sessions, access.NewDetail(one, counted[one.Session], boot))
 	}
 	return d
 }

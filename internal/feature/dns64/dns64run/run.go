@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weft/internal/api"
 	"weft/internal/dnsio"
 	"weft/internal/feature/dns64"
 	"weft/internal/runner"
@@ -127,15 +126,20 @@ func (n *nameServer) close() {
 	n.pool.Close()
 }
 
-// DNS64 gives what the API shows, nil if there is no name server.
-func (r *Runner) DNS64() *api.DNS64 { return task.Get(context.Background(), r.loop, (*server).status) }
+// NameServer gives what the API shows, nil if there is no name server.
+func (r *Runner) NameServer() *dns64.Row {
+	return task.Get(context.Background(), r.loop, (*server).row)
+}
 
-// status gives what the API shows, nil if there is no name server.
-func (n *server) status() *api.DNS64 {
+// row is the row of weft show dns64, nil if there is no name server.
+func (n *server) row() *dns64.Row {
 	if n.running == nil {
 		return nil
 	}
-	d := &api.DNS64{Cached: n.running.resolver.Cached(), Counters: n.running.resolver.Counters(), Forwarders: n.running.pool.States()}
+	d := &dns64.Row{Cached: n.running.resolver.Cached(), Counters: n.running.resolver.Counters()}
+	for _, f := range n.running.pool.States() {
+		d.Forwarders = append(d.Forwarders, dns64.ForwarderRow(f))
+	}
 	for _, a := range n.running.server.Addresses() {
 		d.Listen = append(d.Listen, a.String())
 	}

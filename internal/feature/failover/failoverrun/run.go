@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"time"
 
-	"weft/internal/api"
 	"weft/internal/bus"
 	"weft/internal/config"
 	"weft/internal/datapath"
@@ -236,15 +235,15 @@ func (s *sharing) settle(tables uint64) {
 	}
 }
 
-// Failover gives what the API shows, nil if nothing is shared.
-func (r *Runner) Failover() *api.Failover {
+// Sharing gives what the API shows, nil if nothing is shared.
+func (r *Runner) Sharing() *failover.Row {
 	ctx := context.Background()
 	running := task.Get(ctx, r.loop, func(s *sharing) *sharer { return s.running })
 	if running == nil {
 		return nil
 	}
 	stream := running.bus.Status(ctx)
-	f := &api.Failover{Stream: api.Stream{
+	f := &failover.Row{Stream: failover.StreamRow{
 		Open: stream.Open, Clients: stream.Clients, Messages: stream.Messages, Bytes: stream.Bytes, Limit: running.settings.bus.Bytes, Refused: stream.Refused,
 	}}
 	if stream.Err != nil {

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/guard"
 	"weft/internal/kernel/netfilter"
@@ -51,7 +50,7 @@ type blocking struct {
 // inForce is the list as the programs have it.
 type inForce struct {
 	guarded bool
-	list    api.BlockList
+	list    guard.BlockList
 	known   bool  // nothing waits to be written
 	fault   error // what of it could not be read
 }
@@ -130,7 +129,7 @@ func (r *Runner) Close() error {
 }
 
 // BlockList gives the list in force; nil if nothing is guarded, or it is not known.
-func (r *Runner) BlockList() *api.BlockList {
+func (r *Runner) BlockList() *guard.BlockList {
 	l := task.Get(context.Background(), r.loop, func(b *blocking) *inForce { return b.list.Load() })
 	if l == nil || !l.known || !l.guarded {
 		return nil
@@ -170,7 +169,7 @@ func (w *blockWriter) run(ctx context.Context, works func(), next <-chan *config
 		}
 		put(&inForce{
 			guarded: len(w.file.Names("guard")) > 0, known: !w.changed, fault: err,
-			list: api.BlockList{Entries: len(w.written), Commands: w.runtime.stamp},
+			list: guard.BlockList{Entries: len(w.written), Commands: w.runtime.stamp},
 		})
 	}
 }

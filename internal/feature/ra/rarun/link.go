@@ -12,7 +12,6 @@ import (
 
 	"github.com/mdlayher/ndp"
 
-	"weft/internal/api"
 	"weft/internal/feature/ra"
 	"weft/internal/lan"
 	"weft/internal/runner"
@@ -88,15 +87,15 @@ func (a *link) spaces() []netip.Prefix {
 	return a.ra.Settings().Delegate
 }
 
-func (a *link) status(name string) api.Advert {
+func (a *link) status(name string) ra.Row {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.ra.Settings()
-	row := api.Advert{
+	row := ra.Row{
 		Name: name, Device: a.device, Lifetime: s.Lifetime.String(), DHCPv6: string(s.DHCPv6), Fault: a.fault, Stats: a.ra.Stats(),
 		// lists that are empty, not null, in JSON
 		DNS: append([]netip.Addr{}, s.DNS...), PREF64: append([]netip.Prefix{}, s.PREF64...),
-		Prefixes: []netip.Prefix{}, Deprecated: []netip.Prefix{}, Leases: []api.LeaseRow{},
+		Prefixes: []netip.Prefix{}, Deprecated: []netip.Prefix{}, Leases: []ra.LeaseRow{},
 	}
 	for _, p := range s.Prefixes {
 		row.Prefixes = append(row.Prefixes, p.Prefix)
@@ -108,7 +107,7 @@ func (a *link) status(name string) api.Advert {
 		stats := a.dhcp.Stats()
 		row.DHCP = &stats
 		for _, l := range a.dhcp.Leases() {
-			row.Leases = append(row.Leases, api.LeaseRow{Client: hex.EncodeToString([]byte(l.Client)), Kind: string(l.Kind), Prefix: l.Prefix, Peer: l.Peer, Until: l.Until})
+			row.Leases = append(row.Leases, ra.LeaseRow{Client: hex.EncodeToString([]byte(l.Client)), Kind: string(l.Kind), Prefix: l.Prefix, Peer: l.Peer, Until: l.Until})
 		}
 	}
 	return row

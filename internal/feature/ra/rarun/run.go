@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"weft/internal/api"
 	"weft/internal/feature/ra"
 	"weft/internal/lan"
 	"weft/internal/paths"
@@ -82,10 +81,10 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// Adverts gives what the API shows.
-func (r *Runner) Adverts() []api.Advert {
-	return task.Get(context.Background(), r.loop, func(s *links) []api.Advert {
-		list := []api.Advert{}
+// Links gives what the API shows.
+func (r *Runner) Links() []ra.Row {
+	return task.Get(context.Background(), r.loop, func(s *links) []ra.Row {
+		list := []ra.Row{}
 		for name, a := range s.set.All() {
 			list = append(list, a.status(name))
 		}

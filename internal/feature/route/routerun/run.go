@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"weft/fib"
-	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/feature/route"
@@ -187,13 +186,13 @@ func (r *Runner) running(ctx context.Context) (*mirror, error) {
 }
 
 // Mirror tells how the mirror is doing, for the metrics.
-func (r *Runner) Mirror(ctx context.Context) (api.Mirror, error) {
+func (r *Runner) Mirror(ctx context.Context) (route.Mirror, error) {
 	m, err := r.running(ctx)
 	if err != nil {
-		return api.Mirror{}, err
+		return route.Mirror{}, err
 	}
 	// before the mirror is asked: it answers when no news wait
-	out := api.Mirror{Listings: m.resyncs.Load(), Behind: m.feed.Behind()}
+	out := route.Mirror{Listings: m.resyncs.Load(), Behind: m.feed.Behind()}
 	busy := m.with(ctx, func(s *route.Service) {
 		status := s.Status()
 		out.Status = &status
@@ -211,7 +210,7 @@ func (r *Runner) Explain(ctx context.Context, table int, a netip.Addr) (e fib.Ex
 }
 
 // FIB gives the statistics of the tables and what the mirror holds, for the API.
-func (r *Runner) FIB(ctx context.Context) (f api.FIB, err error) {
+func (r *Runner) FIB(ctx context.Context) (f route.FIB, err error) {
 	err = r.with(ctx, func(s *route.Service) {
 		status := s.Status()
 		f.Mirror = &status
@@ -224,7 +223,7 @@ func (r *Runner) FIB(ctx context.Context) (f api.FIB, err error) {
 			}
 		}
 		for _, t := range s.Tables() {
-			f.Tables = append(f.Tables, api.FIBTable{Number: t.Number, Kernel: t.Kernel, Stats: t.Stats, Bytes: t.Stats.Bytes()})
+			f.Tables = append(f.Tables, route.FIBTable{Number: t.Number, Kernel: t.Kernel, Stats: t.Stats, Bytes: t.Stats.Bytes()})
 		}
 	})
 	return f, err

@@ -1,4 +1,4 @@
-package api
+package access
 
 import (
 	"iter"
@@ -8,17 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"weft/internal/feature/access"
+	"weft/internal/noun"
 )
 
 // desk is a daemon with two sections of subscribers.
-type desk struct{ AccessSource }
+type desk struct{ Source }
 
 func (desk) Subscribers() iter.Seq[Subscriber] {
 	one := func(section, state string, up, down uint64, drops map[string]uint64) Subscriber {
-		s := Subscriber{Drops: drops, Traffic: access.Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
+		s := Subscriber{Drops: drops, Traffic: Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
 		s.Access, s.State = section, state
 		return s
 	}
@@ -30,65 +28,54 @@ func (desk) Subscribers() iter.Seq[Subscriber] {
 
 func (desk) Sections() []string { return []string{"dsl", "fibre", "new"} }
 
-func (desk) Tunnels() []access.TunnelRow {
-	return []access.TunnelRow{{Section: "access.dsl", State: "established"}, {Section: "access.dsl", State: "closing"}, {Section: "access.dsl", State: "established"}}
+func (desk) Tunnels() []TunnelRow {
+	return []TunnelRow{{Section: "access.dsl", State: "established"}, {Section: "access.dsl", State: "closing"}, {Section: "access.dsl", State: "established"}}
 }
 
-func (desk) Clients() []access.ClientRow {
-	up := access.ClientRow{Name: "isp"}
+func (desk) Clients() []ClientRow {
+	up := ClientRow{Name: "isp"}
 	up.Up = true
-	return []access.ClientRow{up, {Name: "other"}}
+	return []ClientRow{up, {Name: "other"}}
 }
 
-func (desk) AccessStats() access.Stats {
-	return access.Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
+func (desk) AccessStats() Stats {
+	return Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
 }
 
-func (desk) Pools() []access.PoolRow {
-	return []access.PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
+func (desk) Pools() []PoolRow {
+	return []PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
 }
 
-func (desk) RADIUS() []access.RADIUSServer {
-	return []access.RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6, Lost: 2}}
+func (desk) RADIUS() []RADIUSServer {
+	return []RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6, Lost: 2}}
 }
-
-// accessCollector is the part of the collector that tells of subscribers.
-type accessCollector struct {
-	accessMetrics
-	source AccessSource
-}
-
-func (c accessCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs() {
-		ch <- d
-	}
-}
-
-func (c accessCollector) Collect(ch chan<- prometheus.Metric) { c.collect(ch, c.source) }
 
 func TestMetricsOfSubscribers(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(accessCollector{newAccessMetrics(), desk{}})
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	got, events, zeroes := map[string]float64{}, 0, map[string]bool{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			name := []string{strings.TrimPrefix(f.GetName(), "weft_")}
-			for _, l := range m.GetLabel() {
-				name = append(name, l.GetValue())
+	for n := range noun.All(Nouns()) {
+		if n.From != noun.Daemon {
+			continue
+		}
+		labels := map[string][]string{}
+		for _, m := range n.Metrics {
+			labels[m.Name] = m.Labels
+		}
+		err := n.Measure(t.Context(), desk{}, nil, func(metric string, v float64, values ...string) {
+			if len(values) != len(labels[metric]) {
+				t.Errorf("%s has the labels %v, and got %v", metric, labels[metric], values)
 			}
-			n := m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			if f.GetName() == "weft_access_events_total" {
+			name := strings.Join(append([]string{strings.TrimPrefix(metric, "weft_")}, sortedByLabel(labels[metric], values)...), " ")
+			if metric == "weft_access_events_total" {
 				events++
 			}
-			if n == 0 {
-				zeroes[strings.Join(name, " ")] = true
-				continue
+			if v == 0 {
+				zeroes[name] = true
+			} else {
+				got[name] = v
 			}
-			got[strings.Join(name, " ")] = n
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 	want := map[string]float64{
@@ -117,4 +104,17 @@ func TestMetricsOfSubscribers(t *testing.T) {
 			t.Errorf("there is no row %q", name)
 		}
 	}
+}
+
+// sortedByLabel gives values in the order of their labels' names.
+func sortedByLabel(labels, values []string) []string {
+	byName := map[string]string{}
+	for i, l := range labels {
+		byName[l] = values[i]
+	}
+	var list []string
+	for _, l := range slices.Sorted(maps.Keys(byName)) {
+		list = append(list, byName[l])
+	}
+	return list
 }

@@ -1,4 +1,4 @@
-package api
+package route
 
 import (
 	"net/netip"
@@ -16,33 +16,33 @@ func TestWaysAgreeOnlyIfTheyAreTheSame(t *testing.T) {
 		{Device: 3, Addr: a, MAC: [6]byte{2, 2}, State: state.NeighbourStale},
 		{Device: 4, Addr: gateway, MAC: [6]byte{2, 3}, State: state.NeighbourFailed},
 	}
-	to := func(mac byte) *Nexthop {
-		return &Nexthop{Kind: "neighbour", entry: state.NeighbourEntry{Dst: [6]byte{2, mac}}}
+	to := func(mac byte) *NexthopRow {
+		return &NexthopRow{Kind: "neighbour", entry: state.NeighbourEntry{Dst: [6]byte{2, mac}}}
 	}
 	by := func(hops ...state.KernelHop) *state.KernelRoute {
 		return &state.KernelRoute{Type: state.RouteUnicast, Hops: hops}
 	}
 	via2, via4, onLink := state.KernelHop{Gateway: gateway, Device: 2}, state.KernelHop{Gateway: gateway, Device: 4}, state.KernelHop{Device: 3}
 	for name, c := range map[string]struct {
-		hop    *Nexthop
+		hop    *NexthopRow
 		kernel *state.KernelRoute
 		same   bool
 	}{
 		"neither has a route":           {nil, nil, true},
 		"weft leaves it to the kernel":  {nil, by(via2), true},
-		"the neighbour is not resolved": {&Nexthop{Kind: "stack"}, by(via2), true},
+		"the neighbour is not resolved": {&NexthopRow{Kind: "stack"}, by(via2), true},
 		"weft alone has a route":        {to(1), nil, false},
 		"the same gateway":              {to(1), by(via2), true},
 		"another gateway":               {to(2), by(via2), false},
 		"the host itself":               {to(2), by(onLink), true},
 		"a gateway that has failed":     {to(3), by(via4), false},
 		"one of the kernel's two":       {to(2), by(via2, onLink), true},
-		"both of the kernel's two":      {&Nexthop{Kind: "group", Members: []Nexthop{*to(1), *to(2)}}, by(via2, onLink), true},
-		"one more than the kernel":      {&Nexthop{Kind: "group", Members: []Nexthop{*to(1), *to(2)}}, by(via2), false},
-		"both drop":                     {&Nexthop{Kind: "blackhole"}, &state.KernelRoute{Type: state.RouteBlackhole}, true},
-		"weft drops alone":              {&Nexthop{Kind: "blackhole"}, by(via2), false},
-		"the router itself":             {&Nexthop{Kind: "local"}, &state.KernelRoute{Type: state.RouteAnycast}, true},
-		"a prohibit route":              {&Nexthop{Kind: "unreachable"}, &state.KernelRoute{Type: state.RouteProhibit}, true},
+		"both of the kernel's two":      {&NexthopRow{Kind: "group", Members: []NexthopRow{*to(1), *to(2)}}, by(via2, onLink), true},
+		"one more than the kernel":      {&NexthopRow{Kind: "group", Members: []NexthopRow{*to(1), *to(2)}}, by(via2), false},
+		"both drop":                     {&NexthopRow{Kind: "blackhole"}, &state.KernelRoute{Type: state.RouteBlackhole}, true},
+		"weft drops alone":              {&NexthopRow{Kind: "blackhole"}, by(via2), false},
+		"the router itself":             {&NexthopRow{Kind: "local"}, &state.KernelRoute{Type: state.RouteAnycast}, true},
+		"a prohibit route":              {&NexthopRow{Kind: "unreachable"}, &state.KernelRoute{Type: state.RouteProhibit}, true},
 	} {
 		if same, words := agree(c.hop, a, c.kernel, neighbours); same != c.same {
 			t.Errorf("%s: %v (%s), want %v", name, same, words, c.same)

@@ -1,21 +1,18 @@
-package api
+package route
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"iter"
 	"net/netip"
 	"slices"
 
 	"weft/fib"
-	"weft/internal/datapath"
+	"weft/internal/noun"
 	"weft/internal/state"
 )
-
-// Matcher is the kernel's own lookup.
-type Matcher interface {
-	Match(ctx context.Context, a netip.Addr) (state.KernelRoute, bool, error)
-}
 
 // Comparison is what `weft show fib --compare` shows.
 type Comparison struct {
@@ -30,23 +27,62 @@ type Comparison struct {
 // examplesMax bounds the addresses that are told of.
 const examplesMax = 20
 
-// Comparer holds weft's main table against the kernel's.
-type Comparer struct {
-	Routes     *datapath.Routes
-	Kernel     Matcher
-	Neighbours func(context.Context) ([]state.KernelNeighbour, error)
+func comparison() noun.Noun {
+	return noun.Of[Source, Comparison]{
+		Name: "fib-comparison", Short: "Whether weft's route tables are the kernel's", One: true,
+		Long: `With --compare the kernel is asked for every boundary of its routes; where weft
+differs, the addresses are printed, and the command fails.`,
+		Args:     []noun.Arg{{Name: "compare", Help: "ask the kernel for every boundary of its routes, and say where weft differs", Kind: noun.Switch}},
+		Examples: []string{"--compare"},
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Comparison, error] {
+			return noun.Row(compare(ctx, s))
+		},
+		Page: func(w io.Writer, rows []Comparison) {
+			for _, c := range rows {
+				fmt.Fprintf(w, "%d addresses at the boundaries of %d prefixes: %d go the kernel's way, %d are left to the kernel, %d differ\n",
+					c.Addresses, c.Prefixes, c.Same, c.Left, c.Differ)
+				for _, e := range c.Examples {
+					fmt.Fprintln(w, e)
+				}
+			}
+		},
+		Faulty: func(c Comparison) bool { return c.Differ > 0 },
+	}.Noun()
+}
 
+func compare(ctx context.Context, s Source) (out Comparison, err error) {
+	l, err := look(s)
+	if err != nil {
+		return out, err
+	}
+	defer l.Close()
+	prefixes, err := s.Prefixes(ctx)
+	if err != nil {
+		return out, err
+	}
+	m, err := s.Matcher()
+	if err != nil {
+		return out, err
+	}
+	defer m.Close()
+	return (&comparer{looked: l, kernel: m}).compare(ctx, prefixes)
+}
+
+// comparer holds weft's main table against the kernel's.
+type comparer struct {
+	looked
+	kernel     Matcher
 	tables     [2]*fib.Table // IPv4, IPv6
-	hops       map[uint32]Nexthop
+	hops       map[uint32]NexthopRow
 	neighbours []state.KernelNeighbour
 }
 
-// Compare asks both for the first and the last address of each prefix and for
+// compare asks both for the first and the last address of each prefix and for
 // those before and behind it. Where they differ it asks again: routes change.
-func (c *Comparer) Compare(ctx context.Context, prefixes []netip.Prefix) (Comparison, error) {
+func (c *comparer) compare(ctx context.Context, prefixes []netip.Prefix) (Comparison, error) {
 	out := Comparison{Prefixes: len(prefixes)}
 	for i := range c.tables {
-		t, err := viewTable(c.Routes, 0, i == 1)
+		t, err := c.table(0, i == 1)
 		if err != nil {
 			return out, err
 		}
@@ -73,7 +109,7 @@ func (c *Comparer) Compare(ctx context.Context, prefixes []netip.Prefix) (Compar
 	return out, c.again(ctx, doubtful, &out)
 }
 
-func (c *Comparer) again(ctx context.Context, doubtful []netip.Addr, out *Comparison) error {
+func (c *comparer) again(ctx context.Context, doubtful []netip.Addr, out *Comparison) error {
 	if err := c.refresh(ctx); err != nil {
 		return err
 	}
@@ -98,22 +134,22 @@ func (c *Comparer) again(ctx context.Context, doubtful []netip.Addr, out *Compar
 	return nil
 }
 
-func (c *Comparer) refresh(ctx context.Context) (err error) {
-	c.hops = map[uint32]Nexthop{}
-	c.neighbours, err = c.Neighbours(ctx)
+func (c *comparer) refresh(ctx context.Context) (err error) {
+	c.hops = map[uint32]NexthopRow{}
+	c.neighbours, err = c.source.Neighbours(ctx)
 	return err
 }
 
 // one compares one address. The kernel's answer is given in words.
-func (c *Comparer) one(ctx context.Context, a netip.Addr) (hop *Nexthop, kernel string, same bool, err error) {
-	k, ok, err := c.Kernel.Match(ctx, a)
+func (c *comparer) one(ctx context.Context, a netip.Addr) (hop *NexthopRow, kernel string, same bool, err error) {
+	k, ok, err := c.kernel.Match(ctx, a)
 	if err != nil {
 		return nil, "", false, err
 	}
 	if n := c.lookup(a); n != 0 {
 		h, known := c.hops[n]
 		if !known {
-			if h, err = nexthopOf(c.Routes, n); err != nil {
+			if h, err = c.nexthop(n); err != nil {
 				return nil, "", false, err
 			}
 			c.hops[n] = h
@@ -127,14 +163,14 @@ func (c *Comparer) one(ctx context.Context, a netip.Addr) (hop *Nexthop, kernel 
 	same, _ = agree(hop, a, &k, c.neighbours)
 	words := k.Type.String() + " " + k.Prefix.String()
 	for _, h := range k.Hops {
-		words += " " + hopWords(h)
+		words += " " + c.hopWords(h)
 	}
 	return hop, words, same, nil
 }
 
 // lookup asks weft's table, which another process may be changing: no grace
 // period waits for this one, and a block may be gone on the way to it.
-func (c *Comparer) lookup(a netip.Addr) (n uint32) {
+func (c *comparer) lookup(a netip.Addr) (n uint32) {
 	defer func() {
 		if recover() != nil {
 			n = 0
