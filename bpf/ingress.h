@@ -1,14 +1,95 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What both ingress programs say of routes and pseudowires: a route may lead
- * into one, and what comes out of one may be routed at once.
+ * The order of the blocks at ingress, for both hooks:
+ *
+ *   pseudowires     the frame inside of a packet goes to its interface, or, if that is
+ *                   only routed, past it
+ *   flow_fast       plain packets of established flows are forwarded before a frame is
+ *                   parsed: on interfaces where nothing before flows would look at it
+ *                   (flow_fast_may), its key alone is enough
+ *   arrive          which interface a frame belongs to: VLANs, ports of bridges and switches
+ *   subscribers     what is in the tunnel of one is routed or handed to the stack; or it
+ *                   goes on, as it is, into the tunnel to another server
+ *   guard           what must not get in is dropped
+ *   flow            all other packets of established flows are forwarded
+ *   translate       IPv6 and IPv4 into each other
+ *   route           what no translator wants, by weft's own tables
+ *   subscribers     what is for one goes into its tunnel
+ *
+ * A program says what differs at its hook:
+ *
+ *   ingress_wants    whether frames are of use to it that are on interfaces with, or
+ *                    without, these roles; others are the kernel's, and not counted
+ *   translate        what a frame is to the translators
+ *   subscriber       what is inside of a subscriber's tunnel
+ *   INGRESS_OTHERS   whether frames are translated that are not for this host
+ *   INGRESS_SLOW     whether the slow path is within reach
+ *   INGRESS_SCREEN   how guard and flow are called: the stack is small
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "arrive.h"
+#include "conduit.h"
+#include "counters.h"
+#include "dsa.h"
+#include "flow.h"
+#include "flow_fast.h"
+#include "guard.h"
+#include "hook.h"
 #include "interface.h"
+#include "l2tp.h"
+#include "l2tp_onward.h"
+#include "l2tp_send.h"
+#include "leave.h"
+#include "nat64.h"
+#include "outcome.h"
 #include "pseudowire.h"
 #include "pseudowire_send.h"
 #include "route.h"
+
+static __always_inline bool ingress_wants(__u32 flags, __u32 roles);
+static __always_inline enum outcome translate(hook_ctx *ctx, const struct interface *at,
+					      const struct arrival *from, int *verdict);
+static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict);
+
+/*
+ * A translated packet past the stack, by the kernel's routes. PASS_* says why not, and
+ * nothing is written then.
+ */
+static __always_inline enum outcome shortcut6(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
+					      int *verdict)
+{
+	enum outcome outcome;
+
+	if (x->ttl <= 1)
+		return PASS_TTL;
+	outcome = leave_route4(ctx, fib, x->via->ifindex, x->saddr4, x->daddr4, x->wire_len);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	outcome = nat64_write4(ctx, x, x->ttl - 1);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	*verdict = hook_send(ctx, fib);
+	return FORWARD_6TO4_SHORTCUT;
+}
+
+static __always_inline enum outcome shortcut4(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
+					      int *verdict)
+{
+	enum outcome outcome;
+
+	if (x->ttl <= 1)
+		return PASS_TTL;
+	outcome = leave_route6(ctx, fib, x->via->ifindex, &x->saddr6, &x->daddr6, x->wire_len);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	outcome = nat64_write6(ctx, x, x->ttl - 1);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	*verdict = hook_send(ctx, fib);
+	return FORWARD_4TO6_SHORTCUT;
+}
 
 /* Route a frame or a packet in a tunnel by weft's own tables, into a pseudowire at once. */
 static __always_inline enum outcome routed(hook_ctx *ctx, struct arrival *from, int *verdict)
@@ -39,4 +120,104 @@ static __always_inline enum outcome beyond(hook_ctx *ctx, struct arrival *from, 
 	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT)
 		return FORWARD_WIRE_ROUTED;
 	return outcome_is_drop(outcome) ? outcome : FORWARD_WIRE_IN;
+}
+
+/* what must not get in, and what flows take */
+static INGRESS_SCREEN int screen(hook_ctx *ctx, const struct arrival *from, int *verdict)
+{
+	int outcome = OUTCOME_NONE;
+
+	if (interface_is(from->flags, INTERFACE_GUARDED))
+		outcome = guard(ctx, from);
+	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOADED))
+		outcome = flow(ctx, from, verdict);
+	return outcome;
+}
+
+static __always_inline bool is_ours(const struct arrival *from)
+{
+	return !INGRESS_OTHERS || from->ours;
+}
+
+/* what a frame is to the blocks, one after the other */
+static __always_inline enum outcome ours(hook_ctx *ctx, const struct interface *at,
+					 struct arrival *from, int *verdict)
+{
+	enum outcome outcome;
+
+	if (!INGRESS_OTHERS && !from->ours)
+		return PASS_NOT_FOR_US;
+	if (is_ours(from) && interface_is(from->flags, INTERFACE_SUBSCRIBERS)) {
+		outcome = l2tp_receive(ctx, from);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+		if (from->onward)
+			return l2tp_onward(ctx, from, verdict);
+		if (from->session)
+			return subscriber(ctx, from, verdict);
+	}
+	if (is_ours(from) && interface_is(from->flags, INTERFACE_GUARDED | INTERFACE_OFFLOADED)) {
+		outcome = screen(ctx, from, verdict);
+		if (outcome != OUTCOME_NONE)
+			return outcome;
+	}
+	if (!ingress_wants(from->flags, INTERFACE_SHORTCUT | INTERFACE_ROUTED))
+		return OUTCOME_NONE;
+	outcome = !from->above ? translate(ctx, at, from, verdict) :
+		  is_ours(from)	       ? PASS_NOT_TRANSLATED :
+				 PASS_NOT_FOR_US;
+	if (outcome == PASS_NOT_TRANSLATED && is_ours(from) && interface_is(from->flags, INTERFACE_ROUTED))
+		outcome = routed(ctx, from, verdict);
+	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_SUBSCRIBERS))
+		outcome = l2tp_send(ctx, from, verdict, true);
+	return outcome;
+}
+
+static __always_inline int ingress(hook_ctx *ctx, const enum program program)
+{
+	__u32 ifindex = hook_device(ctx);
+	struct interface *at = interface_find(ifindex);
+	struct arrival from;
+	enum outcome outcome;
+	int verdict = HOOK_NEXT;
+	bool piece = false;
+
+	if (!at)
+		return HOOK_NEXT;
+	if (interface_is(at->flags, INTERFACE_PSEUDOWIRES)) {
+		from.interface = 0;
+		outcome = pseudowire(ctx, at, &from.interface, &verdict);
+		if (outcome == FORWARD_WIRE_IN && from.interface)
+			outcome = beyond(ctx, &from, &verdict);
+		piece = outcome == PASS_WIRE_FRAGMENT;
+		if (outcome != OUTCOME_NONE && !piece) {
+			count(program, outcome);
+			return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
+		}
+	}
+	if (flow_fast_may(at)) {
+		outcome = flow_fast(ctx, at, ifindex, &verdict);
+		if (outcome != OUTCOME_NONE) {
+			count(program, outcome);
+			return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
+		}
+	}
+	if (dsa_format && at->flags & INTERFACE_CONDUIT)
+		outcome = conduit_arrive(ctx, ifindex, &from);
+	else
+		outcome = arrive(ctx, ifindex, at, &from);
+	if (outcome == OUTCOME_NONE) {
+		if (!ingress_wants(from.flags, INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_SUBSCRIBERS |
+					       INTERFACE_GUARDED | INTERFACE_OFFLOADED))
+			return HOOK_NEXT;
+		outcome = ours(ctx, at, &from, &verdict);
+		if (outcome == OUTCOME_NONE)
+			return HOOK_NEXT;
+	}
+	if (!INGRESS_SLOW && outcome_is_slow(outcome))
+		outcome = PASS_SLOW;
+	if (piece && outcome_is_pass(outcome))
+		outcome = PASS_WIRE_FRAGMENT;
+	count(program, outcome);
+	return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
 }

@@ -15,29 +15,24 @@
  *           but what the stack would drop the slow path gets first
  *   what no translator wants -> with [route]: routed by weft's own tables
  *
- * Before all that, with [offload]: packets of established flows are forwarded.
+ * Which block comes when, for both hooks, stands in ingress.h.
  *
  * A frame with a VLAN tag, or for the bridge above a port, is only routed.
  */
 #include "tc.h"
-#include "arrive.h"
-#include "conduit.h"
-#include "counters.h"
-#include "flow.h"
-#include "flow_fast.h"
-#include "guard.h"
-#include "ingress.h"
-#include "interface.h"
-#include "l2tp.h"
-#include "l2tp_onward.h"
-#include "l2tp_send.h"
-#include "leave.h"
-#include "nat64.h"
 #include "neighbour.h"
-#include "pseudowire.h"
-#include "pseudowire_send.h"
-#include "route.h"
 #include "slow.h"
+
+#define INGRESS_SCREEN __always_inline
+#define INGRESS_OTHERS true /* ARP and neighbour discovery come to many */
+#define INGRESS_SLOW true   /* here the slow path is within reach */
+#include "ingress.h"
+
+/* every frame is looked at, and counted */
+static __always_inline bool ingress_wants(__u32 flags, __u32 roles)
+{
+	return true;
+}
 
 static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_translator *via)
 {
@@ -50,16 +45,13 @@ static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_tr
 static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
 	struct nat64 x = { .allowed = in->translators };
-	enum outcome outcome = nat64_parse6(ctx, &x), failed;
+	enum outcome outcome = nat64_parse6(ctx, &x), past;
 	struct bpf_fib_lookup fib;
 
-	if (outcome == OUTCOME_NONE && in->flags & INTERFACE_SHORTCUT && x.ttl > 1 &&
-	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == OUTCOME_NONE) {
-		failed = nat64_write4(ctx, &x, x.ttl - 1);
-		if (failed)
-			return failed;
-		*verdict = hook_send(ctx, &fib);
-		return FORWARD_6TO4_SHORTCUT;
+	if (outcome == OUTCOME_NONE && in->flags & INTERFACE_SHORTCUT) {
+		past = shortcut6(ctx, &x, &fib, verdict);
+		if (!outcome_is_pass(past))
+			return past;
 	}
 	if (outcome == OUTCOME_NONE && x.wire_len > x.via->smallest_mtu && x.ttl > 1 &&
 	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == PASS_TOO_BIG)
@@ -71,9 +63,9 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	}
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	failed = nat64_write4(ctx, &x, x.ttl);
-	if (failed)
-		return failed;
+	outcome = nat64_write4(ctx, &x, x.ttl);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
 	*verdict = to_stack(ctx, x.via);
 	return FORWARD_6TO4;
 }
@@ -111,41 +103,33 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 		return PASS_NOT_TRANSLATED;
 	if (outcome_is_slow(outcome))
 		return PASS_SLOW;
-	if (outcome != OUTCOME_NONE)
-		return outcome;
-	if (x.ttl <= 1)
-		return PASS_TTL;
-	outcome = leave_route6(ctx, &fib, x.via->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
-	if (outcome != OUTCOME_NONE)
-		return outcome;
-	outcome = nat64_write6(ctx, &x, x.ttl - 1);
-	if (outcome != OUTCOME_NONE)
-		return outcome;
-	*verdict = hook_send(ctx, &fib);
-	return FORWARD_4TO6_SHORTCUT;
+	return outcome != OUTCOME_NONE ? outcome : shortcut4(ctx, &x, &fib, verdict);
 }
 
 /*
  * What a frame of the interface itself is to the translators. Not inlined: it
  * needs much of the stack, and so do the blocks that take their turn beside it.
  */
-static __noinline enum outcome translate(struct __sk_buff *ctx, const struct interface *in, int *verdict)
+static __noinline enum outcome translate_frame(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
-	enum outcome outcome;
+	enum outcome outcome = OUTCOME_NONE;
 
 	switch (ctx->protocol) {
 	case bpf_htons(ETH_P_ARP):
-		return neighbour_answer_arp(ctx, ctx->ifindex, in);
+		outcome = neighbour_answer_arp(ctx, ctx->ifindex, in);
+		break;
 	case bpf_htons(ETH_P_IPV6):
 		outcome = neighbour_answer_nd(ctx, ctx->ifindex, in);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
 		break;
 	case bpf_htons(ETH_P_IP):
 		break;
 	default:
 		return PASS_NOT_IP;
 	}
+	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)
+		*verdict = bpf_redirect(ctx->ifindex, 0);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
 	if (ctx->pkt_type != PACKET_HOST)
 		return PASS_NOT_FOR_US;
 	if (interface_only_routes(in))
@@ -153,11 +137,17 @@ static __noinline enum outcome translate(struct __sk_buff *ctx, const struct int
 	return ctx->protocol == bpf_htons(ETH_P_IPV6) ? from6(ctx, in, verdict) : from4(ctx, in, verdict);
 }
 
+static __always_inline enum outcome translate(hook_ctx *ctx, const struct interface *at,
+					      const struct arrival *from, int *verdict)
+{
+	return translate_frame(ctx, at, verdict);
+}
+
 /*
  * What is inside of a subscriber's tunnel, from->session: routed or handed to
  * the stack as arriving on the device of its access.
  */
-static __always_inline enum outcome subscriber(struct __sk_buff *ctx, struct arrival *from, int *verdict)
+static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict)
 {
 	enum outcome outcome = l2tp_charge(ctx, from);
 	__u32 ifindex;
@@ -178,82 +168,10 @@ static __always_inline enum outcome subscriber(struct __sk_buff *ctx, struct arr
 	return FORWARD_DECAPSULATED;
 }
 
-/* what a frame for this host is to the blocks, one after the other */
-static __always_inline enum outcome ours(struct __sk_buff *ctx, const struct interface *at,
-					 struct arrival *from, int *verdict)
-{
-	enum outcome outcome;
-
-	if (from->ours && interface_is(from->flags, INTERFACE_SUBSCRIBERS)) {
-		outcome = l2tp_receive(ctx, from);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
-		if (from->onward)
-			return l2tp_onward(ctx, from, verdict);
-		if (from->session)
-			return subscriber(ctx, from, verdict);
-	}
-	if (from->ours && interface_is(from->flags, INTERFACE_GUARDED)) {
-		outcome = guard(ctx, from);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
-	}
-	if (from->ours && interface_is(from->flags, INTERFACE_OFFLOADED)) {
-		outcome = flow(ctx, from, verdict);
-		if (outcome != OUTCOME_NONE)
-			return outcome;
-	}
-	outcome = from->above ? from->ours ? PASS_NOT_TRANSLATED : PASS_NOT_FOR_US :
-				translate(ctx, at, verdict);
-	if (outcome == PASS_NOT_TRANSLATED && from->ours && interface_is(from->flags, INTERFACE_ROUTED))
-		outcome = routed(ctx, from, verdict);
-	if (outcome == PASS_SUBSCRIBER && !(interface_unused & INTERFACE_SUBSCRIBERS))
-		outcome = l2tp_send(ctx, from, verdict, true);
-	return outcome;
-}
-
 SEC("tcx/ingress")
 int ingress_tc(struct __sk_buff *ctx)
 {
-	__u32 ifindex = ctx->ifindex;
-	struct interface *at = interface_find(ifindex);
-	struct arrival from;
-	enum outcome outcome;
-	int verdict = TCX_NEXT;
-	bool piece = false;
-
-	if (!at)
-		return TCX_NEXT;
-	if (interface_is(at->flags, INTERFACE_PSEUDOWIRES)) {
-		from.interface = 0;
-		outcome = pseudowire(ctx, at, &from.interface, &verdict);
-		if (outcome == FORWARD_WIRE_IN && from.interface)
-			outcome = beyond(ctx, &from, &verdict);
-		piece = outcome == PASS_WIRE_FRAGMENT;
-		if (outcome != OUTCOME_NONE && !piece) {
-			count(INGRESS_TC, outcome);
-			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
-		}
-	}
-	if (flow_fast_may(at)) {
-		outcome = flow_fast(ctx, at, ifindex, &verdict);
-		if (outcome != OUTCOME_NONE) {
-			count(INGRESS_TC, outcome);
-			return outcome_is_drop(outcome) ? TCX_DROP : verdict;
-		}
-	}
-	if (dsa_format && at->flags & INTERFACE_CONDUIT)
-		outcome = conduit_arrive(ctx, ifindex, &from);
-	else
-		outcome = arrive(ctx, ifindex, at, &from);
-	if (outcome == OUTCOME_NONE)
-		outcome = ours(ctx, at, &from, &verdict);
-	if (piece && outcome_is_pass(outcome))
-		outcome = PASS_WIRE_FRAGMENT;
-	count(INGRESS_TC, outcome);
-	if (outcome == FORWARD_ARP_REPLY || outcome == FORWARD_ND_REPLY)
-		return bpf_redirect(ifindex, 0);
-	return outcome_is_drop(outcome) ? TCX_DROP : verdict;
+	return ingress(ctx, INGRESS_TC);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -12,6 +12,7 @@
 #include "counters.h"
 #include "pseudowire_answer.h"
 #include "pseudowire_pack.h"
+#include "pseudowire_sum.h"
 
 #define EALREADY 114
 /* of the loopback device, in every namespace (net/core/dev.c) */
@@ -82,7 +83,7 @@ static __always_inline long pack(struct __sk_buff *ctx, struct pseudowire_tx *tx
 	if (!out)
 		return -1;
 	outside_fill(out, tx, way, in, inner);
-	/* two comparisons: as one, Linux 6.12's verifier does not see that it bounds the length (lib/load.h) */
+	/* two comparisons: as one, Linux 6.12's verifier does not see that it bounds the length (hook_load_some) */
 	asm volatile("" : "+r"(len));
 	if (len > PSEUDOWIRE_OUTER)
 		return -1;

@@ -12,9 +12,15 @@
  * not to be the port's, when it leaves. Nothing is written before the last
  * question is answered.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "bridge_guard.h"
+#include "bridge_maps.h"
 #include "bridge_stations.h"
+#include "hook.h"
 #include "link.h"
+#include "outcome.h"
 
 struct bridge_frame {
 	__u8 to[ETH_ALEN];

@@ -9,8 +9,12 @@
  * dropped (RFC 7113 section 3, RFC 7610 section 5). Later fragments are let
  * through: without their first one they are nothing.
  */
-#include "bridge_maps.h"
+#include "kernel.h"
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "bridge_maps.h"
+#include "hook.h"
+#include "outcome.h"
 
 #define BRIDGE_DHCP_SERVER 67
 #define BRIDGE_DHCP_CLIENT 68

@@ -5,6 +5,7 @@
  * there. The router itself is a port too: the bridge's own device.
  */
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "outcome.h"
 
 /* go: datapath */

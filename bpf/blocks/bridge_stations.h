@@ -8,8 +8,10 @@
  * takes it over before: a guest that borrows a gateway's address loses it as
  * soon as the gateway speaks, and never gets what is sent to it after that.
  */
+#include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include "bridge_maps.h"
+#include "outcome.h"
 
 #define BRIDGE_SECOND 1000000000ULL
 /* go: state */

@@ -14,12 +14,20 @@
  *
  * What belongs to no flow may be of one that the ruleset has refused: it is dropped.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "arrive.h"
+#include "cursor.h"
 #include "dsa.h"
 #include "flow_lines.h"
+#include "flow_maps.h"
 #include "flow_parse.h"
+#include "flow_refuse.h"
 #include "flow_refused.h"
 #include "flow_write.h"
+#include "hook.h"
+#include "outcome.h"
 
 /* a flow that was found, and how its packets leave */
 struct flow_way {
@@ -95,7 +103,7 @@ static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w
 		return PASS_TOO_BIG;
 	if (p->protocol == IPPROTO_UDP && hook_segment(ctx) && !hook_segments_fit(ctx, w->hop->ifindex))
 		return PASS_TOO_BIG;
-	if (HOOK_IS_XDP && !(w->hop->flags & FLOW_HOP_XDP))
+	if (HOOK_SENDS_RAW && !(w->hop->flags & FLOW_HOP_XDP))
 		return PASS_TO_TC;
 	/* each segment would need such a header of its own */
 	if ((w->hop->session || link_is_dsa(&w->hop->link)) && hook_segment(ctx))
@@ -197,7 +205,7 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
 
 	if (from->tags || strip || hop->link.tags[0].proto || hop->session) {
 		if (hook_reframe(ctx, from->tags, strip, &hop->link, hop->session, proto, w->packet.total))
-			return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
+			return HOOK_FAILED;
 		l3 = hook_reframed(&hop->link, hop->session);
 	} else {
 		struct ethhdr *eth;

@@ -6,13 +6,22 @@
  * knows fewer cases than flow.h and decides on none: what is not certain here
  * goes to flow.h, which says why.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
 #include "flow_lines.h"
+#include "flow_maps.h"
+#include "flow_parse.h"
+#include "flow_refuse.h"
 #include "flow_refused.h"
 #include "flow_write.h"
+#include "hook.h"
 #include "interface.h"
+#include "link.h"
 #include "outcome.h"
+#include "segment.h"
 
 /* nothing that comes before flows looks at the frames of such an interface */
 static __always_inline bool flow_fast_may(const struct interface *at)
@@ -55,7 +64,7 @@ static __always_inline bool flow_fast_current(const struct flow *flow, const str
 					      const struct flow_control *control, __u64 now)
 {
 	return flow->generation == control->generation && now <= control->lease && !flow->closed &&
-	       hop->ifindex && (!HOOK_IS_XDP || hop->flags & FLOW_HOP_XDP) && !hop->link.tags[0].proto &&
+	       hop->ifindex && (!HOOK_SENDS_RAW || hop->flags & FLOW_HOP_XDP) && !hop->link.tags[0].proto &&
 	       !hop->session;
 }
 
@@ -78,7 +87,7 @@ static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow
 {
 	__u32 diff = csum_reduce((__u64)flow->diff + ~*(__u32 *)ports + *(__u32 *)&flow->ports);
 
-	if (!HOOK_IS_XDP) {
+	if (!HOOK_PLAIN) {
 		struct flow_packet p = { .ports = *ports, .protocol = protocol };
 
 		p.check = protocol == IPPROTO_TCP ? __builtin_offsetof(struct tcphdr, check) :

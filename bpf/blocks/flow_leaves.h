@@ -9,7 +9,12 @@
  * the first of several fragments. To take back too much costs a refused packet
  * its short way, to take back too little costs a connection its answers.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "flow_maps.h"
 #include "flow_refuse.h"
+#include "hook.h"
 
 #define FLOW_EXTENSIONS_MAX 8
 

@@ -17,6 +17,8 @@
  * way. A line that was freed is used again only when every program that may have
  * seen it has ended.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "flow_maps.h"
 #include "hash.h"

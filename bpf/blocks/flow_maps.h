@@ -5,6 +5,8 @@
  * arrives: who writes it (internal/feature/offload) has seen the packets pass
  * the ruleset and leave, and knows the connection from the kernel.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "link.h"
 
 /* Ports as the packet has them. An echo: the identifier, and its type as the second. */

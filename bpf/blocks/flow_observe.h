@@ -6,12 +6,19 @@
  * lets them through; how the frame looks is how it knows where they go. When
  * enough of a flow's packets have passed, it is told to weft.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "arrive.h"
-#include "counters.h"
+#include "cursor.h"
 #include "dsa.h"
-#include "flow_parse.h"
 #include "flow_leaves.h"
+#include "flow_maps.h"
+#include "flow_parse.h"
 #include "flow_session.h"
+#include "hook.h"
+#include "interface.h"
+#include "link.h"
 
 /* a flow as it leaves: addresses and ports after NAT; IPv4 as ::ffff:a.b.c.d */
 struct flow_passed_key {
@@ -58,7 +65,7 @@ struct {
 static __always_inline bool flow_header(hook_ctx *ctx, struct flow_event *e, __be16 *proto,
 					struct cursor *cur)
 {
-	__u32 out = hook_leaves_by(ctx);
+	__u32 out = hook_device(ctx);
 	struct interface *by = dsa_format ? interface_find(out) : NULL;
 	struct vlan_tag outside = hook_tag(ctx);
 	struct ethhdr *eth = NULL;
@@ -181,6 +188,6 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 	if (!flow_worth(&e.flow, control))
 		return;
 	e.generation = control->generation;
-	e.ifindex = hook_leaves_by(ctx);
+	e.ifindex = hook_device(ctx);
 	bpf_ringbuf_output(&flow_events, &e, sizeof(e), 0);
 }

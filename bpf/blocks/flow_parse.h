@@ -4,10 +4,13 @@
  * What of a packet says to which flow it belongs. Fragments, options and
  * protocols without ports belong to none.
  */
-#include "addresses.h"
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
 #include "flow_maps.h"
+#include "hook.h"
 #include "segment.h"
 
 struct flow_packet {

@@ -9,8 +9,10 @@
  * A packet the other way changes what the ruleset says of a flow: see
  * flow_leaves.h.
  */
-#include "addresses.h"
-#include "flow_parse.h"
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "flow_maps.h"
 
 /* a flow, whatever interface it comes by; IPv4 as ::ffff:a.b.c.d */
 struct flow_tuple {

@@ -4,6 +4,8 @@
  * Drop what the ruleset has refused: see flow_refuse.h. It is asked for packets
  * that are of no flow, and so have been looked at already.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "flow_maps.h"
 #include "flow_refuse.h"
 #include "outcome.h"

@@ -6,8 +6,15 @@
  * session is seen at its device too, and remembered by the packet's flow until it
  * leaves below.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "arrive.h"
+#include "cursor.h"
+#include "flow_maps.h"
+#include "flow_parse.h"
 #include "flow_refuse.h"
+#include "hook.h"
 #include "interface.h"
 
 struct {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /* What is written into a packet that goes the way of its flow. */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
 #include "flow_maps.h"
 #include "flow_parse.h"
+#include "hook.h"
 #include "outcome.h"
 
 /* the transport's ports and checksum; l4 is where it starts in the frame */

@@ -20,11 +20,16 @@
  * that a flood of made up sources takes no memory and cannot choose whom it
  * meets there; the total bounds what it gets through.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "arrive.h"
 #include "cursor.h"
 #include "guard_maps.h"
 #include "hash.h"
+#include "hook.h"
+#include "outcome.h"
 
 /* what the packet is to the guard */
 struct guarded {
@@ -296,7 +301,7 @@ __noinline int guard(hook_ctx *ctx, const struct arrival *from)
 		return OUTCOME_NONE;
 	index = from->interface;
 	in = bpf_map_lookup_elem(&guard_interfaces, &index);
-	if (!in || !!(in->flags & GUARD_XDP) != HOOK_IS_XDP)
+	if (!in || !!(in->flags & GUARD_XDP) != HOOK_FIRST)
 		return OUTCOME_NONE;
 	cur = hook_cursor(ctx, from->l3 + (from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) :
 									  sizeof(struct ipv6hdr)));

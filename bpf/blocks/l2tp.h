@@ -14,14 +14,21 @@
  * The UDP checksum is not looked at, as no router looks at those of packets
  * that it forwards: what is inside has its own.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "arrive.h"
 #include "checksum.h"
+#include "cursor.h"
+#include "hook.h"
+#include "interface.h"
 #include "l2tp_capture.h"
 #include "l2tp_maps.h"
 #include "l2tp_owner.h"
-#include "l2tp_rate.h"
+#include "link.h"
 #include "options.h"
+#include "outcome.h"
 
 /* of the first 16 bits, host order */
 #define L2TP_CONTROL 0x8000
@@ -61,7 +68,7 @@ static __always_inline void l2tp_more(hook_ctx *ctx, const struct arrival *from,
 {
 	__u32 at = (from->l3 & 31) + (w->strip & ARRIVE_STRIP);
 
-	if (HOOK_IS_XDP)
+	if (HOOK_PLAIN)
 		return; /* all is there */
 	w->cur = hook_cursor(ctx, at + more);
 	w->cur.pos += at;
@@ -347,8 +354,8 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 						  l2tp_inner6(ctx, from, &w, access->table, &total, &syn);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	/* XDP may leave it to TC after all: there would be two copies */
-	if (HOOK_IS_XDP && w.session->flags & L2TP_CAPTURE)
+	/* it may be left to TC after all: there would be two copies */
+	if (HOOK_FIRST && w.session->flags & L2TP_CAPTURE)
 		return PASS_TO_TC;
 	if (w.session->flags & L2TP_CAPTURE)
 		l2tp_capture(ctx, w.id, (from->l3 & 31) + (w.strip & ARRIVE_STRIP), total, L2TP_CAPTURED_UP);

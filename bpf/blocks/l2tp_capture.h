@@ -6,6 +6,9 @@
  * sent to it, behind that. A super-packet is one. Who reads too slowly misses
  * some, and the session counts how many.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "hook.h"
 #include "l2tp_maps.h"
 
 static __noinline void l2tp_copy(hook_ctx *ctx, struct l2tp_captured *c, __u32 off, __u32 bytes)

@@ -16,7 +16,22 @@
  * Too large for the way, a super-packet whose header would become longer, a
  * checksum that cannot be had -> the daemon, which sends in pieces if need be.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "addresses.h"
+#include "arrive.h"
+#include "checksum.h"
+#include "cursor.h"
+#include "hook.h"
+#include "l2tp.h"
+#include "l2tp_capture.h"
+#include "l2tp_maps.h"
+#include "l2tp_owner.h"
+#include "l2tp_rate.h"
 #include "l2tp_send.h"
+#include "outcome.h"
+#include "segment.h"
 #include "sum.h"
 
 #define L2TP_HEADER_WORDS 6 /* of a header without offset */
@@ -183,12 +198,12 @@ static __always_inline enum outcome l2tp_onward_may(hook_ctx *ctx, const struct 
 				  (p->check && !p->device) || p->out.wire >= p->out.total))
 		return PASS_L2TP_CONTROL;
 	/* what the device begins to sum at must not move */
-	if (!HOOK_IS_XDP && p->device && (p->header != header || !p->plain))
+	if (!HOOK_PLAIN && p->device && (p->header != header || !p->plain))
 		return PASS_L2TP_CONTROL;
-	if (p->out.summed || p->out.tunnel->family == AF_INET || (!HOOK_IS_XDP && p->device))
+	if (p->out.summed || p->out.tunnel->family == AF_INET || (!HOOK_PLAIN && p->device))
 		return OUTCOME_NONE;
 	/* the device may owe a sum to what is inside too, and here nothing tells */
-	if (!HOOK_IS_XDP && p->data)
+	if (!HOOK_PLAIN && p->data)
 		return PASS_L2TP_CONTROL;
 	sum = udp_sum(ctx, p->off, p->out.total);
 	if (sum < 0)
@@ -228,7 +243,7 @@ static __always_inline void l2tp_onward_sums(struct l2tp_passing *p, const struc
 		words += ((__be16 *)in->bytes)[i];
 	p->words = csum_reduce(words);
 	p->pseudo = csum_reduce(csum_addr6(&t->here) + csum_addr6(&t->peer) + udp + bpf_htons(IPPROTO_UDP));
-	if (!HOOK_IS_XDP && p->device) {
+	if (!HOOK_PLAIN && p->device) {
 		/* the kernel knows what the checksum covers: it gets the differences */
 		p->pseudo = csum_reduce((__u64)p->pseudo + (__u32)~was);
 		p->words = csum_reduce((__u64)p->words + (__u32)~wore);
@@ -252,7 +267,7 @@ static __always_inline enum outcome l2tp_onward_put(hook_ctx *ctx, const struct 
 	if (len > HOOK_WRAP_MAX || hook_rewrap(ctx, from->l3 & 31, from->tags, from->strip & ARRIVE_STRIP,
 					       from->proto != proto, header, len))
 		return DROP_KERNEL;
-	if (HOOK_IS_XDP || !p->device)
+	if (HOOK_PLAIN || !p->device)
 		return OUTCOME_NONE;
 	/* where the checksum stands */
 	end = ETH_HLEN + (proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +

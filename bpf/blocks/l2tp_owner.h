@@ -6,6 +6,9 @@
  * prefix would be in or else into a hash table. The same answers where a packet
  * goes to, and whether its source is spoofed.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "hash.h"
 #include "l2tp_maps.h"

@@ -7,6 +7,10 @@
  * comes in a tenth of a second, or 64 KiB (a super-packet) if that is more.
  * The clock is the coarse one: a rate changes with the next packet.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "arrive.h"
+#include "hook.h"
 #include "l2tp_maps.h"
 #include "outcome.h"
 

@@ -11,9 +11,23 @@
  * it); IPv6 wants one (RFC 8200 8.1), and it is had from the headers alone,
  * because the transport's own checksum makes the sum of the rest known.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "addresses.h"
+#include "arrive.h"
+#include "checksum.h"
+#include "cursor.h"
+#include "hook.h"
 #include "hop.h"
 #include "l2tp.h"
+#include "l2tp_capture.h"
+#include "l2tp_maps.h"
+#include "l2tp_owner.h"
+#include "l2tp_rate.h"
 #include "leave.h"
+#include "options.h"
+#include "outcome.h"
 #include "segment.h"
 
 /* a packet on its way into a tunnel */
@@ -75,7 +89,7 @@ static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, __u32 at, __u32 ta
 
 	cur.pos += at;
 	ip = PULL(&cur, struct iphdr);
-	if (!HOOK_IS_XDP && ip && ip->ihl > 5) { /* behind options there is more to see */
+	if (!HOOK_PLAIN && ip && ip->ihl > 5) { /* behind options there is more to see */
 		cur = hook_cursor(ctx, at + 60 + sizeof(struct tcphdr));
 		cur.pos += at;
 		ip = PULL(&cur, struct iphdr);

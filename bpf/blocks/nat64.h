@@ -11,12 +11,22 @@
  * OUTCOME_NONE when the packet can be translated right here. The same order of
  * checks stands in internal/translate, the reference in Go.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "checksum.h"
+#include "cursor.h"
+#include "hook.h"
 #include "nat64_maps.h"
+#include "nat64_rules.h"
+#include "nat64_session.h"
+#include "nat64_state.h"
+#include "nat64_state_maps.h"
 #include "nat64_walk.h"
+#include "options.h"
 #include "outcome.h"
-#include "sum.h" /* the checksum that IPv4 let UDP leave out */
+#include "sum.h"
 
 #define NAT64_ERROR4_MAX 1260 /* with 20 bytes more it is a full ICMPv6 error */
 
@@ -46,51 +56,139 @@ struct nat64 {
 	bool source_route; /* IPv4: among the options, used up or not */
 };
 
-static __always_inline struct nat64_translator *nat64_translator(__u32 id)
+/* A parsed packet asks for its state. */
+
+static __always_inline struct nat64_flow *nat64_flow(const struct nat64 *x, __u8 protocol)
 {
-	return bpf_map_lookup_elem(&nat64_translators, &id);
+	__u32 zero = 0;
+	struct nat64_flow *f = bpf_map_lookup_elem(&nat64_flows, &zero);
+
+	if (!f)
+		return NULL;
+	f->protocol = protocol;
+	f->tcp_flags = x->opens;
+	f->translator = x->translator;
+	f->adopt = 0;
+	return f;
 }
 
-static __always_inline struct nat64_rule6 *nat64_rule6(const struct in6_addr *a)
+/* RFC 6146 translates no other transports */
+static __always_inline bool nat64_has_ports(const struct nat64 *x)
 {
-	struct nat64_key6 key = { .prefixlen = 128, .addr = *a };
-
-	return bpf_map_lookup_elem(&nat64_rules6, &key);
+	return x->is_icmp || x->is_udp ||
+	       x->check_off == __builtin_offsetof(struct tcphdr, check);
 }
 
-static __always_inline struct nat64_rule4 *nat64_rule4(__be32 a)
+/* where the port lies that this direction changes; ICMP: the identifier */
+static __always_inline void nat64_replace(struct nat64 *x, __u8 off, __be16 from, __be16 to)
 {
-	struct nat64_key4 key = { .prefixlen = 32, .addr = a };
-
-	return bpf_map_lookup_elem(&nat64_rules4, &key);
+	x->port_off = x->is_icmp ? __builtin_offsetof(struct icmphdr, id) : off;
+	x->old_port = from;
+	x->new_port = to;
 }
 
-static __always_inline __be32 nat64_to4(const struct in6_addr *a, const struct nat64_rule6 *r)
+/*
+ * A refused packet's sender is due an ICMPv6 error, address unreachable (RFC
+ * 6146 3.5.1.1), which the slow path sends. One packet a tick is let up: a
+ * flood of them must not fill the way that others take.
+ */
+static __always_inline enum outcome nat64_refuse(enum outcome why, struct nat64_flow *f)
 {
-	__u32 bits = 0;
+	__u32 zero = 0, last, now = f->now;
+	struct nat64_subscriber *u;
+	struct nat64_sweep_state *all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 
-	if (r->suffix.bits)
-		bits = addr6_take(a, r->suffix.from, r->suffix.u_octet) >>
-		       ((32 - r->suffix.bits) & 31);
-	return bpf_htonl(r->base4 | bits);
+	if (!all || nat64_no_errors)
+		return why;
+	last = *(volatile __u32 *)&all->refused;
+	if (last == now || __sync_val_compare_and_swap(&all->refused, last, now) != last)
+		return why;
+	/* the slow path asks once more, and counts it */
+	u = why == DROP_SUBSCRIBER_LIMIT ?
+		    bpf_map_lookup_elem(&nat64_subscribers, &f->subscriber.self) :
+		    NULL;
+	if (u)
+		__sync_fetch_and_sub(&u->refused, 1);
+	return SLOW_ERROR_DUE;
 }
 
-static __always_inline void nat64_to6(struct in6_addr *to, __be32 a, const struct nat64_rule4 *r)
+static __always_inline enum outcome nat64_stateful6(struct nat64 *x)
 {
-	*to = r->base6;
-	if (r->suffix.bits)
-		addr6_put(to, r->suffix.from, r->suffix.u_octet,
-			  bpf_ntohl(a) << ((32 - r->suffix.bits) & 31));
+	struct nat64_flow *f;
+	enum outcome outcome;
+
+	if (!nat64_has_ports(x))
+		return SLOW_ERROR_DUE;
+	f = nat64_flow(x, x->protocol);
+	if (!f)
+		return DROP_KERNEL;
+	f->outbound = 1;
+	f->client = x->saddr6;
+	f->remote6 = x->daddr6;
+	f->remote = x->daddr4;
+	f->port = x->source_port;
+	f->remote_port = x->dest_port;
+	outcome = nat64_outbound(f);
+	if (outcome == NAT64_UNKNOWN)
+		outcome = nat64_open_outbound(f);
+	if (outcome == DROP_POOL_EXHAUSTED || outcome == DROP_TABLE_FULL ||
+	    outcome == DROP_SUBSCRIBER_LIMIT)
+		return nat64_refuse(outcome, f);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	x->saddr4 = f->pool;
+	nat64_replace(x, __builtin_offsetof(struct tcphdr, source), f->port, f->pool_port);
+	return OUTCOME_NONE;
 }
 
-/* RFC 6052 2.2: bits 64..71 of an address made with a short prefix are zero */
-static __always_inline bool nat64_u_octet_set(const struct in6_addr *a, const struct nat64_rule6 *r)
+static __always_inline enum outcome nat64_stateful4(struct nat64 *x)
 {
-	return r->suffix.u_octet && a->u8[8];
+	struct nat64_flow *f;
+	enum outcome outcome;
+
+	if (!nat64_has_ports(x))
+		return DROP_PROTOCOL;
+	f = nat64_flow(x, x->is_icmp ? IPPROTO_ICMP : x->protocol);
+	if (!f)
+		return DROP_KERNEL;
+	f->outbound = 0;
+	f->pool = x->daddr4;
+	f->remote = x->saddr4;
+	f->pool_port = x->dest_port;
+	f->remote_port = x->source_port;
+	outcome = nat64_inbound(f);
+	if (outcome == NAT64_UNKNOWN)
+		outcome = nat64_open_inbound(f);
+	if (outcome != OUTCOME_NONE)
+		return outcome;
+	x->saddr6 = f->remote6;
+	x->daddr6 = f->client;
+	nat64_replace(x, __builtin_offsetof(struct tcphdr, dest), f->pool_port, f->port);
+	return OUTCOME_NONE;
 }
 
-#include "nat64_state.h"
-#include "nat64_stateful.h"
+/* One packet more of a subscriber: direction is enum nat64_direction. */
+__noinline int nat64_account(const struct in6_addr *client, __u32 translator, __u32 direction,
+			     __u32 bytes)
+{
+	struct nat64_subscriber_key who;
+	struct nat64_subscriber *u;
+	struct nat64_stateful *c;
+
+	if (!client)
+		return 0;
+	c = nat64_config(translator);
+	if (!c)
+		return 0;
+	nat64_subscriber_key(&who, client, translator, c->subscriber_bits);
+	u = bpf_map_lookup_elem(&nat64_subscribers, &who);
+	if (!u)
+		return 0;
+	direction &= 1;
+	__sync_fetch_and_add(&u->packets[direction], 1);
+	__sync_fetch_and_add(&u->bytes[direction], bytes);
+	return 0;
+}
 
 /*
  * The transport header at off: where its checksum is, what it says, and for
@@ -393,4 +491,134 @@ static __always_inline bool nat64_stack_drops(const struct nat64 *x, enum outcom
 	       (x->old_len + x->payload > NAT64_ERROR4_MAX || addr4_illegal(x->saddr4));
 }
 
-#include "nat64_write.h"
+/* Writing what the parse decided. */
+
+static __always_inline void nat64_count(struct nat64 *x, enum nat64_direction direction,
+					__u32 bytes)
+{
+	__u32 key = 2 * x->translator + direction;
+	struct nat64_volume *v = bpf_map_lookup_elem(&nat64_traffic, &key);
+
+	if (v) {
+		v->packets++;
+		v->bytes += bytes;
+	}
+	if (x->via->flags & NAT64_COUNTS)
+		nat64_account(direction == NAT64_6TO4 ? &x->saddr6 : &x->daddr6, x->translator,
+			      direction, bytes);
+}
+
+/* What follows the new IP header: type, checksum, MSS. l4: its offset. */
+static __always_inline enum outcome nat64_write_l4(hook_ctx *ctx, struct nat64 *x, const __u32 l4)
+{
+	if (x->is_icmp && hook_store(ctx, l4, &x->icmp_type, 1))
+		return DROP_KERNEL;
+	if (x->new_port != x->old_port &&
+	    hook_replace_port(ctx, l4 + (x->port_off & 7), l4 + (x->check_off & 31), x->old_port,
+			      x->new_port,
+			      x->is_udp ? ZERO_STAYS : x->is_icmp ? ZERO_NEVER : ZERO_PLAIN))
+		return DROP_KERNEL;
+	if (x->check_off == __builtin_offsetof(struct tcphdr, check)) {
+		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct tcphdr, check), x->diff, ZERO_PLAIN))
+			return DROP_KERNEL;
+	} else if (x->is_udp) {
+		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct udphdr, check), x->diff, ZERO_STAYS))
+			return DROP_KERNEL;
+	} else if (x->is_icmp) {
+		if (hook_l4_checksum(ctx, l4 + __builtin_offsetof(struct icmphdr, checksum), x->diff,
+				     ZERO_NEVER))
+			return DROP_KERNEL;
+	}
+	if (x->is_syn && x->via->max_mss && tcp_clamp_mss(ctx, l4, x->via->max_mss) < 0)
+		return DROP_KERNEL;
+	return OUTCOME_NONE;
+}
+
+/*
+ * IPv6 -> IPv4. ttl is the field's new value: as it came where the stack
+ * routes afterwards and counts it down itself. Frame bytes behind the packet
+ * (padding of a short frame) are cut.
+ */
+static __always_inline enum outcome nat64_write4(hook_ctx *ctx, struct nat64 *x, __u8 ttl)
+{
+	const __u32 l4 = ETH_HLEN + sizeof(struct iphdr);
+	struct iphdr ip = {
+		.version = 4,
+		.ihl = 5,
+		.tos = x->tos,
+		.tot_len = bpf_htons(sizeof(ip) + x->payload),
+		/* RFC 7915 5.1: small packets may be fragmented further on */
+		.id = bpf_get_prandom_u32(),
+		.frag_off = x->wire_len <= 1260 ? 0 : bpf_htons(IP_DF),
+		.ttl = ttl,
+		.protocol = x->protocol,
+		.saddr = x->saddr4,
+		.daddr = x->daddr4,
+	};
+	__u64 gone = csum_addr6_gone(&x->saddr6) + csum_addr6_gone(&x->daddr6);
+
+	ip.check = csum_ipv4_header(&ip);
+	if (x->is_icmp) /* ICMPv4 has no pseudo-header */
+		x->diff = csum_reduce(gone + x->diff + (__u32)~bpf_htonl(x->payload) +
+				      (__u32)~bpf_htonl(IPPROTO_ICMPV6));
+	else
+		x->diff = csum_reduce(gone + ip.saddr + ip.daddr);
+	if (hook_len(ctx) > ETH_HLEN + x->old_len + x->payload &&
+	    hook_trim(ctx, ETH_HLEN + x->old_len + x->payload))
+		return DROP_KERNEL;
+	if (hook_swap_l3(ctx, x->old_len, &ip, sizeof(ip), bpf_htons(ETH_P_IP)))
+		return DROP_KERNEL;
+	nat64_count(x, NAT64_6TO4, sizeof(ip) + x->payload);
+	return nat64_write_l4(ctx, x, l4);
+}
+
+/* IPv4 -> IPv6, likewise. */
+static __always_inline enum outcome nat64_write6(hook_ctx *ctx, struct nat64 *x, __u8 ttl)
+{
+	const __u32 l4 = ETH_HLEN + sizeof(struct ipv6hdr);
+	struct ipv6hdr ip = {
+		.ver_tc_flow = bpf_htonl(6U << 28 | (__u32)x->tos << 20),
+		.payload_len = bpf_htons(x->payload),
+		.nexthdr = x->protocol,
+		.hop_limit = ttl,
+		.saddr = x->saddr6,
+		.daddr = x->daddr6,
+	};
+	__u64 come = csum_addr6(&x->saddr6) + csum_addr6(&x->daddr6);
+	__u16 udp_check = 0;
+	__s64 sum;
+
+	if (x->is_icmp)
+		x->diff = csum_reduce(come + x->diff + bpf_htonl(x->payload) +
+				      bpf_htonl(IPPROTO_ICMPV6));
+	else
+		x->diff = csum_reduce(come + (__u32)~x->saddr4 + (__u32)~x->daddr4);
+	if (hook_len(ctx) > ETH_HLEN + x->old_len + x->payload &&
+	    hook_trim(ctx, ETH_HLEN + x->old_len + x->payload))
+		return DROP_KERNEL;
+	if (x->compute_udp) {
+		struct udphdr udp;
+
+		if (hook_load(ctx, ETH_HLEN + x->old_len, &udp, sizeof(udp)))
+			return DROP_KERNEL;
+		sum = udp_sum(ctx, ETH_HLEN + x->old_len, bpf_ntohs(udp.len));
+		if (sum < 0)
+			return DROP_KERNEL;
+		udp_check = ~csum_fold16(csum_reduce(come + sum + udp.len + bpf_htons(IPPROTO_UDP) +
+						     (__u16)~x->old_port + x->new_port));
+		if (!udp_check)
+			udp_check = 0xffff;
+	}
+	if (hook_swap_l3(ctx, x->old_len, &ip, sizeof(ip), bpf_htons(ETH_P_IPV6)))
+		return DROP_KERNEL;
+	nat64_count(x, NAT64_4TO6, sizeof(ip) + x->payload);
+	if (x->compute_udp) {
+		if (x->new_port != x->old_port &&
+		    hook_store(ctx, l4 + __builtin_offsetof(struct udphdr, dest), &x->new_port, 2))
+			return DROP_KERNEL;
+		return hook_store(ctx, l4 + __builtin_offsetof(struct udphdr, check), &udp_check, 2) ?
+			       DROP_KERNEL :
+			       OUTCOME_NONE;
+	}
+	return nat64_write_l4(ctx, x, l4);
+}

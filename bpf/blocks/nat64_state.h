@@ -6,204 +6,265 @@
  *   nat64_outbound   IPv6 to IPv4: fills the pool's address and port
  *   nat64_inbound    IPv4 to IPv6: fills the client's
  *
- * The common case is one look-up and, at most every 16 seconds, one write. What
- * makes and ends state stands in the parts
- * nat64_state_open.h, _bind.h and _end.h; _share.h tells other routers. The same state machine stands in
- * internal/translate/session, the reference in Go.
+ * The common case is one look-up and, at most every 16 seconds, one write
+ * (nat64_session.h). Below is what makes sessions and what packets meet that have none;
+ * bindings are made in nat64_bind.h.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
-#include "nat64_state_flow.h"
+#include "nat64_bind.h"
+#include "nat64_maps.h"
+#include "nat64_rules.h"
+#include "nat64_session.h"
+#include "nat64_state_maps.h"
 #include "outcome.h"
-#include <bpf/bpf_endian.h>
 
-/*
- * A session is touched when it has less than its timer left, and then gets a
- * 16th more, 16 s at most: so it is seldom written to, and never ends early.
- */
-#define NAT64_SLACK_MAX 240 /* ticks */
-#define NAT64_RETRIES 4  /* of a compare-and-swap that another CPU disturbed */
+/* New sessions, and packets that may cross without one (RFC 6146 3.5). */
 
-static __always_inline __u32 nat64_now(void)
+static __always_inline int nat64_slot_take(__u32 *at)
 {
-	__u32 zero = 0, *set;
+	__u32 zero = 0;
+	struct nat64_sweep_state *all = bpf_map_lookup_elem(&nat64_sweep_states, &zero);
 
-	if (nat64_test_clock) {
-		set = bpf_map_lookup_elem(&nat64_clock, &zero);
-		return set ? *set : 0;
+	if (!all)
+		return DROP_KERNEL;
+	/* asking the stack takes its lock: not while there are none */
+	if (*(volatile __s32 *)&all->free > 0 && !bpf_map_pop_elem(&nat64_slots_free, at)) {
+		__sync_fetch_and_add(&all->free, -1);
+		return OUTCOME_NONE;
 	}
-	return bpf_ktime_get_coarse_ns() >> NAT64_TICK_SHIFT;
-}
-
-static __always_inline __u32 nat64_lifetime(const struct nat64_stateful *c, __u32 timer)
-{
-	__u32 slack;
-
-	if (timer >= NAT64_TIMERS)
-		return 0;
-	slack = c->timers[timer] / 16;
-	if (slack > NAT64_SLACK_MAX)
-		slack = NAT64_SLACK_MAX;
-	return c->timers[timer] + (timer == NAT64_TIMER_TRANS ? 0 : slack);
-}
-
-#define nat64_read(word) (*(volatile __u64 *)&(word))
-#define nat64_word_expires(w) ((__u32)(w))
-#define nat64_word_state(w) ((__u8)((w) >> NAT64_WORD_STATE))
-#define nat64_word_flags(w) ((__u8)((w) >> NAT64_WORD_FLAGS))
-#define NAT64_WORD(expires, state, flags, generation)             \
-	((__u64)(generation) << NAT64_WORD_GENERATION |           \
-	 (__u64)(__u8)(flags) << NAT64_WORD_FLAGS |               \
-	 (__u64)(__u8)(state) << NAT64_WORD_STATE | (__u32)(expires))
-
-static __always_inline bool nat64_expired(__u64 word, __u32 now)
-{
-	return (__s32)(nat64_word_expires(word) - now) <= 0;
-}
-
-static __always_inline struct nat64_stateful *nat64_config(__u32 translator)
-{
-	return bpf_map_lookup_elem(&nat64_stateful_configs, &translator);
-}
-
-static __always_inline struct nat64_usage *nat64_usage(__u32 translator, __u8 protocol)
-{
-	__u32 key = translator * NAT64_PROTOCOLS + (protocol == IPPROTO_TCP ? NAT64_IS_TCP :
-						    protocol == IPPROTO_UDP ? NAT64_IS_UDP :
-									      NAT64_IS_ICMP);
-	return bpf_map_lookup_elem(&nat64_usages, &key);
-}
-
-static __always_inline void nat64_bib6_key(struct nat64_bib6_key *k, const struct in6_addr *client,
-					   __be16 port, __u8 protocol, __u8 translator)
-{
-	k->client = *client;
-	k->port = port;
-	k->protocol = protocol;
-	k->translator = translator;
-	k->pad = 0;
-}
-
-static __always_inline void nat64_session_key(struct nat64_session_key *k,
-					      const struct nat64_flow *f)
-{
-	k->pool = f->pool;
-	k->remote = f->remote;
-	k->pool_port = f->pool_port;
-	k->remote_port = f->remote_port;
-	k->protocol = f->protocol;
-	__builtin_memset(k->pad, 0, sizeof(k->pad));
-}
-
-#define NAT64_KEEP NAT64_TIMERS /* the time of expiry stays */
-
-/*
- * The next state of a TCP session (RFC 6146 3.5.2.2), and its timer. A reset
- * shortens the life of half-closed sessions too, which the RFC leaves out and
- * RFC 7857 2 asks for in spirit: their peer has gone.
- */
-static __always_inline __u8 nat64_tcp_next(__u8 state, bool from6, __u8 flags, __u32 *timer)
-{
-	*timer = NAT64_KEEP;
-	switch (state) {
-	case NAT64_V4_INIT:
-		if (!from6 || !(flags & TCP_SYN))
-			return state;
-		*timer = NAT64_TIMER_EST;
-		return NAT64_ESTABLISHED;
-	case NAT64_V6_INIT:
-		if (!(flags & TCP_SYN))
-			return state;
-		*timer = from6 ? NAT64_TIMER_TRANS : NAT64_TIMER_EST;
-		return from6 ? NAT64_V6_INIT : NAT64_ESTABLISHED;
-	case NAT64_ESTABLISHED:
-	case NAT64_V4_FIN:
-	case NAT64_V6_FIN:
-		if (flags & TCP_RST) {
-			*timer = NAT64_TIMER_TRANS;
-			return NAT64_TRANS;
-		}
-		*timer = NAT64_TIMER_EST;
-		if (!(flags & TCP_FIN))
-			return state;
-		if (state == NAT64_ESTABLISHED)
-			return from6 ? NAT64_V6_FIN : NAT64_V4_FIN;
-		if ((state == NAT64_V4_FIN) != from6)
-			return state; /* the same side again */
-		*timer = NAT64_TIMER_TRANS;
-		return NAT64_BOTH_FIN;
-	case NAT64_TRANS:
-		if (flags & TCP_RST)
-			return state;
-		*timer = NAT64_TIMER_EST;
-		return NAT64_ESTABLISHED;
+	/* looked at first, so that a full table does not count on for ever */
+	*at = *(volatile __u32 *)&all->high;
+	if (bpf_map_lookup_elem(&nat64_slots, at)) {
+		*at = __sync_fetch_and_add(&all->high, 1);
+		if (bpf_map_lookup_elem(&nat64_slots, at))
+			return OUTCOME_NONE;
 	}
-	return state; /* both FINs: only time changes it */
+	/* others may just be giving some back */
+	if (bpf_map_pop_elem(&nat64_slots_free, at))
+		return DROP_TABLE_FULL;
+	__sync_fetch_and_add(&all->free, -1);
+	return OUTCOME_NONE;
 }
 
-static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, __u32 *timer)
+/* One more session with this remote address; false if it could not be counted. */
+static __always_inline bool nat64_peer_more(const struct nat64_session_key *of)
 {
-	if (f->protocol == IPPROTO_TCP)
-		return nat64_tcp_next(state, f->outbound, f->tcp_flags, timer);
-	*timer = f->protocol == IPPROTO_UDP ? NAT64_TIMER_UDP : NAT64_TIMER_ICMP;
-	return state;
+	struct nat64_end *e = nat64_end();
+	__u64 one = 1, *n;
+
+	if (!e)
+		return false;
+	e->peer = *of;
+	e->peer.remote_port = 0;
+	n = bpf_map_lookup_elem(&nat64_peers, &e->peer);
+	if (n && !(__sync_fetch_and_add(n, 1) >> 63))
+		return true;
+	return !n && !bpf_map_update_elem(&nat64_peers, &e->peer, &one, BPF_NOEXIST);
 }
 
-#include "nat64_state_events.h"
-
-#include "nat64_state_fast.h"
-
-#include "nat64_state_share.h"
-
-/* A packet of a session: its state and time move on. */
-static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64_session *s,
-					__u64 word)
+/* The binding is held; f says all about the session. */
+__noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer)
 {
-	struct nat64_stateful *c = nat64_config(f->translator);
-	__u32 timer, expires, at;
+	struct nat64_stateful *c;
+	struct nat64_session *s;
+	struct nat64_usage *usage;
+	struct nat64_end *e;
 	struct nat64_slot *slot;
-	__u64 seen, fresh;
-	__u8 next, flags;
+	__u32 expires, flags = 0;
+	long failed;
+	int outcome;
 
-	if (!c)
-		return;
-	for (int i = 0; i < NAT64_RETRIES; i++) {
-		if (nat64_word_state(word) == NAT64_DEAD)
-			return;
-		next = nat64_next(f, nat64_word_state(word), &timer);
-		expires = nat64_word_expires(word);
-		flags = nat64_word_flags(word);
-		if (next == nat64_word_state(word) && !(flags & NAT64_SESSION_REMOTE) &&
-		    (timer >= NAT64_TIMERS || (__s32)(expires - f->now) >= (__s32)c->timers[timer]))
-			return;
-		if (timer < NAT64_TIMERS)
-			expires = f->now + nat64_lifetime(c, timer);
-		fresh = NAT64_WORD(expires, next, flags & NAT64_SESSION_PEER, word >> 48);
-		seen = __sync_val_compare_and_swap(&s->word, word, fresh);
-		if (seen == word) {
-			if (c->shared &&
-			    (flags & NAT64_SESSION_REMOTE || next != nat64_word_state(word) ||
-			     nat64_worth_telling(c, timer, nat64_word_expires(word), expires)))
-				nat64_announce(s, fresh, NAT64_CHANGED);
-			break;
-		}
-		word = seen;
+	if (!f)
+		return DROP_KERNEL;
+	s = &f->session;
+	c = nat64_config(f->translator);
+	if (!c || timer >= NAT64_TIMERS)
+		return DROP_KERNEL;
+	outcome = nat64_slot_take(&s->slot);
+	if (outcome)
+		return outcome;
+	expires = f->now + (f->adopt ? f->left : nat64_lifetime(c, timer));
+	if (f->adopt)
+		flags = f->adopt_flags & ~NAT64_SESSION_PEER;
+	nat64_session_key(&f->key, f);
+	if (c->filtering == NAT64_FILTER_ADDRESS && nat64_peer_more(&f->key))
+		flags |= NAT64_SESSION_PEER;
+	s->word = NAT64_WORD(expires, state, flags, bpf_get_prandom_u32() & 0xffff);
+	s->client = f->client;
+	s->remote6 = f->remote6;
+	s->pool = f->pool;
+	s->remote = f->remote;
+	s->port = f->port;
+	s->pool_port = f->pool_port;
+	s->remote_port = f->remote_port;
+	s->protocol = f->protocol;
+	s->translator = f->translator;
+	s->made = f->adopt ? f->made : f->now;
+	failed = bpf_map_update_elem(&nat64_sessions, &f->key, s, BPF_NOEXIST);
+	if (failed) {
+		nat64_slot_free(&s->slot);
+		e = nat64_end();
+		if (e && flags & NAT64_SESSION_PEER)
+			nat64_peer_less(e, &f->key);
+		return failed == -17 ? DROP_SESSION_RACE : DROP_TABLE_FULL;
 	}
-	if (next != nat64_word_state(word))
-		nat64_fast_clear(s);
-	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
-		return;
-	/* less time than it had: the sweep has to come earlier */
-	at = s->slot;
-	slot = bpf_map_lookup_elem(&nat64_slots, &at);
-	if (slot && (__s32)(slot->due - expires) > 0)
+	slot = bpf_map_lookup_elem(&nat64_slots, &s->slot);
+	if (slot) {
+		slot->key = f->key;
 		slot->due = expires;
+		slot->used = 1;
+	}
+	usage = nat64_usage(f->translator, f->protocol);
+	if (usage)
+		usage->sessions_made++;
+	if (c->shared && !f->adopt)
+		nat64_announce(s, s->word, NAT64_CHANGED);
+	return OUTCOME_NONE;
 }
 
-#include "nat64_state_end.h"
+/* Does this packet open a session? TCP: a SYN. ICMP: a request. */
+static __always_inline bool nat64_opens(const struct nat64_flow *f)
+{
+	return f->protocol == IPPROTO_TCP  ? (f->tcp_flags & (TCP_SYN | TCP_RST)) == TCP_SYN :
+	       f->protocol == IPPROTO_ICMP ? f->tcp_flags == 1 :
+					     true;
+}
 
-#include "nat64_state_bind.h"
+/* A session with a binding, new or old. may_bind: make one if there is none. */
+static __always_inline int nat64_open(struct nat64_flow *f, bool may_bind)
+{
+	__u32 state = NAT64_ACTIVE, timer = NAT64_TIMER_UDP;
+	__be16 pool_port;
+	__be32 pool;
+	int outcome;
 
-#include "nat64_state_open.h"
+	if (!f)
+		return DROP_KERNEL;
+	outcome = nat64_subscriber_more(f, 1);
+	if (outcome) {
+		if (f->bound == NAT64_BOUND_HELD)
+			nat64_binding_release(nat64_end_of(f));
+		return outcome;
+	}
+	pool = f->pool;
+	pool_port = f->pool_port;
+	if (f->bound == NAT64_BOUND_UNKNOWN)
+		outcome = nat64_binding_hold(f);
+	else if (f->bound == NAT64_BOUND_NOT)
+		outcome = DROP_NO_BINDING;
+	if (outcome == DROP_NO_BINDING && may_bind)
+		outcome = nat64_binding_make(f);
+	if (outcome)
+		goto no_binding;
+	/* its node may have got another port before weft.toml gave it this one */
+	outcome = DROP_NO_BINDING;
+	if (!f->outbound && (f->pool != pool || f->pool_port != pool_port))
+		goto no_session;
+	if (f->protocol == IPPROTO_ICMP) {
+		timer = NAT64_TIMER_ICMP;
+		f->remote_port = f->pool_port;
+	} else if (f->protocol == IPPROTO_TCP) {
+		/* RFC 5382 REQ-5: four minutes to open */
+		timer = NAT64_TIMER_TRANS;
+		state = f->outbound ? NAT64_V6_INIT : NAT64_V4_INIT;
+	}
+	outcome = nat64_session_make(f, state, timer);
+	if (!outcome) {
+		if (f->outbound)
+			nat64_fast_fill(f, &f->session);
+		return OUTCOME_NONE;
+	}
+no_session:
+	nat64_binding_release(nat64_end_of(f));
+no_binding:
+	nat64_subscriber_less(nat64_end_of(f), 1);
+	return outcome;
+}
+
+/* is a the form that an IPv4 address has under the translator's prefix? */
+static __always_inline bool nat64_under_prefix(const struct in6_addr *a, __u32 translator)
+{
+	struct nat64_rule6 *rule = nat64_rule6(a);
+
+	return rule && rule->translator == translator &&
+	       (rule->suffix.kind == NAT64_PREFIX || rule->suffix.kind == NAT64_REFUSED);
+}
+
+__noinline int nat64_open_outbound(struct nat64_flow *f)
+{
+	struct nat64_binding *b;
+
+	if (!f)
+		return DROP_KERNEL;
+	/* it has a binding, so all this was asked when that was made */
+	if (f->bound == NAT64_BOUND_HELD)
+		return nat64_open(f, 1);
+	/* a node that sends from the prefix would loop (RFC 6146 3.5) */
+	if (nat64_under_prefix(&f->client, f->translator))
+		return DROP_ILLEGAL_ADDRESS;
+	if (nat64_opens(f))
+		return nat64_open(f, 1);
+	/* RFC 6146 3.5.2.2, CLOSED: with a binding the packet crosses, and opens nothing */
+	nat64_bib6_key(&f->from, &f->client, f->port, f->protocol, f->translator);
+	b = bpf_map_lookup_elem(&nat64_bib6, &f->from);
+	if (!b)
+		return DROP_NO_BINDING;
+	f->pool = b->pool;
+	f->pool_port = b->pool_port;
+	return b->port == f->port && addr6_same(&b->client, &f->client) ? OUTCOME_NONE :
+									    DROP_SESSION_RACE;
+}
+
+__noinline int nat64_open_inbound(struct nat64_flow *f)
+{
+	struct nat64_bib4_key to = {};
+	struct nat64_stateful *c;
+	struct nat64_owner *b;
+	struct nat64_translator *via;
+	struct nat64_bib6_key *fixed;
+	struct nat64_rule4 *from;
+
+	if (!f)
+		return DROP_KERNEL;
+	to.pool = f->pool;
+	to.port = f->pool_port;
+	to.protocol = f->protocol;
+	b = bpf_map_lookup_elem(&nat64_bib4, &to);
+	c = nat64_config(f->translator);
+	if (!c)
+		return DROP_KERNEL;
+	fixed = c->has_statics ? bpf_map_lookup_elem(&nat64_statics4, &to) : NULL;
+	if (b) {
+		f->client = b->client;
+		f->port = b->port;
+	} else if (fixed) {
+		f->client = fixed->client;
+		f->port = fixed->port;
+	} else {
+		return DROP_NO_BINDING;
+	}
+	/* RFC 6052 3.1: not under the well-known prefix */
+	from = nat64_rule4(f->remote);
+	if (from && from->translator == f->translator && from->suffix.kind == NAT64_REFUSED)
+		return DROP_ILLEGAL_ADDRESS;
+	via = nat64_translator(f->translator);
+	if (!via)
+		return DROP_KERNEL;
+	nat64_to6(&f->remote6, f->remote, &via->prefix);
+	/* what is bound for good is there to be reached: nothing filters it */
+	if (!fixed && c->filtering != NAT64_FILTER_NONE) {
+		nat64_session_key(&f->key, f);
+		f->key.remote_port = 0;
+		if (c->filtering == NAT64_FILTER_PORT || !bpf_map_lookup_elem(&nat64_peers, &f->key))
+			return f->protocol == IPPROTO_TCP && nat64_opens(f) ? SLOW_SYN :
+									       DROP_FILTERED;
+	}
+	if (nat64_opens(f))
+		return nat64_open(f, fixed != NULL);
+	return b ? OUTCOME_NONE : DROP_NO_BINDING;
+}
 
 /*
  * No session: nat64_open_outbound or nat64_open_inbound has to be asked. Not

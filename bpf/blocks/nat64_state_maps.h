@@ -9,7 +9,6 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
-#include "nat64_state_short.h"
 
 /* go: datapath */
 #define NAT64_TICK_SHIFT 26
@@ -389,3 +388,151 @@ const volatile bool nat64_test_clock = false;
 
 /* refused packets are dropped without an error: for tests that count each */
 const volatile bool nat64_no_errors = false;
+
+/*
+ * The table of the short way (nat64_session.h): beside the sessions, what
+ * packets from inside need of them, in two cache lines.
+ */
+
+/*
+ * What a packet from inside needs: a copy for as long as the session need not
+ * be touched (nat64_session.h). It is read in whole words.
+ */
+struct nat64_fast {
+	struct in6_addr client;
+	__be32 remote;
+	__be16 port, remote_port;
+	__be32 pool;
+	__be16 pool_port;
+	__u8 protocol, translator; /* zero: empty */
+	__u32 until; /* tick up to which it may be used */
+	__u32 check; /* over all of it; zero: empty */
+};
+_Static_assert(sizeof(struct nat64_fast) == 40, "five words");
+
+/* the same in words; that of the pool has its port, protocol and translator too */
+struct nat64_fast_words {
+	__u64 client[2];
+	__u64 ends;
+	__u64 pool;
+	__u64 until; /* and check */
+};
+_Static_assert(sizeof(struct nat64_fast_words) == sizeof(struct nat64_fast), "the same");
+
+/* two cache lines side by side, which are waited for together */
+#define NAT64_FAST_WAYS 3
+struct nat64_fast_set {
+	struct nat64_fast way[NAT64_FAST_WAYS];
+	__u64 pad;
+};
+_Static_assert(sizeof(struct nat64_fast_set) == 128, "two cache lines");
+
+/*
+ * The sets lie in pieces that are just so small that the kernel takes them from
+ * the memory that it maps in huge pages: a table in one piece lies in pages of
+ * 4 KiB, and to find the page costs nearly as much as to fetch the line.
+ */
+/* go: datapath */
+#define NAT64_FAST_SETS 251
+struct nat64_fast_chunk {
+	__u8 bytes[(NAT64_FAST_SETS + 1) * sizeof(struct nat64_fast_set)];
+};
+
+struct nat64_fast_piece {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct nat64_fast_chunk));
+	__uint(max_entries, 1);
+};
+
+/* a power of two of them */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__type(key, __u32);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__array(values, struct nat64_fast_piece);
+} nat64_fast_sets SEC(".maps");
+
+/* how many pieces there are, less one, and how many bytes into a piece a cache line begins */
+const volatile __u32 nat64_fast_mask = 0;
+const volatile __u32 nat64_fast_shift = 0;
+
+/*
+ * What is known of one packet while its session is found or made: room that the
+ * stack has not, one for each CPU. Nothing here outlives the packet.
+ */
+
+/* a search for a free port */
+struct nat64_search {
+	__u32 start, step;
+	__u32 address; /* index into the pools; fixed with a block */
+	__u32 block;   /* first port of the block, from low */
+	__u32 outcome;
+};
+
+/* what the look-up of an outbound packet has found out for the opening of its session */
+enum nat64_bound {
+	NAT64_BOUND_UNKNOWN,
+	NAT64_BOUND_NOT,  /* there was no binding */
+	NAT64_BOUND_HELD, /* there is one, and it is held for the session to come */
+};
+
+/*
+ * One packet as the state sees it. Outbound (IPv6 to IPv4) the pool's side is
+ * the answer, inbound the client's. Lives in nat64_flows, one for each CPU.
+ */
+struct nat64_flow {
+	struct in6_addr client;
+	struct in6_addr remote6;
+	__be32 pool, remote;
+	__be16 port, pool_port, remote_port;
+	__u8 protocol;  /* of IPv4 */
+	__u8 tcp_flags; /* TCP; for ICMP 1 is a request */
+	__u8 translator;
+	__u8 outbound;
+	__u8 adopt;       /* another router has bound and opened it: made as it says */
+	__u8 adopt_flags; /* enum nat64_session_flag */
+	__u8 bound;       /* enum nat64_bound */
+	__u32 now;
+	__u32 left, made; /* adopt: ticks until it expires; when it was made */
+	__u64 hash;       /* outbound TCP and UDP: what nat64_fast_find() finds it by */
+	struct nat64_fast_words line;
+	/* room for keys and values, which the stack has not */
+	struct nat64_bib6_key from;
+	struct nat64_session_key key;
+	struct nat64_subscriber subscriber;
+	struct nat64_search search;
+	struct nat64_bib4_key to;
+	struct nat64_owner owner;
+	struct nat64_binding binding;
+	struct nat64_session session;
+	struct nat64_slot slot;
+};
+
+/* whose binding or session is given back, and room for keys */
+struct nat64_end {
+	struct in6_addr client;
+	__be16 port;
+	__u8 protocol, translator;
+	__u32 slot;
+	struct nat64_bib6_key from;
+	struct nat64_bib4_key back;
+	struct nat64_subscriber_key who;
+	__u32 pad;
+	struct nat64_session_key peer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_end);
+	__uint(max_entries, 1);
+} nat64_ends SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct nat64_flow);
+	__uint(max_entries, 1);
+} nat64_flows SEC(".maps");

@@ -5,7 +5,10 @@
  * headers (RFC 7915 5.1) and IPv4 options (4.1). Rare, so these are functions
  * of their own that read by copy.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
+#include "hook.h"
 #include "options.h"
 #include "outcome.h"
 

@@ -6,8 +6,13 @@
  * without static entries. The answer is made in place and leaves by the
  * interface that asked.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "checksum.h"
+#include "cursor.h"
+#include "hook.h"
 #include "interface.h"
 #include "outcome.h"
 

@@ -11,7 +11,16 @@
  * ICMP errors about packets that were too large for a router under way lower
  * the path MTU (RFC 1191, RFC 8201), and go on to the kernel.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "checksum.h"
+#include "hook.h"
+#include "interface.h"
+#include "outcome.h"
+#include "pseudowire_maps.h"
 #include "pseudowire_parse.h"
+#include "pseudowire_sum.h"
 
 #define PSEUDOWIRE_RESYNC 16
 #define PSEUDOWIRE_SILENCE 1000000000ULL /* ns */
@@ -68,7 +77,7 @@ static __always_inline bool pseudowire_unfinished(hook_ctx *ctx, const struct ps
 	__be16 proto = 0, field = 0;
 	__u8 protocol;
 
-	if (HOOK_IS_XDP)
+	if (HOOK_PLAIN)
 		return false;
 	if (!((__be16 *)p->header)[2])
 		return true;
@@ -288,7 +297,7 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
 	if (!rx)
 		return pseudowire_stranger(p);
-	if (HOOK_IS_XDP && !(rx->flags & PSEUDOWIRE_XDP))
+	if (HOOK_SENDS_RAW && !(rx->flags & PSEUDOWIRE_XDP))
 		return PASS_TO_TC;
 	ifindex = rx->ifindex;
 	shortcut = rx->shortcut;

@@ -6,10 +6,12 @@
  * own, and its frames may come over a bridge: as the kernel does for its
  * tunnels, the error comes from the address that the packet was for.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "checksum.h"
-#include "cursor.h"
-#include "pseudowire_maps.h"
+#include "hook.h"
 
 /* bytes of the packet that the error quotes, enough for every header that a host looks at */
 #define ANSWER_QUOTE 128

@@ -8,7 +8,6 @@
  * hidden end's index is its number.
  */
 #include "kernel.h"
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 /* go: state.WireKind PSEUDOWIRE_=Wire */

@@ -5,11 +5,14 @@
  * depends on, and the header. Who packs: pseudowire_encap.bpf.c what the
  * interface sends, pseudowire_send.h what is routed past it.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
 #include "hash.h"
+#include "hook.h"
 #include "pseudowire_maps.h"
-#include "pseudowire_sum.h"
 
 /* the frame as it is to be inside */
 struct inside {
@@ -45,7 +48,7 @@ static __always_inline void inside_ip(hook_ctx *ctx, struct inside *in)
 		in->ttl = ip->ttl;
 		header = ip->ihl << 2;
 		l4 = ip->protocol;
-		if (HOOK_IS_XDP)
+		if (HOOK_PLAIN)
 			in->flow = hash_mix((__u64)ip->saddr << 32 | ip->daddr);
 	} else if (in->proto == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
@@ -57,11 +60,11 @@ static __always_inline void inside_ip(hook_ctx *ctx, struct inside *in)
 		header = sizeof(*ip);
 		l4 = ip->nexthdr;
 		/* its own label, which its sender made of what we do not look at (RFC 6438) */
-		if (HOOK_IS_XDP)
+		if (HOOK_PLAIN)
 			in->flow = hash_mix((__u64)ip->saddr.be32[3] << 32 | ip->daddr.be32[3]) ^
 				   bpf_ntohl(ip->ver_tc_flow);
 	}
-	if (!HOOK_IS_XDP)
+	if (!HOOK_PLAIN)
 		in->flow = hook_hash(ctx);
 	if (segment && l4 == IPPROTO_TCP) {
 		__u8 doff = 0;

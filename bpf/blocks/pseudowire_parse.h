@@ -4,8 +4,12 @@
  * Headers of packets that may be a pseudowire's: addresses, ports, session or
  * key, which is what pseudowires are told apart by.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
 #include "cursor.h"
+#include "hook.h"
 #include "interface.h"
 #include "link.h"
 #include "outcome.h"

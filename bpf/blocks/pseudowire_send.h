@@ -7,8 +7,14 @@
  * large and has to be answered, what has tags, a way that is not known, and
  * super-packets that must be taken apart.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "hook.h"
 #include "outcome.h"
+#include "pseudowire_maps.h"
 #include "pseudowire_pack.h"
+#include "pseudowire_sum.h"
 
 /*
  * visible: index of the interface, for which the frame has its link header; it is
@@ -33,7 +39,7 @@ __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 	way = bpf_map_lookup_elem(&pseudowire_ways, &tx->pair);
 	if (!way || !way->ifindex || !(way->flags & PSEUDOWIRE_RESOLVED) ||
 	    way->ifindex == 1 || /* loopback: see pseudowire_encap.bpf.c */
-	    (HOOK_IS_XDP && !(way->flags & PSEUDOWIRE_WAY_XDP)) || hook_tag(ctx).proto)
+	    (HOOK_SENDS_RAW && !(way->flags & PSEUDOWIRE_WAY_XDP)) || hook_tag(ctx).proto)
 		return FORWARD_ROUTED;
 	segment = hook_segment(ctx);
 	if (segment && !(tx->flags & PSEUDOWIRE_SEGMENTS))

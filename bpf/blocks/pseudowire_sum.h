@@ -4,9 +4,10 @@
  * Checksums over whole packets: of GRE, and of UDP over IPv6. No packet that
  * has one is larger than 10 kB, for none is a super-packet.
  */
-#include "checksum.h"
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include "checksum.h"
+#include "hook.h"
 
 /*
  * The stack is short where a program calls blocks: what is taken apart here

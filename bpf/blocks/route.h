@@ -13,14 +13,20 @@
  * No packet with addresses that must not cross a router is forwarded
  * (RFC 1812 5.3.7, RFC 4291 2.5): they go to the kernel, which drops them.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "addresses.h"
 #include "arrive.h"
 #include "checksum.h"
 #include "cursor.h"
 #include "fib.h"
 #include "hash.h"
+#include "hook.h"
 #include "hop.h"
+#include "link.h"
 #include "nexthop.h"
+#include "outcome.h"
 #include "segment.h"
 
 /* see fib.h; the arrays' sizes are chosen when programs are loaded */
@@ -227,7 +233,7 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 		return outcome ?: PASS_NO_NEIGHBOUR;
 	tags = link_tags(&to->link);
 	if (from->strip && hook_strip(ctx, from->strip & ARRIVE_STRIP, from->proto))
-		return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
+		return HOOK_FAILED;
 	if (from->tags || tags || from->strip) {
 		outcome = nexthop_frame(ctx, from->tags, from->proto, to);
 		if (outcome != OUTCOME_NONE)

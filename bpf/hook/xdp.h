@@ -12,8 +12,27 @@
 #include "cursor.h"
 #include "dsa.h"
 #include "link.h"
+#include "outcome.h"
 
-#define HOOK_IS_XDP 1
+/*
+ * What blocks have to know of a hook, beside its functions.
+ *
+ *   HOOK_PLAIN      all bytes are at hand, a frame is one packet with whole checksums,
+ *                   and the kernel knows nothing of it that must be kept
+ *   HOOK_SENDS_RAW  frames leave as they are, link addresses included, and by devices
+ *                   alone that can be the target of an XDP redirect
+ *   HOOK_FIRST      what is left passes TC too
+ *   HOOK_FAILED     what becomes of a frame that could not be changed: here nothing is
+ *                   written then
+ */
+#define HOOK_IS_XDP 1 /* for hook/ alone */
+#define HOOK_PLAIN 1
+#define HOOK_SENDS_RAW 1
+#define HOOK_FIRST 1
+#define HOOK_FAILED PASS_TO_TC
+/* verdicts: left to who comes next, and gone */
+#define HOOK_NEXT XDP_PASS
+#define HOOK_DROP XDP_DROP
 #define HOOK_FIB_FLAGS 0
 typedef struct xdp_md hook_ctx;
 
@@ -35,6 +54,12 @@ static __always_inline struct cursor hook_cursor(hook_ctx *ctx, __u32 want)
 
 /* interface that the packet came in by */
 static __always_inline __u32 hook_arrived_on(hook_ctx *ctx)
+{
+	return ctx->ingress_ifindex;
+}
+
+/* the device that the program is attached to */
+static __always_inline __u32 hook_device(hook_ctx *ctx)
 {
 	return ctx->ingress_ifindex;
 }
@@ -336,4 +361,3 @@ static __always_inline long hook_put32(hook_ctx *ctx, __u32 off, __be32 value)
 	return 0;
 }
 
-#include "load.h"

@@ -6,6 +6,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 
 static __always_inline __u64 addr6_high(const struct in6_addr *a)
 {

@@ -5,7 +5,11 @@
  * itself. A frame with VLAN tags belongs to the VLAN interface on top; one
  * without, on a port of a bridge, to the bridge. Nothing is written here.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "cursor.h"
+#include "hook.h"
 #include "interface.h"
 #include "link.h"
 #include "outcome.h"
@@ -108,7 +112,7 @@ static __always_inline struct cursor arrive_packet(hook_ctx *ctx, __u32 l3, __be
 	__u8 *protocol;
 
 	l3 &= 63; /* the verifier has to see it */
-	if (!HOOK_IS_XDP) {
+	if (!HOOK_PLAIN) {
 		protocol = cur.pos + l3 + (ipv4 ? __builtin_offsetof(struct iphdr, protocol) :
 						  __builtin_offsetof(struct ipv6hdr, nexthdr));
 		want += sizeof(struct udphdr);

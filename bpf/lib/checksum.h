@@ -6,6 +6,7 @@
  * take and return it unfolded unless they say otherwise.
  */
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 
 /* what zero means in a checksum field */
 enum hook_zero {

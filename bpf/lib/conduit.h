@@ -5,8 +5,16 @@
  * for conduits. Only flows are looked for in such frames. What has no tag that
  * is understood is the kernel's.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "arrive.h"
+#include "cursor.h"
 #include "dsa.h"
+#include "hook.h"
+#include "interface.h"
+#include "link.h"
+#include "outcome.h"
 
 /* OUTCOME_NONE: *a is filled; l3 counts the switch's tag and a VLAN's behind it */
 static __always_inline enum outcome conduit_arrive(hook_ctx *ctx, __u32 ifindex, struct arrival *a)

@@ -6,6 +6,7 @@
  * index = program * OUTCOME_COUNT + outcome.
  */
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "outcome.h"
 
 /* the attached programs; names reach users as they stand here, in lower case */

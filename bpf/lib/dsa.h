@@ -19,6 +19,9 @@
  * In a struct link such a tag stands first: the protocol is ETH_P_XDSA, the id
  * the port.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "cursor.h"
 #include "link.h"
 

@@ -11,6 +11,7 @@
  * knows that what is reached from a block lies within the array.
  */
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 
 /* go: fib FIB_LAYOUT=LayoutVersion */
 #define FIB_LAYOUT 3 /* in the first word */

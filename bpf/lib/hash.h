@@ -5,6 +5,7 @@
  * mixing steps are those of MurmurHash3's finaliser (public domain).
  */
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 
 /* ports is zero where a packet has none, or is a fragment: all parts of a
  * datagram go one way */

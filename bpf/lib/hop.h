@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /* What a router changes in a packet that it forwards. */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "cursor.h"
+#include "hook.h"
 #include "outcome.h"
 
 /* TTL or hop limit goes down by one; nothing else of the packet changes. */

@@ -5,6 +5,7 @@
  * interface index. An interface that is not here gets nothing.
  */
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
 
 /* go: state.Roles INTERFACE_=Role */
 enum interface_flag {

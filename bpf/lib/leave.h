@@ -6,7 +6,10 @@
  * it out. OUTCOME_NONE: the way is known and the packet fits; a PASS_* says
  * why the stack has to see the packet instead.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "hash.h"
+#include "hook.h"
 #include "interface.h"
 #include "outcome.h"
 
@@ -96,7 +99,7 @@ static __always_inline void memo_read(const struct memo *m, struct bpf_fib_looku
 	fib->ifindex = m->ifindex;
 	fib->tot_len = m->mtu;
 	fib->family = m->next_family;
-	if (HOOK_IS_XDP) {
+	if (HOOK_SENDS_RAW) {
 		__builtin_memcpy(fib->smac, m->macs, ETH_ALEN);
 		__builtin_memcpy(fib->dmac, m->macs + ETH_ALEN, ETH_ALEN);
 	} else {
@@ -110,7 +113,7 @@ static __always_inline void memo_write(struct memo *m, const struct bpf_fib_look
 	m->ifindex = fib->ifindex;
 	m->mtu = fib->tot_len;
 	m->next_family = fib->family;
-	if (HOOK_IS_XDP) {
+	if (HOOK_SENDS_RAW) {
 		__builtin_memcpy(m->macs, fib->smac, ETH_ALEN);
 		__builtin_memcpy(m->macs + ETH_ALEN, fib->dmac, ETH_ALEN);
 	} else {
@@ -147,7 +150,7 @@ static __always_inline enum outcome leave_lookup(hook_ctx *ctx, struct bpf_fib_l
 		return PASS_TOO_BIG;
 	if (found != BPF_FIB_LKUP_RET_SUCCESS || fib->ifindex == arriving)
 		return PASS_NO_ROUTE;
-	if (HOOK_IS_XDP) {
+	if (HOOK_SENDS_RAW) {
 		out = interface_find(fib->ifindex);
 		if (!out || !(out->flags & INTERFACE_XDP_OUT))
 			return PASS_NO_ROUTE;

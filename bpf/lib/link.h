@@ -6,6 +6,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 
 struct vlan_tag {
 	__be16 proto; /* ETH_P_8021Q or ETH_P_8021AD; 0: no tag */

@@ -13,7 +13,9 @@
  * Adding a kind of tunnel: a new kind here, and in nexthop_find() and
  * nexthop_send() what it does.
  */
-#include "hash.h"
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "hook.h"
 #include "link.h"
 #include "outcome.h"
 
@@ -137,7 +139,7 @@ static __always_inline enum outcome nexthop_find(struct nexthop hop, __u32 wire_
 		return PASS_NO_NEIGHBOUR;
 	if (wire_len > (*to)->mtu)
 		return PASS_TOO_BIG;
-	if (HOOK_IS_XDP && !((*to)->flags & NEIGHBOUR_XDP))
+	if (HOOK_SENDS_RAW && !((*to)->flags & NEIGHBOUR_XDP))
 		return PASS_TO_TC;
 	return OUTCOME_NONE;
 }
@@ -152,8 +154,7 @@ static __always_inline enum outcome nexthop_frame(hook_ctx *ctx, __u32 tags, __b
 {
 	if (!hook_relink(ctx, tags, &to->link, proto))
 		return OUTCOME_NONE;
-	/* XDP fails before it writes */
-	return HOOK_IS_XDP ? PASS_TO_TC : DROP_KERNEL;
+	return HOOK_FAILED;
 }
 
 /* Send the frame, whose link header is right. The verdict is the hook's. */

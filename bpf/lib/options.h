@@ -4,7 +4,10 @@
  * Options of IPv4 and TCP headers, and the one that is changed: the MSS of a
  * TCP SYN.
  */
-#include "checksum.h"
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "hook.h"
 #include "outcome.h"
 
 /*

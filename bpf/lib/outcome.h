@@ -10,6 +10,8 @@
  * DROP. Each line carries the sentence that users read.
  * New entries go at the end of their group; numbers are not an interface.
  */
+#include "kernel.h"
+
 /* go: state.Outcome words */
 enum outcome {
 	OUTCOME_NONE, /* nothing was decided */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /* How large the packets of a super-packet are on the wire. */
-#include "cursor.h"
 #include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "cursor.h"
+#include "hook.h"
 
 /*
  * IP bytes per packet on the wire: total, or what a super-packet's segments

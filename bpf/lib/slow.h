@@ -7,8 +7,10 @@
  * packet is to be put back to.
  */
 #include "kernel.h"
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "cursor.h"
+#include "hook.h"
 #include "outcome.h"
 
 /* no limit on what goes up, for a trace or a test */

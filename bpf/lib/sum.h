@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /* The sum of as many bytes as a packet has, where nothing that it carries tells it. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
 #include "checksum.h"
-#include "cursor.h"
+#include "hook.h"
 
 #define UDP_CHUNK 64 /* what the stack has room for */
 #define UDP_CHUNKS_MAX 161 /* 10,304 bytes: beyond every MTU that is in use */

@@ -71,6 +71,11 @@ const (
 	l2tpNeighbours = 16
 )
 
+// From bpf/blocks/nat64_adopt.h.
+const (
+	adoptMost = 256 // sessions that one run takes
+)
+
 // From enum nat64_flag of bpf/blocks/nat64_maps.h.
 const (
 	nat64HasPrefix  = 1
@@ -142,7 +147,7 @@ const (
 	lostEvents  = 1
 )
 
-// From bpf/blocks/nat64_state_short.h.
+// From bpf/blocks/nat64_state_maps.h.
 const (
 	nat64FastSets = 251
 )
@@ -230,11 +235,6 @@ const (
 const (
 	neighbourXDP  = 1 // the device can be the target of an XDP redirect
 	neighbourWire = 2 // the device is a pseudowire's, with the shortcut
-)
-
-// From bpf/nat64_adopt.bpf.c.
-const (
-	adoptMost = 256 // sessions that one run takes
 )
 
 // From enum sweep_mark of bpf/nat64_sweep.bpf.c.

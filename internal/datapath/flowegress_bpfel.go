@@ -55,7 +55,6 @@ type flowEgressFlowPassedKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	flowEgressMapCounters        = "counters"
 	flowEgressMapFlowControls    = "flow_controls"
 	flowEgressMapFlowEntered     = "flow_entered"
 	flowEgressMapFlowEvents      = "flow_events"
@@ -124,7 +123,6 @@ type flowEgressProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type flowEgressMapSpecs struct {
-	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	FlowControls   *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.MapSpec `ebpf:"flow_events"`
@@ -169,7 +167,6 @@ func (o *flowEgressObjects) Close() error {
 //
 // It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type flowEgressMaps struct {
-	Counters       *ebpf.Map `ebpf:"counters"`
 	FlowControls   *ebpf.Map `ebpf:"flow_controls"`
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.Map `ebpf:"flow_events"`
@@ -187,7 +184,6 @@ type flowEgressMaps struct {
 
 func (m *flowEgressMaps) Close() error {
 	return _FlowEgressClose(
-		m.Counters,
 		m.FlowControls,
 		m.FlowEntered,
 		m.FlowEvents,

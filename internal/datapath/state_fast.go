@@ -11,7 +11,7 @@ import (
 	"weft/internal/state"
 )
 
-// The short way of packets from inside (bpf/blocks/nat64_state_fast.h) is a
+// The short way of packets from inside (bpf/blocks/nat64_session.h) is a
 // table in pieces.
 const (
 	fastSets   = "nat64_fast_sets"

@@ -56,6 +56,26 @@ func accessDropNames() []string {
 	return []string{"spoofed", "rate-up", "rate-down", "garden", "peer", "invalid"}
 }
 
+// From enum adopt_want of bpf/blocks/nat64_adopt.h: what a record asks for.
+const (
+	AdoptPut  AdoptWant = 1 // the sender has this session
+	AdoptLend AdoptWant = 2 // the sender was told of it by a third, or by this router
+	AdoptEnd  AdoptWant = 3 // it is over
+	AdoptMark AdoptWant = 4 // as ADOPT_LEND, but not to be made if it is not there
+)
+
+// From enum adopt_result of bpf/blocks/nat64_adopt.h: what became of it.
+const (
+	AdoptMade AdoptResult = iota
+	AdoptRenewed
+	AdoptEnded
+	AdoptKept     // this router knows better, or there was nothing to do
+	AdoptConflict // the port stands for another node here
+	AdoptRefused  // no room, or the translator is not shared
+	AdoptAgain    // disturbed by another CPU
+	AdoptResults
+)
+
 // From bpf/blocks/nat64_maps.h.
 const (
 	TranslatorsMax = 64
@@ -388,23 +408,3 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"drop-refused", "of a flow that the ruleset has just refused, by its own verdict"},
 	{"drop-guard-headers", "more IPv6 extension headers than the guard follows, where it bounds SYNs or ICMP"},
 }
-
-// From enum adopt_want of bpf/nat64_adopt.bpf.c: what a record asks for.
-const (
-	AdoptPut  AdoptWant = 1 // the sender has this session
-	AdoptLend AdoptWant = 2 // the sender was told of it by a third, or by this router
-	AdoptEnd  AdoptWant = 3 // it is over
-	AdoptMark AdoptWant = 4 // as ADOPT_LEND, but not to be made if it is not there
-)
-
-// From enum adopt_result of bpf/nat64_adopt.bpf.c: what became of it.
-const (
-	AdoptMade AdoptResult = iota
-	AdoptRenewed
-	AdoptEnded
-	AdoptKept     // this router knows better, or there was nothing to do
-	AdoptConflict // the port stands for another node here
-	AdoptRefused  // no room, or the translator is not shared
-	AdoptAgain    // disturbed by another CPU
-	AdoptResults
-)

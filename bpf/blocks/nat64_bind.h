@@ -4,7 +4,14 @@
  * Bindings: which pool address and port stands for a node's transport address.
  * The port is claimed by the one insertion into nat64_bib4 that succeeds.
  */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "addresses.h"
 #include "hash.h"
+#include "nat64_session.h"
+#include "nat64_state_maps.h"
+#include "outcome.h"
 
 #define NAT64_TRIES 512       /* random ports that are tried */
 #define NAT64_PICKY_TRIES 256 /* of these, only ports of the same parity and range */

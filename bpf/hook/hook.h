@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Reading from a packet, by the hook_load of whichever hook it is at: hook/tc.h
- * and xdp.h end with this.
+ * The hook that a program has chosen: it includes xdp.h or tc.h before all else. A
+ * header that is read or compiled alone is at TC.
  */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#ifndef HOOK_IS_XDP
+#include "tc.h"
+#endif
 
 /*
  * hook_load of a length that is not known beforehand, at least 1, at most `most`.
