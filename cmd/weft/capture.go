@@ -17,7 +17,7 @@ import (
 
 // captureCommand writes a subscriber's packets as a pcap file.
 func captureCommand() *cobra.Command {
-	o := api.CaptureOrder{}
+	o := access.CaptureOrder{}
 	var file string
 	c := &cobra.Command{
 		Use:   "capture WHO [-w FILE]",
@@ -53,7 +53,7 @@ Ctrl-C, after --packets, or after --for.`,
 	return c
 }
 
-func runCapture(ctx context.Context, out, errs io.Writer, o api.CaptureOrder, file string) error {
+func runCapture(ctx context.Context, out, errs io.Writer, o access.CaptureOrder, file string) error {
 	if err := needRoot("weft capture"); err != nil {
 		return err
 	}

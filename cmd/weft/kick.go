@@ -15,9 +15,10 @@ func kickCommand() *cobra.Command {
 		Use:   "kick WHO",
 		Short: "End a subscriber's session",
 		Long: `End the sessions of a subscriber: WHO is a login, an address of theirs, or the
-number of a session as weft show subscribers has it. The subscriber gets a
-PPP Terminate-Request and may log in again. With l2tp_client.NAME this router's own
-session with a server ends, and starts again. It fails if there is no such session.`,
+number of a session as weft show subscribers has it. The subscriber gets a PPP
+Terminate-Request and may log in again. With l2tp_client.NAME this router's own
+session with a server ends, and starts again. It fails if there is no such
+session.`,
 		Example: "  weft kick alice@example.net\n  weft kick 203.0.113.5\n  weft kick 4711\n  weft kick l2tp_client.isp",
 		Args:    oneArgument("a login, an address or a session", "weft show subscribers lists them"),
 		RunE: func(cmd *cobra.Command, args []string) error {

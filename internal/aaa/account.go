@@ -17,6 +17,8 @@ import (
 	"layeh.com/radius/rfc3162"
 	"layeh.com/radius/rfc4818"
 	"layeh.com/radius/rfc6911"
+
+	"weft/internal/task"
 )
 
 // Accounting is tried for a while: a server that is away over a weekend should not
@@ -143,7 +145,7 @@ func (c *Client) tellWhenHeard(ctx context.Context, p *sessionRecords, one *Reco
 // with nothing but SQL does not): it is not taken for silent because of that.
 func (c *Client) Begun(ctx context.Context, a Accounting) {
 	a.Status = StatusOn
-	go func() {
+	task.Go(func() {
 		for range announceTimes {
 			for _, s := range c.servers {
 				p, err := c.accountingRequest([]byte(s.Secret), &a, Traffic{})
@@ -160,7 +162,7 @@ func (c *Client) Begun(ctx context.Context, a Accounting) {
 			case <-time.After(c.pause):
 			}
 		}
-	}()
+	})
 }
 
 const announceTimes = 6

@@ -12,6 +12,8 @@ import (
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2869"
 	"layeh.com/radius/rfc3576"
+
+	"weft/internal/task"
 )
 
 // DynamicPort is where orders come (RFC 5176 section 2.3).
@@ -60,7 +62,7 @@ func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, 
 		}),
 		ErrorLog: stdlog.New(io.Discard, "", 0), // what strangers send is no news
 	}
-	go func() { _ = d.server.Serve(conn) }() // ends when the socket is closed
+	task.Go(func() { _ = d.server.Serve(conn) }) // ends when the socket is closed
 	return d, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"layeh.com/radius"
+
+	"weft/internal/task"
 )
 
 // line is a socket to a server with up to 256 questions on their way, as many as
@@ -57,7 +59,7 @@ func (x *lines) take(ctx context.Context, to netip.AddrPort) (*line, byte, error
 		x.to = map[netip.AddrPort][]*line{}
 	}
 	x.to[to] = append(x.to[to], l)
-	go l.read()
+	task.Go(l.read)
 	id, _ := l.take()
 	return l, id, nil
 }

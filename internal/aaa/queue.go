@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"weft/internal/task"
 )
 
 // Record is an account that no server has taken yet.
@@ -46,7 +48,7 @@ type queue struct {
 	news     chan struct{}
 	running  bool
 	toldAt   time.Time // when a server took one last
-	tasks    sync.WaitGroup
+	tasks    task.Tasks
 }
 
 // accountsMost bounds the accounts of a section that wait. 30,000 sessions that

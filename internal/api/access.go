@@ -12,7 +12,7 @@ import (
 // Subscribers takes orders for sessions.
 type Subscribers interface {
 	Disconnect(access.Match) int
-	Capture(ctx context.Context, order CaptureOrder, w io.Writer) error
+	Capture(ctx context.Context, order access.CaptureOrder, w io.Writer) error
 }
 
 // Kicked says how many sessions were ended.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,28 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weft/internal/feature/access"
 )
 
-// CaptureOrder says whose packets are wanted, and when it is enough.
-type CaptureOrder struct {
-	Who     string
-	Packets int
-	For     time.Duration
-}
-
-// Bounds of a capture, whatever is asked for.
-const (
-	capturePackets = 10_000_000
-	captureFor     = 24 * time.Hour
-)
-
-func (o CaptureOrder) query() string {
+func captureQuery(o access.CaptureOrder) string {
 	v := url.Values{"who": {o.Who}, "packets": {strconv.Itoa(o.Packets)}, "for": {o.For.String()}}
 	return v.Encode()
 }
 
-func orderOf(q url.Values) (CaptureOrder, error) {
-	o := CaptureOrder{Who: q.Get("who")}
+func orderOf(q url.Values) (access.CaptureOrder, error) {
+	o := access.CaptureOrder{Who: q.Get("who")}
 	var err error
 	if o.Packets, err = strconv.Atoi(q.Get("packets")); err == nil {
 		o.For, err = time.ParseDuration(q.Get("for"))
@@ -41,19 +29,6 @@ func orderOf(q url.Values) (CaptureOrder, error) {
 		return o, fmt.Errorf("read the order: %w", err)
 	}
 	return o, o.Check()
-}
-
-// Check tells what is wrong with an order.
-func (o CaptureOrder) Check() error {
-	switch {
-	case o.Who == "":
-		return errors.New("nobody is named")
-	case o.Packets < 1 || o.Packets > capturePackets:
-		return fmt.Errorf("--packets %d: from 1 to %d can be captured", o.Packets, capturePackets)
-	case o.For <= 0 || o.For > captureFor:
-		return fmt.Errorf("--for %s: a capture lasts up to %s", o.For, captureFor)
-	}
-	return nil
 }
 
 // serveCapture streams a pcap file. It ends with the order, or when the client
@@ -99,15 +74,15 @@ func (s *streamWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Capture copies a pcap stream of somebody's packets to w.
-func Capture(ctx context.Context, socket string, o CaptureOrder, w io.Writer) error {
+// Capture copies a pcap stream of a subscriber's packets to w.
+func Capture(ctx context.Context, socket string, o access.CaptureOrder, w io.Writer) error {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://weft/v1/capture?"+o.query(), nil)
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://weft/v1/capture?"+captureQuery(o), nil)
 	if err != nil {
 		return err
 	}

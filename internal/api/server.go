@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/noun"
+	"weft/internal/task"
 )
 
 // timeout bounds one request on the socket.
@@ -46,7 +47,7 @@ func Serve(ctx context.Context, path string, registry Registry, subscribers Subs
 func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout}
 	context.AfterFunc(ctx, func() { server.Close() })
-	go func() { _ = server.Serve(listener) }() // ends with ErrServerClosed
+	task.Go(func() { _ = server.Serve(listener) }) // ends with ErrServerClosed
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

@@ -19,6 +19,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"weft/internal/task"
 )
 
 // Settings of a bus.
@@ -98,7 +100,7 @@ type Bus struct {
 	secret   string // of the connection to the own server
 	log      *slog.Logger
 	events   chan Event
-	tasks    sync.WaitGroup
+	tasks    task.Tasks
 	cancel   context.CancelFunc
 	guard    *guard
 	backlog  backlog

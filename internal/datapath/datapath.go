@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 
 	"weft/internal/state"
+	"weft/internal/task"
 )
 
 // Options change how the programs are loaded; the zero value is the normal way.
@@ -121,14 +122,14 @@ func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
 // come again when they are.
 func (d *Datapath) Prepare(names []string) (done <-chan struct{}) {
 	c := make(chan struct{})
-	go func() {
+	task.Go(func() {
 		defer close(c)
 		for _, name := range names {
 			if p, err := programNamed(name); err == nil {
 				_, _ = d.load(p)
 			}
 		}
-	}()
+	})
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"weft/internal/state"
+	"weft/internal/task"
 )
 
 // wiresTogether is from how many pseudowires on they are made side by side.
@@ -34,7 +35,7 @@ func (d *Datapath) ApplySome(ctx context.Context, steps []state.Step) (done int,
 	defer cancel()
 	told := make(chan state.Pseudowire, len(list))
 	var failed error // read once told is closed
-	go func() {
+	task.Go(func() {
 		defer close(told)
 		for _, p := range list {
 			old, err := d.wireKeys(uint32(p.Hidden))
@@ -50,7 +51,7 @@ func (d *Datapath) ApplySome(ctx context.Context, steps []state.Step) (done int,
 			}
 			told <- p
 		}
-	}()
+	})
 	for p := range told {
 		if err == nil {
 			if build := d.wireBuilds[p.Hidden]; build != p.Build {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/task"
 )
 
 // Handler answers one message; nil sends nothing.
@@ -30,7 +32,7 @@ type Server struct {
 
 type listener struct {
 	udp, tcp *dns.Server
-	tasks    sync.WaitGroup
+	tasks    task.Tasks
 }
 
 const (

@@ -7,6 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/task"
 )
 
 // BridgesKnowVLANs tells whether this kernel's bridges can tell VLANs apart. It
@@ -16,13 +18,11 @@ func BridgesKnowVLANs() (bool, error) { return bridgesKnowVLANs() }
 
 // bridgesKnowVLANs remembers: it is a property of the machine.
 var bridgesKnowVLANs = sync.OnceValues(func() (know bool, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	err = <-task.Beside(func() error {
 		runtime.LockOSThread() // and never unlocked: thread and namespace go with the goroutine
 		know, err = askBridge()
-	}()
-	<-done
+		return err
+	})
 	return know, err
 })
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/kernel/nlconn"
+	"weft/internal/task"
 )
 
 // wayGroups are those whose news may change how packets get to another host.
@@ -50,7 +51,7 @@ func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 		return errors.Join(fmt.Errorf("subscribe to the kernel's news: %w", err), news.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { news.Close() })
-	go func() {
+	task.Go(func() {
 		defer stop()
 		for {
 			if err := news.Drain(func([]byte) {}); err != nil && !errors.Is(err, unix.ENOBUFS) {
@@ -63,6 +64,6 @@ func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 			case <-time.After(newsPause):
 			}
 		}
-	}()
+	})
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"weft/internal/task"
 )
 
 // connection is one to a collector. A collector says nothing: when it can be
@@ -40,7 +42,7 @@ func (s *Sender) dial(ctx context.Context) (*connection, error) {
 	}
 	c := &connection{conn, make(chan error, 1)}
 	if s.network != "udp" {
-		go c.watch()
+		task.Go(c.watch)
 	}
 	return c, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"weft/internal/task"
 )
 
 // Settings say where to send.
@@ -95,7 +97,7 @@ func Open(s Settings) (*Sender, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Sender{target: to, settings: s, host: host, queue: make(chan []byte, waiting), ctx: ctx, cancel: cancel, done: make(chan struct{})}
-	go r.run()
+	task.Go(r.run)
 	return r, nil
 }
 

@@ -3,6 +3,7 @@
 // process. It is the only package of the router with a go statement.
 //
 //	Group    goroutines with one end: one that fails ends the others
+//	Tasks    goroutines that end by themselves
 //	Task     one function that is run again, with growing pauses, until Stop
 //	Set      one running thing for each key
 //	Mailbox  how others ask the loop that owns a state
@@ -168,13 +169,6 @@ func (t *Task) Done() <-chan struct{} { return t.done }
 func (t *Task) Stop() {
 	t.cancel(errStopped)
 	<-t.done
-}
-
-// Beside runs f beside the caller. Its result, or its panic, comes once.
-func Beside(f func() error) chan error {
-	result := make(chan error, 1)
-	go func() { result <- Call(f) }()
-	return result
 }
 
 // Group is goroutines with one end: the first that fails or panics ends the

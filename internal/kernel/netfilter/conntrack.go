@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +14,7 @@ import (
 	"weft/internal/kernel/nlconn"
 	"weft/internal/kernel/rtnetlink"
 	"weft/internal/state"
+	"weft/internal/task"
 )
 
 // Conntrack asks the kernel's connection tracking, and hears when connections
@@ -67,7 +67,7 @@ func (c *Conntrack) Close() error {
 
 // Follow reads news until ctx ends.
 func (c *Conntrack) Follow(ctx context.Context) {
-	var tasks sync.WaitGroup
+	var tasks task.Tasks
 	for _, n := range []*netfilterNews{c.ends, c.rules} {
 		tasks.Go(func() { n.follow(ctx) })
 	}

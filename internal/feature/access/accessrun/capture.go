@@ -13,10 +13,10 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"weft/internal/api"
 	"weft/internal/datapath"
 	"weft/internal/feature/access"
 	"weft/internal/state"
+	"weft/internal/task"
 	"weft/wire/ppp"
 )
 
@@ -56,7 +56,7 @@ const linkPPPWithDirection layers.LinkType = 204
 
 // Capture writes somebody's packets as a pcap file: the control messages that
 // the daemon exchanges, and what the programs carry.
-func (s *subscribers) Capture(ctx context.Context, o api.CaptureOrder, w io.Writer) error {
+func (s *subscribers) Capture(ctx context.Context, o access.CaptureOrder, w io.Writer) error {
 	c := &capture{packets: make(chan captured, captureQueue)}
 	s.mu.Lock()
 	begun := s.begun
@@ -78,7 +78,7 @@ func (s *subscribers) Capture(ctx context.Context, o api.CaptureOrder, w io.Writ
 	return c.write(ctx, o, w)
 }
 
-func (c *capture) write(ctx context.Context, o api.CaptureOrder, w io.Writer) error {
+func (c *capture) write(ctx context.Context, o access.CaptureOrder, w io.Writer) error {
 	file := pcapgo.NewWriterNanos(w)
 	if err := file.WriteFileHeader(65536, linkPPPWithDirection); err != nil {
 		return fmt.Errorf("write pcap file: %w", err)
@@ -123,11 +123,7 @@ func (s *subscribers) look(id int, c *capture) error {
 		return fmt.Errorf("capture packets: %w", err)
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.readCaptures(ctx, ring)
-	}()
+	done := task.Beside(func() error { s.readCaptures(ctx, ring); return nil })
 	h.stop = func() {
 		cancel()
 		<-done

@@ -6,10 +6,10 @@ import (
 	"io"
 	"testing"
 	"time"
+	"weft/internal/feature/access"
 
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"weft/internal/api"
 	"weft/wire/ppp"
 )
 
@@ -24,7 +24,7 @@ func TestACaptureIsAPcapFileWithDirections(t *testing.T) {
 		c.put(captured{at, true, len(lcp), lcp})
 	}
 	var out bytes.Buffer
-	if err := c.write(context.Background(), api.CaptureOrder{Packets: 3, For: time.Minute}, &out); err != nil {
+	if err := c.write(context.Background(), access.CaptureOrder{Packets: 3, For: time.Minute}, &out); err != nil {
 		t.Fatal(err)
 	}
 	r, err := pcapgo.NewReader(&out)
@@ -47,12 +47,12 @@ func TestACaptureIsAPcapFileWithDirections(t *testing.T) {
 	}
 	// it ends with its time, and with whoever reads it
 	begun := time.Now()
-	if err := c.write(context.Background(), api.CaptureOrder{Packets: 9, For: 10 * time.Millisecond}, io.Discard); err != nil || time.Since(begun) > 5*time.Second {
+	if err := c.write(context.Background(), access.CaptureOrder{Packets: 9, For: 10 * time.Millisecond}, io.Discard); err != nil || time.Since(begun) > 5*time.Second {
 		t.Errorf("%v after %s", err, time.Since(begun))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := c.write(ctx, api.CaptureOrder{Packets: 9, For: time.Hour}, io.Discard); err != nil {
+	if err := c.write(ctx, access.CaptureOrder{Packets: 9, For: time.Hour}, io.Discard); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,10 @@
 package accessrun
 
-import "sync"
+import (
+	"sync"
+
+	"weft/internal/task"
+)
 
 // queue is work that waits its turn: so many pieces at a time, each in a
 // goroutine that takes the next one when it is done. What waits is a few words: in
@@ -16,7 +20,7 @@ type queue struct {
 
 // put has work done, in the order in which it comes; tasks are told of the
 // goroutines.
-func (q *queue) put(tasks *sync.WaitGroup, work func()) {
+func (q *queue) put(tasks *task.Tasks, work func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.running == q.most {

@@ -4,12 +4,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"weft/internal/task"
 )
 
 func TestAQueueDoesSoManyPiecesAtATimeAndAllOfThem(t *testing.T) {
 	const most, pieces = 3, 1000
 	q := queue{most: most}
-	var tasks sync.WaitGroup
+	var tasks task.Tasks
 	var mu sync.Mutex
 	running, top, done := 0, 0, 0
 	began, hold := make(chan struct{}, pieces), make(chan struct{})
@@ -41,7 +43,7 @@ func TestAQueueDoesSoManyPiecesAtATimeAndAllOfThem(t *testing.T) {
 
 func TestAQueueKeepsTheOrderAndGoesOnWhenItWasEmpty(t *testing.T) {
 	q := queue{most: 1}
-	var tasks sync.WaitGroup
+	var tasks task.Tasks
 	var got, want []int
 	for i := range 100 {
 		want = append(want, i)

@@ -20,6 +20,7 @@ import (
 	"weft/internal/state"
 	"weft/internal/store"
 	"weft/internal/store/statefile"
+	"weft/internal/task"
 )
 
 // subscribers runs the engine of the [access.NAME] and [l2tp_client.NAME]
@@ -43,7 +44,7 @@ type subscribers struct {
 	leases     map[string]*store.File // what logins were given, by section
 	leasePaths map[string]string
 	learned    map[string]access.Learned
-	tasks      sync.WaitGroup
+	tasks      task.Tasks
 	path       access.Sessions // nil: there is no datapath
 	said       []message       // by the engine, until the datapath knows what led to it
 	accounts   *accounts

@@ -1,0 +1,159 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// beyond are the folders that weft run does not link, or only for commands of
+// their own: labs, measurements, simulations, traces, pages, tools of tests.
+func beyond() []string {
+	return []string{
+		"internal/lab", "internal/bench", "internal/trace", "internal/simulate", "internal/web", "internal/testbin", "internal/archtest", "internal/instance",
+		"internal/translate/packetgen", "internal/translate/session", "internal/config/configtest", "internal/reconcile/kindtest", "cmd/weft/internal/probe",
+	}
+}
+
+// routerFile is a hand-written source file of the router, tests left out.
+type routerFile struct {
+	path  string // below the module
+	text  string
+	set   *token.FileSet
+	ast   *ast.File
+	lines int
+}
+
+func routerFiles(t *testing.T) (files []routerFile) {
+	t.Helper()
+	base := root(t)
+	for _, top := range []string{"internal", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(base, top), func(name string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_bpfel.go") || strings.HasSuffix(name, "_gen.go") {
+				return err
+			}
+			path, err := filepath.Rel(base, name)
+			if err != nil || slices.ContainsFunc(beyond(), func(b string) bool { return inside(filepath.Dir(path), b) }) {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			f := routerFile{path: path, text: string(text), set: token.NewFileSet(), lines: strings.Count(string(text), "\n")}
+			f.ast, err = parser.ParseFile(f.set, name, text, parser.ParseComments)
+			files = append(files, f)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(files) < 300 {
+		t.Fatalf("%d files: that is not all of the router", len(files))
+	}
+	return files
+}
+
+// Only internal/task starts goroutines: what it starts cannot end the process by
+// a panic, and is awaited.
+func TestOnlyTasksStartGoroutines(t *testing.T) {
+	for _, f := range routerFiles(t) {
+		if inside(filepath.Dir(f.path), "internal/task") {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if g, is := n.(*ast.GoStmt); is {
+				t.Errorf("%s:%d has a go statement; internal/task starts goroutines", f.path, f.set.Position(g.Pos()).Line)
+			}
+			return true
+		})
+	}
+}
+
+// mutexes are the leaf data structures that may have one: what several goroutines
+// look at, where a loop that owns a state would only be in the way.
+func mutexes() []string {
+	return []string{
+		"internal/aaa/client.go", "internal/aaa/line.go", "internal/aaa/queue.go", "internal/aaa/repeat.go",
+		"internal/bus/backlog.go", "internal/bus/bus.go",
+		"internal/daemon/listen.go", // which configuration is in force
+		"internal/datapath/datapath.go", "internal/datapath/share.go", "internal/datapath/subscribers.go",
+		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go",
+		// to come: one loop for the subscribers (today one struct behind one mutex)
+		"internal/feature/access/accessrun/capture.go", "internal/feature/access/accessrun/queue.go", "internal/feature/access/accessrun/subscribers.go",
+		"internal/feature/dns64/cache.go", "internal/feature/dns64/limit.go", "internal/feature/dns64/resolve.go",
+		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",
+		"internal/feature/ra/rarun/link.go",
+		"internal/kernel/netfilter/events.go", "internal/kernel/rtnetlink/feed.go",
+		"internal/task/task.go",
+	}
+}
+
+func TestMutexesAreInLeafDataStructuresOnly(t *testing.T) {
+	var found []string
+	for _, f := range routerFiles(t) {
+		if !strings.Contains(f.text, "sync.Mutex") && !strings.Contains(f.text, "sync.RWMutex") {
+			continue
+		}
+		found = append(found, f.path)
+		if !slices.Contains(mutexes(), f.path) {
+			t.Errorf("%s has a mutex: a loop that owns its state is asked by messages (task.Loop, task.Mailbox); a leaf data structure is listed here", f.path)
+		}
+	}
+	for _, path := range mutexes() {
+		if !slices.Contains(found, path) {
+			t.Errorf("%s has no mutex any more: take it out of the list", path)
+		}
+	}
+}
+
+// Sizes in lines, of hand-written code without tests.
+const (
+	packageMost  = 3500
+	functionMost = 80
+	daemonMost   = 1500
+)
+
+// large are packages that are still to be split, with the size that they may not
+// exceed until then.
+func large() map[string]int {
+	return map[string]int{"internal/datapath": 7150, "internal/feature/access": 5700}
+}
+
+func TestNoPackageOrFunctionOfTheRouterIsTooLarge(t *testing.T) {
+	sizes := map[string]int{}
+	for _, f := range routerFiles(t) {
+		dir := filepath.Dir(f.path)
+		sizes[dir] += f.lines
+		for _, d := range f.ast.Decls {
+			fn, is := d.(*ast.FuncDecl)
+			if !is {
+				continue
+			}
+			if n := f.set.Position(fn.End()).Line - f.set.Position(fn.Pos()).Line + 1; n > functionMost {
+				t.Errorf("%s: %s has %d lines, most is %d", f.path, fn.Name.Name, n, functionMost)
+			}
+		}
+	}
+	for dir, n := range sizes {
+		most := packageMost
+		if dir == "internal/daemon" {
+			most = daemonMost
+		}
+		if known, is := large()[dir]; is {
+			if n <= packageMost {
+				t.Errorf("%s has %d lines: take it out of the list of large packages", dir, n)
+			}
+			most = known
+		}
+		if n > most {
+			t.Errorf("%s has %d lines of hand-written code, most is %d", dir, n, most)
+		}
+	}
+}
