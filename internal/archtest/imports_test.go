@@ -75,7 +75,7 @@ func rooms() []room {
 		{"internal/aaa", []string{"internal/task"}},
 		{"internal/syslog", []string{"internal/task"}},
 		{"internal/bus", []string{"internal/task"}},
-		{"internal/api", below},
+		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/access"}},
 		{"internal/trace", []string{"internal/state", "internal/ethtool", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
 		{"internal/simulate", beside},

@@ -9,7 +9,6 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/config"
-	"weft/internal/feature/guard"
 	"weft/internal/feature/host"
 	"weft/internal/state"
 	"weft/internal/version"
@@ -27,14 +26,20 @@ type core struct {
 	runners  runners
 }
 
-// blockLister is the runner that has the block list.
-type blockLister interface{ BlockList() *guard.BlockList }
+// blockLister is the runner that has the block list: how many entries are in
+// force, and as of when; false: nothing is guarded.
+type blockLister interface {
+	InForce() (entries int, commands time.Time, is bool)
+}
+
+// Health says how all features are doing.
+func (c core) Health(ctx context.Context) []state.Health { return c.runners.health(ctx) }
 
 // Status is the row of weft show status.
 func (c core) Status() host.Status {
 	status := c.standing.get()
-	if l := find[blockLister](c.runners).BlockList(); l != nil {
-		status.BlockList = &host.BlockList{Entries: l.Entries, Commands: l.Commands}
+	if entries, commands, is := find[blockLister](c.runners).InForce(); is {
+		status.BlockList = &host.BlockList{Entries: entries, Commands: commands}
 	}
 	return status
 }

@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/config"
@@ -23,7 +26,7 @@ type running struct {
 	Name string
 	runner.Runner
 	fault  *task.OnChange
-	failed *error // of the last Apply
+	failed *atomic.Pointer[error] // of the last Apply; nil: it did not fail
 }
 
 // retryAfter is the pause before a round is tried again for runners that failed.
@@ -32,7 +35,7 @@ const retryAfter = 2 * time.Second
 func startRunners(ctx context.Context, d runner.Doors) (r runners) {
 	for _, x := range features.All() {
 		if x.Run != nil {
-			r.list = append(r.list, running{x.Name, x.Run(ctx, d), &task.OnChange{}, new(error)})
+			r.list = append(r.list, running{x.Name, x.Run(ctx, d), &task.OnChange{}, new(atomic.Pointer[error])})
 		}
 	}
 	return r
@@ -53,7 +56,10 @@ func (r *runners) apply(ctx context.Context, log *slog.Logger, round runner.Roun
 	r.retry = nil
 	for _, x := range r.list {
 		err := task.Call(func() error { return x.Apply(ctx, round) })
-		*x.failed = err
+		x.failed.Store(nil)
+		if err != nil {
+			x.failed.Store(&err)
+		}
 		if x.fault.Changed(err) {
 			if err != nil {
 				log.Error("feature degraded, it is tried again", "feature", x.Name, "error", err)
@@ -76,16 +82,30 @@ func (r *runners) close(log *slog.Logger) {
 	}
 }
 
-// health says how all features are doing.
+// health says how all features are doing. One that does not answer in time, or
+// failed without saying so itself, is degraded.
 func (r *runners) health(ctx context.Context) (list []state.Health) {
 	for _, x := range r.list {
-		own := x.Status(ctx)
-		if err := *x.failed; err != nil && len(own) == 0 {
-			own = append(own, state.HealthOf(x.Name, "", err, "see the log of weft"))
+		own := x.status(ctx)
+		if err := x.failed.Load(); err != nil && !slices.ContainsFunc(own, func(h state.Health) bool { return h.Condition != state.Working }) {
+			own = append(own, state.HealthOf(x.Name, "", *err, "weft tries again by itself; its log has the details"))
 		}
 		list = append(list, own...)
 	}
 	return list
+}
+
+// statusIn is how long a runner may take to say how it is doing.
+const statusIn = time.Second
+
+func (x running) status(ctx context.Context) (own []state.Health) {
+	ctx, cancel := context.WithTimeoutCause(ctx, statusIn, fmt.Errorf("no answer within %s", statusIn))
+	defer cancel()
+	err := task.Call(func() error { own = x.Status(ctx); return context.Cause(ctx) })
+	if err != nil {
+		own = append(own, state.HealthOf(x.Name, "", err, "restart weft if it stays so: forwarding goes on meanwhile"))
+	}
+	return own
 }
 
 // find gives the runner that has something to show, as what it shows it by.

@@ -118,9 +118,3 @@ func SourceText(p netip.Prefix) string {
 	}
 	return p.String()
 }
-
-// BlockList is the list in force, of [block], its files and sets, and weft block.
-type BlockList struct {
-	Entries  int       // prefixes, exceptions and bogons among them
-	Commands time.Time // as what weft block noted was at that time; zero: it noted nothing
-}

@@ -15,7 +15,7 @@ import (
 
 // Nouns are what the router itself has to show.
 func Nouns() []noun.Noun {
-	return []noun.Noun{status(), interfaces(), counters(), drops()}
+	return []noun.Noun{status(), health(), interfaces(), counters(), drops()}
 }
 
 // InterfaceSource is where the rows of weft show interfaces come from.

@@ -50,9 +50,11 @@ type blocking struct {
 // inForce is the list as the programs have it.
 type inForce struct {
 	guarded bool
-	list    guard.BlockList
-	known   bool  // nothing waits to be written
-	fault   error // what of it could not be read
+	entries int
+	// commands is when what weft block noted was changed last.
+	commands time.Time
+	known    bool  // nothing waits to be written
+	fault    error // what of it could not be read
 }
 
 const blocksLook = time.Second
@@ -128,13 +130,14 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// BlockList gives the list in force; nil if nothing is guarded, or it is not known.
-func (r *Runner) BlockList() *guard.BlockList {
+// InForce gives how many entries the list in force has, and as of when the
+// commands of weft block are in it; false: nothing is guarded, or it is not known.
+func (r *Runner) InForce() (entries int, commands time.Time, is bool) {
 	l := task.Get(context.Background(), r.loop, func(b *blocking) *inForce { return b.list.Load() })
 	if l == nil || !l.known || !l.guarded {
-		return nil
+		return 0, time.Time{}, false
 	}
-	return &l.list
+	return l.entries, l.commands, true
 }
 
 // run keeps the list until ctx ends. inForce is called after each look.
@@ -169,7 +172,7 @@ func (w *blockWriter) run(ctx context.Context, works func(), next <-chan *config
 		}
 		put(&inForce{
 			guarded: len(w.file.Names("guard")) > 0, known: !w.changed, fault: err,
-			list: guard.BlockList{Entries: len(w.written), Commands: w.runtime.stamp},
+			entries: len(w.written), commands: w.runtime.stamp,
 		})
 	}
 }
