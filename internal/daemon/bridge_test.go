@@ -351,7 +351,7 @@ func TestCheckTellsOfTheWaysThatTheHostHas(t *testing.T) {
 	if told := strings.Contains(out, "this kernel's bridge has no VLAN filtering"); told != (refused != nil) {
 		t.Errorf("a bridge that filters VLANs: %v, and it says\n%s", refused, out)
 	}
-	for _, want := range []string{"net/ipv4/ip_forward is 1", "net/ipv4/conf/vm/proxy_arp is 1", "vm has the address 192.0.2.1/24", "is right"} {
+	for _, want := range []string{"net/ipv4/ip_forward is 1", "net/ipv4/conf/vm/proxy_arp is 1", "vm has the address 192.0.2.1/24", ": OK"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
