@@ -257,7 +257,8 @@ func TestStormsAndTooManyAddressesEndAtThePort(t *testing.T) {
 		if most := 5 * (int(took/(134*time.Millisecond)) + 2); came > most || came == 0 {
 			t.Errorf("%s: %d of %d came through in %s, want %d at most", to.name, came, n, took, most)
 		}
-		if came+drops != n {
+		// the attacker's own kernel sends a few, too (MLD, RFC 3810)
+		if more := came + drops - n; more < 0 || more > 3 {
 			t.Errorf("%s: %d came through and %d were counted, of %d", to.name, came, drops, n)
 		}
 		sent += n
