@@ -3,12 +3,11 @@ package daemon
 import (
 	"weft/internal/api"
 	"weft/internal/features"
+	"weft/internal/runner"
 )
 
 // Doors are what nouns are read through.
-func (r *Router) Doors() features.Doors {
-	return features.Doors{Kernel: r.kernel, Datapath: r.datapath, Dirs: r.Place}
-}
+func (r *Router) Doors() runner.Doors { return r.RunnerDoors(nil, nil) }
 
 // registry is what the daemon has to show.
 func (d *daemon) registry() api.Registry {

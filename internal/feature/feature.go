@@ -5,6 +5,7 @@ package feature
 
 import (
 	"weft/internal/config"
+	"weft/internal/noun"
 	"weft/internal/state"
 )
 
@@ -26,4 +27,6 @@ type Feature struct {
 	// Audit finds what is wrong between the parts of all features, that of the
 	// planner among them.
 	Audit func([]state.Part, state.Facts) []state.Problem
+	// Nouns is what the feature has to show (weft show, the socket, metrics).
+	Nouns []noun.Noun
 }

@@ -10,6 +10,7 @@ import (
 	"weft/internal/feature/access"
 	"weft/internal/feature/access/accessrun"
 	"weft/internal/feature/bridge"
+	"weft/internal/feature/bridge/bridgerun"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/dns64/dns64run"
 	"weft/internal/feature/failover"
@@ -17,6 +18,7 @@ import (
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
 	"weft/internal/feature/host"
+	"weft/internal/feature/host/hostrun"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/nat64/nat64run"
 	"weft/internal/feature/offload"
@@ -38,6 +40,9 @@ type Entry struct {
 	feature.Feature
 	// Run makes the runner. ctx ends when the router stops.
 	Run func(ctx context.Context, d runner.Doors) runner.Runner
+	// Source gives what those nouns are read from that do not come from the daemon,
+	// whose source is the runner itself.
+	Source func(d runner.Doors) any
 	// Facts adds what only this feature knows of the host to the facts.
 	Facts func(ctx context.Context, d runner.Doors, q state.Questions, facts *state.Facts) error
 	// Inspect adds what takes too long for each round: for plans that people read.
@@ -56,16 +61,16 @@ type Entry struct {
 // All lists the features in the order in which they offer, are planned and run.
 func All() []Entry {
 	return []Entry{
-		{Feature: bridge.Feature, Host: bridge.Leaks},
-		{Feature: host.Feature},
-		{Feature: nat64.Feature, Run: nat64run.New, Facts: nat64run.Facts},
+		{Feature: bridge.Feature, Source: bridgerun.Source, Host: bridge.Leaks},
+		{Feature: host.Feature, Source: hostrun.Source},
+		{Feature: nat64.Feature, Run: nat64run.New, Source: nat64run.Source, Facts: nat64run.Facts},
 		{Feature: dns64.Feature, Run: dns64run.New},
 		{Feature: ra.Feature, Run: rarun.New, Unload: rarun.Unload},
-		{Feature: route.Feature, Run: routerun.New},
-		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Facts: pseudowirerun.Facts},
+		{Feature: route.Feature, Run: routerun.New, Source: routerun.Source},
+		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Source: pseudowirerun.Source, Facts: pseudowirerun.Facts},
 		{Feature: access.Feature, Run: accessrun.New(ra.Links{}), Facts: accessrun.Facts, Check: accessrun.Check, Unload: accessrun.Unload},
-		{Feature: guard.Feature, Run: guardrun.New, Check: guardrun.Check},
-		{Feature: offload.Feature, Run: offloadrun.New, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
+		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check},
+		{Feature: offload.Feature, Run: offloadrun.New, Source: offloadrun.Source, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
 		{Feature: failover.Feature, Run: failoverrun.New, Files: failoverrun.Check},
 	}
 }

@@ -2,12 +2,15 @@ package features
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"weft/internal/noun"
+	"weft/internal/paths"
+	"weft/internal/runner"
 )
 
 // Dashboards and alerts name metrics: their names, types, labels and help are those of testdata.
@@ -42,7 +45,7 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 // Each noun has one name, and each that the maps have is read from its feature's tables.
 func TestEveryNounHasANameAndASource(t *testing.T) {
 	seen := map[string]bool{}
-	source := Sources(Doors{}, nil)
+	source := Sources(runner.Doors{}, nil)
 	for n := range noun.All(Nouns()) {
 		for _, name := range append([]string{n.Name}, n.Aliases...) {
 			if name == "" || seen[name] {
@@ -71,5 +74,31 @@ func TestCompletionAsksForColumnsThatThereAre(t *testing.T) {
 				t.Errorf("%s --%s is completed from %q, which is not there", n.Name, a.Name, a.Column)
 			}
 		}
+	}
+}
+
+// What the daemon shows of a feature is read from the feature's runner.
+func TestEveryRunnerServesItsNouns(t *testing.T) {
+	served := 0
+	for _, x := range All() {
+		if x.Run == nil {
+			continue
+		}
+		r := x.Run(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}})
+		for n := range noun.All(x.Nouns) {
+			if n.From != noun.Daemon {
+				continue
+			}
+			served++
+			if !n.Serves(r) {
+				t.Errorf("%s cannot be read from %T", n.Name, r)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("%s: %v", x.Name, err)
+		}
+	}
+	if served < 6 {
+		t.Errorf("%d nouns of the daemon: the test shows little", served)
 	}
 }

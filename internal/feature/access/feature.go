@@ -16,4 +16,5 @@ var Feature = feature.Feature{
 	},
 	Makes: Made,
 	Plan:  Plan,
+	Nouns: Nouns(),
 }

@@ -17,5 +17,6 @@ var Feature = feature.Feature{
 		q.Accounts = append(q.Accounts, Openers(f)...)
 		q.VLANs = q.VLANs || len(f.Names("bridge")) > 0
 	},
-	Plan: Plan,
+	Plan:  Plan,
+	Nouns: Nouns(),
 }

@@ -12,4 +12,5 @@ var Feature = feature.Feature{
 	Sections: []config.Section{Section()},
 	Offers:   func(f *config.File, facts *state.Facts) { facts.NameServer = Interfaces(f) },
 	Plan:     Plan,
+	Nouns:    Nouns(),
 }

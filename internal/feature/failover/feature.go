@@ -14,4 +14,5 @@ var Feature = feature.Feature{
 	Plan: func(f *config.File, facts state.Facts) state.Part {
 		return state.Part{Feature: "failover", Problems: Plan(f, facts.Sharable)}
 	},
+	Nouns: Nouns(),
 }

@@ -10,4 +10,5 @@ var Feature = feature.Feature{
 	Name:     "guard",
 	Sections: Sections(),
 	Plan:     Plan,
+	Nouns:    Nouns(),
 }

@@ -23,5 +23,6 @@ var Feature = feature.Feature{
 			}
 		}
 	},
-	Plan: Plan,
+	Plan:  Plan,
+	Nouns: Nouns(),
 }

@@ -16,4 +16,5 @@ var Feature = feature.Feature{
 	Offers: func(f *config.File, facts *state.Facts) { facts.Switch = Switch(f) },
 	Plan:   Plan,
 	Audit:  Audit,
+	Nouns:  Nouns(),
 }

@@ -14,4 +14,5 @@ var Feature = feature.Feature{
 	Makes:    Devices,
 	Asks:     func(f *config.File, q *state.Questions) { q.Pairs = append(q.Pairs, Pairs(f)...) },
 	Plan:     Plan,
+	Nouns:    Nouns(),
 }

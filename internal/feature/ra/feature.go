@@ -13,4 +13,5 @@ var Feature = feature.Feature{
 	Sections: []config.Section{Section()},
 	Offers:   func(f *config.File, facts *state.Facts) { facts.Delegated = Delegated(f) },
 	Plan:     Plan,
+	Nouns:    Nouns(),
 }

@@ -10,4 +10,5 @@ var Feature = feature.Feature{
 	Name:     "route",
 	Sections: []config.Section{Section()},
 	Plan:     Plan,
+	Nouns:    Nouns(),
 }

@@ -10,6 +10,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/guard"
 	"weft/internal/paths"
+	"weft/internal/runner"
 	"weft/internal/store/statefile"
 )
 
@@ -18,6 +19,9 @@ type Tables struct {
 	*datapath.Datapath
 	Dirs paths.Dirs
 }
+
+// Source gives what the nouns of the maps are read from.
+func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Dirs: d.Paths} }
 
 // Blocked lists the sources that weft block has blocked.
 func (t Tables) Blocked() ([]guard.Blocked, error) { return Blocked(t.Dirs) }

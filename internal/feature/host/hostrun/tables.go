@@ -5,6 +5,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/host"
 	"weft/internal/kernel"
+	"weft/internal/runner"
 	"weft/internal/state"
 )
 
@@ -13,6 +14,9 @@ type Tables struct {
 	*datapath.Datapath
 	Kernel *kernel.Kernel
 }
+
+// Source gives what the nouns of the maps are read from.
+func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 // Links lists the devices.
 func (t Tables) Links() ([]state.LinkFact, error) { return t.Kernel.Links() }

@@ -8,12 +8,16 @@ import (
 
 	"weft/internal/datapath"
 	"weft/internal/feature/nat64"
+	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/store"
 )
 
 // Tables are what the nouns of translators are read from.
 type Tables struct{ *datapath.Datapath }
+
+// Source gives what the nouns of the maps are read from.
+func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath} }
 
 // names gives the names of translators by their number.
 func (t Tables) names() (map[int]string, error) {

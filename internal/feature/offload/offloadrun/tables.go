@@ -6,10 +6,14 @@ import (
 
 	"weft/internal/datapath"
 	"weft/internal/feature/offload"
+	"weft/internal/runner"
 )
 
 // Tables are what the nouns of offloading are read from.
 type Tables struct{ Datapath *datapath.Datapath }
+
+// Source gives what the nouns of the maps are read from.
+func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath} }
 
 // View opens the tables of flows.
 func (t Tables) View() (offload.FlowView, error) { return t.Datapath.ViewFlows() }

@@ -5,6 +5,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
+	"weft/internal/runner"
 	"weft/internal/state"
 )
 
@@ -13,6 +14,9 @@ type Tables struct {
 	Datapath *datapath.Datapath
 	Kernel   *kernel.Kernel
 }
+
+// Source gives what the nouns of the maps are read from.
+func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 func (t Tables) Pseudowires() ([]state.Pseudowire, error) { return t.Datapath.Pseudowires() }
 func (t Tables) Ways() (map[state.Pair]state.Way, error)  { return t.Datapath.Ways() }

@@ -9,6 +9,7 @@ import (
 	"weft/internal/feature/route"
 	"weft/internal/kernel"
 	"weft/internal/kernel/rtnetlink"
+	"weft/internal/runner"
 	"weft/internal/state"
 )
 
@@ -17,6 +18,9 @@ type Tables struct {
 	Datapath *datapath.Datapath
 	Kernel   *kernel.Kernel
 }
+
+// Source gives what the nouns of the maps are read from.
+func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 // View opens the tables that are in use.
 func (t Tables) View() (route.View, error) { return t.Datapath.ViewRoutes() }
