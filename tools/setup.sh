@@ -53,6 +53,7 @@ needs() {
 		test      zstd                    unpacks kernels for guests
 		test      clang-19                the pinned compiler: are the committed eBPF objects what it makes?
 		test      llvm-19                 llvm-strip-19, which takes debugging data out of them
+		test      lld-19                  links the wrapper of User-Mode Linux guests: is the committed one what it makes?
 		test      chromium                a browser without a screen: the page of weft sim watch
 		test      linux-headers-amd64     what Jool's module is built with
 		test      jool-dkms               Jool, whose behaviour a lab compares with weft's
@@ -81,6 +82,7 @@ needs() {
 		jool      zstd                    unpacks kernels for guests
 		generate  clang-19                the pinned compiler of the eBPF objects
 		generate  llvm-19                 llvm-strip-19, which takes debugging data out of them
+		generate  lld-19                  links the wrapper of User-Mode Linux guests
 	LIST
 }
 
@@ -167,7 +169,7 @@ if [ "$task" = test ] && ! known clang-19; then
 		echo "  (clang-19 is not to be had here; the eBPF objects will not be rebuilt and compared)"
 		kept=()
 		for package in "${missing[@]}"; do
-			case $package in clang-19 | llvm-19) ;; *) kept+=("$package") ;; esac
+			case $package in clang-19 | llvm-19 | lld-19) ;; *) kept+=("$package") ;; esac
 		done
 		missing=("${kept[@]}")
 		[ ${#missing[@]} -gt 0 ] || exit 0
