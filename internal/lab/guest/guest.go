@@ -91,6 +91,8 @@ type Spec struct {
 	Count bool
 	// Patience bounds the time from start to readiness; 0 = 30 s.
 	Patience time.Duration
+
+	wrap wrapping
 }
 
 // checked returns the spec with its defaults filled in, or all that is wrong

@@ -158,10 +158,14 @@ func program(name, debianPackage string) (string, error) {
 }
 
 // Possible tells what this machine lacks for a guest of a kind: programs, and
-// QEMU's kernel, each with the Debian package that has it.
+// QEMU's kernel, each with the Debian package that has it, and for UML a CPU
+// that it runs on.
 func Possible(kind Kind, kernel string) error {
 	if kind == UML {
-		_, err := program("linux.uml", umlPackage)
+		linux, err := program("linux.uml", umlPackage)
+		if err == nil {
+			_, err = umlNeedsWrapper(linux)
+		}
 		return err
 	}
 	_, qemu := program(qemuBinary, qemuPackage)

@@ -96,6 +96,14 @@ func supervise(dir string) error {
 	}
 	cmd := exec.Command(plan.Argv[0], plan.Argv[1:]...)
 	cmd.Env = plan.Env
+	if plan.Wrapped {
+		// on the scratch, because the guest's directory may lie on a file system without execution
+		wrapper := filepath.Join(dir, scratchDir, wrapperFile)
+		if err := os.WriteFile(wrapper, ptraceWrapper, 0o500); err != nil {
+			return fmt.Errorf("write the wrapper of ptrace: %w", err)
+		}
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+wrapper)
+	}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{consoleEnd, controlEnd}
 	if err := cmd.Start(); err != nil {

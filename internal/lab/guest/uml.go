@@ -15,7 +15,8 @@ import (
 type launchPlan struct {
 	Argv    []string
 	Env     []string
-	Scratch int // MiB of tmpfs on Dir/scratch, 0 = none
+	Scratch int  // MiB of tmpfs on Dir/scratch, 0 = none
+	Wrapped bool // the kernel's calls of ptrace go through ptraceWrapper
 }
 
 // guestPlan is what the agent is told.
@@ -51,6 +52,12 @@ func planUML(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	if err != nil {
 		return launchPlan{}, guestPlan{}, err
 	}
+	wrapped := s.wrap == wrapAlways
+	if s.wrap == wrapWhereNeeded {
+		if wrapped, err = umlNeedsWrapper(linux); err != nil {
+			return launchPlan{}, guestPlan{}, err
+		}
+	}
 	version, err := exec.CommandContext(ctx, linux, "--version").Output()
 	if err != nil {
 		return launchPlan{}, guestPlan{}, fmt.Errorf("ask %s for its version: %w", linux, err)
@@ -81,6 +88,7 @@ func planUML(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 			Argv:    argv,
 			Env:     []string{"TMPDIR=" + scratch, "HOME=" + scratch, "PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 			Scratch: s.Memory + 64,
+			Wrapped: wrapped,
 		},
 		guestPlan{Spec: s, Modules: modules, Overlay: true, Control: "/dev/ttyS0", Console: "/dev/tty0"}, nil
 }
