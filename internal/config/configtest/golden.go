@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,9 +102,12 @@ func planText(desired state.Desired, problems []state.Problem) string {
 // builds gives each program of bpf/ a build that is its name, or a short one.
 func builds() (map[string]string, error) {
 	short := map[string]string{"ingress_tc": "tc", "ingress_xdp": "xdp", "translator_egress": "out", "translator_ingress": "in"}
-	_, here, _, _ := runtime.Caller(0)
 	const ending = ".bpf.c"
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "../../../bpf/*"+ending))
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(root, "bpf/*"+ending))
 	if err != nil || len(files) < len(short) {
 		return nil, fmt.Errorf("find the programs of bpf/: %d, %v", len(files), err)
 	}
@@ -115,6 +117,21 @@ func builds() (map[string]string, error) {
 		all[name] = cmp.Or(short[name], name)
 	}
 	return all, nil
+}
+
+// moduleRoot is the folder of go.mod at or above the working folder of the
+// test. The path in the program itself is none where it was built with -trimpath.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod at or above the working folder")
+		}
+	}
+	return "", err
 }
 
 // readFacts reads the facts in a toml's comments.
