@@ -30,8 +30,3 @@ func Load(file string) (*config.File, []state.Problem, error) {
 func Parse(file string, text []byte) (*config.File, []state.Problem) {
 	return config.Load(file, text, features.Sections())
 }
-
-// Desire asks every feature for its plan. It is pure; facts are complete.
-func Desire(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
-	return features.Plan(f, facts)
-}

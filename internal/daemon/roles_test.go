@@ -27,7 +27,7 @@ func TestProgramsHaveTheCodeForEveryInterfaceOfAPlan(t *testing.T) {
 				Index: i + 2, Name: f.Interface(n).Device, MAC: [6]byte{2, 0, 0, 0, 0, byte(i + 1)}, MTU: 1500, XDP: true, XDPTarget: true,
 			})
 		}
-		desired, _ := Desire(f, features.Offers(f, facts))
+		desired, _ := features.Plan(f, features.Offers(f, facts))
 		unused := features.Sizes(f).Unused
 		for _, o := range desired {
 			p, is := o.(state.Port)

@@ -27,6 +27,7 @@ type Router struct {
 	Place    paths.Dirs
 	kernel   *kernel.Kernel
 	datapath *datapath.Datapath
+	stages   stages
 }
 
 // ProblemsError carries the problems that keep a configuration from being applied.
@@ -77,7 +78,9 @@ func look(here paths.Dirs) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Router{Place: here, kernel: k}, nil
+	r := &Router{Place: here, kernel: k}
+	r.stages = stages{r.facts, features.Plan, r.observe, r.carryOut}
+	return r, nil
 }
 
 // Close lets go of the doors; everything stays as it is.
@@ -100,10 +103,10 @@ func (r *Router) targets() reconcile.Targets {
 	return t
 }
 
-// Facts reads what plans of f depend on, complete: what features ask for, and
+// facts reads what plans of f depend on, complete: what features ask for, and
 // what they say to each other. How large its tables are is part of the programs'
 // builds.
-func (r *Router) Facts(ctx context.Context, f *config.File) (facts state.Facts, err error) {
+func (r *Router) facts(ctx context.Context, f *config.File) (facts state.Facts, err error) {
 	if facts.Links, err = r.kernel.Links(); err != nil {
 		return facts, err
 	}
@@ -122,22 +125,28 @@ func (r *Router) Facts(ctx context.Context, f *config.File) (facts state.Facts, 
 	return features.Offers(f, facts), nil
 }
 
-// Links lists the devices of the namespace.
-func (r *Router) Links() ([]state.LinkFact, error) { return r.kernel.Links() }
-
-// inspect adds to the facts what takes too long for each round.
-func (r *Router) inspect(ctx context.Context, f *config.File, facts *state.Facts) {
+// inspected is facts with what takes too long for each round: for what people
+// read.
+func (r *Router) inspected(ctx context.Context, f *config.File) (state.Facts, error) {
+	facts, err := r.facts(ctx, f)
+	if err != nil {
+		return facts, err
+	}
 	d := r.RunnerDoors(nil, nil)
 	for _, x := range features.All() {
 		if x.Inspect != nil {
-			x.Inspect(ctx, d, f, facts)
+			x.Inspect(ctx, d, f, &facts)
 		}
 	}
+	return facts, nil
 }
+
+// Links lists the devices of the namespace.
+func (r *Router) Links() ([]state.LinkFact, error) { return r.kernel.Links() }
 
 // answer adds to the facts what the kernel and the host's accounts say.
 func answer(k *kernel.Kernel, q state.Questions, facts *state.Facts) {
-	facts.Sysctls, facts.Strangers = k.Sysctls(q.Sysctls), strangers(q.Accounts)
+	facts.Sysctls, facts.Strangers, facts.NoVLANs = k.Sysctls(q.Sysctls), strangers(q.Accounts), withoutVLANs(q)
 }
 
 // RunnerDoors are the ways to the machine that runners use.
@@ -153,14 +162,12 @@ func (r *Router) fit(f *config.File) error {
 
 // Plan gives the steps that would bring the namespace to what f wants.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
-	facts, err := r.Facts(ctx, f)
+	facts, err := r.inspected(ctx, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.inspect(ctx, f, &facts)
-	facts.NoVLANs = withoutVLANs(features.Asks(f))
-	desired, problems := Desire(f, facts)
-	steps, err := r.targets().Plan(ctx, desired)
+	desired, problems := r.stages.plan(f, facts)
+	steps, err := r.stages.observe(ctx, desired)
 	return steps, problems, err
 }
 
@@ -191,35 +198,36 @@ func withoutVLANs(q state.Questions) bool {
 // CheckHost says what is wrong with f on this host, as far as who asks may know.
 // It changes nothing.
 func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem, error) {
-	var problems []state.Problem
-	if q := features.Asks(f); q.VLANs || len(q.Sysctls)+len(q.Accounts) > 0 {
-		k, err := kernel.View()
-		if err != nil {
-			return nil, err
-		}
-		defer k.Close()
-		var facts state.Facts
-		answer(k, q, &facts)
-		if facts.Links, err = k.Links(); err != nil {
-			return nil, err
-		}
-		facts.NoVLANs = withoutVLANs(q)
-		problems = features.Host(f, facts)
+	facts, err := hostFacts(ctx, f, root)
+	if err != nil {
+		return nil, err
 	}
+	problems := features.Host(f, facts)
 	if !root || state.HasErrors(problems) {
 		return problems, nil
 	}
-	r, err := Look()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	facts, err := r.Facts(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	r.inspect(ctx, f, &facts)
 	return append(problems, features.Root(f, facts)...), nil
+}
+
+// hostFacts is what may be known of this host: for root inspected facts, for others
+// what its devices and settings say.
+func hostFacts(ctx context.Context, f *config.File, root bool) (facts state.Facts, err error) {
+	if root {
+		r, err := Look()
+		if err != nil {
+			return facts, err
+		}
+		defer r.Close()
+		return r.inspected(ctx, f)
+	}
+	k, err := kernel.View()
+	if err != nil {
+		return facts, err
+	}
+	defer k.Close()
+	answer(k, features.Asks(f), &facts)
+	facts.Links, err = k.Links()
+	return facts, err
 }
 
 // Applied is what Apply has done, and the last round's facts and problems.
@@ -227,6 +235,19 @@ type Applied struct {
 	Steps    []state.Step
 	Facts    state.Facts
 	Problems []state.Problem
+}
+
+// stages are what a round does, each once, in this order.
+type stages struct {
+	facts   func(context.Context, *config.File) (state.Facts, error)
+	plan    func(*config.File, state.Facts) (state.Desired, []state.Problem)
+	observe func(context.Context, state.Desired) ([]state.Step, error)
+	apply   func(context.Context, []state.Step) error
+}
+
+// observe compares what is with what is desired.
+func (r *Router) observe(ctx context.Context, desired state.Desired) ([]state.Step, error) {
+	return r.targets().Plan(ctx, desired)
 }
 
 // Apply brings the namespace to what f wants. What one round makes may be a
@@ -237,22 +258,22 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (a Applied, err erro
 		return a, err
 	}
 	for range 4 {
-		if a.Facts, err = r.Facts(ctx, f); err != nil {
+		if a.Facts, err = r.stages.facts(ctx, f); err != nil {
 			return a, err
 		}
 		var desired state.Desired
-		desired, a.Problems = Desire(f, a.Facts)
+		desired, a.Problems = r.stages.plan(f, a.Facts)
 		if state.HasErrors(a.Problems) {
 			return a, ProblemsError(a.Problems)
 		}
-		steps, err := r.targets().Plan(ctx, desired)
+		steps, err := r.stages.observe(ctx, desired)
 		if err != nil {
 			return a, err
 		}
 		if len(steps) == 0 {
 			return a, nil
 		}
-		if err := r.carryOut(ctx, steps); err != nil {
+		if err := r.stages.apply(ctx, steps); err != nil {
 			return a, err
 		}
 		a.Steps = append(a.Steps, steps...)
@@ -321,7 +342,7 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 			return nil, err
 		}
 	}
-	steps, err := r.targets().Plan(ctx, nil)
+	steps, err := r.observe(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

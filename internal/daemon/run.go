@@ -48,7 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if state.HasErrors(problems) {
 		return ProblemsError(nil)
 	}
-	if err := fits(ctx, f, o.Warn); err != nil {
+	if err := refuse(ctx, f, o.Warn); err != nil {
 		return err
 	}
 	o.Datapath.Tables = features.Sizes(f)
@@ -85,19 +85,23 @@ func Run(ctx context.Context, o Options) error {
 	return d.loop(ctx)
 }
 
-// fits says, before anything is made, whether the host has what f wants.
-func fits(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
+// refuse looks, before anything is made, whether the host has what f wants.
+func refuse(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
 	r, err := Look()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	facts, err := r.Facts(ctx, f)
+	return r.fits(ctx, f, warn)
+}
+
+// fits says whether the host has what f wants: facts and a plan, and no round.
+func (r *Router) fits(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
+	facts, err := r.stages.facts(ctx, f)
 	if err != nil {
 		return err
 	}
-	_, problems := Desire(f, facts)
-	if state.HasErrors(problems) {
+	if _, problems := r.stages.plan(f, facts); state.HasErrors(problems) {
 		warn(problems)
 		return ProblemsError(problems)
 	}
