@@ -11,7 +11,7 @@ import (
 
 // Subscribers takes orders for sessions.
 type Subscribers interface {
-	Disconnect(access.Match) int
+	Disconnect(context.Context, access.Match) int
 	Capture(ctx context.Context, order access.CaptureOrder, w io.Writer) error
 }
 
@@ -23,7 +23,7 @@ type Kicked struct {
 func serveSubscribers(mux *http.ServeMux, s Subscribers) {
 	mux.HandleFunc("GET /v1/capture", serveCapture(s))
 	mux.HandleFunc("POST /v1/kick", func(w http.ResponseWriter, q *http.Request) {
-		writeJSON(w, Kicked{s.Disconnect(access.MatchOf(q.URL.Query().Get("who")))})
+		writeJSON(w, Kicked{s.Disconnect(q.Context(), access.MatchOf(q.URL.Query().Get("who")))})
 	})
 }
 

@@ -85,8 +85,6 @@ func mutexes() []string {
 		"internal/daemon/listen.go", // which configuration is in force
 		"internal/datapath/datapath.go", "internal/datapath/share.go", "internal/datapath/subscribers.go",
 		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go",
-		// to come: one loop for the subscribers (today one struct behind one mutex)
-		"internal/feature/access/accessrun/capture.go", "internal/feature/access/accessrun/queue.go", "internal/feature/access/accessrun/subscribers.go",
 		"internal/feature/dns64/cache.go", "internal/feature/dns64/limit.go", "internal/feature/dns64/resolve.go",
 		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",
 		"internal/feature/ra/rarun/link.go",

@@ -21,6 +21,7 @@ const buffer = 16 << 20
 // Socket is a UDP socket with one local address.
 type Socket struct {
 	conn *net.UDPConn
+	raw  syscall.RawConn
 	here netip.AddrPort
 }
 
@@ -40,8 +41,12 @@ func Open(ctx context.Context, at netip.AddrPort) (*Socket, error) {
 		return nil, fmt.Errorf("listen for L2TP on %s: %w", at, err)
 	}
 	conn := packet.(*net.UDPConn)
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for L2TP on %s: %w", at, err), conn.Close())
+	}
 	here := conn.LocalAddr().(*net.UDPAddr).AddrPort()
-	return &Socket{conn, netip.AddrPortFrom(here.Addr().Unmap(), here.Port())}, nil
+	return &Socket{conn, raw, netip.AddrPortFrom(here.Addr().Unmap(), here.Port())}, nil
 }
 
 // prepare sets the socket up: a large buffer; packets that do not fit the path
@@ -51,6 +56,12 @@ func prepare(fd int, v6 bool) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer); err != nil {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer); err != nil {
 			return fmt.Errorf("set receive buffer: %w", err)
+		}
+	}
+	// what waits for neighbours that do not answer counts, up to unres_qlen_bytes for each
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, buffer); err != nil {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, buffer); err != nil {
+			return fmt.Errorf("set send buffer: %w", err)
 		}
 	}
 	if v6 {
@@ -99,13 +110,9 @@ func (s *Socket) Receive(b []byte) (int, netip.AddrPort, error) {
 
 // Waiting gives a datagram as Receive does, if one is there already.
 func (s *Socket) Waiting(b []byte) (n int, from netip.AddrPort, there bool) {
-	raw, err := s.conn.SyscallConn()
-	if err != nil {
-		return 0, from, false
-	}
 	var sender unix.Sockaddr
 	var none error
-	err = raw.Read(func(fd uintptr) bool {
+	err := s.raw.Read(func(fd uintptr) bool {
 		n, sender, none = unix.Recvfrom(int(fd), b, unix.MSG_DONTWAIT)
 		return true
 	})
@@ -133,8 +140,37 @@ func zoned(a netip.Addr, index uint32) netip.Addr {
 	return a.WithZone(strconv.Itoa(int(index)))
 }
 
-// Send sends a datagram; one that the stack refuses is lost like any other.
-func (s *Socket) Send(b []byte, to netip.AddrPort) { _, _ = s.conn.WriteToUDPAddrPort(b, to) }
+// Send sends a datagram and never waits; one that the stack refuses is lost like any
+// other. False: the socket had no room for it, as what was sent before waits for neighbours
+// that do not answer.
+func (s *Socket) Send(b []byte, to netip.AddrPort) bool {
+	var failed error
+	// Control, not Write: Write waits until there is room
+	if err := s.raw.Control(func(fd uintptr) {
+		failed = unix.Sendto(int(fd), b, unix.MSG_DONTWAIT, sockaddr(to))
+		if errors.Is(failed, unix.ECONNREFUSED) || errors.Is(failed, unix.EHOSTUNREACH) { // about something sent earlier
+			failed = unix.Sendto(int(fd), b, unix.MSG_DONTWAIT, sockaddr(to))
+		}
+	}); err != nil {
+		return true
+	}
+	return !errors.Is(failed, unix.EAGAIN) && !errors.Is(failed, unix.ENOBUFS)
+}
+
+func sockaddr(a netip.AddrPort) unix.Sockaddr {
+	if a.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	to := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	if zone := a.Addr().Zone(); zone != "" {
+		if device, err := net.InterfaceByName(zone); err == nil {
+			to.ZoneId = uint32(device.Index)
+		} else if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
+			to.ZoneId = uint32(n)
+		}
+	}
+	return to
+}
 
 // Close ends Receive.
 func (s *Socket) Close() error { return s.conn.Close() }

@@ -61,7 +61,7 @@ func (o Of[S, R]) measure(ctx context.Context, source any, q *Query, put Put) er
 		all[m.Name] = &sums{values: map[string]float64{}, labels: map[string][]string{}}
 	}
 	if from, ok := source.(S); ok && o.Zeroes != nil {
-		o.Zeroes(from, func(metric string, value float64, labels ...string) { all[metric].add(value, false, labels) })
+		o.Zeroes(ctx, from, func(metric string, value float64, labels ...string) { all[metric].add(value, false, labels) })
 	}
 	for r, err := range o.each(ctx, source, q) {
 		if err != nil {

@@ -53,7 +53,7 @@ type Of[S, R any] struct {
 	Metrics []Metric[R]
 	// Zeroes puts those values of Metrics that are there, as zero, without a row. What is not
 	// there cannot be told from what is not measured.
-	Zeroes func(from S, put Put)
+	Zeroes func(ctx context.Context, from S, put Put)
 }
 
 // Column is a column of the table.

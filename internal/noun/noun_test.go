@@ -58,7 +58,7 @@ func gateNoun() Noun {
 			}),
 			{Definition: Definition{Name: "gate_busiest"}, Max: true, Of: func(g gate, put func(float64, ...string)) { put(float64(g.Passed)) }},
 		},
-		Zeroes: func(_ gates, put Put) { put("gates", 0, "closed") },
+		Zeroes: func(_ context.Context, _ gates, put Put) { put("gates", 0, "closed") },
 	}.Noun()
 }
 

@@ -12,7 +12,6 @@ import (
 	"os"
 	"sync/atomic"
 
-	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
 	"weft/internal/state"
@@ -38,7 +37,7 @@ type Packet struct {
 type Device struct {
 	file *os.File
 	mac  [6]byte
-	raw  *ipv4.RawConn
+	raw  rawSocket
 
 	served atomic.Uint64
 }

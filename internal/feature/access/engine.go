@@ -68,6 +68,7 @@ type Stats struct {
 	NoSession  uint64 `json:"no_session"`  // packets in the slow path without a session
 	Duplicates uint64 `json:"duplicates"`  // logins that were there already
 	TunnelsNew uint64 `json:"tunnels_new"` // established
+	Unsent     uint64 `json:"unsent"`      // datagrams that found no room in the socket: a neighbour does not answer
 }
 
 // NewEngine makes an engine without sections.

@@ -86,16 +86,16 @@ func MatchOf(who string) Match {
 type Source interface {
 	// Subscribers gives the sessions one after the other, as they are when it is their
 	// turn: tens of thousands of rows at once would take more memory than the sessions.
-	Subscribers() iter.Seq[Subscriber]
+	Subscribers(ctx context.Context) iter.Seq[Subscriber]
 	// Sections gives the names of the [access.NAME], whether they have sessions or not.
-	Sections() []string
-	Tunnels() []TunnelRow
-	Clients() []ClientRow
-	AccessStats() Stats
-	Pools() []PoolRow
-	RADIUS() []RADIUSServer
-	Details(who string) Details
-	TunnelDetails(who string) []TunnelDetails
+	Sections(ctx context.Context) []string
+	Tunnels(ctx context.Context) []TunnelRow
+	Clients(ctx context.Context) []ClientRow
+	AccessStats(ctx context.Context) Stats
+	Pools(ctx context.Context) []PoolRow
+	RADIUS(ctx context.Context) []RADIUSServer
+	Details(ctx context.Context, who string) Details
+	TunnelDetails(ctx context.Context, who string) []TunnelDetails
 }
 
 // States of sessions and tunnels, of an [access.NAME] and of an [l2tp_client.NAME]: each
@@ -116,9 +116,9 @@ bytes of IP packets that they sent (UP) and got (DOWN). A row has more in JSON:
 what PPP negotiated, rate limits, what was dropped and why. The daemon knows all
 this, so weft run must be running.`,
 		Variants: []noun.Noun{showSubscriber()},
-		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[Subscriber, error] {
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Subscriber, error] {
 			return func(yield func(Subscriber, error) bool) {
-				for row := range s.Subscribers() {
+				for row := range s.Subscribers(ctx) {
 					if !yield(row, nil) {
 						return
 					}
@@ -155,8 +155,8 @@ this, so weft run must be running.`,
 				}
 			}),
 		},
-		Zeroes: func(s Source, put noun.Put) {
-			for _, name := range s.Sections() {
+		Zeroes: func(ctx context.Context, s Source, put noun.Put) {
+			for _, name := range s.Sections(ctx) {
 				for _, is := range sessionStates() {
 					put("weft_access_sessions", 0, name, is)
 				}
@@ -179,8 +179,8 @@ func showTunnels() noun.Noun {
 with whom, how many sessions, and how many control messages wait for an
 acknowledgement.`,
 		Variants: []noun.Noun{showTunnel()},
-		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[TunnelRow, error] {
-			return noun.List(s.Tunnels(), nil)
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[TunnelRow, error] {
+			return noun.List(s.Tunnels(ctx), nil)
 		},
 		Columns: []noun.Column[TunnelRow]{
 			{Name: "SECTION", Text: func(t TunnelRow) string { return t.Section }},
@@ -198,13 +198,13 @@ acknowledgement.`,
 				put(1, t.Section, t.State)
 			}),
 		},
-		Zeroes: func(s Source, put noun.Put) {
-			for _, name := range s.Sections() {
+		Zeroes: func(ctx context.Context, s Source, put noun.Put) {
+			for _, name := range s.Sections(ctx) {
 				for _, is := range accessTunnelStates() {
 					put("weft_l2tp_tunnels", 0, "access."+name, is)
 				}
 			}
-			for _, c := range s.Clients() {
+			for _, c := range s.Clients(ctx) {
 				for _, is := range clientTunnelStates() {
 					put("weft_l2tp_tunnels", 0, "l2tp_client."+c.Name, is)
 				}
@@ -219,8 +219,8 @@ func addressPools() noun.Noun {
 		Long: `For each space of the [access.NAME] sections that addresses or prefixes come
 out of, how many sessions have one now. A login's addresses are kept for it
 while it is away, and given to others only when nothing else is free.`,
-		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[PoolRow, error] {
-			return noun.List(s.Pools(), nil)
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[PoolRow, error] {
+			return noun.List(s.Pools(ctx), nil)
 		},
 		Columns: []noun.Column[PoolRow]{
 			{Name: "ACCESS", Text: func(p PoolRow) string { return p.Access }},
@@ -248,8 +248,8 @@ func showRADIUS() noun.Noun {
 and that were not, accounts that were taken, that wait and that were lost. A
 server that did not answer comes last for half a minute. An answer without a
 right Message-Authenticator is not believed, and counted as forged.`,
-		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[RADIUSServer, error] {
-			return noun.List(s.RADIUS(), nil)
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[RADIUSServer, error] {
+			return noun.List(s.RADIUS(ctx), nil)
 		},
 		Columns: []noun.Column[RADIUSServer]{
 			{Name: "ACCESS", Text: func(s RADIUSServer) string { return s.Access }},
@@ -292,15 +292,15 @@ right Message-Authenticator is not believed, and counted as forged.`,
 func loginEvents() noun.Noun {
 	return noun.Of[Source, Stats]{
 		Name: "access-events", Hidden: true, From: noun.Daemon, One: true, Short: "What became of logins and odd packets",
-		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[Stats, error] {
-			return noun.Row(s.AccessStats(), nil)
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Stats, error] {
+			return noun.Row(s.AccessStats(ctx), nil)
 		},
 		Metrics: []noun.Metric[Stats]{
 			noun.NewCounter("weft_access_events_total", "What became of logins and odd packets.", []string{"event"}, func(st Stats, put func(float64, ...string)) {
 				for event, n := range map[string]uint64{
 					"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "no-prefix": st.NoPrefix,
 					"tunnel-refused": st.Refused, "tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown,
-					"stranger": st.Strangers, "spoofed": st.Spoofed, "garden": st.Garden, "no-session": st.NoSession,
+					"stranger": st.Strangers, "spoofed": st.Spoofed, "unsent": st.Unsent, "garden": st.Garden, "no-session": st.NoSession,
 				} {
 					put(float64(n), event)
 				}

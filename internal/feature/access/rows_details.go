@@ -23,8 +23,8 @@ waits for, and its last control messages, > sent by this router. Sessions of
 WHO that ended lately follow, and logins that were refused, with the reason.`,
 		Args:     []noun.Arg{{Name: "who", Help: "one WHO", Word: true, Column: "subscribers LOGIN"}},
 		Examples: []string{"alice@example.net"},
-		Rows: func(_ context.Context, s Source, q *noun.Query) iter.Seq2[Details, error] {
-			return noun.Row(s.Details(q.Text("who")), nil)
+		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[Details, error] {
+			return noun.Row(s.Details(ctx, q.Text("who")), nil)
 		},
 		Page: detailsPage, Missing: noSession,
 	}.Noun()
@@ -37,8 +37,8 @@ func showClients() noun.Noun {
 		Long: `For each [l2tp_client.NAME] whether it is up, what it was given, and if it is
 not up, why.`,
 		Variants: []noun.Noun{showClient()},
-		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[ClientRow, error] {
-			return noun.List(s.Clients(), nil)
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[ClientRow, error] {
+			return noun.List(s.Clients(ctx), nil)
 		},
 		None: "none", Page: clientsPage,
 		Columns: []noun.Column[ClientRow]{
@@ -62,8 +62,8 @@ drops, and the last control messages, > sent by this router. Sessions that
 ended lately follow, with the reason: look there if it does not come up.`,
 		Args:     []noun.Arg{{Name: "name", Help: "one NAME", Word: true, Column: "clients NAME"}},
 		Examples: []string{"isp"},
-		Rows: func(_ context.Context, s Source, q *noun.Query) iter.Seq2[Details, error] {
-			return noun.Row(s.Details("l2tp_client."+strings.TrimPrefix(q.Text("name"), "l2tp_client.")), nil)
+		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[Details, error] {
+			return noun.Row(s.Details(ctx, "l2tp_client."+strings.TrimPrefix(q.Text("name"), "l2tp_client.")), nil)
 		},
 		Page: detailsPage, Missing: noSession,
 	}.Noun()
@@ -78,8 +78,8 @@ retransmissions too, and the last control messages about the tunnel itself,
 > sent by this router.`,
 		Args:     []noun.Arg{{Name: "who", Help: "one WHO", Word: true, Column: "l2tp-tunnels HOST"}},
 		Examples: []string{"dsl"},
-		Rows: func(_ context.Context, s Source, q *noun.Query) iter.Seq2[TunnelDetails, error] {
-			return noun.List(s.TunnelDetails(q.Text("who")), nil)
+		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[TunnelDetails, error] {
+			return noun.List(s.TunnelDetails(ctx, q.Text("who")), nil)
 		},
 		Page: tunnelPage,
 		Missing: func(rows []TunnelDetails, q *noun.Query) error {

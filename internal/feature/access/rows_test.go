@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"iter"
 	"maps"
 	"net/netip"
@@ -14,7 +15,7 @@ import (
 // desk is a daemon with two sections of subscribers.
 type desk struct{ Source }
 
-func (desk) Subscribers() iter.Seq[Subscriber] {
+func (desk) Subscribers(context.Context) iter.Seq[Subscriber] {
 	one := func(section, state string, up, down uint64, drops map[string]uint64) Subscriber {
 		s := Subscriber{Drops: drops, Traffic: Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
 		s.Access, s.State = section, state
@@ -26,27 +27,27 @@ func (desk) Subscribers() iter.Seq[Subscriber] {
 	})
 }
 
-func (desk) Sections() []string { return []string{"dsl", "fibre", "new"} }
+func (desk) Sections(context.Context) []string { return []string{"dsl", "fibre", "new"} }
 
-func (desk) Tunnels() []TunnelRow {
+func (desk) Tunnels(context.Context) []TunnelRow {
 	return []TunnelRow{{Section: "access.dsl", State: "established"}, {Section: "access.dsl", State: "closing"}, {Section: "access.dsl", State: "established"}}
 }
 
-func (desk) Clients() []ClientRow {
+func (desk) Clients(context.Context) []ClientRow {
 	up := ClientRow{Name: "isp"}
 	up.Up = true
 	return []ClientRow{up, {Name: "other"}}
 }
 
-func (desk) AccessStats() Stats {
+func (desk) AccessStats(context.Context) Stats {
 	return Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
 }
 
-func (desk) Pools() []PoolRow {
+func (desk) Pools(context.Context) []PoolRow {
 	return []PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
 }
 
-func (desk) RADIUS() []RADIUSServer {
+func (desk) RADIUS(context.Context) []RADIUSServer {
 	return []RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6, Lost: 2}}
 }
 

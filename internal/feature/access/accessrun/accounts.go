@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"weft/internal/aaa"
 	"weft/internal/feature/access"
-	"weft/internal/store"
 )
 
 // accountKey is where the store has accounts that no RADIUS server has taken yet: a
@@ -41,8 +39,6 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 		ids = append(ids, a.Session)
 	}
 	counted := s.counters(ids)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, a := range list {
 		client := s.accounts.client(a.Access, a.Started)
 		if client == nil {
@@ -57,7 +53,7 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 		}
 		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
 		told = append(told, entry{client, one})
-		if a.Kind == access.AccountInterim || s.store == nil {
+		if a.Kind == access.AccountInterim || !s.keeps {
 			continue // the next process says more
 		}
 		value, err := json.Marshal(one)
@@ -97,7 +93,7 @@ func (a *accounts) client(section string, began time.Time) *aaa.Client {
 	return nil
 }
 
-// settled gives what the store need not keep any more. The lock is held.
+// settled gives what the store need not keep any more.
 func (a *accounts) settled() (gone []access.Stored) {
 	take := func(c *aaa.Client) {
 		for _, number := range c.Settled() {
@@ -127,22 +123,9 @@ func (a *accounts) retire(section string) {
 	delete(a.servers, section)
 }
 
-// endAccounts waits for what is on its way, and forgets what was told. Nobody works
-// any more; the rest is in the store, for the next process.
-func (s *subscribers) endAccounts() {
-	clients := slices.Concat(slices.Collect(maps.Values(s.accounts.clients)), s.accounts.past)
-	for _, r := range s.accounts.retired {
-		clients = append(clients, r.Client)
-	}
-	for _, c := range clients {
-		c.Wait()
-	}
-	s.keep(s.accounts.settled())
-}
-
-// resumeAccounts tells what the process before could not. The lock is held.
-func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) {
-	var changes []store.Change
+// resumeAccounts tells what the process before could not; it gives what the store is
+// to know of them by another name, or no more.
+func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) (changes []access.Stored) {
 	for _, k := range kept {
 		var one aaa.Record
 		err := json.Unmarshal(k.Value, &one)
@@ -151,14 +134,14 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) 
 		}
 		if err != nil {
 			s.log.Error("an account of the process before is lost", "error", err)
-			changes = append(changes, store.Change{Key: []byte(k.Key)})
+			changes = append(changes, access.Stored{Key: k.Key})
 			continue
 		}
 		one.Number, _ = strconv.ParseUint(strings.TrimPrefix(k.Key, accountKey), 16, 64)
 		if k.Key != accountName(one.Number) {
 			// another build has kept it
 			one.Number = s.accounts.number + 1
-			changes = append(changes, store.Change{Key: []byte(k.Key)}, store.Change{Key: []byte(accountName(one.Number)), Value: k.Value})
+			changes = append(changes, access.Stored{Key: k.Key}, access.Stored{Key: accountName(one.Number), Value: k.Value})
 		}
 		s.accounts.number = max(s.accounts.number, one.Number)
 		if client := s.accounts.clients[one.Account.Section]; client != nil {
@@ -170,10 +153,5 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) 
 	for section, list := range s.accounts.orphans {
 		s.log.Warn("accounts of the process before wait until their section has RADIUS servers again", "access", section, "accounts", len(list))
 	}
-	if len(changes) == 0 {
-		return
-	}
-	if err := s.store.Apply(changes); err != nil {
-		s.log.Error("sessions cannot be kept", "error", err)
-	}
+	return changes
 }

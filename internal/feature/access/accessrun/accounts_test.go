@@ -43,25 +43,42 @@ radius = [{ server = "127.0.0.1:9", accounting = "127.0.0.1:%d", secret = "with 
 }
 
 // process is one that begins with what another has left in dir.
-func process(t *testing.T, dir string, f *config.File) (*subscribers, context.CancelFunc) {
+func process(t *testing.T, dir string, f *config.File) (*running, context.CancelFunc) {
 	t.Helper()
-	s := newSubscribers(runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: dir}, Replan: func() {}}, ra.Links{})
 	ctx, cancel := context.WithCancel(t.Context())
-	s.ctx = ctx
+	s := newSubscribers(ctx, runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: dir}, Replan: func() {}}, ra.Links{})
+	files := newDisk(s.log, dir)
+	k := files.open(f)
+	s.begun = true
 	s.serveAccounts(ctx, f)
-	s.restore(ctx, time.Now())
-	return s, cancel
+	s.restore(ctx, k, time.Now())
+	files.keep(s.unkept)
+	s.unkept = nil
+	return &running{s, files}, cancel
+}
+
+// running is a process whose loops are the test's own.
+type running struct {
+	*subscribers
+	files *disk
+}
+
+// wait ends it.
+func (r *running) wait() {
+	r.tasks.Wait()
+	r.finish(r.files)
+	r.files.close()
 }
 
 // ends has sessions end, as carryOut does.
-func ends(t *testing.T, s *subscribers, ids ...string) {
+func ends(t *testing.T, s *running, ids ...string) {
 	t.Helper()
 	var list []*access.Account
 	for _, id := range ids {
 		list = append(list, &access.Account{Kind: access.AccountStop, Access: "isp", ID: id, Login: "alice", Started: time.Now().Add(-time.Hour), At: time.Now().Add(-time.Minute), Slow: access.Traffic{UpBytes: 5000}})
 	}
 	told, books := s.account(list)
-	s.keep(books)
+	s.files.keep(books)
 	s.tell(s.ctx, told)
 }
 
@@ -128,7 +145,7 @@ func TestAccountsOutliveAKilledDaemon(t *testing.T) {
 	for begun := time.Now(); third.accounts.clients["isp"].Waiting() > 0 && time.Since(begun) < 30*time.Second; {
 		time.Sleep(time.Millisecond)
 	}
-	third.keep(third.accounts.settled())
+	third.files.keep(third.accounts.settled())
 	fourth, _ := process(t, killed(t, next), f)
 	if n := fourth.accounts.clients["isp"].Waiting(); n != 0 {
 		t.Errorf("%d accounts that were told are told again", n)
@@ -171,7 +188,7 @@ func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 	if len(told) != 0 {
 		t.Error("a session that began without servers is told of")
 	}
-	if rows := s.RADIUS(); len(rows) != 1 || rows[0].Waiting != 2 {
+	if rows := s.radiusRows(); len(rows) != 1 || rows[0].Waiting != 2 {
 		t.Errorf("of the servers it says %+v", rows)
 	}
 	s.serveAccounts(s.ctx, f)
@@ -220,7 +237,7 @@ func TestAccountsOfAnotherBuildAreTaken(t *testing.T) {
 		t.Errorf("%d accounts wait", n)
 	}
 	var keys []string
-	if err := s.store.Each(func(k, _ []byte) error { keys = append(keys, string(k)); return nil }); err != nil {
+	if err := s.files.store.Each(func(k, _ []byte) error { keys = append(keys, string(k)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if len(keys) != 2 || keys[0] == keys[1] || s.accounts.number < 7 {

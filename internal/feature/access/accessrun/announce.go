@@ -8,7 +8,6 @@ import (
 	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
-	"weft/internal/store"
 	"weft/wire/l2tp"
 )
 
@@ -18,19 +17,17 @@ const begunKey = "begun/"
 
 // announce tells RADIUS servers of sections that are new here that none of their
 // sessions of before goes on: after a reboot they would stay open there for ever.
-// A restart of weft tells nobody, as sessions go on. The lock is held.
+// A restart of weft tells nobody, as sessions go on.
 func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Time) {
 	for _, name := range f.Names("access") {
 		client := s.accounts.clients[name]
-		if client == nil || s.begunHere[name] || s.store == nil {
+		if client == nil || s.begunHere[name] || !s.keeps {
 			continue
 		}
 		for _, at := range access.From(f, name).Listen {
 			client.Begun(ctx, aaa.Accounting{Section: name, ID: "on-" + name, At: now, Call: aaa.Call{LNS: netip.AddrPortFrom(at, l2tp.Port)}})
 		}
 		s.begunHere[name] = true
-		if err := s.store.Apply([]store.Change{{Key: []byte(begunKey + name), Value: []byte{1}}}); err != nil {
-			s.log.Error("sessions cannot be kept", "error", err)
-		}
+		s.unkept = append(s.unkept, access.Stored{Key: begunKey + name, Value: []byte{1}})
 	}
 }

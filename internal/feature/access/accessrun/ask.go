@@ -3,14 +3,17 @@ package accessrun
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
+	"weft/internal/task"
 )
 
 // accounts are the RADIUS clients of the [access.NAME] sections, and who may
@@ -25,6 +28,11 @@ type accounts struct {
 	number  uint64                   // of the account that was kept last
 	asking  map[string]*queue        // of questions, by section: one whose servers are silent delays no other
 	dynamic map[netip.Addr]*aaa.Dynamic
+	orders  atomic.Pointer[orderSettings] // a copy: what a stranger sends does not reach the loop
+}
+
+// orderSettings say who may give orders at which address, and what this router is to them.
+type orderSettings struct {
 	issuers map[netip.Addr][]aaa.Issuer
 	self    aaa.NAS
 }
@@ -33,16 +41,16 @@ func newAccounts(log *slog.Logger) *accounts {
 	return &accounts{
 		log: log, clients: map[string]*aaa.Client{}, servers: map[string][]aaa.Server{}, asking: map[string]*queue{},
 		retired: map[string]retiree{}, orphans: map[string][]*aaa.Record{},
-		dynamic: map[netip.Addr]*aaa.Dynamic{}, issuers: map[netip.Addr][]aaa.Issuer{},
+		dynamic: map[netip.Addr]*aaa.Dynamic{},
 	}
 }
 
-// serveAccounts makes clients and listeners those of f. The lock is held.
+// serveAccounts makes clients and listeners those of f.
 func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 	a := s.accounts
 	issuers := map[netip.Addr][]aaa.Issuer{}
 	keep := map[string]bool{}
-	a.self = aaa.NAS{}
+	self := aaa.NAS{}
 	for _, name := range f.Names("access") {
 		c := access.From(f, name)
 		var servers []aaa.Server
@@ -50,8 +58,8 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 			servers = append(servers, aaa.Server{Auth: r.Server, Accounting: r.Accounting, Secret: r.Secret, Timeout: r.Timeout, Tries: r.Tries})
 		}
 		nas := cmp.Or(c.NASIdent, c.HostName)
-		a.self.Names = append(a.self.Names, nas)
-		a.self.Addresses = append(a.self.Addresses, c.Listen...)
+		self.Names = append(self.Names, nas)
+		self.Addresses = append(self.Addresses, c.Listen...)
 		for _, at := range c.Listen {
 			for _, d := range c.Dynamic {
 				issuers[at] = append(issuers[at], aaa.Issuer{Client: d.Client, Secret: d.Secret, Unsigned: d.Unsigned})
@@ -70,20 +78,12 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 			a.retire(name)
 		}
 	}
-	a.issuers = issuers
+	a.orders.Store(&orderSettings{issuers, self})
 	for at := range issuers {
 		if a.dynamic[at] != nil {
 			continue
 		}
-		d, err := aaa.ListenDynamic(ctx, at, func() []aaa.Issuer {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.accounts.issuers[at]
-		}, func() aaa.NAS {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.accounts.self
-		}, radiusOrders{s})
+		d, err := aaa.ListenDynamic(ctx, at, func() []aaa.Issuer { return a.orders.Load().issuers[at] }, func() aaa.NAS { return a.orders.Load().self }, radiusOrders{ctx, s.box})
 		if err != nil {
 			s.log.Error("orders to change sessions cannot be taken", "address", at.String(), "error", err)
 			continue
@@ -107,7 +107,7 @@ func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aa
 	if old == nil {
 		old = a.retired[section].Client
 	}
-	client.WhenSettled(s.wake)
+	client.WhenSettled(s.wake.Set)
 	a.servers[section], a.clients[section] = servers, client
 	delete(a.retired, section)
 	if old != nil {
@@ -124,14 +124,22 @@ func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aa
 // askTime bounds a question to all servers.
 const askTime = 50 * time.Second
 
-// Authenticate finds out who a subscriber is.
+// question is a login that somebody waits to have decided.
+type question struct {
+	request access.AuthRequest
+	find    func() access.AuthReply // it may wait
+}
+
+// Authenticate finds out who a subscriber is, beside the loop.
 func (s *subscribers) Authenticate(q access.AuthRequest) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
-	to, find := &s.comparing, comparePassword
+	to, one := &s.comparing, question{q, func() access.AuthReply { return comparePassword(q) }}
 	if q.Hash == "" {
-		to, find = s.accounts.queue(q.Access), func(q access.AuthRequest) access.AuthReply { return s.askServers(ctx, client, q) }
+		to, one.find = s.accounts.queue(q.Access), func() access.AuthReply { return s.askServers(ctx, client, q) }
 	}
-	to.put(&s.tasks, func() { s.answer(q, find) })
+	if to.put(one) {
+		s.tasks.Go(func() { s.answerAll(ctx, to, one) })
+	}
 }
 
 // queue gives that of a section's questions.
@@ -142,24 +150,27 @@ func (a *accounts) queue(section string) *queue {
 	return a.asking[section]
 }
 
-// answer has a question answered that somebody still waits for: it may have stood
-// in a queue for longer than its subscriber.
-func (s *subscribers) answer(q access.AuthRequest, find func(access.AuthRequest) access.AuthReply) {
-	s.mu.Lock()
-	waits := s.engine.Waits(q)
-	s.mu.Unlock()
-	if !waits {
-		return
+// answerAll has one question after the other answered, as long as any waits.
+func (s *subscribers) answerAll(ctx context.Context, from *queue, one question) {
+	for more := true; more; {
+		v := access.AuthReply{Text: "Login incorrect"}
+		if err := task.Call(func() error { v = one.find(); return nil }); err != nil {
+			s.log.Error("a login cannot be decided", "login", one.request.Login, "error", err)
+		}
+		if ctx.Err() != nil {
+			return // nobody is refused because this process ends
+		}
+		request := one.request
+		err := s.box.Ask(ctx, func(s *subscribers) {
+			// one may have stood in the queue for longer than its subscriber
+			one, more = from.next(func(q question) bool { return s.engine.Waits(q.request) })
+			s.engine.Answer(request, v, time.Now())
+			s.settle()
+		})
+		if errors.Is(err, task.ErrEnded) || ctx.Err() != nil {
+			return
+		}
 	}
-	v := find(q)
-	if s.ctx.Err() != nil {
-		return // nobody is refused because this process ends
-	}
-	s.mu.Lock()
-	s.engine.Answer(q, v, time.Now())
-	s.settle()
-	s.mu.Unlock()
-	s.wake()
 }
 
 func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q access.AuthRequest) access.AuthReply {
@@ -179,19 +190,13 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q acce
 	return replyOf(r)
 }
 
-// Disconnect and Change carry out orders.
-func (s *subscribers) Disconnect(m access.Match) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.wake()
+// disconnect and change carry out orders.
+func (s *subscribers) disconnect(m access.Match) int {
 	defer s.settle()
 	return s.engine.Kick(m, time.Now())
 }
 
-func (s *subscribers) Change(m access.Match, c access.Change) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.wake()
+func (s *subscribers) change(m access.Match, c access.Change) int {
 	defer s.settle()
 	return s.engine.Change(m, c, time.Now())
 }

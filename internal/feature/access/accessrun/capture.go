@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -16,16 +15,15 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/feature/access"
 	"weft/internal/state"
-	"weft/internal/task"
 	"weft/wire/ppp"
 )
 
 // captures hands packets of subscribers to those who look at them. The ring of
-// the programs is read while there is somebody.
+// the programs is read while anyone does. They are the loop's.
 type captures struct {
-	mu   sync.Mutex
-	all  map[int]*capture // by the number of the engine's watch
-	stop func()           // of the reader; nil: there is none
+	all     map[int]*capture   // by the number of the engine's watch
+	stop    context.CancelFunc // of the reader
+	reading bool               // the ring is open: it may have one reader
 }
 
 // capture is one of those who look.
@@ -56,25 +54,19 @@ const linkPPPWithDirection layers.LinkType = 204
 
 // Capture writes somebody's packets as a pcap file: the control messages that
 // the daemon exchanges, and what the programs carry.
-func (s *subscribers) Capture(ctx context.Context, o access.CaptureOrder, w io.Writer) error {
+func (r *Runner) Capture(ctx context.Context, o access.CaptureOrder, w io.Writer) error {
 	c := &capture{packets: make(chan captured, captureQueue)}
-	s.mu.Lock()
-	begun := s.begun
-	s.mu.Unlock()
-	if !begun {
-		return errors.New("there is no [access.NAME] and no [l2tp_client.NAME]")
-	}
-	s.mu.Lock()
-	id, _ := s.engine.Watch(access.MatchOf(o.Who), func(f access.Frame) {
-		c.put(captured{f.At, f.Up, len(f.PPP), append([]byte{}, f.PPP...)})
-	}, time.Now())
-	s.mu.Unlock()
-	s.wake()
-	if err := s.look(id, c); err != nil {
-		s.unlook(id)
+	var id int
+	var failed error
+	if err := r.box.Ask(ctx, func(s *subscribers) { id, failed = s.look(o.Who, c) }); err != nil {
 		return err
 	}
-	defer s.unlook(id)
+	if failed != nil {
+		return failed
+	}
+	defer func() {
+		_ = r.box.Ask(context.WithoutCancel(ctx), func(s *subscribers) { s.unlook(id) }) // a loop that has ended captures nothing
+	}()
 	return c.write(ctx, o, w)
 }
 
@@ -106,16 +98,30 @@ func (c *capture) write(ctx context.Context, o access.CaptureOrder, w io.Writer)
 	return nil
 }
 
-// look begins to read the programs' copies, if nobody does already.
-func (s *subscribers) look(id int, c *capture) error {
+// look begins a capture, and to read the programs' copies if that is not done already.
+func (s *subscribers) look(who string, c *capture) (id int, err error) {
+	if !s.begun {
+		return 0, errors.New("there is no [access.NAME] and no [l2tp_client.NAME]")
+	}
+	id, _ = s.engine.Watch(access.MatchOf(who), func(f access.Frame) {
+		c.put(captured{f.At, f.Up, len(f.PPP), append([]byte{}, f.PPP...)})
+	}, time.Now())
 	h := &s.captures
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.all == nil {
 		h.all = map[int]*capture{}
 	}
 	h.all[id] = c
-	if h.stop != nil || s.path == nil {
+	if err := s.startReader(); err != nil {
+		s.unlook(id)
+		return 0, err
+	}
+	return id, nil
+}
+
+// startReader reads the programs' copies, if nothing does and they are wanted.
+func (s *subscribers) startReader() error {
+	h := &s.captures
+	if h.reading || s.path == nil || len(h.all) == 0 {
 		return nil
 	}
 	ring, err := s.doors.Datapath.Captures()
@@ -123,53 +129,52 @@ func (s *subscribers) look(id int, c *capture) error {
 		return fmt.Errorf("capture packets: %w", err)
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
-	done := task.Beside(func() error { s.readCaptures(ctx, ring); return nil })
-	h.stop = func() {
-		cancel()
-		<-done
+	h.reading, h.stop = true, cancel
+	s.tasks.Go(func() {
+		defer cancel()
+		failed := s.readCaptures(ctx, ring)
 		_ = ring.Close()
-	}
+		_ = s.box.Ask(s.ctx, func(s *subscribers) {
+			h.reading = false
+			if failed == nil { // another capture may have begun since it was stopped
+				failed = s.startReader()
+			}
+			if failed != nil {
+				s.log.Error("packets cannot be captured", "error", failed)
+			}
+		})
+	})
 	return nil
 }
 
 // unlook ends a capture, and with the last one the reading.
 func (s *subscribers) unlook(id int) {
-	s.mu.Lock()
 	s.engine.Unwatch(id, time.Now())
-	s.mu.Unlock()
-	s.wake()
+	s.settle()
 	h := &s.captures
-	h.mu.Lock()
 	delete(h.all, id)
-	stop := h.stop
-	if len(h.all) > 0 {
-		stop = nil
-	} else {
-		h.stop = nil
-	}
-	h.mu.Unlock()
-	if stop != nil {
-		stop()
+	if len(h.all) == 0 && h.reading {
+		h.stop()
 	}
 }
 
 // captureLook is how long the reader waits before it looks whether it is to end.
 const captureLook = 100 * time.Millisecond
 
-func (s *subscribers) readCaptures(ctx context.Context, ring *datapath.Captures) {
+func (s *subscribers) readCaptures(ctx context.Context, ring *datapath.Captures) error {
 	for ctx.Err() == nil {
 		p, ok, err := ring.Read(time.Now().Add(captureLook))
 		if errors.Is(err, os.ErrClosed) {
-			return
+			return nil
 		}
 		if err != nil {
-			s.log.Error("packets cannot be captured", "error", err)
-			return
+			return err
 		}
 		if ok {
-			s.handOut(p)
+			_ = s.box.Ask(ctx, func(s *subscribers) { s.handOut(p) })
 		}
 	}
+	return nil
 }
 
 func (s *subscribers) handOut(p state.AccessCapture) {
@@ -184,14 +189,8 @@ func (s *subscribers) handOut(p state.AccessCapture) {
 		}
 		frame = ppp.AppendFrame(nil, protocol, p.Bytes)
 	}
-	h := &s.captures
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for id, c := range h.all {
-		s.mu.Lock()
-		mine := s.engine.Watched(id, p.Session)
-		s.mu.Unlock()
-		if mine {
+	for id, c := range s.captures.all {
+		if s.engine.Watched(id, p.Session) {
 			c.put(captured{p.At, p.Up, p.Length + len(frame) - len(p.Bytes), frame})
 		}
 	}

@@ -78,8 +78,6 @@ func (s *subscribers) removeSessions(b access.ChangeSet) {
 			s.log.Error("sessions cannot be taken out of the datapath", "error", err)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.engine.Left(b.GoneTunnels, b.GoneSessions)
 }
 
@@ -104,15 +102,11 @@ const lookIdle = 5 * time.Second
 
 // lookForIdle ends sessions whose subscribers have sent nothing for too long.
 func (s *subscribers) lookForIdle() {
-	s.mu.Lock()
 	ids := s.engine.Idling()
-	s.mu.Unlock()
 	if len(ids) == 0 {
 		return
 	}
 	counted := s.counters(ids)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, id := range ids {
 		s.engine.Silent(id, counted[id].UpPackets, time.Now())
 	}

@@ -1,51 +1,34 @@
 package accessrun
 
-import (
-	"sync"
-
-	"weft/internal/task"
-)
-
-// queue is work that waits its turn: so many pieces at a time, each in a
-// goroutine that takes the next one when it is done. What waits is a few words: in
-// a storm tens of thousands of logins wait, and a goroutine for each would be most
-// of the daemon's memory.
+// queue is questions that wait their turn: so many are worked at at a time. What waits is
+// a few words: in a storm tens of thousands of logins wait, and a goroutine for each would
+// be most of the daemon's memory. It belongs to the loop.
 type queue struct {
-	most int // at a time
-
-	mu      sync.Mutex
-	waiting []func()
+	most    int // at a time
 	running int
+	waiting []question
 }
 
-// put has work done, in the order in which it comes; tasks are told of the
-// goroutines.
-func (q *queue) put(tasks *task.Tasks, work func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// put takes a question; true: it is to be worked at now, false: it waits.
+func (q *queue) put(one question) bool {
 	if q.running == q.most {
-		q.waiting = append(q.waiting, work)
-		return
+		q.waiting = append(q.waiting, one)
+		return false
 	}
 	q.running++
-	tasks.Go(func() {
-		for work != nil {
-			work()
-			work = q.next()
-		}
-	})
+	return true
 }
 
-// next gives what waits; nil: nothing does, and there is one goroutine less.
-func (q *queue) next() (work func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		q.waiting = nil // what a storm took
-		q.running--
-		return nil
+// next gives the next one that is still worth it; false: there is none, and one less
+// is worked at.
+func (q *queue) next(worth func(question) bool) (one question, ok bool) {
+	for len(q.waiting) > 0 {
+		one, q.waiting[0] = q.waiting[0], question{}
+		if q.waiting = q.waiting[1:]; worth(one) {
+			return one, true
+		}
 	}
-	work, q.waiting[0] = q.waiting[0], nil
-	q.waiting = q.waiting[1:]
-	return work
+	q.waiting = nil // what a storm took
+	q.running--
+	return question{}, false
 }

@@ -1,8 +1,11 @@
 package accessrun
 
 import (
+	"context"
+
 	"weft/internal/aaa"
 	"weft/internal/feature/access"
+	"weft/internal/task"
 )
 
 // RADIUS has its own types (internal/aaa). Here they are made of the subscribers', and
@@ -82,14 +85,20 @@ func traffic(t access.Traffic) aaa.Traffic {
 }
 
 // radiusOrders carries out the orders of RADIUS (RFC 5176).
-type radiusOrders struct{ s *subscribers }
+type radiusOrders struct {
+	ctx context.Context
+	box task.Mailbox[*subscribers]
+}
 
-func (o radiusOrders) Disconnect(m aaa.Match) int { return o.s.Disconnect(matchOf(m)) }
+func (o radiusOrders) Disconnect(m aaa.Match) int {
+	return get(o.ctx, o.box, func(s *subscribers) int { return s.disconnect(matchOf(m)) })
+}
 
 func (o radiusOrders) Change(m aaa.Match, c aaa.Change) int {
-	return o.s.Change(matchOf(m), access.Change{
+	change := access.Change{
 		Up: c.RateUp, Down: c.RateDown, Garden: c.WalledGarden, SessionTimeout: c.SessionTimeout, IdleTimeout: c.IdleTimeout, Interim: c.Interim,
-	})
+	}
+	return get(o.ctx, o.box, func(s *subscribers) int { return s.change(matchOf(m), change) })
 }
 
 func matchOf(m aaa.Match) access.Match {

@@ -55,7 +55,7 @@ func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
 	})
 }
 
-// route follows what has come and gone. The lock is held.
+// route follows what has come and gone.
 func (s *subscribers) route(t access.SessionDelta) {
 	r := &s.routes
 	r.covered = s.covered
@@ -117,7 +117,7 @@ func (s *subscribers) hold(learned map[string]access.Learned) {
 }
 
 // sweepRoutes takes away what a process before has left: the sessions that were kept
-// have theirs. The lock is held.
+// have theirs.
 func (s *subscribers) sweepRoutes(learned map[string]access.Learned) {
 	wanted := map[netip.Prefix]bool{}
 	for _, p := range delegatedTo(learned) {

@@ -1,5 +1,11 @@
 // Package accessrun is the half of subscribers that touches the system: sockets,
 // user-space ends of devices, the store, RADIUS, and the tables of the datapath.
+//
+//	readers of sockets and taps --+
+//	password checks, RADIUS ------+-- ask --> loop (subscribers) --> datapath, routes, sends
+//	weft show, kick, capture -----+               |        ^
+//	                                   change set v        | saved
+//	                                         loop (disk) --> files
 package accessrun
 
 import (
@@ -11,28 +17,60 @@ import (
 	"weft/internal/feature/access"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/task"
 )
 
 // Runner serves the subscribers of [access.NAME], and the sessions of
 // [l2tp_client.NAME].
-type Runner struct{ *subscribers }
+type Runner struct {
+	box    task.Mailbox[*subscribers]
+	loop   *task.Task
+	disk   *task.Loop[*disk]
+	cancel context.CancelFunc
+	state  *subscribers // the loop's, until it has ended
+}
 
 // New makes the constructor of the runner. hosts answers router solicitations
 // and DHCPv6 of subscribers.
 func New(hosts access.HostResponder) func(context.Context, runner.Doors) runner.Runner {
-	return func(_ context.Context, d runner.Doors) runner.Runner { return &Runner{newSubscribers(d, hosts)} }
+	return func(ctx context.Context, d runner.Doors) runner.Runner { return start(ctx, d, hosts) }
+}
+
+func start(ctx context.Context, d runner.Doors, hosts access.HostResponder) *Runner {
+	ctx, cancel := context.WithCancel(ctx)
+	s := newSubscribers(ctx, d, hosts)
+	files := newDisk(d.Log, d.Paths.Run)
+	files.changed = func(users map[string][]access.User) {
+		_ = s.box.Ask(ctx, func(s *subscribers) { s.follow(users) }) // a loop that has ended needs no users
+	}
+	// the disk's loop outlives the context: what the other one hands it last is written
+	s.disk = task.StartLoop(context.WithoutCancel(ctx), "subscribers' files", files, (*disk).tick)
+	loop := task.Keep(ctx, task.Kept{Name: "subscribers", Log: d.Log, Run: s.run})
+	return &Runner{s.box, loop, s.disk, cancel, s}
 }
 
 // Apply makes the sections those of the file.
 func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
-	r.set(ctx, round.File, round.Facts)
-	return nil
+	servers, clients := access.Settings(round.File, round.Facts)
+	begun := false
+	if err := r.box.Ask(ctx, func(s *subscribers) { begun = s.begun }); err != nil {
+		return err
+	}
+	if len(servers)+len(clients) == 0 && !begun {
+		return nil
+	}
+	var k kept
+	if err := r.disk.Ask(ctx, func(d *disk) { k = d.open(round.File) }); err != nil {
+		return err
+	}
+	return r.box.Ask(ctx, func(s *subscribers) { s.set(s.ctx, round.File, round.Facts, k) })
 }
 
 // Status says which sections are served.
-func (r *Runner) Status(context.Context) (list []state.Health) {
-	for _, name := range r.Sections() {
-		list = append(list, state.HealthOf("access", name, nil, ""))
+func (r *Runner) Status(ctx context.Context) (list []state.Health) {
+	fault := r.loop.Fault()
+	for _, name := range r.Sections(ctx) {
+		list = append(list, state.HealthOf("access", name, fault, "weft tries again by itself"))
 	}
 	return list
 }
@@ -40,7 +78,12 @@ func (r *Runner) Status(context.Context) (list []state.Health) {
 // Close ends the tasks. No peer gets a message: sessions go on, and the next
 // process takes them over.
 func (r *Runner) Close() error {
-	r.wait()
+	r.cancel()
+	r.loop.Stop()
+	r.state.tasks.Wait()
+	files := task.Close(r.disk)
+	r.state.finish(files)
+	files.close()
 	return nil
 }
 

@@ -15,8 +15,8 @@ type message struct {
 	bytes      []byte
 }
 
-// Send, Deliver, Reply, Ask and Dial are what the engine needs; it calls them
-// while the lock is held.
+// Send, Deliver, Reply, Authenticate and Dial are what the engine needs; it calls them
+// in the loop, and none of them waits.
 func (s *subscribers) Send(here, peer netip.AddrPort, b []byte) {
 	s.said = append(s.said, message{here: here, peer: peer, bytes: b})
 }
@@ -32,8 +32,7 @@ func (s *subscribers) Reply(id int, ip []byte) {
 // settle carries out what cannot wait of what the engine was fed: first datapath and
 // routes become what the engine's sessions are, then what it has said goes out. Who is
 // told by its last answer that its session is up may send at once, and is answered; who
-// is told that it is over has nothing any more that could be another's by now. The lock
-// is held.
+// is told that it is over has nothing any more that could be another's by now.
 func (s *subscribers) settle() {
 	if t := s.engine.SessionDelta(); !t.Empty() {
 		s.changed += len(t.Sessions) + len(t.Ended)
@@ -43,8 +42,8 @@ func (s *subscribers) settle() {
 	for _, m := range s.said {
 		switch {
 		case m.here.IsValid():
-			if socket := s.sockets[m.here]; socket != nil {
-				socket.Send(m.bytes, m.peer)
+			if socket := s.sockets[m.here]; socket != nil && !socket.Send(m.bytes, m.peer) {
+				s.unsent++
 			}
 		default:
 			if t := s.taps[s.devices[m.access]]; t != nil {

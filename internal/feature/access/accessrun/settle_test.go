@@ -1,7 +1,6 @@
 package accessrun
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -81,10 +80,11 @@ type socket struct {
 
 func (s socket) Here() netip.AddrPort { return s.here }
 func (s socket) Close() error         { close(s.in); return nil }
-func (s socket) Send(b []byte, _ netip.AddrPort) {
+func (s socket) Send(b []byte, _ netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, moment{slices.Clone(b), s.known()})
+	return true
 }
 
 func (s socket) Receive(b []byte) (int, netip.AddrPort, error) {
@@ -136,14 +136,9 @@ func (*peer) Number(uint16) (uint16, bool)         { return 0, false }
 func (*peer) Authenticate(access.AuthRequest)      {}
 func (p *peer) Dial(string)                        { p.dials++ }
 
-// Whoever learns that its session is up finds a datapath that knows it, and whoever
-// learns that it is over finds one that does not.
-func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
-	here, there := netip.MustParseAddrPort("192.0.2.1:1701"), netip.MustParseAddrPort("198.51.100.7:40000")
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}
-	s := newSubscribers(runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
-	s.ctx, s.begun, s.path, s.swept = ctx, true, l, true
+// servesAlice has the loop serve a section with one user, over l.
+func servesAlice(s *subscribers, l *ledger, here netip.AddrPort) {
+	s.begun, s.path, s.swept = true, l, true
 	s.covered = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	s.engine.Set([]access.ServerSettings{{
 		Name: "isp", ID: 1, Device: "access-isp", Listen: []netip.AddrPort{here}, HostName: "lns", MRU: 1460,
@@ -152,10 +147,20 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 		Pools: []access.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
 	}}, nil, time.Now())
 	s.kept[here] = true
-	s.take(ctx, socket{l, here})
-	s.tasks.Go(func() { s.work(ctx) })
-	t.Cleanup(func() { cancel(); s.tasks.Wait() })
+	s.take(s.ctx, socket{l, here})
+}
 
+// Whoever learns that its session is up finds a datapath that knows it, and whoever
+// learns that it is over finds one that does not.
+func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
+	here, there := netip.MustParseAddrPort("192.0.2.1:1701"), netip.MustParseAddrPort("198.51.100.7:40000")
+	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}
+	r := start(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
+	t.Cleanup(func() { _ = r.Close() })
+	asked := r.box.Ask(t.Context(), func(s *subscribers) { servesAlice(s, l, here) })
+	if asked != nil {
+		t.Fatal(asked)
+	}
 	p := &peer{}
 	e := access.NewEngine(p, ra.Links{}, func(b []byte) {
 		for i := range b {
@@ -199,7 +204,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	}
 
 	one := known[0]
-	if n := s.Disconnect(access.Match{Login: "alice"}); n != 1 {
+	if n := r.Disconnect(t.Context(), access.Match{Login: "alice"}); n != 1 {
 		t.Fatalf("%d sessions were ended", n)
 	}
 	if known := wait("the session is down"); len(known) != 0 {

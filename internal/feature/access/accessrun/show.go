@@ -1,6 +1,7 @@
 package accessrun
 
 import (
+	"context"
 	"iter"
 	"maps"
 	"slices"
@@ -9,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/feature/access"
+	"weft/internal/state"
 )
 
 // rowsAtATime is how many sessions are looked at at once, while others wait.
 const rowsAtATime = 256
 
-// Subscribers, Tunnels, Clients and AccessStats are what the API shows.
-func (s *subscribers) Subscribers() iter.Seq[access.Subscriber] {
+// Subscribers, Tunnels, Clients and AccessStats are what the API shows: copies.
+func (r *Runner) Subscribers(ctx context.Context) iter.Seq[access.Subscriber] {
 	return func(yield func(access.Subscriber) bool) {
-		s.mu.Lock()
-		order := s.engine.Order()
-		s.mu.Unlock()
+		order := get(ctx, r.box, func(s *subscribers) []uint16 { return s.engine.Order() })
 		for ids := range slices.Chunk(order, rowsAtATime) {
-			s.mu.Lock()
-			rows := s.engine.Rows(ids)
-			s.mu.Unlock()
-			counted := s.counters(ids)
-			for _, r := range rows {
-				if !yield(access.NewSubscriber(r, counted[r.Session])) {
+			var counted map[uint16]state.AccessCounters
+			rows := get(ctx, r.box, func(s *subscribers) []access.SubscriberRow {
+				counted = s.counters(ids)
+				return s.engine.Rows(ids)
+			})
+			for _, row := range rows {
+				if !yield(access.NewSubscriber(row, counted[row.Session])) {
 					return
 				}
 			}
@@ -35,22 +36,24 @@ func (s *subscribers) Subscribers() iter.Seq[access.Subscriber] {
 }
 
 // Details tells all of somebody's sessions.
-func (s *subscribers) Details(who string) access.Details {
-	s.mu.Lock()
-	sessions, ended := s.engine.Details(access.MatchOf(who))
-	s.mu.Unlock()
-	d := access.Details{Sessions: []access.Detail{}, Ended: ended}
-	if len(sessions) == 0 {
-		return d
-	}
-	ids := make([]uint16, 0, len(sessions))
-	for _, one := range sessions {
-		ids = append(ids, one.Session)
-	}
-	counted, boot := s.counters(ids), clockBegan(time.Now())
-	for _, one := range sessions {
-		d.Sessions = append(d.Sessions, access.NewDetail(one, counted[one.Session], boot))
-	}
+func (r *Runner) Details(ctx context.Context, who string) access.Details {
+	d := access.Details{Sessions: []access.Detail{}}
+	boot := clockBegan(time.Now())
+	_ = r.box.Ask(ctx, func(s *subscribers) { // a loop that has ended has nothing to show
+		sessions, ended := s.engine.Details(access.MatchOf(who))
+		d.Ended = ended
+		if len(sessions) == 0 {
+			return
+		}
+		ids := make([]uint16, 0, len(sessions))
+		for _, one := range sessions {
+			ids = append(ids, one.Session)
+		}
+		counted := s.counters(ids)
+		for _, one := range sessions {
+			d.Sessions = append(d.Sessions, access.NewDetail(one, counted[one.Session], boot))
+		}
+	})
 	return d
 }
 
@@ -63,51 +66,47 @@ func clockBegan(now time.Time) time.Time {
 	return now.Add(-time.Duration(t.Nano()))
 }
 
-func (s *subscribers) TunnelDetails(who string) []access.TunnelDetails {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.TunnelDetails(who)
-}
-
 // Sections gives the names of the [access.NAME].
-func (s *subscribers) Sections() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := []string{}
-	for _, one := range s.settings.servers {
-		list = append(list, one.Name)
-	}
-	return list
+func (r *Runner) Sections(ctx context.Context) []string {
+	return get(ctx, r.box, func(s *subscribers) []string {
+		list := []string{}
+		for _, one := range s.settings.servers {
+			list = append(list, one.Name)
+		}
+		return list
+	})
 }
 
-func (s *subscribers) Tunnels() []access.TunnelRow {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.Tunnels()
+func (r *Runner) TunnelDetails(ctx context.Context, who string) []access.TunnelDetails {
+	return get(ctx, r.box, func(s *subscribers) []access.TunnelDetails { return s.engine.TunnelDetails(who) })
 }
 
-func (s *subscribers) Clients() []access.ClientRow {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.Clients()
+func (r *Runner) Tunnels(ctx context.Context) []access.TunnelRow {
+	return get(ctx, r.box, func(s *subscribers) []access.TunnelRow { return s.engine.Tunnels() })
 }
 
-func (s *subscribers) AccessStats() access.Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.Stats()
+func (r *Runner) Clients(ctx context.Context) []access.ClientRow {
+	return get(ctx, r.box, func(s *subscribers) []access.ClientRow { return s.engine.Clients() })
+}
+
+func (r *Runner) AccessStats(ctx context.Context) access.Stats {
+	return get(ctx, r.box, func(s *subscribers) access.Stats {
+		st := s.engine.Stats()
+		st.Unsent = s.unsent
+		return st
+	})
 }
 
 // Pools tells how full the sections' pools are, RADIUS how their servers answer.
-func (s *subscribers) Pools() []access.PoolRow {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.Pools()
+func (r *Runner) Pools(ctx context.Context) []access.PoolRow {
+	return get(ctx, r.box, func(s *subscribers) []access.PoolRow { return s.engine.Pools() })
 }
 
-func (s *subscribers) RADIUS() []access.RADIUSServer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *Runner) RADIUS(ctx context.Context) []access.RADIUSServer {
+	return get(ctx, r.box, (*subscribers).radiusRows)
+}
+
+func (s *subscribers) radiusRows() []access.RADIUSServer {
 	list := []access.RADIUSServer{}
 	clients := maps.Clone(s.accounts.clients)
 	for name, r := range s.accounts.retired {
@@ -121,4 +120,9 @@ func (s *subscribers) RADIUS() []access.RADIUSServer {
 		}
 	}
 	return list
+}
+
+// Disconnect ends sessions, and gives how many.
+func (r *Runner) Disconnect(ctx context.Context, m access.Match) int {
+	return get(ctx, r.box, func(s *subscribers) int { return s.disconnect(m) })
 }

@@ -2,12 +2,14 @@ package accessrun
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 	"time"
 
 	"weft/internal/feature/access"
 	"weft/internal/l2tpio"
+	"weft/internal/task"
 )
 
 // listen opens and closes sockets so that they are those of the sections.
@@ -52,13 +54,23 @@ type datagrams interface {
 	Here() netip.AddrPort
 	Receive(b []byte) (int, netip.AddrPort, error)
 	Waiting(b []byte) (int, netip.AddrPort, bool)
-	Send(b []byte, to netip.AddrPort)
+	// Send never waits; false: the datagram found no room, and is dropped.
+	Send(b []byte, to netip.AddrPort) bool
 	Close() error
 }
 
 // together is how many datagrams are taken, if so many wait, until what they led to is
 // carried out: in a storm the datapath is told of sessions by the dozen.
 const together = 64
+
+// datagram is one that was received.
+type datagram struct {
+	from  netip.AddrPort
+	bytes []byte
+}
+
+// largest is the largest datagram.
+const largest = 65536
 
 // take reads a socket from now on.
 func (s *subscribers) take(ctx context.Context, socket datagrams) {
@@ -67,32 +79,41 @@ func (s *subscribers) take(ctx context.Context, socket datagrams) {
 	s.tasks.Go(func() {
 		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 		defer stop()
-		b := make([]byte, 65536)
+		buffer := make([]byte, 4*largest)
+		batch := make([]datagram, 0, together)
 		for {
-			n, from, err := socket.Receive(b)
+			batch = batch[:0]
+			n, from, err := socket.Receive(buffer[:largest])
 			if err != nil {
 				return // it was closed
 			}
-			for i, more := 1, true; more; i++ {
-				s.mu.Lock()
-				s.engine.Receive(here, from, b[:n], time.Now())
-				s.mu.Unlock()
-				more = i < together
-				if more {
-					n, from, more = socket.Waiting(b)
+			for used, more := 0, true; more; {
+				batch = append(batch, datagram{from, buffer[used : used+n]})
+				used += n
+				if more = len(batch) < together && used+largest <= len(buffer); more {
+					n, from, more = socket.Waiting(buffer[used : used+largest])
 				}
 			}
-			s.mu.Lock()
-			s.settle()
-			s.mu.Unlock()
-			s.wake()
+			if err := s.box.Ask(ctx, func(s *subscribers) { s.receive(here, batch) }); errors.Is(err, task.ErrEnded) || ctx.Err() != nil {
+				return
+			}
 		}
 	})
+}
+
+// receive feeds the engine, and carries out what that led to.
+func (s *subscribers) receive(here netip.AddrPort, batch []datagram) {
+	now := time.Now()
+	for _, d := range batch {
+		s.engine.Receive(here, d.from, d.bytes, now)
+	}
+	s.settle()
 }
 
 // dialTime bounds finding a server.
 const dialTime = 10 * time.Second
 
+// Dial finds a server, which may ask name servers, beside the loop.
 func (s *subscribers) Dial(name string) {
 	server, ctx := s.servers[name], s.ctx
 	if onward, ok := access.SwitchServer(name); ok {
@@ -107,23 +128,23 @@ func (s *subscribers) Dial(name string) {
 			socket, peer, err = l2tpio.Dial(inner, target)
 			cancel()
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err != nil {
-			s.engine.NotDialed(name, err.Error(), time.Now())
-		} else {
-			s.take(ctx, socket)
-			s.engine.Dialed(name, socket.Here(), peer, time.Now())
+		asked := s.box.Ask(ctx, func(s *subscribers) {
+			if err != nil {
+				s.engine.NotDialed(name, err.Error(), time.Now())
+			} else {
+				s.take(ctx, socket)
+				s.engine.Dialed(name, socket.Here(), peer, time.Now())
+			}
+			s.settle()
+		})
+		if asked != nil && socket != nil {
+			_ = socket.Close()
 		}
-		s.settle()
-		s.wake()
 	})
 }
 
 // sweepSockets closes clients' sockets that no tunnel has any more.
 func (s *subscribers) sweepSockets() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	inUse := s.engine.Addresses()
 	for a, socket := range s.sockets {
 		if !s.kept[a] && !inUse[a] {

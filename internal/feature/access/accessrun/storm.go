@@ -10,7 +10,7 @@ const manyChanges = 1000
 // with the usual 100 a storm's peak is twice what it has to be.
 const stormGarbage = 40
 
-// pace has memory swept up more often as long as a storm lasts. The lock is held.
+// pace has memory swept up more often as long as a storm lasts.
 func (s *subscribers) pace() {
 	if s.stormy || s.changed < manyChanges {
 		return
@@ -22,7 +22,7 @@ func (s *subscribers) pace() {
 	}
 }
 
-// giveBack returns the memory that a storm took, once it is over. The lock is held.
+// giveBack returns the memory that a storm took, once it is over.
 func (s *subscribers) giveBack() {
 	if s.stormy && s.changed < manyChanges {
 		s.stormy = false

@@ -3,118 +3,146 @@ package accessrun
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net/netip"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"weft/internal/config"
 	"weft/internal/feature/access"
 	"weft/internal/runner"
-	"weft/internal/slowpath"
 	"weft/internal/state"
-	"weft/internal/store"
-	"weft/internal/store/statefile"
 	"weft/internal/task"
 )
 
-// subscribers runs the engine of the [access.NAME] and [l2tp_client.NAME]
-// sections: its sockets, its devices' user-space ends, its clock, its store.
+// subscribers is the state of one loop: the engine of the [access.NAME] and
+// [l2tp_client.NAME] sections, with its sockets, user-space ends of devices, RADIUS
+// clients and routes. Only functions that the loop runs touch it; readers of sockets and
+// devices, password checks, RADIUS and the disk ask it through box. The loop itself never
+// waits for any of them: sends drop what does not fit (datagrams.Send), and what goes to
+// the disk is handed to another loop (disk), one change set at a time.
 type subscribers struct {
 	log   *slog.Logger
-	dir   string
 	doors runner.Doors
+	box   task.Mailbox[*subscribers]
+	ctx   context.Context // of the tasks that ask the loop: it ends when the runner is closed
+	tasks task.Tasks
+	wake  task.Wake // accounts are settled
 
-	mu         sync.Mutex // of the engine and all below
-	engine     *access.Engine
-	begun      bool
-	sockets    map[netip.AddrPort]datagrams
-	kept       map[netip.AddrPort]bool // sockets of listen; others are clients'
-	servers    map[string]string       // client -> server
-	devices    map[int]string
-	taps       map[string]*tap
-	news       chan struct{} // the engine has been fed
-	ctx        context.Context
-	store      *store.File
-	leases     map[string]*store.File // what logins were given, by section
-	leasePaths map[string]string
-	learned    map[string]access.Learned
-	tasks      task.Tasks
-	path       access.Sessions // nil: there is no datapath
-	said       []message       // by the engine, until the datapath knows what led to it
-	accounts   *accounts
-	routes     subscriberRoutes
-	captures   captures
-	// comparing are passwords that are compared with their hashes: one keeps a CPU
-	// busy for some 50 ms.
-	comparing queue
+	engine    *access.Engine
+	begun     bool
+	sockets   map[netip.AddrPort]datagrams
+	kept      map[netip.AddrPort]bool // sockets of listen; others are clients'
+	unsent    uint64                  // datagrams that found no room in a socket
+	servers   map[string]string       // client -> server
+	devices   map[int]string
+	taps      map[string]*tap
+	learned   map[string]access.Learned
+	path      access.Sessions // nil: there is no datapath
+	said      []message       // by the engine, until the datapath knows what led to it
+	accounts  *accounts
+	routes    subscriberRoutes
+	captures  captures
+	comparing queue          // passwords that are compared with their hashes: one keeps a CPU busy for some 50 ms
 	settings  accessSettings // as they were set last, without the users of files
-	files     map[string]*usersFile
+	users     map[string][]access.User
 	swept     bool
 	changed   int             // sessions that came or went since the last look
 	stormy    bool            // many did
 	garbage   int             // how much there may be of it when they do not (GOGC)
 	covered   []netip.Prefix  // by routes of the plan
 	begunHere map[string]bool // sections whose RADIUS servers know that they began
+
+	disk   *task.Loop[*disk]
+	keeps  bool            // there is a store
+	unkept []access.Stored // what the store is to know besides the engine's
+	saving *save           // on its way to the disk; nil: nothing is
 }
 
-// tap is a device's user-space end.
-type tap struct {
-	device device
-	cancel context.CancelFunc
-}
-
-// device is a *slowpath.Device.
-type device interface {
-	Serve(ctx context.Context, handle func(ip []byte, how state.Arrival) []slowpath.Packet) error
-	Put(slowpath.Packet) error
-	Close() error
-}
-
-func newSubscribers(d runner.Doors, hosts access.HostResponder) *subscribers {
+func newSubscribers(ctx context.Context, d runner.Doors, hosts access.HostResponder) *subscribers {
 	s := &subscribers{
-		log: d.Log, dir: d.Paths.Run, doors: d, sockets: map[netip.AddrPort]datagrams{}, kept: map[netip.AddrPort]bool{},
-		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{}, news: make(chan struct{}, 1),
-		leases: map[string]*store.File{}, leasePaths: map[string]string{},
+		log: d.Log, doors: d, box: task.NewMailbox[*subscribers](), ctx: ctx, wake: task.NewWake(),
+		sockets: map[netip.AddrPort]datagrams{}, kept: map[netip.AddrPort]bool{},
+		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{},
 		learned: map[string]access.Learned{}, accounts: newAccounts(d.Log),
 		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}}, comparing: queue{most: max(1, runtime.NumCPU()/2)},
-		files: map[string]*usersFile{},
+		begunHere: map[string]bool{},
 	}
 	s.engine = access.NewEngine(s, hosts, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
 	return s
 }
 
-func clientFile(dir string) string { return filepath.Join(dir, "l2tp.json") }
-
-// readClients reads what clients have learned; nothing is there after a boot.
-func readClients(dir string) (map[string]state.L2TPClient, error) {
-	m := map[string]state.L2TPClient{}
-	if _, err := statefile.Read(clientFile(dir), &m); err != nil {
-		return m, fmt.Errorf("read what L2TP servers gave: %w", err)
-	}
-	return m, nil
+// get asks the loop for a value; the zero value if it has ended.
+func get[T any](ctx context.Context, box task.Mailbox[*subscribers], f func(*subscribers) T) (v T) {
+	_ = box.Ask(ctx, func(s *subscribers) { v = f(s) }) // a loop that has ended has nothing to show
+	return v
 }
 
-// set makes the sections those of f.
-func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	servers, clients := access.Settings(f, facts)
-	if len(servers)+len(clients) == 0 && !s.begun {
+// run is the loop. It does what it is asked and what is due, and carries out what the
+// engine decided.
+func (s *subscribers) run(ctx context.Context, works func()) error {
+	works()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	look := time.NewTicker(lookIdle)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.box.Close()
+			return nil
+		case f := <-s.box.Asked():
+			f(s)
+		case <-s.wake:
+		case <-timer.C:
+		case <-look.C:
+			s.lookForIdle()
+			s.giveBack()
+		}
+		s.carryOut(time.Now())
+		timer.Reset(s.untilDue())
+	}
+}
+
+// untilDue is how long nothing is to be done.
+func (s *subscribers) untilDue() time.Duration {
+	if at := s.engine.Due(); !at.IsZero() {
+		return max(time.Until(at), 0)
+	}
+	return time.Hour
+}
+
+// carryOut does what is due, has datapath, routes and peers know of it, and hands what
+// has changed to the disk, unless a change set is on its way there: then it grows.
+func (s *subscribers) carryOut(now time.Time) {
+	if !s.begun {
 		return
 	}
+	s.engine.Tick(now)
+	s.settle()
+	learned := s.engine.Learned()
+	if !s.swept {
+		s.swept = true
+		s.sweepRoutes(learned)
+	}
+	s.pace()
+	s.hold(learned)
+	if s.saving == nil {
+		s.startSave(learned)
+	}
+}
+
+// set makes the sections those of f; k is what the disk has of them.
+func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts, k kept) {
+	servers, clients := access.Settings(f, facts)
 	s.devices = access.Devices(f, facts)
 	covered := coveredBy(servers)
 	moved := !slices.Equal(covered, s.covered)
 	s.covered = covered
 	s.settings = accessSettings{file: f, servers: servers, clients: clients}
 	s.listen(ctx, servers)
-	s.serveTaps(ctx, facts)
+	s.serveTaps(facts)
 	s.serveAccounts(ctx, f)
 	s.servers = map[string]string{}
 	for _, c := range clients {
@@ -123,164 +151,44 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 	now := time.Now()
 	first := !s.begun
 	if first {
-		s.begun, s.ctx = true, ctx
+		s.begun = true
 		s.openDatapath()
 	}
-	s.readUsers()
+	s.users = k.users
 	s.apply(now)
-	s.setLeases(f)
+	s.engine.RestoreLeases(k.leases)
 	if first {
-		s.restore(ctx, now)
-		s.announce(ctx, f, now)
-		s.tasks.Go(func() { s.work(ctx) })
-		s.tasks.Go(func() { s.followUsers(ctx) })
-	} else {
-		s.announce(ctx, f, now)
+		s.restore(ctx, k, now)
 	}
+	s.announce(ctx, f, now)
 	if moved { // what a pool's route led to may need one of its own now
 		s.engine.PutAgain()
 	}
-	s.wake()
 }
 
-func (s *subscribers) wake() {
-	select {
-	case s.news <- struct{}{}:
-	default:
+// finish carries out what the engine decided last. The loop and its tasks have ended. No
+// peer gets a message: sessions go on, and the next process takes them over.
+func (s *subscribers) finish(d *disk) {
+	if s.saving != nil {
+		s.saved(s.saving)
 	}
-}
-
-// serveTaps keeps the user-space ends of the devices.
-func (s *subscribers) serveTaps(ctx context.Context, facts state.Facts) {
-	wanted := map[string]bool{}
-	for _, name := range s.devices {
-		wanted[name] = true
-		link, there := facts.Link(name)
-		if s.taps[name] != nil || !there {
-			continue
-		}
-		device, err := slowpath.Open(name, link.MAC)
-		if err != nil {
-			s.log.Error("no slow path for subscribers", "device", name, "error", err)
-			continue
-		}
-		inner, cancel := context.WithCancel(ctx)
-		t := &tap{device, cancel}
-		s.taps[name] = t
-		s.tasks.Go(func() { s.serveTap(inner, name, t) })
-	}
-	for name, t := range s.taps {
-		if !wanted[name] {
-			t.cancel()
-			delete(s.taps, name)
-		}
+	if s.begun {
+		s.carryOutOn(d)
+		s.endAccounts(d)
 	}
 }
 
-func (s *subscribers) serveTap(ctx context.Context, name string, t *tap) {
-	defer t.device.Close()
-	err := t.device.Serve(ctx, func(ip []byte, _ state.Arrival) []slowpath.Packet {
-		s.mu.Lock()
-		s.engine.Transmit(name, ip)
-		s.settle()
-		s.mu.Unlock()
-		return nil
-	})
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	s.log.Warn("slow path of subscribers interrupted", "device", name, "error", err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taps[name] == t {
-		delete(s.taps, name) // the event loop makes it anew
-	}
-}
-
-// work does what is due, and carries out what the engine decided.
-func (s *subscribers) work(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	look := time.NewTicker(lookIdle)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			s.carryOut(ctx)
-			return
-		case <-s.news:
-		case <-timer.C:
-		case <-look.C:
-			s.lookForIdle()
-			s.mu.Lock()
-			s.giveBack()
-			s.mu.Unlock()
-		}
-		s.carryOut(ctx)
-		timer.Reset(s.untilDue())
-	}
-}
-
-// untilDue is how long nothing is to be done.
-func (s *subscribers) untilDue() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := s.engine.Due(); !at.IsZero() {
-		return max(time.Until(at), 0)
-	}
-	return time.Hour
-}
-
-// carryOut does what is due, and tells store, servers and datapath of what has
-// happened.
-func (s *subscribers) carryOut(ctx context.Context) {
-	s.mu.Lock()
+// carryOutOn is carryOut for the last time: it waits for the disk.
+func (s *subscribers) carryOutOn(d *disk) {
 	s.engine.Tick(time.Now())
 	s.settle()
-	b := s.engine.Take()
-	learned := s.engine.Learned()
-	settled := s.accounts.settled()
-	if !s.swept {
-		s.swept = true
-		s.sweepRoutes(learned)
+	if one := s.changes(s.engine.Learned()); !one.empty() {
+		d.save(one)
+		s.saved(one)
 	}
-	s.pace()
-	s.mu.Unlock()
-	if b.Empty() {
-		s.keep(settled)
-	} else {
-		told, books := s.account(b.Accounts)
-		s.keep(slices.Concat(b.Store, books, settled))
-		s.tell(ctx, told)
-		s.removeSessions(b)
-		s.keepLeases(b.Leases)
-		s.sweepSockets()
-	}
-	s.hold(learned)
-	s.learn(learned)
 }
 
-// learn keeps what clients have got, and tells.
-func (s *subscribers) learn(now map[string]access.Learned) {
-	if maps.EqualFunc(now, s.learned, access.Learned.Equal) {
-		return
-	}
-	for name, l := range now {
-		switch was := s.learned[name]; {
-		case l.Up && (!was.Up || l.IPv4 != was.IPv4 || l.Delegated != was.Delegated): // one after the other
-			s.log.Info("L2TP session is up", "client", name, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Delegated))
-		case !l.Up && was.Up:
-			s.log.Warn("L2TP session is down", "client", name)
-		}
-	}
-	s.learned = now
-	if err := statefile.Write(clientFile(s.dir), now); err != nil {
-		s.log.Error("what an L2TP server gave cannot be kept", "error", err)
-		return
-	}
-	s.doors.Replan()
-}
-
+// addressText and prefixText are for logs.
 func addressText(a netip.Addr) string {
 	if !a.IsValid() {
 		return "none"
@@ -293,17 +201,4 @@ func prefixText(p netip.Prefix) string {
 		return "none"
 	}
 	return p.String()
-}
-
-// wait ends the tasks. Nobody is told: sessions go on, and the next process
-// takes them over.
-func (s *subscribers) wait() {
-	s.tasks.Wait()
-	if s.store != nil {
-		s.endAccounts()
-		_ = s.store.Close()
-	}
-	for _, file := range s.leases {
-		_ = file.Close()
-	}
 }

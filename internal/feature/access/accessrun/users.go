@@ -1,10 +1,10 @@
 package accessrun
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"syscall"
@@ -47,19 +47,14 @@ func stampOf(name string) (fileStamp, error) {
 	return s, nil
 }
 
-// apply gives the engine all that is known: sections, and users of files. The
-// lock is held.
+// apply gives the engine all that is known: sections, and users of files.
 func (s *subscribers) apply(now time.Time) {
 	servers := slices.Clone(s.settings.servers)
 	for i := range servers {
 		one := &servers[i]
 		c := access.From(s.settings.file, one.Name)
-		u := s.files[c.UsersFile]
-		if u == nil {
-			continue
-		}
 		one.Users = slices.Clone(one.Users)
-		for _, user := range u.users {
+		for _, user := range s.users[c.UsersFile] {
 			known := slices.ContainsFunc(c.Users, func(o access.User) bool { return o.Login == user.Login })
 			if !known { // what weft.toml says comes first
 				one.Users = append(one.Users, user)
@@ -69,8 +64,17 @@ func (s *subscribers) apply(now time.Time) {
 	s.engine.Set(servers, s.settings.clients, now)
 }
 
-// usersFiles gives the users_files of a configuration, each with its sections.
-func usersFiles(f *config.File) map[string][]string {
+// follow takes over users_files that have changed.
+func (s *subscribers) follow(users map[string][]access.User) {
+	s.users = users
+	if s.begun {
+		s.apply(time.Now())
+		s.settle()
+	}
+}
+
+// namedUsersFiles gives the users_files of a configuration, each with its sections.
+func namedUsersFiles(f *config.File) map[string][]string {
 	m := map[string][]string{}
 	for _, name := range f.Names("access") {
 		if file := access.From(f, name).UsersFile; file != "" {
@@ -80,63 +84,61 @@ func usersFiles(f *config.File) map[string][]string {
 	return m
 }
 
-// readUsers reads the users_files that have changed, and tells whether any has.
-// One with mistakes stays as it was. The lock is held.
-func (s *subscribers) readUsers() (changed bool) {
-	wanted := usersFiles(s.settings.file)
-	for name := range s.files {
+// usersFiles are the users_files of a configuration, as they were read last.
+type usersFiles struct {
+	log   *slog.Logger
+	file  *config.File // nil: there is none yet
+	files map[string]*usersFile
+}
+
+// all gives the users of all files.
+func (u *usersFiles) all() map[string][]access.User {
+	m := map[string][]access.User{}
+	for name, one := range u.files {
+		m[name] = one.users
+	}
+	return m
+}
+
+// read reads the users_files that have changed, and tells whether any has.
+// One with mistakes stays as it was.
+func (u *usersFiles) read() (changed bool) {
+	if u.file == nil {
+		return false
+	}
+	wanted := namedUsersFiles(u.file)
+	for name := range u.files {
 		if wanted[name] == nil {
-			delete(s.files, name)
+			delete(u.files, name)
 		}
 	}
 	for name := range wanted {
 		stamp, err := stampOf(name)
-		if old := s.files[name]; err == nil && old != nil && old.stamp == stamp {
+		if old := u.files[name]; err == nil && old != nil && old.stamp == stamp {
 			continue
 		} else if old != nil && err != nil && old.stamp == (fileStamp{}) {
 			continue // it was said already
 		}
-		u := s.files[name]
-		if u == nil {
-			u = &usersFile{}
-			s.files[name] = u
+		one := u.files[name]
+		if one == nil {
+			one = &usersFile{}
+			u.files[name] = one
 		}
-		u.stamp = stamp
-		users, problems := readUsersFile(s.settings.file, name)
+		one.stamp = stamp
+		users, problems := readUsersFile(u.file, name)
 		for _, p := range problems {
 			if p.Severity == state.Error {
-				s.log.Error("users_file is not taken over", "problem", p.String())
+				u.log.Error("users_file is not taken over", "problem", p.String())
 			} else {
-				s.log.Warn("users_file", "problem", p.String())
+				u.log.Warn("users_file", "problem", p.String())
 			}
 		}
 		if !state.HasErrors(problems) && err == nil {
-			u.users, changed = users, true
-			s.log.Info("users_file is read", "file", name, "users", len(users))
+			one.users, changed = users, true
+			u.log.Info("users_file is read", "file", name, "users", len(users))
 		}
 	}
 	return changed
-}
-
-const usersLook = time.Second
-
-// followUsers takes over users_files when they change.
-func (s *subscribers) followUsers(ctx context.Context) {
-	tick := time.NewTicker(usersLook)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		s.mu.Lock()
-		if s.readUsers() {
-			s.apply(time.Now())
-			s.wake()
-		}
-		s.mu.Unlock()
-	}
 }
 
 // readUsersFile reads one, and says what is wrong with it: with the file, with
@@ -161,7 +163,7 @@ func readUsersFile(f *config.File, name string) ([]access.User, []state.Problem)
 	}
 	users, problems := access.ParseUsers(name, text)
 	at := access.UserPositions(name, text)
-	for _, section := range usersFiles(f)[name] {
+	for _, section := range namedUsersFiles(f)[name] {
 		c := access.From(f, section)
 		for n, u := range users {
 			path := fmt.Sprintf("subscribers.users[%d]", n)
@@ -180,7 +182,7 @@ func readUsersFile(f *config.File, name string) ([]access.User, []state.Problem)
 // Check looks at the users_files that f names, for weft check.
 func Check(f *config.File) []state.Problem {
 	var all []state.Problem
-	for name := range usersFiles(f) {
+	for name := range namedUsersFiles(f) {
 		_, problems := readUsersFile(f, name)
 		all = append(all, problems...)
 	}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -84,12 +83,14 @@ func TestMistakesInAUsersFileAreToldWithTheirLine(t *testing.T) {
 // The file is followed: who is new can log in, mistakes change nothing.
 func TestAUsersFileIsFollowed(t *testing.T) {
 	f, name := withUsersFile(t, "", "[[subscribers.users]]\nlogin = \"alice\"\npassword = \"x\"\n", 0o600)
-	s := newSubscribers(runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
+	s := newSubscribers(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
 	servers, clients := access.Settings(f, state.Facts{})
-	s.settings = accessSettings{f, servers, clients}
+	s.settings, s.begun = accessSettings{f, servers, clients}, true
+	files := newDisk(s.log, t.TempDir())
+	files.users.file = f
 	logins := func() string {
 		var list []string
-		for _, u := range s.files[name].users {
+		for _, u := range files.users.files[name].users {
 			list = append(list, u.Login)
 		}
 		return strings.Join(list, " ")
@@ -106,18 +107,18 @@ func TestAUsersFileIsFollowed(t *testing.T) {
 		{"right again", "[[subscribers.users]]\nlogin = \"carol\"\npassword = \"x\"\n", "carol", 0o600, true},
 	} {
 		writeUsers(t, name, c.users, c.mode)
-		if changed := s.readUsers(); changed != c.changed || logins() != c.want {
+		if changed := files.users.read(); changed != c.changed || logins() != c.want {
 			t.Errorf("%s: changed %v, known are %q, want %q", c.name, changed, logins(), c.want)
 		}
-		if s.readUsers() {
+		if files.users.read() {
 			t.Errorf("%s: it is read again and again", c.name)
 		}
-		s.apply(time.Now())
+		s.follow(files.users.all())
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
 	}
-	if s.readUsers() || logins() != "carol" {
+	if files.users.read() || logins() != "carol" {
 		t.Errorf("the file is gone, and known are %q", logins())
 	}
 }
