@@ -42,6 +42,7 @@ func (w *world) books(hear func(*radius.Packet)) {
 // RADIUS hears that a router begins when it was switched on, and when a section is
 // new; not when the daemon is another one: sessions go on (docs/features/access.md).
 func TestARestartOfTheDaemonIsNoNewsForRADIUS(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual()+sectionOfSubscribers)
 	var mu sync.Mutex
 	var heard []string

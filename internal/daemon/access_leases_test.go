@@ -36,6 +36,7 @@ func leased(t *testing.T, path, login, put string) (had string) {
 // The file that leases of [access] names outlives a reboot: a login has the same
 // address and prefix again.
 func TestALoginHasWhatTheFileOfLeasesSays(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "leases")
 	w := newWorld(t, strings.Replace(concentrator, "[access.isp]", "[access.isp]\nleases = \""+path+"\"", 1))
 	r := w.start()

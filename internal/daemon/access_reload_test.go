@@ -9,6 +9,7 @@ import (
 // A file that is wrong, or wants of subscribers what cannot be, changes nothing; what is
 // right changes what it says, and ends no session that it does not have to.
 func TestReloadsUnderASession(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, concentrator)
 	r := w.start()
 	w.box()

@@ -88,6 +88,7 @@ func (w *world) waiting() int {
 // A session that ended while no RADIUS server was there is told of when one is back,
 // though the daemon was killed in between; and once.
 func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, concentrator)
 	r := w.start()
 	w.box()

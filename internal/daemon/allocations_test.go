@@ -56,6 +56,7 @@ func (w *world) had(at netip.AddrPort, when time.Time, more ...string) (nodes []
 }
 
 func TestWhoHadAPortIsKnownAfterwards(t *testing.T) {
+	t.Parallel()
 	collector, err := net.ListenPacket("udp4", "127.0.0.1:0") // not the router's: what is sent to it is lost
 	if err != nil {
 		t.Fatal(err)
@@ -111,6 +112,7 @@ func TestWhoHadAPortIsKnownAfterwards(t *testing.T) {
 }
 
 func TestFixedBlocksSayWhoHadAPort(t *testing.T) {
+	t.Parallel()
 	toml := strings.Replace(statefulTOML(fmt.Sprintf(ends, "", ""), 65536), "static = [{ protocol = \"udp\", ipv6 = \"[2001:db8:1::2]:7007\", ipv4 = \"192.0.2.1:7007\" }]",
 		"subscribers = \"2001:db8:1::/59\"\nsubscriber_prefix_len = 64\nport_block = 2016", 1)
 	w := newWorld(t, toml)
@@ -131,6 +133,7 @@ func TestFixedBlocksSayWhoHadAPort(t *testing.T) {
 // The blocks change by reload, by restart, and end: each time is answered for
 // by the blocks that were in force then.
 func TestBlocksOfBeforeAChangeAreKnownAfterwards(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "main.allocations")
 	const static = "static = [{ protocol = \"udp\", ipv6 = \"[2001:db8:1::2]:7007\", ipv4 = \"192.0.2.1:7007\" }]"
 	with := func(first string, block int) string {
@@ -210,6 +213,7 @@ func TestBlocksOfBeforeAChangeAreKnownAfterwards(t *testing.T) {
 }
 
 func TestFlushEndsWhatItIsToldAndNothingElse(t *testing.T) {
+	t.Parallel()
 	w := newStatefulWorld(t, "")
 	w.start()
 	first, second := w.opens(5001), w.opens(5002)
@@ -242,6 +246,7 @@ func TestFlushEndsWhatItIsToldAndNothingElse(t *testing.T) {
 }
 
 func TestSubscribersAreCounted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+"count_subscribers = true\nports_per_subscriber = 2\n")
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	w.start()

@@ -102,6 +102,7 @@ func (w bridgedWorld) isolated() {
 }
 
 func TestABridgeIsReloadedUnderTraffic(t *testing.T) {
+	t.Parallel()
 	w := newBridged(t, bridged("", ""))
 	before := w.state()
 	r := w.start()
@@ -141,6 +142,7 @@ func TestABridgeIsReloadedUnderTraffic(t *testing.T) {
 }
 
 func TestABridgeOutlivesItsDaemonAndIsAdopted(t *testing.T) {
+	t.Parallel()
 	w := newBridged(t, bridged("", secondPort))
 	r := w.start()
 	eventually(t, "guests reach the uplink", func() bool { return w.reaches(w.member, "10.9.0.9") && w.reaches(w.other, "10.9.0.9") })
@@ -170,6 +172,7 @@ func TestABridgeOutlivesItsDaemonAndIsAdopted(t *testing.T) {
 }
 
 func TestUnloadTakesBridgesAway(t *testing.T) {
+	t.Parallel()
 	made := `{ interface = "t1", kind = "tap" },
   { interface = "v1", kind = "veth" },
   { interface = "vm", offloads = false },`
@@ -187,6 +190,7 @@ func TestUnloadTakesBridgesAway(t *testing.T) {
 }
 
 func TestAGuestCannotTakeAnothersAddress(t *testing.T) {
+	t.Parallel()
 	w := newBridged(t, bridged("host = true", secondPort+"\n"))
 	w.start()
 	w.run(w.router, "ip addr add 10.9.0.1/24 dev guests")
@@ -235,6 +239,7 @@ func TestAGuestCannotTakeAnothersAddress(t *testing.T) {
 }
 
 func TestStormsAndTooManyAddressesEndAtThePort(t *testing.T) {
+	// alone: rates are measured
 	port := `{ interface = "vm", broadcast = 40, multicast = 40, unknown_unicast = 40, max_macs = 3 },`
 	w := newBridged(t, bridged("", port))
 	w.start()
@@ -288,6 +293,7 @@ func TestStormsAndTooManyAddressesEndAtThePort(t *testing.T) {
 }
 
 func TestTheBridgeAnswersForAGuestAndAsksItNothing(t *testing.T) {
+	t.Parallel()
 	w := newBridged(t, bridged("neigh_suppress = true", secondPort))
 	w.start()
 	eventually(t, "the bridge carries frames", func() bool { return w.reaches(w.member, "10.9.0.9") && w.reaches(w.other, "10.9.0.9") })
@@ -321,6 +327,7 @@ func TestTheBridgeAnswersForAGuestAndAsksItNothing(t *testing.T) {
 }
 
 func TestTheRouterIsReachedInItsVLANOnly(t *testing.T) {
+	t.Parallel()
 	ports := `{ interface = "vm", vlan = 20 },`
 	w := newBridged(t, bridged("host = true\nhost_vlan = 20", ports))
 	w.start()
@@ -337,6 +344,7 @@ func TestTheRouterIsReachedInItsVLANOnly(t *testing.T) {
 }
 
 func TestCheckTellsOfTheWaysThatTheHostHas(t *testing.T) {
+	t.Parallel()
 	w := newBridged(t, bridged("host = true", secondPort))
 	said := func() string { return w.mustWeft("check", w.file) }
 	if out := said(); strings.Contains(out, "ip_forward") || strings.Contains(out, "proxy_arp") {

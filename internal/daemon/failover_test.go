@@ -118,6 +118,7 @@ func (p *pair) move(from, to *world) {
 }
 
 func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	left, right := p.start(), p.right.start()
 	p.together()
@@ -149,6 +150,7 @@ func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
 }
 
 func TestTheDaemonsOfBothRestartAndNothingIsLost(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	left, right := p.start(), p.right.start()
 	p.together()
@@ -171,6 +173,7 @@ func TestTheDaemonsOfBothRestartAndNothingIsLost(t *testing.T) {
 }
 
 func TestReloadTurnsSharingOnAndOff(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	shared, err := os.ReadFile(p.file)
 	if err != nil {
@@ -240,6 +243,7 @@ func say(t *testing.T, conn net.Conn, word string) {
 // An operator's cluster that cannot be used is told of by check, by show and
 // in the log; packets are translated all the same.
 func TestForwardingGoesOnWithoutTheCluster(t *testing.T) {
+	t.Parallel()
 	credentials := filepath.Join(t.TempDir(), "nats.creds")
 	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf(`
 [failover]

@@ -40,6 +40,7 @@ func average(before, after [2]float64) float64 {
 }
 
 func TestTCKeepsSuperPacketsWhole(t *testing.T) {
+	t.Parallel()
 	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
@@ -77,6 +78,7 @@ func TestTCKeepsSuperPacketsWhole(t *testing.T) {
 // UDP_SEGMENT hands the kernel many datagrams at once; they must arrive each
 // as it was, and cross the translator in one piece.
 func TestTCKeepsUDPSuperPacketsWhole(t *testing.T) {
+	t.Parallel()
 	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)

@@ -56,6 +56,7 @@ func (w *world) mustWeft(args ...string) string {
 }
 
 func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
+	t.Parallel()
 	w, r, list := newGuarded(t, "1000")
 	w.mustWeft("block", "10.9.0.2", "2001:db8:1::/64", "--reason", "a test")
 	if w.reaches(w.member, "198.51.100.9") || w.reaches(w.member, "2001:db8:2::9") {
@@ -112,6 +113,7 @@ func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 }
 
 func TestAFileOfSourcesIsBlockedAndLetInAgain(t *testing.T) {
+	t.Parallel()
 	w, _, _ := newGuarded(t, "1000")
 	file := filepath.Join(t.TempDir(), "who")
 	if err := os.WriteFile(file, []byte("10.9.0.2 # the member\n10.9.0.3\n2001:db8:77::/48\n"), 0o644); err != nil {
@@ -148,6 +150,7 @@ func TestAFileOfSourcesIsBlockedAndLetInAgain(t *testing.T) {
 // Whoever waits for weft to be ready may let packets in then. The list is read
 // from a pipe, so that it takes as long as the test says.
 func TestReadyMeansThatTheListIsInForce(t *testing.T) {
+	t.Parallel()
 	list := filepath.Join(t.TempDir(), "list")
 	if err := unix.Mkfifo(list, 0o600); err != nil {
 		t.Fatal(err)
@@ -177,12 +180,14 @@ func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 
 // A list that cannot be had keeps nobody waiting.
 func TestReadyWithoutTheList(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
 	r := w.start()
 	eventually(t, "it says so", func() bool { return strings.Contains(r.log.String(), "not all of the block list could be read") })
 }
 
 func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, strings.NewReplacer(`files = ["LIST"]`, `sets = ["inet home banned", "inet home banned6"]`, "RATE", "1000").Replace(guarded))
 	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
 	w.run(w.member, "ip route add default via 10.9.0.1")
@@ -214,6 +219,7 @@ func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {
 }
 
 func TestSourcesOfOthersAndFloodsAreDropped(t *testing.T) {
+	// alone: rates are measured
 	w, r, _ := newGuarded(t, "5")
 	w.run(w.member, "ip addr add 198.51.100.77/32 dev lo")
 	w.run(w.member, "ip -6 addr add 2001:db8:2::77/128 dev lo nodad")
@@ -237,6 +243,7 @@ func TestSourcesOfOthersAndFloodsAreDropped(t *testing.T) {
 }
 
 func TestWhatCannotBeBlockedIsTold(t *testing.T) {
+	t.Parallel()
 	w, _, _ := newGuarded(t, "1000")
 	for args, want := range map[string]string{
 		"block":                        "takes addresses or prefixes",

@@ -10,6 +10,7 @@ import (
 // Whenever the first start is killed, the next one finishes it, and everything
 // can be looked at and taken away before it does.
 func TestAFirstStartThatIsKilledIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	before := w.state()
 	for _, after := range []time.Duration{40, 80, 120, 160, 200, 260, 320, 400, 600, 1000} {
@@ -41,6 +42,7 @@ func (r *running) killAfter(d time.Duration) {
 // What an older version pinned lacks maps that this one looks into before it
 // makes anything.
 func TestAnUpgradeFromAVersionWithFewerMapsStarts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.start().stop()
 	for _, name := range []string{"nat64_translators", "l2tp_accesses", "pseudowire_ways"} {

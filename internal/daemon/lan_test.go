@@ -29,6 +29,7 @@ func (w *world) hasRouter(s *netspace.Space) bool {
 }
 
 func TestHostsKeepTheirRouterWhenTheDaemonDiesAndAreToldWhenItIsUnloaded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual()+"[ra.lan]\n"+quickly)
 	r := w.start()
 	eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
@@ -51,6 +52,7 @@ func TestHostsKeepTheirRouterWhenTheDaemonDiesAndAreToldWhenItIsUnloaded(t *test
 }
 
 func TestHostsAreToldWhenTheSectionGoesAndWhenAPrefixDoes(t *testing.T) {
+	t.Parallel()
 	prefixes := func(p string) string { return fmt.Sprintf("[ra.lan]\nprefixes = [{ prefix = %q }]\n%s", p, quickly) }
 	w := newWorld(t, usual()+prefixes("2001:db8:5::/64"))
 	r := w.start()
@@ -137,6 +139,7 @@ func made(m *dns.Msg, prefix string) bool {
 const nameServer = "[dns64]\ninterfaces = [\"lan\"]\nforwarders = [\"198.51.100.9\"]\n"
 
 func TestTheNameServerAnswersAndAReloadKeepsItsConnections(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual()+nameServer)
 	w.serveNames()
 	r := w.start()
@@ -171,6 +174,7 @@ func TestTheNameServerAnswersAndAReloadKeepsItsConnections(t *testing.T) {
 }
 
 func TestAPortThatSomebodyHasIsToldAndTakenWhenItIsFree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual()+nameServer)
 	w.serveNames()
 	var squatter net.PacketConn
@@ -244,6 +248,7 @@ func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
 }
 
 func TestADelegatedPrefixOutlivesAKillAndGoesWithUnload(t *testing.T) {
+	t.Parallel()
 	leases := filepath.Join(t.TempDir(), "leases")
 	w := newWorld(t, usual()+fmt.Sprintf("[ra.lan]\n%sdhcpv6 = \"stateful\"\ndelegate = [\"2001:db8:100::/48\"]\nleases = %q\n", quickly, leases))
 	r := w.start()
@@ -289,6 +294,7 @@ func TestADelegatedPrefixOutlivesAKillAndGoesWithUnload(t *testing.T) {
 }
 
 func TestUnloadGoesThroughThoughADeviceIsDown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual()+"[ra.lan]\n"+quickly)
 	r := w.start()
 	eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
@@ -303,6 +309,7 @@ func TestUnloadGoesThroughThoughADeviceIsDown(t *testing.T) {
 }
 
 func TestACLATKnowsItsTranslatorAfterAKill(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, fmt.Sprintf(ends, "", "")+`
 [nat64.home]
 mode = "clat"

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTheSecondRunFindsNothingToDo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	eventually(t, "the first run says that it applied something", r.applied) // so that its absence below means something
@@ -34,6 +35,7 @@ func TestTheSecondRunFindsNothingToDo(t *testing.T) {
 }
 
 func TestAReloadThatChangesThingsLosesNoPacket(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	f := w.startFlood()
@@ -57,6 +59,7 @@ func TestAReloadThatChangesThingsLosesNoPacket(t *testing.T) {
 }
 
 func TestAReloadWithABrokenFileChangesNothingAndSaysSo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	f := w.startFlood()
@@ -96,6 +99,7 @@ func rules(table string) string {
 }
 
 func TestKilledItForwardsOnAndARestartAdopts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	f := w.startFlood()
@@ -116,6 +120,7 @@ func TestKilledItForwardsOnAndARestartAdopts(t *testing.T) {
 // An older build is made of the present one by renaming its pins: the plan
 // compares the build in the name.
 func TestAnUpgradeReplacesTheProgramsWithoutLosingAPacket(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, shortcut())
 	r := w.start()
 	f := w.startFlood()
@@ -162,6 +167,7 @@ func pins(t *testing.T, dir string) (names []string) {
 }
 
 func TestASecondRunInTheSameNamespaceIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	second := w.launch()
@@ -178,6 +184,7 @@ func TestASecondRunInTheSameNamespaceIsRefused(t *testing.T) {
 }
 
 func TestOnlyRootMayRunItOrTalkToIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.start()
 	for path, want := range map[string]os.FileMode{
@@ -207,6 +214,7 @@ func TestOnlyRootMayRunItOrTalkToIt(t *testing.T) {
 }
 
 func TestSystemdIsToldOfEveryPartOfItsLife(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.launch("WATCHDOG_USEC=200000")
 	r.await("READY=1")

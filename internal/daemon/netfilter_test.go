@@ -58,6 +58,7 @@ func (w *world) rpFilter() {
 }
 
 func TestTranslatedPacketsPassTheFirewallAsOneIPv4Flow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.rpFilter()
 	w.feed(w.router, firewall, "nft -f -")
@@ -127,6 +128,7 @@ func ours(tuple netlink.IPTuple) bool {
 }
 
 func TestTheShortcutGoesPastTheFirewall(t *testing.T) {
+	t.Parallel()
 	for name, toml := range map[string]string{"TC": shortcut(), "XDP": strings.ReplaceAll(shortcut(), "shortcut = true", "shortcut = true\nhook = \"xdp\"")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
@@ -162,6 +164,7 @@ func (w *world) resolve() {
 }
 
 func TestTheTTLIsOneHopShorterAndRunsOut(t *testing.T) {
+	t.Parallel()
 	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
@@ -185,6 +188,7 @@ func TestTheTTLIsOneHopShorterAndRunsOut(t *testing.T) {
 // Behind each side lies a narrow link; the senders must learn of it, through
 // the translator and a firewall.
 func TestThePathMTUIsLearntBothWays(t *testing.T) {
+	t.Parallel()
 	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)

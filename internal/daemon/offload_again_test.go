@@ -22,6 +22,7 @@ const (
 // Ports are used again as soon as the server has closed the connection before, so that
 // connections are offloaded before the end of the one in the same place is told.
 func TestAPortThatIsUsedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)

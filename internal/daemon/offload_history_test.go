@@ -201,6 +201,7 @@ func (h *historyRouter) settled(after string) {
 // through from a second after they do, what they permit is never lost, and of
 // what may go past the stack at least 95 in 100 packets do.
 func TestRandomHistoryThroughTheKernel(t *testing.T) {
+	t.Parallel()
 	for i, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			h := newHistoryRouter(t, hook, uint64(i))

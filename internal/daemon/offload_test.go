@@ -189,6 +189,7 @@ func (w *world) offloads(c *talk) {
 }
 
 func TestEstablishedConnectionsGoPastTheStack(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)
@@ -221,6 +222,7 @@ func TestEstablishedConnectionsGoPastTheStack(t *testing.T) {
 // The ruleset marks a connection, and a rule has its packets routed by another table:
 // several uplinks are done so.
 func TestConnectionsThatAreRoutedByTheirMark(t *testing.T) {
+	t.Parallel()
 	w := newHome(t, "tc", homeRules+`
 table inet uplinks {
 	chain marks {
@@ -246,6 +248,7 @@ table inet uplinks {
 }
 
 func TestWhatChangesTakesFlowsBack(t *testing.T) {
+	t.Parallel()
 	w := newHome(t, "tc", homeRules)
 	w.start()
 	w.echo(w.server, "tcp", ":7")
@@ -292,6 +295,7 @@ func TestWhatChangesTakesFlowsBack(t *testing.T) {
 }
 
 func TestFlowsAreTheStacksWithoutWeft(t *testing.T) {
+	t.Parallel()
 	w := newHome(t, "tc", homeRules)
 	weft := w.start()
 	w.echo(w.server, "tcp", ":7")
@@ -308,6 +312,7 @@ func TestFlowsAreTheStacksWithoutWeft(t *testing.T) {
 
 // weft check tells what the host and its ruleset keep from being offloaded.
 func TestCheckSaysWhatCannotBeOffloaded(t *testing.T) {
+	t.Parallel()
 	w := newHome(t, "tc", homeRules)
 	if out, err := w.weft("check", w.file); err != nil || strings.Contains(out, "warning") {
 		t.Errorf("%v\n%s", err, out)
@@ -325,6 +330,7 @@ func TestCheckSaysWhatCannotBeOffloaded(t *testing.T) {
 // A refused flow is dropped before the stack sees it, until the member talks to
 // its sender: then all of the sender's packets come in.
 func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)
@@ -410,6 +416,7 @@ func (w *world) punch(s *netspace.Space, from, to string) (done func()) {
 // Who talks to a refused sender by an interface that is none of [offload] gets
 // the answers that come in by one that is.
 func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)
@@ -444,6 +451,7 @@ func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
 // Programs are loaded without the code for sections that the file does not have. A
 // reload that adds one, or takes it away, has them loaded anew, and flows go on.
 func TestASectionThatAReloadAddsHasItsCode(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)

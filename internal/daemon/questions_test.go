@@ -9,6 +9,7 @@ import (
 
 // Whoever asks wrongly is told what would be right, in a line.
 func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
+	t.Parallel()
 	log := filepath.Join(t.TempDir(), "main.allocations")
 	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf("allocation_log = %q\n", log))
 	ask := func(line, want string) {

@@ -19,6 +19,7 @@ func (w *world) mtuOf(device string) string {
 }
 
 func TestWhatAFileNoLongerSaysIsPutBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, strings.ReplaceAll(usual(), "[interface.wan]", "[interface.wan]\nmtu = 1400"))
 	before := w.state()
 	r := w.start()
@@ -44,6 +45,7 @@ func TestWhatAFileNoLongerSaysIsPutBack(t *testing.T) {
 }
 
 func TestTheRoutersOwnAddressMayChangeInItsSubnet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
@@ -58,6 +60,7 @@ func TestTheRoutersOwnAddressMayChangeInItsSubnet(t *testing.T) {
 }
 
 func TestTheTranslatorsDeviceMayChangeItsName(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
@@ -73,6 +76,7 @@ func TestTheTranslatorsDeviceMayChangeItsName(t *testing.T) {
 }
 
 func TestThePrefixMayChange(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
@@ -86,6 +90,7 @@ func TestThePrefixMayChange(t *testing.T) {
 }
 
 func TestAMappingThatIsTakenOutEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
@@ -101,6 +106,7 @@ func TestAMappingThatIsTakenOutEndsAtOnce(t *testing.T) {
 
 // Somebody changes by hand what weft has set; the next event finds it.
 func TestWhatSomebodyElseUndoesIsDoneAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.start()
 	for _, undo := range []string{
@@ -117,6 +123,7 @@ func TestWhatSomebodyElseUndoesIsDoneAgain(t *testing.T) {
 }
 
 func TestADeviceOfTheTranslatorsNameThatIsNotWeftsIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.run(w.router, "ip link add nat64-main type bridge")
 	r := w.launch()

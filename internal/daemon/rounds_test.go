@@ -47,6 +47,7 @@ func count(r *Router) *calls {
 // that finds everything in place one. Every example is tried on a host with the
 // devices that it names; what fits asks before the first round is counted apart.
 func TestARoundPlansOnceAndAStartTakesThreeAtMost(t *testing.T) {
+	t.Parallel()
 	examples, err := filepath.Glob("../../examples/*.toml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("%d examples: %v", len(examples), err)

@@ -38,6 +38,7 @@ func newRouted(t *testing.T) (*world, *running) {
 }
 
 func TestRoutingGoesOnThroughKillRestartAndReload(t *testing.T) {
+	t.Parallel()
 	w, r := newRouted(t)
 	f := w.floodTo("udp4", "198.51.100.9")
 	r.kill()
@@ -83,6 +84,7 @@ func (w *world) agrees(a, kind string) {
 }
 
 func TestRoutesAreFollowedAndRulesLeaveThemToTheKernel(t *testing.T) {
+	t.Parallel()
 	w, r := newRouted(t)
 	w.run(w.server, "ip addr add 203.0.113.9/32 dev lo")
 	w.run(w.router, "ip route add 203.0.113.0/24 via 198.51.100.9")

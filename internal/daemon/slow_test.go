@@ -102,6 +102,7 @@ func icmp(kind, code byte, body []byte) []byte {
 // other packet: an error of a flow that the member began gets through, the
 // same error of another flow does not.
 func TestALongICMPErrorPassesTheFirewallIfItsFlowDoes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.rpFilter()
 	w.feed(w.router, firewall, "nft -f -")
@@ -155,6 +156,7 @@ func TestALongICMPErrorPassesTheFirewallIfItsFlowDoes(t *testing.T) {
 // Two nodes that have mappings talk by their IPv4 addresses (RFC 7757 section
 // 4), whichever hooks translate.
 func TestNodesWithMappingsReachEachOtherByIPv4(t *testing.T) {
+	t.Parallel()
 	second := "[{ ipv6 = \"2001:db8:1::2\", ipv4 = \"198.51.100.2\" }, { ipv6 = \"2001:db8:1::3\", ipv4 = \"198.51.100.3\" }]"
 	for name, interfaces := range map[string]string{
 		"stack": "", "tc": "shortcut = true\nhook = \"tc\"", "xdp": "shortcut = true\nhook = \"xdp\"",
@@ -179,6 +181,7 @@ func TestNodesWithMappingsReachEachOtherByIPv4(t *testing.T) {
 
 // A flood of all that is hard: forwarding goes on, and nothing grows.
 func TestAFloodForTheSlowPathIsBounded(t *testing.T) {
+	// alone: a flood takes the processors
 	w := newWorld(t, usual())
 	// the server must have room for datagrams behind so many that never end
 	w.run(w.server, "sysctl -w net.ipv4.ipfrag_high_thresh=268435456")

@@ -33,6 +33,7 @@ func newStatefulWorld(t *testing.T, shortcut string) *world {
 }
 
 func TestManyShareOneAddress(t *testing.T) {
+	t.Parallel()
 	for name, shortcut := range map[string]string{"through the stack": "", "shortcut": "shortcut = true", "xdp": "shortcut = true\nhook = \"xdp\""} {
 		t.Run(name, func(t *testing.T) {
 			w := newStatefulWorld(t, shortcut)
@@ -59,6 +60,7 @@ func TestManyShareOneAddress(t *testing.T) {
 }
 
 func TestSessionsOutliveTheDaemon(t *testing.T) {
+	t.Parallel()
 	w := newStatefulWorld(t, "")
 	r := w.start()
 	f := w.startFlood()
@@ -76,6 +78,7 @@ func TestSessionsOutliveTheDaemon(t *testing.T) {
 }
 
 func TestOtherSizesAreNewTables(t *testing.T) {
+	t.Parallel()
 	w := newStatefulWorld(t, "")
 	r := w.start()
 	w.pings(w.member, serverFrom6)
@@ -103,6 +106,7 @@ func TestOtherSizesAreNewTables(t *testing.T) {
 }
 
 func TestAStaticBindingIsReachedFromOutside(t *testing.T) {
+	t.Parallel()
 	w := newStatefulWorld(t, "")
 	w.start()
 	var echo net.PacketConn

@@ -11,6 +11,7 @@ import (
 // The kernel drops news when nobody reads it fast enough. A daemon that is
 // stopped meanwhile stands for one that is too slow.
 func TestAStormOfNewsDoesNotDeafenIt(t *testing.T) {
+	// alone: a storm of news against the daemon's own buffers
 	w := newWorld(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)

@@ -89,6 +89,7 @@ func mapIDs(t *testing.T, dir string) (ids []ebpf.MapID) {
 }
 
 func TestUnloadLeavesNothing(t *testing.T) {
+	t.Parallel()
 	onLink := strings.Replace(usual(), "mappings = [", "mappings = [{ ipv6 = \"2001:db8:1:0:64::9\", ipv4 = \"198.51.100.9\", node = \"ipv4\" }, ", 1)
 	for name, toml := range map[string]string{"by the stack": usual(), "with neighbours that are answered for": onLink, "by the shortcut in XDP": strings.ReplaceAll(shortcut(), "shortcut = true", "shortcut = true\nhook = \"xdp\"\nmtu = 1400")} {
 		t.Run(name, func(t *testing.T) {
@@ -152,6 +153,7 @@ func differences(before, after string) string {
 }
 
 func TestUnloadAfterACrashPutsBackWhatWasBefore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	w.run(w.router, "ip addr add 198.51.100.1/24 dev wan") // somebody else's, and wanted too
 	before := w.state()
@@ -165,6 +167,7 @@ func TestUnloadAfterACrashPutsBackWhatWasBefore(t *testing.T) {
 }
 
 func TestADeviceThatIsRemovedUnderTheDaemonIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)

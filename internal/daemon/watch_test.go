@@ -30,6 +30,7 @@ func (w *world) metric(name string) float64 {
 }
 
 func TestPseudowiresAreCountedEachWayAndByFault(t *testing.T) {
+	t.Parallel()
 	near := newWorld(t, listening+nearEnd(aa, bb))
 	far := near.at(near.server, farEnd(bb, aa))
 	atNear := near.start()
@@ -95,6 +96,7 @@ func TestPseudowiresAreCountedEachWayAndByFault(t *testing.T) {
 }
 
 func TestBridgesAreCountedByPortAndReason(t *testing.T) {
+	t.Parallel()
 	w := newBridged(t, listening+bridged("", secondPort))
 	w.start()
 	eventually(t, "guests reach the uplink", func() bool { return w.reaches(w.member, "10.9.0.9") && w.reaches(w.other, "10.9.0.9") })
@@ -124,6 +126,7 @@ func TestBridgesAreCountedByPortAndReason(t *testing.T) {
 }
 
 func TestVXLANIsCountedToo(t *testing.T) {
+	t.Parallel()
 	vxlan := func(toml string) string {
 		start, end := strings.Index(toml, "kind = "), strings.Index(toml, "[interface.attic]")
 		var kept []string

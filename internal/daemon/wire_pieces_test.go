@@ -174,6 +174,7 @@ func (x *arrivals) has(frame []byte) bool {
 }
 
 func TestPacketsOfPseudowiresThatComeInPiecesAreTaken(t *testing.T) {
+	t.Parallel()
 	w := newPieced(t)
 	random := rand.New(rand.NewPCG(3, 9))
 	for _, p := range piecedWires() {
@@ -208,6 +209,7 @@ func TestPacketsOfPseudowiresThatComeInPiecesAreTaken(t *testing.T) {
 }
 
 func TestPiecesOfWhatIsNoPseudowiresAreNotTaken(t *testing.T) {
+	t.Parallel()
 	w := newPieced(t)
 	random := rand.New(rand.NewPCG(3, 10))
 	for _, p := range piecedWires() {
@@ -232,6 +234,7 @@ func TestPiecesOfWhatIsNoPseudowiresAreNotTaken(t *testing.T) {
 
 // A piece at an interface where no pseudowire's packets arrive is nobody's.
 func TestPiecesAtAnotherInterfaceAreNotTaken(t *testing.T) {
+	t.Parallel()
 	p := piecedWires()[0]
 	w := newWorld(t, pieced+"[interface.lan]\n"+p.section()+"interfaces = [\"lan\"]\n")
 	w.start()

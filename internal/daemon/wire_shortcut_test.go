@@ -101,6 +101,7 @@ func (w *world) onInterface(device string) int {
 }
 
 func TestRoutedPacketsGoPastTheInterfaceOfAPseudowire(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newRoutedWires(t, hook, true)
@@ -139,6 +140,7 @@ func TestRoutedPacketsGoPastTheInterfaceOfAPseudowire(t *testing.T) {
 }
 
 func TestWithoutTheShortcutPacketsGoByTheInterface(t *testing.T) {
+	t.Parallel()
 	w := newRoutedWires(t, "xdp", false)
 	before := w.onInterface("attic")
 	w.pings(w.member, "10.77.0.9")

@@ -62,6 +62,7 @@ func newWired(t *testing.T) (near, far *world, atNear, atFar *running) {
 }
 
 func TestACookieChangesUnderTraffic(t *testing.T) {
+	t.Parallel()
 	near, far, atNear, atFar := newWired(t)
 	wrong := func() int { return near.counted("drop-wire-cookie") }
 	if n := wrong(); n != 0 {
@@ -90,6 +91,7 @@ func TestACookieChangesUnderTraffic(t *testing.T) {
 }
 
 func TestAPseudowireOutlivesItsDaemonAndIsAdopted(t *testing.T) {
+	t.Parallel()
 	near, _, atNear, _ := newWired(t)
 	index := func() string {
 		number, _, _ := strings.Cut(near.run(near.router, "ip -o link show attic"), ":")
@@ -116,6 +118,7 @@ func TestAPseudowireOutlivesItsDaemonAndIsAdopted(t *testing.T) {
 // Nothing but the kernel's news tells of these changes: what is looked at all
 // the time is what routers under way have said.
 func TestAWayIsFollowedAsRoutesAndNeighboursChange(t *testing.T) {
+	t.Parallel()
 	near, _, _, _ := newWired(t)
 	resolved := func() bool {
 		rows := near.rows("pseudowires")
@@ -133,6 +136,7 @@ func TestAWayIsFollowedAsRoutesAndNeighboursChange(t *testing.T) {
 }
 
 func TestUnloadTakesPseudowiresAway(t *testing.T) {
+	t.Parallel()
 	near := newWorld(t, nearEnd(aa, bb))
 	before := near.state()
 	r := near.start()
