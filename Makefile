@@ -19,6 +19,9 @@ PURE    := ./fib/... ./schedule/... ./wire/... ./internal/archtest ./internal/co
   ./internal/foreign/... ./internal/noun/... ./internal/plan/... ./internal/reconcile/... ./internal/state/... \
   ./internal/store/... ./internal/syslog/... ./internal/translate/... ./tools/configdoc ./tools/repository
 
+# packages whose tests take longest: make test begins with them
+LONG    := ./internal/lab ./internal/datapath ./internal/daemon
+
 GO      ?= go
 LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/version.commit=$(COMMIT)
 
@@ -48,7 +51,7 @@ check: style ## Check what needs only Go: formatting, vet, staticcheck, pure pac
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
 	@$(MAKE) --no-print-directory modules style
-	$(GO) run ./tools/testreport -p 2 $(PKG)
+	$(GO) run ./tools/testreport -p 2 $(if $(filter ./...,$(PKG)),$(LONG)) $(PKG)
 
 modules: ## Fetch the Go modules, again if they do not come at once
 	@for pause in 5 20 60 0; do \
