@@ -49,7 +49,7 @@ func rooms() []room {
 		{"internal/translate", []string{"internal/state", "wire/checksum"}},
 		{"internal/timer", nil},
 		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
-		{"internal/l2tp", []string{"internal/timer", "wire/l2tp"}},
+		{"internal/l2tp", []string{"internal/limit", "internal/timer", "wire/l2tp"}},
 		{"internal/dhcp6client", []string{"internal/timer", "wire/dhcp6", "wire/ipv6"}},
 		{"internal/config/configtest", []string{"internal/config", "internal/plan", "internal/state"}},
 		{"internal/config", leaves},

@@ -30,6 +30,7 @@ type channel struct {
 	tries    int
 	deadline time.Time
 	owes     bool // an acknowledgement
+	driven   bool // by the peer: this end repeats itself hardly
 	restored bool // numbers come from a store, and may be a few behind
 }
 
@@ -160,12 +161,24 @@ func (c *channel) due() time.Time {
 	if len(c.sent) == 0 {
 		return time.Time{}
 	}
-	return c.deadline
+	return c.deadline // zero: the peer is waited for
+}
+
+// again repeats the first message that waits for an acknowledgement, as the peer has
+// repeated what it answers.
+func (c *channel) again(send func([]byte)) {
+	if c.flying > 0 {
+		c.put(c.sent[0], send)
+	}
 }
 
 // tick repeats what was not acknowledged; false: the peer is gone.
 func (c *channel) tick(now time.Time, send func([]byte)) bool {
-	if len(c.sent) == 0 || now.Before(c.deadline) {
+	if len(c.sent) == 0 || c.deadline.IsZero() || now.Before(c.deadline) {
+		return true
+	}
+	if c.driven && c.tries >= unprovenTries {
+		c.deadline = time.Time{}
 		return true
 	}
 	if c.tries++; c.tries > retransmitTries {

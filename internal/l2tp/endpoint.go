@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/limit"
 	"weft/internal/timer"
 	"weft/wire/l2tp"
 )
@@ -102,7 +103,10 @@ type Endpoint struct {
 	random func([]byte)
 
 	tunnels  map[uint16]*Tunnel
-	byPeer   map[peerKey]*Tunnel
+	byPeer   map[peerKey][]*Tunnel
+	asking   map[netip.Addr][]*Tunnel // those that this end asked for, by the peer's address
+	unproven unproven
+	refused  limit.Bucket
 	sessions map[uint16]*Session
 	nextT    uint16
 	nextS    uint16
@@ -126,6 +130,7 @@ type Stats struct {
 	Unknown     uint64 // for tunnels or sessions that are not there
 	WrongPeer   uint64 // from another address than the tunnel's peer
 	Refused     uint64 // tunnels
+	Discarded   uint64 // tunnels that their peers never confirmed
 	Established uint64 // tunnels
 }
 
@@ -138,8 +143,9 @@ type Changes struct {
 // New makes an endpoint without tunnels.
 func New(host Host, clock *timer.Queue, random func([]byte)) *Endpoint {
 	e := &Endpoint{
-		host: host, clock: clock, random: random, tunnels: map[uint16]*Tunnel{}, byPeer: map[peerKey]*Tunnel{}, sessions: map[uint16]*Session{},
-		leavingT: map[uint16]bool{}, leavingS: map[uint16]bool{}, changes: Changes{Stored: map[uint16]bool{}},
+		host: host, clock: clock, random: random, tunnels: map[uint16]*Tunnel{}, byPeer: map[peerKey][]*Tunnel{}, sessions: map[uint16]*Session{},
+		leavingT: map[uint16]bool{}, leavingS: map[uint16]bool{}, asking: map[netip.Addr][]*Tunnel{},
+		unproven: unproven{peers: map[netip.Addr]*unprovenPeer{}}, changes: Changes{Stored: map[uint16]bool{}},
 	}
 	var b [4]byte
 	random(b[:])
@@ -168,15 +174,21 @@ func (e *Endpoint) control(from netip.AddrPort, h l2tp.Header, body []byte) {
 		e.stats.Unknown++
 		return
 	}
-	if from != t.peer {
-		// a server may answer from another port (RFC 2661 section 8.1)
-		if t.state != WaitReply || from.Addr() != t.peer.Addr() {
-			e.stats.WrongPeer++
-			return
-		}
-		t.peer = from
+	if from == t.peer {
+		t.receive(h, body)
+		return
 	}
-	t.receive(h, body)
+	// a server may answer from another port (RFC 2661 section 8.1): from then on it has that
+	// one, if its answer was right
+	if kind, _, err := l2tp.Peek(body); t.state != WaitReply || from.Addr() != t.peer.Addr() || err != nil || kind != l2tp.SCCRP && kind != l2tp.StopCCN {
+		e.stats.WrongPeer++
+		return
+	}
+	was := t.peer
+	t.peer = from
+	if t.receive(h, body); t.state == WaitReply {
+		t.peer = was
+	}
 }
 
 func (e *Endpoint) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
@@ -218,7 +230,7 @@ func (e *Endpoint) Connect(local, peer netip.AddrPort, c Config) (*Tunnel, bool)
 		channel: newChannel(0), secret: []byte(c.Secret), hide: c.Hide, sessions: map[uint16]*Session{}, since: now, heard: now,
 		deadline: now.Add(handshakeTime),
 	}
-	e.tunnels[id] = t
+	e.tunnels[id], e.asking[peer.Addr()] = t, append(e.asking[peer.Addr()], t)
 	t.push(0, t.setupMessage(l2tp.SCCRQ, nil))
 	t.flush()
 	return t, true

@@ -34,6 +34,9 @@ func (t *Tunnel) reject(session uint16, m *l2tp.Message, code uint16) {
 
 // refuseCall answers a call that gets no session; remote is the peer's number.
 func (t *Tunnel) refuseCall(remote uint16, r l2tp.Result) {
+	if t.crowded() {
+		return // its call ends by its own clock
+	}
 	t.push(remote, l2tp.New(l2tp.CDN).AddResult(r).AddUint16(l2tp.AssignedSessionID, 0))
 }
 
@@ -85,10 +88,11 @@ func (e *Endpoint) cancelled(from netip.AddrPort, h l2tp.Header, body []byte) {
 		return
 	}
 	id, _ := m.Uint16(l2tp.AssignedTunnelID)
-	t := e.byPeer[peerKey{from, id}]
-	if t == nil || t.state == TunnelUp { // one that stands knows our number
-		e.stats.Unknown++
-		return
+	for _, t := range e.byPeer[peerKey{from, id}] {
+		if t.state != TunnelUp { // the peer of one that stands knows our number
+			t.receive(h, body)
+			return
+		}
 	}
-	t.receive(h, body)
+	e.stats.Unknown++
 }

@@ -62,6 +62,8 @@ func (t *Tunnel) NewSession(user User) *Session {
 func (t *Tunnel) receiveICRQ(m *l2tp.Message) {
 	remote, ok := m.Uint16(l2tp.AssignedSessionID)
 	switch {
+	case t.crowded():
+		return // its call ends by its own clock
 	case t.state != TunnelUp || t.initiator:
 		t.refuseCall(remote, l2tp.Result{Code: l2tp.CallNever, Text: "calls are not taken here"})
 		return

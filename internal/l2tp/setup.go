@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"net/netip"
+	"slices"
 	"time"
 
 	"weft/wire/l2tp"
@@ -45,37 +46,39 @@ func (e *Endpoint) requested(here, from netip.AddrPort, h l2tp.Header, body []by
 	}
 	key := peerKey{from, id}
 	sum := sha256.Sum256(body)
-	if old := e.byPeer[key]; old != nil {
-		switch {
-		case old.first != sum || old.restarted(e.clock.Now()):
-		case old.state == TunnelUp:
-			return // a copy that was long on its way: it has been answered
-		default:
-			old.receive(h, body) // it repeats itself
-			return
+	if old := e.repeated(key, sum, e.clock.Now()); old != nil {
+		if old.state == WaitConnect { // else it is a copy that was long on its way
+			old.heard = old.now()
+			old.channel.again(old.send)
 		}
-		old.abandon("the peer began anew") // it forgot that it had this tunnel
+		return
 	}
 	if r := refusal(m); r != nil {
 		e.stats.Refused++
 		e.refuse(here, from, h, m, *r)
 		return
 	}
-	if !e.winsTie(from.Addr(), m) {
+	beats, ok := e.winsTie(from.Addr(), m)
+	if !ok {
 		return
 	}
 	local, ok := freeID(&e.nextT, e.tunnels, e.leavingT)
-	if !ok || len(e.tunnels) >= tunnelsMax {
+	if !ok || len(e.tunnels)-e.unproven.count >= tunnelsMax {
 		e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorResources})
 		return
 	}
 	t := &Tunnel{
 		endpoint: e, owner: c.Owner, hostName: c.HostName, hello: c.Hello, local: local, here: here, peer: from, state: WaitConnect,
 		channel: newChannel(id), secret: []byte(c.Secret), hide: c.Hide, first: sum, sessions: map[uint16]*Session{},
-		since: e.clock.Now(), heard: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime),
+		since: e.clock.Now(), heard: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime), beats: beats,
 	}
+	t.channel.driven = true
 	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
-	e.tunnels[local], e.byPeer[key] = t, t
+	e.tunnels[local] = t
+	e.index(t)
+	if victim := e.unproven.add(t); victim != nil {
+		victim.discard()
+	}
 	t.channel.receive(h, false, e.clock.Now())
 	t.peerWindow(m)
 	t.traced(false, m)
@@ -94,33 +97,37 @@ func (t *Tunnel) restarted(now time.Time) bool {
 	return t.state == TunnelUp && now.Sub(t.since) >= repeatFor
 }
 
-// tunnelsMax bounds the tunnels of all peers.
+// tunnelsMax bounds the tunnels of all peers that have proven themselves.
 const tunnelsMax = 8192
 
-// winsTie tells whether a peer's tunnel is the one to go on with, if both
-// have asked the other for one at the same time (section 4.4.3): the lower
-// value wins, and a side that sent none loses. The loser's tunnel ends without
-// a word.
-func (e *Endpoint) winsTie(peer netip.Addr, m *l2tp.Message) bool {
+// winsTie tells whether a peer's tunnel is one to go on with, if both have asked the other
+// for one at the same time (section 4.4.3): the lower value wins, and a side that sent
+// none loses. The loser's tunnel ends without a word: the peer's now, those of this end
+// (beats) once the peer has confirmed its own, as anyone may send a low value. With one
+// value, which only the peer knows, both end.
+func (e *Endpoint) winsTie(peer netip.Addr, m *l2tp.Message) (beats []*Tunnel, goOn bool) {
 	theirs, has := m.Get(l2tp.TieBreaker)
-	goOn := true
-	for _, t := range e.Tunnels() {
-		if !t.initiator || t.state != WaitReply || t.peer.Addr() != peer || t.tie == nil {
+	goOn = true
+	for _, t := range slices.Clone(e.asking[peer]) {
+		if t.state != WaitReply || t.tie == nil {
 			continue
 		}
 		order := -1
 		if has {
 			order = bytes.Compare(t.tie, theirs)
 		}
-		if order <= 0 {
+		switch {
+		case order < 0:
 			goOn = false
-		}
-		if order >= 0 {
+		case order > 0:
+			beats = append(beats, t)
+		default:
+			goOn = false
 			t.remove()
 			t.down("the server has asked for a tunnel itself")
 		}
 	}
-	return goOn
+	return beats, goOn
 }
 
 // refusal tells what keeps a tunnel from being set up.
@@ -137,6 +144,9 @@ func refusal(m *l2tp.Message) *l2tp.Result {
 // refuse answers without making a tunnel. If the answer is lost the peer asks
 // again, and gets it again.
 func (e *Endpoint) refuse(here, from netip.AddrPort, h l2tp.Header, m *l2tp.Message, r l2tp.Result) {
+	if !e.mayRefuse() {
+		return
+	}
 	id, _ := m.Uint16(l2tp.AssignedTunnelID)
 	local, _ := freeID(&e.nextT, e.tunnels, e.leavingT)
 	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, local).AddResult(r)

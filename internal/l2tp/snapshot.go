@@ -38,7 +38,7 @@ func (e *Endpoint) RestoreTunnel(k TunnelSnapshot, c Config, initiator bool) *Tu
 		return nil
 	}
 	t := &Tunnel{
-		endpoint: e, owner: c.Owner, initiator: initiator, hostName: c.HostName, hello: c.Hello, local: k.Local, here: k.Here, peer: k.Peer, state: TunnelUp,
+		endpoint: e, owner: c.Owner, initiator: initiator, hostName: c.HostName, hello: c.Hello, local: k.Local, here: k.Here, peer: k.Peer, state: TunnelUp, wasUp: true,
 		channel: newChannel(k.Remote), secret: k.Secret, hide: k.Hide, host: k.Host, vendor: k.Vendor, sessions: map[uint16]*Session{}, since: k.Since,
 	}
 	copy(t.first[:], k.First)
@@ -46,7 +46,7 @@ func (e *Endpoint) RestoreTunnel(k TunnelSnapshot, c Config, initiator bool) *Tu
 	t.channel.setWindow(uint16(k.Window))
 	e.tunnels[k.Local] = t
 	if !initiator {
-		e.byPeer[peerKey{k.Peer, k.Remote}] = t
+		e.index(t)
 	}
 	t.helloAt = t.now().Add(time.Second)
 	e.clock.Arm(t)

@@ -90,6 +90,14 @@ func TestTiesAreBroken(t *testing.T) {
 			m.Option(l2tp.TieBreaker, c.theirs(append([]byte{}, tunnel.tie...)))
 		}
 		e.Receive(here(), peer(), l2tp.Control{Body: m.Marshal()}.Marshal())
+		for _, x := range e.Tunnels() { // theirs is confirmed: only then it ends ours
+			if !x.initiator {
+				if e.Tunnel(tunnel.local) != tunnel {
+					t.Errorf("%s: ours is ended by a message that proves nothing", c.name)
+				}
+				l.control(x, 0, l2tp.New(l2tp.SCCCN))
+			}
+		}
 		theirs := 0
 		for _, x := range e.Tunnels() {
 			if !x.initiator {

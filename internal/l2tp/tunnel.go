@@ -60,6 +60,9 @@ type Tunnel struct {
 	helloAt    time.Time
 	deadline   time.Time // of handshake or of lingering
 	slot       timer.Slot
+	isUnproven bool      // responder: the peer has not confirmed the tunnel
+	wasUp      bool      // it is known to the datapath and the store
+	beats      []*Tunnel // responder: those that this end asked for, and that go when the peer confirms this one
 }
 
 // Slot, Due and Tick are for the clock.
@@ -79,6 +82,10 @@ func (t *Tunnel) Tick(now time.Time) {
 		t.deadline = time.Time{}
 		if t.state == Closing {
 			t.remove()
+			return
+		}
+		if t.isUnproven {
+			t.discard()
 			return
 		}
 		why := "the tunnel was not set up in time"
@@ -260,7 +267,8 @@ func (t *Tunnel) receiveSCCCN(m *l2tp.Message) {
 }
 
 func (t *Tunnel) established() {
-	t.state, t.deadline, t.since = TunnelUp, time.Time{}, t.now()
+	t.proven()
+	t.state, t.deadline, t.since, t.wasUp = TunnelUp, time.Time{}, t.now(), true
 	t.helloAt = t.now().Add(t.helloEvery())
 	t.endpoint.stats.Established++
 	t.owner.TunnelEvent(t, Established{})
@@ -285,6 +293,9 @@ func (t *Tunnel) enterClosing() {
 // noteGone notes for the datapath and the store that the tunnel is over.
 func (t *Tunnel) noteGone() {
 	e := t.endpoint
+	if !t.wasUp {
+		return
+	}
 	e.changes.Gone = append(e.changes.Gone, t.local)
 	e.leavingT[t.local] = true
 	e.changes.Stored[t.local] = false
@@ -338,7 +349,13 @@ func (t *Tunnel) remove() {
 	e := t.endpoint
 	e.clock.Disarm(t)
 	delete(e.tunnels, t.local)
-	if key := (peerKey{t.peer, t.channel.peer}); e.byPeer[key] == t {
-		delete(e.byPeer, key)
+	e.unproven.remove(t)
+	if !t.initiator {
+		e.unindex(t)
+		return
+	}
+	rest := slices.DeleteFunc(e.asking[t.peer.Addr()], func(o *Tunnel) bool { return o == t })
+	if e.asking[t.peer.Addr()] = rest; len(rest) == 0 {
+		delete(e.asking, t.peer.Addr())
 	}
 }

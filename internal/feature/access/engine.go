@@ -68,6 +68,7 @@ type Stats struct {
 	NoSession  uint64 `json:"no_session"`  // packets in the slow path without a session
 	Duplicates uint64 `json:"duplicates"`  // logins that were there already
 	TunnelsNew uint64 `json:"tunnels_new"` // established
+	Unproven   uint64 `json:"unproven"`    // tunnels that their peers never confirmed
 	Unsent     uint64 `json:"unsent"`      // datagrams that found no room in the socket: a neighbour does not answer
 }
 
@@ -169,7 +170,7 @@ func (e *Engine) Answer(q AuthRequest, v AuthReply, now time.Time) {
 func (e *Engine) Stats() Stats {
 	s, l := e.stats, e.l2tp.Stats()
 	s.Malformed, s.Unknown, s.Strangers = s.Malformed+l.Malformed, l.Unknown, l.WrongPeer
-	s.Refused, s.TunnelsNew = l.Refused, l.Established
+	s.Refused, s.TunnelsNew, s.Unproven = l.Refused, l.Established, l.Discarded
 	return s
 }
 

@@ -300,7 +300,7 @@ func loginEvents() noun.Noun {
 				for event, n := range map[string]uint64{
 					"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "no-prefix": st.NoPrefix,
 					"tunnel-refused": st.Refused, "tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown,
-					"stranger": st.Strangers, "spoofed": st.Spoofed, "unsent": st.Unsent, "garden": st.Garden, "no-session": st.NoSession,
+					"stranger": st.Strangers, "spoofed": st.Spoofed, "unsent": st.Unsent, "tunnel-unproven": st.Unproven, "garden": st.Garden, "no-session": st.NoSession,
 				} {
 					put(float64(n), event)
 				}
