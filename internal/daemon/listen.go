@@ -4,26 +4,31 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/feature/host"
 	"weft/internal/state"
+	"weft/internal/task"
 	"weft/internal/version"
 )
 
 // metricsListener is the Prometheus listener that runs now.
 type metricsListener struct {
 	address string
-	cancel  context.CancelFunc
+	*task.Task
 }
 
 // core is what weft run has to show of itself.
 type core struct {
 	standing *standing
 	runners  runners
+	unset    *unset
+	metrics  *atomic.Pointer[metricsListener]
 }
 
 // blockLister is the runner that has the block list: how many entries are in
@@ -32,12 +37,20 @@ type blockLister interface {
 	InForce() (entries int, commands time.Time, is bool)
 }
 
-// Health says how all features are doing.
-func (c core) Health(ctx context.Context) []state.Health { return c.runners.health(ctx) }
+// Health says what of the configuration could not be set, and how all features
+// are doing.
+func (c core) Health(ctx context.Context) []state.Health {
+	list := slices.Clone(c.unset.lines())
+	if m := c.metrics.Load(); m != nil {
+		list = append(list, state.HealthOf("metrics", "", m.Fault(), "end the program that has the port, or set another one as metrics.listen"))
+	}
+	return append(list, c.runners.health(ctx)...)
+}
 
 // Status is the row of weft show status.
-func (c core) Status() host.Status {
+func (c core) Status(ctx context.Context) host.Status {
 	status := c.standing.get()
+	status.Faults = state.Faults(c.Health(ctx))
 	if entries, commands, is := find[blockLister](c.runners).InForce(); is {
 		status.BlockList = &host.BlockList{Entries: entries, Commands: commands}
 	}
@@ -69,13 +82,19 @@ func (s *standing) refused(why ...string) {
 	s.status.Refused = &host.Refusal{At: time.Now(), Why: why}
 }
 
-// words says it for systemctl status, in a line.
-func (s *standing) words() string {
-	status := s.get()
-	if status.Refused == nil {
-		return ""
+// words says it for systemctl status, in a line: the refused reload, else the
+// first fault.
+func (s *standing) words(faults []state.Health) string {
+	if status := s.get(); status.Refused != nil {
+		return fmt.Sprintf("the last reload was refused, the configuration of %s is in force (weft show status says why)", status.Applied.Format(time.DateTime))
 	}
-	return fmt.Sprintf("the last reload was refused, the configuration of %s is in force (weft show status says why)", status.Applied.Format(time.DateTime))
+	switch len(faults) {
+	case 0:
+		return ""
+	case 1:
+		return faults[0].String()
+	}
+	return fmt.Sprintf("%s; and %d more (weft show health)", faults[0], len(faults)-1)
 }
 
 // refusedFor is refused with the mistakes of a file.
@@ -98,37 +117,37 @@ func (d *daemon) listen(ctx context.Context, f *config.File) error {
 	if err := api.Serve(ctx, d.router.Place.Socket(), d.registry(), find[api.Subscribers](d.runners)); err != nil {
 		return err
 	}
-	return d.listenMetrics(ctx, f)
+	d.listenMetrics(ctx, f)
+	return nil
 }
 
-func (d *daemon) listenMetrics(ctx context.Context, f *config.File) error {
+// listenMetrics follows the file. A listener that cannot be had is tried again:
+// the router works without it.
+func (d *daemon) listenMetrics(ctx context.Context, f *config.File) {
 	address := ""
 	if listen := f.Metrics().Listen; listen.IsValid() {
 		address = listen.String()
 	}
-	if d.metrics != nil {
-		if d.metrics.address == address {
-			return nil
+	was := d.metrics.Load()
+	if was != nil {
+		if was.address == address {
+			return
 		}
-		d.metrics.cancel()
-		d.metrics = nil
+		was.Stop()
+		d.metrics.Store(nil)
 	}
 	if address == "" {
-		return nil
+		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	if err := api.ServeMetrics(ctx, address, d.registry()); err != nil {
-		cancel()
-		return err
-	}
-	d.metrics = &metricsListener{address, cancel}
-	return nil
-}
-
-// relisten follows a reload; a listener that cannot be had is logged, because
-// the router itself works without it.
-func (d *daemon) relisten(ctx context.Context) {
-	if err := d.listenMetrics(ctx, d.file); err != nil {
-		d.Log.Error("no metrics", "error", err)
-	}
+	d.metrics.Store(&metricsListener{address, task.Keep(ctx, task.Kept{
+		Name: "metrics", Log: d.Log, Retry: task.Retry{First: time.Second, Most: 30 * time.Second},
+		Run: func(ctx context.Context, works func()) error {
+			if err := api.ServeMetrics(ctx, address, d.registry()); err != nil {
+				return err
+			}
+			works()
+			<-ctx.Done()
+			return nil
+		},
+	})})
 }

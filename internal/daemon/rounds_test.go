@@ -12,6 +12,7 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/features"
 	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/reconcile"
 	"weft/internal/state"
 )
 
@@ -34,9 +35,9 @@ func count(r *Router) *calls {
 			n.observes++
 			return s.observe(ctx, d)
 		},
-		apply: func(ctx context.Context, steps []state.Step) error {
+		apply: func(ctx context.Context, steps []state.Step, t Tolerance) ([]reconcile.Failure, error) {
 			n.applies++
-			return s.apply(ctx, steps)
+			return s.apply(ctx, steps, t)
 		},
 	}
 	return n
@@ -101,7 +102,7 @@ func countRounds(t *testing.T, name string, text []byte) (err error) {
 	n = count(r)
 	apply := func(what string, f *config.File, most int) error {
 		*n = calls{}
-		applied, err := r.Apply(t.Context(), f)
+		applied, err := r.Apply(t.Context(), f, Strict)
 		if err != nil {
 			return err
 		}

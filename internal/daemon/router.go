@@ -34,7 +34,13 @@ type Router struct {
 type ProblemsError []state.Problem
 
 func (e ProblemsError) Error() string {
-	return fmt.Sprintf("the configuration has %d problems", len(e))
+	switch len(e) {
+	case 0:
+		return "the configuration has errors"
+	case 1:
+		return e[0].String()
+	}
+	return fmt.Sprintf("%s; and %d more", e[0], len(e)-1)
 }
 
 // Open opens the namespace that the process is in, and makes the datapath's
@@ -230,11 +236,13 @@ func hostFacts(ctx context.Context, f *config.File, root bool) (facts state.Fact
 	return facts, err
 }
 
-// Applied is what Apply has done, and the last round's facts and problems.
+// Applied is what Apply has done, the last round's facts and problems, and what
+// could not be set.
 type Applied struct {
 	Steps    []state.Step
 	Facts    state.Facts
 	Problems []state.Problem
+	Failures []reconcile.Failure
 }
 
 // stages are what a round does, each once, in this order.
@@ -242,7 +250,7 @@ type stages struct {
 	facts   func(context.Context, *config.File) (state.Facts, error)
 	plan    func(*config.File, state.Facts) (state.Desired, []state.Problem)
 	observe func(context.Context, state.Desired) ([]state.Step, error)
-	apply   func(context.Context, []state.Step) error
+	apply   func(context.Context, []state.Step, Tolerance) ([]reconcile.Failure, error)
 }
 
 // observe compares what is with what is desired.
@@ -250,14 +258,18 @@ func (r *Router) observe(ctx context.Context, desired state.Desired) ([]state.St
 	return r.targets().Plan(ctx, desired)
 }
 
+// errNotKept is why a step failed that succeeded and has to be done again.
+var errNotKept = errors.New("the kernel does not keep what was set")
+
 // Apply brings the namespace to what f wants. What one round makes may be a
 // fact for the next (an XDP program makes its device a target of redirects),
-// so it goes on until a round finds nothing to do.
-func (r *Router) Apply(ctx context.Context, f *config.File) (a Applied, err error) {
+// so it goes on until a round finds nothing to do. Steps that fail and are
+// tolerated are left out of the later rounds.
+func (r *Router) Apply(ctx context.Context, f *config.File, t Tolerance) (a Applied, err error) {
 	if err := r.fit(f); err != nil {
 		return a, err
 	}
-	for range 4 {
+	for round := 0; ; round++ {
 		if a.Facts, err = r.stages.facts(ctx, f); err != nil {
 			return a, err
 		}
@@ -266,23 +278,62 @@ func (r *Router) Apply(ctx context.Context, f *config.File) (a Applied, err erro
 		if state.HasErrors(a.Problems) {
 			return a, ProblemsError(a.Problems)
 		}
+		if refused := slices.DeleteFunc(slices.Clone(a.Problems), t.Problem); len(refused) > 0 {
+			return a, ProblemsError(refused)
+		}
 		steps, err := r.stages.observe(ctx, desired)
 		if err != nil {
 			return a, err
 		}
+		steps = slices.DeleteFunc(steps, a.failed)
 		if len(steps) == 0 {
 			return a, nil
 		}
-		if err := r.stages.apply(ctx, steps); err != nil {
+		if round == rounds {
+			return a, a.notKept(steps, t)
+		}
+		failures, err := r.stages.apply(ctx, steps, t)
+		a.Failures = append(a.Failures, failures...)
+		if err != nil {
 			return a, err
 		}
-		a.Steps = append(a.Steps, steps...)
+		a.Steps = append(a.Steps, slices.DeleteFunc(steps, a.failed)...)
 	}
-	return a, errors.New("the kernel does not keep what was set: " + a.Steps[len(a.Steps)-1].String())
 }
 
-// carryOut applies steps.
-func (r *Router) carryOut(ctx context.Context, steps []state.Step) error {
+// rounds is how often Apply does what is left to do.
+const rounds = 4
+
+// failed says whether a step is one that could not be carried out.
+func (a *Applied) failed(s state.Step) bool {
+	return slices.ContainsFunc(a.Failures, func(f reconcile.Failure) bool { return f.Step.Object.Key() == s.Object.Key() })
+}
+
+// notKept is the end of Apply where steps are left after the last round.
+func (a *Applied) notKept(steps []state.Step, t Tolerance) error {
+	for _, s := range steps {
+		if !t.Step(s) {
+			return fmt.Errorf("%w: %s", errNotKept, s)
+		}
+		a.Failures = append(a.Failures, reconcile.Failure{Step: s, Err: errNotKept})
+	}
+	return nil
+}
+
+// Tolerance says what does not end an attempt to apply a configuration.
+type Tolerance struct {
+	Step    func(state.Step) bool    // whether the others go on if it fails
+	Problem func(state.Problem) bool // whether the rest is applied with it; errors are never tolerated
+}
+
+// Strict tolerates no step that fails.
+var Strict = Tolerance{
+	func(state.Step) bool { return false },
+	func(state.Problem) bool { return true },
+}
+
+// carryOut applies steps, and gives those that failed and are tolerated.
+func (r *Router) carryOut(ctx context.Context, steps []state.Step, t Tolerance) ([]reconcile.Failure, error) {
 	hurried := func() error { return nil }
 	if manyWires(steps) {
 		hurried = r.kernel.Hurry()
@@ -292,7 +343,8 @@ func (r *Router) carryOut(ctx context.Context, steps []state.Step) error {
 			defer func() { <-prepared }()
 		}
 	}
-	return errors.Join(r.targets().Apply(ctx, steps), hurried())
+	failures, err := r.targets().ApplyAll(ctx, steps, t.Step)
+	return failures, errors.Join(err, hurried())
 }
 
 // manyWires tells whether the steps make, or take away, so many pseudowires that
@@ -346,7 +398,7 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.carryOut(ctx, steps); err != nil {
+	if _, err := r.carryOut(ctx, steps, Strict); err != nil {
 		return steps, err
 	}
 	return steps, r.Place.Remove()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
@@ -115,9 +116,10 @@ type daemon struct {
 	file     *config.File
 	runners  runners
 	replan   task.Wake // a runner knows another fact
-	metrics  *metricsListener
+	metrics  atomic.Pointer[metricsListener]
 	warned   map[string]bool // problems of the host that were shown
 	ready    bool            // READY was sent
+	unset    unset           // what could not be set
 	standing *standing
 }
 
@@ -126,7 +128,7 @@ func (d *daemon) loop(ctx context.Context) error {
 	if err := d.router.kernel.Watch(ctx, changed); err != nil {
 		return err
 	}
-	if err := d.apply(ctx); err != nil {
+	if err := d.apply(ctx, tolerant); err != nil {
 		return err
 	}
 	reload := make(chan os.Signal, 1)
@@ -166,6 +168,8 @@ func (d *daemon) loop(ctx context.Context) error {
 			d.follow(ctx, d.replan)
 		case <-d.runners.retry:
 			d.follow(ctx, d.replan)
+		case <-d.unset.retry:
+			d.follow(ctx, d.replan)
 		case <-watchdog:
 			notify(systemd.SdNotifyWatchdog)
 		}
@@ -192,7 +196,7 @@ const (
 // begun says that everything is in place.
 func (d *daemon) begun() {
 	d.ready = true
-	notify(systemd.SdNotifyReady + "\nSTATUS=")
+	notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words(state.Faults(d.unset.lines())))
 	if d.Ready != nil {
 		d.Ready()
 	}
@@ -214,11 +218,12 @@ func watchdogTick() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// apply brings kernel, datapath and runners to the current configuration.
-func (d *daemon) apply(ctx context.Context) error {
+// apply brings kernel, datapath and runners to the current configuration. What
+// fails and is tolerated is tried again, all else is applied.
+func (d *daemon) apply(ctx context.Context, t Tolerance) error {
 	d.Level.Set(levelOf(d.file.Router().Log))
 	d.runners.prepare(d.file)
-	applied, err := d.router.Apply(ctx, d.file)
+	applied, err := d.router.Apply(ctx, d.file, t)
 	for _, step := range applied.Steps {
 		d.Log.Debug("applied", "step", step.String())
 	}
@@ -227,13 +232,18 @@ func (d *daemon) apply(ctx context.Context) error {
 		d.Warn(problems)
 	}
 	if err != nil {
+		d.unset.refused(err)
 		return err
 	}
 	if len(applied.Steps) > 0 {
 		d.Log.Info("applied", "steps", len(applied.Steps))
 	}
 	d.warn(applied.Problems)
+	d.unset.update(d.Log, applied)
 	d.runners.apply(ctx, d.Log, runner.Round{File: d.file, Facts: applied.Facts, Changed: len(applied.Steps) > 0})
+	if d.ready {
+		notify("STATUS=" + d.standing.words(state.Faults(d.unset.lines())))
+	}
 	return nil
 }
 
@@ -273,7 +283,7 @@ func (d *daemon) reload(ctx context.Context) {
 	}
 	defer func() {
 		if d.ready {
-			notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words())
+			notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words(state.Faults(d.unset.lines())))
 		}
 	}()
 	f, problems, err := Load(d.Options.File)
@@ -290,7 +300,7 @@ func (d *daemon) reload(ctx context.Context) {
 	}
 	old := d.file
 	d.file = f
-	if err := d.apply(ctx); err != nil {
+	if err := d.apply(ctx, d.unset.tolerance()); err != nil {
 		var problems ProblemsError
 		if errors.As(err, &problems) {
 			d.standing.refusedFor(problems)
@@ -299,12 +309,12 @@ func (d *daemon) reload(ctx context.Context) {
 		}
 		d.Log.Error("reload failed, going back to the old configuration", "error", err)
 		d.file = old
-		if err := d.apply(ctx); err != nil {
+		if err := d.apply(ctx, tolerant); err != nil {
 			d.Log.Error("the old configuration cannot be applied either", "error", err)
 		}
 		return
 	}
-	d.relisten(ctx)
+	d.listenMetrics(ctx, d.file)
 	d.standing.applied()
 	d.Log.Info("reloaded", "file", d.Options.File)
 }
@@ -320,7 +330,7 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 	case <-changed:
 	default:
 	}
-	if err := d.apply(ctx); err != nil {
+	if err := d.apply(ctx, tolerant); err != nil {
 		d.Log.Warn("the kernel changed and the configuration cannot be applied now", "error", err)
 	}
 }

@@ -57,7 +57,7 @@ func Start(ctx context.Context, f *config.File, o Options) (_ *Instance, err err
 			err = errors.Join(err, i.Close())
 		}
 	}()
-	applied, err := r.Apply(ctx, f)
+	applied, err := r.Apply(ctx, f, daemon.Strict)
 	if err != nil {
 		return nil, err
 	}

@@ -93,28 +93,89 @@ func (t Targets) Plan(ctx context.Context, desired state.Desired) ([]state.Step,
 	return Steps(desired, actual), nil
 }
 
-// Apply carries the steps out in order. It stops adding at the first error,
-// because later objects may lean on the one that is missing; nothing is rolled
-// back, so that forwarding that works goes on, and the next attempt continues.
+// Failure is a step that could not be carried out, and why.
+type Failure struct {
+	Step state.Step
+	Err  error
+}
+
+func (f Failure) Error() string { return fmt.Sprintf("%s: %v", f.Step, f.Err) }
+
+// Apply carries the steps out in order and stops at the first error, because
+// later objects may lean on the one that is missing. Nothing is rolled back:
+// forwarding that works goes on, and the next attempt continues.
 func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
+	_, err := t.ApplyAll(ctx, steps, func(state.Step) bool { return false })
+	return err
+}
+
+// ApplyAll is Apply that goes on after a step that failed, if tolerated says so.
+// Steps that lean on a device which could not be made are left out then: they
+// would work on a device of that name that is not weft's.
+func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, tolerated func(state.Step) bool) (failures []Failure, err error) {
+	var missing leaning
 	for len(steps) > 0 {
 		target, ok := t[steps[0].Object.Domain()]
 		if !ok {
-			return fmt.Errorf("%s: nobody is there to do it", steps[0])
+			return failures, fmt.Errorf("%s: the datapath is not open", steps[0])
+		}
+		if missing.leansOn(steps[0]) {
+			steps = steps[1:]
+			continue
 		}
 		done, err := 0, error(nil)
-		if b, is := target.(Batcher); is {
+		if b, is := target.(Batcher); is && len(missing.devices) == 0 {
 			done, err = b.ApplySome(ctx, steps)
 		}
 		if done == 0 && err == nil {
 			done, err = 1, target.Apply(ctx, steps[0])
 		}
-		if err != nil {
-			return errors.Join(err, t.finish(ctx))
+		if err != nil && done > 1 && ctx.Err() == nil && tolerated(steps[0]) {
+			done, err = 1, target.Apply(ctx, steps[0]) // find the one of the batch
 		}
-		steps = steps[done:]
+		if err != nil {
+			if ctx.Err() != nil || !tolerated(steps[0]) {
+				return failures, errors.Join(err, t.finish(ctx))
+			}
+			failures = append(failures, Failure{steps[0], err})
+			missing.add(steps[0])
+		}
+		steps = steps[max(done, 1):]
 	}
-	return t.finish(ctx)
+	return failures, t.finish(ctx)
+}
+
+// leaning knows what later steps must not be done because of those that failed.
+type leaning struct {
+	devices   []string // could not be made
+	unguarded []string // something on them could not be set
+}
+
+func (l *leaning) add(s state.Step) {
+	if s.Op == state.Remove {
+		return
+	}
+	if made := state.DevicesMade(s.Object); len(made) > 0 {
+		l.devices = append(l.devices, made...)
+	}
+	if g, is := s.Object.(state.BridgeGuard); is {
+		l.unguarded = append(l.unguarded, g.Device)
+	}
+	if a, is := s.Object.(state.Attachment); is {
+		l.unguarded = append(l.unguarded, a.Device)
+	}
+}
+
+// leansOn says whether a step would work on a device that is missing, or let
+// frames into a bridge past a guard that is missing.
+func (l *leaning) leansOn(s state.Step) bool {
+	if s.Op == state.Remove {
+		return false
+	}
+	if p, is := s.Object.(state.BridgePort); is && slices.Contains(l.unguarded, p.Device) {
+		return true
+	}
+	return slices.ContainsFunc(l.devices, func(d string) bool { return state.Names(s.Object, d) })
 }
 
 func (t Targets) finish(ctx context.Context) (err error) {

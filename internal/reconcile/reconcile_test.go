@@ -21,6 +21,7 @@ type fake struct {
 	done    []state.Step
 	dieAt   int
 	halfway bool
+	fails   string // key of an object that cannot be set
 }
 
 var errDied = errors.New("died")
@@ -44,6 +45,9 @@ func (f *fake) Observe(context.Context, state.Desired) ([]state.Object, error) {
 func (f *fake) Apply(_ context.Context, s state.Step) error {
 	dies := f.dieAt == len(f.done)
 	if dies && !f.halfway {
+		return errDied
+	}
+	if f.fails == s.Object.Key() {
 		return errDied
 	}
 	f.done = append(f.done, s)
@@ -234,10 +238,58 @@ func TestAnErrorStopsWhatLeansOnTheFailedStep(t *testing.T) {
 	}
 }
 
+// What does not lean on a step that failed is done; what names a device that
+// could not be made is not: a device of that name may be there that is not weft's.
+func TestAToleratedFailureLeavesOutWhatLeansOnIt(t *testing.T) {
+	f, desired := newFake(), router("nat64-main", 1500)
+	f.fails = "device nat64-main"
+	steps, err := f.targets().Plan(t.Context(), desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures, err := f.targets().ApplyAll(t.Context(), steps, func(state.Step) bool { return true })
+	if err != nil || len(failures) != 1 || failures[0].Step.Object.Key() != f.fails {
+		t.Errorf("%v, failures %v", err, failures)
+	}
+	for _, o := range desired {
+		if leans := state.Names(o, "nat64-main"); (f.there[o.Key()] == nil) != leans {
+			t.Errorf("%s: done %v", o, leans)
+		}
+	}
+	f.fails = ""
+	converge(t, f, desired)
+}
+
+// Without tolerance, and for a step that is not tolerated, nothing more is done.
+func TestAFailureThatIsNotToleratedStops(t *testing.T) {
+	f, desired := newFake(), router("nat64-main", 1500)
+	f.fails = desired[1].Key()
+	steps, err := f.targets().Plan(t.Context(), desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures, err := f.targets().ApplyAll(t.Context(), steps, func(s state.Step) bool { return s.Object != desired[1] })
+	if !errors.Is(err, errDied) || len(failures) > 0 || len(f.there) != 1 {
+		t.Errorf("%v, failures %v, done %v", err, failures, f.done)
+	}
+}
+
+// No frame crosses a bridge without its guards.
+func TestAPortDoesNotJoinItsBridgeWithoutItsGuard(t *testing.T) {
+	guard := state.BridgeGuard{Device: "vm1", Bridge: "br0", Role: state.BridgeGuest, Member: true}
+	port, other := state.BridgePort{Device: "vm1", Bridge: "br0"}, state.BridgePort{Device: "vm2", Bridge: "br0"}
+	f := newFake()
+	f.fails = guard.Key()
+	_, err := f.targets().ApplyAll(t.Context(), Steps(state.Desired{guard, port, other}, nil), func(state.Step) bool { return true })
+	if err != nil || f.there[port.Key()] != nil || f.there[other.Key()] == nil {
+		t.Errorf("%v, done %v", err, f.done)
+	}
+}
+
 func TestADoorThatIsMissingIsAnErrorNotAPanic(t *testing.T) {
 	f := newFake()
 	err := Targets{state.Kernel: f}.Apply(t.Context(), Steps(router("nat64-main", 1500), nil))
-	if err == nil || !strings.Contains(err.Error(), "nobody") {
+	if err == nil || !strings.Contains(err.Error(), "not open") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // Condition is how something is doing.
 type Condition string
 
@@ -17,6 +19,27 @@ type Health struct {
 	Condition Condition `json:"condition"`
 	Because   string    `json:"because,omitempty"`
 	Remedy    string    `json:"remedy,omitempty"`
+}
+
+// String is the health in one line.
+func (h Health) String() string {
+	s := h.Feature
+	if h.Name != "" {
+		s += "." + h.Name
+	}
+	s += " " + string(h.Condition)
+	if h.Because != "" {
+		s += ": " + h.Because
+	}
+	if h.Remedy != "" {
+		s += " (" + h.Remedy + ")"
+	}
+	return s
+}
+
+// Faults are the lines that are not "working".
+func Faults(list []Health) []Health {
+	return slices.DeleteFunc(slices.Clone(list), func(h Health) bool { return h.Condition == Working })
 }
 
 // HealthOf is the health of what has a fault, or none.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Position is a place in a text file. Line and Column count from 1; a zero
@@ -44,6 +45,16 @@ type Problem struct {
 	Path     string   `json:"path"`   // the key, as in nat64.main.prefix
 	What     string   `json:"what"`   // what is wrong
 	Remedy   string   `json:"remedy"` // what would be right
+	// Condition of what the section asks for, while weft runs with the problem: a
+	// line of weft show health. Empty: it works, the problem is advice.
+	Condition Condition `json:"condition,omitempty"`
+}
+
+// Health is the problem as a line of weft show health.
+func (p Problem) Health() Health {
+	section, name, _ := strings.Cut(p.Path, ".")
+	name, _, _ = strings.Cut(name, ".")
+	return Health{Feature: section, Name: name, Condition: p.Condition, Because: p.What, Remedy: p.Remedy}
 }
 
 // String gives the problem in one line, as compilers do.

@@ -42,9 +42,9 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 				continue
 			}
 			problems = append(problems, state.Problem{
-				Pos: f.Position(path), Path: path,
-				What:   fmt.Sprintf("this host has no device %q", i.Device),
-				Remedy: "it has " + deviceNames(facts),
+				Severity: state.Warning, Pos: f.Position(path), Path: path, Condition: state.NotWorking,
+				What:   fmt.Sprintf("this host has no device %q now", i.Device),
+				Remedy: "it has " + deviceNames(facts) + "; the rest of the file is applied, and this when the device appears",
 			})
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/internal/noun"
+	"weft/internal/state"
 )
 
 // Status is what weft show status shows: which daemon answers.
@@ -20,6 +21,8 @@ type Status struct {
 	Refused *Refusal  `json:"refused"` // nil: it is the file's, as it was read last
 	// BlockList is what the guards drop by; nil: nothing is guarded.
 	BlockList *BlockList `json:"block_list"`
+	// Faults are the lines of weft show health that are not "working".
+	Faults []state.Health `json:"faults"`
 }
 
 // BlockList is the list in force, of [block], its files and sets, and weft block.
@@ -36,17 +39,17 @@ type Refusal struct {
 
 // StatusSource is the daemon itself.
 type StatusSource interface {
-	Status() Status
+	Status(ctx context.Context) Status
 }
 
 func status() noun.Noun {
 	return noun.Of[StatusSource, Status]{
 		Name: "status", Short: "Which weft runs, and which configuration is in force", From: noun.Daemon, One: true,
 		Long: `The program, since when it runs, and when the configuration that is in force was
-read. If the last reload was refused, that one is older than the file: why
-stands below. The daemon knows all this, so weft run must be running.`,
-		Rows: func(_ context.Context, s StatusSource, _ *noun.Query) iter.Seq2[Status, error] {
-			return noun.Row(s.Status(), nil)
+read, and what does not work. If the last reload was refused, the configuration
+in force is older than the file, and the reasons are listed. The daemon knows all this, so weft run must be running.`,
+		Rows: func(ctx context.Context, s StatusSource, _ *noun.Query) iter.Seq2[Status, error] {
+			return noun.Row(s.Status(ctx), nil)
 		},
 		Page: func(w io.Writer, rows []Status) {
 			for _, s := range rows {
@@ -73,6 +76,12 @@ func (s Status) print(w io.Writer) {
 	fmt.Fprintf(w, "configuration\tas it was read %s, %s ago\n", s.Applied.Format(time.DateTime), noun.Age(s.Applied))
 	if s.BlockList != nil {
 		fmt.Fprintf(w, "block list\t%d prefixes in force\n", s.BlockList.Entries)
+	}
+	if len(s.Faults) == 0 {
+		fmt.Fprintln(w, "health\teverything works")
+	}
+	for i, h := range s.Faults {
+		fmt.Fprintf(w, "%s\t%s\n", []string{"health", ""}[min(i, 1)], h)
 	}
 	if s.Refused == nil {
 		return

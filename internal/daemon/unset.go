@@ -1,0 +1,125 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"weft/internal/reconcile"
+	"weft/internal/state"
+)
+
+// unset is what the configuration asks for and weft could not do: steps that
+// failed, and sections that the host does not fit. All else goes on.
+type unset struct {
+	steps    []reconcile.Failure
+	problems []string // those with a condition: path and text, wherever they stand in the file
+	health   atomic.Pointer[[]state.Health]
+	pause    time.Duration    // before the next attempt, the longer the more have failed
+	retry    <-chan time.Time // it is due; nil: nothing failed
+}
+
+// How long weft waits before it tries again what could not be set. A change of
+// the kernel's links, addresses or routes starts an attempt at once.
+const (
+	unsetFirst = 2 * time.Second
+	unsetMost  = time.Minute
+	unsetShown = 20 // lines of weft show health
+)
+
+// tolerant goes on after each step that failed: there is nothing to go back to.
+var tolerant = Tolerance{
+	func(state.Step) bool { return true },
+	func(state.Problem) bool { return true },
+}
+
+// tolerance is that of a reload: it is not refused for what failed before it, but
+// for each failure of its own.
+func (u *unset) tolerance() Tolerance {
+	return Tolerance{Step: u.known, Problem: func(p state.Problem) bool {
+		return p.Condition == "" || slices.Contains(u.problems, p.Path+p.What)
+	}}
+}
+
+// known says whether a step failed in the last attempt, too.
+func (u *unset) known(s state.Step) bool {
+	return slices.ContainsFunc(u.steps, func(f reconcile.Failure) bool { return f.Step.Object.Key() == s.Object.Key() })
+}
+
+// update keeps what the last attempt could not do, and logs what is new in it.
+func (u *unset) update(log *slog.Logger, a Applied) {
+	for _, f := range a.Failures {
+		if !u.known(f.Step) {
+			log.Error("cannot set, weft tries again", "step", f.Step.String(), "error", f.Err)
+		}
+	}
+	was := u.steps
+	u.steps = a.Failures
+	for _, f := range was {
+		if !u.known(f.Step) {
+			log.Info("set now", "step", f.Step.String())
+		}
+	}
+	var list []state.Health
+	u.problems = nil
+	for _, p := range a.Problems {
+		if p.Condition != "" {
+			u.problems = append(u.problems, p.Path+p.What)
+			list = append(list, p.Health())
+		}
+	}
+	for i, f := range a.Failures {
+		h := state.HealthOf("host", "", f, "weft tries again by itself; its log has the details")
+		if i == unsetShown {
+			h.Because = fmt.Sprintf("%d more steps failed", len(a.Failures)-i)
+		}
+		list = append(list, h)
+		if i == unsetShown {
+			break
+		}
+	}
+	u.health.Store(&list)
+	u.again(len(a.Failures) > 0)
+}
+
+// again sets when the next attempt is due.
+func (u *unset) again(due bool) {
+	u.retry = nil
+	if !due {
+		u.pause = 0
+		return
+	}
+	u.pause = min(max(2*u.pause, unsetFirst), unsetMost)
+	u.retry = time.After(u.pause)
+}
+
+// refused keeps that the configuration could not be applied at all.
+func (u *unset) refused(err error) {
+	var list []state.Health
+	var problems ProblemsError
+	if errors.As(err, &problems) {
+		for _, p := range problems {
+			if p.Severity == state.Error || p.Condition != "" {
+				h := p.Health()
+				h.Condition = state.NotWorking
+				list = append(list, h)
+			}
+		}
+	}
+	if len(list) == 0 {
+		list = []state.Health{{Feature: "host", Condition: state.NotWorking, Because: err.Error(), Remedy: "weft check says what is wrong with the file; what was set before stays"}}
+	}
+	u.health.Store(&list)
+	u.again(true)
+}
+
+// lines are those of weft show health.
+func (u *unset) lines() []state.Health {
+	if list := u.health.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
