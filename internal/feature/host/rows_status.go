@@ -47,7 +47,8 @@ func status() noun.Noun {
 		Name: "status", Short: "Which weft runs, and which configuration is in force", From: noun.Daemon, One: true,
 		Long: `The program, since when it runs, and when the configuration that is in force was
 read, and what does not work. If the last reload was refused, the configuration
-in force is older than the file, and the reasons are listed. The daemon knows all this, so weft run must be running.`,
+in force is older than the file, and the reasons are listed. The daemon knows
+all this, so weft run must be running.`,
 		Rows: func(ctx context.Context, s StatusSource, _ *noun.Query) iter.Seq2[Status, error] {
 			return noun.Row(s.Status(ctx), nil)
 		},
