@@ -42,7 +42,7 @@ func (c *Client) begin(ctx context.Context) {
 	defer b.mu.Unlock()
 	if !b.running {
 		b.running = true
-		b.tasks.Go(func() { c.sendQueue(ctx) })
+		b.tasks.Again("accounting of "+c.nas, func() { c.sendQueue(ctx) })
 	}
 }
 

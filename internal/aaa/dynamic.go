@@ -43,6 +43,7 @@ type NAS struct {
 type Dynamic struct {
 	conn   net.PacketConn
 	server radius.PacketServer
+	guard  task.Guard
 }
 
 // ListenDynamic takes orders until Close.
@@ -56,15 +57,22 @@ func ListenDynamic(ctx context.Context, at netip.Addr, issuers func() []Issuer, 
 	d.server = radius.PacketServer{
 		SecretSource: secrets(issuers),
 		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
-			if i, ok := secrets(issuers).of(r.RemoteAddr); ok {
-				handle(w, r, self(), orders, i.Unsigned, &before)
-			}
+			// the library runs this in a goroutine of its own
+			d.guard.Do(r.Code.String()+" of RADIUS", nil, func() {
+				if i, ok := secrets(issuers).of(r.RemoteAddr); ok {
+					handle(w, r, self(), orders, i.Unsigned, &before)
+				}
+			})
 		}),
 		ErrorLog: stdlog.New(io.Discard, "", 0), // what strangers send is no news
 	}
-	task.Go(func() { _ = d.server.Serve(conn) }) // ends when the socket is closed
+	task.Again("RADIUS orders at "+at.String(), func() { _ = d.server.Serve(conn) }) // ends when the socket is closed
 	return d, nil
 }
+
+// Fault describes the last order at which weft panicked; nil if there was none
+// for long.
+func (d *Dynamic) Fault() error { return d.guard.Fault() }
 
 // Close ends it.
 func (d *Dynamic) Close() error { return d.conn.Close() }

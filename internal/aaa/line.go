@@ -22,6 +22,7 @@ type line struct {
 	mu      sync.Mutex
 	free    []byte // identifiers, the one that has rested longest first
 	waiting [256]*query
+	guard   task.Guard
 }
 
 // query waits for its answer.
@@ -59,7 +60,7 @@ func (x *lines) take(ctx context.Context, to netip.AddrPort) (*line, byte, error
 		x.to = map[netip.AddrPort][]*line{}
 	}
 	x.to[to] = append(x.to[to], l)
-	task.Go(l.read)
+	task.Again("answers of RADIUS server "+to.String(), l.read)
 	id, _ := l.take()
 	return l, id, nil
 }
@@ -109,20 +110,24 @@ func (l *line) read() {
 		if n < 20 {
 			continue
 		}
-		l.mu.Lock()
-		q := l.waiting[b[1]]
-		l.mu.Unlock()
-		if q == nil || !radius.IsAuthenticResponse(b[:n], q.wire, q.secret) {
-			continue
-		}
-		p, err := radius.Parse(append([]byte{}, b[:n]...), q.secret)
-		if err != nil {
-			continue
-		}
-		select {
-		case q.answer <- p:
-		default: // it has one already
-		}
+		l.guard.Do("RADIUS answer", b[:n], func() { l.receive(b[:n]) })
+	}
+}
+
+func (l *line) receive(b []byte) {
+	l.mu.Lock()
+	q := l.waiting[b[1]]
+	l.mu.Unlock()
+	if q == nil || !radius.IsAuthenticResponse(b, q.wire, q.secret) {
+		return
+	}
+	p, err := radius.Parse(append([]byte{}, b...), q.secret)
+	if err != nil {
+		return
+	}
+	select {
+	case q.answer <- p:
+	default: // it has one already
 	}
 }
 

@@ -67,7 +67,7 @@ func rooms() []room {
 		{"internal/kernel/netfilter", []string{"internal/state", "internal/task", "internal/kernel/nlconn", "internal/kernel/rtnetlink"}},
 		{"internal/kernel", []string{"internal/state", "internal/task", "internal/ethtool", "internal/store/statefile"}},
 		{"internal/datapath", []string{"internal/state", "internal/task", "fib"}},
-		{"internal/slowpath", []string{"internal/state"}},
+		{"internal/slowpath", []string{"internal/state", "internal/task"}},
 		{"internal/dnsio", []string{"internal/task"}},
 		{"internal/lan", nil},
 		{"internal/store", nil},

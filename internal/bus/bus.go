@@ -154,7 +154,7 @@ func (b *Bus) again(ctx context.Context, do func(context.Context) error, failed 
 	pause := shortPause
 	for {
 		begin := time.Now()
-		err := do(ctx)
+		err := task.Call(func() error { return do(ctx) })
 		if ctx.Err() != nil {
 			return
 		}

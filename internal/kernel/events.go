@@ -51,10 +51,10 @@ func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 		return errors.Join(fmt.Errorf("subscribe to the kernel's news: %w", err), news.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { news.Close() })
-	task.Go(func() {
-		defer stop()
+	task.Again("events of the kernel", func() {
 		for {
 			if err := news.Drain(func([]byte) {}); err != nil && !errors.Is(err, unix.ENOBUFS) {
+				stop()
 				news.Close()
 				return
 			}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/task"
 )
 
 // joinedBuffer is how much may wait in a Joined.
@@ -22,6 +24,7 @@ type Joined struct {
 	conn  *net.IPConn
 	local netip.Addr
 	proto int
+	guard task.Guard
 }
 
 // OpenJoined opens the socket of one IP protocol. Of UDP it receives what looks
@@ -41,7 +44,7 @@ func OpenJoined(ctx context.Context, local netip.Addr, proto int) (*Joined, erro
 	if err != nil {
 		return nil, fmt.Errorf("open raw socket of IP protocol %d at %s: %w", proto, local, err)
 	}
-	return &Joined{c.(*net.IPConn), local, proto}, nil
+	return &Joined{conn: c.(*net.IPConn), local: local, proto: proto}, nil
 }
 
 func prepareJoined(fd int, v6 bool, proto int) error {
@@ -86,7 +89,7 @@ func dataOfL2TP(v6 bool) []unix.SockFilter {
 
 // Serve hands each packet to handle, behind an empty link header and with the
 // index of the device where it arrived, until ctx ends. It is valid only during
-// the call.
+// the call. A packet at which handle panics is lost.
 func (j *Joined) Serve(ctx context.Context, handle func(frame []byte, device int)) error {
 	stop := context.AfterFunc(ctx, func() { j.conn.Close() })
 	defer stop()
@@ -105,7 +108,7 @@ func (j *Joined) Serve(ctx context.Context, handle func(frame []byte, device int
 			frame := buffer[room-ethernetHeader : room+n]
 			clear(frame[:ethernetHeader])
 			frame[12], frame[13] = 0x08, 0x00
-			handle(frame, device)
+			j.guard.Do("packet", frame, func() { handle(frame, device) })
 			continue
 		}
 		remote, ok := netip.AddrFromSlice(from.IP)
@@ -121,9 +124,13 @@ func (j *Joined) Serve(ctx context.Context, handle func(frame []byte, device int
 		ip[6], ip[7] = byte(j.proto), 64
 		copy(ip[8:], remote.AsSlice())
 		copy(ip[24:], j.local.AsSlice())
-		handle(frame, device)
+		j.guard.Do("packet", frame, func() { handle(frame, device) })
 	}
 }
+
+// Fault describes the last packet at which handle panicked; nil if there was
+// none for long.
+func (j *Joined) Fault() error { return j.guard.Fault() }
 
 // Close ends Serve.
 func (j *Joined) Close() error { return j.conn.Close() }

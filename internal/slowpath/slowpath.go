@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/state"
+	"weft/internal/task"
 )
 
 // maxFrame is the longest frame that a TAP device hands over.
@@ -40,6 +41,7 @@ type Device struct {
 	raw  rawSocket
 
 	served atomic.Uint64
+	guard  task.Guard
 }
 
 // Open takes the user-space end of the TAP device called name, whose link
@@ -84,7 +86,8 @@ func persists(fd int, req *unix.Ifreq) error {
 }
 
 // Serve hands each packet that comes up to handle and puts back what it
-// returns, until ctx ends. The packet is only valid during the call.
+// returns, until ctx ends. The packet is only valid during the call. A packet
+// at which handle panics is lost.
 func (d *Device) Serve(ctx context.Context, handle func(ip []byte, how state.Arrival) []Packet) error {
 	stop := context.AfterFunc(ctx, func() { d.file.Close() })
 	defer stop()
@@ -100,7 +103,9 @@ func (d *Device) Serve(ctx context.Context, handle func(ip []byte, how state.Arr
 		if n <= ethernetHeader {
 			continue
 		}
-		for _, p := range handle(frame[ethernetHeader:n], readNote(frame)) {
+		var answers []Packet
+		d.guard.Do("packet", frame[ethernetHeader:n], func() { answers = handle(frame[ethernetHeader:n], readNote(frame)) })
+		for _, p := range answers {
 			// a packet that the stack refuses is lost like any other
 			_ = d.Put(p)
 		}
@@ -110,6 +115,10 @@ func (d *Device) Serve(ctx context.Context, handle func(ip []byte, how state.Arr
 
 // Served counts the packets that came up and whose answers have been put back.
 func (d *Device) Served() uint64 { return d.served.Load() }
+
+// Fault describes the last packet at which handle panicked; nil if there was
+// none for long.
+func (d *Device) Fault() error { return d.guard.Fault() }
 
 // Put sends a packet into the device, as Serve does with answers.
 func (d *Device) Put(p Packet) error {

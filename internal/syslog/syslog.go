@@ -97,7 +97,12 @@ func Open(s Settings) (*Sender, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Sender{target: to, settings: s, host: host, queue: make(chan []byte, waiting), ctx: ctx, cancel: cancel, done: make(chan struct{})}
-	task.Go(r.run)
+	var tasks task.Tasks
+	tasks.Again("syslog to "+s.To, r.run)
+	task.Go(func() {
+		tasks.Wait()
+		close(r.done)
+	})
 	return r, nil
 }
 
@@ -133,7 +138,6 @@ func (s *Sender) Close() {
 }
 
 func (s *Sender) run() {
-	defer close(s.done)
 	var c *connection
 	for line := range s.queue {
 		for sent := false; !sent; {

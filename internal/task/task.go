@@ -5,6 +5,7 @@
 //	Group    goroutines with one end: one that fails ends the others
 //	Tasks    goroutines that end by themselves
 //	Task     one function that is run again, with growing pauses, until Stop
+//	Guard    calls handlers of messages; a panic costs one message
 //	Set      one running thing for each key
 //	Mailbox  how others ask the loop that owns a state
 //	Wake     a signal without content, Gate one that stays

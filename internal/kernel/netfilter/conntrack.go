@@ -69,7 +69,7 @@ func (c *Conntrack) Close() error {
 func (c *Conntrack) Follow(ctx context.Context) {
 	var tasks task.Tasks
 	for _, n := range []*netfilterNews{c.ends, c.rules} {
-		tasks.Go(func() { n.follow(ctx) })
+		tasks.Again("events of netfilter", func() { n.follow(ctx) })
 	}
 	tasks.Wait()
 }

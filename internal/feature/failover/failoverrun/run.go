@@ -4,6 +4,7 @@ package failoverrun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -51,6 +52,7 @@ type sharer struct {
 	bus      *bus.Bus
 	service  *failover.Service // the loop's
 	away     map[string]string // peers that cannot be read, and why: logged once
+	guard    task.Guard
 }
 
 // shareTick is how often changes are looked for.
@@ -86,7 +88,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		}
 		fault := s.fault
 		if s.running != nil && fault == nil {
-			fault = s.running.loop.Fault()
+			fault = errors.Join(s.running.loop.Fault(), s.running.guard.Fault())
 		}
 		return []state.Health{state.HealthOf("failover", "", fault, "this router translates by its own sessions only; weft tries again by itself")}
 	})
@@ -173,16 +175,24 @@ func (r *sharer) run(ctx context.Context, works func()) error {
 		case <-ctx.Done():
 			return nil
 		case e := <-r.bus.Events():
-			r.handle(e, time.Now())
+			r.guard.Do("event of a peer", content(e), func() { r.handle(e, time.Now()) })
 		case f := <-r.box.Asked():
 			f(r.service)
 		case now := <-tick.C:
-			r.service.Tick(now)
+			r.guard.Run("sharing of sessions", func() { r.service.Tick(now) })
 			if err := r.service.Err(); logged.Changed(err) && err != nil {
 				r.log.Error("sharing of sessions", "error", err)
 			}
 		}
 	}
+}
+
+// content is what a peer has sent, if an event is that.
+func content(e bus.Event) []byte {
+	if e.Message == nil {
+		return nil
+	}
+	return e.Message.Data
 }
 
 func (r *sharer) handle(e bus.Event, now time.Time) {

@@ -68,7 +68,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(p *parts) (list []state.Health) {
 		for name, s := range p.slow.set.All() {
-			list = append(list, state.HealthOf("nat64", name, s.Fault(), "fragments and ICMP errors are lost until its device "+s.slow.Device+" is there again"))
+			list = append(list, s.health(name))
 		}
 		if p.used {
 			fault := p.fault

@@ -2,6 +2,7 @@ package nat64run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -31,6 +32,7 @@ type slowPath struct {
 	*task.Task
 	slow   *nat64.Slow
 	device atomic.Pointer[slowpath.Device] // nil until it is open
+	timed  task.Guard
 }
 
 func newSlowPaths(log *slog.Logger) *slowPaths {
@@ -119,12 +121,34 @@ func packets(answers []nat64.Answer) (list []slowpath.Packet) {
 	return list
 }
 
+// fault is why the slow path does not work, or what it failed at.
+func (p *slowPath) fault() error {
+	if err := p.Fault(); err != nil {
+		return err
+	}
+	if d := p.device.Load(); d != nil {
+		return errors.Join(d.Fault(), p.timed.Fault())
+	}
+	return nil
+}
+
+// health says whether the slow path works.
+func (p *slowPath) health(name string) state.Health {
+	remedy := "fragments and ICMP errors are lost until its device " + p.slow.Device + " is there again"
+	if p.Fault() == nil {
+		remedy = "all other packets are forwarded; report it with the text above"
+	}
+	return state.HealthOf("nat64", name, p.fault(), remedy)
+}
+
 // watchTime sends what is due when time has passed.
 func (p *slowPath) watchTime(ctx context.Context, device *slowpath.Device) error {
 	for task.Pause(ctx, time.Second) {
-		for _, packet := range packets(p.slow.Due()) {
-			_ = device.Put(packet) // lost like any packet that the stack refuses
-		}
+		p.timed.Run("packets that time makes due", func() {
+			for _, packet := range packets(p.slow.Due()) {
+				_ = device.Put(packet) // lost like any packet that the stack refuses
+			}
+		})
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package pseudowirerun
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"weft/internal/datapath"
@@ -19,7 +21,21 @@ import (
 type reassembly struct {
 	log      *slog.Logger
 	datapath *datapath.Datapath
-	set      task.Set[string, *task.Task]
+	set      task.Set[string, *reassembler]
+}
+
+// reassembler is the task of one end, and its socket.
+type reassembler struct {
+	*task.Task
+	socket atomic.Pointer[slowpath.Joined] // nil until it is open
+}
+
+// fault is why it does not work, or what it failed at.
+func (r *reassembler) fault() error {
+	if s := r.socket.Load(); s != nil {
+		return errors.Join(r.Fault(), s.Fault())
+	}
+	return r.Fault()
 }
 
 // socketPause is how long a task waits before it opens its socket again.
@@ -31,15 +47,17 @@ func (j *reassembly) apply(ctx context.Context, ends []pseudowire.End) {
 	for _, e := range ends {
 		wanted[fmt.Sprint(e)] = e
 	}
-	_ = task.Want(&j.set, wanted, func(*task.Task, pseudowire.End) bool { return true }, func(name string, e pseudowire.End) (*task.Task, error) {
-		return task.Keep(ctx, task.Kept{
+	_ = task.Want(&j.set, wanted, func(*reassembler, pseudowire.End) bool { return true }, func(name string, e pseudowire.End) (*reassembler, error) {
+		r := &reassembler{}
+		r.Task = task.Keep(ctx, task.Kept{
 			Name: "fragments of pseudowires to " + e.Local.String(), Log: j.log, Retry: task.Retry{First: socketPause, Most: socketPause},
-			Run: func(ctx context.Context, works func()) error { return serveWhole(ctx, j.datapath, e, works) },
-		}), nil
+			Run: func(ctx context.Context, works func()) error { return r.serve(ctx, j.datapath, e, works) },
+		})
+		return r, nil
 	})
 }
 
-func serveWhole(ctx context.Context, d *datapath.Datapath, e pseudowire.End, works func()) error {
+func (r *reassembler) serve(ctx context.Context, d *datapath.Datapath, e pseudowire.End, works func()) error {
 	joiner, err := d.Joiner()
 	if err != nil {
 		return err
@@ -54,6 +72,7 @@ func serveWhole(ctx context.Context, d *datapath.Datapath, e pseudowire.End, wor
 		return err
 	}
 	defer socket.Close()
+	r.socket.Store(socket)
 	works()
 	return socket.Serve(ctx, func(packet []byte, device int) {
 		frame, hidden, outcome, err := joiner.Unpack(packet, device)

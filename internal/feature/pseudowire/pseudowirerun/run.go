@@ -42,7 +42,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 			list = append(list, state.HealthOf("pseudowire", "", p.paths.task.Fault(), "packets take the path that was known last; weft tries again"))
 		}
 		for name, t := range p.reassembly.set.All() {
-			if err := t.Fault(); err != nil {
+			if err := t.fault(); err != nil {
 				list = append(list, state.HealthOf("pseudowire", name, err, "packets that arrive in fragments are lost; weft tries again every second"))
 			}
 		}

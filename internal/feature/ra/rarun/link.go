@@ -35,6 +35,7 @@ type link struct {
 	fault string // why it does not serve now
 	since time.Time
 	said  bool // the fault has been logged
+	guard task.Guard
 }
 
 // forgiven is how long a link may not be served before that is worth a word:
@@ -196,9 +197,9 @@ func (a *link) serve(ctx context.Context, works func()) error {
 			timer.Stop()
 			return context.Cause(ctx)
 		case h := <-heard:
-			a.hear(h)
+			a.guard.Do(fmt.Sprintf("%s from %s", h.Message.Type(), h.From), nil, func() { a.hear(h) })
 		case q := <-asked:
-			a.answer(clients, q)
+			a.guard.Do("DHCPv6 message", q.message, func() { a.answer(clients, q) })
 		case <-a.changed:
 			if a.mode() != mode {
 				timer.Stop()
@@ -233,19 +234,23 @@ func (a *link) wait() time.Duration {
 
 func (a *link) send(n *lan.Neighbours) error {
 	now := time.Now()
-	a.mu.Lock()
-	sends := a.ra.Tick(now)
-	var changes []ra.Change
-	if a.dhcp != nil {
-		changes = a.dhcp.Expire(now)
-	}
-	a.mu.Unlock()
+	sends, changes := a.due(now)
 	a.route(changes)
 	var errs []error
 	for _, s := range sends {
 		errs = append(errs, n.Send(s.Message, s.To))
 	}
 	return errors.Join(errs...)
+}
+
+func (a *link) due(now time.Time) (sends []ra.Send, changes []ra.Change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sends = a.ra.Tick(now)
+	if a.dhcp != nil {
+		changes = a.dhcp.Expire(now)
+	}
+	return sends, changes
 }
 
 func (a *link) hear(h lan.Heard) {
@@ -329,9 +334,7 @@ func (a *link) answer(clients *lan.Clients, q question) {
 		a.doors.Log.Debug("not understood", "device", a.device, "from", q.from.String(), "error", err)
 		return
 	}
-	a.mu.Lock()
-	reply, changes := a.dhcp.Handle(m, q.from, time.Now())
-	a.mu.Unlock()
+	reply, changes := a.handle(m, q.from)
 	a.route(changes) // before the client hears that it may use it
 	if reply == nil {
 		return
@@ -343,6 +346,12 @@ func (a *link) answer(clients *lan.Clients, q question) {
 	if err != nil {
 		a.doors.Log.Debug("not answered", "device", a.device, "error", err)
 	}
+}
+
+func (a *link) handle(m *dhcp6.Message, from netip.Addr) (*dhcp6.Message, []ra.Change) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.dhcp.Handle(m, from, time.Now())
 }
 
 // route follows leases of prefixes with routes.

@@ -66,7 +66,11 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(s *links) (list []state.Health) {
 		for name, a := range s.set.All() {
-			list = append(list, state.HealthOf("ra", name, a.Fault(), "hosts on "+a.device+" are not served; weft tries again several times a second"))
+			fault, remedy := a.Fault(), "hosts on "+a.device+" are not served; weft tries again several times a second"
+			if fault == nil {
+				fault, remedy = a.guard.Fault(), "all other messages are answered; report it with the text above"
+			}
+			list = append(list, state.HealthOf("ra", name, fault, remedy))
 		}
 		return list
 	})
