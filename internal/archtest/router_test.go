@@ -89,7 +89,7 @@ func mutexes() []string {
 		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",
 		"internal/feature/ra/rarun/link.go",
 		"internal/kernel/netfilter/events.go", "internal/kernel/rtnetlink/feed.go",
-		"internal/task/task.go",
+		"internal/task/guard.go", "internal/task/task.go",
 	}
 }
 
