@@ -99,7 +99,6 @@ func doors() map[string][]string {
 		"github.com/cilium/ebpf":         {"internal/datapath", "internal/bench", "internal/lab", "internal/trace"},
 		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace"},
 		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
-		"github.com/insomniacslk/dhcp":   {"wire/dhcp6"},
 		"go.etcd.io/bbolt":               {"internal/store"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
 		"github.com/nats-io":             {"internal/bus"},

@@ -97,7 +97,7 @@ func code(list []dhcp6.IA) string {
 	if len(list) != 1 || list[0].Status == nil {
 		return "none"
 	}
-	return fmt.Sprint(*list[0].Status)
+	return fmt.Sprint(uint16(*list[0].Status))
 }
 
 func TestFourMessagesGiveAnAddressAndAPrefix(t *testing.T) {
