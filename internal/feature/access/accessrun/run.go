@@ -68,7 +68,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 
 // Status says which sections are served.
 func (r *Runner) Status(ctx context.Context) (list []state.Health) {
-	fault := r.loop.Fault()
+	fault := errors.Join(r.loop.Fault(), r.state.guard.Fault())
 	for _, name := range r.Sections(ctx) {
 		list = append(list, state.HealthOf("access", name, fault, "weft tries again by itself"))
 	}

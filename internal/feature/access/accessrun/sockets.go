@@ -105,7 +105,7 @@ func (s *subscribers) take(ctx context.Context, socket datagrams) {
 func (s *subscribers) receive(here netip.AddrPort, batch []datagram) {
 	now := time.Now()
 	for _, d := range batch {
-		s.engine.Receive(here, d.from, d.bytes, now)
+		s.guard.Do("datagram of L2TP", d.bytes, func() { s.engine.Receive(here, d.from, d.bytes, now) })
 	}
 	s.settle()
 }

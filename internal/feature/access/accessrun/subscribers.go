@@ -28,6 +28,7 @@ type subscribers struct {
 	box   task.Mailbox[*subscribers]
 	ctx   context.Context // of the tasks that ask the loop: it ends when the runner is closed
 	tasks task.Tasks
+	guard task.Guard // of messages that the engine handles
 	wake  task.Wake // accounts are settled
 
 	engine    *access.Engine

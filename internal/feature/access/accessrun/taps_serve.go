@@ -52,7 +52,7 @@ func (s *subscribers) serveTap(ctx context.Context, name string, t *tap) {
 	defer t.device.Close()
 	err := t.device.Serve(ctx, func(ip []byte, _ state.Arrival) []slowpath.Packet {
 		_ = s.box.Ask(ctx, func(s *subscribers) {
-			s.engine.Transmit(name, ip)
+			s.guard.Do("packet to a subscriber", ip, func() { s.engine.Transmit(name, ip) })
 			s.settle() // the packet is read over after this
 		})
 		return nil
