@@ -29,7 +29,7 @@ type subscribers struct {
 	ctx   context.Context // of the tasks that ask the loop: it ends when the runner is closed
 	tasks task.Tasks
 	guard task.Guard // of messages that the engine handles
-	wake  task.Wake // accounts are settled
+	wake  task.Wake  // accounts are settled
 
 	engine    *access.Engine
 	begun     bool
