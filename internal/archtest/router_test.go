@@ -84,7 +84,7 @@ func mutexes() []string {
 		"internal/bus/backlog.go", "internal/bus/bus.go",
 		"internal/daemon/listen.go", // which configuration is in force
 		"internal/datapath/datapath.go", "internal/datapath/share.go", "internal/datapath/subscribers.go",
-		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go",
+		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go", "internal/dnsio/shares.go", "internal/dnsio/streams.go",
 		"internal/feature/dns64/cache.go", "internal/feature/dns64/limit.go", "internal/feature/dns64/resolve.go",
 		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",
 		"internal/feature/ra/rarun/link.go",

@@ -156,6 +156,7 @@ type ForwarderState struct {
 	Resting   bool          `json:"resting"` // failed lately, others are asked first
 	Last      time.Duration `json:"last_ns"` // how long the last answer took
 	Error     string        `json:"error,omitempty"`
+	Unwanted  uint64        `json:"unwanted"` // replies to no question that was asked
 }
 
 // States tells how the forwarders are.

@@ -306,7 +306,7 @@ func TestAReloadKeepsSocketsThatStay(t *testing.T) {
 			t.Error("the client is", client)
 		}
 		return reply(m)
-	})
+	}, func(a netip.Addr) bool { return a.IsLoopback() })
 	defer s.Close()
 	ctx := context.Background()
 	if err := s.Set(ctx, []netip.AddrPort{a}); err != nil {

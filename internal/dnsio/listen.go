@@ -21,31 +21,44 @@ import (
 // Handler answers one message; nil sends nothing.
 type Handler func(ctx context.Context, client netip.Addr, m *dns.Msg, udp bool) *dns.Msg
 
-// Server listens on a set of addresses, UDP and TCP on each.
+// Server listens on a set of addresses, UDP and TCP on each. What a client takes
+// of it is bounded, so that others are answered whatever one client does.
 type Server struct {
-	handle Handler
-	slots  chan struct{} // one for each message that is being answered
+	handle  Handler
+	allowed func(netip.Addr) bool
+	asked   shares // messages that are being answered
+	guard   task.Guard
 
 	mu   sync.Mutex
 	open map[netip.AddrPort]*listener
 }
 
 type listener struct {
-	udp, tcp *dns.Server
-	tasks    task.Tasks
+	udp     *net.UDPConn
+	tcp     net.Listener
+	streams streams
+	tasks   task.Tasks
 }
 
 const (
-	atOnce     = 2000             // messages that are being answered; more are dropped
-	tcpIdle    = 10 * time.Second // RFC 7766 section 6.2.3
-	tcpAtOnce  = 256              // connections to one address
-	tcpQueries = 1000             // questions on one connection
+	atOnce       = 2000             // messages that are being answered; more are dropped
+	atOnceHost   = 250              // of them of one address
+	atOnceSubnet = 1000             // of them of one IPv6 /64
+	tcpIdle      = 10 * time.Second // for one message, from the end of the one before (RFC 7766 section 6.2.3)
+	tcpQueries   = 1000             // questions on one connection
+	udpWrite     = time.Second      // for one answer to leave
+	queryMost    = 4096             // bytes of a question; a usual one has fewer than 100
 )
 
-// NewServer makes a server that listens nowhere yet.
-func NewServer(h Handler) *Server {
-	return &Server{handle: h, slots: make(chan struct{}, atOnce), open: map[netip.AddrPort]*listener{}}
+// NewServer makes a server that listens nowhere yet. allowed says who may hold a
+// TCP connection; others' are closed at once.
+func NewServer(h Handler, allowed func(netip.Addr) bool) *Server {
+	return &Server{handle: h, allowed: allowed, asked: shares{most: atOnce, host: atOnceHost, subnet: atOnceSubnet}, open: map[netip.AddrPort]*listener{}}
 }
+
+// Fault describes the last message at which the handler panicked; nil if there
+// was none for long.
+func (s *Server) Fault() error { return s.guard.Fault() }
 
 // Set makes the server listen on these addresses and no others; those that
 // stay keep their sockets. It does what it can: the error has all that it
@@ -107,24 +120,9 @@ func (s *Server) listen(ctx context.Context, at netip.AddrPort) (*listener, erro
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for DNS on %s over TCP: %w", at, err), packet.Close())
 	}
-	idle := func() time.Duration { return tcpIdle }
-	handler := func(udp bool) dns.Handler {
-		return dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) { s.serve(ctx, w, m, udp) })
-	}
-	l := &listener{
-		udp: &dns.Server{PacketConn: packet, Handler: handler(true), UDPSize: dns.MaxMsgSize},
-		tcp: &dns.Server{
-			Listener: &bounded{Listener: stream, slots: make(chan struct{}, tcpAtOnce)}, Handler: handler(false),
-			IdleTimeout: idle, ReadTimeout: tcpIdle, WriteTimeout: tcpIdle, MaxTCPQueries: tcpQueries,
-		},
-	}
-	var started sync.WaitGroup
-	started.Add(2)
-	l.udp.NotifyStartedFunc, l.tcp.NotifyStartedFunc = started.Done, started.Done
-	for _, server := range []*dns.Server{l.udp, l.tcp} {
-		l.tasks.Go(func() { _ = server.ActivateAndServe() }) // ends when it is shut down
-	}
-	started.Wait() // a server that has not started cannot be shut down
+	l := &listener{udp: packet.(*net.UDPConn), tcp: stream}
+	l.tasks.Again("DNS over UDP on "+at.String(), func() { s.serveUDP(ctx, l) })
+	l.tasks.Again("DNS over TCP on "+at.String(), func() { s.serveTCP(ctx, l) })
 	return l, nil
 }
 
@@ -142,63 +140,10 @@ func bindEarly(network, _ string, c syscall.RawConn) error {
 	return failed
 }
 
-func (s *Server) serve(ctx context.Context, w dns.ResponseWriter, m *dns.Msg, udp bool) {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		return // dropped: the client asks again
-	}
-	from, err := netip.ParseAddrPort(w.RemoteAddr().String())
-	if err != nil {
-		return
-	}
-	reply := s.handle(ctx, from.Addr(), m, udp)
-	if reply == nil {
-		if !udp {
-			_ = w.Close()
-		}
-		return
-	}
-	// the client may have gone; nobody is left to tell
-	_ = w.WriteMsg(reply)
-}
-
 func (l *listener) close() {
-	// an error says that it was not running any more
-	_ = l.udp.Shutdown()
-	_ = l.tcp.Shutdown()
+	// an error says that it was closed already
+	_ = l.udp.Close()
+	_ = l.tcp.Close()
+	l.streams.close()
 	l.tasks.Wait()
-}
-
-// bounded is a listener with so many connections at once; a connection too
-// many is closed.
-type bounded struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case b.slots <- struct{}{}:
-			return &held{Conn: c, free: sync.OnceFunc(func() { <-b.slots })}, nil
-		default:
-			_ = c.Close()
-		}
-	}
-}
-
-type held struct {
-	net.Conn
-	free func()
-}
-
-func (h *held) Close() error {
-	h.free()
-	return h.Conn.Close()
 }

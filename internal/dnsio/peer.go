@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,8 @@ type peer struct {
 	failed uint64
 	last   time.Duration
 	err    error // why it failed last; nil once it answers
+
+	unwanted atomic.Uint64 // replies to no question
 }
 
 const (
@@ -82,7 +85,7 @@ func healthyFirst(list []*peer, now time.Time) []*peer {
 func (p *peer) state(now time.Time) ForwarderState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := ForwarderState{Forwarder: p.String(), Asked: p.asked, Failed: p.failed, Resting: p.health.resting(now), Last: p.last}
+	s := ForwarderState{Forwarder: p.String(), Asked: p.asked, Failed: p.failed, Resting: p.health.resting(now), Last: p.last, Unwanted: p.unwanted.Load()}
 	if p.err != nil {
 		s.Error = p.err.Error()
 	}
@@ -143,10 +146,10 @@ func (p *peer) exchange(ctx context.Context, q *dns.Msg, o Options) (*dns.Msg, e
 		if err == nil && !reply.Truncated && matches(m, reply, false) {
 			return reply, nil
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errUnwanted) {
 			return nil, err
 		}
-		// cut off, or in other case than it was asked: the truth over TCP
+		// guessed at, cut off, or in other case than it was asked: the truth over TCP
 	}
 	return p.overStream(ctx, m)
 }
@@ -165,7 +168,10 @@ func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 	if err := conn.WriteMsg(m); err != nil {
 		return nil, err
 	}
-	for {
+	for wrong := 0; ; wrong++ {
+		if wrong == unwantedMost {
+			return nil, errUnwanted
+		}
 		reply, err := conn.ReadMsg()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -176,8 +182,15 @@ func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 		if err == nil && matches(m, reply, true) {
 			return reply, nil
 		}
+		p.unwanted.Add(1)
 	}
 }
+
+// unwantedMost is how many replies to something else one query over UDP bears:
+// somebody tries to guess its identifier. It goes on over TCP.
+const unwantedMost = 20
+
+var errUnwanted = errors.New("too many replies that are not to the query")
 
 // isNetwork tells an error of the socket from one of what it brought.
 func isNetwork(err error) bool {

@@ -162,13 +162,22 @@ func TestAClientThatAsksTooMuchIsLeftWaiting(t *testing.T) {
 	s.Rate = 5
 	b := newBench(t, s, hostData())
 	silent := 0
-	for i := range 30 { // one host, many addresses of its /64
-		if b.from(fmt.Sprintf("2001:db8:1::%x", i+2), "h.example. A") == nil {
+	for range 30 {
+		if b.from("2001:db8:1::2", "h.example. A") == nil {
 			silent++
 		}
 	}
 	if silent != 20 || b.count("limited") != 20 {
 		t.Errorf("%d of 30 were not answered", silent)
+	}
+	silent = 0
+	for i := range 200 { // one host, many addresses of its /64
+		if b.from(fmt.Sprintf("2001:db8:1::1:%x", i+2), "h.example. A") == nil {
+			silent++
+		}
+	}
+	if silent != 200-90 { // ten of 100 went to the first address
+		t.Errorf("%d of 200 were not answered", silent)
 	}
 	same(t, b.from("192.0.2.7", "h.example. A"), "NOERROR", "h.example. 60 IN A 192.0.2.6")
 	b.clock.pass(time.Second)

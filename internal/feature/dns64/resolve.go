@@ -167,81 +167,6 @@ func (r *Resolver) ask(ctx context.Context, q question) *answer {
 	return understand(q, reply, r.settings.Load().TrustAD)
 }
 
-// understand takes from a reply what answers the question.
-func understand(q question, reply *dns.Msg, trust bool) *answer {
-	a := &answer{rcode: reply.Rcode, ns: reply.Ns, ad: trust && reply.AuthenticatedData}
-	if opt := reply.IsEdns0(); opt != nil {
-		for _, o := range opt.Option {
-			if ede, is := o.(*dns.EDNS0_EDE); is {
-				a.ede = ede
-			}
-		}
-	}
-	for _, rr := range reply.Extra {
-		switch rr.(type) {
-		case *dns.OPT, *dns.TSIG, *dns.SIG:
-		default:
-			a.extra = append(a.extra, rr)
-		}
-	}
-	a.answer = chain(q, reply.Answer)
-	return a
-}
-
-// chain keeps the records that answer q: those of its name and of the names
-// that aliases lead to. Others have no business in the answer (RFC 5452
-// section 6).
-func chain(q question, records []dns.RR) []dns.RR {
-	names := map[string]bool{q.name: true}
-	for range len(records) + 1 {
-		grown := false
-		for _, rr := range records {
-			if to, ok := leads(rr, names); ok && !names[to] {
-				names[to], grown = true, true
-			}
-		}
-		if !grown {
-			break
-		}
-	}
-	var kept []dns.RR
-	for _, rr := range records {
-		owner := dns.CanonicalName(rr.Header().Name)
-		_, isDNAME := leads(rr, names)
-		covers := false
-		if sig, is := rr.(*dns.RRSIG); is && sig.TypeCovered == dns.TypeDNAME {
-			for n := range names {
-				covers = covers || within(n, owner)
-			}
-		}
-		if names[owner] || isDNAME || covers {
-			kept = append(kept, rr)
-		}
-	}
-	return kept
-}
-
-// leads gives where an alias takes one of the names: CNAME, or DNAME for what
-// is below it (RFC 6672 section 2.2).
-func leads(rr dns.RR, names map[string]bool) (string, bool) {
-	owner := dns.CanonicalName(rr.Header().Name)
-	switch alias := rr.(type) {
-	case *dns.CNAME:
-		return dns.CanonicalName(alias.Target), names[owner]
-	case *dns.DNAME:
-		for n := range names {
-			if n != owner && within(n, owner) {
-				to := n[:len(n)-len(owner)] + dns.CanonicalName(alias.Target)
-				if owner == "." {
-					to = n + dns.CanonicalName(alias.Target)
-				}
-				return to, true
-			}
-		}
-	}
-	return "", false
-}
-
 // resolve answers a client's question; rules are those for the client.
 func (r *Resolver) resolve(ctx context.Context, q question, rules []Rule, s *Settings) *answer {
 	if a := special(q, rules); a != nil {
@@ -310,6 +235,9 @@ func (r *Resolver) resolveAAAA(ctx context.Context, q question, rules []Rule, s 
 func (a *answer) bogus() bool {
 	return a.ede != nil && a.ede.InfoCode >= dns.ExtendedErrorCodeDNSSECIndeterminate && a.ede.InfoCode <= dns.ExtendedErrorCodeNSECMissing
 }
+
+// Allowed tells whether a client may ask.
+func (r *Resolver) Allowed(client netip.Addr) bool { return allowed(r.settings.Load(), client) }
 
 // allowed tells whether a client may ask.
 func allowed(s *Settings, client netip.Addr) bool {

@@ -28,6 +28,7 @@ type ForwarderRow struct {
 	Resting   bool          `json:"resting"` // failed lately, others are asked first
 	Last      time.Duration `json:"last_ns"` // how long the last answer took
 	Error     string        `json:"error,omitempty"`
+	Unwanted  uint64        `json:"unwanted"` // replies to no question that was asked
 }
 
 // Source is the name server that the daemon runs; nil: it runs none.
@@ -62,6 +63,11 @@ knows all this, so weft run must be running.`,
 					put(float64(f.Failed), f.Forwarder, "failed")
 				}
 			}),
+			noun.NewCounter("weft_dns64_forwarder_unwanted_total", "Replies from forwarders that belong to no query: garbage, or attempts to forge answers.", []string{"forwarder"}, func(r Row, put func(float64, ...string)) {
+				for _, f := range r.Forwarders {
+					put(float64(f.Unwanted), f.Forwarder)
+				}
+			}),
 			noun.NewGauge("weft_dns64_cache_entries", "Answers that are kept.", nil, func(r Row, put func(float64, ...string)) { put(float64(r.Cached)) }),
 		},
 	}.Noun()}
@@ -71,9 +77,9 @@ func page(w io.Writer, rows []Row) {
 	for _, d := range rows {
 		fmt.Fprintf(w, "listens on\t%s\n", noun.Dash(strings.Join(d.Listen, " ")))
 		fmt.Fprintf(w, "keeps\t%d answers\n\n", d.Cached)
-		fmt.Fprintln(w, "FORWARDER\tASKED\tFAILED\tLAST\tSTATE")
+		fmt.Fprintln(w, "FORWARDER\tASKED\tFAILED\tUNWANTED\tLAST\tSTATE")
 		for _, f := range d.Forwarders {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", f.Forwarder, f.Asked, f.Failed, f.Last.Round(100*time.Microsecond), f.state())
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\n", f.Forwarder, f.Asked, f.Failed, f.Unwanted, f.Last.Round(100*time.Microsecond), f.state())
 		}
 		fmt.Fprintln(w, "\nEVENT\tCOUNT\tMEANING")
 		for _, c := range d.Counters {

@@ -4,8 +4,8 @@ package dns64run
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -45,7 +45,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 			return nil
 		}
 		if s.running == nil {
-			s.running = start(ctx, r.doors.Log, settings)
+			s.running = start(ctx, settings)
 		}
 		if err := s.running.update(ctx, settings); err != nil {
 			s.fault = fmt.Errorf("DNS64 cannot listen on all addresses: %w", err)
@@ -59,6 +59,9 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(s *server) []state.Health {
 		if s.running == nil {
 			return nil
+		}
+		if fault := errors.Join(s.running.server.Fault(), s.running.guard.Fault()); s.fault == nil && fault != nil {
+			return []state.Health{state.HealthOf("dns64", "", fault, "all other queries are answered; report it with the text above")}
 		}
 		return []state.Health{state.HealthOf("dns64", "", s.fault, "stop the other name server, or set [dns64] listen; weft tries again every few seconds")}
 	})
@@ -83,9 +86,10 @@ type nameServer struct {
 	server   *dnsio.Server
 	pool     *dnsio.Pool
 	listens  atomic.Pointer[[]netip.AddrPort]
+	guard    task.Guard
 }
 
-func start(ctx context.Context, log *slog.Logger, s dns64.Settings) *nameServer {
+func start(ctx context.Context, s dns64.Settings) *nameServer {
 	n := &nameServer{tasks: task.NewGroup(ctx)}
 	n.listens.Store(&s.Listen)
 	n.pool = dnsio.NewPool(dnsio.Options{
@@ -96,14 +100,12 @@ func start(ctx context.Context, log *slog.Logger, s dns64.Settings) *nameServer 
 		Upstream: n.pool, Now: time.Now, After: time.After,
 		Start: func(background func(context.Context)) {
 			n.tasks.Go(func(ctx context.Context) error {
-				if err := task.Call(func() error { background(ctx); return nil }); err != nil {
-					log.Error("a query to a forwarder failed", "error", err) // the others go on
-				}
+				n.guard.Run("query to a forwarder", func() { background(ctx) }) // the others go on
 				return nil
 			})
 		},
 	}, s)
-	n.server = dnsio.NewServer(n.resolver.Handle)
+	n.server = dnsio.NewServer(n.resolver.Handle, n.resolver.Allowed)
 	return n
 }
 
