@@ -6,4 +6,4 @@ import (
 	"weft/internal/lab/netspace/spacetest"
 )
 
-func TestMain(m *testing.M) { spacetest.Main(m) }
+func TestMain(m *testing.M) { spacetest.Main(m, 3) }

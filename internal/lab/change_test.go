@@ -35,6 +35,7 @@ addresses = ["192.0.2.2/24"]
 `
 
 func TestChangesUnderTrafficAreHeldToWhatTheySay(t *testing.T) {
+	beside(t, false)
 	weft := program(t)
 	src := Source{Name: "test", File: "test.toml", Text: []byte(wiredGuest)}
 	s, err := Parse(src)

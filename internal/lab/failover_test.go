@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheFailoverScenarioPasses(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	if out, err := exec.Command(weft, "lab", "run", "failover", "--name", lab).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -49,6 +50,7 @@ ends = [
 `
 
 func TestANodeIsKilledAndComesBack(t *testing.T) {
+	beside(t, false)
 	weft := program(t)
 	l, err := up(t, weft, name(t, ""), bridged)
 	if err != nil {

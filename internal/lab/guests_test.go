@@ -35,6 +35,7 @@ mtu = 1400
 `
 
 func TestChecksAndShellReachIntoAGuest(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	l, err := up(t, weft, lab, withGuest)
 	if err != nil {
@@ -113,6 +114,7 @@ func guestUp(t *testing.T, weft, lab string) (*Lab, []netspace.Process) {
 // A machine with other work to do lets a guest wait. A cable does not lose what was
 // sent meanwhile.
 func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	l, ps := guestUp(t, weft, lab)
 	machine := 0 // the first of its processes: the others are those that run in it
@@ -152,6 +154,7 @@ func TestACableKeepsWhatItsGuestReadsLate(t *testing.T) {
 }
 
 func TestAGuestThatDiesIsACasualty(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	l, ps := guestUp(t, weft, lab)
 	for _, p := range ps {
@@ -171,6 +174,7 @@ func TestAGuestThatDiesIsACasualty(t *testing.T) {
 }
 
 func TestGuestsOfAKilledRunAreTakenDown(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	l, err := up(t, weft, lab, withGuest)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+
+	"weft/internal/lab/netspace/spacetest"
 )
 
 // fakeRouter makes the test binary stand in for `weft run`: it does what the
@@ -17,7 +19,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "run" {
 		os.Exit(routerStandIn(os.Getenv(fakeRouter)))
 	}
-	os.Exit(m.Run())
+	spacetest.Main(m, 100) // beside bounds them
 }
 
 func routerStandIn(does string) int {

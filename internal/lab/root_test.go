@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,10 +39,16 @@ func program(t *testing.T) string {
 	return testbin.Weft(t)
 }
 
-// name gives a lab's name that no other test run has, gone after the test.
+// named numbers the labs of this process.
+var named atomic.Int32
+
+// name gives a lab's name that no other test has, gone after the test.
 func name(t *testing.T, suffix string) string {
 	t.Helper()
 	n := fmt.Sprintf("t%d%s", os.Getpid(), suffix)
+	if suffix == "" {
+		n = fmt.Sprintf("t%dn%d", os.Getpid(), named.Add(1))
+	}
 	t.Cleanup(func() {
 		if err := Down(context.Background(), n); err != nil {
 			t.Error(err)
@@ -91,6 +98,7 @@ ends = [
 `
 
 func TestTheChainScenarioPasses(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	out, err := exec.Command(weft, "lab", "run", "chain", "--name", lab, "--json").Output()
 	if err != nil {
@@ -105,6 +113,7 @@ func TestTheChainScenarioPasses(t *testing.T) {
 }
 
 func TestChecksFailWhenWhatTheySayIsNotSo(t *testing.T) {
+	beside(t, false)
 	weft := program(t)
 	l, err := up(t, weft, name(t, ""), pair)
 	if err != nil {
@@ -139,6 +148,7 @@ func TestChecksFailWhenWhatTheySayIsNotSo(t *testing.T) {
 }
 
 func TestALinkIsNoFasterThanItsRate(t *testing.T) {
+	// alone: a rate is measured
 	weft := program(t)
 	l, err := up(t, weft, name(t, ""), pair+"rate = \"20mbit\"\n")
 	if err != nil {
@@ -161,6 +171,7 @@ func TestALinkIsNoFasterThanItsRate(t *testing.T) {
 }
 
 func TestTwoLabsOfOneScenarioRunAtOnceAndASecondOfOneNameIsRefused(t *testing.T) {
+	beside(t, false)
 	weft := program(t)
 	one, two := name(t, "x"), name(t, "x-y") // one name begins the other
 	for _, n := range []string{one, two} {
@@ -263,6 +274,7 @@ func gone(t *testing.T, ps []netspace.Process) {
 }
 
 func TestAnInterruptTakesTheLabDown(t *testing.T) {
+	beside(t, false)
 	weft := program(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		lab := name(t, "")
@@ -279,6 +291,7 @@ func TestAnInterruptTakesTheLabDown(t *testing.T) {
 }
 
 func TestWhatAKilledRunLeavesIsFoundAndTakenDown(t *testing.T) {
+	beside(t, false)
 	weft, lab := program(t), name(t, "")
 	c, ps := startHanging(t, weft, lab)
 	space, err := netspace.Open(SpaceName(lab, "c"))
@@ -319,6 +332,7 @@ func TestWhatAKilledRunLeavesIsFoundAndTakenDown(t *testing.T) {
 }
 
 func TestTheRouterIsAwaitedAndItsDeathTold(t *testing.T) {
+	// alone: the variable is the process's
 	needRoot(t)
 	self, err := os.Executable()
 	if err != nil {

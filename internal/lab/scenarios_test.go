@@ -1,14 +1,18 @@
 package lab
 
-// Every scenario of the program is a test. Those of namespaces run beside each
-// other; guests take a machine's worth of memory each, so they do not. What a
-// scenario needs it says itself, with the Debian package that has it.
+// Every scenario of the program is a test. They run beside each other, but those that
+// hold weft to times and rates, which are alone. What a scenario needs it says itself,
+// with the Debian package that has it.
 
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"testing"
 )
+
+// alone are the scenarios that measure times or rates.
+var alone = []string{"lns-storm", "offload-attack", "offload-change"}
 
 func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 	weft := program(t)
@@ -22,8 +26,8 @@ func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(src.Name, func(t *testing.T) {
-			if !hasGuest(s) {
-				t.Parallel()
+			if !slices.Contains(alone, src.Name) {
+				beside(t, slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.Kind == QEMU }))
 			}
 			if src.Name == "jool" || src.Name == "jool-cases" {
 				needJool(t)
@@ -34,15 +38,6 @@ func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 			}
 		})
 	}
-}
-
-func hasGuest(s *Scenario) bool {
-	for _, n := range s.Nodes {
-		if n.Kind != "" && n.Kind != Namespace {
-			return true
-		}
-	}
-	return false
 }
 
 // needJool skips where Jool is not, and cannot be installed either: the report

@@ -8,14 +8,11 @@ import (
 	"testing"
 )
 
-// beside is how many tests of a package run beside each other, where each has
-// namespaces of its own: they wait more than they compute. A test that measures time
-// or rates does not call t.Parallel, and is alone.
-const beside = 3
-
-// Main is TestMain of a package whose tests have namespaces of their own. -parallel
-// on the command line goes before its bound.
-func Main(m *testing.M) {
+// Main is TestMain of a package whose tests have namespaces of their own: so many run
+// beside each other, because they wait more than they compute. A test that measures
+// time or rates does not call t.Parallel, and is alone. -parallel on the command line
+// goes before beside.
+func Main(m *testing.M, beside int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
