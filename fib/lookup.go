@@ -108,19 +108,19 @@ func (k Kind) String() string {
 
 // Step is one access of a lookup to the structure.
 type Step struct {
-	Kind   Kind
-	Offset uint32       // of the word read, in words from the arena's start
-	Depth  int          // bits of the address that were decided before
-	Slot   int          // root, page and node: the index
-	Match  netip.Prefix // the longest prefix known after this step, if any
-	Value  uint32       // its value
+	Kind   Kind         `json:"Kind"`
+	Offset uint32       `json:"Offset"` // of the word read, in words from the arena's start
+	Depth  int          `json:"Depth"`  // bits of the address that were decided before
+	Slot   int          `json:"Slot"`   // root, page and node: the index
+	Match  netip.Prefix `json:"Match"`  // the longest prefix known after this step, if any
+	Value  uint32       `json:"Value"`  // its value
 }
 
 // Explanation is a lookup taken apart.
 type Explanation struct {
-	Prefix netip.Prefix // the longest match; invalid if there is none
-	Value  uint32
-	Steps  []Step
+	Prefix netip.Prefix `json:"Prefix"` // the longest match; invalid if there is none
+	Value  uint32       `json:"Value"`
+	Steps  []Step       `json:"Steps"`
 }
 
 // Explain looks the address up and keeps notes. Its answer is Lookup's, but

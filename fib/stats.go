@@ -8,37 +8,37 @@ import (
 // Shape counts what a structure is made of. It is the same for the same set
 // of prefixes.
 type Shape struct {
-	Prefixes  int
-	InRoot    int // prefixes that end within the root
-	Hidden    int // prefixes that longer ones of their node cover wholly
-	Pages     int // IPv4: pages
-	PageRuns  int // entries of all of them
-	WidePages int // of these, those with slots of 32 bits
-	Nodes     int
-	Entries   int // words of all nodes' entries
-	Values    int // of these, those with a value
-	Empty     int // and those with nothing
-	PathJumps int // jumps to a node
-	LeafJumps int // jumps to a prefix alone
-	MaxDepth  int // blocks on the longest way down
-	DepthSum  int // of all slots and entries with a value: blocks on the way
-	DepthOf   int // how many those are
+	Prefixes  int `json:"Prefixes"`
+	InRoot    int `json:"InRoot"`    // prefixes that end within the root
+	Hidden    int `json:"Hidden"`    // prefixes that longer ones of their node cover wholly
+	Pages     int `json:"Pages"`     // IPv4: pages
+	PageRuns  int `json:"PageRuns"`  // entries of all of them
+	WidePages int `json:"WidePages"` // of these, those with slots of 32 bits
+	Nodes     int `json:"Nodes"`
+	Entries   int `json:"Entries"`   // words of all nodes' entries
+	Values    int `json:"Values"`    // of these, those with a value
+	Empty     int `json:"Empty"`     // and those with nothing
+	PathJumps int `json:"PathJumps"` // jumps to a node
+	LeafJumps int `json:"LeafJumps"` // jumps to a prefix alone
+	MaxDepth  int `json:"MaxDepth"`  // blocks on the longest way down
+	DepthSum  int `json:"DepthSum"`  // of all slots and entries with a value: blocks on the way
+	DepthOf   int `json:"DepthOf"`   // how many those are
 	// Sizes counts nodes by entries: 1, 2, 3-4, 5-8 ... 129-256.
-	Sizes [9]int
+	Sizes [9]int `json:"Sizes"`
 }
 
 // Stats is what the kernel's /proc/net/fib_triestat tells of its trie, for
 // this structure.
 type Stats struct {
 	Shape
-	Family     int // 4 or 6
-	Root       int // words of the root
-	Used       int // words in use, the root and head among them
-	Quarantine int // words freed, waiting for Release
-	Free       int // words of freed blocks ready for use
-	Untouched  int // words never used
-	Capacity   int // words of the arena
-	Shadow     int // bytes beside the arena, roughly
+	Family     int `json:"Family"`     // 4 or 6
+	Root       int `json:"Root"`       // words of the root
+	Used       int `json:"Used"`       // words in use, the root and head among them
+	Quarantine int `json:"Quarantine"` // words freed, waiting for Release
+	Free       int `json:"Free"`       // words of freed blocks ready for use
+	Untouched  int `json:"Untouched"`  // words never used
+	Capacity   int `json:"Capacity"`   // words of the arena
+	Shadow     int `json:"Shadow"`     // bytes beside the arena, roughly
 }
 
 // Stats walks the whole structure; like an update it must not run beside one.

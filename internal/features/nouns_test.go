@@ -42,6 +42,32 @@ func TestMetricsKeepTheirNames(t *testing.T) {
 	}
 }
 
+// Scripts read the JSON of nouns and of the socket: its keys are those of testdata, by
+// whatever names Go has them.
+func TestJSONKeepsItsKeys(t *testing.T) {
+	text, err := os.ReadFile("testdata/json.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Split(strings.TrimSpace(string(text)), "\n")
+	var got []string
+	for n := range noun.All(Nouns()) {
+		for _, key := range n.JSONKeys() {
+			got = append(got, n.Name+" "+key)
+		}
+	}
+	for _, key := range got {
+		if !slices.Contains(want, key) {
+			t.Errorf("testdata/json.txt does not have\n%s", key)
+		}
+	}
+	for _, key := range want {
+		if !slices.Contains(got, key) {
+			t.Errorf("no row has\n%s", key)
+		}
+	}
+}
+
 // Each noun has one name, and each that the maps have is read from its feature's tables.
 func TestEveryNounHasANameAndASource(t *testing.T) {
 	seen := map[string]bool{}

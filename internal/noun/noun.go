@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -79,6 +80,7 @@ type Noun struct {
 // erased is Of without its types. Rows are a []R inside the any.
 type erased interface {
 	serves(source any) bool
+	keys() []string
 	rows(ctx context.Context, source any, q *Query) (any, error)
 	encode(ctx context.Context, w io.Writer, source any, q *Query) error
 	decode(r io.Reader) (any, error)
@@ -131,6 +133,9 @@ func Find(nouns []Noun, name string) (Noun, bool) {
 	return Noun{}, false
 }
 
+// JSONKeys lists what the JSON of a row may have, each with its type: "hops[].mtu number".
+func (n Noun) JSONKeys() []string { return n.of.keys() }
+
 // Serves tells whether the noun's rows can be read from a source.
 func (n Noun) Serves(source any) bool { return n.of.serves(source) }
 
@@ -181,6 +186,8 @@ func (o Of[S, R]) serves(source any) bool {
 	_, ok := source.(S)
 	return ok
 }
+
+func (o Of[S, R]) keys() []string { return jsonKeys("", reflect.TypeFor[R]()) }
 
 // each reads from a source; what is not one is an error.
 func (o Of[S, R]) each(ctx context.Context, source any, q *Query) iter.Seq2[R, error] {
