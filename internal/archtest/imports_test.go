@@ -33,7 +33,7 @@ func rooms() []room {
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
 	})
 	below := append([]string{"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/foreign", "internal/version"}, doorRooms...)
-	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web"}, below...)
+	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web", "internal/svg"}, below...)
 	return []room{
 		{"fib", nil},
 		{"schedule", nil},
@@ -78,6 +78,7 @@ func rooms() []room {
 		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/access"}},
 		{"internal/trace", []string{"internal/state", "internal/ethtool", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
+		{"internal/svg", nil},
 		{"internal/simulate", beside},
 		{"internal/lab", beside},
 		{"internal/bench", beside},

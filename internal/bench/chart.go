@@ -2,46 +2,36 @@ package bench
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"strings"
+
+	"weft/internal/svg"
 )
 
 // Measures of the chart in pixels.
 const (
-	chartWidth  = 760
 	labelWidth  = 150
 	figureWidth = 150
 	barHeight   = 16
 	barGap      = 5
 	caseGap     = 34
-	headHeight  = 58
 )
 
 // Chart draws results as an SVG picture: a block for each case, a bar for each
 // subject's median, a whisker from the smallest to the largest round.
 func Chart(w io.Writer, results []Result, m Manifest) error {
-	var body strings.Builder
-	y := headHeight
+	c := svg.Chart{
+		Title: "weft bench " + m.Bench, Name: "weft bench " + m.Bench, Note: caption(results, m),
+		Style: `.case { font-size: 14px; font-weight: bold }
+.weft { fill: #2c7fb8 } .peer { fill: #b0b0b0 } .spread { stroke: #222; stroke-width: 1.2 }`,
+	}
+	y := svg.Head
 	for _, group := range byCase(results) {
 		y += caseGap
-		fmt.Fprintf(&body, `<text class="case" x="0" y="%d">%s, %s</text>`+"\n", y-12, html.EscapeString(group[0].Case), html.EscapeString(group[0].Unit))
-		y = drawGroup(&body, group, y)
+		c.Text("case", 0, float64(y-12), "", group[0].Case+", "+group[0].Unit)
+		y = drawGroup(&c, group, y)
 	}
-	height := y + 10
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="-10 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="12">
-<title>weft bench %s</title>
-<style>
-.head { font-size: 17px; font-weight: bold } .case { font-size: 14px; font-weight: bold } .note { fill: #666 }
-.weft { fill: #2c7fb8 } .peer { fill: #b0b0b0 } .spread { stroke: #222; stroke-width: 1.2 }
-</style>
-<rect x="-10" width="%d" height="%d" fill="white"/>
-<text class="head" x="0" y="26">weft bench %s</text>
-<text class="note" x="0" y="46">%s</text>
-%s</svg>
-`, chartWidth+20, height, chartWidth+20, height, html.EscapeString(m.Bench), chartWidth+20, height,
-		html.EscapeString(m.Bench), html.EscapeString(caption(results, m)), body.String())
-	return err
+	return c.Write(w, y+10)
 }
 
 func caption(results []Result, m Manifest) string {
@@ -70,7 +60,7 @@ func byCase(results []Result) [][]Result {
 }
 
 // drawGroup draws the bars of one case from y down and gives where they end.
-func drawGroup(body *strings.Builder, group []Result, y int) int {
+func drawGroup(c *svg.Chart, group []Result, y int) int {
 	var largest float64
 	for _, r := range group {
 		largest = max(largest, r.Max)
@@ -79,7 +69,7 @@ func drawGroup(body *strings.Builder, group []Result, y int) int {
 		if largest <= 0 {
 			return 0
 		}
-		return v / largest * (chartWidth - labelWidth - figureWidth)
+		return v / largest * (svg.Width - labelWidth - figureWidth)
 	}
 	for _, r := range group {
 		class := "peer"
@@ -87,11 +77,10 @@ func drawGroup(body *strings.Builder, group []Result, y int) int {
 			class = "weft"
 		}
 		middle := float64(y) + barHeight/2.0
-		fmt.Fprintf(body, `<text x="%d" y="%.0f" text-anchor="end">%s</text>`, labelWidth-8, middle+4, html.EscapeString(r.Subject))
-		fmt.Fprintf(body, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>`, class, labelWidth, y, scale(r.Median), barHeight)
-		fmt.Fprintf(body, `<path class="spread" d="M%.1f %.1fH%.1f"/>`, labelWidth+scale(r.Min), middle, labelWidth+scale(r.Max))
-		fmt.Fprintf(body, `<text x="%.1f" y="%.0f">%s <tspan class="note">%s to %s</tspan></text>`+"\n",
-			labelWidth+scale(r.Max)+8, middle+4, Figure(r.Median), Figure(r.Min), Figure(r.Max))
+		c.Text("", labelWidth-8, middle+4, "end", r.Subject)
+		c.Rect(class, labelWidth, float64(y), scale(r.Median), barHeight)
+		c.Path("spread", fmt.Sprintf("M%.1f %.1fH%.1f", labelWidth+scale(r.Min), middle, labelWidth+scale(r.Max)), "")
+		c.Rich("", labelWidth+scale(r.Max)+8, middle+4, "", Figure(r.Median)+" "+svg.Note(Figure(r.Min)+" to "+Figure(r.Max)))
 		y += barHeight + barGap
 	}
 	return y

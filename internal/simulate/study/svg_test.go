@@ -10,6 +10,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"weft/internal/svg"
 )
 
 // elements reads a picture as XML, and gives how often each class or element is
@@ -64,7 +66,7 @@ func TestAComparisonIsDrawnWithItsIntervals(t *testing.T) {
 	}
 	// the first dot and its interval stand where the estimate says
 	c, most := rows[0].Cells[0], rows[0].reach()
-	x := func(v float64) float64 { return labelSpace + v/most*(svgWidth-labelSpace-textSpace) }
+	x := func(v float64) float64 { return labelSpace + v/most*(svg.Width-labelSpace-textSpace) }
 	for _, want := range []string{
 		fmt.Sprintf(`<circle class="dot" cx="%.1f"`, x(c.Mean)),
 		fmt.Sprintf(`<path class="interval" d="M%.1f %.1fL%.1f`, x(c.Mean-c.Half), 102.0, x(c.Mean+c.Half)),
