@@ -2,7 +2,7 @@
 #pragma once
 /*
  * How a frame is packed up into a pseudowire's packet: what the outer header
- * depends on, and the header. Who packs: pseudowire_encap.bpf.c what the
+ * depends on, and the header. Who packs: pseudowire_encap.h what the
  * interface sends, pseudowire_send.h what is routed past it.
  */
 #include "kernel.h"

@@ -436,3 +436,40 @@ static __always_inline long hook_data_checksum(hook_ctx *ctx, __u32 off, __be32 
 
 	return bpf_l4_csum_replace(ctx, off, from, to, sizeof(to) | flags);
 }
+
+/* For programs of TC alone, on devices that weft makes: xdp.h has none of these. */
+
+/* the ethertype by which the kernel knows the frame */
+static __always_inline __be16 hook_protocol(hook_ctx *ctx)
+{
+	return ctx->protocol;
+}
+
+/* whether a VLAN tag is outermost, beside the frame or in it */
+static __always_inline bool hook_tagged(hook_ctx *ctx)
+{
+	return ctx->vlan_present || link_is_vlan(ctx->protocol);
+}
+
+/* That tag with its priority: type and tag. In the frame it stands behind the addresses. */
+static __always_inline long hook_outer_tag(hook_ctx *ctx, __be16 *tag)
+{
+	if (!ctx->vlan_present)
+		return bpf_skb_load_bytes(ctx, 2 * ETH_ALEN, tag, 4);
+	tag[0] = ctx->vlan_proto;
+	tag[1] = bpf_htons(ctx->vlan_tci);
+	return 0;
+}
+
+/* Make room of len bytes before a frame that is not IP. */
+static __always_inline long hook_open(hook_ctx *ctx, __u32 len)
+{
+	return bpf_skb_change_head(ctx, len, 0);
+}
+
+/* The frame is this host's, whatever its link addresses say. */
+static __always_inline void hook_to_host(hook_ctx *ctx)
+{
+	if (ctx->pkt_type != PACKET_HOST)
+		bpf_skb_change_type(ctx, PACKET_HOST);
+}

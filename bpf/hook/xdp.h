@@ -4,6 +4,12 @@
  * The XDP hook. Together with tc.h the only file that knows which hook a block
  * runs on. The packet is linear, there are no super-packets, and every
  * checksum is complete in the packet.
+ *
+ * A block asks of a frame what may be so at either hook; where XDP has but one answer
+ * (hook_segment, hook_hash, hook_tag, hook_packets, hook_summed, hook_segments_fit,
+ * hook_set_ours), the function that gives it stands here, so that the block needs no
+ * condition, and the compiler leaves both out. internal/archtest holds that tc.h has
+ * each of them, that a header asks, and that there are no others.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>

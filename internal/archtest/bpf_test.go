@@ -132,3 +132,45 @@ func TestTheRulesForCNoticeWhoBreaksThem(t *testing.T) {
 		}
 	}
 }
+
+// fixed are the functions of a hook whose answer does not depend on the frame: their body
+// is empty, or returns a constant.
+var fixed = regexp.MustCompile(`static __always_inline [\w ]+?\b(hook_\w+)\([^)]*\)\s*\{\s*(?:return (?:\d+|true|false|\(struct \w+\)\{\});\s*)?\}`)
+
+// Where XDP has but one answer, xdp.h gives it, so that blocks need no condition on the
+// hook. Each such function stands in its comment, tc.h has it, and something asks.
+func TestXDPGivesFixedAnswersOnlyToWhatIsAskedAtTC(t *testing.T) {
+	all := sources(t)
+	text := map[string]string{}
+	for _, s := range all {
+		text[s.name] = s.text
+	}
+	comment, err := os.ReadFile(filepath.Join(root(t), "bpf/hook/xdp.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, listed, _ := strings.Cut(string(comment), "one answer")
+	listed, _, _ = strings.Cut(listed, ")")
+	named := regexp.MustCompile(`hook_\w+`).FindAllString(listed, -1)
+	var found []string
+	for _, m := range fixed.FindAllStringSubmatch(text["xdp.h"], -1) {
+		found = append(found, m[1])
+	}
+	slices.Sort(found)
+	slices.Sort(named)
+	if !slices.Equal(found, named) {
+		t.Errorf("fixed answers are %v, and the comment of xdp.h lists %v", found, named)
+	}
+	for _, name := range found {
+		call := regexp.MustCompile(`\b` + name + `\(`)
+		if !call.MatchString(text["tc.h"]) {
+			t.Errorf("tc.h does not have %s", name)
+		}
+		if fixed.MatchString(text["tc.h"]) && slices.ContainsFunc(fixed.FindAllStringSubmatch(text["tc.h"], -1), func(m []string) bool { return m[1] == name }) {
+			t.Errorf("%s has a fixed answer at both hooks: take it away", name)
+		}
+		if !slices.ContainsFunc(all, func(s source) bool { return s.folder != "hook" && call.MatchString(s.text) }) {
+			t.Errorf("no block, library or program calls %s", name)
+		}
+	}
+}

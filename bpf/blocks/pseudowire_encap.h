@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#pragma once
+/*
+ * What the interface of a pseudowire sends, at the TC ingress of its hidden end: the
+ * frame is packed up and leaves by the device that leads to the other end. A
+ * super-packet stays one: the kernel segments it where it must.
+ *
+ *   too large        -> the sender is told, as by a router (RFC 4459 3.1)
+ *   ECN              -> copied to the outside (RFC 6040 4.1)
+ *   VLAN tag outside -> goes into the frame again
+ */
+#include "kernel.h"
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "checksum.h"
+#include "counters.h"
+#include "hook.h"
+#include "link.h"
+#include "outcome.h"
+#include "pseudowire_answer.h"
+#include "pseudowire_maps.h"
+#include "pseudowire_pack.h"
+#include "pseudowire_sum.h"
+
+#define EALREADY 114
+/* of the loopback device, in every namespace (net/core/dev.c) */
+#define LOOPBACK_IFINDEX 1
+
+/* take the outermost VLAN tag out of the frame: it goes into the packet by itself */
+static __always_inline long encap_tag(hook_ctx *ctx, struct inside *in)
+{
+	if (!hook_tagged(ctx))
+		return 0;
+	if (in->tags_len >= sizeof(in->tags) || hook_outer_tag(ctx, in->tags[in->tags_len >> 2 & 1]))
+		return -1;
+	in->tags_len += 4;
+	return hook_pop_tag(ctx);
+}
+
+/* room in front for what is outside, and for the frame's own link header */
+static __always_inline long encap_room(hook_ctx *ctx, const struct pseudowire_tx *tx,
+				      const struct inside *in)
+{
+	__u32 link = ETH_HLEN + (in->tags_len & 12), outer = tx->outer_len & 127;
+	enum hook_tunnel tunnel = pseudowire_tunnel(tx);
+	long failed;
+
+	if (in->proto != bpf_htons(ETH_P_IP) && in->proto != bpf_htons(ETH_P_IPV6))
+		return hook_open(ctx, outer + link);
+	failed = hook_pack(ctx, outer, link, tx->family == AF_INET, tunnel);
+	/*
+	 * A segment of what came out of a tunnel as a super-packet: the kernel still knows it as that.
+	 * Super-packets of tunnels do not come: the interface has them segmented.
+	 */
+	if (failed == -EALREADY && !hook_segment(ctx))
+		failed = hook_pack(ctx, outer, link, tx->family == AF_INET, TUNNEL_OTHER);
+	return failed;
+}
+
+/* of UDP over IPv6 (RFC 8200 8.1), or of GRE (RFC 2784 2.1) */
+static __always_inline long encap_checksum(hook_ctx *ctx, const struct pseudowire_tx *tx)
+{
+	__u32 from = ETH_HLEN + (tx->family == AF_INET ? sizeof(struct iphdr) : sizeof(struct ipv6hdr));
+	__u32 to = hook_len(ctx), off = from + 4, sum = 0;
+	__sum16 check;
+
+	if (tx->kind == PSEUDOWIRE_L2TP_UDP) {
+		off = from + 6;
+		sum = csum_reduce(csum_addr6(&tx->pair.local) + csum_addr6(&tx->pair.remote) +
+				  bpf_htonl(to - from) + bpf_htonl(IPPROTO_UDP));
+	}
+	check = ~pseudowire_sum(ctx, from, to, sum);
+	if (tx->kind == PSEUDOWIRE_L2TP_UDP && !check)
+		check = 0xffff;
+	return hook_store(ctx, off, &check, sizeof(check));
+}
+
+static __always_inline long encap_pack(hook_ctx *ctx, struct pseudowire_tx *tx,
+				 const struct pseudowire_way *way, struct inside *in)
+{
+	__u32 len = tx->outer_len, inner = hook_len(ctx) + in->tags_len;
+	struct outside *out = pseudowire_room(0);
+
+	if (!out)
+		return -1;
+	outside_fill(out, tx, way, in, inner);
+	/* two comparisons: as one, Linux 6.12's verifier does not see that it bounds the length (hook_load_some) */
+	asm volatile("" : "+r"(len));
+	if (len > PSEUDOWIRE_OUTER)
+		return -1;
+	asm volatile("" : "+r"(len));
+	if (len < 24)
+		return -1;
+	asm volatile("" : "+r"(len));
+	if (tx->seqoff && !(tx->flags & PSEUDOWIRE_PINNED)) {
+		__u32 at = tx->seqoff;
+
+		if (at > PSEUDOWIRE_OUTER - sizeof(__be32))
+			return -1;
+		*(__be32 *)(out->bytes + (at & 127)) = outside_number(tx);
+	}
+	__builtin_memcpy(out->bytes + len, &in->eth, sizeof(in->eth));
+	if (encap_room(ctx, tx, in) || hook_put_outside(ctx, &out->eth, ETH_HLEN + len))
+		return -1;
+	if (in->tags_len) {
+		if (hook_store(ctx, ETH_HLEN + len + 12, in->tags, 4) ||
+		    (in->tags_len == 8 && hook_store(ctx, ETH_HLEN + len + 16, in->tags[1], 4)) ||
+		    hook_store(ctx, ETH_HLEN + len + 12 + in->tags_len, &in->eth.h_proto, 2))
+			return -1;
+	}
+	if (tx->flags & PSEUDOWIRE_CHECKSUM && encap_checksum(ctx, tx))
+		return -1;
+	return 0;
+}
+
+/* where it goes: by the neighbour that is known, or by the kernel's */
+static __always_inline int encap_leave(hook_ctx *ctx, const struct pseudowire_tx *tx,
+				 const struct pseudowire_way *way, const struct inside *in)
+{
+	struct bpf_redir_neigh to = { .nh_family = tx->family };
+
+	/* loopback wants to see it as its own; other devices ask for nothing of the kind */
+	if (way->ifindex == LOOPBACK_IFINDEX)
+		hook_to_host(ctx);
+	if (way->flags & PSEUDOWIRE_RESOLVED)
+		return bpf_redirect(way->ifindex, 0);
+	/* the kernel takes the frame's own protocol for that of the packet: others than IP it would drop */
+	if (hook_protocol(ctx) != bpf_htons(tx->family == AF_INET ? ETH_P_IP : ETH_P_IPV6))
+		return -1;
+	__builtin_memcpy(to.ipv6_nh, &way->gateway, sizeof(to.ipv6_nh));
+	return bpf_redirect_neigh(way->ifindex, &to, sizeof(to), 0);
+}
+
+/* Pack up and send, and count it as what the program did. The verdict. */
+static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum program program)
+{
+	__u32 ifindex = hook_device(ctx), len, segment, room;
+	enum pseudowire_fault fault = PSEUDOWIRE_FAULT_KERNEL;
+	enum outcome outcome = DROP_KERNEL;
+	struct pseudowire_way *way;
+	struct pseudowire_tx *tx;
+	struct inside in = {};
+	int verdict;
+
+	tx = bpf_map_lookup_elem(&pseudowire_txs, &ifindex);
+	if (!tx)
+		return HOOK_DROP;
+	way = bpf_map_lookup_elem(&pseudowire_ways, &tx->pair);
+	if (!way || !way->ifindex) {
+		fault = PSEUDOWIRE_FAULT_NO_WAY;
+		outcome = DROP_WIRE_NO_WAY;
+		goto dropped;
+	}
+	if (encap_tag(ctx, &in) || encap_tag(ctx, &in))
+		goto dropped;
+	inside_ip(ctx, &in);
+	room = room_for(tx, way, in.tags_len);
+	len = hook_len(ctx) + in.tags_len;
+	segment = hook_segment(ctx);
+	if (in.l3 > room || len + tx->outer_len > 65535) {
+		fault = PSEUDOWIRE_FAULT_TOO_BIG;
+		outcome = DROP_WIRE_TOO_BIG;
+		if (!(tx->flags & PSEUDOWIRE_ANSWER) || in.tags_len || !answer_allowed(&tx->answered) ||
+		    answer_too_big(ctx, in.proto, room))
+			goto dropped;
+		pseudowire_fault(ifindex, PSEUDOWIRE_FAULT_ANSWERED);
+		count(program, FORWARD_WIRE_TOO_BIG);
+		return bpf_redirect(ifindex, 0);
+	}
+	if (encap_pack(ctx, tx, way, &in))
+		goto dropped;
+	verdict = encap_leave(ctx, tx, way, &in);
+	if (verdict < 0) {
+		fault = PSEUDOWIRE_FAULT_NO_WAY;
+		outcome = DROP_WIRE_NO_WAY;
+		goto dropped;
+	}
+	pseudowire_sent(ifindex, len, segment);
+	count(program, FORWARD_WIRE_OUT);
+	return verdict;
+dropped:
+	pseudowire_fault(ifindex, fault);
+	count(program, outcome);
+	return HOOK_DROP;
+}
