@@ -49,9 +49,10 @@ func TestAReloadThatChangesThingsLosesNoPacket(t *testing.T) {
 		usual(),
 	} {
 		w.write(toml)
+		before := r.status().Applied
 		r.reload()
-		if log := r.log.String(); strings.Contains(log, "refused") || strings.Contains(log, "failed") {
-			t.Fatalf("with\n%s\n%s", toml, log)
+		if s := r.status(); s.Refused != nil || !s.Applied.After(before) {
+			t.Fatalf("with\n%s\n%+v\n%s", toml, s, r.log)
 		}
 		w.planIsEmpty()
 	}
@@ -67,6 +68,9 @@ func TestAReloadWithABrokenFileChangesNothingAndSaysSo(t *testing.T) {
 	for _, broken := range []string{"[nat64.main\n", strings.Replace(usual(), "prefix", "prefxi", 1), strings.Replace(usual(), "[interface.wan]", "[interface.wan]\ndevice = \"eth9\"", 1)} {
 		w.write(broken)
 		r.reload()
+		if s := r.status(); s.Refused == nil || len(s.Refused.Why) == 0 {
+			t.Errorf("show status does not say why it was refused: %+v", s)
+		}
 		w.write(usual())
 		w.planIsEmpty()
 	}
@@ -173,8 +177,8 @@ func TestASecondRunInTheSameNamespaceIsRefused(t *testing.T) {
 	second := w.launch()
 	<-second.ended
 	want := fmt.Sprintf("another weft run looks after this network namespace already (process %d)", r.cmd.Process.Pid)
-	if second.status == nil || !strings.Contains(second.log.String(), want) {
-		t.Errorf("the second ended with %v and said\n%s", second.status, second.log)
+	if second.exit == nil || !strings.Contains(second.log.String(), want) {
+		t.Errorf("the second ended with %v and said\n%s", second.exit, second.log)
 	}
 	out, err := w.weft("unload")
 	if err == nil || !strings.Contains(out, "another weft run") {
@@ -228,7 +232,7 @@ func TestSystemdIsToldOfEveryPartOfItsLife(t *testing.T) {
 	r.signal(unix.SIGTERM)
 	r.await("STOPPING=1")
 	<-r.ended
-	if r.status != nil {
-		t.Errorf("it ended with %v", r.status)
+	if r.exit != nil {
+		t.Errorf("it ended with %v", r.exit)
 	}
 }

@@ -69,6 +69,13 @@ func (s *standing) get() host.Status {
 	return s.status
 }
 
+// changed counts the steps of a round.
+func (s *standing) changed(steps int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Steps += steps
+}
+
 // applied and refused are what becomes of a file that is read.
 func (s *standing) applied() {
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 	}
 	r.signal(2)
 	<-r.ended
-	if r.status != nil {
-		t.Errorf("Ctrl-C ends it with %v", r.status)
+	if r.exit != nil {
+		t.Errorf("Ctrl-C ends it with %v", r.exit)
 	}
 }

@@ -227,6 +227,7 @@ func (d *daemon) apply(ctx context.Context, t Tolerance) error {
 	for _, step := range applied.Steps {
 		d.Log.Debug("applied", "step", step.String())
 	}
+	d.standing.changed(len(applied.Steps))
 	var problems ProblemsError
 	if errors.As(err, &problems) {
 		d.Warn(problems)

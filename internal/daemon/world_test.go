@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weft/internal/feature/host"
 	"weft/internal/lab/netspace"
 	"weft/internal/lab/netspace/spacetest"
 	"weft/internal/paths"
@@ -158,12 +159,13 @@ func (w *world) place() paths.Dirs {
 
 // running is a `weft run` in the router.
 type running struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	log    *safeBuffer
-	notes  chan string // what it told systemd, a datagram each
-	ended  chan struct{}
-	status error
+	t     *testing.T
+	world *world
+	cmd   *exec.Cmd
+	log   *safeBuffer
+	notes chan string // what it told systemd, a datagram each
+	ended chan struct{}
+	exit  error // once ended is closed
 }
 
 // start starts `weft run` as systemd would, and waits until it is ready.
@@ -177,7 +179,7 @@ func (w *world) start(environment ...string) *running {
 // launch starts it and does not wait.
 func (w *world) launch(environment ...string) *running {
 	w.t.Helper()
-	r := &running{t: w.t, log: &safeBuffer{}, notes: make(chan string, 1000), ended: make(chan struct{})}
+	r := &running{t: w.t, world: w, log: &safeBuffer{}, notes: make(chan string, 1000), ended: make(chan struct{})}
 	socket := filepath.Join(w.t.TempDir(), "notify")
 	conn, err := net.ListenPacket("unixgram", socket)
 	if err != nil {
@@ -200,7 +202,7 @@ func (w *world) launch(environment ...string) *running {
 		}
 	}()
 	go func() {
-		r.status = r.cmd.Wait()
+		r.exit = r.cmd.Wait()
 		close(r.ended)
 	}()
 	w.t.Cleanup(func() {
@@ -213,9 +215,17 @@ func (w *world) launch(environment ...string) *running {
 // patience is how long a test waits for what must happen.
 const patience = 20 * time.Second
 
-// await waits for a note that begins with a prefix, passing over others.
-func (r *running) await(prefix string) string {
+// await waits for a note that begins with a prefix, passing over others, but for one
+// that begins with what must not come before.
+func (r *running) await(prefix string, before ...string) string {
 	r.t.Helper()
+	refuse := func(note string) {
+		for _, p := range before {
+			if strings.HasPrefix(note, p) {
+				r.t.Fatalf("it says %s before %s\n%s", p, prefix, r.log)
+			}
+		}
+	}
 	late := time.After(patience)
 	for {
 		select {
@@ -223,6 +233,7 @@ func (r *running) await(prefix string) string {
 			if strings.HasPrefix(note, prefix) {
 				return note
 			}
+			refuse(note)
 		case <-r.ended:
 			// what it said last may still be on its way here
 			select {
@@ -233,7 +244,7 @@ func (r *running) await(prefix string) string {
 				continue
 			case <-time.After(100 * time.Millisecond):
 			}
-			r.t.Fatalf("it ended (%v) before it said %s\n%s", r.status, prefix, r.log)
+			r.t.Fatalf("it ended (%v) before it said %s\n%s", r.exit, prefix, r.log)
 		case <-late:
 			r.t.Fatalf("it did not say %s\n%s", prefix, r.log)
 		}
@@ -248,8 +259,25 @@ func (r *running) reload() {
 	r.await("READY=1")
 }
 
-// applied tells whether it has changed anything, by its log.
-func (r *running) applied() bool { return strings.Contains(r.log.String(), "msg=applied") }
+// status is what weft show status says of it.
+func (r *running) status() host.Status {
+	r.t.Helper()
+	out, err := r.world.weft("show", "status", "--json")
+	var s host.Status
+	if err == nil {
+		err = json.Unmarshal([]byte(out), &s)
+	}
+	if err != nil || s.PID != r.cmd.Process.Pid {
+		r.t.Fatalf("show status, of process %d: %v\n%s", r.cmd.Process.Pid, err, out)
+	}
+	return s
+}
+
+// applied tells whether it has changed anything.
+func (r *running) applied() bool {
+	r.t.Helper()
+	return r.status().Steps > 0
+}
 
 func (r *running) signal(s unix.Signal) {
 	r.t.Helper()
@@ -273,8 +301,8 @@ func (r *running) stop() {
 	case <-time.After(patience):
 		r.t.Fatalf("it does not stop\n%s", r.log)
 	}
-	if r.status != nil {
-		r.t.Errorf("it ended with %v\n%s", r.status, r.log)
+	if r.exit != nil {
+		r.t.Errorf("it ended with %v\n%s", r.exit, r.log)
 	}
 }
 

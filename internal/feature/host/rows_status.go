@@ -19,6 +19,9 @@ type Status struct {
 	Started time.Time `json:"started"`
 	Applied time.Time `json:"applied"` // when the configuration that is in force was read
 	Refused *Refusal  `json:"refused"` // nil: it is the file's, as it was read last
+	// Steps is how many changes this process has made in kernel and datapath to apply its
+	// configuration.
+	Steps int `json:"steps"`
 	// BlockList is what the guards drop by; nil: nothing is guarded.
 	BlockList *BlockList `json:"block_list"`
 	// Faults are the lines of weft show health that are not "working".
@@ -75,6 +78,7 @@ func (s Status) print(w io.Writer) {
 	fmt.Fprintf(w, "runs\tfor %s\n", noun.Age(s.Started))
 	fmt.Fprintf(w, "file\t%s\n", s.File)
 	fmt.Fprintf(w, "configuration\tas it was read %s, %s ago\n", s.Applied.Format(time.DateTime), noun.Age(s.Applied))
+	fmt.Fprintf(w, "changes\t%d in kernel and programs' tables since it runs\n", s.Steps)
 	if s.BlockList != nil {
 		fmt.Fprintf(w, "block list\t%d prefixes in force\n", s.BlockList.Entries)
 	}
