@@ -61,6 +61,9 @@ func (c *Client) sendQueue(ctx context.Context) {
 	for {
 		p, one := c.queue.take()
 		if one == nil {
+			if c.queue.handedOver() {
+				return
+			}
 			select {
 			case <-ctx.Done():
 				return

@@ -41,6 +41,7 @@ type queue struct {
 	most     int
 	lost     uint64
 	settled  []uint64 // numbers that need not be kept any more
+	ended    bool     // nothing more is to come
 	heir     *Client  // who asks other servers from now on
 	wake     func()   // something is settled; may be nil
 	saidAt   time.Time
@@ -254,6 +255,7 @@ func (c *Client) HandOver(ctx context.Context, to *Client) {
 	to.begin(ctx)
 	b := &c.queue
 	b.mu.Lock()
+	defer c.wakeQueue()
 	defer b.mu.Unlock()
 	b.heir = to
 	to.queue.mu.Lock()
@@ -267,6 +269,22 @@ func (c *Client) HandOver(ctx context.Context, to *Client) {
 		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
 		b.inherit(one)
 	}
+}
+
+// handedOver tells whether nothing comes any more: another client has what waited. What is
+// on its way goes there when it lands, and no other record waits behind it.
+func (b *queue) handedOver() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heir != nil || b.ended && b.count == 0
+}
+
+// End ends the telling once nothing waits: no more is to come.
+func (c *Client) End() {
+	c.queue.mu.Lock()
+	c.queue.ended = true
+	c.queue.mu.Unlock()
+	c.wakeQueue()
 }
 
 // Wait waits until nothing is told any more. The contexts of all accounts have

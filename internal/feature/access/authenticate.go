@@ -53,11 +53,10 @@ func (s *session) applyReply(c ppp.Credentials, v AuthReply) {
 		s.switchTo(c, to)
 		return
 	}
+	login := cmp.Or(v.Login, wirel2tp.Printable([]byte(c.Login)))
+	s.another(login)
 	srv.release(s) // what it has by another login, if LCP was negotiated again
-	s.login = wirel2tp.Printable([]byte(c.Login))
-	if v.Login != "" {
-		s.login = v.Login
-	}
+	s.login = login
 	if v.Accept && !srv.resolveDuplicates(s) {
 		e.stats.Duplicates++
 		v = AuthReply{Text: "You are logged in already"}
@@ -65,12 +64,14 @@ func (s *session) applyReply(c ppp.Credentials, v AuthReply) {
 	if !v.Accept {
 		e.stats.Rejected++
 		s.refused = v.Text
+		s.noteLogin(LoginRefused, v.Text)
 		s.link.Reject(v.Text, e.clock.Now())
 		return
 	}
 	if fault := srv.assign(s, v.Profile); fault != "" {
 		e.stats.NoAddress++
 		s.refused = fault
+		s.noteLogin(LoginRefused, fault)
 		s.link.Reject("No address is free", e.clock.Now())
 		return
 	}

@@ -1,6 +1,9 @@
 package access
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -67,6 +70,24 @@ func (c *client) same(n ClientSettings) bool {
 	o := c.ClientSettings
 	return o.Server == n.Server && o.Secret == n.Secret && o.Login == n.Login && o.Password == n.Password && o.HostName == n.HostName &&
 		o.IPv4 == n.IPv4 && o.IPv6 == n.IPv6 && o.Prefix == n.Prefix && o.MRU == n.MRU && slices.Equal(o.Methods, n.Methods) && o.Hide == n.Hide
+}
+
+// mark tells settings for which same holds from others, and reveals none of them.
+func (c *client) mark() string {
+	o := c.ClientSettings
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %t %t %t %d %q %t", o.Server, o.Secret, o.Login, o.Password, o.HostName, o.IPv4, o.IPv6, o.Prefix, o.MRU, o.Methods, o.Hide))
+	return hex.EncodeToString(sum[:16])
+}
+
+// renew ends the session, and begins another one at once: the settings are others.
+func (c *client) renew() {
+	t := c.tunnel
+	c.session.hangUp(ReasonAdmin, "the settings have changed")
+	t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "the settings have changed"}, l2tp.Reason(ReasonAdmin))
+	if c.tunnel == nil {
+		c.pause, c.retryAt = 0, c.engine.clock.Now()
+		c.engine.clock.Arm(c)
+	}
 }
 
 func (c *client) Tick(now time.Time) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/feature/access/history"
 	"weft/internal/ppp"
 )
 
@@ -50,6 +51,9 @@ type Deadline struct {
 	At   time.Time `json:"at"`
 }
 
+// ControlMessage is one of the last control messages.
+type ControlMessage = history.Message
+
 // Ended is a session that is over, or a login that was refused.
 type Ended struct {
 	Access   string           `json:"access"`
@@ -64,7 +68,7 @@ type Ended struct {
 	Call     Call             `json:"call"`
 	Messages []ControlMessage `json:"messages"`
 
-	history history
+	history history.Log
 	ipv4    netip.Addr
 }
 
@@ -133,7 +137,7 @@ func (e *Engine) Details(m Match) (list []SubscriberDetails, ended []Ended) {
 			m.Address.IsValid() && m.Address != x.ipv4 {
 			continue
 		}
-		x.Messages = x.history.messages()
+		x.Messages = x.history.Messages()
 		ended = append(ended, x)
 	}
 	return list, ended
@@ -151,7 +155,7 @@ func (s *session) details() SubscriberDetails {
 	lcp := l.Negotiated()
 	own, peer := l.InterfaceIDs()
 	d := SubscriberDetails{
-		SubscriberRow: s.row(), TunnelRow: s.tunnel.row(), Line: s.line, Captured: s.watch != nil, Messages: s.history.messages(),
+		SubscriberRow: s.row(), TunnelRow: s.tunnel.row(), Line: s.line, Captured: s.watch != nil, Messages: s.history.Messages(),
 		Negotiated: Negotiated{
 			MRU: lcp.MRU, PeerMRU: lcp.PeerMRU, Magic: magicText(lcp.Magic), PeerMagic: magicText(lcp.PeerMagic),
 			ACFC: lcp.ACFC, PFC: lcp.PFC, Sequenced: s.l2tp.Sequenced(), DNS: []netip.Addr{},
@@ -234,7 +238,7 @@ func (e *Engine) TunnelDetails(who string) []TunnelDetails {
 		c := t.Status()
 		list = append(list, TunnelDetails{
 			TunnelRow: r, Window: c.Window, Congestion: c.Congestion, Tries: c.Tries, Hidden: c.Hidden, Secret: c.Authenticated,
-			NextHello: c.NextHello, Messages: t.history.messages(),
+			NextHello: c.NextHello, Messages: t.history.Messages(),
 		})
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/feature/access/history"
 	"weft/internal/ppp"
 	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
@@ -98,8 +99,8 @@ func TestPasswordsAreNotRemembered(t *testing.T) {
 		t.Fatalf("the refused login: %+v", ended)
 	}
 	for _, x := range ended {
-		if strings.Contains(string(x.history.b), "guess") {
-			t.Errorf("%x holds the password", x.history.b)
+		if strings.Contains(string(x.history.Raw()), "guess") {
+			t.Errorf("%x holds the password", x.history.Raw())
 		}
 		if said := texts(x.Messages); !strings.Contains(said, "< PAP Authenticate-Request 1\n> PAP Authenticate-Nak 1\n") {
 			t.Errorf("what was said is\n%s", said)
@@ -108,13 +109,13 @@ func TestPasswordsAreNotRemembered(t *testing.T) {
 }
 
 func TestTheHistoryIsBounded(t *testing.T) {
-	var h history
+	var h history.Log
 	now := time.Unix(1000, 0)
 	for i := range 100 {
-		h.ppp(i%2 == 0, wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: uint8(i)}.Marshal(), now.Add(time.Duration(i)*time.Millisecond))
+		h.PPP(i%2 == 0, wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: uint8(i)}.Marshal(), now.Add(time.Duration(i)*time.Millisecond))
 	}
-	list := h.messages()
-	if len(list) != eventsMost || list[0].Text != "LCP Configure-Request 72" || list[eventsMost-1].Text != "LCP Configure-Request 99" {
+	list := h.Messages()
+	if len(list) != history.Most || list[0].Text != "LCP Configure-Request 72" || list[history.Most-1].Text != "LCP Configure-Request 99" {
 		t.Errorf("%d messages, from %q to %q", len(list), list[0].Text, list[len(list)-1].Text)
 	}
 	for i, m := range list {
@@ -122,11 +123,11 @@ func TestTheHistoryIsBounded(t *testing.T) {
 			t.Errorf("message %d is of %s and not of %s, sent %v", i, m.At, want, m.Sent)
 		}
 	}
-	h = history{}
+	h = history.Log{}
 	for _, b := range [][]byte{nil, {1}, {1, 2, 0}, {1, 2, 0, 4, 1}, {1, 2, 0, 9, 1, 4}, {200, 1}} {
 		for _, p := range []wireppp.Protocol{wireppp.LCP, wireppp.IPCP, wireppp.IPV6CP, wireppp.PAP, wireppp.CHAP, wireppp.IPv6, 0x80fd} {
-			h.ppp(true, p, b, now)
-			_ = h.messages()
+			h.PPP(true, p, b, now)
+			_ = h.Messages()
 		}
 	}
 }

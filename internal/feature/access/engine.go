@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/internal/l2tp"
+	"weft/internal/limit"
 	"weft/internal/timer"
 	wirel2tp "weft/wire/l2tp"
 )
@@ -46,6 +47,8 @@ type Engine struct {
 	sessions map[uint16]*session
 	serial   uint64
 	pending  pending
+	logins   logins
+	errors   limit.Bucket // of ICMP
 	stats    Stats
 	ended    []*Ended // the last ones, in a ring
 	endedAt  int

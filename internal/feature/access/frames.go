@@ -10,7 +10,7 @@ import (
 
 // sendFrame sends a frame of PPP to the peer.
 func (s *session) sendFrame(p wireppp.Protocol, b []byte) {
-	s.history.ppp(true, p, b, s.engine.clock.Now())
+	s.history.PPP(true, p, b, s.engine.clock.Now())
 	s.sendRaw(wireppp.AppendFrame(make([]byte, 0, wireppp.FrameHeader+len(b)), p, b))
 }
 
@@ -40,7 +40,7 @@ func (s *session) receiveFrame(frame []byte) {
 		s.engine.stats.Malformed++
 		return
 	}
-	s.history.ppp(false, protocol, packet, s.engine.clock.Now())
+	s.history.PPP(false, protocol, packet, s.engine.clock.Now())
 	switch {
 	case protocol == wireppp.IPv4 && s.link.IPCP() == ppp.StateOpened:
 		s.fromPeer(packet)

@@ -51,6 +51,11 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	c := From(f, name)
 	device := Device(name)
 	desired := state.Desired{state.Device{Name: device, MAC: state.DeviceMAC(device), MTU: 1500, Owner: "access." + name}}
+	// A subscriber has no next hop on its link but this router: a redirect (RFC 1812 section
+	// 5.2.7.2) would be wrong. The kernel sends them if either of the two says so.
+	for _, conf := range []string{"all", device} {
+		desired = append(desired, state.Sysctl{Name: "net/ipv4/conf/" + conf + "/send_redirects", Value: "0"})
+	}
 	if g := gatewayOf(c); g.IsValid() && !here(f, facts, g, device) {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(g, 32)})
 	}

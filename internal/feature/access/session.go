@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"weft/internal/dhcp6client"
+	"weft/internal/feature/access/history"
 	"weft/internal/l2tp"
+	"weft/internal/limit"
 	"weft/internal/ppp"
 	"weft/internal/timer"
 	wirel2tp "weft/wire/l2tp"
@@ -35,6 +37,8 @@ type session struct {
 	adverts          int
 	v6               *dhcp6client.Client // client only
 	slow             Traffic
+	base             *Traffic     // what the datapath had counted when the login changed; nil: it did not
+	errors           limit.Bucket // of ICMP
 	rateUp, rateDown limiter
 	seen             uint64 // packets from the subscriber, and when there were more
 	seenAt           time.Time
@@ -44,7 +48,7 @@ type session struct {
 	refused          string   // what was said to the subscriber
 	line             *LineErrors
 	accm             uint32 // that the LAC knows to send with
-	history          history
+	history          history.Log
 	watch            func(Frame) // nil: it is not captured
 }
 
@@ -100,7 +104,7 @@ func (u l2tpUser) SessionEvent(e l2tp.Event) {
 	s := u.session
 	switch e := e.(type) {
 	case l2tp.Trace:
-		s.history.l2tp(e.Sent, e.Message, s.engine.clock.Now())
+		s.history.L2TP(e.Sent, e.Message, s.engine.clock.Now())
 	case l2tp.Answered:
 		if s.tunnel.toServer != nil {
 			s.switchAnswered()
@@ -219,6 +223,9 @@ func (s *session) begun() {
 		s.interim = s.engine.clock.Now().Add(s.profile.Interim)
 	}
 	s.account(AccountStart, "")
+	if s.tunnel.server != nil {
+		s.noteLogin(LoggedIn, "")
+	}
 }
 
 func (s *session) account(kind AccountKind, why Reason) {
@@ -228,7 +235,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 	e := s.engine
 	e.pending.accounts = append(e.pending.accounts, &Account{
 		Kind: kind, Access: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
-		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.clock.Now(), Reason: why, Slow: s.slow,
+		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.clock.Now(), Reason: why, Slow: s.slow, Base: s.base,
 	})
 }
 
@@ -286,6 +293,9 @@ func (s *session) finish(why Reason, text string) {
 	}
 	if s.online {
 		s.account(AccountStop, why)
+		if t.server != nil {
+			s.noteLogin(LoggedOut, text)
+		}
 	}
 	e.clock.Disarm(s)
 	delete(e.sessions, s.local)

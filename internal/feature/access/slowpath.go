@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"weft/internal/limit"
 	"weft/internal/ppp"
 	"weft/wire/ipv6"
 	wireppp "weft/wire/ppp"
@@ -99,7 +100,7 @@ func (e *Engine) Transmit(device string, ip []byte) {
 	}
 	if len(ip) > s.mtu() {
 		if answer := tooBig(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
-			if len(answer) > 0 {
+			if len(answer) > 0 && s.mayAnswer() {
 				e.backend.Reply(s.access(), answer)
 			}
 			return
@@ -110,6 +111,18 @@ func (e *Engine) Transmit(device string, ip []byte) {
 		return
 	}
 	s.transmit(protocol, ip)
+}
+
+// Limits of ICMP errors (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f): about packets
+// for one session, so that a flood for one takes nothing from others, and in all.
+var (
+	sessionErrors = limit.Rate{PerSecond: 10, Burst: 20}
+	allErrors     = limit.Rate{PerSecond: 500, Burst: 500}
+)
+
+func (s *session) mayAnswer() bool {
+	now := s.engine.clock.Now()
+	return s.errors.Take(1, sessionErrors, now) && s.engine.errors.Take(1, allErrors, now)
 }
 
 func (s *session) transmit(p wireppp.Protocol, ip []byte) {

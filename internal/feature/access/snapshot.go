@@ -29,6 +29,7 @@ type storedTunnel struct {
 	LAC    string        `json:"lac"`
 	Onward *SwitchTarget `json:"onward,omitempty"` // the server that it leads to
 	Calls  uint32        `json:"calls,omitempty"`
+	By     string        `json:"by,omitempty"` // a client's settings (ClientSettings.mark)
 }
 
 type storedSession struct {
@@ -45,6 +46,7 @@ type storedSession struct {
 	Since   time.Time             `json:"since"`
 	Ends    time.Time             `json:"ends,omitzero"`
 	Slow    Traffic               `json:"slow"`
+	Base    *Traffic              `json:"base,omitempty"`
 	Link    ppp.Snapshot          `json:"link"`
 	Onward  *SwitchTarget         `json:"onward,omitempty"` // where it goes on to
 	Pair    uint16                `json:"pair,omitempty"`   // and by which session
@@ -94,7 +96,7 @@ func (t *tunnel) stored(k l2tp.TunnelSnapshot) storedTunnel {
 	case t.server != nil:
 		o.Server = t.server.Name
 	case t.client != nil:
-		o.Client = t.client.Name
+		o.Client, o.By = t.client.Name, t.client.mark()
 	default:
 		o.Onward, o.Calls = &t.toServer.SwitchTarget, t.toServer.calls
 	}
@@ -106,7 +108,7 @@ func (s *session) stored() storedSession {
 	o := storedSession{
 		SessionSnapshot: s.l2tp.Snapshot(), Call: s.call, ACCM: s.accm, ID: s.id, Login: s.login,
 		Profile: s.profile, IPv4: s.given.ipv4, Prefix: s.given.prefix, Deleg: s.given.delegated, Online: s.online, Since: s.since,
-		Ends: s.endsAt, Slow: s.slow,
+		Ends: s.endsAt, Slow: s.slow, Base: s.base,
 	}
 	if s.pair != nil {
 		o.Pair = s.pair.local
@@ -154,6 +156,8 @@ func (e *Engine) Restore(kept []Stored, now time.Time) error {
 		// a client's tunnel without its session is of no use: it is set up again
 		if t.client != nil && t.client.session == nil {
 			t.Fail("the session was not kept")
+		} else if t.client != nil && t.outdated {
+			t.client.renew()
 		}
 	}
 	return nil
@@ -181,6 +185,7 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 	}
 	if t.client != nil {
 		t.client.tunnel = t
+		t.outdated = k.By != "" && k.By != t.client.mark()
 		e.clock.Disarm(t.client)
 	}
 	e.pending.tunnels[k.Local] = true
@@ -189,7 +194,7 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 func (e *Engine) restoreSession(k storedSession) {
 	s := &session{
 		engine: e, local: k.Local, call: k.Call, accm: k.ACCM, since: k.Since,
-		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow,
+		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow, base: k.Base,
 		given: lease{ipv4: k.IPv4, prefix: k.Prefix, delegated: k.Deleg},
 	}
 	if s.l2tp = e.l2tp.RestoreSession(k.SessionSnapshot, l2tpUser{s}); s.l2tp == nil {

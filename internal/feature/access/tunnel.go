@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"weft/internal/feature/access/history"
 	"weft/internal/l2tp"
 	"weft/internal/ppp"
 	"weft/internal/state"
@@ -18,8 +19,9 @@ type tunnel struct {
 	server   *server // nil: it is a client's
 	client   *client
 	toServer *switchTunnel // it leads to another server
+	outdated bool          // a client's, of a process before that had other settings
 	lac      string        // the peer's name in the configuration
-	history  history       // of messages about the tunnel itself
+	history  history.Log   // of messages about the tunnel itself
 }
 
 // engineHost is the engine as its L2TP endpoint sees it.
@@ -72,7 +74,7 @@ func (t *tunnel) TunnelEvent(l *l2tp.Tunnel, e l2tp.Event) {
 	t.Tunnel = l
 	switch e := e.(type) {
 	case l2tp.Trace:
-		t.history.l2tp(e.Sent, e.Message, t.engine.clock.Now())
+		t.history.L2TP(e.Sent, e.Message, t.engine.clock.Now())
 	case l2tp.Established:
 		t.engine.pending.tunnels[l.Local()] = true
 		switch {

@@ -111,7 +111,9 @@ type Account struct {
 	Started time.Time
 	At      time.Time
 	Reason  Reason
-	Slow    Traffic // what went through the slow path; the datapath counts the rest
+	Base    *Traffic // what the datapath had counted before this account began; nil: nothing
+	Next    *Traffic // of an end after which the session goes on by another login: to be set to what the datapath has counted
+	Slow    Traffic  // what went through the slow path; the datapath counts the rest
 }
 
 // Traffic counts what a subscriber sent (up) and got (down).

@@ -46,10 +46,7 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 		}
 		total := a.Slow
 		if c, ok := counted[a.Session]; ok {
-			total.UpPackets += c.UpPackets
-			total.UpBytes += c.UpBytes
-			total.DownPackets += c.DownPackets
-			total.DownBytes += c.DownBytes
+			s.addCounted(a, &total, access.Traffic{UpPackets: c.UpPackets, UpBytes: c.UpBytes, DownPackets: c.DownPackets, DownBytes: c.DownBytes})
 		}
 		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
 		told = append(told, entry{client, one})
@@ -66,6 +63,45 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 		store = append(store, access.Stored{Key: accountName(one.Number), Value: value})
 	}
 	return told, store
+}
+
+// addCounted adds what the datapath has counted of an account: of the session, without
+// what it had counted for a login before.
+func (s *subscribers) addCounted(a *access.Account, total *access.Traffic, counted access.Traffic) {
+	if a.Next != nil {
+		*a.Next = counted
+		s.engine.Counted(a.Session)
+	}
+	var base access.Traffic
+	if a.Base != nil {
+		base = *a.Base
+	}
+	total.UpPackets += counted.UpPackets - min(base.UpPackets, counted.UpPackets)
+	total.UpBytes += counted.UpBytes - min(base.UpBytes, counted.UpBytes)
+	total.DownPackets += counted.DownPackets - min(base.DownPackets, counted.DownPackets)
+	total.DownBytes += counted.DownBytes - min(base.DownBytes, counted.DownBytes)
+}
+
+// logLogins logs what became of logins.
+func (s *subscribers) logLogins() {
+	list, omitted := s.engine.Logins()
+	for _, l := range list {
+		about := []any{"access", l.Access, "login", l.Login, "calling", l.Calling, "lac", l.LAC.String(), "session", l.Session}
+		if l.Kind != access.LoginRefused {
+			about = append(about, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Prefix), "delegated", prefixText(l.Delegated))
+		}
+		switch l.Kind {
+		case access.LoggedIn:
+			s.log.Info("subscriber logged in", about...)
+		case access.LoginRefused:
+			s.log.Info("login refused", append(about, "reason", l.Reason)...)
+		case access.LoggedOut:
+			s.log.Info("subscriber logged out", append(about, "reason", l.Reason, "lasted", l.Lasted.Round(time.Second).String())...)
+		}
+	}
+	if omitted > 0 {
+		s.log.Info("more logins than are logged", "omitted", omitted)
+	}
 }
 
 // tell hands accounts to the servers, once they are kept.
@@ -103,8 +139,14 @@ func (a *accounts) settled() (gone []access.Stored) {
 	for _, c := range a.clients {
 		take(c)
 	}
-	for _, r := range a.retired {
+	for section, r := range a.retired {
+		idle := r.Waiting() == 0
 		take(r.Client)
+		if idle && time.Since(r.since) > askTime { // its sessions have ended long since
+			r.End()
+			r.Close()
+			delete(a.retired, section)
+		}
 	}
 	a.past = slices.DeleteFunc(a.past, func(c *aaa.Client) bool {
 		idle := c.Waiting() == 0

@@ -122,6 +122,7 @@ func (s *subscribers) carryOut(now time.Time) {
 	}
 	s.engine.Tick(now)
 	s.settle()
+	s.logLogins()
 	learned := s.engine.Learned()
 	if !s.swept {
 		s.swept = true

@@ -1,4 +1,6 @@
-package access
+// Package history keeps the last control messages of a session or a tunnel in little
+// space, and says what they were for people (weft show subscribers WHO).
+package history
 
 import (
 	"encoding/binary"
@@ -14,21 +16,25 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// history is the last control messages of a session or of a tunnel, both ways,
+// Log is the last control messages of a session or of a tunnel, both ways,
 // one behind the other in a few hundred bytes, as there are many: what people read
 // is made when they ask.
-type history struct {
+type Log struct {
 	b    []byte // of each: the time since the one before, kind, size, bytes
 	last int64  // when the newest was, µs
 	n    uint8
 }
 
-// eventsMost is how many messages are remembered: setting a session up takes
+// Most is how many messages are remembered: setting a session up takes
 // some 26, and echoes are left out.
-const eventsMost = 28
+const Most = 28
 
-// eventBytes is how much of each.
-const eventBytes = 29
+// eventBytes is how much of each, resultBytes of one that says why something ended: it is
+// the one that people look for, and there is one of it.
+const (
+	eventBytes  = 29
+	resultBytes = 160
+)
 
 // historyGrows is by how much there is room for more, so that little stays empty.
 const historyGrows = 96
@@ -48,14 +54,18 @@ const (
 	eventSent eventKind = 0x80
 )
 
-func (h *history) add(kind eventKind, sent bool, b []byte, now time.Time) {
+func (h *Log) add(kind eventKind, sent bool, b []byte, now time.Time) {
 	if sent {
 		kind |= eventSent
 	}
-	if len(b) > eventBytes {
-		kind, b = kind|eventCut, b[:eventBytes]
+	most := eventBytes
+	if kind&^eventSent == eventL2TP {
+		most = resultBytes
 	}
-	if h.n == eventsMost {
+	if len(b) > most {
+		kind, b = kind|eventCut, b[:most]
+	}
+	if h.n == Most {
 		_, size := h.first()
 		h.b = h.b[:copy(h.b, h.b[size:])]
 		h.n--
@@ -71,7 +81,7 @@ func (h *history) add(kind eventKind, sent bool, b []byte, now time.Time) {
 }
 
 // first reads the oldest message, and tells how many bytes it takes.
-func (h *history) first() (event, int) { return readEvent(h.b) }
+func (h *Log) first() (event, int) { return readEvent(h.b) }
 
 func readEvent(b []byte) (event, int) {
 	since, n := binary.Varint(b)
@@ -79,8 +89,11 @@ func readEvent(b []byte) (event, int) {
 	return event{since, eventKind(b[n]), b[n+2 : n+2+size]}, n + 2 + size
 }
 
+// Raw gives the bytes in which they are kept.
+func (h *Log) Raw() []byte { return h.b }
+
 // events gives all, the oldest first.
-func (h *history) events() []event {
+func (h *Log) events() []event {
 	list := make([]event, 0, h.n)
 	for at := 0; at < len(h.b); {
 		e, size := readEvent(h.b[at:])
@@ -90,9 +103,9 @@ func (h *history) events() []event {
 	return list
 }
 
-// ppp notes a frame, unless it is data or an echo: those would push out all
+// PPP notes a frame, unless it is data or an echo: those would push out all
 // others. Of authentication only the kind of message is kept.
-func (h *history) ppp(sent bool, p wireppp.Protocol, b []byte, now time.Time) {
+func (h *Log) PPP(sent bool, p wireppp.Protocol, b []byte, now time.Time) {
 	switch p {
 	case wireppp.IPv4:
 		return
@@ -111,7 +124,8 @@ func (h *history) ppp(sent bool, p wireppp.Protocol, b []byte, now time.Time) {
 	h.add(eventPPP, sent, append(binary.BigEndian.AppendUint16(nil, uint16(p)), b...), now)
 }
 
-func (h *history) l2tp(sent bool, m *wirel2tp.Message, now time.Time) {
+// L2TP notes a control message, unless it is a Hello.
+func (h *Log) L2TP(sent bool, m *wirel2tp.Message, now time.Time) {
 	if m.Type == wirel2tp.Hello {
 		return
 	}
@@ -124,21 +138,21 @@ func (h *history) l2tp(sent bool, m *wirel2tp.Message, now time.Time) {
 	h.add(eventL2TP, sent, b, now)
 }
 
-// ControlMessage is one of the last control messages.
-type ControlMessage struct {
+// Message is one of the last control messages.
+type Message struct {
 	At   time.Time `json:"at"`
 	Sent bool      `json:"sent"` // by this router
 	Text string    `json:"text"`
 }
 
-// messages gives them, the oldest first.
-func (h *history) messages() []ControlMessage {
+// Messages gives them, the oldest first.
+func (h *Log) Messages() []Message {
 	events := h.events()
-	list := make([]ControlMessage, len(events))
+	list := make([]Message, len(events))
 	at := h.last // times are known from the newest back: what was before the oldest is not
 	for i := len(events) - 1; i >= 0; i-- {
 		e := events[i]
-		m := ControlMessage{At: time.UnixMicro(at), Sent: e.kind&eventSent != 0}
+		m := Message{At: time.UnixMicro(at), Sent: e.kind&eventSent != 0}
 		if e.kind&^(eventSent|eventCut) == eventL2TP {
 			m.Text = l2tpText(e.b)
 		} else {
