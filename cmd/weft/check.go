@@ -15,17 +15,20 @@ import (
 )
 
 func checkCommand() *cobra.Command {
-	var asJSON, schema bool
+	var asJSON, schema, fileOnly bool
 	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report all errors of FILE",
 		Long: `Read the configuration and report every problem at once: its position, the
 error, the remedy. Nothing is changed, and root is not needed. A users_file and
 the files of [block] are checked too, if they are readable; an invalid line of
-a block list is only a warning: the valid lines still apply. If devices of a
-[bridge.NAME] are on this host, the command also warns about paths of the host
-around that bridge. As root, it also reports what [offload] cannot offload on
-this host, and why: interfaces, and nftables rules that look at each packet.
+a block list is only a warning: the valid lines still apply.
+
+The file is also held against this host: its devices, addresses, networks,
+gateways and routes. What weft run would refuse is an error for root, and a
+warning for other users, who may check a file for another machine. So may root
+with --file-only. As root, the command also reports what [offload] cannot
+offload here: interfaces, and nftables rules that look at each packet.
 
 --schema prints the JSON Schema of weft.toml, for editors.`,
 		Example: "  weft check weft.toml\n  weft check --schema > weft.schema.json",
@@ -45,7 +48,7 @@ this host, and why: interfaces, and nftables rules that look at each packet.
 				return err
 			}
 			problems = append(problems, features.Check(f)...)
-			if !state.HasErrors(problems) {
+			if !state.HasErrors(problems) && !fileOnly {
 				more, err := daemon.CheckHost(cmd.Context(), f, os.Geteuid() == 0)
 				if err != nil {
 					return err
@@ -69,6 +72,7 @@ this host, and why: interfaces, and nftables rules that look at each packet.
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the problems as a JSON array")
+	c.Flags().BoolVar(&fileOnly, "file-only", false, "check the file alone, not against this host")
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of weft.toml")
 	return c
 }

@@ -71,7 +71,7 @@ it in network namespaces that change nothing else.`,
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"router": {
-			runCommand(), checkCommand(), planCommand(), unloadCommand(), importCommand(),
+			runCommand(), checkCommand(), planCommand(), applyCommand(), unloadCommand(), importCommand(),
 			flushCommand(), kickCommand(), captureCommand(), blockCommand(), unblockCommand(),
 		},
 		"look": {showCommand(), traceCommand()},

@@ -24,7 +24,7 @@ import (
 const timeout = 5 * time.Second
 
 // Serve answers on a unix socket that only root may open, until ctx ends.
-func Serve(ctx context.Context, path string, registry Registry, subscribers Subscribers) error {
+func Serve(ctx context.Context, path string, registry Registry, subscribers Subscribers, applier Applier) error {
 	// a socket that a killed daemon left behind; the lock says that none lives
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove old socket: %w", err)
@@ -39,6 +39,7 @@ func Serve(ctx context.Context, path string, registry Registry, subscribers Subs
 	mux := http.NewServeMux()
 	registry.serve(mux)
 	serveSubscribers(mux, subscribers)
+	serveApplier(mux, applier)
 	serveHTTP(ctx, listener, mux)
 	return nil
 }

@@ -49,7 +49,7 @@ func served(t *testing.T, n int) (socket string) {
 	socket = filepath.Join(t.TempDir(), "socket")
 	sources := map[string]any{"rows": counted(n), "absent": counted(-1)}
 	registry := Registry{Nouns: []noun.Noun{rowsNoun("rows"), rowsNoun("absent")}, Source: func(name string) any { return sources[name] }}
-	if err := Serve(t.Context(), socket, registry, nil); err != nil {
+	if err := Serve(t.Context(), socket, registry, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return socket

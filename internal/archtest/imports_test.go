@@ -62,6 +62,7 @@ func rooms() []room {
 		{"internal/ethtool", nil},
 		{"internal/kernel/nlconn", nil},
 		{"internal/kernel/mark", nil},
+		{"internal/kernel/manager", nil},
 		{"internal/kernel/driver", []string{"internal/state", "internal/kernel/nlconn"}},
 		{"internal/kernel/rtnetlink", []string{"internal/state", "internal/kernel/nlconn", "internal/kernel/mark", "internal/kernel/driver"}},
 		{"internal/kernel/netfilter", []string{"internal/state", "internal/task", "internal/kernel/nlconn", "internal/kernel/rtnetlink"}},

@@ -16,7 +16,7 @@ func (d *daemon) registry() api.Registry {
 
 // sources are what the nouns of the daemon are read from, by feature.
 func (d *daemon) sources() map[string]any {
-	all := map[string]any{"host": core{d.standing, d.runners, &d.unset, &d.metrics}}
+	all := map[string]any{"host": core{d.standing, d.runners, &d.unset, &d.metrics, &d.onTrial}}
 	for _, x := range d.runners.list {
 		all[x.Name] = x.Runner
 	}

@@ -29,6 +29,7 @@ type core struct {
 	runners  runners
 	unset    *unset
 	metrics  *atomic.Pointer[metricsListener]
+	onTrial  *atomic.Pointer[trial]
 }
 
 // blockLister is the runner that has the block list: how many entries are in
@@ -43,6 +44,9 @@ func (c core) Health(ctx context.Context) []state.Health {
 	list := slices.Clone(c.unset.lines())
 	if m := c.metrics.Load(); m != nil {
 		list = append(list, state.HealthOf("metrics", "", m.Fault(), "end the program that has the port, or set another one as metrics.listen"))
+	}
+	if t := c.onTrial.Load(); t != nil {
+		list = append(list, t.health())
 	}
 	return append(list, c.runners.health(ctx)...)
 }
@@ -104,15 +108,21 @@ func (s *standing) words(faults []state.Health) string {
 	return fmt.Sprintf("%s; and %d more (weft show health)", faults[0], len(faults)-1)
 }
 
-// refusedFor is refused with the mistakes of a file.
-func (s *standing) refusedFor(problems []state.Problem) {
-	var why []string
+// errorsOf are the mistakes of a file, without its warnings; if there are none, it
+// is refused for those.
+func errorsOf(problems []state.Problem) (why []string) {
+	if !state.HasErrors(problems) {
+		for _, p := range problems {
+			why = append(why, p.String())
+		}
+		return why
+	}
 	for _, p := range problems {
 		if p.Severity == state.Error {
 			why = append(why, p.String())
 		}
 	}
-	s.refused(why...)
+	return why
 }
 
 func newStanding(file string) *standing {
@@ -121,7 +131,7 @@ func newStanding(file string) *standing {
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {
-	if err := api.Serve(ctx, d.router.Place.Socket(), d.registry(), find[api.Subscribers](d.runners)); err != nil {
+	if err := api.Serve(ctx, d.router.Place.Socket(), d.registry(), find[api.Subscribers](d.runners), d); err != nil {
 		return err
 	}
 	d.listenMetrics(ctx, f)

@@ -19,11 +19,17 @@ func Load(file string) (*config.File, []state.Problem, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
+	f, problems := loaded(file, text)
+	return f, problems, nil
+}
+
+// loaded is Load for a text that is at hand, with the files that it names.
+func loaded(file string, text []byte) (*config.File, []state.Problem) {
 	f, problems := Parse(file, text)
 	if !state.HasErrors(problems) {
 		problems = append(problems, features.Files(f)...)
 	}
-	return f, problems, nil
+	return f, problems
 }
 
 // Parse is Load for a text that is at hand.

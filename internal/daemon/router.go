@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/features"
@@ -113,7 +115,7 @@ func (r *Router) targets() reconcile.Targets {
 // what they say to each other. How large its tables are is part of the programs'
 // builds.
 func (r *Router) facts(ctx context.Context, f *config.File) (facts state.Facts, err error) {
-	if facts.Links, err = r.kernel.Links(); err != nil {
+	if err = readHost(ctx, r.kernel, &facts); err != nil {
 		return facts, err
 	}
 	facts.Builds = datapath.Builds(features.Sizes(f))
@@ -129,6 +131,27 @@ func (r *Router) facts(ctx context.Context, f *config.File) (facts state.Facts, 
 		}
 	}
 	return features.Offers(f, facts), nil
+}
+
+// readHost reads devices, addresses and routes, which any user may.
+func readHost(ctx context.Context, k *kernel.Kernel, facts *state.Facts) (err error) {
+	if facts.Links, err = k.Links(); err != nil {
+		return err
+	}
+	names := map[int]string{}
+	for _, l := range facts.Links {
+		names[l.Index] = l.Name
+	}
+	if facts.Routes, err = k.HostRoutes(ctx, names); err != nil {
+		return err
+	}
+	for i := range facts.Links {
+		l := &facts.Links[i]
+		l.LearntRA = l.LearntRA || l.AcceptRA && slices.ContainsFunc(facts.Routes, func(r state.RouteFact) bool {
+			return r.Device == l.Name && r.Protocol == unix.RTPROT_RA
+		})
+	}
+	return nil
 }
 
 // inspected is facts with what takes too long for each round: for what people
@@ -209,10 +232,28 @@ func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem,
 		return nil, err
 	}
 	problems := features.Host(f, facts)
-	if !root || state.HasErrors(problems) {
-		return problems, nil
+	_, planned := features.Plan(f, facts)
+	problems = append(problems, planned...)
+	if !root {
+		// the file may be for another machine, and not all of this one is known
+		for i := range problems {
+			problems[i].Severity = state.Warning
+		}
+	} else if !state.HasErrors(problems) {
+		problems = append(problems, features.Root(f, facts)...)
 	}
-	return append(problems, features.Root(f, facts)...), nil
+	return once(problems), nil
+}
+
+// once leaves each problem out that another one says already.
+func once(problems []state.Problem) (kept []state.Problem) {
+	for _, p := range problems {
+		if !slices.ContainsFunc(kept, func(k state.Problem) bool { return k.Pos == p.Pos && k.What == p.What }) {
+			kept = append(kept, p)
+		}
+	}
+	state.SortProblems(kept)
+	return kept
 }
 
 // hostFacts is what may be known of this host: for root inspected facts, for others
@@ -232,8 +273,10 @@ func hostFacts(ctx context.Context, f *config.File, root bool) (facts state.Fact
 	}
 	defer k.Close()
 	answer(k, features.Asks(f), &facts)
-	facts.Links, err = k.Links()
-	return facts, err
+	if err = readHost(ctx, k, &facts); err != nil {
+		return facts, err
+	}
+	return features.Offers(f, facts), nil
 }
 
 // Applied is what Apply has done, the last round's facts and problems, and what

@@ -41,23 +41,19 @@ type Options struct {
 // ctx ends. What it made in the kernel stays, so that forwarding goes on;
 // Unload takes it away.
 func Run(ctx context.Context, o Options) error {
-	f, problems, err := Load(o.File)
+	here, err := paths.Here()
 	if err != nil {
 		return err
 	}
-	o.Warn(problems)
-	if state.HasErrors(problems) {
-		return ProblemsError(nil)
+	f, text, onTrial, err := begin(here, o)
+	if err != nil {
+		return err
 	}
 	if err := refuse(ctx, f, o.Warn); err != nil {
 		return err
 	}
 	o.Datapath.Tables = features.Sizes(f)
-	here, err := paths.Here()
-	if err == nil {
-		err = here.Make()
-	}
-	if err != nil {
+	if err := here.Make(); err != nil {
 		return err
 	}
 	held, err := lock(here.Lock())
@@ -76,7 +72,8 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), standing: newStanding(o.File)}
+	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), standing: newStanding(o.File), text: text, orders: make(chan func(context.Context))}
+	d.resume(onTrial)
 	d.runners = startRunners(ctx, r.RunnerDoors(o.Log, d.replan.Set))
 	defer d.runners.close(o.Log)
 	defer cancel()
@@ -121,6 +118,10 @@ type daemon struct {
 	ready    bool            // READY was sent
 	unset    unset           // what could not be set
 	standing *standing
+	text     string // the configuration in force
+	orders   chan func(context.Context)
+	onTrial  atomic.Pointer[trial] // nil: nothing is to be confirmed
+	overtime <-chan time.Time      // the trial may be over
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -162,6 +163,10 @@ func (d *daemon) loop(ctx context.Context) error {
 			return nil
 		case <-reload:
 			d.reload(ctx)
+		case order := <-d.orders:
+			order(ctx)
+		case <-d.overtime:
+			d.overdue(ctx)
 		case <-changed:
 			d.follow(ctx, changed)
 		case <-d.replan:
@@ -287,37 +292,51 @@ func (d *daemon) reload(ctx context.Context) {
 			notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words(state.Faults(d.unset.lines())))
 		}
 	}()
-	f, problems, err := Load(d.Options.File)
+	if t := d.onTrial.Load(); t != nil {
+		d.standing.refused("the configuration of " + t.Name + " waits to be confirmed")
+		d.Log.Error("reload refused: a configuration is on trial", "until", t.until(), "remedy", "weft apply --confirm-now, or wait until it is taken back")
+		return
+	}
+	text, err := os.ReadFile(d.Options.File)
 	if err != nil {
-		d.standing.refused(err.Error())
+		d.standing.refused(fmt.Sprintf("read configuration: %v", err))
 		d.Log.Error("reload refused, the old configuration stays", "error", err)
 		return
 	}
+	if why := d.install(ctx, d.Options.File, string(text)); why != nil {
+		d.standing.refused(why...)
+		return
+	}
+	d.standing.applied()
+	d.Log.Info("reloaded", "file", d.Options.File)
+}
+
+// install puts a configuration in force. If it cannot be, the old one stays, and
+// why says why.
+func (d *daemon) install(ctx context.Context, name, text string) (why []string) {
+	f, problems := loaded(name, []byte(text))
 	d.Warn(problems)
 	if state.HasErrors(problems) {
-		d.standing.refusedFor(problems)
-		d.Log.Error("reload refused, the old configuration stays", "problems", len(problems))
-		return
+		d.Log.Error("configuration refused, the old one stays", "file", name, "problems", len(problems))
+		return errorsOf(problems)
 	}
 	old := d.file
 	d.file = f
 	if err := d.apply(ctx, d.unset.tolerance()); err != nil {
 		var problems ProblemsError
-		if errors.As(err, &problems) {
-			d.standing.refusedFor(problems)
-		} else {
-			d.standing.refused(err.Error())
+		if why = []string{err.Error()}; errors.As(err, &problems) {
+			why = errorsOf(problems)
 		}
 		d.Log.Error("reload failed, going back to the old configuration", "error", err)
 		d.file = old
 		if err := d.apply(ctx, tolerant); err != nil {
 			d.Log.Error("the old configuration cannot be applied either", "error", err)
 		}
-		return
+		return why
 	}
+	d.text = text
 	d.listenMetrics(ctx, d.file)
-	d.standing.applied()
-	d.Log.Info("reloaded", "file", d.Options.File)
+	return nil
 }
 
 // follow applies again after the kernel changed.

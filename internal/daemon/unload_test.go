@@ -21,7 +21,7 @@ func (w *world) state() string {
 	for _, line := range []string{
 		"ip -details link", "ip addr", "ip -4 route show table all", "ip -6 route show table all", "ip rule", "ip neigh show proxy",
 		"nft list ruleset", "tc qdisc show",
-		"sysctl net.ipv4.ip_forward net.ipv6.conf.all.forwarding net.ipv6.conf.default.forwarding net.ipv4.conf.all.rp_filter",
+		`sysctl -a -r ^net\.ipv[46]\.(conf|ip_forward)`,
 	} {
 		all.WriteString("# " + line + "\n" + w.run(w.router, line))
 	}

@@ -37,10 +37,10 @@ var tolerant = Tolerance{
 }
 
 // tolerance is that of a reload: it is not refused for what failed before it, but
-// for each failure of its own.
+// for each failure of its own. What works in part is no failure.
 func (u *unset) tolerance() Tolerance {
 	return Tolerance{Step: u.known, Problem: func(p state.Problem) bool {
-		return p.Condition == "" || slices.Contains(u.problems, p.Path+p.What)
+		return p.Condition == "" || p.Condition == state.Degraded || slices.Contains(u.problems, p.Path+p.What)
 	}}
 }
 

@@ -138,7 +138,13 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 			audits = append(audits, x.Audit)
 		}
 	}
-	return plan.Desire(parts, facts, audits...)
+	desired, problems := plan.Desire(parts, facts, audits...)
+	for i, p := range problems {
+		if p.Pos == (state.Position{}) && p.Path != "" {
+			problems[i].Pos = f.Position(p.Path)
+		}
+	}
+	return desired, problems
 }
 
 // Files gives what is wrong with the files that weft.toml names, as far as this

@@ -24,7 +24,7 @@ func (k *Kernel) Delegate(p netip.Prefix, via netip.Addr, device string) error {
 		return fmt.Errorf("find device %s: %w", device, err)
 	}
 	r := &netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(p), Gw: via.AsSlice(), Protocol: DelegationProtocol, Table: unix.RT_TABLE_MAIN}
-	if err := k.nl.RouteReplace(r); err != nil {
+	if err := k.putRoute(r); err != nil {
 		return fmt.Errorf("add route %s via %s dev %s: %w", p, via, device, err)
 	}
 	return nil
@@ -40,7 +40,7 @@ func (k *Kernel) Undelegate(p netip.Prefix) error {
 // section 4.2, WPD-5 says so of what is delegated to us).
 func (k *Kernel) HoldSpace(p netip.Prefix) error {
 	r := &netlink.Route{Dst: ipNet(p), Type: unix.RTN_UNREACHABLE, Protocol: DelegationProtocol, Table: unix.RT_TABLE_MAIN, Priority: unreachableMetric}
-	if err := k.nl.RouteReplace(r); err != nil {
+	if err := k.putRoute(r); err != nil {
 		return fmt.Errorf("make %s unreachable: %w", p, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/kernel/driver"
+	"weft/internal/kernel/manager"
 	"weft/internal/kernel/mark"
 	"weft/internal/kernel/nlconn"
 	"weft/internal/state"
@@ -27,15 +28,18 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	if err != nil {
 		return nil, err
 	}
-	byLink := map[int][]netip.Prefix{}
+	byLink, learnt := map[int][]netip.Prefix{}, map[int]bool{}
 	for _, a := range addresses {
 		if p, ok := prefixOf(a); ok {
 			byLink[a.LinkIndex] = append(byLink[a.LinkIndex], p)
+			// SLAAC (RFC 4862) and DHCPv6: addresses with a lifetime
+			learnt[a.LinkIndex] = learnt[a.LinkIndex] || p.Addr().Is6() && !p.Addr().IsLinkLocalUnicast() && a.Flags&unix.IFA_F_PERMANENT == 0
 		}
 	}
 	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	ethtool, noOffloads := netlink.GenlFamilyGet("ethtool")
 	names := linkNames(links)
+	managers := manager.Here.Of(names)
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
@@ -45,6 +49,8 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
 			Addresses: byLink[a.Index],
+			Manager:   managers[a.Name],
+			Foreign:   !strings.HasPrefix(a.Alias, mark.AliasPrefix) && a.Group != mark.DoomedGroup,
 		}
 		if wire {
 			f.XDP, f.XDPTarget = true, true
@@ -59,7 +65,14 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		if l.Type() != "device" {
 			f.Kind = l.Type()
 		}
-		copy(f.MAC[:], a.HardwareAddr)
+		if a.EncapType == "ether" || a.EncapType == "loopback" {
+			copy(f.MAC[:], a.HardwareAddr)
+		} else {
+			f.Encap = a.EncapType
+		}
+		if !wire && k.acceptsRA(a.Name) {
+			f.AcceptRA, f.LearntRA = true, learnt[a.Index] || k.keptRA(a.Name)
+		}
 		f.Master = names[a.MasterIndex]
 		stacked(&f, l, names)
 		if !wire {

@@ -23,7 +23,7 @@ func (k *Kernel) applyRoute(_ context.Context, o state.Route, remove bool) error
 	}
 	r := &netlink.Route{
 		LinkIndex: l.Attrs().Index, Dst: ipNet(o.Prefix), Protocol: RouteProtocol,
-		Table: unix.RT_TABLE_MAIN, MTU: o.MTU, Scope: netlink.SCOPE_LINK,
+		Table: unix.RT_TABLE_MAIN, MTU: o.MTU, Scope: netlink.SCOPE_LINK, Priority: o.Metric,
 	}
 	if o.Prefix.Addr().Is6() {
 		r.Scope = netlink.SCOPE_UNIVERSE
@@ -34,7 +34,7 @@ func (k *Kernel) applyRoute(_ context.Context, o state.Route, remove bool) error
 		}
 		return nil
 	}
-	if err := k.nl.RouteReplace(r); err != nil {
+	if err := k.putRoute(r); err != nil {
 		return fmt.Errorf("add route %s dev %s: %w", o.Prefix, o.Device, err)
 	}
 	return nil
@@ -50,7 +50,11 @@ func (k *Kernel) observeRoutes(v *view) (found []state.Route, err error) {
 			return nil, fmt.Errorf("list routes: %w", err)
 		}
 		for _, r := range routes {
-			found = append(found, state.Route{Prefix: routePrefix(r, family), Device: v.names[r.LinkIndex], MTU: r.MTU})
+			metric := r.Priority
+			if family == netlink.FAMILY_V6 && metric == state.DefaultMetric6 {
+				metric = 0 // what the kernel makes of none
+			}
+			found = append(found, state.Route{Prefix: routePrefix(r, family), Device: v.names[r.LinkIndex], MTU: r.MTU, Metric: metric})
 		}
 	}
 	return found, nil

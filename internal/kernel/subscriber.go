@@ -23,7 +23,7 @@ func (k *Kernel) RouteSubscriber(p netip.Prefix, device string) error {
 	if p.Addr().Is4() {
 		r.Scope = netlink.SCOPE_LINK
 	}
-	if err := k.nl.RouteReplace(r); err != nil {
+	if err := k.putRoute(r); err != nil {
 		return fmt.Errorf("add route %s dev %s: %w", p, device, err)
 	}
 	return nil
@@ -34,7 +34,7 @@ func (k *Kernel) RouteSubscriber(p netip.Prefix, device string) error {
 // routers (RFC 7084 section 4.2, WPD-5). UnrouteSubscriber takes it back.
 func (k *Kernel) HoldSubscriber(p netip.Prefix) error {
 	r := &netlink.Route{Dst: ipNet(p), Type: unix.RTN_UNREACHABLE, Protocol: SubscriberProtocol, Table: unix.RT_TABLE_MAIN, Priority: unreachableMetric}
-	if err := k.nl.RouteReplace(r); err != nil {
+	if err := k.putRoute(r); err != nil {
 		return fmt.Errorf("make %s unreachable: %w", p, err)
 	}
 	return nil

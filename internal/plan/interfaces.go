@@ -76,6 +76,12 @@ func (p *planner) need(n state.Need) {
 	default:
 		return
 	}
+	if l.Encap != "" && n.Taken != state.TakenNowhere {
+		n = p.unframed(n, l)
+		if n.Unframed == state.UnframedRefused {
+			return
+		}
+	}
 	p.entry(l, n.Roles, n.Translators, n.Table)
 	var sites []*site
 	switch n.Taken {
@@ -100,14 +106,32 @@ func (p *planner) need(n state.Need) {
 	p.impossible(n, l, sites)
 }
 
+// unframed makes a need one that a device without Ethernet frames can meet, and
+// reports what it cannot. It is the one place that decides that.
+func (p *planner) unframed(n state.Need, l state.LinkFact) state.Need {
+	problem := state.Problem{Pos: n.Pos, Path: n.Path, What: fmt.Sprintf("%s has no Ethernet frames (link/%s)", l.Name, l.Encap), Remedy: "take it out of the list"}
+	switch n.Unframed {
+	case state.UnframedRefused:
+		problem.What += ", and the packets that arrive there cannot be taken"
+		p.problems = append(p.problems, problem)
+	case state.UnframedLeft:
+		problem.Severity = state.Warning
+		problem.What += ": what arrives there is left to the kernel"
+		p.problems = append(p.problems, problem)
+	}
+	n.Taken, n.Egress, n.XDP, n.Together = state.TakenNowhere, "", state.Indifferent, false
+	return n
+}
+
 // entry adds to what the programs know of a device.
 func (p *planner) entry(l state.LinkFact, roles state.Roles, translators uint64, table int) {
 	i := slices.IndexFunc(p.entries, func(e state.Port) bool { return e.Device == l.Name })
 	if i < 0 {
 		i = len(p.entries)
 		// XDP on a bridge's port would see frames before the bridge's guards there
-		// do, and sent there by XDP they would get past them
-		out := state.Roles(0).With(state.RoleXDPOut, l.XDPTarget && !p.ports[l.Name])
+		// do, and sent there by XDP they would get past them; a tun device would take
+		// their link headers for packets
+		out := state.Roles(0).With(state.RoleXDPOut, l.XDPTarget && l.Encap == "" && !p.ports[l.Name])
 		p.entries = append(p.entries, state.Port{Device: l.Name, MAC: l.MAC, Roles: out})
 	}
 	e := &p.entries[i]

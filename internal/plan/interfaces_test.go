@@ -230,3 +230,29 @@ func TestAuditsSeeWhatThePlannerMade(t *testing.T) {
 		t.Errorf("the problems are %v", problems)
 	}
 }
+
+// A device without Ethernet frames has no program; what a feature says of such
+// devices decides whether that is an error, a warning or all right.
+func TestADeviceWithoutEthernetFramesHasNoProgram(t *testing.T) {
+	facts := links("tun0 tun", "eth0")
+	facts.Links[0].MAC, facts.Links[0].Encap = [6]byte{}, "none"
+	for unframed, want := range map[state.Unframed]string{
+		state.UnframedRefused: "error: feature.interfaces[0]: tun0 has no Ethernet frames (link/none), and the packets that arrive there cannot be taken",
+		state.UnframedLeft:    "warning: feature.interfaces[0]: tun0 has no Ethernet frames (link/none): what arrives there is left to the kernel",
+		state.UnframedStack:   "",
+	} {
+		desired, problems := Desire([]state.Part{need("tun0", state.ChooseXDP, state.RoleRouted, func(n *state.Need) {
+			n.Unframed, n.Egress, n.Together, n.Translators = unframed, "flow_egress", true, 4
+		})}, facts)
+		if got, want := lines(desired), []string{"port tun0 translators 0x4 shortcut false xdp-out false routed by table 0"}; unframed != state.UnframedRefused && !slices.Equal(got, want) {
+			t.Errorf("the plan is\n%q, want\n%q", got, want)
+		}
+		got := ""
+		for _, p := range problems {
+			got += p.String()
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("the problems are %q, want %q", got, want)
+		}
+	}
+}

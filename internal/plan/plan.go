@@ -22,6 +22,7 @@ func Desire(parts []state.Part, facts state.Facts, audits ...Audit) (state.Desir
 	for _, part := range parts {
 		desired, problems = append(desired, part.Objects...), append(problems, part.Problems...)
 	}
+	problems = append(problems, overlaps(parts, facts)...)
 	for _, audit := range audits {
 		problems = append(problems, audit(parts, facts)...)
 	}

@@ -8,6 +8,7 @@ import (
 // Facts is what the host offers, as far as plans depend on it.
 type Facts struct {
 	Links        []LinkFact
+	Routes       []RouteFact             // the host's own, as far as people, DHCP clients and router advertisements make them
 	Translators  map[string]int          // ids in use, by name of the translator
 	Accesses     map[string]int          // ids in use, by name of the access
 	Builds       map[string]string       // program -> hash of its code
@@ -22,6 +23,7 @@ type Facts struct {
 	PacketRules  []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
 	RefusalRules []string                // rules that may decide otherwise on the next packet of a refused flow, and why
 	NameServer   []string                // NAMEs of the interfaces on which weft answers DNS
+	Advertises   []string                // devices on which weft sends router advertisements
 	Made         []string                // devices that weft makes itself, and that may not be there yet
 	Strangers    []string                // users and groups of weft.toml that the host does not have: "user NAME", "group NAME"
 	NoVLANs      bool                    // the kernel's bridges are known to tell no VLANs apart
@@ -50,6 +52,11 @@ type LinkFact struct {
 	GRO       bool // it joins received packets (rx-gro)
 	GROList   bool // it chains received packets instead of merging them (rx-gro-list)
 	Addresses []netip.Prefix
+	Encap     string  // what is received on it if that is no Ethernet frame, as ip link calls it (link/none, link/ppp); empty: Ethernet
+	Manager   string  // the other program that configures it, empty if none is known
+	Foreign   bool    // weft has not made it
+	AcceptRA  bool    // the host took router advertisements there before weft made it a router
+	LearntRA  bool    // and has addresses or routes of them
 	Lower     string  // VLAN, port of a switch: the device below, if it is in this namespace
 	Tag       VLANTag // VLAN: what its frames carry
 	Master    string  // bridge, bond or VRF that it belongs to
@@ -60,6 +67,54 @@ type LinkFact struct {
 	Peer      string  // veth: the other end, if it is in this namespace
 	Port      int     // port of a switch (kind dsa): its number, counted from 1; 0: not known
 	Tagging   string  // device in front of a switch: how the kernel calls the switch's tags
+}
+
+// RouteFact is a route of the main table that is not weft's; one with several
+// next hops is several.
+type RouteFact struct {
+	Prefix   netip.Prefix
+	Gateway  netip.Addr // zero: the destination is on the link
+	Device   string
+	Metric   int
+	Protocol uint8 // RTPROT_: who made it
+}
+
+// String is about what ip route prints.
+func (r RouteFact) String() string {
+	text := r.Prefix.String()
+	if r.Prefix.Bits() == 0 {
+		text = "default"
+	}
+	if r.Gateway.IsValid() {
+		text += " via " + r.Gateway.String()
+	}
+	return fmt.Sprintf("%s dev %s metric %d", text, r.Device, r.Metric)
+}
+
+// Beside gives a metric for a default route of weft's to one device, and the
+// host's own routes that the kernel prefers to it. The metric that the kernel
+// uses for a route without one is left to the host: else a DHCP client could not
+// set its route.
+func (f Facts) Beside(p netip.Prefix, device string) (metric int, ahead []RouteFact) {
+	metric = 1
+	if p.Addr().Is6() {
+		metric += DefaultMetric6
+	}
+	taken := map[int]bool{}
+	for _, r := range f.Routes {
+		if r.Prefix == p && r.Device != device {
+			taken[r.Metric] = true
+		}
+	}
+	for taken[metric] {
+		metric++
+	}
+	for _, r := range f.Routes {
+		if r.Prefix == p && r.Device != device && r.Metric < metric {
+			ahead = append(ahead, r)
+		}
+	}
+	return metric, ahead
 }
 
 // Link finds a device by name.

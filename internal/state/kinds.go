@@ -77,7 +77,7 @@ func kernelKinds() []Kind {
 		same("promiscuous", removeSetting, Promiscuous{"lan"}),
 		same("vlan", removeSetting, TagsInFrames{"lan"}),
 		same("address", removeAddress, Address{"lan", netip.MustParsePrefix("192.0.2.1/24")}),
-		kind("route", makeUse, removeRoute, Route{route, "siit0", 1480}, Route{route, "siit0", 1400}),
+		kind("route", makeUse, removeRoute, Route{Prefix: route, Device: "siit0", MTU: 1480}, Route{Prefix: route, Device: "siit0", MTU: 1400}),
 		kind("nftables", makeUse, removeSetting, RefusalTrace{"lan"}, RefusalTrace{"lan,port"}),
 		kind("sysctl", makeUse, removeSetting, Sysctl{"net/ipv4/ip_forward", "1"}, Sysctl{"net/ipv4/ip_forward", "0"}),
 	}

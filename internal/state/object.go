@@ -105,9 +105,20 @@ type Route struct {
 	Prefix netip.Prefix
 	Device string
 	MTU    int // 0: the device's
+	Metric int // 0: the kernel's own, which is 0 for IPv4 and DefaultMetric6 for IPv6
 }
 
-func (r Route) Key() string    { return fmt.Sprintf("route %s dev %s", r.Prefix, r.Device) }
+// DefaultMetric6 is what the kernel makes of an IPv6 route without a metric
+// (IP6_RT_PRIO_USER in include/net/ip6_route.h).
+const DefaultMetric6 = 1024
+
+// Key has the metric: the kernel keeps routes of one prefix apart by it.
+func (r Route) Key() string {
+	if r.Metric != 0 {
+		return fmt.Sprintf("route %s dev %s metric %d", r.Prefix, r.Device, r.Metric)
+	}
+	return fmt.Sprintf("route %s dev %s", r.Prefix, r.Device)
+}
 func (r Route) Domain() Domain { return Kernel }
 func (r Route) String() string {
 	if r.MTU == 0 {

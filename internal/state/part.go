@@ -5,6 +5,7 @@ type Part struct {
 	Feature  string
 	Objects  Desired
 	Needs    []Need
+	Claims   []Claim
 	Problems []Problem
 }
 
@@ -23,6 +24,7 @@ type Need struct {
 	Together    bool   // one hook must see all its packets: XDP on all devices where they are taken, or on none
 	Egress      string // program that sees what leaves there, may be empty
 	XDP         Wish
+	Unframed    Unframed
 	Path        string // the key that asks for it, as in route.interfaces[0]
 	Pos         Position
 }
@@ -44,6 +46,16 @@ const (
 	Indifferent Wish = iota // XDP gains nothing
 	Wanted                  // XDP where it is possible, else TC
 	Required                // as Wanted, but hook = "xdp" where XDP is impossible is an error
+)
+
+// Unframed says what becomes of a need on a device without Ethernet frames (tun,
+// PPP, WireGuard, XFRM): the programs take none there.
+type Unframed uint8
+
+const (
+	UnframedRefused Unframed = iota // it cannot be met, which is an error
+	UnframedLeft                    // what arrives there is left to the kernel, which is a warning
+	UnframedStack                   // the stack brings what is for the feature by its own routes
 )
 
 // HookChoice is the key hook of an interface.

@@ -37,10 +37,13 @@ type Plan func(*config.File, state.Facts) state.Part
 //	#@ plat home 64:ff9b::/96
 //	#@ sysctl net/ipv4/conf/lan/proxy_arp 1
 //	#@ way 192.0.2.1 192.0.2.2 1500 1300
+//	#@ route 0.0.0.0/0 192.0.2.254 eth1 100
+//	#@ advertises eth1
 //
 // A link has name, index and kind (or - for a physical one), and may have
 // "lower", "vlan", "qinq", "master", "peer", "vrf-table", "filtering",
-// "vlan-aware", "limits-mac" and "no-mac". A way has both ends, the MTU of the
+// "vlan-aware", "limits-mac", "accept-ra", "learnt-ra" and "no-mac", which makes
+// it a device without Ethernet frames. A way has both ends, the MTU of the
 // device that leads there, and that which routers have told of, or 0. It gives
 // the number of files.
 func Golden(t *testing.T, dir string, sections []config.Section, plans Plan, audits ...plan.Audit) int {
@@ -160,8 +163,13 @@ func readFact(facts *state.Facts, words []string) error {
 		return nil
 	case len(words) == 2 && words[0] == "switch":
 		return readSwitch(facts, words[1])
+	case words[0] == "advertises" && len(words) == 2:
+		facts.Advertises = append(facts.Advertises, words[1])
+		return nil
 	case len(words) < 3:
 		return fmt.Errorf("is no fact")
+	case words[0] == "route" && len(words) == 5:
+		return readRoute(facts, words[1:])
 	case words[0] == "sysctl":
 		if facts.Sysctls == nil {
 			facts.Sysctls = map[string]string{}
@@ -226,6 +234,24 @@ func readWay(facts *state.Facts, words []string) error {
 	return errors.Join(err1, err2, err3, err4)
 }
 
+// readRoute reads prefix, gateway (- for none), device and metric.
+func readRoute(facts *state.Facts, words []string) (err error) {
+	r := state.RouteFact{Device: words[2], Protocol: 3} // RTPROT_BOOT
+	if r.Prefix, err = netip.ParsePrefix(words[0]); err != nil {
+		return err
+	}
+	if words[1] != "-" {
+		if r.Gateway, err = netip.ParseAddr(words[1]); err != nil {
+			return err
+		}
+	}
+	if r.Metric, err = strconv.Atoi(words[3]); err != nil {
+		return err
+	}
+	facts.Routes = append(facts.Routes, r)
+	return nil
+}
+
 func readLink(l *state.LinkFact, words []string) error {
 	for len(words) > 0 {
 		switch words[0] {
@@ -244,8 +270,12 @@ func readLink(l *state.LinkFact, words []string) error {
 		case "limits-mac":
 			l.LimitsMAC = true
 		case "no-mac":
-			l.MAC = [6]byte{}
-		case "mtu", "address", "lower", "vlan", "qinq", "master", "peer", "vrf-table", "port", "tagging":
+			l.MAC, l.Encap = [6]byte{}, "none"
+		case "accept-ra":
+			l.AcceptRA = true
+		case "learnt-ra":
+			l.LearntRA = true
+		case "mtu", "address", "lower", "vlan", "qinq", "master", "peer", "vrf-table", "port", "tagging", "manager":
 			if len(words) < 2 {
 				return fmt.Errorf("%s of what?", words[0])
 			}
@@ -274,6 +304,9 @@ func readValue(l *state.LinkFact, what, value string) (err error) {
 		return nil
 	case "peer":
 		l.Peer = value
+		return nil
+	case "manager":
+		l.Manager = value
 		return nil
 	case "tagging":
 		l.Tagging = value

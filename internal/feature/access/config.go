@@ -145,7 +145,7 @@ type ClientConfig struct {
 	IPv6      bool          `toml:"ipv6" example:"true" doc:"Request IPv6."`
 	Prefix    bool          `toml:"prefix" example:"true" doc:"Request a delegated prefix (DHCPv6)."`
 	Delegate  []string      `toml:"delegate_to" example:"[\"lan\"]" doc:"The NAMEs of the interfaces that get a /64 each of the delegated prefix, in this order. [ra.NAME] advertises them."`
-	Default   []string      `toml:"default_route" enum:"4,6" example:"[\"6\"]" doc:"The address families whose default route uses the server: 4, 6."`
+	Default   []string      `toml:"default_route" enum:"4,6" example:"[\"6\"]" doc:"The address families with a default route to the server: 4, 6. It is added beside default routes of the host, with metric 1 (IPv4) and 1025 (IPv6)."`
 	MRU       int           `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet, in bytes."`
 	Keepalive time.Duration `toml:"keepalive" min:"1s" max:"1h" example:"\"30s\"" doc:"Interval of L2TP Hello and LCP echo requests to the server."`
 	Retry     time.Duration `toml:"retry" min:"1s" max:"1h" example:"\"5m\"" doc:"Maximum pause between attempts; the first is one second, each further one is twice as long."`

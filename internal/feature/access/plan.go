@@ -29,7 +29,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		d, p := planClient(f, facts, name, ids[clientID(name)])
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
-	return state.Part{Feature: "access", Objects: desired, Needs: needs(f, facts), Problems: problems}
+	return state.Part{Feature: "access", Objects: desired, Needs: needs(f, facts), Claims: claims(f), Problems: problems}
 }
 
 // clientID is a client's name among those of all sections; no section's NAME
@@ -192,11 +192,24 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 		}
 		desired = append(desired, state.Address{Device: f.Interface(lan).Device, Prefix: netip.PrefixFrom(p.Addr().Next(), 64)})
 	}
+	var anywhere []netip.Prefix
 	if slices.Contains(c.Default, "4") && got.IPv4.IsValid() {
-		desired = append(desired, state.Route{Prefix: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Device: device})
+		anywhere = append(anywhere, netip.PrefixFrom(netip.IPv4Unspecified(), 0))
 	}
 	if slices.Contains(c.Default, "6") && got.Router {
-		desired = append(desired, state.Route{Prefix: netip.PrefixFrom(netip.IPv6Unspecified(), 0), Device: device})
+		anywhere = append(anywhere, netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+	}
+	for _, p := range anywhere {
+		metric, ahead := facts.Beside(p, device)
+		desired = append(desired, state.Route{Prefix: p, Device: device, Metric: metric})
+		for _, r := range ahead {
+			path := "l2tp_client." + name + ".default_route"
+			problems = append(problems, state.Problem{
+				Severity: state.Warning, Pos: f.Position(path), Path: path, Condition: state.Degraded,
+				What:   fmt.Sprintf("the host's own route is preferred to that of the session: %s", r),
+				Remedy: fmt.Sprintf("give that route a metric above %d where it is configured (ifupdown: metric; systemd-networkd: RouteMetric; NetworkManager: route-metric), and the server a route of its own", metric),
+			})
+		}
 	}
 	return desired, problems
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"fmt"
+	"net/netip"
 
 	"weft/internal/config"
 	"weft/internal/state"
@@ -19,18 +20,15 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		for i, in := range c.Interfaces {
 			n := f.Need(fmt.Sprintf("guard.%s.interfaces[%d]", name, i), in, state.RoleGuarded)
 			l, there := facts.Link(n.Device)
-			switch {
-			case !there: // the host's problem
-				continue
-			case l.MAC == [6]byte{}:
-				part.Problems = append(part.Problems, state.Problem{
-					Pos: n.Pos, Path: n.Path, What: fmt.Sprintf("%s is no Ethernet device; frames that arrive there cannot be guarded", l.Name),
-					Remedy: "take it out of the list",
-				})
+			if !there { // the host's problem
 				continue
 			}
 			n.Taken, n.Together, n.XDP = state.TakenBelow, true, state.Required
 			part.Needs = append(part.Needs, n)
+			if l.Encap != "" {
+				continue // the planner refuses it
+			}
+			part.Claims = append(part.Claims, claims(f, name, l.Name)...)
 			part.Objects = append(part.Objects, state.Guard{Device: l.Name, Bogons: c.Bogons, Reverse: c.ReversePath.state(), Rates: c.rates()})
 		}
 	}
@@ -45,4 +43,24 @@ func (r ReversePath) state() state.ReversePath {
 		return state.ReverseStrict
 	}
 	return state.ReverseOff
+}
+
+// claims are the sources that one device refuses.
+func claims(f *config.File, name, device string) (list []state.Claim) {
+	add := func(path string, p netip.Prefix, kind state.ClaimKind) {
+		list = append(list, state.Claim{Prefix: p.Masked(), For: kind, Device: device, Section: "guard." + name, Path: path, Pos: f.Position(path)})
+	}
+	if From(f, name).Bogons {
+		for _, p := range Bogons() {
+			add("guard."+name+".bogons", p, state.ClaimBlocked)
+		}
+	}
+	b := BlockOf(f)
+	for i, p := range b.Prefixes {
+		add(fmt.Sprintf("block.prefixes[%d]", i), p, state.ClaimBlocked)
+	}
+	for i, p := range b.Except {
+		add(fmt.Sprintf("block.except[%d]", i), p, state.ClaimExcepted)
+	}
+	return list
 }

@@ -199,18 +199,29 @@ func subnets4(f *config.File, c *Config) []netip.Prefix {
 
 // derived is the part of a link's subnet that the IPv4 nodes get: interface
 // identifiers that no host makes by itself, because bits 64 to 95 are 0:c1a7.
+// The addresses of the PLAT's side are global: of several subnets the one is
+// taken that RFC 6724 section 5 would choose a source from for a global
+// destination (rule 6, matching label: no unique local address beside a global
+// one), and of those the first.
 func derived(f *config.File, facts state.Facts, c *Config) netip.Prefix {
+	var best netip.Prefix
+	local := false
 	for _, name := range c.Interfaces {
 		i := f.Interface(name)
 		l, _ := facts.Link(i.Device)
 		for _, a := range slices.Concat(i.Addresses, l.Addresses) {
-			if !a.Addr().Is6() || a.Bits() > 64 || a.Addr().IsLinkLocalUnicast() {
+			if !a.Addr().Is6() || a.Bits() > 64 || a.Addr().IsLinkLocalUnicast() || a.Addr().IsLoopback() {
 				continue
 			}
-			b := netip.PrefixFrom(a.Addr(), 64).Masked().Addr().As16()
-			b[10], b[11] = 0xc1, 0xa7
-			return netip.PrefixFrom(netip.AddrFrom16(b), 96)
+			if p := netip.PrefixFrom(a.Addr(), 64).Masked(); !best.IsValid() || local && !a.Addr().IsPrivate() {
+				best, local = p, a.Addr().IsPrivate()
+			}
 		}
 	}
-	return netip.Prefix{}
+	if !best.IsValid() {
+		return netip.Prefix{}
+	}
+	b := best.Addr().As16()
+	b[10], b[11] = 0xc1, 0xa7
+	return netip.PrefixFrom(netip.AddrFrom16(b), 96)
 }

@@ -32,7 +32,8 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		}
 	}
 	list, more := needs(f, facts, ids)
-	return state.Part{Feature: "nat64", Objects: desired, Needs: list, Problems: append(problems, more...)}
+	problems = append(problems, more...)
+	return state.Part{Feature: "nat64", Objects: desired, Needs: list, Claims: claims(f), Problems: append(problems, withoutSubnet(f, facts)...)}
 }
 
 func problem(f *config.File, path, what, remedy string) state.Problem {
@@ -138,6 +139,9 @@ func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	for _, name := range c.Interfaces {
 		i := f.Interface(name)
 		l, _ := facts.Link(i.Device)
+		if l.Encap != "" {
+			continue // there are no link addresses to ask for
+		}
 		addresses := slices.Concat(i.Addresses, l.Addresses)
 		for _, p := range append(c.prefixes4(f), c.prefixes6()...) {
 			for _, a := range addresses {
@@ -169,7 +173,7 @@ func needs(f *config.File, facts state.Facts, ids map[string]int) (list []state.
 			if !there || !numbered {
 				continue
 			}
-			n.Translators = 1 << id
+			n.Translators, n.Unframed = 1<<id, state.UnframedStack
 			if f.Interface(in).Shortcut {
 				// only what goes out past the stack can be translated in XDP
 				n.Roles, n.XDP = state.RoleShortcut, state.Required

@@ -67,11 +67,8 @@ func (p *planner) offload(n state.Need) {
 		// a session's frames are taken on the interface below it
 		n.Taken = state.TakenNowhere
 		p.attachment(l.Name, "flow_session_egress")
-	case l.MAC == [6]byte{}:
-		n.Taken = state.TakenNowhere
-		p.problem(n.Path, fmt.Sprintf("%s is neither Ethernet nor PPPoE: what arrives there is left to the stack", l.Name), "take it out of the list")
 	default:
-		n.Taken, n.Egress, n.XDP = state.TakenBelow, "flow_egress", state.Required
+		n.Taken, n.Egress, n.XDP, n.Unframed = state.TakenBelow, "flow_egress", state.Required, state.UnframedLeft
 		p.below(n.Path, l)
 	}
 	p.needs = append(p.needs, n)

@@ -33,7 +33,18 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 			}
 		}
 	}
-	return state.Part{Feature: "ra", Problems: problems}
+	return state.Part{Feature: "ra", Claims: claims(f), Problems: problems}
+}
+
+// claims are the spaces that the sections delegate out of.
+func claims(f *config.File) (list []state.Claim) {
+	for _, name := range f.Names("ra") {
+		for i, p := range From(f, name).Delegate {
+			path := fmt.Sprintf("ra.%s.delegate[%d]", name, i)
+			list = append(list, state.Claim{Prefix: p, For: state.ClaimGiven, Section: "ra." + name, Path: path, Pos: f.Position(path)})
+		}
+	}
+	return list
 }
 
 // Delegated gives the spaces out of which the [ra.NAME] sections delegate.

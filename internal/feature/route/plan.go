@@ -20,16 +20,10 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for i, name := range c.Interfaces {
 		n := f.Need(fmt.Sprintf("route.interfaces[%d]", i), name, state.RoleRouted)
 		l, there := facts.Link(n.Device)
-		switch {
-		case !there: // the host's problem
-			continue
-		case l.MAC == [6]byte{}:
-			part.Problems = append(part.Problems, state.Problem{
-				Severity: state.Warning, Pos: n.Pos, Path: n.Path,
-				What: fmt.Sprintf("%s is no Ethernet device; what arrives there is left to the kernel", l.Name), Remedy: "take it out of the list",
-			})
+		if !there { // the host's problem
 			continue
 		}
+		n.Unframed = state.UnframedLeft
 		n.Taken, n.XDP = state.TakenBelow, state.Required
 		if t := vrfTable(facts, l); t != 0 {
 			n.Table = max(0, slices.Index(tables, t))

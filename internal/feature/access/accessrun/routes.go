@@ -1,6 +1,8 @@
 package accessrun
 
 import (
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -14,6 +16,31 @@ type subscriberRoutes struct {
 	covered []netip.Prefix            // by routes of the plan
 	of      map[uint16][]netip.Prefix // by session
 	held    []netip.Prefix            // delegated to our own clients
+	refused map[netip.Prefix]error    // those that could not be set
+}
+
+// set remembers whether a route could be set.
+func (r *subscriberRoutes) set(p netip.Prefix, err error) {
+	switch {
+	case err == nil:
+		delete(r.refused, p)
+	case r.refused == nil:
+		r.refused = map[netip.Prefix]error{p: err}
+	default:
+		r.refused[p] = err
+	}
+}
+
+// fault says what of the routes could not be set, nil if all are.
+func (r *subscriberRoutes) fault() error {
+	if len(r.refused) == 0 {
+		return nil
+	}
+	first := slices.SortedFunc(maps.Keys(r.refused), netip.Prefix.Compare)[0]
+	if n := len(r.refused); n > 1 {
+		return fmt.Errorf("%d prefixes are not routed, the first: %w", n, r.refused[first])
+	}
+	return fmt.Errorf("a prefix is not routed: %w", r.refused[first])
 }
 
 func coveredBy(servers []access.ServerSettings) []netip.Prefix {
@@ -70,7 +97,9 @@ func (s *subscribers) route(t access.SessionDelta) {
 			if slices.Contains(r.of[one.Local], p) {
 				continue
 			}
-			if err := s.doors.Kernel.RouteSubscriber(p, s.devices[one.Access]); err != nil {
+			err := s.doors.Kernel.RouteSubscriber(p, s.devices[one.Access])
+			r.set(p, err)
+			if err != nil {
 				s.log.Error("a subscriber's prefix is not routed", "prefix", p.String(), "error", err)
 			}
 		}
@@ -82,6 +111,7 @@ func (s *subscribers) route(t access.SessionDelta) {
 
 func (s *subscribers) unroute(list []netip.Prefix) {
 	for _, p := range list {
+		s.routes.set(p, nil)
 		if err := s.doors.Kernel.UnrouteSubscriber(p); err != nil {
 			s.log.Warn("an old route to a subscriber stays", "prefix", p.String(), "error", err)
 		}
@@ -109,7 +139,9 @@ func (s *subscribers) hold(learned map[string]access.Learned) {
 	}
 	s.unroute(slices.DeleteFunc(r.held, func(p netip.Prefix) bool { return slices.Contains(want, p) }))
 	for _, p := range want {
-		if err := s.doors.Kernel.HoldSubscriber(p); err != nil {
+		err := s.doors.Kernel.HoldSubscriber(p)
+		r.set(p, err)
+		if err != nil {
 			s.log.Warn("packets for a delegated prefix may loop", "prefix", p.String(), "error", err)
 		}
 	}

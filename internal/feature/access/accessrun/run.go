@@ -72,6 +72,13 @@ func (r *Runner) Status(ctx context.Context) (list []state.Health) {
 	for _, name := range r.Sections(ctx) {
 		list = append(list, state.HealthOf("access", name, fault, "weft tries again by itself"))
 	}
+	var unrouted error
+	if err := r.box.Ask(ctx, func(s *subscribers) { unrouted = s.routes.fault() }); err != nil {
+		return list // the fault says why the loop does not answer
+	}
+	if unrouted != nil {
+		list = append(list, state.HealthOf("access", "routes", unrouted, "remove the host's route, or give subscribers other prefixes"))
+	}
 	return list
 }
 

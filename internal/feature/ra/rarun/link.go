@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,14 +30,15 @@ type link struct {
 	device  string
 	changed task.Wake // settings are new
 
-	mu    sync.Mutex
-	ra    *ra.Advertiser
-	dhcp  *ra.DHCP // nil while there is none
-	store *leaseFile
-	fault string // why it does not serve now
-	since time.Time
-	said  bool // the fault has been logged
-	guard task.Guard
+	mu       sync.Mutex
+	ra       *ra.Advertiser
+	dhcp     *ra.DHCP // nil while there is none
+	store    *leaseFile
+	fault    string // why it does not serve now
+	since    time.Time
+	said     bool // the fault has been logged
+	guard    task.Guard
+	unrouted map[netip.Prefix]error // delegated, or to be delegated, and not routed
 }
 
 // forgiven is how long a link may not be served before that is worth a word:
@@ -293,7 +296,9 @@ func (a *link) openDHCP(ctx context.Context, g *task.Group) (*lan.Clients, <-cha
 	a.store, a.dhcp = store, ra.NewDHCP(s, store, kept)
 	a.mu.Unlock()
 	for _, space := range s.Delegate {
-		if err := a.doors.Kernel.HoldSpace(space); err != nil {
+		err := a.doors.Kernel.HoldSpace(space)
+		a.setRouted(space, err)
+		if err != nil {
 			a.doors.Log.Warn("space to delegate may loop", "error", err)
 		}
 	}
@@ -366,8 +371,33 @@ func (a *link) route(changes []ra.Change) {
 		} else {
 			err = a.doors.Kernel.Delegate(c.Lease.Prefix, c.Lease.Peer, a.device)
 		}
+		a.setRouted(c.Lease.Prefix, err)
 		if err != nil {
 			a.doors.Log.Warn("a delegated prefix is not routed", "prefix", c.Lease.Prefix.String(), "error", err)
 		}
 	}
+}
+
+// setRouted remembers whether the route of a prefix could be set.
+func (a *link) setRouted(p netip.Prefix, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err == nil:
+		delete(a.unrouted, p)
+	case a.unrouted == nil:
+		a.unrouted = map[netip.Prefix]error{p: err}
+	default:
+		a.unrouted[p] = err
+	}
+}
+
+// routeFault says which delegated prefix is not routed, nil if all are.
+func (a *link) routeFault() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range slices.SortedFunc(maps.Keys(a.unrouted), netip.Prefix.Compare) {
+		return fmt.Errorf("%s, delegated by DHCPv6, is not routed: %w", p, a.unrouted[p])
+	}
+	return nil
 }

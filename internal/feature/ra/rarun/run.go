@@ -71,6 +71,9 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 				fault, remedy = a.guard.Fault(), "all other messages are answered; report it with the text above"
 			}
 			list = append(list, state.HealthOf("ra", name, fault, remedy))
+			if err := a.routeFault(); err != nil {
+				list = append(list, state.HealthOf("ra", name, err, "remove the host's route, or delegate out of another prefix"))
+			}
 		}
 		return list
 	})

@@ -1,0 +1,27 @@
+package state
+
+import "net/netip"
+
+// Claim is address space that a section of weft.toml takes, or refuses. The
+// planner holds the claims of all features against each other and against what
+// the host has.
+type Claim struct {
+	Prefix  netip.Prefix
+	For     ClaimKind
+	Section string // as in nat64.main; what overlaps within one is its own matter
+	Device  string // ClaimBlocked and ClaimExcepted: where sources are refused
+	Path    string
+	Pos     Position
+}
+
+// ClaimKind is what space is for.
+type ClaimKind uint8
+
+const (
+	ClaimTranslated ClaimKind = iota // a translator answers for it
+	ClaimGiven                       // given out to subscribers, or delegated
+	ClaimGateway                     // the router's own address among what is given out
+	ClaimRouted                      // only routed to a device of weft's
+	ClaimBlocked                     // sources that are dropped
+	ClaimExcepted                    // sources that are not, in spite of ClaimBlocked
+)
