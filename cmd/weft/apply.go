@@ -24,14 +24,15 @@ func applyCommand() *cobra.Command {
 		Short: "Put FILE in force, and take it back unless it is confirmed",
 		Long: `Put a configuration in force in the running daemon. With --confirm it is on
 trial: unless weft apply --confirm-now comes within that time, the daemon goes
-back to the old one. So a mistake that cuts you off from the router mends itself.
+back to the old one. So a mistake that cuts you off from the router undoes
+itself.
 
 Confirm over a new connection: the old one may live on although no new one can
 be made, and weft refuses it there (it compares SSH_CONNECTION). The file that
 weft run reads holds the old configuration until then, so a daemon that is
-killed and a reboot go back too; FILE may be that file. A configuration that was
-taken back is kept as unconfirmed.toml in the daemon's run directory. Without
---confirm, FILE becomes the configuration at once.`,
+killed and a reboot go back too; FILE may be that file. A configuration that
+was taken back is kept as unconfirmed.toml in the daemon's run directory.
+Without --confirm, FILE becomes the configuration at once.`,
 		Example: "  weft apply --confirm 60 new.toml\n  weft apply --confirm-now",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if confirm {

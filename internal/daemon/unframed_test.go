@@ -79,8 +79,12 @@ func TestAMemberBehindADeviceWithoutEthernetFramesIsTranslated(t *testing.T) {
 				if name == "stateless" {
 					w.pings(w.server, "198.51.100.2")
 				}
-				if out := w.run(w.member, "ping -6 -c 1 -W 5 -s 3000 "+serverFrom6); !strings.Contains(out, " 0% packet loss") {
-					t.Errorf("fragments are lost:\n%s", out)
+				// stateless, fragments of ICMP are not translated (RFC 7915)
+				if name == "stateful" {
+					out := w.run(w.member, "ping -6 -c 1 -W 5 -s 3000 "+serverFrom6)
+					if !strings.Contains(out, " 0% packet loss") {
+						t.Errorf("fragments are lost:\n%s", out)
+					}
 				}
 				if n := w.counted("drop-bad-header") + w.counted("drop-interface"); n > 0 {
 					t.Errorf("%d packets of the tunnel are dropped", n)
