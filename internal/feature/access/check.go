@@ -141,6 +141,9 @@ func checkUsers(c *config.Checker, users []User) {
 			c.Error(at+".login", fmt.Sprintf("%q is also users[%d]", u.Login, j), "each login needs to be there once")
 		}
 		seen[u.Login] = i
+		if u.Login == "" && c.Given(at+".login") && !c.Broken(at+".login") {
+			c.Error(at+".login", "is empty: nobody can log in with it", "the name that the subscriber sends")
+		}
 		switch {
 		case u.Password == "" && u.Hash == "" && !c.Broken(at+".password") && !c.Broken(at+".password_hash"):
 			c.Error(at, "has neither password nor password_hash", `like password = "a secret"`)

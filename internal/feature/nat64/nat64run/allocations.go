@@ -52,13 +52,15 @@ type allocationRun struct {
 
 // allocationFile is an open log, and how far it goes.
 type allocationFile struct {
-	store   *store.Log
-	log     *nat64.Allocations
-	layouts *nat64.Layouts
-	fresh   map[int]bool // translators whose bindings it does not know at all
-	until   time.Time    // everything from before is in it
-	lost    uint64
-	known   bool // until and lost are of these tables
+	store     *store.Log
+	log       *nat64.Allocations
+	layouts   *nat64.Layouts
+	fresh     map[int]bool // translators whose bindings it does not know at all
+	unwritten bool         // the last write failed
+	warned    uint64       // lost, when it was logged
+	until     time.Time    // everything from before is in it
+	lost      uint64
+	known     bool // until and lost are of these tables
 }
 
 // every is how often the ring is read: it has room for 58,000 bindings.
@@ -248,13 +250,16 @@ func (r *allocationRun) write(path string, f *allocationFile, now time.Time, los
 	missed := f.known && lost != f.lost
 	var err error
 	switch {
-	case missed || first:
+	case missed || first || f.unwritten:
 		var bound []state.BindingEvent
 		if bound, err = r.bound(path, f, list); err != nil {
 			break
 		}
-		if missed {
+		if missed && f.warned != lost {
+			f.warned = lost
 			r.log.Warn("bindings came too fast to be written down; those that are still there have been found", "events", lost-f.lost)
+		}
+		if missed || f.unwritten {
 			err = f.log.Gap(now, f.until, marks, append(list, bound...))
 		} else if n := len(list) + len(bound); n > 0 || !f.known {
 			err = f.log.Add(now, marks, append(list, bound...))
@@ -263,10 +268,13 @@ func (r *allocationRun) write(path string, f *allocationFile, now time.Time, los
 		err = f.log.Add(now, marks, list)
 	}
 	if err != nil {
-		f.known, f.lost = true, lost-1 // the next round looks through the bindings
+		if !f.known {
+			f.known, f.lost = true, lost
+		}
+		f.unwritten = true // the next round looks through the bindings
 		return err
 	}
-	f.until, f.lost, f.known = now, lost, true
+	f.until, f.lost, f.known, f.unwritten = now, lost, true, false
 	clear(f.fresh)
 	return nil
 }
