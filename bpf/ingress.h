@@ -129,7 +129,7 @@ static INGRESS_SCREEN int screen(hook_ctx *ctx, const struct arrival *from, int 
 
 	if (interface_is(from->flags, INTERFACE_GUARDED))
 		outcome = guard(ctx, from);
-	if (outcome == OUTCOME_NONE && interface_is(from->flags, INTERFACE_OFFLOADED))
+	if (outcome == OUTCOME_NONE && from->ours && interface_is(from->flags, INTERFACE_OFFLOADED))
 		outcome = flow(ctx, from, verdict);
 	return outcome;
 }
@@ -145,9 +145,9 @@ static __always_inline enum outcome ours(hook_ctx *ctx, const struct interface *
 {
 	enum outcome outcome;
 
-	if (!INGRESS_OTHERS && !from->ours)
+	if (!INGRESS_OTHERS && !from->taken)
 		return PASS_NOT_FOR_US;
-	if (is_ours(from) && interface_is(from->flags, INTERFACE_SUBSCRIBERS)) {
+	if (from->ours && interface_is(from->flags, INTERFACE_SUBSCRIBERS)) {
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
@@ -156,11 +156,13 @@ static __always_inline enum outcome ours(hook_ctx *ctx, const struct interface *
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
-	if (is_ours(from) && interface_is(from->flags, INTERFACE_GUARDED | INTERFACE_OFFLOADED)) {
+	if (from->taken && interface_is(from->flags, INTERFACE_GUARDED | INTERFACE_OFFLOADED)) {
 		outcome = screen(ctx, from, verdict);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}
+	if (!INGRESS_OTHERS && !from->ours)
+		return PASS_NOT_FOR_US;
 	if (!ingress_wants(from->flags, INTERFACE_SHORTCUT | INTERFACE_ROUTED))
 		return OUTCOME_NONE;
 	outcome = !from->above ? translate(ctx, at, from, verdict) :

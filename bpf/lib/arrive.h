@@ -38,8 +38,10 @@ struct arrival {
 	__be16 proto; /* of the network header */
 	__u8 l3;      /* where that starts */
 	__u8 tags;    /* how many it carries, one outside the packet included */
+	bool deep;    /* it has more tags than these, with a priority tag among them */
 	bool above;   /* the interface is not the device that the frame came in by */
 	bool ours;    /* it is addressed to that interface */
+	bool taken;   /* the stack takes it: ours, to a group, or to a virtual router here */
 	/* a packet in a tunnel: proto, table and flags are those of what is inside */
 	__u8 strip;    /* bytes of encapsulation between l3 and the packet inside */
 	bool onward;   /* it goes on in another tunnel; proto is that of the packet outside */
@@ -74,12 +76,46 @@ static __always_inline bool arrive_tag(struct cursor *cur, __be16 *proto, struct
 	return true;
 }
 
+/*
+ * Find the interface of a frame by its tags. Linux takes off a priority tag (802.1Q
+ * 5.1, VID 0) for which there is no interface, wherever it stands: *key becomes
+ * what is left then. The index of none is 0.
+ */
+static __always_inline __u32 arrive_lower(struct lower_key *key, __u32 self)
+{
+	__u32 *upper = bpf_map_lookup_elem(&lowers, key);
+
+	if (upper)
+		return *upper;
+	if (!key->tags[0].proto || (key->tags[0].id && (key->tags[1].id || !key->tags[1].proto)))
+		return 0;
+	if (key->tags[1].proto && !key->tags[1].id)
+		key->tags[1] = (struct vlan_tag){};
+	if (!key->tags[0].id) {
+		key->tags[0] = key->tags[1];
+		key->tags[1] = (struct vlan_tag){};
+	}
+	upper = bpf_map_lookup_elem(&lowers, key);
+	if (upper)
+		return *upper;
+	return key->tags[0].proto ? 0 : self;
+}
+
+/*
+ * Whether the stack takes a frame that is not addressed to the interface: those to
+ * groups, and to virtual routers (RFC 9568 7.3), whose devices stand on this one.
+ */
+static __always_inline bool arrive_taken(const __u8 *mac)
+{
+	return mac[0] & 1 || (!mac[0] && !mac[1] && mac[2] == 0x5e && !mac[3] && (mac[4] == 1 || mac[4] == 2));
+}
+
 static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifindex,
 						      struct cursor cur, struct arrival *a)
 {
 	struct lower_key key = { .ifindex = ifindex };
 	struct vlan_tag outside = hook_tag(ctx);
-	__u32 *upper;
+	__u32 upper;
 
 	if (outside.proto) {
 		key.tags[0] = outside;
@@ -93,10 +129,12 @@ static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifind
 		a->l3 += sizeof(struct vlan_rest);
 	}
 	a->above = true;
-	upper = bpf_map_lookup_elem(&lowers, &key);
-	if (upper)
-		a->interface = *upper;
-	return upper ? interface_find(*upper) : NULL;
+	a->deep = a->tags == 2 && link_is_vlan(a->proto) && (!key.tags[0].id || !key.tags[1].id);
+	upper = arrive_lower(&key, ifindex);
+	if (!upper)
+		return NULL;
+	a->interface = upper;
+	return interface_find(upper);
 }
 
 /*
@@ -137,11 +175,15 @@ static __always_inline enum outcome arrive(hook_ctx *ctx, __u32 ifindex, const s
 	a->proto = eth->h_proto;
 	if (hook_tag(ctx).proto || link_is_vlan(a->proto) || at->flags & INTERFACE_BRIDGE_PORT) {
 		at = arrive_above(ctx, ifindex, cur, a);
+		/* more priority tags than are looked behind here; Linux takes off all of them */
+		if (a->deep && !(interface_unused & INTERFACE_GUARDED))
+			return DROP_BAD_HEADER;
 		if (!at)
 			return PASS_NOT_FOR_US;
 	}
 	a->table = at->table;
 	a->flags = at->flags;
 	a->ours = link_same_mac(eth->h_dest, at->mac);
+	a->taken = a->ours || arrive_taken(eth->h_dest);
 	return OUTCOME_NONE;
 }

@@ -24,7 +24,7 @@ static __always_inline enum outcome conduit_arrive(hook_ctx *ctx, __u32 ifindex,
 	struct interface *at;
 	void *start = cur.pos;
 	struct ethhdr *eth;
-	__u32 *upper, port = 0;
+	__u32 upper, port = 0;
 
 	*a = (struct arrival){ .interface = ifindex };
 	if (hook_tag(ctx).proto)
@@ -35,14 +35,17 @@ static __always_inline enum outcome conduit_arrive(hook_ctx *ctx, __u32 ifindex,
 	key.tags[0].proto = bpf_htons(ETH_P_XDSA);
 	key.tags[0].id = bpf_htons(port);
 	arrive_tag(&cur, &a->proto, &key.tags[1]);
-	upper = bpf_map_lookup_elem(&lowers, &key);
-	at = upper ? interface_find(*upper) : NULL;
-	if (!upper || !at)
+	if (key.tags[1].proto && !key.tags[1].id && link_is_vlan(a->proto) && !(interface_unused & INTERFACE_GUARDED))
+		return DROP_BAD_HEADER; /* as in arrive.h */
+	upper = arrive_lower(&key, 0);
+	at = upper ? interface_find(upper) : NULL;
+	if (!at)
 		return PASS_NOT_FOR_US;
-	a->interface = *upper;
+	a->interface = upper;
 	a->flags = at->flags & (INTERFACE_GUARDED | INTERFACE_OFFLOADED);
 	a->above = true;
 	a->l3 = cur.pos - start;
 	a->ours = link_same_mac(eth->h_dest, at->mac);
+	a->taken = a->ours || arrive_taken(eth->h_dest);
 	return OUTCOME_NONE;
 }

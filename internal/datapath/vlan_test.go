@@ -102,7 +102,6 @@ func TestATagOfNobodyIsLeftAlone(t *testing.T) {
 		{"the address of the device below", tagged(plain, vlan7, 0), state.PassNotForUs},
 		{"the address of the VLAN interface, without tag", to(plain, mac7), state.PassNotForUs},
 		{"three tags", deep, state.PassNotForUs},
-		{"priority alone", tagged(plain, state.VLANTags{{Proto: state.VLANCustomer}}, 0xe000), state.PassNotForUs},
 	} {
 		for _, build := range builds {
 			res, o := r.one(build, tt.frame)
