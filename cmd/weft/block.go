@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weft/internal/config"
 	"weft/internal/feature/guard"
 )
 
 func blockCommand() *cobra.Command {
-	var duration time.Duration
+	var lasts config.Duration
 	var reason, file string
 	c := &cobra.Command{
 		Use:   "block PREFIX...",
@@ -29,6 +30,7 @@ Exceptions of [block] still apply.`,
 			if err != nil {
 				return err
 			}
+			duration := time.Duration(lasts)
 			if c.Flags().Changed("for") && duration < time.Second {
 				return fmt.Errorf("weft block: --for %s is too short (at least 1s; without --for it lasts until weft unblock)", duration)
 			}
@@ -41,7 +43,7 @@ Exceptions of [block] still apply.`,
 			})
 		},
 	}
-	c.Flags().DurationVar(&duration, "for", 0, "duration, like 90m (default: until weft unblock)")
+	c.Flags().Var(&lasts, "for", "duration, like 90m or 5d (default: until weft unblock)")
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for weft show blocked")
 	sourcesFlag(c, &file)
 	return c

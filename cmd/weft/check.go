@@ -17,10 +17,11 @@ import (
 func checkCommand() *cobra.Command {
 	var asJSON, schema, fileOnly bool
 	c := &cobra.Command{
-		Use:   "check FILE",
+		Use:   "check [FILE]",
 		Short: "Report all errors of FILE",
 		Long: `Read the configuration and report every problem at once: its position, the
-error, the remedy. Nothing is changed, and root is not needed. A users_file and
+error, the remedy. Nothing is changed, and root is not needed. "-" is standard
+input; without FILE it is /etc/weft/weft.toml. A users_file and
 the files of [block] are checked too, if they are readable; an invalid line of
 a block list is only a warning: the valid lines still apply.
 
@@ -32,18 +33,13 @@ offload here: interfaces, and nftables rules that look at each packet.
 
 --schema prints the JSON Schema of weft.toml, for editors.`,
 		Example: "  weft check weft.toml\n  weft check --schema > weft.schema.json",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if schema && len(args) == 0 {
-				return nil
-			}
-			return oneFile(cmd, args)
-		},
+		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if schema {
 				_, err := cmd.OutOrStdout().Write(config.Schema(features.Sections()))
 				return err
 			}
-			f, problems, err := daemon.Load(args[0])
+			f, problems, err := daemon.Load(fileOf(args))
 			if err != nil {
 				return err
 			}
@@ -66,7 +62,7 @@ offload here: interfaces, and nftables rules that look at each packet.
 				return errReported
 			}
 			if !asJSON {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: OK\n", args[0])
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: OK\n", fileOf(args))
 			}
 			return nil
 		},
@@ -80,20 +76,20 @@ offload here: interfaces, and nftables rules that look at each packet.
 func planCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "plan FILE",
+		Use:   "plan [FILE]",
 		Short: "Show what weft run FILE would change on this host",
 		Long: `Compare the desired state of the configuration with the actual state of the
 kernel, and print the steps that weft run would take, in order. Nothing is
 changed. After weft run has applied a file, its plan is empty. The result of a
 step may be a fact for a later round, so weft run may take a few more steps
-than are listed here.`,
+than are listed here. Without FILE it is /etc/weft/weft.toml.`,
 		Example: "  weft plan weft.toml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := needRoot("weft plan"); err != nil {
 				return err
 			}
-			f, problems, err := daemon.Load(args[0])
+			f, problems, err := daemon.Load(fileOf(args))
 			if err != nil {
 				return err
 			}

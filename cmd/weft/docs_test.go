@@ -214,7 +214,7 @@ func TestEveryCommandOfThePagesIsRight(t *testing.T) {
 func TestTheCheckOfCommandsFindsMistakes(t *testing.T) {
 	for line, right := range map[string]bool{
 		"check weft.toml":             true,
-		"check":                       false,
+		"check a b":                   false,
 		"check --jsno weft.toml":      false,
 		"chekc weft.toml":             false,
 		"show counters --watch":       true,

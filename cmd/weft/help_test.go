@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"weft/internal/version"
 )
 
 // every calls f for each command that users see, cobra's own left out.
@@ -62,10 +64,10 @@ func TestMistakesOnTheCommandLineAreAnsweredWithHelp(t *testing.T) {
 		{"lab run nat46", "no scenario is called \"nat46\""},
 		{"lab down", "needs the name of one lab, or --all"},
 		{"lab shell", "takes a node"},
-		{"check", "takes one file"},
+		{"check a b", "takes one file"},
 		{"check --bad", "weft check: unknown flag: --bad (weft check --help lists the flags)"},
 		{"check no-such-file.toml", "open no-such-file.toml: no such file"},
-		{"run", "takes one file"},
+		{"run a b", "takes one file"},
 	} {
 		root := rootCommand()
 		root.SetArgs(strings.Fields(c.line))
@@ -116,5 +118,16 @@ func TestManualPagesAreMadeForEveryCommandAndAlwaysTheSame(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	for _, flag := range []string{"--version", "-v"} {
+		root, out := rootCommand(), &bytes.Buffer{}
+		root.SetArgs([]string{flag})
+		root.SetOut(out)
+		if err := root.Execute(); err != nil || out.String() != "weft "+version.String()+"\n" {
+			t.Errorf("weft %s: %v, %q", flag, err, out)
+		}
 	}
 }

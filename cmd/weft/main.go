@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/cmd/weft/internal/probe"
+	"weft/internal/version"
 )
 
 // errReported ends the command with status 1 when the errors have been printed.
@@ -58,9 +59,11 @@ it in network namespaces that change nothing else.`,
   weft show counters            count packets by outcome
   weft lab run nat64            run the demo, without a network`,
 		SilenceUsage: true, SilenceErrors: true,
+		Version:           version.String(),
 		DisableAutoGenTag: true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SetVersionTemplate("weft {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%s: %w (%s --help lists the flags)", c.CommandPath(), err, c.CommandPath())
 	})

@@ -241,10 +241,14 @@ func (l *looker) once(ctx context.Context) error {
 	if l.json {
 		err = rows.JSON(l.out)
 	} else if err = rows.Missing(q); err == nil {
-		if l.watch {
+		width := terminalWidth(l.out)
+		if l.watch && width > 0 {
 			fmt.Fprint(l.out, "\x1b[H\x1b[2J")
 		}
-		err = rows.Table(l.out, terminalWidth(l.out))
+		if l.watch {
+			fmt.Fprintf(l.out, "%s\n", time.Now().Format(time.DateTime))
+		}
+		err = rows.Table(l.out, width)
 	}
 	if err == nil && rows.Faulty() {
 		return errReported

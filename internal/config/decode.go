@@ -56,6 +56,10 @@ func (d *decoder) section(e entry) (Section, bool) {
 		d.problem(e.offset, shown(e.name), "stands outside of every section", d.home(e.name))
 		return Section{}, false
 	}
+	if remedy, known := otherSections[e.name]; known {
+		d.problem(e.offset, shown(e.name), "is not a section of weft.toml", remedy)
+		return Section{}, false
+	}
 	d.problem(e.offset, shown(e.name), "is not a section of weft.toml", didYouMean(e.name, names))
 	meant, ok := closest(e.name, names)
 	if !ok || d.file.root.get(meant) != nil {
@@ -155,6 +159,11 @@ func (d *decoder) unknown(path string, n *node, e entry, fields map[string]refle
 			remedy = fmt.Sprintf("a name has no dots: write [%s.%s-%s]", section, name, e.name)
 		}
 		d.problem(e.offset, at, what, remedy)
+		return reflect.StructField{}, false
+	}
+	section, _, _ := strings.Cut(path, ".")
+	if remedy, known := otherKeys[section][e.name]; known {
+		d.problem(e.offset, at, "is not a key that weft knows", remedy)
 		return reflect.StructField{}, false
 	}
 	meant, remedy, ok := elsewhere(e.name, fields)

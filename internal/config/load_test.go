@@ -185,9 +185,9 @@ func TestWrongValuesOfEachType(t *testing.T) {
 	tests := map[string]string{
 		"small = 256":                     "from 0 to 255",
 		"unsigned = -1":                   "from 0 to 9223372036854775807",
-		"wait = \"30\"":                   `write "30s", or ms, m, h`,
+		"wait = \"30\"":                   `write "30s", or ms, m, h, d`,
 		"wait = 30":                       "write a duration in quotes",
-		"wait = \"soon\"":                 `like "30s", "500ms", "5m" or "1h30m"`,
+		"wait = \"soon\"":                 `like "30s", "500ms", "5m", "1h30m" or "7d"`,
 		"wait = \"1ms\"":                  "at least 1s",
 		"wait = \"2h\"":                   "at most 1h",
 		"prefix = \"192.0.2.1/24\"":       `write "192.0.2.0/24"`,

@@ -92,17 +92,17 @@ func integerBounds(t reflect.Type, tag reflect.StructTag) (low, high int64) {
 }
 
 func parseDuration(text string, tag reflect.StructTag) (time.Duration, *fault) {
-	d, err := time.ParseDuration(text)
+	d, err := ParseDuration(text)
 	if err != nil {
 		if isNumber(text) {
-			return 0, &fault{fmt.Sprintf("%q has no unit", text), fmt.Sprintf("write %q, or ms, m, h", text+"s")}
+			return 0, &fault{fmt.Sprintf("%q has no unit", text), fmt.Sprintf("write %q, or ms, m, h, d", text+"s")}
 		}
-		return 0, &fault{fmt.Sprintf("%q is not a duration", text), `like "30s", "500ms", "5m" or "1h30m"`}
+		return 0, &fault{fmt.Sprintf("%q is not a duration", text), `like "30s", "500ms", "5m", "1h30m" or "7d"`}
 	}
-	if low, err := time.ParseDuration(tag.Get("min")); err == nil && d < low {
+	if low, err := ParseDuration(tag.Get("min")); err == nil && d < low {
 		return 0, &fault{fmt.Sprintf("%q is too short", text), "at least " + tag.Get("min")}
 	}
-	if high, err := time.ParseDuration(tag.Get("max")); err == nil && d > high {
+	if high, err := ParseDuration(tag.Get("max")); err == nil && d > high {
 		return 0, &fault{fmt.Sprintf("%q is too long", text), "at most " + tag.Get("max")}
 	}
 	return d, nil

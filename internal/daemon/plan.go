@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"weft/internal/config"
@@ -12,10 +13,10 @@ import (
 	"weft/internal/state"
 )
 
-// Load reads a weft.toml. The error is that of reading the file; what is wrong
+// Load reads a weft.toml, "-" from standard input. The error is that of reading the file; what is wrong
 // in it, and with the files that it names, are problems.
 func Load(file string) (*config.File, []state.Problem, error) {
-	text, err := os.ReadFile(file)
+	text, err := read(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
@@ -30,6 +31,13 @@ func loaded(file string, text []byte) (*config.File, []state.Problem) {
 		problems = append(problems, features.Files(f)...)
 	}
 	return f, problems
+}
+
+func read(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(file)
 }
 
 // Parse is Load for a text that is at hand.

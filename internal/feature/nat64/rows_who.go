@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"weft/internal/config"
 	"weft/internal/noun"
 	"weft/internal/state"
 )
@@ -140,7 +141,7 @@ func readWho(q *noun.Query, now time.Time) (w WhoQuery, err error) {
 }
 
 func readTime(text string, now time.Time) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := config.ParseDuration(text); err == nil {
 		return now.Add(-ago.Abs()), nil
 	}
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
