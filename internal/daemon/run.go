@@ -317,7 +317,7 @@ func (d *daemon) install(ctx context.Context, name, text string) (why []string) 
 	f, problems := loaded(name, []byte(text))
 	d.Warn(problems)
 	if state.HasErrors(problems) {
-		d.Log.Error("configuration refused, the old one stays", "file", name, "problems", len(problems))
+		d.Log.Error("reload refused, the old configuration stays", "file", name, "problems", len(problems))
 		return errorsOf(problems)
 	}
 	old := d.file
