@@ -19,7 +19,7 @@ enum l2tp_access_flag {
 	L2TP_ACCESS_ROUTED = 1, /* what subscribers send is routed by weft's own tables */
 };
 
-/* an [access.NAME] or an [l2tp_client.NAME] */
+/* an [lns.NAME] or an [l2tp_client.NAME] */
 struct l2tp_access {
 	__u32 ifindex; /* of its device; 0: there is none */
 	__u8 mac[6];   /* of that */

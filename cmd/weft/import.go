@@ -9,7 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weft/internal/config"
 	"weft/internal/daemon"
+	"weft/internal/feature/access"
+	"weft/internal/features"
 	"weft/internal/foreign"
 	"weft/internal/state"
 )
@@ -21,7 +24,9 @@ func importCommand() *cobra.Command {
 		Long: `Read the configuration of another program and print a weft.toml that does the
 same. Comments in it list the differences and what weft does not support, each
 with the line that caused it and a remedy; they are also printed as warnings.
-Nothing is changed. Review the result, and run weft check.`,
+Nothing is changed. Review the result, and run weft check.
+
+weft import weft reads a weft.toml of an earlier version.`,
 		Example: "  weft import jool jool.json > weft.toml\n  weft import tayga /etc/tayga.conf > weft.toml",
 	}
 	c.AddCommand(
@@ -33,6 +38,7 @@ translator, otherwise a stateless one.`,
 		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses of a dynamic-pool are not
 carried over: weft does not assign any by itself.`,
 			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", foreign.Tayga),
+		importEarlier(),
 	)
 	return choice(c, "program")
 }
@@ -64,6 +70,42 @@ carried over. Add the LACs' addresses to the result, and prefixes for IPv6.`,
 		panic(err)
 	}
 	return c
+}
+
+// importEarlier is weft import weft.
+func importEarlier() *cobra.Command {
+	return &cobra.Command{
+		Use:   "weft FILE",
+		Short: "Rename sections and keys of an earlier weft.toml",
+		Long: `Print a weft.toml, or a users_file, of an earlier version of weft with the
+present names of its sections and keys. Comments, layout and values stay as they
+are. Each name that changes is printed as a warning.`,
+		Example: "  weft import weft /etc/weft/weft.toml > weft.toml",
+		Args:    oneArgument("one file", "the weft.toml to convert"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("read the file to import: %w", err)
+			}
+			sections := append(features.Sections(), access.UsersSection())
+			result, remarks, ok := config.Modernise(args[0], text, sections)
+			if !ok {
+				_, problems := daemon.Parse(args[0], text)
+				printProblems(os.Stderr, problems)
+				return errReported
+			}
+			printProblems(os.Stderr, remarks)
+			if _, err := cmd.OutOrStdout().Write(result); err != nil {
+				return err
+			}
+			_, problems := config.Load("the result", result, sections)
+			printProblems(os.Stderr, problems)
+			if state.HasErrors(problems) {
+				return errReported
+			}
+			return nil
+		},
+	}
 }
 
 func importOne(name, what, long, example string, read func([]byte, foreign.Options) (string, []state.Problem)) *cobra.Command {

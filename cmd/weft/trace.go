@@ -54,7 +54,7 @@ has all the devices, their routes are copied. If no default route is copied,
 IPv4 and IPv6 get one out of the first interface with such an address. The
 host's firewall is not copied.
 
-Subscribers of [access.NAME] have the sessions of this host's programs, so that
+Subscribers of [lns.NAME] have the sessions of this host's programs, so that
 packets to and from them are explained; --sessions FILE reads them from the
 output of weft show l2tp-sessions --json on another host, and --sessions none
 omits them. Control messages of L2TP and PPP go to the daemon, which does not

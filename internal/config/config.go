@@ -8,6 +8,8 @@
 // Tags of a section's fields:
 //
 //	toml:"key"          the key; a field without it is not read from the file
+//	was:"key"           its name in earlier versions of weft
+//	also:"a,b"          its names in other programs
 //	doc:"sentence"      what the key means, for the schema and the reference
 //	required:"true"     the key must be given
 //	enum:"a,b"          the values a string may have
@@ -25,6 +27,7 @@ import (
 // Section is one table of weft.toml, [router] or, if Named, [interface.NAME].
 type Section struct {
 	Name  string
+	Was   string // its name in earlier versions of weft
 	Named bool
 	Doc   string // sentences, for the schema and the reference
 	// Roles are what the section wants interfaces for: those in its key

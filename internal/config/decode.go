@@ -60,6 +60,13 @@ func (d *decoder) section(e entry) (Section, bool) {
 		d.problem(e.offset, shown(e.name), "is not a section of weft.toml", remedy)
 		return Section{}, false
 	}
+	if s, ok := d.renamed(e); ok {
+		if d.file.root.get(s.Name) != nil {
+			return Section{}, false
+		}
+		d.file.root.add(key{s.Name, e.offset}, e.value)
+		return s, true
+	}
 	d.problem(e.offset, shown(e.name), "is not a section of weft.toml", didYouMean(e.name, names))
 	meant, ok := closest(e.name, names)
 	if !ok || d.file.root.get(meant) != nil {
@@ -68,6 +75,28 @@ func (d *decoder) section(e entry) (Section, bool) {
 	d.file.root.add(key{meant, e.offset}, e.value)
 	return d.file.sections[slices.Index(names, meant)], true
 }
+
+// renamed finds the section that had the name of a top-level key in earlier
+// versions. Each of its headings is one error.
+func (d *decoder) renamed(e entry) (Section, bool) {
+	i := slices.IndexFunc(d.file.sections, func(s Section) bool { return s.Was != "" && s.Was == e.name })
+	if i < 0 {
+		return Section{}, false
+	}
+	s := d.file.sections[i]
+	if !s.Named {
+		d.problem(e.offset, e.name, fmt.Sprintf("[%s] is now [%s]", s.Was, s.Name), importRemedy)
+		return s, true
+	}
+	for _, named := range e.value.keys {
+		name := shown(named.name)
+		d.problem(named.offset, join(e.name, name), fmt.Sprintf("[%s.%s] is now [%s.%s]", s.Was, name, s.Name, name), importRemedy)
+	}
+	return s, true
+}
+
+// importRemedy is the remedy for names of earlier versions.
+const importRemedy = "weft import weft FILE prints the file with today's names"
 
 // home tells which sections have the key, as a remedy; empty if none has.
 func (d *decoder) home(name string) string {
@@ -166,13 +195,17 @@ func (d *decoder) unknown(path string, n *node, e entry, fields map[string]refle
 		d.problem(e.offset, at, "is not a key that weft knows", remedy)
 		return reflect.StructField{}, false
 	}
+	what := "is not a key that weft knows"
 	meant, remedy, ok := elsewhere(e.name, fields)
+	if was, renamed := earlier(e.name, fields); renamed {
+		meant, what, remedy, ok = was, "is now "+was, importRemedy, true
+	}
 	if !ok {
 		meant, ok = closest(e.name, names)
 		remedy = didYouMean(e.name, names)
 	}
 	if ok {
-		d.problem(e.offset, at, "is not a key that weft knows", remedy)
+		d.problem(e.offset, at, what, remedy)
 		if n.get(meant) != nil {
 			return reflect.StructField{}, false
 		}
@@ -183,8 +216,19 @@ func (d *decoder) unknown(path string, n *node, e entry, fields map[string]refle
 	if !strings.HasPrefix(remedy, "it belongs") {
 		remedy = didYouMean(e.name, names)
 	}
-	d.problem(e.offset, at, "is not a key that weft knows", remedy)
+	d.problem(e.offset, at, what, remedy)
 	return reflect.StructField{}, false
+}
+
+// earlier gives the field that had this name in earlier versions, by its tag
+// "was".
+func earlier(name string, fields map[string]reflect.StructField) (meant string, ok bool) {
+	for field, f := range fields {
+		if f.Tag.Get("was") == name && name != "" {
+			return field, true
+		}
+	}
+	return "", false
 }
 
 // elsewhere gives the field that others' programs call so, by its tag "also".

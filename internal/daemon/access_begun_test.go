@@ -11,7 +11,7 @@ import (
 )
 
 const sectionOfSubscribers = `
-[access.isp]
+[lns.isp]
 listen = ["198.51.100.1"]
 lacs = [{ address = "198.51.100.0/24", secret = "between us" }]
 radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS" }]
@@ -64,7 +64,7 @@ func TestARestartOfTheDaemonIsNoNewsForRADIUS(t *testing.T) {
 	r = w.start()
 	// a section that is new here is told, and after all that was before
 	w.write(usual() + sectionOfSubscribers + `
-[access.second]
+[lns.second]
 listen = ["2001:db8:1::1"]
 lacs = [{ address = "203.0.113.0/24", secret = "between them" }]
 radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS" }]

@@ -30,9 +30,9 @@ func TestReloadsUnderASession(t *testing.T) {
 		name, old, with string
 		refused         string // what is said; empty: it is taken over
 	}{
-		{"a prefix with host bits", "2001:db8:1000::/48", "2001:db8:1000::5/48", "access.isp.prefixes"},
-		{"a prefix that is too long", "2001:db8:1000::/48", "2001:db8:1000::/65", "access.isp.prefixes"},
-		{"no TOML", "[access.isp]", "[access.isp", "reload refused"},
+		{"a prefix with host bits", "2001:db8:1000::/48", "2001:db8:1000::5/48", "lns.isp.prefixes"},
+		{"a prefix that is too long", "2001:db8:1000::/48", "2001:db8:1000::/65", "lns.isp.prefixes"},
+		{"no TOML", "[lns.isp]", "[lns.isp", "reload refused"},
 		{"nobody may call", `lacs = [{ address = "2001:db8:1::/64", secret = "between us" }]`, "lacs = []", "nobody may set up tunnels"},
 		{"another pool", "203.0.113.0/24", "203.0.113.128/25", ""},
 		{"no pool", `pools = [{ addresses = ["203.0.113.0/24"] }]`, `gateway = "203.0.113.1"`, ""},
@@ -62,7 +62,7 @@ func TestReloadsUnderASession(t *testing.T) {
 			t.Errorf("%s: the sessions are %v\n%s", c.name, rows, r.log.String()[before:])
 		}
 		w.pings(w.server, address)
-		change("[access.isp]", "[access.isp]")
+		change("[lns.isp]", "[lns.isp]")
 		if rows := w.rows("subscribers"); len(rows) != 1 || rows[0]["id"] != id {
 			t.Fatalf("%s, and back: the sessions are %v\n%s", c.name, rows, r.log.String()[before:])
 		}

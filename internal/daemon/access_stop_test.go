@@ -23,7 +23,7 @@ forwarding = true
 addresses = ["2001:db8:1::1/64"]
 [interface.wan]
 addresses = ["198.51.100.1/24"]
-[access.isp]
+[lns.isp]
 listen = ["2001:db8:1::1"]
 lacs = [{ address = "2001:db8:1::/64", secret = "between us" }]
 users = [{ login = "alice", password = "wonderland" }]

@@ -37,7 +37,7 @@ func newPair(t *testing.T) *pair {
 [interface.sync]
 addresses = ["10.9.9.%d/24"]
 
-[failover]
+[session_sync]
 name = %q
 listen = "10.9.9.%d:4222"
 peers = [{ name = %q, address = "10.9.9.%d:4222" }]
@@ -246,7 +246,7 @@ func TestForwardingGoesOnWithoutTheCluster(t *testing.T) {
 	t.Parallel()
 	credentials := filepath.Join(t.TempDir(), "nats.creds")
 	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf(`
-[failover]
+[session_sync]
 name = "left"
 peers = [{ name = "right" }]
 cluster = ["nats://127.0.0.1:4222"]
@@ -254,7 +254,7 @@ credentials = %q
 `, credentials))
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	w.run(w.router, "ip link set lo up")
-	if out, err := w.weft("check", w.file); err != nil || !strings.Contains(out, "warning: failover.credentials: open "+credentials) {
+	if out, err := w.weft("check", w.file); err != nil || !strings.Contains(out, "warning: session_sync.credentials: open "+credentials) {
 		t.Errorf("check says %v:\n%s", err, out)
 	}
 	r := w.start()

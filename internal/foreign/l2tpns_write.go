@@ -150,7 +150,7 @@ func (l *l2tpns) pool(o Options) {
 
 func (l *l2tpns) write(o Options) string {
 	var out toml
-	out.line("[access.isp]")
+	out.line("[lns.isp]")
 	out.line("listen = [%s]", list(l.listen))
 	if s := l.set["hostname"].value; s != "" {
 		out.line("host_name = %s", quote(s))

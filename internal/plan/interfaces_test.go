@@ -208,9 +208,9 @@ func TestADeviceThatIsNotThereIsSentToOnlyIfWeftMakesIt(t *testing.T) {
 	mac := [6]byte{2, 9, 9, 9, 9, 9}
 	desired, _ := Desire([]state.Part{
 		need("gone", state.ChooseAuto, state.RoleRouted, nil),
-		{Needs: []state.Need{{Device: "access-town", MAC: mac, Taken: state.TakenNowhere}}},
+		{Needs: []state.Need{{Device: "lns-town", MAC: mac, Taken: state.TakenNowhere}}},
 	}, state.Facts{})
-	if want := (state.Desired{state.Port{Device: "access-town", MAC: mac}}); !slices.Equal(desired, want) {
+	if want := (state.Desired{state.Port{Device: "lns-town", MAC: mac}}); !slices.Equal(desired, want) {
 		t.Errorf("the plan is\n%q, want\n%q", desired, want)
 	}
 }

@@ -25,7 +25,7 @@ forwarding = true
 addresses = ["192.0.2.1/24"]
 [interface.core]
 addresses = ["198.51.100.1/24"]
-[access.isp]
+[lns.isp]
 listen = ["192.0.2.1"]
 lacs = [{ address = "192.0.2.0/24" }]
 users = [{ login = "alice", password = "x" }]

@@ -46,7 +46,7 @@ func TestMoreIsSaidOfSubscribersPackets(t *testing.T) {
 		{"from another peer", data(17, 100), state.DropL2tpPeer, "tunnel 17 is with 192.0.2.9:1701"},
 		{"no such tunnel", data(77, 100), state.PassNotTranslated, "there is no tunnel 77 among the sessions that this is explained with"},
 		{"no such session", data(17, 77), state.PassL2tpUnknown, "tunnel 17 has no session 77 among those that this is explained with"},
-		{"control", hello, state.PassNotTranslated, "a control message: at an address of an [access.NAME] it is the daemon's, which is not here"},
+		{"control", hello, state.PassNotTranslated, "a control message: at an address of an [lns.NAME] it is the daemon's, which is not here"},
 		{"too large", udp4(t, "198.51.100.9", "203.0.113.7", 9, "x"), state.SlowSubscriber, "the daemon's, which is not here: it sends it in pieces, or answers that it is too large"},
 		{"one that is there", data(17, 100), state.ForwardDecapsulated, ""},
 		{"PPP's own", data(17, 100), state.PassL2tpControl, ""},

@@ -79,7 +79,7 @@ func (s subscribers) note(raw bool, packet []byte, reason string) string {
 	case u.DstPort != l2tp.Port || !strings.HasPrefix(reason, "pass-"):
 		return ""
 	case h.Control:
-		return "a control message: at an address of an [access.NAME] it is the daemon's, which is not here"
+		return "a control message: at an address of an [lns.NAME] it is the daemon's, which is not here"
 	case !tunnel:
 		return fmt.Sprintf("there is no tunnel %d among the sessions that this is explained with", h.Tunnel)
 	case !session:

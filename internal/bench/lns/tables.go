@@ -25,7 +25,7 @@ type tables struct {
 	routes      *datapath.Routes
 }
 
-const accessDevice = "access-main"
+const accessDevice = "lns-main"
 
 func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*lac.Session, error) {
 	cookie, err := p.Router.Cookie()

@@ -18,13 +18,13 @@ func checkServer(c *config.Checker, name string, s *Config) {
 	if len(s.Listen) == 0 {
 		c.Error("listen", "there is no address at which LACs reach this router", "name one of the router's own addresses")
 	}
-	for _, other := range c.File().Names("access") {
+	for _, other := range c.File().Names("lns") {
 		if other == name {
 			break
 		}
 		for i, a := range s.Listen {
 			if slices.Contains(From(c.File(), other).Listen, a) {
-				c.Error(fmt.Sprintf("listen[%d]", i), fmt.Sprintf("%s is also one of access.%s", a, other), "each section needs addresses of its own")
+				c.Error(fmt.Sprintf("listen[%d]", i), fmt.Sprintf("%s is also one of lns.%s", a, other), "each section needs addresses of its own")
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // claims are the addresses and prefixes that the sections give to subscribers.
 func claims(f *config.File) (list []state.Claim) {
-	for _, name := range f.Names("access") {
-		c, section := From(f, name), "access."+name
+	for _, name := range f.Names("lns") {
+		c, section := From(f, name), "lns."+name
 		add := func(key string, p netip.Prefix, kind state.ClaimKind) {
 			if p.IsValid() {
 				path := section + "." + key

@@ -12,7 +12,7 @@ import (
 	"weft/internal/state"
 )
 
-// Config is [access.NAME].
+// Config is [lns.NAME].
 type Config struct {
 	Listen       []netip.Addr   `toml:"listen" required:"true" example:"[\"192.0.2.1\", \"2001:db8::1\"]" doc:"The router's own addresses at which LACs reach it, port 1701."`
 	HostName     string         `toml:"host_name" example:"\"lns1\"" doc:"The Host Name AVP and PPP name of this router. Default: NAME."`
@@ -36,7 +36,7 @@ type Config struct {
 	Addresses6   []netip.Prefix `toml:"ipv6_addresses" ip:"6" example:"[\"2001:db8:3000::/64\"]" doc:"The prefixes from which each session may get one IPv6 address by DHCPv6 (IA_NA), for routers that request one besides the advertised /64."`
 	DelegateBits int            `toml:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
 	DNS          []netip.Addr   `toml:"dns" example:"[\"192.0.2.53\", \"2001:db8::53\"]" doc:"The name servers, of both families: IPv4 by IPCP (RFC 1877, two at most), IPv6 by router advertisements and DHCPv6."`
-	PREF64       []netip.Prefix `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The prefixes of translators (PREF64, RFC 8781), by router advertisements. Default: those of the [nat64.NAME] sections that serve an [interface.NAME] whose device is access-NAME; []: none."`
+	PREF64       []netip.Prefix `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The prefixes of translators (PREF64, RFC 8781), by router advertisements. Default: those of the [nat64.NAME] sections that serve an [interface.NAME] whose device is lns-NAME; []: none."`
 	Duplicates   Duplicates     `toml:"duplicates" enum:"refuse,replace,allow" example:"\"replace\"" doc:"A second session of the same login is rejected, ends the first session, or both continue."`
 	MaxSessions  int            `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"Maximum number of sessions; 0: the maximum of the tables."`
 	Up           int64          `toml:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit of a subscriber, in bit/s, unless it has one of its own; 0: none."`
@@ -151,10 +151,11 @@ type ClientConfig struct {
 	Retry     time.Duration `toml:"retry" min:"1s" max:"1h" example:"\"5m\"" doc:"Maximum pause between attempts; the first is one second, each further one is twice as long."`
 }
 
-// Section is what config.Load needs to read [access.NAME].
+// Section is what config.Load needs to read [lns.NAME].
 func Section() config.Section {
 	return config.Section{
-		Name:  "access",
+		Name:  "lns",
+		Was:   "access",
 		Roles: state.RoleSubscribers,
 		Named: true,
 		Doc:   "An L2TP network server (LNS) for subscribers' PPP sessions.",
@@ -179,9 +180,9 @@ func ClientSection() config.Section {
 	}
 }
 
-// From gives the section [access.NAME] of f, nil if there is none.
+// From gives the section [lns.NAME] of f, nil if there is none.
 func From(f *config.File, name string) *Config {
-	c, _ := f.Get("access", name).(*Config)
+	c, _ := f.Get("lns", name).(*Config)
 	return c
 }
 
@@ -192,7 +193,7 @@ func ClientFrom(f *config.File, name string) *ClientConfig {
 }
 
 // Device is the name of the device on which a section's subscribers are.
-func Device(name string) string { return "access-" + name }
+func Device(name string) string { return "lns-" + name }
 
 // ClientDevice is that of a client.
 func ClientDevice(name string) string { return "l2tp-" + name }

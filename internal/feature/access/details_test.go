@@ -173,7 +173,7 @@ func TestASessionIsWatched(t *testing.T) {
 	}
 	there := netip.MustParseAddr("8.8.8.8")
 	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 100))
-	e.Transmit("access-isp", ping4(there, l.IPv4, 100))
+	e.Transmit("lns-isp", ping4(there, l.IPv4, 100))
 	d.pass(45 * time.Second) // an echo each way
 	if up != 1 || down != 1 || lcp < 2 {
 		t.Errorf("%d packets up, %d down, %d of LCP", up, down, lcp)

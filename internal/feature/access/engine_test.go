@@ -97,7 +97,7 @@ func newDuetAt(t *testing.T, client, server string) *duet {
 
 func testServer() ServerSettings {
 	return ServerSettings{
-		Name: "isp", ID: 1, Device: "access-isp", Listen: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1701")}, HostName: "lns",
+		Name: "isp", ID: 1, Device: "lns-isp", Listen: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1701")}, HostName: "lns",
 		LACs:  []LAC{{Name: "homes", Address: netip.MustParsePrefix("198.51.100.0/24"), Secret: "between us"}},
 		Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, Methods: []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP},
 		Users:   []User{{Login: "alice", Password: "wonder"}, {Login: "bob", Password: "builder", IPv4: netip.MustParseAddr("203.0.113.77")}},
@@ -293,7 +293,7 @@ func TestPacketsPassWithoutADatapath(t *testing.T) {
 	l := d.up()
 	there := netip.MustParseAddr("8.8.8.8")
 	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 100))
-	d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 1460))
+	d.server.engine.Transmit("lns-isp", ping4(there, l.IPv4, 1460))
 	d.settle()
 	if len(d.server.delivered) != 1 || len(d.client.delivered) != 1 || len(d.client.delivered[0]) != 1460 {
 		t.Fatalf("%d and %d packets arrived", len(d.server.delivered), len(d.client.delivered))
@@ -305,14 +305,14 @@ func TestPacketsPassWithoutADatapath(t *testing.T) {
 		t.Errorf("a spoofed packet: %d delivered, %d counted", len(d.server.delivered), d.server.engine.Stats().Spoofed)
 	}
 	// what is too large is cut, or refused
-	d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 3000))
+	d.server.engine.Transmit("lns-isp", ping4(there, l.IPv4, 3000))
 	d.settle()
 	if len(d.client.delivered) != 4 {
 		t.Errorf("3000 bytes came in %d pieces, want 3", len(d.client.delivered)-1)
 	}
 	whole := ping4(there, l.IPv4, 1500)
 	whole[6] = 0x40
-	d.server.engine.Transmit("access-isp", whole)
+	d.server.engine.Transmit("lns-isp", whole)
 	answer := d.server.delivered[len(d.server.delivered)-1]
 	if answer[9] != 1 || answer[20] != 3 || answer[21] != 4 || binary.BigEndian.Uint16(answer[26:]) != 1460 || checksumtest.Of(answer[20:]) != 0 || checksumtest.Of(answer[:20]) != 0 {
 		t.Errorf("the answer to a packet that is too large: %x", answer[:28])

@@ -9,7 +9,7 @@ import (
 // Feature declares subscribers over L2TP (RFC 2661) and PPP (RFC 1661): the LNS,
 // the LAC and the client.
 var Feature = feature.Feature{
-	Name:     "access",
+	Name:     "lns",
 	Sections: []config.Section{Section(), ClientSection()},
 	Sizes: func(f *config.File, t *state.Tables) {
 		t.Subscribers = Tables(f).Subscribers

@@ -108,7 +108,7 @@ func (d *duet) do(what byte, b []byte) {
 		server.Receive(d.server.addr, d.client.addr, b, d.now)
 	case what == doTransmit:
 		client.Transmit("l2tp-home", b)
-		server.Transmit("access-isp", b)
+		server.Transmit("lns-isp", b)
 	case what == doWait:
 		if len(b) > 0 {
 			d.pass(time.Duration(b[0]) * time.Second)

@@ -36,7 +36,7 @@ func TestTunnelsGoOverIPv6(t *testing.T) {
 	}
 	there := netip.MustParseAddr("8.8.8.8")
 	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 100))
-	d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 1440))
+	d.server.engine.Transmit("lns-isp", ping4(there, l.IPv4, 1440))
 	d.settle()
 	if len(d.server.delivered) != 1 || len(d.client.delivered) != 1 {
 		t.Errorf("%d and %d packets arrived", len(d.server.delivered), len(d.client.delivered))
@@ -127,7 +127,7 @@ func TestTheWalledGarden(t *testing.T) {
 		d.client.delivered, d.server.delivered = nil, nil
 		for _, far := range []netip.Addr{inside, outside} {
 			d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, far, 100))
-			d.server.engine.Transmit("access-isp", ping4(far, l.IPv4, 100))
+			d.server.engine.Transmit("lns-isp", ping4(far, l.IPv4, 100))
 		}
 		d.settle()
 		return len(d.server.delivered), len(d.client.delivered)

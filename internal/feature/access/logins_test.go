@@ -97,14 +97,14 @@ func TestErrorsOfTheSlowPathAreLimited(t *testing.T) {
 	big := ping4(netip.MustParseAddr("8.8.8.8"), l.IPv4, 1480)
 	big[6] |= 0x40 // don't fragment
 	for range 10000 {
-		d.server.engine.Transmit("access-isp", big)
+		d.server.engine.Transmit("lns-isp", big)
 	}
 	if n := len(d.server.delivered); n == 0 || n > int(sessionErrors.Burst) {
 		t.Errorf("%d errors are sent", n)
 	}
 	d.server.delivered = nil
 	d.server.engine.Tick(d.now.Add(time.Second))
-	if d.server.engine.Transmit("access-isp", big); len(d.server.delivered) == 0 {
+	if d.server.engine.Transmit("lns-isp", big); len(d.server.delivered) == 0 {
 		t.Error("a second later none is sent")
 	}
 }

@@ -14,22 +14,22 @@ import (
 	wirel2tp "weft/wire/l2tp"
 )
 
-// Plan gives what the [access.NAME] and [l2tp_client.NAME] sections want to
+// Plan gives what the [lns.NAME] and [l2tp_client.NAME] sections want to
 // exist: their devices, and the routes to them. Sessions come and go by the
 // second, and take another road. It is pure.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
 	ids := assignIDs(f, facts.Accesses)
-	for _, name := range f.Names("access") {
-		d, p := planServer(f, facts, name, ids[shortName("access", name)])
+	for _, name := range f.Names("lns") {
+		d, p := planServer(f, facts, name, ids[shortName("lns", name)])
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
 	for _, name := range f.Names("l2tp_client") {
 		d, p := planClient(f, facts, name, ids[clientID(name)])
 		desired, problems = append(desired, d...), append(problems, p...)
 	}
-	return state.Part{Feature: "access", Objects: desired, Needs: needs(f, facts), Claims: claims(f), Problems: problems}
+	return state.Part{Feature: "lns", Objects: desired, Needs: needs(f, facts), Claims: claims(f), Problems: problems}
 }
 
 // clientID is a client's name among those of all sections; no section's NAME
@@ -39,7 +39,7 @@ func clientID(name string) string { return shortName("l2tp_client", name) }
 // assignIDs gives each section its number in the datapath, and keeps those
 // that are in use.
 func assignIDs(f *config.File, inUse map[string]int) map[string]int {
-	names := slices.Clone(f.Names("access"))
+	names := slices.Clone(f.Names("lns"))
 	for _, name := range f.Names("l2tp_client") {
 		names = append(names, clientID(name))
 	}
@@ -50,7 +50,7 @@ func assignIDs(f *config.File, inUse map[string]int) map[string]int {
 func planServer(f *config.File, facts state.Facts, name string, id int) (state.Desired, []state.Problem) {
 	c := From(f, name)
 	device := Device(name)
-	desired := state.Desired{state.Device{Name: device, MAC: state.DeviceMAC(device), MTU: 1500, Owner: "access." + name}}
+	desired := state.Desired{state.Device{Name: device, MAC: state.DeviceMAC(device), MTU: 1500, Owner: "lns." + name}}
 	// A subscriber has no next hop on its link but this router: a redirect (RFC 1812 section
 	// 5.2.7.2) would be wrong. The kernel sends them if either of the two says so.
 	for _, conf := range []string{"all", device} {
@@ -63,10 +63,10 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	for _, p := range c.Garden {
 		garden = append(garden, state.Garden{Access: id, Prefix: p})
 	}
-	desired = append(desired, onDevice(f, facts, "access", name, device, id, garden)...)
+	desired = append(desired, onDevice(f, facts, "lns", name, device, id, garden)...)
 	var problems []state.Problem
 	if !f.Router().Forwarding {
-		path := "access." + name
+		path := "lns." + name
 		problems = append(problems, state.Problem{
 			Severity: state.Warning, Pos: f.Position(path), Path: path,
 			What: "router.forwarding is off: subscribers reach this router and nothing else", Remedy: "set forwarding = true",
@@ -74,7 +74,7 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	}
 	for i, a := range c.Listen {
 		if !here(f, facts, a, "") {
-			path := fmt.Sprintf("access.%s.listen[%d]", name, i)
+			path := fmt.Sprintf("lns.%s.listen[%d]", name, i)
 			problems = append(problems, state.Problem{
 				Severity: state.Warning, Pos: f.Position(path), Path: path,
 				What: fmt.Sprintf("%s is no address of this host", a), Remedy: "nobody reaches it until it is; add it to an interface",
@@ -218,9 +218,9 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSettings) {
 	ids := assignIDs(f, facts.Accesses)
 	var servers []ServerSettings
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		s := settingsOf(f, name, ids[name])
-		if !f.Given("access." + name + ".pref64") {
+		if !f.Given("lns." + name + ".pref64") {
 			s.PREF64 = translators(f, facts, s.Device)
 		}
 		servers = append(servers, s)
@@ -262,7 +262,7 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 		Forward: c.Forward,
 		Default: Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
-	if !f.Given("access." + name + ".authentication") {
+	if !f.Given("lns." + name + ".authentication") {
 		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP}
 	}
 	for _, a := range c.Listen {
@@ -279,7 +279,7 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 // Made gives the devices that the sections make.
 func Made(f *config.File) []string {
 	var list []string
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		list = append(list, Device(name))
 	}
 	for _, name := range f.Names("l2tp_client") {
@@ -293,7 +293,7 @@ func Made(f *config.File) []string {
 func Devices(f *config.File, facts state.Facts) map[int]string {
 	ids := assignIDs(f, facts.Accesses)
 	m := map[int]string{}
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		m[ids[name]] = Device(name)
 	}
 	for _, name := range f.Names("l2tp_client") {

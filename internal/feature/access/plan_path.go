@@ -11,7 +11,7 @@ const subscribersMax = 65536
 
 // Tables gives how large the tables of subscribers must be.
 func Tables(f *config.File) state.Tables {
-	if len(f.Names("access"))+len(f.Names("l2tp_client")) == 0 {
+	if len(f.Names("lns"))+len(f.Names("l2tp_client")) == 0 {
 		return state.Tables{}
 	}
 	return state.Tables{Subscribers: subscribersMax}

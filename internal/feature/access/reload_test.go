@@ -71,7 +71,7 @@ func TestTheSlowPathHoldsToTheRates(t *testing.T) {
 			d.client.engine.Tick(d.now)
 			d.server.engine.Tick(d.now)
 			d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 1400))
-			d.server.engine.Transmit("access-isp", ping4(there, l.IPv4, 1400))
+			d.server.engine.Transmit("lns-isp", ping4(there, l.IPv4, 1400))
 			d.settle()
 		}
 		for _, b := range d.server.delivered {

@@ -87,7 +87,7 @@ type Source interface {
 	// Subscribers gives the sessions one after the other, as they are when it is their
 	// turn: tens of thousands of rows at once would take more memory than the sessions.
 	Subscribers(ctx context.Context) iter.Seq[Subscriber]
-	// Sections gives the names of the [access.NAME], whether they have sessions or not.
+	// Sections gives the names of the [lns.NAME], whether they have sessions or not.
 	Sections(ctx context.Context) []string
 	Tunnels(ctx context.Context) []TunnelRow
 	Clients(ctx context.Context) []ClientRow
@@ -98,7 +98,7 @@ type Source interface {
 	TunnelDetails(ctx context.Context, who string) []TunnelDetails
 }
 
-// States of sessions and tunnels, of an [access.NAME] and of an [l2tp_client.NAME]: each
+// States of sessions and tunnels, of an [lns.NAME] and of an [l2tp_client.NAME]: each
 // is measured, also while there are none. What is not there cannot be told from what
 // is not measured.
 func sessionStates() []string      { return []string{"connecting", "authenticating", "up", "onward"} }
@@ -111,7 +111,7 @@ func showSubscribers() noun.Noun {
 	}
 	return noun.Of[Source, Subscriber]{
 		Name: "subscribers", Short: "The sessions of subscribers, and what they carry", From: noun.Daemon,
-		Long: `The sessions of all [access.NAME]: who, since when, their addresses, and the
+		Long: `The sessions of all [lns.NAME]: who, since when, their addresses, and the
 bytes of IP packets that they sent (UP) and got (DOWN). A row has more in JSON:
 what PPP negotiated, rate limits, what was dropped and why. The daemon knows all
 this, so weft run must be running.`,
@@ -175,7 +175,7 @@ this, so weft run must be running.`,
 func showTunnels() noun.Noun {
 	return noun.Of[Source, TunnelRow]{
 		Name: "l2tp-tunnels", Aliases: []string{"tunnels"}, Short: "The L2TP tunnels and how they are", From: noun.Daemon,
-		Long: `The tunnels of [access.NAME] and [l2tp_client.NAME]: between which addresses,
+		Long: `The tunnels of [lns.NAME] and [l2tp_client.NAME]: between which addresses,
 with whom, how many sessions, and how many control messages wait for an
 acknowledgement.`,
 		Variants: []noun.Noun{showTunnel()},
@@ -201,7 +201,7 @@ acknowledgement.`,
 		Zeroes: func(ctx context.Context, s Source, put noun.Put) {
 			for _, name := range s.Sections(ctx) {
 				for _, is := range accessTunnelStates() {
-					put("weft_l2tp_tunnels", 0, "access."+name, is)
+					put("weft_l2tp_tunnels", 0, "lns."+name, is)
 				}
 			}
 			for _, c := range s.Clients(ctx) {
@@ -216,7 +216,7 @@ acknowledgement.`,
 func addressPools() noun.Noun {
 	return noun.Of[Source, PoolRow]{
 		Name: "address-pools", Short: "How full the pools of subscribers' addresses are", From: noun.Daemon,
-		Long: `For each space of the [access.NAME] sections that addresses or prefixes come
+		Long: `For each space of the [lns.NAME] sections that addresses or prefixes come
 out of, how many sessions have one now. A login's addresses are kept for it
 while it is away, and given to others only when nothing else is free.`,
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[PoolRow, error] {
@@ -244,7 +244,7 @@ func showRADIUS() noun.Noun {
 	}
 	return noun.Of[Source, RADIUSServer]{
 		Name: "radius", Short: "How the RADIUS servers answer", From: noun.Daemon,
-		Long: `The RADIUS servers of the [access.NAME] sections: questions that were answered
+		Long: `The RADIUS servers of the [lns.NAME] sections: questions that were answered
 and that were not, accounts that were taken, that wait and that were lost. A
 server that did not answer comes last for half a minute. An answer without a
 right Message-Authenticator is not believed, and counted as forged.`,

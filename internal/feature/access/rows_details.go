@@ -208,7 +208,7 @@ func ofSection(access, client, login string) string {
 	if client != "" {
 		return Whose(client, "")
 	}
-	return noun.Dash(login) + " on access." + access
+	return noun.Dash(login) + " on lns." + access
 }
 
 func writeMessages(w io.Writer, list []ControlMessage) {

@@ -18,7 +18,7 @@ type SessionTables interface {
 func showSessions() noun.Noun {
 	return noun.Of[SessionTables, state.AccessTables]{
 		Name: "l2tp-sessions", Short: "What the programs know of subscribers' sessions", One: true,
-		Long: `The sessions of [access.NAME] and [l2tp_client.NAME] as the programs have them
+		Long: `The sessions of [lns.NAME] and [l2tp_client.NAME] as the programs have them
 in their maps, whether the daemon runs or not: tunnel and session, ours/the
 peer's numbers, addresses, the largest packet, limits in bit/s, and by which
 other session one goes on to another server. weft trace --sessions reads what

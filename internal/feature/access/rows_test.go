@@ -30,7 +30,7 @@ func (desk) Subscribers(context.Context) iter.Seq[Subscriber] {
 func (desk) Sections(context.Context) []string { return []string{"dsl", "fibre", "new"} }
 
 func (desk) Tunnels(context.Context) []TunnelRow {
-	return []TunnelRow{{Section: "access.dsl", State: "established"}, {Section: "access.dsl", State: "closing"}, {Section: "access.dsl", State: "established"}}
+	return []TunnelRow{{Section: "lns.dsl", State: "established"}, {Section: "lns.dsl", State: "closing"}, {Section: "lns.dsl", State: "established"}}
 }
 
 func (desk) Clients(context.Context) []ClientRow {
@@ -81,7 +81,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 	}
 	want := map[string]float64{
 		"access_sessions dsl up": 2, "access_sessions dsl authenticating": 1, "access_sessions fibre up": 1,
-		"l2tp_tunnels access.dsl established": 2, "l2tp_tunnels access.dsl closing": 1,
+		"l2tp_tunnels lns.dsl established": 2, "l2tp_tunnels lns.dsl closing": 1,
 		"access_bytes dsl up": 3000, "access_bytes dsl down": 5000, "access_bytes fibre up": 100, "access_bytes fibre down": 100,
 		"access_packets dsl up": 30, "access_packets dsl down": 50, "access_packets fibre up": 1, "access_packets fibre down": 1,
 		"access_drops dsl spoofed": 4, "access_drops dsl rate-down": 7,
@@ -98,7 +98,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 	// nobody there is a zero, not a series that is missing
 	for _, name := range []string{
 		"l2tp_client_up other", "access_sessions new up", "access_sessions new connecting", "access_sessions dsl onward", "access_bytes new up", "access_packets new down",
-		"access_drops new spoofed", "access_drops fibre rate-up", "l2tp_tunnels access.new established", "l2tp_tunnels l2tp_client.other established",
+		"access_drops new spoofed", "access_drops fibre rate-up", "l2tp_tunnels lns.new established", "l2tp_tunnels l2tp_client.other established",
 		"access_events_total spoofed",
 	} {
 		if !zeroes[name] {

@@ -12,7 +12,7 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// ServerSettings is [access.NAME] with all defaults worked out.
+// ServerSettings is [lns.NAME] with all defaults worked out.
 type ServerSettings struct {
 	Name        string
 	ID          int // for the datapath

@@ -72,10 +72,10 @@ type ClientRow struct {
 	Learned
 }
 
-// Subscribers gives the sessions of all [access.NAME].
+// Subscribers gives the sessions of all [lns.NAME].
 func (e *Engine) Subscribers() []SubscriberRow { return e.Rows(e.Order()) }
 
-// Order gives the numbers of the sessions of all [access.NAME], in the order in which
+// Order gives the numbers of the sessions of all [lns.NAME], in the order in which
 // they are shown.
 func (e *Engine) Order() []uint16 {
 	list := make([]*session, 0, len(e.sessions))
@@ -152,7 +152,7 @@ func (t *tunnel) row() TunnelRow {
 	section := ""
 	switch {
 	case t.server != nil:
-		section = "access." + t.server.Name
+		section = "lns." + t.server.Name
 	case t.client != nil:
 		section = "l2tp_client." + t.client.Name
 	default:

@@ -24,7 +24,7 @@ func trio(t *testing.T, method ppp.Method, forward bool, change ...func(*ServerS
 func (d *duet) trio(method ppp.Method, forward bool, change ...func(*ServerSettings)) {
 	d.beyond = newSide(d, "192.0.2.99:1701", 3)
 	far := testServer()
-	far.Name, far.Device, far.Listen = "far", "access-far", []netip.AddrPort{d.beyond.addr}
+	far.Name, far.Device, far.Listen = "far", "lns-far", []netip.AddrPort{d.beyond.addr}
 	far.LACs = []LAC{{Name: "carrier", Address: netip.MustParsePrefix("192.0.2.0/24"), Secret: "between them", HostName: "carrier"}}
 	far.Methods, far.Users = []ppp.Method{method}, []User{{Login: "alice@far", Password: "wonder"}}
 	d.beyond.engine.Set([]ServerSettings{far}, nil, d.now)
@@ -55,7 +55,7 @@ func (d *duet) onward(t *testing.T, what string) {
 	there := netip.MustParseAddr("8.8.8.8")
 	d.client.delivered, d.beyond.delivered = nil, nil
 	d.client.engine.Transmit("l2tp-home", ping4(l.IPv4, there, 100))
-	d.beyond.engine.Transmit("access-far", ping4(there, l.IPv4, 1460))
+	d.beyond.engine.Transmit("lns-far", ping4(there, l.IPv4, 1460))
 	d.settle()
 	if len(d.client.delivered) != 1 || len(d.beyond.delivered) != 1 || len(d.server.delivered) != 0 {
 		t.Errorf("%s: %d, %d and %d packets arrived", what, len(d.client.delivered), len(d.server.delivered), len(d.beyond.delivered))
@@ -303,7 +303,7 @@ func TestTheServerDecidesAboutNumbers(t *testing.T) {
 			return wirel2tp.AppendSequenced(nil, h.Tunnel, h.Session, next-1, frame)
 		}
 		d.client.delivered = nil
-		d.beyond.engine.Transmit("access-far", ping4(there, l.IPv4, 100))
+		d.beyond.engine.Transmit("lns-far", ping4(there, l.IPv4, 100))
 		d.settle()
 		if len(d.client.delivered) != 1 {
 			t.Fatalf("numbered %v: %d packets came", numbered, len(d.client.delivered))

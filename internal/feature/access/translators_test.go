@@ -14,8 +14,8 @@ func TestSubscribersAreToldOfTheTranslatorsThatServeThem(t *testing.T) {
 	const text = `
 [interface.wan]
 [interface.subscribers]
-device = "access-isp"
-[access.isp]
+device = "lns-isp"
+[lns.isp]
 listen = ["192.0.2.1"]
 lacs = [{ address = "198.51.100.0/24" }]
 users = [{ login = "a", password = "b" }]

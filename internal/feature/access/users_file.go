@@ -13,6 +13,15 @@ type usersSection struct {
 	Users []User `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"The subscribers."`
 }
 
+// UsersSection is what config.Load needs to read a users_file.
+func UsersSection() config.Section {
+	return config.Section{
+		Name:  "subscribers",
+		New:   func(string) any { return &usersSection{} },
+		Check: func(c *config.Checker, _ string, s any) { checkUsers(c, s.(*usersSection).Users) },
+	}
+}
+
 // UserPositions tells where the n-th user of a users_file stands.
 func UserPositions(file string, text []byte) func(n int) state.Position {
 	f, _ := config.Load(file, text, []config.Section{{Name: "subscribers", New: func(string) any { return &usersSection{} }}})
@@ -21,11 +30,7 @@ func UserPositions(file string, text []byte) func(n int) state.Position {
 
 // ParseUsers reads a users_file, as strictly as weft.toml itself.
 func ParseUsers(file string, text []byte) ([]User, []state.Problem) {
-	f, problems := config.Load(file, text, []config.Section{{
-		Name:  "subscribers",
-		New:   func(string) any { return &usersSection{} },
-		Check: func(c *config.Checker, _ string, s any) { checkUsers(c, s.(*usersSection).Users) },
-	}})
+	f, problems := config.Load(file, text, []config.Section{UsersSection()})
 	s, _ := f.Get("subscribers", "").(*usersSection)
 	if s == nil {
 		return nil, problems

@@ -19,7 +19,7 @@ func sections() []config.Section {
 			}{}
 		}}
 	}
-	everywhere := config.Section{Name: "access", Named: true, Roles: state.RoleSubscribers, Doc: ".", New: func(string) any { return &struct{}{} }}
+	everywhere := config.Section{Name: "lns", Named: true, Roles: state.RoleSubscribers, Doc: ".", New: func(string) any { return &struct{}{} }}
 	return append(config.CoreSections(), bridge.Section(), taker("route", false, state.RoleRouted), taker("offload", false, state.RoleOffloaded),
 		taker("nat64", true, state.RoleTranslated), taker("pseudowire", true, state.RolePseudowires), everywhere)
 }

@@ -148,7 +148,7 @@ func checkKeys(c *config.Checker, s *Config) {
 	}
 }
 
-// Plan finds what keeps [failover] from working here. It wants nothing in the
+// Plan finds what keeps [session_sync] from working here. It wants nothing in the
 // kernel. It is pure. stateful are the translators that can be shared.
 func Plan(f *config.File, stateful []string) []state.Problem {
 	c := From(f)
@@ -160,12 +160,12 @@ func Plan(f *config.File, stateful []string) []state.Problem {
 		problems = append(problems, state.Problem{Pos: f.Position(path), Path: path, What: what, Remedy: remedy})
 	}
 	if len(stateful) == 0 {
-		add("failover", "there is no stateful translator, and others have nothing to share", `take the section out, or add [nat64.main] with mode = "stateful"`)
+		add("session_sync", "there is no stateful translator, and others have nothing to share", `take the section out, or add [nat64.main] with mode = "stateful"`)
 		return problems
 	}
 	for i, name := range c.Translators {
 		if slices.Contains(f.NamesFor(state.RoleTranslated), name) && !slices.Contains(stateful, name) {
-			add(fmt.Sprintf("failover.translators[%d]", i), fmt.Sprintf("nat64.%s is not stateful: it has no sessions", name), "take it out: every router translates alike")
+			add(fmt.Sprintf("session_sync.translators[%d]", i), fmt.Sprintf("nat64.%s is not stateful: it has no sessions", name), "take it out: every router translates alike")
 		}
 	}
 	return problems

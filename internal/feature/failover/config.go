@@ -9,7 +9,7 @@ import (
 	"weft/internal/state"
 )
 
-// Config is [failover].
+// Config is [session_sync].
 type Config struct {
 	Name         string         `toml:"name" example:"\"left\"" doc:"This router's name among its peers. Its certificate must contain it (as a DNS name)."`
 	Translators  []string       `toml:"translators" example:"[\"main\"]" doc:"The [nat64.NAME] sections to synchronise; the other routers have sections of the same names, prefixes and pools. Default: all that are stateful."`
@@ -31,22 +31,23 @@ type Peer struct {
 	Address netip.AddrPort `toml:"address" example:"\"[2001:db8:ff::2]:4222\"" doc:"Address and port of its NATS server. Not with cluster."`
 }
 
-// Section is what config.Load needs to read [failover].
+// Section is what config.Load needs to read [session_sync].
 func Section() config.Section {
 	return config.Section{
-		Name:  "failover",
+		Name:  "session_sync",
+		Was:   "failover",
 		Doc:   "Session synchronisation of stateful translators between routers.",
 		New:   func(string) any { return &Config{StreamMiB: 64} },
 		Check: func(c *config.Checker, _ string, s any) { check(c, s.(*Config)) },
 	}
 }
 
-// From gives the section [failover] of f, nil if there is none.
+// From gives the section [session_sync] of f, nil if there is none.
 func From(f *config.File) *Config {
-	if !f.Given("failover") {
+	if !f.Given("session_sync") {
 		return nil
 	}
-	return f.Get("failover", "").(*Config)
+	return f.Get("session_sync", "").(*Config)
 }
 
 // Shared gives the NAMEs of the translators of f that are shared; stateful are

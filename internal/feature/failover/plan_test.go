@@ -9,7 +9,7 @@ import (
 	"weft/internal/feature/failover"
 )
 
-const section = `[failover]
+const section = `[session_sync]
 name = "left"
 peers = [{ name = "right", address = "192.0.2.2:4222" }]
 listen = "127.0.0.1:4222"

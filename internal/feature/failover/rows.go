@@ -38,9 +38,9 @@ type Source interface {
 func Nouns() []noun.Noun {
 	return []noun.Noun{noun.Of[Source, Row]{
 		Name: "failover", Short: "The sessions that are shared with other routers", From: noun.Daemon, One: true,
-		Long: `What this router tells others of the sessions of its stateful translators, and
-what they tell it ([failover]). For each peer: whether it can be read, how many
-of its messages wait, and what became of the sessions that it told of:
+		Long: `Synchronisation of the sessions of stateful translators between this router and
+its peers ([session_sync]). For each peer: whether it can be read, how many of its
+messages wait, and what became of the sessions that it has sent:
 
   made      put into the tables here
   renewed   live longer, or have another state
@@ -53,7 +53,7 @@ The daemon knows all this, so weft run must be running.`,
 		Rows: func(_ context.Context, s Source, _ *noun.Query) iter.Seq2[Row, error] {
 			row := s.Sharing()
 			if row == nil {
-				return noun.List[Row](nil, errors.New("sessions are not shared: the configuration has no [failover], or the log says why it does not work"))
+				return noun.List[Row](nil, errors.New("sessions are not shared: the configuration has no [session_sync], or the log says why it does not work"))
 			}
 			return noun.Row(*row, nil)
 		},

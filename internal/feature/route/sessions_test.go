@@ -11,7 +11,7 @@ import (
 // that the datapath knows whose each address is.
 func TestSubscribersShareTheNextHopOfTheirAccess(t *testing.T) {
 	r := newRig(t, Numbers{1, 1000})
-	r.Link(state.KernelLink{Index: 7, Name: "access-main", Ethernet: true, Sessions: true})
+	r.Link(state.KernelLink{Index: 7, Name: "lns-main", Ethernet: true, Sessions: true})
 	for _, p := range []string{"10.64.0.0/16", "10.64.0.5/32", "192.0.2.77/32", "2001:db8:a::/56", "2001:db8:f::7/128"} {
 		r.add(p, "dev 7")
 	}

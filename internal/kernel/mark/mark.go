@@ -25,9 +25,9 @@ func HasShortcut(alias string) bool {
 // device that it is told to remove, but no longer for all of a group.
 const DoomedGroup = 0x77656674
 
-// HasSessions tells by its alias whether a device is that of an [access.NAME]
+// HasSessions tells by its alias whether a device is that of an [lns.NAME]
 // or an [l2tp_client.NAME].
 func HasSessions(alias string) bool {
 	owner, ours := strings.CutPrefix(alias, AliasPrefix)
-	return ours && (strings.HasPrefix(owner, "access.") || strings.HasPrefix(owner, "l2tp_client."))
+	return ours && (strings.HasPrefix(owner, "lns.") || strings.HasPrefix(owner, "l2tp_client."))
 }

@@ -193,7 +193,7 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) 
 		s.accounts.orphans[one.Account.Section] = append(s.accounts.orphans[one.Account.Section], &one)
 	}
 	for section, list := range s.accounts.orphans {
-		s.log.Warn("accounts of the process before wait until their section has RADIUS servers again", "access", section, "accounts", len(list))
+		s.log.Warn("accounts of the process before wait until their section has RADIUS servers again", "lns", section, "accounts", len(list))
 	}
 	return changes
 }

@@ -31,7 +31,7 @@ func accounting(t *testing.T, port int, more string) *config.File {
 	t.Helper()
 	f, problems := parse(fmt.Appendf(nil, `
 [interface.wan]
-[access.isp]
+[lns.isp]
 listen = ["192.0.2.1"]
 lacs = [{ address = "198.51.100.0/24" }]
 radius = [{ server = "127.0.0.1:9", accounting = "127.0.0.1:%d", secret = "with RADIUS", timeout = "100ms", tries = 1 }]

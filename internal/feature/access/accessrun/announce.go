@@ -19,7 +19,7 @@ const begunKey = "begun/"
 // sessions of before goes on: after a reboot they would stay open there for ever.
 // A restart of weft tells nobody, as sessions go on.
 func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Time) {
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		client := s.accounts.clients[name]
 		if client == nil || s.begunHere[name] || !s.keeps {
 			continue

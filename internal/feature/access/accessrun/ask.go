@@ -16,7 +16,7 @@ import (
 	"weft/internal/task"
 )
 
-// accounts are the RADIUS clients of the [access.NAME] sections, and who may
+// accounts are the RADIUS clients of the [lns.NAME] sections, and who may
 // give orders.
 type accounts struct {
 	log     *slog.Logger
@@ -51,7 +51,7 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 	issuers := map[netip.Addr][]aaa.Issuer{}
 	keep := map[string]bool{}
 	self := aaa.NAS{}
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		c := access.From(f, name)
 		var servers []aaa.Server
 		for _, r := range c.RADIUS {
@@ -182,7 +182,7 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q acce
 	defer cancel()
 	r, err := client.Authenticate(inner, accessRequest(q))
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("a subscriber cannot be authenticated", "access", q.Access, "login", q.Login, "error", err)
+		s.log.Warn("a subscriber cannot be authenticated", "lns", q.Access, "login", q.Login, "error", err)
 	}
 	if err != nil {
 		return cannot

@@ -101,7 +101,7 @@ func (c *capture) write(ctx context.Context, o access.CaptureOrder, w io.Writer)
 // look begins a capture, and to read the programs' copies if that is not done already.
 func (s *subscribers) look(who string, c *capture) (id int, err error) {
 	if !s.begun {
-		return 0, errors.New("there is no [access.NAME] and no [l2tp_client.NAME]")
+		return 0, errors.New("there is no [lns.NAME] and no [l2tp_client.NAME]")
 	}
 	id, _ = s.engine.Watch(access.MatchOf(who), func(f access.Frame) {
 		c.put(captured{f.At, f.Up, len(f.PPP), append([]byte{}, f.PPP...)})

@@ -99,10 +99,10 @@ func (d *disk) openStore(k *kept) {
 // pools: where the section says, which may outlive a reboot, or else in the
 // run directory. It gives what is in those that were not open.
 func (d *disk) openLeases(f *config.File) (list []access.Stored) {
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		path, open := access.From(f, name).Leases, store.Open
 		if path == "" {
-			path, open = filepath.Join(d.dir, "access-"+name+".leases"), store.OpenFleeting
+			path, open = filepath.Join(d.dir, "lns-"+name+".leases"), store.OpenFleeting
 		}
 		if d.leasePaths[name] == path {
 			continue
@@ -114,7 +114,7 @@ func (d *disk) openLeases(f *config.File) (list []access.Stored) {
 		d.leasePaths[name] = path
 		file, err := open(path)
 		if err != nil {
-			d.log.Error("what subscribers were given is forgotten at the next start", "access", name, "error", err)
+			d.log.Error("what subscribers were given is forgotten at the next start", "lns", name, "error", err)
 			continue
 		}
 		d.leases[name] = file
@@ -123,7 +123,7 @@ func (d *disk) openLeases(f *config.File) (list []access.Stored) {
 			return nil
 		})
 		if err != nil {
-			d.log.Error("what subscribers were given cannot be read", "access", name, "error", err)
+			d.log.Error("what subscribers were given cannot be read", "lns", name, "error", err)
 		}
 	}
 	return list
@@ -178,7 +178,7 @@ func (d *disk) keepLeases(list []access.Stored) {
 		if file := d.leases[name]; file == nil {
 			continue
 		} else if err := file.Apply(c); err != nil {
-			d.log.Error("what subscribers were given cannot be kept", "access", name, "error", err)
+			d.log.Error("what subscribers were given cannot be kept", "lns", name, "error", err)
 		}
 	}
 }

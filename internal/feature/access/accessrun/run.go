@@ -20,7 +20,7 @@ import (
 	"weft/internal/task"
 )
 
-// Runner serves the subscribers of [access.NAME], and the sessions of
+// Runner serves the subscribers of [lns.NAME], and the sessions of
 // [l2tp_client.NAME].
 type Runner struct {
 	box    task.Mailbox[*subscribers]
@@ -70,14 +70,14 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 func (r *Runner) Status(ctx context.Context) (list []state.Health) {
 	fault := errors.Join(r.loop.Fault(), r.state.guard.Fault())
 	for _, name := range r.Sections(ctx) {
-		list = append(list, state.HealthOf("access", name, fault, "weft tries again by itself"))
+		list = append(list, state.HealthOf("lns", name, fault, "weft tries again by itself"))
 	}
 	var unrouted error
 	if err := r.box.Ask(ctx, func(s *subscribers) { unrouted = s.routes.fault() }); err != nil {
 		return list // the fault says why the loop does not answer
 	}
 	if unrouted != nil {
-		list = append(list, state.HealthOf("access", "routes", unrouted, "remove the host's route, or give subscribers other prefixes"))
+		list = append(list, state.HealthOf("lns", "routes", unrouted, "remove the host's route, or give subscribers other prefixes"))
 	}
 	return list
 }

@@ -141,7 +141,7 @@ func servesAlice(s *subscribers, l *ledger, here netip.AddrPort) {
 	s.begun, s.path, s.swept = true, l, true
 	s.covered = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	s.engine.Set([]access.ServerSettings{{
-		Name: "isp", ID: 1, Device: "access-isp", Listen: []netip.AddrPort{here}, HostName: "lns", MRU: 1460,
+		Name: "isp", ID: 1, Device: "lns-isp", Listen: []netip.AddrPort{here}, HostName: "lns", MRU: 1460,
 		LACs:    []access.LAC{{Address: netip.MustParsePrefix("198.51.100.0/24")}},
 		Methods: []ppp.Method{ppp.MethodPAP}, Users: []access.User{{Login: "alice", Password: "wonder"}},
 		Pools: []access.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},

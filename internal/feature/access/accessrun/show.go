@@ -66,7 +66,7 @@ func clockBegan(now time.Time) time.Time {
 	return now.Add(-time.Duration(t.Nano()))
 }
 
-// Sections gives the names of the [access.NAME].
+// Sections gives the names of the [lns.NAME].
 func (r *Runner) Sections(ctx context.Context) []string {
 	return get(ctx, r.box, func(s *subscribers) []string {
 		list := []string{}

@@ -22,7 +22,7 @@ func (s *subscribers) listen(ctx context.Context, servers []access.ServerSetting
 				continue
 			}
 			if err := s.open(ctx, a); err != nil {
-				s.log.Error("LACs cannot reach this router", "access", one.Name, "error", err)
+				s.log.Error("LACs cannot reach this router", "lns", one.Name, "error", err)
 			}
 		}
 	}

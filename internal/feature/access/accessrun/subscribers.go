@@ -16,7 +16,7 @@ import (
 	"weft/internal/task"
 )
 
-// subscribers is the state of one loop: the engine of the [access.NAME] and
+// subscribers is the state of one loop: the engine of the [lns.NAME] and
 // [l2tp_client.NAME] sections, with its sockets, user-space ends of devices, RADIUS
 // clients and routes. Only functions that the loop runs touch it; readers of sockets and
 // devices, password checks, RADIUS and the disk ask it through box. The loop itself never

@@ -76,7 +76,7 @@ func (s *subscribers) follow(users map[string][]access.User) {
 // namedUsersFiles gives the users_files of a configuration, each with its sections.
 func namedUsersFiles(f *config.File) map[string][]string {
 	m := map[string][]string{}
-	for _, name := range f.Names("access") {
+	for _, name := range f.Names("lns") {
 		if file := access.From(f, name).UsersFile; file != "" {
 			m[file] = append(m[file], name)
 		}
@@ -167,11 +167,11 @@ func readUsersFile(f *config.File, name string) ([]access.User, []state.Problem)
 		c := access.From(f, section)
 		for n, u := range users {
 			path := fmt.Sprintf("subscribers.users[%d]", n)
-			for _, m := range access.Mismatches(&u, c, f.Given("access."+section+".authentication")) {
-				problems = append(problems, state.Problem{Severity: m.Severity, Pos: at(n), Path: path + "." + m.Key, What: m.What + " (access." + section + ")", Remedy: m.Remedy})
+			for _, m := range access.Mismatches(&u, c, f.Given("lns."+section+".authentication")) {
+				problems = append(problems, state.Problem{Severity: m.Severity, Pos: at(n), Path: path + "." + m.Key, What: m.What + " (lns." + section + ")", Remedy: m.Remedy})
 			}
 			if slices.ContainsFunc(c.Users, func(o access.User) bool { return o.Login == u.Login }) {
-				problems = append(problems, state.Problem{Severity: state.Warning, Pos: at(n), Path: path + ".login", What: fmt.Sprintf("%q stands in access.%s too, which comes first", u.Login, section), Remedy: "keep one of the two"})
+				problems = append(problems, state.Problem{Severity: state.Warning, Pos: at(n), Path: path + ".login", What: fmt.Sprintf("%q stands in lns.%s too, which comes first", u.Login, section), Remedy: "keep one of the two"})
 			}
 		}
 	}

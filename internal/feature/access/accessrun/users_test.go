@@ -24,7 +24,7 @@ func withUsersFile(t *testing.T, more, users string, mode os.FileMode) (*config.
 	writeUsers(t, name, users, mode)
 	f, problems := parse([]byte(`
 [interface.wan]
-[access.isp]
+[lns.isp]
 listen = ["192.0.2.1"]
 lacs = [{ address = "198.51.100.0/24" }]
 users_file = "` + name + `"
@@ -65,7 +65,7 @@ func TestMistakesInAUsersFileAreToldWithTheirLine(t *testing.T) {
 		{"no such pool", "", "\n[[subscribers.users]]\nlogin = \"a\"\npassword = \"x\"\npool = \"hoems\"\n", 0o600, "there is no pool \"hoems\""},
 		{"no hash", "authentication = [\"pap\"]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword_hash = \"secret\"\n", 0o600, ":3:17: error: subscribers.users[0].password_hash: is no bcrypt hash"},
 		{"a hash and CHAP only", "authentication = [\"chap\"]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword_hash = \"$2y$10$" + strings.Repeat("a", 53) + "\"\n", 0o600, "authentication has no pap"},
-		{"known in weft.toml", "users = [{ login = \"a\", password = \"y\" }]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword = \"x\"\n", 0o600, "stands in access.isp too"},
+		{"known in weft.toml", "users = [{ login = \"a\", password = \"y\" }]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword = \"x\"\n", 0o600, "stands in lns.isp too"},
 		{"everybody may read it", "", "", 0o644, ": error: everybody on this host can read the passwords in it (mode 644) (chmod 600"},
 	} {
 		f, name := withUsersFile(t, c.more, c.users, c.mode)

@@ -20,7 +20,7 @@ func Check(f *config.File) (problems []state.Problem) {
 		return nil
 	}
 	for _, fault := range keysOf(c).Faults() {
-		path := "failover." + fault.Key
+		path := "session_sync." + fault.Key
 		problems = append(problems, state.Problem{
 			Severity: state.Warning, Pos: f.Position(path), Path: path, What: fault.What,
 			Remedy: "until it can be read sessions are not shared; docs/features/failover.md says what it has to be",

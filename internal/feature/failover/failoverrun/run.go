@@ -21,7 +21,7 @@ import (
 	"weft/internal/task"
 )
 
-// Runner keeps [failover] running.
+// Runner keeps [session_sync] running.
 type Runner struct {
 	doors runner.Doors
 	loop  *task.Loop[*sharing]
@@ -90,7 +90,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		if s.running != nil && fault == nil {
 			fault = errors.Join(s.running.loop.Fault(), s.running.guard.Fault())
 		}
-		return []state.Health{state.HealthOf("failover", "", fault, "this router translates by its own sessions only; weft tries again by itself")}
+		return []state.Health{state.HealthOf("session_sync", "", fault, "this router translates by its own sessions only; weft tries again by itself")}
 	})
 }
 
