@@ -60,7 +60,7 @@ output of weft show l2tp-sessions --json on another host, and --sessions none
 omits them. Control messages of L2TP and PPP go to the daemon, which does not
 answer here.
 
---via xdp sets hook = "xdp" and shortcut = true on all interfaces, --via tc
+--via xdp sets hook = "xdp" and bypass = true on all interfaces, --via tc
 sets hook = "tc", and --via slow sends all packets to translate to the slow
 path. --json prints one object per line for each packet: packet, verdict
 (forward, pass, drop), reason, in, outputs and decisions.`,

@@ -129,7 +129,7 @@ func ours(tuple netlink.IPTuple) bool {
 
 func TestTheShortcutGoesPastTheFirewall(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"TC": shortcut(), "XDP": strings.ReplaceAll(shortcut(), "shortcut = true", "shortcut = true\nhook = \"xdp\"")} {
+	for name, toml := range map[string]string{"TC": shortcut(), "XDP": strings.ReplaceAll(shortcut(), "bypass = true", "bypass = true\nhook = \"xdp\"")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
 			w.rpFilter()

@@ -159,7 +159,7 @@ func TestNodesWithMappingsReachEachOtherByIPv4(t *testing.T) {
 	t.Parallel()
 	second := "[{ ipv6 = \"2001:db8:1::2\", ipv4 = \"198.51.100.2\" }, { ipv6 = \"2001:db8:1::3\", ipv4 = \"198.51.100.3\" }]"
 	for name, interfaces := range map[string]string{
-		"stack": "", "tc": "shortcut = true\nhook = \"tc\"", "xdp": "shortcut = true\nhook = \"xdp\"",
+		"stack": "", "tc": "bypass = true\nhook = \"tc\"", "xdp": "bypass = true\nhook = \"xdp\"",
 	} {
 		t.Run(name, func(t *testing.T) {
 			mapped := regexp.MustCompile(`mappings = .*`).ReplaceAllString(translator, "mappings = "+second)

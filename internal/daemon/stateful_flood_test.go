@@ -22,7 +22,7 @@ const floodPackets = 6000
 
 func TestFloodsDoNotHarmWhatIsThere(t *testing.T) {
 	// alone: a flood takes the processors
-	for name, shortcut := range map[string]string{"through the stack": "", "xdp": "shortcut = true\nhook = \"xdp\""} {
+	for name, shortcut := range map[string]string{"through the stack": "", "xdp": "bypass = true\nhook = \"xdp\""} {
 		t.Run(name, func(t *testing.T) {
 			toml := strings.Replace(statefulTOML(strings.ReplaceAll(ends, "%s", shortcut), 2048), "bindings = 2048", "bindings = 2048\nsessions = 4096\nports_per_subscriber = 1000\nfiltering = \"address-dependent\"", 1)
 			w := newWorld(t, toml)

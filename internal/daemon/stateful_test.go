@@ -34,7 +34,7 @@ func newStatefulWorld(t *testing.T, shortcut string) *world {
 
 func TestManyShareOneAddress(t *testing.T) {
 	t.Parallel()
-	for name, shortcut := range map[string]string{"through the stack": "", "shortcut": "shortcut = true", "xdp": "shortcut = true\nhook = \"xdp\""} {
+	for name, shortcut := range map[string]string{"through the stack": "", "shortcut": "bypass = true", "xdp": "bypass = true\nhook = \"xdp\""} {
 		t.Run(name, func(t *testing.T) {
 			w := newStatefulWorld(t, shortcut)
 			r := w.start()

@@ -28,13 +28,13 @@ dstport = 1701
 rx_session = 7
 tx_session = 7
 counter = true
-shortcut = %[2]v
+bypass = %[2]v
 [pseudowire.barn]
 kind = "gretap"
 src = "198.51.100.1"
 dst = "198.51.100.9"
 tos = "0x10"
-shortcut = %[2]v
+bypass = %[2]v
 [interface.attic]
 addresses = ["10.77.0.1/24"]
 [interface.barn]

@@ -55,7 +55,7 @@ interfaces = ["lan", "wan"]
 
 // usual is what most tests run; shortcut bypasses the stack in TC.
 func usual() string    { return fmt.Sprintf(ends, "", "") + translator }
-func shortcut() string { return fmt.Sprintf(ends, "shortcut = true", "shortcut = true") + translator }
+func shortcut() string { return fmt.Sprintf(ends, "bypass = true", "bypass = true") + translator }
 
 // world is the three namespaces.
 type world struct {

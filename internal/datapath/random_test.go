@@ -24,10 +24,10 @@ var seed = flag.Uint64("seed", 1, "of the random packets")
 const interfaces = `
 [interface.lan]
 addresses = ["2001:db8:1::1/64"]
-shortcut = true
+bypass = true
 [interface.wan]
 addresses = ["198.51.100.1/24"]
-shortcut = true
+bypass = true
 [nat64.main]
 mode = "stateless"
 interfaces = ["lan", "wan"]

@@ -22,10 +22,10 @@ import (
 const shared = `
 [interface.lan]
 addresses = ["2001:db8:1::1/64"]
-shortcut = true
+bypass = true
 [interface.wan]
 addresses = ["198.51.100.1/24"]
-shortcut = true
+bypass = true
 [nat64.main]
 mode = "stateful"
 prefix = "64:ff9b:1::/96"

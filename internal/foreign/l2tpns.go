@@ -110,7 +110,7 @@ func (l *l2tpns) plugin(line int, name string) {
 	case "sessionctl", "setrxspeed":
 		// weft kick; the LAC's speeds go to RADIUS as they are
 	case "garden":
-		l.left(line, path, "what subscribers in the walled garden reach is in firewall rules there", `list it in garden; RADIUS answers with Filter-Id = "garden"`)
+		l.left(line, path, "what subscribers in the walled garden reach is in firewall rules there", `list it in walled_garden; RADIUS answers with Filter-Id = "garden"`)
 	case "autothrottle", "throttlectl":
 		l.left(line, path, "weft takes rate limits from WISPr-Bandwidth-Max-Up and -Down, in bit/s", "let RADIUS answer with them, or change them with a CoA-Request")
 	case "autosnoop", "snoopctl":

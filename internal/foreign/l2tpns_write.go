@@ -288,8 +288,8 @@ func (l *l2tpns) numbers(out *toml) {
 		out.line("mru = %d", min(max(n, l2tpnsMRUMin+l2tpnsOverhead)-l2tpnsOverhead, l2tpnsMRUMax))
 	}
 	if n, ok := l.number("throttle_speed", 1<<40); ok && n > 0 {
-		out.line("up = %d", n*1000)
-		out.line("down = %d", n*1000)
+		out.line("rate_up = %d", n*1000)
+		out.line("rate_down = %d", n*1000)
 	}
 	idle, given := l.number("idle_echo_timeout", 14400)
 	if !given {
@@ -297,10 +297,10 @@ func (l *l2tpns) numbers(out *toml) {
 	}
 	if _, also := l.number("echo_timeout", 3600); given || also {
 		out.comment("Four silences end a session, together as long as idle_echo_timeout.")
-		out.line("echo = \"%ds\"", (idle+3)/4)
+		out.line("lcp_echo = \"%ds\"", (idle+3)/4)
 	}
 	if n, ok := l.number("radius_interim", 1<<31); ok && n > 0 && yes(l.set["radius_accounting"].value) {
-		out.line("interim = \"%ds\"", n)
+		out.line("acct_interim_interval = \"%ds\"", n)
 	}
 }
 

@@ -25,7 +25,7 @@ type Via string
 
 const (
 	ViaConfig Via = ""
-	ViaXDP    Via = "xdp"  // hook = "xdp" and shortcut = true on every interface
+	ViaXDP    Via = "xdp"  // hook = "xdp" and bypass = true on every interface
 	ViaTC     Via = "tc"   // hook = "tc" on every interface
 	ViaSlow   Via = "slow" // what would be translated goes to the slow path
 )

@@ -71,8 +71,8 @@ func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, A
 func subjects() []subject {
 	return []subject{
 		{name: "weft-tc", about: "weft, TC, through the stack and its firewall", unmanaged: true, pair: translated, start: startWeft(`hook = "tc"`)},
-		{name: "weft-tc-shortcut", about: "weft, TC, past the stack", unmanaged: true, pair: translated, start: startWeft(`hook = "tc"`, `shortcut = true`)},
-		{name: "weft-xdp", about: "weft, XDP, past the stack", xdp: true, unmanaged: true, pair: translated, start: startWeft(`hook = "xdp"`, `shortcut = true`)},
+		{name: "weft-tc-shortcut", about: "weft, TC, past the stack", unmanaged: true, pair: translated, start: startWeft(`hook = "tc"`, `bypass = true`)},
+		{name: "weft-xdp", about: "weft, XDP, past the stack", xdp: true, unmanaged: true, pair: translated, start: startWeft(`hook = "xdp"`, `bypass = true`)},
 		{name: "tayga", about: "Tayga, the translator in user space", pair: translated, start: startTayga},
 		{name: "kernel-ipv4", about: "the kernel forwards IPv4, nothing is translated", pair: forwarded4, start: startNothing},
 		{name: "kernel-ipv6", about: "the kernel forwards IPv6, nothing is translated", pair: forwarded6, start: startNothing},

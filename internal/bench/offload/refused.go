@@ -73,7 +73,7 @@ hook = %[1]q
 hook = %[1]q
 [offload]
 interfaces = ["lan", "wan"]
-refused = true
+early_drop = true
 `
 
 // refusing makes a path that refuses packets.

@@ -71,8 +71,8 @@ func subjects() []subject {
 		}
 		for _, hook := range []string{"tc", "xdp"} {
 			list = append(list, subject{
-				name: s.name + shortcutSuffix + "-" + hook, about: s.about + ", [route] and shortcut = true in " + strings.ToUpper(hook),
-				near: s.near + "shortcut = true\n", far: s.far, hook: hook,
+				name: s.name + shortcutSuffix + "-" + hook, about: s.about + ", [route] and bypass = true in " + strings.ToUpper(hook),
+				near: s.near + "bypass = true\n", far: s.far, hook: hook,
 			})
 		}
 	}

@@ -66,7 +66,7 @@ func subjects() []subject {
 	const stateful = "mode = \"stateful\"\npools = [{ ipv4 = \"192.0.2.0/28\" }]\nsubscriber_prefix_len = 128\nbindings = 262144\nsessions = 1048576\n"
 	return []subject{
 		{name: "weft-tc", about: "weft, stateful, TC, through the stack", config: []string{`hook = "tc"`}, mode: stateful},
-		{name: "weft-xdp", about: "weft, stateful, XDP, past the stack", xdp: true, config: []string{`hook = "xdp"`, `shortcut = true`}, mode: stateful},
+		{name: "weft-xdp", about: "weft, stateful, XDP, past the stack", xdp: true, config: []string{`hook = "xdp"`, `bypass = true`}, mode: stateful},
 		{name: "weft-stateless", about: "weft, stateless, TC, through the stack", config: []string{`hook = "tc"`},
 			mode: "mode = \"stateless\"\nmappings = [{ ipv6 = \"2001:db8:3::/116\", ipv4 = \"10.64.0.0/20\" }, { ipv6 = \"2001:db8:1::2\", ipv4 = \"192.0.2.2\" }]\n"},
 		{name: "kernel-nat44", about: "the kernel, IPv4 to IPv4, nftables masquerade", kernel: true},

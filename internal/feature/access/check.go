@@ -33,7 +33,7 @@ func checkServer(c *config.Checker, name string, s *Config) {
 	}
 	for i, l := range s.LACs {
 		if l.Hide && l.Secret == "" {
-			c.Error(fmt.Sprintf("lacs[%d].hide", i), "there is nothing to encipher with", "give it a secret")
+			c.Error(fmt.Sprintf("lacs[%d].hide_avps", i), "hidden AVPs need a secret (RFC 2661 section 4.3)", "give it a secret")
 		}
 	}
 	if slices.Contains(s.Listen, s.Gateway) {
@@ -54,7 +54,7 @@ func checkServer(c *config.Checker, name string, s *Config) {
 	}
 	c.Portal("captive_portal", s.Portal)
 	if s.Portal != "" && len(s.Garden) == 0 {
-		c.Warn("captive_portal", "nobody in the walled garden reaches it: garden is empty", "add the portal's addresses and a name server's to garden")
+		c.Warn("captive_portal", "subscribers in the walled garden cannot reach it: walled_garden is empty", "add the portal's addresses and a name server's to walled_garden")
 	}
 	if len(s.Methods) == 0 && c.Given("authentication") {
 		c.Warn("authentication", "everybody is let in", `like ["chap", "pap"]`)
@@ -83,7 +83,7 @@ func checkForward(c *config.Checker, s *Config) {
 			c.Error(at+"server", fmt.Sprintf("%q is no server: %v", f.Server, err), `like "lns.example.net" or "192.0.2.1:1701"`)
 		}
 		if f.Hide && f.Secret == "" {
-			c.Error(at+"hide", "there is nothing to encipher with", "give it a secret")
+			c.Error(at+"hide_avps", "hidden AVPs need a secret (RFC 2661 section 4.3)", "give it a secret")
 		}
 		if strings.Contains(f.Realm, "@") {
 			c.Error(at+"realm", fmt.Sprintf("%q has an @", f.Realm), fmt.Sprintf("write %q", f.Realm[strings.LastIndex(f.Realm, "@")+1:]))
@@ -179,13 +179,13 @@ func checkClient(c *config.Checker, name string, s *ClientConfig) {
 		c.Warn("password", "there is no login", "set login")
 	}
 	if s.Hide && s.Secret == "" {
-		c.Error("hide", "there is nothing to encipher with", "set secret")
+		c.Error("hide_avps", "hidden AVPs need a secret (RFC 2661 section 4.3)", "set secret")
 	}
 	if len(s.Delegate) > 0 && !s.Prefix && !c.Given("prefix") {
-		c.Error("delegate_to", "no prefix is asked for", "add prefix = true")
+		c.Error("delegate_to", "no prefix is asked for", "add prefix_delegation = true")
 	}
 	if s.Prefix && !s.IPv6 {
-		c.Error("prefix", "there is no prefix without IPv6", "take ipv6 = false out")
+		c.Error("prefix_delegation", "there is no prefix without IPv6", "take ipv6 = false out")
 	}
 	c.Interfaces("delegate_to", s.Delegate)
 	for i, family := range s.Default {

@@ -40,7 +40,7 @@ func checkSpaces(c *config.Checker, s *Config) {
 	}
 	delegate := func(key string, p netip.Prefix) {
 		if p.Bits() > s.DelegateBits {
-			c.Error(key, fmt.Sprintf("%s has no room for a /%d", p, s.DelegateBits), "make delegate_bits larger or the space wider")
+			c.Error(key, fmt.Sprintf("%s has no room for a /%d", p, s.DelegateBits), "make delegated_len larger or the space wider")
 		}
 	}
 	any := func(string, netip.Prefix) {}

@@ -18,7 +18,7 @@ type Config struct {
 	HostName     string         `toml:"host_name" example:"\"lns1\"" doc:"The Host Name AVP and PPP name of this router. Default: NAME."`
 	LACs         []LAC          `toml:"lacs" example:"[{ name = \"dsl\", address = \"198.51.100.0/24\", secret = \"between us\" }]" doc:"The LACs that may set up tunnels."`
 	Hello        time.Duration  `toml:"hello" min:"1s" max:"1h" example:"\"1m\"" doc:"Time of silence after which weft sends an L2TP Hello to the peer of a tunnel (RFC 2661 section 6.5)."`
-	Echo         time.Duration  `toml:"echo" min:"0s" max:"1h" example:"\"30s\"" doc:"Interval of LCP echo requests to each subscriber (RFC 1661 section 5.8); four unanswered ones end the session. \"0s\": none."`
+	Echo         time.Duration  `toml:"lcp_echo" was:"echo" min:"0s" max:"1h" example:"\"30s\"" doc:"Interval of LCP echo requests to each subscriber (RFC 1661 section 5.8); four unanswered ones end the session. \"0s\": none."`
 	MRU          int            `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet of a subscriber, in bytes. 1460 fits a path of 1500 bytes over IPv4 with L2TP and PPP headers, 1440 over IPv6."`
 	Methods      []ppp.Method   `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"The PPP authentication protocols to offer, in this order. Default: chap, then pap. []: no authentication."`
 	Users        []User         `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"Users of this router. They are checked before RADIUS."`
@@ -34,18 +34,18 @@ type Config struct {
 	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"2001:db8:1000::/48\"]" doc:"The prefixes from which each session is advertised a /64."`
 	Delegate     []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:2000::/36\"]" doc:"The prefixes from which each session may get a delegated prefix by DHCPv6."`
 	Addresses6   []netip.Prefix `toml:"ipv6_addresses" ip:"6" example:"[\"2001:db8:3000::/64\"]" doc:"The prefixes from which each session may get one IPv6 address by DHCPv6 (IA_NA), for routers that request one besides the advertised /64."`
-	DelegateBits int            `toml:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
+	DelegateBits int            `toml:"delegated_len" was:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
 	DNS          []netip.Addr   `toml:"dns" example:"[\"192.0.2.53\", \"2001:db8::53\"]" doc:"The name servers, of both families: IPv4 by IPCP (RFC 1877, two at most), IPv6 by router advertisements and DHCPv6."`
 	PREF64       []netip.Prefix `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The prefixes of translators (PREF64, RFC 8781), by router advertisements. Default: those of the [nat64.NAME] sections that serve an [interface.NAME] whose device is lns-NAME; []: none."`
 	Duplicates   Duplicates     `toml:"duplicates" enum:"refuse,replace,allow" example:"\"replace\"" doc:"A second session of the same login is rejected, ends the first session, or both continue."`
 	MaxSessions  int            `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"Maximum number of sessions; 0: the maximum of the tables."`
-	Up           int64          `toml:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit of a subscriber, in bit/s, unless it has one of its own; 0: none."`
-	Down         int64          `toml:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit of a subscriber, in bit/s; 0: none."`
-	Garden       []netip.Prefix `toml:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"The prefixes that subscribers in the walled garden can reach."`
+	Up           int64          `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit of a subscriber, in bit/s, unless it has one of its own; 0: none."`
+	Down         int64          `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit of a subscriber, in bit/s; 0: none."`
+	Garden       []netip.Prefix `toml:"walled_garden" was:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"The prefixes that subscribers in the walled garden can reach."`
 	Portal       string         `toml:"captive_portal" example:"\"https://pay.example.net/api\"" doc:"The URI of the captive portal's API (RFC 8908), which router advertisements and DHCPv6 announce to hosts of subscribers in the walled garden (RFC 8910). The walled garden must contain its address, and a name server."`
 	SessionTime  time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout; \"0s\": none."`
 	IdleTime     time.Duration  `toml:"idle_timeout" min:"0s" example:"\"0s\"" doc:"Idle timeout: time without a packet from the subscriber after which its session ends; \"0s\": none."`
-	Interim      time.Duration  `toml:"interim" min:"0s" example:"\"10m\"" doc:"Interval of RADIUS Interim-Updates; \"0s\": only if RADIUS requests them."`
+	Interim      time.Duration  `toml:"acct_interim_interval" was:"interim" min:"0s" example:"\"10m\"" doc:"Interval of RADIUS Interim-Updates; \"0s\": only if RADIUS requests them."`
 }
 
 // LAC may set up tunnels.
@@ -54,7 +54,7 @@ type LAC struct {
 	Address  netip.Prefix `toml:"address" required:"true" ip:",bare" example:"\"198.51.100.0/24\"" doc:"Its source addresses."`
 	HostName string       `toml:"host_name" example:"\"lac1\"" doc:"The required Host Name AVP; without it, any."`
 	Secret   string       `toml:"secret" example:"\"between us\"" doc:"The tunnel's secret, by which both sides authenticate each other (RFC 2661 section 5.1.1). Without one there is no authentication."`
-	Hide     bool         `toml:"hide" example:"true" doc:"Encrypts values in control messages (hidden AVPs, RFC 2661 section 4.3)."`
+	Hide     bool         `toml:"hide_avps" was:"hide" example:"true" doc:"Encrypts values in control messages (hidden AVPs, RFC 2661 section 4.3)."`
 }
 
 // User is a subscriber.
@@ -69,9 +69,9 @@ type User struct {
 	Delegated   netip.Prefix   `toml:"delegated" ip:"6" example:"\"2001:db8:500::/56\"" doc:"Its own delegated prefix."`
 	Routes      []netip.Prefix `toml:"routes" example:"[\"198.51.100.8/29\"]" doc:"Further prefixes that are routed to it."`
 	Pool        string         `toml:"pool" example:"\"homes\"" doc:"The pool for its addresses and prefixes; addresses and prefixes that the pool lacks come from the common pools."`
-	Up          int64          `toml:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit, in bit/s."`
-	Down        int64          `toml:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit, in bit/s."`
-	Garden      bool           `toml:"garden" example:"false" doc:"Its session is in the walled garden."`
+	Up          int64          `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit, in bit/s."`
+	Down        int64          `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit, in bit/s."`
+	Garden      bool           `toml:"walled_garden" was:"garden" example:"false" doc:"Its session is in the walled garden."`
 	SessionTime time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout."`
 	IdleTime    time.Duration  `toml:"idle_timeout" min:"0s" example:"\"1h\"" doc:"Idle timeout."`
 }
@@ -92,7 +92,7 @@ type Forward struct {
 	Realm    string `toml:"realm" required:"true" example:"\"example.org\"" doc:"The realm: the part of the login after the @."`
 	Server   string `toml:"server" required:"true" example:"\"192.0.2.99\"" doc:"The server's name or address, with a port unless it is 1701."`
 	Secret   string `toml:"secret" example:"\"between them\"" doc:"The tunnel's secret, if the server has one."`
-	Hide     bool   `toml:"hide" example:"true" doc:"Encrypts values in control messages (hidden AVPs), for instance the password of a subscriber that uses PAP."`
+	Hide     bool   `toml:"hide_avps" was:"hide" example:"true" doc:"Encrypts values in control messages (hidden AVPs), for instance the password of a subscriber that uses PAP."`
 	HostName string `toml:"host_name" example:"\"lac1\"" doc:"The Host Name AVP of this router there. Default: the section's host_name."`
 }
 
@@ -136,14 +136,14 @@ const (
 type ClientConfig struct {
 	Server    string        `toml:"server" required:"true" example:"\"lns.example.net\"" doc:"The server's name or address, with a port unless it is 1701."`
 	Secret    string        `toml:"secret" example:"\"between us\"" doc:"The tunnel's secret, if the server has one."`
-	Hide      bool          `toml:"hide" example:"false" doc:"Encrypts values in control messages (hidden AVPs)."`
+	Hide      bool          `toml:"hide_avps" was:"hide" example:"false" doc:"Encrypts values in control messages (hidden AVPs)."`
 	HostName  string        `toml:"host_name" example:"\"home\"" doc:"The Host Name AVP of this router. Default: NAME."`
 	Login     string        `toml:"login" example:"\"alice@example.net\"" doc:"The login."`
 	Password  string        `toml:"password" example:"\"a secret\"" doc:"The password."`
 	Methods   []ppp.Method  `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"mschapv2\"]" doc:"The PPP authentication protocols to accept from the server. Default: all."`
 	IPv4      bool          `toml:"ipv4" example:"true" doc:"Request an IPv4 address."`
 	IPv6      bool          `toml:"ipv6" example:"true" doc:"Request IPv6."`
-	Prefix    bool          `toml:"prefix" example:"true" doc:"Request a delegated prefix (DHCPv6)."`
+	Prefix    bool          `toml:"prefix_delegation" was:"prefix" example:"true" doc:"Request a delegated prefix (DHCPv6)."`
 	Delegate  []string      `toml:"delegate_to" example:"[\"lan\"]" doc:"The NAMEs of the interfaces that get a /64 each of the delegated prefix, in this order. [ra.NAME] advertises them."`
 	Default   []string      `toml:"default_route" enum:"4,6" example:"[\"6\"]" doc:"The address families with a default route to the server: 4, 6. It is added beside default routes of the host, with metric 1 (IPv4) and 1025 (IPv6)."`
 	MRU       int           `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet, in bytes."`

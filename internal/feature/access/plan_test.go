@@ -31,7 +31,7 @@ func TestAClientHasWhatItWasGiven(t *testing.T) {
 [interface.guests]
 [l2tp_client.isp]
 server = "192.0.2.1"
-prefix = true
+prefix_delegation = true
 delegate_to = ["lan", "guests"]
 default_route = ["4", "6"]
 `), sections())

@@ -38,9 +38,9 @@ type Source interface {
 func Nouns() []noun.Noun {
 	return []noun.Noun{noun.Of[Source, Row]{
 		Name: "failover", Short: "The sessions that are shared with other routers", From: noun.Daemon, One: true,
-		Long: `Synchronisation of the sessions of stateful translators between this router and
-its peers ([session_sync]). For each peer: whether it can be read, how many of its
-messages wait, and what became of the sessions that it has sent:
+		Long: `Synchronisation of the sessions of stateful translators between this router
+and its peers ([session_sync]). For each peer: whether it can be read, how many
+of its messages wait, and what became of the sessions that it has sent:
 
   made      put into the tables here
   renewed   live longer, or have another state

@@ -18,7 +18,7 @@ const CLAT Mode = "clat"
 type CLATConfig struct {
 	IPv4Nodes  []netip.Prefix `toml:"ipv4_nodes" ip:"4,bare" example:"[\"192.168.1.0/24\"]" doc:"Mode clat: the IPv4 nodes behind the router. Default: the IPv4 subnets of the interfaces."`
 	CLATPrefix netip.Prefix   `toml:"clat_prefix" ip:"6" example:"\"2001:db8:1:c1a7::/96\"" doc:"Mode clat: the IPv6 prefix in which the IPv4 nodes get IPv6 addresses (RFC 6052). Default: a part of the first IPv6 subnet of length 64 of the interfaces, PREFIX:0:c1a7::/96, for which weft answers neighbour discovery."`
-	OwnIPv4    netip.Addr     `toml:"own_ipv4" ip:"4" example:"\"192.0.0.1\"" doc:"Mode clat: the IPv4 address that programs on the router itself use (RFC 7335)."`
+	OwnIPv4    netip.Addr     `toml:"clat_ipv4" was:"own_ipv4" ip:"4" example:"\"192.0.0.1\"" doc:"Mode clat: the IPv4 address that programs on the router itself use (RFC 7335)."`
 	Discover   Discover       `toml:"discover" enum:"any,pref64,dns" example:"\"any\"" doc:"Mode clat without prefix: how to find the translator's prefix. pref64: in router advertisements (RFC 8781); dns: by a query for ipv4only.arpa (RFC 7050); any: both, and advertisements take precedence."`
 	Resolvers  []netip.Addr   `toml:"resolvers" example:"[\"2001:db8:1::1\"]" doc:"Mode clat: the name servers to query for ipv4only.arpa. Default: those in router advertisements."`
 }
@@ -79,7 +79,7 @@ func checkCLAT(c *config.Checker, name string, s *Config) {
 		}
 	}
 	if why, bad := unusable4(netip.PrefixFrom(s.OwnIPv4, 32)); s.OwnIPv4.IsValid() && bad {
-		c.Error("own_ipv4", fmt.Sprintf("%s is %s", s.OwnIPv4, why), "one of 192.0.0.0/29 (RFC 7335)")
+		c.Error("clat_ipv4", fmt.Sprintf("%s is %s", s.OwnIPv4, why), "one of 192.0.0.0/29 (RFC 7335)")
 	}
 	if p := s.CLATPrefix; p.IsValid() {
 		why, bad := unusable6(p)
@@ -109,7 +109,7 @@ func checkCLAT(c *config.Checker, name string, s *Config) {
 
 // onlyCLAT refuses the keys of mode clat elsewhere.
 func onlyCLAT(c *config.Checker) {
-	for _, key := range []string{"ipv4_nodes", "clat_prefix", "own_ipv4", "discover", "resolvers"} {
+	for _, key := range []string{"ipv4_nodes", "clat_prefix", "clat_ipv4", "discover", "resolvers"} {
 		if c.Given(key) {
 			c.Error(key, `is for mode "clat" only`, `take it out, or write mode = "clat"`)
 		}

@@ -29,7 +29,7 @@ type Config struct {
 	Protocols      []Protocol    `toml:"protocols" enum:"tcp,udp,icmp" example:"[\"tcp\", \"udp\"]" doc:"The protocols to offload. icmp is ICMP echo."`
 	MinimumPackets int           `toml:"minimum_packets" min:"1" max:"65535" example:"4" doc:"Number of packets of one direction that the ruleset must have accepted before that direction is offloaded. Short connections stay with the stack."`
 	IdleTimeout    time.Duration `toml:"idle_timeout" min:"5s" max:"24h" example:"\"1m\"" doc:"A flow without packets for this time goes back to the stack. Connection tracking has its own timeouts."`
-	Refused        bool          `toml:"refused" example:"true" doc:"Drop packets of flows that the ruleset has just refused before the stack sees them, for 10 s at a time. weft learns refusals from nftables' tracing."`
+	Refused        bool          `toml:"early_drop" was:"refused" example:"true" doc:"Drop packets of flows that the ruleset has just refused before the stack sees them, for 10 s at a time. weft learns refusals from nftables' tracing."`
 	DSA            DSA           `toml:"dsa" enum:"none,mtk,qca,gswip" example:"\"mtk\"" doc:"The tags of a switch behind one device, as in the file dsa/tagging of that device in /sys/class/net. weft then works on that device instead of on the ports. none: on the ports."`
 	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"Maximum number of flows (directions of connections) of each address family: about 370 to 470 bytes are allocated for each, IPv6 included. Further flows stay with the stack."`
 }

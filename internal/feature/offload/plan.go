@@ -24,7 +24,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	p.noSwitch()
 	if c.Refused {
 		for _, rule := range facts.RefusalRules {
-			p.problem("offload.refused", rule, "what it may apply to is left to the ruleset")
+			p.problem("offload.early_drop", rule, "what it may apply to is left to the ruleset")
 		}
 	}
 	for _, rule := range facts.PacketRules {

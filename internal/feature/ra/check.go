@@ -16,7 +16,7 @@ func check(c *config.Checker, name string, s *Config) {
 		c.Error("lifetime", fmt.Sprintf("%s is shorter than max_interval, %s: hosts would lose their router in between", s.Lifetime, s.MaxInterval), `make it three times max_interval, or "0s" if it is no default router (RFC 4861 section 6.2.1)`)
 	}
 	if s.Preferred > s.Valid {
-		c.Error("preferred", fmt.Sprintf("%s is longer than valid, %s", s.Preferred, s.Valid), "RFC 4861 section 4.6.2")
+		c.Error("preferred_lifetime", fmt.Sprintf("%s is longer than valid_lifetime, %s", s.Preferred, s.Valid), "RFC 4861 section 4.6.2")
 	}
 	if s.MTU != 0 && s.MTU < 1280 {
 		c.Error("mtu", fmt.Sprintf("%d is too small: IPv6 needs 1280 (RFC 8200 section 5)", s.MTU), "from 1280 to 65535, or 0 to say nothing")
@@ -63,10 +63,10 @@ func checkPrefixes(c *config.Checker, s *Config) {
 		case p.Prefix.Addr().IsLinkLocalUnicast(), p.Prefix.Addr().IsMulticast():
 			c.Error(key+".prefix", fmt.Sprintf("%s is not for a link's hosts", p.Prefix), "a prefix of your own, or fd00::/8")
 		case p.Prefix.Bits() != 64 && !p.NotAutonomous:
-			c.Error(key+".prefix", fmt.Sprintf("hosts make addresses only of a /64, this is a /%d (RFC 4862, RFC 7421)", p.Prefix.Bits()), "a /64, or not_autonomous = true")
+			c.Error(key+".prefix", fmt.Sprintf("hosts make addresses only of a /64, this is a /%d (RFC 4862, RFC 7421)", p.Prefix.Bits()), "a /64, or no_autoconfig = true")
 		}
 		if p.Valid != 0 && p.Preferred > p.Valid {
-			c.Error(key+".preferred", fmt.Sprintf("%s is longer than valid, %s", p.Preferred, p.Valid), "RFC 4861 section 4.6.2")
+			c.Error(key+".preferred_lifetime", fmt.Sprintf("%s is longer than valid_lifetime, %s", p.Preferred, p.Valid), "RFC 4861 section 4.6.2")
 		}
 		for j, q := range s.Prefixes[:i] {
 			if q.Prefix == p.Prefix {
@@ -128,7 +128,7 @@ func checkDHCP(c *config.Checker, s *Config) {
 		c.Error("dhcpv6", "is stateful, and there is nothing to give out", "add pool or delegate")
 	}
 	if s.Valid < time.Minute {
-		c.Error("valid", fmt.Sprintf("%s is too short for leases", s.Valid), "at least a minute")
+		c.Error("valid_lifetime", fmt.Sprintf("%s is too short for leases", s.Valid), "at least a minute")
 	}
 	if s.Leases == "" {
 		c.Error("leases", "names no file", `like "/var/lib/weft/lan.leases"`)
@@ -138,7 +138,7 @@ func checkDHCP(c *config.Checker, s *Config) {
 		switch {
 		case !p.IsValid():
 		case p.Bits() > s.DelegateBits:
-			c.Error(key, fmt.Sprintf("%s has no room for a /%d", p, s.DelegateBits), "a shorter prefix, or more delegate_bits")
+			c.Error(key, fmt.Sprintf("%s has no room for a /%d", p, s.DelegateBits), "a shorter prefix, or more delegated_len")
 		default:
 			overlapsInterface(c, key, p)
 			overlapsList(c, key, p, s.Delegate[:i])

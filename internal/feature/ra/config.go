@@ -19,8 +19,8 @@ type Config struct {
 	HopLimit     int            `toml:"hop_limit" min:"0" max:"255" example:"64" doc:"The hop limit for hosts; 0: unspecified."`
 	MTU          int            `toml:"mtu" min:"0" max:"65535" example:"1492" doc:"The MTU of the link in bytes; 0: unspecified."`
 	Prefixes     []Prefix       `toml:"prefixes" example:"[{ prefix = \"2001:db8:1::/64\" }]" doc:"The prefixes of the link, from which hosts form addresses. Default: the IPv6 subnets of length 64 of the interface."`
-	Preferred    time.Duration  `toml:"preferred" min:"0s" max:"720h" example:"\"45m\"" doc:"The preferred lifetime of addresses after the last advertisement of their prefix (RFC 9096 section 3.3)."`
-	Valid        time.Duration  `toml:"valid" min:"0s" max:"720h" example:"\"90m\"" doc:"The valid lifetime of addresses."`
+	Preferred    time.Duration  `toml:"preferred_lifetime" was:"preferred" min:"0s" max:"720h" example:"\"45m\"" doc:"The preferred lifetime of addresses after the last advertisement of their prefix (RFC 9096 section 3.3)."`
+	Valid        time.Duration  `toml:"valid_lifetime" was:"valid" min:"0s" max:"720h" example:"\"90m\"" doc:"The valid lifetime of addresses."`
 	Routes       []Route        `toml:"routes" example:"[{ prefix = \"2001:db8:9::/48\" }]" doc:"More prefixes that this router reaches, for hosts that have another default router (RFC 4191)."`
 	DNS          []netip.Addr   `toml:"dns" ip:"6" example:"[\"2001:db8:1::1\"]" doc:"The name servers (RFC 8106). Default: this router, if [dns64] answers on the interface."`
 	Search       []string       `toml:"search" example:"[\"example.net\"]" doc:"The DNS search list (RFC 8106)."`
@@ -29,17 +29,17 @@ type Config struct {
 	DHCPv6       DHCPMode       `toml:"dhcpv6" enum:"off,stateless,stateful" example:"\"stateless\"" doc:"The DHCPv6 service: off; stateless: name servers and search domains; stateful: addresses and prefixes too."`
 	Pool         []netip.Prefix `toml:"pool" ip:"6" example:"[\"2001:db8:1::d:0/112\"]" doc:"Stateful: the addresses to assign, parts of the link's prefixes."`
 	Delegate     []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:100::/48\"]" doc:"Stateful: the prefixes from which routers behind this one get delegated prefixes. weft routes these to them."`
-	DelegateBits int            `toml:"delegate_bits" min:"1" max:"64" example:"56" doc:"The length of a delegated prefix."`
+	DelegateBits int            `toml:"delegated_len" was:"delegate_bits" min:"1" max:"64" example:"56" doc:"The length of a delegated prefix."`
 	Leases       string         `toml:"leases" example:"\"/var/lib/weft/lan.leases\"" doc:"Stateful: the file that keeps leases over a restart. Default: /var/lib/weft/NAME.leases."`
 }
 
 // Prefix is one prefix of the link.
 type Prefix struct {
 	Prefix        netip.Prefix  `toml:"prefix" required:"true" ip:"6" example:"\"2001:db8:1::/64\"" doc:"The prefix; hosts form addresses only of length 64."`
-	NotOnLink     bool          `toml:"not_on_link" example:"false" doc:"Hosts send to its addresses through the router, not directly (L flag clear)."`
-	NotAutonomous bool          `toml:"not_autonomous" example:"false" doc:"Hosts do not form addresses from it (A flag clear)."`
-	Preferred     time.Duration `toml:"preferred" min:"0s" max:"720h" example:"\"45m\"" doc:"Like preferred above."`
-	Valid         time.Duration `toml:"valid" min:"0s" max:"720h" example:"\"90m\"" doc:"Like valid above."`
+	NotOnLink     bool          `toml:"off_link" was:"not_on_link" example:"false" doc:"Hosts send to its addresses through the router, not directly (L flag clear)."`
+	NotAutonomous bool          `toml:"no_autoconfig" was:"not_autonomous" example:"false" doc:"Hosts do not form addresses from it (A flag clear)."`
+	Preferred     time.Duration `toml:"preferred_lifetime" was:"preferred" min:"0s" max:"720h" example:"\"45m\"" doc:"Like preferred_lifetime above."`
+	Valid         time.Duration `toml:"valid_lifetime" was:"valid" min:"0s" max:"720h" example:"\"90m\"" doc:"Like valid_lifetime above."`
 }
 
 // Route is a prefix that this router reaches.

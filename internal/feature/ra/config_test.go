@@ -58,7 +58,7 @@ func TestDefaultsComeFromTheOtherSections(t *testing.T) {
 	if len(s.DNS) != 0 || len(s.PREF64) != 0 || s.Managed || !s.Other {
 		t.Errorf("%+v", s)
 	}
-	s = load("[ra.lan]\ndhcpv6 = \"stateful\"\npool = [\"2001:db8:1::d:0/112\"]\nprefixes = [{ prefix = \"2001:db8:1::/64\", not_autonomous = true, valid = \"20m\" }]\n")
+	s = load("[ra.lan]\ndhcpv6 = \"stateful\"\npool = [\"2001:db8:1::d:0/112\"]\nprefixes = [{ prefix = \"2001:db8:1::/64\", no_autoconfig = true, valid_lifetime = \"20m\" }]\n")
 	if a := s.Prefixes[0]; !s.Managed || a.Autonomous || a.Preferred != a.Valid || len(s.Prefixes) != 1 {
 		t.Errorf("%+v", s)
 	}
