@@ -20,7 +20,7 @@ PURE    := ./fib/... ./schedule/... ./wire/... ./internal/archtest ./internal/co
   ./internal/store/... ./internal/syslog/... ./internal/translate/... ./tools/configdoc ./tools/repository
 
 # packages whose tests take longest: make test begins with them
-LONG    := ./internal/lab ./internal/datapath ./internal/daemon
+LONG    := ./internal/lab ./internal/datapath/... ./internal/daemon
 
 GO      ?= go
 LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/version.commit=$(COMMIT)

@@ -12,7 +12,7 @@
 #include "addresses.h"
 #include "nat64.h"
 
-/* go: datapath */
+/* go: datapath/nat64table */
 enum sweep_mark {
 	SWEEP_START, /* start the timer */
 	SWEEP_ALL,   /* look at all slots now */
@@ -101,7 +101,7 @@ static int sweep_again(void *map, __u32 *key, struct nat64_sweep_timer *t)
 	return 0;
 }
 
-/* go: datapath */
+/* go: datapath/nat64table */
 #define SWEEP_KEYS_MOST 64 /* in one packet */
 
 /* weft flush */

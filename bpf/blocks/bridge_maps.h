@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include "outcome.h"
 
-/* go: datapath */
+/* go: datapath/bridgetable */
 enum bridge_flag {
 	BRIDGE_MEMBER = 1,    /* takes part in the bridge: every port, the router only if asked */
 	BRIDGE_TAGS = 2,      /* the kernel's bridge knows no VLANs: the programs tell them apart */

@@ -18,7 +18,7 @@
 #define BRIDGE_AGEING (300 * BRIDGE_SECOND) /* ns */
 
 /* limits count frames in windows of 2^27 ns (134 ms) */
-/* go: datapath */
+/* go: datapath/bridgetable */
 #define BRIDGE_WINDOW_SHIFT 27
 
 #define BRIDGE_SLOT_USED (1ULL << 63)

@@ -11,7 +11,7 @@
  * A bucket that is the first of flows which are in their second says so: who is
  * in no table is looked for in one bucket.
  *
- * Only user space puts flows in and takes them out (internal/datapath/flow_lines.go
+ * Only user space puts flows in and takes them out (internal/datapath/flowtable/flow_lines.go
  * and flow_index.go, which finds buckets in the same way). It writes the line first
  * and the index then, and a flow that moves to its other bucket is in both on the
  * way. A line that was freed is used again only when every program that may have
@@ -28,7 +28,7 @@ const volatile __u32 flow_buckets = 1;
 
 #define FLOW_TAGS 0x0101010101010101ULL /* one in each place's byte of flow_bucket.tags */
 
-/* go: datapath */
+/* go: datapath/flowtable */
 #define FLOW_TAG 0x7f       /* of a place's byte */
 #define FLOW_TAGS_AWAY 0x80 /* flows are in their second bucket whose first is this */
 

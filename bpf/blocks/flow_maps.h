@@ -60,7 +60,7 @@ struct flow6 {
 	struct in6_addr daddr;
 };
 
-/* go: datapath */
+/* go: datapath/flowtable */
 enum flow_hop_flag {
 	FLOW_HOP_XDP = 1, /* the device can be the target of an XDP redirect */
 };
@@ -135,7 +135,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } flow_index SEC(".maps");
 
-/* go: datapath FLOW_HOPS=FlowHops */
+/* go: datapath/flowtable FLOW_HOPS=FlowHops */
 #define FLOW_HOPS 4096
 
 struct {

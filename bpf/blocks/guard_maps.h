@@ -4,7 +4,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* go: datapath */
+/* go: datapath/guardtable */
 enum guard_flag {
 	GUARD_BOGONS = 1, /* drop sources that are listed as bogons */
 	GUARD_LOOSE = 2,  /* drop sources without any route */

@@ -14,7 +14,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* go: datapath */
+/* go: datapath/subscribertable */
 enum l2tp_access_flag {
 	L2TP_ACCESS_ROUTED = 1, /* what subscribers send is routed by weft's own tables */
 };
@@ -41,7 +41,7 @@ struct l2tp_tunnel {
 };
 _Static_assert(sizeof(struct l2tp_tunnel) == 40, "no holes");
 
-/* go: datapath */
+/* go: datapath/subscribertable */
 enum l2tp_session_flag {
 	L2TP_KNOWN = 1,
 	L2TP_GARDEN = 2,      /* only to and from the garden's prefixes */
@@ -138,7 +138,7 @@ struct l2tp_state {
 };
 _Static_assert(sizeof(struct l2tp_state) == 64, "one cache line");
 
-/* go: datapath */
+/* go: datapath/subscribertable */
 enum l2tp_captured_flag {
 	L2TP_CAPTURED_UP = 1,  /* from the subscriber */
 	L2TP_CAPTURED_PPP = 2, /* a frame of PPP, not the IP packet in one */
@@ -179,7 +179,7 @@ _Static_assert(sizeof(struct l2tp_addr6) == 24, "key without holes");
  * a line it says all of its neighbours; the tables of owners have what is in
  * none. It stands in one of two places, see l2tp_owner.h.
  */
-/* go: datapath */
+/* go: datapath/subscribertable */
 #define L2TP_NEIGHBOURS 16
 
 struct l2tp_line {

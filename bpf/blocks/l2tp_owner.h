@@ -45,7 +45,7 @@ static __always_inline const struct l2tp_line *l2tp_line_at(__u32 at, __u64 net,
  *
  * A line stands in the first half of the table, where those of a pool follow
  * each other, or if that is another's in the second one, at a place of chance
- * (places() in internal/datapath/subscriber_lines.go).
+ * (places() in internal/datapath/subscribertable/subscriber_lines.go).
  */
 __noinline __u32 l2tp_in_line(__u64 place, __u32 table, __u32 bits, __u32 family)
 {

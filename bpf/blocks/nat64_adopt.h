@@ -16,7 +16,7 @@
 #include "nat64_state_maps.h"
 #include "outcome.h"
 
-/* go: datapath */
+/* go: datapath/nat64table */
 #define ADOPT_MOST 256 /* sessions that one run takes */
 
 #define ADOPT_SINCE 15 /* ticks, a second: so much later somebody else has seen a packet */

@@ -53,7 +53,7 @@ struct nat64_rule4 {
 	struct nat64_suffix suffix;
 };
 
-/* go: datapath */
+/* go: datapath/nat64table */
 enum nat64_flag {
 	NAT64_HAS_PREFIX = 1,
 	NAT64_COMPUTE_UDP = 2, /* compute UDP checksums that IPv4 left out (RFC 7915 4.5) */

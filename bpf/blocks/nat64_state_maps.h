@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct nat64_bib6_key) == 24, "key without holes");
  * word: bit 63 is set by who removes it; 62..32 tell one use of the memory from
  * the next; 31..0 count the sessions. Who holds a session holds the binding.
  */
-/* go: datapath */
+/* go: datapath/nat64table */
 #define NAT64_BINDING_DEAD (1ULL << 63)
 struct nat64_binding {
 	__u64 word;
@@ -96,7 +96,7 @@ _Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
  * The last three are of sessions that another router has told of (failover,
  * decisions/0035): a packet that comes here makes one this router's own.
  */
-/* go: datapath NAT64_SESSION_=session */
+/* go: datapath/nat64table NAT64_SESSION_=session */
 enum nat64_session_flag {
 	NAT64_SESSION_PEER = 1,   /* counted in nat64_peers */
 	NAT64_SESSION_REMOTE = 2, /* another router has it */
@@ -104,7 +104,7 @@ enum nat64_session_flag {
 	NAT64_SESSION_OWNER = 0xf8, /* the number of that router */
 };
 
-/* go: datapath NAT64_SESSION_=session */
+/* go: datapath/nat64table NAT64_SESSION_=session */
 #define NAT64_SESSION_OWNER_SHIFT 3
 
 /* numbers of routers that there can be */
@@ -112,7 +112,7 @@ enum nat64_session_flag {
 #define NAT64_OWNERS ((NAT64_SESSION_OWNER >> NAT64_SESSION_OWNER_SHIFT) + 1)
 
 /* where parts of a session's word are */
-/* go: datapath */
+/* go: datapath/nat64table */
 #define NAT64_WORD_STATE 32
 #define NAT64_WORD_FLAGS 40
 #define NAT64_WORD_GENERATION 48
@@ -139,7 +139,7 @@ struct nat64_slot {
 };
 
 /* RFC 6146 4 */
-/* go: datapath */
+/* go: datapath/nat64table */
 enum nat64_timer {
 	NAT64_TIMER_UDP,
 	NAT64_TIMER_ICMP,
@@ -188,7 +188,7 @@ struct nat64_subscriber_key {
 _Static_assert(sizeof(struct nat64_subscriber_key) == 20, "key without holes");
 
 /* word: bit 63 set by who removes it; 62..32 bindings; 31..0 sessions */
-/* go: datapath */
+/* go: datapath/nat64table */
 #define NAT64_SUBSCRIBER_DEAD (1ULL << 63)
 struct nat64_subscriber {
 	__u64 word;
@@ -219,7 +219,7 @@ struct nat64_sweep_timer {
 };
 
 /* What was made and what ended, for the log of allocations (RFC 6888). */
-/* go: datapath */
+/* go: datapath/nat64table */
 enum nat64_event_kind {
 	NAT64_BINDING_MADE = 1,
 	NAT64_BINDING_ENDED,
@@ -352,7 +352,7 @@ struct {
  * What other routers are to be told: a session as it was, and in the place of
  * its slot what became of it. Written only for translators that are shared.
  */
-/* go: datapath */
+/* go: datapath/nat64table */
 enum nat64_change {
 	NAT64_CHANGED = 1,
 	NAT64_ENDED = 2,
@@ -364,7 +364,7 @@ struct {
 } nat64_changes SEC(".maps");
 
 /* changes, and events for the log, that found no room: one map, for a program may have 64 */
-/* go: datapath NAT64_= */
+/* go: datapath/nat64table NAT64_= */
 #define NAT64_LOST_CHANGES 0
 #define NAT64_LOST_EVENTS 1
 struct {
@@ -432,7 +432,7 @@ _Static_assert(sizeof(struct nat64_fast_set) == 128, "two cache lines");
  * the memory that it maps in huge pages: a table in one piece lies in pages of
  * 4 KiB, and to find the page costs nearly as much as to fetch the line.
  */
-/* go: datapath */
+/* go: datapath/nat64table */
 #define NAT64_FAST_SETS 251
 struct nat64_fast_chunk {
 	__u8 bytes[(NAT64_FAST_SETS + 1) * sizeof(struct nat64_fast_set)];

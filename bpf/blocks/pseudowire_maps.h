@@ -20,7 +20,7 @@ enum pseudowire_kind {
 	PSEUDOWIRE_SOME = 16,
 };
 
-/* go: datapath PSEUDOWIRE_=wire */
+/* go: datapath/pseudowiretable PSEUDOWIRE_=wire */
 enum pseudowire_flag {
 	PSEUDOWIRE_COUNTER = 1,  /* four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer */
 	PSEUDOWIRE_PINNED = 2,   /* which stay zero */
@@ -76,7 +76,7 @@ struct pseudowire_pair {
 	struct in6_addr local, remote;
 };
 
-/* go: datapath PSEUDOWIRE_=wire */
+/* go: datapath/pseudowiretable PSEUDOWIRE_=wire */
 enum pseudowire_way_flag {
 	PSEUDOWIRE_RESOLVED = 1, /* the link addresses are known */
 	PSEUDOWIRE_WAY_XDP = 2,  /* the device can be the target of an XDP redirect */
@@ -143,7 +143,7 @@ struct {
 } pseudowire_shortcuts SEC(".maps");
 
 /* what can go wrong, by pseudowire; names reach users as they stand here, in lower case */
-/* go: datapath PSEUDOWIRE_FAULT=wireFault names */
+/* go: datapath/pseudowiretable PSEUDOWIRE_FAULT=wireFault names */
 enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_SOURCE,
 	PSEUDOWIRE_FAULT_COOKIE,

@@ -16,7 +16,7 @@ struct flow_hash {
 };
 
 /* odd numbers that spread what they multiply: of the finaliser, 2^64 by the golden ratio, and of splitmix64 */
-/* go: datapath */
+/* go: datapath HASH_=Hash */
 #define HASH_FIRST 0xff51afd7ed558ccdULL
 #define HASH_SECOND 0xc4ceb9fe1a85ec53ULL
 #define HASH_GOLDEN 0x9e3779b97f4a7c15ULL

@@ -53,7 +53,7 @@ struct {
  * The same for most of them, found without a hash: at the low bits of the index.
  * What lies there may be another one, or none; then the hash knows.
  */
-/* go: datapath */
+/* go: datapath/ingresstable */
 #define INTERFACES_NEAR 256
 
 struct {

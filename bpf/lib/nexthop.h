@@ -35,7 +35,7 @@ struct nexthop {
 	enum nexthop_kind kind;
 };
 
-/* go: datapath */
+/* go: datapath/fibtable */
 enum neighbour_flag {
 	NEIGHBOUR_XDP = 1, /* the device can be the target of an XDP redirect */
 	NEIGHBOUR_WIRE = 2, /* the device is a pseudowire's, with the shortcut */

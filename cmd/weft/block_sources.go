@@ -12,6 +12,7 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/daemon"
+	"weft/internal/datapath/guardtable"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
 	"weft/internal/feature/host"
@@ -92,7 +93,7 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 	if err := guardrun.SetBlocked(r.Place, change); err != nil {
 		return err
 	}
-	guards, err := r.Datapath().Guards()
+	guards, err := guardtable.Of(r.Datapath()).Guards()
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 const letInMost = 10
 
 func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
-	free, err := r.Datapath().GuardLetsIn(blocked)
+	free, err := guardtable.Of(r.Datapath()).GuardLetsIn(blocked)
 	if err != nil {
 		return err
 	}

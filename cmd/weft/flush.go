@@ -78,7 +78,7 @@ func flush(values map[string]string, ofBindings bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	tables := nat64run.Tables{Datapath: r.Datapath()}
+	tables := nat64run.TablesOf(r.Datapath())
 	f, err := nat64.ReadFilter(q, tables)
 	if err != nil {
 		return 0, err

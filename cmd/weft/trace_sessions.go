@@ -9,6 +9,7 @@ import (
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/daemon"
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/feature/access"
 	"weft/internal/state"
 )
@@ -37,7 +38,7 @@ func sessionsFor(ctx context.Context, f *config.File, from string) (t state.Acce
 	if r.Datapath() == nil {
 		return t, nil, nil
 	}
-	if t, err = r.Datapath().AccessTables(); err != nil {
+	if t, err = subscribertable.Of(r.Datapath()).AccessTables(); err != nil {
 		return t, nil, err
 	}
 	logins = map[uint16]string{}

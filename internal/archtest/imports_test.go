@@ -67,7 +67,10 @@ func rooms() []room {
 		{"internal/kernel/rtnetlink", []string{"internal/state", "internal/kernel/nlconn", "internal/kernel/mark", "internal/kernel/driver"}},
 		{"internal/kernel/netfilter", []string{"internal/state", "internal/task", "internal/kernel/nlconn", "internal/kernel/rtnetlink"}},
 		{"internal/kernel", []string{"internal/state", "internal/task", "internal/ethtool", "internal/store/statefile"}},
-		{"internal/datapath", []string{"internal/state", "internal/task", "fib"}},
+		{"internal/datapath$", []string{"internal/state", "internal/task"}},
+		{"internal/datapath/alltables", []string{"internal/datapath"}},
+		{"internal/datapath/datapathtest", append([]string{"internal/config", "internal/feature/nat64", "internal/plan", "internal/lab/netspace", "internal/datapath$", "internal/datapath/fibtable"}, leaves...)},
+		{"internal/datapath/*", []string{"internal/datapath$", "internal/state", "internal/task", "fib"}},
 		{"internal/slowpath", []string{"internal/state", "internal/task"}},
 		{"internal/dnsio", []string{"internal/task"}},
 		{"internal/lan", nil},
@@ -99,7 +102,7 @@ func rooms() []room {
 func doors() map[string][]string {
 	return map[string][]string{
 		"github.com/cilium/ebpf":         {"internal/datapath", "internal/bench", "internal/lab", "internal/trace"},
-		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace"},
+		"github.com/vishvananda/netlink": {"internal/kernel", "internal/lab", "internal/bench", "internal/trace", "internal/datapath/datapathtest"},
 		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
 		"go.etcd.io/bbolt":               {"internal/store"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
@@ -120,7 +123,29 @@ func pure() []string {
 
 // forTests are packages that only tests and tools may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/bus/bustest", "internal/bench/benchtest", "internal/testbin", "internal/web/browser/drive"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/datapath/datapathtest", "internal/bus/bustest", "internal/bench/benchtest", "internal/testbin", "internal/web/browser/drive"}
+}
+
+// tables says which features a package of typed tables is for: their running halves
+// import it, and those of others do not.
+func tables() map[string][]string {
+	return map[string][]string{
+		"ingresstable": {"host"}, "nat64table": {"nat64", "failover", "host"}, "fibtable": {"route"}, "flowtable": {"offload"},
+		"subscribertable": {"access"}, "pseudowiretable": {"pseudowire"}, "guardtable": {"guard"}, "bridgetable": {"bridge"},
+	}
+}
+
+// foreignTable tells whether a package imports typed tables that are not for it.
+func foreignTable(path, i string) bool {
+	table, is := strings.CutPrefix(i, "internal/datapath/")
+	if !is {
+		return false
+	}
+	if running(path) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(path, "internal/feature/"), "/")
+		return !slices.Contains(tables()[table], name)
+	}
+	return inside(path, "internal/daemon") && table != "alltables"
 }
 
 type pkg struct {
@@ -193,7 +218,7 @@ func roomOf(path string) (r room, own string, ok bool) {
 			name, _, _ := strings.Cut(strings.TrimPrefix(path, parent+"/"), "/")
 			return r, parent + "/" + name, true
 		}
-		return r, strings.TrimSuffix(parent, "$"), true
+		return r, parent, true // with its $: those below it are not its own
 	}
 	return room{}, "", false
 }
@@ -236,6 +261,8 @@ func faults(p pkg) []string {
 		}
 		if slices.Contains(forTests(), i) && !inside(path, "tools") {
 			list = append(list, "imports "+i+", which is for tests")
+		} else if foreignTable(path, i) {
+			list = append(list, "imports "+i+", which is another feature's")
 		} else if !slices.ContainsFunc(r.may, func(m string) bool { return inside(i, m) }) {
 			list = append(list, "imports "+i+", which is no business of its room's")
 		}
@@ -267,6 +294,16 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/kernel", "weft/internal/feature/host", "no business"},
 		{"internal/datapath", "weft/internal/config", "no business"},
 		{"internal/datapath", "weft/internal/reconcile", "no business"},
+		{"internal/datapath", "weft/internal/datapath/guardtable", "no business"},
+		{"internal/datapath/guardtable", "weft/internal/datapath", ""},
+		{"internal/datapath/guardtable", "weft/internal/datapath/fibtable", "no business"},
+		{"internal/datapath/guardtable", "weft/internal/config", "no business"},
+		{"internal/datapath/alltables", "weft/internal/datapath/guardtable", ""},
+		{"internal/feature/guard/guardrun", "weft/internal/datapath/guardtable", ""},
+		{"internal/feature/guard/guardrun", "weft/internal/datapath/fibtable", "another feature's"},
+		{"internal/feature/guard/guardrun", "weft/internal/datapath/datapathtest", "for tests"},
+		{"internal/daemon", "weft/internal/datapath/alltables", ""},
+		{"internal/daemon", "weft/internal/datapath/nat64table", "another feature's"},
 		{"internal/reconcile", "weft/internal/kernel", "no business"},
 		{"internal/plan", "weft/internal/feature/host", "no business"},
 		{"internal/plan", "weft/internal/config", "no business"},

@@ -16,7 +16,7 @@ import (
 func beyond() []string {
 	return []string{
 		"internal/lab", "internal/bench", "internal/trace", "internal/simulate", "internal/web", "internal/testbin", "internal/archtest", "internal/instance",
-		"internal/translate/packetgen", "internal/translate/session", "internal/config/configtest", "internal/reconcile/kindtest", "cmd/weft/internal/probe",
+		"internal/translate/packetgen", "internal/translate/session", "internal/config/configtest", "internal/reconcile/kindtest", "internal/datapath/datapathtest", "cmd/weft/internal/probe",
 	}
 }
 
@@ -83,7 +83,7 @@ func mutexes() []string {
 		"internal/aaa/client.go", "internal/aaa/line.go", "internal/aaa/queue.go", "internal/aaa/repeat.go",
 		"internal/bus/backlog.go", "internal/bus/bus.go",
 		"internal/daemon/listen.go", // which configuration is in force
-		"internal/datapath/datapath.go", "internal/datapath/share.go", "internal/datapath/subscribers.go",
+		"internal/datapath/datapath.go", "internal/datapath/nat64table/share.go", "internal/datapath/subscribertable/subscribers.go",
 		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go", "internal/dnsio/shares.go", "internal/dnsio/streams.go",
 		"internal/feature/dns64/cache.go", "internal/feature/dns64/limit.go", "internal/feature/dns64/resolve.go",
 		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",

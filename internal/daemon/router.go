@@ -15,6 +15,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/alltables"
 	"weft/internal/features"
 	"weft/internal/kernel"
 	"weft/internal/paths"
@@ -59,7 +60,7 @@ func Open(options datapath.Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.datapath, err = datapath.Open(here.Pins, options); err != nil {
+	if r.datapath, err = alltables.Open(here.Pins, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -75,7 +76,7 @@ func Look() (*Router, error) {
 	if err != nil || !datapath.Exists(here.Pins) {
 		return r, err
 	}
-	if r.datapath, err = datapath.View(here.Pins); err != nil {
+	if r.datapath, err = alltables.View(here.Pins); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil

@@ -63,7 +63,7 @@ func (d *Datapath) Attachments() ([]state.Attachment, error) {
 		if err != nil {
 			prog = program{name: p.program, hook: "unknown"}
 		}
-		name := deviceName(p.index)
+		name := DeviceName(p.index)
 		if d.detached(p) {
 			name = fmt.Sprintf("#%d", p.index)
 		}
@@ -101,7 +101,7 @@ func (d *Datapath) findPin(device, program string) (pin, bool) {
 		if p.program != program {
 			continue
 		}
-		if deviceName(p.index) == device || device == fmt.Sprintf("#%d", p.index) {
+		if DeviceName(p.index) == device || device == fmt.Sprintf("#%d", p.index) {
 			return p, true
 		}
 	}
@@ -122,7 +122,7 @@ func (d *Datapath) attach(a state.Attachment) error {
 	if err != nil {
 		return err
 	}
-	index, err := deviceIndex(a.Device)
+	index, err := DeviceIndex(a.Device)
 	if err != nil {
 		return fmt.Errorf("attach %s: %w", a.Program, err)
 	}
@@ -150,7 +150,7 @@ func (d *Datapath) attach(a state.Attachment) error {
 		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: attachType(p.hook), Anchor: p.anchor()})
 	}
 	if err != nil {
-		return fmt.Errorf("attach %s to %s: %w", a.Program, a.Device, explainAttach(err, p.hook))
+		return fmt.Errorf("attach %s to %s: %w", a.Program, a.Device, ExplainAttach(err, p.hook))
 	}
 	defer l.Close()
 	return l.Pin(now)
@@ -164,7 +164,7 @@ func attachType(hook state.Hook) ebpf.AttachType {
 }
 
 // explainAttach adds what a person can do about a refusal.
-func explainAttach(err error, hook state.Hook) error {
+func ExplainAttach(err error, hook state.Hook) error {
 	switch {
 	case hook == state.HookXDP && errors.Is(err, unix.ERANGE):
 		return fmt.Errorf("%w (the MTU of the device or of its peer is too large for XDP; lower it, or set hook = \"tc\")", err)
@@ -190,4 +190,68 @@ func (d *Datapath) detach(a state.Attachment) error {
 	}
 	defer l.Close()
 	return l.Unpin()
+}
+
+// Attached is a program that is on a device.
+type Attached struct {
+	Info *ebpf.ProgramInfo
+
+	d    *Datapath
+	pin  pin
+	link link.Link
+}
+
+// Replace puts the program that Load gives in the place of this one, without a
+// packet going past.
+func (a Attached) Replace() error {
+	prog, err := a.d.Load(a.pin.program)
+	if err != nil {
+		return err
+	}
+	if err := a.link.Update(prog); err != nil {
+		return fmt.Errorf("replace %s on %s: %w", a.pin.program, DeviceName(a.pin.index), err)
+	}
+	return nil
+}
+
+// EachAttached visits the attached programs of some names.
+func (d *Datapath) EachAttached(which func(program string) bool, visit func(Attached) error) error {
+	if d.dir == "" {
+		return nil
+	}
+	pins, err := d.pins()
+	if err != nil {
+		return err
+	}
+	for _, p := range pins {
+		if !which(p.program) {
+			continue
+		}
+		if err := d.visit(p, visit); err != nil {
+			return fmt.Errorf("%s on %s: %w", p.program, DeviceName(p.index), err)
+		}
+	}
+	return nil
+}
+
+func (d *Datapath) visit(p pin, visit func(Attached) error) error {
+	l, err := link.LoadPinnedLink(d.pinPath(p), nil)
+	if err != nil {
+		return fmt.Errorf("open its link: %w", err)
+	}
+	defer l.Close()
+	info, err := l.Info()
+	if err != nil {
+		return fmt.Errorf("ask about its link: %w", err)
+	}
+	prog, err := ebpf.NewProgramFromID(info.Program)
+	if err != nil {
+		return fmt.Errorf("open the program: %w", err)
+	}
+	defer prog.Close()
+	about, err := prog.Info()
+	if err != nil {
+		return fmt.Errorf("ask about the program: %w", err)
+	}
+	return visit(Attached{Info: about, d: d, pin: p, link: l})
 }

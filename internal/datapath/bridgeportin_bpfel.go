@@ -13,13 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type bridgePortInBridgeDropKey struct {
+type BridgePortInBridgeDropKey struct {
 	_       structs.HostLayout
 	Port    uint32
 	Outcome uint32
 }
 
-type bridgePortInBridgePort struct {
+type BridgePortInBridgePort struct {
 	_       structs.HostLayout
 	Bridge  uint32
 	Flags   uint32
@@ -31,21 +31,21 @@ type bridgePortInBridgePort struct {
 	Vlans   [64]uint64
 }
 
-type bridgePortInBridgeStation struct {
+type BridgePortInBridgeStation struct {
 	_     structs.HostLayout
 	Port  uint32
 	Fixed uint32
 	Seen  uint64
 }
 
-type bridgePortInBridgeStationKey struct {
+type BridgePortInBridgeStationKey struct {
 	_      structs.HostLayout
 	Bridge uint32
 	Mac    [6]uint8
 	Pad    uint16
 }
 
-type bridgePortInBridgeUsage struct {
+type BridgePortInBridgeUsage struct {
 	_         structs.HostLayout
 	FullUntil uint64
 	Slots     [64]uint64
@@ -57,37 +57,37 @@ type bridgePortInBridgeUsage struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	bridgePortInMapBridgeDrops    = "bridge_drops"
-	bridgePortInMapBridgePorts    = "bridge_ports"
-	bridgePortInMapBridgeStations = "bridge_stations"
-	bridgePortInMapBridgeUsages   = "bridge_usages"
-	bridgePortInMapCounters       = "counters"
-	bridgePortInProgBridgePortIn  = "bridge_port_in"
-	bridgePortInVarDsaFormat      = "dsa_format"
+	BridgePortInMapBridgeDrops    = "bridge_drops"
+	BridgePortInMapBridgePorts    = "bridge_ports"
+	BridgePortInMapBridgeStations = "bridge_stations"
+	BridgePortInMapBridgeUsages   = "bridge_usages"
+	BridgePortInMapCounters       = "counters"
+	BridgePortInProgBridgePortIn  = "bridge_port_in"
+	BridgePortInVarDsaFormat      = "dsa_format"
 )
 
-// loadBridgePortIn returns the embedded CollectionSpec for bridgePortIn.
-func loadBridgePortIn() (*ebpf.CollectionSpec, error) {
+// LoadBridgePortIn returns the embedded CollectionSpec for BridgePortIn.
+func LoadBridgePortIn() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_BridgePortInBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
-		return nil, fmt.Errorf("can't load bridgePortIn: %w", err)
+		return nil, fmt.Errorf("can't load BridgePortIn: %w", err)
 	}
 
 	return spec, err
 }
 
-// loadBridgePortInObjects loads bridgePortIn and converts it into a struct.
+// LoadBridgePortInObjects loads BridgePortIn and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*bridgePortInObjects
-//	*bridgePortInPrograms
-//	*bridgePortInMaps
+//	*BridgePortInObjects
+//	*BridgePortInPrograms
+//	*BridgePortInMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadBridgePortInObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadBridgePortIn()
+func LoadBridgePortInObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadBridgePortIn()
 	if err != nil {
 		return err
 	}
@@ -95,26 +95,26 @@ func loadBridgePortInObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// bridgePortInSpecs contains maps and programs before they are loaded into the kernel.
+// BridgePortInSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type bridgePortInSpecs struct {
-	bridgePortInProgramSpecs
-	bridgePortInMapSpecs
-	bridgePortInVariableSpecs
+type BridgePortInSpecs struct {
+	BridgePortInProgramSpecs
+	BridgePortInMapSpecs
+	BridgePortInVariableSpecs
 }
 
-// bridgePortInProgramSpecs contains programs before they are loaded into the kernel.
+// BridgePortInProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type bridgePortInProgramSpecs struct {
+type BridgePortInProgramSpecs struct {
 	BridgePortIn *ebpf.ProgramSpec `ebpf:"bridge_port_in"`
 }
 
-// bridgePortInMapSpecs contains maps before they are loaded into the kernel.
+// BridgePortInMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type bridgePortInMapSpecs struct {
+type BridgePortInMapSpecs struct {
 	BridgeDrops    *ebpf.MapSpec `ebpf:"bridge_drops"`
 	BridgePorts    *ebpf.MapSpec `ebpf:"bridge_ports"`
 	BridgeStations *ebpf.MapSpec `ebpf:"bridge_stations"`
@@ -122,33 +122,33 @@ type bridgePortInMapSpecs struct {
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 }
 
-// bridgePortInVariableSpecs contains global variables before they are loaded into the kernel.
+// BridgePortInVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type bridgePortInVariableSpecs struct {
+type BridgePortInVariableSpecs struct {
 	DsaFormat *ebpf.VariableSpec `ebpf:"dsa_format"`
 }
 
-// bridgePortInObjects contains all objects after they have been loaded into the kernel.
+// BridgePortInObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
-type bridgePortInObjects struct {
-	bridgePortInPrograms
-	bridgePortInMaps
-	bridgePortInVariables
+// It can be passed to LoadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
+type BridgePortInObjects struct {
+	BridgePortInPrograms
+	BridgePortInMaps
+	BridgePortInVariables
 }
 
-func (o *bridgePortInObjects) Close() error {
+func (o *BridgePortInObjects) Close() error {
 	return _BridgePortInClose(
-		&o.bridgePortInPrograms,
-		&o.bridgePortInMaps,
+		&o.BridgePortInPrograms,
+		&o.BridgePortInMaps,
 	)
 }
 
-// bridgePortInMaps contains all maps after they have been loaded into the kernel.
+// BridgePortInMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
-type bridgePortInMaps struct {
+// It can be passed to LoadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
+type BridgePortInMaps struct {
 	BridgeDrops    *ebpf.Map `ebpf:"bridge_drops"`
 	BridgePorts    *ebpf.Map `ebpf:"bridge_ports"`
 	BridgeStations *ebpf.Map `ebpf:"bridge_stations"`
@@ -156,7 +156,7 @@ type bridgePortInMaps struct {
 	Counters       *ebpf.Map `ebpf:"counters"`
 }
 
-func (m *bridgePortInMaps) Close() error {
+func (m *BridgePortInMaps) Close() error {
 	return _BridgePortInClose(
 		m.BridgeDrops,
 		m.BridgePorts,
@@ -166,21 +166,21 @@ func (m *bridgePortInMaps) Close() error {
 	)
 }
 
-// bridgePortInVariables contains all global variables after they have been loaded into the kernel.
+// BridgePortInVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
-type bridgePortInVariables struct {
+// It can be passed to LoadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
+type BridgePortInVariables struct {
 	DsaFormat *ebpf.Variable `ebpf:"dsa_format"`
 }
 
-// bridgePortInPrograms contains all programs after they have been loaded into the kernel.
+// BridgePortInPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
-type bridgePortInPrograms struct {
+// It can be passed to LoadBridgePortInObjects or ebpf.CollectionSpec.LoadAndAssign.
+type BridgePortInPrograms struct {
 	BridgePortIn *ebpf.Program `ebpf:"bridge_port_in"`
 }
 
-func (p *bridgePortInPrograms) Close() error {
+func (p *BridgePortInPrograms) Close() error {
 	return _BridgePortInClose(
 		p.BridgePortIn,
 	)

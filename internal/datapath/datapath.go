@@ -24,10 +24,11 @@ import (
 type Options struct {
 	ForceSlow     bool         // every packet that would be translated goes to the slow path
 	UnlimitedSlow bool         // no limit on how much goes there
-	Tables        state.Tables // sizes of the tables of stateful translation
+	Tables        state.Tables // sizes of the tables that grow with what weft.toml wants
+	Parts         []Part       // what the packages of typed tables declare
 
-	testClock bool                    // time is what map nat64_clock says, and no refusal is let up for an error
-	fault     func(step string) error // of tests: an error ends the opening there, as a kill would
+	TestClock bool                    // of tests: time is what map nat64_clock says, and no refusal is let up for an error
+	Fault     func(step string) error // of tests: an error ends the opening there, as a kill would
 }
 
 // Datapath holds the pinned maps of one network namespace.
@@ -35,12 +36,11 @@ type Datapath struct {
 	dir     string
 	options Options
 
-	changing   sync.Mutex     // held by whoever applies steps, or begins or publishes routes
-	wireBuilds map[int]string // of programs on hidden ends; under changing
-	accesses   atomic.Uint32  // how often one was written
-	mu         sync.Mutex     // guards the fields below
-	maps       map[string]*ebpf.Map
-	loaded     map[string]*ebpf.Program // by name: the verifier need see each only once
+	changing sync.Mutex    // held while steps are applied, and by Exclusive
+	applied  atomic.Uint32 // steps, ever
+	mu       sync.Mutex    // guards the fields below
+	maps     map[string]*ebpf.Map
+	loaded   map[string]*ebpf.Program // by name: the verifier need see each only once
 }
 
 // Exists tells whether weft has a datapath pinned at dir.
@@ -62,11 +62,10 @@ func Open(dir string, options Options) (*Datapath, error) {
 	}
 	d := &Datapath{dir: dir, options: options, maps: map[string]*ebpf.Map{}}
 	err := d.openMaps()
-	if err == nil {
-		err = d.startSweep()
-	}
-	if err == nil {
-		err = d.forgetLayout()
+	for _, p := range options.Parts {
+		if err == nil && p.Opened != nil {
+			err = p.Opened(d)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -75,12 +74,12 @@ func Open(dir string, options Options) (*Datapath, error) {
 }
 
 // View opens an existing datapath to look at, making nothing.
-func View(dir string) (*Datapath, error) {
+func View(dir string, parts []Part) (*Datapath, error) {
 	all, err := openPinned(filepath.Join(dir, mapsDir))
 	if err != nil {
 		return nil, err
 	}
-	return &Datapath{dir: dir, maps: all}, nil
+	return &Datapath{dir: dir, options: Options{Parts: parts}, maps: all}, nil
 }
 
 // Close lets go of the maps and programs; what is pinned stays.
@@ -108,8 +107,60 @@ func Remove(dir string) error {
 // and lacks a map. The next Open adds it.
 var ErrOtherVersion = errors.New("the pinned datapath is of another version; weft run replaces it")
 
+// Unpinned makes a datapath that is pinned nowhere and attached nowhere: its
+// programs are run by BPF_PROG_RUN, for tests and measurements.
+func Unpinned(options Options) (*Datapath, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
+	}
+	d := &Datapath{options: options, maps: map[string]*ebpf.Map{}}
+	specs, err := d.MapSpecs()
+	if err != nil {
+		return nil, err
+	}
+	for name := range specs {
+		if err := d.renew(Group{Maps: []string{name}}, specs, nil, d.maps); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// With gives a datapath over the same maps, whose programs are loaded with other
+// options.
+func (d *Datapath) With(options Options) *Datapath {
+	return &Datapath{dir: d.dir, options: options, maps: d.maps}
+}
+
+// Options are those that programs are loaded with.
+func (d *Datapath) Options() Options { return d.options }
+
+// EachMap visits the shared maps by their names.
+func (d *Datapath) EachMap(visit func(name string, m *ebpf.Map) error) error {
+	for name, m := range d.maps {
+		if err := visit(name, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Exclusive runs f while no steps are applied, nor another f runs.
+func (d *Datapath) Exclusive(f func() error) error {
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	return f()
+}
+
+// Applied is how many steps have been carried out, ever: while it stays the same,
+// what steps write is what it was.
+func (d *Datapath) Applied() uint32 { return d.applied.Load() }
+
+// Dir is where maps and programs are pinned; empty if they are not.
+func (d *Datapath) Dir() string { return d.dir }
+
 // mapNamed gives a map that every datapath of this version has.
-func (d *Datapath) mapNamed(name string) (*ebpf.Map, error) {
+func (d *Datapath) Map(name string) (*ebpf.Map, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if m := d.maps[name]; m != nil {
@@ -131,6 +182,15 @@ func (d *Datapath) Prepare(names []string) (done <-chan struct{}) {
 		}
 	})
 	return c
+}
+
+// Load loads a program by its name, with the shared maps. It belongs to d.
+func (d *Datapath) Load(name string) (*ebpf.Program, error) {
+	p, err := programNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	return d.load(p)
 }
 
 // load loads a program with the shared maps. It belongs to d.
@@ -162,6 +222,17 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	return d.loaded[p.name], nil
 }
 
+// Chosen gives a program, by its name, as it is to be loaded.
+func (d *Datapath) Chosen(name string) (*ebpf.CollectionSpec, error) {
+	p, err := programNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.chosen(p)
+}
+
 // chosen gives a program as it is to be loaded, with all that is chosen then.
 func (d *Datapath) chosen(p program) (*ebpf.CollectionSpec, error) {
 	spec, err := d.spec(p)
@@ -170,7 +241,7 @@ func (d *Datapath) chosen(p program) (*ebpf.CollectionSpec, error) {
 	}
 	for name, on := range map[string]bool{
 		"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow,
-		"nat64_test_clock": d.options.testClock, "nat64_no_errors": d.options.testClock,
+		"nat64_test_clock": d.options.TestClock, "nat64_no_errors": d.options.TestClock,
 	} {
 		if v := spec.Variables[name]; v != nil && on {
 			if err := v.Set(true); err != nil {
@@ -178,8 +249,13 @@ func (d *Datapath) chosen(p program) (*ebpf.CollectionSpec, error) {
 			}
 		}
 	}
-	if err := d.sizeTables(spec); err != nil {
-		return nil, fmt.Errorf("load program %s: %w", p.name, err)
+	for _, part := range d.options.Parts {
+		if part.Load == nil {
+			continue
+		}
+		if err := part.Load(d.maps, spec); err != nil {
+			return nil, fmt.Errorf("load program %s: %w", p.name, err)
+		}
 	}
 	return spec, nil
 }

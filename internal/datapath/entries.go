@@ -3,17 +3,20 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // collect decodes every entry of a map, once.
-func collect[K comparable, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, error) {
-	m, err := d.mapNamed(name)
+func Collect[K comparable, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, error) {
+	m, err := d.Map(name)
 	if err != nil {
 		return nil, err
 	}
-	keys, values, err := readAll[K, V](m)
+	keys, values, err := ReadAll[K, V](m)
 	if err != nil {
 		return nil, fmt.Errorf("read map %s: %w", name, err)
 	}
@@ -32,7 +35,7 @@ const readTries = 5
 // gives up when that has gone on for too long.
 //
 // Tables of thousands are read many entries at a time, where the kernel can.
-func readAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err error) {
+func ReadAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err error) {
 	if m.Type() == ebpf.Hash {
 		if keys, values, ok := readBatches[K, V](m); ok {
 			return keys, values, nil
@@ -59,8 +62,8 @@ func readAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err er
 	return keys, values, err
 }
 
-func (d *Datapath) write(name string, key, value any, remove bool) error {
-	m, err := d.mapNamed(name)
+func (d *Datapath) Write(name string, key, value any, remove bool) error {
+	m, err := d.Map(name)
 	if remove && errors.Is(err, ErrOtherVersion) {
 		return nil // what is not there holds nothing
 	}
@@ -73,8 +76,80 @@ func (d *Datapath) write(name string, key, value any, remove bool) error {
 		}
 		return nil
 	}
-	if err := again(func() error { return m.Put(key, value) }); err != nil {
+	if err := Retry(func() error { return m.Put(key, value) }); err != nil {
 		return fmt.Errorf("write to map %s: %w", name, err)
+	}
+	return nil
+}
+
+// The kernel fills up what it hands out entries from (bpf_mem_alloc) in the
+// background: who writes thousands in a row may be too fast for it.
+const (
+	memoryTries = 200
+	memoryPause = time.Millisecond
+)
+
+// again does f, and again for a while if there is no memory for an entry now.
+func Retry(f func() error) (err error) {
+	for range memoryTries {
+		if err = f(); !errors.Is(err, unix.ENOMEM) {
+			return err
+		}
+		time.Sleep(memoryPause)
+	}
+	return err
+}
+
+// many entries are read with one call.
+const BatchSize = 4096
+
+// entries reads a table in batches; decode says which entries count.
+func Entries[K, V, T any](d *Datapath, name string, decode func(K, V) (T, bool)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		m, err := d.Map(name)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		keys, values := make([]K, BatchSize), make([]V, BatchSize)
+		var at ebpf.MapBatchCursor
+		for {
+			n, err := m.BatchLookup(&at, keys, values, nil)
+			if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+				yield(none, fmt.Errorf("read map %s: %w", name, err))
+				return
+			}
+			for i := range n {
+				if t, ok := decode(keys[i], values[i]); ok && !yield(t, nil) {
+					return
+				}
+			}
+			if err != nil { // that was the last batch
+				return
+			}
+		}
+	}
+}
+
+// sweep deletes the entries of a map that are no longer any good.
+func DeleteWhere[K comparable, V any](d *Datapath, name string, gone func(K, V) bool) error {
+	keys, err := Collect(d, name, func(k K, v V) *K {
+		if !gone(k, v) {
+			return nil
+		}
+		return &k
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if k == nil {
+			continue
+		}
+		if err := d.Write(name, *k, nil, true); err != nil {
+			return err
+		}
 	}
 	return nil
 }

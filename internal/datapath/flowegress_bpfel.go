@@ -13,9 +13,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type flowEgressFlowEvent struct {
+type FlowEgressFlowEvent struct {
 	_          structs.HostLayout
-	Flow       flowEgressFlowPassedKey
+	Flow       FlowEgressFlowPassedKey
 	Generation uint32
 	Ifindex    uint32
 	Link       struct {
@@ -32,7 +32,7 @@ type flowEgressFlowEvent struct {
 	Pad     uint16
 }
 
-type flowEgressFlowPassedKey struct {
+type FlowEgressFlowPassedKey struct {
 	_         structs.HostLayout
 	Interface uint32
 	Ports     struct {
@@ -55,47 +55,47 @@ type flowEgressFlowPassedKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	flowEgressMapFlowControls    = "flow_controls"
-	flowEgressMapFlowEntered     = "flow_entered"
-	flowEgressMapFlowEvents      = "flow_events"
-	flowEgressMapFlowHops        = "flow_hops"
-	flowEgressMapFlowIndex       = "flow_index"
-	flowEgressMapFlowLines4      = "flow_lines4"
-	flowEgressMapFlowLines6      = "flow_lines6"
-	flowEgressMapFlowPasses      = "flow_passes"
-	flowEgressMapFlowRefusals    = "flow_refusals"
-	flowEgressMapFlowSessions    = "flow_sessions"
-	flowEgressMapInterfaces      = "interfaces"
-	flowEgressMapInterfacesNear  = "interfaces_near"
-	flowEgressMapLowers          = "lowers"
-	flowEgressProgFlowEgress     = "flow_egress"
-	flowEgressVarDsaFormat       = "dsa_format"
-	flowEgressVarFlowEventType   = "flow_event_type"
-	flowEgressVarInterfaceUnused = "interface_unused"
+	FlowEgressMapFlowControls    = "flow_controls"
+	FlowEgressMapFlowEntered     = "flow_entered"
+	FlowEgressMapFlowEvents      = "flow_events"
+	FlowEgressMapFlowHops        = "flow_hops"
+	FlowEgressMapFlowIndex       = "flow_index"
+	FlowEgressMapFlowLines4      = "flow_lines4"
+	FlowEgressMapFlowLines6      = "flow_lines6"
+	FlowEgressMapFlowPasses      = "flow_passes"
+	FlowEgressMapFlowRefusals    = "flow_refusals"
+	FlowEgressMapFlowSessions    = "flow_sessions"
+	FlowEgressMapInterfaces      = "interfaces"
+	FlowEgressMapInterfacesNear  = "interfaces_near"
+	FlowEgressMapLowers          = "lowers"
+	FlowEgressProgFlowEgress     = "flow_egress"
+	FlowEgressVarDsaFormat       = "dsa_format"
+	FlowEgressVarFlowEventType   = "flow_event_type"
+	FlowEgressVarInterfaceUnused = "interface_unused"
 )
 
-// loadFlowEgress returns the embedded CollectionSpec for flowEgress.
-func loadFlowEgress() (*ebpf.CollectionSpec, error) {
+// LoadFlowEgress returns the embedded CollectionSpec for FlowEgress.
+func LoadFlowEgress() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_FlowEgressBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
-		return nil, fmt.Errorf("can't load flowEgress: %w", err)
+		return nil, fmt.Errorf("can't load FlowEgress: %w", err)
 	}
 
 	return spec, err
 }
 
-// loadFlowEgressObjects loads flowEgress and converts it into a struct.
+// LoadFlowEgressObjects loads FlowEgress and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*flowEgressObjects
-//	*flowEgressPrograms
-//	*flowEgressMaps
+//	*FlowEgressObjects
+//	*FlowEgressPrograms
+//	*FlowEgressMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadFlowEgressObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadFlowEgress()
+func LoadFlowEgressObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadFlowEgress()
 	if err != nil {
 		return err
 	}
@@ -103,26 +103,26 @@ func loadFlowEgressObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// flowEgressSpecs contains maps and programs before they are loaded into the kernel.
+// FlowEgressSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type flowEgressSpecs struct {
-	flowEgressProgramSpecs
-	flowEgressMapSpecs
-	flowEgressVariableSpecs
+type FlowEgressSpecs struct {
+	FlowEgressProgramSpecs
+	FlowEgressMapSpecs
+	FlowEgressVariableSpecs
 }
 
-// flowEgressProgramSpecs contains programs before they are loaded into the kernel.
+// FlowEgressProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type flowEgressProgramSpecs struct {
+type FlowEgressProgramSpecs struct {
 	FlowEgress *ebpf.ProgramSpec `ebpf:"flow_egress"`
 }
 
-// flowEgressMapSpecs contains maps before they are loaded into the kernel.
+// FlowEgressMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type flowEgressMapSpecs struct {
+type FlowEgressMapSpecs struct {
 	FlowControls   *ebpf.MapSpec `ebpf:"flow_controls"`
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.MapSpec `ebpf:"flow_events"`
@@ -138,35 +138,35 @@ type flowEgressMapSpecs struct {
 	Lowers         *ebpf.MapSpec `ebpf:"lowers"`
 }
 
-// flowEgressVariableSpecs contains global variables before they are loaded into the kernel.
+// FlowEgressVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type flowEgressVariableSpecs struct {
+type FlowEgressVariableSpecs struct {
 	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
 	FlowEventType   *ebpf.VariableSpec `ebpf:"flow_event_type"`
 	InterfaceUnused *ebpf.VariableSpec `ebpf:"interface_unused"`
 }
 
-// flowEgressObjects contains all objects after they have been loaded into the kernel.
+// FlowEgressObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
-type flowEgressObjects struct {
-	flowEgressPrograms
-	flowEgressMaps
-	flowEgressVariables
+// It can be passed to LoadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
+type FlowEgressObjects struct {
+	FlowEgressPrograms
+	FlowEgressMaps
+	FlowEgressVariables
 }
 
-func (o *flowEgressObjects) Close() error {
+func (o *FlowEgressObjects) Close() error {
 	return _FlowEgressClose(
-		&o.flowEgressPrograms,
-		&o.flowEgressMaps,
+		&o.FlowEgressPrograms,
+		&o.FlowEgressMaps,
 	)
 }
 
-// flowEgressMaps contains all maps after they have been loaded into the kernel.
+// FlowEgressMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
-type flowEgressMaps struct {
+// It can be passed to LoadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
+type FlowEgressMaps struct {
 	FlowControls   *ebpf.Map `ebpf:"flow_controls"`
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.Map `ebpf:"flow_events"`
@@ -182,7 +182,7 @@ type flowEgressMaps struct {
 	Lowers         *ebpf.Map `ebpf:"lowers"`
 }
 
-func (m *flowEgressMaps) Close() error {
+func (m *FlowEgressMaps) Close() error {
 	return _FlowEgressClose(
 		m.FlowControls,
 		m.FlowEntered,
@@ -200,23 +200,23 @@ func (m *flowEgressMaps) Close() error {
 	)
 }
 
-// flowEgressVariables contains all global variables after they have been loaded into the kernel.
+// FlowEgressVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
-type flowEgressVariables struct {
+// It can be passed to LoadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
+type FlowEgressVariables struct {
 	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
 	FlowEventType   *ebpf.Variable `ebpf:"flow_event_type"`
 	InterfaceUnused *ebpf.Variable `ebpf:"interface_unused"`
 }
 
-// flowEgressPrograms contains all programs after they have been loaded into the kernel.
+// FlowEgressPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
-type flowEgressPrograms struct {
+// It can be passed to LoadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
+type FlowEgressPrograms struct {
 	FlowEgress *ebpf.Program `ebpf:"flow_egress"`
 }
 
-func (p *flowEgressPrograms) Close() error {
+func (p *FlowEgressPrograms) Close() error {
 	return _FlowEgressClose(
 		p.FlowEgress,
 	)

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type ingressTCFlow4 struct {
+type IngressTCFlow4 struct {
 	_    structs.HostLayout
 	Flow struct {
 		_          structs.HostLayout
@@ -36,7 +36,7 @@ type ingressTCFlow4 struct {
 	Daddr uint32
 }
 
-type ingressTCFlow6 struct {
+type IngressTCFlow6 struct {
 	_    structs.HostLayout
 	Flow struct {
 		_          structs.HostLayout
@@ -65,14 +65,14 @@ type ingressTCFlow6 struct {
 	}
 }
 
-type ingressTCFlowBucket struct {
+type IngressTCFlowBucket struct {
 	_    structs.HostLayout
 	Low  [8]uint16
 	High [8]uint8
 	Tags uint64
 }
 
-type ingressTCFlowControl struct {
+type IngressTCFlowControl struct {
 	_          structs.HostLayout
 	Generation uint32
 	Minimum    uint32
@@ -81,7 +81,7 @@ type ingressTCFlowControl struct {
 	Pad        uint32
 }
 
-type ingressTCFlowHop struct {
+type IngressTCFlowHop struct {
 	_         structs.HostLayout
 	Ifindex   uint32
 	Interface uint32
@@ -101,7 +101,7 @@ type ingressTCFlowHop struct {
 	Pad     uint16
 }
 
-type ingressTCFlowKey4 struct {
+type IngressTCFlowKey4 struct {
 	_         structs.HostLayout
 	Interface uint32
 	Saddr     uint32
@@ -114,7 +114,7 @@ type ingressTCFlowKey4 struct {
 	Protocol uint32
 }
 
-type ingressTCFlowKey6 struct {
+type IngressTCFlowKey6 struct {
 	_         structs.HostLayout
 	Interface uint32
 	Ports     struct {
@@ -133,9 +133,9 @@ type ingressTCFlowKey6 struct {
 	}
 }
 
-type ingressTCFlowLine4 struct {
+type IngressTCFlowLine4 struct {
 	_         structs.HostLayout
-	Flow      ingressTCFlow4
+	Flow      IngressTCFlow4
 	Interface uint32
 	Saddr     uint32
 	Daddr     uint32
@@ -146,9 +146,9 @@ type ingressTCFlowLine4 struct {
 	}
 }
 
-type ingressTCFlowLine6 struct {
+type IngressTCFlowLine6 struct {
 	_         structs.HostLayout
-	Flow      ingressTCFlow6
+	Flow      IngressTCFlow6
 	Interface uint32
 	Ports     struct {
 		_      structs.HostLayout
@@ -166,7 +166,7 @@ type ingressTCFlowLine6 struct {
 	Pad [16]uint8
 }
 
-type ingressTCFlowRefusal struct {
+type IngressTCFlowRefusal struct {
 	_          structs.HostLayout
 	Interface  uint32
 	Generation uint32
@@ -175,14 +175,14 @@ type ingressTCFlowRefusal struct {
 	Until      uint64
 }
 
-type ingressTCFlowSessionKey struct {
+type IngressTCFlowSessionKey struct {
 	_         structs.HostLayout
 	Interface uint32
 	Session   uint16
 	Peer      [6]uint8
 }
 
-type ingressTCFlowTuple struct {
+type IngressTCFlowTuple struct {
 	_     structs.HostLayout
 	Ports struct {
 		_      structs.HostLayout
@@ -200,7 +200,7 @@ type ingressTCFlowTuple struct {
 	}
 }
 
-type ingressTCGuardInterface struct {
+type IngressTCGuardInterface struct {
 	_     structs.HostLayout
 	Rates [4]struct {
 		_         structs.HostLayout
@@ -215,7 +215,7 @@ type ingressTCGuardInterface struct {
 	Pad   uint32
 }
 
-type ingressTCInterface struct {
+type IngressTCInterface struct {
 	_           structs.HostLayout
 	Translators uint64
 	Flags       uint32
@@ -224,7 +224,7 @@ type ingressTCInterface struct {
 	Ifindex     uint32
 }
 
-type ingressTCL2tpAccess struct {
+type IngressTCL2tpAccess struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Mac     [6]uint8
@@ -233,14 +233,14 @@ type ingressTCL2tpAccess struct {
 	Name    [16]int8
 }
 
-type ingressTCL2tpAddr4 struct {
+type IngressTCL2tpAddr4 struct {
 	_     structs.HostLayout
 	Addr  uint32
 	Table uint16
 	Bits  uint16
 }
 
-type ingressTCL2tpAddr6 struct {
+type IngressTCL2tpAddr6 struct {
 	_    structs.HostLayout
 	Addr struct {
 		_  structs.HostLayout
@@ -251,7 +251,7 @@ type ingressTCL2tpAddr6 struct {
 	Pad   uint32
 }
 
-type ingressTCL2tpCaptured struct {
+type IngressTCL2tpCaptured struct {
 	_       structs.HostLayout
 	At      uint64
 	Session uint32
@@ -261,7 +261,7 @@ type ingressTCL2tpCaptured struct {
 	Packet  [1536]uint8
 }
 
-type ingressTCL2tpDown struct {
+type IngressTCL2tpDown struct {
 	_    structs.HostLayout
 	Flow struct {
 		_       structs.HostLayout
@@ -278,7 +278,7 @@ type ingressTCL2tpDown struct {
 	Mss    uint16
 }
 
-type ingressTCL2tpDownRest struct {
+type IngressTCL2tpDownRest struct {
 	_   structs.HostLayout
 	Ip6 struct {
 		_  structs.HostLayout
@@ -291,7 +291,7 @@ type ingressTCL2tpDownRest struct {
 	}
 }
 
-type ingressTCL2tpGardenKey struct {
+type IngressTCL2tpGardenKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
 	Access    uint32
@@ -301,21 +301,21 @@ type ingressTCL2tpGardenKey struct {
 	}
 }
 
-type ingressTCL2tpGroup struct {
+type IngressTCL2tpGroup struct {
 	_        structs.HostLayout
-	Down     [128]ingressTCL2tpDown
-	Up       [128]ingressTCL2tpUp
-	DownRest [128]ingressTCL2tpDownRest
-	UpRest   [128]ingressTCL2tpUpRest
+	Down     [128]IngressTCL2tpDown
+	Up       [128]IngressTCL2tpUp
+	DownRest [128]IngressTCL2tpDownRest
+	UpRest   [128]IngressTCL2tpUpRest
 }
 
-type ingressTCL2tpLengths struct {
+type IngressTCL2tpLengths struct {
 	_     structs.HostLayout
 	Bits4 [16]uint8
 	Bits6 [16]uint8
 }
 
-type ingressTCL2tpLine struct {
+type IngressTCL2tpLine struct {
 	_        structs.HostLayout
 	Net      uint64
 	Of       uint32
@@ -324,7 +324,7 @@ type ingressTCL2tpLine struct {
 	Pad2     [2]uint64
 }
 
-type ingressTCL2tpState struct {
+type IngressTCL2tpState struct {
 	_          structs.HostLayout
 	Drops      [6]uint64
 	Sequence   uint32
@@ -332,7 +332,7 @@ type ingressTCL2tpState struct {
 	Pad        [2]uint32
 }
 
-type ingressTCL2tpTunnel struct {
+type IngressTCL2tpTunnel struct {
 	_    structs.HostLayout
 	Here struct {
 		_  structs.HostLayout
@@ -349,7 +349,7 @@ type ingressTCL2tpTunnel struct {
 	Pad      uint8
 }
 
-type ingressTCL2tpUp struct {
+type IngressTCL2tpUp struct {
 	_    structs.HostLayout
 	Flow struct {
 		_       structs.HostLayout
@@ -365,7 +365,7 @@ type ingressTCL2tpUp struct {
 	Ip4    uint32
 }
 
-type ingressTCL2tpUpRest struct {
+type IngressTCL2tpUpRest struct {
 	_     structs.HostLayout
 	Net6  [2]uint64
 	Clock struct {
@@ -375,7 +375,7 @@ type ingressTCL2tpUpRest struct {
 	}
 }
 
-type ingressTCLowerKey struct {
+type IngressTCLowerKey struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Tags    [2]struct {
@@ -385,7 +385,7 @@ type ingressTCLowerKey struct {
 	}
 }
 
-type ingressTCNat64Bib4Key struct {
+type IngressTCNat64Bib4Key struct {
 	_        structs.HostLayout
 	Pool     uint32
 	Port     uint16
@@ -393,7 +393,7 @@ type ingressTCNat64Bib4Key struct {
 	Pad      uint8
 }
 
-type ingressTCNat64Bib6Key struct {
+type IngressTCNat64Bib6Key struct {
 	_      structs.HostLayout
 	Client struct {
 		_  structs.HostLayout
@@ -405,7 +405,7 @@ type ingressTCNat64Bib6Key struct {
 	Pad        uint32
 }
 
-type ingressTCNat64Binding struct {
+type IngressTCNat64Binding struct {
 	_      structs.HostLayout
 	Word   uint64
 	Client struct {
@@ -422,7 +422,7 @@ type ingressTCNat64Binding struct {
 	Pad        uint8
 }
 
-type ingressTCNat64Event struct {
+type IngressTCNat64Event struct {
 	_          structs.HostLayout
 	Kind       uint8
 	Protocol   uint8
@@ -440,13 +440,13 @@ type ingressTCNat64Event struct {
 	Pad      uint32
 }
 
-type ingressTCNat64Key4 struct {
+type IngressTCNat64Key4 struct {
 	_         structs.HostLayout
 	Prefixlen uint32
 	Addr      uint32
 }
 
-type ingressTCNat64Key6 struct {
+type IngressTCNat64Key6 struct {
 	_         structs.HostLayout
 	Prefixlen uint32
 	Addr      struct {
@@ -455,7 +455,7 @@ type ingressTCNat64Key6 struct {
 	}
 }
 
-type ingressTCNat64Owner struct {
+type IngressTCNat64Owner struct {
 	_      structs.HostLayout
 	Client struct {
 		_  structs.HostLayout
@@ -466,7 +466,7 @@ type ingressTCNat64Owner struct {
 	Pad        uint8
 }
 
-type ingressTCNat64Rule4 struct {
+type IngressTCNat64Rule4 struct {
 	_          structs.HostLayout
 	Translator uint32
 	Base6      struct {
@@ -482,7 +482,7 @@ type ingressTCNat64Rule4 struct {
 	}
 }
 
-type ingressTCNat64Rule6 struct {
+type IngressTCNat64Rule6 struct {
 	_          structs.HostLayout
 	Translator uint32
 	Base4      uint32
@@ -495,7 +495,7 @@ type ingressTCNat64Rule6 struct {
 	}
 }
 
-type ingressTCNat64Session struct {
+type IngressTCNat64Session struct {
 	_      structs.HostLayout
 	Word   uint64
 	Client struct {
@@ -517,7 +517,7 @@ type ingressTCNat64Session struct {
 	Made       uint32
 }
 
-type ingressTCNat64SessionKey struct {
+type IngressTCNat64SessionKey struct {
 	_          structs.HostLayout
 	Pool       uint32
 	Remote     uint32
@@ -527,14 +527,14 @@ type ingressTCNat64SessionKey struct {
 	Pad        [3]uint8
 }
 
-type ingressTCNat64Slot struct {
+type IngressTCNat64Slot struct {
 	_    structs.HostLayout
-	Key  ingressTCNat64SessionKey
+	Key  IngressTCNat64SessionKey
 	Due  uint32
 	Used uint32
 }
 
-type ingressTCNat64Stateful struct {
+type IngressTCNat64Stateful struct {
 	_           structs.HostLayout
 	Timers      [4]uint32
 	PortsMax    uint32
@@ -563,16 +563,16 @@ type ingressTCNat64Stateful struct {
 	}
 }
 
-type ingressTCNat64Subscriber struct {
+type IngressTCNat64Subscriber struct {
 	_       structs.HostLayout
 	Word    uint64
-	Self    ingressTCNat64SubscriberKey
+	Self    IngressTCNat64SubscriberKey
 	Refused uint32
 	Packets [2]uint64
 	Bytes   [2]uint64
 }
 
-type ingressTCNat64SubscriberKey struct {
+type IngressTCNat64SubscriberKey struct {
 	_      structs.HostLayout
 	Prefix struct {
 		_  structs.HostLayout
@@ -581,7 +581,7 @@ type ingressTCNat64SubscriberKey struct {
 	Translator uint32
 }
 
-type ingressTCNat64SweepState struct {
+type IngressTCNat64SweepState struct {
 	_       structs.HostLayout
 	High    uint32
 	Cursor  uint32
@@ -590,7 +590,7 @@ type ingressTCNat64SweepState struct {
 	Free    int32
 }
 
-type ingressTCNat64Translator struct {
+type IngressTCNat64Translator struct {
 	_           structs.HostLayout
 	Ifindex     uint32
 	Mac         [6]uint8
@@ -598,11 +598,11 @@ type ingressTCNat64Translator struct {
 	LowestMtu   uint32
 	SmallestMtu uint32
 	Flags       uint32
-	Prefix      ingressTCNat64Rule4
+	Prefix      IngressTCNat64Rule4
 	Name        [16]int8
 }
 
-type ingressTCNat64Usage struct {
+type IngressTCNat64Usage struct {
 	_             structs.HostLayout
 	BindingsMade  uint64
 	BindingsEnded uint64
@@ -610,13 +610,13 @@ type ingressTCNat64Usage struct {
 	SessionsEnded uint64
 }
 
-type ingressTCNat64Volume struct {
+type IngressTCNat64Volume struct {
 	_       structs.HostLayout
 	Packets uint64
 	Bytes   uint64
 }
 
-type ingressTCNeighbour struct {
+type IngressTCNeighbour struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Mtu     uint32
@@ -633,13 +633,13 @@ type ingressTCNeighbour struct {
 	Flags uint32
 }
 
-type ingressTCNexthop struct {
+type IngressTCNexthop struct {
 	_     structs.HostLayout
 	Index uint32
 	Kind  uint32
 }
 
-type ingressTCProxyKey struct {
+type IngressTCProxyKey struct {
 	_         structs.HostLayout
 	Prefixlen uint32
 	Ifindex   uint32
@@ -649,7 +649,7 @@ type ingressTCProxyKey struct {
 	}
 }
 
-type ingressTCPseudowireKey struct {
+type IngressTCPseudowireKey struct {
 	_     structs.HostLayout
 	Local struct {
 		_  structs.HostLayout
@@ -666,7 +666,7 @@ type ingressTCPseudowireKey struct {
 	Pad        [3]uint8
 }
 
-type ingressTCPseudowirePair struct {
+type IngressTCPseudowirePair struct {
 	_     structs.HostLayout
 	Local struct {
 		_  structs.HostLayout
@@ -678,7 +678,7 @@ type ingressTCPseudowirePair struct {
 	}
 }
 
-type ingressTCPseudowireRx struct {
+type IngressTCPseudowireRx struct {
 	_         structs.HostLayout
 	Ifindex   uint32
 	Flags     uint32
@@ -690,7 +690,7 @@ type ingressTCPseudowireRx struct {
 	Heard     uint64
 }
 
-type ingressTCPseudowireStats struct {
+type IngressTCPseudowireStats struct {
 	_         structs.HostLayout
 	RxPackets uint64
 	RxBytes   uint64
@@ -699,9 +699,9 @@ type ingressTCPseudowireStats struct {
 	Faults    [12]uint64
 }
 
-type ingressTCPseudowireTx struct {
+type IngressTCPseudowireTx struct {
 	_        structs.HostLayout
-	Pair     ingressTCPseudowirePair
+	Pair     IngressTCPseudowirePair
 	Kind     uint32
 	Flags    uint32
 	OuterLen uint32
@@ -718,7 +718,7 @@ type ingressTCPseudowireTx struct {
 	Outer    [72]uint8
 }
 
-type ingressTCPseudowireWay struct {
+type IngressTCPseudowireWay struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Mtu     uint32
@@ -738,106 +738,106 @@ type ingressTCPseudowireWay struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ingressTCMapCounters             = "counters"
-	ingressTCMapFib4                 = "fib4"
-	ingressTCMapFib6                 = "fib6"
-	ingressTCMapFlowControls         = "flow_controls"
-	ingressTCMapFlowHops             = "flow_hops"
-	ingressTCMapFlowIndex            = "flow_index"
-	ingressTCMapFlowLines4           = "flow_lines4"
-	ingressTCMapFlowLines6           = "flow_lines6"
-	ingressTCMapFlowRefusals         = "flow_refusals"
-	ingressTCMapFlowSessions         = "flow_sessions"
-	ingressTCMapGuardBuckets         = "guard_buckets"
-	ingressTCMapGuardInterfaces      = "guard_interfaces"
-	ingressTCMapGuardList4           = "guard_list4"
-	ingressTCMapGuardList6           = "guard_list6"
-	ingressTCMapInterfaces           = "interfaces"
-	ingressTCMapInterfacesNear       = "interfaces_near"
-	ingressTCMapL2tpAccesses         = "l2tp_accesses"
-	ingressTCMapL2tpCaptures         = "l2tp_captures"
-	ingressTCMapL2tpGardens          = "l2tp_gardens"
-	ingressTCMapL2tpLines            = "l2tp_lines"
-	ingressTCMapL2tpOwnerLengths     = "l2tp_owner_lengths"
-	ingressTCMapL2tpOwners4          = "l2tp_owners4"
-	ingressTCMapL2tpOwners6          = "l2tp_owners6"
-	ingressTCMapL2tpSessions         = "l2tp_sessions"
-	ingressTCMapL2tpStates           = "l2tp_states"
-	ingressTCMapL2tpTunnels          = "l2tp_tunnels"
-	ingressTCMapLowers               = "lowers"
-	ingressTCMapMemos                = "memos"
-	ingressTCMapNat64Bib4            = "nat64_bib4"
-	ingressTCMapNat64Bib6            = "nat64_bib6"
-	ingressTCMapNat64Changes         = "nat64_changes"
-	ingressTCMapNat64Clock           = "nat64_clock"
-	ingressTCMapNat64Ends            = "nat64_ends"
-	ingressTCMapNat64FastSets        = "nat64_fast_sets"
-	ingressTCMapNat64Flows           = "nat64_flows"
-	ingressTCMapNat64LogEvents       = "nat64_log_events"
-	ingressTCMapNat64Lost            = "nat64_lost"
-	ingressTCMapNat64Peers           = "nat64_peers"
-	ingressTCMapNat64Rules4          = "nat64_rules4"
-	ingressTCMapNat64Rules6          = "nat64_rules6"
-	ingressTCMapNat64Sessions        = "nat64_sessions"
-	ingressTCMapNat64Slots           = "nat64_slots"
-	ingressTCMapNat64SlotsFree       = "nat64_slots_free"
-	ingressTCMapNat64StatefulConfigs = "nat64_stateful_configs"
-	ingressTCMapNat64Statics4        = "nat64_statics4"
-	ingressTCMapNat64Statics6        = "nat64_statics6"
-	ingressTCMapNat64Subscribers     = "nat64_subscribers"
-	ingressTCMapNat64SweepStates     = "nat64_sweep_states"
-	ingressTCMapNat64Traffic         = "nat64_traffic"
-	ingressTCMapNat64Translators     = "nat64_translators"
-	ingressTCMapNat64Usages          = "nat64_usages"
-	ingressTCMapNeighbourProxies     = "neighbour_proxies"
-	ingressTCMapNeighbours           = "neighbours"
-	ingressTCMapNexthopGroups        = "nexthop_groups"
-	ingressTCMapNexthops             = "nexthops"
-	ingressTCMapPseudowireCounts     = "pseudowire_counts"
-	ingressTCMapPseudowireRxs        = "pseudowire_rxs"
-	ingressTCMapPseudowireScratch    = "pseudowire_scratch"
-	ingressTCMapPseudowireShortcuts  = "pseudowire_shortcuts"
-	ingressTCMapPseudowireTxs        = "pseudowire_txs"
-	ingressTCMapPseudowireWays       = "pseudowire_ways"
-	ingressTCMapSlowWindows          = "slow_windows"
-	ingressTCProgIngressTc           = "ingress_tc"
-	ingressTCVarDsaFormat            = "dsa_format"
-	ingressTCVarFib4Last             = "fib4_last"
-	ingressTCVarFib6Last             = "fib6_last"
-	ingressTCVarFibLayout            = "fib_layout"
-	ingressTCVarFlowBuckets          = "flow_buckets"
-	ingressTCVarInterfaceUnused      = "interface_unused"
-	ingressTCVarL2tpLinesMask        = "l2tp_lines_mask"
-	ingressTCVarNat64FastMask        = "nat64_fast_mask"
-	ingressTCVarNat64FastShift       = "nat64_fast_shift"
-	ingressTCVarNat64ForceSlow       = "nat64_force_slow"
-	ingressTCVarNat64NoErrors        = "nat64_no_errors"
-	ingressTCVarNat64TestClock       = "nat64_test_clock"
-	ingressTCVarSlowUnlimited        = "slow_unlimited"
+	IngressTCMapCounters             = "counters"
+	IngressTCMapFib4                 = "fib4"
+	IngressTCMapFib6                 = "fib6"
+	IngressTCMapFlowControls         = "flow_controls"
+	IngressTCMapFlowHops             = "flow_hops"
+	IngressTCMapFlowIndex            = "flow_index"
+	IngressTCMapFlowLines4           = "flow_lines4"
+	IngressTCMapFlowLines6           = "flow_lines6"
+	IngressTCMapFlowRefusals         = "flow_refusals"
+	IngressTCMapFlowSessions         = "flow_sessions"
+	IngressTCMapGuardBuckets         = "guard_buckets"
+	IngressTCMapGuardInterfaces      = "guard_interfaces"
+	IngressTCMapGuardList4           = "guard_list4"
+	IngressTCMapGuardList6           = "guard_list6"
+	IngressTCMapInterfaces           = "interfaces"
+	IngressTCMapInterfacesNear       = "interfaces_near"
+	IngressTCMapL2tpAccesses         = "l2tp_accesses"
+	IngressTCMapL2tpCaptures         = "l2tp_captures"
+	IngressTCMapL2tpGardens          = "l2tp_gardens"
+	IngressTCMapL2tpLines            = "l2tp_lines"
+	IngressTCMapL2tpOwnerLengths     = "l2tp_owner_lengths"
+	IngressTCMapL2tpOwners4          = "l2tp_owners4"
+	IngressTCMapL2tpOwners6          = "l2tp_owners6"
+	IngressTCMapL2tpSessions         = "l2tp_sessions"
+	IngressTCMapL2tpStates           = "l2tp_states"
+	IngressTCMapL2tpTunnels          = "l2tp_tunnels"
+	IngressTCMapLowers               = "lowers"
+	IngressTCMapMemos                = "memos"
+	IngressTCMapNat64Bib4            = "nat64_bib4"
+	IngressTCMapNat64Bib6            = "nat64_bib6"
+	IngressTCMapNat64Changes         = "nat64_changes"
+	IngressTCMapNat64Clock           = "nat64_clock"
+	IngressTCMapNat64Ends            = "nat64_ends"
+	IngressTCMapNat64FastSets        = "nat64_fast_sets"
+	IngressTCMapNat64Flows           = "nat64_flows"
+	IngressTCMapNat64LogEvents       = "nat64_log_events"
+	IngressTCMapNat64Lost            = "nat64_lost"
+	IngressTCMapNat64Peers           = "nat64_peers"
+	IngressTCMapNat64Rules4          = "nat64_rules4"
+	IngressTCMapNat64Rules6          = "nat64_rules6"
+	IngressTCMapNat64Sessions        = "nat64_sessions"
+	IngressTCMapNat64Slots           = "nat64_slots"
+	IngressTCMapNat64SlotsFree       = "nat64_slots_free"
+	IngressTCMapNat64StatefulConfigs = "nat64_stateful_configs"
+	IngressTCMapNat64Statics4        = "nat64_statics4"
+	IngressTCMapNat64Statics6        = "nat64_statics6"
+	IngressTCMapNat64Subscribers     = "nat64_subscribers"
+	IngressTCMapNat64SweepStates     = "nat64_sweep_states"
+	IngressTCMapNat64Traffic         = "nat64_traffic"
+	IngressTCMapNat64Translators     = "nat64_translators"
+	IngressTCMapNat64Usages          = "nat64_usages"
+	IngressTCMapNeighbourProxies     = "neighbour_proxies"
+	IngressTCMapNeighbours           = "neighbours"
+	IngressTCMapNexthopGroups        = "nexthop_groups"
+	IngressTCMapNexthops             = "nexthops"
+	IngressTCMapPseudowireCounts     = "pseudowire_counts"
+	IngressTCMapPseudowireRxs        = "pseudowire_rxs"
+	IngressTCMapPseudowireScratch    = "pseudowire_scratch"
+	IngressTCMapPseudowireShortcuts  = "pseudowire_shortcuts"
+	IngressTCMapPseudowireTxs        = "pseudowire_txs"
+	IngressTCMapPseudowireWays       = "pseudowire_ways"
+	IngressTCMapSlowWindows          = "slow_windows"
+	IngressTCProgIngressTc           = "ingress_tc"
+	IngressTCVarDsaFormat            = "dsa_format"
+	IngressTCVarFib4Last             = "fib4_last"
+	IngressTCVarFib6Last             = "fib6_last"
+	IngressTCVarFibLayout            = "fib_layout"
+	IngressTCVarFlowBuckets          = "flow_buckets"
+	IngressTCVarInterfaceUnused      = "interface_unused"
+	IngressTCVarL2tpLinesMask        = "l2tp_lines_mask"
+	IngressTCVarNat64FastMask        = "nat64_fast_mask"
+	IngressTCVarNat64FastShift       = "nat64_fast_shift"
+	IngressTCVarNat64ForceSlow       = "nat64_force_slow"
+	IngressTCVarNat64NoErrors        = "nat64_no_errors"
+	IngressTCVarNat64TestClock       = "nat64_test_clock"
+	IngressTCVarSlowUnlimited        = "slow_unlimited"
 )
 
-// loadIngressTC returns the embedded CollectionSpec for ingressTC.
-func loadIngressTC() (*ebpf.CollectionSpec, error) {
+// LoadIngressTC returns the embedded CollectionSpec for IngressTC.
+func LoadIngressTC() (*ebpf.CollectionSpec, error) {
 	reader := bytes.NewReader(_IngressTCBytes)
 	spec, err := ebpf.LoadCollectionSpecFromReader(reader)
 	if err != nil {
-		return nil, fmt.Errorf("can't load ingressTC: %w", err)
+		return nil, fmt.Errorf("can't load IngressTC: %w", err)
 	}
 
 	return spec, err
 }
 
-// loadIngressTCObjects loads ingressTC and converts it into a struct.
+// LoadIngressTCObjects loads IngressTC and converts it into a struct.
 //
 // The following types are suitable as obj argument:
 //
-//	*ingressTCObjects
-//	*ingressTCPrograms
-//	*ingressTCMaps
+//	*IngressTCObjects
+//	*IngressTCPrograms
+//	*IngressTCMaps
 //
 // See ebpf.CollectionSpec.LoadAndAssign documentation for details.
-func loadIngressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
-	spec, err := loadIngressTC()
+func LoadIngressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
+	spec, err := LoadIngressTC()
 	if err != nil {
 		return err
 	}
@@ -845,26 +845,26 @@ func loadIngressTCObjects(obj any, opts *ebpf.CollectionOptions) error {
 	return spec.LoadAndAssign(obj, opts)
 }
 
-// ingressTCSpecs contains maps and programs before they are loaded into the kernel.
+// IngressTCSpecs contains maps and programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCSpecs struct {
-	ingressTCProgramSpecs
-	ingressTCMapSpecs
-	ingressTCVariableSpecs
+type IngressTCSpecs struct {
+	IngressTCProgramSpecs
+	IngressTCMapSpecs
+	IngressTCVariableSpecs
 }
 
-// ingressTCProgramSpecs contains programs before they are loaded into the kernel.
+// IngressTCProgramSpecs contains programs before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCProgramSpecs struct {
+type IngressTCProgramSpecs struct {
 	IngressTc *ebpf.ProgramSpec `ebpf:"ingress_tc"`
 }
 
-// ingressTCMapSpecs contains maps before they are loaded into the kernel.
+// IngressTCMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCMapSpecs struct {
+type IngressTCMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
@@ -929,10 +929,10 @@ type ingressTCMapSpecs struct {
 	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
-// ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
+// IngressTCVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
-type ingressTCVariableSpecs struct {
+type IngressTCVariableSpecs struct {
 	DsaFormat       *ebpf.VariableSpec `ebpf:"dsa_format"`
 	Fib4Last        *ebpf.VariableSpec `ebpf:"fib4_last"`
 	Fib6Last        *ebpf.VariableSpec `ebpf:"fib6_last"`
@@ -948,26 +948,26 @@ type ingressTCVariableSpecs struct {
 	SlowUnlimited   *ebpf.VariableSpec `ebpf:"slow_unlimited"`
 }
 
-// ingressTCObjects contains all objects after they have been loaded into the kernel.
+// IngressTCObjects contains all objects after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCObjects struct {
-	ingressTCPrograms
-	ingressTCMaps
-	ingressTCVariables
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCObjects struct {
+	IngressTCPrograms
+	IngressTCMaps
+	IngressTCVariables
 }
 
-func (o *ingressTCObjects) Close() error {
+func (o *IngressTCObjects) Close() error {
 	return _IngressTCClose(
-		&o.ingressTCPrograms,
-		&o.ingressTCMaps,
+		&o.IngressTCPrograms,
+		&o.IngressTCMaps,
 	)
 }
 
-// ingressTCMaps contains all maps after they have been loaded into the kernel.
+// IngressTCMaps contains all maps after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCMaps struct {
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
@@ -1032,7 +1032,7 @@ type ingressTCMaps struct {
 	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
-func (m *ingressTCMaps) Close() error {
+func (m *IngressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Counters,
 		m.Fib4,
@@ -1099,10 +1099,10 @@ func (m *ingressTCMaps) Close() error {
 	)
 }
 
-// ingressTCVariables contains all global variables after they have been loaded into the kernel.
+// IngressTCVariables contains all global variables after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCVariables struct {
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCVariables struct {
 	DsaFormat       *ebpf.Variable `ebpf:"dsa_format"`
 	Fib4Last        *ebpf.Variable `ebpf:"fib4_last"`
 	Fib6Last        *ebpf.Variable `ebpf:"fib6_last"`
@@ -1118,14 +1118,14 @@ type ingressTCVariables struct {
 	SlowUnlimited   *ebpf.Variable `ebpf:"slow_unlimited"`
 }
 
-// ingressTCPrograms contains all programs after they have been loaded into the kernel.
+// IngressTCPrograms contains all programs after they have been loaded into the kernel.
 //
-// It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
-type ingressTCPrograms struct {
+// It can be passed to LoadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
+type IngressTCPrograms struct {
 	IngressTc *ebpf.Program `ebpf:"ingress_tc"`
 }
 
-func (p *ingressTCPrograms) Close() error {
+func (p *IngressTCPrograms) Close() error {
 	return _IngressTCClose(
 		p.IngressTc,
 	)

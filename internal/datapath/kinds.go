@@ -11,65 +11,63 @@ import (
 
 // Kind is how objects of one kind of state.Kinds are observed and applied.
 type Kind struct {
-	of      reflect.Type
-	observe func(d *Datapath, want state.Desired) ([]state.Object, error)
-	apply   func(d *Datapath, o state.Object, remove bool) error
+	Of      reflect.Type
+	Observe func(d *Datapath, want state.Desired) ([]state.Object, error)
+	Apply   func(d *Datapath, o state.Object, remove bool) error
 }
 
-// kindOf joins what lists all objects of a type with what writes or removes one.
-func kindOf[T state.Object](list func(*Datapath) ([]T, error), apply func(*Datapath, T, bool) error) Kind {
-	observe := func(d *Datapath, _ state.Desired) ([]T, error) { return list(d) }
-	return kindFor(observe, apply)
+// KindOf joins what lists all objects of a type with what writes or removes one;
+// both are methods of the tables that of makes.
+func KindOf[T state.Object, B any](of func(*Datapath) B, list func(B) ([]T, error), apply func(B, T, bool) error) Kind {
+	observe := func(b B, _ state.Desired) ([]T, error) { return list(b) }
+	return KindFor(of, observe, apply)
 }
 
-// kindFor is kindOf for a type whose objects look different if they are wanted.
-func kindFor[T state.Object](list func(*Datapath, state.Desired) ([]T, error), apply func(*Datapath, T, bool) error) Kind {
+// KindFor is KindOf for a type whose objects look different if they are wanted.
+func KindFor[T state.Object, B any](of func(*Datapath) B, list func(B, state.Desired) ([]T, error), apply func(B, T, bool) error) Kind {
 	return Kind{
-		of: reflect.TypeFor[T](),
-		observe: func(d *Datapath, want state.Desired) ([]state.Object, error) {
-			all, err := list(d, want)
+		Of: reflect.TypeFor[T](),
+		Observe: func(d *Datapath, want state.Desired) ([]state.Object, error) {
+			all, err := list(of(d), want)
 			found := make([]state.Object, len(all))
 			for i, o := range all {
 				found[i] = o
 			}
 			return found, err
 		},
-		apply: func(d *Datapath, o state.Object, remove bool) error { return apply(d, o.(T), remove) },
+		Apply: func(d *Datapath, o state.Object, remove bool) error { return apply(of(d), o.(T), remove) },
 	}
 }
 
-func kinds() []Kind {
-	return []Kind{
-		kindOf((*Datapath).Attachments, (*Datapath).applyAttachment),
-		kindOf((*Datapath).Translators, (*Datapath).writeTranslator),
-		kindOf((*Datapath).Binders, (*Datapath).writeBinder),
-		kindOf((*Datapath).Statics, (*Datapath).writeStatic),
-		kindOf((*Datapath).Rules, (*Datapath).writeRule),
-		kindOf((*Datapath).Ports, (*Datapath).writePort),
-		kindOf((*Datapath).Guards, (*Datapath).writeGuard),
-		kindOf((*Datapath).RouteTables, (*Datapath).applyRouteTables),
-		kindOf((*Datapath).Pseudowires, (*Datapath).writeWire),
-		kindOf((*Datapath).WirePorts, (*Datapath).writeWirePort),
-		kindOf((*Datapath).lowers, (*Datapath).writeLower),
-		kindOf((*Datapath).proxies, (*Datapath).writeProxy),
-		kindOf((*Datapath).Accesses, (*Datapath).applyAccess),
-		kindOf((*Datapath).gardens, (*Datapath).writeGarden),
-		kindFor((*Datapath).observeBridgeGuards, (*Datapath).applyBridgeGuard),
-		kindOf((*Datapath).stations, (*Datapath).applyStation),
+// kinds are the core's own, and those of the typed tables.
+func (d *Datapath) kinds() []Kind {
+	itself := func(d *Datapath) *Datapath { return d }
+	all := []Kind{KindOf(itself, (*Datapath).Attachments, (*Datapath).applyAttachment)}
+	for _, p := range d.options.Parts {
+		all = append(all, p.Kinds...)
 	}
+	return all
+}
+
+// Kinds gives the types of the objects that the datapath observes and applies.
+func (d *Datapath) Kinds() (types []reflect.Type) {
+	for _, k := range d.kinds() {
+		types = append(types, k.Of)
+	}
+	return types
 }
 
 // Observe lists everything in the datapath; all of it is weft's. Maps that
 // another version did not have hold nothing.
 func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Object, error) {
 	var all []state.Object
-	for _, k := range kinds() {
-		found, err := k.observe(d, want)
+	for _, k := range d.kinds() {
+		found, err := k.Observe(d, want)
 		if errors.Is(err, ErrOtherVersion) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %v: %w", k.of, err)
+			return nil, fmt.Errorf("list %v: %w", k.Of, err)
 		}
 		all = append(all, found...)
 	}
@@ -80,11 +78,29 @@ func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Obj
 func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
+	defer d.applied.Add(1)
 	of := reflect.TypeOf(step.Object)
-	for _, k := range kinds() {
-		if k.of == of {
-			return k.apply(d, step.Object, step.Op == state.Remove)
+	for _, k := range d.kinds() {
+		if k.Of == of {
+			return k.Apply(d, step.Object, step.Op == state.Remove)
 		}
 	}
 	return fmt.Errorf("the datapath has no such thing: %s", step.Object)
+}
+
+// ApplySome carries out the steps at the head of a series that one part can make
+// together, and says how many; none if there is no such part.
+func (d *Datapath) ApplySome(ctx context.Context, steps []state.Step) (done int, err error) {
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	defer d.applied.Add(1)
+	for _, p := range d.options.Parts {
+		if p.Together == nil {
+			continue
+		}
+		if done, err = p.Together(ctx, d, steps); done != 0 || err != nil {
+			return done, err
+		}
+	}
+	return 0, nil
 }

@@ -28,7 +28,7 @@ func device(name string, index uint32, request uint) (*unix.Ifreq, error) {
 
 // deviceName gives the name of the device with an index, or a name that no
 // device can have.
-func deviceName(index int) string {
+func DeviceName(index int) string {
 	if ifr, err := device("", uint32(index), unix.SIOCGIFNAME); err == nil {
 		return ifr.Name()
 	}
@@ -36,7 +36,7 @@ func deviceName(index int) string {
 }
 
 // deviceIndex is the reverse of deviceName.
-func deviceIndex(name string) (int, error) {
+func DeviceIndex(name string) (int, error) {
 	if number, gone := strings.CutPrefix(name, "#"); gone {
 		return strconv.Atoi(number)
 	}

@@ -120,5 +120,13 @@ func Builds(t state.Tables) map[string]string {
 	return builds
 }
 
+// AllPrograms lists the programs that are attached, and those that weft runs.
+func AllPrograms() (names []string) {
+	for _, p := range append(programs(), helpers()...) {
+		names = append(names, p.name)
+	}
+	return names
+}
+
 // ProgramNames lists the programs in the order in which a packet may meet them.
 func ProgramNames() []string { return programNames() }

@@ -24,10 +24,10 @@ const (
 
 // step is where a test may end the opening.
 func (d *Datapath) step(format string, args ...any) error {
-	if d.options.fault == nil {
+	if d.options.Fault == nil {
 		return nil
 	}
-	return d.options.fault(fmt.Sprintf(format, args...))
+	return d.options.Fault(fmt.Sprintf(format, args...))
 }
 
 // openMaps opens the pinned maps, and makes those that are not there or do not
@@ -36,7 +36,7 @@ func (d *Datapath) openMaps() error {
 	if err := os.RemoveAll(filepath.Join(d.dir, asideDir)); err != nil {
 		return fmt.Errorf("remove what a killed process left: %w", err)
 	}
-	specs, err := d.mapSpecs()
+	specs, err := d.MapSpecs()
 	if err != nil {
 		return err
 	}
@@ -45,15 +45,15 @@ func (d *Datapath) openMaps() error {
 		return err
 	}
 	fresh, grouped := map[string]*ebpf.Map{}, map[string]bool{}
-	list := groups()
+	list := d.groups()
 	for _, g := range list {
-		for _, name := range g.maps {
+		for _, name := range g.Maps {
 			grouped[name] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(specs)) {
 		if !grouped[name] {
-			list = append(list, group{maps: []string{name}})
+			list = append(list, Group{Maps: []string{name}})
 		}
 	}
 	for _, g := range list {
@@ -75,8 +75,8 @@ func (d *Datapath) openMaps() error {
 	return d.pinMaps(d.maps)
 }
 
-// mapSpecs describes all maps that are pinned.
-func (d *Datapath) mapSpecs() (map[string]*ebpf.MapSpec, error) {
+// MapSpecs describes all maps that are pinned.
+func (d *Datapath) MapSpecs() (map[string]*ebpf.MapSpec, error) {
 	specs := map[string]*ebpf.MapSpec{}
 	for _, p := range append(programs(), helpers()...) {
 		spec, err := d.spec(p)
@@ -111,26 +111,34 @@ func openPinned(dir string) (map[string]*ebpf.Map, error) {
 
 // renew makes the maps of a group in fresh, if they are not all there as they
 // should be now: of another version, or of other sizes.
-func (d *Datapath) renew(g group, specs map[string]*ebpf.MapSpec, there, fresh map[string]*ebpf.Map) error {
+func (d *Datapath) renew(g Group, specs map[string]*ebpf.MapSpec, there, fresh map[string]*ebpf.Map) error {
 	fits := func(name string) bool { return there[name] != nil && specs[name].Compatible(there[name]) == nil }
-	if !slices.ContainsFunc(g.maps, func(name string) bool { return !fits(name) }) {
+	if !slices.ContainsFunc(g.Maps, func(name string) bool { return !fits(name) }) {
 		return nil
 	}
-	for _, name := range g.maps {
+	for _, name := range g.Maps {
 		spec := specs[name].Copy()
 		spec.Pinning = ebpf.PinNone // pinMaps does
 		m, err := ebpf.NewMap(spec)
 		if err == nil {
 			fresh[name] = m
-			if name == fastSets {
-				err = fillFast(m, spec.InnerMap)
-			}
+			err = d.fill(name, m, spec)
 		}
 		if err == nil {
 			err = d.step("made map %s", name)
 		}
 		if err != nil {
 			return fmt.Errorf("make map %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fill writes what a new map begins with.
+func (d *Datapath) fill(name string, m *ebpf.Map, spec *ebpf.MapSpec) error {
+	for _, p := range d.options.Parts {
+		if f := p.Fill[name]; f != nil {
+			return f(m, spec)
 		}
 	}
 	return nil
@@ -164,6 +172,26 @@ func (d *Datapath) pinMaps(all map[string]*ebpf.Map) error {
 		return err
 	}
 	return os.RemoveAll(aside)
+}
+
+// ReplaceMap pins a map in the place of the one of a name, and has the programs
+// that use it be loaded again when they are needed.
+func (d *Datapath) ReplaceMap(name string, m *ebpf.Map, use func(program string) bool) error {
+	if d.dir != "" {
+		fresh, place := filepath.Join(d.dir, mapsDir, name+"-new"), filepath.Join(d.dir, mapsDir, name)
+		if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// in one step: there is always one
+		if err := errors.Join(m.Pin(fresh), os.Rename(fresh, place)); err != nil {
+			return fmt.Errorf("pin map %s: %w", name, err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.maps[name] = m
+	d.forget(use)
+	return nil
 }
 
 // pinAgain pins a map at a further path.

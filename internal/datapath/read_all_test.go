@@ -43,7 +43,7 @@ func TestAMapIsReadWholeWhileEntriesComeAndGo(t *testing.T) {
 		}
 	}()
 	for range 100 {
-		keys, values, err := readAll[uint32, uint32](m)
+		keys, values, err := ReadAll[uint32, uint32](m)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,9 @@
 package datapath
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -21,12 +23,15 @@ func MapWords(m *ebpf.Map) (*Words, error) {
 	return mapWords(m, unix.PROT_READ|unix.PROT_WRITE)
 }
 
+// ViewWords is MapWords for words that are only read.
+func ViewWords(m *ebpf.Map) (*Words, error) { return mapWords(m, unix.PROT_READ) }
+
 func mapWords(m *ebpf.Map, protection int) (*Words, error) {
 	if m.MaxEntries() != 1 || m.ValueSize()%4 != 0 {
 		return nil, fmt.Errorf("map %s into memory: %d values of %d bytes are not one value of whole words", m, m.MaxEntries(), m.ValueSize())
 	}
 	size := int(m.ValueSize())
-	memory, err := mapMemory(m, size, protection)
+	memory, err := MapMemory(m, size, protection)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +41,7 @@ func mapWords(m *ebpf.Map, protection int) (*Words, error) {
 }
 
 // mapMemory maps size bytes of an array's values.
-func mapMemory(m *ebpf.Map, size, protection int) ([]byte, error) {
+func MapMemory(m *ebpf.Map, size, protection int) ([]byte, error) {
 	page := unix.Getpagesize()
 	memory, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, protection, unix.MAP_SHARED)
 	if err != nil {
@@ -62,4 +67,46 @@ func Grace() error {
 		return fmt.Errorf("wait for a grace period: %w", errno)
 	}
 	return nil
+}
+
+// mapID is the number of a map in the kernel; false: it does not tell.
+func MapID(m *ebpf.Map) (ebpf.MapID, bool) {
+	info, err := m.Info()
+	if err != nil {
+		return 0, false
+	}
+	return info.ID()
+}
+
+// InnerMaps opens the maps in an array of maps, by their index.
+func InnerMaps(outer *ebpf.Map) (map[int]*ebpf.Map, error) {
+	found := map[int]*ebpf.Map{}
+	for table := range outer.MaxEntries() {
+		var id uint32
+		err := outer.Lookup(table, &id)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			continue
+		}
+		if err != nil {
+			CloseInner(found)
+			return nil, fmt.Errorf("read %s: %w", outer, err)
+		}
+		m, err := ebpf.NewMapFromID(ebpf.MapID(id))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // replaced since
+		}
+		if err != nil {
+			CloseInner(found)
+			return nil, fmt.Errorf("open entry %d of %s: %w", table, outer, err)
+		}
+		found[int(table)] = m
+	}
+	return found, nil
+}
+
+// CloseInner lets go of what InnerMaps has opened.
+func CloseInner(all map[int]*ebpf.Map) {
+	for _, m := range all {
+		m.Close()
+	}
 }

@@ -68,7 +68,7 @@ func All() []Entry {
 		{Feature: ra.Feature, Run: rarun.New, Unload: rarun.Unload},
 		{Feature: route.Feature, Run: routerun.New, Source: routerun.Source},
 		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Source: pseudowirerun.Source, Facts: pseudowirerun.Facts},
-		{Feature: access.Feature, Run: accessrun.New(ra.Links{}), Facts: accessrun.Facts, Check: accessrun.Check, Unload: accessrun.Unload},
+		{Feature: access.Feature, Run: accessrun.New(ra.Links{}), Source: accessrun.Source, Facts: accessrun.Facts, Check: accessrun.Check, Unload: accessrun.Unload},
 		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check},
 		{Feature: offload.Feature, Run: offloadrun.New, Source: offloadrun.Source, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
 		{Feature: failover.Feature, Run: failoverrun.New, Files: failoverrun.Check},

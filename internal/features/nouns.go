@@ -24,8 +24,6 @@ func Sources(d runner.Doors, daemon map[string]any) func(name string) any {
 				sources[n.Name] = daemon[x.Name]
 			case x.Source != nil:
 				sources[n.Name] = x.Source(d)
-			default: // the typed tables as they are
-				sources[n.Name] = d.Datapath
 			}
 		}
 	}

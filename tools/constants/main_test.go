@@ -15,9 +15,22 @@ import (
 
 const root = "../.."
 
+// folders are those of the typed tables.
+func folders(t *testing.T) (list []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, "internal", "datapath", "*table"))
+	if err != nil || len(found) < 8 {
+		t.Fatalf("%d packages of typed tables (%v)", len(found), err)
+	}
+	for _, f := range found {
+		list = append(list, strings.TrimPrefix(filepath.ToSlash(f), root+"/"))
+	}
+	return list
+}
+
 func TestNumbersInGoAreThoseInC(t *testing.T) {
 	module := t.TempDir()
-	for _, pkg := range []string{"internal/state", "internal/datapath", "internal/slowpath", "fib"} {
+	for _, pkg := range append(folders(t), "internal/state", "internal/datapath", "internal/slowpath", "fib") {
 		if err := os.MkdirAll(filepath.Join(module, pkg), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +80,7 @@ func TestNumbersOfTheCAreWrittenByHandNowhereInGo(t *testing.T) {
 		t.Fatalf("the C has %d constants only", len(values))
 	}
 	seen := 0
-	for _, folder := range []string{"fib", "internal/datapath", "internal/slowpath", "internal/state", "internal/feature/bridge", "internal/feature/nat64"} {
+	for _, folder := range append(folders(t), "fib", "internal/datapath", "internal/slowpath", "internal/state", "internal/feature/bridge", "internal/feature/nat64") {
 		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

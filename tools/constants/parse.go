@@ -36,7 +36,7 @@ type list struct {
 }
 
 var (
-	markLine   = regexp.MustCompile(`^/\* go: (\w+)(?:\.(\w+))?(?: (\w*)=(\w*))?(?: (names|functions|words))? \*/$`)
+	markLine   = regexp.MustCompile(`^/\* go: ([\w/]+)(?:\.(\w+))?(?: (\w*)=(\w*))?(?: (names|functions|words))? \*/$`)
 	enumLine   = regexp.MustCompile(`^enum (\w+) \{$`)
 	itemLine   = regexp.MustCompile(`^\t([A-Z][A-Z0-9_]*)(?: = ([^,/]+))?,(?:\s*/\* (.*) \*/)?$`)
 	aside      = regexp.MustCompile(`^\t/\*.*\*/$|^$`) // what may stand between items

@@ -11,6 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/alltables"
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/lab/netspace"
 	"weft/internal/paths"
 	"weft/internal/state"
@@ -21,7 +23,7 @@ import (
 type end struct {
 	space       *netspace.Space
 	datapath    *datapath.Datapath
-	subscribers *datapath.Subscribers
+	subscribers *subscribertable.Subscribers
 }
 
 const (
@@ -43,10 +45,10 @@ func newEnd(in *netspace.Space) (*end, error) {
 			return err
 		}
 		tables := state.Tables{Subscribers: 65536}
-		if e.datapath, err = datapath.Open(paths.Of(cookie).Pins, datapath.Options{Tables: tables}); err != nil {
+		if e.datapath, err = alltables.Open(paths.Of(cookie).Pins, datapath.Options{Tables: tables}); err != nil {
 			return err
 		}
-		if e.subscribers, err = e.datapath.Subscribers(); err != nil {
+		if e.subscribers, err = subscribertable.Of(e.datapath).Subscribers(); err != nil {
 			return err
 		}
 		return e.build(datapath.Builds(tables))

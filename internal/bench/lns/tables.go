@@ -11,6 +11,9 @@ import (
 	"weft/fib"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
+	"weft/internal/datapath/alltables"
+	"weft/internal/datapath/fibtable"
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/lab/probe/lac"
 	"weft/internal/paths"
 	"weft/internal/state"
@@ -21,8 +24,8 @@ import (
 // by themselves.
 type tables struct {
 	datapath    *datapath.Datapath
-	subscribers *datapath.Subscribers
-	routes      *datapath.Routes
+	subscribers *subscribertable.Subscribers
+	routes      *fibtable.Routes
 }
 
 const accessDevice = "lns-main"
@@ -36,10 +39,10 @@ func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*lac.Session, er
 	var list []*lac.Session
 	err = p.Router.Do(func() (err error) {
 		size := state.Tables{Subscribers: 65536}
-		if t.datapath, err = datapath.Open(paths.Of(cookie).Pins, datapath.Options{Tables: size}); err != nil {
+		if t.datapath, err = alltables.Open(paths.Of(cookie).Pins, datapath.Options{Tables: size}); err != nil {
 			return err
 		}
-		if t.subscribers, err = t.datapath.Subscribers(); err != nil {
+		if t.subscribers, err = subscribertable.Of(t.datapath).Subscribers(); err != nil {
 			return err
 		}
 		if err := t.build(p, datapath.Builds(size), xdp); err != nil {
@@ -103,7 +106,7 @@ func (t *tables) build(p *rig.Path, builds map[string]string, xdp bool) error {
 
 // route sends subscribers' addresses to their sessions, and the core's to its host.
 func (t *tables) route(core state.NeighbourEntry, device uint32) (err error) {
-	if t.routes, err = t.datapath.Routes(); err != nil {
+	if t.routes, err = fibtable.Of(t.datapath).Routes(); err != nil {
 		return err
 	}
 	words, err := t.routes.Words4(0)

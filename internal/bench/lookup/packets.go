@@ -15,6 +15,8 @@ import (
 	"weft/fib"
 	"weft/internal/bench/rig"
 	"weft/internal/datapath"
+	"weft/internal/datapath/alltables"
+	"weft/internal/datapath/fibtable"
 	"weft/internal/paths"
 	"weft/internal/state"
 )
@@ -26,7 +28,7 @@ type forwarding struct {
 	scatter  map[int]*scatter
 	pins     string
 	datapath *datapath.Datapath
-	routes   *datapath.Routes
+	routes   *fibtable.Routes
 	forward  *ebpf.Program
 	sink     *rig.Sink
 	router   *rig.Receivers // what it does on a CPU of its own; nil: there is only one
@@ -96,7 +98,7 @@ func (f *forwarding) loadRoutes(k *kernelTable, far net.HardwareAddr, prefixes m
 		return err
 	}
 	f.pins = paths.Of(cookie).Pins
-	if f.datapath, err = datapath.Open(f.pins, datapath.Options{}); err != nil {
+	if f.datapath, err = alltables.Open(f.pins, datapath.Options{}); err != nil {
 		return err
 	}
 	err = k.Router.Do(func() error {
@@ -113,7 +115,7 @@ func (f *forwarding) loadRoutes(k *kernelTable, far net.HardwareAddr, prefixes m
 	if err != nil {
 		return err
 	}
-	if f.routes, err = f.datapath.Routes(); err != nil {
+	if f.routes, err = fibtable.Of(f.datapath).Routes(); err != nil {
 		return err
 	}
 	first, _ := f.routes.Range()

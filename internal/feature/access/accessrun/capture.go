@@ -12,7 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"weft/internal/datapath"
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/feature/access"
 	"weft/internal/state"
 	"weft/wire/ppp"
@@ -124,7 +124,7 @@ func (s *subscribers) startReader() error {
 	if h.reading || s.path == nil || len(h.all) == 0 {
 		return nil
 	}
-	ring, err := s.doors.Datapath.Captures()
+	ring, err := subscribertable.Of(s.doors.Datapath).Captures()
 	if err != nil {
 		return fmt.Errorf("capture packets: %w", err)
 	}
@@ -161,7 +161,7 @@ func (s *subscribers) unlook(id int) {
 // captureLook is how long the reader waits before it looks whether it is to end.
 const captureLook = 100 * time.Millisecond
 
-func (s *subscribers) readCaptures(ctx context.Context, ring *datapath.Captures) error {
+func (s *subscribers) readCaptures(ctx context.Context, ring *subscribertable.Captures) error {
 	for ctx.Err() == nil {
 		p, ok, err := ring.Read(time.Now().Add(captureLook))
 		if errors.Is(err, os.ErrClosed) {

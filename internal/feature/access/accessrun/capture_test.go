@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 	"time"
+
 	"weft/internal/feature/access"
 
 	"github.com/gopacket/gopacket/pcapgo"

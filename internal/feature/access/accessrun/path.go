@@ -3,6 +3,7 @@ package accessrun
 import (
 	"time"
 
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/feature/access"
 	"weft/internal/state"
 )
@@ -10,7 +11,7 @@ import (
 // openDatapath finds the programs' tables of subscribers. Without them all
 // packets go the slow path.
 func (s *subscribers) openDatapath() {
-	path, err := s.doors.Datapath.Subscribers()
+	path, err := subscribertable.Of(s.doors.Datapath).Subscribers()
 	if err != nil {
 		s.log.Error("subscribers' packets all go the slow path", "error", err)
 		return

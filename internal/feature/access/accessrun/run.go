@@ -14,6 +14,7 @@ import (
 	"net/netip"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/feature/access"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -101,7 +102,7 @@ func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Fa
 	if facts.Clients, err = readClients(d.Paths.Run); err != nil || d.Datapath == nil {
 		return err
 	}
-	accesses, err := d.Datapath.Accesses()
+	accesses, err := subscribertable.Of(d.Datapath).Accesses()
 	if errors.Is(err, datapath.ErrOtherVersion) {
 		return nil // what is loaded is about to be replaced
 	}

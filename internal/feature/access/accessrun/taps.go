@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"weft/internal/config"
+	"weft/internal/datapath/subscribertable"
 	"weft/internal/feature/access"
 	"weft/internal/runner"
 	"weft/internal/slowpath"
@@ -21,7 +22,7 @@ func Subscribe(d runner.Doors, f *config.File, t state.AccessTables) (close func
 	if len(t.Sessions) == 0 || len(access.Made(f)) == 0 {
 		return close, nil
 	}
-	mine, err := d.Datapath.Accesses()
+	mine, err := subscribertable.Of(d.Datapath).Accesses()
 	if err != nil {
 		return close, err
 	}
@@ -48,7 +49,7 @@ func Subscribe(d runner.Doors, f *config.File, t state.AccessTables) (close func
 			}
 		}
 	}
-	tables, err := d.Datapath.Subscribers()
+	tables, err := subscribertable.Of(d.Datapath).Subscribers()
 	if err != nil {
 		return close, err
 	}
@@ -63,7 +64,7 @@ type Taps struct {
 
 // OpenTaps opens those of all sections.
 func OpenTaps(ctx context.Context, d runner.Doors) (*Taps, error) {
-	accesses, err := d.Datapath.Accesses()
+	accesses, err := subscribertable.Of(d.Datapath).Accesses()
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weft/internal/datapath"
+	"weft/internal/datapath/bridgetable"
 	"weft/internal/kernel"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -14,12 +14,12 @@ import (
 
 // Tables are what the nouns of bridges are read from.
 type Tables struct {
-	*datapath.Datapath
+	bridgetable.Table
 	Kernel *kernel.Kernel
 }
 
 // Source gives what the nouns of the maps are read from.
-func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
+func Source(d runner.Doors) any { return Tables{Table: bridgetable.Of(d.Datapath), Kernel: d.Kernel} }
 
 // Links lists the devices.
 func (t Tables) Links() ([]state.LinkFact, error) { return t.Kernel.Links() }

@@ -13,7 +13,7 @@ import (
 
 	"weft/internal/bus"
 	"weft/internal/config"
-	"weft/internal/datapath"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/failover"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -48,7 +48,7 @@ type sharer struct {
 	log      *slog.Logger
 	loop     *task.Task
 	box      task.Mailbox[*failover.Service]
-	table    *datapath.Sharer
+	table    *nat64table.Sharer
 	bus      *bus.Bus
 	service  *failover.Service // the loop's
 	away     map[string]string // peers that cannot be read, and why: logged once
@@ -101,7 +101,7 @@ func (r *Runner) Close() error {
 }
 
 func (s *sharing) follow(ctx context.Context, f *config.File, c *failover.Config, facts state.Facts) error {
-	table, err := s.doors.Datapath.Sharer()
+	table, err := nat64table.Of(s.doors.Datapath).Sharer()
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *sharing) follow(ctx context.Context, f *config.File, c *failover.Config
 	return nil
 }
 
-func (s *sharing) settings(c *failover.Config, facts state.Facts, table *datapath.Sharer) (shareSettings, error) {
+func (s *sharing) settings(c *failover.Config, facts state.Facts, table *nat64table.Sharer) (shareSettings, error) {
 	b := bus.Settings{
 		Name: c.Name, Listen: c.Listen, Cluster: c.Cluster, Dir: filepath.Join(s.doors.Paths.Run, "failover"), Bytes: int64(c.StreamMiB) << 20,
 		Keys: keysOf(c),
@@ -135,7 +135,7 @@ func (s *sharing) settings(c *failover.Config, facts state.Facts, table *datapat
 	return shareSettings{b, translators, identity}, err
 }
 
-func (s *sharing) start(ctx context.Context, settings shareSettings, table *datapath.Sharer) *sharer {
+func (s *sharing) start(ctx context.Context, settings shareSettings, table *nat64table.Sharer) *sharer {
 	r := &sharer{settings: settings, log: s.doors.Log, box: task.NewMailbox[*failover.Service](), table: table, away: map[string]string{}}
 	r.bus = bus.Open(ctx, settings.bus, r.log)
 	o := failover.Options{
@@ -217,7 +217,7 @@ func (r *sharer) handle(e bus.Event, now time.Time) {
 }
 
 // sharedTable gives a listing the form that the service wants.
-type sharedTable struct{ *datapath.Sharer }
+type sharedTable struct{ *nat64table.Sharer }
 
 func (t sharedTable) List() func(func(state.ListedSession)) (bool, error) {
 	return t.Sharer.List().Next

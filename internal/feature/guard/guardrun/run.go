@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weft/internal/config"
+	"weft/internal/datapath/guardtable"
 	"weft/internal/feature/guard"
 	"weft/internal/kernel/netfilter"
 	"weft/internal/runner"
@@ -96,7 +97,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 		}
 		b.next <- f
 		if b.task == nil {
-			w := &blockWriter{doors: r.doors, list: r.doors.Datapath, reader: netfilter.NFT{}, files: map[string]*listFile{}, wrong: map[string]*listFile{}, sets: map[string]*blockSet{}}
+			w := &blockWriter{doors: r.doors, list: guardtable.Of(r.doors.Datapath), reader: netfilter.NFT{}, files: map[string]*listFile{}, wrong: map[string]*listFile{}, sets: map[string]*blockSet{}}
 			b.task = task.Keep(ctx, task.Kept{Name: "block list", Log: r.doors.Log, Run: func(ctx context.Context, works func()) error {
 				return w.run(ctx, works, b.next, func(l *inForce) {
 					b.list.Store(l)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"weft/internal/datapath"
+	"weft/internal/datapath/guardtable"
 	"weft/internal/feature/guard"
 	"weft/internal/paths"
 	"weft/internal/runner"
@@ -16,12 +16,12 @@ import (
 
 // Tables are what the nouns of guards are read from.
 type Tables struct {
-	*datapath.Datapath
+	guardtable.Table
 	Dirs paths.Dirs
 }
 
 // Source gives what the nouns of the maps are read from.
-func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Dirs: d.Paths} }
+func Source(d runner.Doors) any { return Tables{Table: guardtable.Of(d.Datapath), Dirs: d.Paths} }
 
 // Blocked lists the sources that weft block has blocked.
 func (t Tables) Blocked() ([]guard.Blocked, error) { return Blocked(t.Dirs) }

@@ -3,6 +3,8 @@ package hostrun
 
 import (
 	"weft/internal/datapath"
+	"weft/internal/datapath/ingresstable"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/host"
 	"weft/internal/kernel"
 	"weft/internal/runner"
@@ -28,4 +30,12 @@ func (t Tables) Counters() (rows []host.Counter, err error) {
 		rows = append(rows, host.NewCounter(c.Program, c.Outcome, c.Packets))
 	}
 	return rows, err
+}
+
+// Ports lists what the programs know of interfaces.
+func (t Tables) Ports() ([]state.Port, error) { return ingresstable.Of(t.Datapath).Ports() }
+
+// Translators lists the translators, whose devices carry programs too.
+func (t Tables) Translators() ([]state.Translator, error) {
+	return nat64table.Of(t.Datapath).Translators()
 }

@@ -11,6 +11,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/nat64"
 	"weft/internal/state"
 	"weft/internal/store"
@@ -101,7 +102,7 @@ func (a *allocations) apply(ctx context.Context, d *datapath.Datapath, f *config
 }
 
 func allocationTasks(d *datapath.Datapath, f *config.File) (map[int]allocationTask, string, error) {
-	translators, err := d.Translators()
+	translators, err := nat64table.Of(d).Translators()
 	if err != nil {
 		return nil, "", err
 	}
@@ -117,7 +118,7 @@ func allocationTasks(d *datapath.Datapath, f *config.File) (map[int]allocationTa
 		}
 		wanted[t.ID] = task
 	}
-	epoch, err := d.Epoch()
+	epoch, err := nat64table.Of(d).Epoch()
 	return wanted, epoch, err
 }
 
@@ -190,7 +191,7 @@ func (r *allocationRun) run(ctx context.Context, works func(), first *bool) erro
 		r.wait(ctx) // blocks are fixed: nothing happens
 		return nil
 	}
-	events, err := r.datapath.BindingEvents()
+	events, err := nat64table.Of(r.datapath).BindingEvents()
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func (r *allocationRun) run(ctx context.Context, works func(), first *bool) erro
 }
 
 // round writes what the ring has, and heals what it had no room for.
-func (r *allocationRun) round(events *datapath.BindingEvents, first bool) error {
+func (r *allocationRun) round(events *nat64table.BindingEvents, first bool) error {
 	for {
 		now := time.Now()
 		list, err := events.Read(writeMost)
@@ -292,7 +293,7 @@ func (r *allocationRun) bound(path string, f *allocationFile, events []state.Bin
 	}
 	var list []state.BindingEvent
 	now := time.Now()
-	for b, err := range r.datapath.Bindings() {
+	for b, err := range nat64table.Of(r.datapath).Bindings() {
 		if err != nil {
 			return nil, err
 		}

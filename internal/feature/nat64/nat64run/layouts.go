@@ -8,6 +8,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/nat64"
 	"weft/internal/state"
 )
@@ -76,7 +77,7 @@ func (r *allocationRun) handOver(file *allocationFile, names []string) error {
 	}
 	now := time.Now()
 	var list []state.BindingEvent
-	for b, err := range r.datapath.Bindings() {
+	for b, err := range nat64table.Of(r.datapath).Bindings() {
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (a *allocations) leave(wanted map[int]allocationTask) {
 // keepBlocks ends what is bound otherwise than the blocks in force say, after
 // these have changed: somebody else may have that port from now on.
 func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
-	translators, err := d.Translators()
+	translators, err := nat64table.Of(d).Translators()
 	if err != nil {
 		a.log.Error("look at blocks of ports", "error", err)
 		return
@@ -142,8 +143,8 @@ func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
 }
 
 func endOutside(d *datapath.Datapath, blocks map[int]nat64.Layout) (int, error) {
-	var end []datapath.Session
-	for s, err := range d.Sessions() {
+	var end []nat64table.Session
+	for s, err := range nat64table.Of(d).Sessions() {
 		if err != nil {
 			return 0, err
 		}
@@ -154,5 +155,5 @@ func endOutside(d *datapath.Datapath, blocks map[int]nat64.Layout) (int, error) 
 	if len(end) == 0 {
 		return 0, nil
 	}
-	return d.End(end)
+	return nat64table.Of(d).End(end)
 }

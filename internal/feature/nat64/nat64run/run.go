@@ -6,6 +6,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/nat64"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -114,7 +115,7 @@ func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Fa
 	if facts.PLAT, err = readPLAT(d.Paths.Run); err != nil || d.Datapath == nil {
 		return err
 	}
-	translators, err := d.Datapath.Translators()
+	translators, err := nat64table.Of(d.Datapath).Translators()
 	if errors.Is(err, datapath.ErrOtherVersion) {
 		return nil // what is loaded is about to be replaced
 	}

@@ -12,6 +12,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/nat64"
 	"weft/internal/slowpath"
 	"weft/internal/state"
@@ -159,7 +160,7 @@ func resolver(d *datapath.Datapath, f *config.File) (translate.Bindings, error) 
 	if nat64.Tables(f).Sessions == 0 {
 		return nil, nil
 	}
-	r, err := d.Resolver()
+	r, err := nat64table.Of(d).Resolver()
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/nat64"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -14,10 +15,16 @@ import (
 )
 
 // Tables are what the nouns of translators are read from.
-type Tables struct{ *datapath.Datapath }
+type Tables struct {
+	nat64table.Table
+	Datapath *datapath.Datapath
+}
 
 // Source gives what the nouns of the maps are read from.
-func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath} }
+func Source(d runner.Doors) any { return TablesOf(d.Datapath) }
+
+// TablesOf gives those of a datapath; nil: nothing of weft's is in the kernel.
+func TablesOf(d *datapath.Datapath) Tables { return Tables{nat64table.Of(d), d} }
 
 // names gives the names of translators by their number.
 func (t Tables) names() (map[int]string, error) {
@@ -58,7 +65,7 @@ func named[D, R any](t Tables, all iter.Seq2[D, error], of func(names map[int]st
 
 // Bound gives the bindings that have sessions.
 func (t Tables) Bound() iter.Seq2[nat64.Binding, error] {
-	return named(t, t.Bindings(), func(names map[int]string, b datapath.Binding) nat64.Binding {
+	return named(t, t.Bindings(), func(names map[int]string, b nat64table.Binding) nat64.Binding {
 		return nat64.Binding{
 			Translator: names[b.Translator], Protocol: state.ProtocolName(b.Protocol), IPv6: b.IPv6, IPv4: b.IPv4,
 			Static: b.Static, Sessions: b.Sessions, Age: b.Age.Seconds(),
@@ -69,7 +76,7 @@ func (t Tables) Bound() iter.Seq2[nat64.Binding, error] {
 // Open gives the sessions.
 func (t Tables) Open() iter.Seq2[nat64.Session, error] { return named(t, t.Sessions(), sessionRow) }
 
-func sessionRow(names map[int]string, s datapath.Session) nat64.Session {
+func sessionRow(names map[int]string, s nat64table.Session) nat64.Session {
 	return nat64.Session{
 		Translator: names[s.Translator], Protocol: state.ProtocolName(s.Protocol), State: s.State.String(),
 		IPv6: s.IPv6, Remote6: netip.AddrPortFrom(s.Remote6, s.Remote4.Port()), IPv4: s.IPv4, Remote4: s.Remote4,
@@ -87,7 +94,7 @@ func (t Tables) Holders() iter.Seq2[nat64.Subscriber, error] {
 	for _, b := range binders {
 		bits[b.ID] = b.SubscriberBits
 	}
-	return named(t, t.NATSubscribers(), func(names map[int]string, s datapath.NATSubscriber) nat64.Subscriber {
+	return named(t, t.NATSubscribers(), func(names map[int]string, s nat64table.NATSubscriber) nat64.Subscriber {
 		return nat64.Subscriber{
 			Translator: names[s.Translator], Subscriber: netip.PrefixFrom(s.Prefix, bits[s.Translator]),
 			Ports: s.Ports, Sessions: s.Sessions, Refused: s.Refused,
@@ -121,7 +128,7 @@ func (t Tables) Flush(fits func(nat64.Session) bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var end []datapath.Session
+	var end []nat64table.Session
 	for s, err := range t.Sessions() {
 		if err != nil {
 			return 0, err

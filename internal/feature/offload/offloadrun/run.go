@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"weft/internal/config"
-	"weft/internal/datapath"
+	"weft/internal/datapath/flowtable"
 	"weft/internal/feature/offload"
 	"weft/internal/kernel"
 	"weft/internal/kernel/netfilter"
@@ -197,7 +197,7 @@ func (o *offloader) run(ctx context.Context, works func()) (err error) {
 		}
 		return errors.Join(errs...)
 	}
-	flows, err := o.doors.Datapath.Flows()
+	flows, err := flowtable.Of(o.doors.Datapath).Flows()
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (o *offloader) run(ctx context.Context, works func()) (err error) {
 	if err != nil {
 		return errors.Join(err, closeAll())
 	}
-	s := offload.New(flows, flows, tracking, datapath.ErrFlowsFull)
+	s := offload.New(flows, flows, tracking, flowtable.ErrFlowsFull)
 	s.UDPStream(udpStream(o.doors.Kernel))
 	box := task.NewMailbox[asked]()
 	run := &offloadRun{

@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/flowtable"
 	"weft/internal/feature/offload"
 	"weft/internal/runner"
 )
@@ -16,7 +17,7 @@ type Tables struct{ Datapath *datapath.Datapath }
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath} }
 
 // View opens the tables of flows.
-func (t Tables) View() (offload.FlowView, error) { return t.Datapath.ViewFlows() }
+func (t Tables) View() (offload.FlowView, error) { return flowtable.Of(t.Datapath).ViewFlows() }
 
 // DeviceName gives the name of a device by its index.
 func (t Tables) DeviceName(index uint32) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/pseudowiretable"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
 	"weft/internal/kernel/rtnetlink"
@@ -97,7 +98,7 @@ func (w *pathWatcher) run(ctx context.Context, works func()) error {
 				return err // all is tried again, after a pause
 			}
 		}
-		ways, err := w.datapath.Ways()
+		ways, err := pseudowiretable.Of(w.datapath).Ways()
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func sizes(ways map[state.Pair]state.Way) map[state.Pair]int {
 
 // Follow writes what the kernel says of the paths.
 func Follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs []state.Pair) error {
-	before, err := d.Ways()
+	before, err := pseudowiretable.Of(d).Ways()
 	if err != nil {
 		return err
 	}
@@ -136,13 +137,13 @@ func Follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs [
 		return err
 	}
 	for pair, way := range now {
-		if err := d.SetWay(pair, way); err != nil {
+		if err := pseudowiretable.Of(d).SetWay(pair, way); err != nil {
 			return err
 		}
 	}
 	for pair := range before {
 		if _, still := now[pair]; !still {
-			if err := d.ForgetWay(pair); err != nil {
+			if err := pseudowiretable.Of(d).ForgetWay(pair); err != nil {
 				return err
 			}
 		}

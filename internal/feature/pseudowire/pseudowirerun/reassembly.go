@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/pseudowiretable"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/slowpath"
 	"weft/internal/state"
@@ -58,7 +59,7 @@ func (j *reassembly) apply(ctx context.Context, ends []pseudowire.End) {
 }
 
 func (r *reassembler) serve(ctx context.Context, d *datapath.Datapath, e pseudowire.End, works func()) error {
-	joiner, err := d.Joiner()
+	joiner, err := pseudowiretable.Of(d).Joiner()
 	if err != nil {
 		return err
 	}

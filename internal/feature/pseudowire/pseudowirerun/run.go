@@ -3,6 +3,7 @@ package pseudowirerun
 import (
 	"context"
 
+	"weft/internal/datapath/pseudowiretable"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -66,7 +67,7 @@ func Facts(ctx context.Context, d runner.Doors, q state.Questions, facts *state.
 	if err != nil || d.Datapath == nil || len(ways) == 0 {
 		return err
 	}
-	reported, err := d.Datapath.Ways()
+	reported, err := pseudowiretable.Of(d.Datapath).Ways()
 	for pair, way := range ways {
 		way.PathMTU = reported[pair].PathMTU
 		ways[pair] = way

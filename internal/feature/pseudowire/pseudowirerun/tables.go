@@ -3,6 +3,7 @@ package pseudowirerun
 
 import (
 	"weft/internal/datapath"
+	"weft/internal/datapath/pseudowiretable"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/kernel"
 	"weft/internal/runner"
@@ -18,12 +19,16 @@ type Tables struct {
 // Source gives what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
-func (t Tables) Pseudowires() ([]state.Pseudowire, error) { return t.Datapath.Pseudowires() }
-func (t Tables) Ways() (map[state.Pair]state.Way, error)  { return t.Datapath.Ways() }
-func (t Tables) Links() ([]state.LinkFact, error)         { return t.Kernel.Links() }
-func (t Tables) VXLANs() ([]state.VXLANCount, error)      { return t.Kernel.VXLANs() }
+func (t Tables) Pseudowires() ([]state.Pseudowire, error) {
+	return pseudowiretable.Of(t.Datapath).Pseudowires()
+}
+func (t Tables) Ways() (map[state.Pair]state.Way, error) {
+	return pseudowiretable.Of(t.Datapath).Ways()
+}
+func (t Tables) Links() ([]state.LinkFact, error)    { return t.Kernel.Links() }
+func (t Tables) VXLANs() ([]state.VXLANCount, error) { return t.Kernel.VXLANs() }
 func (t Tables) Counts() (map[int]pseudowire.Counts, error) {
-	counts, err := t.Datapath.WireCounts()
+	counts, err := pseudowiretable.Of(t.Datapath).WireCounts()
 	out := map[int]pseudowire.Counts{}
 	for index, c := range counts {
 		out[index] = pseudowire.Counts(c)

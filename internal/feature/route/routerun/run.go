@@ -12,7 +12,7 @@ import (
 
 	"weft/fib"
 	"weft/internal/config"
-	"weft/internal/datapath"
+	"weft/internal/datapath/fibtable"
 	"weft/internal/feature/route"
 	"weft/internal/kernel/rtnetlink"
 	"weft/internal/runner"
@@ -121,7 +121,7 @@ func (r *Runner) serve(ctx context.Context, want wanted, works func()) (err erro
 // openMirror makes a mirror with tables of a new generation, which it puts to
 // use when they are complete. It does nothing yet.
 func openMirror(d runner.Doors, want wanted) (m *mirror, done func() error, err error) {
-	routes, err := d.Datapath.Routes()
+	routes, err := fibtable.Of(d.Datapath).Routes()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +141,7 @@ func openMirror(d runner.Doors, want wanted) (m *mirror, done func() error, err 
 }
 
 // newService makes a service on the tables of a new generation.
-func newService(routes *datapath.Routes, kernelTables []uint32) (*route.Service, error) {
+func newService(routes *fibtable.Routes, kernelTables []uint32) (*route.Service, error) {
 	var specs []route.TableSpec
 	for i, id := range kernelTables {
 		words4, err := routes.Words4(i)

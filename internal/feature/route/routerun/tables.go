@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"weft/internal/datapath"
+	"weft/internal/datapath/fibtable"
 	"weft/internal/feature/route"
 	"weft/internal/kernel"
 	"weft/internal/kernel/rtnetlink"
@@ -23,7 +24,7 @@ type Tables struct {
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 // View opens the tables that are in use.
-func (t Tables) View() (route.View, error) { return t.Datapath.ViewRoutes() }
+func (t Tables) View() (route.View, error) { return fibtable.Of(t.Datapath).ViewRoutes() }
 
 // Matcher opens the kernel's own lookup.
 func (t Tables) Matcher() (route.Matcher, error) { return rtnetlink.OpenMatcher() }

@@ -1,0 +1,501 @@
+package datapathtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"weft/fib"
+	"weft/internal/config"
+	"weft/internal/datapath"
+	"weft/internal/feature/nat64"
+	"weft/internal/lab/netspace"
+	"weft/internal/lab/netspace/spacetest"
+	"weft/internal/plan"
+	"weft/internal/state"
+	"weft/internal/translate"
+)
+
+// The programs run here by BPF_PROG_RUN, over tables that nobody else has, in
+// a network namespace of their own that stands for a router:
+//
+//	IPv6 nodes --- lan [programs] wan --- IPv4 hosts
+//	               nat64-main (the translator's device)
+//
+// The neighbours at either end are static, so that bpf_fib_lookup finds a way
+// for every address without a frame being sent.
+
+// bench holds loaded programs over fresh tables.
+type Bench struct {
+	T         *testing.T
+	space     *netspace.Space
+	Datapath  *datapath.Datapath
+	Load      func(program string) (*ebpf.Program, error)
+	Links     map[string]state.LinkFact
+	Desired   state.Desired
+	Reference *translate.Config
+}
+
+var (
+	Mac6 = [6]byte{0x02, 0, 0, 0, 6, 6} // next hop on lan
+	Mac4 = [6]byte{0x02, 0, 0, 0, 4, 4} // next hop on wan
+)
+
+// newBench builds the router of a weft.toml whose interfaces are lan and wan
+// and whose translator is main.
+func New(t *testing.T, toml string, parts ...datapath.Part) *Bench {
+	t.Helper()
+	b := &Bench{T: t, space: spacetest.New(t, "router"), Links: map[string]state.LinkFact{}}
+	f := parse(t, toml)
+	translators := []string{nat64.From(f, "main").Device}
+	for _, name := range f.Names("nat64") {
+		if name != "main" {
+			translators = append(translators, nat64.From(f, name).Device)
+		}
+	}
+	b.In(func() error { return b.makeDevices(translators...) })
+	facts := state.Facts{Builds: datapath.Builds(state.Tables{}), Translators: map[string]int{}}
+	for _, l := range b.Links {
+		facts.Links = append(facts.Links, l)
+	}
+	desired, problems := plan.Desire([]state.Part{nat64.Plan(f, facts)}, facts)
+	for _, p := range problems {
+		t.Fatal(p)
+	}
+	b.Reference = nat64.From(f, "main").Reference(f, facts)
+	b.Desired = desired
+	m, err := loaded(parts)
+	if err == nil {
+		err = errors.Join(m.empty(), m.forgetWays())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Datapath, b.Load = m.datapath, m.load
+	b.In(b.fill)
+	return b
+}
+
+func parse(t *testing.T, toml string) *config.File {
+	t.Helper()
+	f, problems := config.Load("weft.toml", []byte(toml), append(config.CoreSections(), nat64.Section()))
+	for _, p := range problems {
+		t.Fatal(p)
+	}
+	return f
+}
+
+// table gives a map of the datapath.
+func (b *Bench) Table(name string) *ebpf.Map {
+	b.T.Helper()
+	m, err := b.Datapath.Map(name)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return m
+}
+
+// program gives one that is loaded.
+func (b *Bench) Program(name string) *ebpf.Program {
+	b.T.Helper()
+	p, err := b.Load(name)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return p
+}
+
+// in runs f in the namespace; an error ends the test.
+func (b *Bench) In(f func() error) {
+	b.T.Helper()
+	if err := b.space.Do(f); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+func (b *Bench) makeDevices(translators ...string) error {
+	for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
+		if err := os.WriteFile("/proc/sys/"+name, []byte("1"), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, translator := range translators {
+		tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
+		tap.Name = translator
+		if err := netlink.LinkAdd(tap); err != nil {
+			return fmt.Errorf("make %s: %w", translator, err)
+		}
+	}
+	for _, name := range []string{"lan", "wan"} {
+		veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: name + "-far"}
+		veth.Name = name
+		if err := netlink.LinkAdd(veth); err != nil {
+			return fmt.Errorf("make %s: %w", name, err)
+		}
+	}
+	for _, name := range append([]string{"lan", "lan-far", "wan", "wan-far"}, translators...) {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetUp(l); err != nil {
+			return fmt.Errorf("set %s up: %w", name, err)
+		}
+		a := l.Attrs()
+		fact := state.LinkFact{Name: name, Index: a.Index, MTU: a.MTU, Up: true, XDP: true, XDPTarget: true}
+		copy(fact.MAC[:], a.HardwareAddr)
+		b.Links[name] = fact
+	}
+	return errors.Join(
+		b.leadTo("lan", "2001:db8:1::1/64", "2001:db8:1::2", "::/0", Mac6),
+		b.leadTo("wan", "198.51.100.1/24", "198.51.100.9", "0.0.0.0/0", Mac4))
+}
+
+// leadTo gives a device an address and makes a neighbour of it the way to all.
+func (b *Bench) leadTo(device, address, neighbour, all string, mac [6]byte) error {
+	l := &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Name: device, Index: b.Links[device].Index}}
+	_, everything, err := net.ParseCIDR(all)
+	if err != nil {
+		return err
+	}
+	own, err := netlink.ParseAddr(address)
+	if err != nil {
+		return err
+	}
+	if strings.Contains(address, ":") {
+		own.Flags = 2 // IFA_F_NODAD
+	}
+	if err := netlink.AddrAdd(l, own); err != nil {
+		return fmt.Errorf("add address %s: %w", address, err)
+	}
+	via := net.ParseIP(neighbour)
+	if err := netlink.NeighSet(&netlink.Neigh{LinkIndex: l.Index, IP: via, HardwareAddr: mac[:], State: netlink.NUD_PERMANENT}); err != nil {
+		return fmt.Errorf("add neighbour %s: %w", neighbour, err)
+	}
+	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: l.Index, Dst: everything, Gw: via}); err != nil {
+		return fmt.Errorf("add route %s: %w", all, err)
+	}
+	return nil
+}
+
+// machine is programs over one set of maps that are pinned nowhere. They are loaded
+// once for all tests of a package, which run one after the other, and when the first
+// needs them: the verifier takes its time.
+type machine struct {
+	datapath *datapath.Datapath
+	programs map[string]*ebpf.Program
+}
+
+// common is that of this process, with the tables that the first test has asked for.
+var common *machine
+
+func loaded(parts []datapath.Part) (*machine, error) {
+	if common != nil {
+		return common, nil
+	}
+	// so many flows that the numbers of their lines take three bytes
+	tables := state.Tables{Bindings: 1000, Sessions: 4000, Subscribers: 1024, Flows: 70000}
+	d, err := datapath.Unpinned(datapath.Options{UnlimitedSlow: true, TestClock: true, Tables: tables, Parts: parts})
+	if err != nil {
+		return nil, err
+	}
+	routes := state.RouteTables{Words4: fib.MinWords4 + 1<<16, Words6: fib.MinWords6 + 1<<16}
+	if err := d.Apply(context.Background(), state.Step{Op: state.Add, Object: routes}); err != nil {
+		return nil, err
+	}
+	common = &machine{d, map[string]*ebpf.Program{}}
+	return common, nil
+}
+
+// load gives a program.
+func (m *machine) load(name string) (*ebpf.Program, error) {
+	prog, err := m.datapath.Load(name)
+	if err == nil {
+		m.programs[name] = prog
+	}
+	return prog, err
+}
+
+// forgetWays has programs ask for every way out anew: another test may have had
+// the same addresses in another network.
+func (m *machine) forgetWays() error {
+	for _, prog := range m.programs {
+		info, err := prog.Info()
+		if err != nil {
+			return err
+		}
+		ids, _ := info.MapIDs()
+		for _, id := range ids {
+			if err := forgetMemos(id); err != nil {
+				return fmt.Errorf("empty map %d of %s: %w", id, info.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func forgetMemos(id ebpf.MapID) error {
+	m, err := ebpf.NewMapFromID(id)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if info, err := m.Info(); err != nil || info.Name != "memos" {
+		return err
+	}
+	empty := make([][]byte, ebpf.MustPossibleCPU())
+	for i := range empty {
+		empty[i] = make([]byte, m.ValueSize())
+	}
+	for at := range m.MaxEntries() {
+		if err := m.Put(at, empty); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptArrays are those that a test finds as the one before has left them: who uses
+// one writes it first, or looks at differences.
+var keptArrays = []string{
+	"counters", "flow_controls", "flow_hops", "guard_buckets", "interfaces_near", "l2tp_accesses", "l2tp_owner_lengths", "l2tp_sessions",
+	"l2tp_states", "l2tp_tunnels", "memos", "nat64_adoptions", "nat64_clock", "nat64_ends", "nat64_flows", "nat64_lost", "nat64_slots",
+	"nat64_stateful_configs", "nat64_sweep_states", "nat64_sweep_timers", "nat64_traffic", "nat64_usages", "neighbours", "nexthop_groups",
+	"nexthops", "pseudowire_scratch", "slow_windows",
+}
+
+// empty forgets what another test has written into the tables. What stands by a key
+// is always forgotten; of an array it is said here whether it is.
+func (m *machine) empty() error {
+	return m.datapath.EachMap(func(name string, m *ebpf.Map) (err error) {
+		switch m.Type() {
+		case ebpf.Hash, ebpf.PerCPUHash, ebpf.LRUHash, ebpf.LPMTrie:
+			err = EmptyMap(m)
+		case ebpf.Array, ebpf.PerCPUArray:
+			err = emptyArray(name, m)
+		case ebpf.ArrayOfMaps, ebpf.RingBuf, ebpf.Stack:
+		default:
+			err = fmt.Errorf("it is a %s, and nothing says how such a one is emptied", m.Type())
+		}
+		if err != nil {
+			return fmt.Errorf("empty map %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+func emptyArray(name string, m *ebpf.Map) error {
+	switch {
+	case slices.Contains([]string{"flow_lines4", "flow_lines6", "flow_index"}, name):
+		memory, err := datapath.MapMemory(m, int(m.MaxEntries()*m.ValueSize()), unix.PROT_READ|unix.PROT_WRITE)
+		if err != nil {
+			return err
+		}
+		clear(memory)
+		return unix.Munmap(memory)
+	case slices.Contains([]string{"l2tp_lines", "nat64_translators"}, name):
+		for at := range m.MaxEntries() {
+			if err := m.Put(at, make([]byte, m.ValueSize())); err != nil {
+				return err
+			}
+		}
+		return nil
+	case slices.Contains(keptArrays, name), strings.HasPrefix(name, "."):
+		return nil
+	}
+	return errors.New("keptArrays does not have it: is it to be emptied here?")
+}
+
+func EmptyMap(m *ebpf.Map) error {
+	for {
+		key, err := m.NextKeyBytes(nil)
+		if err != nil || key == nil {
+			return err
+		}
+		if err := m.Delete(key); err != nil {
+			return fmt.Errorf("empty map %s: %w", m, err)
+		}
+	}
+}
+
+// fill writes what is desired of the datapath's tables. The programs are
+// attached nowhere. An interface must have some XDP program, or it has no
+// receive queue that BPF_PROG_RUN accepts: it gets one that passes all.
+func (b *Bench) fill() error {
+	for _, o := range b.Desired {
+		if _, attach := o.(state.Attachment); attach || o.Domain() != state.Datapath {
+			continue
+		}
+		if err := b.Datapath.Apply(b.T.Context(), state.Step{Op: state.Add, Object: o}); err != nil {
+			return err
+		}
+	}
+	pass, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.XDP, License: "Apache-2.0",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()},
+	})
+	if err != nil {
+		return fmt.Errorf("load a program that passes all: %w", err)
+	}
+	defer pass.Close()
+	for _, name := range []string{"lan", "wan"} {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetXdpFd(l, pass.FD()); err != nil {
+			return fmt.Errorf("attach xdp to %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// setPorts changes what the programs know about lan and wan.
+func (b *Bench) SetPorts(change func(*state.Port)) {
+	b.T.Helper()
+	b.In(func() error {
+		for _, o := range b.Desired {
+			if p, ok := o.(state.Port); ok {
+				change(&p)
+				if err := b.Datapath.Apply(b.T.Context(), state.Step{Op: state.Change, Object: p}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// result is what a program made of a frame.
+type Result struct {
+	Verdict uint32
+	Frame   []byte
+	Counted map[string]uint64 // packets by "program outcome", those that changed
+	Err     error
+}
+
+// frame puts an Ethernet header before an IP packet, addressed to device as
+// from a neighbour.
+func (b *Bench) Frame(device string, ip []byte) []byte {
+	mac := b.Links[device].MAC
+	f := append(append([]byte{}, mac[:]...), 0x02, 0, 0, 0, 0x77, 0x77, 0x08, 0x00)
+	if len(ip) > 0 && ip[0]>>4 == 6 {
+		f[12], f[13] = 0x86, 0xdd
+	}
+	return append(f, ip...)
+}
+
+// run has a program look at frames, one after the other, as arriving on
+// device; translator_egress sees them leave towards the translator's device.
+func (b *Bench) Run(program, device string, frames ...[]byte) []Result {
+	b.T.Helper()
+	results := make([]Result, len(frames))
+	b.In(func() error {
+		before, err := b.Counters()
+		if err != nil {
+			return err
+		}
+		for i, frame := range frames {
+			results[i] = b.runOne(program, device, frame)
+			after, err := b.Counters()
+			if err != nil {
+				return err
+			}
+			results[i].Counted, before = Difference(before, after), after
+		}
+		return nil
+	})
+	return results
+}
+
+func (b *Bench) runOne(program, device string, frame []byte) Result {
+	out := make([]byte, len(frame)+64)
+	options := ebpf.RunOptions{Data: frame, DataOut: out}
+	if program == "ingress_xdp" {
+		options.Context = xdpContext{DataEnd: uint32(len(frame)), Ingress: uint32(b.Links[device].Index)}
+	} else {
+		options.Context = b.SkbContext(program, device)
+	}
+	prog, err := b.Load(program)
+	if err != nil {
+		return Result{Err: err}
+	}
+	verdict, err := prog.Run(&options)
+	return Result{Verdict: verdict, Frame: options.DataOut, Err: err}
+}
+
+// xdpContext is struct xdp_md of linux/bpf.h.
+type xdpContext struct {
+	Data, DataEnd, Meta, Ingress, Queue, Egress uint32
+}
+
+// skbContext is struct __sk_buff of linux/bpf.h; the fields that are named are
+// those that may be set.
+type SkbContext struct {
+	_       [9]uint32
+	Ingress uint32
+	Ifindex uint32
+	_       [33]uint32
+	GSOSize uint32
+	_       [3]uint32
+}
+
+func (b *Bench) SkbContext(program, device string) SkbContext {
+	index := uint32(b.Links[device].Index)
+	if program != "translator_egress" {
+		return SkbContext{Ingress: index, Ifindex: index}
+	}
+	return SkbContext{Ingress: index, Ifindex: uint32(b.Links["nat64-main"].Index)}
+}
+
+// counters reads all of them in one call: there are as many reads as packets.
+func (b *Bench) Counters() (map[string]uint64, error) {
+	m := b.Table("counters")
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]uint32, m.MaxEntries())
+	values := make([]uint64, len(keys)*cpus)
+	var at ebpf.MapBatchCursor
+	if n, err := m.BatchLookup(&at, keys, values, nil); n != len(keys) && err != nil {
+		return nil, fmt.Errorf("read counters: %w", err)
+	}
+	all := map[string]uint64{}
+	for i, key := range keys {
+		if n := datapath.Sum(values[i*cpus : (i+1)*cpus]); n != 0 {
+			program, o := key/uint32(state.OutcomeCount), state.Outcome(key)%state.OutcomeCount
+			all[datapath.ProgramNames()[program]+" "+o.String()] = n
+		}
+	}
+	return all, nil
+}
+
+func Difference(before, after map[string]uint64) map[string]uint64 {
+	d := maps.Clone(after)
+	for k, n := range before {
+		if d[k] -= n; d[k] == 0 {
+			delete(d, k)
+		}
+	}
+	return d
+}
+
+func Addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func AddrOf(b []byte) string {
+	a, _ := netip.AddrFromSlice(b)
+	return a.String()
+}

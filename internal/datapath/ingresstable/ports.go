@@ -1,0 +1,86 @@
+package ingresstable
+
+import (
+	"fmt"
+
+	"weft/internal/datapath"
+	"weft/internal/state"
+)
+
+// writePort writes what the programs know about an interface: into the hash,
+// which has all, and near, where it is found without one, unless another one
+// lies there. A slot is emptied before it changes, so that nobody takes half of
+// the old one for the new one: meanwhile the hash has it.
+func (d Table) writePort(p state.Port, remove bool) error {
+	if lacks := p.AllRoles() & d.core.Sizes().Unused; lacks != 0 && !remove {
+		return fmt.Errorf("write %s: the programs are loaded without the code for it (%#x)", p, lacks)
+	}
+	number, err := datapath.DeviceIndex(p.Device)
+	if err != nil {
+		return err
+	}
+	near, err := d.core.Map("interfaces_near")
+	if err != nil {
+		return err
+	}
+	index, value := uint32(number), encodePort(p)
+	value.Ifindex = index
+	slot := index % interfacesNear
+	var there portValue
+	if err := near.Lookup(slot, &there); err != nil {
+		return fmt.Errorf("read map interfaces_near: %w", err)
+	}
+	if there.Ifindex == index {
+		if err := near.Put(slot, portValue{}); err != nil {
+			return fmt.Errorf("write to map interfaces_near: %w", err)
+		}
+	}
+	if err := d.core.Write("interfaces", index, value, remove); err != nil {
+		return err
+	}
+	if remove || there.Ifindex != 0 && there.Ifindex != index {
+		return nil
+	}
+	return d.core.Write("interfaces_near", slot, value, false)
+}
+
+// lowers lists which interface frames belong to that arrive on a device below it.
+func (d Table) lowers() ([]state.Lower, error) {
+	return datapath.Collect(d.core, "lowers", decodeLower)
+}
+
+func (d Table) writeLower(l state.Lower, remove bool) error {
+	index, err := datapath.DeviceIndex(l.Device)
+	if err != nil {
+		return err
+	}
+	upper, err := datapath.DeviceIndex(l.Upper)
+	if err != nil {
+		return err
+	}
+	return d.core.Write("lowers", encodeLower(l, index), uint32(upper), remove)
+}
+
+// unusedFlags gives interface_unused of bpf/lib/interface.h: only translators have a
+// use for the shortcut.
+func unusedFlags(unused state.Roles) uint32 {
+	return uint32(unused.With(state.RoleShortcut, unused.Has(state.RoleTranslated)))
+}
+
+// Ports lists what the programs know about interfaces.
+func (d Table) Ports() ([]state.Port, error) {
+	return datapath.Collect(d.core, "interfaces", func(k uint32, v portValue) state.Port { return decodePort(int(k), v) })
+}
+
+// proxies lists what ARP and neighbour discovery are answered for.
+func (d Table) proxies() ([]state.Proxy, error) {
+	return datapath.Collect(d.core, "neighbour_proxies", func(k proxyKey, _ uint32) state.Proxy { return decodeProxy(k) })
+}
+
+func (d Table) writeProxy(p state.Proxy, remove bool) error {
+	index, err := datapath.DeviceIndex(p.Device)
+	if err != nil {
+		return err
+	}
+	return d.core.Write("neighbour_proxies", encodeProxy(p, index), uint32(1), remove)
+}

@@ -1,0 +1,23 @@
+package nat64table
+
+import (
+	"testing"
+
+	"weft/internal/datapath"
+	"weft/internal/datapath/datapathtest"
+	"weft/internal/datapath/fibtable"
+	"weft/internal/datapath/ingresstable"
+)
+
+// What the tests here stand on: the bench of datapathtest with the tables that they need.
+
+func parts() []datapath.Part {
+	return []datapath.Part{ingresstable.Part(), Part(), fibtable.Part()}
+}
+
+type bench struct{ *datapathtest.Bench }
+
+func newBench(t *testing.T, toml string, parts ...datapath.Part) *bench {
+	t.Helper()
+	return &bench{datapathtest.New(t, toml, parts...)}
+}

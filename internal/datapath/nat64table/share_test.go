@@ -1,0 +1,318 @@
+package nat64table
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/internal/datapath/datapathtest"
+	"weft/internal/state"
+)
+
+// sharer opens the way to other routers on a bench whose translator is shared.
+func sharer(t *testing.T, b *bench) *Sharer {
+	t.Helper()
+	share(t, b)
+	s, err := Of(b.Datapath).Sharer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	s.now = func() uint32 {
+		var now uint32
+		if err := b.Table("nat64_clock").Lookup(uint32(0), &now); err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	s.drain(t)
+	return s
+}
+
+// share has the translators tell others.
+func share(t *testing.T, b *bench) {
+	t.Helper()
+	binders, err := Of(b.Datapath).Binders()
+	if err != nil || len(binders) == 0 {
+		t.Fatal(binders, err)
+	}
+	for _, one := range binders {
+		one.Shared = true
+		if err := b.Datapath.Write("nat64_stateful_configs", uint32(one.ID), encodeBinder(one), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, one := range binders {
+			b.Datapath.Write("nat64_stateful_configs", uint32(one.ID), encodeBinder(one), false)
+		}
+	})
+}
+
+func (s *Sharer) drain(t *testing.T) (list []state.SessionChange) {
+	t.Helper()
+	if _, err := s.Changes(1<<20, func(c state.SessionChange) { list = append(list, c) }); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func (s *Sharer) listed(t *testing.T) (list []state.ListedSession) {
+	t.Helper()
+	for l := s.List(); ; {
+		more, err := l.Next(func(e state.ListedSession) { list = append(list, e) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return list
+		}
+	}
+}
+
+func (s *Sharer) adopts(t *testing.T, want state.AdoptResult, a state.Adoption) {
+	t.Helper()
+	got, err := s.Adopt([]state.Adoption{a})
+	if err != nil || got[want] != 1 {
+		t.Fatalf("%+v came to %v (%v), want result %d", a, got, err, want)
+	}
+}
+
+const (
+	sharedNode = "[2001:db8:1::2]:40000"
+	sharedFar6 = "[64:ff9b:1::198.51.100.9]:443"
+	sharedFar4 = "198.51.100.9:443"
+	flagSYN    = 2
+	flagACK    = 16
+)
+
+func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+		s := sharer(t, b)
+		out := b.cross(r, "SYN", flow{sharedNode, sharedFar6, 6, flagSYN}, state.Forward6to4)
+		from, _ := datapathtest.Ends(out)
+		b.cross(r, "SYN ACK", flow{sharedFar4, from.String(), 6, flagSYN | flagACK}, state.Forward4to6)
+		got := s.drain(t)
+		if len(got) != 2 || got[0].State != state.SessionV6Init || got[1].State != state.SessionEstablished || got[1].Ended {
+			t.Fatalf("told %+v, want the SYN and its answer", got)
+		}
+		c := got[1]
+		if c.IPv4 != from || c.IPv6 != netip.MustParseAddrPort(sharedNode) || c.Remote4 != netip.MustParseAddrPort(sharedFar4) || c.Protocol != 6 {
+			t.Errorf("told of %+v", c)
+		}
+		// a packet every ten minutes for a day: its life is 2 h 4 min
+		tick := uint32(1000)
+		for range 144 {
+			tick += ticks(10 * time.Minute)
+			b.clock(tick)
+			b.cross(r, "data", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
+			got = append(got, s.drain(t)...)
+		}
+		if got = got[2:]; len(got) < 40 || len(got) > 50 {
+			t.Errorf("in a day told %d times, want once in 31 minutes", len(got))
+		}
+		for _, c := range got {
+			if c.Left < 2*time.Hour {
+				t.Errorf("told that %s are left after a packet", c.Left)
+			}
+		}
+		b.clock(tick + ticks(3*time.Hour))
+		if err := Of(b.Datapath).Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if got = s.drain(t); len(got) != 1 || !got[0].Ended {
+			t.Errorf("told %+v, want that it ended", got)
+		}
+		if lost, err := s.Lost(); lost != 0 || err != nil {
+			t.Errorf("lost %d, %v", lost, err)
+		}
+	})
+}
+
+func TestNothingIsToldUnlessTheTranslatorIsShared(t *testing.T) {
+	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+		s, err := Of(b.Datapath).Sharer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		s.drain(t)
+		b.cross(r, "datagram", flow{sharedNode, sharedFar6, 17, 0}, state.Forward6to4)
+		if got := s.drain(t); len(got) != 0 {
+			t.Errorf("told %+v", got)
+		}
+	})
+}
+
+func adoption(want state.AdoptWant) state.Adoption {
+	return state.Adoption{Want: want, Owner: 3, Round: true, Shared: state.Shared{
+		Protocol: 6, State: state.SessionEstablished, IPv6: netip.MustParseAddrPort(sharedNode), IPv4: netip.MustParseAddrPort(pool4 + ":5555"),
+		Remote6: netip.MustParseAddr("64:ff9b:1::198.51.100.9"), Remote4: netip.MustParseAddrPort(sharedFar4), Left: time.Hour, Age: time.Minute,
+	}}
+}
+
+func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T) {
+	for name, first := range map[string]flow{
+		"from the node":   {sharedNode, sharedFar6, 6, flagACK},
+		"from the server": {sharedFar4, pool4 + ":5555", 6, flagACK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+				s := sharer(t, b)
+				s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+				if got := s.drain(t); len(got) != 0 {
+					t.Errorf("told its own teacher %+v", got)
+				}
+				l := s.listed(t)
+				if len(l) != 1 || !l[0].Remote || l[0].Owner != 3 || !l[0].Round || l[0].Left < time.Hour {
+					t.Fatalf("listed as %+v", l)
+				}
+				b.clock(1001)
+				want := state.Forward6to4
+				if strings.HasPrefix(first.from, "198") {
+					want = state.Forward4to6
+				}
+				out := b.cross(r, "data", first, want)
+				from, to := datapathtest.Ends(out)
+				if want == state.Forward6to4 && from.String() != pool4+":5555" || want == state.Forward4to6 && to.String() != sharedNode {
+					t.Errorf("left from %s to %s", from, to)
+				}
+				if got := s.drain(t); len(got) != 1 || got[0].Ended || got[0].State != state.SessionEstablished {
+					t.Errorf("told %+v, want that it is here now", got)
+				}
+				if l = s.listed(t); len(l) != 1 || l[0].Remote {
+					t.Errorf("listed as %+v, want its own", l)
+				}
+				// the other's last words about it come too late
+				s.adopts(t, state.AdoptKept, adoption(state.AdoptEnd))
+				b.cross(r, "more", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
+				if b.count("nat64_bib6") != 1 || b.count("nat64_bib4") != 1 || b.count("nat64_subscribers") != 1 {
+					t.Error("tables do not agree")
+				}
+			})
+		})
+	}
+}
+
+func TestAdoptedSessionsEndAndNothingOfThemStays(t *testing.T) {
+	b := newStateful(t, shared)
+	s := sharer(t, b)
+	empty := func(why string) {
+		t.Helper()
+		for _, name := range []string{"nat64_sessions", "nat64_bib6", "nat64_bib4", "nat64_subscribers"} {
+			if n := b.count(name); n != 0 {
+				t.Errorf("%s: %d entries in %s", why, n, name)
+			}
+		}
+	}
+	s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+	s.adopts(t, state.AdoptRenewed, adoption(state.AdoptPut))
+	s.adopts(t, state.AdoptEnded, adoption(state.AdoptEnd))
+	empty("ended by its router")
+	s.adopts(t, state.AdoptKept, adoption(state.AdoptEnd))
+
+	// its router is gone: a quarter of its life is added, for packets unheard of
+	s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+	b.clock(1000 + ticks(time.Hour+30*time.Minute))
+	if err := Of(b.Datapath).Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.listed(t)) != 1 {
+		t.Error("it died early")
+	}
+	b.clock(1000 + ticks(time.Hour+32*time.Minute))
+	if err := Of(b.Datapath).Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	empty("ended by time")
+	if got := s.drain(t); len(got) != 0 {
+		t.Errorf("told the owner about its own: %+v", got)
+	}
+}
+
+func TestWhoWinsWhenRoutersDiffer(t *testing.T) {
+	b := newStateful(t, shared)
+	s := sharer(t, b)
+	s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+
+	other := adoption(state.AdoptPut)
+	other.IPv6 = netip.MustParseAddrPort("[2001:db8:1::77]:40000")
+	s.adopts(t, state.AdoptConflict, other) // the same session for another node
+	other.Remote4 = netip.MustParseAddrPort("198.51.100.10:443")
+	s.adopts(t, state.AdoptConflict, other) // the same port
+	moved := adoption(state.AdoptPut)
+	moved.IPv4 = netip.MustParseAddrPort(pool4 + ":5556")
+	s.adopts(t, state.AdoptConflict, moved) // the node has another port here
+
+	second := adoption(state.AdoptPut)
+	second.Remote4, second.Remote6 = netip.MustParseAddrPort("198.51.100.10:443"), netip.MustParseAddr("64:ff9b:1::198.51.100.10")
+	s.adopts(t, state.AdoptMade, second) // a second session of the binding
+	if b.count("nat64_bib6") != 1 || b.count("nat64_sessions") != 2 {
+		t.Error("the binding is not shared by its sessions")
+	}
+
+	// ours, and the other knows of no later packet
+	r := bothWays()[0]
+	b.TakeRoad(r)
+	b.clock(1001)
+	b.cross(r, "data", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
+	old := adoption(state.AdoptPut)
+	old.Left = 2 * time.Hour
+	s.adopts(t, state.AdoptKept, old)
+	// but it does now: it has the traffic
+	b.clock(1000 + ticks(time.Minute))
+	old.Left = 2*time.Hour + 4*time.Minute
+	s.adopts(t, state.AdoptRenewed, old)
+	lent := adoption(state.AdoptLend)
+	lent.Round = false
+	s.adopts(t, state.AdoptKept, lent)
+	for _, l := range s.listed(t) {
+		if l.Remote4 == old.Remote4 && (!l.Remote || l.Round) {
+			t.Errorf("%+v: want it the other's, seen in the newer round", l)
+		}
+	}
+	// lent ones are made if they are not there, and no more
+	third := adoption(state.AdoptLend)
+	third.Remote4 = netip.MustParseAddrPort("198.51.100.11:443")
+	s.adopts(t, state.AdoptMade, third)
+	third.Left = 0
+	s.adopts(t, state.AdoptKept, third)
+}
+
+func TestAFullRingIsCounted(t *testing.T) {
+	b := newStateful(t, shared)
+	s := sharer(t, b)
+	before, err := s.Lost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sessions, rounds = 2000, 10
+	r := bothWays()[0]
+	b.TakeRoad(r)
+	for round := range uint32(rounds) {
+		b.clock(1000 + 100*round)
+		var list []state.Adoption
+		for i := range sessions {
+			a := adoption(state.AdoptPut)
+			a.Protocol, a.State, a.Left = 17, state.SessionActive, time.Hour
+			a.Remote4 = netip.AddrPortFrom(a.Remote4.Addr(), uint16(1000+i))
+			list = append(list, a)
+		}
+		if got, err := s.Adopt(list); err != nil || got[state.AdoptMade]+got[state.AdoptRenewed] != sessions {
+			t.Fatal(got, err)
+		}
+		// packets make them its own, and nobody reads
+		for i := range sessions {
+			in := flow{sharedNode, netip.AddrPortFrom(netip.MustParseAddr("64:ff9b:1::198.51.100.9"), uint16(1000+i)).String(), 17, 0}.packet().Bytes()
+			b.Run(r.Program, r.From(in), b.Frame(datapathtest.Side(in), in))
+		}
+	}
+	told, err := s.Lost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := told - before; lost == 0 || int(lost)+len(s.drain(t)) != sessions*rounds {
+		t.Errorf("of %d changes %d were lost, and the rest did not come", sessions*rounds, lost)
+	}
+}

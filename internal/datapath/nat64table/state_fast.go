@@ -1,0 +1,98 @@
+package nat64table
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"weft/internal/state"
+)
+
+// The short way of packets from inside (bpf/blocks/nat64_session.h) is a
+// table in pieces.
+const (
+	fastSets   = "nat64_fast_sets"
+	fastAtOnce = 256 // pieces that are put in together: each time waits for a grace period
+	cacheLine  = 64
+	fastHeader = 512 // room that a piece leaves for it, at most
+)
+
+// fastPieces is a power of two, of about as many sets of three entries as there
+// can be sessions: then few sessions are without.
+func fastPieces(t state.Tables) uint32 {
+	n := t.Sessions - t.Sessions/16
+	if n <= nat64FastSets {
+		return 1
+	}
+	return 1 << bits.Len(uint(n/nat64FastSets))
+}
+
+// fastConstants say how many pieces there are, and where lines begin.
+func fastConstants(t state.Tables) map[string]uint32 {
+	return map[string]uint32{"nat64_fast_mask": fastPieces(t) - 1, "nat64_fast_shift": (cacheLine - arrayHeader()%cacheLine) % cacheLine}
+}
+
+// arrayHeader is how many bytes of its memory an array of the kernel begins
+// with; zero if that cannot be told, which costs no more than time.
+var arrayHeader = sync.OnceValue(func() uint32 {
+	const value = 8
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: value, MaxEntries: 1})
+	if err != nil {
+		return 0
+	}
+	defer m.Close()
+	info, err := m.Info()
+	if err != nil {
+		return 0
+	}
+	if all, ok := info.Memlock(); ok && all > value && all < fastHeader && all%8 == 0 {
+		return uint32(all - value)
+	}
+	return 0
+})
+
+// fillFast makes the pieces that are not there yet.
+func fillFast(outer *ebpf.Map, piece *ebpf.MapSpec) error {
+	var keys, fds []uint32
+	var made []*ebpf.Map
+	put := func() error {
+		defer func() {
+			for _, m := range made {
+				m.Close()
+			}
+			keys, fds, made = nil, nil, nil
+		}()
+		if len(keys) == 0 {
+			return nil
+		}
+		_, err := outer.BatchUpdate(keys, fds, nil)
+		return err
+	}
+	for at := range outer.MaxEntries() {
+		var id uint32
+		err := outer.Lookup(at, &id)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("look for piece %d: %w", at, errors.Join(err, put()))
+		}
+		m, err := ebpf.NewMap(piece)
+		if err != nil {
+			return fmt.Errorf("make piece %d: %w", at, errors.Join(err, put()))
+		}
+		keys, fds, made = append(keys, at), append(fds, uint32(m.FD())), append(made, m)
+		if len(keys) == fastAtOnce {
+			if err := put(); err != nil {
+				return fmt.Errorf("put in pieces: %w", err)
+			}
+		}
+	}
+	if err := put(); err != nil {
+		return fmt.Errorf("put in pieces: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,373 @@
+package pseudowiretable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/datapath"
+	"weft/internal/state"
+)
+
+// wireLinks is where the programs of hidden ends are pinned: beside those of
+// other devices, because there may be thousands.
+const wireLinks = "wires"
+
+func (d Table) wirePins() (map[int]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.core.Dir(), wireLinks))
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[int]string{}, nil
+	}
+	builds := map[int]string{}
+	for _, e := range entries {
+		index, build, ok := strings.Cut(e.Name(), "-")
+		if n, err := strconv.Atoi(index); ok && err == nil {
+			builds[n] = build
+		}
+	}
+	return builds, err
+}
+
+// wires are the programs of the hidden ends. They are changed by steps alone.
+type wires struct {
+	d      Table
+	builds map[int]string // by hidden end; nil: not listed yet
+}
+
+// of makes them those of a datapath.
+func (w *wires) of(d Table) *wires {
+	if w.d != d {
+		*w = wires{d: d}
+	}
+	return w
+}
+
+// wireBuild is that of the program on one hidden end; empty if there is none.
+// To list the directory for each of thousands would take longer than the rest.
+func (w *wires) wireBuild(index int) (_ string, err error) {
+	if w.builds == nil {
+		if w.builds, err = w.d.wirePins(); err != nil {
+			return "", fmt.Errorf("list programs of pseudowires: %w", err)
+		}
+	}
+	return w.builds[index], nil
+}
+
+func (d Table) wirePin(index int, build string) string {
+	return filepath.Join(d.core.Dir(), wireLinks, fmt.Sprintf("%d-%s", index, build))
+}
+
+// attachWire puts the program on a hidden end, or replaces the one that is there.
+func (w *wires) attachWire(index int, build, was string) error {
+	prog, err := w.d.core.Load("pseudowire_encap")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(w.d.core.Dir(), wireLinks), 0o700); err != nil {
+		return fmt.Errorf("make pin directory: %w", err)
+	}
+	var l link.Link
+	if was == "" {
+		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: ebpf.AttachTCXIngress})
+	} else if l, err = link.LoadPinnedLink(w.d.wirePin(index, was), nil); err == nil {
+		defer l.Close()
+		err = l.Update(prog)
+	}
+	if err != nil {
+		return fmt.Errorf("attach pseudowire_encap to device %d: %w", index, datapath.ExplainAttach(err, state.HookIngress))
+	}
+	defer l.Close()
+	if err := l.Pin(w.d.wirePin(index, build)); err != nil {
+		return fmt.Errorf("pin pseudowire_encap of device %d: %w", index, err)
+	}
+	w.builds[index] = build
+	return nil
+}
+
+func (w *wires) detachWire(index int, build string) error {
+	delete(w.builds, index)
+	path := w.d.wirePin(index, build)
+	l, err := link.LoadPinnedLink(path, nil)
+	if err != nil {
+		return os.Remove(path)
+	}
+	defer l.Close()
+	return l.Unpin()
+}
+
+// Pseudowires lists them. One whose device is gone has a name like #12.
+func (d Table) Pseudowires() ([]state.Pseudowire, error) {
+	builds, err := d.wirePins()
+	if err != nil {
+		return nil, fmt.Errorf("list programs of pseudowires: %w", err)
+	}
+	m, err := d.core.Map("pseudowire_rxs")
+	if err != nil {
+		return nil, err
+	}
+	_, rxs, err := datapath.ReadAll[wireKey, wireRx](m)
+	if err != nil {
+		return nil, fmt.Errorf("read map pseudowire_rxs: %w", err)
+	}
+	return datapath.Collect(d.core, "pseudowire_txs", func(index uint32, tx wireTx) state.Pseudowire {
+		// without what it receives by it is not whole, and what is wanted differs
+		p := decodeWire(int(index), tx, rxs[keyOf(tx)])
+		p.Build = builds[int(index)]
+		return p
+	})
+}
+
+// writeWire makes a pseudowire what p says: first what it is to receive, then
+// what it sends; what it received by before goes last, so that packets under
+// way are not lost.
+func (w *wires) writeWire(p state.Pseudowire, remove bool) error {
+	index := uint32(p.Hidden)
+	old, err := w.d.wireKeys(index)
+	if err != nil {
+		return err
+	}
+	build, err := w.wireBuild(p.Hidden)
+	if err != nil {
+		return err
+	}
+	if remove {
+		errs := []error{w.d.core.Write("pseudowire_txs", index, wireTx{}, true), w.d.forgetKeys(index, old, nil), w.d.core.Write("pseudowire_counts", index, nil, true), w.d.writeShortcut(p, false)}
+		if build != "" {
+			errs = append(errs, w.detachWire(p.Hidden, build))
+		}
+		return errors.Join(errs...)
+	}
+	if err := w.d.tellOfWire(p, old); err != nil {
+		return err
+	}
+	if build != p.Build {
+		return w.attachWire(p.Hidden, p.Build, build)
+	}
+	return nil
+}
+
+// tellOfWire writes what the programs know of a pseudowire; old are the keys that
+// it had.
+func (d Table) tellOfWire(p state.Pseudowire, old []wireKey) error {
+	index := uint32(p.Hidden)
+	tx, keys, rx, err := encodeWire(p)
+	if err != nil {
+		return err
+	}
+	if err := d.keepNumbers(index, &tx, &rx, keys[0]); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if err := d.core.Write("pseudowire_rxs", k, rx, false); err != nil {
+			return err
+		}
+	}
+	if err := d.makeCounts(index); err != nil {
+		return err
+	}
+	if err := d.core.Write("pseudowire_txs", index, tx, false); err != nil {
+		return err
+	}
+	if err := d.writeShortcut(p, p.Shortcut); err != nil {
+		return err
+	}
+	return d.forgetKeys(index, old, keys)
+}
+
+// writeShortcut has programs find the hidden end by the visible one, if packets
+// may go past that.
+func (d Table) writeShortcut(p state.Pseudowire, there bool) error {
+	return d.core.Write("pseudowire_shortcuts", uint32(p.Peer), uint32(p.Hidden), !there)
+}
+
+// wireKeys lists those by which a pseudowire that exists is found.
+func (d Table) wireKeys(index uint32) ([]wireKey, error) {
+	m, err := d.core.Map("pseudowire_txs")
+	if err != nil {
+		return nil, err
+	}
+	var tx wireTx
+	switch err := m.Lookup(index, &tx); {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read map pseudowire_txs: %w", err)
+	}
+	key := keyOf(tx)
+	return []wireKey{key, looseKey(key)}, nil
+}
+
+// forgetKeys takes those of old away that are not kept, unless they lead to
+// another pseudowire by now.
+func (d Table) forgetKeys(index uint32, old, keep []wireKey) error {
+	m, err := d.core.Map("pseudowire_rxs")
+	if err != nil {
+		return err
+	}
+	for _, k := range old {
+		var rx wireRx
+		if slices.Contains(keep, k) || m.Lookup(k, &rx) != nil || rx.Ifindex != index {
+			continue
+		}
+		if err := d.core.Write("pseudowire_rxs", k, nil, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepNumbers has counters go on where they were.
+func (d Table) keepNumbers(index uint32, tx *wireTx, rx *wireRx, key wireKey) error {
+	txs, err := d.core.Map("pseudowire_txs")
+	if err != nil {
+		return err
+	}
+	rxs, err := d.core.Map("pseudowire_rxs")
+	if err != nil {
+		return err
+	}
+	var oldTx wireTx
+	if txs.Lookup(index, &oldTx) == nil {
+		tx.Sequence = oldTx.Sequence
+	}
+	var oldRx wireRx
+	if rxs.Lookup(key, &oldRx) == nil {
+		rx.Sequence, rx.Heard = oldRx.Sequence, oldRx.Heard
+	}
+	return nil
+}
+
+// makeCounts makes the counters of a pseudowire, if there are none.
+func (d Table) makeCounts(index uint32) error {
+	m, err := d.core.Map("pseudowire_counts")
+	if err != nil {
+		return err
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	err = datapath.Retry(func() error { return m.Update(index, make([]wireCounts, cpus), ebpf.UpdateNoExist) })
+	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
+		return fmt.Errorf("write to map pseudowire_counts: %w", err)
+	}
+	return nil
+}
+
+// WireFaults names the reasons in WireCounts.Faults.
+func WireFaults() []string { return pseudowireFaultNames()[:wireFaultJoined] }
+
+// WireCounts is what a pseudowire carried, and what it did not.
+type WireCounts struct {
+	RxPackets, RxBytes, TxPackets, TxBytes uint64
+	Joined                                 uint64 // packets among those received that came in pieces
+	Faults                                 map[string]uint64
+}
+
+// WireCounts gives the counts of each pseudowire, by the index of its hidden end.
+func (d Table) WireCounts() (map[int]WireCounts, error) {
+	m, err := d.core.Map("pseudowire_counts")
+	if err != nil {
+		return nil, err
+	}
+	all := map[int]WireCounts{}
+	_, values, err := datapath.ReadAll[uint32, []wireCounts](m)
+	if err != nil {
+		return nil, fmt.Errorf("read map pseudowire_counts: %w", err)
+	}
+	for index, perCPU := range values {
+		c := WireCounts{Faults: map[string]uint64{}}
+		for _, one := range perCPU {
+			c.RxPackets += one.RxPackets
+			c.RxBytes += one.RxBytes
+			c.TxPackets += one.TxPackets
+			c.TxBytes += one.TxBytes
+			c.Joined += one.Faults[wireFaultJoined]
+			for i, name := range WireFaults() {
+				if n := one.Faults[i]; n > 0 {
+					c.Faults[name] += n
+				}
+			}
+		}
+		all[int(index)] = c
+	}
+	return all, nil
+}
+
+// pathMTULife is how long a router's word about the MTU holds (RFC 1191 section
+// 6.3, RFC 8201 section 4).
+const pathMTULife = 10 * time.Minute
+
+// SetWay says how packets get from one host to the other. What routers under
+// way told of the MTU stays until it is old.
+func (d Table) SetWay(pair state.Pair, way state.Way) error {
+	m, err := d.core.Map("pseudowire_ways")
+	if err != nil {
+		return err
+	}
+	key, v := encodePair(pair), encodeWay(way)
+	var old wireWay
+	if m.Lookup(key, &old) == nil && old.PathMtu != 0 && fresh(old.Learnt) {
+		v.PathMtu, v.Learnt = old.PathMtu, old.Learnt
+	}
+	if v == old {
+		return nil
+	}
+	if err := m.Put(key, v); err != nil {
+		return fmt.Errorf("write to map pseudowire_ways: %w", err)
+	}
+	return nil
+}
+
+func fresh(learnt uint64) bool {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return true
+	}
+	return uint64(now.Nano())-learnt < uint64(pathMTULife)
+}
+
+// Ways lists how packets of pseudowires get to other hosts.
+func (d Table) Ways() (map[state.Pair]state.Way, error) {
+	ways := map[state.Pair]state.Way{}
+	_, err := datapath.Collect(d.core, "pseudowire_ways", func(k wirePair, v wireWay) bool {
+		w := decodeWay(v)
+		if !fresh(v.Learnt) {
+			w.PathMTU = 0
+		}
+		ways[decodePair(k)] = w
+		return false
+	})
+	return ways, err
+}
+
+// ForgetWay takes one out.
+func (d Table) ForgetWay(pair state.Pair) error {
+	return d.core.Write("pseudowire_ways", encodePair(pair), nil, true)
+}
+
+// WirePorts lists where only pseudowires are.
+func (d Table) WirePorts() ([]state.WirePort, error) {
+	var list []state.WirePort
+	_, err := datapath.Collect(d.core, "pseudowire_rxs", func(k wireKey, _ wireRx) bool {
+		if k.Kind&uint8(state.WireSome) != 0 {
+			list = append(list, decodeWirePort(k))
+		}
+		return false
+	})
+	return list, err
+}
+
+func (d Table) writeWirePort(p state.WirePort, remove bool) error {
+	return d.core.Write("pseudowire_rxs", encodeWirePort(p), wireRx{}, remove)
+}

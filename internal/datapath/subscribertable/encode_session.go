@@ -1,0 +1,144 @@
+package subscribertable
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"weft/internal/datapath"
+	"weft/internal/state"
+)
+
+// sessionGroup is how many sessions there are to a value of l2tp_sessions.
+const sessionGroup = len(groupValue{}.Up)
+
+// accessLines are what the table has of one session, or points to that.
+type accessLines struct {
+	down     *downLine
+	up       *upLine
+	downRest *downRest
+	upRest   *upRest
+}
+
+// newAccessLines are those of one of its own, in no table.
+func newAccessLines() accessLines { return accessLines{&downLine{}, &upLine{}, &downRest{}, &upRest{}} }
+
+// accessAt gives the session with an id.
+func accessAt(groups []groupValue, id uint16) accessLines {
+	g, i := &groups[int(id)/sessionGroup], int(id)%sessionGroup
+	return accessLines{&g.Down[i], &g.Up[i], &g.DownRest[i], &g.UpRest[i]}
+}
+
+func encodeSession(x state.AccessSession) accessLines {
+	flags := uint8(l2tpKnown)
+	for flag, set := range map[uint8]bool{
+		l2tpGarden: x.Garden, l2tpBlocked: x.Blocked, l2tpTrusted: x.Trusted,
+		l2tpSequence: x.Sequence, l2tpNoAddress: x.NoAddress, l2tpShortType: x.ShortType, l2tpCapture: x.Capture,
+	} {
+		if set {
+			flags |= flag
+		}
+	}
+	v := newAccessLines()
+	down, up := v.down, v.up
+	down.Flags, down.Access, down.Tunnel, down.Mss, down.Rate = flags, uint8(x.Access), x.Tunnel, x.MSS, rate(x.Down)
+	up.Flags, up.Access, up.Tunnel, up.Rate = flags, uint8(x.Access), x.Tunnel, rate(x.Up)
+	// what comes has flags of its own where those of what is sent mean nothing
+	up.Flags &^= l2tpSequence | l2tpOnward
+	if x.Numbered {
+		up.Flags |= l2tpSequence
+	}
+	if x.Onward != 0 {
+		up.Flags |= l2tpOnward
+		up.Ip4 = uint32(x.Onward)
+	}
+	down.Remote, down.Mtu = datapath.Wire16(x.Remote), x.MTU
+	if x.IPv4.IsValid() && x.Onward == 0 {
+		up.Ip4 = datapath.Wire32(x.IPv4)
+	}
+	if x.IPv6.IsValid() {
+		v.downRest.Ip6.U8 = x.IPv6.As16()
+	}
+	n := 0
+	for _, p := range x.Prefixes {
+		if n < len(up.Bits6) && p.Addr().Is6() && p.Bits() > 0 && p.Bits() <= 64 {
+			a := p.Masked().Addr().As16()
+			v.upRest.Net6[n], up.Bits6[n] = binary.BigEndian.Uint64(a[:]), uint8(p.Bits())
+			n++
+		}
+	}
+	return v
+}
+
+// words are a line's or a rest's.
+func words[V downLine | upLine | downRest | upRest](v *V) *[4]uint64 {
+	return (*[4]uint64)(unsafe.Pointer(v))
+}
+
+// write writes what is configured of a session, a word at a time, as programs read it at
+// the same moment: the words with the flags last, so that a line that counts as known is
+// whole.
+func (s accessLines) write(v accessLines) {
+	type pair struct{ to, from *[4]uint64 }
+	down, up := pair{words(s.down), words(v.down)}, pair{words(s.up), words(v.up)}
+	for _, one := range []pair{{words(s.downRest), words(v.downRest)}, {words(s.upRest), words(v.upRest)}} {
+		for i := range 2 { // the rest is the programs'
+			atomic.StoreUint64(&one.to[i], one.from[i])
+		}
+	}
+	for _, i := range []int{2, 3} { // what is counted comes first
+		atomic.StoreUint64(&down.to[i], down.from[i])
+		atomic.StoreUint64(&up.to[i], up.from[i])
+	}
+}
+
+// clear makes a session one that has carried nothing.
+func (s accessLines) clear() {
+	*s.down, *s.up, *s.downRest, *s.upRest = downLine{}, upLine{}, downRest{}, upRest{}
+}
+
+// forget ends what programs make of a session's lines.
+func (s accessLines) forget() {
+	atomic.StoreUint64(&words(s.down)[3], 0)
+	atomic.StoreUint64(&words(s.up)[3], 0)
+}
+
+// decode is the reverse of encodeSession, without the prefixes; false: there is none.
+func (s accessLines) decode(id uint16) (state.AccessSession, bool) {
+	down, up := s.down, s.up
+	x := state.AccessSession{
+		Local: id, Remote: datapath.Wire16(down.Remote), Tunnel: down.Tunnel, Access: int(down.Access),
+		MTU: down.Mtu, MSS: down.Mss, Up: uint64(up.Rate) * 1000, Down: uint64(down.Rate) * 1000,
+		Garden: down.Flags&l2tpGarden != 0, Blocked: down.Flags&l2tpBlocked != 0, Trusted: down.Flags&l2tpTrusted != 0,
+		Sequence: down.Flags&l2tpSequence != 0, NoAddress: down.Flags&l2tpNoAddress != 0, ShortType: down.Flags&l2tpShortType != 0,
+		Capture: down.Flags&l2tpCapture != 0, Numbered: up.Flags&l2tpSequence != 0,
+	}
+	if up.Flags&l2tpOnward != 0 {
+		x.Onward = uint16(up.Ip4)
+	} else if up.Ip4 != 0 {
+		x.IPv4 = datapath.Addr4(up.Ip4)
+	}
+	if s.downRest.Ip6.U8 != [16]byte{} {
+		x.IPv6 = netip.AddrFrom16(s.downRest.Ip6.U8)
+	}
+	return x, down.Flags&l2tpKnown != 0
+}
+
+// counters reads what a session has carried.
+func (s accessLines) counters(id uint16, rest *sessionState) state.AccessCounters {
+	up, down := &s.up.Flow, &s.down.Flow
+	c := state.AccessCounters{
+		Local:     id,
+		UpPackets: atomic.LoadUint64(&up.Packets), UpBytes: atomic.LoadUint64(&up.Bytes),
+		DownPackets: atomic.LoadUint64(&down.Packets), DownBytes: atomic.LoadUint64(&down.Bytes),
+		SeenUp:   time.Duration(atomic.LoadUint64(&s.upRest.Clock.Seen)),
+		SeenDown: time.Duration(atomic.LoadUint64(&s.downRest.Clock.Seen)),
+	}
+	c.Uncaptured = uint64(atomic.LoadUint32(&rest.Uncaptured))
+	for i := range c.Drops {
+		c.Drops[i] = atomic.LoadUint64(&rest.Drops[i])
+	}
+	return c
+}
