@@ -7,11 +7,12 @@ import (
 	"net/url"
 
 	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 )
 
 // Subscribers takes orders for sessions.
 type Subscribers interface {
-	Disconnect(context.Context, access.Match) int
+	Disconnect(context.Context, subscriber.Match) int
 	Capture(ctx context.Context, order access.CaptureOrder, w io.Writer) error
 }
 

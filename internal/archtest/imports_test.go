@@ -27,7 +27,7 @@ type room struct {
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
-	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client"}
+	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/subscriber"}
 	doorRooms := slices.Concat(leaves, engines, []string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
@@ -51,6 +51,9 @@ func rooms() []room {
 		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
 		{"internal/l2tp", []string{"internal/limit", "internal/timer", "wire/l2tp"}},
 		{"internal/dhcp6client", []string{"internal/timer", "wire/dhcp6", "wire/ipv6"}},
+		{"internal/subscriber", []string{
+			"internal/dhcp6client", "internal/l2tp", "internal/limit", "internal/ppp", "internal/state", "internal/timer", "wire",
+		}},
 		{"internal/config/configtest", []string{"internal/config", "internal/plan", "internal/state"}},
 		{"internal/config", leaves},
 		{"internal/foreign", []string{"internal/state"}},
@@ -79,7 +82,7 @@ func rooms() []room {
 		{"internal/aaa", []string{"internal/task"}},
 		{"internal/syslog", []string{"internal/task"}},
 		{"internal/bus", []string{"internal/task"}},
-		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/access"}},
+		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/access", "internal/subscriber"}},
 		{"internal/trace", []string{"internal/state", "internal/ethtool", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
 		{"internal/svg", nil},
@@ -118,7 +121,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/plan", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/subscriber", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.
@@ -310,10 +313,18 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/state", "weft/internal/config", "no business"},
 		{"internal/api", "weft/internal/daemon", "no business"},
 		{"internal/aaa", "weft/internal/feature/access", "no business"},
-		{"internal/ppp", "weft/internal/feature/access", "no business"},
+		{"internal/ppp", "weft/internal/subscriber", "no business"},
+		{"internal/aaa", "weft/internal/subscriber", "no business"},
+		{"internal/subscriber", "weft/internal/config", "no business"},
+		{"internal/subscriber", "weft/internal/feature/access", "no business"},
+		{"internal/subscriber", "weft/internal/feature/ra", "no business"},
+		{"internal/subscriber", "weft/internal/l2tp", ""},
+		{"internal/subscriber", "crypto/rand", "to be pure"},
+		{"internal/feature/access", "weft/internal/subscriber", ""},
+		{"internal/feature/access/accessrun", "weft/internal/subscriber", ""},
 		{"internal/ppp", "weft/wire/l2tp", "no business"},
 		{"internal/l2tp", "weft/internal/ppp", "no business"},
-		{"internal/l2tp", "weft/internal/feature/access", "no business"},
+		{"internal/l2tp", "weft/internal/subscriber", "no business"},
 		{"internal/dhcp6client", "net", "pure"},
 		{"internal/lab", "weft/internal/daemon", "no business"},
 		{"internal/daemon", "weft/cmd/weft", "no business"},

@@ -121,7 +121,7 @@ const (
 // large are packages that are still to be split, with the size that they may not
 // exceed until then.
 func large() map[string]int {
-	return map[string]int{"internal/feature/access": 5660, "internal/feature/nat64": 3550}
+	return map[string]int{"internal/subscriber": 4060, "internal/feature/nat64": 3550}
 }
 
 func TestNoPackageOrFunctionOfTheRouterIsTooLarge(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package access ends subscribers' sessions, or begins one: L2TPv2 (RFC 2661)
-// with PPP in it, as the network server (LNS) that an ISP has, and as the
-// client that a member has at home.
+// Package access is the declaration of subscribers over L2TPv2 (RFC 2661) with PPP in
+// it: the network server (LNS) that an ISP has, and the client that a member has at
+// home. internal/subscriber is their engine.
 package access
 
 import (
@@ -10,42 +10,43 @@ import (
 	"weft/internal/config"
 	"weft/internal/ppp"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // Config is [lns.NAME].
 type Config struct {
-	Listen       []netip.Addr   `toml:"listen" required:"true" example:"[\"192.0.2.1\", \"2001:db8::1\"]" doc:"The router's own addresses at which LACs reach it, port 1701."`
-	HostName     string         `toml:"host_name" example:"\"lns1\"" doc:"The Host Name AVP and PPP name of this router. Default: NAME."`
-	LACs         []LAC          `toml:"lacs" example:"[{ name = \"dsl\", address = \"198.51.100.0/24\", secret = \"between us\" }]" doc:"The LACs that may set up tunnels."`
-	Hello        time.Duration  `toml:"hello" min:"1s" max:"1h" example:"\"1m\"" doc:"Time of silence after which weft sends an L2TP Hello to the peer of a tunnel (RFC 2661 section 6.5)."`
-	Echo         time.Duration  `toml:"lcp_echo" was:"echo" min:"0s" max:"1h" example:"\"30s\"" doc:"Interval of LCP echo requests to each subscriber (RFC 1661 section 5.8); four unanswered ones end the session. \"0s\": none."`
-	MRU          int            `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet of a subscriber, in bytes. 1460 fits a path of 1500 bytes over IPv4 with L2TP and PPP headers, 1440 over IPv6."`
-	Methods      []ppp.Method   `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"The PPP authentication protocols to offer, in this order. Default: chap, then pap. []: no authentication."`
-	Users        []User         `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"Users of this router. They are checked before RADIUS."`
-	Forward      []Forward      `toml:"forward" example:"[{ realm = \"example.org\", server = \"192.0.2.99\", secret = \"between them\" }]" doc:"Realms of another LNS: weft forwards their sessions to it, as LAC (tunnel switching), after it has authenticated them. RADIUS selects the same with Tunnel-Type, Tunnel-Server-Endpoint and Tunnel-Password."`
-	UsersFile    string         `toml:"users_file" example:"\"/etc/weft/members.toml\"" doc:"A file with more users, followed while weft runs: [subscribers] with the key users, or [[subscribers.users]] for each. Only root may be able to read it."`
-	RADIUS       []RADIUS       `toml:"radius" example:"[{ server = \"192.0.2.53:1812\", secret = \"with RADIUS\" }]" doc:"The RADIUS servers for all other subscribers; the first that answers is used."`
-	NASIdent     string         `toml:"nas_identifier" example:"\"lns1\"" doc:"The NAS-Identifier of this router. Default: host_name."`
-	Dynamic      []Dynamic      `toml:"dynamic_authorization" example:"[{ client = \"192.0.2.53\", secret = \"with RADIUS\" }]" doc:"The clients that may send CoA and Disconnect requests (RFC 5176), at UDP port 3799 of the addresses of listen."`
-	Gateway      netip.Addr     `toml:"gateway" ip:"4" example:"\"203.0.113.1\"" doc:"The router's IPv4 address on every session; weft adds it to the section's device. Default: the first address of the first pool. An address of listen does not work for subscribers that are their own LAC: they would send the tunnel's packets into the tunnel."`
-	Pools        []Pool         `toml:"pools" example:"[{ addresses = [\"203.0.113.0/24\"] }]" doc:"The IPv4 addresses for subscribers, and more IPv6 pools. Without IPv4 addresses, only subscribers with an address of their own have IPv4."`
-	Leases       string         `toml:"leases" example:"\"/var/lib/weft/members.leases\"" doc:"The file that stores which login had which address and prefixes of the pools, so that each login gets the same again after a reboot. Without it they are stored until the machine stops."`
-	IPv6         bool           `toml:"ipv6" example:"true" doc:"Subscribers have IPv6."`
-	Prefixes     []netip.Prefix `toml:"prefixes" ip:"6" example:"[\"2001:db8:1000::/48\"]" doc:"The prefixes from which each session is advertised a /64."`
-	Delegate     []netip.Prefix `toml:"delegate" ip:"6" example:"[\"2001:db8:2000::/36\"]" doc:"The prefixes from which each session may get a delegated prefix by DHCPv6."`
-	Addresses6   []netip.Prefix `toml:"ipv6_addresses" ip:"6" example:"[\"2001:db8:3000::/64\"]" doc:"The prefixes from which each session may get one IPv6 address by DHCPv6 (IA_NA), for routers that request one besides the advertised /64."`
-	DelegateBits int            `toml:"delegated_len" was:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
-	DNS          []netip.Addr   `toml:"dns" example:"[\"192.0.2.53\", \"2001:db8::53\"]" doc:"The name servers, of both families: IPv4 by IPCP (RFC 1877, two at most), IPv6 by router advertisements and DHCPv6."`
-	PREF64       []netip.Prefix `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The prefixes of translators (PREF64, RFC 8781), by router advertisements. Default: those of the [nat64.NAME] sections that serve an [interface.NAME] whose device is lns-NAME; []: none."`
-	Duplicates   Duplicates     `toml:"duplicates" enum:"refuse,replace,allow" example:"\"replace\"" doc:"A second session of the same login is rejected, ends the first session, or both continue."`
-	MaxSessions  int            `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"Maximum number of sessions; 0: the maximum of the tables."`
-	Up           int64          `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit of a subscriber, in bit/s, unless it has one of its own; 0: none."`
-	Down         int64          `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit of a subscriber, in bit/s; 0: none."`
-	Garden       []netip.Prefix `toml:"walled_garden" was:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"The prefixes that subscribers in the walled garden can reach."`
-	Portal       string         `toml:"captive_portal" example:"\"https://pay.example.net/api\"" doc:"The URI of the captive portal's API (RFC 8908), which router advertisements and DHCPv6 announce to hosts of subscribers in the walled garden (RFC 8910). The walled garden must contain its address, and a name server."`
-	SessionTime  time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout; \"0s\": none."`
-	IdleTime     time.Duration  `toml:"idle_timeout" min:"0s" example:"\"0s\"" doc:"Idle timeout: time without a packet from the subscriber after which its session ends; \"0s\": none."`
-	Interim      time.Duration  `toml:"acct_interim_interval" was:"interim" min:"0s" example:"\"10m\"" doc:"Interval of RADIUS Interim-Updates; \"0s\": only if RADIUS requests them."`
+	Listen       []netip.Addr          `toml:"listen" required:"true" example:"[\"192.0.2.1\", \"2001:db8::1\"]" doc:"The router's own addresses at which LACs reach it, port 1701."`
+	HostName     string                `toml:"host_name" example:"\"lns1\"" doc:"The Host Name AVP and PPP name of this router. Default: NAME."`
+	LACs         []LAC                 `toml:"lacs" example:"[{ name = \"dsl\", address = \"198.51.100.0/24\", secret = \"between us\" }]" doc:"The LACs that may set up tunnels."`
+	Hello        time.Duration         `toml:"hello" min:"1s" max:"1h" example:"\"1m\"" doc:"Time of silence after which weft sends an L2TP Hello to the peer of a tunnel (RFC 2661 section 6.5)."`
+	Echo         time.Duration         `toml:"lcp_echo" was:"echo" min:"0s" max:"1h" example:"\"30s\"" doc:"Interval of LCP echo requests to each subscriber (RFC 1661 section 5.8); four unanswered ones end the session. \"0s\": none."`
+	MRU          int                   `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet of a subscriber, in bytes. 1460 fits a path of 1500 bytes over IPv4 with L2TP and PPP headers, 1440 over IPv6."`
+	Methods      []ppp.Method          `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"The PPP authentication protocols to offer, in this order. Default: chap, then pap. []: no authentication."`
+	Users        []User                `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"Users of this router. They are checked before RADIUS."`
+	Forward      []Forward             `toml:"forward" example:"[{ realm = \"example.org\", server = \"192.0.2.99\", secret = \"between them\" }]" doc:"Realms of another LNS: weft forwards their sessions to it, as LAC (tunnel switching), after it has authenticated them. RADIUS selects the same with Tunnel-Type, Tunnel-Server-Endpoint and Tunnel-Password."`
+	UsersFile    string                `toml:"users_file" example:"\"/etc/weft/members.toml\"" doc:"A file with more users, followed while weft runs: [subscribers] with the key users, or [[subscribers.users]] for each. Only root may be able to read it."`
+	RADIUS       []RADIUS              `toml:"radius" example:"[{ server = \"192.0.2.53:1812\", secret = \"with RADIUS\" }]" doc:"The RADIUS servers for all other subscribers; the first that answers is used."`
+	NASIdent     string                `toml:"nas_identifier" example:"\"lns1\"" doc:"The NAS-Identifier of this router. Default: host_name."`
+	Dynamic      []Dynamic             `toml:"dynamic_authorization" example:"[{ client = \"192.0.2.53\", secret = \"with RADIUS\" }]" doc:"The clients that may send CoA and Disconnect requests (RFC 5176), at UDP port 3799 of the addresses of listen."`
+	Gateway      netip.Addr            `toml:"gateway" ip:"4" example:"\"203.0.113.1\"" doc:"The router's IPv4 address on every session; weft adds it to the section's device. Default: the first address of the first pool. An address of listen does not work for subscribers that are their own LAC: they would send the tunnel's packets into the tunnel."`
+	Pools        []Pool                `toml:"pools" example:"[{ addresses = [\"203.0.113.0/24\"] }]" doc:"The IPv4 addresses for subscribers, and more IPv6 pools. Without IPv4 addresses, only subscribers with an address of their own have IPv4."`
+	Leases       string                `toml:"leases" example:"\"/var/lib/weft/members.leases\"" doc:"The file that stores which login had which address and prefixes of the pools, so that each login gets the same again after a reboot. Without it they are stored until the machine stops."`
+	IPv6         bool                  `toml:"ipv6" example:"true" doc:"Subscribers have IPv6."`
+	Prefixes     []netip.Prefix        `toml:"prefixes" ip:"6" example:"[\"2001:db8:1000::/48\"]" doc:"The prefixes from which each session is advertised a /64."`
+	Delegate     []netip.Prefix        `toml:"delegate" ip:"6" example:"[\"2001:db8:2000::/36\"]" doc:"The prefixes from which each session may get a delegated prefix by DHCPv6."`
+	Addresses6   []netip.Prefix        `toml:"ipv6_addresses" ip:"6" example:"[\"2001:db8:3000::/64\"]" doc:"The prefixes from which each session may get one IPv6 address by DHCPv6 (IA_NA), for routers that request one besides the advertised /64."`
+	DelegateBits int                   `toml:"delegated_len" was:"delegate_bits" min:"32" max:"64" example:"56" doc:"The length of a delegated prefix."`
+	DNS          []netip.Addr          `toml:"dns" example:"[\"192.0.2.53\", \"2001:db8::53\"]" doc:"The name servers, of both families: IPv4 by IPCP (RFC 1877, two at most), IPv6 by router advertisements and DHCPv6."`
+	PREF64       []netip.Prefix        `toml:"pref64" ip:"6" example:"[\"64:ff9b::/96\"]" doc:"The prefixes of translators (PREF64, RFC 8781), by router advertisements. Default: those of the [nat64.NAME] sections that serve an [interface.NAME] whose device is lns-NAME; []: none."`
+	Duplicates   subscriber.Duplicates `toml:"duplicates" enum:"refuse,replace,allow" example:"\"replace\"" doc:"A second session of the same login is rejected, ends the first session, or both continue."`
+	MaxSessions  int                   `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"Maximum number of sessions; 0: the maximum of the tables."`
+	Up           int64                 `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit of a subscriber, in bit/s, unless it has one of its own; 0: none."`
+	Down         int64                 `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit of a subscriber, in bit/s; 0: none."`
+	Garden       []netip.Prefix        `toml:"walled_garden" was:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"The prefixes that subscribers in the walled garden can reach."`
+	Portal       string                `toml:"captive_portal" example:"\"https://pay.example.net/api\"" doc:"The URI of the captive portal's API (RFC 8908), which router advertisements and DHCPv6 announce to hosts of subscribers in the walled garden (RFC 8910). The walled garden must contain its address, and a name server."`
+	SessionTime  time.Duration         `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout; \"0s\": none."`
+	IdleTime     time.Duration         `toml:"idle_timeout" min:"0s" example:"\"0s\"" doc:"Idle timeout: time without a packet from the subscriber after which its session ends; \"0s\": none."`
+	Interim      time.Duration         `toml:"acct_interim_interval" was:"interim" min:"0s" example:"\"10m\"" doc:"Interval of RADIUS Interim-Updates; \"0s\": only if RADIUS requests them."`
 }
 
 // LAC may set up tunnels.
@@ -76,15 +77,16 @@ type User struct {
 	IdleTime    time.Duration  `toml:"idle_timeout" min:"0s" example:"\"1h\"" doc:"Idle timeout."`
 }
 
-func (u *User) profile() Profile {
-	var pools *Pools6
+// Subscriber gives the user as the engine knows it.
+func (u *User) Subscriber() subscriber.User {
+	var pools *subscriber.Pools6
 	if u.Pool != "" {
-		pools = &Pools6{u.Pool, u.Pool, u.Pool}
+		pools = &subscriber.Pools6{Prefix: u.Pool, Delegated: u.Pool, Address: u.Pool}
 	}
-	return Profile{
+	return subscriber.User{Login: u.Login, Password: u.Password, Hash: u.Hash, Profile: subscriber.Profile{
 		IPv4: u.IPv4, NoIPv4: u.NoIPv4, Pool: u.Pool, Pools6: pools, IPv6: u.IPv6, Prefix: u.Prefix, Delegated: u.Delegated, Routes: u.Routes,
 		Up: uint64(u.Up), Down: uint64(u.Down), Garden: u.Garden, SessionTimeout: u.SessionTime, IdleTimeout: u.IdleTime,
-	}
+	}}
 }
 
 // Forward sends the sessions of a realm to another server.
@@ -123,15 +125,6 @@ type Dynamic struct {
 	Unsigned bool `toml:"unsigned" example:"false" doc:"Accept requests without a Message-Authenticator from this client. By default such requests are discarded."`
 }
 
-// Duplicates says what a second login does.
-type Duplicates string
-
-const (
-	DuplicatesRefuse  Duplicates = "refuse"
-	DuplicatesReplace Duplicates = "replace"
-	DuplicatesAllow   Duplicates = "allow"
-)
-
 // ClientConfig is [l2tp_client.NAME].
 type ClientConfig struct {
 	Server    string        `toml:"server" required:"true" example:"\"lns.example.net\"" doc:"The server's name or address, with a port unless it is 1701."`
@@ -160,7 +153,7 @@ func Section() config.Section {
 		Named: true,
 		Doc:   "An L2TP network server (LNS) for subscribers' PPP sessions.",
 		New: func(name string) any {
-			return &Config{HostName: name, Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, IPv6: true, DelegateBits: 56, Duplicates: DuplicatesReplace}
+			return &Config{HostName: name, Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, IPv6: true, DelegateBits: 56, Duplicates: subscriber.DuplicatesReplace}
 		},
 		Check: func(c *config.Checker, name string, s any) { checkServer(c, name, s.(*Config)) },
 	}

@@ -11,6 +11,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/ppp"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 	wirel2tp "weft/wire/l2tp"
 )
 
@@ -215,9 +216,9 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 }
 
 // Settings works out what the engine is to do.
-func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSettings) {
+func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, []subscriber.ClientSettings) {
 	ids := assignIDs(f, facts.Accesses)
-	var servers []ServerSettings
+	var servers []subscriber.ServerSettings
 	for _, name := range f.Names("lns") {
 		s := settingsOf(f, name, ids[name])
 		if !f.Given("lns." + name + ".pref64") {
@@ -225,14 +226,14 @@ func Settings(f *config.File, facts state.Facts) ([]ServerSettings, []ClientSett
 		}
 		servers = append(servers, s)
 	}
-	var clients []ClientSettings
+	var clients []subscriber.ClientSettings
 	for _, name := range f.Names("l2tp_client") {
 		c := ClientFrom(f, name)
 		methods := c.Methods
 		if !f.Given("l2tp_client." + name + ".authentication") {
 			methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodMSCHAPv2, ppp.MethodPAP}
 		}
-		clients = append(clients, ClientSettings{
+		clients = append(clients, subscriber.ClientSettings{
 			Name: name, ID: ids[clientID(name)], Device: ClientDevice(name), Server: c.Server, Secret: c.Secret, Hide: c.Hide, HostName: c.HostName,
 			Login: c.Login, Password: c.Password, Methods: methods, IPv4: c.IPv4, IPv6: c.IPv6, Prefix: c.Prefix, MRU: c.MRU,
 			Keepalive: c.Keepalive, Retry: c.Retry,
@@ -253,14 +254,13 @@ func translators(f *config.File, facts state.Facts, device string) []netip.Prefi
 	return list
 }
 
-func settingsOf(f *config.File, name string, id int) ServerSettings {
+func settingsOf(f *config.File, name string, id int) subscriber.ServerSettings {
 	c := From(f, name)
-	s := ServerSettings{
+	s := subscriber.ServerSettings{
 		Name: name, ID: id, Device: Device(name), HostName: c.HostName, Hello: c.Hello, Echo: c.Echo, MRU: c.MRU, Methods: c.Methods,
-		Users: c.Users, Remote: len(c.RADIUS) > 0, Gateway: c.Gateway, Pools: c.Pools, Prefixes: c.Prefixes, Delegate: c.Delegate,
+		Remote: len(c.RADIUS) > 0, Gateway: c.Gateway, Prefixes: c.Prefixes, Delegate: c.Delegate,
 		Addresses6: c.Addresses6, Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, PREF64: c.PREF64, Duplicates: c.Duplicates, Garden: c.Garden, Portal: c.Portal, MaxSessions: c.MaxSessions,
-		Forward: c.Forward,
-		Default: Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
+		Default: subscriber.Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
 	if !f.Given("lns." + name + ".authentication") {
 		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP}
@@ -271,7 +271,16 @@ func settingsOf(f *config.File, name string, id int) ServerSettings {
 	s.Gateway = gatewayOf(c)
 	for _, l := range c.LACs {
 		l.Name = cmp.Or(l.Name, l.HostName, l.Address.String())
-		s.LACs = append(s.LACs, l)
+		s.LACs = append(s.LACs, subscriber.LAC(l))
+	}
+	for i := range c.Users {
+		s.Users = append(s.Users, c.Users[i].Subscriber())
+	}
+	for _, p := range c.Pools {
+		s.Pools = append(s.Pools, subscriber.Pool(p))
+	}
+	for _, fw := range c.Forward {
+		s.Forward = append(s.Forward, subscriber.Forward(fw))
 	}
 	return s
 }

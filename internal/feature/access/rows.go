@@ -10,6 +10,7 @@ import (
 
 	"weft/internal/noun"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // Nouns are what subscribers and this router's own sessions have to show.
@@ -19,14 +20,14 @@ func Nouns() []noun.Noun {
 
 // Subscriber is a row of weft show subscribers.
 type Subscriber struct {
-	SubscriberRow
-	Traffic Traffic           `json:"traffic"` // datapath and slow path together
-	Drops   map[string]uint64 `json:"drops"`
+	subscriber.SessionRow
+	Traffic subscriber.Traffic `json:"traffic"` // datapath and slow path together
+	Drops   map[string]uint64  `json:"drops"`
 }
 
 // NewSubscriber adds what the datapath counted.
-func NewSubscriber(r SubscriberRow, c state.AccessCounters) Subscriber {
-	s := Subscriber{SubscriberRow: r, Traffic: r.Slow, Drops: map[string]uint64{}}
+func NewSubscriber(r subscriber.SessionRow, c state.AccessCounters) Subscriber {
+	s := Subscriber{SessionRow: r, Traffic: r.Slow, Drops: map[string]uint64{}}
 	s.Traffic.UpPackets += c.UpPackets
 	s.Traffic.UpBytes += c.UpBytes
 	s.Traffic.DownPackets += c.DownPackets
@@ -43,24 +44,24 @@ func NewSubscriber(r SubscriberRow, c state.AccessCounters) Subscriber {
 
 // Details are all that is known of the sessions of one login, address or number.
 type Details struct {
-	Sessions []Detail `json:"sessions"`
-	Ended    []Ended  `json:"ended"` // the last one first
+	Sessions []Detail           `json:"sessions"`
+	Ended    []subscriber.Ended `json:"ended"` // the last one first
 }
 
 // Detail is a session with what the datapath counted.
 type Detail struct {
-	SubscriberDetails
-	Traffic  Traffic           `json:"traffic"`
-	Drops    map[string]uint64 `json:"drops"`
-	LastUp   time.Time         `json:"last_up,omitzero"` // when a packet came from the subscriber
-	LastDown time.Time         `json:"last_down,omitzero"`
-	Missed   uint64            `json:"uncaptured"` // packets that a capture missed
+	subscriber.SessionDetails
+	Traffic  subscriber.Traffic `json:"traffic"`
+	Drops    map[string]uint64  `json:"drops"`
+	LastUp   time.Time          `json:"last_up,omitzero"` // when a packet came from the subscriber
+	LastDown time.Time          `json:"last_down,omitzero"`
+	Missed   uint64             `json:"uncaptured"` // packets that a capture missed
 }
 
 // NewDetail adds what the datapath counted; boot is when its clock began.
-func NewDetail(d SubscriberDetails, c state.AccessCounters, boot time.Time) Detail {
-	s := NewSubscriber(d.SubscriberRow, c)
-	out := Detail{SubscriberDetails: d, Traffic: s.Traffic, Drops: s.Drops, Missed: c.Uncaptured}
+func NewDetail(d subscriber.SessionDetails, c state.AccessCounters, boot time.Time) Detail {
+	s := NewSubscriber(d.SessionRow, c)
+	out := Detail{SessionDetails: d, Traffic: s.Traffic, Drops: s.Drops, Missed: c.Uncaptured}
 	if c.SeenUp > 0 {
 		out.LastUp = boot.Add(c.SeenUp)
 	}
@@ -72,14 +73,14 @@ func NewDetail(d SubscriberDetails, c state.AccessCounters, boot time.Time) Deta
 
 // MatchOf reads who is meant: an address of theirs, the number of the
 // session, the login, or the name of an [l2tp_client.NAME].
-func MatchOf(who string) Match {
+func MatchOf(who string) subscriber.Match {
 	if a, err := netip.ParseAddr(who); err == nil {
-		return Match{Address: a, Clients: true}
+		return subscriber.Match{Address: a, Clients: true}
 	}
 	if n, err := strconv.ParseUint(who, 10, 16); err == nil && n > 0 {
-		return Match{Session: uint16(n), Clients: true}
+		return subscriber.Match{Session: uint16(n), Clients: true}
 	}
-	return Match{Login: who, Clients: true}
+	return subscriber.Match{Login: who, Clients: true}
 }
 
 // Source is the daemon, as far as it knows subscribers.
@@ -89,13 +90,13 @@ type Source interface {
 	Subscribers(ctx context.Context) iter.Seq[Subscriber]
 	// Sections gives the names of the [lns.NAME], whether they have sessions or not.
 	Sections(ctx context.Context) []string
-	Tunnels(ctx context.Context) []TunnelRow
-	Clients(ctx context.Context) []ClientRow
-	AccessStats(ctx context.Context) Stats
-	Pools(ctx context.Context) []PoolRow
+	Tunnels(ctx context.Context) []subscriber.TunnelRow
+	Clients(ctx context.Context) []subscriber.ClientRow
+	AccessStats(ctx context.Context) subscriber.Stats
+	Pools(ctx context.Context) []subscriber.PoolRow
 	RADIUS(ctx context.Context) []RADIUSServer
 	Details(ctx context.Context, who string) Details
-	TunnelDetails(ctx context.Context, who string) []TunnelDetails
+	TunnelDetails(ctx context.Context, who string) []subscriber.TunnelDetails
 }
 
 // States of sessions and tunnels, of an [lns.NAME] and of an [l2tp_client.NAME]: each
@@ -173,28 +174,28 @@ this, so weft run must be running.`,
 }
 
 func showTunnels() noun.Noun {
-	return noun.Of[Source, TunnelRow]{
+	return noun.Of[Source, subscriber.TunnelRow]{
 		Name: "l2tp-tunnels", Aliases: []string{"tunnels"}, Short: "The L2TP tunnels and how they are", From: noun.Daemon,
 		Long: `The tunnels of [lns.NAME] and [l2tp_client.NAME]: between which addresses,
 with whom, how many sessions, and how many control messages wait for an
 acknowledgement.`,
 		Variants: []noun.Noun{showTunnel()},
-		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[TunnelRow, error] {
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.TunnelRow, error] {
 			return noun.List(s.Tunnels(ctx), nil)
 		},
-		Columns: []noun.Column[TunnelRow]{
-			{Name: "SECTION", Text: func(t TunnelRow) string { return t.Section }},
-			{Name: "TUNNEL", Text: func(t TunnelRow) string { return fmt.Sprintf("%d/%d", t.Local, t.Remote) }},
-			{Name: "STATE", Text: func(t TunnelRow) string { return t.State }},
-			{Name: "FOR", Text: func(t TunnelRow) string { return noun.Age(t.Since) }},
-			{Name: "HERE", Text: func(t TunnelRow) string { return t.Here.String() }, Wide: true},
-			{Name: "PEER", Text: func(t TunnelRow) string { return t.Peer.String() }},
-			{Name: "HOST", Text: func(t TunnelRow) string { return noun.Dash(t.Host) }},
-			{Name: "SESSIONS", Text: func(t TunnelRow) string { return strconv.Itoa(t.Sessions) }},
-			{Name: "WAITING", Text: func(t TunnelRow) string { return strconv.Itoa(t.Waiting) }},
+		Columns: []noun.Column[subscriber.TunnelRow]{
+			{Name: "SECTION", Text: func(t subscriber.TunnelRow) string { return t.Section }},
+			{Name: "TUNNEL", Text: func(t subscriber.TunnelRow) string { return fmt.Sprintf("%d/%d", t.Local, t.Remote) }},
+			{Name: "STATE", Text: func(t subscriber.TunnelRow) string { return t.State }},
+			{Name: "FOR", Text: func(t subscriber.TunnelRow) string { return noun.Age(t.Since) }},
+			{Name: "HERE", Text: func(t subscriber.TunnelRow) string { return t.Here.String() }, Wide: true},
+			{Name: "PEER", Text: func(t subscriber.TunnelRow) string { return t.Peer.String() }},
+			{Name: "HOST", Text: func(t subscriber.TunnelRow) string { return noun.Dash(t.Host) }},
+			{Name: "SESSIONS", Text: func(t subscriber.TunnelRow) string { return strconv.Itoa(t.Sessions) }},
+			{Name: "WAITING", Text: func(t subscriber.TunnelRow) string { return strconv.Itoa(t.Waiting) }},
 		},
-		Metrics: []noun.Metric[TunnelRow]{
-			noun.NewGauge("weft_l2tp_tunnels", "L2TP tunnels, by section and state.", []string{"section", "state"}, func(t TunnelRow, put func(float64, ...string)) {
+		Metrics: []noun.Metric[subscriber.TunnelRow]{
+			noun.NewGauge("weft_l2tp_tunnels", "L2TP tunnels, by section and state.", []string{"section", "state"}, func(t subscriber.TunnelRow, put func(float64, ...string)) {
 				put(1, t.Section, t.State)
 			}),
 		},
@@ -214,28 +215,42 @@ acknowledgement.`,
 }
 
 func addressPools() noun.Noun {
-	return noun.Of[Source, PoolRow]{
+	return noun.Of[Source, subscriber.PoolRow]{
 		Name: "address-pools", Short: "How full the pools of subscribers' addresses are", From: noun.Daemon,
 		Long: `For each space of the [lns.NAME] sections that addresses or prefixes come
 out of, how many sessions have one now. A login's addresses are kept for it
 while it is away, and given to others only when nothing else is free.`,
-		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[PoolRow, error] {
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.PoolRow, error] {
 			return noun.List(s.Pools(ctx), nil)
 		},
-		Columns: []noun.Column[PoolRow]{
-			{Name: "ACCESS", Text: func(p PoolRow) string { return p.Access }},
-			{Name: "POOL", Text: func(p PoolRow) string { return p.Pool }},
-			{Name: "SPACE", Text: func(p PoolRow) string { return p.Space.String() }},
-			{Name: "USED", Text: func(p PoolRow) string { return fmt.Sprint(p.Used) }},
-			{Name: "FREE", Text: func(p PoolRow) string { return fmt.Sprintf("%.6g", p.Free) }},
+		Columns: []noun.Column[subscriber.PoolRow]{
+			{Name: "ACCESS", Text: func(p subscriber.PoolRow) string { return p.Access }},
+			{Name: "POOL", Text: func(p subscriber.PoolRow) string { return p.Pool }},
+			{Name: "SPACE", Text: func(p subscriber.PoolRow) string { return p.Space.String() }},
+			{Name: "USED", Text: func(p subscriber.PoolRow) string { return fmt.Sprint(p.Used) }},
+			{Name: "FREE", Text: func(p subscriber.PoolRow) string { return fmt.Sprintf("%.6g", p.Free) }},
 		},
-		Metrics: []noun.Metric[PoolRow]{
-			noun.NewGauge("weft_access_pool", "How many addresses or prefixes of a pool are in use and free.", []string{"access", "pool", "space", "state"}, func(p PoolRow, put func(float64, ...string)) {
+		Metrics: []noun.Metric[subscriber.PoolRow]{
+			noun.NewGauge("weft_access_pool", "How many addresses or prefixes of a pool are in use and free.", []string{"access", "pool", "space", "state"}, func(p subscriber.PoolRow, put func(float64, ...string)) {
 				put(float64(p.Used), p.Access, p.Pool, p.Space.String(), "used")
 				put(p.Free, p.Access, p.Pool, p.Space.String(), "free")
 			}),
 		},
 	}.Noun()
+}
+
+// RADIUSServer says how a RADIUS server answers.
+type RADIUSServer struct {
+	Access   string         `json:"access"`
+	Server   netip.AddrPort `json:"server"`
+	Quiet    bool           `json:"silent_now"` // others are asked before it
+	Answered uint64         `json:"answered"`   // questions
+	Silent   uint64         `json:"silent"`     // questions that got no answer
+	Forged   uint64         `json:"forged"`     // answers without a right Message-Authenticator
+	Told     uint64         `json:"accounted"`
+	Untold   uint64         `json:"account_silent"`
+	Waiting  int            `json:"accounts_waiting"` // for any of the section's servers
+	Lost     uint64         `json:"accounts_lost"`    // that waited for any of them
 }
 
 func showRADIUS() noun.Noun {
@@ -290,13 +305,13 @@ right Message-Authenticator is not believed, and counted as forged.`,
 
 // loginEvents are what became of logins and packets, for the metrics.
 func loginEvents() noun.Noun {
-	return noun.Of[Source, Stats]{
+	return noun.Of[Source, subscriber.Stats]{
 		Name: "access-events", Hidden: true, From: noun.Daemon, One: true, Short: "What became of logins and odd packets",
-		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Stats, error] {
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.Stats, error] {
 			return noun.Row(s.AccessStats(ctx), nil)
 		},
-		Metrics: []noun.Metric[Stats]{
-			noun.NewCounter("weft_access_events_total", "What became of logins and odd packets.", []string{"event"}, func(st Stats, put func(float64, ...string)) {
+		Metrics: []noun.Metric[subscriber.Stats]{
+			noun.NewCounter("weft_access_events_total", "What became of logins and odd packets.", []string{"event"}, func(st subscriber.Stats, put func(float64, ...string)) {
 				for event, n := range map[string]uint64{
 					"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "no-prefix": st.NoPrefix,
 					"tunnel-refused": st.Refused, "tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown,

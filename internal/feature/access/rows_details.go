@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/internal/noun"
+	"weft/internal/subscriber"
 )
 
 // showSubscriber says all that is known of one.
@@ -32,21 +33,21 @@ WHO that ended lately follow, and logins that were refused, with the reason.`,
 
 // showClients lists this router's own sessions.
 func showClients() noun.Noun {
-	return noun.Of[Source, ClientRow]{
+	return noun.Of[Source, subscriber.ClientRow]{
 		Name: "clients", Short: "The sessions of this router's own with L2TP servers", From: noun.Daemon,
 		Long: `For each [l2tp_client.NAME] whether it is up, what it was given, and if it is
 not up, why.`,
 		Variants: []noun.Noun{showClient()},
-		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[ClientRow, error] {
+		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.ClientRow, error] {
 			return noun.List(s.Clients(ctx), nil)
 		},
 		None: "none", Page: clientsPage,
-		Columns: []noun.Column[ClientRow]{
-			{Name: "NAME", Text: func(c ClientRow) string { return c.Name }},
-			{Name: "STATE", Text: func(c ClientRow) string { return c.State }},
+		Columns: []noun.Column[subscriber.ClientRow]{
+			{Name: "NAME", Text: func(c subscriber.ClientRow) string { return c.Name }},
+			{Name: "STATE", Text: func(c subscriber.ClientRow) string { return c.State }},
 		},
-		Metrics: []noun.Metric[ClientRow]{
-			noun.NewGauge("weft_l2tp_client_up", "Whether this router's own session with an L2TP server is up.", []string{"client"}, func(c ClientRow, put func(float64, ...string)) {
+		Metrics: []noun.Metric[subscriber.ClientRow]{
+			noun.NewGauge("weft_l2tp_client_up", "Whether this router's own session with an L2TP server is up.", []string{"client"}, func(c subscriber.ClientRow, put func(float64, ...string)) {
 				put(noun.Truth(c.Up), c.Name)
 			}),
 		},
@@ -71,18 +72,18 @@ ended lately follow, with the reason: look there if it does not come up.`,
 
 // showTunnel says more of a tunnel.
 func showTunnel() noun.Noun {
-	return noun.Of[Source, TunnelDetails]{
+	return noun.Of[Source, subscriber.TunnelDetails]{
 		Name: "l2tp-tunnel", Short: "All that is known of an L2TP tunnel", From: noun.Daemon,
 		Long: `With WHO, the number of a tunnel, its peer's name or address: windows and
 retransmissions too, and the last control messages about the tunnel itself,
 > sent by this router.`,
 		Args:     []noun.Arg{{Name: "who", Help: "one WHO", Word: true, Column: "l2tp-tunnels HOST"}},
 		Examples: []string{"dsl"},
-		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[TunnelDetails, error] {
+		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[subscriber.TunnelDetails, error] {
 			return noun.List(s.TunnelDetails(ctx, q.Text("who")), nil)
 		},
 		Page: tunnelPage,
-		Missing: func(rows []TunnelDetails, q *noun.Query) error {
+		Missing: func(rows []subscriber.TunnelDetails, q *noun.Query) error {
 			if len(rows) > 0 {
 				return nil
 			}
@@ -122,7 +123,7 @@ func detailsPage(t io.Writer, rows []Details) {
 	}
 }
 
-func tunnelPage(t io.Writer, list []TunnelDetails) {
+func tunnelPage(t io.Writer, list []subscriber.TunnelDetails) {
 	for _, x := range list {
 		fmt.Fprintf(t, "tunnel %d/%d of %s\n", x.Local, x.Remote, x.Section)
 		fmt.Fprintf(t, "  state\t%s for %s\n", x.State, noun.Age(x.Since))
@@ -138,7 +139,7 @@ func tunnelPage(t io.Writer, list []TunnelDetails) {
 	}
 }
 
-func clientsPage(w io.Writer, list []ClientRow) {
+func clientsPage(w io.Writer, list []subscriber.ClientRow) {
 	for _, c := range list {
 		fmt.Fprintf(w, "l2tp_client.%s to %s\n", c.Name, c.Server)
 		fmt.Fprintf(w, "  state\t%s\n", c.State)
@@ -211,7 +212,7 @@ func ofSection(access, client, login string) string {
 	return noun.Dash(login) + " on lns." + access
 }
 
-func writeMessages(w io.Writer, list []ControlMessage) {
+func writeMessages(w io.Writer, list []subscriber.ControlMessage) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "  messages\tnone since weft run began")
 	}
@@ -224,7 +225,7 @@ func writeMessages(w io.Writer, list []ControlMessage) {
 	}
 }
 
-func callText(c Call) string {
+func callText(c subscriber.Call) string {
 	words := []string{"LAC " + noun.Dash(c.LACName)}
 	if c.LAC.IsValid() {
 		words = append(words, "at "+c.LAC.String())
@@ -244,7 +245,7 @@ func callText(c Call) string {
 	return strings.Join(words, ", ")
 }
 
-func lcpWords(n Negotiated) string {
+func lcpWords(n subscriber.Negotiated) string {
 	s := ""
 	if n.ACFC {
 		s += ", ACFC"

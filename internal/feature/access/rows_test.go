@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weft/internal/noun"
+	"weft/internal/subscriber"
 )
 
 // desk is a daemon with two sections of subscribers.
@@ -17,7 +18,7 @@ type desk struct{ Source }
 
 func (desk) Subscribers(context.Context) iter.Seq[Subscriber] {
 	one := func(section, state string, up, down uint64, drops map[string]uint64) Subscriber {
-		s := Subscriber{Drops: drops, Traffic: Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
+		s := Subscriber{Drops: drops, Traffic: subscriber.Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
 		s.Access, s.State = section, state
 		return s
 	}
@@ -29,22 +30,22 @@ func (desk) Subscribers(context.Context) iter.Seq[Subscriber] {
 
 func (desk) Sections(context.Context) []string { return []string{"dsl", "fibre", "new"} }
 
-func (desk) Tunnels(context.Context) []TunnelRow {
-	return []TunnelRow{{Section: "lns.dsl", State: "established"}, {Section: "lns.dsl", State: "closing"}, {Section: "lns.dsl", State: "established"}}
+func (desk) Tunnels(context.Context) []subscriber.TunnelRow {
+	return []subscriber.TunnelRow{{Section: "lns.dsl", State: "established"}, {Section: "lns.dsl", State: "closing"}, {Section: "lns.dsl", State: "established"}}
 }
 
-func (desk) Clients(context.Context) []ClientRow {
-	up := ClientRow{Name: "isp"}
+func (desk) Clients(context.Context) []subscriber.ClientRow {
+	up := subscriber.ClientRow{Name: "isp"}
 	up.Up = true
-	return []ClientRow{up, {Name: "other"}}
+	return []subscriber.ClientRow{up, {Name: "other"}}
 }
 
-func (desk) AccessStats(context.Context) Stats {
-	return Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
+func (desk) AccessStats(context.Context) subscriber.Stats {
+	return subscriber.Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
 }
 
-func (desk) Pools(context.Context) []PoolRow {
-	return []PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
+func (desk) Pools(context.Context) []subscriber.PoolRow {
+	return []subscriber.PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
 }
 
 func (desk) RADIUS(context.Context) []RADIUSServer {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weft/internal/aaa"
-	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 )
 
 // accountKey is where the store has accounts that no RADIUS server has taken yet: a
@@ -30,7 +30,7 @@ type entry struct {
 // before it forgets, and what went the slow path. What has to outlive this process
 // is for the store, together with what the sessions became: an end that is told is
 // told once, and none is forgotten.
-func (s *subscribers) account(list []*access.Account) (told []entry, store []access.Stored) {
+func (s *subscribers) account(list []*subscriber.Account) (told []entry, store []subscriber.Stored) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -46,11 +46,11 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 		}
 		total := a.Slow
 		if c, ok := counted[a.Session]; ok {
-			s.addCounted(a, &total, access.Traffic{UpPackets: c.UpPackets, UpBytes: c.UpBytes, DownPackets: c.DownPackets, DownBytes: c.DownBytes})
+			s.addCounted(a, &total, subscriber.Traffic{UpPackets: c.UpPackets, UpBytes: c.UpBytes, DownPackets: c.DownPackets, DownBytes: c.DownBytes})
 		}
 		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
 		told = append(told, entry{client, one})
-		if a.Kind == access.AccountInterim || !s.keeps {
+		if a.Kind == subscriber.AccountInterim || !s.keeps {
 			continue // the next process says more
 		}
 		value, err := json.Marshal(one)
@@ -60,19 +60,19 @@ func (s *subscribers) account(list []*access.Account) (told []entry, store []acc
 		}
 		s.accounts.number++
 		one.Number = s.accounts.number
-		store = append(store, access.Stored{Key: accountName(one.Number), Value: value})
+		store = append(store, subscriber.Stored{Key: accountName(one.Number), Value: value})
 	}
 	return told, store
 }
 
 // addCounted adds what the datapath has counted of an account: of the session, without
 // what it had counted for a login before.
-func (s *subscribers) addCounted(a *access.Account, total *access.Traffic, counted access.Traffic) {
+func (s *subscribers) addCounted(a *subscriber.Account, total *subscriber.Traffic, counted subscriber.Traffic) {
 	if a.Next != nil {
 		*a.Next = counted
 		s.engine.Counted(a.Session)
 	}
-	var base access.Traffic
+	var base subscriber.Traffic
 	if a.Base != nil {
 		base = *a.Base
 	}
@@ -87,15 +87,15 @@ func (s *subscribers) logLogins() {
 	list, omitted := s.engine.Logins()
 	for _, l := range list {
 		about := []any{"access", l.Access, "login", l.Login, "calling", l.Calling, "lac", l.LAC.String(), "session", l.Session}
-		if l.Kind != access.LoginRefused {
+		if l.Kind != subscriber.LoginRefused {
 			about = append(about, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Prefix), "delegated", prefixText(l.Delegated))
 		}
 		switch l.Kind {
-		case access.LoggedIn:
+		case subscriber.LoggedIn:
 			s.log.Info("subscriber logged in", about...)
-		case access.LoginRefused:
+		case subscriber.LoginRefused:
 			s.log.Info("login refused", append(about, "reason", l.Reason)...)
-		case access.LoggedOut:
+		case subscriber.LoggedOut:
 			s.log.Info("subscriber logged out", append(about, "reason", l.Reason, "lasted", l.Lasted.Round(time.Second).String())...)
 		}
 	}
@@ -130,10 +130,10 @@ func (a *accounts) client(section string, began time.Time) *aaa.Client {
 }
 
 // settled gives what the store need not keep any more.
-func (a *accounts) settled() (gone []access.Stored) {
+func (a *accounts) settled() (gone []subscriber.Stored) {
 	take := func(c *aaa.Client) {
 		for _, number := range c.Settled() {
-			gone = append(gone, access.Stored{Key: accountName(number)})
+			gone = append(gone, subscriber.Stored{Key: accountName(number)})
 		}
 	}
 	for _, c := range a.clients {
@@ -167,7 +167,7 @@ func (a *accounts) retire(section string) {
 
 // resumeAccounts tells what the process before could not; it gives what the store is
 // to know of them by another name, or no more.
-func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) (changes []access.Stored) {
+func (s *subscribers) resumeAccounts(ctx context.Context, kept []subscriber.Stored) (changes []subscriber.Stored) {
 	for _, k := range kept {
 		var one aaa.Record
 		err := json.Unmarshal(k.Value, &one)
@@ -176,14 +176,14 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []access.Stored) 
 		}
 		if err != nil {
 			s.log.Error("an account of the process before is lost", "error", err)
-			changes = append(changes, access.Stored{Key: k.Key})
+			changes = append(changes, subscriber.Stored{Key: k.Key})
 			continue
 		}
 		one.Number, _ = strconv.ParseUint(strings.TrimPrefix(k.Key, accountKey), 16, 64)
 		if k.Key != accountName(one.Number) {
 			// another build has kept it
 			one.Number = s.accounts.number + 1
-			changes = append(changes, access.Stored{Key: k.Key}, access.Stored{Key: accountName(one.Number), Value: k.Value})
+			changes = append(changes, subscriber.Stored{Key: k.Key}, subscriber.Stored{Key: accountName(one.Number), Value: k.Value})
 		}
 		s.accounts.number = max(s.accounts.number, one.Number)
 		if client := s.accounts.clients[one.Account.Section]; client != nil {

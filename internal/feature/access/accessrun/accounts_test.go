@@ -20,6 +20,7 @@ import (
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/store"
+	"weft/internal/subscriber"
 )
 
 // parse reads a file with the sections of subscribers.
@@ -73,9 +74,9 @@ func (r *running) wait() {
 // ends has sessions end, as carryOut does.
 func ends(t *testing.T, s *running, ids ...string) {
 	t.Helper()
-	var list []*access.Account
+	var list []*subscriber.Account
 	for _, id := range ids {
-		list = append(list, &access.Account{Kind: access.AccountStop, Access: "isp", ID: id, Login: "alice", Started: time.Now().Add(-time.Hour), At: time.Now().Add(-time.Minute), Slow: access.Traffic{UpBytes: 5000}})
+		list = append(list, &subscriber.Account{Kind: subscriber.AccountStop, Access: "isp", ID: id, Login: "alice", Started: time.Now().Add(-time.Hour), At: time.Now().Add(-time.Minute), Slow: subscriber.Traffic{UpBytes: 5000}})
 	}
 	told, books := s.account(list)
 	s.files.keep(books)
@@ -184,7 +185,7 @@ func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 	ends(t, s, "a1")
 	s.serveAccounts(s.ctx, none)
 	ends(t, s, "a2")
-	told, _ := s.account([]*access.Account{{Kind: access.AccountStart, Access: "isp", ID: "later", Started: time.Now().Add(time.Hour)}})
+	told, _ := s.account([]*subscriber.Account{{Kind: subscriber.AccountStart, Access: "isp", ID: "later", Started: time.Now().Add(time.Hour)}})
 	if len(told) != 0 {
 		t.Error("a session that began without servers is told of")
 	}

@@ -8,6 +8,7 @@ import (
 	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 	"weft/wire/l2tp"
 )
 
@@ -28,6 +29,6 @@ func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Tim
 			client.Begun(ctx, aaa.Accounting{Section: name, ID: "on-" + name, At: now, Call: aaa.Call{LNS: netip.AddrPortFrom(at, l2tp.Port)}})
 		}
 		s.begunHere[name] = true
-		s.unkept = append(s.unkept, access.Stored{Key: begunKey + name, Value: []byte{1}})
+		s.unkept = append(s.unkept, subscriber.Stored{Key: begunKey + name, Value: []byte{1}})
 	}
 }

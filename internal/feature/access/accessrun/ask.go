@@ -13,6 +13,7 @@ import (
 	"weft/internal/aaa"
 	"weft/internal/config"
 	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
@@ -126,16 +127,16 @@ const askTime = 50 * time.Second
 
 // question is a login that somebody waits to have decided.
 type question struct {
-	request access.AuthRequest
-	find    func() access.AuthReply // it may wait
+	request subscriber.AuthRequest
+	find    func() subscriber.AuthReply // it may wait
 }
 
 // Authenticate finds out who a subscriber is, beside the loop.
-func (s *subscribers) Authenticate(q access.AuthRequest) {
+func (s *subscribers) Authenticate(q subscriber.AuthRequest) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
-	to, one := &s.comparing, question{q, func() access.AuthReply { return comparePassword(q) }}
+	to, one := &s.comparing, question{q, func() subscriber.AuthReply { return comparePassword(q) }}
 	if q.Hash == "" {
-		to, one.find = s.accounts.queue(q.Access), func() access.AuthReply { return s.askServers(ctx, client, q) }
+		to, one.find = s.accounts.queue(q.Access), func() subscriber.AuthReply { return s.askServers(ctx, client, q) }
 	}
 	if to.put(one) {
 		s.tasks.Go(func() { s.answerAll(ctx, to, one) })
@@ -153,7 +154,7 @@ func (a *accounts) queue(section string) *queue {
 // answerAll has one question after the other answered, as long as any waits.
 func (s *subscribers) answerAll(ctx context.Context, from *queue, one question) {
 	for more := true; more; {
-		v := access.AuthReply{Text: "Login incorrect"}
+		v := subscriber.AuthReply{Text: "Login incorrect"}
 		if err := task.Call(func() error { v = one.find(); return nil }); err != nil {
 			s.log.Error("a login cannot be decided", "login", one.request.Login, "error", err)
 		}
@@ -173,8 +174,8 @@ func (s *subscribers) answerAll(ctx context.Context, from *queue, one question) 
 	}
 }
 
-func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q access.AuthRequest) access.AuthReply {
-	cannot := access.AuthReply{Text: "Nobody can be asked"}
+func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q subscriber.AuthRequest) subscriber.AuthReply {
+	cannot := subscriber.AuthReply{Text: "Nobody can be asked"}
 	if client == nil {
 		return cannot
 	}
@@ -191,12 +192,12 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q acce
 }
 
 // disconnect and change carry out orders.
-func (s *subscribers) disconnect(m access.Match) int {
+func (s *subscribers) disconnect(m subscriber.Match) int {
 	defer s.settle()
 	return s.engine.Kick(m, time.Now())
 }
 
-func (s *subscribers) change(m access.Match, c access.Change) int {
+func (s *subscribers) change(m subscriber.Match, c subscriber.Change) int {
 	defer s.settle()
 	return s.engine.Change(m, c, time.Now())
 }

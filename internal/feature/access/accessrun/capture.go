@@ -15,6 +15,7 @@ import (
 	"weft/internal/datapath/subscribertable"
 	"weft/internal/feature/access"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 	"weft/wire/ppp"
 )
 
@@ -103,7 +104,7 @@ func (s *subscribers) look(who string, c *capture) (id int, err error) {
 	if !s.begun {
 		return 0, errors.New("there is no [lns.NAME] and no [l2tp_client.NAME]")
 	}
-	id, _ = s.engine.Watch(access.MatchOf(who), func(f access.Frame) {
+	id, _ = s.engine.Watch(access.MatchOf(who), func(f subscriber.Frame) {
 		c.put(captured{f.At, f.Up, len(f.PPP), append([]byte{}, f.PPP...)})
 	}, time.Now())
 	h := &s.captures

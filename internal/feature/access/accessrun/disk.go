@@ -12,6 +12,7 @@ import (
 	"weft/internal/state"
 	"weft/internal/store"
 	"weft/internal/store/statefile"
+	"weft/internal/subscriber"
 )
 
 // disk is the state of the loop that reads and writes files: the store of sessions, what
@@ -49,10 +50,10 @@ func readClients(dir string) (map[string]state.L2TPClient, error) {
 // kept is what the disk has for a configuration.
 type kept struct {
 	store    bool                     // there is one
-	sessions []access.Stored          // with the first configuration: of the process before
-	accounts []access.Stored          // that no server has taken; likewise
+	sessions []subscriber.Stored      // with the first configuration: of the process before
+	accounts []subscriber.Stored      // that no server has taken; likewise
 	begun    map[string]bool          // sections whose RADIUS servers know that they began; likewise
-	leases   []access.Stored          // of files that were opened now
+	leases   []subscriber.Stored      // of files that were opened now
 	users    map[string][]access.User // by users_file
 }
 
@@ -79,7 +80,7 @@ func (d *disk) openStore(k *kept) {
 	}
 	d.store, k.begun = file, map[string]bool{}
 	err = file.Each(func(key, value []byte) error {
-		one := access.Stored{Key: string(key), Value: append([]byte{}, value...)}
+		one := subscriber.Stored{Key: string(key), Value: append([]byte{}, value...)}
 		if name, ok := strings.CutPrefix(one.Key, begunKey); ok {
 			k.begun[name] = true
 		} else if strings.HasPrefix(one.Key, accountKey) {
@@ -98,7 +99,7 @@ func (d *disk) openStore(k *kept) {
 // openLeases opens the files in which it stands what subscribers were given out of
 // pools: where the section says, which may outlive a reboot, or else in the
 // run directory. It gives what is in those that were not open.
-func (d *disk) openLeases(f *config.File) (list []access.Stored) {
+func (d *disk) openLeases(f *config.File) (list []subscriber.Stored) {
 	for _, name := range f.Names("lns") {
 		path, open := access.From(f, name).Leases, store.Open
 		if path == "" {
@@ -119,7 +120,7 @@ func (d *disk) openLeases(f *config.File) (list []access.Stored) {
 		}
 		d.leases[name] = file
 		err = file.Each(func(key, value []byte) error {
-			list = append(list, access.Stored{Key: name + "/" + string(key), Value: append([]byte{}, value...)})
+			list = append(list, subscriber.Stored{Key: name + "/" + string(key), Value: append([]byte{}, value...)})
 			return nil
 		})
 		if err != nil {
@@ -154,7 +155,7 @@ func (d *disk) save(one *save) {
 }
 
 // keep writes what has changed of sessions and accounts.
-func (d *disk) keep(list []access.Stored) {
+func (d *disk) keep(list []subscriber.Stored) {
 	if d.store == nil || len(list) == 0 {
 		return
 	}
@@ -168,7 +169,7 @@ func (d *disk) keep(list []access.Stored) {
 }
 
 // keepLeases writes what has changed of leases.
-func (d *disk) keepLeases(list []access.Stored) {
+func (d *disk) keepLeases(list []subscriber.Stored) {
 	changes := map[string][]store.Change{}
 	for _, k := range list {
 		name, login, _ := strings.Cut(k.Key, "/")

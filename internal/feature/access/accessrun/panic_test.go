@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"weft/internal/feature/access"
 	"weft/internal/feature/ra"
 	"weft/internal/paths"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
@@ -21,7 +21,7 @@ func TestADatagramAtWhichTheEnginePanicsIsLost(t *testing.T) {
 	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}
 	r := start(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
 	t.Cleanup(func() { _ = r.Close() })
-	var right *access.Engine
+	var right *subscriber.Engine
 	ask := func(f func(s *subscribers)) {
 		t.Helper()
 		if err := r.box.Ask(t.Context(), f); err != nil {

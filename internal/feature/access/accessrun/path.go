@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"weft/internal/datapath/subscribertable"
-	"weft/internal/feature/access"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // openDatapath finds the programs' tables of subscribers. Without them all
@@ -47,7 +47,7 @@ func (s *subscribers) sweepDatapath() {
 
 // putSessions makes the programs' tables what the engine's are. What has ended passes
 // nothing more from now on, and stays to be counted until it is removed.
-func (s *subscribers) putSessions(t access.SessionDelta) {
+func (s *subscribers) putSessions(t subscriber.SessionDelta) {
 	if s.path == nil {
 		return
 	}
@@ -70,7 +70,7 @@ func (s *subscribers) Number(session uint16) (uint16, bool) {
 
 // removeSessions takes out what is gone, once its counters were read. Nobody has had
 // its ids since.
-func (s *subscribers) removeSessions(b access.ChangeSet) {
+func (s *subscribers) removeSessions(b subscriber.ChangeSet) {
 	if len(b.GoneTunnels)+len(b.GoneSessions) == 0 {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
@@ -30,7 +30,7 @@ func worked(t *testing.T, loop *task.Loop[*queue], tasks *task.Tasks, one questi
 	})
 }
 
-func numbered(n int) question { return question{request: access.AuthRequest{Serial: uint64(n)}} }
+func numbered(n int) question { return question{request: subscriber.AuthRequest{Serial: uint64(n)}} }
 
 func TestAQueueDoesSoManyPiecesAtATimeAndAllOfThem(t *testing.T) {
 	const most, pieces = 3, 1000

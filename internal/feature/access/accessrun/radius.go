@@ -5,6 +5,7 @@ import (
 
 	"weft/internal/aaa"
 	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
@@ -12,7 +13,7 @@ import (
 // the other way round.
 
 // accessRequest is the Access-Request for a login.
-func accessRequest(q access.AuthRequest) aaa.Request {
+func accessRequest(q subscriber.AuthRequest) aaa.Request {
 	return aaa.Request{
 		Session: q.Session, Call: aaa.Call(q.Call),
 		Credentials: aaa.Credentials{
@@ -22,35 +23,35 @@ func accessRequest(q access.AuthRequest) aaa.Request {
 }
 
 // replyOf is what an Access-Accept or Access-Reject says of a login.
-func replyOf(r aaa.Reply) access.AuthReply {
-	return access.AuthReply{Accept: r.Accept, Text: r.Text, Login: r.Login, Profile: profileOf(r.Profile)}
+func replyOf(r aaa.Reply) subscriber.AuthReply {
+	return subscriber.AuthReply{Accept: r.Accept, Text: r.Text, Login: r.Login, Profile: profileOf(r.Profile)}
 }
 
-func profileOf(p aaa.Profile) access.Profile {
-	out := access.Profile{
+func profileOf(p aaa.Profile) subscriber.Profile {
+	out := subscriber.Profile{
 		IPv4: p.IPv4, Pool: p.Pool, IPv6: p.IPv6, Prefix: p.Prefix, Delegated: p.Delegated, InterfaceID: p.InterfaceID,
 		Routes: p.Routes, Advertised: p.Advertised, DNS: p.DNS, Up: p.RateUp, Down: p.RateDown, Garden: p.WalledGarden,
 		SessionTimeout: p.SessionTimeout, IdleTimeout: p.IdleTimeout, Interim: p.Interim, Class: p.Class,
-		SwitchTo: access.SwitchTarget{Server: p.Tunnel.Server, Secret: p.Tunnel.Secret, Name: p.Tunnel.Name},
+		SwitchTo: subscriber.SwitchTarget{Server: p.Tunnel.Server, Secret: p.Tunnel.Secret, Name: p.Tunnel.Name},
 	}
 	if p.Pools6 != (aaa.Pools6{}) {
-		out.Pools6 = &access.Pools6{Prefix: p.Pools6.Prefix, Delegated: p.Pools6.Delegated, Address: p.Pools6.Address}
+		out.Pools6 = &subscriber.Pools6{Prefix: p.Pools6.Prefix, Delegated: p.Pools6.Delegated, Address: p.Pools6.Address}
 	}
 	return out
 }
 
 // comparePassword decides about a subscriber whose password's hash is known here.
-func comparePassword(q access.AuthRequest) access.AuthReply {
+func comparePassword(q subscriber.AuthRequest) subscriber.AuthReply {
 	if !aaa.PasswordMatches(q.Hash, q.Password) {
-		return access.AuthReply{Text: "Login incorrect"}
+		return subscriber.AuthReply{Text: "Login incorrect"}
 	}
-	return access.AuthReply{Accept: true, Text: "Welcome", Profile: *q.Profile}
+	return subscriber.AuthReply{Accept: true, Text: "Welcome", Profile: *q.Profile}
 }
 
 // accountingRequest is the Accounting-Request for what has become of a session.
-func accountingRequest(a *access.Account) *aaa.Accounting {
-	status := map[access.AccountKind]aaa.Status{
-		access.AccountStart: aaa.StatusStart, access.AccountInterim: aaa.StatusInterim, access.AccountStop: aaa.StatusStop, access.AccountOn: aaa.StatusOn,
+func accountingRequest(a *subscriber.Account) *aaa.Accounting {
+	status := map[subscriber.AccountKind]aaa.Status{
+		subscriber.AccountStart: aaa.StatusStart, subscriber.AccountInterim: aaa.StatusInterim, subscriber.AccountStop: aaa.StatusStop, subscriber.AccountOn: aaa.StatusOn,
 	}[a.Kind]
 	p := a.Profile
 	return &aaa.Accounting{
@@ -61,26 +62,26 @@ func accountingRequest(a *access.Account) *aaa.Accounting {
 }
 
 // terminateCause is Acct-Terminate-Cause (RFC 2866 section 5.10) of an end.
-func terminateCause(r access.Reason) aaa.Cause {
+func terminateCause(r subscriber.Reason) aaa.Cause {
 	switch r {
-	case access.ReasonRequested, access.ReasonPeer:
+	case subscriber.ReasonRequested, subscriber.ReasonPeer:
 		return aaa.CauseUserRequest
-	case access.ReasonLost, access.ReasonTunnel:
+	case subscriber.ReasonLost, subscriber.ReasonTunnel:
 		return aaa.CauseLostCarrier
-	case access.ReasonSession:
+	case subscriber.ReasonSession:
 		return aaa.CauseSessionTimeout
-	case access.ReasonIdle:
+	case subscriber.ReasonIdle:
 		return aaa.CauseIdleTimeout
-	case access.ReasonAdmin:
+	case subscriber.ReasonAdmin:
 		return aaa.CauseAdminReset
-	case access.ReasonReplaced:
+	case subscriber.ReasonReplaced:
 		return aaa.CausePortPreempted
 	}
 	return aaa.CauseNASError
 }
 
 // traffic is the total of what the datapath counted and what went the slow path.
-func traffic(t access.Traffic) aaa.Traffic {
+func traffic(t subscriber.Traffic) aaa.Traffic {
 	return aaa.Traffic{InputPackets: t.UpPackets, InputOctets: t.UpBytes, OutputPackets: t.DownPackets, OutputOctets: t.DownBytes}
 }
 
@@ -95,14 +96,14 @@ func (o radiusOrders) Disconnect(m aaa.Match) int {
 }
 
 func (o radiusOrders) Change(m aaa.Match, c aaa.Change) int {
-	change := access.Change{
+	change := subscriber.Change{
 		Up: c.RateUp, Down: c.RateDown, Garden: c.WalledGarden, SessionTimeout: c.SessionTimeout, IdleTimeout: c.IdleTimeout, Interim: c.Interim,
 	}
 	return get(o.ctx, o.box, func(s *subscribers) int { return s.change(matchOf(m), change) })
 }
 
-func matchOf(m aaa.Match) access.Match {
-	return access.Match{
+func matchOf(m aaa.Match) subscriber.Match {
+	return subscriber.Match{
 		ID: m.ID, Login: m.Login, Address: m.Address, Session: m.Session, IPv6: m.IPv6, Prefix: m.Prefix, Delegated: m.Delegated,
 		InterfaceID: m.InterfaceID, Calling: m.Calling, Called: m.Called,
 	}

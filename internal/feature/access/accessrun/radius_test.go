@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weft/internal/aaa"
-	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 )
 
 // fill gives every field of a value, and of what is in it, something else than zero.
@@ -72,14 +72,14 @@ func zeros(v reflect.Value, at string) (list []string) {
 // TestNoRADIUSAttributeIsLost: what RADIUS says reaches the subscribers, and what they
 // say reaches RADIUS, field by field.
 func TestNoRADIUSAttributeIsLost(t *testing.T) {
-	request := accessRequest(full[access.AuthRequest]())
+	request := accessRequest(full[subscriber.AuthRequest]())
 	reply := replyOf(full[aaa.Reply]())
-	account := full[access.Account]()
-	account.Kind, account.Reason = access.AccountStop, access.ReasonIdle
+	account := full[subscriber.Account]()
+	account.Kind, account.Reason = subscriber.AccountStop, subscriber.ReasonIdle
 	accounting := accountingRequest(&account)
 	match := matchOf(full[aaa.Match]())
 	row := radiusServer("isp", full[aaa.ServerStats]())
-	sum := traffic(full[access.Traffic]())
+	sum := traffic(full[subscriber.Traffic]())
 	for _, c := range []struct {
 		name string
 		v    any

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"weft/internal/feature/access"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // subscriberRoutes are the kernel's routes to what no pool covers: addresses
@@ -43,14 +43,15 @@ func (r *subscriberRoutes) fault() error {
 	return fmt.Errorf("a prefix is not routed: %w", r.refused[first])
 }
 
-func coveredBy(servers []access.ServerSettings) []netip.Prefix {
+func coveredBy(servers []subscriber.ServerSettings) []netip.Prefix {
 	var list []netip.Prefix
 	for _, s := range servers {
 		for _, p := range s.Pools {
 			list = slices.Concat(list, p.Addresses, p.Prefixes, p.Delegate, p.Addresses6)
 		}
 		list = slices.Concat(list, s.Prefixes, s.Delegate, s.Addresses6)
-		for _, u := range s.Users {
+		for _, user := range s.Users {
+			u := user.Profile
 			for _, p := range append([]netip.Prefix{u.Prefix, u.Delegated}, u.Routes...) {
 				if p.IsValid() {
 					list = append(list, p)
@@ -83,7 +84,7 @@ func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
 }
 
 // route follows what has come and gone.
-func (s *subscribers) route(t access.SessionDelta) {
+func (s *subscribers) route(t subscriber.SessionDelta) {
 	r := &s.routes
 	r.covered = s.covered
 	for _, id := range t.Ended {
@@ -119,7 +120,7 @@ func (s *subscribers) unroute(list []netip.Prefix) {
 }
 
 // delegatedTo gives the prefixes that servers have delegated to our clients.
-func delegatedTo(learned map[string]access.Learned) []netip.Prefix {
+func delegatedTo(learned map[string]subscriber.Learned) []netip.Prefix {
 	var list []netip.Prefix
 	for _, l := range learned {
 		if l.Delegated.IsValid() {
@@ -132,7 +133,7 @@ func delegatedTo(learned map[string]access.Learned) []netip.Prefix {
 
 // hold keeps packets for what nobody has of those prefixes from going back to
 // where they came from.
-func (s *subscribers) hold(learned map[string]access.Learned) {
+func (s *subscribers) hold(learned map[string]subscriber.Learned) {
 	r, want := &s.routes, delegatedTo(learned)
 	if slices.Equal(want, r.held) {
 		return
@@ -150,7 +151,7 @@ func (s *subscribers) hold(learned map[string]access.Learned) {
 
 // sweepRoutes takes away what a process before has left: the sessions that were kept
 // have theirs.
-func (s *subscribers) sweepRoutes(learned map[string]access.Learned) {
+func (s *subscribers) sweepRoutes(learned map[string]subscriber.Learned) {
 	wanted := map[netip.Prefix]bool{}
 	for _, p := range delegatedTo(learned) {
 		wanted[p] = true

@@ -18,6 +18,7 @@ import (
 	"weft/internal/feature/access"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
@@ -33,11 +34,11 @@ type Runner struct {
 
 // New makes the constructor of the runner. hosts answers router solicitations
 // and DHCPv6 of subscribers.
-func New(hosts access.HostResponder) func(context.Context, runner.Doors) runner.Runner {
+func New(hosts subscriber.HostResponder) func(context.Context, runner.Doors) runner.Runner {
 	return func(ctx context.Context, d runner.Doors) runner.Runner { return start(ctx, d, hosts) }
 }
 
-func start(ctx context.Context, d runner.Doors, hosts access.HostResponder) *Runner {
+func start(ctx context.Context, d runner.Doors, hosts subscriber.HostResponder) *Runner {
 	ctx, cancel := context.WithCancel(ctx)
 	s := newSubscribers(ctx, d, hosts)
 	files := newDisk(d.Log, d.Paths.Run)

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"weft/internal/feature/access"
 	"weft/internal/feature/ra"
 	"weft/internal/paths"
 	"weft/internal/ppp"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // moment is a message, and what the datapath knew when it was sent.
@@ -133,18 +133,18 @@ func (p *peer) Send(_, _ netip.AddrPort, b []byte) { p.out = append(p.out, slice
 func (*peer) Deliver(int, []byte)                  {}
 func (*peer) Reply(int, []byte)                    {}
 func (*peer) Number(uint16) (uint16, bool)         { return 0, false }
-func (*peer) Authenticate(access.AuthRequest)      {}
+func (*peer) Authenticate(subscriber.AuthRequest)  {}
 func (p *peer) Dial(string)                        { p.dials++ }
 
 // servesAlice has the loop serve a section with one user, over l.
 func servesAlice(s *subscribers, l *ledger, here netip.AddrPort) {
 	s.begun, s.path, s.swept = true, l, true
 	s.covered = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")}
-	s.engine.Set([]access.ServerSettings{{
+	s.engine.Set([]subscriber.ServerSettings{{
 		Name: "isp", ID: 1, Device: "lns-isp", Listen: []netip.AddrPort{here}, HostName: "lns", MRU: 1460,
-		LACs:    []access.LAC{{Address: netip.MustParsePrefix("198.51.100.0/24")}},
-		Methods: []ppp.Method{ppp.MethodPAP}, Users: []access.User{{Login: "alice", Password: "wonder"}},
-		Pools: []access.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
+		LACs:    []subscriber.LAC{{Address: netip.MustParsePrefix("198.51.100.0/24")}},
+		Methods: []ppp.Method{ppp.MethodPAP}, Users: []subscriber.User{{Login: "alice", Password: "wonder"}},
+		Pools: []subscriber.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
 	}}, nil, time.Now())
 	s.kept[here] = true
 	s.take(s.ctx, socket{l, here})
@@ -162,12 +162,12 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 		t.Fatal(asked)
 	}
 	p := &peer{}
-	e := access.NewEngine(p, ra.Links{}, func(b []byte) {
+	e := subscriber.NewEngine(p, ra.Links{}, func(b []byte) {
 		for i := range b {
 			b[i] = byte(i*7 + 3)
 		}
 	})
-	e.Set(nil, []access.ClientSettings{{
+	e.Set(nil, []subscriber.ClientSettings{{
 		Name: "home", Device: "l2tp-home", Server: "192.0.2.1", HostName: "home", Login: "alice", Password: "wonder",
 		Methods: []ppp.Method{ppp.MethodPAP}, IPv4: true, MRU: 1460, Retry: time.Minute,
 	}}, time.Now())
@@ -204,7 +204,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	}
 
 	one := known[0]
-	if n := r.Disconnect(t.Context(), access.Match{Login: "alice"}); n != 1 {
+	if n := r.Disconnect(t.Context(), subscriber.Match{Login: "alice"}); n != 1 {
 		t.Fatalf("%d sessions were ended", n)
 	}
 	if known := wait("the session is down"); len(known) != 0 {

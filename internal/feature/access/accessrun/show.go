@@ -11,6 +11,7 @@ import (
 
 	"weft/internal/feature/access"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // rowsAtATime is how many sessions are looked at at once, while others wait.
@@ -22,7 +23,7 @@ func (r *Runner) Subscribers(ctx context.Context) iter.Seq[access.Subscriber] {
 		order := get(ctx, r.box, func(s *subscribers) []uint16 { return s.engine.Order() })
 		for ids := range slices.Chunk(order, rowsAtATime) {
 			var counted map[uint16]state.AccessCounters
-			rows := get(ctx, r.box, func(s *subscribers) []access.SubscriberRow {
+			rows := get(ctx, r.box, func(s *subscribers) []subscriber.SessionRow {
 				counted = s.counters(ids)
 				return s.engine.Rows(ids)
 			})
@@ -77,20 +78,20 @@ func (r *Runner) Sections(ctx context.Context) []string {
 	})
 }
 
-func (r *Runner) TunnelDetails(ctx context.Context, who string) []access.TunnelDetails {
-	return get(ctx, r.box, func(s *subscribers) []access.TunnelDetails { return s.engine.TunnelDetails(who) })
+func (r *Runner) TunnelDetails(ctx context.Context, who string) []subscriber.TunnelDetails {
+	return get(ctx, r.box, func(s *subscribers) []subscriber.TunnelDetails { return s.engine.TunnelDetails(who) })
 }
 
-func (r *Runner) Tunnels(ctx context.Context) []access.TunnelRow {
-	return get(ctx, r.box, func(s *subscribers) []access.TunnelRow { return s.engine.Tunnels() })
+func (r *Runner) Tunnels(ctx context.Context) []subscriber.TunnelRow {
+	return get(ctx, r.box, func(s *subscribers) []subscriber.TunnelRow { return s.engine.Tunnels() })
 }
 
-func (r *Runner) Clients(ctx context.Context) []access.ClientRow {
-	return get(ctx, r.box, func(s *subscribers) []access.ClientRow { return s.engine.Clients() })
+func (r *Runner) Clients(ctx context.Context) []subscriber.ClientRow {
+	return get(ctx, r.box, func(s *subscribers) []subscriber.ClientRow { return s.engine.Clients() })
 }
 
-func (r *Runner) AccessStats(ctx context.Context) access.Stats {
-	return get(ctx, r.box, func(s *subscribers) access.Stats {
+func (r *Runner) AccessStats(ctx context.Context) subscriber.Stats {
+	return get(ctx, r.box, func(s *subscribers) subscriber.Stats {
 		st := s.engine.Stats()
 		st.Unsent = s.unsent
 		return st
@@ -98,8 +99,8 @@ func (r *Runner) AccessStats(ctx context.Context) access.Stats {
 }
 
 // Pools tells how full the sections' pools are, RADIUS how their servers answer.
-func (r *Runner) Pools(ctx context.Context) []access.PoolRow {
-	return get(ctx, r.box, func(s *subscribers) []access.PoolRow { return s.engine.Pools() })
+func (r *Runner) Pools(ctx context.Context) []subscriber.PoolRow {
+	return get(ctx, r.box, func(s *subscribers) []subscriber.PoolRow { return s.engine.Pools() })
 }
 
 func (r *Runner) RADIUS(ctx context.Context) []access.RADIUSServer {
@@ -123,6 +124,6 @@ func (s *subscribers) radiusRows() []access.RADIUSServer {
 }
 
 // Disconnect ends sessions, and gives how many.
-func (r *Runner) Disconnect(ctx context.Context, m access.Match) int {
+func (r *Runner) Disconnect(ctx context.Context, m subscriber.Match) int {
 	return get(ctx, r.box, func(s *subscribers) int { return s.disconnect(m) })
 }

@@ -9,11 +9,12 @@ import (
 
 	"weft/internal/feature/access"
 	"weft/internal/l2tpio"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
 // listen opens and closes sockets so that they are those of the sections.
-func (s *subscribers) listen(ctx context.Context, servers []access.ServerSettings) {
+func (s *subscribers) listen(ctx context.Context, servers []subscriber.ServerSettings) {
 	wanted := map[netip.AddrPort]bool{}
 	for _, one := range servers {
 		for _, a := range one.Listen {
@@ -116,7 +117,7 @@ const dialTime = 10 * time.Second
 // Dial finds a server, which may ask name servers, beside the loop.
 func (s *subscribers) Dial(name string) {
 	server, ctx := s.servers[name], s.ctx
-	if onward, ok := access.SwitchServer(name); ok {
+	if onward, ok := subscriber.SwitchServer(name); ok {
 		server = onward
 	}
 	s.tasks.Go(func() {

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"weft/internal/aaa"
-	"weft/internal/feature/access"
+	"weft/internal/subscriber"
 )
 
 // save is a change set on its way to the disk, and what is to be done once it is there.
 type save struct {
-	store, leases []access.Stored
-	learned       map[string]access.Learned // nil: it has not changed
-	told          []entry                   // accounts
-	gone          access.ChangeSet
+	store, leases []subscriber.Stored
+	learned       map[string]subscriber.Learned // nil: it has not changed
+	told          []entry                       // accounts
+	gone          subscriber.ChangeSet
 }
 
 func (one *save) empty() bool {
@@ -23,15 +23,15 @@ func (one *save) empty() bool {
 }
 
 // changes takes what has changed since the last change set.
-func (s *subscribers) changes(learned map[string]access.Learned) *save {
+func (s *subscribers) changes(learned map[string]subscriber.Learned) *save {
 	b := s.engine.Take()
 	told, accounts := s.account(b.Accounts)
 	one := &save{
 		store: slices.Concat(s.unkept, b.Store, accounts, s.accounts.settled()), leases: b.Leases, told: told,
-		gone: access.ChangeSet{GoneTunnels: b.GoneTunnels, GoneSessions: b.GoneSessions},
+		gone: subscriber.ChangeSet{GoneTunnels: b.GoneTunnels, GoneSessions: b.GoneSessions},
 	}
 	s.unkept = nil
-	if !maps.EqualFunc(learned, s.learned, access.Learned.Equal) {
+	if !maps.EqualFunc(learned, s.learned, subscriber.Learned.Equal) {
 		s.logLearned(learned)
 		s.learned, one.learned = learned, learned
 	}
@@ -39,7 +39,7 @@ func (s *subscribers) changes(learned map[string]access.Learned) *save {
 }
 
 // startSave hands what has changed to the disk.
-func (s *subscribers) startSave(learned map[string]access.Learned) {
+func (s *subscribers) startSave(learned map[string]subscriber.Learned) {
 	one := s.changes(learned)
 	if one.empty() {
 		return
@@ -67,7 +67,7 @@ func (s *subscribers) saved(one *save) {
 }
 
 // logLearned says which sessions of this router's own have come and gone.
-func (s *subscribers) logLearned(now map[string]access.Learned) {
+func (s *subscribers) logLearned(now map[string]subscriber.Learned) {
 	for name, l := range now {
 		switch was := s.learned[name]; {
 		case l.Up && (!was.Up || l.IPv4 != was.IPv4 || l.Delegated != was.Delegated): // one after the other
@@ -101,7 +101,7 @@ func (s *subscribers) restore(ctx context.Context, k kept, now time.Time) {
 			}
 		}
 	}
-	s.learned = map[string]access.Learned{}
+	s.learned = map[string]subscriber.Learned{}
 	maps.Copy(s.learned, s.engine.Learned())
 	s.sweepDatapath()
 }

@@ -13,6 +13,7 @@ import (
 	"weft/internal/feature/access"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 	"weft/internal/task"
 )
 
@@ -31,7 +32,7 @@ type subscribers struct {
 	guard task.Guard // of messages that the engine handles
 	wake  task.Wake  // accounts are settled
 
-	engine    *access.Engine
+	engine    *subscriber.Engine
 	begun     bool
 	sockets   map[netip.AddrPort]datagrams
 	kept      map[netip.AddrPort]bool // sockets of listen; others are clients'
@@ -39,9 +40,9 @@ type subscribers struct {
 	servers   map[string]string       // client -> server
 	devices   map[int]string
 	taps      map[string]*tap
-	learned   map[string]access.Learned
-	path      access.Sessions // nil: there is no datapath
-	said      []message       // by the engine, until the datapath knows what led to it
+	learned   map[string]subscriber.Learned
+	path      subscriber.Sessions // nil: there is no datapath
+	said      []message           // by the engine, until the datapath knows what led to it
 	accounts  *accounts
 	routes    subscriberRoutes
 	captures  captures
@@ -56,21 +57,21 @@ type subscribers struct {
 	begunHere map[string]bool // sections whose RADIUS servers know that they began
 
 	disk   *task.Loop[*disk]
-	keeps  bool            // there is a store
-	unkept []access.Stored // what the store is to know besides the engine's
-	saving *save           // on its way to the disk; nil: nothing is
+	keeps  bool                // there is a store
+	unkept []subscriber.Stored // what the store is to know besides the engine's
+	saving *save               // on its way to the disk; nil: nothing is
 }
 
-func newSubscribers(ctx context.Context, d runner.Doors, hosts access.HostResponder) *subscribers {
+func newSubscribers(ctx context.Context, d runner.Doors, hosts subscriber.HostResponder) *subscribers {
 	s := &subscribers{
 		log: d.Log, doors: d, box: task.NewMailbox[*subscribers](), ctx: ctx, wake: task.NewWake(),
 		sockets: map[netip.AddrPort]datagrams{}, kept: map[netip.AddrPort]bool{},
 		servers: map[string]string{}, devices: map[int]string{}, taps: map[string]*tap{},
-		learned: map[string]access.Learned{}, accounts: newAccounts(d.Log),
+		learned: map[string]subscriber.Learned{}, accounts: newAccounts(d.Log),
 		routes: subscriberRoutes{of: map[uint16][]netip.Prefix{}}, comparing: queue{most: max(1, runtime.NumCPU()/2)},
 		begunHere: map[string]bool{},
 	}
-	s.engine = access.NewEngine(s, hosts, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
+	s.engine = subscriber.NewEngine(s, hosts, func(b []byte) { _, _ = rand.Read(b) }) // it never fails
 	return s
 }
 

@@ -13,13 +13,14 @@ import (
 	"weft/internal/config"
 	"weft/internal/feature/access"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 // accessSettings are what the sections of weft.toml say.
 type accessSettings struct {
 	file    *config.File
-	servers []access.ServerSettings
-	clients []access.ClientSettings
+	servers []subscriber.ServerSettings
+	clients []subscriber.ClientSettings
 }
 
 // usersFile is a users_file as it was read last without mistakes.
@@ -57,7 +58,7 @@ func (s *subscribers) apply(now time.Time) {
 		for _, user := range s.users[c.UsersFile] {
 			known := slices.ContainsFunc(c.Users, func(o access.User) bool { return o.Login == user.Login })
 			if !known { // what weft.toml says comes first
-				one.Users = append(one.Users, user)
+				one.Users = append(one.Users, user.Subscriber())
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"weft/internal/paths"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/subscriber"
 )
 
 func withUsersFile(t *testing.T, more, users string, mode os.FileMode) (*config.File, string) {
@@ -128,7 +129,7 @@ func TestAHashIsComparedWithThePassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := access.AuthRequest{Hash: string(hash), Profile: &access.Profile{IPv4: netip.MustParseAddr("203.0.113.5")}}
+	q := subscriber.AuthRequest{Hash: string(hash), Profile: &subscriber.Profile{IPv4: netip.MustParseAddr("203.0.113.5")}}
 	q.Password = "wonderland"
 	if v := comparePassword(q); !v.Accept || v.Profile.IPv4 != q.Profile.IPv4 {
 		t.Errorf("the right password: %+v", v)

@@ -1,0 +1,110 @@
+package subscriber
+
+import (
+	"cmp"
+	"slices"
+
+	"weft/internal/l2tp"
+	"weft/internal/state"
+)
+
+// pending is what the datapath has to be told.
+type pending struct {
+	tunnels, sessions map[uint16]bool // new or changed
+	gone              []uint16        // sessions
+	ended             int             // of gone, those that SessionDelta has told
+	accounts          []*Account
+	stored            map[uint16]bool // sessions; false: gone
+	leases            map[string]lease
+}
+
+func (p *pending) clear() {
+	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: map[uint16]bool{}}
+}
+
+// ChangeSet is what has happened since the last one: sessions for the datapath, as
+// far as no SessionDelta has them, and accounts. Counters of sessions
+// that are gone are to be read before they are removed from the datapath; after that
+// Left is called.
+type ChangeSet struct {
+	Tunnels      []state.AccessTunnel
+	Sessions     []state.AccessSession
+	GoneTunnels  []uint16
+	GoneSessions []uint16
+	Accounts     []*Account
+	Store        []Stored
+	Leases       []Stored // what logins were given, by section and login
+}
+
+// Empty tells whether nothing has happened.
+func (b ChangeSet) Empty() bool {
+	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store)+len(b.Leases) == 0
+}
+
+// Take gives the batch and begins a new one.
+func (e *Engine) Take() ChangeSet {
+	p := &e.pending
+	if len(p.tunnels)+len(p.sessions)+len(p.gone)+len(p.accounts)+len(p.stored)+len(p.leases) == 0 && !e.l2tp.Changed() {
+		return ChangeSet{}
+	}
+	t, l := e.SessionDelta(), e.l2tp.TakeChanges()
+	b := ChangeSet{
+		Tunnels: t.Tunnels, Sessions: t.Sessions, GoneTunnels: l.Gone, GoneSessions: p.gone,
+		Accounts: p.accounts, Store: e.toStore(l.Stored, p.stored), Leases: toLeases(p.leases),
+	}
+	p.clear()
+	return b
+}
+
+// SessionDelta is what has to be in the datapath before a peer receives a message about it:
+// a subscriber whose last answer has come may send at once.
+type SessionDelta struct {
+	Tunnels  []state.AccessTunnel
+	Sessions []state.AccessSession
+	Ended    []uint16 // sessions: nothing is theirs any more. The next batch has them too
+}
+
+// Empty tells whether nothing has happened.
+func (t SessionDelta) Empty() bool { return len(t.Tunnels)+len(t.Sessions)+len(t.Ended) == 0 }
+
+// SessionDelta gives what has come, changed and gone since the last one.
+func (e *Engine) SessionDelta() (t SessionDelta) {
+	p := &e.pending
+	t.Ended, p.ended = p.gone[p.ended:], len(p.gone)
+	if len(p.tunnels)+len(p.sessions) == 0 {
+		return t
+	}
+	for id := range p.tunnels {
+		if one := e.l2tp.Tunnel(id); one != nil && one.State() == l2tp.TunnelUp {
+			t.Tunnels = append(t.Tunnels, one.Owner().(*tunnel).asState())
+		}
+	}
+	for id := range p.sessions {
+		if one := e.sessions[id]; one != nil {
+			t.Sessions = append(t.Sessions, one.asState())
+		}
+	}
+	slices.SortFunc(t.Sessions, func(a, b state.AccessSession) int { return cmp.Compare(a.Local, b.Local) })
+	clear(p.tunnels)
+	clear(p.sessions)
+	return t
+}
+
+// Left says that what is gone was removed.
+func (e *Engine) Left(tunnels, sessions []uint16) { e.l2tp.Released(tunnels, sessions) }
+
+// Sessions is the datapath, as the feature sees it.
+type Sessions interface {
+	// Put adds or changes, in one batch. A changed session keeps its counters.
+	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
+	// Retire has nothing pass any more from or to sessions. Their counters stay.
+	Retire(sessions []uint16)
+	// Remove takes sessions and tunnels by local id; what is not there is no error.
+	Remove(tunnels, sessions []uint16) error
+	// Counters reads those sessions' counters; nil: of all that are there.
+	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	// Sequence takes the next sequence number of a session's data.
+	Sequence(session uint16) uint16
+	// List gives what is there.
+	List() ([]state.AccessTunnel, []state.AccessSession, error)
+}

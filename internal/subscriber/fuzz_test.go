@@ -1,0 +1,283 @@
+package subscriber
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weft/internal/ppp"
+	"weft/wire/checksum/checksumtest"
+	"weft/wire/dhcp6"
+	"weft/wire/ipv6"
+	wirel2tp "weft/wire/l2tp"
+	wireppp "weft/wire/ppp"
+)
+
+// What somebody does to a server and a client that have a session: each byte
+// says what, the two behind it how long what follows is.
+const (
+	doDatagram    = iota // from the client's address, as it comes
+	doFrame              // of PPP, in the session
+	doControl            // a message's attributes, in the tunnel, with the right numbers
+	doCall               // the same, about the session
+	doAnswerFrame        // the server's side of all this, to the client
+	doAnswerControl
+	doTransmit // an IP packet from the stack, to both
+	doWait     // some seconds
+	doMany
+)
+
+func step(what byte, b []byte) []byte {
+	return append(binary.BigEndian.AppendUint16([]byte{what}, uint16(len(b))), b...)
+}
+
+// FuzzSessions: whatever comes in a tunnel and a session that stand, nothing
+// panics, what ends gives all back that it had, and another login gets in.
+func FuzzSessions(f *testing.F) {
+	lcp := func(p wireppp.Packet) []byte { return wireppp.AppendFrame(nil, wireppp.LCP, p.Marshal()) }
+	again := lcp(wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 9, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptMRU, Data: []byte{5, 180}}})})
+	f.Add(step(doFrame, again))
+	f.Add(append(step(doFrame, again), step(doFrame, lcp(wireppp.Packet{Code: wireppp.TerminateRequest, ID: 3}))...))
+	f.Add(append(step(doFrame, again), step(doWait, []byte{40})...))
+	f.Add(step(doFrame, lcp(wireppp.Packet{Code: wireppp.ProtocolReject, ID: 3, Data: []byte{0x80, 0x57}})))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.PAP, wireppp.Packet{Code: wireppp.PAPRequest, ID: 1, Data: wireppp.MarshalPAP("x@far", "p")}.Marshal())))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.CHAP, wireppp.Packet{Code: wireppp.CHAPResponse, ID: 1, Data: wireppp.MarshalCHAP(make([]byte, 16), "x@far")}.Marshal())))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPCP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 1, Data: []byte{3, 6, 0, 0, 0, 0, 129, 6, 0, 0, 0, 0}}.Marshal())))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPV6CP, wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 1, Data: []byte{1, 10, 0, 0, 0, 0, 0, 0, 0, 0}}.Marshal())))
+	solicit := []byte{1, 1, 2, 3, 0, 1, 0, 4, 0, 3, 0, 1, 0, 25, 0, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPv6, ipv6.MarshalUDP(netip.MustParseAddr("fe80::5"), netip.MustParseAddr("ff02::1:2"), 546, 547, solicit))))
+	f.Add(step(doFrame, wireppp.AppendFrame(nil, wireppp.IPv6, ipv6.Packet{From: netip.MustParseAddr("fe80::5"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2))))
+	for _, kind := range []wirel2tp.MessageType{wirel2tp.SCCRQ, wirel2tp.SCCCN, wirel2tp.StopCCN, wirel2tp.Hello, wirel2tp.OCRQ, wirel2tp.ICRQ, wirel2tp.ICCN, wirel2tp.CDN, wirel2tp.WEN, wirel2tp.SLI} {
+		m := wirel2tp.New(kind).AddUint16(wirel2tp.AssignedSessionID, 7).Add(wirel2tp.CallErrors, make([]byte, 26)).
+			Option(wirel2tp.LastSentLCP, []byte{3, 4, 0xc0, 0x23}).Option(wirel2tp.LastReceivedLCP, []byte{1, 4, 5, 180}).AddUint16(wirel2tp.ProxyAuthenType, 3).
+			Add(wirel2tp.ProxyAuthenName, []byte("bob")).Add(wirel2tp.ProxyAuthenResponse, []byte("builder"))
+		f.Add(step(doControl, m.Marshal()))
+		f.Add(step(doCall, m.Marshal()))
+		f.Add(step(doAnswerControl, m.Marshal()))
+		f.Add(step(doDatagram, wirel2tp.Control{Body: m.Marshal()}.Marshal()))
+	}
+	f.Add(step(doAnswerFrame, again))
+	f.Add(step(doTransmit, ping4(netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("203.0.113.77"), 1500)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := newDuet(t)
+		d.beyond = newSide(d, "192.0.2.99:1701", 3)
+		s := testServer()
+		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP, ppp.MethodMSCHAPv2}
+		s.Forward = []Forward{{Realm: "far", Server: "192.0.2.99"}}
+		d.start(s, testClient())
+		d.up()
+		for range 16 {
+			if len(b) < 3 {
+				break
+			}
+			n := min(int(binary.BigEndian.Uint16(b[1:])), len(b)-3)
+			d.do(b[0]%doMany, b[3:3+n])
+			b = b[3+n:]
+		}
+		d.sound()
+		d.told()
+		// all of it ends, and leaves nothing
+		d.server.engine.Set(nil, nil, d.now)
+		d.client.engine.Set(nil, nil, d.now)
+		d.pass(2 * time.Minute)
+		for _, one := range d.sides() {
+			if e := one.engine; len(e.sessions)+e.clock.Len()+len(one.sessions)+len(one.store) > 0 {
+				t.Fatalf("%d sessions, %d timers, %d in the datapath, %d stored are left", len(e.sessions), e.clock.Len(), len(one.sessions), len(one.store))
+			}
+		}
+		d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+		d.client.engine.Set(nil, []ClientSettings{testClient()}, d.now)
+		d.pass(time.Minute)
+		d.up()
+	})
+}
+
+func (d *duet) do(what byte, b []byte) {
+	client, server := d.client.engine, d.server.engine
+	var mine, theirs *session
+	for _, s := range client.sessions {
+		mine = s
+	}
+	if mine != nil {
+		theirs = server.sessions[mine.l2tp.Remote()]
+	}
+	switch {
+	case what == doDatagram:
+		server.Receive(d.server.addr, d.client.addr, b, d.now)
+	case what == doTransmit:
+		client.Transmit("l2tp-home", b)
+		server.Transmit("lns-isp", b)
+	case what == doWait:
+		if len(b) > 0 {
+			d.pass(time.Duration(b[0]) * time.Second)
+		}
+	case theirs == nil:
+	case what == doFrame:
+		server.Receive(d.server.addr, d.client.addr, wirel2tp.AppendData(nil, theirs.tunnel.Local(), theirs.local, b), d.now)
+	case what == doAnswerFrame:
+		client.Receive(d.client.addr, d.server.addr, wirel2tp.AppendData(nil, mine.tunnel.Local(), mine.local, b), d.now)
+	case what == doAnswerControl:
+		c := mine.tunnel.Status()
+		client.Receive(d.client.addr, d.server.addr, wirel2tp.Control{Tunnel: mine.tunnel.Local(), Session: mine.local, Ns: c.Nr, Nr: c.Ns, Body: b}.Marshal(), d.now)
+	default:
+		c, about := theirs.tunnel.Status(), uint16(0)
+		if what == doCall {
+			about = theirs.local
+		}
+		server.Receive(d.server.addr, d.client.addr, wirel2tp.Control{Tunnel: theirs.tunnel.Local(), Session: about, Ns: c.Nr, Nr: c.Ns, Body: b}.Marshal(), d.now)
+	}
+	d.settle()
+}
+
+// told has all said that is known of sessions and tunnels: much of it is what somebody
+// sent.
+func (d *duet) told() {
+	for _, one := range d.sides() {
+		e := one.engine
+		for id := range e.sessions {
+			_, _ = e.Details(Match{Session: id, Clients: true})
+		}
+		for _, login := range []string{"alice", "bob", "l2tp_client.home"} {
+			_, _ = e.Details(Match{Login: login, Clients: true})
+		}
+		for _, row := range e.Tunnels() {
+			_ = e.TunnelDetails(row.Section)
+		}
+		_, _ = e.Clients(), e.Subscribers()
+	}
+}
+
+// sound compares what a server says that it has given with who is there.
+func (d *duet) sound() {
+	d.t.Helper()
+	for _, one := range d.sides() {
+		e := one.engine
+		for id, s := range e.sessions {
+			if s.local != id || s.gone() || e.l2tp.Session(id) != s.l2tp || s.l2tp.Tunnel() != s.tunnel.Tunnel || e.l2tp.Tunnel(s.tunnel.Local()) != s.tunnel.Tunnel {
+				d.t.Fatalf("session %d is %+v", id, s)
+			}
+		}
+		for _, srv := range e.servers {
+			there := func(s *session) bool { return e.sessions[s.local] == s && s.tunnel.server == srv }
+			n := 0
+			for _, s := range e.sessions {
+				if s.tunnel.server == srv {
+					n++
+				}
+			}
+			if n != srv.count {
+				d.t.Fatalf("%d sessions are counted, %d are there", srv.count, n)
+			}
+			for a, s := range srv.taken4 {
+				if !there(s) || s.given.ipv4 != a {
+					d.t.Fatalf("%s is taken by nobody", a)
+				}
+			}
+			for p, s := range srv.taken6 {
+				if !there(s) {
+					d.t.Fatalf("%s is taken by nobody", p)
+				}
+			}
+			for p, s := range srv.destined.All() {
+				if !there(s) {
+					d.t.Fatalf("%s leads to nobody", p)
+				}
+			}
+			for login, list := range srv.logins {
+				for _, s := range list {
+					if !there(s) || s.login != login {
+						d.t.Fatalf("login %q is that of nobody", login)
+					}
+				}
+			}
+		}
+		for _, s := range one.sessions {
+			if e.sessions[s.Local] == nil {
+				d.t.Fatalf("the datapath has session %d, and nobody else", s.Local)
+			}
+		}
+	}
+}
+
+// FuzzRestore: a store that is damaged does no harm.
+func FuzzRestore(f *testing.F) {
+	d := newDuet(&testing.T{})
+	d.start(testServer(), testClient())
+	var tunnels, sessions [][]byte
+	for key, value := range d.server.store {
+		if key[0] == 't' {
+			tunnels = append(tunnels, value)
+		} else {
+			sessions = append(sessions, value)
+		}
+	}
+	f.Add(tunnels[0], sessions[0])
+	f.Add([]byte(`{"local":1,"server":"isp"}`), []byte(`{"local":1,"tunnel":1,"link":{"v4":true,"v6":true}}`))
+	f.Add([]byte(`{"local":1,"server":"nobody"}`), []byte(`[]`))
+	f.Fuzz(func(t *testing.T, tunnel, session []byte) {
+		d := newDuet(t)
+		d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
+		_ = d.server.engine.Restore([]Stored{{"tunnel/1", tunnel}, {"session/1", session}, {"session/2", session}}, d.now)
+		_ = d.server.engine.Subscribers()
+		d.settle()
+		d.pass(3 * time.Minute)
+		d.sound()
+	})
+}
+
+// FuzzLease: what logins had is read as it was written.
+func FuzzLease(f *testing.F) {
+	f.Add("203.0.113.5;2001:db8::/64;2001:db8:1::/56")
+	f.Add("invalid IP;;invalid Prefix")
+	f.Fuzz(func(t *testing.T, text string) {
+		g := readLease(text)
+		if again := readLease(g.String()); again != g {
+			t.Fatalf("%q is %v, and then %v", text, g, again)
+		}
+	})
+}
+
+// FuzzPackets: the pieces of a packet hold all of it, and errors about packets
+// are well formed.
+func FuzzPackets(f *testing.F) {
+	here := netip.MustParseAddr("192.0.2.1")
+	f.Add(ping4(here, netip.MustParseAddr("203.0.113.5"), 1500), uint16(1400))
+	f.Add(ping4(here, netip.MustParseAddr("203.0.113.5"), 60), uint16(28))
+	f.Add(ipv6.Packet{From: netip.MustParseAddr("2001:db8::1"), To: netip.MustParseAddr("2001:db8::2"), NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: make([]byte, 1400)}.Marshal(2), uint16(1280))
+	f.Fuzz(func(t *testing.T, ip []byte, size uint16) {
+		if p, err := ipv6.Parse(ip); err == nil {
+			_, _, _ = p.Datagram(dhcp6.ServerPort)
+		}
+		if _, _, ok := addressesOf(ip); !ok {
+			return
+		}
+		mtu := max(int(size), 28)
+		from := here
+		if ip[0]>>4 == 6 {
+			from = netip.MustParseAddr("2001:db8::1")
+		}
+		if answer := tooBig(ip, mtu, from); len(answer) > 0 {
+			if len(answer) > 1280 {
+				t.Fatalf("an error of %d bytes", len(answer))
+			}
+			if p, err := ipv6.Parse(answer); err == nil && p.Checksum(p.Payload) != 0 || err != nil && (checksumtest.Of(answer[:20]) != 0 || checksumtest.Of(answer[20:]) != 0) {
+				t.Fatalf("an error's checksum is wrong: %x", answer)
+			}
+		}
+		if ip[0]>>4 != 4 {
+			return
+		}
+		var whole []byte
+		for _, piece := range fragments(ip, mtu) {
+			if len(piece) > mtu || checksumtest.Of(piece[:20]) != 0 {
+				t.Fatalf("a piece of %d bytes for %d: %x", len(piece), mtu, piece[:20])
+			}
+			whole = append(whole, piece[20:]...)
+		}
+		if len(whole) > 0 && !bytes.Equal(whole, ip[20:binary.BigEndian.Uint16(ip[2:])]) {
+			t.Fatal("the pieces are not the packet")
+		}
+	})
+}

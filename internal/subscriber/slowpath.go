@@ -1,0 +1,177 @@
+package subscriber
+
+import (
+	"net/netip"
+	"slices"
+
+	"weft/internal/limit"
+	"weft/internal/ppp"
+	"weft/wire/ipv6"
+	wireppp "weft/wire/ppp"
+)
+
+// Packets that the datapath left to the daemon, or all of them while there is
+// none. It is the slow path, and the readable form of what the programs do.
+
+// fromPeer takes an IP packet out of a session.
+func (s *session) fromPeer(ip []byte) {
+	from, to, ok := addressesOf(ip)
+	if !ok {
+		s.engine.stats.Malformed++
+		return
+	}
+	if s.tunnel.server != nil && !s.owns(from) {
+		s.engine.stats.Spoofed++
+		return
+	}
+	if !s.gardenPasses(to) {
+		s.engine.stats.Garden++
+		return
+	}
+	if !s.rateUp.pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
+		return
+	}
+	s.slow.UpPackets++
+	s.slow.UpBytes += uint64(len(ip))
+	s.engine.backend.Deliver(s.access(), ip)
+}
+
+// owns tells whether an address is the subscriber's.
+func (s *session) owns(a netip.Addr) bool {
+	if a == s.given.ipv4 && a.IsValid() || a == s.profile.IPv6 && a.IsValid() {
+		return true
+	}
+	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// gardenPasses tells whether the walled garden lets a subscriber reach an address, and
+// be reached from it.
+func (s *session) gardenPasses(far netip.Addr) bool {
+	srv := s.tunnel.server
+	return srv == nil || !s.profile.Garden || slices.ContainsFunc(srv.Garden, func(p netip.Prefix) bool { return p.Contains(far) })
+}
+
+// fromPeer6 is fromPeer with what the link itself is told apart.
+func (s *session) fromPeer6(ip []byte) {
+	from, to, ok := addressesOf(ip)
+	if !ok {
+		s.engine.stats.Malformed++
+		return
+	}
+	if !from.IsLinkLocalUnicast() && !from.IsUnspecified() && !to.IsLinkLocalUnicast() && !to.IsMulticast() {
+		s.fromPeer(ip)
+		return
+	}
+	p, err := ipv6.Parse(ip)
+	if err != nil {
+		s.engine.stats.Malformed++
+		return
+	}
+	if s.tunnel.server != nil {
+		s.receiveOnLink(p)
+	} else if s.v6 != nil {
+		s.v6.Receive(p, s.engine.clock.Now())
+	}
+}
+
+// Transmit takes an IP packet for a subscriber of a section, or for a client's
+// server; device tells which.
+func (e *Engine) Transmit(device string, ip []byte) {
+	from, to, ok := addressesOf(ip)
+	if !ok || to.IsMulticast() || to.IsLinkLocalUnicast() {
+		return
+	}
+	s := e.destination(device, to)
+	if s == nil || !s.up() {
+		e.stats.NoSession++
+		return
+	}
+	if !s.gardenPasses(from) {
+		e.stats.Garden++
+		return
+	}
+	protocol, open := wireppp.IPv4, s.link.IPCP() == ppp.StateOpened
+	if to.Is6() {
+		protocol, open = wireppp.IPv6, s.link.IPV6CP() == ppp.StateOpened
+	}
+	if !open {
+		e.stats.NoSession++
+		return
+	}
+	if len(ip) > s.mtu() {
+		if answer := tooBig(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
+			if len(answer) > 0 && s.mayAnswer() {
+				e.backend.Reply(s.access(), answer)
+			}
+			return
+		}
+		for _, piece := range fragments(ip, s.mtu()) {
+			s.transmit(protocol, piece)
+		}
+		return
+	}
+	s.transmit(protocol, ip)
+}
+
+// Limits of ICMP errors (RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f): about packets
+// for one session, so that a flood for one takes nothing from others, and in all.
+var (
+	sessionErrors = limit.Rate{PerSecond: 10, Burst: 20}
+	allErrors     = limit.Rate{PerSecond: 500, Burst: 500}
+)
+
+func (s *session) mayAnswer() bool {
+	now := s.engine.clock.Now()
+	return s.errors.Take(1, sessionErrors, now) && s.engine.errors.Take(1, allErrors, now)
+}
+
+func (s *session) transmit(p wireppp.Protocol, ip []byte) {
+	if !s.rateDown.pass(s.profile.Down, len(ip), s.engine.clock.Now()) {
+		return
+	}
+	s.slow.DownPackets++
+	s.slow.DownBytes += uint64(len(ip))
+	s.sendFrame(p, ip)
+}
+
+func (s *session) routerAddress(v6 bool) netip.Addr {
+	if srv := s.tunnel.server; srv != nil && !v6 {
+		return srv.Gateway
+	}
+	if !v6 {
+		local, _, _ := s.link.Addresses()
+		return local
+	}
+	for _, p := range s.prefixes() {
+		if p.Addr().Is6() && s.tunnel.server != nil {
+			return p.Addr() // the subnet-router anycast address (RFC 4291 section 2.6.1)
+		}
+	}
+	return netip.Addr{}
+}
+
+func (e *Engine) destination(device string, to netip.Addr) *session {
+	for _, srv := range e.servers {
+		if srv.Device == device {
+			s, _ := srv.destined.Lookup(to)
+			return s
+		}
+	}
+	for _, c := range e.clients {
+		if c.Device == device {
+			return c.session
+		}
+	}
+	return nil
+}
+
+// addressesOf reads the addresses of an IP packet.
+func addressesOf(ip []byte) (from, to netip.Addr, ok bool) {
+	switch {
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		return netip.AddrFrom4([4]byte(ip[12:16])), netip.AddrFrom4([4]byte(ip[16:20])), true
+	case len(ip) >= ipv6.HeaderLen && ip[0]>>4 == 6:
+		return netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40])), true
+	}
+	return from, to, false
+}
