@@ -20,7 +20,7 @@ type Config struct {
 	Interfaces      []string       `toml:"interfaces" required:"true" example:"[\"lan\", \"wan\"]" doc:"The NAMEs of the interfaces that the translator serves, on the IPv6 side and on the IPv4 side."`
 	Device          string         `toml:"device" example:"\"nat64-main\"" doc:"The name of the translator's virtual device in ip link, routes and firewall rules. Default: nat64-NAME."`
 	TCPMSSClamp     bool           `toml:"tcp_mss_clamp" example:"false" doc:"Lower the MSS of TCP connections to the MTU after translation, for paths that lose ICMP errors."`
-	UDPZeroChecksum ZeroChecksum   `toml:"udp_zero_checksum" enum:"drop,compute" example:"\"drop\"" doc:"The action for UDP over IPv4 without checksum, which IPv6 requires: drop the packet, or compute the checksum (RFC 7915 section 4.5)."`
+	UDPZeroChecksum ZeroChecksum   `toml:"udp_zero_checksum" enum:"drop,compute" example:"\"compute\"" doc:"The action for UDP over IPv4 without checksum, which IPv6 requires: drop the packet, or compute the checksum. Default: compute if mode is stateful (RFC 6146 section 3.4), else drop (RFC 7915 section 4.5)."`
 	LowestIPv6MTU   int            `toml:"lowest_ipv6_mtu" min:"1280" max:"65535" example:"1280" doc:"The smallest MTU of the IPv6 network in bytes: IPv4 packets that may be fragmented are fragmented to fit it (RFC 7915 section 4)."`
 	ErrorSource     []netip.Addr   `toml:"error_source" ip:"4" example:"[\"203.0.113.8\"]" doc:"The IPv4 source addresses of ICMP errors from IPv6 routers without a mapping (RFC 6791)."`
 	ErrorsPerSecond int            `toml:"errors_per_second" min:"0" max:"1000000" example:"100" doc:"Maximum number of ICMP errors of the translator per second; bursts may have twice as many. 0: none (RFC 7915 sections 4.4 and 5.4, RFC 4443 section 2.4 (f))."`
@@ -76,7 +76,6 @@ func Section() config.Section {
 func defaults(name string) *Config {
 	return &Config{
 		Device:           "nat64-" + name,
-		UDPZeroChecksum:  ZeroChecksumDrop,
 		LowestIPv6MTU:    1280,
 		ErrorsPerSecond:  100,
 		CopyTrafficClass: true,
@@ -89,6 +88,14 @@ func defaults(name string) *Config {
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("nat64", name).(*Config)
 	return c
+}
+
+// ComputesUDPZero says whether a missing UDP checksum is computed.
+func (c *Config) ComputesUDPZero() bool {
+	if c.UDPZeroChecksum == "" {
+		return c.Mode == StatefulMode
+	}
+	return c.UDPZeroChecksum == ZeroChecksumCompute
 }
 
 // Nodes gives the IPv4 prefixes of the IPv6 nodes under c.Prefix: those of

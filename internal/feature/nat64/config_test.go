@@ -172,3 +172,22 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// RFC 6146 section 3.4 wants the checksum computed, RFC 7915 section 4.5 leaves it to
+// the operator.
+func TestTheDefaultForUDPWithoutChecksumIsThatOfTheMode(t *testing.T) {
+	for _, c := range []struct {
+		config nat64.Config
+		want   bool
+	}{
+		{nat64.Config{Mode: nat64.StatefulMode}, true},
+		{nat64.Config{Mode: nat64.StatefulMode, UDPZeroChecksum: nat64.ZeroChecksumDrop}, false},
+		{nat64.Config{Mode: nat64.Stateless}, false},
+		{nat64.Config{Mode: nat64.CLAT}, false},
+		{nat64.Config{Mode: nat64.CLAT, UDPZeroChecksum: nat64.ZeroChecksumCompute}, true},
+	} {
+		if got := c.config.ComputesUDPZero(); got != c.want {
+			t.Errorf("%s, %q: %v, want %v", c.config.Mode, c.config.UDPZeroChecksum, got, c.want)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	}
 	translator := state.Translator{
 		ID: id, Name: state.ShortName(name), Device: c.Device, MAC: mac, Prefix: c.Prefix,
-		LowestMTU: lowestMTU(f, facts, c), SmallestMTU: slices.Min(mtus(f, facts, c)), UDPZero: c.UDPZeroChecksum == ZeroChecksumCompute, CopyTOS: c.CopyTrafficClass,
+		LowestMTU: lowestMTU(f, facts, c), SmallestMTU: slices.Min(mtus(f, facts, c)), UDPZero: c.ComputesUDPZero(), CopyTOS: c.CopyTrafficClass,
 		Stateful: c.Mode == StatefulMode, Counts: c.Mode == StatefulMode && c.CountSubscribers,
 	}
 	if c.TCPMSSClamp {

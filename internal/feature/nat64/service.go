@@ -87,7 +87,7 @@ func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config 
 		Translatable:   c.Nodes(f),
 		LowestIPv6MTU:  lowestMTU(f, facts, c),
 		MTU6:           largestMTU(f, facts, c),
-		ComputeUDPZero: c.UDPZeroChecksum == ZeroChecksumCompute,
+		ComputeUDPZero: c.ComputesUDPZero(),
 		CopyTOS:        c.CopyTrafficClass,
 		ClampMSS:       c.TCPMSSClamp,
 		GlobalOnly:     c.Prefix == wellKnown(),
