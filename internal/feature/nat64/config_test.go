@@ -48,7 +48,7 @@ mode = "stateless"
 interfaces = ["lan", "wan"]
 prefix = "2001:db8:100::/40"
 `)
-	if c.Device != "nat64-main" || c.UDPZeroChecksum != nat64.ZeroChecksumDrop || c.LowestIPv6MTU != 1280 || !c.CopyTrafficClass || c.TCPMSSClamp || c.ErrorSource != nil {
+	if c.Device != "nat64-main" || c.ComputesUDPZero() || c.LowestIPv6MTU != 1280 || !c.CopyTrafficClass || c.TCPMSSClamp || c.ErrorSource != nil {
 		t.Errorf("defaults are %+v", c)
 	}
 	if got, want := c.Nodes(f), prefixes("192.0.2.0/24"); !slices.Equal(got, want) {

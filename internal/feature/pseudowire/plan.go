@@ -76,15 +76,15 @@ func (p *planner) device(name string) state.Object {
 			p.warn(path, fmt.Sprintf("packets of %d bytes at most fit through it: IPv6 needs 1280 (RFC 8200 section 5)", mtu), "raise the MTU of the way to "+c.Dst.String())
 		}
 	}
+	if c.MTU == 0 {
+		mtu = max(mtu, p.bridged(c.Device))
+	}
 	tos, _ := tosOf(c.TOS)
 	if c.Kind == VXLAN {
 		return state.VXLAN{
 			Name: c.Device, MAC: c.mac(), MTU: mtu, Owner: path, VNI: c.VNI, Local: c.Src, Remote: c.Dst,
 			Port: c.port(), TTL: c.TTL, TOS: tos, DF: c.DF, LinkLocal: c.LinkLocal,
 		}
-	}
-	if c.MTU == 0 {
-		mtu = max(mtu, p.bridged(c.Device))
 	}
 	w := state.Wire{Name: c.Device, Hidden: hiddenName(c.Device), MAC: c.mac(), MTU: mtu, Owner: path, LinkLocal: c.LinkLocal}
 	w.Sums = !c.sums() && p.offload(c)
@@ -95,7 +95,8 @@ func (p *planner) device(name string) state.Object {
 
 // bridged gives the largest MTU among the other ports of the bridge that a
 // device is in, 0 if it is in none. A bridge drops what is too large for a port
-// without a word; the program behind this one answers (RFC 4459 section 3.2).
+// without a word; the program behind this one answers (RFC 4459 section 3.2), as
+// the kernel's VXLAN device does.
 func (p *planner) bridged(device string) int {
 	bridge := p.links[device].Master
 	if bridge == "" || p.links[bridge].Kind != "bridge" {
