@@ -20,11 +20,20 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 		return k.doom(v.Name)
 	}
 	existing, err := k.existing(v.Name, otherName(v.Owner))
-	if err == nil && existing != nil { // hardly anything of it can be changed
-		err = k.deleteLink(existing)
-	}
 	if err != nil {
 		return err
+	}
+	if narrower(existing, v) {
+		// a new device would lose its bridge, and the addresses that it has learnt
+		if err := k.nl.LinkSetMTU(existing, v.MTU); err != nil {
+			return fmt.Errorf("set the MTU of %s to %d: %w", v.Name, v.MTU, err)
+		}
+		return nil
+	}
+	if existing != nil { // hardly anything else of it can be changed
+		if err := k.deleteLink(existing); err != nil {
+			return err
+		}
 	}
 	attrs := newLink(v.Name)
 	attrs.MTU, attrs.HardwareAddr = v.MTU, v.MAC[:]
@@ -49,6 +58,22 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 		return fmt.Errorf("set %s up: %w", v.Name, err)
 	}
 	return nil
+}
+
+// narrower says whether a device that is there, and finished, differs from v in
+// its MTU alone.
+func narrower(existing netlink.Link, v state.VXLAN) bool {
+	x, vxlan := existing.(*netlink.Vxlan)
+	if !vxlan || x.Attrs().Flags&net.FlagUp == 0 {
+		return false
+	}
+	words, ours := ownWords(existing)
+	if !ours {
+		return false
+	}
+	was := vxlanObject(x, words)
+	was.MTU = v.MTU
+	return was == v
 }
 
 // VXLANs lists weft's VXLAN devices with what they carried.

@@ -58,7 +58,6 @@ func TestATagOfNobodyIsLeftAlone(t *testing.T) {
 		{"the address of the device below", datapathtest.Tagged(plain, datapathtest.Vlan7, 0), state.PassNotForUs},
 		{"the address of the VLAN interface, without tag", datapathtest.To(plain, datapathtest.Mac7), state.PassNotForUs},
 		{"three tags", deep, state.PassNotForUs},
-		{"priority alone", datapathtest.Tagged(plain, state.VLANTags{{Proto: state.VLANCustomer}}, 0xe000), state.PassNotForUs},
 	} {
 		for _, build := range datapathtest.Builds {
 			res, o := r.One(build, tt.frame)
