@@ -318,9 +318,9 @@ func TestCheckSaysWhatCannotBeOffloaded(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	w.run(w.router, "nft insert rule inet home forward limit rate 10/second accept")
-	w.write(strings.NewReplacer(`interfaces = ["lan", "wan"]`, `interfaces = ["lan", "wan", "gone"]`, "[interface.wan]", "[interface.gone]\n[interface.wan]").Replace(fmt.Sprintf(homeFile, "tc")) + "refused = true\n")
+	w.write(strings.NewReplacer(`interfaces = ["lan", "wan"]`, `interfaces = ["lan", "wan", "gone"]`, "[interface.wan]", "[interface.gone]\n[interface.wan]").Replace(fmt.Sprintf(homeFile, "tc")) + "early_drop = true\n")
 	out, err := w.weft("check", w.file)
-	for _, want := range []string{"it has a limit statement", "looks at each packet", "there is no device gone here: weft run does not start without it", "may decide otherwise on the next packet", "behind the rule that accepts established"} {
+	for _, want := range []string{"it has a limit statement", "looks at each packet", "there is no device gone here: nothing of it is offloaded until there is", "may decide otherwise on the next packet", "behind the rule that accepts established"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("check does not say %q: %v\n%s", want, err, out)
 		}
@@ -334,7 +334,7 @@ func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)
-			w.write(fmt.Sprintf(homeFile, hook) + "refused = true\n")
+			w.write(fmt.Sprintf(homeFile, hook) + "early_drop = true\n")
 			weft := w.start()
 			w.echo(w.member, "udp6", "[2001:db8:1::2]:5000")
 			knock := w.talk(w.server, "udp6", "[2001:db8:1::2]:5000")
@@ -425,7 +425,7 @@ func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
 			w.run(w.router, "ip link set side up")
 			w.run(w.server, "ip link set side0 up")
 			w.run(w.server, "ip addr add 2001:db8:9::9/64 dev side0 nodad")
-			w.write(fmt.Sprintf(homeFile, hook) + "refused = true\n")
+			w.write(fmt.Sprintf(homeFile, hook) + "early_drop = true\n")
 			w.start()
 			w.run(w.router, "ip addr add 2001:db8:9::1/64 dev side nodad")
 			w.run(w.router, "ip -6 route add 2001:db8:2::9/128 via 2001:db8:9::9")

@@ -126,13 +126,10 @@ func TestADeviceOfTheTranslatorsNameThatIsNotWeftsIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, usual())
 	w.run(w.router, "ip link add nat64-main type bridge")
-	w.start()
-	list := w.ailing()
-	if len(list) == 0 || !strings.Contains(list[0].Because, "is not weft's") {
-		t.Errorf("health: %+v", list)
-	}
-	if out := w.run(w.router, "ip route") + w.run(w.router, "bpftool net show dev nat64-main"); strings.Contains(out, "ingress_tc") || strings.Contains(out, "dev nat64-main") {
-		t.Errorf("weft uses the device:\n%s", out)
+	r := w.launch()
+	<-r.ended
+	if r.exit == nil || !strings.Contains(r.log.String(), "nat64-main already, which weft has not made") {
+		t.Errorf("it ended with %v and said\n%s", r.exit, r.log)
 	}
 	if out := w.run(w.router, "ip -d link show nat64-main"); !strings.Contains(out, "bridge") {
 		t.Errorf("the device is now\n%s", out)

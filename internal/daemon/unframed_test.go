@@ -60,7 +60,7 @@ func TestAMemberBehindADeviceWithoutEthernetFramesIsTranslated(t *testing.T) {
 		"stateless": "mode = \"stateless\"\nmappings = [{ ipv6 = \"2001:db8:9::2\", ipv4 = \"198.51.100.2\" }]\n",
 		"stateful":  "mode = \"stateful\"\npools = [{ ipv4 = \"198.51.100.2\" }]\n",
 	} {
-		for path, bypass := range map[string]string{"by the stack": "", "past it": "shortcut = true\n"} {
+		for path, bypass := range map[string]string{"by the stack": "", "past it": "bypass = true\n"} {
 			t.Run(name+" "+path, func(t *testing.T) {
 				w := newWorld(t, "[interface.tunnel]\ndevice = \"tun0\"\naddresses = [\"2001:db8:9::1/64\"]\n"+bypass+
 					"[interface.wan]\naddresses = [\"198.51.100.1/24\"]\n"+bypass+

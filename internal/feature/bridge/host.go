@@ -92,14 +92,11 @@ func Leaks(f *config.File, facts state.Facts) []state.Problem {
 	p := &planner{f: f, facts: facts}
 	for _, name := range f.Names("bridge") {
 		c := From(f, name)
-		_, here := facts.Link(c.Device)
 		var ports []port
 		for i := range c.Ports {
-			q := portOf(f, name, i)
-			_, there := facts.Link(q.Device)
-			ports, here = append(ports, q), here || there
+			ports = append(ports, portOf(f, name, i))
 		}
-		if here { // else the file is for another host
+		if here(facts, c, ports) {
 			p.hostLeaks("bridge."+name, c, ports)
 			if facts.NoVLANs {
 				p.withoutVLANs("bridge."+name, several(c, ports))
@@ -108,6 +105,16 @@ func Leaks(f *config.File, facts state.Facts) []state.Problem {
 	}
 	state.SortProblems(p.problems)
 	return p.problems
+}
+
+// here says whether a device of the bridge is on this host; else the file is for
+// another one.
+func here(facts state.Facts, c *Config, ports []port) bool {
+	_, there := facts.Link(c.Device)
+	return there || slices.ContainsFunc(ports, func(q port) bool {
+		_, there := facts.Link(q.Device)
+		return there
+	})
 }
 
 // openers gives who may open a tap, by key.

@@ -62,9 +62,12 @@ func (p *planner) bridge(name string, c *Config) {
 		}
 		ports = append(ports, q)
 	}
-	p.hostLeaks(path, c, ports)
+	onThisHost := here(p.facts, c, ports)
+	if onThisHost {
+		p.hostLeaks(path, c, ports)
+	}
 	tags := !b.VLANs && several(c, ports)
-	if made && !l.VLANAware || !made && p.facts.NoVLANs {
+	if made && !l.VLANAware || !made && p.facts.NoVLANs && onThisHost {
 		p.withoutVLANs(path, tags)
 	}
 	if !made {

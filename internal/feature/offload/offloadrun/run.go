@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -299,12 +298,8 @@ func Check(f *config.File, facts state.Facts) []state.Problem {
 	for i, name := range offload.From(f).Interfaces {
 		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
 		if _, there := facts.Link(device); !there {
-			then := "weft run does not start without it"
-			if strings.HasPrefix(device, "ppp") {
-				then = "nothing of it is offloaded until there is"
-			}
 			problems = append(problems, state.Problem{
-				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: %s", device, then),
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: nothing of it is offloaded until there is", device),
 				Remedy: "make the device, or correct its name",
 			})
 		}
