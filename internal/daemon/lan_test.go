@@ -4,6 +4,7 @@ package daemon_test
 // dies, reloads or is unloaded. The member is a host with a stock kernel.
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -290,6 +291,30 @@ func TestADelegatedPrefixOutlivesAKillAndGoesWithUnload(t *testing.T) {
 	}
 	if out := w.run(w.router, "ip -6 route show proto 88"); out != "" {
 		t.Errorf("unload leaves\n%s", out)
+	}
+}
+
+// Hosts are served though their leases cannot be written, or the file was damaged.
+func TestHostsAreServedWithoutAFileOfLeases(t *testing.T) {
+	t.Parallel()
+	blocked := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(blocked, bytes.Repeat([]byte{7}, 40000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for leases, because := range map[string]string{filepath.Join(blocked, "leases"): "not a directory", blocked: "is set aside as " + blocked + ".damaged"} {
+		w := newWorld(t, usual()+fmt.Sprintf("[ra.lan]\n%sdhcpv6 = \"stateful\"\ndelegate = [\"2001:db8:100::/48\"]\nleases = %q\n", quickly, leases))
+		r := w.start()
+		eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
+		m := &dhcp6.Message{Type: dhcp6.Solicit, Transaction: [3]byte{1, 2, 3}, ClientID: []byte{0, 3, 0, 1, 2, 0, 0, 0, 0, 9}, Prefixes: []dhcp6.IA{{ID: [4]byte{1}}}}
+		offer := w.dhcp(m)
+		m.Type, m.ServerID, m.Prefixes = dhcp6.Request, offer.ServerID, offer.Prefixes
+		if got := w.dhcp(m).Prefixes; len(got) != 1 || len(got[0].Leases) != 1 {
+			t.Errorf("%s: nothing is delegated: %+v", because, got)
+		}
+		list := w.ailing()
+		if len(list) != 1 || list[0].Feature != "ra" || !strings.Contains(list[0].Because, because) {
+			t.Errorf("health: %+v, want %q\n%s", list, because, r.log)
+		}
 	}
 }
 

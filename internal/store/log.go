@@ -17,6 +17,8 @@ import (
 type Log struct {
 	db   *bolt.DB
 	most int64 // bytes
+	// Damaged says that the file that was there is set aside; nil: it was sound.
+	Damaged *Damaged
 }
 
 func logBucket() []byte { return []byte("blocks") }
@@ -24,10 +26,15 @@ func logBucket() []byte { return []byte("blocks") }
 // fill: blocks come in order, so pages are filled to the end.
 const fill = 1.0
 
-// OpenLog opens a log that keeps at most so many bytes, or makes it.
+// OpenLog opens a log that keeps at most so many bytes, or makes it. One that is
+// damaged is set aside first.
 func OpenLog(path string, most int64) (*Log, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make directory for %s: %w", path, err)
+	}
+	damaged, err := setAside(path)
+	if err != nil {
+		return nil, err
 	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: wait})
 	if err != nil {
@@ -40,7 +47,7 @@ func OpenLog(path string, most int64) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", path, err), db.Close())
 	}
-	return &Log{db, most}, nil
+	return &Log{db, most, damaged}, nil
 }
 
 // ReadLog opens a log that is there, to look at.
@@ -55,7 +62,7 @@ func ReadLog(path string) (*Log, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read log: %s is none: %w", path, err)
 	}
-	return &Log{db, 0}, nil
+	return &Log{db: db}, nil
 }
 
 // Append adds a block, a moment after the last one if its time is not later,

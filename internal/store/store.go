@@ -14,6 +14,8 @@ import (
 // File is an open table. It is safe for concurrent use.
 type File struct {
 	db *bolt.DB
+	// Damaged says that the file that was there is set aside; nil: it was sound.
+	Damaged *Damaged
 }
 
 // wait is how long another process may hold the file.
@@ -24,7 +26,8 @@ const full = 0.9
 
 func bucket() []byte { return []byte("leases") }
 
-// Open opens the file, or makes it with its directory.
+// Open opens the file, or makes it with its directory. One that is damaged is set
+// aside first.
 func Open(path string) (*File, error) { return open(path, bolt.Options{Timeout: wait}) }
 
 // OpenFleeting is Open for a file that need not outlive the machine's life, only
@@ -36,6 +39,10 @@ func OpenFleeting(path string) (*File, error) {
 func open(path string, o bolt.Options) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make directory for %s: %w", path, err)
+	}
+	damaged, err := setAside(path)
+	if err != nil {
+		return nil, err
 	}
 	db, err := bolt.Open(path, 0o600, &o)
 	if err != nil {
@@ -49,7 +56,7 @@ func open(path string, o bolt.Options) (*File, error) {
 		_ = db.Close()
 		return nil, fmt.Errorf("prepare %s: %w", path, err)
 	}
-	return &File{db}, nil
+	return &File{db, damaged}, nil
 }
 
 // Put keeps a value; it is on the disk when Put returns.

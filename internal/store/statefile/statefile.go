@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Damaged is the error about a file that is there and cannot be understood.
@@ -40,6 +43,21 @@ func Read[T any](path string, value *T) (found bool, err error) {
 	}
 	*value = fresh
 	return true, nil
+}
+
+// Cache is Read for what can be learned again: a file that is damaged counts as
+// absent, and is kept beside, with .damaged behind its name.
+func Cache[T any](path string, value *T) (found bool, err error) {
+	found, err = Read(path, value)
+	var damaged *Damaged
+	if !errors.As(err, &damaged) {
+		return found, err
+	}
+	slog.Warn("a file is damaged, what it held is learned again", "error", damaged.Err, "kept", path+".damaged")
+	if err := os.Rename(path, path+".damaged"); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) {
+		return false, err
+	}
+	return false, nil
 }
 
 // Write replaces the value of a file. Two writers of one file take turns.

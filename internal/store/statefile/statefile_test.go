@@ -140,3 +140,23 @@ func TestAKillAtAnyStepLeavesTheOldContentOrTheNewOne(t *testing.T) {
 		}
 	}
 }
+
+// What can be learned again counts as absent if it is damaged, and is kept beside.
+func TestADamagedCacheIsSetAside(t *testing.T) {
+	for _, text := range []string{"", "{", `{"a":"text"}`, "\x00\x00\x00\x00", "null x"} {
+		path := filepath.Join(t.TempDir(), "value.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		value := map[string]int{}
+		if found, err := Cache(path, &value); found || err != nil || len(value) > 0 {
+			t.Errorf("%q: found %v, %v, value %v", text, found, err, value)
+		}
+		if kept, err := os.ReadFile(path + ".damaged"); err != nil || string(kept) != text {
+			t.Errorf("%q: kept %q, %v", text, kept, err)
+		}
+		if found, err := Cache(path, &value); found || err != nil {
+			t.Errorf("%q: the second time: found %v, %v", text, found, err)
+		}
+	}
+}

@@ -41,7 +41,7 @@ func storeFile(dir string) string { return filepath.Join(dir, "subscribers.db") 
 // readClients reads what clients have learned; nothing is there after a boot.
 func readClients(dir string) (map[string]state.L2TPClient, error) {
 	m := map[string]state.L2TPClient{}
-	if _, err := statefile.Read(clientFile(dir), &m); err != nil {
+	if _, err := statefile.Cache(clientFile(dir), &m); err != nil {
 		return m, fmt.Errorf("read what L2TP servers gave: %w", err)
 	}
 	return m, nil
@@ -77,6 +77,9 @@ func (d *disk) openStore(k *kept) {
 	if err != nil {
 		d.log.Error("sessions will not outlive this process", "error", err)
 		return
+	}
+	if file.Damaged != nil {
+		d.log.Warn("sessions and accounts of the process before are lost", "error", file.Damaged)
 	}
 	d.store, k.begun = file, map[string]bool{}
 	err = file.Each(func(key, value []byte) error {
@@ -117,6 +120,9 @@ func (d *disk) openLeases(f *config.File) (list []subscriber.Stored) {
 		if err != nil {
 			d.log.Error("what subscribers were given is forgotten at the next start", "lns", name, "error", err)
 			continue
+		}
+		if file.Damaged != nil {
+			d.log.Warn("what subscribers were given is forgotten", "lns", name, "error", file.Damaged)
 		}
 		d.leases[name] = file
 		err = file.Each(func(key, value []byte) error {

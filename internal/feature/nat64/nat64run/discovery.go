@@ -52,7 +52,7 @@ func platFile(dir string) string { return filepath.Join(dir, "plat.json") }
 // readPLAT reads what was found here; nothing is there after a boot.
 func readPLAT(dir string) (map[string]netip.Prefix, error) {
 	m := map[string]netip.Prefix{}
-	if _, err := statefile.Read(platFile(dir), &m); err != nil {
+	if _, err := statefile.Cache(platFile(dir), &m); err != nil {
 		return m, fmt.Errorf("read what was found of translators: %w", err)
 	}
 	return m, nil

@@ -18,7 +18,7 @@ const unannouncedFile = "untold.json"
 // readUnannounced gives nil if weft never listened here.
 func readUnannounced(dir string) (map[uint32]bool, error) {
 	var list []uint32
-	found, err := statefile.Read(filepath.Join(dir, unannouncedFile), &list)
+	found, err := statefile.Cache(filepath.Join(dir, unannouncedFile), &list)
 	if err != nil {
 		return nil, fmt.Errorf("read old connections: %w", err)
 	}

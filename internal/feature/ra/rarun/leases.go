@@ -3,6 +3,7 @@ package rarun
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -27,28 +28,31 @@ type keptLease struct {
 }
 
 // openLeases opens the file that s names, with what is in it. Stateless DHCPv6
-// has none.
+// has none. If it cannot be had, leases are kept in memory only, and why is
+// the error. A lease that cannot be read is left out.
 func openLeases(s ra.Settings) (*leaseFile, []ra.Lease, error) {
 	if s.DHCPv6 != ra.DHCPStateful {
 		return &leaseFile{}, nil, nil
 	}
 	f, err := store.Open(s.Leases)
 	if err != nil {
-		return nil, nil, err
+		return &leaseFile{}, nil, err
 	}
 	var kept []ra.Lease
+	var bad error
 	err = f.Each(func(_, value []byte) error {
 		l, err := readLease(value)
 		if err == nil {
 			kept = append(kept, l)
+		} else {
+			bad = fmt.Errorf("read a lease of %s: %w", s.Leases, err)
 		}
-		return err
+		return nil
 	})
-	if err != nil {
-		_ = f.Close()
-		return nil, nil, fmt.Errorf("read leases: %w", err)
+	if f.Damaged != nil {
+		bad = f.Damaged
 	}
-	return &leaseFile{f}, kept, nil
+	return &leaseFile{f}, kept, errors.Join(err, bad)
 }
 
 func readLease(text []byte) (ra.Lease, error) {

@@ -35,6 +35,7 @@ type link struct {
 	dhcp     *ra.DHCP // nil while there is none
 	store    *leaseFile
 	fault    string // why it does not serve now
+	unkept   error  // why leases are not kept in their file
 	since    time.Time
 	said     bool // the fault has been logged
 	guard    task.Guard
@@ -158,6 +159,26 @@ func (a *link) complain(err error) {
 		a.doors.Log.Warn("hosts on the link get no router advertisements", "device", a.device, "error", err)
 	}
 	a.fault = text
+}
+
+// setUnkept notes, and logs, why leases are not kept in their file.
+func (a *link) setUnkept(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil && (a.unkept == nil || a.unkept.Error() != err.Error()) {
+		a.doors.Log.Warn("DHCPv6 leases are not kept over a restart", "device", a.device, "error", err)
+	}
+	a.unkept = err
+}
+
+// leasesFault says why leases are not kept.
+func (a *link) leasesFault() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.unkept == nil {
+		return nil
+	}
+	return fmt.Errorf("leases are not kept over a restart: %w", a.unkept)
 }
 
 func (a *link) serve(ctx context.Context, works func()) error {
@@ -284,10 +305,8 @@ func (a *link) openDHCP(ctx context.Context, g *task.Group) (*lan.Clients, <-cha
 	if s.DHCPv6 == ra.DHCPOff {
 		return nil, nil, nil
 	}
-	store, kept, err := openLeases(s)
-	if err != nil {
-		return nil, nil, err
-	}
+	store, kept, unkept := openLeases(s)
+	a.setUnkept(unkept)
 	clients, err := lan.ListenClients(ctx, a.device)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())

@@ -71,6 +71,9 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 				fault, remedy = a.guard.Fault(), "all other messages are answered; report it with the text above"
 			}
 			list = append(list, state.HealthOf("ra", name, fault, remedy))
+			if err := a.leasesFault(); err != nil {
+				list = append(list, state.HealthOf("ra", name, err, "make room, or make the file writable: leases are in memory only, and weft opens it again when the settings change or at its next start"))
+			}
 			if err := a.routeFault(); err != nil {
 				list = append(list, state.HealthOf("ra", name, err, "remove the host's route, or delegate out of another prefix"))
 			}
