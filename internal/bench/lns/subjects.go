@@ -82,7 +82,7 @@ func startWeft(ctx context.Context, p *road, xdp bool) error {
 		fmt.Fprintf(&text, "[interface.%s]\naddresses = [%q, %q]\nhook = %q\n", name, ends.Router[0], ends.Router[1], hook)
 	}
 	fmt.Fprintf(&text, "[route]\ninterfaces = [\"lan\", \"wan\"]\n[lns.main]\nlisten = [%q]\nlacs = [{ name = \"bench\", address = %q }]\nauthentication = [\"pap\"]\n", here.Addr(), peer.Addr())
-	fmt.Fprintf(&text, "radius = [{ server = %[1]q, accounting = %[1]q, secret = %[2]q }]\npools = [{ addresses = [%[3]q] }]\nipv6 = false\nduplicates = \"allow\"\nhello = \"1h\"\necho = \"0s\"\n", radius, lac.Secret, pool)
+	fmt.Fprintf(&text, "radius = [{ server = %[1]q, accounting = %[1]q, secret = %[2]q }]\npools = [{ addresses = [%[3]q] }]\nipv6 = false\nduplicates = \"allow\"\nhello = \"1h\"\nlcp_echo = \"0s\"\n", radius, lac.Secret, pool)
 	if p.beyond != nil {
 		fmt.Fprintf(&text, "forward = [{ realm = %q, server = %q, secret = %q }]\n", realm[1:], far, lac.Secret)
 	}
