@@ -70,7 +70,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		deadline: o.Deadline, spaces: map[string]*netspace.Space{}, guests: map[string]*guest.Machine{},
 	}
 	if l.deadline == 0 {
-		l.deadline = 60 * time.Second
+		l.deadline = 3 * time.Minute // an emulated guest boots slowly where others run, too
 	}
 	if err := l.claim(o); err != nil {
 		return nil, err
