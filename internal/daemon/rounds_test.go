@@ -35,9 +35,9 @@ func count(r *Router) *calls {
 			n.observes++
 			return s.observe(ctx, d)
 		},
-		apply: func(ctx context.Context, steps []state.Step, t Tolerance) ([]reconcile.Failure, error) {
+		apply: func(ctx context.Context, steps []state.Step, before []reconcile.Failure, t Tolerance) ([]reconcile.Failure, error) {
 			n.applies++
-			return s.apply(ctx, steps, t)
+			return s.apply(ctx, steps, before, t)
 		},
 	}
 	return n

@@ -51,7 +51,8 @@ func (u *unset) known(s state.Step) bool {
 
 // update keeps what the last attempt could not do, and logs what is new in it.
 func (u *unset) update(log *slog.Logger, a Applied) {
-	for _, f := range a.Failures {
+	roots := slices.DeleteFunc(slices.Clone(a.Failures), func(f reconcile.Failure) bool { return errors.Is(f.Err, reconcile.ErrLeftOut) })
+	for _, f := range roots {
 		if !u.known(f.Step) {
 			log.Error("cannot set, weft tries again", "step", f.Step.String(), "error", f.Err)
 		}
@@ -71,10 +72,10 @@ func (u *unset) update(log *slog.Logger, a Applied) {
 			list = append(list, p.Health())
 		}
 	}
-	for i, f := range a.Failures {
+	for i, f := range roots {
 		h := state.HealthOf("host", "", f, "weft tries again by itself; its log has the details")
 		if i == unsetShown {
-			h.Because = fmt.Sprintf("%d more steps failed", len(a.Failures)-i)
+			h.Because = fmt.Sprintf("%d more steps failed", len(roots)-i)
 		}
 		list = append(list, h)
 		if i == unsetShown {

@@ -105,21 +105,31 @@ func (f Failure) Error() string { return fmt.Sprintf("%s: %v", f.Step, f.Err) }
 // later objects may lean on the one that is missing. Nothing is rolled back:
 // forwarding that works goes on, and the next attempt continues.
 func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
-	_, err := t.ApplyAll(ctx, steps, func(state.Step) bool { return false })
+	_, err := t.ApplyAll(ctx, steps, nil, func(state.Step) bool { return false })
 	return err
 }
 
+// ErrLeftOut is why a step was not tried: it leans on one that failed.
+var ErrLeftOut = errors.New("it leans on a step that failed")
+
 // ApplyAll is Apply that goes on after a step that failed, if tolerated says so.
 // Steps that lean on a device which could not be made are left out then: they
-// would work on a device of that name that is not weft's.
-func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, tolerated func(state.Step) bool) (failures []Failure, err error) {
+// would work on a device of that name that is not weft's. They are failures, too
+// (ErrLeftOut). before are failures of earlier rounds, whose steps are not among
+// these any more.
+func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, before []Failure, tolerated func(state.Step) bool) (failures []Failure, err error) {
 	var missing leaning
+	for _, f := range before {
+		missing.add(f.Step)
+	}
 	for len(steps) > 0 {
 		target, ok := t[steps[0].Object.Domain()]
 		if !ok {
 			return failures, fmt.Errorf("%s: the datapath is not open", steps[0])
 		}
 		if missing.leansOn(steps[0]) {
+			failures = append(failures, Failure{steps[0], ErrLeftOut})
+			missing.add(steps[0])
 			steps = steps[1:]
 			continue
 		}

@@ -247,9 +247,14 @@ func TestAToleratedFailureLeavesOutWhatLeansOnIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failures, err := f.targets().ApplyAll(t.Context(), steps, func(state.Step) bool { return true })
-	if err != nil || len(failures) != 1 || failures[0].Step.Object.Key() != f.fails {
+	failures, err := f.targets().ApplyAll(t.Context(), steps, nil, func(state.Step) bool { return true })
+	if err != nil || len(failures) == 0 || failures[0].Step.Object.Key() != f.fails {
 		t.Errorf("%v, failures %v", err, failures)
+	}
+	for _, x := range failures[1:] {
+		if !errors.Is(x.Err, ErrLeftOut) || !state.Names(x.Step.Object, "nat64-main") {
+			t.Errorf("failed, too: %v", x)
+		}
 	}
 	for _, o := range desired {
 		if leans := state.Names(o, "nat64-main"); (f.there[o.Key()] == nil) != leans {
@@ -268,7 +273,7 @@ func TestAFailureThatIsNotToleratedStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	failures, err := f.targets().ApplyAll(t.Context(), steps, func(s state.Step) bool { return s.Object != desired[1] })
+	failures, err := f.targets().ApplyAll(t.Context(), steps, nil, func(s state.Step) bool { return s.Object != desired[1] })
 	if !errors.Is(err, errDied) || len(failures) > 0 || len(f.there) != 1 {
 		t.Errorf("%v, failures %v, done %v", err, failures, f.done)
 	}
@@ -280,7 +285,7 @@ func TestAPortDoesNotJoinItsBridgeWithoutItsGuard(t *testing.T) {
 	port, other := state.BridgePort{Device: "vm1", Bridge: "br0"}, state.BridgePort{Device: "vm2", Bridge: "br0"}
 	f := newFake()
 	f.fails = guard.Key()
-	_, err := f.targets().ApplyAll(t.Context(), Steps(state.Desired{guard, port, other}, nil), func(state.Step) bool { return true })
+	_, err := f.targets().ApplyAll(t.Context(), Steps(state.Desired{guard, port, other}, nil), nil, func(state.Step) bool { return true })
 	if err != nil || f.there[port.Key()] != nil || f.there[other.Key()] == nil {
 		t.Errorf("%v, done %v", err, f.done)
 	}

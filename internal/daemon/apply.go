@@ -1,0 +1,171 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"weft/internal/config"
+	"weft/internal/features"
+	"weft/internal/reconcile"
+	"weft/internal/state"
+)
+
+// fit gives the datapath tables of the sizes that f wants. Larger or smaller
+// ones are new ones: the bindings and sessions of the old are lost.
+func (r *Router) fit(f *config.File) error {
+	return r.datapath.Resize(features.Sizes(f))
+}
+
+// Applied is what Apply has done, the last round's facts and problems, and what
+// could not be set.
+type Applied struct {
+	Steps    []state.Step
+	Facts    state.Facts
+	Problems []state.Problem
+	Failures []reconcile.Failure
+}
+
+// stages are what a round does, each once, in this order.
+type stages struct {
+	facts   func(context.Context, *config.File) (state.Facts, error)
+	plan    func(*config.File, state.Facts) (state.Desired, []state.Problem)
+	observe func(context.Context, state.Desired) ([]state.Step, error)
+	apply   func(ctx context.Context, steps []state.Step, before []reconcile.Failure, t Tolerance) ([]reconcile.Failure, error)
+}
+
+// observe compares what is with what is desired.
+func (r *Router) observe(ctx context.Context, desired state.Desired) ([]state.Step, error) {
+	return r.targets().Plan(ctx, desired)
+}
+
+// errNotKept is why a step failed that succeeded and has to be done again.
+var errNotKept = errors.New("the kernel does not keep what was set")
+
+// Apply brings the namespace to what f wants.
+func (r *Router) Apply(ctx context.Context, f *config.File, t Tolerance) (Applied, error) {
+	if err := r.fit(f); err != nil {
+		return Applied{}, err
+	}
+	return r.stages.settle(ctx, f, t)
+}
+
+// settle goes through rounds until one finds nothing to do: what one makes may be
+// a fact for the next (an XDP program makes its device a target of redirects).
+// Steps that fail and are tolerated, and what leans on them, are left out of the
+// later rounds.
+func (s stages) settle(ctx context.Context, f *config.File, t Tolerance) (a Applied, err error) {
+	for round := 0; ; round++ {
+		if a.Facts, err = s.facts(ctx, f); err != nil {
+			return a, err
+		}
+		var desired state.Desired
+		desired, a.Problems = s.plan(f, a.Facts)
+		if state.HasErrors(a.Problems) {
+			return a, ProblemsError(a.Problems)
+		}
+		if refused := slices.DeleteFunc(slices.Clone(a.Problems), t.Problem); len(refused) > 0 {
+			return a, ProblemsError(refused)
+		}
+		steps, err := s.observe(ctx, desired)
+		if err != nil {
+			return a, err
+		}
+		steps = slices.DeleteFunc(steps, a.failed)
+		if len(steps) == 0 {
+			return a, nil
+		}
+		if round == rounds {
+			return a, a.notKept(steps, t)
+		}
+		failures, err := s.apply(ctx, steps, a.Failures, t)
+		a.Failures = append(a.Failures, failures...)
+		if err != nil {
+			return a, err
+		}
+		a.Steps = append(a.Steps, slices.DeleteFunc(steps, a.failed)...)
+	}
+}
+
+// rounds is how often Apply does what is left to do.
+const rounds = 4
+
+// failed says whether a step is one that could not be carried out.
+func (a *Applied) failed(s state.Step) bool {
+	return slices.ContainsFunc(a.Failures, func(f reconcile.Failure) bool { return f.Step.Object.Key() == s.Object.Key() })
+}
+
+// notKept is the end of Apply where steps are left after the last round.
+func (a *Applied) notKept(steps []state.Step, t Tolerance) error {
+	for _, s := range steps {
+		if !t.Step(s) {
+			return fmt.Errorf("%w: %s", errNotKept, s)
+		}
+		a.Failures = append(a.Failures, reconcile.Failure{Step: s, Err: errNotKept})
+	}
+	return nil
+}
+
+// Tolerance says what does not end an attempt to apply a configuration.
+type Tolerance struct {
+	Step    func(state.Step) bool    // whether the others go on if it fails
+	Problem func(state.Problem) bool // whether the rest is applied with it; errors are never tolerated
+}
+
+// Strict tolerates no step that fails.
+var Strict = Tolerance{
+	func(state.Step) bool { return false },
+	func(state.Problem) bool { return true },
+}
+
+// carryOut applies steps, and gives those that failed and are tolerated. before are
+// those of earlier rounds.
+func (r *Router) carryOut(ctx context.Context, steps []state.Step, before []reconcile.Failure, t Tolerance) ([]reconcile.Failure, error) {
+	hurried := func() error { return nil }
+	if manyWires(steps) {
+		hurried = r.kernel.Hurry()
+		if r.datapath != nil {
+			// beside the devices, which take as long to make
+			prepared := r.datapath.Prepare(programsOf(steps))
+			defer func() { <-prepared }()
+		}
+	}
+	failures, err := r.targets().ApplyAll(ctx, steps, before, t.Step)
+	return failures, errors.Join(err, hurried())
+}
+
+// manyWires tells whether the steps make, or take away, so many pseudowires that
+// it is worth to hurry the kernel.
+func manyWires(steps []state.Step) bool {
+	n := 0
+	for _, s := range steps {
+		switch s.Object.(type) {
+		case state.Wire, state.Pseudowire:
+			if s.Op != state.Change {
+				n++
+			}
+		}
+	}
+	return n >= 32
+}
+
+// programsOf lists those that steps attach, or will once devices are there.
+func programsOf(steps []state.Step) (names []string) {
+	for _, s := range steps {
+		if s.Op == state.Remove {
+			continue
+		}
+		name := ""
+		switch o := s.Object.(type) {
+		case state.Attachment:
+			name = o.Program
+		case state.Wire, state.Pseudowire:
+			name = "pseudowire_encap"
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
