@@ -49,7 +49,7 @@ func TestWhatLeansOnAFailureIsLeftOutInEveryRound(t *testing.T) {
 		targets := reconcile.Targets{state.Kernel: h, state.Datapath: &onlyApplies{h}}
 		rounds := 0
 		s := stages{
-			facts:   func(context.Context, *config.File) (state.Facts, error) { return state.Facts{}, nil },
+			facts: func(context.Context, *config.File) (state.Facts, error) { return state.Facts{}, nil },
 			plan: func(*config.File, state.Facts) (state.Desired, []state.Problem) {
 				if rounds++; rounds > 1 { // what the first round made is a fact now
 					return append(slices.Clone(desired), later), nil

@@ -34,26 +34,21 @@ func overlaps(parts []state.Part, facts state.Facts) []state.Problem {
 	}
 	for _, p := range parts {
 		for _, o := range p.Objects {
-			switch o := o.(type) {
-			case state.Route:
-				if o.Prefix.Bits() > 0 {
-					a.route(o)
-				}
-			case state.Device:
-				a.device(o.Name, o.Owner)
-			case state.Wire:
-				a.device(o.Name, o.Owner)
-				a.device(o.Hidden, o.Owner)
-			case state.VXLAN:
-				a.device(o.Name, o.Owner)
+			if r, ok := o.(state.Route); ok && r.Prefix.Bits() > 0 {
+				a.route(r)
+			}
+			devices, owner := state.DevicesMade(o)
+			for _, d := range devices {
+				a.device(d, owner)
 			}
 		}
 	}
 	return a.problems
 }
 
-// network is an address of the host on a device that is not weft's, and with its
-// length the network there.
+// network is an address of the host and, with its length, the network there. Those
+// of the devices that translators and subscribers are behind are none; bridges and
+// pseudowires have hosts as any interface has.
 type network struct {
 	device  string
 	address netip.Prefix
@@ -65,7 +60,7 @@ func (n network) String() string { return fmt.Sprintf("%s of %s", n.address, n.d
 func networks(parts []state.Part, facts state.Facts) (list []network) {
 	add := func(device string, p netip.Prefix) {
 		n := network{device, p}
-		if a := p.Addr(); a.IsLoopback() || a.IsLinkLocalUnicast() || slices.Contains(facts.Made, device) || slices.Contains(list, n) {
+		if a := p.Addr(); a.IsLoopback() || a.IsLinkLocalUnicast() || slices.Contains(list, n) {
 			return
 		}
 		list = append(list, n)

@@ -11,13 +11,14 @@ import (
 // host has lan 192.0.2.1/24 and 2001:db8:1::1/64, wan with a private network
 // 10.7.0.0/24 and a gateway there, and a route by hand.
 func host() state.Facts {
-	facts := links("lan", "wan", "siit0 tun")
+	facts := links("lan", "wan", "siit0 tun", "br0 bridge")
 	p := netip.MustParsePrefix
 	facts.Links[0].Addresses = []netip.Prefix{p("192.0.2.1/24"), p("2001:db8:1::1/64"), p("fe80::1/64")}
 	facts.Links[1].Addresses = []netip.Prefix{p("10.7.0.2/24"), p("198.51.100.77/32")}
 	facts.Links[2].Addresses = []netip.Prefix{p("192.0.0.1/32")}
 	facts.Links[0].Foreign, facts.Links[1].Foreign = true, true
-	facts.Made = []string{"siit0"}
+	facts.Links[3].Addresses = []netip.Prefix{p("172.16.7.1/24")}
+	facts.Made = []string{"siit0", "br0", "attic"}
 	facts.Routes = []state.RouteFact{
 		{Prefix: p("0.0.0.0/0"), Gateway: netip.MustParseAddr("10.7.0.1"), Device: "wan", Metric: 100},
 		{Prefix: p("203.0.113.0/25"), Gateway: netip.MustParseAddr("192.0.2.9"), Device: "lan"},
@@ -76,7 +77,11 @@ func TestWhatOverlapsIsSaidWithBothPlaces(t *testing.T) {
 		"around the host's":                       {object: route("203.0.113.0/24", 0), want: []string{"warning: a part of 203.0.113.0/24 goes by the host's own route"}},
 		"within the host's":                       {object: route("203.0.113.0/26", 0)},
 		"an address that is yet to come":          {claims: []state.Claim{claimed(translated, "nat64.a", "198.18.0.0/28")}, object: state.Address{Device: "lan", Prefix: netip.MustParsePrefix("198.18.0.3/32")}, want: []string{"error: nat64.a.x: 198.18.0.0/28 holds the router's own address 198.18.0.3/32 of lan"}},
-		"an address of a device of weft's":        {claims: []state.Claim{claimed(given, "access.a", "192.0.0.0/24")}},
+		"an address of a device of weft's":        {claims: []state.Claim{claimed(given, "access.a", "192.0.0.0/24")}, object: state.Device{Name: "siit0", Owner: "nat64.a"}},
+		"the network of a bridge of weft's":       {claims: []state.Claim{claimed(given, "access.a", "172.16.7.0/24")}, object: state.Bridge{Name: "br0", Owner: "bridge.a"}, want: []string{"error: access.a.x: 172.16.7.0/24 holds the network 172.16.7.1/24 of br0"}},
+		"one that is yet to come, on a wire":      {claims: []state.Claim{claimed(translated, "nat64.a", "172.16.8.0/28")}, object: state.Address{Device: "attic", Prefix: netip.MustParsePrefix("172.16.8.1/24")}, want: []string{"error: nat64.a.x: 172.16.8.0/28 holds the router's own address 172.16.8.1/24 of attic"}},
+		"a bridge by the name of another":         {object: state.Bridge{Name: "wan", Owner: "bridge.a"}, want: []string{"error: bridge.a: the host has a device wan already"}},
+		"a guest's device by the name of another": {object: state.GuestDevice{Name: "vm1", Kind: "veth", Peer: "lan", Owner: "bridge.a"}, want: []string{"error: bridge.a: the host has a device lan already"}},
 	} {
 		facts := host()
 		facts.Shared = []string{"shared"}

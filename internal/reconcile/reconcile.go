@@ -165,9 +165,8 @@ func (l *leaning) add(s state.Step) {
 	if s.Op == state.Remove {
 		return
 	}
-	if made := state.DevicesMade(s.Object); len(made) > 0 {
-		l.devices = append(l.devices, made...)
-	}
+	made, _ := state.DevicesMade(s.Object)
+	l.devices = append(l.devices, made...)
 	if g, is := s.Object.(state.BridgeGuard); is {
 		l.unguarded = append(l.unguarded, g.Device)
 	}

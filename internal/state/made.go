@@ -2,25 +2,25 @@ package state
 
 import "reflect"
 
-// DevicesMade gives the names of the devices that an object makes; none: it
-// makes no device.
-func DevicesMade(o Object) []string {
+// DevicesMade gives the names of the devices that an object makes, and the section
+// that they are for; none: it makes no device.
+func DevicesMade(o Object) (devices []string, owner string) {
 	switch v := o.(type) {
 	case Device:
-		return []string{v.Name}
+		return []string{v.Name}, v.Owner
 	case Wire:
-		return []string{v.Name, v.Hidden}
+		return []string{v.Name, v.Hidden}, v.Owner
 	case VXLAN:
-		return []string{v.Name}
+		return []string{v.Name}, v.Owner
 	case Bridge:
-		return []string{v.Name}
+		return []string{v.Name}, v.Owner
 	case GuestDevice:
 		if v.Peer == "" {
-			return []string{v.Name}
+			return []string{v.Name}, v.Owner
 		}
-		return []string{v.Name, v.Peer}
+		return []string{v.Name, v.Peer}, v.Owner
 	}
-	return nil
+	return nil, ""
 }
 
 // Names says whether an object names a device.
