@@ -87,13 +87,13 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 		return err
 	}
 	defer r.Close()
-	if r.Datapath() == nil {
+	if r.Doors().Datapath == nil {
 		return errNothing
 	}
 	if err := guardrun.SetBlocked(r.Place, change); err != nil {
 		return err
 	}
-	guards, err := guardtable.Of(r.Datapath()).Guards()
+	guards, err := guardtable.Of(r.Doors().Datapath).Guards()
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 const letInMost = 10
 
 func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
-	free, err := guardtable.Of(r.Datapath()).GuardLetsIn(blocked)
+	free, err := guardtable.Of(r.Doors().Datapath).GuardLetsIn(blocked)
 	if err != nil {
 		return err
 	}

@@ -71,14 +71,14 @@ func flush(values map[string]string, ofBindings bool) (int, error) {
 		return 0, err
 	}
 	defer r.Close()
-	if r.Datapath() == nil {
+	if r.Doors().Datapath == nil {
 		return 0, errNothing
 	}
 	q, err := noun.NewQuery(nat64.FilterArgs(), values)
 	if err != nil {
 		return 0, err
 	}
-	tables := nat64run.TablesOf(r.Datapath())
+	tables := nat64run.TablesOf(r.Doors().Datapath)
 	f, err := nat64.ReadFilter(q, tables)
 	if err != nil {
 		return 0, err

@@ -152,7 +152,7 @@ func hostDevices(f *config.File) (map[string]trace.HostDevice, error) {
 		return nil, err
 	}
 	defer host.Close()
-	links, err := host.Links()
+	links, err := host.Doors().Kernel.Links()
 	if err != nil {
 		return nil, err
 	}

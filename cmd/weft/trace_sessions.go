@@ -35,10 +35,10 @@ func sessionsFor(ctx context.Context, f *config.File, from string) (t state.Acce
 		return t, nil, err
 	}
 	defer r.Close()
-	if r.Datapath() == nil {
+	if r.Doors().Datapath == nil {
 		return t, nil, nil
 	}
-	if t, err = subscribertable.Of(r.Datapath()).AccessTables(); err != nil {
+	if t, err = subscribertable.Of(r.Doors().Datapath).AccessTables(); err != nil {
 		return t, nil, err
 	}
 	logins = map[uint16]string{}

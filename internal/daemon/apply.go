@@ -8,6 +8,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/features"
+	"weft/internal/kernel"
 	"weft/internal/reconcile"
 	"weft/internal/state"
 )
@@ -123,49 +124,14 @@ var Strict = Tolerance{
 // those of earlier rounds.
 func (r *Router) carryOut(ctx context.Context, steps []state.Step, before []reconcile.Failure, t Tolerance) ([]reconcile.Failure, error) {
 	hurried := func() error { return nil }
-	if manyWires(steps) {
+	if kernel.WorthHurry(steps) {
 		hurried = r.kernel.Hurry()
 		if r.datapath != nil {
 			// beside the devices, which take as long to make
-			prepared := r.datapath.Prepare(programsOf(steps))
+			prepared := r.datapath.Prepare(steps)
 			defer func() { <-prepared }()
 		}
 	}
 	failures, err := r.targets().ApplyAll(ctx, steps, before, t.Step)
 	return failures, errors.Join(err, hurried())
-}
-
-// manyWires tells whether the steps make, or take away, so many pseudowires that
-// it is worth to hurry the kernel.
-func manyWires(steps []state.Step) bool {
-	n := 0
-	for _, s := range steps {
-		switch s.Object.(type) {
-		case state.Wire, state.Pseudowire:
-			if s.Op != state.Change {
-				n++
-			}
-		}
-	}
-	return n >= 32
-}
-
-// programsOf lists those that steps attach, or will once devices are there.
-func programsOf(steps []state.Step) (names []string) {
-	for _, s := range steps {
-		if s.Op == state.Remove {
-			continue
-		}
-		name := ""
-		switch o := s.Object.(type) {
-		case state.Attachment:
-			name = o.Program
-		case state.Wire, state.Pseudowire:
-			name = "pseudowire_encap"
-		}
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -6,7 +6,7 @@ import (
 	"weft/internal/runner"
 )
 
-// Doors are what nouns are read through.
+// Doors are what nouns are read through; that to eBPF is nil if nothing is loaded.
 func (r *Router) Doors() runner.Doors { return r.RunnerDoors(nil, nil) }
 
 // registry is what the daemon has to show.

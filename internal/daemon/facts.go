@@ -25,7 +25,7 @@ func (r *Router) facts(ctx context.Context, f *config.File) (facts state.Facts, 
 	facts.Builds = datapath.Builds(features.Sizes(f))
 	q := features.Asks(f)
 	answer(r.kernel, q, &facts)
-	d := r.RunnerDoors(nil, nil)
+	d := r.Doors()
 	for _, x := range features.All() {
 		if x.Facts == nil {
 			continue
@@ -65,7 +65,7 @@ func (r *Router) inspected(ctx context.Context, f *config.File) (state.Facts, er
 	if err != nil {
 		return facts, err
 	}
-	d := r.RunnerDoors(nil, nil)
+	d := r.Doors()
 	for _, x := range features.All() {
 		if x.Inspect != nil {
 			x.Inspect(ctx, d, f, &facts)

@@ -14,6 +14,7 @@ import (
 	"weft/internal/feature/host"
 	"weft/internal/state"
 	"weft/internal/task"
+	"weft/internal/trial"
 	"weft/internal/version"
 )
 
@@ -29,7 +30,7 @@ type core struct {
 	runners  runners
 	unset    *unset
 	metrics  *atomic.Pointer[metricsListener]
-	onTrial  *atomic.Pointer[trial]
+	onTrial  *atomic.Pointer[trial.Trial]
 }
 
 // blockLister is the runner that has the block list: how many entries are in
@@ -46,7 +47,7 @@ func (c core) Health(ctx context.Context) []state.Health {
 		list = append(list, state.HealthOf("metrics", "", m.Fault(), "end the program that has the port, or set another one as metrics.listen"))
 	}
 	if t := c.onTrial.Load(); t != nil {
-		list = append(list, t.health())
+		list = append(list, t.Health())
 	}
 	return append(list, c.runners.health(ctx)...)
 }
@@ -111,14 +112,9 @@ func (s *standing) words(faults []state.Health) string {
 // errorsOf are the mistakes of a file, without its warnings; if there are none, it
 // is refused for those.
 func errorsOf(problems []state.Problem) (why []string) {
-	if !state.HasErrors(problems) {
-		for _, p := range problems {
-			why = append(why, p.String())
-		}
-		return why
-	}
+	errors := state.HasErrors(problems)
 	for _, p := range problems {
-		if p.Severity == state.Error {
+		if !errors || p.Severity == state.Error {
 			why = append(why, p.String())
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"weft/internal/state"
 )
 
-// Load reads a weft.toml, "-" from standard input. The error is that of reading the file; what is wrong
-// in it, and with the files that it names, are problems.
+// Load reads a weft.toml, "-" from standard input. The error is that of reading the
+// file; what is wrong in it, and with the files that it names, are problems.
 func Load(file string) (*config.File, []state.Problem, error) {
 	text, err := read(file)
 	if err != nil {

@@ -96,9 +96,6 @@ func (r *Router) Close() error {
 	return r.datapath.Close()
 }
 
-// Datapath gives the door to eBPF, nil if nothing is loaded.
-func (r *Router) Datapath() *datapath.Datapath { return r.datapath }
-
 func (r *Router) targets() reconcile.Targets {
 	t := reconcile.Targets{state.Kernel: r.kernel}
 	if r.datapath != nil {
@@ -106,9 +103,6 @@ func (r *Router) targets() reconcile.Targets {
 	}
 	return t
 }
-
-// Links lists the devices of the namespace.
-func (r *Router) Links() ([]state.LinkFact, error) { return r.kernel.Links() }
 
 // RunnerDoors are the ways to the machine that runners use.
 func (r *Router) RunnerDoors(log *slog.Logger, replan func()) runner.Doors {
@@ -129,7 +123,7 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 // unload takes everything that is weft's out of the namespace, and puts back
 // what it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
-	d := r.RunnerDoors(nil, nil)
+	d := r.Doors()
 	for _, x := range features.All() {
 		if x.Unload == nil {
 			continue

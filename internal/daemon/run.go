@@ -20,6 +20,7 @@ import (
 	"weft/internal/runner"
 	"weft/internal/state"
 	"weft/internal/task"
+	"weft/internal/trial"
 )
 
 // settle is how long the loop waits for more news of the kernel before it
@@ -45,10 +46,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	f, text, onTrial, err := begin(here, o)
+	begun, err := begin(here, o)
 	if err != nil {
 		return err
 	}
+	f := begun.file
 	if err := refuse(ctx, f, o.Warn); err != nil {
 		return err
 	}
@@ -61,6 +63,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer held.Close()
+	if err := begun.settle(here, o.Log); err != nil {
+		return err
+	}
 	r, err := Open(o.Datapath)
 	if err != nil {
 		return err
@@ -72,8 +77,9 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), standing: newStanding(o.File), text: text, orders: make(chan func(context.Context))}
-	d.resume(onTrial)
+	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), standing: newStanding(o.File), text: begun.text, orders: task.NewMailbox[context.Context]()}
+	defer d.orders.Close()
+	d.resume(begun.onTrial)
 	d.runners = startRunners(ctx, r.RunnerDoors(o.Log, d.replan.Set))
 	defer d.runners.close(o.Log)
 	defer cancel()
@@ -119,9 +125,9 @@ type daemon struct {
 	unset    unset           // what could not be set
 	standing *standing
 	text     string // the configuration in force
-	orders   chan func(context.Context)
-	onTrial  atomic.Pointer[trial] // nil: nothing is to be confirmed
-	overtime <-chan time.Time      // the trial may be over
+	orders   task.Mailbox[context.Context]
+	onTrial  atomic.Pointer[trial.Trial] // nil: nothing is to be confirmed
+	overtime <-chan time.Time            // the trial may be over
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -163,7 +169,7 @@ func (d *daemon) loop(ctx context.Context) error {
 			return nil
 		case <-reload:
 			d.reload(ctx)
-		case order := <-d.orders:
+		case order := <-d.orders.Asked():
 			order(ctx)
 		case <-d.overtime:
 			d.overdue(ctx)
@@ -201,12 +207,15 @@ const (
 // begun says that everything is in place.
 func (d *daemon) begun() {
 	d.ready = true
-	notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words(state.Faults(d.unset.lines())))
+	notify(systemd.SdNotifyReady + "\nSTATUS=" + d.words())
 	if d.Ready != nil {
 		d.Ready()
 	}
 	d.Log.Info("ready", "file", d.Options.File)
 }
+
+// words is the line of systemctl status.
+func (d *daemon) words() string { return d.standing.words(state.Faults(d.unset.lines())) }
 
 func notify(state string) {
 	// without systemd it goes nowhere
@@ -248,7 +257,7 @@ func (d *daemon) apply(ctx context.Context, t Tolerance) error {
 	d.unset.update(d.Log, applied)
 	d.runners.apply(ctx, d.Log, runner.Round{File: d.file, Facts: applied.Facts, Changed: len(applied.Steps) > 0})
 	if d.ready {
-		notify("STATUS=" + d.standing.words(state.Faults(d.unset.lines())))
+		notify("STATUS=" + d.words())
 	}
 	return nil
 }
@@ -269,16 +278,9 @@ func (d *daemon) warn(problems []state.Problem) {
 	}
 }
 
-func levelOf(l config.Log) slog.Level {
-	switch l {
-	case config.LogDebug:
-		return slog.LevelDebug
-	case config.LogWarn:
-		return slog.LevelWarn
-	case config.LogError:
-		return slog.LevelError
-	}
-	return slog.LevelInfo
+func levelOf(l config.Log) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(l)) // config has checked it
+	return level
 }
 
 // reload reads the file again. A file with errors changes nothing.
@@ -289,12 +291,12 @@ func (d *daemon) reload(ctx context.Context) {
 	}
 	defer func() {
 		if d.ready {
-			notify(systemd.SdNotifyReady + "\nSTATUS=" + d.standing.words(state.Faults(d.unset.lines())))
+			notify(systemd.SdNotifyReady + "\nSTATUS=" + d.words())
 		}
 	}()
 	if t := d.onTrial.Load(); t != nil {
 		d.standing.refused("the configuration of " + t.Name + " waits to be confirmed")
-		d.Log.Error("reload refused: a configuration is on trial", "until", t.until(), "remedy", "weft apply --confirm-now, or wait until it is taken back")
+		d.Log.Error("reload refused: a configuration is on trial", "until", t.Until(), "remedy", "weft apply --confirm-now, or wait until it is taken back")
 		return
 	}
 	text, err := os.ReadFile(d.Options.File)

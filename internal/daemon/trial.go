@@ -1,114 +1,78 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"weft/internal/api"
 	"weft/internal/config"
 	"weft/internal/paths"
 	"weft/internal/state"
-	"weft/internal/store/statefile"
+	"weft/internal/trial"
 )
 
-// trial is a configuration that is in force until its time is over, or until it is
-// confirmed. It is kept in a file of the run directory: a daemon that starts again
-// goes on with it, or takes it back. The file that weft run reads holds the old
-// configuration meanwhile, so a reboot goes back to that.
-type trial struct {
-	Name    string `json:"name"`    // of the file that it came from
-	Text    string `json:"text"`    // the configuration
-	Was     string `json:"was"`     // what was in force before
-	Until   int64  `json:"until"`   // nanoseconds of CLOCK_BOOTTIME, which nobody sets
-	Session string `json:"session"` // SSH_CONNECTION of who applied it
-}
-
-func trialFile(here paths.Dirs) string { return filepath.Join(here.Run, "trial.json") }
-
-// unconfirmedFile keeps the text of the last configuration that was taken back.
-func unconfirmedFile(here paths.Dirs) string { return filepath.Join(here.Run, "unconfirmed.toml") }
-
-// left gives how long it lasts yet.
-func (t *trial) left() time.Duration { return time.Duration(t.Until - boottime()) }
-
-// until gives when that is by the wall clock.
-func (t *trial) until() time.Time { return time.Now().Add(t.left()).Truncate(time.Second) }
-
-func (t *trial) health() state.Health {
-	return state.Health{
-		Feature: "router", Name: "configuration", Condition: state.Degraded,
-		Because: fmt.Sprintf("%s is on trial, and taken back at %s", t.Name, t.until().Format(time.TimeOnly)),
-		Remedy:  "confirm it over a new connection: weft apply --confirm-now",
-	}
-}
-
-func boottime() int64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // cannot fail: the clock is there, the pointer is good
-	return now.Nano()
+// start is the configuration to start with.
+type start struct {
+	file    *config.File
+	text    string
+	onTrial *trial.Trial // nil: nothing is to be confirmed
+	over    *trial.Trial // was not confirmed in time, and is not forgotten yet
 }
 
 // begin reads the configuration to start with: that on trial if its time is not
-// over, else that of the file.
-func begin(here paths.Dirs, o Options) (f *config.File, text string, onTrial *trial, err error) {
-	var t trial
-	found, err := statefile.Read(trialFile(here), &t)
+// over, else that of the file. It changes nothing: another daemon may run here.
+func begin(here paths.Dirs, o Options) (s start, err error) {
+	t, err := trial.Read(here)
 	if err != nil {
 		o.Log.Warn("cannot read which configuration is on trial; starting with the file", "error", err)
 	}
-	if found && err == nil {
-		if t.left() > 0 {
+	if t != nil {
+		if t.Left() > 0 {
 			f, problems := loaded(t.Name, []byte(t.Text))
 			if !state.HasErrors(problems) {
 				o.Warn(problems)
-				o.Log.Warn("going on with a configuration on trial", "file", t.Name, "until", t.until())
-				return f, t.Text, &t, nil
+				return start{file: f, text: t.Text, onTrial: t}, nil
 			}
 		}
-		o.Log.Warn("a configuration was not confirmed in time and is taken back", "file", t.Name, "kept", unconfirmedFile(here))
-		if err := t.end(here); err != nil {
-			return nil, "", nil, err
-		}
+		s.over = t
 	}
 	b, err := os.ReadFile(o.File)
 	if err != nil {
-		return nil, "", nil, fmt.Errorf("read configuration: %w", err)
+		return s, fmt.Errorf("read configuration: %w", err)
 	}
-	f, problems := loaded(o.File, b)
+	var problems []state.Problem
+	s.file, problems = loaded(o.File, b)
+	s.text = string(b)
 	o.Warn(problems)
 	if state.HasErrors(problems) {
-		return nil, "", nil, ProblemsError(nil)
+		return s, ProblemsError(nil)
 	}
-	return f, string(b), nil, nil
+	return s, nil
 }
 
-// end forgets a trial whose configuration is taken back, and keeps its text.
-func (t *trial) end(here paths.Dirs) error {
-	if err := os.WriteFile(unconfirmedFile(here), []byte(t.Text), 0o600); err != nil {
-		return fmt.Errorf("keep the configuration that was not confirmed: %w", err)
+// settle forgets a trial that is over, once no other daemon can run here.
+func (s start) settle(here paths.Dirs, log *slog.Logger) error {
+	if t := s.onTrial; t != nil {
+		log.Warn("going on with a configuration on trial", "file", t.Name, "until", t.Until())
 	}
-	return forgetTrial(here)
-}
-
-func forgetTrial(here paths.Dirs) error {
-	if err := os.Remove(trialFile(here)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the configuration on trial: %w", err)
+	if s.over == nil {
+		return nil
 	}
-	return nil
+	log.Warn("a configuration was not confirmed in time and is taken back", "file", s.over.Name, "kept", trial.Kept(here))
+	return s.over.TakeBack(here)
 }
 
 // resume goes on with a trial, nil if there is none.
-func (d *daemon) resume(t *trial) {
+func (d *daemon) resume(t *trial.Trial) {
 	d.onTrial.Store(t)
 	if d.overtime = nil; t != nil {
-		d.overtime = time.After(max(0, t.left()))
+		d.overtime = time.After(max(0, t.Left()))
 	}
 }
 
@@ -118,13 +82,13 @@ func (d *daemon) overdue(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	if t.left() > 0 {
+	if t.Left() > 0 {
 		d.resume(t) // the machine has slept
 		return
 	}
-	d.Log.Warn("a configuration was not confirmed in time and is taken back", "file", t.Name, "kept", unconfirmedFile(d.router.Place))
+	d.Log.Warn("a configuration was not confirmed in time and is taken back", "file", t.Name, "kept", trial.Kept(d.router.Place))
 	// forgotten first: if the daemon is killed from here on, it starts with the file
-	if err := t.end(d.router.Place); err != nil {
+	if err := t.TakeBack(d.router.Place); err != nil {
 		d.Log.Error("a configuration on trial may come back at the next start", "error", err)
 	}
 	d.resume(nil)
@@ -148,21 +112,21 @@ func (d *daemon) Apply(ctx context.Context, c api.Change) (a api.Applied, err er
 		if a.File, err = filepath.Abs(d.Options.File); err != nil {
 			return err
 		}
-		var t *trial
+		var t *trial.Trial
 		if c.Within > 0 {
-			t = &trial{Name: c.Name, Text: c.Text, Was: d.text, Until: boottime() + int64(c.Within), Session: c.Session}
+			t = trial.Trial{Name: c.Name, Text: c.Text, Was: d.text, Session: c.Session}.For(c.Within)
 			// written first: if the change ends the daemon, the next one takes it back
-			if err := statefile.Write(trialFile(d.router.Place), t); err != nil {
+			if err := t.Write(d.router.Place); err != nil {
 				return err
 			}
 		}
 		if a.Refused = d.install(ctx, c.Name, c.Text); a.Refused != nil {
-			return forgetTrial(d.router.Place)
+			return trial.Forget(d.router.Place)
 		}
 		d.standing.applied()
 		if t != nil {
 			d.resume(t)
-			a.Until = t.until()
+			a.Until = t.Until()
 		}
 		d.Log.Info("applied a configuration", "file", c.Name, "confirm within", c.Within)
 		return nil
@@ -183,7 +147,7 @@ func (d *daemon) Confirm(ctx context.Context, session string) (c api.Confirmed, 
 			return err
 		}
 		c.Text = t.Text
-		if err := forgetTrial(d.router.Place); err != nil {
+		if err := trial.Forget(d.router.Place); err != nil {
 			return err
 		}
 		d.resume(nil)
@@ -193,12 +157,7 @@ func (d *daemon) Confirm(ctx context.Context, session string) (c api.Confirmed, 
 }
 
 // order has the loop do something, and waits for it.
-func (d *daemon) order(ctx context.Context, do func(context.Context) error) error {
-	done := make(chan error, 1)
-	select {
-	case d.orders <- func(loop context.Context) { done <- do(loop) }:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return <-done
+func (d *daemon) order(ctx context.Context, do func(context.Context) error) (err error) {
+	asked := d.orders.Ask(ctx, func(loop context.Context) { err = do(loop) })
+	return cmp.Or(asked, err)
 }

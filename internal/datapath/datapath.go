@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -169,13 +170,33 @@ func (d *Datapath) Map(name string) (*ebpf.Map, error) {
 	return nil, fmt.Errorf("open map %s: %w", name, ErrOtherVersion)
 }
 
-// Prepare loads programs before they are needed, until done is closed. Errors
-// come again when they are.
-func (d *Datapath) Prepare(names []string) (done <-chan struct{}) {
+// programsOf lists those that steps attach, or will once devices are there.
+func programsOf(steps []state.Step) (names []string) {
+	for _, s := range steps {
+		if s.Op == state.Remove {
+			continue
+		}
+		name := ""
+		switch o := s.Object.(type) {
+		case state.Attachment:
+			name = o.Program
+		case state.Wire, state.Pseudowire:
+			name = "pseudowire_encap"
+		}
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Prepare loads the programs of steps before they are needed, until done is
+// closed. Errors come again when they are.
+func (d *Datapath) Prepare(steps []state.Step) (done <-chan struct{}) {
 	c := make(chan struct{})
 	task.Go(func() {
 		defer close(c)
-		for _, name := range names {
+		for _, name := range programsOf(steps) {
 			if p, err := programNamed(name); err == nil {
 				_, _ = d.load(p)
 			}

@@ -4,11 +4,31 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"weft/internal/state"
 )
 
 // rcuExpedited has the kernel wait for its grace periods by interrupting all
 // CPUs, which takes a hundredth of the time (Documentation/ABI in the kernel).
 const rcuExpedited = "/sys/kernel/rcu_expedited"
+
+// hurried is how many devices with programs are made, or removed, before it is
+// worth to hurry the kernel.
+const hurried = 32
+
+// WorthHurry tells whether steps make, or remove, that many.
+func WorthHurry(steps []state.Step) bool {
+	n := 0
+	for _, s := range steps {
+		switch s.Object.(type) {
+		case state.Wire, state.Pseudowire:
+			if s.Op != state.Change {
+				n++
+			}
+		}
+	}
+	return n >= hurried
+}
 
 // Hurry makes the kernel finish grace periods at once, until done is called:
 // it waits for one, 10 to 20 ms, whenever a program is put on a device, which

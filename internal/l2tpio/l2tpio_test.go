@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/lab/netspace/spacetest"
 )
 
 // A neighbour that does not answer holds what is sent to it, and with it the socket's send
 // buffer. Sends go on or are dropped; none waits.
 func TestASendToADeadNeighbourNeverWaits(t *testing.T) {
-	if unix.Geteuid() != 0 {
-		t.Skip("a network namespace needs root")
-	}
+	spacetest.NeedRoot(t)
 	runtime.LockOSThread() // and never unlock: the thread ends with its namespace
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Fatal(err)
