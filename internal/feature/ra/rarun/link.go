@@ -5,10 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	"weft/internal/lan"
 	"weft/internal/runner"
 	"weft/internal/task"
-	"weft/wire/dhcp6"
 )
 
 // link serves one link. Its task owns the sockets; the state machines are behind
@@ -161,26 +158,6 @@ func (a *link) complain(err error) {
 	a.fault = text
 }
 
-// setUnkept notes, and logs, why leases are not kept in their file.
-func (a *link) setUnkept(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err != nil && (a.unkept == nil || a.unkept.Error() != err.Error()) {
-		a.doors.Log.Warn("DHCPv6 leases are not kept over a restart", "device", a.device, "error", err)
-	}
-	a.unkept = err
-}
-
-// leasesFault says why leases are not kept.
-func (a *link) leasesFault() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.unkept == nil {
-		return nil
-	}
-	return fmt.Errorf("leases are not kept over a restart: %w", a.unkept)
-}
-
 func (a *link) serve(ctx context.Context, works func()) error {
 	g := task.NewGroup(ctx)
 	defer func() { _ = g.Stop() }() // after the sockets are closed
@@ -288,135 +265,4 @@ func (a *link) hear(h lan.Heard) {
 			a.doors.Log.Warn("another router advertises otherwise", "device", a.device, "router", h.From.String(), "what", what)
 		}
 	}
-}
-
-// question is a DHCPv6 message.
-type question struct {
-	message []byte
-	from    netip.Addr
-}
-
-// openDHCP opens socket and leases if the settings want them.
-func (a *link) openDHCP(ctx context.Context, g *task.Group) (*lan.Clients, <-chan question, error) {
-	a.closeStore()
-	a.mu.Lock()
-	s := a.ra.Settings()
-	a.mu.Unlock()
-	if s.DHCPv6 == ra.DHCPOff {
-		return nil, nil, nil
-	}
-	store, kept, unkept := openLeases(s)
-	a.setUnkept(unkept)
-	clients, err := lan.ListenClients(ctx, a.device)
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-	a.mu.Lock()
-	a.store, a.dhcp = store, ra.NewDHCP(s, store, kept)
-	a.mu.Unlock()
-	for _, space := range s.Delegate {
-		err := a.doors.Kernel.HoldSpace(space)
-		a.setRouted(space, err)
-		if err != nil {
-			a.doors.Log.Warn("space to delegate may loop", "error", err)
-		}
-	}
-	for _, l := range kept {
-		a.route([]ra.Change{{Lease: l}})
-	}
-	asked := make(chan question)
-	g.Go(func(ctx context.Context) error {
-		for {
-			message, from, err := clients.Receive()
-			if err != nil {
-				return err
-			}
-			select {
-			case asked <- question{append([]byte(nil), message...), from}:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
-	return clients, asked, nil
-}
-
-func (a *link) closeStore() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.store != nil {
-		if err := a.store.Close(); err != nil {
-			a.doors.Log.Warn("leases may not be kept", "error", err)
-		}
-	}
-	a.store, a.dhcp = nil, nil
-}
-
-func (a *link) answer(clients *lan.Clients, q question) {
-	m, err := dhcp6.Parse(q.message)
-	if err != nil {
-		a.doors.Log.Debug("not understood", "device", a.device, "from", q.from.String(), "error", err)
-		return
-	}
-	reply, changes := a.handle(m, q.from)
-	a.route(changes) // before the client hears that it may use it
-	if reply == nil {
-		return
-	}
-	bytes, err := reply.Marshal()
-	if err == nil {
-		err = clients.Send(bytes, q.from)
-	}
-	if err != nil {
-		a.doors.Log.Debug("not answered", "device", a.device, "error", err)
-	}
-}
-
-func (a *link) handle(m *dhcp6.Message, from netip.Addr) (*dhcp6.Message, []ra.Change) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.dhcp.Handle(m, from, time.Now())
-}
-
-// route follows leases of prefixes with routes.
-func (a *link) route(changes []ra.Change) {
-	for _, c := range changes {
-		if c.Lease.Kind != ra.KindPrefix {
-			continue
-		}
-		var err error
-		if c.Gone {
-			err = a.doors.Kernel.Undelegate(c.Lease.Prefix)
-		} else {
-			err = a.doors.Kernel.Delegate(c.Lease.Prefix, c.Lease.Peer, a.device)
-		}
-		a.setRouted(c.Lease.Prefix, err)
-		if err != nil {
-			a.doors.Log.Warn("a delegated prefix is not routed", "prefix", c.Lease.Prefix.String(), "error", err)
-		}
-	}
-}
-
-// setRouted remembers whether the route of a prefix could be set.
-func (a *link) setRouted(p netip.Prefix, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case err == nil:
-		delete(a.unrouted, p)
-	case a.unrouted == nil:
-		a.unrouted = map[netip.Prefix]error{p: err}
-	default:
-		a.unrouted[p] = err
-	}
-}
-
-// routeFault says which delegated prefix is not routed, nil if all are.
-func (a *link) routeFault() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range slices.SortedFunc(maps.Keys(a.unrouted), netip.Prefix.Compare) {
-		return fmt.Errorf("%s, delegated by DHCPv6, is not routed: %w", p, a.unrouted[p])
-	}
-	return nil
 }
