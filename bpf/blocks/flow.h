@@ -93,8 +93,10 @@ static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w
 	w->hop = bpf_map_lookup_elem(&flow_hops, &w->flow->hop);
 	if (!w->hop || !w->hop->ifindex)
 		return PASS_FLOW_STALE;
-	if (w->flow->closed || p->flags & (TCP_FIN | TCP_SYN | TCP_RST))
+	if (w->flow->closed == FLOW_ENDED || p->flags & (TCP_FIN | TCP_SYN | TCP_RST))
 		return PASS_FLOW_ENDING;
+	if (w->flow->closed)
+		return PASS_FLOW_STALE;
 	if (!p->whole || p->flags & TCP_URG)
 		return PASS_OPTIONS;
 	if (p->ttl <= 1)
@@ -145,10 +147,10 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	}
 	w->flow = &found->flow;
 	outcome = flow_judge(ctx, w, now);
-	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
+	if (outcome != PASS_FLOW_ENDING || found->flow.closed == FLOW_ENDED || !w->hop)
 		return outcome;
 	/* the other direction ends, too: its key is what this one's packets become */
-	found->flow.closed = 1;
+	found->flow.closed = FLOW_ENDED;
 	key->interface = w->hop->interface;
 	key->saddr = found->daddr;
 	key->daddr = found->saddr;
@@ -156,7 +158,7 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	key->ports.dest = found->flow.ports.source;
 	found = flow4_find_seldom(key);
 	if (found)
-		found->flow.closed = 1;
+		found->flow.closed = FLOW_ENDED;
 	return outcome;
 }
 
@@ -180,9 +182,9 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 		return flow_unknown(w, interface, now);
 	w->flow = &found->flow;
 	outcome = flow_judge(ctx, w, now);
-	if (outcome != PASS_FLOW_ENDING || found->flow.closed || !w->hop)
+	if (outcome != PASS_FLOW_ENDING || found->flow.closed == FLOW_ENDED || !w->hop)
 		return outcome;
-	found->flow.closed = 1;
+	found->flow.closed = FLOW_ENDED;
 	key->interface = w->hop->interface;
 	key->saddr = found->daddr;
 	key->daddr = found->saddr;
@@ -190,7 +192,7 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 	key->ports.dest = found->flow.ports.source;
 	found = flow6_find_seldom(key);
 	if (found)
-		found->flow.closed = 1;
+		found->flow.closed = FLOW_ENDED;
 	return outcome;
 }
 

@@ -35,12 +35,19 @@ _Static_assert(sizeof(struct flow_key4) == 20, "no padding");
 _Static_assert(sizeof(struct flow_key6) == 44, "no padding");
 
 /* what becomes of a flow's packets, and what became of them */
+/* go: datapath/flowtable */
+enum flow_closed {
+	FLOW_OPEN,
+	FLOW_ENDED,   /* one of its packets ended the connection, or began another */
+	FLOW_PENDING, /* written, and not used before connection tracking is liberal about it */
+};
+
 struct flow {
 	__u32 generation; /* of the control, in which its packets were seen to pass */
 	__u32 hop;        /* index into flow_hops */
 	__u32 diff;       /* new addresses minus old, as checksums count */
 	struct flow_ports ports;
-	__u8 closed;  /* one of its packets ended the connection, or began another */
+	__u8 closed;  /* enum flow_closed */
 	__u8 protocol; /* of the key, in a line */
 	__u16 pad;
 	__u32 seen;   /* when the last packet came, in ticks */

@@ -6,9 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,17 +21,14 @@ const (
 
 // Ports are used again as soon as the server has closed the connection before, so that
 // connections are offloaded before the end of the one in the same place is told.
-// An open defect: of such connections some in ten thousand are reset, for a reason
-// that is not understood yet. None may hang, and not more than one in a hundred is
-// reset.
 func TestAPortThatIsUsedAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {
 		t.Run(hook, func(t *testing.T) {
 			w := newHome(t, hook, homeRules)
 			w.start()
 			w.closesFirst("198.51.100.9:7", "[2001:db8:2::9]:7")
 			var all sync.WaitGroup
-			var resets atomic.Int32
 			for port := range uint16(againPorts) {
 				all.Go(func() {
 					from, to := netip.MustParseAddrPort("10.0.0.2:0"), "198.51.100.9:7"
@@ -42,12 +37,7 @@ func TestAPortThatIsUsedAgainAtOnce(t *testing.T) {
 					}
 					from = netip.AddrPortFrom(from.Addr(), 40000+port)
 					for n := range againTimes {
-						err := w.askAll(from, to)
-						if err != nil && strings.Contains(err.Error(), "connection reset by peer") && resets.Add(1) <= againPorts*againTimes/100 {
-							t.Logf("connection %d from %s: %v", n, from, err)
-							continue
-						}
-						if err != nil {
+						if err := w.askAll(from, to); err != nil {
 							t.Errorf("connection %d from %s: %v", n, from, err)
 							return
 						}

@@ -8,6 +8,13 @@ const (
 	flowTagsAway = 0x80 // flows are in their second bucket whose first is this
 )
 
+// From enum flow_closed of bpf/blocks/flow_maps.h: what becomes of a flow's packets, and what became of them.
+const (
+	flowOpen    = iota
+	flowEnded   // one of its packets ended the connection, or began another
+	flowPending // written, and not used before connection tracking is liberal about it
+)
+
 // From enum flow_hop_flag of bpf/blocks/flow_maps.h.
 const (
 	flowHopXDP = 1 // the device can be the target of an XDP redirect

@@ -6,6 +6,7 @@ import (
 	"structs"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"weft/internal/datapath"
 	"weft/internal/state"
@@ -37,6 +38,18 @@ func loadWord(p *uint32) uint32 { return atomic.LoadUint32(p) }
 func addWord(p *uint32) { atomic.AddUint32(p, 1) }
 
 func storeWord(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
+
+// open lets a pending flow be used, unless a program has seen its connection end, or
+// another begin, since it was written: programs note that in the same word.
+func open(p *flowPart) {
+	word := (*uint32)(unsafe.Pointer(&p.Closed)) // and the protocol, which stays
+	was := loadWord(word)
+	now := was
+	if closed := (*uint8)(unsafe.Pointer(&now)); *closed == flowPending {
+		*closed = flowOpen
+		atomic.CompareAndSwapUint32(word, was, now)
+	}
+}
 
 func storeLong(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
 
@@ -78,7 +91,7 @@ func encodePassedKey(k state.FlowKey) passedKey {
 
 func encodeFlow4(f state.Flow, now uint32) flow4 {
 	v := flow4{Saddr: wireOf(f.Becomes.Src), Daddr: wireOf(f.Becomes.Dst)}
-	v.Flow.Generation, v.Flow.Hop, v.Flow.Seen = f.Generation, f.Hop, now
+	v.Flow.Generation, v.Flow.Hop, v.Flow.Seen, v.Flow.Closed = f.Generation, f.Hop, now, flowPending
 	v.Flow.Diff = addressDiff(f)
 	v.Flow.Ports.Source, v.Flow.Ports.Dest = datapath.Htons(f.Becomes.SrcPort), datapath.Htons(f.Becomes.DstPort)
 	return v
@@ -87,7 +100,7 @@ func encodeFlow4(f state.Flow, now uint32) flow4 {
 func encodeFlow6(f state.Flow, now uint32) flow6 {
 	var v flow6
 	v.Saddr.U8, v.Daddr.U8 = f.Becomes.Src, f.Becomes.Dst
-	v.Flow.Generation, v.Flow.Hop, v.Flow.Seen = f.Generation, f.Hop, now
+	v.Flow.Generation, v.Flow.Hop, v.Flow.Seen, v.Flow.Closed = f.Generation, f.Hop, now, flowPending
 	v.Flow.Diff = addressDiff(f)
 	v.Flow.Ports.Source, v.Flow.Ports.Dest = datapath.Htons(f.Becomes.SrcPort), datapath.Htons(f.Becomes.DstPort)
 	return v

@@ -121,6 +121,15 @@ func (t *lineTable[K, V, L, P]) close() error {
 	return errors.Join(unix.Munmap(memory), t.index.close())
 }
 
+// open lets pending flows be used; those that are not there stay away.
+func (t *lineTable[K, V, L, P]) open(keys []K) {
+	for _, k := range keys {
+		if _, bucket, place, found := t.find(k); found {
+			open(t.at(bucket, place).part())
+		}
+	}
+}
+
 // put writes a flow, instead of the one of that key if there is one. What of it
 // stays as it is keeps its place and its counts.
 func (t *lineTable[K, V, L, P]) put(k K, v V) error {
@@ -128,7 +137,7 @@ func (t *lineTable[K, V, L, P]) put(k K, v V) error {
 	if found {
 		if l := t.at(bucket, place); l.becomes(&v) {
 			part, now := l.part(), (*flowPart)(unsafe.Pointer(&v))
-			part.Seen, part.Closed = now.Seen, 0
+			part.Seen, part.Closed = now.Seen, now.Closed
 			storeWord(&part.Generation, now.Generation)
 			return nil
 		}

@@ -66,7 +66,7 @@ func historyOfLines(t *testing.T, packetOf func(n int) datapathtest.Packet) {
 				gone = append(gone, f.FlowKey)
 			}
 		}
-		n, err := o.flows.PutFlows(put)
+		n, err := o.put(put)
 		for _, f := range put[:n] {
 			model[f.FlowKey] = f
 		}
@@ -209,7 +209,7 @@ func TestFlowsOfNoUseAreGivenAndAnyIsFound(t *testing.T) {
 		keys = append(keys, k)
 		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1 + uint32(i%2), Generation: o.flows.Generation()})
 	}
-	if _, err := o.flows.PutFlows(put); err != nil {
+	if _, err := o.put(put); err != nil {
 		t.Fatal(err)
 	}
 	looked := 0
@@ -255,7 +255,7 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 		put = append(put, state.Flow{FlowKey: k, Becomes: k.Tuple, Hop: 1, Generation: o.flows.Generation()})
 		model[k] = put[n]
 	}
-	if n, err := o.flows.PutFlows(put); err != nil {
+	if n, err := o.put(put); err != nil {
 		t.Fatal(n, err)
 	}
 	x := &o.flows.v4.index
@@ -318,7 +318,7 @@ func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 			}
 		}
 	}
-	if n, err := o.flows.PutFlows(put); err != nil { // both that were lost find room
+	if n, err := o.put(put); err != nil { // both that were lost find room
 		t.Fatal(n, err)
 	}
 }

@@ -102,7 +102,7 @@ func TestFlowsCrossASwitch(t *testing.T) {
 				for _, v := range [][2]datapathtest.Packet{{in, out}, {in6, out6}} {
 					for _, by := range []uint32{9001, 9002, 9011} {
 						flow := state.Flow{FlowKey: state.FlowKey{Interface: by, Tuple: tuple(v[0])}, Becomes: tuple(v[1]), Hop: 1, Generation: o.flows.Generation()}
-						if _, err := o.flows.PutFlows([]state.Flow{flow}); err != nil {
+						if _, err := o.put([]state.Flow{flow}); err != nil {
 							t.Fatal(err)
 						}
 						plain := o.Frame("lan", v[0].Bytes())
@@ -146,7 +146,7 @@ func TestWhatASwitchSaysOtherwiseIsTheKernels(t *testing.T) {
 			o := behindSwitch(t, f)
 			o.hop(1, asItIs)
 			flow := state.Flow{FlowKey: state.FlowKey{Interface: 9001, Tuple: tuple(in)}, Becomes: tuple(in), Hop: 1, Generation: o.flows.Generation()}
-			if _, err := o.flows.PutFlows([]state.Flow{flow}); err != nil {
+			if _, err := o.put([]state.Flow{flow}); err != nil {
 				t.Fatal(err)
 			}
 			plain := o.Frame("lan", in.Bytes())

@@ -69,6 +69,20 @@ func tuple(p datapathtest.Packet) state.FlowTuple {
 	return t
 }
 
+// put writes flows, and has them used.
+func (o *offloader) put(list []state.Flow) (int, error) {
+	n, err := o.flows.PutFlows(list)
+	o.flows.OpenFlows(keysOf(list[:n]))
+	return n, err
+}
+
+func keysOf(list []state.Flow) (keys []state.FlowKey) {
+	for _, f := range list {
+		keys = append(keys, f.FlowKey)
+	}
+	return keys
+}
+
 // learn offloads packets like in, which leave like out.
 func (o *offloader) learn(in, out datapathtest.Packet, hop uint32) state.Flow {
 	o.T.Helper()
@@ -76,7 +90,7 @@ func (o *offloader) learn(in, out datapathtest.Packet, hop uint32) state.Flow {
 		FlowKey: state.FlowKey{Interface: uint32(o.Links["lan"].Index), Tuple: tuple(in)},
 		Becomes: tuple(out), Hop: hop, Generation: o.flows.Generation(),
 	}
-	if n, err := o.flows.PutFlows([]state.Flow{f}); n != 1 || err != nil {
+	if n, err := o.put([]state.Flow{f}); n != 1 || err != nil {
 		o.T.Fatal(n, err)
 	}
 	return f
@@ -167,6 +181,49 @@ func TestFlowsAreRewrittenAsNATDoes(t *testing.T) {
 		if _, got := o.one("ingress_xdp", o.Frame("lan", v.in.Bytes())); got == state.ForwardFlow {
 			t.Errorf("%s: it is forwarded after it was taken back", v.name)
 		}
+	}
+}
+
+// Between a flow and its use its packets are the stack's; where a connection ends, or
+// another begins, in that time, they stay the stack's, both ways.
+func TestAPendingFlowIsUsedOnlyIfNothingBeganMeanwhile(t *testing.T) {
+	o := newOffloader(t)
+	o.hop(1, asItIs)
+	in, out := tcpBetween(member4, distant4, 1000, 80, 0x18, 50), tcpBetween(public4, distant4, 2000, 80, 0x18, 50)
+	flow := o.learn(in, out, 1)
+	expect := func(when, build string, p datapathtest.Packet, want state.Outcome) {
+		t.Helper()
+		frame := o.Frame("lan", p.Bytes())
+		res, got := o.one(build, frame)
+		if got != want || want != state.ForwardFlow && !bytes.Equal(res.Frame, frame) {
+			t.Errorf("%s: %s: met %s, want %s", build, when, got, want)
+		}
+	}
+	again := func() {
+		t.Helper()
+		if n, err := o.flows.PutFlows([]state.Flow{flow}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	for _, build := range datapathtest.Builds {
+		for name, flags := range map[string]byte{"FIN": 0x11, "SYN": 0x02, "RST": 0x04} {
+			again()
+			expect("pending", build, in, state.PassFlowStale)
+			o.flows.OpenFlows([]state.FlowKey{flow.FlowKey})
+			expect("open", build, in, state.ForwardFlow)
+			again()
+			expect("pending again", build, in, state.PassFlowStale)
+			expect(name+" while it is pending", build, tcpBetween(member4, distant4, 1000, 80, flags, 0), state.PassFlowEnding)
+			o.flows.OpenFlows([]state.FlowKey{flow.FlowKey})
+			expect("opened after a "+name, build, in, state.PassFlowEnding)
+		}
+	}
+	if err := o.flows.Each(func(u state.FlowUse) {
+		if !u.Closed {
+			t.Errorf("it shows %+v, and not that it has ended", u)
+		}
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -296,7 +353,7 @@ func TestFlowsArriveInTagsAndSessions(t *testing.T) {
 	for _, index := range []uint32{9001, 9011, 9012} {
 		for _, v := range [][2]datapathtest.Packet{{in, out}, {in6, in6}} {
 			f := state.Flow{FlowKey: state.FlowKey{Interface: index, Tuple: tuple(v[0])}, Becomes: tuple(v[1]), Hop: 1, Generation: o.flows.Generation()}
-			if _, err := o.flows.PutFlows([]state.Flow{f}); err != nil {
+			if _, err := o.put([]state.Flow{f}); err != nil {
 				t.Fatal(err)
 			}
 			plain := o.Frame("lan", v[0].Bytes())

@@ -159,7 +159,8 @@ func (f *Flows) SetHop(number uint32, h state.FlowHop) error {
 // ErrFlowsFull says that a table of flows has no room.
 var ErrFlowsFull = errors.New("the table of flows is full")
 
-// PutFlows writes flows, and gives how many, in order, before ErrFlowsFull.
+// PutFlows writes flows, and gives how many, in order, before ErrFlowsFull. They are
+// pending: the stack has their packets until OpenFlows.
 func (f *Flows) PutFlows(list []state.Flow) (int, error) {
 	now := datapath.NowTicks()
 	for i, l := range list {
@@ -179,10 +180,24 @@ func (f *Flows) PutFlows(list []state.Flow) (int, error) {
 	return len(list), nil
 }
 
+// OpenFlows lets pending flows be used. One whose connection has ended since, or
+// in whose place another has begun, stays the stack's.
+func (f *Flows) OpenFlows(list []state.FlowKey) {
+	v4, v6 := byFamily(list)
+	f.v4.open(v4)
+	f.v6.open(v6)
+}
+
 // DeleteFlows takes flows back; those that are not there are none the less gone.
 func (f *Flows) DeleteFlows(list []state.FlowKey) error {
-	var v4 []flowKey4
-	var v6 []flowKey6
+	v4, v6 := byFamily(list)
+	f.v4.delete(v4)
+	f.v6.delete(v6)
+	return nil
+}
+
+// byFamily gives the keys of each family.
+func byFamily(list []state.FlowKey) (v4 []flowKey4, v6 []flowKey6) {
 	for _, k := range list {
 		if k.Tuple.Is4() {
 			v4 = append(v4, encodeFlowKey4(k))
@@ -190,9 +205,7 @@ func (f *Flows) DeleteFlows(list []state.FlowKey) error {
 			v6 = append(v6, encodeFlowKey6(k))
 		}
 	}
-	f.v4.delete(v4)
-	f.v6.delete(v6)
-	return nil
+	return v4, v6
 }
 
 // Forget lets packets of flows be counted anew, for those that leave as given.

@@ -242,7 +242,7 @@ func (h *household) packet() {
 	c := h.conns[port]
 	key := state.FlowKey{Interface: in, Tuple: arrives}
 	flow, offloaded := h.f.flows[key]
-	offloaded = offloaded && flow.Generation == h.f.generation && h.f.hops[flow.Hop].Device != 0 && !h.f.closed[key]
+	offloaded = offloaded && flow.Generation == h.f.generation && h.f.hops[flow.Hop].Device != 0 && !h.f.closed[key] && !h.f.pending[key]
 	passes := c != nil && c.permitted && h.up && (h.neighbour || !toWorld)
 	udp := arrives.Protocol == state.ProtocolUDP
 	may := passes && !c.twin && !c.closed && h.settles == 0 && h.config.Takes(arrives.Protocol) && (!udp || len(h.policy.Blocks) == 0)
@@ -265,12 +265,18 @@ func (h *household) packet() {
 		if may && (len(h.f.flows) < h.f.room) {
 			h.may++
 		}
-		h.f.beforePut = nil
+		h.f.beforePut, h.f.beforeOpen = nil, nil
 		if !udp && !c.twin && h.r.IntN(50) == 0 {
 			h.f.beforePut = func() {
 				h.again(port, c)
 				h.conns[port].permitted = c.permitted // the flow has passed
 				h.events["a port that is used again meanwhile"]++
+			}
+		} else if !udp && !c.twin && h.r.IntN(50) == 0 {
+			h.f.beforeOpen = func() {
+				h.again(port, c)
+				h.conns[port].permitted = c.permitted // the flow has passed
+				h.events["a port that is used again before its flow is"]++
 			}
 		}
 		h.check(h.s.Offer(h.t.Context(), []state.PassedFlow{h.passed(c.c, back, toWorld)}, h.now))
@@ -307,6 +313,9 @@ func TestHarshHistory(t *testing.T) {
 		if h.may < 100000 || float64(h.forwarded) < 0.95*float64(h.may) {
 			t.Errorf("history %d: %d of %d packets that may be were offloaded", seed, h.forwarded, h.may)
 		}
+		if len(h.f.strict) > 0 {
+			t.Errorf("history %d: %d flows were used before connection tracking was liberal about their packets, first %v", seed, len(h.f.strict), h.f.strict[0])
+		}
 		if got := len(h.f.flows); got > 2*historyPorts {
 			t.Errorf("history %d: %d flows of %d connections", seed, got, historyPorts)
 		}
@@ -319,7 +328,7 @@ func TestHarshHistory(t *testing.T) {
 	for _, what := range []string{
 		"another ruleset", "a route", "lost news of ends", "a reload", "a neighbour that is lost", "a neighbour that is back",
 		"a link that goes down, or comes up", "another size of the table", "a sweep", "conntrack -D", "a FIN", "a port that is used again",
-		"a port that is used again meanwhile", "an end", "a new connection",
+		"a port that is used again meanwhile", "a port that is used again before its flow is", "an end", "a new connection",
 	} {
 		if happened[what] == 0 {
 			t.Errorf("in no history: %s", what)

@@ -241,6 +241,11 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	if err := s.settle(ctx, of[:done]); err != nil {
 		return err
 	}
+	keys := make([]state.FlowKey, done)
+	for i, f := range flows[:done] {
+		keys[i] = f.FlowKey
+	}
+	s.tables.OpenFlows(keys)
 	if err != nil && errors.Is(err, s.full) {
 		for _, c := range of[done:] {
 			s.left(c, WhyFull)
@@ -274,9 +279,9 @@ func (s *Service) unbind(ctx context.Context, list []candidate, which func(candi
 	return gone, err
 }
 
-// settle looks after flows that have just been written. Between the answer about a
-// connection and its flow another one may have begun in its place, whose beginning
-// the flow has not seen. From here on it sees that, and ends.
+// settle looks after flows that have just been written, and are pending. Between the
+// answer about a connection and its flow another one may have begun in its place,
+// whose beginning the flow has not seen. From here on it sees that, and is not opened.
 func (s *Service) settle(ctx context.Context, list []candidate) error {
 	gone, err := s.unbind(ctx, list, func(candidate) bool { return true })
 	var b back

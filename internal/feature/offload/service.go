@@ -11,8 +11,11 @@ import (
 
 // Tables is where flows are written: what the programs read.
 type Tables interface {
-	// PutFlows gives how many were written before an error.
+	// PutFlows gives how many were written before an error. They are pending.
 	PutFlows([]state.Flow) (int, error)
+	// OpenFlows lets pending flows be used, but for those whose connection has ended
+	// since they were written, or in whose place another has begun.
+	OpenFlows([]state.FlowKey)
 	DeleteFlows([]state.FlowKey) error
 	// Forget has packets of flows counted anew; Interface and addresses as they leave.
 	Forget([]state.FlowKey) error

@@ -27,7 +27,10 @@ type fake struct {
 	room        int
 	kept        []state.KeptConnection
 	closed      map[state.FlowKey]bool
-	beforePut   func() // what happens between an answer and the flow
+	pending     map[state.FlowKey]bool
+	beforePut   func()          // what happens between an answer and the flow
+	beforeOpen  func()          // and before the flow is used
+	strict      []state.FlowKey // opened flows of TCP whose connection was not liberal
 	idle        time.Duration
 	round       []state.FlowKey                   // that Some has yet to give
 	calls, most int                               // of all methods, and the most that one was asked for
@@ -46,7 +49,7 @@ func (f *fake) did(n int) {
 func newFake() *fake {
 	return &fake{
 		connections: map[state.FlowTuple]state.Connection{}, zones: map[uint16]map[state.FlowTuple]state.Connection{},
-		flows: map[state.FlowKey]state.Flow{}, hops: map[uint32]state.FlowHop{}, room: 1 << 20, closed: map[state.FlowKey]bool{},
+		flows: map[state.FlowKey]state.Flow{}, hops: map[uint32]state.FlowHop{}, room: 1 << 20, closed: map[state.FlowKey]bool{}, pending: map[state.FlowKey]bool{},
 	}
 }
 
@@ -60,9 +63,25 @@ func (f *fake) PutFlows(list []state.Flow) (int, error) {
 			return i, errFull
 		}
 		f.flows[l.FlowKey] = l
+		f.pending[l.FlowKey] = true
 		delete(f.closed, l.FlowKey)
 	}
 	return len(list), nil
+}
+
+func (f *fake) OpenFlows(list []state.FlowKey) { // no call: it writes to memory
+	if f.beforeOpen != nil {
+		f.beforeOpen()
+	}
+	for _, k := range list {
+		if !f.pending[k] || f.closed[k] {
+			continue
+		}
+		delete(f.pending, k)
+		if _, there := f.flows[k]; there && k.Tuple.Protocol == state.ProtocolTCP && !f.connections[k.Tuple].Liberal {
+			f.strict = append(f.strict, k)
+		}
+	}
 }
 
 func (f *fake) DeleteFlows(list []state.FlowKey) error {

@@ -39,6 +39,7 @@ func newQuietHost() *quietHost {
 }
 
 func (h *quietHost) PutFlows(list []state.Flow) (int, error) { return len(list), nil }
+func (h *quietHost) OpenFlows([]state.FlowKey)               {}
 func (h *quietHost) DeleteFlows([]state.FlowKey) error       { return nil }
 func (h *quietHost) Forget([]state.FlowKey) error            { return nil }
 func (h *quietHost) Some(func(state.FlowState) bool, func(state.FlowUse)) (bool, error) {
