@@ -11,8 +11,12 @@ import (
 	"testing"
 )
 
-// alone are the scenarios that measure times or rates.
-var alone = []string{"lns-storm", "offload-attack", "offload-change"}
+// alone says whether a scenario measures times or rates: by a check that bounds a
+// silence, or within programs of its own.
+func alone(name string, s *Scenario) bool {
+	return slices.Contains([]string{"lns-storm", "offload-attack", "offload-change"}, name) ||
+		slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Within > 0 })
+}
 
 func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 	weft := program(t)
@@ -26,7 +30,7 @@ func TestEveryScenarioOfTheProgramPasses(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(src.Name, func(t *testing.T) {
-			if !slices.Contains(alone, src.Name) {
+			if !alone(src.Name, s) {
 				beside(t, slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.Kind == QEMU }))
 			}
 			if src.Name == "jool" || src.Name == "jool-cases" {
