@@ -12,12 +12,12 @@ import (
 
 	"weft/internal/api"
 	"weft/internal/daemon"
-	"weft/internal/feature/access"
+	"weft/internal/feature/lns"
 )
 
 // captureCommand writes a subscriber's packets as a pcap file.
 func captureCommand() *cobra.Command {
-	o := access.CaptureOrder{}
+	o := lns.CaptureOrder{}
 	var file string
 	c := &cobra.Command{
 		Use:   "capture WHO [-w FILE]",
@@ -53,7 +53,7 @@ Ctrl-C, after --packets, or after --for.`,
 	return c
 }
 
-func runCapture(ctx context.Context, out, errs io.Writer, o access.CaptureOrder, file string) error {
+func runCapture(ctx context.Context, out, errs io.Writer, o lns.CaptureOrder, file string) error {
 	if err := needRoot("weft capture"); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func runCapture(ctx context.Context, out, errs io.Writer, o access.CaptureOrder,
 	}
 	defer r.Close()
 	socket := r.Place.Socket()
-	var d access.Details
+	var d lns.Details
 	if err := askDetails(ctx, socket, o.Who, &d); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func runCapture(ctx context.Context, out, errs io.Writer, o access.CaptureOrder,
 	case 0:
 		fmt.Fprintf(errs, "there is no session of %q now: waiting for one, Ctrl-C ends\n", o.Who)
 	case 1:
-		fmt.Fprintf(errs, "capturing session %d of %s, Ctrl-C ends\n", d.Sessions[0].Session, access.Whose(d.Sessions[0].Client, d.Sessions[0].Login))
+		fmt.Fprintf(errs, "capturing session %d of %s, Ctrl-C ends\n", d.Sessions[0].Session, lns.Whose(d.Sessions[0].Client, d.Sessions[0].Login))
 	default:
 		fmt.Fprintf(errs, "capturing %d sessions, Ctrl-C ends\n", n)
 	}
@@ -95,14 +95,14 @@ func runCapture(ctx context.Context, out, errs io.Writer, o access.CaptureOrder,
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	after := access.Details{}
+	after := lns.Details{}
 	if askDetails(context.WithoutCancel(ctx), socket, o.Who, &after) == nil && missed(after) > before {
 		fmt.Fprintf(errs, "%d packets are missing: there were more than could be read\n", missed(after)-before)
 	}
 	return nil
 }
 
-func missed(d access.Details) (n uint64) {
+func missed(d lns.Details) (n uint64) {
 	for _, s := range d.Sessions {
 		n += s.Missed
 	}
@@ -114,6 +114,6 @@ func isTerminal(f *os.File) bool {
 	return err == nil && i.Mode()&os.ModeCharDevice != 0
 }
 
-func askDetails(ctx context.Context, socket, who string, into *access.Details) error {
+func askDetails(ctx context.Context, socket, who string, into *lns.Details) error {
 	return api.Ask(ctx, socket, "subscriber", map[string]string{"who": who}, into)
 }

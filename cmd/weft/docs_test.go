@@ -391,7 +391,7 @@ func TestWhatUsersCopyToTheOtherEndIsWhatLabsUse(t *testing.T) {
 // What the page about failover has users write for BIRD and keepalived is what
 // the labs run, but for devices, numbers and places.
 func TestThePageAboutFailoverHasTheLabsConfigurations(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(repository, "docs/features/failover.md"))
+	text, err := os.ReadFile(filepath.Join(repository, "docs/features/session-sync.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

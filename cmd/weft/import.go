@@ -11,7 +11,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/daemon"
-	"weft/internal/feature/access"
+	"weft/internal/feature/lns"
 	"weft/internal/features"
 	"weft/internal/foreign"
 	"weft/internal/state"
@@ -87,7 +87,7 @@ are. Each name that changes is printed as a warning.`,
 			if err != nil {
 				return fmt.Errorf("read the file to import: %w", err)
 			}
-			sections := append(features.Sections(), access.UsersSection())
+			sections := append(features.Sections(), lns.UsersSection())
 			result, remarks, ok := config.Modernise(args[0], text, sections)
 			if !ok {
 				_, problems := daemon.Parse(args[0], text)

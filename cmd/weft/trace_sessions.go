@@ -10,7 +10,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/daemon"
 	"weft/internal/datapath/subscribertable"
-	"weft/internal/feature/access"
+	"weft/internal/feature/lns"
 	"weft/internal/state"
 )
 
@@ -42,7 +42,7 @@ func sessionsFor(ctx context.Context, f *config.File, from string) (t state.Acce
 		return t, nil, err
 	}
 	logins = map[uint16]string{}
-	var rows []access.Subscriber
+	var rows []lns.Subscriber
 	if api.Ask(ctx, r.Place.Socket(), "subscribers", nil, &rows) == nil { // without the daemon they have numbers only
 		for _, s := range rows {
 			logins[s.Session] = s.Login

@@ -11,16 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"weft/internal/feature/access"
+	"weft/internal/feature/lns"
 )
 
-func captureQuery(o access.CaptureOrder) string {
+func captureQuery(o lns.CaptureOrder) string {
 	v := url.Values{"who": {o.Who}, "packets": {strconv.Itoa(o.Packets)}, "for": {o.For.String()}}
 	return v.Encode()
 }
 
-func orderOf(q url.Values) (access.CaptureOrder, error) {
-	o := access.CaptureOrder{Who: q.Get("who")}
+func orderOf(q url.Values) (lns.CaptureOrder, error) {
+	o := lns.CaptureOrder{Who: q.Get("who")}
 	var err error
 	if o.Packets, err = strconv.Atoi(q.Get("packets")); err == nil {
 		o.For, err = time.ParseDuration(q.Get("for"))
@@ -75,7 +75,7 @@ func (s *streamWriter) Write(b []byte) (int, error) {
 }
 
 // Capture copies a pcap stream of a subscriber's packets to w.
-func Capture(ctx context.Context, socket string, o access.CaptureOrder, w io.Writer) error {
+func Capture(ctx context.Context, socket string, o lns.CaptureOrder, w io.Writer) error {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -37,7 +37,7 @@ func rooms() []room {
 	return []room{
 		{"fib", nil},
 		{"schedule", nil},
-		{"wire/failover", []string{"internal/state"}},
+		{"wire/sessionsync", []string{"internal/state"}},
 		{"wire/ipv6", []string{"wire/checksum"}},
 		{"wire/*", nil},
 		{"internal/state", nil},
@@ -83,7 +83,7 @@ func rooms() []room {
 		{"internal/aaa", []string{"internal/task"}},
 		{"internal/syslog", []string{"internal/task"}},
 		{"internal/bus", []string{"internal/task"}},
-		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/access", "internal/subscriber"}},
+		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/lns", "internal/subscriber"}},
 		{"internal/trace", []string{"internal/state", "internal/ethtool", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
 		{"internal/svg", nil},
@@ -134,8 +134,8 @@ func forTests() []string {
 // import it, and those of others do not.
 func tables() map[string][]string {
 	return map[string][]string{
-		"ingresstable": {"host"}, "nat64table": {"nat64", "failover", "host"}, "fibtable": {"route"}, "flowtable": {"offload"},
-		"subscribertable": {"access"}, "pseudowiretable": {"pseudowire"}, "guardtable": {"guard"}, "bridgetable": {"bridge"},
+		"ingresstable": {"host"}, "nat64table": {"nat64", "sessionsync", "host"}, "fibtable": {"route"}, "flowtable": {"offload"},
+		"subscribertable": {"lns"}, "pseudowiretable": {"pseudowire"}, "guardtable": {"guard"}, "bridgetable": {"bridge"},
 	}
 }
 
@@ -313,16 +313,16 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/plan", "weft/internal/config", "no business"},
 		{"internal/state", "weft/internal/config", "no business"},
 		{"internal/api", "weft/internal/daemon", "no business"},
-		{"internal/aaa", "weft/internal/feature/access", "no business"},
+		{"internal/aaa", "weft/internal/feature/lns", "no business"},
 		{"internal/ppp", "weft/internal/subscriber", "no business"},
 		{"internal/aaa", "weft/internal/subscriber", "no business"},
 		{"internal/subscriber", "weft/internal/config", "no business"},
-		{"internal/subscriber", "weft/internal/feature/access", "no business"},
+		{"internal/subscriber", "weft/internal/feature/lns", "no business"},
 		{"internal/subscriber", "weft/internal/feature/ra", "no business"},
 		{"internal/subscriber", "weft/internal/l2tp", ""},
 		{"internal/subscriber", "crypto/rand", "to be pure"},
-		{"internal/feature/access", "weft/internal/subscriber", ""},
-		{"internal/feature/access/accessrun", "weft/internal/subscriber", ""},
+		{"internal/feature/lns", "weft/internal/subscriber", ""},
+		{"internal/feature/lns/lnsrun", "weft/internal/subscriber", ""},
 		{"internal/ppp", "weft/wire/l2tp", "no business"},
 		{"internal/l2tp", "weft/internal/ppp", "no business"},
 		{"internal/l2tp", "weft/internal/subscriber", "no business"},

@@ -1,5 +1,5 @@
 // Package bus is the only door to NATS: each router owns a stream, which it
-// writes and others read (docs/decisions/0035-failover.md). A router runs a
+// writes and others read (docs/decisions/0035-session-sync.md). A router runs a
 // server of its own that has only its own stream, and reads a peer's at the
 // peer's server; or all streams are in an operator's cluster. Nobody waits for
 // a quorum: what one router writes needs no other.

@@ -77,7 +77,7 @@ func (b *Bus) explain(err error) error {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), errors.Is(err, nats.ErrAccountAuthExpired):
 		return add("the server does not take " + k.shown())
 	case errors.Is(err, nats.ErrPermissionViolation):
-		return add(k.shown() + " must allow more: docs/features/failover.md lists it")
+		return add(k.shown() + " must allow more: docs/features/session-sync.md lists it")
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
 		return add("the servers must have JetStream, and the account may use it")
 	case errors.Is(err, nats.ErrNoServers):

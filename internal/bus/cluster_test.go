@@ -153,7 +153,7 @@ func (o *operator) user(publish, subscribe []string) string {
 // needed is what a router needs, read from the page that says so.
 func needed(t *testing.T, router, peer string) (publish, subscribe []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/features/failover.md")
+	page, err := os.ReadFile("../../docs/features/session-sync.md")
 	if err != nil {
 		t.Fatal(err)
 	}

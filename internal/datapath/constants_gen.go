@@ -14,7 +14,7 @@ const (
 	translatorEgress
 	translatorIngress
 	pseudowireEncap
-	accessEgress
+	lnsEgress
 	bridgePortIn
 	bridgePortOut
 	bridgeHostIn
@@ -27,7 +27,7 @@ const (
 
 // programNames lists the names that users see.
 func programNames() []string {
-	return []string{"ingress_xdp", "ingress_tc", "translator_egress", "translator_ingress", "pseudowire_encap", "access_egress", "bridge_port_in", "bridge_port_out", "bridge_host_in", "bridge_host_out", "flow_egress", "flow_session_egress", "refusal_egress"}
+	return []string{"ingress_xdp", "ingress_tc", "translator_egress", "translator_ingress", "pseudowire_encap", "lns_egress", "bridge_port_in", "bridge_port_out", "bridge_host_in", "bridge_host_out", "flow_egress", "flow_session_egress", "refusal_egress"}
 }
 
 // From bpf/lib/hash.h: odd numbers that spread what they multiply: of the finaliser, 2^64 by the golden ratio, and of splitmix64.

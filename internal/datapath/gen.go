@@ -12,7 +12,7 @@ package datapath
 //go:generate bpf -no-global-types pseudowireJoined ../../bpf/pseudowire_joined.bpf.c
 //go:generate bpf -no-global-types nat64Sweep ../../bpf/nat64_sweep.bpf.c
 //go:generate bpf -no-global-types nat64Resolve ../../bpf/nat64_resolve.bpf.c
-//go:generate bpf -no-global-types accessEgress ../../bpf/access_egress.bpf.c
+//go:generate bpf -no-global-types lnsEgress ../../bpf/lns_egress.bpf.c
 //go:generate bpf -no-global-types -type flow_passed_key -type flow_event FlowEgress ../../bpf/flow_egress.bpf.c
 //go:generate bpf -no-global-types flowSessionEgress ../../bpf/flow_session_egress.bpf.c
 //go:generate bpf -no-global-types refusalEgress ../../bpf/refusal_egress.bpf.c

@@ -28,7 +28,7 @@ func programs() []program {
 		translatorEgress:  {hook: state.HookEgress, object: _TranslatorEgressBytes},
 		translatorIngress: {hook: state.HookIngress, object: _TranslatorIngressBytes},
 		pseudowireEncap:   {hook: state.HookIngress, object: _PseudowireEncapBytes},
-		accessEgress:      {hook: state.HookEgress, object: _AccessEgressBytes},
+		lnsEgress:         {hook: state.HookEgress, object: _LNSEgressBytes},
 		bridgePortIn:      {hook: state.HookIngress, object: _BridgePortInBytes},
 		bridgePortOut:     {hook: state.HookEgress, object: _BridgePortOutBytes},
 		bridgeHostIn:      {hook: state.HookIngress, object: _BridgeHostInBytes},

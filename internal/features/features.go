@@ -7,18 +7,16 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/feature"
-	"weft/internal/feature/access"
-	"weft/internal/feature/access/accessrun"
 	"weft/internal/feature/bridge"
 	"weft/internal/feature/bridge/bridgerun"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/dns64/dns64run"
-	"weft/internal/feature/failover"
-	"weft/internal/feature/failover/failoverrun"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
 	"weft/internal/feature/host"
 	"weft/internal/feature/host/hostrun"
+	"weft/internal/feature/lns"
+	"weft/internal/feature/lns/lnsrun"
 	"weft/internal/feature/nat64"
 	"weft/internal/feature/nat64/nat64run"
 	"weft/internal/feature/offload"
@@ -29,6 +27,8 @@ import (
 	"weft/internal/feature/ra/rarun"
 	"weft/internal/feature/route"
 	"weft/internal/feature/route/routerun"
+	"weft/internal/feature/sessionsync"
+	"weft/internal/feature/sessionsync/sessionsyncrun"
 	"weft/internal/plan"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -68,10 +68,10 @@ func All() []Entry {
 		{Feature: ra.Feature, Run: rarun.New, Unload: rarun.Unload},
 		{Feature: route.Feature, Run: routerun.New, Source: routerun.Source},
 		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Source: pseudowirerun.Source, Facts: pseudowirerun.Facts},
-		{Feature: access.Feature, Run: accessrun.New(ra.Links{}), Source: accessrun.Source, Facts: accessrun.Facts, Check: accessrun.Check, Unload: accessrun.Unload},
+		{Feature: lns.Feature, Run: lnsrun.New(ra.Links{}), Source: lnsrun.Source, Facts: lnsrun.Facts, Check: lnsrun.Check, Unload: lnsrun.Unload},
 		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check},
 		{Feature: offload.Feature, Run: offloadrun.New, Source: offloadrun.Source, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
-		{Feature: failover.Feature, Run: failoverrun.New, Files: failoverrun.Check},
+		{Feature: sessionsync.Feature, Run: sessionsyncrun.New, Files: sessionsyncrun.Check},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"weft/internal/config"
-	"weft/internal/feature/access"
+	"weft/internal/feature/lns"
 	"weft/internal/feature/nat64"
 	"weft/internal/foreign"
 	"weft/internal/state"
@@ -87,7 +87,7 @@ func TestEachFileBecomesAWeftTomlThatIsRight(t *testing.T) {
 // check has weft itself read a result: there is one thing to ask, or nothing.
 func check(t *testing.T, toml, asks string) {
 	t.Helper()
-	sections := append(config.CoreSections(), nat64.Section(), access.Section())
+	sections := append(config.CoreSections(), nat64.Section(), lns.Section())
 	if strings.Contains(toml, "mode = \"stateful\"") && !bytes.Contains(config.Schema(sections), []byte("\"stateful\"")) {
 		return // weft check does not know this mode yet
 	}
@@ -163,7 +163,7 @@ func fuzz(f *testing.F, program, pattern string) {
 		if state.HasErrors(problems) {
 			return
 		}
-		_, problems = config.Load("weft.toml", []byte(toml), append(config.CoreSections(), nat64.Section(), access.Section()))
+		_, problems = config.Load("weft.toml", []byte(toml), append(config.CoreSections(), nat64.Section(), lns.Section()))
 		for _, p := range problems {
 			if p.Path == "" {
 				t.Errorf("%s, of\n%s", p, toml)

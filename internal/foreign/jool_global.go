@@ -103,7 +103,7 @@ func (j *jool) otherwise(path string, g member, on bool) {
 		}
 	case "ss-enabled":
 		if on {
-			left("sessions are not shared with joold", "add [session_sync], as docs/features/failover.md has it")
+			left("sessions are not shared with joold", "add [session_sync], as docs/features/session-sync.md has it")
 		}
 	case "logging-bib":
 		if on {

@@ -100,7 +100,7 @@ func (l *l2tpns) command(line int, words []string) {
 	case "exit", "end", "username", "enable":
 		// the command line's own
 	default:
-		l.left(line, words[0], "is no command that startup-config(5) has", "look what it does, and whether docs/features/access.md has it")
+		l.left(line, words[0], "is no command that startup-config(5) has", "look what it does, and whether docs/features/lns.md has it")
 	}
 }
 
@@ -118,7 +118,7 @@ func (l *l2tpns) plugin(line int, name string) {
 	case "stripdomain":
 		l.left(line, path, "weft asks for the login as it came", "let RADIUS take the realm off")
 	default:
-		l.left(line, path, "weft has no such plugin", "look what it does, and whether docs/features/access.md has it")
+		l.left(line, path, "weft has no such plugin", "look what it does, and whether docs/features/lns.md has it")
 	}
 }
 
@@ -169,7 +169,7 @@ func (l *l2tpns) setting(line int, name, value string) {
 	case name == "multi_hostname":
 		l.left(line, name, "a section has one host_name", "make a section of its own for each address that has another")
 	default:
-		l.left(line, name, "is no setting that startup-config(5) has", "look what it does, and whether docs/features/access.md has it")
+		l.left(line, name, "is no setting that startup-config(5) has", "look what it does, and whether docs/features/lns.md has it")
 	}
 }
 

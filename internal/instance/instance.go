@@ -11,7 +11,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/daemon"
 	"weft/internal/datapath"
-	"weft/internal/feature/access/accessrun"
+	"weft/internal/feature/lns/lnsrun"
 	"weft/internal/feature/nat64/nat64run"
 	"weft/internal/feature/pseudowire"
 	"weft/internal/feature/pseudowire/pseudowirerun"
@@ -29,7 +29,7 @@ type Instance struct {
 	pairs   []state.Pair // of hosts that pseudowires are between
 	cancel  context.CancelFunc
 	file    *config.File
-	taps    *accessrun.Taps // of subscribers
+	taps    *lnsrun.Taps // of subscribers
 	closers []func() error
 	mirror  *routerun.Mirror // nil: without [route]
 }
@@ -66,7 +66,7 @@ func Start(ctx context.Context, f *config.File, o Options) (_ *Instance, err err
 	if err != nil {
 		return nil, err
 	}
-	if i.taps, err = accessrun.OpenTaps(ctx, i.doors); err != nil {
+	if i.taps, err = lnsrun.OpenTaps(ctx, i.doors); err != nil {
 		return nil, err
 	}
 	i.closers = append(i.closers, i.taps.Close)
@@ -91,7 +91,7 @@ func (i *Instance) Close() error {
 
 // Subscribe gives the instance sessions, as another router has them.
 func (i *Instance) Subscribe(t state.AccessTables) error {
-	end, err := accessrun.Subscribe(i.doors, i.file, t)
+	end, err := lnsrun.Subscribe(i.doors, i.file, t)
 	i.closers = append(i.closers, end)
 	return err
 }

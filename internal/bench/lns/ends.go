@@ -81,7 +81,7 @@ func (e *end) build(builds map[string]string) error {
 		state.Port{Device: "eth0", Index: eth0.Attrs().Index, MAC: [6]byte(eth0.Attrs().HardwareAddr), Roles: state.RoleSubscribers | state.RoleXDPOut},
 		state.Port{Device: tap.Name, Index: dev.Attrs().Index, MAC: [6]byte(dev.Attrs().HardwareAddr)},
 		state.Attachment{Device: "eth0", Hook: state.HookIngress, Program: "ingress_tc", Build: builds["ingress_tc"]},
-		state.Attachment{Device: tap.Name, Hook: state.HookEgress, Program: "access_egress", Build: builds["access_egress"]},
+		state.Attachment{Device: tap.Name, Hook: state.HookEgress, Program: "lns_egress", Build: builds["lns_egress"]},
 	}
 	for _, o := range objects {
 		if err := e.datapath.Apply(context.Background(), state.Step{Op: state.Add, Object: o}); err != nil {

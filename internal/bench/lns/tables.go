@@ -78,7 +78,7 @@ func (t *tables) build(p *rig.Path, builds map[string]string, xdp bool) error {
 		state.RouteTables{Words4: fib.MinWords4 + 1<<16, Words6: fib.MinWords6 + 1<<16},
 		state.Access{Name: "main", Device: tap.Name, MAC: [6]byte(dev.Attrs().HardwareAddr), Routed: true},
 		state.Port{Device: tap.Name, Index: dev.Attrs().Index, MAC: [6]byte(dev.Attrs().HardwareAddr)},
-		state.Attachment{Device: tap.Name, Hook: state.HookEgress, Program: "access_egress", Build: builds["access_egress"]},
+		state.Attachment{Device: tap.Name, Hook: state.HookEgress, Program: "lns_egress", Build: builds["lns_egress"]},
 	}
 	var wan netlink.Link
 	for _, name := range []string{"lan", "wan"} {

@@ -361,9 +361,9 @@ func TestASessionIsANextHop(t *testing.T) {
 func TestTheDeviceSendsToSubscribers(t *testing.T) {
 	l := newLNS(t)
 	frame := l.Frame(accessDevice, datapathtest.Udp(datapathtest.Router4, alice4, 20).Bytes())
-	res := l.Run("access_egress", "lan", frame)[0]
+	res := l.Run("lns_egress", "lan", frame)[0]
 	want := l.wrapped(l.alice, forms()[0], frame[14:], bytes.Clone(frame[:12]))
-	got, err := datapathtest.Road{Program: "access_egress"}.Outcome(res)
+	got, err := datapathtest.Road{Program: "lns_egress"}.Outcome(res)
 	if err == nil {
 		err = datapathtest.Differs(res, got, state.ForwardToSubscriber, 7, sameButID(res.Frame, want))
 	}
@@ -384,8 +384,8 @@ func TestTheDeviceSendsToSubscribers(t *testing.T) {
 		"another protocol in IPv4": {datapathtest.Packet{From: datapathtest.Router4, To: alice4, Protocol: 47, Payload: datapathtest.Counting(30)}.Bytes(), state.ForwardToSubscriber, 7},
 	} {
 		frame := l.Frame(accessDevice, c.ip)
-		res := l.Run("access_egress", "lan", frame)[0]
-		got, err := datapathtest.Road{Program: "access_egress"}.Outcome(res)
+		res := l.Run("lns_egress", "lan", frame)[0]
+		got, err := datapathtest.Road{Program: "lns_egress"}.Outcome(res)
 		if err != nil || got != c.outcome || res.Verdict != c.verdict || c.outcome != state.ForwardToSubscriber && !bytes.Equal(res.Frame, frame) {
 			t.Errorf("%s: %s, verdict %d, %v", name, got, int32(res.Verdict), err)
 		}

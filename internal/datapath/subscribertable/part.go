@@ -12,7 +12,7 @@ func Part() datapath.Part {
 			datapath.KindOf(Of, (Table).Accesses, (Table).applyAccess),
 			datapath.KindOf(Of, (Table).gardens, (Table).writeGarden),
 		},
-		Groups: []datapath.Group{{Program: "access_egress", Maps: accessMaps()}},
+		Groups: []datapath.Group{{Program: "lns_egress", Maps: accessMaps()}},
 		Entries: func(t state.Tables) map[string]uint32 {
 			n, owners := uint32(max(t.Subscribers, 1)), uint32(max(4*t.Subscribers, 1))
 			return map[string]uint32{

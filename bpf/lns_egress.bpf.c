@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCX egress of an access's device, to which the stack routes what is for its
+ * subscribers.
+ *
+ *   for a subscriber -> into its tunnel, and out towards the tunnel's peer
+ *   what the programs cannot put into one: too large for the session or for
+ *           the way to its peer, a super-packet whose segments need a number or
+ *           a checksum of their own -> on into the device, where the daemon reads
+ *   for nobody -> dropped
+ */
+#include "tc.h"
+#include "arrive.h"
+#include "counters.h"
+#include "interface.h"
+#include "l2tp.h"
+#include "l2tp_send.h"
+
+SEC("tcx/egress")
+int lns_egress(struct __sk_buff *ctx)
+{
+	__u32 ifindex = ctx->ifindex;
+	struct interface *at = interface_find(ifindex);
+	struct arrival from = { .l3 = ETH_HLEN, .proto = ctx->protocol, .table = at ? at->table : 0 };
+	enum outcome outcome;
+	int verdict = TCX_NEXT;
+
+	outcome = l2tp_send(ctx, &from, &verdict, false);
+	if (outcome > SLOW_SUBSCRIBER && !outcome_is_drop(outcome) && outcome != PASS_LINK_SCOPE)
+		outcome = SLOW_SUBSCRIBER;
+	count(LNS_EGRESS, outcome);
+	return outcome_is_drop(outcome) ? TCX_DROP : verdict;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

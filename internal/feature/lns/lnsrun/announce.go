@@ -1,0 +1,34 @@
+package lnsrun
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"weft/internal/aaa"
+	"weft/internal/config"
+	"weft/internal/feature/lns"
+	"weft/internal/subscriber"
+	"weft/wire/l2tp"
+)
+
+// begunKey is where the store says whose RADIUS servers were told. The store
+// lives as long as sessions can: until the machine stops.
+const begunKey = "begun/"
+
+// announce tells RADIUS servers of sections that are new here that none of their
+// sessions of before goes on: after a reboot they would stay open there for ever.
+// A restart of weft tells nobody, as sessions go on.
+func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Time) {
+	for _, name := range f.Names("lns") {
+		client := s.accounts.clients[name]
+		if client == nil || s.begunHere[name] || !s.keeps {
+			continue
+		}
+		for _, at := range lns.From(f, name).Listen {
+			client.Begun(ctx, aaa.Accounting{Section: name, ID: "on-" + name, At: now, Call: aaa.Call{LNS: netip.AddrPortFrom(at, l2tp.Port)}})
+		}
+		s.begunHere[name] = true
+		s.unkept = append(s.unkept, subscriber.Stored{Key: begunKey + name, Value: []byte{1}})
+	}
+}

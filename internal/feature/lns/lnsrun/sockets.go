@@ -1,0 +1,156 @@
+package lnsrun
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"time"
+
+	"weft/internal/feature/lns"
+	"weft/internal/l2tpio"
+	"weft/internal/subscriber"
+	"weft/internal/task"
+)
+
+// listen opens and closes sockets so that they are those of the sections.
+func (s *subscribers) listen(ctx context.Context, servers []subscriber.ServerSettings) {
+	wanted := map[netip.AddrPort]bool{}
+	for _, one := range servers {
+		for _, a := range one.Listen {
+			wanted[a] = true
+			if s.sockets[a] != nil {
+				continue
+			}
+			if err := s.open(ctx, a); err != nil {
+				s.log.Error("LACs cannot reach this router", "lns", one.Name, "error", err)
+			}
+		}
+	}
+	inUse := s.engine.Addresses()
+	for a := range s.kept {
+		switch socket := s.sockets[a]; {
+		case wanted[a] || socket == nil:
+		case inUse[a]: // like a client's: nobody new is taken there, and it is closed with its last tunnel
+			s.log.Warn("tunnels at an address that is not listened at any more go on until they end", "address", a.String())
+		default:
+			_ = socket.Close()
+			delete(s.sockets, a)
+		}
+	}
+	maps.DeleteFunc(wanted, func(a netip.AddrPort, _ bool) bool { return s.sockets[a] == nil })
+	s.kept = wanted
+}
+
+func (s *subscribers) open(ctx context.Context, at netip.AddrPort) error {
+	socket, err := l2tpio.Open(ctx, at)
+	if err == nil {
+		s.take(ctx, socket)
+	}
+	return err
+}
+
+// datagrams is an *l2tpio.Socket.
+type datagrams interface {
+	Here() netip.AddrPort
+	Receive(b []byte) (int, netip.AddrPort, error)
+	Waiting(b []byte) (int, netip.AddrPort, bool)
+	// Send never waits; false: the datagram found no room, and is dropped.
+	Send(b []byte, to netip.AddrPort) bool
+	Close() error
+}
+
+// together is how many datagrams are taken, if so many wait, until what they led to is
+// carried out: in a storm the datapath is told of sessions by the dozen.
+const together = 64
+
+// datagram is one that was received.
+type datagram struct {
+	from  netip.AddrPort
+	bytes []byte
+}
+
+// largest is the largest datagram.
+const largest = 65536
+
+// take reads a socket from now on.
+func (s *subscribers) take(ctx context.Context, socket datagrams) {
+	here := socket.Here()
+	s.sockets[here] = socket
+	s.tasks.Go(func() {
+		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+		defer stop()
+		buffer := make([]byte, 4*largest)
+		batch := make([]datagram, 0, together)
+		for {
+			batch = batch[:0]
+			n, from, err := socket.Receive(buffer[:largest])
+			if err != nil {
+				return // it was closed
+			}
+			for used, more := 0, true; more; {
+				batch = append(batch, datagram{from, buffer[used : used+n]})
+				used += n
+				if more = len(batch) < together && used+largest <= len(buffer); more {
+					n, from, more = socket.Waiting(buffer[used : used+largest])
+				}
+			}
+			if err := s.box.Ask(ctx, func(s *subscribers) { s.receive(here, batch) }); errors.Is(err, task.ErrEnded) || ctx.Err() != nil {
+				return
+			}
+		}
+	})
+}
+
+// receive feeds the engine, and carries out what that led to.
+func (s *subscribers) receive(here netip.AddrPort, batch []datagram) {
+	now := time.Now()
+	for _, d := range batch {
+		s.guard.Do("datagram of L2TP", d.bytes, func() { s.engine.Receive(here, d.from, d.bytes, now) })
+	}
+	s.settle()
+}
+
+// dialTime bounds finding a server.
+const dialTime = 10 * time.Second
+
+// Dial finds a server, which may ask name servers, beside the loop.
+func (s *subscribers) Dial(name string) {
+	server, ctx := s.servers[name], s.ctx
+	if onward, ok := subscriber.SwitchServer(name); ok {
+		server = onward
+	}
+	s.tasks.Go(func() {
+		target, err := lns.ServerAddress(server)
+		var socket *l2tpio.Socket
+		var peer netip.AddrPort
+		if err == nil {
+			inner, cancel := context.WithTimeout(ctx, dialTime)
+			socket, peer, err = l2tpio.Dial(inner, target)
+			cancel()
+		}
+		asked := s.box.Ask(ctx, func(s *subscribers) {
+			if err != nil {
+				s.engine.NotDialed(name, err.Error(), time.Now())
+			} else {
+				s.take(ctx, socket)
+				s.engine.Dialed(name, socket.Here(), peer, time.Now())
+			}
+			s.settle()
+		})
+		if asked != nil && socket != nil {
+			_ = socket.Close()
+		}
+	})
+}
+
+// sweepSockets closes clients' sockets that no tunnel has any more.
+func (s *subscribers) sweepSockets() {
+	inUse := s.engine.Addresses()
+	for a, socket := range s.sockets {
+		if !s.kept[a] && !inUse[a] {
+			_ = socket.Close()
+			delete(s.sockets, a)
+		}
+	}
+}

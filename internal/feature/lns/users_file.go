@@ -1,0 +1,44 @@
+package lns
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/internal/config"
+	"weft/internal/state"
+)
+
+// usersSection is what a users_file holds.
+type usersSection struct {
+	Users []User `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"The subscribers."`
+}
+
+// UsersSection is what config.Load needs to read a users_file.
+func UsersSection() config.Section {
+	return config.Section{
+		Name:  "subscribers",
+		New:   func(string) any { return &usersSection{} },
+		Check: func(c *config.Checker, _ string, s any) { checkUsers(c, s.(*usersSection).Users) },
+	}
+}
+
+// UserPositions tells where the n-th user of a users_file stands.
+func UserPositions(file string, text []byte) func(n int) state.Position {
+	f, _ := config.Load(file, text, []config.Section{{Name: "subscribers", New: func(string) any { return &usersSection{} }}})
+	return func(n int) state.Position { return f.Position(fmt.Sprintf("subscribers.users[%d]", n)) }
+}
+
+// ParseUsers reads a users_file, as strictly as weft.toml itself.
+func ParseUsers(file string, text []byte) ([]User, []state.Problem) {
+	f, problems := config.Load(file, text, []config.Section{UsersSection()})
+	s, _ := f.Get("subscribers", "").(*usersSection)
+	if s == nil {
+		return nil, problems
+	}
+	return s.Users, problems
+}
+
+// bcryptHash tells whether s looks like a hash of bcrypt.
+func bcryptHash(s string) bool {
+	return len(s) == 60 && (strings.HasPrefix(s, "$2a$") || strings.HasPrefix(s, "$2b$") || strings.HasPrefix(s, "$2y$"))
+}

@@ -1,0 +1,64 @@
+package sessionsync
+
+import (
+	"time"
+
+	"weft/internal/state"
+)
+
+// Status is what `weft show failover` shows of the service.
+type Status struct {
+	Name        string     `json:"name"`
+	Translators []string   `json:"translators"`
+	Fresh       bool       `json:"fresh"` // not all peers have told what they have
+	Error       string     `json:"error,omitempty"`
+	Sent        Sent       `json:"sent"`
+	Peers       []Received `json:"peers"`
+}
+
+// Sent is what this router told others.
+type Sent struct {
+	Messages uint64    `json:"messages"`
+	Sessions uint64    `json:"sessions"` // entries, of listings too
+	Bytes    uint64    `json:"bytes"`
+	Listings uint64    `json:"listings"`
+	Listed   time.Time `json:"last_listing,omitzero"`
+	Opened   uint64    `json:"streams_opened"`
+	Lost     uint64    `json:"lost"`   // changes that found no room in the ring; a listing followed
+	Unsent   uint64    `json:"unsent"` // entries that the stream did not take; a listing followed
+	Error    string    `json:"error,omitempty"`
+}
+
+// Received is what a peer told.
+type Received struct {
+	Peer      string    `json:"peer"`
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since,omitzero"`
+	Error     string    `json:"error,omitempty"`
+	Messages  uint64    `json:"messages"`
+	Behind    uint64    `json:"behind"` // messages that wait in its stream
+	Gaps      uint64    `json:"gaps"`   // how often messages were missing
+	Refused   uint64    `json:"refused_messages"`
+	Asked     uint64    `json:"asked"` // for listings
+	Listings  uint64    `json:"listings"`
+	Listed    time.Time `json:"last_listing,omitzero"`
+	Made      uint64    `json:"made"`
+	Renewed   uint64    `json:"renewed"`
+	Ended     uint64    `json:"ended"`
+	Kept      uint64    `json:"kept"`
+	Conflicts uint64    `json:"conflicts"`
+	NoRoom    uint64    `json:"no_room"`
+	Disturbed uint64    `json:"disturbed"`
+	Foreign   uint64    `json:"foreign"` // of translators that are not shared here
+	Swept     uint64    `json:"swept"`   // ended because a listing did not have them
+}
+
+func (r *Received) count(results [state.AdoptResults]uint64) {
+	r.Made += results[state.AdoptMade]
+	r.Renewed += results[state.AdoptRenewed]
+	r.Ended += results[state.AdoptEnded]
+	r.Kept += results[state.AdoptKept]
+	r.Conflicts += results[state.AdoptConflict]
+	r.NoRoom += results[state.AdoptRefused]
+	r.Disturbed += results[state.AdoptAgain]
+}
