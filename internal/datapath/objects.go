@@ -28,7 +28,7 @@ func programs() []program {
 		translatorEgress:  {hook: state.HookEgress, object: _TranslatorEgressBytes},
 		translatorIngress: {hook: state.HookIngress, object: _TranslatorIngressBytes},
 		pseudowireEncap:   {hook: state.HookIngress, object: _PseudowireEncapBytes},
-		lnsEgress:         {hook: state.HookEgress, object: _LNSEgressBytes},
+		lnsEgress:         {hook: state.HookEgress, object: _LnsEgressBytes},
 		bridgePortIn:      {hook: state.HookIngress, object: _BridgePortInBytes},
 		bridgePortOut:     {hook: state.HookEgress, object: _BridgePortOutBytes},
 		bridgeHostIn:      {hook: state.HookIngress, object: _BridgeHostInBytes},
