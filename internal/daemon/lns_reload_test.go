@@ -33,7 +33,7 @@ func TestReloadsUnderASession(t *testing.T) {
 		{"a prefix with host bits", "2001:db8:1000::/48", "2001:db8:1000::5/48", "lns.isp.prefixes"},
 		{"a prefix that is too long", "2001:db8:1000::/48", "2001:db8:1000::/65", "lns.isp.prefixes"},
 		{"no TOML", "[lns.isp]", "[lns.isp", "reload refused"},
-		{"nobody may call", `lacs = [{ address = "2001:db8:1::/64", secret = "between us" }]`, "lacs = []", "nobody may set up tunnels"},
+		{"no LAC may call", `lacs = [{ address = "2001:db8:1::/64", secret = "between us" }]`, "lacs = []", "no LAC may set up a tunnel"},
 		{"another pool", "203.0.113.0/24", "203.0.113.128/25", ""},
 		{"no pool", `pools = [{ addresses = ["203.0.113.0/24"] }]`, `gateway = "203.0.113.1"`, ""},
 		{"no prefixes", `prefixes = ["2001:db8:1000::/48"]`, "", ""},

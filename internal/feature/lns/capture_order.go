@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// CaptureOrder says whose packets are captured, and when the capture ends.
+// CaptureOrder selects the packets of a capture, and its end.
 type CaptureOrder struct {
 	Who     string
 	Packets int
 	For     time.Duration
 }
 
-// Bounds of a capture.
+// Upper limits of a capture.
 const (
 	capturePackets = 10_000_000
 	captureFor     = 24 * time.Hour
 )
 
-// Check says what is wrong with an order.
+// Check gives an error if the order is not valid.
 func (o CaptureOrder) Check() error {
 	switch {
 	case o.Who == "":
-		return errors.New("no subscriber is named")
+		return errors.New("name a subscriber")
 	case o.Packets < 1 || o.Packets > capturePackets:
-		return fmt.Errorf("--packets %d: from 1 to %d can be captured", o.Packets, capturePackets)
+		return fmt.Errorf("--packets %d: must be from 1 to %d", o.Packets, capturePackets)
 	case o.For <= 0 || o.For > captureFor:
-		return fmt.Errorf("--for %s: a capture lasts up to %s", o.For, captureFor)
+		return fmt.Errorf("--for %s: must be at most %s", o.For, captureFor)
 	}
 	return nil
 }

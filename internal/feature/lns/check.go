@@ -16,7 +16,7 @@ import (
 func checkServer(c *config.Checker, name string, s *Config) {
 	deviceName(c, Device(name))
 	if len(s.Listen) == 0 {
-		c.Error("listen", "there is no address at which LACs reach this router", "name one of the router's own addresses")
+		c.Error("listen", "is missing: LACs cannot reach this router", "name one of the router's own addresses")
 	}
 	for _, other := range c.File().Names("lns") {
 		if other == name {
@@ -29,7 +29,7 @@ func checkServer(c *config.Checker, name string, s *Config) {
 		}
 	}
 	if len(s.LACs) == 0 {
-		c.Error("lacs", "nobody may set up tunnels", `like [{ address = "198.51.100.0/24", secret = "between us" }]`)
+		c.Error("lacs", "is missing: no LAC may set up a tunnel", `like [{ address = "198.51.100.0/24", secret = "between us" }]`)
 	}
 	for i, l := range s.LACs {
 		if l.Hide && l.Secret == "" {
@@ -54,20 +54,20 @@ func checkServer(c *config.Checker, name string, s *Config) {
 	}
 	c.Portal("captive_portal", s.Portal)
 	if s.Portal != "" && len(s.Garden) == 0 {
-		c.Warn("captive_portal", "subscribers in the walled garden cannot reach it: walled_garden is empty", "add the portal's addresses and a name server's to walled_garden")
+		c.Warn("captive_portal", "subscribers in the walled garden cannot reach the portal: walled_garden is empty", "add the portal's addresses and a name server's to walled_garden")
 	}
 	if len(s.Methods) == 0 && c.Given("authentication") {
-		c.Warn("authentication", "everybody is let in", `like ["chap", "pap"]`)
+		c.Warn("authentication", "sessions need no authentication", `like ["chap", "pap"]`)
 	}
 	if len(s.Users) == 0 && s.UsersFile == "" && len(s.RADIUS) == 0 && len(s.Forward) == 0 && !(c.Given("authentication") && len(s.Methods) == 0) {
-		c.Error("", "no subscriber is known", "add users, users_file or radius")
+		c.Error("", "has no subscribers", "add users, users_file or radius")
 	}
 	if len(s.Dynamic) > 0 && len(s.RADIUS) == 0 {
-		c.Warn("dynamic_authorization", "there is no RADIUS server whose sessions could be changed", "add radius")
+		c.Warn("dynamic_authorization", "has no effect without RADIUS servers", "add radius")
 	}
 }
 
-// checkPools looks at what users name, and at what they can log in with.
+// checkPools checks the pools that users name, and the ways in which they can log in.
 func checkPools(c *config.Checker, s *Config) {
 	for i, u := range s.Users {
 		for _, m := range Mismatches(&u, s, c.Given("authentication")) {
@@ -80,7 +80,7 @@ func checkForward(c *config.Checker, s *Config) {
 	for i, f := range s.Forward {
 		at := fmt.Sprintf("forward[%d].", i)
 		if _, err := ServerAddress(f.Server); err != nil && f.Server != "" {
-			c.Error(at+"server", fmt.Sprintf("%q is no server: %v", f.Server, err), `like "lns.example.net" or "192.0.2.1:1701"`)
+			c.Error(at+"server", fmt.Sprintf("%q is not a server: %v", f.Server, err), `like "lns.example.net" or "192.0.2.1:1701"`)
 		}
 		if f.Hide && f.Secret == "" {
 			c.Error(at+"hide_avps", "hidden AVPs need a secret (RFC 2661 section 4.3)", "give it a secret")
@@ -96,7 +96,7 @@ func checkForward(c *config.Checker, s *Config) {
 	}
 }
 
-// Mismatch is what of a user does not go with its section.
+// Mismatch is a conflict between a user and its section.
 type Mismatch struct {
 	Severity          state.Severity
 	Key, What, Remedy string
@@ -110,8 +110,8 @@ func (m Mismatch) report(c *config.Checker, prefix string) {
 	}
 }
 
-// Mismatches compares a user with the section that it is for; chosen tells
-// whether the section says how to authenticate.
+// Mismatches compares a user with its section; chosen reports whether the section
+// sets authentication.
 func Mismatches(u *User, s *Config, chosen bool) []Mismatch {
 	var list []Mismatch
 	if u.Pool != "" && !slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.Name == u.Pool }) {
@@ -126,9 +126,9 @@ func Mismatches(u *User, s *Config, chosen bool) []Mismatch {
 	switch {
 	case u.Hash == "":
 	case chosen && !slices.Contains(s.Methods, ppp.MethodPAP):
-		list = append(list, Mismatch{state.Error, "password_hash", "a hash can be compared with PAP's password only, and authentication has no pap", `authentication = ["pap"]`})
+		list = append(list, Mismatch{state.Error, "password_hash", "works with PAP only, and authentication has no pap", `authentication = ["pap"]`})
 	case !chosen || len(s.Methods) > 1:
-		list = append(list, Mismatch{state.Warning, "password_hash", "subscribers that agree to CHAP cannot log in: it needs the password itself", `authentication = ["pap"]`})
+		list = append(list, Mismatch{state.Warning, "password_hash", "subscribers that accept CHAP cannot log in: CHAP needs the password itself", `authentication = ["pap"]`})
 	}
 	return list
 }
@@ -138,22 +138,22 @@ func checkUsers(c *config.Checker, users []User) {
 	for i, u := range users {
 		at := fmt.Sprintf("users[%d]", i)
 		if j, ok := seen[u.Login]; ok && u.Login != "" {
-			c.Error(at+".login", fmt.Sprintf("%q is also users[%d]", u.Login, j), "each login needs to be there once")
+			c.Error(at+".login", fmt.Sprintf("%q is also users[%d]", u.Login, j), "write each login once")
 		}
 		seen[u.Login] = i
 		if u.Login == "" && c.Given(at+".login") && !c.Broken(at+".login") {
-			c.Error(at+".login", "is empty: nobody can log in with it", "the name that the subscriber sends")
+			c.Error(at+".login", "is empty", "the name that the subscriber sends")
 		}
 		switch {
 		case u.Password == "" && u.Hash == "" && !c.Broken(at+".password") && !c.Broken(at+".password_hash"):
 			c.Error(at, "has neither password nor password_hash", `like password = "a secret"`)
 		case u.Password != "" && u.Hash != "":
-			c.Error(at+".password_hash", "there is a password too", "keep one of the two")
+			c.Error(at+".password_hash", "there is also a password", "keep one of the two")
 		case u.Hash != "" && !bcryptHash(u.Hash):
-			c.Error(at+".password_hash", "is no bcrypt hash", "htpasswd -nB LOGIN makes one: it begins with $2y$")
+			c.Error(at+".password_hash", "is not a bcrypt hash", "make one with htpasswd -nB LOGIN: it begins with $2y$")
 		}
 		if u.Prefix.IsValid() && u.Prefix.Bits() != 64 {
-			c.Error(at+".prefix", fmt.Sprintf("%s has not the length 64", u.Prefix), "hosts make addresses of length 64 only")
+			c.Error(at+".prefix", fmt.Sprintf("%s is not a /64", u.Prefix), "hosts configure addresses (SLAAC) in a /64 only")
 		}
 	}
 }
@@ -167,13 +167,13 @@ func deviceName(c *config.Checker, name string) {
 func checkClient(c *config.Checker, name string, s *ClientConfig) {
 	deviceName(c, ClientDevice(name))
 	if _, err := ServerAddress(s.Server); err != nil && s.Server != "" {
-		c.Error("server", fmt.Sprintf("%q is no server: %v", s.Server, err), `like "lns.example.net" or "192.0.2.1:1701"`)
+		c.Error("server", fmt.Sprintf("%q is not a server: %v", s.Server, err), `like "lns.example.net" or "192.0.2.1:1701"`)
 	}
 	if !s.IPv4 && !s.IPv6 {
-		c.Error("", "it wants neither IPv4 nor IPv6", "take ipv4 = false or ipv6 = false out")
+		c.Error("", "requests neither IPv4 nor IPv6", "remove ipv4 = false or ipv6 = false")
 	}
 	if s.Login != "" && s.Password == "" && !c.Given("password") {
-		c.Warn("login", "there is no password: servers that ask for one refuse it", "set password")
+		c.Warn("login", "there is no password: a server that requires one rejects it", "set password")
 	}
 	if s.Password != "" && s.Login == "" && !c.Given("login") {
 		c.Warn("password", "there is no login", "set login")
@@ -182,15 +182,15 @@ func checkClient(c *config.Checker, name string, s *ClientConfig) {
 		c.Error("hide_avps", "hidden AVPs need a secret (RFC 2661 section 4.3)", "set secret")
 	}
 	if len(s.Delegate) > 0 && !s.Prefix && !c.Given("prefix") {
-		c.Error("delegate_to", "no prefix is asked for", "add prefix_delegation = true")
+		c.Error("delegate_to", "no prefix is requested", "add prefix_delegation = true")
 	}
 	if s.Prefix && !s.IPv6 {
-		c.Error("prefix_delegation", "there is no prefix without IPv6", "take ipv6 = false out")
+		c.Error("prefix_delegation", "needs IPv6", "remove ipv6 = false")
 	}
 	c.Interfaces("delegate_to", s.Delegate)
 	for i, family := range s.Default {
 		if family != "4" && family != "6" {
-			c.Error(fmt.Sprintf("default_route[%d]", i), fmt.Sprintf("%q is no family", family), `"4" or "6"`)
+			c.Error(fmt.Sprintf("default_route[%d]", i), fmt.Sprintf("%q is not an address family", family), `"4" or "6"`)
 		}
 	}
 }
@@ -208,10 +208,10 @@ func ServerAddress(server string) (hostPort string, err error) {
 		host, port = before, after
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%q is no port", port)
+		return "", fmt.Errorf("%q is not a port", port)
 	}
 	if host == "" || strings.ContainsAny(host, " /[]") {
-		return "", fmt.Errorf("%q is no name", host)
+		return "", fmt.Errorf("%q is not a host name", host)
 	}
 	return host + ":" + port, nil
 }

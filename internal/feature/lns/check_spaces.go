@@ -7,14 +7,14 @@ import (
 	"weft/internal/config"
 )
 
-// space is a prefix that something is given out of, and where it stands.
+// space is a prefix that addresses or prefixes are assigned from, and its key.
 type space struct {
 	key    string
 	prefix netip.Prefix
 }
 
-// checkSpaces looks at all that is given out: nothing twice, and each with room
-// for what is taken out of it.
+// checkSpaces reports prefixes that overlap, and prefixes that are too small for what
+// is assigned from them.
 func checkSpaces(c *config.Checker, s *Config) {
 	var seen []space
 	each := func(key string, list []netip.Prefix, check func(key string, p netip.Prefix)) {
@@ -35,7 +35,7 @@ func checkSpaces(c *config.Checker, s *Config) {
 	}
 	sixtyFour := func(key string, p netip.Prefix) {
 		if p.Bits() > 64 {
-			c.Error(key, fmt.Sprintf("%s has no room for a /64", p), "hosts make addresses of length 64 only")
+			c.Error(key, fmt.Sprintf("%s has no room for a /64", p), "hosts configure addresses (SLAAC) in a /64 only")
 		}
 	}
 	delegate := func(key string, p netip.Prefix) {
@@ -54,10 +54,10 @@ func checkSpaces(c *config.Checker, s *Config) {
 		each(at+".delegate", p.Delegate, delegate)
 		each(at+".ipv6_addresses", p.Addresses6, any)
 		if len(p.Addresses)+len(p.Prefixes)+len(p.Delegate)+len(p.Addresses6) == 0 && !c.Broken(at+".addresses") {
-			c.Error(at, "holds nothing", `like addresses = ["203.0.113.0/24"]`)
+			c.Error(at, "is empty", `like addresses = ["203.0.113.0/24"]`)
 		}
 		if p.Only && p.Name == "" {
-			c.Error(at+".only_by_name", "it has no name", `like name = "homes"`)
+			c.Error(at+".only_by_name", "the pool has no name", `like name = "homes"`)
 		}
 	}
 }

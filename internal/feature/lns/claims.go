@@ -8,7 +8,7 @@ import (
 	"weft/internal/state"
 )
 
-// claims are the addresses and prefixes that the sections give to subscribers.
+// claims are the addresses and prefixes that the sections assign to subscribers.
 func claims(f *config.File) (list []state.Claim) {
 	for _, name := range f.Names("lns") {
 		c, section := From(f, name), "lns."+name

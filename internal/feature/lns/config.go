@@ -1,6 +1,6 @@
-// Package access is the declaration of subscribers over L2TPv2 (RFC 2661) with PPP in
-// it: the network server (LNS) that an ISP has, and the client that a member has at
-// home. internal/subscriber is their engine.
+// Package access declares the sections [lns.NAME], an L2TP network server (LNS), and
+// [l2tp_client.NAME], an L2TP client, both L2TPv2 (RFC 2661) with PPP.
+// internal/subscriber is their engine.
 package lns
 
 import (
@@ -49,7 +49,7 @@ type Config struct {
 	Interim      time.Duration         `toml:"acct_interim_interval" was:"interim" min:"0s" example:"\"10m\"" doc:"Interval of RADIUS Interim-Updates; \"0s\": only if RADIUS requests them."`
 }
 
-// LAC may set up tunnels.
+// LAC is an L2TP access concentrator that may set up tunnels.
 type LAC struct {
 	Name     string       `toml:"name" example:"\"dsl\"" doc:"Its name in weft show. Default: its host name or address."`
 	Address  netip.Prefix `toml:"address" required:"true" ip:",bare" example:"\"198.51.100.0/24\"" doc:"Its source addresses."`

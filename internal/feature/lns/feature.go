@@ -6,8 +6,8 @@ import (
 	"weft/internal/state"
 )
 
-// Feature declares subscribers over L2TP (RFC 2661) and PPP (RFC 1661): the LNS,
-// the LAC and the client.
+// Feature declares L2TP (RFC 2661) with PPP (RFC 1661): the LNS, tunnel switching as
+// LAC, and the client.
 var Feature = feature.Feature{
 	Name:     "lns",
 	Sections: []config.Section{Section(), ClientSection()},

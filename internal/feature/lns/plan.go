@@ -15,9 +15,9 @@ import (
 	wirel2tp "weft/wire/l2tp"
 )
 
-// Plan gives what the [lns.NAME] and [l2tp_client.NAME] sections want to
-// exist: their devices, and the routes to them. Sessions come and go by the
-// second, and take another road. It is pure.
+// Plan gives the desired objects of the [lns.NAME] and [l2tp_client.NAME] sections:
+// their devices, and the routes to them. It is pure. Sessions are not objects: they
+// change many times a second, and the engine writes them.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
@@ -33,12 +33,12 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	return state.Part{Feature: "lns", Objects: desired, Needs: needs(f, facts), Claims: claims(f), Problems: problems}
 }
 
-// clientID is a client's name among those of all sections; no section's NAME
-// has a slash.
+// clientID is a client's key among those of all sections; no section's NAME has a
+// slash.
 func clientID(name string) string { return shortName("l2tp_client", name) }
 
-// assignIDs gives each section its number in the datapath, and keeps those
-// that are in use.
+// assignIDs gives each section its number in the datapath. Sections that have a number
+// keep it.
 func assignIDs(f *config.File, inUse map[string]int) map[string]int {
 	names := slices.Clone(f.Names("lns"))
 	for _, name := range f.Names("l2tp_client") {
@@ -52,8 +52,8 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	c := From(f, name)
 	device := Device(name)
 	desired := state.Desired{state.Device{Name: device, MAC: state.DeviceMAC(device), MTU: 1500, Owner: "lns." + name}}
-	// A subscriber has no next hop on its link but this router: a redirect (RFC 1812 section
-	// 5.2.7.2) would be wrong. The kernel sends them if either of the two says so.
+	// The router is the only neighbour on a subscriber's link: a redirect (RFC 1812 section
+	// 5.2.7.2) would be wrong. The kernel sends redirects if either of the two allows it.
 	for _, conf := range []string{"all", device} {
 		desired = append(desired, state.Sysctl{Name: "net/ipv4/conf/" + conf + "/send_redirects", Value: "0"})
 	}
@@ -70,7 +70,7 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 		path := "lns." + name
 		problems = append(problems, state.Problem{
 			Severity: state.Warning, Pos: f.Position(path), Path: path,
-			What: "router.forwarding is off: subscribers reach this router and nothing else", Remedy: "set forwarding = true",
+			What: "router.forwarding is off: subscribers reach only this router", Remedy: "set forwarding = true",
 		})
 	}
 	for i, a := range c.Listen {
@@ -78,7 +78,7 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 			path := fmt.Sprintf("lns.%s.listen[%d]", name, i)
 			problems = append(problems, state.Problem{
 				Severity: state.Warning, Pos: f.Position(path), Path: path,
-				What: fmt.Sprintf("%s is no address of this host", a), Remedy: "nobody reaches it until it is; add it to an interface",
+				What: fmt.Sprintf("%s is not an address of this host: LACs cannot reach it", a), Remedy: "add it to an interface",
 			})
 		}
 	}
@@ -103,7 +103,7 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	return desired, problems
 }
 
-// spaces6 are those that IPv6 addresses and prefixes come out of.
+// spaces6 are the prefixes that IPv6 addresses and prefixes are assigned from.
 func spaces6(c *Config) []netip.Prefix {
 	list := slices.Concat(c.Prefixes, c.Delegate, c.Addresses6)
 	for _, p := range c.Pools {
@@ -112,7 +112,7 @@ func spaces6(c *Config) []netip.Prefix {
 	return list
 }
 
-// gatewayOf gives the router's own address on each session.
+// gatewayOf gives the router's own address on the section's sessions.
 func gatewayOf(c *Config) netip.Addr {
 	if c.Gateway.IsValid() {
 		return c.Gateway
@@ -127,7 +127,7 @@ func gatewayOf(c *Config) netip.Addr {
 	return netip.Addr{}
 }
 
-// own are the prefixes of the users of the file.
+// own are the prefixes of the users in the file.
 func own(c *Config) []netip.Prefix {
 	var list []netip.Prefix
 	for _, u := range c.Users {
@@ -146,8 +146,8 @@ func own(c *Config) []netip.Prefix {
 	return slices.Compact(list)
 }
 
-// here tells whether an address is the host's, or will be, on another device
-// than one.
+// here reports whether the host has an address, or will have it, on another device than
+// the given one.
 func here(f *config.File, facts state.Facts, a netip.Addr, but string) bool {
 	has := func(list []netip.Prefix) bool {
 		return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Addr() == a })
@@ -172,8 +172,8 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 	}
 	if got.IPv4.IsValid() {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(got.IPv4, 32)})
-		// The server's own end gets no route: it often is the address that the
-		// tunnel itself goes to.
+		// No route to the server's end of the session: it is often the address that the tunnel
+		// itself is sent to.
 	}
 	for _, a := range got.Addresses {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(a.Addr(), 128)})
@@ -187,7 +187,7 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 			path := fmt.Sprintf("l2tp_client.%s.delegate_to[%d]", name, i)
 			problems = append(problems, state.Problem{
 				Severity: state.Warning, Pos: f.Position(path), Path: path,
-				What: fmt.Sprintf("%s has no /64 left for it", got.Delegated), Remedy: "ask the provider for a shorter prefix",
+				What: fmt.Sprintf("%s has no free /64 for this interface", got.Delegated), Remedy: "request a shorter prefix from the provider",
 			})
 			continue
 		}
@@ -207,7 +207,7 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 			path := "l2tp_client." + name + ".default_route"
 			problems = append(problems, state.Problem{
 				Severity: state.Warning, Pos: f.Position(path), Path: path, Condition: state.Degraded,
-				What:   fmt.Sprintf("the host's own route is preferred to that of the session: %s", r),
+				What:   fmt.Sprintf("the host's route has a lower metric than that of the session: %s", r),
 				Remedy: fmt.Sprintf("give that route a metric above %d where it is configured (ifupdown: metric; systemd-networkd: RouteMetric; NetworkManager: route-metric), and the server a route of its own", metric),
 			})
 		}
@@ -215,7 +215,7 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 	return desired, problems
 }
 
-// Settings works out what the engine is to do.
+// Settings gives the engine's settings.
 func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, []subscriber.ClientSettings) {
 	ids := assignIDs(f, facts.Accesses)
 	var servers []subscriber.ServerSettings
@@ -242,7 +242,7 @@ func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, [
 	return servers, clients
 }
 
-// translators gives the prefixes of those that serve a device.
+// translators gives the prefixes of the translators that serve a device.
 func translators(f *config.File, facts state.Facts, device string) []netip.Prefix {
 	var list []netip.Prefix
 	for _, t := range facts.Prefixes64 {
@@ -285,7 +285,7 @@ func settingsOf(f *config.File, name string, id int) subscriber.ServerSettings {
 	return s
 }
 
-// Made gives the devices that the sections make.
+// Made gives the names of the devices that the sections make.
 func Made(f *config.File) []string {
 	var list []string
 	for _, name := range f.Names("lns") {
@@ -297,8 +297,7 @@ func Made(f *config.File) []string {
 	return list
 }
 
-// Devices gives the devices of all sections, by the number that the datapath
-// knows them by.
+// Devices gives the devices of all sections, by their number in the datapath.
 func Devices(f *config.File, facts state.Facts) map[int]string {
 	ids := assignIDs(f, facts.Accesses)
 	m := map[int]string{}

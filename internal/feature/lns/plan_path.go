@@ -5,11 +5,11 @@ import (
 	"weft/internal/state"
 )
 
-// subscribersMax is how many sessions the datapath's tables hold: an id of
-// L2TP has 16 bits.
+// subscribersMax is the size of the datapath's session tables: an L2TP session id has
+// 16 bits.
 const subscribersMax = 65536
 
-// Tables gives how large the tables of subscribers must be.
+// Tables gives the sizes of the tables of subscribers.
 func Tables(f *config.File) state.Tables {
 	if len(f.Names("lns"))+len(f.Names("l2tp_client")) == 0 {
 		return state.Tables{}
@@ -17,8 +17,8 @@ func Tables(f *config.File) state.Tables {
 	return state.Tables{Subscribers: subscribersMax}
 }
 
-// shortName is a section as the datapath keeps it. Devices' names have room for
-// fewer characters, so nothing is ever cut off.
+// shortName is a section's name in the datapath. Device names are shorter than the
+// field, so it is never truncated.
 func shortName(section, name string) string {
 	if section == "l2tp_client" {
 		return "c/" + name
@@ -26,16 +26,16 @@ func shortName(section, name string) string {
 	return name
 }
 
-// onDevice are the programs' side of a section's device.
+// onDevice is the datapath's configuration of a section's device.
 func onDevice(f *config.File, facts state.Facts, section, name, device string, id int, garden []state.Object) state.Desired {
 	desired := state.Desired{state.Access{ID: id, Name: shortName(section, name), Device: device, MAC: state.DeviceMAC(device), Routed: f.Roles()&state.RoleRouted != 0}}
 	desired = append(desired, garden...)
 	return append(desired, state.Attachment{Device: device, Hook: state.HookEgress, Program: "lns_egress", Build: facts.Builds["lns_egress"]})
 }
 
-// needs are those of sections' devices, which may not be there yet and are only
-// sent to, and of the interfaces on which tunnels may arrive: all that the file
-// names.
+// needs are the datapath's configurations of sections' devices, which may not exist yet
+// and are only sent to, and of the interfaces on which tunnels may arrive: all
+// interfaces in the file.
 func needs(f *config.File, facts state.Facts) []state.Need {
 	var list []state.Need
 	for _, device := range Made(f) {

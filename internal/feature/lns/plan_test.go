@@ -84,13 +84,13 @@ func TestAClientsDefaultRoutesStandBesideTheHosts(t *testing.T) {
 		metric4, metric6 int
 		ahead            []string
 	}{
-		"none":                                  {nil, 1, 1025, nil},
-		"by ifupdown":                           {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "wan", 0)}, 1, 1025, []string{"default via 192.0.2.1 dev wan metric 0"}},
-		"by router advertisements":              {[]state.RouteFact{route("::/0", "fe80::1", "wan", 1024)}, 1, 1025, []string{"default via fe80::1 dev wan metric 1024"}},
-		"by NetworkManager":                     {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "wan", 100), route("::/0", "fe80::1", "wan", 1100)}, 1, 1025, nil},
-		"one in each place":                     {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "wan", 1), route("0.0.0.0/0", "192.0.2.1", "wwan", 2)}, 3, 1025, []string{"default via 192.0.2.1 dev wan metric 1", "default via 192.0.2.1 dev wwan metric 2"}},
-		"another prefix":                        {[]state.RouteFact{route("0.0.0.0/1", "192.0.2.1", "wan", 0)}, 1, 1025, nil},
-		"somebody else's on the session itself": {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "l2tp-isp", 1)}, 1, 1025, nil},
+		"none":                                {nil, 1, 1025, nil},
+		"by ifupdown":                         {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "wan", 0)}, 1, 1025, []string{"default via 192.0.2.1 dev wan metric 0"}},
+		"by router advertisements":            {[]state.RouteFact{route("::/0", "fe80::1", "wan", 1024)}, 1, 1025, []string{"default via fe80::1 dev wan metric 1024"}},
+		"by NetworkManager":                   {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "wan", 100), route("::/0", "fe80::1", "wan", 1100)}, 1, 1025, nil},
+		"one in each place":                   {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "wan", 1), route("0.0.0.0/0", "192.0.2.1", "wwan", 2)}, 3, 1025, []string{"default via 192.0.2.1 dev wan metric 1", "default via 192.0.2.1 dev wwan metric 2"}},
+		"another prefix":                      {[]state.RouteFact{route("0.0.0.0/1", "192.0.2.1", "wan", 0)}, 1, 1025, nil},
+		"another route on the session itself": {[]state.RouteFact{route("0.0.0.0/0", "192.0.2.1", "l2tp-isp", 1)}, 1, 1025, nil},
 	} {
 		part := lns.Plan(f, state.Facts{Clients: session, Routes: c.host})
 		for _, want := range []state.Object{

@@ -13,7 +13,7 @@ import (
 	"weft/internal/subscriber"
 )
 
-// Nouns are what subscribers and this router's own sessions have to show.
+// Nouns are the nouns of weft show for subscribers and for this router's L2TP clients.
 func Nouns() []noun.Noun {
 	return []noun.Noun{showSubscribers(), showTunnels(), showSessions(), showClients(), addressPools(), showRADIUS(), loginEvents()}
 }
@@ -21,11 +21,11 @@ func Nouns() []noun.Noun {
 // Subscriber is a row of weft show subscribers.
 type Subscriber struct {
 	subscriber.SessionRow
-	Traffic subscriber.Traffic `json:"traffic"` // datapath and slow path together
+	Traffic subscriber.Traffic `json:"traffic"` // the sum of datapath and slow path
 	Drops   map[string]uint64  `json:"drops"`
 }
 
-// NewSubscriber adds what the datapath counted.
+// NewSubscriber adds the datapath's counters.
 func NewSubscriber(r subscriber.SessionRow, c state.AccessCounters) Subscriber {
 	s := Subscriber{SessionRow: r, Traffic: r.Slow, Drops: map[string]uint64{}}
 	s.Traffic.UpPackets += c.UpPackets
@@ -42,23 +42,23 @@ func NewSubscriber(r subscriber.SessionRow, c state.AccessCounters) Subscriber {
 	return s
 }
 
-// Details are all that is known of the sessions of one login, address or number.
+// Details are the sessions of one login, address or session number, and those that have ended.
 type Details struct {
 	Sessions []Detail           `json:"sessions"`
-	Ended    []subscriber.Ended `json:"ended"` // the last one first
+	Ended    []subscriber.Ended `json:"ended"` // newest first
 }
 
-// Detail is a session with what the datapath counted.
+// Detail is a session with the datapath's counters.
 type Detail struct {
 	subscriber.SessionDetails
 	Traffic  subscriber.Traffic `json:"traffic"`
 	Drops    map[string]uint64  `json:"drops"`
-	LastUp   time.Time          `json:"last_up,omitzero"` // when a packet came from the subscriber
+	LastUp   time.Time          `json:"last_up,omitzero"` // time of the last packet from the subscriber
 	LastDown time.Time          `json:"last_down,omitzero"`
 	Missed   uint64             `json:"uncaptured"` // packets that a capture missed
 }
 
-// NewDetail adds what the datapath counted; boot is when its clock began.
+// NewDetail adds the datapath's counters; boot is the time at which its clock was zero.
 func NewDetail(d subscriber.SessionDetails, c state.AccessCounters, boot time.Time) Detail {
 	s := NewSubscriber(d.SessionRow, c)
 	out := Detail{SessionDetails: d, Traffic: s.Traffic, Drops: s.Drops, Missed: c.Uncaptured}
@@ -71,8 +71,8 @@ func NewDetail(d subscriber.SessionDetails, c state.AccessCounters, boot time.Ti
 	return out
 }
 
-// MatchOf reads who is meant: an address of theirs, the number of the
-// session, the login, or the name of an [l2tp_client.NAME].
+// MatchOf parses the argument of a command that selects subscribers: an address, the
+// number of a session, a login, or the name of an [l2tp_client.NAME].
 func MatchOf(who string) subscriber.Match {
 	if a, err := netip.ParseAddr(who); err == nil {
 		return subscriber.Match{Address: a, Clients: true}
@@ -83,12 +83,12 @@ func MatchOf(who string) subscriber.Match {
 	return subscriber.Match{Login: who, Clients: true}
 }
 
-// Source is the daemon, as far as it knows subscribers.
+// Source is the daemon's data about subscribers.
 type Source interface {
-	// Subscribers gives the sessions one after the other, as they are when it is their
-	// turn: tens of thousands of rows at once would take more memory than the sessions.
+	// Subscribers gives the sessions one by one, each as it is when it is read: tens of
+	// thousands of rows at once would take more memory than the sessions.
 	Subscribers(ctx context.Context) iter.Seq[Subscriber]
-	// Sections gives the names of the [lns.NAME], whether they have sessions or not.
+	// Sections gives the names of the [lns.NAME], with and without sessions.
 	Sections(ctx context.Context) []string
 	Tunnels(ctx context.Context) []subscriber.TunnelRow
 	Clients(ctx context.Context) []subscriber.ClientRow
@@ -99,9 +99,9 @@ type Source interface {
 	TunnelDetails(ctx context.Context, who string) []subscriber.TunnelDetails
 }
 
-// States of sessions and tunnels, of an [lns.NAME] and of an [l2tp_client.NAME]: each
-// is measured, also while there are none. What is not there cannot be told from what
-// is not measured.
+// States of sessions and tunnels, of an [lns.NAME] and of an [l2tp_client.NAME]. Each
+// has a time series, also while its value is zero: a missing series would look like a
+// metric that does not exist.
 func sessionStates() []string      { return []string{"connecting", "authenticating", "up", "onward"} }
 func accessTunnelStates() []string { return []string{"wait-connect", "established", "closing"} }
 func clientTunnelStates() []string { return []string{"wait-reply", "established", "closing"} }
@@ -111,11 +111,11 @@ func showSubscribers() noun.Noun {
 		return noun.Column[Subscriber]{Name: name, Text: of}
 	}
 	return noun.Of[Source, Subscriber]{
-		Name: "subscribers", Short: "The sessions of subscribers, and what they carry", From: noun.Daemon,
-		Long: `The sessions of all [lns.NAME]: who, since when, their addresses, and the
-bytes of IP packets that they sent (UP) and got (DOWN). A row has more in JSON:
-what PPP negotiated, rate limits, what was dropped and why. The daemon knows all
-this, so weft run must be running.`,
+		Name: "subscribers", Short: "The sessions of subscribers, with addresses and traffic", From: noun.Daemon,
+		Long: `The sessions of all [lns.NAME]: login, duration, addresses, and the bytes of
+IP packets that the subscribers sent (UP) and received (DOWN). A row has more in
+JSON: the result of the PPP negotiation, rate limits, and dropped packets by
+reason. The rows come from the daemon, so weft run must be running.`,
 		Variants: []noun.Noun{showSubscriber()},
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Subscriber, error] {
 			return func(yield func(Subscriber, error) bool) {
@@ -142,15 +142,15 @@ this, so weft run must be running.`,
 			noun.NewGauge("weft_access_sessions", "Sessions of subscribers, by state.", []string{"access", "state"}, func(s Subscriber, put func(float64, ...string)) {
 				put(1, s.Access, s.State)
 			}),
-			noun.NewGauge("weft_access_bytes", "Bytes of IP packets of the sessions that are there now.", []string{"access", "direction"}, func(s Subscriber, put func(float64, ...string)) {
+			noun.NewGauge("weft_access_bytes", "Bytes of IP packets of the current sessions.", []string{"access", "direction"}, func(s Subscriber, put func(float64, ...string)) {
 				put(float64(s.Traffic.UpBytes), s.Access, "up")
 				put(float64(s.Traffic.DownBytes), s.Access, "down")
 			}),
-			noun.NewGauge("weft_access_packets", "IP packets of the sessions that are there now.", []string{"access", "direction"}, func(s Subscriber, put func(float64, ...string)) {
+			noun.NewGauge("weft_access_packets", "IP packets of the current sessions.", []string{"access", "direction"}, func(s Subscriber, put func(float64, ...string)) {
 				put(float64(s.Traffic.UpPackets), s.Access, "up")
 				put(float64(s.Traffic.DownPackets), s.Access, "down")
 			}),
-			noun.NewGauge("weft_access_drops", "Packets of the sessions that are there now that were dropped, and why.", []string{"access", "reason"}, func(s Subscriber, put func(float64, ...string)) {
+			noun.NewGauge("weft_access_drops", "Dropped packets of the current sessions, by reason.", []string{"access", "reason"}, func(s Subscriber, put func(float64, ...string)) {
 				for why, n := range s.Drops {
 					put(float64(n), s.Access, why)
 				}
@@ -175,9 +175,9 @@ this, so weft run must be running.`,
 
 func showTunnels() noun.Noun {
 	return noun.Of[Source, subscriber.TunnelRow]{
-		Name: "l2tp-tunnels", Aliases: []string{"tunnels"}, Short: "The L2TP tunnels and how they are", From: noun.Daemon,
-		Long: `The tunnels of [lns.NAME] and [l2tp_client.NAME]: between which addresses,
-with whom, how many sessions, and how many control messages wait for an
+		Name: "l2tp-tunnels", Aliases: []string{"tunnels"}, Short: "The L2TP tunnels and their state", From: noun.Daemon,
+		Long: `The tunnels of [lns.NAME] and [l2tp_client.NAME]: their addresses, the peer,
+the number of sessions, and the number of control messages that wait for an
 acknowledgement.`,
 		Variants: []noun.Noun{showTunnel()},
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.TunnelRow, error] {
@@ -216,10 +216,10 @@ acknowledgement.`,
 
 func addressPools() noun.Noun {
 	return noun.Of[Source, subscriber.PoolRow]{
-		Name: "address-pools", Short: "How full the pools of subscribers' addresses are", From: noun.Daemon,
-		Long: `For each space of the [lns.NAME] sections that addresses or prefixes come
-out of, how many sessions have one now. A login's addresses are kept for it
-while it is away, and given to others only when nothing else is free.`,
+		Name: "address-pools", Short: "Used and free addresses and prefixes of the pools", From: noun.Daemon,
+		Long: `For each prefix of the [lns.NAME] sections that addresses or prefixes are
+assigned from: how many are in use. The addresses of a login are reserved while
+it is offline, and are given to others only when no other address is free.`,
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.PoolRow, error] {
 			return noun.List(s.Pools(ctx), nil)
 		},
@@ -239,18 +239,18 @@ while it is away, and given to others only when nothing else is free.`,
 	}.Noun()
 }
 
-// RADIUSServer says how a RADIUS server answers.
+// RADIUSServer has the counters of a RADIUS server.
 type RADIUSServer struct {
 	Access   string         `json:"access"`
 	Server   netip.AddrPort `json:"server"`
-	Quiet    bool           `json:"silent_now"` // others are asked before it
-	Answered uint64         `json:"answered"`   // questions
-	Silent   uint64         `json:"silent"`     // questions that got no answer
-	Forged   uint64         `json:"forged"`     // answers without a right Message-Authenticator
+	Quiet    bool           `json:"silent_now"` // it did not answer lately: other servers are tried first
+	Answered uint64         `json:"answered"`   // Access-Requests with an answer
+	Silent   uint64         `json:"silent"`     // Access-Requests without an answer
+	Forged   uint64         `json:"forged"`     // answers without a valid Message-Authenticator
 	Told     uint64         `json:"accounted"`
 	Untold   uint64         `json:"account_silent"`
-	Waiting  int            `json:"accounts_waiting"` // for any of the section's servers
-	Lost     uint64         `json:"accounts_lost"`    // that waited for any of them
+	Waiting  int            `json:"accounts_waiting"` // accounting records; the same for all servers of the section
+	Lost     uint64         `json:"accounts_lost"`    // accounting records; the same for all servers of the section
 }
 
 func showRADIUS() noun.Noun {
@@ -258,11 +258,11 @@ func showRADIUS() noun.Noun {
 		return noun.Column[RADIUSServer]{Name: name, Text: func(s RADIUSServer) string { return strconv.FormatUint(n(s), 10) }}
 	}
 	return noun.Of[Source, RADIUSServer]{
-		Name: "radius", Short: "How the RADIUS servers answer", From: noun.Daemon,
-		Long: `The RADIUS servers of the [lns.NAME] sections: questions that were answered
-and that were not, accounts that were taken, that wait and that were lost. A
-server that did not answer comes last for half a minute. An answer without a
-right Message-Authenticator is not believed, and counted as forged.`,
+		Name: "radius", Short: "The RADIUS servers and their counters", From: noun.Daemon,
+		Long: `The RADIUS servers of the [lns.NAME] sections: requests with and without an
+answer, and accounting records that were acknowledged, that wait and that were
+lost. A server that did not answer is tried last for half a minute. An answer
+without a valid Message-Authenticator is discarded, and counted as forged.`,
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[RADIUSServer, error] {
 			return noun.List(s.RADIUS(ctx), nil)
 		},
@@ -284,7 +284,7 @@ right Message-Authenticator is not believed, and counted as forged.`,
 			number("LOST", func(s RADIUSServer) uint64 { return s.Lost }),
 		},
 		Metrics: []noun.Metric[RADIUSServer]{
-			noun.NewCounter("weft_radius_requests_total", "Questions and accounts to RADIUS servers, and what became of them.", []string{"access", "server", "result"}, func(r RADIUSServer, put func(float64, ...string)) {
+			noun.NewCounter("weft_radius_requests_total", "Requests to RADIUS servers, by result.", []string{"access", "server", "result"}, func(r RADIUSServer, put func(float64, ...string)) {
 				server := r.Server.String()
 				put(float64(r.Answered), r.Access, server, "answered")
 				put(float64(r.Silent), r.Access, server, "silent")
@@ -292,26 +292,26 @@ right Message-Authenticator is not believed, and counted as forged.`,
 				put(float64(r.Told), r.Access, server, "accounted")
 				put(float64(r.Untold), r.Access, server, "account-silent")
 			}),
-			// each server of a section has the number of the section
-			noun.Largest(noun.NewGauge("weft_radius_accounts_waiting", "Accounts that no RADIUS server has taken yet.", []string{"access"}, func(r RADIUSServer, put func(float64, ...string)) {
+			// all servers of a section have the value of the section
+			noun.Largest(noun.NewGauge("weft_radius_accounts_waiting", "Accounting records that no RADIUS server has acknowledged yet.", []string{"access"}, func(r RADIUSServer, put func(float64, ...string)) {
 				put(float64(r.Waiting), r.Access)
 			})),
-			noun.Largest(noun.NewCounter("weft_radius_accounts_lost_total", "Accounts that were given up: too many waited, or for too long.", []string{"access"}, func(r RADIUSServer, put func(float64, ...string)) {
+			noun.Largest(noun.NewCounter("weft_radius_accounts_lost_total", "Accounting records that were discarded: too many waited, or for too long.", []string{"access"}, func(r RADIUSServer, put func(float64, ...string)) {
 				put(float64(r.Lost), r.Access)
 			})),
 		},
 	}.Noun()
 }
 
-// loginEvents are what became of logins and packets, for the metrics.
+// loginEvents are the counters of logins and of discarded packets, for the metrics.
 func loginEvents() noun.Noun {
 	return noun.Of[Source, subscriber.Stats]{
-		Name: "access-events", Hidden: true, From: noun.Daemon, One: true, Short: "What became of logins and odd packets",
+		Name: "access-events", Hidden: true, From: noun.Daemon, One: true, Short: "Counters of logins and of unexpected packets",
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.Stats, error] {
 			return noun.Row(s.AccessStats(ctx), nil)
 		},
 		Metrics: []noun.Metric[subscriber.Stats]{
-			noun.NewCounter("weft_access_events_total", "What became of logins and odd packets.", []string{"event"}, func(st subscriber.Stats, put func(float64, ...string)) {
+			noun.NewCounter("weft_access_events_total", "Logins and unexpected packets, by event.", []string{"event"}, func(st subscriber.Stats, put func(float64, ...string)) {
 				for event, n := range map[string]uint64{
 					"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "no-prefix": st.NoPrefix,
 					"tunnel-refused": st.Refused, "tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown,

@@ -14,14 +14,14 @@ import (
 	"weft/internal/subscriber"
 )
 
-// showSubscriber says all that is known of one.
+// showSubscriber shows the sessions of one subscriber in detail.
 func showSubscriber() noun.Noun {
 	return noun.Of[Source, Details]{
-		Name: "subscriber", Short: "All that is known of a subscriber's sessions", From: noun.Daemon, One: true,
-		Long: `With WHO, a login, an address of theirs or the number of a session, all that is
-known of it: what was negotiated, limits, traffic and drops, what the session
-waits for, and its last control messages, > sent by this router. Sessions of
-WHO that ended lately follow, and logins that were refused, with the reason.`,
+		Name: "subscriber", Short: "A subscriber's sessions in detail", From: noun.Daemon, One: true,
+		Long: `With WHO, a login, an address or the number of a session: the result of the
+negotiation, limits, traffic and drops, running timers, and the last control
+messages, > sent by this router. Sessions of WHO that ended lately follow, and
+rejected logins with the reason.`,
 		Args:     []noun.Arg{{Name: "who", Help: "one WHO", Word: true, Column: "subscribers LOGIN"}},
 		Examples: []string{"alice@example.net"},
 		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[Details, error] {
@@ -31,12 +31,12 @@ WHO that ended lately follow, and logins that were refused, with the reason.`,
 	}.Noun()
 }
 
-// showClients lists this router's own sessions.
+// showClients lists the sessions of this router's L2TP clients.
 func showClients() noun.Noun {
 	return noun.Of[Source, subscriber.ClientRow]{
-		Name: "clients", Short: "The sessions of this router's own with L2TP servers", From: noun.Daemon,
-		Long: `For each [l2tp_client.NAME] whether it is up, what it was given, and if it is
-not up, why.`,
+		Name: "clients", Short: "The sessions of this router's L2TP clients", From: noun.Daemon,
+		Long: `For each [l2tp_client.NAME] whether its session is up, with its addresses, or
+the reason why it is down.`,
 		Variants: []noun.Noun{showClient()},
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.ClientRow, error] {
 			return noun.List(s.Clients(ctx), nil)
@@ -47,20 +47,20 @@ not up, why.`,
 			{Name: "STATE", Text: func(c subscriber.ClientRow) string { return c.State }},
 		},
 		Metrics: []noun.Metric[subscriber.ClientRow]{
-			noun.NewGauge("weft_l2tp_client_up", "Whether this router's own session with an L2TP server is up.", []string{"client"}, func(c subscriber.ClientRow, put func(float64, ...string)) {
+			noun.NewGauge("weft_l2tp_client_up", "Whether the session of an L2TP client is up.", []string{"client"}, func(c subscriber.ClientRow, put func(float64, ...string)) {
 				put(noun.Truth(c.Up), c.Name)
 			}),
 		},
 	}.Noun()
 }
 
-// showClient says more of a client's session, and of those that failed.
+// showClient shows the session of an L2TP client in detail, and sessions that failed.
 func showClient() noun.Noun {
 	return noun.Of[Source, Details]{
-		Name: "client", Short: "All that is known of the sessions of an L2TP client", From: noun.Daemon, One: true,
-		Long: `With NAME all that is known of its session: what was negotiated, traffic and
-drops, and the last control messages, > sent by this router. Sessions that
-ended lately follow, with the reason: look there if it does not come up.`,
+		Name: "client", Short: "The sessions of an L2TP client in detail", From: noun.Daemon, One: true,
+		Long: `With NAME, an [l2tp_client.NAME]: the result of the negotiation, traffic and
+drops, and the last control messages, > sent by this router. Sessions that ended
+lately follow, with the reason why they ended or did not come up.`,
 		Args:     []noun.Arg{{Name: "name", Help: "one NAME", Word: true, Column: "clients NAME"}},
 		Examples: []string{"isp"},
 		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[Details, error] {
@@ -70,13 +70,13 @@ ended lately follow, with the reason: look there if it does not come up.`,
 	}.Noun()
 }
 
-// showTunnel says more of a tunnel.
+// showTunnel shows a tunnel in detail.
 func showTunnel() noun.Noun {
 	return noun.Of[Source, subscriber.TunnelDetails]{
-		Name: "l2tp-tunnel", Short: "All that is known of an L2TP tunnel", From: noun.Daemon,
-		Long: `With WHO, the number of a tunnel, its peer's name or address: windows and
-retransmissions too, and the last control messages about the tunnel itself,
-> sent by this router.`,
+		Name: "l2tp-tunnel", Short: "An L2TP tunnel in detail", From: noun.Daemon,
+		Long: `With WHO, the number of a tunnel, or its peer's name or address: also windows
+and retransmissions, and the last control messages of the tunnel itself, > sent
+by this router.`,
 		Args:     []noun.Arg{{Name: "who", Help: "one WHO", Word: true, Column: "l2tp-tunnels HOST"}},
 		Examples: []string{"dsl"},
 		Rows: func(ctx context.Context, s Source, q *noun.Query) iter.Seq2[subscriber.TunnelDetails, error] {
@@ -92,7 +92,7 @@ retransmissions too, and the last control messages about the tunnel itself,
 	}.Noun()
 }
 
-// noSession is the error of a question for which there is nothing.
+// noSession is the error if no session matches.
 func noSession(rows []Details, q *noun.Query) error {
 	for _, d := range rows {
 		if len(d.Sessions)+len(d.Ended) > 0 {
@@ -128,13 +128,13 @@ func tunnelPage(t io.Writer, list []subscriber.TunnelDetails) {
 		fmt.Fprintf(t, "tunnel %d/%d of %s\n", x.Local, x.Remote, x.Section)
 		fmt.Fprintf(t, "  state\t%s for %s\n", x.State, noun.Age(x.Since))
 		fmt.Fprintf(t, "  here\t%s\n", x.Here)
-		fmt.Fprintf(t, "  peer\t%s, %s, made by %s\n", x.Peer, noun.Dash(x.Host), noun.Dash(x.Vendor))
+		fmt.Fprintf(t, "  peer\t%s, %s, vendor %s\n", x.Peer, noun.Dash(x.Host), noun.Dash(x.Vendor))
 		fmt.Fprintf(t, "  LAC\t%s\n", noun.Dash(x.LAC))
 		fmt.Fprintf(t, "  authenticated\t%s, hidden attributes %s\n", noun.YesNo(x.Secret), noun.YesNo(x.Hidden))
 		fmt.Fprintf(t, "  sessions\t%d\n", x.Sessions)
-		fmt.Fprintf(t, "  messages\tnext sent %d, next expected %d, %d wait, %d retransmissions\n", x.Ns, x.Nr, x.Waiting, x.Tries)
+		fmt.Fprintf(t, "  messages\tnext sent %d, next expected %d, %d unacknowledged, %d retransmissions\n", x.Ns, x.Nr, x.Waiting, x.Tries)
 		fmt.Fprintf(t, "  windows\tthe peer's %d, congestion %d\n", x.Window, x.Congestion)
-		fmt.Fprintf(t, "  heard of\t%s\n", lastSeen(x.Heard))
+		fmt.Fprintf(t, "  last message\t%s\n", lastSeen(x.Heard))
 		writeMessages(t, x.Messages)
 	}
 }
@@ -197,7 +197,7 @@ func writeSession(w io.Writer, s Detail) {
 	writeMessages(w, s.Messages)
 }
 
-// Whose says whom a session is of, for people.
+// Whose formats the owner of a session.
 func Whose(client, login string) string {
 	if client != "" {
 		return "l2tp_client." + client
@@ -237,7 +237,7 @@ func callText(c subscriber.Call) string {
 		words = append(words, "called "+c.Called)
 	}
 	switch {
-	case c.Tx != 0 && (c.Rx == 0 || c.Rx == c.Tx): // RFC 2661 section 4.4.4: without another word it is the same both ways
+	case c.Tx != 0 && (c.Rx == 0 || c.Rx == c.Tx): // RFC 2661 section 4.4.4: without an Rx Connect Speed AVP both directions have the same speed
 		words = append(words, "line "+rateText(uint64(c.Tx)))
 	case c.Tx != 0:
 		words = append(words, fmt.Sprintf("line %s down, %s up", rateText(uint64(c.Tx)), rateText(uint64(c.Rx))))

@@ -10,19 +10,18 @@ import (
 	"weft/internal/state"
 )
 
-// SessionTables are what the programs know of sessions.
+// SessionTables reads the programs' tables of sessions.
 type SessionTables interface {
 	AccessTables() (state.AccessTables, error)
 }
 
 func showSessions() noun.Noun {
 	return noun.Of[SessionTables, state.AccessTables]{
-		Name: "l2tp-sessions", Short: "What the programs know of subscribers' sessions", One: true,
-		Long: `The sessions of [lns.NAME] and [l2tp_client.NAME] as the programs have them
-in their maps, whether the daemon runs or not: tunnel and session, ours/the
-peer's numbers, addresses, the largest packet, limits in bit/s, and by which
-other session one goes on to another server. weft trace --sessions reads what
---json prints.`,
+		Name: "l2tp-sessions", Short: "The subscribers' sessions in the datapath", One: true,
+		Long: `The sessions of [lns.NAME] and [l2tp_client.NAME] in the maps of the programs,
+also while the daemon does not run: tunnel and session ids, ours/the peer's,
+addresses, the largest packet, limits in bit/s, and the session that one is
+switched to. weft trace --sessions reads the output of --json.`,
 		Rows: func(_ context.Context, t SessionTables, _ *noun.Query) iter.Seq2[state.AccessTables, error] {
 			return noun.Row(t.AccessTables())
 		},

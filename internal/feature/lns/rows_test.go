@@ -96,7 +96,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 	if !maps.Equal(got, want) || events < 13 {
 		t.Errorf("%d events,\n%v\nwant\n%v", events, got, want)
 	}
-	// nobody there is a zero, not a series that is missing
+	// a state without sessions is a zero, not a missing series
 	for _, name := range []string{
 		"l2tp_client_up other", "access_sessions new up", "access_sessions new connecting", "access_sessions dsl onward", "access_bytes new up", "access_packets new down",
 		"access_drops new spoofed", "access_drops fibre rate-up", "l2tp_tunnels lns.new established", "l2tp_tunnels l2tp_client.other established",

@@ -8,7 +8,7 @@ import (
 	"weft/internal/state"
 )
 
-// usersSection is what a users_file holds.
+// usersSection is the content of a users_file.
 type usersSection struct {
 	Users []User `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"The subscribers."`
 }
@@ -22,13 +22,13 @@ func UsersSection() config.Section {
 	}
 }
 
-// UserPositions tells where the n-th user of a users_file stands.
+// UserPositions gives the position of the n-th user in a users_file.
 func UserPositions(file string, text []byte) func(n int) state.Position {
 	f, _ := config.Load(file, text, []config.Section{{Name: "subscribers", New: func(string) any { return &usersSection{} }}})
 	return func(n int) state.Position { return f.Position(fmt.Sprintf("subscribers.users[%d]", n)) }
 }
 
-// ParseUsers reads a users_file, as strictly as weft.toml itself.
+// ParseUsers parses a users_file, as strictly as weft.toml.
 func ParseUsers(file string, text []byte) ([]User, []state.Problem) {
 	f, problems := config.Load(file, text, []config.Section{UsersSection()})
 	s, _ := f.Get("subscribers", "").(*usersSection)
@@ -38,7 +38,7 @@ func ParseUsers(file string, text []byte) ([]User, []state.Problem) {
 	return s.Users, problems
 }
 
-// bcryptHash tells whether s looks like a hash of bcrypt.
+// bcryptHash reports whether s looks like a bcrypt hash.
 func bcryptHash(s string) bool {
 	return len(s) == 60 && (strings.HasPrefix(s, "$2a$") || strings.HasPrefix(s, "$2b$") || strings.HasPrefix(s, "$2y$"))
 }

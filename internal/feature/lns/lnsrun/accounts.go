@@ -14,22 +14,22 @@ import (
 	"weft/internal/subscriber"
 )
 
-// accountKey is where the store has accounts that no RADIUS server has taken yet: a
-// number follows, so that they come back in their order.
+// accountKey is the prefix of the store's keys for accounting records that no RADIUS
+// server has acknowledged yet. A number follows, so that their order is kept.
 const accountKey = "account/"
 
 func accountName(number uint64) string { return fmt.Sprintf("%s%016x", accountKey, number) }
 
-// entry is an account, and whose servers are told of it.
+// entry is an accounting record and the RADIUS client that sends it.
 type entry struct {
 	client *aaa.Client
 	record *aaa.Record
 }
 
-// account makes what RADIUS is told of sessions: what the datapath counted, read
-// before it forgets, and what went the slow path. What has to outlive this process
-// is for the store, together with what the sessions became: an end that is told is
-// told once, and none is forgotten.
+// account makes accounting records of sessions. Their totals are the counters of the
+// datapath, read before they are deleted, and of the slow path. store has the records
+// that must outlive this process; they are written together with the changes of the
+// sessions, so that each Stop is sent once and none is lost.
 func (s *subscribers) account(list []*subscriber.Account) (told []entry, store []subscriber.Stored) {
 	if len(list) == 0 {
 		return nil, nil
@@ -51,11 +51,11 @@ func (s *subscribers) account(list []*subscriber.Account) (told []entry, store [
 		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
 		told = append(told, entry{client, one})
 		if a.Kind == subscriber.AccountInterim || !s.keeps {
-			continue // the next process says more
+			continue // the next process sends one with higher totals
 		}
 		value, err := json.Marshal(one)
 		if err != nil {
-			s.log.Error("a session's account does not outlive this process", "login", a.Login, "session", a.ID, "error", err)
+			s.log.Error("cannot encode an accounting record; it is lost if weft stops before a server acknowledges it", "login", a.Login, "session", a.ID, "error", err)
 			continue
 		}
 		s.accounts.number++
@@ -65,8 +65,8 @@ func (s *subscribers) account(list []*subscriber.Account) (told []entry, store [
 	return told, store
 }
 
-// addCounted adds what the datapath has counted of an account: of the session, without
-// what it had counted for a login before.
+// addCounted adds the datapath's counters to an accounting record: those of the
+// session, less what it had counted for an earlier login.
 func (s *subscribers) addCounted(a *subscriber.Account, total *subscriber.Traffic, counted subscriber.Traffic) {
 	if a.Next != nil {
 		*a.Next = counted
@@ -82,7 +82,7 @@ func (s *subscribers) addCounted(a *subscriber.Account, total *subscriber.Traffi
 	total.DownBytes += counted.DownBytes - min(base.DownBytes, counted.DownBytes)
 }
 
-// logLogins logs what became of logins.
+// logLogins logs accepted and rejected logins, and logouts.
 func (s *subscribers) logLogins() {
 	list, omitted := s.engine.Logins()
 	for _, l := range list {
@@ -94,31 +94,32 @@ func (s *subscribers) logLogins() {
 		case subscriber.LoggedIn:
 			s.log.Info("subscriber logged in", about...)
 		case subscriber.LoginRefused:
-			s.log.Info("login refused", append(about, "reason", l.Reason)...)
+			s.log.Info("login rejected", append(about, "reason", l.Reason)...)
 		case subscriber.LoggedOut:
 			s.log.Info("subscriber logged out", append(about, "reason", l.Reason, "lasted", l.Lasted.Round(time.Second).String())...)
 		}
 	}
 	if omitted > 0 {
-		s.log.Info("more logins than are logged", "omitted", omitted)
+		s.log.Info("login messages suppressed", "omitted", omitted)
 	}
 }
 
-// tell hands accounts to the servers, once they are kept.
+// tell passes accounting records to the RADIUS clients, after they have been stored.
 func (s *subscribers) tell(ctx context.Context, list []entry) {
 	for _, e := range list {
 		e.client.Account(ctx, e.record)
 	}
 }
 
-// retiree is the client of a section that has no servers any more.
+// retiree is the client of a section that no longer has RADIUS servers.
 type retiree struct {
 	*aaa.Client
 	since time.Time
 }
 
-// client gives the one that is told of a session of a section; nil: nobody is. A
-// section that has no servers any more has sessions that they know of.
+// client gives the client for accounting records of a session of a section; nil: there
+// is none. A section that has lost its servers keeps the client for sessions that
+// began before.
 func (a *accounts) client(section string, began time.Time) *aaa.Client {
 	if c := a.clients[section]; c != nil {
 		return c
@@ -129,7 +130,7 @@ func (a *accounts) client(section string, began time.Time) *aaa.Client {
 	return nil
 }
 
-// settled gives what the store need not keep any more.
+// settled gives the records that the store can delete.
 func (a *accounts) settled() (gone []subscriber.Stored) {
 	take := func(c *aaa.Client) {
 		for _, number := range c.Settled() {
@@ -142,7 +143,7 @@ func (a *accounts) settled() (gone []subscriber.Stored) {
 	for section, r := range a.retired {
 		idle := r.Waiting() == 0
 		take(r.Client)
-		if idle && time.Since(r.since) > askTime { // its sessions have ended long since
+		if idle && time.Since(r.since) > askTime { // its last record was acknowledged
 			r.End()
 			r.Close()
 			delete(a.retired, section)
@@ -156,32 +157,32 @@ func (a *accounts) settled() (gone []subscriber.Stored) {
 	return gone
 }
 
-// retire keeps the client of a section that is no more, or has no servers: its sessions
-// may end just now, and what waits still has to be told. One that comes back takes all
-// that over.
+// retire keeps the client of a section that was removed, or has lost its servers: its
+// sessions may end at this moment, and records wait to be sent. If the section returns,
+// its new client takes them over.
 func (a *accounts) retire(section string) {
 	a.retired[section] = retiree{a.clients[section], time.Now()}
 	delete(a.clients, section)
 	delete(a.servers, section)
 }
 
-// resumeAccounts tells what the process before could not; it gives what the store is
-// to know of them by another name, or no more.
+// resumeAccounts sends the records that the previous process could not send. It gives
+// the changes to the store: records under a new name, and names to delete.
 func (s *subscribers) resumeAccounts(ctx context.Context, kept []subscriber.Stored) (changes []subscriber.Stored) {
 	for _, k := range kept {
 		var one aaa.Record
 		err := json.Unmarshal(k.Value, &one)
 		if err == nil && one.Account == nil {
-			err = errors.New("there is none in what was kept")
+			err = errors.New("the stored value has no accounting record")
 		}
 		if err != nil {
-			s.log.Error("an account of the process before is lost", "error", err)
+			s.log.Error("lost an accounting record of the previous process", "error", err)
 			changes = append(changes, subscriber.Stored{Key: k.Key})
 			continue
 		}
 		one.Number, _ = strconv.ParseUint(strings.TrimPrefix(k.Key, accountKey), 16, 64)
 		if k.Key != accountName(one.Number) {
-			// another build has kept it
+			// another build has stored it
 			one.Number = s.accounts.number + 1
 			changes = append(changes, subscriber.Stored{Key: k.Key}, subscriber.Stored{Key: accountName(one.Number), Value: k.Value})
 		}
@@ -193,7 +194,7 @@ func (s *subscribers) resumeAccounts(ctx context.Context, kept []subscriber.Stor
 		s.accounts.orphans[one.Account.Section] = append(s.accounts.orphans[one.Account.Section], &one)
 	}
 	for section, list := range s.accounts.orphans {
-		s.log.Warn("accounts of the process before wait until their section has RADIUS servers again", "lns", section, "accounts", len(list))
+		s.log.Warn("accounting records of the previous process wait until their section has RADIUS servers", "lns", section, "accounts", len(list))
 	}
 	return changes
 }

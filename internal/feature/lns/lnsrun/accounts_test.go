@@ -97,8 +97,8 @@ func killed(t *testing.T, dir string) string {
 	return next
 }
 
-// Ends of sessions that no RADIUS server had taken when the daemon was killed are
-// told by the next one, once; what was told is told no more.
+// The next process sends the records of sessions whose Stop no RADIUS server had
+// acknowledged when the daemon was killed; it sends each of them once.
 func TestAccountsOutliveAKilledDaemon(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -137,10 +137,10 @@ func TestAccountsOutliveAKilledDaemon(t *testing.T) {
 		case p := <-told:
 			heard[rfc2866.AcctSessionID_GetString(p)]++
 			if late := rfc2866.AcctDelayTime_Get(p); late < 60 || late > 120 || rfc2866.AcctInputOctets_Get(p) != 5000 {
-				t.Errorf("it is told %d s late, of %d bytes", late, rfc2866.AcctInputOctets_Get(p))
+				t.Errorf("Acct-Delay-Time %d s, %d bytes", late, rfc2866.AcctInputOctets_Get(p))
 			}
 		case <-deadline:
-			t.Fatalf("told are %v", heard)
+			t.Fatalf("received only %v", heard)
 		}
 	}
 	for begun := time.Now(); third.accounts.clients["isp"].Waiting() > 0 && time.Since(begun) < 30*time.Second; {
@@ -149,14 +149,14 @@ func TestAccountsOutliveAKilledDaemon(t *testing.T) {
 	third.files.keep(third.accounts.settled())
 	fourth, _ := process(t, killed(t, next), f)
 	if n := fourth.accounts.clients["isp"].Waiting(); n != 0 {
-		t.Errorf("%d accounts that were told are told again", n)
+		t.Errorf("%d acknowledged records are sent again", n)
 	}
 	end()
 	third.wait()
 }
 
-// A name for RADIUS servers that a reload changes is what they are told from then on;
-// a reload that changes nothing of it keeps the client, and what it knows of them.
+// A reload that changes the NAS-Identifier applies it to the next request; a reload
+// that leaves it as it is keeps the client, with what it has learned of its servers.
 func TestAReloadThatChangesOurNameForRADIUS(t *testing.T) {
 	s, _ := process(t, t.TempDir(), accounting(t, 9, ""))
 	first := s.accounts.clients["isp"]
@@ -166,12 +166,12 @@ func TestAReloadThatChangesOurNameForRADIUS(t *testing.T) {
 	}
 	s.serveAccounts(s.ctx, accounting(t, 9, `nas_identifier = "lns9"`))
 	if got := s.accounts.clients["isp"].NAS(); got != "lns9" {
-		t.Errorf("the servers are told that they are asked by %q", got)
+		t.Errorf("the NAS-Identifier is %q", got)
 	}
 }
 
-// Accounts of a section that is no more, or has no servers any more, are told; who
-// logs in after that is none of those servers' business.
+// A section that was removed, or has lost its servers, still sends the records of its
+// sessions; sessions that begin later send none to these servers.
 func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0") // it does not answer
 	if err != nil {
@@ -187,7 +187,7 @@ func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 	ends(t, s, "a2")
 	told, _ := s.account([]*subscriber.Account{{Kind: subscriber.AccountStart, Access: "isp", ID: "later", Started: time.Now().Add(time.Hour)}})
 	if len(told) != 0 {
-		t.Error("a session that began without servers is told of")
+		t.Error("a session that began without servers has a record")
 	}
 	if rows := s.radiusRows(); len(rows) != 1 || rows[0].Waiting != 2 {
 		t.Errorf("of the servers it says %+v", rows)
@@ -212,7 +212,7 @@ func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 	s.wait()
 }
 
-// What another build has kept is told as well, and forgotten when it is.
+// Records that another build has stored are sent, and deleted when acknowledged.
 func TestAccountsOfAnotherBuildAreTaken(t *testing.T) {
 	dir := t.TempDir()
 	// an old one would be given up at the first attempt

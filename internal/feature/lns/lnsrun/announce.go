@@ -12,13 +12,13 @@ import (
 	"weft/wire/l2tp"
 )
 
-// begunKey is where the store says whose RADIUS servers were told. The store
-// lives as long as sessions can: until the machine stops.
+// begunKey is the prefix of the store's keys for sections that have sent
+// Accounting-On. The store lives as long as sessions can: until the machine stops.
 const begunKey = "begun/"
 
-// announce tells RADIUS servers of sections that are new here that none of their
-// sessions of before goes on: after a reboot they would stay open there for ever.
-// A restart of weft tells nobody, as sessions go on.
+// announce sends Accounting-On to the RADIUS servers of sections that are new, so that
+// the servers close sessions that were open before a reboot (RFC 2866 section 5.1). A
+// restart of weft sends none, because sessions continue.
 func (s *subscribers) announce(ctx context.Context, f *config.File, now time.Time) {
 	for _, name := range f.Names("lns") {
 		client := s.accounts.clients[name]

@@ -17,22 +17,22 @@ import (
 	"weft/internal/task"
 )
 
-// accounts are the RADIUS clients of the [lns.NAME] sections, and who may
-// give orders.
+// accounts are the RADIUS clients of the [lns.NAME] sections, and the listeners for
+// CoA and Disconnect requests.
 type accounts struct {
 	log     *slog.Logger
 	clients map[string]*aaa.Client
 	servers map[string][]aaa.Server
 	retired map[string]retiree
-	past    []*aaa.Client            // of servers before a reload, while something is on its way
-	orphans map[string][]*aaa.Record // of a process before: their sections have no servers now
-	number  uint64                   // of the account that was kept last
-	asking  map[string]*queue        // of questions, by section: one whose servers are silent delays no other
+	past    []*aaa.Client            // of servers before a reload, while requests are outstanding
+	orphans map[string][]*aaa.Record // of the previous process: their sections have no servers now
+	number  uint64                   // of the record that was stored last
+	asking  map[string]*queue        // of Access-Requests, by section: a section with silent servers delays no other
 	dynamic map[netip.Addr]*aaa.Dynamic
-	orders  atomic.Pointer[orderSettings] // a copy: what a stranger sends does not reach the loop
+	orders  atomic.Pointer[orderSettings] // a copy: packets of unknown senders do not reach the loop
 }
 
-// orderSettings say who may give orders at which address, and what this router is to them.
+// orderSettings are the RADIUS clients that may send CoA and Disconnect requests, by listen address, and this router's NAS attributes.
 type orderSettings struct {
 	issuers map[netip.Addr][]aaa.Issuer
 	self    aaa.NAS
@@ -46,7 +46,7 @@ func newAccounts(log *slog.Logger) *accounts {
 	}
 }
 
-// serveAccounts makes clients and listeners those of f.
+// serveAccounts opens and closes RADIUS clients and listeners as f requires.
 func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 	a := s.accounts
 	issuers := map[netip.Addr][]aaa.Issuer{}
@@ -86,7 +86,7 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 		}
 		d, err := aaa.ListenDynamic(ctx, at, func() []aaa.Issuer { return a.orders.Load().issuers[at] }, func() aaa.NAS { return a.orders.Load().self }, radiusOrders{ctx, s.box})
 		if err != nil {
-			s.log.Error("orders to change sessions cannot be taken", "address", at.String(), "error", err)
+			s.log.Error("cannot listen for CoA and Disconnect requests", "address", at.String(), "error", err)
 			continue
 		}
 		a.dynamic[at] = d
@@ -100,8 +100,8 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 	}
 }
 
-// ask makes a section's servers others. What waits for the old ones is told to the
-// new ones: they may be there because the old ones are not.
+// ask gives a section new RADIUS servers. Records that wait for the old servers are
+// sent to the new ones, which may have replaced servers that failed.
 func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aaa.Server) {
 	a := s.accounts
 	old, client := a.clients[section], aaa.NewClient(s.log, nas, servers)
@@ -114,7 +114,7 @@ func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aa
 	if old != nil {
 		old.HandOver(ctx, client)
 		a.past = append(a.past, old)
-		time.AfterFunc(askTime, old.Close) // when nobody waits for it any more
+		time.AfterFunc(askTime, old.Close) // when its last request has timed out
 	}
 	for _, one := range a.orphans[section] {
 		client.Account(ctx, one)
@@ -122,16 +122,16 @@ func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aa
 	delete(a.orphans, section)
 }
 
-// askTime bounds a question to all servers.
+// askTime is the timeout of an Access-Request, over all servers.
 const askTime = 50 * time.Second
 
-// question is a login that somebody waits to have decided.
+// question is a login that waits for its authentication.
 type question struct {
 	request subscriber.AuthRequest
-	find    func() subscriber.AuthReply // it may wait
+	find    func() subscriber.AuthReply // may block
 }
 
-// Authenticate finds out who a subscriber is, beside the loop.
+// Authenticate starts the authentication of a subscriber, outside the loop.
 func (s *subscribers) Authenticate(q subscriber.AuthRequest) {
 	client, ctx := s.accounts.clients[q.Access], s.ctx
 	to, one := &s.comparing, question{q, func() subscriber.AuthReply { return comparePassword(q) }}
@@ -143,7 +143,7 @@ func (s *subscribers) Authenticate(q subscriber.AuthRequest) {
 	}
 }
 
-// queue gives that of a section's questions.
+// queue gives the queue of a section's Access-Requests.
 func (a *accounts) queue(section string) *queue {
 	if a.asking[section] == nil {
 		a.asking[section] = &queue{most: aaa.AtATime}
@@ -151,19 +151,19 @@ func (a *accounts) queue(section string) *queue {
 	return a.asking[section]
 }
 
-// answerAll has one question after the other answered, as long as any waits.
+// answerAll answers one question after the other, until none waits.
 func (s *subscribers) answerAll(ctx context.Context, from *queue, one question) {
 	for more := true; more; {
 		v := subscriber.AuthReply{Text: "Login incorrect"}
 		if err := task.Call(func() error { v = one.find(); return nil }); err != nil {
-			s.log.Error("a login cannot be decided", "login", one.request.Login, "error", err)
+			s.log.Error("cannot authenticate a login", "login", one.request.Login, "error", err)
 		}
 		if ctx.Err() != nil {
-			return // nobody is refused because this process ends
+			return // the end of this process rejects no login
 		}
 		request := one.request
 		err := s.box.Ask(ctx, func(s *subscribers) {
-			// one may have stood in the queue for longer than its subscriber
+			// the subscriber may have left while its request was in the queue
 			one, more = from.next(func(q question) bool { return s.engine.Waits(q.request) })
 			s.engine.Answer(request, v, time.Now())
 			s.settle()
@@ -175,7 +175,7 @@ func (s *subscribers) answerAll(ctx context.Context, from *queue, one question) 
 }
 
 func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q subscriber.AuthRequest) subscriber.AuthReply {
-	cannot := subscriber.AuthReply{Text: "Nobody can be asked"}
+	cannot := subscriber.AuthReply{Text: "Authentication is not available"}
 	if client == nil {
 		return cannot
 	}
@@ -183,7 +183,7 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q subs
 	defer cancel()
 	r, err := client.Authenticate(inner, accessRequest(q))
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("a subscriber cannot be authenticated", "lns", q.Access, "login", q.Login, "error", err)
+		s.log.Warn("cannot authenticate a subscriber", "lns", q.Access, "login", q.Login, "error", err)
 	}
 	if err != nil {
 		return cannot
@@ -191,7 +191,7 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q subs
 	return replyOf(r)
 }
 
-// disconnect and change carry out orders.
+// disconnect and change carry out Disconnect and CoA requests.
 func (s *subscribers) disconnect(m subscriber.Match) int {
 	defer s.settle()
 	return s.engine.Kick(m, time.Now())

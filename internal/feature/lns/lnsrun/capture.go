@@ -19,15 +19,15 @@ import (
 	"weft/wire/ppp"
 )
 
-// captures hands packets of subscribers to those who look at them. The ring of
-// the programs is read while anyone does. They are the loop's.
+// captures passes copies of subscribers' packets to the captures that run. The ring
+// buffer of the programs is read while at least one runs. The loop owns them.
 type captures struct {
 	all     map[int]*capture   // by the number of the engine's watch
-	stop    context.CancelFunc // of the reader
+	stop    context.CancelFunc // stops the reader
 	reading bool               // the ring is open: it may have one reader
 }
 
-// capture is one of those who look.
+// capture is one running weft capture.
 type capture struct {
 	packets chan captured
 }
@@ -39,13 +39,13 @@ type captured struct {
 	ppp    []byte
 }
 
-// captureQueue is how many packets wait for a reader.
+// captureQueue is how many packets wait for the writer of a capture.
 const captureQueue = 4096
 
 func (c *capture) put(p captured) {
 	select {
 	case c.packets <- p:
-	default: // the reader is slow: it misses some, subscribers do not wait
+	default: // the writer is slow: drop the copy, subscribers do not wait
 	}
 }
 
@@ -53,8 +53,8 @@ func (c *capture) put(p captured) {
 // frame was sent or received, then the frame.
 const linkPPPWithDirection layers.LinkType = 204
 
-// Capture writes somebody's packets as a pcap file: the control messages that
-// the daemon exchanges, and what the programs carry.
+// Capture writes the packets of a subscriber as a pcap file: the control messages that
+// the daemon exchanges, and the packets that the programs forward.
 func (r *Runner) Capture(ctx context.Context, o lns.CaptureOrder, w io.Writer) error {
 	c := &capture{packets: make(chan captured, captureQueue)}
 	var id int
@@ -99,10 +99,10 @@ func (c *capture) write(ctx context.Context, o lns.CaptureOrder, w io.Writer) er
 	return nil
 }
 
-// look begins a capture, and to read the programs' copies if that is not done already.
+// look begins a capture, and starts the reader if it does not run.
 func (s *subscribers) look(who string, c *capture) (id int, err error) {
 	if !s.begun {
-		return 0, errors.New("there is no [lns.NAME] and no [l2tp_client.NAME]")
+		return 0, errors.New("weft.toml has no [lns.NAME] and no [l2tp_client.NAME]")
 	}
 	id, _ = s.engine.Watch(lns.MatchOf(who), func(f subscriber.Frame) {
 		c.put(captured{f.At, f.Up, len(f.PPP), append([]byte{}, f.PPP...)})
@@ -119,7 +119,7 @@ func (s *subscribers) look(who string, c *capture) (id int, err error) {
 	return id, nil
 }
 
-// startReader reads the programs' copies, if nothing does and they are wanted.
+// startReader starts to read the programs' copies, if a capture needs them and no reader runs.
 func (s *subscribers) startReader() error {
 	h := &s.captures
 	if h.reading || s.path == nil || len(h.all) == 0 {
@@ -141,14 +141,14 @@ func (s *subscribers) startReader() error {
 				failed = s.startReader()
 			}
 			if failed != nil {
-				s.log.Error("packets cannot be captured", "error", failed)
+				s.log.Error("cannot capture packets", "error", failed)
 			}
 		})
 	})
 	return nil
 }
 
-// unlook ends a capture, and with the last one the reading.
+// unlook ends a capture, and the reader with the last one.
 func (s *subscribers) unlook(id int) {
 	s.engine.Unwatch(id, time.Now())
 	s.settle()
@@ -159,7 +159,7 @@ func (s *subscribers) unlook(id int) {
 	}
 }
 
-// captureLook is how long the reader waits before it looks whether it is to end.
+// captureLook is how often the reader checks whether it must stop.
 const captureLook = 100 * time.Millisecond
 
 func (s *subscribers) readCaptures(ctx context.Context, ring *subscribertable.Captures) error {

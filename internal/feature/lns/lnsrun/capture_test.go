@@ -19,7 +19,7 @@ func TestACaptureIsAPcapFileWithDirections(t *testing.T) {
 	at := time.Unix(1_700_000_000, 123456789)
 	lcp := ppp.AppendFrame(nil, ppp.LCP, ppp.Packet{Code: ppp.EchoRequest, ID: 1}.Marshal())
 	ip := ppp.AppendFrame(nil, ppp.IPv4, make([]byte, 40))
-	for range 2 { // more than the queue holds: nobody waits
+	for range 2 { // more than the queue holds: put does not block
 		c.put(captured{at, true, len(lcp), lcp})
 		c.put(captured{at.Add(time.Second), false, 1504, ip})
 		c.put(captured{at, true, len(lcp), lcp})
@@ -46,7 +46,7 @@ func TestACaptureIsAPcapFileWithDirections(t *testing.T) {
 	if _, _, err := r.ReadPacketData(); err != io.EOF {
 		t.Errorf("behind the last packet: %v", err)
 	}
-	// it ends with its time, and with whoever reads it
+	// it ends when its time is over, or its reader goes away
 	begun := time.Now()
 	if err := c.write(context.Background(), lns.CaptureOrder{Packets: 9, For: 10 * time.Millisecond}, io.Discard); err != nil || time.Since(begun) > 5*time.Second {
 		t.Errorf("%v after %s", err, time.Since(begun))

@@ -15,18 +15,18 @@ import (
 	"weft/internal/subscriber"
 )
 
-// disk is the state of the loop that reads and writes files: the store of sessions, what
-// logins were given out of pools, the users_files, and what clients have learned. It may
-// wait for the disk; the loop of the subscribers never waits for this one.
+// disk is the state of the loop that reads and writes files: the store of sessions, the
+// leases of the pools, the users_files, and what clients have learned. It may wait for
+// the disk; the loop of the subscribers never waits for this one.
 type disk struct {
 	log        *slog.Logger
 	dir        string
 	tried      bool                   // to open the store
 	store      *store.File            // nil: there is none
-	leases     map[string]*store.File // what logins were given, by section
+	leases     map[string]*store.File // by section
 	leasePaths map[string]string
 	users      usersFiles
-	// changed is called when a users_file has changed; it may wait.
+	// changed is called when a users_file has changed; it may block.
 	changed func(users map[string][]lns.User)
 }
 
@@ -38,26 +38,26 @@ func clientFile(dir string) string { return filepath.Join(dir, "l2tp.json") }
 
 func storeFile(dir string) string { return filepath.Join(dir, "subscribers.db") }
 
-// readClients reads what clients have learned; nothing is there after a boot.
+// readClients reads what clients have learned from their servers; the file is absent after a boot.
 func readClients(dir string) (map[string]state.L2TPClient, error) {
 	m := map[string]state.L2TPClient{}
 	if _, err := statefile.Cache(clientFile(dir), &m); err != nil {
-		return m, fmt.Errorf("read what L2TP servers gave: %w", err)
+		return m, fmt.Errorf("read the state of L2TP clients: %w", err)
 	}
 	return m, nil
 }
 
-// kept is what the disk has for a configuration.
+// kept is what the files hold for a configuration.
 type kept struct {
-	store    bool                  // there is one
-	sessions []subscriber.Stored   // with the first configuration: of the process before
-	accounts []subscriber.Stored   // that no server has taken; likewise
-	begun    map[string]bool       // sections whose RADIUS servers know that they began; likewise
-	leases   []subscriber.Stored   // of files that were opened now
+	store    bool                  // it is open
+	sessions []subscriber.Stored   // of the previous process; with the first configuration only
+	accounts []subscriber.Stored   // records without acknowledgement; likewise
+	begun    map[string]bool       // sections that have sent Accounting-On; likewise
+	leases   []subscriber.Stored   // of files that this call has opened
 	users    map[string][]lns.User // by users_file
 }
 
-// open opens and reads what a configuration names.
+// open opens and reads the files of a configuration.
 func (d *disk) open(f *config.File) (k kept) {
 	if !d.tried {
 		d.tried = true
@@ -71,15 +71,15 @@ func (d *disk) open(f *config.File) (k kept) {
 	return k
 }
 
-// openStore reads what another process has kept.
+// openStore reads the sessions and records of the previous process.
 func (d *disk) openStore(k *kept) {
 	file, err := store.OpenFleeting(storeFile(d.dir))
 	if err != nil {
-		d.log.Error("sessions will not outlive this process", "error", err)
+		d.log.Error("cannot open the store of sessions; sessions will end with this process", "error", err)
 		return
 	}
 	if file.Damaged != nil {
-		d.log.Warn("sessions and accounts of the process before are lost", "error", file.Damaged)
+		d.log.Warn("the store of sessions was damaged; sessions and accounting records of the previous process are lost", "error", file.Damaged)
 	}
 	d.store, k.begun = file, map[string]bool{}
 	err = file.Each(func(key, value []byte) error {
@@ -94,14 +94,14 @@ func (d *disk) openStore(k *kept) {
 		return nil
 	})
 	if err != nil {
-		d.log.Error("sessions of the process before are lost", "error", err)
+		d.log.Error("cannot read the store of sessions; sessions of the previous process are lost", "error", err)
 		k.sessions = nil
 	}
 }
 
-// openLeases opens the files in which it stands what subscribers were given out of
-// pools: where the section says, which may outlive a reboot, or else in the
-// run directory. It gives what is in those that were not open.
+// openLeases opens the files with the leases of the pools: the section's leases file,
+// which may outlive a reboot, or one in the run directory. It gives the leases of the
+// files that it has opened.
 func (d *disk) openLeases(f *config.File) (list []subscriber.Stored) {
 	for _, name := range f.Names("lns") {
 		path, open := lns.From(f, name).Leases, store.Open
@@ -118,11 +118,11 @@ func (d *disk) openLeases(f *config.File) (list []subscriber.Stored) {
 		d.leasePaths[name] = path
 		file, err := open(path)
 		if err != nil {
-			d.log.Error("what subscribers were given is forgotten at the next start", "lns", name, "error", err)
+			d.log.Error("cannot open the leases file; a restart forgets the subscribers' addresses", "lns", name, "error", err)
 			continue
 		}
 		if file.Damaged != nil {
-			d.log.Warn("what subscribers were given is forgotten", "lns", name, "error", file.Damaged)
+			d.log.Warn("the leases file was damaged; the subscribers' addresses are forgotten", "lns", name, "error", file.Damaged)
 		}
 		d.leases[name] = file
 		err = file.Each(func(key, value []byte) error {
@@ -130,16 +130,16 @@ func (d *disk) openLeases(f *config.File) (list []subscriber.Stored) {
 			return nil
 		})
 		if err != nil {
-			d.log.Error("what subscribers were given cannot be read", "lns", name, "error", err)
+			d.log.Error("cannot read the leases file", "lns", name, "error", err)
 		}
 	}
 	return list
 }
 
-// usersLook is how often users_files are looked at.
+// usersLook is the interval of the check for changed users_files.
 const usersLook = time.Second
 
-// tick takes over users_files when they change.
+// tick reads users_files that have changed.
 func (d *disk) tick() time.Duration {
 	if d.users.read() {
 		d.changed(d.users.all())
@@ -155,12 +155,12 @@ func (d *disk) save(one *save) {
 		return
 	}
 	if err := statefile.Write(clientFile(d.dir), one.learned); err != nil {
-		d.log.Error("what an L2TP server gave cannot be kept", "error", err)
+		d.log.Error("cannot save the state of L2TP clients", "error", err)
 		one.learned = nil
 	}
 }
 
-// keep writes what has changed of sessions and accounts.
+// keep writes changes of sessions and accounting records.
 func (d *disk) keep(list []subscriber.Stored) {
 	if d.store == nil || len(list) == 0 {
 		return
@@ -170,11 +170,11 @@ func (d *disk) keep(list []subscriber.Stored) {
 		changes = append(changes, store.Change{Key: []byte(k.Key), Value: k.Value})
 	}
 	if err := d.store.Apply(changes); err != nil {
-		d.log.Error("sessions cannot be kept", "error", err)
+		d.log.Error("cannot save sessions", "error", err)
 	}
 }
 
-// keepLeases writes what has changed of leases.
+// keepLeases writes changes of leases.
 func (d *disk) keepLeases(list []subscriber.Stored) {
 	changes := map[string][]store.Change{}
 	for _, k := range list {
@@ -185,7 +185,7 @@ func (d *disk) keepLeases(list []subscriber.Stored) {
 		if file := d.leases[name]; file == nil {
 			continue
 		} else if err := file.Apply(c); err != nil {
-			d.log.Error("what subscribers were given cannot be kept", "lns", name, "error", err)
+			d.log.Error("cannot save leases", "lns", name, "error", err)
 		}
 	}
 }

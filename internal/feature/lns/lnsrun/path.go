@@ -8,25 +8,25 @@ import (
 	"weft/internal/subscriber"
 )
 
-// openDatapath finds the programs' tables of subscribers. Without them all
-// packets go the slow path.
+// openDatapath opens the programs' tables of subscribers. Without them all packets
+// take the slow path.
 func (s *subscribers) openDatapath() {
 	path, err := subscribertable.Of(s.doors.Datapath).Subscribers()
 	if err != nil {
-		s.log.Error("subscribers' packets all go the slow path", "error", err)
+		s.log.Error("cannot open the datapath's tables; all packets of subscribers take the slow path", "error", err)
 		return
 	}
 	s.path = path
 }
 
-// sweepDatapath takes sessions out of the datapath that nobody knows any more.
+// sweepDatapath removes tunnels and sessions from the datapath that the engine does not have.
 func (s *subscribers) sweepDatapath() {
 	if s.path == nil {
 		return
 	}
 	tunnels, sessions, err := s.path.List()
 	if err != nil {
-		s.log.Error("the datapath's sessions cannot be listed", "error", err)
+		s.log.Error("cannot list the sessions in the datapath", "error", err)
 		return
 	}
 	var goneT, goneS []uint16
@@ -41,12 +41,12 @@ func (s *subscribers) sweepDatapath() {
 		}
 	}
 	if err := s.path.Remove(goneT, goneS); err != nil {
-		s.log.Error("old sessions stay in the datapath", "error", err)
+		s.log.Error("cannot remove old sessions from the datapath", "error", err)
 	}
 }
 
-// putSessions makes the programs' tables what the engine's are. What has ended passes
-// nothing more from now on, and stays to be counted until it is removed.
+// putSessions writes changes of tunnels and sessions to the programs' tables. A session
+// that has ended forwards no packets; its counters stay until it is removed.
 func (s *subscribers) putSessions(t subscriber.SessionDelta) {
 	if s.path == nil {
 		return
@@ -56,11 +56,12 @@ func (s *subscribers) putSessions(t subscriber.SessionDelta) {
 		return
 	}
 	if err := s.path.Put(t.Tunnels, t.Sessions); err != nil {
-		s.log.Error("sessions cannot be written to the datapath", "error", err)
+		s.log.Error("cannot write sessions to the datapath", "error", err)
 	}
 }
 
-// Number is for what the daemon itself sends of a session that the programs carry.
+// Number gives the sequence number for a packet that the daemon itself sends on a
+// session which the programs forward.
 func (s *subscribers) Number(session uint16) (uint16, bool) {
 	if s.path == nil {
 		return 0, false
@@ -68,21 +69,21 @@ func (s *subscribers) Number(session uint16) (uint16, bool) {
 	return s.path.Sequence(session), true
 }
 
-// removeSessions takes out what is gone, once its counters were read. Nobody has had
-// its ids since.
+// removeSessions removes tunnels and sessions that have ended, after their counters
+// were read. Their ids have not been used again until now.
 func (s *subscribers) removeSessions(b subscriber.ChangeSet) {
 	if len(b.GoneTunnels)+len(b.GoneSessions) == 0 {
 		return
 	}
 	if s.path != nil {
 		if err := s.path.Remove(b.GoneTunnels, b.GoneSessions); err != nil {
-			s.log.Error("sessions cannot be taken out of the datapath", "error", err)
+			s.log.Error("cannot remove sessions from the datapath", "error", err)
 		}
 	}
 	s.engine.Left(b.GoneTunnels, b.GoneSessions)
 }
 
-// counters reads what the datapath counted of sessions.
+// counters reads the datapath's counters of sessions.
 func (s *subscribers) counters(ids []uint16) map[uint16]state.AccessCounters {
 	m := map[uint16]state.AccessCounters{}
 	if s.path == nil {
@@ -90,7 +91,7 @@ func (s *subscribers) counters(ids []uint16) map[uint16]state.AccessCounters {
 	}
 	list, err := s.path.Counters(ids)
 	if err != nil {
-		s.log.Error("counters of sessions cannot be read", "error", err)
+		s.log.Error("cannot read the counters of sessions", "error", err)
 	}
 	for _, c := range list {
 		m[c.Local] = c
@@ -98,10 +99,10 @@ func (s *subscribers) counters(ids []uint16) map[uint16]state.AccessCounters {
 	return m
 }
 
-// lookIdle is how often sessions with an idle timeout are looked at.
+// lookIdle is the interval of the check for idle sessions.
 const lookIdle = 5 * time.Second
 
-// lookForIdle ends sessions whose subscribers have sent nothing for too long.
+// lookForIdle ends sessions whose idle timeout has passed.
 func (s *subscribers) lookForIdle() {
 	ids := s.engine.Idling()
 	if len(ids) == 0 {

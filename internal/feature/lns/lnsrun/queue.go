@@ -1,15 +1,15 @@
 package lnsrun
 
-// queue is questions that wait their turn: so many are worked at at a time. What waits is
-// a few words: in a storm tens of thousands of logins wait, and a goroutine for each would
-// be most of the daemon's memory. It belongs to the loop.
+// queue holds work that waits for its turn: most items are worked on at a time. A
+// waiting item takes a few words: in a storm tens of thousands of logins wait, and a
+// goroutine for each would be most of the daemon's memory. The loop owns it.
 type queue struct {
-	most    int // at a time
+	most    int // that are worked on at a time
 	running int
 	waiting []question
 }
 
-// put takes a question; true: it is to be worked at now, false: it waits.
+// put adds a question; true: the caller works on it now, false: it waits.
 func (q *queue) put(one question) bool {
 	if q.running == q.most {
 		q.waiting = append(q.waiting, one)
@@ -19,8 +19,8 @@ func (q *queue) put(one question) bool {
 	return true
 }
 
-// next gives the next one that is still worth it; false: there is none, and one less
-// is worked at.
+// next gives the next question that is still useful; false: there is none, and the
+// caller stops working.
 func (q *queue) next(worth func(question) bool) (one question, ok bool) {
 	for len(q.waiting) > 0 {
 		one, q.waiting[0] = q.waiting[0], question{}
@@ -28,7 +28,7 @@ func (q *queue) next(worth func(question) bool) (one question, ok bool) {
 			return one, true
 		}
 	}
-	q.waiting = nil // what a storm took
+	q.waiting = nil // frees what a storm used
 	q.running--
 	return question{}, false
 }

@@ -9,8 +9,8 @@ import (
 	"weft/internal/task"
 )
 
-// RADIUS has its own types (internal/aaa). Here they are made of the subscribers', and
-// the other way round.
+// internal/aaa has types of its own for RADIUS. The functions of this file convert
+// between them and the types of internal/subscriber.
 
 // accessRequest is the Access-Request for a login.
 func accessRequest(q subscriber.AuthRequest) aaa.Request {
@@ -22,7 +22,7 @@ func accessRequest(q subscriber.AuthRequest) aaa.Request {
 	}
 }
 
-// replyOf is what an Access-Accept or Access-Reject says of a login.
+// replyOf is the reply to a login in an Access-Accept or Access-Reject.
 func replyOf(r aaa.Reply) subscriber.AuthReply {
 	return subscriber.AuthReply{Accept: r.Accept, Text: r.Text, Login: r.Login, Profile: profileOf(r.Profile)}
 }
@@ -40,7 +40,7 @@ func profileOf(p aaa.Profile) subscriber.Profile {
 	return out
 }
 
-// comparePassword decides about a subscriber whose password's hash is known here.
+// comparePassword authenticates a subscriber with the bcrypt hash of its password.
 func comparePassword(q subscriber.AuthRequest) subscriber.AuthReply {
 	if !aaa.PasswordMatches(q.Hash, q.Password) {
 		return subscriber.AuthReply{Text: "Login incorrect"}
@@ -48,7 +48,7 @@ func comparePassword(q subscriber.AuthRequest) subscriber.AuthReply {
 	return subscriber.AuthReply{Accept: true, Text: "Welcome", Profile: *q.Profile}
 }
 
-// accountingRequest is the Accounting-Request for what has become of a session.
+// accountingRequest is the Accounting-Request for an event of a session.
 func accountingRequest(a *subscriber.Account) *aaa.Accounting {
 	status := map[subscriber.AccountKind]aaa.Status{
 		subscriber.AccountStart: aaa.StatusStart, subscriber.AccountInterim: aaa.StatusInterim, subscriber.AccountStop: aaa.StatusStop, subscriber.AccountOn: aaa.StatusOn,
@@ -61,7 +61,7 @@ func accountingRequest(a *subscriber.Account) *aaa.Accounting {
 	}
 }
 
-// terminateCause is Acct-Terminate-Cause (RFC 2866 section 5.10) of an end.
+// terminateCause is the Acct-Terminate-Cause (RFC 2866 section 5.10) of an end.
 func terminateCause(r subscriber.Reason) aaa.Cause {
 	switch r {
 	case subscriber.ReasonRequested, subscriber.ReasonPeer:
@@ -80,12 +80,12 @@ func terminateCause(r subscriber.Reason) aaa.Cause {
 	return aaa.CauseNASError
 }
 
-// traffic is the total of what the datapath counted and what went the slow path.
+// traffic is the sum of the datapath's counters and the slow path's.
 func traffic(t subscriber.Traffic) aaa.Traffic {
 	return aaa.Traffic{InputPackets: t.UpPackets, InputOctets: t.UpBytes, OutputPackets: t.DownPackets, OutputOctets: t.DownBytes}
 }
 
-// radiusOrders carries out the orders of RADIUS (RFC 5176).
+// radiusOrders carries out CoA and Disconnect requests (RFC 5176).
 type radiusOrders struct {
 	ctx context.Context
 	box task.Mailbox[*subscribers]
@@ -109,7 +109,7 @@ func matchOf(m aaa.Match) subscriber.Match {
 	}
 }
 
-// radiusServer is a row of what weft show tells of RADIUS servers.
+// radiusServer is the row of a RADIUS server in weft show radius.
 func radiusServer(section string, n aaa.ServerStats) lns.RADIUSServer {
 	return lns.RADIUSServer{
 		Access: section, Server: n.Server, Quiet: n.Silent, Answered: n.Answered, Silent: n.Unanswered, Forged: n.Forged,

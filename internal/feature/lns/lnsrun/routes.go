@@ -10,16 +10,16 @@ import (
 	"weft/internal/subscriber"
 )
 
-// subscriberRoutes are the kernel's routes to what no pool covers: addresses
-// and prefixes that RADIUS gave, and framed routes.
+// subscriberRoutes are the kernel's routes to subscribers that no route of a pool
+// covers: addresses and prefixes from RADIUS, and framed routes.
 type subscriberRoutes struct {
-	covered []netip.Prefix            // by routes of the plan
-	of      map[uint16][]netip.Prefix // by session
-	held    []netip.Prefix            // delegated to our own clients
-	refused map[netip.Prefix]error    // those that could not be set
+	covered []netip.Prefix            // prefixes of the plan's routes
+	of      map[uint16][]netip.Prefix // by session id
+	held    []netip.Prefix            // delegated to this router's own clients
+	refused map[netip.Prefix]error    // the kernel's errors
 }
 
-// set remembers whether a route could be set.
+// set records the result of setting a route.
 func (r *subscriberRoutes) set(p netip.Prefix, err error) {
 	switch {
 	case err == nil:
@@ -31,16 +31,16 @@ func (r *subscriberRoutes) set(p netip.Prefix, err error) {
 	}
 }
 
-// fault says what of the routes could not be set, nil if all are.
+// fault is the error of the routes that could not be set, nil if there are none.
 func (r *subscriberRoutes) fault() error {
 	if len(r.refused) == 0 {
 		return nil
 	}
 	first := slices.SortedFunc(maps.Keys(r.refused), netip.Prefix.Compare)[0]
 	if n := len(r.refused); n > 1 {
-		return fmt.Errorf("%d prefixes are not routed, the first: %w", n, r.refused[first])
+		return fmt.Errorf("%d routes to subscribers are missing, the first: %w", n, r.refused[first])
 	}
-	return fmt.Errorf("a prefix is not routed: %w", r.refused[first])
+	return fmt.Errorf("a route to a subscriber is missing: %w", r.refused[first])
 }
 
 func coveredBy(servers []subscriber.ServerSettings) []netip.Prefix {
@@ -67,7 +67,7 @@ func coveredBy(servers []subscriber.ServerSettings) []netip.Prefix {
 	return list
 }
 
-// needs gives the routes that a session needs of its own.
+// needs gives the prefixes of a session that need routes of their own.
 func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
 	if s.Trusted {
 		return nil // a client's session: its routes are the plan's
@@ -83,7 +83,7 @@ func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
 	})
 }
 
-// route follows what has come and gone.
+// route adds and removes routes as sessions begin and end.
 func (s *subscribers) route(t subscriber.SessionDelta) {
 	r := &s.routes
 	r.covered = s.covered
@@ -101,7 +101,7 @@ func (s *subscribers) route(t subscriber.SessionDelta) {
 			err := s.doors.Kernel.RouteSubscriber(p, s.devices[one.Access])
 			r.set(p, err)
 			if err != nil {
-				s.log.Error("a subscriber's prefix is not routed", "prefix", p.String(), "error", err)
+				s.log.Error("cannot add the route to a subscriber", "prefix", p.String(), "error", err)
 			}
 		}
 		if r.of[one.Local] = want; len(want) == 0 {
@@ -114,7 +114,7 @@ func (s *subscribers) unroute(list []netip.Prefix) {
 	for _, p := range list {
 		s.routes.set(p, nil)
 		if err := s.doors.Kernel.UnrouteSubscriber(p); err != nil {
-			s.log.Warn("an old route to a subscriber stays", "prefix", p.String(), "error", err)
+			s.log.Warn("cannot remove the route to a subscriber", "prefix", p.String(), "error", err)
 		}
 	}
 }
@@ -131,8 +131,8 @@ func delegatedTo(learned map[string]subscriber.Learned) []netip.Prefix {
 	return slices.Compact(list)
 }
 
-// hold keeps packets for what nobody has of those prefixes from going back to
-// where they came from.
+// hold adds unreachable routes for the delegated prefixes, so that packets for unused
+// parts of them do not loop between this router and the provider.
 func (s *subscribers) hold(learned map[string]subscriber.Learned) {
 	r, want := &s.routes, delegatedTo(learned)
 	if slices.Equal(want, r.held) {
@@ -143,14 +143,13 @@ func (s *subscribers) hold(learned map[string]subscriber.Learned) {
 		err := s.doors.Kernel.HoldSubscriber(p)
 		r.set(p, err)
 		if err != nil {
-			s.log.Warn("packets for a delegated prefix may loop", "prefix", p.String(), "error", err)
+			s.log.Warn("cannot add the unreachable route for a delegated prefix; packets for unused parts of it may loop", "prefix", p.String(), "error", err)
 		}
 	}
 	r.held = want
 }
 
-// sweepRoutes takes away what a process before has left: the sessions that were kept
-// have theirs.
+// sweepRoutes removes the routes of a previous process that no restored session needs.
 func (s *subscribers) sweepRoutes(learned map[string]subscriber.Learned) {
 	wanted := map[netip.Prefix]bool{}
 	for _, p := range delegatedTo(learned) {
@@ -162,6 +161,6 @@ func (s *subscribers) sweepRoutes(learned map[string]subscriber.Learned) {
 		}
 	}
 	if err := s.doors.Kernel.UnrouteSubscribers(func(p netip.Prefix) bool { return wanted[p] }); err != nil {
-		s.log.Warn("old routes to subscribers stay", "error", err)
+		s.log.Warn("cannot remove old routes to subscribers", "error", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package lnsrun is the half of subscribers that touches the system: sockets,
-// user-space ends of devices, the store, RADIUS, and the tables of the datapath.
+// Package lnsrun runs the subscribers' engine: sockets, user-space ends of devices,
+// the store, RADIUS, and the tables of the datapath.
 //
 //	readers of sockets and taps --+
 //	password checks, RADIUS ------+-- ask --> loop (subscribers) --> datapath, routes, sends
@@ -29,11 +29,11 @@ type Runner struct {
 	loop   *task.Task
 	disk   *task.Loop[*disk]
 	cancel context.CancelFunc
-	state  *subscribers // the loop's, until it has ended
+	state  *subscribers // owned by the loop until it has ended
 }
 
-// New makes the constructor of the runner. hosts answers router solicitations
-// and DHCPv6 of subscribers.
+// New gives the constructor of the runner. hosts answers router solicitations and
+// DHCPv6 messages of subscribers.
 func New(hosts subscriber.HostResponder) func(context.Context, runner.Doors) runner.Runner {
 	return func(ctx context.Context, d runner.Doors) runner.Runner { return start(ctx, d, hosts) }
 }
@@ -45,13 +45,13 @@ func start(ctx context.Context, d runner.Doors, hosts subscriber.HostResponder) 
 	files.changed = func(users map[string][]lns.User) {
 		_ = s.box.Ask(ctx, func(s *subscribers) { s.follow(users) }) // a loop that has ended needs no users
 	}
-	// the disk's loop outlives the context: what the other one hands it last is written
+	// the disk's loop outlives the context: the last change set is still written
 	s.disk = task.StartLoop(context.WithoutCancel(ctx), "subscribers' files", files, (*disk).tick)
 	loop := task.Keep(ctx, task.Kept{Name: "subscribers", Log: d.Log, Run: s.run})
 	return &Runner{s.box, loop, s.disk, cancel, s}
 }
 
-// Apply makes the sections those of the file.
+// Apply configures the sections as in the file.
 func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	servers, clients := lns.Settings(round.File, round.Facts)
 	begun := false
@@ -68,7 +68,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	return r.box.Ask(ctx, func(s *subscribers) { s.set(s.ctx, round.File, round.Facts, k) })
 }
 
-// Status says which sections are served.
+// Status gives the health of each section and of the routes to subscribers.
 func (r *Runner) Status(ctx context.Context) (list []state.Health) {
 	fault := errors.Join(r.loop.Fault(), r.state.guard.Fault())
 	for _, name := range r.Sections(ctx) {
@@ -79,13 +79,13 @@ func (r *Runner) Status(ctx context.Context) (list []state.Health) {
 		return list // the fault says why the loop does not answer
 	}
 	if unrouted != nil {
-		list = append(list, state.HealthOf("lns", "routes", unrouted, "remove the host's route, or give subscribers other prefixes"))
+		list = append(list, state.HealthOf("lns", "routes", unrouted, "remove the host's route to the same prefix, or assign other prefixes to subscribers"))
 	}
 	return list
 }
 
-// Close ends the tasks. No peer gets a message: sessions go on, and the next
-// process takes them over.
+// Close ends the tasks. Peers get no message: sessions continue, and the next process
+// takes them over.
 func (r *Runner) Close() error {
 	r.cancel()
 	r.loop.Stop()
@@ -96,8 +96,8 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// Facts gives the numbers of sections, and what L2TP servers have given to
-// clients here.
+// Facts gives the numbers of sections, and the addresses and prefixes that clients
+// have from their L2TP servers.
 func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Facts) (err error) {
 	facts.Accesses = map[string]int{}
 	if facts.Clients, err = readClients(d.Paths.Run); err != nil || d.Datapath == nil {
@@ -105,7 +105,7 @@ func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Fa
 	}
 	accesses, err := subscribertable.Of(d.Datapath).Accesses()
 	if errors.Is(err, datapath.ErrOtherVersion) {
-		return nil // what is loaded is about to be replaced
+		return nil // the loaded programs are about to be replaced
 	}
 	for _, a := range accesses {
 		facts.Accesses[a.Name] = a.ID
@@ -113,7 +113,7 @@ func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Fa
 	return err
 }
 
-// Unload takes the routes of subscribers away.
+// Unload removes the routes to subscribers.
 func Unload(d runner.Doors) error {
 	return d.Kernel.UnrouteSubscribers(func(netip.Prefix) bool { return false })
 }

@@ -7,32 +7,32 @@ import (
 	"weft/internal/slowpath"
 )
 
-// message is something that the engine says: to a peer, or to the stack.
+// message is an outgoing message of the engine: to a peer, or to the host's stack.
 type message struct {
 	here, peer netip.AddrPort
 	access     int
-	own        bool // an error of this router's
+	own        bool // an ICMP error of this router
 	bytes      []byte
 }
 
-// Send, Deliver, Reply, Authenticate and Dial are what the engine needs; it calls them
-// in the loop, and none of them waits.
+// Send, Deliver, Reply, Authenticate and Dial are the engine's backend. The engine calls
+// them in the loop; none of them blocks.
 func (s *subscribers) Send(here, peer netip.AddrPort, b []byte) {
 	s.said = append(s.said, message{here: here, peer: peer, bytes: b})
 }
 
 func (s *subscribers) Deliver(id int, ip []byte) {
-	s.said = append(s.said, message{access: id, bytes: bytes.Clone(ip)}) // it stands where the next one is read into
+	s.said = append(s.said, message{access: id, bytes: bytes.Clone(ip)}) // the buffer is used again for the next packet
 }
 
 func (s *subscribers) Reply(id int, ip []byte) {
 	s.said = append(s.said, message{access: id, bytes: ip, own: true})
 }
 
-// settle carries out what cannot wait of what the engine was fed: first datapath and
-// routes become what the engine's sessions are, then what it has said goes out. Who is
-// told by its last answer that its session is up may send at once, and is answered; who
-// is told that it is over has nothing any more that could be another's by now.
+// settle carries out what cannot wait: it first writes changes of sessions to datapath
+// and routes, then sends the engine's messages. So a subscriber whose session is up by
+// the last message can send at once, and a subscriber whose session is over no longer
+// holds ids or addresses that another session may get.
 func (s *subscribers) settle() {
 	if t := s.engine.SessionDelta(); !t.Empty() {
 		s.changed += len(t.Sessions) + len(t.Ended)
@@ -47,7 +47,7 @@ func (s *subscribers) settle() {
 			}
 		default:
 			if t := s.taps[s.devices[m.access]]; t != nil {
-				_ = t.device.Put(slowpath.Packet{Bytes: m.bytes, Local: m.own}) // lost like any packet that the stack refuses
+				_ = t.device.Put(slowpath.Packet{Bytes: m.bytes, Local: m.own}) // dropped like any packet that the stack rejects
 			}
 		}
 	}

@@ -150,8 +150,8 @@ func servesAlice(s *subscribers, l *ledger, here netip.AddrPort) {
 	s.take(s.ctx, socket{l, here})
 }
 
-// Whoever learns that its session is up finds a datapath that knows it, and whoever
-// learns that it is over finds one that does not.
+// When a peer receives the message that its session is up, the datapath has the
+// session; when it receives the message that it is over, the datapath has it no more.
 func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	here, there := netip.MustParseAddrPort("192.0.2.1:1701"), netip.MustParseAddrPort("198.51.100.7:40000")
 	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}

@@ -14,10 +14,10 @@ import (
 	"weft/internal/subscriber"
 )
 
-// rowsAtATime is how many sessions are looked at at once, while others wait.
+// rowsAtATime is how many sessions one request to the loop reads; others get their turn in between.
 const rowsAtATime = 256
 
-// Subscribers, Tunnels, Clients and AccessStats are what the API shows: copies.
+// Subscribers, Tunnels, Clients and AccessStats give copies of the engine's rows for the API.
 func (r *Runner) Subscribers(ctx context.Context) iter.Seq[lns.Subscriber] {
 	return func(yield func(lns.Subscriber) bool) {
 		order := get(ctx, r.box, func(s *subscribers) []uint16 { return s.engine.Order() })
@@ -36,7 +36,7 @@ func (r *Runner) Subscribers(ctx context.Context) iter.Seq[lns.Subscriber] {
 	}
 }
 
-// Details tells all of somebody's sessions.
+// Details gives all sessions that who matches, with their history.
 func (r *Runner) Details(ctx context.Context, who string) lns.Details {
 	d := lns.Details{Sessions: []lns.Detail{}}
 	boot := clockBegan(time.Now())
@@ -58,7 +58,7 @@ func (r *Runner) Details(ctx context.Context, who string) lns.Details {
 	return d
 }
 
-// clockBegan is when the datapath's clock was zero.
+// clockBegan is the time at which the datapath's clock was zero.
 func clockBegan(now time.Time) time.Time {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -98,7 +98,7 @@ func (r *Runner) AccessStats(ctx context.Context) subscriber.Stats {
 	})
 }
 
-// Pools tells how full the sections' pools are, RADIUS how their servers answer.
+// Pools gives the use of the sections' pools, RADIUS the counters of their servers.
 func (r *Runner) Pools(ctx context.Context) []subscriber.PoolRow {
 	return get(ctx, r.box, func(s *subscribers) []subscriber.PoolRow { return s.engine.Pools() })
 }
@@ -123,7 +123,7 @@ func (s *subscribers) radiusRows() []lns.RADIUSServer {
 	return list
 }
 
-// Disconnect ends sessions, and gives how many.
+// Disconnect ends the sessions that m matches and gives their number.
 func (r *Runner) Disconnect(ctx context.Context, m subscriber.Match) int {
 	return get(ctx, r.box, func(s *subscribers) int { return s.disconnect(m) })
 }

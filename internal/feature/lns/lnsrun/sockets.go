@@ -13,7 +13,7 @@ import (
 	"weft/internal/task"
 )
 
-// listen opens and closes sockets so that they are those of the sections.
+// listen opens and closes sockets as the sections require.
 func (s *subscribers) listen(ctx context.Context, servers []subscriber.ServerSettings) {
 	wanted := map[netip.AddrPort]bool{}
 	for _, one := range servers {
@@ -23,7 +23,7 @@ func (s *subscribers) listen(ctx context.Context, servers []subscriber.ServerSet
 				continue
 			}
 			if err := s.open(ctx, a); err != nil {
-				s.log.Error("LACs cannot reach this router", "lns", one.Name, "error", err)
+				s.log.Error("cannot open the L2TP socket", "lns", one.Name, "error", err)
 			}
 		}
 	}
@@ -31,8 +31,8 @@ func (s *subscribers) listen(ctx context.Context, servers []subscriber.ServerSet
 	for a := range s.kept {
 		switch socket := s.sockets[a]; {
 		case wanted[a] || socket == nil:
-		case inUse[a]: // like a client's: nobody new is taken there, and it is closed with its last tunnel
-			s.log.Warn("tunnels at an address that is not listened at any more go on until they end", "address", a.String())
+		case inUse[a]: // like a client's: it accepts no new tunnel, and closes with its last one
+			s.log.Warn("tunnels at an address that was removed from listen continue until they end", "address", a.String())
 		default:
 			_ = socket.Close()
 			delete(s.sockets, a)
@@ -55,13 +55,13 @@ type datagrams interface {
 	Here() netip.AddrPort
 	Receive(b []byte) (int, netip.AddrPort, error)
 	Waiting(b []byte) (int, netip.AddrPort, bool)
-	// Send never waits; false: the datagram found no room, and is dropped.
+	// Send never blocks; false: the socket's buffer is full, and the datagram is dropped.
 	Send(b []byte, to netip.AddrPort) bool
 	Close() error
 }
 
-// together is how many datagrams are taken, if so many wait, until what they led to is
-// carried out: in a storm the datapath is told of sessions by the dozen.
+// together is the largest number of waiting datagrams that are handled before their
+// effects are carried out: in a storm the datapath gets sessions by the dozen.
 const together = 64
 
 // datagram is one that was received.
@@ -70,10 +70,10 @@ type datagram struct {
 	bytes []byte
 }
 
-// largest is the largest datagram.
+// largest is the size of the largest datagram, in bytes.
 const largest = 65536
 
-// take reads a socket from now on.
+// take starts to read a socket.
 func (s *subscribers) take(ctx context.Context, socket datagrams) {
 	here := socket.Here()
 	s.sockets[here] = socket
@@ -102,7 +102,7 @@ func (s *subscribers) take(ctx context.Context, socket datagrams) {
 	})
 }
 
-// receive feeds the engine, and carries out what that led to.
+// receive feeds datagrams to the engine, and carries out the effects.
 func (s *subscribers) receive(here netip.AddrPort, batch []datagram) {
 	now := time.Now()
 	for _, d := range batch {
@@ -111,10 +111,10 @@ func (s *subscribers) receive(here netip.AddrPort, batch []datagram) {
 	s.settle()
 }
 
-// dialTime bounds finding a server.
+// dialTime bounds the resolution of a server's name.
 const dialTime = 10 * time.Second
 
-// Dial finds a server, which may ask name servers, beside the loop.
+// Dial resolves the name of a server, outside the loop.
 func (s *subscribers) Dial(name string) {
 	server, ctx := s.servers[name], s.ctx
 	if onward, ok := subscriber.SwitchServer(name); ok {
@@ -144,7 +144,7 @@ func (s *subscribers) Dial(name string) {
 	})
 }
 
-// sweepSockets closes clients' sockets that no tunnel has any more.
+// sweepSockets closes clients' sockets without tunnels.
 func (s *subscribers) sweepSockets() {
 	inUse := s.engine.Addresses()
 	for a, socket := range s.sockets {

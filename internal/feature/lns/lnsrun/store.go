@@ -10,11 +10,11 @@ import (
 	"weft/internal/subscriber"
 )
 
-// save is a change set on its way to the disk, and what is to be done once it is there.
+// save is a change set on its way to the disk, with the actions that follow once it is written.
 type save struct {
 	store, leases []subscriber.Stored
-	learned       map[string]subscriber.Learned // nil: it has not changed
-	told          []entry                       // accounts
+	learned       map[string]subscriber.Learned // nil: unchanged
+	told          []entry                       // accounting records to send
 	gone          subscriber.ChangeSet
 }
 
@@ -22,7 +22,7 @@ func (one *save) empty() bool {
 	return len(one.store)+len(one.leases)+len(one.told)+len(one.gone.GoneTunnels)+len(one.gone.GoneSessions) == 0 && one.learned == nil
 }
 
-// changes takes what has changed since the last change set.
+// changes gives the changes since the last change set.
 func (s *subscribers) changes(learned map[string]subscriber.Learned) *save {
 	b := s.engine.Take()
 	told, accounts := s.account(b.Accounts)
@@ -38,7 +38,7 @@ func (s *subscribers) changes(learned map[string]subscriber.Learned) *save {
 	return one
 }
 
-// startSave hands what has changed to the disk.
+// startSave passes the changes to the disk's loop.
 func (s *subscribers) startSave(learned map[string]subscriber.Learned) {
 	one := s.changes(learned)
 	if one.empty() {
@@ -48,14 +48,15 @@ func (s *subscribers) startSave(learned map[string]subscriber.Learned) {
 	ask := context.WithoutCancel(s.ctx)
 	s.tasks.Go(func() {
 		if err := s.disk.Ask(ask, func(d *disk) { d.save(one) }); err != nil {
-			s.log.Error("sessions cannot be kept", "error", err)
+			s.log.Error("cannot save sessions", "error", err)
 		}
-		_ = s.box.Ask(ask, func(s *subscribers) { s.saved(one) }) // if the loop has ended, finish does it
+		_ = s.box.Ask(ask, func(s *subscribers) { s.saved(one) }) // if the loop has ended, finish does this
 	})
 }
 
-// saved does what may be done once a change set is on the disk: RADIUS servers are told,
-// and what is gone leaves the datapath, now that its counters were read.
+// saved carries out what had to wait until a change set was written: it sends the
+// accounting records, and removes ended sessions from the datapath, whose counters are
+// in these records.
 func (s *subscribers) saved(one *save) {
 	s.saving = nil
 	s.tell(s.ctx, one.told)
@@ -66,11 +67,11 @@ func (s *subscribers) saved(one *save) {
 	}
 }
 
-// logLearned says which sessions of this router's own have come and gone.
+// logLearned logs changes of the sessions of this router's own clients.
 func (s *subscribers) logLearned(now map[string]subscriber.Learned) {
 	for name, l := range now {
 		switch was := s.learned[name]; {
-		case l.Up && (!was.Up || l.IPv4 != was.IPv4 || l.Delegated != was.Delegated): // one after the other
+		case l.Up && (!was.Up || l.IPv4 != was.IPv4 || l.Delegated != was.Delegated): // a new session, or new addresses
 			s.log.Info("L2TP session is up", "client", name, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Delegated))
 		case !l.Up && was.Up:
 			s.log.Warn("L2TP session is down", "client", name)
@@ -78,7 +79,7 @@ func (s *subscribers) logLearned(now map[string]subscriber.Learned) {
 	}
 }
 
-// restore takes over what another process has kept.
+// restore takes over the sessions of a previous process.
 func (s *subscribers) restore(ctx context.Context, k kept, now time.Time) {
 	s.keeps = k.store
 	if !k.store {
@@ -86,9 +87,9 @@ func (s *subscribers) restore(ctx context.Context, k kept, now time.Time) {
 	}
 	s.begunHere = k.begun
 	if err := s.engine.Restore(k.sessions, now); err != nil {
-		s.log.Error("sessions of the process before are lost", "error", err)
+		s.log.Error("cannot restore the sessions of the previous process", "error", err)
 	}
-	if len(k.sessions) > 0 { // sessions go on: nothing has begun anew
+	if len(k.sessions) > 0 { // sessions continue: no Accounting-On
 		for name := range s.accounts.clients {
 			s.begunHere[name] = true
 		}
@@ -97,7 +98,7 @@ func (s *subscribers) restore(ctx context.Context, k kept, now time.Time) {
 	for a := range s.engine.Addresses() {
 		if s.sockets[a] == nil {
 			if err := s.open(ctx, a); err != nil {
-				s.log.Error("a tunnel's address is taken", "error", err)
+				s.log.Error("cannot open the socket of a restored tunnel", "error", err)
 			}
 		}
 	}
@@ -106,8 +107,8 @@ func (s *subscribers) restore(ctx context.Context, k kept, now time.Time) {
 	s.sweepDatapath()
 }
 
-// endAccounts waits for what is on its way, and forgets what was told. Nothing else
-// works any more; the rest is in the store, for the next process.
+// endAccounts waits for outstanding records, and deletes the acknowledged ones from the
+// store. All other tasks have ended; the remaining records are for the next process.
 func (s *subscribers) endAccounts(d *disk) {
 	var clients []*aaa.Client
 	clients = slices.AppendSeq(clients, maps.Values(s.accounts.clients))

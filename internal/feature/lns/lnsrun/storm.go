@@ -2,27 +2,27 @@ package lnsrun
 
 import "runtime/debug"
 
-// manyChanges is a storm: so many sessions came or went between two looks.
+// manyChanges is the number of sessions that begin or end between two looks in a storm.
 const manyChanges = 1000
 
-// stormGarbage is how much garbage there may be in a storm, in percent of what is in
-// use (GOGC). What each session leaves on its way up is several times what it keeps:
-// with the usual 100 a storm's peak is twice what it has to be.
+// stormGarbage is GOGC during a storm: garbage in percent of the memory in use. A
+// session that comes up leaves several times more garbage than it keeps: with the
+// default of 100, the peak of a storm is twice as high.
 const stormGarbage = 40
 
-// pace has memory swept up more often as long as a storm lasts.
+// pace has the garbage collector run more often during a storm.
 func (s *subscribers) pace() {
 	if s.stormy || s.changed < manyChanges {
 		return
 	}
 	s.stormy = true
 	s.garbage = debug.SetGCPercent(stormGarbage)
-	if s.garbage < stormGarbage { // somebody wants it so
+	if s.garbage < stormGarbage { // the environment has set a lower GOGC
 		debug.SetGCPercent(s.garbage)
 	}
 }
 
-// giveBack returns the memory that a storm took, once it is over.
+// giveBack returns memory to the system when a storm is over.
 func (s *subscribers) giveBack() {
 	if s.stormy && s.changed < manyChanges {
 		s.stormy = false

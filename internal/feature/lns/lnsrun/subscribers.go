@@ -21,45 +21,45 @@ import (
 // [l2tp_client.NAME] sections, with its sockets, user-space ends of devices, RADIUS
 // clients and routes. Only functions that the loop runs touch it; readers of sockets and
 // devices, password checks, RADIUS and the disk ask it through box. The loop itself never
-// waits for any of them: sends drop what does not fit (datagrams.Send), and what goes to
-// the disk is handed to another loop (disk), one change set at a time.
+// waits for any of them: a send that does not fit is dropped (datagrams.Send), and change
+// sets go to another loop (disk), one at a time.
 type subscribers struct {
 	log   *slog.Logger
 	doors runner.Doors
 	box   task.Mailbox[*subscribers]
-	ctx   context.Context // of the tasks that ask the loop: it ends when the runner is closed
+	ctx   context.Context // of the tasks that ask the loop; Close cancels it
 	tasks task.Tasks
 	guard task.Guard // of messages that the engine handles
-	wake  task.Wake  // accounts are settled
+	wake  task.Wake  // accounting records are acknowledged
 
 	engine    *subscriber.Engine
 	begun     bool
 	sockets   map[netip.AddrPort]datagrams
-	kept      map[netip.AddrPort]bool // sockets of listen; others are clients'
-	unsent    uint64                  // datagrams that found no room in a socket
+	kept      map[netip.AddrPort]bool // sockets of listen; the others are clients'
+	unsent    uint64                  // datagrams dropped because a socket's buffer was full
 	servers   map[string]string       // client -> server
 	devices   map[int]string
 	taps      map[string]*tap
 	learned   map[string]subscriber.Learned
-	path      subscriber.Sessions // nil: there is no datapath
-	said      []message           // by the engine, until the datapath knows what led to it
+	path      subscriber.Sessions // nil: no datapath
+	said      []message           // of the engine; sent after the datapath has the changes that led to them
 	accounts  *accounts
 	routes    subscriberRoutes
 	captures  captures
-	comparing queue          // passwords that are compared with their hashes: one keeps a CPU busy for some 50 ms
-	settings  accessSettings // as they were set last, without the users of files
+	comparing queue          // logins to compare with bcrypt hashes: one comparison takes about 50 ms of CPU time
+	settings  accessSettings // the current ones, without the users of files
 	users     map[string][]lns.User
 	swept     bool
-	changed   int             // sessions that came or went since the last look
-	stormy    bool            // many did
-	garbage   int             // how much there may be of it when they do not (GOGC)
-	covered   []netip.Prefix  // by routes of the plan
-	begunHere map[string]bool // sections whose RADIUS servers know that they began
+	changed   int             // sessions that began or ended since the last look
+	stormy    bool            // a storm goes on
+	garbage   int             // GOGC outside storms
+	covered   []netip.Prefix  // prefixes of the plan's routes
+	begunHere map[string]bool // sections that have sent Accounting-On
 
 	disk   *task.Loop[*disk]
-	keeps  bool                // there is a store
-	unkept []subscriber.Stored // what the store is to know besides the engine's
-	saving *save               // on its way to the disk; nil: nothing is
+	keeps  bool                // the store is open
+	unkept []subscriber.Stored // changes of the store besides the engine's
+	saving *save               // on its way to the disk; nil: none
 }
 
 func newSubscribers(ctx context.Context, d runner.Doors, hosts subscriber.HostResponder) *subscribers {
@@ -81,8 +81,8 @@ func get[T any](ctx context.Context, box task.Mailbox[*subscribers], f func(*sub
 	return v
 }
 
-// run is the loop. It does what it is asked and what is due, and carries out what the
-// engine decided.
+// run is the loop. It carries out requests and due work, and then the engine's
+// decisions.
 func (s *subscribers) run(ctx context.Context, works func()) error {
 	works()
 	timer := time.NewTimer(0)
@@ -107,7 +107,7 @@ func (s *subscribers) run(ctx context.Context, works func()) error {
 	}
 }
 
-// untilDue is how long nothing is to be done.
+// untilDue is the time until the next due work.
 func (s *subscribers) untilDue() time.Duration {
 	if at := s.engine.Due(); !at.IsZero() {
 		return max(time.Until(at), 0)
@@ -115,8 +115,8 @@ func (s *subscribers) untilDue() time.Duration {
 	return time.Hour
 }
 
-// carryOut does what is due, has datapath, routes and peers know of it, and hands what
-// has changed to the disk, unless a change set is on its way there: then it grows.
+// carryOut does the due work, updates datapath, routes and peers, and passes the changes
+// to the disk, unless a change set is on its way there: then the next one grows.
 func (s *subscribers) carryOut(now time.Time) {
 	if !s.begun {
 		return
@@ -136,7 +136,7 @@ func (s *subscribers) carryOut(now time.Time) {
 	}
 }
 
-// set makes the sections those of f; k is what the disk has of them.
+// set configures the sections as in f; k is what the files hold of them.
 func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts, k kept) {
 	servers, clients := lns.Settings(f, facts)
 	s.devices = lns.Devices(f, facts)
@@ -164,13 +164,13 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 		s.restore(ctx, k, now)
 	}
 	s.announce(ctx, f, now)
-	if moved { // what a pool's route led to may need one of its own now
+	if moved { // an address that the pool's route covered may need a route of its own now
 		s.engine.PutAgain()
 	}
 }
 
-// finish carries out what the engine decided last. The loop and its tasks have ended. No
-// peer gets a message: sessions go on, and the next process takes them over.
+// finish carries out the engine's last decisions, after the loop and its tasks have
+// ended. Peers get no message: sessions continue, and the next process takes them over.
 func (s *subscribers) finish(d *disk) {
 	if s.saving != nil {
 		s.saved(s.saving)
@@ -181,7 +181,7 @@ func (s *subscribers) finish(d *disk) {
 	}
 }
 
-// carryOutOn is carryOut for the last time: it waits for the disk.
+// carryOutOn is the last carryOut: it waits for the disk.
 func (s *subscribers) carryOutOn(d *disk) {
 	s.engine.Tick(time.Now())
 	s.settle()
@@ -191,7 +191,7 @@ func (s *subscribers) carryOutOn(d *disk) {
 	}
 }
 
-// addressText and prefixText are for logs.
+// addressText and prefixText format for the log.
 func addressText(a netip.Addr) string {
 	if !a.IsValid() {
 		return "none"

@@ -14,9 +14,9 @@ import (
 	"weft/internal/task"
 )
 
-// Subscribe gives the datapath sessions, as another router has them: those of
-// sections that the file has too. No engine runs: control messages stay
-// unanswered. close lets go of the tables.
+// Subscribe writes the sessions of another router's datapath to this one: those of
+// sections that the file has too. No engine runs, so control messages get no answer.
+// close closes the tables.
 func Subscribe(d runner.Doors, f *config.File, t state.AccessTables) (close func() error, err error) {
 	close = func() error { return nil }
 	if len(t.Sessions) == 0 || len(lns.Made(f)) == 0 {
@@ -56,13 +56,13 @@ func Subscribe(d runner.Doors, f *config.File, t state.AccessTables) (close func
 	return tables.Close, tables.Put(t.Tunnels, sessions)
 }
 
-// Taps read what takes the slow path of subscribers, and forget it.
+// Taps read the packets that take the subscribers' slow path, and discard them.
 type Taps struct {
 	devices []*slowpath.Device
 	tasks   *task.Group
 }
 
-// OpenTaps opens those of all sections.
+// OpenTaps opens the devices of all sections.
 func OpenTaps(ctx context.Context, d runner.Doors) (*Taps, error) {
 	accesses, err := subscribertable.Of(d.Datapath).Accesses()
 	if err != nil {
@@ -82,7 +82,7 @@ func OpenTaps(ctx context.Context, d runner.Doors) (*Taps, error) {
 	return t, nil
 }
 
-// Served is how many packets they are done with.
+// Served is the number of packets that were read.
 func (t *Taps) Served() (n uint64) {
 	for _, d := range t.devices {
 		n += d.Served()

@@ -7,7 +7,7 @@ import (
 	"weft/internal/state"
 )
 
-// tap is a device's user-space end.
+// tap is the user-space end of a section's device.
 type tap struct {
 	device device
 	cancel context.CancelFunc
@@ -20,7 +20,7 @@ type device interface {
 	Close() error
 }
 
-// serveTaps keeps the user-space ends of the devices.
+// serveTaps opens and closes the user-space ends of the devices.
 func (s *subscribers) serveTaps(facts state.Facts) {
 	wanted := map[string]bool{}
 	for _, name := range s.devices {
@@ -31,7 +31,7 @@ func (s *subscribers) serveTaps(facts state.Facts) {
 		}
 		device, err := slowpath.Open(name, link.MAC)
 		if err != nil {
-			s.log.Error("no slow path for subscribers", "device", name, "error", err)
+			s.log.Error("cannot open the device of the subscribers' slow path", "device", name, "error", err)
 			continue
 		}
 		inner, cancel := context.WithCancel(s.ctx)
@@ -47,23 +47,23 @@ func (s *subscribers) serveTaps(facts state.Facts) {
 	}
 }
 
-// serveTap hands what takes the slow path to the loop, until ctx ends.
+// serveTap passes slow-path packets to the loop, until ctx ends.
 func (s *subscribers) serveTap(ctx context.Context, name string, t *tap) {
 	defer t.device.Close()
 	err := t.device.Serve(ctx, func(ip []byte, _ state.Arrival) []slowpath.Packet {
 		_ = s.box.Ask(ctx, func(s *subscribers) {
 			s.guard.Do("packet to a subscriber", ip, func() { s.engine.Transmit(name, ip) })
-			s.settle() // the packet is read over after this
+			s.settle() // the buffer is used again after this
 		})
 		return nil
 	})
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	s.log.Warn("slow path of subscribers interrupted", "device", name, "error", err)
+	s.log.Warn("the subscribers' slow path was interrupted", "device", name, "error", err)
 	_ = s.box.Ask(ctx, func(s *subscribers) {
 		if s.taps[name] == t {
-			delete(s.taps, name) // the event loop makes it again
+			delete(s.taps, name) // the loop opens it again
 		}
 	})
 }

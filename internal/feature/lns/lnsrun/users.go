@@ -16,20 +16,20 @@ import (
 	"weft/internal/subscriber"
 )
 
-// accessSettings are what the sections of weft.toml say.
+// accessSettings are the sections of weft.toml.
 type accessSettings struct {
 	file    *config.File
 	servers []subscriber.ServerSettings
 	clients []subscriber.ClientSettings
 }
 
-// usersFile is a users_file as it was read last without mistakes.
+// usersFile is the last content of a users_file without mistakes.
 type usersFile struct {
 	users []lns.User
-	stamp fileStamp // of the last look, good or bad
+	stamp fileStamp // of the last read, with or without mistakes
 }
 
-// fileStamp tells one state of a file from another.
+// fileStamp identifies one version of a file.
 type fileStamp struct {
 	inode uint64
 	size  int64
@@ -48,7 +48,7 @@ func stampOf(name string) (fileStamp, error) {
 	return s, nil
 }
 
-// apply gives the engine all that is known: sections, and users of files.
+// apply configures the engine with the sections and the users of the files.
 func (s *subscribers) apply(now time.Time) {
 	servers := slices.Clone(s.settings.servers)
 	for i := range servers {
@@ -57,7 +57,7 @@ func (s *subscribers) apply(now time.Time) {
 		one.Users = slices.Clone(one.Users)
 		for _, user := range s.users[c.UsersFile] {
 			known := slices.ContainsFunc(c.Users, func(o lns.User) bool { return o.Login == user.Login })
-			if !known { // what weft.toml says comes first
+			if !known { // a user in weft.toml takes precedence
 				one.Users = append(one.Users, user.Subscriber())
 			}
 		}
@@ -85,10 +85,10 @@ func namedUsersFiles(f *config.File) map[string][]string {
 	return m
 }
 
-// usersFiles are the users_files of a configuration, as they were read last.
+// usersFiles are the users_files of a configuration.
 type usersFiles struct {
 	log   *slog.Logger
-	file  *config.File // nil: there is none yet
+	file  *config.File // nil: none yet
 	files map[string]*usersFile
 }
 
@@ -101,8 +101,8 @@ func (u *usersFiles) all() map[string][]lns.User {
 	return m
 }
 
-// read reads the users_files that have changed, and tells whether any has.
-// One with mistakes stays as it was.
+// read reads the users_files that have changed, and reports whether any has.
+// After a mistake the previous content of a file stays in force.
 func (u *usersFiles) read() (changed bool) {
 	if u.file == nil {
 		return false
@@ -118,7 +118,7 @@ func (u *usersFiles) read() (changed bool) {
 		if old := u.files[name]; err == nil && old != nil && old.stamp == stamp {
 			continue
 		} else if old != nil && err != nil && old.stamp == (fileStamp{}) {
-			continue // it was said already
+			continue // logged before
 		}
 		one := u.files[name]
 		if one == nil {
@@ -129,38 +129,38 @@ func (u *usersFiles) read() (changed bool) {
 		users, problems := readUsersFile(u.file, name)
 		for _, p := range problems {
 			if p.Severity == state.Error {
-				u.log.Error("users_file is not taken over", "problem", p.String())
+				u.log.Error("users_file has a mistake; its previous content stays in force", "problem", p.String())
 			} else {
 				u.log.Warn("users_file", "problem", p.String())
 			}
 		}
 		if !state.HasErrors(problems) && err == nil {
 			one.users, changed = users, true
-			u.log.Info("users_file is read", "file", name, "users", len(users))
+			u.log.Info("users_file read", "file", name, "users", len(users))
 		}
 	}
 	return changed
 }
 
-// readUsersFile reads one, and says what is wrong with it: with the file, with
-// who may read it, and with what its users name of their sections.
+// readUsersFile reads a users_file and gives its problems: of the file, of its
+// permissions, and of the sections' pools that its users name.
 func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 	fault := func(severity state.Severity, what, remedy string) []state.Problem {
 		return []state.Problem{{Severity: severity, Pos: state.Position{File: name}, What: what, Remedy: remedy}}
 	}
 	i, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault(state.Warning, "is not there", "make it, or take users_file out")
+		return nil, fault(state.Warning, "does not exist", "create it, or remove users_file")
 	}
 	if err != nil {
-		return nil, fault(state.Warning, err.Error(), "weft has to be able to read it")
+		return nil, fault(state.Warning, err.Error(), "make it readable for weft")
 	}
 	if i.Mode().Perm()&0o004 != 0 {
-		return nil, fault(state.Error, fmt.Sprintf("everybody on this host can read the passwords in it (mode %o)", i.Mode().Perm()), "chmod 600 "+name)
+		return nil, fault(state.Error, fmt.Sprintf("other users of this host can read its passwords (mode %o)", i.Mode().Perm()), "chmod 600 "+name)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fault(state.Warning, err.Error(), "weft has to be able to read it")
+		return nil, fault(state.Warning, err.Error(), "make it readable for weft")
 	}
 	users, problems := lns.ParseUsers(name, text)
 	at := lns.UserPositions(name, text)
@@ -172,7 +172,7 @@ func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 				problems = append(problems, state.Problem{Severity: m.Severity, Pos: at(n), Path: path + "." + m.Key, What: m.What + " (lns." + section + ")", Remedy: m.Remedy})
 			}
 			if slices.ContainsFunc(c.Users, func(o lns.User) bool { return o.Login == u.Login }) {
-				problems = append(problems, state.Problem{Severity: state.Warning, Pos: at(n), Path: path + ".login", What: fmt.Sprintf("%q stands in lns.%s too, which comes first", u.Login, section), Remedy: "keep one of the two"})
+				problems = append(problems, state.Problem{Severity: state.Warning, Pos: at(n), Path: path + ".login", What: fmt.Sprintf("%q is also in lns.%s, which takes precedence", u.Login, section), Remedy: "keep one of the two"})
 			}
 		}
 	}
@@ -180,7 +180,7 @@ func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 	return users, problems
 }
 
-// Check looks at the users_files that f names, for weft check.
+// Check gives the problems of the users_files that f names, for weft check.
 func Check(f *config.File) []state.Problem {
 	var all []state.Problem
 	for name := range namedUsersFiles(f) {

@@ -64,10 +64,10 @@ func TestMistakesInAUsersFileAreToldWithTheirLine(t *testing.T) {
 		{"a login twice", "", "[subscribers]\nusers = [\n{ login = \"a\", password = \"x\" },\n{ login = \"a\", password = \"y\" },\n]\n", 0o600, ":4:11: error: subscribers.users[1].login: \"a\" is also users[0]"},
 		{"no password", "", "[[subscribers.users]]\nlogin = \"a\"\n", 0o600, "has neither password nor password_hash"},
 		{"no such pool", "", "\n[[subscribers.users]]\nlogin = \"a\"\npassword = \"x\"\npool = \"hoems\"\n", 0o600, "there is no pool \"hoems\""},
-		{"no hash", "authentication = [\"pap\"]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword_hash = \"secret\"\n", 0o600, ":3:17: error: subscribers.users[0].password_hash: is no bcrypt hash"},
+		{"no hash", "authentication = [\"pap\"]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword_hash = \"secret\"\n", 0o600, ":3:17: error: subscribers.users[0].password_hash: is not a bcrypt hash"},
 		{"a hash and CHAP only", "authentication = [\"chap\"]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword_hash = \"$2y$10$" + strings.Repeat("a", 53) + "\"\n", 0o600, "authentication has no pap"},
-		{"known in weft.toml", "users = [{ login = \"a\", password = \"y\" }]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword = \"x\"\n", 0o600, "stands in lns.isp too"},
-		{"everybody may read it", "", "", 0o644, ": error: everybody on this host can read the passwords in it (mode 644) (chmod 600"},
+		{"known in weft.toml", "users = [{ login = \"a\", password = \"y\" }]\n", "[[subscribers.users]]\nlogin = \"a\"\npassword = \"x\"\n", 0o600, "is also in lns.isp"},
+		{"other users may read it", "", "", 0o644, ": error: other users of this host can read its passwords (mode 644) (chmod 600"},
 	} {
 		f, name := withUsersFile(t, c.more, c.users, c.mode)
 		var said []string
