@@ -27,6 +27,7 @@ var roots = []string{
 	"examples",
 	"packaging",
 	"cmd/weft",
+	"internal/feature/lns",
 	"tools/words",
 }
 

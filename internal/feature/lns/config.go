@@ -1,4 +1,4 @@
-// Package access declares the sections [lns.NAME], an L2TP network server (LNS), and
+// Package lns declares the sections [lns.NAME], an L2TP network server (LNS), and
 // [l2tp_client.NAME], an L2TP client, both L2TPv2 (RFC 2661) with PPP.
 // internal/subscriber is their engine.
 package lns
