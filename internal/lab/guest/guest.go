@@ -65,6 +65,7 @@ type Spec struct {
 	Kernel   string
 	Memory   int      // MiB; 0 = 128 for UML, 384 for QEMU
 	CPUs     int      // of QEMU; 0 = 1
+	options  []string // of tests, for QEMU's kernel
 	Modules  []string // loaded in order, after what they depend on
 	NICs     []NIC
 	Routes   []Route

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -147,6 +148,7 @@ func shortDir(t *testing.T) string {
 func (b *bench) start(spec Spec) *Machine {
 	b.t.Helper()
 	spec.Netns = b.path
+	spec.Patience = 3 * time.Minute // emulated ones are slow on a busy machine
 	m, err := Start(b.t.Context(), spec)
 	if err != nil {
 		b.t.Fatal(err)

@@ -154,6 +154,29 @@ func checkExecRole(t *testing.T, m *Machine) {
 	}
 }
 
+// An emulated kernel measures its TSC against timers, and wrongly when its host
+// is busy at that moment: its clock ran up to a hundred times as fast, and every
+// timeout in the guest was over at once.
+func TestAnEmulatedGuestsClockIsRightThoughItsTSCWasMeasuredWrong(t *testing.T) {
+	b := newBench(t)
+	m := b.start(Spec{
+		Kind: QEMU, Accel: "tcg", Name: "g1", Dir: shortDir(t),
+		options: []string{"tsc_early_khz=240000"}, // a tenth of what processors have
+	})
+	// once the watchdog has looked, the rate stays right
+	mustExec(t, m, "sh", "-c", "for i in $(seq 300); do grep -q hpet /sys/devices/system/clocksource/clocksource0/current_clocksource && exit; sleep 0.1; done; exit 1")
+	begin, first := time.Now(), mustExec(t, m, "date", "+%s")
+	mustExec(t, m, "sleep", "2")
+	second, took := mustExec(t, m, "date", "+%s"), time.Since(begin)
+	var from, to int64
+	if _, err := fmt.Sscan(first+" "+second, &from, &to); err != nil {
+		t.Fatal(err)
+	}
+	if passed := time.Duration(to-from) * time.Second; passed > took+time.Second {
+		t.Errorf("%v passed in the guest while %v passed here", passed, took)
+	}
+}
+
 func TestTheConsoleIsAShellInTheGuest(t *testing.T) {
 	for _, name := range []string{"uml", "qemu-6.12"} {
 		t.Run(name, func(t *testing.T) {

@@ -17,11 +17,25 @@ import (
 const qemuBinary = "qemu-system-x86_64"
 
 // kernelOptions make a panic end QEMU and the boot short: no self tests, no
-// clock calibration, no page table splitting, no defence against a guest's own
-// users. Without KVM that is a second of three.
+// page table splitting, no defence against a guest's own users. Without KVM
+// that is a second of three.
 var kernelOptions = []string{
 	"console=ttyS0", "quiet", "panic=-1",
-	"mitigations=off", "tsc=reliable", "no_timer_check", "cryptomgr.notests", "rodata=off",
+	"mitigations=off", "no_timer_check", "cryptomgr.notests", "rodata=off",
+}
+
+// trustTSC takes the kernel's watchdog of clocks away. It is for clocks that
+// cannot be measured wrongly: KVM's, and the one that counts instructions. An
+// emulated kernel on a busy host may measure its TSC wrong by a factor of a
+// hundred; the watchdog then chooses the HPET within a second.
+const trustTSC = "tsc=reliable"
+
+// options gives the kernel's command line for one kind of processor.
+func options(accelerator string, count bool) []string {
+	if count || accelerator == "kvm" {
+		return append(slices.Clone(kernelOptions), trustTSC)
+	}
+	return kernelOptions
 }
 
 // planQEMU boots a Debian kernel on an initramfs made for this guest alone.
@@ -59,10 +73,11 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	case !errors.Is(err, errAsItIs):
 		return fail(err)
 	}
-	kernelArgs := slices.Concat(kernelOptions, []string{"rdinit=/init", "--"}, s.Self[1:], []string{roleInit, specInInitrd})
+	accelerator := <-accel
+	kernelArgs := slices.Concat(options(accelerator, s.Count), s.options, []string{"rdinit=/init", "--"}, s.Self[1:], []string{roleInit, specInInitrd})
 	argv := []string{qemu,
 		"-name", s.Name, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", "pc,i8042=off", "-accel", <-accel, "-cpu", "max", "-m", strconv.Itoa(s.Memory), "-smp", strconv.Itoa(s.CPUs),
+		"-machine", "pc,i8042=off", "-accel", accelerator, "-cpu", "max", "-m", strconv.Itoa(s.Memory), "-smp", strconv.Itoa(s.CPUs),
 		"-chardev", fmt.Sprintf("socket,id=console,fd=%d", consoleFD), "-serial", "chardev:console",
 		"-chardev", fmt.Sprintf("socket,id=control,fd=%d", controlFD), "-serial", "chardev:control",
 		"-kernel", image, "-initrd", initrd, "-append", strings.Join(kernelArgs, " "),
