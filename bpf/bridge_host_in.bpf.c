@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX ingress of a [bridge]'s own device: what the bridge hands to the router.
- * Nothing, unless weft.toml says that the router takes part.
+ * TCX ingress of a [bridge]'s own device: filters the frames that the bridge hands to
+ * the router. All are dropped unless weft.toml makes the router a member of the
+ * bridge.
  */
 #include "tc.h"
 #include "bridge.h"

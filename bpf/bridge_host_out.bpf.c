@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of a [bridge]'s own device: what the router hands to the bridge.
- * Nothing, unless weft.toml says that the router takes part.
+ * TCX egress of a [bridge]'s own device: filters the frames that the router hands to
+ * the bridge. All are dropped unless weft.toml makes the router a member of the
+ * bridge.
  */
 #include "tc.h"
 #include "bridge.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX ingress of each port of a [bridge]: before the kernel's bridge, and before
- * any other program there, this decides what comes in.
+ * TCX ingress of each port of a [bridge]: filters the frames that enter. It runs
+ * before the kernel's bridge and before any other program there.
  */
 #include "tc.h"
 #include "bridge.h"

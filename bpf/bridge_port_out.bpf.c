@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of each port of a [bridge]: what the kernel's bridge, or the router
- * itself, sends out there.
+ * TCX egress of each port of a [bridge]: filters the frames that the kernel's bridge
+ * or the router sends there.
  */
 #include "tc.h"
 #include "bridge.h"

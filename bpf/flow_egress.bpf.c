@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of the lowest devices that offloaded flows may leave by: sees which
- * flows the ruleset lets through, and how their frames look. It changes nothing.
+ * TCX egress of the lowest devices by which offloaded flows may leave. It observes
+ * which flows the ruleset accepts, and their link headers. It changes no packet.
  */
 #include "tc.h"
 #include "flow_observe.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of PPP devices that offloaded flows may leave by: remembers by which
- * interface packets came, which the device below does not know. It changes nothing.
+ * TCX egress of PPP devices by which offloaded flows may leave. It records the ingress
+ * interface of each packet, which the device below does not know. It changes no
+ * packet.
  */
 #include "tc.h"
 #include "flow_session.h"

@@ -2,22 +2,22 @@
 /*
  * TCX ingress of every interface that weft.toml names.
  *
- *   packets of pseudowires -> the frame inside goes to its interface
- *   L2TP for a subscriber's session -> what is inside, routed, or handed to the
- *           stack as arriving on the device of its access; or, as it is, into
- *           the tunnel to the server that the subscriber belongs to
- *   with [guard.NAME]: what must not get in -> dropped
+ *   packets of pseudowires -> decapsulated, the frame goes to the pseudowire's interface
+ *   L2TP data of a subscriber's session -> decapsulated, then routed or handed to the
+ *           stack as arriving on the LNS's device; with tunnel switching the PPP frame
+ *           is forwarded unchanged into the tunnel to the subscriber's LNS
+ *   with [guard.NAME]: filtered at ingress
  *   ARP, neighbour discovery -> answered for translated addresses
  *   IPv6 -> translated, then handed to the IPv4 stack as arriving on the
- *           translator's device; or, with the shortcut, sent out from here
- *   IPv4 -> with the shortcut: translated and sent out from here. Otherwise the
- *           stack routes it to the translator's device (translator_egress.bpf.c),
- *           but what the stack would drop the slow path gets first
- *   what no translator wants -> with [route]: routed by weft's own tables
+ *           translator's device; with the bypass, sent out from here
+ *   IPv4 -> with the bypass: translated and sent out from here. Otherwise the
+ *           stack routes it to the translator's device (translator_egress.bpf.c);
+ *           packets that the stack would drop go to the slow path first
+ *   packets for no translator -> with [route]: routed by weft's own tables
  *
- * Which block comes when, for both hooks, stands in ingress.h.
+ * ingress.h has the order of the blocks for both hooks.
  *
- * A frame with a VLAN tag, or for the bridge above a port, is only routed.
+ * A frame with a VLAN tag, or for the bridge of the port it came by, is only routed.
  */
 #include "tc.h"
 #include "neighbour.h"
@@ -28,7 +28,7 @@
 #define INGRESS_SLOW true   /* here the slow path is within reach */
 #include "ingress.h"
 
-/* every frame is looked at, and counted */
+/* TC looks at every frame and counts it */
 static __always_inline bool ingress_wants(__u32 flags, __u32 roles)
 {
 	return true;
@@ -36,7 +36,7 @@ static __always_inline bool ingress_wants(__u32 flags, __u32 roles)
 
 static __always_inline int to_stack(struct __sk_buff *ctx, const struct nat64_translator *via)
 {
-	/* the stack takes frames for the device's own address only */
+	/* the stack accepts only frames for the device's own address */
 	if (bpf_skb_store_bytes(ctx, 0, via->mac, ETH_ALEN, 0))
 		return TCX_DROP;
 	return bpf_redirect(via->ifindex, BPF_F_INGRESS);
@@ -70,7 +70,7 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	return FORWARD_6TO4;
 }
 
-/* what the stack may drop, by a look at the header: nat64_stack_drops decides */
+/* a quick look at the header for packets that the stack may drop: nat64_stack_drops() decides */
 static __always_inline bool is_odd4(struct __sk_buff *ctx)
 {
 	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct iphdr));
@@ -107,8 +107,8 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct in
 }
 
 /*
- * What a frame of the interface itself is to the translators. Not inlined: it
- * needs much of the stack, and so do the blocks that take their turn beside it.
+ * Hand a frame that belongs to the interface itself to the translators. Not inlined:
+ * it needs much of the stack, as the other blocks do.
  */
 static __noinline enum outcome translate_frame(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
@@ -144,8 +144,8 @@ static __always_inline enum outcome translate(hook_ctx *ctx, const struct interf
 }
 
 /*
- * What is inside of a subscriber's tunnel, from->session: routed or handed to
- * the stack as arriving on the device of its access.
+ * Route the packet of a subscriber's session (from->session), or hand it to the stack
+ * as arriving on the LNS's device.
  */
 static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict)
 {

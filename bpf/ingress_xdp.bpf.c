@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * XDP ingress of an interface with hook = "xdp": unpack what comes in
- * pseudowires, take subscribers' packets out of their tunnels, drop what must
- * not get in (with [guard.NAME]), forward established flows and drop what the
- * ruleset has just refused (with [offload]), translate (with the shortcut),
- * else route by weft's own tables (with [route]), and redirect before the stack
- * has made anything of the frame. Whatever is not the plain case passes
- * untouched to ingress_tc.bpf.c and the stack. Which block comes when, for both
- * hooks, stands in ingress.h.
+ * XDP ingress of an interface with hook = "xdp": decapsulates pseudowires and
+ * subscribers' tunnels, filters (with [guard.NAME]), forwards established flows and
+ * drops flows that the ruleset has just refused (with [offload]), translates (with the
+ * bypass), or else routes by weft's own tables (with [route]), and redirects the frame
+ * before the stack sees it. Every frame that needs more passes unchanged to
+ * ingress_tc.bpf.c and the stack. ingress.h has the order of the blocks for both
+ * hooks.
  */
 #include "xdp.h"
 
@@ -50,7 +49,7 @@ static __noinline enum outcome translate_frame(struct xdp_md *ctx, const struct 
 	return PASS_NOT_IP;
 }
 
-/* without the shortcut translation is between the stack and the translator's device */
+/* without the bypass, packets are translated between the stack and the translator's device */
 static __always_inline enum outcome translate(hook_ctx *ctx, const struct interface *at,
 					      const struct arrival *from, int *verdict)
 {
@@ -60,8 +59,8 @@ static __always_inline enum outcome translate(hook_ctx *ctx, const struct interf
 }
 
 /*
- * What is inside of a subscriber's tunnel, from->session. It is charged when it
- * is sure that it leaves from here: else ingress_tc does it.
+ * Route the packet of a subscriber's session (from->session). It is charged to the
+ * session only if it leaves from here: otherwise ingress_tc charges it.
  */
 static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of an access's device, to which the stack routes what is for its
- * subscribers.
+ * TCX egress of an LNS's or L2TP client's device, to which the stack routes packets
+ * for its subscribers.
  *
- *   for a subscriber -> into its tunnel, and out towards the tunnel's peer
- *   what the programs cannot put into one: too large for the session or for
- *           the way to its peer, a super-packet whose segments need a number or
- *           a checksum of their own -> on into the device, where the daemon reads
- *   for nobody -> dropped
+ *   for a subscriber -> encapsulated and sent to the tunnel's peer
+ *   too large for the session or for the path to its peer, or a GSO packet whose
+ *           segments need a sequence number or a checksum of their own -> passed to
+ *           the device, from which the daemon reads
+ *   for no subscriber -> dropped
  */
 #include "tc.h"
 #include "arrive.h"

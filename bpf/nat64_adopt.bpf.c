@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Takes over what another router tells of its sessions (failover). It is
- * attached nowhere: weft writes records into nat64_adoptions, runs it by
- * BPF_PROG_RUN with their number as the mark, and reads what became of each.
- * So bindings, slots, limits and counts are made by the code that makes them
- * for packets, and at the same time.
+ * Imports sessions that another router has advertised (session synchronisation). It is
+ * attached nowhere: weft writes records into nat64_adoptions, runs this program by
+ * BPF_PROG_RUN with their number as the mark, and reads the result of each. So
+ * imported bindings, session slots, limits and counts are made by the same code as
+ * those of packets, and concurrently with it.
  */
 #include "tc.h"
 #include "nat64_adopt.h"

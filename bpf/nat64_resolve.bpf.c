@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The slow path's way to bindings and sessions: it gives this program, by
- * BPF_PROG_RUN, a packet that stands for the one it has (whole, with the same
- * addresses, ports and flags), and gets it back translated. So that state is
- * made, counted and moved on in one place. It is attached nowhere.
+ * The slow path's access to bindings and sessions. By BPF_PROG_RUN it gives this
+ * program a whole packet with the same addresses, ports and flags as the one it has,
+ * and gets it back translated. So state is created, counted and updated in one place.
+ * It is attached nowhere.
  *
  * Returns the outcome; OUTCOME_NONE if the packet was translated.
  */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Ends the sessions whose time is up. It is attached nowhere: weft runs it once
- * with BPF_PROG_RUN, and from then on a timer in a pinned map runs it every
- * 17 ms, with or without a daemon. Each time it looks at one 256th of the slots
- * that have been used, so that all are seen within 4.3 s. Packets do not wait
- * for it: they see for themselves that a session is over.
+ * Ends expired sessions. It is attached nowhere: weft runs it once with BPF_PROG_RUN,
+ * and from then on a timer in a pinned map runs it every 17 ms, with or without a
+ * daemon. Each run looks at one 256th of the slots that have been used, so that all
+ * are visited within 4.3 s. Packets do not depend on it: they check the expiry
+ * themselves.
  *
- * The packet's mark says what is asked of it.
+ * The packet's mark is the request (enum sweep_mark).
  */
 #include "tc.h"
 #include "addresses.h"
@@ -61,7 +61,7 @@ static long sweep_slot(__u32 i, struct sweep *s)
 	word = nat64_read(session->word);
 	if (!nat64_expired(word, s->now)) {
 		slot->due = nat64_word_expires(word);
-		/* it may have been cut short meanwhile */
+		/* its lifetime may have been shortened meanwhile */
 		word = nat64_read(session->word);
 		if ((__s32)(slot->due - nat64_word_expires(word)) > 0)
 			slot->due = nat64_word_expires(word);

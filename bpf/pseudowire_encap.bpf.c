@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX ingress of a pseudowire's hidden end: what its interface sends is packed up and
- * sent to the other end (pseudowire_encap.h).
+ * TCX ingress of a pseudowire's hidden end: encapsulates the frames that the
+ * pseudowire's interface sends, and sends them to the other end (pseudowire_encap.h).
  */
 #include "tc.h"
 #include "counters.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packets of pseudowires that came in pieces. The kernel has joined them, and the
- * daemon reads them from raw sockets: it gives them to this program, by
- * BPF_PROG_RUN, behind an empty link header and as of the device where they
- * arrived, and gets the frame inside back, in mark the index of the hidden end
- * that it is to go out by. So what is checked and counted is what ingress_tc
- * checks and counts, and how many are joined is bounded. It is attached nowhere.
+ * Reassembled packets of pseudowires. The kernel has reassembled the fragments, and
+ * the daemon reads the packets from raw sockets. It gives them to this program by
+ * BPF_PROG_RUN, behind an empty link header and with the ingress device set, and gets
+ * the inner frame back, with the index of the hidden end that it leaves by in mark. So
+ * they are checked and counted as in ingress_tc, and their rate is limited. It is
+ * attached nowhere.
  *
  * Returns the outcome.
  */
@@ -35,10 +35,10 @@ static __always_inline enum outcome joined(struct __sk_buff *ctx, const struct i
 		return outcome;
 	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
 	if (!rx)
-		return DROP_KERNEL; /* gone meanwhile */
+		return DROP_KERNEL; /* removed meanwhile */
 	hidden = rx->ifindex;
 	tx = bpf_map_lookup_elem(&pseudowire_txs, &hidden);
-	/* its interface would not take it, and say nothing; four bytes may be a VLAN tag */
+	/* the interface would drop it silently; four bytes may be a VLAN tag */
 	if (tx && bpf_check_mtu(ctx, tx->peer, &mtu, -4, 0) > 0) {
 		pseudowire_fault(hidden, PSEUDOWIRE_FAULT_TOO_BIG);
 		return DROP_WIRE_TOO_BIG;

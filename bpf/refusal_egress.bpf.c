@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of every other device, while flows that the ruleset has refused are
- * dropped early: who talks to a sender by a way that is none of [offload] gets
- * its answers, too. It changes nothing.
+ * TCX egress of every device that is not in [offload], while refused flows are dropped
+ * early: a packet that leaves to a refused sender by such a device cancels the early
+ * drop, so that its answers pass. It changes no packet.
  */
 #include "tc.h"
 #include "flow_leaves.h"

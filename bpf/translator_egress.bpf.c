@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX egress of a translator's device, to which the stack routes what is to be
- * translated.
+ * TCX egress of a translator's device, to which the stack routes packets that are to
+ * be translated.
  *
- *   IPv4 -> IPv6, sent to its neighbour from here. If the route has a smaller
- *           MTU the slow path says so to the sender. If it leads nowhere, or to
- *           this host, the IPv6 stack gets the packet.
- *   IPv6 -> what this host sends: IPv4, back into the stack
- *   hard -> on into the device, where the slow path reads
+ *   IPv4 -> IPv6, sent to its neighbour from here. If the route has a smaller MTU, the
+ *           slow path sends the ICMP error. Without a route, or if it leads to this
+ *           host, the IPv6 stack gets the packet.
+ *   IPv6 -> packets that this host sends: IPv4, back into the stack
+ *   the rest -> passed to the device, from which the slow path reads
  */
 #include "tc.h"
 #include "counters.h"
@@ -59,7 +59,7 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, __u64 allowed, 
 	return FORWARD_6TO4;
 }
 
-/* on its way up already: ingress_tc has counted it when it sent it here */
+/* already on its way to the slow path: ingress_tc counted it when it sent it here */
 static __always_inline bool is_handed_up(struct __sk_buff *ctx)
 {
 	struct cursor cur = hook_cursor(ctx, ETH_HLEN);
@@ -86,7 +86,7 @@ int translator_egress(struct __sk_buff *ctx)
 		outcome = from6(ctx, allowed, &verdict);
 	if (outcome_is_slow(outcome))
 		verdict = TCX_NEXT;
-	/* routed here, and yet nothing that could be translated */
+	/* routed to this device, but no translator can translate it */
 	if (outcome == PASS_NOT_TRANSLATED)
 		outcome = DROP_DESTINATION_UNMAPPED;
 	count(TRANSLATOR_EGRESS, outcome);

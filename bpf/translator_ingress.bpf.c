@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * TCX ingress of a translator's device: what the slow path writes into it, and
- * what the programs redirect to it. IPv4 goes to the stack. IPv6 leaves from
- * here when there is a way, because the IPv6 stack (and its connection
- * tracking) has seen nothing of the flow; else the stack answers for it. What
- * the slow path has made fit for the IPv4 stack arrives once more where it came
- * from.
+ * TCX ingress of a translator's device: packets that the slow path writes into it, and
+ * packets that the programs redirect to it. IPv4 goes to the stack. IPv6 leaves from
+ * here if there is a route, because the IPv6 stack (and its connection tracking) has
+ * seen nothing of the flow; otherwise the stack answers for it. A packet that the slow
+ * path has normalised for the IPv4 stack is reinjected at the interface where it
+ * arrived.
  */
 #include "tc.h"
 #include "counters.h"
@@ -44,7 +44,7 @@ int translator_ingress(struct __sk_buff *ctx)
 	ip = PULL(&cur, struct ipv6hdr);
 	if (!eth || !ip)
 		return TCX_DROP;
-	/* a super-packet was measured when it was translated */
+	/* a GSO packet was measured when it was translated */
 	len = ctx->gso_size ? 0 : bpf_ntohs(ip->payload_len) + sizeof(*ip);
 	outcome = leave_route6(ctx, &fib, ctx->ifindex, &ip->saddr, &ip->daddr, len);
 	if (outcome == OUTCOME_NONE)

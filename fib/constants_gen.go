@@ -19,7 +19,7 @@ const (
 // From bpf/lib/fib.h: the head, one cache line; the root follows it.
 const (
 	lineWords   = 16
-	headDefault = 1 // value word for what the structure leaves open
+	headDefault = 1 // value word for addresses that the structure leaves open
 	headGlobal  = 2 // the same for 2000::/4, where prefixes to /4 count too
 	headRest    = 3 // IPv6: the tree for all that is not under 2000::/4
 	headWords   = 16
@@ -41,9 +41,9 @@ const (
 
 // From bpf/lib/fib.h.
 const (
-	nodeRanks  = 1  // 4 x 8 bits: runs started in earlier words of the bitmap
+	nodeRanks  = 1  // 4 x 8 bits: runs that start in earlier words of the bitmap
 	nodeBitmap = 2  // 4 x 64 bits, low half first
-	nodeCheck  = 10 // IPv6: which node it is, for the index
+	nodeCheck  = 10 // IPv6: the node's id, for the index
 	nodeHeader = 11 // entries follow
 )
 

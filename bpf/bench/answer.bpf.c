@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The far end of weft bench's packets while connections are made: UDP to the
- * discard port goes back to where it came from. The near end takes the
- * answers and drops them.
+ * The receiver of weft bench's packets while connections are opened: UDP to the
+ * discard port is returned to its sender. The sender's end drops the answers.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -12,7 +11,7 @@
 const volatile __u16 port = 9;
 const volatile bool near = false;
 
-/* whether an answer is to be sent; else *verdict says what becomes of the packet */
+/* whether to send an answer; otherwise *verdict is the program's verdict */
 static __always_inline bool asks(const struct udphdr *udp, int *verdict)
 {
 	*verdict = near && udp && udp->source == bpf_htons(port) ? XDP_DROP : XDP_PASS;

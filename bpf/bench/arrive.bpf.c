@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The far end of weft bench's packets: UDP to one port is counted by family
- * and dropped, one frame in 1024 is kept for inspection. The rest (ARP,
- * neighbour discovery, pings) passes.
+ * The receiver of weft bench's packets: UDP to one port is counted by family and
+ * dropped, one frame in 1024 is kept for inspection. All others (ARP, neighbour
+ * discovery, pings) pass.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -42,7 +42,7 @@ static __always_inline void keep(struct xdp_md *ctx)
 
 	if (!k || len > FRAME_MAX)
 		return;
-	/* two bounds, lest the compiler make one that the verifier cannot follow */
+	/* two bounds, so that the compiler does not merge them into one that the verifier cannot follow */
 	asm volatile("" : "+r"(len));
 	if (len < ETH_HLEN)
 		return;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The packet generator of weft bench, run with BPF_PROG_RUN on live frames.
- * The kernel recycles those without resetting them, and whoever received one
- * has rewritten it: every frame is written anew, all of it, before it goes out.
+ * The packet generator of weft bench, run with BPF_PROG_RUN on live frames. The kernel
+ * recycles those frames without resetting them, and their receiver has rewritten them:
+ * so each frame is written completely before it is sent.
  *
- * Flows differ by their UDP source port and the source address. What those
- * go up by, the first word of the payload goes down by: the checksum is right
- * for all of them. They take turns, one host after the other, or mixed: in an
- * order that has nothing to do with that, each of them once before the first
- * comes again.
+ * Flows differ by their UDP source port and the source address. The first word of the
+ * payload decreases by as much as those increase: the checksum is right for all of
+ * them. They take turns, one host after the other, or mixed: in an unrelated order in
+ * which each occurs once before the first comes again.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -17,15 +16,15 @@
 #define FRAME_MAX 1536
 
 const volatile __u8 frame[FRAME_MAX];
-const volatile __u32 frame_len = 64; /* bytes of it */
+const volatile __u32 frame_len = 64; /* bytes of the frame */
 const volatile __u32 port_at = 34;   /* offset of the UDP source port in it */
-const volatile __u32 flows = 1;      /* of one host, power of two */
-const volatile __u32 hosts = 1;      /* power of two: addresses from that of the frame on, whose last 16 bits leave room for them */
+const volatile __u32 flows = 1;      /* flows of one host, a power of two */
+const volatile __u32 hosts = 1;      /* a power of two: addresses from the frame's on, whose last 16 bits leave room for them */
 const volatile bool ipv6 = false;
 const volatile bool mixed = false;
 const volatile __u32 out = 0;        /* interface */
 
-const volatile __u32 window = 0;     /* how many may be under way; 0: as many as it can make */
+const volatile __u32 window = 0;     /* packets that may be in flight; 0: unlimited */
 const volatile __u32 cpus = 1;       /* of the machine */
 
 struct {
@@ -35,7 +34,7 @@ struct {
 	__uint(max_entries, 1);
 } sent SEC(".maps");
 
-/* what has arrived, IPv4 and IPv6: that of arrive.bpf.c, where there is a window */
+/* packets that arrived, IPv4 and IPv6: the map of arrive.bpf.c, if there is a window */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
@@ -43,9 +42,9 @@ struct {
 	__uint(max_entries, 2);
 } arrived SEC(".maps");
 
-/* how many of those have not arrived that left a bundle waiting for all its patience */
+/* packets that had not arrived when a bundle gave up waiting */
 volatile __u64 lost;
-/* what arrived of others' making, less what was lost */
+/* packets of other senders that arrived, less the lost ones */
 volatile __u64 before;
 
 /* source port, destination port, length, checksum, first word of the payload */
@@ -56,9 +55,9 @@ struct flow {
 };
 
 /*
- * An odd factor and a shifted exclusive or give each number below a power of two
- * another one there (as the end of MurmurHash3 does for 32 bits). A factor alone
- * would come back beside an earlier flow at regular distances.
+ * Multiplication by an odd factor and a shifted exclusive or are a permutation of the
+ * numbers below a power of two (as in MurmurHash3's finaliser for 32 bits).
+ * Multiplication alone would place flows at regular distances from earlier ones.
  */
 #define MIX_SHIFT 10
 
@@ -72,7 +71,7 @@ static __always_inline __u32 mix(__u32 n, __u32 mask)
 
 #define BUNDLE 64          /* packets that go out together */
 #define CPUS_MAX 256
-#define PATIENCE (1 << 18) /* looks, some milliseconds */
+#define PATIENCE (1 << 18) /* polls, some milliseconds */
 
 static __always_inline __u64 all_arrived(void)
 {
@@ -87,7 +86,7 @@ static __always_inline __u64 all_arrived(void)
 	return all;
 }
 
-/* of so many that were made; below zero: others have made some since */
+/* packets in flight, of `made` sent ones; below zero: others have sent some since */
 static __always_inline __s64 under_way(__u64 made)
 {
 	return made + before - all_arrived();
@@ -100,9 +99,9 @@ static long has_room(__u32 i, __u64 *made)
 }
 
 /*
- * Hold the first packet of a bundle back until those before it have arrived, but
- * for as many as a queue on the way holds. So who forwards always has some to do,
- * and none is lost (RFC 2544 26.1), as it would be where nobody waits.
+ * Hold back the first packet of a bundle until the earlier ones have arrived, except
+ * for as many as a queue on the path holds. So the forwarder always has work, and no
+ * packet is lost to an overflow (RFC 2544 26.1).
  */
 static __always_inline void wait(__u64 made)
 {

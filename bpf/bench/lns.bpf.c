@@ -2,12 +2,12 @@
 /*
  * The traffic of weft bench lns, from and to many subscribers in turn.
  *
- * `lac` makes data packets as an L2TP access concentrator sends them: the frame
- * comes with ids and subscriber's address zero, each session's are put in, and
- * the checksums that cover the address are righted (RFC 1624). `core` makes
- * packets for subscribers. Both run with BPF_PROG_RUN on live frames, which are
- * recycled: every frame is written anew. `tunnelled` counts and drops L2TP's
- * data packets at the concentrator, and lets control messages pass.
+ * `lac` makes data packets as an L2TP access concentrator sends them: the frame comes
+ * with ids and subscriber's address zero; each session's are written, and the
+ * checksums that cover the address are updated (RFC 1624). `core` makes packets for
+ * subscribers. Both run with BPF_PROG_RUN on live frames, which are recycled: each
+ * frame is written completely. `tunnelled` counts and drops L2TP data packets at the
+ * concentrator, and passes control messages.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -20,7 +20,7 @@
 
 const volatile __u8 frame[FRAME_MAX];
 const volatile __u32 frame_len = 78;
-const volatile __u32 sessions = 1; /* how many of them take turns */
+const volatile __u32 sessions = 1; /* number of sessions that take turns */
 const volatile __u32 out = 0;      /* interface */
 
 struct session {
@@ -133,7 +133,7 @@ int tunnelled(struct xdp_md *ctx)
 	return XDP_DROP;
 }
 
-/* the far end in the core: datagrams to the discard port */
+/* the receiver in the core: datagrams to the discard port */
 SEC("xdp")
 int landed(struct xdp_md *ctx)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Looks many addresses up in weft's tables, in the kernel's routing table and
- * in LPM tries, for weft bench fib. Each program runs through all addresses
- * once and leaves the time it took; with keep set also every answer.
+ * Looks up many addresses in weft's tables, in the kernel's routing table and in LPM
+ * tries, for weft bench fib. Each program goes through all addresses once and stores
+ * the time it took; with keep set also every answer.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -52,7 +52,7 @@ LPM(lpm4, struct key4);
 LPM(lpm6, struct key6);
 
 __u64 took; /* ns, of the last run */
-__u64 sum;  /* of its answers, so that none can be left out */
+__u64 sum;  /* of its answers, so that the compiler can omit none */
 
 struct run {
 	struct xdp_md *ctx;

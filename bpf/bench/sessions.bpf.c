@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A packet generator whose packets belong to many sessions: one after the other
- * of a list of numbers. Run with BPF_PROG_RUN on live frames; as in
- * generate.bpf.c every frame is written anew.
+ * A packet generator for packets of many sessions, in the order of a list of numbers.
+ * Run with BPF_PROG_RUN on live frames; as in generate.bpf.c each frame is written
+ * completely.
  *
- * A number says the session's client, its port, and the far address:
+ * A number selects the session's client, its port, and the remote address:
  *
  *   binding  number % BINDINGS
  *   client   binding / 64, in the last 16 bits of the source address
  *   port     one of 64 of each client; neighbours have different ones
- *   far end  one of 64 for each time that the bindings have been gone through
+ *   remote   one of 64 for each pass over the bindings
  *
- * The frame comes with zero in the place of those bits and 0x8000 in that of
- * the port; checksums that cover them are righted (RFC 1624).
+ * The frame comes with zero in the place of those bits and 0x8000 in that of the port;
+ * the checksums that cover them are updated (RFC 1624).
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -38,7 +38,7 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 } numbers SEC(".maps");
 
-/* where in the list it is */
+/* the position in the list */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);

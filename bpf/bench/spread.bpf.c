@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A packet generator whose packets go to many addresses: one after the other
- * of a list. Run with BPF_PROG_RUN on live frames; as in generate.bpf.c every
- * frame is written anew.
+ * A packet generator for packets to many addresses, in the order of a list. Run with
+ * BPF_PROG_RUN on live frames; as in generate.bpf.c each frame is written completely.
  *
- * The frame comes for the address zero; the checksum that covers it (IPv4's
- * header's, IPv6's UDP's) is righted for each destination (RFC 1624).
+ * The frame comes for the address zero; the checksum that covers it (IPv4's header's,
+ * IPv6's UDP's) is updated for each destination (RFC 1624).
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>

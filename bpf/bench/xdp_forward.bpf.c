@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The least that forwards a packet in XDP: the kernel's routing table answers
- * (bpf_fib_lookup), TTL or hop limit goes down by one, the link addresses
- * change, the frame goes out. No translation, no options, no counters: what
- * weft bench holds the translator against. Everything else passes.
+ * The minimal XDP forwarder: the kernel's routing table is looked up (bpf_fib_lookup),
+ * TTL or hop limit is decremented, the link addresses are replaced, the frame is sent.
+ * No translation, no options, no counters: weft bench compares the translator with it.
+ * All other packets pass.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>

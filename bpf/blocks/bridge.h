@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Frames that enter a bridge by a port, and frames that leave it. The kernel's
- * bridge forwards; these decide what it gets to see, and what of it comes out.
+ * Filters frames that enter a bridge by a port and frames that leave it. The kernel's
+ * bridge forwards; these functions decide which frames it sees and which of them
+ * leave.
  *
- *   enter:  whole? -> management? -> VLAN -> guards -> whose address -> storm
- *   leave:  from where? -> kept apart? -> VLAN
+ *   enter:  complete? -> management? -> VLAN -> guards -> source address -> storm
+ *   leave:  from where? -> isolated? -> VLAN
  *
- * Where the kernel's bridge knows no VLANs (BRIDGE_TAGS), a frame carries its
- * VLAN as a tag inside the bridge: put on when it enters, taken off, or found
- * not to be the port's, when it leaves. Nothing is written before the last
- * question is answered.
+ * If the kernel's bridge is not VLAN-aware (BRIDGE_TAGS), a frame carries its VLAN as
+ * a tag inside the bridge. The tag is pushed when the frame enters. When it leaves,
+ * the tag is popped, or the frame is dropped if the port is not in that VLAN. Nothing
+ * is written before all checks have passed.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -29,7 +30,7 @@ struct bridge_frame {
 	__u16 vlan;   /* of the tag; 0 without */
 	__u32 l3;
 	bool tagged;
-	bool odd; /* tags that no port takes: two, or not 802.1Q's */
+	bool odd; /* tags that no port accepts: two, or not 802.1Q's */
 };
 
 static __always_inline bool bridge_any_tag(__be16 proto)
@@ -110,7 +111,7 @@ static __always_inline bool bridge_apart(const struct bridge_port *a, const stru
 	       (a->role == BRIDGE_INFRASTRUCTURE && b->role == BRIDGE_GUEST);
 }
 
-/* what the bridge itself says to a port: answers in place of a neighbour (neigh_suppress) */
+/* packets of the bridge itself to a port: answers on behalf of a neighbour (neigh_suppress) */
 static __always_inline bool bridge_answer(hook_ctx *ctx, const struct bridge_port *port, const struct bridge_frame *f)
 {
 	struct arp_ipv4 arp;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What no guest may be: a DHCP server (RFC 7610 for IPv6), a router that
- * advertises itself (RFC 6105, RFC 7113), a bridge, or somebody else in ARP.
+ * What a guest port may not send: messages of a DHCP server (RFC 7610 for IPv6),
+ * router advertisements (RFC 6105, RFC 7113), bridge protocols, and ARP for another
+ * host.
  *
- * IPv6 headers are followed to the end. A first fragment must hold all of them
- * (RFC 7112), and a header that is not known hides what comes after it: both are
- * dropped (RFC 7113 section 3, RFC 7610 section 5). Later fragments are let
- * through: without their first one they are nothing.
+ * IPv6 extension headers are followed to the end. A first fragment must hold all of
+ * them (RFC 7112), and an unknown header hides what follows it: both are dropped (RFC
+ * 7113 section 3, RFC 7610 section 5). Later fragments pass: without the first one
+ * they cannot be reassembled.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -21,7 +22,7 @@
 #define BRIDGE_DHCP6_CLIENT 546
 #define BRIDGE_ICMP6_RA 134
 #define BRIDGE_ICMP6_REDIRECT 137
-#define BRIDGE_HEADERS 12 /* as many are followed; Linux sends three at most */
+#define BRIDGE_HEADERS 12 /* headers that are followed; Linux sends three at most */
 
 /* addresses that stay on one link, IEEE 802.1Q tables 8-1 and 10-1; and Cisco's */
 static __always_inline bool bridge_reserved_address(const __u8 *mac)
@@ -50,7 +51,7 @@ static __always_inline bool bridge_management(const __u8 *to, __be16 proto, bool
 	return guest && bpf_ntohs(proto) < ETH_P_802_3_MIN;
 }
 
-/* Bytes behind the packet's own end are none of its headers, whatever they look like. */
+/* Bytes behind the packet's own end are not part of its headers. */
 static __always_inline bool bridge_missing(hook_ctx *ctx, __u32 off, __u32 end, void *to, __u32 len)
 {
 	return off + len > end || hook_load(ctx, off, to, len);
@@ -115,7 +116,7 @@ __noinline int bridge_guard6(hook_ctx *ctx, __u32 l3, __u32 flags)
 
 	if (hook_load(ctx, l3, &ip, sizeof(ip)) || (ip.ver_tc_flow & bpf_htonl(0xf0000000)) != bpf_htonl(0x60000000))
 		return DROP_PORT_HEADERS;
-	/* a super-packet longer than the field can say has zero there */
+	/* a GSO packet that is longer than the field allows has zero there */
 	end = hook_segment(ctx) ? hook_len(ctx) : off + bpf_ntohs(ip.payload_len);
 	next = ip.nexthdr;
 	for (i = 0; i < BRIDGE_HEADERS; i++) {
@@ -175,7 +176,7 @@ static __always_inline enum outcome bridge_guard4(hook_ctx *ctx, __u32 l3, __u32
 	return OUTCOME_NONE;
 }
 
-/* who speaks of a link address in ARP is who sends the frame (RFC 826) */
+/* the sender's link address in ARP must be the frame's source address (RFC 826) */
 static __always_inline enum outcome bridge_guard_arp(hook_ctx *ctx, __u32 l3, const __u8 *from)
 {
 	struct arp_ipv4 arp;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What the programs know about the ports of a bridge, and what they learn
- * there. The router itself is a port too: the bridge's own device.
+ * Configuration of a bridge's ports, and the addresses learnt there. The router itself
+ * is a port too: the bridge's own device.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -11,7 +11,7 @@
 /* go: datapath/bridgetable */
 enum bridge_flag {
 	BRIDGE_MEMBER = 1,    /* takes part in the bridge: every port, the router only if asked */
-	BRIDGE_TAGS = 2,      /* the kernel's bridge knows no VLANs: the programs tell them apart */
+	BRIDGE_TAGS = 2,      /* the kernel's bridge is not VLAN-aware: the programs separate the VLANs */
 	BRIDGE_ISOLATED = 4,  /* exchanges nothing with other isolated ports */
 	BRIDGE_LOCKED = 8,    /* no source addresses but the listed ones */
 	BRIDGE_NO_DHCP = 16,  /* no DHCP server is there */
@@ -19,7 +19,7 @@ enum bridge_flag {
 	BRIDGE_SUPPRESS = 64, /* the bridge answers ARP and neighbour discovery there */
 };
 
-/* also who yields: of two ports that use one address the higher role keeps it */
+/* also the precedence: of two ports that use one address the higher role keeps it */
 /* go: state.BridgeRole BRIDGE_=Bridge */
 enum bridge_role {
 	BRIDGE_GUEST = 1,
@@ -28,7 +28,7 @@ enum bridge_role {
 	BRIDGE_HOST = 4, /* the router itself */
 };
 
-/* what has a limit; BRIDGE_CAST_KNOWN has none */
+/* the kinds of destination that have a limit; BRIDGE_CAST_KNOWN has none */
 enum bridge_cast { BRIDGE_BROADCAST, BRIDGE_MULTICAST, BRIDGE_UNKNOWN, BRIDGE_CASTS, BRIDGE_CAST_KNOWN };
 
 struct bridge_port {
@@ -61,7 +61,7 @@ _Static_assert(sizeof(struct bridge_station_key) == 12, "key without holes");
 
 struct bridge_station {
 	__u32 port;
-	__u32 fixed; /* of weft.toml: it stays at this port */
+	__u32 fixed; /* from weft.toml: it stays at this port */
 	__u64 seen;  /* bpf_ktime_get_ns */
 };
 
@@ -109,7 +109,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } bridge_drops SEC(".maps");
 
-/* drops are counted for each port; what passes the device's own counters have */
+/* drops are counted for each port; the device's own counters count what passes */
 static __always_inline void bridge_count(__u32 port, enum outcome outcome)
 {
 	struct bridge_drop_key key = { .port = port, .outcome = outcome };

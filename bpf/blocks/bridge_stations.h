@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Whose source address a frame carries, and how much of a kind a port may send.
+ * Checks source addresses, and limits how many frames of a kind a port may send.
  *
- * An address stays at its port until it is silent for as long as the bridge
- * itself remembers addresses (IEEE 802.1Q 8.8.3). Only a port of a higher role
- * takes it over before: a guest that borrows a gateway's address loses it as
- * soon as the gateway speaks, and never gets what is sent to it after that.
+ * An address stays at its port until it is silent for the bridge's ageing time (IEEE
+ * 802.1Q 8.8.3). Only a port of a higher role takes it over before that: a guest that
+ * spoofs a gateway's address loses it with the gateway's next frame, and from then on
+ * receives none of the gateway's traffic.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -41,7 +41,7 @@ static __always_inline bool bridge_slot_idle(__u32 bridge, __u32 port, __u64 slo
 	return !at || at->port != port || (!at->fixed && at->seen + BRIDGE_AGEING < now);
 }
 
-/* A place for one more address: rare, and so a function that is verified on its own. */
+/* A slot for one more address: rare, and so a function that is verified on its own. */
 __noinline int bridge_take_slot(__u32 bridge, __u32 port, __u32 max, __u64 mac)
 {
 	struct bridge_usage *u = bpf_map_lookup_elem(&bridge_usages, &port);
@@ -60,7 +60,7 @@ __noinline int bridge_take_slot(__u32 bridge, __u32 port, __u32 max, __u64 mac)
 		if (__sync_val_compare_and_swap(&u->slots[i], slot, mac) == slot)
 			return 0;
 	}
-	/* who tries many addresses does not get many searches */
+	/* a port that tries many addresses does not cause many searches */
 	u->full_until = now + BRIDGE_SECOND;
 	return -1;
 }
@@ -78,7 +78,7 @@ static __always_inline bool bridge_yields(const struct bridge_station *at, __u32
 	return !other || other->role < role || (role > BRIDGE_GUEST && other->role == role);
 }
 
-/* OUTCOME_NONE: the port may send as mac, and has it now */
+/* OUTCOME_NONE: the port may send from mac, and now owns it */
 static __always_inline enum outcome bridge_learn(__u32 ifindex, const struct bridge_port *port, const __u8 *mac)
 {
 	struct bridge_station_key key = { .bridge = port->bridge };
@@ -89,7 +89,7 @@ static __always_inline enum outcome bridge_learn(__u32 ifindex, const struct bri
 	if (at && at->port == ifindex) {
 		if (port->flags & BRIDGE_LOCKED && !at->fixed)
 			return DROP_PORT_SOURCE;
-		/* not at every frame: other CPUs read the line */
+		/* not with every frame: other CPUs read the cache line */
 		if (now_at.seen - at->seen > BRIDGE_SECOND)
 			at->seen = now_at.seen;
 		return OUTCOME_NONE;
@@ -100,7 +100,7 @@ static __always_inline enum outcome bridge_learn(__u32 ifindex, const struct bri
 		return DROP_PORT_SOURCE;
 	if (port->max_macs && bridge_take_slot(port->bridge, ifindex, port->max_macs, bridge_slot_of(mac)))
 		return DROP_PORT_MAC_LIMIT;
-	/* a full table tells guests only that they are too many: other ports carry the network */
+	/* if the table is full, only guests are limited: other ports carry the network */
 	if (bpf_map_update_elem(&bridge_stations, &key, &now_at, 0) && port->role == BRIDGE_GUEST)
 		return DROP_PORT_MAC_LIMIT;
 	return OUTCOME_NONE;

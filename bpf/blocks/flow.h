@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Offload: packets of a connection that the ruleset has let through, in both
- * directions and more than once, are rewritten as connection tracking would
- * (NAT) and leave by the lowest device, past the stack.
+ * Offload: packets of a connection that the ruleset has accepted in both directions,
+ * more than once, are rewritten as connection tracking would (NAT) and leave by the
+ * lowest device, past the stack.
  *
- * All that is asked is asked before the first write. To the stack, untouched,
- * goes what belongs to no flow; what ends or begins a connection (FIN, RST, SYN:
- * the flow is the stack's from then on, in both directions); urgent data; what
- * has options, is a fragment, is not what its lengths and header checksum say;
- * what is too large for the way out; a TTL that ends here; and whatever was
- * learnt under a ruleset, route or neighbour that has changed.
+ * All checks come before the first write. These packets go to the stack unchanged:
+ * those of no flow; those that end or begin a connection (FIN, RST, SYN: from then on
+ * both directions of the flow are the stack's); urgent data; packets with options,
+ * fragments, wrong lengths or header checksums; packets too large for the egress
+ * device; those whose TTL expires here; and those of flows that were learnt under a
+ * ruleset, route or neighbour that has changed.
  *
- * What belongs to no flow may be of one that the ruleset has refused: it is dropped.
+ * A packet of no flow is dropped if it belongs to a flow that the ruleset has refused.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -49,7 +49,7 @@ _Static_assert(__builtin_offsetof(struct flow_way, tuple.ports) == __builtin_off
 	       __builtin_offsetof(struct flow_way, tuple.daddr) == __builtin_offsetof(struct flow_way, key6.daddr),
 	       "a key of IPv6 is a tuple behind an interface");
 
-/* PPPoE: the interface to which the packet inside belongs. false: none here */
+/* PPPoE: the interface to which the inner packet belongs. false: no such session here */
 static __always_inline bool flow_session(hook_ctx *ctx, const struct arrival *from, __u32 left,
 					 __u32 *interface, __be16 *proto)
 {
@@ -82,7 +82,7 @@ static __always_inline bool flow_session(hook_ctx *ctx, const struct arrival *fr
 	return true;
 }
 
-/* whether a packet of the flow may go its way now */
+/* whether a packet of the flow may be forwarded now */
 static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w, __u64 now)
 {
 	struct flow_control *control = flow_control();
@@ -149,7 +149,7 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 	outcome = flow_judge(ctx, w, now);
 	if (outcome != PASS_FLOW_ENDING || found->flow.closed == FLOW_ENDED || !w->hop)
 		return outcome;
-	/* the other direction ends, too: its key is what this one's packets become */
+	/* the other direction ends too: its key is this one's tuple after translation */
 	found->flow.closed = FLOW_ENDED;
 	key->interface = w->hop->interface;
 	key->saddr = found->daddr;
@@ -232,9 +232,9 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
 }
 
 /*
- * Forward a frame that is addressed to the interface which it belongs to, if it
- * is of an offloaded flow, or drop it if it is of a refused one. OUTCOME_NONE: it
- * is of neither. With PASS_* nothing has been written.
+ * Forward a frame that is addressed to the interface which it belongs to, if it is of
+ * an offloaded flow, or drop it if it is of a refused one. OUTCOME_NONE: it is of
+ * neither. With PASS_* the frame is unchanged.
  */
 __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The short way for what most packets of flows are: TCP or UDP in a plain frame
- * without options, that leaves in a plain frame, or that the ruleset has refused. It
- * knows fewer cases than flow.h and decides on none: what is not certain here
- * goes to flow.h, which says why.
+ * The fast path for most packets of flows: TCP or UDP without options that arrives and
+ * leaves in a frame without tags or session header, or that the ruleset has refused.
+ * It handles fewer cases than flow.h and decides none of the others: they go to
+ * flow.h, which gives the reason.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -23,7 +23,7 @@
 #include "outcome.h"
 #include "segment.h"
 
-/* nothing that comes before flows looks at the frames of such an interface */
+/* no block that comes before flows looks at the frames of such an interface */
 static __always_inline bool flow_fast_may(const struct interface *at)
 {
 	return (at->flags & (INTERFACE_OFFLOADED | INTERFACE_GUARDED | INTERFACE_SUBSCRIBERS | INTERFACE_PSEUDOWIRES |
@@ -33,7 +33,7 @@ static __always_inline bool flow_fast_may(const struct interface *at)
 /* what can be done with a packet here, as a mask */
 enum { FLOW_FAST_PASS = 1, FLOW_FAST_REFUSE = 2 };
 
-/* the transport's checksum: NULL if this is no packet for the short way. *may: what is */
+/* the transport's checksum; NULL if the packet is not for the fast path. *may: what may be done */
 static __always_inline __sum16 *flow_fast_check(struct cursor cur, __u8 protocol, __u32 *may)
 {
 	struct tcphdr *tcp;
@@ -53,13 +53,13 @@ static __always_inline __sum16 *flow_fast_check(struct cursor cur, __u8 protocol
 	return udp ? &udp->check : NULL;
 }
 
-/* whether the packet is as long as it says, and its header what was sent */
+/* whether the packet has the length in its header, and the header checksum is right */
 static __always_inline bool flow_fast_whole4(hook_ctx *ctx, const struct iphdr *ip, __u32 total)
 {
 	return total >= sizeof(*ip) && ETH_HLEN + total <= hook_len(ctx) && !csum_ipv4_header(ip);
 }
 
-/* whether packets of the flow may go their way now */
+/* whether packets of the flow may be forwarded now */
 static __always_inline bool flow_fast_current(const struct flow *flow, const struct flow_hop *hop,
 					      const struct flow_control *control, __u64 now)
 {
@@ -68,7 +68,7 @@ static __always_inline bool flow_fast_current(const struct flow *flow, const str
 	       !hop->session;
 }
 
-/* whether it may leave with that MTU, as it is or in its segments: of TCP alone is known what they have */
+/* whether the packet, or each of its segments, fits the MTU; segment sizes are known for TCP only */
 static __always_inline bool flow_fast_fits(hook_ctx *ctx, __u32 total, const __u32 header, __u8 protocol,
 					   __u32 mtu, struct cursor l4)
 {
@@ -78,9 +78,9 @@ static __always_inline bool flow_fast_fits(hook_ctx *ctx, __u32 total, const __u
 }
 
 /*
- * The transport's ports and checksum, behind an IP header of that many bytes. The
- * checksum may be left to the device at TC: the kernel knows, and the packet is
- * elsewhere in memory when it has been asked.
+ * Rewrite the transport's ports and checksum, behind an IP header of that many bytes.
+ * At TC the checksum may be left to the device: a kernel helper handles that, and
+ * pointers into the packet are invalid after the call.
  */
 static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow *flow, __u8 protocol,
 						const __u32 header, struct flow_ports *ports, __sum16 *check)
@@ -105,7 +105,7 @@ static __always_inline long flow_fast_transport(hook_ctx *ctx, const struct flow
 	return 0;
 }
 
-/* the rest of what is written, once the transport's is */
+/* the remaining writes, after the transport header's */
 static __always_inline enum outcome flow_fast_send(hook_ctx *ctx, const enum flow_family family,
 						   struct flow *flow, const struct flow_hop *hop,
 						   __u32 total, __u64 now, int *verdict)
@@ -122,7 +122,7 @@ static __always_inline enum outcome flow_fast_send(hook_ctx *ctx, const enum flo
 	return FORWARD_FLOW;
 }
 
-/* of no flow: dropped if it begins one that is refused */
+/* a packet of no flow: dropped if it would begin a flow that is refused */
 static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struct iphdr *ip,
 						      const struct flow_key4 *key,
 						      const struct flow_control *control, __u64 now)
@@ -168,7 +168,7 @@ static __always_inline enum outcome flow_fast4(hook_ctx *ctx, struct cursor cur,
 	return flow_fast_send(ctx, FLOW_IPV4, &found->flow, hop, total, now, verdict);
 }
 
-/* what may be refused is seldom enough for flow.h */
+/* packets that may be refused are rare enough for flow.h */
 static __always_inline enum outcome flow_fast6(hook_ctx *ctx, struct cursor cur, __u32 ifindex, int *verdict)
 {
 	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
@@ -206,8 +206,8 @@ static __always_inline enum outcome flow_fast6(hook_ctx *ctx, struct cursor cur,
 }
 
 /*
- * OUTCOME_NONE: nothing was decided, or written. A global function: the verifier
- * looks at it once, and the stack of who calls it lies under all that may come after.
+ * OUTCOME_NONE: nothing was decided or written. A global function: the verifier checks
+ * it once, and its caller's stack frame is below those of all blocks that may follow.
  */
 __noinline int flow_fast(hook_ctx *ctx, const struct interface *at, __u32 ifindex, int *verdict)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Early drop, the other half (flow_refuse.h): a packet that leaves changes what
- * the ruleset says of the flow the other way. It begins a connection, whose
- * answers pass. So it takes back what is refused there, before it is on the wire.
+ * Early drop at egress (flow_refuse.h): a packet that leaves may begin a connection,
+ * and then the ruleset accepts its answers. So the entry that refuses the opposite
+ * direction is removed before the packet leaves.
  *
- * Anything may stand before its ports: options, extension headers, the header of
- * the first of several fragments. To take back too much costs a refused packet
- * its short way, to take back too little costs a connection its answers.
+ * Options, extension headers or a fragment header may precede its ports. To remove one
+ * entry too many sends a refused packet to the stack; to remove one too few loses a
+ * connection's answers.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -21,7 +21,7 @@
 struct flow_extension {
 	__u8 next;
 	__u8 len;
-	__be16 offset; /* of a fragment; its low three bits are none of it */
+	__be16 offset; /* of a fragment; its low three bits are flags */
 };
 
 /* where the transport header is; 0: there is none here */
@@ -54,7 +54,7 @@ static __always_inline __u32 flow_skip(hook_ctx *ctx, __u32 off, __u8 *protocol)
 	return 0;
 }
 
-/* the answer's type (RFC 792, RFC 4443 4); 0: none is waited for */
+/* the answer's ICMP type (RFC 792, RFC 4443 4); 0: no answer is expected */
 static __always_inline __u16 flow_answer(__u8 protocol, __u8 type)
 {
 	if (protocol == IPPROTO_ICMP)
@@ -63,7 +63,7 @@ static __always_inline __u16 flow_answer(__u8 protocol, __u8 type)
 	       type == ICMPV6_ECHO_REPLY ? ICMPV6_ECHO_REQUEST : 0xffff;
 }
 
-/* The network header is at off. Not inlined: it needs a stack of its own. */
+/* off: offset of the network header. Not inlined: it needs a stack frame of its own. */
 __noinline int flow_leaves(hook_ctx *ctx, __u32 off)
 {
 	struct flow_tuple back = {};

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Flows by their keys. All that is known of a flow is one line of the cache, or two
- * beside each other of IPv6, and lines are given out one after the other: flows
- * that began together lie together, so that those which have packets now are on few
- * pages, whose addresses the processor still knows. The index says which line: a key
- * has two buckets of eight places there. A place says the line in three bytes, and
- * seven bits of the hash, so that a bucket is compared as one word, and few lines are
- * looked at in vain: the smaller the index, the more of it is in a near cache.
- * A bucket that is the first of flows which are in their second says so: who is
- * in no table is looked for in one bucket.
+ * Lookup of flows by key. All data of a flow is one cache line, or two adjacent ones
+ * for IPv6. Lines are allocated in order: flows that began together are adjacent, so
+ * that the flows which are active now are on few pages, and the TLB holds those. The
+ * index maps a key to its line: a key has two candidate buckets of eight slots. A slot
+ * holds the number of the line in three bytes, and seven bits of the hash: a bucket is
+ * compared as one word, and few lines are read in vain. A small index stays in a near
+ * cache. A bucket has FLOW_TAGS_AWAY set if it is the first one of flows that are in
+ * their second: a key without a flow is searched in one bucket only.
  *
- * Only user space puts flows in and takes them out (internal/datapath/flowtable/flow_lines.go
- * and flow_index.go, which finds buckets in the same way). It writes the line first
- * and the index then, and a flow that moves to its other bucket is in both on the
- * way. A line that was freed is used again only when every program that may have
- * seen it has ended.
+ * Only user space inserts and removes flows (internal/datapath/flowtable/flow_lines.go
+ * and flow_index.go, which computes buckets in the same way). It writes the line first
+ * and then the index, and a flow that moves to its other bucket is in both meanwhile.
+ * A freed line is used again only when all programs that may have seen it have ended.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -64,7 +62,7 @@ static __always_inline __u64 flow_key_hash(const enum flow_family family, const 
 	return family == FLOW_IPV4 ? flow_key4_hash(key) : flow_key6_hash(key);
 }
 
-/* the bucket that a half of the hash says */
+/* the bucket that one half of the hash selects */
 static __always_inline struct flow_bucket *flow_bucket_of(const enum flow_family family, __u32 half)
 {
 	__u32 at = (__u64)half * flow_buckets >> 32;
@@ -74,7 +72,7 @@ static __always_inline struct flow_bucket *flow_bucket_of(const enum flow_family
 	return bpf_map_lookup_elem(&flow_index, &at);
 }
 
-/* the places of a bucket whose tag is the hash's, as the high bits of their bytes */
+/* the slots of a bucket whose tag is the hash's, as the high bits of their bytes */
 static __always_inline __u64 flow_places(__u64 tags, __u64 hash)
 {
 	__u64 tag = hash & FLOW_TAG ? hash & FLOW_TAG : 1; /* zero: nothing is there */
@@ -104,7 +102,7 @@ static __always_inline struct flow *flow_line6_of(__u32 at, const struct flow_ke
 	return &line->flow.flow;
 }
 
-/* the flow in the lowest of some places, if it has the key */
+/* the flow in the lowest of these slots, if it has the key */
 static __always_inline struct flow *flow_at(const enum flow_family family, const struct flow_bucket *bucket,
 					    __u64 places, const void *key)
 {
@@ -130,7 +128,7 @@ static __always_inline struct flow *flow_in(const enum flow_family family, const
 	return NULL;
 }
 
-/* in any place of both buckets */
+/* searches all slots of both buckets */
 static __always_inline struct flow *flow_anywhere(const enum flow_family family, const void *key)
 {
 	__u64 hash = flow_key_hash(family, key);
@@ -159,7 +157,7 @@ static __noinline struct flow6 *flow6_find_seldom(const struct flow_key6 *key)
 	return (struct flow6 *)flow_anywhere(FLOW_IPV6, key);
 }
 
-/* In the first bucket's first place that it can be in. *more: it may be elsewhere. */
+/* The flow in the first matching slot of the first bucket. *more: it may be elsewhere. */
 static __always_inline struct flow *flow_find_soon(const enum flow_family family, const void *key, bool *more)
 {
 	__u64 hash = flow_key_hash(family, key), tags, places;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The tables of offloaded flows. A flow is one direction of a connection, as it
- * arrives: who writes it (internal/feature/offload) has seen the packets pass
- * the ruleset and leave, and knows the connection from the kernel.
+ * The tables of offloaded flows. A flow is one direction of a connection, keyed as it
+ * arrives. internal/feature/offload writes it after it has seen the packets pass the
+ * ruleset and leave; it knows the connection from the kernel's connection tracking.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include "link.h"
 
-/* Ports as the packet has them. An echo: the identifier, and its type as the second. */
+/* Ports as the packet has them. ICMP echo: the identifier, then the type. */
 struct flow_ports {
 	__be16 source;
 	__be16 dest;
@@ -72,7 +72,7 @@ enum flow_hop_flag {
 	FLOW_HOP_XDP = 1, /* the device can be the target of an XDP redirect */
 };
 
-/* How frames leave. It is never changed but withdrawn: no flow passes then. */
+/* How frames leave. An entry is never changed: it is withdrawn, and then its flows do not pass. */
 struct flow_hop {
 	__u32 ifindex;   /* the lowest device; 0: withdrawn */
 	__u32 interface; /* to which packets back belong */
@@ -154,16 +154,17 @@ struct {
 } flow_hops SEC(".maps");
 
 /*
- * What all flows depend on. The generation is counted up when the ruleset, a
- * route or a rule changed: flows of an older one are the stack's again, all at
- * once. The lease says until when flows may be used: weft renews it while it
- * runs, for without it nobody hears of connections that end.
+ * The state that all flows depend on. The generation is incremented when the ruleset,
+ * a route or a rule has changed: that returns all flows of older generations to the
+ * stack at once. Flows may be used until the lease expires. weft renews it while it
+ * runs: without weft, no process receives connection-tracking events about ended
+ * connections.
  */
 struct flow_control {
 	__u32 generation;
 	__u32 minimum; /* packets before a flow is offered */
 	__u64 lease;   /* nanoseconds, CLOCK_MONOTONIC */
-	__u32 refuse;  /* which refusals hold (flow_refuse.h); 0: none do */
+	__u32 refuse;  /* generation of the valid refusals (flow_refuse.h); 0: none is valid */
 	__u32 pad;
 };
 

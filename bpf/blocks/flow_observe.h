@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What leaves by a device after the stack, the ruleset and NAT are done with
- * it. That a flow's packets are seen here is how weft knows that the ruleset
- * lets them through; how the frame looks is how it knows where they go. When
- * enough of a flow's packets have passed, it is told to weft.
+ * Observes packets that leave by a device after the stack, the ruleset and NAT. A flow
+ * whose packets are seen here is accepted by the ruleset, and the frame shows its
+ * egress device and link header. When enough packets of a flow have passed, weft gets
+ * an event.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -107,7 +107,7 @@ static __always_inline bool flow_header(hook_ctx *ctx, struct flow_event *e, __b
 	return true;
 }
 
-/* count one more packet; true: this many are worth telling */
+/* count one more packet; true: send an event now */
 static __always_inline bool flow_worth(const struct flow_passed_key *key,
 				       const struct flow_control *control)
 {
@@ -121,7 +121,7 @@ static __always_inline bool flow_worth(const struct flow_passed_key *key,
 		n = ++was->packets;
 	if (n < control->minimum || n % control->minimum)
 		return false;
-	/* told again, and then ever more seldom: the connection may not have been ready */
+	/* sent again, at growing intervals: the connection may not have been ready */
 	n /= control->minimum;
 	return n <= 8 || !(n & (n - 1));
 }
@@ -139,13 +139,13 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 	void *frame;
 	__u32 l3;
 
-	/* most packets: it is over before anything is asked */
+	/* most packets take this branch: return before any look-up */
 	if (hook_is_ours(ctx))
 		return;
 	at = interface_find(arrived);
 	control = flow_control();
 	offered = at && at->flags & INTERFACE_OFFLOADED && control && control->minimum;
-	unknown = !arrived && control && control->minimum; /* its own, or of a session */
+	unknown = !arrived && control && control->minimum; /* this host's own, or of a PPPoE session */
 	if (!control || (!offered && !unknown && !control->refuse))
 		return;
 	__builtin_memset(&e, 0, sizeof(e));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What of a packet says to which flow it belongs. Fragments, options and
- * protocols without ports belong to none.
+ * Parses the fields that identify a packet's flow. Fragments, packets with options and
+ * protocols without ports belong to no flow.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -22,10 +22,10 @@ struct flow_packet {
 	__u8 protocol;
 	__u8 ttl;
 	__u8 flags;    /* of TCP */
-	bool whole;    /* nothing about it that wants the stack */
+	bool whole;    /* nothing in it requires the stack */
 };
 
-/* ports, and where the checksum is; false if the transport is none of ours */
+/* ports, and where the checksum is; false if the protocol is not offloaded */
 static __always_inline bool flow_transport(struct cursor cur, struct flow_packet *p)
 {
 	struct icmphdr *icmp;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Early drop: what the ruleset has refused is dropped before the stack sees it.
- * weft learns it from the ruleset's own verdict on a packet that belonged to no
- * connection (internal/feature/offload). Only such packets are dropped: of TCP
- * the ones that would begin a connection.
+ * Early drop: packets that the ruleset has refused are dropped before the stack sees
+ * them. weft learns a refusal from the ruleset's own verdict on a packet that belonged
+ * to no connection (internal/feature/offload). Only such packets are dropped: of TCP,
+ * those that would begin a connection.
  *
- * A packet the other way changes what the ruleset says of a flow: see
+ * A packet in the opposite direction may change the ruleset's verdict on a flow: see
  * flow_leaves.h.
  */
 #include "kernel.h"
@@ -25,8 +25,8 @@ _Static_assert(sizeof(struct flow_tuple) == 40, "no padding");
 
 struct flow_refusal {
 	__u32 interface;  /* to which the frames belong */
-	__u32 generation; /* of the control: of the ruleset that said so */
-	__u32 epoch;      /* of the control: of links */
+	__u32 generation; /* of flow_control: the ruleset that refused it */
+	__u32 epoch;      /* of flow_control: the state of links */
 	__u32 pad;
 	__u64 until; /* nanoseconds, CLOCK_MONOTONIC */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * A PPP device forgets by which interface a packet came (skb_scrub_packet in the
- * kernel's ppp_start_xmit): on the device below nothing tells. So what enters a
- * session is seen at its device too, and remembered by the packet's flow until it
- * leaves below.
+ * A PPP device clears a packet's ingress interface (skb_scrub_packet in the kernel's
+ * ppp_start_xmit), so the device below cannot know it. So packets are also seen at the
+ * PPP device, and the ingress interface is stored by flow until the packet leaves
+ * below.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -60,7 +60,7 @@ static __always_inline void flow_enter(hook_ctx *ctx)
 		bpf_map_update_elem(&flow_entered, &t, &arrived, 0);
 }
 
-/* By which interface a packet in a session came; 0: it is the router's own. */
+/* The ingress interface of a packet in a session; 0: the router itself sent it. */
 static __always_inline __u32 flow_entered_by(const struct in6_addr *saddr, const struct in6_addr *daddr,
 					     struct flow_ports ports, __u32 protocol)
 {

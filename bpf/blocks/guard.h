@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The guard: what must not get in is dropped before the stack, and before any
- * other block, has had work with it.
+ * The guard filters at ingress, before the stack and before any other block. It drops
  *
- *   sources on the block list, and those that nobody may have here (bogons)
- *   sources that the router would not reach by the interface they came in by
- *   (RFC 2827, RFC 3704)
- *   TCP headers cut in two so that filters do not see their flags (RFC 1858),
+ *   sources on the block list, and bogons of this interface
+ *   sources that fail the reverse-path check (RFC 2827, RFC 3704)
+ *   TCP headers that are split by fragments to hide their flags from filters (RFC 1858),
  *   and first fragments without all of their headers (RFC 7112)
- *   more SYNs or ICMP messages a second than is allowed, of one source or in all
+ *   SYNs or ICMP messages above the rate of one source or of all
  *
- * Packets of link scope are not looked at: neighbour discovery, router
- * advertisements, and who has no address yet (0.0.0.0, ::).
+ * Packets of link scope are not checked: neighbour discovery, router advertisements,
+ * and packets from the unspecified address (0.0.0.0, ::).
  *
- * Rates are kept by the generic cell rate algorithm (ITU-T I.371, as policed by
- * virtual scheduling): one word says when the next packet is due, an add and a
- * comparison decide. Sources share a fixed number of words by a keyed hash, so
- * that a flood of made up sources takes no memory and cannot choose whom it
- * meets there; the total bounds what it gets through.
+ * Rates are policed by the generic cell rate algorithm (ITU-T I.371, virtual
+ * scheduling): one word holds the time at which the next packet is due, and an
+ * addition and a comparison decide. Sources share a fixed number of words by a keyed
+ * hash: a flood of forged sources takes no memory and cannot select the sources that
+ * it shares a word with. The total limits what such a flood can get through.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -34,14 +32,14 @@
 /* what the packet is to the guard */
 struct guarded {
 	struct in6_addr source; /* IPv4: in its first word */
-	__u64 site;             /* whose rate it takes from: the address, or the /64 */
+	__u64 site;             /* whose rate it is charged to: the address, or the /64 */
 	__u32 l4;               /* offset of the transport header */
 	__u32 l4_len;           /* how much of it this packet has */
 	__u8 protocol;
 	bool later; /* a fragment without the transport header's first bytes */
 	bool first; /* a fragment with them */
 	bool second; /* a fragment that starts eight bytes on */
-	bool hidden; /* its transport header is not here, or behind more headers than are followed */
+	bool hidden; /* its transport header is not in this packet, or behind more headers than are followed */
 	bool ipv4;
 };
 
@@ -95,7 +93,7 @@ static __always_inline void guard_chain(hook_ctx *ctx, struct guarded *g)
 		if (!guard_is_extension(g->protocol))
 			return;
 		if (hook_load(ctx, g->l4, &header, sizeof(header))) {
-			g->hidden = g->first; /* else it is cut short, which the stack sees */
+			g->hidden = g->first; /* otherwise it is truncated, which the stack detects */
 			return;
 		}
 		size = g->protocol == IPPROTO_FRAGMENT ? 8 : (header.len + 1) * 8;
@@ -159,9 +157,9 @@ static __always_inline enum outcome guard_listed(const struct guarded *g, __u32 
 }
 
 /*
- * Would the router send to this source by the interface it came from? The
- * kernel's own routes are asked, which answer what routing daemons wish: a
- * blackhole route for a source drops what comes from it (RFC 5635).
+ * Reverse-path check: does the route to the source lead to the interface that the
+ * packet came in by? The kernel's own routes are used, and so the routing daemons': a
+ * blackhole route for a source drops packets from it (RFC 5635).
  */
 static __always_inline enum outcome guard_reverse(hook_ctx *ctx, const struct arrival *from,
 						  const struct guarded *g, __u32 flags)
@@ -193,7 +191,7 @@ static __always_inline bool guard_conforms(__u64 *due, const struct guard_rate *
 {
 	__u64 at = *(volatile __u64 *)due;
 
-	/* time that nobody used is not saved up */
+	/* unused time does not accumulate */
 	if (at < now)
 		__sync_val_compare_and_swap(due, at, now);
 	at = __sync_fetch_and_add(due, rate->interval);
@@ -247,7 +245,7 @@ static __always_inline enum outcome guard_tcp(hook_ctx *ctx, struct guard_interf
 		       DROP_SYN_RATE;
 }
 
-/* What cannot be followed to its transport header could be a SYN, or ICMP. */
+/* A packet whose transport header cannot be found could be a SYN or ICMP. */
 static __always_inline enum outcome guard_hidden(const struct guard_interface *in,
 						 const struct guarded *g)
 {
@@ -286,8 +284,8 @@ static __always_inline enum outcome guard_limits(hook_ctx *ctx, struct guard_int
 }
 
 /*
- * Look at a frame. DROP_*, or OUTCOME_NONE: it may go on. Nothing is written. A
- * global function: the verifier looks at it once.
+ * Check a frame. Returns DROP_*, or OUTCOME_NONE if it passes. Nothing is written. A
+ * global function: the verifier checks it once.
  */
 __noinline int guard(hook_ctx *ctx, const struct arrival *from)
 {

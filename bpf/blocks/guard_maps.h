@@ -12,7 +12,7 @@ enum guard_flag {
 	GUARD_XDP = 8,    /* ingress_xdp looks, so ingress_tc need not */
 };
 
-/* what is said of a prefix of the list: bits; none is an exception */
+/* flags of a prefix on the list; none is an exception */
 /* go: state.Listed GUARD_LISTED_=Listed */
 enum guard_listed {
 	GUARD_LISTED_BLOCKED = 1,
@@ -30,7 +30,7 @@ enum guard_rated {
 
 struct guard_rate {
 	__u64 interval; /* ns from one packet to the next; 0: as many as come */
-	__u64 burst;    /* ns that packets may be early */
+	__u64 burst;    /* burst tolerance: ns that packets may be early */
 	__u32 per_second, packets; /* the same, as configured */
 };
 
@@ -75,8 +75,8 @@ struct guard_key6 {
 _Static_assert(sizeof(struct guard_key4) == 8 && sizeof(struct guard_key6) == 20, "keys without holes");
 
 /*
- * The lists. A new one is filled out of sight and takes the old one's place by
- * one store. Without a list nothing is looked up.
+ * The lists. A new one is filled in an unused map and replaces the old one by one
+ * store. Without a list there is no look-up.
  */
 struct guard_list4_trie {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);

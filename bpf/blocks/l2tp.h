@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Data out of subscribers' tunnels: L2TPv2 over UDP (RFC 2661 section 3.1) and
- * PPP (RFC 1661, 1662), carrying IPv4 or IPv6.
+ * Decapsulation of subscribers' data: L2TPv2 over UDP (RFC 2661 section 3.1) and PPP
+ * (RFC 1661, 1662) with IPv4 or IPv6.
  *
- *   for no tunnel of ours         -> like any other packet
+ *   no tunnel of this router      -> like any other packet
  *   control messages              -> likewise: the daemon has the socket
- *   PPP's control, link scope     -> the daemon, untouched
+ *   PPP's control, link scope     -> the daemon, unchanged
  *   not from the tunnel's peer,
- *   headers that lie, spoofed     -> dropped
- *   the rest                      -> OUTCOME_NONE; *from says what is inside
+ *   inconsistent headers, spoofed -> dropped
+ *   the rest                      -> OUTCOME_NONE; *from describes the inner packet
  *
- * The UDP checksum is not looked at, as no router looks at those of packets
- * that it forwards: what is inside has its own.
+ * The UDP checksum is not verified: a router does not verify transport checksums of
+ * packets that it forwards, and the inner packet has its own.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -44,17 +44,18 @@
 #define L2TP_BYTES (ETH_HLEN + 8 + 40 + 8 + 14 + L2TP_OFFSET_MAX + 4 + 40 + 20)
 
 /*
- * What is looked at in nearly every packet: UDP, L2TP without what it may have, PPP,
- * IPv4, TCP. At TC those bytes are pulled in if they are not linear, and payload that
- * comes along costs its receiver: it cannot join what lies so with what came before.
+ * The bytes that are read of nearly every packet: UDP, L2TP without optional fields,
+ * PPP, IPv4, TCP. At TC they are pulled into the linear area if they are not there.
+ * Payload that is pulled with them costs its receiver: GRO cannot merge it with the
+ * data before.
  */
 #define L2TP_MOST_BYTES (8 + 6 + 4 + 20 + 20)
 
 /* where a packet is while it is unwrapped */
 struct l2tp_walk {
 	struct cursor cur;
-	__u32 left;  /* bytes that the headers so far leave */
-	__u32 strip; /* bytes of the headers so far */
+	__u32 left;  /* bytes behind the headers parsed so far */
+	__u32 strip; /* bytes of the headers parsed so far */
 	struct in6_addr here, peer; /* of the outer packet; IPv4 in the first word */
 	struct l2tp_up *session;
 	__u32 id;
@@ -63,7 +64,7 @@ struct l2tp_walk {
 	__u16 pseudo; /* sum of the pseudo-header of a SYN inside */
 };
 
-/* So many bytes more are looked at. What pointed into the packet before is void. */
+/* Make more bytes readable. Pointers into the packet are invalid afterwards. */
 static __always_inline void l2tp_more(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w, __u32 more)
 {
 	__u32 at = (from->l3 & 31) + (w->strip & ARRIVE_STRIP);
@@ -74,7 +75,7 @@ static __always_inline void l2tp_more(hook_ctx *ctx, const struct arrival *from,
 	w->cur.pos += at;
 }
 
-/* IP and UDP. False: not for us to take apart. */
+/* Parse IP and UDP. False: not for weft to decapsulate. */
 static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
 {
 	struct udphdr *udp;
@@ -114,7 +115,7 @@ static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from
 	return true;
 }
 
-/* Two bytes of a header. False: there are none. */
+/* Read two bytes of a header. False: the packet is too short. */
 static __always_inline bool l2tp_next(struct l2tp_walk *w, __u32 *value)
 {
 	__be16 *field = PULL(&w->cur, __be16);
@@ -127,7 +128,7 @@ static __always_inline bool l2tp_next(struct l2tp_walk *w, __u32 *value)
 	return true;
 }
 
-/* bytes to look at behind the first two of L2TP, by what these say */
+/* bytes of the L2TP header behind its first two, which are the flags */
 static __always_inline __u32 l2tp_behind(__u32 flags)
 {
 	__u32 bytes = L2TP_MOST_BYTES - 8 - 2;
@@ -138,9 +139,9 @@ static __always_inline __u32 l2tp_behind(__u32 flags)
 }
 
 /*
- * The L2TP header. OUTCOME_NONE with w->session: data of that session. Without:
- * none of ours, or control. Nothing is made of what lies before it is sure that
- * it came through a tunnel.
+ * Parse the L2TP header. OUTCOME_NONE with w->session: data of that session.
+ * OUTCOME_NONE without: not of this router, or control. Inconsistent headers are
+ * judged only after it is certain that the packet came through a tunnel.
  */
 static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
 {
@@ -168,18 +169,18 @@ static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arri
 		l2tp_drop(w->id, L2TP_DROP_PEER);
 		return DROP_L2TP_PEER;
 	}
-	/* a server begins or ceases to number its data: the LAC does as it does (5.4) */
+	/* an LNS starts or stops sequence numbers: the LAC follows (RFC 2661 5.4) */
 	if (w->session->flags & L2TP_TRUSTED && !(flags & L2TP_NUMBERS) != !(w->session->flags & L2TP_SEQUENCE))
 		return PASS_L2TP_CONTROL;
 	lies = flags & L2TP_NUMBERS && (!l2tp_next(w, &unused) || !l2tp_next(w, &unused));
 	if (!lies && flags & L2TP_OFFSET) {
 		lies = !l2tp_next(w, &pad);
 		if (!lies && pad > L2TP_OFFSET_MAX)
-			return PASS_L2TP_CONTROL; /* nobody sends that */
+			return PASS_L2TP_CONTROL; /* no implementation sends that */
 		lies = lies || pad > w->left;
 	}
 	if (flags & L2TP_LENGTH) {
-		/* it counts from the first byte, and may leave padding behind */
+		/* the length field counts from the first byte and may exclude padding */
 		lies = lies || length > all || length < all - w->left + pad;
 		w->left -= all - length;
 	}
@@ -194,9 +195,9 @@ static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arri
 }
 
 /*
- * PPP: address and control may be left out, and the upper byte of the protocol
- * if it is zero (RFC 1661 6.5, 6.6), whatever was agreed: it is always clear
- * what is meant. The protocol, or 0; *n is how many bytes say it.
+ * PPP: the address and control fields may be missing, and the upper byte of the
+ * protocol if it is zero (RFC 1661 6.5, 6.6), whatever was negotiated: both forms are
+ * unambiguous. Returns the protocol, or 0; *n is the number of bytes it takes.
  */
 static __always_inline __u32 l2tp_protocol(struct cursor *cur, __u32 *n)
 {
@@ -226,7 +227,7 @@ static __always_inline __u32 l2tp_protocol(struct cursor *cur, __u32 *n)
 	return protocol;
 }
 
-/* The ethertype of what is inside, or 0. */
+/* The ethertype of the inner packet, or 0. */
 static __always_inline __be16 l2tp_ppp(struct l2tp_walk *w)
 {
 	__u32 n, protocol = l2tp_protocol(&w->cur, &n);
@@ -245,7 +246,7 @@ static __always_inline enum outcome l2tp_refuse(struct l2tp_walk *w, enum l2tp_d
 	       why == L2TP_DROP_GARDEN ? DROP_GARDEN : DROP_L2TP_INVALID;
 }
 
-/* may it pass the walled garden, to (or, on the way down, from) this address? */
+/* whether the walled garden lets a packet pass to (downstream: from) this address */
 static __always_inline bool l2tp_let(__u8 flags, __u8 access, const struct in6_addr *far)
 {
 	if (flags & L2TP_BLOCKED)
@@ -253,7 +254,7 @@ static __always_inline bool l2tp_let(__u8 flags, __u8 access, const struct in6_a
 	return !(flags & L2TP_GARDEN) || l2tp_in_garden(access, far);
 }
 
-/* where the options of a TCP SYN stand, behind so many bytes; 0: it is none */
+/* offset of the options of a TCP SYN, behind that many bytes; 0: it is not a SYN */
 static __always_inline __u32 l2tp_syn(struct cursor cur, __u8 protocol, __u32 before)
 {
 	struct tcphdr *tcp = protocol == IPPROTO_TCP ? PULL(&cur, struct tcphdr) : NULL;
@@ -305,7 +306,7 @@ static __always_inline enum outcome l2tp_inner6(hook_ctx *ctx, const struct arri
 	return OUTCOME_NONE;
 }
 
-/* what a SYN may ask for, in IPv4; 0: anything. It stands in the line down alone. */
+/* the largest MSS of a SYN, in IPv4; 0: any. Only the downstream entry has it. */
 static __always_inline __u32 l2tp_mss(__u32 id)
 {
 	struct l2tp_down *s = l2tp_down_at(id);
@@ -314,11 +315,11 @@ static __always_inline __u32 l2tp_mss(__u32 id)
 }
 
 /*
- * Look into a packet that is addressed to the interface which it came by. With
- * OUTCOME_NONE and from->session it is that session's, and *from speaks of the
- * packet inside, which is sound, may be sent, and has its MSS clamped: the one
- * thing that is written here. With from->onward too it is a frame of PPP that
- * goes on into another tunnel (l2tp_onward.h), whatever it carries.
+ * Parse a packet that is addressed to the interface it came by. With OUTCOME_NONE and
+ * from->session it belongs to that session, and *from describes the inner packet,
+ * which is well formed and allowed; its MSS is clamped, which is the only write here.
+ * If from->onward is set too, the packet is a PPP frame that is switched into another
+ * tunnel (l2tp_onward.h), whatever it carries.
  */
 __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 {
@@ -354,7 +355,7 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 						  l2tp_inner6(ctx, from, &w, access->table, &total, &syn);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
-	/* it may be left to TC after all: there would be two copies */
+	/* it may still be left to TC: there would be two copies */
 	if (HOOK_FIRST && w.session->flags & L2TP_CAPTURE)
 		return PASS_TO_TC;
 	if (w.session->flags & L2TP_CAPTURE)
@@ -374,9 +375,8 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 }
 
 /*
- * Take a packet out of its tunnel, as a frame for the device of its access,
- * whose index this gives; 0: it cannot be done. For the hook that can hand it
- * to that device.
+ * Decapsulate a packet into a frame for the LNS's device, and return that device's
+ * index; 0: it failed. Used by the hook that can hand the frame to that device.
  */
 static __noinline __attribute__((unused)) __u32 l2tp_unwrap(hook_ctx *ctx, const struct arrival *from)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Copies of the packets of sessions that somebody looks at (L2TP_CAPTURE), for
- * weft capture: what a subscriber sent, before its rate limit, and what is
- * sent to it, behind that. A super-packet is one. Who reads too slowly misses
- * some, and the session counts how many.
+ * Copies the packets of sessions that are being captured (L2TP_CAPTURE) for weft
+ * capture: those from the subscriber before the rate limit, those to it behind the
+ * rate limit. A GSO packet is copied once. A reader that is too slow misses packets,
+ * and the session counts them.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -20,7 +20,7 @@ static __noinline void l2tp_copy(hook_ctx *ctx, struct l2tp_captured *c, __u32 o
 		c->kept = 0;
 }
 
-/* Up to so many bytes of the packet at off are copied, which has so many. */
+/* Copy the packet at off, of that many bytes, up to L2TP_CAPTURED_MOST. */
 __noinline int l2tp_capture(hook_ctx *ctx, __u32 id, __u32 off, __u32 bytes, __u32 flags)
 {
 	struct l2tp_state *state = bpf_map_lookup_elem(&l2tp_states, &id);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Subscribers: what feature access knows of tunnels (RFC 2661) and of the PPP
- * sessions in them, and what each session has carried.
+ * Subscribers: tunnels (RFC 2661), the PPP sessions in them, and each session's
+ * counters.
  *
- * The ids that weft gives to its tunnels and sessions are the places where
- * they stand: no search. A session's id is unique in all tunnels for that.
- * With tens of thousands of sessions a packet's cost is the memory that only its
- * session has. It is half a cache line in each direction, with what every packet
- * asks for and what is counted; the lines of a direction stand close together, so
- * that those of 30,000 sessions are less than a megabyte.
+ * The ids that weft assigns to its tunnels and sessions are array indexes: no search.
+ * So a session's id is unique over all tunnels. With tens of thousands of sessions the
+ * cost of a packet is the memory that only its session uses: half a cache line in each
+ * direction, with the fields that every packet reads and the counters. The entries of
+ * a direction are adjacent, so that those of 30,000 sessions take less than a
+ * megabyte.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
 /* go: datapath/subscribertable */
 enum l2tp_access_flag {
-	L2TP_ACCESS_ROUTED = 1, /* what subscribers send is routed by weft's own tables */
+	L2TP_ACCESS_ROUTED = 1, /* packets from subscribers are routed by weft's own tables */
 };
 
 /* an [lns.NAME] or an [l2tp_client.NAME] */
@@ -51,25 +51,25 @@ enum l2tp_session_flag {
 	L2TP_NO_ADDRESS = 32, /* PPP without address and control field */
 	L2TP_SHORT_TYPE = 64, /* PPP with protocol numbers of one byte */
 	L2TP_CAPTURE = 128,   /* copies of its packets go to l2tp_captures */
-	/* in the line of what comes from it, where the two before mean nothing */
-	L2TP_ONWARD = 64,     /* frames go on by another session, as they are */
+	/* in the upstream entry, where the two before have no meaning */
+	L2TP_ONWARD = 64,     /* frames are switched into another session unchanged */
 };
 
-/* what a direction has carried */
+/* the counters of a direction */
 struct l2tp_flow {
 	__u64 packets, bytes;
 };
 
-/* of a direction, what not every packet needs */
+/* fields of a direction that not every packet needs */
 struct l2tp_clock {
 	__u64 due;  /* when all that has passed would have passed at the rate */
 	__u64 seen; /* the last packet, to the second: ns of the monotonic clock, coarse */
 };
 
 /*
- * Of these, the daemon writes each 64-bit word of the configuration at once, the
- * one with the flags last, and leaves the counters alone. second is the programs':
- * of when the clock's `seen` was written, the lower bits; it may be lost.
+ * The daemon writes the configuration in 64-bit words, the one with the flags last,
+ * and does not write the counters. The programs own `second`: the lower bits of the
+ * time at which the clock's `seen` was written; an update of it may be lost.
  */
 struct l2tp_down {
 	struct l2tp_flow flow;
@@ -129,7 +129,7 @@ enum l2tp_drop {
 	L2TP_DROPS,          /* how many reasons there are */
 };
 
-/* what packets seldom need */
+/* fields that packets rarely need */
 struct l2tp_state {
 	__u64 drops[L2TP_DROPS];
 	__u32 sequence; /* of the next data packet to the subscriber */
@@ -156,7 +156,7 @@ struct l2tp_captured {
 };
 _Static_assert(sizeof(struct l2tp_captured) == 24 + L2TP_CAPTURED_MOST, "no holes");
 
-/* who has an address or a prefix, by route table */
+/* owners of addresses and prefixes, by route table */
 struct l2tp_addr4 {
 	__be32 addr; /* masked */
 	__u16 table;
@@ -173,20 +173,20 @@ _Static_assert(sizeof(struct l2tp_addr4) == 8, "key without holes");
 _Static_assert(sizeof(struct l2tp_addr6) == 24, "key without holes");
 
 /*
- * Pools are dense: 16 neighbours (addresses, or prefixes of one length, that
- * differ in their last four bits) share a cache line, which says whose line it
- * is and whose neighbour is which session's: one look, one line. Where there is
- * a line it says all of its neighbours; the tables of owners have what is in
- * none. It stands in one of two places, see l2tp_owner.h.
+ * Pools are dense: 16 neighbours (addresses, or prefixes of one length, that differ in
+ * their last four bits) share a cache line, which holds their common part and the
+ * session of each: one access, one cache line. A line is complete for its neighbours;
+ * the hash tables of owners have the others. A line is in one of two places, see
+ * l2tp_owner.h.
  */
 /* go: datapath/subscribertable */
 #define L2TP_NEIGHBOURS 16
 
 struct l2tp_line {
 	__u64 net; /* what the neighbours have in common, as a number */
-	__u32 of;  /* l2tp_line_of(); 0: nobody's */
+	__u32 of;  /* l2tp_line_of(); 0: unused */
 	__u32 pad;
-	__u16 sessions[L2TP_NEIGHBOURS]; /* 0: nobody's */
+	__u16 sessions[L2TP_NEIGHBOURS]; /* 0: no owner */
 	__u64 pad2[2];
 };
 _Static_assert(sizeof(struct l2tp_line) == 64, "one cache line");
@@ -300,10 +300,10 @@ static __always_inline struct l2tp_group *l2tp_group_of(__u32 id)
 	return bpf_map_lookup_elem(&l2tp_sessions, &at);
 }
 
-/* else the compiler adds to a pointer before it is known that there is one */
+/* otherwise the compiler adds to a pointer before the NULL check */
 #define L2TP_BEHIND_CHECK(x) asm volatile("" : "+r"(x))
 
-/* each direction looks at its own line alone */
+/* each direction reads its own entry only */
 static __always_inline struct l2tp_up *l2tp_up_at(__u32 id)
 {
 	struct l2tp_group *g = l2tp_group_of(id);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * From one tunnel into another: frames of subscribers who belong to another
- * server, towards which this router is the LAC (RFC 2661). PPP is between its
- * two ends: of a frame nothing is changed, be it data or PPP's own. What stands
- * before it is made anew, with the ids, addresses and ports of the other tunnel:
+ * Tunnel switching: forwards frames of subscribers of another LNS, towards which this
+ * router is the LAC (RFC 2661). The PPP frame is not changed, be it data or control.
+ * The headers before it are replaced, with the ids, addresses and ports of the other
+ * tunnel:
  *
- *   length, offset -> left out; the frame is what they say
- *   priority -> as it was; numbers -> our own, if that session has them (5.4)
- *   DSCP -> as it was; ECN -> none (RFC 6040 4.1, compatibility); TTL -> 64
- *   UDP's checksum -> as long as there was one it goes on to protect the frame:
- *           it is corrected, not computed. What came without goes over IPv4
- *           without (8.1); IPv6 wants one
+ *   length, offset -> omitted; the frame is as long as they say
+ *   priority -> kept; sequence numbers -> our own, if that session has them (5.4)
+ *   DSCP -> kept; ECN -> not-ECT (RFC 6040 4.1, compatibility); TTL -> 64
+ *   UDP checksum -> updated, not computed, so that it still protects the frame. A packet
+ *           without one is sent without one over IPv4 (8.1); IPv6 requires one
  *
- * Too large for the way, a super-packet whose header would become longer, a
- * checksum that cannot be had -> the daemon, which sends in pieces if need be.
+ * Frames that are too large for the path, GSO packets whose header would become
+ * longer, and packets whose checksum is not available go to the daemon, which
+ * fragments if needed.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -50,7 +50,7 @@ struct l2tp_passing {
 	bool plain;  /* nothing but header and frame is in the datagram */
 };
 
-/* What it came with. False: it is not there, though it was a moment ago. */
+/* Parse the headers that the frame came with. False: they are not there any more. */
 static __always_inline bool l2tp_came(hook_ctx *ctx, const struct arrival *from, struct l2tp_passing *p)
 {
 	__u32 outer = from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
@@ -98,9 +98,9 @@ static __always_inline bool l2tp_came(hook_ctx *ctx, const struct arrival *from,
 }
 
 /*
- * What is in the frame: the network's packet, or PPP's own. Where it tells its
- * sum, or that of the datagram does, that is kept. A call of its own, as the next
- * ones are: the stack is small.
+ * Classify the frame: a network-layer packet, or PPP control. If the packet's or the
+ * datagram's checksum gives the sum of the frame, it is stored. A function of its own,
+ * as the next ones are: the stack is small.
  */
 static __noinline void l2tp_look(hook_ctx *ctx, struct l2tp_passing *p)
 {
@@ -157,7 +157,7 @@ static __noinline void l2tp_look(hook_ctx *ctx, struct l2tp_passing *p)
 	out->summed = true;
 }
 
-/* Whether the walled garden lets a frame pass that has the network's packet in it. */
+/* Whether the walled garden lets a frame with a network-layer packet pass. */
 __noinline bool l2tp_onward_let(hook_ctx *ctx, __u32 off, __u32 access, __u32 flags, __u32 up)
 {
 	struct cursor cur = hook_cursor(ctx, L2TP_BYTES);
@@ -186,7 +186,7 @@ __noinline bool l2tp_onward_let(hook_ctx *ctx, __u32 off, __u32 access, __u32 fl
 	return l2tp_let(flags, access, &far);
 }
 
-/* Whether the programs can do it, before anything is written. */
+/* Whether the programs can forward the frame; nothing is written. */
 static __always_inline enum outcome l2tp_onward_may(hook_ctx *ctx, const struct arrival *from,
 						    struct l2tp_passing *p, __u32 header)
 {
@@ -202,7 +202,7 @@ static __always_inline enum outcome l2tp_onward_may(hook_ctx *ctx, const struct 
 		return PASS_L2TP_CONTROL;
 	if (p->out.summed || p->out.tunnel->family == AF_INET || (!HOOK_PLAIN && p->device))
 		return OUTCOME_NONE;
-	/* the device may owe a sum to what is inside too, and here nothing tells */
+	/* the checksum of the inner packet may be left to the device too, which cannot be seen here */
 	if (!HOOK_PLAIN && p->data)
 		return PASS_L2TP_CONTROL;
 	sum = udp_sum(ctx, p->off, p->out.total);
@@ -213,7 +213,7 @@ static __always_inline enum outcome l2tp_onward_may(hook_ctx *ctx, const struct 
 	return OUTCOME_NONE;
 }
 
-/* The L2TP header, of as many bytes as this gives; the rest of it stays zero. */
+/* Write the L2TP header and return its length; the rest of the buffer stays zero. */
 static __always_inline __u32 l2tp_onward_header(const struct l2tp_passing *p, struct l2tp_inner *in)
 {
 	bool numbers = p->out.session->flags & L2TP_SEQUENCE;
@@ -230,7 +230,7 @@ static __always_inline __u32 l2tp_onward_header(const struct l2tp_passing *p, st
 	return 10;
 }
 
-/* Sums of what the frame goes on with take the place of those that it came with. */
+/* Replace the sums of the old headers by those of the new ones. */
 static __always_inline void l2tp_onward_sums(struct l2tp_passing *p, const struct l2tp_inner *in,
 					     __u32 inner)
 {
@@ -307,7 +307,7 @@ static __noinline enum outcome l2tp_onward_write6(hook_ctx *ctx, const struct ar
 			       bpf_htons(ETH_P_IPV6));
 }
 
-/* Counted is what the network sends; PPP's own is held to the rate alone. */
+/* Network-layer packets are counted and rate-limited; PPP control is only rate-limited. */
 static __always_inline bool l2tp_onward_pass(hook_ctx *ctx, const struct l2tp_meter *m,
 					     const struct l2tp_passing *p)
 {
@@ -317,9 +317,9 @@ static __always_inline bool l2tp_onward_pass(hook_ctx *ctx, const struct l2tp_me
 }
 
 /*
- * Send a frame on, of which l2tp_receive() has said that from->session has
- * another side. *verdict is set with FORWARD_ONWARD; with PASS_* nothing has been
- * written, and the daemon gets it.
+ * Forward a frame whose session (from->session) l2tp_receive() has found to be
+ * switched. *verdict is set with FORWARD_ONWARD; with PASS_* nothing has been written,
+ * and the daemon gets it.
  */
 __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdict)
 {
@@ -351,7 +351,7 @@ __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdi
 		return PASS_L2TP_CONTROL;
 	l2tp_look(ctx, &p);
 
-	/* the side of the other server may send what it likes */
+	/* the side of the LNS may send any source address */
 	up = !(in->flags & L2TP_TRUSTED);
 	subscriber = up ? from->session : p.out.id;
 	flags = in->flags | p.out.session->flags;

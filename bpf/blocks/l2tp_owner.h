@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Whose an address is: one look for each length of prefix that subscribers have
- * (a handful: /32; /128, /64, /56), the longest first, into the line that the
- * prefix would be in or else into a hash table. The same answers where a packet
- * goes to, and whether its source is spoofed.
+ * Finds the session that owns an address: one look-up for each prefix length in use (a
+ * handful: /32; /128, /64, /56), the longest first, in the line of the prefix or else
+ * in a hash table. The same look-up routes packets to subscribers and checks their
+ * sources.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -40,12 +40,13 @@ static __always_inline const struct l2tp_line *l2tp_line_at(__u32 at, __u64 net,
 }
 
 /*
- * What the line of a prefix's neighbourhood says: a session, or 0 for nobody's.
- * L2TP_NO_LINE: there is none. place counts prefixes of that length.
+ * The session in the line of a prefix's neighbours, or 0 if it has no owner.
+ * L2TP_NO_LINE: there is no line. place: the prefix as a number, counted in prefixes
+ * of that length.
  *
- * A line stands in the first half of the table, where those of a pool follow
- * each other, or if that is another's in the second one, at a place of chance
- * (places() in internal/datapath/subscribertable/subscriber_lines.go).
+ * A line is in the first half of the table, where those of a pool are adjacent, or, if
+ * another line is there, at a hashed place in the second half (places() in
+ * internal/datapath/subscribertable/subscriber_lines.go).
  */
 __noinline __u32 l2tp_in_line(__u64 place, __u32 table, __u32 bits, __u32 family)
 {
@@ -126,7 +127,7 @@ __noinline __u32 l2tp_owner6(__u32 table, __u64 high, __u64 low)
 	return 0;
 }
 
-/* whether a source address is the session's own: what is in its line first */
+/* whether a source address belongs to the session: its own entry is checked first */
 static __always_inline bool l2tp_owns4(__u32 id, const struct l2tp_up *s, __u32 table, __be32 addr)
 {
 	return (s->ip4 && addr == s->ip4) || l2tp_owner4(table, addr) == id;

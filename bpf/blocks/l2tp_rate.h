@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What passes is counted, and held to the session's rate: a token bucket in
- * the form of a clock. `due` is when all that has passed would have passed at
- * exactly the rate; as far as it may run ahead of the time is the bucket: what
- * comes in a tenth of a second, or 64 KiB (a super-packet) if that is more.
- * The clock is the coarse one: a rate changes with the next packet.
+ * Counts packets and polices the session's rate: a token bucket in the form of a
+ * clock. `due` is the time at which all bytes so far would have passed at exactly the
+ * rate. It may be ahead of now by the bucket: a tenth of a second, or 64 KiB (a GSO
+ * packet) if that is more. The clock is the coarse one. A new rate applies from the
+ * next packet on.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -17,7 +17,7 @@
 #define L2TP_BURST_NS 100000000ULL
 #define L2TP_BURST_BYTES 65536ULL
 
-/* ns that so many bytes take at a rate in 1000 bit/s */
+/* ns that these bytes take at a rate in 1000 bit/s */
 static __always_inline __u64 l2tp_takes(__u64 bytes, __u32 rate)
 {
 	return bytes * 8000000 / rate;
@@ -54,7 +54,7 @@ static __always_inline bool l2tp_within(const struct l2tp_meter *m, __u32 bytes,
 	start = due > now ? due : now;
 	if (start - now > burst)
 		return false;
-	/* if another CPU has moved it in the meantime this one packet is free */
+	/* if another CPU has changed it in the meantime, this packet is not charged */
 	__sync_val_compare_and_swap(&m->clock->due, due, start + l2tp_takes(bytes, m->rate));
 	return true;
 }
@@ -79,7 +79,7 @@ static __always_inline bool l2tp_pass(const struct l2tp_meter *m, __u32 packets,
 	return true;
 }
 
-/* Count what has come from a subscriber: OUTCOME_NONE, or it was too much. */
+/* Count a packet from a subscriber. OUTCOME_NONE, or a drop if it exceeds the rate. */
 static __always_inline enum outcome l2tp_charge(hook_ctx *ctx, const struct arrival *from)
 {
 	__u32 id = from->session;

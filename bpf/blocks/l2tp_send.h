@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Into a subscriber's tunnel: the last step of a packet whose next hop is
- * NEXTHOP_SESSION, or that the stack sends to an access's device. The
- * destination says which session; IP, UDP, L2TP and PPP go before the packet,
- * and the kernel's routing table says where the tunnel's peer is (leave.h).
+ * Encapsulation towards a subscriber: the last step of a packet whose next hop is
+ * NEXTHOP_SESSION, or that the stack sends to an LNS's device. The destination selects
+ * the session; IP, UDP, L2TP and PPP headers are put before the packet, and the
+ * kernel's routing table gives the path to the tunnel's peer (leave.h).
  *
- * The L2TP header is without length, so that each segment of a super-packet
- * can have the same. Over IPv4 UDP goes without checksum (RFC 2661 8.1 allows
- * it); IPv6 wants one (RFC 8200 8.1), and it is had from the headers alone,
- * because the transport's own checksum makes the sum of the rest known.
+ * The L2TP header has no length field, so that all segments of a GSO packet can share
+ * it. Over IPv4, UDP has no checksum (RFC 2661 8.1 allows that); IPv6 requires one
+ * (RFC 8200 8.1). It is computed from the headers alone, because the inner transport
+ * checksum determines the sum of the rest.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -40,7 +40,7 @@ struct l2tp_out {
 	__u32 syn;   /* see l2tp_syn() */
 	__u32 sum;   /* of the packet, if it is known */
 	bool summed;
-	bool let; /* what the walled garden says */
+	bool let; /* the walled garden lets it pass */
 	__u8 tos;
 	__be16 proto;
 };
@@ -137,7 +137,7 @@ static __always_inline enum outcome l2tp_find6(hook_ctx *ctx, __u32 at, __u32 ta
 	return OUTCOME_NONE;
 }
 
-/* L2TP and PPP, as many bytes as this gives; the rest of it stays zero. */
+/* Write the L2TP and PPP headers and return their length; the rest stays zero. */
 #define L2TP_INNER_MAX 14
 struct l2tp_inner {
 	__u8 bytes[16];
@@ -267,7 +267,7 @@ static __always_inline enum outcome l2tp_way(hook_ctx *ctx, struct l2tp_out *out
 	if (!access || !access->ifindex)
 		return DROP_NO_SUBSCRIBER;
 	if (out->total + outer > 0xffff)
-		return PASS_TOO_BIG; /* a super-packet with no room for more headers */
+		return PASS_TOO_BIG; /* a GSO packet with no room for more headers */
 	if (out->tunnel->family == AF_INET)
 		return leave_route4(ctx, fib, access->ifindex, out->tunnel->here.be32[0],
 				    out->tunnel->peer.be32[0], out->wire + outer);
@@ -331,9 +331,9 @@ static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct arriv
 }
 
 /*
- * Send what *from speaks of to the subscriber that has its destination. hop: it
- * is forwarded from here; else the stack has done that already. *verdict is set
- * with FORWARD_TO_SUBSCRIBER; with PASS_* nothing has been written.
+ * Send the packet that *from describes to the subscriber that owns its destination.
+ * hop: the TTL is decremented here; otherwise the stack has done that already.
+ * *verdict is set with FORWARD_TO_SUBSCRIBER; with PASS_* nothing has been written.
  */
 __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict, bool hop)
 {

@@ -3,13 +3,13 @@
 /*
  * Stateless translation between IPv6 and IPv4 (RFC 7915), both directions.
  *
- *   nat64_parse6 / nat64_parse4   look at the packet, decide, fill struct nat64;
+ *   nat64_parse6 / nat64_parse4   parse the packet, decide, fill struct nat64;
  *                                 write nothing
- *   nat64_write4 / nat64_write6   carry it out
+ *   nat64_write4 / nat64_write6   write the translated packet
  *
- * Between the two a program may still change its mind. The parse answers
- * OUTCOME_NONE when the packet can be translated right here. The same order of
- * checks stands in internal/translate, the reference in Go.
+ * Between the two a program may still decide otherwise. The parse returns OUTCOME_NONE
+ * when the packet can be translated here. internal/translate, the reference in Go, has
+ * the same order of checks.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -88,9 +88,9 @@ static __always_inline void nat64_replace(struct nat64 *x, __u8 off, __be16 from
 }
 
 /*
- * A refused packet's sender is due an ICMPv6 error, address unreachable (RFC
- * 6146 3.5.1.1), which the slow path sends. One packet a tick is let up: a
- * flood of them must not fill the way that others take.
+ * The sender of a refused packet gets an ICMPv6 error, address unreachable (RFC 6146
+ * 3.5.1.1), which the slow path sends. One packet a tick is handed up: a flood of
+ * refused packets must not crowd out others in the slow path.
  */
 static __always_inline enum outcome nat64_refuse(enum outcome why, struct nat64_flow *f)
 {
@@ -103,7 +103,7 @@ static __always_inline enum outcome nat64_refuse(enum outcome why, struct nat64_
 	last = *(volatile __u32 *)&all->refused;
 	if (last == now || __sync_val_compare_and_swap(&all->refused, last, now) != last)
 		return why;
-	/* the slow path asks once more, and counts it */
+	/* the slow path looks it up again, and counts it */
 	u = why == DROP_SUBSCRIBER_LIMIT ?
 		    bpf_map_lookup_elem(&nat64_subscribers, &f->subscriber.self) :
 		    NULL;
@@ -167,7 +167,7 @@ static __always_inline enum outcome nat64_stateful4(struct nat64 *x)
 	return OUTCOME_NONE;
 }
 
-/* One packet more of a subscriber: direction is enum nat64_direction. */
+/* Count one packet of a subscriber; direction is enum nat64_direction. */
 __noinline int nat64_account(const struct in6_addr *client, __u32 translator, __u32 direction,
 			     __u32 bytes)
 {
@@ -191,8 +191,8 @@ __noinline int nat64_account(const struct in6_addr *client, __u32 translator, __
 }
 
 /*
- * The transport header at off: where its checksum is, what it says, and for
- * ICMP what becomes of it. from6 tells the direction.
+ * Parse the transport header at off: checksum offset, ports, and the translated type
+ * of ICMP. from6: the packet is IPv6.
  */
 static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *x, __u32 off,
 						   const bool from6)
@@ -232,7 +232,7 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 		break;
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
-		/* the other family's ICMP means nothing here (RFC 7915 4.2, 5.2) */
+		/* the other family's ICMP is not translated (RFC 7915 4.2, 5.2) */
 		if (x->protocol != (from6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
 			return SLOW_ERROR_DUE;
 		icmp = PULL(&cur, struct icmphdr);
@@ -257,7 +257,7 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 		/* the type is a word's first byte; the rest of the word stays */
 		x->diff = csum_reduce((__u64)(__u16)~icmp->type + x->icmp_type);
 		break;
-	case IPPROTO_HOPOPTS: /* extension headers of IPv6 are no protocols of IPv4 */
+	case IPPROTO_HOPOPTS: /* IPv6 extension headers are not IPv4 protocols */
 	case IPPROTO_ROUTING:
 	case IPPROTO_FRAGMENT:
 	case IPPROTO_DSTOPTS:
@@ -271,7 +271,7 @@ static __always_inline enum outcome nat64_parse_l4(hook_ctx *ctx, struct nat64 *
 	return OUTCOME_NONE;
 }
 
-/* Addresses of an IPv6 packet. The destination decides whether it is ours. */
+/* Translate the addresses of an IPv6 packet. The destination selects the translator. */
 static __always_inline enum outcome nat64_addresses6(struct nat64 *x)
 {
 	struct nat64_rule6 *to, *from;
@@ -351,13 +351,13 @@ static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
 	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : l4;
 }
 
-/* An IPv4 sender without a translation is told (RFC 7915 4.4). */
+/* An IPv4 sender without a translation gets an ICMP error (RFC 7915 4.4). */
 static __always_inline enum outcome nat64_tell(enum outcome source)
 {
 	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : source;
 }
 
-/* The destination of an IPv4 packet decides whether it is ours. */
+/* The destination of an IPv4 packet selects the translator. */
 static __always_inline enum outcome nat64_destination4(struct nat64 *x, struct nat64_rule4 **rule)
 {
 	struct nat64_rule4 *to = nat64_rule4(x->daddr4);
@@ -475,11 +475,11 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 }
 
 /*
- * After nat64_parse4 said outcome: will the IPv4 stack, which comes next, drop
- * a packet that RFC 7915 has translated or answered? It takes no source route,
- * not even one that is used up (4.1), no source address that a router must not
- * see, not even of an ICMP error (4.1), and nothing larger than the route to
- * the translator, not even an ICMP error that will be cut to 1280 bytes (4.2).
+ * Whether the IPv4 stack, which comes next, will drop a packet that RFC 7915
+ * translates or answers; outcome is nat64_parse4()'s. The stack drops source routes,
+ * even used-up ones (4.1), illegal source addresses, even of ICMP errors (4.1), and
+ * packets larger than the MTU of the route to the translator, even ICMP errors that
+ * will be truncated to 1280 bytes (4.2).
  */
 static __always_inline bool nat64_stack_drops(const struct nat64 *x, enum outcome outcome)
 {
@@ -508,7 +508,7 @@ static __always_inline void nat64_count(struct nat64 *x, enum nat64_direction di
 			      direction, bytes);
 }
 
-/* What follows the new IP header: type, checksum, MSS. l4: its offset. */
+/* Rewrite what follows the new IP header: type, checksum, MSS. l4: its offset. */
 static __always_inline enum outcome nat64_write_l4(hook_ctx *ctx, struct nat64 *x, const __u32 l4)
 {
 	if (x->is_icmp && hook_store(ctx, l4, &x->icmp_type, 1))
@@ -535,9 +535,9 @@ static __always_inline enum outcome nat64_write_l4(hook_ctx *ctx, struct nat64 *
 }
 
 /*
- * IPv6 -> IPv4. ttl is the field's new value: as it came where the stack
- * routes afterwards and counts it down itself. Frame bytes behind the packet
- * (padding of a short frame) are cut.
+ * IPv6 -> IPv4. ttl is the field's new value: unchanged where the stack routes
+ * afterwards and decrements it itself. Bytes behind the packet (padding of a short
+ * frame) are cut.
  */
 static __always_inline enum outcome nat64_write4(hook_ctx *ctx, struct nat64 *x, __u8 ttl)
 {

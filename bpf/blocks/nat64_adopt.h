@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Sessions that another router has told of (failover): whether this one takes them over.
+ * Decides whether this router imports sessions that another router has advertised
+ * (session synchronisation).
  *
- * A record is a session. In its word is, in the place of when it expires, how
- * many ticks it has left; in made, how many it is old; in slot, what is asked,
- * and afterwards what became of it.
+ * A record is a session, with other meanings of some fields: the expiry in its word is
+ * the number of ticks left; made is its age in ticks; slot is the request (enum
+ * adopt_want), and afterwards the result (enum adopt_result).
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -19,13 +20,13 @@
 /* go: datapath/nat64table */
 #define ADOPT_MOST 256 /* sessions that one run takes */
 
-#define ADOPT_SINCE 15 /* ticks, a second: so much later somebody else has seen a packet */
+#define ADOPT_SINCE 15 /* ticks, a second: a remote expiry later by more than this means that another router has seen a packet since */
 
 /* what a record asks for */
 /* go: state.AdoptWant */
 enum adopt_want {
 	ADOPT_PUT = 1,  /* the sender has this session */
-	ADOPT_LEND = 2, /* the sender was told of it by a third, or by this router */
+	ADOPT_LEND = 2, /* the sender received it from a third router, or from this one */
 	ADOPT_END = 3,  /* it is over */
 	ADOPT_MARK = 4, /* as ADOPT_LEND, but not to be made if it is not there */
 };
@@ -36,7 +37,7 @@ enum adopt_result {
 	ADOPT_MADE,
 	ADOPT_RENEWED,
 	ADOPT_ENDED,
-	ADOPT_KEPT,     /* this router knows better, or there was nothing to do */
+	ADOPT_KEPT,     /* this router's state is newer, or there was nothing to do */
 	ADOPT_CONFLICT, /* the port stands for another node here */
 	ADOPT_REFUSED,  /* no room, or the translator is not shared */
 	ADOPT_AGAIN,    /* disturbed by another CPU */
@@ -62,7 +63,7 @@ static __always_inline __u32 adopt_timer(__u8 protocol, __u8 state)
 		       NAT64_TIMER_TRANS;
 }
 
-/* The session is there already: whose word counts? */
+/* The session exists here already: compare its state with the record's. */
 __noinline int adopt_known(struct nat64_flow *f, struct nat64_session *s, struct nat64_session *r)
 {
 	struct nat64_stateful *c;
@@ -80,7 +81,7 @@ __noinline int adopt_known(struct nat64_flow *f, struct nat64_session *s, struct
 	if (nat64_word_state(word) == NAT64_DEAD)
 		return ADOPT_AGAIN;
 	if (r->slot == ADOPT_END) {
-		/* packets of it have come here meanwhile: it is ours */
+		/* packets of it have arrived here meanwhile: it is this router's */
 		if (!(flags & NAT64_SESSION_REMOTE))
 			return ADOPT_KEPT;
 		return nat64_session_end(&f->key, s, word) ? ADOPT_ENDED : ADOPT_AGAIN;
@@ -125,7 +126,7 @@ static __always_inline int adopt_result(int outcome)
 					      ADOPT_REFUSED;
 }
 
-/* The port is bound to somebody else, or the node has another one. */
+/* The port is bound to another node, or the node has another port. */
 static __always_inline bool adopt_conflicts(struct nat64_flow *f)
 {
 	struct nat64_binding *b;

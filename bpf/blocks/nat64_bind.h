@@ -14,12 +14,12 @@
 #include "outcome.h"
 
 #define NAT64_TRIES 512       /* random ports that are tried */
-#define NAT64_PICKY_TRIES 256 /* of these, only ports of the same parity and range */
-#define NAT64_BLOCK_TRIES 4096 /* in a fixed block all are, up to here */
+#define NAT64_PICKY_TRIES 256 /* of these, the first that accept only ports of the same parity and range */
+#define NAT64_BLOCK_TRIES 4096 /* in a fixed block all ports are tried, up to this number */
 #define NAT64_TRIES_AN_ADDRESS 64
 #define NAT64_PRIVILEGED 1024
 
-/* the pool that an index of an address lies in; changes the index to that in it */
+/* the pool that contains the address with this index; *index becomes the index in that pool */
 static __always_inline const struct nat64_pool *nat64_pool(const struct nat64_stateful *c,
 							   __u32 *index)
 {
@@ -88,7 +88,7 @@ static long nat64_try(__u32 i, struct nat64_flow **searching)
 	if (!count || (c->block && i >= count))
 		return 1;
 	port = low + (s->start + i * (count <= NAT64_PICKY_TRIES ? 1 : s->step)) % count;
-	/* RFC 4787 REQ-4: the parity stays, if there is such a port */
+	/* RFC 4787 REQ-4: keep the parity if such a port is free */
 	if (f->protocol == IPPROTO_UDP && picky && (port ^ bpf_ntohs(f->port)) & 1 &&
 	    (port ^ 1) >= low && (port ^ 1) < low + count)
 		port ^= 1;
@@ -176,7 +176,7 @@ __noinline int nat64_claim(struct nat64_flow *f)
 	return s->outcome;
 }
 
-/* What weft.toml binds for good, or another router has bound, is not chosen. */
+/* Static bindings of weft.toml, and those bound by another router, are not allocated. */
 static __always_inline int nat64_claim_static(struct nat64_flow *f)
 {
 	struct nat64_bib4_key back = { .pool = f->pool, .port = f->pool_port, .protocol = f->protocol };
@@ -187,7 +187,7 @@ static __always_inline int nat64_claim_static(struct nat64_flow *f)
 	return !failed ? OUTCOME_NONE : failed == -17 ? DROP_SESSION_RACE : DROP_TABLE_FULL;
 }
 
-/* Hold b, which was found for f->client's port, for one more session. */
+/* Take a reference to b, which was found for f->client's port, for one more session. */
 static __always_inline int nat64_hold(struct nat64_flow *f, struct nat64_binding *b)
 {
 	__u64 word = nat64_read(b->word), seen = 0;
@@ -213,8 +213,8 @@ static __always_inline int nat64_hold(struct nat64_flow *f, struct nat64_binding
 }
 
 /*
- * Hold the binding of f->client's port for one more session. OUTCOME_NONE, or
- * DROP_NO_BINDING if there is none.
+ * Take a reference to the binding of f->client's port for one more session.
+ * OUTCOME_NONE, or DROP_NO_BINDING if there is none.
  */
 __noinline int nat64_binding_hold(struct nat64_flow *f)
 {
@@ -267,7 +267,7 @@ __noinline int nat64_subscriber_more(struct nat64_flow *f, __u64 by)
 	return OUTCOME_NONE;
 }
 
-/* Make the binding of f->client's port, held by one session. */
+/* Make the binding of f->client's port, with one session's reference. */
 __noinline int nat64_binding_make(struct nat64_flow *f)
 {
 	struct nat64_bib4_key back = {}, *fixed = NULL;

@@ -21,7 +21,7 @@ enum nat64_kind {
 	NAT64_POOL = 6, /* IPv4 addresses that IPv6 nodes share (RFC 6146) */
 };
 
-/* where an IPv4 suffix sits in an IPv6 address */
+/* the position of an IPv4 suffix in an IPv6 address */
 struct nat64_suffix {
 	__u8 from;    /* bit of the IPv6 address at which it starts */
 	__u8 bits;    /* its length, 0..32 */
@@ -67,7 +67,7 @@ struct nat64_translator {
 	__u8 mac[ETH_ALEN];
 	__u16 max_mss;    /* TCP MSS is clamped to it; 0: not clamped */
 	__u32 lowest_mtu; /* IPv6 packets up to here need no permission to be whole (RFC 7915 4) */
-	__u32 smallest_mtu; /* of its interfaces: up to here no way out is asked for its MTU */
+	__u32 smallest_mtu; /* of its interfaces: for packets up to this size the egress MTU is not looked up */
 	__u32 flags;
 	struct nat64_rule4 prefix; /* how other IPv4 addresses look in IPv6 */
 	char name[16];             /* NAME of [nat64.NAME]; ids stay with their names */
@@ -115,5 +115,5 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_traffic SEC(".maps");
 
-/* everything goes to the slow path: how weft trace --via slow shows it */
+/* send everything to the slow path: set by weft trace --via slow */
 const volatile bool nat64_force_slow = false;

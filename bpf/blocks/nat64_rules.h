@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
-/* Which rule an address falls under, and what the rule makes of it (RFC 6052 2.3, RFC 7757). */
+/* Finds the rule of an address, and applies it (RFC 6052 2.3, RFC 7757). */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>

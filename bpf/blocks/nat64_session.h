@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Sessions of stateful NAT64 (RFC 6146): what the word of one says, how packets and
- * time move it on, the short way of packets from inside, who is told, and how a session
- * and the binding that only it held end. The same state machine stands in
- * internal/translate/session, the reference in Go.
+ * Sessions of stateful NAT64 (RFC 6146): their packed state, how packets and time
+ * change it, the session cache for packets from inside, events for the allocation log
+ * and for other routers, and how a session ends together with a binding that only it
+ * referenced. internal/translate/session, the reference in Go, has the same state
+ * machine.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -14,8 +15,8 @@
 #include "nat64_state_maps.h"
 
 /*
- * A session is touched when it has less than its timer left, and then gets a
- * 16th more, 16 s at most: so it is seldom written to, and never ends early.
+ * A session is refreshed when it has less than its timer left, and then gets a 16th
+ * more, 16 s at most: so it is rarely written, and never expires early.
  */
 #define NAT64_SLACK_MAX 240 /* ticks */
 #define NAT64_RETRIES 4  /* of a compare-and-swap that another CPU disturbed */
@@ -146,10 +147,10 @@ static __always_inline __u8 nat64_next(const struct nat64_flow *f, __u8 state, _
 }
 
 /*
- * Tells the log of allocations which bindings were made and which ended, where
- * a translator has one. Nobody is woken up: the daemon comes by often enough,
- * and a wake-up for each binding would cost more than the binding. What finds
- * no room is counted, and the daemon then goes through the tables.
+ * Events for the allocation log: bindings made and ended, if the translator has a log.
+ * The daemon is not woken: it polls often enough, and a wake-up for each binding would
+ * cost more than the binding. Events that find no room are counted, and the daemon
+ * then reads the tables.
  */
 
 static __noinline void nat64_event_fill(struct nat64_event *e, const struct nat64_binding *b,
@@ -189,19 +190,19 @@ __noinline int nat64_event_binding(const struct nat64_binding *b, __u32 kind, __
 }
 
 /*
- * A short way for packets from inside: with a million sessions every look-up
- * in a hash table waits for memory twice, and a packet from inside needs two
- * tables, one after the other. Here it waits once, for the set that its
- * addresses and ports lead to.
+ * The session cache, for packets from inside. With a million sessions every look-up in
+ * a hash table misses the cache twice, and a packet from inside needs two tables, one
+ * after the other. Here it misses once, for the set that its addresses and ports
+ * select.
  *
- * An entry is a copy, and never decides anything. It is valid up to the tick at
- * which a packet would touch the session; until then packets that leave the
- * state as it is change nothing, and the entry says what they become. Whoever
- * changes a session's state or ends it clears its entry. Entries are written
- * without a lock; what was half written does not pass the check.
+ * An entry is a copy, and never authoritative. It is valid up to the tick at which a
+ * packet would refresh the session; until then packets that leave the state as it is
+ * change nothing, and the entry has their translation. Code that changes a session's
+ * state or ends it clears its entry. Entries are written without a lock; a
+ * half-written one fails the check.
  */
 
-/* TCP and UDP alone, and nothing that moves a connection on */
+/* only TCP and UDP packets that do not change the connection's state */
 static __always_inline bool nat64_fast_may(const struct nat64_flow *f)
 {
 	return f->protocol == IPPROTO_UDP ||
@@ -269,9 +270,9 @@ static __always_inline struct nat64_fast_words *nat64_fast_way(struct nat64_fast
 }
 
 /*
- * Fills the pool's side of f, if there is an entry for it. Which way it is in
- * nobody can guess, so it is chosen by masks: a wrong guess would have to wait
- * for the memory before anything else of the packet is begun.
+ * Fills the pool's side of f, if the set has an entry for it. The way that holds it is
+ * unpredictable, so it is selected by masks: a mispredicted branch would wait for the
+ * memory before any other work on the packet could begin.
  */
 static __always_inline bool nat64_fast_find(struct nat64_flow *f)
 {
@@ -311,7 +312,7 @@ static __always_inline void nat64_fast_empty(struct nat64_fast_words *l)
 	nat64_once(l->pool) = 0;
 }
 
-/* Forget the entry of a session, whose state has changed or which is over. */
+/* Clear the cache entry of a session whose state has changed or that has ended. */
 __noinline int nat64_fast_clear(const struct nat64_session *s)
 {
 	struct nat64_fast_words k;
@@ -335,8 +336,8 @@ __noinline int nat64_fast_clear(const struct nat64_session *s)
 }
 
 /*
- * The way for an entry: where it is already (and nowhere else), or one that is
- * empty or has had its time, or the one that its hash says.
+ * The way for an entry: the one that holds it already (there is only one), or one that
+ * is empty or expired, or the one that its hash selects.
  */
 static __always_inline __u32 nat64_fast_place(struct nat64_fast_set *set,
 					      const struct nat64_fast_words *k, __u64 hash, __u32 now)
@@ -359,7 +360,7 @@ static __always_inline __u32 nat64_fast_place(struct nat64_fast_set *set,
 	return at;
 }
 
-/* A packet of f, for which there was no entry, found or made its session s. */
+/* Add a cache entry: a packet of f, which had none, found or made session s. */
 __noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_session *s)
 {
 	struct nat64_fast_words *l;
@@ -374,7 +375,7 @@ __noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_se
 	c = nat64_config(f->translator);
 	word = nat64_read(s->word);
 	state = nat64_word_state(word);
-	/* the first packet here of another router's session must be told of */
+	/* the first packet here of another router's session must send an event */
 	if (!c || nat64_word_flags(word) & NAT64_SESSION_REMOTE)
 		return 0;
 	if (!nat64_fast_may(f) || (state != NAT64_ACTIVE && state != NAT64_ESTABLISHED &&
@@ -397,7 +398,7 @@ __noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_se
 	nat64_once(l->client[1]) = f->line.client[1];
 	nat64_once(l->ends) = f->line.ends;
 	nat64_once(l->pool) = pool;
-	/* with a full barrier: whoever changes the state after this sees the entry */
+	/* with a full barrier: code that changes the state after this sees the entry */
 	__sync_lock_test_and_set(&l->until,
 				 (__u64)nat64_fast_check(f->hash, pool, until) << 32 | until);
 	if ((nat64_read(s->word) ^ word) >> 32)
@@ -406,14 +407,14 @@ __noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_se
 }
 
 /*
- * What other routers must know to go on with this one's sessions (failover).
- * The daemon reads it out of a ring; what finds no room there is counted, and
- * the daemon lists everything anew.
+ * State that other routers need to continue this one's sessions (session
+ * synchronisation). The daemon reads it from a ring buffer; events that find no room
+ * are counted, and the daemon then dumps all sessions again.
  */
 
 /*
- * Packets put a session's end off all the time: others are told about four
- * times in its life, and add a quarter to it.
+ * Packets extend a session's lifetime all the time: other routers get about four
+ * updates in its life, and add a quarter to it.
  */
 static __always_inline __u32 nat64_slack(const struct nat64_stateful *c, __u32 timer)
 {
@@ -428,7 +429,7 @@ static __always_inline bool nat64_worth_telling(const struct nat64_stateful *c, 
 	return part && before / part != expires / part;
 }
 
-/* word: of s. Nobody is woken: the daemon looks when it is time. */
+/* word: of s. The daemon is not woken: it polls. */
 __noinline int nat64_announce(const struct nat64_session *s, __u64 word, __u32 what)
 {
 	struct nat64_session *to;
@@ -451,7 +452,7 @@ __noinline int nat64_announce(const struct nat64_session *s, __u64 word, __u32 w
 	return 0;
 }
 
-/* A packet of a session: its state and time move on. */
+/* Update state and expiry of a session for a packet. */
 static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64_session *s,
 					__u64 word)
 {
@@ -489,7 +490,7 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 		nat64_fast_clear(s);
 	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
 		return;
-	/* less time than it had: the sweep has to come earlier */
+	/* the expiry is earlier than before: the sweep has to come earlier */
 	at = s->slot;
 	slot = bpf_map_lookup_elem(&nat64_slots, &at);
 	if (slot && (__s32)(slot->due - expires) > 0)
@@ -497,8 +498,8 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 }
 
 /*
- * The end of sessions and of the bindings that only they held. Whoever sets a
- * word dead by compare-and-swap takes the thing apart, and nobody else does.
+ * The end of sessions and of the bindings that only they referenced. The CPU that sets
+ * a word dead by compare-and-swap, and no other, removes the object.
  */
 
 static __always_inline void nat64_subscriber_key(struct nat64_subscriber_key *k,
@@ -558,7 +559,7 @@ __noinline int nat64_subscriber_less(struct nat64_end *e, __u64 by)
 	return 0;
 }
 
-/* One session less; the last one takes the binding along. */
+/* Drop one session's reference; the last one removes the binding. */
 __noinline int nat64_binding_release(struct nat64_end *e)
 {
 	struct nat64_stateful *c;
@@ -617,7 +618,7 @@ static __always_inline void nat64_slot_free(__u32 *at)
 		__sync_fetch_and_add(&all->free, 1);
 }
 
-/* Returns 1 if it was this call that ended the session, whose word was word. */
+/* Returns 1 if this call ended the session; word is the state that it had. */
 __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat64_session *s,
 				 __u64 word)
 {

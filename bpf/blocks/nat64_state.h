@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Stateful NAT64 (RFC 6146): which binding and session a packet belongs to.
+ * Stateful NAT64 (RFC 6146): finds the binding and session of a packet.
  *
  *   nat64_outbound   IPv6 to IPv4: fills the pool's address and port
  *   nat64_inbound    IPv4 to IPv6: fills the client's
  *
- * The common case is one look-up and, at most every 16 seconds, one write
- * (nat64_session.h). Below is what makes sessions and what packets meet that have none;
- * bindings are made in nat64_bind.h.
+ * In the common case this takes one look-up and, at most every 16 seconds, one write
+ * (nat64_session.h). The code below makes sessions and handles packets that have none;
+ * nat64_bind.h makes bindings.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -29,19 +29,19 @@ static __always_inline int nat64_slot_take(__u32 *at)
 
 	if (!all)
 		return DROP_KERNEL;
-	/* asking the stack takes its lock: not while there are none */
+	/* popping takes the stack's lock: not while there are none */
 	if (*(volatile __s32 *)&all->free > 0 && !bpf_map_pop_elem(&nat64_slots_free, at)) {
 		__sync_fetch_and_add(&all->free, -1);
 		return OUTCOME_NONE;
 	}
-	/* looked at first, so that a full table does not count on for ever */
+	/* read first, so that the counter does not grow while the table is full */
 	*at = *(volatile __u32 *)&all->high;
 	if (bpf_map_lookup_elem(&nat64_slots, at)) {
 		*at = __sync_fetch_and_add(&all->high, 1);
 		if (bpf_map_lookup_elem(&nat64_slots, at))
 			return OUTCOME_NONE;
 	}
-	/* others may just be giving some back */
+	/* other CPUs may be releasing some at this moment */
 	if (bpf_map_pop_elem(&nat64_slots_free, at))
 		return DROP_TABLE_FULL;
 	__sync_fetch_and_add(&all->free, -1);
@@ -64,7 +64,7 @@ static __always_inline bool nat64_peer_more(const struct nat64_session_key *of)
 	return !n && !bpf_map_update_elem(&nat64_peers, &e->peer, &one, BPF_NOEXIST);
 }
 
-/* The binding is held; f says all about the session. */
+/* The caller holds a reference to the binding; f describes the session. */
 __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer)
 {
 	struct nat64_stateful *c;
@@ -158,7 +158,7 @@ static __always_inline int nat64_open(struct nat64_flow *f, bool may_bind)
 		outcome = nat64_binding_make(f);
 	if (outcome)
 		goto no_binding;
-	/* its node may have got another port before weft.toml gave it this one */
+	/* its node may have had another port before weft.toml assigned this one */
 	outcome = DROP_NO_BINDING;
 	if (!f->outbound && (f->pool != pool || f->pool_port != pool_port))
 		goto no_session;
@@ -183,7 +183,7 @@ no_binding:
 	return outcome;
 }
 
-/* is a the form that an IPv4 address has under the translator's prefix? */
+/* whether a is an IPv4 address embedded in the translator's prefix */
 static __always_inline bool nat64_under_prefix(const struct in6_addr *a, __u32 translator)
 {
 	struct nat64_rule6 *rule = nat64_rule6(a);
@@ -253,7 +253,7 @@ __noinline int nat64_open_inbound(struct nat64_flow *f)
 	if (!via)
 		return DROP_KERNEL;
 	nat64_to6(&f->remote6, f->remote, &via->prefix);
-	/* what is bound for good is there to be reached: nothing filters it */
+	/* a static binding is there to be reached: nothing filters it */
 	if (!fixed && c->filtering != NAT64_FILTER_NONE) {
 		nat64_session_key(&f->key, f);
 		f->key.remote_port = 0;
@@ -267,8 +267,8 @@ __noinline int nat64_open_inbound(struct nat64_flow *f)
 }
 
 /*
- * No session: nat64_open_outbound or nat64_open_inbound has to be asked. Not
- * from here, because the stack of all calls together is bounded.
+ * No session: the caller has to call nat64_open_outbound or nat64_open_inbound. Not
+ * from here, because the stack of all nested calls is limited.
  */
 #define NAT64_UNKNOWN OUTCOME_COUNT
 
@@ -327,9 +327,9 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 }
 
 /*
- * IPv4 to IPv6. Given: pool, pool_port, remote, remote_port, protocol,
- * tcp_flags, translator. remote6 is set if the session is known, else it must
- * have been.
+ * IPv4 to IPv6. Given: pool, pool_port, remote, remote_port, protocol, tcp_flags,
+ * translator. remote6 is set if the session is known; otherwise the caller must set
+ * it.
  */
 __noinline int nat64_inbound(struct nat64_flow *f)
 {
@@ -352,7 +352,7 @@ __noinline int nat64_inbound(struct nat64_flow *f)
 	f->client = s->client;
 	f->remote6 = s->remote6;
 	f->port = s->port;
-	/* what was read belongs together, and to this packet */
+	/* the fields that were read are consistent, and belong to this packet */
 	if (nat64_word_state(word) == NAT64_DEAD || s->remote != f->remote ||
 	    s->pool_port != f->pool_port || (nat64_read(s->word) ^ word) >> 48)
 		return DROP_SESSION_RACE;

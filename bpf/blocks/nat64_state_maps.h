@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The tables of stateful translation (RFC 6146 3.1): bindings (BIB), sessions,
- * and what they are made from. All CPUs share them. decisions/0030 says why
- * they are laid out so. Addresses and ports are in wire order unless a comment
- * says host order. A time is in ticks of 2^26 ns (67 ms) of the monotonic
- * clock, 32 bits, and is compared by signed difference.
+ * The tables of stateful translation (RFC 6146 3.1): bindings (BIB), sessions, and
+ * their configuration. All CPUs share them. decisions/0030 explains the layout.
+ * Addresses and ports are in network byte order unless a comment says host order. A
+ * time is in ticks of 2^26 ns (67 ms) of the monotonic clock, 32 bits, and is compared
+ * by signed difference.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -28,14 +28,14 @@ struct nat64_bib6_key {
 _Static_assert(sizeof(struct nat64_bib6_key) == 24, "key without holes");
 
 /*
- * word: bit 63 is set by who removes it; 62..32 tell one use of the memory from
- * the next; 31..0 count the sessions. Who holds a session holds the binding.
+ * word: bit 63 is set by the CPU that removes it; 62..32 distinguish uses of the
+ * memory; 31..0 count the sessions. A reference to a session keeps its binding.
  */
 /* go: datapath/nat64table */
 #define NAT64_BINDING_DEAD (1ULL << 63)
 struct nat64_binding {
 	__u64 word;
-	struct in6_addr client; /* the key again: memory is used anew at once */
+	struct in6_addr client; /* a copy of the key: freed memory is reused at once */
 	__be32 pool;
 	__be16 pool_port;
 	__be16 port;
@@ -76,9 +76,8 @@ struct nat64_session_key {
 _Static_assert(sizeof(struct nat64_session_key) == 16, "key without holes");
 
 /*
- * word: 31..0 when it expires, 39..32 enum nat64_tcp, 47..40 enum
- * nat64_session_flag, 63..48 tell one use of the memory from the next. It is
- * changed by compare-and-swap only.
+ * word: 31..0 tick of expiry, 39..32 enum nat64_tcp, 47..40 enum nat64_session_flag,
+ * 63..48 distinguish uses of the memory. It is changed by compare-and-swap only.
  */
 struct nat64_session {
 	__u64 word;
@@ -93,14 +92,15 @@ struct nat64_session {
 _Static_assert(sizeof(struct nat64_session) == 64, "one cache line");
 
 /*
- * The last three are of sessions that another router has told of (failover,
- * decisions/0035): a packet that comes here makes one this router's own.
+ * The last three are for sessions that another router has advertised (session
+ * synchronisation, decisions/0035): a packet that arrives here makes such a session
+ * this router's own.
  */
 /* go: datapath/nat64table NAT64_SESSION_=session */
 enum nat64_session_flag {
 	NAT64_SESSION_PEER = 1,   /* counted in nat64_peers */
 	NAT64_SESSION_REMOTE = 2, /* another router has it */
-	NAT64_SESSION_ROUND = 4,  /* of every other listing of that router */
+	NAT64_SESSION_ROUND = 4,  /* toggles with each dump of that router */
 	NAT64_SESSION_OWNER = 0xf8, /* the number of that router */
 };
 
@@ -131,7 +131,7 @@ enum nat64_tcp {
 	NAT64_DEAD = 255, /* being removed */
 };
 
-/* where the sweep finds each session and when it is worth a look */
+/* the sweep's entry for a session, and when it has to look at it */
 struct nat64_slot {
 	struct nat64_session_key key;
 	__u32 due;
@@ -174,8 +174,8 @@ struct nat64_stateful {
 	__u8 filtering;       /* enum nat64_filtering */
 	__u8 pools;
 	__u8 has_statics;
-	__u8 events; /* bindings that are made and end are told of: the log of allocations */
-	__u8 shared; /* other routers are told: failover */
+	__u8 events; /* events of bindings that are made and end: the allocation log */
+	__u8 shared; /* events for other routers: session synchronisation */
 	__u8 pad;
 	__u64 secret; /* spreads subscribers over addresses */
 	struct nat64_pool pool[NAT64_POOLS_MAX];
@@ -187,7 +187,7 @@ struct nat64_subscriber_key {
 };
 _Static_assert(sizeof(struct nat64_subscriber_key) == 20, "key without holes");
 
-/* word: bit 63 set by who removes it; 62..32 bindings; 31..0 sessions */
+/* word: bit 63 set by the CPU that removes it; 62..32 bindings; 31..0 sessions */
 /* go: datapath/nat64table */
 #define NAT64_SUBSCRIBER_DEAD (1ULL << 63)
 struct nat64_subscriber {
@@ -218,7 +218,7 @@ struct nat64_sweep_timer {
 	struct bpf_timer timer;
 };
 
-/* What was made and what ended, for the log of allocations (RFC 6888). */
+/* Bindings made and ended, for the allocation log (RFC 6888). */
 /* go: datapath/nat64table */
 enum nat64_event_kind {
 	NAT64_BINDING_MADE = 1,
@@ -298,7 +298,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_peers SEC(".maps");
 
-/* what weft.toml binds for good: a binding is made of it when a packet comes */
+/* static bindings of weft.toml: a binding is made from an entry when a packet comes */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct nat64_bib6_key);
@@ -349,8 +349,8 @@ struct {
 } nat64_log_events SEC(".maps");
 
 /*
- * What other routers are to be told: a session as it was, and in the place of
- * its slot what became of it. Written only for translators that are shared.
+ * Events for other routers: a session as it was, with the change in the place of its
+ * slot. Written only for translators that are shared.
  */
 /* go: datapath/nat64table */
 enum nat64_change {
@@ -375,7 +375,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nat64_lost SEC(".maps");
 
-/* ticks that a test wants it to be; read only if nat64_test_clock is set */
+/* the tick that a test sets; read only if nat64_test_clock is set */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -390,13 +390,13 @@ const volatile bool nat64_test_clock = false;
 const volatile bool nat64_no_errors = false;
 
 /*
- * The table of the short way (nat64_session.h): beside the sessions, what
- * packets from inside need of them, in two cache lines.
+ * The session cache (nat64_session.h): a copy of what packets from inside need of
+ * their sessions, in two cache lines.
  */
 
 /*
- * What a packet from inside needs: a copy for as long as the session need not
- * be touched (nat64_session.h). It is read in whole words.
+ * An entry of the session cache: valid for as long as the session need not be
+ * refreshed (nat64_session.h). It is read in whole words.
  */
 struct nat64_fast {
 	struct in6_addr client;
@@ -428,9 +428,9 @@ struct nat64_fast_set {
 _Static_assert(sizeof(struct nat64_fast_set) == 128, "two cache lines");
 
 /*
- * The sets lie in pieces that are just so small that the kernel takes them from
- * the memory that it maps in huge pages: a table in one piece lies in pages of
- * 4 KiB, and to find the page costs nearly as much as to fetch the line.
+ * The sets are in chunks that are small enough for the kernel to allocate them from
+ * memory that it maps in huge pages: a table in one piece would be in pages of 4 KiB,
+ * and a TLB miss costs nearly as much as the cache miss.
  */
 /* go: datapath/nat64table */
 #define NAT64_FAST_SETS 251
@@ -454,13 +454,13 @@ struct {
 	__array(values, struct nat64_fast_piece);
 } nat64_fast_sets SEC(".maps");
 
-/* how many pieces there are, less one, and how many bytes into a piece a cache line begins */
+/* number of chunks less one, and the offset of the first cache line in a chunk */
 const volatile __u32 nat64_fast_mask = 0;
 const volatile __u32 nat64_fast_shift = 0;
 
 /*
- * What is known of one packet while its session is found or made: room that the
- * stack has not, one for each CPU. Nothing here outlives the packet.
+ * Scratch space for one packet while its session is found or made, one for each CPU,
+ * since the stack has no room for it. Nothing here outlives the packet.
  */
 
 /* a search for a free port */
@@ -471,7 +471,7 @@ struct nat64_search {
 	__u32 outcome;
 };
 
-/* what the look-up of an outbound packet has found out for the opening of its session */
+/* what the look-up of an outbound packet has found, for the creation of its session */
 enum nat64_bound {
 	NAT64_BOUND_UNKNOWN,
 	NAT64_BOUND_NOT,  /* there was no binding */
@@ -479,8 +479,8 @@ enum nat64_bound {
 };
 
 /*
- * One packet as the state sees it. Outbound (IPv6 to IPv4) the pool's side is
- * the answer, inbound the client's. Lives in nat64_flows, one for each CPU.
+ * One packet as the state functions see it. Outbound (IPv6 to IPv4) the pool's side is
+ * the result, inbound the client's. It is in nat64_flows, one for each CPU.
  */
 struct nat64_flow {
 	struct in6_addr client;
@@ -510,7 +510,7 @@ struct nat64_flow {
 	struct nat64_slot slot;
 };
 
-/* whose binding or session is given back, and room for keys */
+/* the owner of a binding or session that is released, and room for keys */
 struct nat64_end {
 	struct in6_addr client;
 	__be16 port;

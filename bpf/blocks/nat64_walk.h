@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What precedes the transport header and is left behind: IPv6 extension
- * headers (RFC 7915 5.1) and IPv4 options (4.1). Rare, so these are functions
- * of their own that read by copy.
+ * Walks the headers that are removed before the transport header: IPv6 extension
+ * headers (RFC 7915 5.1) and IPv4 options (4.1). They are rare, so these are separate
+ * functions that read by copy.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

@@ -85,8 +85,8 @@ static __always_inline __u16 neighbour_sum(const struct ipv6hdr *ip, const void 
 }
 
 /*
- * A solicitation with no option or one of 8 bytes (source link address, or
- * the nonce of RFC 7527): all that stacks send. Others are the kernel's.
+ * Answer a solicitation with no option or one of 8 bytes (source link address, or the
+ * nonce of RFC 7527): all that stacks send. The kernel gets the others.
  */
 static __always_inline enum outcome neighbour_answer_nd(hook_ctx *ctx, __u32 ifindex,
 							const struct interface *in)

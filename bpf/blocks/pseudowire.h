@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What arrives in a pseudowire: recognised by addresses, ports and session or
- * key, held against what the pseudowire has, unpacked, and put onto its
- * interface by way of the hidden end. Whatever is wrong is dropped and counted
- * by reason; what belongs to no pseudowire goes its way untouched, and so do
- * IP options, control messages (RFC 3931 3.2) and fragments, which are counted
- * where they are between the ends of a pseudowire.
+ * Decapsulates packets of pseudowires. They are identified by addresses, ports and
+ * session or key, checked against the pseudowire's configuration, decapsulated, and
+ * delivered to its interface through the hidden end. Invalid packets are dropped and
+ * counted by reason. Packets of no pseudowire continue unchanged, and so do IP
+ * options, control messages (RFC 3931 3.2) and fragments; fragments between the ends
+ * of a pseudowire are counted.
  *
- * ICMP errors about packets that were too large for a router under way lower
- * the path MTU (RFC 1191, RFC 8201), and go on to the kernel.
+ * ICMP errors about packets that were too large for a router on the path lower the
+ * path MTU (RFC 1191, RFC 8201), and continue to the kernel.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -26,7 +26,7 @@
 #define PSEUDOWIRE_SILENCE 1000000000ULL /* ns */
 #define WIRE_L2TP_SEQUENCED 0x40000000
 
-/* a session that no pseudowire has with this remote end: whose fault is it? */
+/* the outcome for a session that no pseudowire has with this remote end */
 static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet *p)
 {
 	struct in6_addr remote = p->key.remote;
@@ -47,10 +47,10 @@ static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet
 }
 
 /*
- * Behind what came before? RFC 3931 4.6.1, RFC 2890 2.2; bits is how many a number
- * has. Half of all numbers are ahead. Many behind in a row are a peer that began
- * anew (its machine was rebooted), and so is one behind after a silence: packets
- * overtake each other by milliseconds, and who begins with a question asks again.
+ * Whether a sequence number is behind the expected one (RFC 3931 4.6.1, RFC 2890 2.2);
+ * bits is its width. Half of all numbers are ahead. After PSEUDOWIRE_SILENCE, or
+ * PSEUDOWIRE_RESYNC numbers in a row that are behind, the peer is taken to have
+ * restarted its numbers: reordering on a path lasts only milliseconds.
  */
 static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 number, const __u32 bits)
 {
@@ -66,10 +66,10 @@ static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 nu
 }
 
 /*
- * A sender on this machine (another namespace, a virtual machine) may leave
- * checksums to a device that the packet never passed: that of GRE is zero then,
- * or that of the TCP or UDP inside is of the pseudo-header alone, and GRE's is
- * right once that one is finished. Such a packet was never on a wire.
+ * A sender on this machine (another namespace, a virtual machine) may leave checksums
+ * to a device that the packet never passed. Then GRE's checksum is zero, or the
+ * checksum of the inner TCP or UDP covers the pseudo-header only, and GRE's is right
+ * only after the inner one is complete. Such a packet was never on a cable.
  */
 static __always_inline bool pseudowire_unfinished(hook_ctx *ctx, const struct pseudowire_packet *p)
 {
@@ -111,7 +111,7 @@ static __always_inline bool pseudowire_unfinished(hook_ctx *ctx, const struct ps
 	return !hook_load(ctx, at + l4, &field, sizeof(field)) && field == csum_fold16(sum);
 }
 
-/* the parts that the pseudowire has: flags, cookie, numbers. p->tunnel is set. */
+/* check the optional fields of the pseudowire: flags, cookie, sequence number. p->tunnel is set. */
 static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, struct pseudowire_packet *p,
 							      struct pseudowire_rx *rx)
 {
@@ -148,7 +148,7 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 	p->tunnel += 4;
 	if (!(rx->flags & PSEUDOWIRE_SEQUENCE))
 		return PSEUDOWIRE_FAULTS;
-	/* nothing that is not whole moves the numbers on */
+	/* an incomplete packet does not advance the sequence number */
 	if (at > PSEUDOWIRE_HEADER - 4 || p->l4 + p->tunnel + ETH_HLEN > p->end ||
 	    hook_load(ctx, p->l4 + at, &number, sizeof(number)))
 		return PSEUDOWIRE_FAULT_TRUNCATED;
@@ -160,8 +160,8 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 }
 
 /*
- * RFC 6040 4.2: congestion that the packet met is the frame's. off is where the
- * inner IP header starts.
+ * RFC 6040 4.2: propagate congestion marks of the outer header to the frame. off:
+ * offset of the inner IP header.
  */
 static __always_inline enum pseudowire_fault pseudowire_ecn(hook_ctx *ctx, __u32 off, __be16 proto)
 {
@@ -212,8 +212,8 @@ static __always_inline enum outcome pseudowire_drop(const struct pseudowire_rx *
 }
 
 /*
- * RFC 1191 section 4, RFC 8201 section 4: a router under way says how large a
- * packet may be. What it quotes must be one of ours.
+ * RFC 1191 section 4, RFC 8201 section 4: a router on the path reports its MTU. The
+ * packet that the error quotes must be this pseudowire's.
  */
 static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudowire_packet *p)
 {
@@ -262,10 +262,10 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 }
 
 /*
- * at: of the device that the frame came in by. OUTCOME_NONE: it is no
- * pseudowire's, and nothing was written; PASS_WIRE_FRAGMENT likewise, and other
- * blocks may want it. *verdict is set with FORWARD_WIRE_IN, and *upper to the
- * interface on which the frame may be routed at once, if it may.
+ * at: the device that the frame came in by. OUTCOME_NONE: not of a pseudowire, and
+ * nothing was written; the same with PASS_WIRE_FRAGMENT, and other blocks may handle
+ * it. *verdict is set with FORWARD_WIRE_IN. *upper is set to the interface on which
+ * the inner frame may be routed at once, if it may.
  */
 __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *upper, int *verdict)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * An ICMP error to whoever sent a packet that a pseudowire cannot carry whole:
- * RFC 1191 section 4, RFC 4443 section 3.2. A pseudowire has no address of its
- * own, and its frames may come over a bridge: as the kernel does for its
- * tunnels, the error comes from the address that the packet was for.
+ * An ICMP error to the sender of a packet that a pseudowire cannot carry whole: RFC
+ * 1191 section 4, RFC 4443 section 3.2. A pseudowire has no address of its own, and
+ * its frames may come from a bridge: as with the kernel's tunnels, the error's source
+ * is the packet's destination.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -46,7 +46,7 @@ struct answer6 {
 	__be32 mtu;
 };
 
-/* no error about an error, a fragment, or what was not for one host (RFC 1122 3.2.2) */
+/* no error about an error, a fragment, or a packet that was not for one host (RFC 1122 3.2.2) */
 static __always_inline bool answer4_due(const __u32 *quote, const struct ethhdr *eth)
 {
 	const struct iphdr *ip = (const void *)quote;
@@ -76,7 +76,7 @@ static __always_inline __u32 answer_sum(__u32 *quote, __u64 more)
 	return csum_fold16(csum_reduce(more + sum));
 }
 
-/* Make the frame the error about itself. 0, or there is to be none. */
+/* Turn the frame into the ICMP error about it. 0, or no error must be sent. */
 static __noinline int answer_too_big(hook_ctx *ctx, __u32 proto, __u32 mtu)
 {
 	__u32 quote[ANSWER_QUOTE / 4];
@@ -115,7 +115,7 @@ static __noinline int answer_too_big(hook_ctx *ctx, __u32 proto, __u32 mtu)
 		a.ip.payload_len = bpf_htons(len);
 		a.ip.saddr = was->daddr;
 		a.ip.daddr = was->saddr;
-		/* to a group: from the source's own address no answer can come (RFC 4443 2.4 (e) allows one) */
+		/* to a group: the source address cannot be the group's (RFC 4443 2.4 (e) allows the error) */
 		if (was->daddr.u8[0] == 0xff)
 			return -1;
 		a.check = ~answer_sum(quote, csum_addr6(&a.ip.saddr) + csum_addr6(&a.ip.daddr) + bpf_htonl(len) +

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What the interface of a pseudowire sends, at the TC ingress of its hidden end: the
- * frame is packed up and leaves by the device that leads to the other end. A
- * super-packet stays one: the kernel segments it where it must.
+ * Encapsulates the frames that a pseudowire's interface sends, at the TC ingress of
+ * its hidden end. They leave by the device that leads to the other end. A GSO packet
+ * stays one: the kernel segments it where it must.
  *
- *   too large        -> the sender is told, as by a router (RFC 4459 3.1)
- *   ECN              -> copied to the outside (RFC 6040 4.1)
- *   VLAN tag outside -> goes into the frame again
+ *   too large        -> an ICMP error to the sender, as from a router (RFC 4459 3.1)
+ *   ECN              -> copied to the outer header (RFC 6040 4.1)
+ *   VLAN tag outside -> pushed into the frame again
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -26,7 +26,7 @@
 /* of the loopback device, in every namespace (net/core/dev.c) */
 #define LOOPBACK_IFINDEX 1
 
-/* take the outermost VLAN tag out of the frame: it goes into the packet by itself */
+/* pop the outermost VLAN tag into in: it is written into the packet separately */
 static __always_inline long encap_tag(hook_ctx *ctx, struct inside *in)
 {
 	if (!hook_tagged(ctx))
@@ -37,7 +37,7 @@ static __always_inline long encap_tag(hook_ctx *ctx, struct inside *in)
 	return hook_pop_tag(ctx);
 }
 
-/* room in front for what is outside, and for the frame's own link header */
+/* make room for the outer headers, and for the frame's own link header */
 static __always_inline long encap_room(hook_ctx *ctx, const struct pseudowire_tx *tx,
 				      const struct inside *in)
 {
@@ -49,8 +49,9 @@ static __always_inline long encap_room(hook_ctx *ctx, const struct pseudowire_tx
 		return hook_open(ctx, outer + link);
 	failed = hook_pack(ctx, outer, link, tx->family == AF_INET, tunnel);
 	/*
-	 * A segment of what came out of a tunnel as a super-packet: the kernel still knows it as that.
-	 * Super-packets of tunnels do not come: the interface has them segmented.
+	 * A segment of a GSO packet that came out of a tunnel: the kernel still has it
+	 * marked as such. GSO packets of tunnels do not arrive here: the interface has
+	 * them segmented.
 	 */
 	if (failed == -EALREADY && !hook_segment(ctx))
 		failed = hook_pack(ctx, outer, link, tx->family == AF_INET, TUNNEL_OTHER);
@@ -113,25 +114,25 @@ static __always_inline long encap_pack(hook_ctx *ctx, struct pseudowire_tx *tx,
 	return 0;
 }
 
-/* where it goes: by the neighbour that is known, or by the kernel's */
+/* send it: by the neighbour that is known, or by the kernel's neighbour entry */
 static __always_inline int encap_leave(hook_ctx *ctx, const struct pseudowire_tx *tx,
 				 const struct pseudowire_way *way, const struct inside *in)
 {
 	struct bpf_redir_neigh to = { .nh_family = tx->family };
 
-	/* loopback wants to see it as its own; other devices ask for nothing of the kind */
+	/* loopback drops frames that are not for it; other devices need nothing of the kind */
 	if (way->ifindex == LOOPBACK_IFINDEX)
 		hook_to_host(ctx);
 	if (way->flags & PSEUDOWIRE_RESOLVED)
 		return bpf_redirect(way->ifindex, 0);
-	/* the kernel takes the frame's own protocol for that of the packet: others than IP it would drop */
+	/* the kernel takes the inner frame's ethertype for the packet's: it would drop others than IP */
 	if (hook_protocol(ctx) != bpf_htons(tx->family == AF_INET ? ETH_P_IP : ETH_P_IPV6))
 		return -1;
 	__builtin_memcpy(to.ipv6_nh, &way->gateway, sizeof(to.ipv6_nh));
 	return bpf_redirect_neigh(way->ifindex, &to, sizeof(to), 0);
 }
 
-/* Pack up and send, and count it as what the program did. The verdict. */
+/* Encapsulate and send, and count it for this program. Returns the verdict. */
 static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum program program)
 {
 	__u32 ifindex = hook_device(ctx), len, segment, room;

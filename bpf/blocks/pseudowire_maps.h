@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What pseudowires are: Ethernet frames in L2TPv3 over UDP or over IP (RFC 3931,
- * RFC 4719) or in GRE (RFC 2784, RFC 2890). A pseudowire is a veth pair: one
- * end is the interface that people see, the other, hidden, is where frames are
- * packed up (pseudowire_encap.bpf.c) and put when unpacked (pseudowire.h). The
- * hidden end's index is its number.
+ * Pseudowires: Ethernet frames in L2TPv3 over UDP or over IP (RFC 3931, RFC 4719) or
+ * in GRE (RFC 2784, RFC 2890). A pseudowire is a veth pair: one end is the interface
+ * that users see; at the other, hidden end frames are encapsulated
+ * (pseudowire_encap.bpf.c) and delivered after decapsulation (pseudowire.h). The
+ * hidden end's index identifies it.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -16,29 +16,29 @@ enum pseudowire_kind {
 	PSEUDOWIRE_L2TP_IP,      /* L2TPv3 over IP, protocol 115 */
 	PSEUDOWIRE_GRE,
 	PSEUDOWIRE_GRE_KEY,
-	/* no wire, but that there are some: of L2TP over UDP at a port, of the others between two hosts */
+	/* no pseudowire, but a sign that there are some: L2TP over UDP at this port, others between these hosts */
 	PSEUDOWIRE_SOME = 16,
 };
 
 /* go: datapath/pseudowiretable PSEUDOWIRE_=wire */
 enum pseudowire_flag {
 	PSEUDOWIRE_COUNTER = 1,  /* four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer */
-	PSEUDOWIRE_PINNED = 2,   /* which stay zero */
-	PSEUDOWIRE_SEQUENCE = 4, /* with the S bit, and looked at (RFC 3931 4.6); GRE: the S bit of RFC 2890 */
+	PSEUDOWIRE_PINNED = 2,   /* these four bytes are zero */
+	PSEUDOWIRE_SEQUENCE = 4, /* the four bytes have the S bit, and are checked (RFC 3931 4.6); GRE: the S bit of RFC 2890 */
 	PSEUDOWIRE_CHECKSUM = 8, /* of GRE, or of UDP over IPv6 */
-	PSEUDOWIRE_INHERIT = 16, /* the frame's TOS or traffic class is taken over */
-	PSEUDOWIRE_NO_DF = 32,   /* routers under way may cut packets (IPv4) */
-	PSEUDOWIRE_ANSWER = 64,  /* whoever sends too large a packet is told */
+	PSEUDOWIRE_INHERIT = 16, /* the frame's TOS or traffic class is copied to the outer header */
+	PSEUDOWIRE_NO_DF = 32,   /* routers on the path may fragment packets (IPv4) */
+	PSEUDOWIRE_ANSWER = 64,  /* the sender of a packet that is too large gets an ICMP error */
 	PSEUDOWIRE_INHERIT_TTL = 128,
 	PSEUDOWIRE_XDP = 256, /* the hidden end can be the target of an XDP redirect */
-	PSEUDOWIRE_SHORTCUT = 512, /* routed packets may go past the visible end */
-	PSEUDOWIRE_SEGMENTS = 1024, /* super-packets go through whole */
+	PSEUDOWIRE_SHORTCUT = 512, /* bypass: routed packets may skip the visible end */
+	PSEUDOWIRE_SEGMENTS = 1024, /* GSO packets are passed whole */
 };
 
 /*
- * By what a packet is recognised. IPv4 addresses stand as ::ffff:a.b.c.d. A
- * second entry with no remote end says which wire the session is when the
- * remote end is wrong.
+ * The key that identifies a pseudowire's packet. IPv4 addresses are ::ffff:a.b.c.d. A
+ * second entry with no remote end names the pseudowire of a session, for packets from
+ * the wrong remote end.
  */
 struct pseudowire_key {
 	struct in6_addr local, remote;
@@ -54,10 +54,10 @@ struct pseudowire_rx {
 	__u32 flags;
 	__u8 cookie[8];
 	__u32 cookie_len;
-	__u32 sequence; /* that is expected next */
-	__u32 stale;    /* how many came behind it in a row */
+	__u32 sequence; /* the number that is expected next */
+	__u32 stale;    /* how many consecutive packets were behind it */
 	__u32 shortcut; /* index of the visible end, if what comes out may be routed past it; else 0 */
-	__u64 heard;    /* when a number was taken last, ns */
+	__u64 heard;    /* when a number was last accepted, ns */
 };
 
 #define PSEUDOWIRES 16384
@@ -82,13 +82,13 @@ enum pseudowire_way_flag {
 	PSEUDOWIRE_WAY_XDP = 2,  /* the device can be the target of an XDP redirect */
 };
 
-/* how packets get to the other host */
+/* the path to the other host */
 struct pseudowire_way {
 	__u32 ifindex;
 	__u32 mtu;      /* of the device, IP bytes */
-	__u32 path_mtu; /* that a router under way has told of; 0: none did */
+	__u32 path_mtu; /* reported by a router on the path; 0: none */
 	__u32 flags;
-	__u64 learnt;   /* when it was told, CLOCK_MONOTONIC */
+	__u64 learnt;   /* when it was reported, CLOCK_MONOTONIC */
 	__u8 dst[ETH_ALEN], src[ETH_ALEN];
 	__u32 pad;
 	struct in6_addr gateway; /* IPv4 in the first word; the remote host if there is none */
@@ -111,15 +111,15 @@ struct pseudowire_tx {
 	__u32 kind;
 	__u32 flags;
 	__u32 outer_len;
-	__u32 mtu;      /* set by the operator, bytes of IP in the frame; 0: what the way allows */
+	__u32 mtu;      /* set by the operator, bytes of IP in the frame; 0: what the path allows */
 	__u32 sequence; /* of the next packet */
 	__u8 ttl, tos;
 	__u8 family;    /* of the addresses */
 	__u8 pad[5];
 	__u32 peer;     /* index of the visible end */
-	__u64 answered; /* when a sender was told last, ns */
-	__be32 rx_id;   /* what the other end sends as session or key: for who reads the map */
-	__u32 seqoff;   /* where in outer the counter stands; 0: there is none */
+	__u64 answered; /* when the last ICMP error was sent, ns */
+	__be32 rx_id;   /* what the other end sends as session or key: for readers of the map */
+	__u32 seqoff;   /* offset in outer of the counter; 0: there is none */
 	__u8 outer[PSEUDOWIRE_OUTER]; /* IP header and what follows, with no lengths, checksums and numbers */
 };
 
@@ -142,7 +142,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pseudowire_shortcuts SEC(".maps");
 
-/* what can go wrong, by pseudowire; names reach users as they stand here, in lower case */
+/* faults, counted for each pseudowire; users see these names in lower case */
 /* go: datapath/pseudowiretable PSEUDOWIRE_FAULT=wireFault names */
 enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_SOURCE,
@@ -155,8 +155,8 @@ enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_TOO_BIG,
 	PSEUDOWIRE_FAULT_NO_WAY,
 	PSEUDOWIRE_FAULT_KERNEL,
-	PSEUDOWIRE_FAULT_ANSWERED, /* too large, and its sender was told */
-	PSEUDOWIRE_FAULT_JOINED,   /* none: it came in pieces, and was taken */
+	PSEUDOWIRE_FAULT_ANSWERED, /* too large, and its sender got an ICMP error */
+	PSEUDOWIRE_FAULT_JOINED,   /* not a fault: it came in fragments and was accepted */
 	PSEUDOWIRE_FAULTS = 12,
 };
 
@@ -183,7 +183,7 @@ static __always_inline void pseudowire_fault(__u32 ifindex, enum pseudowire_faul
 		s->faults[fault]++;
 }
 
-/* packets on the wire that a frame of len bytes is, a super-packet's segments counted about */
+/* packets on the wire for a frame of len bytes; segments of a GSO packet approximately */
 static __always_inline __u64 pseudowire_packets(__u32 len, __u32 segment)
 {
 	return segment ? (len + segment - 1) / segment : 1;

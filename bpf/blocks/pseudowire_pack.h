@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * How a frame is packed up into a pseudowire's packet: what the outer header
- * depends on, and the header. Who packs: pseudowire_encap.h what the
- * interface sends, pseudowire_send.h what is routed past it.
+ * Encapsulation of a frame: what the outer header depends on, and the header itself.
+ * Used by pseudowire_encap.h (frames from the interface) and pseudowire_send.h (frames
+ * routed past it).
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -14,7 +14,7 @@
 #include "hook.h"
 #include "pseudowire_maps.h"
 
-/* the frame as it is to be inside */
+/* the inner frame */
 struct inside {
 	struct ethhdr eth;
 	__be16 tags[2][2]; /* type and tag */
@@ -28,7 +28,7 @@ struct inside {
 /* what the outer header and the largest size depend on */
 static __always_inline void inside_ip(hook_ctx *ctx, struct inside *in)
 {
-	/* no more than TCP leaves in front of a super-packet: to pull in payload costs a copy of the head */
+	/* no more than TCP keeps linear in a GSO packet: to pull in payload costs a copy of the head */
 	struct cursor cur = hook_cursor(ctx, ETH_HLEN + sizeof(struct ipv6hdr));
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 	__u32 segment = hook_segment(ctx), header = 0;
@@ -59,7 +59,7 @@ static __always_inline void inside_ip(hook_ctx *ctx, struct inside *in)
 		in->ttl = ip->hop_limit;
 		header = sizeof(*ip);
 		l4 = ip->nexthdr;
-		/* its own label, which its sender made of what we do not look at (RFC 6438) */
+		/* the flow label that its sender computed of fields not parsed here (RFC 6438) */
 		if (HOOK_PLAIN)
 			in->flow = hash_mix((__u64)ip->saddr.be32[3] << 32 | ip->daddr.be32[3]) ^
 				   bpf_ntohl(ip->ver_tc_flow);
@@ -76,14 +76,14 @@ static __always_inline void inside_ip(hook_ctx *ctx, struct inside *in)
 	}
 }
 
-/* all that stands before the frame */
+/* all headers before the frame */
 struct outside {
 	__u8 pad[2];
 	struct ethhdr eth;
 	__u8 bytes[PSEUDOWIRE_OUTER + ETH_HLEN]; /* with the frame's own link header behind */
 };
 
-/* Link, IP and UDP header: lengths, TOS, TTL. inner is how long the frame is. */
+/* Write the link, IP and UDP header: lengths, TOS, TTL. inner: length of the frame. */
 static __always_inline void outside_fill(struct outside *out, const struct pseudowire_tx *tx,
 					 const struct pseudowire_way *way, const struct inside *in, __u32 inner)
 {
@@ -103,7 +103,7 @@ static __always_inline void outside_fill(struct outside *out, const struct pseud
 		ip->tos = tos;
 		ip->ttl = ttl;
 		if (tx->flags & PSEUDOWIRE_NO_DF)
-			ip->id = bpf_get_prandom_u32(); /* RFC 6864: only what may be cut needs one */
+			ip->id = bpf_get_prandom_u32(); /* RFC 6864: only packets that may be fragmented need one */
 		ip->check = csum_ipv4_header(ip);
 		udp = (void *)(ip + 1);
 		whole -= sizeof(*ip);
@@ -112,7 +112,7 @@ static __always_inline void outside_fill(struct outside *out, const struct pseud
 
 		out->eth.h_proto = bpf_htons(ETH_P_IPV6);
 		whole -= sizeof(*ip);
-		/* the flow label lets routers under way tell flows apart (RFC 6438) */
+		/* the flow label lets routers on the path distinguish flows (RFC 6438) */
 		ip->ver_tc_flow = bpf_htonl(6U << 28 | (__u32)tos << 20 | (in->flow & 0xfffff));
 		ip->payload_len = bpf_htons(whole);
 		ip->hop_limit = ttl;
@@ -122,7 +122,7 @@ static __always_inline void outside_fill(struct outside *out, const struct pseud
 		udp->len = bpf_htons(whole);
 }
 
-/* the counter, RFC 3931 4.6 or QEMU's, or GRE's sequence number, as it stands in the packet */
+/* the sequence number (RFC 3931 4.6), QEMU's counter, or GRE's sequence number, in network byte order */
 static __always_inline __be32 outside_number(struct pseudowire_tx *tx)
 {
 	__u32 number = __sync_fetch_and_add(&tx->sequence, 1);
@@ -138,7 +138,7 @@ static __always_inline __u32 room_for(const struct pseudowire_tx *tx, const stru
 {
 	__u32 mtu = way->mtu, off = tx->outer_len + ETH_HLEN + tags_len;
 
-	/* what routers may cut may be larger than the path, not than the link */
+	/* packets that routers may fragment may exceed the path MTU, but not the link's */
 	if (way->path_mtu && way->path_mtu < mtu && !(tx->flags & PSEUDOWIRE_NO_DF))
 		mtu = way->path_mtu;
 	mtu = mtu > off ? mtu - off : 0;
@@ -155,10 +155,10 @@ static __always_inline void pseudowire_sent(__u32 ifindex, __u32 len, __u32 segm
 	stats->tx_bytes += len;
 }
 
-/* what is around the frame, for who makes room for it */
+/* the kind of encapsulation, for the function that makes room for it */
 static __always_inline enum hook_tunnel pseudowire_tunnel(const struct pseudowire_tx *tx)
 {
-	/* IP protocol 115 the kernel cannot segment, nor number segments: such super-packets do not come */
+	/* the kernel can neither segment IP protocol 115 nor number segments: such GSO packets do not arrive */
 	if (tx->kind == PSEUDOWIRE_L2TP_IP || (tx->flags & (PSEUDOWIRE_COUNTER | PSEUDOWIRE_PINNED)) == PSEUDOWIRE_COUNTER)
 		return TUNNEL_OTHER;
 	return tx->kind == PSEUDOWIRE_L2TP_UDP ? TUNNEL_UDP : TUNNEL_GRE;

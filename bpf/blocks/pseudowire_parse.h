@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Headers of packets that may be a pseudowire's: addresses, ports, session or
- * key, which is what pseudowires are told apart by.
+ * Parses the headers of packets that may be a pseudowire's: addresses, ports, and
+ * session or key, which identify the pseudowire.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -31,11 +31,11 @@
 struct pseudowire_packet {
 	struct pseudowire_key key;
 	__u32 l4;  /* where the header behind IP starts */
-	__u32 end; /* where the packet ends, by its own account */
+	__u32 end; /* where the packet ends, by its length field */
 	__u32 tunnel; /* bytes from l4 to the frame inside */
 	__be16 flags; /* of GRE */
 	__u8 ecn;
-	__u8 protocol; /* IPPROTO_FRAGMENT: it is a piece */
+	__u8 protocol; /* IPPROTO_FRAGMENT: it is a fragment */
 	__u32 fixed;  /* bytes from l4 to cookie or sequence */
 	__u8 header[PSEUDOWIRE_HEADER];
 };
@@ -48,7 +48,7 @@ static __always_inline void pseudowire_map4(struct in6_addr *to, __be32 addr)
 	to->be32[3] = addr;
 }
 
-/* the IP header; false: nothing that a pseudowire could have sent */
+/* parse the IP header; false: no pseudowire could have sent it */
 static __always_inline bool pseudowire_ip(hook_ctx *ctx, const struct interface *at,
 					  struct pseudowire_packet *p)
 {
@@ -87,7 +87,7 @@ static __always_inline bool pseudowire_ip(hook_ctx *ctx, const struct interface 
 	       p->protocol == IPPROTO_ICMPV6 || p->protocol == IPPROTO_FRAGMENT;
 }
 
-/* whether there is a pseudowire between the hosts that a packet is between */
+/* whether a pseudowire exists between the packet's source and destination */
 static __always_inline bool pseudowire_between(const struct pseudowire_packet *p)
 {
 	struct pseudowire_pair pair = { .local = p->key.local, .remote = p->key.remote };
@@ -95,7 +95,7 @@ static __always_inline bool pseudowire_between(const struct pseudowire_packet *p
 	return bpf_map_lookup_elem(&pseudowire_ways, &pair);
 }
 
-/* whether only pseudowires are where the packet is addressed */
+/* whether only pseudowires receive at the packet's destination */
 static __always_inline bool pseudowire_some(struct pseudowire_packet *p)
 {
 	p->key.kind |= PSEUDOWIRE_SOME;
@@ -107,8 +107,8 @@ static __always_inline bool pseudowire_some(struct pseudowire_packet *p)
 }
 
 /*
- * The header behind IP: fills in the key. OUTCOME_NONE: it may be a
- * pseudowire's. PASS_NOT_FOR_US: it is none's.
+ * Parse the header behind IP and fill in the key. OUTCOME_NONE: it may be a
+ * pseudowire's. PASS_NOT_FOR_US: it is not.
  */
 static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowire_packet *p)
 {

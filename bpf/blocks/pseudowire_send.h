@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The shortcut into a pseudowire: a frame that weft's own tables have routed to
- * its interface is packed up at once, past the interface. What needs more than
- * that goes the long way, over the interface to its hidden end: what is too
- * large and has to be answered, what has tags, a way that is not known, and
- * super-packets that must be taken apart.
+ * The bypass into a pseudowire: a frame that weft's own tables have routed to its
+ * interface is encapsulated at once, past the interface. Frames that need more go over
+ * the interface to its hidden end: those that are too large and need an ICMP error,
+ * those with tags, those whose path is not resolved, and GSO packets that must be
+ * segmented.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -17,9 +17,9 @@
 #include "pseudowire_sum.h"
 
 /*
- * visible: index of the interface, for which the frame has its link header; it is
- * on its way there. FORWARD_WIRE_OUT: it goes straight out, *verdict says so.
- * FORWARD_ROUTED: nothing was changed.
+ * visible: index of the interface that the frame has its link header for.
+ * FORWARD_WIRE_OUT: it leaves at once, and *verdict is set. FORWARD_ROUTED: nothing
+ * was changed.
  */
 __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 {
@@ -66,7 +66,10 @@ __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 		*(__be32 *)(out->bytes + (at & 127)) = outside_number(tx);
 	}
 	__builtin_memcpy(out->bytes + len, &in.eth, sizeof(in.eth));
-	/* super-packets of other tunnels: the kernel knows one around a packet, and refuses before it writes */
+	/*
+	 * GSO packets of other tunnels: the kernel supports one level of encapsulation,
+	 * and refuses before it writes
+	 */
 	if (hook_pack(ctx, len, ETH_HLEN, tx->family == AF_INET, pseudowire_tunnel(tx)))
 		return FORWARD_ROUTED;
 	if (hook_put_outside(ctx, &out->eth, ETH_HLEN + len))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Checksums over whole packets: of GRE, and of UDP over IPv6. No packet that
- * has one is larger than 10 kB, for none is a super-packet.
+ * Checksums over whole packets: of GRE, and of UDP over IPv6. No packet that has one
+ * is larger than 10 kB, since none is a GSO packet.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -10,8 +10,8 @@
 #include "hook.h"
 
 /*
- * The stack is short where a program calls blocks: what is taken apart here
- * lies in a map. Nothing else runs on the CPU meanwhile.
+ * Programs that call blocks have little stack left: buffers are in a map. The CPU runs
+ * nothing else that uses them meanwhile.
  */
 struct pseudowire_bytes {
 	__u8 bytes[256];
@@ -34,14 +34,14 @@ static __always_inline void *pseudowire_room(__u32 which)
 
 /* in a map, too, so that the verifier does not follow the numbers */
 struct pseudowire_part {
-	__u32 from, to; /* what is left */
+	__u32 from, to; /* remaining range */
 	__u32 sum;
 	__u32 failed;
 	__u32 bytes[PSEUDOWIRE_PART / 4];
 };
 _Static_assert(sizeof(struct pseudowire_part) <= sizeof(struct pseudowire_bytes), "it has room");
 
-/* a part of the packet; 1 ends the loop */
+/* sum one part of the packet; 1 ends the loop */
 static long pseudowire_part(__u32 i, hook_ctx **ctx)
 {
 	struct pseudowire_part *p = pseudowire_room(1);
@@ -63,7 +63,10 @@ static long pseudowire_part(__u32 i, hook_ctx **ctx)
 	return 0;
 }
 
-/* sum of the bytes from `from` to `to`; 0xffff if a checksum among them is right, 0 if it cannot be told */
+/*
+ * sum of the bytes from `from` to `to`, added to sum; 0xffff if a checksum in the
+ * range is right, 0 if it cannot be computed
+ */
 static __noinline __u32 pseudowire_sum(hook_ctx *ctx, __u32 from, __u32 to, __u32 sum)
 {
 	struct pseudowire_part *p = pseudowire_room(1);

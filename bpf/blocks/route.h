@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Routing past the stack: the longest prefix over the destination gives a
- * next hop, TTL or hop limit goes down by one, the frame goes out.
+ * Routing past the stack: the longest prefix of the destination gives a next hop, TTL
+ * or hop limit is decremented, the frame is sent.
  *
- * Everything is decided before anything is written. Whatever needs more than
- * that goes to the kernel untouched: TTL at its end, too large for the link,
- * neighbour not resolved, addressed to the router, multicast and link scope,
- * IPv4 options or a wrong header checksum (RFC 1812 5.2.2), hop-by-hop options
- * (RFC 8200 4.3), a destination without route.
+ * All checks come before the first write. These packets go to the kernel unchanged:
+ * TTL that expires here, larger than the egress MTU, neighbour not resolved, addressed
+ * to the router, multicast and link scope, IPv4 options or a wrong header checksum
+ * (RFC 1812 5.2.2), hop-by-hop options (RFC 8200 4.3), a destination without route.
  *
- * No packet with addresses that must not cross a router is forwarded
- * (RFC 1812 5.3.7, RFC 4291 2.5): they go to the kernel, which drops them.
+ * Packets with addresses that a router must not forward (RFC 1812 5.3.7, RFC 4291 2.5)
+ * go to the kernel, which drops them.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -29,15 +28,15 @@
 #include "outcome.h"
 #include "segment.h"
 
-/* see fib.h; the arrays' sizes are chosen when programs are loaded */
+/* see fib.h; the loader sets the arrays' sizes */
 const volatile __u32 fib4_last = FIB_MIN_WORDS4 - FIB_SLACK;
 const volatile __u32 fib6_last = FIB_MIN_WORDS6 - FIB_SLACK;
-const volatile __u32 fib_layout = FIB_LAYOUT; /* for who fills them */
+const volatile __u32 fib_layout = FIB_LAYOUT; /* for user space, which fills them */
 
 /*
- * One array per table (VRF), all of one size, so that the lookup of the words
- * is inlined. Which one a packet is routed by, its interface says. A table is
- * filled before it is put here, and replaced by one store.
+ * One array per table (VRF), all of one size, so that the lookup of the words is
+ * inlined. The interface selects the table. A table is filled before it is put here,
+ * and replaced by one store.
  */
 /* go: state ROUTE_TABLES=RouteTablesMax */
 #define ROUTE_TABLES 256
@@ -131,7 +130,7 @@ static __always_inline __u32 route_hash6(const struct ipv6hdr *ip, struct cursor
 	return flow_hash(&flow);
 }
 
-/* A datagram may carry a tunnel, whose segments have more headers than seen here. */
+/* A UDP GSO packet may carry a tunnel, whose segments have more headers than are seen here. */
 static __always_inline enum outcome route_fits(hook_ctx *ctx, __u8 protocol,
 					       const struct neighbour *to)
 {
@@ -201,11 +200,11 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
 }
 
 /*
- * Route a frame that is addressed to the interface which it belongs to, or
- * what is inside of it (from->strip), which then leaves without its tunnel.
- * *verdict is set where the outcome is FORWARD_ROUTED, and so is from->wire; with
- * PASS_* nothing has been written. A global function: the verifier looks at it once, whatever has
- * gone before, and it has a stack of its own.
+ * Route a frame that is addressed to the interface which it belongs to, or its inner
+ * packet (from->strip), which then leaves without its tunnel. *verdict and from->wire
+ * are set where the outcome is FORWARD_ROUTED; with PASS_* nothing has been written. A
+ * global function: the verifier checks it once, whatever runs before it, and it has a
+ * stack frame of its own.
  */
 __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 {
@@ -219,7 +218,7 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 		return PASS_NOT_IP;
 	/* 22 and ARRIVE_STRIP at most; the verifier has to see it */
 	at = (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
-	/* no more than that: what is not linear is pulled in, see l2tp.h */
+	/* no more than that: bytes that are not linear are pulled in, see l2tp.h */
 	cur = hook_cursor(ctx, at + (from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
 				   sizeof(struct tcphdr));
 	cur.pos += at;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The hook that a program has chosen: it includes xdp.h or tc.h before all else. A
- * header that is read or compiled alone is at TC.
+ * Selects the hook: a program includes xdp.h or tc.h first. A header that is read or
+ * compiled alone is for TC.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -11,9 +11,9 @@
 #endif
 
 /*
- * hook_load of a length that is not known beforehand, at least 1, at most `most`.
- * Both bounds are comparisons of their own: compilers make one of the two, and
- * the verifiers of older kernels (6.12) do not see that it bounds the length.
+ * hook_load of a variable length, at least 1, at most `most`. Both bounds are separate
+ * comparisons: compilers merge them into one, and the verifiers of older kernels
+ * (6.12) do not see that it bounds the length.
  */
 static __always_inline long hook_load_some(hook_ctx *ctx, __u32 off, void *to, __u32 len,
 					   const __u32 most)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The TC hook (TCX). Same functions as xdp.h. Here a frame may be a GSO/GRO
- * super-packet, its payload may lie outside the linear bytes, and a transport
- * checksum may be left to the device (CHECKSUM_PARTIAL): the helpers used
- * below keep all three right.
+ * The TC hook (TCX), with the same functions as xdp.h. Here a frame may be a GSO or
+ * GRO packet, its payload may lie outside the linear bytes, and a transport checksum
+ * may be left to the device (CHECKSUM_PARTIAL): the kernel helpers used below handle
+ * all three.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -19,7 +19,7 @@
 #define HOOK_PLAIN 0
 #define HOOK_SENDS_RAW 0
 #define HOOK_FIRST 0
-#define HOOK_FAILED DROP_KERNEL /* it may be half changed */
+#define HOOK_FAILED DROP_KERNEL /* it may be partly changed */
 #define HOOK_NEXT TCX_NEXT
 #define HOOK_DROP TCX_DROP
 #define HOOK_FIB_FLAGS BPF_FIB_LOOKUP_SKIP_NEIGH
@@ -32,7 +32,7 @@ static __always_inline __u32 hook_len(hook_ctx *ctx)
 
 static __always_inline struct cursor hook_cursor(hook_ctx *ctx, __u32 want)
 {
-	/* the bytes wanted may be in the frame and yet not linear: pull them in */
+	/* the bytes may be in the frame and yet not linear: pull them in */
 	if ((void *)(long)ctx->data + want > (void *)(long)ctx->data_end)
 		bpf_skb_pull_data(ctx, want < ctx->len ? want : ctx->len);
 	return (struct cursor){ (void *)(long)ctx->data, (void *)(long)ctx->data_end };
@@ -71,7 +71,7 @@ static __always_inline long hook_trim(hook_ctx *ctx, __u32 len)
 static __always_inline long hook_swap_l3(hook_ctx *ctx, __u32 old_len, const void *header,
 					 const __u32 new_len, __be16 ethertype)
 {
-	/* the kernel changes 20 bytes for 40; what the old header had beyond that goes first */
+	/* the kernel replaces 20 bytes by 40, or the reverse; further bytes of the old header are removed first */
 	const __u32 base = new_len == sizeof(struct iphdr) ? sizeof(struct ipv6hdr) :
 							     sizeof(struct iphdr);
 
@@ -87,7 +87,7 @@ static __always_inline long hook_swap_l3(hook_ctx *ctx, __u32 old_len, const voi
 }
 
 /*
- * Send the packet where fib says, through the neighbour subsystem: it resolves
+ * Send the packet to the next hop in fib, through the neighbour subsystem: it resolves
  * the link address and keeps it fresh. Returns the program's verdict.
  */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
@@ -105,11 +105,10 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 #define ETH_ZLEN 60
 
 /*
- * Take len bytes behind the link header out, tunnel header and the link header
- * of the frame inside, which becomes the frame's. The kernel segments what
- * comes out by its protocol: it has to know that it is another one now. It
- * leaves no less than an IP header: a frame that has less gets the padding that
- * it would have on a cable (IEEE 802.3 3.2.8).
+ * Remove len bytes behind the link header: the tunnel's headers and the inner frame's
+ * link header, which becomes the frame's. The kernel segments the result by its
+ * protocol, so its ethertype is updated. At least an IP header remains: a shorter
+ * frame is padded to the minimum length of Ethernet (IEEE 802.3 3.2.8).
  */
 static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct ethhdr *inside)
 {
@@ -125,13 +124,13 @@ static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct e
 	return bpf_skb_store_bytes(ctx, 0, inside, sizeof(*inside), 0);
 }
 
-/* what a packet is around the frame in it, where the kernel is to know */
+/* the kind of encapsulation, where the kernel has to know it */
 enum hook_tunnel { TUNNEL_OTHER, TUNNEL_UDP, TUNNEL_GRE };
 
 /*
- * Make room before a frame of IP: for a packet's headers from IP on, and for
- * the frame's own link header, which has to be put there again. It takes part in
- * each segment of a super-packet. Refused, the frame is as it was.
+ * Make room before an IP frame: outer bytes for the outer headers from IP on, and link
+ * bytes for the inner frame's link header, which must be written again. Each segment
+ * of a GSO packet gets both. On failure the frame is unchanged.
  */
 static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bool ipv4,
 				      enum hook_tunnel tunnel)
@@ -146,21 +145,21 @@ static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bo
 	return bpf_skb_adjust_room(ctx, outer + link, BPF_ADJ_ROOM_MAC, flags);
 }
 
-/* Write all that stands before a packed frame, len bytes; its link header lies behind them. */
+/* Write all headers before an encapsulated frame, len bytes; its link header follows them. */
 static __always_inline long hook_put_outside(hook_ctx *ctx, void *header, __u32 len)
 {
 	return bpf_skb_store_bytes(ctx, 0, header, len + ETH_HLEN, 0);
 }
 
-/* of the packet's flow, made by the kernel or the device */
+/* the hash of the packet's flow, computed by the kernel or the device */
 static __always_inline __u32 hook_hash(hook_ctx *ctx)
 {
 	return ctx->hash;
 }
 
 /*
- * Cut the frame to keep bytes and put another link header and more, len bytes,
- * in the place of its link header. Super-packet and offloads end with it.
+ * Cut the frame to keep bytes and replace its link header by len bytes. It is no GSO
+ * packet afterwards, and has no offloads.
  */
 static __always_inline long hook_answer(hook_ctx *ctx, __u32 keep, const void *bytes, const __u32 len)
 {
@@ -169,7 +168,7 @@ static __always_inline long hook_answer(hook_ctx *ctx, __u32 keep, const void *b
 	return bpf_skb_store_bytes(ctx, 0, bytes, len, 0);
 }
 
-/* The kernel takes the outermost tag out of a frame before TC sees it. */
+/* The kernel removes the outermost tag from a frame before TC sees it. */
 static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
 {
 	struct vlan_tag tag = {};
@@ -196,7 +195,7 @@ static __always_inline __u32 hook_l3(__u32 tags)
 	return tags < 2 ? ETH_HLEN : ETH_HLEN + 4;
 }
 
-/* If it fails midway the frame is good for nothing any more. */
+/* If it fails the frame may be partly changed, and must be dropped. */
 static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct link *link,
 					__be16 proto)
 {
@@ -225,8 +224,8 @@ static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
 #define HOOK_WRAP_MAX (2 + 40 + 8 + 14)
 
 /*
- * The kernel takes the bytes between UDP and the packet for a link header that
- * each segment of a super-packet gets.
+ * The kernel treats the bytes between UDP and the packet as a link header that each
+ * segment of a GSO packet gets.
  */
 static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
 				      void *header, __u32 len, __u32 inner, __be16 proto)
@@ -246,8 +245,8 @@ static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32
 }
 
 /*
- * Everything behind UDP stays where it is, so that what the kernel knows of
- * segments and of checksums left to the device holds on.
+ * The bytes behind UDP do not move, so that the kernel's information on segments and
+ * on checksums that are left to the device stays valid.
  */
 static __always_inline long hook_rewrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 was, bool other,
 					void *header, __u32 len)
@@ -281,9 +280,9 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 }
 
 /*
- * Take n bytes behind the link header out; proto is that of the packet behind
- * them. The kernel does so for IP alone, and what a frame is it does not look up
- * but when VLAN tags go: two are put on and taken off again.
+ * Remove n bytes behind the link header; proto is the ethertype of the packet behind
+ * them. The kernel does so for IP only, and it updates the frame's protocol only when
+ * VLAN tags are popped: so two are pushed and popped.
  */
 static __always_inline long hook_cut(hook_ctx *ctx, __u32 n, __be16 proto)
 {
@@ -295,13 +294,13 @@ static __always_inline long hook_cut(hook_ctx *ctx, __u32 n, __be16 proto)
 	return bpf_skb_adjust_room(ctx, -(__s32)n, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
 }
 
-/* whether all of a link header is to be in the frame: a switch looks there only */
+/* whether the whole link header must be in the frame: a switch reads its tag only there */
 static __always_inline bool hook_in_frame(const struct link *link)
 {
 	return link_is_dsa(link);
 }
 
-/* If it fails midway the frame is good for nothing any more. */
+/* If it fails the frame may be partly changed, and must be dropped. */
 static __always_inline long hook_reframe(hook_ctx *ctx, __u32 tags, __u32 strip,
 					 const struct link *link, __be16 session, __be16 proto,
 					 __u32 len)
@@ -309,7 +308,7 @@ static __always_inline long hook_reframe(hook_ctx *ctx, __u32 tags, __u32 strip,
 	const struct link bare = {};
 	__u32 grow;
 
-	/* room is made while the frame has no tag in it: one of them stays outside */
+	/* make room while the frame has no tag in it: one of them stays outside */
 	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
 		return -1;
 	if (strip && hook_cut(ctx, strip, proto))
@@ -331,7 +330,7 @@ static __always_inline __u32 hook_reframed(const struct link *link, __be16 sessi
 	return hook_l3(link_tags(link)) + (session ? sizeof(struct pppoehdr) : 0);
 }
 
-/* What a program sent is told from what the stack sent by this number. */
+/* The mark of packets that a program sent, which distinguishes them from the stack's. */
 #define HOOK_OURS 0x5746
 
 static __always_inline void hook_set_ours(hook_ctx *ctx)
@@ -364,8 +363,8 @@ static __always_inline long hook_l4_checksum(hook_ctx *ctx, __u32 off, __u32 dif
 }
 
 /*
- * Replace two bytes at off that the checksum at check_off covers as data: in a
- * packet whose checksum is left to the device it stays as it is.
+ * Replace two bytes at off that the checksum at check_off covers as data: if the
+ * checksum is left to the device it stays as it is.
  */
 static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 check_off,
 					      __be16 from, __be16 to, const enum hook_zero zero)
@@ -380,9 +379,9 @@ static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 ch
 }
 
 /*
- * Replace two bytes of data at off, which may stand at an odd place (then
- * their halves belong to two words of the sum): a checksum that is left to the
- * device does not cover them yet, and stays.
+ * Replace two bytes of data at off, which may be at an odd offset (then the halves
+ * belong to two words of the sum): a checksum that is left to the device does not
+ * cover them yet, and stays.
  */
 static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 check_off,
 					      __be16 from, __be16 to, bool odd)
@@ -395,10 +394,10 @@ static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 ch
 }
 
 /*
- * The same in a packet that is still inside of another. What the kernel knows of
- * checksums may be about the outer one (a sender in user space behind a virtual
- * device leaves that to the device): so the inner checksum itself tells. If it is
- * the pseudo-header's sum alone it is left to the device, and stays.
+ * The same in a packet that is still encapsulated. The kernel's checksum state may be
+ * about the outer packet (a sender in user space behind a virtual device leaves that
+ * one to the device), so the inner checksum itself is examined: if it is only the
+ * pseudo-header's sum it is left to the device, and stays.
  */
 static __always_inline long hook_replace_inner(hook_ctx *ctx, __u32 off, __u32 check_off,
 					       __be16 from, __be16 to, bool odd, __u16 pseudo)
@@ -437,9 +436,9 @@ static __always_inline long hook_data_checksum(hook_ctx *ctx, __u32 off, __be32 
 	return bpf_l4_csum_replace(ctx, off, from, to, sizeof(to) | flags);
 }
 
-/* For programs of TC alone, on devices that weft makes: xdp.h has none of these. */
+/* For TC programs only, on devices that weft makes: xdp.h has none of these. */
 
-/* the ethertype by which the kernel knows the frame */
+/* the ethertype that the kernel has for the frame */
 static __always_inline __be16 hook_protocol(hook_ctx *ctx)
 {
 	return ctx->protocol;
@@ -451,7 +450,7 @@ static __always_inline bool hook_tagged(hook_ctx *ctx)
 	return ctx->vlan_present || link_is_vlan(ctx->protocol);
 }
 
-/* That tag with its priority: type and tag. In the frame it stands behind the addresses. */
+/* The outermost tag with its priority: type and TCI. In the frame it follows the addresses. */
 static __always_inline long hook_outer_tag(hook_ctx *ctx, __be16 *tag)
 {
 	if (!ctx->vlan_present)
@@ -467,7 +466,7 @@ static __always_inline long hook_open(hook_ctx *ctx, __u32 len)
 	return bpf_skb_change_head(ctx, len, 0);
 }
 
-/* The frame is this host's, whatever its link addresses say. */
+/* Mark the frame as addressed to this host, whatever its link addresses are. */
 static __always_inline void hook_to_host(hook_ctx *ctx)
 {
 	if (ctx->pkt_type != PACKET_HOST)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The XDP hook. Together with tc.h the only file that knows which hook a block
- * runs on. The packet is linear, there are no super-packets, and every
- * checksum is complete in the packet.
+ * The XDP hook. Only this file and tc.h know which hook a block runs on. The packet is
+ * linear, there are no GSO packets, and every checksum is complete in the packet.
  *
- * A block asks of a frame what may be so at either hook; where XDP has but one answer
- * (hook_segment, hook_hash, hook_tag, hook_packets, hook_summed, hook_segments_fit,
- * hook_set_ours), the function that gives it stands here, so that the block needs no
- * condition, and the compiler leaves both out. internal/archtest holds that tc.h has
- * each of them, that a header asks, and that there are no others.
+ * Blocks ask the same questions about a frame at both hooks. Where XDP has only one
+ * answer (hook_segment, hook_hash, hook_tag, hook_packets, hook_summed,
+ * hook_segments_fit, hook_set_ours), a function here gives it, so that the block needs
+ * no condition, and the compiler removes both. internal/archtest checks that tc.h has
+ * each of them, that a header uses it, and that there are no others.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -21,22 +20,22 @@
 #include "outcome.h"
 
 /*
- * What blocks have to know of a hook, beside its functions.
+ * Properties of a hook that blocks need, beside its functions.
  *
- *   HOOK_PLAIN      all bytes are at hand, a frame is one packet with whole checksums,
- *                   and the kernel knows nothing of it that must be kept
- *   HOOK_SENDS_RAW  frames leave as they are, link addresses included, and by devices
- *                   alone that can be the target of an XDP redirect
- *   HOOK_FIRST      what is left passes TC too
- *   HOOK_FAILED     what becomes of a frame that could not be changed: here nothing is
- *                   written then
+ *   HOOK_PLAIN      all bytes are linear, a frame is one packet with complete checksums,
+ *                   and the kernel keeps no state about it that must be preserved
+ *   HOOK_SENDS_RAW  frames leave as they are, link addresses included, and only by devices
+ *                   that can be the target of an XDP redirect
+ *   HOOK_FIRST      packets that this hook passes reach TC too
+ *   HOOK_FAILED     the outcome of a frame that could not be changed: at XDP nothing has
+ *                   been written then
  */
 #define HOOK_IS_XDP 1 /* for hook/ alone */
 #define HOOK_PLAIN 1
 #define HOOK_SENDS_RAW 1
 #define HOOK_FIRST 1
 #define HOOK_FAILED PASS_TO_TC
-/* verdicts: left to who comes next, and gone */
+/* verdicts: passed to the next program, and dropped */
 #define HOOK_NEXT XDP_PASS
 #define HOOK_DROP XDP_DROP
 #define HOOK_FIB_FLAGS 0
@@ -47,7 +46,7 @@ static __always_inline __u32 hook_len(hook_ctx *ctx)
 {
 	void *start = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 
-	/* they are pointers, not numbers of four bytes, should they be put aside */
+	/* keep them pointers, not 4-byte numbers, if they are spilled */
 	asm volatile("" : "+r"(start), "+r"(end));
 	return end - start;
 }
@@ -144,13 +143,13 @@ static __always_inline long hook_replace_port(hook_ctx *ctx, __u32 off, __u32 ch
 	return hook_l4_checksum(ctx, check_off, csum_reduce((__u64)(__u16)~from + to), zero);
 }
 
-/* Replace two bytes of data at off, which may stand at an odd place of a sum. */
+/* Replace two bytes of data at off, which may be at an odd offset in the sum. */
 static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 check_off,
 					      __be16 from, __be16 to, bool odd)
 {
 	__u32 diff = csum_reduce((__u64)(__u16)~from + to);
 
-	/* seen by the two words that it straddles it is swapped */
+	/* at an odd offset the value straddles two words of the sum: swap its bytes */
 	if (odd)
 		diff = bpf_ntohs(csum_fold16(diff));
 	if (hook_store(ctx, off, &to, sizeof(to)))
@@ -158,14 +157,14 @@ static __always_inline long hook_replace_data(hook_ctx *ctx, __u32 off, __u32 ch
 	return hook_l4_checksum(ctx, check_off, diff, ZERO_PLAIN);
 }
 
-/* The same in a packet that is still inside of another: here all checksums are whole. */
+/* The same in a packet that is still encapsulated: at XDP all checksums are complete. */
 static __always_inline long hook_replace_inner(hook_ctx *ctx, __u32 off, __u32 check_off,
 					       __be16 from, __be16 to, bool odd, __u16 pseudo)
 {
 	return hook_replace_data(ctx, off, check_off, from, to, odd);
 }
 
-/* Send the frame where fib says, with the link addresses that it found. */
+/* Send the frame to the next hop in fib, with the link addresses in fib. */
 static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {
 	struct cursor cur = hook_cursor(ctx, ETH_HLEN);
@@ -179,20 +178,20 @@ static __always_inline int hook_send(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 }
 
 /*
- * Take len bytes behind the link header out, so that the link header of the
- * frame inside, which they end with, is the frame's.
+ * Remove len bytes behind the link header. They end with the link header of the inner
+ * frame, which becomes the frame's.
  */
 static __always_inline long hook_unpack(hook_ctx *ctx, __u32 len, const struct ethhdr *inside)
 {
 	return bpf_xdp_adjust_head(ctx, (__s32)len);
 }
 
-/* what a packet is around the frame in it, where the kernel is to know */
+/* the kind of encapsulation, where the kernel has to know it */
 enum hook_tunnel { TUNNEL_OTHER, TUNNEL_UDP, TUNNEL_GRE };
 
 /*
- * Make room before a frame of IP: for a packet's headers from IP on, and for
- * its link header. Refused, the frame is as it was.
+ * Make room before an IP frame for the outer headers from IP on, and for the inner
+ * frame's link header. On failure the frame is unchanged.
  */
 static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bool ipv4,
 				      enum hook_tunnel tunnel)
@@ -200,13 +199,13 @@ static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bo
 	return bpf_xdp_adjust_head(ctx, -(__s32)(outer + ETH_HLEN));
 }
 
-/* Write all that stands before a packed frame, len bytes; its link header is there. */
+/* Write all headers before an encapsulated frame, len bytes; its link header is there. */
 static __always_inline long hook_put_outside(hook_ctx *ctx, void *header, __u32 len)
 {
 	return bpf_xdp_store_bytes(ctx, 0, header, len);
 }
 
-/* of the packet's flow: nobody has made one yet */
+/* the hash of the packet's flow: at XDP none has been computed yet */
 static __always_inline __u32 hook_hash(hook_ctx *ctx)
 {
 	return 0;
@@ -226,7 +225,7 @@ static __always_inline __u32 hook_l3(__u32 tags)
 
 /*
  * Replace the link header, which has that many tags, by another; proto is the
- * ethertype. If it fails nothing is written.
+ * ethertype. On failure nothing has been written.
  */
 static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct link *link,
 					__be16 proto)
@@ -239,7 +238,7 @@ static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct 
 		return -1;
 	cur = hook_cursor(ctx, 0);
 	at = cur.pos;
-	/* whatever has an IP header is longer than that */
+	/* a frame with an IP header is longer than that */
 	if (cur.pos + ETH_HLEN + 8 > cur.end)
 		return -1;
 	__builtin_memcpy(at, link, 2 * ETH_ALEN);
@@ -259,9 +258,9 @@ static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct 
 }
 
 /*
- * Take n bytes of encapsulation out from between the link header and the
- * packet inside, whose ethertype is proto. The link addresses are void then:
- * hook_relink() writes them.
+ * Remove n bytes of encapsulation between the link header and the inner packet, whose
+ * ethertype is proto. The link addresses are invalid afterwards: hook_relink() writes
+ * them.
  */
 static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
 {
@@ -272,12 +271,11 @@ static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
 #define HOOK_WRAP_MAX (2 + 40 + 8 + 14)
 
 /*
- * Put a packet into a tunnel: what stands before it in the frame (the link
- * header with so many tags, and strip bytes of encapsulation: l3 + strip
- * bytes) gives way to a link header without tags and to header, len bytes,
- * which starts with the ethertype. inner: bytes of header that belong to what
- * is inside of UDP. proto is the ethertype of the packet. If it fails nothing
- * is written.
+ * Encapsulate a packet. The bytes before it in the frame (the link header with that
+ * many tags, and strip bytes of encapsulation: l3 + strip bytes) are replaced by a
+ * link header without tags and by header, len bytes, which starts with the ethertype.
+ * inner: bytes of header behind UDP. proto: ethertype of the packet. On failure
+ * nothing has been written.
  */
 static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
 				      void *header, __u32 len, __u32 inner, __be16 proto)
@@ -289,8 +287,8 @@ static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32
 
 /*
  * Replace the headers of the tunnel that a packet is in, was bytes behind a link
- * header which ends at l3, by header as hook_wrap() takes it, and the tags go.
- * other: that is IP of the other version. If it fails nothing is written.
+ * header which ends at l3, by header (as for hook_wrap()), and remove the tags. other:
+ * the IP version changes. On failure nothing has been written.
  */
 static __always_inline long hook_rewrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 was, bool other,
 					void *header, __u32 len)
@@ -300,19 +298,19 @@ static __always_inline long hook_rewrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u
 	return bpf_xdp_store_bytes(ctx, 2 * ETH_ALEN, header, len);
 }
 
-/* Correct the checksum at off for a change by diff of what is no address. */
+/* Correct the checksum at off for a change by diff of data, not of addresses. */
 static __always_inline long hook_data_diff(hook_ctx *ctx, __u32 off, __u32 diff)
 {
 	return hook_l4_checksum(ctx, off, diff, ZERO_STAYS);
 }
 
-/* how many packets it is on the wire */
+/* the number of packets that it is on the wire */
 static __always_inline __u32 hook_packets(hook_ctx *ctx)
 {
 	return 1;
 }
 
-/* The frame's IP bytes changed by diff (new minus old) in no checksum of theirs. */
+/* The frame's IP bytes changed by diff (new minus old), which no checksum of theirs covers. */
 static __always_inline void hook_summed(hook_ctx *ctx, __u32 diff)
 {
 }
@@ -324,9 +322,9 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 }
 
 /*
- * Replace all that stands before the IP packet, strip bytes more than a link
- * header with that many tags, by another link header; len is that of the packet.
- * If it fails nothing is written. Where the packet is then, hook_reframed() says.
+ * Replace all bytes before the IP packet, strip bytes more than a link header with
+ * that many tags, by another link header; len: bytes of the packet. On failure nothing
+ * has been written. hook_reframed() gives the packet's new offset.
  */
 static __always_inline long hook_reframe(hook_ctx *ctx, __u32 tags, __u32 strip,
 					 const struct link *link, __be16 session, __be16 proto,
@@ -344,7 +342,7 @@ static __always_inline __u32 hook_reframed(const struct link *link, __be16 sessi
 	return link_len(link, session);
 }
 
-/* What was sent by a program is told from what the stack sent: XDP's is not seen there. */
+/* At TC this marks packets that a program sent; XDP's are not seen there. */
 static __always_inline void hook_set_ours(hook_ctx *ctx)
 {
 }

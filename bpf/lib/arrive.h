@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * To which interface a frame belongs. On most devices that is the device
- * itself. A frame with VLAN tags belongs to the VLAN interface on top; one
- * without, on a port of a bridge, to the bridge. Nothing is written here.
+ * Finds the interface that a frame belongs to. On most devices that is the device
+ * itself. A frame with VLAN tags belongs to the VLAN sub-interface; one without, on a
+ * bridge port, belongs to the bridge. Nothing is written here.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -14,7 +14,7 @@
 #include "link.h"
 #include "outcome.h"
 
-/* the device that a frame came in by, and its tags: none on a bridge's port */
+/* the ingress device of a frame, and its tags: none on a bridge's port */
 struct lower_key {
 	__u32 ifindex;
 	struct vlan_tag tags[2];
@@ -24,36 +24,36 @@ _Static_assert(sizeof(struct lower_key) == 12, "key without holes");
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct lower_key);
-	__type(value, __u32); /* index of the interface on top */
+	__type(value, __u32); /* index of the sub-interface or bridge */
 	__uint(max_entries, 8192);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } lowers SEC(".maps");
 
-/* small: it lies on the stack under everything else */
+/* packet metadata; small, since it is on the stack below all other frames */
 struct arrival {
 	__u32 interface; /* the one to which the frame belongs */
 	__u32 flags;  /* of that, enum interface_flag */
 	__u16 table;  /* of that */
 	__be16 proto; /* of the network header */
 	__u8 l3;      /* where that starts */
-	__u8 tags;    /* how many it carries, one outside the packet included */
-	bool deep;    /* it has more tags than these, with a priority tag among them */
+	__u8 tags;    /* number of VLAN tags, one outside the packet included */
+	bool deep;    /* it has more tags than these, a priority tag among them */
 	bool above;   /* the interface is not the device that the frame came in by */
 	bool ours;    /* it is addressed to that interface */
-	bool taken;   /* the stack takes it: ours, to a group, or to a virtual router here */
-	/* a packet in a tunnel: proto, table and flags are those of what is inside */
+	bool taken;   /* the stack accepts it: ours, to a group, or to a virtual router here */
+	/* an encapsulated packet: proto, table and flags are those of the inner packet */
 	__u8 strip;    /* bytes of encapsulation between l3 and the packet inside */
-	bool onward;   /* it goes on in another tunnel; proto is that of the packet outside */
-	__u16 session; /* that it came by; 0: none */
+	bool onward;   /* it is switched into another tunnel; proto is the outer packet's */
+	__u16 session; /* ingress session; 0: none */
 	__u32 bytes;   /* of the packet inside */
-	__u32 wire;    /* once it is routed: the pseudowire's interface that it may go past; 0: none */
+	__u32 wire;    /* once it is routed: the pseudowire interface that may be bypassed; 0: none */
 };
 
-/* the most encapsulation that a packet may come in, as a mask */
+/* the largest encapsulation of a packet, as a mask */
 #define ARRIVE_STRIP 127
 
-/* bytes that tell to whom a frame belongs: two tags */
+/* bytes that determine the interface of a frame: two tags */
 #define ARRIVE_BYTES (ETH_HLEN + 8)
 
 struct vlan_rest {
@@ -77,9 +77,9 @@ static __always_inline bool arrive_tag(struct cursor *cur, __be16 *proto, struct
 }
 
 /*
- * Find the interface of a frame by its tags. Linux takes off a priority tag (802.1Q
- * 5.1, VID 0) for which there is no interface, wherever it stands: *key becomes
- * what is left then. The index of none is 0.
+ * Find the interface of a frame by its tags. Linux removes a priority tag (802.1Q 5.1,
+ * VID 0) that has no interface, at any position: *key is set to the remaining tags.
+ * Returns 0 if there is no interface.
  */
 static __always_inline __u32 arrive_lower(struct lower_key *key, __u32 self)
 {
@@ -102,8 +102,8 @@ static __always_inline __u32 arrive_lower(struct lower_key *key, __u32 self)
 }
 
 /*
- * Whether the stack takes a frame that is not addressed to the interface: those to
- * groups, and to virtual routers (RFC 9568 7.3), whose devices stand on this one.
+ * Whether the stack accepts a frame that is not addressed to the interface: frames to
+ * groups, and to virtual routers (RFC 9568 7.3), whose devices are on this interface.
  */
 static __always_inline bool arrive_taken(const __u8 *mac)
 {
@@ -138,9 +138,10 @@ static __always_inline struct interface *arrive_above(hook_ctx *ctx, __u32 ifind
 }
 
 /*
- * A cursor at the packet that begins at l3 of a frame, less than 64, with its IP and
- * transport headers, if it has them. No more is asked for: what is not linear would
- * be copied, and with it the headers that whoever sent it may still have.
+ * A cursor at the packet that begins at l3 (less than 64) of a frame, with its IP and
+ * transport headers, if it has them, in reach. No more is pulled in: bytes that are
+ * not linear would be copied, and with them headers that the sender of the packet may
+ * share.
  */
 static __always_inline struct cursor arrive_packet(hook_ctx *ctx, __u32 l3, __be16 proto)
 {
@@ -162,7 +163,7 @@ static __always_inline struct cursor arrive_packet(hook_ctx *ctx, __u32 l3, __be
 	return cur;
 }
 
-/* at: of the device that the frame came in by. OUTCOME_NONE: *a is filled. */
+/* at: the device that the frame came in by. OUTCOME_NONE: *a is filled. */
 static __always_inline enum outcome arrive(hook_ctx *ctx, __u32 ifindex, const struct interface *at,
 					   struct arrival *a)
 {
@@ -175,7 +176,7 @@ static __always_inline enum outcome arrive(hook_ctx *ctx, __u32 ifindex, const s
 	a->proto = eth->h_proto;
 	if (hook_tag(ctx).proto || link_is_vlan(a->proto) || at->flags & INTERFACE_BRIDGE_PORT) {
 		at = arrive_above(ctx, ifindex, cur, a);
-		/* more priority tags than are looked behind here; Linux takes off all of them */
+		/* more priority tags than are followed here; Linux removes all of them */
 		if (a->deep && !(interface_unused & INTERFACE_GUARDED))
 			return DROP_BAD_HEADER;
 		if (!at)

@@ -11,8 +11,8 @@
 /* what zero means in a checksum field */
 enum hook_zero {
 	ZERO_PLAIN, /* a sum like any other (TCP) */
-	ZERO_STAYS, /* there is none, and a sum of zero is sent as 0xffff (UDP, RFC 768) */
-	ZERO_NEVER, /* sent as 0xffff: the two are the same sum, but a message of zeros has only this one */
+	ZERO_STAYS, /* no checksum, and a sum of zero is sent as 0xffff (UDP, RFC 768) */
+	ZERO_NEVER, /* sent as 0xffff: both are the same sum, and only a message of zeros would have zero */
 };
 
 /* 64-bit accumulator of 32-bit words -> 32-bit sum */
@@ -36,7 +36,7 @@ static __always_inline __u64 csum_addr6(const struct in6_addr *a)
 	return (__u64)a->be32[0] + a->be32[1] + a->be32[2] + a->be32[3];
 }
 
-/* what leaves the sum when the address goes */
+/* the change of the sum when the address is removed */
 static __always_inline __u64 csum_addr6_gone(const struct in6_addr *a)
 {
 	return (__u64)(__u32)~a->be32[0] + (__u32)~a->be32[1] + (__u32)~a->be32[2] +

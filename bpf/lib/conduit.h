@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * To which interface a frame belongs that came from a switch (dsa.h): arrive.h
- * for conduits. Only flows are looked for in such frames. What has no tag that
- * is understood is the kernel's.
+ * Finds the interface of a frame that came from a switch (dsa.h): arrive.h for
+ * conduits. Only flows are looked up for such frames. The kernel gets frames whose tag
+ * is unknown.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -16,7 +16,7 @@
 #include "link.h"
 #include "outcome.h"
 
-/* OUTCOME_NONE: *a is filled; l3 counts the switch's tag and a VLAN's behind it */
+/* OUTCOME_NONE: *a is filled; l3 includes the switch's tag and a VLAN tag behind it */
 static __always_inline enum outcome conduit_arrive(hook_ctx *ctx, __u32 ifindex, struct arrival *a)
 {
 	struct cursor cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct gswip_rx));

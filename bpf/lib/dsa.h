@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Tags of switches (Linux: DSA). A switch behind one Ethernet device, the
- * conduit, tells by a tag in each frame by which of its ports the frame came,
- * and is told by which it is to leave. The formats are those of Linux's
- * net/dsa/tag_mtk.c, tag_qca.c and tag_gswip.c; which of them is spoken here is
- * chosen when programs are loaded.
+ * Tags of switches (Linux: DSA). A switch behind one Ethernet device, the conduit,
+ * puts a tag into each frame with the port that the frame came by; a tag in a frame to
+ * the switch selects the port that it leaves by. The formats are those of Linux's
+ * net/dsa/tag_mtk.c, tag_qca.c and tag_gswip.c; the loader selects one.
  *
- *            comes from the switch               goes to the switch
+ *            from the switch                     to the switch
  *   mtk      behind the addresses, 4 bytes: 0,   kind of VLAN tag, bit of the port,
  *            port (bits 2-0), 2 bytes            TCI of that tag, which it replaces
  *   qca      behind the addresses, 2 bytes:      version 2 (15-14), from the CPU (7),
  *            version 2 (15-14), type (10-6),     bit of the port (6-0)
  *            port (2-0)
- *   gswip    before the addresses, 8 bytes:      4 bytes: 2, 0, map is there and counts
+ *   gswip    before the addresses, 8 bytes:      4 bytes: 2, 0, map is present and valid
  *            port in the last (6-4)              (7-6), bit of the port (6-1) and 1
  *
- * In a struct link such a tag stands first: the protocol is ETH_P_XDSA, the id
- * the port.
+ * In a struct link such a tag is first: its protocol is ETH_P_XDSA, its id the port.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -67,8 +65,8 @@ static __always_inline bool link_is_dsa(const struct link *link)
 }
 
 /*
- * The link header and tag of a frame from the switch, whose start the cursor is
- * at, and the port: NULL if it is none. *proto is what follows the tag.
+ * The link header and tag of a frame from the switch, which starts at the cursor, and
+ * the port: NULL if it has no such tag. *proto: the ethertype behind the tag.
  */
 static __always_inline struct ethhdr *dsa_pull(struct cursor *cur, __u32 *port, __be16 *proto)
 {
@@ -91,11 +89,11 @@ static __always_inline struct ethhdr *dsa_pull(struct cursor *cur, __u32 *port, 
 		return NULL;
 	tag = bpf_ntohs(eth->h_proto);
 	if (dsa_format == DSA_MTK) {
-		/* with a VLAN tag in it, or a reason: the kernel's */
+		/* with a VLAN tag in it, or trapped by the switch: for the kernel */
 		if (tag >> 8 || !PULL(cur, __be16))
 			return NULL;
 	} else if ((tag & QCA_VERSION_MASK) != QCA_VERSION || tag & QCA_TYPE_MASK) {
-		return NULL; /* an answer to the driver among them */
+		return NULL; /* among them an answer to the driver */
 	}
 	next = PULL(cur, __be16);
 	if (!next)
@@ -105,7 +103,7 @@ static __always_inline struct ethhdr *dsa_pull(struct cursor *cur, __u32 *port, 
 	return eth;
 }
 
-/* the port that a map of ports with one bit stands for; false if it has another number */
+/* the port of a bitmap with one port; false if it has none or several */
 static __always_inline bool dsa_port(__u32 map, __u32 *port)
 {
 	for (__u32 i = 0; i < DSA_PORTS; i++) {
@@ -118,8 +116,9 @@ static __always_inline bool dsa_port(__u32 map, __u32 *port)
 }
 
 /*
- * The same of a frame towards the switch, as the stack made it: addresses and
- * tags, a VLAN's that is one with the switch's among them. false: none of ours.
+ * The same for a frame towards the switch, as the stack made it: addresses and tags,
+ * also a VLAN tag that is merged with the switch's. false: not a frame that weft
+ * handles.
  */
 static __always_inline bool dsa_pull_sent(struct cursor *cur, struct link *link, __be16 *proto)
 {
@@ -178,14 +177,14 @@ static __always_inline __u32 link_len(const struct link *link, __be16 session)
 		vlans--;
 		len += dsa_format == DSA_QCA ? 2 : 4;
 		if (dsa_format == DSA_MTK)
-			vlans = 0; /* it is one with the switch's */
+			vlans = 0; /* it is merged with the switch's */
 	}
 	return len + 4 * vlans;
 }
 
 #define LINK_MAX (4 + ETH_HLEN + 4 + 8)
 
-/* the switch's tag behind the addresses; gives where the rest begins */
+/* write the switch's tag behind the addresses; returns a pointer to the next byte */
 static __always_inline __be16 *dsa_put(__be16 *at, const struct link *link)
 {
 	__u32 port = bpf_ntohs(link->tags[0].id) & (DSA_PORTS - 1);
@@ -207,17 +206,17 @@ static __always_inline __be16 *dsa_put(__be16 *at, const struct link *link)
 }
 
 /*
- * Write a link header of link_len() bytes at the cursor; proto is of the IP
- * packet behind it, len bytes. false, and nothing written: it does not fit.
+ * Write a link header of link_len() bytes at the cursor; proto and len are the IP
+ * packet's behind it. false: it does not fit, and nothing was written.
  */
 static __always_inline bool link_put(struct cursor cur, const struct link *link, __be16 session,
 				     __be16 proto, __u32 len)
 {
 	const struct vlan_tag *first = &link->tags[0], *second = &link->tags[1];
-	const bool dsa = link_is_dsa(link); /* once: the verifier takes it for something that changes */
+	const bool dsa = link_is_dsa(link); /* once: the verifier assumes that it may change */
 	__be16 *at = cur.pos;
 
-	/* whatever has an IP header is longer than that */
+	/* a frame with an IP header is longer than that */
 	if (cur.pos + LINK_MAX > cur.end)
 		return false;
 	if (dsa && dsa_format == DSA_GSWIP) {

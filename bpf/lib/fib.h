@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Longest-prefix match in the tables that Go's package fib writes: an array of
- * 32-bit words, with the layout that fib/layout.go explains; its numbers are these. A
- * lookup gives the value of the longest prefix over the address, or 0.
- * It reads only, takes no lock, and may run while the table is changed.
+ * Longest-prefix match in the tables that Go's package fib writes: an array of 32-bit
+ * words, whose layout fib/layout.go explains. A lookup returns the value of the
+ * longest matching prefix, or 0. It only reads, takes no lock, and may run while the
+ * table is changed.
  *
- * words: the array; last: offsets of blocks are not above it. It is the
- * array's size less FIB_SLACK, a load-time constant, so that the verifier
- * knows that what is reached from a block lies within the array.
+ * words: the array; last: no block's offset is above it. It is the array's size less
+ * FIB_SLACK, a load-time constant, so that the verifier knows that all accesses
+ * relative to a block are within the array.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -31,7 +31,7 @@
 /* the head, one cache line; the root follows it */
 /* go: fib FIB_= */
 #define FIB_LINE_WORDS 16
-#define FIB_HEAD_DEFAULT 1 /* value word for what the structure leaves open */
+#define FIB_HEAD_DEFAULT 1 /* value word for addresses that the structure leaves open */
 #define FIB_HEAD_GLOBAL 2  /* the same for 2000::/4, where prefixes to /4 count too */
 #define FIB_HEAD_REST 3    /* IPv6: the tree for all that is not under 2000::/4 */
 #define FIB_HEAD_WORDS FIB_LINE_WORDS
@@ -47,9 +47,9 @@
 #define FIB_PAGE_HEADER 2 /* entries follow: half words or words */
 
 /* go: fib FIB_= */
-#define FIB_NODE_RANKS 1   /* 4 x 8 bits: runs started in earlier words of the bitmap */
+#define FIB_NODE_RANKS 1   /* 4 x 8 bits: runs that start in earlier words of the bitmap */
 #define FIB_NODE_BITMAP 2  /* 4 x 64 bits, low half first */
-#define FIB_NODE_CHECK 10  /* IPv6: which node it is, for the index */
+#define FIB_NODE_CHECK 10  /* IPv6: the node's id, for the index */
 #define FIB_NODE_HEADER 11 /* entries follow */
 
 /* go: fib FIB_= */
@@ -58,8 +58,8 @@
 #define FIB_JUMP_TARGET 6 /* value word or node */
 
 /*
- * Words at the end that never hold a block. A reader may thus check a block's offset
- * against the size less this alone, and reach any entry that it can compute from there.
+ * Words at the end that never hold a block. A reader may thus compare a block's offset
+ * with the size less this alone, and access any entry relative to it.
  */
 /* go: fib FIB_SLACK=Slack */
 #define FIB_SLACK 1024
@@ -83,15 +83,15 @@
 
 #define FIB_INDEX (FIB_HEAD_WORDS + (1U << FIB_ROOT6_BITS))
 
-/* nodes and jumps on the longest way: every one decides eight bits or more */
+/* nodes and jumps on the longest path: each decides eight bits or more */
 #define FIB_STEPS 20
 
 /*
- * Addresses come in any order, so that branches on what they find are guessed
- * wrong, and a wrong guess waits for the memory that decides it. So lookups
- * choose by masks, and go through the same loads whatever is there: then the
- * loads of one packet overlap with the next one's. The empty asm keeps the
- * compiler from making a branch of it again.
+ * Addresses arrive in any order, so that branches on the data are mispredicted, and a
+ * mispredicted branch waits for the memory that decides it. So lookups select by
+ * masks, and do the same loads whatever they find: the loads of one packet overlap
+ * with those of the next one. The empty asm keeps the compiler from making a branch of
+ * it.
  */
 #define FIB_OPAQUE(x) asm volatile("" : "+r"(x))
 
@@ -119,7 +119,7 @@ static __always_inline __u64 fib_or_else(__u64 word, __u64 other)
 	return word | (other & fib_none(word));
 }
 
-/* the word of a node's slot: counts the runs that start before it */
+/* the word of a node's slot: its index is the number of runs that start up to the slot */
 static __always_inline __u32 fib_entry(const __u32 *node, __u32 slot)
 {
 	__u32 quarter = slot >> 6;
@@ -142,8 +142,8 @@ static __always_inline __u32 fib_wide4(const __u32 *words, const __u32 last, con
 }
 
 /*
- * addr is in host byte order: the root, a page, and rarely a node. Where the
- * root's slot has no page the arena's head is read as one, and not used.
+ * addr is in host byte order: the root, a page, and rarely a node. Where the root's
+ * slot has no page, the arena's head is read in its place, and not used.
  */
 static __always_inline __u32 fib_lookup4(const __u32 *words, const __u32 last, __u32 addr)
 {
@@ -177,7 +177,7 @@ static __always_inline bool fib_same_bits(const __u32 *jump, struct fib_addr6 ad
 	return !hi && !(lo >> ((128 - n) & 63));
 }
 
-/* node by node, from a word on that decides at depth; best holds if nothing is found */
+/* node by node, from a word that decides at depth; best is the result if nothing is found */
 static __always_inline __u32 fib_descend6(const __u32 *words, __u32 last, struct fib_addr6 addr,
 					  __u32 word, __u32 depth, __u32 best)
 {
@@ -203,9 +203,9 @@ static __always_inline __u32 fib_descend6(const __u32 *words, __u32 last, struct
 }
 
 /*
- * What the index has not answered: from the depth and word in start on, and if
- * nothing is there, or if they are zero, from the root. Apart, so that the few
- * lookups that come here cost others nothing.
+ * The lookup for addresses that the index has not answered: from the depth and word in
+ * start, and if there is nothing, or if they are zero, from the root. A separate
+ * function, so that the few lookups that need it cost the others nothing.
  */
 static __attribute__((noinline, unused)) __u32 fib_slow6(const __u32 *words, __u32 last, __u64 hi,
 							  __u64 lo, __u64 start)
@@ -240,10 +240,9 @@ static __always_inline __u64 fib_indexed(const __u32 *words, __u64 mixed)
 }
 
 /*
- * The deepest node that the index has, or that the root leads to, and one of
- * its slots: nearly all lookups end there. The root is looked at only if the
- * index has none, and where there is none at all the arena's head is read as
- * one, and not used.
+ * The deepest node that the index has, or that the root leads to, and one of its
+ * slots: nearly all lookups end there. The root is read only if the index has none.
+ * Where there is no node at all, the arena's head is read in its place, and not used.
  */
 static __always_inline __u32 fib_lookup6(const __u32 *words, const __u32 last, struct fib_addr6 addr)
 {

@@ -7,15 +7,17 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* ports is zero where a packet has none, or is a fragment: all parts of a
- * datagram go one way */
+/*
+ * ports is zero if a packet has none, or is a fragment: all fragments of a datagram
+ * take one path
+ */
 struct flow_hash {
 	__u64 from, to;
 	__u32 ports;
 	__u32 protocol;
 };
 
-/* odd numbers that spread what they multiply: of the finaliser, 2^64 by the golden ratio, and of splitmix64 */
+/* odd multipliers that mix: of the finaliser, 2^64 by the golden ratio, and of splitmix64 */
 /* go: datapath HASH_=Hash */
 #define HASH_FIRST 0xff51afd7ed558ccdULL
 #define HASH_SECOND 0xc4ceb9fe1a85ec53ULL

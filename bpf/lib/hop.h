@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
-/* What a router changes in a packet that it forwards. */
+/* The changes that a router makes to a packet that it forwards. */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -8,7 +8,7 @@
 #include "hook.h"
 #include "outcome.h"
 
-/* TTL or hop limit goes down by one; nothing else of the packet changes. */
+/* Decrement TTL or hop limit; nothing else of the packet changes. */
 static __always_inline enum outcome hop_down(hook_ctx *ctx, struct cursor cur, __be16 proto)
 {
 	if (proto == bpf_htons(ETH_P_IP)) {

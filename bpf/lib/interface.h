@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * What the programs know about the interfaces that weft.toml names, by
- * interface index. An interface that is not here gets nothing.
+ * Configuration of the interfaces that weft.toml names, by interface index. Packets of
+ * an interface that is not here pass unchanged.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -15,19 +15,19 @@ enum interface_flag {
 	INTERFACE_BRIDGE_PORT = 8, /* frames without a tag belong to the bridge (arrive.h) */
 	INTERFACE_PSEUDOWIRES = 16, /* packets of pseudowires arrive here (pseudowire.h) */
 	INTERFACE_SUBSCRIBERS = 32,    /* subscribers' tunnels arrive here */
-	INTERFACE_GUARDED = 64, /* what must not get in is dropped first (guard.h) */
+	INTERFACE_GUARDED = 64, /* filtered at ingress first (guard.h) */
 	INTERFACE_OFFLOADED = 128, /* established flows are forwarded past the stack */
-	INTERFACE_CONDUIT = 256, /* a switch's tag is in each frame (conduit.h) */
+	INTERFACE_CONDUIT = 256, /* each frame has a switch's tag (conduit.h) */
 	INTERFACE_TRANSLATED = 512, /* translators serve it; flags of an interface do not have it, but interface_unused may */
 };
 
 /*
- * What no interface of this router is for. The verifier leaves out the code for it:
- * what it looks at is most of the time that a program takes to load.
+ * Roles that no interface has. The verifier skips the code for them, whose
+ * verification would take most of a program's load time.
  */
 const volatile __u32 interface_unused = 0;
 
-/* Whether flags have that one, and there are interfaces that may. */
+/* Whether flags have that flag; false at load time if no interface has it. */
 static __always_inline bool interface_is(__u32 flags, __u32 that)
 {
 	return flags & that & ~interface_unused;
@@ -50,8 +50,8 @@ struct {
 } interfaces SEC(".maps");
 
 /*
- * The same for most of them, found without a hash: at the low bits of the index.
- * What lies there may be another one, or none; then the hash knows.
+ * A copy without a hash look-up, indexed by the low bits of the interface index. The
+ * entry may be another interface's, or empty; then the hash table is used.
  */
 /* go: datapath/ingresstable */
 #define INTERFACES_NEAR 256
@@ -74,7 +74,7 @@ static __always_inline struct interface *interface_find(__u32 ifindex)
 	return bpf_map_lookup_elem(&interfaces, &ifindex);
 }
 
-/* No translator serves it: what it routes needs not be looked up among theirs. */
+/* No translator serves it: packets that it routes need no look-up among translated addresses. */
 static __always_inline bool interface_only_routes(const struct interface *in)
 {
 	return interface_unused & INTERFACE_TRANSLATED ||

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Where a packet leaves when it goes past the stack: the kernel's own routing
- * table answers (bpf_fib_lookup). Nothing is written here; hook_send() carries
- * it out. OUTCOME_NONE: the way is known and the packet fits; a PASS_* says
- * why the stack has to see the packet instead.
+ * FIB lookup of packets that bypass the stack: the kernel's own routing table is used
+ * (bpf_fib_lookup). Nothing is written here; hook_send() sends the packet.
+ * OUTCOME_NONE: the path is known and the packet fits; a PASS_* is the reason why the
+ * stack has to handle it instead.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -14,12 +14,11 @@
 #include "outcome.h"
 
 /*
- * The kernel's answer is kept until the jiffies have gone through their lower
- * four bits (16 to 160 ms, by the kernel's HZ), per CPU: a stream of packets
- * asks the routing table once, and a change of routes, neighbours or links
- * still counts at once, as a person sees it. Two slots, a cache line each, for
- * each value of a hash. The source counts too: rules and routes of several ways
- * may choose by it.
+ * The next-hop cache. The kernel's answer is kept until the jiffies have gone through
+ * their lower four bits (16 to 160 ms, by the kernel's HZ), per CPU: a stream of
+ * packets causes one lookup, and a change of routes, neighbours or links applies
+ * within that time. Two slots, a cache line each, for each value of a hash. The source
+ * is part of the key: rules and multipath routes may select by it.
  */
 #define MEMO_SHIFT 4
 
@@ -66,7 +65,7 @@ static __always_inline bool memo_fits(const struct memo *m, const struct bpf_fib
 	       a[3] == b[3];
 }
 
-/* The slot that has the answer, or else the one to put it into. */
+/* The slot with the answer, or else the one to replace. */
 static __always_inline struct memo *memo_slot(const struct bpf_fib_lookup *fib, bool *fits)
 {
 	const __u64 *a = (const __u64 *)fib->ipv6_src;
@@ -123,7 +122,7 @@ static __always_inline void memo_write(struct memo *m, const struct bpf_fib_look
 	m->family = family;
 }
 
-/* fib: family, addresses, ifindex (as arriving there) and tot_len are set */
+/* fib: the caller sets family, addresses, ifindex (the ingress interface) and tot_len */
 static __always_inline enum outcome leave_lookup(hook_ctx *ctx, struct bpf_fib_lookup *fib)
 {
 	bool fits = false;
@@ -155,7 +154,7 @@ static __always_inline enum outcome leave_lookup(hook_ctx *ctx, struct bpf_fib_l
 		if (!out || !(out->flags & INTERFACE_XDP_OUT))
 			return PASS_NO_ROUTE;
 	}
-	/* tot_len is now the MTU, if a length was asked about */
+	/* tot_len is now the MTU, if a length was given */
 	if (m && len)
 		memo_write(m, fib, family);
 	return OUTCOME_NONE;
@@ -186,7 +185,7 @@ static __always_inline enum outcome leave_route6(hook_ctx *ctx, struct bpf_fib_l
 	return leave_lookup(ctx, fib);
 }
 
-/* MTU of the way to an address in bytes, 0 if there is no way; fib is room to ask in */
+/* MTU of the path to an address in bytes, 0 if there is no route; fib is scratch space */
 static __always_inline __u32 leave_mtu4(hook_ctx *ctx, struct bpf_fib_lookup *fib, __u32 arriving,
 					__be32 from, __be32 to)
 {

@@ -13,7 +13,7 @@ struct vlan_tag {
 	__be16 id;    /* without the priority bits */
 };
 
-/* what a frame starts with, as it is on the wire but for the ethertype */
+/* the link header of a frame as on the wire, without the ethertype */
 struct link {
 	__u8 dst[ETH_ALEN];
 	__u8 src[ETH_ALEN];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * Next hops: the last step of every packet, whoever decided on it. A route, a
- * session or a translation holds the number of a next hop; many may share one.
+ * Next hops: the last step of every packet, for all blocks. A route, a session or a
+ * translation holds the number of a next hop; many may share one.
  *
- * A next hop is one 64-bit word: its kind, and an index whose meaning the kind
- * gives. It is written by one atomic store into the mapped array, so that a
- * gateway's change, failure or return is one write for all who share it. What
- * the word points to is never changed in place: a new one is written, the
- * word is set, and the old one is used again after a grace period.
+ * A next hop is one 64-bit word: its kind, and an index whose meaning depends on the
+ * kind. It is written by one atomic store into the mapped array, so that a gateway's
+ * change, failure or return is one write for all users of the next hop. The entry that
+ * the word refers to is never changed in place: a new one is written, the word is set,
+ * and the old one is reused after a grace period.
  *
- * Adding a kind of tunnel: a new kind here, and in nexthop_find() and
- * nexthop_send() what it does.
+ * To add a kind of tunnel, add a kind here, and its handling in nexthop_find() and
+ * nexthop_send().
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -21,13 +21,13 @@
 
 /* go: state.NexthopKind NEXTHOP_=Nexthop names */
 enum nexthop_kind {
-	NEXTHOP_STACK,       /* not known here, or its neighbour is not: the kernel forwards */
+	NEXTHOP_STACK,       /* not known here, or its neighbour is not resolved: the kernel forwards */
 	NEXTHOP_NEIGHBOUR,   /* an Ethernet neighbour: index into neighbours */
 	NEXTHOP_GROUP,       /* one of several by flow: index into nexthop_groups */
 	NEXTHOP_LOCAL,       /* the router itself */
-	NEXTHOP_BLACKHOLE,   /* dropped without a word */
+	NEXTHOP_BLACKHOLE,   /* dropped silently */
 	NEXTHOP_UNREACHABLE, /* the kernel answers with an ICMP error; also for prohibit */
-	NEXTHOP_SESSION,     /* subscribers: which one, the destination says (blocks/l2tp.h); index of the device */
+	NEXTHOP_SESSION,     /* subscribers: the destination selects the session (blocks/l2tp.h); index of the device */
 };
 
 struct nexthop {
@@ -38,12 +38,12 @@ struct nexthop {
 /* go: datapath/fibtable */
 enum neighbour_flag {
 	NEIGHBOUR_XDP = 1, /* the device can be the target of an XDP redirect */
-	NEIGHBOUR_WIRE = 2, /* the device is a pseudowire's, with the shortcut */
+	NEIGHBOUR_WIRE = 2, /* the device is a pseudowire's, with the bypass */
 };
 
-/* where frames go, and how they look there */
+/* egress device and link header of frames to a neighbour */
 struct neighbour {
-	__u32 ifindex; /* that sends: the device below a VLAN, the port of a bridge */
+	__u32 ifindex; /* the device that sends: below a VLAN, or a bridge's port */
 	__u32 mtu;     /* of the device that the route names, IP bytes */
 	struct link link;
 	__u32 flags;
@@ -73,8 +73,8 @@ struct {
 } neighbours SEC(".maps");
 
 /*
- * A group: its size at the index, that many numbers of next hops behind it. A
- * next hop of twice the weight is there twice. Members are not groups.
+ * A group: its size is at the index, followed by that many numbers of next hops. A
+ * next hop of twice the weight is listed twice. Members are not groups.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -84,7 +84,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } nexthop_groups SEC(".maps");
 
-/* index and kind are read at once: they are written at once */
+/* index and kind are read in one access, as they are written in one */
 static __always_inline struct nexthop nexthop_read(__u32 number)
 {
 	struct nexthop none = { .kind = NEXTHOP_STACK }, out;
@@ -113,9 +113,8 @@ static __always_inline struct nexthop nexthop_member(struct nexthop group, __u32
 }
 
 /*
- * What a next hop that is no group means for a packet. wire_len: its IP bytes,
- * per packet on the wire. OUTCOME_NONE: *to is the neighbour, and the packet
- * fits.
+ * Resolve a next hop that is no group. wire_len: IP bytes per packet on the wire.
+ * OUTCOME_NONE: *to is the neighbour, and the packet fits.
  */
 static __always_inline enum outcome nexthop_find(struct nexthop hop, __u32 wire_len,
 						 struct neighbour **to)
@@ -145,9 +144,9 @@ static __always_inline enum outcome nexthop_find(struct nexthop hop, __u32 wire_
 }
 
 /*
- * Give the frame the link header that the neighbour wants; tags is how many it
- * has now. Offsets and pointers into it are void then. OUTCOME_NONE, or it
- * cannot be done.
+ * Write the link header of the neighbour; tags is the number of VLAN tags that the
+ * frame has now. Offsets and pointers into the frame are invalid afterwards.
+ * OUTCOME_NONE, or an error.
  */
 static __always_inline enum outcome nexthop_frame(hook_ctx *ctx, __u32 tags, __be16 proto,
 						  const struct neighbour *to)
@@ -157,7 +156,7 @@ static __always_inline enum outcome nexthop_frame(hook_ctx *ctx, __u32 tags, __b
 	return HOOK_FAILED;
 }
 
-/* Send the frame, whose link header is right. The verdict is the hook's. */
+/* Send the frame, which has its link header already. Returns the hook's verdict. */
 static __always_inline int nexthop_send(const struct neighbour *to)
 {
 	return bpf_redirect(to->ifindex, 0);

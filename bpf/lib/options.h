@@ -11,9 +11,9 @@
 #include "outcome.h"
 
 /*
- * Options of IPv4 and of TCP have one shape: kind, length, data; kind 0 ends
- * them and kind 1 fills. Stepping from one to the next is done by bpf_loop,
- * because the verifier would follow every combination of lengths.
+ * Options of IPv4 and of TCP have one format: kind, length, data; kind 0 ends the list
+ * and kind 1 is padding. bpf_loop steps from one to the next, because the verifier
+ * would follow every combination of lengths.
  */
 struct options {
 	__u32 bytes[16]; /* up to 60 are used */
@@ -54,9 +54,8 @@ static long tcp_option(__u32 i, struct options *o)
 }
 
 /*
- * Where in the TCP header at off its MSS option has the value, and the value:
- * at << 16 | mss, host order; 0 if there is none. A list that lies is left as
- * it is: the end points will judge it.
+ * The MSS option of the TCP header at off: offset of the value << 16 | MSS, host
+ * order; 0 if there is none. A malformed list is left to the endpoints.
  */
 __noinline int tcp_find_mss(hook_ctx *ctx, __u32 off)
 {
@@ -85,7 +84,7 @@ static __always_inline long tcp_clamp_mss(hook_ctx *ctx, __u32 off, __u32 max_ms
 				 bpf_htons(mss), bpf_htons(max_mss), at & 1);
 }
 
-/* The same for a packet that is still in a tunnel; pseudo: the sum of its pseudo-header. */
+/* The same for a packet that is still encapsulated; pseudo: the sum of its pseudo-header. */
 static __always_inline __attribute__((unused)) long tcp_clamp_mss_inside(hook_ctx *ctx, __u32 off, __u32 max_mss,
 									  __u16 pseudo)
 {

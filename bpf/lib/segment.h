@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
-/* How large the packets of a super-packet are on the wire. */
+/* The size on the wire of the segments of a GSO packet. */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include "cursor.h"
 #include "hook.h"
 
 /*
- * IP bytes per packet on the wire: total, or what a super-packet's segments
- * have. One of another protocol than TCP and UDP is too large for any link.
+ * IP bytes per packet on the wire: total, or the size of a GSO packet's segments. If
+ * its protocol is neither TCP nor UDP, the result is too large for any link.
  */
 static __always_inline __u32 segment_wire_len(hook_ctx *ctx, __u32 total, __u32 header,
 					      __u8 protocol, struct cursor l4)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
 /*
- * The way up to the slow path: the translator's TAP device, whose file the
- * daemon reads. Link addresses mean nothing on that way, so they carry what
- * the program knew about the packet; and on the way back, which interface a
- * packet is to be put back to.
+ * Packets to the slow path go through the translator's TAP device, whose file the
+ * daemon reads. Link addresses have no meaning there, so they carry the program's
+ * information about the packet; on the way back they carry the interface to reinject
+ * it at.
  */
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
@@ -13,26 +13,26 @@
 #include "hook.h"
 #include "outcome.h"
 
-/* no limit on what goes up, for a trace or a test */
+/* no limit on packets to the slow path, for a trace or a test */
 const volatile bool slow_unlimited = false;
 
-/* no link address of a device: locally administered, and then 'w' */
+/* not a link address of any device: locally administered, then 'w' */
 /* go: slowpath SLOW_= */
 #define SLOW_MARK0 0x06
 #define SLOW_MARK1 'w'
 
-/* in the place of both link addresses; internal/slowpath reads it */
+/* replaces both link addresses; internal/slowpath reads it */
 struct slow_note {
 	__u8 mark[2];
-	__u8 outcome;   /* enum outcome: why it is handed up */
+	__u8 outcome;   /* enum outcome: the reason */
 	__u8 pad;
-	__be16 mtu_out; /* of the way out on the other side; 0: not known */
+	__be16 mtu_out; /* of the egress on the other side; 0: not known */
 	__be16 mtu_in;  /* of the interface that it came by; 0: not known */
 	__be32 ifindex; /* that interface; 0: this host made the packet */
 };
 _Static_assert(sizeof(struct slow_note) == 2 * ETH_ALEN, "as long as two link addresses");
 
-/* in the place of the source address, on the way back */
+/* replaces the source address, on the way back */
 struct slow_back {
 	__u8 mark[2];
 	__be32 ifindex;
@@ -45,9 +45,9 @@ static __always_inline bool slow_marked(const __u8 *mark)
 }
 
 /*
- * How much goes up is bounded, by what it is: packets per CPU in a window of
- * 2^27 ns (134 ms). Fragments and what must be fragmented carry data; errors
- * are few in a network that works, and answers have a limit of their own.
+ * The rate to the slow path is limited by kind: packets per CPU in a window of 2^27 ns
+ * (134 ms). Fragments and packets to be fragmented carry data; errors are few in a
+ * network that works, and answers have a limit of their own.
  */
 struct slow_window {
 	__u64 window;
@@ -104,8 +104,8 @@ static __always_inline __u32 slow_mtu(hook_ctx *ctx, __u32 ifindex)
 }
 
 /*
- * Write the note that the slow path reads. ifindex: where the packet came by.
- * Gives outcome back, or what became of the packet instead.
+ * Write the note that the slow path reads. ifindex: ingress interface. Returns
+ * outcome, or the reason why the packet is dropped instead.
  */
 static __always_inline enum outcome slow_hand_up(hook_ctx *ctx, enum outcome outcome, __u32 ifindex, __u32 mtu_out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #pragma once
-/* The sum of as many bytes as a packet has, where nothing that it carries tells it. */
+/* The sum of all bytes of a packet, if no checksum in it determines that sum. */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include "checksum.h"
@@ -15,7 +15,7 @@ struct udp_summing {
 	__u64 acc;
 };
 
-/* one piece; 1 ends the walk */
+/* sum one chunk; 1 ends the walk */
 static long udp_sum_piece(__u32 i, struct udp_summing *s)
 {
 	__u64 chunk[UDP_CHUNK / 8] = {};
@@ -23,7 +23,7 @@ static long udp_sum_piece(__u32 i, struct udp_summing *s)
 
 	if (hook_load_some(s->ctx, s->off, chunk, n, UDP_CHUNK))
 		return 1;
-	/* of 64-bit words, with the carry brought around */
+	/* 64-bit words, with end-around carry */
 	for (int w = 0; w < UDP_CHUNK / 8; w++) {
 		s->acc += chunk[w];
 		s->acc += s->acc < chunk[w];
@@ -34,8 +34,8 @@ static long udp_sum_piece(__u32 i, struct udp_summing *s)
 }
 
 /*
- * One's complement sum over the bytes at off (of a UDP datagram, say, whose own
- * field is zero), unfolded. Returns -1 if they are too many.
+ * One's complement sum of len bytes at off (for instance of a UDP datagram whose
+ * checksum field is zero), unfolded. Returns -1 if there are too many.
  */
 __noinline __s64 udp_sum(hook_ctx *ctx, __u32 off, __u32 len)
 {

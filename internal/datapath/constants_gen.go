@@ -30,7 +30,7 @@ func programNames() []string {
 	return []string{"ingress_xdp", "ingress_tc", "translator_egress", "translator_ingress", "pseudowire_encap", "lns_egress", "bridge_port_in", "bridge_port_out", "bridge_host_in", "bridge_host_out", "flow_egress", "flow_session_egress", "refusal_egress"}
 }
 
-// From bpf/lib/hash.h: odd numbers that spread what they multiply: of the finaliser, 2^64 by the golden ratio, and of splitmix64.
+// From bpf/lib/hash.h: odd multipliers that mix: of the finaliser, 2^64 by the golden ratio, and of splitmix64.
 const (
 	HashFirst  = 0xff51afd7ed558ccd
 	HashSecond = 0xc4ceb9fe1a85ec53

@@ -2,7 +2,7 @@
 
 package slowpath
 
-// From bpf/lib/slow.h: no link address of a device: locally administered, and then 'w'.
+// From bpf/lib/slow.h: not a link address of any device: locally administered, then 'w'.
 const (
 	mark0 = 0x06
 	mark1 = 'w'

@@ -2,7 +2,7 @@
 
 package state
 
-// From enum bridge_role of bpf/blocks/bridge_maps.h: also who yields: of two ports that use one address the higher role keeps it.
+// From enum bridge_role of bpf/blocks/bridge_maps.h: also the precedence: of two ports that use one address the higher role keeps it.
 const (
 	BridgeGuest          BridgeRole = 1
 	BridgeUplink         BridgeRole = 2
@@ -20,7 +20,7 @@ const (
 	BridgeAgeing = 300000000000 // ns
 )
 
-// From enum guard_listed of bpf/blocks/guard_maps.h: what is said of a prefix of the list: bits; none is an exception.
+// From enum guard_listed of bpf/blocks/guard_maps.h: flags of a prefix on the list; none is an exception.
 const (
 	ListedBlocked Listed = 1
 	ListedBogon   Listed = 2
@@ -59,7 +59,7 @@ func accessDropNames() []string {
 // From enum adopt_want of bpf/blocks/nat64_adopt.h: what a record asks for.
 const (
 	AdoptPut  AdoptWant = 1 // the sender has this session
-	AdoptLend AdoptWant = 2 // the sender was told of it by a third, or by this router
+	AdoptLend AdoptWant = 2 // the sender received it from a third router, or from this one
 	AdoptEnd  AdoptWant = 3 // it is over
 	AdoptMark AdoptWant = 4 // as ADOPT_LEND, but not to be made if it is not there
 )
@@ -69,7 +69,7 @@ const (
 	AdoptMade AdoptResult = iota
 	AdoptRenewed
 	AdoptEnded
-	AdoptKept     // this router knows better, or there was nothing to do
+	AdoptKept     // this router's state is newer, or there was nothing to do
 	AdoptConflict // the port stands for another node here
 	AdoptRefused  // no room, or the translator is not shared
 	AdoptAgain    // disturbed by another CPU
@@ -151,21 +151,21 @@ const (
 	RoleBridgePort  Roles = 8   // frames without a tag belong to the bridge (arrive.h)
 	RolePseudowires Roles = 16  // packets of pseudowires arrive here (pseudowire.h)
 	RoleSubscribers Roles = 32  // subscribers' tunnels arrive here
-	RoleGuarded     Roles = 64  // what must not get in is dropped first (guard.h)
+	RoleGuarded     Roles = 64  // filtered at ingress first (guard.h)
 	RoleOffloaded   Roles = 128 // established flows are forwarded past the stack
-	RoleConduit     Roles = 256 // a switch's tag is in each frame (conduit.h)
+	RoleConduit     Roles = 256 // each frame has a switch's tag (conduit.h)
 	RoleTranslated  Roles = 512 // translators serve it; flags of an interface do not have it, but interface_unused may
 )
 
 // From enum nexthop_kind of bpf/lib/nexthop.h.
 const (
-	NexthopStack       NexthopKind = iota // not known here, or its neighbour is not: the kernel forwards
+	NexthopStack       NexthopKind = iota // not known here, or its neighbour is not resolved: the kernel forwards
 	NexthopNeighbour                      // an Ethernet neighbour: index into neighbours
 	NexthopGroup                          // one of several by flow: index into nexthop_groups
 	NexthopLocal                          // the router itself
-	NexthopBlackhole                      // dropped without a word
+	NexthopBlackhole                      // dropped silently
 	NexthopUnreachable                    // the kernel answers with an ICMP error; also for prohibit
-	NexthopSession                        // subscribers: which one, the destination says (blocks/l2tp.h); index of the device
+	NexthopSession                        // subscribers: the destination selects the session (blocks/l2tp.h); index of the device
 )
 
 // nexthopKindNames lists the names that users see.

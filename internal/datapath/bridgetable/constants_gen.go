@@ -5,7 +5,7 @@ package bridgetable
 // From enum bridge_flag of bpf/blocks/bridge_maps.h.
 const (
 	bridgeMember   = 1  // takes part in the bridge: every port, the router only if asked
-	bridgeTags     = 2  // the kernel's bridge knows no VLANs: the programs tell them apart
+	bridgeTags     = 2  // the kernel's bridge is not VLAN-aware: the programs separate the VLANs
 	bridgeIsolated = 4  // exchanges nothing with other isolated ports
 	bridgeLocked   = 8  // no source addresses but the listed ones
 	bridgeNoDHCP   = 16 // no DHCP server is there

@@ -5,5 +5,5 @@ package fibtable
 // From enum neighbour_flag of bpf/lib/nexthop.h.
 const (
 	neighbourXDP  = 1 // the device can be the target of an XDP redirect
-	neighbourWire = 2 // the device is a pseudowire's, with the shortcut
+	neighbourWire = 2 // the device is a pseudowire's, with the bypass
 )

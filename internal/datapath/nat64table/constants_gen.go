@@ -25,7 +25,7 @@ const (
 const (
 	sessionPeer   = 1    // counted in nat64_peers
 	sessionRemote = 2    // another router has it
-	sessionRound  = 4    // of every other listing of that router
+	sessionRound  = 4    // toggles with each dump of that router
 	sessionOwner  = 0xf8 // the number of that router
 )
 
@@ -50,7 +50,7 @@ const (
 	nat64Timers
 )
 
-// From bpf/blocks/nat64_state_maps.h: word: bit 63 set by who removes it; 62..32 bindings; 31..0 sessions.
+// From bpf/blocks/nat64_state_maps.h: word: bit 63 set by the CPU that removes it; 62..32 bindings; 31..0 sessions.
 const (
 	nat64SubscriberDead = 1 << 63
 )

@@ -5,16 +5,16 @@ package pseudowiretable
 // From enum pseudowire_flag of bpf/blocks/pseudowire_maps.h.
 const (
 	wireCounter    = 1  // four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer
-	wirePinned     = 2  // which stay zero
-	wireSequence   = 4  // with the S bit, and looked at (RFC 3931 4.6); GRE: the S bit of RFC 2890
+	wirePinned     = 2  // these four bytes are zero
+	wireSequence   = 4  // the four bytes have the S bit, and are checked (RFC 3931 4.6); GRE: the S bit of RFC 2890
 	wireChecksum   = 8  // of GRE, or of UDP over IPv6
-	wireInherit    = 16 // the frame's TOS or traffic class is taken over
-	wireNoDF       = 32 // routers under way may cut packets (IPv4)
-	wireAnswer     = 64 // whoever sends too large a packet is told
+	wireInherit    = 16 // the frame's TOS or traffic class is copied to the outer header
+	wireNoDF       = 32 // routers on the path may fragment packets (IPv4)
+	wireAnswer     = 64 // the sender of a packet that is too large gets an ICMP error
 	wireInheritTTL = 128
 	wireXDP        = 256  // the hidden end can be the target of an XDP redirect
-	wireShortcut   = 512  // routed packets may go past the visible end
-	wireSegments   = 1024 // super-packets go through whole
+	wireShortcut   = 512  // bypass: routed packets may skip the visible end
+	wireSegments   = 1024 // GSO packets are passed whole
 )
 
 // From enum pseudowire_way_flag of bpf/blocks/pseudowire_maps.h.
@@ -23,7 +23,7 @@ const (
 	wireWayXDP   = 2 // the device can be the target of an XDP redirect
 )
 
-// From enum pseudowire_fault of bpf/blocks/pseudowire_maps.h: what can go wrong, by pseudowire; names reach users as they stand here, in lower case.
+// From enum pseudowire_fault of bpf/blocks/pseudowire_maps.h: faults, counted for each pseudowire; users see these names in lower case.
 const (
 	wireFaultSource    = 0
 	wireFaultCookie    = 1
@@ -35,8 +35,8 @@ const (
 	wireFaultTooBig    = 7
 	wireFaultNoWay     = 8
 	wireFaultKernel    = 9
-	wireFaultAnswered  = 10 // too large, and its sender was told
-	wireFaultJoined    = 11 // none: it came in pieces, and was taken
+	wireFaultAnswered  = 10 // too large, and its sender got an ICMP error
+	wireFaultJoined    = 11 // not a fault: it came in fragments and was accepted
 	wireFaults         = 12
 )
 

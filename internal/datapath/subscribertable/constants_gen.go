@@ -4,7 +4,7 @@ package subscribertable
 
 // From enum l2tp_access_flag of bpf/blocks/l2tp_maps.h.
 const (
-	l2tpAccessRouted = 1 // what subscribers send is routed by weft's own tables
+	l2tpAccessRouted = 1 // packets from subscribers are routed by weft's own tables
 )
 
 // From enum l2tp_session_flag of bpf/blocks/l2tp_maps.h.
@@ -17,7 +17,7 @@ const (
 	l2tpNoAddress = 32  // PPP without address and control field
 	l2tpShortType = 64  // PPP with protocol numbers of one byte
 	l2tpCapture   = 128 // copies of its packets go to l2tp_captures
-	l2tpOnward    = 64  // frames go on by another session, as they are
+	l2tpOnward    = 64  // frames are switched into another session unchanged
 )
 
 // From enum l2tp_captured_flag of bpf/blocks/l2tp_maps.h.
