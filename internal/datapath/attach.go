@@ -72,7 +72,8 @@ func (d *Datapath) Attachments() ([]state.Attachment, error) {
 	return found, nil
 }
 
-// detached tells whether the kernel let go of the link because its device went.
+// detached reports whether the kernel has detached the link because its device was
+// removed.
 func (d *Datapath) detached(p pin) bool {
 	l, err := link.LoadPinnedLink(d.pinPath(p), nil)
 	if err != nil {
@@ -115,8 +116,8 @@ func (d *Datapath) applyAttachment(a state.Attachment, remove bool) error {
 	return d.attach(a)
 }
 
-// attach puts a program on a device, or replaces the build that is there
-// without a packet going past.
+// attach attaches a program to a device, or replaces the build that is attached
+// without letting a packet pass unseen.
 func (d *Datapath) attach(a state.Attachment) error {
 	p, err := programNamed(a.Program)
 	if err != nil {
@@ -163,7 +164,7 @@ func attachType(hook state.Hook) ebpf.AttachType {
 	return ebpf.AttachTCXIngress
 }
 
-// explainAttach adds what a person can do about a refusal.
+// ExplainAttach adds a remedy to the kernel's refusal to attach.
 func ExplainAttach(err error, hook state.Hook) error {
 	switch {
 	case hook == state.HookXDP && errors.Is(err, unix.ERANGE):
@@ -192,7 +193,7 @@ func (d *Datapath) detach(a state.Attachment) error {
 	return l.Unpin()
 }
 
-// Attached is a program that is on a device.
+// Attached is a program that is attached to a device.
 type Attached struct {
 	Info *ebpf.ProgramInfo
 
@@ -201,8 +202,8 @@ type Attached struct {
 	link link.Link
 }
 
-// Replace puts the program that Load gives in the place of this one, without a
-// packet going past.
+// Replace replaces this program by the one that Load returns, without letting a
+// packet pass unseen.
 func (a Attached) Replace() error {
 	prog, err := a.d.Load(a.pin.program)
 	if err != nil {
@@ -214,7 +215,7 @@ func (a Attached) Replace() error {
 	return nil
 }
 
-// EachAttached visits the attached programs of some names.
+// EachAttached calls visit for the attached programs whose names which accepts.
 func (d *Datapath) EachAttached(which func(program string) bool, visit func(Attached) error) error {
 	if d.dir == "" {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// wire32 holds an IPv4 address as the programs do: in wire order.
+// Wire32 encodes an IPv4 address as the programs hold it: in network byte order.
 func Wire32(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.NativeEndian.Uint32(b[:])
@@ -36,7 +36,7 @@ func Bit(b bool) uint8 {
 	return 0
 }
 
-// wire16 holds a port as the programs do: in wire order.
+// Wire16 encodes a port as the programs hold it: in network byte order.
 func Wire16(p uint16) uint16 { return bits.ReverseBytes16(p) }
 
 func Htons(v uint16) uint16 {

@@ -10,7 +10,7 @@ import (
 // clock.
 const Tick = time.Duration(1 << nat64TickShift)
 
-// nowTicks is the time as the programs see it, but for a tick.
+// NowTicks is the time of the programs' clock in ticks, accurate to a tick.
 func NowTicks() uint32 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {

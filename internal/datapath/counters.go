@@ -6,7 +6,7 @@ import (
 	"weft/internal/state"
 )
 
-// Count is how many packets met one outcome in one program.
+// Count is the number of packets with one outcome in one program.
 type Count struct {
 	Program string        `json:"program"`
 	Outcome state.Outcome `json:"-"`

@@ -1,7 +1,7 @@
-// Package datapath is the only door to eBPF: it loads the programs of bpf/,
-// attaches them, and gives their maps Go types. Maps and links are pinned in
-// one directory of a bpf file system, so that forwarding goes on without the
-// process, and the next one finds everything as it was.
+// Package datapath is the only package that uses eBPF: it loads the programs of
+// bpf/, attaches them, and gives their maps Go types. Maps and links are pinned in
+// one directory of a bpf file system, so that forwarding continues without the
+// process, and the next process finds its state there.
 package datapath
 
 import (
@@ -21,15 +21,15 @@ import (
 	"weft/internal/task"
 )
 
-// Options change how the programs are loaded; the zero value is the normal way.
+// Options change how the programs are loaded; the zero value is the default.
 type Options struct {
 	ForceSlow     bool         // every packet that would be translated goes to the slow path
-	UnlimitedSlow bool         // no limit on how much goes there
-	Tables        state.Tables // sizes of the tables that grow with what weft.toml wants
-	Parts         []Part       // what the packages of typed tables declare
+	UnlimitedSlow bool         // no rate limit for the slow path
+	Tables        state.Tables // sizes of the tables that depend on weft.toml
+	Parts         []Part       // the declarations of the packages of typed tables
 
-	TestClock bool                    // of tests: time is what map nat64_clock says, and no refusal is let up for an error
-	Fault     func(step string) error // of tests: an error ends the opening there, as a kill would
+	TestClock bool                    // for tests: map nat64_clock is the time, and refused packets cause no ICMP error
+	Fault     func(step string) error // for tests: an error ends Open at that step, as a kill would
 }
 
 // Datapath holds the pinned maps of one network namespace.
@@ -41,19 +41,19 @@ type Datapath struct {
 	applied  atomic.Uint32 // steps, ever
 	mu       sync.Mutex    // guards the fields below
 	maps     map[string]*ebpf.Map
-	loaded   map[string]*ebpf.Program // by name: the verifier need see each only once
+	loaded   map[string]*ebpf.Program // by name: each is verified only once
 }
 
-// Exists tells whether weft has a datapath pinned at dir.
+// Exists reports whether weft has a datapath pinned at dir.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "maps"))
 	return err == nil
 }
 
-// Open opens the datapath at dir, a directory in a bpf file system, and makes
-// what is not there yet. A map whose layout is of another version is replaced;
-// the programs that used it keep it until they are replaced too. A process that
-// is killed on the way leaves what was there before, or the whole.
+// Open opens the datapath at dir, a directory in a bpf file system, and creates
+// missing maps. A map whose layout is of another version is replaced; programs that
+// use the old one keep it until they are replaced too. A process that is killed
+// meanwhile leaves either the old state or the complete new one.
 func Open(dir string, options Options) (*Datapath, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
@@ -74,7 +74,7 @@ func Open(dir string, options Options) (*Datapath, error) {
 	return d, nil
 }
 
-// View opens an existing datapath to look at, making nothing.
+// View opens an existing datapath read-only, and creates nothing.
 func View(dir string, parts []Part) (*Datapath, error) {
 	all, err := openPinned(filepath.Join(dir, mapsDir))
 	if err != nil {
@@ -83,7 +83,7 @@ func View(dir string, parts []Part) (*Datapath, error) {
 	return &Datapath{dir: dir, options: Options{Parts: parts}, maps: all}, nil
 }
 
-// Close lets go of the maps and programs; what is pinned stays.
+// Close closes the maps and programs; pins stay.
 func (d *Datapath) Close() error {
 	var errs []error
 	for _, p := range d.loaded {
@@ -95,7 +95,7 @@ func (d *Datapath) Close() error {
 	return errors.Join(errs...)
 }
 
-// Remove takes the pinned maps and whatever links are left out of the kernel.
+// Remove removes the pinned maps and all links from the kernel.
 func Remove(dir string) error {
 	err := os.RemoveAll(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,12 +104,12 @@ func Remove(dir string) error {
 	return err
 }
 
-// ErrOtherVersion says that what is pinned was made by another version of weft,
-// and lacks a map. The next Open adds it.
+// ErrOtherVersion is returned if the pinned datapath was made by another version of
+// weft and lacks a map. The next Open creates it.
 var ErrOtherVersion = errors.New("the pinned datapath is of another version; weft run replaces it")
 
-// Unpinned makes a datapath that is pinned nowhere and attached nowhere: its
-// programs are run by BPF_PROG_RUN, for tests and measurements.
+// Unpinned creates a datapath that is neither pinned nor attached: its programs are
+// run by BPF_PROG_RUN, for tests and measurements.
 func Unpinned(options Options) (*Datapath, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
@@ -127,7 +127,7 @@ func Unpinned(options Options) (*Datapath, error) {
 	return d, nil
 }
 
-// With gives a datapath over the same maps, whose programs are loaded with other
+// With returns a datapath with the same maps, whose programs are loaded with other
 // options.
 func (d *Datapath) With(options Options) *Datapath {
 	return &Datapath{dir: d.dir, options: options, maps: d.maps}
@@ -136,7 +136,7 @@ func (d *Datapath) With(options Options) *Datapath {
 // Options are those that programs are loaded with.
 func (d *Datapath) Options() Options { return d.options }
 
-// EachMap visits the shared maps by their names.
+// EachMap calls visit for each shared map.
 func (d *Datapath) EachMap(visit func(name string, m *ebpf.Map) error) error {
 	for name, m := range d.maps {
 		if err := visit(name, m); err != nil {
@@ -146,21 +146,21 @@ func (d *Datapath) EachMap(visit func(name string, m *ebpf.Map) error) error {
 	return nil
 }
 
-// Exclusive runs f while no steps are applied, nor another f runs.
+// Exclusive runs f while no step is applied and no other f runs.
 func (d *Datapath) Exclusive(f func() error) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	return f()
 }
 
-// Applied is how many steps have been carried out, ever: while it stays the same,
-// what steps write is what it was.
+// Applied is the number of steps applied so far: while it is unchanged, so are the
+// maps that steps write.
 func (d *Datapath) Applied() uint32 { return d.applied.Load() }
 
-// Dir is where maps and programs are pinned; empty if they are not.
+// Dir is the directory of the pins; empty for an unpinned datapath.
 func (d *Datapath) Dir() string { return d.dir }
 
-// mapNamed gives a map that every datapath of this version has.
+// Map returns a map that every datapath of this version has.
 func (d *Datapath) Map(name string) (*ebpf.Map, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +170,7 @@ func (d *Datapath) Map(name string) (*ebpf.Map, error) {
 	return nil, fmt.Errorf("open map %s: %w", name, ErrOtherVersion)
 }
 
-// programsOf lists those that steps attach, or will once devices are there.
+// programsOf lists the programs that steps attach, now or when their devices exist.
 func programsOf(steps []state.Step) (names []string) {
 	for _, s := range steps {
 		if s.Op == state.Remove {
@@ -190,8 +190,8 @@ func programsOf(steps []state.Step) (names []string) {
 	return names
 }
 
-// Prepare loads the programs of steps before they are needed, until done is
-// closed. Errors come again when they are.
+// Prepare loads the programs of steps in advance, until done is closed. Errors are
+// returned when the programs are used.
 func (d *Datapath) Prepare(steps []state.Step) (done <-chan struct{}) {
 	c := make(chan struct{})
 	task.Go(func() {
@@ -243,7 +243,8 @@ func (d *Datapath) load(p program) (*ebpf.Program, error) {
 	return d.loaded[p.name], nil
 }
 
-// Chosen gives a program, by its name, as it is to be loaded.
+// Chosen returns a program's specification, by name, with all load-time choices
+// applied.
 func (d *Datapath) Chosen(name string) (*ebpf.CollectionSpec, error) {
 	p, err := programNamed(name)
 	if err != nil {
@@ -254,7 +255,7 @@ func (d *Datapath) Chosen(name string) (*ebpf.CollectionSpec, error) {
 	return d.chosen(p)
 }
 
-// chosen gives a program as it is to be loaded, with all that is chosen then.
+// chosen returns a program's specification with all load-time choices applied.
 func (d *Datapath) chosen(p program) (*ebpf.CollectionSpec, error) {
 	spec, err := d.spec(p)
 	if err != nil {

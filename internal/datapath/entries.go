@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// collect decodes every entry of a map, once.
+// Collect decodes every entry of a map, each once.
 func Collect[K comparable, V, T any](d *Datapath, name string, decode func(K, V) T) ([]T, error) {
 	m, err := d.Map(name)
 	if err != nil {
@@ -27,12 +27,12 @@ func Collect[K comparable, V, T any](d *Datapath, name string, decode func(K, V)
 	return list, nil
 }
 
-// readTries is how often a map is read that changes all the time.
+// readTries is the number of attempts to read a map that changes all the time.
 const readTries = 5
 
-// readAll gives the entries of a map. When one goes while they are read, as
-// learnt addresses do, the kernel begins with the first again, and cilium/ebpf
-// gives up when that has gone on for too long.
+// ReadAll returns the entries of a map. When an entry is deleted during the read, as
+// learnt addresses are, the kernel starts at the first again, and cilium/ebpf gives
+// up when that has gone on for too long.
 //
 // Tables of thousands are read many entries at a time, where the kernel can.
 func ReadAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err error) {
@@ -65,7 +65,7 @@ func ReadAll[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, err er
 func (d *Datapath) Write(name string, key, value any, remove bool) error {
 	m, err := d.Map(name)
 	if remove && errors.Is(err, ErrOtherVersion) {
-		return nil // what is not there holds nothing
+		return nil // a missing map has no entries
 	}
 	if err != nil {
 		return err
@@ -82,14 +82,15 @@ func (d *Datapath) Write(name string, key, value any, remove bool) error {
 	return nil
 }
 
-// The kernel fills up what it hands out entries from (bpf_mem_alloc) in the
-// background: who writes thousands in a row may be too fast for it.
+// The kernel refills the pool of free entries (bpf_mem_alloc) in the background: a
+// process that writes thousands in a row may empty it.
 const (
 	memoryTries = 200
 	memoryPause = time.Millisecond
 )
 
-// again does f, and again for a while if there is no memory for an entry now.
+// Retry calls f, and again for a while if the kernel has no memory for an entry at
+// the moment.
 func Retry(f func() error) (err error) {
 	for range memoryTries {
 		if err = f(); !errors.Is(err, unix.ENOMEM) {
@@ -100,10 +101,10 @@ func Retry(f func() error) (err error) {
 	return err
 }
 
-// many entries are read with one call.
+// BatchSize is the number of entries that are read with one call.
 const BatchSize = 4096
 
-// entries reads a table in batches; decode says which entries count.
+// Entries reads a table in batches; decode decides which entries are returned.
 func Entries[K, V, T any](d *Datapath, name string, decode func(K, V) (T, bool)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -132,7 +133,7 @@ func Entries[K, V, T any](d *Datapath, name string, decode func(K, V) (T, bool))
 	}
 }
 
-// sweep deletes the entries of a map that are no longer any good.
+// DeleteWhere deletes the entries of a map for which gone returns true.
 func DeleteWhere[K comparable, V any](d *Datapath, name string, gone func(K, V) bool) error {
 	keys, err := Collect(d, name, func(k K, v V) *K {
 		if !gone(k, v) {

@@ -9,21 +9,21 @@ import (
 	"weft/internal/state"
 )
 
-// Kind is how objects of one kind of state.Kinds are observed and applied.
+// Kind observes and applies objects of one kind of state.Kinds.
 type Kind struct {
 	Of      reflect.Type
 	Observe func(d *Datapath, want state.Desired) ([]state.Object, error)
 	Apply   func(d *Datapath, o state.Object, remove bool) error
 }
 
-// KindOf joins what lists all objects of a type with what writes or removes one;
-// both are methods of the tables that of makes.
+// KindOf makes a Kind of the function that lists all objects of a type and the one
+// that writes or removes one; both are methods of the tables that of returns.
 func KindOf[T state.Object, B any](of func(*Datapath) B, list func(B) ([]T, error), apply func(B, T, bool) error) Kind {
 	observe := func(b B, _ state.Desired) ([]T, error) { return list(b) }
 	return KindFor(of, observe, apply)
 }
 
-// KindFor is KindOf for a type whose objects look different if they are wanted.
+// KindFor is KindOf for a type whose observed form depends on the desired state.
 func KindFor[T state.Object, B any](of func(*Datapath) B, list func(B, state.Desired) ([]T, error), apply func(B, T, bool) error) Kind {
 	return Kind{
 		Of: reflect.TypeFor[T](),
@@ -57,8 +57,8 @@ func (d *Datapath) Kinds() (types []reflect.Type) {
 	return types
 }
 
-// Observe lists everything in the datapath; all of it is weft's. Maps that
-// another version did not have hold nothing.
+// Observe lists all objects in the datapath; all of them are weft's. Maps that
+// another version did not have are empty.
 func (d *Datapath) Observe(ctx context.Context, want state.Desired) ([]state.Object, error) {
 	var all []state.Object
 	for _, k := range d.kinds() {
@@ -88,8 +88,8 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 	return fmt.Errorf("the datapath has no such thing: %s", step.Object)
 }
 
-// ApplySome carries out the steps at the head of a series that one part can make
-// together, and says how many; none if there is no such part.
+// ApplySome applies the steps at the head of a series that one part can apply
+// together, and returns their number; 0 if there is no such part.
 func (d *Datapath) ApplySome(ctx context.Context, steps []state.Step) (done int, err error) {
 	d.changing.Lock()
 	defer d.changing.Unlock()

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel is asked for one device, not for all of them, as package net does:
-// there may be thousands, and each is asked for.
+// The functions here query one device, and not all as package net does: there may be
+// thousands, and each is looked up.
 
-// device asks with one ioctl of netdevice(7).
+// device queries a device with one ioctl of netdevice(7).
 func device(name string, index uint32, request uint) (*unix.Ifreq, error) {
 	ifr, err := unix.NewIfreq(name)
 	if err != nil {
@@ -26,8 +26,8 @@ func device(name string, index uint32, request uint) (*unix.Ifreq, error) {
 	return ifr, unix.IoctlIfreq(fd, request, ifr)
 }
 
-// deviceName gives the name of the device with an index, or a name that no
-// device can have.
+// DeviceName returns the name of the device with an index, or a name that no device
+// can have.
 func DeviceName(index int) string {
 	if ifr, err := device("", uint32(index), unix.SIOCGIFNAME); err == nil {
 		return ifr.Name()
@@ -35,7 +35,7 @@ func DeviceName(index int) string {
 	return fmt.Sprintf("#%d", index)
 }
 
-// deviceIndex is the reverse of deviceName.
+// DeviceIndex is the reverse of DeviceName.
 func DeviceIndex(name string) (int, error) {
 	if number, gone := strings.CutPrefix(name, "#"); gone {
 		return strconv.Atoi(number)

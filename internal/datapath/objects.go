@@ -43,9 +43,9 @@ func programs() []program {
 	return list
 }
 
-// anchor says where among the programs of its hook this one stands. What
-// guards a bridge's port sees what comes in before any other program may take
-// it, and what goes out when every other has had its say.
+// anchor returns the position of this program among those of its hook. The ingress
+// filter of a bridge's port runs before any other program, its egress filter after
+// all others.
 func (p program) anchor() link.Anchor {
 	switch p.name {
 	case "bridge_port_in", "bridge_host_in":
@@ -54,7 +54,7 @@ func (p program) anchor() link.Anchor {
 	return link.Tail()
 }
 
-// helpers are the programs that are attached nowhere, but run by weft.
+// helpers are the programs that weft runs, and that are attached nowhere.
 func helpers() []program {
 	return []program{
 		{"nat64_sweep", "", _Nat64SweepBytes},
@@ -64,8 +64,9 @@ func helpers() []program {
 	}
 }
 
-// digests are those of the programs' code. It is two megabytes, and whenever a link
-// changes somebody asks for the builds: on a weak router that took a tenth of a second.
+// digests are the hashes of the programs' code. They are computed once: the code has
+// two megabytes, the builds are needed at every link change, and on a weak router
+// hashing took a tenth of a second.
 var digests = sync.OnceValue(func() map[string][sha256.Size]byte {
 	all := map[string][sha256.Size]byte{}
 	for _, p := range append(programs(), helpers()...) {
@@ -74,8 +75,8 @@ var digests = sync.OnceValue(func() map[string][sha256.Size]byte {
 	return all
 })
 
-// build tells one set of code and tables from another: a program keeps the
-// tables that it was loaded with.
+// build identifies a set of code and tables: a program keeps the tables that it was
+// loaded with.
 func (p program) build(t state.Tables) string {
 	code := digests()[p.name]
 	h := sha256.New()
@@ -89,8 +90,8 @@ func (p program) build(t state.Tables) string {
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
-// servesAll tells whether a program has the code for every role of interfaces,
-// of which it leaves out what is unused.
+// servesAll reports whether a program has the code for every role of interfaces, and
+// omits unused roles.
 func servesAll(program string) bool { return program == "ingress_tc" || program == "ingress_xdp" }
 
 func (p program) spec() (*ebpf.CollectionSpec, error) {
@@ -110,8 +111,8 @@ func programNamed(name string) (program, error) {
 	return program{}, fmt.Errorf("no program is called %q", name)
 }
 
-// Builds gives the hash of each program's code, by name, as it is with tables
-// of these sizes.
+// Builds returns the hash of each program's code with tables of these sizes, by
+// name.
 func Builds(t state.Tables) map[string]string {
 	builds := map[string]string{}
 	for _, p := range programs() {

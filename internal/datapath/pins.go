@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The maps are pinned in one directory, which is never half of anything: where
-// one is missing or does not fit, all are pinned in a directory aside, those
-// that fit once more, and it takes the place of the old one in one step.
-// Programs that are attached keep their maps until they are replaced.
+// The maps are pinned in one directory, which is always complete: if a map is
+// missing or does not fit, all are pinned in a second directory, the fitting ones
+// once more, and one rename replaces the first. Attached programs keep their maps
+// until they are replaced.
 const (
 	mapsDir  = "maps"
-	asideDir = "maps-new" // what a killed process left is removed
+	asideDir = "maps-new" // leftovers of a killed process are removed
 )
 
 // step is where a test may end the opening.
@@ -30,8 +30,7 @@ func (d *Datapath) step(format string, args ...any) error {
 	return d.options.Fault(fmt.Sprintf(format, args...))
 }
 
-// openMaps opens the pinned maps, and makes those that are not there or do not
-// fit.
+// openMaps opens the pinned maps, and creates those that are missing or do not fit.
 func (d *Datapath) openMaps() error {
 	if err := os.RemoveAll(filepath.Join(d.dir, asideDir)); err != nil {
 		return fmt.Errorf("remove what a killed process left: %w", err)
@@ -92,7 +91,7 @@ func (d *Datapath) MapSpecs() (map[string]*ebpf.MapSpec, error) {
 	return specs, nil
 }
 
-// openPinned opens all maps of a directory, none if there is no such.
+// openPinned opens all maps of a directory; none if it does not exist.
 func openPinned(dir string) (map[string]*ebpf.Map, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,8 +108,8 @@ func openPinned(dir string) (map[string]*ebpf.Map, error) {
 	return all, nil
 }
 
-// renew makes the maps of a group in fresh, if they are not all there as they
-// should be now: of another version, or of other sizes.
+// renew creates the maps of a group in fresh, unless all exist with the current
+// layout and size.
 func (d *Datapath) renew(g Group, specs map[string]*ebpf.MapSpec, there, fresh map[string]*ebpf.Map) error {
 	fits := func(name string) bool { return there[name] != nil && specs[name].Compatible(there[name]) == nil }
 	if !slices.ContainsFunc(g.Maps, func(name string) bool { return !fits(name) }) {
@@ -134,7 +133,7 @@ func (d *Datapath) renew(g Group, specs map[string]*ebpf.MapSpec, there, fresh m
 	return nil
 }
 
-// fill writes what a new map begins with.
+// fill writes the initial content of a new map.
 func (d *Datapath) fill(name string, m *ebpf.Map, spec *ebpf.MapSpec) error {
 	for _, p := range d.options.Parts {
 		if f := p.Fill[name]; f != nil {
@@ -144,7 +143,7 @@ func (d *Datapath) fill(name string, m *ebpf.Map, spec *ebpf.MapSpec) error {
 	return nil
 }
 
-// pinMaps makes the pinned maps be these.
+// pinMaps makes these the pinned maps.
 func (d *Datapath) pinMaps(all map[string]*ebpf.Map) error {
 	if d.dir == "" {
 		return nil
@@ -174,15 +173,15 @@ func (d *Datapath) pinMaps(all map[string]*ebpf.Map) error {
 	return os.RemoveAll(aside)
 }
 
-// ReplaceMap pins a map in the place of the one of a name, and has the programs
-// that use it be loaded again when they are needed.
+// ReplaceMap pins a map in the place of the one with that name, and makes the
+// programs that use it be loaded again.
 func (d *Datapath) ReplaceMap(name string, m *ebpf.Map, use func(program string) bool) error {
 	if d.dir != "" {
 		fresh, place := filepath.Join(d.dir, mapsDir, name+"-new"), filepath.Join(d.dir, mapsDir, name)
 		if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// in one step: there is always one
+		// in one step: the pin always exists
 		if err := errors.Join(m.Pin(fresh), os.Rename(fresh, place)); err != nil {
 			return fmt.Errorf("pin map %s: %w", name, err)
 		}

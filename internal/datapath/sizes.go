@@ -10,8 +10,8 @@ import (
 	"weft/internal/state"
 )
 
-// spec gives the specification of a program and its maps, as large as the
-// options say.
+// spec returns the specification of a program and its maps, with the sizes of the
+// options.
 func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 	spec, err := p.spec()
 	if err != nil {
@@ -25,7 +25,7 @@ func (d *Datapath) spec(p program) (*ebpf.CollectionSpec, error) {
 	return spec, nil
 }
 
-// prepare sets what a part says of a program's maps and constants.
+// prepare sets a part's sizes and constants in a program's specification.
 func (p Part) prepare(spec *ebpf.CollectionSpec, t state.Tables) error {
 	if p.Entries != nil {
 		for name, n := range p.Entries(t) {
@@ -56,16 +56,14 @@ func Spec(program string) (*ebpf.CollectionSpec, error) {
 	return p.spec()
 }
 
-// Sizes are those that the programs are loaded for.
+// Sizes are the table sizes that programs are loaded for.
 func (d *Datapath) Sizes() state.Tables { return d.options.Tables }
 
-// TakeSizes has programs be loaded for the tables that are there, by a process
-// that only looks at them.
+// TakeSizes makes a process that only reads load programs for the existing tables.
 func (d *Datapath) TakeSizes() { d.options.Tables = d.Tables() }
 
-// Tables gives the sizes of the tables that are there; zero without stateful
-// translation, or without offload. What else programs are loaded for is in no
-// table.
+// Tables returns the sizes of the existing tables; zero without stateful
+// translation, or without offload. Other load-time choices are in no table.
 func (d *Datapath) Tables() state.Tables {
 	t := state.Tables{Switch: d.options.Tables.Switch, Unused: d.options.Tables.Unused}
 	for _, p := range d.options.Parts {
@@ -78,9 +76,9 @@ func (d *Datapath) Tables() state.Tables {
 	return t
 }
 
-// Resize gives stateful translation and access tables of other sizes. They are
-// new: what was in them is forgotten, and the programs that are attached have to be
-// replaced by the build for these tables.
+// Resize gives stateful translation and access tables of other sizes. The new ones
+// are empty, and the attached programs have to be replaced by the build for these
+// tables.
 func (d *Datapath) Resize(t state.Tables) error {
 	d.use(t.Unused)
 	if d.Tables() == t {
@@ -114,8 +112,8 @@ func (d *Datapath) Resize(t state.Tables) error {
 	return nil
 }
 
-// swap puts maps in the place of those of the same name, and forgets programs
-// that were loaded with the old ones.
+// swap replaces maps by those of the same name, and discards loaded programs that
+// use the old ones.
 func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +124,7 @@ func (d *Datapath) swap(fresh map[string]*ebpf.Map) {
 	d.forget(func(string) bool { return true })
 }
 
-// use has programs be loaded from now on without the code for some roles.
+// use makes programs be loaded from now on without the code for some roles.
 func (d *Datapath) use(unused state.Roles) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,8 +134,8 @@ func (d *Datapath) use(unused state.Roles) {
 	}
 }
 
-// forget has programs be loaded anew when they are needed; d.mu is held. Those
-// that are attached go on.
+// forget discards loaded programs, which are loaded again when they are needed; d.mu
+// is held. Attached ones stay attached.
 func (d *Datapath) forget(which func(program string) bool) {
 	for name, prog := range d.loaded {
 		if which(name) {

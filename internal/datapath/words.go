@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Words is the value of a memory-mapped eBPF array of one entry, as the 32-bit
-// words that programs see at the same moment.
+// Words is the value of a memory-mapped eBPF array of one entry, as the 32-bit words
+// that programs read at the same moment.
 type Words struct {
 	Words  []uint32
 	memory []byte

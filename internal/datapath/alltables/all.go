@@ -13,7 +13,7 @@ import (
 	"weft/internal/datapath/subscribertable"
 )
 
-// All are the typed tables of all features, as new ones: they are of one datapath.
+// All returns new typed tables of all features, for one datapath.
 func All() []datapath.Part {
 	return []datapath.Part{ingresstable.Part(), nat64table.Part(), fibtable.Part(), flowtable.Part(), subscribertable.Part(), pseudowiretable.Part(), guardtable.Part(), bridgetable.Part()}
 }
@@ -24,5 +24,5 @@ func Open(dir string, options datapath.Options) (*datapath.Datapath, error) {
 	return datapath.Open(dir, options)
 }
 
-// View opens an existing datapath with all tables, to look at.
+// View opens an existing datapath with all tables, read-only.
 func View(dir string) (*datapath.Datapath, error) { return datapath.View(dir, All()) }

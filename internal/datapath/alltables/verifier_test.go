@@ -68,7 +68,7 @@ func TestTheVerifierTakesEveryProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	var known sync.Map // programs with what they are told
+	var known sync.Map // programs with their load-time constants
 	for _, c := range choices() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -166,8 +166,8 @@ func openChoice(t *testing.T, c choice) *datapath.Datapath {
 	return d
 }
 
-// constants are what a program was told for good, and reads: the verifier leaves
-// out what they rule out.
+// constants are the load-time constants that a program reads: the verifier skips the
+// branches that they exclude.
 func constants(spec *ebpf.CollectionSpec, p *ebpf.ProgramSpec) string {
 	read := map[uint32]bool{}
 	for _, in := range p.Instructions {

@@ -20,7 +20,7 @@ type (
 	bridgeDropKey    = datapath.BridgePortInBridgeDropKey
 )
 
-// bridgeWindow is how long frames of a kind are counted for, in nanoseconds.
+// bridgeWindow is the time in which frames of a kind are counted, in nanoseconds.
 const bridgeWindow = 1 << bridgeWindowShift
 
 func bridgeFlags(g state.BridgeGuard) (flags uint32) {
@@ -35,7 +35,7 @@ func bridgeFlags(g state.BridgeGuard) (flags uint32) {
 	return flags
 }
 
-// perWindow turns frames a second into those of a window; a limit stays one.
+// perWindow converts frames a second into frames a window; a limit is at least 1.
 func perWindow(rate int) uint32 {
 	if rate == 0 {
 		return 0
@@ -43,8 +43,8 @@ func perWindow(rate int) uint32 {
 	return uint32(max(1, rate*bridgeWindow/1e9))
 }
 
-// perSecond is the reverse, so that what was written reads the same: the
-// smallest rate that gives the window.
+// perSecond is the reverse of perWindow: the smallest rate that gives these frames,
+// so that a rate that was written reads the same.
 func perSecond(frames uint32) int {
 	if frames == 0 {
 		return 0
@@ -87,15 +87,16 @@ func decodeBridgeGuard(index int, v bridgePort) state.BridgeGuard {
 	return g
 }
 
-// sameBridgeGuard tells whether two guards are one to the programs: rates are rounded.
+// sameBridgeGuard reports whether two guards have the same encoding: rates are
+// rounded.
 func sameBridgeGuard(a, b state.BridgeGuard) bool {
 	va, errA := encodeBridgeGuard(a, 0)
 	vb, errB := encodeBridgeGuard(b, 0)
 	return errA == nil && errB == nil && va == vb && a.Device == b.Device && a.Bridge == b.Bridge
 }
 
-// observeBridgeGuards lists guards. One that the programs cannot tell from the
-// wanted one is the wanted one.
+// observeBridgeGuards lists guards. A guard with the same encoding as the desired
+// one is returned as the desired one.
 func (d Table) observeBridgeGuards(want state.Desired) ([]state.BridgeGuard, error) {
 	wanted := map[string]state.BridgeGuard{}
 	for _, o := range want {
@@ -112,7 +113,7 @@ func (d Table) observeBridgeGuards(want state.Desired) ([]state.BridgeGuard, err
 	return guards, err
 }
 
-// stations lists the source addresses that weft.toml gives.
+// stations lists the source addresses that weft.toml configures.
 func (d Table) stations() (list []state.Station, err error) {
 	macs, err := d.LearnedMACs()
 	for _, m := range macs {
@@ -123,12 +124,12 @@ func (d Table) stations() (list []state.Station, err error) {
 	return list, err
 }
 
-// BridgeGuards lists what the programs know about ports of bridges.
+// BridgeGuards lists the configuration of the bridges' ports in the maps.
 func (d Table) BridgeGuards() ([]state.BridgeGuard, error) {
 	return datapath.Collect(d.core, "bridge_ports", func(k uint32, v bridgePort) state.BridgeGuard { return decodeBridgeGuard(int(k), v) })
 }
 
-// LearnedMACs lists the source addresses of all bridges.
+// LearnedMACs lists the learnt source addresses of all bridges.
 func (d Table) LearnedMACs() ([]state.LearnedMAC, error) {
 	return datapath.Collect(d.core, "bridge_stations", func(k bridgeStationKey, v bridgeStation) state.LearnedMAC {
 		return state.LearnedMAC{
@@ -137,7 +138,8 @@ func (d Table) LearnedMACs() ([]state.LearnedMAC, error) {
 	})
 }
 
-// PortDrops gives the drops of each port by reason, as device -> outcome -> frames.
+// PortDrops returns the drops of each port by reason, as device -> outcome ->
+// frames.
 func (d Table) PortDrops() (map[string]map[state.Outcome]uint64, error) {
 	drops := map[string]map[state.Outcome]uint64{}
 	_, err := datapath.Collect(d.core, "bridge_drops", func(k bridgeDropKey, perCPU []uint64) struct{} {
@@ -171,14 +173,14 @@ func (d Table) applyBridgeGuard(g state.BridgeGuard, remove bool) error {
 	if err != nil {
 		return err
 	}
-	// what the port has used up stays what it is
+	// the port's usage stays as it is
 	if err := usages.Update(uint32(index), bridgeUsage{}, ebpf.UpdateNoExist); err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 		return fmt.Errorf("write to map bridge_usages: %w", err)
 	}
 	return d.core.Write("bridge_ports", uint32(index), v, false)
 }
 
-// forgetPort takes what was learnt at a port, and counted, out of the maps.
+// forgetPort deletes the addresses and counters of a port.
 func (d Table) forgetPort(index uint32) error {
 	if err := d.core.Write("bridge_usages", index, nil, true); err != nil {
 		return err

@@ -68,7 +68,7 @@ func TestAGuestsPortLetsThroughWhatItMay(t *testing.T) {
 		{"ARP", datapathtest.ArpFrame(all, guestMAC, datapathtest.Arp(1, guestMAC, datapathtest.Asker4, make([]byte, 6), datapathtest.Ours4)), state.PassBridged},
 		{"ARP in another's name", datapathtest.ArpFrame(all, guestMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, make([]byte, 6), datapathtest.Ours4)), state.DropPortArp},
 		{"from a group", ethernet(all, []byte{1, 0, 0x5e, 0, 0, 1}, 0x0800, good), state.DropPortSource},
-		{"from nobody", ethernet(all, make([]byte, 6), 0x0800, good), state.DropPortSource},
+		{"from the zero address", ethernet(all, make([]byte, 6), 0x0800, good), state.DropPortSource},
 		{"a tag", datapathtest.Tagged(ethernet(all, guestMAC, 0x0800, good), datapathtest.Vlan7, 0), state.DropPortVlan},
 		{"a priority tag", datapathtest.Tagged(ethernet(all, guestMAC, 0x0800, good), state.VLANTags{{Proto: state.VLANCustomer}}, 0xe000), state.DropPortVlan},
 		{"two tags", datapathtest.Tagged(ethernet(all, guestMAC, 0x0800, good), datapathtest.Qinq, 0), state.DropPortVlan},

@@ -4,7 +4,7 @@ import (
 	"weft/internal/datapath"
 )
 
-// PartBridge declares the tables of bridges.
+// Part declares the tables of bridges.
 func Part() datapath.Part {
 	return datapath.Part{Kinds: []datapath.Kind{
 		datapath.KindFor(Of, (Table).observeBridgeGuards, (Table).applyBridgeGuard),

@@ -24,14 +24,14 @@ import (
 	"weft/internal/translate"
 )
 
-// The programs run here by BPF_PROG_RUN, over tables that nobody else has, in
-// a network namespace of their own that stands for a router:
+// The programs run here by BPF_PROG_RUN, over tables of their own, in a network
+// namespace of their own that stands for a router:
 //
 //	IPv6 nodes --- lan [programs] wan --- IPv4 hosts
 //	               nat64-main (the translator's device)
 //
-// The neighbours at either end are static, so that bpf_fib_lookup finds a way
-// for every address without a frame being sent.
+// The neighbours at either end are static, so that bpf_fib_lookup finds a path for
+// every address without a frame being sent.
 
 // bench holds loaded programs over fresh tables.
 type Bench struct {
@@ -186,8 +186,8 @@ func (b *Bench) leadTo(device, address, neighbour, all string, mac [6]byte) erro
 	return nil
 }
 
-// keptArrays are those that a test finds as the one before has left them: who uses
-// one writes it first, or looks at differences.
+// keptArrays are the arrays that keep the values of the test before: a test that
+// uses one writes it first, or compares differences.
 var keptArrays = []string{
 	"counters", "flow_controls", "flow_hops", "guard_buckets", "interfaces_near", "l2tp_accesses", "l2tp_owner_lengths", "l2tp_sessions",
 	"l2tp_states", "l2tp_tunnels", "memos", "nat64_adoptions", "nat64_clock", "nat64_ends", "nat64_flows", "nat64_lost", "nat64_slots",
@@ -227,7 +227,7 @@ func (b *Bench) fill() error {
 	return nil
 }
 
-// setPorts changes what the programs know about lan and wan.
+// SetPorts changes the programs' configuration of lan and wan.
 func (b *Bench) SetPorts(change func(*state.Port)) {
 	b.T.Helper()
 	b.In(func() error {
@@ -243,7 +243,7 @@ func (b *Bench) SetPorts(change func(*state.Port)) {
 	})
 }
 
-// result is what a program made of a frame.
+// Result is a program's verdict on a frame, and the frame afterwards.
 type Result struct {
 	Verdict uint32
 	Frame   []byte
@@ -262,8 +262,8 @@ func (b *Bench) Frame(device string, ip []byte) []byte {
 	return append(f, ip...)
 }
 
-// run has a program look at frames, one after the other, as arriving on
-// device; translator_egress sees them leave towards the translator's device.
+// Run runs a program over frames, one after the other, as arriving on device;
+// translator_egress sees them leave by the translator's device.
 func (b *Bench) Run(program, device string, frames ...[]byte) []Result {
 	b.T.Helper()
 	results := make([]Result, len(frames))

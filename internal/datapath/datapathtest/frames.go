@@ -11,8 +11,8 @@ func GuardEntry(prefix string, listed state.Listed) state.GuardEntry {
 	return state.GuardEntry{Prefix: netip.MustParsePrefix(prefix), Listed: listed}
 }
 
-// refused tells that the kernel's test run would not take the frame: it wants
-// 20 bytes behind a header that says IPv4, 40 behind one that says IPv6.
+// Refused reports that the kernel's test run does not accept the frame: it wants 20
+// bytes behind a header that says IPv4, 40 behind one that says IPv6.
 func Refused(res Result, frame []byte) bool {
 	least := 14 + 20
 	if frame[12] == 0x86 {

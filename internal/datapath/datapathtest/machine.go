@@ -55,8 +55,8 @@ func (m *machine) load(name string) (*ebpf.Program, error) {
 	return prog, err
 }
 
-// forgetWays has programs ask for every way out anew: another test may have had
-// the same addresses in another network.
+// forgetWays invalidates the next-hop cache: another test may have had the same
+// addresses in another network.
 func (m *machine) forgetWays() error {
 	for _, prog := range m.programs {
 		info, err := prog.Info()
@@ -94,8 +94,8 @@ func forgetMemos(id ebpf.MapID) error {
 	return nil
 }
 
-// empty forgets what another test has written into the tables. What stands by a key
-// is always forgotten; of an array it is said here whether it is.
+// empty deletes what another test has written into the tables: all entries of hash
+// tables, and those of the arrays that are listed here.
 func (m *machine) empty() error {
 	return m.datapath.EachMap(func(name string, m *ebpf.Map) (err error) {
 		switch m.Type() {

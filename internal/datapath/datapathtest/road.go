@@ -74,7 +74,7 @@ func (r Road) Verdict(o state.Outcome) uint32 {
 			return 7
 		}
 		if o.Verdict() == state.Pass {
-			return 2 // nobody else is behind the device
+			return 2 // no other host is behind the device
 		}
 	}
 	return codes[o.Verdict()]
@@ -96,10 +96,10 @@ func (r Road) Outcome(res Result) (state.Outcome, error) {
 	return 0, fmt.Errorf("counted %v, want a counter of %s up by one", res.Counted, r.Program)
 }
 
-// check compares what a road made of frame with the outcome and, if the packet
-// is translated, with the packet wanted; its TTL is as it came. A packet that
-// is not translated must be untouched. The identification of an IPv4 packet is
-// free.
+// Check compares the result for frame with the outcome and, if the packet is
+// translated, with the packet wanted; its TTL is as it came. A packet that is not
+// translated must be unchanged. The identification of an IPv4 packet is not
+// compared.
 func (r Road) Check(b *Bench, frame []byte, res Result, want state.Outcome, packet []byte) error {
 	got, err := r.Outcome(res)
 	if err != nil {
@@ -135,7 +135,7 @@ func (b *Bench) noted(frame, got []byte, o state.Outcome) ([]byte, error) {
 	return append(bytes.Clone(got[:12]), frame[12:]...), nil
 }
 
-// leaves gives the frame that carries packet away on a road.
+// leaves returns the frame that carries packet away on this path.
 func (r Road) leaves(b *Bench, frame, got []byte, o state.Outcome, packet []byte) []byte {
 	packet = bytes.Clone(packet)
 	out := "wan"
@@ -189,7 +189,7 @@ func (b *Bench) TakeRoad(r Road) {
 	b.SetPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RoleShortcut, r.Shortcut) })
 }
 
-// differs tells how a result is not what was wanted.
+// Differs explains how a result differs from what was wanted.
 func Differs(res Result, got, want state.Outcome, verdict uint32, frame []byte) error {
 	switch {
 	case got != want:

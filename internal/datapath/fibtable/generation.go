@@ -11,13 +11,12 @@ import (
 	"weft/internal/state"
 )
 
-// The outer maps fib4 and fib6 hold an array for each route table. All arrays
-// of one outer map have the same size, which programs know as a constant: to
-// change it, new outer maps take the place of the old ones, and programs are
-// replaced when the new tables are filled. What must be known later, also by
-// another process, is in the maps' names:
+// The outer maps fib4 and fib6 hold an array for each route table. All arrays of one
+// outer map have the same size, which programs have as a load-time constant: to
+// change it, new outer maps replace the old ones, and programs are replaced when the
+// new tables are filled. The maps' names hold what another process must know later:
 //
-//	fib4v1_200000  an outer map, for arrays of so many words (hexadecimal) in
+//	fib4v1_200000  an outer map, for arrays of that many words (hexadecimal) in
 //	               the first layout of package fib
 //	fib4_half1     an array, whose next hops have numbers in the second half
 
@@ -25,8 +24,8 @@ func outerName(f family, layout uint32, words int) string {
 	return fmt.Sprintf("%sv%d_%x", f, layout, words)
 }
 
-// outerSize is the layout and the size of an outer map's arrays; words is 0 if
-// it was never set.
+// outerSize is the layout and the size of an outer map's arrays; words is 0 if it
+// was never set.
 func outerSize(m *ebpf.Map, f family) (layout uint32, words int, err error) {
 	info, err := m.Info()
 	if err != nil {
@@ -38,9 +37,9 @@ func outerSize(m *ebpf.Map, f family) (layout uint32, words int, err error) {
 	return layout, words, nil
 }
 
-// forgetLayout replaces outer maps of another version of weft, whose arrays
-// today's programs would read wrongly. Those that are attached go on with them
-// until they are replaced themselves.
+// forgetLayout replaces outer maps of another version of weft, whose arrays this
+// version's programs would misread. Attached programs keep using them until they are
+// replaced.
 func (d Table) forgetLayout() error {
 	for _, f := range []family{fib4, fib6} {
 		_, layout, err := outerSpec(f)
@@ -62,7 +61,7 @@ func (d Table) forgetLayout() error {
 	return nil
 }
 
-// halfOf is the half of the numbers that an array's values are from.
+// halfOf is the half of the number range that an array's values are from.
 func halfOf(m *ebpf.Map) uint32 {
 	info, err := m.Info()
 	if err == nil && strings.HasSuffix(info.Name, "_half1") {
@@ -71,7 +70,7 @@ func halfOf(m *ebpf.Map) uint32 {
 	return 0
 }
 
-// RouteTables gives the size of the route tables, if it is set.
+// RouteTables returns the size of the route tables, if it is set.
 func (d Table) RouteTables() ([]state.RouteTables, error) {
 	t, ok, err := d.routeTables()
 	if err != nil || !ok {
@@ -100,8 +99,8 @@ func (d Table) applyRouteTables(t state.RouteTables, remove bool) error {
 	return d.setRouteTables(t)
 }
 
-// setRouteTables makes outer maps for tables of another size. Packets are
-// routed by the old ones until new tables are published.
+// setRouteTables makes outer maps for tables of another size. The old ones route
+// packets until new tables are published.
 func (d Table) setRouteTables(t state.RouteTables) error {
 	for f, words := range map[family]int{fib4: t.Words4, fib6: t.Words6} {
 		if err := d.replaceOuter(f, words); err != nil {
@@ -111,8 +110,8 @@ func (d Table) setRouteTables(t state.RouteTables) error {
 	return nil
 }
 
-// removeRouteTables lets go of all tables: what is attached leaves all packets
-// to the stack.
+// removeRouteTables removes all tables: attached programs pass all packets to the
+// stack.
 func (d Table) removeRouteTables() error {
 	outers, err := d.outersInUse()
 	if err != nil {
@@ -126,8 +125,8 @@ func (d Table) removeRouteTables() error {
 	return errors.Join(d.replaceOuter(fib4, 0), d.replaceOuter(fib6, 0))
 }
 
-// replaceOuter pins a new outer map in the place of the old one; words 0 is
-// that of a datapath that does not route.
+// replaceOuter pins a new outer map in the place of the old one; words 0 is that of
+// a datapath without routing.
 func (d Table) replaceOuter(f family, words int) error {
 	spec, layout, err := outerSpec(f)
 	if err != nil {
@@ -147,8 +146,8 @@ func (d Table) replaceOuter(f family, words int) error {
 	return d.core.ReplaceMap(string(f), m, routes)
 }
 
-// outerSpec describes an outer map as today's programs want it, and the layout
-// in which they read its arrays.
+// outerSpec describes an outer map as this version's programs need it, and the
+// layout in which they read its arrays.
 func outerSpec(f family) (outer *ebpf.MapSpec, layout uint32, err error) {
 	spec, err := datapath.Spec("ingress_tc")
 	if err != nil {
@@ -159,10 +158,10 @@ func outerSpec(f family) (outer *ebpf.MapSpec, layout uint32, err error) {
 	return outer, layout, spec.Variables["fib_layout"].Get(&layout)
 }
 
-// routes tells whether a program has the route tables.
+// routes reports whether a program uses the route tables.
 func routes(program string) bool { return program == "ingress_tc" || program == "ingress_xdp" }
 
-// sizeTables tells a program that is to be loaded the size of the tables. The
+// sizeTables sets the size of the tables in a program that is to be loaded. The
 // constant is the last offset at which a block may start (bpf/lib/fib.h).
 func sizeTables(maps map[string]*ebpf.Map, spec *ebpf.CollectionSpec) error {
 	for _, f := range []family{fib4, fib6} {

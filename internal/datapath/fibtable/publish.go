@@ -11,9 +11,9 @@ import (
 	"weft/internal/datapath"
 )
 
-// Publish has packets routed by this generation from now on. What it replaces
-// is in use no more when Publish returns, but for the memory of an older
-// Routes. It is called again after a table was added.
+// Publish makes packets be routed by this generation. When it returns, the
+// generation that it replaces is not in use any more, except for the memory of an
+// older Routes. It is called again after a table was added.
 func (r *Routes) Publish() error {
 	if r.readOnly {
 		return errors.New("publish routes: these are only looked at")
@@ -34,7 +34,7 @@ func (r *Routes) publish() error {
 	return r.d.refreshPrograms()
 }
 
-// keepOnly makes arrays the content of an outer map. The kernel waits for a
+// keepOnly makes arrays the only content of an outer map. The kernel waits for a
 // grace period in each change.
 func keepOnly(outer *ebpf.Map, arrays map[int]*array) error {
 	now, err := datapath.InnerMaps(outer)
@@ -70,7 +70,7 @@ func same(a, b *ebpf.Map) bool {
 	return okA && okB && idA == idB
 }
 
-// halvesInUse tells which numbers of next hops packets may meet.
+// halvesInUse returns the halves of the number range that packets may use.
 func (d Table) halvesInUse() (map[uint32]bool, error) {
 	outers, err := d.outersInUse()
 	if err != nil {
@@ -90,8 +90,8 @@ func (d Table) halvesInUse() (map[uint32]bool, error) {
 	return used, nil
 }
 
-// outersInUse gives the outer maps of now, and those that attached programs
-// still have.
+// outersInUse returns the current outer maps, and those that attached programs still
+// use.
 func (d Table) outersInUse() ([]*ebpf.Map, error) {
 	var all []*ebpf.Map
 	for _, f := range []family{fib4, fib6} {
@@ -119,8 +119,8 @@ func (d Table) outersInUse() ([]*ebpf.Map, error) {
 	return all, err
 }
 
-// isRouteOuter tells the outer maps of route tables from others that a program
-// has, by their names.
+// isRouteOuter distinguishes the outer maps of route tables from other maps of a
+// program, by their names.
 func isRouteOuter(m *ebpf.Map) bool {
 	if m.Type() != ebpf.ArrayOfMaps {
 		return false
@@ -129,7 +129,7 @@ func isRouteOuter(m *ebpf.Map) bool {
 	return err != nil || strings.HasPrefix(info.Name, string(fib4)) || strings.HasPrefix(info.Name, string(fib6))
 }
 
-// refreshPrograms replaces attached programs that have outer maps of before.
+// refreshPrograms replaces attached programs that use old outer maps.
 func (d Table) refreshPrograms() error {
 	var now []ebpf.MapID
 	for _, f := range []family{fib4, fib6} {

@@ -285,7 +285,7 @@ func TestASuperPacketIsMeasuredByItsSegments(t *testing.T) {
 		{"segments of 1501 bytes with TCP options", datapathtest.Tcp(datapathtest.Router4, "198.51.100.7", 0x10, timestamps, 2900), 1449, state.PassTooBig},
 		{"IPv6 segments of 1500 bytes", datapathtest.Tcp(datapathtest.Router6, "2001:db8:1::7", 0x10, timestamps, 2900), 1428, state.ForwardRouted},
 		{"IPv6 segments of 1501 bytes", datapathtest.Tcp(datapathtest.Router6, "2001:db8:1::7", 0x10, timestamps, 2900), 1429, state.PassTooBig},
-		{"segments of a protocol with headers that nobody knows", datapathtest.Packet{From: datapathtest.Router4, To: "198.51.100.7", Protocol: 47, Payload: datapathtest.Counting(2900)}, 500, state.PassTooBig},
+		{"segments of a protocol with unknown headers", datapathtest.Packet{From: datapathtest.Router4, To: "198.51.100.7", Protocol: 47, Payload: datapathtest.Counting(2900)}, 500, state.PassTooBig},
 	} {
 		frame := r.Frame("lan", tt.packet.Bytes())
 		var res datapathtest.Result

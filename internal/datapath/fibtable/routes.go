@@ -15,13 +15,13 @@ import (
 	"weft/internal/state"
 )
 
-// Routes is one generation of the route tables and of the next hops that they
-// point to. A generation is filled while packets are routed by another, or by
-// none, and takes over with Publish; from then on it is changed in place, as
-// package fib does it. So a daemon that starts again builds all anew, without a
-// wrong answer in between.
+// Routes is one generation of the route tables and of the next hops that they point
+// to. A generation is filled while packets are routed by another, or by none, and
+// takes over with Publish; from then on it is changed in place, as package fib does
+// it. So a restarted daemon rebuilds all tables without a wrong answer in between.
 //
-// One goroutine may use it at a time; another may meanwhile use another.
+// One goroutine may use a generation at a time; another may meanwhile use another
+// one.
 type Routes struct {
 	d        Table
 	half     uint32
@@ -45,13 +45,13 @@ type array struct {
 	words *datapath.Words
 }
 
-// halves is how many generations share the arrays of next hops: the one in use
-// and the one that is being filled.
+// halves is the number of generations that share the arrays of next hops: the one in
+// use and the one that is being filled.
 const halves = 2
 
-// Routes begins a generation: empty tables of the size that the RouteTables
-// object has set, next hops that all lead to the stack. It is not in use until
-// it is published.
+// Routes begins a generation: empty tables of the size that the RouteTables object
+// has set, and next hops that all lead to the stack. It is not in use until it is
+// published.
 func (d Table) Routes() (r *Routes, err error) {
 	err = d.core.Exclusive(func() error {
 		r, err = d.begin()
@@ -80,7 +80,7 @@ func (d Table) begin() (*Routes, error) {
 	return r, nil
 }
 
-// ViewRoutes gives the generation that packets are routed by, to look at.
+// ViewRoutes returns the generation that routes packets, read-only.
 func (d Table) ViewRoutes() (*Routes, error) {
 	r := &Routes{d: d, readOnly: true, arrays: map[family]map[int]*array{fib4: {}, fib6: {}}}
 	if err := r.mapNexthops(unix.PROT_READ); err != nil {
@@ -127,7 +127,7 @@ func (r *Routes) mapNexthops(protection int) error {
 	return nil
 }
 
-// Close lets go of the memory. Tables that are published stay.
+// Close unmaps the memory. Published tables stay.
 func (r *Routes) Close() error {
 	var errs []error
 	for _, arrays := range r.arrays {
@@ -142,9 +142,9 @@ func (r *Routes) Close() error {
 	return errors.Join(append(errs, unix.Munmap(r.memory))...)
 }
 
-// Words4 and Words6 are the memory of a table of either family, for package
-// fib. It is made at the first call, all zero. Those of a view may only be
-// read, and are nil if there is no such table.
+// Words4 and Words6 are the memory of a table of either family, for package fib. The
+// first call creates it, all zero. Those of a view are read-only, and nil if there
+// is no such table.
 func (r *Routes) Words4(table int) ([]uint32, error) { return r.words(fib4, table) }
 
 // Words6 is Words4 for IPv6.
@@ -184,9 +184,9 @@ func (r *Routes) Tables() []int {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Range gives the numbers, first <= n < end, that this generation may use: for
-// next hops, for neighbours, and for the words of groups alike. Zero is not
-// among them.
+// Range returns the numbers, first <= n < end, that this generation may use: for
+// next hops, for neighbours, and for the words of groups alike. Zero is not among
+// them.
 func (r *Routes) Range() (first, end uint32) {
 	size := uint32(len(r.nexthops)) / halves
 	return max(1, r.half*size), (r.half + 1) * size
@@ -203,7 +203,7 @@ func (r *Routes) check(what string, n, count uint32) error {
 	return nil
 }
 
-// SetNexthop changes what a number stands for, by one atomic store.
+// SetNexthop sets the next hop of a number, by one atomic store.
 func (r *Routes) SetNexthop(number uint32, hop state.Nexthop) error {
 	if err := r.check("next hop", number, 1); err != nil {
 		return err
@@ -212,8 +212,8 @@ func (r *Routes) SetNexthop(number uint32, hop state.Nexthop) error {
 	return nil
 }
 
-// SetNeighbour writes a neighbour, to which no next hop may lead at this
-// moment, nor have led since the last grace period.
+// SetNeighbour writes a neighbour. No next hop may lead to it now, nor may one have
+// led to it since the last grace period.
 func (r *Routes) SetNeighbour(index uint32, n state.NeighbourEntry) error {
 	if err := r.check("neighbour", index, 1); err != nil {
 		return err
@@ -221,9 +221,9 @@ func (r *Routes) SetNeighbour(index uint32, n state.NeighbourEntry) error {
 	return r.d.core.Write("neighbours", index, encodeNeighbour(n), false)
 }
 
-// SetGroup writes the numbers of a group's members, one of twice the weight
-// twice, at index and the len(members) words behind it. Members are not groups
-// themselves. As with SetNeighbour nothing may lead there.
+// SetGroup writes the numbers of a group's members, one of twice the weight twice,
+// at index and the len(members) words behind it. Members are not groups themselves.
+// The condition of SetNeighbour applies.
 func (r *Routes) SetGroup(index uint32, members []uint32) error {
 	if err := r.check("group", index, uint32(len(members))+1); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (r *Routes) SetGroup(index uint32, members []uint32) error {
 	return r.d.core.Write("nexthop_groups", index, uint32(len(members)), false)
 }
 
-// Nexthop is what a number stands for.
+// Nexthop returns the next hop of a number.
 func (r *Routes) Nexthop(number uint32) state.Nexthop {
 	if number >= uint32(len(r.nexthops)) {
 		return state.Nexthop{}
@@ -277,6 +277,5 @@ func (r *Routes) GroupAt(index uint32) ([]uint32, error) {
 	return members, nil
 }
 
-// Grace returns when no packet can be on its way through what was changed
-// before.
+// Grace returns when no program that saw the earlier state runs any more.
 func (r *Routes) Grace() error { return datapath.Grace() }

@@ -97,8 +97,8 @@ func newStreams(t *testing.T) (w *wire, a, b host) {
 	return w, a, b
 }
 
-// connect puts a veth between the router and a host. The router's kernel is
-// told not to forward.
+// connect puts a veth between the router and a host. Forwarding is disabled in the
+// router's kernel.
 func (w *wire) connect(name, address string, h *host) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0o644); err != nil {
 		return err

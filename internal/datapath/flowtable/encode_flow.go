@@ -40,7 +40,7 @@ func addWord(p *uint32) { atomic.AddUint32(p, 1) }
 func storeWord(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 
 // open lets a pending flow be used, unless a program has seen its connection end, or
-// another begin, since it was written: programs note that in the same word.
+// another begin, since it was written: programs record that in the same word.
 func open(p *flowPart) {
 	word := (*uint32)(unsafe.Pointer(&p.Closed)) // and the protocol, which stays
 	was := loadWord(word)
@@ -106,9 +106,9 @@ func encodeFlow6(f state.Flow, now uint32) flow6 {
 	return v
 }
 
-// addressDiff is what an Internet checksum over the addresses grows by (RFC
-// 1624): new words and the complements of the old, in the order in which the
-// machine reads the wire. Zero means that they stay the same.
+// addressDiff is the change of an Internet checksum over the addresses (RFC 1624):
+// new words and the complements of the old, in the order in which the machine reads
+// network byte order. Zero means that they stay the same.
 func addressDiff(f state.Flow) uint32 {
 	if f.Tuple.Src == f.Becomes.Src && f.Tuple.Dst == f.Becomes.Dst {
 		return 0

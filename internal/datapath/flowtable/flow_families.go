@@ -49,7 +49,7 @@ func (l *line4) fill(k flowKey4, v flow4) {
 	v.Flow.Protocol = uint8(k.Protocol)
 	l.Flow = v
 	l.Saddr, l.Daddr, l.Ports = k.Saddr, k.Daddr, k.Ports
-	storeWord(&l.Interface, k.Interface) // it tells of the rest
+	storeWord(&l.Interface, k.Interface) // last: it makes the line valid
 }
 
 func (l *line4) owner() *uint32 { return &l.Interface }

@@ -10,34 +10,34 @@ import (
 	"weft/internal/datapath"
 )
 
-// Where flows are among the lines of their family: the index of
-// bpf/blocks/flow_lines.h, which says why it is as it is.
+// The index of flows: see bpf/blocks/flow_lines.h for its layout and the reasons.
 
 type flowBucket datapath.IngressTCFlowBucket
 
 const (
 	bucketBytes  = int(unsafe.Sizeof(flowBucket{}))
 	bucketPlaces = len(flowBucket{}.Low)
-	// bucketMoves is how many flows move at most for one that finds both its buckets full.
+	// bucketMoves is the largest number of flows that move for one that finds both
+	// its buckets full.
 	bucketMoves = 4
 	families    = 2
-	// indexLines is how many lines three bytes can tell apart.
+	// indexLines is the number of lines that three bytes can address.
 	indexLines = 1 << 24
 )
 
-// flowBuckets is how many there are for so many flows of a family: seven to a bucket
-// that has eight places leave one in nine for its second.
+// flowBuckets is the number of buckets for that many flows of a family: with seven
+// flows to a bucket of eight slots, one flow in nine is in its second bucket.
 func flowBuckets(flows int) uint32 { return uint32(flows/7 + 2) }
 
-// flowIndex is the buckets of a family. What it has to know of a flow besides its
-// line, its owner tells.
+// flowIndex is the buckets of a family. Its owner supplies the hash of a line's
+// flow.
 type flowIndex struct {
 	m       *ebpf.Map
 	family  int // 0: IPv4; 1: IPv6, whose buckets are behind
 	memory  []byte
 	buckets []flowBucket
 	hashOf  func(line uint32) uint64
-	away    []uint32 // by first buckets: how many flows are in their second
+	away    []uint32 // by first bucket: the number of flows that are in their second
 }
 
 func (x *flowIndex) mapIn() (err error) {
@@ -68,7 +68,7 @@ func hashMix(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// placed is what a hash says: the buckets, the first one first, and the tag.
+// placed is what a hash determines: the buckets, the first one first, and the tag.
 type placed struct {
 	in  [2]uint32
 	tag byte
@@ -89,14 +89,14 @@ func (b *flowBucket) setTag(place int, tag byte) {
 
 func (b *flowBucket) line(place int) uint32 { return uint32(b.Low[place]) | uint32(b.High[place])<<16 }
 
-// set puts a line in a free place. A program that took it for what was here before
-// may see half of it: it asks the line, whichever it is, for the key.
+// set puts a line into a free slot. A program that has matched the slot's earlier
+// tag may read half of the number: it compares the key of whatever line it finds.
 func (b *flowBucket) set(place int, line uint32, tag byte) {
 	b.Low[place], b.High[place] = uint16(line), uint8(line>>16)
 	b.setTag(place, tag)
 }
 
-// find gives where the flow of a hash is that is meant.
+// find returns the position of the flow with this hash for which meant returns true.
 func (x *flowIndex) find(hash uint64, meant func(line uint32) bool) (bucket uint32, place int, found bool) {
 	p := x.placesOf(hash)
 	for n, at := range p.in {
@@ -113,14 +113,13 @@ func (x *flowIndex) find(hash uint64, meant func(line uint32) bool) (bucket uint
 	return 0, 0, false
 }
 
-// insert lets the flow of a line be found; false: there is no room, also if
-// others move.
+// insert adds a line to the index; false: there is no room, even if others move.
 func (x *flowIndex) insert(hash uint64, line uint32) bool {
 	p := x.placesOf(hash)
 	for moves := range bucketMoves {
 		for n, at := range p.in {
 			if n == 1 && at == p.in[0] {
-				break // it has one only
+				break // both buckets are the same
 			}
 			if place, ok := x.room(at, moves); ok {
 				x.buckets[at].set(place, line, p.tag)
@@ -132,8 +131,8 @@ func (x *flowIndex) insert(hash uint64, line uint32) bool {
 	return false
 }
 
-// room gives a free place in a bucket, after up to so many flows have moved to
-// their other ones, each where the one after it was.
+// room returns a free slot in a bucket, after up to that many flows have moved to
+// their other bucket.
 func (x *flowIndex) room(at uint32, moves int) (place int, ok bool) {
 	b := &x.buckets[at]
 	for place := range bucketPlaces {
@@ -162,7 +161,7 @@ func (x *flowIndex) move(at uint32, place, moves int) bool {
 		return false
 	}
 	free, ok := x.room(to, moves)
-	if !ok || b.tag(place) != p.tag || b.line(place) != line { // it has moved for another
+	if !ok || b.tag(place) != p.tag || b.line(place) != line { // it has moved in the meantime
 		return false
 	}
 	if to == p.in[1] {
@@ -176,7 +175,7 @@ func (x *flowIndex) move(at uint32, place, moves int) bool {
 	return true
 }
 
-// remove forgets what is in a place.
+// remove clears a slot.
 func (x *flowIndex) remove(hash uint64, at uint32, place int) {
 	x.buckets[at].setTag(place, 0)
 	if p := x.placesOf(hash); at != p.in[0] {
@@ -184,8 +183,8 @@ func (x *flowIndex) remove(hash uint64, at uint32, place int) {
 	}
 }
 
-// gone counts flows that are in their second bucket, and has programs look for
-// them there if there are any.
+// gone counts the flows that are in their second bucket, and makes programs search
+// there if there are any.
 func (x *flowIndex) gone(home uint32, n int) {
 	if n == 0 {
 		return
@@ -199,8 +198,9 @@ func (x *flowIndex) gone(home uint32, n int) {
 	atomic.StoreUint64(&b.Tags, b.Tags|flowTagsAway)
 }
 
-// sort makes the index say what is so: valid tells which lines have a flow. What is
-// there twice or of no flow, of one who died on the way, is forgotten.
+// sort repairs the index: valid reports which lines have a flow. Slots that are
+// there twice or whose line has no flow, left by a process that was killed, are
+// cleared.
 func (x *flowIndex) sort(valid func(line uint32) bool) (known map[uint32]struct{}) {
 	known = map[uint32]struct{}{}
 	clear(x.away)

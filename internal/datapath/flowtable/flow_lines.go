@@ -12,14 +12,14 @@ import (
 	"weft/internal/datapath"
 )
 
-// Flows in the lines of bpf/blocks/flow_lines.h, which says why they are as they
-// are. Who owns them is the only one who puts flows in and takes them out; programs
-// count in them meanwhile.
+// Flows in the lines of bpf/blocks/flow_lines.h, which explains the layout. Only
+// their owner inserts and removes flows; programs count in them meanwhile.
 
-// limboMost bounds the lines that wait for a grace period before it is waited for.
+// limboMost limits the lines that wait for a grace period.
 const limboMost = 4096
 
-// flowLineOf is what a line of a family, L, is asked: for flows V by their keys K.
+// flowLineOf is the access to a line of a family, L: it stores flows V by their keys
+// K.
 type flowLineOf[K comparable, V, L any] interface {
 	*L
 	key() K
@@ -27,10 +27,11 @@ type flowLineOf[K comparable, V, L any] interface {
 	owner() *uint32 // the interface; 0: nothing is here
 	flow() *V
 	part() *flowPart
-	becomes(*V) bool // is it what is made of packets
+	becomes(*V) bool // whether the flow and its translation are the same
 }
 
-// flowLimbo is how many lines may wait: there are as many more than flows.
+// flowLimbo is the number of lines that may wait for a grace period: there are that
+// many more lines than flows.
 func flowLimbo(flows int) int { return min(limboMost, flows/16+16) }
 
 // flowLines is how many lines there are for so many flows.
@@ -61,14 +62,14 @@ func openLines[K comparable, V, L any, P flowLineOf[K, V, L]](m, index *ebpf.Map
 
 func (t *lineTable[K, V, L, P]) line(at uint32) P { return &t.lines[at] }
 
-// find gives where the flow of a key is.
+// find returns the position of a key's flow.
 func (t *lineTable[K, V, L, P]) find(k K) (hash uint64, bucket uint32, place int, found bool) {
 	hash = t.hashOf(k)
 	bucket, place, found = t.index.find(hash, func(line uint32) bool { return t.line(line).key() == k })
 	return hash, bucket, place, found
 }
 
-// at gives the line that is in a place.
+// at returns the line of a slot.
 func (t *lineTable[K, V, L, P]) at(bucket uint32, place int) P {
 	return t.line(t.index.buckets[bucket].line(place))
 }
@@ -85,7 +86,7 @@ func (t *lineTable[K, V, L, P]) mapIn(protection int) (err error) {
 	return nil
 }
 
-// own finds out what is there, to change it.
+// own reads the existing flows, to change them.
 func (t *lineTable[K, V, L, P]) own() error {
 	if err := t.mapIn(unix.PROT_READ | unix.PROT_WRITE); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (t *lineTable[K, V, L, P]) own() error {
 	for at := range t.lines {
 		if _, there := known[uint32(at)]; there {
 			t.use(at)
-		} else if owner := t.line(uint32(at)).owner(); *owner != 0 { // of one before, who died on the way
+		} else if owner := t.line(uint32(at)).owner(); *owner != 0 { // left by a process that was killed
 			storeWord(owner, 0)
 		}
 	}
@@ -121,7 +122,7 @@ func (t *lineTable[K, V, L, P]) close() error {
 	return errors.Join(unix.Munmap(memory), t.index.close())
 }
 
-// open lets pending flows be used; those that are not there stay away.
+// open lets pending flows be used; missing ones are ignored.
 func (t *lineTable[K, V, L, P]) open(keys []K) {
 	for _, k := range keys {
 		if _, bucket, place, found := t.find(k); found {
@@ -130,8 +131,8 @@ func (t *lineTable[K, V, L, P]) open(keys []K) {
 	}
 }
 
-// put writes a flow, instead of the one of that key if there is one. What of it
-// stays as it is keeps its place and its counts.
+// put writes a flow, or replaces the one with its key. If only other fields change,
+// it keeps its line and its counters.
 func (t *lineTable[K, V, L, P]) put(k K, v V) error {
 	hash, bucket, place, found := t.find(k)
 	if found {
@@ -156,15 +157,15 @@ func (t *lineTable[K, V, L, P]) put(k K, v V) error {
 	t.use(at)
 	if !t.index.insert(hash, uint32(at)) {
 		storeWord(t.line(uint32(at)).owner(), 0)
-		t.used[at/64] &^= 1 << (at % 64) // nobody has found it
+		t.used[at/64] &^= 1 << (at % 64) // no program has found it
 		t.flows--
 		return ErrFlowsFull
 	}
 	return nil
 }
 
-// freeLine gives the free line after the one that was given out last: flows that
-// begin together lie together. There is one.
+// freeLine returns the free line after the one that was allocated last: flows that
+// begin together are adjacent. There is always one.
 func (t *lineTable[K, V, L, P]) freeLine() int {
 	at := (t.last + 1) % len(t.lines)
 	for {
@@ -183,8 +184,8 @@ func (t *lineTable[K, V, L, P]) freeLine() int {
 	}
 }
 
-// free takes the flow of a place out of its line, which is to be used again after
-// a grace period.
+// free removes the flow of a slot from its line, which can be used again after a
+// grace period.
 func (t *lineTable[K, V, L, P]) free(hash uint64, bucket uint32, place int) {
 	at := t.index.buckets[bucket].line(place)
 	t.index.remove(hash, bucket, place)
@@ -201,8 +202,8 @@ func (t *lineTable[K, V, L, P]) delete(keys []K) {
 	}
 }
 
-// grace lets lines that were freed be used again, after those who may have found
-// a flow there have ended.
+// grace lets freed lines be used again, after the programs that may have found a
+// flow there have ended.
 func (t *lineTable[K, V, L, P]) grace() error {
 	if len(t.limbo) == 0 {
 		return nil
@@ -217,7 +218,7 @@ func (t *lineTable[K, V, L, P]) grace() error {
 	return nil
 }
 
-// look gives what there is of a flow, besides addresses.
+// look returns a flow's fields other than its addresses.
 func (t *lineTable[K, V, L, P]) look(k K) (v flowPart, there bool) {
 	_, bucket, place, found := t.find(k)
 	if !found {
@@ -226,8 +227,8 @@ func (t *lineTable[K, V, L, P]) look(k K) (v flowPart, there bool) {
 	return *t.at(bucket, place).part(), true
 }
 
-// next looks at some flows from a line on, and gives those that skip does not
-// tell to leave out, and the line to go on with.
+// next reads some flows from a line on, passes those to use for which skip returns
+// false, and returns the line to continue with.
 func (t *lineTable[K, V, L, P]) next(at int, skip func(*flowPart) bool, use func(*K, *V)) (on int, more bool, err error) {
 	if t.lines == nil {
 		if err := t.mapIn(unix.PROT_READ); err != nil {
@@ -252,7 +253,7 @@ func (t *lineTable[K, V, L, P]) next(at int, skip func(*flowPart) bool, use func
 		}
 		k, v := l.key(), *l.flow()
 		if !t.owned && (loadWord(l.owner()) == 0 || l.key() != k) {
-			continue // it went meanwhile
+			continue // removed meanwhile
 		}
 		use(&k, &v)
 	}

@@ -137,8 +137,8 @@ func tupleOf(frame []byte) state.FlowTuple {
 	return state.FlowTuple{Src: from.Addr().As16(), Dst: to.Addr().As16(), SrcPort: from.Port(), DstPort: to.Port(), Protocol: 17}
 }
 
-// sameFlows fails unless the tables have just the flows of the model, whether their
-// owner asks or somebody else.
+// sameFlows fails unless the tables have exactly the flows of the model, as seen by
+// their owner and by another reader.
 func sameFlows(t *testing.T, f *Flows, model map[state.FlowKey]state.Flow) {
 	t.Helper()
 	other, err := f.d.ViewFlows()
@@ -160,8 +160,8 @@ func sameFlows(t *testing.T, f *Flows, model map[state.FlowKey]state.Flow) {
 	}
 }
 
-// What stays as it is keeps its counts when it is learnt again; what becomes
-// something else begins anew.
+// A flow that is written again unchanged keeps its counters; one that changes starts
+// at zero.
 func TestAFlowLearntAgainKeepsItsCounts(t *testing.T) {
 	for _, tt := range []struct{ member, public, distant string }{{member4, public4, distant4}, {member6, "2001:db8:1::3", distant6}} {
 		o := newOffloader(t)
@@ -242,9 +242,9 @@ func TestFlowsOfNoUseAreGivenAndAnyIsFound(t *testing.T) {
 	}
 }
 
-// Who dies on the way leaves a line that nobody finds, a place whose line is
-// empty, a flow in both its buckets, or a bucket that does not say that a flow is
-// in its second. The next one makes it right, and programs find what is there.
+// A process that is killed leaves a line that is in no slot, a slot whose line is
+// empty, a flow in both its buckets, or a bucket without the mark that a flow is in
+// its second. The next process repairs this, and programs find the flows that exist.
 func TestWhatDiedOnTheWayIsMadeRight(t *testing.T) {
 	o := newOffloader(t)
 	o.hop(1, asItIs)

@@ -41,7 +41,7 @@ func TestWhatEntersASessionIsLearntBelowIt(t *testing.T) {
 		below := leaves(state.FlowHop{Link: link}, p, 63)
 		told := func() []state.PassedFlow {
 			t.Helper()
-			// one that is always told, for Passed waits
+			// one that always causes an event, since Passed waits
 			last := udpBetween("192.0.2.200", distant4, 9, 9, 20)
 			for range 2 {
 				o.egress("flow_egress", leaves(state.FlowHop{Link: state.FlowLink{Src: o.Links["lan"].MAC}}, last, 63), wan)
@@ -57,7 +57,7 @@ func TestWhatEntersASessionIsLearntBelowIt(t *testing.T) {
 			o.egress("flow_egress", below, 0)
 		}
 		if list := told(); len(list) != 0 {
-			t.Errorf("what nobody saw enter is learnt: %+v", list)
+			t.Errorf("learnt without having been seen to enter: %+v", list)
 		}
 		for range 2 {
 			o.egress("flow_session_egress", p.Bytes(), wan)

@@ -1,10 +1,10 @@
 package flowtable
 
-// flowsEntered bounds the flows of PPP sessions that are on their way from one
-// device to the one below, which is at once.
+// flowsEntered limits the flows of PPP sessions between a PPP device and the device
+// below, where packets stay only for a moment.
 const flowsEntered = 4096
 
-// flowMaps are those of offload that grow with its table.
+// flowMaps are the maps of offload whose size depends on the number of flows.
 func flowMaps() []string {
 	return []string{"flow_lines4", "flow_lines6", "flow_index", "flow_passes", "flow_events", "flow_refusals", "flow_entered"}
 }

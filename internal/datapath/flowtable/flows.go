@@ -26,8 +26,8 @@ type (
 	flowEvent   = datapath.FlowEgressFlowEvent
 )
 
-// flowEventBytes is how much room there is for events that wait: all flows may
-// be worth telling at once. A ring is a power of two of pages.
+// flowEventBytes is the size of the ring of pending events: all flows may cause one
+// at once. A ring is a power of two of pages.
 func flowEventBytes(flows int) uint32 {
 	size := uint32(4096)
 	for size < 8<<20 && int(size) < flows*88 {
@@ -36,7 +36,7 @@ func flowEventBytes(flows int) uint32 {
 	return size
 }
 
-// Flows is the door to offloaded flows.
+// Flows gives access to offloaded flows.
 type Flows struct {
 	d        Table
 	v4       *lines4
@@ -50,7 +50,7 @@ type Flows struct {
 	some     flowCursor
 }
 
-// Flows opens the tables that the datapath has now. There is one at a time.
+// Flows opens the datapath's current tables. Only one may be open at a time.
 func (d Table) Flows() (*Flows, error) {
 	f, err := d.ViewFlows()
 	if err != nil {
@@ -75,7 +75,7 @@ func (d Table) Flows() (*Flows, error) {
 	return f, nil
 }
 
-// ViewFlows opens them to look at.
+// ViewFlows opens the tables read-only.
 func (d Table) ViewFlows() (*Flows, error) {
 	f := &Flows{d: d}
 	var err error
@@ -91,7 +91,7 @@ func (d Table) ViewFlows() (*Flows, error) {
 	return f, nil
 }
 
-// Close lets go of them; flows stay until their lease ends.
+// Close closes the tables; flows stay until their lease ends.
 func (f *Flows) Close() error {
 	var errs []error
 	if f.events != nil {
@@ -105,8 +105,8 @@ func (f *Flows) Close() error {
 	return errors.Join(errs...)
 }
 
-// Passed waits for flows that may be worth offloading, and gives those that
-// there are, up to so many. Close ends it with os.ErrClosed.
+// Passed waits for flows that may be worth offloading, and returns those that there
+// are, at most that many. Close ends it with os.ErrClosed.
 func (f *Flows) Passed(list []state.PassedFlow, most int) ([]state.PassedFlow, error) {
 	var r ringbuf.Record
 	f.events.SetDeadline(time.Time{})
@@ -123,7 +123,7 @@ func (f *Flows) Passed(list []state.PassedFlow, most int) ([]state.PassedFlow, e
 			e = *(*flowEvent)(unsafe.Pointer(&r.RawSample[0]))
 			list = append(list, decodePassed(e))
 		}
-		// no more than what is there already
+		// only what is there already
 		f.events.SetDeadline(time.Unix(1, 0))
 	}
 	return list, nil
@@ -131,14 +131,14 @@ func (f *Flows) Passed(list []state.PassedFlow, most int) ([]state.PassedFlow, e
 
 func (f *Flows) controls() *flowControl { return (*flowControl)(unsafe.Pointer(&f.memory[0])) }
 
-// Generation is that of the ruleset, routes and rules.
+// Generation is the current generation of the ruleset, routes and rules.
 func (f *Flows) Generation() uint32 { return loadWord(&f.controls().Generation) }
 
-// Bump makes all flows the stack's, at once.
+// Bump returns all flows to the stack, at once.
 func (f *Flows) Bump() { addWord(&f.controls().Generation) }
 
-// Lease lets flows be used until then, and says how many packets make one
-// worth telling.
+// Lease lets flows be used for that long, and sets the number of packets after which
+// a flow causes an event.
 func (f *Flows) Lease(d time.Duration, minimum int) {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
@@ -148,7 +148,7 @@ func (f *Flows) Lease(d time.Duration, minimum int) {
 	storeLong(&f.controls().Lease, uint64(now.Nano()+int64(d)))
 }
 
-// SetHop writes how packets leave; a hop with Device 0 is withdrawn.
+// SetHop writes a next hop of flows; one with Device 0 is withdrawn.
 func (f *Flows) SetHop(number uint32, h state.FlowHop) error {
 	if err := f.hops.Put(number, encodeFlowHop(h)); err != nil {
 		return fmt.Errorf("write flow hop %d: %w", number, err)
@@ -156,11 +156,11 @@ func (f *Flows) SetHop(number uint32, h state.FlowHop) error {
 	return nil
 }
 
-// ErrFlowsFull says that a table of flows has no room.
+// ErrFlowsFull is returned if a table of flows has no room.
 var ErrFlowsFull = errors.New("the table of flows is full")
 
-// PutFlows writes flows, and gives how many, in order, before ErrFlowsFull. They are
-// pending: the stack has their packets until OpenFlows.
+// PutFlows writes flows, and returns the number written, in order, before
+// ErrFlowsFull. They are pending: the stack has their packets until OpenFlows.
 func (f *Flows) PutFlows(list []state.Flow) (int, error) {
 	now := datapath.NowTicks()
 	for i, l := range list {
@@ -180,15 +180,15 @@ func (f *Flows) PutFlows(list []state.Flow) (int, error) {
 	return len(list), nil
 }
 
-// OpenFlows lets pending flows be used. One whose connection has ended since, or
-// in whose place another has begun, stays the stack's.
+// OpenFlows lets pending flows be used. A flow whose connection has ended since, or
+// has been replaced by another, stays the stack's.
 func (f *Flows) OpenFlows(list []state.FlowKey) {
 	v4, v6 := byFamily(list)
 	f.v4.open(v4)
 	f.v6.open(v6)
 }
 
-// DeleteFlows takes flows back; those that are not there are none the less gone.
+// DeleteFlows removes flows; missing ones are no error.
 func (f *Flows) DeleteFlows(list []state.FlowKey) error {
 	v4, v6 := byFamily(list)
 	f.v4.delete(v4)
@@ -196,7 +196,7 @@ func (f *Flows) DeleteFlows(list []state.FlowKey) error {
 	return nil
 }
 
-// byFamily gives the keys of each family.
+// byFamily returns the keys of each family.
 func byFamily(list []state.FlowKey) (v4 []flowKey4, v6 []flowKey6) {
 	for _, k := range list {
 		if k.Tuple.Is4() {
@@ -208,7 +208,7 @@ func byFamily(list []state.FlowKey) (v4 []flowKey4, v6 []flowKey6) {
 	return v4, v6
 }
 
-// Forget lets packets of flows be counted anew, for those that leave as given.
+// Forget resets the packet counts of flows that leave as given.
 func (f *Flows) Forget(list []state.FlowKey) error {
 	keys := make([]passedKey, len(list))
 	for i, k := range list {
@@ -220,7 +220,7 @@ func (f *Flows) Forget(list []state.FlowKey) error {
 	return nil
 }
 
-// deleteKeys deletes those that are there: the kernel stops at each that is not.
+// deleteKeys deletes the keys that are there: the kernel stops at each missing one.
 func deleteKeys[K any](m *ebpf.Map, keys []K) error {
 	for len(keys) > 0 {
 		done, err := m.BatchDelete(keys, nil)
@@ -235,13 +235,13 @@ func deleteKeys[K any](m *ebpf.Map, keys []K) error {
 	return nil
 }
 
-// SetSession says which interface a PPPoE session is; 0 takes it back.
+// SetSession sets the interface of a PPPoE session; 0 removes the session.
 func (f *Flows) SetSession(s state.FlowSession, upper uint32) error {
 	k := flowSession{Interface: s.Below, Session: datapath.Htons(s.Session), Peer: s.Peer}
 	return f.d.core.Write("flow_sessions", k, upper, upper == 0)
 }
 
-// Hops gives the hops that are not withdrawn, by number.
+// Hops returns the next hops that are not withdrawn, by number.
 func (f *Flows) Hops() (map[uint32]state.FlowHop, error) {
 	all := map[uint32]state.FlowHop{}
 	for i := range f.hops.MaxEntries() {
@@ -256,7 +256,7 @@ func (f *Flows) Hops() (map[uint32]state.FlowHop, error) {
 	return all, nil
 }
 
-// Control gives the generation, and whether the lease runs.
+// Control returns the generation, and whether the lease is valid.
 func (f *Flows) Control() (generation uint32, leased bool, err error) {
 	var v flowControl
 	if err := f.control.Lookup(uint32(0), &v); err != nil {

@@ -9,16 +9,16 @@ import (
 	"weft/internal/state"
 )
 
-// flowsAtOnce is how many are read by one call of the kernel.
+// flowsAtOnce is the number of flows that one system call reads.
 const flowsAtOnce = 4096
 
-// flowCursor is how far a look at all flows has come.
+// flowCursor is the position of a pass over all flows.
 type flowCursor struct {
 	line int  // the next one
 	six  bool // those of IPv4 were all given
 }
 
-// Each gives every flow there is, as it was at some moment of the call.
+// Each calls use for every flow, with its state at some moment of the call.
 func (f *Flows) Each(use func(state.FlowUse)) error {
 	var c flowCursor
 	for more := true; more; {
@@ -30,9 +30,9 @@ func (f *Flows) Each(use func(state.FlowUse)) error {
 	return nil
 }
 
-// Some looks at flows, some thousands at a call, and gives those that are of no
-// use; more is false once it has looked at each that was there all the time, and
-// then it begins anew.
+// Some reads some thousand flows per call, and calls use for those for which useful
+// returns false. more is false once it has read each flow that was there all the
+// time; then the next call begins at the first.
 func (f *Flows) Some(useful func(state.FlowState) bool, use func(state.FlowUse)) (more bool, err error) {
 	now := datapath.NowTicks()
 	if more, err = f.next(&f.some, func(v *flowPart) bool { return useful(stateOf(v, now)) }, use); !more || err != nil {
@@ -42,8 +42,8 @@ func (f *Flows) Some(useful func(state.FlowState) bool, use func(state.FlowUse))
 	return more, err
 }
 
-// Look gives the state of each of those flows; use is told its place in the list,
-// and not called for those that are not there.
+// Look reads the state of each of those flows and calls use with its index in the
+// list; missing flows are skipped.
 func (f *Flows) Look(list []state.FlowKey, use func(i int, f state.FlowState)) error {
 	now := datapath.NowTicks()
 	for i, k := range list {
@@ -61,10 +61,11 @@ func (f *Flows) Look(list []state.FlowKey, use func(i int, f state.FlowState)) e
 	return nil
 }
 
-// next gives some flows, but for those that skip tells to leave out; nil: none.
+// next calls use for some flows, except those for which skip returns true; nil skips
+// none.
 func (f *Flows) next(c *flowCursor, skip func(*flowPart) bool, use func(state.FlowUse)) (more bool, err error) {
 	now := datapath.NowTicks()
-	// both families' flows have one layout; Go has a type for each
+	// the flows of both families have one layout; Go has a type for each
 	if !c.six {
 		c.line, more, err = f.v4.next(c.line, skip, func(k *flowKey4, v *flow4) {
 			u := decodeFlow(*(*flowPart)(unsafe.Pointer(&v.Flow)), now)

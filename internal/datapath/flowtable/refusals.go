@@ -17,8 +17,8 @@ type (
 	flowRefusal = datapath.IngressTCFlowRefusal
 )
 
-// flowRefusals is how many refused flows there can be at a time: those seen
-// first make room for new ones.
+// flowRefusals is the largest number of refused flows: the least recently seen ones
+// make room for new ones.
 func flowRefusals(flows int) uint32 {
 	if flows == 0 {
 		return 1
@@ -26,17 +26,17 @@ func flowRefusals(flows int) uint32 {
 	return 16384
 }
 
-// Refuse says which refusals hold, those of that epoch; 0: none do.
+// Refuse makes the refusals of that epoch valid; 0: none.
 func (f *Flows) Refuse(epoch uint32) { storeWord(&f.controls().Refuse, epoch) }
 
-// PutRefusals writes flows that the ruleset refused. They do not hold yet: see
+// PutRefusals writes flows that the ruleset refused. They are not valid before
 // HoldRefusals.
 func (f *Flows) PutRefusals(list []state.FlowKey) error {
 	return f.writeRefusals(list, flowRefusal{}, ebpf.UpdateAny, nil)
 }
 
-// HoldRefusals has refused flows be dropped for so long, but for those that
-// were taken back meanwhile. They are void once generation or epoch is another.
+// HoldRefusals makes refused flows be dropped for that long, except those that were
+// cancelled meanwhile. They become invalid when the generation or the epoch changes.
 func (f *Flows) HoldRefusals(list []state.FlowKey, generation, epoch uint32, d time.Duration) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -56,7 +56,7 @@ func (f *Flows) writeRefusals(list []state.FlowKey, v flowRefusal, flags ebpf.Ma
 	return nil
 }
 
-// DeleteRefusals lets packets of flows through to the ruleset again.
+// DeleteRefusals cancels refusals: the ruleset sees these flows' packets again.
 func (f *Flows) DeleteRefusals(list []state.FlowKey) error {
 	for _, k := range list {
 		if err := f.refusals.Delete(encodeFlowTuple(k.Tuple)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {

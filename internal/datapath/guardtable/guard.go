@@ -19,8 +19,8 @@ const second = 1_000_000_000
 
 // in the nanoseconds of the programs' clock
 
-// encodeGuard gives what the programs read. The key of the hash is not from
-// here: it is chosen when a guard is first written.
+// encodeGuard encodes a guard. It does not set the key of the hash, which is chosen
+// when a guard is first written.
 func encodeGuard(g state.Guard) guardValue {
 	var v guardValue
 	for flag, on := range map[uint32]bool{
@@ -55,7 +55,7 @@ func decodeGuard(device string, v guardValue) state.Guard {
 	return g
 }
 
-// Guards lists the interfaces that are guarded.
+// Guards lists the interfaces with a guard.
 func (d Table) Guards() ([]state.Guard, error) {
 	return datapath.Collect(d.core, "guard_interfaces", func(index uint32, v guardValue) state.Guard { return decodeGuard(datapath.DeviceName(int(index)), v) })
 }
@@ -70,8 +70,8 @@ func (d Table) writeGuard(g state.Guard, remove bool) error {
 	return d.core.Write("guard_interfaces", uint32(index), v, remove)
 }
 
-// guardKey is a key of a list's trie: the length in the machine's order, the
-// address in wire order.
+// guardKey is a key of a list's trie: the prefix length in host byte order, the
+// address in network byte order.
 func guardKey(p netip.Prefix) []byte {
 	return append(binary.NativeEndian.AppendUint32(nil, uint32(p.Bits())), p.Masked().Addr().AsSlice()...)
 }
@@ -81,16 +81,15 @@ func guardPrefix(key []byte) netip.Prefix {
 	return netip.PrefixFrom(a, int(binary.NativeEndian.Uint32(key)))
 }
 
-// guardRoom is how many entries a list has room for beyond those it is made
+// guardRoom is the number of entries that a list can take beyond those it is made
 // with, for prefixes that are blocked one by one.
 const guardRoom = 65536
 
-// guardBatch is how many entries go to the kernel in one call.
+// guardBatch is the number of entries that one system call writes.
 const guardBatch = 16384
 
-// SetGuardList puts a list in the place of the old one, in one step for each
-// family: packets meet the old or the new. Prefixes are masked, and each is
-// there once.
+// SetGuardList replaces the list in one step for each family: packets see the old or
+// the new list. Prefixes must be masked, and unique.
 func (d Table) SetGuardList(entries []state.GuardEntry) error {
 	var keys [2][]byte
 	var values [2][]uint32
@@ -132,8 +131,8 @@ func (d Table) replaceGuardList(name string, size int, keys []byte, values []uin
 	return outer.Put(uint32(0), inner)
 }
 
-// split makes a slice of arrays, which the library hands on without copying
-// each by itself.
+// split converts keys to a slice of arrays, which the library passes on without
+// copying each by itself.
 func split(keys []byte, size int) any {
 	n := len(keys) / size
 	if size == 8 {
@@ -176,7 +175,7 @@ func (d Table) PutGuardEntry(e state.GuardEntry) error {
 	return nil
 }
 
-// RemoveGuardEntry takes a prefix out of the list in use.
+// RemoveGuardEntry removes a prefix from the list in use.
 func (d Table) RemoveGuardEntry(p netip.Prefix) error {
 	_, list, err := d.guardList(p)
 	if err == nil {
@@ -189,8 +188,8 @@ func (d Table) RemoveGuardEntry(p netip.Prefix) error {
 	return nil
 }
 
-// GuardEntryFor is what the list in use says of an address: the entry of the
-// longest prefix, if there is one.
+// GuardEntryFor returns the list's entry for an address, that of the longest prefix;
+// ok is false if there is none.
 func (d Table) GuardEntryFor(a netip.Addr) (said state.Listed, ok bool, err error) {
 	p := netip.PrefixFrom(a, a.BitLen())
 	_, list, err := d.guardList(p)
@@ -204,8 +203,8 @@ func (d Table) GuardEntryFor(a netip.Addr) (said state.Listed, ok bool, err erro
 	return said, err == nil, err
 }
 
-// GuardLetsIn gives those prefixes that the list in use does not block as a whole:
-// it has an exception, or nothing, for them.
+// GuardLetsIn returns the prefixes that the list in use does not block as a whole:
+// it has an exception for them, or no entry.
 func (d Table) GuardLetsIn(prefixes []netip.Prefix) (free []netip.Prefix, err error) {
 	var lists [2]*ebpf.Map
 	for i, any := range []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)} {

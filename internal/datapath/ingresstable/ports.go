@@ -7,10 +7,10 @@ import (
 	"weft/internal/state"
 )
 
-// writePort writes what the programs know about an interface: into the hash,
-// which has all, and near, where it is found without one, unless another one
-// lies there. A slot is emptied before it changes, so that nobody takes half of
-// the old one for the new one: meanwhile the hash has it.
+// writePort writes the configuration of an interface into the hash table, which has
+// all, and into the array that is read without hashing, unless another interface has
+// its slot there. A slot is cleared before it changes, so that no program reads a
+// mix of old and new: meanwhile programs use the hash table.
 func (d Table) writePort(p state.Port, remove bool) error {
 	if lacks := p.AllRoles() & d.core.Sizes().Unused; lacks != 0 && !remove {
 		return fmt.Errorf("write %s: the programs are loaded without the code for it (%#x)", p, lacks)
@@ -44,7 +44,7 @@ func (d Table) writePort(p state.Port, remove bool) error {
 	return d.core.Write("interfaces_near", slot, value, false)
 }
 
-// lowers lists which interface frames belong to that arrive on a device below it.
+// lowers lists the interfaces of frames that arrive on a device below them.
 func (d Table) lowers() ([]state.Lower, error) {
 	return datapath.Collect(d.core, "lowers", decodeLower)
 }
@@ -61,18 +61,18 @@ func (d Table) writeLower(l state.Lower, remove bool) error {
 	return d.core.Write("lowers", encodeLower(l, index), uint32(upper), remove)
 }
 
-// unusedFlags gives interface_unused of bpf/lib/interface.h: only translators have a
-// use for the shortcut.
+// unusedFlags returns interface_unused of bpf/lib/interface.h: only translators use
+// the bypass.
 func unusedFlags(unused state.Roles) uint32 {
 	return uint32(unused.With(state.RoleShortcut, unused.Has(state.RoleTranslated)))
 }
 
-// Ports lists what the programs know about interfaces.
+// Ports lists the ingress entries of the interfaces.
 func (d Table) Ports() ([]state.Port, error) {
 	return datapath.Collect(d.core, "interfaces", func(k uint32, v portValue) state.Port { return decodePort(int(k), v) })
 }
 
-// proxies lists what ARP and neighbour discovery are answered for.
+// proxies lists the addresses for which ARP and neighbour discovery are answered.
 func (d Table) proxies() ([]state.Proxy, error) {
 	return datapath.Collect(d.core, "neighbour_proxies", func(k proxyKey, _ uint32) state.Proxy { return decodeProxy(k) })
 }

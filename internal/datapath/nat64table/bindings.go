@@ -25,8 +25,8 @@ type Session struct {
 	Translator int
 	Protocol   uint8 // of IPv4
 	State      state.SessionState
-	IPv6, IPv4 netip.AddrPort // the node, and what stands for it
-	Remote6    netip.Addr     // the far end as the node knows it
+	IPv6, IPv4 netip.AddrPort // the node's address and port, and its mapped ones
+	Remote6    netip.Addr     // the remote address as the node sees it
 	Remote4    netip.AddrPort
 	Expires    time.Duration // from now, without a packet
 	Age        time.Duration
@@ -35,8 +35,8 @@ type Session struct {
 // since gives the time between two ticks.
 func since(from, to uint32) time.Duration { return time.Duration(int32(to-from)) * datapath.Tick }
 
-// Bindings goes through the bindings, in no order. Those that are made or end
-// meanwhile may be among them or not.
+// Bindings iterates over the bindings, in no order. Bindings that are made or end
+// meanwhile may be included or not.
 func (d Table) Bindings() iter.Seq2[Binding, error] {
 	now := datapath.NowTicks()
 	return datapath.Entries(d.core, "nat64_bib6", func(k bib6Key, v binding) (Binding, bool) {
@@ -48,7 +48,7 @@ func (d Table) Bindings() iter.Seq2[Binding, error] {
 	})
 }
 
-// Sessions goes through the sessions likewise, but for those whose time is up.
+// Sessions likewise iterates over the sessions, without expired ones.
 func (d Table) Sessions() iter.Seq2[Session, error] {
 	now := datapath.NowTicks()
 	return datapath.Entries(d.core, "nat64_sessions", func(k sessionKey, v sessionValue) (Session, bool) {
@@ -62,7 +62,8 @@ func (d Table) Sessions() iter.Seq2[Session, error] {
 	})
 }
 
-// Usage is what a translator has made and ended of one protocol.
+// Usage counts the bindings and sessions of one protocol that a translator has made
+// and ended.
 type Usage struct {
 	Translator                  int
 	Protocol                    uint8
@@ -70,7 +71,7 @@ type Usage struct {
 	SessionsMade, SessionsEnded uint64
 }
 
-// Bindings and Sessions that there are now.
+// Bindings is the number of bindings that exist now; Sessions likewise.
 func (u Usage) Bindings() uint64 { return u.BindingsMade - u.BindingsEnded }
 
 func (u Usage) Sessions() uint64 { return u.SessionsMade - u.SessionsEnded }
@@ -78,7 +79,7 @@ func (u Usage) Sessions() uint64 { return u.SessionsMade - u.SessionsEnded }
 // protocols in the order of enum nat64_protocol
 func protocols() []uint8 { return []uint8{6, 17, 1} }
 
-// Usages gives what each stateful translator has made and ended.
+// Usages returns the usage of each stateful translator.
 func (d Table) Usages() ([]Usage, error) {
 	m, err := d.core.Map("nat64_usages")
 	if err != nil {

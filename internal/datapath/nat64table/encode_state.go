@@ -24,7 +24,7 @@ type (
 	event         = datapath.IngressTCNat64Event
 )
 
-// ticks rounds up: nothing may live shorter than it was told.
+// ticks rounds up: no object may expire before its configured time.
 func ticks(d time.Duration) uint32 { return uint32((d + datapath.Tick - 1) / datapath.Tick) }
 
 // duration is the reverse of ticks for whole seconds.

@@ -15,14 +15,14 @@ import (
 	"weft/internal/state"
 )
 
-// BindingEvents are the bindings that were made and ended, for the log of
-// allocations. There is one reader of them at a time.
+// BindingEvents reads the events of bindings made and ended, for the allocation log.
+// It has one reader at a time.
 type BindingEvents struct {
 	datapath Table
 	reader   *ringbuf.Reader
 }
 
-// BindingEvents opens the ring.
+// BindingEvents opens the ring buffer.
 func (d Table) BindingEvents() (*BindingEvents, error) {
 	m, err := d.core.Map("nat64_log_events")
 	if err != nil {
@@ -35,10 +35,10 @@ func (d Table) BindingEvents() (*BindingEvents, error) {
 	return &BindingEvents{d, r}, nil
 }
 
-// Close lets go of the ring; what is in it stays.
+// Close closes the ring buffer; unread events stay in it.
 func (e *BindingEvents) Close() error { return e.reader.Close() }
 
-// Read gives what is in the ring now, at most so many.
+// Read returns the events that are in the ring buffer now, at most that many.
 func (e *BindingEvents) Read(most int) ([]state.BindingEvent, error) {
 	now, ticks := time.Now(), datapath.NowTicks()
 	var list []state.BindingEvent
@@ -65,10 +65,10 @@ func (e *BindingEvents) Read(most int) ([]state.BindingEvent, error) {
 	return list, nil
 }
 
-// Lost is how many events the ring had no room for, ever.
+// Lost is the number of events so far for which the ring buffer had no room.
 func (e *BindingEvents) Lost() (uint64, error) { return e.datapath.LogEventsLost() }
 
-// LogEventsLost is how many events the log's ring had no room for.
+// LogEventsLost is the number of events for which the log's ring buffer had no room.
 func (d Table) LogEventsLost() (lost uint64, err error) {
 	m, err := d.core.Map("nat64_lost")
 	if err != nil {
@@ -84,8 +84,8 @@ func (d Table) LogEventsLost() (lost uint64, err error) {
 	return lost, nil
 }
 
-// Epoch tells one life of the tables of stateful translation from the next:
-// bindings of another one have ended.
+// Epoch identifies one life of the tables of stateful translation: bindings of
+// another epoch have ended.
 func (d Table) Epoch() (string, error) {
 	m, err := d.core.Map("nat64_bib6")
 	if err != nil {

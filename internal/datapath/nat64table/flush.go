@@ -12,9 +12,8 @@ import (
 	"weft/internal/datapath"
 )
 
-// End ends sessions before their time, and the bindings that only they held.
-// It gives how many there were; a session that ended by itself meanwhile does
-// no harm.
+// End ends sessions before they expire, and the bindings that only they referenced.
+// It returns the number ended; a session that has ended meanwhile is no error.
 func (d Table) End(sessions []Session) (int, error) {
 	d.core.TakeSizes()
 	prog, err := d.core.Load("nat64_sweep")

@@ -10,7 +10,7 @@ import (
 	"weft/internal/state"
 )
 
-// ringSize is how many bytes of events wait for a reader: some 60,000.
+// ringSize is the size of the ring buffer of events in bytes: some 60,000 events.
 const ringSize = 4 << 20
 
 func stateMaps() []string {
@@ -21,8 +21,8 @@ func stateMaps() []string {
 	}
 }
 
-// startSweep has the kernel end sessions whose time is up, from now on and
-// whether weft runs or not. Without stateful translation there are none.
+// startSweep makes the kernel end expired sessions from now on, whether weft runs or
+// not. Without stateful translation there are none.
 func (d Table) startSweep() error {
 	if d.core.Sizes().Sessions == 0 {
 		return d.runSweep(sweepStop)
@@ -30,10 +30,10 @@ func (d Table) startSweep() error {
 	return d.runSweep(sweepStart)
 }
 
-// StopSweep has the kernel end no session by itself any more.
+// StopSweep stops that timer: the kernel ends no more sessions by itself.
 func (d Table) StopSweep() error { return d.runSweep(sweepStop) }
 
-// Sweep ends every session whose time is up now.
+// Sweep ends all sessions that have expired by now.
 func (d Table) Sweep() error { return d.runSweep(sweepAll) }
 
 func (d Table) runSweep(mark uint32) error {
@@ -51,7 +51,7 @@ func (d Table) runSweep(mark uint32) error {
 	return nil
 }
 
-// Binders lists how stateful translators bind, by id.
+// Binders lists the NAT allocators of the stateful translators, by id.
 func (d Table) Binders() ([]state.Binder, error) {
 	m, err := d.core.Map("nat64_stateful_configs")
 	if err != nil {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 )
 
-// Volume is what a translator carried in one direction; bytes of IP packets
-// as they left.
+// Volume is the traffic of a translator in one direction; bytes of IP packets as
+// they left.
 type Volume struct {
 	Packets uint64 `json:"packets"`
 	Bytes   uint64 `json:"bytes"`
 }
 
-// Volumes gives what translator id carried, IPv6 to IPv4 and back.
+// Volumes returns the traffic of translator id, IPv6 to IPv4 and back.
 func (d Table) Volumes(id int) (to4, to6 Volume, err error) {
 	m, err := d.core.Map("nat64_traffic")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"weft/internal/datapath"
 )
 
-// NATSubscriber is what one has of a stateful translator, as long as it has
-// something.
+// NATSubscriber is the usage of a subscriber of a stateful translator that has
+// bindings or sessions.
 type NATSubscriber struct {
 	Translator      int
 	Prefix          netip.Addr // its length is the binder's
@@ -17,7 +17,7 @@ type NATSubscriber struct {
 	Packets, Bytes  [2]uint64 // to IPv4, to IPv6; zero if they are not counted
 }
 
-// NATSubscribers goes through them, in no order.
+// NATSubscribers iterates over them, in no order.
 func (d Table) NATSubscribers() iter.Seq2[NATSubscriber, error] {
 	return datapath.Entries(d.core, "nat64_subscribers", func(k subscriberKey, v subscriber) (NATSubscriber, bool) {
 		return NATSubscriber{

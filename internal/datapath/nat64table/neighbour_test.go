@@ -19,8 +19,8 @@ mappings = [
 func TestARPIsAnsweredForTranslatedAddresses(t *testing.T) {
 	b := newBench(t, onLinkToml, parts()...)
 	wan := b.Links["wan"].MAC
-	nobody := make([]byte, 6)
-	ask := datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, nobody, datapathtest.Ours4)
+	zero := make([]byte, 6)
+	ask := datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, zero, datapathtest.Ours4)
 	answer := datapathtest.ArpFrame(datapathtest.AskerMAC, wan[:], datapathtest.Arp(2, wan[:], datapathtest.Ours4, datapathtest.AskerMAC, datapathtest.Asker4))
 	padding := make([]byte, 18)
 	for _, c := range []struct {
@@ -32,11 +32,11 @@ func TestARPIsAnsweredForTranslatedAddresses(t *testing.T) {
 		{"a question to all", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, ask), answer, state.ForwardArpReply},
 		{"a question to us alone", datapathtest.ArpFrame(wan[:], datapathtest.AskerMAC, ask), answer, state.ForwardArpReply},
 		{"a padded question", append(datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, ask), padding...), append(bytes.Clone(answer), padding...), state.ForwardArpReply},
-		{"a probe from no address", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, "0.0.0.0", nobody, datapathtest.Ours4)),
+		{"a probe from no address", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, "0.0.0.0", zero, datapathtest.Ours4)),
 			datapathtest.ArpFrame(datapathtest.AskerMAC, wan[:], datapathtest.Arp(2, wan[:], datapathtest.Ours4, datapathtest.AskerMAC, "0.0.0.0")), state.ForwardArpReply},
-		{"for somebody else", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, nobody, "198.51.100.3")), nil, state.PassNotIp},
-		{"for the router itself", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, nobody, "198.51.100.1")), nil, state.PassNotIp},
-		{"an announcement by its owner", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Ours4, nobody, datapathtest.Ours4)), nil, state.PassNotIp},
+		{"for another host", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, zero, "198.51.100.3")), nil, state.PassNotIp},
+		{"for the router itself", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, zero, "198.51.100.1")), nil, state.PassNotIp},
+		{"an announcement by its owner", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Ours4, zero, datapathtest.Ours4)), nil, state.PassNotIp},
 		{"an answer", datapathtest.ArpFrame(wan[:], datapathtest.AskerMAC, datapathtest.Arp(2, datapathtest.AskerMAC, datapathtest.Ours4, wan[:], "198.51.100.1")), nil, state.PassNotIp},
 		{"another hardware type", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.With(ask, 1, 6)), nil, state.PassNotIp},
 		{"another protocol", datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.With(ask, 2, 0x86, 0xdd)), nil, state.PassNotIp},
@@ -115,7 +115,7 @@ func TestNeighbourDiscoveryIsAnsweredForTranslatedAddresses(t *testing.T) {
 		{"from a link-local address", solicitation("fe80::99", datapathtest.Ours6, source), advertisement(lan, "fe80::99", "c0000000", datapathtest.AskerMAC), state.ForwardNdReply},
 		{"duplicate address detection", solicitation("::", datapathtest.Ours6, nil), toAll, state.ForwardNdReply},
 		{"duplicate address detection with a nonce", solicitation("::", datapathtest.Ours6, nonce), toAll, state.ForwardNdReply},
-		{"for somebody else", solicitation(datapathtest.Asker6, "2001:db8:1::55", source), nil, state.PassNotForUs},
+		{"for another host", solicitation(datapathtest.Asker6, "2001:db8:1::55", source), nil, state.PassNotForUs},
 		{"for an IPv6 node", solicitation(datapathtest.Asker6, "2001:db8:1::2", source), nil, state.PassNotForUs},
 		{"with a wrong checksum", wrong, nil, state.DropBadHeader},
 		{"from beyond a router", elsewhere, nil, state.PassNotForUs},

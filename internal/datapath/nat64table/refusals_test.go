@@ -22,7 +22,7 @@ func TestIPv6PacketsThatAreRefused(t *testing.T) {
 		{"a payload length that says more than there is", datapathtest.With(good, 5, 18), state.DropTruncated, nil, nil},
 		{"to a group", to("ff02::1"), state.PassLinkScope, nil, nil},
 		{"to a neighbour", to("fe80::1"), state.PassLinkScope, nil, nil},
-		{"to somebody else", to("2001:db9::1"), state.PassNotTranslated, nil, nil},
+		{"to another prefix", to("2001:db9::1"), state.PassNotTranslated, nil, nil},
 		{"to an IPv6 node with a mapping", to("2001:db8:3::8"), state.PassNotTranslated, nil, nil},
 		{"from nowhere", from("::"), state.DropIllegalAddress, nil, nil},
 		{"from loopback", from("::1"), state.DropIllegalAddress, nil, nil},
@@ -45,9 +45,9 @@ func TestIPv6PacketsThatAreRefused(t *testing.T) {
 		{"19 bytes of TCP in a frame that is padded", datapathtest.With(append(carrying(6, "", datapathtest.Counting(19)), 0, 0, 0, 0), 5, 19), state.DropTruncated, nil, nil},
 		{"a UDP length that says more than there is", carrying(17, "", datapathtest.With(u.Payload, 4, 0, 18)), state.DropBadHeader, nil, nil},
 		{"a UDP length of seven", carrying(17, "", datapathtest.With(u.Payload, 4, 0, 7)), state.DropBadHeader, nil, nil},
-		{"a neighbour solicitation to nobody here", carrying(58, "", datapathtest.Message(datapathtest.Node6, datapathtest.Far6, 135, 0, "00000000", datapathtest.Counting(16))), state.DropIcmpType, nil, nil},
+		{"a neighbour solicitation for an unknown address", carrying(58, "", datapathtest.Message(datapathtest.Node6, datapathtest.Far6, 135, 0, "00000000", datapathtest.Counting(16))), state.DropIcmpType, nil, nil},
 		{"a multicast listener report", carrying(58, "", datapathtest.Message(datapathtest.Node6, datapathtest.Far6, 143, 0, "00000000", nil)), state.DropIcmpType, nil, nil},
-		{"an ICMPv6 type that nobody has assigned", carrying(58, "", datapathtest.Message(datapathtest.Node6, datapathtest.Far6, 200, 0, "00000000", nil)), state.DropIcmpType, nil, nil},
+		{"an unassigned ICMPv6 type", carrying(58, "", datapathtest.Message(datapathtest.Node6, datapathtest.Far6, 200, 0, "00000000", nil)), state.DropIcmpType, nil, nil},
 	})
 }
 
@@ -73,7 +73,7 @@ func TestIPv4PacketsThatAreRefused(t *testing.T) {
 		{"to a group", to("239.1.2.3"), state.PassLinkScope, nil, nil},
 		{"to everybody", to("255.255.255.255"), state.PassLinkScope, nil, nil},
 		{"to a neighbour", to("169.254.1.1"), state.PassLinkScope, nil, nil},
-		{"to somebody else", to("9.9.9.9"), state.PassNotTranslated, nil, nil},
+		{"to another prefix", to("9.9.9.9"), state.PassNotTranslated, nil, nil},
 		{"to an IPv4 node with a mapping", to("203.0.113.200"), state.PassNotTranslated, nil, nil},
 		{"from loopback", from("127.0.0.1"), state.DropIllegalAddress, nil, nil},
 		{"from nowhere", from("0.0.0.0"), state.DropIllegalAddress, nil, nil},

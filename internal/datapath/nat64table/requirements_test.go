@@ -76,7 +76,7 @@ func TestASubscriberStaysOnOneAddress(t *testing.T) {
 	})
 }
 
-// RFC 6056, RFC 6888 REQ-15: nobody can tell the next port from those before.
+// RFC 6056, RFC 6888 REQ-15: the next port cannot be predicted from those before.
 func TestPortsFollowNoOrder(t *testing.T) {
 	b := newStateful(t, shared)
 	r := &Resolver{Of(b.Datapath), b.Program("nat64_resolve"), func() uint32 { return 1000 }}

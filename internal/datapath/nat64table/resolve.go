@@ -12,9 +12,9 @@ import (
 	"weft/internal/state"
 )
 
-// Resolver asks the programs which binding and session a packet belongs to: it
-// gives nat64_resolve, by BPF_PROG_RUN, a small packet that stands for it. So
-// state is made, limited and moved on by the same code for every packet.
+// Resolver finds the binding and session of a packet through the programs: it gives
+// nat64_resolve, by BPF_PROG_RUN, a small packet with the same addresses. So state
+// is created, limited and updated by the same code for every packet.
 type Resolver struct {
 	datapath Table
 	program  *ebpf.Program
@@ -30,8 +30,8 @@ func (d Table) Resolver() (*Resolver, error) {
 	return &Resolver{d, prog, datapath.NowTicks}, nil
 }
 
-// Resolve gives the addresses and ports after translation, or the outcome that
-// the packet meets instead.
+// Resolve returns the addresses and ports after translation, or the outcome that the
+// packet has instead.
 func (r *Resolver) Resolve(t state.Tuple) (state.Tuple, state.Outcome) {
 	frame := probe(t)
 	run := ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64)}
@@ -49,8 +49,8 @@ func (r *Resolver) Resolve(t state.Tuple) (state.Tuple, state.Outcome) {
 	return got, state.OutcomeNone
 }
 
-// Session gives the node that has a session, by its IPv4 side, and the far end
-// as that node knows it.
+// Session returns the node of a session, by the session's IPv4 side, and the remote
+// address as the node sees it.
 func (r *Resolver) Session(protocol uint8, pool, remote netip.AddrPort) (client, remote6 netip.AddrPort, ok bool) {
 	v, ok := r.session(protocol, pool, remote)
 	if !ok {
@@ -67,9 +67,9 @@ func (r *Resolver) session(protocol uint8, pool, remote netip.AddrPort) (v sessi
 	return v, true
 }
 
-// Binding gives the address and port of the pool that stand for a node's in its
-// session with a far end. Several translators may have bound the same node's
-// port: the one counts that has the session.
+// Binding returns the pool's address and port that a node's session with a remote
+// uses. Several translators may have bound the same port of the node: the one that
+// has the session counts.
 func (r *Resolver) Binding(protocol uint8, client, remote6, remote netip.AddrPort) (netip.AddrPort, bool) {
 	m, err := r.datapath.core.Map("nat64_bib6")
 	if err != nil {
@@ -98,8 +98,8 @@ const (
 	probeIPv6 = 14 + 40
 )
 
-// probe makes the smallest packet that says what t says. Checksums of transport
-// are never looked at; that of UDP must not be zero.
+// probe makes the smallest packet of a tuple. Transport checksums are not verified;
+// that of UDP must not be zero.
 func probe(t state.Tuple) []byte {
 	var seg []byte
 	switch t.Protocol {
@@ -159,7 +159,7 @@ func icmpType(ipv6, request bool) byte {
 
 var errProbe = errors.New("the program gave no packet back")
 
-// readProbe reads what a probe became.
+// readProbe decodes a translated probe.
 func readProbe(frame []byte, t state.Tuple) (state.Tuple, error) {
 	head := probeIPv4
 	if !t.From.Addr().Is6() {

@@ -17,11 +17,12 @@ import (
 	"weft/internal/state"
 )
 
-// changesBytes is the room for what other routers are to be told: about 14,000
-// changes.
+// changesBytes is the size of the ring buffer of session events for other routers:
+// about 14,000 events.
 const changesBytes = 1 << 20
 
-// Sharer is the way of sessions to other routers and from them (failover).
+// Sharer exports session events to other routers and imports theirs (session
+// synchronisation).
 type Sharer struct {
 	datapath Table
 	program  *ebpf.Program
@@ -31,13 +32,13 @@ type Sharer struct {
 	ring     *ringbuf.Reader
 	now      func() uint32 // ticks
 
-	mu     sync.Mutex // one run at a time: it has one table of records
+	mu     sync.Mutex // one run at a time: there is one table of records
 	keys   []uint32
 	values []sessionValue
 	record ringbuf.Record
 }
 
-// Sharer opens it. Close gives it back.
+// Sharer opens it; Close releases it.
 func (d Table) Sharer() (*Sharer, error) {
 	s := &Sharer{datapath: d, now: datapath.NowTicks, values: make([]sessionValue, adoptMost)}
 	for i := range uint32(adoptMost) {
@@ -62,10 +63,10 @@ func (d Table) Sharer() (*Sharer, error) {
 	return s, nil
 }
 
-// Close lets go of the ring.
+// Close closes the ring buffer.
 func (s *Sharer) Close() error { return s.ring.Close() }
 
-// Identity tells these tables from any that were or will be.
+// Identity identifies these tables: no others had or will have it.
 func (s *Sharer) Identity() (uint64, error) {
 	id, ok := datapath.MapID(s.sessions)
 	if !ok {
@@ -82,18 +83,18 @@ func (s *Sharer) Identity() (uint64, error) {
 	return sum, nil
 }
 
-// Empty tells that there are no sessions.
+// Empty reports whether there are no sessions.
 func (s *Sharer) Empty() bool {
 	var k sessionKey
 	return errors.Is(s.sessions.NextKey(nil, &k), ebpf.ErrKeyNotExist)
 }
 
-// Changes gives what has changed since it was asked last, at most a number.
+// Changes calls see for each event since the last call, at most that many.
 func (s *Sharer) Changes(most int, see func(state.SessionChange)) (int, error) {
 	if s.ring.AvailableBytes() == 0 { // the usual case, and no system call
 		return 0, nil
 	}
-	s.ring.SetDeadline(time.Unix(1, 0)) // what is there, and no waiting
+	s.ring.SetDeadline(time.Unix(1, 0)) // only what is there, without waiting
 	now := s.now()
 	for n := range most {
 		err := s.ring.ReadInto(&s.record)
@@ -111,7 +112,7 @@ func (s *Sharer) Changes(most int, see func(state.SessionChange)) (int, error) {
 	return most, nil
 }
 
-// Lost gives how many changes have found no room, ever.
+// Lost returns the number of events so far for which the ring buffer had no room.
 func (s *Sharer) Lost() (uint64, error) {
 	var each []uint64
 	if err := s.lost.Lookup(uint32(lostChanges), &each); err != nil {
@@ -124,8 +125,8 @@ func (s *Sharer) Lost() (uint64, error) {
 	return sum, nil
 }
 
-// Listing goes through all sessions. Those that are made or end meanwhile may
-// be in it or not.
+// Listing dumps all sessions. Sessions that are made or end meanwhile may be
+// included or not.
 type Listing struct {
 	sharer *Sharer
 	at     ebpf.MapBatchCursor
@@ -134,12 +135,12 @@ type Listing struct {
 	done   bool
 }
 
-// List begins a listing.
+// List begins a dump.
 func (s *Sharer) List() *Listing {
 	return &Listing{sharer: s, keys: make([]sessionKey, datapath.BatchSize), values: make([]sessionValue, datapath.BatchSize)}
 }
 
-// Next gives some thousand more, and false when there are none.
+// Next calls see for some thousand more, and returns false when there are none.
 func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
 	if l.done {
 		return false, nil
@@ -162,7 +163,7 @@ func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
 	return true, nil
 }
 
-// Adopt takes sessions over, or ends them, and counts what came of each.
+// Adopt imports sessions, or ends them, and counts the results.
 func (s *Sharer) Adopt(list []state.Adoption) (results [state.AdoptResults]uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,8 @@ func (s *Sharer) Adopt(list []state.Adoption) (results [state.AdoptResults]uint6
 	return results, nil
 }
 
-// adopt tries again what another CPU has disturbed, a few times.
+// adopt imports sessions, and repeats a few times those that another CPU has
+// disturbed.
 func (s *Sharer) adopt(list []state.Adoption, tries int, results *[state.AdoptResults]uint64) error {
 	for i, a := range list {
 		s.values[i] = encodeAdoption(a)

@@ -11,9 +11,9 @@ import (
 	"weft/internal/state"
 )
 
-// BenchmarkShared measures what it costs to share a million sessions: a new
-// session's packet when others are told and when not, the daemon that reads it,
-// a listing, and taking all of them over.
+// BenchmarkShared measures the cost of replicating a million sessions: a new
+// session's packet with events for other routers and without, the daemon's reading
+// of them, a dump, and the import of all sessions.
 //
 //	go test ./internal/datapath -run xxx -bench Shared -benchtime 1x
 func BenchmarkShared(b *testing.B) {
@@ -81,11 +81,11 @@ func benchShared(b *testing.B) {
 	}
 	told, read = 0, 0
 	for range rounds {
-		open("new-session-told")
+		open("new-session-shared")
 	}
 	lost, err := s.Lost()
 	if err != nil || lost != 0 || told != rounds*nodes {
-		b.Fatalf("told %d, lost %d, %v", told, lost, err)
+		b.Fatalf("%d events, lost %d, %v", told, lost, err)
 	}
 	b.ReportMetric(float64(read)/float64(told), "read-ns-each")
 

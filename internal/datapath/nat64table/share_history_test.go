@@ -12,7 +12,7 @@ import (
 	"weft/internal/state"
 )
 
-// replica is what another router would know from what it was told.
+// replica is another router's knowledge, from the events that it has received.
 type replica map[string]told
 
 type told struct {
@@ -39,12 +39,12 @@ func (r replica) lacks(b *bench, list []state.ListedSession, now uint32) error {
 	}
 	timers := encodeBinder(binders[0]).Timers
 	if len(list) != len(r) {
-		return fmt.Errorf("%d sessions are there, %d were told", len(list), len(r))
+		return fmt.Errorf("%d sessions are there, the events left %d", len(list), len(r))
 	}
 	for _, l := range list {
 		t, ok := r[sessionName(l.Shared)]
 		if !ok || t.State != l.State || t.IPv6 != l.IPv6 || t.Remote6 != l.Remote6 {
-			return fmt.Errorf("told %+v of %+v", t, l)
+			return fmt.Errorf("event %+v of session %+v", t, l)
 		}
 		timer := timers[3]
 		switch {
@@ -97,7 +97,8 @@ func TestWhoListensHasWhatTheTablesHave(t *testing.T) {
 	}
 }
 
-// takesOver puts what was told into empty tables, and lets it end there.
+// takesOver imports the replica's sessions into empty tables, and lets them expire
+// there.
 func (b *bench) takesOver(s *Sharer, other replica, now uint32) {
 	b.T.Helper()
 	b.forget()
@@ -114,7 +115,7 @@ func (b *bench) takesOver(s *Sharer, other replica, now uint32) {
 	for _, l := range s.listed(b.T) {
 		nodes[fmt.Sprint(l.Protocol, l.IPv6)] = l.IPv4
 		if t := other[sessionName(l.Shared)]; t.State != l.State || !l.Remote {
-			b.T.Errorf("told %+v, took over %+v", t, l)
+			b.T.Errorf("event %+v, imported %+v", t, l)
 		}
 	}
 	if n := b.count("nat64_bib6"); n != len(nodes) || n != b.count("nat64_bib4") {

@@ -95,11 +95,11 @@ func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
 		b.cross(r, "SYN ACK", flow{sharedFar4, from.String(), 6, flagSYN | flagACK}, state.Forward4to6)
 		got := s.drain(t)
 		if len(got) != 2 || got[0].State != state.SessionV6Init || got[1].State != state.SessionEstablished || got[1].Ended {
-			t.Fatalf("told %+v, want the SYN and its answer", got)
+			t.Fatalf("events %+v, want those of the SYN and its answer", got)
 		}
 		c := got[1]
 		if c.IPv4 != from || c.IPv6 != netip.MustParseAddrPort(sharedNode) || c.Remote4 != netip.MustParseAddrPort(sharedFar4) || c.Protocol != 6 {
-			t.Errorf("told of %+v", c)
+			t.Errorf("event %+v", c)
 		}
 		// a packet every ten minutes for a day: its life is 2 h 4 min
 		tick := uint32(1000)
@@ -110,11 +110,11 @@ func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
 			got = append(got, s.drain(t)...)
 		}
 		if got = got[2:]; len(got) < 40 || len(got) > 50 {
-			t.Errorf("in a day told %d times, want once in 31 minutes", len(got))
+			t.Errorf("%d events in a day, want one in 31 minutes", len(got))
 		}
 		for _, c := range got {
 			if c.Left < 2*time.Hour {
-				t.Errorf("told that %s are left after a packet", c.Left)
+				t.Errorf("the event after a packet says that %s are left", c.Left)
 			}
 		}
 		b.clock(tick + ticks(3*time.Hour))
@@ -122,7 +122,7 @@ func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got = s.drain(t); len(got) != 1 || !got[0].Ended {
-			t.Errorf("told %+v, want that it ended", got)
+			t.Errorf("events %+v, want one of its end", got)
 		}
 		if lost, err := s.Lost(); lost != 0 || err != nil {
 			t.Errorf("lost %d, %v", lost, err)
@@ -140,7 +140,7 @@ func TestNothingIsToldUnlessTheTranslatorIsShared(t *testing.T) {
 		s.drain(t)
 		b.cross(r, "datagram", flow{sharedNode, sharedFar6, 17, 0}, state.Forward6to4)
 		if got := s.drain(t); len(got) != 0 {
-			t.Errorf("told %+v", got)
+			t.Errorf("events %+v, want none", got)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T)
 				s := sharer(t, b)
 				s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
 				if got := s.drain(t); len(got) != 0 {
-					t.Errorf("told its own teacher %+v", got)
+					t.Errorf("events %+v of a session that was imported", got)
 				}
 				l := s.listed(t)
 				if len(l) != 1 || !l[0].Remote || l[0].Owner != 3 || !l[0].Round || l[0].Left < time.Hour {
@@ -179,12 +179,12 @@ func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T)
 					t.Errorf("left from %s to %s", from, to)
 				}
 				if got := s.drain(t); len(got) != 1 || got[0].Ended || got[0].State != state.SessionEstablished {
-					t.Errorf("told %+v, want that it is here now", got)
+					t.Errorf("events %+v, want one that it is here now", got)
 				}
 				if l = s.listed(t); len(l) != 1 || l[0].Remote {
 					t.Errorf("listed as %+v, want its own", l)
 				}
-				// the other's last words about it come too late
+				// the other router's last event of it comes too late
 				s.adopts(t, state.AdoptKept, adoption(state.AdoptEnd))
 				b.cross(r, "more", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
 				if b.count("nat64_bib6") != 1 || b.count("nat64_bib4") != 1 || b.count("nat64_subscribers") != 1 {
@@ -227,7 +227,7 @@ func TestAdoptedSessionsEndAndNothingOfThemStays(t *testing.T) {
 	}
 	empty("ended by time")
 	if got := s.drain(t); len(got) != 0 {
-		t.Errorf("told the owner about its own: %+v", got)
+		t.Errorf("events %+v for the session's own router", got)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestAFullRingIsCounted(t *testing.T) {
 		if got, err := s.Adopt(list); err != nil || got[state.AdoptMade]+got[state.AdoptRenewed] != sessions {
 			t.Fatal(got, err)
 		}
-		// packets make them its own, and nobody reads
+		// packets make them this router's, and there is no reader
 		for i := range sessions {
 			in := flow{sharedNode, netip.AddrPortFrom(netip.MustParseAddr("64:ff9b:1::198.51.100.9"), uint16(1000+i)).String(), 17, 0}.packet().Bytes()
 			b.Run(r.Program, r.From(in), b.Frame(datapathtest.Side(in), in))

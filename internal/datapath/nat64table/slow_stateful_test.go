@@ -234,8 +234,8 @@ func sameQuote(ip []byte) []byte {
 	return ip
 }
 
-// RFC 6146 section 3.4: what has no ports does not cross, and the IPv6 sender
-// is told.
+// RFC 6146 section 3.4: protocols without ports are not translated, and the IPv6
+// sender gets an ICMP error.
 func TestOtherTransportsAreRefused(t *testing.T) {
 	s := newSlow(t, shared)
 	sctp := flow{client6, remote6, 17, 0}.packet()

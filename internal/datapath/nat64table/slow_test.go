@@ -37,7 +37,7 @@ func TestTheSlowPathGetsWhatTheIPv4StackWouldDrop(t *testing.T) {
 		{"a source route that is used up", with("830708c000020100"), before},
 		{"a strict one behind no-ops", with("010101 890708c0000201 0000"), before},
 		{"a source route that is broken", with("8302000000000000"), leave},
-		{"a source route to somebody else", datapathtest.Packet{From: datapathtest.Far4, To: "9.9.9.9", Protocol: 17, Options: datapathtest.Bin("830708c000020100"), Payload: datapathtest.Counting(8)}.Bytes(), leave},
+		{"a source route to another host", datapathtest.Packet{From: datapathtest.Far4, To: "9.9.9.9", Protocol: 17, Options: datapathtest.Bin("830708c000020100"), Payload: datapathtest.Counting(8)}.Bytes(), leave},
 		{"an ICMP error of 1260 bytes", icmp(datapathtest.Far4, 3, 1232), leave},
 		{"an ICMP error of 1261 bytes", icmp(datapathtest.Far4, 3, 1233), before},
 		{"an echo of 1261 bytes", icmp(datapathtest.Far4, 8, 1233), leave},

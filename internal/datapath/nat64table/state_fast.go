@@ -11,17 +11,16 @@ import (
 	"weft/internal/state"
 )
 
-// The short way of packets from inside (bpf/blocks/nat64_session.h) is a
-// table in pieces.
+// The session cache (bpf/blocks/nat64_session.h) is a table in chunks.
 const (
 	fastSets   = "nat64_fast_sets"
-	fastAtOnce = 256 // pieces that are put in together: each time waits for a grace period
+	fastAtOnce = 256 // chunks that are inserted together: each insertion waits for a grace period
 	cacheLine  = 64
-	fastHeader = 512 // room that a piece leaves for it, at most
+	fastHeader = 512 // room for it in a chunk, at most
 )
 
-// fastPieces is a power of two, of about as many sets of three entries as there
-// can be sessions: then few sessions are without.
+// fastPieces is a power of two, for about as many sets of three entries as there can
+// be sessions: then few sessions have no entry.
 func fastPieces(t state.Tables) uint32 {
 	n := t.Sessions - t.Sessions/16
 	if n <= nat64FastSets {
@@ -30,13 +29,13 @@ func fastPieces(t state.Tables) uint32 {
 	return 1 << bits.Len(uint(n/nat64FastSets))
 }
 
-// fastConstants say how many pieces there are, and where lines begin.
+// fastConstants are the number of chunks, and the offset of their first cache line.
 func fastConstants(t state.Tables) map[string]uint32 {
 	return map[string]uint32{"nat64_fast_mask": fastPieces(t) - 1, "nat64_fast_shift": (cacheLine - arrayHeader()%cacheLine) % cacheLine}
 }
 
-// arrayHeader is how many bytes of its memory an array of the kernel begins
-// with; zero if that cannot be told, which costs no more than time.
+// arrayHeader is the number of bytes before the values in the memory of a kernel
+// array; zero if it is unknown, which costs only time.
 var arrayHeader = sync.OnceValue(func() uint32 {
 	const value = 8
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: value, MaxEntries: 1})
@@ -54,7 +53,7 @@ var arrayHeader = sync.OnceValue(func() uint32 {
 	return 0
 })
 
-// fillFast makes the pieces that are not there yet.
+// fillFast creates the missing chunks.
 func fillFast(outer *ebpf.Map, piece *ebpf.MapSpec) error {
 	var keys, fds []uint32
 	var made []*ebpf.Map

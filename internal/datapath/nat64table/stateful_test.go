@@ -237,7 +237,7 @@ func TestABindingIsTheSameForEveryDestination(t *testing.T) {
 		if low.Port() >= 1024 || low.Port()%2 != 1 {
 			b.T.Errorf("port 53 became %d (RFC 4787 REQ-3, REQ-4)", low.Port())
 		}
-		b.crossesAs(r, "from somebody else", flow{"7.7.7.7:7", first.String(), 17, 0}, flow{"[64:ff9b:1::7.7.7.7]:7", client6, 17, 0}, to6)
+		b.crossesAs(r, "from another host", flow{"7.7.7.7:7", first.String(), 17, 0}, flow{"[64:ff9b:1::7.7.7.7]:7", client6, 17, 0}, to6)
 	})
 }
 
@@ -248,7 +248,7 @@ func TestWhatNothingLetsInStaysOut(t *testing.T) {
 		"address-and-port-dependent": {state.DropFiltered, state.DropFiltered},
 	} {
 		onEachRoad(t, shared+fmt.Sprintf("filtering = %q\n", filtering), func(b *bench, r datapathtest.Road) {
-			b.cross(r, "to a port that nobody has", flow{remote4, pool4 + ":7777", 17, 0}, state.DropNoBinding)
+			b.cross(r, "to an unbound port", flow{remote4, pool4 + ":7777", 17, 0}, state.DropNoBinding)
 			bound, _ := datapathtest.Ends(b.cross(r, "out", flow{client6, remote6, 17, 0}, to4))
 			b.cross(r, "from the same address and port", flow{remote4, bound.String(), 17, 0}, to6)
 			b.cross(r, "from another address", flow{"9.9.9.9:53", bound.String(), 17, 0}, c.other)
@@ -350,7 +350,7 @@ func TestASubscriberHasLimits(t *testing.T) {
 		b.cross(r, "port 3", flow{from(3, 4003), remote6, 6, 2}, state.DropSubscriberLimit)
 		b.cross(r, "session 3", flow{from(1, 4001), "[64:ff9b:1::9.9.9.9]:53", 6, 2}, to4)
 		b.cross(r, "session 4", flow{from(1, 4001), "[64:ff9b:1::9.9.9.8]:53", 6, 2}, state.DropSubscriberLimit)
-		b.cross(r, "somebody else", flow{"[2001:db8:2::1]:4001", remote6, 6, 2}, to4)
+		b.cross(r, "another subscriber", flow{"[2001:db8:2::1]:4001", remote6, 6, 2}, to4)
 		b.forgetByTime()
 		b.cross(r, "after a time", flow{from(3, 4003), remote6, 6, 2}, to4)
 	})
@@ -371,14 +371,14 @@ func TestBlocksOfPortsAreFixed(t *testing.T) {
 				}
 			}
 		}
-		b.cross(r, "nobody's", flow{"[2001:db8:4:40::5]:5000", remote6, 17, 0}, state.DropPoolExhausted)
+		b.cross(r, "of no block", flow{"[2001:db8:4:40::5]:5000", remote6, 17, 0}, state.DropPoolExhausted)
 	})
 }
 
 func TestPacketsThatMakeNoStateOrMustNotCross(t *testing.T) {
 	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
 		b.cross(r, "from the prefix itself", flow{"[64:ff9b:1::7.7.7.7]:4000", remote6, 17, 0}, state.DropIllegalAddress)
-		b.cross(r, "hairpin to nobody", flow{client6, "[64:ff9b:1::192.0.2.1]:5000", 17, 0}, to4)
+		b.cross(r, "hairpin to an unbound port", flow{client6, "[64:ff9b:1::192.0.2.1]:5000", 17, 0}, to4)
 	})
 }
 
@@ -407,7 +407,7 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 	})
 }
 
-// The sweep is the kernel's: nobody holds the tables any more.
+// The kernel sweeps: no process holds the tables any more.
 func TestTheSweepGoesOnWithoutTheDaemon(t *testing.T) {
 	dir := filepath.Join("/sys/fs/bpf", fmt.Sprintf("weft-test-%d", os.Getpid()))
 	t.Cleanup(func() { datapath.Remove(dir) })

@@ -122,7 +122,7 @@ func TestWhatCrossesCrossesWhole(t *testing.T) {
 		{"an echo reply becomes ICMPv4", datapathtest.Echo(datapathtest.Node6, datapathtest.Far6, true, 57).Bytes(), to4, datapathtest.Echo(datapathtest.Node4, datapathtest.Far4, true, 57).Bytes(), nil},
 		{"an echo request becomes ICMPv6", datapathtest.Echo(datapathtest.Far4, datapathtest.Node4, false, 56).Bytes(), to6, datapathtest.Echo(datapathtest.Far6, datapathtest.Node6, false, 56).Bytes(), nil},
 		{"an echo reply becomes ICMPv6", datapathtest.Echo(datapathtest.Far4, datapathtest.Node4, true, 1).Bytes(), to6, datapathtest.Echo(datapathtest.Far6, datapathtest.Node6, true, 1).Bytes(), nil},
-		{"a transport that nobody knows becomes IPv4 as it is", protocol6.Bytes(), to4, protocol4.Bytes(), nil},
+		{"an unknown transport becomes IPv4 as it is", protocol6.Bytes(), to4, protocol4.Bytes(), nil},
 		{"UDP without checksum stays without towards IPv4", zero6.Bytes(), to4, zero64.Bytes(), nil},
 		{"a wrong checksum stays wrong by as much", wrong6, to4, wrong4, nil},
 		{"link padding of IPv6 stays behind", padded6.Bytes(), to4, datapathtest.Udp(datapathtest.Node4, datapathtest.Far4, 3).Bytes(), nil},

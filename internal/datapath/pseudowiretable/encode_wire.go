@@ -53,13 +53,13 @@ func decodeWirePort(k wireKey) state.WirePort {
 	return p
 }
 
-// looseKey is that of the same session from whomever.
+// looseKey is the key of the same session with any remote end.
 func looseKey(k wireKey) wireKey {
 	k.Remote.U8, k.RemotePort = [16]byte{}, 0
 	return k
 }
 
-// keyOf gives the key of what comes in where tx is what goes out.
+// keyOf returns the receive key of the pseudowire with this transmit entry.
 func keyOf(tx wireTx) wireKey {
 	k := wireKey{Id: tx.RxId, Kind: uint8(tx.Kind)}
 	k.Local, k.Remote = tx.Pair.Local, tx.Pair.Remote
@@ -123,8 +123,8 @@ func encodeWire(p state.Pseudowire) (tx wireTx, keys []wireKey, rx wireRx, err e
 	return tx, []wireKey{key, looseKey(key)}, rx, nil
 }
 
-// outerHeader is all that stands before the frame, but lengths, checksums,
-// TOS and numbers; at says where the number stands, 0 if there is none.
+// outerHeader is all headers before the frame, without lengths, checksums, TOS and
+// numbers; at is the offset of the number, 0 if there is none.
 func outerHeader(p state.Pseudowire) (b []byte, at int) {
 	protocol := map[state.WireKind]byte{state.WireL2TPUDP: protocolUDP, state.WireL2TPIP: protocolL2TP, state.WireGRE: protocolGRE, state.WireGREKey: protocolGRE}[p.Kind]
 	if p.Local.Is4() {
@@ -179,8 +179,8 @@ func outerHeader(p state.Pseudowire) (b []byte, at int) {
 	return b, at
 }
 
-// decodeWire is the reverse of encodeWire. A pseudowire whose rx is not there
-// has none of what it receives.
+// decodeWire is the reverse of encodeWire. Without an rx entry the receive fields
+// are empty.
 func decodeWire(index int, tx wireTx, rx wireRx) state.Pseudowire {
 	p := state.Pseudowire{
 		Device: datapath.DeviceName(int(tx.Peer)), Hidden: index, Peer: int(tx.Peer), Kind: state.WireKind(tx.Kind), Pair: decodePair(tx.Pair),

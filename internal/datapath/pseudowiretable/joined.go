@@ -9,17 +9,17 @@ import (
 	"weft/internal/state"
 )
 
-// Joiner unpacks packets of pseudowires that came in pieces and that the kernel
-// has joined: it gives pseudowire_joined, by BPF_PROG_RUN, the whole packet. So
-// they are checked and counted by the same code as all others.
+// Joiner decapsulates packets of pseudowires that the kernel has reassembled from
+// fragments: it gives pseudowire_joined, by BPF_PROG_RUN, the whole packet. So they
+// are checked and counted by the same code as all others.
 type Joiner struct {
 	program *ebpf.Program
 	out     []byte
 }
 
-// joinedMax is what BPF_PROG_RUN takes: what fits in a page beside what the kernel
-// keeps of a packet there. Of larger ones the program sees as much, and counts
-// them as truncated.
+// joinedMax is the largest packet that BPF_PROG_RUN accepts: what fits into a page
+// beside the kernel's own data. Larger packets are truncated to it, and the program
+// counts them as such.
 const joinedMax = 3600
 
 // Joiner loads the program. It serves one goroutine.
@@ -31,9 +31,9 @@ func (d Table) Joiner() (*Joiner, error) {
 	return &Joiner{program: prog, out: make([]byte, joinedMax+256)}, nil
 }
 
-// Unpack gives the frame that is in a packet, which stands behind an empty link
-// header, and the index of the hidden end that it is to go out by. With any other
-// outcome than ForwardWireIn there is none. The frame is valid until the next call.
+// Unpack returns the frame in a packet, which follows an empty link header, and the
+// index of the hidden end that it leaves by. With any other outcome than
+// ForwardWireIn there is none. The frame is valid until the next call.
 func (j *Joiner) Unpack(packet []byte, device int) (frame []byte, hidden int, outcome state.Outcome, err error) {
 	var after datapath.SKBuff
 	run := ebpf.RunOptions{

@@ -19,8 +19,8 @@ import (
 	"weft/internal/state"
 )
 
-// wireLinks is where the programs of hidden ends are pinned: beside those of
-// other devices, because there may be thousands.
+// wireLinks is the directory of the links of hidden ends: separate from other
+// devices', because there may be thousands.
 const wireLinks = "wires"
 
 func (d Table) wirePins() (map[int]string, error) {
@@ -38,13 +38,13 @@ func (d Table) wirePins() (map[int]string, error) {
 	return builds, err
 }
 
-// wires are the programs of the hidden ends. They are changed by steps alone.
+// wires are the programs of the hidden ends. Only steps change them.
 type wires struct {
 	d      Table
 	builds map[int]string // by hidden end; nil: not listed yet
 }
 
-// of makes them those of a datapath.
+// of makes them the programs of a datapath.
 func (w *wires) of(d Table) *wires {
 	if w.d != d {
 		*w = wires{d: d}
@@ -52,8 +52,9 @@ func (w *wires) of(d Table) *wires {
 	return w
 }
 
-// wireBuild is that of the program on one hidden end; empty if there is none.
-// To list the directory for each of thousands would take longer than the rest.
+// wireBuild is the build of the program on one hidden end; empty if there is none.
+// The directory is listed once: to list it for each of thousands would take longer
+// than the rest.
 func (w *wires) wireBuild(index int) (_ string, err error) {
 	if w.builds == nil {
 		if w.builds, err = w.d.wirePins(); err != nil {
@@ -67,7 +68,8 @@ func (d Table) wirePin(index int, build string) string {
 	return filepath.Join(d.core.Dir(), wireLinks, fmt.Sprintf("%d-%s", index, build))
 }
 
-// attachWire puts the program on a hidden end, or replaces the one that is there.
+// attachWire attaches the program to a hidden end, or replaces the one that is
+// there.
 func (w *wires) attachWire(index int, build, was string) error {
 	prog, err := w.d.core.Load("pseudowire_encap")
 	if err != nil {
@@ -120,16 +122,17 @@ func (d Table) Pseudowires() ([]state.Pseudowire, error) {
 		return nil, fmt.Errorf("read map pseudowire_rxs: %w", err)
 	}
 	return datapath.Collect(d.core, "pseudowire_txs", func(index uint32, tx wireTx) state.Pseudowire {
-		// without what it receives by it is not whole, and what is wanted differs
+		// without its receive entry it is incomplete, and so differs from the
+		// desired one
 		p := decodeWire(int(index), tx, rxs[keyOf(tx)])
 		p.Build = builds[int(index)]
 		return p
 	})
 }
 
-// writeWire makes a pseudowire what p says: first what it is to receive, then
-// what it sends; what it received by before goes last, so that packets under
-// way are not lost.
+// writeWire writes a pseudowire: first its new receive entries, then its transmit
+// entry; its old receive entries are removed last, so that packets on the path are
+// not lost.
 func (w *wires) writeWire(p state.Pseudowire, remove bool) error {
 	index := uint32(p.Hidden)
 	old, err := w.d.wireKeys(index)
@@ -156,8 +159,7 @@ func (w *wires) writeWire(p state.Pseudowire, remove bool) error {
 	return nil
 }
 
-// tellOfWire writes what the programs know of a pseudowire; old are the keys that
-// it had.
+// tellOfWire writes the map entries of a pseudowire; old are its former keys.
 func (d Table) tellOfWire(p state.Pseudowire, old []wireKey) error {
 	index := uint32(p.Hidden)
 	tx, keys, rx, err := encodeWire(p)
@@ -184,13 +186,13 @@ func (d Table) tellOfWire(p state.Pseudowire, old []wireKey) error {
 	return d.forgetKeys(index, old, keys)
 }
 
-// writeShortcut has programs find the hidden end by the visible one, if packets
-// may go past that.
+// writeShortcut maps the visible end to the hidden one, if packets may bypass the
+// visible end.
 func (d Table) writeShortcut(p state.Pseudowire, there bool) error {
 	return d.core.Write("pseudowire_shortcuts", uint32(p.Peer), uint32(p.Hidden), !there)
 }
 
-// wireKeys lists those by which a pseudowire that exists is found.
+// wireKeys lists the receive keys of an existing pseudowire.
 func (d Table) wireKeys(index uint32) ([]wireKey, error) {
 	m, err := d.core.Map("pseudowire_txs")
 	if err != nil {
@@ -207,7 +209,7 @@ func (d Table) wireKeys(index uint32) ([]wireKey, error) {
 	return []wireKey{key, looseKey(key)}, nil
 }
 
-// forgetKeys takes those of old away that are not kept, unless they lead to
+// forgetKeys removes the keys of old that are not in keep, unless they lead to
 // another pseudowire by now.
 func (d Table) forgetKeys(index uint32, old, keep []wireKey) error {
 	m, err := d.core.Map("pseudowire_rxs")
@@ -226,7 +228,7 @@ func (d Table) forgetKeys(index uint32, old, keep []wireKey) error {
 	return nil
 }
 
-// keepNumbers has counters go on where they were.
+// keepNumbers keeps the sequence numbers of an existing pseudowire.
 func (d Table) keepNumbers(index uint32, tx *wireTx, rx *wireRx, key wireKey) error {
 	txs, err := d.core.Map("pseudowire_txs")
 	if err != nil {
@@ -267,14 +269,15 @@ func (d Table) makeCounts(index uint32) error {
 // WireFaults names the reasons in WireCounts.Faults.
 func WireFaults() []string { return pseudowireFaultNames()[:wireFaultJoined] }
 
-// WireCounts is what a pseudowire carried, and what it did not.
+// WireCounts is the traffic of a pseudowire, and its faults.
 type WireCounts struct {
 	RxPackets, RxBytes, TxPackets, TxBytes uint64
-	Joined                                 uint64 // packets among those received that came in pieces
+	Joined                                 uint64 // received packets that were reassembled from fragments
 	Faults                                 map[string]uint64
 }
 
-// WireCounts gives the counts of each pseudowire, by the index of its hidden end.
+// WireCounts returns the counters of each pseudowire, by the index of its hidden
+// end.
 func (d Table) WireCounts() (map[int]WireCounts, error) {
 	m, err := d.core.Map("pseudowire_counts")
 	if err != nil {
@@ -304,12 +307,12 @@ func (d Table) WireCounts() (map[int]WireCounts, error) {
 	return all, nil
 }
 
-// pathMTULife is how long a router's word about the MTU holds (RFC 1191 section
+// pathMTULife is the lifetime of a path MTU that a router reported (RFC 1191 section
 // 6.3, RFC 8201 section 4).
 const pathMTULife = 10 * time.Minute
 
-// SetWay says how packets get from one host to the other. What routers under
-// way told of the MTU stays until it is old.
+// SetWay sets the path from one host to the other. A path MTU that routers have
+// reported stays until it expires.
 func (d Table) SetWay(pair state.Pair, way state.Way) error {
 	m, err := d.core.Map("pseudowire_ways")
 	if err != nil {
@@ -337,7 +340,7 @@ func fresh(learnt uint64) bool {
 	return uint64(now.Nano())-learnt < uint64(pathMTULife)
 }
 
-// Ways lists how packets of pseudowires get to other hosts.
+// Ways lists the paths of pseudowires to other hosts.
 func (d Table) Ways() (map[state.Pair]state.Way, error) {
 	ways := map[state.Pair]state.Way{}
 	_, err := datapath.Collect(d.core, "pseudowire_ways", func(k wirePair, v wireWay) bool {
@@ -351,12 +354,12 @@ func (d Table) Ways() (map[state.Pair]state.Way, error) {
 	return ways, err
 }
 
-// ForgetWay takes one out.
+// ForgetWay removes a path.
 func (d Table) ForgetWay(pair state.Pair) error {
 	return d.core.Write("pseudowire_ways", encodePair(pair), nil, true)
 }
 
-// WirePorts lists where only pseudowires are.
+// WirePorts lists the addresses and ports that only pseudowires use.
 func (d Table) WirePorts() ([]state.WirePort, error) {
 	var list []state.WirePort
 	_, err := datapath.Collect(d.core, "pseudowire_rxs", func(k wireKey, _ wireRx) bool {

@@ -7,13 +7,14 @@ import (
 	"weft/internal/task"
 )
 
-// wiresTogether is from how many pseudowires on they are made side by side.
+// wiresTogether is the number of pseudowires from which on they are made
+// concurrently.
 const wiresTogether = 32
 
-// together makes the pseudowires at the head of a series of steps. The kernel
-// waits whenever a program is put on a device; what the programs know of the next
-// pseudowires is written meanwhile. As ever a pseudowire has all that belongs to it
-// before its program comes.
+// together makes the pseudowires at the head of a series of steps. The kernel waits
+// whenever a program is attached; the map entries of the next pseudowires are
+// written meanwhile. As always, the entries of a pseudowire are complete before its
+// program is attached.
 func (w *wires) together(ctx context.Context, steps []state.Step) (done int, err error) {
 	var list []state.Pseudowire
 	for _, s := range steps {
@@ -31,10 +32,10 @@ func (w *wires) together(ctx context.Context, steps []state.Step) (done int, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	told := make(chan state.Pseudowire, len(list))
-	var failed error // read once told is closed
+	written := make(chan state.Pseudowire, len(list))
+	var failed error // read once written is closed
 	task.Go(func() {
-		defer close(told)
+		defer close(written)
 		for _, p := range list {
 			old, err := w.d.wireKeys(uint32(p.Hidden))
 			if err == nil {
@@ -47,17 +48,17 @@ func (w *wires) together(ctx context.Context, steps []state.Step) (done int, err
 			if ctx.Err() != nil {
 				return
 			}
-			told <- p
+			written <- p
 		}
 	})
-	for p := range told {
+	for p := range written {
 		if err == nil {
 			if build := w.builds[p.Hidden]; build != p.Build {
 				err = w.attachWire(p.Hidden, p.Build, build)
 			}
 		}
 		if err != nil {
-			cancel() // and wait for the other
+			cancel() // and wait for the other goroutine
 		}
 	}
 	if err == nil {

@@ -279,7 +279,7 @@ func TestPiecesOfTunnelPacketsAreCountedAndLeftToTheKernel(t *testing.T) {
 		}{
 			{"a first piece", wireFar, 0x2000, 1},
 			{"a later piece", wireFar, 0x0040, 1},
-			{"a piece of somebody else's", "192.0.2.77", 0x2000, 0},
+			{"a fragment of another host's", "192.0.2.77", 0x2000, 0},
 		} {
 			p := l2tpUDP(test.from, wirePorts, wireHead+"00000000", inside())
 			p.Flags = test.flags

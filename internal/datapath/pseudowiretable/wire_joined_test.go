@@ -14,8 +14,8 @@ import (
 	"weft/internal/state"
 )
 
-// Packets that the kernel joined, through the program that unpacks them; and peers
-// that begin to count anew.
+// Reassembled packets, through the program that decapsulates them; and peers that
+// restart their sequence numbers.
 
 // unpack gives a joined packet to the program, as of lan.
 func (b *bench) unpack(packet []byte, device string) (frame []byte, hidden int, outcome state.Outcome) {

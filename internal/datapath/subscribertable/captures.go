@@ -14,11 +14,11 @@ import (
 	"weft/internal/state"
 )
 
-// Captures are copies of the packets of sessions that somebody looks at. There
-// is one reader of them at a time.
+// Captures are copies of the packets of sessions that are being captured. There is
+// one reader at a time.
 type Captures struct{ reader *ringbuf.Reader }
 
-// Captures opens the ring.
+// Captures opens the ring buffer.
 func (d Table) Captures() (*Captures, error) {
 	m, err := d.core.Map("l2tp_captures")
 	if err != nil {
@@ -34,7 +34,7 @@ func (d Table) Captures() (*Captures, error) {
 // Close ends Read.
 func (c *Captures) Close() error { return c.reader.Close() }
 
-// Read waits for the next packet, but not beyond a time; false: there was none.
+// Read waits for the next packet until the given time; false: there was none.
 func (c *Captures) Read(until time.Time) (state.AccessCapture, bool, error) {
 	c.reader.SetDeadline(until)
 	record, err := c.reader.Read()

@@ -61,7 +61,7 @@ func TestPacketsOfASessionAreCopied(t *testing.T) {
 				t.Errorf("%s: %s: it is of %s, and now is %s", build, name, p.At, before)
 			}
 		}
-		// spoofed ones are nobody's; the other session is not looked at
+		// spoofed packets belong to no session; the other session is not captured
 		l.One(build, l.outer(peer4, here4, plain(17, 100, datapathtest.Udp(bob4, "198.51.100.7", 20).Bytes())))
 		l.One(build, l.outer(peer6, here6, plain(18, 101, datapathtest.Udp(bob4, "198.51.100.7", 20).Bytes())))
 		if p, ok := next(); ok {
@@ -76,7 +76,7 @@ func TestPacketsOfASessionAreCopied(t *testing.T) {
 	}
 	counters, err := l.subscribers.Counters([]uint16{100})
 	if err != nil || len(counters) != 1 || counters[0].Uncaptured == 0 || counters[0].Uncaptured > 200 {
-		t.Errorf("of 400 packets that nobody read were lost: %+v, %v", counters, err)
+		t.Errorf("of 400 unread packets were lost: %+v, %v", counters, err)
 	}
 	n := 0
 	for _, ok := next(); ok; _, ok = next() {

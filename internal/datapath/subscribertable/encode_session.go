@@ -11,10 +11,10 @@ import (
 	"weft/internal/state"
 )
 
-// sessionGroup is how many sessions there are to a value of l2tp_sessions.
+// sessionGroup is the number of sessions in a value of l2tp_sessions.
 const sessionGroup = len(groupValue{}.Up)
 
-// accessLines are what the table has of one session, or points to that.
+// accessLines are the map entries of one session, or pointers to them.
 type accessLines struct {
 	down     *downLine
 	up       *upLine
@@ -22,7 +22,7 @@ type accessLines struct {
 	upRest   *upRest
 }
 
-// newAccessLines are those of one of its own, in no table.
+// newAccessLines returns entries that are in no table.
 func newAccessLines() accessLines { return accessLines{&downLine{}, &upLine{}, &downRest{}, &upRest{}} }
 
 // accessAt gives the session with an id.
@@ -45,7 +45,7 @@ func encodeSession(x state.AccessSession) accessLines {
 	down, up := v.down, v.up
 	down.Flags, down.Access, down.Tunnel, down.Mss, down.Rate = flags, uint8(x.Access), x.Tunnel, x.MSS, rate(x.Down)
 	up.Flags, up.Access, up.Tunnel, up.Rate = flags, uint8(x.Access), x.Tunnel, rate(x.Up)
-	// what comes has flags of its own where those of what is sent mean nothing
+	// upstream has flags of its own where downstream ones have no meaning
 	up.Flags &^= l2tpSequence | l2tpOnward
 	if x.Numbered {
 		up.Flags |= l2tpSequence
@@ -77,9 +77,9 @@ func words[V downLine | upLine | downRest | upRest](v *V) *[4]uint64 {
 	return (*[4]uint64)(unsafe.Pointer(v))
 }
 
-// write writes what is configured of a session, a word at a time, as programs read it at
-// the same moment: the words with the flags last, so that a line that counts as known is
-// whole.
+// write writes a session's configuration, a word at a time, while programs read it:
+// the words with the flags last, so that an entry that is marked as known is
+// complete.
 func (s accessLines) write(v accessLines) {
 	type pair struct{ to, from *[4]uint64 }
 	down, up := pair{words(s.down), words(v.down)}, pair{words(s.up), words(v.up)}
@@ -99,7 +99,7 @@ func (s accessLines) clear() {
 	*s.down, *s.up, *s.downRest, *s.upRest = downLine{}, upLine{}, downRest{}, upRest{}
 }
 
-// forget ends what programs make of a session's lines.
+// forget makes programs ignore a session's entries.
 func (s accessLines) forget() {
 	atomic.StoreUint64(&words(s.down)[3], 0)
 	atomic.StoreUint64(&words(s.up)[3], 0)

@@ -238,7 +238,7 @@ func TestL2TPThatIsNotData(t *testing.T) {
 		{"nothing behind the header is for the daemon", l.outer(peer4, here4, data("0002 0011 0064", nil)), state.PassL2tpControl},
 		{"half a PPP header is for the daemon", l.outer(peer4, here4, data("0002 0011 0064 ff03 00", nil)), state.PassL2tpControl},
 		{"another PPP address is for the daemon", l.outer(peer4, here4, data("0002 0011 0064 ff04 0021", good4)), state.PassL2tpControl},
-		{"an offset that nobody sends is for the daemon", l.outer(peer4, here4, data("0202 0011 0064 0020", datapathtest.Counting(64))), state.PassL2tpControl},
+		{"an offset larger than any in use is for the daemon", l.outer(peer4, here4, data("0202 0011 0064 0020", datapathtest.Counting(64))), state.PassL2tpControl},
 		{"a router solicitation is for the daemon", l.outer(peer4, here4, plain(17, 100, datapathtest.Udp("fe80::1", "ff02::2", 8).Bytes())), state.PassL2tpControl},
 		{"link-local unicast is for the daemon", l.outer(peer4, here4, plain(17, 100, datapathtest.Udp("fe80::1", "fe80::2", 8).Bytes())), state.PassL2tpControl},
 		{"from nowhere is for the daemon", l.outer(peer4, here4, plain(17, 100, datapathtest.Udp("::", "2001:db8:1::7", 8).Bytes())), state.PassL2tpControl},
@@ -375,7 +375,7 @@ func TestTheDeviceSendsToSubscribers(t *testing.T) {
 		outcome state.Outcome
 		verdict uint32
 	}{
-		"for nobody":               {datapathtest.Udp(datapathtest.Router4, "10.64.9.9", 20).Bytes(), state.DropNoSubscriber, 2},
+		"for no subscriber":        {datapathtest.Udp(datapathtest.Router4, "10.64.9.9", 20).Bytes(), state.DropNoSubscriber, 2},
 		"too large":                {datapathtest.Udp(datapathtest.Router4, alice4, 1401-28).Bytes(), state.SlowSubscriber, 1<<32 - 1},
 		"multicast":                {datapathtest.Udp("fe80::1", "ff02::1", 20).Bytes(), state.PassLinkScope, 1<<32 - 1},
 		"no checksum to go by":     {datapathtest.Packet{From: datapathtest.Router4, To: bob4, Protocol: 47, Payload: datapathtest.Counting(30)}.Bytes(), state.SlowSubscriber, 1<<32 - 1},
@@ -682,7 +682,7 @@ func TestSubscribersAreKept(t *testing.T) {
 		}
 	}
 	if _, got := l.One("ingress_xdp", l.Frame("lan", datapathtest.Udp(datapathtest.Router4, alice4, 20).Bytes())); got != state.PassSubscriber {
-		t.Errorf("to nobody: %s", got)
+		t.Errorf("to no subscriber: %s", got)
 	}
 	if err := again.Put(nil, []state.AccessSession{{Local: 0}}); err == nil {
 		t.Error("session 0 was put")
@@ -692,8 +692,9 @@ func TestSubscribersAreKept(t *testing.T) {
 	}
 }
 
-// Addresses that have a line, in either of its places, that have none, and that found
-// no place free any more are all somebody's, through changes and another process.
+// Addresses that have a line, in either of its places, that have none, and that
+// found no place free any more all have their owner, through changes and another
+// process.
 func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 	l := newLNS(t)
 	s := l.subscribers
@@ -730,7 +731,7 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 				}
 			}
 			if after := l.counters1(x.Local); after.DownPackets != before.DownPackets+1+uint64(len(x.Prefixes)) {
-				t.Fatalf("%s: what is for %s was counted for somebody else", about, x.IPv4)
+				t.Fatalf("%s: what is for %s was counted for another session", about, x.IPv4)
 			}
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"weft/internal/state"
 )
 
-// AccessTables reads what the programs know of subscribers, and changes
-// nothing: whoever writes them may do so meanwhile.
+// AccessTables reads the programs' tables of subscribers; another process may write
+// them meanwhile.
 func (d Table) AccessTables() (t state.AccessTables, err error) {
 	if t.Accesses, err = d.Accesses(); err != nil {
 		return t, err

@@ -13,14 +13,14 @@ import (
 )
 
 // ownerLines hold the owners of dense pools: 16 neighbours a cache line
-// (bpf/blocks/l2tp_maps.h). What has no neighbourhood, or whose neighbourhood has
-// found its two places taken, is left to the hash tables. Neighbours are all in
-// their line, or all outside: programs look at one place only.
+// (bpf/blocks/l2tp_maps.h). Prefixes without a neighbourhood, or whose neighbourhood
+// found both its places taken, are in the hash tables. Neighbours are all in their
+// line, or all outside: programs look in one place only.
 type ownerLines struct {
 	lines []lineValue
 	used  map[lineKey]*ownerLine
 	taken map[uint32]bool
-	old   map[uint32]lineKey // given back by whom; programs may still look into them
+	old   map[uint32]lineKey // former keys of freed lines; programs may still read them
 }
 
 // ownerLine is a neighbourhood.
@@ -30,14 +30,14 @@ type ownerLine struct {
 	outside map[owned]bool // in the hash table, because no place was free; else nil
 }
 
-// lineKey says whose line it is.
+// lineKey identifies the neighbourhood of a line.
 type lineKey struct {
 	net uint64
 	of  uint32 // l2tp_line_of() of bpf/blocks/l2tp_owner.h
 }
 
-// ownerLinesFor is how many lines there are for so many subscribers: those of as many
-// addresses that follow each other, and as many again for all else. It is a power of two.
+// ownerLinesFor is the number of lines for that many subscribers: those of as many
+// consecutive addresses, and as many again for all others. It is a power of two.
 func ownerLinesFor(subscribers int) uint32 {
 	return 2 << bits.Len(uint(max(subscribers/l2tpNeighbours, 1)-1))
 }
@@ -46,7 +46,8 @@ func newOwnerLines(lines []lineValue) *ownerLines {
 	return &ownerLines{lines: lines, used: map[lineKey]*ownerLine{}, taken: map[uint32]bool{}, old: map[uint32]lineKey{}}
 }
 
-// places are where a neighbourhood's line may stand, as l2tp_in_line() looks for it.
+// places are the two possible places of a neighbourhood's line, as in
+// l2tp_in_line().
 func (b *ownerLines) places(k lineKey) [2]uint32 {
 	half := uint32(len(b.lines) / 2)
 	salt := uint64(k.of) * datapath.HashGolden
@@ -56,8 +57,8 @@ func (b *ownerLines) places(k lineKey) [2]uint32 {
 	}
 }
 
-// lineOf gives the neighbourhood of a prefix and its place there; false: it
-// has none.
+// lineOf returns the neighbourhood of a prefix and its place there; false: it has
+// none.
 func lineOf(o owned) (k lineKey, place uint8, ok bool) {
 	length, a := o.prefix.Bits(), o.prefix.Addr()
 	var n uint64
@@ -89,7 +90,7 @@ func ownedAt(k lineKey, place uint8) owned {
 	return owned{netip.PrefixFrom(netip.AddrFrom16(b), length), table}
 }
 
-// all reads what an earlier process has written, and takes it over.
+// all reads the entries of an earlier process, and takes them over.
 func (b *ownerLines) all() iter.Seq2[ownedEntry, error] {
 	return func(yield func(ownedEntry, error) bool) {
 		for at := range b.lines {
@@ -113,7 +114,7 @@ func (b *ownerLines) all() iter.Seq2[ownedEntry, error] {
 	}
 }
 
-// put writes owners, and gives those that belong into the hash tables.
+// put writes owners, and returns those that belong into the hash tables.
 func (b *ownerLines) put(list []owned, owner map[owned]uint16) (rest []owned, err error) {
 	for _, o := range list {
 		k, place, ok := lineOf(o)
@@ -139,14 +140,14 @@ func (b *ownerLines) put(list []owned, owner map[owned]uint16) (rest []owned, er
 	return rest, nil
 }
 
-// set writes one owner, and gives who it was before. Only one process writes.
+// set writes one owner, and returns the former one. Only one process writes.
 func (b *ownerLines) set(one *ownerLine, place uint8, id uint16) (was uint16) {
 	at := &b.lines[one.at].Sessions[place%l2tpNeighbours]
 	was, *at = *at, id
 	return was
 }
 
-// take begins a neighbourhood, in one of its places if one is free.
+// take allocates a line for a neighbourhood, if one of its places is free.
 func (b *ownerLines) take(k lineKey) (*ownerLine, error) {
 	one := &ownerLine{}
 	b.used[k] = one
@@ -154,7 +155,8 @@ func (b *ownerLines) take(k lineKey) (*ownerLine, error) {
 		if b.taken[at] {
 			continue
 		}
-		// who looks into a line of its own finds nobody there: it may have it back at once
+		// programs that read their own former line find no owner there: it may be
+		// given back at once
 		if who, there := b.old[at]; there && who != k {
 			if err := datapath.Grace(); err != nil {
 				return nil, err
@@ -172,7 +174,7 @@ func (b *ownerLines) take(k lineKey) (*ownerLine, error) {
 	return one, nil
 }
 
-// leave notes what an earlier process has put into the hash tables.
+// leave records an owner that an earlier process has put into the hash tables.
 func (b *ownerLines) leave(o owned) {
 	k, _, ok := lineOf(o)
 	if !ok {
@@ -188,7 +190,7 @@ func (b *ownerLines) leave(o owned) {
 	}
 }
 
-// remove takes owners out, and gives those that are in the hash tables.
+// remove removes owners, and returns those that are in the hash tables.
 func (b *ownerLines) remove(list []owned) (rest []owned) {
 	for _, o := range list {
 		k, place, ok := lineOf(o)

@@ -20,7 +20,7 @@ type ownedEntry struct {
 	inLine  bool
 }
 
-// allOwned goes through the tables of owners.
+// allOwned iterates over the tables of owners.
 func (s *Subscribers) allOwned() iter.Seq2[ownedEntry, error] {
 	four := datapath.Entries(s.d.core, "l2tp_owners4", func(k ownerKey4, id uint32) (ownedEntry, bool) { return ownedEntry{decodeOwner4(k), id, false}, true })
 	six := datapath.Entries(s.d.core, "l2tp_owners6", func(k ownerKey6, id uint32) (ownedEntry, bool) { return ownedEntry{decodeOwner6(k), id, false}, true })
@@ -43,7 +43,7 @@ func (s *Subscribers) count(o owned, by int) {
 	s.counts[family][o.prefix.Bits()] += by
 }
 
-// ownedBy lists what a session has, each once.
+// ownedBy lists the addresses and prefixes of a session, each once.
 func (s *Subscribers) ownedBy(x state.AccessSession) []owned {
 	list := make([]owned, 0, len(x.Prefixes)+2)
 	add := func(p netip.Prefix) {
@@ -63,7 +63,7 @@ func (s *Subscribers) ownedBy(x state.AccessSession) []owned {
 	return list
 }
 
-// readTables learns by which table each access routes, if any was written since.
+// readTables reads the route table of each access, if any was written since.
 func (s *Subscribers) readTables() error {
 	written := s.d.core.Applied()
 	if s.tables != nil && s.fresh == written {
@@ -119,7 +119,7 @@ func (s *Subscribers) deleteOwned(list []owned) error {
 	return s.writeLengths()
 }
 
-// writeLengths tells the programs which lengths of prefixes to try.
+// writeLengths writes the prefix lengths that programs look up.
 func (s *Subscribers) writeLengths() error {
 	var v lengthsValue
 	for family, into := range []*[16]uint8{&v.Bits4, &v.Bits6} {

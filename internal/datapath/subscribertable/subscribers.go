@@ -16,9 +16,9 @@ import (
 	"weft/internal/state"
 )
 
-// Subscribers are the sessions of access, in tables that the programs read and
-// count in. They are pinned: who opens them finds what was there before. One
-// of these at a time may write.
+// Subscribers are the L2TP sessions, in tables that the programs read and count in.
+// They are pinned: a process that opens them finds the earlier content. Only one may
+// write at a time.
 type Subscribers struct {
 	d                      Table
 	tunnels, own4, own6, n *ebpf.Map
@@ -28,7 +28,7 @@ type Subscribers struct {
 	memory                 [][]byte
 
 	mu     sync.Mutex
-	known  map[uint16][]owned // what each session has
+	known  map[uint16][]owned // addresses and prefixes of each session
 	owner  map[owned]uint16
 	counts [2][129]int // prefixes by family (0 is IPv4) and length
 	tables map[int]int // route table of each access
@@ -109,7 +109,7 @@ func (s *Subscribers) Close() error {
 	return errors.Join(errs...)
 }
 
-// learn reads who is there and what they have.
+// learn reads the existing sessions and their addresses.
 func (s *Subscribers) learn() error {
 	_, sessions, err := s.read()
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Subscribers) learn() error {
 	var stray, hashed []owned
 	note := func(o owned, id uint32) {
 		if _, ok := s.known[uint16(id)]; !ok {
-			stray = append(stray, o) // whoever wrote it did not get to the end
+			stray = append(stray, o) // its writer was killed before it finished
 			return
 		}
 		s.known[uint16(id)] = append(s.known[uint16(id)], o)
@@ -143,7 +143,7 @@ func (s *Subscribers) learn() error {
 	return s.deleteOwned(stray)
 }
 
-// check tells what the tables cannot hold.
+// check returns an error for values that the tables cannot hold.
 func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.AccessSession) error {
 	for _, t := range tunnels {
 		switch {
@@ -166,11 +166,11 @@ func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.Acces
 	return nil
 }
 
-// Put adds or changes tunnels and sessions. A session that was there keeps its
-// counters. Of two sessions with one address the last has it. What is a session's is
-// written before the session itself: programs that know it know what it may send. Where
-// all that is new has its place in mapped memory, as what comes out of dense pools has,
-// the kernel is not called at all.
+// Put adds or changes tunnels and sessions. An existing session keeps its counters.
+// If two sessions have one address, the last one owns it. A session's addresses are
+// written before the session itself, so that programs which know the session know
+// its sources. If all new entries are in mapped memory, as those of dense pools are,
+// no system call is needed.
 func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,8 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 		}
 		s.known[x.Local] = now
 	}
-	// what one session lost another may have been given in the same batch
+	// an address that one session lost may have been given to another in the same
+	// batch
 	gone = slices.DeleteFunc(gone, func(o owned) bool { _, ok := s.owner[o]; return ok })
 	err := errors.Join(s.deleteOwned(gone), s.writeOwned(fresh))
 	for _, x := range sessions {
@@ -221,9 +222,8 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	return err
 }
 
-// Retire has nothing pass any more from or to sessions: programs do not know them.
-// Their counters stay, and change no more, and what they have stays theirs until they
-// are removed.
+// Retire stops all traffic of sessions: programs do not know them any more. Their
+// counters stay unchanged, and they keep their addresses until they are removed.
 func (s *Subscribers) Retire(sessions []uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,8 +234,7 @@ func (s *Subscribers) Retire(sessions []uint16) {
 	}
 }
 
-// Remove takes away sessions, then tunnels, by local id; those that are not
-// there are no error.
+// Remove removes sessions, then tunnels, by local id; missing ones are no error.
 func (s *Subscribers) Remove(tunnels, sessions []uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +268,7 @@ func (s *Subscribers) Remove(tunnels, sessions []uint16) error {
 	return nil
 }
 
-// Counters reads what sessions have carried; nil is all that there are.
+// Counters reads the counters of sessions; nil means all.
 func (s *Subscribers) Counters(sessions []uint16) ([]state.AccessCounters, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +297,7 @@ func (s *Subscribers) Sequence(session uint16) uint16 {
 	return uint16(atomic.AddUint32(&s.states[session].Sequence, 1) - 1)
 }
 
-// List gives what is in the tables.
+// List returns all tunnels and sessions.
 func (s *Subscribers) List() ([]state.AccessTunnel, []state.AccessSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
