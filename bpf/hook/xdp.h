@@ -4,8 +4,8 @@
  * The XDP hook. Only this file and tc.h know which hook a block runs on. The packet is
  * linear, there are no GSO packets, and every checksum is complete in the packet.
  *
- * Blocks ask the same questions about a frame at both hooks. Where XDP has only one
- * answer (hook_segment, hook_hash, hook_tag, hook_packets, hook_summed,
+ * Blocks ask the same questions about a frame at both hooks. Where XDP has one answer
+ * only (hook_segment, hook_hash, hook_tag, hook_packets, hook_summed,
  * hook_segments_fit, hook_set_ours), a function here gives it, so that the block needs
  * no condition, and the compiler removes both. internal/archtest checks that tc.h has
  * each of them, that a header uses it, and that there are no others.
