@@ -27,7 +27,7 @@ type room struct {
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
-	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/subscriber"}
+	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
 	doorRooms := slices.Concat(leaves, engines, []string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
@@ -39,6 +39,7 @@ func rooms() []room {
 		{"schedule", nil},
 		{"wire/sessionsync", []string{"internal/state"}},
 		{"wire/ipv6", []string{"wire/checksum"}},
+		{"wire/oversize", []string{"wire/checksum", "wire/ipv6"}},
 		{"wire/*", nil},
 		{"internal/state", nil},
 		{"internal/version", nil},
@@ -51,8 +52,10 @@ func rooms() []room {
 		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
 		{"internal/l2tp", []string{"internal/limit", "internal/timer", "wire/l2tp"}},
 		{"internal/dhcp6client", []string{"internal/timer", "wire/dhcp6", "wire/ipv6"}},
+		{"internal/addresspool", nil},
+		{"internal/allocationlog", []string{"internal/state"}},
 		{"internal/subscriber", []string{
-			"internal/dhcp6client", "internal/l2tp", "internal/limit", "internal/ppp", "internal/state", "internal/timer", "wire",
+			"internal/addresspool", "internal/dhcp6client", "internal/l2tp", "internal/limit", "internal/ppp", "internal/state", "internal/timer", "wire",
 		}},
 		{"internal/config/configtest", []string{"internal/config", "internal/plan", "internal/state"}},
 		{"internal/config", leaves},
@@ -122,7 +125,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/subscriber", "internal/plan", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.
@@ -321,6 +324,10 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/subscriber", "weft/internal/feature/ra", "no business"},
 		{"internal/subscriber", "weft/internal/l2tp", ""},
 		{"internal/subscriber", "crypto/rand", "to be pure"},
+		{"internal/subscriber", "weft/internal/addresspool", ""},
+		{"internal/addresspool", "weft/internal/subscriber", "no business"},
+		{"internal/allocationlog", "os", "to be pure"},
+		{"internal/allocationlog", "weft/internal/feature/nat64", "no business"},
 		{"internal/feature/lns", "weft/internal/subscriber", ""},
 		{"internal/feature/lns/lnsrun", "weft/internal/subscriber", ""},
 		{"internal/ppp", "weft/wire/l2tp", "no business"},

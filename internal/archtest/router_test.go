@@ -118,12 +118,6 @@ const (
 	daemonMost   = 1500
 )
 
-// large are packages that are still to be split, with the size that they may not
-// exceed until then.
-func large() map[string]int {
-	return map[string]int{"internal/subscriber": 4060, "internal/feature/nat64": 3550}
-}
-
 func TestNoPackageOrFunctionOfTheRouterIsTooLarge(t *testing.T) {
 	sizes := map[string]int{}
 	for _, f := range routerFiles(t) {
@@ -143,12 +137,6 @@ func TestNoPackageOrFunctionOfTheRouterIsTooLarge(t *testing.T) {
 		most := packageMost
 		if dir == "internal/daemon" {
 			most = daemonMost
-		}
-		if known, is := large()[dir]; is {
-			if n <= packageMost {
-				t.Errorf("%s has %d lines: take it out of the list of large packages", dir, n)
-			}
-			most = known
 		}
 		if n > most {
 			t.Errorf("%s has %d lines of hand-written code, most is %d", dir, n, most)

@@ -88,3 +88,25 @@ func TestAClockThatGoesBackTakesNothingAway(t *testing.T) {
 		t.Error("it waits for the hour to come again")
 	}
 }
+
+func TestAPolicerPassesItsRateAndCountsTheRest(t *testing.T) {
+	var p limit.Policer
+	const rate = 8_000_000 // 1 MB/s
+	now, passed, refused := time.Unix(1000, 0), 0, uint64(0)
+	for range 5000 { // 2 MB/s for 5 s
+		now = now.Add(time.Millisecond)
+		for range 2 {
+			if p.Pass(rate, 1000, now) {
+				passed += 1000
+			} else {
+				refused++
+			}
+		}
+	}
+	if passed < 5_000_000 || passed > 5_110_000 || p.Dropped != refused {
+		t.Errorf("%d bytes passed, %d packets are counted as dropped, want %d", passed, p.Dropped, refused)
+	}
+	if !p.Pass(0, 1<<30, now) {
+		t.Error("without a rate a packet is dropped")
+	}
+}

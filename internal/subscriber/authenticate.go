@@ -79,7 +79,7 @@ func (s *session) applyReply(c ppp.Credentials, v AuthReply) {
 	s.refused = ""
 	e.rewatch(s)
 	s.link.Accept(v.Text, ppp.Network{
-		IPv4: s.given.ipv4.IsValid(), IPv6: srv.IPv6, Local: srv.Gateway, Peer: s.given.ipv4, DNS: dnsOf(s.profile, srv, true),
+		IPv4: s.given.IPv4.IsValid(), IPv6: srv.IPv6, Local: srv.Gateway, Peer: s.given.IPv4, DNS: dnsOf(s.profile, srv, true),
 		InterfaceID: s.profile.InterfaceID,
 	}, e.clock.Now())
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"weft/internal/addresspool"
 	"weft/internal/l2tp"
 	"weft/internal/state"
 )
@@ -15,11 +16,11 @@ type pending struct {
 	ended             int             // of gone, those that SessionDelta has told
 	accounts          []*Account
 	stored            map[uint16]bool // sessions; false: gone
-	leases            map[string]lease
+	leases            map[string]addresspool.Lease
 }
 
 func (p *pending) clear() {
-	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]lease{}, stored: map[uint16]bool{}}
+	*p = pending{tunnels: map[uint16]bool{}, sessions: map[uint16]bool{}, leases: map[string]addresspool.Lease{}, stored: map[uint16]bool{}}
 }
 
 // ChangeSet is what has happened since the last one: sessions for the datapath, as
@@ -92,19 +93,3 @@ func (e *Engine) SessionDelta() (t SessionDelta) {
 
 // Left says that what is gone was removed.
 func (e *Engine) Left(tunnels, sessions []uint16) { e.l2tp.Released(tunnels, sessions) }
-
-// Sessions is the datapath, as the feature sees it.
-type Sessions interface {
-	// Put adds or changes, in one batch. A changed session keeps its counters.
-	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
-	// Retire has nothing pass any more from or to sessions. Their counters stay.
-	Retire(sessions []uint16)
-	// Remove takes sessions and tunnels by local id; what is not there is no error.
-	Remove(tunnels, sessions []uint16) error
-	// Counters reads those sessions' counters; nil: of all that are there.
-	Counters(sessions []uint16) ([]state.AccessCounters, error)
-	// Sequence takes the next sequence number of a session's data.
-	Sequence(session uint16) uint16
-	// List gives what is there.
-	List() ([]state.AccessTunnel, []state.AccessSession, error)
-}

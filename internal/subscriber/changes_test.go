@@ -78,13 +78,13 @@ func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
 	}
 	// the subscriber begins IPv4 anew: our answer, then its own
 	s.engine.SessionDelta()
-	request := wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 77, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAddress, Data: s.given.ipv4.AsSlice()}})}
+	request := wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 77, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAddress, Data: s.given.IPv4.AsSlice()}})}
 	s.link.Receive(wireppp.IPCP, request.Marshal(), d.now)
 	if s.link.IPCP() != ppp.StateAckSent {
 		t.Fatalf("IPCP is %v", s.link.IPCP())
 	}
 	delta := s.engine.SessionDelta()
-	if len(delta.Sessions) != 1 || delta.Sessions[0].IPv4 != s.given.ipv4 || delta.Sessions[0].Blocked {
+	if len(delta.Sessions) != 1 || delta.Sessions[0].IPv4 != s.given.IPv4 || delta.Sessions[0].Blocked {
 		t.Errorf("IPv4 was agreed to, and the datapath is told of %+v", delta.Sessions)
 	}
 	// without an account nobody has anything

@@ -104,7 +104,7 @@ const endedMost = 128
 func (e *Engine) remember(s *session, why Reason, text string) {
 	x := &Ended{
 		Login: s.login, Session: s.local, ID: s.id, Since: s.since, At: e.clock.Now(), Reason: why, Text: text, Call: s.call,
-		history: s.history, ipv4: s.given.ipv4,
+		history: s.history, ipv4: s.given.IPv4,
 	}
 	switch t := s.tunnel; {
 	case t.server != nil:

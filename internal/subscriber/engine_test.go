@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/feature/ra"
 	"weft/internal/ppp"
 	"weft/internal/state"
@@ -102,7 +103,7 @@ func testServer() ServerSettings {
 		Hello: time.Minute, Echo: 30 * time.Second, MRU: 1460, Methods: []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP},
 		Users:   []User{{Login: "alice", Password: "wonder"}, {Login: "bob", Password: "builder", Profile: Profile{IPv4: netip.MustParseAddr("203.0.113.77")}}},
 		Gateway: netip.MustParseAddr("192.0.2.1"),
-		Pools:   []Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
+		Pools:   []addresspool.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
 		IPv6:    true, Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:1000::/48")}, Delegate: []netip.Prefix{netip.MustParsePrefix("2001:db8:2000::/40")}, Bits: 56,
 		DNS: []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}, Duplicates: DuplicatesReplace,
 	}
@@ -263,7 +264,7 @@ func TestAClientAndAServerAgree(t *testing.T) {
 			one := d.server.only()
 			want := state.AccessSession{
 				Local: one.local, Remote: d.client.only().local, Tunnel: one.tunnel.Local(), Access: 1, IPv4: l.IPv4, MTU: 1460, MSS: 1420,
-				Prefixes: []netip.Prefix{one.given.prefix, l.Delegated},
+				Prefixes: []netip.Prefix{one.given.Prefix, l.Delegated},
 			}
 			got := d.server.sessions[one.local]
 			if got.Local != want.Local || got.Remote != want.Remote || got.Tunnel != want.Tunnel || got.Access != 1 || got.IPv4 != want.IPv4 || got.MTU != want.MTU || !slices.Equal(got.Prefixes, want.Prefixes) {
@@ -339,7 +340,7 @@ func TestSessionsOutliveTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.settle()
-	if got := next.only(); got.local != id || got.given.ipv4 != l.IPv4 || next.sessions[id].IPv4 != l.IPv4 {
+	if got := next.only(); got.local != id || got.given.IPv4 != l.IPv4 || next.sessions[id].IPv4 != l.IPv4 {
 		t.Fatalf("the session is %+v", got)
 	}
 	if len(next.accounts) != 0 {

@@ -76,7 +76,7 @@ func (s *session) asState() state.AccessSession {
 	v4, v6 := s.passes(l.IPCP()), s.passes(l.IPV6CP())
 	a.Blocked = !v4 && !v6
 	if v4 {
-		a.IPv4 = s.given.ipv4
+		a.IPv4 = s.given.IPv4
 	}
 	if v6 {
 		a.IPv6 = p.IPv6
@@ -94,8 +94,8 @@ func (s *session) prefixes() []netip.Prefix {
 			list = append(list, p)
 		}
 	}
-	add(s.given.prefix)
-	add(s.given.delegated)
+	add(s.given.Prefix)
+	add(s.given.Delegated)
 	for _, r := range s.profile.Routes {
 		add(r)
 	}

@@ -1,15 +1,12 @@
 package subscriber
 
 import (
-	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"testing"
 	"time"
 
 	"weft/internal/ppp"
-	"weft/wire/checksum/checksumtest"
-	"weft/wire/dhcp6"
 	"weft/wire/ipv6"
 	wirel2tp "weft/wire/l2tp"
 	wireppp "weft/wire/ppp"
@@ -170,16 +167,11 @@ func (d *duet) sound() {
 			if n != srv.count {
 				d.t.Fatalf("%d sessions are counted, %d are there", srv.count, n)
 			}
-			for a, s := range srv.taken4 {
-				if !there(s) || s.given.ipv4 != a {
-					d.t.Fatalf("%s is taken by nobody", a)
+			srv.pools.Held(func(s *session, a netip.Addr, p netip.Prefix) {
+				if !there(s) || a.IsValid() && s.given.IPv4 != a {
+					d.t.Fatalf("%s %s is held by a session that is gone", a, p)
 				}
-			}
-			for p, s := range srv.taken6 {
-				if !there(s) {
-					d.t.Fatalf("%s is taken by nobody", p)
-				}
-			}
+			})
 			for p, s := range srv.destined.All() {
 				if !there(s) {
 					d.t.Fatalf("%s leads to nobody", p)
@@ -224,60 +216,5 @@ func FuzzRestore(f *testing.F) {
 		d.settle()
 		d.pass(3 * time.Minute)
 		d.sound()
-	})
-}
-
-// FuzzLease: what logins had is read as it was written.
-func FuzzLease(f *testing.F) {
-	f.Add("203.0.113.5;2001:db8::/64;2001:db8:1::/56")
-	f.Add("invalid IP;;invalid Prefix")
-	f.Fuzz(func(t *testing.T, text string) {
-		g := readLease(text)
-		if again := readLease(g.String()); again != g {
-			t.Fatalf("%q is %v, and then %v", text, g, again)
-		}
-	})
-}
-
-// FuzzPackets: the pieces of a packet hold all of it, and errors about packets
-// are well formed.
-func FuzzPackets(f *testing.F) {
-	here := netip.MustParseAddr("192.0.2.1")
-	f.Add(ping4(here, netip.MustParseAddr("203.0.113.5"), 1500), uint16(1400))
-	f.Add(ping4(here, netip.MustParseAddr("203.0.113.5"), 60), uint16(28))
-	f.Add(ipv6.Packet{From: netip.MustParseAddr("2001:db8::1"), To: netip.MustParseAddr("2001:db8::2"), NextHeader: ipv6.ICMPv6, HopLimit: 64, Payload: make([]byte, 1400)}.Marshal(2), uint16(1280))
-	f.Fuzz(func(t *testing.T, ip []byte, size uint16) {
-		if p, err := ipv6.Parse(ip); err == nil {
-			_, _, _ = p.Datagram(dhcp6.ServerPort)
-		}
-		if _, _, ok := addressesOf(ip); !ok {
-			return
-		}
-		mtu := max(int(size), 28)
-		from := here
-		if ip[0]>>4 == 6 {
-			from = netip.MustParseAddr("2001:db8::1")
-		}
-		if answer := tooBig(ip, mtu, from); len(answer) > 0 {
-			if len(answer) > 1280 {
-				t.Fatalf("an error of %d bytes", len(answer))
-			}
-			if p, err := ipv6.Parse(answer); err == nil && p.Checksum(p.Payload) != 0 || err != nil && (checksumtest.Of(answer[:20]) != 0 || checksumtest.Of(answer[20:]) != 0) {
-				t.Fatalf("an error's checksum is wrong: %x", answer)
-			}
-		}
-		if ip[0]>>4 != 4 {
-			return
-		}
-		var whole []byte
-		for _, piece := range fragments(ip, mtu) {
-			if len(piece) > mtu || checksumtest.Of(piece[:20]) != 0 {
-				t.Fatalf("a piece of %d bytes for %d: %x", len(piece), mtu, piece[:20])
-			}
-			whole = append(whole, piece[20:]...)
-		}
-		if len(whole) > 0 && !bytes.Equal(whole, ip[20:binary.BigEndian.Uint16(ip[2:])]) {
-			t.Fatal("the pieces are not the packet")
-		}
 	})
 }

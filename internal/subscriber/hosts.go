@@ -60,7 +60,7 @@ func (s *session) hostLink() state.HostLink {
 		portal = unrestricted
 	}
 	return state.HostLink{
-		Server: "weft-" + srv.Name, MTU: s.mtu(), Prefix: s.given.prefix, Address: s.profile.IPv6, Delegated: s.given.delegated,
+		Server: "weft-" + srv.Name, MTU: s.mtu(), Prefix: s.given.Prefix, Address: s.profile.IPv6, Delegated: s.given.Delegated,
 		DNS: dnsOf(s.profile, srv, false), PREF64: srv.PREF64,
 		Routes: s.profile.Advertised, Portal: portal,
 	}

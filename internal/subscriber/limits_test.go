@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/l2tp"
 	"weft/internal/ppp"
 	wirel2tp "weft/wire/l2tp"
@@ -219,7 +220,7 @@ func TestASecondLogin(t *testing.T) {
 				t.Errorf("replace: let in %v, the first is in state %d, ended %v", let, first.l2tp.State(), ends)
 			}
 		case DuplicatesAllow:
-			if !let || !first.up() || first.given.ipv4 == c.session.given.ipv4 || len(ends) != 0 {
+			if !let || !first.up() || first.given.IPv4 == c.session.given.IPv4 || len(ends) != 0 {
 				t.Errorf("allow: let in %v, the first is in state %d", let, first.l2tp.State())
 			}
 		}
@@ -230,7 +231,7 @@ func TestASecondLogin(t *testing.T) {
 // long as there is something else.
 func TestALoginKeepsItsAddresses(t *testing.T) {
 	settings := ServerSettings{
-		Name: "isp", IPv6: true, Bits: 56, Pools: []Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/29")}}},
+		Name: "isp", IPv6: true, Bits: 56, Pools: []addresspool.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/29")}}},
 		Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:1::/58")}, Delegate: []netip.Prefix{netip.MustParsePrefix("2001:db8:2::/50")},
 	}
 	e := NewEngine(nil, nil, func([]byte) {})
@@ -243,7 +244,7 @@ func TestALoginKeepsItsAddresses(t *testing.T) {
 		}
 		return s
 	}
-	had := map[string]lease{}
+	had := map[string]addresspool.Lease{}
 	var all []*session
 	for _, name := range []string{"a", "b", "c"} {
 		s := login(srv, e, name)
@@ -265,7 +266,7 @@ func TestALoginKeepsItsAddresses(t *testing.T) {
 			t.Errorf("%s gets %v, and had %v", name, s.given, want)
 		}
 		for other, g := range had {
-			if other != name && g.ipv4 == s.given.ipv4 {
+			if other != name && g.IPv4 == s.given.IPv4 {
 				t.Errorf("%s gets what was %s's", name, other)
 			}
 		}
@@ -273,7 +274,17 @@ func TestALoginKeepsItsAddresses(t *testing.T) {
 	// all 6 addresses but one are taken: what nobody is there for is given away at last
 	srv.release(all[0])
 	last := login(srv, e, "z")
-	if !last.given.ipv4.IsValid() || len(srv.taken4) != 6 {
+	if !last.given.IPv4.IsValid() || held4(srv) != 6 {
 		t.Errorf("the sixth gets %v", last.given)
 	}
+}
+
+// held4 counts the IPv4 addresses that are held.
+func held4(s *server) (n int) {
+	s.pools.Held(func(_ *session, a netip.Addr, _ netip.Prefix) {
+		if a.IsValid() {
+			n++
+		}
+	})
+	return n
 }

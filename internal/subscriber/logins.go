@@ -50,7 +50,7 @@ func (s *session) noteLogin(kind LoginKind, reason string) {
 	}
 	one := Login{
 		Kind: kind, Access: s.tunnel.server.Name, Login: s.login, Calling: s.call.Calling, LAC: s.call.LAC,
-		IPv4: s.given.ipv4, Prefix: s.given.prefix, Delegated: s.given.delegated, Session: s.id, Reason: reason,
+		IPv4: s.given.IPv4, Prefix: s.given.Prefix, Delegated: s.given.Delegated, Session: s.id, Reason: reason,
 	}
 	if kind == LoggedOut {
 		one.Lasted = now.Sub(s.since)

@@ -65,7 +65,7 @@ func (s *session) fits(m Match) bool {
 	none := [8]byte{}
 	return (m.ID == "" || m.ID == s.id) && (m.Login == "" || m.Login == s.login) && (m.Session == 0 || m.Session == s.local) &&
 		(!m.Address.IsValid() || s.owns(m.Address)) && (!m.IPv6.IsValid() || m.IPv6 == s.profile.IPv6) &&
-		(!m.Prefix.IsValid() || m.Prefix == s.given.prefix) && (!m.Delegated.IsValid() || m.Delegated == s.given.delegated) &&
+		(!m.Prefix.IsValid() || m.Prefix == s.given.Prefix) && (!m.Delegated.IsValid() || m.Delegated == s.given.Delegated) &&
 		(m.InterfaceID == none || m.InterfaceID == s.peerID()) &&
 		(m.Calling == "" || m.Calling == s.call.Calling) && (m.Called == "" || m.Called == s.call.Called)
 }

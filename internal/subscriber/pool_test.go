@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/state"
 )
 
@@ -29,10 +30,10 @@ func atPool(p *Profile, name string) {
 func flats() ServerSettings {
 	s := testServer()
 	s.Addresses6 = prefixes("2001:db8:3000::/64")
-	s.Pools = append(s.Pools, Pool{
+	s.Pools = append(s.Pools, addresspool.Pool{
 		Name: "flats", Only: true, Addresses: prefixes("198.18.0.0/24"), Prefixes: prefixes("2001:db8:1100::/48"),
 		Delegate: prefixes("2001:db8:2100::/40"), Addresses6: prefixes("2001:db8:3100::/64"),
-	}, Pool{Name: "four", Only: true, Addresses: prefixes("198.18.1.0/24")})
+	}, addresspool.Pool{Name: "four", Only: true, Addresses: prefixes("198.18.1.0/24")})
 	atPool(&s.Users[0].Profile, "flats")
 	return s
 }
@@ -43,7 +44,7 @@ func TestAPoolHasAllKinds(t *testing.T) {
 	d.start(s, testClient())
 	l, p := d.up(), s.Pools[1]
 	single := netip.PrefixFrom(d.server.only().profile.IPv6, 128)
-	if !p.Addresses[0].Contains(l.IPv4) || !p.Prefixes[0].Contains(d.server.only().given.prefix.Addr()) || !p.Delegate[0].Contains(l.Delegated.Addr()) || !p.Addresses6[0].Contains(single.Addr()) {
+	if !p.Addresses[0].Contains(l.IPv4) || !p.Prefixes[0].Contains(d.server.only().given.Prefix.Addr()) || !p.Delegate[0].Contains(l.Delegated.Addr()) || !p.Addresses6[0].Contains(single.Addr()) {
 		t.Errorf("of pool flats it has %+v and %s", l, single)
 	}
 	has := false
@@ -68,8 +69,8 @@ func TestAPoolHasAllKinds(t *testing.T) {
 	if again := d.up(); again.IPv4 != l.IPv4 || again.Delegated != l.Delegated || d.server.only().profile.IPv6 != single.Addr() {
 		t.Errorf("it has %+v, and had %+v", again, l)
 	}
-	kept := d.server.engine.servers["isp"].kept.last["alice"]
-	if readLease(kept.String()) != kept || kept.ipv6 != single.Addr() {
+	kept := d.server.engine.servers["isp"].pools.Last("alice")
+	if addresspool.ParseLease(kept.String()) != kept || kept.IPv6 != single.Addr() {
 		t.Errorf("what is kept is %q", kept)
 	}
 }
@@ -105,7 +106,7 @@ func TestWhatKeepsASubscriberFromAnAddress(t *testing.T) {
 		s := flats()
 		c.change(&s)
 		d.server.engine.Set([]ServerSettings{s}, nil, d.now)
-		other := &session{engine: d.server.engine, local: 7, login: "bob", profile: Profile{Routes: prefixes("198.51.100.8/29")}, given: lease{delegated: netip.MustParsePrefix("2001:db8:9::/56")}}
+		other := &session{engine: d.server.engine, local: 7, login: "bob", profile: Profile{Routes: prefixes("198.51.100.8/29")}, given: addresspool.Lease{Delegated: netip.MustParsePrefix("2001:db8:9::/56")}}
 		d.server.engine.servers["isp"].hold(other)
 		d.client.engine.Set(nil, []ClientSettings{testClient()}, d.now)
 		d.settle()
@@ -129,7 +130,7 @@ func TestWithoutAPrefix(t *testing.T) {
 	s := testServer()
 	s.Delegate, s.Bits = prefixes("2001:db8:2000::/56"), 56
 	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
-	other := &session{engine: d.server.engine, local: 7, login: "bob", given: lease{delegated: s.Delegate[0]}}
+	other := &session{engine: d.server.engine, local: 7, login: "bob", given: addresspool.Lease{Delegated: s.Delegate[0]}}
 	d.server.engine.servers["isp"].hold(other)
 	d.client.engine.Set(nil, []ClientSettings{testClient()}, d.now)
 	d.settle()

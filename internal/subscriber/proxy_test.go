@@ -129,7 +129,7 @@ func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
 		}
 		_, v4 := c.has(wireppp.IPCP, wireppp.ConfigureRequest)
 		_, v6 := c.has(wireppp.IPV6CP, wireppp.ConfigureRequest)
-		if !v4 || !v6 || c.session.login != "bob" || c.session.given.ipv4 != netip.MustParseAddr("203.0.113.77") {
+		if !v4 || !v6 || c.session.login != "bob" || c.session.given.IPv4 != netip.MustParseAddr("203.0.113.77") {
 			t.Errorf("%s: IPCP %v, IPV6CP %v, login %q, %v", name, v4, v6, c.session.login, c.session.given)
 		}
 		if c.session.mtu() != 1400 {
@@ -168,7 +168,7 @@ func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
 		if _, ok := c.has(one.protocol, one.code); !ok {
 			t.Errorf("%s: it sends %v, want %s %d", name, c.frames, one.protocol, one.code)
 		}
-		if _, ok := c.has(wireppp.IPCP, wireppp.ConfigureRequest); ok || c.session.given.ipv4.IsValid() {
+		if _, ok := c.has(wireppp.IPCP, wireppp.ConfigureRequest); ok || c.session.given.IPv4.IsValid() {
 			t.Errorf("%s: it is let in: %v", name, c.names())
 		}
 	}
@@ -205,7 +205,7 @@ func TestWhoBeginsAnewIsAskedAnew(t *testing.T) {
 		t.Errorf("bob is logged in %d times, carol %d times", n, len(srv.logins["carol"]))
 	}
 	c.server.engine.Kick(Match{Session: c.session.local}, c.now)
-	if len(srv.logins["bob"])+len(srv.logins["carol"]) != 0 || len(srv.taken4) != 1 {
-		t.Errorf("after the end logins are %v and addresses %v", srv.logins, srv.taken4)
+	if len(srv.logins["bob"])+len(srv.logins["carol"]) != 0 || held4(srv) != 1 {
+		t.Errorf("after the end logins are %v, and %d addresses are held", srv.logins, held4(srv))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/ppp"
 )
 
@@ -29,7 +30,7 @@ func (e *Engine) updateServer(srv *server, n ServerSettings) {
 			s.adverts, s.advertAt = 0, e.clock.Now().Add(e.upTo(advertSoon))
 			e.clock.Arm(s)
 		}
-		if s.given != (lease{}) || s.online {
+		if s.given != (addresspool.Lease{}) || s.online {
 			s.updateLimits(old.limits(s.login), srv.limits(s.login))
 		}
 	}

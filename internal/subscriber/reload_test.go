@@ -84,7 +84,7 @@ func TestTheSlowPathHoldsToTheRates(t *testing.T) {
 	}
 	within := func(what string, got, rate int) {
 		t.Helper()
-		if most := rate + rate/10 + burstBytes + 3000; got > most || got < rate-3000 {
+		if most := rate + rate/10 + 64<<10 + 3000; got > most || got < rate-3000 {
 			t.Errorf("%s %d bytes passed in a second at %d bytes a second", what, got, rate)
 		}
 	}

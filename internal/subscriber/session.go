@@ -3,6 +3,7 @@ package subscriber
 import (
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/dhcp6client"
 	"weft/internal/l2tp"
 	"weft/internal/limit"
@@ -29,8 +30,8 @@ type session struct {
 	question         uint64 // open
 	login            string
 	profile          Profile
-	given            lease // out of the section's pools
-	online           bool  // accounting was told
+	given            addresspool.Lease // out of the section's pools
+	online           bool              // accounting was told
 	endsAt           time.Time
 	interim          time.Time
 	advertAt         time.Time
@@ -39,7 +40,7 @@ type session struct {
 	slow             Traffic
 	base             *Traffic     // what the datapath had counted when the login changed; nil: it did not
 	errors           limit.Bucket // of ICMP
-	rateUp, rateDown limiter
+	rateUp, rateDown limit.Policer
 	seen             uint64 // packets from the subscriber, and when there were more
 	seenAt           time.Time
 	target           SwitchTarget // where it goes on to, if its server is not zero
@@ -242,7 +243,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 // assigned is the profile with what the pools gave.
 func (s *session) assigned() Profile {
 	p := s.profile
-	p.IPv4, p.Prefix, p.Delegated = s.given.ipv4, s.given.prefix, s.given.delegated
+	p.IPv4, p.Prefix, p.Delegated = s.given.IPv4, s.given.Prefix, s.given.Delegated
 	return p
 }
 

@@ -108,8 +108,8 @@ func (e *Engine) Rows(order []uint16) []SessionRow {
 func (s *session) row() SessionRow {
 	r := SessionRow{
 		Login: s.login, Session: s.local, Tunnel: s.tunnel.Local(), PeerID: s.l2tp.Remote(), ID: s.id,
-		State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, SlowDrops: [2]uint64{s.rateUp.dropped, s.rateDown.dropped}, IPv4: s.given.ipv4, IPv6: s.profile.IPv6, Prefix: s.given.prefix,
-		Delegated: s.given.delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
+		State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, SlowDrops: [2]uint64{s.rateUp.Dropped, s.rateDown.Dropped}, IPv4: s.given.IPv4, IPv6: s.profile.IPv6, Prefix: s.given.Prefix,
+		Delegated: s.given.Delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
 	}
 	if c := s.tunnel.client; c != nil {
 		g := c.learned

@@ -7,6 +7,7 @@ import (
 	"weft/internal/limit"
 	"weft/internal/ppp"
 	"weft/wire/ipv6"
+	"weft/wire/oversize"
 	wireppp "weft/wire/ppp"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // fromPeer takes an IP packet out of a session.
 func (s *session) fromPeer(ip []byte) {
-	from, to, ok := addressesOf(ip)
+	from, to, ok := oversize.Addresses(ip)
 	if !ok {
 		s.engine.stats.Malformed++
 		return
@@ -28,7 +29,7 @@ func (s *session) fromPeer(ip []byte) {
 		s.engine.stats.Garden++
 		return
 	}
-	if !s.rateUp.pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
+	if !s.rateUp.Pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
 		return
 	}
 	s.slow.UpPackets++
@@ -38,7 +39,7 @@ func (s *session) fromPeer(ip []byte) {
 
 // owns tells whether an address is the subscriber's.
 func (s *session) owns(a netip.Addr) bool {
-	if a == s.given.ipv4 && a.IsValid() || a == s.profile.IPv6 && a.IsValid() {
+	if a == s.given.IPv4 && a.IsValid() || a == s.profile.IPv6 && a.IsValid() {
 		return true
 	}
 	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
@@ -53,7 +54,7 @@ func (s *session) gardenPasses(far netip.Addr) bool {
 
 // fromPeer6 is fromPeer with what the link itself is told apart.
 func (s *session) fromPeer6(ip []byte) {
-	from, to, ok := addressesOf(ip)
+	from, to, ok := oversize.Addresses(ip)
 	if !ok {
 		s.engine.stats.Malformed++
 		return
@@ -77,7 +78,7 @@ func (s *session) fromPeer6(ip []byte) {
 // Transmit takes an IP packet for a subscriber of a section, or for a client's
 // server; device tells which.
 func (e *Engine) Transmit(device string, ip []byte) {
-	from, to, ok := addressesOf(ip)
+	from, to, ok := oversize.Addresses(ip)
 	if !ok || to.IsMulticast() || to.IsLinkLocalUnicast() {
 		return
 	}
@@ -99,13 +100,13 @@ func (e *Engine) Transmit(device string, ip []byte) {
 		return
 	}
 	if len(ip) > s.mtu() {
-		if answer := tooBig(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
+		if answer := oversize.Answer(ip, s.mtu(), s.routerAddress(to.Is6())); answer != nil {
 			if len(answer) > 0 && s.mayAnswer() {
 				e.backend.Reply(s.access(), answer)
 			}
 			return
 		}
-		for _, piece := range fragments(ip, s.mtu()) {
+		for _, piece := range oversize.Fragments(ip, s.mtu()) {
 			s.transmit(protocol, piece)
 		}
 		return
@@ -126,7 +127,7 @@ func (s *session) mayAnswer() bool {
 }
 
 func (s *session) transmit(p wireppp.Protocol, ip []byte) {
-	if !s.rateDown.pass(s.profile.Down, len(ip), s.engine.clock.Now()) {
+	if !s.rateDown.Pass(s.profile.Down, len(ip), s.engine.clock.Now()) {
 		return
 	}
 	s.slow.DownPackets++
@@ -163,15 +164,4 @@ func (e *Engine) destination(device string, to netip.Addr) *session {
 		}
 	}
 	return nil
-}
-
-// addressesOf reads the addresses of an IP packet.
-func addressesOf(ip []byte) (from, to netip.Addr, ok bool) {
-	switch {
-	case len(ip) >= 20 && ip[0]>>4 == 4:
-		return netip.AddrFrom4([4]byte(ip[12:16])), netip.AddrFrom4([4]byte(ip[16:20])), true
-	case len(ip) >= ipv6.HeaderLen && ip[0]>>4 == 6:
-		return netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40])), true
-	}
-	return from, to, false
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/dhcp6client"
 	"weft/internal/l2tp"
 	"weft/internal/ppp"
@@ -107,7 +108,7 @@ func (s *session) stored() storedSession {
 	l := s.link
 	o := storedSession{
 		SessionSnapshot: s.l2tp.Snapshot(), Call: s.call, ACCM: s.accm, ID: s.id, Login: s.login,
-		Profile: s.profile, IPv4: s.given.ipv4, Prefix: s.given.prefix, Deleg: s.given.delegated, Online: s.online, Since: s.since,
+		Profile: s.profile, IPv4: s.given.IPv4, Prefix: s.given.Prefix, Deleg: s.given.Delegated, Online: s.online, Since: s.since,
 		Ends: s.endsAt, Slow: s.slow, Base: s.base,
 	}
 	if s.pair != nil {
@@ -195,7 +196,7 @@ func (e *Engine) restoreSession(k storedSession) {
 	s := &session{
 		engine: e, local: k.Local, call: k.Call, accm: k.ACCM, since: k.Since,
 		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow, base: k.Base,
-		given: lease{ipv4: k.IPv4, prefix: k.Prefix, delegated: k.Deleg},
+		given: addresspool.Lease{IPv4: k.IPv4, Prefix: k.Prefix, Delegated: k.Deleg},
 	}
 	if s.l2tp = e.l2tp.RestoreSession(k.SessionSnapshot, l2tpUser{s}); s.l2tp == nil {
 		e.pending.stored[k.Local] = false
@@ -212,7 +213,7 @@ func (e *Engine) restoreSession(k storedSession) {
 	settings := ppp.Config{Random: e.random}
 	if srv := t.server; srv != nil {
 		settings.Server, settings.Name, settings.Auth, settings.Echo = true, srv.HostName, srv.Methods, srv.Echo
-		settings.IPv4, settings.IPv6 = s.given.ipv4.IsValid(), srv.IPv6
+		settings.IPv4, settings.IPv6 = s.given.IPv4.IsValid(), srv.IPv6
 		srv.count++
 		if k.Onward == nil {
 			srv.hold(s)

@@ -10,6 +10,7 @@ import (
 	"weft/internal/ppp"
 	"weft/internal/state"
 	wirel2tp "weft/wire/l2tp"
+	"weft/wire/oversize"
 	wireppp "weft/wire/ppp"
 )
 
@@ -223,7 +224,7 @@ func (s *session) relay(frame []byte) bool {
 	if data {
 		size = len(packet)
 	}
-	if !l.pass(rate, size, s.engine.clock.Now()) {
+	if !l.Pass(rate, size, s.engine.clock.Now()) {
 		return true
 	}
 	switch {
@@ -242,7 +243,7 @@ const controlProtocols wireppp.Protocol = 0x4000
 
 // gardenPassesFrame is lets for a frame that goes on.
 func (s *session) gardenPassesFrame(packet []byte, p wireppp.Protocol, up bool) bool {
-	from, to, ok := addressesOf(packet)
+	from, to, ok := oversize.Addresses(packet)
 	if !ok || p != wireppp.IPv4 && p != wireppp.IPv6 {
 		return false
 	}

@@ -45,7 +45,7 @@ func (d *duet) onward(t *testing.T, what string) {
 	t.Helper()
 	l := d.up()
 	far := d.beyond.only()
-	if far.login != "alice@far" || far.given.ipv4 != l.IPv4 || l.Delegated != far.given.delegated || far.call.LACName != "carrier" {
+	if far.login != "alice@far" || far.given.IPv4 != l.IPv4 || l.Delegated != far.given.Delegated || far.call.LACName != "carrier" {
 		t.Fatalf("%s: the subscriber has %+v, the far server gave %+v to %s", what, l, far.given, far.login)
 	}
 	rows := d.server.engine.Subscribers()

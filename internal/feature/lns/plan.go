@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"weft/internal/addresspool"
 	"weft/internal/config"
 	"weft/internal/ppp"
 	"weft/internal/state"
@@ -277,7 +278,7 @@ func settingsOf(f *config.File, name string, id int) subscriber.ServerSettings {
 		s.Users = append(s.Users, c.Users[i].Subscriber())
 	}
 	for _, p := range c.Pools {
-		s.Pools = append(s.Pools, subscriber.Pool(p))
+		s.Pools = append(s.Pools, addresspool.Pool(p))
 	}
 	for _, fw := range c.Forward {
 		s.Forward = append(s.Forward, subscriber.Forward(fw))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weft/internal/addresspool"
 	"weft/internal/noun"
 	"weft/internal/subscriber"
 )
@@ -45,7 +46,7 @@ func (desk) AccessStats(context.Context) subscriber.Stats {
 }
 
 func (desk) Pools(context.Context) []subscriber.PoolRow {
-	return []subscriber.PoolRow{{Access: "dsl", Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}
+	return []subscriber.PoolRow{{Access: "dsl", Usage: addresspool.Usage{Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}}
 }
 
 func (desk) RADIUS(context.Context) []RADIUSServer {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"weft/internal/allocationlog"
 	"weft/internal/config"
 	"weft/internal/noun"
 	"weft/internal/state"
@@ -157,7 +158,7 @@ func readTime(text string, now time.Time) (time.Time, error) {
 
 // BlockHolders says who has a port by fixed blocks: a subscriber, but for what
 // is bound to one node for good.
-func BlockHolders(name string, l Layout, q WhoQuery) (rows []HolderRow) {
+func BlockHolders(name string, l allocationlog.Layout, q WhoQuery) (rows []HolderRow) {
 	static := map[netip.AddrPort][]uint8{}
 	open := protocols(q)
 	for _, p := range slices.Clone(open) {
@@ -194,7 +195,7 @@ func protocols(q WhoQuery) []uint8 {
 
 // Holders answers from a log: by the blocks that were in force then, and for
 // translators without blocks by what was bound.
-func Holders(log *Allocations, layouts *Layouts, q WhoQuery, names map[int]string) (rows []HolderRow, err error) {
+func Holders(log *allocationlog.Log, layouts *allocationlog.Layouts, q WhoQuery, names map[int]string) (rows []HolderRow, err error) {
 	terms, err := layouts.At(q.At)
 	if err != nil {
 		return nil, err
@@ -226,7 +227,7 @@ func Holders(log *Allocations, layouts *Layouts, q WhoQuery, names map[int]strin
 	return rows, nil
 }
 
-func holder(h Holder, names map[int]string) HolderRow {
+func holder(h allocationlog.Holder, names map[int]string) HolderRow {
 	row := HolderRow{Translator: names[h.Translator], Protocol: state.ProtocolName(h.Protocol), IPv4: h.IPv4, IPv6: h.IPv6.String(), From: &h.Made}
 	if !h.Ended.IsZero() {
 		row.Until = &h.Ended

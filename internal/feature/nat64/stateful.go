@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/internal/allocationlog"
 	"weft/internal/config"
 	"weft/internal/state"
 )
@@ -289,4 +290,20 @@ func checkCollector(c *config.Checker, s *Config) {
 // fixed (RFC 7422) the configuration says who has them.
 func (c *Config) Logs() bool {
 	return c.Mode == StatefulMode && c.PortBlock == 0 && (c.AllocationLog != "" || c.AllocationSyslog != "")
+}
+
+// Layout gives the fixed blocks of a translator that has them.
+func (c *Config) Layout() (l allocationlog.Layout, fixed bool) {
+	if c.Mode != StatefulMode || c.PortBlock == 0 {
+		return l, false
+	}
+	l = allocationlog.Layout{Block: c.PortBlock, Subscribers: c.Subscribers.Masked(), SubscriberBits: c.SubscriberPrefixLen}
+	for _, p := range c.Pools {
+		low, high, _ := p.ports()
+		l.Pools = append(l.Pools, allocationlog.LayoutPool{IPv4: p.IPv4.Masked(), Low: low, High: high})
+	}
+	for _, s := range c.Static {
+		l.Static = append(l.Static, allocationlog.LayoutStatic{Protocol: s.Protocol.Number(), IPv6: s.IPv6, IPv4: s.IPv4})
+	}
+	return l, true
 }

@@ -113,3 +113,19 @@ func (s *subscribers) lookForIdle() {
 		s.engine.Silent(id, counted[id].UpPackets, time.Now())
 	}
 }
+
+// sessionTables are the sessions of the datapath.
+type sessionTables interface {
+	// Put adds or changes, in one batch. A changed session keeps its counters.
+	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
+	// Retire has nothing pass any more from or to sessions. Their counters stay.
+	Retire(sessions []uint16)
+	// Remove takes sessions and tunnels by local id; what is not there is no error.
+	Remove(tunnels, sessions []uint16) error
+	// Counters reads those sessions' counters; nil: of all that are there.
+	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	// Sequence takes the next sequence number of a session's data.
+	Sequence(session uint16) uint16
+	// List gives what is there.
+	List() ([]state.AccessTunnel, []state.AccessSession, error)
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/internal/addresspool"
 	"weft/internal/feature/ra"
 	"weft/internal/paths"
 	"weft/internal/ppp"
@@ -144,7 +145,7 @@ func servesAlice(s *subscribers, l *ledger, here netip.AddrPort) {
 		Name: "isp", ID: 1, Device: "lns-isp", Listen: []netip.AddrPort{here}, HostName: "lns", MRU: 1460,
 		LACs:    []subscriber.LAC{{Address: netip.MustParsePrefix("198.51.100.0/24")}},
 		Methods: []ppp.Method{ppp.MethodPAP}, Users: []subscriber.User{{Login: "alice", Password: "wonder"}},
-		Pools: []subscriber.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
+		Pools: []addresspool.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}},
 	}}, nil, time.Now())
 	s.kept[here] = true
 	s.take(s.ctx, socket{l, here})

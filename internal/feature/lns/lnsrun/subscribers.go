@@ -41,8 +41,8 @@ type subscribers struct {
 	devices   map[int]string
 	taps      map[string]*tap
 	learned   map[string]subscriber.Learned
-	path      subscriber.Sessions // nil: no datapath
-	said      []message           // of the engine; sent after the datapath has the changes that led to them
+	path      sessionTables // nil: no datapath
+	said      []message     // of the engine; sent after the datapath has the changes that led to them
 	accounts  *accounts
 	routes    subscriberRoutes
 	captures  captures

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/allocationlog"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/datapath/nat64table"
@@ -54,8 +55,8 @@ type allocationRun struct {
 // allocationFile is an open log, and how far it goes.
 type allocationFile struct {
 	store     *store.Log
-	log       *nat64.Allocations
-	layouts   *nat64.Layouts
+	log       *allocationlog.Log
+	layouts   *allocationlog.Layouts
 	fresh     map[int]bool // translators whose bindings it does not know at all
 	unwritten bool         // the last write failed
 	warned    uint64       // lost, when it was logged
@@ -155,7 +156,7 @@ func (r *allocationRun) openAll() error {
 			return err
 		}
 		keepFor := time.Duration(t.days) * 24 * time.Hour
-		file := &allocationFile{store: store, log: nat64.NewAllocations(store, keepFor), layouts: nat64.NewLayouts(store, keepFor), fresh: map[int]bool{}}
+		file := &allocationFile{store: store, log: allocationlog.New(store, keepFor), layouts: allocationlog.NewLayouts(store, keepFor), fresh: map[int]bool{}}
 		r.files[t.file] = file
 		at, marks, found, err := file.log.Last()
 		if err != nil {
@@ -165,7 +166,7 @@ func (r *allocationRun) openAll() error {
 		case found && marks.Epoch == r.epoch:
 			file.until, file.lost, file.known = at, marks.Lost, true
 		case found:
-			if err := file.log.Restart(time.Now(), at, nat64.Marks{Epoch: r.epoch}); err != nil {
+			if err := file.log.Restart(time.Now(), at, allocationlog.Marks{Epoch: r.epoch}); err != nil {
 				return err
 			}
 		}
@@ -247,7 +248,7 @@ const overlap = 2 * time.Second
 
 func (r *allocationRun) write(path string, f *allocationFile, now time.Time, lost uint64, list []state.BindingEvent, first bool) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(e state.BindingEvent) bool { return !r.tells(e.Translator, path) })
-	marks := nat64.Marks{Epoch: r.epoch, Lost: lost}
+	marks := allocationlog.Marks{Epoch: r.epoch, Lost: lost}
 	missed := f.known && lost != f.lost
 	var err error
 	switch {

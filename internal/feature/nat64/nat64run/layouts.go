@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/allocationlog"
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/datapath/nat64table"
@@ -57,8 +58,8 @@ func (r *allocationRun) setLayouts(f *config.File) error {
 }
 
 // layoutsIn gives the blocks of translators whose history is in a file.
-func layoutsIn(f *config.File, tasks map[int]allocationTask, path string) map[string]nat64.Layout {
-	all := map[string]nat64.Layout{}
+func layoutsIn(f *config.File, tasks map[int]allocationTask, path string) map[string]allocationlog.Layout {
+	all := map[string]allocationlog.Layout{}
 	for _, t := range tasks {
 		if t.file != path {
 			continue
@@ -88,7 +89,7 @@ func (r *allocationRun) handOver(file *allocationFile, names []string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return file.log.Add(now, nat64.Marks{Epoch: r.epoch, Lost: file.lost}, list)
+	return file.log.Add(now, allocationlog.Marks{Epoch: r.epoch, Lost: file.lost}, list)
 }
 
 // leave writes into files that are not kept from now on, or not by the same
@@ -115,7 +116,7 @@ func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
 		a.log.Error("look at blocks of ports", "error", err)
 		return
 	}
-	blocks := map[int]nat64.Layout{}
+	blocks := map[int]allocationlog.Layout{}
 	now := map[int]string{}
 	for _, t := range translators {
 		c := nat64.From(f, t.Name)
@@ -142,7 +143,7 @@ func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
 	a.blocks = now
 }
 
-func endOutside(d *datapath.Datapath, blocks map[int]nat64.Layout) (int, error) {
+func endOutside(d *datapath.Datapath, blocks map[int]allocationlog.Layout) (int, error) {
 	var end []nat64table.Session
 	for s, err := range nat64table.Of(d).Sessions() {
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/netip"
 
+	"weft/internal/allocationlog"
 	"weft/internal/datapath"
 	"weft/internal/datapath/nat64table"
 	"weft/internal/feature/nat64"
@@ -154,6 +155,6 @@ func (t Tables) WhoInFile(path string, q nat64.WhoQuery) ([]nat64.HolderRow, err
 	if err != nil {
 		return nil, err
 	}
-	rows, err := nat64.Holders(nat64.NewAllocations(log, 0), nat64.NewLayouts(log, 0), q, names)
+	rows, err := nat64.Holders(allocationlog.New(log, 0), allocationlog.NewLayouts(log, 0), q, names)
 	return rows, errors.Join(err, log.Close())
 }

@@ -1,4 +1,7 @@
-package nat64
+// Package allocationlog answers who had a port of a translator at a time (RFC 6888 section
+// 4, RFC 7422): a log of the bindings that were made and ended, and the history of fixed
+// port blocks, both over stores that the caller passes in. It is pure.
+package allocationlog
 
 import (
 	"bytes"
@@ -11,27 +14,27 @@ import (
 	"weft/internal/state"
 )
 
-// Allocations is the log of who had which port when (RFC 6888 section 4): blocks of
+// Log is the log of who had which port when (RFC 6888 section 4): blocks of
 // records, in the order of time. A binding is written when it is made and,
 // whole, when it has ended: so what has ended is found by looking forward from
 // a time, what has not by looking back.
-type Allocations struct {
-	store AllocationStore
+type Log struct {
+	store Store
 	keep  time.Duration
 }
 
-// AllocationStore keeps blocks in the order of their times, on the disk. The
+// Store keeps blocks in the order of their times, on the disk. The
 // oldest go when they are from before a time, or too many.
-type AllocationStore interface {
+type Store interface {
 	Append(time uint64, block []byte, before uint64) error
 	Forward(from uint64, see func(time uint64, block []byte) bool) error
 	Backward(from uint64, see func(time uint64, block []byte) bool) error
 }
 
-// NewAllocations gives the log in a store; what is older than keep is
+// New gives the log in a store; what is older than keep is
 // forgotten.
-func NewAllocations(store AllocationStore, keep time.Duration) *Allocations {
-	return &Allocations{store, keep}
+func New(store Store, keep time.Duration) *Log {
+	return &Log{store, keep}
 }
 
 // Marks say where in the events of the datapath a block ends.
@@ -137,7 +140,7 @@ func recordsOf(records, key []byte) (list []record) {
 }
 
 // Add writes events, up to where m says that the reader is.
-func (a *Allocations) Add(now time.Time, m Marks, events []state.BindingEvent) error {
+func (a *Log) Add(now time.Time, m Marks, events []state.BindingEvent) error {
 	records := make([]record, 0, len(events))
 	for _, e := range events {
 		r := record{kind: recordMade, ipv4: e.IPv4, ipv6: e.IPv6, protocol: e.Protocol, translator: uint8(e.Translator), made: e.Since.UnixNano()}
@@ -151,7 +154,7 @@ func (a *Allocations) Add(now time.Time, m Marks, events []state.BindingEvent) e
 
 // Gap writes that events were lost since a time; bound are the bindings that
 // have been made since and are still there.
-func (a *Allocations) Gap(now, since time.Time, m Marks, bound []state.BindingEvent) error {
+func (a *Log) Gap(now, since time.Time, m Marks, bound []state.BindingEvent) error {
 	if err := a.Add(now, m, bound); err != nil {
 		return err
 	}
@@ -159,16 +162,16 @@ func (a *Allocations) Gap(now, since time.Time, m Marks, bound []state.BindingEv
 }
 
 // Restart writes that the tables are new ones: what was bound has ended.
-func (a *Allocations) Restart(now, since time.Time, m Marks) error {
+func (a *Log) Restart(now, since time.Time, m Marks) error {
 	return a.write(now, m, []record{{kind: recordRestart, made: since.UnixNano(), ended: now.UnixNano()}})
 }
 
-func (a *Allocations) write(now time.Time, m Marks, records []record) error {
+func (a *Log) write(now time.Time, m Marks, records []record) error {
 	return a.store.Append(uint64(now.UnixNano()), block(m, records), uint64(now.Add(-a.keep).UnixNano()))
 }
 
 // Last gives the marks of the newest block, and its time.
-func (a *Allocations) Last() (at time.Time, m Marks, found bool, err error) {
+func (a *Log) Last() (at time.Time, m Marks, found bool, err error) {
 	err = a.store.Backward(1<<63, func(t uint64, b []byte) bool {
 		m, _ = readBlock(b)
 		at, found = time.Unix(0, int64(t)), true
@@ -191,7 +194,7 @@ type Holder struct {
 const rounding = 100 * time.Millisecond
 
 // Who tells who had a port at a time.
-func (a *Allocations) Who(ipv4 netip.AddrPort, protocol uint8, at time.Time) (Holder, bool, error) {
+func (a *Log) Who(ipv4 netip.AddrPort, protocol uint8, at time.Time) (Holder, bool, error) {
 	key, t := recordKey(ipv4, protocol), at.UnixNano()
 	var h Holder
 	var found, over, gap bool

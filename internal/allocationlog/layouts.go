@@ -1,4 +1,4 @@
-package nat64
+package allocationlog
 
 import (
 	"encoding/binary"
@@ -34,22 +34,6 @@ type LayoutStatic struct {
 	Protocol uint8          `json:"protocol"`
 	IPv6     netip.AddrPort `json:"ipv6"`
 	IPv4     netip.AddrPort `json:"ipv4"`
-}
-
-// Layout gives the fixed blocks of a translator that has them.
-func (c *Config) Layout() (l Layout, fixed bool) {
-	if c.Mode != StatefulMode || c.PortBlock == 0 {
-		return l, false
-	}
-	l = Layout{Block: c.PortBlock, Subscribers: c.Subscribers.Masked(), SubscriberBits: c.SubscriberPrefixLen}
-	for _, p := range c.Pools {
-		low, high, _ := p.ports()
-		l.Pools = append(l.Pools, LayoutPool{p.IPv4.Masked(), low, high})
-	}
-	for _, s := range c.Static {
-		l.Static = append(l.Static, LayoutStatic{s.Protocol.Number(), s.IPv6, s.IPv4})
-	}
-	return l, true
 }
 
 // Owner gives the subscriber that has a port of a protocol: the reverse of

@@ -1,4 +1,6 @@
-package subscriber
+// Package oversize is what a router does with an IP packet that is larger than the MTU of
+// the next link: it answers with an ICMP error, or cuts the packet into fragments.
+package oversize
 
 import (
 	"encoding/binary"
@@ -15,9 +17,10 @@ const (
 	quoted6 = 1232
 )
 
-// tooBig is the answer to a packet that must not be fragmented; nil if it may.
-func tooBig(ip []byte, mtu int, from netip.Addr) []byte {
-	to, _, _ := addressesOf(ip)
+// Answer is the ICMP error about a packet that must not be fragmented, from an address of
+// the router's. nil: the packet may be fragmented; empty: it is dropped without an answer.
+func Answer(ip []byte, mtu int, from netip.Addr) []byte {
+	to, _, _ := Addresses(ip)
 	if ip[0]>>4 == 6 {
 		if !from.IsValid() {
 			return []byte{} // there is no address to send it from; the packet is lost
@@ -46,9 +49,9 @@ func tooBig(ip []byte, mtu int, from netip.Addr) []byte {
 	return append(b, body...)
 }
 
-// fragments cuts an IPv4 packet that may be (RFC 791 section 3.2). What has
+// Fragments cuts an IPv4 packet that may be (RFC 791 section 3.2). What has
 // options is not cut: it is dropped.
-func fragments(ip []byte, mtu int) [][]byte {
+func Fragments(ip []byte, mtu int) [][]byte {
 	if ip[0] != 0x45 || int(binary.BigEndian.Uint16(ip[2:])) > len(ip) {
 		return nil
 	}
@@ -74,4 +77,15 @@ func fragments(ip []byte, mtu int) [][]byte {
 		list = append(list, b)
 	}
 	return list
+}
+
+// Addresses reads the addresses of an IP packet.
+func Addresses(ip []byte) (from, to netip.Addr, ok bool) {
+	switch {
+	case len(ip) >= 20 && ip[0]>>4 == 4:
+		return netip.AddrFrom4([4]byte(ip[12:16])), netip.AddrFrom4([4]byte(ip[16:20])), true
+	case len(ip) >= ipv6.HeaderLen && ip[0]>>4 == 6:
+		return netip.AddrFrom16([16]byte(ip[8:24])), netip.AddrFrom16([16]byte(ip[24:40])), true
+	}
+	return from, to, false
 }

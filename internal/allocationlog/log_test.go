@@ -1,4 +1,4 @@
-package nat64
+package allocationlog
 
 import (
 	"cmp"
@@ -64,7 +64,7 @@ func ended(p, n, since, when int) state.BindingEvent {
 }
 
 func TestWhoHadAPortIsFound(t *testing.T) {
-	a := NewAllocations(&blocks{}, 1000*time.Hour)
+	a := New(&blocks{}, 1000*time.Hour)
 	marks := Marks{Epoch: "boot.1"}
 	add := func(when int, events ...state.BindingEvent) {
 		t.Helper()
@@ -121,7 +121,7 @@ func TestWhoHadAPortIsFound(t *testing.T) {
 func TestWhoAgreesWithAPlainList(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	store := &blocks{}
-	a := NewAllocations(store, 10000*time.Hour)
+	a := New(store, 10000*time.Hour)
 	type turn struct{ port, node, from, to int }
 	var turns []turn
 	var events []state.BindingEvent

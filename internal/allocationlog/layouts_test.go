@@ -1,4 +1,4 @@
-package nat64
+package allocationlog
 
 import (
 	"fmt"
