@@ -25,9 +25,9 @@ const (
 // grace is how long processes have to end when asked.
 const grace = 3 * time.Second
 
-// Down takes down all that carries the lab's mark, whoever made it and however
-// they ended: processes in its namespaces, weft's pins and directories for
-// those, the namespaces, the lab's directory. Nothing there is no error.
+// Down removes everything with the lab's mark, whichever process made it and however
+// that ended: processes in its namespaces, weft's pins and directories for those,
+// the namespaces, the lab's directory. If there is nothing, that is no error.
 func Down(ctx context.Context, name string) error {
 	if !plainName(name) {
 		return fmt.Errorf("take down lab %q: no lab has such a name", name)

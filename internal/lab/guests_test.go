@@ -165,7 +165,7 @@ func TestAGuestThatDiesIsACasualty(t *testing.T) {
 	<-l.guests["u"].Done()
 	for len(l.Casualties()) == 0 { // the note follows at once
 		if t.Context().Err() != nil {
-			t.Fatal("nobody noticed")
+			t.Fatal("the guest's end was not noticed")
 		}
 	}
 	if r := l.Casualties()[0]; !strings.Contains(r.Check, "u") || !strings.Contains(r.Outcome, "ended") {

@@ -29,7 +29,7 @@ type Options struct {
 	Source   Source
 	Weft     string        // path of the weft program that nodes run
 	Started  time.Time     // written to the lab's record
-	Progress func(Step)    // told of each step before it is done; may be nil
+	Progress func(Step)    // called for each step before it is done; may be nil
 	Deadline time.Duration // for each process to become ready; 0 = 15 s
 }
 

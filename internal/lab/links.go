@@ -45,8 +45,8 @@ func (l *Lab) makeTap(s MakeTap) error {
 			if err != nil {
 				return err
 			}
-			// A cable does not know who is at which end: whoever speaks in another's
-			// name would turn that one's frames back.
+			// A cable has no address table: with learning, a node that sends from
+			// another's address would have that node's frames sent back to it.
 			err = errors.Join(h.LinkSetMTU(link, s.MTU), h.LinkSetMaster(link, bridge), h.LinkSetLearning(link, false), h.LinkSetUp(link))
 			if err != nil {
 				return fmt.Errorf("bridge %s: %w", name, err)

@@ -84,9 +84,9 @@ type StartProcess struct {
 	Process Process
 }
 
-// AwaitLinks waits until the kernel has noticed that a node's cables are plugged
-// in, which takes up to a second (operational state, RFC 2863 section 3.1.14):
-// before that its IPv6 addresses answer nobody.
+// AwaitLinks waits until the kernel has noticed that a node's cables are plugged in,
+// which takes up to a second (operational state, RFC 2863 section 3.1.14): before
+// that its IPv6 addresses do not answer.
 type AwaitLinks struct {
 	Node    string
 	Devices []string

@@ -10,7 +10,7 @@ import (
 	"weft/internal/lab/probe"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func golden(t *testing.T, file, got string) {
 	t.Helper()

@@ -120,7 +120,7 @@ func TestChecksFailWhenWhatTheySayIsNotSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, check, want string }{
-		{"a ping to nobody", `kind = "ping"` + "\nfrom = \"a\"\nto = \"192.0.2.77\"\ncount = 1", "nothing came back"},
+		{"a ping to an unused address", `kind = "ping"` + "\nfrom = \"a\"\nto = \"192.0.2.77\"\ncount = 1", "nothing came back"},
 		{"a ping that should fail and does not", `kind = "ping"` + "\nfrom = \"a\"\nto = \"2001:db8::2\"\nfails = true", "3 of 3"},
 		{"a transfer to an address that the server has not", `kind = "transfer"` + "\nfrom = \"a\"\nto = \"192.0.2.1\"\nat = \"b\"", "refused"},
 		{"datagrams too large for the path and not fragmented", `kind = "pmtu"` + "\nfrom = \"a\"\nto = \"192.0.2.2\"\nat = \"b\"\nmtu = 1499", "learnt a path MTU of 1500"},

@@ -19,7 +19,7 @@ type Summary struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// Report is told how a run goes. Begin comes before Step and Result.
+// Report receives the progress of a run. Begin comes before Step and Result.
 type Report interface {
 	Begin(s *Scenario, lab string)
 	Step(s Step)
@@ -48,7 +48,7 @@ func (j JSON) End(s Summary)         { j.line(map[string]Summary{"summary": s}) 
 type Transcript struct {
 	Out    io.Writer
 	Colour bool
-	// Slow is told what is being waited for; see Progress.
+	// Slow receives what is being waited for; see Progress.
 	Slow *Progress
 }
 

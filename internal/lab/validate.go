@@ -25,8 +25,8 @@ func (v *validator) add(path, what, remedy string) {
 }
 
 var (
-	// A node's name ends the name of its namespace, weft-LAB-NODE, from which
-	// lab and node are told apart by the last hyphen: so it has none itself.
+	// A node's name ends the name of its namespace, weft-LAB-NODE, which the last
+	// hyphen splits into lab and node: so a node's name has no hyphen.
 	nodeName   = regexp.MustCompile(`^[a-z][a-z0-9_]{0,14}$`)
 	middleName = regexp.MustCompile(`^link[0-9]+$`)
 	deviceName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_.-]{0,14}$`)

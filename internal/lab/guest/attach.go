@@ -14,12 +14,12 @@ import (
 // detachKey ends an attachment from a terminal: Ctrl-], as in telnet.
 const detachKey = 0x1d
 
-// errDetached is not an error: somebody pressed detachKey.
+// errDetached is not an error: detachKey was typed.
 var errDetached = errors.New("detached")
 
-// Attach joins a terminal to the guest's console until the guest or ctx ends,
-// a write to out fails, or somebody types Ctrl-]. If in is a terminal it is
-// raw in the meantime. The end of in alone does not end the attachment.
+// Attach connects a terminal to the guest's console until the guest or ctx ends, a
+// write to out fails, or Ctrl-] is typed. If in is a terminal it is raw in the
+// meantime. The end of in alone does not end the attachment.
 func (m *Machine) Attach(ctx context.Context, in io.Reader, out io.Writer) error {
 	conn, err := net.Dial("unix", m.Console())
 	if err != nil {

@@ -40,8 +40,8 @@ func initGuest(planPath string) error {
 	}
 }
 
-// startAgent starts this binary anew, which reads the mounts made since, with
-// the plan in memory: its file may be covered by now.
+// startAgent starts this binary again, which reads the mounts made since, with the
+// plan in memory: its file may be covered by now.
 func startAgent(plan guestPlan) (*os.Process, error) {
 	content, err := json.Marshal(plan)
 	if err != nil {

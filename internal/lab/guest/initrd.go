@@ -141,7 +141,7 @@ func addProgram(a *archive, name, path string) error {
 	return nil
 }
 
-// libraryDirs are where Debian's dynamic linker looks without being told.
+// libraryDirs are the default directories of Debian's dynamic linker.
 var libraryDirs = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
 }

@@ -226,7 +226,7 @@ func TestStoppingAGuestLeavesNoProcessAndNoDirectory(t *testing.T) {
 				t.Errorf("the directory: %v", err)
 			}
 			if carrier := b.run("ip", "link", "show", "tap0"); !strings.Contains(carrier, "NO-CARRIER") {
-				t.Errorf("somebody still holds the tap: %s", carrier)
+				t.Errorf("a process still holds the tap: %s", carrier)
 			}
 			b.run("ip", "link", "delete", "tap0")
 		})

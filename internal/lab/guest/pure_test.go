@@ -223,11 +223,11 @@ func TestTheSwitchboardKeepsClientsApart(t *testing.T) {
 	}
 	toBoard.Encode(message{Ready: true})
 	if m := read(a); !m.Ready {
-		t.Errorf("not told of readiness: %+v", m)
+		t.Errorf("not notified of readiness: %+v", m)
 	}
 	_, b, toB := client()
 	if m := read(b); !m.Ready {
-		t.Errorf("one who comes later is not told of readiness: %+v", m)
+		t.Errorf("a later client is not notified of readiness: %+v", m)
 	}
 	toA.Encode(message{ID: 7, Run: []string{"a"}})
 	ofA := read(fromBoard)
@@ -242,10 +242,10 @@ func TestTheSwitchboardKeepsClientsApart(t *testing.T) {
 	}
 	connA.Close() // its command must not outlive it
 	if m := read(fromBoard); m.ID != ofA.ID || !m.Kill {
-		t.Errorf("when a left the guest was told %+v", m)
+		t.Errorf("when a left the guest got %+v", m)
 	}
 	zero := 0
-	toBoard.Encode(message{ID: ofA.ID, Exit: &zero}) // for nobody
+	toBoard.Encode(message{ID: ofA.ID, Exit: &zero}) // for a client that has left
 	toBoard.Encode(message{ID: ofB.ID, Exit: &zero})
 	if m := read(b); m.ID != 7 || m.Exit == nil {
 		t.Errorf("b got %+v", m)

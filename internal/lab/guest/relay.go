@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// clientPatience is how long a client of the supervisor may keep everybody
-// waiting by not reading.
+// clientPatience is how long a client of the supervisor may block all others by not
+// reading.
 const clientPatience = 10 * time.Second
 
-// screen copies what the guest's console prints to the log and to whoever is
-// attached, and what they type to the guest.
+// screen copies the output of the guest's console to the log and to the attached
+// clients, and their input to the guest.
 type screen struct {
 	guest net.Conn
 	log   io.Writer
@@ -70,7 +70,7 @@ type switchboard struct {
 	clients map[*client]bool
 	calls   map[uint64]call // by the switchboard's number
 	last    uint64
-	told    message // what every client must know: ready, or an error
+	told    message // the state that every client gets: ready, or an error
 }
 
 type client struct {

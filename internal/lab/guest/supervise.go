@@ -64,8 +64,8 @@ const (
 	controlListenerFD = 4
 )
 
-// supervise runs the guest's kernel until it ends, PID 1 of a PID namespace:
-// whoever kills it kills every process of the guest with it.
+// supervise runs the guest's kernel until it ends, as PID 1 of a PID namespace: to
+// kill it kills every process of the guest.
 func supervise(dir string) error {
 	content, err := os.ReadFile(filepath.Join(dir, launchFile))
 	if err != nil {

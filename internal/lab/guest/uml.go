@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// launchPlan is what the supervisor is told: the kernel's command and the
-// memory-backed scratch directory it needs.
+// launchPlan is the supervisor's input: the kernel's command and the memory-backed
+// scratch directory it needs.
 type launchPlan struct {
 	Argv    []string
 	Env     []string
@@ -19,7 +19,7 @@ type launchPlan struct {
 	Wrapped bool // the kernel's calls of ptrace go through ptraceWrapper
 }
 
-// guestPlan is what the agent is told.
+// guestPlan is the agent's input.
 type guestPlan struct {
 	Spec    Spec
 	Modules []string // absolute paths in the guest, in loading order

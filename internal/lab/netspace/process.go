@@ -110,8 +110,8 @@ func signalAll(spaces []*Space, sig unix.Signal) error {
 	return nil
 }
 
-// signal goes through a pidfd, so that a number which meanwhile means another
-// process hits nobody.
+// signal uses a pidfd, so that no other process that has got the number meanwhile is
+// hit.
 func (s *Space) signal(pid int, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	FloodPorts   FloodKind = "ports"   // UDP to all ports
 	FloodSYN     FloodKind = "syn"     // the beginnings of TCP connections, from made-up sources
 	FloodICMP    FloodKind = "icmp"    // echo requests from made-up sources
-	FloodBogons  FloodKind = "bogons"  // sources that nobody has
+	FloodBogons  FloodKind = "bogons"  // bogon sources
 	FloodRefused FloodKind = "refused" // one flow, again and again
 	FloodSource  FloodKind = "source"  // one source, all ports
 )
@@ -61,7 +61,7 @@ func (f Flood) frame(r *rand.Rand) []byte {
 	return append(frame, make([]byte, max(0, 60-len(frame)))...)
 }
 
-// worldwide is an address that somebody may have.
+// worldwide is a random global address.
 func worldwide(r *rand.Rand) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(16 + r.IntN(80)), byte(r.IntN(256)), byte(r.IntN(256)), byte(1 + r.IntN(254))})
 }

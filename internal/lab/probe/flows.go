@@ -18,7 +18,7 @@ type FlowOptions struct {
 	From     netip.Prefix   // sources: one address in each /64 of it
 	Bindings int            // sources, with their ports
 	Each     int            // destination ports of each source, from that of To on
-	To       netip.AddrPort // nobody has to answer
+	To       netip.AddrPort // an answer is not needed
 	Rate     int            // datagrams a second
 }
 

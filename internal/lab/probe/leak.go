@@ -16,15 +16,15 @@ import (
 	"weft/wire/checksum"
 )
 
-// Frames that try to get where they should not, each marked with who sent it
-// and what it tries, so that whoever sees it anywhere knows.
+// Frames that must not pass, each marked with its sender and its kind, so that they
+// are recognised wherever they arrive.
 
 // Attack says where the frames come from and what they aim at.
 type Attack struct {
 	Label  string                      // who sends
 	Source net.HardwareAddr            // the sender's own link address
 	Aims   map[string]net.HardwareAddr // stations, by name
-	Borrow net.HardwareAddr            // an address of somebody else
+	Borrow net.HardwareAddr            // an address of another host
 	Asked  netip.Addr                  // an IPv4 address of the router on another link
 }
 
@@ -244,8 +244,8 @@ func Send(ctx context.Context, device string, tries []Try, pause time.Duration) 
 	return len(tries), nil
 }
 
-// Sighting finds the mark in a frame, or who it is from if that is told by the
-// source address alone.
+// Sighting returns the mark in a frame, or its sender if only the source address
+// identifies it.
 func Sighting(frame []byte, watched net.HardwareAddr) (string, bool) {
 	if _, rest, ok := strings.Cut(string(frame), leakMark); ok {
 		line, _, whole := strings.Cut(rest, "\n")

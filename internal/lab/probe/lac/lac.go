@@ -1,5 +1,5 @@
-// Package lac is an L2TP access concentrator with all its subscribers, for measurements
-// and labs: as many sessions as somebody likes, set up as fast as the server
+// Package lac is an L2TP access concentrator with all its subscribers, for
+// measurements and labs: any number of sessions, set up as fast as the server
 // answers.
 package lac
 
@@ -24,10 +24,10 @@ import (
 type LAC struct {
 	Prefix   string                      // of subscribers' logins
 	Realm    string                      // what they end with
-	Data     func(s *Session, ip []byte) // takes what comes for subscribers; nil: nobody does
-	Ready    func(s *Session)            // told of each that is up, with the server's last answer; may be nil
+	Data     func(s *Session, ip []byte) // receives packets for subscribers; nil: they are discarded
+	Ready    func(s *Session)            // called for each session that is up, with the server's last answer; may be nil
 	Most     int                         // sessions that are being set up at a time; 0: all
-	Progress func(up int)                // told twice a second how many are up; may be nil
+	Progress func(up int)                // called twice a second with the number of sessions that are up; may be nil
 	Beyond   *Beyond                     // nil: sessions end at the server; else it sends them on to there
 	Sessions []*Session
 	Up       int // sessions that are
@@ -263,7 +263,7 @@ func (l *LAC) call(s *Session) {
 	l.control(s.tunnel, 0, 10, avp(14, be16(s.ID)), avp(15, binary.BigEndian.AppendUint32(nil, uint32(s.ID))))
 }
 
-// again sets a session up anew.
+// again sets a session up again.
 func (l *LAC) again(s *Session) {
 	if l.Ended++; l.Ended > len(l.Sessions)+endedMax {
 		l.failed = fmt.Errorf("%d calls came to nothing, the last one, %d, in stage %d", l.Ended, s.ID, s.state)

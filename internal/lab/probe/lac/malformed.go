@@ -98,10 +98,10 @@ func (m Malformed) send(ctx context.Context, c malformed, here netip.AddrPort) e
 	if _, err := l.BringUp(ctx); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	nobody := &Tunnel{ID: 1}
+	unknown := &Tunnel{ID: 1}
 	for range 2 {
 		l.send(c.make(l.tunnels[0], l.Sessions[0]))
-		l.send(c.make(nobody, &Session{ID: 1, tunnel: nobody}))
+		l.send(c.make(unknown, &Session{ID: 1, tunnel: unknown}))
 	}
 	_ = l.Turn(5 * time.Millisecond) // the server may end what it was sent in
 	return l.Abandon()

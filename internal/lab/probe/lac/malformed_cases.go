@@ -15,7 +15,7 @@ func controlWith(t *Tunnel, session uint16, b []byte) []byte {
 	return append(m, b...)
 }
 
-// rawAVP is an attribute whose flags and length say what they are told.
+// rawAVP is an AVP with the given flags and length, right or not.
 func rawAVP(head, kind uint16, value []byte) []byte {
 	b := binary.BigEndian.AppendUint16(nil, head)
 	b = append(b, 0, 0)
@@ -87,8 +87,8 @@ func cases() []malformed {
 		control("reserved bits", join(hello, rawAVP(0xbc06, 7, nil))),
 		control("no message type", rawAVP(0x8008, 9, []byte{0, 1})),
 		control("a message type of one byte", rawAVP(0x8007, 0, []byte{6})),
-		control("a message type that nobody knows, mandatory", kind(999)),
-		control("an attribute that nobody knows, mandatory", join(hello, rawAVP(0x8008, 999, []byte{1, 2}))),
+		control("an unknown message type, mandatory", kind(999)),
+		control("an unknown attribute, mandatory", join(hello, rawAVP(0x8008, 999, []byte{1, 2}))),
 		control("an attribute of a strange vendor, mandatory", join(hello, []byte{0x80, 8, 0xff, 0xff, 0, 1, 0, 0})),
 		control("a hidden message type", rawAVP(0xc008, 0, []byte{0, 6})),
 		control("hidden, without a random vector", join(icrq, rawAVP(0xc00a, 14, []byte{1, 2, 3, 4}))),

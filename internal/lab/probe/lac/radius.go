@@ -13,7 +13,7 @@ import (
 // Secret is that of the RADIUS server.
 const Secret = "bench"
 
-// Ledger is what the RADIUS server was told of sessions.
+// Ledger is the accounting that the RADIUS server has received.
 type Ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*Account // by Acct-Session-Id
@@ -26,7 +26,7 @@ type Account struct {
 	Packets, Replies uint32 // what the subscriber sent, and got
 }
 
-// Accounts gives what was told so far.
+// Accounts returns the accounting so far.
 func (g *Ledger) Accounts() map[string]Account {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -37,8 +37,8 @@ func (g *Ledger) Accounts() map[string]Account {
 	return m
 }
 
-// ServeRADIUS is a RADIUS server that lets everybody in (RFC 2865) and notes what it
-// is told, as fast as it is asked, until the socket is closed.
+// ServeRADIUS is a RADIUS server that accepts every login (RFC 2865) and records
+// accounting as fast as it arrives, until the socket is closed.
 func ServeRADIUS(conn *net.UDPConn) *Ledger {
 	g := &Ledger{accounts: map[string]*Account{}}
 	go func() {

@@ -122,7 +122,7 @@ func (s Storm) bringUp(ctx context.Context, word string) (*LAC, error) {
 	return l, err
 }
 
-// begun waits until RADIUS was told of so many beginnings: then the server forwards.
+// begun waits until RADIUS has received that many Starts: then the server forwards.
 func (s Storm) begun(ctx context.Context, ledger *Ledger, l *LAC, want int) error {
 	starts := 0
 	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; {
@@ -137,7 +137,7 @@ func (s Storm) begun(ctx context.Context, ledger *Ledger, l *LAC, want int) erro
 			return err
 		}
 	}
-	return fmt.Errorf("RADIUS was told of %d beginnings, not of %d", starts, want)
+	return fmt.Errorf("RADIUS received %d Starts, not %d", starts, want)
 }
 
 func (l *LAC) addresses() map[netip.Addr]uint16 {
@@ -148,7 +148,8 @@ func (l *LAC) addresses() map[netip.Addr]uint16 {
 	return m
 }
 
-// compare: each login has the address that it had, and nobody else has it.
+// compare checks that each login has the address that it had, and no other login has
+// it.
 func (s Storm) compare(before map[netip.Addr]uint16, now *LAC, steady *steadies) error {
 	all := now.addresses()
 	if len(all) != s.Sessions {
@@ -210,8 +211,8 @@ func (s Storm) echo(ctx context.Context, l *LAC) error {
 	return nil
 }
 
-// accounts waits until RADIUS was told of the end of every session that lost
-// its power, and compares.
+// accounts waits until RADIUS has received the Stop of every session that lost its
+// power, and compares.
 func (s Storm) accounts(ctx context.Context, ledger *Ledger) error {
 	var starts, stops int
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -229,7 +230,7 @@ func (s Storm) accounts(ctx context.Context, ledger *Ledger) error {
 			break
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return fmt.Errorf("RADIUS was told of %d beginnings and %d ends", starts, stops)
+			return fmt.Errorf("RADIUS received %d Starts and %d Stops", starts, stops)
 		}
 	}
 	fmt.Fprintf(s.Out, "accounts: %d begun, %d ended, with %d packets each way in every one\n", starts, stops, echoes)
@@ -323,9 +324,9 @@ func (x *steadies) pause() (sent, came int, err error) {
 	return x.sent, x.came, err
 }
 
-// thrownAway is how many packets the CPUs' queues of this machine had no room for:
-// a thousand wait there for a CPU that does something else, and a storm from the
-// same machine may fill them. Whoever looks for a lost packet wants to know.
+// thrownAway is the number of packets for which the backlog queues of this machine's
+// CPUs had no room: a thousand packets can wait there for a busy CPU, and a storm
+// from the same machine may fill them. It explains lost packets.
 func thrownAway() (n int, err error) {
 	text, err := os.ReadFile("/proc/net/softnet_stat")
 	if err != nil {

@@ -90,7 +90,7 @@ func broken(e Ends) []Case {
 		{"a routing header that is used up", routing(0), ""},
 		{"a source route", v4(S, M, udp, 0x4000, []byte{0x83, 7, 4, 192, 0, 2, 1, 0}, udpSegment(S, M, 5)), ""},
 		{"a source route that is used up", v4(S, M, udp, 0x4000, []byte{0x83, 7, 8, 192, 0, 2, 1, 0}, udpSegment(S, M, 5)), ""},
-		{"a neighbour solicitation to nobody here", v6(m, s, icmp6, message(m, s, 135, 0, 0, bytesOf(16))), ""},
+		{"a neighbour solicitation for an unknown address", v6(m, s, icmp6, message(m, s, 135, 0, 0, bytesOf(16))), ""},
 		{"an ICMP timestamp request", v4(S, M, icmp4, 0x4000, nil, message(S, M, 13, 0, 1, bytesOf(12))), ""},
 	}
 }
