@@ -32,8 +32,8 @@ func (k *Kernel) applyAllMulticast(_ context.Context, o state.AllMulticast, remo
 	return nil
 }
 
-// observeAllMulticast reports a device that takes all multicast if that is
-// wanted or weft's doing.
+// observeAllMulticast reports a device in all-multicast mode if that is desired or
+// set by weft.
 func (k *Kernel) observeAllMulticast(v *view, l netlink.Link) (o state.AllMulticast, is bool, err error) {
 	o.Device = l.Attrs().Name
 	_, ours := k.journal.was[o.Key()]

@@ -12,9 +12,9 @@ import (
 	"weft/internal/state"
 )
 
-// Attributes of bridges and of their ports that the netlink package has no
-// names for (linux/if_link.h). What the kernel does not know it passes over,
-// so what matters is read back.
+// Attributes of bridges and of their ports that the netlink package does not define
+// (linux/if_link.h). The kernel ignores unknown attributes, so important ones are
+// read back.
 const (
 	brSTP          = 5
 	brVLANFilter   = 7
@@ -79,7 +79,7 @@ func attrsOf(b []byte) attrs {
 	return m
 }
 
-// bridging is what the kernel says of a device as a bridge, and as a port of one.
+// bridging are a device's attributes as a bridge, and as a port of one.
 type bridging struct {
 	bridge attrs
 	port   attrs

@@ -22,7 +22,8 @@ func (k *Kernel) observeBridge(v *view, l netlink.Link) (o state.Bridge, is bool
 	return o, true, nil
 }
 
-// bridgesMatter spares hosts without bridges of weft's a few listings.
+// bridgesMatter reports whether the bridge tables need to be read: hosts without
+// bridges of weft's are spared that.
 func (k *Kernel) bridgesMatter(links []netlink.Link, wanted map[string]state.Object) bool {
 	for _, o := range wanted {
 		switch o.(type) {

@@ -11,12 +11,12 @@ import (
 	"weft/internal/task"
 )
 
-// BridgesKnowVLANs tells whether this kernel's bridges can tell VLANs apart. It
-// asks one that it makes in a network namespace of its own, which is gone
+// BridgesKnowVLANs reports whether this kernel's bridges have VLAN filtering. It
+// tests one that it creates in a network namespace of its own, which is removed
 // afterwards. That needs root.
 func BridgesKnowVLANs() (bool, error) { return bridgesKnowVLANs() }
 
-// bridgesKnowVLANs remembers: it is a property of the machine.
+// bridgesKnowVLANs caches the result: it is a property of the machine.
 var bridgesKnowVLANs = sync.OnceValues(func() (know bool, err error) {
 	err = <-task.Beside(func() error {
 		runtime.LockOSThread() // and never unlocked: thread and namespace go with the goroutine

@@ -14,7 +14,7 @@ import (
 // are no objects of a plan.
 const DelegationProtocol = 88
 
-// unreachableMetric stands behind every other route.
+// unreachableMetric is higher than every other route's metric.
 const unreachableMetric = 65535
 
 // Delegate routes a delegated prefix to its router on a device.
@@ -30,14 +30,14 @@ func (k *Kernel) Delegate(p netip.Prefix, via netip.Addr, device string) error {
 	return nil
 }
 
-// Undelegate takes the route away.
+// Undelegate removes the route.
 func (k *Kernel) Undelegate(p netip.Prefix) error {
 	return k.removeDelegations(func(r netlink.Route) bool { return r.Type == unix.RTN_UNICAST && samePrefix(r, p) })
 }
 
-// HoldSpace makes what is not delegated out of a space unreachable, so that
-// packets do not go back and forth between this router and the next (RFC 7084
-// section 4.2, WPD-5 says so of what is delegated to us).
+// HoldSpace makes the undelegated part of a prefix unreachable, so that packets do
+// not loop between this router and the next (RFC 7084 section 4.2, WPD-5 requires
+// that of prefixes that are delegated to us).
 func (k *Kernel) HoldSpace(p netip.Prefix) error {
 	r := &netlink.Route{Dst: ipNet(p), Type: unix.RTN_UNREACHABLE, Protocol: DelegationProtocol, Table: unix.RT_TABLE_MAIN, Priority: unreachableMetric}
 	if err := k.putRoute(r); err != nil {
@@ -46,7 +46,8 @@ func (k *Kernel) HoldSpace(p netip.Prefix) error {
 	return nil
 }
 
-// Undelegated takes away every delegation that keep does not want, spaces too.
+// Undelegated removes every delegation for which keep returns false, covering
+// prefixes too.
 func (k *Kernel) Undelegated(keep func(p netip.Prefix) bool) error {
 	return k.removeDelegations(func(r netlink.Route) bool {
 		if r.Dst == nil {

@@ -34,7 +34,7 @@ func (k *Kernel) applyDevice(_ context.Context, d state.Device, remove bool) err
 	if err := k.nl.LinkSetMTU(existing, d.MTU); err != nil {
 		return fmt.Errorf("set MTU %d on %s: %w", d.MTU, d.Name, err)
 	}
-	// nobody talks to the device itself: it needs no link-local address
+	// the device is not an endpoint: it needs no link-local address
 	if err := writeSysctl("net/ipv6/conf/"+d.Name+"/addr_gen_mode", "1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -55,9 +55,9 @@ func (k *Kernel) observeDevice(v *view, l netlink.Link) (d state.Device, is bool
 	return d, true, nil
 }
 
-// makeTap makes a tap device that stays. The netlink package would set an owner
-// and a group always, and who opens the device has to be both. Whether its
-// frames carry virtio headers is the opener's to choose, the queues are not.
+// makeTap creates a persistent tap device. The netlink package would always set an
+// owner and a group, and the process that opens the device would have to match both.
+// Virtio headers are the opener's choice, the queues are not.
 func (k *Kernel) makeTap(g state.GuestDevice) (netlink.Link, error) {
 	owner, group, err := identities(g)
 	if err != nil {
@@ -90,7 +90,7 @@ func (k *Kernel) makeTap(g state.GuestDevice) (netlink.Link, error) {
 			return nil, fmt.Errorf("set its group: %w", err)
 		}
 	}
-	// until it is marked it goes with this process
+	// until it is marked it is removed with this process
 	l, err := k.mark(g.Name, g.Owner)
 	if err != nil {
 		return nil, err

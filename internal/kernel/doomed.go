@@ -13,14 +13,14 @@ import (
 	"weft/internal/kernel/mark"
 )
 
-// newLink gives the attributes of a device that is to be made.
+// newLink returns the attributes of a new device.
 func newLink(name string) netlink.LinkAttrs {
 	a := netlink.NewLinkAttrs()
 	a.Name, a.Group = name, mark.DoomedGroup
 	return a
 }
 
-// mark makes a new device weft's.
+// mark marks a new device as weft's.
 func (k *Kernel) mark(name, alias string) (netlink.Link, error) {
 	if err := k.step("made device " + name); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (k *Kernel) mark(name, alias string) (netlink.Link, error) {
 	return l, k.step("marked device " + name)
 }
 
-// step is where a test may end what is being done, as a kill would.
+// step lets a test end the operation here, as a kill would.
 func (k *Kernel) step(what string) error {
 	if k.fault == nil {
 		return nil
@@ -49,8 +49,9 @@ func (k *Kernel) step(what string) error {
 	return k.fault(what)
 }
 
-// existing finds a device of weft's; nil if there is none. One that is to go, or
-// whose making did not end, is removed. remedy is for one that is not weft's.
+// existing returns weft's device with this name; nil if there is none. One that is
+// to be removed, or whose creation was not finished, is removed first. remedy is for
+// a device that is not weft's.
 func (k *Kernel) existing(name, remedy string) (netlink.Link, error) {
 	l, err := k.nl.LinkByName(name)
 	var missing netlink.LinkNotFoundError
@@ -88,7 +89,7 @@ func (k *Kernel) deleteDevice(name string) error {
 	return k.deleteLink(l)
 }
 
-// doom has a device go at the end of the series of steps.
+// doom removes a device at the end of the series of steps.
 func (k *Kernel) doom(name string) error {
 	l, err := k.nl.LinkByName(name)
 	if err != nil {
@@ -109,8 +110,8 @@ func (k *Kernel) Finish(context.Context) error {
 	return k.Sweep()
 }
 
-// Sweep removes the devices that are to go, or whose making did not end: also
-// those of a process that was killed.
+// Sweep removes the devices that are to be removed, or whose creation was not
+// finished: also those of a killed process.
 func (k *Kernel) Sweep() error {
 	req := nl.NewNetlinkRequest(unix.RTM_DELLINK, unix.NLM_F_ACK)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))

@@ -12,15 +12,15 @@ import (
 	"weft/internal/task"
 )
 
-// wayGroups are those whose news may change how packets get to another host.
+// wayGroups are the groups whose events may change the path to another host.
 var wayGroups = []int{
 	unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_NEXTHOP,
 	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
 }
 
-// Watch sends on changed whenever a link or an address changed, until ctx
-// ends. The channel needs a buffer of one: more news while one is unread say
-// nothing new.
+// Watch sends on changed whenever a link or an address has changed, until ctx ends.
+// The channel needs a buffer of one: further events while one is unread add no
+// information.
 func (k *Kernel) Watch(ctx context.Context, changed chan<- struct{}) error {
 	return watch(ctx, []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}, changed)
 }
@@ -30,12 +30,13 @@ func (k *Kernel) WatchWays(ctx context.Context, changed chan<- struct{}) error {
 	return watch(ctx, wayGroups, changed)
 }
 
-// newsPause is between two times that news are taken in.
+// newsPause is the time between two readings of events.
 const newsPause = 10 * time.Millisecond
 
-// watch hears the kernel's news of some groups. What they say nobody reads: who
-// is woken asks, and thousands of devices make tens of thousands of news. So
-// news that were lost (ENOBUFS) are as good as any.
+// watch receives netlink events of some groups and signals changed. Their content is
+// not used: the receiver of the signal reads the state itself, and thousands of
+// devices make tens of thousands of events. So lost events (ENOBUFS) are as good as
+// any.
 func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 	news, err := nlconn.OpenRoute()
 	if err != nil {

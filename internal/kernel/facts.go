@@ -43,7 +43,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
-		// there may be thousands of wires, and what they can is known
+		// there may be thousands of pseudowires, and their capabilities are known
 		wire := l.Type() == "veth" && strings.HasPrefix(a.Alias, mark.AliasPrefix)
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
@@ -84,7 +84,7 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	return facts, nil
 }
 
-// stacked fills in what a device stands on, or what stands below it.
+// stacked fills in the devices above or below a device.
 func stacked(f *state.LinkFact, l netlink.Link, names map[int]string) {
 	switch l := l.(type) {
 	case *netlink.Vlan:
@@ -120,7 +120,7 @@ func prefixOf(a netlink.Addr) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr.Unmap(), ones), true
 }
 
-// LinkAt gives what plans need of one device, without what its driver can do.
+// LinkAt returns the facts of one device, without its driver's capabilities.
 func (k *Kernel) LinkAt(index int) (state.LinkFact, error) {
 	l, err := k.nl.LinkByIndex(index)
 	if err != nil {

@@ -19,7 +19,7 @@ func (k *Kernel) applyGuestDevice(_ context.Context, g state.GuestDevice, remove
 		return k.deleteDevice(g.Name)
 	}
 	l, err := k.existing(g.Name, "leave kind out in "+g.Owner+" to use it as it is")
-	if err == nil && l != nil { // its kind or its owner changed: a guest has to plug in anew anyway
+	if err == nil && l != nil { // its kind or its owner changed: the guest has to attach to it again anyway
 		err = k.deleteLink(l)
 	}
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"weft/internal/state"
 )
 
-// hostProtocols are those of routes that people, DHCP clients, network managers
-// and router advertisements make. Routes of routing daemons may be a million,
-// and change by the second: no plan depends on them.
+// hostProtocols are the protocols of routes that administrators, DHCP clients,
+// network managers and router advertisements make. Routes of routing daemons may be
+// a million and change all the time: no plan depends on them.
 var hostProtocols = []byte{unix.RTPROT_BOOT, unix.RTPROT_STATIC, unix.RTPROT_DHCP, unix.RTPROT_RA}
 
 // HostRoutes lists the host's own routes in the main table. The kernel picks them

@@ -8,15 +8,15 @@ import (
 	"weft/internal/state"
 )
 
-// rcuExpedited has the kernel wait for its grace periods by interrupting all
-// CPUs, which takes a hundredth of the time (Documentation/ABI in the kernel).
+// rcuExpedited makes the kernel expedite grace periods by interrupting all CPUs,
+// which takes a hundredth of the time (Documentation/ABI in the kernel).
 const rcuExpedited = "/sys/kernel/rcu_expedited"
 
-// hurried is how many devices with programs are made, or removed, before it is
-// worth to hurry the kernel.
+// hurried is the number of devices with programs to create or remove from which on
+// expediting is worth it.
 const hurried = 32
 
-// WorthHurry tells whether steps make, or remove, that many.
+// WorthHurry reports whether steps create or remove that many.
 func WorthHurry(steps []state.Step) bool {
 	n := 0
 	for _, s := range steps {
@@ -30,9 +30,9 @@ func WorthHurry(steps []state.Step) bool {
 	return n >= hurried
 }
 
-// Hurry makes the kernel finish grace periods at once, until done is called:
-// it waits for one, 10 to 20 ms, whenever a program is put on a device, which
-// adds up with thousands. Where it cannot be had it takes longer.
+// Hurry makes the kernel finish grace periods at once, until done is called: it
+// waits for one, 10 to 20 ms, whenever a program is attached to a device, which adds
+// up with thousands. If that is not possible it takes longer.
 func (k *Kernel) Hurry() (done func() error) {
 	nothing := func() error { return nil }
 	was, err := os.ReadFile(rcuExpedited)
@@ -49,7 +49,7 @@ func (k *Kernel) Hurry() (done func() error) {
 	return k.calm
 }
 
-// calm ends Hurry, also one of a process that died meanwhile.
+// calm ends Hurry, also that of a process that died meanwhile.
 func (k *Kernel) calm() error {
 	if _, hurried := k.journal.was[rcuExpedited]; !hurried {
 		return nil

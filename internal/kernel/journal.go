@@ -6,7 +6,7 @@ import (
 	"weft/internal/store/statefile"
 )
 
-// journal remembers, per object key, what was there before weft changed it.
+// journal stores, per object key, the state before weft changed it.
 type journal struct {
 	path string
 	was  map[string]string
@@ -20,7 +20,7 @@ func openJournal(path string) (*journal, error) {
 	return j, nil
 }
 
-// note records what was there, unless an earlier change has recorded it.
+// note records the earlier state, unless an earlier change has recorded it.
 func (j *journal) note(key, was string) error {
 	if _, known := j.was[key]; known {
 		return nil

@@ -1,7 +1,7 @@
-// Package kernel is the only door to netlink and sysctl. It reads facts, and
-// it makes, changes and removes the objects of the state.Kernel domain. What
-// weft changed that was not its own (sysctls, settings of devices, addresses)
-// it writes into a journal first, so that it can be put back.
+// Package kernel is the only package that uses netlink and sysctl. It reads facts,
+// and creates, changes and removes the objects of the state.Kernel domain. Before it
+// changes something that is not weft's (sysctls, settings of devices, addresses), it
+// writes the old value into a journal, so that it can be restored.
 package kernel
 
 import (
@@ -31,7 +31,7 @@ type Kernel struct {
 	fault            func(step string) error // of tests: an error ends what is done there
 }
 
-// Open opens the door; dir keeps the journal across restarts.
+// Open opens the kernel; dir keeps the journal across restarts.
 func Open(dir string) (*Kernel, error) {
 	// no other family: not every kernel has them, and weft has no need of them
 	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
@@ -46,7 +46,7 @@ func Open(dir string) (*Kernel, error) {
 	return &Kernel{nl: nl, journal: j}, nil
 }
 
-// View opens the door to look only.
+// View opens the kernel read-only.
 func View() (*Kernel, error) {
 	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -55,7 +55,7 @@ func View() (*Kernel, error) {
 	return &Kernel{nl: nl, journal: &journal{was: map[string]string{}}}, nil
 }
 
-// Close lets go of netlink; what was made stays.
+// Close closes the netlink sockets; objects stay.
 func (k *Kernel) Close() {
 	k.nl.Close()
 	for _, r := range []*nlconn.Conn{k.orders, k.generics} {

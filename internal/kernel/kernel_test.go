@@ -34,8 +34,8 @@ func bothFamilies() state.Desired {
 	}
 }
 
-// bring makes want so and gives the steps that it took. The kernel is opened
-// anew each time, as after a restart.
+// bring applies want and returns the steps that it took. The kernel is opened again
+// each time, as after a restart.
 func bring(t *testing.T, dir string, want state.Desired) (steps []state.Step) {
 	t.Helper()
 	k, err := Open(dir)

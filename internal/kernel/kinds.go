@@ -17,8 +17,8 @@ type kind struct {
 	apply   func(k *Kernel, ctx context.Context, o state.Object, remove bool) error
 }
 
-// kindOf joins what lists the objects of a type that are weft's, or wanted, with
-// what makes or removes one.
+// kindOf makes a kind of the function that lists the objects of a type which are
+// weft's or desired and the one that makes or removes one.
 func kindOf[T state.Object](list func(*Kernel, *view) ([]T, error), apply func(*Kernel, context.Context, T, bool) error) kind {
 	return kind{
 		of: reflect.TypeFor[T](),
@@ -36,7 +36,7 @@ func kindOf[T state.Object](list func(*Kernel, *view) ([]T, error), apply func(*
 	}
 }
 
-// eachLink makes a list of what devices show one by one.
+// eachLink makes such a function of one that looks at a single device.
 func eachLink[T state.Object](look func(*Kernel, *view, netlink.Link) (T, bool, error)) func(*Kernel, *view) ([]T, error) {
 	return func(k *Kernel, v *view) (all []T, err error) {
 		for _, l := range v.links {
@@ -75,8 +75,8 @@ func kinds() []kind {
 	}
 }
 
-// Observe lists what there is of the objects in want, and of what weft made
-// or changed earlier and want no longer has.
+// Observe lists the existing objects of want, and those that weft created or changed
+// earlier and that are not desired any more.
 func (k *Kernel) Observe(ctx context.Context, want state.Desired) ([]state.Object, error) {
 	v, err := k.view(ctx, want)
 	if err != nil {

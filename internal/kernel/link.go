@@ -33,11 +33,11 @@ func (k *Kernel) applyLink(_ context.Context, want state.Link, remove bool) erro
 	return nil
 }
 
-// mtuKey is the journal's key for the MTU of a device, which is put back as
-// soon as the file says nothing of it any more.
+// mtuKey is the journal's key for the MTU of a device, which is restored as soon as
+// the file does not set it any more.
 func mtuKey(device string) string { return state.Link{Name: device}.Key() + " mtu" }
 
-// setMTU sets an MTU; zero puts back what was there before weft set one.
+// setMTU sets an MTU; zero restores the one before weft set one.
 func (k *Kernel) setMTU(l netlink.Link, mtu int) error {
 	a := l.Attrs()
 	if mtu == 0 {
@@ -85,7 +85,7 @@ func (k *Kernel) restoreLink(o state.Link) error {
 	return errors.Join(k.journal.forget(mtuKey(o.Name)), k.journal.forget(o.Key()))
 }
 
-// observeLink looks at the settings that are wanted or were changed earlier.
+// observeLink reads the settings that are desired or were changed earlier.
 func (k *Kernel) observeLink(v *view, l netlink.Link) (now state.Link, is bool, err error) {
 	a := l.Attrs()
 	now = state.Link{Name: a.Name}

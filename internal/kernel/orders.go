@@ -25,7 +25,7 @@ func opened(r **nlconn.Conn, protocol int) (_ *nlconn.Conn, err error) {
 	return *r, nil
 }
 
-// order has the kernel carry out requests, one or more.
+// order makes the kernel execute requests, one or more.
 func (k *Kernel) order(ctx context.Context, list ...nlconn.Order) error {
 	r, err := k.routes()
 	if err != nil {
@@ -34,8 +34,8 @@ func (k *Kernel) order(ctx context.Context, list ...nlconn.Order) error {
 	return r.Orders(ctx, list)
 }
 
-// linkBody is what an order about a device says: its flags among those of mask,
-// and attributes. The device is found by its name, which is one of them.
+// linkBody is the body of a request about a device: its flags within mask, and
+// attributes. The device is found by its name, which is one of them.
 func linkBody(flags, mask uint32, attributes ...*nl.RtAttr) []byte {
 	info := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	info.Flags, info.Change = flags, mask

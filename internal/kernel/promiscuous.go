@@ -10,9 +10,9 @@ import (
 	"weft/internal/state"
 )
 
-// observePromiscuous reports a device that takes all frames if that is wanted
-// or weft's doing. The flag is only what was asked for by name: a bridge's ports
-// take all frames without it.
+// observePromiscuous reports a device in promiscuous mode if that is desired or set
+// by weft. The flag shows only explicit requests: a bridge's ports receive all
+// frames without it.
 func (k *Kernel) observePromiscuous(v *view, l netlink.Link) (o state.Promiscuous, is bool, err error) {
 	o.Device = l.Attrs().Name
 	_, ours := k.journal.was[o.Key()]

@@ -12,13 +12,13 @@ import (
 	"weft/internal/state"
 )
 
-// ErrForeignRoute says that the place of a route is taken by one that is not
-// weft's, and stays.
+// ErrForeignRoute is returned if the host has a route of the same prefix and metric
+// that is not weft's; it stays.
 var ErrForeignRoute = errors.New("the host has its own route there, which weft never replaces")
 
-// putRoute adds a route, or changes one of weft's. It is the only way by which
-// weft sets routes: none that another program or a person made is replaced
-// (NLM_F_EXCL: the kernel refuses a second route of one prefix and metric).
+// putRoute adds a route, or changes one of weft's. Only this function sets weft's
+// routes: it replaces no route of another program or person (NLM_F_EXCL: the kernel
+// refuses a second route of one prefix and metric).
 func (k *Kernel) putRoute(r *netlink.Route) error {
 	err := k.nl.RouteAdd(r)
 	if !errors.Is(err, unix.EEXIST) {
@@ -37,7 +37,7 @@ func (k *Kernel) putRoute(r *netlink.Route) error {
 	return k.nl.RouteReplace(r)
 }
 
-// isOwn tells whether a route's protocol is one of weft's.
+// isOwn reports whether a route's protocol is one of weft's.
 func isOwn(p netlink.RouteProtocol) bool {
 	return p == RouteProtocol || p == DelegationProtocol || p == SubscriberProtocol
 }
@@ -68,7 +68,7 @@ func metricOf(family, metric int) int {
 	return metric
 }
 
-// describe writes a route as ip route does, as far as it says whose it is.
+// describe formats a route as ip route does, as far as it identifies its owner.
 func (k *Kernel) describe(r netlink.Route) string {
 	text := "default"
 	if r.Dst != nil {

@@ -13,10 +13,10 @@ import (
 	"weft/internal/state"
 )
 
-// traceRule samples packets that belong to no connection yet, after connection
-// tracking has judged them and before anything else looks at them: a broken
-// packet is no new connection, and refused for another reason. Of TCP only the
-// beginnings of connections are.
+// traceRules sample packets that belong to no connection yet, after connection
+// tracking has classified them and before any other rule: an invalid packet is no
+// new connection, and is refused for another reason. Of TCP only the beginnings of
+// connections are sampled.
 const traceRules = `table inet %[1]s
 delete table inet %[1]s
 table inet %[1]s {
@@ -29,7 +29,7 @@ table inet %[1]s {
 }
 `
 
-// traceChainName tells what the table was made for.
+// traceChainName encodes the devices that the table was made for.
 func traceChainName(devices string) string {
 	h := fnv.New32a()
 	h.Write([]byte(traceRules + devices))
@@ -62,7 +62,7 @@ func runNFT(ctx context.Context, script string) error {
 	return nil
 }
 
-// observeRefusalTrace reports weft's table. Without nft there is none of it.
+// observeRefusalTrace reports weft's table. Without nft there is none.
 func (k *Kernel) observeRefusalTrace(v *view) ([]state.RefusalTrace, error) {
 	_, made := k.journal.was[state.RefusalTrace{}.Key()]
 	wanted := slices.ContainsFunc(v.want, func(o state.Object) bool { _, is := o.(state.RefusalTrace); return is })

@@ -29,9 +29,9 @@ func (k *Kernel) RouteSubscriber(p netip.Prefix, device string) error {
 	return nil
 }
 
-// HoldSubscriber makes what no interface has of a prefix that a server delegated
-// to us unreachable: else packets for it went back and forth between the two
-// routers (RFC 7084 section 4.2, WPD-5). UnrouteSubscriber takes it back.
+// HoldSubscriber makes the part of a delegated prefix that no interface uses
+// unreachable: otherwise packets for it would loop between the two routers (RFC 7084
+// section 4.2, WPD-5). UnrouteSubscriber reverts it.
 func (k *Kernel) HoldSubscriber(p netip.Prefix) error {
 	r := &netlink.Route{Dst: ipNet(p), Type: unix.RTN_UNREACHABLE, Protocol: SubscriberProtocol, Table: unix.RT_TABLE_MAIN, Priority: unreachableMetric}
 	if err := k.putRoute(r); err != nil {
@@ -40,7 +40,7 @@ func (k *Kernel) HoldSubscriber(p netip.Prefix) error {
 	return nil
 }
 
-// UnrouteSubscribers takes away the routes that keep does not want.
+// UnrouteSubscribers removes the routes for which keep returns false.
 func (k *Kernel) UnrouteSubscribers(keep func(p netip.Prefix) bool) error {
 	list, err := k.routesOf(netlink.FAMILY_ALL, SubscriberProtocol)
 	if err != nil {
@@ -63,7 +63,7 @@ func (k *Kernel) UnrouteSubscribers(keep func(p netip.Prefix) bool) error {
 	return errors.Join(errs...)
 }
 
-// UnrouteSubscriber takes the route to one prefix away.
+// UnrouteSubscriber removes the route to one prefix.
 func (k *Kernel) UnrouteSubscriber(p netip.Prefix) error {
 	r := &netlink.Route{Dst: ipNet(p), Protocol: SubscriberProtocol, Table: unix.RT_TABLE_MAIN}
 	if err := k.nl.RouteDel(r); err != nil && !errors.Is(err, unix.ESRCH) {

@@ -16,12 +16,12 @@ import (
 	"weft/internal/state"
 )
 
-// filterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: counters,
-// which are summed up over all CPUs, are left out.
+// filterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h: the kernel leaves
+// out counters, which it would have to sum over all CPUs.
 const filterSkipStats = 1 << 3
 
-// survey is what one listing of the devices says. There may be thousands, so
-// they are listed once for the facts and for what exists.
+// survey is the result of one dump of the devices. There may be thousands, so they
+// are dumped once for both the facts and the actual state.
 type survey struct {
 	links     []netlink.Link
 	bridgings map[int]bridging // by index, of those that have to do with bridges
@@ -57,8 +57,7 @@ func (k *Kernel) look() (*survey, error) {
 	return s, nil
 }
 
-// bridgingOf reads what the attributes of a device say of it as a bridge, and
-// as a port of one.
+// bridgingOf reads a device's attributes as a bridge, and as a port of one.
 func bridgingOf(b []byte) (of bridging) {
 	for kind, info := range nlconn.Attributes(b) {
 		if kind != unix.IFLA_LINKINFO {
@@ -84,7 +83,7 @@ func linkNames(links []netlink.Link) map[int]string {
 	return names
 }
 
-// view is what one Observe looks at.
+// view is the data of one Observe.
 type view struct {
 	*survey // without devices that are to go, or whose making did not end
 	ctx     context.Context
@@ -95,14 +94,13 @@ type view struct {
 	bridges map[int]bool // weft's own; nil if nothing that has to do with bridges matters
 }
 
-// unfinished tells whether an object is to be made once more: its device is
-// wanted, and not up as it is at last.
+// unfinished reports whether an object must be made again: its device is desired,
+// and not up, which is its last step.
 func (v *view) unfinished(l netlink.Link, o state.Object) bool {
 	return l.Attrs().RawFlags&unix.IFF_UP == 0 && v.wanted[o.Key()] != nil
 }
 
-// view looks at the devices: at what the plan was made of, else at what exists
-// now.
+// view returns the devices of the plan's facts, or else the current ones.
 func (k *Kernel) view(ctx context.Context, want state.Desired) (*view, error) {
 	s := k.recent.Swap(nil)
 	if s == nil {

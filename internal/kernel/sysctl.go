@@ -43,9 +43,9 @@ func (k *Kernel) restoreSysctl(o state.Sysctl) error {
 	return errors.Join(k.journal.forget(o.Key()), k.journal.forget(besideKey(o.Name)))
 }
 
-// beside lists the settings that the kernel changes together with one, to values
-// of its own: all devices follow the switches of forwarding (inet_forward_change
-// in net/ipv4/devinet.c, addrconf_forward_change in net/ipv6/addrconf.c), and
+// beside lists the settings that the kernel changes together with one, to values of
+// its own: all devices follow the forwarding settings (inet_forward_change in
+// net/ipv4/devinet.c, addrconf_forward_change in net/ipv6/addrconf.c), and
 // accept_redirects of all becomes the opposite of ip_forward.
 func beside(name string) (list []string) {
 	each := func(pattern string) {
@@ -69,7 +69,7 @@ func beside(name string) (list []string) {
 
 func besideKey(name string) string { return "beside sysctl " + name }
 
-// noteBeside records what the settings are that change together with one.
+// noteBeside records the settings that change together with one.
 func (k *Kernel) noteBeside(name string) error {
 	var was []string
 	for _, other := range beside(name) {
@@ -83,7 +83,7 @@ func (k *Kernel) noteBeside(name string) error {
 	return k.journal.note(besideKey(name), strings.Join(was, "\n"))
 }
 
-// restoreBeside puts those settings back, after the one that they follow.
+// restoreBeside restores those settings, after the one that they follow.
 func (k *Kernel) restoreBeside(name string) error {
 	for line := range strings.Lines(k.journal.was[besideKey(name)]) {
 		other, was, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -103,8 +103,8 @@ const (
 	forwarding6 = "net/ipv6/conf/all/forwarding"
 )
 
-// original gives a setting as it was before weft changed it, empty if it cannot
-// be read.
+// original returns a setting's value before weft changed it, empty if it is
+// unreadable.
 func (k *Kernel) original(name string) string {
 	if was, ours := k.journal.was[state.Sysctl{Name: name}.Key()]; ours {
 		return was
@@ -113,14 +113,14 @@ func (k *Kernel) original(name string) string {
 	return value
 }
 
-// acceptsRA tells whether the host took router advertisements on a device
+// acceptsRA reports whether the host accepted router advertisements on a device
 // before weft made it a router. With accept_ra = 1 forwarding ends that (Linux,
 // Documentation/networking/ip-sysctl.rst).
 func (k *Kernel) acceptsRA(device string) bool {
 	return k.original(acceptRA(device)) == "1" && k.original(forwarding6) == "0"
 }
 
-// keptRA tells whether weft has changed accept_ra of a device already.
+// keptRA reports whether weft has changed accept_ra of a device already.
 func (k *Kernel) keptRA(device string) bool {
 	_, ours := k.journal.was[state.Sysctl{Name: acceptRA(device)}.Key()]
 	return ours
@@ -135,8 +135,8 @@ func writeSysctl(name, value string) error {
 	return nil
 }
 
-// observeSysctls reads what is wanted and what the journal says was changed.
-// A setting whose device is gone is gone with it.
+// observeSysctls reads the desired settings and those that the journal has. A
+// setting whose device is gone is gone with it.
 func (k *Kernel) observeSysctls(v *view) (found []state.Sysctl, err error) {
 	names := map[string]bool{}
 	for _, o := range v.want {
@@ -183,7 +183,7 @@ func readSysctl(name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Sysctls reads settings, those that there are.
+// Sysctls reads the settings that exist.
 func (k *Kernel) Sysctls(names []string) map[string]string {
 	values := map[string]string{}
 	for _, name := range names {

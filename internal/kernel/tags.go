@@ -12,8 +12,8 @@ import (
 	"weft/internal/state"
 )
 
-// observeTags reports a device that leaves tags in its frames if that is wanted
-// or weft's doing. A device without such a setting always does.
+// observeTags reports a device that leaves VLAN tags in its frames if that is
+// desired or set by weft. A device without such a setting always does.
 func (k *Kernel) observeTags(v *view, l netlink.Link) (o state.TagsInFrames, is bool, err error) {
 	o.Device = l.Attrs().Name
 	if _, ours := k.journal.was[o.Key()]; !ours && v.wanted[o.Key()] == nil {

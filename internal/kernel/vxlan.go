@@ -24,7 +24,7 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 		return err
 	}
 	if narrower(existing, v) {
-		// a new device would lose its bridge, and the addresses that it has learnt
+		// to replace the device would lose its bridge, and the learnt addresses
 		if err := k.nl.LinkSetMTU(existing, v.MTU); err != nil {
 			return fmt.Errorf("set the MTU of %s to %d: %w", v.Name, v.MTU, err)
 		}
@@ -60,8 +60,8 @@ func (k *Kernel) applyVXLAN(_ context.Context, v state.VXLAN, remove bool) error
 	return nil
 }
 
-// narrower says whether a device that is there, and finished, differs from v in
-// its MTU alone.
+// narrower reports whether an existing, finished device differs from v in its MTU
+// only.
 func narrower(existing netlink.Link, v state.VXLAN) bool {
 	x, vxlan := existing.(*netlink.Vxlan)
 	if !vxlan || x.Attrs().Flags&net.FlagUp == 0 {
@@ -76,7 +76,7 @@ func narrower(existing netlink.Link, v state.VXLAN) bool {
 	return was == v
 }
 
-// VXLANs lists weft's VXLAN devices with what they carried.
+// VXLANs lists weft's VXLAN devices with their counters.
 func (k *Kernel) VXLANs() ([]state.VXLANCount, error) {
 	links, err := nlconn.Listed(k.nl.LinkList)
 	if err != nil {

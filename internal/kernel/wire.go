@@ -17,11 +17,11 @@ import (
 	"weft/internal/state"
 )
 
-// hiddenMTU lets frames of every size come to the hidden end of a wire, whose
-// program tells senders what is too large.
+// hiddenMTU lets frames of every size reach the hidden end of a pseudowire, whose
+// program sends the ICMP errors for those that are too large.
 const hiddenMTU = 65535
 
-// wireGSOMax leaves room in an IP packet for all that stands before a frame.
+// wireGSOMax leaves room in an IP packet for all outer headers.
 const wireGSOMax = 65000
 
 // IN6_ADDR_GEN_MODE_* of linux/if_link.h.
@@ -33,7 +33,7 @@ const (
 // hiddenOwner marks the alias of hidden ends, beside the owner.
 const hiddenOwner = "hidden:"
 
-// setWire makes the pair, or what differs of it.
+// setWire creates the pair, or changes what differs.
 func (k *Kernel) setWire(ctx context.Context, w state.Wire) error {
 	existing, err := k.existing(w.Name, otherName(w.Owner))
 	if err == nil && existing != nil && (existing.Type() != "veth" || !k.isEnd(w.Hidden, existing)) {
@@ -55,18 +55,17 @@ func (k *Kernel) applyWire(ctx context.Context, w state.Wire, remove bool) error
 	return k.setWire(ctx, w)
 }
 
-// isEnd tells whether a device is the other end of a veth pair.
+// isEnd reports whether a device is the other end of a veth pair.
 func (k *Kernel) isEnd(name string, of netlink.Link) bool {
 	l, err := k.nl.LinkByName(name)
 	return err == nil && l.Attrs().ParentIndex == of.Attrs().Index
 }
 
-// wiresAtOnce is how many wires the kernel is told of in one go.
+// wiresAtOnce is the number of veth pairs that one message to the kernel creates.
 const wiresAtOnce = 64
 
-// ApplySome makes the wires at the head of a series of steps. There may be
-// thousands, so the kernel is told in as few messages as it takes, and asked
-// nothing.
+// ApplySome creates the veth pairs at the head of a series of steps. There may be
+// thousands, so the kernel gets as few messages as possible, and no queries.
 func (k *Kernel) ApplySome(ctx context.Context, steps []state.Step) (done int, err error) {
 	var list []state.Wire
 	for _, s := range steps {
@@ -83,10 +82,10 @@ func (k *Kernel) ApplySome(ctx context.Context, steps []state.Step) (done int, e
 	return len(list), k.addWires(ctx, list)
 }
 
-// addWires makes pairs. All are made before the first comes up: with each that
-// does the kernel goes through all its IPv6 routes, of which every device that is
-// up has one (ff00::/8). One whose name is taken is looked at by itself: it may
-// be what is left of an earlier attempt, or somebody else's.
+// addWires creates pairs. All are created before the first is set up: for each one
+// that is, the kernel goes through all its IPv6 routes, of which every device that
+// is up has one (ff00::/8). A name that exists already is handled by itself: the
+// device may be left from an earlier attempt, or belong to another program.
 func (k *Kernel) addWires(ctx context.Context, list []state.Wire) error {
 	var made, taken []state.Wire
 	for some := range slices.Chunk(list, wiresAtOnce) {
@@ -141,8 +140,8 @@ func (k *Kernel) makePairs(ctx context.Context, list []state.Wire) (made, taken 
 	return made, taken, err
 }
 
-// shapePairs makes pairs that are new what they are to be, but for the visible
-// end's coming up: with that a wire counts as whole.
+// shapePairs configures new pairs completely, except that the visible end is not set
+// up: that marks a pseudowire as complete.
 func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
 	var marks []nlconn.Order
 	for _, w := range list {
@@ -161,8 +160,8 @@ func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
 	if err := k.step("made wires"); err != nil {
 		return err
 	}
-	// first: as it comes up, an end learns whether XDP can hand it frames, which
-	// the other end's GRO decides
+	// first: when it is set up, an end learns whether XDP can redirect frames to it,
+	// which depends on the other end's GRO
 	if err := k.setOffloads(ctx, list); err != nil {
 		return err
 	}
@@ -194,7 +193,7 @@ func (k *Kernel) shapePairs(ctx context.Context, list []state.Wire) error {
 	return k.step("marked wires")
 }
 
-// noIPv6 takes IPv6 off a hidden end, to which nobody speaks: it would have a
+// noIPv6 disables IPv6 on a hidden end, which needs no address: it would have a
 // multicast route there.
 func noIPv6(device string) error {
 	err := writeSysctl("net/ipv6/conf/"+device+"/disable_ipv6", "1")
@@ -204,8 +203,8 @@ func noIPv6(device string) error {
 	return err
 }
 
-// orderPair makes a pair. Each end has one queue: the kernel
-// makes as many as there are CPUs, and takes all but one away again.
+// orderPair creates a pair. Each end has one queue: by default the kernel creates as
+// many as there are CPUs, and removes all but one again.
 func orderPair(w state.Wire) nlconn.Order {
 	one := func(kind int) *nl.RtAttr { return nl.NewRtAttr(kind, nl.Uint32Attr(1)) }
 	kind := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
@@ -252,7 +251,7 @@ func (k *Kernel) shapeWire(ctx context.Context, l netlink.Link, w state.Wire) er
 	if err != nil {
 		return err
 	}
-	// the alias comes last but one: with it the wire counts as whole
+	// the alias is set last but one: it marks the pseudowire as complete
 	alias := mark.AliasPrefix + wireAlias(w)
 	if a.Alias != alias {
 		if err := k.nl.LinkSetAlias(l, alias); err != nil {
@@ -265,7 +264,7 @@ func (k *Kernel) shapeWire(ctx context.Context, l netlink.Link, w state.Wire) er
 	return nil
 }
 
-// linkLocal says whether a device makes itself an IPv6 address when it comes up.
+// linkLocal sets whether a device gets an IPv6 link-local address when it is set up.
 func (k *Kernel) linkLocal(l netlink.Link, on bool) error {
 	mode := addrGenNone
 	if on {
@@ -278,7 +277,7 @@ func (k *Kernel) linkLocal(l netlink.Link, on bool) error {
 	return nil
 }
 
-// wireAlias keeps what cannot be read off the device itself.
+// wireAlias encodes properties that cannot be read from the device itself.
 func wireAlias(w state.Wire) string {
 	return fmt.Sprintf("%s %s%s%s%s%s", w.Owner, w.Hidden, letter(w.Segments, " segments"), letter(w.Sums, " sums"), letter(w.LinkLocal, " link-local"), letter(w.Shortcut, " "+mark.Shortcut))
 }
@@ -290,7 +289,7 @@ func letter(set bool, text string) string {
 	return ""
 }
 
-// ownWords gives what stands in the alias of a device of weft's.
+// ownWords returns the words in the alias of a device of weft's.
 func ownWords(l netlink.Link) (words []string, ours bool) {
 	alias, ours := strings.CutPrefix(l.Attrs().Alias, mark.AliasPrefix)
 	words = strings.Fields(alias)

@@ -13,8 +13,8 @@ import (
 	"weft/internal/state"
 )
 
-// The offloads of a wire. Super-packets that other tunnels made are taken apart
-// before: the kernel knows one tunnel around a packet, not two.
+// The offloads of a pseudowire. GSO packets of other tunnels are segmented before:
+// the kernel supports one level of encapsulation, not two.
 var (
 	wireTunnels  = []string{"tx-gre-segmentation", "tx-gre-csum-segmentation", "tx-ipxip4-segmentation", "tx-ipxip6-segmentation", "tx-udp_tnl-segmentation", "tx-udp_tnl-csum-segmentation"}
 	wireSegments = []string{"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation", "tx-udp-segmentation", "tx-sctp-segmentation", "tx-gso-list"}
@@ -22,7 +22,7 @@ var (
 	wireMerges   = []string{"rx-gro"}
 )
 
-// features are the offloads of a wire, by the names that ethtool gives them.
+// features are the offloads of a pseudowire, by ethtool's names.
 func features(w state.Wire) map[string]bool {
 	bits := map[string]bool{}
 	for _, group := range []struct {
@@ -36,8 +36,8 @@ func features(w state.Wire) map[string]bool {
 	return bits
 }
 
-// setOffloads sets those of several wires together, where the kernel knows all
-// their names.
+// setOffloads sets the offloads of several pseudowires together, if the kernel has
+// all of them.
 func (k *Kernel) setOffloads(ctx context.Context, list []state.Wire) error {
 	family, err := ethtoolFamily()
 	if err != nil {
@@ -55,7 +55,7 @@ func (k *Kernel) setOffloads(ctx context.Context, list []state.Wire) error {
 	for _, w := range list {
 		all = append(all, wanted{w.Name, features(w)})
 		if w.Shortcut {
-			// XDP can hand frames to the one end if the other receives by NAPI
+			// XDP can redirect frames to the one end if the other receives by NAPI
 			all = append(all, wanted{w.Hidden, map[string]bool{"rx-gro": true}})
 		}
 	}
@@ -78,11 +78,11 @@ func (k *Kernel) setOffloads(ctx context.Context, list []state.Wire) error {
 	return nil
 }
 
-// ethtoolFamily stays what it is as long as the kernel runs.
+// ethtoolFamily is constant while the kernel runs.
 var ethtoolFamily = sync.OnceValues(func() (*netlink.GenlFamily, error) { return netlink.GenlFamilyGet("ethtool") })
 
-// setFeatures sets offloads by the names that ethtool gives them. Names that
-// this kernel does not have are refused one and all, so they go by themselves.
+// setFeatures sets offloads by ethtool's names. The kernel refuses a request with an
+// unknown name completely, so such names are sent separately.
 func setFeatures(device string, bits map[string]bool) error {
 	family, err := ethtoolFamily()
 	if err != nil {

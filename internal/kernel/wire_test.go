@@ -133,7 +133,7 @@ func TestWiresWhoseNamesAreTaken(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// and somebody else's device, that comes in between
+		// and another program's device, which is created in between
 		bridge := &netlink.Bridge{LinkAttrs: netlink.NewLinkAttrs()}
 		bridge.Name = "w6"
 		if err := netlink.LinkAdd(bridge); err != nil {
@@ -141,7 +141,7 @@ func TestWiresWhoseNamesAreTaken(t *testing.T) {
 		}
 		err = targets.Apply(t.Context(), steps)
 		if err == nil || !strings.Contains(err.Error(), "device w6 exists and is not weft's") {
-			t.Errorf("a device of somebody else's: %v", err)
+			t.Errorf("a device of another program: %v", err)
 		}
 		if l, err := netlink.LinkByName("w6"); err != nil || l.Attrs().Alias != "" {
 			t.Errorf("it was marked: %v %v", l, err)

@@ -8,9 +8,8 @@ import (
 	"weft/internal/kernel/nlconn"
 )
 
-// OffloadsActive lists the offloads of a device that are on, by the names that
-// ethtool gives them (generic netlink family "ethtool"). None where the kernel
-// does not tell.
+// OffloadsActive lists the active offloads of a device, by ethtool's names (generic
+// netlink family "ethtool"). None if the kernel does not report them.
 func OffloadsActive(family *netlink.GenlFamily, index int) (on []string) {
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
 	req.AddRawData([]byte{unix.ETHTOOL_MSG_FEATURES_GET, 1, 0, 0}) // struct genlmsghdr

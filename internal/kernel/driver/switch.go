@@ -25,8 +25,8 @@ func PortNumber(name string) int {
 	return int(n) + 1
 }
 
-// SwitchFacts tells of a port of a switch where it is, and of a device in front
-// of one which tags are spoken there. sys is where sysfs has devices by name.
+// SwitchFacts fills in a switch port's number and conduit, and a conduit's tag
+// format. sys is the directory of devices in sysfs.
 func SwitchFacts(f *state.LinkFact, l netlink.Link, names map[int]string, sys string) {
 	read := func(file string) string {
 		text, err := os.ReadFile(filepath.Join(sys, f.Name, file))

@@ -1,5 +1,5 @@
-// Package driver says what a device's driver can do, and which port of a switch a
-// device is.
+// Package driver reads the capabilities of a device's driver, and which switch port
+// a device is.
 package driver
 
 import (
@@ -19,16 +19,16 @@ const (
 	XDPTransmit = 4     // NETDEV_XDP_ACT_NDO_XMIT
 )
 
-// IsXDPTarget tells whether XDP can redirect frames to a device.
+// IsXDPTarget reports whether XDP can redirect frames to a device.
 func IsXDPTarget(index int) bool {
 	family, err := netlink.GenlFamilyGet("netdev")
 	return err == nil && XDPFeatures(family, index)&XDPTransmit != 0
 }
 
-// xdpFeatures gives the feature bits of a device; none where the kernel does
-// not tell. Each device is asked for on its own: the kernel does not mark the
-// messages of a dump as parts of one (NLM_F_MULTI), and the netlink package
-// stops reading at the first.
+// XDPFeatures returns the feature bits of a device; none if the kernel does not
+// report them. Each device is queried on its own: the kernel does not mark the
+// messages of a dump as parts of one (NLM_F_MULTI), and the netlink package stops
+// reading at the first.
 func XDPFeatures(family *netlink.GenlFamily, index int) uint64 {
 	req := nl.NewNetlinkRequest(int(family.ID), 0)
 	// struct genlmsghdr: command, version, reserved. The kernel wants the last

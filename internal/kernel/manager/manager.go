@@ -1,5 +1,5 @@
-// Package manager tells which other program configures a network device, by the
-// state that those programs keep under /run and by the processes there are.
+// Package manager finds the other program that configures a network device, by the
+// state that those programs keep under /run and by the running processes.
 package manager
 
 import (
@@ -22,15 +22,15 @@ const (
 // processes.
 var clients = []string{"dhclient", "dhcpcd", "udhcpc"}
 
-// Host is where to look: the root directory of a host, / but for tests.
+// Host is the root directory of a host, / except in tests.
 type Host string
 
 // Here is this host.
 const Here Host = "/"
 
-// Of gives the manager of each device that has one; devices are names by index.
-// What cannot be read manages nothing. Daemons' state under /run is that of the
-// network namespace of the first process: in others it is about other devices.
+// Of returns the manager of each device that has one; devices are names by index.
+// Unreadable state counts as none. Daemons' state under /run is that of the network
+// namespace of the first process: in others it is about other devices.
 func (h Host) Of(devices map[int]string) map[string]string {
 	found := map[string]string{}
 	set := func(device, who string) {

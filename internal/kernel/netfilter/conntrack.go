@@ -17,8 +17,8 @@ import (
 	"weft/internal/task"
 )
 
-// Conntrack asks the kernel's connection tracking, and hears when connections
-// end and when the ruleset changes. Asking belongs to one goroutine.
+// Conntrack queries the kernel's connection tracking, and receives events when
+// connections end and when the ruleset changes. Queries belong to one goroutine.
 type Conntrack struct {
 	asks   *nlconn.Conn
 	routes *nlconn.Conn // what the kernel would route by
@@ -26,8 +26,8 @@ type Conntrack struct {
 	rules  *netfilterNews
 }
 
-// OpenConntrack opens the door to connection tracking. Follow must run for its
-// news to be read.
+// OpenConntrack opens connection tracking. Follow must run for its events to be
+// read.
 func OpenConntrack() (*Conntrack, error) {
 	c := &Conntrack{}
 	var err error
@@ -49,7 +49,7 @@ func OpenConntrack() (*Conntrack, error) {
 	return c, nil
 }
 
-// Close ends it.
+// Close closes the sockets.
 func (c *Conntrack) Close() error {
 	var errs []error
 	for _, s := range []*nlconn.Conn{c.asks, c.routes} {
@@ -65,7 +65,7 @@ func (c *Conntrack) Close() error {
 	return errors.Join(errs...)
 }
 
-// Follow reads news until ctx ends.
+// Follow reads events until ctx ends.
 func (c *Conntrack) Follow(ctx context.Context) {
 	var tasks task.Tasks
 	for _, n := range []*netfilterNews{c.ends, c.rules} {
@@ -74,20 +74,20 @@ func (c *Conntrack) Follow(ctx context.Context) {
 	tasks.Wait()
 }
 
-// EndsWake has something after connections ended, RulesetWake after the
-// ruleset changed.
+// EndsWake receives after connections have ended, RulesetWake after the ruleset has
+// changed.
 func (c *Conntrack) EndsWake() <-chan struct{} { return c.ends.wake }
 
 func (c *Conntrack) RulesetWake() <-chan struct{} { return c.rules.wake }
 
-// RulesetChanged tells, once, that it did.
+// RulesetChanged reports once that it has changed.
 func (c *Conntrack) RulesetChanged() (bool, error) { return c.rules.changed() }
 
-// Behind is for how long the oldest of the news has been waiting to be taken.
+// Behind is how long the oldest unread event has been waiting.
 func (c *Conntrack) Behind() time.Duration { return max(c.ends.behind(), c.rules.behind()) }
 
-// Ended gives the connections that ended, of as many messages at most; of more,
-// EndsWake tells. After ErrNewsLost some are missing.
+// Ended returns the connections that ended, from at most that many messages;
+// EndsWake signals that there are more. After ErrEventsLost some are missing.
 func (c *Conntrack) Ended(most int, use func(state.Connection)) error {
 	queue, err := c.ends.oldest(most)
 	for _, piece := range queue {
@@ -103,8 +103,8 @@ func (c *Conntrack) Ended(most int, use func(state.Connection)) error {
 	return err
 }
 
-// Connections gives the connection that each tuple belongs to, in either
-// direction; Confirmed is not set in its status where there is none.
+// Connections returns the connection of each tuple, in either direction; Confirmed
+// is not set in its status if there is none.
 func (c *Conntrack) Connections(ctx context.Context, tuples []state.FlowTuple, zone uint16) ([]state.Connection, error) {
 	found := make([]state.Connection, len(tuples))
 	body := func(i int) []byte {
@@ -128,7 +128,8 @@ func (c *Conntrack) Connections(ctx context.Context, tuples []state.FlowTuple, z
 	return found, nil
 }
 
-// Keep has connections live on, or be liberal. It gives those that are no more.
+// Keep refreshes connections, or makes them liberal. It returns those that do not
+// exist any more.
 func (c *Conntrack) Keep(ctx context.Context, list []state.KeptConnection) (gone []int, err error) {
 	body := func(i int) []byte {
 		k := list[i]
@@ -160,7 +161,7 @@ func (c *Conntrack) Keep(ctx context.Context, list []state.KeptConnection) (gone
 	return gone, nil
 }
 
-// All gives every connection that there is.
+// All calls use for every connection.
 func (c *Conntrack) All(ctx context.Context, use func(state.Connection)) error {
 	err := c.asks.Dump(ctx, conntrackGet, []byte{unix.AF_UNSPEC, 0, 0, 0}, func(_ uint16, b []byte) error {
 		connection, err := parseConnection(b)

@@ -135,7 +135,7 @@ func TestKeptConnectionsAreAssured(t *testing.T) {
 	}
 }
 
-// News that nobody takes are known to wait.
+// Behind reports events that are not read.
 func TestEndsThatNobodyTakesAreKnownToWait(t *testing.T) {
 	c := openConntrack(t, spacetest.New(t, "waiting"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -149,7 +149,7 @@ func TestEndsThatNobodyTakesAreKnownToWait(t *testing.T) {
 	c.delete(t, 1000, 3)
 	<-c.EndsWake()
 	if c.Behind() == 0 {
-		t.Error("an end waits, and nobody knows")
+		t.Error("an event of an end waits, and Behind does not report it")
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for n := 0; n < 3 && time.Now().Before(deadline); {
@@ -162,8 +162,8 @@ func TestEndsThatNobodyTakesAreKnownToWait(t *testing.T) {
 	}
 }
 
-// Whether a connection of TCP may leave its windows is for the kernel to say, and for
-// weft to tell the kernel.
+// Whether the kernel accepts TCP packets of a connection outside of its window
+// (be_liberal).
 func TestAConnectionIsMadeLiberalAndSaysSo(t *testing.T) {
 	c := openConntrack(t, spacetest.New(t, "liberal"))
 	tuple := numbered(40000)
@@ -182,7 +182,7 @@ func TestAConnectionIsMadeLiberalAndSaysSo(t *testing.T) {
 		}
 		found, err := c.Connections(t.Context(), []state.FlowTuple{tuple}, 0)
 		if err != nil || found[0].TCP != state.TCPEstablished || found[0].Liberal != liberal || found[0].Timeout > 10*time.Minute || found[0].Timeout < 9*time.Minute {
-			t.Errorf("told: %v; it is %+v (%v)", liberal, found[0], err)
+			t.Errorf("liberal set: %v; it is %+v (%v)", liberal, found[0], err)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (n *netfilterNews) follow(ctx context.Context) {
 	}
 }
 
-// note says that there is news, or that there will be no more.
+// note records that there are events, or that there will be no more.
 func (n *netfilterNews) note(err error) {
 	n.mu.Lock()
 	switch {
@@ -71,14 +71,14 @@ func (n *netfilterNews) note(err error) {
 	nlconn.Wake(n.wake)
 }
 
-// begin notes since when there is something to take.
+// begin records the time from which events are waiting.
 func (n *netfilterNews) begin() {
 	if !n.some && !n.lost && len(n.queue) == 0 {
 		n.since = time.Now()
 	}
 }
 
-// behind is for how long there has been something to take; zero if there is nothing.
+// behind is how long events have been waiting; zero if there are none.
 func (n *netfilterNews) behind() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,7 +103,7 @@ func (n *netfilterNews) take(piece []byte) {
 	}
 }
 
-// changed tells, once, that something came.
+// changed reports once that an event came.
 func (n *netfilterNews) changed() (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,8 +112,8 @@ func (n *netfilterNews) changed() (bool, error) {
 	return changed, n.ended
 }
 
-// oldest takes the oldest pieces out of the queue, and wakes again if there are
-// more. After ErrNewsLost pieces are missing, and there are none.
+// oldest removes the oldest messages from the queue, and wakes again if there are
+// more. After ErrEventsLost messages are missing, and it returns none.
 func (n *netfilterNews) oldest(most int) (queue [][]byte, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

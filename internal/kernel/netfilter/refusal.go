@@ -36,16 +36,16 @@ const (
 	familyInet, familyIPv4, familyIPv6 = 1, 2, 10 // NFPROTO_*
 )
 
-// Refusals is the news of what the ruleset refuses.
+// Refusals are the events of packets that the ruleset refuses.
 type Refusals struct {
 	*netfilterNews
 	open map[uint32]state.RefusedPacket // traced packets by the kernel's number for them
 }
 
-// openMax bounds the packets whose verdict is waited for.
+// openMax limits the packets whose verdict is awaited.
 const openMax = 4096
 
-// Refusals opens the door to them. Follow must run for news to be read.
+// OpenRefusals opens them. Follow must run for events to be read.
 func OpenRefusals() (*Refusals, error) {
 	n, err := subscribeNetfilter(groupNFTrace, true)
 	if err != nil {
@@ -54,16 +54,16 @@ func OpenRefusals() (*Refusals, error) {
 	return &Refusals{n, map[uint32]state.RefusedPacket{}}, nil
 }
 
-// Wake has something after there was news.
+// Wake receives after events have come.
 func (r *Refusals) Wake() <-chan struct{} { return r.wake }
 
-// Close ends it.
+// Close closes the socket.
 func (r *Refusals) Close() error { return r.socket.Close() }
 
-// Follow reads news until ctx ends.
+// Follow reads events until ctx ends.
 func (r *Refusals) Follow(ctx context.Context) { r.follow(ctx) }
 
-// Take gives the packets that were refused, of as many messages at most.
+// Take calls use for refused packets, from at most that many messages.
 func (r *Refusals) Take(most int, use func(state.RefusedPacket)) {
 	queue, err := r.oldest(most)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Refusals) take(b []byte, use func(state.RefusedPacket)) {
 	}
 	p, known := r.open[t.id]
 	if !known {
-		return // traced by somebody else
+		return // traced by another program
 	}
 	if to := t.destination(); to.IsValid() {
 		p.To = to
@@ -168,7 +168,7 @@ func big32(b []byte) uint32 {
 	return binary.BigEndian.Uint32(b)
 }
 
-// destination is where the packet goes as this chain sees it.
+// destination is the packet's destination as this chain sees it.
 func (t traced) destination() (a netip.Addr) {
 	switch {
 	case len(t.network) >= 20 && t.network[0]>>4 == 4:

@@ -40,8 +40,8 @@ func recorded(t testing.TB) (list [][]byte) {
 // newRefusals is a reader without a socket.
 func newRefusals() *Refusals { return &Refusals{nil, map[uint32]state.RefusedPacket{}} }
 
-// told gives what a reader makes of messages.
-func told(r *Refusals, bodies ...[]byte) (list []state.RefusedPacket) {
+// reported returns the refused packets that a reader finds in messages.
+func reported(r *Refusals, bodies ...[]byte) (list []state.RefusedPacket) {
 	for _, b := range bodies {
 		r.take(b, func(p state.RefusedPacket) { list = append(list, p) })
 	}
@@ -57,7 +57,7 @@ func TestRefusalsAreReadAsTheKernelTellsThem(t *testing.T) {
 	}
 	var got []refusal
 	r := newRefusals()
-	for _, p := range told(r, recorded(t)...) {
+	for _, p := range reported(r, recorded(t)...) {
 		rule := "policy"
 		if p.Rule != 0 {
 			rule = "rule"
@@ -123,8 +123,8 @@ func TestWhatATraceTells(t *testing.T) {
 		"a policy that drops":                       {[][]byte{sampled(nil), trace(familyIPv4, 7, traceTypePolicy, theirs, nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop)))}, 1},
 		"a policy that accepts":                     {[][]byte{sampled(nil), trace(familyInet, 7, traceTypePolicy, theirs, nlconn.Attribute(tracePolicy, nlconn.Put32(1)))}, 0},
 		"a rule that goes on, then one that drops":  {[][]byte{sampled(nil), trace(familyInet, 7, traceTypeRule, theirs, verdict(^uint32(0))), dropped}, 1},
-		"dropped once, told once":                   {[][]byte{sampled(nil), dropped, dropped}, 1},
-		"a packet that somebody else has traced":    {[][]byte{trace(familyInet, 7, traceTypeRule, theirs, datagram(nil), verdict(nfDrop))}, 0},
+		"dropped twice, reported once":              {[][]byte{sampled(nil), dropped, dropped}, 1},
+		"a packet that another program traced":      {[][]byte{trace(familyInet, 7, traceTypeRule, theirs, datagram(nil), verdict(nfDrop))}, 0},
 		"another packet's verdict":                  {[][]byte{sampled(nil), trace(familyInet, 8, traceTypeRule, theirs, verdict(nfDrop))}, 0},
 		"a bridge's rule is no verdict on the flow": {[][]byte{sampled(nil), trace(7, 7, traceTypeRule, theirs, verdict(nfDrop)), dropped}, 0},
 		"a device's rule neither":                   {[][]byte{sampled(nil), trace(5, 7, traceTypeRule, theirs, verdict(nfDrop)), dropped}, 0},
@@ -141,8 +141,8 @@ func TestWhatATraceTells(t *testing.T) {
 		"a header too short":                        {[][]byte{{1, 0, 0}, dropped}, 0},
 		"nothing":                                   {[][]byte{{}}, 0},
 	} {
-		if list := told(newRefusals(), c.messages...); len(list) != c.told {
-			t.Errorf("%s: %d told, not %d: %+v", name, len(list), c.told, list)
+		if list := reported(newRefusals(), c.messages...); len(list) != c.told {
+			t.Errorf("%s: %d reported, not %d: %+v", name, len(list), c.told, list)
 		}
 	}
 }
@@ -156,9 +156,9 @@ func TestOfTCPOnlySYNsAreTold(t *testing.T) {
 		n := make([]byte, 20)
 		n[0], n[9] = 0x45, 6
 		sample := trace(familyInet, 1, traceTypeRule, inTable(state.RefusalTable, "sample_1"), body, nlconn.Attribute(traceNetwork, n))
-		list := told(newRefusals(), sample, trace(familyInet, 1, traceTypePolicy, inTable("home", "forward"), nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop))))
+		list := reported(newRefusals(), sample, trace(familyInet, 1, traceTypePolicy, inTable("home", "forward"), nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop))))
 		if opens := flags&0x17 == 2; opens != (len(list) == 1) {
-			t.Errorf("flags %#x: %d told", flags, len(list))
+			t.Errorf("flags %#x: %d reported", flags, len(list))
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestOfTCPOnlySYNsAreTold(t *testing.T) {
 // NAT's new destination is that of the chain that refuses.
 func TestATraceTellsTheDestinationBehindNAT(t *testing.T) {
 	changed := datagram(func(n, _ []byte) { copy(n[16:], []byte{10, 0, 0, 99}) })
-	list := told(newRefusals(),
+	list := reported(newRefusals(),
 		trace(familyInet, 7, traceTypeRule, inTable(state.RefusalTable, "sample_1"), datagram(nil), verdict(^uint32(0))),
 		trace(familyInet, 7, traceTypePolicy, inTable("home", "forward"), changed, nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop))))
 	if len(list) != 1 || list[0].To != netip.MustParseAddr("10.0.0.99") || list[0].Tuple.To() != netip.MustParseAddr("10.0.0.2") {
@@ -177,15 +177,16 @@ func TestATraceTellsTheDestinationBehindNAT(t *testing.T) {
 func TestPacketsThatWaitForAVerdictAreBounded(t *testing.T) {
 	r := newRefusals()
 	for id := range uint32(3 * openMax) {
-		told(r, trace(familyInet, id, traceTypeRule, inTable(state.RefusalTable, "sample_1"), datagram(nil)))
+		reported(r, trace(familyInet, id, traceTypeRule, inTable(state.RefusalTable, "sample_1"), datagram(nil)))
 	}
 	if len(r.open) > openMax {
 		t.Errorf("%d packets wait", len(r.open))
 	}
 }
 
-// FuzzTrace gives bytes to the reader of traces: it never panics, refuses what is
-// too short and nothing else, and tells no flow that it has not seen whole.
+// FuzzTrace feeds bytes to the reader of traces: it never panics, refuses messages
+// that are too short and no others, and reports no flow that it has not seen
+// completely.
 func FuzzTrace(f *testing.F) {
 	for _, b := range recorded(f) {
 		f.Add(b)
@@ -202,7 +203,7 @@ func FuzzTrace(f *testing.F) {
 			_, _ = parseTrace(b[:n])
 		}
 		r := newRefusals()
-		for _, p := range told(r, b, bytes.Clone(end)) {
+		for _, p := range reported(r, b, bytes.Clone(end)) {
 			if len(r.open) > 1 || !p.Tuple.From().IsValid() || p.Interface == 0 || (parsed.table != state.RefusalTable) {
 				t.Fatalf("%x tells %+v", b, p)
 			}

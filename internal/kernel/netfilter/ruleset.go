@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// nftTime bounds how long nft may take to list the ruleset.
+// Timeout limits how long nft may take to list the ruleset.
 const Timeout = 20 * time.Second
 
-// Ruleset gives the namespace's nftables ruleset as nft's JSON, without the
+// Ruleset returns the namespace's nftables ruleset as nft's JSON, without the
 // elements of sets.
 func Ruleset(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)

@@ -14,10 +14,10 @@ import (
 	"weft/internal/state"
 )
 
-// NFT reads what nftables holds.
+// NFT reads the sets of nftables.
 type NFT struct{}
 
-// AddressSet gives the addresses in a set of nftables, named FAMILY TABLE SET.
+// AddressSet returns the addresses in a set of nftables, named FAMILY TABLE SET.
 func (NFT) AddressSet(ctx context.Context, name string) (state.AddressSet, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -61,7 +61,8 @@ func parseAddressSet(text []byte) (state.AddressSet, error) {
 		if kind, _ := entry.Set.Type.(string); kind != "ipv4_addr" && kind != "ipv6_addr" {
 			return s, fmt.Errorf("its elements are %v, not addresses", entry.Set.Type)
 		}
-		// what packets add, and what ends, the kernel does not tell of
+		// for elements that packets add, and for those that expire, the kernel sends
+		// no events
 		flags := fmt.Sprint(entry.Set.Flags)
 		s.Silent = strings.Contains(flags, "dynamic") || strings.Contains(flags, "timeout")
 		for _, e := range entry.Set.Elem {
@@ -149,10 +150,11 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// RulesetEvents tells when nftables' ruleset changed, elements of sets too.
+// RulesetEvents are the events of changes of nftables' ruleset, elements of sets
+// too.
 type RulesetEvents struct{ *netfilterNews }
 
-// OpenRulesetEvents opens the door to it. Follow must run.
+// OpenRulesetEvents subscribes to them. Follow must run.
 func OpenRulesetEvents() (*RulesetEvents, error) {
 	n, err := subscribeNetfilter(groupNFTables, false)
 	if err != nil {
@@ -161,10 +163,10 @@ func OpenRulesetEvents() (*RulesetEvents, error) {
 	return &RulesetEvents{n}, nil
 }
 
-// Wake has something after it did.
+// Wake receives after a change.
 func (n *RulesetEvents) Wake() <-chan struct{} { return n.wake }
 
-// Follow reads news until ctx ends, and closes the door.
+// Follow reads events until ctx ends, and closes the socket.
 func (n *RulesetEvents) Follow(ctx context.Context) {
 	var once sync.Once
 	done := func() { once.Do(func() { n.socket.Close() }) }

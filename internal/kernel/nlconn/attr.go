@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrShort says that a netlink message is shorter than what it says it holds.
+// ErrShort is returned for a netlink message that is shorter than its headers say.
 var ErrShort = errors.New("netlink message cut short")
 
 // nlaTypeMask takes NLA_F_NESTED and NLA_F_NET_BYTEORDER off an attribute's

@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rtnl is a netlink socket of weft's own, of routes or of netfilter: the routes
-// of a full table come by the hundred megabytes, and are read without an
-// allocation for each.
+// Conn is a netlink socket of weft's own, of routes or of netfilter: the routes of a
+// full table are hundreds of megabytes, and are read without an allocation for each.
 type Conn struct {
 	file *os.File // nonblocking, in the runtime's poller
 	seq  uint32
 	buf  []byte
-	torn bool // what was listed last changed meanwhile (NLM_F_DUMP_INTR)
+	torn bool // the last dump was interrupted by a change (NLM_F_DUMP_INTR)
 }
 
 // A dump's messages come in pieces of at most 32 KiB (net/netlink/af_netlink.c).
@@ -50,7 +49,7 @@ func Open(protocol int) (*Conn, error) {
 
 func (r *Conn) Close() error { return r.file.Close() }
 
-// Interrupt ends a Drain that waits.
+// Interrupt ends a waiting Drain.
 func (r *Conn) Interrupt() { r.file.SetReadDeadline(time.Unix(1, 0)) }
 
 // Control runs f with the socket.
@@ -64,7 +63,7 @@ func (r *Conn) Control(f func(fd int) error) error {
 	return errors.Join(err, inner)
 }
 
-// Receive waits for the next piece of news. It is good until the next call.
+// Receive waits for the next event message. It is valid until the next call.
 func (r *Conn) Receive() ([]byte, error) {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
@@ -82,14 +81,14 @@ func (r *Conn) Receive() ([]byte, error) {
 	return r.buf[:n], nil
 }
 
-// drainMost bounds the pieces of one drain: who waits for them hears of them
-// also while ever more come.
+// drainMost limits the messages of one drain, so that its caller gets a turn
+// although further ones keep coming.
 const drainMost = 4096
 
-// Drain waits for news and gives every piece there is to use, which must not
-// keep it, or the first so many. ENOBUFS says that some were lost: until the
-// socket is empty the kernel throws further ones away without another word
-// (NETLINK_S_CONGESTED in net/netlink/af_netlink.c), hence it is emptied first.
+// Drain waits for events and passes each message, up to drainMost, to use, which
+// must not keep it. ENOBUFS means that some were lost: until the socket is empty the
+// kernel drops further ones without another error (NETLINK_S_CONGESTED in
+// net/netlink/af_netlink.c), so it is emptied first.
 func (r *Conn) Drain(use func(piece []byte)) error {
 	raw, err := r.file.SyscallConn()
 	if err != nil {
@@ -103,8 +102,8 @@ func (r *Conn) Drain(use func(piece []byte)) error {
 	return errors.Join(err, inner)
 }
 
-// Empty gives use what is there now, so many pieces if that is more and none were
-// lost. some is false if that was nothing.
+// Empty passes the pending messages to use, at most that many unless some were lost.
+// some is false if there were none.
 func (r *Conn) Empty(fd, most int, use func(piece []byte)) (some bool, lost error) {
 	for taken := 0; taken < most || lost != nil; taken++ {
 		some = taken > 0
@@ -124,7 +123,7 @@ func (r *Conn) Empty(fd, most int, use func(piece []byte)) (some bool, lost erro
 	return true, nil
 }
 
-// Request is one with its header.
+// Request builds a request with its header.
 func Request(kind, flags uint16, seq uint32, body []byte) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr, unix.SizeofNlMsghdr+len(body))
 	binary.NativeEndian.PutUint32(b, uint32(unix.SizeofNlMsghdr+len(body)))
@@ -134,7 +133,7 @@ func Request(kind, flags uint16, seq uint32, body []byte) []byte {
 	return append(b, body...)
 }
 
-// Send sends one request and gives its number.
+// Send sends one request and returns its sequence number.
 func (r *Conn) Send(kind, flags uint16, body []byte) (uint32, error) {
 	r.seq++
 	b := Request(kind, flags, r.seq, body)
@@ -143,11 +142,11 @@ func (r *Conn) Send(kind, flags uint16, body []byte) (uint32, error) {
 	})
 }
 
-// AnswerTime is how long the kernel may take for the next piece of an answer.
+// AnswerTime is how long the kernel may take for the next message of an answer.
 const AnswerTime = 10 * time.Second
 
-// Ask sends a request and gives each message of the answer to use, until the
-// kernel says that it is done.
+// Ask sends a request and passes each message of the answer to use, until the kernel
+// reports its end.
 func (r *Conn) Ask(ctx context.Context, kind, flags uint16, body []byte, use func(kind uint16, body []byte) error) error {
 	seq, err := r.Send(kind, flags, body)
 	if err != nil {
@@ -196,13 +195,13 @@ func Answered(b []byte) error {
 	return nil
 }
 
-// Dump asks for all there is of a kind. An interrupted dump (the kernel's list
-// changed meanwhile: torn) may lack what was there all the time.
+// Dump requests all objects of a kind. An interrupted dump (the kernel's list
+// changed meanwhile: torn) may lack objects that were there all the time.
 func (r *Conn) Dump(ctx context.Context, kind uint16, body []byte, use func(kind uint16, body []byte) error) error {
 	return r.Ask(ctx, kind, unix.NLM_F_DUMP, body, use)
 }
 
-// Whole is dump that begins anew, and says so, while the list changes meanwhile.
+// Whole is dump that starts over, and calls begin, while the list changes meanwhile.
 func (r *Conn) Whole(ctx context.Context, kind uint16, body []byte, begin func(), use func(kind uint16, body []byte) error) error {
 	for range listTries {
 		begin()
@@ -213,7 +212,7 @@ func (r *Conn) Whole(ctx context.Context, kind uint16, body []byte, begin func()
 	return nil
 }
 
-// Attribute writes one of four bytes (struct nlattr).
+// Attribute builds an attribute (struct nlattr).
 func Attribute(kind uint16, value []byte) []byte {
 	n := unix.SizeofNlAttr + len(value)
 	b := make([]byte, (n+3)&^3)
@@ -223,7 +222,7 @@ func Attribute(kind uint16, value []byte) []byte {
 	return b
 }
 
-// Head is a request's fixed part with a family in its first byte.
+// Head builds a request's fixed part with a family in its first byte.
 func Head(family byte, size int) []byte {
 	b := make([]byte, size)
 	b[0] = family

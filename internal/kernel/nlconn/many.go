@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AskMany sends n requests, many in one datagram, and gives the one message
-// that answers each to use: what was asked for, or the error.
+// AskMany sends n requests, many in one datagram, and passes the one message that
+// answers each to use: the object, or the error.
 func (r *Conn) AskMany(ctx context.Context, kind, flags uint16, n int, body func(int) []byte, use func(i int, kind uint16, b []byte) error) error {
 	for start := 0; start < n; start += atOnce {
 		if err := r.askSome(ctx, kind, flags, start, min(n, start+atOnce), body, use); err != nil {

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// QueueMax bounds the news that wait while a dump runs.
+// QueueMax limits the bytes of events that wait while a dump runs.
 const QueueMax = 256 << 20
 
-// newsBuffer is what the kernel may keep for us of news, with its own overhead
-// (SO_RCVBUFFORCE): some 100,000 routes.
+// EventBuffer is the size of the kernel's socket buffer for events, with its own
+// overhead (SO_RCVBUFFORCE): some 100,000 routes.
 const EventBuffer = 128 << 20
 
-// breath is the pause after news: to be woken for each route of a burst would
-// cost many times what the route does.
+// Pause is the pause after events: a wake-up for each route of a burst would cost
+// many times what the route does.
 const Pause = time.Millisecond
 
-// ErrNewsLost says that the kernel had more news than were read in time.
-var ErrEventsLost = errors.New("news of the kernel were lost")
+// ErrEventsLost is returned if the kernel had more events than were read in time.
+var ErrEventsLost = errors.New("netlink events were lost")
 
 func Widen(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, EventBuffer); err != nil {

@@ -16,7 +16,7 @@ type Order struct {
 	Body  []byte
 }
 
-// Orders is answers, and gives the error of the first that failed.
+// Orders is Answers, and returns the error of the first that failed.
 func (r *Conn) Orders(ctx context.Context, list []Order) error {
 	failed, err := r.Answers(ctx, list)
 	if err != nil {
@@ -30,10 +30,10 @@ func (r *Conn) Orders(ctx context.Context, list []Order) error {
 	return nil
 }
 
-// Answers sends several requests in one message and gives the error of each. The
-// kernel carries out all of them, in turn: it does not stop at one that fails, and
-// neither does it stop if this process dies. It tells of those that fail, and is
-// asked to of the last: what it has not told of by then it has done.
+// Answers sends several requests in one message and returns the error of each. The
+// kernel executes all of them, in turn: it stops neither at one that fails nor when
+// this process dies. It reports those that fail, and the last one acknowledges:
+// requests not reported by then have succeeded.
 func (r *Conn) Answers(ctx context.Context, list []Order) ([]error, error) {
 	var message []byte
 	first := r.seq + 1

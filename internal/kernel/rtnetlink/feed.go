@@ -1,4 +1,4 @@
-// Package rtnetlink asks the kernel for routes, rules, neighbours and links, and
+// Package rtnetlink queries the kernel's routes, rules, neighbours and links, and
 // follows their events.
 package rtnetlink
 
@@ -18,7 +18,7 @@ import (
 	"weft/internal/state"
 )
 
-// RouteSink takes what the kernel says of its routes and of what they lead to.
+// Sink receives the kernel's routes and the objects that they refer to.
 type Sink interface {
 	Link(l state.KernelLink)
 	LinkGone(index int)
@@ -27,18 +27,19 @@ type Sink interface {
 	BridgeEntry(e state.BridgeEntry)
 	BridgeEntryGone(e state.BridgeEntry)
 	Object(o state.NexthopObject)
-	// ObjectGone: the routes that named it are gone as well, without a word.
+	// ObjectGone: the kernel has removed the routes that named it as well, without
+	// an event.
 	ObjectGone(id uint32)
 	// Route must not keep r or its Hops.
 	Route(r *state.KernelRoute, change state.RouteChange)
 	Rules(rules []state.KernelRule)
-	// RoutesMayBeGone says that the kernel may have taken routes away and
-	// does not tell which.
+	// RoutesMayBeGone reports that the kernel may have removed routes without an
+	// event for each.
 	RoutesMayBeGone()
 }
 
-// RouteFeed is the news of routes, neighbours, links, next hop objects and
-// rules. Dump and Deliver belong to one goroutine.
+// Feed receives events of routes, neighbours, links, next hop objects and rules.
+// Dump and Deliver belong to one goroutine.
 type Feed struct {
 	news  *nlconn.Conn // subscribed
 	asks  *nlconn.Conn // dumps
@@ -46,15 +47,15 @@ type Feed struct {
 	mu    sync.Mutex
 	queue [][]byte
 	bytes int
-	since time.Time // news have been waiting, if there are any
-	lost  bool      // news were lost: only a dump tells what is
+	since time.Time // since when events have been waiting, if there are any
+	lost  bool      // events were lost: only a dump shows the current state
 	ended error
 
 	netdev *netlink.GenlFamily // nil: this kernel does not tell what drivers can
 	route  state.KernelRoute   // used again and again
 }
 
-// OpenFeed subscribes to the news. Follow must run for them to be read.
+// OpenFeed subscribes to the events. Follow must run for them to be read.
 func OpenFeed() (*Feed, error) {
 	news, err := nlconn.OpenRoute()
 	if err != nil {
@@ -92,10 +93,10 @@ func subscribeRoutes(fd int) error {
 // Close ends the feed.
 func (f *Feed) Close() error { return errors.Join(f.news.Close(), f.asks.Close()) }
 
-// Wake has something after news came.
+// Wake receives after events have come.
 func (f *Feed) Wake() <-chan struct{} { return f.wake }
 
-// Follow reads news and keeps them for Deliver, until ctx ends or the socket
+// Follow reads events and queues them for Deliver, until ctx ends or the socket
 // fails for good.
 func (f *Feed) Follow(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { f.news.Close() })
@@ -121,8 +122,8 @@ func (f *Feed) Follow(ctx context.Context) {
 	}
 }
 
-// Take reads the news that are there, for Deliver: for who does not Follow, but
-// looks when it has to know.
+// Take reads the pending events for Deliver: for a caller that does not Follow, but
+// polls when it needs the current state.
 func (f *Feed) Take() error {
 	return f.news.Control(func(fd int) error {
 		_, err := f.news.Empty(fd, math.MaxInt, f.keep)
@@ -136,7 +137,7 @@ func (f *Feed) Take() error {
 	})
 }
 
-// keep puts a piece of news behind those that wait.
+// keep appends a message to the queue.
 func (f *Feed) keep(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,8 +152,8 @@ func (f *Feed) keep(piece []byte) {
 	f.bytes += len(piece)
 }
 
-// Behind is for how long news have been waiting without a pause to be
-// delivered; zero if there are none.
+// Behind is how long events have been waiting to be delivered without a pause; zero
+// if there are none.
 func (f *Feed) Behind() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,8 +163,9 @@ func (f *Feed) Behind() time.Duration {
 	return time.Since(f.since)
 }
 
-// Deliver gives the news that wait, at most so many pieces, to the sink. more
-// says that others are left. After ErrNewsLost only a Dump tells what is.
+// Deliver passes the queued events, at most that many messages, to the sink. more
+// reports that others are left. After ErrEventsLost only a Dump shows the current
+// state.
 func (f *Feed) Deliver(ctx context.Context, sink Sink, most int) (more bool, err error) {
 	f.mu.Lock()
 	if f.lost {
@@ -196,8 +198,8 @@ func (f *Feed) Deliver(ctx context.Context, sink Sink, most int) (more bool, err
 	return more, nil
 }
 
-// take gives one message to the sink; true if it is of a rule. A message that
-// cannot be read is left out: it is of a kind that is not mirrored.
+// take passes one message to the sink; true if it is of a rule. An unreadable
+// message is skipped: it is of a kind that is not mirrored.
 func (f *Feed) take(h unix.NlMsghdr, b []byte, sink Sink) bool {
 	switch h.Type {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
@@ -221,7 +223,8 @@ func (f *Feed) take(h unix.NlMsghdr, b []byte, sink Sink) bool {
 			sink.ObjectGone(o.ID)
 		}
 	case unix.RTM_DELADDR:
-		// IPv4 routes that prefer this source address go without a word
+		// the kernel removes IPv4 routes that prefer this source address without an
+		// event
 		sink.RoutesMayBeGone()
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		return true
@@ -254,7 +257,7 @@ func (f *Feed) takeNeighbour(isNew bool, b []byte, sink Sink) {
 	}
 }
 
-// takeLink leaves out what bridges say of their ports (family AF_BRIDGE).
+// takeLink skips bridges' messages about their ports (family AF_BRIDGE).
 func (f *Feed) takeLink(isNew bool, b []byte, sink Sink) {
 	if len(b) == 0 || b[0] != unix.AF_UNSPEC {
 		return
@@ -272,9 +275,9 @@ func (f *Feed) takeLink(isNew bool, b []byte, sink Sink) {
 	}
 }
 
-// Dump gives all there is to the sink: links, bridge entries, next hop objects,
-// neighbours, the routes of all tables, and rules. News from before it that
-// wait are delivered after it, which does no harm.
+// Dump passes all objects to the sink: links, bridge entries, next hop objects,
+// neighbours, the routes of all tables, and rules. Queued events from before it are
+// delivered after it, which does no harm.
 func (f *Feed) Dump(ctx context.Context, sink Sink) error {
 	return f.list(ctx, sink, []listing{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
@@ -287,8 +290,8 @@ func (f *Feed) Dump(ctx context.Context, sink Sink) error {
 	})
 }
 
-// DumpLinks is Dump without routes: for who asks for routes one by one, and
-// wants to hear of changes.
+// DumpLinks is Dump without routes: for a caller that queries routes one by one, and
+// needs events of changes.
 func (f *Feed) DumpLinks(ctx context.Context, sink Sink) error {
 	return f.list(ctx, sink, []listing{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
@@ -298,22 +301,22 @@ func (f *Feed) DumpLinks(ctx context.Context, sink Sink) error {
 	})
 }
 
-// listing is one question for all there is of a kind.
+// listing is one dump request.
 type listing struct {
 	what string
 	kind uint16
 	body []byte
 }
 
-// list gives the answers, and at last the rules, to the sink.
+// list passes the answers, and at last the rules, to the sink.
 func (f *Feed) list(ctx context.Context, sink Sink, all []listing) error {
 	use := func(kind uint16, b []byte) error {
 		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)
 		return nil
 	}
 	for _, d := range all {
-		// what is told twice does no harm; of routes the kernel does not say
-		// whether some are missing
+		// an object that is reported twice does no harm; for routes the kernel does
+		// not report whether some are missing
 		err := f.asks.Whole(ctx, d.kind, d.body, func() {}, use)
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			continue // a kernel without bridges, or without next hop objects

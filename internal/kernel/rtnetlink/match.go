@@ -13,8 +13,8 @@ import (
 	"weft/internal/state"
 )
 
-// Matcher asks the kernel which route an address has. It is made for many
-// questions: it waits in the system call, and not in the runtime's poller.
+// Matcher asks the kernel for the route of an address. It is made for many queries:
+// it waits in the system call, and not in the runtime's poller.
 type Matcher struct {
 	fd  int
 	seq uint32
@@ -39,8 +39,8 @@ func OpenMatcher() (*Matcher, error) {
 // Close ends it.
 func (m *Matcher) Close() error { return unix.Close(m.fd) }
 
-// Match gives the route that the kernel's own tables have for an address, as
-// `ip route get fibmatch` does. ok is false if it has none.
+// Match returns the route that the kernel's own tables have for an address, as `ip
+// route get fibmatch` does. ok is false if there is none.
 func (m *Matcher) Match(ctx context.Context, a netip.Addr) (r state.KernelRoute, ok bool, err error) {
 	if ctx.Err() != nil {
 		return r, false, context.Cause(ctx)
@@ -104,8 +104,8 @@ func refusedType(err error) state.RouteType {
 	return state.RouteUnreachable
 }
 
-// Neighbours lists the neighbours of both families, those that the kernel
-// knows nothing of left out.
+// Neighbours lists the neighbours of both families, without those of which the
+// kernel knows nothing.
 func Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
 	asks, err := nlconn.OpenRoute()
 	if err != nil {
@@ -127,8 +127,8 @@ func Neighbours(ctx context.Context) ([]state.KernelNeighbour, error) {
 	return list, nil
 }
 
-// ResolveAll makes the kernel ask for neighbours' link addresses, or ask again if
-// what it knows is old.
+// ResolveAll makes the kernel resolve neighbours' link addresses, or confirm old
+// ones.
 func ResolveAll(ctx context.Context, list []state.KernelNeighbour) error {
 	if len(list) == 0 {
 		return nil

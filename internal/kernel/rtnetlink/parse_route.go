@@ -15,9 +15,9 @@ const (
 	rtaxMTU = 2  // RTAX_MTU
 )
 
-// ParseRoute reads the body of an RTM_NEWROUTE or RTM_DELROUTE (struct rtmsg
-// and attributes) into r, whose Hops it uses again. What it does not
-// understand, and what would change where packets go, makes r.Malformed.
+// ParseRoute parses the body of an RTM_NEWROUTE or RTM_DELROUTE (struct rtmsg and
+// attributes) into r, whose Hops it reuses. Unknown attributes that would change the
+// path of packets set r.Malformed.
 func ParseRoute(b []byte, r *state.KernelRoute) error {
 	if len(b) < unix.SizeofRtMsg {
 		return nlconn.ErrShort
@@ -124,8 +124,8 @@ func routeMTU(metrics []byte) uint32 {
 	return 0
 }
 
-// routeChange tells what the flags of an RTM_NEWROUTE say of where the route
-// goes among those of the same metric (net/ipv4/fib_trie.c, fib_table_insert).
+// routeChange decodes, from the flags of an RTM_NEWROUTE, the route's position among
+// those of the same metric (net/ipv4/fib_trie.c, fib_table_insert).
 func routeChange(flags uint16) state.RouteChange {
 	switch {
 	case flags&unix.NLM_F_REPLACE != 0:

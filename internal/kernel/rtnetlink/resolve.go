@@ -11,11 +11,11 @@ import (
 	"weft/internal/state"
 )
 
-// Resolver has the kernel confirm neighbours. It has a socket of its own: the
-// kernel answers no sooner than whoever changes links anywhere lets it.
+// Resolver makes the kernel confirm neighbours. It has a socket of its own: the
+// kernel answers only when no other process holds the lock of link changes.
 type Resolver struct{ asks *nlconn.Conn }
 
-// OpenResolver opens the door to it.
+// OpenResolver opens one.
 func OpenResolver() (*Resolver, error) {
 	asks, err := nlconn.OpenRoute()
 	if err != nil {
@@ -27,13 +27,13 @@ func OpenResolver() (*Resolver, error) {
 // Close ends it.
 func (r *Resolver) Close() error { return r.asks.Close() }
 
-// Resolve is RouteFeed's.
+// Resolve is that of Feed.
 func (r *Resolver) Resolve(ctx context.Context, n state.KernelNeighbour) error {
 	return resolve(ctx, r.asks, n)
 }
 
-// Resolve makes the kernel ask for a neighbour's link address, or ask again
-// if what it knows is old (NTF_USE, as a packet to the neighbour would).
+// Resolve makes the kernel resolve a neighbour's link address, or confirm an old one
+// (NTF_USE, as a packet to the neighbour would).
 func (f *Feed) Resolve(ctx context.Context, n state.KernelNeighbour) error {
 	return resolve(ctx, f.asks, n)
 }
