@@ -80,7 +80,7 @@ func TestWhoHadAPortIsKnownAfterwards(t *testing.T) {
 	is(first, during, "[2001:db8:1::2]:5001")
 
 	r.kill()
-	second := w.opens(5002) // while nobody reads
+	second := w.opens(5002) // while weft does not run
 	time.Sleep(200 * time.Millisecond)
 	between := time.Now()
 	r = w.start()
@@ -126,7 +126,7 @@ func TestFixedBlocksSayWhoHadAPort(t *testing.T) {
 		t.Errorf("the next block is that of %v", nodes)
 	}
 	if nodes, _ := w.had(netip.MustParseAddrPort("203.0.113.77:5000"), time.Now()); len(nodes) != 0 {
-		t.Errorf("an address of nobody is %v", nodes)
+		t.Errorf("an unused address is %v", nodes)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestBlocksOfBeforeAChangeAreKnownAfterwards(t *testing.T) {
 		is("at first", in(1024+2016), first, "2001:db8:1:1::/64", more...)
 		is("after the reload", in(1024+2016), second, "2001:db8:1::/64", more...)
 		is("after the reload", in(1024+4032), second, "2001:db8:1:1::/64", more...)
-		is("while nobody runs", in(1024+4032), meanwhile, "2001:db8:1:1::/64", more...)
+		is("while weft does not run", in(1024+4032), meanwhile, "2001:db8:1:1::/64", more...)
 		is("after the restart", in(1024+4032), third, "2001:db8:0:ffe2::/64", more...)
 		is("what is static", in(7007), second, "[2001:db8:1::2]:7007", more...)
 		is("without blocks", in(1024+4032), fourth, "", more...)

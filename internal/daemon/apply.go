@@ -13,14 +13,14 @@ import (
 	"weft/internal/state"
 )
 
-// fit gives the datapath tables of the sizes that f wants. Larger or smaller
-// ones are new ones: the bindings and sessions of the old are lost.
+// fit resizes the datapath's tables as f requires. A resized table is new: the
+// bindings and sessions of the old one are lost.
 func (r *Router) fit(f *config.File) error {
 	return r.datapath.Resize(features.Sizes(f))
 }
 
-// Applied is what Apply has done, the last round's facts and problems, and what
-// could not be set.
+// Applied is the result of Apply: the steps done, the last round's facts and
+// problems, and failed steps.
 type Applied struct {
 	Steps    []state.Step
 	Facts    state.Facts
@@ -28,7 +28,7 @@ type Applied struct {
 	Failures []reconcile.Failure
 }
 
-// stages are what a round does, each once, in this order.
+// stages are the steps of a round, each done once, in this order.
 type stages struct {
 	facts   func(context.Context, *config.File) (state.Facts, error)
 	plan    func(*config.File, state.Facts) (state.Desired, []state.Problem)
@@ -36,15 +36,15 @@ type stages struct {
 	apply   func(ctx context.Context, steps []state.Step, before []reconcile.Failure, t Tolerance) ([]reconcile.Failure, error)
 }
 
-// observe compares what is with what is desired.
+// observe compares the actual with the desired state.
 func (r *Router) observe(ctx context.Context, desired state.Desired) ([]state.Step, error) {
 	return r.targets().Plan(ctx, desired)
 }
 
-// errNotKept is why a step failed that succeeded and has to be done again.
+// errNotKept is the failure of a step that succeeded and yet has to be done again.
 var errNotKept = errors.New("the kernel does not keep what was set")
 
-// Apply brings the namespace to what f wants.
+// Apply brings the namespace to the state that f describes.
 func (r *Router) Apply(ctx context.Context, f *config.File, t Tolerance) (Applied, error) {
 	if err := r.fit(f); err != nil {
 		return Applied{}, err
@@ -52,9 +52,9 @@ func (r *Router) Apply(ctx context.Context, f *config.File, t Tolerance) (Applie
 	return r.stages.settle(ctx, f, t)
 }
 
-// settle goes through rounds until one finds nothing to do: what one makes may be
-// a fact for the next (an XDP program makes its device a target of redirects).
-// Steps that fail and are tolerated, and what leans on them, are left out of the
+// settle repeats rounds until one finds nothing to do: an object that one round
+// creates may be a fact for the next (an XDP program makes its device a target of
+// redirects). Tolerated failed steps, and those that depend on them, are omitted in
 // later rounds.
 func (s stages) settle(ctx context.Context, f *config.File, t Tolerance) (a Applied, err error) {
 	for round := 0; ; round++ {
@@ -89,15 +89,15 @@ func (s stages) settle(ctx context.Context, f *config.File, t Tolerance) (a Appl
 	}
 }
 
-// rounds is how often Apply does what is left to do.
+// rounds is the largest number of rounds in Apply.
 const rounds = 4
 
-// failed says whether a step is one that could not be carried out.
+// failed reports whether a step is among the failed ones.
 func (a *Applied) failed(s state.Step) bool {
 	return slices.ContainsFunc(a.Failures, func(f reconcile.Failure) bool { return f.Step.Object.Key() == s.Object.Key() })
 }
 
-// notKept is the end of Apply where steps are left after the last round.
+// notKept ends Apply if steps are left after the last round.
 func (a *Applied) notKept(steps []state.Step, t Tolerance) error {
 	for _, s := range steps {
 		if !t.Step(s) {
@@ -108,7 +108,7 @@ func (a *Applied) notKept(steps []state.Step, t Tolerance) error {
 	return nil
 }
 
-// Tolerance says what does not end an attempt to apply a configuration.
+// Tolerance selects the failures that do not end Apply.
 type Tolerance struct {
 	Step    func(state.Step) bool    // whether the others go on if it fails
 	Problem func(state.Problem) bool // whether the rest is applied with it; errors are never tolerated
@@ -120,14 +120,14 @@ var Strict = Tolerance{
 	func(state.Problem) bool { return true },
 }
 
-// carryOut applies steps, and gives those that failed and are tolerated. before are
-// those of earlier rounds.
+// carryOut applies steps, and returns the tolerated failures. before are those of
+// earlier rounds.
 func (r *Router) carryOut(ctx context.Context, steps []state.Step, before []reconcile.Failure, t Tolerance) ([]reconcile.Failure, error) {
 	hurried := func() error { return nil }
 	if kernel.WorthHurry(steps) {
 		hurried = r.kernel.Hurry()
 		if r.datapath != nil {
-			// beside the devices, which take as long to make
+			// concurrently with the creation of devices, which takes as long
 			prepared := r.datapath.Prepare(steps)
 			defer func() { <-prepared }()
 		}

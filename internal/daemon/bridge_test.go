@@ -152,12 +152,13 @@ func TestABridgeOutlivesItsDaemonAndIsAdopted(t *testing.T) {
 	if out := w.mustWeft("show", "bridges"); !strings.Contains(out, memberMAC) {
 		t.Errorf("without a daemon show bridges says\n%s", out)
 	}
-	// a device goes and comes back while nobody looks: it waits for the daemon
+	// a device is removed and comes back while weft does not run: it waits for the
+	// daemon
 	w.run(w.router, "ip link del vm")
 	w.cable("vm", w.other)
 	w.run(w.other, "ip addr add 10.9.0.3/24 dev eth0")
 	if w.reaches(w.other, "10.9.0.9") {
-		t.Error("a device that nobody guards is a port")
+		t.Error("a device without guards is a port")
 	}
 	r = w.start()
 	eventually(t, "it has joined", func() bool { return w.reaches(w.other, "10.9.0.9") })
@@ -213,11 +214,11 @@ func TestAGuestCannotTakeAnothersAddress(t *testing.T) {
 			w.pings(w.server, to)
 		}
 	}
-	// who was there first, under an address that nobody had, gives way to a higher role
+	// a guest that was first to use an address loses it to a port of a higher role
 	const gateway = "02:00:00:00:00:77"
 	attacker.send(marked(everybody, gateway, "first"))
 	if n := w.sync(attacker, uplink, "first"); n != 1 {
-		t.Errorf("%d frames from an address that nobody has came through, want 1", n)
+		t.Errorf("%d frames from an unknown address passed, want 1", n)
 	}
 	w.run(w.server, "ip link set eth0 address "+gateway)
 	eventually(t, "the gateway has its address", func() bool { return w.reaches(w.server, "10.9.0.2") })
@@ -320,7 +321,7 @@ func TestTheBridgeAnswersForAGuestAndAsksItNothing(t *testing.T) {
 	}
 	w.pings(w.server, "10.9.0.2")
 	w.pings(w.server, "2001:db8:9::2")
-	// who is asked for an address of nobody's is asked still
+	// a neighbour solicitation for an unknown address still arrives
 	w.run(w.server, "ip neigh flush all")
 	w.pings(w.server, "10.9.0.3")
 	w.isolated()
@@ -367,7 +368,7 @@ func TestCheckTellsOfTheWaysThatTheHostHas(t *testing.T) {
 	}
 	w.write(bridged("host = true", secondPort+`
   { interface = "t1", kind = "tap", owner = "nobody", group = "no-such-group" },`))
-	if out := said(); !strings.Contains(out, "this host has no group no-such-group: t1 cannot be made for it") || strings.Contains(out, "user nobody") {
+	if out := said(); !strings.Contains(out, "this host has no group no-such-group: t1 cannot be made for it") || strings.Contains(out, "this host has no user") {
 		t.Errorf("of a group that is not there it says\n%s", out)
 	}
 	w.write(bridged("host = true", secondPort))

@@ -6,15 +6,16 @@ import (
 	"weft/internal/runner"
 )
 
-// Doors are what nouns are read through; that to eBPF is nil if nothing is loaded.
+// Doors are the sources from which nouns are read; that of eBPF is nil if nothing is
+// loaded.
 func (r *Router) Doors() runner.Doors { return r.RunnerDoors(nil, nil) }
 
-// registry is what the daemon has to show.
+// registry is the set of nouns that the daemon can show.
 func (d *daemon) registry() api.Registry {
 	return api.Registry{Nouns: features.Nouns(), Source: features.Sources(d.router.Doors(), d.sources())}
 }
 
-// sources are what the nouns of the daemon are read from, by feature.
+// sources are the sources of the daemon's nouns, by feature.
 func (d *daemon) sources() map[string]any {
 	all := map[string]any{"host": core{d.standing, d.runners, &d.unset, &d.metrics, &d.onTrial}}
 	for _, x := range d.runners.list {

@@ -15,9 +15,9 @@ import (
 	"weft/internal/state"
 )
 
-// facts reads what plans of f depend on, complete: what features ask for, and
-// what they say to each other. How large its tables are is part of the programs'
-// builds.
+// facts reads all facts that plans of f depend on: those that features need, and
+// those that they provide to each other. The sizes of the tables are part of the
+// programs' builds.
 func (r *Router) facts(ctx context.Context, f *config.File) (facts state.Facts, err error) {
 	if err = readHost(ctx, r.kernel, &facts); err != nil {
 		return facts, err
@@ -58,8 +58,8 @@ func readHost(ctx context.Context, k *kernel.Kernel, facts *state.Facts) (err er
 	return nil
 }
 
-// inspected is facts with what takes too long for each round: for what people
-// read.
+// inspected is facts with those that take too long for each round: for output that
+// people read.
 func (r *Router) inspected(ctx context.Context, f *config.File) (state.Facts, error) {
 	facts, err := r.facts(ctx, f)
 	if err != nil {
@@ -74,12 +74,12 @@ func (r *Router) inspected(ctx context.Context, f *config.File) (state.Facts, er
 	return facts, nil
 }
 
-// answer adds to the facts what the kernel and the host's accounts say.
+// answer adds the answers of the kernel and the host's accounts to the facts.
 func answer(k *kernel.Kernel, q state.Questions, facts *state.Facts) {
 	facts.Sysctls, facts.Strangers, facts.NoVLANs = k.Sysctls(q.Sysctls), strangers(q.Accounts), withoutVLANs(q)
 }
 
-// strangers gives those users and groups that the host does not have.
+// strangers returns the users and groups that the host does not have.
 func strangers(all []string) []string {
 	return slices.DeleteFunc(all, func(who string) bool {
 		kind, name, _ := strings.Cut(who, " ")
@@ -93,8 +93,8 @@ func strangers(all []string) []string {
 	})
 }
 
-// withoutVLANs tells whether it matters that the kernel is known to tell no
-// VLANs apart in bridges: who may not ask it is not told.
+// withoutVLANs reports whether a plan needs to know this and the kernel's bridges
+// have no VLAN filtering. If the kernel cannot be queried, the result is false.
 func withoutVLANs(q state.Questions) bool {
 	if !q.VLANs {
 		return false
@@ -103,8 +103,8 @@ func withoutVLANs(q state.Questions) bool {
 	return err == nil && !know
 }
 
-// CheckHost says what is wrong with f on this host, as far as who asks may know.
-// It changes nothing.
+// CheckHost returns the problems of f on this host, as far as the caller's rights
+// allow. It changes nothing.
 func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem, error) {
 	facts, err := hostFacts(ctx, f, root)
 	if err != nil {
@@ -114,7 +114,8 @@ func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem,
 	_, planned := features.Plan(f, facts)
 	problems = append(problems, planned...)
 	if !root {
-		// the file may be for another machine, and not all of this one is known
+		// the file may be for another machine, and not all facts of this one are
+		// known
 		for i := range problems {
 			problems[i].Severity = state.Warning
 		}
@@ -124,7 +125,7 @@ func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem,
 	return once(problems), nil
 }
 
-// once leaves each problem out that another one says already.
+// once removes duplicate problems.
 func once(problems []state.Problem) (kept []state.Problem) {
 	for _, p := range problems {
 		if !slices.ContainsFunc(kept, func(k state.Problem) bool { return k.Pos == p.Pos && k.What == p.What }) {
@@ -135,8 +136,8 @@ func once(problems []state.Problem) (kept []state.Problem) {
 	return kept
 }
 
-// hostFacts is what may be known of this host: for root inspected facts, for others
-// what its devices and settings say.
+// hostFacts are the facts that the caller may read: for root inspected facts, for
+// others those of devices and settings.
 func hostFacts(ctx context.Context, f *config.File, root bool) (facts state.Facts, err error) {
 	if root {
 		r, err := Look()

@@ -30,7 +30,7 @@ except = ["10.9.0.3/32"]
 // router's guards let in is forwarded by the stack.
 func newGuarded(t *testing.T, rate string) (*world, *running, string) {
 	list := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(list, []byte("# nobody yet\n"), 0o644); err != nil {
+	if err := os.WriteFile(list, []byte("# none yet\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, strings.NewReplacer("LIST", list, "RATE", rate).Replace(guarded))
@@ -89,23 +89,23 @@ func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 	if err := os.WriteFile(list, []byte("10.9.0.0/24\nnonsense\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the mistake is told", func() bool { return strings.Contains(r.log.String(), `:2:1: \"nonsense\" is no address`) })
+	eventually(t, "the mistake is logged", func() bool { return strings.Contains(r.log.String(), `:2:1: \"nonsense\" is no address`) })
 	if w.reaches(w.member, "198.51.100.9") {
-		t.Error("a file with a mistake let everybody in")
+		t.Error("a file with a mistake ended the block")
 	}
 	if out := w.mustWeft("check", w.file); !strings.Contains(out, `list:2:1: warning: block.files[0]: "nonsense" is no address`) {
 		t.Errorf("check says\n%s", out)
 	}
 	r.stop()
 	r = w.start() // which knows nothing of what the file said before
-	eventually(t, "the mistake is told again", func() bool { return strings.Contains(r.log.String(), "1 of its lines are in force") })
+	eventually(t, "the mistake is logged again", func() bool { return strings.Contains(r.log.String(), "1 of its lines are in force") })
 	eventually(t, "the line that is right is in force", func() bool { return !w.reaches(w.member, "198.51.100.9") })
 	if err := os.Remove(list); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the loss is told", func() bool { return strings.Contains(r.log.String(), "no such file") })
+	eventually(t, "the missing file is logged", func() bool { return strings.Contains(r.log.String(), "no such file") })
 	if w.reaches(w.member, "198.51.100.9") {
-		t.Error("a file that is lost let everybody in")
+		t.Error("a missing file ended the block")
 	}
 	w.planIsEmpty()
 	r.stop()
@@ -147,8 +147,8 @@ func TestAFileOfSourcesIsBlockedAndLetInAgain(t *testing.T) {
 	}
 }
 
-// Whoever waits for weft to be ready may let packets in then. The list is read
-// from a pipe, so that it takes as long as the test says.
+// A program that waits for READY=1 of weft may let packets in then. The list is read
+// from a pipe, so that reading takes as long as the test decides.
 func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 	t.Parallel()
 	list := filepath.Join(t.TempDir(), "list")
@@ -174,7 +174,7 @@ func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 	r.kill() // it waits for the pipe again
 }
 
-// A list that cannot be had keeps nobody waiting.
+// A list that cannot be read does not delay READY=1.
 func TestReadyWithoutTheList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
@@ -191,13 +191,13 @@ func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {
 	w.run(w.server, "ip addr add 2001:db8:2::9/64 dev eth0 nodad")
 	w.run(w.server, "ip -6 route add default via 2001:db8:2::1")
 	r := w.start()
-	eventually(t, "a set that is missing is told of", func() bool { return strings.Contains(r.log.String(), "list the set inet home banned") })
+	eventually(t, "a missing set is logged", func() bool { return strings.Contains(r.log.String(), "list the set inet home banned") })
 	w.feed(w.router, "table inet home {\n set banned { type ipv4_addr; flags interval; }\n set banned6 { type ipv6_addr; flags timeout; }\n}\n", "nft -f -")
 	for _, c := range []struct{ set, element, address string }{
 		{"banned", "10.9.0.0/28", "198.51.100.9"},
 		{"banned6", "2001:db8:1::2 timeout 5s", "2001:db8:2::9"},
 	} {
-		eventually(t, "nobody is blocked", func() bool { return w.reaches(w.member, c.address) })
+		eventually(t, "the address is not blocked", func() bool { return w.reaches(w.member, c.address) })
 		w.run(w.router, "nft add element inet home "+c.set+" { "+c.element+" }")
 		eventually(t, "the element is blocked", func() bool { return !w.reaches(w.member, c.address) })
 		if c.set == "banned" {

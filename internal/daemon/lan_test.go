@@ -1,7 +1,8 @@
 package daemon_test
 
-// What hosts of a link are told, and what becomes of it when the daemon stops,
-// dies, reloads or is unloaded. The member is a host with a stock kernel.
+// Router advertisements and DHCPv6 on a link, and what happens to them when the
+// daemon stops, is killed, reloads or is unloaded. The member is a host with a stock
+// kernel.
 
 import (
 	"bytes"
@@ -226,7 +227,7 @@ func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
 	}
 	to := &net.UDPAddr{IP: net.ParseIP("ff02::1:2"), Port: 547, Zone: fmt.Sprint(index)}
 	answer := make([]byte, 2000)
-	for range 40 { // as a client would, until somebody answers
+	for range 40 { // as a client would, until there is an answer
 		if _, err := conn.WriteTo(b, to); err != nil {
 			w.t.Fatal(err)
 		}
@@ -345,7 +346,7 @@ discover = "dns"
 resolvers = ["198.51.100.9"]
 `)
 	r := w.start()
-	w.planIsEmpty() // and nobody to ask yet
+	w.planIsEmpty() // and there is no server yet
 	w.serveNames()
 	eventually(t, "IPv4 goes to the translator", func() bool {
 		out, err := w.try(w.router, "ip route get 203.0.113.1")

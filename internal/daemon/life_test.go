@@ -110,7 +110,7 @@ func TestKilledItForwardsOnAndARestartAdopts(t *testing.T) {
 	r.kill()
 	w.pings(w.member, serverFrom6)
 	if n := w.counted("forward-6to4"); n == 0 {
-		t.Error("weft show counts nothing while nobody runs")
+		t.Error("weft show counts nothing while weft does not run")
 	}
 	w.planIsEmpty()
 	r = w.start()
@@ -212,7 +212,7 @@ func TestOnlyRootMayRunItOrTalkToIt(t *testing.T) {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := c.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "needs root") {
-			t.Errorf("weft %s as nobody: %v\n%s", verb[0], err, out)
+			t.Errorf("weft %s without root: %v\n%s", verb[0], err, out)
 		}
 	}
 }

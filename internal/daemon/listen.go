@@ -18,13 +18,13 @@ import (
 	"weft/internal/version"
 )
 
-// metricsListener is the Prometheus listener that runs now.
+// metricsListener is the running Prometheus listener.
 type metricsListener struct {
 	address string
 	*task.Task
 }
 
-// core is what weft run has to show of itself.
+// core provides the nouns of weft run itself.
 type core struct {
 	standing *standing
 	runners  runners
@@ -33,14 +33,14 @@ type core struct {
 	onTrial  *atomic.Pointer[trial.Trial]
 }
 
-// blockLister is the runner that has the block list: how many entries are in
-// force, and as of when; false: nothing is guarded.
+// blockLister is the runner with the block list: the number of entries in force, and
+// their date; false: there is no guard.
 type blockLister interface {
 	InForce() (entries int, commands time.Time, is bool)
 }
 
-// Health says what of the configuration could not be set, and how all features
-// are doing.
+// Health returns the parts of the configuration that could not be set, and the
+// health of all features.
 func (c core) Health(ctx context.Context) []state.Health {
 	list := slices.Clone(c.unset.lines())
 	if m := c.metrics.Load(); m != nil {
@@ -62,7 +62,7 @@ func (c core) Status(ctx context.Context) host.Status {
 	return status
 }
 
-// standing is which configuration is in force, and why it is not the file's.
+// standing is the configuration in force, and why the file's is not in force.
 type standing struct {
 	mu     sync.Mutex
 	status host.Status
@@ -81,7 +81,7 @@ func (s *standing) changed(steps int) {
 	s.status.Steps += steps
 }
 
-// applied and refused are what becomes of a file that is read.
+// applied and refused record the result of reading a file.
 func (s *standing) applied() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,7 @@ func (s *standing) refused(why ...string) {
 	s.status.Refused = &host.Refusal{At: time.Now(), Why: why}
 }
 
-// words says it for systemctl status, in a line: the refused reload, else the
-// first fault.
+// words is the line for systemctl status: the refused reload, else the first fault.
 func (s *standing) words(faults []state.Health) string {
 	if status := s.get(); status.Refused != nil {
 		return fmt.Sprintf("the last reload was refused, the configuration of %s is in force (weft show status says why)", status.Applied.Format(time.DateTime))
@@ -109,8 +108,8 @@ func (s *standing) words(faults []state.Health) string {
 	return fmt.Sprintf("%s; and %d more (weft show health)", faults[0], len(faults)-1)
 }
 
-// errorsOf are the mistakes of a file, without its warnings; if there are none, it
-// is refused for those.
+// errorsOf returns the errors of a file, without its warnings; if there are none,
+// the warnings, for which it was refused.
 func errorsOf(problems []state.Problem) (why []string) {
 	errors := state.HasErrors(problems)
 	for _, p := range problems {
@@ -134,7 +133,7 @@ func (d *daemon) listen(ctx context.Context, f *config.File) error {
 	return nil
 }
 
-// listenMetrics follows the file. A listener that cannot be had is tried again:
+// listenMetrics applies the configured listener. If it cannot listen it tries again:
 // the router works without it.
 func (d *daemon) listenMetrics(ctx context.Context, f *config.File) {
 	address := ""

@@ -57,12 +57,12 @@ func TestARestartOfTheDaemonIsNoNewsForRADIUS(t *testing.T) {
 		return slices.Clone(heard)
 	}
 	r := w.start()
-	eventually(t, "RADIUS hears of the router", func() bool { return len(told()) > 0 })
+	eventually(t, "RADIUS receives the router's Accounting-On", func() bool { return len(told()) > 0 })
 	r.stop()
 	r = w.start()
 	r.kill()
 	r = w.start()
-	// a section that is new here is told, and after all that was before
+	// a new section is announced, and only that one
 	w.write(usual() + sectionOfSubscribers + `
 [lns.second]
 listen = ["2001:db8:1::1"]
@@ -70,7 +70,7 @@ lacs = [{ address = "203.0.113.0/24", secret = "between them" }]
 radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS" }]
 `)
 	r.reload()
-	eventually(t, "RADIUS hears of the section", func() bool { return slices.Contains(told(), "Accounting-On on-second") })
+	eventually(t, "RADIUS receives the section's Accounting-On", func() bool { return slices.Contains(told(), "Accounting-On on-second") })
 	if got, want := told(), []string{"Accounting-On on-isp", "Accounting-On on-second"}; !slices.Equal(got, want) {
 		t.Errorf("RADIUS heard %q, want %q\n%s", got, want, r.log.String())
 	}

@@ -32,7 +32,7 @@ prefixes = ["2001:db8:1000::/48"]
 radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS", timeout = "200ms", tries = 1 }]
 `
 
-// box runs a member's weft, whose session is tried anew every second.
+// box runs a member's weft, which tries to set up its session every second.
 func (w *world) box() *exec.Cmd {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "box.toml")
@@ -85,8 +85,8 @@ func (w *world) waiting() int {
 	return -1
 }
 
-// A session that ended while no RADIUS server was there is told of when one is back,
-// though the daemon was killed in between; and once.
+// The Stop of a session that ended while no RADIUS server was reachable is sent when
+// one is back, though the daemon was killed in between; and only once.
 func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, concentrator)
@@ -121,18 +121,18 @@ func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 		}
 		late[one] = rfc2866.AcctDelayTime_Get(p) > 0
 	})
-	eventually(t, "all is told", func() bool { return w.waiting() == 0 })
+	eventually(t, "all accounting records are acknowledged", func() bool { return w.waiting() == 0 })
 	if out, err := w.weft("kick", "alice"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	third := w.session(second)
-	r.kill() // what was told is told no more
+	r.kill() // acknowledged records are not sent again
 	w.start()
 	w.session("")
 	if out, err := w.weft("kick", "alice"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	eventually(t, "the end of the third is told", func() bool {
+	eventually(t, "RADIUS receives the Stop of the third session", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return strings.Contains(strings.Join(heard, "\n"), "Stop "+third)
@@ -150,6 +150,6 @@ func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 		}
 	}
 	if !late["Stop "+first] {
-		t.Error("it was not said how late the end of the first is told")
+		t.Error("the Stop of the first session has no Acct-Delay-Time")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock keeps a second daemon out of the namespace. The kernel lets go of it
-// when the process ends, however it ends.
+// lock prevents a second daemon in the namespace. The kernel releases the lock when
+// the process ends, however it ends.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // close-on-exec: no child inherits it
 	if err != nil {

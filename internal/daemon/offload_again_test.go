@@ -19,8 +19,9 @@ const (
 	againTurns = 6   // of question and answer in each connection
 )
 
-// Ports are used again as soon as the server has closed the connection before, so that
-// connections are offloaded before the end of the one in the same place is told.
+// Ports are used again as soon as the server has closed the connection before, so
+// that connections are offloaded before the event of the end of the connection in
+// the same place.
 func TestAPortThatIsUsedAgainAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {

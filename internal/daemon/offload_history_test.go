@@ -149,7 +149,7 @@ func (h *historyRouter) happen(kind int) string {
 			}
 		}
 		h.feed(h.router, "flush ruleset\n"+historyRules+strings.Join(banned, ""), "nft -f -")
-		return "the ruleset is loaded anew"
+		return "the ruleset is loaded again"
 	case 6:
 		h.run(h.router, "ip link set wan down")
 		h.run(h.router, "ip link set wan up")

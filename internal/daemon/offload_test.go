@@ -449,7 +449,7 @@ func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
 }
 
 // Programs are loaded without the code for sections that the file does not have. A
-// reload that adds one, or takes it away, has them loaded anew, and flows go on.
+// reload that adds a section, or removes one, loads them again, and flows continue.
 func TestASectionThatAReloadAddsHasItsCode(t *testing.T) {
 	t.Parallel()
 	for _, hook := range []string{"tc", "xdp"} {

@@ -1,6 +1,6 @@
-// Package daemon owns the tasks and the one event loop of `weft run`. It is
-// where the rooms meet: config -> the features' plans -> reconcile -> the
-// kernel and the datapath.
+// Package daemon owns the tasks and the event loop of `weft run`. It connects the
+// other packages: config -> the features' plans -> reconcile -> the kernel and the
+// datapath.
 package daemon
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 // Load reads a weft.toml, "-" from standard input. The error is that of reading the
-// file; what is wrong in it, and with the files that it names, are problems.
+// file; mistakes in it, and in the files that it names, are problems.
 func Load(file string) (*config.File, []state.Problem, error) {
 	text, err := read(file)
 	if err != nil {
@@ -24,7 +24,7 @@ func Load(file string) (*config.File, []state.Problem, error) {
 	return f, problems, nil
 }
 
-// loaded is Load for a text that is at hand, with the files that it names.
+// loaded is Load for a given text, with the files that it names.
 func loaded(file string, text []byte) (*config.File, []state.Problem) {
 	f, problems := Parse(file, text)
 	if !state.HasErrors(problems) {
@@ -40,7 +40,7 @@ func read(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// Parse is Load for a text that is at hand.
+// Parse is Load for a given text.
 func Parse(file string, text []byte) (*config.File, []state.Problem) {
 	return config.Load(file, text, features.Sections())
 }

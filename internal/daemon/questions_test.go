@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whoever asks wrongly is told what would be right, in a line.
+// A wrong command line gets an answer of one line that names the right arguments.
 func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "main.allocations")
@@ -27,10 +27,10 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 	ask("show who 192.0.2.1 4711 --file "+log, "no such file")
 	r := w.start()
 	for _, c := range []struct{ line, want string }{
-		{"show bib --translator nobody", "there is no translator nobody; there are: main"},
-		{"show nat-sessions --translator nobody", "there is no translator nobody"},
-		{"show nat-subscribers --translator nobody", "there is no translator nobody"},
-		{"flush bib --translator nobody", "there is no translator nobody"},
+		{"show bib --translator missing", "there is no translator missing; there are: main"},
+		{"show nat-sessions --translator missing", "there is no translator missing"},
+		{"show nat-subscribers --translator missing", "there is no translator missing"},
+		{"flush bib --translator missing", "there is no translator missing"},
 		{"show bib --port 70000", "a port is a number from 1 to 65535"},
 		{"show bib --ipv6 nonsense", "is neither an address nor a prefix"},
 		{"show bib --ipv6 192.0.2.1", "is of the other family"},
@@ -53,7 +53,7 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 		ask(c.line, c.want)
 	}
 	if out, err := w.weft("show", "who", "192.0.2.1", "4711"); err != nil || !strings.Contains(out, "nobody, as far as the log goes") {
-		t.Errorf("a port that nobody had: %v %s", err, out)
+		t.Errorf("a port without an allocation: %v %s", err, out)
 	}
 	r.kill()
 	ask("show who 192.0.2.1 4711", "no weft run is answering: start it with systemctl start weft, or weft run FILE")

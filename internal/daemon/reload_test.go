@@ -104,7 +104,7 @@ func TestAMappingThatIsTakenOutEndsAtOnce(t *testing.T) {
 	w.pings(w.member, serverFrom6)
 }
 
-// Somebody changes by hand what weft has set; the next event finds it.
+// A setting of weft that is changed by hand is restored at the next event.
 func TestWhatSomebodyElseUndoesIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, usual())

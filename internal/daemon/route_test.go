@@ -62,7 +62,7 @@ func TestRoutingGoesOnThroughKillRestartAndReload(t *testing.T) {
 	w.planIsEmpty()
 	f.endWithoutLoss(t)
 	if log := r.log.String(); strings.Count(log, "routes mirrored") != 2 {
-		t.Errorf("a reload of the same file began anew:\n%s", log)
+		t.Errorf("a reload of the same file started over:\n%s", log)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 	"weft/internal/state"
 )
 
-// Router is the network namespace that weft works on: both doors, and the
-// place where things are kept.
+// Router is the network namespace that weft configures: kernel, datapath, and the
+// directory of its files.
 type Router struct {
 	Place    paths.Dirs
 	kernel   *kernel.Kernel
@@ -28,7 +28,7 @@ type Router struct {
 	stages   stages
 }
 
-// ProblemsError carries the problems that keep a configuration from being applied.
+// ProblemsError are the problems because of which a configuration is not applied.
 type ProblemsError []state.Problem
 
 func (e ProblemsError) Error() string {
@@ -41,8 +41,8 @@ func (e ProblemsError) Error() string {
 	return fmt.Sprintf("%s; and %d more", e[0], len(e)-1)
 }
 
-// Open opens the namespace that the process is in, and makes the datapath's
-// maps if they are not there.
+// Open opens the namespace that the process is in, and creates the datapath's maps
+// if they are missing.
 func Open(options datapath.Options) (*Router, error) {
 	here, err := paths.Here()
 	if err != nil {
@@ -87,7 +87,7 @@ func look(here paths.Dirs) (*Router, error) {
 	return r, nil
 }
 
-// Close lets go of the doors; everything stays as it is.
+// Close closes kernel and datapath; their objects stay as they are.
 func (r *Router) Close() error {
 	r.kernel.Close()
 	if r.datapath == nil {
@@ -104,12 +104,13 @@ func (r *Router) targets() reconcile.Targets {
 	return t
 }
 
-// RunnerDoors are the ways to the machine that runners use.
+// RunnerDoors are the runners' interfaces to the machine.
 func (r *Router) RunnerDoors(log *slog.Logger, replan func()) runner.Doors {
 	return runner.Doors{Log: log, Kernel: r.kernel, Datapath: r.datapath, Paths: r.Place, Replan: replan}
 }
 
-// Plan gives the steps that would bring the namespace to what f wants.
+// Plan returns the steps that would bring the namespace to the state that f
+// describes.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
 	facts, err := r.inspected(ctx, f)
 	if err != nil {
@@ -120,8 +121,8 @@ func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []stat
 	return steps, problems, err
 }
 
-// unload takes everything that is weft's out of the namespace, and puts back
-// what it changed.
+// unload removes all of weft's objects from the namespace, and restores the settings
+// that it changed.
 func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 	d := r.Doors()
 	for _, x := range features.All() {
@@ -142,8 +143,8 @@ func (r *Router) unload(ctx context.Context) ([]state.Step, error) {
 	return steps, r.Place.Remove()
 }
 
-// Unload takes everything of weft's out of the namespace of the process. It
-// refuses while a daemon runs there.
+// Unload removes all of weft's objects from the namespace of the process. It refuses
+// while a daemon runs there.
 func Unload(ctx context.Context) ([]state.Step, error) {
 	r, err := Look()
 	if err != nil {

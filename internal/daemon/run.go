@@ -23,8 +23,8 @@ import (
 	"weft/internal/trial"
 )
 
-// settle is how long the loop waits for more news of the kernel before it
-// looks: changes come in bursts.
+// settle is how long the loop waits for further kernel events before it reads the
+// state: changes come in bursts.
 const settle = 100 * time.Millisecond
 
 // Options of Run.
@@ -37,10 +37,10 @@ type Options struct {
 	Warn     func([]state.Problem)
 }
 
-// Run is the router: it applies the configuration, and again whenever the
-// file is reloaded (SIGHUP) or the kernel's links and addresses change, until
-// ctx ends. What it made in the kernel stays, so that forwarding goes on;
-// Unload takes it away.
+// Run is the router: it applies the configuration, and applies it again whenever the
+// file is reloaded (SIGHUP) or the kernel's links and addresses change, until ctx
+// ends. Its objects in the kernel stay, so that forwarding continues; Unload removes
+// them.
 func Run(ctx context.Context, o Options) error {
 	here, err := paths.Here()
 	if err != nil {
@@ -89,7 +89,7 @@ func Run(ctx context.Context, o Options) error {
 	return d.loop(ctx)
 }
 
-// refuse looks, before anything is made, whether the host has what f wants.
+// refuse checks, before anything is created, whether the host can fulfil f.
 func refuse(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
 	r, err := Look()
 	if err != nil {
@@ -99,7 +99,8 @@ func refuse(ctx context.Context, f *config.File, warn func([]state.Problem)) err
 	return r.fits(ctx, f, warn)
 }
 
-// fits says whether the host has what f wants: facts and a plan, and no round.
+// fits reports whether the host can fulfil f: it reads facts and plans, without a
+// round.
 func (r *Router) fits(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
 	facts, err := r.stages.facts(ctx, f)
 	if err != nil {
@@ -187,7 +188,7 @@ func (d *daemon) loop(ctx context.Context) error {
 	}
 }
 
-// awaited are the runners that have not done all that READY promises.
+// awaited returns the runners that are not yet ready.
 func (d *daemon) awaited() (list []runner.Readier) {
 	for _, x := range d.runners.list {
 		if r, ok := x.Runner.(runner.Readier); ok && r.Ready() != nil {
@@ -198,13 +199,13 @@ func (d *daemon) awaited() (list []runner.Readier) {
 }
 
 const (
-	// readySlow is how long READY may take without a message, and readySlower how
-	// long between the next ones.
+	// readySlow is how long READY may take without a message, and readySlower the
+	// time between further messages.
 	readySlow   = 2 * time.Second
 	readySlower = 10 * time.Second
 )
 
-// begun says that everything is in place.
+// begun reports that everything is in place.
 func (d *daemon) begun() {
 	d.ready = true
 	notify(systemd.SdNotifyReady + "\nSTATUS=" + d.words())
@@ -218,11 +219,12 @@ func (d *daemon) begun() {
 func (d *daemon) words() string { return d.standing.words(state.Faults(d.unset.lines())) }
 
 func notify(state string) {
-	// without systemd it goes nowhere
+	// without systemd it has no effect
 	_, _ = systemd.SdNotify(false, state)
 }
 
-// watchdogTick ticks twice in the time that systemd allows between signs of life.
+// watchdogTick ticks twice in the time that systemd allows between watchdog
+// notifications.
 func watchdogTick() (<-chan time.Time, func()) {
 	interval, err := systemd.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {
@@ -232,8 +234,8 @@ func watchdogTick() (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
-// apply brings kernel, datapath and runners to the current configuration. What
-// fails and is tolerated is tried again, all else is applied.
+// apply brings kernel, datapath and runners to the current configuration. Tolerated
+// failures are tried again; all else is applied.
 func (d *daemon) apply(ctx context.Context, t Tolerance) error {
 	d.Level.Set(levelOf(d.file.Router().Log))
 	d.runners.prepare(d.file)
@@ -262,7 +264,7 @@ func (d *daemon) apply(ctx context.Context, t Tolerance) error {
 	return nil
 }
 
-// warn shows what the host has that the file's author may not expect, once.
+// warn logs each warning about the host once.
 func (d *daemon) warn(problems []state.Problem) {
 	var fresh []state.Problem
 	now := map[string]bool{}
@@ -313,8 +315,8 @@ func (d *daemon) reload(ctx context.Context) {
 	d.Log.Info("reloaded", "file", d.Options.File)
 }
 
-// install puts a configuration in force. If it cannot be, the old one stays, and
-// why says why.
+// install puts a configuration in force. If that fails, the old one stays, and why
+// has the reasons.
 func (d *daemon) install(ctx context.Context, name, text string) (why []string) {
 	f, problems := loaded(name, []byte(text))
 	d.Warn(problems)

@@ -21,7 +21,7 @@ type runners struct {
 	retry <-chan time.Time // a round is due, because one failed
 }
 
-// running is one of them.
+// running is one runner.
 type running struct {
 	Name string
 	runner.Runner
@@ -41,7 +41,7 @@ func startRunners(ctx context.Context, d runner.Doors) (r runners) {
 	return r
 }
 
-// prepare has runners let go of tables that the next file replaces.
+// prepare makes runners release the tables that the next configuration replaces.
 func (r *runners) prepare(next *config.File) {
 	for _, x := range r.list {
 		if p, ok := x.Runner.(runner.Preparer); ok {
@@ -50,8 +50,8 @@ func (r *runners) prepare(next *config.File) {
 	}
 }
 
-// apply hands a round to all. One that fails or panics keeps no other from its
-// work, and has another round tried.
+// apply passes a round to all runners. If one fails or panics, the others continue,
+// and the round is tried again.
 func (r *runners) apply(ctx context.Context, log *slog.Logger, round runner.Round) {
 	r.retry = nil
 	for _, x := range r.list {
@@ -82,8 +82,8 @@ func (r *runners) close(log *slog.Logger) {
 	}
 }
 
-// health says how all features are doing. One that does not answer in time, or
-// failed without saying so itself, is degraded.
+// health returns the health of all features. One that does not answer in time, or
+// whose Apply failed without a report of its own, is degraded.
 func (r *runners) health(ctx context.Context) (list []state.Health) {
 	for _, x := range r.list {
 		own := x.status(ctx)
@@ -95,7 +95,7 @@ func (r *runners) health(ctx context.Context) (list []state.Health) {
 	return list
 }
 
-// statusIn is how long a runner may take to say how it is doing.
+// statusIn is how long a runner may take to report its health.
 const statusIn = time.Second
 
 func (x running) status(ctx context.Context) (own []state.Health) {
@@ -108,7 +108,7 @@ func (x running) status(ctx context.Context) (own []state.Health) {
 	return own
 }
 
-// find gives the runner that has something to show, as what it shows it by.
+// find returns the runner that implements T.
 func find[T any](r runners) (found T) {
 	for _, x := range r.list {
 		if f, ok := x.Runner.(T); ok {

@@ -139,7 +139,7 @@ func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
 	}
 	before := p.right.sessions()
 
-	// the first comes back with nothing, and is told
+	// the first comes back with empty tables, and receives the sessions
 	left = p.start()
 	eventually(t, "the one that was away has all again", func() bool { return p.sessions() == before })
 	p.together()
@@ -158,7 +158,7 @@ func TestTheDaemonsOfBothRestartAndNothingIsLost(t *testing.T) {
 	say(t, conn, "one")
 	eventually(t, "the other knows", func() bool { return p.right.sessions() == 1 })
 	left.kill()
-	p.pings(p.member, serverFrom6) // while nobody looks
+	p.pings(p.member, serverFrom6) // while weft does not run
 	left = p.start()
 	eventually(t, "the other learns what happened meanwhile", func() bool { return p.right.sessions() == 2 })
 	right.kill()
@@ -240,8 +240,8 @@ func say(t *testing.T, conn net.Conn, word string) {
 	})
 }
 
-// An operator's cluster that cannot be used is told of by check, by show and
-// in the log; packets are translated all the same.
+// An operator's cluster that cannot be used is reported by check, by show and in the
+// log; packets are translated all the same.
 func TestForwardingGoesOnWithoutTheCluster(t *testing.T) {
 	t.Parallel()
 	credentials := filepath.Join(t.TempDir(), "nats.creds")

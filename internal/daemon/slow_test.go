@@ -139,7 +139,7 @@ func TestALongICMPErrorPassesTheFirewallIfItsFlowDoes(t *testing.T) {
 	before := w.filtered("refused")
 	wire.send(unreachable(refused))
 	eventually(t, "the firewall refuses an error of no flow", func() bool { return w.filtered("refused") == before+1 })
-	eventually(t, "the member hears that nobody listens", func() bool {
+	eventually(t, "the member receives port unreachable", func() bool {
 		wire.send(unreachable(flow))
 		conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		_, err := conn.Read(make([]byte, 100))

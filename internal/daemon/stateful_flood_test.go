@@ -56,7 +56,7 @@ func TestFloodsDoNotHarmWhatIsThere(t *testing.T) {
 					outside.send(ipv4("198.51.100.9", "192.0.2.1", 6, 0, nil, tcpSYN(random)))
 				case 4: // datagrams from outside to random ports
 					outside.send(ipv4("198.51.100.9", "192.0.2.1", 17, 0, nil, udp(random)))
-				case 5: // made-up errors about packets that nobody sent
+				case 5: // forged errors about packets that were never sent
 					inner := ipv4("192.0.2.1", "198.51.100.9", 17, 0, nil, udp(random))
 					outside.send(ipv4("198.51.100.77", "192.0.2.1", 1, 0, nil, icmp(3, 1, inner)))
 				}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel drops news when nobody reads it fast enough. A daemon that is
+// The kernel drops netlink events that are not read fast enough. A daemon that is
 // stopped meanwhile stands for one that is too slow.
 func TestAStormOfNewsDoesNotDeafenIt(t *testing.T) {
 	// alone: a storm of news against the daemon's own buffers

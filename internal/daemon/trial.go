@@ -25,7 +25,7 @@ type start struct {
 	over    *trial.Trial // was not confirmed in time, and is not forgotten yet
 }
 
-// begin reads the configuration to start with: that on trial if its time is not
+// begin reads the configuration to start with: the one on trial if its time is not
 // over, else that of the file. It changes nothing: another daemon may run here.
 func begin(here paths.Dirs, o Options) (s start, err error) {
 	t, err := trial.Read(here)
@@ -56,7 +56,7 @@ func begin(here paths.Dirs, o Options) (s start, err error) {
 	return s, nil
 }
 
-// settle forgets a trial that is over, once no other daemon can run here.
+// settle deletes a trial that is over, once no other daemon can run here.
 func (s start) settle(here paths.Dirs, log *slog.Logger) error {
 	if t := s.onTrial; t != nil {
 		log.Warn("going on with a configuration on trial", "file", t.Name, "until", t.Until())
@@ -68,7 +68,7 @@ func (s start) settle(here paths.Dirs, log *slog.Logger) error {
 	return s.over.TakeBack(here)
 }
 
-// resume goes on with a trial, nil if there is none.
+// resume continues a trial; nil: there is none.
 func (d *daemon) resume(t *trial.Trial) {
 	d.onTrial.Store(t)
 	if d.overtime = nil; t != nil {
@@ -76,7 +76,7 @@ func (d *daemon) resume(t *trial.Trial) {
 	}
 }
 
-// overdue takes the configuration back whose time is over.
+// overdue reverts a configuration whose time to be confirmed is over.
 func (d *daemon) overdue(ctx context.Context) {
 	t := d.onTrial.Load()
 	if t == nil {
@@ -87,7 +87,7 @@ func (d *daemon) overdue(ctx context.Context) {
 		return
 	}
 	d.Log.Warn("a configuration was not confirmed in time and is taken back", "file", t.Name, "kept", trial.Kept(d.router.Place))
-	// forgotten first: if the daemon is killed from here on, it starts with the file
+	// deleted first: if the daemon is killed from here on, it starts with the file
 	if err := t.TakeBack(d.router.Place); err != nil {
 		d.Log.Error("a configuration on trial may come back at the next start", "error", err)
 	}
@@ -115,7 +115,7 @@ func (d *daemon) Apply(ctx context.Context, c api.Change) (a api.Applied, err er
 		var t *trial.Trial
 		if c.Within > 0 {
 			t = trial.Trial{Name: c.Name, Text: c.Text, Was: d.text, Session: c.Session}.For(c.Within)
-			// written first: if the change ends the daemon, the next one takes it back
+			// written first: if the change ends the daemon, the next one reverts it
 			if err := t.Write(d.router.Place); err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func (d *daemon) Confirm(ctx context.Context, session string) (c api.Confirmed, 
 	})
 }
 
-// order has the loop do something, and waits for it.
+// order runs a function in the loop, and waits for it.
 func (d *daemon) order(ctx context.Context, do func(context.Context) error) (err error) {
 	asked := d.orders.Ask(ctx, func(loop context.Context) { err = do(loop) })
 	return cmp.Or(asked, err)

@@ -155,7 +155,7 @@ func differences(before, after string) string {
 func TestUnloadAfterACrashPutsBackWhatWasBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, usual())
-	w.run(w.router, "ip addr add 198.51.100.1/24 dev wan") // somebody else's, and wanted too
+	w.run(w.router, "ip addr add 198.51.100.1/24 dev wan") // another program's, and wanted too
 	before := w.state()
 	w.start().kill()
 	if out, err := w.weft("unload"); err != nil {

@@ -12,8 +12,8 @@ import (
 	"weft/internal/state"
 )
 
-// unset is what the configuration asks for and weft could not do: steps that
-// failed, and sections that the host does not fit. All else goes on.
+// unset is the part of the configuration that weft could not apply: failed steps,
+// and sections that the host cannot fulfil. All else is applied.
 type unset struct {
 	steps    []reconcile.Failure
 	problems []string // those with a condition: path and text, wherever they stand in the file
@@ -22,34 +22,35 @@ type unset struct {
 	retry    <-chan time.Time // it is due; nil: nothing failed
 }
 
-// How long weft waits before it tries again what could not be set. A change of
-// the kernel's links, addresses or routes starts an attempt at once.
+// The pause before failed parts are tried again. A change of the kernel's links,
+// addresses or routes starts an attempt at once.
 const (
 	unsetFirst = 2 * time.Second
 	unsetMost  = time.Minute
 	unsetShown = 20 // lines of weft show health
 )
 
-// tolerant goes on after each step that failed: there is nothing to go back to.
+// tolerant continues after each failed step: there is no earlier configuration to
+// return to.
 var tolerant = Tolerance{
 	func(state.Step) bool { return true },
 	func(state.Problem) bool { return true },
 }
 
-// tolerance is that of a reload: it is not refused for what failed before it, but
-// for each failure of its own. What works in part is no failure.
+// tolerance is that of a reload: steps that failed before it do not refuse it, but
+// each new failure does. A part that works only partly is no failure.
 func (u *unset) tolerance() Tolerance {
 	return Tolerance{Step: u.known, Problem: func(p state.Problem) bool {
 		return p.Condition == "" || p.Condition == state.Degraded || slices.Contains(u.problems, p.Path+p.What)
 	}}
 }
 
-// known says whether a step failed in the last attempt, too.
+// known reports whether a step failed in the last attempt too.
 func (u *unset) known(s state.Step) bool {
 	return slices.ContainsFunc(u.steps, func(f reconcile.Failure) bool { return f.Step.Object.Key() == s.Object.Key() })
 }
 
-// update keeps what the last attempt could not do, and logs what is new in it.
+// update stores the failures of the last attempt, and logs the new ones.
 func (u *unset) update(log *slog.Logger, a Applied) {
 	roots := slices.DeleteFunc(slices.Clone(a.Failures), func(f reconcile.Failure) bool { return errors.Is(f.Err, reconcile.ErrLeftOut) })
 	for _, f := range roots {
@@ -97,7 +98,7 @@ func (u *unset) again(due bool) {
 	u.retry = time.After(u.pause)
 }
 
-// refused keeps that the configuration could not be applied at all.
+// refused records that the configuration could not be applied at all.
 func (u *unset) refused(err error) {
 	var list []state.Health
 	var problems ProblemsError

@@ -61,7 +61,7 @@ func TestPseudowiresAreCountedEachWayAndByFault(t *testing.T) {
 	for range 3 {
 		_, _ = near.try(near.router, "ping -c1 -W1 -s1472 -M do 10.77.0.9") // nothing can come back
 	}
-	near.run(near.server, "ip link set eth0 down") // nobody speaks any more
+	near.run(near.server, "ip link set eth0 down") // the far end is silent
 	agree := func() (differ string) {
 		now := row()
 		faults := now["faults"].(map[string]any)

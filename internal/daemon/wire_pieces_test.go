@@ -232,7 +232,8 @@ func TestPiecesOfWhatIsNoPseudowiresAreNotTaken(t *testing.T) {
 	}
 }
 
-// A piece at an interface where no pseudowire's packets arrive is nobody's.
+// A fragment at an interface where no pseudowire's packets arrive is not
+// reassembled.
 func TestPiecesAtAnotherInterfaceAreNotTaken(t *testing.T) {
 	t.Parallel()
 	p := piecedWires()[0]

@@ -126,7 +126,7 @@ func TestRoutedPacketsGoPastTheInterfaceOfAPseudowire(t *testing.T) {
 			}
 			// what needs an answer takes the long way, and has it
 			if text, err := w.try(w.member, "ping -c 1 -W 2 -M do -s 1460 10.77.0.9"); err == nil || !strings.Contains(text+w.run(w.member, "ip route get 10.77.0.9"), "mtu") {
-				t.Errorf("nobody says that a packet is too large: %v\n%s", err, text)
+				t.Errorf("no ICMP error for a packet that is too large: %v\n%s", err, text)
 			}
 			// the router's own go by the interface as ever
 			before := w.onInterface("barn")

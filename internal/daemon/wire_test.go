@@ -129,7 +129,7 @@ func TestAWayIsFollowedAsRoutesAndNeighboursChange(t *testing.T) {
 	eventually(t, "there is no way any more", func() bool { return !resolved() })
 	near.run(near.router, "ip route del unreachable 198.51.100.9/32")
 	eventually(t, "the way is back", func() bool { return near.reaches(near.router, "10.77.0.9") })
-	// another link address: frames to the old one nobody takes
+	// another link address: frames to the old one are not received
 	near.run(near.server, "ip link set eth0 address 02:00:00:00:99:99")
 	near.run(near.router, "ip neigh replace 198.51.100.9 lladdr 02:00:00:00:99:99 dev wan nud reachable")
 	eventually(t, "frames go to the new link address", func() bool { return near.reaches(near.router, "10.77.0.9") })

@@ -164,7 +164,7 @@ type running struct {
 	world *world
 	cmd   *exec.Cmd
 	log   *safeBuffer
-	notes chan string // what it told systemd, a datagram each
+	notes chan string // its notifications to systemd, a datagram each
 	ended chan struct{}
 	exit  error // once ended is closed
 }

@@ -10,20 +10,20 @@ import (
 // Interfaces is the Feature of the part that the planner makes out of needs.
 const Interfaces = "interfaces"
 
-// planner turns needs into ingress entries, lower devices and attachments.
+// planner converts needs to ingress entries, sub-interface entries and attachments.
 type planner struct {
 	facts    state.Facts
 	ports    map[string]bool // of weft's bridges
 	entries  []state.Port
 	lowers   []state.Lower
 	sites    []*site
-	together []string           // devices of interfaces whose packets one hook must see
+	together []string           // devices of interfaces whose packets one hook must see completely
 	taken    map[string][]*site // where those packets are taken
 	refused  map[string]bool    // devices whose lack of XDP has been reported for a feature
 	problems []state.Problem
 }
 
-// site is a device on which packets are taken.
+// site is a device at whose hooks packets are processed.
 type site struct {
 	device state.LinkFact
 	egress []string
@@ -53,7 +53,7 @@ func interfaces(parts []state.Part, facts state.Facts) (*planner, state.Part) {
 	return p, part
 }
 
-// bridgePorts gives the devices at which weft's bridges have guards of their own.
+// bridgePorts returns the ports of weft's bridges with guards of their own.
 func bridgePorts(parts []state.Part) map[string]bool {
 	ports := map[string]bool{}
 	for _, part := range parts {
@@ -66,7 +66,7 @@ func bridgePorts(parts []state.Part) map[string]bool {
 	return ports
 }
 
-// need plans one need. A device that is not there is the host's problem.
+// need plans one need. A missing device is reported as a problem of the host.
 func (p *planner) need(n state.Need) {
 	l, there := p.facts.Link(n.Device)
 	switch {
@@ -106,8 +106,8 @@ func (p *planner) need(n state.Need) {
 	p.impossible(n, l, sites)
 }
 
-// unframed makes a need one that a device without Ethernet frames can meet, and
-// reports what it cannot. It is the one place that decides that.
+// unframed reduces a need to what a device without Ethernet frames can fulfil, and
+// reports the rest. Only this function decides that.
 func (p *planner) unframed(n state.Need, l state.LinkFact) state.Need {
 	problem := state.Problem{Pos: n.Pos, Path: n.Path, What: fmt.Sprintf("%s has no Ethernet frames (link/%s)", l.Name, l.Encap), Remedy: "take it out of the list"}
 	switch n.Unframed {
@@ -123,7 +123,7 @@ func (p *planner) unframed(n state.Need, l state.LinkFact) state.Need {
 	return n
 }
 
-// entry adds to what the programs know of a device.
+// entry adds to the ingress entry of a device.
 func (p *planner) entry(l state.LinkFact, roles state.Roles, translators uint64, table int) {
 	i := slices.IndexFunc(p.entries, func(e state.Port) bool { return e.Device == l.Name })
 	if i < 0 {
@@ -140,7 +140,7 @@ func (p *planner) entry(l state.LinkFact, roles state.Roles, translators uint64,
 	e.Table = max(e.Table, table)
 }
 
-// below has frames of an interface taken on a device below it.
+// below makes frames of an interface be processed on a device below it.
 func (p *planner) below(b state.Beneath, upper state.LinkFact) {
 	if b.Device.Name == upper.Name {
 		return
@@ -164,14 +164,14 @@ func (p *planner) site(l state.LinkFact) *site {
 	return s
 }
 
-// mayXDP tells whether XDP can be on a device, and the hook of an interface
-// above it lets it: by itself, weft puts it on physical devices only.
+// mayXDP reports whether XDP can run on a device, and the hook of an interface above
+// it permits it: by default, weft attaches it to physical devices only.
 func (p *planner) mayXDP(l state.LinkFact, hook state.HookChoice) bool {
 	physical := l.Kind == "" && l.Name != "lo"
 	return l.XDP && !p.ports[l.Name] && (hook == state.ChooseXDP || hook == state.ChooseAuto && physical)
 }
 
-// impossible reports an interface that is to have XDP where the driver has none.
+// impossible reports an interface with hook = "xdp" whose driver has no XDP.
 func (p *planner) impossible(n state.Need, l state.LinkFact, sites []*site) {
 	if n.XDP != state.Required || n.Hook != state.ChooseXDP || p.refused[l.Name] {
 		return
@@ -192,8 +192,9 @@ func (p *planner) impossible(n state.Need, l state.LinkFact, sites []*site) {
 	})
 }
 
-// allOrNone takes XDP off where it would see only some of the packets of an
-// interface whose packets one hook must see. That may leave less to others.
+// allOrNone removes XDP where it would see only some of the packets of an interface
+// whose packets one hook must see completely. That may remove it for other
+// interfaces too.
 func (p *planner) allOrNone() {
 	for changed := true; changed; {
 		changed = false
@@ -209,15 +210,15 @@ func (p *planner) allOrNone() {
 	}
 }
 
-// inXDP tells whether XDP sees all packets of one of those interfaces.
+// inXDP reports whether XDP sees all packets of one of those interfaces.
 func (p *planner) inXDP(device string) bool {
 	sites := p.taken[device]
 	return len(sites) > 0 && !slices.ContainsFunc(sites, func(s *site) bool { return !s.xdp })
 }
 
-// programs are those on a device. TC is always there: it takes what XDP leaves.
-// An XDP program does not see VLAN tags that the device hands over beside the
-// frames, so they are left in the frames first.
+// programs are those on a device. TC is always attached: it processes the packets
+// that XDP passes. An XDP program does not see VLAN tags that the device stores
+// beside the frames, so they are kept in the frames first.
 func (s *site) programs(builds map[string]string) state.Desired {
 	on := func(hook state.Hook, program string) state.Object {
 		return state.Attachment{Device: s.device.Name, Hook: hook, Program: program, Build: builds[program]}

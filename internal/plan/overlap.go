@@ -8,11 +8,11 @@ import (
 	"weft/internal/state"
 )
 
-// overlaps holds what all sections take for themselves against each other and
-// against what the host has: its addresses, networks, gateways and routes. What
-// would end somebody's service is an error, what may surprise is a warning. It
-// is the one place for that, and runs at weft check, at weft plan, and whenever
-// addresses change.
+// overlaps compares the addresses and networks that all sections use with each other
+// and with the host's addresses, networks, gateways and routes. A conflict that
+// would interrupt a service is an error, one that may surprise is a warning. Only
+// this function does it; it runs at weft check, at weft plan, and whenever addresses
+// change.
 func overlaps(parts []state.Part, facts state.Facts) []state.Problem {
 	a := &overlap{facts: facts}
 	for _, p := range parts {
@@ -56,7 +56,7 @@ type network struct {
 
 func (n network) String() string { return fmt.Sprintf("%s of %s", n.address, n.device) }
 
-// networks are those that the host has, or will have by the plan.
+// networks are the host's networks, now or by the plan.
 func networks(parts []state.Part, facts state.Facts) (list []network) {
 	add := func(device string, p netip.Prefix) {
 		n := network{device, p}
@@ -118,7 +118,7 @@ func (a *overlap) translated(c state.Claim) {
 	a.gateway(c)
 }
 
-// shared tells whether a claim is that of a translator that shares its sessions.
+// shared reports whether a claim is that of a translator that shares its sessions.
 func (a *overlap) shared(c state.Claim) bool {
 	return slices.ContainsFunc(a.facts.Shared, func(name string) bool { return c.Section == "nat64."+name })
 }
@@ -133,7 +133,7 @@ func (a *overlap) gateway(c state.Claim) {
 	}
 }
 
-// given: a network of the host's would be routed to subscribers.
+// given: the claim would route a network of the host to subscribers.
 func (a *overlap) given(c state.Claim) {
 	for _, n := range a.networks {
 		host := n.address.Bits() == n.address.Addr().BitLen()
@@ -159,7 +159,7 @@ func (a *overlap) isGateway(addr netip.Addr, section string) bool {
 	})
 }
 
-// pair holds a claim against one that stands before it.
+// pair compares a claim with an earlier one.
 func (a *overlap) pair(c, other state.Claim) {
 	given := func(k state.ClaimKind) bool { return k == state.ClaimGiven || k == state.ClaimGateway }
 	clash := given(c.For) && (given(other.For) || other.For == state.ClaimTranslated) || c.For == state.ClaimTranslated && given(other.For)
@@ -169,7 +169,8 @@ func (a *overlap) pair(c, other state.Claim) {
 	a.problem(state.Error, c, fmt.Sprintf("%s overlaps %s, which is %s (%s)", c.Prefix, other.Prefix, other.Path, other.Pos), "let each address have one owner")
 }
 
-// blocked warns of hosts, and of the next hop, that one's own list cuts off.
+// blocked warns of hosts, and of the next hop, that the router's own block list cuts
+// off.
 func (a *overlap) blocked(c state.Claim) {
 	cut := func(addr netip.Addr) bool {
 		return c.Prefix.Contains(addr) && !slices.ContainsFunc(a.claims, func(x state.Claim) bool {
@@ -191,7 +192,7 @@ func (a *overlap) blocked(c state.Claim) {
 	}
 }
 
-// route holds a route of weft's against the host's own.
+// route compares a route of weft's with the host's own.
 func (a *overlap) route(r state.Route) {
 	i := slices.IndexFunc(a.claims, func(c state.Claim) bool {
 		return c.Prefix == r.Prefix && (c.For == state.ClaimTranslated || c.For == state.ClaimGiven || c.For == state.ClaimRouted)
@@ -219,7 +220,7 @@ func (a *overlap) route(r state.Route) {
 	}
 }
 
-// device refuses to make a device whose name another one of the host has.
+// device reports a device whose name another device of the host has.
 func (a *overlap) device(name, owner string) {
 	if l, there := a.facts.Link(name); there && l.Foreign {
 		a.problem(state.Error, state.Claim{Path: owner}, fmt.Sprintf("the host has a device %s already, which weft has not made", name), "give the section another name or device")

@@ -1,4 +1,4 @@
-// Package plan turns what the features ask for into what must exist. It is
+// Package plan converts what the features require into the desired state. It is
 // pure, and knows no feature.
 package plan
 
@@ -9,11 +9,11 @@ import (
 	"weft/internal/state"
 )
 
-// Audit finds what is wrong between the parts of all features.
+// Audit finds conflicts between the parts of all features.
 type Audit func([]state.Part, state.Facts) []state.Problem
 
-// Desire joins the parts of all features, and makes another one of what they
-// need interfaces for.
+// Desire joins the parts of all features, and a part for what they need of
+// interfaces.
 func Desire(parts []state.Part, facts state.Facts, audits ...Audit) (state.Desired, []state.Problem) {
 	p, own := interfaces(parts, facts)
 	parts = append(slices.Clone(parts), own)
@@ -30,7 +30,7 @@ func Desire(parts []state.Part, facts state.Facts, audits ...Audit) (state.Desir
 	return devicesFirst(unique(p.guards(desired))), problems
 }
 
-// guards has each guard where the packets of its interface are seen first.
+// guards places each guard at the hook that sees the packets of its interface first.
 func (p *planner) guards(desired state.Desired) state.Desired {
 	for i, o := range desired {
 		if g, ok := o.(state.Guard); ok {
@@ -41,8 +41,8 @@ func (p *planner) guards(desired state.Desired) state.Desired {
 	return desired
 }
 
-// devicesFirst has devices made before anything is done on them: one feature
-// may work on the device of another.
+// devicesFirst moves the creation of devices before all else: one feature may use
+// the device of another.
 func devicesFirst(desired state.Desired) state.Desired {
 	kinds := state.KindsByType()
 	slices.SortStableFunc(desired, func(a, b state.Object) int {

@@ -1,7 +1,7 @@
-// Package reconcile brings what is to what is desired, in ordered steps: what
-// is missing is added and what differs is changed, in the order of Desired;
-// only then is what is no longer desired removed, by its kind's rank. Doing it
-// again does nothing; doing it again after it died midway finishes it.
+// Package reconcile brings the actual state to the desired state, in ordered steps:
+// missing objects are added and differing ones changed, in the order of Desired;
+// only then are objects that are not desired any more removed, by their kind's rank.
+// A second run does nothing; a run after one that died midway finishes it.
 package reconcile
 
 import (
@@ -16,27 +16,27 @@ import (
 	"weft/internal/state"
 )
 
-// Target is a door behind which objects live.
+// Target is a subsystem that holds objects, for instance the kernel.
 type Target interface {
-	// Observe lists what exists of want and what exists that is weft's.
+	// Observe lists the existing objects of want and those that are weft's.
 	Observe(ctx context.Context, want state.Desired) ([]state.Object, error)
 	Apply(ctx context.Context, step state.Step) error
 }
 
-// Finisher is a Target that has something left to do after a series of steps.
+// Finisher is a Target that has work left after a series of steps.
 type Finisher interface {
 	Finish(ctx context.Context) error
 }
 
-// Batcher is a Target that carries out several steps together faster than one
-// by one.
+// Batcher is a Target that applies several steps together faster than one by one.
 type Batcher interface {
-	// ApplySome carries out as many steps from the first on as it likes; those
-	// that it leaves, all of them perhaps, are carried out one by one.
+	// ApplySome applies as many steps from the first on as it chooses; the rest,
+	// perhaps all, are applied one by one.
 	ApplySome(ctx context.Context, steps []state.Step) (done int, err error)
 }
 
-// Steps compares. Both lists may come in any order; desired's order rules.
+// Steps compares the two lists, whose order does not matter; the steps are in the
+// order of desired.
 func Steps(desired state.Desired, actual []state.Object) []state.Step {
 	is := map[string]state.Object{}
 	for _, o := range actual {
@@ -68,8 +68,8 @@ func Steps(desired state.Desired, actual []state.Object) []state.Step {
 	return steps
 }
 
-// removal gives the rank of an object among what goes; one of a kind that is not
-// listed goes last.
+// removal returns the rank of an object for removal; an unlisted kind is removed
+// last.
 func removal(kinds map[reflect.Type]state.Kind, o state.Object) int {
 	if k, ok := kinds[reflect.TypeOf(o)]; ok {
 		return k.Remove
@@ -77,10 +77,10 @@ func removal(kinds map[reflect.Type]state.Kind, o state.Object) int {
 	return math.MaxInt
 }
 
-// Targets gives the door for each domain.
+// Targets are the targets by domain.
 type Targets map[state.Domain]Target
 
-// Plan observes and compares.
+// Plan observes the actual state and returns the steps to the desired one.
 func (t Targets) Plan(ctx context.Context, desired state.Desired) ([]state.Step, error) {
 	var actual []state.Object
 	for _, target := range t {
@@ -93,7 +93,7 @@ func (t Targets) Plan(ctx context.Context, desired state.Desired) ([]state.Step,
 	return Steps(desired, actual), nil
 }
 
-// Failure is a step that could not be carried out, and why.
+// Failure is a failed step, with its error.
 type Failure struct {
 	Step state.Step
 	Err  error
@@ -101,21 +101,22 @@ type Failure struct {
 
 func (f Failure) Error() string { return fmt.Sprintf("%s: %v", f.Step, f.Err) }
 
-// Apply carries the steps out in order and stops at the first error, because
-// later objects may lean on the one that is missing. Nothing is rolled back:
-// forwarding that works goes on, and the next attempt continues.
+// Apply applies the steps in order and stops at the first error, because later
+// objects may depend on the missing one. Nothing is rolled back: forwarding that
+// works continues, and the next attempt continues from there.
 func (t Targets) Apply(ctx context.Context, steps []state.Step) error {
 	_, err := t.ApplyAll(ctx, steps, nil, func(state.Step) bool { return false })
 	return err
 }
 
-// ErrLeftOut is why a step was not tried: it leans on one that failed.
-var ErrLeftOut = errors.New("it leans on a step that failed")
+// ErrLeftOut is the failure of a step that was not tried, because it depends on one
+// that failed.
+var ErrLeftOut = errors.New("it depends on a step that failed")
 
-// ApplyAll is Apply that goes on after a step that failed, if tolerated says so.
-// Steps that lean on a device which could not be made are left out then: they
-// would work on a device of that name that is not weft's. They are failures, too
-// (ErrLeftOut). before are failures of earlier rounds, whose steps are not among
+// ApplyAll is Apply that continues after a failed step for which tolerated returns
+// true. Steps that depend on a device which could not be created are skipped then:
+// they would use a device of that name that is not weft's. They count as failures
+// too (ErrLeftOut). before are failures of earlier rounds, whose steps are not among
 // these any more.
 func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, before []Failure, tolerated func(state.Step) bool) (failures []Failure, err error) {
 	var missing leaning
@@ -141,7 +142,7 @@ func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, before []Fail
 			done, err = 1, target.Apply(ctx, steps[0])
 		}
 		if err != nil && done > 1 && ctx.Err() == nil && tolerated(steps[0]) {
-			done, err = 1, target.Apply(ctx, steps[0]) // find the one of the batch
+			done, err = 1, target.Apply(ctx, steps[0]) // find the one of the batch that fails
 		}
 		if err != nil {
 			if ctx.Err() != nil || !tolerated(steps[0]) {
@@ -155,7 +156,7 @@ func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, before []Fail
 	return failures, t.finish(ctx)
 }
 
-// leaning knows what later steps must not be done because of those that failed.
+// leaning collects the failures on which later steps may depend.
 type leaning struct {
 	devices   []string // could not be made
 	unguarded []string // something on them could not be set
@@ -175,8 +176,8 @@ func (l *leaning) add(s state.Step) {
 	}
 }
 
-// leansOn says whether a step would work on a device that is missing, or let
-// frames into a bridge past a guard that is missing.
+// leansOn reports whether a step would use a missing device, or let frames into a
+// bridge past a missing guard.
 func (l *leaning) leansOn(s state.Step) bool {
 	if s.Op == state.Remove {
 		return false

@@ -2,8 +2,8 @@ package state
 
 import "net/netip"
 
-// AddressSet is what a set of nftables holds.
+// AddressSet is the content of a set of nftables.
 type AddressSet struct {
 	Prefixes []netip.Prefix
-	Silent   bool // elements come or go without a word
+	Silent   bool // elements may come and go without an event
 }

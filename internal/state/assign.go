@@ -2,9 +2,9 @@ package state
 
 import "crypto/sha256"
 
-// AssignIDs gives each name a number for the datapath: the one in use, so that a
-// reload moves nothing that stays, or else the lowest that is free. full are the
-// names that find none below most.
+// AssignIDs assigns each name a number for the datapath: the current one, so that a
+// reload renumbers nothing, or else the lowest free one. full are the names for
+// which none below most is free.
 func AssignIDs(names []string, inUse map[string]int, most int) (ids map[string]int, full []string) {
 	ids = map[string]int{}
 	taken := map[int]bool{}
@@ -33,10 +33,10 @@ func AssignIDs(names []string, inUse map[string]int, most int) (ids map[string]i
 // ShortName is a section's name as the datapath keeps it.
 func ShortName(name string) string { return name[:min(len(name), 15)] }
 
-// DeviceMAC gives a device the same locally administered address each time.
+// DeviceMAC derives a locally administered address from a device's name.
 func DeviceMAC(device string) [6]byte { return StableMAC("weft device " + device) }
 
-// StableMAC gives a locally administered address that a text alone decides.
+// StableMAC derives a locally administered address from a text.
 func StableMAC(text string) [6]byte {
 	sum := sha256.Sum256([]byte(text))
 	return [6]byte{0x02, sum[0], sum[1], sum[2], sum[3], sum[4]}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Tables says how many entries the tables of stateful translation hold, and
-// those of subscribers; and what else programs are loaded for.
+// Tables are the numbers of entries in the tables of stateful translation and of
+// subscribers, and other load-time choices of the programs.
 type Tables struct {
 	Bindings    int
 	Sessions    int
@@ -21,7 +21,7 @@ type Tables struct {
 // Roles are what an interface is for, a bit each.
 type Roles uint32
 
-// OptionalRoles are those whose code is left out of programs where no interface
+// OptionalRoles are the roles whose code is omitted from programs if no interface
 // has them.
 const OptionalRoles = RoleTranslated | RoleRouted | RolePseudowires | RoleSubscribers | RoleGuarded | RoleOffloaded
 
@@ -36,8 +36,7 @@ func (r Roles) With(these Roles, on bool) Roles {
 	return r &^ these
 }
 
-// SwitchFormat is how a switch says by which of its ports a frame comes and
-// goes. Programs are loaded for one.
+// SwitchFormat is the format of a switch's tags (DSA). Programs are loaded for one.
 type SwitchFormat uint32
 
 func (f SwitchFormat) String() string {
@@ -45,7 +44,8 @@ func (f SwitchFormat) String() string {
 	return names[min(int(f), len(names)-1)]
 }
 
-// Filtering says which packets from outside a binding lets in (RFC 4787 section 5).
+// Filtering selects the packets from outside that a binding accepts (RFC 4787
+// section 5).
 type Filtering uint8
 
 func (f Filtering) String() string {
@@ -69,8 +69,8 @@ type Binder struct {
 	Block                              int // ports of a subscriber, always the same (RFC 7422); 0: any port
 	Subscribers                        netip.Prefix
 	Statics                            bool // there are static bindings
-	Events                             bool // bindings that are made and end are told of
-	Shared                             bool // other routers are told of its sessions
+	Events                             bool // events of bindings that are made and end
+	Shared                             bool // events of its sessions for other routers
 	Pools                              [PoolsMax]Pool
 }
 
@@ -100,7 +100,7 @@ func (b Binder) String() string {
 	return s.String()
 }
 
-// StaticBinding gives a port of a pool to one node for good.
+// StaticBinding binds a port of a pool to one node permanently.
 type StaticBinding struct {
 	Translator int
 	Protocol   uint8 // of IPv4: 1, 6 or 17

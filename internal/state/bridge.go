@@ -56,8 +56,8 @@ func (g GuestDevice) String() string {
 	return s + " for " + g.Owner
 }
 
-// NoOffloads has a device send and receive frames as they are on a wire: no
-// segments to cut, no checksums to fill in. What was set before is put back.
+// NoOffloads makes a device send and receive frames as on a cable: no segments to
+// cut, no checksums to fill in. The former settings are restored at the end.
 type NoOffloads struct {
 	Device string
 }
@@ -66,8 +66,8 @@ func (o NoOffloads) Key() string    { return "no-offloads " + o.Device }
 func (o NoOffloads) Domain() Domain { return Kernel }
 func (o NoOffloads) String() string { return o.Key() }
 
-// BridgePort is a device's place in a bridge. The bridge that it was in before
-// gets it back when weft goes.
+// BridgePort is a device's membership in a bridge. Its former bridge gets it back
+// when weft is unloaded.
 type BridgePort struct {
 	Device   string
 	Bridge   string
@@ -92,7 +92,7 @@ func (p BridgePort) String() string {
 	return s
 }
 
-// BridgeVLAN lets a VLAN through a port, or through the bridge's own device.
+// BridgeVLAN adds a VLAN to a port, or to the bridge's own device.
 type BridgeVLAN struct {
 	Device   string
 	VLAN     uint16
@@ -109,7 +109,7 @@ func (v BridgeVLAN) String() string {
 	return v.Key()
 }
 
-// BridgeAddress is a link address that stands in a bridge's table for good.
+// BridgeAddress is a static link address in a bridge's table.
 type BridgeAddress struct {
 	Device string // the port
 	MAC    [6]byte
@@ -126,7 +126,7 @@ func (a BridgeAddress) Key() string {
 func (a BridgeAddress) Domain() Domain { return Kernel }
 func (a BridgeAddress) String() string { return a.Key() }
 
-// Neighbour is an entry of the kernel's neighbour table that stays.
+// Neighbour is a permanent entry of the kernel's neighbour table.
 type Neighbour struct {
 	Device string
 	Addr   netip.Addr
@@ -137,7 +137,7 @@ func (n Neighbour) Key() string    { return fmt.Sprintf("neighbour %s dev %s", n
 func (n Neighbour) Domain() Domain { return Kernel }
 func (n Neighbour) String() string { return n.Key() + " " + MACString(n.MAC) }
 
-// BridgeRole says who is behind a port.
+// BridgeRole is the kind of station behind a port.
 type BridgeRole uint32
 
 func (r BridgeRole) String() string {
@@ -145,7 +145,7 @@ func (r BridgeRole) String() string {
 	return names[min(int(r), len(names)-1)]
 }
 
-// BridgeGuard is what the programs on a port of a bridge let through; also on the
+// BridgeGuard is the filter of the programs on a port of a bridge; also on the
 // bridge's own device, for the router.
 type BridgeGuard struct {
 	Device   string

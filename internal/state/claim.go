@@ -2,9 +2,8 @@ package state
 
 import "net/netip"
 
-// Claim is address space that a section of weft.toml takes, or refuses. The
-// planner holds the claims of all features against each other and against what
-// the host has.
+// Claim is address space that a section of weft.toml uses, or blocks. The planner
+// compares the claims of all features with each other and with the host's networks.
 type Claim struct {
 	Prefix  netip.Prefix
 	For     ClaimKind
@@ -14,7 +13,7 @@ type Claim struct {
 	Pos     Position
 }
 
-// ClaimKind is what space is for.
+// ClaimKind is the use of a claimed prefix.
 type ClaimKind uint8
 
 const (

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Facts is what the host offers, as far as plans depend on it.
+// Facts are the properties of the host that plans depend on.
 type Facts struct {
 	Links        []LinkFact
 	Routes       []RouteFact             // the host's own, as far as people, DHCP clients and router advertisements make them
@@ -31,8 +31,8 @@ type Facts struct {
 	Sysctls      map[string]string       // settings that matter to the checks, by name below /proc/sys
 }
 
-// Prefix64 is a prefix under which IPv4 is reached through a translator here
-// (RFC 6052): what DNS64 and router advertisements tell clients.
+// Prefix64 is a prefix under which IPv4 is reached through a translator here (RFC
+// 6052); DNS64 and router advertisements give it to clients.
 type Prefix64 struct {
 	Translator string
 	Prefix     netip.Prefix
@@ -91,10 +91,9 @@ func (r RouteFact) String() string {
 	return fmt.Sprintf("%s dev %s metric %d", text, r.Device, r.Metric)
 }
 
-// Beside gives a metric for a default route of weft's to one device, and the
-// host's own routes that the kernel prefers to it. The metric that the kernel
-// uses for a route without one is left to the host: else a DHCP client could not
-// set its route.
+// Beside returns a metric for a default route of weft's to one device, and the
+// host's own routes that the kernel prefers to it. The default metric is left to the
+// host: otherwise a DHCP client could not set its route.
 func (f Facts) Beside(p netip.Prefix, device string) (metric int, ahead []RouteFact) {
 	metric = 1
 	if p.Addr().Is6() {
@@ -134,9 +133,9 @@ type Beneath struct {
 	Tags   VLANTags
 }
 
-// Below gives the lowest devices on which frames of an interface arrive where
-// they can still be seen: what a VLAN stands on, the ports of a bridge; the
-// interface itself if it stands on nothing.
+// Below returns the lowest devices on which frames of an interface arrive visibly:
+// the device under a VLAN, the ports of a bridge; the interface itself if nothing is
+// below it.
 func (f Facts) Below(l LinkFact) []Beneath {
 	switch l.Kind {
 	case "vlan":
@@ -167,10 +166,9 @@ func (f Facts) Below(l LinkFact) []Beneath {
 	return []Beneath{{Device: l}}
 }
 
-// Conduit gives the device in front of a switch on which frames of one of its
-// ports arrive, and the tags that they have there. false: the port is none of a
-// switch with the tags of facts, or not all is known of it; why says what is
-// wrong, if anything is.
+// Conduit returns the device in front of a switch on which frames of one of its
+// ports arrive, and their tags there. false: the port is not of a switch with the
+// facts' tag format, or facts are missing; why explains a problem, if there is one.
 func (f Facts) Conduit(b Beneath) (conduit LinkFact, tags VLANTags, why string, ok bool) {
 	if b.Device.Kind != "dsa" || f.Switch == SwitchNone || b.Tags.Len() == len(b.Tags) {
 		return LinkFact{}, VLANTags{}, "", false
@@ -185,8 +183,8 @@ func (f Facts) Conduit(b Beneath) (conduit LinkFact, tags VLANTags, why string, 
 	return below, VLANTags{{Proto: SwitchTag, ID: uint16(b.Device.Port - 1)}, b.Tags[0]}, "", true
 }
 
-// Arrivals gives the devices on which the frames of an interface are taken
-// below it: its lowest devices, or the conduits before them.
+// Arrivals returns the devices on which the frames of an interface are processed
+// below it: its lowest devices, or their conduits.
 func (f Facts) Arrivals(l LinkFact) []Beneath {
 	below := f.Below(l)
 	for i, b := range below {

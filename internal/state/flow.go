@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// FlowTuple is what a packet says of the flow that it belongs to. It is a key
-// of tables with a million entries, and so holds addresses as bytes: IPv4 as
-// ::ffff:a.b.c.d. The ports of an echo are its identifier and its type.
+// FlowTuple identifies a packet's flow. It is a key of tables with a million
+// entries, and so holds addresses as bytes: IPv4 as ::ffff:a.b.c.d. The ports of an
+// ICMP echo are its identifier and its type.
 type FlowTuple struct {
 	Src, Dst         [16]byte
 	SrcPort, DstPort uint16
@@ -27,13 +27,13 @@ const (
 func (t FlowTuple) From() netip.Addr { return netip.AddrFrom16(t.Src).Unmap() }
 func (t FlowTuple) To() netip.Addr   { return netip.AddrFrom16(t.Dst).Unmap() }
 
-// Is4 tells whether it is of IPv4.
+// Is4 reports whether it is of IPv4.
 func (t FlowTuple) Is4() bool { return netip.AddrFrom16(t.Src).Is4In6() }
 
-// Echo tells whether it is of echo requests or replies.
+// Echo reports whether it is of echo requests or replies.
 func (t FlowTuple) Echo() bool { return t.Protocol == ProtocolICMP || t.Protocol == ProtocolICMPv6 }
 
-// Back gives the tuple of packets the other way.
+// Back returns the tuple of packets in the opposite direction.
 func (t FlowTuple) Back() FlowTuple {
 	b := FlowTuple{Src: t.Dst, Dst: t.Src, SrcPort: t.DstPort, DstPort: t.SrcPort, Protocol: t.Protocol}
 	switch t.Protocol {
@@ -68,15 +68,15 @@ func (t FlowTuple) String() string {
 	return fmt.Sprintf("%s %s -> %s", ProtocolName(t.Protocol), netip.AddrPortFrom(t.From(), t.SrcPort), netip.AddrPortFrom(t.To(), t.DstPort))
 }
 
-// FlowLink is how a frame looks that leaves by the lowest device.
+// FlowLink is the link header of a frame that leaves by the lowest device.
 type FlowLink struct {
 	Dst, Src [6]byte
 	Tags     VLANTags
 	Session  uint16 // PPPoE; 0: none
 }
 
-// PassedFlow is a flow of which so many packets left after the ruleset and NAT
-// were done with them that it may be worth offloading.
+// PassedFlow is a flow of which enough packets have left, after the ruleset and NAT,
+// to be worth offloading.
 type PassedFlow struct {
 	Interface  uint32    // by which its packets came
 	Tuple      FlowTuple // as they leave
@@ -99,7 +99,7 @@ type Flow struct {
 	Generation uint32
 }
 
-// FlowUse is a flow with what became of it.
+// FlowUse is a flow with its counters.
 type FlowUse struct {
 	Flow
 	Packets, Bytes uint64
@@ -107,7 +107,7 @@ type FlowUse struct {
 	Closed         bool          // a FIN, RST or SYN came
 }
 
-// FlowState is what of a flow says whether it is of use.
+// FlowState are the fields of a flow that decide whether it is still of use.
 type FlowState struct {
 	Generation uint32
 	Hop        uint32
@@ -120,7 +120,8 @@ func (u *FlowUse) State() FlowState {
 	return FlowState{Generation: u.Generation, Hop: u.Hop, Idle: u.Idle, Closed: u.Closed}
 }
 
-// FlowHop is how packets of flows leave. Flows name it by a number.
+// FlowHop is a next hop of flows: egress device and link header. Flows refer to it
+// by a number.
 type FlowHop struct {
 	Device    uint32 // the lowest; 0: withdrawn
 	Interface uint32 // to which packets back belong
@@ -129,7 +130,7 @@ type FlowHop struct {
 	Link      FlowLink
 }
 
-// FlowSession says which interface a PPPoE session is.
+// FlowSession maps a PPPoE session to its interface.
 type FlowSession struct {
 	Below   uint32 // the Ethernet or VLAN interface that it runs over
 	Session uint16
@@ -144,7 +145,8 @@ const (
 	ConnectionDying     uint32 = 1 << 9
 )
 
-// States of connection tracking (TCP_CONNTRACK_ESTABLISHED, _CLOSE). What lies between has begun to end.
+// States of TCP in connection tracking (TCP_CONNTRACK_ESTABLISHED, _CLOSE).
+// Connections in states between them have begun to end.
 const (
 	TCPEstablished uint8 = 3
 	TCPClosed      uint8 = 8
@@ -163,7 +165,7 @@ type Connection struct {
 	Special     string        // why only the kernel can carry it ("has a helper"); empty if nothing is special
 }
 
-// KeptConnection is one whose packets connection tracking does not see.
+// KeptConnection is a connection whose packets connection tracking does not see.
 type KeptConnection struct {
 	Orig    FlowTuple
 	Zone    uint16
@@ -173,7 +175,7 @@ type KeptConnection struct {
 	Assured bool // it is no more one that gives way when the table is full
 }
 
-// FlowAsk is a packet that a route is asked for.
+// FlowAsk is a packet whose route is looked up.
 type FlowAsk struct {
 	Interface int
 	From, To  netip.Addr
@@ -190,7 +192,7 @@ func (a FlowAsk) Prefixes() (list []netip.Prefix) {
 	return list
 }
 
-// FlowWay is where the kernel would send it.
+// FlowWay is the kernel's route for it.
 type FlowWay struct {
 	Device  int
 	Gateway netip.Addr // the destination itself if it is on the link

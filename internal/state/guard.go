@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// ReversePath says which sources a guard drops because of the way back to
-// them (RFC 2827, RFC 3704).
+// ReversePath is the mode of the reverse-path check (RFC 2827, RFC 3704).
 type ReversePath uint8
 
 const (
@@ -18,14 +17,13 @@ const (
 
 func (r ReversePath) String() string { return [...]string{"off", "loose", "strict"}[r] }
 
-// GuardRate is how many packets a second come in, and how many at once. Zero is
-// no limit.
+// GuardRate is a rate in packets a second, and a burst. Zero is no limit.
 type GuardRate struct {
 	PerSecond int
 	Burst     int
 }
 
-// Guard is what must not get in by an interface.
+// Guard is the ingress filter of an interface.
 type Guard struct {
 	Device  string
 	Bogons  bool
@@ -49,7 +47,8 @@ func (g Guard) String() string {
 	return s
 }
 
-// Listed is what the guard's list says of a prefix: bits. None: an exception from the prefix around it.
+// Listed are the flags of a prefix on the guard's list. None: an exception from the
+// prefix around it.
 type Listed uint32
 
 func (l Listed) String() string {

@@ -2,7 +2,7 @@ package state
 
 import "slices"
 
-// Condition is how something is doing.
+// Condition is the state of a feature.
 type Condition string
 
 // The conditions, from good to bad.
@@ -12,7 +12,7 @@ const (
 	NotWorking Condition = "not working" // it does nothing
 )
 
-// Health is how one feature, or one of its instances, is doing.
+// Health is the condition of one feature, or of one of its instances.
 type Health struct {
 	Feature   string    `json:"feature"`
 	Name      string    `json:"name"` // of the section or interface; empty: the feature as a whole
@@ -42,7 +42,7 @@ func Faults(list []Health) []Health {
 	return slices.DeleteFunc(slices.Clone(list), func(h Health) bool { return h.Condition == Working })
 }
 
-// HealthOf is the health of what has a fault, or none.
+// HealthOf is the health of a feature with a fault, or without one.
 func HealthOf(feature, name string, fault error, remedy string) Health {
 	h := Health{Feature: feature, Name: name, Condition: Working}
 	if fault != nil {

@@ -2,9 +2,9 @@ package state
 
 import "net/netip"
 
-// HostLink is a point-to-point link that another feature keeps, and what its
-// hosts are to be told: feature ra makes the messages. All that it has lasts as
-// long as the link.
+// HostLink is a point-to-point link of another feature, with the parameters for the
+// router advertisements and DHCPv6 on it, which feature ra sends. It exists as long
+// as the link.
 type HostLink struct {
 	Server    string       // the router, to DHCPv6 clients: one for all links of a section
 	MTU       int          // of the link

@@ -13,8 +13,8 @@ type Kind struct {
 	Make    int // objects of lower rank are made first; of one rank, in the order of Desired
 	Remove  int // objects of lower rank are removed first
 	Example Object
-	// Changed is Example with all the same but what may change: Example itself if
-	// its key is all that it is.
+	// Changed is Example with changed values that are not part of the key: Example
+	// itself if there are none.
 	Changed Object
 }
 
@@ -25,8 +25,8 @@ const (
 )
 
 // Ranks of removal. Ports leave their bridges first: no frame may cross a bridge
-// without its guards. Then what takes packets (programs), then routes that lead
-// to devices, then tables, then devices and settings.
+// without its guards. Then programs, then routes that lead to devices, then tables,
+// then devices and settings.
 const (
 	removeBridgeEntry = iota
 	removeBridgePort
@@ -38,11 +38,11 @@ const (
 	removeSetting
 )
 
-// Kinds lists every kind, in an order in which the examples can be made. The
-// doors (internal/kernel, internal/datapath) have each one's way to observe and
-// apply it; tests join the lists. The examples lean on devices: the kernel's on
-// lan and port, the datapath's on lan, nat64, l2tp, br0, and on wire, of number
-// 1002, with its hidden end, 1001.
+// Kinds lists every kind, in an order in which the examples can be created.
+// internal/kernel and internal/datapath observe and apply them; tests compare the
+// lists. The examples depend on devices: the kernel's on lan and port, the
+// datapath's on lan, nat64, l2tp, br0, and on wire, of number 1002, with its hidden
+// end, 1001.
 func Kinds() []Kind {
 	return append(kernelKinds(), datapathKinds()...)
 }

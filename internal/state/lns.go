@@ -70,13 +70,13 @@ type AccessSession struct {
 	Up, Down uint64 // bit/s of IP packets from and to the subscriber; 0: no limit
 
 	Garden    bool // only to and from the Garden prefixes of its Access
-	Blocked   bool // nothing passes but PPP's control: while it authenticates anew
+	Blocked   bool // only PPP control passes: while the peer is authenticated again
 	Trusted   bool // sources are not looked at: the other end is a server, and this side its client or LAC
 	Sequence  bool // data carries sequence numbers (RFC 2661 section 5.4)
 	Numbered  bool // so does what comes from a server (Trusted); a change is left to the daemon
 	NoAddress bool // PPP address and control are left out (ACFC was agreed)
 	ShortType bool // PPP protocol numbers are one byte (PFC was agreed)
-	Capture   bool // a copy of each packet goes to whoever reads captures
+	Capture   bool // each packet is copied to the readers of captures
 
 	// First is the number of its next data message, for one that is not there yet.
 	First uint16
@@ -86,7 +86,7 @@ type AccessSession struct {
 	Onward uint16
 }
 
-// AccessCapture is a packet of a session, copied for whoever looks at it.
+// AccessCapture is a packet of a session, copied for a capture.
 type AccessCapture struct {
 	At      time.Time
 	Session uint16
@@ -117,7 +117,7 @@ type AccessCounters struct {
 	DownBytes          uint64
 	Drops              [AccessDrops]uint64
 	SeenUp, SeenDown   time.Duration
-	Uncaptured         uint64 // packets of which no copy could be made, though somebody looked
+	Uncaptured         uint64 // packets of a captured session that could not be copied
 }
 
 // AccessTables is what the programs know of subscribers at one moment.

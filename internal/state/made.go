@@ -2,8 +2,8 @@ package state
 
 import "reflect"
 
-// DevicesMade gives the names of the devices that an object makes, and the section
-// that they are for; none: it makes no device.
+// DevicesMade returns the names of the devices that an object creates, and their
+// section; none: it creates no device.
 func DevicesMade(o Object) (devices []string, owner string) {
 	switch v := o.(type) {
 	case Device:
@@ -23,7 +23,7 @@ func DevicesMade(o Object) (devices []string, owner string) {
 	return nil, ""
 }
 
-// Names says whether an object names a device.
+// Names reports whether an object refers to a device.
 func Names(o Object, device string) bool {
 	v := reflect.ValueOf(o)
 	for i := range v.NumField() {

@@ -5,16 +5,16 @@ import (
 	"net/netip"
 )
 
-// Object is one thing that weft wants to exist, or finds to exist, in the
-// kernel or in the datapath. Two objects with the same Key are the same thing;
-// if they are not equal, the thing has to change. Objects are comparable.
+// Object is something that weft wants to exist, or finds, in the kernel or in the
+// datapath. Two objects with the same Key are the same thing; if they are not equal,
+// it has to be changed. Objects are comparable.
 type Object interface {
 	Key() string    // kind and identity, like "route 192.0.2.0/24 dev nat64-main"
 	String() string // all of it, as `weft plan` prints it
 	Domain() Domain
 }
 
-// Domain says which door an object lies behind.
+// Domain is the subsystem that holds an object.
 type Domain uint8
 
 const (
@@ -22,12 +22,12 @@ const (
 	Datapath               // eBPF
 )
 
-// Desired is what must exist, in the order in which it is made.
-// It is taken away in the reverse order.
+// Desired are the objects that must exist, in the order of their creation. They are
+// removed in the reverse order.
 type Desired []Object
 
-// Device is a virtual device that weft makes and owns: a persistent TAP
-// without ARP. The stack routes to it what a program on it is to take.
+// Device is a virtual device that weft creates and owns: a persistent TAP without
+// ARP. The stack routes packets to it for a program on it.
 type Device struct {
 	Name  string
 	MAC   [6]byte
@@ -41,8 +41,8 @@ func (d Device) String() string {
 	return fmt.Sprintf("device %s kind tap mtu %d for %s", d.Name, d.MTU, d.Owner)
 }
 
-// Link holds settings of a device that weft does not own: it is up, and has
-// this MTU unless it is 0. What was set before is put back when weft goes.
+// Link are settings of a device that weft does not own: it is up, and has this MTU
+// unless it is 0. The former settings are restored at the end.
 type Link struct {
 	Name string
 	MTU  int
@@ -58,8 +58,8 @@ func (l Link) String() string {
 	return s
 }
 
-// AllMulticast makes a device take all multicast frames. It is taken back when
-// weft goes, if it was off before.
+// AllMulticast sets a device to all-multicast mode. The former mode is restored at
+// the end.
 type AllMulticast struct {
 	Device string
 }
@@ -68,8 +68,8 @@ func (a AllMulticast) Key() string    { return "allmulticast on " + a.Device }
 func (a AllMulticast) Domain() Domain { return Kernel }
 func (a AllMulticast) String() string { return a.Key() }
 
-// Promiscuous makes a device take all frames, whomever they are for. It is taken
-// back when weft goes, if it was off before.
+// Promiscuous sets a device to promiscuous mode. The former mode is restored at the
+// end.
 type Promiscuous struct {
 	Device string
 }
@@ -78,10 +78,9 @@ func (p Promiscuous) Key() string    { return "promiscuous " + p.Device }
 func (p Promiscuous) Domain() Domain { return Kernel }
 func (p Promiscuous) String() string { return p.Key() }
 
-// TagsInFrames makes a device leave VLAN tags in the frames that it receives.
-// An XDP program does not see those that the device hands over beside them,
-// and would take a VLAN's frames for the device's own. What was set before is
-// put back when weft goes.
+// TagsInFrames makes a device leave VLAN tags in received frames. An XDP program
+// does not see tags that the device stores beside them, and would take a VLAN's
+// frames for the device's own. The former setting is restored at the end.
 type TagsInFrames struct {
 	Device string
 }
@@ -112,7 +111,7 @@ type Route struct {
 // (IP6_RT_PRIO_USER in include/net/ip6_route.h).
 const DefaultMetric6 = 1024
 
-// Key has the metric: the kernel keeps routes of one prefix apart by it.
+// Key includes the metric: the kernel distinguishes routes of one prefix by it.
 func (r Route) Key() string {
 	if r.Metric != 0 {
 		return fmt.Sprintf("route %s dev %s metric %d", r.Prefix, r.Device, r.Metric)
@@ -127,7 +126,7 @@ func (r Route) String() string {
 	return fmt.Sprintf("%s mtu %d", r.Key(), r.MTU)
 }
 
-// Sysctl is a kernel setting. What was set before is put back when weft goes.
+// Sysctl is a kernel setting. The former value is restored at the end.
 type Sysctl struct {
 	Name  string // below /proc/sys, like net/ipv4/ip_forward
 	Value string
@@ -137,7 +136,7 @@ func (s Sysctl) Key() string    { return "sysctl " + s.Name }
 func (s Sysctl) Domain() Domain { return Kernel }
 func (s Sysctl) String() string { return fmt.Sprintf("sysctl %s = %s", s.Name, s.Value) }
 
-// Hook is where on a device a program is attached.
+// Hook is the place on a device where a program is attached.
 type Hook string
 
 const (
@@ -229,7 +228,7 @@ func (t Translator) String() string {
 	return fmt.Sprintf("%s lowest-mtu %d smallest-mtu %d max-mss %d compute-udp %v copy-tos %v", s, t.LowestMTU, t.SmallestMTU, t.MaxMSS, t.UDPZero, t.CopyTOS)
 }
 
-// RuleKind says what an address rule stands for.
+// RuleKind is the kind of an address rule.
 type RuleKind uint8
 
 func (k RuleKind) String() string {

@@ -23,7 +23,7 @@ func (o Outcome) String() string {
 	return outcomes[o].name
 }
 
-// Words gives the sentence that explains the outcome.
+// Words returns the sentence that explains the outcome.
 func (o Outcome) Words() string {
 	if o >= OutcomeCount {
 		return "not known to this version of weft"

@@ -1,6 +1,6 @@
 package state
 
-// Part is what one feature asks for in a round.
+// Part is what one feature requires in a round.
 type Part struct {
 	Feature  string
 	Objects  Desired
@@ -9,9 +9,9 @@ type Part struct {
 	Problems []Problem
 }
 
-// Need is what an interface must do for a feature. The planner makes the
-// ingress entries, the lower devices and the attachments out of the needs of
-// all features together.
+// Need is what an interface must do for a feature. The planner makes the ingress
+// entries, the sub-interface entries and the attachments from the needs of all
+// features together.
 type Need struct {
 	Interface   string // NAME of the section, empty if the device has none
 	Device      string
@@ -29,7 +29,7 @@ type Need struct {
 	Pos         Position
 }
 
-// Taken says where the packets of an interface are taken.
+// Taken is the place where the packets of an interface are processed.
 type Taken uint8
 
 const (
@@ -38,8 +38,8 @@ const (
 	TakenNowhere              // the interface is only sent to
 )
 
-// Wish says what a need has to do with XDP. The hook of the interface decides
-// whether there may be XDP.
+// Wish is a need's requirement for XDP. The hook of the interface decides whether
+// XDP is permitted.
 type Wish uint8
 
 const (
@@ -48,8 +48,8 @@ const (
 	Required                // as Wanted, but hook = "xdp" where XDP is impossible is an error
 )
 
-// Unframed says what becomes of a need on a device without Ethernet frames (tun,
-// PPP, WireGuard, XFRM): the programs take none there.
+// Unframed is the handling of a need on a device without Ethernet frames (tun, PPP,
+// WireGuard, XFRM), on which the programs process no packets.
 type Unframed uint8
 
 const (

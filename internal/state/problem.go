@@ -22,7 +22,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Severity says whether a problem stops weft.
+// Severity decides whether a problem stops weft.
 type Severity uint8
 
 const (
@@ -37,8 +37,8 @@ func (s Severity) String() string {
 	return "error"
 }
 
-// Problem is one thing wrong with the configuration, or with what the host
-// offers for it: where, what, and what would be right.
+// Problem is one mistake in the configuration, or a missing capability of the host:
+// where, what, and the remedy.
 type Problem struct {
 	Severity Severity `json:"severity"`
 	Pos      Position `json:"position"`
@@ -82,7 +82,7 @@ func SortProblems(ps []Problem) {
 	})
 }
 
-// HasErrors tells whether any problem is more than a warning.
+// HasErrors reports whether any problem is more than a warning.
 func HasErrors(ps []Problem) bool {
 	return slices.ContainsFunc(ps, func(p Problem) bool { return p.Severity == Error })
 }

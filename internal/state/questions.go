@@ -1,6 +1,6 @@
 package state
 
-// Questions are what plans must know of the host beyond its links.
+// Questions are the queries to the host that plans need, beside its links.
 type Questions struct {
 	Sysctls  []string // names below /proc/sys
 	Accounts []string // "user NAME", "group NAME": are they known here?

@@ -2,8 +2,8 @@ package state
 
 import "net/netip"
 
-// RefusedPacket is one that the ruleset dropped, which said so itself: it
-// belonged to no connection.
+// RefusedPacket is a packet of no connection that the ruleset dropped, by the
+// ruleset's own verdict.
 type RefusedPacket struct {
 	FlowKey            // as it arrived
 	Opens   bool       // of TCP: it would have begun a connection
@@ -14,9 +14,9 @@ type RefusedPacket struct {
 	Rule    uint64 // handle; 0: the chain's policy
 }
 
-// RefusalTrace is weft's own table of nftables. It has the kernel trace some of
-// the packets that arrive on devices and belong to no connection, so that the
-// ruleset's verdict on them is told.
+// RefusalTrace is weft's own nftables table. It makes the kernel trace some of the
+// packets that arrive on devices and belong to no connection, so that weft learns
+// the ruleset's verdict on them.
 type RefusalTrace struct {
 	Devices string // names, with commas between
 }

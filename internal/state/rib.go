@@ -2,9 +2,8 @@ package state
 
 import "net/netip"
 
-// What the kernel says of its routes, neighbours and devices, as plain values:
-// internal/kernel reads them, internal/feature/route makes of them what the
-// programs look up in.
+// The kernel's routes, neighbours and devices, as plain values: internal/kernel
+// reads them, internal/feature/route makes the programs' tables from them.
 
 // RouteType is what a route does; values as in linux/rtnetlink.h, enum RTN_*.
 type RouteType uint8
@@ -55,7 +54,7 @@ type KernelRoute struct {
 	Malformed bool        // has parts that are not understood
 }
 
-// KernelHop is one way of a route.
+// KernelHop is one next hop of a route.
 type KernelHop struct {
 	Gateway netip.Addr // not valid: the destination is on the link
 	Device  int
@@ -63,7 +62,7 @@ type KernelHop struct {
 	Encap   bool // encapsulated by the kernel (lwtunnel)
 }
 
-// RouteChange says how a route's news came.
+// RouteChange is the kind of a route event.
 type RouteChange uint8
 
 const (
@@ -112,7 +111,7 @@ const (
 	NeighbourPermanent  NeighbourState = 0x80
 )
 
-// Usable tells whether frames may be sent to the neighbour's link address
+// Usable reports whether frames may be sent to the neighbour's link address
 // (NUD_VALID of the kernel).
 func (s NeighbourState) Usable() bool {
 	return s&(NeighbourReachable|NeighbourStale|NeighbourDelay|NeighbourProbe|NeighbourNoARP|NeighbourPermanent) != 0
@@ -130,7 +129,7 @@ func (s NeighbourState) String() string {
 	return "none"
 }
 
-// BridgeEntry is where a bridge last saw a station.
+// BridgeEntry is an entry of a bridge's FDB: the port of a station.
 type BridgeEntry struct {
 	Bridge int
 	Port   int
@@ -139,7 +138,7 @@ type BridgeEntry struct {
 	Local  bool   // the bridge's own
 }
 
-// KernelLink is a device, as far as routes lead through it.
+// KernelLink is a device, with the properties that matter to routes.
 type KernelLink struct {
 	Index     int
 	Name      string

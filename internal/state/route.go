@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NexthopKind says what the last step of a packet is.
+// NexthopKind is the kind of a next hop.
 type NexthopKind uint32
 
 func (k NexthopKind) String() string {
@@ -63,7 +63,8 @@ func (t VLANTags) String() string {
 	return strings.Join(words, " ")
 }
 
-// NeighbourEntry is how a frame gets to an Ethernet neighbour.
+// NeighbourEntry is the egress device and link header of frames to an Ethernet
+// neighbour.
 type NeighbourEntry struct {
 	IfIndex uint32   // of the device that sends: below a VLAN, a port of a bridge
 	MTU     uint32   // most bytes of an IP packet, of the device that the route names
@@ -74,8 +75,8 @@ type NeighbourEntry struct {
 	Wire    bool     // the sending device is a pseudowire's, with the shortcut
 }
 
-// RouteTables wants weft's own route tables to exist: arrays of so many 32-bit
-// words each, as package fib lays them out. What is in them is not an object.
+// RouteTables are the sizes of weft's own route tables: arrays of that many 32-bit
+// words each, in the layout of package fib. Their content is not an object.
 type RouteTables struct {
 	Words4 int
 	Words6 int

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Shared is a session of a stateful translator as routers tell each other of
-// it: its binding is in it.
+// Shared is a session of a stateful translator as it is replicated to other routers,
+// with its binding.
 type Shared struct {
 	Translator int
 	Protocol   uint8 // of IPv4
@@ -17,27 +17,27 @@ type Shared struct {
 	Left, Age  time.Duration // until it ends without a packet; since it was made
 }
 
-// SessionChange is what became of a session of this router's own.
+// SessionChange is an event of a session of this router's own.
 type SessionChange struct {
 	Shared
 	Ended bool
 }
 
-// ListedSession is a session in a listing of all.
+// ListedSession is a session in a dump.
 type ListedSession struct {
 	Shared
-	Remote bool  // told by another router, and no packet has come here since
+	Remote bool  // advertised by another router, and no packet has arrived here since
 	Owner  uint8 // that router's number
 	Round  bool  // of its listing
 }
 
-// AdoptWant is what another router asks for.
+// AdoptWant is the operation that another router requests.
 type AdoptWant uint8
 
-// AdoptResult is what came of it.
+// AdoptResult is its result.
 type AdoptResult uint8
 
-// Adoption is a session that another router tells of.
+// Adoption is a session that another router advertises.
 type Adoption struct {
 	Shared
 	Want  AdoptWant

@@ -11,7 +11,7 @@ const (
 	Remove Op = "remove"
 )
 
-// Step is one move from what is towards what is desired.
+// Step is one change from the actual towards the desired state.
 type Step struct {
 	Op     Op
 	Object Object // what must be; for Remove, what is

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Wire is the device of a pseudowire: a veth pair that weft makes and owns.
-// People use the one end; on the other, hidden, the programs pack frames up
-// and put those that they have unpacked.
+// Wire is the device of a pseudowire: a veth pair that weft creates and owns. Users
+// see the one end; at the other, hidden end the programs encapsulate frames and
+// deliver those that they have decapsulated.
 type Wire struct {
 	Name, Hidden string
 	MAC          [6]byte // of the end that people use
 	MTU          int
 	Owner        string // section of weft.toml that it serves; kept as the link's alias
 	Segments     bool   // super-packets stay whole
-	Sums         bool   // checksums are left to whoever sends last
+	Sums         bool   // checksums are left to the last sender
 	LinkLocal    bool   // it has an IPv6 link-local address
 	Shortcut     bool   // routed packets may go past it
 }
@@ -57,14 +57,14 @@ func (v VXLAN) String() string {
 		v.Name, v.VNI, v.Local, v.Remote, v.Port, v.TTL, v.TOS, v.DF, v.MTU, v.LinkLocal, v.Owner)
 }
 
-// VXLANCount is what a VXLAN device of weft's carried, by the kernel's count.
+// VXLANCount are the kernel's counters of a VXLAN device of weft's.
 type VXLANCount struct {
 	VXLAN
 	RxPackets, RxBytes, TxPackets, TxBytes uint64
 	Faults                                 map[string]uint64 // what is not zero
 }
 
-// WireKind is how a pseudowire's frames travel.
+// WireKind is a pseudowire's encapsulation.
 type WireKind uint8
 
 func (k WireKind) String() string {
@@ -72,14 +72,14 @@ func (k WireKind) String() string {
 	return names[min(int(k), len(names)-1)]
 }
 
-// Pair is the two hosts between which packets go.
+// Pair are the two endpoint hosts of a pseudowire.
 type Pair struct {
 	Local, Remote netip.Addr
 }
 
 func (p Pair) String() string { return fmt.Sprintf("%s > %s", p.Local, p.Remote) }
 
-// Pseudowire is how the programs pack up and recognise a Wire's frames.
+// Pseudowire is the encapsulation of a Wire's frames, and the key of its packets.
 type Pseudowire struct {
 	Device string // the end that people use
 	Hidden int    // index of the hidden end
@@ -96,7 +96,7 @@ type Pseudowire struct {
 	TTL                   int    // 0: that of the frame
 	TOS                   int    // -1: that of the frame
 	DF                    bool
-	Answer                bool // senders of too large packets are told
+	Answer                bool // senders of packets that are too large get an ICMP error
 	MTU                   int  // set by the operator; 0: what the way allows
 	XDP                   bool // the hidden end can be the target of an XDP redirect
 	Shortcut              bool // routed packets may go past the end that people use
@@ -128,8 +128,8 @@ func (p Pseudowire) String() string {
 	return s.String()
 }
 
-// WirePort is where only pseudowires are: L2TPv3 at a UDP port, or of a kind
-// between two hosts. What comes there and belongs to none is dropped.
+// WirePort is a place that only pseudowires use: a UDP port for L2TPv3, or two hosts
+// for a kind. Packets there that belong to none are dropped.
 type WirePort struct {
 	Kind   WireKind
 	Local  netip.Addr
@@ -146,11 +146,11 @@ func (p WirePort) Key() string {
 func (p WirePort) Domain() Domain { return Datapath }
 func (p WirePort) String() string { return p.Key() }
 
-// Way is how packets get from one host of a Pair to the other.
+// Way is the path from one host of a Pair to the other.
 type Way struct {
 	Device   int
 	MTU      int // of the device
-	PathMTU  int // that a router under way has told of; 0: none did
+	PathMTU  int // reported by a router on the path; 0: none
 	Gateway  netip.Addr
 	Dst, Src [6]byte
 	Resolved bool // Dst is known, or not needed

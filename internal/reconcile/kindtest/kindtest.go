@@ -1,4 +1,4 @@
-// Package kindtest tries the kinds of objects of package state behind a door.
+// Package kindtest tests the kinds of objects of package state against a target.
 package kindtest
 
 import (
@@ -10,11 +10,11 @@ import (
 	"weft/internal/state"
 )
 
-// Target is a door.
+// Target is a reconcile.Target.
 type Target = reconcile.Target
 
-// Joined fails unless a domain's kinds and those that its door knows, by their
-// types, are the same, each once.
+// Joined fails unless a domain's kinds and its target's, by their types, are the
+// same, each once.
 func Joined(t *testing.T, domain state.Domain, door []reflect.Type) {
 	t.Helper()
 	for _, k := range state.Kinds() {
@@ -36,9 +36,9 @@ func Joined(t *testing.T, domain state.Domain, door []reflect.Type) {
 	}
 }
 
-// Try makes the examples of a domain, finds them as they were made, changes them
-// and takes them away. The door is opened for each round, as after a restart.
-// Those kinds that without lists are left out: the kernel lacks them.
+// Try creates the examples of a domain, finds them as they were created, changes
+// them and removes them. The target is opened for each round, as after a restart.
+// Kinds in without are skipped: the kernel lacks them.
 func Try(t *testing.T, domain state.Domain, without []string, open func(use func(Target))) {
 	t.Helper()
 	var want, changed state.Desired
