@@ -69,7 +69,7 @@ type Options struct {
 	Cases    []string
 	Subjects []string
 	Seed     uint64               // of the order within a round
-	Progress func(Step, int, int) // told before each measurement; may be nil
+	Progress func(Step, int, int) // called before each measurement; may be nil
 }
 
 // Step is one measurement.
@@ -91,8 +91,8 @@ type Result struct {
 	Rounds  int     `json:"rounds"`
 }
 
-// Plan gives the measurements of a run in their order: round by round, case by
-// case, the subjects of a case shuffled anew each time.
+// Plan returns the measurements of a run in their order: round by round, case by
+// case, the subjects of a case shuffled again each time.
 func (b Bench) Plan(o Options) ([]Step, error) {
 	if err := b.known(o); err != nil {
 		return nil, err

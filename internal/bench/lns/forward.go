@@ -49,8 +49,9 @@ func (r *road) serveBeyond() error {
 	})
 }
 
-// forwarded is how many million frames arrive at the other server in a second of this
-// one's work. Where nobody negotiates, sessions are ended here again afterwards.
+// forwarded is the number of million frames that arrive at the other server in a
+// second of this one's work. Sessions that were written into tables, without
+// negotiation, are removed here afterwards.
 func (m *Measurer) forwarded(ctx context.Context, s subject, c measurement) (v float64, err error) {
 	negotiated := s.name != "weft-tables"
 	r, err := m.road(ctx, s, c.sessions, true, negotiated)

@@ -107,8 +107,9 @@ func Bench(seconds float64) bench.Bench {
 	return b
 }
 
-// fits: nobody negotiates what is written into tables, and to send so many sessions on
-// l2tpns would have to be waited for longer than for the rest of a round.
+// fits reports whether a subject is in a case. Sessions that are written into tables
+// are not negotiated, and to switch that many sessions on l2tpns would take longer
+// than the rest of a round.
 func fits(c, subject string) bool {
 	if subject == "l2tpns" && strings.HasPrefix(c, "forward") {
 		return !strings.HasSuffix(c, fmt.Sprintf("-%d", most))

@@ -17,7 +17,7 @@ type Options struct {
 	Weft     string       // path of the weft program
 	Seconds  float64      // of payload that one TCP measurement counts; packets take a third
 	Sessions int          // there are never more; 0: 30000
-	Progress func(string) // told what takes long besides measurements; may be nil
+	Progress func(string) // called before steps that take long, other than measurements; may be nil
 }
 
 const (
@@ -108,7 +108,8 @@ func (m *Measurer) suite() bench.Suite[subject, measurement, kind] {
 // setup is measured with a server that has just been started. What is measured
 // with so many sessions next finds them there.
 func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64, error) {
-	// a round is over, or the next number of sessions begins; its own server starts anew
+	// a round is over, or the next number of sessions begins; the measured server
+	// starts again
 	old := func(k roadKey) bool {
 		return k.sessions != 1 && k.sessions != c.sessions || k.sessions == c.sessions && k.subject == s.name
 	}

@@ -70,11 +70,12 @@ func newRoad(ctx context.Context, s subject, sessions int, o Options, xdp, onwar
 	return r, nil
 }
 
-// part has what the server does with a packet done where it can be told from the work
-// of others, as a tester and the device under test are two machines (RFC 2544 section
-// 6): in threads that receive, and in l2tpns's process. The first CPU is the server's.
-// What l2tpns has received is received on the other one: it is given more than it can
-// take, and would come to nothing else. With one CPU there is nothing to part.
+// part moves the server's packet processing to where it can be measured apart from
+// others' work, as a tester and the device under test are two machines (RFC 2544
+// section 6): to the receiving threads, and l2tpns's process. The first CPU is the
+// server's. Packets for l2tpns are received on the other one: it is offered more
+// than it can process, and reception would leave it no time. With one CPU nothing is
+// moved.
 func (r *road) part(ctx context.Context) error {
 	first, last, err := rig.CPUs()
 	if err != nil || first == last || r.router != nil {
@@ -121,9 +122,9 @@ func (r *road) worked(device string) (w work, err error) {
 	return w, err
 }
 
-// rate is how many million packets the server would forward in a second in which it does
-// nothing else. What was received and not forwarded costs what it cost, and nobody is
-// charged with it: who is given more than he can take drops some.
+// rate is the number of million packets that the server would forward in a second
+// without other work. Packets that were received and not forwarded are not charged:
+// an overloaded server drops some.
 func (w work) rate(before work, came uint64) float64 {
 	received := max(w.received-before.received, came)
 	each := (w.process-before.process).Seconds()/float64(came) + (w.threads-before.threads).Seconds()/float64(received)
@@ -168,8 +169,8 @@ func (r *road) bringUp(ctx context.Context, sessions int) (err error) {
 	return err
 }
 
-// Close takes the road down. Nobody is told: servers need minutes to take
-// thousands of sessions down politely, and nobody measures that.
+// Close removes the topology without ending sessions: servers need minutes to end
+// thousands of them properly, and that is not measured.
 func (r *road) Close(ctx context.Context) error {
 	if len(r.sessions) > 1 {
 		r.progress("taking down " + r.subject.name)
@@ -284,7 +285,8 @@ func (r *road) tcp(ctx context.Context, down bool, seconds int) (tcpResult, erro
 // memorySettles is how long a server may take to give back what setting sessions up took.
 const memorySettles = 15 * time.Second
 
-// memoryOfSession is in KiB: once a while has passed in which nobody came or went.
+// memoryOfSession is in KiB, measured after a time in which no session began or
+// ended.
 func (r *road) memoryOfSession(ctx context.Context) (float64, error) {
 	select {
 	case <-ctx.Done():

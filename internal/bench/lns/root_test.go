@@ -1,8 +1,8 @@
 package lns
 
-// This test builds the roads of a few sessions, starts every server, and measures
-// briefly. What it measures is nobody's business; that sessions come up and
-// packets come through intact is.
+// This test builds the topologies for a few sessions, starts every server, and
+// measures briefly. It does not check the figures; it checks that sessions come up
+// and that packets arrive intact.
 
 import (
 	"slices"

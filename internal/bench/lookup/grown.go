@@ -150,7 +150,7 @@ func (m *Measurer) hosts() (*hosts, error) {
 			return nil, err
 		}
 		if i%1000 == 0 {
-			t.Release(t.Seal()) // nobody reads yet
+			t.Release(t.Seal()) // no reader yet
 		}
 	}
 	t.Release(t.Seal())

@@ -29,8 +29,8 @@ type kernelTable struct {
 	bytes  uint64        // by which the machine's free memory shrank
 }
 
-// The gateways' last 16 bits are the numbers of the next hops. Their networks
-// are in nobody's table: RFC 6598, and RFC 4193.
+// The gateways' last 16 bits are the numbers of the next hops. Their networks are in
+// no table: RFC 6598, and RFC 4193.
 var (
 	lan = rig.Ends{
 		Host:   [2]netip.Prefix{netip.MustParsePrefix("100.126.0.2/24"), netip.MustParsePrefix("fd00:76::2/64")},

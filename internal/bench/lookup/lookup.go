@@ -143,7 +143,7 @@ type Options struct {
 	Seed     uint64
 	Subjects []string     // those that will be measured; empty: all
 	Quick    bool         // a tenth of the table
-	Progress func(string) // told what Open does; may be nil
+	Progress func(string) // called for each step of Open; may be nil
 }
 
 func (o Options) wants(subject string) bool {

@@ -258,8 +258,8 @@ func (p *programs) trieBytes(family int) (uint64, error) {
 	return bytes, nil
 }
 
-// build gives seconds. Every table is made anew and thrown away, except for
-// the kernel's, whose loading is timed once.
+// build returns seconds. Every table is built again and discarded, except for the
+// kernel's, whose loading is timed once.
 func (m *Measurer) build(subject string) (float64, error) {
 	if subject == kernel {
 		return m.kernel.loaded.Seconds(), nil

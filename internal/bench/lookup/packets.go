@@ -159,11 +159,11 @@ func numbered(routes iter.Seq2[netip.Prefix, uint32], first uint32) iter.Seq2[ne
 	}
 }
 
-// part has the router work on a CPU of its own, as a tester and the device under
-// test are two machines (RFC 2544 6), so that its work can be told from the
-// generator's. What counts the packets works there too: in a thread elsewhere it
-// would have to be woken, by the kernel for each packet and by XDP for many at a
-// time. With one CPU there is nothing to part.
+// part makes the router work on a CPU of its own, as a tester and the device under
+// test are two machines (RFC 2544 6), so that its work can be measured apart from
+// the generator's. The counter of packets works there too: a thread elsewhere would
+// have to be woken, by the kernel for each packet and by XDP for many at a time.
+// With one CPU nothing is moved.
 func (f *forwarding) part(ctx context.Context, p *rig.Path) error {
 	first, last, err := rig.CPUs()
 	if err != nil || first == last {

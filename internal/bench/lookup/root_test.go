@@ -26,8 +26,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// What is measured is nobody's business here; that all subjects find the same
-// next hops on every boundary address is.
+// The figures are not checked here; that all subjects find the same next hops on
+// every boundary address is.
 func TestEverySubjectAgreesAndCanBeMeasured(t *testing.T) {
 	needRoot(t)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -52,7 +52,7 @@ func TestAnInterruptedOpeningLeavesNothing(t *testing.T) {
 	needRoot(t)
 	ctx, stop := context.WithCancelCause(t.Context())
 	interrupt := errors.New("interrupted")
-	// Progress is told of the kernel's table before it is loaded.
+	// Progress is called for the kernel's table before it is loaded.
 	o := Options{Seed: 1, Progress: func(string) { stop(interrupt) }}
 	m, err := Open(ctx, o, internet.Generate(rand.New(rand.NewPCG(1, 1)), 100))
 	if err == nil {

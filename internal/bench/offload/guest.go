@@ -48,8 +48,8 @@ func policyOf(subject string) string {
 	return strings.Replace(text, "    ct state vmap", "    "+flowtableRule+"\n    ct state vmap", 1)
 }
 
-// GuestSeconds is what Options.Seconds is in a guest unless somebody says
-// otherwise: of the guest's time, which goes by twenty times as slowly.
+// GuestSeconds is the default of Options.Seconds in a guest, in the guest's time,
+// which runs at a twentieth of the speed.
 const GuestSeconds = 0.1
 
 // GuestTable is how many flows weft has room for in a guest.

@@ -144,7 +144,7 @@ func (t traffic) name(subject string) string {
 	return fmt.Sprintf("%s-%d", subject, t.flows)
 }
 
-// fresh makes a path whose flows are known to whoever forwards them.
+// fresh makes a path whose flows are known to its forwarder.
 func (m *Measurer) fresh(ctx context.Context, name, subject string, what traffic) (*path, error) {
 	if what.flows == many && m.restore == nil {
 		restore, err := rig.RaiseConntrack(many + many/8)

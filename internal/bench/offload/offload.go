@@ -10,7 +10,7 @@ import (
 	"weft/internal/bench/rig"
 )
 
-// DefaultSeconds is what Options.Seconds is unless somebody says otherwise.
+// DefaultSeconds is the default of Options.Seconds.
 const DefaultSeconds = 2
 
 // many is how many flows the second half of the cases has: 64 hosts with 16384
@@ -97,8 +97,8 @@ func Bench(seconds float64) bench.Bench {
 	}
 }
 
-// fits tells which subjects are in a case. The three that do less than what is
-// asked show what the path costs whoever stands in it.
+// fits reports whether a subject is in a case. The three that do less than the case
+// asks show the cost of the path itself.
 func fits(c, subject string) bool {
 	switch subject {
 	case "kernel":

@@ -252,9 +252,9 @@ func (m *Measurer) drops(ctx context.Context, c, subject string) (float64, error
 	return p.rate(p.generator, m.packetTime(), refused)
 }
 
-// untilRefused sends until weft drops what it gets: a long list takes a while,
-// and what it was told is refused it believes a moment later, and asks the ruleset
-// again every few seconds.
+// untilRefused sends until weft drops the packets: a long list takes a while, and
+// refusals become valid a moment after they are written and are checked against the
+// ruleset again every few seconds.
 func (p *path) untilRefused(ctx context.Context, refused func() (uint64, error)) error {
 	was, err := refused()
 	if err != nil {

@@ -1,8 +1,8 @@
 package offload
 
-// This test builds the paths of one flow, starts every router, and measures
-// briefly. What it measures is nobody's business; that packets come through
-// intact, are refused, and are counted is.
+// This test builds the paths of one flow, starts every router, and measures briefly.
+// It does not check the figures; it checks that packets arrive intact, are refused,
+// and are counted.
 
 import (
 	"slices"

@@ -24,8 +24,7 @@ idle_timeout = "1h"
 table_size = %[2]d
 `
 
-// How many flows weft has room for: all that a case may have, and what it has
-// room for if nobody says anything.
+// The numbers of flows that weft has room for: all of a case, and its default.
 const (
 	roomForMany = 2*many + many/8
 	roomUsual   = 65536

@@ -65,7 +65,7 @@ func (m *Measurer) cost(ctx context.Context, subject string) (router, all float6
 	return (mineAfter - mine).Seconds() / sent, (everyAfter - every) / sent, err
 }
 
-// hostsApart makes a path whose router's work can be told from the hosts'.
+// hostsApart makes a path whose router's work can be measured apart from the hosts'.
 func (m *Measurer) hostsApart(ctx context.Context, name, subject string) (*path, error) {
 	// XDP would send the packets with their checksums unfinished
 	checksum := subject != "weft-xdp"
@@ -104,9 +104,9 @@ func (p *path) apart(ctx context.Context, checksum bool) (err error) {
 			return err
 		}
 	}
-	// what the router's stack or TC sends goes past those threads, where its devices
-	// could segment (veth); a TCP that has once sent on a CPU goes on there, where it is told that its
-	// packets are gone
+	// packets that the router's stack or TC sends bypass those threads, where its
+	// devices could segment (veth); a TCP that has once sent on a CPU continues
+	// there, where its skbs are freed
 	err = errors.Join(p.Steer(ctx, p.Left, "far", last), p.Steer(ctx, p.behind, "eth0", last),
 		p.Steer(ctx, p.Left, "eth0", last), p.Steer(ctx, p.Right, "eth0", last))
 	if err != nil {

@@ -64,7 +64,7 @@ func (p *small) set(ctx context.Context, weft string, s subject) error {
 		if err := p.RunWeftIn(ctx, p.Router, weft, routing(s, config(s.near, 0, 1))); err != nil {
 			return err
 		}
-		// nobody is at the other end who would answer
+		// no host at the other end would answer
 		if _, err := p.Command(ctx, p.Router, "ip", "neigh", "replace", inside4[1].String(), "lladdr", "02:00:00:00:00:09", "dev", "wire", "nud", "permanent"); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func outside(name string, from, to net.HardwareAddr) ([]byte, error) {
 		ip.Protocol = layers.IPProtocolGRE
 		header = []byte{0, 0, 0x65, 0x58}
 	default:
-		return nil, fmt.Errorf("nobody knows what packets of %s look like", name)
+		return nil, fmt.Errorf("packets of %s are not known", name)
 	}
 	list := []gopacket.SerializableLayer{&layers.Ethernet{SrcMAC: from, DstMAC: to, EthernetType: layers.EthernetTypeIPv4}, ip}
 	if udp != nil {

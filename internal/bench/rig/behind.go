@@ -13,11 +13,12 @@ import (
 //
 //	behind eth0 --- far left eth0 --- lan router
 //
-// What the left one forwards is nobody's any more: a TCP that sends from behind
-// is told there that its packets are gone, and goes on there. Sent from the left
-// itself it would go on wherever the router lets go of them, as the router's work.
-// Segments are made behind, and stay apart. checksum: those of transport are left
-// to the device, as if a card had looked at them. via is the left one's address.
+// A forwarded packet has no owning socket in the left one: a TCP that sends from
+// behind is notified there that its skbs are freed, and continues there. If the left
+// one itself sent, it would continue wherever the router frees the skbs, as the
+// router's work. Segments are made behind, and stay apart. checksum: transport
+// checksums are left to the device, as if a network card had verified them. via is
+// the left one's address.
 func (p *Path) Behind(ctx context.Context, network netip.Prefix, via netip.Addr, checksum bool) (*netspace.Space, error) {
 	far := network.Addr().Next()
 	host := far.Next()

@@ -41,10 +41,10 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 // a veth holds (VETH_RING_SIZE, 256) without a bundle.
 const underWay = 192
 
-// NewHeedingGenerator prepares datagrams of which no more are under way to a sink than
-// the queues of virtual cables hold: none is lost, however slowly they are forwarded.
-// On a machine with one CPU, where who forwards has its turn when the generator
-// has had its own, it heeds nobody.
+// NewHeedingGenerator prepares datagrams of which no more are in flight to a sink
+// than the queues of veth devices hold: none is lost, however slowly they are
+// forwarded. On a machine with one CPU, where forwarder and generator take turns,
+// there is no limit.
 func NewHeedingGenerator(host *netspace.Space, d Datagrams, to *Sink) (*Generator, error) {
 	first, last, err := CPUs()
 	if err != nil {

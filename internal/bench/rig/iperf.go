@@ -75,11 +75,12 @@ func (p *Path) TCPBack(ctx context.Context, to *netspace.Space, from netip.Addr,
 	return p.received(ctx, to, seconds, func(seconds int) []string { return FlowFrom(from, seconds) })
 }
 
-// ErrBrief says that the receiver has told of nothing that counts.
+// ErrBrief is returned if the receiver's reports contain no interval after the
+// warm-up.
 var ErrBrief = errors.New("the receiver reported too little after the warm-up")
 
-// flowTries bounds how often a measurement is made anew, each time twice as
-// long, because a starved receiver has told of no more than the warm-up.
+// flowTries limits how often a measurement is repeated, each time twice as long,
+// because a starved receiver has reported only the warm-up.
 const flowTries = 4
 
 func (p *Path) received(ctx context.Context, in *netspace.Space, seconds int, client func(seconds int) []string) (float64, error) {

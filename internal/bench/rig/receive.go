@@ -17,10 +17,10 @@ import (
 	"weft/internal/lab/netspace"
 )
 
-// Receivers are threads of the kernel in which packets are received that come
-// to some devices (threaded NAPI, Documentation/networking/napi.rst). What a
-// router does with a packet it does there, so that its work can have a CPU of
-// its own, and can be told from what the hosts around it do.
+// Receivers are kernel threads that receive the packets of some devices (threaded
+// NAPI, Documentation/networking/napi.rst). A router processes its packets there, so
+// that its work can have a CPU of its own, and can be measured apart from the hosts'
+// around it.
 type Receivers struct{ threads []int }
 
 // Receive has packets that come to devices of a namespace received by threads on

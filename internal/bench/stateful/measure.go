@@ -20,8 +20,8 @@ type Options struct {
 	Smoke bool
 }
 
-// Measurer has paths for every subject. Those of packets are made anew when a
-// case wants fewer sessions than there are.
+// Measurer has paths for every subject. Those of packets are made again when a case
+// wants fewer sessions than there are.
 type Measurer struct {
 	o       Options
 	cases   map[string]measurement

@@ -35,8 +35,8 @@ const Million = 1_000_000
 
 func counts() []int { return []int{1, 100_000, Million} }
 
-// cases are in the order in which a round grows its sessions: what has to
-// begin with none makes its router anew.
+// cases are in the order in which a round adds sessions: a case that must begin with
+// none makes its router again.
 func cases() ([]bench.Case, map[string]measurement) {
 	var list []bench.Case
 	parts := map[string]measurement{}
