@@ -25,8 +25,8 @@ LONG    := ./internal/lab ./internal/datapath/... ./internal/daemon
 GO      ?= go
 LDFLAGS := -s -w -X weft/internal/version.number=$(VERSION) -X weft/internal/version.commit=$(COMMIT)
 
-# The commit is told above, so Go need not ask git, which refuses a checkout
-# that belongs to somebody else.
+# The commit is set above, so Go need not ask git, which refuses a checkout of
+# another user.
 export GOFLAGS += -buildvcs=false
 export CGO_ENABLED ?= 0
 export CLANG ?= clang-19
@@ -40,7 +40,7 @@ help: ## Say what can be made
 build: ## Build bin/weft, one static program
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weft ./cmd/weft
 
-demo: build ## See it work: an IPv6-only host reaches an IPv4-only one (root)
+demo: build ## Run a demonstration: an IPv6-only host reaches an IPv4-only one (root)
 	@test "$$(id -u)" = 0 || { echo "make demo makes network namespaces, which needs root: sudo make demo" >&2; exit 1; }
 	bin/weft lab run nat64
 
@@ -53,10 +53,10 @@ test: ## Run every test, after installing what the tests need (root)
 	@$(MAKE) --no-print-directory modules style
 	$(GO) run ./tools/testreport -p 2 $(if $(filter ./...,$(PKG)),$(LONG)) $(PKG)
 
-modules: ## Fetch the Go modules, again if they do not come at once
+modules: ## Fetch the Go modules; retry if that fails
 	@for pause in 5 20 60 0; do \
 	  $(GO) mod download && exit 0; \
-	  test $$pause = 0 || { echo "Go modules did not come, trying again in $$pause s" >&2; sleep $$pause; }; \
+	  test $$pause = 0 || { echo "go mod download failed, trying again in $$pause s" >&2; sleep $$pause; }; \
 	done; echo "go mod download failed four times" >&2; exit 1
 
 lint: style ## Check the formatting, go vet, and that generated files are up to date
@@ -85,7 +85,7 @@ bench: build ## Compare weft with other programs (root; minutes)
 	tools/setup.sh bench
 	bin/weft bench nat64
 
-benchmarks: build ## Measure anew what docs/benchmarks/ shows (root; half an hour, on an idle machine)
+benchmarks: build ## Measure again what docs/benchmarks/ shows (root; half an hour, on an idle machine)
 	tools/setup.sh bench
 	mkdir -p build
 	tools/salabim.sh
@@ -98,7 +98,7 @@ benchmark-%:
 	bin/weft bench report < docs/benchmarks/$*.json > docs/benchmarks/$*.txt
 	bin/weft bench chart < docs/benchmarks/$*.json > docs/benchmarks/$*.svg
 
-pictures: ## Take the pictures of pages that docs/ shows anew, in headless Chromium
+pictures: ## Take the pictures in docs/ again, in headless Chromium
 	tools/setup.sh test
 	$(GO) run ./tools/pictures docs/guides
 

@@ -1,5 +1,5 @@
 // Package fib has longest-prefix-match tables for IPv4 and IPv6 that live in
-// a flat array of 32-bit words. Whoever sees the words can look addresses up:
+// a flat array of 32-bit words. Every reader of the words can look up addresses:
 // Go with [Table.Lookup], and an eBPF program when the words are the memory of
 // a BPF array. Nothing is copied or converted in between.
 //
@@ -29,8 +29,8 @@
 //
 // A page is narrow if all its values have up to 16 bits, and lies within a
 // cache line if it has up to 28 runs; it is wide if not. Short prefixes are
-// written into the slots of the pages below them. Where each slot's prefix ends
-// is noted at the arena's other end, where no lookup comes by.
+// written into the slots of the pages below them. The end of each slot's prefix
+// is stored at the arena's other end, which no lookup reads.
 //
 // # Nodes
 //
@@ -49,9 +49,9 @@
 // bitmap are stored, so that one 64-bit population count is left to do.
 // Header and first entries share a cache line.
 //
-// Nothing is pushed down beyond one node: what holds for a slot that leads to
-// a deeper node is written there once, as the node's default, and a lookup
-// keeps the last default that it passed. So an update touches the one node
+// No value is pushed down beyond one node: the value of a slot that leads to a
+// deeper node is written there once, as the node's default, and a lookup keeps
+// the last default on its path. So an update touches the one node
 // that its prefix ends in, and the default route is a single word.
 //
 // # Path compression
@@ -61,8 +61,8 @@
 // jump stands instead, that holds those bits and where they lead: to a node,
 // or to a value if there is one prefix only. There are no more nodes and
 // jumps than prefixes then, whatever their lengths: a host route costs about 60
-// bytes, and lookups elsewhere never come by it. Prefixes of up to 48 bits end
-// in a node also where one is alone, for the index leads to nodes.
+// bytes, and lookups of other addresses never read it. Prefixes of up to 48 bits end
+// in a node even if there is only one, since the index leads to nodes.
 // IPv4 has no jumps; its paths are a page and a node long at most.
 //
 // # The index
@@ -87,12 +87,13 @@
 // Blocks are copied, changed, and put in place by one atomic store of the word
 // that points to them; defaults, the slots of the root and values of pages whose
 // runs stay are changed in place, a word at a time. For each address one such
-// store is the moment at which its answer changes, be it that of the index. A block that was replaced stays as it was until [Table.Seal]
-// and [Table.Release] say that no reader can be in it any more.
+// store is the moment at which its answer changes; it may be the store into the
+// index. A replaced block stays unchanged until [Table.Seal] and [Table.Release]
+// establish that no reader can be in it any more.
 //
 // A lookup during which several updates happen may answer with any route that
-// held for its address at some moment of the lookup, be it that a longer one
-// held at the same time: it may take a default before one update and find the
+// held for its address at some moment of the lookup, even if a longer one held
+// at the same time: it may take a default before one update and find the
 // longer prefix gone after the next.
 //
 // A table has one writer at a time. Readers take no locks and write nothing.

@@ -16,11 +16,11 @@ package fib
 //
 // A set has two entries, each one word: the mark, and 20 bits for the cache line
 // at which the node starts (zero: empty). A lookup that finds the mark in the
-// set and the check in the node has found its node and no other's. Two nodes of
+// set and the check in the node has found its node and no other one. Two nodes of
 // one mark are not both in a set.
 //
 // Nodes that find their set full of larger ones, or that lie beyond 64 MiB, are
-// not in the index. Nobody needs to be: who is not found is reached from the root.
+// not in the index. None has to be: a node that is not found there is reached from the root.
 //
 // It is as small as it is because each lookup touches two of its lines: twice
 // the size, and it is out of the second-level cache.

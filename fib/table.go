@@ -9,10 +9,10 @@ import (
 // ErrDuplicate says that Build was given the same prefix twice.
 var ErrDuplicate = errors.New("prefix given twice")
 
-// Table is a longest-prefix-match table of one family in an arena of words.
-// One goroutine at a time may change it or read its statistics; any number
-// may call Lookup and LookupPrefix meanwhile, and so may whoever else sees
-// the arena's memory.
+// Table is a longest-prefix-match table of one family in an arena of words. One
+// goroutine at a time may change it or read its statistics; any number may call
+// Lookup and LookupPrefix meanwhile, and so may other processes and eBPF programs
+// that share the arena's memory.
 type Table struct {
 	arena
 	family family

@@ -2,10 +2,9 @@ package fib
 
 import "fmt"
 
-// View4 and View6 give a table to look into, on words that another table of
-// the family has filled and that nobody changes meanwhile. Lookup and Explain
-// work; Stats knows the structure but not the number of prefixes. It must not
-// be changed.
+// View4 and View6 return a read-only table on words that another table of the family
+// has filled and that are not changed meanwhile. Lookup and Explain work; Stats
+// knows the structure but not the number of prefixes.
 func View4(words []uint32) (*Table, error) { return view(ipv4, MinWords4, words) }
 
 // View6 is View4 for IPv6.

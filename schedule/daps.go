@@ -13,7 +13,7 @@ package schedule
 // path; one way takes half of the round trip; a lot remains to be sent.
 //
 // Chosen here: the paper plans a round ahead, over the least common multiple of
-// the delays. This is its fluid limit, taken anew for each packet: while a
+// the delays. This is its fluid limit, evaluated again for each packet: while a
 // packet travels on path i, each faster path j delivers Window_j/RTT_j times
 // the difference of their delays, so that packet must carry what comes after
 // that. Where the stream ends before, a slow path would finish last: wait.

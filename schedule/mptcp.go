@@ -1,6 +1,6 @@
 package schedule
 
-// MPTCP is what Linux MPTCP does since 5.10 unless told otherwise; where this
+// MPTCP is the default of Linux MPTCP since 5.10; where this
 // says linger, the kernel's source does.
 //
 // Paper: none; net/mptcp/protocol.c of Linux 6.18, mptcp_subflow_get_send, whose
@@ -16,7 +16,7 @@ package schedule
 // that hands out packets one by one, the plan of who would carry which burst is
 // kept, and a path with room is given the next packet of its first burst, Skip
 // standing for the bursts before it; a path's rate is then its window over its
-// round trip. The plan is made no further than needed, and anew for another
+// round trip. The plan is made no further than needed, and again for another
 // stream: MPTCP has only one.
 type MPTCP struct {
 	rates  [MaxPaths]int64 // the kernel's avg_pacing_rate

@@ -11,8 +11,8 @@ package schedule
 // Assumptions: little to send, and paths that do not share a bottleneck.
 //
 // Chosen here: the paths go through the same data, each at its own pace (the
-// paper's and the kernel's form): a path carries what others have sent and
-// nobody acknowledged before it is given anything new. Which path that is needs
+// paper's and the kernel's form): a path carries data that others have sent and
+// that is not acknowledged before it gets new data. Which path that is needs
 // no decision, so the sender does it by itself for a Repeater.
 type Redundant struct{}
 

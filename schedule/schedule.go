@@ -61,7 +61,7 @@ type View struct {
 	MSS        int64         // bytes of a full packet
 	Paths      []Path
 	Streams    []Stream // sorted by ID
-	Changed    uint64   // grows when a stream comes into Streams or leaves them; 0 = nobody counts
+	Changed    uint64   // grows when a stream is added to Streams or removed; 0 = not counted
 	Last       uint64   // ID of the stream of the last decision
 	Backlog    int64    // bytes to be sent, of all streams together
 	Window     int64    // bytes the receiver can hold; 0 = no limit

@@ -156,7 +156,7 @@ func TestPriorityLooksAgainWhenStreamsChange(t *testing.T) {
 	if id := chosen(); id != 2 {
 		t.Errorf("chose %d after 3 has gone, want 2", id)
 	}
-	v.Changed = 0 // nobody counts
+	v.Changed = 0 // not counted
 	v.Streams[0].Priority = -1
 	if id := chosen(); id != 1 {
 		t.Errorf("chose %d, want 1", id)

@@ -154,7 +154,7 @@ install() { fetch install --no-install-recommends "${missing[@]}"; }
 
 # The lists of packages may be missing or old, and an installation before this
 # one may have been cut short. What counts is whether the packages come.
-anew() {
+repeat() {
 	dpkg --configure -a </dev/null || true
 	lists || true
 	install
@@ -176,6 +176,6 @@ if [ "$task" = test ] && ! known clang-19; then
 	fi
 fi
 if ! install >"$said" 2>&1; then
-	try "installing packages" anew
+	try "installing packages" repeat
 fi
 echo "installed ${#missing[@]} packages"

@@ -78,6 +78,6 @@ func checkRouter(c *Checker, r *Router) {
 
 func checkMetrics(c *Checker, m *Metrics) {
 	if a := m.Listen.Addr(); a.IsValid() && !a.IsLoopback() {
-		c.Warn("listen", fmt.Sprintf("whoever reaches %s can read the counters, no password is asked for", m.Listen), fmt.Sprintf(`"127.0.0.1:%d" keeps them on this machine`, m.Listen.Port()))
+		c.Warn("listen", fmt.Sprintf("every host that reaches %s can read the counters: there is no authentication", m.Listen), fmt.Sprintf(`"127.0.0.1:%d" keeps them on this machine`, m.Listen.Port()))
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"weft/internal/state"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // asked is what weft check still wants to know of a result.
 var asked = map[string]string{
@@ -186,7 +186,7 @@ func TestAPoolThatCannotBeReadIsAnErrorWithItsLine(t *testing.T) {
 		"\n203.0.113.0/33":          "ip_pool:2:1: error: ",
 		"# one\n\n2001:db8::/64":    "ip_pool:3:1: error: ",
 		"0.0.0.0/0":                 "is no pool",
-		"nobody:203.0.113.0/24":     `"nobody" is no address`,
+		"no-host:203.0.113.0/24":    `"no-host" is no address`,
 		"203.0.113.0/24 # and more": "is no pool",
 	} {
 		_, problems := foreign.L2TPNS(text, foreign.Options{File: "startup-config", WAN: "eth0", LNS: foreign.LNS{Pool: []byte(pool), PoolFile: "ip_pool"}})

@@ -69,7 +69,7 @@ func (j *jool) joinPools() {
 	j.pools = joined
 	for _, p := range joined {
 		if p.ports == defaultPorts {
-			j.left(p.line, "pool4", fmt.Sprintf("%s has no port range: Jool takes 1-65535, weft 1024-65535 unless told otherwise", p.prefix), `add ports = "1-65535" if nothing else uses those ports`)
+			j.left(p.line, "pool4", fmt.Sprintf("%s has no port range: Jool takes 1-65535, weft 1024-65535 unless ports is set", p.prefix), `add ports = "1-65535" if nothing else uses those ports`)
 		}
 	}
 }

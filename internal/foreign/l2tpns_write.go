@@ -65,7 +65,7 @@ func (l *l2tpns) addresses(o Options) {
 		}
 	}
 	if len(l.listen) == 0 {
-		l.wrong(line, "bind_address", "is not there: l2tpns listens at every address, weft at those that it is told", "say --listen ADDRESS")
+		l.wrong(line, "bind_address", "is missing: l2tpns listens at every address, weft at configured ones only", "say --listen ADDRESS")
 	}
 }
 
@@ -187,7 +187,7 @@ func (l *l2tpns) write(o Options) string {
 	all.line("[router]")
 	all.line("forwarding = true")
 	all.line("")
-	all.comment("The interface to the LACs. Its other addresses and routes stay with whoever sets them.")
+	all.comment("The interface to the LACs. Its other addresses and routes stay as they are configured.")
 	all.line("[interface.wan]")
 	all.line("device = %s", quote(o.WAN))
 	all.line("addresses = [%s]", list(slices.Collect(func(yield func(netip.Prefix) bool) {

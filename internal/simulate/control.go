@@ -8,12 +8,12 @@ import (
 
 // control is the congestion control of one path. Windows are in bytes of data.
 type control interface {
-	// acked is told of newly acknowledged bytes.
+	// acked processes newly acknowledged bytes.
 	acked(a acked)
-	// lost is told once for each congestion event: losses of packets sent
-	// before the previous event belong to that one (RFC 9002 section 7.3.2).
+	// lost is called once for each congestion event: losses of packets sent before
+	// the previous event belong to that one (RFC 9002 section 7.3.2).
 	lost(now Time)
-	// timeout is told when the path stopped answering.
+	// timeout is called when the path has stopped answering.
 	timeout()
 	// window gives how much may be in flight, at least one packet.
 	window() int64

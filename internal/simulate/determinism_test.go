@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// golden are digests of all events and results of runs; they must be the same on
-// any machine and with any compiler options. Whoever changes the model changes
-// them, and says so.
+// golden are digests of all events and results of runs; they must be the same on any
+// machine and with any compiler options. A change of the model changes them, and its
+// commit message says so.
 var golden = map[string]string{
 	"cubic": "7da51ba28b08b8d3",
 	"olia":  "1ca7ec443e5fcdfa",

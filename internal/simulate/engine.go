@@ -25,7 +25,7 @@ const (
 // Simulation is one run. It is made by New, and used once.
 type Simulation struct {
 	setup    Setup
-	record   Recorder // nil = nobody listens
+	record   Recorder // nil: no recorder
 	now      Time
 	due      []Time // by path*dueKinds + kind; then the kernel's repeats, and the next stream
 	arrivals arrivals

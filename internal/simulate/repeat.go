@@ -15,8 +15,8 @@ func (m *Simulation) logSent(set schedule.PathSet, x data) {
 	}
 }
 
-// repeat gives each path with room what it has not carried of what nobody
-// acknowledged.
+// repeat sends, on each path with room, data that is not acknowledged and that the
+// path has not carried yet.
 func (m *Simulation) repeat() {
 	log := &m.sender.log
 	for log.lo < log.hi && m.needed(*log.at(log.lo)) == nil {

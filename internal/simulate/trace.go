@@ -36,5 +36,5 @@ type Event struct {
 	Again  bool   `json:"a,omitempty"`
 }
 
-// Recorder is told everything that happens, in order.
+// Recorder is called for every event, in order.
 type Recorder func(Event)

@@ -11,8 +11,8 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// flusher is a report that can be handed on now: whoever reads it through a
-// pipe sees each packet when it is done.
+// flusher is a report that can be flushed: a reader of a pipe sees each packet when
+// it is done.
 type flusher interface {
 	io.Writer
 	Flush() error

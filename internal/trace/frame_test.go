@@ -90,7 +90,7 @@ func TestABarrierIsKnownByItsSerial(t *testing.T) {
 	}
 	b[20] ^= 1
 	if _, ok := barrierSerial(b); ok {
-		t.Error("a frame of somebody else's is taken for a barrier")
+		t.Error("a frame of another program is taken for a barrier")
 	}
 }
 

@@ -20,7 +20,7 @@ type HostDevice struct {
 	MTU    int
 	XDP    bool // hook = "auto" chooses XDP for it
 	Routes []HostRoute
-	// Addresses that it has beside its link-local one, whoever gave them.
+	// Addresses other than its link-local one, wherever they come from.
 	Addresses []HostAddress
 }
 

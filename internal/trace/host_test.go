@@ -64,7 +64,8 @@ func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 	if len(lines) != 3 {
 		t.Fatalf("got %q", out.String())
 	}
-	// nobody listens: the kernel asks for whom it would tell so
+	// no socket is open: the kernel resolves the neighbour to send it port
+	// unreachable
 	if !strings.Contains(lines[2], "c0000201000000000000c0000209") {
 		t.Errorf("the host's address was not taken: %s", lines[2])
 	}

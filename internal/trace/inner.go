@@ -72,7 +72,7 @@ type tracer struct {
 	request Request
 	file    *config.File
 	input   *Input
-	output  *Output      // nil: nobody wants the packets
+	output  *Output      // nil: packets are not written
 	flush   func() error // of output
 	report  *bufio.Writer
 

@@ -32,8 +32,8 @@ users = [{ login = "alice", password = "x" }]
 pools = [{ addresses = ["203.0.113.0/24"] }]
 `
 
-// theSessions are those of alice, at a LAC with the address 192.0.2.9, and of
-// somebody whose session goes on to a server behind core.
+// theSessions are those of alice, at a LAC with the address 192.0.2.9, and one that
+// is switched to a server behind core.
 func theSessions() state.AccessTables {
 	return state.AccessTables{
 		Accesses: []state.Access{{ID: 5, Name: "isp"}},
@@ -121,7 +121,7 @@ func TestASubscribersPacketsAreExplained(t *testing.T) {
 	if want := "L2TP tunnel 1700 session 1000 (session 100), PPP, inside: IPv4 198.51.100.9 > 203.0.113.7"; err != nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v: %q is not in\n%s", err, want, out)
 	}
-	// without sessions nobody is there
+	// without sessions there is no subscriber
 	results = runTrace(t, captureOf(t, true, inTunnel(t, from)), "--config", configFile(t, lnsFile), "--in", "wan", "--sessions", "none")
 	if r := results[0]; r.Verdict == state.Forward {
 		t.Errorf("without sessions: %+v", r)
@@ -139,7 +139,7 @@ func TestL2TPIsDescribed(t *testing.T) {
 		{"data", 1701, l2tp.AppendData(nil, 17, 100, ppp.AppendFrame(nil, ppp.IPv4, udp4(t, "203.0.113.7", "198.51.100.9", 9, "x"))), "L2TP tunnel 17 session 100 (session 100 of alice), PPP, inside: IPv4 203.0.113.7 > 198.51.100.9 ttl 9 DF, UDP 1000 > 2000", ""},
 		{"data to the peer", 1701, l2tp.AppendData(nil, 1700, 1000, ppp.AppendFrame(nil, ppp.LCP, []byte{9, 1, 0, 4})), "L2TP tunnel 1700 session 1000 (session 100 of alice), PPP LCP", ""},
 		{"on its way to another server", 1701, l2tp.AppendData(nil, 1800, 1020, ppp.AppendFrame(nil, ppp.LCP, nil)), "(session 102 to the server of bob), PPP LCP", ""},
-		{"somebody else's", 1701, l2tp.AppendData(nil, 3, 4, ppp.AppendFrame(nil, ppp.LCP, nil)), "L2TP tunnel 3 session 4, PPP LCP", ""},
+		{"of an unknown tunnel", 1701, l2tp.AppendData(nil, 3, 4, ppp.AppendFrame(nil, ppp.LCP, nil)), "L2TP tunnel 3 session 4, PPP LCP", ""},
 		{"an acknowledgement", 1701, l2tp.Control{Tunnel: 17}.Marshal(), "L2TP tunnel 17 session 0, acknowledgement", ""},
 		{"a message", 1701, l2tp.Control{Tunnel: 17, Body: l2tp.New(l2tp.Hello).Marshal()}.Marshal(), "L2TP tunnel 17 session 0, Hello", ""},
 		{"no L2TP", 1701, []byte("hello, world"), "UDP 5000 > 1701", "L2TP"},

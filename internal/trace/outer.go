@@ -67,9 +67,9 @@ func FindInterface(f *config.File, in string) (name string, call func(string) st
 	return "", nil, fmt.Errorf("there is no [interface.%s], and no interface with the device %q (%s)", in, in, remedy)
 }
 
-// Outer starts this program anew with the arguments args, in namespaces of its
-// own, and waits until it has traced everything. args must lead to Inner. It
-// returns an *exec.ExitError if the inner process has said what went wrong.
+// Outer starts this program again with the arguments args, in namespaces of its own,
+// and waits until it has traced everything. args must lead to Inner. It returns an
+// *exec.ExitError if the inner process has reported the error itself.
 func Outer(ctx context.Context, args []string, request Request, files Files) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,8 +86,8 @@ func Outer(ctx context.Context, args []string, request Request, files Files) err
 	if request.Write {
 		c.ExtraFiles = append(c.ExtraFiles, files.Write)
 	}
-	// Pdeathsig: whoever kills this process kills the inner one, and with it
-	// go its namespaces and all that is in them.
+	// Pdeathsig: if this process is killed, so is the inner one, and with it its
+	// namespaces and all that is in them.
 	c.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 	// The signal comes when the thread dies that started the process.
 	runtime.LockOSThread()

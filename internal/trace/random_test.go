@@ -89,9 +89,9 @@ func leaves(c *translate.Config, pkt []byte) [][]byte {
 	return r.Out
 }
 
-// hairpins tells whether a packet or the answer to it is for a node of the
-// same side, for the router itself (which has the first two addresses of its
-// subnet, RFC 4291 section 2.6.1), or for nobody that is translated.
+// hairpins reports whether a packet or the answer to it is for a node of the same
+// side, for the router itself (which has the first two addresses of its subnet, RFC
+// 4291 section 2.6.1), or for a node that is not translated.
 func hairpins(c *translate.Config, pkt []byte) bool {
 	r := c.Translate4(pkt)
 	if pkt[0]>>4 == 6 {

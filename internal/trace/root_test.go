@@ -107,7 +107,7 @@ func TestEachWayGivesTheSamePacketsAndItsOwnDecisions(t *testing.T) {
 			expect(t, results[0], "wan", up)
 			expect(t, results[1], "lan", elsewhere) // IPv6 default route, out again
 			if out := results[2].Outputs; len(out) != 1 || out[0].Interface != "lan" || !strings.HasPrefix(out[0].Hex, "60") {
-				t.Errorf("the member without mapping is told: %+v", out)
+				t.Errorf("the answer to the member without mapping: %+v", out)
 			}
 			expect(t, results[3], "")
 		})
@@ -259,8 +259,8 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 
 func TestWithoutRootItSaysSo(t *testing.T) {
 	needRoot(t)
-	// nobody may not read what lies in root's directories: the program is
-	// reached by descriptor and the configuration is any that nobody may read
+	// the unprivileged user may not read root's directories: the program is reached
+	// by descriptor, and the configuration is world-readable
 	program, err := os.Open(testbin.Weft(t))
 	if err != nil {
 		t.Fatal(err)
@@ -284,15 +284,15 @@ func TestWithoutRootItSaysSo(t *testing.T) {
 	}
 }
 
-// Whoever sends by an interface is behind it: an answer to an address off the
-// links does not leave by the default route of another interface.
+// A sender is behind its ingress interface: an answer to an address off the links
+// does not leave by the default route of another interface.
 func TestAnAnswerToAFarSourceLeavesWhereItCameFrom(t *testing.T) {
 	needRoot(t)
 	file := "[interface.dmz]\ndevice = \"wefttrace-dmz\"\naddresses = [\"2001:db8:99::1/64\"]\n" + routerFile
 	capture := captureOf(t, true, udp6(t, "2001:db8:ffff::7", "2001:db8:64::c633:640a", 64, "no mapping"))
 	for _, r := range runTrace(t, capture, "--config", configFile(t, file), "--in", "lan", "--via", "tc") {
 		if len(r.Outputs) != 1 || r.Outputs[0].Interface != "lan" {
-			t.Errorf("the sender is told by %+v", r.Outputs)
+			t.Errorf("the answer to the sender: %+v", r.Outputs)
 		}
 	}
 }

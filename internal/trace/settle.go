@@ -141,7 +141,7 @@ func (w *world) answerFor(c caught) (bool, error) {
 	return true, w.know(w.devices[c.device].nearIndex, a)
 }
 
-// know makes a the address of somebody at the far end of a device.
+// know makes a the address of a neighbour at the far end of a device.
 func (w *world) know(index int, a netip.Addr) error {
 	n := &netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: hardware(farMAC), Family: unix.AF_INET}
 	if a.Is6() {
@@ -153,8 +153,8 @@ func (w *world) know(index int, a netip.Addr) error {
 	return nil
 }
 
-// meet tells the kernel the neighbours on the ways to some addresses, so that
-// a packet to them does not have to wait, and XDP finds them.
+// meet adds the neighbours on the paths to some addresses to the kernel's tables, so
+// that a packet to them does not have to wait, and XDP finds them.
 func (w *world) meet(addresses []netip.Addr) error {
 	for _, a := range addresses {
 		if w.met[a] {
@@ -163,7 +163,7 @@ func (w *world) meet(addresses []netip.Addr) error {
 		w.met[a] = true
 		routes, err := w.netlink.RouteGet(a.AsSlice())
 		if err != nil || len(routes) == 0 || routes[0].Type != unix.RTN_UNICAST {
-			continue // there is no way: the kernel will say so to the packet
+			continue // there is no route: the kernel answers the packet
 		}
 		next := a
 		if via, ok := netip.AddrFromSlice(routes[0].Gw); ok {
@@ -181,8 +181,8 @@ func (w *world) meet(addresses []netip.Addr) error {
 	return nil
 }
 
-// behind has answers to a leave by the device that a came in by, where no
-// route says more than the default that nobody configured.
+// behind routes answers to a out of the device that a arrived by, unless a route
+// other than the default route of this package exists.
 func (w *world) behind(d device, a netip.Addr) error {
 	if w.met[a] || !a.IsGlobalUnicast() {
 		return nil

@@ -151,7 +151,7 @@ func writeSysctl(name, value string) error {
 	return nil
 }
 
-// enterFar prepares the namespace in which nobody has an address.
+// enterFar prepares the namespace without addresses.
 func (w *world) enterFar() (err error) {
 	for _, s := range []string{"net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"} {
 		if err := writeSysctl(s, "1"); err != nil {
@@ -211,7 +211,7 @@ func (w *world) setUpFar(i int) error {
 	return ethtool.Switch(farName(i), ethtool.Receive, true)
 }
 
-// Gateways of the default routes that nobody configured.
+// Gateways of the default routes that this package adds.
 var (
 	gateway4 = netip.MustParseAddr("169.254.119.1")
 	gateway6 = netip.MustParseAddr("fe80::77:6566:7401")
@@ -235,7 +235,7 @@ func (w *world) addresses(host map[string]HostDevice, warn func(string)) {
 	}
 }
 
-// foreign tells whether the file is for another host.
+// foreign reports whether the file is for another host.
 func (w *world) foreign(host map[string]HostDevice) bool {
 	return slices.ContainsFunc(w.devices, func(d device) bool { return !host[d.dev].Real })
 }
@@ -252,10 +252,10 @@ func (w *world) addAddress(index int, a HostAddress) error {
 	return nil
 }
 
-// routes adds what the host has for its devices and, for a family that has no
-// default route then, one out of the first interface with such an address. A
-// file that names a device which the host does not have is for another host:
-// then no route is copied. Routes of the host that cannot be are told to warn.
+// routes adds the host's routes of its devices and, for a family that has no default
+// route then, one out of the first interface with such an address. A file that names
+// a device which the host does not have is for another host: then no route is
+// copied. Routes of the host that cannot be added are reported by warn.
 func (w *world) routes(f *config.File, host map[string]HostDevice, warn func(string)) error {
 	has := map[bool]bool{} // default route, by "is IPv6"
 	for _, d := range w.devices {

@@ -128,9 +128,9 @@ func (c *Config) forbidden(v6, v4 netip.Addr) bool {
 	return c.GlobalOnly && c.Table.forbidden(v6, v4)
 }
 
-// errorSource4 picks the source of an ICMPv4 error whose IPv6 source v6 has
-// no translation: always the same one for the same v6, so that the hops of a
-// traceroute can be told apart (RFC 6791 section 3).
+// errorSource4 selects the source of an ICMPv4 error whose IPv6 source v6 has no
+// translation: always the same one for the same v6, so that the hops of a traceroute
+// are distinguishable (RFC 6791 section 3).
 func (c *Config) errorSource4(v6 netip.Addr) (netip.Addr, bool) {
 	if len(c.ErrorSource4) == 0 {
 		return c.Router4, c.Router4.Is4()

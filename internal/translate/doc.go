@@ -57,7 +57,7 @@
 //
 // # What else the programs must share
 //
-//   - TCP and UDP checksums are adjusted, never computed anew, so a wrong one
+//   - TCP and UDP checksums are adjusted, never recomputed, so a wrong one
 //     stays wrong. UDP zero stays zero from IPv6 to IPv4; a result of zero is
 //     sent as 0xffff. An ICMP checksum of zero is sent as 0xffff.
 //   - From IPv6: DF is clear up to 1260 bytes and in fragments, else set. The

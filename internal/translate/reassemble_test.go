@@ -226,7 +226,7 @@ func TestAFloodOfFragmentsLeavesRoomForOthers(t *testing.T) {
 		const n = 20000
 		begin := time.Now()
 		for i := range n {
-			if i%1000 == 0 { // a fragment of somebody else, whose last one comes 900 later
+			if i%1000 == 0 { // a fragment of another packet, whose last one comes 900 later
 				if _, _, o := r.Add(int64(i), datagramKey{victim, far, uint32(i), 0}, head, fragment{present: true, more: true}, zeros[:1232]); o != state.SlowFragment {
 					t.Fatalf("%s: another host's fragment met %s", name, o)
 				}

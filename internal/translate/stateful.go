@@ -319,6 +319,6 @@ func (s *Stateful) error6(c *Config, pkt []byte, ch chain) Result {
 	return c.pairing(client.Addr(), pool.Addr()).Translate6(pkt)
 }
 
-// Unreachable answers an IPv4 packet that nobody took with an ICMPv4 error,
+// Unreachable answers an IPv4 packet that has found no session with an ICMPv4 error,
 // port unreachable (RFC 6146 section 3.5.2.2, V4 INIT).
 func (c *Config) Unreachable(pkt []byte) []byte { return c.reply4(pkt, icmp4Unreachable, 3, 0) }

@@ -125,7 +125,7 @@ func (c *Config) send4(pkt []byte, h ipv4, out []byte) Result {
 	return Result{Outcome: state.Forward6to4, Out: [][]byte{out}}
 }
 
-// mtuFor6 is what an IPv6 sender is told that its packets may measure.
+// mtuFor6 is the MTU in an ICMPv6 packet too big for an IPv6 sender.
 func (c *Config) mtuFor6() uint32 {
 	mtu := c.limit4() + header6Len - header4Len
 	if c.MTU6 != 0 {

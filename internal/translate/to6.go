@@ -87,10 +87,9 @@ func (c *Config) addresses4(pkt []byte) (pair, state.Outcome) {
 	return p, state.OutcomeNone
 }
 
-// crosses4 tells whether IPv6 may carry what IPv4 calls protocol. IGMP and the
-// authentication header cannot be translated (RFC 7915 sections 4.2, 5.1.1);
-// the numbers of IPv6's own headers would turn a payload into headers that
-// nobody has checked.
+// crosses4 reports whether IPv6 may carry an IPv4 protocol number. IGMP and the
+// authentication header cannot be translated (RFC 7915 sections 4.2, 5.1.1); the
+// numbers of IPv6's own headers would turn a payload into unchecked headers.
 func crosses4(protocol byte) bool {
 	switch protocol {
 	case protocolIGMP, headerAuth, protocolICMP6,
@@ -153,9 +152,8 @@ func (c *Config) send6(pkt []byte, h ipv6, out []byte, dont bool) Result {
 	return Result{Outcome: state.Forward4to6, Out: [][]byte{out}}
 }
 
-// mtuFor4 is what an IPv4 sender is told that its packets may measure. A
-// fragment that would fit but for the fragment header is told to make room for
-// that too.
+// mtuFor4 is the MTU in an ICMPv4 fragmentation needed for an IPv4 sender. If a
+// fragment would fit without the fragment header, the MTU leaves room for that too.
 func (c *Config) mtuFor4(total int) uint32 {
 	mtu := max(c.MTU6, minMTU6) - (header6Len - header4Len)
 	if total <= mtu {

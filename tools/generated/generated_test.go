@@ -14,8 +14,8 @@ import (
 
 const root = "../.."
 
-// The whole checkout is copied and generated anew, so that the eBPF objects
-// are also shown not to depend on where they are built.
+// The whole checkout is copied and generated again, so that the eBPF objects are
+// also shown not to depend on where they are built.
 func TestGeneratedFilesAreWhatTheirSourcesGive(t *testing.T) {
 	if _, err := exec.LookPath("clang-19"); err != nil {
 		t.Skip("clang-19 is not installed")

@@ -17,17 +17,16 @@ import (
 	"weft/internal/state"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 const factMark = "#@ "
 
 // Plan is a feature's plan: pure, from a configuration and facts.
 type Plan func(*config.File, state.Facts) state.Part
 
-// Golden plans every *.toml of dir and compares what the planner makes of the
-// feature's part alone, an object a line in order, and the problems, with the
-// .plan beside it. -update writes
-// those anew. Facts stand in the toml as comments:
+// Golden plans every *.toml of dir and compares the objects that the planner makes
+// of the feature's part alone, one a line in order, and the problems, with the .plan
+// beside it. -update rewrites those. Facts are comments in the toml:
 //
 //	#@ link eth1 2 veth mtu 1500 xdp xdp-target gro-list address 2001:db8::1/64
 //	#@ translator main 3
@@ -40,12 +39,12 @@ type Plan func(*config.File, state.Facts) state.Part
 //	#@ route 0.0.0.0/0 192.0.2.254 eth1 100
 //	#@ advertises eth1
 //
-// A link has name, index and kind (or - for a physical one), and may have
-// "lower", "vlan", "qinq", "master", "peer", "vrf-table", "filtering",
-// "vlan-aware", "limits-mac", "accept-ra", "learnt-ra" and "no-mac", which makes
-// it a device without Ethernet frames. A way has both ends, the MTU of the
-// device that leads there, and that which routers have told of, or 0. It gives
-// the number of files.
+// A link has name, index and kind (or - for a physical one), and may have "lower",
+// "vlan", "qinq", "master", "peer", "vrf-table", "filtering", "vlan-aware",
+// "limits-mac", "accept-ra", "learnt-ra" and "no-mac", which makes it a device
+// without Ethernet frames. A way has both ends, the MTU of the device that leads
+// there, and the path MTU that routers have reported, or 0. Golden returns the
+// number of files.
 func Golden(t *testing.T, dir string, sections []config.Section, plans Plan, audits ...plan.Audit) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.toml"))

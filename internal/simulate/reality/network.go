@@ -173,7 +173,7 @@ func sweep(prefix string) error {
 	for _, name := range names {
 		process, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
 		if _, err := strconv.Atoi(process); err != nil {
-			continue // somebody else's
+			continue // another program's
 		}
 		if _, err := os.Stat("/proc/" + process); errors.Is(err, fs.ErrNotExist) {
 			if err := netspace.Delete(name); err != nil {

@@ -78,7 +78,7 @@ func cubic(_, _ string, c syscall.RawConn) error {
 	return errors.Join(err, inner)
 }
 
-// one writes all at once, because the kernel chooses a path anew for each write.
+// one writes all at once, because the kernel selects a path again for each write.
 func one(out io.Writer, in io.Reader, size int64) (time.Duration, error) {
 	sent := make(chan error, 1)
 	zeros := make([]byte, size)

@@ -28,7 +28,7 @@ const (
 	axisSpace  = 52
 )
 
-// colours can be told apart with any colour vision (M. Okabe, K. Ito, "Color
+// colours are distinguishable with any colour vision (M. Okabe, K. Ito, "Color
 // Universal Design", 2008); lines differ by their marks, too.
 func colour(i int) string {
 	return [...]string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555"}[i%7]

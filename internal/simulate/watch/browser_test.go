@@ -510,7 +510,7 @@ func pageRespectsLessMotion(t *testing.T, ctx context.Context, base string) {
 	if v.time() != 0 {
 		t.Errorf("it plays by itself, to %s", v.time())
 	}
-	// when told to, it goes in steps
+	// after the key it plays in steps
 	v.run(do(`window.pictures = new Set(); window.begun = performance.now();
 		new MutationObserver(() => pictures.add(document.querySelector("#clock").textContent)).observe(document.querySelector("#clock"), {childList: true, characterData: true, subtree: true})`), chromedp.KeyEvent(" "))
 	v.until(`pictures.size >= 4`)
@@ -541,7 +541,7 @@ func pageAddressIsAMoment(t *testing.T, ctx context.Context, base string) {
 	v.settled()
 	v.compare("a", "blocking", "blest", "path.lan.delay=20ms")
 	if read[bool](v, `getComputedStyle(document.querySelector("[data-side=b] .net")).display !== "none"`) {
-		t.Error("nobody is beside, but drawn")
+		t.Error("there is no second scheduler, but it is drawn")
 	}
 	v.run(chromedp.KeyEvent(kb.ArrowRight, chromedp.KeyModifiers(chromedp.ModifierShift)))
 	v.settled()

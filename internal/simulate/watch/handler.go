@@ -27,14 +27,14 @@ var embedded embed.FS
 
 // Options of the page.
 type Options struct {
-	File       string   // a scenario that is no part of the program, read anew for each run; may be empty
+	File       string   // a scenario file outside of the program, read again for each run; may be empty
 	Scenario   string   // which one comes first; empty: File, or else the first of the menu
 	Set        []string // changes that it begins with
 	Schedulers []string // one or two that it begins with
 	Limits     Limits
 	Runs       int             // at the same time
 	Measured   func([]byte)    // takes what a page measured of itself (bench); nil = it must not
-	Log        func(err error) // told of mistakes of ours; may be nil
+	Log        func(err error) // called for internal errors; may be nil
 }
 
 // Server answers the requests of the page.
@@ -256,7 +256,8 @@ func (s *Server) serveMeasured(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Serve shows the page on HOST:PORT until ctx ends; ready is told its address.
+// Serve serves the page on HOST:PORT until ctx ends; ready is called with its
+// address.
 func Serve(ctx context.Context, address string, remote bool, o Options, ready func(url string)) error {
 	s, err := New(o)
 	if err != nil {

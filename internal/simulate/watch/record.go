@@ -180,7 +180,7 @@ func (r *recorder) record(e simulate.Event) {
 	case simulate.Receive:
 		l.end(e, Arrived)
 	case simulate.Ack, simulate.Miss:
-		if e.Stream != 0 { // of probes not all is told
+		if e.Stream != 0 { // events of probes have fewer fields
 			r.flight--
 		}
 		if p := l.find(e.Packet); p != nil {

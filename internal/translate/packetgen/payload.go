@@ -107,8 +107,8 @@ func (g *Gen) echo(src, dst netip.Addr, most int) ([]byte, byte) {
 	return g.seal(msg, 2, src, dst, icmp4), icmp4
 }
 
-// otherICMP builds messages that are not translated: neighbour discovery,
-// multicast listeners, timestamps, redirects, types nobody has assigned.
+// otherICMP builds messages that are not translated: neighbour discovery, multicast
+// listeners, timestamps, redirects, unassigned types.
 func (g *Gen) otherICMP(src, dst netip.Addr) ([]byte, byte) {
 	g.note("icmp-other")
 	msg := g.bytes(8 + g.r.IntN(40))

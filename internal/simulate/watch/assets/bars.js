@@ -90,7 +90,7 @@ export class Bars {
     }
   }
 
-  // show puts a stream into a place, or nobody.
+  // show puts a stream into a slot, or none.
   show(slot, s) {
     slot.shown = s;
     slot.g.setAttribute("visibility", s ? "visible" : "hidden");

@@ -4,7 +4,6 @@
 
 const magic = "weftrun1";
 const kinds = { f64: Float64Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array };
-const nobody = 0xffffffff;
 
 export const fates = { travels: 0, arrived: 1, dropped: 2, lost: 3, failed: 4 };
 export const flags = { again: 1, missed: 2 };
