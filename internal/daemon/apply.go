@@ -52,10 +52,9 @@ func (r *Router) Apply(ctx context.Context, f *config.File, t Tolerance) (Applie
 	return r.stages.settle(ctx, f, t)
 }
 
-// settle repeats rounds until one finds nothing to do: an object that one round
-// creates may be a fact for the next (an XDP program makes its device a target of
-// redirects). Tolerated failed steps, and those that depend on them, are omitted in
-// later rounds.
+// settle repeats rounds until one finds nothing to do: an object that one round creates may be
+// a fact for the next (an XDP program makes its device a target of redirects). Tolerated
+// failed steps, and those that depend on them, are omitted in later rounds.
 func (s stages) settle(ctx context.Context, f *config.File, t Tolerance) (a Applied, err error) {
 	for round := 0; ; round++ {
 		if a.Facts, err = s.facts(ctx, f); err != nil {

@@ -6,8 +6,7 @@ import (
 	"weft/internal/runner"
 )
 
-// Doors are the sources from which nouns are read; that of eBPF is nil if nothing is
-// loaded.
+// Doors are the sources from which nouns are read; that of eBPF is nil if nothing is loaded.
 func (r *Router) Doors() runner.Doors { return r.RunnerDoors(nil, nil) }
 
 // registry is the set of nouns that the daemon can show.

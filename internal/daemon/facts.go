@@ -15,9 +15,8 @@ import (
 	"weft/internal/state"
 )
 
-// facts reads all facts that plans of f depend on: those that features need, and
-// those that they provide to each other. The sizes of the tables are part of the
-// programs' builds.
+// facts reads all facts that plans of f depend on: those that features need, and those that
+// they provide to each other. The sizes of the tables are part of the programs' builds.
 func (r *Router) facts(ctx context.Context, f *config.File) (facts state.Facts, err error) {
 	if err = readHost(ctx, r.kernel, &facts); err != nil {
 		return facts, err
@@ -114,8 +113,7 @@ func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem,
 	_, planned := features.Plan(f, facts)
 	problems = append(problems, planned...)
 	if !root {
-		// the file may be for another machine, and not all facts of this one are
-		// known
+		// the file may be for another machine, and not all facts of this one are known
 		for i := range problems {
 			problems[i].Severity = state.Warning
 		}

@@ -1,6 +1,5 @@
-// Package daemon owns the tasks and the event loop of `weft run`. It connects the
-// other packages: config -> the features' plans -> reconcile -> the kernel and the
-// datapath.
+// Package daemon owns the tasks and the event loop of `weft run`. It connects the other
+// packages: config -> the features' plans -> reconcile -> the kernel and the datapath.
 package daemon
 
 import (

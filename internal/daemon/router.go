@@ -109,8 +109,7 @@ func (r *Router) RunnerDoors(log *slog.Logger, replan func()) runner.Doors {
 	return runner.Doors{Log: log, Kernel: r.kernel, Datapath: r.datapath, Paths: r.Place, Replan: replan}
 }
 
-// Plan returns the steps that would bring the namespace to the state that f
-// describes.
+// Plan returns the steps that would bring the namespace to the state that f describes.
 func (r *Router) Plan(ctx context.Context, f *config.File) ([]state.Step, []state.Problem, error) {
 	facts, err := r.inspected(ctx, f)
 	if err != nil {

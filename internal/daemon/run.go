@@ -37,10 +37,9 @@ type Options struct {
 	Warn     func([]state.Problem)
 }
 
-// Run is the router: it applies the configuration, and applies it again whenever the
-// file is reloaded (SIGHUP) or the kernel's links and addresses change, until ctx
-// ends. Its objects in the kernel stay, so that forwarding continues; Unload removes
-// them.
+// Run is the router: it applies the configuration, and applies it again whenever the file is
+// reloaded (SIGHUP) or the kernel's links and addresses change, until ctx ends. Its objects in
+// the kernel stay, so that forwarding continues; Unload removes them.
 func Run(ctx context.Context, o Options) error {
 	here, err := paths.Here()
 	if err != nil {
@@ -99,8 +98,7 @@ func refuse(ctx context.Context, f *config.File, warn func([]state.Problem)) err
 	return r.fits(ctx, f, warn)
 }
 
-// fits reports whether the host can fulfil f: it reads facts and plans, without a
-// round.
+// fits reports whether the host can fulfil f: it reads facts and plans, without a round.
 func (r *Router) fits(ctx context.Context, f *config.File, warn func([]state.Problem)) error {
 	facts, err := r.stages.facts(ctx, f)
 	if err != nil {
@@ -223,8 +221,7 @@ func notify(state string) {
 	_, _ = systemd.SdNotify(false, state)
 }
 
-// watchdogTick ticks twice in the time that systemd allows between watchdog
-// notifications.
+// watchdogTick ticks twice in the time that systemd allows between watchdog notifications.
 func watchdogTick() (<-chan time.Time, func()) {
 	interval, err := systemd.SdWatchdogEnabled(false)
 	if err != nil || interval == 0 {

@@ -30,8 +30,7 @@ const (
 	unsetShown = 20 // lines of weft show health
 )
 
-// tolerant continues after each failed step: there is no earlier configuration to
-// return to.
+// tolerant continues after each failed step: there is no earlier configuration to return to.
 var tolerant = Tolerance{
 	func(state.Step) bool { return true },
 	func(state.Problem) bool { return true },
