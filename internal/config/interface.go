@@ -61,7 +61,7 @@ func checkInterface(c *Checker, name string, i *Interface) {
 		c.Error(key, what, remedy)
 	}
 	if i.Hook == HookXDP && !i.Shortcut && !c.Broken("bypass") && c.File().Roles()&^state.RoleTranslated == 0 {
-		c.Error("hook", "XDP cannot hand a translated packet back to the stack, it can only send it out past the stack",
+		c.Error("hook", "XDP cannot pass a translated packet back to the stack, it can only send it out past the stack",
 			`add bypass = true if going past netfilter is right here, else write hook = "tc" or "auto"`)
 	}
 	checkMTU(c, i)

@@ -176,7 +176,7 @@ func TestASecondRunInTheSameNamespaceIsRefused(t *testing.T) {
 	r := w.start()
 	second := w.launch()
 	<-second.ended
-	want := fmt.Sprintf("another weft run looks after this network namespace already (process %d)", r.cmd.Process.Pid)
+	want := fmt.Sprintf("another weft run controls this network namespace (process %d)", r.cmd.Process.Pid)
 	if second.exit == nil || !strings.Contains(second.log.String(), want) {
 		t.Errorf("the second ended with %v and said\n%s", second.exit, second.log)
 	}

@@ -20,7 +20,7 @@ func lock(path string) (*os.File, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		pid, _ := os.ReadFile(path)
 		f.Close()
-		return nil, fmt.Errorf("another weft run looks after this network namespace already (process %s); stop it first, or send it SIGHUP to reload", strings.TrimSpace(string(pid)))
+		return nil, fmt.Errorf("another weft run controls this network namespace (process %s); stop it first, or send it SIGHUP to reload", strings.TrimSpace(string(pid)))
 	}
 	if err != nil {
 		f.Close()

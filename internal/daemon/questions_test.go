@@ -48,7 +48,7 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 		{"flush bib", "wants either flags that say which, or --all"},
 		{"flush bib --all --ipv4 192.0.2.1", "wants either flags that say which, or --all"},
 		{"flush bib --ipv6 zz", "is neither an address nor a prefix"},
-		{"run " + w.file, "another weft run looks after this network namespace already"},
+		{"run " + w.file, "another weft run controls this network namespace"},
 	} {
 		ask(c.line, c.want)
 	}

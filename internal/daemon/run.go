@@ -164,7 +164,7 @@ func (d *daemon) loop(ctx context.Context) error {
 			}
 		case <-ctx.Done():
 			notify(systemd.SdNotifyStopping)
-			d.Log.Info("stopping; forwarding goes on, weft unload takes it away")
+			d.Log.Info("stopping; forwarding continues, weft unload removes it")
 			return nil
 		case <-reload:
 			d.reload(ctx)
@@ -295,7 +295,7 @@ func (d *daemon) reload(ctx context.Context) {
 	}()
 	if t := d.onTrial.Load(); t != nil {
 		d.standing.refused("the configuration of " + t.Name + " waits to be confirmed")
-		d.Log.Error("reload refused: a configuration is on trial", "until", t.Until(), "remedy", "weft apply --confirm-now, or wait until it is taken back")
+		d.Log.Error("reload refused: a configuration is on trial", "until", t.Until(), "remedy", "weft apply --confirm-now, or wait until it is reverted")
 		return
 	}
 	text, err := os.ReadFile(d.Options.File)
@@ -328,7 +328,7 @@ func (d *daemon) install(ctx context.Context, name, text string) (why []string) 
 		if why = []string{err.Error()}; errors.As(err, &problems) {
 			why = errorsOf(problems)
 		}
-		d.Log.Error("reload failed, going back to the old configuration", "error", err)
+		d.Log.Error("reload failed, restoring the old configuration", "error", err)
 		d.file = old
 		if err := d.apply(ctx, tolerant); err != nil {
 			d.Log.Error("the old configuration cannot be applied either", "error", err)
@@ -352,6 +352,6 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 	default:
 	}
 	if err := d.apply(ctx, tolerant); err != nil {
-		d.Log.Warn("the kernel changed and the configuration cannot be applied now", "error", err)
+		d.Log.Warn("cannot apply the configuration after a change in the kernel", "error", err)
 	}
 }

@@ -62,7 +62,7 @@ func (r *runners) apply(ctx context.Context, log *slog.Logger, round runner.Roun
 		}
 		if x.fault.Changed(err) {
 			if err != nil {
-				log.Error("feature degraded, it is tried again", "feature", x.Name, "error", err)
+				log.Error("feature degraded, weft tries again", "feature", x.Name, "error", err)
 			} else {
 				log.Info("feature works again", "feature", x.Name)
 			}

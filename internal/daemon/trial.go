@@ -30,7 +30,7 @@ type start struct {
 func begin(here paths.Dirs, o Options) (s start, err error) {
 	t, err := trial.Read(here)
 	if err != nil {
-		o.Log.Warn("cannot read which configuration is on trial; starting with the file", "error", err)
+		o.Log.Warn("cannot read the configuration on trial; starting with the file", "error", err)
 	}
 	if t != nil {
 		if t.Left() > 0 {
@@ -59,12 +59,12 @@ func begin(here paths.Dirs, o Options) (s start, err error) {
 // settle deletes a trial that is over, once no other daemon can run here.
 func (s start) settle(here paths.Dirs, log *slog.Logger) error {
 	if t := s.onTrial; t != nil {
-		log.Warn("going on with a configuration on trial", "file", t.Name, "until", t.Until())
+		log.Warn("continuing with a configuration on trial", "file", t.Name, "until", t.Until())
 	}
 	if s.over == nil {
 		return nil
 	}
-	log.Warn("a configuration was not confirmed in time and is taken back", "file", s.over.Name, "kept", trial.Kept(here))
+	log.Warn("a configuration was not confirmed in time and is reverted", "file", s.over.Name, "kept", trial.Kept(here))
 	return s.over.TakeBack(here)
 }
 
@@ -86,10 +86,10 @@ func (d *daemon) overdue(ctx context.Context) {
 		d.resume(t) // the machine has slept
 		return
 	}
-	d.Log.Warn("a configuration was not confirmed in time and is taken back", "file", t.Name, "kept", trial.Kept(d.router.Place))
+	d.Log.Warn("a configuration was not confirmed in time and is reverted", "file", t.Name, "kept", trial.Kept(d.router.Place))
 	// deleted first: if the daemon is killed from here on, it starts with the file
 	if err := t.TakeBack(d.router.Place); err != nil {
-		d.Log.Error("a configuration on trial may come back at the next start", "error", err)
+		d.Log.Error("cannot delete the configuration on trial; it may be used at the next start", "error", err)
 	}
 	d.resume(nil)
 	if why := d.install(ctx, d.Options.File, t.Was); why != nil {
@@ -100,7 +100,7 @@ func (d *daemon) overdue(ctx context.Context) {
 }
 
 // errBusy is the answer to a second change while one is on trial.
-var errBusy = errors.New("a configuration is on trial already: confirm it with weft apply --confirm-now, or wait until it is taken back")
+var errBusy = errors.New("a configuration is on trial already: confirm it with weft apply --confirm-now, or wait until it is reverted")
 
 // Apply is of api.Applier.
 func (d *daemon) Apply(ctx context.Context, c api.Change) (a api.Applied, err error) {
@@ -139,9 +139,9 @@ func (d *daemon) Confirm(ctx context.Context, session string) (c api.Confirmed, 
 		t := d.onTrial.Load()
 		switch {
 		case t == nil:
-			return errors.New("no configuration waits to be confirmed: it may have been taken back (weft show status)")
+			return errors.New("there is no configuration to confirm: it may have been reverted (weft show status)")
 		case session != "" && session == t.Session:
-			return errors.New("this is the connection over which it was applied, and it may live on although no new one can be made: confirm it over a new connection")
+			return errors.New("this is the connection over which it was applied, which may survive although no new connection is possible: confirm it over a new connection")
 		}
 		if c.File, err = filepath.Abs(d.Options.File); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (u *unset) update(log *slog.Logger, a Applied) {
 	roots := slices.DeleteFunc(slices.Clone(a.Failures), func(f reconcile.Failure) bool { return errors.Is(f.Err, reconcile.ErrLeftOut) })
 	for _, f := range roots {
 		if !u.known(f.Step) {
-			log.Error("cannot set, weft tries again", "step", f.Step.String(), "error", f.Err)
+			log.Error("cannot apply a step, weft tries again", "step", f.Step.String(), "error", f.Err)
 		}
 	}
 	was := u.steps
@@ -111,7 +111,7 @@ func (u *unset) refused(err error) {
 		}
 	}
 	if len(list) == 0 {
-		list = []state.Health{{Feature: "host", Condition: state.NotWorking, Because: err.Error(), Remedy: "weft check says what is wrong with the file; what was set before stays"}}
+		list = []state.Health{{Feature: "host", Condition: state.NotWorking, Because: err.Error(), Remedy: "weft check reports the file's problems; the earlier settings stay"}}
 	}
 	u.health.Store(&list)
 	u.again(true)

@@ -106,7 +106,7 @@ func Remove(dir string) error {
 
 // ErrOtherVersion is returned if the pinned datapath was made by another version of
 // weft and lacks a map. The next Open creates it.
-var ErrOtherVersion = errors.New("the pinned datapath is of another version; weft run replaces it")
+var ErrOtherVersion = errors.New("the pinned datapath was made by another version; weft run replaces it")
 
 // Unpinned creates a datapath that is neither pinned nor attached: its programs are
 // run by BPF_PROG_RUN, for tests and measurements.

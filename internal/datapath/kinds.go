@@ -85,7 +85,7 @@ func (d *Datapath) Apply(ctx context.Context, step state.Step) error {
 			return k.Apply(d, step.Object, step.Op == state.Remove)
 		}
 	}
-	return fmt.Errorf("the datapath has no such thing: %s", step.Object)
+	return fmt.Errorf("the datapath has no such object: %s", step.Object)
 }
 
 // ApplySome applies the steps at the head of a series that one part can apply

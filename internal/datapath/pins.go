@@ -33,7 +33,7 @@ func (d *Datapath) step(format string, args ...any) error {
 // openMaps opens the pinned maps, and creates those that are missing or do not fit.
 func (d *Datapath) openMaps() error {
 	if err := os.RemoveAll(filepath.Join(d.dir, asideDir)); err != nil {
-		return fmt.Errorf("remove what a killed process left: %w", err)
+		return fmt.Errorf("remove leftovers of a killed process: %w", err)
 	}
 	specs, err := d.MapSpecs()
 	if err != nil {

@@ -75,7 +75,7 @@ func (j *jool) top(m member) {
 		j.instance, _ = j.text(m.line, m.name, m.value)
 	case "framework":
 		if s, _ := j.text(m.line, m.name, m.value); s == "iptables" {
-			j.left(m.line, m.name, "weft takes no packets out of iptables rules, but all that are for its addresses", "take the JOOL rules away; the FORWARD chain sees what is translated as IPv4")
+			j.left(m.line, m.name, "weft does not select packets by iptables rules: it translates all that are for its addresses", "remove the JOOL rules; the FORWARD chain sees translated packets as IPv4")
 		}
 	case "global":
 		for _, g := range m.members {
@@ -92,7 +92,7 @@ func (j *jool) top(m member) {
 	case "bib":
 		j.each(m, j.bib)
 	default:
-		j.left(m.line, m.name, "is not known of Jool 4.1", "look what it does, and whether docs/features/nat64.md has it")
+		j.left(m.line, m.name, "is not a key of Jool 4.1", "check what it does, and whether docs/features/nat64.md has it")
 	}
 }
 
@@ -142,7 +142,7 @@ func (j *jool) eam(path string, v value) {
 	if m.ipv6.IsValid() && m.ipv4.IsValid() {
 		j.mappings = append(j.mappings, m)
 	} else if len(j.list) == 0 {
-		j.wrong(v.line, path, "has not both an ipv6 prefix and an ipv4 prefix", "add the other")
+		j.wrong(v.line, path, "needs both an ipv6 prefix and an ipv4 prefix", "add the other")
 	}
 }
 
@@ -162,7 +162,7 @@ func (j *jool) denied(m member) {
 }
 
 func (j *jool) unknown(path string, f member) {
-	j.left(f.line, path+"."+f.name, "is not known of Jool 4.1", "look what it does, and whether docs/features/nat64.md has it")
+	j.left(f.line, path+"."+f.name, "is not a key of Jool 4.1", "check what it does, and whether docs/features/nat64.md has it")
 }
 
 // bib reads a static binding: addresses and ports are joined by #.
@@ -180,7 +180,7 @@ func (j *jool) bib(path string, v value) {
 	v6, err6 := joined(fields["ipv6 address"])
 	v4, err4 := joined(fields["ipv4 address"])
 	if err := errors.Join(err6, err4); err != nil || !v6.Addr().Is6() || !v4.Addr().Is4() {
-		j.wrong(v.line, path, "has not an ipv6 address and an ipv4 address, each with its port", `write them as "2001:db8::1#80" and "192.0.2.1#80"`)
+		j.wrong(v.line, path, "needs an ipv6 address and an ipv4 address, each with its port", `write them as "2001:db8::1#80" and "192.0.2.1#80"`)
 		return
 	}
 	protocol := strings.ToLower(fields["protocol"])

@@ -33,7 +33,7 @@ func (j *jool) global(g member) {
 		j.override = on
 	case "tos":
 		if fmt.Sprint(g.scalar) != "0" {
-			j.left(g.line, path, "weft sets no TOS but zero", "mark packets in the FORWARD chain: ip dscp set")
+			j.left(g.line, path, "weft can only set TOS to zero", "mark packets in the FORWARD chain: ip dscp set")
 		}
 	case "rfc6791v4-prefix":
 		j.errorSources(path, g)
@@ -126,7 +126,7 @@ func (j *jool) lowest(path string, g member) {
 	case err != nil:
 		j.wrong(g.line, path, "is not a number", "write it in bytes, as 1280")
 	case n < 1280 || n > 65535:
-		j.left(g.line, path, fmt.Sprintf("%d is no MTU that IPv6 can have", n), "1280 to 65535; 1280 is taken")
+		j.left(g.line, path, fmt.Sprintf("%d is not a valid MTU for IPv6", n), "1280 to 65535; 1280 is taken")
 	default:
 		j.settings = append(j.settings, fmt.Sprintf("lowest_ipv6_mtu = %d", n))
 	}

@@ -88,9 +88,9 @@ func (l *l2tpns) command(line int, words []string) {
 	case "load":
 		l.plugin(line, words[len(words)-1])
 	case "router", "neighbour":
-		l.once(line, "router", "weft speaks no BGP to announce subscribers with", "let BIRD or FRR do it; the routes to the pools are in the kernel")
+		l.once(line, "router", "weft does not announce subscribers over BGP", "let BIRD or FRR do it; the routes to the pools are in the kernel")
 	case "ip", "permit", "deny":
-		l.once(line, "ip access-list", "weft has no filters of a session's own", "write rules for the section's device in nftables; RADIUS' Filter-Id names the walled garden")
+		l.once(line, "ip access-list", "weft has no per-session filters", "write rules for the section's device in nftables; RADIUS' Filter-Id names the walled garden")
 	case "setforward":
 		l.sendOn(line, words[1:])
 	case "hostname":
@@ -100,7 +100,7 @@ func (l *l2tpns) command(line int, words []string) {
 	case "exit", "end", "username", "enable":
 		// the command line's own
 	default:
-		l.left(line, words[0], "is no command that startup-config(5) has", "look what it does, and whether docs/features/lns.md has it")
+		l.left(line, words[0], "is not a command of startup-config(5)", "check what it does, and whether docs/features/lns.md has it")
 	}
 }
 
@@ -110,15 +110,15 @@ func (l *l2tpns) plugin(line int, name string) {
 	case "sessionctl", "setrxspeed":
 		// weft kick; the LAC's speeds go to RADIUS as they are
 	case "garden":
-		l.left(line, path, "what subscribers in the walled garden reach is in firewall rules there", `list it in walled_garden; RADIUS answers with Filter-Id = "garden"`)
+		l.left(line, path, "l2tpns has the walled garden's destinations in firewall rules", `list it in walled_garden; RADIUS answers with Filter-Id = "garden"`)
 	case "autothrottle", "throttlectl":
 		l.left(line, path, "weft takes rate limits from WISPr-Bandwidth-Max-Up and -Down, in bit/s", "let RADIUS answer with them, or change them with a CoA-Request")
 	case "autosnoop", "snoopctl":
-		l.left(line, path, "weft copies no subscriber's packets to another host", "mirror the port of a switch where the law asks for it")
+		l.left(line, path, "weft does not mirror subscribers' packets to another host", "mirror a switch port where the law requires it")
 	case "stripdomain":
-		l.left(line, path, "weft asks for the login as it came", "let RADIUS take the realm off")
+		l.left(line, path, "weft sends the login to RADIUS unchanged", "strip the realm in RADIUS")
 	default:
-		l.left(line, path, "weft has no such plugin", "look what it does, and whether docs/features/lns.md has it")
+		l.left(line, path, "weft has no such plugin", "check what it does, and whether docs/features/lns.md has it")
 	}
 }
 
@@ -143,33 +143,33 @@ func (l *l2tpns) setting(line int, name, value string) {
 		l.set[name] = setting{line, value}
 	case slices.Contains(own, name):
 	case strings.HasPrefix(name, "cluster_"):
-		l.once(line, "set cluster_*", "weft has no cluster: sessions are in one router, and outlive its restart", "give LACs the addresses of two routers; sessions of one that is lost come back at the other")
+		l.once(line, "set cluster_*", "weft has no cluster: sessions are in one router, and survive its restart", "give LACs the addresses of two routers; sessions of a failed one reconnect to the other")
 	case strings.HasPrefix(name, "pppoe_"):
-		l.once(line, "set pppoe_*", "weft is no PPPoE server", "let an access concentrator bring these subscribers by L2TP")
+		l.once(line, "set pppoe_*", "weft is no PPPoE server", "use an access concentrator that delivers these subscribers over L2TP")
 	case name == "radius_dae_port":
 		if value != "3799" {
-			l.left(line, name, "weft takes CoA- and Disconnect-Requests at port 3799 (RFC 5176)", "let the RADIUS server ask there")
+			l.left(line, name, "weft receives CoA- and Disconnect-Requests at port 3799 (RFC 5176)", "make the RADIUS server send them there")
 		}
 	case name == "accounting_dir", name == "account_all_origin":
 		l.once(line, "set accounting_dir", "weft writes no files of usage", "take it from RADIUS accounting, or weft show subscribers --json")
 	case name == "guest_account":
 		if value != "" {
-			l.left(line, name, "duplicates is for all logins alike", `set duplicates = "allow" if guests matter more than stale sessions`)
+			l.left(line, name, "duplicates applies to all logins", `set duplicates = "allow" if guests matter more than stale sessions`)
 		}
 	case name == "disable_sending_hello":
 		if yes(value) {
-			l.left(line, name, "weft asks silent tunnels whether they are there", `set hello = "1h"`)
+			l.left(line, name, "weft sends Hello messages on silent tunnels", `set hello = "1h"`)
 		}
 	case name == "auth_tunnel_change_addr_src":
 		if yes(value) {
-			l.left(line, name, "a tunnel stays with the address that set it up", "nothing to do unless LACs are a cluster")
+			l.left(line, name, "a tunnel keeps the peer address that set it up", "nothing to do unless LACs are a cluster")
 		}
 	case strings.HasPrefix(name, "dhcp6_"), name == "default_ipv6_domain_list":
 		l.left(line, name, "weft's DHCPv6 has lifetimes and a DUID of its own, and no search list", "nothing to do")
 	case name == "multi_hostname":
-		l.left(line, name, "a section has one host_name", "make a section of its own for each address that has another")
+		l.left(line, name, "a section has one host_name", "write a section for each address with another host name")
 	default:
-		l.left(line, name, "is no setting that startup-config(5) has", "look what it does, and whether docs/features/lns.md has it")
+		l.left(line, name, "is not a setting of startup-config(5)", "check what it does, and whether docs/features/lns.md has it")
 	}
 }
 

@@ -26,7 +26,7 @@ func (l *l2tpns) address(name string, is6 bool) (netip.Addr, bool) {
 	}
 	a, err := netip.ParseAddr(s.value)
 	if err != nil || a.Is6() != is6 || a.Zone() != "" {
-		l.wrong(s.line, name, fmt.Sprintf("%q is no address of its family", s.value), "write it as "+map[bool]string{false: "192.0.2.1", true: "2001:db8::1"}[is6])
+		l.wrong(s.line, name, fmt.Sprintf("%q is not an address of its family", s.value), "write it as "+map[bool]string{false: "192.0.2.1", true: "2001:db8::1"}[is6])
 		return netip.Addr{}, false
 	}
 	return a, !a.IsUnspecified()
@@ -83,14 +83,14 @@ func (l *l2tpns) servers() {
 		l.radius = append(l.radius, netip.AddrPortFrom(a, uint16(port)))
 	}
 	if len(l.radius) == 0 {
-		l.wrong(1, "primary_radius", "is not there: no subscriber is known", "set it; is this a startup-config of l2tpns?")
+		l.wrong(1, "primary_radius", "is missing: there is no source of subscribers", "set it; is this a startup-config of l2tpns?")
 		return
 	}
 	if l.set["radius_secret"].value == "" {
-		l.wrong(max(1, l.set["primary_radius"].line), "radius_secret", "is not there: RADIUS servers need one", "set it")
+		l.wrong(max(1, l.set["primary_radius"].line), "radius_secret", "is missing: RADIUS servers need one", "set it")
 	}
 	if s := l.set["radius_accounting"]; !yes(s.value) {
-		l.left(max(1, s.line), "radius_accounting", "is off there; weft tells the servers of every session, at the next port", "let them answer, or their silence stands in the log")
+		l.left(max(1, s.line), "radius_accounting", "is off in l2tpns; weft sends accounting records to the servers, at the next port", "let them acknowledge these, or weft logs the missing answers")
 	}
 }
 
@@ -170,7 +170,7 @@ func (l *l2tpns) write(o Options) string {
 	if len(l.pools) > 0 {
 		out.line("pools = [{ addresses = [%s] }]", list(l.pools))
 	} else {
-		l.left(1, "ip_pool", "is not there or empty: only subscribers to whom RADIUS gives an address have IPv4", "say --ip-pool FILE, or write pools")
+		l.left(1, "ip_pool", "is missing or empty: only subscribers with an address from RADIUS have IPv4", "say --ip-pool FILE, or write pools")
 	}
 	l.ipv6(&out)
 	if len(l.dns) > 0 {
@@ -205,11 +205,11 @@ func (l *l2tpns) write(o Options) string {
 func (l *l2tpns) lacs(out *toml) {
 	s := l.set["l2tp_secret"]
 	if s.value == "" {
-		l.left(max(1, s.line), "l2tp_secret", "is not there: anybody may set up tunnels", "name the LACs' addresses in lacs, and a secret")
+		l.left(max(1, s.line), "l2tp_secret", "is missing: every host may set up tunnels", "name the LACs' addresses in lacs, and a secret")
 		out.line(`lacs = [{ address = "0.0.0.0/0" }]`)
 		return
 	}
-	l.left(s.line, "l2tp_secret", "l2tpns needs it of those LACs only that ask for it; weft of all", "name the addresses of LACs that have none in lacs, without secret")
+	l.left(s.line, "l2tp_secret", "l2tpns requires it only of LACs that request it; weft of all", "name the addresses of LACs that have none in lacs, without secret")
 	out.comment("Narrow this to the LACs' addresses, each with a secret of its own.")
 	out.line("lacs = [{ address = %q, secret = %s }]", "0.0.0.0/0", quote(s.value))
 }
@@ -262,7 +262,7 @@ func (l *l2tpns) sendOn(line int, words []string) {
 	entry := fmt.Sprintf("{ realm = %s, server = %q, secret = %s }", quote(realm), server, quote(words[3]))
 	switch {
 	case !whole || realm == "" || strings.Contains(realm, "@"):
-		l.left(line, "setforward", fmt.Sprintf("weft sends whole realms on, what stands behind an @ in logins, and %q is another part of them", words[0]),
+		l.left(line, "setforward", fmt.Sprintf("weft forwards by realm, the part behind an @ in logins, and %q is another part", words[0]),
 			"put the realm into forward, or let RADIUS answer with Tunnel-Type and Tunnel-Server-Endpoint")
 	case l.said["setforward @"+strings.ToLower(realm)]:
 		l.left(line, "setforward", fmt.Sprintf("is there for %q already", realm), "each realm goes to one server")

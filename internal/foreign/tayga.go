@@ -25,7 +25,7 @@ type tayga struct {
 func Tayga(text []byte, o Options) (string, []state.Problem) {
 	t := tayga{notes: notes{file: o.File}, device: "nat64"}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		t.wrong(1, "tayga.conf", "is no text", "is this a tayga.conf?")
+		t.wrong(1, "tayga.conf", "is not text", "is this a tayga.conf?")
 		return "", t.list
 	}
 	for i, line := range strings.Split(string(text), "\n") {
@@ -65,7 +65,7 @@ func (t *tayga) directive(line int, words []string) {
 	case "map":
 		t.mapLine(line, args)
 	case "dynamic-pool":
-		t.left(line, name, "weft gives no IPv6 node an IPv4 address by itself", `write a mapping for each node that dynamic.map lists, or share addresses with mode = "stateful"`)
+		t.left(line, name, "weft does not assign IPv4 addresses to IPv6 nodes dynamically", `write a mapping for each node that dynamic.map lists, or share addresses with mode = "stateful"`)
 	case "udp-cksum-mode":
 		t.checksums(line, args[0])
 	case "ipv6-addr":
@@ -79,7 +79,7 @@ func (t *tayga) directive(line int, words []string) {
 	case "tun-ip", "tun-route", "offlink-mtu":
 		t.left(line, name, "weft makes the device, its MTU and its routes itself", "nothing to do")
 	default:
-		t.left(line, name, "is not known of Tayga 0.9", "look what it does, and whether docs/features/nat64.md has it")
+		t.left(line, name, "is not a setting of Tayga 0.9", "check what it does, and whether docs/features/nat64.md has it")
 	}
 }
 

@@ -106,7 +106,7 @@ func (a *overlap) problem(severity state.Severity, c state.Claim, what, remedy s
 func (a *overlap) translated(c state.Claim) {
 	for _, n := range a.networks {
 		if c.Prefix.Contains(n.address.Addr()) {
-			a.problem(state.Error, c, fmt.Sprintf("%s holds the router's own address %s: the kernel takes its packets before they are translated", c.Prefix, n),
+			a.problem(state.Error, c, fmt.Sprintf("%s contains the router's own address %s: the kernel delivers its packets before they are translated", c.Prefix, n),
 				"use addresses that no interface has; with a single address, a private pool and masquerading in nftables (docs/guides/firewall-and-nat64.md)")
 			return
 		}
@@ -127,7 +127,7 @@ func (a *overlap) shared(c state.Claim) bool {
 func (a *overlap) gateway(c state.Claim) {
 	for _, r := range a.facts.Routes {
 		if r.Gateway.IsValid() && c.Prefix.Contains(r.Gateway) {
-			a.problem(state.Error, c, fmt.Sprintf("%s holds the gateway of the host's route %s: the network behind it would be cut off", c.Prefix, r), "use addresses that no other router or host has")
+			a.problem(state.Error, c, fmt.Sprintf("%s contains the gateway of the host's route %s: the network behind it would be cut off", c.Prefix, r), "use addresses that no other router or host has")
 			return
 		}
 	}
@@ -140,10 +140,10 @@ func (a *overlap) given(c state.Claim) {
 		switch {
 		case c.Prefix.Contains(n.address.Addr()) && host:
 			if !a.isGateway(n.address.Addr(), c.Section) {
-				a.problem(state.Warning, c, fmt.Sprintf("%s holds the router's own address %s, which may be given to another", c.Prefix, n), "take that address out of what is given")
+				a.problem(state.Warning, c, fmt.Sprintf("%s contains the router's own address %s, which may be assigned to another host", c.Prefix, n), "remove that address from the pool")
 			}
 		case c.Prefix.Contains(n.address.Addr()):
-			a.problem(state.Error, c, fmt.Sprintf("%s holds the network %s: its hosts would be cut off", c.Prefix, n), "give out addresses that no interface has")
+			a.problem(state.Error, c, fmt.Sprintf("%s contains the network %s: its hosts would be cut off", c.Prefix, n), "give out addresses that no interface has")
 			return
 		case n.address.Contains(c.Prefix.Addr()) && !host && c.Prefix.Bits() > n.address.Bits():
 			a.problem(state.Warning, c, fmt.Sprintf("%s is a part of the network %s: its hosts do not reach those addresses, because nothing answers there for them", c.Prefix, n),
@@ -179,14 +179,14 @@ func (a *overlap) blocked(c state.Claim) {
 	}
 	for _, r := range a.facts.Routes {
 		if r.Device == c.Device && r.Gateway.IsValid() && cut(r.Gateway) {
-			a.problem(state.Warning, c, fmt.Sprintf("drops what comes from %s, the gateway of the host's route %s", r.Gateway, r), fmt.Sprintf("add it to [block] except, as %q", netip.PrefixFrom(r.Gateway, r.Gateway.BitLen())))
+			a.problem(state.Warning, c, fmt.Sprintf("drops packets from %s, the gateway of the host's route %s", r.Gateway, r), fmt.Sprintf("add it to [block] except, as %q", netip.PrefixFrom(r.Gateway, r.Gateway.BitLen())))
 			return
 		}
 	}
 	for _, n := range a.networks {
 		inside := n.address.Bits() < c.Prefix.Bits() && n.address.Contains(c.Prefix.Addr()) && cut(c.Prefix.Addr())
 		if n.device == c.Device && (cut(n.address.Addr()) || inside) {
-			a.problem(state.Warning, c, fmt.Sprintf("%s drops what comes from hosts of the network %s", c.Prefix, n), fmt.Sprintf("add the network to [block] except, as %q", n.address.Masked()))
+			a.problem(state.Warning, c, fmt.Sprintf("%s drops packets from hosts of the network %s", c.Prefix, n), fmt.Sprintf("add the network to [block] except, as %q", n.address.Masked()))
 			return
 		}
 	}

@@ -17,7 +17,7 @@ type caught struct {
 	at     time.Time
 }
 
-var errNoBarrier = errors.New("a device lost the frame that was sent to see whether it is done")
+var errNoBarrier = errors.New("a device lost the barrier frame")
 
 // barrier sends a frame out of every device, waits until all have come
 // through, and gives what came before them. Queues keep the order, and the

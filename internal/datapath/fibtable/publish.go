@@ -16,7 +16,7 @@ import (
 // older Routes. It is called again after a table was added.
 func (r *Routes) Publish() error {
 	if r.readOnly {
-		return errors.New("publish routes: these are only looked at")
+		return errors.New("publish routes: these are read-only")
 	}
 	return r.d.core.Exclusive(r.publish)
 }
@@ -139,7 +139,7 @@ func (d Table) refreshPrograms() error {
 		}
 		id, ok := datapath.MapID(m)
 		if !ok {
-			return fmt.Errorf("the kernel does not tell the number of map %s", f)
+			return fmt.Errorf("the kernel does not report the id of map %s", f)
 		}
 		now = append(now, id)
 	}

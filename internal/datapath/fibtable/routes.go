@@ -195,7 +195,7 @@ func (r *Routes) Range() (first, end uint32) {
 func (r *Routes) check(what string, n, count uint32) error {
 	first, end := r.Range()
 	if r.readOnly {
-		return fmt.Errorf("set %s %d: these routes are only looked at", what, n)
+		return fmt.Errorf("set %s %d: these routes are read-only", what, n)
 	}
 	if n < first || uint64(n)+uint64(count) > uint64(end) {
 		return fmt.Errorf("set %s %d: not within %d to %d", what, n, first, end-1)

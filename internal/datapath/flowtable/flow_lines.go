@@ -77,7 +77,7 @@ func (t *lineTable[K, V, L, P]) at(bucket uint32, place int) P {
 func (t *lineTable[K, V, L, P]) mapIn(protection int) (err error) {
 	n := int(t.m.MaxEntries())
 	if n > indexLines {
-		return fmt.Errorf("%s: %d lines, the index can tell %d apart", t.m, n, indexLines)
+		return fmt.Errorf("%s: %d lines, the index can address %d", t.m, n, indexLines)
 	}
 	if t.memory, err = datapath.MapMemory(t.m, n*int(unsafe.Sizeof(*new(L))), protection); err != nil {
 		return err

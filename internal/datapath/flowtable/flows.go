@@ -215,7 +215,7 @@ func (f *Flows) Forget(list []state.FlowKey) error {
 		keys[i] = encodePassedKey(k)
 	}
 	if err := deleteKeys(f.passes, keys); err != nil {
-		return fmt.Errorf("forget what passed: %w", err)
+		return fmt.Errorf("reset packet counts of flows: %w", err)
 	}
 	return nil
 }

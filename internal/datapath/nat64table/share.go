@@ -70,11 +70,11 @@ func (s *Sharer) Close() error { return s.ring.Close() }
 func (s *Sharer) Identity() (uint64, error) {
 	id, ok := datapath.MapID(s.sessions)
 	if !ok {
-		return 0, errors.New("the kernel does not tell the number of map nat64_sessions")
+		return 0, errors.New("the kernel does not report the id of map nat64_sessions")
 	}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return 0, fmt.Errorf("tell this boot from others: %w", err)
+		return 0, fmt.Errorf("read the boot id: %w", err)
 	}
 	sum := uint64(14695981039346656037) // FNV-1a
 	for _, b := range binary.LittleEndian.AppendUint32(boot, uint32(id)) {

@@ -77,21 +77,21 @@ func fillFast(outer *ebpf.Map, piece *ebpf.MapSpec) error {
 			continue
 		}
 		if !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("look for piece %d: %w", at, errors.Join(err, put()))
+			return fmt.Errorf("look up chunk %d: %w", at, errors.Join(err, put()))
 		}
 		m, err := ebpf.NewMap(piece)
 		if err != nil {
-			return fmt.Errorf("make piece %d: %w", at, errors.Join(err, put()))
+			return fmt.Errorf("make chunk %d: %w", at, errors.Join(err, put()))
 		}
 		keys, fds, made = append(keys, at), append(fds, uint32(m.FD())), append(made, m)
 		if len(keys) == fastAtOnce {
 			if err := put(); err != nil {
-				return fmt.Errorf("put in pieces: %w", err)
+				return fmt.Errorf("insert chunks of the session cache: %w", err)
 			}
 		}
 	}
 	if err := put(); err != nil {
-		return fmt.Errorf("put in pieces: %w", err)
+		return fmt.Errorf("insert chunks of the session cache: %w", err)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func receive(conn net.Conn, length int64, over time.Duration) (digests [2][32]by
 		return digests, p, fmt.Errorf("receive: broke off after %d bytes: %w", int64(n)+head, err)
 	}
 	if _, err := conn.Write([]byte{1}); err != nil {
-		return digests, p, fmt.Errorf("tell the sender that all has come: %w", err)
+		return digests, p, fmt.Errorf("acknowledge the transfer: %w", err)
 	}
 	digests[0] = sha256.Sum256(data)
 	if _, err := io.ReadFull(conn, digests[1][:]); err != nil {

@@ -266,7 +266,7 @@ func (l *LAC) call(s *Session) {
 // again sets a session up again.
 func (l *LAC) again(s *Session) {
 	if l.Ended++; l.Ended > len(l.Sessions)+endedMax {
-		l.failed = fmt.Errorf("%d calls came to nothing, the last one, %d, in stage %d", l.Ended, s.ID, s.state)
+		l.failed = fmt.Errorf("%d calls failed, the last one, %d, in stage %d", l.Ended, s.ID, s.state)
 		return
 	}
 	s.ours, s.theirs, s.last, s.Addr = false, false, nil, [4]byte{}

@@ -77,7 +77,7 @@ func (m Malformed) Run(ctx context.Context) error {
 			return err
 		}
 		if err := storm.echo(ctx, others); err != nil {
-			return fmt.Errorf("after one of these others have come to harm: %s: %w", strings.Join(names, "; "), err)
+			return fmt.Errorf("after one of these messages, other sessions were affected: %s: %w", strings.Join(names, "; "), err)
 		}
 	}
 	fmt.Fprintf(m.Out, "done: %d malformed datagrams, each in a session of its own; others noticed nothing\n", len(all))

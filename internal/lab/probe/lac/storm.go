@@ -97,7 +97,7 @@ func (s Storm) Run(ctx context.Context) error {
 		fmt.Fprintf(s.Out, "packet %d, of %s, had no answer\n", number, at.Format(time.StampMicro))
 	}
 	if sent != came {
-		return errors.New("the storm has disturbed others")
+		return errors.New("the storm has affected other sessions")
 	}
 	fmt.Fprintln(s.Out, "done: all is as it should be")
 	for ctx.Err() == nil {
