@@ -1,7 +1,7 @@
-// Package bench measures things beside each other: some cases, some subjects,
-// several rounds in which every case meets every subject once, so that
-// whatever else the machine does meets all of them alike. Absolute figures
-// belong to a machine; the ratios within one run are what counts.
+// Package bench compares programs: some cases, some subjects, and several rounds in
+// which every case is measured once with every subject, so that other load on the
+// machine affects all of them alike. Absolute figures depend on the machine; the
+// ratios within one run are the result.
 package bench
 
 import (
@@ -26,24 +26,23 @@ type Subject struct {
 	About string
 }
 
-// Bar is what a subject is held to: its median in a case is at least Times the
-// median of another, or, where Of is empty, at least Times the case's unit (at
-// most, where less is better).
+// Bar is a requirement for a subject: its median in a case is at least Times the
+// median of another, or, if Of is empty, at least Times the case's unit (at most,
+// where less is better).
 type Bar struct {
 	Case, Subject string
 	Times         float64
 	Of            string
 }
 
-// Limit is what a subject's median in a case is held to by itself. Zero is no
-// limit.
+// Limit is an absolute limit of a subject's median in a case. Zero is no limit.
 type Limit struct {
 	Case, Subject   string
 	AtLeast, AtMost float64
 }
 
-// Measurer measures a subject in a case, once. It prepares what it needs when
-// it is first asked for it.
+// Measurer measures a subject in a case, once. It prepares what it needs at the
+// first call.
 type Measurer interface {
 	Measure(ctx context.Context, c, subject string) (float64, error)
 	Close(ctx context.Context) error
@@ -79,7 +78,7 @@ type Step struct {
 	Subject string
 }
 
-// Result is what the rounds of one case and subject gave.
+// Result has the values of the rounds of one case and subject.
 type Result struct {
 	Bench   string  `json:"bench"`
 	Case    string  `json:"case"`
@@ -122,7 +121,7 @@ func (b Bench) Plan(o Options) ([]Step, error) {
 
 func chosen(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 
-// known refuses names that the bench does not have.
+// known returns an error for names that the bench does not have.
 func (b Bench) known(o Options) error {
 	var cases, subjects []string
 	for _, c := range b.Cases {
@@ -196,7 +195,7 @@ func Median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Verdict is how a bar was met.
+// Verdict is the result of a bar.
 type Verdict struct {
 	Bar
 	Ratio float64 // of the medians, or the median itself
@@ -204,7 +203,7 @@ type Verdict struct {
 	Met   bool
 }
 
-// Judge holds results against the bars that they cover.
+// Judge compares results with the bars that they cover.
 func (b Bench) Judge(results []Result) []Verdict {
 	cases := map[string]Case{}
 	for _, c := range b.Cases {
@@ -234,14 +233,14 @@ func (b Bench) Judge(results []Result) []Verdict {
 	return verdicts
 }
 
-// Holding is how a limit was kept.
+// Holding is the result of a limit.
 type Holding struct {
 	Limit
 	Median float64
 	Kept   bool
 }
 
-// Hold holds results against the limits that they cover.
+// Hold compares results with the limits that they cover.
 func (b Bench) Hold(results []Result) []Holding {
 	var out []Holding
 	for _, l := range b.Limits {

@@ -51,7 +51,7 @@ func (l *Lab) apply(ctx context.Context, step Step) error {
 }
 
 func (l *Lab) makeSpace(s MakeSpace) error {
-	// a node that comes back has its directory
+	// a node that is revived has its directory already
 	if err := os.MkdirAll(l.nodeDir(s.Node), 0o755); err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (l *Lab) makeSpace(s MakeSpace) error {
 		return err
 	}
 	l.spaces[s.Node] = space
-	// Duplicate address detection (RFC 4862 section 5.4) would hold every IPv6
-	// address back for a second; the plan gives none out twice.
+	// Duplicate address detection (RFC 4862 section 5.4) would delay every IPv6
+	// address by a second; the plan assigns none twice.
 	err = l.setSysctls(SetSysctls{s.Node, [][2]string{
 		{"net.ipv6.conf.all.disable_ipv6", "0"},
 		{"net.ipv6.conf.default.disable_ipv6", "0"},
@@ -92,7 +92,7 @@ func (l *Lab) withNetlink(node string, f func(*netlink.Handle) error) error {
 func (l *Lab) setSysctls(s SetSysctls) error {
 	return l.spaces[s.Node].Do(func() error {
 		for _, v := range s.Values {
-			// /proc/sys/net shows the namespace of the thread that looks.
+			// /proc/sys/net shows the namespace of the reading thread.
 			path := "/proc/sys/" + strings.ReplaceAll(v[0], ".", "/")
 			if err := os.WriteFile(path, []byte(v[1]), 0o644); err != nil {
 				return fmt.Errorf("set %s: %w", v[0], err)
@@ -157,9 +157,9 @@ func (l *Lab) plugIn(p Plug, rate Rate) error {
 	})
 }
 
-// bucket is a token bucket filter (tc-tbf(8)) that lets rate through and holds
-// 50 ms of it in its queue. A bucket smaller than one large GSO packet would
-// make the kernel split it, which is right for a slow link.
+// bucket is a token bucket filter (tc-tbf(8)) with this rate and a queue of 50 ms. A
+// bucket smaller than one large GSO packet would make the kernel split it, which is
+// right for a slow link.
 func bucket(link netlink.Link, rate Rate) *netlink.Tbf {
 	bytes := uint64(rate) / 8
 	burst := uint32(max(bytes/250, 3200)) // 4 ms

@@ -16,7 +16,7 @@ import (
 	"weft/internal/lab/probe"
 )
 
-// checkReboot switches a guest off, without a good-bye, and on again.
+// checkReboot kills a guest without a shutdown, and starts it again.
 func (l *Lab) checkReboot(ctx context.Context, c Check, r *Result) error {
 	r.Tried = fmt.Sprintf("%s is switched off, and on again", c.Node)
 	steps := Plan(l.scenario, l.Name)
@@ -37,13 +37,13 @@ func (l *Lab) checkReboot(ctx context.Context, c Check, r *Result) error {
 	return nil
 }
 
-// whileChanging is how long a transfer takes at least that a change happens in.
-// Where the change takes longer others follow it.
+// whileChanging is the shortest duration of a transfer during which a change
+// happens. If the change takes longer, others follow it.
 const whileChanging = 6 * time.Second
 
-// checkReload changes a router's weft.toml while bytes go both ways. With fails
-// the change alone must stop them, until the other end has followed, or until
-// it is taken back. All bytes must arrive in either case.
+// checkReload changes a router's weft.toml while bytes are transferred both ways.
+// With fails, the change alone must stop them, until the other end has followed or
+// the change is reverted. All bytes must arrive in either case.
 func (l *Lab) checkReload(ctx context.Context, c Check, r *Result) error {
 	file := filepath.Join(l.nodeDir(c.Node), "weft.toml")
 	before, err := os.ReadFile(file)
@@ -92,7 +92,7 @@ func (l *Lab) checkReload(ctx context.Context, c Check, r *Result) error {
 	return wait.done(r)
 }
 
-// changed gives the text with each of the pairs' first replaced by its second.
+// changed returns the text with each pair's first string replaced by its second.
 func changed(text string, pairs [][]string) (after, words string, err error) {
 	var said []string
 	for _, p := range pairs {
@@ -105,7 +105,7 @@ func changed(text string, pairs [][]string) (after, words string, err error) {
 	return text, strings.Join(said, ", "), nil
 }
 
-// broken wants the way to be closed.
+// broken checks that no traffic passes.
 func (l *Lab) broken(ctx context.Context, c Check) error {
 	c.Count = 2
 	e, err := l.ping(ctx, c)
@@ -115,7 +115,7 @@ func (l *Lab) broken(ctx context.Context, c Check) error {
 	return err
 }
 
-// reload gives a node's router another weft.toml, and waits until it has it.
+// reload gives a node's router another weft.toml, and waits until it is applied.
 func (l *Lab) reload(ctx context.Context, node, text string) error {
 	i := slices.IndexFunc(l.processes, func(p *process) bool { return p.node == node && p.name == "weft" })
 	if i < 0 {
@@ -136,7 +136,7 @@ func (l *Lab) reload(ctx context.Context, node, text string) error {
 	if err := awaitNews(ctx, socket, p, l.deadline, "RELOADING=1", "READY=1"); err != nil {
 		return fmt.Errorf("reload in %s: %w", node, err)
 	}
-	// a file that was refused leaves something to be done
+	// a refused file leaves steps to be done
 	out, err := l.run(ctx, node, "{weft}", "plan", "{dir}/weft.toml", "--json")
 	if err != nil {
 		return err
@@ -147,7 +147,8 @@ func (l *Lab) reload(ctx context.Context, node, text string) error {
 	return nil
 }
 
-// listenForNews makes the socket at which a node's router says how it is.
+// listenForNews creates the socket at which a node's router sends its systemd
+// notifications.
 func (l *Lab) listenForNews(node string) (*net.UnixConn, error) {
 	path := l.newsPath(node)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +169,7 @@ type end struct {
 	err error
 }
 
-// traffic is slow transfers in each direction, one after the other until the
-// change is done.
+// traffic is a series of slow transfers in each direction, until the change is done.
 type traffic struct {
 	ends    chan end
 	changed chan struct{} // to be closed
@@ -184,7 +184,7 @@ func (l *Lab) traffic(ctx context.Context, c Check, s *server) traffic {
 	return t
 }
 
-// moveUntil gives what came of the transfers of one direction in all.
+// moveUntil returns the combined result of the transfers of one direction.
 func (l *Lab) moveUntil(ctx context.Context, c Check, s *server, d probe.Direction, changed <-chan struct{}) end {
 	all := end{Transfer: probe.Transfer{Direction: d, Same: true}}
 	for {
@@ -204,7 +204,7 @@ func (l *Lab) moveUntil(ctx context.Context, c Check, s *server, d probe.Directi
 	}
 }
 
-// broken gives a direction that has come to an end, nil if none has.
+// broken returns a direction whose transfer has ended, nil if none has.
 func (t traffic) broken() *end {
 	select {
 	case e := <-t.ends:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Result is what came of a check.
+// Result is the result of a check.
 type Result struct {
 	Check   string   `json:"check"` // its name
 	Kind    string   `json:"kind"`
@@ -59,8 +59,8 @@ func (r *Result) fact(key string, value any) { r.Facts = append(r.Facts, Fact{ke
 // limit is the longest that a check may take.
 const limit = time.Minute
 
-// Check carries out one check. What goes wrong on the way fails the check; the
-// error is only for the end of ctx.
+// Check runs one check. A failure on the way fails the check; the error is only for
+// the end of ctx.
 func (l *Lab) Check(ctx context.Context, c Check) (Result, error) {
 	r := Result{Check: c.Name, Kind: string(c.Kind)}
 	begin := time.Now()
@@ -105,8 +105,7 @@ func (l *Lab) Check(ctx context.Context, c Check) (Result, error) {
 	return r, nil
 }
 
-// Casualties gives a failed result for each process that ended though it
-// should not have.
+// Casualties returns a failed result for each process that ended unexpectedly.
 func (l *Lab) Casualties() []Result {
 	var rs []Result
 	for _, p := range l.processes {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// checkCounters reads `weft show counters` in a node: the table to show, the
-// JSON to hold against what must have been counted.
+// checkCounters reads `weft show counters` in a node: the table to show, and the
+// JSON to compare with the expected counts.
 func (l *Lab) checkCounters(ctx context.Context, c Check, r *Result) error {
 	r.Tried = "weft show counters in " + c.Node
 	table, err := l.run(ctx, c.Node, "{weft}", "show", "counters")
@@ -40,9 +40,9 @@ func (l *Lab) checkCounters(ctx context.Context, c Check, r *Result) error {
 	return nil
 }
 
-// readCounters finds name and number in the rows of `weft show counters
-// --json`: objects in an array or one a line. Rows of one name, one for each
-// interface, add up. Zero is left out.
+// readCounters reads name and number from the rows of `weft show counters --json`:
+// objects in an array or one a line. Rows of one name, one for each interface, are
+// added. Zeros are omitted.
 func readCounters(raw []byte) (map[string]uint64, error) {
 	rows, err := readRows(raw)
 	if err != nil {

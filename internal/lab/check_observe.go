@@ -14,8 +14,8 @@ import (
 	"weft/internal/lab/probe"
 )
 
-// checkObserve pings while it watches, beginning with empty neighbour tables so
-// that ARP and neighbour discovery are seen at work.
+// checkObserve pings while it captures, beginning with empty neighbour tables, so
+// that ARP and neighbour discovery are seen.
 func (l *Lab) checkObserve(ctx context.Context, c Check, r *Result) error {
 	if c.Count == 0 {
 		c.Count = 1
@@ -79,8 +79,8 @@ func request(frames []probe.Frame) (probe.Frame, bool) {
 	return probe.Frame{}, false
 }
 
-// requestsSeen holds what the check claims against the echo request as each
-// place saw it, in the order of the places.
+// requestsSeen compares the check's claims with the echo request as each place saw
+// it, in the order of the places.
 func requestsSeen(c Check, seen [][]probe.Frame) error {
 	var before probe.Frame
 	for i, p := range c.Places {
@@ -104,7 +104,7 @@ func requestsSeen(c Check, seen [][]probe.Frame) error {
 	return nil
 }
 
-// frameTable shows what passed each place, without the chatter that is not
+// frameTable shows the frames that passed each place, without those that are not
 // about the ping.
 func frameTable(places []Place, seen [][]probe.Frame) []string {
 	var lines []string

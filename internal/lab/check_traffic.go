@@ -50,8 +50,8 @@ func (l *Lab) checkPing(ctx context.Context, c Check, r *Result) error {
 	return nil
 }
 
-// answerTime is how long an answer that must come may take: one that is late
-// because the machine has much to do is not lost.
+// answerTime is how long an expected answer may take: one that is late because the
+// machine is busy is not lost.
 const answerTime = 10 * time.Second
 
 func (l *Lab) ping(ctx context.Context, c Check) (probe.Echo, error) {
@@ -194,7 +194,7 @@ func (l *Lab) checkPMTU(ctx context.Context, c Check, r *Result) error {
 		c.Bytes = 4 << 20
 	}
 	r.Tried = fmt.Sprintf("packets that must not be fragmented from %s to %s at %s, then TCP", c.From, c.To, c.At)
-	// What earlier checks have taught the sender must not help.
+	// Path MTUs that the sender learnt in earlier checks must not help.
 	flush := [][2]string{{"net.ipv4.route.flush", "1"}, {"net.ipv6.route.flush", "1"}}
 	if err := l.setSysctls(SetSysctls{c.From, flush}); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"weft/internal/lab/netspace"
 )
 
-// Where a weft daemon keeps what belongs to its network namespace, in a
-// directory named by the namespace's cookie.
+// Where a weft daemon keeps the files of its network namespace, in a directory named
+// by the namespace's cookie.
 const (
 	pinDir = "/sys/fs/bpf/weft"
 	runDir = "/run/weft"
@@ -67,14 +67,14 @@ func Down(ctx context.Context, name string) error {
 	return nil
 }
 
-// plainName tells whether a name stays within the labs' directory. It is wider
-// than the names that Up gives, for the sake of what others left.
+// plainName reports whether a name stays within the labs' directory. It accepts more
+// than Up does, so that other leftovers can be removed.
 func plainName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
 }
 
-// removeOwned removes what a weft daemon left for a namespace: pinned eBPF
-// objects, whose programs thereby detach, and its run directory.
+// removeOwned removes what a weft daemon left for a namespace: pinned eBPF objects,
+// whose programs are detached by that, and its run directory.
 func removeOwned(cookie uint64) error {
 	id := strconv.FormatUint(cookie, 10)
 	return errors.Join(
@@ -119,7 +119,7 @@ func leftovers() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// Exists tells whether anything of a lab of that name is there.
+// Exists reports whether anything of a lab of that name exists.
 func Exists(name string) (bool, error) {
 	names, err := leftovers()
 	return slices.Contains(names, name), err

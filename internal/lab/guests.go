@@ -67,8 +67,8 @@ func (l *Lab) startImpairment(ctx context.Context, s StartImpairment) error {
 	return l.boot(ctx, s.Node, s.Node, spec)
 }
 
-// boot starts a guest in a node's namespace, mostly its own, and has its end noticed like
-// that of any process.
+// boot starts a guest in a node's namespace, usually its own, and makes its end be
+// noticed like that of any process.
 func (l *Lab) boot(ctx context.Context, node, in string, spec guest.Spec) error {
 	spec.Dir = guestDir(l.Name, node)
 	spec.Self = []string{l.weft, guestRole}
@@ -100,7 +100,7 @@ func (l *Lab) weftIn(node string) string {
 	return l.weft
 }
 
-// inGuest gives the command that stands for another where the node is a guest.
+// inGuest returns the command that runs argv in the node, if that is a guest.
 func (l *Lab) inGuest(node string, argv []string) []string {
 	if l.guests[node] == nil {
 		return argv

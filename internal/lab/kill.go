@@ -11,9 +11,8 @@ import (
 	"weft/internal/lab/probe"
 )
 
-// kill takes a node away as a loss of power would: its cables are dead at once,
-// its processes get no time to say good-bye, and what was in its kernel is
-// gone. Only its files stay.
+// kill removes a node as a power failure would: its cables are dead at once, its
+// processes are killed, and its kernel state is lost. Only its files stay.
 func (l *Lab) kill(ctx context.Context, node string) error {
 	space := l.spaces[node]
 	cookie, err := space.Cookie()
@@ -31,7 +30,7 @@ func (l *Lab) kill(ctx context.Context, node string) error {
 	return errors.Join(removeOwned(cookie), space.Close(), netspace.Delete(space.Name))
 }
 
-// cut takes the ends of cables out of a node, and with them the other ends.
+// cut removes the ends of cables from a node, and with them the other ends.
 func (l *Lab) cut(node string) error {
 	h, err := l.spaces[node].Netlink()
 	if err != nil {
@@ -67,7 +66,7 @@ func (l *Lab) revive(ctx context.Context, node string) error {
 	return nil
 }
 
-// concerns tells whether a step is about a node.
+// concerns reports whether a step is about a node.
 func concerns(step Step, node string) bool {
 	switch s := step.(type) {
 	case MakeSpace:
@@ -116,8 +115,8 @@ func (l *Lab) checkRevive(ctx context.Context, c Check, r *Result) error {
 // underway is how long a transfer runs before the node is killed.
 const underway = time.Second
 
-// checkTakeover kills a node while bytes go both ways over two connections.
-// They must all arrive, and without a pause that is too long.
+// checkTakeover kills a node while bytes are transferred both ways over two
+// connections. They must all arrive, and without a pause that is too long.
 func (l *Lab) checkTakeover(ctx context.Context, c Check, r *Result) error {
 	if c.Bytes == 0 {
 		c.Bytes = 64 << 20

@@ -22,7 +22,7 @@ const StateDir = "/run/weft/lab"
 // labName keeps the names of namespaces and sockets short and plain.
 var labName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-// Options says what to bring up and how.
+// Options select the scenario and how to bring it up.
 type Options struct {
 	Name     string // of the lab; "" = the scenario's
 	Scenario *Scenario
@@ -45,7 +45,7 @@ type Lab struct {
 	guests    map[string]*guest.Machine // by node
 }
 
-// Record is what a running lab says of itself in its directory.
+// Record is the description of a running lab in its directory.
 type Record struct {
 	Name     string    `json:"name"`
 	Scenario string    `json:"scenario"`
@@ -53,7 +53,7 @@ type Record struct {
 	Started  time.Time `json:"started"`
 }
 
-// ErrRunning says that a lab of that name is there already.
+// ErrRunning is returned if a lab of that name exists already.
 var ErrRunning = errors.New("it is already there")
 
 // Up brings a lab up. When it fails it takes down what it has built, unless
@@ -83,7 +83,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// Possible tells at once what would keep Up from bringing the lab up.
+// Possible returns, before anything is created, the reason why Up would fail.
 func Possible(o Options) error {
 	if !labName.MatchString(o.Name) {
 		return fmt.Errorf("%q cannot be a lab's name: give another with --name (at most 32 small letters, digits and hyphens)", o.Name)
@@ -105,7 +105,8 @@ func taken(name string) error {
 	return fmt.Errorf("bring up lab %s: %w (take it down with: weft lab down %s; or start this one under another name: --name)", name, ErrRunning, name)
 }
 
-// claim takes the lab's name by making its directory, which only one can.
+// claim reserves the lab's name by creating its directory, which only one process
+// can.
 func (l *Lab) claim(o Options) error {
 	if err := os.MkdirAll(StateDir, 0o755); err != nil {
 		return fmt.Errorf("make the labs' directory: %w", err)

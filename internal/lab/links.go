@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cableQueue is how many frames wait in a tap until its guest reads them. A guest
-// may not run for half a second where the machine has other work, and a cable loses
+// cableQueue is the number of frames that wait in a tap until its guest reads them.
+// On a busy machine a guest may not run for half a second, and a cable loses
 // nothing: the usual 1000 are what 200 connections send in that time.
 const cableQueue = 1 << 14
 
 func (l *Lab) makeTap(s MakeTap) error {
 	return l.withNetlink(s.Node, func(h *netlink.Handle) error {
-		// A cable passes what a bridge keeps, so far as Linux lets it: all of
+		// A cable passes frames that a bridge keeps, as far as Linux permits: all of
 		// 01:80:c2:00:00:0X but 0, 1 and 2 (IEEE 802.1Q table 8-1).
 		passed, snooping := uint16(0xfff8), false
 		bridge := &netlink.Bridge{
@@ -56,8 +56,8 @@ func (l *Lab) makeTap(s MakeTap) error {
 	})
 }
 
-// silence keeps a cable's own devices from speaking: by IPv6 they would, to find
-// routers and to tell of groups.
+// silence keeps a cable's own devices from sending: with IPv6 they would send router
+// solicitations and MLD reports.
 func (l *Lab) silence(node string, devices ...string) error {
 	return l.spaces[node].Do(func() error {
 		for _, name := range devices {
@@ -69,8 +69,7 @@ func (l *Lab) silence(node string, devices ...string) error {
 	})
 }
 
-// switchDevice is the bridge of a switch. It learns addresses, and sends what is
-// for many to all.
+// switchDevice is the bridge of a switch. It learns addresses, and floods multicast.
 const switchDevice = "switch"
 
 func (l *Lab) makeSwitch(s MakeSwitch) error {
@@ -110,9 +109,8 @@ func (l *Lab) awaitLinks(ctx context.Context, s AwaitLinks) error {
 	})
 }
 
-// linkUp tells whether the device is operational, with an IPv6 link-local
-// address unless IPv6 is off there or the MTU too small for it (RFC 8200
-// section 5).
+// linkUp reports whether the device is operational, with an IPv6 link-local address
+// unless IPv6 is disabled there or the MTU too small for it (RFC 8200 section 5).
 func (l *Lab) linkUp(h *netlink.Handle, node, device string) (bool, error) {
 	link, err := h.LinkByName(device)
 	if err != nil {

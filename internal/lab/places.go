@@ -9,7 +9,7 @@ import (
 	"weft/internal/state"
 )
 
-// places tells where in the file a key stands. Keys are written like
+// places maps keys to their positions in the file. Keys are written like
 // node[2].process[0].argv, counting from 0.
 type places struct {
 	file string

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Step is one thing to be done to bring a lab up. String gives it in one line.
+// Step is one step of bringing a lab up. String describes it in one line.
 type Step interface{ String() string }
 
 // MakeSpace makes a node's network namespace, with lo up.
@@ -92,8 +92,8 @@ type AwaitLinks struct {
 	Devices []string
 }
 
-// SpaceName is the name of a node's network namespace: the mark by which what
-// belongs to a lab is found again.
+// SpaceName is the name of a node's network namespace: the mark by which a lab's
+// parts are found again.
 func SpaceName(lab, node string) string { return spacePrefix + lab + "-" + node }
 
 const spacePrefix = "weft-"
@@ -108,8 +108,8 @@ func SplitSpaceName(name string) (lab, node string, ok bool) {
 	return rest[:i], rest[i+1:], true
 }
 
-// Plan gives the steps that bring a valid scenario up under a lab's name. It
-// has no effects and depends on nothing else.
+// Plan returns the steps that bring a valid scenario up under a lab's name. It has
+// no effects and depends on nothing else.
 func Plan(s *Scenario, lab string) []Step {
 	var p planner
 	for _, n := range s.Nodes {
@@ -233,8 +233,8 @@ func (p *planner) isSwitch(node string) bool {
 	return slices.ContainsFunc(p.guests, func(g guestPlan) bool { return g.node.Name == node && g.node.Switch })
 }
 
-// node plans what follows once the cables are there. weft brings its
-// interfaces' addresses, so routes that lean on them wait for it.
+// node plans the steps after the cables. weft adds its interfaces' addresses, so
+// routes that depend on them wait for it.
 func (p *planner) node(n Node) {
 	var values [][2]string
 	if n.Forward {
@@ -282,8 +282,8 @@ func plug(link, side int, e End) Plug {
 	return p
 }
 
-// mac makes a locally administered address that can be read: link 1 has
-// 02:00:00:00:01:0a at its first end and 02:00:00:00:01:0b at its second.
+// mac makes a readable locally administered address: link 1 has 02:00:00:00:01:0a at
+// its first end and 02:00:00:00:01:0b at its second.
 func mac(link, side int) net.HardwareAddr {
 	return net.HardwareAddr{2, 0, 0, byte((link + 1) >> 8), byte(link + 1), byte(10 + side)}
 }

@@ -1,5 +1,5 @@
-// Package benchtest holds what is published of a bench to the result that it
-// was made of.
+// Package benchtest compares the published pages of a bench with the result they
+// were made from.
 package benchtest
 
 import (
@@ -29,8 +29,8 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// Published fails unless the table and the chart of b are what its published
-// result makes, and that has so many figures of a commit that is known.
+// Published fails unless the table and the chart of b are those of its published
+// result, and that has that many figures of a known commit.
 func Published(t *testing.T, b bench.Bench, figures int) {
 	t.Helper()
 	results, manifest, err := bench.ReadJSON(bytes.NewReader(read(t, b.Name+".json")))
@@ -55,7 +55,7 @@ func Published(t *testing.T, b bench.Bench, figures int) {
 	}
 }
 
-// Has tells whether a case is in b's published result.
+// Has reports whether a case is in b's published result.
 func Has(t *testing.T, b bench.Bench, c string) bool {
 	t.Helper()
 	results, _, err := bench.ReadJSON(bytes.NewReader(read(t, b.Name+".json")))
@@ -65,7 +65,7 @@ func Has(t *testing.T, b bench.Bench, c string) bool {
 	return slices.ContainsFunc(results, func(r bench.Result) bool { return r.Case == c })
 }
 
-// All is how many figures there are if everything is measured.
+// All is the number of figures if everything is measured.
 func All(t *testing.T, b bench.Bench) int {
 	t.Helper()
 	plan, err := b.Plan(bench.Options{Rounds: 1})
@@ -75,8 +75,8 @@ func All(t *testing.T, b bench.Bench) int {
 	return len(plan)
 }
 
-// Page fails unless the page of b names every case and every subject, has a row
-// for each of the bars and limits that it is held to, and no other.
+// Page fails unless the page of b names every case and every subject, and has a row
+// for each of its bars and limits, and no other.
 func Page(t *testing.T, b bench.Bench) {
 	t.Helper()
 	page := string(read(t, b.Name+".md"))
@@ -133,8 +133,8 @@ func rowsOf(b bench.Bench) (rows []string) {
 	return rows
 }
 
-// Weft builds the program that benches start, for a test that measures: what
-// else it needs has to be there.
+// Weft builds the program that benches start, for a test that measures; the other
+// programs it needs must be installed.
 func Weft(t *testing.T, needs ...rig.Program) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -146,8 +146,8 @@ func Weft(t *testing.T, needs ...rig.Program) string {
 	return testbin.Weft(t)
 }
 
-// Once measures once. It fails unless there are all figures, each above zero
-// (those of "CASE SUBJECT" in mayBeZero: not below), and m leaves nothing behind.
+// Once measures once. It fails unless all figures exist, each above zero (those of
+// "CASE SUBJECT" in mayBeZero: not below), and m leaves nothing behind.
 func Once(t *testing.T, b bench.Bench, m bench.Measurer, o bench.Options, mayBeZero ...string) {
 	t.Helper()
 	o.Rounds = 1

@@ -18,8 +18,8 @@ import (
 	"weft/internal/state"
 )
 
-// end is weft's datapath in one namespace, without the daemon: the subscriber
-// whose TCP is measured, whatever serves it. It has one session.
+// end is weft's datapath in one namespace, without the daemon: the subscriber whose
+// TCP is measured, with any server. It has one session.
 type end struct {
 	space       *netspace.Space
 	datapath    *datapath.Datapath
@@ -28,7 +28,7 @@ type end struct {
 
 const (
 	subscriberDevice = "ppp-sub"
-	// what a packet grows by: IPv4, UDP, L2TP, PPP
+	// the overhead of a packet: IPv4, UDP, L2TP, PPP
 	overhead = 20 + 8 + 6 + 4
 	mtu      = 1500 - overhead
 )
@@ -91,7 +91,7 @@ func (e *end) build(builds map[string]string) error {
 	return nil
 }
 
-// serve makes one session the subscriber's, and the way to a host lead through it.
+// serve assigns one session to the subscriber, and routes a host through it.
 func (e *end) serve(t state.AccessTunnel, s state.AccessSession, to netip.Addr) error {
 	s.Prefixes = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
 	s.Trusted, s.MTU, s.MSS, s.Tunnel = true, mtu, mtu-40, t.Local
@@ -121,7 +121,7 @@ func host(a netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}
 }
 
-// Close lets go; what is pinned goes with the path.
+// Close closes it; pins are removed with the path.
 func (e *end) Close() error {
 	var errs []error
 	if e.subscribers != nil {

@@ -12,8 +12,8 @@ import (
 	"weft/internal/state"
 )
 
-// Sessions of subscribers who belong to another server: they come from the left
-// host as all others, and go on to the right one in a tunnel of their own.
+// Tunnel switching: sessions of another server's subscribers come from the left host
+// as all others, and are switched to the right one in a tunnel of their own.
 
 // The tunnel to the other server, and how its sessions are numbered.
 const (
@@ -35,7 +35,7 @@ const realm = "@far"
 
 var far = netip.AddrPortFrom(right.Host[1].Addr(), 1701)
 
-// serveBeyond makes the right host that server, as far as control messages go.
+// serveBeyond makes the right host that server, for control messages.
 func (r *road) serveBeyond() error {
 	return r.Right.Do(func() error {
 		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(far))
@@ -79,7 +79,7 @@ func (t *tables) endHere(n int) error {
 	return errors.Join(err, t.subscribers.Remove([]uint16{onwardTunnel}, others))
 }
 
-// sendOn has sessions go on that were ended here.
+// sendOn switches sessions that were terminated here.
 func (t *tables) sendOn(n int) error {
 	tunnels := []state.AccessTunnel{{Local: onwardTunnel, Remote: onwardTunnel, Here: netip.AddrPortFrom(right.Router[1].Addr(), here.Port()), Peer: far}}
 	var put []state.AccessSession

@@ -1,5 +1,4 @@
-// Package lns is `weft bench lns`: weft as the server of subscribers' tunnels
-// beside l2tpns.
+// Package lns is `weft bench lns`: weft as an LNS compared with l2tpns.
 package lns
 
 import (
@@ -12,8 +11,8 @@ import (
 	"weft/internal/bench/rig"
 )
 
-// The addresses are the same for every subject: tunnels come from the left
-// host, and the right one is the world.
+// The addresses are the same for every subject: tunnels come from the left host, and
+// the right one is the Internet.
 var (
 	left = rig.Ends{
 		Host:   [2]netip.Prefix{netip.MustParsePrefix("2001:db8:1::2/64"), netip.MustParsePrefix("203.0.113.2/24")},
@@ -53,8 +52,8 @@ func counts() []int { return []int{1, 1000, most} }
 
 const most = 30000
 
-// cases are in the order in which a round needs its servers: with so many
-// sessions they are set up once, and measured in all that is to be known.
+// cases are in the order in which a round needs its servers: the sessions are set up
+// once, and used for all cases with that number.
 func cases() ([]bench.Case, map[string]measurement) {
 	var list []bench.Case
 	parts := map[string]measurement{}
@@ -134,8 +133,8 @@ func bars() []bench.Bar {
 	return list
 }
 
-// Needs are the programs that the subjects and cases chosen take; none stand
-// for all.
+// Needs are the programs that the chosen subjects and cases require; an empty list
+// means all.
 func Needs(caseNames, subjectNames []string) []rig.Program {
 	var list []rig.Program
 	ofTCP := func(c string) bool { return strings.HasPrefix(c, "tcp") || strings.HasPrefix(c, "cpu") }

@@ -27,7 +27,7 @@ const (
 	keptBurst  = 60 * time.Millisecond
 )
 
-// roadKey says which cases share a road.
+// roadKey identifies the cases that share a topology.
 type roadKey struct {
 	subject  string
 	sessions int
@@ -35,8 +35,8 @@ type roadKey struct {
 	onward   bool // sessions are sent on to another server
 }
 
-// Measurer has a road for every server, made when it is first needed: one with a
-// single session, and one with as many as are measured at the time.
+// Measurer has a topology for every server, made when it is first needed: one with a
+// single session, and one with the current number of sessions.
 type Measurer struct {
 	o     Options
 	cases map[string]measurement
@@ -44,14 +44,14 @@ type Measurer struct {
 	ran   map[tcpKey]tcpResult
 }
 
-// tcpKey says which cases are two sides of one measurement.
+// tcpKey identifies the cases of one measurement.
 type tcpKey struct {
 	subject string
 	down    bool
 	count   int
 }
 
-// tcpResult is what one run of iperf3 gave, until it was asked for.
+// tcpResult is the result of one run of iperf3, kept until each case has used it.
 type tcpResult struct {
 	rate, cpu float64
 	told      map[kind]bool
@@ -74,12 +74,12 @@ func Open(ctx context.Context, o Options) (*Measurer, error) {
 	return &Measurer{o, parts, map[roadKey]*road{}, map[tcpKey]tcpResult{}}, nil
 }
 
-// Close takes all roads down.
+// Close removes all topologies.
 func (m *Measurer) Close(ctx context.Context) error {
 	return m.drop(ctx, func(roadKey) bool { return true })
 }
 
-// drop takes some roads down.
+// drop removes some topologies.
 func (m *Measurer) drop(ctx context.Context, which func(roadKey) bool) error {
 	var errs []error
 	for key, r := range m.roads {
@@ -105,8 +105,8 @@ func (m *Measurer) suite() bench.Suite[subject, measurement, kind] {
 	}
 }
 
-// setup is measured with a server that has just been started. What is measured
-// with so many sessions next finds them there.
+// setup is measured with a server that has just been started. The next cases with
+// that many sessions use them.
 func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64, error) {
 	// a round is over, or the next number of sessions begins; the measured server
 	// starts again
@@ -129,8 +129,9 @@ func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64
 	return r.rate, nil
 }
 
-// road gives the road of a server with so many sessions. Those with another
-// number of them go, except for one session, which others are compared with.
+// road returns the topology of a server with that many sessions. Those with another
+// number are removed, except the one with a single session, with which others are
+// compared.
 func (m *Measurer) road(ctx context.Context, s subject, sessions int, xdp, onward bool) (*road, error) {
 	key := roadKey{s.name, sessions, xdp && s.hooks, onward}
 	if r, ok := m.roads[key]; ok {
@@ -165,8 +166,8 @@ func (m *Measurer) packets(ctx context.Context, s subject, c measurement) (float
 	return r.packets(ctx, c, time.Duration(m.o.Seconds/3*float64(time.Second)))
 }
 
-// kept is a ratio of two rates that are measured in turn: whatever else the
-// machine does meets both alike.
+// kept is a ratio of two rates that are measured in turn: other load on the machine
+// affects both alike.
 func (m *Measurer) kept(ctx context.Context, s subject, c measurement) (float64, error) {
 	var rates [2][]float64
 	for range keptBursts {
@@ -196,7 +197,7 @@ func (m *Measurer) memory(ctx context.Context, s subject, c measurement) (float6
 	return r.memoryOfSession(ctx)
 }
 
-// tcp gives goodput, or the time of all CPUs for it: both are had from one run.
+// tcp returns goodput, or the time of all CPUs for it: both come from one run.
 func (m *Measurer) tcp(ctx context.Context, s subject, c measurement) (float64, error) {
 	key := tcpKey{s.name, c.down, c.sessions}
 	result, ok := m.ran[key]

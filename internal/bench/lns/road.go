@@ -91,7 +91,7 @@ func (r *road) part(ctx context.Context) error {
 	return r.KeepL2TPNS(first, first)
 }
 
-// join takes that back.
+// join reverts that.
 func (r *road) join(ctx context.Context) error {
 	first, last, err := rig.CPUs()
 	if err != nil || r.router == nil {
@@ -107,7 +107,8 @@ type work struct {
 	received         uint64 // packets, in those threads
 }
 
-// worked tells that. Where the server shares the generator's CPU it is the clock's time.
+// worked returns it. If the server shares the generator's CPU it is the elapsed
+// time.
 func (r *road) worked(device string) (w work, err error) {
 	if r.router == nil {
 		return work{process: time.Since(r.made)}, nil
@@ -133,8 +134,8 @@ func (w work) rate(before work, came uint64) float64 {
 
 func short(name string) string { return strings.ReplaceAll(name, "weft-", "w-") }
 
-// atATime is how many sessions the concentrator sets up at a time. Those of weft
-// come as fast all at once; l2tpns is fastest with few.
+// atATime is the number of sessions that the concentrator sets up at a time. Those
+// of weft are equally fast all at once; l2tpns is fastest with few.
 const atATime = 500
 
 // setupMost bounds how long a server may take for all its sessions.
@@ -223,8 +224,8 @@ func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration
 	return after.rate(before, came), err
 }
 
-// meet has neighbours known and control messages answered before the first
-// packet counts.
+// meet makes neighbours known and control messages answered before the first packet
+// counts.
 func (r *road) meet(ctx context.Context) error {
 	if r.lac != nil {
 		if err := r.lac.Tend(); err != nil {
@@ -282,7 +283,8 @@ func (r *road) tcp(ctx context.Context, down bool, seconds int) (tcpResult, erro
 	return tcpResult{rate, (after - before) * 1000 / (rate * float64(seconds)), map[kind]bool{}}, err
 }
 
-// memorySettles is how long a server may take to give back what setting sessions up took.
+// memorySettles is how long a server may take to free the memory that was needed to
+// set up sessions.
 const memorySettles = 15 * time.Second
 
 // memoryOfSession is in KiB, measured after a time in which no session began or

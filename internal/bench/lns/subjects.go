@@ -44,8 +44,8 @@ func subjects() []subject {
 
 var radius = netip.MustParseAddrPort("127.0.0.1:1812")
 
-// welcome starts a RADIUS server in the router that lets everybody in: it is
-// part of the road, not of what is measured.
+// welcome starts a RADIUS server in the router that accepts every login: it is part
+// of the topology, and not measured.
 func (p *road) welcome() error {
 	return p.Router.Do(func() error {
 		conn, err := lac.ListenRADIUS(radius)
@@ -125,9 +125,8 @@ func tablesMemory(p *road) (uint64, error) {
 	return p.mapsMemory()
 }
 
-// residentOf adds up what the programs of a name in the router hold in memory,
-// what they have mapped of the kernel's tables and of files in memory left out:
-// that is counted where it lies.
+// residentOf adds up the resident memory of the programs of a name in the router,
+// without mapped kernel tables and files in memory, which are counted separately.
 func (p *road) residentOf(name string) (total uint64, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/comm")
 	if err != nil {
@@ -191,8 +190,8 @@ func netOf(p *road) (net string, err error) {
 
 func l2tpnsMemory(p *road) (uint64, error) { return p.residentOf("l2tpns") }
 
-// weftMemory is all of it: the daemon, the kernel's tables of subscribers, and
-// the store of sessions, which is a file in memory.
+// weftMemory is the memory of the daemon, of the kernel's tables of subscribers, and
+// of the store of sessions, which is a file in memory.
 func weftMemory(p *road) (uint64, error) {
 	maps, err := p.mapsMemory()
 	if err != nil {

@@ -19,9 +19,8 @@ import (
 	"weft/internal/state"
 )
 
-// tables is weft's datapath as a server, with sessions that are written into
-// its tables without anybody having negotiated them: what the programs can do
-// by themselves.
+// tables is weft's datapath as a server, with sessions that are written into its
+// tables without negotiation: the programs alone.
 type tables struct {
 	datapath    *datapath.Datapath
 	subscribers *subscribertable.Subscribers
@@ -144,7 +143,7 @@ func (t *tables) fill(n int) ([]*lac.Session, error) {
 	return list, t.subscribers.Put([]state.AccessTunnel{{Local: 1, Remote: 1, Here: here, Peer: peer}}, put)
 }
 
-// Close lets go; what is pinned goes with the path.
+// Close closes it; pins are removed with the path.
 func (t *tables) Close() error {
 	var errs []error
 	if t.routes != nil {

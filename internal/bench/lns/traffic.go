@@ -17,7 +17,7 @@ import (
 
 const frameMax = 1536 // FRAME_MAX of lns.bpf.c
 
-// drained is how long the server may have what was sent last in its queues.
+// drained is how long the last packets may stay in the server's queues.
 const drained = 5 * time.Millisecond
 
 // traffic makes the packets of one direction and length, and counts those that
@@ -104,7 +104,7 @@ func wrapped(frame []byte) []byte {
 	return append(out, ip...)
 }
 
-// fill tells the programs of the sessions. Ids are in wire order.
+// fill gives the sessions to the programs. Ids are in network byte order.
 func (t *traffic) fill(sessions []*lac.Session) error {
 	keys, values := make([]uint32, len(sessions)), make([]trafficSession, len(sessions))
 	for i, s := range sessions {
@@ -122,7 +122,7 @@ func (t *traffic) fill(sessions []*lac.Session) error {
 	return nil
 }
 
-// burst sends for some time, and tells how many packets have arrived.
+// burst sends for some time, and returns the number of packets that have arrived.
 func (t *traffic) burst(atLeast time.Duration) (came uint64, err error) {
 	l, err := rig.AttachXDP(t.to, "eth0", t.sink)
 	if err != nil {
@@ -155,5 +155,5 @@ func (t *traffic) arrived() (n uint64, err error) {
 	return n, nil
 }
 
-// Close lets go of the programs.
+// Close closes the programs.
 func (t *traffic) Close() error { return t.objects.Close() }

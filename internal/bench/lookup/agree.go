@@ -8,9 +8,8 @@ import (
 	"slices"
 )
 
-// Agree holds all subjects' answers against each other on every boundary of
-// every prefix, and gives how many addresses those were. What is measured
-// afterwards is then the same work.
+// Agree compares all subjects' answers on every boundary of every prefix, and
+// returns the number of addresses. So they are measured doing the same work.
 func (m *Measurer) Agree(ctx context.Context) (checked int, err error) {
 	device := 1
 	if m.kernel != nil {
@@ -67,7 +66,7 @@ func (m *Measurer) agree(ctx context.Context, p *programs, subjects []string, fa
 	return checked + len(addrs), m.compare(p, subjects, family, addrs)
 }
 
-// ownLink is true of what the kernel knows beside the routes.
+// ownLink reports whether the kernel has a route beside the loaded ones.
 func ownLink(a netip.Addr) bool {
 	for _, p := range append(lan.Router[:], wan.Router[:]...) {
 		if p.Masked().Contains(a) {

@@ -1,4 +1,4 @@
-// Package lookup is `weft bench fib`: weft's route tables beside the kernel's
+// Package lookup is `weft bench fib`: weft's route tables compared with the kernel's
 // routing table, the LPM trie of eBPF, and a Go table.
 package lookup
 
@@ -40,7 +40,7 @@ const (
 	pps64v6      = "pps64-ipv6"
 )
 
-// spread is how destinations are drawn.
+// spread is the distribution of destinations.
 type spread string
 
 const (
@@ -150,10 +150,10 @@ func (o Options) wants(subject string) bool {
 	return len(o.Subjects) == 0 || slices.Contains(o.Subjects, subject)
 }
 
-// beside is where a real table lies beside the project's checkout.
+// beside is the path of a real table next to the project's checkout.
 var beside = filepath.Join("..", "shared", "data", "internet-prefixes-2024-03.txt.gz")
 
-// Load reads the table, and says which it is.
+// Load reads the table, and returns which one it is.
 func (o Options) Load() (internet.Table, string, error) {
 	t, note, err := o.load()
 	if o.Quick {

@@ -15,7 +15,7 @@ import (
 	"weft/internal/bench/rig"
 )
 
-// Measurer has every subject's tables, full.
+// Measurer has every subject's filled tables.
 type Measurer struct {
 	o         Options
 	prefixes  map[int][]netip.Prefix
@@ -95,7 +95,7 @@ func Open(ctx context.Context, o Options, table internet.Table) (m *Measurer, er
 	return m, nil
 }
 
-// Close lets go of everything.
+// Close releases everything.
 func (m *Measurer) Close(ctx context.Context) error {
 	var errs []error
 	for _, g := range m.grown {
@@ -210,7 +210,7 @@ func (m *Measurer) timed(p *programs, subject string, family int, addrs []netip.
 	return float64(ns) / float64(len(addrs)), err
 }
 
-// inRouter runs f where the kernel's routes are, if there are any.
+// inRouter runs f in the namespace with the kernel's routes, if there are any.
 func (m *Measurer) inRouter(f func() error) error {
 	if m.kernel == nil {
 		return f()

@@ -21,8 +21,8 @@ import (
 	"weft/internal/state"
 )
 
-// forwarding measures packets that cross the router, their destinations spread
-// over the whole table. What routes them is attached for each measurement.
+// forwarding measures packets that cross the router, their destinations spread over
+// the whole table. The measured program is attached for each measurement.
 type forwarding struct {
 	path     *rig.Path
 	scatter  map[int]*scatter
@@ -173,7 +173,7 @@ func (f *forwarding) part(ctx context.Context, p *rig.Path) error {
 	return err
 }
 
-// Forwarding tells where the packets' router works.
+// Forwarding describes on which CPU the router works.
 func (m *Measurer) Forwarding() string {
 	if m.packets != nil && m.packets.router != nil {
 		return "a second is one that router and receiver work, on a CPU of their own"
@@ -249,8 +249,8 @@ func (f *forwarding) arriving(subject string, family int) (float64, error) {
 	return float64(after-before) / took.Seconds(), f.sink.Verify(six, packetBytes)
 }
 
-// working gives how long the router works while packets are sent: it also waits
-// for some. Where it shares the generator's CPU, that is all of the time.
+// working returns how long the router works while packets are sent: it is also idle
+// at times. If it shares the generator's CPU, that is the whole time.
 func (f *forwarding) working(send func() (time.Duration, error)) (time.Duration, error) {
 	if f.router == nil {
 		return send()

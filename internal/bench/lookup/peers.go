@@ -46,7 +46,7 @@ func fillTrieOf[K [8]byte | [20]byte](m *ebpf.Map, prefixes []netip.Prefix, seed
 	return flush()
 }
 
-// buildBart fills a table of Go, and tells how much the heap grew.
+// buildBart fills a Go table, and returns the growth of the heap.
 func buildBart(prefixes map[int][]netip.Prefix, seed uint64) (*bart.Table[uint32], uint64) {
 	before := heap()
 	t := new(bart.Table[uint32])
@@ -65,7 +65,8 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// updates is how many prefixes one measurement withdraws and announces again.
+// updates is the number of prefixes that one measurement withdraws and announces
+// again.
 var updates = map[string]int{weft: 100_000, lpmTrie: 100_000, bartGo: 100_000, kernel: 10_000}
 
 // update gives updates a second; a withdrawal and an announcement are two.
@@ -91,9 +92,9 @@ func (m *Measurer) update(subject string) (float64, error) {
 	return float64(2*len(list)) / time.Since(start).Seconds(), err
 }
 
-// hopOf is the value that a prefix has and gets again. The kernel is not asked
-// for each; which of the next hops a route gets does not matter to its speed,
-// and update is the last case that looks at it.
+// hopOf is the value that a prefix has and gets again. The kernel is not queried for
+// each; the next hop of a route does not matter to its speed, and update is the last
+// case that reads it.
 func (m *Measurer) hopOf(subject string, p netip.Prefix) (hop uint32, ok bool) {
 	switch subject {
 	case weft:

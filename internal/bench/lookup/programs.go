@@ -32,7 +32,7 @@ func load(count, device int, keep bool) (*programs, error) {
 	return loadOver(nil, count, device, keep)
 }
 
-// loadOver has the programs read other ones' tables, if there are any.
+// loadOver loads the programs over another one's tables, if there is one.
 func loadOver(other *programs, count, device int, keep bool) (*programs, error) {
 	spec, err := loadLookup()
 	if err != nil {

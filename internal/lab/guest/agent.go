@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runAgent makes the guest what its spec says, reports that it is ready and
-// then runs the commands that come over the control line.
+// runAgent sets up the guest by its spec, reports that it is ready and then runs the
+// commands that come over the control line.
 func runAgent(planPath string) error {
 	plan, err := readGuestPlan(planPath)
 	if err != nil {
@@ -104,8 +104,8 @@ func (a *agent) serve() error {
 	}
 }
 
-// feed queues input for a command. The queue has room for the one piece that
-// may be under way and for the end; more breaks the protocol and is dropped.
+// feed queues input for a command. The queue has room for the one piece that may be
+// in flight and for the end; more violates the protocol and is dropped.
 func (a *agent) feed(m message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,11 +133,11 @@ func (a *agent) forget(id uint64) {
 	}
 }
 
-// keepShell has a shell on the console, a new one when it ends.
+// keepShell keeps a shell on the console, a new one when it ends.
 func keepShell(console, name string) {
 	for {
 		if err := shellOn(console, name); err != nil {
-			time.Sleep(time.Second) // the only cure for a shell that will not start
+			time.Sleep(time.Second) // a shell that does not start is tried again
 		}
 	}
 }

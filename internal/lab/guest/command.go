@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// run runs one command in the guest, tells how it ended and forgets it. Its
-// outputs end when it does, whatever it left in the background.
+// run runs one command in the guest, and reports how it ended. Its outputs end when
+// it does, even if it left processes in the background.
 func (a *agent) run(ctx context.Context, id uint64, argv []string, input <-chan []byte) {
 	defer a.forget(id)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -29,8 +29,8 @@ func (a *agent) run(ctx context.Context, id uint64, argv []string, input <-chan 
 	a.say(message{ID: id, Exit: &code})
 }
 
-// start starts a command. finish is for after its end: it returns when all the
-// command has written is sent.
+// start starts a command. finish is called after its end: it returns when all output
+// of the command is sent.
 func (a *agent) start(ctx context.Context, id uint64, cmd *exec.Cmd, input <-chan []byte) (finish func(), err error) {
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -87,9 +87,8 @@ func (a *agent) pipeIn(ctx context.Context, id uint64, input <-chan []byte, to i
 	}
 }
 
-// pipeOut sends what comes out of a pipe until its end or its read deadline,
-// and then what is still in it. Pieces are short, so that commands share the
-// line fairly.
+// pipeOut sends the output of a pipe until its end or its read deadline, and then
+// what is still in it. Pieces are short, so that commands share the line fairly.
 func (a *agent) pipeOut(r *os.File, wrap func([]byte) message) {
 	defer r.Close()
 	buf := make([]byte, 2048)

@@ -5,16 +5,15 @@ import (
 	"os"
 )
 
-// InGuest gives the command that on the host stands for argv in the guest of a
-// directory: with its input, outputs and exit status, and killed with it. self
-// is as in Spec.
+// InGuest returns the host's command that runs argv in the guest of a directory:
+// with its input, outputs and exit status, and killed with it. self is as in Spec.
 func InGuest(self []string, dir string, argv ...string) []string {
 	command := append([]string(nil), self...)
 	return append(append(command, roleExec, dir), argv...)
 }
 
-// OnConsole gives the command that joins a terminal to the console of the
-// guest of a directory; Ctrl-] ends it.
+// OnConsole returns the command that connects a terminal to the console of a
+// directory's guest; Ctrl-] ends it.
 func OnConsole(self []string, dir string) []string {
 	command := append([]string(nil), self...)
 	return append(command, roleAttach, dir)

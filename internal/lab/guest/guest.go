@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Kind says what runs the guest's kernel.
+// Kind is the virtual machine of the guest's kernel.
 type Kind string
 
 const (
@@ -85,19 +85,17 @@ type Spec struct {
 	// Accel is QEMU's accelerator, "kvm" or "tcg"; empty = KVM if a probe of
 	// it answers in time, TCG otherwise.
 	Accel string
-	// Count has the clock of a QEMU guest go on by a nanosecond with each
-	// instruction, and by as much as is to be waited for where there is nothing to
-	// do: times that the guest measures are counts of instructions, whatever else
-	// the host does.
+	// Count makes the clock of a QEMU guest advance by a nanosecond with each
+	// instruction, and skip idle time: times that the guest measures are counts of
+	// instructions, whatever the host's load.
 	Count bool
-	// Patience bounds the time from start to readiness; 0 = 30 s.
+	// Patience limits the time from start to readiness; 0 = 30 s.
 	Patience time.Duration
 
 	wrap wrapping
 }
 
-// checked returns the spec with its defaults filled in, or all that is wrong
-// with it.
+// checked returns the spec with its defaults filled in, or all its mistakes.
 func (s Spec) checked() (Spec, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -163,8 +161,8 @@ func (s Spec) checked() (Spec, error) {
 // maxSocketPath is sockaddr_un's sun_path without its final zero.
 const maxSocketPath = 107
 
-// derivedMAC gives a locally administered unicast address that stays the same
-// from run to run.
+// derivedMAC returns a locally administered unicast address that is the same in
+// every run.
 func derivedMAC(guest, nic string) net.HardwareAddr {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s/%s", guest, nic)

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Impairment is what a link does to the frames that cross it, in each
-// direction alike. The zero value does nothing to them.
+// Impairment is a link's effect on the frames that cross it, the same in each
+// direction. The zero value has none.
 type Impairment struct {
 	Delay  time.Duration // one way: a round trip takes twice as long
 	Jitter time.Duration // +/- around Delay; reorders frames unless Rate holds them in line
 	Loss   float64       // percent of the frames, independent of each other
 	Rate   uint64        // bit/s of frames with their Ethernet header; 0 = as fast as it goes
-	// Queue is how many frames may be on their way or waiting; 0 = 1000
-	// with a Rate, else 10000.
+	// Queue is the number of frames that may be in flight or waiting; 0 = 1000 with
+	// a Rate, else 10000.
 	Queue uint32
 }
 
@@ -34,9 +34,9 @@ func (i Impairment) check() error {
 	return nil
 }
 
-// ImpairSpec describes a guest that is nothing but a wire between two taps:
-// whatever frame enters one leaves the other, unchanged, after netem had its
-// way with it. It has no address and says nothing of its own.
+// ImpairSpec describes a guest that only connects two taps: each frame that enters
+// one leaves the other, unchanged, after netem. It has no address and sends no
+// packets of its own.
 func ImpairSpec(name, dir, tapA, tapB string, i Impairment) Spec {
 	return Spec{
 		Kind: UML, Name: name, Dir: dir, Impair: &i,
@@ -66,7 +66,8 @@ func joinAsWire(nameA, nameB string, i Impairment) error {
 	return redirect(b, a)
 }
 
-// quietLink brings an interface up that takes every frame and sends none.
+// quietLink sets up an interface that receives every frame and sends none of its
+// own.
 func quietLink(name string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	if err != nil {

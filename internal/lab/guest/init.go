@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initGuest is the guest's PID 1: it makes a root filesystem that may be
-// written to, loads the modules, starts the agent and buries the dead. When
-// the agent ends, so does the guest.
+// initGuest is the guest's PID 1: it makes a writable root filesystem, loads the
+// modules, starts the agent and reaps processes. When the agent ends, so does the
+// guest.
 func initGuest(planPath string) error {
 	plan, err := readGuestPlan(planPath)
 	if err == nil {
@@ -85,7 +85,7 @@ func readGuestPlan(path string) (guestPlan, error) {
 	return plan, nil
 }
 
-// report says on the control line why the guest cannot be what was asked.
+// report sends the reason why the guest cannot be set up over the control line.
 func report(plan guestPlan, reason error) {
 	if plan.Control == "" {
 		return // on the console alone
@@ -116,8 +116,8 @@ func (m mount) do(root string) error {
 	return nil
 }
 
-// systemMounts are what programs expect of any root filesystem. EBUSY says
-// that the kernel has mounted devtmpfs by itself.
+// systemMounts are the mounts that programs expect of any root filesystem. EBUSY
+// means that the kernel has mounted devtmpfs by itself.
 var systemMounts = [...]mount{
 	{"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", ""},
 	{"tmpfs", "/dev/shm", ""}, {"tmpfs", "/run", "mode=0755"},
@@ -150,8 +150,8 @@ func prepareRoot(plan guestPlan) error {
 	return offerModules(plan.Modules)
 }
 
-// layOver puts a tmpfs over the read-only root. /tmp is borrowed as the one
-// place that every host has; it is covered, not written to.
+// layOver puts a tmpfs over the read-only root. It mounts on /tmp, which every host
+// has; that is covered, not written to.
 func layOver() (root string, err error) {
 	if err := (mount{"tmpfs", "/tmp", "mode=0700"}).do("/"); err != nil {
 		return "", err
@@ -179,8 +179,8 @@ func enterRoot(root string) error {
 	return os.Chdir("/")
 }
 
-// offerModules makes the modules found where modprobe looks, so that what the
-// kernel asks for by itself (a link kind, a qdisc) is loaded too.
+// offerModules places the modules where modprobe looks, so that those which the
+// kernel requests (a link kind, a qdisc) are loaded too.
 func offerModules(loaded []string) error {
 	if len(loaded) == 0 {
 		return nil

@@ -39,7 +39,7 @@ type pending struct {
 	end  chan message
 }
 
-// Command is what to run in a guest. Its input is for small things: it goes in
+// Command is a command to run in a guest. Its input should be small: it is sent in
 // steps of a kilobyte, each acknowledged.
 type Command struct {
 	Argv           []string
@@ -47,8 +47,8 @@ type Command struct {
 	Stdout, Stderr io.Writer // must not block for long: all commands of a Machine share a line
 }
 
-// Open finds the guest of a directory that Start made, perhaps in another
-// process, and waits until it is ready.
+// Open finds the guest of a directory that Start made, possibly in another process,
+// and waits until it is ready.
 func Open(ctx context.Context, dir string) (*Machine, error) {
 	content, err := os.ReadFile(filepath.Join(dir, pidFile))
 	if err != nil {
@@ -135,7 +135,7 @@ func (m *Machine) end(why string) {
 // was closed.
 func (m *Machine) Done() <-chan struct{} { return m.done }
 
-// Err says why the guest is gone; nil while it is there.
+// Err is the reason why the guest has ended; nil while it runs.
 func (m *Machine) Err() error {
 	select {
 	case <-m.done:
@@ -237,7 +237,7 @@ func (m *Machine) Console() string { return filepath.Join(m.dir, consoleSocket) 
 // Log is the path of all the console has printed.
 func (m *Machine) Log() string { return filepath.Join(m.dir, consoleLog) }
 
-// Close lets go of the guest, which runs on.
+// Close disconnects from the guest, which keeps running.
 func (m *Machine) Close() error { return m.conn.Close() }
 
 // Stop ends the guest and removes its directory. There is nothing in a guest
@@ -247,8 +247,8 @@ func (m *Machine) Stop(ctx context.Context) error {
 	return Remove(ctx, m.dir)
 }
 
-// Remove ends whatever guest a directory belongs to, ready or not, running or
-// not, and removes the directory.
+// Remove ends the guest of a directory, in whatever state, and removes the
+// directory.
 func Remove(ctx context.Context, dir string) error {
 	pid, err := supervisorOf(dir)
 	if err != nil {
@@ -265,8 +265,8 @@ func Remove(ctx context.Context, dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// supervisorOf gives the PID of a directory's supervisor, 0 where it is gone:
-// a number in a file is believed only if that process's command line says so.
+// supervisorOf returns the PID of a directory's supervisor, 0 if it has ended: the
+// number in the file counts only if that process's command line is a supervisor's.
 func supervisorOf(dir string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(dir, pidFile))
 	if errors.Is(err, os.ErrNotExist) {

@@ -2,10 +2,9 @@ package guest
 
 import "weft/internal/ethtool"
 
-// wholeFramesOnly runs on the host, in the taps' namespace: without it TCP
-// hands 64 KiB super-packets to the wire, and one lost "frame" would be
-// forty. UML turns segmentation offload on when it opens the tap, so this is
-// for after it has.
+// wholeFramesOnly disables GSO on the taps, in their namespace on the host:
+// otherwise TCP sends GSO packets of 64 KiB, and one lost "frame" would be forty.
+// UML enables segmentation offload when it opens the tap, so this runs after that.
 func wholeFramesOnly(nics []NIC) error {
 	for _, n := range nics {
 		for _, f := range []ethtool.Flag{ethtool.SegmentTCP, ethtool.Segment} {

@@ -24,10 +24,10 @@ var kernelOptions = []string{
 	"mitigations=off", "no_timer_check", "cryptomgr.notests", "rodata=off",
 }
 
-// trustTSC takes the kernel's watchdog of clocks away. It is for clocks that
-// cannot be measured wrongly: KVM's, and the one that counts instructions. An
-// emulated kernel on a busy host may measure its TSC wrong by a factor of a
-// hundred; the watchdog then chooses the HPET within a second.
+// trustTSC disables the kernel's clocksource watchdog, for clocks that cannot be
+// measured wrongly: KVM's, and the one that counts instructions. An emulated kernel
+// on a busy host may measure its TSC wrong by a factor of a hundred; the watchdog
+// then selects the HPET within a second.
 const trustTSC = "tsc=reliable"
 
 // options gives the kernel's command line for one kind of processor.
@@ -106,8 +106,8 @@ func (s Spec) accelerator() string {
 	return "tcg"
 }
 
-// kvmWorks remembers for the process's lifetime: the answer is a property of
-// the machine and costs up to the deadline.
+// kvmWorks caches the result: it is a property of the machine, and the probe may
+// take until its deadline.
 var kvmWorks = sync.OnceValue(func() bool {
 	if _, err := os.Stat("/dev/kvm"); err != nil {
 		return false
@@ -122,9 +122,9 @@ var probeProgram = []byte{0xb0, 0x10, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd}
 // probeExit is how QEMU ends when the guest wrote 0x10 there: value<<1 | 1.
 const probeExit = 0x10<<1 | 1
 
-// probeAccelerator runs a boot sector: only a processor that executed it can
-// give the right answer. /dev/kvm may be there and hang for ever, hence a
-// child process and a deadline, after which the child is left to its fate.
+// probeAccelerator runs a boot sector: only a processor that executed it can return
+// the right value. /dev/kvm may exist and hang for ever, hence a child process and a
+// deadline, after which the child is abandoned.
 func probeAccelerator(accel string, patience time.Duration) error {
 	dir, err := os.MkdirTemp("", "weft-probe-")
 	if err != nil {

@@ -61,8 +61,8 @@ func (s *screen) attach(conn net.Conn) {
 	conn.Close()
 }
 
-// switchboard connects any number of clients to the one agent: it gives their
-// commands numbers of its own and sends each answer to whom it belongs.
+// switchboard connects any number of clients to the one agent: it renumbers their
+// commands and sends each answer to its client.
 type switchboard struct {
 	guest net.Conn
 
@@ -87,7 +87,7 @@ func newSwitchboard(guest net.Conn) *switchboard {
 	return &switchboard{guest: guest, clients: map[*client]bool{}, calls: map[uint64]call{}}
 }
 
-// relay passes on what the agent says.
+// relay forwards the agent's messages.
 func (s *switchboard) relay() {
 	in := json.NewDecoder(s.guest)
 	for {
@@ -131,14 +131,14 @@ func (s *switchboard) tell(c *client, m message) {
 	}
 }
 
-// died tells every client, as the last thing.
+// died notifies every client, as the last message.
 func (s *switchboard) died(how string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tellAll(message{Died: how})
 }
 
-// serve passes on what one client says until it leaves; commands that it left
+// serve forwards one client's messages until it leaves; commands that it left
 // running are ended.
 func (s *switchboard) serve(conn net.Conn) {
 	c := &client{conn: conn, out: json.NewEncoder(conn)}
@@ -192,7 +192,7 @@ func (s *switchboard) toGuest(c *client, m message) {
 	}
 }
 
-// say writes to the agent; a guest that is gone is noticed by its end.
+// say writes to the agent; the end of a guest is noticed elsewhere.
 func (s *switchboard) say(m message) {
 	line, err := json.Marshal(m)
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start boots a guest and returns when it is set up and ready for commands.
-// The context bounds the start alone: afterwards the guest runs, whatever
-// becomes of this process, until Stop. An error carries the console's last
-// lines, and leaves nothing behind.
+// Start boots a guest and returns when it is set up and ready for commands. The
+// context applies to the start only: afterwards the guest runs until Stop, even if
+// this process ends. An error has the console's last lines; nothing is left then.
 func Start(ctx context.Context, spec Spec) (*Machine, error) {
 	if spec.Self == nil {
 		self, err := os.Executable()
@@ -69,7 +68,7 @@ func boot(ctx context.Context, spec Spec) (*Machine, error) {
 	return nil, errors.Join(err, waitForEnd(context.WithoutCancel(ctx), proc.Pid))
 }
 
-// lay writes what supervisor and agent read.
+// lay writes the files that supervisor and agent read.
 func lay(ctx context.Context, spec Spec) error {
 	plan := planUML
 	if spec.Kind == QEMU {

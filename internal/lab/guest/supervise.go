@@ -24,9 +24,9 @@ const (
 	roleAttach    = "attach"    // on the host: a terminal on a guest's console
 )
 
-// Main plays one of the roles a guest needs of this binary and returns its
-// exit status. args are those after Spec.Self: a role and a file or directory,
-// and what to execute; see InGuest.
+// Main runs one of the roles of this binary for a guest and returns its exit status.
+// args are those after Spec.Self: a role and a file or directory, and the command to
+// execute; see InGuest.
 func Main(args []string) int {
 	if len(args) < 2 || len(args) > 2 != (args[0] == roleExec) {
 		fmt.Fprintln(os.Stderr, "guest: this command is for weft's own use: ROLE PATH, or exec DIR COMMAND...")

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 )
 
-// errAsItIs says that a kernel image cannot be unpacked here: boot it whole.
+// errAsItIs means that a kernel image cannot be unpacked here: boot it as it is.
 var errAsItIs = errors.New("kernel image of a form not known here")
 
 // payload finds the compressed kernel in a bzImage and the host's program that
@@ -47,9 +47,9 @@ func payload(image []byte) (compressed []byte, unpacker string, err error) {
 	return nil, "", errAsItIs
 }
 
-// unpackKernel writes the ELF image of a bzImage to path. Without KVM a kernel
-// takes seconds to unpack itself, and its PVH entry needs no BIOS either.
-// errAsItIs where the image or the host has not what it takes.
+// unpackKernel writes the ELF image of a bzImage to path. Without KVM a kernel takes
+// seconds to unpack itself, and its PVH entry needs no BIOS either. It returns
+// errAsItIs if the image has another format or the host lacks the unpacker.
 func unpackKernel(ctx context.Context, bzImage, path string) error {
 	image, err := os.ReadFile(bzImage)
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// User-Mode Linux holds the extended FPU state of its processes in a buffer of
-// fixed size. On a CPU with AMX the state is larger than that, and without help
-// every guest panics at its first process. xstate/ptrace.c says why and helps.
+// User-Mode Linux stores the extended FPU state of its processes in a buffer of
+// fixed size. On a CPU with AMX the state is larger than that, and without the
+// wrapper every guest panics at its first process. xstate/ptrace.c explains and
+// solves this.
 
 //go:generate clang-19 -O2 -Wall -Wextra -Werror -shared -fPIC -nostdlib -fno-builtin -fuse-ld=lld-19 -Wl,--build-id=none -Wl,-s -o xstate/ptrace.so xstate/ptrace.c
 //go:embed xstate/ptrace.so
@@ -27,8 +28,8 @@ const (
 	largestWrapped = 64 * 1024 // LARGEST_AREA of xstate/ptrace.c
 )
 
-// wrapping says whether UML gets the wrapper: where the CPU needs it, or by the
-// will of a test.
+// wrapping selects whether UML gets the wrapper: if the CPU needs it, or as a test
+// decides.
 type wrapping int
 
 const (
@@ -37,8 +38,8 @@ const (
 	wrapNever
 )
 
-// umlNeedsWrapper tells whether UML runs on this CPU only with the wrapper, or
-// why it does not run at all.
+// umlNeedsWrapper reports whether UML runs on this CPU only with the wrapper, or the
+// error why it does not run at all.
 func umlNeedsWrapper(linux string) (bool, error) {
 	area, err := xsaveArea(linux)
 	if err != nil {

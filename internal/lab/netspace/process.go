@@ -37,10 +37,10 @@ func (s *Space) Processes() ([]Process, error) {
 	return found, nil
 }
 
-// holds tells whether the process is in the namespace, with all its threads: a
-// command of the lab that only enters for a moment does so with one, which may
-// be its first. Processes end while one looks, and a zombie has no namespace:
-// both count as elsewhere.
+// holds reports whether the process is in the namespace with all its threads: a
+// command of the lab that enters only for a moment does so with one, which may be
+// its first. Processes may end meanwhile, and a zombie has no namespace: both count
+// as elsewhere.
 func (s *Space) holds(pid int) bool {
 	var here unix.Stat_t
 	if unix.Fstat(int(s.handle), &here) != nil {

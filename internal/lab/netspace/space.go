@@ -76,8 +76,8 @@ func List(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// Delete takes the name away; the namespace itself goes when the last process
-// and handle in it have gone. Deleting what is not there is no error.
+// Delete removes the name; the namespace itself ends with its last process and
+// handle. A missing name is no error.
 func Delete(name string) error {
 	path := filepath.Join(Dir, name)
 	var err error
@@ -104,7 +104,7 @@ func unmountAndRemove(path string) error {
 	return os.Remove(path)
 }
 
-// Close gives the handle back; the namespace stays.
+// Close closes the handle; the namespace stays.
 func (s *Space) Close() error { return s.handle.Close() }
 
 // FD is the descriptor of the namespace, good until Close.
@@ -143,9 +143,9 @@ func (s *Space) Start(cmd *exec.Cmd) error {
 	return s.Do(cmd.Start)
 }
 
-// CloseOnExec keeps every descriptor but the standard three from processes
-// started later. Go opens its own so; those inherited, a lock file's for
-// example, are not.
+// CloseOnExec keeps all descriptors but the standard three from processes that are
+// started later. Go opens its own so; inherited ones, a lock file's for example, are
+// not.
 func CloseOnExec() error {
 	if err := unix.CloseRange(3, 1<<32-1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("mark inherited descriptors close-on-exec: %w", err)
@@ -153,8 +153,8 @@ func CloseOnExec() error {
 	return nil
 }
 
-// Cookie is the number by which the kernel knows the namespace for as long as
-// the machine runs (SO_NETNS_COOKIE, socket(7)).
+// Cookie is the kernel's number of the namespace, constant while the machine runs
+// (SO_NETNS_COOKIE, socket(7)).
 func (s *Space) Cookie() (uint64, error) {
 	var cookie uint64
 	err := s.Do(func() error {
@@ -172,8 +172,8 @@ func (s *Space) Cookie() (uint64, error) {
 	return cookie, nil
 }
 
-// onThread runs f on a locked thread and puts the thread back where it was. A
-// thread that cannot be put back is given up with its goroutine.
+// onThread runs f on a locked thread and restores its namespace. A thread whose
+// namespace cannot be restored is abandoned with its goroutine.
 func onThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {

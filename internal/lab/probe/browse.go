@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// BrowseOptions say how a household is to use the network.
+// BrowseOptions describe a household's use of the network.
 type BrowseOptions struct {
 	Connections int           // at a time
 	For         time.Duration // new ones begin until then; those under way come to their end
@@ -17,7 +17,7 @@ type BrowseOptions struct {
 	Timeout     time.Duration // for a transfer, and for the echo of a datagram
 }
 
-// Browsing is what came of it.
+// Browsing is the result.
 type Browsing struct {
 	Transfers int      `json:"transfers"` // TCP connections
 	Intact    int      `json:"intact"`    // those whose bytes arrived whole
@@ -26,8 +26,8 @@ type Browsing struct {
 	Problems  []string `json:"problems,omitempty"` // the first of each kind of use
 }
 
-// use is what one of the household's connections does, again and again: of ten,
-// six load a little, one loads much, and three talk in datagrams, as QUIC does.
+// use is the kind of a connection: of ten, six are short transfers, one is a long
+// one, and three exchange datagrams, as QUIC does.
 func use(n int) string {
 	switch n % 10 {
 	case 3, 6, 9:
@@ -47,8 +47,8 @@ type browser struct {
 	said    map[string]bool
 }
 
-// Browse keeps so many connections busy at a time, to servers of Server that
-// take turns. Each transfer and each datagram is compared with what was sent.
+// Browse keeps that many connections busy at a time, to the targets in turn. Each
+// transfer and each datagram is compared with what was sent.
 func Browse(ctx context.Context, targets []netip.AddrPort, o BrowseOptions, seed [32]byte) Browsing {
 	b := &browser{BrowseOptions: o, targets: targets, said: map[string]bool{}}
 	random := rand.New(rand.NewChaCha8(seed))

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capture hands every frame that passes device, either way, to each, until ctx
-// ends. ready is called once frames are seen.
+// Capture passes every frame on device, in either direction, to each, until ctx
+// ends. ready is called once frames are captured.
 func Capture(ctx context.Context, device string, ready func(), each func(Frame)) error {
 	return frames(ctx, device, ready, func(frame []byte, outgoing bool) {
 		f := Describe(frame)
@@ -81,7 +81,7 @@ func frames(ctx context.Context, device string, ready func(), each func(frame []
 	return nil
 }
 
-// Describe reads an Ethernet frame's addresses and says in words what it is.
+// Describe reads an Ethernet frame's addresses and describes it in words.
 func Describe(frame []byte) Frame {
 	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.NoCopy)
 	f := Frame{Kind: "other", Length: len(frame)}

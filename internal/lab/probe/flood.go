@@ -12,7 +12,7 @@ import (
 	"weft/wire/checksum"
 )
 
-// FloodKind is what the packets of a flood are.
+// FloodKind is the kind of packets in a flood.
 type FloodKind string
 
 const (
@@ -79,7 +79,7 @@ func synBytes(from, to netip.Addr, source, destination uint16) []byte {
 	return b
 }
 
-// Run sends it by a device, and gives how many packets went.
+// Run sends it by a device, and returns the number of packets sent.
 func (f Flood) Run(ctx context.Context, device string, seed uint64) (int, error) {
 	if f.PerBatch <= 0 {
 		return 0, fmt.Errorf("a flood of %d packets at once", f.PerBatch)
@@ -105,8 +105,8 @@ func (f Flood) Run(ctx context.Context, device string, seed uint64) (int, error)
 	return sent, nil
 }
 
-// Pace sends datagrams of one flow at an even pace, until ctx ends or there
-// were so many. Whether they arrive is to be counted where they do.
+// Pace sends datagrams of one flow at a constant rate, until ctx ends or count are
+// sent. The receiver counts arrivals.
 func Pace(ctx context.Context, to netip.AddrPort, from uint16, count int, pace time.Duration) (sent int, err error) {
 	conn, err := net.DialUDP("udp", &net.UDPAddr{Port: int(from)}, net.UDPAddrFromAddrPort(to))
 	if err != nil {

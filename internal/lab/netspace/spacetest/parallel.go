@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Main is TestMain of a package whose tests have namespaces of their own: so many run
-// beside each other, because they wait more than they compute. A test that measures
-// time or rates does not call t.Parallel, and is alone. -parallel on the command line
-// goes before beside.
+// Main is TestMain of a package whose tests have namespaces of their own: up to
+// beside of them run in parallel, because they mostly wait. A test that measures
+// time or rates does not call t.Parallel, and runs alone. -parallel on the command
+// line overrides beside.
 func Main(m *testing.M, beside int) {
 	flag.Parse()
 	given := false

@@ -1,6 +1,5 @@
-// Package spacetest gives tests network namespaces of their own. Without root
-// such a test is skipped, and says so; with root whatever is missing makes it
-// fail.
+// Package spacetest gives tests network namespaces of their own. Without root such a
+// test is skipped with a message; with root, a missing requirement makes it fail.
 package spacetest
 
 import (
@@ -26,8 +25,8 @@ func NeedRoot(t testing.TB) {
 // made numbers the namespaces of this process.
 var made atomic.Int32
 
-// New makes a namespace that is gone after the test, with every process in it.
-// part tells it from others of the test.
+// New makes a namespace that is removed after the test, with every process in it.
+// part distinguishes it from others of the test.
 func New(t testing.TB, part string) *netspace.Space {
 	t.Helper()
 	NeedRoot(t)
