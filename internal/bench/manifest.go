@@ -14,7 +14,7 @@ import (
 	"weft/internal/version"
 )
 
-// Manifest says under which circumstances a result came about.
+// Manifest describes the circumstances of a result.
 type Manifest struct {
 	Bench    string            `json:"bench"`
 	Version  string            `json:"version"`
@@ -61,7 +61,7 @@ func cpuModel() string {
 	return ""
 }
 
-// packageVersions asks dpkg; what it does not know is left out.
+// packageVersions reads versions from dpkg, without unknown packages.
 func packageVersions(names []string) map[string]string {
 	versions := map[string]string{}
 	for _, name := range names {

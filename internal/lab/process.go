@@ -35,7 +35,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// failure says that the process ended, why, and what it said last.
+// failure is the error of an ended process, with its last output.
 func (p *process) failure() error {
 	text := fmt.Sprintf("%s ended too early", p.name)
 	if p.err != nil {
@@ -113,7 +113,7 @@ func (l *Lab) command(ctx context.Context, node string, argv []string) *exec.Cmd
 	return c
 }
 
-// launch starts a program that outlives this process if it must.
+// launch starts a program that may outlive this process.
 func (l *Lab) launch(node, name string, argv []string, env ...string) (*process, error) {
 	p := &process{node: node, name: name, log: filepath.Join(l.nodeDir(node), name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -182,7 +182,7 @@ func (l *Lab) startWeft(ctx context.Context, node string) error {
 	return awaitNews(ctx, socket, p, l.deadline, "READY=1")
 }
 
-// awaitNews waits until a router has said all of the words, in this order.
+// awaitNews waits until a router has sent all of the words, in this order.
 func awaitNews(ctx context.Context, socket *net.UnixConn, p *process, deadline time.Duration, words ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Run brings a lab up, carries out its checks, and reports. The lab stays up
-// when it returns without error; what failed to come up is taken down.
+// Run brings a lab up, runs its checks, and reports. The lab stays up when it
+// returns without error; a lab that fails to come up is removed.
 func Run(ctx context.Context, o Options, report Report) (Summary, error) {
 	begin := time.Now()
 	sum := Summary{Lab: o.Name, Scenario: o.Source.Name}

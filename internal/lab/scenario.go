@@ -1,6 +1,6 @@
-// Package lab builds small networks out of network namespaces and guests,
-// tries things out in them, and takes them down without a trace. What a lab
-// consists of and what is tried is written in a TOML file, a scenario.
+// Package lab builds small networks of network namespaces and guests, runs checks in
+// them, and removes them completely. A TOML file, the scenario, has a lab's nodes
+// and checks.
 package lab
 
 import (
@@ -22,7 +22,7 @@ type Scenario struct {
 	Checks  []Check `toml:"check"`
 }
 
-// Kind says what a node is made of.
+// Kind is the kind of a node.
 type Kind string
 
 const (
@@ -129,7 +129,7 @@ func (p *Place) UnmarshalText(b []byte) error {
 
 func (p Place) String() string { return p.Node + ":" + p.Device }
 
-// CheckKind says what a check tries.
+// CheckKind is the kind of a check.
 type CheckKind string
 
 const (
@@ -147,8 +147,8 @@ const (
 	CheckReload   CheckKind = "reload"   // a router gets another weft.toml while a transfer runs
 )
 
-// Check is one thing tried and what must come of it. Which fields a kind uses
-// is written in checkFields.
+// Check is one check with its expected result. checkFields has the fields of each
+// kind.
 type Check struct {
 	Kind    CheckKind  `toml:"kind"`
 	Name    string     `toml:"name"` // a sentence

@@ -90,14 +90,14 @@ func (t *Transcript) Up(elapsed time.Duration, steps int) {
 	t.say("  %s", t.dim(fmt.Sprintf("built in %.1f s, %d steps", elapsed.Seconds(), steps)))
 }
 
-// Trying says which check begins.
+// Trying reports the check that begins.
 func (t *Transcript) Trying(c Check, number, of int) {
 	t.Slow.Now(c.Name)
 	t.say("")
 	t.say("  %s %s", t.bold(fmt.Sprintf("%*d.", len(fmt.Sprint(of)), number)), t.bold(sentence(c.Name)))
 }
 
-// Result tells what was tried and what came of it.
+// Result reports a check and its result.
 func (t *Transcript) Result(r Result) {
 	t.Slow.Now("")
 	if r.Kind == "process" {
@@ -134,7 +134,7 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// Progress says on Out what has been going on for more than two seconds.
+// Progress reports on Out what has been going on for more than two seconds.
 type Progress struct {
 	Out   io.Writer
 	mutex sync.Mutex
@@ -145,7 +145,7 @@ type Progress struct {
 
 const patience = 2 * time.Second
 
-// Now tells what goes on from now; "" is nothing. A nil Progress is silent.
+// Now sets what is going on; "" is nothing. A nil Progress is silent.
 func (p *Progress) Now(what string) {
 	if p == nil {
 		return

@@ -1,4 +1,4 @@
-// Package nat64 is `weft bench nat64`: weft's translator beside Tayga, the
+// Package nat64 is `weft bench nat64`: weft's translator compared with Tayga, the
 // kernel's own forwarding, and an XDP program that only forwards.
 package nat64
 
@@ -89,7 +89,7 @@ func Bench(seconds float64) bench.Bench {
 	return b
 }
 
-// fits: what is no eBPF program has no time in one.
+// fits reports whether a subject is in a case: only eBPF programs have a run time.
 func fits(c, subject string) bool {
 	return !strings.HasPrefix(c, "run-") || !slices.Contains([]string{"tayga", "kernel-ipv4", "kernel-ipv6"}, subject)
 }

@@ -11,8 +11,8 @@ import (
 	"weft/internal/bench/rig"
 )
 
-// The addresses are the same for every subject. Hosts have both families, so
-// that what only forwards can be measured on the same path.
+// The addresses are the same for every subject. Hosts have both families, so that
+// subjects which only forward can be measured on the same path.
 var (
 	left = rig.Ends{
 		Host:   [2]netip.Prefix{netip.MustParsePrefix("2001:db8:1::2/64"), netip.MustParsePrefix("203.0.113.2/24")},
@@ -103,7 +103,7 @@ func forwarded6(to direction) (out, in flow) {
 	return f, f
 }
 
-// forwardedAsItCame sends what a translator would be sent.
+// forwardedAsItCame sends the packets that a translator would get.
 func forwardedAsItCame(to direction) (out, in flow) {
 	if to == to6 {
 		return forwarded4(to)

@@ -10,11 +10,11 @@ import (
 	"weft/internal/bench/rig"
 )
 
-// crowds are the cases that take a path of a million flows. Connection tracking
-// has one table for all network namespaces: were several paths there at once, each
-// packet of the kernel's would be looked up among the connections of all, and
-// those of a path that waits for its turn would run out meanwhile. So one is there
-// at a time, and all that is asked of a subject is measured on it.
+// crowds are the cases that need a path of a million flows. Connection tracking has
+// one table for all network namespaces: with several such paths, the kernel would
+// look up each packet among the connections of all, and those of a waiting path
+// would expire. So one exists at a time, and all cases of a subject are measured on
+// it.
 var crowds = []string{"pps64-six-1000000", "pps64-nat-1000000", "pps64-nat-mixed", "growth-nat", "learn-1000000", "tcp1-nat-1000000"}
 
 // figure is what a subject gave in a case.
@@ -81,7 +81,7 @@ func (m *Measurer) inCrowd(ctx context.Context, p *path, c, subject string) (flo
 	return m.through(p, p.generator, packetLength)
 }
 
-// growth is what is left of the packet rate of one flow with a million of them.
+// growth is the packet rate with a million flows divided by that with one.
 func (m *Measurer) growth(ctx context.Context, p *path, subject string) (float64, error) {
 	one, err := m.packets(ctx, subject, traffic{flows: 1})
 	if err != nil {
@@ -91,8 +91,8 @@ func (m *Measurer) growth(ctx context.Context, p *path, subject string) (float64
 	return all / one, err
 }
 
-// mixed is the rate of a million flows in another order than that in which they
-// were learnt, and lie in whatever memory.
+// mixed is the rate of a million flows whose packets come in another order than that
+// in which the flows were learnt.
 func (m *Measurer) mixed(p *path) (rate float64, err error) {
 	d := p.datagrams
 	d.Mixed = true

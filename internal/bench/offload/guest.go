@@ -16,9 +16,9 @@ import (
 	"weft/internal/lab/guest"
 )
 
-// The kernel's own flowtable is in Debian's kernels, and so is measured in a
-// guest. Its processor is emulated, so that time means nothing there; instead the
-// guest's clock counts instructions. What a cache is for does not show.
+// The kernel's own flowtable is in Debian's kernels, and so is measured in a guest.
+// Its processor is emulated, so its time is meaningless; instead the guest's clock
+// counts instructions. The effect of caches is not visible.
 
 const (
 	instructionsOne  = "instructions-nat-1"

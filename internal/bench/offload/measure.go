@@ -226,7 +226,8 @@ func (p *path) learn(ctx context.Context, weft, subject string, what traffic) er
 	return p.receive(ctx)
 }
 
-// heeding gives a generator for what is measured, instead of another.
+// heeding returns a generator that limits the packets in flight, in place of
+// another.
 func (p *path) heeding(d rig.Datagrams, instead *rig.Generator) (*rig.Generator, error) {
 	g, err := rig.NewHeedingGenerator(p.Left, d, p.sink)
 	if instead != nil {
@@ -235,9 +236,9 @@ func (p *path) heeding(d rig.Datagrams, instead *rig.Generator) (*rig.Generator,
 	return g, err
 }
 
-// receive gives the router a CPU of its own, beside that of the generator. What
-// it sends is received at its far end there, too: to wake another CPU for that
-// would cost more than all the rest, and most where packets go one by one.
+// receive gives the router a CPU of its own, beside the generator's. The far end
+// receives the router's packets there too: to wake another CPU for them would cost
+// more than all the rest, and most where packets go one by one.
 func (p *path) receive(ctx context.Context) error {
 	first, _, err := rig.CPUs()
 	if err == nil {
@@ -246,8 +247,8 @@ func (p *path) receive(ctx context.Context) error {
 	return err
 }
 
-// rate has packets sent for so long, and gives how many million of them the
-// router does in a second of its work; count counts them.
+// rate sends packets for that long, and returns the number of million packets that
+// the router processes in a second of its work; count counts them.
 func (p *path) rate(g *rig.Generator, atLeast time.Duration, count func() (uint64, error)) (float64, error) {
 	before, err := count()
 	if err != nil {
@@ -314,8 +315,9 @@ func (m *Measurer) packets(ctx context.Context, subject string, what traffic) (f
 	return m.through(p, p.generator, packetLength)
 }
 
-// lostMost is how many packets of 1000 may be lost: RFC 2544 26.1 has none, but
-// others' work on the machine can hold a router up for longer than a queue lasts.
+// lostMost is the number of packets of 1000 that may be lost: RFC 2544 26.1 allows
+// none, but other load on the machine can stop a router for longer than a queue
+// lasts.
 const lostMost = 1
 
 // through is the rate at which packets of a length come through.

@@ -10,13 +10,13 @@ import (
 	"weft/internal/bench/rig"
 )
 
-// A household's line is slower than its router: many connections at once, each
-// at its own pace, whose packets come mixed. GRO has few of one connection at a
-// time then, and joins few.
+// A household's line is slower than its router: many connections at once, each at
+// its own rate, whose packets arrive mixed. GRO then has few packets of one
+// connection at a time, and merges few.
 
-// The router's CPU is elsewhere for some of each millisecond. What receives there
-// would go to sleep else after each packet or two, and be woken by the next: in a
-// virtual machine that takes ten times what it does to forward them.
+// The router's CPU is occupied for a part of each millisecond. Otherwise the
+// receiving thread would sleep after each packet or two, and be woken by the next:
+// in a virtual machine that takes ten times as long as forwarding them.
 const (
 	turn      = time.Millisecond
 	elsewhere = 7 * turn / 10

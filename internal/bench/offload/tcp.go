@@ -87,8 +87,8 @@ func (p *path) worked() (time.Duration, error) {
 	return threads + daemon, errors.Join(err, errDaemon)
 }
 
-// apart has TCP sent from behind the left host, and has the router
-// receive in threads on one CPU, and the hosts work on the other.
+// apart makes TCP be sent from behind the left host, the router receive in threads
+// on one CPU, and the hosts work on the other.
 func (p *path) apart(ctx context.Context, checksum bool) (err error) {
 	first, last, err := rig.CPUs()
 	if err != nil {

@@ -15,10 +15,9 @@ const (
 	calmMostly = 0.05 // of all CPUs
 )
 
-// Calm waits until the CPUs have next to nothing to do: the kernel takes a
-// namespace away in the background, and with it a million tracked connections,
-// which would count against what is measured next. A machine that has other
-// work is waited for until a limit, no longer.
+// Calm waits until the CPUs are nearly idle: the kernel removes a namespace in the
+// background, and with it a million tracked connections, which would count against
+// the next measurement. On a busy machine it waits until a limit, no longer.
 func Calm(ctx context.Context) error {
 	end := time.Now().Add(calmLimit)
 	for time.Now().Before(end) {
@@ -42,8 +41,8 @@ func Calm(ctx context.Context) error {
 	return nil
 }
 
-// cpuTime is how long all CPUs have worked and been there, in ticks (proc(5),
-// /proc/stat).
+// cpuTime is how long all CPUs have been busy, and their total time, in ticks
+// (proc(5), /proc/stat).
 func cpuTime() (busy, all uint64, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// What the kernel's connection tracking may hold is the machine's, for all
-// network namespaces, and can be set in the first of them only.
+// The limits of the kernel's connection tracking apply to all network namespaces,
+// and can be set in the first of them only.
 const (
 	conntrackMax     = "/proc/sys/net/netfilter/nf_conntrack_max"
 	conntrackBuckets = "/proc/sys/net/netfilter/nf_conntrack_buckets"
 )
 
-// RaiseConntrack has the kernel track up to n connections, in a hash table of
-// as many buckets (a power of two). restore sets back what it was.
+// RaiseConntrack makes the kernel track up to n connections, in a hash table of as
+// many buckets (a power of two). restore resets the former limits.
 func RaiseConntrack(n int) (restore func() error, err error) {
 	buckets := 1
 	for buckets < n*4/5 {
@@ -50,7 +50,7 @@ func RaiseConntrack(n int) (restore func() error, err error) {
 	return restore, nil
 }
 
-// ConntrackTable is how many bytes the hash table of tracked connections has.
+// ConntrackTable is the size of the hash table of tracked connections in bytes.
 func ConntrackTable() (uint64, error) {
 	n, err := readNumber(conntrackBuckets)
 	return uint64(n) * 8, err

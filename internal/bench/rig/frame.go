@@ -17,7 +17,7 @@ type Datagrams struct {
 	FromMAC, ToMAC net.HardwareAddr
 	From, To       netip.Addr
 	Length         int    // bytes of the IP packet
-	Outside        []byte // what stands before the frame: the headers of a tunnel
+	Outside        []byte // bytes before the frame: the headers of a tunnel
 	Flows          int    // source ports, a power of two; 0: 256
 	Hosts          int    // source addresses from From on, a power of two; 0: one
 	Mixed          bool   // not in turn
@@ -27,7 +27,7 @@ const (
 	firstPort = 0x8000
 	// discard is the port that packets go to (RFC 863).
 	discard = 9
-	// firstWord leaves room for the flows to count it down, see generate.bpf.c.
+	// firstWord leaves room for the flows to decrease it, see generate.bpf.c.
 	firstWord = 0x8000
 )
 

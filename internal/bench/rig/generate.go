@@ -18,8 +18,8 @@ import (
 const (
 	frameMax = 1536 // FRAME_MAX of generate.bpf.c and arrive.bpf.c
 	flows    = 256
-	// chunk is how many packets one system call sends, batch how many of them
-	// go out together, as a network card's driver hands them on.
+	// chunk is the number of packets that one system call sends, batch the number
+	// that go out together, as a network card's driver passes them on.
 	chunk = 1 << 15
 	batch = 64
 )
@@ -37,8 +37,8 @@ func NewGenerator(host *netspace.Space, d Datagrams) (*Generator, error) {
 	return newGenerator(host, d, nil)
 }
 
-// underWay is how many packets a heeding generator has under way: what the queue of
-// a veth holds (VETH_RING_SIZE, 256) without a bundle.
+// underWay is the number of packets that such a generator keeps in flight: what the
+// queue of a veth holds (VETH_RING_SIZE, 256) less a bundle.
 const underWay = 192
 
 // NewHeedingGenerator prepares datagrams of which no more are in flight to a sink
@@ -94,15 +94,15 @@ func newGenerator(host *netspace.Space, d Datagrams, to *Sink) (*Generator, erro
 	return g, nil
 }
 
-// Close lets go of the program.
+// Close closes the program.
 func (g *Generator) Close() error { return g.objects.Close() }
 
-// Run sends for at least the time given, and gives how long it took.
+// Run sends for at least the given time, and returns how long it took.
 func (g *Generator) Run(atLeast time.Duration) (took time.Duration, err error) {
 	return Send(g.in, g.objects.Generate, g.frame, atLeast)
 }
 
-// Lost is how many packets a heeding generator has waited for in vain.
+// Lost is the number of packets that did not arrive within the generator's patience.
 func (g *Generator) Lost() (n uint64, err error) {
 	if err := g.objects.Lost.Get(&n); err != nil {
 		return 0, fmt.Errorf("read what was lost: %w", err)
@@ -119,9 +119,9 @@ func (g *Generator) Chunks(packets int) (sent int, err error) {
 	return sent, err
 }
 
-// Send has a program make packets for at least the time given, and gives how
-// long it took. It stays on one CPU, and what it sends is received there, in
-// softirqs after each batch, unless the path is apart.
+// Send makes a program send packets for at least the given time, and returns how
+// long it took. It stays on one CPU, and its packets are received there, in softirqs
+// after each batch, unless the path's receivers have another CPU.
 func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.Duration) (took time.Duration, err error) {
 	err = in.Do(func() error {
 		free, err := pin()
@@ -142,7 +142,7 @@ func Send(in *netspace.Space, program *ebpf.Program, frame []byte, atLeast time.
 	return took, err
 }
 
-// SendExactly has a program make so many packets, and gives how long the
+// SendExactly makes a program send that many packets, and returns how long the
 // kernel took for them.
 func SendExactly(in *netspace.Space, program *ebpf.Program, frame []byte, n int) (took time.Duration, err error) {
 	err = in.Do(func() error {
@@ -213,10 +213,10 @@ type Sink struct {
 	link    link.Link
 }
 
-// NewSink puts a sink at a host's eth0. It is gone with the path.
+// NewSink attaches a sink to a host's eth0. It is removed with the path.
 func (p *Path) NewSink(host *netspace.Space) (*Sink, error) { return p.NewSinkAt(host, "eth0") }
 
-// NewSinkAt puts one at any device.
+// NewSinkAt attaches one to any device.
 func (p *Path) NewSinkAt(in *netspace.Space, device string) (*Sink, error) {
 	s := &Sink{}
 	if err := errors.Join(rlimit.RemoveMemlock(), loadArriveObjects(&s.objects, nil)); err != nil {
@@ -247,7 +247,7 @@ func AttachXDP(in *netspace.Space, device string, program *ebpf.Program) (l link
 	return l, nil
 }
 
-// Arrived is how many datagrams of a family have come in all.
+// Arrived is the number of datagrams of a family that have arrived so far.
 func (s *Sink) Arrived(ipv6 bool) (uint64, error) {
 	if ipv6 {
 		return perCPU(s.objects.Arrived, 1)
@@ -264,7 +264,7 @@ func (s *Sink) Verify(ipv6 bool, length int) error {
 	return verify(kept.Frame[:min(int(kept.Len), len(kept.Frame))], ipv6, length)
 }
 
-// XDPForward loads xdp_forward.bpf.c. It is gone with the path.
+// XDPForward loads xdp_forward.bpf.c. It is closed with the path.
 func (p *Path) XDPForward() (*ebpf.Program, error) {
 	var objects xdpForwardObjects
 	if err := errors.Join(rlimit.RemoveMemlock(), loadXdpForwardObjects(&objects, nil)); err != nil {

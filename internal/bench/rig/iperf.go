@@ -69,8 +69,8 @@ func (p *Path) TCP(ctx context.Context, from *netspace.Space, to netip.Addr, flo
 	return p.received(ctx, from, seconds, func(seconds int) []string { return FlowsTo(to, flows, seconds) })
 }
 
-// TCPBack is as TCP with one flow, but the data come back from the server: the
-// connection is opened by who receives.
+// TCPBack is TCP with one flow in the other direction: the receiver opens the
+// connection, and the server sends.
 func (p *Path) TCPBack(ctx context.Context, to *netspace.Space, from netip.Addr, seconds int) (float64, error) {
 	return p.received(ctx, to, seconds, func(seconds int) []string { return FlowFrom(from, seconds) })
 }
@@ -100,7 +100,7 @@ func (p *Path) received(ctx context.Context, in *netspace.Space, seconds int, cl
 	return 0, brief
 }
 
-// HostsOn keeps what makes TCP traffic from now on to one CPU.
+// HostsOn runs the programs that make TCP traffic on one CPU from now on.
 func (p *Path) HostsOn(cpu int) { p.hosts = strconv.Itoa(cpu) }
 
 // pin begins such a command.
@@ -111,7 +111,7 @@ func (p *Path) pin() []string {
 	return []string{"taskset", "--cpu-list", p.hosts}
 }
 
-// FlowServer is the command that FlowsTo and FlowFrom speak to.
+// FlowServer is the command of the server for FlowsTo and FlowFrom.
 func FlowServer() []string {
 	return []string{"iperf3", "-s", "-p", strconv.Itoa(iperfPort), "-i", fmt.Sprint(iperfInterval), "-J"}
 }
@@ -130,7 +130,7 @@ func flowClient(server netip.Addr, seconds int) []string {
 		"-i", fmt.Sprint(iperfInterval), "-J", "--connect-timeout", "30000"}
 }
 
-// FlowError is what the client said of its failure.
+// FlowError is the error that the client reported.
 func FlowError(out []byte) error {
 	var r struct{ Error string }
 	if json.Unmarshal(out, &r) == nil && r.Error != "" {

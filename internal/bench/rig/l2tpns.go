@@ -19,8 +19,8 @@ type L2TPNS struct {
 	Other  netip.AddrPort
 }
 
-// RunL2TPNS starts l2tpns in the router. It is its cluster's only member, which
-// it has to wait for, and asks nothing of peers and subscribers on its own.
+// RunL2TPNS starts l2tpns in the router. It is its cluster's only member, for which
+// it has to wait, and sends no requests of its own to peers and subscribers.
 func (p *Path) RunL2TPNS(ctx context.Context, o L2TPNS) error {
 	config := filepath.Join(p.dir, "l2tpns.conf")
 	text := fmt.Sprintf(`set debug 1

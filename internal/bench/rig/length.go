@@ -11,11 +11,11 @@ import (
 	"weft/internal/lab/netspace"
 )
 
-// LengthSink counts the frames of one length that arrive at a host, whatever
-// tunnel they are in. All but ARP is dropped.
+// LengthSink counts the frames of one length that arrive at a host, in any tunnel.
+// All but ARP is dropped.
 type LengthSink struct{ arrived *ebpf.Map }
 
-// NewLengthSink puts one at a host's eth0. It is gone with the path.
+// NewLengthSink attaches one to a host's eth0. It is removed with the path.
 func (p *Path) NewLengthSink(host *netspace.Space, length int) (*LengthSink, error) {
 	arrived, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	if err := errors.Join(rlimit.RemoveMemlock(), err); err != nil {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Occupy takes a CPU for so long of each period, before the threads of Receive:
-// they have what came meanwhile at once, as on a router that is slow, or a device
-// that tells of packets only so often, and need not be woken for each.
+// Occupy uses a CPU for a part of each period, with priority over the threads of
+// Receive: these then receive all packets of that time at once, as on a slow router
+// or a device with interrupt moderation, and need not be woken for each.
 func Occupy(cpu int, busy, period time.Duration) (stop func() error, err error) {
 	var end atomic.Bool
 	begun, done := make(chan error), make(chan error, 1)
@@ -33,7 +33,7 @@ func Occupy(cpu int, busy, period time.Duration) (stop func() error, err error) 
 	}, nil
 }
 
-// first has the thread on a CPU before those that receive there.
+// first gives the thread priority on a CPU over those that receive there.
 func first(cpu int) error {
 	var one unix.CPUSet
 	one.Set(cpu)

@@ -19,21 +19,20 @@ const (
 	pacedMost = 100
 	// pacedLong is more than any measurement takes, in seconds.
 	pacedLong = 3600
-	// carries is more than a connection has received that only says what the
-	// others are to do.
+	// carries is more than a control connection has received.
 	carries = 1 << 14
 )
 
-// Paced are TCP connections, each at a rate of its own, that go on until the
-// path is closed.
+// Paced are TCP connections, each at a constant rate, that run until the path is
+// closed.
 type Paced struct {
 	to          *netspace.Space
 	first, last uint16 // ports at their far end
 	flows       int
 }
 
-// Pace opens connections from a namespace to an address of another, where each
-// sends so many bits a second, and waits until something has come of all.
+// Pace opens connections from a namespace to an address of another, each of which
+// sends at that bit rate, and waits until all have delivered data.
 func (p *Path) Pace(ctx context.Context, from, to *netspace.Space, at netip.Addr, flows, rate int) (*Paced, error) {
 	// who is far away sends what is due, not as much as there is because the way
 	// is short (ip-sysctl, tcp_tso_rtt_log): 45 segments at once on this one
@@ -68,8 +67,8 @@ func (p *Path) Pace(ctx context.Context, from, to *netspace.Space, at netip.Addr
 	return t, nil
 }
 
-// Received is how many of the connections have received something, and how many
-// bytes of payload in all (tcp(7), tcpi_bytes_received).
+// Received is the number of connections that have received data, and their payload
+// in bytes (tcp(7), tcpi_bytes_received).
 func (t *Paced) Received() (connections int, bytes uint64, err error) {
 	err = t.to.Do(func() error {
 		list, err := netlink.SocketDiagTCPInfo(unix.AF_INET6) // where iperf3 listens

@@ -1,5 +1,5 @@
-// Package rig builds what benches measure: paths of three network namespaces,
-// the routers in their middle, and the traffic that crosses them.
+// Package rig builds the test beds of benches: paths of three network namespaces,
+// the routers in their middle, and the traffic across them.
 package rig
 
 import (
@@ -42,7 +42,7 @@ type Ends struct {
 	Host, Router [2]netip.Prefix
 }
 
-// PathOptions say how a path is made.
+// PathOptions describe a path.
 type PathOptions struct {
 	Name       string // unique among the paths that are up in this process
 	Lan, Wan   Ends
@@ -62,8 +62,8 @@ const (
 	dirPrefix = "weft-bench-"
 )
 
-// settle is how long a path may take until a ping goes through, or a process
-// until it is ready.
+// settle is how long a path may take until a ping is answered, or a process until it
+// is ready.
 const settle = time.Minute
 
 // NewPath makes a path. Close takes it down.
@@ -141,7 +141,7 @@ func withLink(s *netspace.Space, name string, f func(*netlink.Handle, netlink.Li
 	return nil
 }
 
-// connect lays a cable from host's eth0 to the router.
+// connect connects a host's eth0 to the router.
 func (p *Path) connect(host *netspace.Space, device string, ends Ends, o PathOptions) error {
 	h, err := host.Netlink()
 	if err != nil {
@@ -203,10 +203,10 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// onClose has f called when the path is taken down, last one first.
+// onClose registers f to be called when the path is removed, last one first.
 func (p *Path) onClose(f func() error) { p.closers = append(p.closers, f) }
 
-// Close stops the path's processes and takes it down.
+// Close stops the path's processes and removes it.
 func (p *Path) Close(ctx context.Context) error {
 	var errs []error
 	for i := len(p.closers) - 1; i >= 0; i-- {
@@ -223,8 +223,8 @@ func (p *Path) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// remove ends what runs in a namespace and takes it away, with what a weft
-// daemon has pinned for it.
+// remove ends the processes in a namespace and removes it, with the pins of a weft
+// daemon.
 func remove(ctx context.Context, s *netspace.Space) error {
 	err := netspace.Stop(ctx, 3*time.Second, s)
 	cookie, unknown := s.Cookie()
@@ -236,7 +236,7 @@ func remove(ctx context.Context, s *netspace.Space) error {
 	return err
 }
 
-// Sweep takes away what benches left that were killed.
+// Sweep removes the leftovers of killed benches.
 func Sweep(ctx context.Context) error {
 	names, err := netspace.List(prefix)
 	if err != nil {
@@ -266,14 +266,14 @@ func Sweep(ctx context.Context) error {
 	return err
 }
 
-// orphan tells whether the process that a name tells of is gone.
+// orphan reports whether the process in a name has ended.
 func orphan(name, prefix string) bool {
 	owner, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
 	pid, err := strconv.Atoi(owner)
 	return err == nil && pid != os.Getpid() && !Alive(pid)
 }
 
-// Alive tells whether there is such a process.
+// Alive reports whether such a process exists.
 func Alive(pid int) bool {
 	_, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid)))
 	return err == nil

@@ -30,7 +30,7 @@ type process struct {
 // Program is one that a bench needs, and the Debian package that has it.
 type Program struct{ Name, Package string }
 
-// Need says what is missing, and how to get it.
+// Need returns an error that names missing programs and their packages.
 func Need(programs ...Program) error {
 	var errs []error
 	for _, p := range programs {
@@ -91,14 +91,14 @@ func (p *Path) launch(in *netspace.Space, name string, env []string, argv ...str
 	return pr, nil
 }
 
-// failure says what a process said before it ended.
+// failure is the error with the last output of a process.
 func (pr *process) failure(what string) error {
 	text, _ := os.ReadFile(pr.log)
 	return fmt.Errorf("%s %s: %s", pr.name, what, strings.TrimSpace(string(text)))
 }
 
-// until asks ready again and again until it says yes, the process has ended,
-// or the path's time to settle is over.
+// until calls ready repeatedly until it returns true, the process has ended, or the
+// path's time to settle is over.
 func (pr *process) until(ctx context.Context, ready func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, pr.patience)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"weft/internal/paths"
 )
 
-// Programs gives the programs that a weft has attached in the router, each
-// once, to however many devices it is attached. They are closed with the path.
+// Programs returns the programs that weft has attached in the router, each once.
+// They are closed with the path.
 func (p *Path) Programs() ([]*ebpf.Program, error) {
 	cookie, err := p.Router.Cookie()
 	if err != nil {
@@ -60,9 +60,9 @@ func programOf(pin string) (ebpf.ProgramID, error) {
 	return info.Program, nil
 }
 
-// Clock has the kernel measure how long programs run (BPF_ENABLE_STATS): it
-// reads the clock before and after each run. Floor is what that costs by
-// itself, in nanoseconds per run.
+// Clock makes the kernel measure the run time of programs (BPF_ENABLE_STATS): it
+// reads the clock before and after each run. Floor is the cost of that itself, in
+// nanoseconds per run.
 type Clock struct {
 	stats io.Closer
 	Floor float64
@@ -121,9 +121,9 @@ func TimesOf(programs []*ebpf.Program) ([]Times, error) {
 	return list, nil
 }
 
-// PerPacket adds up what the programs on the way of a packet took, between two
-// readings in which so many packets arrived: those that ran for at least every
-// second of them, each by its own mean.
+// PerPacket is the sum of the programs' mean run times for a packet, between two
+// readings in which that many packets arrived. It counts the programs that ran for
+// at least every second packet.
 func PerPacket(before, after []Times, packets uint64, floor float64) float64 {
 	var ns float64
 	for i := range after {

@@ -23,10 +23,9 @@ import (
 // around it.
 type Receivers struct{ threads []int }
 
-// Receive has packets that come to devices of a namespace received by threads on
-// one CPU, as soon as they are there: before whatever else wants it. The devices
-// must do so by NAPI: GRO is on, or an XDP program there, and no segments are left
-// to the device that sends.
+// Receive makes threads on one CPU receive the packets of devices, with priority
+// over other work. The devices must use NAPI: GRO or an XDP program is active there,
+// and no segments are left to the sending device.
 func (p *Path) Receive(ctx context.Context, in *netspace.Space, cpu int, devices ...string) (*Receivers, error) {
 	r := &Receivers{}
 	for _, device := range devices {
@@ -75,7 +74,7 @@ func (p *Path) Receive(ctx context.Context, in *netspace.Space, cpu int, devices
 // receivePriority is the lowest of the real-time ones (sched(7)).
 const receivePriority = 1
 
-// Rejoin has packets that come to devices received where they were sent from again.
+// Rejoin makes packets of devices be received on the CPU of their sender again.
 func (p *Path) Rejoin(ctx context.Context, in *netspace.Space, devices ...string) error {
 	var errs []error
 	for _, device := range devices {
@@ -84,7 +83,7 @@ func (p *Path) Rejoin(ctx context.Context, in *netspace.Space, devices ...string
 	return errors.Join(errs...)
 }
 
-// ReceivedAt is how many packets have come to a device of the router.
+// ReceivedAt is the number of packets received on a device of the router.
 func (p *Path) ReceivedAt(device string) (n uint64, err error) {
 	err = p.Router.Do(func() error {
 		dev, err := netlink.LinkByName(device)
@@ -100,8 +99,8 @@ func (p *Path) ReceivedAt(device string) (n uint64, err error) {
 	return n, err
 }
 
-// Forwarded is how many IPv4 packets the router's stack has forwarded; what GRO
-// has joined is one.
+// Forwarded is the number of IPv4 packets that the router's stack has forwarded; a
+// GRO packet counts as one.
 func (p *Path) Forwarded() (n uint64, err error) {
 	err = p.Router.Do(func() error {
 		text, err := os.ReadFile("/proc/thread-self/net/snmp")
@@ -156,13 +155,13 @@ func (p *Path) sysfs(ctx context.Context, in *netspace.Space, name, value string
 	return err
 }
 
-// Steer has a host work on one CPU on what comes to a device (RPS,
-// Documentation/networking/scaling.rst), instead of where it was sent from.
+// Steer makes a host process the packets of a device on one CPU (RPS,
+// Documentation/networking/scaling.rst), instead of on their sender's.
 func (p *Path) Steer(ctx context.Context, in *netspace.Space, device string, cpu int) error {
 	return p.sysfs(ctx, in, device+"/queues/rx-0/rps_cpus", strconv.FormatUint(1<<cpu, 16))
 }
 
-// receivers finds the threads of devices with a name, in whatever namespace.
+// receivers finds the threads of devices with a name, in any namespace.
 func receivers(device string) (map[int]bool, error) {
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
 	if err != nil {

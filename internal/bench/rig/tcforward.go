@@ -13,9 +13,8 @@ import (
 	"weft/internal/lab/netspace"
 )
 
-// ForwardInTC makes the router send every frame of IPv4 that comes in by one of
-// its links out by the other, to the host there, and look at nothing: what TC
-// costs at the least.
+// ForwardInTC makes the router forward every IPv4 frame of one link to the host on
+// the other, without looking at it: the minimal cost of TC.
 func (p *Path) ForwardInTC() error {
 	return errors.Join(p.forwardInTC("lan", "wan", p.Right), p.forwardInTC("wan", "lan", p.Left))
 }

@@ -8,9 +8,9 @@ import (
 	"weft/internal/lab/netspace"
 )
 
-// AsOnAWire has a host's eth0 send packets as they are on a wire: super-packets
-// in tunnels one by one, and every checksum finished. A server in user space
-// could not read them otherwise.
+// AsOnAWire makes a host's eth0 send packets as on a cable: GSO packets in tunnels
+// segmented, and every checksum complete. A server in user space could not read them
+// otherwise.
 func AsOnAWire(host *netspace.Space) error {
 	return host.Do(func() error {
 		err := errors.Join(

@@ -43,7 +43,7 @@ func (p *Path) WeftMemory() (uint64, error) {
 	return bytes + resident, err
 }
 
-// UnloadWeft ends what runs in a namespace, and has weft take away what it made.
+// UnloadWeft ends the processes in a namespace, and runs weft unload there.
 func (p *Path) UnloadWeft(ctx context.Context, in *netspace.Space, weft string) error {
 	if err := netspace.Stop(ctx, settle, in); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 // Frames that must not pass, each marked with its sender and its kind, so that they
 // are recognised wherever they arrive.
 
-// Attack says where the frames come from and what they aim at.
+// Attack is the source and the targets of the frames.
 type Attack struct {
 	Label  string                      // who sends
 	Source net.HardwareAddr            // the sender's own link address
@@ -111,7 +111,7 @@ func (a Attack) addPlain(add adder) {
 	add("link-local-options", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte { return packet6(60, 255, append(options6(58), echo(m)...)) })
 }
 
-// addServers adds what a DHCP server says.
+// addServers adds messages of a DHCP server.
 func (a Attack) addServers(add adder) {
 	reply := func(from uint16) func([]byte) []byte {
 		return func(m []byte) []byte {
@@ -126,7 +126,7 @@ func (a Attack) addServers(add adder) {
 	add("dhcpv6-server-options", toAllNodes, a.Source, 0x86dd, func(m []byte) []byte { return packet6(60, 255, append(options6(17), reply6(m)...)) })
 }
 
-// addRouters adds what a router says, openly and hidden as RFC 7113 describes.
+// addRouters adds router advertisements, plain and hidden as RFC 7113 describes.
 func (a Attack) addRouters(add adder, tagged func([]byte, func([]byte) []byte) func([]byte) []byte) {
 	ra := func(m []byte) []byte {
 		return icmp6(134, append(append([]byte{64, 0, 0x07, 0x08}, make([]byte, 8)...), m...))
@@ -219,8 +219,8 @@ func arpBytes(mac net.HardwareAddr, sender, target netip.Addr) []byte {
 	return append(b, target.AsSlice()...)
 }
 
-// Send sends frames on a device, with a pause after each, so that no limit of
-// rates is met, and gives how many.
+// Send sends frames on a device, with a pause after each, so that no rate limit
+// applies, and returns their number.
 func Send(ctx context.Context, device string, tries []Try, pause time.Duration) (int, error) {
 	dev, err := net.InterfaceByName(device)
 	if err != nil {
@@ -257,10 +257,10 @@ func Sighting(frame []byte, watched net.HardwareAddr) (string, bool) {
 	return "", false
 }
 
-// Watch hands on what it sees on a device, until ctx ends.
+// Watch passes the marks that it sees on a device to each, until ctx ends.
 func Watch(ctx context.Context, device string, watched net.HardwareAddr, ready func(), each func(string)) error {
 	return frames(ctx, device, ready, func(frame []byte, outgoing bool) {
-		// what the device's own node sends proves nothing
+		// frames that the device's own node sends prove nothing
 		if outgoing {
 			return
 		}

@@ -10,8 +10,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Zone is a small part of the DNS, which NameServer answers from as if it had
-// asked the whole of it.
+// Zone is a small part of the DNS, from which NameServer answers like a resolver.
 type Zone struct {
 	soa     dns.RR
 	records map[string][]dns.RR

@@ -19,7 +19,7 @@ import (
 // and hashing the bytes does not count as transfer time.
 const MaxTransfer = 512 << 20
 
-// Moving says what Move moves.
+// Moving are the options of Move.
 type Moving struct {
 	Direction Direction
 	Length    int64
@@ -59,15 +59,14 @@ func Move(ctx context.Context, to netip.AddrPort, m Moving, seed [32]byte) (Tran
 	return t, err
 }
 
-// pace is how a transfer went.
+// pace is the duration of a transfer and its longest pause.
 type pace struct{ elapsed, silence time.Duration }
 
 // part of a transfer: after each it is noted how long nothing had moved.
 const part = 64 << 10
 
-// inParts moves data by parts, and gives how long it took and the longest time
-// in which no part came to its end. A reader that takes its time has the other
-// end wait, too.
+// inParts transfers data in parts, and returns how long it took and the longest time
+// in which no part was completed. A slow reader makes the other end wait, too.
 func inParts(data []byte, over time.Duration, move func([]byte) (int, error)) (p pace, moved int, err error) {
 	begin := time.Now()
 	last := begin

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exchange sends one datagram of random bytes per size to a Server and counts
-// the echoes that equal what was sent. One whose echo does not come within timeout
-// is sent again, tries times in all: a way that takes none of a size shows still,
-// and how many were sent again is counted.
+// Exchange sends one datagram of random bytes per size to a Server and counts the
+// echoes that equal it. A datagram whose echo does not arrive within timeout is sent
+// again, tries times in all: a path that drops all of a size still shows, and
+// repetitions are counted.
 func Exchange(ctx context.Context, to netip.AddrPort, sizes []int, tries int, timeout time.Duration, seed [32]byte) (Datagrams, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {
@@ -84,11 +84,10 @@ func udpOverhead(a netip.Addr) int {
 	return 40 + 8
 }
 
-// DiscoverMTU sends UDP datagrams that must not be fragmented, each as large as
-// the path is then believed to take, until the path takes one: path MTU
-// discovery as RFC 1191 and RFC 8201 have it, seen through the kernel's own
-// path MTU cache. A path that swallows packets in silence shows as Confirmed =
-// false.
+// DiscoverMTU sends UDP datagrams that must not be fragmented, each of the size of
+// the current path MTU, until one passes: path MTU discovery of RFC 1191 and RFC
+// 8201, through the kernel's path MTU cache. A path that drops packets silently
+// results in Confirmed = false.
 func DiscoverMTU(ctx context.Context, to netip.AddrPort, timeout time.Duration, seed [32]byte) (PathMTU, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LAC sets up tunnels, sessions and PPP with PAP and IPCP, and says nothing that
-// is not needed for that. What it speaks it writes by itself, so that no server
-// is measured with its own code. All its lines come up at once, as after a loss
-// of power; messages that are not answered are said again as RFC 2661 section
-// 5.8 and RFC 1661 section 4.6 tell.
+// LAC sets up tunnels, sessions and PPP with PAP and IPCP, with the fewest messages
+// possible. It has its own implementation of the protocols, so that no server is
+// measured with its own code. All its sessions come up at once, as after a power
+// failure; unanswered messages are retransmitted as in RFC 2661 section 5.8 and RFC
+// 1661 section 4.6.
 type LAC struct {
 	Prefix   string                      // of subscribers' logins
 	Realm    string                      // what they end with

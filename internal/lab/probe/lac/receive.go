@@ -114,8 +114,9 @@ func u16Of(values map[uint16][]byte, kind uint16) uint16 {
 	return 0
 }
 
-// acknowledge sends a ZLB in each tunnel in which nothing on its way says it: what waits
-// for the server's window does not, and some servers wait for it before they say more.
+// acknowledge sends a ZLB in each tunnel without a message in flight that
+// acknowledges: messages that wait for the server's window do not, and some servers
+// wait for the acknowledgement before they send more.
 func (l *LAC) acknowledge() {
 	for _, t := range l.tunnels {
 		if t.owes {

@@ -15,9 +15,9 @@ import (
 	"weft/wire/checksum"
 )
 
-// Storm is a loss of power at a concentrator: all its sessions come back at
-// once, while those of another one go on. It holds the server to what it says:
-// addresses, packets and accounts.
+// Storm is a power failure at a concentrator: all its sessions come back at once,
+// while those of another one continue. It verifies the server's addresses, packets
+// and accounting.
 type Storm struct {
 	Server       netip.AddrPort // where tunnels end
 	Here, Steady netip.AddrPort // of the two concentrators
@@ -34,7 +34,7 @@ const (
 	patience       = 20 * time.Second
 )
 
-// Run carries it out, and goes on with the steady ones until ctx ends.
+// Run runs it, and keeps the steady sessions going until ctx ends.
 func (s Storm) Run(ctx context.Context) error {
 	radius, err := ListenRADIUS(s.RADIUS)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s Storm) compare(before map[netip.Addr]uint16, now *LAC, steady *steadies)
 	return nil
 }
 
-// echo has each subscriber ask the target, a few at a time.
+// echo makes each subscriber ping the target, a few at a time.
 func (s Storm) echo(ctx context.Context, l *LAC) error {
 	came := map[uint16]int{}
 	total := 0
@@ -280,8 +280,8 @@ func startSteady(ctx context.Context, s Storm) (*steadies, error) {
 	return x, nil
 }
 
-// settle waits until each session has had an answer to its first packet, which it sent
-// in the moment in which it came up: nothing is sent twice.
+// settle waits until each session has an answer to its first packet, which it sent
+// at the moment it came up: nothing is sent twice.
 func (x *steadies) settle(answered map[uint16]bool) error {
 	for end := time.Now().Add(patience); len(answered) < len(x.lac.Sessions); {
 		if time.Now().After(end) {

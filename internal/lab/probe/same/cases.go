@@ -1,5 +1,5 @@
-// Package same sends the same packets through two routers that translate
-// between IPv6 and IPv4, and compares what leaves them, case by case.
+// Package same sends the same packets through two routers that translate between
+// IPv6 and IPv4, and compares their output, case by case.
 package same
 
 import "net/netip"

@@ -19,7 +19,7 @@ type Router struct {
 	SixMAC, FourMAC net.HardwareAddr // link addresses of the router behind them
 }
 
-// Outcome is what became of a case.
+// Outcome is the result of a case.
 type Outcome struct {
 	Name string
 	Same bool
@@ -27,16 +27,16 @@ type Outcome struct {
 	Left [2][]string // what left each router: side and hex
 }
 
-// How long nothing must come any more: what a packet causes comes within
-// milliseconds, with some room for a guest that is emulated. The second router
-// has had the first one's time already.
+// The time without packets after which a case is complete: the results of a packet
+// arrive within milliseconds, with some room for an emulated guest. The second
+// router has had the first one's time already.
 const (
 	quietFirst  = 300 * time.Millisecond
 	quietSecond = 100 * time.Millisecond
 )
 
-// Run sends every case through both routers, the slower one first, and hands on
-// what became of it.
+// Run sends every case through both routers, the slower one first, and passes on the
+// results.
 func Run(ctx context.Context, routers [2]Router, cases []Case, each func(Outcome)) error {
 	var ports [2]*port
 	for i, r := range routers {
@@ -163,9 +163,9 @@ func chatter(ip, kind []byte) bool {
 	return false
 }
 
-// Normal gives a packet without what routers are free to choose: link padding,
-// the identification of IPv4 packets and of quoted ones, the precedence of
-// IPv4 errors, the flow label of IPv6 errors, and the checksums that cover those.
+// Normal returns a packet without the fields that routers may choose: link padding,
+// the identification of IPv4 packets and of quoted ones, the precedence of IPv4
+// errors, the flow label of IPv6 errors, and the checksums that cover those.
 func Normal(ip []byte) []byte {
 	ip = bytes.Clone(ip)
 	if len(ip) < 20 || ip[0]>>4 != 4 {
