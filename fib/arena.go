@@ -113,7 +113,7 @@ func (a *arena) extend(class int) (uint32, bool) {
 	return off, true
 }
 
-// fits tells whether blocks may reach up to end. It leaves room for what a
+// fits reports whether blocks may reach up to end. It leaves room for what a
 // reader that bounds its offsets only roughly may touch (see Slack).
 func (a *arena) fits(end uint64) bool { return end+a.notes(end)+Slack <= uint64(len(a.words)) }
 

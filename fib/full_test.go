@@ -13,7 +13,7 @@ import (
 // made up one, which spreads its prefixes wider than the real one.
 const fullWords = 8 << 20
 
-// values gives each prefix a next hop out of n, at random.
+// values assigns each prefix a next hop out of n, at random.
 func values(prefixes []netip.Prefix, n int) iter.Seq2[netip.Prefix, uint32] {
 	return func(yield func(netip.Prefix, uint32) bool) {
 		rng := rand.New(rand.NewPCG(3, uint64(n)))

@@ -108,7 +108,7 @@ func (s *slots) paint(r route, depth int) (p painted) {
 	return p
 }
 
-// shows tells whether a slot of the prefix's span has a value of its length.
+// shows reports whether a slot of the prefix's span has a value of its length.
 func (s *slots) shows(k key, n, depth int) (word uint32, ok bool) {
 	from, to := span(k, n, depth)
 	for i := from; i < to; i++ {

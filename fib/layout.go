@@ -82,7 +82,7 @@ func (f family) rootFrom() int {
 
 func (f family) rootEnd() int { return f.rootFrom() + f.rootBits() }
 
-// inRoot tells whether the root decides for this address; the tree at
+// inRoot reports whether the root decides for this address; the tree at
 // headRest does for the others.
 func (f family) inRoot(k key) bool { return f == ipv4 || k.hi>>60 == 2 }
 

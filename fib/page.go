@@ -99,7 +99,7 @@ func (p *page) slot(i int) uint32 {
 	return p.value[i]
 }
 
-// unused tells whether the root's slot alone would do.
+// unused reports whether the root's slot alone would do.
 func (p *page) unused() bool {
 	return p.length == [pageSlots]uint8{} && p.pointer == [pageSlots]uint32{}
 }
@@ -235,7 +235,7 @@ func (t *Table) pageBlock(word uint32) block {
 	return block{payload(word), uint16(t.class(pageHeader + size))}
 }
 
-// inPage tells whether a prefix ends in a page.
+// inPage reports whether a prefix ends in a page.
 func (t *Table) inPage(n int) bool { return t.family == ipv4 && n > root4Bits && n <= pageEnd }
 
 func (t *Table) rootPlace(k key) uint32 { return t.root + t.family.rootSlot(k) }
@@ -247,7 +247,7 @@ func pageSpan(k key, n int) (from, to int, length uint8) {
 	return from, from + 1<<(pageEnd-n), uint8(n - root4Bits)
 }
 
-// shows tells whether a slot has the value of exactly this prefix.
+// shows reports whether a slot has the value of exactly this prefix.
 func (p *page) shows(k key, n int) (value uint32, ok bool) {
 	from, to, length := pageSpan(k, n)
 	for i := from; i < to; i++ {

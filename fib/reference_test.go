@@ -17,13 +17,13 @@ import (
 // naive is the table one would write first.
 type naive map[netip.Prefix]uint32
 
-// prefixes gives them in their order, which a history that repeats from its seed
+// prefixes returns them in their order, which a history that repeats from its seed
 // takes them in.
 func (n naive) prefixes() []netip.Prefix {
 	return slices.SortedFunc(maps.Keys(n), comparePrefixes)
 }
 
-// from gives the first prefix that does not come before p, or the very first.
+// from returns the first prefix that does not come before p, or the very first.
 func (n naive) from(p netip.Prefix) (first netip.Prefix, found bool) {
 	var lowest netip.Prefix
 	for q := range n {

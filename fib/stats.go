@@ -137,7 +137,7 @@ func sizeClass(n int) int {
 // the table keeps beside it.
 func (s Stats) Bytes() int { return 4*(s.Used+s.Quarantine+s.Free) + s.Shadow }
 
-// String gives the statistics in the manner of /proc/net/fib_triestat.
+// String returns the statistics in the manner of /proc/net/fib_triestat.
 func (s Stats) String() string {
 	var b strings.Builder
 	line := func(name string, format string, values ...any) {

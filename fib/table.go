@@ -203,7 +203,7 @@ func (t *Table) start(k key, n int) (place uint32, depth int) {
 	return headRest, 0
 }
 
-// endsInRoot tells whether a prefix is kept by the root's slots alone.
+// endsInRoot reports whether a prefix is kept by the root's slots alone.
 func (t *Table) endsInRoot(k key, n int) bool {
 	return t.family.inRoot(k) && n > t.family.rootFrom() && n <= t.family.rootEnd()
 }
@@ -246,7 +246,7 @@ func (t *Table) get(k key, n int) (uint32, bool) {
 	return 0, false
 }
 
-// isPrefixJump tells whether the jump at off leads to the value of exactly
+// isPrefixJump reports whether the jump at off leads to the value of exactly
 // this prefix.
 func (t *Table) isPrefixJump(off uint32, k key, n int) bool {
 	return t.jumpLen(off) == n && t.jumpKey(off) == k && !isPointer(t.load(off+jumpTarget))

@@ -26,7 +26,7 @@ func (LowRTT) Path(v *View, _ *Stream) (Decision, bool) {
 	return Decision{Paths: Only(p)}, true
 }
 
-// fastest gives the path of the shortest round trip with room for size more
+// fastest returns the path of the shortest round trip with room for size more
 // bytes, -1 if there is none.
 func fastest(v *View, size int64) int {
 	best := -1
@@ -39,7 +39,7 @@ func fastest(v *View, size int64) int {
 	return best
 }
 
-// quickest gives the path of the shortest round trip, full or not, -1 if all
+// quickest returns the path of the shortest round trip, full or not, -1 if all
 // are down.
 func quickest(v *View) int {
 	best := -1

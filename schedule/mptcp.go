@@ -132,7 +132,7 @@ func (l *MPTCP) total() (sum int64) {
 	return sum
 }
 
-// lost tells whether a path that has bursts cannot be used any more.
+// lost reports whether a path that has bursts cannot be used any more.
 func (l *MPTCP) lost(v *View) bool {
 	for _, b := range l.plan[:l.n] {
 		if b.path >= len(v.Paths) || v.Paths[b.path].Down {

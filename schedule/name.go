@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Routers gives the names of the path choices, in the order of the docs.
+// Routers returns the names of the path choices, in the order of the docs.
 func Routers() []string {
 	return []string{"lowrtt", "roundrobin", "weighted", "redundant", "daps", "blest", "ecf", "mptcp"}
 }
 
-// Orders gives the names of the stream choices.
+// Orders returns the names of the stream choices.
 func Orders() []string {
 	return []string{"turns", "fifo", "shortest", "fair", "priority"}
 }

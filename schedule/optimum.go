@@ -35,7 +35,7 @@ type Job struct {
 // MaxOptimum is the largest number of packets that Optimum takes on.
 const MaxOptimum = 40
 
-// Optimum gives the smallest possible sum of the jobs' completion times, counted
+// Optimum returns the smallest possible sum of the jobs' completion times, counted
 // from time 0. The time it takes grows exponentially.
 func Optimum(links []Link, jobs []Job) (time.Duration, error) {
 	total := 0
@@ -140,7 +140,7 @@ func (n node) clone() node {
 	return node{free: slices.Clone(n.free), left: slices.Clone(n.left), done: slices.Clone(n.done)}
 }
 
-// bound gives a sum that no completion of n can beat: the jobs take the
+// bound returns a sum that no completion of n can beat: the jobs take the
 // earliest arrivals that the paths still offer, releases ignored, the job with
 // the least left first. The k-th job to end cannot do so before as many
 // arrivals as the k smallest jobs together need.

@@ -112,7 +112,7 @@ func mostUrgent(streams []Stream) int {
 	return best
 }
 
-// urgency gives what is smallest where a stream goes first: its priority before
+// urgency returns what is smallest where a stream goes first: its priority before
 // its deadline, one that is none being far away.
 func urgency(s *Stream) (high, low uint64) {
 	return uint64(int64(s.Priority) + 1<<31), uint64(s.Deadline) - 1

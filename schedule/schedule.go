@@ -37,7 +37,7 @@ type Path struct {
 	Pacing   int64         // with View.Ahead: the rate at which it may send at most, bytes a second
 }
 
-// Room tells whether the path may take size more bytes now.
+// Room reports whether the path may take size more bytes now.
 func (p *Path) Room(size int64) bool {
 	return !p.Down && !p.Held && p.InFlight+size <= p.Window
 }
@@ -76,10 +76,10 @@ type PathSet uint64
 // Only is the set of one path.
 func Only(path int) PathSet { return 1 << path }
 
-// Len gives the number of paths in the set.
+// Len returns the number of paths in the set.
 func (s PathSet) Len() int { return bits.OnesCount64(uint64(s)) }
 
-// First gives the smallest index in a set that is not empty.
+// First returns the smallest index in a set that is not empty.
 func (s PathSet) First() int { return bits.TrailingZeros64(uint64(s)) }
 
 // Decision is to send one packet, or one burst.
@@ -147,7 +147,7 @@ func (p Pair) Repeats() bool {
 	return ok
 }
 
-// mulDiv gives a*b/c without overflow in between, and the largest number where
+// mulDiv returns a*b/c without overflow in between, and the largest number where
 // the result itself does not fit. None may be negative; c must not be 0.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))

@@ -274,7 +274,7 @@ func TestNewRefusesNamesThatAreNone(t *testing.T) {
 	}
 }
 
-// random gives a View as a busy sender may have it.
+// random returns a View as a busy sender may have it.
 func random(r *rand.Rand) *View {
 	v := &View{MSS: 1 + r.Int64N(9000), Now: time.Duration(r.Int64N(1 << 40)), Stalls: r.Uint64N(9), Last: r.Uint64N(20)}
 	for range 1 + r.IntN(8) {

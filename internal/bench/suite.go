@@ -27,7 +27,7 @@ func Subjects[S Described](list []S) []Subject {
 	return all
 }
 
-// Find gives the subject of a name.
+// Find returns the subject of a name.
 func Find[S Described](list []S, name string) (s S, err error) {
 	i := slices.IndexFunc(list, func(s S) bool { return s.Describe().Name == name })
 	if i < 0 {

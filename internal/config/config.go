@@ -87,14 +87,14 @@ func (f *File) check() {
 	}
 }
 
-// Get gives the pointer that the section's New made, filled from the file; nil
+// Get returns the pointer that the section's New made, filled from the file; nil
 // for a named section that the file does not have.
 func (f *File) Get(section, name string) any { return f.decoded[section][name] }
 
-// Names gives the names of a Named section in the order of the file.
+// Names returns the names of a Named section in the order of the file.
 func (f *File) Names(section string) []string { return f.names[section] }
 
-// Position gives the place of a path like nat64.main.mappings[2].ipv4, or of
+// Position returns the place of a path like nat64.main.mappings[2].ipv4, or of
 // its nearest ancestor that the file has.
 func (f *File) Position(path string) state.Position {
 	at := f.root
@@ -111,7 +111,7 @@ func (f *File) Position(path string) state.Position {
 	return f.at(at.offset)
 }
 
-// Given tells whether the file has the path, right or wrong.
+// Given reports whether the file has the path, right or wrong.
 func (f *File) Given(path string) bool {
 	at := f.root
 	for _, step := range steps(path) {
@@ -128,7 +128,7 @@ func (f *File) problem(severity state.Severity, pos state.Position, path, what, 
 	})
 }
 
-// broken tells whether an error was found at path, below it, or in the value
+// broken reports whether an error was found at path, below it, or in the value
 // that holds it.
 func (f *File) broken(path string) bool {
 	for _, p := range f.problems {
@@ -139,7 +139,7 @@ func (f *File) broken(path string) bool {
 	return false
 }
 
-// wrongValue tells whether p is about the whole value at its path, not about
+// wrongValue reports whether p is about the whole value at its path, not about
 // something that a section or table lacks.
 func (f *File) wrongValue(p state.Problem) bool {
 	at := f.root
@@ -158,16 +158,16 @@ type Checker struct {
 	path string
 }
 
-// File gives the file under check, for looking at other sections.
+// File returns the file under check, for looking at other sections.
 func (c *Checker) File() *File { return c.file }
 
-// Path gives the full path of a key.
+// Path returns the full path of a key.
 func (c *Checker) Path(key string) string { return join(c.path, key) }
 
-// Given tells whether the file has the key, right or wrong.
+// Given reports whether the file has the key, right or wrong.
 func (c *Checker) Given(key string) bool { return c.file.Given(c.Path(key)) }
 
-// Broken tells whether an error was already reported for the key, so that its
+// Broken reports whether an error was already reported for the key, so that its
 // decoded value says nothing.
 func (c *Checker) Broken(key string) bool { return c.file.broken(c.Path(key)) }
 

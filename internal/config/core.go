@@ -29,7 +29,7 @@ type Metrics struct {
 	Listen netip.AddrPort `toml:"listen" example:"\"127.0.0.1:9100\"" doc:"Address and port that Prometheus scrapes. Without it there is no listener. There is no authentication, so keep it on loopback or a management network."`
 }
 
-// CoreSections gives the sections that belong to no feature.
+// CoreSections returns the sections that belong to no feature.
 func CoreSections() []Section {
 	return []Section{
 		{
@@ -54,14 +54,14 @@ func CoreSections() []Section {
 	}
 }
 
-// Router gives [router], with defaults where the file is silent. Like Metrics
+// Router returns [router], with defaults where the file is silent. Like Metrics
 // and Interface it wants a File that was loaded with CoreSections.
 func (f *File) Router() *Router { return f.Get("router", "").(*Router) }
 
-// Metrics gives [metrics].
+// Metrics returns [metrics].
 func (f *File) Metrics() *Metrics { return f.Get("metrics", "").(*Metrics) }
 
-// Interface gives [interface.NAME], nil if the file has none of that name.
+// Interface returns [interface.NAME], nil if the file has none of that name.
 func (f *File) Interface(name string) *Interface {
 	i, _ := f.Get("interface", name).(*Interface)
 	return i

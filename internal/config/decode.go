@@ -220,7 +220,7 @@ func (d *decoder) unknown(path string, n *node, e entry, fields map[string]refle
 	return reflect.StructField{}, false
 }
 
-// earlier gives the field that had this name in earlier versions, by its tag
+// earlier returns the field that had this name in earlier versions, by its tag
 // "was".
 func earlier(name string, fields map[string]reflect.StructField) (meant string, ok bool) {
 	for field, f := range fields {
@@ -231,7 +231,7 @@ func earlier(name string, fields map[string]reflect.StructField) (meant string, 
 	return "", false
 }
 
-// elsewhere gives the field that others' programs call so, by its tag "also".
+// elsewhere returns the field that others' programs call so, by its tag "also".
 func elsewhere(name string, fields map[string]reflect.StructField) (meant, remedy string, ok bool) {
 	for field, f := range fields {
 		if slices.Contains(strings.Split(f.Tag.Get("also"), ","), name) {
@@ -262,7 +262,7 @@ func (d *decoder) value(path string, n *node, v reflect.Value, tag reflect.Struc
 	}
 }
 
-// fieldsOf gives the fields of a struct by their key in the file.
+// fieldsOf returns the fields of a struct by their key in the file.
 func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(t) {

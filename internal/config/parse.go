@@ -74,7 +74,7 @@ func (r *reader) expression(b *builder) {
 	r.good = end
 }
 
-// keys gives the parts of n's key and where the last one ends.
+// keys returns the parts of n's key and where the last one ends.
 func (r *reader) keys(n *unstable.Node) (keys []key, end int) {
 	for it := n.Key(); it.Next(); {
 		k := it.Node()
@@ -85,7 +85,7 @@ func (r *reader) keys(n *unstable.Node) (keys []key, end int) {
 	return keys, end
 }
 
-// keyValue gives the value of key = value.
+// keyValue returns the value of key = value.
 func (r *reader) keyValue(b *builder, n *unstable.Node, path string) *node {
 	// The parser gives no place for lists: they stand behind the key and "=".
 	_, end := r.keys(n)
@@ -128,7 +128,7 @@ func (r *reader) value(b *builder, n *unstable.Node, place int, path string) *no
 	return v
 }
 
-// place gives where an element of a list stands; a list inside a list has no
+// place returns where an element of a list stands; a list inside a list has no
 // place of its own and takes that of its first element, or of the outer list.
 func (r *reader) place(n *unstable.Node, outer int) int {
 	if n.Kind != unstable.Array {

@@ -42,7 +42,7 @@ func steps(path string) []string {
 	return strings.Split(strings.ReplaceAll(path, "[", ".["), ".")
 }
 
-// within tells whether path is outer or lies below it.
+// within reports whether path is outer or lies below it.
 func within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')

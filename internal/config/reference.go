@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference gives the page that lists every section and key, in Markdown.
+// Reference returns the page that lists every section and key, in Markdown.
 func Reference(sections []Section) string {
 	var b strings.Builder
 	b.WriteString(`# weft.toml

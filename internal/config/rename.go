@@ -32,7 +32,7 @@ type stringAt struct {
 	path, value    string
 }
 
-// Modernise gives text, a weft.toml of an earlier version, with the present
+// Modernise returns text, a weft.toml of an earlier version, with the present
 // names of sections and keys, and a remark (a warning) for each that it
 // changed. Comments and layout stay as they are. ok is false if the text is no
 // TOML: Load says why.
@@ -67,7 +67,7 @@ func Modernise(file string, text []byte, sections []Section) (result []byte, rem
 	return append(result, text[end:]...), r.remarks, true
 }
 
-// keysOf gives the parts of n's key with their places.
+// keysOf returns the parts of n's key with their places.
 func keysOf(n *unstable.Node) (keys []*unstable.Node) {
 	for it := n.Key(); it.Next(); {
 		keys = append(keys, it.Node())
@@ -152,7 +152,7 @@ func (r *renamer) section(keys []*unstable.Node) (reflect.Type, string, []*unsta
 	return elem(reflect.TypeOf(s.New(instance))), is, rest
 }
 
-// elem gives the struct behind pointers and lists; nil if there is none.
+// elem returns the struct behind pointers and lists; nil if there is none.
 func elem(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -74,7 +74,7 @@ func setInteger(v reflect.Value, text string, tag reflect.StructTag) *fault {
 	return nil
 }
 
-// integerBounds gives the smallest and largest value, by the field's type
+// integerBounds returns the smallest and largest value, by the field's type
 // unless its tag is narrower.
 func integerBounds(t reflect.Type, tag reflect.StructTag) (low, high int64) {
 	width := t.Bits()

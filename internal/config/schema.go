@@ -14,7 +14,7 @@ import (
 // object is a JSON object; encoding/json writes its keys in order.
 type object map[string]any
 
-// Schema gives the JSON Schema (draft 2020-12) of weft.toml, for editors. What
+// Schema returns the JSON Schema (draft 2020-12) of weft.toml, for editors. What
 // it accepts is a superset of what Load does: relations between values are
 // Load's alone.
 func Schema(sections []Section) []byte {

@@ -132,7 +132,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// boolean gives what someone meant who put it in quotes.
+// boolean returns what someone meant who put it in quotes.
 func boolean(text string) string {
 	switch strings.ToLower(text) {
 	case "yes", "on", "true", "1", "enabled":

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// closest gives the candidate that a typing error may have turned into word, or
+// closest returns the candidate that a typing error may have turned into word, or
 // that word abbreviates or spells out.
 func closest(word string, candidates []string) (string, bool) {
 	best, least := "", 1+max(1, len(word)/3)

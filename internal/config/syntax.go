@@ -105,7 +105,7 @@ var (
 
 func isNewExpression(line []byte) bool { return headingLine.Match(line) || keyLine.Match(line) }
 
-// wordAround gives the bare word that covers the place, where it begins, and
+// wordAround returns the bare word that covers the place, where it begins, and
 // what follows it.
 func wordAround(text []byte, at int) (begin int, word, rest string) {
 	const outside = " \t\r\n,[]{}\"'=#"
@@ -120,7 +120,7 @@ func wordAround(text []byte, at int) (begin int, word, rest string) {
 	return begin, string(text[begin:end]), strings.TrimLeft(string(lineAt(text, at)[end-lineStart(text, at):]), " \t")
 }
 
-// failed gives where the expression begins that could not be read: behind the
+// failed returns where the expression begins that could not be read: behind the
 // rest of the line that ends the last good one, blank lines and comments.
 func (r *reader) failed(text []byte) int {
 	at := r.good
@@ -139,7 +139,7 @@ func (r *reader) failed(text []byte) int {
 
 func lineStart(text []byte, at int) int { return bytes.LastIndexByte(text[:at], '\n') + 1 }
 
-// nextLine gives the offset behind the end of the line at is on.
+// nextLine returns the offset behind the end of the line at is on.
 func nextLine(text []byte, at int) int {
 	n := bytes.IndexByte(text[at:], '\n')
 	if n < 0 {
@@ -148,7 +148,7 @@ func nextLine(text []byte, at int) int {
 	return at + n + 1
 }
 
-// lineAt gives the whole line at is on, without its end.
+// lineAt returns the whole line at is on, without its end.
 func lineAt(text []byte, at int) []byte {
 	return bytes.TrimRight(text[lineStart(text, at):nextLine(text, at)], "\r\n")
 }

@@ -16,7 +16,7 @@ type Use struct {
 	Lists     bool   // the section may list the interfaces that it uses
 }
 
-// Roles gives what interfaces may be for: the roles of all sections that the
+// Roles returns what interfaces may be for: the roles of all sections that the
 // file has.
 func (f *File) Roles() state.Roles {
 	var all state.Roles
@@ -28,7 +28,7 @@ func (f *File) Roles() state.Roles {
 	return all
 }
 
-// NamesFor gives the names of the Named sections whose interfaces have these
+// NamesFor returns the names of the Named sections whose interfaces have these
 // roles.
 func (f *File) NamesFor(roles state.Roles) []string {
 	var names []string
@@ -84,7 +84,7 @@ func (f *File) usesOf(s Section, path string) []Use {
 	return list
 }
 
-// strings gives the list of strings at a path, as the file has it.
+// strings returns the list of strings at a path, as the file has it.
 func (f *File) strings(path string) []string {
 	at := f.root
 	for _, step := range steps(path) {

@@ -71,7 +71,7 @@ func (x *frames) send(b []byte) {
 	}
 }
 
-// got gives what has come from others since the last time.
+// got returns what has come from others since the last time.
 func (x *frames) got() (list [][]byte) {
 	x.t.Helper()
 	b := make([]byte, 1<<16)
@@ -89,7 +89,7 @@ func (x *frames) got() (list [][]byte) {
 	}
 }
 
-// count gives how many frames that have come hold a text.
+// count returns how many frames that have come hold a text.
 func (x *frames) count(text string) (n int) {
 	x.t.Helper()
 	for _, b := range x.got() {

@@ -70,7 +70,7 @@ func newBridged(t *testing.T, toml string) bridgedWorld {
 	return w
 }
 
-// dropped gives how many frames a port dropped for a reason, by show bridges.
+// dropped returns how many frames a port dropped for a reason, by show bridges.
 func (w bridgedWorld) dropped(port, reason string) int {
 	w.t.Helper()
 	count := func(drops any) (n int) {

@@ -16,7 +16,7 @@ import (
 	"weft/internal/lab/probe"
 )
 
-// volume gives what the translator carried: packets and bytes in both
+// volume returns what the translator carried: packets and bytes in both
 // directions, a super-packet counting as one.
 func (w *world) volume() (to4, to6 [2]float64) {
 	w.t.Helper()
@@ -31,7 +31,7 @@ func (w *world) volume() (to4, to6 [2]float64) {
 	return to4, to6
 }
 
-// average gives the mean packet between two volumes, in bytes.
+// average returns the mean packet between two volumes, in bytes.
 func average(before, after [2]float64) float64 {
 	if after[0] == before[0] {
 		return 0

@@ -25,7 +25,7 @@ import (
 
 const quickly = "max_interval = \"4s\"\n"
 
-// hasRouter tells whether a host has a default router by advertisement.
+// hasRouter reports whether a host has a default router by advertisement.
 func (w *world) hasRouter(s *netspace.Space) bool {
 	return strings.Contains(w.run(s, "ip -6 route show default proto ra"), "via fe80::")
 }
@@ -127,7 +127,7 @@ func (w *world) asks(s *netspace.Space, conn *dns.Conn, name string) (m *dns.Msg
 	return conn.ReadMsg()
 }
 
-// made tells whether the answer has the address that DNS64 makes.
+// made reports whether the answer has the address that DNS64 makes.
 func made(m *dns.Msg, prefix string) bool {
 	want := netip.MustParseAddr(prefix + "c633:6409")
 	for _, rr := range m.Answer {

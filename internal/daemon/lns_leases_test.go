@@ -10,7 +10,7 @@ import (
 	"weft/internal/testbin"
 )
 
-// leased gives what a login has by the file of leases, and puts another in its place.
+// leased returns what a login has by the file of leases, and puts another in its place.
 func leased(t *testing.T, path, login, put string) (had string) {
 	t.Helper()
 	f, err := store.Open(path)

@@ -76,7 +76,7 @@ func (w *world) session(before string) (id string) {
 	return id
 }
 
-// waiting gives how many accounts no RADIUS server has taken.
+// waiting returns how many accounts no RADIUS server has taken.
 func (w *world) waiting() int {
 	w.t.Helper()
 	for _, row := range w.rows("radius") {

@@ -29,7 +29,7 @@ table inet weft-test {
 }
 `
 
-// filtered gives the packets that a counter of the firewall has seen.
+// filtered returns the packets that a counter of the firewall has seen.
 func (w *world) filtered(counter string) int {
 	w.t.Helper()
 	var answer struct {
@@ -119,7 +119,7 @@ func (w *world) flowsAreIPv4() {
 	}
 }
 
-// ours tells whether a tuple belongs to the member and the server.
+// ours reports whether a tuple belongs to the member and the server.
 func ours(tuple netlink.IPTuple) bool {
 	hosts := []string{memberFrom4, "198.51.100.9", "2001:db8:1::2", netip.MustParseAddr(serverFrom6).String()}
 	src, _ := netip.AddrFromSlice(tuple.SrcIP)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// mtuOf gives a device's MTU as ip prints it.
+// mtuOf returns a device's MTU as ip prints it.
 func (w *world) mtuOf(device string) string {
 	w.t.Helper()
 	words := strings.Fields(w.run(w.router, "ip link show "+device))

@@ -225,7 +225,7 @@ func TestAFloodForTheSlowPathIsBounded(t *testing.T) {
 	w.fragmentsPass()
 }
 
-// hard gives the nth packet of a flood: a spoofed ICMP error, a fragment that
+// hard returns the nth packet of a flood: a spoofed ICMP error, a fragment that
 // belongs to nothing, a source without mapping.
 func hard(n int) []byte {
 	spoofed := netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 7, 7, byte(n >> 16), byte(n >> 8), byte(n), 15: 1})
@@ -240,7 +240,7 @@ func hard(n int) []byte {
 	return ipv6(spoofed, far, 17, []byte{0x1b, 0x5f, byte(n >> 8), byte(n), 0, 8, 1, 1})
 }
 
-// residentKB gives the resident memory of a process in KiB.
+// residentKB returns the resident memory of a process in KiB.
 func residentKB(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

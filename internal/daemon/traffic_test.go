@@ -49,7 +49,7 @@ func (w *world) pings(from *netspace.Space, to string) {
 	}
 }
 
-// reaches tells whether one ping comes back soon: for what must not, or is asked
+// reaches reports whether one ping comes back soon: for what must not, or is asked
 // until it does.
 func (w *world) reaches(from *netspace.Space, to string) bool {
 	_, err := w.try(from, "ping -c 1 -W 1 "+to)
@@ -236,7 +236,7 @@ func (f *flood) receive() {
 	}
 }
 
-// missing gives how many have not come back.
+// missing returns how many have not come back.
 func (f *flood) missing() (n int) {
 	for i := range f.sent {
 		if !f.seen[i].Load() {

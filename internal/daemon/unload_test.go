@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// state gives everything in the router that weft may touch, as text.
+// state returns everything in the router that weft may touch, as text.
 func (w *world) state() string {
 	w.t.Helper()
 	eventually(w.t, "the cables are up, with addresses of their own", w.cablesAreUp)
@@ -28,7 +28,7 @@ func (w *world) state() string {
 	return all.String()
 }
 
-// cablesAreUp tells whether the router's ends have a carrier and a link-local
+// cablesAreUp reports whether the router's ends have a carrier and a link-local
 // address that is not tentative any more, if they are up and have IPv6: all that
 // comes a moment after the other end is up.
 func (w *world) cablesAreUp() bool {
@@ -51,7 +51,7 @@ func (w *world) cablesAreUp() bool {
 	return true
 }
 
-// programIDs gives the programs behind pinned links.
+// programIDs returns the programs behind pinned links.
 func programIDs(t *testing.T, dir string) map[string]ebpf.ProgramID {
 	t.Helper()
 	ids := map[string]ebpf.ProgramID{}
@@ -131,7 +131,7 @@ func TestUnloadLeavesNothing(t *testing.T) {
 	}
 }
 
-// gone tells whether the kernel knows no such object any more.
+// gone reports whether the kernel knows no such object any more.
 func gone(o interface{ Close() error }, err error) bool {
 	if err == nil {
 		o.Close()
@@ -139,7 +139,7 @@ func gone(o interface{ Close() error }, err error) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// differences gives the lines that only one of two texts has.
+// differences returns the lines that only one of two texts has.
 func differences(before, after string) string {
 	var b strings.Builder
 	for sign, pair := range map[string][2]string{"-": {before, after}, "+": {after, before}} {

@@ -13,7 +13,7 @@ import (
 	"weft/internal/state"
 )
 
-// ailing gives the lines of weft show health that are not "working".
+// ailing returns the lines of weft show health that are not "working".
 func (w *world) ailing() (list []state.Health) {
 	w.t.Helper()
 	out, _ := w.weft("show", "health", "--json") // fails if a line is not "working"

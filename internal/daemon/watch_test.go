@@ -13,7 +13,7 @@ import (
 
 const listening = "[metrics]\nlisten = \"127.0.0.1:9100\"\n"
 
-// metric gives a value that Prometheus would read, -1 if there is none.
+// metric returns a value that Prometheus would read, -1 if there is none.
 func (w *world) metric(name string) float64 {
 	w.t.Helper()
 	w.run(w.router, "ip link set lo up")

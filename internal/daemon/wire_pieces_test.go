@@ -98,7 +98,7 @@ func hexBytes(text string) []byte {
 	return b
 }
 
-// joinedBy gives how many packets of a pseudowire came in pieces.
+// joinedBy returns how many packets of a pseudowire came in pieces.
 func (w *world) joinedBy(device string) float64 {
 	w.t.Helper()
 	for _, row := range w.rows("pseudowires") {
@@ -160,7 +160,7 @@ func (w *world) arrivals(host *netspace.Space, device string) *arrivals {
 	return x
 }
 
-// has tells whether a frame has arrived so far.
+// has reports whether a frame has arrived so far.
 func (x *arrivals) has(frame []byte) bool {
 	b := make([]byte, 1<<16)
 	for {

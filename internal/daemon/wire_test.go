@@ -206,7 +206,7 @@ func answers(out string) (last, number int) {
 	return last, len(seen)
 }
 
-// lost gives how many pings were not answered before the last one that was:
+// lost returns how many pings were not answered before the last one that was:
 // that is after what a test did, and others were under way when it was over.
 func lost(out string) int {
 	last, number := answers(out)

@@ -274,7 +274,7 @@ func (r *running) status() host.Status {
 	return s
 }
 
-// applied tells whether it has changed anything.
+// applied reports whether it has changed anything.
 func (r *running) applied() bool {
 	r.t.Helper()
 	return r.status().Steps > 0
@@ -350,7 +350,7 @@ func (w *world) rows(noun string) []map[string]any {
 	return rows
 }
 
-// counted gives how many packets met an outcome, in all programs.
+// counted returns how many packets met an outcome, in all programs.
 func (w *world) counted(outcome string) (n int) {
 	w.t.Helper()
 	for _, row := range w.rows("counters") {

@@ -49,7 +49,7 @@ func (d *Datapath) kinds() []Kind {
 	return all
 }
 
-// Kinds gives the types of the objects that the datapath observes and applies.
+// Kinds returns the types of the objects that the datapath observes and applies.
 func (d *Datapath) Kinds() (types []reflect.Type) {
 	for _, k := range d.kinds() {
 		types = append(types, k.Of)

@@ -10,7 +10,7 @@ import (
 // one bucket of the kernel's table holds.
 const readAtOnce = 512
 
-// readBatches gives the entries of a hash table, unless the kernel will not give
+// readBatches returns the entries of a hash table, unless the kernel will not give
 // them so. A bucket is read at once: nothing that stays is missed or comes twice.
 func readBatches[K comparable, V any](m *ebpf.Map) (keys []K, values map[K]V, ok bool) {
 	values = map[K]V{}

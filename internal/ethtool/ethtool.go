@@ -25,7 +25,7 @@ const (
 	Flags            Flag = unix.ETHTOOL_GFLAGS // bits like StripTags
 )
 
-// String gives the name that ethtool -K takes.
+// String returns the name that ethtool -K takes.
 func (f Flag) String() string {
 	switch f {
 	case TransmitChecksum:

@@ -13,7 +13,7 @@ import (
 	"weft/internal/lab/netspace/spacetest"
 )
 
-// features gives what the program ethtool says of a device.
+// features returns what the program ethtool says of a device.
 func features(t *testing.T, device string) string {
 	t.Helper()
 	out, err := exec.Command("ethtool", "-k", device).Output()

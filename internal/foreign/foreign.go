@@ -154,7 +154,7 @@ func bare(p netip.Prefix) string {
 	return p.String()
 }
 
-// quote gives text as a string that JSON and TOML read alike.
+// quote returns text as a string that JSON and TOML read alike.
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {

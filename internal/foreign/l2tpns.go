@@ -173,7 +173,7 @@ func (l *l2tpns) setting(line int, name, value string) {
 	}
 }
 
-// yes tells whether an l2tpns boolean is on.
+// yes reports whether an l2tpns boolean is on.
 func yes(word string) bool {
 	return slices.Contains([]string{"yes", "true", "1"}, strings.ToLower(word))
 }

@@ -133,7 +133,7 @@ func (t *tayga) write(o Options) string {
 	return out.finish("From a tayga.conf. weft makes the device and the routes to it by itself: stop Tayga and take its device, its addresses and its routes away first.", &t.notes, o)
 }
 
-// no tells whether a Tayga boolean is off.
+// no reports whether a Tayga boolean is off.
 func no(word string) bool {
 	return slices.Contains([]string{"no", "off", "false", "0"}, strings.ToLower(word))
 }

@@ -72,7 +72,7 @@ func (k *Kernel) makeGuestDevice(g state.GuestDevice) error {
 	return err
 }
 
-// identities gives the numbers of a tap's owner and group; 0 for none.
+// identities returns the numbers of a tap's owner and group; 0 for none.
 func identities(g state.GuestDevice) (owner, group uint32, err error) {
 	if g.User != "" {
 		u, err := user.Lookup(g.User)

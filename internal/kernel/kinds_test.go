@@ -37,7 +37,7 @@ func makeExampleDevices() error {
 	return nil
 }
 
-// without gives the kinds that this machine's kernel lacks.
+// without returns the kinds that this machine's kernel lacks.
 func without(t *testing.T) []string {
 	t.Helper()
 	know, err := BridgesKnowVLANs()

@@ -10,7 +10,7 @@ import (
 	"weft/internal/kernel/nlconn"
 )
 
-// routes gives the socket for orders about devices, generic that for those of
+// routes returns the socket for orders about devices, generic that for those of
 // generic netlink.
 func (k *Kernel) routes() (*nlconn.Conn, error) { return opened(&k.orders, unix.NETLINK_ROUTE) }
 

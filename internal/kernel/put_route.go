@@ -60,7 +60,7 @@ func familyOf(r *netlink.Route) int {
 	return netlink.FAMILY_V6
 }
 
-// metricOf gives the metric that the kernel uses for one in a request.
+// metricOf returns the metric that the kernel uses for one in a request.
 func metricOf(family, metric int) int {
 	if family == netlink.FAMILY_V6 && metric == 0 {
 		return state.DefaultMetric6

@@ -60,7 +60,7 @@ func (k *Kernel) observeRoutes(v *view) (found []state.Route, err error) {
 	return found, nil
 }
 
-// routePrefix gives the destination. The default route's may be left out, and
+// routePrefix returns the destination. The default route's may be left out, and
 // IPv4's comes in 16 bytes.
 func routePrefix(r netlink.Route, family int) netip.Prefix {
 	if r.Dst != nil {

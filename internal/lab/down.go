@@ -125,7 +125,7 @@ func Exists(name string) (bool, error) {
 	return slices.Contains(names, name), err
 }
 
-// spacesOf gives the names of a lab's namespaces.
+// spacesOf returns the names of a lab's namespaces.
 func spacesOf(lab string) ([]string, error) {
 	all, err := netspace.List(SpaceName(lab, ""))
 	if err != nil {

@@ -108,7 +108,7 @@ func (l *Lab) inGuest(node string, argv []string) []string {
 	return guest.InGuest([]string{l.weft, guestRole}, guestDir(l.Name, node), argv...)
 }
 
-// guestShell gives the command that opens a guest's console, or runs a command
+// guestShell returns the command that opens a guest's console, or runs a command
 // there; nil where the node is not a guest.
 func guestShell(n RunningNode, command []string, weft string) []string {
 	dir := guestDir(n.Lab, n.Node)

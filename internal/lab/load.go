@@ -27,7 +27,7 @@ type Source struct {
 	Dir  string // where files that it names are looked for; "" if embedded
 }
 
-// Embedded gives the scenarios that are part of the program, by name.
+// Embedded returns the scenarios that are part of the program, by name.
 func Embedded() ([]Source, error) {
 	entries, err := embedded.ReadDir("scenarios")
 	if err != nil {
@@ -44,7 +44,7 @@ func Embedded() ([]Source, error) {
 	return all, nil
 }
 
-// Find gives the embedded scenario of that name or, where the name has a slash
+// Find returns the embedded scenario of that name or, where the name has a slash
 // or ends in .toml, the file.
 func Find(name string) (Source, error) {
 	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".toml") {

@@ -7,7 +7,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Draw gives the scenario's picture: the one drawn by hand, or one made from
+// Draw returns the scenario's picture: the one drawn by hand, or one made from
 // the links.
 func Draw(s *Scenario) []string {
 	if s.Picture != "" {
@@ -116,7 +116,7 @@ func drawBox(s *Scenario, node, left, right string) box {
 	return b
 }
 
-// addressesOf gives a device's addresses, those that weft will bring included.
+// addressesOf returns a device's addresses, those that weft will bring included.
 func addressesOf(s *Scenario, node, device string) []string {
 	var found []string
 	for _, l := range s.Links {

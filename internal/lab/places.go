@@ -16,7 +16,7 @@ type places struct {
 	at   map[string]state.Position
 }
 
-// find gives the position of the key or of the nearest thing around it.
+// find returns the position of the key or of the nearest thing around it.
 func (p places) find(path string) state.Position {
 	for path != "" {
 		if pos, ok := p.at[path]; ok {

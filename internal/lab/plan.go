@@ -144,7 +144,7 @@ func Plan(s *Scenario, lab string) []Step {
 	return p.steps
 }
 
-// devicesOf gives the devices of a node in the order of the links.
+// devicesOf returns the devices of a node in the order of the links.
 func (s *Scenario) devicesOf(node string) []string {
 	var found []string
 	for _, l := range s.Links {

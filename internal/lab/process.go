@@ -25,7 +25,7 @@ type process struct {
 	err        error // why; read after done
 }
 
-// ended tells whether it is over.
+// ended reports whether it is over.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -44,7 +44,7 @@ func (p *process) failure() error {
 	return errors.New(text + tail(p.log))
 }
 
-// tail gives the last lines of a log, indented, for an error.
+// tail returns the last lines of a log, indented, for an error.
 func tail(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil || len(bytes.TrimSpace(text)) == 0 {

@@ -32,7 +32,7 @@ func needRoot(t *testing.T) {
 	spacetest.NeedRoot(t)
 }
 
-// program gives the path of the built weft.
+// program returns the path of the built weft.
 func program(t *testing.T) string {
 	t.Helper()
 	needRoot(t)
@@ -42,7 +42,7 @@ func program(t *testing.T) string {
 // named numbers the labs of this process.
 var named atomic.Int32
 
-// name gives a lab's name that no other test has, gone after the test.
+// name returns a lab's name that no other test has, gone after the test.
 func name(t *testing.T, suffix string) string {
 	t.Helper()
 	n := fmt.Sprintf("t%d%s", os.Getpid(), suffix)

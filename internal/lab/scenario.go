@@ -31,7 +31,7 @@ const (
 	QEMU      Kind = "qemu"  // a guest: QEMU
 )
 
-// IsGuest tells whether the node has a kernel of its own.
+// IsGuest reports whether the node has a kernel of its own.
 func (k Kind) IsGuest() bool { return k == UML || k == QEMU }
 
 // Node is one machine of the lab.
@@ -103,7 +103,7 @@ type Link struct {
 	Via    string   `toml:"via"`  // "guest": through a guest whose kernel has netem
 }
 
-// Impaired tells whether the link needs netem.
+// Impaired reports whether the link needs netem.
 func (l Link) Impaired() bool { return l.Delay != 0 || l.Jitter != 0 || l.Loss != 0 }
 
 // End is where a link meets a node.

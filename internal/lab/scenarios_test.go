@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// alone says whether a scenario measures times or rates: by a check that bounds a
+// alone reports whether a scenario measures times or rates: by a check that bounds a
 // silence, or within programs of its own.
 func alone(name string, s *Scenario) bool {
 	return slices.Contains([]string{"lns-storm", "offload-attack", "offload-change"}, name) ||

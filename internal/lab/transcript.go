@@ -84,7 +84,7 @@ func (t *Transcript) Begin(s *Scenario, lab string) {
 // Step keeps quiet unless the step takes long.
 func (t *Transcript) Step(s Step) { t.Slow.Now(s.String()) }
 
-// Up tells that all is built.
+// Up reports that all is built.
 func (t *Transcript) Up(elapsed time.Duration, steps int) {
 	t.Slow.Now("")
 	t.say("  %s", t.dim(fmt.Sprintf("built in %.1f s, %d steps", elapsed.Seconds(), steps)))

@@ -48,7 +48,7 @@ func (a *arrivals) init(s *Setup) {
 	}
 }
 
-// earliest gives the source that is next, -1 if none is.
+// earliest returns the source that is next, -1 if none is.
 func (a *arrivals) earliest() int {
 	best := -1
 	for i := range a.sources {

@@ -136,7 +136,7 @@ func (b *bbr) cycle(a acked) {
 	}
 }
 
-// product gives the bandwidth-delay product times a gain, bytes.
+// product returns the bandwidth-delay product times a gain, bytes.
 func (b *bbr) product(gain int64) int64 {
 	r := b.rate()
 	if r == 0 || b.least == never {

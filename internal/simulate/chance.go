@@ -9,7 +9,7 @@ import (
 // machine.
 type dice struct{ rand.PCG }
 
-// newDice gives the dice of one use; whatever other uses exist, and however
+// newDice returns the dice of one use; whatever other uses exist, and however
 // often they draw, does not change it.
 func newDice(seed uint64, use string, index int) *dice {
 	// FNV-1a over the name of the use keeps the generators apart.
@@ -27,7 +27,7 @@ func newDice(seed uint64, use string, index int) *dice {
 	return d
 }
 
-// below gives a number of 0..n-1; n > 0. The bias is n in 2^64.
+// below returns a number of 0..n-1; n > 0. The bias is n in 2^64.
 func (d *dice) below(n int64) int64 {
 	hi, _ := bits.Mul64(d.Uint64(), uint64(n))
 	return int64(hi)
@@ -38,7 +38,7 @@ func (d *dice) happens(ppm uint32) bool {
 	return ppm > 0 && d.below(1_000_000) < int64(ppm)
 }
 
-// exponential gives a number of the exponential distribution with that mean, by
+// exponential returns a number of the exponential distribution with that mean, by
 // inversion: -ln(u) mean.
 func (d *dice) exponential(mean int64) int64 {
 	// -ln(u) = (64 - log2(U)) ln 2 for u = U / 2^64
@@ -46,7 +46,7 @@ func (d *dice) exponential(mean int64) int64 {
 	return mulDiv(mulDiv(x, ln2, 1<<fraction), mean, 1<<fraction)
 }
 
-// pareto gives a number of the Pareto distribution of shape 3/2 with that mean.
+// pareto returns a number of the Pareto distribution of shape 3/2 with that mean.
 // Its least value is a third of the mean.
 func (d *dice) pareto(mean int64) int64 {
 	// least u^(-2/3) = least 2^(2/3 (64 - log2(U)))
@@ -60,7 +60,7 @@ const fraction = 40
 // ln2 is the natural logarithm of 2 in fixed point.
 const ln2 = 762123384786
 
-// log2 gives the binary logarithm of n > 0 in fixed point, a bit each time the
+// log2 returns the binary logarithm of n > 0 in fixed point, a bit each time the
 // mantissa is squared (D. E. Knuth, TAOCP 1, 1.2.2, exercise 28).
 func log2(n uint64) int64 {
 	whole := bits.Len64(n) - 1
@@ -79,7 +79,7 @@ func log2(n uint64) int64 {
 	return result
 }
 
-// exp2 gives 2^x for a fixed number from 0 to below 2^62, in fixed point,
+// exp2 returns 2^x for a fixed number from 0 to below 2^62, in fixed point,
 // the largest number where that does not fit.
 func exp2(x int64) int64 {
 	whole := x >> fraction
@@ -98,7 +98,7 @@ func exp2(x int64) int64 {
 	return int64(result >> (62 - fraction - whole))
 }
 
-// squareRoot gives the root of a 2.62 fixed number from 1 to below 4.
+// squareRoot returns the root of a 2.62 fixed number from 1 to below 4.
 func squareRoot(x uint64) uint64 {
 	// digit by digit over x * 2^62
 	hi, lo := x>>2, x<<62
@@ -113,7 +113,7 @@ func squareRoot(x uint64) uint64 {
 	return root
 }
 
-// cubeRoot gives the whole part of the cube root, digit by digit.
+// cubeRoot returns the whole part of the cube root, digit by digit.
 func cubeRoot(x uint64) uint64 {
 	var root uint64
 	for bit := uint64(1) << 21; bit != 0; bit >>= 1 {
@@ -125,7 +125,7 @@ func cubeRoot(x uint64) uint64 {
 	return root
 }
 
-// mulDiv gives a*b/c without overflow in between, and the largest number where
+// mulDiv returns a*b/c without overflow in between, and the largest number where
 // the result does not fit. None may be negative; c must not be 0.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))

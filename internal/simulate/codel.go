@@ -11,7 +11,7 @@ type codel struct {
 	dropping         bool
 }
 
-// drops tells whether the packet just taken out of the queue, which waited so
+// drops reports whether the packet just taken out of the queue, which waited so
 // long and left so many bytes behind it, is to be dropped.
 func (c *codel) drops(now, sojourn Time, behind int64) bool {
 	above := c.above(now, sojourn, behind)
@@ -43,7 +43,7 @@ func (c *codel) drops(now, sojourn Time, behind int64) bool {
 	return true
 }
 
-// above tells whether the delay was above target for an interval.
+// above reports whether the delay was above target for an interval.
 func (c *codel) above(now, sojourn Time, behind int64) bool {
 	if sojourn < c.target || behind <= c.mtu {
 		c.firstAbove = 0
@@ -56,7 +56,7 @@ func (c *codel) above(now, sojourn Time, behind int64) bool {
 	return now >= c.firstAbove
 }
 
-// law gives t + interval/sqrt(count).
+// law returns t + interval/sqrt(count).
 func (c *codel) law(t Time) Time {
 	// root has 16 bits behind the point
 	root := int64(wholeRoot(uint64(c.count) << 32))
@@ -69,7 +69,7 @@ func (c *codel) empty() {
 	c.firstAbove = 0
 }
 
-// wholeRoot gives the whole part of the square root, digit by digit.
+// wholeRoot returns the whole part of the square root, digit by digit.
 func wholeRoot(x uint64) uint64 {
 	var root uint64
 	for bit := uint64(1) << 31; bit != 0; bit >>= 1 {

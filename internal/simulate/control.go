@@ -15,9 +15,9 @@ type control interface {
 	lost(now Time)
 	// timeout is called when the path has stopped answering.
 	timeout()
-	// window gives how much may be in flight, at least one packet.
+	// window returns how much may be in flight, at least one packet.
 	window() int64
-	// pace gives the rate at which to send, bytes a second, 0 for at once.
+	// pace returns the rate at which to send, bytes a second, 0 for at once.
 	pace() int64
 }
 
@@ -35,7 +35,7 @@ type acked struct {
 	used     bool
 }
 
-// Controls gives the names of the congestion controls.
+// Controls returns the names of the congestion controls.
 func Controls() []string { return []string{"newreno", "cubic", "bbr", "lia", "olia"} }
 
 // newControls makes one congestion control a path.
@@ -81,7 +81,7 @@ type growth struct {
 func (g *growth) window() int64 { return max(g.cwnd/fine, g.mss) }
 func (g *growth) pace() int64   { return 0 }
 
-// idle tells whether the window was not used, and so must not grow (RFC 7661
+// idle reports whether the window was not used, and so must not grow (RFC 7661
 // section 4.3; the bounds are those of Linux's tcp_is_cwnd_limited).
 func (g *growth) idle(a acked) bool {
 	if a.kernel {
@@ -93,7 +93,7 @@ func (g *growth) idle(a acked) bool {
 	return a.flight+2*g.mss < g.window()
 }
 
-// slow tells whether it is slow start, early whether the window is even less
+// slow reports whether it is slow start, early whether the window is even less
 // than half of the threshold.
 func (g *growth) slow() bool  { return g.cwnd < g.threshold }
 func (g *growth) early() bool { return g.cwnd < g.threshold/2 }

@@ -37,7 +37,7 @@ func (m *member) acked(a acked) {
 	m.cwnd = max(m.cwnd+whole, 2*m.mss*fine)
 }
 
-// growLIA gives the increase in bytes (RFC 6356 section 3):
+// growLIA returns the increase in bytes (RFC 6356 section 3):
 // min(alpha bytes MSS / total, bytes MSS / window).
 func (m *member) growLIA(bytes float64) float64 {
 	var total, best, sum float64
@@ -56,7 +56,7 @@ func (m *member) growLIA(bytes float64) float64 {
 	return min(product(step, share), step/float64(m.window()))
 }
 
-// growOLIA gives the increase in bytes: the window's part of an increase that
+// growOLIA returns the increase in bytes: the window's part of an increase that
 // compensates for different round trips, and alpha, which moves traffic from
 // the largest windows to the best paths.
 func (m *member) growOLIA(bytes float64) float64 {

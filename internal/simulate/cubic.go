@@ -54,7 +54,7 @@ func (c *cubic) begin(now Time) {
 	c.reno = c.cwnd
 }
 
-// at gives W_cubic(t) (figure 1 of the RFC), t in milliseconds of the epoch.
+// at returns W_cubic(t) (figure 1 of the RFC), t in milliseconds of the epoch.
 func (c *cubic) at(t int64) int64 {
 	const far = 1_000_000 // beyond it the curve is above any window
 	d := min(max(t-c.k, -far), far)

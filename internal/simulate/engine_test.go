@@ -56,7 +56,7 @@ func TestBulkFillsBothPaths(t *testing.T) {
 	}
 }
 
-// anything gives a setup of whatever a scenario may say, to provoke whatever
+// anything returns a setup of whatever a scenario may say, to provoke whatever
 // may go wrong.
 func anything(r *rand.Rand) Setup {
 	pick := func(all []string) string { return all[r.IntN(len(all))] }

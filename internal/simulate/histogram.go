@@ -21,7 +21,7 @@ func bucket(t Time) int {
 	return shift*halfSteps + int(v>>shift)
 }
 
-// middle gives the value that stands for a bucket.
+// middle returns the value that stands for a bucket.
 func middle(b int) Time {
 	shift := max(0, b/halfSteps-1)
 	v := Time(b-shift*halfSteps) << shift
@@ -39,7 +39,7 @@ func (h *Histogram) add(t Time) {
 	h.max = max(h.max, t)
 }
 
-// Quantile gives the time that a share q (0 to 1) of the values do not exceed,
+// Quantile returns the time that a share q (0 to 1) of the values do not exceed,
 // 0 without values.
 func (h *Histogram) Quantile(q float64) Time {
 	rank := uint64(q * float64(h.n))
@@ -52,7 +52,7 @@ func (h *Histogram) Quantile(q float64) Time {
 	return h.max
 }
 
-// Mean gives the mean, 0 without values.
+// Mean returns the mean, 0 without values.
 func (h *Histogram) Mean() Time {
 	if h.n == 0 {
 		return 0

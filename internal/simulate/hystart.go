@@ -22,7 +22,7 @@ const (
 	hystartRounds  = 5
 )
 
-// scale gives what so many acknowledged bytes add to the window.
+// scale returns what so many acknowledged bytes add to the window.
 func (h *hystart) scale(bytes int64) int64 {
 	if h.baseline != 0 {
 		return bytes / hystartDivisor

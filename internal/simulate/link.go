@@ -1,6 +1,6 @@
 package simulate
 
-// serviceTime gives how long so many bytes take at so many bits a second,
+// serviceTime returns how long so many bytes take at so many bits a second,
 // rounded down to a nanosecond.
 func serviceTime(bytes, rate int64) Time { return Time(mulDiv(bytes*8, 1e9, rate)) }
 
@@ -31,7 +31,7 @@ func (m *Simulation) drop(p *path, k packet) {
 	m.tell(Event{Kind: Drop, Path: p.index, Packet: k.number})
 }
 
-// onWire gives the bytes that a packet takes on the path.
+// onWire returns the bytes that a packet takes on the path.
 func (m *Simulation) onWire(k packet) int64 { return int64(k.bytes) + m.setup.Overhead }
 
 // serve begins to send the next packet of the queue.
@@ -153,7 +153,7 @@ type traceService struct {
 	leftAt        Time
 }
 
-// finish gives when the last byte of a packet leaves that is first in the queue
+// finish returns when the last byte of a packet leaves that is first in the queue
 // since now.
 func (t *traceService) finish(now Time, size int64) Time {
 	if t.left > 0 && t.leftAt == now {

@@ -301,7 +301,7 @@ func (m *Simulation) reinject() {
 	}
 }
 
-// oldest gives the first stream of which something was handed out and is not
+// oldest returns the first stream of which something was handed out and is not
 // acknowledged, and its slot.
 func (m *Simulation) oldest() (found *stream, slot int32) {
 	for i, s := range m.streams.all {

@@ -51,7 +51,7 @@ func (p *path) timeoutLinux() Time {
 	return (e.smoothed + max(4*e.variance, kernelTimeoutMin)) << min(p.backoff, 10)
 }
 
-// timerLinux gives when a path without answers is looked after: by a tail loss
+// timerLinux returns when a path without answers is looked after: by a tail loss
 // probe (RFC 8985 section 7.2, tcp_schedule_loss_probe) where none was sent yet
 // and nothing is lost, else by a timeout.
 func (m *Simulation) timerLinux(p *path) Time {

@@ -19,7 +19,7 @@ func kernelPair(sizes ...int64) Setup {
 	return s
 }
 
-// sends gives on which path each byte was first sent, as path and end of runs.
+// sends returns on which path each byte was first sent, as path and end of runs.
 func sends(t *testing.T, s Setup, stream uint64) (runs [][2]int64) {
 	t.Helper()
 	paths := map[int64]int64{}

@@ -91,7 +91,7 @@ func (e *estimate) add(rtt time.Duration) {
 	e.smoothed += (rtt - e.smoothed) / 8
 }
 
-// timeout gives the probe timeout (RFC 9002 section 6.2.1).
+// timeout returns the probe timeout (RFC 9002 section 6.2.1).
 func (e *estimate) timeout(ackDelay time.Duration) time.Duration {
 	return e.smoothed + max(4*e.variance, time.Millisecond) + ackDelay
 }

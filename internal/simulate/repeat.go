@@ -35,7 +35,7 @@ func (m *Simulation) repeat() {
 	}
 }
 
-// needed gives the stream of a segment that is not acknowledged, else nil.
+// needed returns the stream of a segment that is not acknowledged, else nil.
 func (m *Simulation) needed(x data) *stream {
 	s := m.streams.find(x)
 	if s == nil || uint64(x.segment) < s.state.lo || *s.state.at(uint64(x.segment))&segAcked != 0 {

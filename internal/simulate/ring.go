@@ -16,7 +16,7 @@ func (r *ring[T]) push(x T) {
 	r.tail++
 }
 
-// front gives the oldest item of a ring that is not empty.
+// front returns the oldest item of a ring that is not empty.
 func (r *ring[T]) front() *T { return &r.items[r.head&uint64(len(r.items)-1)] }
 
 func (r *ring[T]) pop() T {

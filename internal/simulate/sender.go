@@ -172,7 +172,7 @@ func (m *Simulation) sendNew(c schedule.Decision) bool {
 	return true
 }
 
-// unsent gives the first segment never sent, after leaving out so many of them.
+// unsent returns the first segment never sent, after leaving out so many of them.
 func (s *stream) unsent(skip uint64) uint64 {
 	n := s.next
 	for {
@@ -237,7 +237,7 @@ func (m *Simulation) sendAgainOnSamePath() {
 	}
 }
 
-// waiting gives the stream of a segment that still has to be sent again, nil if
+// waiting returns the stream of a segment that still has to be sent again, nil if
 // that is not so any more.
 func (m *Simulation) waiting(x data) *stream {
 	s := m.streams.find(x)

@@ -68,7 +68,7 @@ func (s *streams) new() (int32, *stream) {
 	return slot, x
 }
 
-// find gives the stream of a packet, nil if it is gone.
+// find returns the stream of a packet, nil if it is gone.
 func (s *streams) find(d data) *stream {
 	if x := s.all[d.slot]; x.id == d.stream {
 		return x
@@ -81,7 +81,7 @@ func (s *streams) release(slot int32) {
 	s.free = append(s.free, slot)
 }
 
-// bytes gives the length of a segment.
+// bytes returns the length of a segment.
 func (m *Simulation) bytes(s *stream, segment uint64) int64 {
 	return min(m.setup.MSS, s.size-int64(segment)*m.setup.MSS)
 }
@@ -140,7 +140,7 @@ func (d *sender) hide(i int, s *stream) {
 	d.view.Changed++
 }
 
-// index gives where a stream is in the View.
+// index returns where a stream is in the View.
 func (d *sender) index(id uint64) int {
 	return sort.Search(len(d.view.Streams), func(k int) bool { return d.view.Streams[k].ID >= id })
 }

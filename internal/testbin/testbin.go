@@ -27,7 +27,7 @@ const keep = 24 * time.Hour
 
 var built = sync.OnceValues(func() (string, error) { return build(os.Getenv(Race) != "") })
 
-// Weft gives the path of the program. It is what the sources give now: go build
+// Weft returns the path of the program. It is what the sources give now: go build
 // decides what has to be built again, each result is kept under a name of its own
 // content, so that no other build changes it while a test runs it, and the sources
 // count as read by the test, so that go test does not take an old result for it.

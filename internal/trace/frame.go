@@ -33,10 +33,10 @@ func etherTypeOf(frame []byte) uint16 {
 	return binary.BigEndian.Uint16(frame[12:])
 }
 
-// multicast tells whether a frame's destination is a group.
+// multicast reports whether a frame's destination is a group.
 func multicast(frame []byte) bool { return len(frame) > 0 && frame[0]&1 == 1 }
 
-// asked gives the address whose link address an ARP request (RFC 826) or a
+// asked returns the address whose link address an ARP request (RFC 826) or a
 // neighbour solicitation (RFC 4861 section 4.3) asks for.
 func asked(frame []byte) (netip.Addr, bool) {
 	if len(frame) < etherLen {
@@ -61,7 +61,7 @@ const (
 	protocolICMPv6 = 58
 )
 
-// chatter tells whether a frame is what the kernel says of its own accord
+// chatter reports whether a frame is what the kernel says of its own accord
 // about its own membership in groups (MLD, RFC 3810; IGMP, RFC 3376) and about
 // its search for routers (RFC 4861 section 4.1).
 func chatter(frame []byte) bool {
@@ -102,7 +102,7 @@ func barrierSerial(frame []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(frame[at:]), true
 }
 
-// ends gives source and destination of an IP packet.
+// ends returns source and destination of an IP packet.
 func ends(ip []byte) []netip.Addr {
 	switch {
 	case len(ip) >= 20 && ip[0]>>4 == 4:

@@ -78,7 +78,7 @@ const (
 	dltRawOpenBSD layers.LinkType = 14
 )
 
-// Next gives the next packet, or io.EOF after the last one.
+// Next returns the next packet, or io.EOF after the last one.
 func (in *Input) Next() (Packet, error) {
 	data, info, err := in.source.ReadPacketData()
 	if err == io.EOF && info.CaptureLength == 0 {
@@ -91,7 +91,7 @@ func (in *Input) Next() (Packet, error) {
 	return Packet{Number: in.read, Time: info.Timestamp, Bytes: data, Cut: info.Length - len(data)}, nil
 }
 
-// etherType gives the type that a raw packet has on Ethernet. A packet that
+// etherType returns the type that a raw packet has on Ethernet. A packet that
 // is neither goes in as IPv4, whose receiver checks the version.
 func (in *Input) etherType(ip []byte) uint16 {
 	switch {

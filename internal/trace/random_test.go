@@ -77,7 +77,7 @@ func isHard(pkt []byte, kind string) bool {
 	return pkt[0]>>4 == 6 && pkt[7] > 1
 }
 
-// leaves gives what leaves the router for a packet.
+// leaves returns what leaves the router for a packet.
 func leaves(c *translate.Config, pkt []byte) [][]byte {
 	r := c.Translate4(pkt)
 	if pkt[0]>>4 == 6 {

@@ -41,14 +41,14 @@ type Engine interface {
 
 // Router is one that runs.
 type Router interface {
-	// Counts gives what the programs decided so far.
+	// Counts returns what the programs decided so far.
 	Counts() ([]datapath.Count, error)
-	// Slow gives what the slow paths decided so far, and how many packets
+	// Slow returns what the slow paths decided so far, and how many packets
 	// they are done with.
 	Slow() (counts map[state.Outcome]uint64, served uint64)
-	// Images gives the addresses that a translated packet may have in place of a.
+	// Images returns the addresses that a translated packet may have in place of a.
 	Images(a netip.Addr) []netip.Addr
-	// Subscribe gives it sessions of subscribers.
+	// Subscribe returns it sessions of subscribers.
 	Subscribe(state.AccessTables) error
 	// Follow has the programs know what the kernel says now of routes, and of
 	// the ways to the other ends of tunnels.

@@ -104,7 +104,7 @@ const (
 	translatorIngress = "translator_ingress"
 )
 
-// judge gives the outcome that decided: the first that is more than passing
+// judge returns the outcome that decided: the first that is more than passing
 // the packet on; where that is the slow path's, what the slow path said. Else
 // the last that passed it to the kernel.
 func judge(decisions []Decision) (state.Verdict, state.Outcome) {

@@ -17,7 +17,7 @@ func (p pair) sum4() uint32 {
 	return checksum.Sum(src[:], checksum.Sum(dst[:], 0))
 }
 
-// illegal4 tells whether no packet on the wire may carry a as the address of
+// illegal4 reports whether no packet on the wire may carry a as the address of
 // one host: 0/8, 127/8, 224/4, 240/4 (RFC 1812 section 5.3.7, RFC 1122
 // section 3.2.1.3).
 func illegal4(a netip.Addr) bool {
@@ -25,7 +25,7 @@ func illegal4(a netip.Addr) bool {
 	return b[0] == 0 || b[0] == 127 || b[0] >= 224
 }
 
-// illegalSource6 tells whether a packet that is to be forwarded may not come
+// illegalSource6 reports whether a packet that is to be forwarded may not come
 // from a: unspecified, loopback, multicast (RFC 4291 sections 2.5.2, 2.5.3,
 // 2.7) or link-local (section 2.5.6).
 func illegalSource6(a netip.Addr) bool {
@@ -45,14 +45,14 @@ func linkScope4(a netip.Addr) bool {
 	return b[0]&0xf0 == 0xe0 || b == [4]byte{255, 255, 255, 255} || b[0] == 169 && b[1] == 254
 }
 
-// forbidden tells whether v6 is made of the well-known prefix and an IPv4
+// forbidden reports whether v6 is made of the well-known prefix and an IPv4
 // address that is not global: translators must drop such packets (RFC 6052
 // section 3.1). It does not matter under a prefix of one's own.
 func (t *Table) forbidden(v6, v4 netip.Addr) bool {
 	return t.prefix == WellKnownPrefix() && t.prefix.Contains(v6) && !global4(v4)
 }
 
-// global4 tells whether v4 is none of the addresses that IANA's special
+// global4 reports whether v4 is none of the addresses that IANA's special
 // purpose registry (RFC 6890) calls not global.
 func global4(v4 netip.Addr) bool {
 	b := v4.As4()

@@ -60,7 +60,7 @@ func sealed(seg []byte, at int, src, dst string, protocol byte) []byte {
 	return seg
 }
 
-// counted gives n bytes 0, 1, 2 ...
+// counted returns n bytes 0, 1, 2 ...
 func counted(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

@@ -44,7 +44,7 @@ func follow(pkt []byte) (chain, state.Outcome) {
 	}
 }
 
-// extensionLength gives the length of the extension header at pkt[at:] in
+// extensionLength returns the length of the extension header at pkt[at:] in
 // bytes, and whether it lies inside the packet.
 func extensionLength(pkt []byte, kind byte, at int) (int, bool) {
 	if at+8 > len(pkt) {
@@ -62,7 +62,7 @@ func readFragment(header []byte) fragment {
 	return fragment{present: true, id: get32(header[4:]), offset: int(word &^ 7), more: word&1 != 0}
 }
 
-// carriesError6 tells whether an IPv6 packet is an ICMPv6 error or a redirect,
+// carriesError6 reports whether an IPv6 packet is an ICMPv6 error or a redirect,
 // neither of which is ever answered with an error (RFC 4443 section 2.4 (e)).
 // A later fragment of an ICMPv6 message counts, as it may be one.
 func carriesError6(pkt []byte) bool {

@@ -78,7 +78,7 @@ func (c *Config) limit4() int {
 	return min(max(c.MTU4, minMTU4), maxPacket4)
 }
 
-// fits6 tells whether the IPv6 link takes a packet of size bytes.
+// fits6 reports whether the IPv6 link takes a packet of size bytes.
 func (c *Config) fits6(size int) bool {
 	return c.MTU6 == 0 || size <= max(c.MTU6, minMTU6)
 }
@@ -97,7 +97,7 @@ func (c *Config) identification() uint16 {
 	return uint16(c.Identification())
 }
 
-// node4 tells whether v4 stands for an IPv6 node.
+// node4 reports whether v4 stands for an IPv6 node.
 func (c *Config) node4(v4 netip.Addr) bool {
 	if m, ok := c.Table.by4.find(v4); ok {
 		return !m.IPv4Nodes
@@ -105,7 +105,7 @@ func (c *Config) node4(v4 netip.Addr) bool {
 	return c.translatable(v4)
 }
 
-// node6 tells whether v6 is the address of an IPv6 node that has an IPv4
+// node6 reports whether v6 is the address of an IPv6 node that has an IPv4
 // address, and not the IPv6 form of an IPv4 node.
 func (c *Config) node6(v6 netip.Addr) bool {
 	if m, ok := c.Table.by6.find(v6); ok {

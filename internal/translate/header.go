@@ -36,13 +36,13 @@ type fragment struct {
 	more    bool
 }
 
-// whole tells that the packet carries all of the datagram, as atomic
+// whole reports that the packet carries all of the datagram, as atomic
 // fragments do too (RFC 6946).
 func (f fragment) whole() bool { return f.offset == 0 && !f.more }
 
 func (f fragment) first() bool { return f.offset == 0 }
 
-// overflows tells whether the datagram would outgrow the largest packet with
+// overflows reports whether the datagram would outgrow the largest packet with
 // n bytes at this offset (RFC 8200 section 4.5, RFC 791 section 3.2).
 func (f fragment) overflows(n int) bool { return f.present && f.offset+n > maxPacket4 }
 
@@ -76,7 +76,7 @@ func cut4(pkt []byte) ([]byte, state.Outcome) {
 	return pkt[:total], state.OutcomeNone
 }
 
-// ihl4 gives the header length in bytes that the first byte claims.
+// ihl4 returns the header length in bytes that the first byte claims.
 func ihl4(pkt []byte) int { return int(pkt[0]&0xf) * 4 }
 
 func src6(pkt []byte) netip.Addr { return netip.AddrFrom16([16]byte(pkt[8:24])) }
@@ -137,7 +137,7 @@ type ipv6 struct {
 	frag     fragment
 }
 
-// size gives the length of the headers in bytes.
+// size returns the length of the headers in bytes.
 func (h ipv6) size() int {
 	if h.frag.present {
 		return header6Len + fragmentLen

@@ -54,7 +54,7 @@ func (c *Config) error4to6(msg []byte, p pair) ([]byte, state.Outcome) {
 	return out, state.OutcomeNone
 }
 
-// quote4 gives what an ICMPv4 error quotes, and its extensions (RFC 4884
+// quote4 returns what an ICMPv4 error quotes, and its extensions (RFC 4884
 // sections 4.1 to 4.3) where the ICMPv6 error that it becomes can carry them.
 func quote4(msg []byte, kind6 byte) (quote, ext []byte) {
 	quote, ext = extensions(msg[icmpLen:], int(msg[5])*4)
@@ -64,7 +64,7 @@ func quote4(msg []byte, kind6 byte) (quote, ext []byte) {
 	return quote, ext
 }
 
-// error4Type gives the ICMPv6 type and code of an ICMPv4 error (RFC 7915
+// error4Type returns the ICMPv6 type and code of an ICMPv4 error (RFC 7915
 // section 4.2). The others are dropped.
 func error4Type(kind, code byte) (byte, byte, bool) {
 	switch kind {
@@ -134,7 +134,7 @@ func (c *Config) mtu4to6(mtu, total uint16) int {
 	return max(m, minMTU6)
 }
 
-// plateau gives the greatest value of the table in RFC 1191 section 7.1 that
+// plateau returns the greatest value of the table in RFC 1191 section 7.1 that
 // is below total and not below the smallest MTU of IPv6; zero if none is.
 func plateau(total uint16) uint16 {
 	for _, p := range [...]uint16{32000, 17914, 8166, 4352, 2002, 1492} {

@@ -63,7 +63,7 @@ func reseal(msg, old []byte, oldPseudo, newPseudo uint32) {
 	put16(msg[2:], checksum.Adjust(get16(old[2:]), from, checksum.Sum(msg, newPseudo)))
 }
 
-// error6Type gives the ICMPv4 type and code of an ICMPv6 error (RFC 7915
+// error6Type returns the ICMPv4 type and code of an ICMPv6 error (RFC 7915
 // section 5.2, figure 5 for what has a pointer). The others are dropped.
 func error6Type(kind, code byte) (byte, byte, bool) {
 	switch kind {

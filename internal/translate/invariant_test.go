@@ -66,7 +66,7 @@ func see4(pkt []byte) view {
 
 func (v view) whole() bool { return v.ok && v.offset == 0 && !v.more }
 
-// sound tells whether the transport checksum is right; known is false where
+// sound reports whether the transport checksum is right; known is false where
 // there is none to judge.
 func (v view) sound() (right, known bool) {
 	length := len(v.payload)

@@ -39,7 +39,7 @@ func Mend4(pkt []byte) ([]byte, bool) {
 	return out, true
 }
 
-// shorter gives the payload of pkt, cut if it is an ICMP error that is too
+// shorter returns the payload of pkt, cut if it is an ICMP error that is too
 // long. What is kept is what error4to6 would keep.
 func shorter(pkt []byte) ([]byte, bool) {
 	payload := pkt[ihl4(pkt):]
@@ -58,7 +58,7 @@ func shorter(pkt []byte) ([]byte, bool) {
 	return kept, true
 }
 
-// sourceRouted tells whether there is a source route among the options.
+// sourceRouted reports whether there is a source route among the options.
 func sourceRouted(options []byte) bool {
 	for len(options) > 0 && options[0] != optionEnd {
 		if options[0] == optionNop {

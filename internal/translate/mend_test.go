@@ -73,7 +73,7 @@ func TestMendingMakesFitForTheStackWhatItWouldDrop(t *testing.T) {
 	}
 }
 
-// mendKeeps tells whether a mended packet is translated to the same packets.
+// mendKeeps reports whether a mended packet is translated to the same packets.
 func mendKeeps(c *translate.Config, pkt []byte) error {
 	mended, ok := translate.Mend4(pkt)
 	if !ok {

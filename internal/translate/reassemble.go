@@ -41,7 +41,7 @@ type holding struct {
 	bytes int
 }
 
-// beyond tells whether it is more than one part in share of the bounds.
+// beyond reports whether it is more than one part in share of the bounds.
 func (h *holding) beyond(share int) bool {
 	return h.order.Len() > reassemblyMost/share || h.bytes > reassemblyBytes/share
 }
@@ -54,7 +54,7 @@ type datagramKey struct {
 	protocol byte // IPv4; zero for IPv6 (RFC 8200 section 4.5)
 }
 
-// sources gives whom the datagram counts against, and the share of each.
+// sources returns whom the datagram counts against, and the share of each.
 func (k datagramKey) sources() (prefixes [2]netip.Prefix, shares [2]int) {
 	prefixes[0], shares = netip.PrefixFrom(k.src, k.src.BitLen()), [2]int{4, 2}
 	if k.src.Is6() {
@@ -138,7 +138,7 @@ func (r *Reassembler) lose(d *datagram) {
 	r.forget(d)
 }
 
-// holdings gives what a datagram counts against.
+// holdings returns what a datagram counts against.
 func (r *Reassembler) holdings(d *datagram) (list [3]*holding) {
 	list[0] = &r.all
 	prefixes, _ := d.key.sources()
@@ -214,7 +214,7 @@ func (d *datagram) take(head []byte, frag fragment, data []byte) bool {
 	return true
 }
 
-// join gives the packet. No parts overlap: when their bytes are the total, none
+// join returns the packet. No parts overlap: when their bytes are the total, none
 // is missing.
 func (d *datagram) join() []byte {
 	packet := make([]byte, 0, len(d.head)+d.total)
@@ -225,7 +225,7 @@ func (d *datagram) join() []byte {
 	return packet
 }
 
-// whole6 gives an IPv6 packet that is no fragment of more than one: itself, or
+// whole6 returns an IPv6 packet that is no fragment of more than one: itself, or
 // put together.
 func (r *Reassembler) whole6(now int64, pkt []byte, ch chain) ([]byte, state.Outcome) {
 	if ch.frag.whole() {

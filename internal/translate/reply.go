@@ -53,7 +53,7 @@ func (c *Config) reply4(pkt []byte, kind, code byte, param uint32) []byte {
 	return out
 }
 
-// carriesError4 tells whether an IPv4 packet is an ICMPv4 error, which is
+// carriesError4 reports whether an IPv4 packet is an ICMPv4 error, which is
 // never answered with an error (RFC 1812 section 4.3.2.7).
 func carriesError4(pkt []byte) bool {
 	ihl := ihl4(pkt)

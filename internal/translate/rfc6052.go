@@ -7,7 +7,7 @@ func WellKnownPrefix() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0x00, 1: 0x64, 2: 0xff, 3: 0x9b}), 96)
 }
 
-// embedAt gives the first byte of the IPv4 address inside the IPv6 address,
+// embedAt returns the first byte of the IPv4 address inside the IPv6 address,
 // and whether the length is one of those of RFC 6052 section 2.2.
 func embedAt(prefixBits int) (int, bool) {
 	switch prefixBits {

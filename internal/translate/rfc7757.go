@@ -13,7 +13,7 @@ type Mapping struct {
 	IPv4Nodes  bool // the nodes speak IPv4, and IPv6 is how others see them
 }
 
-// valid tells whether the mapping can be applied both ways.
+// valid reports whether the mapping can be applied both ways.
 func (m Mapping) valid() bool {
 	return m.IPv4.IsValid() && m.IPv6.IsValid() && m.IPv4.Addr().Is4() && m.IPv6.Addr().Is6() &&
 		32-m.IPv4.Bits() <= 128-m.IPv6.Bits()
@@ -83,10 +83,10 @@ func NewTable(prefix netip.Prefix, mappings []Mapping) *Table {
 	return t
 }
 
-// Prefix gives the RFC 6052 prefix, the zero Prefix if there is none.
+// Prefix returns the RFC 6052 prefix, the zero Prefix if there is none.
 func (t *Table) Prefix() netip.Prefix { return t.prefix }
 
-// Mappings gives the explicit mappings in the order they were given.
+// Mappings returns the explicit mappings in the order they were given.
 func (t *Table) Mappings() []Mapping { return slices.Clone(t.mappings) }
 
 func (m *matcher) add(key netip.Prefix, value Mapping) {
@@ -113,7 +113,7 @@ func (m *matcher) find(a netip.Addr) (Mapping, bool) {
 	return Mapping{}, false
 }
 
-// To4 gives the IPv4 address that stands for v6.
+// To4 returns the IPv4 address that stands for v6.
 func (t *Table) To4(v6 netip.Addr) (netip.Addr, bool) {
 	if !v6.Is6() {
 		return netip.Addr{}, false
@@ -124,7 +124,7 @@ func (t *Table) To4(v6 netip.Addr) (netip.Addr, bool) {
 	return Extract(t.prefix, v6)
 }
 
-// To6 gives the IPv6 address that stands for v4.
+// To6 returns the IPv6 address that stands for v4.
 func (t *Table) To6(v4 netip.Addr) (netip.Addr, bool) {
 	if !v4.Is4() {
 		return netip.Addr{}, false
@@ -143,7 +143,7 @@ func (t *Table) embed(v4 netip.Addr) (netip.Addr, bool) {
 	return v6, v6.IsValid()
 }
 
-// nodes4 tells whether an explicit mapping of IPv6 nodes covers v4.
+// nodes4 reports whether an explicit mapping of IPv6 nodes covers v4.
 func (t *Table) nodes4(v4 netip.Addr) bool {
 	m, ok := t.by4.find(v4)
 	return ok && !m.IPv4Nodes

@@ -10,13 +10,13 @@ import (
 
 // Bindings is the state of a stateful translator (RFC 6146 section 3.1).
 type Bindings interface {
-	// Resolve gives the addresses and ports after translation, or the outcome
+	// Resolve returns the addresses and ports after translation, or the outcome
 	// that the packet meets. State is made and moved on as by any packet.
 	Resolve(state.Tuple) (state.Tuple, state.Outcome)
-	// Session gives the node that has a session, and its far end as the node
+	// Session returns the node that has a session, and its far end as the node
 	// knows it. It moves nothing on.
 	Session(protocol uint8, pool, remote netip.AddrPort) (client, remote6 netip.AddrPort, ok bool)
-	// Binding gives the pool's address and port that stand for a node's in its
+	// Binding returns the pool's address and port that stand for a node's in its
 	// session with a far end, which it knows as remote6.
 	Binding(protocol uint8, client, remote6, remote netip.AddrPort) (pool netip.AddrPort, ok bool)
 }
@@ -35,7 +35,7 @@ type Stateful struct {
 func standIn4() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 0, 8}) }
 func standIn6() netip.Addr { return netip.AddrFrom16([16]byte{0: 1, 15: 1}) }
 
-// pairing gives c as it is when these two addresses stand for each other.
+// pairing returns c as it is when these two addresses stand for each other.
 func (c *Config) pairing(v6, v4 netip.Addr) *Config {
 	t := *c
 	t.Table = NewTable(c.Table.prefix, []Mapping{{IPv6: netip.PrefixFrom(v6, 128), IPv4: netip.PrefixFrom(v4, 32)}})
@@ -44,7 +44,7 @@ func (c *Config) pairing(v6, v4 netip.Addr) *Config {
 	return &t
 }
 
-// under gives c as it is for sessions whose far ends are under the prefix that
+// under returns c as it is for sessions whose far ends are under the prefix that
 // a is in: one of several, or the only one.
 func (c *Config) under(a netip.Addr) *Config {
 	for _, p := range c.Prefixes {

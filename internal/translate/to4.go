@@ -69,7 +69,7 @@ func (c *Config) addresses6(pkt []byte) (pair, state.Outcome) {
 	return p, state.DropSourceUnmapped
 }
 
-// payload6to4 gives the payload as IPv4 carries it, after header4Len bytes of
+// payload6to4 returns the payload as IPv4 carries it, after header4Len bytes of
 // room for the header.
 func (c *Config) payload6to4(in []byte, ch chain, p pair) ([]byte, state.Outcome) {
 	if ch.frag.overflows(len(in)) {

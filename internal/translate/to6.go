@@ -48,7 +48,7 @@ func (c *Config) Translate4(pkt []byte) Result {
 	return c.send6(pkt, h, out, dont)
 }
 
-// scope4 tells whether packets to dst are for the translator.
+// scope4 reports whether packets to dst are for the translator.
 func (c *Config) scope4(dst netip.Addr) state.Outcome {
 	switch {
 	case linkScope4(dst):
@@ -110,7 +110,7 @@ func protocol4to6(protocol byte) byte {
 // fragment header, whether it will be needed or not.
 const headroom = header6Len + fragmentLen
 
-// payload4to6 gives the payload as IPv6 carries it, after headroom bytes.
+// payload4to6 returns the payload as IPv6 carries it, after headroom bytes.
 func (c *Config) payload4to6(in []byte, h ipv6, p pair) ([]byte, state.Outcome) {
 	if h.frag.overflows(len(in)) {
 		return nil, state.DropBadHeader

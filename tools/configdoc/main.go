@@ -35,7 +35,7 @@ func sections() []config.Section {
 	return features.Sections()
 }
 
-// pages gives the text of each file by its name.
+// pages returns the text of each file by its name.
 func pages() map[string][]byte {
 	return map[string][]byte{
 		"weft.toml.md":     []byte(config.Reference(sections())),
@@ -62,7 +62,7 @@ label ` + "`outcome`" + ` of the metric ` + "`weft_packets_total`" + `. The firs
 |---|---|
 `
 
-// outcomes gives the page with every outcome.
+// outcomes returns the page with every outcome.
 func outcomes() []byte {
 	var b bytes.Buffer
 	b.WriteString(outcomesHead)

@@ -68,7 +68,7 @@ func run(bpf, module string) error {
 // source is a C file.
 type source struct{ name, text string }
 
-// read gives the programs and headers below a folder, in order of their names.
+// read returns the programs and headers below a folder, in order of their names.
 func read(folder string) ([]source, error) {
 	var files []source
 	for _, pattern := range []string{"*.bpf.c", "*.h", "blocks/*.h", "lib/*.h", "hook/*.h"} {
@@ -95,7 +95,7 @@ func read(folder string) ([]source, error) {
 	return files, nil
 }
 
-// goName gives the Go name of a C constant.
+// goName returns the Go name of a C constant.
 func (m mark) goName(c string) (string, error) {
 	rest, ok := strings.CutPrefix(c, m.prefix)
 	if !ok {

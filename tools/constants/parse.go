@@ -48,7 +48,7 @@ var (
 	literal    = regexp.MustCompile(`^(0x[0-9a-f]+|[0-9]+)$`)
 )
 
-// shared gives what is marked in these files, each with its value.
+// shared returns what is marked in these files, each with its value.
 func shared(files []source) ([]list, error) {
 	var lists []list
 	values := map[string]string{}
@@ -71,7 +71,7 @@ func shared(files []source) ([]list, error) {
 	return lists, nil
 }
 
-// parse gives the marked lists of a file, and notes what each constant is said to be.
+// parse returns the marked lists of a file, and notes what each constant is said to be.
 func parse(f source, values map[string]string) (lists []list, err error) {
 	var marked *mark
 	var open *list        // to which items belong, of an enum or of #defines
@@ -140,7 +140,7 @@ func parse(f source, values map[string]string) (lists []list, err error) {
 	return lists, nil
 }
 
-// above gives the comment of one line above line n.
+// above returns the comment of one line above line n.
 func above(lines []string, n int) string {
 	if n == 0 {
 		return ""
@@ -151,7 +151,7 @@ func above(lines []string, n int) string {
 	return ""
 }
 
-// evaluate gives the number that an expression is: as it stands if it is one.
+// evaluate returns the number that an expression is: as it stands if it is one.
 func evaluate(expression string, values map[string]string, depth int) (string, error) {
 	if depth > 100 {
 		return "", fmt.Errorf("%s is defined by itself", expression)

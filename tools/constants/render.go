@@ -31,7 +31,7 @@ func render(pkg string, lists []list) ([]byte, error) {
 	return src, nil
 }
 
-// counts tells whether a constant is none of its enum, but says how many there are.
+// counts reports whether a constant is none of its enum, but says how many there are.
 func (l list) counts(i item) bool {
 	return strings.HasSuffix(i.c, "_COUNT") || !strings.HasPrefix(i.c, strings.TrimSuffix(l.mark.prefix, "_")+"_") && l.mark.prefix != ""
 }

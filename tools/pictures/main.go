@@ -86,7 +86,7 @@ func take(ctx context.Context, folder string) error {
 	return errors.Join(<-ended)
 }
 
-// shoot gives one picture as WebP.
+// shoot returns one picture as WebP.
 func shoot(tabs context.Context, at net.Addr, p picture) ([]byte, error) {
 	tab, leave := chromedp.NewContext(tabs)
 	defer leave()

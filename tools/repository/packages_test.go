@@ -15,7 +15,7 @@ import (
 	"weft/internal/lab"
 )
 
-// packages gives what tools/setup.sh installs for a task.
+// packages returns what tools/setup.sh installs for a task.
 func packages(t *testing.T, task string) (list []string) {
 	t.Helper()
 	for line := range strings.Lines(run(t, "tools/setup.sh", "--list")) {

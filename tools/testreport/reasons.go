@@ -34,7 +34,7 @@ func reasons(h host) []reason {
 	}
 }
 
-// good tells whether one of the reasons that hold is what the test said.
+// good reports whether one of the reasons that hold is what the test said.
 func good(said string, reasons []reason) bool {
 	for _, r := range reasons {
 		if r.holds && strings.Contains(said, r.words) {

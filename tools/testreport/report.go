@@ -124,7 +124,7 @@ func (r *report) count(action string) int {
 	return n
 }
 
-// failedBelow tells whether a test that belongs to k failed.
+// failedBelow reports whether a test that belongs to k failed.
 func (r *report) failedBelow(k key) bool {
 	for other, became := range r.became {
 		if became != "fail" || other.pkg != k.pkg || other == k {
@@ -137,7 +137,7 @@ func (r *report) failedBelow(k key) bool {
 	return false
 }
 
-// skips gives a line for each test that was skipped, and how many of them had
+// skips returns a line for each test that was skipped, and how many of them had
 // no good reason.
 func (r *report) skips(reasons []reason) (lines []string, bad int) {
 	for _, k := range sorted(r.became) {
@@ -155,7 +155,7 @@ func (r *report) skips(reasons []reason) (lines []string, bad int) {
 	return lines, bad
 }
 
-// lastWords gives what a skipped test gave as its reason: the lines that are
+// lastWords returns what a skipped test gave as its reason: the lines that are
 // not go test's own, without file and line.
 func lastWords(said []string) string {
 	var words []string

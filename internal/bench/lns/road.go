@@ -192,7 +192,7 @@ func (r *road) Close(ctx context.Context) error {
 	return errors.Join(append(errs, r.Path.Close(ctx))...)
 }
 
-// packets gives how many million packets arrive in a second of the server's work.
+// packets returns how many million packets arrive in a second of the server's work.
 func (r *road) packets(ctx context.Context, c measurement, atLeast time.Duration) (float64, error) {
 	t, ok := r.traffic[c]
 	if !ok {

@@ -17,7 +17,7 @@ const exponent = 1.1
 // addresses is the size of a list of destinations, ADDRESSES in lookup.bpf.c.
 const addresses = 1 << 20
 
-// routes gives each prefix a next hop at random, always the same.
+// routes assigns each prefix a next hop at random, always the same.
 func routes(prefixes []netip.Prefix, seed uint64) iter.Seq2[netip.Prefix, uint32] {
 	return func(yield func(netip.Prefix, uint32) bool) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -72,7 +72,7 @@ func sample(rng *rand.Rand, prefixes []netip.Prefix, n int) []netip.Prefix {
 	return out
 }
 
-// lookupsAt gives ns per in-table lookup in a table of the size.
+// lookupsAt returns ns per in-table lookup in a table of the size.
 func (m *Measurer) lookupsAt(subject string, s size) (float64, error) {
 	g, err := m.grownTo(s)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *Measurer) lookupsAt(subject string, s size) (float64, error) {
 	return m.timed(g.p, subject, 4, g.addrs)
 }
 
-// bytesAt gives bytes a prefix.
+// bytesAt returns bytes a prefix.
 func (m *Measurer) bytesAt(subject string, s size) (float64, error) {
 	g, err := m.grownTo(s)
 	if err != nil {

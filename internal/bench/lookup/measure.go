@@ -177,7 +177,7 @@ func (m *Measurer) Measure(_ context.Context, c, subject string) (float64, error
 	return 0, fmt.Errorf("no case is called %q", c)
 }
 
-// lookups gives ns per lookup.
+// lookups returns ns per lookup.
 func (m *Measurer) lookups(subject string, family int, s spread) (float64, error) {
 	name := lookupCase(family, s)
 	addrs, ok := m.drawn[name]
@@ -199,7 +199,7 @@ func (m *Measurer) lookups(subject string, family int, s spread) (float64, error
 	return m.timed(p, subject, family, addrs)
 }
 
-// timed gives ns per lookup of the programs' tables.
+// timed returns ns per lookup of the programs' tables.
 func (m *Measurer) timed(p *programs, subject string, family int, addrs []netip.Addr) (float64, error) {
 	p.aim(family, addrs)
 	var ns uint64

@@ -198,7 +198,7 @@ func (f *forwarding) Close() error {
 	return errors.Join(errs...)
 }
 
-// packets gives how many of a family arrive in a second.
+// packets returns how many of a family arrive in a second.
 func (f *forwarding) packets(subject string, family int) (float64, error) {
 	switch subject {
 	case weftXDP:

@@ -69,7 +69,7 @@ func heap() uint64 {
 // again.
 var updates = map[string]int{weft: 100_000, lpmTrie: 100_000, bartGo: 100_000, kernel: 10_000}
 
-// update gives updates a second; a withdrawal and an announcement are two.
+// update returns updates a second; a withdrawal and an announcement are two.
 func (m *Measurer) update(subject string) (float64, error) {
 	all := len(m.prefixes[4]) + len(m.prefixes[6])
 	list := make([]netip.Prefix, 0, updates[subject])

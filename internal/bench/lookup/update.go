@@ -89,7 +89,7 @@ var wide = [...]netip.Prefix{
 	netip.MustParsePrefix("::/0"), netip.MustParsePrefix("2000::/4"), netip.MustParsePrefix("2000::/5"),
 }
 
-// worst gives the milliseconds that the slowest change of one route takes, the
+// worst returns the milliseconds that the slowest change of one route takes, the
 // default route's among them, until all lookups see it.
 func (m *Measurer) worst() (ms float64, err error) {
 	err = m.readers.during(func() error {

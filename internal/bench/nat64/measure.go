@@ -145,7 +145,7 @@ func (m *Measurer) packetPath(ctx context.Context, s subject) (*packetPath, erro
 	return p, nil
 }
 
-// generator gives the one that makes the packets of a case.
+// generator returns the one that makes the packets of a case.
 func (p *packetPath) generator(s subject, c measurement) (*rig.Generator, error) {
 	key := measurement{to: c.to, length: c.length}
 	if g, ok := p.generators[key]; ok {

@@ -20,12 +20,12 @@ var crowds = []string{"pps64-six-1000000", "pps64-nat-1000000", "pps64-nat-mixed
 // figure is what a subject gave in a case.
 type figure struct{ c, subject string }
 
-// asked tells whether a case of a subject is measured at all.
+// asked reports whether a case of a subject is measured at all.
 func (m *Measurer) asked(c, subject string) bool {
 	return fits(c, subject) && (len(m.o.Cases) == 0 || slices.Contains(m.o.Cases, c))
 }
 
-// crowded gives a figure of a million flows: each round has a path of its own,
+// crowded returns a figure of a million flows: each round has a path of its own,
 // and one for each family.
 func (m *Measurer) crowded(ctx context.Context, c, subject string) (float64, error) {
 	key := figure{c, subject}

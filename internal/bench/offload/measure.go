@@ -272,7 +272,7 @@ func (p *path) rate(g *rig.Generator, atLeast time.Duration, count func() (uint6
 	return float64(after-before) / (now - worked).Seconds() / 1e6, err
 }
 
-// known tells whether enough flows are offloaded. Those of the kernel are known
+// known reports whether enough flows are offloaded. Those of the kernel are known
 // once each has had an answer.
 func (p *path) known(ctx context.Context, weft, subject string, flows int) (bool, error) {
 	if !strings.HasPrefix(subject, "weft-") {
@@ -293,7 +293,7 @@ func (p *path) offloaded(ctx context.Context, weft string) (int, error) {
 	return status.Connections, err
 }
 
-// flows gives the path of a subject that knows the flows of its traffic.
+// flows returns the path of a subject that knows the flows of its traffic.
 func (m *Measurer) flows(ctx context.Context, subject string, what traffic) (*path, error) {
 	name := what.name(subject)
 	if p := m.paths[name]; p != nil {
@@ -342,7 +342,7 @@ func (m *Measurer) through(p *path, g *rig.Generator, length int) (float64, erro
 	return rate, errors.Join(errLost, errCame, err)
 }
 
-// costOfDatagrams gives seconds of the router's work for each Gbit of packets of
+// costOfDatagrams returns seconds of the router's work for each Gbit of packets of
 // 1500 bytes of one flow.
 func (m *Measurer) costOfDatagrams(ctx context.Context, subject string) (float64, error) {
 	p, err := m.flows(ctx, subject, traffic{flows: 1})

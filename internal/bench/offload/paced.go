@@ -30,7 +30,7 @@ const pacedWarmUp = time.Second
 // connections that are said to be offloaded.
 const throughStack = 1
 
-// pacedCost gives seconds of the router's work for each Gbit that arrives of so
+// pacedCost returns seconds of the router's work for each Gbit that arrives of so
 // many TCP flows, each of which sends so many bits a second.
 func (m *Measurer) pacedCost(ctx context.Context, subject string, flows, rate int) (perGbit float64, err error) {
 	p, err := m.hostsApart(ctx, subject+"-paced", subject)

@@ -225,7 +225,7 @@ func countedByRuleset(text []byte) (uint64, error) {
 	return 0, errors.New("read the ruleset's counter: there is none")
 }
 
-// drops gives how many million packets are refused in a second.
+// drops returns how many million packets are refused in a second.
 func (m *Measurer) drops(ctx context.Context, c, subject string) (float64, error) {
 	what, name := refusals[c], subject+strings.TrimPrefix(c, "pps64")
 	p := m.paths[name]

@@ -12,7 +12,7 @@ import (
 
 func (m *Measurer) tcpSeconds() int { return bench.TCPSeconds(m.o.Seconds) }
 
-// serving gives a path with an iperf3 server on its right.
+// serving returns a path with an iperf3 server on its right.
 func (m *Measurer) serving(ctx context.Context, name string, open func() (*path, error)) (*path, error) {
 	if p := m.paths[name]; p != nil {
 		return p, nil
@@ -25,7 +25,7 @@ func (m *Measurer) serving(ctx context.Context, name string, open func() (*path,
 	return p, p.ServeTCP(ctx, p.Right)
 }
 
-// goodput gives Gbit/s of one flow.
+// goodput returns Gbit/s of one flow.
 func (m *Measurer) goodput(ctx context.Context, subject string) (float64, error) {
 	name := subject + "-tcp"
 	p, err := m.serving(ctx, name, func() (*path, error) { return m.router(ctx, name, subject, false, roomForMany) })
@@ -35,7 +35,7 @@ func (m *Measurer) goodput(ctx context.Context, subject string) (float64, error)
 	return p.TCP(ctx, p.Left, server, 1, m.tcpSeconds())
 }
 
-// cost gives seconds of work for each Gbit of one TCP flow: the router's, and
+// cost returns seconds of work for each Gbit of one TCP flow: the router's, and
 // that of all CPUs. What all devices receive is received in threads, so that
 // the hosts' work is not among the router's.
 func (m *Measurer) cost(ctx context.Context, subject string) (router, all float64, err error) {

@@ -139,7 +139,7 @@ func (g guest) scenario() (*lab.Scenario, lab.Source, lab.Check, error) {
 	return s, src, s.Checks[i], nil
 }
 
-// Guests gives the names of the guests that a choice of cases and subjects is
+// Guests returns the names of the guests that a choice of cases and subjects is
 // about; an empty list stands for all.
 func Guests(cases, subjects []string) []string {
 	if len(cases) > 0 && !slices.ContainsFunc(cases, ofGuests) {

@@ -117,7 +117,7 @@ func (p *small) part(ctx context.Context) error {
 	return err
 }
 
-// worked gives how long the router works while packets are sent: it also waits
+// worked returns how long the router works while packets are sent: it also waits
 // for some. Where it shares the generator's CPU, that is all of the time.
 func (p *small) worked(send func() (time.Duration, error)) (time.Duration, error) {
 	if p.router == nil {
@@ -147,7 +147,7 @@ func routing(s subject, config string) string {
 	return config + fmt.Sprintf("[interface.right]\ndevice = \"wan\"\nhook = %q\n[route]\ninterfaces = [\"right\", \"wire\"]\nipv4_prefixes = 1000\nipv6_prefixes = 1000\n", s.hook)
 }
 
-// outside gives the headers of a subject's packets from the left host to the
+// outside returns the headers of a subject's packets from the left host to the
 // router, as config has them: for the frame of packetLength that comes behind.
 func outside(name string, from, to net.HardwareAddr) ([]byte, error) {
 	ip := &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Flags: layers.IPv4DontFragment, SrcIP: underlay.Host[1].Addr().AsSlice(), DstIP: underlay.Router[1].Addr().AsSlice()}
@@ -190,7 +190,7 @@ func outside(name string, from, to net.HardwareAddr) ([]byte, error) {
 	return all[:len(all)-len(inside)], nil
 }
 
-// packets gives how many million packets arrive in a second of the router's work.
+// packets returns how many million packets arrive in a second of the router's work.
 func (m *Measurer) packets(ctx context.Context, s subject, decap bool) (float64, error) {
 	p, err := m.smallPath(ctx, s)
 	if err != nil {

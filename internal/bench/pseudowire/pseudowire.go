@@ -38,7 +38,7 @@ type subject struct {
 // shortcutSuffix ends the names of subjects that route past the interface.
 const shortcutSuffix = "-shortcut"
 
-// routes tells whether a subject is one of routers: it is measured in packets only.
+// routes reports whether a subject is one of routers: it is measured in packets only.
 func (s subject) routes() bool { return s.hook != "" }
 
 // Describe is for the bench.
@@ -127,7 +127,7 @@ func Bench(seconds float64) bench.Bench {
 	return b
 }
 
-// fits tells whether a subject is measured in a case.
+// fits reports whether a subject is measured in a case.
 func fits(c, s string) bool {
 	if strings.Contains(s, shortcutSuffix) {
 		return strings.HasPrefix(c, "pps64-")

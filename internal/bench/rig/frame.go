@@ -31,13 +31,13 @@ const (
 	firstWord = 0x8000
 )
 
-// Frame gives the Ethernet frame of one of them.
+// Frame returns the Ethernet frame of one of them.
 func (d Datagrams) Frame() ([]byte, error) {
 	frame, _, err := d.frame()
 	return frame, err
 }
 
-// frame gives the Ethernet frame of the first flow, and where its UDP header
+// frame returns the Ethernet frame of the first flow, and where its UDP header
 // begins.
 func (d Datagrams) frame() (frame []byte, udpAt int, err error) {
 	eth := &layers.Ethernet{SrcMAC: d.FromMAC, DstMAC: d.ToMAC}

@@ -183,7 +183,7 @@ func pin() (free func(), err error) {
 	return func() { _ = unix.SchedSetaffinity(0, &before) }, nil
 }
 
-// DeviceIndex gives the index of a device.
+// DeviceIndex returns the index of a device.
 func DeviceIndex(s *netspace.Space, name string) (index int, err error) {
 	err = s.Do(func() error {
 		dev, err := net.InterfaceByName(name)
@@ -290,7 +290,7 @@ func (p *Path) ForwardInXDP() (*ebpf.Program, error) {
 	return program, nil
 }
 
-// MAC gives the link address of a device.
+// MAC returns the link address of a device.
 func MAC(s *netspace.Space, name string) (mac net.HardwareAddr, err error) {
 	err = s.Do(func() error {
 		dev, err := net.InterfaceByName(name)

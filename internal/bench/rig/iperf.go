@@ -147,7 +147,7 @@ type interval struct {
 	}
 }
 
-// Received gives what the receiver received after its first report, in
+// Received returns what the receiver received after its first report, in
 // Gbit/s: the server, or the client itself where the server sent.
 func Received(out []byte) (float64, error) {
 	var r struct {

@@ -239,7 +239,7 @@ func busy(process int) (total time.Duration, err error) {
 	return total, nil
 }
 
-// CPUs gives the first and the last of the CPUs that this process may use.
+// CPUs returns the first and the last of the CPUs that this process may use.
 // Generators are on the last.
 func CPUs() (first, last int, err error) {
 	var all unix.CPUSet

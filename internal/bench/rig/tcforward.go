@@ -53,7 +53,7 @@ func (p *Path) forwardInTC(in, out string, host *netspace.Space) error {
 	})
 }
 
-// sendOn gives frames of IPv4 other link addresses, and sends them by a device.
+// sendOn replaces the link addresses of IPv4 frames, and sends them by a device.
 func sendOn(addresses []byte, by int) asm.Instructions {
 	const (
 		protocol = 16 // in struct __sk_buff

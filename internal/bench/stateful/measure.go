@@ -136,7 +136,7 @@ func (p *packetPath) Close(ctx context.Context) error {
 	return errors.Join(err, p.Path.Close(ctx))
 }
 
-// fresh gives a path without sessions.
+// fresh returns a path without sessions.
 func (m *Measurer) fresh(ctx context.Context, s subject) (*packetPath, error) {
 	if p := m.packets[s.name]; p != nil {
 		delete(m.packets, s.name)
@@ -170,7 +170,7 @@ func (m *Measurer) fresh(ctx context.Context, s subject) (*packetPath, error) {
 	return p, err
 }
 
-// with gives a path with so many sessions.
+// with returns a path with so many sessions.
 func (m *Measurer) with(ctx context.Context, s subject, n int) (*packetPath, error) {
 	p := m.packets[s.name]
 	if p == nil || p.open > n {

@@ -101,7 +101,7 @@ func planText(desired state.Desired, problems []state.Problem) string {
 	return b.String()
 }
 
-// builds gives each program of bpf/ a build that is its name, or a short one.
+// builds assigns each program of bpf/ a build: its name, or a short one.
 func builds() (map[string]string, error) {
 	short := map[string]string{"ingress_tc": "tc", "ingress_xdp": "xdp", "translator_egress": "out", "translator_ingress": "in"}
 	const ending = ".bpf.c"

@@ -93,7 +93,7 @@ func parse(t *testing.T, toml string) *config.File {
 	return f
 }
 
-// table gives a map of the datapath.
+// table returns a map of the datapath.
 func (b *Bench) Table(name string) *ebpf.Map {
 	b.T.Helper()
 	m, err := b.Datapath.Map(name)
@@ -103,7 +103,7 @@ func (b *Bench) Table(name string) *ebpf.Map {
 	return m
 }
 
-// program gives one that is loaded.
+// program returns one that is loaded.
 func (b *Bench) Program(name string) *ebpf.Program {
 	b.T.Helper()
 	p, err := b.Load(name)

@@ -21,7 +21,7 @@ func Refused(res Result, frame []byte) bool {
 	return res.Err != nil && len(frame) < least && len(res.Counted) == 0
 }
 
-// ends gives the addresses and ports of an IP packet; of an echo both are the
+// ends returns the addresses and ports of an IP packet; of an echo both are the
 // identifier.
 func Ends(ip []byte) (from, to netip.AddrPort) {
 	head, protocol := 20, byte(0)

@@ -46,7 +46,7 @@ func loaded(parts []datapath.Part) (*machine, error) {
 	return common, nil
 }
 
-// load gives a program.
+// load returns a program.
 func (m *machine) load(name string) (*ebpf.Program, error) {
 	prog, err := m.datapath.Load(name)
 	if err == nil {

@@ -86,7 +86,7 @@ func Bin(text string) []byte {
 	return b
 }
 
-// counting gives n bytes 0, 1, 2 ...
+// counting returns n bytes 0, 1, 2 ...
 func Counting(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -139,7 +139,7 @@ func Echo(from, to string, answer bool, n int) Packet {
 	return Packet{From: from, To: to, Protocol: protocol, Payload: Message(from, to, kind, 0, "00070001", Counting(n))}
 }
 
-// with gives a copy of b with bytes put at an offset.
+// with returns a copy of b with bytes put at an offset.
 func With(b []byte, at int, put ...byte) []byte {
 	c := append([]byte{}, b...)
 	copy(c[at:], put)

@@ -28,7 +28,7 @@ func Roads() []Road {
 
 func IsIPv4(ip []byte) bool { return len(ip) > 0 && ip[0]>>4 == 4 }
 
-// side gives the device that a packet of a family comes in by.
+// side returns the device that a packet of a family comes in by.
 func Side(ip []byte) string {
 	if IsIPv4(ip) {
 		return "wan"
@@ -36,7 +36,7 @@ func Side(ip []byte) string {
 	return "lan"
 }
 
-// from gives the device that a packet came by; none if this host made it, as
+// from returns the device that a packet came by; none if this host made it, as
 // all IPv6 that the stack routes to the translator's device.
 func (r Road) From(ip []byte) string {
 	if r.Name == "translator" && !IsIPv4(ip) {
@@ -45,7 +45,7 @@ func (r Road) From(ip []byte) string {
 	return Side(ip)
 }
 
-// meets gives what a road makes of a packet that is to meet outcome, which is
+// meets returns what a road makes of a packet that is to meet outcome, which is
 // that of the translation itself: Forward6to4, Forward4to6, slow, pass or drop.
 func (r Road) Meets(outcome state.Outcome, ipv4 bool) state.Outcome {
 	switch {
@@ -61,7 +61,7 @@ func (r Road) Meets(outcome state.Outcome, ipv4 bool) state.Outcome {
 	return outcome
 }
 
-// verdict gives what the program must return for an outcome.
+// verdict returns what the program must return for an outcome.
 func (r Road) Verdict(o state.Outcome) uint32 {
 	const next = 1<<32 - 1 // TCX_NEXT, -1
 	codes := map[state.Verdict]uint32{state.Forward: 7, state.Slow: 7, state.Pass: next, state.Drop: 2}
@@ -80,7 +80,7 @@ func (r Road) Verdict(o state.Outcome) uint32 {
 	return codes[o.Verdict()]
 }
 
-// outcome gives the one outcome that was counted.
+// outcome returns the one outcome that was counted.
 func (r Road) Outcome(res Result) (state.Outcome, error) {
 	if res.Err != nil {
 		return 0, res.Err
@@ -116,7 +116,7 @@ func (r Road) Check(b *Bench, frame []byte, res Result, want state.Outcome, pack
 	return Differs(res, got, want, r.Verdict(got), frame)
 }
 
-// noted gives frame with the note for the slow path that a program has made of
+// noted returns frame with the note for the slow path that a program has made of
 // its link addresses (struct slow_note of bpf/lib/slow.h), if that is right.
 func (b *Bench) noted(frame, got []byte, o state.Outcome) ([]byte, error) {
 	if len(got) < 14 || got[0] != 0x06 || got[1] != 'w' || state.Outcome(got[2]) != o {
@@ -173,7 +173,7 @@ func (r Road) leaves(b *Bench, frame, got []byte, o state.Outcome, packet []byte
 	return append(binary.BigEndian.AppendUint16(macs, kind), packet...)
 }
 
-// fewerHops gives packet with its TTL one lower.
+// fewerHops returns packet with its TTL one lower.
 func FewerHops(packet []byte) []byte {
 	if IsIPv4(packet) {
 		packet[8]--

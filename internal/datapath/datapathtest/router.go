@@ -171,7 +171,7 @@ func Tagged(frame []byte, tags state.VLANTags, priority uint16) []byte {
 	return append(out, frame[12:]...)
 }
 
-// to gives frame another destination.
+// to returns frame with another destination.
 func To(frame []byte, mac [6]byte) []byte { return With(frame, 0, mac[:]...) }
 
 // seen is a frame as TC shows it: the outermost tag is not in it.

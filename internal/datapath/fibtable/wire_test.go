@@ -180,7 +180,7 @@ func (w *wire) cross(frame []byte) []byte {
 	return w.receive("wan-far")
 }
 
-// receive gives the next frame of a device, the tag that the kernel keeps
+// receive returns the next frame of a device, the tag that the kernel keeps
 // beside it put back (packet(7), PACKET_AUXDATA).
 func (w *wire) receive(device string) []byte {
 	w.t.Helper()
@@ -253,7 +253,7 @@ func (w *wire) frame(p datapathtest.Packet) []byte {
 	return append(binary.BigEndian.AppendUint16(f, kind), p.Bytes()...)
 }
 
-// count gives how many packets met an outcome.
+// count returns how many packets met an outcome.
 func (w *wire) count(program string, o state.Outcome) uint64 {
 	w.t.Helper()
 	counts, err := w.datapath.Counts()

@@ -26,7 +26,7 @@ func (o *offloader) refuse(p datapathtest.Packet, d time.Duration) state.FlowKey
 	return k
 }
 
-// dropped tells whether such a packet is, by either build; what is not stays as
+// dropped reports whether such a packet is, by either build; what is not stays as
 // it is.
 func (o *offloader) dropped(p datapathtest.Packet) bool {
 	o.T.Helper()

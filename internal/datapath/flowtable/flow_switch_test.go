@@ -47,7 +47,7 @@ var loadedFor = map[state.SwitchFormat]*datapath.Datapath{}
 
 var formats = []state.SwitchFormat{state.SwitchMTK, state.SwitchQCA, state.SwitchGSWIP}
 
-// behindSwitch gives an offloader whose programs are loaded for a switch. Ports
+// behindSwitch returns an offloader whose programs are loaded for a switch. Ports
 // 3 and, with VLAN 7, 2 are interfaces.
 func behindSwitch(t *testing.T, f state.SwitchFormat) *offloader {
 	t.Helper()

@@ -32,7 +32,7 @@ type Session struct {
 	Age        time.Duration
 }
 
-// since gives the time between two ticks.
+// since returns the time between two ticks.
 func since(from, to uint32) time.Duration { return time.Duration(int32(to-from)) * datapath.Tick }
 
 // Bindings iterates over the bindings, in no order. Bindings that are made or end

@@ -179,7 +179,7 @@ func (b *bench) agree(r datapathtest.Road, family string, pkt, frame []byte, res
 	return got, nil
 }
 
-// mayBe tells whether a program may decide got where the reference has want.
+// mayBe reports whether a program may decide got where the reference has want.
 func mayBe(r datapathtest.Road, c *translate.Config, got state.Outcome, want translate.Result, pkt, out []byte) bool {
 	forwards := want.Outcome.Verdict() == state.Forward
 	switch got.Verdict() {
@@ -218,7 +218,7 @@ func ttl(pkt []byte) byte {
 	return pkt[7]
 }
 
-// hard tells whether a packet is such as o says, which the slow path is for.
+// hard reports whether a packet is such as o says, which the slow path is for.
 func hard(o state.Outcome, c *translate.Config, want translate.Result, pkt []byte) bool {
 	protocol, at, fragment := transport(pkt)
 	switch o {
@@ -244,7 +244,7 @@ func hard(o state.Outcome, c *translate.Config, want translate.Result, pkt []byt
 	return false
 }
 
-// unmapped tells whether the source of a packet has no address in the other family.
+// unmapped reports whether the source of a packet has no address in the other family.
 func unmapped(c *translate.Config, pkt []byte) bool {
 	if datapathtest.IsIPv4(pkt) {
 		ends := [2]string{netip.AddrFrom4([4]byte(pkt[12:16])).String(), netip.AddrFrom4([4]byte(pkt[16:20])).String()}
@@ -254,7 +254,7 @@ func unmapped(c *translate.Config, pkt []byte) bool {
 	return c.Translate6(datapathtest.Udp(source, netip.AddrFrom16([16]byte(pkt[24:40])).String(), 1).Bytes()).Outcome == state.DropSourceUnmapped
 }
 
-// onLink tells whether a packet goes to a subnet of lan or wan.
+// onLink reports whether a packet goes to a subnet of lan or wan.
 func onLink(pkt []byte) bool {
 	if datapathtest.IsIPv4(pkt) {
 		return netip.MustParsePrefix("198.51.100.0/24").Contains(netip.AddrFrom4([4]byte(pkt[16:20])))
@@ -269,7 +269,7 @@ func oldICMPError(pkt []byte) bool {
 	return datapathtest.IsIPv4(pkt) && protocol == 1 && at < len(pkt) && slices.Contains([]byte{3, 4, 5, 11, 12}, pkt[at])
 }
 
-// transport gives the protocol behind an IP header and what lies between, the
+// transport returns the protocol behind an IP header and what lies between, the
 // offset at which it starts, and whether the packet is a fragment.
 func transport(pkt []byte) (protocol byte, at int, fragment bool) {
 	if datapathtest.IsIPv4(pkt) {

@@ -16,7 +16,7 @@ import (
 // What RFC 4787, 5382 and 5508 ask for by number, along each road. The table in
 // docs/features/nat64-stateful.md says which test stands for which requirement.
 
-// sessionsOf gives the words of all sessions.
+// sessionsOf returns the words of all sessions.
 func (b *bench) sessionsOf() []uint64 {
 	b.T.Helper()
 	list, err := datapath.Collect(b.Datapath, "nat64_sessions", func(_ sessionKey, v sessionValue) uint64 { return v.Word })

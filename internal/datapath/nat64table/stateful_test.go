@@ -85,7 +85,7 @@ func (b *bench) clock(ticks uint32) {
 	}
 }
 
-// count gives how many entries a table has.
+// count returns how many entries a table has.
 func (b *bench) count(name string) (n int) {
 	b.T.Helper()
 	m := b.Table(name)
@@ -169,7 +169,7 @@ func (b *bench) crossesAs(r datapathtest.Road, name string, in, out flow, want s
 	}
 }
 
-// bothWays gives the roads that take both directions.
+// bothWays returns the roads that take both directions.
 func bothWays() (list []datapathtest.Road) {
 	for _, r := range datapathtest.Roads() {
 		if r.Takes4 {

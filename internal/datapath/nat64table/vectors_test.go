@@ -76,7 +76,7 @@ func (b *bench) referenceAgrees(v vector) error {
 	return fmt.Errorf("made %x, want %x", got.Out, v.out)
 }
 
-// anyID gives an IPv4 packet with identification zero.
+// anyID returns an IPv4 packet with identification zero.
 func anyID(ip []byte) []byte {
 	if !datapathtest.IsIPv4(ip) {
 		return ip
@@ -142,7 +142,7 @@ func TestWhatCrossesCrossesWhole(t *testing.T) {
 	})
 }
 
-// wrongUDP gives a datagram with a broken checksum, and what it must become:
+// wrongUDP returns a datagram with a broken checksum, and what it must become:
 // the data changed and the checksum did not, on both sides.
 func wrongUDP(t *testing.T) (in, out []byte) {
 	t.Helper()

@@ -7,5 +7,5 @@ import "weft/internal/datapath"
 // Table is the tables of pseudowires in a datapath.
 type Table struct{ core *datapath.Datapath }
 
-// Of gives those of a datapath.
+// Of returns the tables of a datapath.
 func Of(d *datapath.Datapath) Table { return Table{d} }

@@ -68,7 +68,7 @@ func (b *bench) sends(w state.Pseudowire) {
 	}
 }
 
-// packUp gives the packet that a frame becomes, nil if it is dropped; false if
+// packUp returns the packet that a frame becomes, nil if it is dropped; false if
 // BPF_PROG_RUN takes no such frame.
 func (b *bench) packUp(frame []byte) ([]byte, bool) {
 	b.T.Helper()
@@ -116,7 +116,7 @@ func frames(random *rand.Rand) map[string][]byte {
 	}
 }
 
-// padded tells whether a frame is another, perhaps padded.
+// padded reports whether a frame is another, perhaps padded.
 func padded(is, was []byte) bool {
 	return bytes.Equal(is, was) || len(was) < len(is) && len(is) == 60 && bytes.Equal(bytes.TrimRight(is[len(was):], "\x00"), nil) && bytes.HasPrefix(is, was)
 }
@@ -145,7 +145,7 @@ func TestAFrameComesOutOfAPseudowireAsItWentIn(t *testing.T) {
 // outsideOf is how many bytes of a packet stand before the frame.
 func outsideOf(packet, frame []byte) int { return len(packet) - len(frame) }
 
-// recognised tells whether a packet that was changed still is one that only
+// recognised reports whether a packet that was changed still is one that only
 // this pseudowire, or another on its port, can have: what is looked at before
 // any session is.
 func recognised(was, is []byte, w state.Pseudowire) bool {

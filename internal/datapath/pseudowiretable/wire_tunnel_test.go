@@ -61,7 +61,7 @@ func (b *bench) wire(w state.Pseudowire) {
 	}
 }
 
-// faults gives the counts by reason, and how many frames came through.
+// faults returns the counts by reason, and how many frames came through.
 func (b *bench) faults() (map[string]uint64, uint64) {
 	b.T.Helper()
 	counts, err := Of(b.Datapath).WireCounts()

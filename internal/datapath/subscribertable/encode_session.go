@@ -25,7 +25,7 @@ type accessLines struct {
 // newAccessLines returns entries that are in no table.
 func newAccessLines() accessLines { return accessLines{&downLine{}, &upLine{}, &downRest{}, &upRest{}} }
 
-// accessAt gives the session with an id.
+// accessAt returns the session with an id.
 func accessAt(groups []groupValue, id uint16) accessLines {
 	g, i := &groups[int(id)/sessionGroup], int(id)%sessionGroup
 	return accessLines{&g.Down[i], &g.Up[i], &g.DownRest[i], &g.UpRest[i]}

@@ -39,7 +39,7 @@ func bitNames(reply []byte) (names []string) {
 	return names
 }
 
-// inside gives the values of all attributes of one type in any of the lists.
+// inside returns the values of all attributes of one type in any of the lists.
 func inside(lists [][]byte, kind uint16) (values [][]byte) {
 	for _, list := range lists {
 		attrs, err := nl.ParseRouteAttr(list)

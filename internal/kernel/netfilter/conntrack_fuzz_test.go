@@ -47,7 +47,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// plain tells whether a tuple can be written: both addresses are of one family,
+// plain reports whether a tuple can be written: both addresses are of one family,
 // and the type of an echo is a byte.
 func plain(t state.FlowTuple) bool {
 	echo := t.Protocol == state.ProtocolICMP || t.Protocol == state.ProtocolICMPv6

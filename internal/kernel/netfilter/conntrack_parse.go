@@ -86,7 +86,7 @@ func parseConnection(b []byte) (state.Connection, error) {
 	return c, nil
 }
 
-// tcpInfo gives the state of TCP, and whether both sides are liberal.
+// tcpInfo returns the state of TCP, and whether both sides are liberal.
 func tcpInfo(b []byte) (tcpState uint8, liberal bool) {
 	var both uint8 // flags that both have
 	for kind, tcp := range nlconn.Attributes(b) {

@@ -17,7 +17,7 @@ import (
 	"weft/internal/state"
 )
 
-// recorded gives the bodies of messages that a kernel sent.
+// recorded returns the bodies of messages that a kernel sent.
 func recorded(t testing.TB) (list [][]byte) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/traces.txt")

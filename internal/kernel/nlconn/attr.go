@@ -16,7 +16,7 @@ var ErrShort = errors.New("netlink message cut short")
 // type (linux/netlink.h).
 const nlaTypeMask = 1<<14 - 1
 
-// Attributes gives type and value of each attribute in b, which may be padded
+// Attributes returns type and value of each attribute in b, which may be padded
 // to four bytes (linux/netlink.h, struct nlattr). It ends at the first one
 // that does not fit, as the kernel's own parser does.
 func Attributes(b []byte) iter.Seq2[uint16, []byte] {
@@ -70,7 +70,7 @@ func Address(b []byte) netip.Addr {
 	return netip.Addr{}
 }
 
-// Messages gives type, flags and body of each message in b (struct nlmsghdr).
+// Messages returns type, flags and body of each message in b (struct nlmsghdr).
 func Messages(b []byte) iter.Seq2[unix.NlMsghdr, []byte] {
 	return func(yield func(unix.NlMsghdr, []byte) bool) {
 		for len(b) >= unix.SizeofNlMsghdr {

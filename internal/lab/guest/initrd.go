@@ -91,7 +91,7 @@ func addFile(a *archive, name, path string, mode int) error {
 	return nil
 }
 
-// FindProgram gives the files that a name stands for: a program of the host, or
+// FindProgram returns the files that a name stands for: a program of the host, or
 // what fits a pattern of absolute paths, like the plugins of a program.
 func FindProgram(name string) ([]string, error) {
 	if !filepath.IsAbs(name) {

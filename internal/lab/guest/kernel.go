@@ -30,7 +30,7 @@ type moduleTree struct {
 	builtin map[string]bool     // module names compiled into the kernel
 }
 
-// moduleName gives the name under which the kernel knows a module's file.
+// moduleName returns the name under which the kernel knows a module's file.
 func moduleName(path string) string {
 	name, _, _ := strings.Cut(filepath.Base(path), ".ko")
 	return strings.ReplaceAll(name, "-", "_")

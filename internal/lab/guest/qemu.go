@@ -30,7 +30,7 @@ var kernelOptions = []string{
 // then selects the HPET within a second.
 const trustTSC = "tsc=reliable"
 
-// options gives the kernel's command line for one kind of processor.
+// options returns the kernel's command line for one kind of processor.
 func options(accelerator string, count bool) []string {
 	if count || accelerator == "kvm" {
 		return append(slices.Clone(kernelOptions), trustTSC)

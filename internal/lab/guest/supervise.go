@@ -183,7 +183,7 @@ func listenerFrom(fd uintptr) (net.Listener, error) {
 	return l, nil
 }
 
-// lastLines gives the end of a file for an error message.
+// lastLines returns the end of a file for an error message.
 func lastLines(path string, n int) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -68,7 +68,7 @@ func wrapperFor(area int, dynamic bool, linux string) (bool, error) {
 	return true, nil
 }
 
-// xsaveArea gives the size of the state that ptrace reads and writes of a
+// xsaveArea returns the size of the state that ptrace reads and writes of a
 // process, 0 if this CPU has no XSAVE. The program is started under ptrace, as
 // UML starts its own processes, and killed before its first instruction.
 func xsaveArea(program string) (int, error) {

@@ -47,7 +47,7 @@ func Create(name string) (*Space, error) {
 	return s, nil
 }
 
-// Open gives a handle on an existing namespace. A name without a namespace is
+// Open returns a handle on an existing namespace. A name without a namespace is
 // an error that wraps fs.ErrNotExist.
 func Open(name string) (*Space, error) {
 	handle, err := netns.GetFromName(name)
@@ -57,7 +57,7 @@ func Open(name string) (*Space, error) {
 	return &Space{Name: name, handle: handle}, nil
 }
 
-// List gives the names that begin with prefix, in order. They may include
+// List returns the names that begin with prefix, in order. They may include
 // marks without a namespace behind them, left by a crash in mid-creation.
 func List(prefix string) ([]string, error) {
 	entries, err := os.ReadDir(Dir)

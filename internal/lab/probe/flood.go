@@ -37,7 +37,7 @@ type Flood struct {
 	Pause    time.Duration
 }
 
-// frame gives the n-th frame.
+// frame returns the n-th frame.
 func (f Flood) frame(r *rand.Rand) []byte {
 	from, body := f.From, udpBytes(uint16(1024+r.IntN(60000)), uint16(1+r.IntN(65535)), make([]byte, 18))
 	protocol := byte(17)

@@ -28,7 +28,7 @@ const (
 	flowBatch  = 64   // datagrams in one system call
 )
 
-// source gives the address that has the binding of a number.
+// source returns the address that has the binding of a number.
 func (o FlowOptions) source(i int) netip.Addr {
 	a := o.From.Masked().Addr().As16()
 	high := binary.BigEndian.Uint64(a[:]) + uint64(i/portsOfOne)
@@ -99,7 +99,7 @@ func (o FlowOptions) fromPort(ctx context.Context, begin time.Time, before, p in
 	return sent, flush()
 }
 
-// freebound gives a socket of a port that may send from any address.
+// freebound returns a socket of a port that may send from any address.
 func freebound(ctx context.Context, port int) (net.PacketConn, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if failed := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1) }); failed != nil {

@@ -51,7 +51,7 @@ var (
 	everyone    = netip.MustParseAddr("255.255.255.255")
 )
 
-// Tries gives the frames of an attack. The mark is within each packet: bridges
+// Tries returns the frames of an attack. The mark is within each packet: bridges
 // may cut off what follows it (br_netfilter does).
 func (a Attack) Tries() []Try {
 	var list []Try

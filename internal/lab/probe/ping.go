@@ -141,7 +141,7 @@ func (p *pinger) once(seq, size int, timeout time.Duration) (time.Duration, int,
 	}
 }
 
-// read gives one ICMP message and the TTL or hop limit it came with.
+// read returns one ICMP message and the TTL or hop limit it came with.
 func (p *pinger) read(b []byte) (n, hops int, err error) {
 	if p.to.Is4() {
 		n, cm, _, err := p.conn.IPv4PacketConn().ReadFrom(b)
@@ -157,7 +157,7 @@ func (p *pinger) read(b []byte) (n, hops int, err error) {
 	return n, hops, err
 }
 
-// refusal gives the words of an ICMP error that answers a packet of ours, and
+// refusal returns the words of an ICMP error that answers a packet of ours, and
 // nothing for any other message.
 func (p *pinger) refusal(m *icmp.Message, raw []byte) string {
 	inner := raw[8:]

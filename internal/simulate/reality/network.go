@@ -57,7 +57,7 @@ func Build(ctx context.Context, name string, shapes []Shape) (n *Network, err er
 	return n, n.settings(len(shapes))
 }
 
-// Address gives the address of link i at end 1 (A) or 2 (B).
+// Address returns the address of link i at end 1 (A) or 2 (B).
 func Address(link, end int) string { return fmt.Sprintf("10.91.%d.%d", link, end) }
 
 func (n *Network) link(ctx context.Context, i int, s Shape) error {
@@ -127,7 +127,7 @@ func run(s *netspace.Space, name string, args ...string) error {
 	return nil
 }
 
-// Carried gives the bytes that link i has taken from A to B.
+// Carried returns the bytes that link i has taken from A to B.
 func (n *Network) Carried(i int) int64 { return n.links[i][0].carried.Load() }
 
 // Close takes the network down.
@@ -151,7 +151,7 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// Late gives how late packets were delivered, in ascending order. It is to be
+// Late returns how late packets were delivered, in ascending order. It is to be
 // called after Close.
 func (n *Network) Late() []time.Duration {
 	var all []time.Duration

@@ -131,7 +131,7 @@ type waiting struct {
 	size  int64
 }
 
-// send gives when the last byte of a packet has left; it says false where the
+// send returns when the last byte of a packet has left; it says false where the
 // queue is full.
 func (b *bottleneck) send(now time.Duration, size int64) (time.Duration, bool) {
 	if b.shape.Rate == 0 {

@@ -45,7 +45,7 @@ func (i Invalid) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Names gives the names of the scenarios that are part of the program.
+// Names returns the names of the scenarios that are part of the program.
 func Names() ([]string, error) {
 	entries, err := embedded.ReadDir("scenarios")
 	if err != nil {
@@ -60,7 +60,7 @@ func Names() ([]string, error) {
 	return names, nil
 }
 
-// Find gives the scenario of that name or, where the name has a slash or ends
+// Find returns the scenario of that name or, where the name has a slash or ends
 // in .toml, the file.
 func Find(name string) (Source, error) {
 	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".toml") {
@@ -158,7 +158,7 @@ func (s *Spec) section(parts []string) (section any, rest []string) {
 	return nil, nil
 }
 
-// sections gives the sections that Set can change.
+// sections returns the sections that Set can change.
 func (s *Spec) sections() []string {
 	all := []string{"scenario"}
 	for _, p := range s.Paths {

@@ -9,7 +9,7 @@ type Estimate struct {
 	N    int     `json:"n"`
 }
 
-// estimate gives the mean of independent values with Student's confidence
+// estimate returns the mean of independent values with Student's confidence
 // interval ("Student", "The Probable Error of a Mean", Biometrika 6(1), 1908).
 func estimate(values []float64) Estimate {
 	n := len(values)
@@ -32,7 +32,7 @@ func estimate(values []float64) Estimate {
 	return e
 }
 
-// paired gives the relative change from base to values, as a share of the mean
+// paired returns the relative change from base to values, as a share of the mean
 // of base, from the differences of equal seeds: what chance does to both cancels.
 func paired(values, base []float64) Estimate {
 	mean := estimate(base).Mean
@@ -46,7 +46,7 @@ func paired(values, base []float64) Estimate {
 	return estimate(d)
 }
 
-// student gives the 97.5% quantile of Student's t distribution: from a table up
+// student returns the 97.5% quantile of Student's t distribution: from a table up
 // to 30 degrees of freedom, then by Cornish's and Fisher's expansion (M.
 // Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 26.7.5).
 func student(degrees int) float64 {

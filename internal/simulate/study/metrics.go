@@ -12,7 +12,7 @@ type Metric struct {
 
 const millisecond = 1e6
 
-// Metrics gives what is reported of a setup: completion times of each source
+// Metrics returns what is reported of a setup: completion times of each source
 // that ends, then what the connection as a whole did.
 func Metrics(s simulate.Setup) []Metric {
 	var all []Metric

@@ -30,7 +30,7 @@ func Print(out io.Writer, rows []Row) error {
 	return w.Flush()
 }
 
-// String gives the mean and the half width of its interval, with the digits
+// String returns the mean and the half width of its interval, with the digits
 // that make sense.
 func (e Estimate) String() string {
 	digits := 1

@@ -79,10 +79,10 @@ func heading(r Row) string {
 	return fmt.Sprintf("%s, %s", r.Metric, r.Unit)
 }
 
-// ends gives the interval of a cell; no metric is below 0.
+// ends returns the interval of a cell; no metric is below 0.
 func (c Cell) ends() (low, high float64) { return max(0, c.Mean-c.Half), c.Mean + c.Half }
 
-// reach gives the largest end of a row's intervals.
+// reach returns the largest end of a row's intervals.
 func (r Row) reach() float64 {
 	most := 0.0
 	for _, c := range r.Cells {
@@ -178,7 +178,7 @@ func drawLines(chart *svg.Chart, r Row, s *Sweep, left, top int) {
 	}
 }
 
-// niceStep gives 1, 2 or 5 times a power of ten that divides a range into three
+// niceStep returns 1, 2 or 5 times a power of ten that divides a range into three
 // to eight parts.
 func niceStep(most float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(most/3)))

@@ -161,7 +161,7 @@ func do(statements string) action {
 	return chromedp.Evaluate[chromedp.Void]("(() => {" + statements + "})()")
 }
 
-// time gives the time shown, exactly.
+// time returns the time shown, exactly.
 func (v *view) time() simulate.Time {
 	return simulate.Time(read[float64](v, `+document.querySelector(".side").dataset.t`))
 }

@@ -95,7 +95,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	s.fault(notGone(s.page.Execute(w, d)))
 }
 
-// pair gives the schedulers to show: those asked for, those of the command line
+// pair returns the schedulers to show: those asked for, those of the command line
 // for its scenario, or the scenario's own and the one that it is mostly compared
 // with.
 func (s *Server) pair(loaded *scenario.Scenario, a, b string, bGiven, own bool) (string, string) {

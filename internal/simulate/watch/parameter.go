@@ -29,7 +29,7 @@ func (p Parameter) Last() int { return len(p.Stops) - 1 }
 // Value is the value it has.
 func (p Parameter) Value() string { return p.Stops[p.At] }
 
-// Joined gives all values, for the page.
+// Joined returns all values, for the page.
 func (p Parameter) Joined() string { return strings.Join(p.Stops, "|") }
 
 // Parameters lists what the page can change of a scenario.
@@ -96,7 +96,7 @@ func Allowed(s *scenario.Scenario, assignment string) error {
 	return fmt.Errorf("set %s: the page can change %s", key, strings.Join(keys, ", "))
 }
 
-// nice gives 1, 2 and 5 times powers of ten of a unit, from one to another.
+// nice returns 1, 2 and 5 times powers of ten of a unit, from one to another.
 func nice(unit string, from, to int) []string {
 	var all []string
 	for _, n := range []int{1, 2, 5, 10, 20, 50, 100, 200, 500} {

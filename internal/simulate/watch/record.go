@@ -201,7 +201,7 @@ func (r *recorder) record(e simulate.Event) {
 	}
 }
 
-// within tells whether something that begins now is still in the window.
+// within reports whether something that begins now is still in the window.
 func (r *recorder) within(at simulate.Time) bool { return at <= r.to }
 
 // close ends the window before now.
@@ -251,7 +251,7 @@ func (r *recorder) send(l *lane, e simulate.Event) {
 	})
 }
 
-// find gives a packet that is remembered, else nil.
+// find returns a packet that is remembered, else nil.
 func (l *lane) find(number uint64) *packet {
 	i := number - l.first
 	if number < l.first || i >= uint64(len(l.packets)) {
@@ -288,7 +288,7 @@ func (r *recorder) forget(l *lane, now simulate.Time) {
 	l.packets = l.packets[n:]
 }
 
-// held tells whether a packet's data waits at the receiver, or may yet arrive
+// held reports whether a packet's data waits at the receiver, or may yet arrive
 // by another copy.
 func (r *recorder) held(p *packet) bool {
 	f := r.open[p.stream]

@@ -245,7 +245,7 @@ func collect[T, N any](all []T, value func(T) N) []N {
 	return out
 }
 
-// pad gives how much is missing to a multiple of 8.
+// pad returns how much is missing to a multiple of 8.
 func pad(n int) int { return -n & 7 }
 
 // columns collects the arrays of a trace.

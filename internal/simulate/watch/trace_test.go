@@ -98,7 +98,7 @@ func decode(t *testing.T, text []byte) file {
 	return f
 }
 
-// counts gives what became of a path's packets until at.
+// counts returns what became of a path's packets until at.
 func (f file) counts(path int, at simulate.Time) Counts {
 	c := f.Paths[path].Before
 	for i := f.Paths[path].Packets[0]; i < f.Paths[path].Packets[1]; i++ {
@@ -114,7 +114,7 @@ func (f file) counts(path int, at simulate.Time) Counts {
 	return c
 }
 
-// delivered gives what was read in order until at, in the plainest way.
+// delivered returns what was read in order until at, in the plainest way.
 func (f file) delivered(at simulate.Time) int64 {
 	got := map[[2]int64]bool{}
 	for i, end := range f.f64["end"] {

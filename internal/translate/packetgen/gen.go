@@ -73,7 +73,7 @@ func (g *Gen) ttl() byte {
 	return byte(2 + g.r.IntN(254))
 }
 
-// node4 gives the IPv4 address of an IPv6 node; ok is false if the
+// node4 returns the IPv4 address of an IPv6 node; ok is false if the
 // configuration has none.
 func (g *Gen) node4() (netip.Addr, bool) {
 	m, t := g.cfg.Table.Mappings(), g.cfg.Translatable
@@ -87,7 +87,7 @@ func (g *Gen) node4() (netip.Addr, bool) {
 	}
 }
 
-// node6 gives the IPv6 address of an IPv6 node.
+// node6 returns the IPv6 address of an IPv6 node.
 func (g *Gen) node6() netip.Addr {
 	if v4, ok := g.node4(); ok {
 		if v6, ok := g.cfg.Table.To6(v4); ok {
@@ -97,7 +97,7 @@ func (g *Gen) node6() netip.Addr {
 	return g.stranger6()
 }
 
-// far4 gives the address of an IPv4 node: any that may be embedded, now and
+// far4 returns the address of an IPv4 node: any that may be embedded, now and
 // then a hairpin.
 func (g *Gen) far4() netip.Addr {
 	if v4, ok := g.node4(); ok && (!g.cfg.Table.Prefix().IsValid() || g.chance(5)) {
@@ -111,7 +111,7 @@ func (g *Gen) far4() netip.Addr {
 	}
 }
 
-// far6 gives the address by which an IPv6 node knows an IPv4 node.
+// far6 returns the address by which an IPv6 node knows an IPv4 node.
 func (g *Gen) far6() netip.Addr {
 	v4 := g.far4()
 	if p := g.cfg.Table.Prefix(); p.IsValid() {
@@ -139,14 +139,14 @@ func (g *Gen) inside(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// stranger6 gives a global address that is very likely not translated.
+// stranger6 returns a global address that is very likely not translated.
 func (g *Gen) stranger6() netip.Addr {
 	b := [16]byte(g.bytes(16))
 	b[0], b[1], b[2], b[3] = 0x2a, 0x00, 0x14, 0x50
 	return netip.AddrFrom16(b)
 }
 
-// odd4 gives an IPv4 address that no packet may be translated from or to.
+// odd4 returns an IPv4 address that no packet may be translated from or to.
 func (g *Gen) odd4() netip.Addr {
 	b := [4]byte(g.bytes(4))
 	b[0] = []byte{0, 127, 224, 240, 255}[g.r.IntN(5)]

@@ -4,7 +4,7 @@ import "weft/wire/checksum/checksumtest"
 
 import "net/netip"
 
-// Next4 gives a raw IPv4 packet for Translate4 and words for what is special
+// Next4 returns a raw IPv4 packet for Translate4 and words for what is special
 // about it, joined by slashes, the payload's kind among them.
 func (g *Gen) Next4() (pkt []byte, kind string) {
 	src, dst := g.addresses4()

@@ -2,7 +2,7 @@ package packetgen
 
 import "net/netip"
 
-// Next6 gives a raw IPv6 packet for Translate6 and words for what is special
+// Next6 returns a raw IPv6 packet for Translate6 and words for what is special
 // about it, joined by slashes, the payload's kind among them.
 func (g *Gen) Next6() (pkt []byte, kind string) {
 	src, dst := g.addresses6()

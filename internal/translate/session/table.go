@@ -86,7 +86,7 @@ func New(r Rules) *Table {
 	}
 }
 
-// Counts gives how many bindings and sessions there are.
+// Counts returns how many bindings and sessions there are.
 func (t *Table) Counts() (bindings, sessions int) { return len(t.bindings), len(t.sessions) }
 
 // Sessions calls yield for each session.
@@ -182,7 +182,7 @@ func (t *Table) Inbound(now Ticks, p Packet) (from, to netip.AddrPort, o state.O
 	return from, client, state.OutcomeNone, nil
 }
 
-// letsIn tells whether a binding's filter accepts a packet that belongs to no
+// letsIn reports whether a binding's filter accepts a packet that belongs to no
 // session (RFC 6146 section 3.5).
 func (t *Table) letsIn(p Packet) bool {
 	switch t.rules.Filtering {
@@ -198,7 +198,7 @@ func (t *Table) letsIn(p Packet) bool {
 	return false
 }
 
-// opens tells whether a packet may begin a session.
+// opens reports whether a packet may begin a session.
 func opens(p Packet) bool {
 	switch p.Protocol {
 	case TCP:
@@ -337,7 +337,7 @@ func (t *Table) touch(now Ticks, s *Session, p Packet, from6 bool) {
 	s.State, s.Expires = next, now+life
 }
 
-// free tells whether any legal port is left for client.
+// free reports whether any legal port is left for client.
 func (t *Table) free(protocol uint8, client netip.AddrPort) bool {
 	if pool, ok := t.static6(protocol, client); ok {
 		_, taken := t.owners[end{protocol, pool}]

@@ -35,7 +35,7 @@ const (
 	transitory
 )
 
-// nextTCP gives the state after a segment (RFC 6146 section 3.5.2.2), and the
+// nextTCP returns the state after a segment (RFC 6146 section 3.5.2.2), and the
 // timer that it starts. A reset shortens half-closed sessions too.
 func nextTCP(s State, from6 bool, flags uint8) (State, timer) {
 	syn, fin, rst := flags&SYN != 0, flags&FIN != 0, flags&RST != 0

@@ -110,13 +110,13 @@ const (
 	tellEvery = 500 * time.Millisecond
 )
 
-// Tunnel gives the tunnel of a session.
+// Tunnel returns the tunnel of a session.
 func (s *Session) Tunnel() *Tunnel { return s.tunnel }
 
-// Address gives the subscriber's.
+// Address returns the subscriber's.
 func (s *Session) Address() netip.Addr { return netip.AddrFrom4(s.Addr) }
 
-// Dial gives a socket for a concentrator at here.
+// Dial returns a socket for a concentrator at here.
 func Dial(here, server netip.AddrPort) (*net.UDPConn, error) {
 	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(here), net.UDPAddrFromAddrPort(server))
 	if err != nil {

@@ -133,7 +133,7 @@ func quoting(e Ends) []Case {
 	}
 }
 
-// mapped gives a under the prefix of e.
+// mapped returns a under the prefix of e.
 func mapped(e Ends, a netip.Addr) netip.Addr {
 	b := e.Prefix.Addr().As16()
 	copy(b[12:], a.AsSlice())

@@ -17,7 +17,7 @@ func bin(words ...uint16) []byte {
 	return b
 }
 
-// bytesOf gives n bytes 0, 1, 2 ...
+// bytesOf returns n bytes 0, 1, 2 ...
 func bytesOf(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
