@@ -17,7 +17,7 @@ import (
 )
 
 // volume returns what the translator carried: packets and bytes in both
-// directions, a super-packet counting as one.
+// directions, a GSO packet counting as one.
 func (w *world) volume() (to4, to6 [2]float64) {
 	w.t.Helper()
 	row := w.rows("translations")[0]
@@ -41,7 +41,7 @@ func average(before, after [2]float64) float64 {
 
 func TestTCKeepsSuperPacketsWhole(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
 			w.start()
@@ -79,7 +79,7 @@ func TestTCKeepsSuperPacketsWhole(t *testing.T) {
 // as it was, and cross the translator in one piece.
 func TestTCKeepsUDPSuperPacketsWhole(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
 			w.start()

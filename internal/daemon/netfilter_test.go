@@ -150,7 +150,7 @@ func TestTheShortcutGoesPastTheFirewall(t *testing.T) {
 				t.Errorf("%d packets came to the firewall", after-before)
 			}
 			if to4, to6 := w.counted("forward-6to4-shortcut"), w.counted("forward-4to6-shortcut"); to4 < 100 || to6 < 100 {
-				t.Errorf("only %d and %d packets took the shortcut", to4, to6)
+				t.Errorf("only %d and %d packets took the bypass", to4, to6)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func (w *world) resolve() {
 
 func TestTheTTLIsOneHopShorterAndRunsOut(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
 			w.start()
@@ -189,12 +189,12 @@ func TestTheTTLIsOneHopShorterAndRunsOut(t *testing.T) {
 // the translator and a firewall.
 func TestThePathMTUIsLearntBothWays(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the shortcut": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
 			w.rpFilter()
 			w.feed(w.router, firewall, "nft -f -")
-			// what is too large for the shortcut comes by here as well
+			// what is too large for the bypass comes by here as well
 			w.feed(w.router, `add rule inet weft-test forward iifname "wan" oifname "nat64-main" accept`, "nft -f -")
 			w.run(w.router, "ip link set wan mtu 1300")
 			w.run(w.server, "ip link set eth0 mtu 1300")

@@ -91,7 +91,7 @@ func mapIDs(t *testing.T, dir string) (ids []ebpf.MapID) {
 func TestUnloadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	onLink := strings.Replace(usual(), "mappings = [", "mappings = [{ ipv6 = \"2001:db8:1:0:64::9\", ipv4 = \"198.51.100.9\", node = \"ipv4\" }, ", 1)
-	for name, toml := range map[string]string{"by the stack": usual(), "with neighbours that are answered for": onLink, "by the shortcut in XDP": strings.ReplaceAll(shortcut(), "bypass = true", "bypass = true\nhook = \"xdp\"\nmtu = 1400")} {
+	for name, toml := range map[string]string{"by the stack": usual(), "with neighbours that are answered for": onLink, "by the bypass in XDP": strings.ReplaceAll(shortcut(), "bypass = true", "bypass = true\nhook = \"xdp\"\nmtu = 1400")} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, toml)
 			before := w.state()

@@ -115,7 +115,7 @@ func TestAPseudowireOutlivesItsDaemonAndIsAdopted(t *testing.T) {
 	}
 }
 
-// Nothing but the kernel's news tells of these changes: what is looked at all
+// Nothing but netlink events tells of these changes: what is looked at all
 // the time is what routers under way have said.
 func TestAWayIsFollowedAsRoutesAndNeighboursChange(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func watch(ctx context.Context, groups []int, changed chan<- struct{}) error {
 		return err
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("subscribe to the kernel's news: %w", err), news.Close())
+		return errors.Join(fmt.Errorf("subscribe to netlink events: %w", err), news.Close())
 	}
 	stop := context.AfterFunc(ctx, func() { news.Close() })
 	task.Again("events of the kernel", func() {

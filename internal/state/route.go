@@ -72,7 +72,7 @@ type NeighbourEntry struct {
 	Src     [6]byte  // that of the device that the route names
 	Tags    VLANTags // what the frame carries on the sending device
 	XDP     bool     // the sending device can be the target of an XDP redirect
-	Wire    bool     // the sending device is a pseudowire's, with the shortcut
+	Wire    bool     // the sending device is a pseudowire's, with the bypass
 }
 
 // RouteTables are the sizes of weft's own route tables: arrays of that many 32-bit

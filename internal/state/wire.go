@@ -14,7 +14,7 @@ type Wire struct {
 	MAC          [6]byte // of the end that people use
 	MTU          int
 	Owner        string // section of weft.toml that it serves; kept as the link's alias
-	Segments     bool   // super-packets stay whole
+	Segments     bool   // GSO packets stay whole
 	Sums         bool   // checksums are left to the last sender
 	LinkLocal    bool   // it has an IPv6 link-local address
 	Shortcut     bool   // routed packets may go past it
@@ -100,7 +100,7 @@ type Pseudowire struct {
 	MTU                   int  // set by the operator; 0: what the way allows
 	XDP                   bool // the hidden end can be the target of an XDP redirect
 	Shortcut              bool // routed packets may go past the end that people use
-	Segments              bool // with the shortcut: super-packets too
+	Segments              bool // with the bypass: GSO packets too
 	Build                 string
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // What TCP has sent keeps its payload out of the linear bytes on its way out of a
-// tunnel, also where the kernel has made packets of a super-packet: the receiver's
+// tunnel, also where the kernel has made packets of a GSO packet: the receiver's
 // stack joins only such.
 func TestNoPayloadIsPulledIn(t *testing.T) {
 	weft := benchtest.Weft(t, Needs([]string{"tcp1-up-1"}, []string{"weft-tables"})...)

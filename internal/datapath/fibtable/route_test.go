@@ -268,7 +268,7 @@ func TestWhatATranslatorWantsComesFirst(t *testing.T) {
 	}
 }
 
-// A super-packet is measured by what its segments are on the wire, and goes
+// A GSO packet is measured by what its segments are on the wire, and goes
 // out whole: gso_size, the TCP header with its options, the IP header.
 func TestASuperPacketIsMeasuredByItsSegments(t *testing.T) {
 	r := newRouter(t, parts()...)

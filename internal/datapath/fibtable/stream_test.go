@@ -28,7 +28,7 @@ import (
 //
 //	a 192.0.2.2 ---- lan router wan ---- b 198.51.100.2
 //
-// TCP and UDP leave a as super-packets, which TC has to send on whole.
+// TCP and UDP leave a as GSO packets, which TC has to send on whole.
 
 type host struct {
 	space *netspace.Space
@@ -195,7 +195,7 @@ func TestAStreamOfTCPCrossesInSuperPackets(t *testing.T) {
 	}
 	routed := w.count("ingress_tc", state.ForwardRouted)
 	if segments := uint64(len(data) / 1448); routed == 0 || routed > segments/2 {
-		t.Errorf("%d frames were routed for %d segments: super-packets were cut", routed, segments)
+		t.Errorf("%d frames were routed for %d segments: GSO packets were cut", routed, segments)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestSegmentedDatagramsCrossInSuperPackets(t *testing.T) {
 			}
 		}
 		if frames := w.count("ingress_tc", state.ForwardRouted) - before; frames != 1 {
-			t.Errorf("%d frames were routed for one super-packet of %d bytes a segment", frames, segment)
+			t.Errorf("%d frames were routed for one GSO packet of %d bytes a segment", frames, segment)
 		}
 	}
 	// the next hop does not know that its device takes less: the kernel does

@@ -14,7 +14,7 @@ import (
 	"weft/internal/state"
 )
 
-// wayOut returns the link address that a frame of the shortcut leaves for.
+// wayOut returns the link address that a frame of the bypass leaves for.
 func (b *bench) wayOut(program string, f flow) []byte {
 	b.T.Helper()
 	res := b.Run(program, "lan", b.Frame("lan", f.packet().Bytes()))[0]

@@ -492,7 +492,7 @@ func TestFramesOnwardAreCaptured(t *testing.T) {
 	}
 }
 
-// A super-packet keeps all that is behind its headers, and goes on in one piece
+// A GSO packet keeps all that is behind its headers, and goes on in one piece
 // where they stay as long as they were.
 func TestSuperPacketsGoOnward(t *testing.T) {
 	o := newOnward(t)

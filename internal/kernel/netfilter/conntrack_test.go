@@ -110,7 +110,7 @@ func TestLostEndsOfConnectionsAreNoticed(t *testing.T) {
 		return len(list) == 1 && list[0].Orig == numbered(2000)
 	})
 	if d := c.Behind(); d != 0 {
-		t.Errorf("news have been waiting for %v, and there are none", d)
+		t.Errorf("events have been waiting for %v, and there are none", d)
 	}
 }
 

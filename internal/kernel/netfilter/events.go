@@ -65,7 +65,7 @@ func (n *netfilterNews) note(err error) {
 		n.lost = true
 	case err != nil:
 		n.begin()
-		n.ended = fmt.Errorf("read the kernel's news: %w", err)
+		n.ended = fmt.Errorf("read netlink events: %w", err)
 	}
 	n.mu.Unlock()
 	nlconn.Wake(n.wake)

@@ -182,7 +182,7 @@ func (f *Feed) Deliver(ctx context.Context, sink Sink, most int) (more bool, err
 	more, err = len(f.queue) > 0, f.ended
 	f.mu.Unlock()
 	if err != nil {
-		return false, fmt.Errorf("read the kernel's news: %w", err)
+		return false, fmt.Errorf("read netlink events: %w", err)
 	}
 	rules := false
 	for _, piece := range batch {

@@ -237,7 +237,7 @@ func TestRulesLinksAndRoutesOfANamespaceAreListed(t *testing.T) {
 	}
 }
 
-// A socket that overran takes news again as soon as that is known: a dump made
+// A socket that overran receives events again as soon as that is known: a dump made
 // then misses none of what follows.
 func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
 	space := spacetest.New(t, "overran")
@@ -245,7 +245,7 @@ func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
 	feed := openFeed(t, space)
 	narrow(t, space, feed)
 	if err := feed.news.Drain(func([]byte) {}); !errors.Is(err, unix.ENOBUFS) {
-		t.Fatalf("news that do not fit: %v, want ENOBUFS", err)
+		t.Fatalf("events that do not fit: %v, want ENOBUFS", err)
 	}
 	spacetest.Batch(t, space, "route add blackhole 203.0.113.0/24")
 	heard := false
@@ -260,7 +260,7 @@ func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
 	}
 }
 
-// narrow gives a feed's socket too little room for the news that it causes.
+// narrow gives a feed's socket too little room for the events that it causes.
 func narrow(t *testing.T, space *netspace.Space, feed *Feed) {
 	t.Helper()
 	err := feed.news.Control(func(fd int) error {
@@ -276,7 +276,7 @@ func narrow(t *testing.T, space *netspace.Space, feed *Feed) {
 	spacetest.Batch(t, space, lines...)
 }
 
-// A feed whose socket holds too little hears that news were lost, once, and
+// A feed whose socket holds too little hears that events were lost, once, and
 // goes on hearing afterwards.
 func TestLostNewsAreNoticed(t *testing.T) {
 	space := spacetest.New(t, "lost")
@@ -305,7 +305,7 @@ func TestLostNewsAreNoticed(t *testing.T) {
 			}
 		}
 	}
-	await("that news were lost", func(err error) bool { return errors.Is(err, nlconn.ErrEventsLost) })
+	await("that events were lost", func(err error) bool { return errors.Is(err, nlconn.ErrEventsLost) })
 	last := netip.MustParsePrefix("203.0.113.0/24")
 	spacetest.Batch(t, space, "route add blackhole 203.0.113.0/24")
 	await("a later route", func(err error) bool { return s.routes[last] == 1 })

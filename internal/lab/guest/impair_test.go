@@ -92,7 +92,7 @@ func TestAnImpairedLinkLosesSingleFramesAndTCPRecovers(t *testing.T) {
 	if got := transfer(t, near, far, "10.9.0.2", size); !bytes.Equal(got, pattern(size)) {
 		t.Errorf("%d of %d bytes arrived, or not the same", len(got), size)
 	}
-	// One lost super-packet would be forty frames: none may cross.
+	// One lost GSO packet would be forty frames: none may cross.
 	if n := longestFrame(t, watch); n == 0 || n > 1514 {
 		t.Errorf("the longest frame has %d bytes", n)
 	}
