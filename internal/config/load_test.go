@@ -142,7 +142,7 @@ func TestWhatLooksWrongButIsRight(t *testing.T) {
 		"both ends of a /31":                  "[interface.a]\naddresses = [\"192.0.2.0/31\"]\n[interface.b]\naddresses = [\"192.0.2.3/31\"]\n",
 		"the zero address of a /127":          "[interface.a]\naddresses = [\"2001:db8::/127\"]\n",
 		"two addresses of one subnet":         "[interface.a]\naddresses = [\"192.0.2.1/24\", \"192.0.2.2/24\"]\n",
-		"XDP with the bypass":               "[interface.a]\nhook = \"xdp\"\nbypass = true\n",
+		"XDP with the bypass":                 "[interface.a]\nhook = \"xdp\"\nbypass = true\n",
 		"the smallest MTU for IPv6":           "[interface.a]\nmtu = 1280\naddresses = [\"2001:db8::1/64\"]\n",
 		"a section as inline table":           "router = { name = \"attic\" }\n",
 		"a section by dotted keys":            "router.name = \"attic\"\nrouter.log = \"warn\"\n",
