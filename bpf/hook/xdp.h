@@ -69,7 +69,7 @@ static __always_inline __u32 hook_device(hook_ctx *ctx)
 	return ctx->ingress_ifindex;
 }
 
-/* payload bytes per packet on the wire when the frame is a super-packet, or 0 */
+/* payload bytes per packet on the wire when the frame is a GSO packet, or 0 */
 static __always_inline __u32 hook_segment(hook_ctx *ctx)
 {
 	return 0;
@@ -315,7 +315,7 @@ static __always_inline void hook_summed(hook_ctx *ctx, __u32 diff)
 {
 }
 
-/* whether the segments of a super-packet fit the interface */
+/* whether the segments of a GSO packet fit the interface */
 static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
 {
 	return true;
