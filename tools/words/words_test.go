@@ -28,6 +28,7 @@ var roots = []string{
 	"packaging",
 	"cmd/weft",
 	"internal/feature/lns",
+	"internal/feature/offload",
 	"bpf",
 	"fib",
 	"internal/bench",

@@ -8,8 +8,9 @@ import (
 	"weft/internal/state"
 )
 
-// Audit warns of what cannot enter a PPPoE session: in TC the kernel has joined
-// packets already (GRO), and each of them would need a session header of its own.
+// Audit warns of devices whose packets cannot be offloaded into a PPPoE session: at TC
+// the kernel has already merged packets (GRO), and each of them would need a PPPoE
+// header of its own.
 func Audit(parts []state.Part, facts state.Facts) []state.Problem {
 	a := auditor{facts: facts, hosts: map[string]bool{}, xdp: map[string]bool{}, targets: map[string]bool{}}
 	for _, part := range parts {
@@ -34,8 +35,8 @@ func Audit(parts []state.Part, facts state.Facts) []state.Problem {
 		}
 		problems = append(problems, state.Problem{
 			Severity: state.Warning, Pos: n.Pos, Path: n.Path,
-			What:   fmt.Sprintf("%s joins packets that it receives (GRO), and TC cannot send those into the PPPoE session %s: most of TCP from there is left to the stack", strings.Join(joining, ", "), session),
-			Remedy: fmt.Sprintf(`offload in XDP (hook = "xdp") where the drivers can, or switch GRO off: ethtool -K %s gro off`, joining[0]),
+			What:   fmt.Sprintf("%s merges received packets (GRO), and TC cannot send merged packets into the PPPoE session %s: most TCP traffic from there stays with the stack", strings.Join(joining, ", "), session),
+			Remedy: fmt.Sprintf(`offload in XDP (hook = "xdp") if the drivers support it, or switch GRO off: ethtool -K %s gro off`, joining[0]),
 		})
 	}
 	return problems

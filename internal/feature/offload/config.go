@@ -1,8 +1,7 @@
-// Package offload takes established connections out of the slow path: any
-// nftables ruleset stays as it is and decides on each new connection; once
-// connection tracking calls it established and its packets have been seen to
-// pass, eBPF rewrites and forwards them. A section [offload] of weft.toml asks
-// for it.
+// Package offload forwards established connections past the kernel's stack, as
+// [offload] of weft.toml requests. The nftables ruleset stays as it is and decides
+// on each new connection. Once connection tracking has a connection as established
+// and its first packets have passed the ruleset, eBPF rewrites and forwards its packets.
 package offload
 
 import (
@@ -14,7 +13,7 @@ import (
 	"weft/internal/state"
 )
 
-// Protocol is one whose connections may be offloaded.
+// Protocol is a protocol whose connections can be offloaded.
 type Protocol string
 
 const (
@@ -34,7 +33,7 @@ type Config struct {
 	TableSize      int           `toml:"table_size" min:"1024" max:"4194304" example:"65536" doc:"Maximum number of flows (directions of connections) of each address family: about 370 to 470 bytes are allocated for each, IPv6 included. Further flows stay with the stack."`
 }
 
-// DSA is how a switch tags frames, as Linux calls it.
+// DSA is the format of a switch's tags, by the kernel's name.
 type DSA string
 
 func (d DSA) format() state.SwitchFormat {
@@ -46,7 +45,7 @@ func (d DSA) format() state.SwitchFormat {
 	return state.SwitchNone
 }
 
-// Switch gives the format of a switch's tags that [offload] names.
+// Switch is the tag format that [offload] configures.
 func Switch(f *config.File) state.SwitchFormat {
 	if c := From(f); c != nil {
 		return c.DSA.format()
@@ -76,7 +75,7 @@ func From(f *config.File) *Config {
 	return c
 }
 
-// Flows gives how large the tables of flows must be, 0 without [offload].
+// Flows is the size of the flow tables, 0 without [offload].
 func Flows(f *config.File) int {
 	if c := From(f); c != nil {
 		return c.TableSize
@@ -84,7 +83,7 @@ func Flows(f *config.File) int {
 	return 0
 }
 
-// Takes tells whether connections of a protocol are offloaded.
+// Takes reports whether connections of a protocol are offloaded.
 func (c *Config) Takes(protocol uint8) bool {
 	name := map[uint8]Protocol{state.ProtocolTCP: TCP, state.ProtocolUDP: UDP, state.ProtocolICMP: ICMP, state.ProtocolICMPv6: ICMP}[protocol]
 	return slices.Contains(c.Protocols, name)
@@ -95,23 +94,23 @@ func check(c *config.Checker, s *Config) {
 		return
 	}
 	if c.Given("interfaces") && len(s.Interfaces) < 2 {
-		c.Error("interfaces", "names fewer than two: nothing is forwarded between them", "name at least two [interface.NAME], or leave [offload] out")
+		c.Error("interfaces", "has fewer than two interfaces: there is nothing to forward between them", "name at least two [interface.NAME], or leave [offload] out")
 	}
 	c.Interfaces("interfaces", s.Interfaces)
 	if c.Given("protocols") && len(s.Protocols) == 0 {
 		c.Error("protocols", "is empty: nothing would be offloaded", `write protocols = ["tcp", "udp"], or leave [offload] out`)
 	}
 	if !c.File().Router().Forwarding {
-		c.Warn("", "the router does not switch forwarding on, so no connection passes that could be offloaded", "set forwarding = true in [router], unless something else does")
+		c.Warn("", "forwarding is off: there are no forwarded connections to offload", "set forwarding = true in [router], unless something else does")
 	}
 	for _, u := range c.File().Uses(state.RoleRouted) {
 		if i := slices.Index(s.Interfaces, u.Interface); i >= 0 {
-			c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%s is in [%s] too, and what weft routes itself goes past the ruleset", u.Interface, u.Section), "take it out of one of the two lists")
+			c.Error(fmt.Sprintf("interfaces[%d]", i), fmt.Sprintf("%s is also in [%s], whose packets bypass the ruleset", u.Interface, u.Section), "take it out of one of the two lists")
 		}
 	}
 }
 
-// Equal tells whether two configurations are the same.
+// Equal reports whether two configurations are the same.
 func (c Config) Equal(d Config) bool {
 	return slices.Equal(c.Interfaces, d.Interfaces) && slices.Equal(c.Protocols, d.Protocols) &&
 		c.MinimumPackets == d.MinimumPackets && c.IdleTimeout == d.IdleTimeout && c.TableSize == d.TableSize && c.DSA == d.DSA && c.Refused == d.Refused

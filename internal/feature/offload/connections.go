@@ -17,7 +17,7 @@ type connection struct {
 	hop     [2]uint32
 	since   uint32 // seconds by the clock: when it was first offloaded
 	timeout time.Duration
-	kept    time.Duration // the packet that connection tracking was last told of
+	kept    time.Duration // time of the packet for which the entry was last refreshed
 	looked  time.Duration // when it was last asked whether there was a later one
 	useless [2]uint32     // by direction: the sweep that found its flow to be of no use
 	zone    uint16
@@ -153,11 +153,11 @@ func (l *connections) within(p netip.Prefix, most int) (list []state.FlowTuple, 
 
 func seconds(d time.Duration) uint32 { return uint32(d / time.Second) }
 
-// FlowPair names a flow: as its packets arrive, and what becomes of them.
+// FlowPair identifies a flow: its addresses and ports as packets arrive and as they leave.
 type FlowPair struct{ Arrives, Becomes state.FlowTuple }
 
-// Ages tells how long ago the connections of flows were first offloaded, in
-// seconds; -1: they are not now. now is the clock of Offer.
+// Ages gives the time since the connections of flows were first offloaded, in seconds;
+// -1 for flows that are not offloaded. now is the clock of Offer.
 func (s *Service) Ages(flows []FlowPair, now time.Duration) []int {
 	ages := make([]int, len(flows))
 	for i, f := range flows {

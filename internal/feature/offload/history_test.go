@@ -11,11 +11,11 @@ import (
 	"weft/internal/state"
 )
 
-// household is a model of a router between a member and the world: which
-// connections there are, and which of their packets the kernel would let through
-// now. A quarter is UDP, a fifth was begun from outside to a forwarded port, and
-// some have a twin in another zone of connection tracking. A port may be used again
-// before it is told that the connection before has ended.
+// household is a model of a router between a member and the Internet: the connections,
+// and the packets that the kernel would accept for each of them now. A quarter is UDP, a
+// fifth was begun from outside to a forwarded port, and some have a twin in another zone
+// of connection tracking. A port may be used again before the end of its previous
+// connection is reported.
 type household struct {
 	t *testing.T
 	r *rand.Rand
@@ -43,7 +43,7 @@ type historyConn struct {
 	unseen            bool // by connection tracking: some of its packets
 }
 
-// untoldEnd is the end of a connection that is told some packets later.
+// untoldEnd is the end of a connection that is reported some packets later.
 type untoldEnd struct {
 	c  state.Connection
 	at int // packets

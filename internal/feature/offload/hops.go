@@ -15,7 +15,7 @@ type hops struct {
 	next  uint32
 }
 
-// HopsMax is how many ways out there can be; that of the datapath.
+// HopsMax is the maximum number of next-hop entries, as in the datapath.
 const HopsMax = 4096
 
 // hopKey says which ways out are the same.

@@ -19,8 +19,8 @@ type candidate struct {
 	marked  state.FlowWay // the same, of packets that have the connection's mark
 }
 
-// Offer takes flows whose packets have passed, and offloads what may be. now is
-// a clock that only goes forward.
+// Offer takes flows whose packets have passed the stack, and offloads those that can
+// be. now is a monotonic clock.
 func (s *Service) Offer(ctx context.Context, passed []state.PassedFlow, now time.Duration) error {
 	s.now = now
 	generation := s.ways.Generation()
@@ -233,7 +233,7 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	}
 	s.taken += uint64(done)
 	if len(strays) > 0 {
-		// nobody would take them back with their connection
+		// no connection refers to the old flow, so nothing else would delete it
 		if err := s.tables.DeleteFlows(strays); err != nil {
 			return err
 		}
@@ -255,11 +255,11 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 	return err
 }
 
-// unbind tells connection tracking that it will not see all packets of some
-// connections of TCP from now on: what comes back to it later is in no window that it
-// knows. Whether it has been told is for it to say: a port that is used again makes
-// another connection of the same addresses and ports, perhaps before the end of the
-// first is news here. It gives those that are no more.
+// unbind has connection tracking accept TCP segments out of window for some connections
+// (liberal), because it will not see all their packets. It gives the connections that
+// connection tracking no longer has. It does not remember for which connections this
+// was done: a port that is used again makes another connection with the same addresses
+// and ports, perhaps before the end of the first one is reported here.
 func (s *Service) unbind(ctx context.Context, list []candidate, which func(candidate) bool) (gone []state.FlowTuple, err error) {
 	var keep []state.KeptConnection
 	told := map[state.FlowTuple]bool{}

@@ -10,7 +10,7 @@ import (
 	"weft/internal/state"
 )
 
-// LeftFlow is a flow that stayed with the stack although enough of its packets
+// LeftFlow is a flow that stayed with the stack although enough of its packets have
 // passed.
 type LeftFlow struct {
 	Flow      string         `json:"flow"`      // as it leaves
@@ -102,29 +102,29 @@ const perPacket = " looks at each packet: "
 
 var remedies = map[Why]string{
 	WhyProtocol:  "name the protocol in protocols of [offload], if it is to be offloaded",
-	WhyStale:     "none is needed: it is looked at again after some more packets",
-	WhyUnknown:   "wait a moment; if it lasts, the log of weft run says why the ruleset cannot be read",
-	WhyUntracked: "let connection tracking see it: no notrack rule for it, and both directions through this router",
-	WhyYoung:     "none is needed: it is looked at again when both sides have talked",
-	WhyEnding:    "none is needed: its last packets are the stack's",
-	WhyZones:     "put a connection into one zone of connection tracking only",
-	WhyOld:       "begin the connection anew, or end it: conntrack -D",
-	WhyRoute:     "see ip route get: one unicast route, and no blackhole, is what can be offloaded",
-	WhyOtherWay:  "see ip route get and ip neigh: nexthops that take turns, marks that the connection does not have (ct mark set), tunnels, or another program's redirect",
-	WhyNeighbour: "see ip neigh: the next hop has to answer",
+	WhyStale:     "none needed: weft tries again after some more packets",
+	WhyUnknown:   "wait a moment; if this does not change, the log of weft run has the reason",
+	WhyUntracked: "remove its notrack rule, and route both directions through this router",
+	WhyYoung:     "none needed: weft tries again when both sides have sent packets",
+	WhyEnding:    "none needed: the stack forwards its last packets",
+	WhyZones:     "use one zone of connection tracking per connection",
+	WhyOld:       "reconnect, or delete its entry: conntrack -D",
+	WhyRoute:     "see ip route get: only a unicast route to one next hop can be offloaded",
+	WhyOtherWay:  "see ip route get and ip neigh: multipath routes, packet marks that are not saved with ct mark set, tunnels, or a redirect of another program cause this",
+	WhyNeighbour: "see ip neigh: the next hop does not answer",
 	WhyFull:      "raise table_size in [offload]",
-	WhyHops:      "none: there are at most 4096 at a time",
-	WhyNoLink:    "see ip link: the device has to be up",
-	WhyCollision: "give the two different addresses or ports, or leave it: the stack tells them apart by their zones",
+	WhyHops:      "none: the maximum is 4096",
+	WhyNoLink:    "see ip link: the device must be up",
+	WhyCollision: "use different addresses or ports for the two; the stack separates them by zone",
 }
 
-// Remedy says what to do if the flow is to be offloaded.
+// Remedy is what an operator can do so that the flow is offloaded.
 func (w Why) Remedy() string {
 	if strings.Contains(string(w), perPacket) {
-		return "put the rule behind the one that accepts established connections"
+		return "move the rule below the one that accepts established connections"
 	}
 	if r, known := remedies[w]; known {
 		return r
 	}
-	return "none: only the kernel can carry it"
+	return "none: only the kernel can forward it"
 }

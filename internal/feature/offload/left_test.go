@@ -91,7 +91,7 @@ func TestAgesAreThoseOfConnections(t *testing.T) {
 	}
 }
 
-// A connection whose end has begun is told apart from one that is too young.
+// A connection whose end has begun has another reason than one that is too young.
 func TestWhatEndsIsNotCalledYoung(t *testing.T) {
 	for tcp, want := range map[uint8]Why{2: WhyYoung, 4: WhyEnding, 7: WhyEnding, 8: WhyEnding, 9: WhyYoung} {
 		s, f := newTest()

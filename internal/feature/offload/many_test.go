@@ -62,7 +62,7 @@ func TestManyFlowsTakeFewCalls(t *testing.T) {
 		t.Errorf("%d calls for %d flows, more than %d", f.calls, 2*many, limit)
 	}
 
-	// all in use, and told of again
+	// all are in use, and are offered again
 	f.calls, f.kept = 0, nil
 	turns := 0
 	sweepOnce := func(now time.Duration) {

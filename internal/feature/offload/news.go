@@ -14,10 +14,10 @@ func (s *Service) check(err error) {
 	}
 }
 
-// Err gives the first error that writing had.
+// Err is the first error of a write.
 func (s *Service) Err() error { return s.err }
 
-// Link takes news of a device.
+// Link handles the event that a device was added or has changed.
 func (s *Service) Link(l state.KernelLink) {
 	old, known := s.links[l.Index]
 	s.links[l.Index] = l
@@ -41,7 +41,7 @@ func (s *Service) linkChanged(old, l state.KernelLink) {
 	}
 }
 
-// LinkGone takes the news that a device is no more. Another may get its number.
+// LinkGone handles the event that a device was removed. Another may get its index.
 func (s *Service) LinkGone(index int) {
 	delete(s.links, index)
 	delete(s.wereUp, index)
@@ -52,7 +52,7 @@ func (s *Service) LinkGone(index int) {
 	}
 }
 
-// Neighbour takes news of a neighbour.
+// Neighbour handles the event that a neighbour entry was added or has changed.
 func (s *Service) Neighbour(n state.KernelNeighbour) {
 	k := neighbour{n.Device, n.Addr}
 	old, known := s.neighbours[k]
@@ -65,7 +65,7 @@ func (s *Service) Neighbour(n state.KernelNeighbour) {
 	}
 }
 
-// NeighbourGone takes the news that the kernel forgot a neighbour.
+// NeighbourGone handles the event that a neighbour entry was removed.
 func (s *Service) NeighbourGone(n state.KernelNeighbour) {
 	k := neighbour{n.Device, n.Addr}
 	delete(s.neighbours, k)
@@ -85,15 +85,15 @@ func (s *Service) used(n neighbour) bool {
 	return false
 }
 
-// Stale takes the neighbours that the kernel is to confirm: packets past the
-// stack do not make it do so.
+// Stale gives the neighbours that the kernel must probe: packets that bypass the stack
+// do not cause probes.
 func (s *Service) Stale() []state.KernelNeighbour {
 	list := s.resolve
 	s.resolve = nil
 	return list
 }
 
-// BridgeEntry takes the news behind which port a station is.
+// BridgeEntry handles an event of a bridge's FDB: the port of a station.
 func (s *Service) BridgeEntry(e state.BridgeEntry) {
 	if e.Local {
 		return
@@ -101,7 +101,7 @@ func (s *Service) BridgeEntry(e state.BridgeEntry) {
 	s.withdraw(func(k hopKey) bool { return k.out == e.Bridge && k.link.Dst == e.MAC && k.port != e.Port })
 }
 
-// BridgeEntryGone takes the news that a bridge forgot a station.
+// BridgeEntryGone handles the event that an FDB entry was removed.
 func (s *Service) BridgeEntryGone(e state.BridgeEntry) {
 	if e.Local {
 		return
@@ -109,8 +109,8 @@ func (s *Service) BridgeEntryGone(e state.BridgeEntry) {
 	s.withdraw(func(k hopKey) bool { return k.out == e.Bridge && k.link.Dst == e.MAC })
 }
 
-// Object takes news of a next hop object, which routes name. One that is new
-// none names yet.
+// Object handles the event that a nexthop object was added or has changed. No route
+// refers to a new one yet.
 func (s *Service) Object(o state.NexthopObject) {
 	old, known := s.objects[o.ID]
 	s.objects[o.ID] = o
@@ -119,8 +119,8 @@ func (s *Service) Object(o state.NexthopObject) {
 	}
 }
 
-// ObjectGone takes the news that one is no more, and with it the routes that
-// named it.
+// ObjectGone handles the event that a nexthop object was removed, and with it the routes
+// that refer to it.
 func (s *Service) ObjectGone(id uint32) {
 	old := s.objects[id]
 	delete(s.objects, id)
@@ -149,8 +149,8 @@ func (s *Service) leaves(o state.NexthopObject, depth int) {
 	}
 }
 
-// Route takes news of a route: it is of the flows with an end within its
-// prefix, whatever table it is in, and of no others.
+// Route handles an event of a route: it affects flows with an address within its prefix,
+// in any table, and no other flows.
 func (s *Service) Route(r *state.KernelRoute, _ state.RouteChange) {
 	addr := r.Prefix.Addr()
 	if s.listing || r.Type == state.RouteMulticast || addr.IsMulticast() || addr.IsLinkLocalUnicast() {
@@ -187,7 +187,7 @@ func (s *Service) Route(r *state.KernelRoute, _ state.RouteChange) {
 // are, by a number counted up.
 const backAtOnce = 4096
 
-// RoutesMayBeGone takes the news that routes may have gone, and nobody says which.
+// RoutesMayBeGone handles the event that unknown routes may have been removed.
 func (s *Service) RoutesMayBeGone() { s.routesChanged() }
 
 func (s *Service) routesChanged() {
@@ -198,8 +198,8 @@ func (s *Service) routesChanged() {
 	s.bump()
 }
 
-// Rules takes all of the kernel's rules. If none of them looks at where packets
-// come from, one question for a destination is enough.
+// Rules takes all rules of the kernel (ip-rule(8)). If none matches source addresses, one
+// lookup per destination is enough.
 func (s *Service) Rules(rules []state.KernelRule) {
 	if slices.Equal(s.rules, rules) {
 		return
@@ -209,6 +209,6 @@ func (s *Service) Rules(rules []state.KernelRule) {
 	s.routesChanged()
 }
 
-// Begin and End stand around a listing of what there is: it is no news.
+// Begin and End enclose a dump of existing objects, which are not changes.
 func (s *Service) Begin() { s.listing = true }
 func (s *Service) End()   { s.listing = false }

@@ -10,8 +10,8 @@ import (
 	"weft/internal/state"
 )
 
-// Plan gives what [offload] wants to exist. It is pure. Which flows are
-// offloaded is no plan: the service learns them.
+// Plan gives the desired objects of [offload]. It is pure. Offloaded flows are not
+// objects: the service learns them.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	c := From(f)
 	if c == nil {
@@ -24,11 +24,11 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	p.noSwitch()
 	if c.Refused {
 		for _, rule := range facts.RefusalRules {
-			p.problem("offload.early_drop", rule, "what it may apply to is left to the ruleset")
+			p.problem("offload.early_drop", rule, "none needed: the ruleset drops the flows that the rule may match")
 		}
 	}
 	for _, rule := range facts.PacketRules {
-		p.problem("offload", rule, "put it behind the rule that accepts established connections")
+		p.problem("offload", rule, "move it below the rule that accepts established connections")
 	}
 	objects := state.Desired{
 		// else connections that are there before weft would end without a word
@@ -80,7 +80,7 @@ func (p *planner) below(path string, l state.LinkFact) {
 	for _, b := range p.facts.Arrivals(l) {
 		p.devices[b.Device.Name] = true
 		if _, _, why, _ := p.facts.Conduit(b); why != "" {
-			p.problem(path, why+": its frames are taken at the port", "write what dsa/tagging of that device says, or dsa = \"none\"")
+			p.problem(path, why+": its frames are handled at the port", "set dsa to the content of dsa/tagging of that device, or to \"none\"")
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (p *planner) noSwitch() {
 	port := func(l state.LinkFact) bool { return l.Kind == "dsa" }
 	there := slices.Contains(slices.Collect(maps.Values(p.devices)), true)
 	if p.c.DSA.format() != state.SwitchNone && there && !slices.ContainsFunc(p.facts.Links, port) {
-		p.problem("offload.dsa", "no device here is a port of a switch: packets are taken at the devices as they are", `take dsa out, or write dsa = "none"`)
+		p.problem("offload.dsa", "no device is a switch port: packets are handled at the devices themselves", `remove dsa, or set dsa = "none"`)
 	}
 }
 

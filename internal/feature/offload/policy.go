@@ -4,7 +4,7 @@ import (
 	"weft/internal/state"
 )
 
-// Policy is what of the ruleset flows must not go past.
+// Policy is the part of the ruleset that flows must not bypass.
 type Policy struct {
 	Unknown bool // it is not known yet
 	Blocks  []Block
@@ -14,8 +14,8 @@ type Policy struct {
 	Timeouts bool // rules give connections times of their own (ct timeout)
 }
 
-// Block is a rule that looks at each packet: flows that it may apply to stay
-// with the stack.
+// Block is a rule that may decide differently on packets of one connection: flows that
+// it may match stay with the stack.
 type Block struct {
 	Rule     string `json:"rule"` // where it is
 	Why      string `json:"why"`
@@ -24,7 +24,7 @@ type Block struct {
 	Protocol uint8  `json:"protocol,omitempty"` // 0: any
 }
 
-// WhyUnknown says that the ruleset is just being looked at.
+// WhyUnknown is the reason while the ruleset is read.
 const WhyUnknown Why = "the ruleset is being looked at"
 
 func (p Policy) refuses(t state.FlowTuple) Why {
@@ -43,7 +43,7 @@ func (b Block) applies(t state.FlowTuple) bool {
 	return (b.IPv4 && t.Is4() || b.IPv6 && !t.Is4()) && (b.Protocol == 0 || b.Protocol == t.Protocol)
 }
 
-// String says which flows it keeps with the stack, and why.
+// String describes the flows that stay with the stack, and the reason.
 func (b Block) String() string {
 	of := "all flows"
 	if b.Protocol != 0 {

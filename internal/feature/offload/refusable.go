@@ -6,8 +6,8 @@ import (
 	"weft/internal/state"
 )
 
-// Refusable says of which flows one refused packet tells that the ruleset
-// refuses them all.
+// Refusable describes for which flows one refused packet means that the ruleset refuses
+// all packets of the flow.
 type Refusable struct {
 	None    string  // why of none; empty: of all but what follows
 	Blocks  []Block // rules that may decide otherwise on the next packet
@@ -43,7 +43,7 @@ func (r Refusable) refuses(p state.RefusedPacket) Why {
 	return ""
 }
 
-// Rules says what of the ruleset keeps refusals from being believed.
+// Rules gives the rules that prevent early drop.
 func (r Refusable) Rules() (list []string) {
 	if r.None != "" {
 		list = append(list, r.None)

@@ -10,7 +10,7 @@ import (
 	"weft/internal/state"
 )
 
-// RefusalTables is where refused flows are written.
+// RefusalTables are the tables of refused flows.
 type RefusalTables interface {
 	// PutRefusals writes flows that are not dropped yet.
 	PutRefusals([]state.FlowKey) error
@@ -58,7 +58,7 @@ type heldRefusal struct {
 	until time.Duration
 }
 
-// Refuse has refused flows be dropped early, by those tables.
+// Refuse starts early drop of refused flows, with those tables.
 func (s *Service) Refuse(t RefusalTables) {
 	s.refused = refused{tables: t, epoch: 1, held: map[state.FlowKey]heldRefusal{}, counts: map[Why]uint64{}}
 	t.Refuse(1)
@@ -105,8 +105,8 @@ func (r *refused) routeChanged(p netip.Prefix) error {
 	return r.tables.DeleteRefusals(gone)
 }
 
-// SetRefusable says what the ruleset's refusals tell of flows. Refusals that
-// came before are of another ruleset.
+// SetRefusable sets what the ruleset's refusals mean for flows. Earlier refusals belong
+// to another ruleset and are discarded.
 func (s *Service) SetRefusable(p Refusable) {
 	s.refused.policy, s.refused.known, s.refused.waiting = p, true, nil
 }
@@ -141,13 +141,12 @@ func (r *refused) forget(now time.Duration) {
 	}
 }
 
-// Waiting tells whether RefuseDue has something to do, now or soon.
+// Waiting reports whether RefuseDue has work, now or soon.
 func (s *Service) Waiting() bool { return len(s.refused.waiting) > 0 }
 
-// RefuseDue has flows be dropped whose refusal has waited long enough. They are
-// written first, then connection tracking is asked, then they hold: a
-// connection that begins meanwhile is seen by it, or by the program that sees
-// its packets leave.
+// RefuseDue has flows dropped whose refusal has waited long enough. It writes them first,
+// then asks connection tracking, then makes them valid: a connection that begins
+// meanwhile is found by connection tracking, or by the program that sees its packets leave.
 func (s *Service) RefuseDue(ctx context.Context, now time.Duration) error {
 	r := &s.refused
 	r.forget(now)

@@ -86,8 +86,8 @@ func TestARefusedFlowIsDroppedWhenNothingHasChangedSince(t *testing.T) {
 	}
 }
 
-// Its time over, the ruleset sees a packet of the flow and refuses it again: it is
-// dropped early again, although nobody else is refused meanwhile.
+// When its time is over, the ruleset sees a packet of the flow and refuses it again: it
+// is dropped early again, although no other flow is refused meanwhile.
 func TestAFlowThatIsRefusedAgainIsDroppedAgain(t *testing.T) {
 	s, _, r := refusing()
 	p := knock()
@@ -137,7 +137,7 @@ func TestWhatVoidsARefusal(t *testing.T) {
 		{"the route to its source", false, route("203.0.113.0/24")},
 		{"that to its destination", false, route("198.51.100.1/32")},
 		{"that to where NAT sends it", false, route("10.0.0.0/8")},
-		{"a route of nobody's", true, route("100.64.0.0/10")},
+		{"a route that no flow uses", true, route("100.64.0.0/10")},
 		{"the ruleset", false, func(s *Service) { s.RulesetChanged() }},
 		{"rules of routing", false, func(s *Service) { s.Rules([]state.KernelRule{{Table: 9}}) }},
 		{"a link", false, func(s *Service) {
@@ -205,7 +205,7 @@ func TestWhichRefusalsAreOfTheFlow(t *testing.T) {
 	for _, tt := range []struct{ name, rules, why string }{
 		{"a policy", ``, ""},
 		{"a rule by port", port + "," + drop, ""},
-		{"a set that somebody fills", `{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@banned"}},` + drop, ""},
+		{"a set that changes at run time", `{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@banned"}},` + drop, ""},
 		{"a set whose elements end by themselves", `{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@slow"}},` + drop, "come and go"},
 		{"a log at a limited rate", limit + `,{"log":{"prefix":"x"}}`, ""},
 		{"what lets some in", limit + `,{"accept":null}`, "limit statement"},

@@ -184,7 +184,7 @@ func TestWhatNewsTakeBack(t *testing.T) {
 		far  bool // of that with far, which goes by the other uplink
 		do   func(*Service)
 	}{
-		{"a route of nobody's", true, true, func(s *Service) { s.Route(unicast("100.64.0.0/10"), state.RouteAdded) }},
+		{"a route that no flow uses", true, true, func(s *Service) { s.Route(unicast("100.64.0.0/10"), state.RouteAdded) }},
 		{"a route within whose prefix one server is", false, true, func(s *Service) { s.Route(unicast("203.0.113.0/24"), state.RouteReplaced) }},
 		{"one's own route", true, false, func(s *Service) { s.Route(unicast("192.0.2.200/32"), state.RouteDeleted) }},
 		{"the member's route", false, false, func(s *Service) { s.Route(unicast("10.0.0.0/24"), state.RouteReplaced) }},

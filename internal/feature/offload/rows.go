@@ -11,12 +11,12 @@ import (
 	"weft/internal/noun"
 )
 
-// Nouns are what offloading has to show.
+// Nouns are the nouns of weft show for flow offload.
 func Nouns() []noun.Noun {
 	return []noun.Noun{showFlows(), showOffload(), flowAges()}
 }
 
-// Source is the daemon, as far as it offloads.
+// Source is the daemon's data about flow offload.
 type Source interface {
 	Offload(ctx context.Context) (Status, error)
 	Ages(ctx context.Context, flows []FlowPair) ([]int, error)
@@ -24,12 +24,12 @@ type Source interface {
 
 func showOffload() noun.Noun {
 	return noun.Of[Source, Status]{
-		Name: "offload", Short: "What is offloaded, what is not, and why", From: noun.Daemon, One: true,
-		Long: `How many connections go past the stack, and how often a flow with enough packets
-stayed with it, by reason. A rule that looks at each packet (limit, quota, time,
-log and the like) keeps all flows with the stack that it may apply to: put it
-behind the rule that accepts established connections. Then some of the flows
-that stayed with the stack of late, as they leave.`,
+		Name: "offload", Short: "Flow offload: connections, and the reasons for flows in the stack", From: noun.Daemon, One: true,
+		Long: `The number of connections that bypass the stack, and how often a flow with enough
+packets stayed with it, by reason. A rule that may decide differently on each
+packet (limit, quota, time, log and the like) keeps all flows with the stack that
+it may match: move it below the rule that accepts established connections. Some
+of the flows that stayed with the stack lately follow, as they leave.`,
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Status, error] {
 			return noun.Row(s.Offload(ctx))
 		},
@@ -85,18 +85,18 @@ func metrics() []noun.Metric[Status] {
 	why := []string{"why"}
 	return []noun.Metric[Status]{
 		noun.NewGauge("weft_offload_connections", "Connections with an offloaded direction.", nil, number(func(s Status) float64 { return float64(s.Connections) })),
-		noun.NewGauge("weft_offload_hops", "Ways out that offloaded flows may take.", nil, number(func(s Status) float64 { return float64(s.Hops) })),
+		noun.NewGauge("weft_offload_hops", "Next-hop entries of offloaded flows.", nil, number(func(s Status) float64 { return float64(s.Hops) })),
 		noun.NewCounter("weft_offload_flows_total", "Flows that were offloaded.", nil, number(func(s Status) float64 { return float64(s.Taken) })),
-		noun.NewCounter("weft_offload_left_total", "How often a flow that was worth offloading stayed with the stack, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.Left })),
-		noun.NewGauge("weft_offload_stack_flows", "Flows that are worth offloading and stay with the stack, of the last 1024, by reason.", why, func(s Status, put func(float64, ...string)) {
+		noun.NewCounter("weft_offload_left_total", "Flows with enough packets that stayed with the stack, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.Left })),
+		noun.NewGauge("weft_offload_stack_flows", "Flows with enough packets that stay with the stack, of the last 1024, by reason.", why, func(s Status, put func(float64, ...string)) {
 			for _, l := range s.Recent {
 				put(1, string(l.Why))
 			}
 		}),
-		noun.NewGauge("weft_offload_refused_flows", "Flows that the ruleset refused and that are dropped early now.", nil, number(func(s Status) float64 { return float64(len(s.Refused)) })),
-		noun.NewCounter("weft_offload_refused_flows_total", "Flows that the ruleset refused and that were dropped early.", nil, number(func(s Status) float64 { return float64(s.Refusals) })),
-		noun.NewCounter("weft_offload_not_refused_total", "How often a refused packet did not have its flow dropped early, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.NotRefused })),
-		noun.NewCounter("weft_offload_route_changes_total", "Changes of routes, by whether they took flows back.", []string{"flows"}, func(s Status, put func(float64, ...string)) {
+		noun.NewGauge("weft_offload_refused_flows", "Flows that are dropped early now.", nil, number(func(s Status) float64 { return float64(len(s.Refused)) })),
+		noun.NewCounter("weft_offload_refused_flows_total", "Flows that were dropped early.", nil, number(func(s Status) float64 { return float64(s.Refusals) })),
+		noun.NewCounter("weft_offload_not_refused_total", "Refused packets whose flow was not dropped early, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.NotRefused })),
+		noun.NewCounter("weft_offload_route_changes_total", "Changes of routes, by whether they returned flows to the stack.", []string{"flows"}, func(s Status, put func(float64, ...string)) {
 			put(float64(s.RouteHits), "taken back")
 			put(float64(s.RouteNews-s.RouteHits), "none")
 		}),

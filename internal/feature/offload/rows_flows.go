@@ -45,7 +45,7 @@ const (
 	StateStack     = "stack"
 )
 
-// FlowView is the tables of flows, to look at.
+// FlowView reads the flow tables.
 type FlowView interface {
 	Hops() (map[uint32]state.FlowHop, error)
 	Control() (generation uint32, leased bool, err error)
@@ -61,17 +61,17 @@ type FlowSource interface {
 
 func showFlows() noun.Noun {
 	return noun.Of[FlowSource, FlowRow]{
-		Name: "flows", Short: "The established connections that go past the stack, and those that do not", From: noun.Both,
+		Name: "flows", Short: "The connections that bypass the stack, and those that do not", From: noun.Both,
 		Long: `Each offloaded flow (see [offload]): one direction of a connection, as its
 packets arrive and, where NAT changes them, as they leave. For icmp the port is
-the identifier of echoes. AGE is since its connection was first offloaded, RATE
-the mean of that time; with --watch it is the rate now, and those that carry
-most come first. STATE is offloaded; ending: a FIN, RST or SYN came and the
-stack has it; stale: rules, routes or neighbours changed, and the stack has it
-until its packets have passed again; stack: enough of its packets passed, and it
-stayed there all the same. Below the flows stands why, and what to do about it:
-of the last 1024 such flows, if weft run is running. Flows with fewer packets
-than minimum_packets are in neither list.`,
+the identifier of ICMP echo. AGE is the time since the connection was first
+offloaded, RATE the mean rate over that time; with --watch RATE is the current
+rate, and the fastest flows come first. STATE is offloaded; ending: a FIN, RST or
+SYN was seen, and the stack has the flow; stale: rules, routes or neighbours have
+changed, and the stack has the flow until some more packets have passed; stack:
+enough packets have passed, but the flow stays with the stack. The reasons and
+remedies follow below the flows, for the last 1024 such flows, if weft run is
+running. Flows with fewer packets than minimum_packets are in neither list.`,
 		Args: flowArgs(), Examples: []string{"--watch --limit 20", "--address 192.0.2.0/24 --protocol tcp", "--state stack"},
 		Rows: func(ctx context.Context, s FlowSource, q *noun.Query) iter.Seq2[FlowRow, error] {
 			return noun.List(flowRows(ctx, s, q, time.Now()))
@@ -87,11 +87,11 @@ than minimum_packets are in neither list.`,
 func flowArgs() []noun.Arg {
 	return []noun.Arg{
 		{Name: "protocol", Help: "only tcp, udp or icmp", Values: []string{"tcp", "udp", "icmp"}},
-		{Name: "address", Help: "only with this address, or one in this prefix, at any end"},
-		{Name: "port", Help: "only with this port, at any end", Kind: noun.Port},
-		{Name: "in", Help: "only those that arrive by this device", Column: "flows IN"},
+		{Name: "address", Help: "only flows with this address, or an address in this prefix, on either side"},
+		{Name: "port", Help: "only flows with this port on either side", Kind: noun.Port},
+		{Name: "in", Help: "only flows that arrive on this device", Column: "flows IN"},
 		{Name: "state", Help: "only offloaded, ending, stale or stack", Values: []string{StateOffloaded, StateEnding, StateStale, StateStack}},
-		{Name: "limit", Help: "at most so many rows, of each kind; 0 is all", Kind: noun.Number},
+		{Name: "limit", Help: "maximum number of rows of each kind; 0: all", Kind: noun.Number},
 	}
 }
 
@@ -109,7 +109,7 @@ type flowFilter struct {
 func readFilter(q *noun.Query, s FlowSource, first bool) (f flowFilter, err error) {
 	f = flowFilter{protocol: q.Text("protocol"), port: uint16(q.Number("port")), in: q.Text("in"), state: q.Text("state")}
 	if first && f.in != "" && !s.HasDevice(f.in) {
-		return f, fmt.Errorf("--in %s: there is no such device here (take its name in ip link, not that of [interface.NAME])", f.in)
+		return f, fmt.Errorf("--in %s: no such device (use the name in ip link, not the NAME of [interface.NAME])", f.in)
 	}
 	if text := q.Text("address"); text != "" {
 		f.address, err = noun.Prefix("--address", text)

@@ -51,7 +51,7 @@ func TestWhatFlowsAreAskedForIsRead(t *testing.T) {
 		{"all of it", map[string]string{"protocol": "tcp", "address": "192.0.2.0/24", "state": "stack", "in": "lo", "limit": "3"}, ""},
 		{"a protocol that is not offloaded", map[string]string{"protocol": "sctp"}, `--protocol "sctp" is none of tcp, udp and icmp`},
 		{"a state that is none", map[string]string{"state": "new"}, `--state "new" is none of offloaded, ending, stale and stack`},
-		{"a device that is not there", map[string]string{"in": "nowhere0"}, "--in nowhere0: there is no such device here"},
+		{"a device that is not there", map[string]string{"in": "nowhere0"}, "--in nowhere0: no such device"},
 		{"fewer rows than none", map[string]string{"limit": "-1"}, "--limit -1 "},
 		{"no address", map[string]string{"address": "everybody"}, "--address"},
 	} {

@@ -8,11 +8,11 @@ import (
 	"weft/internal/state"
 )
 
-// ReadRuleset reads nft's JSON (libnftables-json(5)) and gives what stands in
-// the way of flows, and what a refused packet tells of its flow. Once packets of a connection have passed, further ones meet
-// the same fate in every rule that looks only at what all of them share:
-// addresses, ports, interfaces, the connection's state and mark. Any other rule
-// that established packets reach is a Block. What is not understood is one too.
+// ReadRuleset parses nft's JSON (libnftables-json(5)). It gives the rules that flows must
+// not bypass, and what a refused packet means for its flow. Once packets of a connection
+// have passed, further ones get the same verdict from every rule that matches only what
+// they all share: addresses, ports, interfaces, the connection's state and mark. Any
+// other rule that established packets reach is a Block, also one that is not understood.
 func ReadRuleset(text []byte) (Policy, Refusable, error) {
 	var list struct {
 		Nftables []map[string]json.RawMessage `json:"nftables"`
@@ -84,7 +84,7 @@ func (r *ruleset) add(entry map[string]json.RawMessage) error {
 		}
 		c := r.chains[chainKey{u.Family, u.Table, u.Chain}]
 		if c == nil {
-			return fmt.Errorf("read a rule: there is no chain %s", u.Chain)
+			return fmt.Errorf("read a rule: chain %s does not exist", u.Chain)
 		}
 		c.rules = append(c.rules, u)
 	case entry["ct timeout"] != nil:

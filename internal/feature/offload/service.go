@@ -9,7 +9,7 @@ import (
 	"weft/internal/state"
 )
 
-// Tables is where flows are written: what the programs read.
+// Tables are the flow tables that the programs read.
 type Tables interface {
 	// PutFlows gives how many were written before an error. They are pending.
 	PutFlows([]state.Flow) (int, error)
@@ -17,18 +17,17 @@ type Tables interface {
 	// since they were written, or in whose place another has begun.
 	OpenFlows([]state.FlowKey)
 	DeleteFlows([]state.FlowKey) error
-	// Forget has packets of flows counted anew; Interface and addresses as they leave.
+	// Forget resets the packet counters of flows; Interface and addresses as they leave.
 	Forget([]state.FlowKey) error
-	// Some looks at flows, some thousands at a call, and gives those that are of no
-	// use; more is false once it has looked at each that was there all the time, and
-	// then it begins anew.
+	// Some visits some thousand flows per call, and gives those that useful rejects to
+	// use. more is false when it has visited every flow that was there all the time; the
+	// next call starts again.
 	Some(useful func(state.FlowState) bool, use func(state.FlowUse)) (more bool, err error)
-	// Look gives the state of each of those flows; use is told its place in the list,
-	// and not called for those that are not there.
+	// Look gives the state of each listed flow that exists; i is its index in the list.
 	Look(list []state.FlowKey, use func(i int, f state.FlowState)) error
 }
 
-// Ways is where it is written what all flows, or many, depend on.
+// Ways are the next-hop entries and the generation numbers that flows depend on.
 type Ways interface {
 	SetHop(number uint32, h state.FlowHop) error
 	SetSession(s state.FlowSession, upper uint32) error
@@ -37,7 +36,7 @@ type Ways interface {
 	Bump()
 }
 
-// Kernel is what the service asks the kernel for.
+// Kernel is the kernel, as far as the service uses it.
 type Kernel interface {
 	// Connections gives the connection of each tuple, not confirmed if there is none.
 	Connections(ctx context.Context, tuples []state.FlowTuple, zone uint16) ([]state.Connection, error)
@@ -46,8 +45,8 @@ type Kernel interface {
 	Keep(ctx context.Context, list []state.KeptConnection) ([]int, error)
 }
 
-// Service decides which flows are offloaded, and takes them back. It is fed
-// what the programs and the kernel say, and belongs to one goroutine.
+// Service decides which flows are offloaded, and takes them back. It handles events of
+// the programs and the kernel. Only one goroutine may use it.
 type Service struct {
 	config Config
 	tables Tables
@@ -86,7 +85,7 @@ type neighbour struct {
 	addr   netip.Addr
 }
 
-// Why says why a flow is left to the stack.
+// Why is a reason for which a flow stays with the stack.
 type Why string
 
 const (
@@ -106,10 +105,9 @@ const (
 	WhyCollision Why = "another connection has the same addresses and ports"
 )
 
-// New makes a service that knows nothing yet. full is the error of PutFlows
-// that says that there is no room.
+// New gives an empty service. full is the error of PutFlows when a table is full.
 func New(tables Tables, ways Ways, kernel Kernel, full error) *Service {
-	ways.Bump() // whatever flows there are, nobody watches over them
+	ways.Bump() // invalidates the flows of an earlier process
 	return &Service{
 		tables: tables, ways: ways, kernel: kernel, full: full,
 		connections: connections{at: map[state.FlowTuple]int{}}, old: map[uint32]bool{}, hops: newHops(),
@@ -124,20 +122,20 @@ func (s *Service) bump() {
 	s.refused.void()
 }
 
-// Set takes another configuration.
+// Set changes the configuration.
 func (s *Service) Set(c Config) {
 	s.config = c
 	s.bump()
 }
 
-// UDPStream says how long connection tracking remembers UDP that goes on.
+// UDPStream sets connection tracking's timeout of UDP streams.
 func (s *Service) UDPStream(d time.Duration) { s.udpStream = d }
 
-// Old notes a connection that was there before weft listened: the kernel does
-// not tell when it ends.
+// Old records a connection that is older than weft's subscription to events: the kernel
+// does not report its end.
 func (s *Service) Old(id uint32) { s.old[id] = true }
 
-// Ended takes the news that connections are no more.
+// Ended handles the event that connections have ended.
 func (s *Service) Ended(list ...state.Connection) error {
 	var b back
 	for _, c := range list {
@@ -186,17 +184,17 @@ func (s *Service) give(b back) error {
 	return errors.Join(s.tables.DeleteFlows(b.gone), s.tables.Forget(b.forget))
 }
 
-// AllMayHaveEnded takes the news that connections ended and nobody knows
-// which: all flows are learnt anew.
+// AllMayHaveEnded handles the event that unknown connections have ended: all flows return
+// to the stack and are learnt again.
 func (s *Service) AllMayHaveEnded() { s.bump() }
 
-// RulesetChanged takes the news that the ruleset changed: until its policy is
-// known, nothing is offloaded.
+// RulesetChanged handles the event that the ruleset has changed: no flow is offloaded
+// until SetPolicy.
 func (s *Service) RulesetChanged() {
 	s.bump()
 	s.policy = Policy{Unknown: true}
 	s.refused.known = false
 }
 
-// SetPolicy says what of the ruleset flows must not go past.
+// SetPolicy sets the part of the ruleset that flows must not bypass.
 func (s *Service) SetPolicy(p Policy) { s.policy = p }

@@ -17,7 +17,7 @@ import (
 
 var errFull = errors.New("full")
 
-// world is a kernel and a datapath that do what they are told.
+// world is a fake kernel and datapath.
 type fake struct {
 	connections map[state.FlowTuple]state.Connection // by either tuple
 	zones       map[uint16]map[state.FlowTuple]state.Connection
@@ -271,7 +271,7 @@ func TestBothDirectionsAreOffloadedAndEnd(t *testing.T) {
 		t.Errorf("the reply direction: %+v", f.flows)
 	}
 	if len(f.kept) == 0 || !f.kept[0].Liberal {
-		t.Error("connection tracking was not told")
+		t.Error("the connection was not set liberal")
 	}
 	if err := s.Ended(c); err != nil || len(f.flows) != 0 {
 		t.Errorf("%d flows are left (%v)", len(f.flows), err)
@@ -279,8 +279,8 @@ func TestBothDirectionsAreOffloadedAndEnd(t *testing.T) {
 }
 
 // A port that is used again at once: the new connection has the addresses and ports of
-// one whose end is not told yet. Connection tracking does not know that packets of
-// the new one may be in no window, and would refuse them once the end is told.
+// one whose end is not reported yet. It must be set liberal too, or connection tracking
+// would reject packets of it that are in no window.
 func TestAConnectionInThePlaceOfAnotherMayLeaveWindowsToo(t *testing.T) {
 	s, f := newTest()
 	c := masqueraded(1000)
@@ -291,7 +291,7 @@ func TestAConnectionInThePlaceOfAnotherMayLeaveWindowsToo(t *testing.T) {
 	f.track(c)
 	offer(t, s, f.passed(c, false))
 	if got := f.connections[c.Orig]; !got.Liberal {
-		t.Errorf("connection tracking was told %+v", f.kept)
+		t.Errorf("connection tracking got %+v", f.kept)
 	}
 	c.ID--
 	if err := s.Ended(c); err != nil || len(f.flows) != 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is what a service knows.
+// Status is the state of a service.
 type Status struct {
 	Connections int            `json:"connections"`      // with a flow at least
 	Hops        int            `json:"hops"`             // ways out
@@ -19,18 +19,18 @@ type Status struct {
 	Zones       []uint16       `json:"zones"`
 	Refused     []RefusedFlow  `json:"refused"`     // flows that are dropped early now
 	Refusals    uint64         `json:"refusals"`    // how many there were
-	NotRefused  map[Why]uint64 `json:"not_refused"` // how often a refused packet told nothing of its flow
+	NotRefused  map[Why]uint64 `json:"not_refused"` // refused packets whose flow was not dropped early
 	Recent      []LeftFlow     `json:"recent"`      // some of those that stayed with the stack
 }
 
-// RefusedFlow is one that is dropped before the stack sees it.
+// RefusedFlow is a flow that is dropped before the stack sees it.
 type RefusedFlow struct {
 	Flow      string `json:"flow"`
 	Interface uint32 `json:"interface"`
 	Rule      string `json:"rule"` // that refused it
 }
 
-// Status tells.
+// Status gives the state of the service; now is the clock of Offer.
 func (s *Service) Status(now time.Duration) Status {
 	st := Status{
 		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteNews: s.routeNews, RouteHits: s.routeHits, Generation: s.ways.Generation(),

@@ -26,19 +26,18 @@ const (
 // sweepAtOnce bounds the connections that one call of Sweep judges.
 const sweepAtOnce = 4096
 
-// keepPart is how often in a connection's lifetime connection tracking is told
-// that it lives.
+// keepPart is the number of refreshes of an entry in connection tracking within its
+// timeout.
 const keepPart = 4
 
-// Sweep looks at every flow, some thousands at a call, so that news and
-// questions wait for no more than that: connections with packets are kept in
-// connection tracking, idle flows go back to the stack, and what is of no use
-// any more is removed. now is the clock of Offer. more is false at the end of
-// a round; the next call begins another.
+// Sweep visits every flow, some thousand per call, so that events and requests wait no
+// longer than one call. It refreshes the connections with packets in connection
+// tracking, returns idle flows to the stack, and removes flows of no further use. now is
+// the clock of Offer. more is false at the end of a round; the next call begins another.
 //
-// With a million connections that are all in use it must cost next to nothing:
-// so a flow is looked at in its place, and who it belongs to is asked only if it
-// is of no use; and when its last packet came, when its connection is due.
+// It must be cheap with a million connections that are all in use: it reads each flow in
+// place, looks up the connection only of flows of no use, and reads the time of the last
+// packet only when a connection is due.
 func (s *Service) Sweep(ctx context.Context, now time.Duration) (more bool, err error) {
 	switch s.sweep.part {
 	case sweepNone:

@@ -16,10 +16,10 @@ func TestSweepKeepsWhatIsUsed(t *testing.T) {
 	f.kept = nil
 	f.idle = time.Second
 	if err := sweepAll(t.Context(), s, time.Minute); err != nil || len(f.kept) != 0 {
-		t.Errorf("told too early: %v, %v", f.kept, err)
+		t.Errorf("refreshed too early: %v, %v", f.kept, err)
 	}
 	if err := sweepAll(t.Context(), s, 20*time.Minute); err != nil || len(f.kept) != 1 || f.kept[0].Timeout != time.Hour-time.Second {
-		t.Errorf("not told: %v, %v", f.kept, err)
+		t.Errorf("not refreshed: %v, %v", f.kept, err)
 	}
 	f.forget(c) // its end was not heard of
 	if err := sweepAll(t.Context(), s, 40*time.Minute); err != nil || len(f.flows) != 0 {
@@ -61,11 +61,11 @@ func TestUDPThatGoesOnIsAStream(t *testing.T) {
 			offer(t, s, f.passed(tt.before, false))
 			f.idle = tt.idle
 			if err := sweepAll(t.Context(), s, 10*time.Second); err != nil || !slices.Equal(f.kept, tt.want) {
-				t.Errorf("connection tracking was told %+v, want %+v (%v)", f.kept, tt.want, err)
+				t.Errorf("connection tracking got %+v, want %+v (%v)", f.kept, tt.want, err)
 			}
 			f.kept, f.idle = nil, 0
 			if err := sweepAll(t.Context(), s, 15*time.Second); err != nil || len(f.kept) != 0 {
-				t.Errorf("told again too early: %+v (%v)", f.kept, err)
+				t.Errorf("refreshed again too early: %+v (%v)", f.kept, err)
 			}
 		})
 	}

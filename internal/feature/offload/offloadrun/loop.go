@@ -105,7 +105,7 @@ func (r *offloadRun) listen(ctx context.Context) {
 		}
 		if err != nil {
 			if !errors.Is(err, os.ErrClosed) && ctx.Err() == nil {
-				r.log.Error("flows cannot be learnt", "error", err)
+				r.log.Error("cannot learn flows", "error", err)
 			}
 			return
 		}
@@ -241,10 +241,9 @@ func (r *offloadRun) passedWhenIdle() <-chan []state.PassedFlow {
 	return r.passed
 }
 
-// offer looks at some of the flows that wait, so many as there is time for until
-// others get their turn. On a weak router a thousand at once would take seconds, for
-// which nobody hears what ends: watch would take all flows back, those too that
-// were just learnt, again and again.
+// offer handles waiting flows for a limited time, then lets other work run. On a weak
+// router a thousand flows at once would take seconds, in which no end of a connection is
+// read: watch would take all flows back, also those just learnt, again and again.
 func (r *offloadRun) offer(ctx context.Context) error {
 	if err := r.urgent(); err != nil {
 		return err
@@ -282,7 +281,7 @@ func (r *offloadRun) ends() error {
 	var list []state.Connection
 	err := r.tracking.Ended(endsAtOnce, func(c state.Connection) { list = append(list, c) })
 	if errors.Is(err, nlconn.ErrEventsLost) {
-		r.log.Warn("more connections ended than could be read in time, all flows are learnt anew")
+		r.log.Warn("events of ended connections were lost; all flows return to the stack and are learnt again")
 		r.service.AllMayHaveEnded()
 		err = nil
 	}
@@ -294,7 +293,7 @@ func (r *offloadRun) news(ctx context.Context) error {
 	for {
 		more, err := r.feed.Deliver(ctx, r.service, eventsAtOnce)
 		if errors.Is(err, nlconn.ErrEventsLost) {
-			return fmt.Errorf("news of routes were lost: %w", err) // begin anew, with the stack
+			return fmt.Errorf("events of routes were lost: %w", err) // start again, with all flows in the stack
 		}
 		if err != nil {
 			return err
@@ -310,7 +309,7 @@ func (r *offloadRun) news(ctx context.Context) error {
 		select {
 		case r.stale <- list:
 		default:
-			r.log.Debug("neighbours are not confirmed: too many wait", "neighbours", len(list))
+			r.log.Debug("neighbours are not probed: too many wait", "neighbours", len(list))
 		}
 	}
 	return nil
@@ -319,8 +318,8 @@ func (r *offloadRun) news(ctx context.Context) error {
 // staleMost bounds the lists of neighbours that wait to be confirmed.
 const staleMost = 256
 
-// confirm has the kernel confirm neighbours. The kernel may take seconds for it,
-// while somebody holds its lock on links; news must not wait for that.
+// confirm has the kernel probe neighbours. The kernel may need seconds for it, while
+// another process holds its lock on links; events must not wait for that.
 func (r *offloadRun) confirm(ctx context.Context) {
 	for {
 		select {
@@ -329,7 +328,7 @@ func (r *offloadRun) confirm(ctx context.Context) {
 		case list := <-r.stale:
 			for _, n := range list {
 				if err := r.resolve(ctx, n); err != nil {
-					r.log.Debug("neighbour not asked for", "address", n.Addr, "error", err)
+					r.log.Debug("cannot probe neighbour", "address", n.Addr, "error", err)
 				}
 			}
 		}
@@ -342,9 +341,9 @@ const (
 	watchEvery = 100 * time.Millisecond
 )
 
-// watch takes care that no flow outlives its connection, whatever the loop waits
-// for: where news wait and it does not take them, it makes all flows the stack's.
-// The loop learns them anew.
+// watch ensures that no flow outlives its connection, also while the loop waits: if the
+// loop does not take waiting events, watch returns all flows to the stack. The loop
+// learns them again.
 func (r *offloadRun) watch(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -362,7 +361,7 @@ func (r *offloadRun) watch(ctx context.Context) {
 		}
 		r.flows.Bump()
 		if !said {
-			r.log.Warn("news could not be taken in time, all flows are learnt anew", "waiting", stuck.Round(time.Millisecond))
+			r.log.Warn("events waited for too long; all flows return to the stack and are learnt again", "waiting", stuck.Round(time.Millisecond))
 			said = true
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // The offloader's loop, in a time of its own: what ends flows is heard in time,
 // whatever else the loop waits for.
 
-// quietHost is all that a run asks; what it holds back, it holds back until told.
+// quietHost is the backend of a run; it blocks a call until the test releases it.
 type quietHost struct {
 	endsWake, rulesWake, feedWake chan struct{}
 	generation                    atomic.Uint32
@@ -164,9 +164,9 @@ func runs(t *testing.T, h *quietHost, f *feed, ruleset func(context.Context) ([]
 
 func nothing(context.Context) ([]byte, error) { return []byte(`{"nftables": []}`), nil }
 
-// The kernel may hold its lock on links for seconds, while somebody takes away a
-// thousand devices: what the loop asks then waits. A connection that ends
-// meanwhile takes its flows with it, by the number that makes all flows void.
+// The kernel may hold its lock on links for seconds, while a thousand devices are
+// removed: the loop's requests then wait. The flows of a connection that ends meanwhile
+// are taken back with all others, by the generation number.
 func TestAConnectionEndsWhileTheLoopWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newQuietHost()
@@ -273,9 +273,8 @@ func TestALookThatFailsIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A weak router takes milliseconds to ask for a connection. When many flows are
-// told of at once, connections that end meanwhile are heard of all the same, and
-// nothing that was learnt is taken back for it.
+// A weak router needs milliseconds to look up a connection. When many flows arrive at
+// once, the ends of connections are still read in time, and no learnt flow is taken back.
 func TestManyNewFlowsHoldNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newQuietHost()

@@ -33,8 +33,7 @@ const (
 	lookAgain = 5 * time.Second
 )
 
-// changed has the ruleset be looked at anew, and what a look finds that runs now
-// be forgotten.
+// changed has the ruleset read again, and discards the result of a read that runs now.
 func (l *rulesetLook) changed() {
 	l.changes++
 	l.due = time.After(lookAfter)
@@ -52,9 +51,9 @@ func (r *offloadRun) look(ctx context.Context) {
 	r.tasks.Go(func(ctx context.Context) error {
 		text, err := r.ruleset(ctx)
 		if err != nil {
-			found.failed, found.err = "the ruleset cannot be read, nothing is offloaded", err
+			found.failed, found.err = "cannot read the ruleset; no flow is offloaded", err
 		} else if found.policy, found.refusable, err = offload.ReadRuleset(text); err != nil {
-			found.failed, found.err = "the ruleset cannot be understood, nothing is offloaded", err
+			found.failed, found.err = "cannot parse the ruleset; no flow is offloaded", err
 		}
 		select {
 		case r.rules.looked <- found:
@@ -77,12 +76,12 @@ func (r *offloadRun) take(ctx context.Context, l looked) {
 		return
 	}
 	for _, b := range l.policy.Blocks {
-		r.log.Info("flows stay with the stack", "rule", b.Rule, "why", b.Why)
+		r.log.Info("a rule keeps flows with the stack", "rule", b.Rule, "why", b.Why)
 	}
 	r.service.SetPolicy(l.policy)
 	if r.refusals != nil {
 		for _, b := range l.refusable.Blocks {
-			r.log.Info("refused flows are left to the ruleset", "rule", b.Rule, "why", b.Why)
+			r.log.Info("a rule prevents early drop", "rule", b.Rule, "why", b.Why)
 		}
 		r.refusals.Take(1<<30, func(state.RefusedPacket) {}) // of whatever ruleset
 		r.service.SetRefusable(l.refusable)

@@ -1,5 +1,5 @@
-// Package offloadrun is the half of flow offload that touches the system: it
-// learns connections and takes them back.
+// Package offloadrun runs flow offload: it learns connections, offloads them and takes
+// them back.
 package offloadrun
 
 import (
@@ -23,7 +23,7 @@ import (
 	"weft/internal/task"
 )
 
-// Runner keeps one offloader running while [offload] is there.
+// Runner keeps one offloader running while weft.toml has [offload].
 type Runner struct {
 	doors runner.Doors
 	loop  *task.Loop[*offloading]
@@ -53,13 +53,13 @@ type offloader struct {
 	again       task.Wake       // programs may have come or gone, and what devices can with them: no event says so
 }
 
-// New makes the runner. ctx ends when the router stops.
+// New gives the constructor of the runner. ctx ends when the router stops.
 func New(ctx context.Context, d runner.Doors) runner.Runner {
 	return &Runner{doors: d, loop: task.StartLoop(ctx, "offload", &offloading{}, nil)}
 }
 
-// Prepare stops the offloader if the next file wants tables of another size, or
-// none: they are about to be replaced.
+// Prepare stops the offloader if the next file has no [offload] or another table size:
+// its tables are about to be replaced.
 func (r *Runner) Prepare(next *config.File) {
 	_ = r.loop.Ask(context.Background(), func(s *offloading) {
 		if s.now == nil {
@@ -72,7 +72,7 @@ func (r *Runner) Prepare(next *config.File) {
 	})
 }
 
-// Apply starts the offloader, or gives it another configuration.
+// Apply starts the offloader, or changes its configuration.
 func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	c := offload.From(round.File)
 	var running *offloader
@@ -109,7 +109,7 @@ func (r *Runner) start(ctx context.Context, c *offload.Config) (*offloader, erro
 	// now may be older, what comes later is not
 	unannounced, err := unannounced(ctx, r.doors)
 	if err != nil {
-		return nil, fmt.Errorf("nothing is offloaded: connection tracking cannot be read: %w", err)
+		return nil, fmt.Errorf("no flow is offloaded: cannot read connection tracking: %w", err)
 	}
 	o := &offloader{doors: r.doors, ask: &r.ask, unannounced: unannounced, again: task.NewWake()}
 	o.config.Store(c)
@@ -124,7 +124,7 @@ func (s *offloading) stop() {
 	}
 }
 
-// Status says whether flows are offloaded.
+// Status is the health of flow offload.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(s *offloading) []state.Health {
 		if !s.used {
@@ -138,7 +138,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 	})
 }
 
-// Close stops the offloader: the stack has all flows.
+// Close stops the offloader: the stack forwards all flows.
 func (r *Runner) Close() error {
 	task.Close(r.loop).stop()
 	return nil
@@ -151,23 +151,23 @@ func (r *Runner) with(ctx context.Context, f func(asked)) error {
 	box := r.ask.Load()
 	if box == nil {
 		if task.Get(ctx, r.loop, func(s *offloading) bool { return s.used }) {
-			return errors.New("the offloader is not running; the log says why")
+			return errors.New("flow offload is not running; the log has the reason")
 		}
-		return errors.New("the daemon offloads nothing: weft.toml has no [offload]")
+		return errors.New("flow offload is off: weft.toml has no [offload]")
 	}
 	if err := box.Ask(ctx, f); !errors.Is(err, task.ErrEnded) {
 		return err
 	}
-	return errors.New("the offloader has just ended")
+	return errors.New("flow offload has just stopped")
 }
 
-// Offload gives what the offloader knows, for the API.
+// Offload gives the offloader's status, for the API.
 func (r *Runner) Offload(ctx context.Context) (status offload.Status, err error) {
 	err = r.with(ctx, func(a asked) { status = a.service.Status(a.now) })
 	return status, err
 }
 
-// Ages gives for how long flows have been offloaded, for the API.
+// Ages gives the time since flows were offloaded, for the API.
 func (r *Runner) Ages(ctx context.Context, flows []offload.FlowPair) (ages []int, err error) {
 	err = r.with(ctx, func(a asked) { ages = a.service.Ages(flows, a.now) })
 	return ages, err
@@ -282,14 +282,14 @@ func udpStream(k *kernel.Kernel) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// Inspect adds what of the ruleset keeps flows with the stack, for a plan that
-// people read.
+// Inspect adds the rules of the ruleset that keep flows with the stack, for plans that
+// are shown.
 func Inspect(ctx context.Context, d runner.Doors, f *config.File, facts *state.Facts) {
 	facts.PacketRules, facts.RefusalRules = packetRules(ctx, d.Kernel, f)
 }
 
-// Check says what of the file's [offload] cannot be offloaded here, and why. facts
-// are complete, and inspected.
+// Check gives the reasons for which parts of the file's [offload] cannot be offloaded
+// on this host. facts are complete, and inspected.
 func Check(f *config.File, facts state.Facts) []state.Problem {
 	if offload.From(f) == nil {
 		return nil
@@ -299,8 +299,8 @@ func Check(f *config.File, facts state.Facts) []state.Problem {
 		path, device := fmt.Sprintf("offload.interfaces[%d]", i), f.Interface(name).Device
 		if _, there := facts.Link(device); !there {
 			problems = append(problems, state.Problem{
-				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("there is no device %s here: nothing of it is offloaded until there is", device),
-				Remedy: "make the device, or correct its name",
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: fmt.Sprintf("device %s does not exist: its flows are not offloaded", device),
+				Remedy: "create the device, or correct its name",
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-// Package offloadrun is the half of offloading that touches the system.
+// Package offloadrun runs flow offload.
 package offloadrun
 
 import (
@@ -10,16 +10,16 @@ import (
 	"weft/internal/runner"
 )
 
-// Tables are what the nouns of offloading are read from.
+// Tables are the sources of the nouns of flow offload.
 type Tables struct{ Datapath *datapath.Datapath }
 
-// Source gives what the nouns of the maps are read from.
+// Source gives what the nouns that read the maps need.
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath} }
 
 // View opens the tables of flows.
 func (t Tables) View() (offload.FlowView, error) { return flowtable.Of(t.Datapath).ViewFlows() }
 
-// DeviceName gives the name of a device by its index.
+// DeviceName is the name of the device with an index.
 func (t Tables) DeviceName(index uint32) string {
 	if dev, err := net.InterfaceByIndex(int(index)); err == nil {
 		return dev.Name
@@ -27,7 +27,7 @@ func (t Tables) DeviceName(index uint32) string {
 	return "-"
 }
 
-// HasDevice tells whether there is a device of that name.
+// HasDevice reports whether a device of that name exists.
 func (t Tables) HasDevice(name string) bool {
 	_, err := net.InterfaceByName(name)
 	return err == nil

@@ -20,7 +20,7 @@ func readUnannounced(dir string) (map[uint32]bool, error) {
 	var list []uint32
 	found, err := statefile.Cache(filepath.Join(dir, unannouncedFile), &list)
 	if err != nil {
-		return nil, fmt.Errorf("read old connections: %w", err)
+		return nil, fmt.Errorf("read the list of old connections: %w", err)
 	}
 	if !found {
 		return nil, nil
