@@ -7,7 +7,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* go: state.Roles INTERFACE_=Role */
+/* go: state.Roles INTERFACE_=Role names */
 enum interface_flag {
 	INTERFACE_SHORTCUT = 1, /* translated packets may leave past the stack */
 	INTERFACE_XDP_OUT = 2,  /* can be the target of an XDP redirect */
@@ -80,3 +80,7 @@ static __always_inline bool interface_only_routes(const struct interface *in)
 	return interface_unused & INTERFACE_TRANSLATED ||
 	       (!in->translators && in->flags & INTERFACE_ROUTED);
 }
+
+/* Those whose code is left out of programs where no interface has them. */
+/* go: state.Roles INTERFACE_=Role */
+#define INTERFACE_OPTIONAL (INTERFACE_TRANSLATED | INTERFACE_ROUTED | INTERFACE_PSEUDOWIRES | INTERFACE_SUBSCRIBERS | INTERFACE_GUARDED | INTERFACE_OFFLOADED)

@@ -14,6 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"weft/cmd/weft/internal/probe"
+	"weft/internal/api"
+	"weft/internal/daemon"
+	"weft/internal/features"
+	"weft/internal/runner"
 	"weft/internal/version"
 )
 
@@ -72,13 +76,13 @@ it in network namespaces that change nothing else.`,
 		&cobra.Group{ID: "look", Title: "Show and explain:"},
 		&cobra.Group{ID: "try", Title: "Test and measure:"},
 	)
+	router := []*cobra.Command{
+		runCommand(), checkCommand(), planCommand(), applyCommand(), unloadCommand(), importCommand(), flushCommand(), kickCommand(), captureCommand(),
+	}
 	for group, commands := range map[string][]*cobra.Command{
-		"router": {
-			runCommand(), checkCommand(), planCommand(), applyCommand(), unloadCommand(), importCommand(),
-			flushCommand(), kickCommand(), captureCommand(), blockCommand(), unblockCommand(),
-		},
-		"look": {showCommand(), traceCommand()},
-		"try":  {labCommand(), benchCommand(), simCommand()},
+		"router": append(router, features.Commands(forFeatures())...),
+		"look":   {showCommand(), traceCommand()},
+		"try":    {labCommand(), benchCommand(), simCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group
@@ -87,6 +91,30 @@ it in network namespaces that change nothing else.`,
 	}
 	root.AddCommand(probe.Command(), guestCommand(), versionCommand(), manCommand())
 	return root
+}
+
+// forFeatures is what the commands of features may use.
+func forFeatures() runner.Commands {
+	return runner.Commands{
+		Root: needRoot,
+		Open: func() (runner.Doors, func() error, error) {
+			r, err := daemon.Look()
+			if err != nil {
+				return runner.Doors{}, nil, err
+			}
+			if r.Doors().Datapath == nil {
+				return runner.Doors{}, nil, errors.Join(errNothing, r.Close())
+			}
+			return r.Doors(), r.Close, nil
+		},
+		Show: func(ctx context.Context, d runner.Doors, noun string, into any) error {
+			err := api.Ask(ctx, d.Paths.Socket(), noun, nil, into)
+			if errors.Is(err, api.ErrNoDaemon) {
+				return runner.ErrNoDaemon
+			}
+			return err
+		},
+	}
 }
 
 // choice makes c a command that is nothing without one of its subcommands: on

@@ -3,7 +3,7 @@ package config
 // otherSections are the remedies for sections that users of other routers look
 // for and weft has not.
 var otherSections = map[string]string{
-	"firewall":  "weft has no firewall of its own: write nftables rules (docs/guides/firewall-and-nat64.md); [guard.NAME] drops by source, early",
+	"firewall":  "weft has no firewall of its own: write nftables rules (docs/guides/firewall-and-nat64.md)",
 	"nftables":  "weft leaves nftables to you (docs/guides/firewall-and-nat64.md)",
 	"nat":       "IPv4 behind one address is nftables' masquerade; [nat64.NAME] translates between IPv6 and IPv4",
 	"nat44":     "IPv4 behind one address is nftables' masquerade; [nat64.NAME] translates between IPv6 and IPv4",

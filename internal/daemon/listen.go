@@ -33,12 +33,6 @@ type core struct {
 	onTrial  *atomic.Pointer[trial.Trial]
 }
 
-// blockLister is the runner with the block list: the number of entries in force, and
-// their date; false: there is no guard.
-type blockLister interface {
-	InForce() (entries int, commands time.Time, is bool)
-}
-
 // Health returns the parts of the configuration that could not be set, and the
 // health of all features.
 func (c core) Health(ctx context.Context) []state.Health {
@@ -56,9 +50,6 @@ func (c core) Health(ctx context.Context) []state.Health {
 func (c core) Status(ctx context.Context) host.Status {
 	status := c.standing.get()
 	status.Faults = state.Faults(c.Health(ctx))
-	if entries, commands, is := find[blockLister](c.runners).InForce(); is {
-		status.BlockList = &host.BlockList{Entries: entries, Commands: commands}
-	}
 	return status
 }
 

@@ -34,13 +34,13 @@ func TestProgramsHaveTheCodeForEveryInterfaceOfAPlan(t *testing.T) {
 			if !is {
 				continue
 			}
-			seen |= p.AllRoles() & state.OptionalRoles
+			seen |= p.AllRoles() & state.RoleOptional
 			if p.AllRoles()&unused != 0 {
 				t.Errorf("%s: %s, and its programs are loaded without roles %#x", name, p, unused)
 			}
 		}
 	}
-	if seen != state.OptionalRoles {
-		t.Errorf("the examples have interfaces of roles %#x of %#x only: the test shows little", seen, state.OptionalRoles)
+	if seen != state.RoleOptional {
+		t.Errorf("the examples have interfaces of roles %#x of %#x only: the test shows little", seen, state.RoleOptional)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"weft/internal/config"
 	"weft/internal/feature"
 	"weft/internal/feature/bridge"
@@ -54,6 +56,8 @@ type Entry struct {
 	// Host is for weft check on the machine; Root as well, but for root only: its
 	// facts are inspected.
 	Host, Root func(*config.File, state.Facts) []state.Problem
+	// Commands are the commands of weft that the feature adds.
+	Commands func(runner.Commands) []*cobra.Command
 	// Unload takes away what Plan does not know of, before all else is.
 	Unload func(d runner.Doors) error
 }
@@ -69,10 +73,20 @@ func All() []Entry {
 		{Feature: route.Feature, Run: routerun.New, Source: routerun.Source},
 		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Source: pseudowirerun.Source, Facts: pseudowirerun.Facts},
 		{Feature: lns.Feature, Run: lnsrun.New(ra.Links{}), Source: lnsrun.Source, Facts: lnsrun.Facts, Check: lnsrun.Check, Unload: lnsrun.Unload},
-		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check},
+		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check, Commands: guardrun.Commands},
 		{Feature: offload.Feature, Run: offloadrun.New, Source: offloadrun.Source, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
 		{Feature: sessionsync.Feature, Run: sessionsyncrun.New, Files: sessionsyncrun.Check},
 	}
+}
+
+// Commands gives the commands that features add.
+func Commands(r runner.Commands) (list []*cobra.Command) {
+	for _, x := range All() {
+		if x.Commands != nil {
+			list = append(list, x.Commands(r)...)
+		}
+	}
+	return list
 }
 
 // Sections lists every section that weft.toml may have.
@@ -87,7 +101,7 @@ func Sections() []config.Section {
 // Sizes gives how large the datapath's tables must be for a file, and which
 // code of its programs no interface needs.
 func Sizes(f *config.File) state.Tables {
-	sizes := state.Tables{Unused: state.OptionalRoles &^ f.Roles()}
+	sizes := state.Tables{Unused: state.RoleOptional &^ f.Roles()}
 	for _, x := range All() {
 		if x.Sizes != nil {
 			x.Sizes(f, &sizes)

@@ -27,15 +27,14 @@ func Desire(parts []state.Part, facts state.Facts, audits ...Audit) (state.Desir
 		problems = append(problems, audit(parts, facts)...)
 	}
 	state.SortProblems(problems)
-	return devicesFirst(unique(p.guards(desired))), problems
+	return devicesFirst(unique(p.hooked(desired))), problems
 }
 
-// guards places each guard at the hook that sees the packets of its interface first.
-func (p *planner) guards(desired state.Desired) state.Desired {
+// hooked notes at which hook objects work that the first program of an interface reads.
+func (p *planner) hooked(desired state.Desired) state.Desired {
 	for i, o := range desired {
-		if g, ok := o.(state.Guard); ok {
-			g.XDP = p.inXDP(g.Device)
-			desired[i] = g
+		if h, ok := o.(state.Hooked); ok {
+			desired[i] = h.AtHook(p.inXDP(h.On()))
 		}
 	}
 	return desired

@@ -21,10 +21,6 @@ type Tables struct {
 // Roles are what an interface is for, a bit each.
 type Roles uint32
 
-// OptionalRoles are the roles whose code is omitted from programs if no interface
-// has them.
-const OptionalRoles = RoleTranslated | RoleRouted | RolePseudowires | RoleSubscribers | RoleGuarded | RoleOffloaded
-
 // Has tells whether all of these are among them.
 func (r Roles) Has(these Roles) bool { return r&these == these }
 

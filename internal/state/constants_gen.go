@@ -157,6 +157,16 @@ const (
 	RoleTranslated  Roles = 512 // translators serve it; flags of an interface do not have it, but interface_unused may
 )
 
+// rolesNames lists the names that users see.
+func rolesNames() []string {
+	return []string{"shortcut", "xdp-out", "routed", "bridge-port", "pseudowires", "subscribers", "guarded", "offloaded", "conduit", "translated"}
+}
+
+// From bpf/lib/interface.h.
+const (
+	RoleOptional Roles = 756
+)
+
 // From enum nexthop_kind of bpf/lib/nexthop.h.
 const (
 	NexthopStack       NexthopKind = iota // not known here, or its neighbour is not resolved: the kernel forwards

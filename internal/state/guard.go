@@ -47,6 +47,14 @@ func (g Guard) String() string {
 	return s
 }
 
+// On and AtHook are those of Hooked.
+func (g Guard) On() string { return g.Device }
+
+func (g Guard) AtHook(xdp bool) Object {
+	g.XDP = xdp
+	return g
+}
+
 // Listed are the flags of a prefix on the guard's list. None: an exception from the
 // prefix around it.
 type Listed uint32

@@ -178,18 +178,21 @@ func (p Port) String() string {
 	if p.Roles.Has(RoleRouted) {
 		s += fmt.Sprintf(" routed by table %d", p.Table)
 	}
-	for _, r := range []struct {
-		role Roles
-		name string
-	}{
-		{RolePseudowires, "pseudowires"}, {RoleBridgePort, "bridge-port"}, {RoleSubscribers, "l2tp"},
-		{RoleOffloaded, "offloaded"}, {RoleGuarded, "guarded"}, {RoleConduit, "conduit"},
-	} {
-		if p.Roles.Has(r.role) {
-			s += " " + r.name
+	for i, name := range rolesNames() {
+		r := Roles(1) << i
+		if p.Roles.Has(r) && r&(RoleShortcut|RoleXDPOut|RoleRouted) == 0 {
+			s += " " + name
 		}
 	}
 	return s
+}
+
+// Hooked is an object on an interface whose packets the first program there handles: the
+// planner decides whether that is in XDP.
+type Hooked interface {
+	Object
+	On() string             // the interface
+	AtHook(xdp bool) Object // the same object, with the hook noted
 }
 
 // AllRoles gives the roles of an interface, that of translators among them.

@@ -47,7 +47,7 @@ type choice struct {
 
 // homeRouter is one that offloads flows, and does nothing else.
 func homeRouter() datapath.Options {
-	return datapath.Options{Tables: state.Tables{Flows: 16384, Unused: state.OptionalRoles &^ state.RoleOffloaded}}
+	return datapath.Options{Tables: state.Tables{Flows: 16384, Unused: state.RoleOptional &^ state.RoleOffloaded}}
 }
 
 // choices are those of a router without any of what is chosen, of one with all of

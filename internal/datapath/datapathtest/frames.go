@@ -3,13 +3,7 @@ package datapathtest
 import (
 	"encoding/binary"
 	"net/netip"
-
-	"weft/internal/state"
 )
-
-func GuardEntry(prefix string, listed state.Listed) state.GuardEntry {
-	return state.GuardEntry{Prefix: netip.MustParsePrefix(prefix), Listed: listed}
-}
 
 // Refused reports that the kernel's test run does not accept the frame: it wants 20
 // bytes behind a header that says IPv4, 40 behind one that says IPv6.

@@ -422,7 +422,7 @@ func TestABlockedSourceIsNotForwardedByItsFlow(t *testing.T) {
 		if _, got := o.one(build, o.Frame("lan", in.Bytes())); got != state.ForwardFlow {
 			t.Errorf("%s: before it is blocked: %s", build, got)
 		}
-		if err := guardtable.Of(o.Datapath).SetGuardList([]state.GuardEntry{datapathtest.GuardEntry(member4+"/32", state.ListedBlocked)}); err != nil {
+		if err := guardtable.Of(o.Datapath).SetGuardList([]state.GuardEntry{{Prefix: netip.MustParsePrefix(member4 + "/32"), Listed: state.ListedBlocked}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, got := o.one(build, o.Frame("lan", in.Bytes())); got != state.DropBlocked {

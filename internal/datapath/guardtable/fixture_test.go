@@ -1,6 +1,7 @@
 package guardtable
 
 import (
+	"net/netip"
 	"testing"
 
 	"weft/internal/datapath"
@@ -8,6 +9,7 @@ import (
 	"weft/internal/datapath/fibtable"
 	"weft/internal/datapath/ingresstable"
 	"weft/internal/datapath/nat64table"
+	"weft/internal/state"
 )
 
 // What the tests here stand on: the bench of datapathtest with the tables that they need.
@@ -28,4 +30,8 @@ type router struct{ *datapathtest.Router }
 func newRouter(t *testing.T, parts ...datapath.Part) *router {
 	t.Helper()
 	return &router{datapathtest.NewRouter(t, parts...)}
+}
+
+func guardEntry(prefix string, listed state.Listed) state.GuardEntry {
+	return state.GuardEntry{Prefix: netip.MustParsePrefix(prefix), Listed: listed}
 }

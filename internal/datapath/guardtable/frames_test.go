@@ -39,7 +39,7 @@ func linkGroups() map[string][6]byte {
 
 func TestTheGuardSeesPriorityTags(t *testing.T) {
 	r := newRouter(t, parts()...)
-	r.list(datapathtest.GuardEntry("192.0.2.0/24", state.ListedBlocked), datapathtest.GuardEntry("2001:db8:bad::/48", state.ListedBlocked))
+	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked), guardEntry("2001:db8:bad::/48", state.ListedBlocked))
 	one := state.GuardRate{PerSecond: 1}
 	for _, build := range datapathtest.Builds {
 		r.guarded(build, state.Guard{Rates: [4]state.GuardRate{state.GuardSYNSource: one, state.GuardICMPSource: one}})
@@ -88,7 +88,7 @@ func TestTheGuardSeesPriorityTags(t *testing.T) {
 func TestTheGuardOfAVLANSeesPriorityTags(t *testing.T) {
 	r := newRouter(t, parts()...)
 	r.Stack(datapathtest.Vlan7, "#9001", datapathtest.Mac7, true)
-	r.list(datapathtest.GuardEntry("192.0.2.0/24", state.ListedBlocked))
+	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked))
 	for _, build := range datapathtest.Builds {
 		r.guarded(build, state.Guard{})
 		r.Apply(state.Port{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.Roles(0).With(state.RoleRouted, true).With(state.RoleGuarded, true)})
@@ -106,7 +106,7 @@ func TestTheGuardOfAVLANSeesPriorityTags(t *testing.T) {
 
 func TestTheGuardSeesFramesToGroups(t *testing.T) {
 	r := newRouter(t, parts()...)
-	r.list(datapathtest.GuardEntry("192.0.2.0/24", state.ListedBlocked), datapathtest.GuardEntry("2001:db8:bad::/48", state.ListedBlocked))
+	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked), guardEntry("2001:db8:bad::/48", state.ListedBlocked))
 	one := state.GuardRate{PerSecond: 1}
 	for _, build := range datapathtest.Builds {
 		r.guarded(build, state.Guard{Rates: [4]state.GuardRate{state.GuardICMPSource: one}})

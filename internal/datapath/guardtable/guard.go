@@ -1,3 +1,5 @@
+// Package guardtable is the typed tables of guards: which interfaces are guarded, and
+// the list of sources.
 package guardtable
 
 import (
@@ -12,6 +14,17 @@ import (
 	"weft/internal/datapath"
 	"weft/internal/state"
 )
+
+// Table is the tables of guards in a datapath.
+type Table struct{ core *datapath.Datapath }
+
+// Of gives those of a datapath.
+func Of(d *datapath.Datapath) Table { return Table{d} }
+
+// Part declares the tables of guards.
+func Part() datapath.Part {
+	return datapath.Part{Kinds: []datapath.Kind{datapath.KindOf(Of, (Table).Guards, (Table).writeGuard)}}
+}
 
 type guardValue = datapath.IngressTCGuardInterface
 

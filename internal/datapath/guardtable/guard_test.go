@@ -72,8 +72,8 @@ const inside4, inside6 = "198.51.100.7", "2001:db8:1::7"
 
 func TestTheGuardKeepsItsList(t *testing.T) {
 	r := newRouter(t, parts()...)
-	r.list(datapathtest.GuardEntry("192.0.2.0/24", state.ListedBlocked), datapathtest.GuardEntry("192.0.2.128/25", 0), datapathtest.GuardEntry("10.0.0.0/8", state.ListedBogon),
-		datapathtest.GuardEntry("2001:db8:bad::/48", state.ListedBlocked), datapathtest.GuardEntry("2001:db8:bad:1::/64", 0), datapathtest.GuardEntry("fc00::/7", state.ListedBogon))
+	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked), guardEntry("192.0.2.128/25", 0), guardEntry("10.0.0.0/8", state.ListedBogon),
+		guardEntry("2001:db8:bad::/48", state.ListedBlocked), guardEntry("2001:db8:bad:1::/64", 0), guardEntry("fc00::/7", state.ListedBogon))
 	for _, build := range datapathtest.Builds {
 		r.guarded(build, state.Guard{Bogons: true})
 		r.guardCases(build, []guardCase{
@@ -97,7 +97,7 @@ func TestTheGuardKeepsItsList(t *testing.T) {
 
 func TestTheGuardIsAskedOnceByTheBuildThatItIsFor(t *testing.T) {
 	r := newRouter(t, parts()...)
-	r.list(datapathtest.GuardEntry("192.0.2.0/24", state.ListedBlocked))
+	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked))
 	for i, build := range datapathtest.Builds {
 		r.guarded(datapathtest.Builds[1-i], state.Guard{})
 		r.guardCases(build, []guardCase{{"the other build guards", datapathtest.Udp("192.0.2.1", inside4, 9), state.ForwardRouted}})
@@ -271,8 +271,8 @@ func TestGuardsAreReadAsTheyWereWritten(t *testing.T) {
 
 func TestTheListIsReadAndChangedOneByOne(t *testing.T) {
 	r := newRouter(t, parts()...)
-	r.list(datapathtest.GuardEntry("192.0.2.0/24", state.ListedBlocked), datapathtest.GuardEntry("2001:db8::/32", state.ListedBogon))
-	add := datapathtest.GuardEntry("203.0.113.5/32", state.ListedBlocked)
+	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked), guardEntry("2001:db8::/32", state.ListedBogon))
+	add := guardEntry("203.0.113.5/32", state.ListedBlocked)
 	if err := Of(r.Datapath).PutGuardEntry(add); err != nil {
 		t.Fatal(err)
 	}
@@ -280,11 +280,11 @@ func TestTheListIsReadAndChangedOneByOne(t *testing.T) {
 	if err != nil || !ok || said != state.ListedBlocked {
 		t.Errorf("203.0.113.5 is %v, %v, %v", said, ok, err)
 	}
-	if err := Of(r.Datapath).RemoveGuardEntry(datapathtest.GuardEntry("192.0.2.0/24", 0).Prefix); err != nil {
+	if err := Of(r.Datapath).RemoveGuardEntry(guardEntry("192.0.2.0/24", 0).Prefix); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := Of(r.Datapath).GuardEntries()
-	if err != nil || len(entries) != 2 || !slices.Contains(entries, add) || !slices.Contains(entries, datapathtest.GuardEntry("2001:db8::/32", state.ListedBogon)) {
+	if err != nil || len(entries) != 2 || !slices.Contains(entries, add) || !slices.Contains(entries, guardEntry("2001:db8::/32", state.ListedBogon)) {
 		t.Errorf("the list is %v, %v", entries, err)
 	}
 	r.list()

@@ -14,7 +14,7 @@ import (
 
 // Nouns are what guards have to show.
 func Nouns() []noun.Noun {
-	return []noun.Noun{guards(), blocked()}
+	return []noun.Noun{guards(), blocked(), blockList()}
 }
 
 // Source is where the rows of guards come from.
@@ -117,4 +117,44 @@ func SourceText(p netip.Prefix) string {
 		return p.Addr().String()
 	}
 	return p.String()
+}
+
+// BlockListNoun is its name.
+const BlockListNoun = "block-list"
+
+// BlockList is the list in force, of [block], its files and sets, and weft block.
+type BlockList struct {
+	Entries  int       `json:"entries"`  // prefixes, exceptions and bogons among them
+	Commands time.Time `json:"commands"` // when the blocks of weft block in it were stored; zero: there are none
+}
+
+// BlockListSource is the runner.
+type BlockListSource interface {
+	BlockList(ctx context.Context) []BlockList
+}
+
+func blockList() noun.Noun {
+	return noun.Of[BlockListSource, BlockList]{
+		Name: BlockListNoun, Short: "How many prefixes the block list in force has", From: noun.Daemon,
+		Long: `The list of all guarded interfaces as it is in force: [block], its files and sets,
+the bogons, and weft block. Without a [guard.NAME] there is none. The daemon knows
+this, so weft run must be running.`,
+		Rows: func(ctx context.Context, s BlockListSource, _ *noun.Query) iter.Seq2[BlockList, error] {
+			return noun.List(s.BlockList(ctx), nil)
+		},
+		Columns: []noun.Column[BlockList]{
+			{Name: "PREFIXES", Text: func(l BlockList) string { return fmt.Sprint(l.Entries) }},
+			{Name: "BLOCKS STORED", Text: func(l BlockList) string {
+				if l.Commands.IsZero() {
+					return "none"
+				}
+				return noun.Age(l.Commands) + " ago"
+			}},
+		},
+		Metrics: []noun.Metric[BlockList]{
+			noun.NewGauge("weft_block_list_entries", "Prefixes of the block list in force, exceptions and bogons among them.", nil, func(l BlockList, put func(float64, ...string)) {
+				put(float64(l.Entries))
+			}),
+		},
+	}.Noun()
 }

@@ -22,16 +22,8 @@ type Status struct {
 	// Steps is how many changes this process has made in kernel and datapath to apply its
 	// configuration.
 	Steps int `json:"steps"`
-	// BlockList is what the guards drop by; nil: nothing is guarded.
-	BlockList *BlockList `json:"block_list"`
 	// Faults are the lines of weft show health that are not "working".
 	Faults []state.Health `json:"faults"`
-}
-
-// BlockList is the list in force, of [block], its files and sets, and weft block.
-type BlockList struct {
-	Entries  int       `json:"entries"`  // prefixes, exceptions and bogons among them
-	Commands time.Time `json:"commands"` // as what weft block noted was at that time; zero: it noted nothing
 }
 
 // Refusal says why a reload changed nothing.
@@ -64,11 +56,6 @@ all this, so weft run must be running.`,
 			noun.NewGauge("weft_info", "Version of weft.", []string{"version"}, func(s Status, put func(float64, ...string)) { put(1, s.Version) }),
 			noun.NewGauge("weft_reload_refused", "1 while the last reload was refused, and the configuration in force is an older one.", nil,
 				func(s Status, put func(float64, ...string)) { put(noun.Truth(s.Refused != nil)) }),
-			noun.NewGauge("weft_block_list_entries", "Prefixes of the block list in force, exceptions and bogons among them.", nil, func(s Status, put func(float64, ...string)) {
-				if s.BlockList != nil {
-					put(float64(s.BlockList.Entries))
-				}
-			}),
 		},
 	}.Noun()
 }
@@ -79,9 +66,6 @@ func (s Status) print(w io.Writer) {
 	fmt.Fprintf(w, "file\t%s\n", s.File)
 	fmt.Fprintf(w, "configuration\tas it was read %s, %s ago\n", s.Applied.Format(time.DateTime), noun.Age(s.Applied))
 	fmt.Fprintf(w, "changes\t%d in kernel and programs' tables since it runs\n", s.Steps)
-	if s.BlockList != nil {
-		fmt.Fprintf(w, "block list\t%d prefixes in force\n", s.BlockList.Entries)
-	}
 	if len(s.Faults) == 0 {
 		fmt.Fprintln(w, "health\teverything works")
 	}

@@ -17,8 +17,8 @@ import (
 	"weft/internal/store/statefile"
 )
 
-// BlockedAt is when that list was changed last: the daemon has it once its BlockList
-// is of no earlier time.
+// BlockedAt is when that list was changed last: the daemon has it once its
+// guard.BlockList is of no earlier time.
 func BlockedAt(p paths.Dirs) (time.Time, error) {
 	var s unix.Stat_t
 	if err := unix.Stat(BlockedFile(p), &s); err != nil {

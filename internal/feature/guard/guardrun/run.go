@@ -131,14 +131,13 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// InForce gives how many entries the list in force has, and as of when the
-// commands of weft block are in it; false: nothing is guarded, or it is not known.
-func (r *Runner) InForce() (entries int, commands time.Time, is bool) {
-	l := task.Get(context.Background(), r.loop, func(b *blocking) *inForce { return b.list.Load() })
+// BlockList gives the list in force; empty: nothing is guarded, or it is not known.
+func (r *Runner) BlockList(ctx context.Context) []guard.BlockList {
+	l := task.Get(ctx, r.loop, func(b *blocking) *inForce { return b.list.Load() })
 	if l == nil || !l.known || !l.guarded {
-		return 0, time.Time{}, false
+		return nil
 	}
-	return l.entries, l.commands, true
+	return []guard.BlockList{{Entries: l.entries, Commands: l.commands}}
 }
 
 // run keeps the list until ctx ends. inForce is called after each look.

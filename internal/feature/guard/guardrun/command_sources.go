@@ -1,4 +1,4 @@
-package main
+package guardrun
 
 import (
 	"errors"
@@ -10,12 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weft/internal/api"
-	"weft/internal/daemon"
 	"weft/internal/datapath/guardtable"
 	"weft/internal/feature/guard"
-	"weft/internal/feature/guard/guardrun"
-	"weft/internal/feature/host"
+	"weft/internal/runner"
 )
 
 func sourcesFlag(c *cobra.Command, file *string) {
@@ -30,9 +27,9 @@ func someSources(c *cobra.Command, args []string) error {
 }
 
 // sources gives the prefixes of arguments and of a file; empty: there is none.
-func sources(c *cobra.Command, file string, args []string) (list []netip.Prefix, err error) {
+func sources(c *cobra.Command, r runner.Commands, file string, args []string) (list []netip.Prefix, err error) {
 	what := c.CommandPath()
-	if err := needRoot(what); err != nil {
+	if err := r.Root(what); err != nil {
 		return nil, err
 	}
 	for _, a := range args {
@@ -81,25 +78,22 @@ func sourcesIn(stdin io.Reader, file string) ([]netip.Prefix, error) {
 
 // changeBlocked changes the blocks of weft block, waits until they are in force,
 // and reports the blocked sources that an exception still accepts.
-func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard.Blocked) ([]guard.Blocked, error)) error {
-	r, err := daemon.Look()
+func changeBlocked(c *cobra.Command, r runner.Commands, blocked []netip.Prefix, change func([]guard.Blocked) ([]guard.Blocked, error)) error {
+	d, done, err := r.Open()
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	if r.Doors().Datapath == nil {
-		return errNothing
-	}
-	if err := guardrun.SetBlocked(r.Place, change); err != nil {
+	defer func() { _ = done() }()
+	if err := SetBlocked(d.Paths, change); err != nil {
 		return err
 	}
-	guards, err := guardtable.Of(r.Doors().Datapath).Guards()
+	guards, err := guardtable.Of(d.Datapath).Guards()
 	if err != nil {
 		return err
 	}
-	err = awaitBlocked(c, r, len(guards) > 0)
+	err = awaitBlocked(c, r, d, len(guards) > 0)
 	switch {
-	case errors.Is(err, api.ErrNoDaemon):
+	case errors.Is(err, runner.ErrNoDaemon):
 		fmt.Fprintln(c.ErrOrStderr(), "stored; weft run is not running, and applies it when it starts")
 		return nil
 	case err == nil && len(guards) == 0:
@@ -108,7 +102,7 @@ func changeBlocked(c *cobra.Command, blocked []netip.Prefix, change func([]guard
 	case err != nil:
 		return err
 	}
-	return tellLetIn(c.ErrOrStderr(), r, blocked)
+	return tellLetIn(c.ErrOrStderr(), d, blocked)
 }
 
 const (
@@ -117,18 +111,18 @@ const (
 )
 
 // awaitBlocked waits until the daemon's list has the stored blocks, if the daemon runs.
-func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
-	noted, err := guardrun.BlockedAt(r.Place)
+func awaitBlocked(c *cobra.Command, r runner.Commands, d runner.Doors, guarded bool) error {
+	noted, err := BlockedAt(d.Paths)
 	if err != nil {
 		return err
 	}
 	start, said := time.Now(), false
 	for {
-		var status host.Status
-		if err := api.Ask(c.Context(), r.Place.Socket(), "status", nil, &status); err != nil || !guarded {
+		var lists []guard.BlockList
+		if err := r.Show(c.Context(), d, guard.BlockListNoun, &lists); err != nil || !guarded {
 			return err
 		}
-		if l := status.BlockList; l != nil && !l.Commands.Before(noted) {
+		if len(lists) > 0 && !lists[0].Commands.Before(noted) {
 			return nil
 		}
 		waited := time.Since(start)
@@ -150,8 +144,8 @@ func awaitBlocked(c *cobra.Command, r *daemon.Router, guarded bool) error {
 // letInMost is how many are listed.
 const letInMost = 10
 
-func tellLetIn(w io.Writer, r *daemon.Router, blocked []netip.Prefix) error {
-	free, err := guardtable.Of(r.Doors().Datapath).GuardLetsIn(blocked)
+func tellLetIn(w io.Writer, d runner.Doors, blocked []netip.Prefix) error {
+	free, err := guardtable.Of(d.Datapath).GuardLetsIn(blocked)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package guardrun
 
 import (
 	"net/netip"

@@ -1,4 +1,4 @@
-package main
+package guardrun
 
 import (
 	"fmt"
@@ -10,9 +10,15 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/feature/guard"
+	"weft/internal/runner"
 )
 
-func blockCommand() *cobra.Command {
+// Commands are weft block and weft unblock.
+func Commands(r runner.Commands) []*cobra.Command {
+	return []*cobra.Command{blockCommand(r), unblockCommand(r)}
+}
+
+func blockCommand(r runner.Commands) *cobra.Command {
 	var lasts config.Duration
 	var reason, file string
 	c := &cobra.Command{
@@ -26,7 +32,7 @@ Exceptions of [block] still apply.`,
 		Example: "  weft block 192.0.2.1 2001:db8:bad::/48 --reason \"ssh guesses\"\n  weft block 198.51.100.0/24 --for 1h\n  weft block --file list.txt --reason list",
 		Args:    someSources,
 		RunE: func(c *cobra.Command, args []string) error {
-			prefixes, err := sources(c, file, args)
+			prefixes, err := sources(c, r, file, args)
 			if err != nil {
 				return err
 			}
@@ -38,7 +44,7 @@ Exceptions of [block] still apply.`,
 			if duration > 0 {
 				until = time.Now().Add(duration).Truncate(time.Second)
 			}
-			return changeBlocked(c, prefixes, func(list []guard.Blocked) ([]guard.Blocked, error) {
+			return changeBlocked(c, r, prefixes, func(list []guard.Blocked) ([]guard.Blocked, error) {
 				return blockAll(list, prefixes, until, reason), nil
 			})
 		},
@@ -49,7 +55,7 @@ Exceptions of [block] still apply.`,
 	return c
 }
 
-func unblockCommand() *cobra.Command {
+func unblockCommand(r runner.Commands) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "unblock PREFIX...",
@@ -59,11 +65,11 @@ lists them. Prefixes of weft.toml, and of files that it names, stay blocked.`,
 		Example: "  weft unblock 192.0.2.1",
 		Args:    someSources,
 		RunE: func(c *cobra.Command, args []string) error {
-			prefixes, err := sources(c, file, args)
+			prefixes, err := sources(c, r, file, args)
 			if err != nil {
 				return err
 			}
-			return changeBlocked(c, nil, func(list []guard.Blocked) ([]guard.Blocked, error) {
+			return changeBlocked(c, r, nil, func(list []guard.Blocked) ([]guard.Blocked, error) {
 				return unblockAll(list, prefixes)
 			})
 		},
