@@ -21,9 +21,9 @@ func checkCommand() *cobra.Command {
 		Short: "Report all errors of FILE",
 		Long: `Read the configuration and report every problem at once: its position, the
 error, the remedy. Nothing is changed, and root is not needed. "-" is standard
-input; without FILE it is /etc/weft/weft.toml. A users_file and
-the files of [block] are checked too, if they are readable; an invalid line of
-a block list is only a warning: the valid lines still apply.
+input; without FILE it is /etc/weft/weft.toml. The files that it names, of users
+and of block lists, are checked too, if they are readable; an invalid line of a
+block list is only a warning: the valid lines still apply.
 
 The file is also held against this host: its devices, addresses, networks,
 gateways and routes. What weft run would refuse is an error for root, and a

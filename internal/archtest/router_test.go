@@ -45,10 +45,8 @@ func routerFiles(t *testing.T) (files []routerFile) {
 			if err != nil {
 				return err
 			}
-			f := routerFile{path: path, text: string(text), set: token.NewFileSet(), lines: strings.Count(string(text), "\n")}
-			f.ast, err = parser.ParseFile(f.set, name, text, parser.ParseComments)
-			files = append(files, f)
-			return err
+			files = append(files, parsed(t, path, string(text)))
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -58,6 +56,16 @@ func routerFiles(t *testing.T) (files []routerFile) {
 		t.Fatalf("%d files: that is not all of the router", len(files))
 	}
 	return files
+}
+
+func parsed(t *testing.T, path, text string) routerFile {
+	t.Helper()
+	f := routerFile{path: path, text: text, set: token.NewFileSet(), lines: strings.Count(text, "\n")}
+	var err error
+	if f.ast, err = parser.ParseFile(f.set, path, text, parser.ParseComments); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // Only internal/task starts goroutines: what it starts cannot end the process by

@@ -196,7 +196,7 @@ func TestFramesOfASwitchAreTakenAtTheConduit(t *testing.T) {
 	desired, _ := Desire([]state.Part{need("lan1", state.ChooseAuto, state.RoleOffloaded, nil), guarding("lan1", state.ChooseAuto)}, facts)
 	want := []string{
 		"guard lan1 bogons false reverse-path off in xdp",
-		"port lan1 translators 0x0 shortcut false xdp-out false offloaded guarded", "port eth0 translators 0x0 shortcut false xdp-out true conduit",
+		"port lan1 translators 0x0 shortcut false xdp-out false guarded offloaded", "port eth0 translators 0x0 shortcut false xdp-out true conduit",
 		"lower eth0 port 1 of lan1", "program ingress_tc on eth0 tc-ingress build ", "vlan tags in frames of eth0", "program ingress_xdp on eth0 xdp build ",
 	}
 	if got := lines(desired); !slices.Equal(got, want) {

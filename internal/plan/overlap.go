@@ -179,14 +179,14 @@ func (a *overlap) blocked(c state.Claim) {
 	}
 	for _, r := range a.facts.Routes {
 		if r.Device == c.Device && r.Gateway.IsValid() && cut(r.Gateway) {
-			a.problem(state.Warning, c, fmt.Sprintf("drops packets from %s, the gateway of the host's route %s", r.Gateway, r), fmt.Sprintf("add it to [block] except, as %q", netip.PrefixFrom(r.Gateway, r.Gateway.BitLen())))
+			a.problem(state.Warning, c, fmt.Sprintf("drops packets from %s, the gateway of the host's route %s", r.Gateway, r), fmt.Sprintf("add it to %s, as %q", c.Except, netip.PrefixFrom(r.Gateway, r.Gateway.BitLen())))
 			return
 		}
 	}
 	for _, n := range a.networks {
 		inside := n.address.Bits() < c.Prefix.Bits() && n.address.Contains(c.Prefix.Addr()) && cut(c.Prefix.Addr())
 		if n.device == c.Device && (cut(n.address.Addr()) || inside) {
-			a.problem(state.Warning, c, fmt.Sprintf("%s drops packets from hosts of the network %s", c.Prefix, n), fmt.Sprintf("add the network to [block] except, as %q", n.address.Masked()))
+			a.problem(state.Warning, c, fmt.Sprintf("%s drops packets from hosts of the network %s", c.Prefix, n), fmt.Sprintf("add the network to %s, as %q", c.Except, n.address.Masked()))
 			return
 		}
 	}

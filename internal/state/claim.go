@@ -9,6 +9,7 @@ type Claim struct {
 	For     ClaimKind
 	Section string // as in nat64.main; what overlaps within one is its own matter
 	Device  string // ClaimBlocked and ClaimExcepted: where sources are refused
+	Except  string // ClaimBlocked: the key whose prefixes are not refused
 	Path    string
 	Pos     Position
 }

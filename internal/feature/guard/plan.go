@@ -48,7 +48,7 @@ func (r ReversePath) state() state.ReversePath {
 // claims are the sources that one device refuses.
 func claims(f *config.File, name, device string) (list []state.Claim) {
 	add := func(path string, p netip.Prefix, kind state.ClaimKind) {
-		list = append(list, state.Claim{Prefix: p.Masked(), For: kind, Device: device, Section: "guard." + name, Path: path, Pos: f.Position(path)})
+		list = append(list, state.Claim{Prefix: p.Masked(), For: kind, Device: device, Except: "[block] except", Section: "guard." + name, Path: path, Pos: f.Position(path)})
 	}
 	if From(f, name).Bogons {
 		for _, p := range Bogons() {
