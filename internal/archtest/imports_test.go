@@ -99,7 +99,7 @@ func rooms() []room {
 		{"internal/features", append([]string{"internal/runner"}, below...)},
 		{"internal/daemon", append([]string{"internal/features", "internal/runner", "internal/trial"}, beside...)},
 		{"internal/instance", append([]string{"internal/features", "internal/runner", "internal/daemon"}, beside...)},
-		{"cmd", append([]string{"internal/features", "internal/daemon", "internal/instance"}, beside...)},
+		{"cmd", append([]string{"internal/features", "internal/runner", "internal/daemon", "internal/instance"}, beside...)},
 		{"tools", append([]string{"internal/features", "internal/daemon"}, beside...)},
 	}
 }

@@ -136,9 +136,9 @@ type BlockListSource interface {
 func blockList() noun.Noun {
 	return noun.Of[BlockListSource, BlockList]{
 		Name: BlockListNoun, Short: "How many prefixes the block list in force has", From: noun.Daemon,
-		Long: `The list of all guarded interfaces as it is in force: [block], its files and sets,
-the bogons, and weft block. Without a [guard.NAME] there is none. The daemon knows
-this, so weft run must be running.`,
+		Long: `The size of the list of all guarded interfaces as it is in force: [block], its
+files and sets, the bogons, and weft block. Without a [guard.NAME] there is no
+list. The daemon has it, so weft run must be running.`,
 		Rows: func(ctx context.Context, s BlockListSource, _ *noun.Query) iter.Seq2[BlockList, error] {
 			return noun.List(s.BlockList(ctx), nil)
 		},

@@ -25,11 +25,12 @@ type Source interface {
 func showOffload() noun.Noun {
 	return noun.Of[Source, Status]{
 		Name: "offload", Short: "Flow offload: connections, and the reasons for flows in the stack", From: noun.Daemon, One: true,
-		Long: `The number of connections that bypass the stack, and how often a flow with enough
-packets stayed with it, by reason. A rule that may decide differently on each
-packet (limit, quota, time, log and the like) keeps all flows with the stack that
-it may match: move it below the rule that accepts established connections. Some
-of the flows that stayed with the stack lately follow, as they leave.`,
+		Long: `The number of connections that bypass the stack, and how often a flow with
+enough packets stayed with it, by reason. A rule that may decide differently
+on each packet (limit, quota, time, log and the like) keeps all flows with the
+stack that it may match: move it below the rule that accepts established
+connections. Some of the flows that stayed with the stack lately follow, as
+they leave.`,
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[Status, error] {
 			return noun.Row(s.Offload(ctx))
 		},

@@ -63,15 +63,16 @@ func showFlows() noun.Noun {
 	return noun.Of[FlowSource, FlowRow]{
 		Name: "flows", Short: "The connections that bypass the stack, and those that do not", From: noun.Both,
 		Long: `Each offloaded flow (see [offload]): one direction of a connection, as its
-packets arrive and, where NAT changes them, as they leave. For icmp the port is
-the identifier of ICMP echo. AGE is the time since the connection was first
+packets arrive and, where NAT changes them, as they leave. For icmp the port
+is the identifier of ICMP echo. AGE is the time since the connection was first
 offloaded, RATE the mean rate over that time; with --watch RATE is the current
-rate, and the fastest flows come first. STATE is offloaded; ending: a FIN, RST or
-SYN was seen, and the stack has the flow; stale: rules, routes or neighbours have
-changed, and the stack has the flow until some more packets have passed; stack:
-enough packets have passed, but the flow stays with the stack. The reasons and
-remedies follow below the flows, for the last 1024 such flows, if weft run is
-running. Flows with fewer packets than minimum_packets are in neither list.`,
+rate, and the fastest flows come first. STATE is offloaded; ending: a FIN, RST
+or SYN was seen, and the stack has the flow; stale: rules, routes or
+neighbours have changed, and the stack has the flow until some more packets
+have passed; stack: enough packets have passed, but the flow stays with the
+stack. The reasons and remedies follow below the flows, for the last 1024 such
+flows, if weft run is running. Flows with fewer packets than minimum_packets
+are in neither list.`,
 		Args: flowArgs(), Examples: []string{"--watch --limit 20", "--address 192.0.2.0/24 --protocol tcp", "--state stack"},
 		Rows: func(ctx context.Context, s FlowSource, q *noun.Query) iter.Seq2[FlowRow, error] {
 			return noun.List(flowRows(ctx, s, q, time.Now()))
