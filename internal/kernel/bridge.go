@@ -36,6 +36,7 @@ const (
 	portProtect      = 6
 	portFastLeave    = 7
 	portLearning     = 8
+	portUnicastFlood = 9
 	portProxyARP     = 10
 	portMulticastRtr = 25
 	portGroupForward = 31
@@ -48,7 +49,7 @@ const (
 // portSettings are those that weft sets, and puts back, with their sizes.
 func portSettings() map[uint16]int {
 	return map[uint16]int{
-		portHairpin: 1, portGuard: 1, portProtect: 1, portFastLeave: 1, portLearning: 1, portProxyARP: 1,
+		portHairpin: 1, portGuard: 1, portProtect: 1, portFastLeave: 1, portLearning: 1, portUnicastFlood: 1, portProxyARP: 1,
 		portMulticastRtr: 1, portGroupForward: 2, portSuppress: 1, portIsolated: 1, portLocked: 1, portMAB: 1,
 	}
 }

@@ -76,8 +76,11 @@ func wantedPort(p state.BridgePort) map[uint16]uint64 {
 	if p.Guest {
 		router = 0
 	}
+	// the addresses at a locked port stand in the bridge's table: frames to
+	// unknown addresses are for other ports
 	return map[uint16]uint64{
-		portHairpin: 0, portGuard: 0, portProtect: 0, portFastLeave: 0, portLearning: flag(!p.Locked), portProxyARP: 0,
+		portHairpin: 0, portGuard: 0, portProtect: 0, portFastLeave: 0,
+		portLearning: flag(!p.Locked), portUnicastFlood: flag(!p.Locked), portProxyARP: 0,
 		portMulticastRtr: router, portGroupForward: 0, portSuppress: flag(p.Suppress),
 		portIsolated: flag(p.Isolated), portLocked: flag(p.Locked), portMAB: 0,
 	}
