@@ -126,8 +126,8 @@ func TestAFileOfSourcesIsBlockedAndLetInAgain(t *testing.T) {
 	if !strings.HasPrefix(out, "10.9.0.3 is still accepted") || strings.Count(out, "\n") != 1 {
 		t.Errorf("block says %q", out)
 	}
-	if out := w.mustWeft("show", "status"); !strings.Contains(out, "3 prefixes in force") {
-		t.Errorf("show status says\n%s", out)
+	if out := w.mustWeft("show", "block-list", "--json"); !strings.Contains(out, `"entries": 3`) {
+		t.Errorf("show block-list says\n%s", out)
 	}
 	w.mustWeft("unblock", "--file", file)
 	if !w.reaches(w.member, "198.51.100.9") {
