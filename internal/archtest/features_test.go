@@ -81,7 +81,11 @@ func ownerOf(dir string) (feature string, table bool) {
 	if of := tables()[below]; len(of) > 0 {
 		return of[0], true
 	}
-	return "", false
+	name, is := strings.CutSuffix(below, "table")
+	if !is || strings.Contains(name, "/") {
+		return "", false
+	}
+	return name, true
 }
 
 // touched lists the files outside its folder that each feature stands in.

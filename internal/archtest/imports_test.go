@@ -150,7 +150,7 @@ func foreignTable(path, i string) bool {
 	}
 	if running(path) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(path, "internal/feature/"), "/")
-		return !slices.Contains(tables()[table], name)
+		return table != name+"table" && !slices.Contains(tables()[table], name)
 	}
 	return inside(path, "internal/daemon") && table != "alltables"
 }
