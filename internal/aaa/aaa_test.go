@@ -201,8 +201,8 @@ func TestServersAreCounted(t *testing.T) {
 	}
 }
 
-// Accounts wait while no server takes them, delay no login, and are all told
-// once when one is back.
+// Accounting records wait while no server answers, delay no login, and are all sent once
+// when a server is back.
 func TestAccountsWaitForAServer(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:0")
 	gone, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
@@ -224,7 +224,7 @@ func TestAccountsWaitForAServer(t *testing.T) {
 			break
 		}
 		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("beside accounts that nobody takes a login meets %+v, %v", v, err)
+			t.Fatalf("a login beside unacknowledged records gives %+v, %v", v, err)
 		}
 	}
 	told := map[string]int{}
@@ -301,8 +301,8 @@ func TestAnAccountThatIsNotTakenHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// A router that begins says so to the first server that hears it; that nobody
-// does says nothing of the servers.
+// Accounting-On is sent until the first server answers; if none does, no server counts
+// as silent.
 func TestARouterBegins(t *testing.T) {
 	told := make(chan *radius.Packet, 100)
 	calls := make(chan bool, 100)
@@ -317,7 +317,7 @@ func TestARouterBegins(t *testing.T) {
 			t.Errorf("it says %v", p.Attributes)
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("nobody heard of it")
+		t.Fatal("no server has received Accounting-On")
 	}
 	if st := c.Stats(); st[0].Silent || st[0].AccountsUnanswered != 0 {
 		t.Errorf("of the server it says %+v", st[0])

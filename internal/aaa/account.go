@@ -53,8 +53,8 @@ func (c *Client) wakeQueue() {
 	}
 }
 
-// sendQueue sends accounts, many at a time. While nobody takes them, it tries
-// one now and then, and the others wait.
+// sendQueue sends accounting records, many at a time. While no server answers, it tries
+// one record at intervals, and the others wait.
 func (c *Client) sendQueue(ctx context.Context) {
 	room := make(chan struct{}, AtATime)
 	silent := make(chan struct{}, AtATime)

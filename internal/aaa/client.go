@@ -38,7 +38,7 @@ type Client struct {
 	telling chan struct{}                // and accounts: a server that is slow to take them delays no login
 	lines   lines
 	queue   queue
-	pause   time.Duration                   // between two attempts while nobody takes accounts
+	pause   time.Duration                   // between two attempts while no accounting server answers
 	counts  map[netip.AddrPort]*ServerStats // by where it authenticates; mu
 }
 
@@ -141,8 +141,8 @@ func (c *Client) ordered(at func(Server) netip.AddrPort) []Server {
 	return append(good, bad...)
 }
 
-// exchange sends a packet to one server after another. build makes it anew for
-// each: secrets differ.
+// exchange sends a packet to one server after another. build makes a packet for each,
+// because secrets differ.
 func (c *Client) exchange(ctx context.Context, room chan struct{}, at func(Server) netip.AddrPort, build func(secret []byte) (*radius.Packet, error)) (answer, asked *radius.Packet, err error) {
 	select {
 	case room <- struct{}{}:

@@ -19,7 +19,7 @@ import (
 // DynamicPort is where orders come (RFC 5176 section 2.3).
 const DynamicPort = 3799
 
-// Issuer is somebody who may give orders.
+// Issuer is a client that may send CoA and Disconnect requests.
 type Issuer struct {
 	Client   netip.Prefix
 	Secret   string
@@ -77,7 +77,7 @@ func (d *Dynamic) Fault() error { return d.guard.Fault() }
 // Close ends it.
 func (d *Dynamic) Close() error { return d.conn.Close() }
 
-// secrets gives the secret of who asks; nobody else is answered.
+// secrets gives the shared secret of a client; other senders get no answer.
 type secrets func() []Issuer
 
 func (s secrets) RADIUSSecret(_ context.Context, from net.Addr) ([]byte, error) {

@@ -139,8 +139,8 @@ func TestWhatOrdersLeadTo(t *testing.T) {
 		cause rfc3576.ErrorCause
 	}{
 		{"another rate", radius.CodeCoARequest, func(p *radius.Packet) { alice(p); _ = wispr.WISPrBandwidthMaxUp_Set(p, 5e6) }, radius.CodeCoAACK, 0},
-		{"nobody", radius.CodeDisconnectRequest, func(*radius.Packet) {}, radius.CodeDisconnectNAK, rfc3576.ErrorCause_Value_MissingAttribute},
-		{"somebody who is not there", radius.CodeDisconnectRequest, func(p *radius.Packet) { _ = rfc2865.UserName_SetString(p, "bob") }, radius.CodeDisconnectNAK, rfc3576.ErrorCause_Value_SessionContextNotFound},
+		{"no session identification", radius.CodeDisconnectRequest, func(*radius.Packet) {}, radius.CodeDisconnectNAK, rfc3576.ErrorCause_Value_MissingAttribute},
+		{"an unknown user", radius.CodeDisconnectRequest, func(p *radius.Packet) { _ = rfc2865.UserName_SetString(p, "bob") }, radius.CodeDisconnectNAK, rfc3576.ErrorCause_Value_SessionContextNotFound},
 		{"by the session's id", radius.CodeDisconnectRequest, func(p *radius.Packet) { _ = rfc2866.AcctSessionID_SetString(p, "a1") }, radius.CodeDisconnectACK, 0},
 		{"nothing to change", radius.CodeCoARequest, alice, radius.CodeCoANAK, rfc3576.ErrorCause_Value_MissingAttribute},
 		{"ask again yourself", radius.CodeCoARequest, func(p *radius.Packet) { alice(p); _ = rfc2865.ServiceType_Set(p, 17) }, radius.CodeCoANAK, rfc3576.ErrorCause_Value_UnsupportedService},

@@ -18,8 +18,7 @@ type paper struct{ answer *radius.Packet }
 
 func (p *paper) Write(a *radius.Packet) error { p.answer = a; return nil }
 
-// FuzzOrder: whoever knows the secret may say anything; what it gets is an
-// answer that can be sent, or none.
+// FuzzOrder: any request with a valid secret gets an answer that can be sent, or none.
 func FuzzOrder(f *testing.F) {
 	for _, code := range []radius.Code{radius.CodeDisconnectRequest, radius.CodeCoARequest} {
 		b, err := packet(code, "s", func(p *radius.Packet) {
@@ -96,8 +95,8 @@ func FuzzRoute(f *testing.F) {
 	})
 }
 
-// FuzzRecord: what another process has kept of an account, damaged or not, can be told
-// or is refused, and does no other harm.
+// FuzzRecord: a stored record, damaged or not, can be sent or is rejected, and does no
+// other harm.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"Account":{"Kind":2,"Access":"isp","ID":"a1","Login":"alice","Profile":{"ipv4":"192.0.2.7","delegated":"2001:db8::/56","class":["AQI="]}},"Total":{"up_bytes":5}}`))
 	f.Add([]byte(`{"Account":{"Kind":9,"Profile":{"prefix":"192.0.2.0/24","ipv6":"192.0.2.1","class":[null]}}}`))
@@ -115,8 +114,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever a server, or somebody in its place, says to a question and to
-// an account is a verdict or an error.
+// FuzzAnswer: any answer to an Access-Request or Accounting-Request, also a forged one,
+// gives a reply or an error.
 func FuzzAnswer(f *testing.F) {
 	q := question(Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"})
 	asked := radius.New(radius.CodeAccessRequest, []byte("s"))

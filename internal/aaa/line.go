@@ -103,7 +103,7 @@ func (l *line) read() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // nobody listens there
+		if err != nil { // port unreachable
 			l.fail(err)
 			continue
 		}

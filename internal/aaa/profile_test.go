@@ -105,6 +105,6 @@ func TestEachAttributeOfAnAccount(t *testing.T) {
 		t.Errorf("%v: it says %v", err, p)
 	}
 	if _, has := p.Lookup(rfc2865.UserName_Type); has {
-		t.Error("it is about nobody")
+		t.Error("it matches no session")
 	}
 }

@@ -18,7 +18,7 @@ type Record struct {
 	tried  int
 	first  time.Time // when it was tried
 	denied bool      // servers take others, and not this one
-	over   bool      // told, given up, or said better by a later one
+	over   bool      // acknowledged, discarded, or replaced by a later record
 }
 
 // sessionRecords are the records of one session, in their order: that of its end
@@ -52,14 +52,14 @@ type queue struct {
 	tasks    task.Tasks
 }
 
-// accountsMost bounds the accounts of a section that wait. 30,000 sessions that
-// all come anew while no server is there make 60,000.
+// accountsMost bounds the records of a section that wait. 30,000 sessions that all
+// reconnect while no server answers make 60,000.
 const accountsMost = 100_000
 
-// An account lets the next one of its session pass after so many attempts, as a server
-// that objects to the one may take the other; and as soon as it is clear that servers
-// take others, and not this one. Then it is tried seldom, or each attempt would have
-// all others wait as if nobody were there.
+// After so many attempts a record lets the next one of its session pass, because a server
+// that rejects the one may accept the other; and as soon as servers acknowledge other
+// records but not this one. Then it is tried rarely, or each attempt would delay all
+// others as if no server answered.
 const (
 	holdsUp     = 6
 	deniedAfter = 3
@@ -137,7 +137,7 @@ func (b *queue) settle(one *Record) {
 	}
 }
 
-// take gives the next account that may be told; nil: there is none.
+// take gives the next record to send; nil: there is none.
 func (b *queue) take() (*sessionRecords, *Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +156,7 @@ func (b *queue) take() (*sessionRecords, *Record) {
 	return nil, nil
 }
 
-// landed is what becomes of one that was taken: it was told, it is given up, or it waits
+// landed handles the result of a sent record: it was acknowledged, is discarded, or waits
 // again behind all others; wake is called when one has rested.
 func (b *queue) landed(p *sessionRecords, one *Record, told, given bool, wake func()) outcome {
 	b.mu.Lock()
@@ -210,8 +210,8 @@ func (b *queue) rested(p *sessionRecords, wake func()) {
 	wake()
 }
 
-// inherit hands one on to whoever asks other servers from now on. It is kept under
-// its number as before.
+// inherit passes a record to the client that replaces this one. It stays stored under its
+// number.
 func (b *queue) inherit(one *Record) {
 	next := &Record{Number: one.Number, Account: one.Account, Total: one.Total}
 	one.Number = 0
@@ -287,8 +287,7 @@ func (c *Client) End() {
 	c.wakeQueue()
 }
 
-// Wait waits until nothing is told any more. The contexts of all accounts have
-// ended.
+// Wait waits until no record is outstanding. The contexts of all records have ended.
 func (c *Client) Wait() { c.queue.tasks.Wait() }
 
 // Waiting tells how many accounts no server has taken yet.

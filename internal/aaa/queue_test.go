@@ -49,7 +49,7 @@ func hear(t *testing.T, told <-chan *radius.Packet, many int) (list []string) {
 		case p := <-told:
 			list = append(list, rfc2866.AcctStatusType_Get(p).String()+" "+rfc2866.AcctSessionID_GetString(p))
 		case <-time.After(patience):
-			t.Fatalf("of %d accounts these were told: %q", many, list)
+			t.Fatalf("of %d records these were sent: %q", many, list)
 		}
 	}
 	return list
@@ -59,7 +59,7 @@ func hear(t *testing.T, told <-chan *radius.Packet, many int) (list []string) {
 // taken is, and only then.
 func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 	at := deaf(t)
-	for _, many := range []int{1, 3, 600} { // fewer and more than are told at a time
+	for _, many := range []int{1, 3, 600} { // fewer and more than are sent at a time
 		c := clientOf(t, at)
 		ctx, cancel := context.WithCancel(t.Context())
 		for i := range many {
@@ -78,12 +78,12 @@ func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 	c.WhenSettled(func() { woken <- true })
 	c.Account(t.Context(), note(7, StatusStop, "a1"))
 	if got := hear(t, told, 1); got[0] != "Stop a1" {
-		t.Errorf("told is %q", got)
+		t.Errorf("sent is %q", got)
 	}
 	select {
 	case <-woken:
 	case <-time.After(patience):
-		t.Fatal("nobody says that it is settled")
+		t.Fatal("no signal that it is settled")
 	}
 	if gone := c.Settled(); !slices.Equal(gone, []uint64{7}) || c.Waiting() != 0 || len(c.Settled()) > 0 {
 		t.Errorf("settled are %v, %d wait", gone, c.Waiting())
@@ -109,9 +109,9 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Servers hear of a session's beginning before they hear of its end, however often
-// they did not answer; of several counts in between the last one does. Interim
-// accounts of those that nobody takes do not pile up.
+// Servers receive the Start of a session before its Stop, also after attempts without an
+// answer; of several Interim-Updates in between only the last one is sent. Interim-Updates
+// without acknowledgement do not pile up.
 func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
 	told := make(chan *radius.Packet, 1000)
 	open := make(chan struct{})
@@ -152,7 +152,7 @@ func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
 	}
 	for id, got := range order {
 		if got != "Start Stop " {
-			t.Errorf("of session %s is told: %s", id, got)
+			t.Errorf("of session %s is sent: %s", id, got)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestAnEndIsToldThoughTheBeginningIsNotTaken(t *testing.T) {
 	c.Account(t.Context(), note(1, StatusStart, "a1"))
 	c.Account(t.Context(), note(2, StatusStop, "a1"))
 	if got := hear(t, told, 1); got[0] != "Stop a1" {
-		t.Errorf("told is %q", got)
+		t.Errorf("sent is %q", got)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 	}
 	c.Account(t.Context(), note(2, StatusStop, "bad"))
 	if got := hear(t, told, 1); got[0] != "Stop bad" {
-		t.Errorf("told is %q", got)
+		t.Errorf("sent is %q", got)
 	}
 	for begun := time.Now(); c.Waiting() != 1; time.Sleep(time.Millisecond) { // the beginning
 		if time.Since(begun) > patience {
@@ -219,7 +219,7 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 func TestTheOldestAccountsMakeRoom(t *testing.T) {
 	c := clientOf(t, deaf(t))
 	c.queue.most = 10
-	for i := range 25 { // nobody tells them: none is on its way
+	for i := range 25 { // none is on its way
 		c.put(note(uint64(i+1), StatusStop, fmt.Sprint(i)))
 	}
 	var left []string
@@ -238,7 +238,7 @@ func TestTheOldestAccountsMakeRoom(t *testing.T) {
 	}
 }
 
-// Other servers are told what waits for those of before, also what was on its way.
+// New servers receive the records that wait for the old ones, also outstanding ones.
 func TestOtherServersTakeOver(t *testing.T) {
 	told := make(chan *radius.Packet, 1000)
 	old := clientOf(t, deaf(t))
@@ -250,7 +250,7 @@ func TestOtherServersTakeOver(t *testing.T) {
 	next := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
 	next.servers[0].Timeout = 5 * time.Second // three answers that are late on a busy machine are an objection
 	old.HandOver(t.Context(), next)
-	for heard := map[string]bool{}; len(heard) < many; { // what is answered late is told twice
+	for heard := map[string]bool{}; len(heard) < many; { // a record with a late answer is sent twice
 		heard[hear(t, told, 1)[0]] = true
 	}
 	var settled []uint64
@@ -264,8 +264,8 @@ func TestOtherServersTakeOver(t *testing.T) {
 	old.Wait() // nothing of it is left behind by a reload, although the context goes on
 }
 
-// How late an account is told is said each time anew, and each time it is another
-// message (RFC 2866 section 5.2).
+// Each attempt has its own Acct-Delay-Time, and so is another message (RFC 2866
+// section 5.2).
 func TestALateAccountSaysHowLate(t *testing.T) {
 	told := make(chan *radius.Packet, 10)
 	tries := 0
@@ -283,7 +283,7 @@ func TestALateAccountSaysHowLate(t *testing.T) {
 		case p := <-told:
 			seen = append(seen, p)
 		case <-time.After(patience):
-			t.Fatal("it is not told again")
+			t.Fatal("it is not sent again")
 		}
 	}
 	for _, p := range seen {
@@ -296,7 +296,7 @@ func TestALateAccountSaysHowLate(t *testing.T) {
 	}
 }
 
-// A client to which nothing more comes ends when the last account is told.
+// A client that gets no more records ends when the last one is acknowledged.
 func TestAClientThatIsNotNeededAnyMoreEnds(t *testing.T) {
 	told := make(chan *radius.Packet, 10)
 	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
@@ -305,6 +305,6 @@ func TestAClientThatIsNotNeededAnyMoreEnds(t *testing.T) {
 	c.End()
 	c.Wait()
 	if len(told) != 1 || c.Waiting() != 0 {
-		t.Errorf("%d are told, %d wait", len(told), c.Waiting())
+		t.Errorf("%d are sent, %d wait", len(told), c.Waiting())
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"layeh.com/radius"
 )
 
-// Whoever gives an order gives it again if the answer is lost, and must get that
-// answer: the session that was to end is gone by then, and a refusal would be wrong
+// A client repeats a CoA or Disconnect request if the answer is lost, and must get the
+// same answer: the session that was to end is gone by then, and a NAK would be wrong
 // (RFC 5176 section 2.3, RFC 5080 section 2.2.2).
 
 // orderKey is by what a repeated order is known: who sent it, from where, and the

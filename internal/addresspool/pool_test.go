@@ -52,7 +52,7 @@ func TestAddressesFollowEachOther(t *testing.T) {
 			t.Fatalf("number %d is given %+v, the one before %+v", i, is, was)
 		}
 	}
-	// one that was away has the same again, whoever came meanwhile
+	// a login that returns gets the same address, also if others came meanwhile
 	was := all[10]
 	a.Release(user(10), was)
 	if other := login(t, a, user(1000)); other.IPv4 == was.IPv4 || other.Delegated == was.Delegated {

@@ -83,7 +83,7 @@ func (l Layout) Has(node, a netip.AddrPort, protocol uint8) bool {
 	return ok && owner.Contains(node.Addr())
 }
 
-// String is what collectors of logs are told.
+// String is the form in messages to syslog collectors.
 func (l Layout) String() string {
 	var pools []string
 	for _, p := range l.Pools {

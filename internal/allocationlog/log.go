@@ -219,7 +219,7 @@ func (a *Log) Who(ipv4 netip.AddrPort, protocol uint8, at time.Time) (Holder, bo
 				hold(r)
 				return false
 			case r.made > t+int64(rounding):
-				over = true // somebody else's turn
+				over = true // a later binding of the port
 			case r.kind == recordEnded:
 				late = nil // that was over already
 			case r.kind == recordMade && !over:

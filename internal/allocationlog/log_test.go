@@ -84,7 +84,7 @@ func TestWhoHadAPortIsFound(t *testing.T) {
 	add(20, ended(1000, 1, 1, 10), bound(1000, 3, 15))
 	ask(1000, 0, 0)
 	ask(1000, 5, 1)
-	ask(1000, 12, 0) // nobody's turn
+	ask(1000, 12, 0) // between two bindings
 	ask(1000, 17, 3)
 	ask(1000, 500, 3) // and still
 	ask(2000, 500, 2)

@@ -60,8 +60,7 @@ func writeJSON(w http.ResponseWriter, value any) {
 // ErrNoDaemon says that no daemon answers on the socket.
 var ErrNoDaemon = noun.ErrNoDaemon
 
-// noDaemon is ErrNoDaemon with the cause: if nobody is there at all, how to
-// change that.
+// noDaemon is ErrNoDaemon with the cause; if no daemon runs, with the remedy.
 func noDaemon(cause error) error {
 	if errors.Is(cause, fs.ErrNotExist) || errors.Is(cause, unix.ECONNREFUSED) {
 		return fmt.Errorf("%w: start it with systemctl start weft, or weft run FILE", ErrNoDaemon)

@@ -104,8 +104,8 @@ func rooms() []room {
 	}
 }
 
-// doors says which rooms a library belongs to: nobody else touches that part
-// of the machine.
+// doors lists the packages that may import a library for an outside system; no other
+// package touches that system.
 func doors() map[string][]string {
 	return map[string][]string{
 		"github.com/cilium/ebpf":         {"internal/datapath", "internal/bench", "internal/lab", "internal/trace"},

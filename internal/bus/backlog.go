@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// backlog is how far the readers of the own stream are behind. Whoever lists a
-// million sessions asks, so as not to push out of the stream what nobody has
-// read yet; news do not wait.
+// backlog is how far the readers of this router's stream are behind. A dump of a million
+// sessions checks it, so that it does not push unread messages out of the stream; events
+// do not wait.
 type backlog struct {
 	mu      sync.Mutex
 	asked   time.Time
@@ -25,7 +25,7 @@ type progress struct {
 }
 
 const (
-	// how often readers are looked at, while somebody asks
+	// interval of the measurement, while a dump runs
 	measureEvery = 50 * time.Millisecond
 	// a reader that gets on nowhere for this long is not waited for: it may
 	// have died, and what it misses it will ask for
@@ -65,7 +65,7 @@ func (l *backlog) measure(ctx context.Context, stream jetstream.Stream) {
 	}
 }
 
-// look asks the server. If it does not say, nobody is waited for.
+// look measures the backlog. If the server does not answer, the backlog counts as empty.
 func (l *backlog) look(ctx context.Context, stream jetstream.Stream, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

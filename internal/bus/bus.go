@@ -1,8 +1,8 @@
 // Package bus is the only door to NATS: each router owns a stream, which it
 // writes and others read (docs/decisions/0035-session-sync.md). A router runs a
 // server of its own that has only its own stream, and reads a peer's at the
-// peer's server; or all streams are in an operator's cluster. Nobody waits for
-// a quorum: what one router writes needs no other.
+// peer's server; or all streams are in an operator's cluster. There is no quorum
+// between routers: a router writes its stream without the others.
 package bus
 
 import (
@@ -171,7 +171,7 @@ func (b *Bus) again(ctx context.Context, do func(context.Context) error, failed 
 	}
 }
 
-// tell waits until somebody handles what happened.
+// tell passes an event to its receiver and waits until it is taken.
 func (b *Bus) tell(ctx context.Context, e Event) {
 	select {
 	case b.events <- e:
@@ -186,8 +186,8 @@ func asking(router string) string     { return "weft.failover." + router + ".ask
 // ErrClosed says that there is nowhere to write to.
 var ErrClosed = errors.New("the stream is not open")
 
-// Publish writes a message to the own stream. It waits for nobody but the
-// server, and not long.
+// Publish writes a message to this router's stream. It waits only for the server, and
+// for a short time.
 func (b *Bus) Publish(data []byte) error {
 	b.mu.Lock()
 	js := b.js

@@ -19,8 +19,8 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// freePort gives a port of a loopback address that no other process has to do
-// with: it stays free until somebody here takes it.
+// freePort gives a port of a loopback address that no other process uses: it stays free
+// until this process opens it.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	pid := os.Getpid()
@@ -125,7 +125,7 @@ func TestAPeerThatGoesAndComesBack(t *testing.T) {
 	a, b, s := two(t)
 	b.Close()
 	await(t, a, "a sees b go", left)
-	publish(t, a, "while b is away") // nobody waits for b
+	publish(t, a, "while b is away") // a does not wait for b
 	b = open(t, s)
 	e := await(t, b, "b reads a again", joined)
 	if e.Joined.Seamless {
@@ -155,7 +155,7 @@ func TestTheStreamHasItsBoundAndWhoIsTooSlowIsTold(t *testing.T) {
 		return says("end")(e)
 	})
 	if !missed {
-		t.Error("b was not told that messages are missing")
+		t.Error("b got no event that messages are missing")
 	}
 	if s := a.Status(t.Context()); s.Bytes > 1<<20 {
 		t.Errorf("the stream has %d bytes", s.Bytes)
@@ -301,7 +301,7 @@ func TestAClusterOfTheOperators(t *testing.T) {
 	}
 	url := []string{"nats://" + at.String()}
 	a := open(t, bus.Settings{Name: "a", Peers: []bus.Peer{{Name: "b"}}, Cluster: url, Bytes: 1 << 20})
-	await(t, a, "a finds nobody", left)
+	await(t, a, "a has no peer", left)
 	if err := a.Publish([]byte("x")); err == nil {
 		t.Error("a writes to a cluster that is not there")
 	}
@@ -338,11 +338,11 @@ func TestHowFarReadersAreBehindIsKnown(t *testing.T) {
 	}
 	write(200)
 	if n := a.Behind(); n != 0 {
-		t.Errorf("nobody reads, and is behind by %g", n)
+		t.Errorf("without readers the backlog is %g", n)
 	}
 	b := open(t, settings(t, keys, "b", atB, bus.Peer{Name: "a", Address: atA}))
 	await(t, b, "b reads a", joined)
-	// b does not take what it is told: some wait there, the rest in the stream
+	// b does not take its messages: some wait there, the rest in the stream
 	is := func(what string, ok func(float64) bool) {
 		t.Helper()
 		for end := time.Now().Add(patience); !ok(a.Behind()); time.Sleep(10 * time.Millisecond) {

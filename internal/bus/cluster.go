@@ -81,7 +81,7 @@ func (b *Bus) explain(err error) error {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount), errors.Is(err, nats.ErrNoResponders):
 		return add("the servers must have JetStream, and the account may use it")
 	case errors.Is(err, nats.ErrNoServers):
-		return add("nobody listens there")
+		return add("no server answers at this address")
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }

@@ -235,7 +235,7 @@ func TestWhatAClusterRefusesIsToldWithThePlace(t *testing.T) {
 		want string
 	}{
 		"another authority":          {url, bus.Keys{CA: other.File, CredentialsFile: good}, "another authority than that of ca, " + other.File},
-		"an authority nobody knows":  {url, bus.Keys{CredentialsFile: good}, "name its file as ca"},
+		"an unknown authority":       {url, bus.Keys{CredentialsFile: good}, "name its file as ca"},
 		"another name":               {strings.Replace(url, "localhost", "127.0.0.1", 1), bus.Keys{CA: authority.File, CredentialsFile: good}, "a name that is in the server's certificate"},
 		"nothing to show":            {url, bus.Keys{CA: authority.File}, "without credentials, or user and password_file"},
 		"another operator's":         {url, bus.Keys{CA: authority.File, CredentialsFile: newOperator(t, true).user(nil, nil)}, "the server does not take credentials, "},
@@ -244,7 +244,7 @@ func TestWhatAClusterRefusesIsToldWithThePlace(t *testing.T) {
 		"a file of something else":   {url, bus.Keys{CA: authority.File, CredentialsFile: authority.File}, "it is no .creds file"},
 		"too few permissions":        {url, bus.Keys{CA: authority.File, CredentialsFile: o.user([]string{"weft.>"}, subscribe)}, "must allow more"},
 		"an account without streams": {withoutStreams, bus.Keys{CA: authority.File, CredentialsFile: mute.user(nil, nil)}, "must have JetStream"},
-		"nobody":                     {"tls://" + freePort(t).String(), bus.Keys{CA: authority.File, CredentialsFile: good}, "nobody listens there"},
+		"no server":                  {"tls://" + freePort(t).String(), bus.Keys{CA: authority.File, CredentialsFile: good}, "no server answers at this address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestWhatAClusterRefusesIsToldWithThePlace(t *testing.T) {
 			// and of the peer's stream the same
 			e := await(t, b, "the peer cannot be read either", left)
 			t.Log(e.Left.Err)
-			// whoever could not write is not held up
+			// a publisher that could not write is not blocked
 			if err := b.Publish([]byte("x")); err == nil {
 				t.Error("it writes")
 			}

@@ -52,8 +52,8 @@ func (b *Bus) own(ctx context.Context) error {
 	return b.write(ctx, conn, s)
 }
 
-// serve starts the server here. It has no stream yet: nothing of an earlier one
-// is used, because nobody knows what has happened since.
+// serve starts this router's server. It has no stream yet: the data of an earlier server
+// is not used, because it is not known what has happened since.
 func (b *Bus) serve() (*server.Server, error) {
 	config, err := b.settings.Keys.tlsConfig()
 	if err != nil {

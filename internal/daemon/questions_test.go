@@ -52,7 +52,7 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 	} {
 		ask(c.line, c.want)
 	}
-	if out, err := w.weft("show", "who", "192.0.2.1", "4711"); err != nil || !strings.Contains(out, "nobody, as far as the log goes") {
+	if out, err := w.weft("show", "who", "192.0.2.1", "4711"); err != nil || !strings.Contains(out, "no allocation found in the log") {
 		t.Errorf("a port without an allocation: %v %s", err, out)
 	}
 	r.kill()

@@ -283,7 +283,7 @@ credentials = %q
 	}
 	w.write(strings.Replace(w.read(), fmt.Sprintf("credentials = %q\n", credentials), "", 1))
 	r.reload()
-	said("nats://127.0.0.1:4222: nats: no servers available for connection (nobody listens there)")
+	said("nats://127.0.0.1:4222: nats: no servers available for connection (no server answers at this address)")
 	w.pings(w.member, serverFrom6)
 	if log := r.log.String(); !strings.Contains(log, "no sessions of peer") || !strings.Contains(log, credentials) {
 		t.Errorf("the log has not got it:\n%s", log)

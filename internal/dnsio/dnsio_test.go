@@ -218,7 +218,7 @@ func TestAFailureOfTheFirstIsNotTheLastWord(t *testing.T) {
 	if r, err := ask(t, pool(t, dnsio.Options{}, f(refuses))); err != nil || r.Rcode != dns.RcodeRefused {
 		t.Errorf("%v, %v", r, err)
 	}
-	// what does not validate is not asked for where nobody validates
+	// a bogus answer is not retried where the resolver does not validate
 	if r, err := ask(t, pool(t, dnsio.Options{}, f(bogus), f(good))); err != nil || r.Rcode != dns.RcodeServerFailure {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -276,7 +276,7 @@ func TestOverTLSTheNameIsVerifiedAndTheConnectionKept(t *testing.T) {
 		t.Errorf("with an unknown authority: %v", r)
 	}
 	if s.asked.Load() != asked {
-		t.Error("the question was sent to somebody unknown")
+		t.Error("the query was sent to an unknown server")
 	}
 }
 
@@ -327,7 +327,7 @@ func TestAReloadKeepsSocketsThatStay(t *testing.T) {
 	if err := exchange(); err != nil {
 		t.Fatal(err)
 	}
-	// another address comes; what cannot be had is told and hinders nothing
+	// a new address takes effect; an address that cannot be opened gives an error and affects no other
 	bad := netip.MustParseAddrPort("[fe80::1%no-such-device]:53")
 	if err := s.Set(ctx, []netip.AddrPort{bad, a, b}); err == nil || !strings.Contains(err.Error(), "no-such-device") {
 		t.Error(err)

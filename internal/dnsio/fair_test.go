@@ -241,8 +241,8 @@ func TestWhatIsNoQuestionIsAnsweredOrIgnored(t *testing.T) {
 	}
 }
 
-// Replies that are not to the query are counted, and after some it goes on over TCP:
-// somebody tries to guess its identifier.
+// Replies that do not match the query are counted; after some, the query goes on over
+// TCP, because a third party may be guessing its identifier.
 func TestUnwantedRepliesAreCounted(t *testing.T) {
 	udp := serve(t, "udp", nil, func(w dns.ResponseWriter, m *dns.Msg) {
 		for i := range 100 {

@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// IPv6 asks for the IPv6 addresses of a name. There being none is no error; ttl
-// is how long the answer holds, zero if nobody said.
+// IPv6 looks up the IPv6 addresses of a name. A name without any is no error; ttl is
+// the lifetime of the answer, zero if no server answered.
 func (p *Pool) IPv6(ctx context.Context, name string) (addresses []netip.Addr, ttl time.Duration, err error) {
 	q := new(dns.Msg)
 	q.SetQuestion(dns.Fqdn(name), dns.TypeAAAA)

@@ -126,7 +126,7 @@ func (p *peer) ask(ctx context.Context, q *dns.Msg, o Options) (*dns.Msg, error)
 	switch {
 	case err == nil:
 		p.health, p.err, p.last = health{}, nil, now.Sub(begin)
-	case errors.Is(ctx.Err(), context.Canceled): // nobody waits any more: no fault of its own
+	case errors.Is(ctx.Err(), context.Canceled): // the caller has gone: not the server's fault
 	default:
 		p.failed++
 		p.err = err
@@ -186,8 +186,8 @@ func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 	}
 }
 
-// unwantedMost is how many replies to something else one query over UDP bears:
-// somebody tries to guess its identifier. It goes on over TCP.
+// unwantedMost is the number of replies that do not match a query over UDP. After
+// that, a third party may be guessing its identifier, and the query goes on over TCP.
 const unwantedMost = 20
 
 var errUnwanted = errors.New("too many replies that are not to the query")
@@ -234,7 +234,7 @@ func (p *peer) dial(ctx context.Context) (*dns.Conn, error) {
 	return &dns.Conn{Conn: raw}, nil
 }
 
-// onConn asks on a connection that nobody else uses, and keeps it for the next.
+// onConn sends a query on an idle connection, and keeps the connection for the next query.
 func (p *peer) onConn(ctx context.Context, conn *dns.Conn, m *dns.Msg) (*dns.Msg, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	reply, err := roundTrip(conn, m)
@@ -290,8 +290,8 @@ func (p *peer) keep(conn *dns.Conn) {
 	time.AfterFunc(idleTime, func() { p.expire(conn) })
 }
 
-// expire closes a connection that nobody took in the meantime. One that was
-// taken and came back has a timer of its own too; it goes a little early.
+// expire closes a connection that is still idle when its timer ends. One that was used
+// and came back has a timer of its own too; it closes a little early.
 func (p *peer) expire(conn *dns.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

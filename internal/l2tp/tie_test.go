@@ -108,7 +108,7 @@ func TestTiesAreBroken(t *testing.T) {
 			t.Errorf("%s: theirs goes on %v, ours %v", c.name, theirs == 1, e.Tunnel(tunnel.local) == tunnel)
 		}
 		if !c.ours != (len(l.down) == 1) {
-			t.Errorf("%s: its owner is told %q", c.name, l.down)
+			t.Errorf("%s: its owner gets %q", c.name, l.down)
 		}
 	}
 }

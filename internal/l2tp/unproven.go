@@ -125,7 +125,7 @@ func (t *Tunnel) proven() {
 	}
 	for _, old := range slices.Clone(e.byPeer[t.key()]) {
 		if old != t {
-			old.abandon("the peer began anew")
+			old.abandon("the peer has restarted")
 		}
 	}
 	for _, lost := range t.beats {

@@ -52,8 +52,8 @@ type Of[S, R any] struct {
 	Missing func(rows []R, q *Query) error // the command fails with it instead of a table
 
 	Metrics []Metric[R]
-	// Zeroes puts those values of Metrics that are there, as zero, without a row. What is not
-	// there cannot be told from what is not measured.
+	// Zeroes puts a zero for each time series of Metrics without a row. A missing series
+	// would look like a metric that does not exist.
 	Zeroes func(ctx context.Context, from S, put Put)
 }
 

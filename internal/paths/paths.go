@@ -102,7 +102,7 @@ func Cookie() (uint64, error) {
 	return cookie, nil
 }
 
-// Make makes the directories, and mounts the bpf file system if nobody has.
+// Make creates the directories, and mounts the BPF file system if it is not mounted.
 func (p Dirs) Make() error {
 	if strings.HasPrefix(p.Pins, bpffs) {
 		if err := MountBPF(); err != nil {

@@ -73,8 +73,8 @@ func Open(name string, mac [6]byte) (*Device, error) {
 	return &Device{file: os.NewFile(uintptr(fd), name), mac: mac, raw: raw}, nil
 }
 
-// persists fails where the device was gone in between, and has been made anew: it
-// goes again when fd is closed.
+// persists fails if the device was removed in between, and was created again by the
+// open: it is removed when fd is closed.
 func persists(fd int, req *unix.Ifreq) error {
 	if err := unix.IoctlIfreq(fd, unix.TUNGETIFF, req); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"weft/internal/lab/netspace/spacetest"
 )
 
-// A device that is not there, or that nobody else keeps, is not made: somebody has
-// taken it away, and it is to be made anew by who made it before.
+// A device that does not exist, or is not persistent, is not created: it was removed, and
+// the task that created it must create it again.
 func TestADeviceThatIsGoneIsNotMadeByWhoWantsToServeIt(t *testing.T) {
 	err := spacetest.New(t, "tap").Do(func() error {
 		for range 2 {

@@ -82,9 +82,9 @@ func TestNewsOfTheLineGoOnward(t *testing.T) {
 	d.up()
 	n := d.heardOf(wirel2tp.SLI)
 	d.asks(0xa0000) // LCP is between the subscriber and the far server
-	d.onward(t, "after LCP began anew")
+	d.onward(t, "after LCP was renegotiated")
 	if *n != 1 || d.beyond.only().accm != 0xa0000 {
-		t.Errorf("the LAC was told %d times, the server has %x", *n, d.beyond.only().accm)
+		t.Errorf("the LAC got %d SLIs, the server has %x", *n, d.beyond.only().accm)
 	}
 	home := d.client.only()
 	errors := make([]byte, 26)

@@ -9,11 +9,11 @@ import (
 	"weft/internal/state"
 )
 
-// pending is what the datapath has to be told.
+// pending are the changes for the datapath.
 type pending struct {
 	tunnels, sessions map[uint16]bool // new or changed
 	gone              []uint16        // sessions
-	ended             int             // of gone, those that SessionDelta has told
+	ended             int             // of gone, those that SessionDelta has given
 	accounts          []*Account
 	stored            map[uint16]bool // sessions; false: gone
 	leases            map[string]addresspool.Lease

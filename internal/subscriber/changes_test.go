@@ -11,8 +11,8 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// aDelta feeds the server what has come, one datagram, and gives what its datapath
-// has to be told before what the server says is sent.
+// aDelta feeds one waiting datagram to the server, and gives the session delta for its
+// datapath, which must be applied before the server's messages are sent.
 func (d *duet) aDelta() (t SessionDelta, said []datagram) {
 	d.t.Helper()
 	s := d.server
@@ -23,7 +23,7 @@ func (d *duet) aDelta() (t SessionDelta, said []datagram) {
 	return s.engine.SessionDelta(), d.client.inbox[before:]
 }
 
-// With the answer by which a subscriber knows that it is up, the datapath is told of it.
+// The datapath gets a session with the message by which the subscriber knows that it is up.
 func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
 	d := newDuet(t)
 	d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
@@ -49,11 +49,11 @@ func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
 			l := d.client.engine.Learned()["home"]
 			up = l.IPv4.IsValid()
 			if up && len(told) == 0 {
-				t.Fatalf("the client has %s, and the datapath knows nobody", l.IPv4)
+				t.Fatalf("the client has %s, and the datapath has no session", l.IPv4)
 			}
 			for _, one := range told {
 				if up && one.IPv4 != l.IPv4 {
-					t.Fatalf("the client has %s, and the datapath was told of %+v", l.IPv4, one)
+					t.Fatalf("the client has %s, and the datapath has %+v", l.IPv4, one)
 				}
 			}
 		}
@@ -76,7 +76,7 @@ func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
 	if s == nil || s.link.IPV6CP() != ppp.StateOpened || !s.online {
 		t.Fatal("there is no session")
 	}
-	// the subscriber begins IPv4 anew: our answer, then its own
+	// the subscriber renegotiates IPCP: our answer, then its own
 	s.engine.SessionDelta()
 	request := wireppp.Packet{Code: wireppp.ConfigureRequest, ID: 77, Data: wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptAddress, Data: s.given.IPv4.AsSlice()}})}
 	s.link.Receive(wireppp.IPCP, request.Marshal(), d.now)
@@ -85,16 +85,16 @@ func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
 	}
 	delta := s.engine.SessionDelta()
 	if len(delta.Sessions) != 1 || delta.Sessions[0].IPv4 != s.given.IPv4 || delta.Sessions[0].Blocked {
-		t.Errorf("IPv4 was agreed to, and the datapath is told of %+v", delta.Sessions)
+		t.Errorf("IPCP is open, and the datapath gets %+v", delta.Sessions)
 	}
-	// without an account nobody has anything
+	// without authentication the session has no addresses
 	s.online = false
 	if a := s.asState(); a.IPv4 != (netip.Addr{}) {
 		t.Errorf("no account has begun, and %v may send", a.IPv4)
 	}
 }
 
-// What has ended is told at once, and again in the batch by which it is removed.
+// A session that has ended is in the next delta, and again in the change set that removes it.
 func TestWhatHasEndedIsToldUntilItIsRemoved(t *testing.T) {
 	d := newDuet(t)
 	d.start(testServer(), testClient())
@@ -105,10 +105,10 @@ func TestWhatHasEndedIsToldUntilItIsRemoved(t *testing.T) {
 	}
 	e.Kick(Match{Login: "alice"}, d.now)
 	if delta := e.SessionDelta(); len(delta.Ended) != 1 || delta.Ended[0] != id {
-		t.Errorf("it ended %v, and %d was told to", delta.Ended, id)
+		t.Errorf("it ended %v, and %d was expected", delta.Ended, id)
 	}
 	if delta := e.SessionDelta(); !delta.Empty() {
-		t.Errorf("it is told again: %+v", delta)
+		t.Errorf("it is given again: %+v", delta)
 	}
 	e.closeTunnels(func(*tunnel) bool { return true }, wirel2tp.Result{Code: wirel2tp.StopShutDown})
 	d.now = d.now.Add(time.Minute)

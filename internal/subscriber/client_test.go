@@ -9,7 +9,7 @@ import (
 	"weft/internal/ppp"
 )
 
-// A member who does not get in is told why, in words that say what to look at.
+// A client that does not come up shows the reason, in words that say what to check.
 func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*ServerSettings, *ClientSettings)
@@ -41,7 +41,7 @@ func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 	d.start(testServer(), testClient())
 	d.pass(3 * time.Second)
 	if got := d.client.engine.Clients()[0]; got.State != "connecting" || !strings.Contains(got.Fault, "the server does not answer") {
-		t.Errorf("while nobody answers it says %+v", got)
+		t.Errorf("without an answer it shows %+v", got)
 	}
 	d.pass(time.Minute)
 	if got := d.client.engine.Clients()[0].Fault; !strings.Contains(got, "answer") {

@@ -77,8 +77,8 @@ func TestTheDetailsOfASession(t *testing.T) {
 	if list := d.server.engine.TunnelDetails("home"); len(list) != 1 || !strings.Contains(texts(list[0].Messages), "< L2TP SCCRQ\n> L2TP SCCRP\n< L2TP SCCCN") || !list[0].Secret {
 		t.Errorf("the tunnel is %+v", list)
 	}
-	if list := d.server.engine.TunnelDetails("nobody"); len(list) != 0 {
-		t.Errorf("nobody's tunnel is %+v", list)
+	if list := d.server.engine.TunnelDetails("stranger"); len(list) != 0 {
+		t.Errorf("the tunnel of an unknown peer is %+v", list)
 	}
 	d.server.engine.Kick(Match{Login: "alice"}, d.now)
 	d.settle()
@@ -87,7 +87,7 @@ func TestTheDetailsOfASession(t *testing.T) {
 	}
 }
 
-// What proves who somebody is does not show.
+// Passwords and responses are not shown.
 func TestPasswordsAreNotRemembered(t *testing.T) {
 	d := newDuet(t)
 	s, c := testServer(), testClient()
@@ -218,7 +218,7 @@ func TestAClientsOwnSession(t *testing.T) {
 		"IPv6 address": {Address: l.Addresses[0].Addr()}, "delegated prefix": {Address: l.Delegated.Addr().Next()}, "number": {Session: d.client.only().local},
 	} {
 		if list, _ := e.Details(m); len(list) != 0 {
-			t.Errorf("by %s somebody else's order means it", name)
+			t.Errorf("by %s a request for another session matches it", name)
 		}
 		m.Clients = true
 		list, _ := e.Details(m)

@@ -159,7 +159,7 @@ func (d *duet) settle() {
 				} else if d.beyond != nil {
 					s.engine.Dialed(name, netip.AddrPortFrom(s.addr.Addr(), 50000), d.beyond.addr, d.now)
 				} else {
-					s.engine.NotDialed(name, "nobody is there", d.now)
+					s.engine.NotDialed(name, "no such host", d.now)
 				}
 				busy = true
 			}
@@ -271,7 +271,7 @@ func TestAClientAndAServerAgree(t *testing.T) {
 				t.Errorf("%s: the datapath has\n%+v, want\n%+v", method, got, want)
 			}
 			if len(d.server.accounts) != 1 || d.server.accounts[0].Kind != AccountStart || d.server.accounts[0].Login != "alice" {
-				t.Errorf("%s: accounting was told %+v", method, d.server.accounts)
+				t.Errorf("%s: accounting got %+v", method, d.server.accounts)
 			}
 		}
 	}
@@ -299,7 +299,7 @@ func TestPacketsPassWithoutADatapath(t *testing.T) {
 	if len(d.server.delivered) != 1 || len(d.client.delivered) != 1 || len(d.client.delivered[0]) != 1460 {
 		t.Fatalf("%d and %d packets arrived", len(d.server.delivered), len(d.client.delivered))
 	}
-	// somebody else's source goes nowhere
+	// a packet with another subscriber's source address is dropped
 	d.client.engine.Transmit("l2tp-home", ping4(netip.MustParseAddr("203.0.113.200"), there, 100))
 	d.settle()
 	if len(d.server.delivered) != 1 || d.server.engine.Stats().Spoofed != 1 {
@@ -371,7 +371,7 @@ func TestLostMessagesComeAgain(t *testing.T) {
 func TestWhoIsNotLetIn(t *testing.T) {
 	for name, c := range map[string]func(*ServerSettings, *ClientSettings){
 		"wrong password":      func(_ *ServerSettings, c *ClientSettings) { c.Password = "guess" },
-		"unknown login":       func(_ *ServerSettings, c *ClientSettings) { c.Login = "nobody" },
+		"unknown login":       func(_ *ServerSettings, c *ClientSettings) { c.Login = "stranger" },
 		"wrong tunnel secret": func(_ *ServerSettings, c *ClientSettings) { c.Secret = "guess" },
 		"unknown LAC":         func(s *ServerSettings, _ *ClientSettings) { s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24") },
 		"method not allowed": func(s *ServerSettings, c *ClientSettings) {

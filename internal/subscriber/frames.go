@@ -107,9 +107,8 @@ func (s *session) mtu() int {
 	return s.link.MTU()
 }
 
-// linkInfo tells the LAC which characters are to be escaped on its line, if that
-// is something else than it knows (SLI, RFC 2661 section 6.14). It assumes all
-// until it is told.
+// linkInfo sends the LAC the ACCMs of its line, if they differ from what it has (SLI,
+// RFC 2661 section 6.14). Until the first SLI a LAC escapes all control characters.
 func (s *session) linkInfo(send, receive uint32) {
 	if s.tunnel.server == nil || send == s.accm {
 		return

@@ -12,8 +12,8 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// What somebody does to a server and a client that have a session: each byte
-// says what, the two behind it how long what follows is.
+// The operations on a server and a client that have a session: each byte selects one, the
+// two bytes behind it are the length of its argument.
 const (
 	doDatagram    = iota // from the client's address, as it comes
 	doFrame              // of PPP, in the session
@@ -74,7 +74,7 @@ func FuzzSessions(f *testing.F) {
 			b = b[3+n:]
 		}
 		d.sound()
-		d.told()
+		d.readAll()
 		// all of it ends, and leaves nothing
 		d.server.engine.Set(nil, nil, d.now)
 		d.client.engine.Set(nil, nil, d.now)
@@ -128,9 +128,8 @@ func (d *duet) do(what byte, b []byte) {
 	d.settle()
 }
 
-// told has all said that is known of sessions and tunnels: much of it is what somebody
-// sent.
-func (d *duet) told() {
+// readAll reads all that can be shown of sessions and tunnels: much of it comes from peers.
+func (d *duet) readAll() {
 	for _, one := range d.sides() {
 		e := one.engine
 		for id := range e.sessions {
@@ -174,20 +173,20 @@ func (d *duet) sound() {
 			})
 			for p, s := range srv.destined.All() {
 				if !there(s) {
-					d.t.Fatalf("%s leads to nobody", p)
+					d.t.Fatalf("%s leads to no session", p)
 				}
 			}
 			for login, list := range srv.logins {
 				for _, s := range list {
 					if !there(s) || s.login != login {
-						d.t.Fatalf("login %q is that of nobody", login)
+						d.t.Fatalf("login %q has no session", login)
 					}
 				}
 			}
 		}
 		for _, s := range one.sessions {
 			if e.sessions[s.Local] == nil {
-				d.t.Fatalf("the datapath has session %d, and nobody else", s.Local)
+				d.t.Fatalf("only the datapath has session %d", s.Local)
 			}
 		}
 	}
@@ -207,7 +206,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Add(tunnels[0], sessions[0])
 	f.Add([]byte(`{"local":1,"server":"isp"}`), []byte(`{"local":1,"tunnel":1,"link":{"v4":true,"v6":true}}`))
-	f.Add([]byte(`{"local":1,"server":"nobody"}`), []byte(`[]`))
+	f.Add([]byte(`{"local":1,"server":"stranger"}`), []byte(`[]`))
 	f.Fuzz(func(t *testing.T, tunnel, session []byte) {
 		d := newDuet(t)
 		d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)

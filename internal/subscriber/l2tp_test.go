@@ -10,16 +10,16 @@ import (
 	wirel2tp "weft/wire/l2tp"
 )
 
-// told collects the control messages that a side sends, and to which tunnel and
-// session of the peer's.
-type told struct {
+// sentMessage is a control message that a side has sent, with the tunnel and session id of the
+// peer.
+type sentMessage struct {
 	header  wirel2tp.Header
 	message *wirel2tp.Message // nil: an acknowledgement
 }
 
-func (d *duet) hearControl(t *testing.T, from **side) *[]told {
+func (d *duet) hearControl(t *testing.T, from **side) *[]sentMessage {
 	t.Helper()
-	var list []told
+	var list []sentMessage
 	d.lose = func(s *side, b []byte) bool {
 		h, body, err := wirel2tp.Parse(b)
 		if err != nil {
@@ -28,7 +28,7 @@ func (d *duet) hearControl(t *testing.T, from **side) *[]told {
 		if s != *from || !h.Control {
 			return false
 		}
-		one := told{header: h}
+		one := sentMessage{header: h}
 		if len(body) > 0 {
 			if one.message, err = wirel2tp.ParseMessage(append([]byte{}, body...), []byte("between us")); err != nil {
 				t.Fatal(err)
@@ -152,7 +152,7 @@ func TestALACUsesANumberAgain(t *testing.T) {
 		d.settle()
 		for _, one := range *heard {
 			if one.message != nil && one.message.Type == wirel2tp.CDN {
-				t.Errorf("the LAC is told of an end, which ends its new call: %+v", one)
+				t.Errorf("the LAC gets a CDN, which ends its new call: %+v", one)
 			}
 		}
 		_, ended := d.server.engine.Details(Match{Login: "alice"})
@@ -192,9 +192,8 @@ func TestARefusalIsAcknowledged(t *testing.T) {
 	}
 }
 
-// Outgoing calls (RFC 2661 section 7.5): a LAC and a server that have nothing to dial
-// with refuse one for good, at the number that it names, whoever asks; all others
-// go on.
+// Outgoing calls (RFC 2661 section 7.5): a LAC and a server that cannot dial reject them
+// with a CDN that names the call, from any peer; all other sessions continue.
 func TestOutgoingCallsAreRefused(t *testing.T) {
 	for _, asker := range []string{"LAC", "server"} {
 		d := newDuet(t)
@@ -209,7 +208,7 @@ func TestOutgoingCallsAreRefused(t *testing.T) {
 		d.inject(*from, tunnel, 0, wirel2tp.New(wirel2tp.OCRQ).AddUint16(wirel2tp.AssignedSessionID, 4711).AddUint32(wirel2tp.CallSerialNumber, 9).AddUint32(wirel2tp.MinimumBPS, 64000).
 			AddUint32(wirel2tp.MaximumBPS, 64000).AddUint32(wirel2tp.BearerType, 1).AddUint32(wirel2tp.FramingType, 1).Add(wirel2tp.CalledNumber, []byte("5551234")))
 		d.settle()
-		var cdn []told
+		var cdn []sentMessage
 		for _, one := range *heard {
 			if one.message != nil && one.message.Type == wirel2tp.CDN {
 				cdn = append(cdn, one)
@@ -224,9 +223,9 @@ func TestOutgoingCallsAreRefused(t *testing.T) {
 	}
 }
 
-// Answers to an outgoing call that nobody has made end the call that they are about
-// (section 7.2.1: a message out of order), and nothing if they are about none. What
-// is said of the line of a call that is not there is passed over.
+// Replies to an outgoing call that was never requested end the call that they name
+// (section 7.2.1: a message out of order), and have no effect if they name none. Line
+// information of an unknown call is ignored.
 func TestWhatIsAboutNoCallDoesNoHarm(t *testing.T) {
 	for _, kind := range []wirel2tp.MessageType{wirel2tp.OCRP, wirel2tp.OCCN, wirel2tp.WEN, wirel2tp.SLI, wirel2tp.ICRP, wirel2tp.ICCN} {
 		for _, number := range []uint16{0, 4711} {

@@ -12,7 +12,7 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// ends gives the reasons for which accounting was told that sessions ended.
+// ends gives the reasons in the Stop records of sessions.
 func (s *side) ends() (list []Reason) {
 	for _, a := range s.accounts {
 		if a.Kind == AccountStop {
@@ -166,13 +166,13 @@ func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
 		t.Fatalf("asked is %+v", d.server.asked)
 	}
 	if !d.server.engine.Waits(d.server.asked[0]) {
-		t.Error("nobody waits for the answer")
+		t.Error("no session waits for the answer")
 	}
 	d.server.engine.Answer(d.server.asked[0], AuthReply{Accept: true, Profile: *d.server.asked[0].Profile}, d.now)
 	d.settle()
 	d.up()
 	if d.server.engine.Waits(d.server.asked[0]) {
-		t.Error("somebody waits for the answer that was given")
+		t.Error("a session waits for an answer that was given")
 	}
 	s.Methods = []ppp.Method{ppp.MethodCHAP}
 	d = newDuet(t)
@@ -195,7 +195,7 @@ func TestNobodyWaitsWhenTheSubscriberIsGone(t *testing.T) {
 	}
 	d.pass(time.Minute + time.Second)
 	if d.server.engine.Waits(d.server.asked[0]) {
-		t.Error("somebody waits after a minute")
+		t.Error("a session waits after a minute")
 	}
 }
 
@@ -227,8 +227,8 @@ func TestASecondLogin(t *testing.T) {
 	}
 }
 
-// Who was away gets what it had, also from another process; nobody else does as
-// long as there is something else.
+// A login that returns gets its previous addresses, also from another process; no other
+// login gets them as long as others are free.
 func TestALoginKeepsItsAddresses(t *testing.T) {
 	settings := ServerSettings{
 		Name: "isp", IPv6: true, Bits: 56, Pools: []addresspool.Pool{{Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/29")}}},
@@ -271,7 +271,7 @@ func TestALoginKeepsItsAddresses(t *testing.T) {
 			}
 		}
 	}
-	// all 6 addresses but one are taken: what nobody is there for is given away at last
+	// all 6 addresses but one are in use: the address of an offline login is given away last
 	srv.release(all[0])
 	last := login(srv, e, "z")
 	if !last.given.IPv4.IsValid() || held4(srv) != 6 {

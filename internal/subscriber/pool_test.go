@@ -116,7 +116,7 @@ func TestWhatKeepsASubscriberFromAnAddress(t *testing.T) {
 		}
 		_, ended := d.server.engine.Details(Match{Login: "alice"})
 		if len(ended) == 0 || ended[0].Text != c.want || ended[0].Reason != ReasonRefused {
-			t.Errorf("%s: it is told %+v, want %q", name, ended, c.want)
+			t.Errorf("%s: it ends with %+v, want %q", name, ended, c.want)
 		}
 		if n := d.server.engine.Stats().NoAddress; n == 0 {
 			t.Errorf("%s: nothing is counted", name)
@@ -124,7 +124,7 @@ func TestWhatKeepsASubscriberFromAnAddress(t *testing.T) {
 	}
 }
 
-// An empty pool of prefixes keeps nobody out; it is counted.
+// An empty pool of prefixes rejects no session; it is counted.
 func TestWithoutAPrefix(t *testing.T) {
 	d := newDuet(t)
 	s := testServer()
@@ -139,8 +139,8 @@ func TestWithoutAPrefix(t *testing.T) {
 	}
 }
 
-// RADIUS's routes for hosts, and the captive portal of the garden, are in what
-// the subscriber's hosts are told.
+// The subscriber's hosts receive the routes that RADIUS gave for hosts, and the captive
+// portal of the walled garden.
 func TestWhatHostsAreToldBesides(t *testing.T) {
 	d := newDuet(t)
 	s := testServer()
@@ -153,13 +153,13 @@ func TestWhatHostsAreToldBesides(t *testing.T) {
 	one := d.server.only()
 	hosts := func() state.HostLink { return one.hostLink() }
 	if h := hosts(); h.Portal != s.Portal || len(h.Routes) != 1 || h.Routes[0] != one.profile.Advertised[0] {
-		t.Fatalf("hosts are told %+v", h)
+		t.Fatalf("hosts get %+v", h)
 	}
 	d.pass(time.Minute)
 	sent, no := d.server.sent, false
 	d.server.engine.Change(Match{Login: "alice"}, Change{Garden: &no}, d.now)
 	d.settle()
 	if h := hosts(); !strings.HasSuffix(h.Portal, ":unrestricted") || d.server.sent == sent {
-		t.Errorf("out of the garden hosts are told %q, and %d messages went", h.Portal, d.server.sent-sent)
+		t.Errorf("out of the garden hosts get %q, and %d messages were sent", h.Portal, d.server.sent-sent)
 	}
 }

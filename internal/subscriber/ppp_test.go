@@ -32,8 +32,8 @@ func (d *duet) frames(t *testing.T, look func(from *side, protocol wireppp.Proto
 	}
 }
 
-// A peer numbers each request of PAP anew (RFC 1334 section 2.2.1): a server that
-// takes its time, and an answer that is lost, keep nobody out.
+// Each PAP request of a peer has another identifier (RFC 1334 section 2.2.1): a slow
+// server or a lost answer does not reject the peer.
 func TestPAPIsAskedAgain(t *testing.T) {
 	slow := func() (*duet, *[]uint8, *[]uint8) {
 		d := newDuet(t)
@@ -79,8 +79,8 @@ func TestPAPIsAskedAgain(t *testing.T) {
 	}
 }
 
-// What of LCP's options the LAC agreed to that this router does not have, the
-// subscriber would make use of: LCP begins anew.
+// If the LAC agreed to LCP options that this router does not support, the subscriber
+// would use them: LCP is renegotiated.
 func TestALACThatAgreedToMultilink(t *testing.T) {
 	c := newCarrier(t, testServer())
 	m := agreed(ppp.MethodPAP, 1400)

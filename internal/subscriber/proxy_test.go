@@ -122,10 +122,10 @@ func TestWhatTheLACAgreedOnIsTakenOver(t *testing.T) {
 		c := newCarrier(t, testServer())
 		c.connect(one.m)
 		if p, ok := c.has(one.protocol, one.code); !ok || p.ID != one.id {
-			t.Errorf("%s: the subscriber is told %v, want the answer to its own %d", name, c.frames, one.id)
+			t.Errorf("%s: the subscriber gets %v, want the answer to its own %d", name, c.frames, one.id)
 		}
 		if _, ok := c.has(wireppp.LCP, wireppp.ConfigureRequest); ok {
-			t.Errorf("%s: LCP begins anew: %v", name, c.names())
+			t.Errorf("%s: LCP is renegotiated: %v", name, c.names())
 		}
 		_, v4 := c.has(wireppp.IPCP, wireppp.ConfigureRequest)
 		_, v6 := c.has(wireppp.IPV6CP, wireppp.ConfigureRequest)
@@ -174,7 +174,7 @@ func TestWhatTheLACSaysIsNotBelievedBlindly(t *testing.T) {
 	}
 }
 
-// A subscriber that begins LCP anew has to say anew who it is, as the same.
+// A subscriber that renegotiates LCP must authenticate again, with the same login.
 func TestWhoBeginsAnewIsAskedAnew(t *testing.T) {
 	s := testServer()
 	s.Methods, s.Duplicates = []ppp.Method{ppp.MethodPAP}, DuplicatesRefuse
@@ -190,7 +190,7 @@ func TestWhoBeginsAnewIsAskedAnew(t *testing.T) {
 		}
 		ask, ok := c.has(wireppp.LCP, wireppp.ConfigureRequest)
 		if !ok {
-			t.Fatalf("LCP does not begin anew: %v", c.frames)
+			t.Fatalf("LCP is not renegotiated: %v", c.frames)
 		}
 		l.Receive(wireppp.LCP, wireppp.Packet{Code: wireppp.ConfigureAck, ID: ask.ID, Data: ask.Data}.Marshal(), c.now)
 		l.Receive(wireppp.PAP, wireppp.Packet{Code: wireppp.PAPRequest, ID: 41, Data: wireppp.MarshalPAP(login, password)}.Marshal(), c.now)

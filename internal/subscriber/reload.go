@@ -8,10 +8,10 @@ import (
 	"weft/internal/ppp"
 )
 
-// updateServer takes over other settings of a section, while its sessions go on. What
-// they have of the section, or of the users of the file, becomes what is there
-// now: rates, walled garden, time limits. What an order, or RADIUS, has set
-// otherwise stays. Hosts are told of other name servers and translators.
+// updateServer applies new settings of a section while its sessions continue. Values
+// that sessions have from the section, or from the users of the file, change: rates,
+// walled garden, time limits. Values that a CoA request or RADIUS has set stay. Hosts
+// get advertisements with changed name servers and translators.
 func (e *Engine) updateServer(srv *server, n ServerSettings) {
 	old := &server{ServerSettings: srv.ServerSettings, users: srv.users}
 	told := !slices.Equal(old.DNS, n.DNS) || !slices.Equal(old.PREF64, n.PREF64) || old.Portal != n.Portal
@@ -36,7 +36,7 @@ func (e *Engine) updateServer(srv *server, n ServerSettings) {
 	}
 }
 
-// advertSoon is within what time all are told of a change.
+// advertSoon is the time within which all hosts get a change.
 const advertSoon = 10 * time.Second
 
 // limits are what a login has by the file.
@@ -81,7 +81,7 @@ func (s *session) updateLimits(was, is Profile) {
 	}
 }
 
-// PutAgain has all sessions that carry something told again.
+// PutAgain puts all sessions that forward packets into the next SessionDelta.
 func (e *Engine) PutAgain() {
 	for id, s := range e.sessions {
 		if s.up() && s.carried() {

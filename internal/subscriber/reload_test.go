@@ -129,7 +129,7 @@ func TestSubscribersAreToldOfTranslators(t *testing.T) {
 	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
 	d.pass(advertSoon)
 	if len(adverts) == 0 {
-		t.Fatal("nobody was told")
+		t.Fatal("no host got the change")
 	}
 	for _, o := range adverts[0].Options {
 		if x, ok := o.(*ndp.PREF64); ok && x.Prefix == p && x.Lifetime >= 30*time.Minute {
@@ -139,7 +139,7 @@ func TestSubscribersAreToldOfTranslators(t *testing.T) {
 	t.Errorf("it says %+v", adverts[0].Options)
 }
 
-// All that is carried is told again, and nothing else.
+// All sessions that forward packets are given again, and nothing else.
 func TestSessionsAreToldAgain(t *testing.T) {
 	d := newDuet(t)
 	d.start(testServer(), testClient())
@@ -148,13 +148,13 @@ func TestSessionsAreToldAgain(t *testing.T) {
 	one := d.server.sessions[d.server.only().local]
 	e.PutAgain()
 	if b := e.Take(); len(b.Sessions) != 1 || b.Sessions[0].Local != one.Local || b.Sessions[0].IPv4 != one.IPv4 || len(b.Accounts)+len(b.GoneSessions) > 0 {
-		t.Errorf("told is %+v", b)
+		t.Errorf("given is %+v", b)
 	}
 	tunnel := d.client.only().tunnel
 	d.inject(d.client, tunnel, 0, wirel2tp.New(wirel2tp.ICRQ).AddUint16(wirel2tp.AssignedSessionID, 4711).AddUint32(wirel2tp.CallSerialNumber, 9)) // one that is not up yet
 	d.settle()
 	e.PutAgain()
 	if b := e.Take(); len(b.Sessions) != 1 {
-		t.Errorf("with a call that is not up yet told is %+v", b)
+		t.Errorf("with a call that is not up yet given is %+v", b)
 	}
 }

@@ -139,7 +139,7 @@ func (s *server) resolveDuplicates(one *session) bool {
 		return false
 	case DuplicatesReplace:
 		for _, o := range others {
-			o.hangUp(ReasonReplaced, "the subscriber logged in anew")
+			o.hangUp(ReasonReplaced, "the subscriber logged in again")
 		}
 	}
 	return true

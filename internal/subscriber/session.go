@@ -31,7 +31,7 @@ type session struct {
 	login            string
 	profile          Profile
 	given            addresspool.Lease // out of the section's pools
-	online           bool              // accounting was told
+	online           bool              // an accounting Start was made
 	endsAt           time.Time
 	interim          time.Time
 	advertAt         time.Time
@@ -262,7 +262,7 @@ func (s *session) linkEnded(why Reason, text string) {
 	s.close(code, why, text)
 }
 
-// hangUp ends the session politely: PPP is told, then the call is taken down.
+// hangUp ends the session: it sends an LCP Terminate-Request, then a CDN.
 func (s *session) hangUp(why Reason, text string) {
 	if s.gone() {
 		return

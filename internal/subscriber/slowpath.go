@@ -52,7 +52,7 @@ func (s *session) gardenPasses(far netip.Addr) bool {
 	return srv == nil || !s.profile.Garden || slices.ContainsFunc(srv.Garden, func(p netip.Prefix) bool { return p.Contains(far) })
 }
 
-// fromPeer6 is fromPeer with what the link itself is told apart.
+// fromPeer6 is fromPeer for IPv6. It separates the messages for the link itself.
 func (s *session) fromPeer6(ip []byte) {
 	from, to, ok := oversize.Addresses(ip)
 	if !ok {

@@ -318,6 +318,6 @@ func (e *Engine) restorePairs(kept []storedSession) {
 // closeIdle ends a tunnel without sessions.
 func (t *tunnel) closeIdle() {
 	if o := t.toServer; o != nil && t.Idle() && len(o.waiting) == 0 && t.State() == l2tp.TunnelUp {
-		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "nobody needs it any more"}, l2tp.ReasonRequested)
+		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "the tunnel is no longer needed"}, l2tp.ReasonRequested)
 	}
 }

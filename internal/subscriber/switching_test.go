@@ -71,7 +71,7 @@ func TestARealmBelongsToAnotherServer(t *testing.T) {
 		}
 		d.onward(t, string(method)+", after a while") // hellos and echoes
 		if n := len(d.server.accounts); n != 1 || d.server.accounts[0].Kind != AccountStart || d.server.accounts[0].Login != "alice@far" {
-			t.Errorf("%s: accounting was told %+v", method, d.server.accounts)
+			t.Errorf("%s: accounting got %+v", method, d.server.accounts)
 		}
 		// an end on either side is one on both
 		d.beyond.engine.Kick(Match{Login: "alice@far"}, d.now)
@@ -92,8 +92,8 @@ func TestARealmBelongsToAnotherServer(t *testing.T) {
 	}
 }
 
-// With hide the other server alone can read what the subscriber showed; without it
-// whoever is on the way can.
+// With hide_avps only the other server can read the subscriber's credentials; without it
+// any host on the path can.
 func TestWhatGoesOnIsHidden(t *testing.T) {
 	for _, hide := range []bool{false, true} {
 		d := newDuet(t)
@@ -152,8 +152,8 @@ func TestTheOtherServerIsNotThere(t *testing.T) {
 		t.Errorf("%d sessions, %d tunnels onward", len(d.server.engine.sessions), len(d.server.engine.switches))
 	}
 	_, ended := d.server.engine.Details(Match{Login: "alice@far"})
-	if len(ended) == 0 || ended[0].Text != "the server that it belongs to cannot be reached: nobody is there" {
-		t.Errorf("the end is told as %+v", ended)
+	if len(ended) == 0 || ended[0].Text != "the server that it belongs to cannot be reached: no such host" {
+		t.Errorf("the end is shown as %+v", ended)
 	}
 	// it does not answer
 	d = trio(t, ppp.MethodPAP, true)
@@ -227,7 +227,7 @@ func TestSessionsThatGoOnOutliveTheProcess(t *testing.T) {
 		d.pass(10 * time.Minute) // hellos to both sides, echoes through
 		d.onward(t, "and a while")
 		if len(d.server.accounts) != 0 || d.server.engine.Subscribers()[0].ID != ids || d.client.only() != home || d.beyond.only() != far {
-			t.Fatalf("somebody noticed: %+v", d.server.accounts)
+			t.Fatalf("the session changed: %+v", d.server.accounts)
 		}
 	}
 	// another one of the realm takes the same tunnel, with a serial number of its own
@@ -278,7 +278,7 @@ func TestHalfOfASessionThatGoesOn(t *testing.T) {
 		if c.near != nil {
 			continue
 		}
-		d.pass(3 * time.Minute) // a side that was told comes back; one whose tunnel is unknown finds out
+		d.pass(3 * time.Minute) // a side that got the end reconnects; one whose tunnel is unknown times out
 		d.onward(t, name+", after a while")
 	}
 }

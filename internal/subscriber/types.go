@@ -88,7 +88,7 @@ type Call struct {
 	Group   string         `json:"group,omitempty"`
 }
 
-// AccountKind is what accounting is told of.
+// AccountKind is the kind of an accounting record.
 type AccountKind uint8
 
 const (

@@ -31,8 +31,8 @@ type Status struct {
 	Error   string // why it cannot be reached; empty: it can, as far as is known
 }
 
-// Sender sends messages to one collector. Nobody waits for it: what it does
-// not take stays in a queue; what finds no room there is lost, and counted.
+// Sender sends messages to one collector. It does not block its callers: messages wait in
+// a queue; a message that finds the queue full is lost, and counted.
 type Sender struct {
 	target
 	settings Settings
@@ -156,7 +156,7 @@ func (s *Sender) run() {
 			c.close()
 			c = nil
 			if s.network == "udp" {
-				s.lost.Add(1) // nobody listens there, and it may have been this or the last one
+				s.lost.Add(1) // port unreachable; this message or the one before was lost
 				break
 			}
 		}

@@ -191,7 +191,7 @@ func TestWhatACollectorMissedIsSentWhenItIsBack(t *testing.T) {
 	s.Send(time.Now(), "BOUND", "one")
 	first.gets("one")
 	first.crash()
-	s.Send(time.Now(), "BOUND", "lost") // may be: to a connection that nobody reads from any more
+	s.Send(time.Now(), "BOUND", "lost") // may be lost: the peer no longer reads from the connection
 	eventually(t, "it is noticed", func() bool { s.Send(time.Now(), "BOUND", "probe"); return s.Status().Error != "" })
 	for i := range 1000 {
 		s.Send(time.Now(), "BOUND", fmt.Sprint("while away ", i))
@@ -215,7 +215,7 @@ func TestWhatACollectorMissedIsSentWhenItIsBack(t *testing.T) {
 }
 
 func TestWhatFindsNoRoomIsCountedAndNobodyWaits(t *testing.T) {
-	// an address at which nobody is
+	// an address without a listener
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestACollectorByTLS(t *testing.T) {
 		"127.0.0.1":         open(to, keys.File),
 		"no such file":      open(to+"#logs.example.net", "/nonexistent"),
 	} {
-		eventually(t, name+" is told", func() bool { return s.Status().Error != "" })
+		eventually(t, name+" gives an error", func() bool { return s.Status().Error != "" })
 		if st := s.Status(); st.Sent != 0 {
 			t.Errorf("%s: %+v", name, st)
 		}

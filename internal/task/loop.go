@@ -41,7 +41,7 @@ func (m Mailbox[S]) Ask(ctx context.Context, f func(S)) error {
 	return <-answered
 }
 
-// Loop owns a state that only changes when somebody asks, or time passes.
+// Loop owns a state that changes only in requests and when time passes.
 type Loop[S any] struct {
 	box   Mailbox[S]
 	task  *Task

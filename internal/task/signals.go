@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Wake is a signal without content: set while nobody looks it waits, set twice
-// it is one.
+// Wake is a signal without content. It stays set until it is received; setting it twice
+// is the same as once.
 type Wake chan struct{}
 
 // NewWake makes a signal that is not set.

@@ -57,8 +57,8 @@ type Kept struct {
 	// sockets are open), so that Fault knows.
 	Run   func(ctx context.Context, works func()) error
 	Retry Retry
-	// Report is called with each error that differs from the last, and with nil
-	// when Run works again. It may be nil: Log is told then.
+	// Report is called with each error that differs from the last one, and with nil when Run
+	// works again. If it is nil, the errors go to Log.
 	Report func(error)
 	Log    *slog.Logger
 }

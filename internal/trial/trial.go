@@ -25,7 +25,7 @@ type Trial struct {
 	Name    string `json:"name"`    // of the file that it came from
 	Text    string `json:"text"`    // the configuration
 	Was     string `json:"was"`     // what was in force before
-	End     int64  `json:"until"`   // nanoseconds of CLOCK_BOOTTIME, which nobody sets
+	End     int64  `json:"until"`   // nanoseconds of CLOCK_BOOTTIME, which cannot be set
 	Session string `json:"session"` // SSH_CONNECTION of who applied it
 }
 

@@ -12,13 +12,12 @@ import (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// Guard answers only those who mean this server. A page of another site must
-// neither read what is here, by having its own name point to a loopback address
-// (DNS rebinding), nor make this machine work. So the Host must be localhost or
-// a loopback address, with remote any address, but never another name, which
-// somebody else may own; and what another site's page asks for is refused (Fetch
-// Metadata Request Headers; RFC 6454), but for following a link to a page, whose
-// path ends in a slash.
+// Guard accepts only requests that are meant for this server. A page of another site must
+// not read its content by DNS rebinding (a name of its own that resolves to a loopback
+// address), and must not cause work on this machine. So the Host must be localhost or a
+// loopback address, with remote any address, but never another name, which another party
+// may own. Requests from pages of other sites are rejected (Fetch Metadata Request
+// Headers; RFC 6454), except for following a link to a page, whose path ends in a slash.
 func Guard(next http.Handler, remote bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -42,12 +42,12 @@ const (
 	End   Kind = 4 // that was all
 )
 
-// What says what is told of a session.
+// What is the kind of a session update.
 type What uint8
 
 const (
 	Put    What = 1 // the sender has it
-	Lend   What = 2 // the sender was told of it, and no packet has come since
+	Lend   What = 2 // the sender has received the session and has seen no packet of it since
 	Ending What = 3 // it is over
 )
 
@@ -167,7 +167,7 @@ func (r *Record) parse(b []byte, names []string) error {
 	r.What, r.Protocol, r.State = What(b[0]), b[2], state.SessionState(b[3])
 	switch {
 	case r.What < Put || r.What > Ending:
-		return fmt.Errorf("%d cannot be told of a session", b[0])
+		return fmt.Errorf("%d is not a kind of session update", b[0])
 	case int(b[1]) >= len(names):
 		return fmt.Errorf("translator %d of %d", b[1], len(names))
 	case r.Protocol != 1 && r.Protocol != 6 && r.Protocol != 17:

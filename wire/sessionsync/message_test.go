@@ -81,7 +81,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"version":    {func(b []byte) { b[2] = 2 }, "version 2"},
 		"kind":       {func(b []byte) { b[3] = 9 }, "kind 9"},
 		"flags":      {func(b []byte) { b[4] = 2 }, "flags 0x2"},
-		"what":       {func(b []byte) { b[at] = 0 }, "cannot be told"},
+		"what":       {func(b []byte) { b[at] = 0 }, "not a kind of session update"},
 		"translator": {func(b []byte) { b[at+1] = 2 }, "translator 2 of 2"},
 		"protocol":   {func(b []byte) { b[at+2] = 47 }, "protocol 47"},
 		"dead":       {func(b []byte) { b[at+3] = 255 }, "no state 255"},

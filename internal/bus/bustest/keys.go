@@ -24,7 +24,7 @@ type Authority struct {
 	File string // its own certificate
 }
 
-// NewAuthority makes one that nobody else knows.
+// NewAuthority makes a certificate authority that is not in any trust store.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}

@@ -126,7 +126,7 @@ func checkHost(c *config.Checker, s *Config) {
 	}
 	for _, name := range c.File().Names("interface") {
 		if i := c.File().Interface(name); i.Device == s.Device && len(i.Addresses) > 0 {
-			c.Error("host", fmt.Sprintf("interface.%s has addresses on the bridge, and the router takes no part in it: nobody would reach them", name), "write host = true if the router is to be reached from the bridge")
+			c.Error("host", fmt.Sprintf("interface.%s has addresses on the bridge, but the router is not part of the bridge: they cannot be reached", name), "set host = true if the router must be reachable from the bridge")
 		}
 	}
 }

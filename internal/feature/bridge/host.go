@@ -37,7 +37,7 @@ func (p *planner) hostLeaks(path string, c *Config, ports []port) {
 	for _, l := range p.facts.Links {
 		at, ours := devices[l.Name]
 		if a, some := lasting(l); some && at == path && !c.Host {
-			p.warn(path, fmt.Sprintf("%s has the address %s, and the router takes no part in the bridge: nobody reaches it", l.Name, a), "take the address off, or write host = true")
+			p.warn(path, fmt.Sprintf("%s has the address %s, but the router is not part of the bridge: it cannot be reached", l.Name, a), "remove the address, or set host = true")
 		} else if some && ours && at != path {
 			p.warn(at, fmt.Sprintf("%s has the address %s: what the router sends from it does not leave a port", l.Name, a), "take the address off")
 		}
@@ -60,7 +60,7 @@ func (p *planner) hostLeaks(path string, c *Config, ports []port) {
 // forwarding warns of what the host forwards though the file does not say so.
 func (p *planner) forwarding(path string, c *Config, ports []port) {
 	if !c.Host || p.f.Router().Forwarding {
-		return // the second is told of without a look at the host
+		return // the second has its warning already
 	}
 	hostVLANs := append([]int{c.hostVLAN(p.f, path)}, c.HostVLANs...)
 	for _, q := range ports {
@@ -69,7 +69,7 @@ func (p *planner) forwarding(path string, c *Config, ports []port) {
 		}
 		for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 			if p.facts.Sysctls[name] == "1" {
-				p.warn(path+".host", name+" is 1, whoever set it: guests reach through the router all that it reaches, each other too", "sysctl -w "+strings.ReplaceAll(name, "/", ".")+"=0, or filter what comes from the bridge in the firewall's FORWARD chain")
+				p.warn(path+".host", name+" is 1: guests reach all hosts that the router reaches, and each other, through the router", "sysctl -w "+strings.ReplaceAll(name, "/", ".")+"=0, or filter what comes from the bridge in the firewall's FORWARD chain")
 			}
 		}
 		return

@@ -35,7 +35,7 @@ func leaks(c *config.Checker, name string, s *Config) {
 		}
 		if p.Role != Guest {
 			if p.Kind != "" {
-				c.Warn(at("role"), fmt.Sprintf("whoever opens %s is trusted as %s: no guard and no limit is there, and other guests are reached", p.Device, p.Role), "leave role out for a guest")
+				c.Warn(at("role"), fmt.Sprintf("the process that opens %s is trusted as %s: no filter and no limit applies, and it reaches all guests", p.Device, p.Role), "remove role for a guest")
 			}
 			continue
 		}
@@ -48,7 +48,7 @@ func leaks(c *config.Checker, name string, s *Config) {
 			c.Warn(at("isolated"), fmt.Sprintf("the guest at %s reaches other guests that are not isolated", p.Device), "leave isolated out")
 		}
 		if !p.Locked {
-			c.Warn(at("locked"), fmt.Sprintf("the guest at %s may use any link address that nobody has", p.Device), "list its addresses in macs")
+			c.Warn(at("locked"), fmt.Sprintf("the guest at %s may use any unused link address", p.Device), "list its addresses in macs")
 		}
 		if p.DHCPServer {
 			c.Warn(at("dhcp_server"), fmt.Sprintf("the guest at %s may hand out addresses", p.Device), "leave dhcp_server out")

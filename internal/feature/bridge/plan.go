@@ -125,7 +125,7 @@ func (p *planner) host(c *Config, path string, b state.Bridge, ports []port, tag
 	}
 	p.want(g)
 	if l, _ := p.facts.Link(c.Device); c.Host && l.MAC != ([6]byte{}) {
-		// nobody else is the router, also while it is silent
+		// no other station can claim the router's address, also while the router is silent
 		p.want(state.Station{Bridge: c.Device, Device: c.Device, MAC: l.MAC})
 	}
 	p.program(c.Device, state.HookIngress, "bridge_host_in")

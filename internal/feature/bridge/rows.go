@@ -66,7 +66,7 @@ func Nouns() []noun.Noun {
 	return []noun.Noun{noun.Of[Source, Row]{
 		Name: "bridges", Short: "The bridges, their ports, who is behind them, and what was dropped there",
 		Long: `Each [bridge.NAME] with its ports. HOST says whether the router takes part,
-VLANS who tells them apart: the kernel, weft's programs, or nobody because
+VLANS who separates them: the kernel, weft's programs, or none because
 there is one. A port that is absent has not joined. MACS are the source
 addresses seen there in the last five minutes; = marks those of weft.toml.
 Below a port stands what it dropped, by reason; below the bridge, what was

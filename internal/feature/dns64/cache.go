@@ -22,8 +22,8 @@ func ask(name string, typ uint16, do, cd bool) question {
 	return question{strings.ToLower(dns.Fqdn(name)), typ, dns.ClassINET, do, cd}
 }
 
-// answer is what is known about a question. The records are shared with the
-// cache: whoever changes one copies it first.
+// answer is a cached answer to a question. Its records belong to the cache: copy one
+// before changing it.
 type answer struct {
 	rcode  int
 	answer []dns.RR
@@ -48,7 +48,7 @@ func (a *answer) copyWith(records []dns.RR) *answer {
 // largest is the size of an answer beyond which it is not kept, in bytes.
 const largest = 4096
 
-// failureTTL is how long it is remembered that nobody could answer: at least a
+// failureTTL is the time for which the failure of all servers is cached: at least a
 // second, at most five minutes (RFC 9520 section 3.2).
 const failureTTL = 5 * time.Second
 
@@ -63,7 +63,7 @@ type entry struct {
 	answer  *answer
 	stored  time.Time
 	ttl     time.Duration
-	refresh bool // somebody is asking again already
+	refresh bool // a refresh is in progress
 }
 
 func newCache(s CacheSettings) *cache {
@@ -81,7 +81,7 @@ func (c *cache) set(s CacheSettings) {
 // found is what the cache says of a question.
 type found struct {
 	answer *answer
-	stale  bool // beyond its time: only for when nobody answers
+	stale  bool // expired: used only if no server answers
 	renew  bool // the caller is the one who is to ask again now
 }
 

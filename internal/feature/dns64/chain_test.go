@@ -51,7 +51,7 @@ func TestWhichRecordsAnswerAQuestion(t *testing.T) {
 		"an alias to itself":                   {dns.TypeA, records("n0.example. 60 IN CNAME n0.example."), 0, true},
 		"a circle":                             {dns.TypeA, records("n0.example. 60 IN CNAME n1.example.", "n1.example. 60 IN CNAME n0.example."), 0, true},
 		"the alias itself is asked for":        {dns.TypeCNAME, aliasesInARow(3), 1, false},
-		"what nobody asked for":                {dns.TypeA, records("n0.example. 60 IN A 192.0.2.1", "other.example. 60 IN A 192.0.2.2", "bank.test. 60 IN A 192.0.2.3"), 1, false},
+		"unrelated records":                    {dns.TypeA, records("n0.example. 60 IN A 192.0.2.1", "other.example. 60 IN A 192.0.2.2", "bank.test. 60 IN A 192.0.2.3"), 1, false},
 		"two aliases of one name, the first":   {dns.TypeA, records("n0.example. 60 IN CNAME a.example.", "n0.example. 60 IN CNAME b.example.", "a.example. 60 IN A 192.0.2.1", "b.example. 60 IN A 192.0.2.2"), 3, false},
 		"DNAME without its CNAME":              {dns.TypeA, records("example. 60 IN DNAME test.", "n0.test. 60 IN A 192.0.2.1"), 2, false},
 		"DNAME of the root":                    {dns.TypeA, records(". 60 IN DNAME test.", "n0.example.test. 60 IN A 192.0.2.1"), 0, true},

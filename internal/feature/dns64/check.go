@@ -34,14 +34,14 @@ func check(c *config.Checker, s *Config) {
 
 func checkInterfaces(c *config.Checker, s *Config) {
 	if c.Given("interfaces") && len(s.Interfaces) == 0 {
-		c.Error("interfaces", "is empty: it would answer nobody", "name at least one [interface.NAME]")
+		c.Error("interfaces", "is empty: no client would get an answer", "name at least one [interface.NAME]")
 	}
 	c.Interfaces("interfaces", s.Interfaces)
 }
 
 func checkForwarders(c *config.Checker, s *Config) {
 	if c.Given("forwarders") && len(s.Forwarders) == 0 {
-		c.Error("forwarders", "is empty: nobody would know the names", "name at least one recursive resolver")
+		c.Error("forwarders", "is empty: no name could be resolved", "name at least one recursive resolver")
 	}
 	var seen []Forwarder
 	for i, text := range s.Forwarders {

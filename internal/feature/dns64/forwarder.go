@@ -82,7 +82,7 @@ func parseEndpoint(text string, t Transport) (ap netip.AddrPort, what, remedy st
 	case a.Is4In6():
 		return ap, fmt.Sprintf("%q is an IPv4 address in IPv6 dress", text), fmt.Sprintf("its IPv4 form is %s", a.Unmap())
 	case a.IsUnspecified(), a.IsMulticast():
-		return ap, fmt.Sprintf("%s is nobody's address", a), "write the resolver's own"
+		return ap, fmt.Sprintf("%s is not a unicast address", a), "use the resolver's address"
 	case a.IsLinkLocalUnicast() && a.Zone() == "":
 		return ap, fmt.Sprintf("%s is link-local, and says not on which device", a), fmt.Sprintf("like \"%s%%eth0\"", a)
 	}

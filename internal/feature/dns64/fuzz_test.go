@@ -16,7 +16,7 @@ type raw struct{ m *dns.Msg }
 
 func (r raw) Ask(context.Context, *dns.Msg) (*dns.Msg, error) {
 	if r.m == nil {
-		return nil, errors.New("nobody answered")
+		return nil, errors.New("no server answered")
 	}
 	return r.m.Copy(), nil
 }

@@ -64,7 +64,7 @@ func unfit(m *dns.Msg) (*dns.Msg, event) {
 	case opt != nil && opt.Version() != 0: // RFC 6891 section 6.1.3
 		reply := refuse(m, dns.RcodeBadVers)
 		return reply, evMalformed
-	case !m.RecursionDesired, m.Question[0].Qclass != dns.ClassINET: // what is in the cache is nobody's business
+	case !m.RecursionDesired, m.Question[0].Qclass != dns.ClassINET: // do not reveal the content of the cache
 		return refuse(m, dns.RcodeRefused), evRefused
 	}
 	switch m.Question[0].Qtype {

@@ -10,7 +10,7 @@ import (
 	"weft/internal/translate"
 )
 
-// Names that are answered here and asked of nobody.
+// Names that are answered here, without a query to a forwarder.
 const (
 	ipv4Only    = "ipv4only.arpa."
 	localTTL    = 600   // seconds; what is made of the configuration
@@ -49,7 +49,7 @@ func within(name, zone string) bool {
 func nothing(rcode int, zone string) *answer {
 	return &answer{rcode: rcode, ns: []dns.RR{&dns.SOA{
 		Hdr: dns.RR_Header{Name: zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: localSOA},
-		Ns:  zone, Mbox: "nobody.invalid.", Serial: 1, Refresh: 3600, Retry: 1200, Expire: 604800, Minttl: localSOA,
+		Ns:  zone, Mbox: "hostmaster.invalid.", Serial: 1, Refresh: 3600, Retry: 1200, Expire: 604800, Minttl: localSOA,
 	}}}
 }
 

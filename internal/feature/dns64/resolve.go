@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Upstream asks a recursive resolver. The question has everything but an id;
-// the answer must be one to that question. An error means that nobody answered.
+// Upstream queries a recursive resolver. The question is complete but for its id; the
+// answer must belong to that question. An error means that no server answered.
 type Upstream interface {
 	Ask(ctx context.Context, q *dns.Msg) (*dns.Msg, error)
 }

@@ -51,7 +51,7 @@ func (z *zone) Ask(ctx context.Context, q *dns.Msg) (*dns.Msg, error) {
 	for _, line := range lines {
 		switch {
 		case line == "!timeout":
-			return nil, errors.New("nobody answered")
+			return nil, errors.New("no server answered")
 		case line == "!BOGUS":
 			r.Rcode = dns.RcodeServerFailure
 			r.SetEdns0(1232, false)

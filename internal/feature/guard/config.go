@@ -90,7 +90,7 @@ func check(c *config.Checker, name string, s *Config) {
 		}
 	}
 	if !c.Broken("reverse_path") && s.ReversePath == ReverseOff && !s.Bogons && s.rates() == ([state.GuardRates]state.GuardRate{}) && !c.File().Given("block") {
-		c.Warn("", "drops nothing but what weft block is told", "say what must not get in: reverse_path, bogons, syn_total, or a section [block]")
+		c.Warn("", "drops only what weft block add blocks", "set reverse_path, bogons or syn_total, or add a section [block]")
 	}
 	for _, pair := range []struct {
 		key, total string

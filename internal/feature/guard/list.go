@@ -44,7 +44,7 @@ func reachable() []netip.Prefix {
 	return list
 }
 
-// Blocked is a source that somebody has blocked while the router runs.
+// Blocked is a source that was blocked at run time.
 type Blocked struct {
 	Prefix netip.Prefix `json:"prefix"`
 	Until  time.Time    `json:"until,omitzero"` // zero: until it is taken back
@@ -140,8 +140,7 @@ type Mistake struct {
 	What, Remedy string
 }
 
-// Mistakes are those of a list: that of each line, in order, but no more than
-// mistakesMost are told apart.
+// Mistakes are the mistakes of a list, one per line, in order, up to mistakesMost.
 type Mistakes struct {
 	File string
 	List []Mistake

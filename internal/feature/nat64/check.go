@@ -142,10 +142,9 @@ func checkTranslatable(c *config.Checker, s *Config) {
 	}
 }
 
-// checkWellKnown holds translatable prefixes against RFC 6052 section 3.1: the
-// well-known prefix must not stand before addresses that are not global, and
-// should not make the addresses of nodes, because nobody can announce a part of
-// it.
+// checkWellKnown checks translatable prefixes against RFC 6052 section 3.1: the
+// well-known prefix must not embed IPv4 addresses that are not global, and should not
+// form the addresses of nodes, because no network can announce a part of it.
 func checkWellKnown(c *config.Checker, key string, p netip.Prefix, s *Config) {
 	if s.Prefix != wellKnown() {
 		return

@@ -94,7 +94,7 @@ func checkCLAT(c *config.Checker, name string, s *Config) {
 	}
 	for i, a := range s.Resolvers {
 		if a.IsValid() && (a.IsUnspecified() || a.IsMulticast()) {
-			c.Error(fmt.Sprintf("resolvers[%d]", i), fmt.Sprintf("%s is nobody's address", a), "a DNS64 of the network")
+			c.Error(fmt.Sprintf("resolvers[%d]", i), fmt.Sprintf("%s is not a unicast address", a), "use a DNS64 server of the network")
 		}
 	}
 	for _, other := range c.File().Names("nat64") {
@@ -119,8 +119,8 @@ func onlyCLAT(c *config.Checker) {
 // all4 is every IPv4 address.
 func all4() netip.Prefix { return netip.PrefixFrom(netip.IPv4Unspecified(), 0) }
 
-// halves are all4 in two routes, which stand before a default route that
-// somebody else has made, and do not take its place.
+// halves are the two halves of all4 as routes: they are more specific than a default
+// route of the host, and do not replace it.
 func halves() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 1), netip.PrefixFrom(netip.AddrFrom4([4]byte{128}), 1)}
 }
@@ -173,9 +173,9 @@ func (c *Config) nodes4() []netip.Prefix {
 	return list
 }
 
-// stranger tells whether an IPv4 packet is none of a CLAT's nodes'. Under the
-// PLAT's prefix it would come from an address that is somebody else's. ICMP
-// errors may come from routers in between.
+// stranger reports whether the sender of an IPv4 packet is not a node of the CLAT. Such
+// a source address, translated under the PLAT's prefix, would belong to another host.
+// ICMP errors may come from routers in between.
 func (c *slowConfig) stranger(ip []byte) bool {
 	const icmp = 1
 	if c.nodes == nil || len(ip) < 20 || ip[0]>>4 != 4 || ip[9] == icmp {

@@ -25,8 +25,8 @@ func udp4(from, to string) []byte {
 	return b
 }
 
-// The slow path translates as the programs do: for the nodes here, to and from
-// everybody under the PLAT's prefix, and for nobody else.
+// The slow path translates as the programs do: for the CLAT's nodes, to and from
+// addresses under the PLAT's prefix, and for no others.
 func TestTheSlowPathOfACLAT(t *testing.T) {
 	f, _ := load(t, `
 [interface.lan]

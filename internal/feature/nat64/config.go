@@ -154,7 +154,7 @@ func check(c *config.Checker, name string, s *Config) {
 
 func checkInterfaces(c *config.Checker, s *Config) {
 	if c.Given("interfaces") && len(s.Interfaces) == 0 {
-		c.Error("interfaces", "is empty: the translator would serve nobody", "name at least one [interface.NAME]")
+		c.Error("interfaces", "is empty: the translator has no nodes to serve", "name at least one [interface.NAME]")
 	}
 	c.Interfaces("interfaces", s.Interfaces)
 }
@@ -166,7 +166,7 @@ func checkErrorSource(c *config.Checker, s *Config) {
 			continue
 		}
 		if why, bad := unusable4(netip.PrefixFrom(a, 32)); bad {
-			c.Error(key, fmt.Sprintf("%s is %s", a, why), "use an address of your own that answers to nobody else")
+			c.Error(key, fmt.Sprintf("%s is %s", a, why), "use an address of your own that no host has")
 			continue
 		}
 		if slices.Contains(s.ErrorSource[:i], a) {

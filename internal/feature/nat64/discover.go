@@ -8,8 +8,8 @@ import (
 	"weft/internal/translate"
 )
 
-// Discovery finds the prefix of the network's translator. It is fed what is
-// heard and answered, and the time; it is used by one goroutine.
+// Discovery finds the prefix of the network's translator. It handles router
+// advertisements, DNS answers and the time. Only one goroutine may use it.
 type Discovery struct {
 	by      Discover
 	heard   map[announcement]time.Time // until when it holds
@@ -25,7 +25,7 @@ type announcement struct {
 	prefix netip.Prefix
 }
 
-// announcementsMax bounds what is remembered, whoever speaks.
+// announcementsMax bounds the number of prefixes and of name servers that are stored.
 const announcementsMax = 64
 
 // How long to wait between two questions for ipv4only.arpa: after failures
@@ -36,13 +36,13 @@ const (
 	askMost  = time.Hour
 )
 
-// NewDiscovery begins with a prefix that was known before; it holds until
-// something else is heard.
+// NewDiscovery starts with the prefix that was last known; it stays valid until another
+// one is found.
 func NewDiscovery(by Discover, before netip.Prefix, now time.Time) *Discovery {
 	return &Discovery{by: by, heard: map[announcement]time.Time{}, servers: map[netip.Addr]time.Time{}, chosen: before, ask: now}
 }
 
-// Hear takes a PREF64 option (RFC 8781 section 5): zero takes it back.
+// Hear handles a PREF64 option (RFC 8781 section 5); lifetime 0 withdraws the prefix.
 func (d *Discovery) Hear(router netip.Addr, prefix netip.Prefix, lifetime time.Duration, now time.Time) {
 	if d.by == DiscoverDNS || !legalLength(prefix.Bits()) {
 		return
@@ -58,7 +58,7 @@ func (d *Discovery) Hear(router netip.Addr, prefix netip.Prefix, lifetime time.D
 	}
 }
 
-// HearServer takes a name server of a router advertisement.
+// HearServer handles a name server of a router advertisement.
 func (d *Discovery) HearServer(server netip.Addr, lifetime time.Duration, now time.Time) {
 	if lifetime == 0 {
 		delete(d.servers, server)
@@ -66,13 +66,13 @@ func (d *Discovery) HearServer(server netip.Addr, lifetime time.Duration, now ti
 	}
 	if _, known := d.servers[server]; known || len(d.servers) < announcementsMax {
 		if len(d.servers) == 0 {
-			d.ask = now // now there is somebody to ask
+			d.ask = now // the first server is known
 		}
 		d.servers[server] = now.Add(lifetime)
 	}
 }
 
-// Servers gives the name servers that were heard.
+// Servers gives the name servers of router advertisements.
 func (d *Discovery) Servers(now time.Time) []netip.Addr {
 	var list []netip.Addr
 	for s, until := range d.servers {
@@ -84,7 +84,7 @@ func (d *Discovery) Servers(now time.Time) []netip.Addr {
 	return list
 }
 
-// AskAt is when ipv4only.arpa is to be asked for; false: not at all.
+// AskAt is the time of the next query for ipv4only.arpa; false: none.
 func (d *Discovery) AskAt() (time.Time, bool) { return d.ask, d.by != DiscoverPREF64 }
 
 // Answered takes the AAAA records of ipv4only.arpa. None says that the network
@@ -94,7 +94,7 @@ func (d *Discovery) Answered(addresses []netip.Addr, ttl time.Duration, now time
 	d.ask = now.Add(min(max(ttl, askLeast), askMost))
 }
 
-// Failed says that nobody answered: what was known goes on to hold.
+// Failed handles a query without an answer: the known prefix stays valid.
 func (d *Discovery) Failed(now time.Time) {
 	d.ask = now.Add(min(askFirst<<min(d.failed, 12), askMost))
 	d.failed++

@@ -59,7 +59,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	// how it binds comes first: packets may come as soon as there are rules
 	desired = append(desired, c.binds(id, slices.Contains(facts.Shared, name))...)
 	if c.Mode == CLAT {
-		translator.Prefix = netip.Prefix{} // nobody here has an address under it
+		translator.Prefix = netip.Prefix{} // no local node has an address under it
 		if c.OwnIPv4.IsValid() && c.Prefix.IsValid() {
 			desired = append(desired, state.Address{Device: c.Device, Prefix: netip.PrefixFrom(c.OwnIPv4, 32)})
 		}

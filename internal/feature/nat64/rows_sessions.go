@@ -179,7 +179,7 @@ func pools() noun.Noun {
 		Name: "pools", Short: "The shared IPv4 addresses, and how full they are",
 		Long: `For each pool of a stateful translator, by protocol: how many ports are bound,
 how many there are, and the address on which most are bound. Ports of static
-bindings that nobody uses at the moment are not counted.`,
+bindings without sessions are not counted.`,
 		Rows: func(_ context.Context, t Source, _ *noun.Query) iter.Seq2[PoolRow, error] {
 			return noun.List(poolRows(t))
 		},

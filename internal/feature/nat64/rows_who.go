@@ -34,8 +34,8 @@ type HolderRow struct {
 	Note       string         `json:"note,omitempty"`
 }
 
-// ErrNoAllocations says that there is no log to ask.
-var ErrNoAllocations = errors.New("no translator keeps a log of allocations: see allocation_log in weft.toml")
+// ErrNoAllocations is the error if no translator has an allocation log.
+var ErrNoAllocations = errors.New("no translator has an allocation log: see allocation_log in weft.toml")
 
 // LogFiles reads logs of allocations that no daemon has open.
 type LogFiles interface {
@@ -80,7 +80,7 @@ only as good as this machine's clock and that of who asks.`,
 			}
 			return noun.List(rows, err)
 		},
-		None: "nobody, as far as the log goes",
+		None: "no allocation found in the log",
 		Columns: []noun.Column[HolderRow]{
 			{Name: "TRANSLATOR", Text: func(h HolderRow) string { return noun.Dash(h.Translator) }},
 			{Name: "PROTOCOL", Text: func(h HolderRow) string { return h.Protocol }},
@@ -235,7 +235,7 @@ func holder(h allocationlog.Holder, names map[int]string) HolderRow {
 		row.Note = "not known to have ended"
 	}
 	if h.Uncertain {
-		row.Note = "events were lost at that time: it may have been somebody else in between"
+		row.Note = "events were lost at that time: another subscriber may have had the port in between"
 	}
 	return row
 }

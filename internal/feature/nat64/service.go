@@ -138,8 +138,9 @@ func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
 	}
 	c := s.current.Load()
 	r := s.translate4or6(c, ip, how)
-	// Packets that pass the stack by, and with it FORWARD, are ICMP errors from
-	// addresses that nobody has. They are as few as answers are.
+	// A packet that passes before the stack does not pass the FORWARD chain, which could
+	// limit it. Its answer is an ICMP error from an address that no host has, and is limited
+	// like other ICMP errors.
 	if r.Out != nil && how.Why == state.SlowBeforeStack && !s.limit.allow() {
 		r = translate.Result{Outcome: state.DropSlowLimit}
 	}

@@ -286,8 +286,8 @@ func checkCollector(c *config.Checker, s *Config) {
 	c.Error("allocation_syslog", fmt.Sprintf("%q is no collector", s.AllocationSyslog), `write it like "udp://192.0.2.5:514", "tcp://[2001:db8::5]:601" or "tls://192.0.2.5:6514#logs.example.net"`)
 }
 
-// Logs tells whether bindings are to be told of one by one. Where ports are
-// fixed (RFC 7422) the configuration says who has them.
+// Logs reports whether each binding is logged. Where port blocks are fixed (RFC 7422),
+// the configuration determines the subscriber of a port.
 func (c *Config) Logs() bool {
 	return c.Mode == StatefulMode && c.PortBlock == 0 && (c.AllocationLog != "" || c.AllocationSyslog != "")
 }

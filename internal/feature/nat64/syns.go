@@ -9,11 +9,11 @@ import (
 	"weft/internal/translate"
 )
 
-// A SYN from outside that the filter does not let in is kept for six seconds:
-// if its node opens the same connection meanwhile (both ends did at once), all
-// is well; else the sender is told that the port is unreachable (RFC 6146
-// section 3.5.2.2, V4 INIT; RFC 5382 REQ-4). Unlike in the RFC no session is
-// made for it, so that strangers cannot fill the table.
+// An inbound SYN that the filter drops is stored for six seconds. If its node opens the
+// same connection meanwhile (simultaneous open), the connection comes up; otherwise the
+// sender gets an ICMP error, port unreachable (RFC 6146 section 3.5.2.2, V4 INIT;
+// RFC 5382 REQ-4). Unlike in the RFC no session is made for it, so that unknown senders
+// cannot fill the table.
 const (
 	synTime = 6e9 // ns; TCP_INCOMING_SYN
 	synMost = 1024

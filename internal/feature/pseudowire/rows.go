@@ -22,7 +22,7 @@ type Row struct {
 	Rx        uint32            `json:"rx"` // session, or key
 	Tx        uint32            `json:"tx"`
 	MTU       int               `json:"mtu"`      // of the interface
-	PathMTU   int               `json:"path_mtu"` // that a router under way has told of; 0: none did
+	PathMTU   int               `json:"path_mtu"` // from ICMP errors of routers on the path; 0: none received
 	Resolved  bool              `json:"resolved"` // the link address towards the other end is known
 	RxPackets uint64            `json:"rx_packets"`
 	RxBytes   uint64            `json:"rx_bytes"`
@@ -66,14 +66,14 @@ packets it did not carry, by reason:
   sequence   behind what came before it
   checksum   a wrong GRE checksum
   ecn        congestion under way that the frame cannot tell of (RFC 6040)
-  too-big    larger than it takes; answered: its sender was told
+  too-big    larger than it takes; answered with an ICMP error
   no-way     there was no route, or no link address, to the other end
   kernel     a kernel helper refused (out of memory, packet shape)
 
 (rx joined=N) are no faults: N of the packets that were received came in pieces,
 which the kernel joined. It costs much more time than whole packets do.
 
-LEARNT is the MTU of the path that a router under way has told of. What comes
+LEARNT is the path MTU, from an ICMP error of a router on the path. What comes
 with an unknown session is in weft show drops. Pseudowires of kind vxlan are the
 kernel's, and so are their counts: rx-errors, rx-dropped, tx-errors, tx-dropped.`,
 		Rows:    func(_ context.Context, t Source, _ *noun.Query) iter.Seq2[Row, error] { return noun.List(rows(t)) },

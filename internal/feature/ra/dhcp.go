@@ -167,8 +167,8 @@ func (x *pools) offer(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 	return p, dhcp6.Success
 }
 
-// extend renews what a client has; what this server has forgotten it may have
-// again if nobody else got it meanwhile (sections 18.3.4 and 18.3.5).
+// extend renews the lease of a client. A lease that this server has forgotten is granted
+// again if no other client has got it meanwhile (RFC 8415 sections 18.3.4 and 18.3.5).
 func (x *pools) extend(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 	if has, ok := x.leases.byBinding[b]; ok && x.fits(b.Kind, has.Prefix) {
 		return has.Prefix, dhcp6.Success
@@ -190,8 +190,8 @@ func (x *pools) fits(kind Kind, p netip.Prefix) bool {
 	return p.Bits() == bits && p == p.Masked() && slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return within(p, pool) })
 }
 
-// free tells whether nobody has p. The first address of a subnet is every
-// router's (RFC 4291 section 2.6.1).
+// free reports whether no client has p. The first address of a subnet is the
+// Subnet-Router anycast address (RFC 4291 section 2.6.1).
 func (x *pools) free(p netip.Prefix) bool {
 	if _, taken := x.leases.byPrefix[p]; taken || slices.Contains(x.settings.Own, p.Addr()) {
 		return false

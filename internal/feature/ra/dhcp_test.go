@@ -282,7 +282,7 @@ func TestMessagesThatAreNotValidAreDiscarded(t *testing.T) {
 	c.say(dhcp6.Solicit, one(1), nil)
 	for name, m := range map[string]*dhcp6.Message{
 		"a Solicit to one server":      {Type: dhcp6.Solicit, ClientID: c.id, ServerID: c.server},
-		"a Solicit of nobody":          {Type: dhcp6.Solicit},
+		"a Solicit without DUID":       {Type: dhcp6.Solicit},
 		"a Request to another server":  {Type: dhcp6.Request, ClientID: c.id, ServerID: []byte{0, 9}},
 		"a Request to no server":       {Type: dhcp6.Request, ClientID: c.id},
 		"a Rebind to one server":       {Type: dhcp6.Rebind, ClientID: c.id, ServerID: c.server},

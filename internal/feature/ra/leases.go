@@ -38,7 +38,7 @@ type Store interface {
 	Delete(Lease) error
 }
 
-// leasesMax bounds one link's leases, whoever asks.
+// leasesMax bounds the leases of one link.
 const leasesMax = 65536
 
 // bindingsMax bounds one client's.
@@ -114,9 +114,9 @@ const tries = 32
 // scanMax is how many are looked at in order.
 const scanMax = 65536
 
-// find gives a free prefix of a length out of the pools: for one client the
-// same as long as it is free, whatever was forgotten in between, and spread so
-// that nobody guesses the neighbours' (RFC 7824).
+// find gives a free prefix of a length from the pools. A client gets the same prefix
+// again while it is free, also if its lease was forgotten. The prefixes are spread, so
+// that the neighbours' prefixes cannot be guessed (RFC 7824).
 func find(pools []netip.Prefix, bits int, b Binding, free func(netip.Prefix) bool) (netip.Prefix, bool) {
 	for try := range uint32(tries) {
 		for _, pool := range pools {

@@ -11,9 +11,9 @@ import (
 	"weft/wire/dhcp6"
 )
 
-// Links tells the hosts of links that others keep, like subscribers' sessions,
-// how to live on them. Nothing is remembered: each link has one address, one
-// advertised and one delegated prefix, whoever in the house asks.
+// Links answers the hosts on links that other packages own, like subscribers' sessions:
+// router solicitations and DHCPv6. It keeps no state: each link has one address, one
+// advertised and one delegated prefix, for any host on it.
 type Links struct{}
 
 // linkSettings are those of a link: what [ra.NAME] has by default.
@@ -49,8 +49,9 @@ func (Links) Again(n int, random func(time.Duration) time.Duration) time.Duratio
 	return linkSettings(state.HostLink{}).wait(maxInitial-n, random)
 }
 
-// Answer answers a message of DHCPv6; nil is no answer. unicast: it was sent to
-// the router alone, which nobody has told the client to do (RFC 8415 section 18.4).
+// Answer answers a DHCPv6 message; nil: no answer. unicast: the client sent it to the
+// router's unicast address, although no Server Unicast option allows it (RFC 8415
+// section 18.4).
 func (Links) Answer(l state.HostLink, message []byte, unicast bool) []byte {
 	m, err := dhcp6.Parse(message)
 	if err != nil {

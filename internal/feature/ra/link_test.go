@@ -126,7 +126,7 @@ func TestWhatASubscribersLinkAnswers(t *testing.T) {
 	}
 }
 
-// Section 18.4: nobody has told clients to send to the server alone.
+// RFC 8415 section 18.4: no Server Unicast option has allowed unicast messages.
 func TestWhatIsSentToTheServerAlone(t *testing.T) {
 	for _, c := range []struct {
 		typ  dhcp6.Type
@@ -145,8 +145,8 @@ func TestWhatIsSentToTheServerAlone(t *testing.T) {
 	}
 }
 
-// What hosts are told besides addresses: by DHCPv6 if they ask for it or ask for
-// nothing in particular, and by router advertisements.
+// The other configuration of hosts: by DHCPv6 if they request it or request nothing in
+// particular, and by router advertisements.
 func TestWhatHostsOfASubscriberLearn(t *testing.T) {
 	all := tell(t, theLink(), false, dhcp6.Message{Type: dhcp6.InformationRequest})
 	if len(all.DNS) != 1 || all.Portal != theLink().Portal || all.Refresh == 0 {
@@ -177,6 +177,6 @@ func TestWhatHostsOfASubscriberLearn(t *testing.T) {
 		}
 	}
 	if portal != theLink().Portal || route != "2001:db8:9::/48" {
-		t.Errorf("they are told of %q and %q", portal, route)
+		t.Errorf("they get %q and %q", portal, route)
 	}
 }

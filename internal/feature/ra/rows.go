@@ -44,7 +44,7 @@ type Source interface {
 // Nouns are what router advertisements and DHCPv6 have to show.
 func Nouns() []noun.Noun {
 	return []noun.Noun{noun.Of[Source, Row]{
-		Name: "ra", Short: "What the hosts of each link are told, and their leases", From: noun.Daemon,
+		Name: "ra", Short: "Router advertisements and DHCPv6 leases of each link", From: noun.Daemon,
 		Long: `For each [ra.NAME] what router advertisements say, how many went out (to
 everybody, and to one host that asked), how many came from other routers; and
 what DHCPv6 gave to whom. The daemon knows all this, so weft run must be running.`,

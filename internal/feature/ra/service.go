@@ -16,8 +16,8 @@ const (
 	maxSolicitationDelay = 500 * time.Millisecond
 )
 
-// answersMax is how many hosts wait for an answer of their own at once; if more
-// do, everybody is told.
+// answersMax is the number of hosts that wait for a unicast answer at once; if there are
+// more, one multicast advertisement answers all.
 const answersMax = 32
 
 // deprecatedFor is how long a prefix that was taken away is announced as one
@@ -32,14 +32,14 @@ type Advertiser struct {
 	random     func(time.Duration) time.Duration // up to this long
 	deprecated []Deprecated
 	next       time.Time // of the next one to everybody
-	last       time.Time // when everybody was told
+	last       time.Time // time of the last multicast advertisement
 	initial    int       // how many of the first, quick ones are left
 	answers    map[netip.Addr]time.Time
 	heard      map[netip.Addr][]string
 	stats      Stats
 }
 
-// Deprecated is a prefix that the link had, and how long hosts are told so.
+// Deprecated is a prefix that the link had; it is advertised with preferred lifetime 0 for a time.
 type Deprecated struct {
 	Prefix AnnouncedPrefix `json:"prefix"`
 	Until  time.Time       `json:"until"`

@@ -39,7 +39,7 @@ func marshal(t *testing.T, m ndp.Message) string {
 	return string(b)
 }
 
-// times runs an advertiser for a while and gives when everybody was told.
+// times runs an advertiser for a while and gives the times of multicast advertisements.
 func times(a *ra.Advertiser, from, to time.Time) []time.Duration {
 	var list []time.Duration
 	for now := a.Next(); now.Before(to); now = a.Next() {
@@ -246,7 +246,7 @@ func TestAPrefixThatIsTakenAwayIsDeprecated(t *testing.T) {
 	now := start.Add(2 * time.Minute)
 	a.Update(s, now)
 	if a.Next() != now {
-		t.Errorf("the change is told after %v", a.Next().Sub(now))
+		t.Errorf("the change is advertised after %v", a.Next().Sub(now))
 	}
 	m := a.Tick(now)[0].Message
 	was, is := old(m, "2001:db8:1::/64"), old(m, "2001:db8:2::/64")
@@ -277,7 +277,7 @@ func TestTheSameAgainChangesNothing(t *testing.T) {
 	next := a.Next()
 	a.Update(basic(), start.Add(2*time.Minute))
 	if a.Next() != next {
-		t.Error("it begins anew")
+		t.Error("it starts again")
 	}
 }
 

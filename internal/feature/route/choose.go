@@ -23,7 +23,7 @@ func (s *Service) changed(old []candidate, c candidate, r *state.KernelRoute, ch
 		if change == state.RouteDeleted {
 			return append(now[:i], now[i+1:]...)
 		}
-		return now // news that a dump has told already
+		return now // an event that a dump contained already
 	}
 	switch change {
 	case state.RouteDeleted:

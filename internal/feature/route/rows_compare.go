@@ -24,7 +24,7 @@ type Comparison struct {
 	Examples  []string `json:"examples,omitempty"`
 }
 
-// examplesMax bounds the addresses that are told of.
+// examplesMax bounds the addresses in the result.
 const examplesMax = 20
 
 func comparison() noun.Noun {

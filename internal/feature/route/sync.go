@@ -9,7 +9,7 @@ import (
 	"weft/internal/state"
 )
 
-// dump is what a listing of all there is has told so far.
+// dump is the content of a dump so far.
 type dump struct {
 	ribs       map[*table]*rib
 	links      map[int]bool
@@ -38,8 +38,8 @@ func (s *Service) Abandon() {
 	s.sync, s.stale = nil, true
 }
 
-// End takes away what the listing did not tell of, and brings the fibs to what
-// it told: an empty one is built at once, another is changed where it differs.
+// End removes the routes that the dump does not contain, and updates the FIBs: an empty
+// one is built at once, another is changed where it differs.
 func (s *Service) End() error {
 	d := s.sync
 	s.sync = nil
@@ -111,7 +111,7 @@ func (s *Service) drop(b *rib) {
 	}
 }
 
-// build fills the empty fibs of a table. Nobody looks into them yet.
+// build fills the empty FIBs of a table, which are not in use yet.
 func (s *Service) build(t *table) {
 	for f := range family(2) {
 		if err := t.fibs[f].Build(s.entries(t, f)); err != nil {

@@ -48,7 +48,7 @@ func checkTranslators(c *config.Checker, s *Config) {
 
 func checkPeers(c *config.Checker, s *Config) {
 	if c.Given("peers") && len(s.Peers) == 0 {
-		c.Error("peers", "is empty: there is nobody to share with", "name the other routers")
+		c.Error("peers", "is empty: there is no peer to synchronise with", "name the other routers")
 	}
 	if len(s.Peers) > PeersMax {
 		c.Error("peers", fmt.Sprintf("has %d routers", len(s.Peers)), fmt.Sprintf("at most %d", PeersMax))

@@ -123,7 +123,7 @@ func metrics() []noun.Metric[Row] {
 				put(float64(p.Behind), p.Peer)
 			}
 		}),
-		noun.NewCounter("weft_failover_received_total", "What a peer told, by what became of it.", []string{"peer", "result"}, func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_failover_received_total", "Session updates received from a peer, by result.", []string{"peer", "result"}, func(r Row, put func(float64, ...string)) {
 			for _, p := range r.Peers {
 				for result, n := range map[string]uint64{
 					"made": p.Made, "renewed": p.Renewed, "ended": p.Ended, "kept": p.Kept, "conflict": p.Conflicts,
@@ -133,13 +133,13 @@ func metrics() []noun.Metric[Row] {
 				}
 			}
 		}),
-		noun.NewCounter("weft_failover_sent_total", "What was told to others.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_failover_sent_total", "Messages, session updates, bytes and dumps sent to peers, by kind.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
 			put(float64(r.Sent.Messages), "messages")
 			put(float64(r.Sent.Sessions), "sessions")
 			put(float64(r.Sent.Bytes), "bytes")
 			put(float64(r.Sent.Listings), "listings")
 		}),
-		noun.NewCounter("weft_failover_trouble_total", "What could not be told at once; a listing of all followed.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_failover_trouble_total", "Events or messages that were lost; a full dump of all sessions followed.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
 			put(float64(r.Sent.Lost), "lost")
 			put(float64(r.Sent.Unsent), "unsent")
 		}),

@@ -40,7 +40,7 @@ type Options struct {
 	Translators map[string]int // shared ones, NAME -> id
 	Table       Table
 	Stream      Stream
-	Fresh       bool   // the tables are new: nobody has told this router anything yet
+	Fresh       bool   // the tables are new: no peer has sent its sessions yet
 	Settled     func() // called once that has changed
 }
 
@@ -249,8 +249,8 @@ func (s *Service) flush(kind sessionsync.Kind) {
 	}
 }
 
-// publish sends a message. If the stream does not take it, it will be made anew
-// and everything listed; until then there is no use in trying.
+// publish sends a message. If the stream does not accept it, the stream is created again
+// and a full dump follows; there is no use in further attempts until then.
 func (s *Service) publish(kind sessionsync.Kind) {
 	m := sessionsync.Message{Kind: kind, Partial: s.fresh, Listing: s.listed, Records: s.buffer}
 	defer func() { s.buffer = s.buffer[:0] }()

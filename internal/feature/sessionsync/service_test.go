@@ -215,7 +215,7 @@ func TestWhatOneMakesTheOtherHas(t *testing.T) {
 	if p := b.peer("a"); p.Made != 3 || p.Ended != 1 || !p.Connected {
 		t.Errorf("counted %+v", p)
 	}
-	// what b was told it does not tell as its own
+	// b does not send sessions that it has received as its own
 	listings := b.Status().Sent.Listings
 	sessions := b.Status().Sent.Sessions
 	a.make(4)
@@ -309,7 +309,7 @@ func TestAGapInTheStreamIsAskedAbout(t *testing.T) {
 		t.Errorf("counted %+v", p)
 	}
 	c.pass(5*time.Second, a, b)
-	b.has(t, "asked and told", 2, 3, 4)
+	b.has(t, "after a request", 2, 3, 4)
 }
 
 func TestAListingThatIsTornEndsNothing(t *testing.T) {
@@ -349,7 +349,7 @@ func TestWhileItsStreamIsBrokenARouterGoesOnAndThenTellsAll(t *testing.T) {
 	a.broken = false
 	a.Opened()
 	c.pass(5*time.Second, a, b)
-	b.has(t, "told when it was mended", 1)
+	b.has(t, "sent when the connection was restored", 1)
 	if s := a.Status().Sent; s.Error != "" {
 		t.Errorf("sent %+v", s)
 	}
@@ -390,8 +390,8 @@ func TestWhatIsNotUnderstoodIsCountedAndTouchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Received("a", text, false, 0, c.now)
-	b.Received("nobody", text, false, 0, c.now)
-	b.Asked("nobody")
+	b.Received("stranger", text, false, 0, c.now)
+	b.Asked("stranger")
 	b.has(t, "nothing")
 	if p := b.peer("a"); p.Refused != 1 || p.Foreign != 1 || p.Error == "" {
 		t.Errorf("counted %+v", p)
@@ -448,7 +448,7 @@ func TestAListingWaitsForWhoReadsIt(t *testing.T) {
 	if len(b.sessions) != 101 || b.Status().Fresh {
 		t.Errorf("%d of 101 have come: %+v", len(b.sessions), b.Status())
 	}
-	// and one that is being told does not ask again and again
+	// a peer that receives a dump does not request it again and again
 	if n := a.Status().Sent.Listings; n > 2 {
 		t.Errorf("all was listed %d times", n)
 	}

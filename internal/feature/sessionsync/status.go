@@ -10,13 +10,13 @@ import (
 type Status struct {
 	Name        string     `json:"name"`
 	Translators []string   `json:"translators"`
-	Fresh       bool       `json:"fresh"` // not all peers have told what they have
+	Fresh       bool       `json:"fresh"` // not all peers have sent a full dump
 	Error       string     `json:"error,omitempty"`
 	Sent        Sent       `json:"sent"`
 	Peers       []Received `json:"peers"`
 }
 
-// Sent is what this router told others.
+// Sent are counters of messages to peers.
 type Sent struct {
 	Messages uint64    `json:"messages"`
 	Sessions uint64    `json:"sessions"` // entries, of listings too
@@ -29,7 +29,7 @@ type Sent struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-// Received is what a peer told.
+// Received are counters of messages of a peer.
 type Received struct {
 	Peer      string    `json:"peer"`
 	Connected bool      `json:"connected"`

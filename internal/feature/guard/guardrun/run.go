@@ -219,7 +219,7 @@ type listFile struct {
 	prefixes []netip.Prefix
 }
 
-// follow writes the list anew if anything that it is made of has changed.
+// follow writes the list again if one of its sources has changed.
 func (w *blockWriter) follow(ctx context.Context, f *config.File, now time.Time) error {
 	block := guard.BlockOf(f)
 	errs := []error{w.readSets(ctx, block.Sets, now)}
@@ -296,9 +296,9 @@ func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) e
 	return nil
 }
 
-// read reads a list again if the file is another. One that cannot be read, or
-// has a mistake, leaves what it said before in force. Of one that nobody has read
-// before, the lines are in force that are right.
+// read reads a list again if the file has changed. A list that cannot be read, or has a
+// mistake, keeps its previous content in force. Of a list without previous content the
+// valid lines are in force.
 func (w *blockWriter) read(name string) error {
 	known := w.files[name]
 	if wrong := w.wrong[name]; wrong != nil {

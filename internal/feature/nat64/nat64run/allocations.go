@@ -20,10 +20,9 @@ import (
 	"weft/internal/task"
 )
 
-// allocations writes down who had which port when, for the stateful
-// translators that want it. The datapath tells of bindings in a ring; what it
-// had no room for, and what nobody has read, is found by going through the
-// bindings.
+// allocations writes the allocation logs of the stateful translators that have one. The
+// datapath reports bindings in a ring buffer; bindings that found no room there, or were
+// not read, are found by a scan of all bindings.
 type allocations struct {
 	log     *slog.Logger
 	file    *config.File
@@ -38,7 +37,7 @@ type allocationTask struct {
 	name, file string
 	syslog     syslog.Settings
 	days, mib  int
-	blocks     string // its fixed blocks, as text; with them no binding is told of
+	blocks     string // its fixed port blocks, as text; with them bindings are not reported
 }
 
 // allocationRun is the task that reads the ring.

@@ -24,9 +24,9 @@ func (r *allocationRun) listen() {
 		if away := t.Error != ""; away != c.away {
 			c.away = away
 			if away {
-				r.log.Warn("a collector of allocations cannot be reached; what is for it waits", "collector", to.To, "error", t.Error)
+				r.log.Warn("cannot reach the syslog collector of allocations; messages are queued", "collector", to.To, "error", t.Error)
 			} else {
-				r.log.Info("a collector of allocations is there again", "collector", to.To, "lost", t.Lost)
+				r.log.Info("the syslog collector of allocations is reachable again", "collector", to.To, "lost", t.Lost)
 			}
 		}
 	}

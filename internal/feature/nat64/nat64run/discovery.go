@@ -53,7 +53,7 @@ func platFile(dir string) string { return filepath.Join(dir, "plat.json") }
 func readPLAT(dir string) (map[string]netip.Prefix, error) {
 	m := map[string]netip.Prefix{}
 	if _, err := statefile.Cache(platFile(dir), &m); err != nil {
-		return m, fmt.Errorf("read what was found of translators: %w", err)
+		return m, fmt.Errorf("read the discovered NAT64 prefixes: %w", err)
 	}
 	return m, nil
 }
@@ -81,17 +81,17 @@ func (s *discovery) learn(name string, prefix netip.Prefix) {
 	defer s.learns.Unlock()
 	m, err := readPLAT(filepath.Dir(s.file))
 	if err != nil {
-		s.log.Warn("what was found before is lost", "error", err)
+		s.log.Warn("cannot read the discovered NAT64 prefixes; earlier ones are lost", "error", err)
 	}
 	if prefix.IsValid() {
-		s.log.Info("found the translator of the network", "translator", name, "prefix", prefix.String())
+		s.log.Info("discovered the NAT64 prefix of the network", "translator", name, "prefix", prefix.String())
 		m[name] = prefix
 	} else {
-		s.log.Warn("the network has no translator any more", "translator", name)
+		s.log.Warn("the network no longer has a NAT64 prefix", "translator", name)
 		delete(m, name)
 	}
 	if err := statefile.Write(s.file, m); err != nil {
-		s.log.Error("what was found cannot be kept", "error", err)
+		s.log.Error("cannot save the discovered NAT64 prefix", "error", err)
 		return
 	}
 	s.replan()
@@ -212,7 +212,7 @@ func (k *seeker) listen(ctx context.Context, device string, heard chan<- lan.Hea
 	for ctx.Err() == nil {
 		err := listenOnce(ctx, device, heard)
 		if ctx.Err() == nil {
-			k.discovery.log.Debug("does not hear routers now", "device", device, "error", err)
+			k.discovery.log.Debug("cannot receive router advertisements", "device", device, "error", err)
 		}
 		task.Pause(ctx, retry)
 	}

@@ -100,7 +100,7 @@ func (a *allocations) leave(wanted map[int]allocationTask) {
 	}
 	for path, file := range a.running.files {
 		if slices.ContainsFunc(slices.Collect(maps.Values(wanted)), func(t allocationTask) bool { return t.file == path }) {
-			continue // whoever opens it next says so
+			continue // the next process that opens it logs this
 		}
 		if _, err := file.layouts.Set(time.Now(), nil); err != nil {
 			a.log.Error("close the log of allocations", "error", err)
@@ -108,8 +108,8 @@ func (a *allocations) leave(wanted map[int]allocationTask) {
 	}
 }
 
-// keepBlocks ends what is bound otherwise than the blocks in force say, after
-// these have changed: somebody else may have that port from now on.
+// keepBlocks ends bindings outside the port blocks in force, after the blocks have
+// changed: the port may now belong to another subscriber.
 func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
 	translators, err := nat64table.Of(d).Translators()
 	if err != nil {

@@ -76,7 +76,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 			if a := p.allocations.running; a != nil && fault == nil {
 				fault = a.task.Fault()
 			}
-			list = append(list, state.HealthOf("nat64", "", fault, "see the log of weft; the next reload tries again"))
+			list = append(list, state.HealthOf("nat64", "", fault, "see the log of weft run; a reload tries again"))
 		}
 		return list
 	})

@@ -48,7 +48,7 @@ func (a *allocations) fixed(q nat64.WhoQuery) (rows []nat64.HolderRow, asked boo
 		}
 		asked = true
 		for _, row := range nat64.BlockHolders(name, l, q) {
-			row.Note = "by the present configuration; without allocation_log nobody knows what it was then"
+			row.Note = "by the current configuration; without allocation_log earlier port blocks are not known"
 			rows = append(rows, row)
 		}
 	}

@@ -150,7 +150,7 @@ func (s *links) bidFarewell(before map[string]announced) {
 			continue
 		}
 		if err := farewell(was.Settings); err != nil {
-			s.doors.Log.Warn("hosts could not be told that the router is gone", "device", device, "error", err)
+			s.doors.Log.Warn("cannot send the final router advertisement", "device", device, "error", err)
 		}
 	}
 }
