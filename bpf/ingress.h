@@ -71,7 +71,7 @@ static __always_inline enum outcome shortcut6(hook_ctx *ctx, struct nat64 *x, st
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	*verdict = hook_send(ctx, fib);
-	return FORWARD_6TO4_SHORTCUT;
+	return FORWARD_6TO4_BYPASS;
 }
 
 static __always_inline enum outcome shortcut4(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
@@ -88,7 +88,7 @@ static __always_inline enum outcome shortcut4(hook_ctx *ctx, struct nat64 *x, st
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	*verdict = hook_send(ctx, fib);
-	return FORWARD_4TO6_SHORTCUT;
+	return FORWARD_4TO6_BYPASS;
 }
 
 /* Route a frame or a packet in a tunnel by weft's own tables, into a pseudowire at once. */
@@ -115,11 +115,11 @@ static __always_inline enum outcome beyond(hook_ctx *ctx, struct arrival *from, 
 	if (!at || at->translators || at->flags & (INTERFACE_SUBSCRIBERS | INTERFACE_GUARDED | INTERFACE_OFFLOADED | INTERFACE_PSEUDOWIRES) ||
 	    arrive(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
 	    !(from->flags & INTERFACE_ROUTED))
-		return FORWARD_WIRE_IN;
+		return FORWARD_PSEUDOWIRE_DECAP;
 	outcome = routed(ctx, from, verdict);
-	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT)
-		return FORWARD_WIRE_ROUTED;
-	return outcome_is_drop(outcome) ? outcome : FORWARD_WIRE_IN;
+	if (outcome == FORWARD_ROUTED || outcome == FORWARD_PSEUDOWIRE_ENCAP)
+		return FORWARD_PSEUDOWIRE_ROUTED;
+	return outcome_is_drop(outcome) ? outcome : FORWARD_PSEUDOWIRE_DECAP;
 }
 
 /* what must not get in, and what flows take */
@@ -189,9 +189,9 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 	if (interface_is(at->flags, INTERFACE_PSEUDOWIRES)) {
 		from.interface = 0;
 		outcome = pseudowire(ctx, at, &from.interface, &verdict);
-		if (outcome == FORWARD_WIRE_IN && from.interface)
+		if (outcome == FORWARD_PSEUDOWIRE_DECAP && from.interface)
 			outcome = beyond(ctx, &from, &verdict);
-		piece = outcome == PASS_WIRE_FRAGMENT;
+		piece = outcome == PASS_PSEUDOWIRE_FRAGMENT;
 		if (outcome != OUTCOME_NONE && !piece) {
 			count(program, outcome);
 			return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
@@ -219,7 +219,7 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 	if (!INGRESS_SLOW && outcome_is_slow(outcome))
 		outcome = PASS_SLOW;
 	if (piece && outcome_is_pass(outcome))
-		outcome = PASS_WIRE_FRAGMENT;
+		outcome = PASS_PSEUDOWIRE_FRAGMENT;
 	count(program, outcome);
 	return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
 }

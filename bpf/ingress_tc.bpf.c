@@ -157,7 +157,7 @@ static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *fr
 	outcome = interface_is(from->flags, INTERFACE_ROUTED) ? routed(ctx, from, verdict) : PASS_NO_ROUTE;
 	if (outcome == PASS_SUBSCRIBER)
 		outcome = l2tp_send(ctx, from, verdict, true);
-	if (outcome == FORWARD_ROUTED || outcome == FORWARD_WIRE_OUT || outcome == FORWARD_TO_SUBSCRIBER)
+	if (outcome == FORWARD_ROUTED || outcome == FORWARD_PSEUDOWIRE_ENCAP || outcome == FORWARD_TO_SUBSCRIBER)
 		return FORWARD_FROM_SUBSCRIBER;
 	if (outcome_is_drop(outcome))
 		return outcome;

@@ -31,7 +31,7 @@ static __always_inline enum outcome joined(struct __sk_buff *ctx, const struct i
 	if (!slow_allowed(SLOW_FRAGMENT))
 		return DROP_SLOW_LIMIT;
 	outcome = pseudowire(ctx, at, &upper, &verdict);
-	if (outcome != FORWARD_WIRE_IN)
+	if (outcome != FORWARD_PSEUDOWIRE_DECAP)
 		return outcome;
 	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
 	if (!rx)
@@ -41,9 +41,9 @@ static __always_inline enum outcome joined(struct __sk_buff *ctx, const struct i
 	/* the interface would drop it silently; four bytes may be a VLAN tag */
 	if (tx && bpf_check_mtu(ctx, tx->peer, &mtu, -4, 0) > 0) {
 		pseudowire_fault(hidden, PSEUDOWIRE_FAULT_TOO_BIG);
-		return DROP_WIRE_TOO_BIG;
+		return DROP_PSEUDOWIRE_TOO_BIG;
 	}
-	pseudowire_fault(hidden, PSEUDOWIRE_FAULT_JOINED);
+	pseudowire_fault(hidden, PSEUDOWIRE_FAULT_REASSEMBLED);
 	ctx->mark = hidden;
 	return outcome;
 }

@@ -21,7 +21,7 @@ static __always_inline int put_back(struct __sk_buff *ctx, const struct ethhdr *
 
 	if (!in || bpf_skb_store_bytes(ctx, 0, in->mac, ETH_ALEN, 0))
 		return TCX_DROP;
-	count(TRANSLATOR_INGRESS, PASS_MENDED);
+	count(TRANSLATOR_INGRESS, PASS_NORMALISED);
 	return bpf_redirect(ifindex, BPF_F_INGRESS);
 }
 

@@ -27,5 +27,5 @@ static __always_inline enum outcome flow_refused(const struct flow_tuple *t, __u
 	if (!refusal || refusal->interface != interface || refusal->generation != control->generation ||
 	    refusal->epoch != control->refuse || now > refusal->until || now > control->lease)
 		return OUTCOME_NONE;
-	return DROP_REFUSED;
+	return DROP_EARLY;
 }

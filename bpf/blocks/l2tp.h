@@ -243,7 +243,7 @@ static __always_inline enum outcome l2tp_refuse(struct l2tp_walk *w, enum l2tp_d
 {
 	l2tp_drop(w->id, why);
 	return why == L2TP_DROP_SPOOFED ? DROP_SPOOFED :
-	       why == L2TP_DROP_GARDEN ? DROP_GARDEN : DROP_L2TP_INVALID;
+	       why == L2TP_DROP_WALLED_GARDEN ? DROP_WALLED_GARDEN : DROP_L2TP_INVALID;
 }
 
 /* whether the walled garden lets a packet pass to (downstream: from) this address */
@@ -276,7 +276,7 @@ static __always_inline enum outcome l2tp_inner4(struct l2tp_walk *w, __u32 table
 		return PASS_L2TP_CONTROL;
 	far = l2tp_mapped(ip->daddr);
 	if (!l2tp_let(w->session->flags, w->session->access, &far))
-		return l2tp_refuse(w, L2TP_DROP_GARDEN);
+		return l2tp_refuse(w, L2TP_DROP_WALLED_GARDEN);
 	if (ip->ihl == 5 && !(ip->frag_off & bpf_htons(IP_OFFSET)))
 		*syn = l2tp_syn(w->cur, ip->protocol, sizeof(*ip));
 	w->pseudo = csum_fold16(csum_reduce((__u64)ip->saddr + ip->daddr + bpf_htons(*total - sizeof(*ip)) +
@@ -299,7 +299,7 @@ static __always_inline enum outcome l2tp_inner6(hook_ctx *ctx, const struct arri
 	if (!(w->session->flags & L2TP_TRUSTED) && !l2tp_owns6(w->id, w->session, table, &ip->saddr))
 		return l2tp_refuse(w, L2TP_DROP_SPOOFED);
 	if (!l2tp_let(w->session->flags, w->session->access, &ip->daddr))
-		return l2tp_refuse(w, L2TP_DROP_GARDEN);
+		return l2tp_refuse(w, L2TP_DROP_WALLED_GARDEN);
 	*syn = l2tp_syn(w->cur, ip->nexthdr, sizeof(*ip));
 	w->pseudo = csum_fold16(csum_reduce(csum_addr6(&ip->saddr) + csum_addr6(&ip->daddr) +
 					    bpf_htons(*total - sizeof(*ip)) + bpf_htons(IPPROTO_TCP)));

@@ -121,9 +121,9 @@ _Static_assert(sizeof(struct l2tp_group) == 4 * 4096, "four pages");
 /* go: state.AccessDrop L2TP_DROP=AccessDrop names */
 enum l2tp_drop {
 	L2TP_DROP_SPOOFED,   /* a source that is not the subscriber's */
-	L2TP_DROP_RATE_UP,   /* more than it may send */
-	L2TP_DROP_RATE_DOWN, /* more than it may receive */
-	L2TP_DROP_GARDEN,    /* outside of the walled garden, or blocked */
+	L2TP_DROP_UPSTREAM_RATE,   /* more than it may send */
+	L2TP_DROP_DOWNSTREAM_RATE, /* more than it may receive */
+	L2TP_DROP_WALLED_GARDEN,    /* outside of the walled garden, or blocked */
 	L2TP_DROP_PEER,      /* from another address than the tunnel's peer */
 	L2TP_DROP_INVALID,   /* headers that lie */
 	L2TP_DROPS,          /* how many reasons there are */

@@ -318,7 +318,7 @@ static __always_inline bool l2tp_onward_pass(hook_ctx *ctx, const struct l2tp_me
 
 /*
  * Forward a frame whose session (from->session) l2tp_receive() has found to be
- * switched. *verdict is set with FORWARD_ONWARD; with PASS_* nothing has been written,
+ * switched. *verdict is set with FORWARD_SWITCHED; with PASS_* nothing has been written,
  * and the daemon gets it.
  */
 __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdict)
@@ -356,8 +356,8 @@ __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdi
 	subscriber = up ? from->session : p.out.id;
 	flags = in->flags | p.out.session->flags;
 	if (flags & (L2TP_GARDEN | L2TP_BLOCKED) && !l2tp_onward_let(ctx, p.off, in->access, flags, up)) {
-		l2tp_drop(subscriber, L2TP_DROP_GARDEN);
-		return DROP_GARDEN;
+		l2tp_drop(subscriber, L2TP_DROP_WALLED_GARDEN);
+		return DROP_WALLED_GARDEN;
 	}
 	header = p.out.session->flags & L2TP_SEQUENCE ? 10 : 6;
 	outcome = l2tp_onward_may(ctx, from, &p, header);
@@ -372,18 +372,18 @@ __noinline int l2tp_onward(hook_ctx *ctx, const struct arrival *from, int *verdi
 		l2tp_capture(ctx, subscriber, p.off, p.out.total, L2TP_CAPTURED_PPP | (up ? L2TP_CAPTURED_UP : 0));
 	meter = l2tp_meter_up(in);
 	if (!l2tp_onward_pass(ctx, &meter, &p)) {
-		l2tp_drop(subscriber, L2TP_DROP_RATE_UP);
-		return DROP_RATE_UP;
+		l2tp_drop(subscriber, L2TP_DROP_UPSTREAM_RATE);
+		return DROP_UPSTREAM_RATE;
 	}
 	meter = l2tp_meter_down(p.out.session);
 	if (!l2tp_onward_pass(ctx, &meter, &p)) {
-		l2tp_drop(subscriber, L2TP_DROP_RATE_DOWN);
-		return DROP_RATE_DOWN;
+		l2tp_drop(subscriber, L2TP_DROP_DOWNSTREAM_RATE);
+		return DROP_DOWNSTREAM_RATE;
 	}
 	outcome = p.out.tunnel->family == AF_INET ? l2tp_onward_write4(ctx, from, &p) :
 						    l2tp_onward_write6(ctx, from, &p);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	*verdict = hook_send(ctx, &fib);
-	return FORWARD_ONWARD;
+	return FORWARD_SWITCHED;
 }

@@ -91,6 +91,6 @@ static __always_inline enum outcome l2tp_charge(hook_ctx *ctx, const struct arri
 	m = l2tp_meter_up(s);
 	if (l2tp_pass(&m, hook_packets(ctx), from->bytes))
 		return OUTCOME_NONE;
-	l2tp_drop(id, L2TP_DROP_RATE_UP);
-	return DROP_RATE_UP;
+	l2tp_drop(id, L2TP_DROP_UPSTREAM_RATE);
+	return DROP_UPSTREAM_RATE;
 }

@@ -286,8 +286,8 @@ static __always_inline enum outcome l2tp_may(hook_ctx *ctx, struct l2tp_out *out
 	if (!out->tunnel || !out->tunnel->family)
 		return hop ? PASS_SUBSCRIBER : DROP_NO_SUBSCRIBER;
 	if (!out->let) {
-		l2tp_drop(out->id, L2TP_DROP_GARDEN);
-		return DROP_GARDEN;
+		l2tp_drop(out->id, L2TP_DROP_WALLED_GARDEN);
+		return DROP_WALLED_GARDEN;
 	}
 	if (out->wire > out->session->mtu)
 		return PASS_TOO_BIG;
@@ -368,8 +368,8 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 		return outcome;
 	meter = l2tp_meter_down(out.session);
 	if (!l2tp_pass(&meter, hook_packets(ctx), out.total)) {
-		l2tp_drop(out.id, L2TP_DROP_RATE_DOWN);
-		return DROP_RATE_DOWN;
+		l2tp_drop(out.id, L2TP_DROP_DOWNSTREAM_RATE);
+		return DROP_DOWNSTREAM_RATE;
 	}
 	if (out.session->flags & L2TP_CAPTURE)
 		l2tp_capture(ctx, out.id, (from->l3 & 31) + (from->strip & ARRIVE_STRIP), out.total, 0);

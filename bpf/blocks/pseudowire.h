@@ -38,12 +38,12 @@ static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet
 	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
 	if (rx && p->protocol == IPPROTO_UDP) {
 		pseudowire_fault(rx->ifindex, PSEUDOWIRE_FAULT_SOURCE);
-		return DROP_WIRE_SOURCE;
+		return DROP_PSEUDOWIRE_SOURCE;
 	}
 	/* over IP, another program may have a tunnel to that host */
 	p->key.remote = remote;
 	p->key.remote_port = port;
-	return pseudowire_some(p) ? DROP_WIRE_UNKNOWN : OUTCOME_NONE;
+	return pseudowire_some(p) ? DROP_PSEUDOWIRE_UNKNOWN : OUTCOME_NONE;
 }
 
 /*
@@ -195,17 +195,17 @@ static __always_inline enum outcome pseudowire_drop(const struct pseudowire_rx *
 	pseudowire_fault(rx->ifindex, fault);
 	switch (fault) {
 	case PSEUDOWIRE_FAULT_COOKIE:
-		return DROP_WIRE_COOKIE;
+		return DROP_PSEUDOWIRE_COOKIE;
 	case PSEUDOWIRE_FAULT_HEADER:
-		return DROP_WIRE_HEADER;
+		return DROP_PSEUDOWIRE_HEADER;
 	case PSEUDOWIRE_FAULT_TRUNCATED:
-		return DROP_WIRE_TRUNCATED;
+		return DROP_PSEUDOWIRE_TRUNCATED;
 	case PSEUDOWIRE_FAULT_SEQUENCE:
-		return DROP_WIRE_SEQUENCE;
+		return DROP_PSEUDOWIRE_SEQUENCE;
 	case PSEUDOWIRE_FAULT_CHECKSUM:
-		return DROP_WIRE_CHECKSUM;
+		return DROP_PSEUDOWIRE_CHECKSUM;
 	case PSEUDOWIRE_FAULT_ECN:
-		return DROP_WIRE_ECN;
+		return DROP_PSEUDOWIRE_ECN;
 	default:
 		return DROP_KERNEL;
 	}
@@ -263,8 +263,8 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 
 /*
  * at: the device that the frame came in by. OUTCOME_NONE: not of a pseudowire, and
- * nothing was written; the same with PASS_WIRE_FRAGMENT, and other blocks may handle
- * it. *verdict is set with FORWARD_WIRE_IN. *upper is set to the interface on which
+ * nothing was written; the same with PASS_PSEUDOWIRE_FRAGMENT, and other blocks may handle
+ * it. *verdict is set with FORWARD_PSEUDOWIRE_DECAP. *upper is set to the interface on which
  * the inner frame may be routed at once, if it may.
  */
 __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *upper, int *verdict)
@@ -288,7 +288,7 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 		return OUTCOME_NONE;
 	}
 	if (p->protocol == IPPROTO_FRAGMENT)
-		return pseudowire_between(p) ? PASS_WIRE_FRAGMENT : OUTCOME_NONE;
+		return pseudowire_between(p) ? PASS_PSEUDOWIRE_FRAGMENT : OUTCOME_NONE;
 	outcome = pseudowire_l4(ctx, p);
 	if (outcome == PASS_NOT_FOR_US)
 		return OUTCOME_NONE;
@@ -333,5 +333,5 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 	}
 	*upper = shortcut;
 	*verdict = bpf_redirect(ifindex, 0);
-	return FORWARD_WIRE_IN;
+	return FORWARD_PSEUDOWIRE_DECAP;
 }

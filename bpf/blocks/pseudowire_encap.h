@@ -148,8 +148,8 @@ static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum prog
 		return HOOK_DROP;
 	way = bpf_map_lookup_elem(&pseudowire_ways, &tx->pair);
 	if (!way || !way->ifindex) {
-		fault = PSEUDOWIRE_FAULT_NO_WAY;
-		outcome = DROP_WIRE_NO_WAY;
+		fault = PSEUDOWIRE_FAULT_NO_PATH;
+		outcome = DROP_PSEUDOWIRE_NO_PATH;
 		goto dropped;
 	}
 	if (encap_tag(ctx, &in) || encap_tag(ctx, &in))
@@ -160,24 +160,24 @@ static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum prog
 	segment = hook_segment(ctx);
 	if (in.l3 > room || len + tx->outer_len > 65535) {
 		fault = PSEUDOWIRE_FAULT_TOO_BIG;
-		outcome = DROP_WIRE_TOO_BIG;
+		outcome = DROP_PSEUDOWIRE_TOO_BIG;
 		if (!(tx->flags & PSEUDOWIRE_ANSWER) || in.tags_len || !answer_allowed(&tx->answered) ||
 		    answer_too_big(ctx, in.proto, room))
 			goto dropped;
 		pseudowire_fault(ifindex, PSEUDOWIRE_FAULT_ANSWERED);
-		count(program, FORWARD_WIRE_TOO_BIG);
+		count(program, FORWARD_PSEUDOWIRE_TOO_BIG);
 		return bpf_redirect(ifindex, 0);
 	}
 	if (encap_pack(ctx, tx, way, &in))
 		goto dropped;
 	verdict = encap_leave(ctx, tx, way, &in);
 	if (verdict < 0) {
-		fault = PSEUDOWIRE_FAULT_NO_WAY;
-		outcome = DROP_WIRE_NO_WAY;
+		fault = PSEUDOWIRE_FAULT_NO_PATH;
+		outcome = DROP_PSEUDOWIRE_NO_PATH;
 		goto dropped;
 	}
 	pseudowire_sent(ifindex, len, segment);
-	count(program, FORWARD_WIRE_OUT);
+	count(program, FORWARD_PSEUDOWIRE_ENCAP);
 	return verdict;
 dropped:
 	pseudowire_fault(ifindex, fault);

@@ -153,10 +153,10 @@ enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_CHECKSUM,
 	PSEUDOWIRE_FAULT_ECN,
 	PSEUDOWIRE_FAULT_TOO_BIG,
-	PSEUDOWIRE_FAULT_NO_WAY,
+	PSEUDOWIRE_FAULT_NO_PATH,
 	PSEUDOWIRE_FAULT_KERNEL,
 	PSEUDOWIRE_FAULT_ANSWERED, /* too large, and its sender got an ICMP error */
-	PSEUDOWIRE_FAULT_JOINED,   /* not a fault: it came in fragments and was accepted */
+	PSEUDOWIRE_FAULT_REASSEMBLED,   /* not a fault: it came in fragments and was accepted */
 	PSEUDOWIRE_FAULTS = 12,
 };
 

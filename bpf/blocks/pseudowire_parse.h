@@ -139,7 +139,7 @@ static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowi
 		if (have < 8 || half[4] & WIRE_L2TP_CONTROL || (half[4] & WIRE_L2TP_VERSION) == WIRE_L2TP_V2 ||
 		    !pseudowire_some(p))
 			return PASS_NOT_FOR_US;
-		return have < 16 ? DROP_WIRE_TRUNCATED : DROP_WIRE_HEADER;
+		return have < 16 ? DROP_PSEUDOWIRE_TRUNCATED : DROP_PSEUDOWIRE_HEADER;
 	case IPPROTO_L2TP:
 		p->key.kind = PSEUDOWIRE_L2TP_IP;
 		p->key.id = word[0];

@@ -18,7 +18,7 @@
 
 /*
  * visible: index of the interface that the frame has its link header for.
- * FORWARD_WIRE_OUT: it leaves at once, and *verdict is set. FORWARD_ROUTED: nothing
+ * FORWARD_PSEUDOWIRE_ENCAP: it leaves at once, and *verdict is set. FORWARD_ROUTED: nothing
  * was changed.
  */
 __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
@@ -76,5 +76,5 @@ __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 		return DROP_KERNEL;
 	pseudowire_sent(ifindex, frame, segment);
 	*verdict = bpf_redirect(way->ifindex, 0);
-	return FORWARD_WIRE_OUT;
+	return FORWARD_PSEUDOWIRE_ENCAP;
 }

@@ -149,7 +149,7 @@ func TestTheShortcutGoesPastTheFirewall(t *testing.T) {
 			if after := w.filtered("established") + w.filtered("begun") + w.filtered("refused"); after != before {
 				t.Errorf("%d packets came to the firewall", after-before)
 			}
-			if to4, to6 := w.counted("forward-6to4-shortcut"), w.counted("forward-4to6-shortcut"); to4 < 100 || to6 < 100 {
+			if to4, to6 := w.counted("forward-6to4-bypass"), w.counted("forward-4to6-bypass"); to4 < 100 || to6 < 100 {
 				t.Errorf("only %d and %d packets took the bypass", to4, to6)
 			}
 		})

@@ -342,7 +342,7 @@ func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
 				if knock.exchange(3, 20*time.Millisecond) != 0 {
 					t.Fatal("the ruleset lets it in")
 				}
-				return w.counted("drop-refused") > 0
+				return w.counted("drop-early") > 0
 			})
 			if out := w.mustWeft("show", "offload"); !strings.Contains(out, "dropped early: udp") || !strings.Contains(out, "by policy of chain inet home forward") {
 				t.Errorf("show offload says\n%s", out)
@@ -359,9 +359,9 @@ func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
 			}
 			second := w.talk(w.server, "udp6", "[2001:db8:1::2]:5002")
 			eventually(t, "a second flow is dropped early", func() bool {
-				before := w.counted("drop-refused")
+				before := w.counted("drop-early")
 				second.exchange(3, 20*time.Millisecond)
-				return w.counted("drop-refused") >= before+3
+				return w.counted("drop-early") >= before+3
 			})
 			_, port, _ = net.SplitHostPort(second.LocalAddr().String())
 			done := w.punch(w.member, "[2001:db8:1::2]:5002", "[2001:db8:2::9]:"+port)
@@ -431,9 +431,9 @@ func TestAnswersComeInWhereTheQuestionDidNotLeave(t *testing.T) {
 			w.run(w.router, "ip -6 route add 2001:db8:2::9/128 via 2001:db8:9::9")
 			knock := w.talk(w.server, "udp6", "[2001:db8:1::2]:5000")
 			eventually(t, "what the ruleset refuses is dropped early", func() bool {
-				before := w.counted("drop-refused")
+				before := w.counted("drop-early")
 				knock.exchange(3, 20*time.Millisecond)
-				return w.counted("drop-refused") >= before+3
+				return w.counted("drop-early") >= before+3
 			})
 			_, port, _ := net.SplitHostPort(knock.LocalAddr().String())
 			w.punch(w.member, "[2001:db8:1::2]:5000", "[2001:db8:2::9]:"+port)

@@ -145,7 +145,7 @@ func TestALongICMPErrorPassesTheFirewallIfItsFlowDoes(t *testing.T) {
 		_, err := conn.Read(make([]byte, 100))
 		return err != nil && !os.IsTimeout(err)
 	})
-	if w.counted("slow-before-stack") == 0 || w.counted("pass-mended") == 0 {
+	if w.counted("slow-before-stack") == 0 || w.counted("pass-normalised") == 0 {
 		t.Errorf("nothing was mended: %v", w.rows("counters"))
 	}
 	if n := w.filtered("refused"); n != before+1 {

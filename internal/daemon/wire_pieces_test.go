@@ -41,12 +41,12 @@ func piecedWires() []piecedWire {
 	udp := "srcport = 1701\ndstport = 1701\n"
 	gre := "kind = \"gretap\"\nrx_key = 7\ntx_key = 7\n"
 	return []piecedWire{
-		{"udp4", "udp4", l2tp(7) + udp, 1701, "00030000 00000007 00000000000000aa", "00030000 00000007 00000000000000ab", "drop-wire-cookie"},
-		{"udp6", "udp6", l2tp(7) + udp, 1701, "00030000 00000007 00000000000000aa", "00030000 00000009 00000000000000aa", "drop-wire-unknown"},
-		{"ip4", "ip4:115", l2tp(8) + "udp = false\n", 0, "00000008 00000000000000aa", "00000008 00000000000000ab", "drop-wire-cookie"},
-		{"ip6", "ip6:115", l2tp(8) + "udp = false\n", 0, "00000008 00000000000000aa", "00000009 00000000000000aa", "drop-wire-unknown"},
-		{"gre4", "ip4:47", gre, 0, "20006558 00000007", "20006558 00000009", "drop-wire-unknown"},
-		{"gre6", "ip6:47", gre, 0, "20006558 00000007", "30006558 00000007 00000000", "drop-wire-header"},
+		{"udp4", "udp4", l2tp(7) + udp, 1701, "00030000 00000007 00000000000000aa", "00030000 00000007 00000000000000ab", "drop-pseudowire-cookie"},
+		{"udp6", "udp6", l2tp(7) + udp, 1701, "00030000 00000007 00000000000000aa", "00030000 00000009 00000000000000aa", "drop-pseudowire-unknown"},
+		{"ip4", "ip4:115", l2tp(8) + "udp = false\n", 0, "00000008 00000000000000aa", "00000008 00000000000000ab", "drop-pseudowire-cookie"},
+		{"ip6", "ip6:115", l2tp(8) + "udp = false\n", 0, "00000008 00000000000000aa", "00000009 00000000000000aa", "drop-pseudowire-unknown"},
+		{"gre4", "ip4:47", gre, 0, "20006558 00000007", "20006558 00000009", "drop-pseudowire-unknown"},
+		{"gre6", "ip6:47", gre, 0, "20006558 00000007", "30006558 00000007 00000000", "drop-pseudowire-header"},
 	}
 }
 
@@ -203,7 +203,7 @@ func TestPacketsOfPseudowiresThatComeInPiecesAreTaken(t *testing.T) {
 			}
 		}
 	}
-	if w.counted("pass-wire-fragment") == 0 {
+	if w.counted("pass-pseudowire-fragment") == 0 {
 		t.Error("the pieces are not counted")
 	}
 }

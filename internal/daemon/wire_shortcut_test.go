@@ -106,17 +106,17 @@ func TestRoutedPacketsGoPastTheInterfaceOfAPseudowire(t *testing.T) {
 		t.Run(hook, func(t *testing.T) {
 			w := newRoutedWires(t, hook, true)
 			eventually(t, "packets go straight in and out", func() bool {
-				in, out := w.counted("forward-wire-routed"), w.counted("forward-wire-out")
-				return w.reaches(w.member, "10.77.0.9") && w.counted("forward-wire-routed") > in && w.counted("forward-wire-out") > out
+				in, out := w.counted("forward-pseudowire-routed"), w.counted("forward-pseudowire-encap")
+				return w.reaches(w.member, "10.77.0.9") && w.counted("forward-pseudowire-routed") > in && w.counted("forward-pseudowire-encap") > out
 			})
-			in, out := w.counted("forward-wire-routed"), w.counted("forward-wire-out")
+			in, out := w.counted("forward-pseudowire-routed"), w.counted("forward-pseudowire-encap")
 			ports := w.serve(w.server)
 			w.move(w.member, "10.77.0.9", ports.TCP, probe.Download, 1<<20)
 			w.move(w.member, "10.77.0.9", ports.TCP, probe.Upload, 1<<20)
-			if more := w.counted("forward-wire-routed") - in; more < 2 {
+			if more := w.counted("forward-pseudowire-routed") - in; more < 2 {
 				t.Errorf("%d packets came straight out of the wire", more)
 			}
-			if more := w.counted("forward-wire-out") - out; more < 2 {
+			if more := w.counted("forward-pseudowire-encap") - out; more < 2 {
 				t.Errorf("%d packets went straight into the wire", more)
 			}
 			for _, row := range w.rows("pseudowires") {
@@ -147,7 +147,7 @@ func TestWithoutTheShortcutPacketsGoByTheInterface(t *testing.T) {
 	if after := w.onInterface("attic"); after < before+2 {
 		t.Errorf("the interface has counted %d packets", after-before)
 	}
-	if n := w.counted("forward-wire-routed"); n != 0 {
+	if n := w.counted("forward-pseudowire-routed"); n != 0 {
 		t.Errorf("%d packets went past it", n)
 	}
 }

@@ -64,7 +64,7 @@ func newWired(t *testing.T) (near, far *world, atNear, atFar *running) {
 func TestACookieChangesUnderTraffic(t *testing.T) {
 	t.Parallel()
 	near, far, atNear, atFar := newWired(t)
-	wrong := func() int { return near.counted("drop-wire-cookie") }
+	wrong := func() int { return near.counted("drop-pseudowire-cookie") }
 	if n := wrong(); n != 0 {
 		t.Errorf("%d frames were dropped for their cookie before it changed", n)
 	}

@@ -42,18 +42,18 @@ const (
 
 // From enum l2tp_drop of bpf/blocks/l2tp_maps.h.
 const (
-	AccessDropSpoofed  AccessDrop = iota // a source that is not the subscriber's
-	AccessDropRateUp                     // more than it may send
-	AccessDropRateDown                   // more than it may receive
-	AccessDropGarden                     // outside of the walled garden, or blocked
-	AccessDropPeer                       // from another address than the tunnel's peer
-	AccessDropInvalid                    // headers that lie
-	AccessDrops                          // how many reasons there are
+	AccessDropSpoofed        AccessDrop = iota // a source that is not the subscriber's
+	AccessDropUpstreamRate                     // more than it may send
+	AccessDropDownstreamRate                   // more than it may receive
+	AccessDropWalledGarden                     // outside of the walled garden, or blocked
+	AccessDropPeer                             // from another address than the tunnel's peer
+	AccessDropInvalid                          // headers that lie
+	AccessDrops                                // how many reasons there are
 )
 
 // accessDropNames lists the names that users see.
 func accessDropNames() []string {
-	return []string{"spoofed", "rate-up", "rate-down", "garden", "peer", "invalid"}
+	return []string{"spoofed", "upstream-rate", "downstream-rate", "walled-garden", "peer", "invalid"}
 }
 
 // From enum adopt_want of bpf/blocks/nat64_adopt.h: what a record asks for.
@@ -186,235 +186,235 @@ func nexthopKindNames() []string {
 // From enum outcome of bpf/lib/outcome.h.
 const (
 	OutcomeNone             Outcome = iota // nothing was decided
-	Forward6to4                            // translated to IPv4 and handed to the stack
-	Forward4to6                            // translated to IPv6 after the stack had routed it
-	Forward6to4Shortcut                    // translated to IPv4 and sent out, past the stack
-	Forward4to6Shortcut                    // translated to IPv6 and sent out, past the stack
-	ForwardArpReply                        // answered ARP for a translated address
-	ForwardNdReply                         // answered neighbour discovery for a translated address
-	ForwardInjected                        // a packet of the slow path, sent out
-	ForwardRouted                          // routed by weft's own tables and sent out, past the stack
-	ForwardWireOut                         // a frame packed up and sent to the other end of its pseudowire
-	ForwardWireIn                          // a frame unpacked and put onto its pseudowire's interface
-	ForwardWireTooBig                      // too large for the pseudowire: its sender was told
-	ForwardFromSubscriber                  // out of a subscriber's tunnel, and sent out past the stack
-	ForwardToSubscriber                    // into a subscriber's tunnel
-	ForwardDecapsulated                    // out of a subscriber's tunnel, and handed to the stack
-	ForwardFlow                            // a packet of an established flow, sent out past the stack
-	ForwardWireRouted                      // out of a pseudowire, routed by weft's own tables and sent out, past its interface
-	ForwardOnward                          // a frame of a subscriber of another server, out of one tunnel and into another
-	SlowFragment                           // a fragment
-	SlowIcmpError                          // an ICMP error, whose inner packet is translated too
-	SlowFragNeeded                         // too large for the other side and may be fragmented
-	SlowErrorDue                           // cannot be translated, the sender gets an ICMP error
-	SlowForced                             // sent to the slow path by request (weft trace --via slow)
-	SlowTooBig                             // too large for the way out and must not be fragmented; the sender is told
-	SlowUdpChecksum                        // UDP without checksum, too long for the programs to compute one
-	SlowBeforeStack                        // the IPv4 stack would drop it: made fit and put back, or translated at once
-	SlowSyn                                // a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)
-	SlowSubscriber                         // for a subscriber, and too large or too odd for the programs to put into its tunnel
-	PassNotIp                              // neither IPv4 nor IPv6
-	PassNotTranslated                      // the destination belongs to no translator
-	PassLinkScope                          // multicast, link-local or broadcast
-	PassNotForUs                           // the frame is addressed to another station
-	PassNoNeighbour                        // not sent past the stack: link address not known yet
-	PassNoRoute                            // not sent past the stack: no route that weft may use
-	PassTooBig                             // not sent past the stack: too large for the outgoing link
-	PassTtl                                // not sent past the stack: TTL or hop limit runs out here
-	PassSlow                               // left by XDP to the programs that can hand it to the slow path
-	PassToStack                            // translated and left to the stack, which answers for it
-	PassOptions                            // IPv4 options or an odd header, which the stack looks into
-	PassLocal                              // a route to the router itself
-	PassUnreachable                        // an unreachable or prohibit route, which the stack answers for
-	PassMended                             // made fit for the IPv4 stack and put back as arriving
-	PassToTc                               // left by XDP to the program behind it: the way out takes no XDP frames
-	PassL2tpControl                        // PPP's control, link scope and odd headers out of a tunnel, which the daemon answers
-	PassL2tpUnknown                        // L2TP of a session that the programs do not know
-	PassSubscriber                         // towards a subscriber, left to the device of its access
-	PassBridged                            // may enter or leave the bridge by this port
-	PassFlowEnding                         // of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again
-	PassFlowStale                          // of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew
-	PassWireFragment                       // a piece of a packet between the ends of a pseudowire: the kernel joins them, and weft run takes the whole
-	DropTruncated                          // shorter than its headers say
-	DropBadHeader                          // a header field that no sender may use
-	DropIpv4Checksum                       // IPv4 header checksum is wrong
+	Forward6to4                            // weft translated the packet to IPv4 and gave it to the kernel's stack
+	Forward4to6                            // the stack routed the packet, then weft translated it to IPv6
+	Forward6to4Bypass                      // weft translated the packet to IPv4 and sent it out, past the stack
+	Forward4to6Bypass                      // weft translated the packet to IPv6 and sent it out, past the stack
+	ForwardArpReply                        // weft answered an ARP request for a translated address
+	ForwardNdReply                         // weft answered a neighbour solicitation for a translated address
+	ForwardInjected                        // the slow path made the packet, and the programs sent it out
+	ForwardRouted                          // weft routed the packet by its own FIB and sent it out, past the stack
+	ForwardPseudowireEncap                 // weft encapsulated the frame and sent it to the other end of its pseudowire
+	ForwardPseudowireDecap                 // weft decapsulated the frame and delivered it to the pseudowire's interface
+	ForwardPseudowireTooBig                // the packet exceeds the pseudowire's MTU; weft answered its sender with an ICMP error
+	ForwardFromSubscriber                  // weft decapsulated the subscriber's packet and sent it out, past the stack
+	ForwardToSubscriber                    // weft encapsulated the packet into the subscriber's tunnel
+	ForwardDecapsulated                    // weft decapsulated the subscriber's packet and gave it to the stack
+	ForwardFlow                            // the packet belongs to an offloaded flow; weft sent it out, past the stack
+	ForwardPseudowireRouted                // weft decapsulated the frame, routed the packet by its own FIB and sent it out, past the pseudowire's interface
+	ForwardSwitched                        // tunnel switching: weft forwarded the frame from one L2TP tunnel into another
+	SlowFragment                           // the packet is a fragment
+	SlowIcmpError                          // the packet is an ICMP error; the packet that it quotes must be translated too
+	SlowFragNeeded                         // the packet exceeds the MTU after translation and may be fragmented
+	SlowErrorDue                           // the packet cannot be translated; the slow path answers its sender with an ICMP error
+	SlowForced                             // weft trace --via slow sent the packet to the slow path
+	SlowTooBig                             // the packet exceeds the MTU of the outgoing link and must not be fragmented; the slow path answers its sender with an ICMP error
+	SlowUdpChecksum                        // the UDP datagram has no checksum and is too long for the programs to compute one
+	SlowBeforeStack                        // the IPv4 stack would drop the packet; the slow path normalises and reinjects it, or translates it
+	SlowSyn                                // the packet is an inbound TCP SYN without a binding or session that accepts it (RFC 6146 3.5.2.2)
+	SlowSubscriber                         // the packet is for a subscriber, and the programs cannot encapsulate it (too large, GSO packet)
+	PassNotIp                              // the frame carries neither IPv4 nor IPv6
+	PassNotTranslated                      // no translator serves the destination
+	PassLinkScope                          // the destination is multicast, link-local or broadcast
+	PassNotForUs                           // the frame's destination is another station
+	PassNoNeighbour                        // weft did not bypass the stack: the next hop's link address is not resolved
+	PassNoRoute                            // weft did not bypass the stack: it has no route that it may use
+	PassTooBig                             // weft did not bypass the stack: the packet exceeds the MTU of the outgoing link
+	PassTtl                                // weft did not bypass the stack: the TTL or hop limit expires here
+	PassSlow                               // the XDP program left the packet to the TC programs, which can hand it to the slow path
+	PassToStack                            // weft translated the packet and left it to the stack, which answers it
+	PassOptions                            // the packet has IPv4 options or an unusual header; the stack handles it
+	PassLocal                              // the packet's route leads to the router itself
+	PassUnreachable                        // the packet's route is unreachable or prohibit; the stack answers with an ICMP error
+	PassNormalised                         // weft normalised the packet for the IPv4 stack and reinjected it at ingress
+	PassToTc                               // the XDP program left the packet to the TC program: the outgoing device accepts no XDP frames
+	PassL2tpControl                        // the daemon handles the packet from the tunnel: PPP control, link scope, an unusual header
+	PassL2tpUnknown                        // the programs do not know the packet's L2TP session
+	PassSubscriber                         // the packet is for a subscriber; weft left it to the device of the subscriber's [lns.NAME]
+	PassBridged                            // the bridge port's rules accept the frame
+	PassFlowEnding                         // the offloaded flow ends or starts again (FIN, RST, SYN); connection tracking handles the packet
+	PassFlowStale                          // rules, routes or neighbours changed after the flow was offloaded; the stack decides again
+	PassPseudowireFragment                 // the packet is a fragment between the ends of a pseudowire; the kernel reassembles it for weft run
+	DropTruncated                          // the packet is shorter than its headers say
+	DropBadHeader                          // a header field has a value that is not allowed
+	DropIpv4Checksum                       // the IPv4 header checksum is wrong
 	DropSourceUnmapped                     // the source address has no translation
 	DropDestinationUnmapped                // the destination address has no translation
-	DropIllegalAddress                     // an address that must not be translated (RFC 6052, RFC 7915)
-	DropSourceRoute                        // a source route that has not been used up
-	DropUdpZeroChecksum                    // UDP over IPv4 without checksum, and computing it is off
-	DropIcmpType                           // an ICMP type that RFC 7915 does not translate
-	DropProtocol                           // a protocol that cannot cross (IGMP, authentication header)
-	DropExtensionHeaders                   // more IPv6 extension headers than are followed
-	DropTooBig                             // too large for the other side and must not be fragmented
-	DropHopLimit                           // TTL or hop limit ran out
-	DropInterface                          // came from an interface that the translator does not serve
-	DropHairpin                            // would be translated back to where it came from
-	DropKernel                             // a kernel helper refused (out of memory, packet shape)
-	DropIcmpFragment                       // part of an ICMP message, whose checksum covers all of it (RFC 7915)
-	DropBlackhole                          // a blackhole route
-	DropSlowLimit                          // more for the slow path than it is given
-	DropNoBinding                          // no binding and no session knows this transport address (RFC 6146)
-	DropFiltered                           // a binding, but its node has sent nothing to this address (RFC 6146 3.5)
-	DropPoolExhausted                      // no port of the pool is free for a new binding
-	DropTableFull                          // the table of bindings or of sessions is full
-	DropSubscriberLimit                    // the subscriber has as many ports or sessions as it may
-	DropReassembly                         // fragments that overlap, are too many, or were never all there (RFC 6146 3.4)
-	DropSessionRace                        // another CPU was making or ending the same binding just then
-	DropWireUnknown                        // of a session or key that no pseudowire has, where only pseudowires are
-	DropWireSource                         // for a pseudowire, from an address or port that is not its other end's
-	DropWireCookie                         // for a pseudowire, with another cookie (RFC 3931 4.1)
-	DropWireHeader                         // for a pseudowire, with a version, flags or parts that it does not have
-	DropWireTruncated                      // for a pseudowire, shorter than its headers say or than a frame
-	DropWireSequence                       // for a pseudowire, behind what came before it (RFC 3931 4.6.1, RFC 2890 2.2)
-	DropWireChecksum                       // for a pseudowire, with a wrong GRE checksum (RFC 2784 2.1)
-	DropWireEcn                            // congestion met under way that the frame cannot tell of (RFC 6040 4.2)
-	DropWireTooBig                         // larger than a pseudowire takes
-	DropWireNoWay                          // the other end of the pseudowire cannot be reached now
-	DropL2tpInvalid                        // L2TP or PPP whose headers lie (RFC 2661 3.1)
-	DropL2tpPeer                           // L2TP for a tunnel from another address than its peer's
-	DropSpoofed                            // a source address that is not the subscriber's
-	DropRateUp                             // more than the subscriber may send
-	DropRateDown                           // more than the subscriber may receive
-	DropGarden                             // outside of the walled garden, or the subscriber is blocked
-	DropNoSubscriber                       // no session has this address
-	DropBlocked                            // the source is on the block list
-	DropBogon                              // a source that nobody may have on this interface
-	DropReversePath                        // the way back to the source is not the interface it came in by (RFC 3704)
-	DropSynRate                            // more TCP connections begun than the guard lets in
-	DropIcmpRate                           // more ICMP messages than the guard lets in
-	DropGuardFragment                      // a TCP header cut in two by fragments, or headers cut off (RFC 1858, RFC 7112)
-	DropPortHost                           // from or to the router itself, which takes no part in the bridge
-	DropPortIsolated                       // between bridge ports that are kept apart
-	DropPortVlan                           // a VLAN that the bridge port is not in, or tags that no port takes
-	DropPortManagement                     // a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)
-	DropPortSource                         // a source address that the bridge port may not use
-	DropPortMoved                          // a source address that belongs to another port of the bridge
-	DropPortMacLimit                       // more source addresses than the bridge port may have
-	DropPortStorm                          // more broadcast, multicast or unknown unicast than the bridge port may send
-	DropPortDhcp                           // a DHCP server's message from a port without one (RFC 7610)
-	DropPortRa                             // a router's advertisement or redirect from a port without one (RFC 6105)
-	DropPortArp                            // ARP that names another sender than the frame does
-	DropPortUnknown                        // by a device that is no port of a bridge any more
-	DropPortHeaders                        // headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)
-	DropRefused                            // of a flow that the ruleset has just refused, by its own verdict
-	DropGuardHeaders                       // more IPv6 extension headers than the guard follows, where it bounds SYNs or ICMP
+	DropIllegalAddress                     // an address must not be translated (RFC 6052, RFC 7915)
+	DropSourceRoute                        // the packet has a source route that is not used up
+	DropUdpZeroChecksum                    // the UDP datagram over IPv4 has no checksum, and computing one is turned off
+	DropIcmpType                           // RFC 7915 does not translate the ICMP type
+	DropProtocol                           // the protocol cannot be translated (IGMP, authentication header)
+	DropExtensionHeaders                   // the packet has more IPv6 extension headers than weft follows
+	DropTooBig                             // the packet exceeds the MTU after translation and must not be fragmented
+	DropHopLimit                           // the TTL or hop limit expired
+	DropInterface                          // the translator does not serve the ingress interface
+	DropHairpin                            // the translated packet would return to its ingress interface
+	DropKernel                             // a kernel helper failed (no memory, packet shape)
+	DropIcmpFragment                       // the packet is a fragment of an ICMP message, whose checksum covers the whole message (RFC 7915)
+	DropBlackhole                          // the packet's route is a blackhole route
+	DropSlowLimit                          // the packet exceeds the rate limit of the slow path
+	DropNoBinding                          // no binding or session has the destination's transport address (RFC 6146)
+	DropFiltered                           // a binding exists, but its node has sent nothing to this remote address (RFC 6146 3.5)
+	DropPoolExhausted                      // the pool has no free port for a new binding
+	DropTableFull                          // the table of bindings or sessions is full
+	DropSubscriberLimit                    // the subscriber has reached its limit of ports or sessions
+	DropReassembly                         // the fragments overlap, are too many or are incomplete (RFC 6146 3.4)
+	DropSessionRace                        // another CPU created or removed the same binding at the same moment
+	DropPseudowireUnknown                  // no pseudowire has this session id or key, and the interface accepts pseudowires only
+	DropPseudowireSource                   // the source address or port is not that of the pseudowire's other end
+	DropPseudowireCookie                   // the packet does not have the pseudowire's cookie (RFC 3931 4.1)
+	DropPseudowireHeader                   // the header has a version, flags or fields that the pseudowire does not use
+	DropPseudowireTruncated                // the packet for the pseudowire is shorter than its headers say, or than a frame
+	DropPseudowireSequence                 // the pseudowire's sequence number is older than one that was received (RFC 3931 4.6.1, RFC 2890 2.2)
+	DropPseudowireChecksum                 // the pseudowire's GRE checksum is wrong (RFC 2784 2.1)
+	DropPseudowireEcn                      // the outer packet is CE-marked, but the inner packet is not ECN-capable (RFC 6040 4.2)
+	DropPseudowireTooBig                   // the frame exceeds the pseudowire's MTU
+	DropPseudowireNoPath                   // no path leads to the other end of the pseudowire
+	DropL2tpInvalid                        // the L2TP or PPP headers contradict the packet (RFC 2661 3.1)
+	DropL2tpPeer                           // the source address is not that of the L2TP tunnel's peer
+	DropSpoofed                            // the source address is not assigned to the subscriber
+	DropUpstreamRate                       // the packet exceeds the subscriber's upstream rate
+	DropDownstreamRate                     // the packet exceeds the subscriber's downstream rate
+	DropWalledGarden                       // the destination is outside of the walled garden, or the subscriber is blocked
+	DropNoSubscriber                       // no subscriber session has the destination address
+	DropBlocked                            // the block list has the source address
+	DropBogon                              // the source address is a bogon on this interface
+	DropReversePath                        // the route to the source does not lead to the ingress interface (RFC 3704)
+	DropSynRate                            // the TCP SYN exceeds the guard's rate limit
+	DropIcmpRate                           // the ICMP message exceeds the guard's rate limit
+	DropGuardFragment                      // fragmentation splits or hides the TCP header, or headers are cut off (RFC 1858, RFC 7112)
+	DropPortHost                           // the frame is from or to the router itself, which does not use this bridge
+	DropPortIsolated                       // both bridge ports are isolated from each other
+	DropPortVlan                           // the bridge port is not a member of the VLAN, or the tags are not allowed
+	DropPortManagement                     // the frame is of a link-local protocol: STP, LLDP, pause (IEEE 802.1Q 8.6.3)
+	DropPortSource                         // the bridge port may not use the source address
+	DropPortMoved                          // the source address belongs to another port of the bridge
+	DropPortMacLimit                       // the bridge port has reached its limit of source addresses
+	DropPortStorm                          // the bridge port exceeds its rate of broadcast, multicast or unknown unicast frames
+	DropPortDhcp                           // DHCP guard: the bridge port may not send messages of a DHCP server (RFC 7610)
+	DropPortRa                             // RA guard: the bridge port may not send router advertisements or redirects (RFC 6105)
+	DropPortArp                            // the sender in the ARP message is not the sender of the frame
+	DropPortUnknown                        // the device is no longer a port of a bridge
+	DropPortHeaders                        // the bridge port's guards cannot follow the headers to their end (RFC 7113, RFC 7610)
+	DropEarly                              // the ruleset has just dropped or rejected this flow; weft repeats its verdict before the stack (early_drop)
+	DropGuardHeaders                       // the packet has more IPv6 extension headers than the guard follows to limit SYNs or ICMP
 	OutcomeCount                           // how many there are
 )
 
 var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"outcome-none", "nothing was decided"},
-	{"forward-6to4", "translated to IPv4 and handed to the stack"},
-	{"forward-4to6", "translated to IPv6 after the stack had routed it"},
-	{"forward-6to4-shortcut", "translated to IPv4 and sent out, past the stack"},
-	{"forward-4to6-shortcut", "translated to IPv6 and sent out, past the stack"},
-	{"forward-arp-reply", "answered ARP for a translated address"},
-	{"forward-nd-reply", "answered neighbour discovery for a translated address"},
-	{"forward-injected", "a packet of the slow path, sent out"},
-	{"forward-routed", "routed by weft's own tables and sent out, past the stack"},
-	{"forward-wire-out", "a frame packed up and sent to the other end of its pseudowire"},
-	{"forward-wire-in", "a frame unpacked and put onto its pseudowire's interface"},
-	{"forward-wire-too-big", "too large for the pseudowire: its sender was told"},
-	{"forward-from-subscriber", "out of a subscriber's tunnel, and sent out past the stack"},
-	{"forward-to-subscriber", "into a subscriber's tunnel"},
-	{"forward-decapsulated", "out of a subscriber's tunnel, and handed to the stack"},
-	{"forward-flow", "a packet of an established flow, sent out past the stack"},
-	{"forward-wire-routed", "out of a pseudowire, routed by weft's own tables and sent out, past its interface"},
-	{"forward-onward", "a frame of a subscriber of another server, out of one tunnel and into another"},
-	{"slow-fragment", "a fragment"},
-	{"slow-icmp-error", "an ICMP error, whose inner packet is translated too"},
-	{"slow-frag-needed", "too large for the other side and may be fragmented"},
-	{"slow-error-due", "cannot be translated, the sender gets an ICMP error"},
-	{"slow-forced", "sent to the slow path by request (weft trace --via slow)"},
-	{"slow-too-big", "too large for the way out and must not be fragmented; the sender is told"},
-	{"slow-udp-checksum", "UDP without checksum, too long for the programs to compute one"},
-	{"slow-before-stack", "the IPv4 stack would drop it: made fit and put back, or translated at once"},
-	{"slow-syn", "a TCP SYN from outside that nothing lets in yet (RFC 6146 3.5.2.2)"},
-	{"slow-subscriber", "for a subscriber, and too large or too odd for the programs to put into its tunnel"},
-	{"pass-not-ip", "neither IPv4 nor IPv6"},
-	{"pass-not-translated", "the destination belongs to no translator"},
-	{"pass-link-scope", "multicast, link-local or broadcast"},
-	{"pass-not-for-us", "the frame is addressed to another station"},
-	{"pass-no-neighbour", "not sent past the stack: link address not known yet"},
-	{"pass-no-route", "not sent past the stack: no route that weft may use"},
-	{"pass-too-big", "not sent past the stack: too large for the outgoing link"},
-	{"pass-ttl", "not sent past the stack: TTL or hop limit runs out here"},
-	{"pass-slow", "left by XDP to the programs that can hand it to the slow path"},
-	{"pass-to-stack", "translated and left to the stack, which answers for it"},
-	{"pass-options", "IPv4 options or an odd header, which the stack looks into"},
-	{"pass-local", "a route to the router itself"},
-	{"pass-unreachable", "an unreachable or prohibit route, which the stack answers for"},
-	{"pass-mended", "made fit for the IPv4 stack and put back as arriving"},
-	{"pass-to-tc", "left by XDP to the program behind it: the way out takes no XDP frames"},
-	{"pass-l2tp-control", "PPP's control, link scope and odd headers out of a tunnel, which the daemon answers"},
-	{"pass-l2tp-unknown", "L2TP of a session that the programs do not know"},
-	{"pass-subscriber", "towards a subscriber, left to the device of its access"},
-	{"pass-bridged", "may enter or leave the bridge by this port"},
-	{"pass-flow-ending", "of an offloaded flow that ends or begins anew (FIN, RST, SYN): connection tracking has it again"},
-	{"pass-flow-stale", "of a flow that was offloaded before rules, routes or neighbours changed: the stack decides anew"},
-	{"pass-wire-fragment", "a piece of a packet between the ends of a pseudowire: the kernel joins them, and weft run takes the whole"},
-	{"drop-truncated", "shorter than its headers say"},
-	{"drop-bad-header", "a header field that no sender may use"},
-	{"drop-ipv4-checksum", "IPv4 header checksum is wrong"},
+	{"forward-6to4", "weft translated the packet to IPv4 and gave it to the kernel's stack"},
+	{"forward-4to6", "the stack routed the packet, then weft translated it to IPv6"},
+	{"forward-6to4-bypass", "weft translated the packet to IPv4 and sent it out, past the stack"},
+	{"forward-4to6-bypass", "weft translated the packet to IPv6 and sent it out, past the stack"},
+	{"forward-arp-reply", "weft answered an ARP request for a translated address"},
+	{"forward-nd-reply", "weft answered a neighbour solicitation for a translated address"},
+	{"forward-injected", "the slow path made the packet, and the programs sent it out"},
+	{"forward-routed", "weft routed the packet by its own FIB and sent it out, past the stack"},
+	{"forward-pseudowire-encap", "weft encapsulated the frame and sent it to the other end of its pseudowire"},
+	{"forward-pseudowire-decap", "weft decapsulated the frame and delivered it to the pseudowire's interface"},
+	{"forward-pseudowire-too-big", "the packet exceeds the pseudowire's MTU; weft answered its sender with an ICMP error"},
+	{"forward-from-subscriber", "weft decapsulated the subscriber's packet and sent it out, past the stack"},
+	{"forward-to-subscriber", "weft encapsulated the packet into the subscriber's tunnel"},
+	{"forward-decapsulated", "weft decapsulated the subscriber's packet and gave it to the stack"},
+	{"forward-flow", "the packet belongs to an offloaded flow; weft sent it out, past the stack"},
+	{"forward-pseudowire-routed", "weft decapsulated the frame, routed the packet by its own FIB and sent it out, past the pseudowire's interface"},
+	{"forward-switched", "tunnel switching: weft forwarded the frame from one L2TP tunnel into another"},
+	{"slow-fragment", "the packet is a fragment"},
+	{"slow-icmp-error", "the packet is an ICMP error; the packet that it quotes must be translated too"},
+	{"slow-frag-needed", "the packet exceeds the MTU after translation and may be fragmented"},
+	{"slow-error-due", "the packet cannot be translated; the slow path answers its sender with an ICMP error"},
+	{"slow-forced", "weft trace --via slow sent the packet to the slow path"},
+	{"slow-too-big", "the packet exceeds the MTU of the outgoing link and must not be fragmented; the slow path answers its sender with an ICMP error"},
+	{"slow-udp-checksum", "the UDP datagram has no checksum and is too long for the programs to compute one"},
+	{"slow-before-stack", "the IPv4 stack would drop the packet; the slow path normalises and reinjects it, or translates it"},
+	{"slow-syn", "the packet is an inbound TCP SYN without a binding or session that accepts it (RFC 6146 3.5.2.2)"},
+	{"slow-subscriber", "the packet is for a subscriber, and the programs cannot encapsulate it (too large, GSO packet)"},
+	{"pass-not-ip", "the frame carries neither IPv4 nor IPv6"},
+	{"pass-not-translated", "no translator serves the destination"},
+	{"pass-link-scope", "the destination is multicast, link-local or broadcast"},
+	{"pass-not-for-us", "the frame's destination is another station"},
+	{"pass-no-neighbour", "weft did not bypass the stack: the next hop's link address is not resolved"},
+	{"pass-no-route", "weft did not bypass the stack: it has no route that it may use"},
+	{"pass-too-big", "weft did not bypass the stack: the packet exceeds the MTU of the outgoing link"},
+	{"pass-ttl", "weft did not bypass the stack: the TTL or hop limit expires here"},
+	{"pass-slow", "the XDP program left the packet to the TC programs, which can hand it to the slow path"},
+	{"pass-to-stack", "weft translated the packet and left it to the stack, which answers it"},
+	{"pass-options", "the packet has IPv4 options or an unusual header; the stack handles it"},
+	{"pass-local", "the packet's route leads to the router itself"},
+	{"pass-unreachable", "the packet's route is unreachable or prohibit; the stack answers with an ICMP error"},
+	{"pass-normalised", "weft normalised the packet for the IPv4 stack and reinjected it at ingress"},
+	{"pass-to-tc", "the XDP program left the packet to the TC program: the outgoing device accepts no XDP frames"},
+	{"pass-l2tp-control", "the daemon handles the packet from the tunnel: PPP control, link scope, an unusual header"},
+	{"pass-l2tp-unknown", "the programs do not know the packet's L2TP session"},
+	{"pass-subscriber", "the packet is for a subscriber; weft left it to the device of the subscriber's [lns.NAME]"},
+	{"pass-bridged", "the bridge port's rules accept the frame"},
+	{"pass-flow-ending", "the offloaded flow ends or starts again (FIN, RST, SYN); connection tracking handles the packet"},
+	{"pass-flow-stale", "rules, routes or neighbours changed after the flow was offloaded; the stack decides again"},
+	{"pass-pseudowire-fragment", "the packet is a fragment between the ends of a pseudowire; the kernel reassembles it for weft run"},
+	{"drop-truncated", "the packet is shorter than its headers say"},
+	{"drop-bad-header", "a header field has a value that is not allowed"},
+	{"drop-ipv4-checksum", "the IPv4 header checksum is wrong"},
 	{"drop-source-unmapped", "the source address has no translation"},
 	{"drop-destination-unmapped", "the destination address has no translation"},
-	{"drop-illegal-address", "an address that must not be translated (RFC 6052, RFC 7915)"},
-	{"drop-source-route", "a source route that has not been used up"},
-	{"drop-udp-zero-checksum", "UDP over IPv4 without checksum, and computing it is off"},
-	{"drop-icmp-type", "an ICMP type that RFC 7915 does not translate"},
-	{"drop-protocol", "a protocol that cannot cross (IGMP, authentication header)"},
-	{"drop-extension-headers", "more IPv6 extension headers than are followed"},
-	{"drop-too-big", "too large for the other side and must not be fragmented"},
-	{"drop-hop-limit", "TTL or hop limit ran out"},
-	{"drop-interface", "came from an interface that the translator does not serve"},
-	{"drop-hairpin", "would be translated back to where it came from"},
-	{"drop-kernel", "a kernel helper refused (out of memory, packet shape)"},
-	{"drop-icmp-fragment", "part of an ICMP message, whose checksum covers all of it (RFC 7915)"},
-	{"drop-blackhole", "a blackhole route"},
-	{"drop-slow-limit", "more for the slow path than it is given"},
-	{"drop-no-binding", "no binding and no session knows this transport address (RFC 6146)"},
-	{"drop-filtered", "a binding, but its node has sent nothing to this address (RFC 6146 3.5)"},
-	{"drop-pool-exhausted", "no port of the pool is free for a new binding"},
-	{"drop-table-full", "the table of bindings or of sessions is full"},
-	{"drop-subscriber-limit", "the subscriber has as many ports or sessions as it may"},
-	{"drop-reassembly", "fragments that overlap, are too many, or were never all there (RFC 6146 3.4)"},
-	{"drop-session-race", "another CPU was making or ending the same binding just then"},
-	{"drop-wire-unknown", "of a session or key that no pseudowire has, where only pseudowires are"},
-	{"drop-wire-source", "for a pseudowire, from an address or port that is not its other end's"},
-	{"drop-wire-cookie", "for a pseudowire, with another cookie (RFC 3931 4.1)"},
-	{"drop-wire-header", "for a pseudowire, with a version, flags or parts that it does not have"},
-	{"drop-wire-truncated", "for a pseudowire, shorter than its headers say or than a frame"},
-	{"drop-wire-sequence", "for a pseudowire, behind what came before it (RFC 3931 4.6.1, RFC 2890 2.2)"},
-	{"drop-wire-checksum", "for a pseudowire, with a wrong GRE checksum (RFC 2784 2.1)"},
-	{"drop-wire-ecn", "congestion met under way that the frame cannot tell of (RFC 6040 4.2)"},
-	{"drop-wire-too-big", "larger than a pseudowire takes"},
-	{"drop-wire-no-way", "the other end of the pseudowire cannot be reached now"},
-	{"drop-l2tp-invalid", "L2TP or PPP whose headers lie (RFC 2661 3.1)"},
-	{"drop-l2tp-peer", "L2TP for a tunnel from another address than its peer's"},
-	{"drop-spoofed", "a source address that is not the subscriber's"},
-	{"drop-rate-up", "more than the subscriber may send"},
-	{"drop-rate-down", "more than the subscriber may receive"},
-	{"drop-garden", "outside of the walled garden, or the subscriber is blocked"},
-	{"drop-no-subscriber", "no session has this address"},
-	{"drop-blocked", "the source is on the block list"},
-	{"drop-bogon", "a source that nobody may have on this interface"},
-	{"drop-reverse-path", "the way back to the source is not the interface it came in by (RFC 3704)"},
-	{"drop-syn-rate", "more TCP connections begun than the guard lets in"},
-	{"drop-icmp-rate", "more ICMP messages than the guard lets in"},
-	{"drop-guard-fragment", "a TCP header cut in two by fragments, or headers cut off (RFC 1858, RFC 7112)"},
-	{"drop-port-host", "from or to the router itself, which takes no part in the bridge"},
-	{"drop-port-isolated", "between bridge ports that are kept apart"},
-	{"drop-port-vlan", "a VLAN that the bridge port is not in, or tags that no port takes"},
-	{"drop-port-management", "a management frame: STP, LLDP, pause, what bridges keep to one link (IEEE 802.1Q 8.6.3)"},
-	{"drop-port-source", "a source address that the bridge port may not use"},
-	{"drop-port-moved", "a source address that belongs to another port of the bridge"},
-	{"drop-port-mac-limit", "more source addresses than the bridge port may have"},
-	{"drop-port-storm", "more broadcast, multicast or unknown unicast than the bridge port may send"},
-	{"drop-port-dhcp", "a DHCP server's message from a port without one (RFC 7610)"},
-	{"drop-port-ra", "a router's advertisement or redirect from a port without one (RFC 6105)"},
-	{"drop-port-arp", "ARP that names another sender than the frame does"},
-	{"drop-port-unknown", "by a device that is no port of a bridge any more"},
-	{"drop-port-headers", "headers that the guards of a port cannot follow to the end (RFC 7113, RFC 7610)"},
-	{"drop-refused", "of a flow that the ruleset has just refused, by its own verdict"},
-	{"drop-guard-headers", "more IPv6 extension headers than the guard follows, where it bounds SYNs or ICMP"},
+	{"drop-illegal-address", "an address must not be translated (RFC 6052, RFC 7915)"},
+	{"drop-source-route", "the packet has a source route that is not used up"},
+	{"drop-udp-zero-checksum", "the UDP datagram over IPv4 has no checksum, and computing one is turned off"},
+	{"drop-icmp-type", "RFC 7915 does not translate the ICMP type"},
+	{"drop-protocol", "the protocol cannot be translated (IGMP, authentication header)"},
+	{"drop-extension-headers", "the packet has more IPv6 extension headers than weft follows"},
+	{"drop-too-big", "the packet exceeds the MTU after translation and must not be fragmented"},
+	{"drop-hop-limit", "the TTL or hop limit expired"},
+	{"drop-interface", "the translator does not serve the ingress interface"},
+	{"drop-hairpin", "the translated packet would return to its ingress interface"},
+	{"drop-kernel", "a kernel helper failed (no memory, packet shape)"},
+	{"drop-icmp-fragment", "the packet is a fragment of an ICMP message, whose checksum covers the whole message (RFC 7915)"},
+	{"drop-blackhole", "the packet's route is a blackhole route"},
+	{"drop-slow-limit", "the packet exceeds the rate limit of the slow path"},
+	{"drop-no-binding", "no binding or session has the destination's transport address (RFC 6146)"},
+	{"drop-filtered", "a binding exists, but its node has sent nothing to this remote address (RFC 6146 3.5)"},
+	{"drop-pool-exhausted", "the pool has no free port for a new binding"},
+	{"drop-table-full", "the table of bindings or sessions is full"},
+	{"drop-subscriber-limit", "the subscriber has reached its limit of ports or sessions"},
+	{"drop-reassembly", "the fragments overlap, are too many or are incomplete (RFC 6146 3.4)"},
+	{"drop-session-race", "another CPU created or removed the same binding at the same moment"},
+	{"drop-pseudowire-unknown", "no pseudowire has this session id or key, and the interface accepts pseudowires only"},
+	{"drop-pseudowire-source", "the source address or port is not that of the pseudowire's other end"},
+	{"drop-pseudowire-cookie", "the packet does not have the pseudowire's cookie (RFC 3931 4.1)"},
+	{"drop-pseudowire-header", "the header has a version, flags or fields that the pseudowire does not use"},
+	{"drop-pseudowire-truncated", "the packet for the pseudowire is shorter than its headers say, or than a frame"},
+	{"drop-pseudowire-sequence", "the pseudowire's sequence number is older than one that was received (RFC 3931 4.6.1, RFC 2890 2.2)"},
+	{"drop-pseudowire-checksum", "the pseudowire's GRE checksum is wrong (RFC 2784 2.1)"},
+	{"drop-pseudowire-ecn", "the outer packet is CE-marked, but the inner packet is not ECN-capable (RFC 6040 4.2)"},
+	{"drop-pseudowire-too-big", "the frame exceeds the pseudowire's MTU"},
+	{"drop-pseudowire-no-path", "no path leads to the other end of the pseudowire"},
+	{"drop-l2tp-invalid", "the L2TP or PPP headers contradict the packet (RFC 2661 3.1)"},
+	{"drop-l2tp-peer", "the source address is not that of the L2TP tunnel's peer"},
+	{"drop-spoofed", "the source address is not assigned to the subscriber"},
+	{"drop-upstream-rate", "the packet exceeds the subscriber's upstream rate"},
+	{"drop-downstream-rate", "the packet exceeds the subscriber's downstream rate"},
+	{"drop-walled-garden", "the destination is outside of the walled garden, or the subscriber is blocked"},
+	{"drop-no-subscriber", "no subscriber session has the destination address"},
+	{"drop-blocked", "the block list has the source address"},
+	{"drop-bogon", "the source address is a bogon on this interface"},
+	{"drop-reverse-path", "the route to the source does not lead to the ingress interface (RFC 3704)"},
+	{"drop-syn-rate", "the TCP SYN exceeds the guard's rate limit"},
+	{"drop-icmp-rate", "the ICMP message exceeds the guard's rate limit"},
+	{"drop-guard-fragment", "fragmentation splits or hides the TCP header, or headers are cut off (RFC 1858, RFC 7112)"},
+	{"drop-port-host", "the frame is from or to the router itself, which does not use this bridge"},
+	{"drop-port-isolated", "both bridge ports are isolated from each other"},
+	{"drop-port-vlan", "the bridge port is not a member of the VLAN, or the tags are not allowed"},
+	{"drop-port-management", "the frame is of a link-local protocol: STP, LLDP, pause (IEEE 802.1Q 8.6.3)"},
+	{"drop-port-source", "the bridge port may not use the source address"},
+	{"drop-port-moved", "the source address belongs to another port of the bridge"},
+	{"drop-port-mac-limit", "the bridge port has reached its limit of source addresses"},
+	{"drop-port-storm", "the bridge port exceeds its rate of broadcast, multicast or unknown unicast frames"},
+	{"drop-port-dhcp", "DHCP guard: the bridge port may not send messages of a DHCP server (RFC 7610)"},
+	{"drop-port-ra", "RA guard: the bridge port may not send router advertisements or redirects (RFC 6105)"},
+	{"drop-port-arp", "the sender in the ARP message is not the sender of the frame"},
+	{"drop-port-unknown", "the device is no longer a port of a bridge"},
+	{"drop-port-headers", "the bridge port's guards cannot follow the headers to their end (RFC 7113, RFC 7610)"},
+	{"drop-early", "the ruleset has just dropped or rejected this flow; weft repeats its verdict before the stack (early_drop)"},
+	{"drop-guard-headers", "the packet has more IPv6 extension headers than the guard follows to limit SYNs or ICMP"},
 }

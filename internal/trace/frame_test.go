@@ -134,9 +134,9 @@ func TestTheExplanationReadsAsAPage(t *testing.T) {
 		Outputs: []Sent{{Interface: "lan", bytes: udp6(t, "2001:db8::1", "2001:db8::2", 7, "")}},
 	}, subscribers{})
 	want := `packet 3  in by wan: IPv4 192.0.2.1 > 192.0.2.2 ttl 9 DF, UDP 1000 > 2000, 33 bytes
-  ingress_tc          pass-not-translated: the destination belongs to no translator
-  translator_egress   forward-4to6: translated to IPv6 after the stack had routed it (2 times)
-  => forward, forward-4to6: translated to IPv6 after the stack had routed it
+  ingress_tc          pass-not-translated: no translator serves the destination
+  translator_egress   forward-4to6: the stack routed the packet, then weft translated it to IPv6 (2 times)
+  => forward, forward-4to6: the stack routed the packet, then weft translated it to IPv6
   out by lan: IPv6 2001:db8::1 > 2001:db8::2 hop limit 7, UDP 1000 > 2000, 48 bytes
 
 `

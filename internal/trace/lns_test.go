@@ -105,7 +105,7 @@ func TestASubscribersPacketsAreExplained(t *testing.T) {
 	// control and all, to the other server
 	results = runTrace(t, captureOf(t, true, datagram(t, 1701, 1701, l2tp.AppendData(nil, 17, 101, lcp))),
 		"--config", configFile(t, lnsFile), "--in", "wan", "--sessions", sessions)
-	if r := results[0]; r.Reason != "forward-onward" || len(r.Outputs) != 1 || r.Outputs[0].Interface != "core" || !strings.Contains(r.Outputs[0].Hex, "0002070803fcff03c0210901") {
+	if r := results[0]; r.Reason != "forward-switched" || len(r.Outputs) != 1 || r.Outputs[0].Interface != "core" || !strings.Contains(r.Outputs[0].Hex, "0002070803fcff03c0210901") {
 		t.Errorf("onward: %+v", r)
 	}
 	for _, to := range []string{"203.0.113.7", "10.9.0.200"} {

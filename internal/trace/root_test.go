@@ -90,7 +90,7 @@ func TestEachWayGivesTheSamePacketsAndItsOwnDecisions(t *testing.T) {
 	up[6] = 0
 	elsewhere := udp6(t, member, "2001:db8:ffff::1", 63, "elsewhere")
 	for via, want := range map[string][]string{
-		"xdp":  {"forward forward-6to4-shortcut", "pass pass-not-translated", "drop drop-source-unmapped", "drop drop-truncated"},
+		"xdp":  {"forward forward-6to4-bypass", "pass pass-not-translated", "drop drop-source-unmapped", "drop drop-truncated"},
 		"tc":   {"forward forward-6to4", "pass pass-not-translated", "drop drop-source-unmapped", "drop drop-truncated"},
 		"slow": {"forward forward-6to4", "pass pass-not-translated", "drop drop-source-unmapped", "drop drop-truncated"},
 	} {

@@ -50,7 +50,7 @@ func TestAPacketThroughAPseudowire(t *testing.T) {
 		verdict state.Verdict
 		reason  string
 		outputs int
-	}{{state.Forward, "forward-wire-in", 1}, {state.Drop, "drop-wire-unknown", 0}, {state.Drop, "drop-wire-truncated", 0}} {
+	}{{state.Forward, "forward-pseudowire-decap", 1}, {state.Drop, "drop-pseudowire-unknown", 0}, {state.Drop, "drop-pseudowire-truncated", 0}} {
 		r := results[i]
 		if r.Verdict != want.verdict || r.Reason != want.reason || len(r.Outputs) != want.outputs {
 			t.Errorf("packet %d: %+v, want %+v", i+1, r, want)

@@ -44,7 +44,7 @@ func pages() map[string][]byte {
 	}
 }
 
-const outcomesHead = `# What may become of a packet
+const outcomesHead = `# Outcomes: what happened to a packet
 
 <!-- Made by tools/configdoc from bpf/lib/outcome.h; do not edit. -->
 
@@ -53,10 +53,10 @@ label ` + "`outcome`" + ` of the metric ` + "`weft_packets_total`" + `. The firs
 
 | verdict | |
 |---|---|
-| forward | weft sent it on, or answered it |
-| slow | handed to the slow path, in Go, whose own decision is in the rows ` + "`slow_path/NAME`" + ` |
-| pass | left to the kernel |
-| drop | dropped |
+| forward | weft forwarded or answered the packet |
+| slow | weft gave the packet to the slow path; the rows ` + "`slow_path/NAME`" + ` have its decision |
+| pass | weft left the packet to the kernel |
+| drop | weft dropped the packet |
 
 | outcome | meaning |
 |---|---|

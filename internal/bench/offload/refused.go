@@ -238,7 +238,7 @@ func (m *Measurer) drops(ctx context.Context, c, subject string) (float64, error
 	}
 	outcome := "drop-blocked"
 	if what.learnt {
-		outcome = "drop-refused"
+		outcome = "drop-early"
 	}
 	refused := func() (uint64, error) { return p.refused(ctx, m.o.Weft, subject, outcome) }
 	if strings.HasPrefix(subject, "weft-") {

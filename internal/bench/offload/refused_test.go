@@ -13,7 +13,7 @@ func TestCountersOfRefusedPackets(t *testing.T) {
 	if _, err := countedByRuleset([]byte(`{"nftables": [{"metainfo": {}}]}`)); err == nil {
 		t.Error("a counter that is not there was read")
 	}
-	n, err = countedByWeft([]byte(`[{"program": "ingress_xdp", "outcome": "drop-blocked", "packets": 3}, {"program": "ingress_xdp", "outcome": "pass", "packets": 9}, {"program": "ingress_tc", "outcome": "drop-blocked", "packets": 2}, {"program": "ingress_tc", "outcome": "drop-refused", "packets": 5}]`), "drop-blocked")
+	n, err = countedByWeft([]byte(`[{"program": "ingress_xdp", "outcome": "drop-blocked", "packets": 3}, {"program": "ingress_xdp", "outcome": "pass", "packets": 9}, {"program": "ingress_tc", "outcome": "drop-blocked", "packets": 2}, {"program": "ingress_tc", "outcome": "drop-early", "packets": 5}]`), "drop-blocked")
 	if n != 5 || err != nil {
 		t.Errorf("weft's: %d, %v", n, err)
 	}

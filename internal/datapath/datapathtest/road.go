@@ -50,9 +50,9 @@ func (r Road) From(ip []byte) string {
 func (r Road) Meets(outcome state.Outcome, ipv4 bool) state.Outcome {
 	switch {
 	case outcome == state.Forward6to4 && r.Shortcut:
-		return state.Forward6to4Shortcut
+		return state.Forward6to4Bypass
 	case outcome == state.Forward4to6 && r.Shortcut:
-		return state.Forward4to6Shortcut
+		return state.Forward4to6Bypass
 	case outcome.Verdict() == state.Slow && (r.Name == "xdp" || r.Shortcut && ipv4):
 		return state.PassSlow
 	case outcome == state.PassNotTranslated && r.Name == "translator":
@@ -146,7 +146,7 @@ func (r Road) leaves(b *Bench, frame, got []byte, o state.Outcome, packet []byte
 	} else {
 		out = "lan"
 	}
-	if o == state.Forward6to4Shortcut || o == state.Forward4to6Shortcut {
+	if o == state.Forward6to4Bypass || o == state.Forward4to6Bypass {
 		packet = FewerHops(packet)
 	}
 	if IsIPv4(packet) {

@@ -257,7 +257,7 @@ func TestWhatATranslatorWantsComesFirst(t *testing.T) {
 	r.SetPorts(func(p *state.Port) { p.Roles |= state.RoleShortcut | state.RoleRouted })
 	for _, build := range datapathtest.Builds {
 		_, o := r.One(build, r.Frame("lan", datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 9).Bytes()))
-		if o != state.Forward6to4Shortcut {
+		if o != state.Forward6to4Bypass {
 			t.Errorf("%s: what a translator wants met %s", build, o)
 		}
 		frame := r.Frame("lan", datapathtest.Udp(datapathtest.Node6, "2001:db8:1::7", 9).Bytes())

@@ -34,8 +34,8 @@ func (o *offloader) dropped(p datapathtest.Packet) bool {
 	frame := o.Frame("lan", p.Bytes())
 	for i, build := range datapathtest.Builds {
 		res, got := o.one(build, frame)
-		both[i] = got == state.DropRefused
-		if both[i] != (res.Verdict == datapathtest.VerdictOf(build, state.DropRefused)) {
+		both[i] = got == state.DropEarly
+		if both[i] != (res.Verdict == datapathtest.VerdictOf(build, state.DropEarly)) {
 			o.T.Errorf("%s counts %s and returns %d", build, got, int32(res.Verdict))
 		}
 		if !both[i] && !bytes.Equal(res.Frame, frame) {
@@ -217,10 +217,10 @@ func TestRefusedFlowsArriveInTagsAndSessions(t *testing.T) {
 				plain = leaves(state.FlowHop{Link: state.FlowLink{Session: 0x1234, Src: peer, Dst: datapathtest.Mac7}}, p, 0)
 			}
 			for _, build := range datapathtest.Builds {
-				if _, got := o.one(build, datapathtest.Tagged(datapathtest.To(plain, datapathtest.Mac7), datapathtest.Qinq, 0)); got != state.DropRefused {
+				if _, got := o.one(build, datapathtest.Tagged(datapathtest.To(plain, datapathtest.Mac7), datapathtest.Qinq, 0)); got != state.DropEarly {
 					t.Errorf("%s: of interface %d: %s met %s", build, index, k.Tuple, got)
 				}
-				if _, got := o.one(build, plain); got == state.DropRefused {
+				if _, got := o.one(build, plain); got == state.DropEarly {
 					t.Errorf("%s: %s is dropped where another interface has refused it", build, k.Tuple)
 				}
 			}

@@ -206,9 +206,9 @@ func (h *history) send(f flow) (state.Outcome, []byte, error) {
 		return 0, nil, err
 	}
 	switch got {
-	case state.Forward6to4Shortcut:
+	case state.Forward6to4Bypass:
 		got = to4
-	case state.Forward4to6Shortcut:
+	case state.Forward4to6Bypass:
 		got = to6
 	case state.PassSlow: // only a SYN goes there in a history
 		got = state.SlowSyn

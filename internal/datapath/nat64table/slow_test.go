@@ -83,7 +83,7 @@ func TestWhatIsPutBackArrivesWhereItCameFrom(t *testing.T) {
 	res := b.Run("translator_ingress", "nat64-main", frame)[0]
 	mac := b.Links["wan"].MAC
 	want := append(append([]byte{}, mac[:]...), frame[6:]...)
-	if res.Err != nil || res.Verdict != 7 || res.Counted["translator_ingress pass-mended"] != 1 || !bytes.Equal(res.Frame, want) {
+	if res.Err != nil || res.Verdict != 7 || res.Counted["translator_ingress pass-normalised"] != 1 || !bytes.Equal(res.Frame, want) {
 		t.Errorf("returned %d, counted %v, made %x, want %x (%v)", res.Verdict, res.Counted, res.Frame, want, res.Err)
 	}
 	res = b.Run("translator_ingress", "nat64-main", back(ip, 1))[0]
@@ -126,7 +126,7 @@ func TestWhatGoesToTheSlowPathIsBounded(t *testing.T) {
 		if up == 0 || limited == 0 || up+limited != flood {
 			t.Errorf("%d went up and %d were too many, of %d", up, limited, flood)
 		}
-		if verdict != 7 || counted["ingress_tc forward-6to4-shortcut"]+counted["ingress_tc forward-6to4"] != 1 {
+		if verdict != 7 || counted["ingress_tc forward-6to4-bypass"]+counted["ingress_tc forward-6to4"] != 1 {
 			t.Errorf("a plain packet after the flood: returned %d, counted %v", verdict, counted)
 		}
 		return nil

@@ -25,22 +25,22 @@ const (
 
 // From enum pseudowire_fault of bpf/blocks/pseudowire_maps.h: faults, counted for each pseudowire; users see these names in lower case.
 const (
-	wireFaultSource    = 0
-	wireFaultCookie    = 1
-	wireFaultHeader    = 2
-	wireFaultTruncated = 3
-	wireFaultSequence  = 4
-	wireFaultChecksum  = 5
-	wireFaultECN       = 6
-	wireFaultTooBig    = 7
-	wireFaultNoWay     = 8
-	wireFaultKernel    = 9
-	wireFaultAnswered  = 10 // too large, and its sender got an ICMP error
-	wireFaultJoined    = 11 // not a fault: it came in fragments and was accepted
-	wireFaults         = 12
+	wireFaultSource      = 0
+	wireFaultCookie      = 1
+	wireFaultHeader      = 2
+	wireFaultTruncated   = 3
+	wireFaultSequence    = 4
+	wireFaultChecksum    = 5
+	wireFaultECN         = 6
+	wireFaultTooBig      = 7
+	wireFaultNoPath      = 8
+	wireFaultKernel      = 9
+	wireFaultAnswered    = 10 // too large, and its sender got an ICMP error
+	wireFaultReassembled = 11 // not a fault: it came in fragments and was accepted
+	wireFaults           = 12
 )
 
 // pseudowireFaultNames lists the names that users see.
 func pseudowireFaultNames() []string {
-	return []string{"source", "cookie", "header", "truncated", "sequence", "checksum", "ecn", "too-big", "no-way", "kernel", "answered", "joined"}
+	return []string{"source", "cookie", "header", "truncated", "sequence", "checksum", "ecn", "too-big", "no-path", "kernel", "answered", "reassembled"}
 }

@@ -33,7 +33,7 @@ func (d Table) Joiner() (*Joiner, error) {
 
 // Unpack returns the frame in a packet, which follows an empty link header, and the
 // index of the hidden end that it leaves by. With any other outcome than
-// ForwardWireIn there is none. The frame is valid until the next call.
+// ForwardPseudowireDecap there is none. The frame is valid until the next call.
 func (j *Joiner) Unpack(packet []byte, device int) (frame []byte, hidden int, outcome state.Outcome, err error) {
 	var after datapath.SKBuff
 	run := ebpf.RunOptions{
@@ -44,7 +44,7 @@ func (j *Joiner) Unpack(packet []byte, device int) (frame []byte, hidden int, ou
 	if err != nil {
 		return nil, 0, state.DropKernel, fmt.Errorf("run program pseudowire_joined: %w", err)
 	}
-	if outcome = state.Outcome(got); outcome != state.ForwardWireIn {
+	if outcome = state.Outcome(got); outcome != state.ForwardPseudowireDecap {
 		return nil, 0, outcome, nil
 	}
 	return run.DataOut, int(after.Mark), outcome, nil

@@ -267,7 +267,7 @@ func (d Table) makeCounts(index uint32) error {
 }
 
 // WireFaults names the reasons in WireCounts.Faults.
-func WireFaults() []string { return pseudowireFaultNames()[:wireFaultJoined] }
+func WireFaults() []string { return pseudowireFaultNames()[:wireFaultReassembled] }
 
 // WireCounts is the traffic of a pseudowire, and its faults.
 type WireCounts struct {
@@ -295,7 +295,7 @@ func (d Table) WireCounts() (map[int]WireCounts, error) {
 			c.RxBytes += one.RxBytes
 			c.TxPackets += one.TxPackets
 			c.TxBytes += one.TxBytes
-			c.Joined += one.Faults[wireFaultJoined]
+			c.Joined += one.Faults[wireFaultReassembled]
 			for i, name := range WireFaults() {
 				if n := one.Faults[i]; n > 0 {
 					c.Faults[name] += n

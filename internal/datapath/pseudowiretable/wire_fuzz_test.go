@@ -134,7 +134,7 @@ func TestAFrameComesOutOfAPseudowireAsItWentIn(t *testing.T) {
 					continue
 				}
 				res := b.Run(build, "lan", packet)[0]
-				if res.Err != nil || res.Counted[build+" forward-wire-in"] != 1 || !padded(res.Frame, frame) {
+				if res.Err != nil || res.Counted[build+" forward-pseudowire-decap"] != 1 || !padded(res.Frame, frame) {
 					t.Errorf("%s, %s, %s: went in as\n%x, was\n%x under way, and is\n%x (counted %v, %v)", kind, what, build, frame, packet, res.Frame, res.Counted, res.Err)
 				}
 			}
@@ -195,7 +195,7 @@ func TestPacketsThatAreCutOrChangedUnderWay(t *testing.T) {
 					continue // shorter than BPF_PROG_RUN takes
 				}
 				of := fmt.Sprintf("%s, %s, seed %d, packet %d of %d bytes: %x", kind, build, seed, i, len(packet), changed)
-				in := res.Counted[build+" forward-wire-in"]
+				in := res.Counted[build+" forward-pseudowire-decap"]
 				delivered += in
 				// IP, and UDP, may now say that it is shorter, and be right
 				whole := res.Frame
@@ -207,7 +207,7 @@ func TestPacketsThatAreCutOrChangedUnderWay(t *testing.T) {
 				}
 				var wire uint64
 				for name, n := range res.Counted {
-					if strings.HasPrefix(name, build+" forward-wire-") || strings.HasPrefix(name, build+" drop-wire-") {
+					if strings.HasPrefix(name, build+" forward-pseudowire-") || strings.HasPrefix(name, build+" drop-pseudowire-") {
 						wire += n
 					}
 				}
@@ -285,10 +285,10 @@ func TestPiecesOfTunnelPacketsAreCountedAndLeftToTheKernel(t *testing.T) {
 			p.Flags = test.flags
 			frame := b.Frame("lan", p.Bytes())
 			res := b.Run(build, "lan", frame)[0]
-			if n := res.Counted[build+" pass-wire-fragment"]; n != test.counted {
+			if n := res.Counted[build+" pass-pseudowire-fragment"]; n != test.counted {
 				t.Errorf("%s, %s: counted %v", build, test.name, res.Counted)
 			}
-			if !bytes.Equal(res.Frame, frame) || res.Counted[build+" forward-wire-in"] != 0 {
+			if !bytes.Equal(res.Frame, frame) || res.Counted[build+" forward-pseudowire-decap"] != 0 {
 				t.Errorf("%s, %s: was changed", build, test.name)
 			}
 		}

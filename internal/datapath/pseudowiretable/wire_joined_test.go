@@ -56,7 +56,7 @@ func TestAJoinedPacketIsUnpackedAsAnyOther(t *testing.T) {
 			clear(packet[:12])
 			want++
 			got, hidden, outcome := b.unpack(packet, "lan")
-			if outcome != state.ForwardWireIn || hidden != b.Links["wan"].Index || !padded(got, frame) || b.joined() != want {
+			if outcome != state.ForwardPseudowireDecap || hidden != b.Links["wan"].Index || !padded(got, frame) || b.joined() != want {
 				t.Errorf("%s, %s: %s, for device %d, %d joined: went in as\n%x, is\n%x", kind, what, outcome, hidden, b.joined(), frame, got)
 			}
 		}
@@ -76,17 +76,17 @@ func TestAJoinedPacketIsCheckedAsAnyOther(t *testing.T) {
 		packet datapathtest.Packet
 		want   state.Outcome
 	}{
-		{"a frame comes through", good("40000005"), state.ForwardWireIn},
-		{"the same number again", good("40000005"), state.DropWireSequence},
-		{"another cookie", l2tpUDP(wireFar, wirePorts, "00030000 0000000a 00000000000000ab 40000009", inside()), state.DropWireCookie},
-		{"another session", l2tpUDP(wireFar, wirePorts, "00030000 0000000b 00000000000000aa 40000009", inside()), state.DropWireUnknown},
-		{"another source", l2tpUDP("192.0.2.10", wirePorts, wireHead+"40000009", inside()), state.DropWireSource},
+		{"a frame comes through", good("40000005"), state.ForwardPseudowireDecap},
+		{"the same number again", good("40000005"), state.DropPseudowireSequence},
+		{"another cookie", l2tpUDP(wireFar, wirePorts, "00030000 0000000a 00000000000000ab 40000009", inside()), state.DropPseudowireCookie},
+		{"another session", l2tpUDP(wireFar, wirePorts, "00030000 0000000b 00000000000000aa 40000009", inside()), state.DropPseudowireUnknown},
+		{"another source", l2tpUDP("192.0.2.10", wirePorts, wireHead+"40000009", inside()), state.DropPseudowireSource},
 		{"another port here", l2tpUDP(wireFar, "06a6 06a6", wireHead+"40000009", inside()), state.OutcomeNone},
-		{"more than the program can be given", long, state.DropWireTruncated},
+		{"more than the program can be given", long, state.DropPseudowireTruncated},
 	} {
 		before := b.counted()
 		frame, _, outcome := b.unpack(append(make([]byte, 12), append(datapathtest.Bin("0800"), test.packet.Bytes()...)...), "lan")
-		if outcome != test.want || (frame != nil) != (outcome == state.ForwardWireIn) {
+		if outcome != test.want || (frame != nil) != (outcome == state.ForwardPseudowireDecap) {
 			t.Errorf("%s: %s, want %s", test.name, outcome, test.want)
 		}
 		if n := datapathtest.Difference(before, b.counted())["ingress_tc "+outcome.String()]; outcome != state.OutcomeNone && n != 1 {
@@ -105,7 +105,7 @@ func TestAJoinedPacketThatTheInterfaceWouldNotTakeIsCounted(t *testing.T) {
 	for _, test := range []struct {
 		length int
 		want   state.Outcome
-	}{{1514, state.ForwardWireIn}, {1518, state.ForwardWireIn}, {1519, state.DropWireTooBig}, {3000, state.DropWireTooBig}} {
+	}{{1514, state.ForwardPseudowireDecap}, {1518, state.ForwardPseudowireDecap}, {1519, state.DropPseudowireTooBig}, {3000, state.DropPseudowireTooBig}} {
 		frame := append(inside(), make([]byte, test.length-len(inside()))...)
 		packet := l2tpUDP(wireFar, wirePorts, wireHead+"00000000", frame)
 		if _, _, outcome := b.unpack(append(make([]byte, 12), append(datapathtest.Bin("0800"), packet.Bytes()...)...), "lan"); outcome != test.want {
@@ -154,7 +154,7 @@ func TestHowManyPacketsAreJoinedIsBounded(t *testing.T) {
 	b := newWires(t, plainWire())
 	packet := append(make([]byte, 12), append(datapathtest.Bin("0800"), l2tpUDP(wireFar, wirePorts, wireHead+"00000000", inside()).Bytes()...)...)
 	joiner, windows := b.bounded()
-	for taken, want := range map[uint64]state.Outcome{4095: state.ForwardWireIn, 4096: state.DropSlowLimit} {
+	for taken, want := range map[uint64]state.Outcome{4095: state.ForwardPseudowireDecap, 4096: state.DropSlowLimit} {
 		var outcome state.Outcome
 		for range 20 {
 			var now unix.Timespec
@@ -184,7 +184,7 @@ func (b *bench) numbered(build string, numbers ...int) (taken []bool) {
 	for _, n := range numbers {
 		p := l2tpUDP(wireFar, wirePorts, wireHead+fmt.Sprintf("40%06x", n), inside())
 		res := b.Run(build, "lan", b.Frame("lan", p.Bytes()))[0]
-		taken = append(taken, res.Counted[build+" forward-wire-in"] == 1)
+		taken = append(taken, res.Counted[build+" forward-pseudowire-decap"] == 1)
 	}
 	return taken
 }

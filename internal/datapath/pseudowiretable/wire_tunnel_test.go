@@ -110,22 +110,22 @@ func TestPseudowiresTakeWhatIsTheirsAndCountTheRest(t *testing.T) {
 		outcome string // empty: left to the kernel, uncounted
 		fault   string
 	}{
-		{"a frame comes through", good("40000005"), "forward-wire-in", ""},
-		{"the same number again is behind", good("40000005"), "drop-wire-sequence", "sequence"},
-		{"one that was skipped over comes too late", good("40000003"), "drop-wire-sequence", "sequence"},
-		{"the next number comes through, also with a gap", good("40000008"), "forward-wire-in", ""},
-		{"no S bit: nothing is said of the order", good("00000000"), "forward-wire-in", ""},
-		{"another cookie", l2tpUDP(wireFar, wirePorts, "00030000 0000000a 00000000000000ab 40000009", inside()), "drop-wire-cookie", "cookie"},
-		{"another session", l2tpUDP(wireFar, wirePorts, "00030000 0000000b 00000000000000aa 40000009", inside()), "drop-wire-unknown", ""},
-		{"another source address", l2tpUDP("192.0.2.10", wirePorts, wireHead+"40000009", inside()), "drop-wire-source", "source"},
-		{"another source port", l2tpUDP(wireFar, "06a7 06a5", wireHead+"40000009", inside()), "drop-wire-source", "source"},
+		{"a frame comes through", good("40000005"), "forward-pseudowire-decap", ""},
+		{"the same number again is behind", good("40000005"), "drop-pseudowire-sequence", "sequence"},
+		{"one that was skipped over comes too late", good("40000003"), "drop-pseudowire-sequence", "sequence"},
+		{"the next number comes through, also with a gap", good("40000008"), "forward-pseudowire-decap", ""},
+		{"no S bit: nothing is said of the order", good("00000000"), "forward-pseudowire-decap", ""},
+		{"another cookie", l2tpUDP(wireFar, wirePorts, "00030000 0000000a 00000000000000ab 40000009", inside()), "drop-pseudowire-cookie", "cookie"},
+		{"another session", l2tpUDP(wireFar, wirePorts, "00030000 0000000b 00000000000000aa 40000009", inside()), "drop-pseudowire-unknown", ""},
+		{"another source address", l2tpUDP("192.0.2.10", wirePorts, wireHead+"40000009", inside()), "drop-pseudowire-source", "source"},
+		{"another source port", l2tpUDP(wireFar, "06a7 06a5", wireHead+"40000009", inside()), "drop-pseudowire-source", "source"},
 		{"another port here is not weft's", l2tpUDP(wireFar, "06a6 06a6", wireHead+"40000009", inside()), "", ""},
 		{"a control message", l2tpUDP(wireFar, wirePorts, "c8030014 00000000 00000000 00000000", inside()), "", ""},
 		{"L2TPv2 data", l2tpUDP(wireFar, wirePorts, "00020000 00000000 00000000 00000000", inside()), "", ""},
-		{"a version that is none", l2tpUDP(wireFar, wirePorts, "00070000 0000000a 00000000 00000000", inside()), "drop-wire-header", ""},
-		{"reserved bits set", l2tpUDP(wireFar, wirePorts, "00030001 0000000a 00000000000000aa 4000000a", inside()), "forward-wire-in", ""},
-		{"shorter than a frame", short, "drop-wire-truncated", "truncated"},
-		{"a UDP length that lies", lying, "drop-wire-truncated", "truncated"},
+		{"a version that is none", l2tpUDP(wireFar, wirePorts, "00070000 0000000a 00000000 00000000", inside()), "drop-pseudowire-header", ""},
+		{"reserved bits set", l2tpUDP(wireFar, wirePorts, "00030001 0000000a 00000000000000aa 4000000a", inside()), "forward-pseudowire-decap", ""},
+		{"shorter than a frame", short, "drop-pseudowire-truncated", "truncated"},
+		{"a UDP length that lies", lying, "drop-pseudowire-truncated", "truncated"},
 	}
 	for _, build := range datapathtest.Builds {
 		t.Run(build, func(t *testing.T) {
@@ -143,10 +143,10 @@ func TestPseudowiresTakeWhatIsTheirsAndCountTheRest(t *testing.T) {
 				if test.fault != "" && after[test.fault] != before[test.fault]+1 {
 					t.Errorf("%s: faults %v after %v, want one more of %s", test.name, after, before, test.fault)
 				}
-				if delivered := now > through; delivered != (test.outcome == "forward-wire-in") {
+				if delivered := now > through; delivered != (test.outcome == "forward-pseudowire-decap") {
 					t.Errorf("%s: delivered %v", test.name, delivered)
 				}
-				if test.outcome == "forward-wire-in" && !bytes.Equal(res.Frame, inside()) {
+				if test.outcome == "forward-pseudowire-decap" && !bytes.Equal(res.Frame, inside()) {
 					t.Errorf("%s: gives\n%x, want\n%x", test.name, res.Frame, inside())
 				}
 				if test.outcome == "" && !bytes.Equal(res.Frame, b.Frame("lan", test.packet.Bytes())) {
@@ -172,16 +172,16 @@ func TestPseudowiresOverIPAndGRE(t *testing.T) {
 				protocol   byte
 				outcome    string
 			}{
-				{"L2TPv3 over IP", "0000000a 000000aa", protocolL2TP, "forward-wire-in"},
-				{"with another cookie", "0000000a 000000ab", protocolL2TP, "drop-wire-cookie"},
-				{"of another session", "0000000b 000000aa", protocolL2TP, "drop-wire-unknown"},
+				{"L2TPv3 over IP", "0000000a 000000aa", protocolL2TP, "forward-pseudowire-decap"},
+				{"with another cookie", "0000000a 000000ab", protocolL2TP, "drop-pseudowire-cookie"},
+				{"of another session", "0000000b 000000aa", protocolL2TP, "drop-pseudowire-unknown"},
 				{"a control message", "00000000 c8030014", protocolL2TP, ""},
-				{"GRE", "00006558", protocolGRE, "forward-wire-in"},
-				{"GRE with a key", "30006558 00000007 00000001", protocolGRE, "forward-wire-in"},
-				{"with its number once more", "30006558 00000007 00000001", protocolGRE, "drop-wire-sequence"},
-				{"without a number", "20006558 00000007", protocolGRE, "drop-wire-header"},
-				{"with an unknown key", "30006558 00000008 00000002", protocolGRE, "drop-wire-unknown"},
-				{"GRE with a checksum that was not agreed", "80006558 00000000", protocolGRE, "drop-wire-header"},
+				{"GRE", "00006558", protocolGRE, "forward-pseudowire-decap"},
+				{"GRE with a key", "30006558 00000007 00000001", protocolGRE, "forward-pseudowire-decap"},
+				{"with its number once more", "30006558 00000007 00000001", protocolGRE, "drop-pseudowire-sequence"},
+				{"without a number", "20006558 00000007", protocolGRE, "drop-pseudowire-header"},
+				{"with an unknown key", "30006558 00000008 00000002", protocolGRE, "drop-pseudowire-unknown"},
+				{"GRE with a checksum that was not agreed", "80006558 00000000", protocolGRE, "drop-pseudowire-header"},
 				{"GRE with IPv4 inside", "00000800", protocolGRE, ""},
 				{"GRE with routing, of RFC 1701", "40006558 00000000", protocolGRE, ""},
 				{"PPTP's GRE", "00016558", protocolGRE, ""},
@@ -193,7 +193,7 @@ func TestPseudowiresOverIPAndGRE(t *testing.T) {
 					t.Errorf("%s: counted %v, want %s", test.name, res.Counted, test.outcome)
 				}
 				_, now := b.faults()
-				if delivered := now > through; delivered != (test.outcome == "forward-wire-in") {
+				if delivered := now > through; delivered != (test.outcome == "forward-pseudowire-decap") {
 					t.Errorf("%s: delivered %v", test.name, delivered)
 				}
 			}
@@ -210,7 +210,7 @@ func TestAPacketCutAnywhereIsNotDelivered(t *testing.T) {
 			if res.Err != nil {
 				continue // shorter than BPF_PROG_RUN takes
 			}
-			if res.Counted[build+" forward-wire-in"] != 0 {
+			if res.Counted[build+" forward-pseudowire-decap"] != 0 {
 				t.Errorf("%s: %d of %d bytes come through", build, n, len(whole))
 			}
 		}
@@ -240,7 +240,7 @@ func TestRandomBytesInTunnelHeaders(t *testing.T) {
 			if res.Err != nil {
 				continue
 			}
-			if res.Counted[build+" forward-wire-in"] != 0 {
+			if res.Counted[build+" forward-pseudowire-decap"] != 0 {
 				delivered++
 				if !bytes.Equal(pkt[12:24], whole[12:24]) || !bytes.Equal(pkt[28:30], whole[28:30]) || !bytes.Equal(pkt[32:44], whole[32:44]) || cut != len(whole) {
 					t.Errorf("%s: seed %d, packet %d comes through: %x", build, seed, i, pkt)
@@ -270,8 +270,8 @@ func TestCongestionUnderWayIsTheFrames(t *testing.T) {
 			name, outcome string
 			frame         []byte
 		}{
-			{"a frame that can tell", "forward-wire-in", able},
-			{"one that cannot", "drop-wire-ecn", inside()},
+			{"a frame that can tell", "forward-pseudowire-decap", able},
+			{"one that cannot", "drop-pseudowire-ecn", inside()},
 		} {
 			p := l2tpUDP(wireFar, wirePorts, wireHead+"00000000", test.frame)
 			p.Tos = 3
@@ -279,7 +279,7 @@ func TestCongestionUnderWayIsTheFrames(t *testing.T) {
 			if res.Counted[build+" "+test.outcome] != 1 {
 				t.Errorf("%s: %s: counted %v", build, test.name, res.Counted)
 			}
-			if test.outcome == "forward-wire-in" && (res.Frame[15]&3 != 3 || checksumtest.Of(res.Frame[14:34]) != 0) {
+			if test.outcome == "forward-pseudowire-decap" && (res.Frame[15]&3 != 3 || checksumtest.Of(res.Frame[14:34]) != 0) {
 				t.Errorf("%s: the frame's TOS is %#x, the header's checksum %#x", build, res.Frame[15], checksumtest.Of(res.Frame[14:34]))
 			}
 		}

@@ -219,7 +219,7 @@ func (o *onward) passes(t *testing.T, build string, up bool, f form, sum sumKind
 		return
 	}
 	want := o.leaves(build, frame, o.goes(up, f.name == "priority" || f.name == "all there is", sum == sumRight && known, p.frame))
-	if err := datapathtest.Differs(res, got, state.ForwardOnward, datapathtest.VerdictOf(build, got), sameButID(res.Frame, want)); err != nil {
+	if err := datapathtest.Differs(res, got, state.ForwardSwitched, datapathtest.VerdictOf(build, got), sameButID(res.Frame, want)); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 	after := [2]state.AccessCounters{o.counters1(nearID), o.counters1(onID)}
@@ -280,7 +280,7 @@ func TestAChecksumThatLooksUnfinished(t *testing.T) {
 				}
 				// XDP cannot know, and leaves it out where it may
 				want := o.leaves(build, came, o.goes(true, false, build == "ingress_tc", frame))
-				if err := datapathtest.Differs(res, got, state.ForwardOnward, datapathtest.VerdictOf(build, got), sameButID(res.Frame, want)); err != nil {
+				if err := datapathtest.Differs(res, got, state.ForwardSwitched, datapathtest.VerdictOf(build, got), sameButID(res.Frame, want)); err != nil {
 					t.Errorf("%s: %s, %+v: %v", build, f.name, families, err)
 				}
 			}
@@ -306,7 +306,7 @@ func TestWhatDoesNotGoOnward(t *testing.T) {
 		{"too large for the way", nil, o.comes(true, f, sumNone, large), state.PassTooBig},
 		{"the server begins to number", nil, o.comes(false, forms()[2], sumNone, good), state.PassL2tpControl},
 		{"the server ceases to number", func() { o.away.Numbered = true }, o.comes(false, f, sumNone, good), state.PassL2tpControl},
-		{"the subscriber's side may number as it likes", nil, o.comes(true, forms()[2], sumNone, good), state.ForwardOnward},
+		{"the subscriber's side may number as it likes", nil, o.comes(true, forms()[2], sumNone, good), state.ForwardSwitched},
 		{"the other side is no more", func() {
 			if err := o.subscribers.Remove(nil, []uint16{onID}); err != nil {
 				t.Fatal(err)
@@ -349,7 +349,7 @@ func TestPaddingDoesNotGoOnward(t *testing.T) {
 			for _, build := range datapathtest.Builds {
 				res, got := o.One(build, came)
 				want := o.leaves(build, came, o.goes(true, false, name != "in the datagram", echo))
-				if err := datapathtest.Differs(res, got, state.ForwardOnward, datapathtest.VerdictOf(build, got), sameButID(res.Frame, want)); err != nil {
+				if err := datapathtest.Differs(res, got, state.ForwardSwitched, datapathtest.VerdictOf(build, got), sameButID(res.Frame, want)); err != nil {
 					t.Errorf("%s: %s, IPv6 %v: %v", build, name, far6, err)
 				}
 			}
@@ -371,7 +371,7 @@ func TestFramesOnwardAreNumbered(t *testing.T) {
 		}
 		for i, build := range []string{"ingress_xdp", "ingress_tc", "ingress_xdp"} {
 			res, got := o.One(build, o.comes(true, forms()[3], sumRight, good))
-			if got != state.ForwardOnward || !bytes.Equal(res.Frame[at:at+2], datapathtest.Bin("0802")) || !bytes.Equal(res.Frame[at+8:], append(datapathtest.Bin("0000"), good...)) {
+			if got != state.ForwardSwitched || !bytes.Equal(res.Frame[at:at+2], datapathtest.Bin("0802")) || !bytes.Equal(res.Frame[at+8:], append(datapathtest.Bin("0000"), good...)) {
 				t.Fatalf("%s: %s %x", build, got, res.Frame)
 			}
 			n := int(binary.BigEndian.Uint16(res.Frame[at+6:]))
@@ -407,9 +407,9 @@ func TestRatesAndGardenHoldOnward(t *testing.T) {
 			packets      uint64
 			packetsCount bool
 		}{
-			{true, data, state.DropRateUp, state.AccessDropRateUp, 0, true},
-			{false, data, state.DropRateDown, state.AccessDropRateDown, 0, true},
-			{true, own, state.DropRateUp, state.AccessDropRateUp, 0, false},
+			{true, data, state.DropUpstreamRate, state.AccessDropUpstreamRate, 0, true},
+			{false, data, state.DropDownstreamRate, state.AccessDropDownstreamRate, 0, true},
+			{true, own, state.DropUpstreamRate, state.AccessDropUpstreamRate, 0, false},
 		} {
 			if err := o.subscribers.Remove(nil, []uint16{nearID, onID}); err != nil {
 				t.Fatal(err)
@@ -422,11 +422,11 @@ func TestRatesAndGardenHoldOnward(t *testing.T) {
 				_, got := o.One(build, o.comes(c.up, forms()[0], sumNone, c.frame))
 				n[got]++
 			}
-			if n[state.ForwardOnward] < 66 || n[state.ForwardOnward] > 80 || n[state.ForwardOnward]+n[c.drop] != 90 {
+			if n[state.ForwardSwitched] < 66 || n[state.ForwardSwitched] > 80 || n[state.ForwardSwitched]+n[c.drop] != 90 {
 				t.Errorf("%s: up %v: %v", build, c.up, n)
 			}
 			counted := o.counters1(nearID)
-			if counted.Drops[c.why] != n[c.drop] || c.packetsCount != (counted.UpPackets+counted.DownPackets == n[state.ForwardOnward]) ||
+			if counted.Drops[c.why] != n[c.drop] || c.packetsCount != (counted.UpPackets+counted.DownPackets == n[state.ForwardSwitched]) ||
 				!c.packetsCount && counted.UpPackets != 0 {
 				t.Errorf("%s: up %v: %v, counted %+v", build, c.up, n, counted)
 			}
@@ -442,26 +442,26 @@ func TestRatesAndGardenHoldOnward(t *testing.T) {
 			frame               []byte
 			want                state.Outcome
 		}{
-			{true, true, false, append(datapathtest.Bin("21"), datapathtest.Udp(alice4, "198.51.100.7", 8).Bytes()...), state.ForwardOnward},
-			{true, true, false, append(datapathtest.Bin("21"), datapathtest.Udp(alice4, "198.51.100.8", 8).Bytes()...), state.DropGarden},
-			{true, true, false, append(datapathtest.Bin("57"), datapathtest.Udp(alice6, "2001:db8:1::9", 8).Bytes()...), state.ForwardOnward},
-			{true, true, false, append(datapathtest.Bin("57"), datapathtest.Udp(alice6, "2001:db8:2::9", 8).Bytes()...), state.DropGarden},
-			{true, true, false, append(datapathtest.Bin("57"), datapathtest.Udp("fe80::7", "ff02::2", 8).Bytes()...), state.ForwardOnward},
-			{true, true, false, datapathtest.Bin("c021 0901 0008 12345678"), state.ForwardOnward},
-			{true, true, false, append(datapathtest.Bin("0281"), datapathtest.Counting(40)...), state.DropGarden},
-			{false, true, false, append(datapathtest.Bin("21"), datapathtest.Udp("198.51.100.7", alice4, 8).Bytes()...), state.ForwardOnward},
-			{false, true, false, append(datapathtest.Bin("21"), datapathtest.Udp("198.51.100.8", alice4, 8).Bytes()...), state.DropGarden},
-			{true, false, true, append(datapathtest.Bin("21"), datapathtest.Udp(alice4, "198.51.100.7", 8).Bytes()...), state.DropGarden},
-			{true, false, true, datapathtest.Bin("c021 0901 0008 12345678"), state.ForwardOnward},
+			{true, true, false, append(datapathtest.Bin("21"), datapathtest.Udp(alice4, "198.51.100.7", 8).Bytes()...), state.ForwardSwitched},
+			{true, true, false, append(datapathtest.Bin("21"), datapathtest.Udp(alice4, "198.51.100.8", 8).Bytes()...), state.DropWalledGarden},
+			{true, true, false, append(datapathtest.Bin("57"), datapathtest.Udp(alice6, "2001:db8:1::9", 8).Bytes()...), state.ForwardSwitched},
+			{true, true, false, append(datapathtest.Bin("57"), datapathtest.Udp(alice6, "2001:db8:2::9", 8).Bytes()...), state.DropWalledGarden},
+			{true, true, false, append(datapathtest.Bin("57"), datapathtest.Udp("fe80::7", "ff02::2", 8).Bytes()...), state.ForwardSwitched},
+			{true, true, false, datapathtest.Bin("c021 0901 0008 12345678"), state.ForwardSwitched},
+			{true, true, false, append(datapathtest.Bin("0281"), datapathtest.Counting(40)...), state.DropWalledGarden},
+			{false, true, false, append(datapathtest.Bin("21"), datapathtest.Udp("198.51.100.7", alice4, 8).Bytes()...), state.ForwardSwitched},
+			{false, true, false, append(datapathtest.Bin("21"), datapathtest.Udp("198.51.100.8", alice4, 8).Bytes()...), state.DropWalledGarden},
+			{true, false, true, append(datapathtest.Bin("21"), datapathtest.Udp(alice4, "198.51.100.7", 8).Bytes()...), state.DropWalledGarden},
+			{true, false, true, datapathtest.Bin("c021 0901 0008 12345678"), state.ForwardSwitched},
 		} {
 			o.between(false, true)
 			o.subscriber.Garden, o.subscriber.Blocked = c.garden, c.blocked
 			o.again()
-			before := o.counters1(nearID).Drops[state.AccessDropGarden]
+			before := o.counters1(nearID).Drops[state.AccessDropWalledGarden]
 			if _, got := o.One(build, o.comes(c.up, forms()[0], sumNone, c.frame)); got != c.want {
 				t.Errorf("%s: %x up %v, garden %v: %s, want %s", build, c.frame, c.up, c.garden, got, c.want)
 			}
-			if after := o.counters1(nearID).Drops[state.AccessDropGarden]; (after > before) != (c.want == state.DropGarden) {
+			if after := o.counters1(nearID).Drops[state.AccessDropWalledGarden]; (after > before) != (c.want == state.DropWalledGarden) {
 				t.Errorf("%s: %x: %d drops after %d", build, c.frame, after, before)
 			}
 		}
@@ -480,7 +480,7 @@ func TestFramesOnwardAreCaptured(t *testing.T) {
 	for _, build := range datapathtest.Builds {
 		for _, p := range passengers() {
 			for _, up := range []bool{true, false} {
-				if _, got := o.One(build, o.comes(up, forms()[0], sumNone, p.frame)); got != state.ForwardOnward {
+				if _, got := o.One(build, o.comes(up, forms()[0], sumNone, p.frame)); got != state.ForwardSwitched {
 					t.Fatalf("%s: %s: %s", build, p.name, got)
 				}
 				c, ok, err := ring.Read(time.Now().Add(time.Second))
@@ -525,7 +525,7 @@ func TestSuperPacketsGoOnward(t *testing.T) {
 	came := o.comes(true, forms()[0], sumNone, frame)
 	res, got := run(came)
 	want := o.leaves("ingress_tc", came, o.goes(true, false, false, frame))
-	if err := datapathtest.Differs(res, got, state.ForwardOnward, datapathtest.VerdictOf("ingress_tc", got), sameButID(res.Frame, want)); err != nil {
+	if err := datapathtest.Differs(res, got, state.ForwardSwitched, datapathtest.VerdictOf("ingress_tc", got), sameButID(res.Frame, want)); err != nil {
 		t.Error(err)
 	}
 	for name, c := range map[string]struct {
@@ -566,7 +566,7 @@ func TestRandomFramesOnward(t *testing.T) {
 		}
 		xdp, a := o.One("ingress_xdp", came)
 		tc, b := o.One("ingress_tc", came)
-		if a != b && !(a == state.ForwardOnward && b == state.PassL2tpControl) {
+		if a != b && !(a == state.ForwardSwitched && b == state.PassL2tpControl) {
 			t.Fatalf("%x met %s and %s", came, a, b)
 		}
 		for _, r := range []struct {
@@ -576,7 +576,7 @@ func TestRandomFramesOnward(t *testing.T) {
 			switch {
 			case r.got.Verdict() != state.Forward && !bytes.Equal(r.res.Frame, came):
 				t.Fatalf("%x was changed: %s", came, r.got)
-			case r.got == state.ForwardOnward:
+			case r.got == state.ForwardSwitched:
 				if ip := r.res.Frame[14:]; datapathtest.IsIPv4(ip) && checksumtest.Of(ip[:20]) != 0 {
 					t.Fatalf("%x became %x", came, r.res.Frame)
 				}

@@ -489,15 +489,15 @@ func TestGardenAndBlock(t *testing.T) {
 			want            state.Outcome
 		}{
 			{true, false, up(datapathtest.Udp(alice4, "198.51.100.7", 8)), state.ForwardFromSubscriber},
-			{true, false, up(datapathtest.Udp(alice4, "198.51.100.8", 8)), state.DropGarden},
+			{true, false, up(datapathtest.Udp(alice4, "198.51.100.8", 8)), state.DropWalledGarden},
 			{true, false, up(datapathtest.Udp(alice6, "2001:db8:1::9", 8)), state.ForwardFromSubscriber},
-			{true, false, up(datapathtest.Udp(alice6, "2001:db8:2::9", 8)), state.DropGarden},
+			{true, false, up(datapathtest.Udp(alice6, "2001:db8:2::9", 8)), state.DropWalledGarden},
 			{true, false, l.Frame("lan", datapathtest.Udp("198.51.100.7", alice4, 8).Bytes()), state.ForwardToSubscriber},
-			{true, false, l.Frame("lan", datapathtest.Udp("198.51.100.8", alice4, 8).Bytes()), state.DropGarden},
-			{true, false, l.Frame("lan", datapathtest.Udp("2001:db8:2::1", alice6, 8).Bytes()), state.DropGarden},
+			{true, false, l.Frame("lan", datapathtest.Udp("198.51.100.8", alice4, 8).Bytes()), state.DropWalledGarden},
+			{true, false, l.Frame("lan", datapathtest.Udp("2001:db8:2::1", alice6, 8).Bytes()), state.DropWalledGarden},
 			{false, false, up(datapathtest.Udp(alice4, "198.51.100.8", 8)), state.ForwardFromSubscriber},
-			{false, true, up(datapathtest.Udp(alice4, "198.51.100.7", 8)), state.DropGarden},
-			{false, true, l.Frame("lan", datapathtest.Udp("198.51.100.7", alice4, 8).Bytes()), state.DropGarden},
+			{false, true, up(datapathtest.Udp(alice4, "198.51.100.7", 8)), state.DropWalledGarden},
+			{false, true, l.Frame("lan", datapathtest.Udp("198.51.100.7", alice4, 8).Bytes()), state.DropWalledGarden},
 		} {
 			l.alice.Garden, l.alice.Blocked = c.garden, c.blocked
 			l.put(l.alice)
@@ -507,8 +507,8 @@ func TestGardenAndBlock(t *testing.T) {
 		}
 	}
 	c := l.counters1(100)
-	if c.Drops[state.AccessDropGarden] != 2*6 {
-		t.Errorf("%d drops by the garden were counted", c.Drops[state.AccessDropGarden])
+	if c.Drops[state.AccessDropWalledGarden] != 2*6 {
+		t.Errorf("%d drops by the garden were counted", c.Drops[state.AccessDropWalledGarden])
 	}
 }
 
@@ -538,7 +538,7 @@ func TestRatesHoldAndChangeLive(t *testing.T) {
 			frame         []byte
 			passes, drops state.Outcome
 		}{
-			{up, state.ForwardFromSubscriber, state.DropRateUp}, {down, state.ForwardToSubscriber, state.DropRateDown},
+			{up, state.ForwardFromSubscriber, state.DropUpstreamRate}, {down, state.ForwardToSubscriber, state.DropDownstreamRate},
 		} {
 			n, begun := map[state.Outcome]int{}, time.Now()
 			for sent[c.drops] = 0; n[c.drops] < 20 && time.Since(begun) < 20*time.Second; sent[c.drops]++ {
@@ -552,7 +552,7 @@ func TestRatesHoldAndChangeLive(t *testing.T) {
 			}
 		}
 		c := l.counters1(100)
-		if c.UpPackets+c.Drops[state.AccessDropRateUp] != uint64(sent[state.DropRateUp]) || c.DownPackets+c.Drops[state.AccessDropRateDown] != uint64(sent[state.DropRateDown]) || c.UpBytes != 1000*c.UpPackets {
+		if c.UpPackets+c.Drops[state.AccessDropUpstreamRate] != uint64(sent[state.DropUpstreamRate]) || c.DownPackets+c.Drops[state.AccessDropDownstreamRate] != uint64(sent[state.DropDownstreamRate]) || c.UpBytes != 1000*c.UpPackets {
 			t.Errorf("%s: of %v counted %+v", build, sent, c)
 		}
 		l.alice.Up, l.alice.Down = 0, 0

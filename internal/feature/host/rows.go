@@ -142,15 +142,15 @@ type CounterSource interface {
 
 func counters() noun.Noun {
 	n := counterNoun()
-	n.Name, n.Short = "counters", "What became of the packets"
-	n.Long = `How many packets each program decided on, by outcome; outcomes that have not
-happened are left out. The first word of an outcome is the verdict:
+	n.Name, n.Short = "counters", "Packets by program and outcome"
+	n.Long = `How many packets each program handled, by outcome; outcomes with a count of 0
+are left out. The first word of an outcome is the verdict:
 
-  forward  weft sent it on, or answered it
-  slow     handed to the slow path, in Go: its own decision is in the rows
-           slow_path/NAME
-  pass     left to the kernel as it came
-  drop     dropped, for the reason that the name says
+  forward  weft forwarded or answered the packet
+  slow     weft gave the packet to the slow path; the rows slow_path/NAME have
+           its decision
+  pass     weft left the packet to the kernel, unchanged
+  drop     weft dropped the packet; the name has the reason
 
 A packet may be counted by several programs on its way.`
 	n.Rows = func(ctx context.Context, t CounterSource, q *noun.Query) iter.Seq2[Counter, error] {

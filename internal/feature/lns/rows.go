@@ -32,8 +32,8 @@ func NewSubscriber(r subscriber.SessionRow, c state.AccessCounters) Subscriber {
 	s.Traffic.UpBytes += c.UpBytes
 	s.Traffic.DownPackets += c.DownPackets
 	s.Traffic.DownBytes += c.DownBytes
-	c.Drops[state.AccessDropRateUp] += r.SlowDrops[0]
-	c.Drops[state.AccessDropRateDown] += r.SlowDrops[1]
+	c.Drops[state.AccessDropUpstreamRate] += r.SlowDrops[0]
+	c.Drops[state.AccessDropDownstreamRate] += r.SlowDrops[1]
 	for i, n := range c.Drops {
 		if n > 0 {
 			s.Drops[state.AccessDrop(i).String()] = n

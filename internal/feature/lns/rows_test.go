@@ -24,7 +24,7 @@ func (desk) Subscribers(context.Context) iter.Seq[Subscriber] {
 		return s
 	}
 	return slices.Values([]Subscriber{
-		one("dsl", "up", 1000, 5000, map[string]uint64{"spoofed": 3}), one("dsl", "up", 2000, 0, map[string]uint64{"spoofed": 1, "rate-down": 7}),
+		one("dsl", "up", 1000, 5000, map[string]uint64{"spoofed": 3}), one("dsl", "up", 2000, 0, map[string]uint64{"spoofed": 1, "downstream-rate": 7}),
 		one("dsl", "authenticating", 0, 0, nil), one("fibre", "up", 100, 100, nil),
 	})
 }
@@ -86,7 +86,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 		"l2tp_tunnels lns.dsl established": 2, "l2tp_tunnels lns.dsl closing": 1,
 		"access_bytes dsl up": 3000, "access_bytes dsl down": 5000, "access_bytes fibre up": 100, "access_bytes fibre down": 100,
 		"access_packets dsl up": 30, "access_packets dsl down": 50, "access_packets fibre up": 1, "access_packets fibre down": 1,
-		"access_drops dsl spoofed": 4, "access_drops dsl rate-down": 7,
+		"access_drops dsl spoofed": 4, "access_drops dsl downstream-rate": 7,
 		"access_pool dsl pools 203.0.113.0/24 used": 4, "access_pool dsl pools 203.0.113.0/24 free": 250,
 		"l2tp_client_up isp": 1,
 		"radius_requests_total dsl answered 192.0.2.53:1812": 11, "radius_requests_total dsl silent 192.0.2.53:1812": 2,
@@ -100,7 +100,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 	// a state without sessions is a zero, not a missing series
 	for _, name := range []string{
 		"l2tp_client_up other", "access_sessions new up", "access_sessions new connecting", "access_sessions dsl onward", "access_bytes new up", "access_packets new down",
-		"access_drops new spoofed", "access_drops fibre rate-up", "l2tp_tunnels lns.new established", "l2tp_tunnels l2tp_client.other established",
+		"access_drops new spoofed", "access_drops fibre upstream-rate", "l2tp_tunnels lns.new established", "l2tp_tunnels l2tp_client.other established",
 		"access_events_total spoofed",
 	} {
 		if !zeroes[name] {

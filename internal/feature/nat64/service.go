@@ -132,7 +132,7 @@ type Answer struct {
 func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
 	if how.Why == state.SlowBeforeStack {
 		if mended, ok := translate.Mend4(ip); ok {
-			s.count(state.PassMended)
+			s.count(state.PassNormalised)
 			return []Answer{{Bytes: mended, Back: how.Index}}
 		}
 	}

@@ -59,19 +59,20 @@ way, the MTU of its interface, and what it carried. Packets are counted
 as on the wire, bytes are those of the frames inside. FAULTS says how many
 packets it did not carry, by reason:
 
-  source     for it, but from another address or port than its other end's
-  cookie     with another cookie
-  header     with a version, flags or parts that it does not have
-  truncated  shorter than its headers say
-  sequence   behind what came before it
-  checksum   a wrong GRE checksum
-  ecn        congestion under way that the frame cannot tell of (RFC 6040)
-  too-big    larger than it takes; answered with an ICMP error
-  no-way     there was no route, or no link address, to the other end
-  kernel     a kernel helper refused (out of memory, packet shape)
+  source     the source address or port is not that of the other end
+  cookie     the packet does not have the pseudowire's cookie
+  header     the header has a version, flags or fields that are not in use
+  truncated  the packet is shorter than its headers say
+  sequence   the sequence number is older than one that was received
+  checksum   the GRE checksum is wrong
+  ecn        the outer packet is CE-marked, the inner one is not ECN-capable
+             (RFC 6040)
+  too-big    the frame exceeds the MTU; answered: its sender got an ICMP error
+  no-path    no route leads to the other end, or its link address is unknown
+  kernel     a kernel helper failed (no memory, packet shape)
 
-(rx joined=N) are no faults: N of the packets that were received came in pieces,
-which the kernel joined. It costs much more time than whole packets do.
+(rx reassembled=N) is no fault: N packets arrived as fragments, and the kernel
+reassembled them. This costs much more time than whole packets do.
 
 LEARNT is the path MTU, from an ICMP error of a router on the path. What comes
 with an unknown session is in weft show drops. Pseudowires of kind vxlan are the
@@ -170,7 +171,7 @@ func columns() []noun.Column[Row] {
 func faultsText(r Row) string {
 	var faults []string
 	if r.RxJoined != 0 {
-		faults = append(faults, fmt.Sprintf("(rx joined=%d)", r.RxJoined))
+		faults = append(faults, fmt.Sprintf("(rx reassembled=%d)", r.RxJoined))
 	}
 	for reason, n := range r.Faults {
 		faults = append(faults, fmt.Sprintf("%s=%d", reason, n))

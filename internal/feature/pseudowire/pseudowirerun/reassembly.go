@@ -77,7 +77,7 @@ func (r *reassembler) serve(ctx context.Context, d *datapath.Datapath, e pseudow
 	works()
 	return socket.Serve(ctx, func(packet []byte, device int) {
 		frame, hidden, outcome, err := joiner.Unpack(packet, device)
-		if err == nil && outcome == state.ForwardWireIn {
+		if err == nil && outcome == state.ForwardPseudowireDecap {
 			frames.Send(frame, hidden)
 		}
 	})
