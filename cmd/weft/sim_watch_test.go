@@ -77,7 +77,7 @@ func TestWatchSaysWhatIsWrong(t *testing.T) {
 		{[]string{"--schedulers", "lowrtt,efc"}, `no scheduler is called "efc"`},
 		{[]string{"--schedulers", "lowrtt,ecf,daps"}, "at most two schedulers"},
 		{[]string{"--set", "path.fast.rate=quick"}, `"quick" is not a rate`},
-		{[]string{"--listen", "0.0.0.0:0"}, "other machines could reach it: add --remote if they may"},
+		{[]string{"--listen", "0.0.0.0:0"}, "other hosts could reach it: add --remote if they may"},
 		{[]string{"--listen", "8080"}, "write HOST:PORT"},
 		{[]string{"--listen", busy.Addr().String()}, "address already in use"},
 		{[]string{"./no-such-file.toml"}, "read scenario: open ./no-such-file.toml"},

@@ -173,7 +173,7 @@ const announceTimes = 6
 // sayLost is how often it is said that accounts are lost: there may be thousands.
 const sayLost = time.Minute
 
-var errFull = fmt.Errorf("%d others wait, and it is the oldest", accountsMost)
+var errFull = fmt.Errorf("the queue is full with %d records, and this is the oldest", accountsMost)
 
 // lose counts an account that is given up, and logs it. The queue is locked.
 func (c *Client) lose(one *Record, err error) {
@@ -186,7 +186,7 @@ func (c *Client) lose(one *Record, err error) {
 	if time.Since(b.saidAt) < sayLost {
 		return
 	}
-	c.log.Error("sessions' accounts are lost", "accounts", b.unsaid, "login", one.Account.Login, "session", one.Account.ID, "error", err)
+	c.log.Error("accounting records were lost", "records", b.unsaid, "login", one.Account.Login, "session", one.Account.ID, "error", err)
 	b.saidAt, b.unsaid = time.Now(), 0
 }
 

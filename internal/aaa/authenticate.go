@@ -54,7 +54,7 @@ func replyOf(answer, asked *radius.Packet, q Request) (Reply, error) {
 	if q.Method == MethodMSCHAPv2 {
 		proof := microsoft.MSCHAP2Success_Get(answer)
 		if len(proof) < 2 {
-			return Reply{}, errors.New("the RADIUS server accepts without MS-CHAP2-Success")
+			return Reply{}, errors.New("the Access-Accept has no MS-CHAP2-Success")
 		}
 		v.Text = string(proof[1:])
 	}
@@ -77,7 +77,7 @@ func prove(p *radius.Packet, c Credentials) error {
 		)
 	case MethodMSCHAPv2:
 		if len(c.Response) != 49 {
-			return errors.New("MS-CHAPv2 response has another length")
+			return errors.New("the MS-CHAPv2 response has the wrong length")
 		}
 		// RFC 2548 section 2.3.2: identifier, flags, peer challenge, reserved, response
 		value := append([]byte{c.ID, c.Response[48]}, c.Response[:48]...)

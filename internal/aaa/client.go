@@ -91,7 +91,7 @@ func (c *Client) count(s Server, kind radius.Code, err error) {
 	}
 }
 
-var errForged = errors.New("its answer has no right Message-Authenticator: is it set up to sign them?")
+var errForged = errors.New("its answer has no valid Message-Authenticator: check the secret, and that the server signs its answers")
 
 // Settings of a server that the file leaves open.
 const (

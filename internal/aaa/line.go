@@ -49,7 +49,7 @@ func (x *lines) take(ctx context.Context, to netip.AddrPort) (*line, byte, error
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
 	if err != nil {
-		return nil, 0, fmt.Errorf("find the way to RADIUS server %s: %w", to, err)
+		return nil, 0, fmt.Errorf("find the route to RADIUS server %s: %w", to, err)
 	}
 	l := &line{conn: conn.(*net.UDPConn)}
 	_ = l.conn.SetReadBuffer(1 << 20) // as much as the system lets

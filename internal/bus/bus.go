@@ -207,7 +207,7 @@ func (b *Bus) Ask(peer string) error {
 	conn := b.joined[peer]
 	b.mu.Unlock()
 	if conn == nil {
-		return fmt.Errorf("ask %s: it is not connected", peer)
+		return fmt.Errorf("request to %s: not connected", peer)
 	}
 	if err := conn.Publish(asking(peer), []byte(b.settings.Name)); err != nil {
 		return fmt.Errorf("ask %s: %w", peer, err)

@@ -52,7 +52,7 @@ func (k Keys) credentials() error {
 		_, err = nkeys.ParseDecoratedUserNKey(text)
 	}
 	if err != nil {
-		return fmt.Errorf("read credentials %s: it is no .creds file, with a user's JWT and its seed: %w", k.CredentialsFile, err)
+		return fmt.Errorf("read credentials %s: not a .creds file with a user JWT and seed: %w", k.CredentialsFile, err)
 	}
 	return nil
 }

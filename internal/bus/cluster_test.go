@@ -241,7 +241,7 @@ func TestWhatAClusterRefusesIsToldWithThePlace(t *testing.T) {
 		"another operator's":         {url, bus.Keys{CA: authority.File, CredentialsFile: newOperator(t, true).user(nil, nil)}, "the server does not take credentials, "},
 		"a wrong password":           {withUsers, bus.Keys{CA: authority.File, User: "weft", PasswordFile: wrong}, `the server does not take user "weft" with the password of password_file, ` + wrong},
 		"no file":                    {url, bus.Keys{CA: authority.File, CredentialsFile: "/nonexistent/weft.creds"}, "read credentials: open /nonexistent/weft.creds"},
-		"a file of something else":   {url, bus.Keys{CA: authority.File, CredentialsFile: authority.File}, "it is no .creds file"},
+		"a file of something else":   {url, bus.Keys{CA: authority.File, CredentialsFile: authority.File}, "not a .creds file"},
 		"too few permissions":        {url, bus.Keys{CA: authority.File, CredentialsFile: o.user([]string{"weft.>"}, subscribe)}, "must allow more"},
 		"an account without streams": {withoutStreams, bus.Keys{CA: authority.File, CredentialsFile: mute.user(nil, nil)}, "must have JetStream"},
 		"no server":                  {"tls://" + freePort(t).String(), bus.Keys{CA: authority.File, CredentialsFile: good}, "no server answers at this address"},

@@ -25,7 +25,7 @@ func (k Keys) tlsConfig() (*tls.Config, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("read ca %s: there is no certificate in it", k.CA)
+		return nil, fmt.Errorf("read ca %s: the file has no certificate", k.CA)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert}
 	if k.Certificate == "" {
@@ -57,7 +57,7 @@ func (k Keys) password() (string, error) {
 	}
 	p := strings.TrimSpace(string(text))
 	if least := k.passwordLeast(); len(p) < least {
-		return "", fmt.Errorf("read password: %s has %d characters, at least %d are wanted", k.PasswordFile, len(p), least)
+		return "", fmt.Errorf("read password: %s has %d characters, the minimum is %d", k.PasswordFile, len(p), least)
 	}
 	return p, nil
 }
@@ -152,4 +152,4 @@ func (b *Bus) options(peer string) ([]nats.Option, error) {
 	return append(list, nats.UserInfo(b.settings.Name, password)), nil
 }
 
-var errNoKeys = errors.New("neither certificates nor a password: anybody could read the sessions")
+var errNoKeys = errors.New("neither certificates nor a password are set: any host could read the sessions")

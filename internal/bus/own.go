@@ -46,7 +46,7 @@ func (b *Bus) own(ctx context.Context) error {
 	defer s.Shutdown()
 	conn, err := nats.Connect("", nats.InProcessServer(s), nats.NoReconnect(), nats.UserInfo(localUser, b.secret))
 	if err != nil {
-		return fmt.Errorf("connect to the own server: %w", err)
+		return fmt.Errorf("connect to this router's server: %w", err)
 	}
 	defer conn.Close()
 	return b.write(ctx, conn, s)
@@ -120,13 +120,13 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 		b.tell(ctx, Event{Asked: &Asked{string(m.Data)}})
 	})
 	if err != nil {
-		return fmt.Errorf("listen for questions: %w", err)
+		return fmt.Errorf("subscribe to requests: %w", err)
 	}
 	defer asked.Unsubscribe()
 	b.mu.Lock()
 	b.js, b.err = js, nil
 	b.mu.Unlock()
-	defer b.closed(errors.New("it is being opened again"))
+	defer b.closed(errors.New("the stream is being reopened"))
 	b.tell(ctx, Event{Opened: &Opened{}})
 	look := time.NewTicker(shortPause)
 	defer look.Stop()

@@ -89,11 +89,11 @@ func TestBlockedSourcesGetNothingUntilTheyAreLetIn(t *testing.T) {
 	if err := os.WriteFile(list, []byte("10.9.0.0/24\nnonsense\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the mistake is logged", func() bool { return strings.Contains(r.log.String(), `:2:1: \"nonsense\" is no address`) })
+	eventually(t, "the mistake is logged", func() bool { return strings.Contains(r.log.String(), `:2:1: \"nonsense\" is neither an address`) })
 	if w.reaches(w.member, "198.51.100.9") {
 		t.Error("a file with a mistake ended the block")
 	}
-	if out := w.mustWeft("check", w.file); !strings.Contains(out, `list:2:1: warning: block.files[0]: "nonsense" is no address`) {
+	if out := w.mustWeft("check", w.file); !strings.Contains(out, `list:2:1: warning: block.files[0]: "nonsense" is neither an address`) {
 		t.Errorf("check says\n%s", out)
 	}
 	r.stop()
@@ -179,7 +179,7 @@ func TestReadyWithoutTheList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
 	r := w.start()
-	eventually(t, "it says so", func() bool { return strings.Contains(r.log.String(), "not all of the block list could be read") })
+	eventually(t, "it says so", func() bool { return strings.Contains(r.log.String(), "cannot read parts of the block list") })
 }
 
 func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {
@@ -243,7 +243,7 @@ func TestWhatCannotBeBlockedIsTold(t *testing.T) {
 	w, _, _ := newGuarded(t, "1000")
 	for args, want := range map[string]string{
 		"block":                        "takes addresses or prefixes",
-		"block 10.9.0":                 `"10.9.0" is no address and no prefix`,
+		"block 10.9.0":                 `"10.9.0" is neither an address nor a prefix`,
 		"block 0.0.0.0/0":              "is everybody",
 		"block 10.9.0.2 --for -1s":     "is too short",
 		"block 10.9.0.2 --for eternal": "invalid argument",

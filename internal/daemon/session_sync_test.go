@@ -277,15 +277,15 @@ credentials = %q
 	if err := os.WriteFile(credentials, []byte("nothing of use"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said("it is no .creds file") // read again, without a reload
-	if out, err := w.weft("check", w.file); err != nil || !strings.Contains(out, "it is no .creds file") {
+	said("not a .creds file") // read again, without a reload
+	if out, err := w.weft("check", w.file); err != nil || !strings.Contains(out, "not a .creds file") {
 		t.Errorf("check says %v:\n%s", err, out)
 	}
 	w.write(strings.Replace(w.read(), fmt.Sprintf("credentials = %q\n", credentials), "", 1))
 	r.reload()
 	said("nats://127.0.0.1:4222: nats: no servers available for connection (no server answers at this address)")
 	w.pings(w.member, serverFrom6)
-	if log := r.log.String(); !strings.Contains(log, "no sessions of peer") || !strings.Contains(log, credentials) {
+	if log := r.log.String(); !strings.Contains(log, "cannot read the sessions of peer") || !strings.Contains(log, credentials) {
 		t.Errorf("the log has not got it:\n%s", log)
 	}
 	r.stop()

@@ -127,7 +127,7 @@ func (p *Pool) Ask(ctx context.Context, q *dns.Msg) (*dns.Msg, error) {
 		return failure, nil
 	}
 	if len(errs) == 0 {
-		return nil, errors.New("there is no forwarder")
+		return nil, errors.New("no forwarder is configured")
 	}
 	return nil, errors.Join(errs...)
 }

@@ -190,7 +190,7 @@ func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 // that, a third party may be guessing its identifier, and the query goes on over TCP.
 const unwantedMost = 20
 
-var errUnwanted = errors.New("too many replies that are not to the query")
+var errUnwanted = errors.New("too many replies that do not match the query")
 
 // isNetwork tells an error of the socket from one of what it brought.
 func isNetwork(err error) bool {
@@ -262,7 +262,7 @@ func roundTrip(conn *dns.Conn, m *dns.Msg) (*dns.Msg, error) {
 		return nil, err
 	}
 	if !matches(m, reply, true) {
-		return nil, errors.New("the answer is to another question")
+		return nil, errors.New("the answer does not match the question")
 	}
 	return reply, nil
 }

@@ -103,7 +103,7 @@ func (s *Server) serveStream(ctx context.Context, l *listener, one *stream) {
 	}
 }
 
-var errLong = errors.New("longer than any question")
+var errLong = errors.New("the message is too long for a query")
 
 func readQuestion(conn net.Conn) ([]byte, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(tcpIdle)); err != nil {

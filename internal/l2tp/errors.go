@@ -43,7 +43,7 @@ func (t *Tunnel) refuseCall(remote uint16, r l2tp.Result) {
 // refuseOutgoing refuses a call that is to go out: there is no line to dial on.
 func (t *Tunnel) refuseOutgoing(m *l2tp.Message) {
 	id, _ := m.Uint16(l2tp.AssignedSessionID)
-	t.refuseCall(id, l2tp.Result{Code: l2tp.CallNever, Text: "there is nothing to dial with"})
+	t.refuseCall(id, l2tp.Result{Code: l2tp.CallNever, Text: "outgoing calls are not supported"})
 }
 
 // sessionOf finds the session of a message. A peer that ends a call before

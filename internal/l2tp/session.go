@@ -65,7 +65,7 @@ func (t *Tunnel) receiveICRQ(m *l2tp.Message) {
 	case t.crowded():
 		return // its call ends by its own clock
 	case t.state != TunnelUp || t.initiator:
-		t.refuseCall(remote, l2tp.Result{Code: l2tp.CallNever, Text: "calls are not taken here"})
+		t.refuseCall(remote, l2tp.Result{Code: l2tp.CallNever, Text: "this side accepts no calls"})
 		return
 	case !ok || remote == 0:
 		t.refuseCall(remote, l2tp.Result{Code: l2tp.CallError, Error: l2tp.ErrorValue})

@@ -30,7 +30,7 @@ func (e *Endpoint) requested(here, from netip.AddrPort, h l2tp.Header, body []by
 	if !ok {
 		e.stats.Refused++
 		if m, err := l2tp.ParseMessage(body, nil); err == nil {
-			e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopUnauthorized, Text: "this peer is not known here"})
+			e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopUnauthorized, Text: "unknown peer"})
 		}
 		return
 	}
@@ -133,7 +133,7 @@ func (e *Endpoint) winsTie(peer netip.Addr, m *l2tp.Message) (beats []*Tunnel, g
 // refusal tells what keeps a tunnel from being set up.
 func refusal(m *l2tp.Message) *l2tp.Result {
 	if v, ok := m.Uint16(l2tp.ProtocolVersion); !ok || v>>8 != 1 {
-		return &l2tp.Result{Code: l2tp.StopVersion, Error: 0x0100, Text: "version 1 revision 0 is spoken here"}
+		return &l2tp.Result{Code: l2tp.StopVersion, Error: 0x0100, Text: "only protocol version 1 revision 0 is supported"}
 	}
 	if m.Unknown {
 		return &l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorMandatory}

@@ -243,7 +243,7 @@ func (t *Tunnel) receiveSCCRP(m *l2tp.Message) {
 	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)
 	t.peerWindow(m)
 	if !t.authenticated(m) {
-		t.Close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the tunnel's secret is another one on the other side"}, ReasonRefused)
+		t.Close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "tunnel authentication failed: the secrets differ"}, ReasonRefused)
 		return
 	}
 	done := l2tp.New(l2tp.SCCCN)
@@ -260,7 +260,7 @@ func (t *Tunnel) receiveSCCCN(m *l2tp.Message) {
 	}
 	if !t.authenticated(m) {
 		t.endpoint.stats.Refused++
-		t.Close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "the tunnel's secret is another one on the other side"}, ReasonRefused)
+		t.Close(l2tp.Result{Code: l2tp.StopUnauthorized, Text: "tunnel authentication failed: the secrets differ"}, ReasonRefused)
 		return
 	}
 	t.established()

@@ -81,7 +81,7 @@ func prepare(fd int, v6 bool) error {
 func Dial(ctx context.Context, server string) (*Socket, netip.AddrPort, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", server)
 	if err != nil {
-		return nil, netip.AddrPort{}, fmt.Errorf("find the way to %s: %w", server, err)
+		return nil, netip.AddrPort{}, fmt.Errorf("find the route to %s: %w", server, err)
 	}
 	local, remote := conn.LocalAddr().(*net.UDPAddr).AddrPort(), conn.RemoteAddr().(*net.UDPAddr).AddrPort()
 	if err := conn.Close(); err != nil {

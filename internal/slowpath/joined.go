@@ -53,7 +53,7 @@ func prepareJoined(fd int, v6 bool, proto int) error {
 	if proto == unix.IPPROTO_UDP {
 		filter := dataOfL2TP(v6)
 		if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}); err != nil {
-			return fmt.Errorf("choose packets: %w", err)
+			return fmt.Errorf("attach the packet filter: %w", err)
 		}
 	}
 	if v6 {

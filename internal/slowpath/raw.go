@@ -26,7 +26,7 @@ func (r rawSocket) Close() error { return unix.Close(r.fd) }
 // not answer may hold what the socket has sent before.
 func (d *Device) send(packet []byte) error {
 	if len(packet) < ipv4.HeaderLen || packet[0]>>4 != 4 {
-		return errors.New("own packet: it is no IPv4 packet")
+		return errors.New("own packet: not an IPv4 packet")
 	}
 	if err := unix.Sendto(d.raw.fd, packet, unix.MSG_DONTWAIT, &unix.SockaddrInet4{Addr: [4]byte(packet[16:20])}); err != nil {
 		return fmt.Errorf("send own packet: %w", err)

@@ -60,7 +60,7 @@ func ReadLog(path string) (*Log, error) {
 	case errors.As(err, &about):
 		return nil, fmt.Errorf("read log: %w", err)
 	case err != nil:
-		return nil, fmt.Errorf("read log: %s is none: %w", path, err)
+		return nil, fmt.Errorf("read log: %s is not a log file: %w", path, err)
 	}
 	return &Log{db: db}, nil
 }

@@ -136,7 +136,7 @@ func (e *Engine) NotDialed(name, why string, now time.Time) {
 func (c *client) tunnelUp(t *tunnel) {
 	s := t.newSession()
 	if s == nil {
-		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "no session is free"}, l2tp.ReasonError)
+		t.Close(wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "no session id is free"}, l2tp.ReasonError)
 		return
 	}
 	c.session = s

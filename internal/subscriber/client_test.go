@@ -16,16 +16,16 @@ func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 		want   string
 	}{
 		"wrong password":         {func(_ *ServerSettings, c *ClientSettings) { c.Password = "guess" }, "refuses login and password: Login incorrect"},
-		"wrong secret":           {func(_ *ServerSettings, c *ClientSettings) { c.Secret = "guess" }, "the tunnel's secret is another one"},
-		"no secret":              {func(_ *ServerSettings, c *ClientSettings) { c.Secret = "" }, "the tunnel's secret is another one"},
-		"unknown to the server":  {func(s *ServerSettings, _ *ClientSettings) { s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24") }, "this peer is not known here"},
+		"wrong secret":           {func(_ *ServerSettings, c *ClientSettings) { c.Secret = "guess" }, "tunnel authentication failed: the secrets differ"},
+		"no secret":              {func(_ *ServerSettings, c *ClientSettings) { c.Secret = "" }, "tunnel authentication failed: the secrets differ"},
+		"unknown to the server":  {func(s *ServerSettings, _ *ClientSettings) { s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24") }, "unknown peer"},
 		"no way to authenticate": {func(_ *ServerSettings, c *ClientSettings) { c.Methods = []ppp.Method{ppp.MethodMSCHAPv2} }, "no agreement on how to authenticate: asked for was chap or pap"},
-		"no session is free": {func(s *ServerSettings, _ *ClientSettings) {
+		"no session id is free": {func(s *ServerSettings, _ *ClientSettings) {
 			s.Pools[0].Addresses = nil
 			s.Gateway = netip.Addr{}
 			s.IPv6 = false
 		}, "gives no address"},
-		"a server that listens nowhere": {func(s *ServerSettings, _ *ClientSettings) { s.Listen = nil }, "this peer is not known here"},
+		"a server that listens nowhere": {func(s *ServerSettings, _ *ClientSettings) { s.Listen = nil }, "unknown peer"},
 	} {
 		d := newDuet(t)
 		s, cl := testServer(), testClient()
@@ -63,7 +63,7 @@ func TestTheLastReasonCounts(t *testing.T) {
 	s.LACs[0].Address = netip.MustParsePrefix("192.0.2.0/24")
 	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
 	d.pass(10 * time.Second)
-	if got := d.client.engine.Clients()[0].Fault; !strings.Contains(got, "this peer is not known here") {
+	if got := d.client.engine.Clients()[0].Fault; !strings.Contains(got, "unknown peer") {
 		t.Errorf("then it says %q", got)
 	}
 }

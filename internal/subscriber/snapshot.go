@@ -145,7 +145,7 @@ func (e *Engine) Restore(kept []Stored, now time.Time) error {
 			sessions = append(sessions, s)
 		}
 		if err != nil {
-			return fmt.Errorf("read what was kept of %s: %w", k.Key, err)
+			return fmt.Errorf("read the stored state of %s: %w", k.Key, err)
 		}
 	}
 	slices.SortFunc(sessions, func(a, b storedSession) int { return int(a.Local) - int(b.Local) })

@@ -131,7 +131,7 @@ func (o *switchTunnel) call(s *session) {
 	}
 	x := o.tunnel.newSession()
 	if x == nil {
-		s.close(wirel2tp.Result{Code: wirel2tp.CallNoFacilities, Text: "no session is free"}, ReasonError, "no session is free")
+		s.close(wirel2tp.Result{Code: wirel2tp.CallNoFacilities, Text: "no session id is free"}, ReasonError, "no session id is free")
 		return
 	}
 	x.pair, s.pair = s, x
@@ -303,7 +303,7 @@ func (e *Engine) restorePairs(kept []storedSession) {
 			continue
 		}
 		if k.Pair == 0 || p == nil || of[k.Pair] != k.Local || (p.tunnel.toServer == nil) == (s.tunnel.toServer == nil) {
-			s.close(wirel2tp.Result{Code: wirel2tp.CallCarrierLost, Text: "the other side is gone"}, ReasonTunnel, "the other side was not kept")
+			s.close(wirel2tp.Result{Code: wirel2tp.CallCarrierLost, Text: "the other session has ended"}, ReasonTunnel, "the other session was not stored")
 			continue
 		}
 		s.pair, p.pair = p, s

@@ -59,7 +59,7 @@ func (s *Sender) tls() (*tls.Config, error) {
 	}
 	config.RootCAs = x509.NewCertPool()
 	if !config.RootCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("there is no certificate in %s", s.settings.CA)
+		return nil, fmt.Errorf("%s has no certificate", s.settings.CA)
 	}
 	return config, nil
 }

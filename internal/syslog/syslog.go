@@ -80,7 +80,7 @@ func parse(text string) (t target, err error) {
 	if t.name == "" {
 		t.name = u.Hostname()
 	} else if u.Scheme != "tls" {
-		return t, fmt.Errorf("%q has a name, which only tls asks for", text)
+		return t, fmt.Errorf("%q has a name, which only tls uses", text)
 	}
 	return t, nil
 }

@@ -46,7 +46,7 @@ func again(name string, f func()) {
 		if time.Since(begun) > DefaultRetry.Most { // it worked
 			pause = DefaultRetry.First
 		}
-		slog.Error("panic in a task, it is started again", "task", name, "panic", p.Value, "stack", string(p.Stack))
+		slog.Error("panic in a task; it is started again", "task", name, "panic", p.Value, "stack", string(p.Stack))
 		time.Sleep(pause)
 		pause = min(2*pause, DefaultRetry.Most)
 	}
@@ -55,6 +55,6 @@ func again(name string, f func()) {
 func alone(f func()) {
 	err := Call(func() error { f(); return nil })
 	if p, is := err.(*Panicked); is {
-		slog.Error("panic in a task, it has ended", "panic", p.Value, "stack", string(p.Stack))
+		slog.Error("panic in a task; it has ended", "panic", p.Value, "stack", string(p.Stack))
 	}
 }

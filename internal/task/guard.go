@@ -63,7 +63,7 @@ func (g *Guard) note(what string, message []byte, p *Panicked, now time.Time) {
 	}
 	g.mu.Unlock()
 	if logs {
-		slog.Error("panic in the handling of a message; it is lost", "message", why, "not_logged", silent, "stack", string(p.Stack))
+		slog.Error("panic while handling a message; the message is lost", "message", why, "not_logged", silent, "stack", string(p.Stack))
 	}
 }
 

@@ -132,14 +132,14 @@ func (t *Task) report(err error) {
 	}
 	var p *Panicked
 	if errors.As(err, &p) && t.kept.Log != nil {
-		t.kept.Log.Error("panic in a task, it is started again", "task", t.kept.Name, "panic", p.Value, "stack", string(p.Stack))
+		t.kept.Log.Error("panic in a task; it is started again", "task", t.kept.Name, "panic", p.Value, "stack", string(p.Stack))
 	}
 	switch {
 	case t.kept.Report != nil:
 		t.kept.Report(err)
 	case t.kept.Log == nil:
 	case err != nil:
-		t.kept.Log.Warn("task interrupted, it is tried again", "task", t.kept.Name, "error", err)
+		t.kept.Log.Warn("task failed; weft tries again", "task", t.kept.Name, "error", err)
 	default:
 		t.kept.Log.Info("task works again", "task", t.kept.Name)
 	}

@@ -63,7 +63,7 @@ func (t *Trial) Until() time.Time { return time.Now().Add(t.Left()).Truncate(tim
 func (t *Trial) Health() state.Health {
 	return state.Health{
 		Feature: "router", Name: "configuration", Condition: state.Degraded,
-		Because: fmt.Sprintf("%s is on trial, and taken back at %s", t.Name, t.Until().Format(time.TimeOnly)),
+		Because: fmt.Sprintf("%s is on trial and will be rolled back at %s", t.Name, t.Until().Format(time.TimeOnly)),
 		Remedy:  "confirm it over a new connection: weft apply --confirm-now",
 	}
 }
@@ -71,7 +71,7 @@ func (t *Trial) Health() state.Health {
 // TakeBack forgets a trial whose configuration is taken back, and keeps its text.
 func (t *Trial) TakeBack(here paths.Dirs) error {
 	if err := os.WriteFile(Kept(here), []byte(t.Text), 0o600); err != nil {
-		return fmt.Errorf("keep the configuration that was not confirmed: %w", err)
+		return fmt.Errorf("save the unconfirmed configuration: %w", err)
 	}
 	return Forget(here)
 }
@@ -79,7 +79,7 @@ func (t *Trial) TakeBack(here paths.Dirs) error {
 // Forget removes the trial, if there is one.
 func Forget(here paths.Dirs) error {
 	if err := os.Remove(file(here)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the configuration on trial: %w", err)
+		return fmt.Errorf("remove the trial: %w", err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNotLoopback says that an address is not of this machine alone.
-var ErrNotLoopback = errors.New("other machines could reach it")
+var ErrNotLoopback = errors.New("other hosts could reach it")
 
 // Listen listens on HOST:PORT, which must be a loopback address unless remote
 // is set. Port 0 is any free one.

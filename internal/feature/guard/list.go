@@ -201,24 +201,24 @@ func parse(text string) (netip.Prefix, *Mistake) {
 	case err == nil && p.Bits() > 0:
 		return p, nil
 	case err == nil:
-		return p, &Mistake{What: text + " is everybody", Remedy: "take the line out, or write a longer prefix"}
+		return p, &Mistake{What: text + " contains all addresses", Remedy: "remove the line, or write a longer prefix"}
 	case strings.Contains(text, "%"):
 		return p, &Mistake{What: err.Error(), Remedy: "write it without %" + text[strings.Index(text, "%")+1:]}
 	}
 	if fields := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }); len(fields) > 1 {
-		return p, &Mistake{What: fmt.Sprintf("%q is more than one word", shortened(text)), Remedy: "write one address or prefix a line, and what else there is to say behind #"}
+		return p, &Mistake{What: fmt.Sprintf("%q has more than one word", shortened(text)), Remedy: "write one address or prefix per line, and comments behind #"}
 	}
 	if from, to, is := strings.Cut(text, "-"); is {
 		if a, err := netip.ParseAddr(from); err == nil {
 			if b, err := netip.ParseAddr(to); err == nil && a.BitLen() == b.BitLen() {
-				return p, &Mistake{What: fmt.Sprintf("%q is a range", text), Remedy: "write the prefixes that it is made of, one a line"}
+				return p, &Mistake{What: fmt.Sprintf("%q is a range", text), Remedy: "write its prefixes, one per line"}
 			}
 		}
 	}
 	if strings.Contains(text, "/255.") {
 		return p, &Mistake{What: fmt.Sprintf("%q has a mask", text), Remedy: "write the length of the prefix, like 192.0.2.0/24"}
 	}
-	return p, &Mistake{What: fmt.Sprintf("%q is no address and no prefix", shortened(text)), Remedy: "write it like 192.0.2.1 or 2001:db8::/32, or put # before it"}
+	return p, &Mistake{What: fmt.Sprintf("%q is neither an address nor a prefix", shortened(text)), Remedy: "write it like 192.0.2.1 or 2001:db8::/32, or put # before it"}
 }
 
 // shortened is what of a line is shown: a list may be anything.

@@ -136,15 +136,15 @@ func TestFilesOfPrefixes(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for text, says := range map[string]string{
-		"192.0.2.1\nexample.net\n":      `list:2:1: "example.net" is no address and no prefix; write it like 192.0.2.1 or 2001:db8::/32, or put # before it`,
-		"  192.0.2.0/33":                `list:1:3: "192.0.2.0/33" is no address and no prefix; write it like 192.0.2.1 or 2001:db8::/32, or put # before it`,
+		"192.0.2.1\nexample.net\n":      `list:2:1: "example.net" is neither an address nor a prefix; write it like 192.0.2.1 or 2001:db8::/32, or put # before it`,
+		"  192.0.2.0/33":                `list:1:3: "192.0.2.0/33" is neither an address nor a prefix; write it like 192.0.2.1 or 2001:db8::/32, or put # before it`,
 		"fe80::1%eth0":                  `list:1:1: "fe80::1%eth0" has a zone; a source is blocked on all interfaces; write it without %eth0`,
-		"0.0.0.0/0":                     `list:1:1: 0.0.0.0/0 is everybody; take the line out, or write a longer prefix`,
-		"::/0\nx\n192.0.2.1":            `list:1:1: ::/0 is everybody; take the line out, or write a longer prefix (and 1 more such lines: weft check lists them)`,
-		"192.0.2.1, 192.0.2.2":          `list:1:1: "192.0.2.1, 192.0.2.2" is more than one word; write one address or prefix a line, and what else there is to say behind #`,
-		"192.0.2.1-192.0.2.9":           `list:1:1: "192.0.2.1-192.0.2.9" is a range; write the prefixes that it is made of, one a line`,
+		"0.0.0.0/0":                     `list:1:1: 0.0.0.0/0 contains all addresses; remove the line, or write a longer prefix`,
+		"::/0\nx\n192.0.2.1":            `list:1:1: ::/0 contains all addresses; remove the line, or write a longer prefix (and 1 more such lines: weft check lists them)`,
+		"192.0.2.1, 192.0.2.2":          `list:1:1: "192.0.2.1, 192.0.2.2" has more than one word; write one address or prefix per line, and comments behind #`,
+		"192.0.2.1-192.0.2.9":           `list:1:1: "192.0.2.1-192.0.2.9" is a range; write its prefixes, one per line`,
 		"192.0.2.0/255.255.255.0":       `list:1:1: "192.0.2.0/255.255.255.0" has a mask; write the length of the prefix, like 192.0.2.0/24`,
-		"<!doctype html><html lang=en>": `list:1:1: "<!doctype html><html lang=en>" is more than one word; write one address or prefix a line, and what else there is to say behind #`,
+		"<!doctype html><html lang=en>": `list:1:1: "<!doctype html><html lang=en>" has more than one word; write one address or prefix per line, and comments behind #`,
 	} {
 		if _, err := guard.ReadFile("list", strings.NewReader(text)); err == nil || err.Error() != says {
 			t.Errorf("%q: %v", text, err)

@@ -40,7 +40,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 				problems = append(problems, state.Problem{
 					Severity: state.Warning, Pos: f.Position(path), Path: path,
 					What:   fmt.Sprintf("there is no device %s now: a PPP session's comes and goes with the session", i.Device),
-					Remedy: "what is asked of it is done whenever it is there",
+					Remedy: "its configuration is applied whenever it exists",
 				})
 				continue
 			}

@@ -53,7 +53,7 @@ func Cache[T any](path string, value *T) (found bool, err error) {
 	if !errors.As(err, &damaged) {
 		return found, err
 	}
-	slog.Warn("a file is damaged, what it held is learned again", "error", damaged.Err, "kept", path+".damaged")
+	slog.Warn("a state file was damaged; its content is learned again", "error", damaged.Err, "kept", path+".damaged")
 	if err := os.Rename(path, path+".damaged"); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.EROFS) {
 		return false, err
 	}

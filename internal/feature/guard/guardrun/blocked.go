@@ -72,12 +72,12 @@ func Check(f *config.File) (all []state.Problem) {
 			}
 			if more := wrong.All - len(wrong.List); more > 0 {
 				all = append(all, state.Problem{
-					Severity: state.Warning, Pos: state.Position{File: name}, Path: path, What: fmt.Sprintf("%d more lines are as wrong", more), Remedy: "is it the right file?",
+					Severity: state.Warning, Pos: state.Position{File: name}, Path: path, What: fmt.Sprintf("%d more lines have mistakes", more), Remedy: "is it the right file?",
 				})
 			}
 		default:
 			all = append(all, state.Problem{
-				Severity: state.Warning, Pos: f.Position(path), Path: path, What: err.Error(), Remedy: "make the file, or take its name out of the list",
+				Severity: state.Warning, Pos: f.Position(path), Path: path, What: err.Error(), Remedy: "create the file, or remove its name from the list",
 			})
 		}
 	}

@@ -119,7 +119,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		if l != nil && fault == nil {
 			fault = l.fault
 		}
-		return []state.Health{state.HealthOf("guard", "", fault, "what could be read is in force; mend what the reason names, weft reads it again by itself")}
+		return []state.Health{state.HealthOf("guard", "", fault, "the readable entries are in force; correct the cause above, weft reads the lists again by itself")}
 	})
 }
 
@@ -168,7 +168,7 @@ func (w *blockWriter) run(ctx context.Context, works func(), next <-chan *config
 		}
 		err := w.follow(ctx, w.file, time.Now())
 		if w.said.Changed(err) && err != nil && ctx.Err() == nil {
-			w.doors.Log.Error("not all of the block list could be read", "error", err)
+			w.doors.Log.Error("cannot read parts of the block list", "error", err)
 		}
 		put(&inForce{
 			guarded: len(w.file.Names("guard")) > 0, known: !w.changed, fault: err,
@@ -274,7 +274,7 @@ func (w *blockWriter) write(f *config.File, block *guard.Block, now time.Time) e
 		if err := w.list.SetGuardList(entries); err != nil {
 			return err
 		}
-		w.doors.Log.Info("the block list was written", "entries", len(entries))
+		w.doors.Log.Info("block list written", "entries", len(entries))
 		w.written, w.whole = entries, true
 		if len(entries) >= largeList {
 			debug.FreeOSMemory() // as much again was needed for a moment, and routers are small

@@ -176,7 +176,7 @@ func (r *allocationRun) openAll() error {
 func (r *allocationRun) close() {
 	for _, f := range r.files {
 		if err := f.store.Close(); err != nil {
-			r.log.Error("close the log of allocations", "error", err)
+			r.log.Error("cannot close the allocation log", "error", err)
 		}
 	}
 	for _, s := range r.senders {
@@ -204,7 +204,7 @@ func (r *allocationRun) run(ctx context.Context, works func(), first *bool) erro
 		last := ctx.Err() != nil
 		r.listen()
 		if err := r.round(events, *first); err != nil && time.Since(logged) > time.Minute {
-			r.log.Error("allocations could not be written down; they will be, as far as they are still bound", "error", err)
+			r.log.Error("cannot write the allocation log; weft tries again with the bindings that still exist", "error", err)
 			logged = time.Now()
 		}
 		*first = false
@@ -258,7 +258,7 @@ func (r *allocationRun) write(path string, f *allocationFile, now time.Time, los
 		}
 		if missed && f.warned != lost {
 			f.warned = lost
-			r.log.Warn("bindings came too fast to be written down; those that are still there have been found", "events", lost-f.lost)
+			r.log.Warn("events of bindings were lost; a scan has found the bindings that still exist", "events", lost-f.lost)
 		}
 		if missed || f.unwritten {
 			err = f.log.Gap(now, f.until, marks, append(list, bound...))

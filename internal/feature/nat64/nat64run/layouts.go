@@ -39,7 +39,7 @@ func (r *allocationRun) setLayouts(f *config.File) error {
 			return err
 		}
 		for _, name := range slices.Concat(change.Fixed, change.Changed, change.Free) {
-			r.log.Info("other blocks of ports from now on", "translator", name, "log", path)
+			r.log.Info("the port blocks have changed", "translator", name, "log", path)
 		}
 		for id, t := range r.tasks {
 			file.fresh[id] = file.fresh[id] || slices.Contains(change.Free, t.name)
@@ -103,7 +103,7 @@ func (a *allocations) leave(wanted map[int]allocationTask) {
 			continue // the next process that opens it logs this
 		}
 		if _, err := file.layouts.Set(time.Now(), nil); err != nil {
-			a.log.Error("close the log of allocations", "error", err)
+			a.log.Error("cannot close the allocation log", "error", err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (a *allocations) leave(wanted map[int]allocationTask) {
 func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
 	translators, err := nat64table.Of(d).Translators()
 	if err != nil {
-		a.log.Error("look at blocks of ports", "error", err)
+		a.log.Error("cannot check the bindings against the port blocks", "error", err)
 		return
 	}
 	blocks := map[int]allocationlog.Layout{}
@@ -133,11 +133,11 @@ func (a *allocations) keepBlocks(d *datapath.Datapath, f *config.File) {
 	if len(blocks) > 0 {
 		n, err := endOutside(d, blocks)
 		if err != nil {
-			a.log.Error("end sessions outside of their blocks of ports", "error", err)
+			a.log.Error("cannot end sessions outside their port blocks", "error", err)
 			return // and try again with the next change
 		}
 		if n > 0 {
-			a.log.Warn("sessions had ports that are outside of their blocks now, and were ended", "sessions", n)
+			a.log.Warn("ended sessions with ports outside their port blocks", "sessions", n)
 		}
 	}
 	a.blocks = now

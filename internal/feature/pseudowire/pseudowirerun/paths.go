@@ -71,7 +71,7 @@ func (w *pathWatcher) stop() {
 func (w *pathWatcher) run(ctx context.Context, works func()) error {
 	events := task.NewWake()
 	if err := w.kernel.WatchWays(ctx, events); err != nil {
-		w.log.Warn("paths of pseudowires are followed every 30 seconds only", "error", err)
+		w.log.Warn("cannot subscribe to route events; pseudowire paths are updated every 30 seconds only", "error", err)
 	}
 	look, all := time.NewTicker(pathsLook), time.NewTicker(pathsAll)
 	defer look.Stop()

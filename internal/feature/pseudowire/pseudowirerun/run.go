@@ -40,7 +40,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(p *parts) (list []state.Health) {
 		if p.paths.task != nil {
-			list = append(list, state.HealthOf("pseudowire", "", p.paths.task.Fault(), "packets take the path that was known last; weft tries again"))
+			list = append(list, state.HealthOf("pseudowire", "", p.paths.task.Fault(), "packets take the last known path; weft tries again"))
 		}
 		for name, t := range p.reassembly.set.All() {
 			if err := t.fault(); err != nil {

@@ -23,7 +23,7 @@ func (a *link) setUnkept(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil && (a.unkept == nil || a.unkept.Error() != err.Error()) {
-		a.doors.Log.Warn("DHCPv6 leases are not kept over a restart", "device", a.device, "error", err)
+		a.doors.Log.Warn("DHCPv6 leases are not stored; a restart forgets them", "device", a.device, "error", err)
 	}
 	a.unkept = err
 }
@@ -66,7 +66,7 @@ func (a *link) openDHCP(ctx context.Context, g *task.Group) (*lan.Clients, <-cha
 		err := a.doors.Kernel.HoldSpace(space)
 		a.setRouted(space, err)
 		if err != nil {
-			a.doors.Log.Warn("space to delegate may loop", "error", err)
+			a.doors.Log.Warn("cannot add the unreachable route for a delegation prefix; packets for unused parts of it may loop", "error", err)
 		}
 	}
 	for _, l := range kept {
@@ -94,7 +94,7 @@ func (a *link) closeStore() {
 	defer a.mu.Unlock()
 	if a.store != nil {
 		if err := a.store.Close(); err != nil {
-			a.doors.Log.Warn("leases may not be kept", "error", err)
+			a.doors.Log.Warn("cannot close the file of DHCPv6 leases", "error", err)
 		}
 	}
 	a.store, a.dhcp = nil, nil
@@ -140,7 +140,7 @@ func (a *link) route(changes []ra.Change) {
 		}
 		a.setRouted(c.Lease.Prefix, err)
 		if err != nil {
-			a.doors.Log.Warn("a delegated prefix is not routed", "prefix", c.Lease.Prefix.String(), "error", err)
+			a.doors.Log.Warn("cannot add the route of a delegated prefix", "prefix", c.Lease.Prefix.String(), "error", err)
 		}
 	}
 }

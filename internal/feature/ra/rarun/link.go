@@ -153,7 +153,7 @@ func (a *link) complain(err error) {
 	}
 	if text != "" && !a.said && now.Sub(a.since) >= forgiven {
 		a.said = true
-		a.doors.Log.Warn("hosts on the link get no router advertisements", "device", a.device, "error", err)
+		a.doors.Log.Warn("cannot send router advertisements", "device", a.device, "error", err)
 	}
 	a.fault = text
 }
@@ -262,7 +262,7 @@ func (a *link) hear(h lan.Heard) {
 		a.ra.Solicit(h.From, m, h.HopLimit, time.Now())
 	case *ndp.RouterAdvertisement:
 		for _, what := range a.ra.Hear(h.From, m, h.HopLimit) {
-			a.doors.Log.Warn("another router advertises otherwise", "device", a.device, "router", h.From.String(), "what", what)
+			a.doors.Log.Warn("another router advertises different values", "device", a.device, "router", h.From.String(), "what", what)
 		}
 	}
 }

@@ -72,10 +72,10 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 			}
 			list = append(list, state.HealthOf("ra", name, fault, remedy))
 			if err := a.leasesFault(); err != nil {
-				list = append(list, state.HealthOf("ra", name, err, "make room, or make the file writable: leases are in memory only, and weft opens it again when the settings change or at its next start"))
+				list = append(list, state.HealthOf("ra", name, err, "free disk space, or make the file writable: leases are in memory only; weft opens the file again at a reload or restart"))
 			}
 			if err := a.routeFault(); err != nil {
-				list = append(list, state.HealthOf("ra", name, err, "remove the host's route, or delegate out of another prefix"))
+				list = append(list, state.HealthOf("ra", name, err, "remove the host's route to the same prefix, or delegate from another prefix"))
 			}
 		}
 		return list
@@ -115,7 +115,7 @@ func memoryFile(p paths.Dirs) string { return filepath.Join(p.Run, "ra.json") }
 func (s *links) remembered() map[string]announced {
 	m, err := readAnnounced(s.memory)
 	if err != nil {
-		s.doors.Log.Warn("what was announced before is not known", "error", err)
+		s.doors.Log.Warn("cannot read the saved router-advertisement state", "error", err)
 	}
 	for _, a := range s.set.All() {
 		m[a.device] = a.announced()
@@ -135,7 +135,7 @@ func (s *links) remember() {
 		m[a.device] = a.announced()
 	}
 	if err := statefile.Write(s.memory, m); err != nil {
-		s.doors.Log.Warn("what is announced cannot be kept", "error", err)
+		s.doors.Log.Warn("cannot save router-advertisement state", "error", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func (s *links) sweepDelegations() {
 		return slices.ContainsFunc(spaces, func(space netip.Prefix) bool { return space.Bits() <= p.Bits() && space.Contains(p.Addr()) })
 	})
 	if err != nil {
-		s.doors.Log.Warn("old delegations stay", "error", err)
+		s.doors.Log.Warn("cannot remove old routes of delegated prefixes", "error", err)
 	}
 }
 

@@ -180,7 +180,7 @@ func (m *mirror) sync(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		m.log.Warn("routes could not be listed, trying again", "error", err)
+		m.log.Warn("cannot dump the routes; weft tries again", "error", err)
 		return nil
 	}
 	listed := time.Since(begin)
@@ -209,7 +209,7 @@ func (m *mirror) deliver(ctx context.Context) error {
 	for {
 		more, err := m.feed.Deliver(ctx, m.service, newsAtOnce)
 		if errors.Is(err, nlconn.ErrEventsLost) {
-			m.log.Warn("the kernel had more news of routes than could be read in time, listing all of them again")
+			m.log.Warn("route events were lost; all routes are dumped again")
 			m.service.RoutesMayBeGone()
 			return nil
 		}
@@ -246,7 +246,7 @@ func (m *mirror) seal() {
 func (m *mirror) resolve(ctx context.Context) {
 	for _, n := range m.service.Unresolved(resolveAtOnce) {
 		if err := m.feed.Resolve(ctx, n); err != nil {
-			m.log.Debug("neighbour not asked for", "address", n.Addr, "error", err)
+			m.log.Debug("cannot probe neighbour", "address", n.Addr, "error", err)
 		}
 	}
 }

@@ -87,12 +87,12 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 	if !running {
 		return nil
 	}
-	list := []state.Health{state.HealthOf("route", "", fault, "packets go on by what was mirrored last; weft begins again by itself")}
+	list := []state.Health{state.HealthOf("route", "", fault, "packets follow the routes mirrored last; weft starts again by itself")}
 	var suspended [2]string
 	if m := r.now.Load(); m != nil && m.with(ctx, func(s *route.Service) { suspended = s.Suspended() }) == nil {
 		for i, why := range suspended {
 			if why != "" {
-				list = append(list, state.Health{Feature: "route", Name: [...]string{"IPv4", "IPv6"}[i], Condition: state.Degraded, Because: why, Remedy: "the kernel routes this family; remove what the reason names"})
+				list = append(list, state.Health{Feature: "route", Name: [...]string{"IPv4", "IPv6"}[i], Condition: state.Degraded, Because: why, Remedy: "the kernel routes this family; remove the cause above"})
 			}
 		}
 	}

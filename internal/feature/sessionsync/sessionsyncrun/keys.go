@@ -23,7 +23,7 @@ func Check(f *config.File) (problems []state.Problem) {
 		path := "session_sync." + fault.Key
 		problems = append(problems, state.Problem{
 			Severity: state.Warning, Pos: f.Position(path), Path: path, What: fault.What,
-			Remedy: "until it can be read sessions are not shared; docs/features/session-sync.md says what it has to be",
+			Remedy: "sessions are not synchronised until weft can read it; see docs/features/session-sync.md",
 		})
 	}
 	state.SortProblems(problems)

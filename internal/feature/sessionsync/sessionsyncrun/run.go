@@ -90,7 +90,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		if s.running != nil && fault == nil {
 			fault = errors.Join(s.running.loop.Fault(), s.running.guard.Fault())
 		}
-		return []state.Health{state.HealthOf("session_sync", "", fault, "this router translates by its own sessions only; weft tries again by itself")}
+		return []state.Health{state.HealthOf("session_sync", "", fault, "this router has only its own sessions; weft tries again by itself")}
 	})
 }
 
@@ -179,9 +179,9 @@ func (r *sharer) run(ctx context.Context, works func()) error {
 		case f := <-r.box.Asked():
 			f(r.service)
 		case now := <-tick.C:
-			r.guard.Run("sharing of sessions", func() { r.service.Tick(now) })
+			r.guard.Run("session synchronisation", func() { r.service.Tick(now) })
 			if err := r.service.Err(); logged.Changed(err) && err != nil {
-				r.log.Error("sharing of sessions", "error", err)
+				r.log.Error("session synchronisation", "error", err)
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func (r *sharer) handle(e bus.Event, now time.Time) {
 	case e.Left != nil:
 		r.service.Left(e.Left.Peer, e.Left.Err, now)
 		if why := fmt.Sprint(e.Left.Err); r.away[e.Left.Peer] != why {
-			r.log.Warn("no sessions of peer", "peer", e.Left.Peer, "error", e.Left.Err)
+			r.log.Warn("cannot read the sessions of peer", "peer", e.Left.Peer, "error", e.Left.Err)
 			r.away[e.Left.Peer] = why
 		}
 	}
@@ -234,14 +234,14 @@ func (s *sharing) settled(tables uint64) bool {
 	var was settled
 	found, err := statefile.Read(s.settledFile(), &was)
 	if err != nil {
-		s.doors.Log.Warn("the peers are asked for all sessions", "error", err)
+		s.doors.Log.Warn("cannot read the session-sync state; all sessions are requested from the peers", "error", err)
 	}
 	return found && err == nil && was.Tables == tables
 }
 
 func (s *sharing) settle(tables uint64) {
 	if err := statefile.Write(s.settledFile(), settled{tables}); err != nil {
-		s.doors.Log.Warn("the next weft run will not know that it has its peers' sessions", "error", err)
+		s.doors.Log.Warn("cannot save the session-sync state; the next weft run requests all sessions from its peers", "error", err)
 	}
 }
 
