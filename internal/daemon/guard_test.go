@@ -244,7 +244,7 @@ func TestWhatCannotBeBlockedIsTold(t *testing.T) {
 	for args, want := range map[string]string{
 		"block":                        "takes addresses or prefixes",
 		"block 10.9.0":                 `"10.9.0" is neither an address nor a prefix`,
-		"block 0.0.0.0/0":              "is everybody",
+		"block 0.0.0.0/0":              "contains all addresses",
 		"block 10.9.0.2 --for -1s":     "is too short",
 		"block 10.9.0.2 --for eternal": "invalid argument",
 		"unblock 192.0.2.1":            "is not blocked by weft block",

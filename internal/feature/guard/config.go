@@ -117,7 +117,7 @@ func checkBlock(c *config.Checker, b *Block) {
 	}
 	for i, p := range b.Prefixes {
 		if p.IsValid() && p.Bits() == 0 {
-			c.Error(fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s is everybody", p), "write a longer prefix; a default policy is the firewall's")
+			c.Error(fmt.Sprintf("prefixes[%d]", i), fmt.Sprintf("%s contains all addresses", p), "write a longer prefix; a default policy is the firewall's")
 		}
 		for j, e := range b.Except {
 			if p.Masked() == e.Masked() {

@@ -48,7 +48,7 @@ func sources(c *cobra.Command, r runner.Commands, file string, args []string) (l
 	}
 	for _, p := range list {
 		if p.Bits() == 0 {
-			return nil, fmt.Errorf("%s: %s is everybody", what, p)
+			return nil, fmt.Errorf("%s: %s contains all addresses", what, p)
 		}
 	}
 	if len(list) == 0 {
