@@ -240,7 +240,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%q is no address and no prefix, like 192.0.2.1 or 2001:db8::/32", text)
+		return netip.Prefix{}, fmt.Errorf("%q is neither an address nor a prefix, like 192.0.2.1 or 2001:db8::/32", text)
 	}
 	return p.Masked(), nil
 }
