@@ -141,6 +141,20 @@ func TestABridgeIsReloadedUnderTraffic(t *testing.T) {
 	}
 }
 
+// The addresses at a locked port are known: frames to an unknown address are
+// for other ports, which get them.
+func TestALockedPortGetsNoFramesForUnknownAddresses(t *testing.T) {
+	t.Parallel()
+	w := newBridged(t, bridged("", `{ interface = "vm", macs = ["`+otherMAC+`"] },`))
+	w.start()
+	eventually(t, "the bridge carries frames", func() bool { return w.reaches(w.other, "10.9.0.9") && w.reaches(w.member, "10.9.0.9") })
+	for device, want := range map[string]string{"vm": " flood off ", "wan": " flood on "} {
+		if out := w.run(w.router, "bridge -d link show dev "+device); !strings.Contains(out, want) {
+			t.Errorf("%s does not have%s:\n%s", device, want, out)
+		}
+	}
+}
+
 func TestABridgeOutlivesItsDaemonAndIsAdopted(t *testing.T) {
 	t.Parallel()
 	w := newBridged(t, bridged("", secondPort))

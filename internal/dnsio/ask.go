@@ -173,7 +173,13 @@ func (p *Pool) States() []ForwarderState {
 // matches tells whether reply answers q: RFC 5452 section 9.1 less what the
 // socket checks. caseless forgives other upper and lower case.
 func matches(q, reply *dns.Msg, caseless bool) bool {
-	if !reply.Response || reply.Id != q.Id || reply.Opcode != q.Opcode || len(reply.Question) != 1 {
+	if !reply.Response || reply.Id != q.Id || reply.Opcode != q.Opcode {
+		return false
+	}
+	if len(reply.Question) == 0 && q.IsEdns0() != nil && rejectsEDNS(reply) {
+		return true // old servers send the header alone
+	}
+	if len(reply.Question) != 1 {
 		return false
 	}
 	a, b := q.Question[0], reply.Question[0]

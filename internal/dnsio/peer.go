@@ -29,6 +29,7 @@ type peer struct {
 	failed uint64
 	last   time.Duration
 	err    error // why it failed last; nil once it answers
+	edns   edns
 
 	unwanted atomic.Uint64 // replies to no question
 }
@@ -136,27 +137,59 @@ func (p *peer) ask(ctx context.Context, q *dns.Msg, o Options) (*dns.Msg, error)
 }
 
 func (p *peer) exchange(ctx context.Context, q *dns.Msg, o Options) (*dns.Msg, error) {
+	m := p.query(q, o)
+	second := plain(m, o)
+	if second == nil {
+		return p.try(ctx, m, nil, o)
+	}
+	if p.withoutEDNS(o.Now()) {
+		return p.try(ctx, second, nil, o)
+	}
+	reply, err := p.try(ctx, m, second, o)
+	if err != nil {
+		return nil, err
+	}
+	if !rejectsEDNS(reply) {
+		p.learnEDNS(reply.Id == m.Id, o.Now())
+		return reply, nil
+	}
+	reply, err = p.try(ctx, second, nil, o)
+	if err == nil && !rejectsEDNS(reply) {
+		p.rejectedEDNS(o.Now())
+	}
+	return reply, err
+}
+
+// query makes the message for one forwarder out of a question.
+func (p *peer) query(q *dns.Msg, o Options) *dns.Msg {
 	m := q.Copy()
 	m.Id = o.ID()
 	if o.MixCase {
 		m.Question[0].Name = mixed(m.Question[0].Name, o.Bit)
 	}
+	return m
+}
+
+// try sends m, over UDP first if the forwarder is one for UDP. Without a reply
+// in half of the time it sends second, if there is one.
+func (p *peer) try(ctx context.Context, m, second *dns.Msg, o Options) (*dns.Msg, error) {
 	if p.Transport == UDP {
-		reply, err := p.overUDP(ctx, m)
-		if err == nil && !reply.Truncated && matches(m, reply, false) {
+		reply, err := p.overUDP(ctx, m, second, o.OneTry/2)
+		if err == nil && !reply.Truncated && (matches(m, reply, false) || second != nil && matches(second, reply, false)) {
 			return reply, nil
 		}
 		if err != nil && !errors.Is(err, errUnwanted) {
 			return nil, err
 		}
-		// guessed at, cut off, or in other case than it was asked: the truth over TCP
+		// too many wrong replies, a truncated one, or one in another case: TCP is to be trusted
 	}
 	return p.overStream(ctx, m)
 }
 
-// overUDP asks from a port of its own (RFC 5452 section 9.2) and takes no
-// notice of what does not belong to the question. Case may differ.
-func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
+// overUDP sends m from a port of its own (RFC 5452 section 9.2), after a time
+// second as well if there is one, and ignores all that is no reply to either.
+// Case may differ.
+func (p *peer) overUDP(ctx context.Context, m, second *dns.Msg, after time.Duration) (*dns.Msg, error) {
 	raw, err := dialer(0).DialContext(ctx, "udp", p.Address.String())
 	if err != nil {
 		return nil, err
@@ -167,6 +200,10 @@ func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 	defer stop()
 	if err := conn.WriteMsg(m); err != nil {
 		return nil, err
+	}
+	if second != nil {
+		again := time.AfterFunc(after, func() { _ = conn.WriteMsg(second) })
+		defer again.Stop()
 	}
 	for wrong := 0; ; wrong++ {
 		if wrong == unwantedMost {
@@ -179,7 +216,7 @@ func (p *peer) overUDP(ctx context.Context, m *dns.Msg) (*dns.Msg, error) {
 		if err != nil && isNetwork(err) {
 			return nil, err
 		}
-		if err == nil && matches(m, reply, true) {
+		if err == nil && (matches(m, reply, true) || second != nil && matches(second, reply, true)) {
 			return reply, nil
 		}
 		p.unwanted.Add(1)
