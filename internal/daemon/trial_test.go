@@ -62,7 +62,7 @@ func TestAConfirmedConfigurationStays(t *testing.T) {
 	}
 	w.must("apply", "--confirm-now")
 	w.holds("192.0.2.7")
-	if out, err := w.weft("apply", "--confirm-now"); err == nil || !strings.Contains(out, "no configuration waits") {
+	if out, err := w.weft("apply", "--confirm-now"); err == nil || !strings.Contains(out, "no configuration to confirm") {
 		t.Errorf("confirmed twice: %v\n%s", err, out)
 	}
 	r.kill()

@@ -163,8 +163,6 @@ func TestAnEmulatedGuestsClockIsRightThoughItsTSCWasMeasuredWrong(t *testing.T) 
 		Kind: QEMU, Accel: "tcg", Name: "g1", Dir: shortDir(t),
 		options: []string{"tsc_early_khz=240000"}, // a tenth of what processors have
 	})
-	// once the watchdog has looked, the rate stays right
-	mustExec(t, m, "sh", "-c", "for i in $(seq 300); do grep -q hpet /sys/devices/system/clocksource/clocksource0/current_clocksource && exit; sleep 0.1; done; exit 1")
 	begin, first := time.Now(), mustExec(t, m, "date", "+%s")
 	mustExec(t, m, "sleep", "2")
 	second, took := mustExec(t, m, "date", "+%s"), time.Since(begin)
