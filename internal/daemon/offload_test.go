@@ -320,7 +320,7 @@ func TestCheckSaysWhatCannotBeOffloaded(t *testing.T) {
 	w.run(w.router, "nft insert rule inet home forward limit rate 10/second accept")
 	w.write(strings.NewReplacer(`interfaces = ["lan", "wan"]`, `interfaces = ["lan", "wan", "gone"]`, "[interface.wan]", "[interface.gone]\n[interface.wan]").Replace(fmt.Sprintf(homeFile, "tc")) + "early_drop = true\n")
 	out, err := w.weft("check", w.file)
-	for _, want := range []string{"it has a limit statement", "looks at each packet", "there is no device gone here: nothing of it is offloaded until there is", "may decide otherwise on the next packet", "behind the rule that accepts established"} {
+	for _, want := range []string{"it has a limit statement", "looks at each packet", "device gone does not exist: its flows are not offloaded", "may decide otherwise on the next packet", "below the rule that accepts established"} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("check does not say %q: %v\n%s", want, err, out)
 		}

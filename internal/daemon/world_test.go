@@ -214,7 +214,7 @@ func (w *world) launch(environment ...string) *running {
 }
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // await waits for a note that begins with a prefix, passing over others, but for one
 // that begins with what must not come before.

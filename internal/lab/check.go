@@ -57,7 +57,7 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 func (r *Result) fact(key string, value any) { r.Facts = append(r.Facts, Fact{key, value}) }
 
 // limit is the longest that a check may take.
-const limit = time.Minute
+const limit = 2 * time.Minute
 
 // Check runs one check. A failure on the way fails the check; the error is only for
 // the end of ctx.
