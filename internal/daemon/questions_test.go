@@ -43,7 +43,7 @@ func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 		{"show who 192.0.2.1 80 tomorrow", "is no time"},
 		{"show who 192.0.2.1 80 2099-01-01T00:00:00Z", "is yet to come"},
 		{"show who 192.0.2.1 80 --protocol sctp", "none of tcp, udp and icmp"},
-		{"show who 192.0.2.1 80 1h --file " + w.file, "is none"},
+		{"show who 192.0.2.1 80 1h --file " + w.file, "is not a log file"},
 		{"show who 192.0.2.1 80 1h --file " + log, "weft run has it open"},
 		{"flush bib", "wants either flags that say which, or --all"},
 		{"flush bib --all --ipv4 192.0.2.1", "wants either flags that say which, or --all"},
