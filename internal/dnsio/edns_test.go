@@ -84,3 +84,29 @@ func TestAFormatErrorOfAServerWithEDNSIsItsAnswer(t *testing.T) {
 		t.Errorf("%v, %v after %d queries", r, err, s.asked.Load())
 	}
 }
+
+// Signatures, and the reason of a failure (RFC 8914), come by EDNS alone: silence
+// does not make an answer without it good enough.
+func TestSilenceCostsNeitherSignaturesNorTheReasonOfAFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    bool
+		rcode int
+	}{
+		"a validator asks":           {do: true, rcode: dns.RcodeSuccess},
+		"the plain query has failed": {rcode: dns.RcodeServerFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, "udp", nil, func(w dns.ResponseWriter, m *dns.Msg) {
+				if m.IsEdns0() == nil {
+					_ = w.WriteMsg(new(dns.Msg).SetRcode(m, c.rcode))
+				}
+			})
+			p := pool(t, dnsio.Options{OneTry: 200 * time.Millisecond}, dnsio.Forwarder{Transport: dnsio.UDP, Address: s.at})
+			q := question()
+			q.SetEdns0(1232, c.do)
+			if r, err := p.Ask(t.Context(), q); err == nil {
+				t.Errorf("the reply without EDNS was taken:\n%v", r)
+			}
+		})
+	}
+}

@@ -145,7 +145,11 @@ func (p *peer) exchange(ctx context.Context, q *dns.Msg, o Options) (*dns.Msg, e
 	if p.withoutEDNS(o.Now()) {
 		return p.try(ctx, second, nil, o)
 	}
-	reply, err := p.try(ctx, m, second, o)
+	again := second
+	if m.IsEdns0().Do() {
+		again = nil // a packet lost must not cost a validator the signatures
+	}
+	reply, err := p.try(ctx, m, again, o)
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +220,14 @@ func (p *peer) overUDP(ctx context.Context, m, second *dns.Msg, after time.Durat
 		if err != nil && isNetwork(err) {
 			return nil, err
 		}
-		if err == nil && (matches(m, reply, true) || second != nil && matches(second, reply, true)) {
+		if err == nil && matches(m, reply, true) {
 			return reply, nil
+		}
+		if err == nil && second != nil && matches(second, reply, true) {
+			if reply.Rcode == dns.RcodeSuccess || reply.Rcode == dns.RcodeNameError {
+				return reply, nil
+			}
+			continue // without EDNS a failure does not say that validation was its cause
 		}
 		p.unwanted.Add(1)
 	}
