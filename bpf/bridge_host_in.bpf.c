@@ -13,7 +13,7 @@ int bridge_host_in(struct __sk_buff *ctx)
 {
 	__u32 ifindex = ctx->ifindex;
 	struct bridge_port *port = bpf_map_lookup_elem(&bridge_ports, &ifindex);
-	enum outcome outcome = port ? bridge_leave(ctx, ifindex, port) : DROP_PORT_UNKNOWN;
+	enum outcome outcome = port ? bridge_egress(ctx, ifindex, port) : DROP_PORT_UNKNOWN;
 
 	count(BRIDGE_HOST_IN, outcome);
 	bridge_count(ifindex, outcome);

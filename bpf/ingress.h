@@ -25,11 +25,11 @@
  *   subscriber       what is inside of a subscriber's tunnel
  *   INGRESS_OTHERS   whether frames are translated that are not for this host
  *   INGRESS_SLOW     whether the slow path is within reach
- *   INGRESS_SCREEN   how guard and flow are called: the stack is small
+ *   INGRESS_FILTER   how guard and flow are called: the stack is small
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
-#include "arrive.h"
+#include "classify.h"
 #include "conduit.h"
 #include "counters.h"
 #include "dsa.h"
@@ -39,9 +39,9 @@
 #include "hook.h"
 #include "interface.h"
 #include "l2tp.h"
-#include "l2tp_onward.h"
+#include "l2tp_switch.h"
 #include "l2tp_send.h"
-#include "leave.h"
+#include "fib_lookup.h"
 #include "nat64.h"
 #include "outcome.h"
 #include "pseudowire.h"
@@ -50,21 +50,21 @@
 
 static __always_inline bool ingress_wants(__u32 flags, __u32 roles);
 static __always_inline enum outcome translate(hook_ctx *ctx, const struct interface *at,
-					      const struct arrival *from, int *verdict);
-static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict);
+					      const struct packet_info *from, int *verdict);
+static __always_inline enum outcome subscriber(hook_ctx *ctx, struct packet_info *from, int *verdict);
 
 /*
  * A translated packet past the stack, by the kernel's routes. PASS_* says why not, and
  * nothing is written then.
  */
-static __always_inline enum outcome shortcut6(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
+static __always_inline enum outcome bypass6(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
 					      int *verdict)
 {
 	enum outcome outcome;
 
 	if (x->ttl <= 1)
 		return PASS_TTL;
-	outcome = leave_route4(ctx, fib, x->via->ifindex, x->saddr4, x->daddr4, x->wire_len);
+	outcome = egress_route4(ctx, fib, x->via->ifindex, x->saddr4, x->daddr4, x->wire_len);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	outcome = nat64_write4(ctx, x, x->ttl - 1);
@@ -74,14 +74,14 @@ static __always_inline enum outcome shortcut6(hook_ctx *ctx, struct nat64 *x, st
 	return FORWARD_6TO4_BYPASS;
 }
 
-static __always_inline enum outcome shortcut4(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
+static __always_inline enum outcome bypass4(hook_ctx *ctx, struct nat64 *x, struct bpf_fib_lookup *fib,
 					      int *verdict)
 {
 	enum outcome outcome;
 
 	if (x->ttl <= 1)
 		return PASS_TTL;
-	outcome = leave_route6(ctx, fib, x->via->ifindex, &x->saddr6, &x->daddr6, x->wire_len);
+	outcome = egress_route6(ctx, fib, x->via->ifindex, &x->saddr6, &x->daddr6, x->wire_len);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	outcome = nat64_write6(ctx, x, x->ttl - 1);
@@ -92,7 +92,7 @@ static __always_inline enum outcome shortcut4(hook_ctx *ctx, struct nat64 *x, st
 }
 
 /* Route a frame or a packet in a tunnel by weft's own tables, into a pseudowire at once. */
-static __always_inline enum outcome routed(hook_ctx *ctx, struct arrival *from, int *verdict)
+static __always_inline enum outcome routed(hook_ctx *ctx, struct packet_info *from, int *verdict)
 {
 	enum outcome outcome = route(ctx, from, verdict);
 
@@ -106,14 +106,14 @@ static __always_inline enum outcome routed(hook_ctx *ctx, struct arrival *from, 
  * is all that there is to be done with it there. Else it goes to the interface:
  * *verdict says so already.
  */
-static __always_inline enum outcome beyond(hook_ctx *ctx, struct arrival *from, int *verdict)
+static __always_inline enum outcome after_decapsulation(hook_ctx *ctx, struct packet_info *from, int *verdict)
 {
 	__u32 visible = from->interface;
 	struct interface *at = interface_find(visible);
 	enum outcome outcome;
 
 	if (!at || at->translators || at->flags & (INTERFACE_SUBSCRIBERS | INTERFACE_GUARDED | INTERFACE_OFFLOADED | INTERFACE_PSEUDOWIRES) ||
-	    arrive(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
+	    classify(ctx, visible, at, from) != OUTCOME_NONE || from->above || !from->ours ||
 	    !(from->flags & INTERFACE_ROUTED))
 		return FORWARD_PSEUDOWIRE_DECAP;
 	outcome = routed(ctx, from, verdict);
@@ -123,7 +123,7 @@ static __always_inline enum outcome beyond(hook_ctx *ctx, struct arrival *from, 
 }
 
 /* what must not get in, and what flows take */
-static INGRESS_SCREEN int screen(hook_ctx *ctx, const struct arrival *from, int *verdict)
+static INGRESS_FILTER int ingress_filter(hook_ctx *ctx, const struct packet_info *from, int *verdict)
 {
 	int outcome = OUTCOME_NONE;
 
@@ -134,14 +134,14 @@ static INGRESS_SCREEN int screen(hook_ctx *ctx, const struct arrival *from, int 
 	return outcome;
 }
 
-static __always_inline bool is_ours(const struct arrival *from)
+static __always_inline bool is_ours(const struct packet_info *from)
 {
 	return !INGRESS_OTHERS || from->ours;
 }
 
 /* what a frame is to the blocks, one after the other */
 static __always_inline enum outcome ours(hook_ctx *ctx, const struct interface *at,
-					 struct arrival *from, int *verdict)
+					 struct packet_info *from, int *verdict)
 {
 	enum outcome outcome;
 
@@ -151,19 +151,19 @@ static __always_inline enum outcome ours(hook_ctx *ctx, const struct interface *
 		outcome = l2tp_receive(ctx, from);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
-		if (from->onward)
-			return l2tp_onward(ctx, from, verdict);
+		if (from->switched)
+			return l2tp_switch(ctx, from, verdict);
 		if (from->session)
 			return subscriber(ctx, from, verdict);
 	}
 	if (from->taken && interface_is(from->flags, INTERFACE_GUARDED | INTERFACE_OFFLOADED)) {
-		outcome = screen(ctx, from, verdict);
+		outcome = ingress_filter(ctx, from, verdict);
 		if (outcome != OUTCOME_NONE)
 			return outcome;
 	}
 	if (!INGRESS_OTHERS && !from->ours)
 		return PASS_NOT_FOR_US;
-	if (!ingress_wants(from->flags, INTERFACE_SHORTCUT | INTERFACE_ROUTED))
+	if (!ingress_wants(from->flags, INTERFACE_BYPASS | INTERFACE_ROUTED))
 		return OUTCOME_NONE;
 	outcome = !from->above ? translate(ctx, at, from, verdict) :
 		  is_ours(from)	       ? PASS_NOT_TRANSLATED :
@@ -179,10 +179,10 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 {
 	__u32 ifindex = hook_device(ctx);
 	struct interface *at = interface_find(ifindex);
-	struct arrival from;
+	struct packet_info from;
 	enum outcome outcome;
 	int verdict = HOOK_NEXT;
-	bool piece = false;
+	bool fragment = false;
 
 	if (!at)
 		return HOOK_NEXT;
@@ -190,9 +190,9 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 		from.interface = 0;
 		outcome = pseudowire(ctx, at, &from.interface, &verdict);
 		if (outcome == FORWARD_PSEUDOWIRE_DECAP && from.interface)
-			outcome = beyond(ctx, &from, &verdict);
-		piece = outcome == PASS_PSEUDOWIRE_FRAGMENT;
-		if (outcome != OUTCOME_NONE && !piece) {
+			outcome = after_decapsulation(ctx, &from, &verdict);
+		fragment = outcome == PASS_PSEUDOWIRE_FRAGMENT;
+		if (outcome != OUTCOME_NONE && !fragment) {
 			count(program, outcome);
 			return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
 		}
@@ -205,11 +205,11 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 		}
 	}
 	if (dsa_format && at->flags & INTERFACE_CONDUIT)
-		outcome = conduit_arrive(ctx, ifindex, &from);
+		outcome = conduit_classify(ctx, ifindex, &from);
 	else
-		outcome = arrive(ctx, ifindex, at, &from);
+		outcome = classify(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
-		if (!ingress_wants(from.flags, INTERFACE_SHORTCUT | INTERFACE_ROUTED | INTERFACE_SUBSCRIBERS |
+		if (!ingress_wants(from.flags, INTERFACE_BYPASS | INTERFACE_ROUTED | INTERFACE_SUBSCRIBERS |
 					       INTERFACE_GUARDED | INTERFACE_OFFLOADED))
 			return HOOK_NEXT;
 		outcome = ours(ctx, at, &from, &verdict);
@@ -218,7 +218,7 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 	}
 	if (!INGRESS_SLOW && outcome_is_slow(outcome))
 		outcome = PASS_SLOW;
-	if (piece && outcome_is_pass(outcome))
+	if (fragment && outcome_is_pass(outcome))
 		outcome = PASS_PSEUDOWIRE_FRAGMENT;
 	count(program, outcome);
 	return outcome_is_drop(outcome) ? HOOK_DROP : verdict;

@@ -23,7 +23,7 @@
 #include "neighbour.h"
 #include "slow.h"
 
-#define INGRESS_SCREEN __always_inline
+#define INGRESS_FILTER __always_inline
 #define INGRESS_OTHERS true /* ARP and neighbour discovery come to many */
 #define INGRESS_SLOW true   /* here the slow path is within reach */
 #include "ingress.h"
@@ -48,18 +48,18 @@ static __always_inline enum outcome from6(struct __sk_buff *ctx, const struct in
 	enum outcome outcome = nat64_parse6(ctx, &x), past;
 	struct bpf_fib_lookup fib;
 
-	if (outcome == OUTCOME_NONE && in->flags & INTERFACE_SHORTCUT) {
-		past = shortcut6(ctx, &x, &fib, verdict);
+	if (outcome == OUTCOME_NONE && in->flags & INTERFACE_BYPASS) {
+		past = bypass6(ctx, &x, &fib, verdict);
 		if (!outcome_is_pass(past))
 			return past;
 	}
 	if (outcome == OUTCOME_NONE && x.wire_len > x.via->smallest_mtu && x.ttl > 1 &&
-	    leave_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == PASS_TOO_BIG)
+	    egress_route4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4, x.wire_len) == PASS_TOO_BIG)
 		outcome = SLOW_TOO_BIG;
 	if (outcome_is_slow(outcome) && x.via) {
 		*verdict = bpf_redirect(x.via->ifindex, 0);
 		return slow_hand_up(ctx, outcome, ctx->ifindex,
-				    leave_mtu4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4));
+				    egress_mtu4(ctx, &fib, x.via->ifindex, x.saddr4, x.daddr4));
 	}
 	if (outcome != OUTCOME_NONE)
 		return outcome;
@@ -85,25 +85,25 @@ static __always_inline bool is_odd4(struct __sk_buff *ctx)
 
 static __always_inline enum outcome from4(struct __sk_buff *ctx, const struct interface *in, int *verdict)
 {
-	bool odd = is_odd4(ctx), shortcut = in->flags & INTERFACE_SHORTCUT;
+	bool odd = is_odd4(ctx), bypass = in->flags & INTERFACE_BYPASS;
 	struct nat64 x = { .allowed = in->translators };
 	struct bpf_fib_lookup fib;
 	enum outcome outcome;
 
-	if (!shortcut && !odd)
+	if (!bypass && !odd)
 		return PASS_NOT_TRANSLATED;
 	outcome = nat64_parse4(ctx, &x);
-	if (odd && nat64_stack_drops(&x, outcome) && !(shortcut && outcome == OUTCOME_NONE)) {
+	if (odd && nat64_stack_drops(&x, outcome) && !(bypass && outcome == OUTCOME_NONE)) {
 		*verdict = bpf_redirect(x.via->ifindex, 0);
 		return slow_hand_up(ctx, SLOW_BEFORE_STACK, ctx->ifindex,
-				    leave_mtu6(ctx, &fib, x.via->ifindex, &x.saddr6, &x.daddr6));
+				    egress_mtu6(ctx, &fib, x.via->ifindex, &x.saddr6, &x.daddr6));
 	}
 	/* hard ones reach the slow path by the stack's own routing */
-	if (!shortcut)
+	if (!bypass)
 		return PASS_NOT_TRANSLATED;
 	if (outcome_is_slow(outcome))
 		return PASS_SLOW;
-	return outcome != OUTCOME_NONE ? outcome : shortcut4(ctx, &x, &fib, verdict);
+	return outcome != OUTCOME_NONE ? outcome : bypass4(ctx, &x, &fib, verdict);
 }
 
 /*
@@ -138,7 +138,7 @@ static __noinline enum outcome translate_frame(struct __sk_buff *ctx, const stru
 }
 
 static __always_inline enum outcome translate(hook_ctx *ctx, const struct interface *at,
-					      const struct arrival *from, int *verdict)
+					      const struct packet_info *from, int *verdict)
 {
 	return translate_frame(ctx, at, verdict);
 }
@@ -147,7 +147,7 @@ static __always_inline enum outcome translate(hook_ctx *ctx, const struct interf
  * Route the packet of a subscriber's session (from->session), or hand it to the stack
  * as arriving on the LNS's device.
  */
-static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict)
+static __always_inline enum outcome subscriber(hook_ctx *ctx, struct packet_info *from, int *verdict)
 {
 	enum outcome outcome = l2tp_charge(ctx, from);
 	__u32 ifindex;

@@ -10,7 +10,7 @@
  */
 #include "xdp.h"
 
-#define INGRESS_SCREEN __noinline
+#define INGRESS_FILTER __noinline
 #define INGRESS_OTHERS false /* what is not for this host is the kernel's */
 #define INGRESS_SLOW false   /* ingress_tc hands up */
 #include "ingress.h"
@@ -26,7 +26,7 @@ static __always_inline enum outcome from6(hook_ctx *ctx, const struct interface 
 	enum outcome outcome = nat64_parse6(ctx, &x);
 	struct bpf_fib_lookup fib;
 
-	return outcome != OUTCOME_NONE ? outcome : shortcut6(ctx, &x, &fib, verdict);
+	return outcome != OUTCOME_NONE ? outcome : bypass6(ctx, &x, &fib, verdict);
 }
 
 static __always_inline enum outcome from4(hook_ctx *ctx, const struct interface *in, int *verdict)
@@ -35,12 +35,12 @@ static __always_inline enum outcome from4(hook_ctx *ctx, const struct interface 
 	enum outcome outcome = nat64_parse4(ctx, &x);
 	struct bpf_fib_lookup fib;
 
-	return outcome != OUTCOME_NONE ? outcome : shortcut4(ctx, &x, &fib, verdict);
+	return outcome != OUTCOME_NONE ? outcome : bypass4(ctx, &x, &fib, verdict);
 }
 
 /* not inlined: it needs much of the stack, and so do the blocks beside it */
 static __noinline enum outcome translate_frame(struct xdp_md *ctx, const struct interface *in,
-					       const struct arrival *from, int *verdict)
+					       const struct packet_info *from, int *verdict)
 {
 	if (from->proto == bpf_htons(ETH_P_IPV6))
 		return from6(ctx, in, verdict);
@@ -51,9 +51,9 @@ static __noinline enum outcome translate_frame(struct xdp_md *ctx, const struct 
 
 /* without the bypass, packets are translated between the stack and the translator's device */
 static __always_inline enum outcome translate(hook_ctx *ctx, const struct interface *at,
-					      const struct arrival *from, int *verdict)
+					      const struct packet_info *from, int *verdict)
 {
-	if (!interface_is(from->flags, INTERFACE_SHORTCUT) || interface_only_routes(at))
+	if (!interface_is(from->flags, INTERFACE_BYPASS) || interface_only_routes(at))
 		return PASS_NOT_TRANSLATED;
 	return translate_frame(ctx, at, from, verdict);
 }
@@ -62,7 +62,7 @@ static __always_inline enum outcome translate(hook_ctx *ctx, const struct interf
  * Route the packet of a subscriber's session (from->session). It is charged to the
  * session only if it leaves from here: otherwise ingress_tc charges it.
  */
-static __always_inline enum outcome subscriber(hook_ctx *ctx, struct arrival *from, int *verdict)
+static __always_inline enum outcome subscriber(hook_ctx *ctx, struct packet_info *from, int *verdict)
 {
 	enum outcome outcome = PASS_TO_TC, charged;
 

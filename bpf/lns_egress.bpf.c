@@ -10,7 +10,7 @@
  *   for no subscriber -> dropped
  */
 #include "tc.h"
-#include "arrive.h"
+#include "classify.h"
 #include "counters.h"
 #include "interface.h"
 #include "l2tp.h"
@@ -21,7 +21,7 @@ int lns_egress(struct __sk_buff *ctx)
 {
 	__u32 ifindex = ctx->ifindex;
 	struct interface *at = interface_find(ifindex);
-	struct arrival from = { .l3 = ETH_HLEN, .proto = ctx->protocol, .table = at ? at->table : 0 };
+	struct packet_info from = { .l3 = ETH_HLEN, .proto = ctx->protocol, .table = at ? at->table : 0 };
 	enum outcome outcome;
 	int verdict = TCX_NEXT;
 

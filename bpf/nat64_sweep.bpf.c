@@ -60,11 +60,11 @@ static long sweep_slot(__u32 i, struct sweep *s)
 		return 0; /* being made or ended just now */
 	word = nat64_read(session->word);
 	if (!nat64_expired(word, s->now)) {
-		slot->due = nat64_word_expires(word);
+		slot->due = nat64_packed_expires(word);
 		/* its lifetime may have been shortened meanwhile */
 		word = nat64_read(session->word);
-		if ((__s32)(slot->due - nat64_word_expires(word)) > 0)
-			slot->due = nat64_word_expires(word);
+		if ((__s32)(slot->due - nat64_packed_expires(word)) > 0)
+			slot->due = nat64_packed_expires(word);
 		return 0;
 	}
 	s->ended += nat64_session_end(&key, session, word);

@@ -12,7 +12,7 @@
 #include "tc.h"
 #include "counters.h"
 #include "interface.h"
-#include "leave.h"
+#include "fib_lookup.h"
 #include "nat64.h"
 #include "slow.h"
 
@@ -23,13 +23,13 @@ static __always_inline enum outcome from4(struct __sk_buff *ctx, __u64 allowed, 
 	struct bpf_fib_lookup fib;
 
 	if (outcome == OUTCOME_NONE) {
-		route = leave_route6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
+		route = egress_route6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6, x.wire_len);
 		if (route == PASS_TOO_BIG)
 			outcome = SLOW_TOO_BIG;
 	}
 	if (outcome_is_slow(outcome))
 		return slow_hand_up(ctx, outcome, ctx->ingress_ifindex,
-				    leave_mtu6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6));
+				    egress_mtu6(ctx, &fib, ctx->ifindex, &x.saddr6, &x.daddr6));
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	outcome = nat64_write6(ctx, &x, x.ttl);

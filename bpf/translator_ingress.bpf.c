@@ -10,7 +10,7 @@
 #include "tc.h"
 #include "counters.h"
 #include "interface.h"
-#include "leave.h"
+#include "fib_lookup.h"
 #include "slow.h"
 
 /* as arriving on the interface that the slow path names in the source address */
@@ -46,7 +46,7 @@ int translator_ingress(struct __sk_buff *ctx)
 		return TCX_DROP;
 	/* a GSO packet was measured when it was translated */
 	len = ctx->gso_size ? 0 : bpf_ntohs(ip->payload_len) + sizeof(*ip);
-	outcome = leave_route6(ctx, &fib, ctx->ifindex, &ip->saddr, &ip->daddr, len);
+	outcome = egress_route6(ctx, &fib, ctx->ifindex, &ip->saddr, &ip->daddr, len);
 	if (outcome == OUTCOME_NONE)
 		outcome = FORWARD_INJECTED;
 	count(TRANSLATOR_INGRESS, outcome);

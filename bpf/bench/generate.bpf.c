@@ -34,13 +34,13 @@ struct {
 	__uint(max_entries, 1);
 } sent SEC(".maps");
 
-/* packets that arrived, IPv4 and IPv6: the map of arrive.bpf.c, if there is a window */
+/* packets that arrived, IPv4 and IPv6: the map of receive.bpf.c, if there is a window */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 2);
-} arrived SEC(".maps");
+} ingress SEC(".maps");
 
 /* packets that had not arrived when a bundle gave up waiting */
 volatile __u64 lost;
@@ -79,7 +79,7 @@ static __always_inline __u64 all_arrived(void)
 	__u64 all = 0, *n;
 
 	for (__u32 i = 0; i < cpus && i < CPUS_MAX; i++) {
-		n = bpf_map_lookup_percpu_elem(&arrived, &family, i);
+		n = bpf_map_lookup_percpu_elem(&ingress, &family, i);
 		if (n)
 			all += *(volatile __u64 *)n;
 	}

@@ -137,9 +137,9 @@ static __always_inline bool bridge_host_speaks(const struct bridge_port *port)
 	return host && host->flags & BRIDGE_MEMBER;
 }
 
-static __always_inline enum outcome bridge_leave(hook_ctx *ctx, __u32 ifindex, const struct bridge_port *port)
+static __always_inline enum outcome bridge_egress(hook_ctx *ctx, __u32 ifindex, const struct bridge_port *port)
 {
-	__u32 came_by = hook_arrived_on(ctx);
+	__u32 came_by = hook_ingress(ctx);
 	struct bridge_port *source = bpf_map_lookup_elem(&bridge_ports, &came_by);
 	struct bridge_frame f = {};
 

@@ -17,20 +17,20 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include "arrive.h"
+#include "classify.h"
 #include "cursor.h"
 #include "dsa.h"
 #include "flow_lines.h"
 #include "flow_maps.h"
 #include "flow_parse.h"
-#include "flow_refuse.h"
-#include "flow_refused.h"
+#include "flow_early_drop.h"
+#include "flow_early_dropped.h"
 #include "flow_write.h"
 #include "hook.h"
 #include "outcome.h"
 
 /* a flow that was found, and how its packets leave */
-struct flow_way {
+struct flow_path {
 	struct flow *flow; /* the first part of a struct flow4 or flow6 */
 	struct flow_hop *hop;
 	struct flow_packet packet;
@@ -43,14 +43,14 @@ struct flow_way {
 		};
 	};
 };
-_Static_assert(__builtin_offsetof(struct flow_way, tuple.ports) == __builtin_offsetof(struct flow_way, key6.ports) &&
-	       __builtin_offsetof(struct flow_way, tuple.protocol) == __builtin_offsetof(struct flow_way, key6.protocol) &&
-	       __builtin_offsetof(struct flow_way, tuple.saddr) == __builtin_offsetof(struct flow_way, key6.saddr) &&
-	       __builtin_offsetof(struct flow_way, tuple.daddr) == __builtin_offsetof(struct flow_way, key6.daddr),
+_Static_assert(__builtin_offsetof(struct flow_path, tuple.ports) == __builtin_offsetof(struct flow_path, key6.ports) &&
+	       __builtin_offsetof(struct flow_path, tuple.protocol) == __builtin_offsetof(struct flow_path, key6.protocol) &&
+	       __builtin_offsetof(struct flow_path, tuple.saddr) == __builtin_offsetof(struct flow_path, key6.saddr) &&
+	       __builtin_offsetof(struct flow_path, tuple.daddr) == __builtin_offsetof(struct flow_path, key6.daddr),
 	       "a key of IPv6 is a tuple behind an interface");
 
 /* PPPoE: the interface to which the inner packet belongs. false: no such session here */
-static __always_inline bool flow_session(hook_ctx *ctx, const struct arrival *from, __u32 left,
+static __always_inline bool flow_session(hook_ctx *ctx, const struct packet_info *from, __u32 left,
 					 __u32 *interface, __be16 *proto)
 {
 	struct cursor cur = hook_cursor(ctx, from->l3 + sizeof(struct pppoehdr));
@@ -83,7 +83,7 @@ static __always_inline bool flow_session(hook_ctx *ctx, const struct arrival *fr
 }
 
 /* whether a packet of the flow may be forwarded now */
-static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w, __u64 now)
+static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_path *w, __u64 now)
 {
 	struct flow_control *control = flow_control();
 	struct flow_packet *p = &w->packet;
@@ -114,7 +114,7 @@ static __always_inline enum outcome flow_judge(hook_ctx *ctx, struct flow_way *w
 }
 
 /* of no flow, and parsed: w has its tuple */
-static __always_inline enum outcome flow_unknown(const struct flow_way *w, __u32 interface, __u64 now)
+static __always_inline enum outcome flow_unknown(const struct flow_path *w, __u32 interface, __u64 now)
 {
 	struct flow_control *control = flow_control();
 	const struct flow_packet *p = &w->packet;
@@ -122,11 +122,11 @@ static __always_inline enum outcome flow_unknown(const struct flow_way *w, __u32
 	if (!control || !control->refuse || !p->whole ||
 	    (p->protocol == IPPROTO_TCP && !flow_begins(p->flags)))
 		return OUTCOME_NONE;
-	return flow_refused(&w->tuple, interface, control, now);
+	return flow_early_dropped(&w->tuple, interface, control, now);
 }
 
 static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur, __u32 left,
-					       __u32 interface, __u64 now, struct flow_way *w)
+					       __u32 interface, __u64 now, struct flow_path *w)
 {
 	struct iphdr *ip = flow_parse4(ctx, cur, left, &w->packet);
 	struct flow_key4 *key = &w->key4;
@@ -163,7 +163,7 @@ static __always_inline enum outcome flow_find4(hook_ctx *ctx, struct cursor cur,
 }
 
 static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur, __u32 left,
-					       __u32 interface, __u64 now, struct flow_way *w)
+					       __u32 interface, __u64 now, struct flow_path *w)
 {
 	struct ipv6hdr *ip = flow_parse6(ctx, cur, left, &w->packet);
 	struct flow_key6 *key = &w->key6;
@@ -197,8 +197,8 @@ static __always_inline enum outcome flow_find6(hook_ctx *ctx, struct cursor cur,
 }
 
 /* strip: bytes between a link header with from->tags and the packet, of a session or a switch */
-static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arrival *from, __u32 strip,
-					      __be16 proto, const struct flow_way *w, int *verdict)
+static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct packet_info *from, __u32 strip,
+					      __be16 proto, const struct flow_path *w, int *verdict)
 {
 	const struct flow_hop *hop = w->hop;
 	enum outcome outcome;
@@ -236,10 +236,10 @@ static __always_inline enum outcome flow_send(hook_ctx *ctx, const struct arriva
  * an offloaded flow, or drop it if it is of a refused one. OUTCOME_NONE: it is of
  * neither. With PASS_* the frame is unchanged.
  */
-__noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
+__noinline int flow(hook_ctx *ctx, const struct packet_info *from, int *verdict)
 {
 	__u64 now = bpf_ktime_get_coarse_ns();
-	struct flow_way w = {};
+	struct flow_path w = {};
 	__u32 interface, left, l3, strip = 0;
 	enum outcome outcome;
 	struct cursor cur;
@@ -263,7 +263,7 @@ __noinline int flow(hook_ctx *ctx, const struct arrival *from, int *verdict)
 		left -= sizeof(struct pppoehdr);
 		strip += sizeof(struct pppoehdr);
 	}
-	cur = arrive_packet(ctx, l3, proto);
+	cur = classify_packet(ctx, l3, proto);
 	if (proto == bpf_htons(ETH_P_IP))
 		outcome = flow_find4(ctx, cur, left, interface, now, &w);
 	else if (proto == bpf_htons(ETH_P_IPV6))

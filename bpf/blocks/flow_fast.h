@@ -14,8 +14,8 @@
 #include "flow_lines.h"
 #include "flow_maps.h"
 #include "flow_parse.h"
-#include "flow_refuse.h"
-#include "flow_refused.h"
+#include "flow_early_drop.h"
+#include "flow_early_dropped.h"
 #include "flow_write.h"
 #include "hook.h"
 #include "interface.h"
@@ -123,7 +123,7 @@ static __always_inline enum outcome flow_fast_send(hook_ctx *ctx, const enum flo
 }
 
 /* a packet of no flow: dropped if it would begin a flow that is refused */
-static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struct iphdr *ip,
+static __always_inline enum outcome flow_fast_early_drop(hook_ctx *ctx, const struct iphdr *ip,
 						      const struct flow_key4 *key,
 						      const struct flow_control *control, __u64 now)
 {
@@ -132,7 +132,7 @@ static __always_inline enum outcome flow_fast_refused(hook_ctx *ctx, const struc
 	if (!flow_fast_whole4(ctx, ip, bpf_ntohs(ip->tot_len)))
 		return OUTCOME_NONE;
 	flow_tuple_of4(&t, *key);
-	return flow_refused(&t, key->interface, control, now);
+	return flow_early_dropped(&t, key->interface, control, now);
 }
 
 static __always_inline enum outcome flow_fast4(hook_ctx *ctx, struct cursor cur, __u32 ifindex, int *verdict)
@@ -156,7 +156,7 @@ static __always_inline enum outcome flow_fast4(hook_ctx *ctx, struct cursor cur,
 
 		found = flow4_find(&key);
 		if (!found && control->refuse && may & FLOW_FAST_REFUSE)
-			return flow_fast_refused(ctx, ip, &key, control, now);
+			return flow_fast_early_drop(ctx, ip, &key, control, now);
 	}
 	hop = found && may & FLOW_FAST_PASS ? bpf_map_lookup_elem(&flow_hops, &found->flow.hop) : NULL;
 	total = bpf_ntohs(ip->tot_len);

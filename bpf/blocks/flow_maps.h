@@ -164,7 +164,7 @@ struct flow_control {
 	__u32 generation;
 	__u32 minimum; /* packets before a flow is offered */
 	__u64 lease;   /* nanoseconds, CLOCK_MONOTONIC */
-	__u32 refuse;  /* generation of the valid refusals (flow_refuse.h); 0: none is valid */
+	__u32 refuse;  /* generation of the valid refusals (flow_early_drop.h); 0: none is valid */
 	__u32 pad;
 };
 

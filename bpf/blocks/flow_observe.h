@@ -9,10 +9,10 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include "arrive.h"
+#include "classify.h"
 #include "cursor.h"
 #include "dsa.h"
-#include "flow_leaves.h"
+#include "flow_early_drop_egress.h"
 #include "flow_maps.h"
 #include "flow_parse.h"
 #include "flow_session.h"
@@ -75,7 +75,7 @@ static __always_inline bool flow_header(hook_ctx *ctx, struct flow_event *e, __b
 		if (outside.proto || !dsa_pull_sent(cur, &e->link, proto))
 			return false;
 		if (!e->link.tags[1].proto)
-			arrive_tag(cur, proto, &e->link.tags[1]);
+			classify_tag(cur, proto, &e->link.tags[1]);
 	} else {
 		eth = PULL(cur, struct ethhdr);
 		if (!eth)
@@ -85,9 +85,9 @@ static __always_inline bool flow_header(hook_ctx *ctx, struct flow_event *e, __b
 		*proto = eth->h_proto;
 		if (outside.proto) {
 			e->link.tags[0] = outside;
-			arrive_tag(cur, proto, &e->link.tags[1]);
-		} else if (arrive_tag(cur, proto, &e->link.tags[0])) {
-			arrive_tag(cur, proto, &e->link.tags[1]);
+			classify_tag(cur, proto, &e->link.tags[1]);
+		} else if (classify_tag(cur, proto, &e->link.tags[0])) {
+			classify_tag(cur, proto, &e->link.tags[1]);
 		}
 	}
 	if (link_is_vlan(*proto))
@@ -128,7 +128,7 @@ static __always_inline bool flow_worth(const struct flow_passed_key *key,
 
 static __always_inline void flow_observe(hook_ctx *ctx)
 {
-	__u32 arrived = hook_arrived_on(ctx);
+	__u32 ingress = hook_ingress(ctx);
 	struct flow_control *control;
 	struct interface *at;
 	struct flow_event e;
@@ -142,22 +142,22 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 	/* most packets take this branch: return before any look-up */
 	if (hook_is_ours(ctx))
 		return;
-	at = interface_find(arrived);
+	at = interface_find(ingress);
 	control = flow_control();
 	offered = at && at->flags & INTERFACE_OFFLOADED && control && control->minimum;
-	unknown = !arrived && control && control->minimum; /* this host's own, or of a PPPoE session */
+	unknown = !ingress && control && control->minimum; /* this host's own, or of a PPPoE session */
 	if (!control || (!offered && !unknown && !control->refuse))
 		return;
 	__builtin_memset(&e, 0, sizeof(e));
 	__builtin_memset(&p, 0, sizeof(p));
-	cur = hook_cursor(ctx, ARRIVE_BYTES + sizeof(struct pppoehdr) + sizeof(struct gswip_tx));
+	cur = hook_cursor(ctx, CLASSIFY_BYTES + sizeof(struct pppoehdr) + sizeof(struct gswip_tx));
 	frame = cur.pos;
 	if (!flow_header(ctx, &e, &proto, &cur) || (unknown && !e.session && !control->refuse))
 		return;
 	l3 = cur.pos - frame;
 	if (control->refuse)
-		flow_leaves(ctx, l3);
-	cur = arrive_packet(ctx, l3, proto);
+		flow_egress_lookup(ctx, l3);
+	cur = classify_packet(ctx, l3, proto);
 	if (proto == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = flow_parse4(ctx, cur, -1, &p);
 
@@ -177,12 +177,12 @@ static __always_inline void flow_observe(hook_ctx *ctx)
 		return;
 	}
 	if (unknown && e.session) {
-		arrived = flow_entered_by(&e.flow.saddr, &e.flow.daddr, p.ports, p.protocol);
-		offered = arrived;
+		ingress = flow_entered_by(&e.flow.saddr, &e.flow.daddr, p.ports, p.protocol);
+		offered = ingress;
 	}
 	if (!offered || p.flags & (TCP_SYN | TCP_FIN | TCP_RST))
 		return;
-	e.flow.interface = arrived;
+	e.flow.interface = ingress;
 	e.flow.ports = p.ports;
 	e.flow.protocol = p.protocol;
 	if (!flow_worth(&e.flow, control))

@@ -9,11 +9,11 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include "arrive.h"
+#include "classify.h"
 #include "cursor.h"
 #include "flow_maps.h"
 #include "flow_parse.h"
-#include "flow_refuse.h"
+#include "flow_early_drop.h"
 #include "hook.h"
 #include "interface.h"
 
@@ -28,9 +28,9 @@ struct {
 /* A packet without a link header that enters a session. */
 static __always_inline void flow_enter(hook_ctx *ctx)
 {
-	__u32 arrived = hook_arrived_on(ctx), *known;
-	struct cursor cur = arrive_packet(ctx, 0, ctx->protocol);
-	struct interface *at = interface_find(arrived);
+	__u32 ingress = hook_ingress(ctx), *known;
+	struct cursor cur = classify_packet(ctx, 0, ctx->protocol);
+	struct interface *at = interface_find(ingress);
 	struct flow_control *control = flow_control();
 	struct flow_packet p = {};
 	struct flow_tuple t = {};
@@ -56,8 +56,8 @@ static __always_inline void flow_enter(hook_ctx *ctx)
 	t.ports = p.ports;
 	t.protocol = p.protocol;
 	known = bpf_map_lookup_elem(&flow_entered, &t);
-	if (!known || *known != arrived)
-		bpf_map_update_elem(&flow_entered, &t, &arrived, 0);
+	if (!known || *known != ingress)
+		bpf_map_update_elem(&flow_entered, &t, &ingress, 0);
 }
 
 /* The ingress interface of a packet in a session; 0: the router itself sent it. */

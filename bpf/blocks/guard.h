@@ -22,7 +22,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "addresses.h"
-#include "arrive.h"
+#include "classify.h"
 #include "cursor.h"
 #include "guard_maps.h"
 #include "hash.h"
@@ -45,7 +45,7 @@ struct guarded {
 
 #define GUARD_CHAIN 6 /* extension headers that are followed */
 
-static __always_inline enum outcome guard_read4(hook_ctx *ctx, const struct arrival *from,
+static __always_inline enum outcome guard_read4(hook_ctx *ctx, const struct packet_info *from,
 						struct cursor cur, struct guarded *g)
 {
 	struct iphdr *ip = PULL(&cur, struct iphdr);
@@ -114,7 +114,7 @@ static __always_inline void guard_chain(hook_ctx *ctx, struct guarded *g)
 	g->hidden = guard_is_extension(g->protocol);
 }
 
-static __always_inline enum outcome guard_read6(hook_ctx *ctx, const struct arrival *from,
+static __always_inline enum outcome guard_read6(hook_ctx *ctx, const struct packet_info *from,
 						struct cursor cur, struct guarded *g)
 {
 	struct ipv6hdr *ip = PULL(&cur, struct ipv6hdr);
@@ -161,7 +161,7 @@ static __always_inline enum outcome guard_listed(const struct guarded *g, __u32 
  * packet came in by? The kernel's own routes are used, and so the routing daemons': a
  * blackhole route for a source drops packets from it (RFC 5635).
  */
-static __always_inline enum outcome guard_reverse(hook_ctx *ctx, const struct arrival *from,
+static __always_inline enum outcome guard_reverse(hook_ctx *ctx, const struct packet_info *from,
 						  const struct guarded *g, __u32 flags)
 {
 	struct bpf_fib_lookup fib = { .ifindex = from->interface };
@@ -287,7 +287,7 @@ static __always_inline enum outcome guard_limits(hook_ctx *ctx, struct guard_int
  * Check a frame. Returns DROP_*, or OUTCOME_NONE if it passes. Nothing is written. A
  * global function: the verifier checks it once.
  */
-__noinline int guard(hook_ctx *ctx, const struct arrival *from)
+__noinline int guard(hook_ctx *ctx, const struct packet_info *from)
 {
 	struct guard_interface *in;
 	struct guarded g = {};

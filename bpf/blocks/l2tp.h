@@ -18,7 +18,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "addresses.h"
-#include "arrive.h"
+#include "classify.h"
 #include "checksum.h"
 #include "cursor.h"
 #include "hook.h"
@@ -56,7 +56,7 @@ struct l2tp_walk {
 	struct cursor cur;
 	__u32 left;  /* bytes behind the headers parsed so far */
 	__u32 strip; /* bytes of the headers parsed so far */
-	struct in6_addr here, peer; /* of the outer packet; IPv4 in the first word */
+	struct in6_addr local_addr, peer; /* of the outer packet; IPv4 in the first word */
 	struct l2tp_up *session;
 	__u32 id;
 	__be16 here_port, peer_port;
@@ -65,9 +65,9 @@ struct l2tp_walk {
 };
 
 /* Make more bytes readable. Pointers into the packet are invalid afterwards. */
-static __always_inline void l2tp_more(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w, __u32 more)
+static __always_inline void l2tp_more(hook_ctx *ctx, const struct packet_info *from, struct l2tp_walk *w, __u32 more)
 {
-	__u32 at = (from->l3 & 31) + (w->strip & ARRIVE_STRIP);
+	__u32 at = (from->l3 & 31) + (w->strip & CLASSIFY_STRIP);
 
 	if (HOOK_PLAIN)
 		return; /* all is there */
@@ -76,7 +76,7 @@ static __always_inline void l2tp_more(hook_ctx *ctx, const struct arrival *from,
 }
 
 /* Parse IP and UDP. False: not for weft to decapsulate. */
-static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
+static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct packet_info *from, struct l2tp_walk *w)
 {
 	struct udphdr *udp;
 
@@ -87,7 +87,7 @@ static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from
 		    ip->frag_off & bpf_htons(IP_MF | IP_OFFSET) || csum_ipv4_header(ip))
 			return false;
 		w->family = AF_INET;
-		w->here.be32[0] = ip->daddr;
+		w->local_addr.be32[0] = ip->daddr;
 		w->peer.be32[0] = ip->saddr;
 		w->left = bpf_ntohs(ip->tot_len);
 		w->strip = sizeof(*ip);
@@ -97,7 +97,7 @@ static __always_inline bool l2tp_outer(hook_ctx *ctx, const struct arrival *from
 		if (!ip || ip->nexthdr != IPPROTO_UDP)
 			return false;
 		w->family = AF_INET6;
-		w->here = ip->daddr;
+		w->local_addr = ip->daddr;
 		w->peer = ip->saddr;
 		w->left = bpf_ntohs(ip->payload_len) + sizeof(*ip);
 		w->strip = sizeof(*ip);
@@ -143,7 +143,7 @@ static __always_inline __u32 l2tp_behind(__u32 flags)
  * OUTCOME_NONE without: not of this router, or control. Inconsistent headers are
  * judged only after it is certain that the packet came through a tunnel.
  */
-static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w)
+static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct packet_info *from, struct l2tp_walk *w)
 {
 	__u32 flags, length = 0, tunnel_id, unused, pad = 0, all = w->left;
 	struct l2tp_tunnel *tunnel;
@@ -158,7 +158,7 @@ static __always_inline enum outcome l2tp_header(hook_ctx *ctx, const struct arri
 		return OUTCOME_NONE;
 	tunnel = bpf_map_lookup_elem(&l2tp_tunnels, &tunnel_id);
 	if (!tunnel || tunnel->family != w->family || tunnel->here_port != w->here_port ||
-	    !addr6_same(&tunnel->here, &w->here))
+	    !addr6_same(&tunnel->local_addr, &w->local_addr))
 		return OUTCOME_NONE;
 	w->session = l2tp_up_at(w->id);
 	if (!w->session || w->session->tunnel != tunnel_id) {
@@ -247,11 +247,11 @@ static __always_inline enum outcome l2tp_refuse(struct l2tp_walk *w, enum l2tp_d
 }
 
 /* whether the walled garden lets a packet pass to (downstream: from) this address */
-static __always_inline bool l2tp_let(__u8 flags, __u8 access, const struct in6_addr *far)
+static __always_inline bool l2tp_let(__u8 flags, __u8 lns, const struct in6_addr *far)
 {
 	if (flags & L2TP_BLOCKED)
 		return false;
-	return !(flags & L2TP_GARDEN) || l2tp_in_garden(access, far);
+	return !(flags & L2TP_WALLED_GARDEN) || l2tp_in_walled_garden(lns, far);
 }
 
 /* offset of the options of a TCP SYN, behind that many bytes; 0: it is not a SYN */
@@ -275,7 +275,7 @@ static __always_inline enum outcome l2tp_inner4(struct l2tp_walk *w, __u32 table
 	if (addr4_link_scope(ip->daddr))
 		return PASS_L2TP_CONTROL;
 	far = l2tp_mapped(ip->daddr);
-	if (!l2tp_let(w->session->flags, w->session->access, &far))
+	if (!l2tp_let(w->session->flags, w->session->lns, &far))
 		return l2tp_refuse(w, L2TP_DROP_WALLED_GARDEN);
 	if (ip->ihl == 5 && !(ip->frag_off & bpf_htons(IP_OFFSET)))
 		*syn = l2tp_syn(w->cur, ip->protocol, sizeof(*ip));
@@ -284,7 +284,7 @@ static __always_inline enum outcome l2tp_inner4(struct l2tp_walk *w, __u32 table
 	return OUTCOME_NONE;
 }
 
-static __always_inline enum outcome l2tp_inner6(hook_ctx *ctx, const struct arrival *from, struct l2tp_walk *w,
+static __always_inline enum outcome l2tp_inner6(hook_ctx *ctx, const struct packet_info *from, struct l2tp_walk *w,
 						__u32 table, __u32 *total, __u32 *syn)
 {
 	struct ipv6hdr *ip;
@@ -298,7 +298,7 @@ static __always_inline enum outcome l2tp_inner6(hook_ctx *ctx, const struct arri
 		return PASS_L2TP_CONTROL;
 	if (!(w->session->flags & L2TP_TRUSTED) && !l2tp_owns6(w->id, w->session, table, &ip->saddr))
 		return l2tp_refuse(w, L2TP_DROP_SPOOFED);
-	if (!l2tp_let(w->session->flags, w->session->access, &ip->daddr))
+	if (!l2tp_let(w->session->flags, w->session->lns, &ip->daddr))
 		return l2tp_refuse(w, L2TP_DROP_WALLED_GARDEN);
 	*syn = l2tp_syn(w->cur, ip->nexthdr, sizeof(*ip));
 	w->pseudo = csum_fold16(csum_reduce(csum_addr6(&ip->saddr) + csum_addr6(&ip->daddr) +
@@ -319,12 +319,12 @@ static __always_inline __u32 l2tp_mss(__u32 id)
  * from->session it belongs to that session, and *from describes the inner packet,
  * which is well formed and allowed; its MSS is clamped, which is the only write here.
  * If from->onward is set too, the packet is a PPP frame that is switched into another
- * tunnel (l2tp_onward.h), whatever it carries.
+ * tunnel (l2tp_switch.h), whatever it carries.
  */
-__noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
+__noinline int l2tp_receive(hook_ctx *ctx, struct packet_info *from)
 {
 	struct l2tp_walk w = {};
-	struct l2tp_access *access;
+	struct l2tp_lns *lns;
 	__u32 total = 0, syn = 0, key, mss;
 	enum outcome outcome;
 	__be16 proto;
@@ -339,38 +339,38 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
 	outcome = l2tp_header(ctx, from, &w);
 	if (outcome != OUTCOME_NONE || !w.session)
 		return outcome;
-	if (w.session->flags & L2TP_ONWARD) {
-		from->onward = true;
+	if (w.session->flags & L2TP_SWITCH) {
+		from->switched = true;
 		from->strip = w.strip;
 		from->session = w.id;
 		from->bytes = w.left;
 		return OUTCOME_NONE;
 	}
-	key = w.session->access;
-	access = bpf_map_lookup_elem(&l2tp_accesses, &key);
+	key = w.session->lns;
+	lns = bpf_map_lookup_elem(&l2tp_lnses, &key);
 	proto = l2tp_ppp(&w);
-	if (!proto || !access || !access->ifindex)
+	if (!proto || !lns || !lns->ifindex)
 		return PASS_L2TP_CONTROL;
-	outcome = proto == bpf_htons(ETH_P_IP) ? l2tp_inner4(&w, access->table, &total, &syn) :
-						  l2tp_inner6(ctx, from, &w, access->table, &total, &syn);
+	outcome = proto == bpf_htons(ETH_P_IP) ? l2tp_inner4(&w, lns->table, &total, &syn) :
+						  l2tp_inner6(ctx, from, &w, lns->table, &total, &syn);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	/* it may still be left to TC: there would be two copies */
 	if (HOOK_FIRST && w.session->flags & L2TP_CAPTURE)
 		return PASS_TO_TC;
 	if (w.session->flags & L2TP_CAPTURE)
-		l2tp_capture(ctx, w.id, (from->l3 & 31) + (w.strip & ARRIVE_STRIP), total, L2TP_CAPTURED_UP);
+		l2tp_capture(ctx, w.id, (from->l3 & 31) + (w.strip & CLASSIFY_STRIP), total, L2TP_CAPTURED_UP);
 	mss = syn ? l2tp_mss(w.id) : 0;
 	if (mss &&
-	    tcp_clamp_mss_inside(ctx, (from->l3 & 31) + (w.strip & ARRIVE_STRIP) + syn,
+	    tcp_clamp_mss_inside(ctx, (from->l3 & 31) + (w.strip & CLASSIFY_STRIP) + syn,
 				 proto == bpf_htons(ETH_P_IP) ? mss : mss - 20, w.pseudo) < 0)
 		return DROP_KERNEL;
 	from->proto = proto;
 	from->strip = w.strip;
 	from->session = w.id;
 	from->bytes = total;
-	from->table = access->table;
-	from->flags = access->flags & L2TP_ACCESS_ROUTED ? INTERFACE_ROUTED : 0;
+	from->table = lns->table;
+	from->flags = lns->flags & L2TP_LNS_ROUTED ? INTERFACE_ROUTED : 0;
 	return OUTCOME_NONE;
 }
 
@@ -378,22 +378,22 @@ __noinline int l2tp_receive(hook_ctx *ctx, struct arrival *from)
  * Decapsulate a packet into a frame for the LNS's device, and return that device's
  * index; 0: it failed. Used by the hook that can hand the frame to that device.
  */
-static __noinline __attribute__((unused)) __u32 l2tp_unwrap(hook_ctx *ctx, const struct arrival *from)
+static __noinline __attribute__((unused)) __u32 l2tp_unwrap(hook_ctx *ctx, const struct packet_info *from)
 {
 	struct l2tp_up *s = l2tp_up_at(from->session);
-	struct l2tp_access *access;
+	struct l2tp_lns *lns;
 	struct link link = {};
 	__u32 key;
 
 	if (!s)
 		return 0;
-	key = s->access;
-	access = bpf_map_lookup_elem(&l2tp_accesses, &key);
-	if (!access)
+	key = s->lns;
+	lns = bpf_map_lookup_elem(&l2tp_lnses, &key);
+	if (!lns)
 		return 0;
-	__builtin_memcpy(link.dst, access->mac, ETH_ALEN);
-	if (hook_strip(ctx, from->strip & ARRIVE_STRIP, from->proto) ||
-	    hook_relink(ctx, from->tags, &link, from->proto))
+	__builtin_memcpy(link.dst, lns->mac, ETH_ALEN);
+	if (hook_strip(ctx, from->strip & CLASSIFY_STRIP, from->proto) ||
+	    hook_set_l2(ctx, from->tags, &link, from->proto))
 		return 0;
-	return access->ifindex;
+	return lns->ifindex;
 }

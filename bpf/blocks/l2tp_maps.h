@@ -15,25 +15,25 @@
 #include <bpf/bpf_helpers.h>
 
 /* go: datapath/subscribertable */
-enum l2tp_access_flag {
-	L2TP_ACCESS_ROUTED = 1, /* packets from subscribers are routed by weft's own tables */
+enum l2tp_lns_flag {
+	L2TP_LNS_ROUTED = 1, /* packets from subscribers are routed by weft's own tables */
 };
 
 /* an [lns.NAME] or an [l2tp_client.NAME] */
-struct l2tp_access {
+struct l2tp_lns {
 	__u32 ifindex; /* of its device; 0: there is none */
 	__u8 mac[6];   /* of that */
 	__u16 table;   /* of weft's own routing */
 	__u32 flags;
 	char name[16];
 };
-_Static_assert(sizeof(struct l2tp_access) == 32, "no holes");
+_Static_assert(sizeof(struct l2tp_lns) == 32, "no holes");
 
-/* go: state L2TP_ACCESSES=AccessesMax */
-#define L2TP_ACCESSES 64
+/* go: state L2TP_LNSES=LNSesMax */
+#define L2TP_LNSES 64
 
 struct l2tp_tunnel {
-	struct in6_addr here, peer; /* IPv4 in the first word */
+	struct in6_addr local_addr, peer; /* IPv4 in the first word */
 	__be16 here_port, peer_port;
 	__be16 remote; /* the peer's id */
 	__u8 family;   /* AF_INET, AF_INET6; 0: there is none */
@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct l2tp_tunnel) == 40, "no holes");
 /* go: datapath/subscribertable */
 enum l2tp_session_flag {
 	L2TP_KNOWN = 1,
-	L2TP_GARDEN = 2,      /* only to and from the garden's prefixes */
+	L2TP_WALLED_GARDEN = 2,      /* only to and from the garden's prefixes */
 	L2TP_BLOCKED = 4,     /* no data at all */
 	L2TP_TRUSTED = 8,     /* any source */
 	L2TP_SEQUENCE = 16,   /* data carries sequence numbers */
@@ -52,7 +52,7 @@ enum l2tp_session_flag {
 	L2TP_SHORT_TYPE = 64, /* PPP with protocol numbers of one byte */
 	L2TP_CAPTURE = 128,   /* copies of its packets go to l2tp_captures */
 	/* in the upstream entry, where the two before have no meaning */
-	L2TP_ONWARD = 64,     /* frames are switched into another session unchanged */
+	L2TP_SWITCH = 64,     /* frames are switched into another session unchanged */
 };
 
 /* the counters of a direction */
@@ -77,7 +77,7 @@ struct l2tp_down {
 	__u16 tunnel; /* our id of it */
 	__u16 second;
 	__u8 flags;
-	__u8 access;
+	__u8 lns;
 	__be16 remote; /* the peer's id */
 	__u16 mtu;     /* of what is sent to it */
 	__u16 mss;     /* of TCP, both ways; 0: any */
@@ -90,9 +90,9 @@ struct l2tp_up {
 	__u16 tunnel;
 	__u16 second;
 	__u8 flags;
-	__u8 access;
+	__u8 lns;
 	__u8 bits6[2]; /* of net6; 0: none */
-	__be32 ip4;    /* 0: none; with L2TP_ONWARD the other session, host order */
+	__be32 ip4;    /* 0: none; with L2TP_SWITCH the other session, host order */
 };
 _Static_assert(sizeof(struct l2tp_up) == 32, "half a cache line");
 
@@ -118,7 +118,7 @@ struct l2tp_group {
 };
 _Static_assert(sizeof(struct l2tp_group) == 4 * 4096, "four pages");
 
-/* go: state.AccessDrop L2TP_DROP=AccessDrop names */
+/* go: state.SubscriberDrop L2TP_DROP=SubscriberDrop names */
 enum l2tp_drop {
 	L2TP_DROP_SPOOFED,   /* a source that is not the subscriber's */
 	L2TP_DROP_UPSTREAM_RATE,   /* more than it may send */
@@ -199,21 +199,21 @@ struct l2tp_lengths {
 };
 
 /* where subscribers in the walled garden may go; IPv4 as ::ffff:a.b.c.d */
-struct l2tp_garden_key {
+struct l2tp_walled_garden_key {
 	__u32 prefixlen; /* 32 for the access + that of the prefix */
-	__be32 access;
+	__be32 lns;
 	struct in6_addr addr;
 };
-_Static_assert(sizeof(struct l2tp_garden_key) == 24, "key without holes");
+_Static_assert(sizeof(struct l2tp_walled_garden_key) == 24, "key without holes");
 
 /* the tables' sizes are chosen when programs are loaded */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
-	__type(value, struct l2tp_access);
-	__uint(max_entries, L2TP_ACCESSES);
+	__type(value, struct l2tp_lns);
+	__uint(max_entries, L2TP_LNSES);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} l2tp_accesses SEC(".maps");
+} l2tp_lnses SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -279,12 +279,12 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__type(key, struct l2tp_garden_key);
+	__type(key, struct l2tp_walled_garden_key);
 	__type(value, __u32);
 	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} l2tp_gardens SEC(".maps");
+} l2tp_walled_gardens SEC(".maps");
 
 /* struct l2tp_captured; room for some 300 */
 struct {

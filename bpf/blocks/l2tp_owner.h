@@ -145,14 +145,14 @@ static __always_inline bool l2tp_owns6(__u32 id, const struct l2tp_up *s, __u32 
 	return l2tp_owner6(table, high, addr6_low(addr)) == id;
 }
 
-static __always_inline bool l2tp_in_garden(__u32 access, const struct in6_addr *addr)
+static __always_inline bool l2tp_in_walled_garden(__u32 lns, const struct in6_addr *addr)
 {
-	struct l2tp_garden_key key = {
+	struct l2tp_walled_garden_key key = {
 		.prefixlen = 160,
-		.access = bpf_htonl(access),
+		.lns = bpf_htonl(lns),
 		.addr = *addr,
 	};
-	return bpf_map_lookup_elem(&l2tp_gardens, &key) != NULL;
+	return bpf_map_lookup_elem(&l2tp_walled_gardens, &key) != NULL;
 }
 
 static __always_inline struct in6_addr l2tp_mapped(__be32 addr)

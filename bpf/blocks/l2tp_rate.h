@@ -9,7 +9,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
-#include "arrive.h"
+#include "classify.h"
 #include "hook.h"
 #include "l2tp_maps.h"
 #include "outcome.h"
@@ -80,7 +80,7 @@ static __always_inline bool l2tp_pass(const struct l2tp_meter *m, __u32 packets,
 }
 
 /* Count a packet from a subscriber. OUTCOME_NONE, or a drop if it exceeds the rate. */
-static __always_inline enum outcome l2tp_charge(hook_ctx *ctx, const struct arrival *from)
+static __always_inline enum outcome l2tp_charge(hook_ctx *ctx, const struct packet_info *from)
 {
 	__u32 id = from->session;
 	struct l2tp_up *s = l2tp_up_at(id);

@@ -4,7 +4,7 @@
  * Encapsulation towards a subscriber: the last step of a packet whose next hop is
  * NEXTHOP_SESSION, or that the stack sends to an LNS's device. The destination selects
  * the session; IP, UDP, L2TP and PPP headers are put before the packet, and the
- * kernel's routing table gives the path to the tunnel's peer (leave.h).
+ * kernel's routing table gives the path to the tunnel's peer (fib_lookup.h).
  *
  * The L2TP header has no length field, so that all segments of a GSO packet can share
  * it. Over IPv4, UDP has no checksum (RFC 2661 8.1 allows that); IPv6 requires one
@@ -15,17 +15,17 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "addresses.h"
-#include "arrive.h"
+#include "classify.h"
 #include "checksum.h"
 #include "cursor.h"
 #include "hook.h"
-#include "hop.h"
+#include "ttl.h"
 #include "l2tp.h"
 #include "l2tp_capture.h"
 #include "l2tp_maps.h"
 #include "l2tp_owner.h"
 #include "l2tp_rate.h"
-#include "leave.h"
+#include "fib_lookup.h"
 #include "options.h"
 #include "outcome.h"
 #include "segment.h"
@@ -102,7 +102,7 @@ static __always_inline enum outcome l2tp_find4(hook_ctx *ctx, __u32 at, __u32 ta
 	if (out->session) {
 		struct in6_addr far = l2tp_mapped(ip->saddr);
 
-		out->let = l2tp_let(out->session->flags, out->session->access, &far);
+		out->let = l2tp_let(out->session->flags, out->session->lns, &far);
 	}
 	out->total = bpf_ntohs(ip->tot_len);
 	out->tos = ip->tos;
@@ -128,7 +128,7 @@ static __always_inline enum outcome l2tp_find6(hook_ctx *ctx, __u32 at, __u32 ta
 		return PASS_LINK_SCOPE;
 	l2tp_whose(l2tp_owner6(table, addr6_high(&ip->daddr), addr6_low(&ip->daddr)), out);
 	if (out->session)
-		out->let = l2tp_let(out->session->flags, out->session->access, &ip->saddr);
+		out->let = l2tp_let(out->session->flags, out->session->lns, &ip->saddr);
 	out->total = bpf_ntohs(ip->payload_len) + sizeof(*ip);
 	out->tos = bpf_ntohl(ip->ver_tc_flow) >> 20;
 	out->syn = l2tp_syn(cur, ip->nexthdr, sizeof(*ip));
@@ -183,7 +183,7 @@ static __always_inline __u32 l2tp_inner_header(const struct l2tp_out *out, struc
 	return 10 + n;
 }
 
-/* what hook_wrap() takes starts behind the pad, so that words are aligned */
+/* what hook_push() takes starts behind the pad, so that words are aligned */
 struct l2tp_outer4 {
 	__u16 pad;
 	__be16 proto;
@@ -216,7 +216,7 @@ static __always_inline void l2tp_fill4(union l2tp_outer_header *h, const struct 
 		.tot_len = bpf_htons(sizeof(struct iphdr) + udp),
 		.id = bpf_get_prandom_u32(), /* it may be fragmented on its way */
 		.ttl = 64, .protocol = IPPROTO_UDP,
-		.saddr = out->tunnel->here.be32[0], .daddr = out->tunnel->peer.be32[0],
+		.saddr = out->tunnel->local_addr.be32[0], .daddr = out->tunnel->peer.be32[0],
 	};
 	h->v4.ip.check = csum_ipv4_header(&h->v4.ip);
 	h->v4.udp = (struct udphdr){
@@ -231,7 +231,7 @@ static __always_inline void l2tp_ip6(struct ipv6hdr *ip, const struct l2tp_out *
 	ip->payload_len = bpf_htons(udp);
 	ip->nexthdr = IPPROTO_UDP;
 	ip->hop_limit = 64;
-	ip->saddr = out->tunnel->here;
+	ip->saddr = out->tunnel->local_addr;
 	ip->daddr = out->tunnel->peer;
 }
 
@@ -247,7 +247,7 @@ static __always_inline void l2tp_fill6(union l2tp_outer_header *h, const struct 
 	sum = csum_fold16(sum);
 	if (inner & 1)
 		sum = bpf_ntohs(sum);
-	acc = csum_addr6(&out->tunnel->here) + csum_addr6(&out->tunnel->peer);
+	acc = csum_addr6(&out->tunnel->local_addr) + csum_addr6(&out->tunnel->peer);
 	acc += (__u64)sum + 2 * (__u64)bpf_htons(udp) + bpf_htons(IPPROTO_UDP);
 	acc += (__u64)out->tunnel->here_port + out->tunnel->peer_port;
 	for (int i = 0; i < L2TP_INNER_MAX / 2; i++)
@@ -258,20 +258,20 @@ static __always_inline void l2tp_fill6(union l2tp_outer_header *h, const struct 
 	};
 }
 
-static __always_inline enum outcome l2tp_way(hook_ctx *ctx, struct l2tp_out *out, __u32 outer,
+static __always_inline enum outcome l2tp_path(hook_ctx *ctx, struct l2tp_out *out, __u32 outer,
 					     struct bpf_fib_lookup *fib)
 {
-	__u32 key = out->session->access;
-	struct l2tp_access *access = bpf_map_lookup_elem(&l2tp_accesses, &key);
+	__u32 key = out->session->lns;
+	struct l2tp_lns *lns = bpf_map_lookup_elem(&l2tp_lnses, &key);
 
-	if (!access || !access->ifindex)
+	if (!lns || !lns->ifindex)
 		return DROP_NO_SUBSCRIBER;
 	if (out->total + outer > 0xffff)
 		return PASS_TOO_BIG; /* a GSO packet with no room for more headers */
 	if (out->tunnel->family == AF_INET)
-		return leave_route4(ctx, fib, access->ifindex, out->tunnel->here.be32[0],
+		return egress_route4(ctx, fib, lns->ifindex, out->tunnel->local_addr.be32[0],
 				    out->tunnel->peer.be32[0], out->wire + outer);
-	return leave_route6(ctx, fib, access->ifindex, &out->tunnel->here, &out->tunnel->peer,
+	return egress_route6(ctx, fib, lns->ifindex, &out->tunnel->local_addr, &out->tunnel->peer,
 			    out->wire + outer);
 }
 
@@ -300,7 +300,7 @@ static __always_inline enum outcome l2tp_may(hook_ctx *ctx, struct l2tp_out *out
 }
 
 /* Everything is decided: clamp, wrap, send. */
-static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct arrival *from, struct l2tp_out *out,
+static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct packet_info *from, struct l2tp_out *out,
 					       struct bpf_fib_lookup *fib, bool hop)
 {
 	union l2tp_outer_header h = {};
@@ -308,7 +308,7 @@ static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct arriv
 	struct cursor cur;
 
 	if (out->syn && mss &&
-	    tcp_clamp_mss(ctx, (from->l3 & 31) + (from->strip & ARRIVE_STRIP) + (out->syn & 63),
+	    tcp_clamp_mss(ctx, (from->l3 & 31) + (from->strip & CLASSIFY_STRIP) + (out->syn & 63),
 			  from->proto == bpf_htons(ETH_P_IP) ? mss : mss - 20) < 0)
 		return DROP_KERNEL;
 	if (out->tunnel->family == AF_INET) {
@@ -320,14 +320,14 @@ static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct arriv
 		l2tp_fill6(&h, out, inner);
 		len = 2 + sizeof(struct ipv6hdr) + sizeof(struct udphdr) + inner;
 	}
-	if (len > HOOK_WRAP_MAX ||
-	    hook_wrap(ctx, from->l3, from->tags, from->strip, &h.v4.proto, len, inner, from->proto))
+	if (len > HOOK_PUSH_MAX ||
+	    hook_push(ctx, from->l3, from->tags, from->strip, &h.v4.proto, len, inner, from->proto))
 		return DROP_KERNEL;
 	if (!hop)
 		return OUTCOME_NONE;
 	cur = hook_cursor(ctx, 2 * ETH_ALEN + len + sizeof(struct ipv6hdr));
 	cur.pos += 2 * ETH_ALEN + len;
-	return hop_down(ctx, cur, from->proto);
+	return ttl_decrement(ctx, cur, from->proto);
 }
 
 /*
@@ -335,7 +335,7 @@ static __always_inline enum outcome l2tp_write(hook_ctx *ctx, const struct arriv
  * hop: the TTL is decremented here; otherwise the stack has done that already.
  * *verdict is set with FORWARD_TO_SUBSCRIBER; with PASS_* nothing has been written.
  */
-__noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict, bool hop)
+__noinline int l2tp_send(hook_ctx *ctx, const struct packet_info *from, int *verdict, bool hop)
 {
 	struct l2tp_out out = {};
 	struct bpf_fib_lookup fib;
@@ -346,7 +346,7 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 	if (!from || !verdict)
 		return PASS_NOT_IP;
 	out.proto = from->proto;
-	at = (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
+	at = (from->l3 & 31) + (from->strip & CLASSIFY_STRIP);
 	if (from->proto == bpf_htons(ETH_P_IP))
 		outcome = l2tp_find4(ctx, at, from->table, &out);
 	else if (from->proto == bpf_htons(ETH_P_IPV6))
@@ -363,7 +363,7 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 	outer += sizeof(struct udphdr) + L2TP_INNER_MAX;
 	if (!(out.session->flags & L2TP_SEQUENCE))
 		outer -= 4;
-	outcome = l2tp_way(ctx, &out, outer, &fib);
+	outcome = l2tp_path(ctx, &out, outer, &fib);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	meter = l2tp_meter_down(out.session);
@@ -372,7 +372,7 @@ __noinline int l2tp_send(hook_ctx *ctx, const struct arrival *from, int *verdict
 		return DROP_DOWNSTREAM_RATE;
 	}
 	if (out.session->flags & L2TP_CAPTURE)
-		l2tp_capture(ctx, out.id, (from->l3 & 31) + (from->strip & ARRIVE_STRIP), out.total, 0);
+		l2tp_capture(ctx, out.id, (from->l3 & 31) + (from->strip & CLASSIFY_STRIP), out.total, 0);
 	outcome = l2tp_write(ctx, from, &out, &fib, hop);
 	if (outcome != OUTCOME_NONE)
 		return outcome;

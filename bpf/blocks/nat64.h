@@ -68,7 +68,7 @@ static __always_inline struct nat64_flow *nat64_flow(const struct nat64 *x, __u8
 	f->protocol = protocol;
 	f->tcp_flags = x->opens;
 	f->translator = x->translator;
-	f->adopt = 0;
+	f->import = 0;
 	return f;
 }
 
@@ -352,7 +352,7 @@ static __always_inline enum outcome nat64_parse6(hook_ctx *ctx, struct nat64 *x)
 }
 
 /* An IPv4 sender without a translation gets an ICMP error (RFC 7915 4.4). */
-static __always_inline enum outcome nat64_tell(enum outcome source)
+static __always_inline enum outcome nat64_notify(enum outcome source)
 {
 	return source == DROP_SOURCE_UNMAPPED ? SLOW_ERROR_DUE : source;
 }
@@ -453,7 +453,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 	/* the source of an ICMP error need not have a translation */
 	source = nat64_source4(x, to);
 	if (source != OUTCOME_NONE && x->protocol != IPPROTO_ICMP)
-		return nat64_tell(source);
+		return nat64_notify(source);
 	if (nat64_force_slow)
 		return SLOW_FORCED;
 	if (frag_off & bpf_htons(IP_MF | IP_OFFSET))
@@ -462,7 +462,7 @@ static __always_inline enum outcome nat64_parse4(hook_ctx *ctx, struct nat64 *x)
 		x->tos = 0;
 	outcome = nat64_parse_l4(ctx, x, ETH_HLEN + (x->old_len & 0x3f), false);
 	if (source != OUTCOME_NONE && outcome != SLOW_ICMP_ERROR)
-		return nat64_tell(source);
+		return nat64_notify(source);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	if (!(frag_off & bpf_htons(IP_DF)) && x->wire_len > x->via->lowest_mtu)

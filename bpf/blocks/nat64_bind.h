@@ -291,7 +291,7 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 		f->pool = fixed->pool;
 		f->pool_port = fixed->port;
 		outcome = nat64_claim_static(f);
-	} else if (f->adopt) {
+	} else if (f->import) {
 		outcome = nat64_claim_static(f);
 	} else {
 		outcome = nat64_claim(f);
@@ -303,7 +303,7 @@ __noinline int nat64_binding_make(struct nat64_flow *f)
 	b->pool = f->pool;
 	b->pool_port = f->pool_port;
 	b->port = f->port;
-	b->made = f->adopt ? f->made : f->now;
+	b->made = f->import ? f->made : f->now;
 	b->protocol = f->protocol;
 	b->translator = f->translator;
 	b->flags = fixed ? NAT64_BINDING_STATIC : 0;

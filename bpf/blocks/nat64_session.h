@@ -45,17 +45,17 @@ static __always_inline __u32 nat64_lifetime(const struct nat64_stateful *c, __u3
 }
 
 #define nat64_read(word) (*(volatile __u64 *)&(word))
-#define nat64_word_expires(w) ((__u32)(w))
-#define nat64_word_state(w) ((__u8)((w) >> NAT64_WORD_STATE))
-#define nat64_word_flags(w) ((__u8)((w) >> NAT64_WORD_FLAGS))
-#define NAT64_WORD(expires, state, flags, generation)             \
-	((__u64)(generation) << NAT64_WORD_GENERATION |           \
-	 (__u64)(__u8)(flags) << NAT64_WORD_FLAGS |               \
-	 (__u64)(__u8)(state) << NAT64_WORD_STATE | (__u32)(expires))
+#define nat64_packed_expires(w) ((__u32)(w))
+#define nat64_packed_state(w) ((__u8)((w) >> NAT64_PACKED_STATE))
+#define nat64_packed_flags(w) ((__u8)((w) >> NAT64_PACKED_FLAGS))
+#define NAT64_PACKED(expires, state, flags, generation)             \
+	((__u64)(generation) << NAT64_PACKED_GENERATION |           \
+	 (__u64)(__u8)(flags) << NAT64_PACKED_FLAGS |               \
+	 (__u64)(__u8)(state) << NAT64_PACKED_STATE | (__u32)(expires))
 
 static __always_inline bool nat64_expired(__u64 word, __u32 now)
 {
-	return (__s32)(nat64_word_expires(word) - now) <= 0;
+	return (__s32)(nat64_packed_expires(word) - now) <= 0;
 }
 
 static __always_inline struct nat64_stateful *nat64_config(__u32 translator)
@@ -230,12 +230,12 @@ static __always_inline struct nat64_fast_set *nat64_fast_set(__u64 hash)
 	__u32 at = (__u32)(hash >> 32) & nat64_fast_mask, zero = 0;
 	__u64 set = ((__u64)(__u32)hash * NAT64_FAST_SETS) >> 32;
 	struct nat64_fast_chunk *chunk;
-	void *piece;
+	void *fragment;
 
-	piece = bpf_map_lookup_elem(&nat64_fast_sets, &at);
-	if (!piece)
+	fragment = bpf_map_lookup_elem(&nat64_fast_sets, &at);
+	if (!fragment)
 		return NULL;
-	chunk = bpf_map_lookup_elem(piece, &zero);
+	chunk = bpf_map_lookup_elem(fragment, &zero);
 	/* shifts made one of two lose the bound in the verifier of 6.12 */
 	asm volatile("" : "+r"(set));
 	if (!chunk || set >= NAT64_FAST_SETS)
@@ -264,7 +264,7 @@ static __always_inline __u64 nat64_fast_differs(struct nat64_fast_words *l,
 	       (nat64_once(l->ends) ^ k->ends) | (pool ^ k->pool) >> NAT64_FAST_KIND;
 }
 
-static __always_inline struct nat64_fast_words *nat64_fast_way(struct nat64_fast_set *set, __u32 i)
+static __always_inline struct nat64_fast_words *nat64_fast_path(struct nat64_fast_set *set, __u32 i)
 {
 	return (struct nat64_fast_words *)&set->way[i];
 }
@@ -289,7 +289,7 @@ static __always_inline bool nat64_fast_find(struct nat64_flow *f)
 	nat64_fast_key(k, &f->client, f->port, f->remote, f->remote_port, f->protocol,
 		       f->translator);
 	for (int i = 0; i < NAT64_FAST_WAYS; i++) {
-		struct nat64_fast_words *l = nat64_fast_way(set, i);
+		struct nat64_fast_words *l = nat64_fast_path(set, i);
 		__u64 its = nat64_once(l->pool), differs = nat64_fast_differs(l, k, its), mask;
 
 		mask = ((differs | -differs) >> 63) - 1;
@@ -327,7 +327,7 @@ __noinline int nat64_fast_clear(const struct nat64_session *s)
 	nat64_fast_key(&k, &s->client, s->port, s->remote, s->remote_port, s->protocol,
 		       s->translator);
 	for (int i = 0; i < NAT64_FAST_WAYS; i++) {
-		struct nat64_fast_words *l = nat64_fast_way(set, i);
+		struct nat64_fast_words *l = nat64_fast_path(set, i);
 
 		if (!nat64_fast_differs(l, &k, nat64_once(l->pool)))
 			nat64_fast_empty(l);
@@ -346,7 +346,7 @@ static __always_inline __u32 nat64_fast_place(struct nat64_fast_set *set,
 	bool own = false;
 
 	for (int i = 0; i < NAT64_FAST_WAYS; i++) {
-		struct nat64_fast_words *l = nat64_fast_way(set, i);
+		struct nat64_fast_words *l = nat64_fast_path(set, i);
 		__u64 last = nat64_once(l->until);
 
 		if (!nat64_fast_differs(l, k, nat64_once(l->pool))) {
@@ -374,15 +374,15 @@ __noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_se
 		return 0;
 	c = nat64_config(f->translator);
 	word = nat64_read(s->word);
-	state = nat64_word_state(word);
+	state = nat64_packed_state(word);
 	/* the first packet here of another router's session must send an event */
-	if (!c || nat64_word_flags(word) & NAT64_SESSION_REMOTE)
+	if (!c || nat64_packed_flags(word) & NAT64_SESSION_REMOTE)
 		return 0;
 	if (!nat64_fast_may(f) || (state != NAT64_ACTIVE && state != NAT64_ESTABLISHED &&
 				   state != NAT64_V4_FIN && state != NAT64_V6_FIN))
 		return 0;
 	timer = f->protocol == IPPROTO_UDP ? NAT64_TIMER_UDP : NAT64_TIMER_EST;
-	until = nat64_word_expires(word) - c->timers[timer];
+	until = nat64_packed_expires(word) - c->timers[timer];
 	if ((__s32)(until - f->now) <= 0)
 		return 0;
 	set = nat64_fast_set(f->hash);
@@ -391,7 +391,7 @@ __noinline int nat64_fast_fill(const struct nat64_flow *f, const struct nat64_se
 	at = nat64_fast_place(set, &f->line, f->hash, f->now);
 	if (at >= NAT64_FAST_WAYS)
 		at = 0;
-	l = nat64_fast_way(set, at);
+	l = nat64_fast_path(set, at);
 	pool = f->line.pool | (__u64)f->pool_port << 32 | f->pool;
 	nat64_once(l->until) = 0;
 	nat64_once(l->client[0]) = f->line.client[0];
@@ -421,7 +421,7 @@ static __always_inline __u32 nat64_slack(const struct nat64_stateful *c, __u32 t
 	return timer < NAT64_TIMERS ? c->timers[timer] / 4 : 0;
 }
 
-static __always_inline bool nat64_worth_telling(const struct nat64_stateful *c, __u32 timer,
+static __always_inline bool nat64_worth_notifying(const struct nat64_stateful *c, __u32 timer,
 						__u32 before, __u32 expires)
 {
 	__u32 part = nat64_slack(c, timer);
@@ -453,7 +453,7 @@ __noinline int nat64_announce(const struct nat64_session *s, __u64 word, __u32 w
 }
 
 /* Update state and expiry of a session for a packet. */
-static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64_session *s,
+static __always_inline void nat64_refresh(const struct nat64_flow *f, struct nat64_session *s,
 					__u64 word)
 {
 	struct nat64_stateful *c = nat64_config(f->translator);
@@ -465,30 +465,30 @@ static __always_inline void nat64_touch(const struct nat64_flow *f, struct nat64
 	if (!c)
 		return;
 	for (int i = 0; i < NAT64_RETRIES; i++) {
-		if (nat64_word_state(word) == NAT64_DEAD)
+		if (nat64_packed_state(word) == NAT64_DEAD)
 			return;
-		next = nat64_next(f, nat64_word_state(word), &timer);
-		expires = nat64_word_expires(word);
-		flags = nat64_word_flags(word);
-		if (next == nat64_word_state(word) && !(flags & NAT64_SESSION_REMOTE) &&
+		next = nat64_next(f, nat64_packed_state(word), &timer);
+		expires = nat64_packed_expires(word);
+		flags = nat64_packed_flags(word);
+		if (next == nat64_packed_state(word) && !(flags & NAT64_SESSION_REMOTE) &&
 		    (timer >= NAT64_TIMERS || (__s32)(expires - f->now) >= (__s32)c->timers[timer]))
 			return;
 		if (timer < NAT64_TIMERS)
 			expires = f->now + nat64_lifetime(c, timer);
-		fresh = NAT64_WORD(expires, next, flags & NAT64_SESSION_PEER, word >> 48);
+		fresh = NAT64_PACKED(expires, next, flags & NAT64_SESSION_PEER, word >> 48);
 		seen = __sync_val_compare_and_swap(&s->word, word, fresh);
 		if (seen == word) {
 			if (c->shared &&
-			    (flags & NAT64_SESSION_REMOTE || next != nat64_word_state(word) ||
-			     nat64_worth_telling(c, timer, nat64_word_expires(word), expires)))
+			    (flags & NAT64_SESSION_REMOTE || next != nat64_packed_state(word) ||
+			     nat64_worth_notifying(c, timer, nat64_packed_expires(word), expires)))
 				nat64_announce(s, fresh, NAT64_CHANGED);
 			break;
 		}
 		word = seen;
 	}
-	if (next != nat64_word_state(word))
+	if (next != nat64_packed_state(word))
 		nat64_fast_clear(s);
-	if ((__s32)(expires - nat64_word_expires(word)) >= 0)
+	if ((__s32)(expires - nat64_packed_expires(word)) >= 0)
 		return;
 	/* the expiry is earlier than before: the sweep has to come earlier */
 	at = s->slot;
@@ -628,10 +628,10 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 
 	if (!key || !s || !e)
 		return 0;
-	if (nat64_word_state(word) == NAT64_DEAD ||
+	if (nat64_packed_state(word) == NAT64_DEAD ||
 	    __sync_val_compare_and_swap(&s->word, word,
-					NAT64_WORD(nat64_word_expires(word), NAT64_DEAD,
-						   nat64_word_flags(word), word >> 48)) != word)
+					NAT64_PACKED(nat64_packed_expires(word), NAT64_DEAD,
+						   nat64_packed_flags(word), word >> 48)) != word)
 		return 0;
 	nat64_fast_clear(s);
 	c = nat64_config(s->translator);
@@ -642,11 +642,11 @@ __noinline int nat64_session_end(const struct nat64_session_key *key, struct nat
 	e->translator = s->translator;
 	e->slot = s->slot;
 	c = nat64_config(e->translator);
-	if (c && c->shared && !(nat64_word_flags(word) & NAT64_SESSION_REMOTE))
+	if (c && c->shared && !(nat64_packed_flags(word) & NAT64_SESSION_REMOTE))
 		nat64_announce(s, word, NAT64_ENDED);
 	bpf_map_delete_elem(&nat64_sessions, key);
 	nat64_slot_free(&e->slot);
-	if (nat64_word_flags(word) & NAT64_SESSION_PEER)
+	if (nat64_packed_flags(word) & NAT64_SESSION_PEER)
 		nat64_peer_less(e, key);
 	nat64_binding_release(e);
 	nat64_subscriber_less(e, 1);

@@ -85,13 +85,13 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	outcome = nat64_slot_take(&s->slot);
 	if (outcome)
 		return outcome;
-	expires = f->now + (f->adopt ? f->left : nat64_lifetime(c, timer));
-	if (f->adopt)
-		flags = f->adopt_flags & ~NAT64_SESSION_PEER;
+	expires = f->now + (f->import ? f->left : nat64_lifetime(c, timer));
+	if (f->import)
+		flags = f->import_flags & ~NAT64_SESSION_PEER;
 	nat64_session_key(&f->key, f);
 	if (c->filtering == NAT64_FILTER_ADDRESS && nat64_peer_more(&f->key))
 		flags |= NAT64_SESSION_PEER;
-	s->word = NAT64_WORD(expires, state, flags, bpf_get_prandom_u32() & 0xffff);
+	s->word = NAT64_PACKED(expires, state, flags, bpf_get_prandom_u32() & 0xffff);
 	s->client = f->client;
 	s->remote6 = f->remote6;
 	s->pool = f->pool;
@@ -101,7 +101,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	s->remote_port = f->remote_port;
 	s->protocol = f->protocol;
 	s->translator = f->translator;
-	s->made = f->adopt ? f->made : f->now;
+	s->made = f->import ? f->made : f->now;
 	failed = bpf_map_update_elem(&nat64_sessions, &f->key, s, BPF_NOEXIST);
 	if (failed) {
 		nat64_slot_free(&s->slot);
@@ -119,7 +119,7 @@ __noinline int nat64_session_make(struct nat64_flow *f, __u32 state, __u32 timer
 	usage = nat64_usage(f->translator, f->protocol);
 	if (usage)
 		usage->sessions_made++;
-	if (c->shared && !f->adopt)
+	if (c->shared && !f->import)
 		nat64_announce(s, s->word, NAT64_CHANGED);
 	return OUTCOME_NONE;
 }
@@ -314,14 +314,14 @@ __noinline int nat64_outbound(struct nat64_flow *f)
 	if (!s)
 		return nat64_opens(f) ? nat64_hold_early(f, b) : NAT64_UNKNOWN;
 	word = nat64_read(s->word);
-	if (nat64_word_state(word) == NAT64_DEAD || s->port != f->port ||
+	if (nat64_packed_state(word) == NAT64_DEAD || s->port != f->port ||
 	    !addr6_same(&s->client, &f->client))
 		return DROP_SESSION_RACE;
 	if (nat64_expired(word, f->now)) {
 		nat64_session_end(&f->key, s, word);
 		return NAT64_UNKNOWN;
 	}
-	nat64_touch(f, s, word);
+	nat64_refresh(f, s, word);
 	nat64_fast_fill(f, s);
 	return OUTCOME_NONE;
 }
@@ -345,7 +345,7 @@ __noinline int nat64_inbound(struct nat64_flow *f)
 	if (!s)
 		return NAT64_UNKNOWN;
 	word = nat64_read(s->word);
-	if (nat64_expired(word, f->now) && nat64_word_state(word) != NAT64_DEAD) {
+	if (nat64_expired(word, f->now) && nat64_packed_state(word) != NAT64_DEAD) {
 		nat64_session_end(&f->key, s, word);
 		return NAT64_UNKNOWN;
 	}
@@ -353,9 +353,9 @@ __noinline int nat64_inbound(struct nat64_flow *f)
 	f->remote6 = s->remote6;
 	f->port = s->port;
 	/* the fields that were read are consistent, and belong to this packet */
-	if (nat64_word_state(word) == NAT64_DEAD || s->remote != f->remote ||
+	if (nat64_packed_state(word) == NAT64_DEAD || s->remote != f->remote ||
 	    s->pool_port != f->pool_port || (nat64_read(s->word) ^ word) >> 48)
 		return DROP_SESSION_RACE;
-	nat64_touch(f, s, word);
+	nat64_refresh(f, s, word);
 	return OUTCOME_NONE;
 }

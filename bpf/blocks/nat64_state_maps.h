@@ -113,9 +113,9 @@ enum nat64_session_flag {
 
 /* where parts of a session's word are */
 /* go: datapath/nat64table */
-#define NAT64_WORD_STATE 32
-#define NAT64_WORD_FLAGS 40
-#define NAT64_WORD_GENERATION 48
+#define NAT64_PACKED_STATE 32
+#define NAT64_PACKED_FLAGS 40
+#define NAT64_PACKED_GENERATION 48
 
 /* RFC 6146 3.5.2.1. UDP and ICMP have the first state alone. */
 /* go: state.SessionState NAT64_=Session */
@@ -438,7 +438,7 @@ struct nat64_fast_chunk {
 	__u8 bytes[(NAT64_FAST_SETS + 1) * sizeof(struct nat64_fast_set)];
 };
 
-struct nat64_fast_piece {
+struct nat64_fast_fragment {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct nat64_fast_chunk));
@@ -451,7 +451,7 @@ struct {
 	__type(key, __u32);
 	__uint(max_entries, 1);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__array(values, struct nat64_fast_piece);
+	__array(values, struct nat64_fast_fragment);
 } nat64_fast_sets SEC(".maps");
 
 /* number of chunks less one, and the offset of the first cache line in a chunk */
@@ -491,11 +491,11 @@ struct nat64_flow {
 	__u8 tcp_flags; /* TCP; for ICMP 1 is a request */
 	__u8 translator;
 	__u8 outbound;
-	__u8 adopt;       /* another router has bound and opened it: made as it says */
-	__u8 adopt_flags; /* enum nat64_session_flag */
+	__u8 import;       /* another router has bound and opened it: made as it says */
+	__u8 import_flags; /* enum nat64_session_flag */
 	__u8 bound;       /* enum nat64_bound */
 	__u32 now;
-	__u32 left, made; /* adopt: ticks until it expires; when it was made */
+	__u32 left, made; /* import: ticks until it expires; when it was made */
 	__u64 hash;       /* outbound TCP and UDP: what nat64_fast_find() finds it by */
 	struct nat64_fast_words line;
 	/* room for keys and values, which the stack has not */

@@ -24,10 +24,10 @@
 
 #define PSEUDOWIRE_RESYNC 16
 #define PSEUDOWIRE_SILENCE 1000000000ULL /* ns */
-#define WIRE_L2TP_SEQUENCED 0x40000000
+#define TUNNEL_L2TP_SEQUENCED 0x40000000
 
 /* the outcome for a session that no pseudowire has with this remote end */
-static __always_inline enum outcome pseudowire_stranger(struct pseudowire_packet *p)
+static __always_inline enum outcome pseudowire_unknown_peer(struct pseudowire_packet *p)
 {
 	struct in6_addr remote = p->key.remote;
 	__be16 port = p->key.remote_port;
@@ -57,11 +57,11 @@ static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 nu
 	__u32 ahead = (number - rx->sequence) << (32 - bits);
 	__u64 now = bpf_ktime_get_coarse_ns();
 
-	if (ahead & 0x80000000 && now - rx->heard < PSEUDOWIRE_SILENCE && ++rx->stale < PSEUDOWIRE_RESYNC)
+	if (ahead & 0x80000000 && now - rx->received < PSEUDOWIRE_SILENCE && ++rx->stale < PSEUDOWIRE_RESYNC)
 		return true;
 	rx->sequence = number + 1;
 	rx->stale = 0;
-	rx->heard = now;
+	rx->received = now;
 	return false;
 }
 
@@ -73,7 +73,7 @@ static __always_inline bool pseudowire_behind(struct pseudowire_rx *rx, __u32 nu
  */
 static __always_inline bool pseudowire_unfinished(hook_ctx *ctx, const struct pseudowire_packet *p)
 {
-	__u32 at = p->l4 + (p->fixed & 31) + (p->flags & WIRE_GRE_SEQ ? 4 : 0), l4, sum, len;
+	__u32 at = p->l4 + (p->fixed & 31) + (p->flags & TUNNEL_GRE_SEQ ? 4 : 0), l4, sum, len;
 	__be16 proto = 0, field = 0;
 	__u8 protocol;
 
@@ -120,13 +120,13 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 
 	p->tunnel = at;
 	if (gre) {
-		__be16 want = (rx->flags & PSEUDOWIRE_CHECKSUM ? WIRE_GRE_CSUM : 0) |
-			      (rx->flags & PSEUDOWIRE_SEQUENCE ? WIRE_GRE_SEQ : 0) |
-			      (p->key.kind == PSEUDOWIRE_GRE_KEY ? WIRE_GRE_KEY : 0);
+		__be16 want = (rx->flags & PSEUDOWIRE_CHECKSUM ? TUNNEL_GRE_CSUM : 0) |
+			      (rx->flags & PSEUDOWIRE_SEQUENCE ? TUNNEL_GRE_SEQ : 0) |
+			      (p->key.kind == PSEUDOWIRE_GRE_KEY ? TUNNEL_GRE_KEY : 0);
 
 		if (p->flags != want)
 			return PSEUDOWIRE_FAULT_HEADER;
-		if (want & WIRE_GRE_CSUM && !hook_segment(ctx) &&
+		if (want & TUNNEL_GRE_CSUM && !hook_segment(ctx) &&
 		    pseudowire_sum(ctx, p->l4, p->end, 0) != 0xffff && !pseudowire_unfinished(ctx, p))
 			return PSEUDOWIRE_FAULT_CHECKSUM;
 	} else if (rx->cookie_len) {
@@ -154,7 +154,7 @@ static __always_inline enum pseudowire_fault pseudowire_parts(hook_ctx *ctx, str
 		return PSEUDOWIRE_FAULT_TRUNCATED;
 	number = bpf_ntohl(number);
 	if (gre ? pseudowire_behind(rx, number, 32) :
-		  number & WIRE_L2TP_SEQUENCED && pseudowire_behind(rx, number & 0xffffff, 24))
+		  number & TUNNEL_L2TP_SEQUENCED && pseudowire_behind(rx, number & 0xffffff, 24))
 		return PSEUDOWIRE_FAULT_SEQUENCE;
 	return PSEUDOWIRE_FAULTS;
 }
@@ -217,8 +217,8 @@ static __always_inline enum outcome pseudowire_drop(const struct pseudowire_rx *
  */
 static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudowire_packet *p)
 {
-	struct pseudowire_pair pair = {};
-	struct pseudowire_way *way;
+	struct pseudowire_endpoints endpoints = {};
+	struct pseudowire_path *path;
 	__u32 mtu, least;
 	struct {
 		__u8 type, code;
@@ -235,8 +235,8 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 		    hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) ||
 		    (ip.protocol != IPPROTO_UDP && ip.protocol != IPPROTO_L2TP && ip.protocol != IPPROTO_GRE))
 			return;
-		pseudowire_map4(&pair.local, ip.saddr);
-		pseudowire_map4(&pair.remote, ip.daddr);
+		pseudowire_map4(&endpoints.local, ip.saddr);
+		pseudowire_map4(&endpoints.remote, ip.daddr);
 		mtu = bpf_ntohl(icmp.mtu) & 0xffff;
 		least = 552; /* as the kernel's net.ipv4.route.min_pmtu */
 	} else {
@@ -245,19 +245,19 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 		if (icmp.type != ICMPV6_PKT_TOOBIG || hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) ||
 		    (ip.nexthdr != IPPROTO_UDP && ip.nexthdr != IPPROTO_L2TP && ip.nexthdr != IPPROTO_GRE))
 			return;
-		pair.local = ip.saddr;
-		pair.remote = ip.daddr;
+		endpoints.local = ip.saddr;
+		endpoints.remote = ip.daddr;
 		mtu = bpf_ntohl(icmp.mtu);
 		least = 1280;
 	}
-	way = bpf_map_lookup_elem(&pseudowire_ways, &pair);
-	if (!way)
+	path = bpf_map_lookup_elem(&pseudowire_paths, &endpoints);
+	if (!path)
 		return;
 	if (mtu < least)
 		mtu = least;
-	if (mtu < way->mtu && (!way->path_mtu || mtu <= way->path_mtu)) {
-		way->path_mtu = mtu;
-		way->learnt = bpf_ktime_get_ns();
+	if (mtu < path->mtu && (!path->path_mtu || mtu <= path->path_mtu)) {
+		path->path_mtu = mtu;
+		path->learnt = bpf_ktime_get_ns();
 	}
 }
 
@@ -275,7 +275,7 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 	struct pseudowire_rx *rx;
 	struct ethhdr inside;
 	enum outcome outcome;
-	__u32 ifindex, shortcut, len, end;
+	__u32 ifindex, bypass, len, end;
 
 	if (!at || !upper || !verdict || !p)
 		return OUTCOME_NONE;
@@ -296,11 +296,11 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 		return outcome;
 	rx = bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
 	if (!rx)
-		return pseudowire_stranger(p);
+		return pseudowire_unknown_peer(p);
 	if (HOOK_SENDS_RAW && !(rx->flags & PSEUDOWIRE_XDP))
 		return PASS_TO_TC;
 	ifindex = rx->ifindex;
-	shortcut = rx->shortcut;
+	bypass = rx->bypass;
 	end = p->end;
 	if (end > hook_len(ctx))
 		return pseudowire_drop(rx, PSEUDOWIRE_FAULT_TRUNCATED);
@@ -331,7 +331,7 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 		stats->rx_packets += pseudowire_packets(len, hook_segment(ctx));
 		stats->rx_bytes += len;
 	}
-	*upper = shortcut;
+	*upper = bypass;
 	*verdict = bpf_redirect(ifindex, 0);
 	return FORWARD_PSEUDOWIRE_DECAP;
 }

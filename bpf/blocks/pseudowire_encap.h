@@ -67,7 +67,7 @@ static __always_inline long encap_checksum(hook_ctx *ctx, const struct pseudowir
 
 	if (tx->kind == PSEUDOWIRE_L2TP_UDP) {
 		off = from + 6;
-		sum = csum_reduce(csum_addr6(&tx->pair.local) + csum_addr6(&tx->pair.remote) +
+		sum = csum_reduce(csum_addr6(&tx->endpoints.local) + csum_addr6(&tx->endpoints.remote) +
 				  bpf_htonl(to - from) + bpf_htonl(IPPROTO_UDP));
 	}
 	check = ~pseudowire_sum(ctx, from, to, sum);
@@ -77,14 +77,14 @@ static __always_inline long encap_checksum(hook_ctx *ctx, const struct pseudowir
 }
 
 static __always_inline long encap_pack(hook_ctx *ctx, struct pseudowire_tx *tx,
-				 const struct pseudowire_way *way, struct inside *in)
+				 const struct pseudowire_path *path, struct inside *in)
 {
 	__u32 len = tx->outer_len, inner = hook_len(ctx) + in->tags_len;
 	struct outside *out = pseudowire_room(0);
 
 	if (!out)
 		return -1;
-	outside_fill(out, tx, way, in, inner);
+	outside_fill(out, tx, path, in, inner);
 	/* two comparisons: as one, Linux 6.12's verifier does not see that it bounds the length (hook_load_some) */
 	asm volatile("" : "+r"(len));
 	if (len > PSEUDOWIRE_OUTER)
@@ -101,7 +101,7 @@ static __always_inline long encap_pack(hook_ctx *ctx, struct pseudowire_tx *tx,
 		*(__be32 *)(out->bytes + (at & 127)) = outside_number(tx);
 	}
 	__builtin_memcpy(out->bytes + len, &in->eth, sizeof(in->eth));
-	if (encap_room(ctx, tx, in) || hook_put_outside(ctx, &out->eth, ETH_HLEN + len))
+	if (encap_room(ctx, tx, in) || hook_set_outer(ctx, &out->eth, ETH_HLEN + len))
 		return -1;
 	if (in->tags_len) {
 		if (hook_store(ctx, ETH_HLEN + len + 12, in->tags, 4) ||
@@ -115,21 +115,21 @@ static __always_inline long encap_pack(hook_ctx *ctx, struct pseudowire_tx *tx,
 }
 
 /* send it: by the neighbour that is known, or by the kernel's neighbour entry */
-static __always_inline int encap_leave(hook_ctx *ctx, const struct pseudowire_tx *tx,
-				 const struct pseudowire_way *way, const struct inside *in)
+static __always_inline int encap_egress(hook_ctx *ctx, const struct pseudowire_tx *tx,
+				 const struct pseudowire_path *path, const struct inside *in)
 {
 	struct bpf_redir_neigh to = { .nh_family = tx->family };
 
 	/* loopback drops frames that are not for it; other devices need nothing of the kind */
-	if (way->ifindex == LOOPBACK_IFINDEX)
+	if (path->ifindex == LOOPBACK_IFINDEX)
 		hook_to_host(ctx);
-	if (way->flags & PSEUDOWIRE_RESOLVED)
-		return bpf_redirect(way->ifindex, 0);
+	if (path->flags & PSEUDOWIRE_RESOLVED)
+		return bpf_redirect(path->ifindex, 0);
 	/* the kernel takes the inner frame's ethertype for the packet's: it would drop others than IP */
 	if (hook_protocol(ctx) != bpf_htons(tx->family == AF_INET ? ETH_P_IP : ETH_P_IPV6))
 		return -1;
-	__builtin_memcpy(to.ipv6_nh, &way->gateway, sizeof(to.ipv6_nh));
-	return bpf_redirect_neigh(way->ifindex, &to, sizeof(to), 0);
+	__builtin_memcpy(to.ipv6_nh, &path->gateway, sizeof(to.ipv6_nh));
+	return bpf_redirect_neigh(path->ifindex, &to, sizeof(to), 0);
 }
 
 /* Encapsulate and send, and count it for this program. Returns the verdict. */
@@ -138,7 +138,7 @@ static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum prog
 	__u32 ifindex = hook_device(ctx), len, segment, room;
 	enum pseudowire_fault fault = PSEUDOWIRE_FAULT_KERNEL;
 	enum outcome outcome = DROP_KERNEL;
-	struct pseudowire_way *way;
+	struct pseudowire_path *path;
 	struct pseudowire_tx *tx;
 	struct inside in = {};
 	int verdict;
@@ -146,8 +146,8 @@ static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum prog
 	tx = bpf_map_lookup_elem(&pseudowire_txs, &ifindex);
 	if (!tx)
 		return HOOK_DROP;
-	way = bpf_map_lookup_elem(&pseudowire_ways, &tx->pair);
-	if (!way || !way->ifindex) {
+	path = bpf_map_lookup_elem(&pseudowire_paths, &tx->endpoints);
+	if (!path || !path->ifindex) {
 		fault = PSEUDOWIRE_FAULT_NO_PATH;
 		outcome = DROP_PSEUDOWIRE_NO_PATH;
 		goto dropped;
@@ -155,7 +155,7 @@ static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum prog
 	if (encap_tag(ctx, &in) || encap_tag(ctx, &in))
 		goto dropped;
 	inside_ip(ctx, &in);
-	room = room_for(tx, way, in.tags_len);
+	room = room_for(tx, path, in.tags_len);
 	len = hook_len(ctx) + in.tags_len;
 	segment = hook_segment(ctx);
 	if (in.l3 > room || len + tx->outer_len > 65535) {
@@ -168,9 +168,9 @@ static __always_inline int pseudowire_encapsulate(hook_ctx *ctx, const enum prog
 		count(program, FORWARD_PSEUDOWIRE_TOO_BIG);
 		return bpf_redirect(ifindex, 0);
 	}
-	if (encap_pack(ctx, tx, way, &in))
+	if (encap_pack(ctx, tx, path, &in))
 		goto dropped;
-	verdict = encap_leave(ctx, tx, way, &in);
+	verdict = encap_egress(ctx, tx, path, &in);
 	if (verdict < 0) {
 		fault = PSEUDOWIRE_FAULT_NO_PATH;
 		outcome = DROP_PSEUDOWIRE_NO_PATH;

@@ -10,7 +10,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 
-/* go: state.WireKind PSEUDOWIRE_=Wire */
+/* go: state.PseudowireKind PSEUDOWIRE_=Pseudowire */
 enum pseudowire_kind {
 	PSEUDOWIRE_L2TP_UDP = 1, /* L2TPv3 over UDP */
 	PSEUDOWIRE_L2TP_IP,      /* L2TPv3 over IP, protocol 115 */
@@ -20,7 +20,7 @@ enum pseudowire_kind {
 	PSEUDOWIRE_SOME = 16,
 };
 
-/* go: datapath/pseudowiretable PSEUDOWIRE_=wire */
+/* go: datapath/pseudowiretable PSEUDOWIRE_=pseudowire */
 enum pseudowire_flag {
 	PSEUDOWIRE_COUNTER = 1,  /* four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer */
 	PSEUDOWIRE_PINNED = 2,   /* these four bytes are zero */
@@ -31,7 +31,7 @@ enum pseudowire_flag {
 	PSEUDOWIRE_ANSWER = 64,  /* the sender of a packet that is too large gets an ICMP error */
 	PSEUDOWIRE_INHERIT_TTL = 128,
 	PSEUDOWIRE_XDP = 256, /* the hidden end can be the target of an XDP redirect */
-	PSEUDOWIRE_SHORTCUT = 512, /* bypass: routed packets may skip the visible end */
+	PSEUDOWIRE_BYPASS = 512, /* bypass: routed packets may skip the visible end */
 	PSEUDOWIRE_SEGMENTS = 1024, /* GSO packets are passed whole */
 };
 
@@ -56,8 +56,8 @@ struct pseudowire_rx {
 	__u32 cookie_len;
 	__u32 sequence; /* the number that is expected next */
 	__u32 stale;    /* how many consecutive packets were behind it */
-	__u32 shortcut; /* index of the visible end, if what comes out may be routed past it; else 0 */
-	__u64 heard;    /* when a number was last accepted, ns */
+	__u32 bypass; /* index of the visible end, if what comes out may be routed past it; else 0 */
+	__u64 received;    /* when a number was last accepted, ns */
 };
 
 #define PSEUDOWIRES 16384
@@ -72,18 +72,18 @@ struct {
 } pseudowire_rxs SEC(".maps");
 
 /* the two hosts of a pseudowire; many share one */
-struct pseudowire_pair {
+struct pseudowire_endpoints {
 	struct in6_addr local, remote;
 };
 
-/* go: datapath/pseudowiretable PSEUDOWIRE_=wire */
-enum pseudowire_way_flag {
+/* go: datapath/pseudowiretable PSEUDOWIRE_=pseudowire */
+enum pseudowire_path_flag {
 	PSEUDOWIRE_RESOLVED = 1, /* the link addresses are known */
-	PSEUDOWIRE_WAY_XDP = 2,  /* the device can be the target of an XDP redirect */
+	PSEUDOWIRE_PATH_XDP = 2,  /* the device can be the target of an XDP redirect */
 };
 
 /* the path to the other host */
-struct pseudowire_way {
+struct pseudowire_path {
 	__u32 ifindex;
 	__u32 mtu;      /* of the device, IP bytes */
 	__u32 path_mtu; /* reported by a router on the path; 0: none */
@@ -96,18 +96,18 @@ struct pseudowire_way {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, struct pseudowire_pair);
-	__type(value, struct pseudowire_way);
+	__type(key, struct pseudowire_endpoints);
+	__type(value, struct pseudowire_path);
 	__uint(max_entries, PSEUDOWIRES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pseudowire_ways SEC(".maps");
+} pseudowire_paths SEC(".maps");
 
 /* IPv6, UDP, L2TP with a cookie of 8 and a counter */
 #define PSEUDOWIRE_OUTER 72
 
 struct pseudowire_tx {
-	struct pseudowire_pair pair;
+	struct pseudowire_endpoints endpoints;
 	__u32 kind;
 	__u32 flags;
 	__u32 outer_len;
@@ -132,7 +132,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pseudowire_txs SEC(".maps");
 
-/* the hidden ends of pseudowires with the shortcut, by the visible ones */
+/* the hidden ends of pseudowires with the bypass, by the visible ones */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -140,10 +140,10 @@ struct {
 	__uint(max_entries, PSEUDOWIRES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pseudowire_shortcuts SEC(".maps");
+} pseudowire_bypasses SEC(".maps");
 
 /* faults, counted for each pseudowire; users see these names in lower case */
-/* go: datapath/pseudowiretable PSEUDOWIRE_FAULT=wireFault names */
+/* go: datapath/pseudowiretable PSEUDOWIRE_FAULT=pseudowireFault names */
 enum pseudowire_fault {
 	PSEUDOWIRE_FAULT_SOURCE,
 	PSEUDOWIRE_FAULT_COOKIE,

@@ -85,7 +85,7 @@ struct outside {
 
 /* Write the link, IP and UDP header: lengths, TOS, TTL. inner: length of the frame. */
 static __always_inline void outside_fill(struct outside *out, const struct pseudowire_tx *tx,
-					 const struct pseudowire_way *way, const struct inside *in, __u32 inner)
+					 const struct pseudowire_path *path, const struct inside *in, __u32 inner)
 {
 	__u32 whole = (tx->outer_len & 127) + inner;
 	__u8 tos = (tx->flags & PSEUDOWIRE_INHERIT ? in->tos & ~3 : tx->tos) | (in->tos & 3);
@@ -93,8 +93,8 @@ static __always_inline void outside_fill(struct outside *out, const struct pseud
 	struct udphdr *udp;
 
 	__builtin_memcpy(out->bytes, tx->outer, sizeof(tx->outer));
-	__builtin_memcpy(out->eth.h_dest, way->dst, ETH_ALEN);
-	__builtin_memcpy(out->eth.h_source, way->src, ETH_ALEN);
+	__builtin_memcpy(out->eth.h_dest, path->dst, ETH_ALEN);
+	__builtin_memcpy(out->eth.h_source, path->src, ETH_ALEN);
 	if (tx->family == AF_INET) {
 		struct iphdr *ip = (void *)out->bytes;
 
@@ -133,14 +133,14 @@ static __always_inline __be32 outside_number(struct pseudowire_tx *tx)
 }
 
 /* bytes of IP that a frame may have */
-static __always_inline __u32 room_for(const struct pseudowire_tx *tx, const struct pseudowire_way *way,
+static __always_inline __u32 room_for(const struct pseudowire_tx *tx, const struct pseudowire_path *path,
 				      __u32 tags_len)
 {
-	__u32 mtu = way->mtu, off = tx->outer_len + ETH_HLEN + tags_len;
+	__u32 mtu = path->mtu, off = tx->outer_len + ETH_HLEN + tags_len;
 
 	/* packets that routers may fragment may exceed the path MTU, but not the link's */
-	if (way->path_mtu && way->path_mtu < mtu && !(tx->flags & PSEUDOWIRE_NO_DF))
-		mtu = way->path_mtu;
+	if (path->path_mtu && path->path_mtu < mtu && !(tx->flags & PSEUDOWIRE_NO_DF))
+		mtu = path->path_mtu;
 	mtu = mtu > off ? mtu - off : 0;
 	return tx->mtu && tx->mtu < mtu ? tx->mtu : mtu;
 }

@@ -19,13 +19,13 @@
 /* UDP, L2TP with its longest cookie, counter; or GRE with all it can have */
 #define PSEUDOWIRE_HEADER 28
 
-#define WIRE_L2TP_CONTROL bpf_htons(0x8000)
-#define WIRE_L2TP_V3 bpf_htons(3)
-#define WIRE_L2TP_V2 bpf_htons(2)
-#define WIRE_L2TP_VERSION bpf_htons(0x000f)
-#define WIRE_GRE_CSUM bpf_htons(0x8000)
-#define WIRE_GRE_KEY bpf_htons(0x2000)
-#define WIRE_GRE_SEQ bpf_htons(0x1000)
+#define TUNNEL_L2TP_CONTROL bpf_htons(0x8000)
+#define TUNNEL_L2TP_V3 bpf_htons(3)
+#define TUNNEL_L2TP_V2 bpf_htons(2)
+#define TUNNEL_L2TP_VERSION bpf_htons(0x000f)
+#define TUNNEL_GRE_CSUM bpf_htons(0x8000)
+#define TUNNEL_GRE_KEY bpf_htons(0x2000)
+#define TUNNEL_GRE_SEQ bpf_htons(0x1000)
 
 /* in a map: the stack is short */
 struct pseudowire_packet {
@@ -90,9 +90,9 @@ static __always_inline bool pseudowire_ip(hook_ctx *ctx, const struct interface 
 /* whether a pseudowire exists between the packet's source and destination */
 static __always_inline bool pseudowire_between(const struct pseudowire_packet *p)
 {
-	struct pseudowire_pair pair = { .local = p->key.local, .remote = p->key.remote };
+	struct pseudowire_endpoints endpoints = { .local = p->key.local, .remote = p->key.remote };
 
-	return bpf_map_lookup_elem(&pseudowire_ways, &pair);
+	return bpf_map_lookup_elem(&pseudowire_paths, &endpoints);
 }
 
 /* whether only pseudowires receive at the packet's destination */
@@ -133,10 +133,10 @@ static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowi
 		p->key.kind = PSEUDOWIRE_L2TP_UDP;
 		p->key.id = word[3];
 		p->fixed = 16;
-		if (half[4] == WIRE_L2TP_V3 && have >= 16)
+		if (half[4] == TUNNEL_L2TP_V3 && have >= 16)
 			return OUTCOME_NONE;
 		/* control messages, and L2TPv2, which may share the port (RFC 3931 4.1.2.1) */
-		if (have < 8 || half[4] & WIRE_L2TP_CONTROL || (half[4] & WIRE_L2TP_VERSION) == WIRE_L2TP_V2 ||
+		if (have < 8 || half[4] & TUNNEL_L2TP_CONTROL || (half[4] & TUNNEL_L2TP_VERSION) == TUNNEL_L2TP_V2 ||
 		    !pseudowire_some(p))
 			return PASS_NOT_FOR_US;
 		return have < 16 ? DROP_PSEUDOWIRE_TRUNCATED : DROP_PSEUDOWIRE_HEADER;
@@ -146,16 +146,16 @@ static __always_inline enum outcome pseudowire_l4(hook_ctx *ctx, struct pseudowi
 		p->fixed = 4;
 		return word[0] ? OUTCOME_NONE : PASS_NOT_FOR_US; /* zero: control (RFC 3931 4.1.1.2) */
 	case IPPROTO_GRE:
-		if (half[1] != bpf_htons(ETH_P_TEB) || half[0] & ~(WIRE_GRE_CSUM | WIRE_GRE_KEY | WIRE_GRE_SEQ))
+		if (half[1] != bpf_htons(ETH_P_TEB) || half[0] & ~(TUNNEL_GRE_CSUM | TUNNEL_GRE_KEY | TUNNEL_GRE_SEQ))
 			return PASS_NOT_FOR_US;
 		p->flags = half[0];
 		p->fixed = 4;
-		if (p->flags & WIRE_GRE_CSUM)
+		if (p->flags & TUNNEL_GRE_CSUM)
 			p->fixed = 8;
 		p->key.kind = PSEUDOWIRE_GRE;
-		if (p->flags & WIRE_GRE_KEY) {
+		if (p->flags & TUNNEL_GRE_KEY) {
 			p->key.kind = PSEUDOWIRE_GRE_KEY;
-			p->key.id = p->flags & WIRE_GRE_CSUM ? word[2] : word[1];
+			p->key.id = p->flags & TUNNEL_GRE_CSUM ? word[2] : word[1];
 			p->fixed += 4;
 		}
 		return OUTCOME_NONE;

@@ -25,21 +25,21 @@ __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 {
 	struct outside *out = pseudowire_room(0);
 	__u32 *hidden, ifindex, len, frame, segment;
-	struct pseudowire_way *way;
+	struct pseudowire_path *path;
 	struct pseudowire_tx *tx;
 	struct inside in = {};
 
-	hidden = bpf_map_lookup_elem(&pseudowire_shortcuts, &visible);
+	hidden = bpf_map_lookup_elem(&pseudowire_bypasses, &visible);
 	if (!verdict || !out || !hidden)
 		return FORWARD_ROUTED;
 	ifindex = *hidden;
 	tx = bpf_map_lookup_elem(&pseudowire_txs, &ifindex);
 	if (!tx)
 		return FORWARD_ROUTED;
-	way = bpf_map_lookup_elem(&pseudowire_ways, &tx->pair);
-	if (!way || !way->ifindex || !(way->flags & PSEUDOWIRE_RESOLVED) ||
-	    way->ifindex == 1 || /* loopback: see pseudowire_encap.bpf.c */
-	    (HOOK_SENDS_RAW && !(way->flags & PSEUDOWIRE_WAY_XDP)) || hook_tag(ctx).proto)
+	path = bpf_map_lookup_elem(&pseudowire_paths, &tx->endpoints);
+	if (!path || !path->ifindex || !(path->flags & PSEUDOWIRE_RESOLVED) ||
+	    path->ifindex == 1 || /* loopback: see pseudowire_encap.bpf.c */
+	    (HOOK_SENDS_RAW && !(path->flags & PSEUDOWIRE_PATH_XDP)) || hook_tag(ctx).proto)
 		return FORWARD_ROUTED;
 	segment = hook_segment(ctx);
 	if (segment && !(tx->flags & PSEUDOWIRE_SEGMENTS))
@@ -48,9 +48,9 @@ __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 	frame = hook_len(ctx);
 	len = tx->outer_len;
 	if ((in.proto != bpf_htons(ETH_P_IP) && in.proto != bpf_htons(ETH_P_IPV6)) ||
-	    in.l3 > room_for(tx, way, 0) || frame + len > 65535)
+	    in.l3 > room_for(tx, path, 0) || frame + len > 65535)
 		return FORWARD_ROUTED;
-	outside_fill(out, tx, way, &in, frame);
+	outside_fill(out, tx, path, &in, frame);
 	asm volatile("" : "+r"(len)); /* the verifier has to see the bounds */
 	if (len > PSEUDOWIRE_OUTER)
 		return FORWARD_ROUTED;
@@ -72,9 +72,9 @@ __noinline int pseudowire_send(hook_ctx *ctx, __u32 visible, int *verdict)
 	 */
 	if (hook_pack(ctx, len, ETH_HLEN, tx->family == AF_INET, pseudowire_tunnel(tx)))
 		return FORWARD_ROUTED;
-	if (hook_put_outside(ctx, &out->eth, ETH_HLEN + len))
+	if (hook_set_outer(ctx, &out->eth, ETH_HLEN + len))
 		return DROP_KERNEL;
 	pseudowire_sent(ifindex, frame, segment);
-	*verdict = bpf_redirect(way->ifindex, 0);
+	*verdict = bpf_redirect(path->ifindex, 0);
 	return FORWARD_PSEUDOWIRE_ENCAP;
 }

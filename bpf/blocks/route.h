@@ -16,13 +16,13 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "addresses.h"
-#include "arrive.h"
+#include "classify.h"
 #include "checksum.h"
 #include "cursor.h"
 #include "fib.h"
 #include "hash.h"
 #include "hook.h"
-#include "hop.h"
+#include "ttl.h"
 #include "link.h"
 #include "nexthop.h"
 #include "outcome.h"
@@ -139,7 +139,7 @@ static __always_inline enum outcome route_fits(hook_ctx *ctx, __u8 protocol,
 	return OUTCOME_NONE;
 }
 
-static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arrival *from,
+static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct packet_info *from,
 						struct cursor cur, struct neighbour **to)
 {
 	__u32 number, total;
@@ -167,7 +167,7 @@ static __always_inline enum outcome route_find4(hook_ctx *ctx, const struct arri
 	return outcome ?: route_fits(ctx, ip->protocol, *to);
 }
 
-static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arrival *from,
+static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct packet_info *from,
 						struct cursor cur, struct neighbour **to)
 {
 	__u32 number, total;
@@ -206,7 +206,7 @@ static __always_inline enum outcome route_find6(hook_ctx *ctx, const struct arri
  * global function: the verifier checks it once, whatever runs before it, and it has a
  * stack frame of its own.
  */
-__noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
+__noinline int route(hook_ctx *ctx, struct packet_info *from, int *verdict)
 {
 	struct neighbour *to = NULL;
 	enum outcome outcome;
@@ -216,8 +216,8 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 
 	if (!from || !verdict)
 		return PASS_NOT_IP;
-	/* 22 and ARRIVE_STRIP at most; the verifier has to see it */
-	at = (from->l3 & 31) + (from->strip & ARRIVE_STRIP);
+	/* 22 and CLASSIFY_STRIP at most; the verifier has to see it */
+	at = (from->l3 & 31) + (from->strip & CLASSIFY_STRIP);
 	/* no more than that: bytes that are not linear are pulled in, see l2tp.h */
 	cur = hook_cursor(ctx, at + (from->proto == bpf_htons(ETH_P_IP) ? sizeof(struct iphdr) : sizeof(struct ipv6hdr)) +
 				   sizeof(struct tcphdr));
@@ -231,7 +231,7 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 	if (outcome != OUTCOME_NONE || !to)
 		return outcome ?: PASS_NO_NEIGHBOUR;
 	tags = link_tags(&to->link);
-	if (from->strip && hook_strip(ctx, from->strip & ARRIVE_STRIP, from->proto))
+	if (from->strip && hook_strip(ctx, from->strip & CLASSIFY_STRIP, from->proto))
 		return HOOK_FAILED;
 	if (from->tags || tags || from->strip) {
 		outcome = nexthop_frame(ctx, from->tags, from->proto, to);
@@ -246,7 +246,7 @@ __noinline int route(hook_ctx *ctx, struct arrival *from, int *verdict)
 			return PASS_NOT_IP;
 		__builtin_memcpy(eth, &to->link, 2 * ETH_ALEN);
 	}
-	outcome = hop_down(ctx, cur, from->proto);
+	outcome = ttl_decrement(ctx, cur, from->proto);
 	if (outcome != OUTCOME_NONE)
 		return outcome;
 	if (to->flags & NEIGHBOUR_WIRE)

@@ -38,7 +38,7 @@ static __always_inline struct cursor hook_cursor(hook_ctx *ctx, __u32 want)
 	return (struct cursor){ (void *)(long)ctx->data, (void *)(long)ctx->data_end };
 }
 
-static __always_inline __u32 hook_arrived_on(hook_ctx *ctx)
+static __always_inline __u32 hook_ingress(hook_ctx *ctx)
 {
 	return ctx->ingress_ifindex;
 }
@@ -146,7 +146,7 @@ static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bo
 }
 
 /* Write all headers before an encapsulated frame, len bytes; its link header follows them. */
-static __always_inline long hook_put_outside(hook_ctx *ctx, void *header, __u32 len)
+static __always_inline long hook_set_outer(hook_ctx *ctx, void *header, __u32 len)
 {
 	return bpf_skb_store_bytes(ctx, 0, header, len + ETH_HLEN, 0);
 }
@@ -196,7 +196,7 @@ static __always_inline __u32 hook_l3(__u32 tags)
 }
 
 /* If it fails the frame may be partly changed, and must be dropped. */
-static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct link *link,
+static __always_inline long hook_set_l2(hook_ctx *ctx, __u32 tags, const struct link *link,
 					__be16 proto)
 {
 	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
@@ -221,13 +221,13 @@ static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
 	return bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &proto, sizeof(proto), 0);
 }
 
-#define HOOK_WRAP_MAX (2 + 40 + 8 + 14)
+#define HOOK_PUSH_MAX (2 + 40 + 8 + 14)
 
 /*
  * The kernel treats the bytes between UDP and the packet as a link header that each
  * segment of a GSO packet gets.
  */
-static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
+static __always_inline long hook_push(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
 				      void *header, __u32 len, __u32 inner, __be16 proto)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP |
@@ -284,7 +284,7 @@ static __always_inline bool hook_segments_fit(hook_ctx *ctx, __u32 ifindex)
  * them. The kernel does so for IP only, and it updates the frame's protocol only when
  * VLAN tags are popped: so two are pushed and popped.
  */
-static __always_inline long hook_cut(hook_ctx *ctx, __u32 n, __be16 proto)
+static __always_inline long hook_pop(hook_ctx *ctx, __u32 n, __be16 proto)
 {
 	if (bpf_skb_store_bytes(ctx, 2 * ETH_ALEN, &proto, sizeof(proto), 0) ||
 	    bpf_skb_vlan_push(ctx, bpf_htons(ETH_P_8021Q), 1) ||
@@ -311,15 +311,15 @@ static __always_inline long hook_reframe(hook_ctx *ctx, __u32 tags, __u32 strip,
 	/* make room while the frame has no tag in it: one of them stays outside */
 	if ((tags > 0 && bpf_skb_vlan_pop(ctx)) || (tags > 1 && bpf_skb_vlan_pop(ctx)))
 		return -1;
-	if (strip && hook_cut(ctx, strip, proto))
+	if (strip && hook_pop(ctx, strip, proto))
 		return -1;
 	grow = link_len(hook_in_frame(link) ? link : &bare, session) - ETH_HLEN;
 	if (!grow)
-		return hook_relink(ctx, 0, link, proto);
+		return hook_set_l2(ctx, 0, link, proto);
 	if (bpf_skb_adjust_room(ctx, grow, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO) ||
 	    !link_put(hook_cursor(ctx, LINK_MAX), hook_in_frame(link) ? link : &bare, session, proto, len))
 		return -1;
-	return hook_in_frame(link) ? 0 : hook_relink(ctx, 0, link, proto);
+	return hook_in_frame(link) ? 0 : hook_set_l2(ctx, 0, link, proto);
 }
 
 /* where the network header starts behind a link header made by hook_reframe() */

@@ -58,7 +58,7 @@ static __always_inline struct cursor hook_cursor(hook_ctx *ctx, __u32 want)
 }
 
 /* interface that the packet came in by */
-static __always_inline __u32 hook_arrived_on(hook_ctx *ctx)
+static __always_inline __u32 hook_ingress(hook_ctx *ctx)
 {
 	return ctx->ingress_ifindex;
 }
@@ -200,7 +200,7 @@ static __always_inline long hook_pack(hook_ctx *ctx, __u32 outer, __u32 link, bo
 }
 
 /* Write all headers before an encapsulated frame, len bytes; its link header is there. */
-static __always_inline long hook_put_outside(hook_ctx *ctx, void *header, __u32 len)
+static __always_inline long hook_set_outer(hook_ctx *ctx, void *header, __u32 len)
 {
 	return bpf_xdp_store_bytes(ctx, 0, header, len);
 }
@@ -217,7 +217,7 @@ static __always_inline struct vlan_tag hook_tag(hook_ctx *ctx)
 	return (struct vlan_tag){};
 }
 
-/* where the network header starts behind a link header made by hook_relink() */
+/* where the network header starts behind a link header made by hook_set_l2() */
 static __always_inline __u32 hook_l3(__u32 tags)
 {
 	return ETH_HLEN + tags * 4;
@@ -227,7 +227,7 @@ static __always_inline __u32 hook_l3(__u32 tags)
  * Replace the link header, which has that many tags, by another; proto is the
  * ethertype. On failure nothing has been written.
  */
-static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct link *link,
+static __always_inline long hook_set_l2(hook_ctx *ctx, __u32 tags, const struct link *link,
 					__be16 proto)
 {
 	__u32 want = link_tags(link);
@@ -259,7 +259,7 @@ static __always_inline long hook_relink(hook_ctx *ctx, __u32 tags, const struct 
 
 /*
  * Remove n bytes of encapsulation between the link header and the inner packet, whose
- * ethertype is proto. The link addresses are invalid afterwards: hook_relink() writes
+ * ethertype is proto. The link addresses are invalid afterwards: hook_set_l2() writes
  * them.
  */
 static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
@@ -267,8 +267,8 @@ static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
 	return bpf_xdp_adjust_head(ctx, (__s32)n);
 }
 
-/* bytes of an ethertype and the longest header that hook_wrap() puts before a packet */
-#define HOOK_WRAP_MAX (2 + 40 + 8 + 14)
+/* bytes of an ethertype and the longest header that hook_push() puts before a packet */
+#define HOOK_PUSH_MAX (2 + 40 + 8 + 14)
 
 /*
  * Encapsulate a packet. The bytes before it in the frame (the link header with that
@@ -277,7 +277,7 @@ static __always_inline long hook_strip(hook_ctx *ctx, __u32 n, __be16 proto)
  * inner: bytes of header behind UDP. proto: ethertype of the packet. On failure
  * nothing has been written.
  */
-static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
+static __always_inline long hook_push(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 strip,
 				      void *header, __u32 len, __u32 inner, __be16 proto)
 {
 	if (bpf_xdp_adjust_head(ctx, (__s32)(l3 + strip) - (__s32)(2 * ETH_ALEN + len)))
@@ -287,7 +287,7 @@ static __always_inline long hook_wrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32
 
 /*
  * Replace the headers of the tunnel that a packet is in, was bytes behind a link
- * header which ends at l3, by header (as for hook_wrap()), and remove the tags. other:
+ * header which ends at l3, by header (as for hook_push()), and remove the tags. other:
  * the IP version changes. On failure nothing has been written.
  */
 static __always_inline long hook_rewrap(hook_ctx *ctx, __u32 l3, __u32 tags, __u32 was, bool other,

@@ -9,10 +9,10 @@
 
 /* go: state.Roles INTERFACE_=Role names */
 enum interface_flag {
-	INTERFACE_SHORTCUT = 1, /* translated packets may leave past the stack */
+	INTERFACE_BYPASS = 1, /* translated packets may leave past the stack */
 	INTERFACE_XDP_OUT = 2,  /* can be the target of an XDP redirect */
 	INTERFACE_ROUTED = 4,   /* packets for the router are routed by weft's own tables */
-	INTERFACE_BRIDGE_PORT = 8, /* frames without a tag belong to the bridge (arrive.h) */
+	INTERFACE_BRIDGE_PORT = 8, /* frames without a tag belong to the bridge (classify.h) */
 	INTERFACE_PSEUDOWIRES = 16, /* packets of pseudowires arrive here (pseudowire.h) */
 	INTERFACE_SUBSCRIBERS = 32,    /* subscribers' tunnels arrive here */
 	INTERFACE_GUARDED = 64, /* filtered at ingress first (guard.h) */

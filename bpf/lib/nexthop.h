@@ -151,7 +151,7 @@ static __always_inline enum outcome nexthop_find(struct nexthop hop, __u32 wire_
 static __always_inline enum outcome nexthop_frame(hook_ctx *ctx, __u32 tags, __be16 proto,
 						  const struct neighbour *to)
 {
-	if (!hook_relink(ctx, tags, &to->link, proto))
+	if (!hook_set_l2(ctx, tags, &to->link, proto))
 		return OUTCOME_NONE;
 	return HOOK_FAILED;
 }

@@ -16,7 +16,7 @@ struct udp_summing {
 };
 
 /* sum one chunk; 1 ends the walk */
-static long udp_sum_piece(__u32 i, struct udp_summing *s)
+static long udp_sum_fragment(__u32 i, struct udp_summing *s)
 {
 	__u64 chunk[UDP_CHUNK / 8] = {};
 	__u32 n = s->len < UDP_CHUNK ? s->len : UDP_CHUNK;
@@ -41,6 +41,6 @@ __noinline __s64 udp_sum(hook_ctx *ctx, __u32 off, __u32 len)
 {
 	struct udp_summing s = { .ctx = ctx, .off = off, .len = len & 0xffff };
 
-	bpf_loop(UDP_CHUNKS_MAX, udp_sum_piece, &s, 0);
+	bpf_loop(UDP_CHUNKS_MAX, udp_sum_fragment, &s, 0);
 	return s.len ? -1 : (__s64)csum_reduce(s.acc);
 }

@@ -122,7 +122,7 @@ func runTrace(ctx context.Context, flags traceFlags) error {
 	if request.Host, err = hostDevices(f); err != nil {
 		return err
 	}
-	if request.Access, request.Logins, err = sessionsFor(ctx, f, flags.sessions); err != nil {
+	if request.LNS, request.Logins, err = sessionsFor(ctx, f, flags.sessions); err != nil {
 		return err
 	}
 	files := trace.Files{Read: os.Stdin, Report: os.Stdout, Errors: os.Stderr}

@@ -16,7 +16,7 @@ import (
 
 // sessionsFor gives weft trace the sessions of subscribers, and whose they are
 // if the daemon says so.
-func sessionsFor(ctx context.Context, f *config.File, from string) (t state.AccessTables, logins map[uint16]string, err error) {
+func sessionsFor(ctx context.Context, f *config.File, from string) (t state.LNSTables, logins map[uint16]string, err error) {
 	if len(f.Names("lns"))+len(f.Names("l2tp_client")) == 0 || from == "none" {
 		return t, nil, nil
 	}
@@ -38,7 +38,7 @@ func sessionsFor(ctx context.Context, f *config.File, from string) (t state.Acce
 	if r.Doors().Datapath == nil {
 		return t, nil, nil
 	}
-	if t, err = subscribertable.Of(r.Doors().Datapath).AccessTables(); err != nil {
+	if t, err = subscribertable.Of(r.Doors().Datapath).LNSTables(); err != nil {
 		return t, nil, err
 	}
 	logins = map[uint16]string{}

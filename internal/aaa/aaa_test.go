@@ -209,8 +209,8 @@ func TestAccountsWaitForAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	books := gone.LocalAddr().(*net.UDPAddr).AddrPort()
-	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, true), Accounting: books, Secret: "with RADIUS", Timeout: time.Second, Tries: 3}})
+	accounting := gone.LocalAddr().(*net.UDPAddr).AddrPort()
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, true), Accounting: accounting, Secret: "with RADIUS", Timeout: time.Second, Tries: 3}})
 	c.pause = 50 * time.Millisecond
 	t.Cleanup(c.Close)
 	const many = 1000
@@ -227,15 +227,15 @@ func TestAccountsWaitForAServer(t *testing.T) {
 			t.Fatalf("a login beside unacknowledged records gives %+v, %v", v, err)
 		}
 	}
-	told := map[string]int{}
+	reported := map[string]int{}
 	b := make([]byte, 4096)
-	for len(told) < many {
+	for len(reported) < many {
 		if err := gone.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		n, from, err := gone.ReadFromUDPAddrPort(b)
 		if err != nil {
-			t.Fatalf("%d of %d accounts came: %v", len(told), many, err)
+			t.Fatalf("%d of %d accounts came: %v", len(reported), many, err)
 		}
 		p, err := radius.Parse(b[:n], []byte("with RADIUS"))
 		if err != nil {
@@ -244,7 +244,7 @@ func TestAccountsWaitForAServer(t *testing.T) {
 		if time.Since(begun) < 200*time.Millisecond {
 			continue // it takes nothing yet
 		}
-		told[rfc2866.AcctSessionID_GetString(p)]++
+		reported[rfc2866.AcctSessionID_GetString(p)]++
 		answer, err := p.Response(radius.CodeAccountingResponse).Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func TestAccountsWaitForAServer(t *testing.T) {
 }
 
 // bookkeeper answers accounts, and tells of each; which decides whether it is taken.
-func bookkeeper(t *testing.T, told chan<- *radius.Packet, taken func(*radius.Packet) bool) netip.AddrPort {
+func accounting(t *testing.T, reported chan<- *radius.Packet, taken func(*radius.Packet) bool) netip.AddrPort {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -267,7 +267,7 @@ func bookkeeper(t *testing.T, told chan<- *radius.Packet, taken func(*radius.Pac
 		SecretSource: radius.StaticSecretSource([]byte("with RADIUS")),
 		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
 			if taken(r.Packet) {
-				told <- r.Packet
+				reported <- r.Packet
 				_ = w.Write(r.Response(radius.CodeAccountingResponse))
 			}
 		}),
@@ -279,22 +279,22 @@ func bookkeeper(t *testing.T, told chan<- *radius.Packet, taken func(*radius.Pac
 // An account that a server does not take, as one whose database objects to it
 // does, holds up no other.
 func TestAnAccountThatIsNotTakenHoldsUpNoOther(t *testing.T) {
-	told := make(chan *radius.Packet, 100)
-	at := bookkeeper(t, told, func(p *radius.Packet) bool { return rfc2866.AcctSessionID_GetString(p) != "bad" })
+	reported := make(chan *radius.Packet, 100)
+	at := accounting(t, reported, func(p *radius.Packet) bool { return rfc2866.AcctSessionID_GetString(p) != "bad" })
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 50 * time.Millisecond, Tries: 1}})
 	c.pause = 10 * time.Millisecond
 	t.Cleanup(c.Close)
 	c.Account(t.Context(), &Record{Account: &Accounting{Status: StatusStart, ID: "bad", At: time.Now()}})
-	heard := map[string]bool{}
+	received := map[string]bool{}
 	for i := range 20 {
 		c.Account(t.Context(), &Record{Account: &Accounting{Status: StatusStart, ID: fmt.Sprint(i), At: time.Now()}})
 		if i%5 == 4 {
-			for len(heard) <= i {
+			for len(received) <= i {
 				select {
-				case p := <-told:
-					heard[rfc2866.AcctSessionID_GetString(p)] = true
+				case p := <-reported:
+					received[rfc2866.AcctSessionID_GetString(p)] = true
 				case <-time.After(20 * time.Second):
-					t.Fatalf("%d accounts came", len(heard))
+					t.Fatalf("%d accounts came", len(received))
 				}
 			}
 		}
@@ -304,15 +304,15 @@ func TestAnAccountThatIsNotTakenHoldsUpNoOther(t *testing.T) {
 // Accounting-On is sent until the first server answers; if none does, no server counts
 // as silent.
 func TestARouterBegins(t *testing.T) {
-	told := make(chan *radius.Packet, 100)
+	reported := make(chan *radius.Packet, 100)
 	calls := make(chan bool, 100)
-	at := bookkeeper(t, told, func(*radius.Packet) bool { calls <- true; return len(calls) > 2 })
+	at := accounting(t, reported, func(*radius.Packet) bool { calls <- true; return len(calls) > 2 })
 	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: at, Accounting: at, Secret: "with RADIUS", Timeout: 20 * time.Millisecond, Tries: 1}})
 	c.pause = 10 * time.Millisecond
 	t.Cleanup(c.Close)
 	c.Begun(t.Context(), Accounting{ID: "on-isp", At: time.Now(), Call: question(Credentials{}).Call})
 	select {
-	case p := <-told:
+	case p := <-reported:
 		if rfc2866.AcctStatusType_Get(p) != rfc2866.AcctStatusType_Value_AccountingOn {
 			t.Errorf("it says %v", p.Attributes)
 		}

@@ -48,7 +48,7 @@ func (c *Client) begin(ctx context.Context) {
 
 func (c *Client) wakeQueue() {
 	select {
-	case c.queue.news <- struct{}{}:
+	case c.queue.events <- struct{}{}:
 	default:
 	}
 }
@@ -67,13 +67,13 @@ func (c *Client) sendQueue(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-c.queue.news:
+			case <-c.queue.events:
 			}
 			continue
 		}
 		select {
 		case <-silent:
-			if !c.tellWhenHeard(ctx, p, one) {
+			if !c.reportWhenReceived(ctx, p, one) {
 				return
 			}
 			for len(silent) > 0 {
@@ -87,7 +87,7 @@ func (c *Client) sendQueue(ctx context.Context) {
 		}
 		c.queue.tasks.Go(func() {
 			defer func() { <-room }()
-			if c.try(ctx, p, one) == heardNothing {
+			if c.try(ctx, p, one) == receivedNothing {
 				select {
 				case silent <- struct{}{}:
 				default:
@@ -102,14 +102,14 @@ func (c *Client) sendQueue(ctx context.Context) {
 type outcome uint8
 
 const (
-	taken        outcome = iota
-	heardNothing         // of any server
-	objected             // servers take others, and not this one
+	taken           outcome = iota
+	receivedNothing         // of any server
+	objected                // servers take others, and not this one
 )
 
 // try tells an account, and notes what became of it.
 func (c *Client) try(ctx context.Context, p *sessionRecords, one *Record) outcome {
-	err := c.tell(ctx, one)
+	err := c.report(ctx, one)
 	given := err != nil && ctx.Err() == nil && time.Since(one.Account.At) > accountFor
 	o := c.queue.landed(p, one, err == nil, given, c.wakeQueue)
 	if given {
@@ -120,10 +120,10 @@ func (c *Client) try(ctx context.Context, p *sessionRecords, one *Record) outcom
 	return o
 }
 
-// tellWhenHeard tries one account after another, with pauses, until one is taken;
+// reportWhenReceived tries one account after another, with pauses, until one is taken;
 // false: ctx ended. One that a server does not take, whatever its reason, holds up
 // no other session's: it waits behind them.
-func (c *Client) tellWhenHeard(ctx context.Context, p *sessionRecords, one *Record) bool {
+func (c *Client) reportWhenReceived(ctx context.Context, p *sessionRecords, one *Record) bool {
 	for {
 		select {
 		case <-ctx.Done():
@@ -191,8 +191,8 @@ func (c *Client) lose(one *Record, err error) {
 }
 
 // tell sends one account.
-func (c *Client) tell(ctx context.Context, one *Record) error {
-	answer, _, err := c.exchange(ctx, c.telling, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
+func (c *Client) report(ctx context.Context, one *Record) error {
+	answer, _, err := c.exchange(ctx, c.reporting, func(s Server) netip.AddrPort { return s.Accounting }, func(secret []byte) (*radius.Packet, error) {
 		return c.accountingRequest(secret, one.Account, one.Total)
 	})
 	if err == nil && answer.Code != radius.CodeAccountingResponse {

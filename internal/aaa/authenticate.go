@@ -133,8 +133,8 @@ func router(p *radius.Packet, a netip.Addr) error {
 	return nil
 }
 
-// GardenFilter is the Filter-Id that puts a subscriber into the walled garden.
-const GardenFilter = "garden"
+// WalledGardenFilter is the Filter-Id that puts a subscriber into the walled garden.
+const WalledGardenFilter = "garden"
 
 // profileOf reads what a subscriber gets.
 func profileOf(p, asked *radius.Packet) (Profile, error) {
@@ -192,7 +192,7 @@ func profileOf(p, asked *radius.Packet) (Profile, error) {
 		}
 	}
 	out.RateUp, out.RateDown = uint64(wispr.WISPrBandwidthMaxUp_Get(p)), uint64(wispr.WISPrBandwidthMaxDown_Get(p))
-	out.WalledGarden = rfc2865.FilterID_GetString(p) == GardenFilter
+	out.WalledGarden = rfc2865.FilterID_GetString(p) == WalledGardenFilter
 	seconds := func(n uint32) time.Duration { return time.Duration(n) * time.Second }
 	out.SessionTimeout = seconds(uint32(rfc2865.SessionTimeout_Get(p)))
 	out.IdleTimeout = seconds(uint32(rfc2865.IdleTimeout_Get(p)))

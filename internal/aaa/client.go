@@ -29,17 +29,17 @@ type Server struct {
 // Client asks servers in their order; one that did not answer comes last for a
 // while.
 type Client struct {
-	log     *slog.Logger
-	servers []Server
-	nas     string
-	mu      sync.Mutex
-	silent  map[netip.AddrPort]time.Time // until when a server comes last
-	asking  chan struct{}                // as many questions at a time as it has room for
-	telling chan struct{}                // and accounts: a server that is slow to take them delays no login
-	lines   lines
-	queue   queue
-	pause   time.Duration                   // between two attempts while no accounting server answers
-	counts  map[netip.AddrPort]*ServerStats // by where it authenticates; mu
+	log       *slog.Logger
+	servers   []Server
+	nas       string
+	mu        sync.Mutex
+	silent    map[netip.AddrPort]time.Time // until when a server comes last
+	asking    chan struct{}                // as many questions at a time as it has room for
+	reporting chan struct{}                // and accounts: a server that is slow to take them delays no login
+	lines     lines
+	queue     queue
+	pause     time.Duration                   // between two attempts while no accounting server answers
+	counts    map[netip.AddrPort]*ServerStats // by where it authenticates; mu
 }
 
 // NAS is what the servers know this router by (NAS-Identifier, RFC 2865 section 5.32).
@@ -105,8 +105,8 @@ const AtATime = 256
 
 // NewClient makes a client; nas is what servers know this router by.
 func NewClient(log *slog.Logger, nas string, servers []Server) *Client {
-	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*ServerStats{}, asking: make(chan struct{}, AtATime), telling: make(chan struct{}, AtATime), pause: accountEvery}
-	c.queue.most, c.queue.news = accountsMost, make(chan struct{}, 1)
+	c := &Client{log: log, nas: nas, silent: map[netip.AddrPort]time.Time{}, counts: map[netip.AddrPort]*ServerStats{}, asking: make(chan struct{}, AtATime), reporting: make(chan struct{}, AtATime), pause: accountEvery}
+	c.queue.most, c.queue.events = accountsMost, make(chan struct{}, 1)
 	for _, s := range servers {
 		if s.Timeout <= 0 {
 			s.Timeout = defaultTimeout

@@ -189,7 +189,7 @@ func changeOf(p *radius.Packet) Change {
 		c.RateDown = &v
 	}
 	if text, err := rfc2865.FilterID_LookupString(p); err == nil {
-		v := text == GardenFilter
+		v := text == WalledGardenFilter
 		c.WalledGarden = &v
 	}
 	seconds := func(n uint32) *time.Duration {

@@ -33,23 +33,23 @@ type sessionRecords struct {
 // queue is the accounting queue of a client. Records wait in one list, not each by itself:
 // after a storm there are tens of thousands.
 type queue struct {
-	mu       sync.Mutex
-	sessions map[string]*sessionRecords // of each session that has any
-	turn     []*sessionRecords          // those of which nothing is on its way, in the order in which they are tried
-	ages     []*Record                  // all, oldest first, and some that are over
-	count    int
-	most     int
-	lost     uint64
-	settled  []uint64 // numbers that need not be kept any more
-	ended    bool     // nothing more is to come
-	heir     *Client  // who asks other servers from now on
-	wake     func()   // something is settled; may be nil
-	saidAt   time.Time
-	unsaid   int // accounts that were lost since saidAt
-	news     chan struct{}
-	running  bool
-	toldAt   time.Time // when a server took one last
-	tasks    task.Tasks
+	mu           sync.Mutex
+	sessions     map[string]*sessionRecords // of each session that has any
+	turn         []*sessionRecords          // those of which nothing is on its way, in the order in which they are tried
+	ages         []*Record                  // all, oldest first, and some that are over
+	count        int
+	most         int
+	lost         uint64
+	acknowledged []uint64 // numbers that need not be kept any more
+	ended        bool     // nothing more is to come
+	heir         *Client  // who asks other servers from now on
+	wake         func()   // something is settled; may be nil
+	saidAt       time.Time
+	unsaid       int // accounts that were lost since saidAt
+	events       chan struct{}
+	running      bool
+	reportedAt   time.Time // when a server took one last
+	tasks        task.Tasks
 }
 
 // accountsMost bounds the records of a section that wait. 30,000 sessions that all
@@ -118,7 +118,7 @@ func (b *queue) settle(one *Record) {
 	one.over = true
 	b.count--
 	if one.Number != 0 {
-		b.settled = append(b.settled, one.Number)
+		b.acknowledged = append(b.acknowledged, one.Number)
 		if b.wake != nil {
 			b.wake()
 		}
@@ -158,7 +158,7 @@ func (b *queue) take() (*sessionRecords, *Record) {
 
 // landed handles the result of a sent record: it was acknowledged, is discarded, or waits
 // again behind all others; wake is called when one has rested.
-func (b *queue) landed(p *sessionRecords, one *Record, told, given bool, wake func()) outcome {
+func (b *queue) landed(p *sessionRecords, one *Record, reported, given bool, wake func()) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -166,17 +166,17 @@ func (b *queue) landed(p *sessionRecords, one *Record, told, given bool, wake fu
 	if one.tried++; one.tried == 1 {
 		one.first = now
 	}
-	o := heardNothing
+	o := receivedNothing
 	switch {
-	case told:
-		b.toldAt, o = now, taken
-	case one.tried >= deniedAfter && b.toldAt.After(one.first):
+	case reported:
+		b.reportedAt, o = now, taken
+	case one.tried >= deniedAfter && b.reportedAt.After(one.first):
 		one.denied, o = true, objected
 	}
 	switch {
-	case told || given || b.heir != nil:
+	case reported || given || b.heir != nil:
 		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
-		if told || given {
+		if reported || given {
 			b.settle(one)
 		} else {
 			b.inherit(one)
@@ -237,17 +237,17 @@ func (c *Client) put(one *Record) {
 }
 
 // Settled gives the numbers of accounts that need not be kept any more, once.
-func (c *Client) Settled() []uint64 {
+func (c *Client) Acknowledged() []uint64 {
 	b := &c.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	list := b.settled
-	b.settled = nil
+	list := b.acknowledged
+	b.acknowledged = nil
 	return list
 }
 
-// WhenSettled has f called when there is something for Settled; f does not wait.
-func (c *Client) WhenSettled(f func()) { c.queue.wake = f }
+// WhenAcknowledged has f called when there is something for Settled; f does not wait.
+func (c *Client) WhenAcknowledged(f func()) { c.queue.wake = f }
 
 // HandOver gives what waits to the client of other servers, now and later; that
 // tells it until ctx ends.

@@ -42,11 +42,11 @@ func note(number uint64, kind Status, id string) *Record {
 }
 
 // hear waits for so many accounts.
-func hear(t *testing.T, told <-chan *radius.Packet, many int) (list []string) {
+func receive(t *testing.T, reported <-chan *radius.Packet, many int) (list []string) {
 	t.Helper()
 	for len(list) < many {
 		select {
-		case p := <-told:
+		case p := <-reported:
 			list = append(list, rfc2866.AcctStatusType_Get(p).String()+" "+rfc2866.AcctSessionID_GetString(p))
 		case <-time.After(patience):
 			t.Fatalf("of %d records these were sent: %q", many, list)
@@ -68,16 +68,16 @@ func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 		time.Sleep(time.Duration(many%7) * 10 * time.Millisecond) // some are on their way
 		cancel()
 		c.Wait()
-		if gone := c.Settled(); len(gone) > 0 || c.Waiting() != many {
+		if gone := c.Acknowledged(); len(gone) > 0 || c.Waiting() != many {
 			t.Errorf("of %d accounts %d wait, settled are %v", many, c.Waiting(), gone)
 		}
 	}
-	told := make(chan *radius.Packet, 10)
-	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
+	reported := make(chan *radius.Packet, 10)
+	c := clientOf(t, accounting(t, reported, func(*radius.Packet) bool { return true }))
 	woken := make(chan bool, 10)
-	c.WhenSettled(func() { woken <- true })
+	c.WhenAcknowledged(func() { woken <- true })
 	c.Account(t.Context(), note(7, StatusStop, "a1"))
-	if got := hear(t, told, 1); got[0] != "Stop a1" {
+	if got := receive(t, reported, 1); got[0] != "Stop a1" {
 		t.Errorf("sent is %q", got)
 	}
 	select {
@@ -85,7 +85,7 @@ func TestAccountsThatNobodyTookAreNotSettled(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("no signal that it is settled")
 	}
-	if gone := c.Settled(); !slices.Equal(gone, []uint64{7}) || c.Waiting() != 0 || len(c.Settled()) > 0 {
+	if gone := c.Acknowledged(); !slices.Equal(gone, []uint64{7}) || c.Waiting() != 0 || len(c.Acknowledged()) > 0 {
 		t.Errorf("settled are %v, %d wait", gone, c.Waiting())
 	}
 }
@@ -113,9 +113,9 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 // answer; of several Interim-Updates in between only the last one is sent. Interim-Updates
 // without acknowledgement do not pile up.
 func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
-	told := make(chan *radius.Packet, 1000)
+	reported := make(chan *radius.Packet, 1000)
 	open := make(chan struct{})
-	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool {
+	c := clientOf(t, accounting(t, reported, func(*radius.Packet) bool {
 		select {
 		case <-open:
 			return true
@@ -142,7 +142,7 @@ func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
 	close(open)
 	order := map[string]string{}
 	for ends := 0; ends < many; {
-		kind, id, _ := strings.Cut(hear(t, told, 1)[0], " ")
+		kind, id, _ := strings.Cut(receive(t, reported, 1)[0], " ")
 		if strings.HasSuffix(order[id], kind+" ") {
 			continue // its answer was late
 		}
@@ -159,13 +159,13 @@ func TestASessionsAccountsKeepTheirOrder(t *testing.T) {
 
 // A beginning to which a server objects does not keep it from hearing of the end.
 func TestAnEndIsToldThoughTheBeginningIsNotTaken(t *testing.T) {
-	told := make(chan *radius.Packet, 10)
-	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+	reported := make(chan *radius.Packet, 10)
+	c := clientOf(t, accounting(t, reported, func(p *radius.Packet) bool {
 		return rfc2866.AcctStatusType_Get(p) == rfc2866.AcctStatusType_Value_Stop
 	}))
 	c.Account(t.Context(), note(1, StatusStart, "a1"))
 	c.Account(t.Context(), note(2, StatusStop, "a1"))
-	if got := hear(t, told, 1); got[0] != "Stop a1" {
+	if got := receive(t, reported, 1); got[0] != "Stop a1" {
 		t.Errorf("sent is %q", got)
 	}
 }
@@ -173,9 +173,9 @@ func TestAnEndIsToldThoughTheBeginningIsNotTaken(t *testing.T) {
 // An account to which servers object, while they take others, rests; the end of its
 // session does not.
 func TestAnAccountThatServersObjectToRests(t *testing.T) {
-	told := make(chan *radius.Packet, 10000)
+	reported := make(chan *radius.Packet, 10000)
 	var bad atomic.Int32
-	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+	c := clientOf(t, accounting(t, reported, func(p *radius.Packet) bool {
 		if rfc2866.AcctSessionID_GetString(p) == "bad" && rfc2866.AcctStatusType_Get(p) == rfc2866.AcctStatusType_Value_Start {
 			bad.Add(1)
 			return false
@@ -191,7 +191,7 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 	begun := time.Now()
 	for i := 0; !rests(); i++ {
 		c.Account(t.Context(), note(0, StatusStart, fmt.Sprint(i)))
-		hear(t, told, 1)
+		receive(t, reported, 1)
 		if time.Since(begun) > patience {
 			t.Fatalf("it was tried %d times", bad.Load())
 		}
@@ -199,13 +199,13 @@ func TestAnAccountThatServersObjectToRests(t *testing.T) {
 	tries := bad.Load()
 	for i := range 20 {
 		c.Account(t.Context(), note(0, StatusStop, fmt.Sprint("x", i)))
-		hear(t, told, 1)
+		receive(t, reported, 1)
 	}
 	if n := bad.Load(); n != tries {
 		t.Errorf("it was tried %d times more", n-tries)
 	}
 	c.Account(t.Context(), note(2, StatusStop, "bad"))
-	if got := hear(t, told, 1); got[0] != "Stop bad" {
+	if got := receive(t, reported, 1); got[0] != "Stop bad" {
 		t.Errorf("sent is %q", got)
 	}
 	for begun := time.Now(); c.Waiting() != 1; time.Sleep(time.Millisecond) { // the beginning
@@ -233,33 +233,33 @@ func TestTheOldestAccountsMakeRoom(t *testing.T) {
 	if want := []string{"15", "16", "17", "18", "19", "20", "21", "22", "23", "24"}; !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)
 	}
-	if st := c.Stats(); st[0].Lost != 15 || st[0].Waiting != 10 || len(c.Settled()) != 15 {
+	if st := c.Stats(); st[0].Lost != 15 || st[0].Waiting != 10 || len(c.Acknowledged()) != 15 {
 		t.Errorf("it counts %+v", st[0])
 	}
 }
 
 // New servers receive the records that wait for the old ones, also outstanding ones.
 func TestOtherServersTakeOver(t *testing.T) {
-	told := make(chan *radius.Packet, 1000)
+	reported := make(chan *radius.Packet, 1000)
 	old := clientOf(t, deaf(t))
 	const many = 300
 	for i := range many {
 		old.Account(t.Context(), note(uint64(i+1), StatusStop, fmt.Sprint(i)))
 	}
 	time.Sleep(10 * time.Millisecond)
-	next := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
+	next := clientOf(t, accounting(t, reported, func(*radius.Packet) bool { return true }))
 	next.servers[0].Timeout = 5 * time.Second // three answers that are late on a busy machine are an objection
 	old.HandOver(t.Context(), next)
-	for heard := map[string]bool{}; len(heard) < many; { // a record with a late answer is sent twice
-		heard[hear(t, told, 1)[0]] = true
+	for received := map[string]bool{}; len(received) < many; { // a record with a late answer is sent twice
+		received[receive(t, reported, 1)[0]] = true
 	}
-	var settled []uint64
-	for begun := time.Now(); len(settled) < many && time.Since(begun) < patience; time.Sleep(time.Millisecond) {
-		settled = append(settled, next.Settled()...)
+	var acknowledged []uint64
+	for begun := time.Now(); len(acknowledged) < many && time.Since(begun) < patience; time.Sleep(time.Millisecond) {
+		acknowledged = append(acknowledged, next.Acknowledged()...)
 	}
-	slices.Sort(settled)
-	if len(slices.Compact(settled)) != many || len(old.Settled()) > 0 || old.Waiting() != 0 {
-		t.Errorf("settled are %d, and %d still wait for the old servers", len(settled), old.Waiting())
+	slices.Sort(acknowledged)
+	if len(slices.Compact(acknowledged)) != many || len(old.Acknowledged()) > 0 || old.Waiting() != 0 {
+		t.Errorf("settled are %d, and %d still wait for the old servers", len(acknowledged), old.Waiting())
 	}
 	old.Wait() // nothing of it is left behind by a reload, although the context goes on
 }
@@ -267,11 +267,11 @@ func TestOtherServersTakeOver(t *testing.T) {
 // Each attempt has its own Acct-Delay-Time, and so is another message (RFC 2866
 // section 5.2).
 func TestALateAccountSaysHowLate(t *testing.T) {
-	told := make(chan *radius.Packet, 10)
+	reported := make(chan *radius.Packet, 10)
 	tries := 0
-	c := clientOf(t, bookkeeper(t, told, func(p *radius.Packet) bool {
+	c := clientOf(t, accounting(t, reported, func(p *radius.Packet) bool {
 		tries++
-		told <- p
+		reported <- p
 		return false
 	}))
 	one := note(1, StatusStop, "a1")
@@ -280,7 +280,7 @@ func TestALateAccountSaysHowLate(t *testing.T) {
 	var seen []*radius.Packet
 	for len(seen) < 2 {
 		select {
-		case p := <-told:
+		case p := <-reported:
 			seen = append(seen, p)
 		case <-time.After(patience):
 			t.Fatal("it is not sent again")
@@ -298,13 +298,13 @@ func TestALateAccountSaysHowLate(t *testing.T) {
 
 // A client that gets no more records ends when the last one is acknowledged.
 func TestAClientThatIsNotNeededAnyMoreEnds(t *testing.T) {
-	told := make(chan *radius.Packet, 10)
-	c := clientOf(t, bookkeeper(t, told, func(*radius.Packet) bool { return true }))
+	reported := make(chan *radius.Packet, 10)
+	c := clientOf(t, accounting(t, reported, func(*radius.Packet) bool { return true }))
 	c.servers[0].Timeout = 5 * time.Second
 	c.Account(t.Context(), note(1, StatusStop, "last"))
 	c.End()
 	c.Wait()
-	if len(told) != 1 || c.Waiting() != 0 {
-		t.Errorf("%d are sent, %d wait", len(told), c.Waiting())
+	if len(reported) != 1 || c.Waiting() != 0 {
+		t.Errorf("%d are sent, %d wait", len(reported), c.Waiting())
 	}
 }

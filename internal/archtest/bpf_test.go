@@ -110,18 +110,18 @@ func hooks(s source) (n int) {
 }
 
 func TestTheRulesForCNoticeWhoBreaksThem(t *testing.T) {
-	where := map[string]string{"nat64.h": "blocks", "nat64_maps.h": "blocks", "neighbour.h": "blocks", "xdp.h": "hook", "xdp_more.h": "hook", "hook.h": "hook", "leave.h": "lib"}
+	where := map[string]string{"nat64.h": "blocks", "nat64_maps.h": "blocks", "neighbour.h": "blocks", "xdp.h": "hook", "xdp_more.h": "hook", "hook.h": "hook", "fib_lookup.h": "lib"}
 	for _, c := range []struct{ folder, name, text, want string }{
-		{"blocks", "nat64.h", "#include \"nat64_maps.h\"\n#include \"leave.h\"", ""},
+		{"blocks", "nat64.h", "#include \"nat64_maps.h\"\n#include \"fib_lookup.h\"", ""},
 		{"blocks", "nat64.h", "#include \"neighbour.h\"", "includes the block"},
 		{"blocks", "neighbour.h", "#include \"nat64_maps.h\"", "includes the block"},
-		{"lib", "leave.h", "#include \"nat64.h\"", "includes the block"},
+		{"lib", "fib_lookup.h", "#include \"nat64.h\"", "includes the block"},
 		{"blocks", "nat64.h", "#include \"xdp.h\"", "chooses its hook"},
 		{"blocks", "nat64.h", "#include \"hook.h\"", ""},
 		{"blocks", "nat64.h", "if (HOOK_IS_XDP)", "only hook/ knows"},
 		{"blocks", "nat64.h", "bpf_skb_load_bytes(ctx, 0, 0, 0);", "only hook/ knows"},
-		{"lib", "leave.h", "return XDP_PASS;", "only hook/ knows"},
-		{"lib", "leave.h", "/* not XDP_PASS */ x = INTERFACE_XDP_OUT;", ""},
+		{"lib", "fib_lookup.h", "return XDP_PASS;", "only hook/ knows"},
+		{"lib", "fib_lookup.h", "/* not XDP_PASS */ x = INTERFACE_XDP_OUT;", ""},
 		{"hook", "xdp.h", "struct xdp_md *ctx;", ""},
 		{"hook", "xdp.h", "#include \"xdp_more.h\"", ""},
 		{"hook", "tc.h", "#include \"xdp_more.h\"", "chooses its hook"},

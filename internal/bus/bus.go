@@ -128,7 +128,7 @@ func Open(ctx context.Context, s Settings, log *slog.Logger) *Bus {
 	for _, p := range s.Peers {
 		r := &reader{bus: b, peer: p}
 		b.tasks.Go(func() {
-			b.again(ctx, r.read, func(err error) { b.tell(ctx, Event{Left: &Left{p.Name, err}}) })
+			b.again(ctx, r.read, func(err error) { b.notify(ctx, Event{Left: &Left{p.Name, err}}) })
 		})
 	}
 	return b
@@ -172,7 +172,7 @@ func (b *Bus) again(ctx context.Context, do func(context.Context) error, failed 
 }
 
 // tell passes an event to its receiver and waits until it is taken.
-func (b *Bus) tell(ctx context.Context, e Event) {
+func (b *Bus) notify(ctx context.Context, e Event) {
 	select {
 	case b.events <- e:
 	case <-ctx.Done():

@@ -117,7 +117,7 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 	defer stop()
 	b.tasks.Go(func() { b.backlog.measure(measuring, stream) })
 	asked, err := conn.Subscribe(asking(b.settings.Name), func(m *nats.Msg) {
-		b.tell(ctx, Event{Asked: &Asked{string(m.Data)}})
+		b.notify(ctx, Event{Asked: &Asked{string(m.Data)}})
 	})
 	if err != nil {
 		return fmt.Errorf("subscribe to requests: %w", err)
@@ -127,7 +127,7 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 	b.js, b.err = js, nil
 	b.mu.Unlock()
 	defer b.closed(errors.New("the stream is being reopened"))
-	b.tell(ctx, Event{Opened: &Opened{}})
+	b.notify(ctx, Event{Opened: &Opened{}})
 	look := time.NewTicker(shortPause)
 	defer look.Stop()
 	for {

@@ -72,7 +72,7 @@ func (r *reader) read(ctx context.Context) error {
 	}
 	r.bus.join(r.peer.Name, conn)
 	defer r.bus.join(r.peer.Name, nil)
-	r.bus.tell(ctx, Event{Joined: &Joined{r.peer.Name, seamless}})
+	r.bus.notify(ctx, Event{Joined: &Joined{r.peer.Name, seamless}})
 	return r.consume(ctx, conn, consumer)
 }
 
@@ -104,6 +104,6 @@ func (r *reader) consume(ctx context.Context, conn *nats.Conn, consumer jetstrea
 		}
 		missed := at.Sequence.Stream != r.last+1
 		r.last = at.Sequence.Stream
-		r.bus.tell(ctx, Event{Message: &Message{Peer: r.peer.Name, Data: m.Data(), Missed: missed, Behind: at.NumPending}})
+		r.bus.notify(ctx, Event{Message: &Message{Peer: r.peer.Name, Data: m.Data(), Missed: missed, Behind: at.NumPending}})
 	}
 }

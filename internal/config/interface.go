@@ -17,7 +17,7 @@ type Interface struct {
 	Hook        Hook           `toml:"hook" enum:"auto,xdp,tc" example:"\"auto\"" doc:"The hook of the programs: xdp (in the driver, fastest for small packets), tc (after the driver, keeps large TCP segments whole), or auto, which selects one for the device."`
 	Promiscuous bool           `toml:"promiscuous" example:"false" doc:"The device receives all frames (promiscuous mode): a guest binds a raw socket to it (User-Mode Linux's raw and hybrid transports) and has its own link address."`
 	Offloads    bool           `toml:"offloads" example:"true" doc:"With false the device carries no GSO packets and no unfinished checksums, for guests that do not accept them."`
-	Shortcut    bool           `toml:"bypass" was:"shortcut" example:"false" doc:"Translated packets bypass the stack (and netfilter)."`
+	Bypass      bool           `toml:"bypass" was:"shortcut" example:"false" doc:"Translated packets bypass the stack (and netfilter)."`
 }
 
 // Hook is where programs attach to an interface.
@@ -60,7 +60,7 @@ func checkInterface(c *Checker, name string, i *Interface) {
 		}
 		c.Error(key, what, remedy)
 	}
-	if i.Hook == HookXDP && !i.Shortcut && !c.Broken("bypass") && c.File().Roles()&^state.RoleTranslated == 0 {
+	if i.Hook == HookXDP && !i.Bypass && !c.Broken("bypass") && c.File().Roles()&^state.RoleTranslated == 0 {
 		c.Error("hook", "XDP cannot pass a translated packet back to the stack, it can only send it out past the stack",
 			`add bypass = true if going past netfilter is right here, else write hook = "tc" or "auto"`)
 	}

@@ -127,7 +127,7 @@ func TestWithoutATextThereAreDefaults(t *testing.T) {
 
 func TestAnInterfaceIsItsNamesDeviceByDefault(t *testing.T) {
 	f := load(t, "[interface.eth1]\n[interface.eth0]\nmtu = 1500\n")
-	if i := f.Interface("eth1"); i == nil || i.Device != "eth1" || i.Hook != config.HookAuto || i.Shortcut || i.MTU != 0 {
+	if i := f.Interface("eth1"); i == nil || i.Device != "eth1" || i.Hook != config.HookAuto || i.Bypass || i.MTU != 0 {
 		t.Errorf("interface is %+v", i)
 	}
 	if got := f.Names("interface"); !slices.Equal(got, []string{"eth1", "eth0"}) {

@@ -13,7 +13,7 @@ import (
 
 // opens sends a datagram from a port of the member to the server, and gives
 // the port of the pool that it got.
-func (w *world) opens(port int) netip.AddrPort {
+func (w *topology) opens(port int) netip.AddrPort {
 	w.t.Helper()
 	err := w.member.Do(func() error {
 		conn, err := net.DialUDP("udp6", &net.UDPAddr{Port: port}, net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(serverFrom6), 9)))
@@ -40,7 +40,7 @@ func (w *world) opens(port int) netip.AddrPort {
 }
 
 // had asks who had a port, and gives the answers' nodes.
-func (w *world) had(at netip.AddrPort, when time.Time, more ...string) (nodes []string, rows []map[string]any) {
+func (w *topology) had(at netip.AddrPort, when time.Time, more ...string) (nodes []string, rows []map[string]any) {
 	w.t.Helper()
 	out, err := w.weft(append([]string{"show", "who", at.Addr().String(), fmt.Sprint(at.Port()), when.Format(time.RFC3339Nano), "--json"}, more...)...)
 	if err == nil {
@@ -64,7 +64,7 @@ func TestWhoHadAPortIsKnownAfterwards(t *testing.T) {
 	defer collector.Close()
 	log := filepath.Join(t.TempDir(), "main.allocations")
 	logs := fmt.Sprintf("allocation_log = %q\nallocation_syslog = \"udp://%s\"\n", log, collector.LocalAddr())
-	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+logs)
+	w := newTopology(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+logs)
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	r := w.start()
 	is := func(at netip.AddrPort, when time.Time, want string) {
@@ -115,7 +115,7 @@ func TestFixedBlocksSayWhoHadAPort(t *testing.T) {
 	t.Parallel()
 	toml := strings.Replace(statefulTOML(fmt.Sprintf(ends, "", ""), 65536), "static = [{ protocol = \"udp\", ipv6 = \"[2001:db8:1::2]:7007\", ipv4 = \"192.0.2.1:7007\" }]",
 		"subscribers = \"2001:db8:1::/59\"\nsubscriber_prefix_len = 64\nport_block = 2016", 1)
-	w := newWorld(t, toml)
+	w := newTopology(t, toml)
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	w.start()
 	at := w.opens(5001)
@@ -143,7 +143,7 @@ func TestBlocksOfBeforeAChangeAreKnownAfterwards(t *testing.T) {
 		}
 		return strings.Replace(toml, static, static+fmt.Sprintf("\nsubscribers = %q\nsubscriber_prefix_len = 64\nport_block = %d", first, block), 1)
 	}
-	w := newWorld(t, with("2001:db8:1::/59", 2016))
+	w := newTopology(t, with("2001:db8:1::/59", 2016))
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	r := w.start()
 	is := func(what string, at netip.AddrPort, when time.Time, want string, more ...string) {
@@ -214,7 +214,7 @@ func TestBlocksOfBeforeAChangeAreKnownAfterwards(t *testing.T) {
 
 func TestFlushEndsWhatItIsToldAndNothingElse(t *testing.T) {
 	t.Parallel()
-	w := newStatefulWorld(t, "")
+	w := newStatefulTopology(t, "")
 	w.start()
 	first, second := w.opens(5001), w.opens(5002)
 	for _, c := range []struct{ args, says string }{
@@ -247,7 +247,7 @@ func TestFlushEndsWhatItIsToldAndNothingElse(t *testing.T) {
 
 func TestSubscribersAreCounted(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+"count_subscribers = true\nports_per_subscriber = 2\n")
+	w := newTopology(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+"count_subscribers = true\nports_per_subscriber = 2\n")
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	w.start()
 	w.pings(w.member, serverFrom6)

@@ -24,7 +24,7 @@ type frames struct {
 	index int
 }
 
-func (w *world) frames(host *netspace.Space) *frames {
+func (w *topology) frames(host *netspace.Space) *frames {
 	w.t.Helper()
 	x := &frames{t: w.t}
 	err := host.Do(func() (err error) {
@@ -111,7 +111,7 @@ func marked(to, from, text string) []byte {
 // sync sends a frame that is let through and waits until the other has it: all
 // that was sent before has had its chance. Each CPU has a queue of its own, and
 // the frames before were sent from any of them, so each sends one.
-func (w bridgedWorld) sync(from, to *frames, text string) (before int) {
+func (w bridgedTopology) sync(from, to *frames, text string) (before int) {
 	w.t.Helper()
 	last := onEachCPU(w.t, func() { from.send(marked(serverMAC, otherMAC, "that was all")) })
 	end := time.Now().Add(patience)

@@ -52,14 +52,14 @@ func bridged(options, port string) string {
 	return strings.NewReplacer("OPTIONS", options, "PORT", port, "ADDRESSES", addresses).Replace(bridging)
 }
 
-type bridgedWorld struct {
-	*world
+type bridgedTopology struct {
+	*topology
 	other *netspace.Space
 }
 
-func newBridged(t *testing.T, toml string) bridgedWorld {
+func newBridged(t *testing.T, toml string) bridgedTopology {
 	t.Helper()
-	w := bridgedWorld{newWorld(t, toml), spacetest.New(t, "other")}
+	w := bridgedTopology{newTopology(t, toml), spacetest.New(t, "other")}
 	w.cable("vm", w.other)
 	for i, host := range []*netspace.Space{w.member, w.other, w.server} {
 		number := []int{2, 3, 9}[i]
@@ -71,7 +71,7 @@ func newBridged(t *testing.T, toml string) bridgedWorld {
 }
 
 // dropped returns how many frames a port dropped for a reason, by show bridges.
-func (w bridgedWorld) dropped(port, reason string) int {
+func (w bridgedTopology) dropped(port, reason string) int {
 	w.t.Helper()
 	count := func(drops any) (n int) {
 		for _, d := range drops.([]any) {
@@ -94,7 +94,7 @@ func (w bridgedWorld) dropped(port, reason string) int {
 	return 0
 }
 
-func (w bridgedWorld) isolated() {
+func (w bridgedTopology) isolated() {
 	w.t.Helper()
 	if w.reaches(w.other, "10.9.0.2") || w.reaches(w.member, "2001:db8:9::3") {
 		w.t.Error("one guest reaches the other")
@@ -372,7 +372,7 @@ func TestCheckTellsOfTheWaysThatTheHostHas(t *testing.T) {
 	}
 	out := said()
 	_, refused := w.exec(w.other, "ip", "link", "add", "asked", "type", "bridge", "vlan_filtering", "1")
-	if told := strings.Contains(out, "this kernel's bridge has no VLAN filtering"); told != (refused != nil) {
+	if notified := strings.Contains(out, "this kernel's bridge has no VLAN filtering"); notified != (refused != nil) {
 		t.Errorf("a bridge that filters VLANs: %v, and it says\n%s", refused, out)
 	}
 	for _, want := range []string{"net/ipv4/ip_forward is 1", "net/ipv4/conf/vm/proxy_arp is 1", "vm has the address 192.0.2.1/24", ": OK"} {

@@ -16,7 +16,7 @@ func (d *daemon) registry() api.Registry {
 
 // sources are the sources of the daemon's nouns, by feature.
 func (d *daemon) sources() map[string]any {
-	all := map[string]any{"host": core{d.standing, d.runners, &d.unset, &d.metrics, &d.onTrial}}
+	all := map[string]any{"host": core{d.reloadStatus, d.runners, &d.unset, &d.metrics, &d.onTrial}}
 	for _, x := range d.runners.list {
 		all[x.Name] = x.Runner
 	}

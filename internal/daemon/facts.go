@@ -75,11 +75,11 @@ func (r *Router) inspected(ctx context.Context, f *config.File) (state.Facts, er
 
 // answer adds the answers of the kernel and the host's accounts to the facts.
 func answer(k *kernel.Kernel, q state.Questions, facts *state.Facts) {
-	facts.Sysctls, facts.Strangers, facts.NoVLANs = k.Sysctls(q.Sysctls), strangers(q.Accounts), withoutVLANs(q)
+	facts.Sysctls, facts.Outsiders, facts.NoVLANs = k.Sysctls(q.Sysctls), outsiders(q.Accounts), withoutVLANs(q)
 }
 
 // strangers returns the users and groups that the host does not have.
-func strangers(all []string) []string {
+func outsiders(all []string) []string {
 	return slices.DeleteFunc(all, func(who string) bool {
 		kind, name, _ := strings.Cut(who, " ")
 		var err error

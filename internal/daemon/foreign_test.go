@@ -11,10 +11,10 @@ import (
 
 // The uplink of the router has its address and its default route by router
 // advertisements, which are weft's own, from the other side.
-func advertisedWorld(t *testing.T, toml string) (w, far *world) {
+func advertisedTopology(t *testing.T, toml string) (w, far *topology) {
 	t.Helper()
-	w = newWorld(t, toml)
-	far = &world{t: t, router: w.server, file: filepath.Join(t.TempDir(), "weft.toml")}
+	w = newTopology(t, toml)
+	far = &topology{t: t, router: w.server, file: filepath.Join(t.TempDir(), "weft.toml")}
 	t.Cleanup(func() {
 		if err := far.place().Remove(); err != nil {
 			t.Error(err)
@@ -26,7 +26,7 @@ func advertisedWorld(t *testing.T, toml string) (w, far *world) {
 	return w, far
 }
 
-func (w *world) hasRA(device string) func() bool {
+func (w *topology) hasRA(device string) func() bool {
 	return func() bool {
 		routes := w.run(w.router, "ip -6 route show default dev "+device)
 		addresses := w.run(w.router, "ip -6 -o addr show dev "+device+" scope global -tentative")
@@ -35,7 +35,7 @@ func (w *world) hasRA(device string) func() bool {
 }
 
 func TestForwardingKeepsWhatRouterAdvertisementsGave(t *testing.T) {
-	w, _ := advertisedWorld(t, "[interface.lan]\naddresses = [\"192.0.2.1/24\"]\n")
+	w, _ := advertisedTopology(t, "[interface.lan]\naddresses = [\"192.0.2.1/24\"]\n")
 	before := w.run(w.router, `sysctl -a -r ^net\.ipv[46]\.(conf|ip_forward)`)
 	r := w.start()
 	if !w.hasRA("wan")() {
@@ -71,7 +71,7 @@ func TestForwardingKeepsWhatRouterAdvertisementsGave(t *testing.T) {
 // Where weft advertises, or the file has a subnet, another router's
 // advertisements are none of this router's business, unless it lives by them.
 func TestAdvertisementsAreTakenOnlyWhereTheHostIsNoRouterOfTheLink(t *testing.T) {
-	w, _ := advertisedWorld(t, "[interface.lan]\naddresses = [\"2001:db8:1::1/64\"]\n[interface.wan]\n[ra.wan]\nlifetime = \"0s\"\n[ra.lan]\n")
+	w, _ := advertisedTopology(t, "[interface.lan]\naddresses = [\"2001:db8:1::1/64\"]\n[interface.wan]\n[ra.wan]\nlifetime = \"0s\"\n[ra.lan]\n")
 	w.start()
 	for device, want := range map[string]string{"wan": "2", "lan": "1"} {
 		if got := strings.TrimSpace(w.run(w.router, "sysctl -n net.ipv6.conf."+device+".accept_ra")); got != want {
@@ -86,7 +86,7 @@ func TestAdvertisementsAreTakenOnlyWhereTheHostIsNoRouterOfTheLink(t *testing.T)
 // A host that has forwarded already takes no advertisements where accept_ra is 1:
 // weft does not begin to.
 func TestAHostThatForwardsAlreadyIsLeftAsItIs(t *testing.T) {
-	w := newWorld(t, "[interface.lan]\naddresses = [\"192.0.2.1/24\"]\n")
+	w := newTopology(t, "[interface.lan]\naddresses = [\"192.0.2.1/24\"]\n")
 	w.run(w.router, "sysctl -w net.ipv6.conf.all.forwarding=1")
 	w.start()
 	if got := strings.TrimSpace(w.run(w.router, "sysctl -n net.ipv6.conf.wan.accept_ra")); got != "1" {

@@ -18,7 +18,7 @@ import (
 
 // volume returns what the translator carried: packets and bytes in both
 // directions, a GSO packet counting as one.
-func (w *world) volume() (to4, to6 [2]float64) {
+func (w *topology) volume() (to4, to6 [2]float64) {
 	w.t.Helper()
 	row := w.rows("translations")[0]
 	for name, into := range map[string]*[2]float64{"to_ipv4": &to4, "to_ipv6": &to6} {
@@ -41,9 +41,9 @@ func average(before, after [2]float64) float64 {
 
 func TestTCKeepsSuperPacketsWhole(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": bypass()} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, toml)
+			w := newTopology(t, toml)
 			w.start()
 			w.resolve()
 			const length = 64 << 20
@@ -79,9 +79,9 @@ func TestTCKeepsSuperPacketsWhole(t *testing.T) {
 // as it was, and cross the translator in one piece.
 func TestTCKeepsUDPSuperPacketsWhole(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": bypass()} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, toml)
+			w := newTopology(t, toml)
 			w.start()
 			w.resolve()
 			before4, before6 := w.volume()
@@ -104,7 +104,7 @@ const (
 )
 
 // sendSegments sends from one host to another and compares what arrives.
-func (w *world) sendSegments(from *netspace.Space, to string, at *netspace.Space, local string) {
+func (w *topology) sendSegments(from *netspace.Space, to string, at *netspace.Space, local string) {
 	w.t.Helper()
 	in := w.udp(at, func() (*net.UDPConn, error) {
 		return net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(local), Port: 7070})
@@ -139,7 +139,7 @@ func (w *world) sendSegments(from *netspace.Space, to string, at *netspace.Space
 }
 
 // receiveSegments takes what comes off the list, until a long while passes without any.
-func (w *world) receiveSegments(in *net.UDPConn, want map[uint32][32]byte) {
+func (w *topology) receiveSegments(in *net.UDPConn, want map[uint32][32]byte) {
 	w.t.Helper()
 	b := make([]byte, 1<<16)
 	for len(want) > 0 {
@@ -160,7 +160,7 @@ func (w *world) receiveSegments(in *net.UDPConn, want map[uint32][32]byte) {
 }
 
 // udp opens a socket inside a host.
-func (w *world) udp(host *netspace.Space, open func() (*net.UDPConn, error)) *net.UDPConn {
+func (w *topology) udp(host *netspace.Space, open func() (*net.UDPConn, error)) *net.UDPConn {
 	w.t.Helper()
 	var conn *net.UDPConn
 	err := host.Do(func() (err error) {

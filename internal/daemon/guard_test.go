@@ -28,12 +28,12 @@ except = ["10.9.0.3/32"]
 
 // newGuarded is a world in which both ends have both families, and what the
 // router's guards let in is forwarded by the stack.
-func newGuarded(t *testing.T, rate string) (*world, *running, string) {
+func newGuarded(t *testing.T, rate string) (*topology, *running, string) {
 	list := filepath.Join(t.TempDir(), "list")
 	if err := os.WriteFile(list, []byte("# none yet\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, strings.NewReplacer("LIST", list, "RATE", rate).Replace(guarded))
+	w := newTopology(t, strings.NewReplacer("LIST", list, "RATE", rate).Replace(guarded))
 	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
 	w.run(w.member, "ip route add default via 10.9.0.1")
 	w.run(w.server, "ip route add default via 198.51.100.1")
@@ -46,7 +46,7 @@ func newGuarded(t *testing.T, rate string) (*world, *running, string) {
 	return w, r, list
 }
 
-func (w *world) mustWeft(args ...string) string {
+func (w *topology) mustWeft(args ...string) string {
 	w.t.Helper()
 	out, err := w.weft(args...)
 	if err != nil {
@@ -155,7 +155,7 @@ func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 	if err := unix.Mkfifo(list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, strings.NewReplacer("LIST", list, "RATE", "1000").Replace(guarded))
+	w := newTopology(t, strings.NewReplacer("LIST", list, "RATE", "1000").Replace(guarded))
 	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
 	w.run(w.member, "ip route add default via 10.9.0.1")
 	w.run(w.server, "ip route add default via 198.51.100.1")
@@ -177,14 +177,14 @@ func TestReadyMeansThatTheListIsInForce(t *testing.T) {
 // A list that cannot be read does not delay READY=1.
 func TestReadyWithoutTheList(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
+	w := newTopology(t, strings.NewReplacer("LIST", filepath.Join(t.TempDir(), "gone"), "RATE", "1000").Replace(guarded))
 	r := w.start()
 	eventually(t, "it says so", func() bool { return strings.Contains(r.log.String(), "cannot read parts of the block list") })
 }
 
 func TestSetsOfTheRulesetAreBlockedToo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, strings.NewReplacer(`files = ["LIST"]`, `sets = ["inet home banned", "inet home banned6"]`, "RATE", "1000").Replace(guarded))
+	w := newTopology(t, strings.NewReplacer(`files = ["LIST"]`, `sets = ["inet home banned", "inet home banned6"]`, "RATE", "1000").Replace(guarded))
 	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
 	w.run(w.member, "ip route add default via 10.9.0.1")
 	w.run(w.server, "ip route add default via 198.51.100.1")

@@ -11,7 +11,7 @@ import (
 // can be looked at and taken away before it does.
 func TestAFirstStartThatIsKilledIsFinishedByTheNext(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	before := w.state()
 	for _, after := range []time.Duration{40, 80, 120, 160, 200, 260, 320, 400, 600, 1000} {
 		w.launch().killAfter(after * time.Millisecond)
@@ -43,9 +43,9 @@ func (r *running) killAfter(d time.Duration) {
 // makes anything.
 func TestAnUpgradeFromAVersionWithFewerMapsStarts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.start().stop()
-	for _, name := range []string{"nat64_translators", "l2tp_accesses", "pseudowire_ways"} {
+	for _, name := range []string{"nat64_translators", "l2tp_lnses", "pseudowire_paths"} {
 		if err := os.Remove(filepath.Join(w.place().Pins, "maps", name)); err != nil {
 			t.Fatal(err)
 		}

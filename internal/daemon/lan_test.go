@@ -26,13 +26,13 @@ import (
 const quickly = "max_interval = \"4s\"\n"
 
 // hasRouter reports whether a host has a default router by advertisement.
-func (w *world) hasRouter(s *netspace.Space) bool {
+func (w *topology) hasRouter(s *netspace.Space) bool {
 	return strings.Contains(w.run(s, "ip -6 route show default proto ra"), "via fe80::")
 }
 
 func TestHostsKeepTheirRouterWhenTheDaemonDiesAndAreToldWhenItIsUnloaded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual()+"[ra.lan]\n"+quickly)
+	w := newTopology(t, usual()+"[ra.lan]\n"+quickly)
 	r := w.start()
 	eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
 	eventually(t, "the member has an address by SLAAC", func() bool {
@@ -56,7 +56,7 @@ func TestHostsKeepTheirRouterWhenTheDaemonDiesAndAreToldWhenItIsUnloaded(t *test
 func TestHostsAreToldWhenTheSectionGoesAndWhenAPrefixDoes(t *testing.T) {
 	t.Parallel()
 	prefixes := func(p string) string { return fmt.Sprintf("[ra.lan]\nprefixes = [{ prefix = %q }]\n%s", p, quickly) }
-	w := newWorld(t, usual()+prefixes("2001:db8:5::/64"))
+	w := newTopology(t, usual()+prefixes("2001:db8:5::/64"))
 	r := w.start()
 	address := func(p, flag string) bool {
 		for line := range strings.Lines(w.run(w.member, "ip -6 addr show dev eth0 scope global")) {
@@ -83,7 +83,7 @@ ipv4only.arpa. 60 IN AAAA 2001:db8:64::192.0.0.170
 `
 
 // serveNames starts the lab's name server on the server.
-func (w *world) serveNames() {
+func (w *topology) serveNames() {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "zone")
 	if err := os.WriteFile(file, []byte(zone), 0o644); err != nil {
@@ -103,7 +103,7 @@ func (w *world) serveNames() {
 }
 
 // asks sends one question on a connection, or over UDP if there is none.
-func (w *world) asks(s *netspace.Space, conn *dns.Conn, name string) (m *dns.Msg, err error) {
+func (w *topology) asks(s *netspace.Space, conn *dns.Conn, name string) (m *dns.Msg, err error) {
 	q := new(dns.Msg)
 	q.SetQuestion(name, dns.TypeAAAA)
 	if conn == nil {
@@ -142,7 +142,7 @@ const nameServer = "[dns64]\ninterfaces = [\"lan\"]\nforwarders = [\"198.51.100.
 
 func TestTheNameServerAnswersAndAReloadKeepsItsConnections(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual()+nameServer)
+	w := newTopology(t, usual()+nameServer)
 	w.serveNames()
 	r := w.start()
 	m, err := w.asks(w.member, nil, "www.example.")
@@ -177,7 +177,7 @@ func TestTheNameServerAnswersAndAReloadKeepsItsConnections(t *testing.T) {
 
 func TestAPortThatSomebodyHasIsToldAndTakenWhenItIsFree(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual()+nameServer)
+	w := newTopology(t, usual()+nameServer)
 	w.serveNames()
 	var squatter net.PacketConn
 	err := w.router.Do(func() (err error) {
@@ -200,7 +200,7 @@ func TestAPortThatSomebodyHasIsToldAndTakenWhenItIsFree(t *testing.T) {
 // dhcp exchanges one message with the router's DHCPv6. Each has a transaction of
 // its own: what is asked again because the answer is late is answered twice, and
 // the second one comes when the next message is sent.
-func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
+func (w *topology) dhcp(m *dhcp6.Message) *dhcp6.Message {
 	w.t.Helper()
 	m.Transaction[2]++
 	var conn net.PacketConn
@@ -252,7 +252,7 @@ func (w *world) dhcp(m *dhcp6.Message) *dhcp6.Message {
 func TestADelegatedPrefixOutlivesAKillAndGoesWithUnload(t *testing.T) {
 	t.Parallel()
 	leases := filepath.Join(t.TempDir(), "leases")
-	w := newWorld(t, usual()+fmt.Sprintf("[ra.lan]\n%sdhcpv6 = \"stateful\"\ndelegate = [\"2001:db8:100::/48\"]\nleases = %q\n", quickly, leases))
+	w := newTopology(t, usual()+fmt.Sprintf("[ra.lan]\n%sdhcpv6 = \"stateful\"\ndelegate = [\"2001:db8:100::/48\"]\nleases = %q\n", quickly, leases))
 	r := w.start()
 	m := &dhcp6.Message{Type: dhcp6.Solicit, Transaction: [3]byte{1, 2, 3}, ClientID: []byte{0, 3, 0, 1, 2, 0, 0, 0, 0, 9}, Prefixes: []dhcp6.IA{{ID: [4]byte{1}}}}
 	offer := w.dhcp(m)
@@ -303,7 +303,7 @@ func TestHostsAreServedWithoutAFileOfLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	for leases, because := range map[string]string{filepath.Join(blocked, "leases"): "not a directory", blocked: "is set aside as " + blocked + ".damaged"} {
-		w := newWorld(t, usual()+fmt.Sprintf("[ra.lan]\n%sdhcpv6 = \"stateful\"\ndelegate = [\"2001:db8:100::/48\"]\nleases = %q\n", quickly, leases))
+		w := newTopology(t, usual()+fmt.Sprintf("[ra.lan]\n%sdhcpv6 = \"stateful\"\ndelegate = [\"2001:db8:100::/48\"]\nleases = %q\n", quickly, leases))
 		r := w.start()
 		eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
 		m := &dhcp6.Message{Type: dhcp6.Solicit, Transaction: [3]byte{1, 2, 3}, ClientID: []byte{0, 3, 0, 1, 2, 0, 0, 0, 0, 9}, Prefixes: []dhcp6.IA{{ID: [4]byte{1}}}}
@@ -321,7 +321,7 @@ func TestHostsAreServedWithoutAFileOfLeases(t *testing.T) {
 
 func TestUnloadGoesThroughThoughADeviceIsDown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual()+"[ra.lan]\n"+quickly)
+	w := newTopology(t, usual()+"[ra.lan]\n"+quickly)
 	r := w.start()
 	eventually(t, "the member has a router", func() bool { return w.hasRouter(w.member) })
 	r.kill()
@@ -336,7 +336,7 @@ func TestUnloadGoesThroughThoughADeviceIsDown(t *testing.T) {
 
 func TestACLATKnowsItsTranslatorAfterAKill(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, fmt.Sprintf(ends, "", "")+`
+	w := newTopology(t, fmt.Sprintf(ends, "", "")+`
 [nat64.home]
 mode = "clat"
 interfaces = ["lan", "wan"]

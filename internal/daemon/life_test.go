@@ -16,7 +16,7 @@ import (
 
 func TestTheSecondRunFindsNothingToDo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	eventually(t, "the first run says that it applied something", r.applied) // so that its absence below means something
 	w.planIsEmpty()
@@ -36,7 +36,7 @@ func TestTheSecondRunFindsNothingToDo(t *testing.T) {
 
 func TestAReloadThatChangesThingsLosesNoPacket(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	f := w.startFlood()
 	more := strings.Replace(usual(), "mappings = [", "mappings = [\n  { ipv6 = \"2001:db8:3::/120\", ipv4 = \"192.0.2.0/24\" },\n  ", 1)
@@ -44,7 +44,7 @@ func TestAReloadThatChangesThingsLosesNoPacket(t *testing.T) {
 		more,
 		usual() + "tcp_mss_clamp = true\nudp_zero_checksum = \"compute\"\nlowest_ipv6_mtu = 1400\n",
 		more + "\n[nat64.second]\nmode = \"stateless\"\nprefix = \"64:ff9b:2::/96\"\nmappings = [{ ipv6 = \"2001:db8:7::7\", ipv4 = \"203.0.113.7\" }]\ninterfaces = [\"lan\"]\n",
-		shortcut(),
+		bypass(),
 		strings.Replace(usual(), `interfaces = ["lan", "wan"]`, `interfaces = ["wan", "lan"]`, 1),
 		usual(),
 	} {
@@ -61,7 +61,7 @@ func TestAReloadThatChangesThingsLosesNoPacket(t *testing.T) {
 
 func TestAReloadWithABrokenFileChangesNothingAndSaysSo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	f := w.startFlood()
 	before := w.run(w.router, testbin.Weft(t)+" show translations")
@@ -104,7 +104,7 @@ func rules(table string) string {
 
 func TestKilledItForwardsOnAndARestartAdopts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	f := w.startFlood()
 	r.kill()
@@ -125,7 +125,7 @@ func TestKilledItForwardsOnAndARestartAdopts(t *testing.T) {
 // compares the build in the name.
 func TestAnUpgradeReplacesTheProgramsWithoutLosingAPacket(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shortcut())
+	w := newTopology(t, bypass())
 	r := w.start()
 	f := w.startFlood()
 	r.stop()
@@ -172,7 +172,7 @@ func pins(t *testing.T, dir string) (names []string) {
 
 func TestASecondRunInTheSameNamespaceIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	second := w.launch()
 	<-second.ended
@@ -189,7 +189,7 @@ func TestASecondRunInTheSameNamespaceIsRefused(t *testing.T) {
 
 func TestOnlyRootMayRunItOrTalkToIt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.start()
 	for path, want := range map[string]os.FileMode{
 		w.place().Run: 0o700 | os.ModeDir, w.place().Socket(): 0o600 | os.ModeSocket, w.place().Lock(): 0o600, w.place().Pins: 0o700 | os.ModeDir,
@@ -219,7 +219,7 @@ func TestOnlyRootMayRunItOrTalkToIt(t *testing.T) {
 
 func TestSystemdIsToldOfEveryPartOfItsLife(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.launch("WATCHDOG_USEC=200000")
 	r.await("READY=1")
 	r.await("WATCHDOG=1")

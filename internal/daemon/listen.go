@@ -26,11 +26,11 @@ type metricsListener struct {
 
 // core provides the nouns of weft run itself.
 type core struct {
-	standing *standing
-	runners  runners
-	unset    *unset
-	metrics  *atomic.Pointer[metricsListener]
-	onTrial  *atomic.Pointer[trial.Trial]
+	reloadStatus *reloadStatus
+	runners      runners
+	unset        *unset
+	metrics      *atomic.Pointer[metricsListener]
+	onTrial      *atomic.Pointer[trial.Trial]
 }
 
 // Health returns the parts of the configuration that could not be set, and the
@@ -48,45 +48,45 @@ func (c core) Health(ctx context.Context) []state.Health {
 
 // Status is the row of weft show status.
 func (c core) Status(ctx context.Context) host.Status {
-	status := c.standing.get()
+	status := c.reloadStatus.get()
 	status.Faults = state.Faults(c.Health(ctx))
 	return status
 }
 
 // standing is the configuration in force, and why the file's is not in force.
-type standing struct {
+type reloadStatus struct {
 	mu     sync.Mutex
 	status host.Status
 }
 
-func (s *standing) get() host.Status {
+func (s *reloadStatus) get() host.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status
 }
 
 // changed counts the steps of a round.
-func (s *standing) changed(steps int) {
+func (s *reloadStatus) changed(steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Steps += steps
 }
 
 // applied and refused record the result of reading a file.
-func (s *standing) applied() {
+func (s *reloadStatus) applied() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Applied, s.status.Refused = time.Now(), nil
 }
 
-func (s *standing) refused(why ...string) {
+func (s *reloadStatus) refused(why ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Refused = &host.Refusal{At: time.Now(), Why: why}
 }
 
 // words is the line for systemctl status: the refused reload, else the first fault.
-func (s *standing) words(faults []state.Health) string {
+func (s *reloadStatus) words(faults []state.Health) string {
 	if status := s.get(); status.Refused != nil {
 		return fmt.Sprintf("the last reload was refused, the configuration of %s is in force (weft show status says why)", status.Applied.Format(time.DateTime))
 	}
@@ -111,9 +111,9 @@ func errorsOf(problems []state.Problem) (why []string) {
 	return why
 }
 
-func newStanding(file string) *standing {
+func newReloadStatus(file string) *reloadStatus {
 	now := time.Now()
-	return &standing{status: host.Status{Version: version.String(), PID: os.Getpid(), File: file, Started: now, Applied: now}}
+	return &reloadStatus{status: host.Status{Version: version.String(), PID: os.Getpid(), File: file, Started: now, Applied: now}}
 }
 
 func (d *daemon) listen(ctx context.Context, f *config.File) error {

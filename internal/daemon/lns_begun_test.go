@@ -18,7 +18,7 @@ radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS" }]
 `
 
 // books is the RADIUS server's accounting from now on: it takes all that it hears.
-func (w *world) books(hear func(*radius.Packet)) {
+func (w *topology) books(receive func(*radius.Packet)) {
 	w.t.Helper()
 	var conn net.PacketConn
 	err := w.server.Do(func() (err error) {
@@ -32,7 +32,7 @@ func (w *world) books(hear func(*radius.Packet)) {
 	server := radius.PacketServer{
 		SecretSource: radius.StaticSecretSource([]byte("with RADIUS")),
 		Handler: radius.HandlerFunc(func(a radius.ResponseWriter, r *radius.Request) {
-			hear(r.Packet)
+			receive(r.Packet)
 			_ = a.Write(r.Response(radius.CodeAccountingResponse))
 		}),
 	}
@@ -43,21 +43,21 @@ func (w *world) books(hear func(*radius.Packet)) {
 // new; not when the daemon is another one: sessions go on (docs/features/lns.md).
 func TestARestartOfTheDaemonIsNoNewsForRADIUS(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual()+sectionOfSubscribers)
+	w := newTopology(t, usual()+sectionOfSubscribers)
 	var mu sync.Mutex
-	var heard []string
+	var received []string
 	w.books(func(p *radius.Packet) {
 		mu.Lock()
 		defer mu.Unlock()
-		heard = append(heard, rfc2866.AcctStatusType_Get(p).String()+" "+rfc2866.AcctSessionID_GetString(p))
+		received = append(received, rfc2866.AcctStatusType_Get(p).String()+" "+rfc2866.AcctSessionID_GetString(p))
 	})
-	told := func() []string {
+	notified := func() []string {
 		mu.Lock()
 		defer mu.Unlock()
-		return slices.Clone(heard)
+		return slices.Clone(received)
 	}
 	r := w.start()
-	eventually(t, "RADIUS receives the router's Accounting-On", func() bool { return len(told()) > 0 })
+	eventually(t, "RADIUS receives the router's Accounting-On", func() bool { return len(notified()) > 0 })
 	r.stop()
 	r = w.start()
 	r.kill()
@@ -70,8 +70,8 @@ lacs = [{ address = "203.0.113.0/24", secret = "between them" }]
 radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS" }]
 `)
 	r.reload()
-	eventually(t, "RADIUS receives the section's Accounting-On", func() bool { return slices.Contains(told(), "Accounting-On on-second") })
-	if got, want := told(), []string{"Accounting-On on-isp", "Accounting-On on-second"}; !slices.Equal(got, want) {
+	eventually(t, "RADIUS receives the section's Accounting-On", func() bool { return slices.Contains(notified(), "Accounting-On on-second") })
+	if got, want := notified(), []string{"Accounting-On on-isp", "Accounting-On on-second"}; !slices.Equal(got, want) {
 		t.Errorf("RADIUS heard %q, want %q\n%s", got, want, r.log.String())
 	}
 	r.stop()

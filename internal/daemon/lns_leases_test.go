@@ -38,7 +38,7 @@ func leased(t *testing.T, path, login, put string) (had string) {
 func TestALoginHasWhatTheFileOfLeasesSays(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "leases")
-	w := newWorld(t, strings.Replace(concentrator, "[lns.isp]", "[lns.isp]\nleases = \""+path+"\"", 1))
+	w := newTopology(t, strings.Replace(concentrator, "[lns.isp]", "[lns.isp]\nleases = \""+path+"\"", 1))
 	r := w.start()
 	box := w.box()
 	w.session("")

@@ -10,7 +10,7 @@ import (
 // right changes what it says, and ends no session that it does not have to.
 func TestReloadsUnderASession(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, concentrator)
+	w := newTopology(t, concentrator)
 	r := w.start()
 	w.box()
 	id := w.session("")

@@ -33,7 +33,7 @@ radius = [{ server = "198.51.100.9:1812", secret = "with RADIUS", timeout = "200
 `
 
 // box runs a member's weft, which tries to set up its session every second.
-func (w *world) box() *exec.Cmd {
+func (w *topology) box() *exec.Cmd {
 	w.t.Helper()
 	file := filepath.Join(w.t.TempDir(), "box.toml")
 	text := `
@@ -63,7 +63,7 @@ retry = "1s"
 
 // session waits until alice has one that is not the one before, and gives its name
 // in accounting.
-func (w *world) session(before string) (id string) {
+func (w *topology) session(before string) (id string) {
 	w.t.Helper()
 	eventually(w.t, "alice has a session", func() bool {
 		for _, row := range w.rows("subscribers") {
@@ -77,7 +77,7 @@ func (w *world) session(before string) (id string) {
 }
 
 // waiting returns how many accounts no RADIUS server has taken.
-func (w *world) waiting() int {
+func (w *topology) waiting() int {
 	w.t.Helper()
 	for _, row := range w.rows("radius") {
 		return int(row["accounts_waiting"].(float64))
@@ -89,7 +89,7 @@ func (w *world) waiting() int {
 // one is back, though the daemon was killed in between; and only once.
 func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, concentrator)
+	w := newTopology(t, concentrator)
 	r := w.start()
 	w.box()
 	first := w.session("")
@@ -109,13 +109,13 @@ func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 		t.Errorf("the session is %s, and was %s", id, second)
 	}
 	var mu sync.Mutex
-	var heard []string
+	var received []string
 	late := map[string]bool{}
 	w.books(func(p *radius.Packet) {
 		mu.Lock()
 		defer mu.Unlock()
 		one := rfc2866.AcctStatusType_Get(p).String() + " " + rfc2866.AcctSessionID_GetString(p)
-		heard = append(heard, one)
+		received = append(received, one)
 		if by := rfc2866.AcctAuthentic_Get(p); by != rfc2866.AcctAuthentic_Value_Local && !strings.HasPrefix(one, "Accounting-On") {
 			t.Errorf("%s says that alice was let in by %v", one, by)
 		}
@@ -135,18 +135,18 @@ func TestTheEndOfASessionOutlivesAKilledDaemon(t *testing.T) {
 	eventually(t, "RADIUS receives the Stop of the third session", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return strings.Contains(strings.Join(heard, "\n"), "Stop "+third)
+		return strings.Contains(strings.Join(received, "\n"), "Stop "+third)
 	})
 	mu.Lock()
 	defer mu.Unlock()
 	order := map[string]string{}
-	for _, one := range heard {
+	for _, one := range received {
 		kind, id, _ := strings.Cut(one, " ")
 		order[id] += kind + " "
 	}
 	for _, id := range []string{first, second, third} {
 		if order[id] != "Start Stop " {
-			t.Errorf("RADIUS heard of session %s: %s\n%s", id, order[id], strings.Join(heard, "\n"))
+			t.Errorf("RADIUS heard of session %s: %s\n%s", id, order[id], strings.Join(received, "\n"))
 		}
 	}
 	if !late["Stop "+first] {

@@ -30,7 +30,7 @@ table inet weft-test {
 `
 
 // filtered returns the packets that a counter of the firewall has seen.
-func (w *world) filtered(counter string) int {
+func (w *topology) filtered(counter string) int {
 	w.t.Helper()
 	var answer struct {
 		Nftables []struct {
@@ -51,7 +51,7 @@ func (w *world) filtered(counter string) int {
 }
 
 // rpFilter has the router believe no source that it would not route to.
-func (w *world) rpFilter() {
+func (w *topology) rpFilter() {
 	for _, name := range []string{"all", "default", "lan", "wan"} {
 		w.run(w.router, "sysctl -w net.ipv4.conf."+name+".rp_filter=1")
 	}
@@ -59,7 +59,7 @@ func (w *world) rpFilter() {
 
 func TestTranslatedPacketsPassTheFirewallAsOneIPv4Flow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.rpFilter()
 	w.feed(w.router, firewall, "nft -f -")
 	w.start()
@@ -90,7 +90,7 @@ func TestTranslatedPacketsPassTheFirewallAsOneIPv4Flow(t *testing.T) {
 
 // flowsAreIPv4 looks at the connection tracking table: the flows of the two
 // hosts are there as IPv4 and as nothing else.
-func (w *world) flowsAreIPv4() {
+func (w *topology) flowsAreIPv4() {
 	w.t.Helper()
 	found := map[uint8]int{}
 	for _, family := range []netlink.InetFamily{netlink.FAMILY_V4, netlink.FAMILY_V6} {
@@ -129,9 +129,9 @@ func ours(tuple netlink.IPTuple) bool {
 
 func TestTheShortcutGoesPastTheFirewall(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"TC": shortcut(), "XDP": strings.ReplaceAll(shortcut(), "bypass = true", "bypass = true\nhook = \"xdp\"")} {
+	for name, toml := range map[string]string{"TC": bypass(), "XDP": strings.ReplaceAll(bypass(), "bypass = true", "bypass = true\nhook = \"xdp\"")} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, toml)
+			w := newTopology(t, toml)
 			w.rpFilter()
 			w.feed(w.router, strings.ReplaceAll(firewall, "accept", "drop"), "nft -f -") // nothing passes
 			for _, host := range []*netspace.Space{w.member, w.server} {
@@ -157,7 +157,7 @@ func TestTheShortcutGoesPastTheFirewall(t *testing.T) {
 }
 
 // resolve has the router learn both hosts' link addresses.
-func (w *world) resolve() {
+func (w *topology) resolve() {
 	w.t.Helper()
 	w.pings(w.router, "2001:db8:1::2")
 	w.pings(w.router, "198.51.100.9")
@@ -165,9 +165,9 @@ func (w *world) resolve() {
 
 func TestTheTTLIsOneHopShorterAndRunsOut(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": bypass()} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, toml)
+			w := newTopology(t, toml)
 			w.start()
 			w.resolve()
 			for host, to := range map[*netspace.Space]string{w.member: serverFrom6, w.server: memberFrom4} {
@@ -189,9 +189,9 @@ func TestTheTTLIsOneHopShorterAndRunsOut(t *testing.T) {
 // the translator and a firewall.
 func TestThePathMTUIsLearntBothWays(t *testing.T) {
 	t.Parallel()
-	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": shortcut()} {
+	for name, toml := range map[string]string{"by the stack": usual(), "by the bypass": bypass()} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, toml)
+			w := newTopology(t, toml)
 			w.rpFilter()
 			w.feed(w.router, firewall, "nft -f -")
 			// what is too large for the bypass comes by here as well

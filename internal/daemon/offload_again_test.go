@@ -54,7 +54,7 @@ func TestAPortThatIsUsedAgainAtOnce(t *testing.T) {
 }
 
 // closesFirst answers at the server, and closes after the last turn.
-func (w *world) closesFirst(addresses ...string) {
+func (w *topology) closesFirst(addresses ...string) {
 	w.t.Helper()
 	err := w.server.Do(func() (err error) {
 		for _, address := range addresses {
@@ -68,7 +68,7 @@ func (w *world) closesFirst(addresses ...string) {
 }
 
 // askAll is one connection of the member's.
-func (w *world) askAll(from netip.AddrPort, to string) (err error) {
+func (w *topology) askAll(from netip.AddrPort, to string) (err error) {
 	var c net.Conn
 	err = w.member.Do(func() (err error) {
 		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(from), Timeout: 5 * time.Second}

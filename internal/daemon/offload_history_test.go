@@ -50,7 +50,7 @@ type said struct {
 
 // exchange is talk's for datagrams, of which some come late: those are not taken
 // for the answers to others.
-func (s *said) exchange(n int, each time.Duration) (heard int) {
+func (s *said) exchange(n int, each time.Duration) (received int) {
 	b := make([]byte, 100)
 	for range n {
 		s.count++
@@ -65,25 +65,25 @@ func (s *said) exchange(n int, each time.Duration) (heard int) {
 				break
 			}
 			if string(b[:got]) == line {
-				heard++
+				received++
 				break
 			}
 		}
 	}
-	return heard
+	return received
 }
 
 func (s *said) may() bool { return !s.banned && !(s.far && s.hole) }
 
 type historyRouter struct {
-	*world
+	*topology
 	r       *rand.Rand
 	process *running
 	talks   []*said
 }
 
 func newHistoryRouter(t *testing.T, hook string, seed uint64) *historyRouter {
-	h := &historyRouter{world: newHome(t, hook, historyRules), r: rand.New(rand.NewPCG(seed, 11))}
+	h := &historyRouter{topology: newHome(t, hook, historyRules), r: rand.New(rand.NewPCG(seed, 11))}
 	h.run(h.server, "ip addr add 198.51.100.10/24 dev eth0")
 	h.run(h.server, "ip -6 route add 2001:db8:1::/64 via 2001:db8:2::1")
 	h.process = h.start()
@@ -169,7 +169,7 @@ func (h *historyRouter) happen(kind int) string {
 
 // settled waits until all conversations go as the model says, and those that may
 // go on go past the stack.
-func (h *historyRouter) settled(after string) {
+func (h *historyRouter) acknowledged(after string) {
 	h.t.Helper()
 	time.Sleep(time.Second) // from here on every change has taken effect
 	for _, s := range h.talks {
@@ -213,12 +213,12 @@ func TestRandomHistoryThroughTheKernel(t *testing.T) {
 					t.Log(h.mustWeft("show", "offload"), h.mustWeft("show", "flows"), h.run(h.router, "nft list ruleset"), h.run(h.router, "ip route"))
 				}
 			}()
-			h.settled("the start")
+			h.acknowledged("the start")
 			// each kind once, and then some again
 			for _, kind := range append(h.r.Perm(kinds), h.r.Perm(kinds)[:5]...) {
 				what := h.happen(kind)
 				happened = append(happened, what)
-				h.settled(what)
+				h.acknowledged(what)
 				const each = 40
 				before := h.counted("forward-flow")
 				for _, s := range h.talks {

@@ -53,9 +53,9 @@ protocols = ["tcp", "udp", "icmp"]
 minimum_packets = 2
 `
 
-func newHome(t *testing.T, hook, rules string) *world {
+func newHome(t *testing.T, hook, rules string) *topology {
 	t.Helper()
-	w := &world{t: t, member: spacetest.New(t, "member"), router: spacetest.New(t, "router"), server: spacetest.New(t, "server")}
+	w := &topology{t: t, member: spacetest.New(t, "member"), router: spacetest.New(t, "router"), server: spacetest.New(t, "server")}
 	w.file = t.TempDir() + "/weft.toml"
 	t.Cleanup(func() {
 		if err := w.place().Remove(); err != nil {
@@ -81,7 +81,7 @@ func newHome(t *testing.T, hook, rules string) *world {
 }
 
 // echo answers in a namespace; datagrams and streams.
-func (w *world) echo(s *netspace.Space, network, address string) {
+func (w *topology) echo(s *netspace.Space, network, address string) {
 	w.t.Helper()
 	err := s.Do(func() error {
 		if strings.HasPrefix(network, "udp") {
@@ -111,7 +111,7 @@ func (w *world) echo(s *netspace.Space, network, address string) {
 
 // accept serves each connection that comes to an address of the namespace that it is
 // called in, and closes it then.
-func (w *world) accept(network, address string, serve func(net.Conn)) error {
+func (w *topology) accept(network, address string, serve func(net.Conn)) error {
 	l, err := net.Listen(network, address)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ type talk struct {
 	t *testing.T
 }
 
-func (w *world) talk(s *netspace.Space, network, address string) *talk {
+func (w *topology) talk(s *netspace.Space, network, address string) *talk {
 	w.t.Helper()
 	var c net.Conn
 	err := s.Do(func() (err error) {
@@ -154,7 +154,7 @@ func (w *world) talk(s *netspace.Space, network, address string) *talk {
 
 // exchange says something n times and hears it again; it gives how often that
 // succeeded within the time for each.
-func (c *talk) exchange(n int, each time.Duration) (heard int) {
+func (c *talk) exchange(n int, each time.Duration) (received int) {
 	b := make([]byte, 64)
 	for i := range n {
 		said := fmt.Sprintf("%064d", i)
@@ -163,14 +163,14 @@ func (c *talk) exchange(n int, each time.Duration) (heard int) {
 			continue
 		}
 		if _, err := io.ReadFull(c, b); err == nil && string(b) == said {
-			heard++
+			received++
 		}
 	}
-	return heard
+	return received
 }
 
 // offloads runs a conversation until its packets go past the stack.
-func (w *world) offloads(c *talk) {
+func (w *topology) offloads(c *talk) {
 	w.t.Helper()
 	defer func() {
 		if w.t.Failed() {
@@ -181,8 +181,8 @@ func (w *world) offloads(c *talk) {
 	}()
 	eventually(w.t, "packets are forwarded past the stack", func() bool {
 		before := w.counted("forward-flow")
-		if heard := c.exchange(20, patience); heard != 20 {
-			w.t.Fatalf("heard %d of 20", heard)
+		if received := c.exchange(20, patience); received != 20 {
+			w.t.Fatalf("heard %d of 20", received)
 		}
 		return w.counted("forward-flow") >= before+38
 	})
@@ -383,7 +383,7 @@ func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
 }
 
 // punch sends a datagram, and echoes what comes back from then on.
-func (w *world) punch(s *netspace.Space, from, to string) (done func()) {
+func (w *topology) punch(s *netspace.Space, from, to string) (done func()) {
 	w.t.Helper()
 	var c net.PacketConn
 	err := s.Do(func() (err error) {

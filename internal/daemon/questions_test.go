@@ -11,7 +11,7 @@ import (
 func TestWrongQuestionsGetAPlainAnswer(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "main.allocations")
-	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf("allocation_log = %q\n", log))
+	w := newTopology(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf("allocation_log = %q\n", log))
 	ask := func(line, want string) {
 		t.Helper()
 		out, err := w.weft(strings.Fields(line)...)

@@ -6,7 +6,7 @@ import (
 )
 
 // mtuOf returns a device's MTU as ip prints it.
-func (w *world) mtuOf(device string) string {
+func (w *topology) mtuOf(device string) string {
 	w.t.Helper()
 	words := strings.Fields(w.run(w.router, "ip link show "+device))
 	for i, word := range words {
@@ -20,7 +20,7 @@ func (w *world) mtuOf(device string) string {
 
 func TestWhatAFileNoLongerSaysIsPutBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, strings.ReplaceAll(usual(), "[interface.wan]", "[interface.wan]\nmtu = 1400"))
+	w := newTopology(t, strings.ReplaceAll(usual(), "[interface.wan]", "[interface.wan]\nmtu = 1400"))
 	before := w.state()
 	r := w.start()
 	if got := w.mtuOf("wan"); got != "1400" {
@@ -46,7 +46,7 @@ func TestWhatAFileNoLongerSaysIsPutBack(t *testing.T) {
 
 func TestTheRoutersOwnAddressMayChangeInItsSubnet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	w.write(strings.ReplaceAll(usual(), "198.51.100.1/24", "198.51.100.77/24"))
@@ -61,7 +61,7 @@ func TestTheRoutersOwnAddressMayChangeInItsSubnet(t *testing.T) {
 
 func TestTheTranslatorsDeviceMayChangeItsName(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	w.write(usual() + "device = \"siit0\"\n")
@@ -77,7 +77,7 @@ func TestTheTranslatorsDeviceMayChangeItsName(t *testing.T) {
 
 func TestThePrefixMayChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	w.write(strings.ReplaceAll(usual(), "64:ff9b:1::/96", "2001:db8:64:1::/64"))
@@ -91,7 +91,7 @@ func TestThePrefixMayChange(t *testing.T) {
 
 func TestAMappingThatIsTakenOutEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	w.write(strings.ReplaceAll(usual(), "2001:db8:1::2", "2001:db8:1::3"))
@@ -107,7 +107,7 @@ func TestAMappingThatIsTakenOutEndsAtOnce(t *testing.T) {
 // A setting of weft that is changed by hand is restored at the next event.
 func TestWhatSomebodyElseUndoesIsDoneAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.start()
 	for _, undo := range []string{
 		"ip addr del 198.51.100.1/24 dev wan", "ip link set nat64-main down", "ip link set lan down",
@@ -124,7 +124,7 @@ func TestWhatSomebodyElseUndoesIsDoneAgain(t *testing.T) {
 
 func TestADeviceOfTheTranslatorsNameThatIsNotWeftsIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.run(w.router, "ip link add nat64-main type bridge")
 	r := w.launch()
 	<-r.ended

@@ -21,7 +21,7 @@ func TestProgramsHaveTheCodeForEveryInterfaceOfAPlan(t *testing.T) {
 		if err != nil || f == nil {
 			t.Fatalf("%s: %v %v", name, err, problems)
 		}
-		facts := state.Facts{Translators: map[string]int{}, Accesses: map[string]int{}}
+		facts := state.Facts{Translators: map[string]int{}, LNSes: map[string]int{}}
 		for i, n := range f.Names("interface") {
 			facts.Links = append(facts.Links, state.LinkFact{
 				Index: i + 2, Name: f.Interface(n).Device, MAC: [6]byte{2, 0, 0, 0, 0, byte(i + 1)}, MTU: 1500, XDP: true, XDPTarget: true,
@@ -30,7 +30,7 @@ func TestProgramsHaveTheCodeForEveryInterfaceOfAPlan(t *testing.T) {
 		desired, _ := features.Plan(f, features.Offers(f, facts))
 		unused := features.Sizes(f).Unused
 		for _, o := range desired {
-			p, is := o.(state.Port)
+			p, is := o.(state.IngressEntry)
 			if !is {
 				continue
 			}

@@ -21,8 +21,8 @@ ipv6_prefixes = 5000
 
 // newRouted starts weft and makes the firewall drop all that it does not carry
 // itself: a moment in which a packet is left to the stack is a packet lost.
-func newRouted(t *testing.T) (*world, *running) {
-	w := newWorld(t, fmt.Sprintf(routed, 5000))
+func newRouted(t *testing.T) (*topology, *running) {
+	w := newTopology(t, fmt.Sprintf(routed, 5000))
 	w.run(w.member, "ip addr add 10.9.0.2/24 dev eth0")
 	w.run(w.member, "ip route add default via 10.9.0.1")
 	w.run(w.server, "ip route add default via 198.51.100.1")
@@ -67,7 +67,7 @@ func TestRoutingGoesOnThroughKillRestartAndReload(t *testing.T) {
 }
 
 // agrees asks weft show route for an address.
-func (w *world) agrees(a, kind string) {
+func (w *topology) agrees(a, kind string) {
 	w.t.Helper()
 	out, err := w.weft("show", "route", a, "--json")
 	var answer struct {

@@ -44,7 +44,7 @@ func (e ProblemsError) Error() string {
 // Open opens the namespace that the process is in, and creates the datapath's maps
 // if they are missing.
 func Open(options datapath.Options) (*Router, error) {
-	here, err := paths.Here()
+	here, err := paths.LocalAddr()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func Open(options datapath.Options) (*Router, error) {
 
 // Look opens the namespace without changing anything.
 func Look() (*Router, error) {
-	here, err := paths.Here()
+	here, err := paths.LocalAddr()
 	if err != nil {
 		return nil, err
 	}

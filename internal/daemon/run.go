@@ -41,7 +41,7 @@ type Options struct {
 // reloaded (SIGHUP) or the kernel's links and addresses change, until ctx ends. Its objects in
 // the kernel stay, so that forwarding continues; Unload removes them.
 func Run(ctx context.Context, o Options) error {
-	here, err := paths.Here()
+	here, err := paths.LocalAddr()
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), standing: newStanding(o.File), text: begun.text, orders: task.NewMailbox[context.Context]()}
+	d := &daemon{Options: o, router: r, file: f, replan: task.NewWake(), reloadStatus: newReloadStatus(o.File), text: begun.text, orders: task.NewMailbox[context.Context]()}
 	defer d.orders.Close()
 	d.resume(begun.onTrial)
 	d.runners = startRunners(ctx, r.RunnerDoors(o.Log, d.replan.Set))
@@ -114,19 +114,19 @@ func (r *Router) fits(ctx context.Context, f *config.File, warn func([]state.Pro
 // daemon is the event loop's state.
 type daemon struct {
 	Options
-	router   *Router
-	file     *config.File
-	runners  runners
-	replan   task.Wake // a runner knows another fact
-	metrics  atomic.Pointer[metricsListener]
-	warned   map[string]bool // problems of the host that were shown
-	ready    bool            // READY was sent
-	unset    unset           // what could not be set
-	standing *standing
-	text     string // the configuration in force
-	orders   task.Mailbox[context.Context]
-	onTrial  atomic.Pointer[trial.Trial] // nil: nothing is to be confirmed
-	overtime <-chan time.Time            // the trial may be over
+	router       *Router
+	file         *config.File
+	runners      runners
+	replan       task.Wake // a runner knows another fact
+	metrics      atomic.Pointer[metricsListener]
+	warned       map[string]bool // problems of the host that were shown
+	ready        bool            // READY was sent
+	unset        unset           // what could not be set
+	reloadStatus *reloadStatus
+	text         string // the configuration in force
+	orders       task.Mailbox[context.Context]
+	onTrial      atomic.Pointer[trial.Trial] // nil: nothing is to be confirmed
+	overtime     <-chan time.Time            // the trial may be over
 }
 
 func (d *daemon) loop(ctx context.Context) error {
@@ -214,7 +214,7 @@ func (d *daemon) begun() {
 }
 
 // words is the line of systemctl status.
-func (d *daemon) words() string { return d.standing.words(state.Faults(d.unset.lines())) }
+func (d *daemon) words() string { return d.reloadStatus.words(state.Faults(d.unset.lines())) }
 
 func notify(state string) {
 	// without systemd it has no effect
@@ -240,7 +240,7 @@ func (d *daemon) apply(ctx context.Context, t Tolerance) error {
 	for _, step := range applied.Steps {
 		d.Log.Debug("applied", "step", step.String())
 	}
-	d.standing.changed(len(applied.Steps))
+	d.reloadStatus.changed(len(applied.Steps))
 	var problems ProblemsError
 	if errors.As(err, &problems) {
 		d.Warn(problems)
@@ -294,21 +294,21 @@ func (d *daemon) reload(ctx context.Context) {
 		}
 	}()
 	if t := d.onTrial.Load(); t != nil {
-		d.standing.refused("the configuration of " + t.Name + " waits to be confirmed")
+		d.reloadStatus.refused("the configuration of " + t.Name + " waits to be confirmed")
 		d.Log.Error("reload refused: a configuration is on trial", "until", t.Until(), "remedy", "weft apply --confirm-now, or wait until it is reverted")
 		return
 	}
 	text, err := os.ReadFile(d.Options.File)
 	if err != nil {
-		d.standing.refused(fmt.Sprintf("read configuration: %v", err))
+		d.reloadStatus.refused(fmt.Sprintf("read configuration: %v", err))
 		d.Log.Error("reload refused, the old configuration stays", "error", err)
 		return
 	}
 	if why := d.install(ctx, d.Options.File, string(text)); why != nil {
-		d.standing.refused(why...)
+		d.reloadStatus.refused(why...)
 		return
 	}
-	d.standing.applied()
+	d.reloadStatus.applied()
 	d.Log.Info("reloaded", "file", d.Options.File)
 }
 

@@ -23,8 +23,8 @@ import (
 //
 // Each has a translator with the same pool, and a member and a server at left.
 type pair struct {
-	*world // left
-	right  *world
+	*topology // left
+	right     *topology
 }
 
 // spare is a second router with the same config as far as sessions go.
@@ -47,8 +47,8 @@ key = %q
 stream_mib = 4
 `, own, name, own, peer, other, keys.File, certificate, key)
 	}
-	p := &pair{world: newWorld(t, toml("left", "right", 1, 2))}
-	p.right = &world{t: t, member: p.member, server: p.server, router: spacetest.New(t, "spare")}
+	p := &pair{topology: newTopology(t, toml("left", "right", 1, 2))}
+	p.right = &topology{t: t, member: p.member, server: p.server, router: spacetest.New(t, "spare")}
 	p.right.file = filepath.Join(t.TempDir(), "weft.toml")
 	t.Cleanup(func() {
 		if err := p.right.place().Remove(); err != nil {
@@ -65,7 +65,7 @@ stream_mib = 4
 }
 
 // idle gives a router cables that lead nowhere.
-func (w *world) idle() {
+func (w *topology) idle() {
 	w.t.Helper()
 	for _, device := range []string{"lan", "wan"} {
 		w.run(w.router, fmt.Sprintf("ip link add %s type veth peer name %s0", device, device))
@@ -74,24 +74,24 @@ func (w *world) idle() {
 	}
 }
 
-// failover reads `weft show failover`.
-func (w *world) failover() (f struct {
+// failover reads `weft show session-sync`.
+func (w *topology) failover() (f struct {
 	Fresh bool
 	Peers []map[string]any
 	Sent  map[string]any
 }) {
 	w.t.Helper()
-	out, err := w.weft("show", "failover", "--json")
+	out, err := w.weft("show", "session-sync", "--json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &f)
 	}
 	if err != nil {
-		w.t.Fatalf("show failover: %v\n%s", err, out)
+		w.t.Fatalf("show session-sync: %v\n%s", err, out)
 	}
 	return f
 }
 
-func (w *world) sessions() int {
+func (w *topology) sessions() int {
 	w.t.Helper()
 	return len(w.rows("nat-sessions"))
 }
@@ -103,7 +103,7 @@ func (p *pair) together() {
 
 // move gives the cables of the member and the server to another router, as
 // VRRP or BGP would.
-func (p *pair) move(from, to *world) {
+func (p *pair) move(from, to *topology) {
 	p.t.Helper()
 	for device, host := range map[string]*netspace.Space{"lan": p.member, "wan": p.server} {
 		p.run(from.router, "ip link del "+device)
@@ -123,7 +123,7 @@ func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
 	left, right := p.start(), p.right.start()
 	p.together()
 	ports := p.serve(p.server)
-	p.world.move(p.member, serverFrom6, ports.TCP, probe.Upload, 1<<20)
+	p.topology.move(p.member, serverFrom6, ports.TCP, probe.Upload, 1<<20)
 	conn := p.dial(serverFrom6)
 	say(t, conn, "one")
 	eventually(t, "the other knows of every session", func() bool { return p.right.sessions() == p.sessions() && p.sessions() >= 2 })
@@ -132,7 +132,7 @@ func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
 	if err := p.place().Remove(); err != nil { // with all that is pinned
 		t.Fatal(err)
 	}
-	p.move(p.world, p.right)
+	p.move(p.topology, p.right)
 	say(t, conn, "two")
 	if n := p.right.counted("drop-no-binding"); n != 0 {
 		t.Errorf("%d packets found no binding", n)
@@ -144,7 +144,7 @@ func TestARunningConnectionGoesOnAtTheOtherRouter(t *testing.T) {
 	eventually(t, "the one that was away has all again", func() bool { return p.sessions() == before })
 	p.together()
 	right.kill()
-	p.move(p.right, p.world)
+	p.move(p.right, p.topology)
 	say(t, conn, "three")
 	left.stop()
 }
@@ -184,7 +184,7 @@ func TestReloadTurnsSharingOnAndOff(t *testing.T) {
 	p.right.start()
 	conn := p.dial(serverFrom6)
 	say(t, conn, "one")
-	if out, err := p.weft("show", "failover"); err == nil {
+	if out, err := p.weft("show", "session-sync"); err == nil {
 		t.Errorf("it shares: %s", out)
 	}
 	p.write(string(shared))
@@ -194,13 +194,13 @@ func TestReloadTurnsSharingOnAndOff(t *testing.T) {
 	p.write(statefulTOML(fmt.Sprintf(ends, "", ""), 65536))
 	left.reload()
 	say(t, conn, "three")
-	if out, err := p.weft("show", "failover"); err == nil {
+	if out, err := p.weft("show", "session-sync"); err == nil {
 		t.Errorf("it shares still: %s", out)
 	}
 }
 
 // dial opens a TCP connection from the member to an echo server.
-func (w *world) dial(to string) net.Conn {
+func (w *topology) dial(to string) net.Conn {
 	w.t.Helper()
 	w.echo(w.server, "tcp4", ":7777")
 	var conn net.Conn
@@ -245,7 +245,7 @@ func say(t *testing.T, conn net.Conn, word string) {
 func TestForwardingGoesOnWithoutTheCluster(t *testing.T) {
 	t.Parallel()
 	credentials := filepath.Join(t.TempDir(), "nats.creds")
-	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf(`
+	w := newTopology(t, statefulTOML(fmt.Sprintf(ends, "", ""), 65536)+fmt.Sprintf(`
 [session_sync]
 name = "left"
 peers = [{ name = "right" }]
@@ -269,7 +269,7 @@ credentials = %q
 		}()
 		eventually(t, "show says "+what, func() (ok bool) {
 			var err error
-			out, err = w.weft("show", "failover")
+			out, err = w.weft("show", "session-sync")
 			return err == nil && strings.Contains(out, what)
 		})
 	}
@@ -291,7 +291,7 @@ credentials = %q
 	r.stop()
 }
 
-func (w *world) read() string {
+func (w *topology) read() string {
 	w.t.Helper()
 	text, err := os.ReadFile(w.file)
 	if err != nil {

@@ -26,7 +26,7 @@ type wire struct {
 	to     unix.SockaddrLinklayer
 }
 
-func (w *world) wire(host *netspace.Space, device string) *wire {
+func (w *topology) wire(host *netspace.Space, device string) *wire {
 	w.t.Helper()
 	x := &wire{t: w.t}
 	var router, own net.HardwareAddr
@@ -103,7 +103,7 @@ func icmp(kind, code byte, body []byte) []byte {
 // same error of another flow does not.
 func TestALongICMPErrorPassesTheFirewallIfItsFlowDoes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.rpFilter()
 	w.feed(w.router, firewall, "nft -f -")
 	w.start()
@@ -163,7 +163,7 @@ func TestNodesWithMappingsReachEachOtherByIPv4(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mapped := regexp.MustCompile(`mappings = .*`).ReplaceAllString(translator, "mappings = "+second)
-			w := newWorld(t, fmt.Sprintf(ends, interfaces, interfaces)+mapped)
+			w := newTopology(t, fmt.Sprintf(ends, interfaces, interfaces)+mapped)
 			w.run(w.member, "ip addr add 2001:db8:1::3/64 dev eth0 nodad")
 			w.start()
 			for _, from := range []string{"2001:db8:1::2", "2001:db8:1::3"} {
@@ -182,7 +182,7 @@ func TestNodesWithMappingsReachEachOtherByIPv4(t *testing.T) {
 // A flood of all that is hard: forwarding goes on, and nothing grows.
 func TestAFloodForTheSlowPathIsBounded(t *testing.T) {
 	// alone: a flood takes the processors
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	// the server must have room for datagrams behind so many that never end
 	w.run(w.server, "sysctl -w net.ipv4.ipfrag_high_thresh=268435456")
 	r := w.start()

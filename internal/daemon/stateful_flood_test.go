@@ -22,17 +22,17 @@ const floodPackets = 6000
 
 func TestFloodsDoNotHarmWhatIsThere(t *testing.T) {
 	// alone: a flood takes the processors
-	for name, shortcut := range map[string]string{"through the stack": "", "xdp": "bypass = true\nhook = \"xdp\""} {
+	for name, bypass := range map[string]string{"through the stack": "", "xdp": "bypass = true\nhook = \"xdp\""} {
 		t.Run(name, func(t *testing.T) {
-			toml := strings.Replace(statefulTOML(strings.ReplaceAll(ends, "%s", shortcut), 2048), "bindings = 2048", "bindings = 2048\nsessions = 4096\nports_per_subscriber = 1000\nfiltering = \"address-dependent\"", 1)
-			w := newWorld(t, toml)
+			toml := strings.Replace(statefulTOML(strings.ReplaceAll(ends, "%s", bypass), 2048), "bindings = 2048", "bindings = 2048\nsessions = 4096\nports_per_subscriber = 1000\nfiltering = \"address-dependent\"", 1)
+			w := newTopology(t, toml)
 			w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 			r := w.start()
 			w.pings(w.member, serverFrom6)
 			f := w.startFlood()
 			random := rand.New(rand.NewPCG(1, 1))
 			inside, outside := w.wire(w.member, "lan"), w.wire(w.server, "wan")
-			stranger := func() netip.Addr {
+			outsider := func() netip.Addr {
 				a := netip.MustParseAddr("2001:db8:1:1::").As16()
 				binary.BigEndian.PutUint64(a[8:], random.Uint64())
 				return netip.AddrFrom16(a)
@@ -46,12 +46,12 @@ func TestFloodsDoNotHarmWhatIsThere(t *testing.T) {
 				}
 				switch i % 6 {
 				case 0: // a node's SYNs from random ports and addresses
-					inside.send(ipv6(stranger(), server6, 6, sealed6(stranger(), server6, 6, tcpSYN(random))))
+					inside.send(ipv6(outsider(), server6, 6, sealed6(outsider(), server6, 6, tcpSYN(random))))
 				case 1: // a node's datagrams to random ports
-					from := stranger()
+					from := outsider()
 					inside.send(ipv6(from, server6, 17, sealed6(from, server6, 17, udp(random))))
 				case 2: // first fragments whose rest never comes
-					inside.send(ipv6(stranger(), server6, 44, append([]byte{17, 0, 0, 1, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}, udp(random)...)))
+					inside.send(ipv6(outsider(), server6, 44, append([]byte{17, 0, 0, 1, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}, udp(random)...)))
 				case 3: // SYNs from outside to random ports
 					outside.send(ipv4("198.51.100.9", "192.0.2.1", 6, 0, nil, tcpSYN(random)))
 				case 4: // datagrams from outside to random ports
@@ -83,7 +83,7 @@ func TestFloodsDoNotHarmWhatIsThere(t *testing.T) {
 }
 
 // total is how many packets have been counted.
-func (w *world) total() (n int) {
+func (w *topology) total() (n int) {
 	for _, row := range w.rows("counters") {
 		n += int(row["packets"].(float64))
 	}

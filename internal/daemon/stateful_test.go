@@ -25,18 +25,18 @@ func statefulTOML(ends string, bindings int) string {
 	return ends + fmt.Sprintf(statefulTranslator, bindings)
 }
 
-func newStatefulWorld(t *testing.T, shortcut string) *world {
+func newStatefulTopology(t *testing.T, bypass string) *topology {
 	t.Helper()
-	w := newWorld(t, statefulTOML(fmt.Sprintf(ends, shortcut, shortcut), 65536))
+	w := newTopology(t, statefulTOML(fmt.Sprintf(ends, bypass, bypass), 65536))
 	w.run(w.server, "ip route add 192.0.2.1/32 via 198.51.100.1")
 	return w
 }
 
 func TestManyShareOneAddress(t *testing.T) {
 	t.Parallel()
-	for name, shortcut := range map[string]string{"through the stack": "", "shortcut": "bypass = true", "xdp": "bypass = true\nhook = \"xdp\""} {
+	for name, bypass := range map[string]string{"through the stack": "", "shortcut": "bypass = true", "xdp": "bypass = true\nhook = \"xdp\""} {
 		t.Run(name, func(t *testing.T) {
-			w := newStatefulWorld(t, shortcut)
+			w := newStatefulTopology(t, bypass)
 			r := w.start()
 			ports := w.serve(w.server)
 			w.pings(w.member, serverFrom6)
@@ -61,7 +61,7 @@ func TestManyShareOneAddress(t *testing.T) {
 
 func TestSessionsOutliveTheDaemon(t *testing.T) {
 	t.Parallel()
-	w := newStatefulWorld(t, "")
+	w := newStatefulTopology(t, "")
 	r := w.start()
 	f := w.startFlood()
 	before := len(w.rows("nat-sessions"))
@@ -79,7 +79,7 @@ func TestSessionsOutliveTheDaemon(t *testing.T) {
 
 func TestOtherSizesAreNewTables(t *testing.T) {
 	t.Parallel()
-	w := newStatefulWorld(t, "")
+	w := newStatefulTopology(t, "")
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	w.write(statefulTOML(fmt.Sprintf(ends, "", ""), 2048))
@@ -107,7 +107,7 @@ func TestOtherSizesAreNewTables(t *testing.T) {
 
 func TestAStaticBindingIsReachedFromOutside(t *testing.T) {
 	t.Parallel()
-	w := newStatefulWorld(t, "")
+	w := newStatefulTopology(t, "")
 	w.start()
 	var echo net.PacketConn
 	var conn net.Conn

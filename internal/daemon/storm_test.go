@@ -12,7 +12,7 @@ import (
 // stopped meanwhile stands for one that is too slow.
 func TestAStormOfNewsDoesNotDeafenIt(t *testing.T) {
 	// alone: a storm of news against the daemon's own buffers
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	r.signal(unix.SIGSTOP)

@@ -42,7 +42,7 @@ func (s *safeBuffer) String() string {
 }
 
 // pings fails unless a host reaches an address.
-func (w *world) pings(from *netspace.Space, to string) {
+func (w *topology) pings(from *netspace.Space, to string) {
 	w.t.Helper()
 	if out, err := w.try(from, "ping -c 2 -i 0.05 -W 2 "+to); err != nil {
 		w.t.Errorf("%s does not reach %s: %v\n%s", from.Name, to, err, out)
@@ -51,13 +51,13 @@ func (w *world) pings(from *netspace.Space, to string) {
 
 // reaches reports whether one ping comes back soon: for what must not, or is asked
 // until it does.
-func (w *world) reaches(from *netspace.Space, to string) bool {
+func (w *topology) reaches(from *netspace.Space, to string) bool {
 	_, err := w.try(from, "ping -c 1 -W 1 "+to)
 	return err == nil
 }
 
 // serve starts the transfer server in a host.
-func (w *world) serve(host *netspace.Space) probe.Ports {
+func (w *topology) serve(host *netspace.Space) probe.Ports {
 	w.t.Helper()
 	c := exec.Command(testbin.Weft(w.t), "probe", "serve")
 	in, err := c.StdinPipe()
@@ -85,7 +85,7 @@ func (w *world) serve(host *netspace.Space) probe.Ports {
 }
 
 // move transfers bytes and fails unless they arrive as they were sent.
-func (w *world) move(from *netspace.Space, to string, port uint16, d probe.Direction, length int) probe.Transfer {
+func (w *topology) move(from *netspace.Space, to string, port uint16, d probe.Direction, length int) probe.Transfer {
 	w.t.Helper()
 	var result probe.Transfer
 	w.probe(from, &result, "move", net.JoinHostPort(to, fmt.Sprint(port)), "--direction", string(d), "--bytes", fmt.Sprint(length))
@@ -96,7 +96,7 @@ func (w *world) move(from *netspace.Space, to string, port uint16, d probe.Direc
 }
 
 // probe runs `weft probe` in a host and reads its result.
-func (w *world) probe(from *netspace.Space, result any, arguments ...string) {
+func (w *topology) probe(from *netspace.Space, result any, arguments ...string) {
 	w.t.Helper()
 	out, err := w.exec(from, append([]string{testbin.Weft(w.t), "probe"}, arguments...)...)
 	if err == nil {
@@ -109,7 +109,7 @@ func (w *world) probe(from *netspace.Space, result any, arguments ...string) {
 
 // fragmentsPass fails unless datagrams that need fragments come back: they are
 // translated by the slow path, in the daemon.
-func (w *world) fragmentsPass() {
+func (w *topology) fragmentsPass() {
 	w.t.Helper()
 	ports := w.serve(w.member)
 	var result probe.Datagrams
@@ -132,13 +132,13 @@ type flood struct {
 const floodMax = 200_000
 
 // startFlood starts one and waits for the first answer.
-func (w *world) startFlood() *flood {
+func (w *topology) startFlood() *flood {
 	w.t.Helper()
 	return w.floodTo("udp6", serverFrom6)
 }
 
 // floodTo is startFlood for the server by another of its addresses.
-func (w *world) floodTo(network, server string) *flood {
+func (w *topology) floodTo(network, server string) *flood {
 	w.t.Helper()
 	var echo net.PacketConn
 	f := &flood{stop: make(chan struct{}), seen: make([]atomic.Bool, floodMax)}
@@ -181,7 +181,7 @@ func (w *world) floodTo(network, server string) *flood {
 }
 
 // widen gives a socket a large receive buffer.
-func (w *world) widen(conn *net.UDPConn) {
+func (w *topology) widen(conn *net.UDPConn) {
 	w.t.Helper()
 	onSocket(w.t, conn, "widen receive buffer", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
 }

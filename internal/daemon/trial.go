@@ -93,10 +93,10 @@ func (d *daemon) overdue(ctx context.Context) {
 	}
 	d.resume(nil)
 	if why := d.install(ctx, d.Options.File, t.Was); why != nil {
-		d.standing.refused(why...)
+		d.reloadStatus.refused(why...)
 		return
 	}
-	d.standing.applied()
+	d.reloadStatus.applied()
 }
 
 // errBusy is the answer to a second change while one is on trial.
@@ -123,7 +123,7 @@ func (d *daemon) Apply(ctx context.Context, c api.Change) (a api.Applied, err er
 		if a.Refused = d.install(ctx, c.Name, c.Text); a.Refused != nil {
 			return trial.Forget(d.router.Place)
 		}
-		d.standing.applied()
+		d.reloadStatus.applied()
 		if t != nil {
 			d.resume(t)
 			a.Until = t.Until()

@@ -10,10 +10,10 @@ import (
 	"weft/internal/testbin"
 )
 
-// trialWorld runs a router, and gives a file with another address on lan.
-func trialWorld(t *testing.T) (w *world, r *running, next string) {
+// trialTopology runs a router, and gives a file with another address on lan.
+func trialTopology(t *testing.T) (w *topology, r *running, next string) {
 	t.Helper()
-	w = newWorld(t, "[interface.lan]\naddresses = [\"192.0.2.1/24\"]\n")
+	w = newTopology(t, "[interface.lan]\naddresses = [\"192.0.2.1/24\"]\n")
 	r = w.start()
 	next = filepath.Join(t.TempDir(), "new.toml")
 	if err := os.WriteFile(next, []byte("[interface.lan]\naddresses = [\"192.0.2.7/24\"]\n"), 0o600); err != nil {
@@ -22,19 +22,19 @@ func trialWorld(t *testing.T) (w *world, r *running, next string) {
 	return w, r, next
 }
 
-func (w *world) has(address string) func() bool {
+func (w *topology) has(address string) func() bool {
 	return func() bool { return strings.Contains(w.run(w.router, "ip -4 addr show dev lan"), address+"/24") }
 }
 
 // holds fails unless the file that weft run reads has an address.
-func (w *world) holds(address string) {
+func (w *topology) holds(address string) {
 	w.t.Helper()
 	if text, err := os.ReadFile(w.file); err != nil || !strings.Contains(string(text), address) {
 		w.t.Errorf("the file of weft run is (%v)\n%s\nwant one with %s", err, text, address)
 	}
 }
 
-func (w *world) must(arguments ...string) string {
+func (w *topology) must(arguments ...string) string {
 	w.t.Helper()
 	out, err := w.weft(arguments...)
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *world) must(arguments ...string) string {
 }
 
 func TestAConfirmedConfigurationStays(t *testing.T) {
-	w, r, next := trialWorld(t)
+	w, r, next := trialTopology(t)
 	w.must("apply", "--confirm", "60", next)
 	if !w.has("192.0.2.7")() || w.has("192.0.2.1")() {
 		t.Error("the new configuration is not in force")
@@ -73,7 +73,7 @@ func TestAConfirmedConfigurationStays(t *testing.T) {
 }
 
 func TestAConfigurationThatIsNotConfirmedIsTakenBack(t *testing.T) {
-	w, r, next := trialWorld(t)
+	w, r, next := trialTopology(t)
 	w.must("apply", "--confirm", "2", next)
 	eventually(t, "the old configuration is back", w.has("192.0.2.1"))
 	if w.has("192.0.2.7")() {
@@ -92,7 +92,7 @@ func TestAConfigurationThatIsNotConfirmedIsTakenBack(t *testing.T) {
 }
 
 func TestATrialSurvivesTheDaemon(t *testing.T) {
-	w, r, next := trialWorld(t)
+	w, r, next := trialTopology(t)
 	w.must("apply", "--confirm", "6", next)
 	end := time.Now().Add(6 * time.Second)
 	r.kill()
@@ -113,7 +113,7 @@ func TestATrialSurvivesTheDaemon(t *testing.T) {
 
 // A connection that lives on proves nothing.
 func TestATrialIsConfirmedOverANewConnection(t *testing.T) {
-	w, _, next := trialWorld(t)
+	w, _, next := trialTopology(t)
 	old, fresh := "SSH_CONNECTION=198.51.100.9 50000 192.0.2.1 22", "SSH_CONNECTION=198.51.100.9 50001 192.0.2.1 22"
 	weft := testbin.Weft(t)
 	if out, err := w.exec(w.router, "env", old, weft, "apply", "--confirm", "1m", next); err != nil {
@@ -130,7 +130,7 @@ func TestATrialIsConfirmedOverANewConnection(t *testing.T) {
 
 // The file of weft run itself may be edited and applied.
 func TestAConfigurationThatIsEditedInPlaceIsTakenBack(t *testing.T) {
-	w, r, _ := trialWorld(t)
+	w, r, _ := trialTopology(t)
 	w.write("[interface.lan]\naddresses = [\"192.0.2.7/24\"]\n")
 	w.must("apply", "--confirm", "60", w.file)
 	if !w.has("192.0.2.7")() {
@@ -147,7 +147,7 @@ func TestAConfigurationThatIsEditedInPlaceIsTakenBack(t *testing.T) {
 }
 
 func TestAConfigurationThatIsRefusedIsNotOnTrial(t *testing.T) {
-	w, _, next := trialWorld(t)
+	w, _, next := trialTopology(t)
 	for text, want := range map[string]string{
 		"[interface.lan]\naddresses = [\"192.0.2.300/24\"]\n": "new.toml:2",
 		"[interface.gone]\n": "gone",

@@ -62,7 +62,7 @@ func TestAMemberBehindADeviceWithoutEthernetFramesIsTranslated(t *testing.T) {
 	} {
 		for path, bypass := range map[string]string{"by the stack": "", "past it": "bypass = true\n"} {
 			t.Run(name+" "+path, func(t *testing.T) {
-				w := newWorld(t, "[interface.tunnel]\ndevice = \"tun0\"\naddresses = [\"2001:db8:9::1/64\"]\n"+bypass+
+				w := newTopology(t, "[interface.tunnel]\ndevice = \"tun0\"\naddresses = [\"2001:db8:9::1/64\"]\n"+bypass+
 					"[interface.wan]\naddresses = [\"198.51.100.1/24\"]\n"+bypass+
 					"[nat64.main]\nprefix = \"64:ff9b:1::/96\"\ninterfaces = [\"tunnel\", \"wan\"]\n"+mode)
 				near, far := tun(t, w.router, "tun0"), tun(t, w.member, "tun0")

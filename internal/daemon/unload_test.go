@@ -14,7 +14,7 @@ import (
 )
 
 // state returns everything in the router that weft may touch, as text.
-func (w *world) state() string {
+func (w *topology) state() string {
 	w.t.Helper()
 	eventually(w.t, "the cables are up, with addresses of their own", w.cablesAreUp)
 	var all strings.Builder
@@ -31,7 +31,7 @@ func (w *world) state() string {
 // cablesAreUp reports whether the router's ends have a carrier and a link-local
 // address that is not tentative any more, if they are up and have IPv6: all that
 // comes a moment after the other end is up.
-func (w *world) cablesAreUp() bool {
+func (w *topology) cablesAreUp() bool {
 	w.t.Helper()
 	addresses := w.run(w.router, "ip -o -6 addr")
 	if strings.Contains(addresses, "tentative") {
@@ -91,9 +91,9 @@ func mapIDs(t *testing.T, dir string) (ids []ebpf.MapID) {
 func TestUnloadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	onLink := strings.Replace(usual(), "mappings = [", "mappings = [{ ipv6 = \"2001:db8:1:0:64::9\", ipv4 = \"198.51.100.9\", node = \"ipv4\" }, ", 1)
-	for name, toml := range map[string]string{"by the stack": usual(), "with neighbours that are answered for": onLink, "by the bypass in XDP": strings.ReplaceAll(shortcut(), "bypass = true", "bypass = true\nhook = \"xdp\"\nmtu = 1400")} {
+	for name, toml := range map[string]string{"by the stack": usual(), "with neighbours that are answered for": onLink, "by the bypass in XDP": strings.ReplaceAll(bypass(), "bypass = true", "bypass = true\nhook = \"xdp\"\nmtu = 1400")} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, toml)
+			w := newTopology(t, toml)
 			before := w.state()
 			r := w.start()
 			w.pings(w.member, serverFrom6)
@@ -154,7 +154,7 @@ func differences(before, after string) string {
 
 func TestUnloadAfterACrashPutsBackWhatWasBefore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	w.run(w.router, "ip addr add 198.51.100.1/24 dev wan") // another program's, and wanted too
 	before := w.state()
 	w.start().kill()
@@ -168,7 +168,7 @@ func TestUnloadAfterACrashPutsBackWhatWasBefore(t *testing.T) {
 
 func TestADeviceThatIsRemovedUnderTheDaemonIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, usual())
+	w := newTopology(t, usual())
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	w.run(w.router, "ip link del nat64-main")

@@ -14,7 +14,7 @@ import (
 )
 
 // ailing returns the lines of weft show health that are not "working".
-func (w *world) ailing() (list []state.Health) {
+func (w *topology) ailing() (list []state.Health) {
 	w.t.Helper()
 	out, _ := w.weft("show", "health", "--json") // fails if a line is not "working"
 	var all []state.Health
@@ -33,7 +33,7 @@ func (w *world) ailing() (list []state.Health) {
 // appears; everything else works before.
 func TestADeviceThatIsMissingIsTakenWhenItAppears(t *testing.T) {
 	late := usual() + "\n[interface.late]\naddresses = [\"192.0.2.77/24\"]\n"
-	w := newWorld(t, late)
+	w := newTopology(t, late)
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	list := w.ailing()
@@ -64,7 +64,7 @@ func TestADeviceThatIsMissingIsTakenWhenItAppears(t *testing.T) {
 // What the kernel refuses is tried again, and blocks no later change.
 func TestAStepThatFailsBlocksNoOther(t *testing.T) {
 	// an address of IPv6 cannot be set while IPv6 is disabled on the device
-	w := newWorld(t, usual()+"\n[interface.spare]\naddresses = [\"2001:db8:77::1/64\"]\n")
+	w := newTopology(t, usual()+"\n[interface.spare]\naddresses = [\"2001:db8:77::1/64\"]\n")
 	w.run(w.router, "ip link add spare type veth peer name spare-peer")
 	w.run(w.router, "sysctl -qw net.ipv6.conf.spare.disable_ipv6=1")
 	r := w.start()
@@ -88,7 +88,7 @@ func TestAStepThatFailsBlocksNoOther(t *testing.T) {
 // A guest's device that was moved away cannot be set right, and blocks no reload.
 func TestAGuestsDeviceThatWasMovedBlocksNoReload(t *testing.T) {
 	guest := "\n[bridge.guests]\nports = [{ interface = \"vm1\", kind = \"veth\" }]\n"
-	w := newWorld(t, usual()+guest)
+	w := newTopology(t, usual()+guest)
 	r := w.start()
 	w.pings(w.member, serverFrom6)
 	elsewhere := spacetest.New(t, "elsewhere")
@@ -104,7 +104,7 @@ func TestAGuestsDeviceThatWasMovedBlocksNoReload(t *testing.T) {
 // A port that another program has keeps no packet from being forwarded; the
 // metrics are there when the port is free.
 func TestAMetricsPortThatIsTakenStopsNothing(t *testing.T) {
-	w := newWorld(t, listening+usual())
+	w := newTopology(t, listening+usual())
 	w.run(w.router, "ip link set lo up")
 	var taken net.Listener
 	if err := w.router.Do(func() (err error) { taken, err = net.Listen("tcp", "127.0.0.1:9100"); return err }); err != nil {

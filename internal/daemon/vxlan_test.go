@@ -9,7 +9,7 @@ import (
 // stays in the bridge: a device made again would not be in it.
 func TestAVXLANPseudowireInABridgeHasItsMTU(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, `
+	w := newTopology(t, `
 [interface.wan]
 addresses = ["198.51.100.1/24"]
 [pseudowire.w]

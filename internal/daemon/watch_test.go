@@ -14,7 +14,7 @@ import (
 const listening = "[metrics]\nlisten = \"127.0.0.1:9100\"\n"
 
 // metric returns a value that Prometheus would read, -1 if there is none.
-func (w *world) metric(name string) float64 {
+func (w *topology) metric(name string) float64 {
 	w.t.Helper()
 	w.run(w.router, "ip link set lo up")
 	for line := range strings.Lines(w.run(w.router, "curl --silent --show-error --max-time 10 http://127.0.0.1:9100/metrics")) {
@@ -31,7 +31,7 @@ func (w *world) metric(name string) float64 {
 
 func TestPseudowiresAreCountedEachWayAndByFault(t *testing.T) {
 	t.Parallel()
-	near := newWorld(t, listening+nearEnd(aa, bb))
+	near := newTopology(t, listening+nearEnd(aa, bb))
 	far := near.at(near.server, farEnd(bb, aa))
 	atNear := near.start()
 	far.start()
@@ -137,7 +137,7 @@ func TestVXLANIsCountedToo(t *testing.T) {
 		}
 		return toml[:start] + "kind = \"vxlan\"\nvni = 7\n" + strings.Join(kept, "") + toml[end:]
 	}
-	near := newWorld(t, vxlan(nearEnd(aa, bb)))
+	near := newTopology(t, vxlan(nearEnd(aa, bb)))
 	far := near.at(near.server, vxlan(farEnd(bb, aa)))
 	near.start()
 	far.start()

@@ -21,13 +21,13 @@ const (
 	bridgeHostOut
 	flowEgress
 	flowSessionEgress
-	refusalEgress
+	earlyDropEgress
 	programCount
 )
 
 // programNames lists the names that users see.
 func programNames() []string {
-	return []string{"ingress_xdp", "ingress_tc", "translator_egress", "translator_ingress", "pseudowire_encap", "lns_egress", "bridge_port_in", "bridge_port_out", "bridge_host_in", "bridge_host_out", "flow_egress", "flow_session_egress", "refusal_egress"}
+	return []string{"ingress_xdp", "ingress_tc", "translator_egress", "translator_ingress", "pseudowire_encap", "lns_egress", "bridge_port_in", "bridge_port_out", "bridge_host_in", "bridge_host_out", "flow_egress", "flow_session_egress", "early_drop_egress"}
 }
 
 // From bpf/lib/hash.h: odd multipliers that mix: of the finaliser, 2^64 by the golden ratio, and of splitmix64.

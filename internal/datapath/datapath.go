@@ -180,7 +180,7 @@ func programsOf(steps []state.Step) (names []string) {
 		switch o := s.Object.(type) {
 		case state.Attachment:
 			name = o.Program
-		case state.Wire, state.Pseudowire:
+		case state.PseudowireDevice, state.Pseudowire:
 			name = "pseudowire_encap"
 		}
 		if name != "" && !slices.Contains(names, name) {

@@ -56,6 +56,7 @@ type FlowEgressFlowPassedKey struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	FlowEgressMapFlowControls    = "flow_controls"
+	FlowEgressMapFlowEarlyDrops  = "flow_early_drops"
 	FlowEgressMapFlowEntered     = "flow_entered"
 	FlowEgressMapFlowEvents      = "flow_events"
 	FlowEgressMapFlowHops        = "flow_hops"
@@ -63,7 +64,6 @@ const (
 	FlowEgressMapFlowLines4      = "flow_lines4"
 	FlowEgressMapFlowLines6      = "flow_lines6"
 	FlowEgressMapFlowPasses      = "flow_passes"
-	FlowEgressMapFlowRefusals    = "flow_refusals"
 	FlowEgressMapFlowSessions    = "flow_sessions"
 	FlowEgressMapInterfaces      = "interfaces"
 	FlowEgressMapInterfacesNear  = "interfaces_near"
@@ -124,6 +124,7 @@ type FlowEgressProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type FlowEgressMapSpecs struct {
 	FlowControls   *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowEarlyDrops *ebpf.MapSpec `ebpf:"flow_early_drops"`
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.MapSpec `ebpf:"flow_events"`
 	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
@@ -131,7 +132,6 @@ type FlowEgressMapSpecs struct {
 	FlowLines4     *ebpf.MapSpec `ebpf:"flow_lines4"`
 	FlowLines6     *ebpf.MapSpec `ebpf:"flow_lines6"`
 	FlowPasses     *ebpf.MapSpec `ebpf:"flow_passes"`
-	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
@@ -168,6 +168,7 @@ func (o *FlowEgressObjects) Close() error {
 // It can be passed to LoadFlowEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FlowEgressMaps struct {
 	FlowControls   *ebpf.Map `ebpf:"flow_controls"`
+	FlowEarlyDrops *ebpf.Map `ebpf:"flow_early_drops"`
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowEvents     *ebpf.Map `ebpf:"flow_events"`
 	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
@@ -175,7 +176,6 @@ type FlowEgressMaps struct {
 	FlowLines4     *ebpf.Map `ebpf:"flow_lines4"`
 	FlowLines6     *ebpf.Map `ebpf:"flow_lines6"`
 	FlowPasses     *ebpf.Map `ebpf:"flow_passes"`
-	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
@@ -185,6 +185,7 @@ type FlowEgressMaps struct {
 func (m *FlowEgressMaps) Close() error {
 	return _FlowEgressClose(
 		m.FlowControls,
+		m.FlowEarlyDrops,
 		m.FlowEntered,
 		m.FlowEvents,
 		m.FlowHops,
@@ -192,7 +193,6 @@ func (m *FlowEgressMaps) Close() error {
 		m.FlowLines4,
 		m.FlowLines6,
 		m.FlowPasses,
-		m.FlowRefusals,
 		m.FlowSessions,
 		m.Interfaces,
 		m.InterfacesNear,

@@ -17,12 +17,12 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	flowSessionEgressMapFlowControls       = "flow_controls"
+	flowSessionEgressMapFlowEarlyDrops     = "flow_early_drops"
 	flowSessionEgressMapFlowEntered        = "flow_entered"
 	flowSessionEgressMapFlowHops           = "flow_hops"
 	flowSessionEgressMapFlowIndex          = "flow_index"
 	flowSessionEgressMapFlowLines4         = "flow_lines4"
 	flowSessionEgressMapFlowLines6         = "flow_lines6"
-	flowSessionEgressMapFlowRefusals       = "flow_refusals"
 	flowSessionEgressMapFlowSessions       = "flow_sessions"
 	flowSessionEgressMapInterfaces         = "interfaces"
 	flowSessionEgressMapInterfacesNear     = "interfaces_near"
@@ -82,12 +82,12 @@ type flowSessionEgressProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type flowSessionEgressMapSpecs struct {
 	FlowControls   *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowEarlyDrops *ebpf.MapSpec `ebpf:"flow_early_drops"`
 	FlowEntered    *ebpf.MapSpec `ebpf:"flow_entered"`
 	FlowHops       *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex      *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines4     *ebpf.MapSpec `ebpf:"flow_lines4"`
 	FlowLines6     *ebpf.MapSpec `ebpf:"flow_lines6"`
-	FlowRefusals   *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.MapSpec `ebpf:"flow_sessions"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
@@ -123,12 +123,12 @@ func (o *flowSessionEgressObjects) Close() error {
 // It can be passed to loadFlowSessionEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type flowSessionEgressMaps struct {
 	FlowControls   *ebpf.Map `ebpf:"flow_controls"`
+	FlowEarlyDrops *ebpf.Map `ebpf:"flow_early_drops"`
 	FlowEntered    *ebpf.Map `ebpf:"flow_entered"`
 	FlowHops       *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex      *ebpf.Map `ebpf:"flow_index"`
 	FlowLines4     *ebpf.Map `ebpf:"flow_lines4"`
 	FlowLines6     *ebpf.Map `ebpf:"flow_lines6"`
-	FlowRefusals   *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions   *ebpf.Map `ebpf:"flow_sessions"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
@@ -138,12 +138,12 @@ type flowSessionEgressMaps struct {
 func (m *flowSessionEgressMaps) Close() error {
 	return _FlowSessionEgressClose(
 		m.FlowControls,
+		m.FlowEarlyDrops,
 		m.FlowEntered,
 		m.FlowHops,
 		m.FlowIndex,
 		m.FlowLines4,
 		m.FlowLines6,
-		m.FlowRefusals,
 		m.FlowSessions,
 		m.Interfaces,
 		m.InterfacesNear,

@@ -81,6 +81,15 @@ type IngressTCFlowControl struct {
 	Pad        uint32
 }
 
+type IngressTCFlowEarlyDrop struct {
+	_          structs.HostLayout
+	Interface  uint32
+	Generation uint32
+	Epoch      uint32
+	Pad        uint32
+	Until      uint64
+}
+
 type IngressTCFlowHop struct {
 	_         structs.HostLayout
 	Ifindex   uint32
@@ -166,15 +175,6 @@ type IngressTCFlowLine6 struct {
 	Pad [16]uint8
 }
 
-type IngressTCFlowRefusal struct {
-	_          structs.HostLayout
-	Interface  uint32
-	Generation uint32
-	Epoch      uint32
-	Pad        uint32
-	Until      uint64
-}
-
 type IngressTCFlowSessionKey struct {
 	_         structs.HostLayout
 	Interface uint32
@@ -224,15 +224,6 @@ type IngressTCInterface struct {
 	Ifindex     uint32
 }
 
-type IngressTCL2tpAccess struct {
-	_       structs.HostLayout
-	Ifindex uint32
-	Mac     [6]uint8
-	Table   uint16
-	Flags   uint32
-	Name    [16]int8
-}
-
 type IngressTCL2tpAddr4 struct {
 	_     structs.HostLayout
 	Addr  uint32
@@ -272,7 +263,7 @@ type IngressTCL2tpDown struct {
 	Tunnel uint16
 	Second uint16
 	Flags  uint8
-	Access uint8
+	Lns    uint8
 	Remote uint16
 	Mtu    uint16
 	Mss    uint16
@@ -288,16 +279,6 @@ type IngressTCL2tpDownRest struct {
 		_    structs.HostLayout
 		Due  uint64
 		Seen uint64
-	}
-}
-
-type IngressTCL2tpGardenKey struct {
-	_         structs.HostLayout
-	Prefixlen uint32
-	Access    uint32
-	Addr      struct {
-		_  structs.HostLayout
-		U8 [16]uint8
 	}
 }
 
@@ -324,6 +305,15 @@ type IngressTCL2tpLine struct {
 	Pad2     [2]uint64
 }
 
+type IngressTCL2tpLns struct {
+	_       structs.HostLayout
+	Ifindex uint32
+	Mac     [6]uint8
+	Table   uint16
+	Flags   uint32
+	Name    [16]int8
+}
+
 type IngressTCL2tpState struct {
 	_          structs.HostLayout
 	Drops      [6]uint64
@@ -333,8 +323,8 @@ type IngressTCL2tpState struct {
 }
 
 type IngressTCL2tpTunnel struct {
-	_    structs.HostLayout
-	Here struct {
+	_         structs.HostLayout
+	LocalAddr struct {
 		_  structs.HostLayout
 		U8 [16]uint8
 	}
@@ -360,7 +350,7 @@ type IngressTCL2tpUp struct {
 	Tunnel uint16
 	Second uint16
 	Flags  uint8
-	Access uint8
+	Lns    uint8
 	Bits6  [2]uint8
 	Ip4    uint32
 }
@@ -372,6 +362,16 @@ type IngressTCL2tpUpRest struct {
 		_    structs.HostLayout
 		Due  uint64
 		Seen uint64
+	}
+}
+
+type IngressTCL2tpWalledGardenKey struct {
+	_         structs.HostLayout
+	Prefixlen uint32
+	Lns       uint32
+	Addr      struct {
+		_  structs.HostLayout
+		U8 [16]uint8
 	}
 }
 
@@ -649,6 +649,18 @@ type IngressTCProxyKey struct {
 	}
 }
 
+type IngressTCPseudowireEndpoints struct {
+	_     structs.HostLayout
+	Local struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+	Remote struct {
+		_  structs.HostLayout
+		U8 [16]uint8
+	}
+}
+
 type IngressTCPseudowireKey struct {
 	_     structs.HostLayout
 	Local struct {
@@ -666,59 +678,7 @@ type IngressTCPseudowireKey struct {
 	Pad        [3]uint8
 }
 
-type IngressTCPseudowirePair struct {
-	_     structs.HostLayout
-	Local struct {
-		_  structs.HostLayout
-		U8 [16]uint8
-	}
-	Remote struct {
-		_  structs.HostLayout
-		U8 [16]uint8
-	}
-}
-
-type IngressTCPseudowireRx struct {
-	_         structs.HostLayout
-	Ifindex   uint32
-	Flags     uint32
-	Cookie    [8]uint8
-	CookieLen uint32
-	Sequence  uint32
-	Stale     uint32
-	Shortcut  uint32
-	Heard     uint64
-}
-
-type IngressTCPseudowireStats struct {
-	_         structs.HostLayout
-	RxPackets uint64
-	RxBytes   uint64
-	TxPackets uint64
-	TxBytes   uint64
-	Faults    [12]uint64
-}
-
-type IngressTCPseudowireTx struct {
-	_        structs.HostLayout
-	Pair     IngressTCPseudowirePair
-	Kind     uint32
-	Flags    uint32
-	OuterLen uint32
-	Mtu      uint32
-	Sequence uint32
-	Ttl      uint8
-	Tos      uint8
-	Family   uint8
-	Pad      [5]uint8
-	Peer     uint32
-	Answered uint64
-	RxId     uint32
-	Seqoff   uint32
-	Outer    [72]uint8
-}
-
-type IngressTCPseudowireWay struct {
+type IngressTCPseudowirePath struct {
 	_       structs.HostLayout
 	Ifindex uint32
 	Mtu     uint32
@@ -734,6 +694,46 @@ type IngressTCPseudowireWay struct {
 	}
 }
 
+type IngressTCPseudowireRx struct {
+	_         structs.HostLayout
+	Ifindex   uint32
+	Flags     uint32
+	Cookie    [8]uint8
+	CookieLen uint32
+	Sequence  uint32
+	Stale     uint32
+	Bypass    uint32
+	Received  uint64
+}
+
+type IngressTCPseudowireStats struct {
+	_         structs.HostLayout
+	RxPackets uint64
+	RxBytes   uint64
+	TxPackets uint64
+	TxBytes   uint64
+	Faults    [12]uint64
+}
+
+type IngressTCPseudowireTx struct {
+	_         structs.HostLayout
+	Endpoints IngressTCPseudowireEndpoints
+	Kind      uint32
+	Flags     uint32
+	OuterLen  uint32
+	Mtu       uint32
+	Sequence  uint32
+	Ttl       uint8
+	Tos       uint8
+	Family    uint8
+	Pad       [5]uint8
+	Peer      uint32
+	Answered  uint64
+	RxId      uint32
+	Seqoff    uint32
+	Outer     [72]uint8
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -742,11 +742,11 @@ const (
 	IngressTCMapFib4                 = "fib4"
 	IngressTCMapFib6                 = "fib6"
 	IngressTCMapFlowControls         = "flow_controls"
+	IngressTCMapFlowEarlyDrops       = "flow_early_drops"
 	IngressTCMapFlowHops             = "flow_hops"
 	IngressTCMapFlowIndex            = "flow_index"
 	IngressTCMapFlowLines4           = "flow_lines4"
 	IngressTCMapFlowLines6           = "flow_lines6"
-	IngressTCMapFlowRefusals         = "flow_refusals"
 	IngressTCMapFlowSessions         = "flow_sessions"
 	IngressTCMapGuardBuckets         = "guard_buckets"
 	IngressTCMapGuardInterfaces      = "guard_interfaces"
@@ -754,18 +754,17 @@ const (
 	IngressTCMapGuardList6           = "guard_list6"
 	IngressTCMapInterfaces           = "interfaces"
 	IngressTCMapInterfacesNear       = "interfaces_near"
-	IngressTCMapL2tpAccesses         = "l2tp_accesses"
 	IngressTCMapL2tpCaptures         = "l2tp_captures"
-	IngressTCMapL2tpGardens          = "l2tp_gardens"
 	IngressTCMapL2tpLines            = "l2tp_lines"
+	IngressTCMapL2tpLnses            = "l2tp_lnses"
 	IngressTCMapL2tpOwnerLengths     = "l2tp_owner_lengths"
 	IngressTCMapL2tpOwners4          = "l2tp_owners4"
 	IngressTCMapL2tpOwners6          = "l2tp_owners6"
 	IngressTCMapL2tpSessions         = "l2tp_sessions"
 	IngressTCMapL2tpStates           = "l2tp_states"
 	IngressTCMapL2tpTunnels          = "l2tp_tunnels"
+	IngressTCMapL2tpWalledGardens    = "l2tp_walled_gardens"
 	IngressTCMapLowers               = "lowers"
-	IngressTCMapMemos                = "memos"
 	IngressTCMapNat64Bib4            = "nat64_bib4"
 	IngressTCMapNat64Bib6            = "nat64_bib6"
 	IngressTCMapNat64Changes         = "nat64_changes"
@@ -791,14 +790,15 @@ const (
 	IngressTCMapNat64Usages          = "nat64_usages"
 	IngressTCMapNeighbourProxies     = "neighbour_proxies"
 	IngressTCMapNeighbours           = "neighbours"
+	IngressTCMapNexthopCache         = "nexthop_cache"
 	IngressTCMapNexthopGroups        = "nexthop_groups"
 	IngressTCMapNexthops             = "nexthops"
+	IngressTCMapPseudowireBypasses   = "pseudowire_bypasses"
 	IngressTCMapPseudowireCounts     = "pseudowire_counts"
+	IngressTCMapPseudowirePaths      = "pseudowire_paths"
 	IngressTCMapPseudowireRxs        = "pseudowire_rxs"
 	IngressTCMapPseudowireScratch    = "pseudowire_scratch"
-	IngressTCMapPseudowireShortcuts  = "pseudowire_shortcuts"
 	IngressTCMapPseudowireTxs        = "pseudowire_txs"
-	IngressTCMapPseudowireWays       = "pseudowire_ways"
 	IngressTCMapSlowWindows          = "slow_windows"
 	IngressTCProgIngressTc           = "ingress_tc"
 	IngressTCVarDsaFormat            = "dsa_format"
@@ -869,11 +869,11 @@ type IngressTCMapSpecs struct {
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowEarlyDrops       *ebpf.MapSpec `ebpf:"flow_early_drops"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines4           *ebpf.MapSpec `ebpf:"flow_lines4"`
 	FlowLines6           *ebpf.MapSpec `ebpf:"flow_lines6"`
-	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
@@ -881,18 +881,17 @@ type IngressTCMapSpecs struct {
 	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
-	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
 	L2tpCaptures         *ebpf.MapSpec `ebpf:"l2tp_captures"`
-	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
 	L2tpLines            *ebpf.MapSpec `ebpf:"l2tp_lines"`
+	L2tpLnses            *ebpf.MapSpec `ebpf:"l2tp_lnses"`
 	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
 	L2tpSessions         *ebpf.MapSpec `ebpf:"l2tp_sessions"`
 	L2tpStates           *ebpf.MapSpec `ebpf:"l2tp_states"`
 	L2tpTunnels          *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
+	L2tpWalledGardens    *ebpf.MapSpec `ebpf:"l2tp_walled_gardens"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
-	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
@@ -918,14 +917,15 @@ type IngressTCMapSpecs struct {
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
 	NeighbourProxies     *ebpf.MapSpec `ebpf:"neighbour_proxies"`
 	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopCache         *ebpf.MapSpec `ebpf:"nexthop_cache"`
 	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
+	PseudowireBypasses   *ebpf.MapSpec `ebpf:"pseudowire_bypasses"`
 	PseudowireCounts     *ebpf.MapSpec `ebpf:"pseudowire_counts"`
+	PseudowirePaths      *ebpf.MapSpec `ebpf:"pseudowire_paths"`
 	PseudowireRxs        *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
-	PseudowireShortcuts  *ebpf.MapSpec `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.MapSpec `ebpf:"pseudowire_txs"`
-	PseudowireWays       *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
@@ -972,11 +972,11 @@ type IngressTCMaps struct {
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
+	FlowEarlyDrops       *ebpf.Map `ebpf:"flow_early_drops"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.Map `ebpf:"flow_index"`
 	FlowLines4           *ebpf.Map `ebpf:"flow_lines4"`
 	FlowLines6           *ebpf.Map `ebpf:"flow_lines6"`
-	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
@@ -984,18 +984,17 @@ type IngressTCMaps struct {
 	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
-	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
 	L2tpCaptures         *ebpf.Map `ebpf:"l2tp_captures"`
-	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
 	L2tpLines            *ebpf.Map `ebpf:"l2tp_lines"`
+	L2tpLnses            *ebpf.Map `ebpf:"l2tp_lnses"`
 	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
 	L2tpSessions         *ebpf.Map `ebpf:"l2tp_sessions"`
 	L2tpStates           *ebpf.Map `ebpf:"l2tp_states"`
 	L2tpTunnels          *ebpf.Map `ebpf:"l2tp_tunnels"`
+	L2tpWalledGardens    *ebpf.Map `ebpf:"l2tp_walled_gardens"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
-	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
@@ -1021,14 +1020,15 @@ type IngressTCMaps struct {
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
 	NeighbourProxies     *ebpf.Map `ebpf:"neighbour_proxies"`
 	Neighbours           *ebpf.Map `ebpf:"neighbours"`
+	NexthopCache         *ebpf.Map `ebpf:"nexthop_cache"`
 	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.Map `ebpf:"nexthops"`
+	PseudowireBypasses   *ebpf.Map `ebpf:"pseudowire_bypasses"`
 	PseudowireCounts     *ebpf.Map `ebpf:"pseudowire_counts"`
+	PseudowirePaths      *ebpf.Map `ebpf:"pseudowire_paths"`
 	PseudowireRxs        *ebpf.Map `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.Map `ebpf:"pseudowire_scratch"`
-	PseudowireShortcuts  *ebpf.Map `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.Map `ebpf:"pseudowire_txs"`
-	PseudowireWays       *ebpf.Map `ebpf:"pseudowire_ways"`
 	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
@@ -1038,11 +1038,11 @@ func (m *IngressTCMaps) Close() error {
 		m.Fib4,
 		m.Fib6,
 		m.FlowControls,
+		m.FlowEarlyDrops,
 		m.FlowHops,
 		m.FlowIndex,
 		m.FlowLines4,
 		m.FlowLines6,
-		m.FlowRefusals,
 		m.FlowSessions,
 		m.GuardBuckets,
 		m.GuardInterfaces,
@@ -1050,18 +1050,17 @@ func (m *IngressTCMaps) Close() error {
 		m.GuardList6,
 		m.Interfaces,
 		m.InterfacesNear,
-		m.L2tpAccesses,
 		m.L2tpCaptures,
-		m.L2tpGardens,
 		m.L2tpLines,
+		m.L2tpLnses,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
 		m.L2tpOwners6,
 		m.L2tpSessions,
 		m.L2tpStates,
 		m.L2tpTunnels,
+		m.L2tpWalledGardens,
 		m.Lowers,
-		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
@@ -1087,14 +1086,15 @@ func (m *IngressTCMaps) Close() error {
 		m.Nat64Usages,
 		m.NeighbourProxies,
 		m.Neighbours,
+		m.NexthopCache,
 		m.NexthopGroups,
 		m.Nexthops,
+		m.PseudowireBypasses,
 		m.PseudowireCounts,
+		m.PseudowirePaths,
 		m.PseudowireRxs,
 		m.PseudowireScratch,
-		m.PseudowireShortcuts,
 		m.PseudowireTxs,
-		m.PseudowireWays,
 		m.SlowWindows,
 	)
 }

@@ -20,11 +20,11 @@ const (
 	ingressXDPMapFib4                 = "fib4"
 	ingressXDPMapFib6                 = "fib6"
 	ingressXDPMapFlowControls         = "flow_controls"
+	ingressXDPMapFlowEarlyDrops       = "flow_early_drops"
 	ingressXDPMapFlowHops             = "flow_hops"
 	ingressXDPMapFlowIndex            = "flow_index"
 	ingressXDPMapFlowLines4           = "flow_lines4"
 	ingressXDPMapFlowLines6           = "flow_lines6"
-	ingressXDPMapFlowRefusals         = "flow_refusals"
 	ingressXDPMapFlowSessions         = "flow_sessions"
 	ingressXDPMapGuardBuckets         = "guard_buckets"
 	ingressXDPMapGuardInterfaces      = "guard_interfaces"
@@ -32,18 +32,17 @@ const (
 	ingressXDPMapGuardList6           = "guard_list6"
 	ingressXDPMapInterfaces           = "interfaces"
 	ingressXDPMapInterfacesNear       = "interfaces_near"
-	ingressXDPMapL2tpAccesses         = "l2tp_accesses"
 	ingressXDPMapL2tpCaptures         = "l2tp_captures"
-	ingressXDPMapL2tpGardens          = "l2tp_gardens"
 	ingressXDPMapL2tpLines            = "l2tp_lines"
+	ingressXDPMapL2tpLnses            = "l2tp_lnses"
 	ingressXDPMapL2tpOwnerLengths     = "l2tp_owner_lengths"
 	ingressXDPMapL2tpOwners4          = "l2tp_owners4"
 	ingressXDPMapL2tpOwners6          = "l2tp_owners6"
 	ingressXDPMapL2tpSessions         = "l2tp_sessions"
 	ingressXDPMapL2tpStates           = "l2tp_states"
 	ingressXDPMapL2tpTunnels          = "l2tp_tunnels"
+	ingressXDPMapL2tpWalledGardens    = "l2tp_walled_gardens"
 	ingressXDPMapLowers               = "lowers"
-	ingressXDPMapMemos                = "memos"
 	ingressXDPMapNat64Bib4            = "nat64_bib4"
 	ingressXDPMapNat64Bib6            = "nat64_bib6"
 	ingressXDPMapNat64Changes         = "nat64_changes"
@@ -68,14 +67,15 @@ const (
 	ingressXDPMapNat64Translators     = "nat64_translators"
 	ingressXDPMapNat64Usages          = "nat64_usages"
 	ingressXDPMapNeighbours           = "neighbours"
+	ingressXDPMapNexthopCache         = "nexthop_cache"
 	ingressXDPMapNexthopGroups        = "nexthop_groups"
 	ingressXDPMapNexthops             = "nexthops"
+	ingressXDPMapPseudowireBypasses   = "pseudowire_bypasses"
 	ingressXDPMapPseudowireCounts     = "pseudowire_counts"
+	ingressXDPMapPseudowirePaths      = "pseudowire_paths"
 	ingressXDPMapPseudowireRxs        = "pseudowire_rxs"
 	ingressXDPMapPseudowireScratch    = "pseudowire_scratch"
-	ingressXDPMapPseudowireShortcuts  = "pseudowire_shortcuts"
 	ingressXDPMapPseudowireTxs        = "pseudowire_txs"
-	ingressXDPMapPseudowireWays       = "pseudowire_ways"
 	ingressXDPProgIngressXdp          = "ingress_xdp"
 	ingressXDPVarDsaFormat            = "dsa_format"
 	ingressXDPVarFib4Last             = "fib4_last"
@@ -144,11 +144,11 @@ type ingressXDPMapSpecs struct {
 	Fib4                 *ebpf.MapSpec `ebpf:"fib4"`
 	Fib6                 *ebpf.MapSpec `ebpf:"fib6"`
 	FlowControls         *ebpf.MapSpec `ebpf:"flow_controls"`
+	FlowEarlyDrops       *ebpf.MapSpec `ebpf:"flow_early_drops"`
 	FlowHops             *ebpf.MapSpec `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.MapSpec `ebpf:"flow_index"`
 	FlowLines4           *ebpf.MapSpec `ebpf:"flow_lines4"`
 	FlowLines6           *ebpf.MapSpec `ebpf:"flow_lines6"`
-	FlowRefusals         *ebpf.MapSpec `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.MapSpec `ebpf:"flow_sessions"`
 	GuardBuckets         *ebpf.MapSpec `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.MapSpec `ebpf:"guard_interfaces"`
@@ -156,18 +156,17 @@ type ingressXDPMapSpecs struct {
 	GuardList6           *ebpf.MapSpec `ebpf:"guard_list6"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
-	L2tpAccesses         *ebpf.MapSpec `ebpf:"l2tp_accesses"`
 	L2tpCaptures         *ebpf.MapSpec `ebpf:"l2tp_captures"`
-	L2tpGardens          *ebpf.MapSpec `ebpf:"l2tp_gardens"`
 	L2tpLines            *ebpf.MapSpec `ebpf:"l2tp_lines"`
+	L2tpLnses            *ebpf.MapSpec `ebpf:"l2tp_lnses"`
 	L2tpOwnerLengths     *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.MapSpec `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.MapSpec `ebpf:"l2tp_owners6"`
 	L2tpSessions         *ebpf.MapSpec `ebpf:"l2tp_sessions"`
 	L2tpStates           *ebpf.MapSpec `ebpf:"l2tp_states"`
 	L2tpTunnels          *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
+	L2tpWalledGardens    *ebpf.MapSpec `ebpf:"l2tp_walled_gardens"`
 	Lowers               *ebpf.MapSpec `ebpf:"lowers"`
-	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
@@ -192,14 +191,15 @@ type ingressXDPMapSpecs struct {
 	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
 	Neighbours           *ebpf.MapSpec `ebpf:"neighbours"`
+	NexthopCache         *ebpf.MapSpec `ebpf:"nexthop_cache"`
 	NexthopGroups        *ebpf.MapSpec `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.MapSpec `ebpf:"nexthops"`
+	PseudowireBypasses   *ebpf.MapSpec `ebpf:"pseudowire_bypasses"`
 	PseudowireCounts     *ebpf.MapSpec `ebpf:"pseudowire_counts"`
+	PseudowirePaths      *ebpf.MapSpec `ebpf:"pseudowire_paths"`
 	PseudowireRxs        *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
-	PseudowireShortcuts  *ebpf.MapSpec `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.MapSpec `ebpf:"pseudowire_txs"`
-	PseudowireWays       *ebpf.MapSpec `ebpf:"pseudowire_ways"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
@@ -244,11 +244,11 @@ type ingressXDPMaps struct {
 	Fib4                 *ebpf.Map `ebpf:"fib4"`
 	Fib6                 *ebpf.Map `ebpf:"fib6"`
 	FlowControls         *ebpf.Map `ebpf:"flow_controls"`
+	FlowEarlyDrops       *ebpf.Map `ebpf:"flow_early_drops"`
 	FlowHops             *ebpf.Map `ebpf:"flow_hops"`
 	FlowIndex            *ebpf.Map `ebpf:"flow_index"`
 	FlowLines4           *ebpf.Map `ebpf:"flow_lines4"`
 	FlowLines6           *ebpf.Map `ebpf:"flow_lines6"`
-	FlowRefusals         *ebpf.Map `ebpf:"flow_refusals"`
 	FlowSessions         *ebpf.Map `ebpf:"flow_sessions"`
 	GuardBuckets         *ebpf.Map `ebpf:"guard_buckets"`
 	GuardInterfaces      *ebpf.Map `ebpf:"guard_interfaces"`
@@ -256,18 +256,17 @@ type ingressXDPMaps struct {
 	GuardList6           *ebpf.Map `ebpf:"guard_list6"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
-	L2tpAccesses         *ebpf.Map `ebpf:"l2tp_accesses"`
 	L2tpCaptures         *ebpf.Map `ebpf:"l2tp_captures"`
-	L2tpGardens          *ebpf.Map `ebpf:"l2tp_gardens"`
 	L2tpLines            *ebpf.Map `ebpf:"l2tp_lines"`
+	L2tpLnses            *ebpf.Map `ebpf:"l2tp_lnses"`
 	L2tpOwnerLengths     *ebpf.Map `ebpf:"l2tp_owner_lengths"`
 	L2tpOwners4          *ebpf.Map `ebpf:"l2tp_owners4"`
 	L2tpOwners6          *ebpf.Map `ebpf:"l2tp_owners6"`
 	L2tpSessions         *ebpf.Map `ebpf:"l2tp_sessions"`
 	L2tpStates           *ebpf.Map `ebpf:"l2tp_states"`
 	L2tpTunnels          *ebpf.Map `ebpf:"l2tp_tunnels"`
+	L2tpWalledGardens    *ebpf.Map `ebpf:"l2tp_walled_gardens"`
 	Lowers               *ebpf.Map `ebpf:"lowers"`
-	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
@@ -292,14 +291,15 @@ type ingressXDPMaps struct {
 	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
 	Neighbours           *ebpf.Map `ebpf:"neighbours"`
+	NexthopCache         *ebpf.Map `ebpf:"nexthop_cache"`
 	NexthopGroups        *ebpf.Map `ebpf:"nexthop_groups"`
 	Nexthops             *ebpf.Map `ebpf:"nexthops"`
+	PseudowireBypasses   *ebpf.Map `ebpf:"pseudowire_bypasses"`
 	PseudowireCounts     *ebpf.Map `ebpf:"pseudowire_counts"`
+	PseudowirePaths      *ebpf.Map `ebpf:"pseudowire_paths"`
 	PseudowireRxs        *ebpf.Map `ebpf:"pseudowire_rxs"`
 	PseudowireScratch    *ebpf.Map `ebpf:"pseudowire_scratch"`
-	PseudowireShortcuts  *ebpf.Map `ebpf:"pseudowire_shortcuts"`
 	PseudowireTxs        *ebpf.Map `ebpf:"pseudowire_txs"`
-	PseudowireWays       *ebpf.Map `ebpf:"pseudowire_ways"`
 }
 
 func (m *ingressXDPMaps) Close() error {
@@ -308,11 +308,11 @@ func (m *ingressXDPMaps) Close() error {
 		m.Fib4,
 		m.Fib6,
 		m.FlowControls,
+		m.FlowEarlyDrops,
 		m.FlowHops,
 		m.FlowIndex,
 		m.FlowLines4,
 		m.FlowLines6,
-		m.FlowRefusals,
 		m.FlowSessions,
 		m.GuardBuckets,
 		m.GuardInterfaces,
@@ -320,18 +320,17 @@ func (m *ingressXDPMaps) Close() error {
 		m.GuardList6,
 		m.Interfaces,
 		m.InterfacesNear,
-		m.L2tpAccesses,
 		m.L2tpCaptures,
-		m.L2tpGardens,
 		m.L2tpLines,
+		m.L2tpLnses,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
 		m.L2tpOwners6,
 		m.L2tpSessions,
 		m.L2tpStates,
 		m.L2tpTunnels,
+		m.L2tpWalledGardens,
 		m.Lowers,
-		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
@@ -356,14 +355,15 @@ func (m *ingressXDPMaps) Close() error {
 		m.Nat64Translators,
 		m.Nat64Usages,
 		m.Neighbours,
+		m.NexthopCache,
 		m.NexthopGroups,
 		m.Nexthops,
+		m.PseudowireBypasses,
 		m.PseudowireCounts,
+		m.PseudowirePaths,
 		m.PseudowireRxs,
 		m.PseudowireScratch,
-		m.PseudowireShortcuts,
 		m.PseudowireTxs,
-		m.PseudowireWays,
 	)
 }
 

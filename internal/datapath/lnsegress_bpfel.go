@@ -16,25 +16,25 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	lnsEgressMapCounters         = "counters"
-	lnsEgressMapInterfaces       = "interfaces"
-	lnsEgressMapInterfacesNear   = "interfaces_near"
-	lnsEgressMapL2tpAccesses     = "l2tp_accesses"
-	lnsEgressMapL2tpCaptures     = "l2tp_captures"
-	lnsEgressMapL2tpGardens      = "l2tp_gardens"
-	lnsEgressMapL2tpLines        = "l2tp_lines"
-	lnsEgressMapL2tpOwnerLengths = "l2tp_owner_lengths"
-	lnsEgressMapL2tpOwners4      = "l2tp_owners4"
-	lnsEgressMapL2tpOwners6      = "l2tp_owners6"
-	lnsEgressMapL2tpSessions     = "l2tp_sessions"
-	lnsEgressMapL2tpStates       = "l2tp_states"
-	lnsEgressMapL2tpTunnels      = "l2tp_tunnels"
-	lnsEgressMapLowers           = "lowers"
-	lnsEgressMapMemos            = "memos"
-	lnsEgressProgLnsEgress       = "lns_egress"
-	lnsEgressVarDsaFormat        = "dsa_format"
-	lnsEgressVarInterfaceUnused  = "interface_unused"
-	lnsEgressVarL2tpLinesMask    = "l2tp_lines_mask"
+	lnsEgressMapCounters          = "counters"
+	lnsEgressMapInterfaces        = "interfaces"
+	lnsEgressMapInterfacesNear    = "interfaces_near"
+	lnsEgressMapL2tpCaptures      = "l2tp_captures"
+	lnsEgressMapL2tpLines         = "l2tp_lines"
+	lnsEgressMapL2tpLnses         = "l2tp_lnses"
+	lnsEgressMapL2tpOwnerLengths  = "l2tp_owner_lengths"
+	lnsEgressMapL2tpOwners4       = "l2tp_owners4"
+	lnsEgressMapL2tpOwners6       = "l2tp_owners6"
+	lnsEgressMapL2tpSessions      = "l2tp_sessions"
+	lnsEgressMapL2tpStates        = "l2tp_states"
+	lnsEgressMapL2tpTunnels       = "l2tp_tunnels"
+	lnsEgressMapL2tpWalledGardens = "l2tp_walled_gardens"
+	lnsEgressMapLowers            = "lowers"
+	lnsEgressMapNexthopCache      = "nexthop_cache"
+	lnsEgressProgLnsEgress        = "lns_egress"
+	lnsEgressVarDsaFormat         = "dsa_format"
+	lnsEgressVarInterfaceUnused   = "interface_unused"
+	lnsEgressVarL2tpLinesMask     = "l2tp_lines_mask"
 )
 
 // loadLnsEgress returns the embedded CollectionSpec for lnsEgress.
@@ -86,21 +86,21 @@ type lnsEgressProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lnsEgressMapSpecs struct {
-	Counters         *ebpf.MapSpec `ebpf:"counters"`
-	Interfaces       *ebpf.MapSpec `ebpf:"interfaces"`
-	InterfacesNear   *ebpf.MapSpec `ebpf:"interfaces_near"`
-	L2tpAccesses     *ebpf.MapSpec `ebpf:"l2tp_accesses"`
-	L2tpCaptures     *ebpf.MapSpec `ebpf:"l2tp_captures"`
-	L2tpGardens      *ebpf.MapSpec `ebpf:"l2tp_gardens"`
-	L2tpLines        *ebpf.MapSpec `ebpf:"l2tp_lines"`
-	L2tpOwnerLengths *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
-	L2tpOwners4      *ebpf.MapSpec `ebpf:"l2tp_owners4"`
-	L2tpOwners6      *ebpf.MapSpec `ebpf:"l2tp_owners6"`
-	L2tpSessions     *ebpf.MapSpec `ebpf:"l2tp_sessions"`
-	L2tpStates       *ebpf.MapSpec `ebpf:"l2tp_states"`
-	L2tpTunnels      *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
-	Lowers           *ebpf.MapSpec `ebpf:"lowers"`
-	Memos            *ebpf.MapSpec `ebpf:"memos"`
+	Counters          *ebpf.MapSpec `ebpf:"counters"`
+	Interfaces        *ebpf.MapSpec `ebpf:"interfaces"`
+	InterfacesNear    *ebpf.MapSpec `ebpf:"interfaces_near"`
+	L2tpCaptures      *ebpf.MapSpec `ebpf:"l2tp_captures"`
+	L2tpLines         *ebpf.MapSpec `ebpf:"l2tp_lines"`
+	L2tpLnses         *ebpf.MapSpec `ebpf:"l2tp_lnses"`
+	L2tpOwnerLengths  *ebpf.MapSpec `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4       *ebpf.MapSpec `ebpf:"l2tp_owners4"`
+	L2tpOwners6       *ebpf.MapSpec `ebpf:"l2tp_owners6"`
+	L2tpSessions      *ebpf.MapSpec `ebpf:"l2tp_sessions"`
+	L2tpStates        *ebpf.MapSpec `ebpf:"l2tp_states"`
+	L2tpTunnels       *ebpf.MapSpec `ebpf:"l2tp_tunnels"`
+	L2tpWalledGardens *ebpf.MapSpec `ebpf:"l2tp_walled_gardens"`
+	Lowers            *ebpf.MapSpec `ebpf:"lowers"`
+	NexthopCache      *ebpf.MapSpec `ebpf:"nexthop_cache"`
 }
 
 // lnsEgressVariableSpecs contains global variables before they are loaded into the kernel.
@@ -132,21 +132,21 @@ func (o *lnsEgressObjects) Close() error {
 //
 // It can be passed to loadLnsEgressObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lnsEgressMaps struct {
-	Counters         *ebpf.Map `ebpf:"counters"`
-	Interfaces       *ebpf.Map `ebpf:"interfaces"`
-	InterfacesNear   *ebpf.Map `ebpf:"interfaces_near"`
-	L2tpAccesses     *ebpf.Map `ebpf:"l2tp_accesses"`
-	L2tpCaptures     *ebpf.Map `ebpf:"l2tp_captures"`
-	L2tpGardens      *ebpf.Map `ebpf:"l2tp_gardens"`
-	L2tpLines        *ebpf.Map `ebpf:"l2tp_lines"`
-	L2tpOwnerLengths *ebpf.Map `ebpf:"l2tp_owner_lengths"`
-	L2tpOwners4      *ebpf.Map `ebpf:"l2tp_owners4"`
-	L2tpOwners6      *ebpf.Map `ebpf:"l2tp_owners6"`
-	L2tpSessions     *ebpf.Map `ebpf:"l2tp_sessions"`
-	L2tpStates       *ebpf.Map `ebpf:"l2tp_states"`
-	L2tpTunnels      *ebpf.Map `ebpf:"l2tp_tunnels"`
-	Lowers           *ebpf.Map `ebpf:"lowers"`
-	Memos            *ebpf.Map `ebpf:"memos"`
+	Counters          *ebpf.Map `ebpf:"counters"`
+	Interfaces        *ebpf.Map `ebpf:"interfaces"`
+	InterfacesNear    *ebpf.Map `ebpf:"interfaces_near"`
+	L2tpCaptures      *ebpf.Map `ebpf:"l2tp_captures"`
+	L2tpLines         *ebpf.Map `ebpf:"l2tp_lines"`
+	L2tpLnses         *ebpf.Map `ebpf:"l2tp_lnses"`
+	L2tpOwnerLengths  *ebpf.Map `ebpf:"l2tp_owner_lengths"`
+	L2tpOwners4       *ebpf.Map `ebpf:"l2tp_owners4"`
+	L2tpOwners6       *ebpf.Map `ebpf:"l2tp_owners6"`
+	L2tpSessions      *ebpf.Map `ebpf:"l2tp_sessions"`
+	L2tpStates        *ebpf.Map `ebpf:"l2tp_states"`
+	L2tpTunnels       *ebpf.Map `ebpf:"l2tp_tunnels"`
+	L2tpWalledGardens *ebpf.Map `ebpf:"l2tp_walled_gardens"`
+	Lowers            *ebpf.Map `ebpf:"lowers"`
+	NexthopCache      *ebpf.Map `ebpf:"nexthop_cache"`
 }
 
 func (m *lnsEgressMaps) Close() error {
@@ -154,18 +154,18 @@ func (m *lnsEgressMaps) Close() error {
 		m.Counters,
 		m.Interfaces,
 		m.InterfacesNear,
-		m.L2tpAccesses,
 		m.L2tpCaptures,
-		m.L2tpGardens,
 		m.L2tpLines,
+		m.L2tpLnses,
 		m.L2tpOwnerLengths,
 		m.L2tpOwners4,
 		m.L2tpOwners6,
 		m.L2tpSessions,
 		m.L2tpStates,
 		m.L2tpTunnels,
+		m.L2tpWalledGardens,
 		m.Lowers,
-		m.Memos,
+		m.NexthopCache,
 	)
 }
 

@@ -35,7 +35,7 @@ func programs() []program {
 		bridgeHostOut:     {hook: state.HookEgress, object: _BridgeHostOutBytes},
 		flowEgress:        {hook: state.HookEgress, object: _FlowEgressBytes},
 		flowSessionEgress: {hook: state.HookEgress, object: _FlowSessionEgressBytes},
-		refusalEgress:     {hook: state.HookEgress, object: _RefusalEgressBytes},
+		earlyDropEgress:   {hook: state.HookEgress, object: _EarlyDropEgressBytes},
 	}
 	for i, name := range programNames() {
 		list[i].name = name
@@ -59,8 +59,8 @@ func helpers() []program {
 	return []program{
 		{"nat64_sweep", "", _Nat64SweepBytes},
 		{"nat64_resolve", "", _Nat64ResolveBytes},
-		{"nat64_adopt", "", _Nat64AdoptBytes},
-		{"pseudowire_joined", "", _PseudowireJoinedBytes},
+		{"nat64_import", "", _Nat64ImportBytes},
+		{"pseudowire_reassembled", "", _PseudowireReassembledBytes},
 	}
 }
 

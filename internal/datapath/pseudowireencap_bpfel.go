@@ -16,15 +16,15 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	pseudowireEncapMapCounters            = "counters"
-	pseudowireEncapMapPseudowireCounts    = "pseudowire_counts"
-	pseudowireEncapMapPseudowireRxs       = "pseudowire_rxs"
-	pseudowireEncapMapPseudowireScratch   = "pseudowire_scratch"
-	pseudowireEncapMapPseudowireShortcuts = "pseudowire_shortcuts"
-	pseudowireEncapMapPseudowireTxs       = "pseudowire_txs"
-	pseudowireEncapMapPseudowireWays      = "pseudowire_ways"
-	pseudowireEncapProgPseudowireEncap    = "pseudowire_encap"
-	pseudowireEncapVarDsaFormat           = "dsa_format"
+	pseudowireEncapMapCounters           = "counters"
+	pseudowireEncapMapPseudowireBypasses = "pseudowire_bypasses"
+	pseudowireEncapMapPseudowireCounts   = "pseudowire_counts"
+	pseudowireEncapMapPseudowirePaths    = "pseudowire_paths"
+	pseudowireEncapMapPseudowireRxs      = "pseudowire_rxs"
+	pseudowireEncapMapPseudowireScratch  = "pseudowire_scratch"
+	pseudowireEncapMapPseudowireTxs      = "pseudowire_txs"
+	pseudowireEncapProgPseudowireEncap   = "pseudowire_encap"
+	pseudowireEncapVarDsaFormat          = "dsa_format"
 )
 
 // loadPseudowireEncap returns the embedded CollectionSpec for pseudowireEncap.
@@ -76,13 +76,13 @@ type pseudowireEncapProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type pseudowireEncapMapSpecs struct {
-	Counters            *ebpf.MapSpec `ebpf:"counters"`
-	PseudowireCounts    *ebpf.MapSpec `ebpf:"pseudowire_counts"`
-	PseudowireRxs       *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
-	PseudowireScratch   *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
-	PseudowireShortcuts *ebpf.MapSpec `ebpf:"pseudowire_shortcuts"`
-	PseudowireTxs       *ebpf.MapSpec `ebpf:"pseudowire_txs"`
-	PseudowireWays      *ebpf.MapSpec `ebpf:"pseudowire_ways"`
+	Counters           *ebpf.MapSpec `ebpf:"counters"`
+	PseudowireBypasses *ebpf.MapSpec `ebpf:"pseudowire_bypasses"`
+	PseudowireCounts   *ebpf.MapSpec `ebpf:"pseudowire_counts"`
+	PseudowirePaths    *ebpf.MapSpec `ebpf:"pseudowire_paths"`
+	PseudowireRxs      *ebpf.MapSpec `ebpf:"pseudowire_rxs"`
+	PseudowireScratch  *ebpf.MapSpec `ebpf:"pseudowire_scratch"`
+	PseudowireTxs      *ebpf.MapSpec `ebpf:"pseudowire_txs"`
 }
 
 // pseudowireEncapVariableSpecs contains global variables before they are loaded into the kernel.
@@ -112,24 +112,24 @@ func (o *pseudowireEncapObjects) Close() error {
 //
 // It can be passed to loadPseudowireEncapObjects or ebpf.CollectionSpec.LoadAndAssign.
 type pseudowireEncapMaps struct {
-	Counters            *ebpf.Map `ebpf:"counters"`
-	PseudowireCounts    *ebpf.Map `ebpf:"pseudowire_counts"`
-	PseudowireRxs       *ebpf.Map `ebpf:"pseudowire_rxs"`
-	PseudowireScratch   *ebpf.Map `ebpf:"pseudowire_scratch"`
-	PseudowireShortcuts *ebpf.Map `ebpf:"pseudowire_shortcuts"`
-	PseudowireTxs       *ebpf.Map `ebpf:"pseudowire_txs"`
-	PseudowireWays      *ebpf.Map `ebpf:"pseudowire_ways"`
+	Counters           *ebpf.Map `ebpf:"counters"`
+	PseudowireBypasses *ebpf.Map `ebpf:"pseudowire_bypasses"`
+	PseudowireCounts   *ebpf.Map `ebpf:"pseudowire_counts"`
+	PseudowirePaths    *ebpf.Map `ebpf:"pseudowire_paths"`
+	PseudowireRxs      *ebpf.Map `ebpf:"pseudowire_rxs"`
+	PseudowireScratch  *ebpf.Map `ebpf:"pseudowire_scratch"`
+	PseudowireTxs      *ebpf.Map `ebpf:"pseudowire_txs"`
 }
 
 func (m *pseudowireEncapMaps) Close() error {
 	return _PseudowireEncapClose(
 		m.Counters,
+		m.PseudowireBypasses,
 		m.PseudowireCounts,
+		m.PseudowirePaths,
 		m.PseudowireRxs,
 		m.PseudowireScratch,
-		m.PseudowireShortcuts,
 		m.PseudowireTxs,
-		m.PseudowireWays,
 	)
 }
 

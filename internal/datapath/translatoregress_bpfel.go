@@ -19,7 +19,6 @@ const (
 	translatorEgressMapCounters             = "counters"
 	translatorEgressMapInterfaces           = "interfaces"
 	translatorEgressMapInterfacesNear       = "interfaces_near"
-	translatorEgressMapMemos                = "memos"
 	translatorEgressMapNat64Bib4            = "nat64_bib4"
 	translatorEgressMapNat64Bib6            = "nat64_bib6"
 	translatorEgressMapNat64Changes         = "nat64_changes"
@@ -43,6 +42,7 @@ const (
 	translatorEgressMapNat64Traffic         = "nat64_traffic"
 	translatorEgressMapNat64Translators     = "nat64_translators"
 	translatorEgressMapNat64Usages          = "nat64_usages"
+	translatorEgressMapNexthopCache         = "nexthop_cache"
 	translatorEgressMapSlowWindows          = "slow_windows"
 	translatorEgressProgTranslatorEgress    = "translator_egress"
 	translatorEgressVarDsaFormat            = "dsa_format"
@@ -107,7 +107,6 @@ type translatorEgressMapSpecs struct {
 	Counters             *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces           *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.MapSpec `ebpf:"interfaces_near"`
-	Memos                *ebpf.MapSpec `ebpf:"memos"`
 	Nat64Bib4            *ebpf.MapSpec `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.MapSpec `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.MapSpec `ebpf:"nat64_changes"`
@@ -131,6 +130,7 @@ type translatorEgressMapSpecs struct {
 	Nat64Traffic         *ebpf.MapSpec `ebpf:"nat64_traffic"`
 	Nat64Translators     *ebpf.MapSpec `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.MapSpec `ebpf:"nat64_usages"`
+	NexthopCache         *ebpf.MapSpec `ebpf:"nexthop_cache"`
 	SlowWindows          *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
@@ -171,7 +171,6 @@ type translatorEgressMaps struct {
 	Counters             *ebpf.Map `ebpf:"counters"`
 	Interfaces           *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear       *ebpf.Map `ebpf:"interfaces_near"`
-	Memos                *ebpf.Map `ebpf:"memos"`
 	Nat64Bib4            *ebpf.Map `ebpf:"nat64_bib4"`
 	Nat64Bib6            *ebpf.Map `ebpf:"nat64_bib6"`
 	Nat64Changes         *ebpf.Map `ebpf:"nat64_changes"`
@@ -195,6 +194,7 @@ type translatorEgressMaps struct {
 	Nat64Traffic         *ebpf.Map `ebpf:"nat64_traffic"`
 	Nat64Translators     *ebpf.Map `ebpf:"nat64_translators"`
 	Nat64Usages          *ebpf.Map `ebpf:"nat64_usages"`
+	NexthopCache         *ebpf.Map `ebpf:"nexthop_cache"`
 	SlowWindows          *ebpf.Map `ebpf:"slow_windows"`
 }
 
@@ -203,7 +203,6 @@ func (m *translatorEgressMaps) Close() error {
 		m.Counters,
 		m.Interfaces,
 		m.InterfacesNear,
-		m.Memos,
 		m.Nat64Bib4,
 		m.Nat64Bib6,
 		m.Nat64Changes,
@@ -227,6 +226,7 @@ func (m *translatorEgressMaps) Close() error {
 		m.Nat64Traffic,
 		m.Nat64Translators,
 		m.Nat64Usages,
+		m.NexthopCache,
 		m.SlowWindows,
 	)
 }

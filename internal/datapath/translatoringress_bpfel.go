@@ -19,7 +19,7 @@ const (
 	translatorIngressMapCounters           = "counters"
 	translatorIngressMapInterfaces         = "interfaces"
 	translatorIngressMapInterfacesNear     = "interfaces_near"
-	translatorIngressMapMemos              = "memos"
+	translatorIngressMapNexthopCache       = "nexthop_cache"
 	translatorIngressMapSlowWindows        = "slow_windows"
 	translatorIngressProgTranslatorIngress = "translator_ingress"
 	translatorIngressVarDsaFormat          = "dsa_format"
@@ -79,7 +79,7 @@ type translatorIngressMapSpecs struct {
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	InterfacesNear *ebpf.MapSpec `ebpf:"interfaces_near"`
-	Memos          *ebpf.MapSpec `ebpf:"memos"`
+	NexthopCache   *ebpf.MapSpec `ebpf:"nexthop_cache"`
 	SlowWindows    *ebpf.MapSpec `ebpf:"slow_windows"`
 }
 
@@ -115,7 +115,7 @@ type translatorIngressMaps struct {
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	InterfacesNear *ebpf.Map `ebpf:"interfaces_near"`
-	Memos          *ebpf.Map `ebpf:"memos"`
+	NexthopCache   *ebpf.Map `ebpf:"nexthop_cache"`
 	SlowWindows    *ebpf.Map `ebpf:"slow_windows"`
 }
 
@@ -124,7 +124,7 @@ func (m *translatorIngressMaps) Close() error {
 		m.Counters,
 		m.Interfaces,
 		m.InterfacesNear,
-		m.Memos,
+		m.NexthopCache,
 		m.SlowWindows,
 	)
 }

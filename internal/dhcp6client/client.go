@@ -51,7 +51,7 @@ type Client struct {
 	solicitAt time.Time
 
 	router   time.Time // until when the server is a default router
-	heard    bool      // it advertises, be it that it is none
+	received bool      // it advertises, be it that it is none
 	prefixes map[netip.Prefix]time.Time
 	dns      []netip.Addr
 
@@ -180,7 +180,7 @@ func (c *Client) Lease() Lease {
 
 // silent tells whether the server answers no solicitation: many give what they
 // have by DHCPv6 alone. There is no other router on the link.
-func (c *Client) silent() bool { return !c.heard && c.solicits > solicitTimes }
+func (c *Client) silent() bool { return !c.received && c.solicits > solicitTimes }
 
 func (c *Client) solicit() {
 	body, err := ndp.MarshalMessage(&ndp.RouterSolicitation{})

@@ -33,7 +33,7 @@ func (c *Client) Receive(p ipv6.Packet, now time.Time) {
 }
 
 func (c *Client) advertised(m *ndp.RouterAdvertisement, now time.Time) {
-	c.solicitAt, c.router, c.heard = time.Time{}, time.Time{}, true
+	c.solicitAt, c.router, c.received = time.Time{}, time.Time{}, true
 	if m.RouterLifetime > 0 {
 		c.router = now.Add(m.RouterLifetime)
 	}

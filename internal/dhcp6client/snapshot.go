@@ -9,7 +9,7 @@ import (
 // hosts behind this router notice nothing.
 type Snapshot struct {
 	Router    time.Time                  `json:"router,omitzero"`
-	Heard     bool                       `json:"heard,omitempty"`
+	Received  bool                       `json:"heard,omitempty"`
 	Solicits  int                        `json:"solicits,omitempty"`
 	Prefixes  map[netip.Prefix]time.Time `json:"prefixes,omitempty"`
 	DNS       []netip.Addr               `json:"dns,omitempty"`
@@ -24,7 +24,7 @@ type Snapshot struct {
 // Snapshot gives what the client knows.
 func (c *Client) Snapshot() *Snapshot {
 	return &Snapshot{
-		Router: c.router, Heard: c.heard, Solicits: c.solicits, Prefixes: c.prefixes, DNS: c.dns, Server: c.server, Delegated: c.delegated,
+		Router: c.router, Received: c.received, Solicits: c.solicits, Prefixes: c.prefixes, DNS: c.dns, Server: c.server, Delegated: c.delegated,
 		Address: c.address, Renew: c.renewAt, Rebind: c.rebindAt, Ends: c.endsAt,
 	}
 }
@@ -33,11 +33,11 @@ func (c *Client) Snapshot() *Snapshot {
 // begins again; a lease is renewed when it is due.
 func Restore(k *Snapshot, config Config, link Link, now time.Time) *Client {
 	c := New(config, link, now)
-	c.router, c.heard, c.dns, c.server, c.delegated, c.address, c.endsAt = k.Router, k.Heard, k.DNS, k.Server, k.Delegated, k.Address, k.Ends
+	c.router, c.received, c.dns, c.server, c.delegated, c.address, c.endsAt = k.Router, k.Received, k.DNS, k.Server, k.Delegated, k.Address, k.Ends
 	for p, until := range k.Prefixes {
 		c.prefixes[p] = until
 	}
-	if k.Heard || k.Solicits > solicitTimes {
+	if k.Received || k.Solicits > solicitTimes {
 		c.solicitAt, c.solicits = time.Time{}, k.Solicits
 	}
 	if len(k.Server) > 0 && !k.Ends.IsZero() && (k.Delegated.IsValid() || k.Address.IsValid()) {

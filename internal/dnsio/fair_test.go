@@ -18,7 +18,7 @@ import (
 )
 
 // listening is a server at an address, of which stranger may not ask.
-func listening(t *testing.T, stranger netip.Addr, handle dnsio.Handler) (*dnsio.Server, string) {
+func listening(t *testing.T, outsider netip.Addr, handle dnsio.Handler) (*dnsio.Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
@@ -26,7 +26,7 @@ func listening(t *testing.T, stranger netip.Addr, handle dnsio.Handler) (*dnsio.
 	}
 	at := l.Addr().String()
 	l.Close()
-	s := dnsio.NewServer(handle, func(a netip.Addr) bool { return a != stranger })
+	s := dnsio.NewServer(handle, func(a netip.Addr) bool { return a != outsider })
 	if err := s.Set(t.Context(), []netip.AddrPort{netip.MustParseAddrPort(at)}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,13 @@ import (
 // l2tpns is what a startup-config says: its settings, the last of each.
 type l2tpns struct {
 	notes
-	set    map[string]setting
-	listen []netip.Addr
-	pools  []netip.Prefix
-	radius []netip.AddrPort
-	dns    []netip.Addr
-	said   map[string]bool // remarks that are made once
-	onward []string        // entries of forward
+	set      map[string]setting
+	listen   []netip.Addr
+	pools    []netip.Prefix
+	radius   []netip.AddrPort
+	dns      []netip.Addr
+	said     map[string]bool // remarks that are made once
+	switched []string        // entries of forward
 }
 
 type setting struct {

@@ -157,9 +157,9 @@ func (l *l2tpns) write(o Options) string {
 	}
 	l.lacs(&out)
 	l.authentication(&out)
-	if len(l.onward) > 0 {
+	if len(l.switched) > 0 {
 		out.line("forward = [")
-		for _, one := range l.onward {
+		for _, one := range l.switched {
 			out.line("  %s,", one)
 		}
 		out.line("]")
@@ -268,7 +268,7 @@ func (l *l2tpns) sendOn(line int, words []string) {
 		l.left(line, "setforward", fmt.Sprintf("is there for %q already", realm), "each realm goes to one server")
 	default:
 		l.said["setforward @"+strings.ToLower(realm)] = true
-		l.onward = append(l.onward, entry)
+		l.switched = append(l.switched, entry)
 	}
 }
 

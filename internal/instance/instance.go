@@ -26,7 +26,7 @@ type Instance struct {
 	router  *daemon.Router
 	doors   runner.Doors
 	slow    nat64run.SlowPaths
-	pairs   []state.Pair // of hosts that pseudowires are between
+	pairs   []state.Endpoints // of hosts that pseudowires are between
 	cancel  context.CancelFunc
 	file    *config.File
 	taps    *lnsrun.Taps // of subscribers
@@ -90,7 +90,7 @@ func (i *Instance) Close() error {
 }
 
 // Subscribe gives the instance sessions, as another router has them.
-func (i *Instance) Subscribe(t state.AccessTables) error {
+func (i *Instance) Subscribe(t state.LNSTables) error {
 	end, err := lnsrun.Subscribe(i.doors, i.file, t)
 	i.closers = append(i.closers, end)
 	return err

@@ -39,12 +39,12 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 	netdev, noFeatures := netlink.GenlFamilyGet("netdev")
 	ethtool, noOffloads := netlink.GenlFamilyGet("ethtool")
 	names := linkNames(links)
-	managers := manager.Here.Of(names)
+	managers := manager.LocalAddr.Of(names)
 	var facts []state.LinkFact
 	for _, l := range links {
 		a := l.Attrs()
 		// there may be thousands of pseudowires, and their capabilities are known
-		wire := l.Type() == "veth" && strings.HasPrefix(a.Alias, mark.AliasPrefix)
+		pseudowire := l.Type() == "veth" && strings.HasPrefix(a.Alias, mark.AliasPrefix)
 		f := state.LinkFact{
 			Name: a.Name, Index: a.Index, MTU: a.MTU,
 			Up:        a.RawFlags&unix.IFF_UP != 0,
@@ -52,13 +52,13 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 			Manager:   managers[a.Name],
 			Foreign:   !strings.HasPrefix(a.Alias, mark.AliasPrefix) && a.Group != mark.DoomedGroup,
 		}
-		if wire {
+		if pseudowire {
 			f.XDP, f.XDPTarget = true, true
 		} else if noFeatures == nil {
 			xdp := driver.XDPFeatures(netdev, a.Index)
 			f.XDP, f.XDPTarget = xdp&driver.XDPRedirect == driver.XDPRedirect, xdp&driver.XDPTransmit != 0
 		}
-		if noOffloads == nil && !wire {
+		if noOffloads == nil && !pseudowire {
 			on := driver.OffloadsActive(ethtool, a.Index)
 			f.GRO, f.GROList = slices.Contains(on, "rx-gro"), slices.Contains(on, "rx-gro-list")
 		}
@@ -70,12 +70,12 @@ func (k *Kernel) Links() ([]state.LinkFact, error) {
 		} else {
 			f.Encap = a.EncapType
 		}
-		if !wire && k.acceptsRA(a.Name) {
+		if !pseudowire && k.acceptsRA(a.Name) {
 			f.AcceptRA, f.LearntRA = true, learnt[a.Index] || k.keptRA(a.Name)
 		}
 		f.Master = names[a.MasterIndex]
 		stacked(&f, l, names)
-		if !wire {
+		if !pseudowire {
 			driver.SwitchFacts(&f, l, names, "/sys/class/net")
 		}
 		bridgeFacts(&f, l, names, s.bridgings[a.Index].bridge)

@@ -21,7 +21,7 @@ func WorthHurry(steps []state.Step) bool {
 	n := 0
 	for _, s := range steps {
 		switch s.Object.(type) {
-		case state.Wire, state.Pseudowire:
+		case state.PseudowireDevice, state.Pseudowire:
 			if s.Op != state.Change {
 				n++
 			}

@@ -55,7 +55,7 @@ func eachLink[T state.Object](look func(*Kernel, *view, netlink.Link) (T, bool, 
 func kinds() []kind {
 	return []kind{
 		kindOf(eachLink((*Kernel).observeDevice), (*Kernel).applyDevice),
-		kindOf(eachLink((*Kernel).observeWire), (*Kernel).applyWire),
+		kindOf(eachLink((*Kernel).observePseudowire), (*Kernel).applyPseudowire),
 		kindOf(eachLink((*Kernel).observeVXLAN), (*Kernel).applyVXLAN),
 		kindOf(eachLink((*Kernel).observeLink), (*Kernel).applyLink),
 		kindOf(eachLink((*Kernel).observeAllMulticast), (*Kernel).applyAllMulticast),

@@ -99,7 +99,7 @@ func refusesWhatTheKernelLacks(t *testing.T, dir string, lacking []string) {
 func madeDevices() (list state.Desired) {
 	for _, k := range state.Kinds() {
 		switch k.Example.(type) {
-		case state.Device, state.Wire, state.VXLAN, state.Bridge, state.GuestDevice:
+		case state.Device, state.PseudowireDevice, state.VXLAN, state.Bridge, state.GuestDevice:
 			list = append(list, k.Example)
 			if _, guest := k.Example.(state.GuestDevice); guest {
 				list = append(list, k.Changed)

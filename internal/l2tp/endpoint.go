@@ -227,7 +227,7 @@ func (e *Endpoint) Connect(local, peer netip.AddrPort, c Config) (*Tunnel, bool)
 	now := e.clock.Now()
 	t := &Tunnel{
 		endpoint: e, owner: c.Owner, initiator: true, hostName: c.HostName, hello: c.Hello, local: id, here: local, peer: peer, state: WaitReply,
-		channel: newChannel(0), secret: []byte(c.Secret), hide: c.Hide, sessions: map[uint16]*Session{}, since: now, heard: now,
+		channel: newChannel(0), secret: []byte(c.Secret), hide: c.Hide, sessions: map[uint16]*Session{}, since: now, received: now,
 		deadline: now.Add(handshakeTime),
 	}
 	e.tunnels[id], e.asking[peer.Addr()] = t, append(e.asking[peer.Addr()], t)

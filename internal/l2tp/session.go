@@ -27,7 +27,7 @@ type Session struct {
 	state    SessionState
 	sequence bool   // data carries sequence numbers
 	required bool   // whatever the server does (Sequencing Required)
-	heard    bool   // what comes from the server carries them
+	received bool   // what comes from the server carries them
 	ns       uint16 // of the next
 	deadline time.Time
 	slot     timer.Slot
@@ -172,11 +172,11 @@ func (s *Session) SetACCM(send, receive uint32) {
 // numbered notes whether a frame was: the LAC numbers its data if the server does, and
 // ceases when it does, unless it was agreed to be so for ever (section 5.4). It tells
 // whether that has changed.
-func (s *Session) numbered(heard bool) bool {
-	if !s.tunnel.initiator || heard == s.heard {
+func (s *Session) numbered(received bool) bool {
+	if !s.tunnel.initiator || received == s.received {
 		return false
 	}
-	s.heard, s.sequence = heard, heard || s.required
+	s.received, s.sequence = received, received || s.required
 	return true
 }
 
@@ -241,5 +241,5 @@ func (s *Session) Tunnel() *Tunnel { return s.tunnel }
 // Sequenced tells whether data that is sent is numbered, Numbered whether what comes from
 // the server is, and Next gives the number of the next frame.
 func (s *Session) Sequenced() bool { return s.sequence }
-func (s *Session) Numbered() bool  { return s.heard }
+func (s *Session) Numbered() bool  { return s.received }
 func (s *Session) Next() uint16    { return s.ns }

@@ -48,7 +48,7 @@ func (e *Endpoint) requested(here, from netip.AddrPort, h l2tp.Header, body []by
 	sum := sha256.Sum256(body)
 	if old := e.repeated(key, sum, e.clock.Now()); old != nil {
 		if old.state == WaitConnect { // else it is a copy that was long on its way
-			old.heard = old.now()
+			old.received = old.now()
 			old.channel.again(old.send)
 		}
 		return
@@ -70,7 +70,7 @@ func (e *Endpoint) requested(here, from netip.AddrPort, h l2tp.Header, body []by
 	t := &Tunnel{
 		endpoint: e, owner: c.Owner, hostName: c.HostName, hello: c.Hello, local: local, here: here, peer: from, state: WaitConnect,
 		channel: newChannel(id), secret: []byte(c.Secret), hide: c.Hide, first: sum, sessions: map[uint16]*Session{},
-		since: e.clock.Now(), heard: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime), beats: beats,
+		since: e.clock.Now(), received: e.clock.Now(), deadline: e.clock.Now().Add(handshakeTime), beats: beats,
 	}
 	t.channel.driven = true
 	t.host, t.vendor = m.Text(l2tp.HostName), m.Text(l2tp.VendorName)

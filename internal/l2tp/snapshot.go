@@ -7,25 +7,25 @@ import (
 
 // TunnelSnapshot is what is kept of a tunnel for the next process.
 type TunnelSnapshot struct {
-	Local  uint16         `json:"local"`
-	Remote uint16         `json:"remote"`
-	Here   netip.AddrPort `json:"here"`
-	Peer   netip.AddrPort `json:"peer"`
-	Ns     uint16         `json:"ns"`
-	Nr     uint16         `json:"nr"`
-	Window int            `json:"window"`
-	Host   string         `json:"host"`
-	Vendor string         `json:"vendor"`
-	Hide   bool           `json:"hide,omitempty"`
-	Secret []byte         `json:"secret,omitempty"`
-	First  []byte         `json:"first,omitempty"`
-	Since  time.Time      `json:"since"`
+	Local     uint16         `json:"local"`
+	Remote    uint16         `json:"remote"`
+	LocalAddr netip.AddrPort `json:"here"`
+	Peer      netip.AddrPort `json:"peer"`
+	Ns        uint16         `json:"ns"`
+	Nr        uint16         `json:"nr"`
+	Window    int            `json:"window"`
+	Host      string         `json:"host"`
+	Vendor    string         `json:"vendor"`
+	Hide      bool           `json:"hide,omitempty"`
+	Secret    []byte         `json:"secret,omitempty"`
+	First     []byte         `json:"first,omitempty"`
+	Since     time.Time      `json:"since"`
 }
 
 // Snapshot gives what is to be kept of the tunnel; false: it is not up.
 func (t *Tunnel) Snapshot() (TunnelSnapshot, bool) {
 	return TunnelSnapshot{
-		Local: t.local, Remote: t.channel.peer, Here: t.here, Peer: t.peer, Ns: t.channel.ns, Nr: t.channel.nr, Window: t.channel.window,
+		Local: t.local, Remote: t.channel.peer, LocalAddr: t.here, Peer: t.peer, Ns: t.channel.ns, Nr: t.channel.nr, Window: t.channel.window,
 		Host: t.host, Vendor: t.vendor, Hide: t.hide, Secret: t.secret, First: t.first[:], Since: t.since,
 	}, t.state == TunnelUp
 }
@@ -38,7 +38,7 @@ func (e *Endpoint) RestoreTunnel(k TunnelSnapshot, c Config, initiator bool) *Tu
 		return nil
 	}
 	t := &Tunnel{
-		endpoint: e, owner: c.Owner, initiator: initiator, hostName: c.HostName, hello: c.Hello, local: k.Local, here: k.Here, peer: k.Peer, state: TunnelUp, wasUp: true,
+		endpoint: e, owner: c.Owner, initiator: initiator, hostName: c.HostName, hello: c.Hello, local: k.Local, here: k.LocalAddr, peer: k.Peer, state: TunnelUp, wasUp: true,
 		channel: newChannel(k.Remote), secret: k.Secret, hide: k.Hide, host: k.Host, vendor: k.Vendor, sessions: map[uint16]*Session{}, since: k.Since,
 	}
 	copy(t.first[:], k.First)
@@ -67,12 +67,12 @@ type SessionSnapshot struct {
 	Tunnel   uint16 `json:"tunnel"`
 	Sequence bool   `json:"sequence,omitempty"`
 	Required bool   `json:"required,omitempty"`
-	Heard    bool   `json:"heard,omitempty"`
+	Received bool   `json:"heard,omitempty"`
 }
 
 // Snapshot gives what is to be kept of the session.
 func (s *Session) Snapshot() SessionSnapshot {
-	return SessionSnapshot{s.local, s.remote, s.tunnel.local, s.sequence, s.required, s.heard}
+	return SessionSnapshot{s.local, s.remote, s.tunnel.local, s.sequence, s.required, s.received}
 }
 
 // RestoreSession goes on with a session of the process before. nil: its tunnel is not
@@ -82,7 +82,7 @@ func (e *Endpoint) RestoreSession(k SessionSnapshot, user User) *Session {
 	if t == nil || e.sessions[k.Local] != nil {
 		return nil
 	}
-	s := &Session{tunnel: t, user: user, local: k.Local, remote: k.Remote, state: SessionUp, sequence: k.Sequence, required: k.Required, heard: k.Heard}
+	s := &Session{tunnel: t, user: user, local: k.Local, remote: k.Remote, state: SessionUp, sequence: k.Sequence, required: k.Required, received: k.Received}
 	e.sessions[k.Local], t.sessions[k.Local] = s, s
 	if !t.initiator {
 		t.setCall(k.Remote, s)

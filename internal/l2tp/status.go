@@ -7,30 +7,30 @@ import (
 
 // TunnelStatus is what is known of a tunnel.
 type TunnelStatus struct {
-	Local, Remote uint16
-	State         TunnelState
-	Here, Peer    netip.AddrPort
-	Host, Vendor  string // of the peer
-	Sessions      int
-	Ns, Nr        uint16
-	Waiting       int // messages that are not acknowledged
-	Window        int // of the peer
-	Congestion    int // window
-	Tries         int // retransmissions of the message that waits
-	Hidden        bool
-	Authenticated bool
-	Since         time.Time
-	Heard         time.Time // last control message
-	NextHello     time.Time
+	Local, Remote   uint16
+	State           TunnelState
+	LocalAddr, Peer netip.AddrPort
+	Host, Vendor    string // of the peer
+	Sessions        int
+	Ns, Nr          uint16
+	Waiting         int // messages that are not acknowledged
+	Window          int // of the peer
+	Congestion      int // window
+	Tries           int // retransmissions of the message that waits
+	Hidden          bool
+	Authenticated   bool
+	Since           time.Time
+	Received        time.Time // last control message
+	NextHello       time.Time
 }
 
 // Status gives what is known of the tunnel.
 func (t *Tunnel) Status() TunnelStatus {
 	c := &t.channel
 	return TunnelStatus{
-		Local: t.local, Remote: c.peer, State: t.state, Here: t.here, Peer: t.peer, Host: t.host, Vendor: t.vendor, Sessions: len(t.sessions),
+		Local: t.local, Remote: c.peer, State: t.state, LocalAddr: t.here, Peer: t.peer, Host: t.host, Vendor: t.vendor, Sessions: len(t.sessions),
 		Ns: c.ns, Nr: c.nr, Waiting: len(c.sent) + len(c.waiting), Window: c.window, Congestion: c.opening, Tries: c.tries,
-		Hidden: t.hide, Authenticated: len(t.secret) > 0, Since: t.since, Heard: t.heard, NextHello: t.helloAt,
+		Hidden: t.hide, Authenticated: len(t.secret) > 0, Since: t.since, Received: t.received, NextHello: t.helloAt,
 	}
 }
 
@@ -39,8 +39,8 @@ func (t *Tunnel) Local() uint16  { return t.local }
 func (t *Tunnel) Remote() uint16 { return t.channel.peer }
 
 // Here and Peer are the addresses of both ends.
-func (t *Tunnel) Here() netip.AddrPort { return t.here }
-func (t *Tunnel) Peer() netip.AddrPort { return t.peer }
+func (t *Tunnel) LocalAddr() netip.AddrPort { return t.here }
+func (t *Tunnel) Peer() netip.AddrPort      { return t.peer }
 
 // State is that of the control connection.
 func (t *Tunnel) State() TunnelState { return t.state }

@@ -56,7 +56,7 @@ type Tunnel struct {
 	sessions   map[uint16]*Session
 	calls      map[uint16]uint16 // LNS: the peer's ids of sessions -> ours
 	since      time.Time
-	heard      time.Time // last control message
+	received   time.Time // last control message
 	helloAt    time.Time
 	deadline   time.Time // of handshake or of lingering
 	slot       timer.Slot
@@ -97,7 +97,7 @@ func (t *Tunnel) Tick(now time.Time) {
 	}
 	if !t.helloAt.IsZero() && !now.Before(t.helloAt) {
 		t.helloAt = now.Add(t.helloEvery())
-		if t.channel.idle() && now.Sub(t.heard) >= t.helloEvery() {
+		if t.channel.idle() && now.Sub(t.received) >= t.helloEvery() {
 			t.push(0, l2tp.New(l2tp.Hello))
 		}
 	}
@@ -186,7 +186,7 @@ func (t *Tunnel) authenticated(m *l2tp.Message) bool {
 
 // receive takes a control message.
 func (t *Tunnel) receive(h l2tp.Header, body []byte) {
-	t.heard = t.now()
+	t.received = t.now()
 	if !t.channel.receive(h, len(body) == 0, t.now()) {
 		t.flush()
 		return

@@ -92,7 +92,7 @@ func Dial(ctx context.Context, server string) (*Socket, netip.AddrPort, error) {
 }
 
 // Here is the local address.
-func (s *Socket) Here() netip.AddrPort { return s.here }
+func (s *Socket) LocalAddr() netip.AddrPort { return s.here }
 
 // Receive waits for a datagram; it gives its length.
 func (s *Socket) Receive(b []byte) (int, netip.AddrPort, error) {

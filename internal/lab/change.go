@@ -125,7 +125,7 @@ func (l *Lab) reload(ctx context.Context, node, text string) error {
 	if err := os.WriteFile(filepath.Join(l.nodeDir(node), "weft.toml"), []byte(text), 0o644); err != nil {
 		return err
 	}
-	socket, err := l.listenForNews(node)
+	socket, err := l.listenForEvents(node)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (l *Lab) reload(ctx context.Context, node, text string) error {
 	if err := p.signal(syscall.SIGHUP); err != nil {
 		return fmt.Errorf("tell the router in %s to reload: %w", node, err)
 	}
-	if err := awaitNews(ctx, socket, p, l.deadline, "RELOADING=1", "READY=1"); err != nil {
+	if err := awaitEvents(ctx, socket, p, l.deadline, "RELOADING=1", "READY=1"); err != nil {
 		return fmt.Errorf("reload in %s: %w", node, err)
 	}
 	// a refused file leaves steps to be done
@@ -147,10 +147,10 @@ func (l *Lab) reload(ctx context.Context, node, text string) error {
 	return nil
 }
 
-// listenForNews creates the socket at which a node's router sends its systemd
+// listenForEvents creates the socket at which a node's router sends its systemd
 // notifications.
-func (l *Lab) listenForNews(node string) (*net.UnixConn, error) {
-	path := l.newsPath(node)
+func (l *Lab) listenForEvents(node string) (*net.UnixConn, error) {
+	path := l.eventsPath(node)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err // of before
 	}
@@ -161,7 +161,7 @@ func (l *Lab) listenForNews(node string) (*net.UnixConn, error) {
 	return socket, nil
 }
 
-func (l *Lab) newsPath(node string) string { return filepath.Join(l.nodeDir(node), "notify") }
+func (l *Lab) eventsPath(node string) string { return filepath.Join(l.nodeDir(node), "notify") }
 
 // end is how one direction of a transfer ended.
 type end struct {

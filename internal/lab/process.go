@@ -170,24 +170,24 @@ func (l *Lab) Exec(ctx context.Context, node string, argv ...string) ([]byte, er
 // startWeft starts the router and waits for READY=1 on a socket of the lab's
 // own, as systemd would (sd_notify(3)).
 func (l *Lab) startWeft(ctx context.Context, node string) error {
-	socket, err := l.listenForNews(node)
+	socket, err := l.listenForEvents(node)
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	p, err := l.launch(node, "weft", []string{"{weft}", "run", "{dir}/weft.toml"}, "NOTIFY_SOCKET="+l.newsPath(node))
+	p, err := l.launch(node, "weft", []string{"{weft}", "run", "{dir}/weft.toml"}, "NOTIFY_SOCKET="+l.eventsPath(node))
 	if err != nil {
 		return err
 	}
-	return awaitNews(ctx, socket, p, l.deadline, "READY=1")
+	return awaitEvents(ctx, socket, p, l.deadline, "READY=1")
 }
 
-// awaitNews waits until a router has sent all of the words, in this order.
-func awaitNews(ctx context.Context, socket *net.UnixConn, p *process, deadline time.Duration, words ...string) error {
+// awaitEvents waits until a router has sent all of the words, in this order.
+func awaitEvents(ctx context.Context, socket *net.UnixConn, p *process, deadline time.Duration, words ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	said := make(chan error, 1)
-	go func() { said <- readNews(socket, words) }()
+	go func() { said <- readEvents(socket, words) }()
 	select {
 	case err := <-said:
 		return err
@@ -201,7 +201,7 @@ func awaitNews(ctx context.Context, socket *net.UnixConn, p *process, deadline t
 	}
 }
 
-func readNews(socket *net.UnixConn, words []string) error {
+func readEvents(socket *net.UnixConn, words []string) error {
 	buffer := make([]byte, 8192)
 	for len(words) > 0 {
 		n, _, err := socket.ReadFromUnix(buffer)

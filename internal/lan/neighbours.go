@@ -18,7 +18,7 @@ type Neighbours struct {
 }
 
 // Heard is a router solicitation or advertisement that came in.
-type Heard struct {
+type Received struct {
 	Message  ndp.Message
 	From     netip.Addr
 	HopLimit int
@@ -52,12 +52,12 @@ func ListenNeighbours(device string) (*Neighbours, error) {
 }
 
 // Receive waits for the next message; what is malformed is passed over.
-func (n *Neighbours) Receive() (Heard, error) {
+func (n *Neighbours) Receive() (Received, error) {
 	m, control, from, err := n.conn.ReadFrom()
 	if err != nil {
-		return Heard{}, fmt.Errorf("receive neighbour discovery: %w", err)
+		return Received{}, fmt.Errorf("receive neighbour discovery: %w", err)
 	}
-	h := Heard{Message: m, From: from}
+	h := Received{Message: m, From: from}
 	if control != nil {
 		h.HopLimit = control.HopLimit
 	}

@@ -80,7 +80,7 @@ func Of(cookie uint64) Dirs {
 }
 
 // Here gives the place of the network namespace that the calling thread is in.
-func Here() (Dirs, error) {
+func LocalAddr() (Dirs, error) {
 	cookie, err := Cookie()
 	if err != nil {
 		return Dirs{}, err

@@ -14,7 +14,7 @@ const Interfaces = "interfaces"
 type planner struct {
 	facts    state.Facts
 	ports    map[string]bool // of weft's bridges
-	entries  []state.Port
+	entries  []state.IngressEntry
 	lowers   []state.Lower
 	sites    []*site
 	together []string           // devices of interfaces whose packets one hook must see completely
@@ -125,14 +125,14 @@ func (p *planner) unframed(n state.Need, l state.LinkFact) state.Need {
 
 // entry adds to the ingress entry of a device.
 func (p *planner) entry(l state.LinkFact, roles state.Roles, translators uint64, table int) {
-	i := slices.IndexFunc(p.entries, func(e state.Port) bool { return e.Device == l.Name })
+	i := slices.IndexFunc(p.entries, func(e state.IngressEntry) bool { return e.Device == l.Name })
 	if i < 0 {
 		i = len(p.entries)
 		// XDP on a bridge's port would see frames before the bridge's guards there
 		// do, and sent there by XDP they would get past them; a tun device would take
 		// their link headers for packets
 		out := state.Roles(0).With(state.RoleXDPOut, l.XDPTarget && l.Encap == "" && !p.ports[l.Name])
-		p.entries = append(p.entries, state.Port{Device: l.Name, MAC: l.MAC, Roles: out})
+		p.entries = append(p.entries, state.IngressEntry{Device: l.Name, MAC: l.MAC, Roles: out})
 	}
 	e := &p.entries[i]
 	e.Roles |= roles

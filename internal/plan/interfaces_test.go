@@ -64,12 +64,12 @@ func onXDP(desired state.Desired) (list []string) {
 
 func TestWhatFeaturesNeedOfOneInterfaceIsJoined(t *testing.T) {
 	desired, problems := Desire([]state.Part{
-		need("lan", state.ChooseAuto, state.RoleShortcut, func(n *state.Need) { n.Taken, n.Translators = state.TakenHere, 2 }),
+		need("lan", state.ChooseAuto, state.RoleBypass, func(n *state.Need) { n.Taken, n.Translators = state.TakenHere, 2 }),
 		need("lan", state.ChooseAuto, state.RoleRouted, func(n *state.Need) { n.Table = 3 }),
 		need("lan", state.ChooseAuto, state.RoleOffloaded, func(n *state.Need) { n.Egress = "flow_egress" }),
 	}, links("lan"))
 	want := []string{
-		"port lan translators 0x2 shortcut true xdp-out true routed by table 3 offloaded",
+		"ingress-entry lan translators 0x2 bypass true xdp-out true routed by table 3 offloaded",
 		"program ingress_tc on lan tc-ingress build ", "program flow_egress on lan tc-egress build ",
 		"vlan tags in frames of lan", "program ingress_xdp on lan xdp build ",
 	}
@@ -180,7 +180,7 @@ func TestAGuardOnABridgeOfWeftsIsInTC(t *testing.T) {
 		t.Errorf("XDP is on %q", got)
 	}
 	for _, o := range desired {
-		if p, ok := o.(state.Port); ok && p.Roles.Has(state.RoleXDPOut) {
+		if p, ok := o.(state.IngressEntry); ok && p.Roles.Has(state.RoleXDPOut) {
 			t.Errorf("%s: XDP may send there, past the bridge's guards", p)
 		}
 	}
@@ -196,7 +196,7 @@ func TestFramesOfASwitchAreTakenAtTheConduit(t *testing.T) {
 	desired, _ := Desire([]state.Part{need("lan1", state.ChooseAuto, state.RoleOffloaded, nil), guarding("lan1", state.ChooseAuto)}, facts)
 	want := []string{
 		"guard lan1 bogons false reverse-path off in xdp",
-		"port lan1 translators 0x0 shortcut false xdp-out false guarded offloaded", "port eth0 translators 0x0 shortcut false xdp-out true conduit",
+		"ingress-entry lan1 translators 0x0 bypass false xdp-out false guarded offloaded", "ingress-entry eth0 translators 0x0 bypass false xdp-out true conduit",
 		"lower eth0 port 1 of lan1", "program ingress_tc on eth0 tc-ingress build ", "vlan tags in frames of eth0", "program ingress_xdp on eth0 xdp build ",
 	}
 	if got := lines(desired); !slices.Equal(got, want) {
@@ -210,7 +210,7 @@ func TestADeviceThatIsNotThereIsSentToOnlyIfWeftMakesIt(t *testing.T) {
 		need("gone", state.ChooseAuto, state.RoleRouted, nil),
 		{Needs: []state.Need{{Device: "lns-town", MAC: mac, Taken: state.TakenNowhere}}},
 	}, state.Facts{})
-	if want := (state.Desired{state.Port{Device: "lns-town", MAC: mac}}); !slices.Equal(desired, want) {
+	if want := (state.Desired{state.IngressEntry{Device: "lns-town", MAC: mac}}); !slices.Equal(desired, want) {
 		t.Errorf("the plan is\n%q, want\n%q", desired, want)
 	}
 }
@@ -226,7 +226,7 @@ func TestAuditsSeeWhatThePlannerMade(t *testing.T) {
 		}
 		return list
 	})
-	if len(problems) == 0 || problems[0].What != Interfaces+": port lan" {
+	if len(problems) == 0 || problems[0].What != Interfaces+": ingress-entry lan" {
 		t.Errorf("the problems are %v", problems)
 	}
 }
@@ -244,7 +244,7 @@ func TestADeviceWithoutEthernetFramesHasNoProgram(t *testing.T) {
 		desired, problems := Desire([]state.Part{need("tun0", state.ChooseXDP, state.RoleRouted, func(n *state.Need) {
 			n.Unframed, n.Egress, n.Together, n.Translators = unframed, "flow_egress", true, 4
 		})}, facts)
-		if got, want := lines(desired), []string{"port tun0 translators 0x4 shortcut false xdp-out false routed by table 0"}; unframed != state.UnframedRefused && !slices.Equal(got, want) {
+		if got, want := lines(desired), []string{"ingress-entry tun0 translators 0x4 bypass false xdp-out false routed by table 0"}; unframed != state.UnframedRefused && !slices.Equal(got, want) {
 			t.Errorf("the plan is\n%q, want\n%q", got, want)
 		}
 		got := ""

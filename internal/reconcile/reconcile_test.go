@@ -94,7 +94,7 @@ func router(device string, mtu int) state.Desired {
 		state.Rule{From: prefix, To: netip.MustParsePrefix("2001:db8:3::/120"), Kind: state.RuleMapping},
 		state.Attachment{Device: device, Hook: state.HookEgress, Program: "translator_egress", Build: "a"},
 		state.Route{Prefix: prefix, Device: device, MTU: mtu - 40},
-		state.Port{Device: "lan", Translators: 1},
+		state.IngressEntry{Device: "lan", Translators: 1},
 		state.Attachment{Device: "lan", Hook: state.HookIngress, Program: "ingress_tc", Build: "a"},
 	}
 }

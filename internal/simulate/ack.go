@@ -69,7 +69,7 @@ func (m *Simulation) settle(p *path, number uint64, note *acked) *sent {
 		v.Loss -= v.Loss / 64
 		m.settleSegment(x.data)
 		if x.stream != 0 {
-			m.tell(Event{Kind: Ack, Path: p.index, Packet: n, Stream: x.stream, Offset: x.segment * m.setup.MSS, Bytes: bytes})
+			m.notify(Event{Kind: Ack, Path: p.index, Packet: n, Stream: x.stream, Offset: x.segment * m.setup.MSS, Bytes: bytes})
 		}
 	}
 	if newest != nil {
@@ -165,7 +165,7 @@ func (m *Simulation) lose(p *path, n uint64, x *sent) {
 	p.counts.Missed++
 	v.Loss += (1_000_000 - v.Loss) / 64
 	if x.stream != 0 {
-		m.tell(Event{Kind: Miss, Path: p.index, Packet: n, Stream: x.stream, Offset: x.segment * m.setup.MSS, Bytes: int64(x.bytes)})
+		m.notify(Event{Kind: Miss, Path: p.index, Packet: n, Stream: x.stream, Offset: x.segment * m.setup.MSS, Bytes: int64(x.bytes)})
 		m.loseSegment(p, x.data)
 	}
 	if x.at > p.recovery && x.bytes > 0 {
@@ -212,7 +212,7 @@ func (m *Simulation) showWindow(p *path) {
 	}
 	if w != v.Window {
 		v.Window = w
-		m.tell(Event{Kind: Window, Path: p.index, Bytes: w})
+		m.notify(Event{Kind: Window, Path: p.index, Bytes: w})
 	}
 }
 

@@ -146,7 +146,7 @@ func (m *Simulation) set(p *path, kind int, at Time) { m.due[p.index*dueKinds+ki
 
 func (m *Simulation) get(p *path, kind int) Time { return m.due[p.index*dueKinds+kind] }
 
-func (m *Simulation) tell(e Event) {
+func (m *Simulation) notify(e Event) {
 	if m.record != nil {
 		e.At = m.now
 		m.record(e)

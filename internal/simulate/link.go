@@ -10,7 +10,7 @@ func (m *Simulation) enter(p *path, k packet) {
 	size := m.onWire(k)
 	if !p.up {
 		p.counts.Failed++
-		m.tell(Event{Kind: Lose, Path: p.index, Packet: k.number})
+		m.notify(Event{Kind: Lose, Path: p.index, Packet: k.number})
 		return
 	}
 	if p.serving && p.queued+size > p.setup.Queue {
@@ -28,7 +28,7 @@ func (m *Simulation) enter(p *path, k packet) {
 
 func (m *Simulation) drop(p *path, k packet) {
 	p.counts.Dropped++
-	m.tell(Event{Kind: Drop, Path: p.index, Packet: k.number})
+	m.notify(Event{Kind: Drop, Path: p.index, Packet: k.number})
 }
 
 // onWire returns the bytes that a packet takes on the path.
@@ -70,10 +70,10 @@ func (m *Simulation) served(p *path) {
 	k := p.service
 	p.counts.Busy += m.now - p.began
 	p.counts.WireBytes += m.onWire(k)
-	m.tell(Event{Kind: Leave, Path: p.index, Packet: k.number})
+	m.notify(Event{Kind: Leave, Path: p.index, Packet: k.number})
 	if p.unlucky() {
 		p.counts.Lost++
-		m.tell(Event{Kind: Lose, Path: p.index, Packet: k.number})
+		m.notify(Event{Kind: Lose, Path: p.index, Packet: k.number})
 	} else {
 		k.at = m.now + p.setup.Delay
 		if p.setup.Jitter > 0 {
@@ -113,10 +113,10 @@ func (m *Simulation) change(p *path) {
 		m.set(p, dueChange, p.setup.Changes[p.changes].At)
 	}
 	if p.up = c.Up; c.Up {
-		m.tell(Event{Kind: Up, Path: p.index})
+		m.notify(Event{Kind: Up, Path: p.index})
 		return
 	}
-	m.tell(Event{Kind: Down, Path: p.index})
+	m.notify(Event{Kind: Down, Path: p.index})
 	if p.serving {
 		m.fail(p, p.service)
 		p.serving = false
@@ -137,7 +137,7 @@ func (m *Simulation) change(p *path) {
 
 func (m *Simulation) fail(p *path, k packet) {
 	p.counts.Failed++
-	m.tell(Event{Kind: Lose, Path: p.index, Packet: k.number})
+	m.notify(Event{Kind: Lose, Path: p.index, Packet: k.number})
 }
 
 // traceService sends at the opportunities of a trace, as mahimahi does (R.

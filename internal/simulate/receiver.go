@@ -19,7 +19,7 @@ func (m *Simulation) packetArrives(p *path) {
 		p.sent.at(k.number).arrived = true
 	}
 	if k.stream != 0 {
-		m.tell(Event{Kind: Receive, Path: p.index, Packet: k.number, Stream: k.stream, Offset: k.segment * m.setup.MSS, Bytes: int64(k.bytes)})
+		m.notify(Event{Kind: Receive, Path: p.index, Packet: k.number, Stream: k.stream, Offset: k.segment * m.setup.MSS, Bytes: int64(k.bytes)})
 		m.take(p, k.data)
 	} else {
 		p.probes++
@@ -61,7 +61,7 @@ func (m *Simulation) take(p *path, d data) {
 		m.receiver.buffered -= b
 		m.receiver.consumed += b
 	}
-	m.tell(Event{Kind: Progress, Stream: s.id, Offset: min(int64(s.have)*m.setup.MSS, s.size)})
+	m.notify(Event{Kind: Progress, Stream: s.id, Offset: min(int64(s.have)*m.setup.MSS, s.size)})
 	if s.have == s.segments {
 		m.complete(s)
 	}
@@ -71,7 +71,7 @@ func (m *Simulation) take(p *path, d data) {
 func (m *Simulation) complete(s *stream) {
 	s.done = true
 	m.streams.open--
-	m.tell(Event{Kind: Done, Stream: s.id})
+	m.notify(Event{Kind: Done, Stream: s.id})
 	m.measure.completed(m.now, s)
 	if s.page != nil && m.arrivals.itemDone(m.now, s) {
 		m.measure.pageDone(s.source, m.now-s.page.begin)

@@ -78,7 +78,7 @@ func (m *Simulation) waits() {
 	for i := range m.sender.view.Paths {
 		if m.sender.view.Paths[i].Room(m.setup.MSS) {
 			m.measure.waits++
-			m.tell(Event{Kind: Wait, Path: i})
+			m.notify(Event{Kind: Wait, Path: i})
 			return
 		}
 	}
@@ -308,7 +308,7 @@ func (m *Simulation) transmit(p *path, x data, again bool) {
 	}
 	m.pace(p, int64(x.bytes))
 	m.setTimer(p)
-	m.tell(Event{Kind: Send, Path: p.index, Packet: n, Stream: x.stream, Offset: x.segment * m.setup.MSS, Bytes: int64(x.bytes), Again: again})
+	m.notify(Event{Kind: Send, Path: p.index, Packet: n, Stream: x.stream, Offset: x.segment * m.setup.MSS, Bytes: int64(x.bytes), Again: again})
 	m.enter(p, packet{number: n, data: x})
 }
 

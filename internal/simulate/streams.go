@@ -111,7 +111,7 @@ func (m *Simulation) open(a arrival) {
 	m.sender.view.Backlog += a.size
 	m.sender.show(slot, s)
 	m.measure.opened(a.source)
-	m.tell(Event{Kind: Arrive, Stream: s.id, Bytes: a.size, Source: a.source})
+	m.notify(Event{Kind: Arrive, Stream: s.id, Bytes: a.size, Source: a.source})
 }
 
 // show puts a stream into the View, in the order of IDs.

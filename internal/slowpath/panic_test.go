@@ -91,7 +91,7 @@ func TestAReassembledPacketAtWhichItsHandlerPanicsIsLost(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		j, err := OpenJoined(ctx, netip.MustParseAddr("127.0.0.1"), 115)
+		j, err := OpenReassembled(ctx, netip.MustParseAddr("127.0.0.1"), 115)
 		if err != nil {
 			return err
 		}

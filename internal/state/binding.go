@@ -56,7 +56,7 @@ type Pool struct {
 }
 
 // Binder is how a stateful translator makes bindings and sessions (RFC 6146).
-type Binder struct {
+type Allocator struct {
 	ID                                 int // of the translator
 	UDP, ICMP, Established, Transitory time.Duration
 	Filtering                          Filtering
@@ -70,9 +70,9 @@ type Binder struct {
 	Pools                              [PoolsMax]Pool
 }
 
-func (b Binder) Key() string    { return fmt.Sprintf("binder %d", b.ID) }
-func (b Binder) Domain() Domain { return Datapath }
-func (b Binder) String() string {
+func (b Allocator) Key() string    { return fmt.Sprintf("binder %d", b.ID) }
+func (b Allocator) Domain() Domain { return Datapath }
+func (b Allocator) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "binder %d %s udp %s icmp %s established %s transitory %s subscriber /%d ports-max %d sessions-max %d",
 		b.ID, b.Filtering, b.UDP, b.ICMP, b.Established, b.Transitory, b.SubscriberBits, b.PortsMax, b.SessionsMax)

@@ -37,43 +37,43 @@ const (
 
 // From bpf/blocks/l2tp_maps.h.
 const (
-	AccessesMax = 64
+	LNSesMax = 64
 )
 
 // From enum l2tp_drop of bpf/blocks/l2tp_maps.h.
 const (
-	AccessDropSpoofed        AccessDrop = iota // a source that is not the subscriber's
-	AccessDropUpstreamRate                     // more than it may send
-	AccessDropDownstreamRate                   // more than it may receive
-	AccessDropWalledGarden                     // outside of the walled garden, or blocked
-	AccessDropPeer                             // from another address than the tunnel's peer
-	AccessDropInvalid                          // headers that lie
-	AccessDrops                                // how many reasons there are
+	SubscriberDropSpoofed        SubscriberDrop = iota // a source that is not the subscriber's
+	SubscriberDropUpstreamRate                         // more than it may send
+	SubscriberDropDownstreamRate                       // more than it may receive
+	SubscriberDropWalledGarden                         // outside of the walled garden, or blocked
+	SubscriberDropPeer                                 // from another address than the tunnel's peer
+	SubscriberDropInvalid                              // headers that lie
+	SubscriberDrops                                    // how many reasons there are
 )
 
-// accessDropNames lists the names that users see.
-func accessDropNames() []string {
+// subscriberDropNames lists the names that users see.
+func subscriberDropNames() []string {
 	return []string{"spoofed", "upstream-rate", "downstream-rate", "walled-garden", "peer", "invalid"}
 }
 
-// From enum adopt_want of bpf/blocks/nat64_adopt.h: what a record asks for.
+// From enum import_want of bpf/blocks/nat64_import.h: what a record asks for.
 const (
-	AdoptPut  AdoptWant = 1 // the sender has this session
-	AdoptLend AdoptWant = 2 // the sender received it from a third router, or from this one
-	AdoptEnd  AdoptWant = 3 // it is over
-	AdoptMark AdoptWant = 4 // as ADOPT_LEND, but not to be made if it is not there
+	ImportPut       ImportWant = 1 // the sender has this session
+	ImportReplicate ImportWant = 2 // the sender received it from a third router, or from this one
+	ImportEnd       ImportWant = 3 // it is over
+	ImportMark      ImportWant = 4 // as IMPORT_REPLICATE, but not to be made if it is not there
 )
 
-// From enum adopt_result of bpf/blocks/nat64_adopt.h: what became of it.
+// From enum import_result of bpf/blocks/nat64_import.h: what became of it.
 const (
-	AdoptMade AdoptResult = iota
-	AdoptRenewed
-	AdoptEnded
-	AdoptKept     // this router's state is newer, or there was nothing to do
-	AdoptConflict // the port stands for another node here
-	AdoptRefused  // no room, or the translator is not shared
-	AdoptAgain    // disturbed by another CPU
-	AdoptResults
+	ImportMade ImportResult = iota
+	ImportRenewed
+	ImportEnded
+	ImportKept     // this router's state is newer, or there was nothing to do
+	ImportConflict // the port stands for another node here
+	ImportRefused  // no room, or the translator is not shared
+	ImportAgain    // disturbed by another CPU
+	ImportResults
 )
 
 // From bpf/blocks/nat64_maps.h.
@@ -123,11 +123,11 @@ const (
 
 // From enum pseudowire_kind of bpf/blocks/pseudowire_maps.h.
 const (
-	WireL2TPUDP WireKind = 1 // L2TPv3 over UDP
-	WireL2TPIP  WireKind = 2 // L2TPv3 over IP, protocol 115
-	WireGRE     WireKind = 3
-	WireGREKey  WireKind = 4
-	WireSome    WireKind = 16
+	PseudowireL2TPUDP PseudowireKind = 1 // L2TPv3 over UDP
+	PseudowireL2TPIP  PseudowireKind = 2 // L2TPv3 over IP, protocol 115
+	PseudowireGRE     PseudowireKind = 3
+	PseudowireGREKey  PseudowireKind = 4
+	PseudowireSome    PseudowireKind = 16
 )
 
 // From bpf/blocks/route.h.
@@ -145,10 +145,10 @@ const (
 
 // From enum interface_flag of bpf/lib/interface.h.
 const (
-	RoleShortcut    Roles = 1   // translated packets may leave past the stack
+	RoleBypass      Roles = 1   // translated packets may leave past the stack
 	RoleXDPOut      Roles = 2   // can be the target of an XDP redirect
 	RoleRouted      Roles = 4   // packets for the router are routed by weft's own tables
-	RoleBridgePort  Roles = 8   // frames without a tag belong to the bridge (arrive.h)
+	RoleBridgePort  Roles = 8   // frames without a tag belong to the bridge (classify.h)
 	RolePseudowires Roles = 16  // packets of pseudowires arrive here (pseudowire.h)
 	RoleSubscribers Roles = 32  // subscribers' tunnels arrive here
 	RoleGuarded     Roles = 64  // filtered at ingress first (guard.h)
@@ -159,7 +159,7 @@ const (
 
 // rolesNames lists the names that users see.
 func rolesNames() []string {
-	return []string{"shortcut", "xdp-out", "routed", "bridge-port", "pseudowires", "subscribers", "guarded", "offloaded", "conduit", "translated"}
+	return []string{"bypass", "xdp-out", "routed", "bridge-port", "pseudowires", "subscribers", "guarded", "offloaded", "conduit", "translated"}
 }
 
 // From bpf/lib/interface.h.

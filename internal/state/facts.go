@@ -8,27 +8,27 @@ import (
 // Facts are the properties of the host that plans depend on.
 type Facts struct {
 	Links        []LinkFact
-	Routes       []RouteFact             // the host's own, as far as people, DHCP clients and router advertisements make them
-	Translators  map[string]int          // ids in use, by name of the translator
-	Accesses     map[string]int          // ids in use, by name of the access
-	Builds       map[string]string       // program -> hash of its code
-	Prefixes64   []Prefix64              // prefixes of translators, in the order of the file
-	PLAT         map[string]netip.Prefix // prefix of the network's translator, by name of the CLAT that found it
-	Delegated    []netip.Prefix          // space out of which routers behind this one have prefixes
-	Ways         map[Pair]Way            // how packets get to the other ends of pseudowires
-	Clients      map[string]L2TPClient   // what each [l2tp_client.NAME] has got
-	Sharable     []string                // NAMEs of translators whose sessions could be shared: the stateful ones
-	SharableIDs  map[string]int          // their numbers in the datapath, as far as they are there
-	Shared       []string                // NAMEs of translators that share sessions with other routers
-	PacketRules  []string                // rules of the ruleset that look at each packet, and why flows cannot go past them
-	RefusalRules []string                // rules that may decide otherwise on the next packet of a refused flow, and why
-	NameServer   []string                // NAMEs of the interfaces on which weft answers DNS
-	Advertises   []string                // devices on which weft sends router advertisements
-	Made         []string                // devices that weft makes itself, and that may not be there yet
-	Strangers    []string                // users and groups of weft.toml that the host does not have: "user NAME", "group NAME"
-	NoVLANs      bool                    // the kernel's bridges are known to tell no VLANs apart
-	Switch       SwitchFormat            // tags of the switch behind conduits, SwitchNone: packets are taken at its ports
-	Sysctls      map[string]string       // settings that matter to the checks, by name below /proc/sys
+	Routes       []RouteFact                  // the host's own, as far as people, DHCP clients and router advertisements make them
+	Translators  map[string]int               // ids in use, by name of the translator
+	LNSes        map[string]int               // ids in use, by name of the access
+	Builds       map[string]string            // program -> hash of its code
+	Prefixes64   []Prefix64                   // prefixes of translators, in the order of the file
+	PLAT         map[string]netip.Prefix      // prefix of the network's translator, by name of the CLAT that found it
+	Delegated    []netip.Prefix               // space out of which routers behind this one have prefixes
+	Paths        map[Endpoints]PseudowirePath // how packets get to the other ends of pseudowires
+	Clients      map[string]L2TPClient        // what each [l2tp_client.NAME] has got
+	Sharable     []string                     // NAMEs of translators whose sessions could be shared: the stateful ones
+	SharableIDs  map[string]int               // their numbers in the datapath, as far as they are there
+	Shared       []string                     // NAMEs of translators that share sessions with other routers
+	PacketRules  []string                     // rules of the ruleset that look at each packet, and why flows cannot go past them
+	RefusalRules []string                     // rules that may decide otherwise on the next packet of a refused flow, and why
+	NameServer   []string                     // NAMEs of the interfaces on which weft answers DNS
+	Advertises   []string                     // devices on which weft sends router advertisements
+	Made         []string                     // devices that weft makes itself, and that may not be there yet
+	Outsiders    []string                     // users and groups of weft.toml that the host does not have: "user NAME", "group NAME"
+	NoVLANs      bool                         // the kernel's bridges are known to tell no VLANs apart
+	Switch       SwitchFormat                 // tags of the switch behind conduits, SwitchNone: packets are taken at its ports
+	Sysctls      map[string]string            // settings that matter to the checks, by name below /proc/sys
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here (RFC

@@ -192,8 +192,8 @@ func (a FlowAsk) Prefixes() (list []netip.Prefix) {
 	return list
 }
 
-// FlowWay is the kernel's route for it.
-type FlowWay struct {
+// FlowPath is the kernel's route for it.
+type FlowPath struct {
 	Device  int
 	Gateway netip.Addr // the destination itself if it is on the link
 	MTU     uint32     // of the route; 0 if it has none

@@ -58,10 +58,10 @@ func kernelKinds() []Kind {
 	}
 	return []Kind{
 		kind("device", makeDevice, removeDevice, Device{"siit0", mac, 1520, "nat64.main"}, Device{"siit0", other, 9000, "nat64.main"}),
-		kind("wire", makeUse, removeDevice,
-			Wire{Name: "attic", Hidden: "attic-h", MAC: mac, MTU: 1400, Owner: "pseudowire.attic", Segments: true},
-			Wire{Name: "attic", Hidden: "attic-h", MAC: mac, MTU: 1420, Owner: "pseudowire.attic", LinkLocal: true}),
-		kind("wire", makeUse, removeDevice, exampleVXLAN(1400), exampleVXLAN(1380)),
+		kind("pseudowire-device", makeUse, removeDevice,
+			PseudowireDevice{Name: "attic", Hidden: "attic-h", MAC: mac, MTU: 1400, Owner: "pseudowire.attic", Segments: true},
+			PseudowireDevice{Name: "attic", Hidden: "attic-h", MAC: mac, MTU: 1420, Owner: "pseudowire.attic", LinkLocal: true}),
+		kind("pseudowire-device", makeUse, removeDevice, exampleVXLAN(1400), exampleVXLAN(1380)),
 		kind("bridge", makeUse, removeDevice, Bridge{Name: "br0", Owner: "bridge.lan", MAC: mac}, Bridge{Name: "br0", Owner: "bridge.lan", MAC: mac, Snooping: true}),
 		kind("guest-device", makeUse, removeDevice,
 			GuestDevice{Name: "vm1", Kind: "veth", Peer: "vm1-raw", Owner: "bridge.lan"},
@@ -99,38 +99,38 @@ func datapathKinds() []Kind {
 	translator := Translator{ID: 1, Name: "main", Device: "nat64", MAC: mac, Prefix: prefix, LowestMTU: 1280, SmallestMTU: 1500}
 	translatorNow := translator
 	translatorNow.MaxMSS = 1200
-	binder := Binder{
+	allocator := Allocator{
 		ID: 1, UDP: 5 * time.Minute, ICMP: time.Minute, Established: 2 * time.Hour, Transitory: 4 * time.Minute, SubscriberBits: 64,
 		Pools: [PoolsMax]Pool{{netip.MustParsePrefix("198.51.100.8/29"), 1024, 65535}},
 	}
-	binderNow := binder
-	binderNow.Filtering = FilterAddress
-	wire := Pseudowire{
-		Device: "wire", Hidden: 1001, Peer: 1002, Kind: WireL2TPUDP, LocalPort: 1701, RemotePort: 1701, RxID: 7, TxID: 8, TTL: 64, Build: "example",
-		Pair: Pair{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")},
+	allocatorNow := allocator
+	allocatorNow.Filtering = FilterAddress
+	pseudowire := Pseudowire{
+		Device: "wire", Hidden: 1001, Peer: 1002, Kind: PseudowireL2TPUDP, LocalPort: 1701, RemotePort: 1701, RxID: 7, TxID: 8, TTL: 64, Build: "example",
+		Endpoints: Endpoints{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")},
 	}
-	wireNow := wire
-	wireNow.TxID = 9
+	pseudowireNow := pseudowire
+	pseudowireNow.TxID = 9
 	static := StaticBinding{Translator: 1, Protocol: ProtocolTCP, IPv6: netip.AddrPortFrom(node, 80), IPv4: netip.MustParseAddrPort("198.51.100.9:80")}
 	return []Kind{
 		kind("route-tables", removeSetting, RouteTables{1 << 21, 1 << 21}, RouteTables{1 << 22, 1 << 21}),
 		kind("translator", removeTable, translator, translatorNow),
-		kind("binder", removeSetting, binder, binderNow),
+		kind("binder", removeSetting, allocator, allocatorNow),
 		kind("static", removeSetting, static, static),
 		kind("rule", removeTable, Rule{From: prefix, To: netip.MustParsePrefix("0.0.0.0/0"), Kind: RulePrefix, Translator: 1},
 			Rule{From: prefix, To: netip.MustParsePrefix("0.0.0.0/0"), Kind: RulePrefix, Translator: 2}),
 		kind("proxy", removeTable, Proxy{"lan", netip.MustParsePrefix("198.51.100.8/29")}, Proxy{"lan", netip.MustParsePrefix("198.51.100.8/29")}),
 		kind("guard", removeSetting, Guard{Device: "lan", Bogons: true}, Guard{Device: "lan", Reverse: ReverseStrict}),
-		kind("access", removeSetting, Access{ID: 1, Name: "isp", Device: "l2tp", MAC: mac}, Access{ID: 1, Name: "isp", Device: "l2tp", MAC: mac, Routed: true, Table: 3}),
-		kind("garden", removeSetting, Garden{1, netip.MustParsePrefix("192.0.2.80/32")}, Garden{1, netip.MustParsePrefix("192.0.2.80/32")}),
+		kind("lns", removeSetting, LNS{ID: 1, Name: "isp", Device: "l2tp", MAC: mac}, LNS{ID: 1, Name: "isp", Device: "l2tp", MAC: mac, Routed: true, Table: 3}),
+		kind("walled-garden", removeSetting, WalledGarden{1, netip.MustParsePrefix("192.0.2.80/32")}, WalledGarden{1, netip.MustParsePrefix("192.0.2.80/32")}),
 		kind("bridge-guard", removeTable, BridgeGuard{Device: "lan", Bridge: "br0", Role: BridgeGuest, Member: true, MaxMACs: 4},
 			BridgeGuard{Device: "lan", Bridge: "br0", Role: BridgeUplink, Member: true, Locked: true}),
 		kind("station", removeTable, Station{"br0", "lan", mac}, Station{"br0", "nat64", mac}),
 		kind("lower", removeSetting, Lower{Device: "lan", Upper: "br0"}, Lower{Device: "lan", Upper: "l2tp"}),
-		kind("wire-port", removeTable, WirePort{Kind: WireL2TPUDP, Local: wire.Local, Port: 1701}, WirePort{Kind: WireL2TPUDP, Local: wire.Local, Port: 1701}),
-		kind("pseudowire", removeTable, wire, wireNow),
-		kind("port", removeTable, Port{Device: "lan", MAC: mac, Translators: 1}, Port{Device: "lan", MAC: mac, Roles: RolePseudowires}),
-		kind("program", removeProgram, Attachment{"lan", HookEgress, "refusal_egress", "example"}, Attachment{"lan", HookEgress, "refusal_egress", "newer"}),
+		kind("pseudowire-port", removeTable, PseudowirePort{Kind: PseudowireL2TPUDP, Local: pseudowire.Local, Port: 1701}, PseudowirePort{Kind: PseudowireL2TPUDP, Local: pseudowire.Local, Port: 1701}),
+		kind("pseudowire", removeTable, pseudowire, pseudowireNow),
+		kind("ingress-entry", removeTable, IngressEntry{Device: "lan", MAC: mac, Translators: 1}, IngressEntry{Device: "lan", MAC: mac, Roles: RolePseudowires}),
+		kind("program", removeProgram, Attachment{"lan", HookEgress, "early_drop_egress", "example"}, Attachment{"lan", HookEgress, "early_drop_egress", "newer"}),
 	}
 }
 

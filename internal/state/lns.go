@@ -11,8 +11,8 @@ import (
 
 // Access is one section that ends tunnels: its device is where the stack sees
 // all its subscribers.
-type Access struct {
-	ID     int // 0..AccessesMax-1
+type LNS struct {
+	ID     int // 0..LNSesMax-1
 	Name   string
 	Device string
 	MAC    [6]byte // of the device
@@ -20,10 +20,10 @@ type Access struct {
 	Routed bool    // by weft's own tables, past the stack, where they know the way
 }
 
-func (a Access) Key() string    { return fmt.Sprintf("access %d", a.ID) }
-func (a Access) Domain() Domain { return Datapath }
-func (a Access) String() string {
-	s := fmt.Sprintf("access %d %s on %s", a.ID, a.Name, a.Device)
+func (a LNS) Key() string    { return fmt.Sprintf("lns %d", a.ID) }
+func (a LNS) Domain() Domain { return Datapath }
+func (a LNS) String() string {
+	s := fmt.Sprintf("lns %d %s on %s", a.ID, a.Name, a.Device)
 	if a.Routed {
 		s += fmt.Sprintf(" routed by table %d", a.Table)
 	}
@@ -31,32 +31,32 @@ func (a Access) String() string {
 }
 
 // Garden is a destination that subscribers in the walled garden may reach.
-type Garden struct {
-	Access int
+type WalledGarden struct {
+	LNS    int
 	Prefix netip.Prefix
 }
 
-func (g Garden) Key() string    { return fmt.Sprintf("garden %s of access %d", g.Prefix, g.Access) }
-func (g Garden) Domain() Domain { return Datapath }
-func (g Garden) String() string { return g.Key() }
+func (g WalledGarden) Key() string    { return fmt.Sprintf("walled-garden %s of lns %d", g.Prefix, g.LNS) }
+func (g WalledGarden) Domain() Domain { return Datapath }
+func (g WalledGarden) String() string { return g.Key() }
 
-// AccessTunnel is an L2TP tunnel (RFC 2661) as packets show it. Both addresses
+// L2TPTunnel is an L2TP tunnel (RFC 2661) as packets show it. Both addresses
 // are of one family, without a zone.
-type AccessTunnel struct {
+type L2TPTunnel struct {
 	Local  uint16 // id that this side has given, not 0: the peer sends to it
 	Remote uint16 // id that the peer has given
 	// Here and Peer are the UDP ends. What comes from elsewhere is dropped.
-	Here, Peer netip.AddrPort
+	LocalAddr, Peer netip.AddrPort
 }
 
-// AccessSession is one subscriber's session.
-type AccessSession struct {
+// L2TPSession is one subscriber's session.
+type L2TPSession struct {
 	// Local is the id that this side has given: not 0, and no other session of
 	// any tunnel has it, because it is the session's place in the tables.
 	Local  uint16
 	Remote uint16 // id that the peer has given
 	Tunnel uint16 // the tunnel's Local
-	Access int
+	LNS    int
 
 	// What the subscriber may use, and what is sent to it. A source that is in
 	// none of them is spoofed. Prefixes are masked; their order means nothing.
@@ -69,25 +69,25 @@ type AccessSession struct {
 
 	Up, Down uint64 // bit/s of IP packets from and to the subscriber; 0: no limit
 
-	Garden    bool // only to and from the Garden prefixes of its Access
-	Blocked   bool // only PPP control passes: while the peer is authenticated again
-	Trusted   bool // sources are not looked at: the other end is a server, and this side its client or LAC
-	Sequence  bool // data carries sequence numbers (RFC 2661 section 5.4)
-	Numbered  bool // so does what comes from a server (Trusted); a change is left to the daemon
-	NoAddress bool // PPP address and control are left out (ACFC was agreed)
-	ShortType bool // PPP protocol numbers are one byte (PFC was agreed)
-	Capture   bool // each packet is copied to the readers of captures
+	WalledGarden bool // only to and from the Garden prefixes of its Access
+	Blocked      bool // only PPP control passes: while the peer is authenticated again
+	Trusted      bool // sources are not looked at: the other end is a server, and this side its client or LAC
+	Sequence     bool // data carries sequence numbers (RFC 2661 section 5.4)
+	Numbered     bool // so does what comes from a server (Trusted); a change is left to the daemon
+	NoAddress    bool // PPP address and control are left out (ACFC was agreed)
+	ShortType    bool // PPP protocol numbers are one byte (PFC was agreed)
+	Capture      bool // each packet is copied to the readers of captures
 
 	// First is the number of its next data message, for one that is not there yet.
 	First uint16
 
 	// Onward is the session by which frames of this one go on, as they are, and
 	// theirs come back: of the two one is a subscriber's, the other Trusted. 0: none.
-	Onward uint16
+	SwitchedTo uint16
 }
 
-// AccessCapture is a packet of a session, copied for a capture.
-type AccessCapture struct {
+// LNSCapture is a packet of a session, copied for a capture.
+type LNSCapture struct {
 	At      time.Time
 	Session uint16
 	Up      bool   // from the subscriber
@@ -96,33 +96,33 @@ type AccessCapture struct {
 	Bytes   []byte // its beginning, or all of it
 }
 
-// AccessDrop says why packets of a session were dropped.
-type AccessDrop int
+// SubscriberDrop says why packets of a session were dropped.
+type SubscriberDrop int
 
-func (d AccessDrop) String() string {
-	names := accessDropNames()
+func (d SubscriberDrop) String() string {
+	names := subscriberDropNames()
 	if d < 0 || int(d) >= len(names) {
 		return "unknown"
 	}
 	return names[d]
 }
 
-// AccessCounters is what a session has carried since it was put. Bytes are
+// LNSCounters is what a session has carried since it was put. Bytes are
 // those of IP packets. Seen is when the last data packet from the subscriber,
 // or to it, passed: time since boot (CLOCK_MONOTONIC); 0 is never.
-type AccessCounters struct {
+type LNSCounters struct {
 	Local              uint16
 	UpPackets, UpBytes uint64
 	DownPackets        uint64
 	DownBytes          uint64
-	Drops              [AccessDrops]uint64
+	Drops              [SubscriberDrops]uint64
 	SeenUp, SeenDown   time.Duration
 	Uncaptured         uint64 // packets of a captured session that could not be copied
 }
 
-// AccessTables is what the programs know of subscribers at one moment.
-type AccessTables struct {
-	Accesses []Access        `json:"accesses"`
-	Tunnels  []AccessTunnel  `json:"tunnels"`
-	Sessions []AccessSession `json:"sessions"`
+// LNSTables is what the programs know of subscribers at one moment.
+type LNSTables struct {
+	LNSes    []LNS         `json:"lnses"`
+	Tunnels  []L2TPTunnel  `json:"tunnels"`
+	Sessions []L2TPSession `json:"sessions"`
 }

@@ -8,7 +8,7 @@ func DevicesMade(o Object) (devices []string, owner string) {
 	switch v := o.(type) {
 	case Device:
 		return []string{v.Name}, v.Owner
-	case Wire:
+	case PseudowireDevice:
 		return []string{v.Name, v.Hidden}, v.Owner
 	case VXLAN:
 		return []string{v.Name}, v.Owner

@@ -161,8 +161,8 @@ func (a Attachment) String() string {
 	return fmt.Sprintf("program %s on %s %s build %s", a.Program, a.Device, a.Hook, a.Build)
 }
 
-// Port is what the programs know about an interface of weft.toml.
-type Port struct {
+// IngressEntry is what the programs know about an interface of weft.toml.
+type IngressEntry struct {
 	Device      string
 	Index       int // interface index
 	MAC         [6]byte
@@ -171,16 +171,16 @@ type Port struct {
 	Table       int    // of weft's own routes, 0..RouteTablesMax-1
 }
 
-func (p Port) Key() string    { return "port " + p.Device }
-func (p Port) Domain() Domain { return Datapath }
-func (p Port) String() string {
-	s := fmt.Sprintf("port %s translators %#x shortcut %v xdp-out %v", p.Device, p.Translators, p.Roles.Has(RoleShortcut), p.Roles.Has(RoleXDPOut))
+func (p IngressEntry) Key() string    { return "ingress-entry " + p.Device }
+func (p IngressEntry) Domain() Domain { return Datapath }
+func (p IngressEntry) String() string {
+	s := fmt.Sprintf("ingress-entry %s translators %#x bypass %v xdp-out %v", p.Device, p.Translators, p.Roles.Has(RoleBypass), p.Roles.Has(RoleXDPOut))
 	if p.Roles.Has(RoleRouted) {
 		s += fmt.Sprintf(" routed by table %d", p.Table)
 	}
 	for i, name := range rolesNames() {
 		r := Roles(1) << i
-		if p.Roles.Has(r) && r&(RoleShortcut|RoleXDPOut|RoleRouted) == 0 {
+		if p.Roles.Has(r) && r&(RoleBypass|RoleXDPOut|RoleRouted) == 0 {
 			s += " " + name
 		}
 	}
@@ -196,7 +196,7 @@ type Hooked interface {
 }
 
 // AllRoles gives the roles of an interface, that of translators among them.
-func (p Port) AllRoles() Roles { return p.Roles.With(RoleTranslated, p.Translators != 0) }
+func (p IngressEntry) AllRoles() Roles { return p.Roles.With(RoleTranslated, p.Translators != 0) }
 
 // Translator is one [nat64.NAME] as the datapath knows it.
 type Translator struct {

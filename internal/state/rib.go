@@ -156,7 +156,7 @@ type KernelLink struct {
 	Filtering bool   // bridge: tells VLANs apart
 	XDPTarget bool   // can be the target of an XDP redirect
 	Sessions  bool   // weft's own, with the sessions of subscribers behind it
-	Shortcut  bool   // weft's own, a pseudowire that routed packets may go past
+	Bypass    bool   // weft's own, a pseudowire that routed packets may go past
 }
 
 // KernelRule is one policy routing rule (`ip rule`).

@@ -66,13 +66,13 @@ func (t VLANTags) String() string {
 // NeighbourEntry is the egress device and link header of frames to an Ethernet
 // neighbour.
 type NeighbourEntry struct {
-	IfIndex uint32   // of the device that sends: below a VLAN, a port of a bridge
-	MTU     uint32   // most bytes of an IP packet, of the device that the route names
-	Dst     [6]byte  // the neighbour's link address
-	Src     [6]byte  // that of the device that the route names
-	Tags    VLANTags // what the frame carries on the sending device
-	XDP     bool     // the sending device can be the target of an XDP redirect
-	Wire    bool     // the sending device is a pseudowire's, with the bypass
+	IfIndex          uint32   // of the device that sends: below a VLAN, a port of a bridge
+	MTU              uint32   // most bytes of an IP packet, of the device that the route names
+	Dst              [6]byte  // the neighbour's link address
+	Src              [6]byte  // that of the device that the route names
+	Tags             VLANTags // what the frame carries on the sending device
+	XDP              bool     // the sending device can be the target of an XDP redirect
+	PseudowireDevice bool     // the sending device is a pseudowire's, with the bypass
 }
 
 // RouteTables are the sizes of weft's own route tables: arrays of that many 32-bit

@@ -31,16 +31,16 @@ type ListedSession struct {
 	Round  bool  // of its listing
 }
 
-// AdoptWant is the operation that another router requests.
-type AdoptWant uint8
+// ImportWant is the operation that another router requests.
+type ImportWant uint8
 
-// AdoptResult is its result.
-type AdoptResult uint8
+// ImportResult is its result.
+type ImportResult uint8
 
 // Adoption is a session that another router advertises.
-type Adoption struct {
+type Import struct {
 	Shared
-	Want  AdoptWant
+	Want  ImportWant
 	Owner uint8 // that router's number
 	Round bool
 }

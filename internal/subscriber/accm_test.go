@@ -12,7 +12,7 @@ import (
 
 // asks has the subscriber negotiate LCP again, with an ACCM: the option is put into what
 // the client asks for, and taken out of what is agreed to.
-func (d *duet) asks(accm uint32) {
+func (d *peerPair) asks(accm uint32) {
 	option := wireppp.MarshalOptions([]wireppp.Option{{Type: wireppp.OptACCM, Data: binary.BigEndian.AppendUint32(nil, accm)}})
 	d.change = func(from *side, b []byte) []byte {
 		h, frame, err := wirel2tp.Parse(b)
@@ -40,8 +40,8 @@ func (d *duet) asks(accm uint32) {
 	d.settle()
 }
 
-// heardOf counts the messages of a kind that come to the client from now on.
-func (d *duet) heardOf(m wirel2tp.MessageType) *int {
+// receivedOf counts the messages of a kind that come to the client from now on.
+func (d *peerPair) receivedOf(m wirel2tp.MessageType) *int {
 	n := new(int)
 	d.lose = func(from *side, b []byte) bool {
 		h, body, err := wirel2tp.Parse(b)
@@ -57,8 +57,8 @@ func (d *duet) heardOf(m wirel2tp.MessageType) *int {
 
 // A LAC learns which characters are escaped on its line, when that changes.
 func TestTheLACIsToldOfTheACCM(t *testing.T) {
-	d := newDuet(t)
-	n := d.heardOf(wirel2tp.SLI)
+	d := newPeerPair(t)
+	n := d.receivedOf(wirel2tp.SLI)
 	d.start(testServer(), testClient())
 	if d.up(); *n != 0 {
 		t.Fatalf("%d were sent though all is as it is assumed to be", *n)
@@ -80,9 +80,9 @@ func TestTheLACIsToldOfTheACCM(t *testing.T) {
 func TestNewsOfTheLineGoOnward(t *testing.T) {
 	d := trio(t, ppp.MethodCHAP, true)
 	d.up()
-	n := d.heardOf(wirel2tp.SLI)
+	n := d.receivedOf(wirel2tp.SLI)
 	d.asks(0xa0000) // LCP is between the subscriber and the far server
-	d.onward(t, "after LCP was renegotiated")
+	d.switched(t, "after LCP was renegotiated")
 	if *n != 1 || d.beyond.only().accm != 0xa0000 {
 		t.Errorf("the LAC got %d SLIs, the server has %x", *n, d.beyond.only().accm)
 	}

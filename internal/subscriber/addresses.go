@@ -109,7 +109,7 @@ func (s *server) release(one *session) {
 
 // PoolRow says how full a pool is.
 type PoolRow struct {
-	Access string `json:"access"`
+	LNS string `json:"lns"`
 	addresspool.Usage
 }
 

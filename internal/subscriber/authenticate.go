@@ -31,7 +31,7 @@ func (s *session) authenticate(c ppp.Credentials) {
 	}
 	s.engine.serial++
 	s.question = s.engine.serial
-	q := AuthRequest{Access: srv.Name, Session: s.local, Serial: s.question, Credentials: c, Call: s.call}
+	q := AuthRequest{LNS: srv.Name, Session: s.local, Serial: s.question, Credentials: c, Call: s.call}
 	if u != nil {
 		profile := u.Profile
 		q.Hash, q.Profile = u.Hash, &profile

@@ -28,8 +28,8 @@ func (p *pending) clear() {
 // that are gone are to be read before they are removed from the datapath; after that
 // Left is called.
 type ChangeSet struct {
-	Tunnels      []state.AccessTunnel
-	Sessions     []state.AccessSession
+	Tunnels      []state.L2TPTunnel
+	Sessions     []state.L2TPSession
 	GoneTunnels  []uint16
 	GoneSessions []uint16
 	Accounts     []*Account
@@ -60,8 +60,8 @@ func (e *Engine) Take() ChangeSet {
 // SessionDelta is what has to be in the datapath before a peer receives a message about it:
 // a subscriber whose last answer has come may send at once.
 type SessionDelta struct {
-	Tunnels  []state.AccessTunnel
-	Sessions []state.AccessSession
+	Tunnels  []state.L2TPTunnel
+	Sessions []state.L2TPSession
 	Ended    []uint16 // sessions: nothing is theirs any more. The next batch has them too
 }
 
@@ -85,7 +85,7 @@ func (e *Engine) SessionDelta() (t SessionDelta) {
 			t.Sessions = append(t.Sessions, one.asState())
 		}
 	}
-	slices.SortFunc(t.Sessions, func(a, b state.AccessSession) int { return cmp.Compare(a.Local, b.Local) })
+	slices.SortFunc(t.Sessions, func(a, b state.L2TPSession) int { return cmp.Compare(a.Local, b.Local) })
 	clear(p.tunnels)
 	clear(p.sessions)
 	return t

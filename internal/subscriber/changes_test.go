@@ -13,7 +13,7 @@ import (
 
 // aDelta feeds one waiting datagram to the server, and gives the session delta for its
 // datapath, which must be applied before the server's messages are sent.
-func (d *duet) aDelta() (t SessionDelta, said []datagram) {
+func (d *peerPair) aDelta() (t SessionDelta, said []datagram) {
 	d.t.Helper()
 	s := d.server
 	m := s.inbox[0]
@@ -25,10 +25,10 @@ func (d *duet) aDelta() (t SessionDelta, said []datagram) {
 
 // The datapath gets a session with the message by which the subscriber knows that it is up.
 func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
 	d.client.engine.Set(nil, []ClientSettings{testClient()}, d.now)
-	told, up := map[uint16]state.AccessSession{}, false
+	notified, up := map[uint16]state.L2TPSession{}, false
 	for range 1000 {
 		d.client.engine.Tick(d.now)
 		d.server.engine.Tick(d.now)
@@ -39,7 +39,7 @@ func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
 		for len(d.server.inbox) > 0 {
 			delta, _ := d.aDelta()
 			for _, one := range delta.Sessions {
-				told[one.Local] = one
+				notified[one.Local] = one
 			}
 		}
 		for len(d.client.inbox) > 0 && !up {
@@ -48,10 +48,10 @@ func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
 			d.client.engine.Receive(m.here, m.from, m.b, d.now)
 			l := d.client.engine.Learned()["home"]
 			up = l.IPv4.IsValid()
-			if up && len(told) == 0 {
+			if up && len(notified) == 0 {
 				t.Fatalf("the client has %s, and the datapath has no session", l.IPv4)
 			}
-			for _, one := range told {
+			for _, one := range notified {
 				if up && one.IPv4 != l.IPv4 {
 					t.Fatalf("the client has %s, and the datapath has %+v", l.IPv4, one)
 				}
@@ -68,7 +68,7 @@ func TestTheDatapathIsToldWithTheLastAnswer(t *testing.T) {
 // has had our last answer and given its own: it may send right behind that, and the
 // programs, which know the session, must let it pass.
 func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	var s *session
 	for _, s = range d.server.engine.sessions {
@@ -96,7 +96,7 @@ func TestWhatFollowsTheLastAnswerOfTheSecondProtocolPasses(t *testing.T) {
 
 // A session that has ended is in the next delta, and again in the change set that removes it.
 func TestWhatHasEndedIsToldUntilItIsRemoved(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	e := d.server.engine
 	var id, of uint16

@@ -14,7 +14,7 @@ import (
 )
 
 // dhcpOf collects the DHCPv6 messages that the client sends.
-func (d *duet) dhcpOf(t *testing.T) *[]*dhcp6.Message {
+func (d *peerPair) dhcpOf(t *testing.T) *[]*dhcp6.Message {
 	t.Helper()
 	var list []*dhcp6.Message
 	d.lose = func(from *side, b []byte) bool {
@@ -46,31 +46,31 @@ func (d *duet) dhcpOf(t *testing.T) *[]*dhcp6.Message {
 
 // What a client has it gives back when its session is ended on purpose.
 func TestAClientGivesBackWhatItHas(t *testing.T) {
-	for name, end := range map[string]func(*duet){
-		"by an order":               func(d *duet) { d.client.engine.Kick(Match{Login: "home", Clients: true}, d.now) },
-		"as its section is no more": func(d *duet) { d.client.engine.Set(nil, nil, d.now) },
-		"as its section has changed": func(d *duet) {
+	for name, end := range map[string]func(*peerPair){
+		"by an order":               func(d *peerPair) { d.client.engine.Kick(Match{Login: "home", Clients: true}, d.now) },
+		"as its section is no more": func(d *peerPair) { d.client.engine.Set(nil, nil, d.now) },
+		"as its section has changed": func(d *peerPair) {
 			c := testClient()
 			c.Prefix = false
 			d.client.engine.Set(nil, []ClientSettings{c}, d.now)
 		},
 	} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.start(testServer(), testClient())
 		l := d.up()
-		heard := d.dhcpOf(t)
+		received := d.dhcpOf(t)
 		end(d)
 		d.settle()
-		if len(*heard) == 0 || (*heard)[0].Type != dhcp6.Release || len((*heard)[0].ServerID) == 0 ||
-			len((*heard)[0].Prefixes) != 1 || len((*heard)[0].Prefixes[0].Leases) != 1 || (*heard)[0].Prefixes[0].Leases[0].Prefix != l.Delegated {
-			t.Errorf("%s: it says %+v", name, *heard)
+		if len(*received) == 0 || (*received)[0].Type != dhcp6.Release || len((*received)[0].ServerID) == 0 ||
+			len((*received)[0].Prefixes) != 1 || len((*received)[0].Prefixes[0].Leases) != 1 || (*received)[0].Prefixes[0].Leases[0].Prefix != l.Delegated {
+			t.Errorf("%s: it says %+v", name, *received)
 		}
 	}
 }
 
 // A client is found at the same address after it came back, and after a restart.
 func TestAClientKeepsItsInterfaceIdentifier(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	first := d.up()
 	d.server.engine.Kick(Match{Login: "alice"}, d.now)
@@ -88,7 +88,7 @@ func TestAClientKeepsItsInterfaceIdentifier(t *testing.T) {
 }
 
 // restartClient puts a successor in the place of the client's process.
-func (d *duet) restartClient(t *testing.T, c ClientSettings) {
+func (d *peerPair) restartClient(t *testing.T, c ClientSettings) {
 	t.Helper()
 	next := newSide(d, d.client.addr.String(), 98)
 	var kept []Stored
@@ -107,7 +107,7 @@ func (d *duet) restartClient(t *testing.T, c ClientSettings) {
 // A member's router whose daemon is another one has all that it had: nothing is
 // taken from the networks behind it for a moment, and leases are renewed in time.
 func TestAClientOutlivesTheProcess(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Addresses6 = []netip.Prefix{netip.MustParsePrefix("2001:db8:3000::/64")}
 	d.start(s, testClient())
@@ -118,28 +118,28 @@ func TestAClientOutlivesTheProcess(t *testing.T) {
 	}
 	lease := d.client.only().v6
 	renew, ends := lease.Snapshot().Renew, lease.Snapshot().Ends
-	heard := d.dhcpOf(t)
+	received := d.dhcpOf(t)
 	d.restartClient(t, testClient())
 	if l := d.up(); !l.Equal(was) {
 		t.Errorf("at once it has\n%+v, had\n%+v", l, was)
 	}
 	d.settle()
-	if l := d.up(); !l.Equal(was) || len(*heard) != 0 {
-		t.Errorf("then it has\n%+v, had\n%+v, and sent %d messages of DHCPv6", l, was, len(*heard))
+	if l := d.up(); !l.Equal(was) || len(*received) != 0 {
+		t.Errorf("then it has\n%+v, had\n%+v, and sent %d messages of DHCPv6", l, was, len(*received))
 	}
 	if k := d.client.only().v6.Snapshot(); !k.Renew.Equal(renew) || !k.Ends.Equal(ends) {
 		t.Errorf("it renews at %v, until %v; before it was %v, %v", k.Renew, k.Ends, renew, ends)
 	}
 	d.pass(renew.Sub(d.now) + time.Second)
-	if l := d.up(); len(*heard) != 1 || (*heard)[0].Type != dhcp6.Renew || !l.Equal(was) {
-		t.Errorf("at the time to renew it says %+v, and has\n%+v, had\n%+v", *heard, l, was)
+	if l := d.up(); len(*received) != 1 || (*received)[0].Type != dhcp6.Renew || !l.Equal(was) {
+		t.Errorf("at the time to renew it says %+v, and has\n%+v, had\n%+v", *received, l, was)
 	}
 }
 
 // A server that gives prefixes and never advertises itself as a router is the
 // router all the same: there is no other one on the link.
 func TestAServerThatDoesNotAdvertise(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.lose = func(from *side, b []byte) bool { // router advertisements
 		return from == d.server && len(b) > 60 && b[0]&0x80 == 0 && b[8] == 0 && b[9] == 0x57 && b[10+6] == ipv6.ICMPv6 && b[10+40] == 134
 	}

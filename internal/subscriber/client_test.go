@@ -27,7 +27,7 @@ func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 		}, "gives no address"},
 		"a server that listens nowhere": {func(s *ServerSettings, _ *ClientSettings) { s.Listen = nil }, "unknown peer"},
 	} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		s, cl := testServer(), testClient()
 		c.change(&s, &cl)
 		d.start(s, cl)
@@ -36,7 +36,7 @@ func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 			t.Errorf("%s: it says %q, want %q", name, got.Fault, c.want)
 		}
 	}
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.lose = func(*side, []byte) bool { return true }
 	d.start(testServer(), testClient())
 	d.pass(3 * time.Second)
@@ -51,7 +51,7 @@ func TestTheClientSaysWhyItIsNotUp(t *testing.T) {
 
 // It says why the last attempt failed, not the first one.
 func TestTheLastReasonCounts(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	d.server.engine.Kick(Match{Login: "alice"}, d.now)

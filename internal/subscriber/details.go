@@ -56,7 +56,7 @@ type ControlMessage = history.Message
 
 // Ended is a session that is over, or a login that was refused.
 type Ended struct {
-	Access   string           `json:"access"`
+	LNS      string           `json:"lns"`
 	Client   string           `json:"client,omitempty"` // the NAME of an [l2tp_client.NAME] instead
 	Login    string           `json:"login"`
 	Session  uint16           `json:"session"`
@@ -108,7 +108,7 @@ func (e *Engine) remember(s *session, why Reason, text string) {
 	}
 	switch t := s.tunnel; {
 	case t.server != nil:
-		x.Access = t.server.Name
+		x.LNS = t.server.Name
 	case t.client != nil:
 		x.Client, x.Login, x.ipv4, x.device = t.client.Name, t.client.Login, t.client.learned.IPv4, t.client.Device
 	default:

@@ -27,7 +27,7 @@ func texts(list []ControlMessage) string {
 }
 
 func TestTheDetailsOfASession(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Default.SessionTimeout, s.Default.Interim = time.Hour, 10*time.Minute
 	d.start(s, testClient())
@@ -89,7 +89,7 @@ func TestTheDetailsOfASession(t *testing.T) {
 
 // Passwords and responses are not shown.
 func TestPasswordsAreNotRemembered(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s, c := testServer(), testClient()
 	s.Methods, c.Password = []ppp.Method{ppp.MethodPAP}, "guess-me"
 	d.start(s, c)
@@ -148,7 +148,7 @@ func TestErrorsOfTheLineAreShown(t *testing.T) {
 }
 
 func TestASessionIsWatched(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	l := d.up()
 	e, one := d.server.engine, d.server.only()
@@ -201,7 +201,7 @@ func TestASessionIsWatched(t *testing.T) {
 // A client's own session is looked at, watched and ended by its name, its
 // address or its number; orders of RADIUS do not touch it.
 func TestAClientsOwnSession(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	e := d.client.engine
 	var frames []Frame
 	id, now := e.Watch(Match{Login: "l2tp_client.home", Clients: true}, func(f Frame) { frames = append(frames, f) }, d.now)
@@ -226,7 +226,7 @@ func TestAClientsOwnSession(t *testing.T) {
 			t.Fatalf("by %s: %d sessions", name, len(list))
 		}
 		x := list[0]
-		if x.Client != "home" || x.Access != "" || x.State != "up" || x.IPv4 != l.IPv4 || x.Delegated != l.Delegated || x.Negotiated.Gateway != l.Gateway ||
+		if x.Client != "home" || x.LNS != "" || x.State != "up" || x.IPv4 != l.IPv4 || x.Delegated != l.Delegated || x.Negotiated.Gateway != l.Gateway ||
 			!slices.Equal(x.Negotiated.DNS, l.DNS) || len(x.Negotiated.InterfaceID) != 16 || x.TunnelRow.Host != "lns" {
 			t.Errorf("by %s: %+v", name, x)
 		}

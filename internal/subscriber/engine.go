@@ -58,21 +58,21 @@ type Engine struct {
 
 // Stats counts what is not counted with a tunnel or a session.
 type Stats struct {
-	Malformed  uint64 `json:"malformed"`   // datagrams that are no L2TP
-	Unknown    uint64 `json:"unknown"`     // for tunnels or sessions that are not there
-	Strangers  uint64 `json:"strangers"`   // from another address than the tunnel's peer
-	Refused    uint64 `json:"refused"`     // tunnels
-	Accepted   uint64 `json:"accepted"`    // logins
-	Rejected   uint64 `json:"rejected"`    // logins
-	NoAddress  uint64 `json:"no_address"`  // logins that found no free address
-	NoPrefix   uint64 `json:"no_prefix"`   // logins that got less IPv6 than they should: a pool was empty
-	Spoofed    uint64 `json:"spoofed"`     // packets in the slow path with another's source
-	Garden     uint64 `json:"garden"`      // packets in the slow path that the walled garden does not let pass
-	NoSession  uint64 `json:"no_session"`  // packets in the slow path without a session
-	Duplicates uint64 `json:"duplicates"`  // logins that were there already
-	TunnelsNew uint64 `json:"tunnels_new"` // established
-	Unproven   uint64 `json:"unproven"`    // tunnels that their peers never confirmed
-	Unsent     uint64 `json:"unsent"`      // datagrams that found no room in the socket: a neighbour does not answer
+	Malformed    uint64 `json:"malformed"`          // datagrams that are no L2TP
+	Unknown      uint64 `json:"unknown"`            // for tunnels or sessions that are not there
+	Outsiders    uint64 `json:"unauthorized_peers"` // from another address than the tunnel's peer
+	Refused      uint64 `json:"refused"`            // tunnels
+	Accepted     uint64 `json:"accepted"`           // logins
+	Rejected     uint64 `json:"rejected"`           // logins
+	NoAddress    uint64 `json:"no_address"`         // logins that found no free address
+	NoPrefix     uint64 `json:"no_prefix"`          // logins that got less IPv6 than they should: a pool was empty
+	Spoofed      uint64 `json:"spoofed"`            // packets in the slow path with another's source
+	WalledGarden uint64 `json:"walled_garden"`      // packets in the slow path that the walled garden does not let pass
+	NoSession    uint64 `json:"no_session"`         // packets in the slow path without a session
+	Duplicates   uint64 `json:"duplicates"`         // logins that were there already
+	TunnelsNew   uint64 `json:"tunnels_new"`        // established
+	Unproven     uint64 `json:"unproven"`           // tunnels that their peers never confirmed
+	Unsent       uint64 `json:"unsent"`             // datagrams that found no room in the socket: a neighbour does not answer
 }
 
 // NewEngine makes an engine without sections.
@@ -172,7 +172,7 @@ func (e *Engine) Answer(q AuthRequest, v AuthReply, now time.Time) {
 // Stats gives what was counted.
 func (e *Engine) Stats() Stats {
 	s, l := e.stats, e.l2tp.Stats()
-	s.Malformed, s.Unknown, s.Strangers = s.Malformed+l.Malformed, l.Unknown, l.WrongPeer
+	s.Malformed, s.Unknown, s.Outsiders = s.Malformed+l.Malformed, l.Unknown, l.WrongPeer
 	s.Refused, s.TunnelsNew, s.Unproven = l.Refused, l.Established, l.Discarded
 	return s
 }
@@ -185,7 +185,7 @@ func (e *Engine) HasSession(id uint16) bool { return e.sessions[id] != nil }
 func (e *Engine) Addresses() map[netip.AddrPort]bool {
 	m := map[netip.AddrPort]bool{}
 	for _, t := range e.l2tp.Tunnels() {
-		m[t.Here()] = true
+		m[t.LocalAddr()] = true
 	}
 	return m
 }

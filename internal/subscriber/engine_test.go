@@ -19,7 +19,7 @@ import (
 
 // duet is a client's engine and a server's with a wire between them, and a
 // clock that a test moves.
-type duet struct {
+type peerPair struct {
 	t              *testing.T
 	now            time.Time
 	client, server *side
@@ -29,7 +29,7 @@ type duet struct {
 }
 
 type side struct {
-	duet      *duet
+	peerPair  *peerPair
 	engine    *Engine
 	other     *side
 	addr      netip.AddrPort
@@ -38,8 +38,8 @@ type side struct {
 	delivered [][]byte
 	dials     []string
 	// as the datapath would have it
-	tunnels  map[uint16]state.AccessTunnel
-	sessions map[uint16]state.AccessSession
+	tunnels  map[uint16]state.L2TPTunnel
+	sessions map[uint16]state.L2TPSession
 	accounts []*Account
 	store    map[string][]byte
 	sent     int
@@ -52,16 +52,16 @@ type datagram struct {
 
 func (s *side) Send(here, peer netip.AddrPort, b []byte) {
 	s.sent++
-	if s.duet.lose != nil && s.duet.lose(s, b) {
+	if s.peerPair.lose != nil && s.peerPair.lose(s, b) {
 		return
 	}
-	if s.duet.change != nil {
-		b = s.duet.change(s, b)
+	if s.peerPair.change != nil {
+		b = s.peerPair.change(s, b)
 	}
 	to := s.other
-	if x := s.duet.beyond; x != nil && (peer == x.addr || s == x) {
+	if x := s.peerPair.beyond; x != nil && (peer == x.addr || s == x) {
 		if to = x; s == x {
-			to = s.duet.server
+			to = s.peerPair.server
 		}
 	}
 	to.inbox = append(to.inbox, datagram{peer, here, slices.Clone(b)})
@@ -81,16 +81,18 @@ func randomBytes(seed uint64) func([]byte) {
 	}
 }
 
-func newSide(d *duet, addr string, seed uint64) *side {
-	s := &side{duet: d, addr: netip.MustParseAddrPort(addr), tunnels: map[uint16]state.AccessTunnel{}, sessions: map[uint16]state.AccessSession{}, store: map[string][]byte{}}
+func newSide(d *peerPair, addr string, seed uint64) *side {
+	s := &side{peerPair: d, addr: netip.MustParseAddrPort(addr), tunnels: map[uint16]state.L2TPTunnel{}, sessions: map[uint16]state.L2TPSession{}, store: map[string][]byte{}}
 	s.engine = NewEngine(s, ra.Links{}, randomBytes(seed))
 	return s
 }
 
-func newDuet(t *testing.T) *duet { return newDuetAt(t, "198.51.100.7:40000", "192.0.2.1:1701") }
+func newPeerPair(t *testing.T) *peerPair {
+	return newPeerPairAt(t, "198.51.100.7:40000", "192.0.2.1:1701")
+}
 
-func newDuetAt(t *testing.T, client, server string) *duet {
-	d := &duet{t: t, now: time.Unix(1_000_000, 0)}
+func newPeerPairAt(t *testing.T, client, server string) *peerPair {
+	d := &peerPair{t: t, now: time.Unix(1_000_000, 0)}
 	d.client, d.server = newSide(d, client, 1), newSide(d, server, 2)
 	d.client.other, d.server.other = d.server, d.client
 	return d
@@ -116,13 +118,13 @@ func testClient() ClientSettings {
 	}
 }
 
-func (d *duet) start(s ServerSettings, c ClientSettings) {
+func (d *peerPair) start(s ServerSettings, c ClientSettings) {
 	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
 	d.client.engine.Set(nil, []ClientSettings{c}, d.now)
 	d.settle()
 }
 
-func (d *duet) sides() []*side {
+func (d *peerPair) sides() []*side {
 	if d.beyond != nil {
 		return []*side{d.client, d.server, d.beyond}
 	}
@@ -131,7 +133,7 @@ func (d *duet) sides() []*side {
 
 // inject has the other side receive a control message in a sender's tunnel, as the next
 // one that it expects there.
-func (d *duet) inject(from *side, t *tunnel, session uint16, m *wirel2tp.Message) {
+func (d *peerPair) inject(from *side, t *tunnel, session uint16, m *wirel2tp.Message) {
 	d.t.Helper()
 	to := from.other
 	there := to.engine.l2tp.Tunnel(t.Remote())
@@ -143,7 +145,7 @@ func (d *duet) inject(from *side, t *tunnel, session uint16, m *wirel2tp.Message
 }
 
 // settle lets everything happen that needs no time.
-func (d *duet) settle() {
+func (d *peerPair) settle() {
 	for range 10000 {
 		busy := false
 		for _, s := range d.sides() {
@@ -154,7 +156,7 @@ func (d *duet) settle() {
 			for len(s.dials) > 0 {
 				name := s.dials[0]
 				s.dials = s.dials[1:]
-				if _, onward := SwitchServer(name); !onward {
+				if _, switched := SwitchServer(name); !switched {
 					s.engine.Dialed(name, s.addr, s.other.addr, d.now)
 				} else if d.beyond != nil {
 					s.engine.Dialed(name, netip.AddrPortFrom(s.addr.Addr(), 50000), d.beyond.addr, d.now)
@@ -204,7 +206,7 @@ func (s *side) take() {
 }
 
 // pass lets time pass.
-func (d *duet) pass(t time.Duration) {
+func (d *peerPair) pass(t time.Duration) {
 	end := d.now.Add(t)
 	for {
 		next := end
@@ -222,9 +224,9 @@ func (d *duet) pass(t time.Duration) {
 }
 
 func (s *side) only() *session {
-	s.duet.t.Helper()
+	s.peerPair.t.Helper()
 	if len(s.engine.sessions) != 1 {
-		s.duet.t.Fatalf("there are %d sessions", len(s.engine.sessions))
+		s.peerPair.t.Fatalf("there are %d sessions", len(s.engine.sessions))
 	}
 	for _, one := range s.engine.sessions {
 		return one
@@ -232,7 +234,7 @@ func (s *side) only() *session {
 	return nil
 }
 
-func (d *duet) up() Learned {
+func (d *peerPair) up() Learned {
 	d.t.Helper()
 	l := d.client.engine.Learned()["home"]
 	if !l.Up {
@@ -244,7 +246,7 @@ func (d *duet) up() Learned {
 func TestAClientAndAServerAgree(t *testing.T) {
 	for _, method := range []ppp.Method{ppp.MethodPAP, ppp.MethodCHAP, ppp.MethodMSCHAPv2} {
 		for _, hide := range []bool{false, true} {
-			d := newDuet(t)
+			d := newPeerPair(t)
 			s, c := testServer(), testClient()
 			s.Methods, s.LACs[0].Hide, c.Hide = []ppp.Method{method}, hide, hide
 			d.start(s, c)
@@ -262,12 +264,12 @@ func TestAClientAndAServerAgree(t *testing.T) {
 				t.Errorf("%s: its name servers are %v", method, l.DNS)
 			}
 			one := d.server.only()
-			want := state.AccessSession{
-				Local: one.local, Remote: d.client.only().local, Tunnel: one.tunnel.Local(), Access: 1, IPv4: l.IPv4, MTU: 1460, MSS: 1420,
+			want := state.L2TPSession{
+				Local: one.local, Remote: d.client.only().local, Tunnel: one.tunnel.Local(), LNS: 1, IPv4: l.IPv4, MTU: 1460, MSS: 1420,
 				Prefixes: []netip.Prefix{one.given.Prefix, l.Delegated},
 			}
 			got := d.server.sessions[one.local]
-			if got.Local != want.Local || got.Remote != want.Remote || got.Tunnel != want.Tunnel || got.Access != 1 || got.IPv4 != want.IPv4 || got.MTU != want.MTU || !slices.Equal(got.Prefixes, want.Prefixes) {
+			if got.Local != want.Local || got.Remote != want.Remote || got.Tunnel != want.Tunnel || got.LNS != 1 || got.IPv4 != want.IPv4 || got.MTU != want.MTU || !slices.Equal(got.Prefixes, want.Prefixes) {
 				t.Errorf("%s: the datapath has\n%+v, want\n%+v", method, got, want)
 			}
 			if len(d.server.accounts) != 1 || d.server.accounts[0].Kind != AccountStart || d.server.accounts[0].Login != "alice" {
@@ -289,7 +291,7 @@ func ping4(from, to netip.Addr, size int) []byte {
 }
 
 func TestPacketsPassWithoutADatapath(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	l := d.up()
 	there := netip.MustParseAddr("8.8.8.8")
@@ -322,7 +324,7 @@ func TestPacketsPassWithoutADatapath(t *testing.T) {
 
 // A process that is killed and its successor: the peer notices nothing.
 func TestSessionsOutliveTheProcess(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	l := d.up()
 	before := d.server.only()
@@ -356,7 +358,7 @@ func TestSessionsOutliveTheProcess(t *testing.T) {
 }
 
 func TestLostMessagesComeAgain(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	chance := rand.New(rand.NewPCG(7, 7))
 	d.lose = func(*side, []byte) bool { return chance.IntN(5) == 0 }
 	d.start(testServer(), testClient())
@@ -378,7 +380,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 			s.Methods, c.Methods = []ppp.Method{ppp.MethodPAP}, []ppp.Method{ppp.MethodCHAP}
 		},
 	} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		s, cl := testServer(), testClient()
 		c(&s, &cl)
 		d.start(s, cl)
@@ -390,7 +392,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 }
 
 func TestTheSilentPeerIsGivenUp(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	d.lose = func(*side, []byte) bool { return true }

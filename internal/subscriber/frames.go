@@ -52,12 +52,12 @@ func (s *session) receiveFrame(frame []byte) {
 }
 
 // asState is what the datapath needs.
-func (s *session) asState() state.AccessSession {
+func (s *session) asState() state.L2TPSession {
 	if s.forwarded() {
 		return s.asForwarded()
 	}
 	l := s.link
-	a := state.AccessSession{Capture: s.watch != nil, Local: s.local, Remote: s.l2tp.Remote(), Tunnel: s.tunnel.Local(), Access: s.access(), Sequence: s.l2tp.Sequenced(), Numbered: s.l2tp.Numbered(), First: s.l2tp.Next()}
+	a := state.L2TPSession{Capture: s.watch != nil, Local: s.local, Remote: s.l2tp.Remote(), Tunnel: s.tunnel.Local(), LNS: s.access(), Sequence: s.l2tp.Sequenced(), Numbered: s.l2tp.Numbered(), First: s.l2tp.Next()}
 	a.MTU = uint16(s.mtu())
 	a.MSS = a.MTU - 40
 	if s.tunnel.client != nil {
@@ -72,7 +72,7 @@ func (s *session) asState() state.AccessSession {
 		return a
 	}
 	p := s.profile
-	a.Up, a.Down, a.Garden = p.Up, p.Down, p.Garden
+	a.Up, a.Down, a.WalledGarden = p.Up, p.Down, p.WalledGarden
 	v4, v6 := s.passes(l.IPCP()), s.passes(l.IPV6CP())
 	a.Blocked = !v4 && !v6
 	if v4 {

@@ -58,7 +58,7 @@ func FuzzSessions(f *testing.F) {
 	f.Add(step(doAnswerFrame, again))
 	f.Add(step(doTransmit, ping4(netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("203.0.113.77"), 1500)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.beyond = newSide(d, "192.0.2.99:1701", 3)
 		s := testServer()
 		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP, ppp.MethodMSCHAPv2}
@@ -91,7 +91,7 @@ func FuzzSessions(f *testing.F) {
 	})
 }
 
-func (d *duet) do(what byte, b []byte) {
+func (d *peerPair) do(what byte, b []byte) {
 	client, server := d.client.engine, d.server.engine
 	var mine, theirs *session
 	for _, s := range client.sessions {
@@ -129,7 +129,7 @@ func (d *duet) do(what byte, b []byte) {
 }
 
 // readAll reads all that can be shown of sessions and tunnels: much of it comes from peers.
-func (d *duet) readAll() {
+func (d *peerPair) readAll() {
 	for _, one := range d.sides() {
 		e := one.engine
 		for id := range e.sessions {
@@ -146,7 +146,7 @@ func (d *duet) readAll() {
 }
 
 // sound compares what a server says that it has given with who is there.
-func (d *duet) sound() {
+func (d *peerPair) sound() {
 	d.t.Helper()
 	for _, one := range d.sides() {
 		e := one.engine
@@ -194,7 +194,7 @@ func (d *duet) sound() {
 
 // FuzzRestore: a store that is damaged does no harm.
 func FuzzRestore(f *testing.F) {
-	d := newDuet(&testing.T{})
+	d := newPeerPair(&testing.T{})
 	d.start(testServer(), testClient())
 	var tunnels, sessions [][]byte
 	for key, value := range d.server.store {
@@ -208,7 +208,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"local":1,"server":"isp"}`), []byte(`{"local":1,"tunnel":1,"link":{"v4":true,"v6":true}}`))
 	f.Add([]byte(`{"local":1,"server":"stranger"}`), []byte(`[]`))
 	f.Fuzz(func(t *testing.T, tunnel, session []byte) {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
 		_ = d.server.engine.Restore([]Stored{{"tunnel/1", tunnel}, {"session/1", session}, {"session/2", session}}, d.now)
 		_ = d.server.engine.Subscribers()

@@ -56,7 +56,7 @@ func (e *Engine) upTo(d time.Duration) time.Duration {
 func (s *session) hostLink() state.HostLink {
 	srv := s.tunnel.server
 	portal := srv.Portal
-	if portal != "" && !s.profile.Garden {
+	if portal != "" && !s.profile.WalledGarden {
 		portal = unrestricted
 	}
 	return state.HostLink{

@@ -17,7 +17,7 @@ type sentMessage struct {
 	message *wirel2tp.Message // nil: an acknowledgement
 }
 
-func (d *duet) hearControl(t *testing.T, from **side) *[]sentMessage {
+func (d *peerPair) receiveControl(t *testing.T, from **side) *[]sentMessage {
 	t.Helper()
 	var list []sentMessage
 	d.lose = func(s *side, b []byte) bool {
@@ -48,10 +48,10 @@ func TestACallThatIsNotUnderstoodIsTheOnlyOneThatEnds(t *testing.T) {
 		"a speed of three bytes":         {Mandatory: true, Attribute: wirel2tp.MinimumBPS, Value: []byte{1, 2, 3}},
 	} {
 		for _, kind := range []wirel2tp.MessageType{wirel2tp.ICRQ, wirel2tp.OCRQ} {
-			d := newDuet(t)
+			d := newPeerPair(t)
 			d.start(testServer(), testClient())
 			l := d.up()
-			heard := d.hearControl(t, &d.server)
+			received := d.receiveControl(t, &d.server)
 			tunnel := d.client.only().tunnel
 			m := wirel2tp.New(kind)
 			m.AVPs = append(m.AVPs, strange)
@@ -61,11 +61,11 @@ func TestACallThatIsNotUnderstoodIsTheOnlyOneThatEnds(t *testing.T) {
 				t.Errorf("%s in %s: the session that was there is now %+v", name, kind, got)
 			}
 			refused := false
-			for _, one := range *heard {
+			for _, one := range *received {
 				refused = refused || one.message != nil && one.message.Type == wirel2tp.CDN && one.header.Session == 4711 && one.message.Result().Code == wirel2tp.CallError
 			}
 			if !refused {
-				t.Errorf("%s in %s: the call is not refused: %+v", name, kind, *heard)
+				t.Errorf("%s in %s: the call is not refused: %+v", name, kind, *received)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestACallThatIsNotUnderstoodIsTheOnlyOneThatEnds(t *testing.T) {
 
 // What need not be understood is passed over, however it looks (section 7.1).
 func TestAnOptionalAttributeThatMakesNoSenseIsPassedOver(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	tunnel := d.client.only().tunnel
 	m := wirel2tp.New(wirel2tp.ICRQ).AddUint16(wirel2tp.AssignedSessionID, 4711).AddUint32(wirel2tp.CallSerialNumber, 9)
@@ -87,7 +87,7 @@ func TestAnOptionalAttributeThatMakesNoSenseIsPassedOver(t *testing.T) {
 
 // A peer that gives up before it knows our numbers says its own (section 4.4.3).
 func TestWhoGivesUpEarlyIsUnderstood(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.server.engine.Set([]ServerSettings{testServer()}, nil, d.now)
 	from := netip.MustParseAddrPort("198.51.100.8:1701")
 	send := func(h wirel2tp.Control) { d.server.engine.Receive(d.server.addr, from, h.Marshal(), d.now) }
@@ -110,7 +110,7 @@ func TestWhoGivesUpEarlyIsUnderstood(t *testing.T) {
 	}
 
 	// a call, in the same way
-	d = newDuet(t)
+	d = newPeerPair(t)
 	d.start(testServer(), testClient())
 	l := d.up()
 	tunnel := d.client.only().tunnel
@@ -126,7 +126,7 @@ func TestWhoGivesUpEarlyIsUnderstood(t *testing.T) {
 // what is for one subscriber never goes to another.
 func TestALACUsesANumberAgain(t *testing.T) {
 	for _, restart := range []bool{false, true} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.start(testServer(), testClient())
 		d.up()
 		old := d.server.only().local
@@ -145,12 +145,12 @@ func TestALACUsesANumberAgain(t *testing.T) {
 			}
 			d.settle()
 		}
-		heard := d.hearControl(t, &d.server)
+		received := d.receiveControl(t, &d.server)
 		listen := d.lose
 		d.lose = func(s *side, b []byte) bool { return listen(s, b) || s == d.server } // this LAC still has its call
 		d.inject(d.client, tunnel, 0, wirel2tp.New(wirel2tp.ICRQ).AddUint16(wirel2tp.AssignedSessionID, number).AddUint32(wirel2tp.CallSerialNumber, 9))
 		d.settle()
-		for _, one := range *heard {
+		for _, one := range *received {
 			if one.message != nil && one.message.Type == wirel2tp.CDN {
 				t.Errorf("the LAC gets a CDN, which ends its new call: %+v", one)
 			}
@@ -172,7 +172,7 @@ func TestALACUsesANumberAgain(t *testing.T) {
 
 // A refusal is acknowledged to the tunnel that it names: else it comes again.
 func TestARefusalIsAcknowledged(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.lose = func(*side, []byte) bool { return true }
 	d.client.engine.Set(nil, []ClientSettings{testClient()}, d.now)
 	d.settle()
@@ -180,12 +180,12 @@ func TestARefusalIsAcknowledged(t *testing.T) {
 	for _, t := range d.client.engine.tunnels() {
 		local = t.Local()
 	}
-	heard := d.hearControl(t, &d.client)
+	received := d.receiveControl(t, &d.client)
 	stop := wirel2tp.New(wirel2tp.StopCCN).AddUint16(wirel2tp.AssignedTunnelID, 77).AddResult(wirel2tp.Result{Code: wirel2tp.StopUnauthorized, Text: "who are you?"})
 	d.client.engine.Receive(d.client.addr, d.server.addr, wirel2tp.Control{Tunnel: local, Nr: 1, Body: stop.Marshal()}.Marshal(), d.now)
 	d.settle()
-	if len(*heard) != 1 || (*heard)[0].message != nil || (*heard)[0].header.Tunnel != 77 || (*heard)[0].header.Nr != 1 {
-		t.Errorf("the answer is %+v", *heard)
+	if len(*received) != 1 || (*received)[0].message != nil || (*received)[0].header.Tunnel != 77 || (*received)[0].header.Nr != 1 {
+		t.Errorf("the answer is %+v", *received)
 	}
 	if why := d.client.engine.Clients()[0].Fault; why != "the server ended the tunnel: result 4 (not authorized): who are you?" {
 		t.Errorf("the client says %q", why)
@@ -196,26 +196,26 @@ func TestARefusalIsAcknowledged(t *testing.T) {
 // with a CDN that names the call, from any peer; all other sessions continue.
 func TestOutgoingCallsAreRefused(t *testing.T) {
 	for _, asker := range []string{"LAC", "server"} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.start(testServer(), testClient())
 		l := d.up()
 		from, to := &d.client, &d.server
 		if asker == "server" {
 			from, to = to, from
 		}
-		heard := d.hearControl(t, to)
+		received := d.receiveControl(t, to)
 		tunnel := (*from).only().tunnel
 		d.inject(*from, tunnel, 0, wirel2tp.New(wirel2tp.OCRQ).AddUint16(wirel2tp.AssignedSessionID, 4711).AddUint32(wirel2tp.CallSerialNumber, 9).AddUint32(wirel2tp.MinimumBPS, 64000).
 			AddUint32(wirel2tp.MaximumBPS, 64000).AddUint32(wirel2tp.BearerType, 1).AddUint32(wirel2tp.FramingType, 1).Add(wirel2tp.CalledNumber, []byte("5551234")))
 		d.settle()
 		var cdn []sentMessage
-		for _, one := range *heard {
+		for _, one := range *received {
 			if one.message != nil && one.message.Type == wirel2tp.CDN {
 				cdn = append(cdn, one)
 			}
 		}
 		if len(cdn) != 1 || cdn[0].header.Session != 4711 || cdn[0].message.Result().Code != wirel2tp.CallNever {
-			t.Errorf("the %s asks: the answer is %+v", asker, *heard)
+			t.Errorf("the %s asks: the answer is %+v", asker, *received)
 		}
 		if got := d.client.engine.Learned()["home"]; !got.Equal(l) || len(d.server.engine.sessions) != 1 || len(d.client.engine.sessions) != 1 {
 			t.Errorf("the %s asks: the session that was there is now %+v", asker, got)
@@ -229,7 +229,7 @@ func TestOutgoingCallsAreRefused(t *testing.T) {
 func TestWhatIsAboutNoCallDoesNoHarm(t *testing.T) {
 	for _, kind := range []wirel2tp.MessageType{wirel2tp.OCRP, wirel2tp.OCCN, wirel2tp.WEN, wirel2tp.SLI, wirel2tp.ICRP, wirel2tp.ICCN} {
 		for _, number := range []uint16{0, 4711} {
-			d := newDuet(t)
+			d := newPeerPair(t)
 			d.start(testServer(), testClient())
 			l := d.up()
 			tunnel := d.client.only().tunnel
@@ -240,7 +240,7 @@ func TestWhatIsAboutNoCallDoesNoHarm(t *testing.T) {
 				t.Errorf("%s for session %d: the session that was there is now %+v", kind, number, got)
 			}
 		}
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.start(testServer(), testClient())
 		d.up()
 		mine := d.client.only()
@@ -255,7 +255,7 @@ func TestWhatIsAboutNoCallDoesNoHarm(t *testing.T) {
 
 // Why a LAC ends a call is said in words, with what the telephone network said.
 func TestTheEndOfACallIsSaidInWords(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	mine := d.client.only()

@@ -7,7 +7,7 @@ import (
 
 // Each LAC has a secret of its own: who it is, its address says, and its name.
 func TestEachLACHasItsSecret(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	second := netip.MustParseAddrPort("[2001:db8::1]:1701")
 	s.Listen = append(s.Listen, second)

@@ -23,7 +23,7 @@ func (s *side) ends() (list []Reason) {
 }
 
 func TestTunnelsGoOverIPv6(t *testing.T) {
-	d := newDuetAt(t, "[2001:db8:a::7]:40000", "[2001:db8:b::1]:1701")
+	d := newPeerPairAt(t, "[2001:db8:a::7]:40000", "[2001:db8:b::1]:1701")
 	s, c := testServer(), testClient()
 	s.Listen = []netip.AddrPort{netip.MustParseAddrPort("[2001:db8:b::1]:1701")}
 	s.LACs[0].Address, s.LACs[0].Hide, c.Hide = netip.MustParsePrefix("2001:db8:a::/48"), true, true
@@ -32,7 +32,7 @@ func TestTunnelsGoOverIPv6(t *testing.T) {
 	l := d.up()
 	one := d.server.only()
 	got := d.server.tunnels[one.tunnel.Local()]
-	if got.Here != d.server.addr || got.Peer != d.client.addr || l.MTU != 1440 || d.server.sessions[one.local].MSS != 1400 {
+	if got.LocalAddr != d.server.addr || got.Peer != d.client.addr || l.MTU != 1440 || d.server.sessions[one.local].MSS != 1400 {
 		t.Errorf("the datapath has %+v, the client %+v", got, l)
 	}
 	there := netip.MustParseAddr("8.8.8.8")
@@ -45,7 +45,7 @@ func TestTunnelsGoOverIPv6(t *testing.T) {
 }
 
 func TestASessionsTimeIsOver(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Default.SessionTimeout = 10 * time.Minute
 	d.start(s, testClient())
@@ -64,7 +64,7 @@ func TestASessionsTimeIsOver(t *testing.T) {
 		t.Error("the session goes on")
 	}
 	// a subscriber's own limit comes before the section's
-	d = newDuet(t)
+	d = newPeerPair(t)
 	s.Users[0].Profile.SessionTimeout = time.Hour
 	d.start(s, testClient())
 	d.up()
@@ -83,7 +83,7 @@ func TestASessionsTimeIsOver(t *testing.T) {
 }
 
 func TestWhoSendsNothingIsEnded(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Default.IdleTimeout = 5 * time.Minute
 	d.start(s, testClient())
@@ -117,10 +117,10 @@ func TestWhoSendsNothingIsEnded(t *testing.T) {
 }
 
 func TestTheWalledGarden(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
-	s.Garden = []netip.Prefix{netip.MustParsePrefix("192.0.2.80/32")}
-	s.Users[0].Profile.Garden = true
+	s.WalledGarden = []netip.Prefix{netip.MustParsePrefix("192.0.2.80/32")}
+	s.Users[0].Profile.WalledGarden = true
 	d.start(s, testClient())
 	l := d.up()
 	inside, outside := netip.MustParseAddr("192.0.2.80"), netip.MustParseAddr("8.8.8.8")
@@ -134,19 +134,19 @@ func TestTheWalledGarden(t *testing.T) {
 		return len(d.server.delivered), len(d.client.delivered)
 	}
 	id := d.server.only().local
-	if up, down := exchange(); !d.server.sessions[id].Garden || up != 1 || down != 1 || d.server.engine.Stats().Garden != 2 {
+	if up, down := exchange(); !d.server.sessions[id].WalledGarden || up != 1 || down != 1 || d.server.engine.Stats().WalledGarden != 2 {
 		t.Errorf("in the garden %d and %d packets arrived, want the one from and to it; the datapath has %+v", up, down, d.server.sessions[id])
 	}
 	out := false
-	d.server.engine.Change(Match{Address: l.IPv4}, Change{Garden: &out}, d.now)
+	d.server.engine.Change(Match{Address: l.IPv4}, Change{WalledGarden: &out}, d.now)
 	d.settle()
-	if up, down := exchange(); d.server.sessions[id].Garden || up != 2 || down != 2 {
+	if up, down := exchange(); d.server.sessions[id].WalledGarden || up != 2 || down != 2 {
 		t.Errorf("outside of it %d and %d packets arrived; the datapath has %+v", up, down, d.server.sessions[id])
 	}
 	in := true
-	d.server.engine.Change(Match{Session: id}, Change{Garden: &in}, d.now)
+	d.server.engine.Change(Match{Session: id}, Change{WalledGarden: &in}, d.now)
 	d.settle()
-	if up, down := exchange(); !d.server.sessions[id].Garden || up != 1 || down != 1 {
+	if up, down := exchange(); !d.server.sessions[id].WalledGarden || up != 1 || down != 1 {
 		t.Errorf("back in the garden %d and %d packets arrived", up, down)
 	}
 	if got := d.client.engine.Learned()["home"]; !got.Equal(l) {
@@ -159,7 +159,7 @@ func TestTheWalledGarden(t *testing.T) {
 func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
 	s, c := testServer(), testClient()
 	s.Methods, s.Users[0] = []ppp.Method{ppp.MethodPAP}, User{Login: "alice", Hash: "a hash", Profile: Profile{Down: 5e6}}
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(s, c)
 	d.settle()
 	if len(d.server.asked) != 1 || d.server.asked[0].Hash != "a hash" || d.server.asked[0].Password != "wonder" || d.server.asked[0].Profile.Down != 5e6 {
@@ -175,7 +175,7 @@ func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
 		t.Error("a session waits for an answer that was given")
 	}
 	s.Methods = []ppp.Method{ppp.MethodCHAP}
-	d = newDuet(t)
+	d = newPeerPair(t)
 	d.start(s, c)
 	d.pass(5 * time.Second)
 	if len(d.server.asked) != 0 || d.client.engine.Learned()["home"].Up {
@@ -187,7 +187,7 @@ func TestWhoHasAHashIsComparedElsewhere(t *testing.T) {
 func TestNobodyWaitsWhenTheSubscriberIsGone(t *testing.T) {
 	s, c := testServer(), testClient()
 	s.Users, s.Remote = nil, true
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(s, c)
 	d.settle()
 	if len(d.server.asked) == 0 || !d.server.engine.Waits(d.server.asked[0]) {

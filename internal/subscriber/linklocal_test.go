@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheServerAnswersOnTheLinkItself(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	c := d.client.only()

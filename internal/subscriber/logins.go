@@ -19,7 +19,7 @@ const (
 // Login is what an operator's log says of a subscriber.
 type Login struct {
 	Kind      LoginKind
-	Access    string
+	LNS       string
 	Login     string
 	Calling   string // number of the line, if the LAC gives it (RFC 2661 section 4.4.5)
 	LAC       netip.AddrPort
@@ -49,7 +49,7 @@ func (s *session) noteLogin(kind LoginKind, reason string) {
 		return
 	}
 	one := Login{
-		Kind: kind, Access: s.tunnel.server.Name, Login: s.login, Calling: s.call.Calling, LAC: s.call.LAC,
+		Kind: kind, LNS: s.tunnel.server.Name, Login: s.login, Calling: s.call.Calling, LAC: s.call.LAC,
 		IPv4: s.given.IPv4, Prefix: s.given.Prefix, Delegated: s.given.Delegated, Session: s.id, Reason: reason,
 	}
 	if kind == LoggedOut {

@@ -12,7 +12,7 @@ import (
 // A subscriber that negotiates LCP again and logs in as another: the account of the first
 // ends as the first's, and the second has its own, with its own id and its own time.
 func TestAnotherLoginInTheSameCallHasItsOwnAccount(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Users[1].Profile.SessionTimeout = 10 * time.Minute
 	d.start(s, testClient())
@@ -49,11 +49,11 @@ func TestAnotherLoginInTheSameCallHasItsOwnAccount(t *testing.T) {
 
 // The log has who came, who was refused and who went, and why; a flood of them is counted.
 func TestLoginsAreForTheLog(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	l := d.up()
 	list, _ := d.server.engine.Logins()
-	if len(list) != 1 || list[0].Kind != LoggedIn || list[0].Login != "alice" || list[0].IPv4 != l.IPv4 || list[0].LAC != d.client.addr || list[0].Access != "isp" {
+	if len(list) != 1 || list[0].Kind != LoggedIn || list[0].Login != "alice" || list[0].IPv4 != l.IPv4 || list[0].LAC != d.client.addr || list[0].LNS != "isp" {
 		t.Fatalf("after a login: %+v", list)
 	}
 	d.pass(time.Hour)
@@ -64,7 +64,7 @@ func TestLoginsAreForTheLog(t *testing.T) {
 	}
 	c := testClient()
 	c.Password = "guess"
-	d = newDuet(t)
+	d = newPeerPair(t)
 	d.start(testServer(), c)
 	list, _ = d.server.engine.Logins()
 	if len(list) != 1 || list[0].Kind != LoginRefused || list[0].Login != "alice" || list[0].Reason != "Login incorrect" {
@@ -91,7 +91,7 @@ func TestLoginsAreForTheLog(t *testing.T) {
 
 // RFC 1812 section 4.3.2.8, RFC 4443 section 2.4 f: errors are limited, for each session.
 func TestErrorsOfTheSlowPathAreLimited(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	l := d.up()
 	big := ping4(netip.MustParseAddr("8.8.8.8"), l.IPv4, 1480)
@@ -112,7 +112,7 @@ func TestErrorsOfTheSlowPathAreLimited(t *testing.T) {
 // A client whose login was changed while weft did not run logs in by the new one.
 func TestAChangedLoginIsTakenOverAfterARestart(t *testing.T) {
 	for _, login := range []string{"alice", "bob"} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		d.start(testServer(), testClient())
 		d.up()
 		store := d.client.store

@@ -55,7 +55,7 @@ func TestIPv6ThatIsMalformed(t *testing.T) {
 		"a packet from the router's own link-local address": ipv6.Packet{From: netip.MustParseAddr("fe80::1"), To: netip.MustParseAddr("ff02::2"), NextHeader: ipv6.ICMPv6, HopLimit: 255, Payload: []byte{133, 0, 0, 0, 0, 0, 0, 0}}.Marshal(2),
 		"IPv6 whose version is 0":                           with(icmp(133, 0, 0, 0, 0, 0, 0, 0), func(b []byte) { b[0] = 0 }),
 	}
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	one, peer := d.server.only(), d.client.only()

@@ -34,7 +34,7 @@ func (m Match) Empty() bool {
 // Change is what of a session can be changed while it lasts; nil: stays.
 type Change struct {
 	Up, Down       *uint64
-	Garden         *bool
+	WalledGarden   *bool
 	SessionTimeout *time.Duration // from its start
 	IdleTimeout    *time.Duration
 	Interim        *time.Duration
@@ -121,8 +121,8 @@ func (s *session) change(c Change) {
 	e, p := s.engine, &s.profile
 	set(&p.Up, c.Up)
 	set(&p.Down, c.Down)
-	if c.Garden != nil && *c.Garden != p.Garden {
-		p.Garden = *c.Garden
+	if c.WalledGarden != nil && *c.WalledGarden != p.WalledGarden {
+		p.WalledGarden = *c.WalledGarden
 		if s.tunnel.server.Portal != "" && s.link.IPV6CP() == ppp.StateOpened {
 			s.adverts, s.advertAt = 0, e.clock.Now() // its hosts are to know at once
 		}

@@ -39,7 +39,7 @@ func flats() ServerSettings {
 }
 
 func TestAPoolHasAllKinds(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := flats()
 	d.start(s, testClient())
 	l, p := d.up(), s.Pools[1]
@@ -77,7 +77,7 @@ func TestAPoolHasAllKinds(t *testing.T) {
 
 // What a pool does not have comes from where everybody's does.
 func TestAPoolOfOneKind(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := flats()
 	atPool(&s.Users[0].Profile, "four")
 	d.start(s, testClient())
@@ -102,7 +102,7 @@ func TestWhatKeepsASubscriberFromAnAddress(t *testing.T) {
 		"its prefix is another session's": {func(s *ServerSettings) { s.Users[0].Profile.Delegated = netip.MustParsePrefix("2001:db8:9::/56") }, "2001:db8:9::/56 is that of session 7"},
 		"its route is another session's":  {func(s *ServerSettings) { s.Users[0].Profile.Routes = prefixes("198.51.100.8/29") }, "198.51.100.8/29 is that of session 7"},
 	} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		s := flats()
 		c.change(&s)
 		d.server.engine.Set([]ServerSettings{s}, nil, d.now)
@@ -126,7 +126,7 @@ func TestWhatKeepsASubscriberFromAnAddress(t *testing.T) {
 
 // An empty pool of prefixes rejects no session; it is counted.
 func TestWithoutAPrefix(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Delegate, s.Bits = prefixes("2001:db8:2000::/56"), 56
 	d.server.engine.Set([]ServerSettings{s}, nil, d.now)
@@ -142,13 +142,13 @@ func TestWithoutAPrefix(t *testing.T) {
 // The subscriber's hosts receive the routes that RADIUS gave for hosts, and the captive
 // portal of the walled garden.
 func TestWhatHostsAreToldBesides(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Portal, s.Users = "https://pay.example.net/api", nil
 	s.Remote = true
 	d.start(s, testClient())
 	q := d.server.asked[0]
-	d.server.engine.Answer(q, AuthReply{Accept: true, Profile: Profile{Garden: true, Advertised: prefixes("2001:db8:77::/48")}}, d.now)
+	d.server.engine.Answer(q, AuthReply{Accept: true, Profile: Profile{WalledGarden: true, Advertised: prefixes("2001:db8:77::/48")}}, d.now)
 	d.settle()
 	one := d.server.only()
 	hosts := func() state.HostLink { return one.hostLink() }
@@ -157,7 +157,7 @@ func TestWhatHostsAreToldBesides(t *testing.T) {
 	}
 	d.pass(time.Minute)
 	sent, no := d.server.sent, false
-	d.server.engine.Change(Match{Login: "alice"}, Change{Garden: &no}, d.now)
+	d.server.engine.Change(Match{Login: "alice"}, Change{WalledGarden: &no}, d.now)
 	d.settle()
 	if h := hosts(); !strings.HasSuffix(h.Portal, ":unrestricted") || d.server.sent == sent {
 		t.Errorf("out of the garden hosts get %q, and %d messages were sent", h.Portal, d.server.sent-sent)

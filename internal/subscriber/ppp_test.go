@@ -13,7 +13,7 @@ import (
 )
 
 // frames calls look for each control frame of PPP that a side sends; true loses it.
-func (d *duet) frames(t *testing.T, look func(from *side, protocol wireppp.Protocol, p wireppp.Packet) bool) {
+func (d *peerPair) frames(t *testing.T, look func(from *side, protocol wireppp.Protocol, p wireppp.Packet) bool) {
 	t.Helper()
 	d.lose = func(from *side, b []byte) bool {
 		h, rest, err := wirel2tp.Parse(b)
@@ -35,8 +35,8 @@ func (d *duet) frames(t *testing.T, look func(from *side, protocol wireppp.Proto
 // Each PAP request of a peer has another identifier (RFC 1334 section 2.2.1): a slow
 // server or a lost answer does not reject the peer.
 func TestPAPIsAskedAgain(t *testing.T) {
-	slow := func() (*duet, *[]uint8, *[]uint8) {
-		d := newDuet(t)
+	slow := func() (*peerPair, *[]uint8, *[]uint8) {
+		d := newPeerPair(t)
 		var asked, answered []uint8
 		d.frames(t, func(from *side, protocol wireppp.Protocol, p wireppp.Packet) bool {
 			switch {
@@ -98,7 +98,7 @@ func TestALACThatAgreedToMultilink(t *testing.T) {
 
 // A peer that knows no echo is there all the same.
 func TestAPeerThatKnowsNoEcho(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	d.frames(t, func(from *side, protocol wireppp.Protocol, p wireppp.Packet) bool {
@@ -117,7 +117,7 @@ func TestAPeerThatKnowsNoEcho(t *testing.T) {
 // A server without an address of its own (all come from RADIUS, and there is no
 // gateway) says none: 0.0.0.0 would be a question (RFC 1332 section 3.3).
 func TestAServerWithoutAnAddress(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	asked := 0
 	d.frames(t, func(from *side, protocol wireppp.Protocol, p wireppp.Packet) bool {
 		if from == d.server && protocol == wireppp.IPCP && p.Code == wireppp.ConfigureRequest && len(p.Data) > 0 {

@@ -14,7 +14,7 @@ import (
 // carrier is a LAC that has spoken with the subscriber already: it says so when
 // the call stands (RFC 2661 section 4.4.5), and sends what a test makes up.
 type carrier struct {
-	*duet
+	*peerPair
 	tunnel  *tunnel
 	session *session
 	frames  []frame // that the server sent to the subscriber
@@ -30,7 +30,7 @@ const theirCall = 7777
 
 func newCarrier(t *testing.T, s ServerSettings) *carrier {
 	t.Helper()
-	c := &carrier{duet: newDuet(t)}
+	c := &carrier{peerPair: newPeerPair(t)}
 	c.start(s, testClient())
 	for _, c.tunnel = range c.server.engine.tunnels() {
 	}

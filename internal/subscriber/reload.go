@@ -14,7 +14,7 @@ import (
 // get advertisements with changed name servers and translators.
 func (e *Engine) updateServer(srv *server, n ServerSettings) {
 	old := &server{ServerSettings: srv.ServerSettings, users: srv.users}
-	told := !slices.Equal(old.DNS, n.DNS) || !slices.Equal(old.PREF64, n.PREF64) || old.Portal != n.Portal
+	notified := !slices.Equal(old.DNS, n.DNS) || !slices.Equal(old.PREF64, n.PREF64) || old.Portal != n.Portal
 	srv.update(n)
 	for _, t := range e.tunnels() {
 		if t.server == srv {
@@ -25,7 +25,7 @@ func (e *Engine) updateServer(srv *server, n ServerSettings) {
 		if s.tunnel.server != srv || !s.up() || s.link == nil {
 			continue
 		}
-		if told && s.link.IPV6CP() == ppp.StateOpened {
+		if notified && s.link.IPV6CP() == ppp.StateOpened {
 			// soon, but not all at once (RFC 4861 section 6.2.4)
 			s.adverts, s.advertAt = 0, e.clock.Now().Add(e.upTo(advertSoon))
 			e.clock.Arm(s)
@@ -64,8 +64,8 @@ func (s *session) updateLimits(was, is Profile) {
 	if was.Down != is.Down && s.profile.Down == was.Down {
 		c.Down = &is.Down
 	}
-	if was.Garden != is.Garden && s.profile.Garden == was.Garden {
-		c.Garden = &is.Garden
+	if was.WalledGarden != is.WalledGarden && s.profile.WalledGarden == was.WalledGarden {
+		c.WalledGarden = &is.WalledGarden
 	}
 	if was.SessionTimeout != is.SessionTimeout && s.profile.SessionTimeout == was.SessionTimeout {
 		c.SessionTimeout = &is.SessionTimeout

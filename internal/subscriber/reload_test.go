@@ -13,7 +13,7 @@ import (
 )
 
 func TestAnotherFileChangesSessionsThatAreThere(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Default.Up, s.Default.SessionTimeout = 1e6, 10*time.Hour
 	d.start(s, testClient())
@@ -34,8 +34,8 @@ func TestAnotherFileChangesSessionsThatAreThere(t *testing.T) {
 	if up, down := rates(); up != 2e6 || down != 3e6 {
 		t.Errorf("the section's rates became %d and %d", up, down)
 	}
-	reload(func(s *ServerSettings) { s.Users[0].Profile.Down, s.Users[0].Profile.Garden = 9e6, true })
-	if up, down := rates(); up != 2e6 || down != 9e6 || !d.server.sessions[id].Garden {
+	reload(func(s *ServerSettings) { s.Users[0].Profile.Down, s.Users[0].Profile.WalledGarden = 9e6, true })
+	if up, down := rates(); up != 2e6 || down != 9e6 || !d.server.sessions[id].WalledGarden {
 		t.Errorf("the user's own became %d and %d, %+v", up, down, d.server.sessions[id])
 	}
 	ordered := uint64(5e6)
@@ -58,7 +58,7 @@ func TestAnotherFileChangesSessionsThatAreThere(t *testing.T) {
 
 // The slow path holds to the rates, and a change holds at once.
 func TestTheSlowPathHoldsToTheRates(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	s.Users[0].Profile.Down, s.Users[0].Profile.Up = 8e6, 4e6 // bit/s: 1 and 0.5 MB/s
 	d.start(s, testClient())
@@ -106,7 +106,7 @@ func TestTheSlowPathHoldsToTheRates(t *testing.T) {
 }
 
 func TestSubscribersAreToldOfTranslators(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	s := testServer()
 	p := netip.MustParsePrefix("64:ff9b::/96")
 	var adverts []*ndp.RouterAdvertisement
@@ -141,7 +141,7 @@ func TestSubscribersAreToldOfTranslators(t *testing.T) {
 
 // All sessions that forward packets are given again, and nothing else.
 func TestSessionsAreToldAgain(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	d.start(testServer(), testClient())
 	d.up()
 	e := d.server.engine

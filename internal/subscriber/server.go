@@ -46,33 +46,33 @@ const (
 
 // ServerSettings is an LNS, as its section of weft.toml says.
 type ServerSettings struct {
-	Name        string
-	ID          int // for the datapath
-	Device      string
-	Listen      []netip.AddrPort
-	HostName    string
-	LACs        []LAC
-	Hello       time.Duration
-	Echo        time.Duration
-	MRU         int
-	Methods     []ppp.Method
-	Users       []User
-	Remote      bool // who is not in Users is asked for elsewhere
-	Gateway     netip.Addr
-	Pools       []addresspool.Pool
-	Prefixes    []netip.Prefix // /64 out of these are advertised
-	Delegate    []netip.Prefix
-	Addresses6  []netip.Prefix // single addresses out of these are given by DHCPv6
-	Bits        int            // of a delegated prefix
-	IPv6        bool
-	DNS         []netip.Addr
-	PREF64      []netip.Prefix // of translators that serve subscribers
-	Duplicates  Duplicates
-	Garden      []netip.Prefix
-	Portal      string // of the walled garden, for hosts
-	MaxSessions int
-	Forward     []Forward
-	Default     Profile // what profiles leave open
+	Name         string
+	ID           int // for the datapath
+	Device       string
+	Listen       []netip.AddrPort
+	HostName     string
+	LACs         []LAC
+	Hello        time.Duration
+	Echo         time.Duration
+	MRU          int
+	Methods      []ppp.Method
+	Users        []User
+	Remote       bool // who is not in Users is asked for elsewhere
+	Gateway      netip.Addr
+	Pools        []addresspool.Pool
+	Prefixes     []netip.Prefix // /64 out of these are advertised
+	Delegate     []netip.Prefix
+	Addresses6   []netip.Prefix // single addresses out of these are given by DHCPv6
+	Bits         int            // of a delegated prefix
+	IPv6         bool
+	DNS          []netip.Addr
+	PREF64       []netip.Prefix // of translators that serve subscribers
+	Duplicates   Duplicates
+	WalledGarden []netip.Prefix
+	Portal       string // of the walled garden, for hosts
+	MaxSessions  int
+	Forward      []Forward
+	Default      Profile // what profiles leave open
 }
 
 // server is one section at work.

@@ -235,7 +235,7 @@ func (s *session) account(kind AccountKind, why Reason) {
 	}
 	e := s.engine
 	e.pending.accounts = append(e.pending.accounts, &Account{
-		Kind: kind, Access: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
+		Kind: kind, LNS: s.tunnel.server.Name, Session: s.local, ID: s.id, Login: s.login, Call: s.call,
 		Local: s.tunnel.server.users[s.login] != nil, Profile: s.assigned(), Started: s.since, At: e.clock.Now(), Reason: why, Slow: s.slow, Base: s.base,
 	})
 }

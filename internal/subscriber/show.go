@@ -13,52 +13,52 @@ import (
 
 // SessionRow is a session as weft show tells of it.
 type SessionRow struct {
-	Access    string         `json:"access"`
-	Client    string         `json:"client,omitempty"` // the NAME of an [l2tp_client.NAME] instead
-	Login     string         `json:"login"`
-	Session   uint16         `json:"session"`
-	Tunnel    uint16         `json:"tunnel"`
-	PeerID    uint16         `json:"peer_session"`
-	ID        string         `json:"id"` // in accounting
-	State     string         `json:"state"`
-	Onward    string         `json:"onward,omitempty"` // the server that it goes on to
-	Since     time.Time      `json:"since"`
-	IPv4      netip.Addr     `json:"ipv4,omitzero"`
-	IPv6      netip.Addr     `json:"ipv6,omitzero"`
-	Prefix    netip.Prefix   `json:"prefix,omitzero"`
-	Delegated netip.Prefix   `json:"delegated,omitzero"`
-	Routes    []netip.Prefix `json:"routes"`
-	Up        uint64         `json:"up"`
-	Down      uint64         `json:"down"`
-	Garden    bool           `json:"garden"`
-	MTU       int            `json:"mtu"`
-	Method    ppp.Method     `json:"authentication"`
-	LCP       string         `json:"lcp"`
-	IPCP      string         `json:"ipcp"`
-	IPV6CP    string         `json:"ipv6cp"`
-	LinkLocal netip.Addr     `json:"link_local,omitzero"`
-	Call      Call           `json:"call"`
-	Slow      Traffic        `json:"slow_path"`
-	SlowDrops [2]uint64      `json:"-"` // in the slow path, for their rate: up, down
+	LNS          string         `json:"lns"`
+	Client       string         `json:"client,omitempty"` // the NAME of an [l2tp_client.NAME] instead
+	Login        string         `json:"login"`
+	Session      uint16         `json:"session"`
+	Tunnel       uint16         `json:"tunnel"`
+	PeerID       uint16         `json:"peer_session"`
+	ID           string         `json:"id"` // in accounting
+	State        string         `json:"state"`
+	SwitchedTo   string         `json:"switched_to,omitempty"` // the server that it goes on to
+	Since        time.Time      `json:"since"`
+	IPv4         netip.Addr     `json:"ipv4,omitzero"`
+	IPv6         netip.Addr     `json:"ipv6,omitzero"`
+	Prefix       netip.Prefix   `json:"prefix,omitzero"`
+	Delegated    netip.Prefix   `json:"delegated,omitzero"`
+	Routes       []netip.Prefix `json:"routes"`
+	Up           uint64         `json:"rate_up"`
+	Down         uint64         `json:"rate_down"`
+	WalledGarden bool           `json:"walled_garden"`
+	MTU          int            `json:"mtu"`
+	Method       ppp.Method     `json:"authentication"`
+	LCP          string         `json:"lcp"`
+	IPCP         string         `json:"ipcp"`
+	IPV6CP       string         `json:"ipv6cp"`
+	LinkLocal    netip.Addr     `json:"link_local,omitzero"`
+	Call         Call           `json:"call"`
+	Slow         Traffic        `json:"slow_path"`
+	SlowDrops    [2]uint64      `json:"-"` // in the slow path, for their rate: up, down
 }
 
 // TunnelRow is a tunnel.
 type TunnelRow struct {
-	Section  string         `json:"section"`
-	Local    uint16         `json:"tunnel"`
-	Remote   uint16         `json:"peer_tunnel"`
-	State    string         `json:"state"`
-	Here     netip.AddrPort `json:"here"`
-	Peer     netip.AddrPort `json:"peer"`
-	Host     string         `json:"host"`
-	Vendor   string         `json:"vendor"`
-	LAC      string         `json:"lac"`
-	Sessions int            `json:"sessions"`
-	Ns       uint16         `json:"ns"`
-	Nr       uint16         `json:"nr"`
-	Waiting  int            `json:"waiting"` // messages not acknowledged
-	Since    time.Time      `json:"since"`
-	Heard    time.Time      `json:"heard,omitzero"`
+	Section   string         `json:"section"`
+	Local     uint16         `json:"tunnel"`
+	Remote    uint16         `json:"peer_tunnel"`
+	State     string         `json:"state"`
+	LocalAddr netip.AddrPort `json:"local"`
+	Peer      netip.AddrPort `json:"peer"`
+	Host      string         `json:"host"`
+	Vendor    string         `json:"vendor"`
+	LAC       string         `json:"lac"`
+	Sessions  int            `json:"sessions"`
+	Ns        uint16         `json:"ns"`
+	Nr        uint16         `json:"nr"`
+	Waiting   int            `json:"waiting"` // messages not acknowledged
+	Since     time.Time      `json:"since"`
+	Received  time.Time      `json:"last_received,omitzero"`
 }
 
 // ClientRow is an [l2tp_client.NAME].
@@ -109,7 +109,7 @@ func (s *session) row() SessionRow {
 	r := SessionRow{
 		Login: s.login, Session: s.local, Tunnel: s.tunnel.Local(), PeerID: s.l2tp.Remote(), ID: s.id,
 		State: "connecting", Since: s.since, Call: s.call, Slow: s.slow, SlowDrops: [2]uint64{s.rateUp.Dropped, s.rateDown.Dropped}, IPv4: s.given.IPv4, IPv6: s.profile.IPv6, Prefix: s.given.Prefix,
-		Delegated: s.given.Delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, Garden: s.profile.Garden,
+		Delegated: s.given.Delegated, Routes: append([]netip.Prefix{}, s.profile.Routes...), Up: s.profile.Up, Down: s.profile.Down, WalledGarden: s.profile.WalledGarden,
 	}
 	if c := s.tunnel.client; c != nil {
 		g := c.learned
@@ -118,7 +118,7 @@ func (s *session) row() SessionRow {
 			r.IPv6 = a.Addr()
 		}
 	} else {
-		r.Access = s.tunnel.server.Name
+		r.LNS = s.tunnel.server.Name
 	}
 	l := s.link
 	if l == nil {
@@ -130,7 +130,7 @@ func (s *session) row() SessionRow {
 	}
 	switch {
 	case s.forwarded():
-		r.State, r.Onward = "onward", s.target.Server
+		r.State, r.SwitchedTo = "switched", s.target.Server
 	case s.running():
 		r.State = "up"
 	case s.question != 0:
@@ -156,12 +156,12 @@ func (t *tunnel) row() TunnelRow {
 	case t.client != nil:
 		section = "l2tp_client." + t.client.Name
 	default:
-		section = "onward to " + t.toServer.Server
+		section = "switched to " + t.toServer.Server
 	}
 	l := t.Status()
 	return TunnelRow{
-		Section: section, Local: l.Local, Remote: l.Remote, State: l.State.String(), Here: l.Here, Peer: l.Peer, Host: l.Host,
-		Vendor: l.Vendor, LAC: t.lac, Sessions: l.Sessions, Ns: l.Ns, Nr: l.Nr, Waiting: l.Waiting, Since: l.Since, Heard: l.Heard,
+		Section: section, Local: l.Local, Remote: l.Remote, State: l.State.String(), LocalAddr: l.LocalAddr, Peer: l.Peer, Host: l.Host,
+		Vendor: l.Vendor, LAC: t.lac, Sessions: l.Sessions, Ns: l.Ns, Nr: l.Nr, Waiting: l.Waiting, Since: l.Since, Received: l.Received,
 	}
 }
 

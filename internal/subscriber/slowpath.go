@@ -25,8 +25,8 @@ func (s *session) fromPeer(ip []byte) {
 		s.engine.stats.Spoofed++
 		return
 	}
-	if !s.gardenPasses(to) {
-		s.engine.stats.Garden++
+	if !s.walledGardenPasses(to) {
+		s.engine.stats.WalledGarden++
 		return
 	}
 	if !s.rateUp.Pass(s.profile.Up, len(ip), s.engine.clock.Now()) {
@@ -45,11 +45,11 @@ func (s *session) owns(a netip.Addr) bool {
 	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// gardenPasses tells whether the walled garden lets a subscriber reach an address, and
+// walledGardenPasses tells whether the walled garden lets a subscriber reach an address, and
 // be reached from it.
-func (s *session) gardenPasses(far netip.Addr) bool {
+func (s *session) walledGardenPasses(far netip.Addr) bool {
 	srv := s.tunnel.server
-	return srv == nil || !s.profile.Garden || slices.ContainsFunc(srv.Garden, func(p netip.Prefix) bool { return p.Contains(far) })
+	return srv == nil || !s.profile.WalledGarden || slices.ContainsFunc(srv.WalledGarden, func(p netip.Prefix) bool { return p.Contains(far) })
 }
 
 // fromPeer6 is fromPeer for IPv6. It separates the messages for the link itself.
@@ -87,8 +87,8 @@ func (e *Engine) Transmit(device string, ip []byte) {
 		e.stats.NoSession++
 		return
 	}
-	if !s.gardenPasses(from) {
-		e.stats.Garden++
+	if !s.walledGardenPasses(from) {
+		e.stats.WalledGarden++
 		return
 	}
 	protocol, open := wireppp.IPv4, s.link.IPCP() == ppp.StateOpened

@@ -25,33 +25,33 @@ type Stored struct {
 
 type storedTunnel struct {
 	l2tp.TunnelSnapshot
-	Server string        `json:"server,omitempty"`
-	Client string        `json:"client,omitempty"`
-	LAC    string        `json:"lac"`
-	Onward *SwitchTarget `json:"onward,omitempty"` // the server that it leads to
-	Calls  uint32        `json:"calls,omitempty"`
-	By     string        `json:"by,omitempty"` // a client's settings (ClientSettings.mark)
+	Server     string        `json:"server,omitempty"`
+	Client     string        `json:"client,omitempty"`
+	LAC        string        `json:"lac"`
+	SwitchedTo *SwitchTarget `json:"onward,omitempty"` // the server that it leads to
+	Calls      uint32        `json:"calls,omitempty"`
+	By         string        `json:"by,omitempty"` // a client's settings (ClientSettings.mark)
 }
 
 type storedSession struct {
 	l2tp.SessionSnapshot
-	Call    Call                  `json:"call"`
-	ACCM    uint32                `json:"accm,omitempty"`
-	ID      string                `json:"id"`
-	Login   string                `json:"login"`
-	Profile Profile               `json:"profile"`
-	IPv4    netip.Addr            `json:"ipv4,omitzero"`
-	Prefix  netip.Prefix          `json:"prefix,omitzero"`
-	Deleg   netip.Prefix          `json:"delegated,omitzero"`
-	Online  bool                  `json:"online"`
-	Since   time.Time             `json:"since"`
-	Ends    time.Time             `json:"ends,omitzero"`
-	Slow    Traffic               `json:"slow"`
-	Base    *Traffic              `json:"base,omitempty"`
-	Link    ppp.Snapshot          `json:"link"`
-	Onward  *SwitchTarget         `json:"onward,omitempty"` // where it goes on to
-	Pair    uint16                `json:"pair,omitempty"`   // and by which session
-	V6      *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
+	Call       Call                  `json:"call"`
+	ACCM       uint32                `json:"accm,omitempty"`
+	ID         string                `json:"id"`
+	Login      string                `json:"login"`
+	Profile    Profile               `json:"profile"`
+	IPv4       netip.Addr            `json:"ipv4,omitzero"`
+	Prefix     netip.Prefix          `json:"prefix,omitzero"`
+	Deleg      netip.Prefix          `json:"delegated,omitzero"`
+	Online     bool                  `json:"online"`
+	Since      time.Time             `json:"since"`
+	Ends       time.Time             `json:"ends,omitzero"`
+	Slow       Traffic               `json:"slow"`
+	Base       *Traffic              `json:"base,omitempty"`
+	Link       ppp.Snapshot          `json:"link"`
+	SwitchedTo *SwitchTarget         `json:"onward,omitempty"` // where it goes on to
+	Pair       uint16                `json:"pair,omitempty"`   // and by which session
+	V6         *dhcp6client.Snapshot `json:"v6,omitempty"`     // of a client
 }
 
 func tunnelKey(id uint16) string  { return "tunnel/" + strconv.Itoa(int(id)) }
@@ -99,7 +99,7 @@ func (t *tunnel) stored(k l2tp.TunnelSnapshot) storedTunnel {
 	case t.client != nil:
 		o.Client, o.By = t.client.Name, t.client.mark()
 	default:
-		o.Onward, o.Calls = &t.toServer.SwitchTarget, t.toServer.calls
+		o.SwitchedTo, o.Calls = &t.toServer.SwitchTarget, t.toServer.calls
 	}
 	return o
 }
@@ -118,7 +118,7 @@ func (s *session) stored() storedSession {
 		return o // the side of the other server has none
 	}
 	if s.pair != nil {
-		o.Onward = &s.target
+		o.SwitchedTo = &s.target
 	}
 	o.Link = l.Snapshot()
 	if s.v6 != nil {
@@ -173,8 +173,8 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 	case t.client != nil:
 		c.Hello = t.client.Keepalive
 	}
-	if k.Onward != nil {
-		e.restoreSwitch(t, *k.Onward, k.Calls)
+	if k.SwitchedTo != nil {
+		e.restoreSwitch(t, *k.SwitchedTo, k.Calls)
 	}
 	if t.server == nil && t.client == nil && t.toServer == nil {
 		e.l2tp.Drop(k.Local)
@@ -215,7 +215,7 @@ func (e *Engine) restoreSession(k storedSession) {
 		settings.Server, settings.Name, settings.Auth, settings.Echo = true, srv.HostName, srv.Methods, srv.Echo
 		settings.IPv4, settings.IPv6 = s.given.IPv4.IsValid(), srv.IPv6
 		srv.count++
-		if k.Onward == nil {
+		if k.SwitchedTo == nil {
 			srv.hold(s)
 		}
 	} else {
@@ -225,8 +225,8 @@ func (e *Engine) restoreSession(k storedSession) {
 		c.session = s
 	}
 	s.link = ppp.Restore(k.Link, settings, linkCarrier{s}, e.clock.Now())
-	if k.Onward != nil {
-		s.target = *k.Onward
+	if k.SwitchedTo != nil {
+		s.target = *k.SwitchedTo
 		s.link.Abandon()
 	}
 	if s.profile.Interim > 0 && s.online {

@@ -28,7 +28,7 @@ type SwitchTarget struct {
 }
 
 // dialSwitch is what a dialled name begins with that is not a client's.
-const dialSwitch = "onward "
+const dialSwitch = "switch "
 
 func (o SwitchTarget) key() string {
 	key := dialSwitch + o.Server + " " + o.Name + " " + o.Secret
@@ -187,23 +187,23 @@ func (s *session) forwarded() bool {
 func (s *session) carried() bool { return s.running() || s.forwarded() }
 
 // asForwarded is what the datapath needs of either side.
-func (s *session) asForwarded() state.AccessSession {
+func (s *session) asForwarded() state.L2TPSession {
 	one := s.subscriber()
-	a := state.AccessSession{
-		Local: s.local, Remote: s.l2tp.Remote(), Tunnel: s.tunnel.Local(), Access: one.access(), Onward: s.pair.local, Sequence: s.l2tp.Sequenced(),
+	a := state.L2TPSession{
+		Local: s.local, Remote: s.l2tp.Remote(), Tunnel: s.tunnel.Local(), LNS: one.access(), SwitchedTo: s.pair.local, Sequence: s.l2tp.Sequenced(),
 		Numbered: s.l2tp.Numbered(), First: s.l2tp.Next(),
 	}
 	if s != one {
 		a.Trusted = true
 		return a
 	}
-	a.Up, a.Down, a.Garden, a.Capture = s.profile.Up, s.profile.Down, s.profile.Garden, s.watch != nil
+	a.Up, a.Down, a.WalledGarden, a.Capture = s.profile.Up, s.profile.Down, s.profile.WalledGarden, s.watch != nil
 	return a
 }
 
 // relay carries a frame to the other side of a session that has one; false: it
 // has none, and the frame is for this router. The programs do so too, and leave
-// what is too large for the way, or came in pieces (bpf/blocks/l2tp_onward.h).
+// what is too large for the way, or came in pieces (bpf/blocks/l2tp_switch.h).
 func (s *session) relay(frame []byte) bool {
 	if !s.forwarded() {
 		return s.tunnel.toServer != nil // the other side is not there yet: what matters comes again
@@ -216,8 +216,8 @@ func (s *session) relay(frame []byte) bool {
 	}
 	protocol, packet, err := wireppp.ParseFrame(frame)
 	data := err == nil && protocol < controlProtocols && len(packet) > 0
-	if data && one.profile.Garden && !one.gardenPassesFrame(packet, protocol, up) {
-		s.engine.stats.Garden++
+	if data && one.profile.WalledGarden && !one.walledGardenPassesFrame(packet, protocol, up) {
+		s.engine.stats.WalledGarden++
 		return true
 	}
 	size := len(frame)
@@ -241,8 +241,8 @@ func (s *session) relay(frame []byte) bool {
 // controlProtocols are those from here on that are no network's (RFC 1661 section 2).
 const controlProtocols wireppp.Protocol = 0x4000
 
-// gardenPassesFrame is lets for a frame that goes on.
-func (s *session) gardenPassesFrame(packet []byte, p wireppp.Protocol, up bool) bool {
+// walledGardenPassesFrame is lets for a frame that goes on.
+func (s *session) walledGardenPassesFrame(packet []byte, p wireppp.Protocol, up bool) bool {
 	from, to, ok := oversize.Addresses(packet)
 	if !ok || p != wireppp.IPv4 && p != wireppp.IPv6 {
 		return false
@@ -251,9 +251,9 @@ func (s *session) gardenPassesFrame(packet []byte, p wireppp.Protocol, up bool) 
 		return true // how the two ends find each other
 	}
 	if up {
-		return s.gardenPasses(to)
+		return s.walledGardenPasses(to)
 	}
-	return s.gardenPasses(from)
+	return s.walledGardenPasses(from)
 }
 
 // relayNotice hands what is said of the line on to the other side: errors to the

@@ -15,13 +15,13 @@ import (
 
 // trio is a subscriber, a server that sends its realm on, and the server that
 // it belongs to.
-func trio(t *testing.T, method ppp.Method, forward bool, change ...func(*ServerSettings)) *duet {
-	d := newDuet(t)
+func trio(t *testing.T, method ppp.Method, forward bool, change ...func(*ServerSettings)) *peerPair {
+	d := newPeerPair(t)
 	d.trio(method, forward, change...)
 	return d
 }
 
-func (d *duet) trio(method ppp.Method, forward bool, change ...func(*ServerSettings)) {
+func (d *peerPair) trio(method ppp.Method, forward bool, change ...func(*ServerSettings)) {
 	d.beyond = newSide(d, "192.0.2.99:1701", 3)
 	far := testServer()
 	far.Name, far.Device, far.Listen = "far", "lns-far", []netip.AddrPort{d.beyond.addr}
@@ -41,7 +41,7 @@ func (d *duet) trio(method ppp.Method, forward bool, change ...func(*ServerSetti
 	d.start(near, home)
 }
 
-func (d *duet) onward(t *testing.T, what string) {
+func (d *peerPair) switched(t *testing.T, what string) {
 	t.Helper()
 	l := d.up()
 	far := d.beyond.only()
@@ -49,7 +49,7 @@ func (d *duet) onward(t *testing.T, what string) {
 		t.Fatalf("%s: the subscriber has %+v, the far server gave %+v to %s", what, l, far.given, far.login)
 	}
 	rows := d.server.engine.Subscribers()
-	if len(rows) != 1 || rows[0].State != "onward" || rows[0].Onward != "192.0.2.99" || rows[0].IPv4.IsValid() {
+	if len(rows) != 1 || rows[0].State != "switched" || rows[0].SwitchedTo != "192.0.2.99" || rows[0].IPv4.IsValid() {
 		t.Errorf("%s: the near server shows %+v", what, rows)
 	}
 	there := netip.MustParseAddr("8.8.8.8")
@@ -65,11 +65,11 @@ func (d *duet) onward(t *testing.T, what string) {
 func TestARealmBelongsToAnotherServer(t *testing.T) {
 	for _, method := range []ppp.Method{ppp.MethodPAP, ppp.MethodCHAP, ppp.MethodMSCHAPv2} {
 		d := trio(t, method, true)
-		d.onward(t, string(method))
+		d.switched(t, string(method))
 		if d.pass(10 * time.Minute); d.server.engine.Subscribers()[0].Slow.UpPackets == 0 {
 			t.Errorf("%s: nothing is counted", method)
 		}
-		d.onward(t, string(method)+", after a while") // hellos and echoes
+		d.switched(t, string(method)+", after a while") // hellos and echoes
 		if n := len(d.server.accounts); n != 1 || d.server.accounts[0].Kind != AccountStart || d.server.accounts[0].Login != "alice@far" {
 			t.Errorf("%s: accounting got %+v", method, d.server.accounts)
 		}
@@ -80,7 +80,7 @@ func TestARealmBelongsToAnotherServer(t *testing.T) {
 			t.Errorf("%s: %d sessions are left", method, len(d.server.engine.sessions))
 		}
 		d.pass(5 * time.Second)
-		d.onward(t, string(method)+", once more")
+		d.switched(t, string(method)+", once more")
 		d.server.engine.Kick(Match{Login: "alice@far"}, d.now)
 		d.settle()
 		if len(d.beyond.engine.sessions)+len(d.server.engine.sessions) != 0 {
@@ -96,7 +96,7 @@ func TestARealmBelongsToAnotherServer(t *testing.T) {
 // any host on the path can.
 func TestWhatGoesOnIsHidden(t *testing.T) {
 	for _, hide := range []bool{false, true} {
-		d := newDuet(t)
+		d := newPeerPair(t)
 		shown, inTheClear := false, 0
 		d.lose = func(from *side, b []byte) bool {
 			if from == d.server && d.beyond != nil && len(d.beyond.engine.tunnels()) > 0 && b[0]&0x80 != 0 {
@@ -110,7 +110,7 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 			return false
 		}
 		d.trio(ppp.MethodPAP, true, func(s *ServerSettings) { s.Forward[0].Hide = hide })
-		d.onward(t, "hidden")
+		d.switched(t, "hidden")
 		if !shown || (inTheClear == 0) != hide {
 			t.Errorf("hide %v: in the clear are %d of what the subscriber showed, seen %v", hide, inTheClear, shown)
 		}
@@ -122,7 +122,7 @@ func TestWhatGoesOnIsHidden(t *testing.T) {
 				}
 			}
 		}
-		d.onward(t, "hidden, after a restart")
+		d.switched(t, "hidden, after a restart")
 	}
 }
 
@@ -135,14 +135,14 @@ func TestRADIUSSendsASessionOn(t *testing.T) {
 	p := Profile{SwitchTo: SwitchTarget{Server: "192.0.2.99", Secret: "between them", Name: "carrier"}, Up: 8e5}
 	d.server.engine.Answer(d.server.asked[0], AuthReply{Accept: true, Profile: p}, d.now)
 	d.settle()
-	d.onward(t, "by RADIUS")
+	d.switched(t, "by RADIUS")
 	if r := d.server.engine.Subscribers()[0]; r.Up != 8e5 {
 		t.Errorf("its rate is %d", r.Up)
 	}
 }
 
 func TestTheOtherServerIsNotThere(t *testing.T) {
-	d := newDuet(t)
+	d := newPeerPair(t)
 	near, home := testServer(), testClient()
 	near.Methods, home.Login = []ppp.Method{ppp.MethodPAP}, "alice@far"
 	near.Forward = []Forward{{Realm: "far", Server: "192.0.2.99"}}
@@ -166,7 +166,7 @@ func TestTheOtherServerIsNotThere(t *testing.T) {
 
 // restart puts a successor in the place of the server's process, with what was
 // kept and passes through keep.
-func (d *duet) restart(t *testing.T, near []ServerSettings, keep func(key string) bool) {
+func (d *peerPair) restart(t *testing.T, near []ServerSettings, keep func(key string) bool) {
 	t.Helper()
 	next := newSide(d, d.server.addr.String(), 99)
 	var kept []Stored
@@ -185,7 +185,7 @@ func (d *duet) restart(t *testing.T, near []ServerSettings, keep func(key string
 	d.settle()
 }
 
-func (d *duet) near() []ServerSettings {
+func (d *peerPair) near() []ServerSettings {
 	near := testServer()
 	near.Users = nil
 	near.Forward = []Forward{{Realm: "FAR", Server: "192.0.2.99", Secret: "between them", HostName: "carrier"}}
@@ -193,7 +193,7 @@ func (d *duet) near() []ServerSettings {
 }
 
 // both gives what the programs have of a session that goes on.
-func (d *duet) both(t *testing.T) (subscriber, away state.AccessSession) {
+func (d *peerPair) both(t *testing.T) (subscriber, away state.L2TPSession) {
 	t.Helper()
 	if len(d.server.sessions) != 2 || len(d.server.tunnels) != 2 {
 		t.Fatalf("the programs have %+v in %+v", d.server.sessions, d.server.tunnels)
@@ -211,21 +211,21 @@ func (d *duet) both(t *testing.T) (subscriber, away state.AccessSession) {
 // Neither side notices that the daemon between them is another one.
 func TestSessionsThatGoOnOutliveTheProcess(t *testing.T) {
 	d := trio(t, ppp.MethodCHAP, true)
-	d.onward(t, "at first")
+	d.switched(t, "at first")
 	s, x := d.both(t)
 	home, far := d.client.only(), d.beyond.only()
-	if s.Onward != x.Local || x.Onward != s.Local || s.Remote != home.local || x.Remote != far.local || s.Access != x.Access || s.Tunnel == x.Tunnel {
+	if s.SwitchedTo != x.Local || x.SwitchedTo != s.Local || s.Remote != home.local || x.Remote != far.local || s.LNS != x.LNS || s.Tunnel == x.Tunnel {
 		t.Errorf("the programs have %+v and %+v", s, x)
 	}
 	ids := d.server.engine.Subscribers()[0].ID
 	for range 3 {
 		d.restart(t, d.near(), nil)
-		if a, b := d.both(t); a.Local != s.Local || b.Local != x.Local || a.Remote != s.Remote || b.Remote != x.Remote || a.Onward != b.Local || b.Onward != a.Local {
+		if a, b := d.both(t); a.Local != s.Local || b.Local != x.Local || a.Remote != s.Remote || b.Remote != x.Remote || a.SwitchedTo != b.Local || b.SwitchedTo != a.Local {
 			t.Fatalf("the programs have %+v and %+v, had %+v and %+v", a, b, s, x)
 		}
-		d.onward(t, "after a restart")
+		d.switched(t, "after a restart")
 		d.pass(10 * time.Minute) // hellos to both sides, echoes through
-		d.onward(t, "and a while")
+		d.switched(t, "and a while")
 		if len(d.server.accounts) != 0 || d.server.engine.Subscribers()[0].ID != ids || d.client.only() != home || d.beyond.only() != far {
 			t.Fatalf("the session changed: %+v", d.server.accounts)
 		}
@@ -240,30 +240,30 @@ func TestSessionsThatGoOnOutliveTheProcess(t *testing.T) {
 		t.Errorf("%d sessions are left, accounting heard %+v", len(d.server.engine.sessions), d.server.accounts)
 	}
 	d.pass(5 * time.Second)
-	d.onward(t, "once more")
+	d.switched(t, "once more")
 }
 
 func TestHalfOfASessionThatGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
-		near func(d *duet) []ServerSettings
-		keep func(d *duet) func(key string) bool
+		near func(d *peerPair) []ServerSettings
+		keep func(d *peerPair) func(key string) bool
 	}{
-		"the section is no more": {func(*duet) []ServerSettings { return nil }, nil},
-		"the subscriber's side is not kept": {nil, func(d *duet) func(string) bool {
+		"the section is no more": {func(*peerPair) []ServerSettings { return nil }, nil},
+		"the subscriber's side is not kept": {nil, func(d *peerPair) func(string) bool {
 			s, _ := d.both(t)
 			return func(k string) bool { return k != sessionKey(s.Local) }
 		}},
-		"the server's side is not kept": {nil, func(d *duet) func(string) bool {
+		"the server's side is not kept": {nil, func(d *peerPair) func(string) bool {
 			_, x := d.both(t)
 			return func(k string) bool { return k != sessionKey(x.Local) }
 		}},
-		"the tunnel onward is not kept": {nil, func(d *duet) func(string) bool {
+		"the tunnel onward is not kept": {nil, func(d *peerPair) func(string) bool {
 			_, x := d.both(t)
 			return func(k string) bool { return k != tunnelKey(x.Tunnel) }
 		}},
 	} {
 		d := trio(t, ppp.MethodPAP, true)
-		d.onward(t, name)
+		d.switched(t, name)
 		near, keep := d.near(), func(string) bool { return true }
 		if c.near != nil {
 			near = c.near(d)
@@ -279,7 +279,7 @@ func TestHalfOfASessionThatGoesOn(t *testing.T) {
 			continue
 		}
 		d.pass(3 * time.Minute) // a side that got the end reconnects; one whose tunnel is unknown times out
-		d.onward(t, name+", after a while")
+		d.switched(t, name+", after a while")
 	}
 }
 
@@ -327,7 +327,7 @@ func TestTheSectionsLimitsHoldOnward(t *testing.T) {
 	d := trio(t, ppp.MethodPAP, true, func(s *ServerSettings) {
 		s.Default = Profile{Up: 1e6, Down: 2e6, Interim: time.Minute, SessionTimeout: time.Hour}
 	})
-	d.onward(t, "with limits")
+	d.switched(t, "with limits")
 	s, x := d.both(t)
 	if s.Up != 1e6 || s.Down != 2e6 || x.Up+x.Down != 0 {
 		t.Errorf("the programs have %+v and %+v", s, x)
@@ -336,16 +336,16 @@ func TestTheSectionsLimitsHoldOnward(t *testing.T) {
 	if n := len(d.server.accounts); n != 4 || d.server.accounts[3].Kind != AccountInterim {
 		t.Errorf("accounting heard %+v", d.server.accounts)
 	}
-	garden := true
-	d.server.engine.Change(Match{Login: "alice@far"}, Change{Garden: &garden}, d.now)
+	walledGarden := true
+	d.server.engine.Change(Match{Login: "alice@far"}, Change{WalledGarden: &walledGarden}, d.now)
 	d.settle()
-	if s, _ := d.both(t); !s.Garden {
+	if s, _ := d.both(t); !s.WalledGarden {
 		t.Errorf("the programs have %+v", s)
 	}
-	before := d.server.engine.Stats().Garden
+	before := d.server.engine.Stats().WalledGarden
 	d.client.engine.Transmit("l2tp-home", ping4(d.up().IPv4, netip.MustParseAddr("8.8.8.8"), 100))
 	d.settle()
-	if d.server.engine.Stats().Garden != before+1 {
+	if d.server.engine.Stats().WalledGarden != before+1 {
 		t.Error("the walled garden let it pass")
 	}
 	if d.pass(2 * time.Hour); d.server.ends()[0] != ReasonSession {

@@ -105,7 +105,7 @@ func (t *tunnel) Call(l *l2tp.Tunnel, m *wirel2tp.Message) (*l2tp.Session, *wire
 	}
 	t.server.count++
 	s.call = Call{
-		Calling: m.Text(wirel2tp.CallingNumber), Called: m.Text(wirel2tp.CalledNumber), LAC: l.Peer(), LNS: l.Here(),
+		Calling: m.Text(wirel2tp.CallingNumber), Called: m.Text(wirel2tp.CalledNumber), LAC: l.Peer(), LNS: l.LocalAddr(),
 		LACName: t.lac,
 	}
 	s.call.Serial, _ = m.Uint32(wirel2tp.CallSerialNumber)
@@ -125,8 +125,8 @@ func (t *tunnel) newSession() *session {
 }
 
 // asState is what the datapath needs.
-func (t *tunnel) asState() state.AccessTunnel {
-	return state.AccessTunnel{Local: t.Local(), Remote: t.Remote(), Here: t.Here(), Peer: t.Peer()}
+func (t *tunnel) asState() state.L2TPTunnel {
+	return state.L2TPTunnel{Local: t.Local(), Remote: t.Remote(), LocalAddr: t.LocalAddr(), Peer: t.Peer()}
 }
 
 // tunnels gives all, by their ids.

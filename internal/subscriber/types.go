@@ -39,7 +39,7 @@ type Profile struct {
 	DNS            []netip.Addr   `json:"dns,omitempty"`
 	Up             uint64         `json:"up,omitempty"` // bit/s
 	Down           uint64         `json:"down,omitempty"`
-	Garden         bool           `json:"garden,omitempty"`
+	WalledGarden   bool           `json:"garden,omitempty"`
 	SessionTimeout time.Duration  `json:"session_timeout,omitempty"`
 	IdleTimeout    time.Duration  `json:"idle_timeout,omitempty"`
 	Interim        time.Duration  `json:"interim,omitempty"`
@@ -64,7 +64,7 @@ type AuthReply struct {
 
 // AuthRequest asks whether a login is accepted (Access-Request).
 type AuthRequest struct {
-	Access  string
+	LNS     string
 	Session uint16
 	Serial  uint64
 	ppp.Credentials
@@ -101,7 +101,7 @@ const (
 // Account is one message to accounting.
 type Account struct {
 	Kind    AccountKind
-	Access  string
+	LNS     string
 	Session uint16
 	ID      string // of the session, for ever
 	Login   string

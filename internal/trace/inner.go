@@ -76,12 +76,12 @@ type tracer struct {
 	flush   func() error // of output
 	report  *bufio.Writer
 
-	world  *world
-	router Router
-	in     device
-	clock  atomic.Int64 // nanoseconds since the first packet, by the capture
-	start  time.Time    // of the capture
-	last   tally
+	topology *topology
+	router   Router
+	in       device
+	clock    atomic.Int64 // nanoseconds since the first packet, by the capture
+	start    time.Time    // of the capture
+	last     tally
 }
 
 func (t *tracer) run(ctx context.Context, engine Engine) error {
@@ -96,7 +96,7 @@ func (t *tracer) run(ctx context.Context, engine Engine) error {
 	if err := t.build(ctx, engine, p); err != nil {
 		return err
 	}
-	defer t.world.close()
+	defer t.topology.close()
 	defer t.router.Close()
 	for ctx.Err() == nil {
 		if err := t.trace(ctx, p); err != nil {
@@ -138,26 +138,26 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 	}
 	adopt(t.file.Interface(name).Device, t.request, t.input.Raw, first)
 	choose(t.file, t.request)
-	if t.world, err = newWorld(t.file, t.request.Host, made, call); err != nil {
+	if t.topology, err = newTopology(t.file, t.request.Host, made, call); err != nil {
 		return err
 	}
-	t.world.answer = t.input.Raw
+	t.topology.answer = t.input.Raw
 	t.router, err = engine.Start(ctx, t.file, t.request.Via == ViaSlow, t.clock.Load)
 	if err != nil {
 		return err
 	}
-	if err := t.router.Subscribe(t.request.Access); err != nil {
+	if err := t.router.Subscribe(t.request.LNS); err != nil {
 		return err
 	}
 	warn := func(s string) { fmt.Fprintln(os.Stderr, "warning:", s) }
-	t.world.addresses(t.request.Host, warn)
-	if err := t.world.routes(t.file, t.request.Host, warn); err != nil {
+	t.topology.addresses(t.request.Host, warn)
+	if err := t.topology.routes(t.file, t.request.Host, warn); err != nil {
 		return err
 	}
-	if err := t.world.ready(); err != nil {
+	if err := t.topology.ready(); err != nil {
 		return err
 	}
-	for _, d := range t.world.devices {
+	for _, d := range t.topology.devices {
 		if d.name == call(name) {
 			t.in = d
 		}
@@ -169,7 +169,7 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 	if err := t.router.Follow(ctx); err != nil {
 		return err
 	}
-	_, t.last, err = t.world.settle(t.router, t.last)
+	_, t.last, err = t.topology.settle(t.router, t.last)
 	return err
 }
 
@@ -192,12 +192,12 @@ func choose(f *config.File, r Request) {
 		i := f.Interface(n)
 		switch r.Via {
 		case ViaXDP:
-			i.Hook, i.Shortcut = config.HookXDP, true
+			i.Hook, i.Bypass = config.HookXDP, true
 		case ViaTC, ViaSlow:
 			i.Hook = config.HookTC
 		case ViaConfig:
 			// the veth that stands for the device would not be chosen itself
-			if i.Hook == config.HookAuto && i.Shortcut && r.Host[i.Device].XDP {
+			if i.Hook == config.HookAuto && i.Bypass && r.Host[i.Device].XDP {
 				i.Hook = config.HookXDP
 			}
 		}
@@ -212,12 +212,12 @@ func (t *tracer) trace(ctx context.Context, p Packet) error {
 	bytes := p.Bytes
 	if t.input.Raw {
 		if from := ends(p.Bytes); len(from) > 0 {
-			if err := t.world.behind(t.in, from[0]); err != nil {
+			if err := t.topology.behind(t.in, from[0]); err != nil {
 				return err
 			}
 		}
 		for _, a := range ends(p.Bytes) {
-			if err := t.world.meet(append(t.router.Images(a), a)); err != nil {
+			if err := t.topology.meet(append(t.router.Images(a), a)); err != nil {
 				return err
 			}
 		}
@@ -228,13 +228,13 @@ func (t *tracer) trace(ctx context.Context, p Packet) error {
 	}
 	r := Result{Packet: p.Number, In: t.in.name, Outputs: []Sent{}, Decisions: []Decision{}}
 	sent := time.Now()
-	if err := t.world.far.send(t.in.farIndex, bytes); err != nil {
+	if err := t.topology.far.send(t.in.farIndex, bytes); err != nil {
 		if !refuse(&r, bytes, err) {
 			return fmt.Errorf("send to %s: %w", t.in.dev, err)
 		}
-		return t.tell(p, r)
+		return t.notify(p, r)
 	}
-	out, now, err := t.world.settle(t.router, t.last)
+	out, now, err := t.topology.settle(t.router, t.last)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (t *tracer) trace(ctx context.Context, p Packet) error {
 			return err
 		}
 	}
-	return t.tell(p, r)
+	return t.notify(p, r)
 }
 
 // refuse explains a frame that no device would have received.
@@ -273,7 +273,7 @@ func (t *tracer) leave(r *Result, c caught, at time.Time) error {
 	}
 	name := ""
 	if c.device >= 0 {
-		name = t.world.devices[c.device].name
+		name = t.topology.devices[c.device].name
 	}
 	r.Outputs = append(r.Outputs, Sent{Interface: name, Hex: fmt.Sprintf("%x", bytes), bytes: bytes})
 	if t.output == nil {
@@ -282,12 +282,12 @@ func (t *tracer) leave(r *Result, c caught, at time.Time) error {
 	return t.output.Write(at, bytes)
 }
 
-func (t *tracer) tell(p Packet, r Result) error {
+func (t *tracer) notify(p Packet, r Result) error {
 	if p.Cut > 0 {
 		r.words += fmt.Sprintf("; its capture had cut %d bytes off", p.Cut)
 	}
 	if t.request.JSON {
 		return writeJSON(t.report, r)
 	}
-	return explain(t.report, t.input.Raw, p, r, subscribersOf(t.request.Access, t.request.Logins))
+	return explain(t.report, t.input.Raw, p, r, subscribersOf(t.request.LNS, t.request.Logins))
 }

@@ -21,7 +21,7 @@ type subscribers struct {
 	peers   map[uint16]netip.AddrPort // by tunnel
 }
 
-func subscribersOf(t state.AccessTables, logins map[uint16]string) subscribers {
+func subscribersOf(t state.LNSTables, logins map[uint16]string) subscribers {
 	s := subscribers{map[[2]uint16]string{}, map[[2]uint16]string{}, map[[2]uint16]string{}, map[uint16]netip.AddrPort{}}
 	remote := map[uint16]uint16{}
 	for _, x := range t.Tunnels {
@@ -31,7 +31,7 @@ func subscribersOf(t state.AccessTables, logins map[uint16]string) subscribers {
 		name := fmt.Sprintf("session %d", x.Local)
 		if login := logins[x.Local]; login != "" {
 			name += " of " + login
-		} else if login := logins[x.Onward]; login != "" && x.Onward != 0 {
+		} else if login := logins[x.SwitchedTo]; login != "" && x.SwitchedTo != 0 {
 			name += " to the server of " + login
 		}
 		s.in[[2]uint16{x.Tunnel, x.Local}], s.own[[2]uint16{x.Tunnel, x.Local}] = name, ownWords(x)
@@ -41,7 +41,7 @@ func subscribersOf(t state.AccessTables, logins map[uint16]string) subscribers {
 }
 
 // ownWords lists what a session may send from.
-func ownWords(x state.AccessSession) string {
+func ownWords(x state.L2TPSession) string {
 	var words []string
 	for _, a := range []netip.Addr{x.IPv4, x.IPv6} {
 		if a.IsValid() {

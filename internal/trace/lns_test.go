@@ -34,21 +34,21 @@ pools = [{ addresses = ["203.0.113.0/24"] }]
 
 // theSessions are those of alice, at a LAC with the address 192.0.2.9, and one that
 // is switched to a server behind core.
-func theSessions() state.AccessTables {
-	return state.AccessTables{
-		Accesses: []state.Access{{ID: 5, Name: "isp"}},
-		Tunnels: []state.AccessTunnel{{
-			Local: 17, Remote: 1700, Here: netip.MustParseAddrPort("192.0.2.1:1701"), Peer: netip.MustParseAddrPort("192.0.2.9:1701"),
+func theSessions() state.LNSTables {
+	return state.LNSTables{
+		LNSes: []state.LNS{{ID: 5, Name: "isp"}},
+		Tunnels: []state.L2TPTunnel{{
+			Local: 17, Remote: 1700, LocalAddr: netip.MustParseAddrPort("192.0.2.1:1701"), Peer: netip.MustParseAddrPort("192.0.2.9:1701"),
 		}, {
-			Local: 18, Remote: 1800, Here: netip.MustParseAddrPort("198.51.100.1:1701"), Peer: netip.MustParseAddrPort("198.51.100.77:1701"),
+			Local: 18, Remote: 1800, LocalAddr: netip.MustParseAddrPort("198.51.100.1:1701"), Peer: netip.MustParseAddrPort("198.51.100.77:1701"),
 		}},
-		Sessions: []state.AccessSession{{
-			Local: 100, Remote: 1000, Tunnel: 17, Access: 5, IPv4: netip.MustParseAddr("203.0.113.7"), MTU: 1460,
+		Sessions: []state.L2TPSession{{
+			Local: 100, Remote: 1000, Tunnel: 17, LNS: 5, IPv4: netip.MustParseAddr("203.0.113.7"), MTU: 1460,
 			Prefixes: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/24")}, // a framed route, outside of the pool
 		}, {
-			Local: 101, Remote: 1010, Tunnel: 17, Access: 5, Onward: 102,
+			Local: 101, Remote: 1010, Tunnel: 17, LNS: 5, SwitchedTo: 102,
 		}, {
-			Local: 102, Remote: 1020, Tunnel: 18, Access: 5, Onward: 101, Trusted: true,
+			Local: 102, Remote: 1020, Tunnel: 18, LNS: 5, SwitchedTo: 101, Trusted: true,
 		}},
 	}
 }

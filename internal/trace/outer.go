@@ -27,7 +27,7 @@ type Request struct {
 	Host  map[string]HostDevice
 	// Access are sessions of subscribers that the router has, and Logins whose
 	// they are, where that is known.
-	Access state.AccessTables
+	LNS    state.LNSTables
 	Logins map[uint16]string
 }
 

@@ -23,7 +23,7 @@ var errNoBarrier = errors.New("a device lost the barrier frame")
 // through, and gives what came before them. Queues keep the order, and the
 // whole process runs on one CPU (see startInner), so what was on its way to a
 // far end before the barrier has arrived with it.
-func (w *world) barrier(limit time.Duration) ([]caught, error) {
+func (w *topology) barrier(limit time.Duration) ([]caught, error) {
 	w.serial++
 	waiting := map[int]bool{}
 	for _, d := range w.devices {
@@ -55,7 +55,7 @@ func (w *world) barrier(limit time.Duration) ([]caught, error) {
 	return list, nil
 }
 
-func (w *world) deviceAt(farIndex int) int {
+func (w *topology) deviceAt(farIndex int) int {
 	for i, d := range w.devices {
 		if d.farIndex == farIndex {
 			return i
@@ -76,7 +76,7 @@ const (
 
 // settle waits until nothing moves any more: no frame leaves, no program
 // decides, and no slow path has a packet in hand. base is the tally before.
-func (w *world) settle(r Router, base tally) ([]caught, tally, error) {
+func (w *topology) settle(r Router, base tally) ([]caught, tally, error) {
 	var all []caught
 	last := base
 	deadline := time.Now().Add(settleLimit)
@@ -130,7 +130,7 @@ func count(r Router) (tally, error) {
 
 // answerFor answers what the kernel asks its neighbours, by telling it the
 // link address directly. The frame of the question is used up.
-func (w *world) answerFor(c caught) (bool, error) {
+func (w *topology) answerFor(c caught) (bool, error) {
 	if !w.answer || c.device < 0 {
 		return false, nil
 	}
@@ -142,7 +142,7 @@ func (w *world) answerFor(c caught) (bool, error) {
 }
 
 // know makes a the address of a neighbour at the far end of a device.
-func (w *world) know(index int, a netip.Addr) error {
+func (w *topology) know(index int, a netip.Addr) error {
 	n := &netlink.Neigh{LinkIndex: index, State: netlink.NUD_PERMANENT, IP: a.AsSlice(), HardwareAddr: hardware(farMAC), Family: unix.AF_INET}
 	if a.Is6() {
 		n.Family = unix.AF_INET6
@@ -155,7 +155,7 @@ func (w *world) know(index int, a netip.Addr) error {
 
 // meet adds the neighbours on the paths to some addresses to the kernel's tables, so
 // that a packet to them does not have to wait, and XDP finds them.
-func (w *world) meet(addresses []netip.Addr) error {
+func (w *topology) meet(addresses []netip.Addr) error {
 	for _, a := range addresses {
 		if w.met[a] {
 			continue
@@ -183,7 +183,7 @@ func (w *world) meet(addresses []netip.Addr) error {
 
 // behind routes answers to a out of the device that a arrived by, unless a route
 // other than the default route of this package exists.
-func (w *world) behind(d device, a netip.Addr) error {
+func (w *topology) behind(d device, a netip.Addr) error {
 	if w.met[a] || !a.IsGlobalUnicast() {
 		return nil
 	}

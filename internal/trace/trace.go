@@ -49,7 +49,7 @@ type Router interface {
 	// Images returns the addresses that a translated packet may have in place of a.
 	Images(a netip.Addr) []netip.Addr
 	// Subscribe returns it sessions of subscribers.
-	Subscribe(state.AccessTables) error
+	Subscribe(state.LNSTables) error
 	// Follow has the programs know what the kernel says now of routes, and of
 	// the ways to the other ends of tunnels.
 	Follow(ctx context.Context) error

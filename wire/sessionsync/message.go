@@ -46,9 +46,9 @@ const (
 type What uint8
 
 const (
-	Put    What = 1 // the sender has it
-	Lend   What = 2 // the sender has received the session and has seen no packet of it since
-	Ending What = 3 // it is over
+	Put       What = 1 // the sender has it
+	Replicate What = 2 // the sender has received the session and has seen no packet of it since
+	Ending    What = 3 // it is over
 )
 
 // MaxRecords is how many records one message may have.
@@ -65,7 +65,7 @@ type Record struct {
 type Message struct {
 	Kind    Kind
 	Partial bool   // the sender does not know all sessions yet
-	Listing uint32 // number of the listing
+	Dump    uint32 // number of the listing
 	Records []Record
 }
 
@@ -86,7 +86,7 @@ func (m *Message) Append(b []byte) ([]byte, error) {
 		flags |= partial
 	}
 	b = append(b, 'w', 'f', version, byte(m.Kind), flags)
-	b = binary.BigEndian.AppendUint32(b, m.Listing)
+	b = binary.BigEndian.AppendUint32(b, m.Dump)
 	places := map[string]byte{}
 	count := len(b)
 	b = append(b, 0)
@@ -135,7 +135,7 @@ func Parse(b []byte) (*Message, error) {
 	if b[2] != version {
 		return nil, fmt.Errorf("version %d: %w", b[2], ErrVersion)
 	}
-	m := &Message{Kind: Kind(b[3]), Partial: b[4]&partial != 0, Listing: binary.BigEndian.Uint32(b[5:])}
+	m := &Message{Kind: Kind(b[3]), Partial: b[4]&partial != 0, Dump: binary.BigEndian.Uint32(b[5:])}
 	if m.Kind < Live || m.Kind > End || b[4]&^partial != 0 {
 		return nil, fmt.Errorf("kind %d with flags %#x is not known", b[3], b[4])
 	}

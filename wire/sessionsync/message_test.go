@@ -28,9 +28,9 @@ func messages() []*sessionsync.Message {
 	longest := record(sessionsync.Put)
 	longest.Translator = strings.Repeat("n", 255)
 	return []*sessionsync.Message{
-		{Kind: sessionsync.Begin, Listing: 7, Partial: true, Records: []sessionsync.Record{}},
-		{Kind: sessionsync.Live, Records: []sessionsync.Record{record(sessionsync.Put), other, record(sessionsync.Lend)}},
-		{Kind: sessionsync.End, Listing: 1<<32 - 1, Records: []sessionsync.Record{}},
+		{Kind: sessionsync.Begin, Dump: 7, Partial: true, Records: []sessionsync.Record{}},
+		{Kind: sessionsync.Live, Records: []sessionsync.Record{record(sessionsync.Put), other, record(sessionsync.Replicate)}},
+		{Kind: sessionsync.End, Dump: 1<<32 - 1, Records: []sessionsync.Record{}},
 		{Kind: sessionsync.Live, Records: []sessionsync.Record{longest, record(sessionsync.Put)}},
 	}
 }

@@ -77,9 +77,9 @@ func (e *end) build(builds map[string]string) error {
 		return err
 	}
 	objects := []state.Object{
-		state.Access{Name: "sub", Device: tap.Name, MAC: [6]byte(dev.Attrs().HardwareAddr)},
-		state.Port{Device: "eth0", Index: eth0.Attrs().Index, MAC: [6]byte(eth0.Attrs().HardwareAddr), Roles: state.RoleSubscribers | state.RoleXDPOut},
-		state.Port{Device: tap.Name, Index: dev.Attrs().Index, MAC: [6]byte(dev.Attrs().HardwareAddr)},
+		state.LNS{Name: "sub", Device: tap.Name, MAC: [6]byte(dev.Attrs().HardwareAddr)},
+		state.IngressEntry{Device: "eth0", Index: eth0.Attrs().Index, MAC: [6]byte(eth0.Attrs().HardwareAddr), Roles: state.RoleSubscribers | state.RoleXDPOut},
+		state.IngressEntry{Device: tap.Name, Index: dev.Attrs().Index, MAC: [6]byte(dev.Attrs().HardwareAddr)},
 		state.Attachment{Device: "eth0", Hook: state.HookIngress, Program: "ingress_tc", Build: builds["ingress_tc"]},
 		state.Attachment{Device: tap.Name, Hook: state.HookEgress, Program: "lns_egress", Build: builds["lns_egress"]},
 	}
@@ -92,12 +92,12 @@ func (e *end) build(builds map[string]string) error {
 }
 
 // serve assigns one session to the subscriber, and routes a host through it.
-func (e *end) serve(t state.AccessTunnel, s state.AccessSession, to netip.Addr) error {
+func (e *end) serve(t state.L2TPTunnel, s state.L2TPSession, to netip.Addr) error {
 	s.Prefixes = []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}
 	s.Trusted, s.MTU, s.MSS, s.Tunnel = true, mtu, mtu-40, t.Local
 	own := s.IPv4
 	s.IPv4 = netip.Addr{}
-	if err := e.subscribers.Put([]state.AccessTunnel{t}, []state.AccessSession{s}); err != nil {
+	if err := e.subscribers.Put([]state.L2TPTunnel{t}, []state.L2TPSession{s}); err != nil {
 		return err
 	}
 	return e.space.Do(func() error {

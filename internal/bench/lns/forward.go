@@ -17,15 +17,15 @@ import (
 
 // The tunnel to the other server, and how its sessions are numbered.
 const (
-	onwardTunnel = 2
-	onwardFirst  = 32768
+	switchTunnel = 2
+	switchFirst  = 32768
 )
 
 func forwardCases(add func(name, about, unit string, less bool, m measurement)) {
 	for _, n := range counts() {
 		for _, length := range []int{64, 1400} {
 			add(fmt.Sprintf("forward%d", length), fmt.Sprintf("packets of %d bytes from one tunnel into another, all sessions in turn, in a second of the server's work", length), "Mpps", false,
-				measurement{kind: packets, length: length, sessions: n, onward: true})
+				measurement{kind: packets, length: length, sessions: n, switched: true})
 		}
 	}
 }
@@ -35,15 +35,15 @@ const realm = "@far"
 
 var far = netip.AddrPortFrom(right.Host[1].Addr(), 1701)
 
-// serveBeyond makes the right host that server, for control messages.
-func (r *road) serveBeyond() error {
+// serveBehind makes the right host that server, for control messages.
+func (r *topology) serveBehind() error {
 	return r.Right.Do(func() error {
 		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(far))
 		if err != nil {
 			return fmt.Errorf("open the other server's socket: %w", err)
 		}
 		_ = conn.SetReadBuffer(16 << 20)
-		r.beyond = lac.ServeBeyond(conn)
+		r.behind = lac.ServeBehind(conn)
 		r.closers = append(r.closers, conn.Close)
 		return nil
 	})
@@ -54,7 +54,7 @@ func (r *road) serveBeyond() error {
 // negotiation, are removed here afterwards.
 func (m *Measurer) forwarded(ctx context.Context, s subject, c measurement) (v float64, err error) {
 	negotiated := s.name != "weft-tables"
-	r, err := m.road(ctx, s, c.sessions, true, negotiated)
+	r, err := m.topology(ctx, s, c.sessions, true, negotiated)
 	if err != nil {
 		return 0, err
 	}
@@ -73,20 +73,20 @@ func (m *Measurer) forwarded(ctx context.Context, s subject, c measurement) (v f
 func (t *tables) endHere(n int) error {
 	var others []uint16
 	for i := range n {
-		others = append(others, uint16(onwardFirst+i))
+		others = append(others, uint16(switchFirst+i))
 	}
 	_, err := t.fill(n)
-	return errors.Join(err, t.subscribers.Remove([]uint16{onwardTunnel}, others))
+	return errors.Join(err, t.subscribers.Remove([]uint16{switchTunnel}, others))
 }
 
 // sendOn switches sessions that were terminated here.
 func (t *tables) sendOn(n int) error {
-	tunnels := []state.AccessTunnel{{Local: onwardTunnel, Remote: onwardTunnel, Here: netip.AddrPortFrom(right.Router[1].Addr(), here.Port()), Peer: far}}
-	var put []state.AccessSession
+	tunnels := []state.L2TPTunnel{{Local: switchTunnel, Remote: switchTunnel, LocalAddr: netip.AddrPortFrom(right.Router[1].Addr(), here.Port()), Peer: far}}
+	var put []state.L2TPSession
 	for i := range n {
-		id, other := uint16(i+1), uint16(onwardFirst+i)
-		put = append(put, state.AccessSession{Local: id, Remote: id, Tunnel: 1, Onward: other},
-			state.AccessSession{Local: other, Remote: other, Tunnel: onwardTunnel, Onward: id, Trusted: true})
+		id, other := uint16(i+1), uint16(switchFirst+i)
+		put = append(put, state.L2TPSession{Local: id, Remote: id, Tunnel: 1, SwitchedTo: other},
+			state.L2TPSession{Local: other, Remote: other, Tunnel: switchTunnel, SwitchedTo: id, Trusted: true})
 	}
 	return t.subscribers.Put(tunnels, put)
 }

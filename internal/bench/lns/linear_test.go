@@ -25,7 +25,7 @@ func TestNoPayloadIsPulledIn(t *testing.T) {
 			tables = s
 		}
 	}
-	r, err := newRoad(t.Context(), tables, 1, Options{Weft: weft, Progress: func(string) {}}, false, false)
+	r, err := newTopology(t.Context(), tables, 1, Options{Weft: weft, Progress: func(string) {}}, false, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestNoPayloadIsPulledIn(t *testing.T) {
 
 // watchLinear counts large packets that come to the world, and those of them with more
 // than an Ethernet, an IP and the longest TCP header in their linear bytes.
-func watchLinear(t *testing.T, r *road) *ebpf.Map {
+func watchLinear(t *testing.T, r *topology) *ebpf.Map {
 	const (
 		headers               = 14 + 20 + 60
 		length, data, dataEnd = 0, 76, 80 // of struct __sk_buff, linux/bpf.h

@@ -45,7 +45,7 @@ type measurement struct {
 	down     bool // to subscribers
 	length   int  // bytes of a subscriber's IP packet
 	sessions int
-	onward   bool // from one tunnel into another
+	switched bool // from one tunnel into another
 }
 
 func counts() []int { return []int{1, 1000, most} }

@@ -27,21 +27,21 @@ const (
 	keptBurst  = 60 * time.Millisecond
 )
 
-// roadKey identifies the cases that share a topology.
-type roadKey struct {
+// topologyKey identifies the cases that share a topology.
+type topologyKey struct {
 	subject  string
 	sessions int
 	xdp      bool
-	onward   bool // sessions are sent on to another server
+	switched bool // sessions are sent on to another server
 }
 
 // Measurer has a topology for every server, made when it is first needed: one with a
 // single session, and one with the current number of sessions.
 type Measurer struct {
-	o     Options
-	cases map[string]measurement
-	roads map[roadKey]*road
-	ran   map[tcpKey]tcpResult
+	o          Options
+	cases      map[string]measurement
+	topologies map[topologyKey]*topology
+	ran        map[tcpKey]tcpResult
 }
 
 // tcpKey identifies the cases of one measurement.
@@ -54,7 +54,7 @@ type tcpKey struct {
 // tcpResult is the result of one run of iperf3, kept until each case has used it.
 type tcpResult struct {
 	rate, cpu float64
-	told      map[kind]bool
+	notified  map[kind]bool
 }
 
 // Open prepares to measure.
@@ -71,20 +71,20 @@ func Open(ctx context.Context, o Options) (*Measurer, error) {
 		c.sessions = min(c.sessions, o.Sessions)
 		parts[name] = c
 	}
-	return &Measurer{o, parts, map[roadKey]*road{}, map[tcpKey]tcpResult{}}, nil
+	return &Measurer{o, parts, map[topologyKey]*topology{}, map[tcpKey]tcpResult{}}, nil
 }
 
 // Close removes all topologies.
 func (m *Measurer) Close(ctx context.Context) error {
-	return m.drop(ctx, func(roadKey) bool { return true })
+	return m.drop(ctx, func(topologyKey) bool { return true })
 }
 
 // drop removes some topologies.
-func (m *Measurer) drop(ctx context.Context, which func(roadKey) bool) error {
+func (m *Measurer) drop(ctx context.Context, which func(topologyKey) bool) error {
 	var errs []error
-	for key, r := range m.roads {
+	for key, r := range m.topologies {
 		if which(key) {
-			delete(m.roads, key)
+			delete(m.topologies, key)
 			errs = append(errs, r.Close(ctx))
 		}
 	}
@@ -110,7 +110,7 @@ func (m *Measurer) suite() bench.Suite[subject, measurement, kind] {
 func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64, error) {
 	// a round is over, or the next number of sessions begins; the measured server
 	// starts again
-	old := func(k roadKey) bool {
+	old := func(k topologyKey) bool {
 		return k.sessions != 1 && k.sessions != c.sessions || k.sessions == c.sessions && k.subject == s.name
 	}
 	if err := m.drop(ctx, old); err != nil {
@@ -122,7 +122,7 @@ func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64
 			return 0, err
 		}
 	}
-	r, err := m.road(ctx, s, c.sessions, true, false)
+	r, err := m.topology(ctx, s, c.sessions, true, false)
 	if err != nil {
 		return 0, err
 	}
@@ -132,34 +132,34 @@ func (m *Measurer) setup(ctx context.Context, s subject, c measurement) (float64
 // road returns the topology of a server with that many sessions. Those with another
 // number are removed, except the one with a single session, with which others are
 // compared.
-func (m *Measurer) road(ctx context.Context, s subject, sessions int, xdp, onward bool) (*road, error) {
-	key := roadKey{s.name, sessions, xdp && s.hooks, onward}
-	if r, ok := m.roads[key]; ok {
+func (m *Measurer) topology(ctx context.Context, s subject, sessions int, xdp, switched bool) (*topology, error) {
+	key := topologyKey{s.name, sessions, xdp && s.hooks, switched}
+	if r, ok := m.topologies[key]; ok {
 		return r, nil
 	}
 	if sessions > 1 {
-		if err := m.drop(ctx, func(k roadKey) bool { return k.sessions != 1 && k.sessions != sessions }); err != nil {
+		if err := m.drop(ctx, func(k topologyKey) bool { return k.sessions != 1 && k.sessions != sessions }); err != nil {
 			return nil, err
 		}
 	}
-	if onward { // what ends here was measured
-		if err := m.drop(ctx, func(k roadKey) bool { return k.sessions != 1 && !k.onward && k.subject != "weft-tables" }); err != nil {
+	if switched { // what ends here was measured
+		if err := m.drop(ctx, func(k topologyKey) bool { return k.sessions != 1 && !k.switched && k.subject != "weft-tables" }); err != nil {
 			return nil, err
 		}
 	}
-	r, err := newRoad(ctx, s, sessions, m.o, key.xdp, onward)
+	r, err := newTopology(ctx, s, sessions, m.o, key.xdp, switched)
 	if err == nil {
-		m.roads[key] = r
+		m.topologies[key] = r
 	}
 	return r, err
 }
 
 // packets is how many million arrive in a second of the server's work.
 func (m *Measurer) packets(ctx context.Context, s subject, c measurement) (float64, error) {
-	if c.onward {
+	if c.switched {
 		return m.forwarded(ctx, s, c)
 	}
-	r, err := m.road(ctx, s, c.sessions, true, false)
+	r, err := m.topology(ctx, s, c.sessions, true, false)
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +172,7 @@ func (m *Measurer) kept(ctx context.Context, s subject, c measurement) (float64,
 	var rates [2][]float64
 	for range keptBursts {
 		for i, n := range []int{1, c.sessions} {
-			r, err := m.road(ctx, s, n, true, false)
+			r, err := m.topology(ctx, s, n, true, false)
 			if err != nil {
 				return 0, err
 			}
@@ -190,7 +190,7 @@ func (m *Measurer) kept(ctx context.Context, s subject, c measurement) (float64,
 // memory is that of a server which forwards packets, as it does all day: weft's
 // programs at the hook of physical devices.
 func (m *Measurer) memory(ctx context.Context, s subject, c measurement) (float64, error) {
-	r, err := m.road(ctx, s, c.sessions, true, false)
+	r, err := m.topology(ctx, s, c.sessions, true, false)
 	if err != nil {
 		return 0, err
 	}
@@ -201,8 +201,8 @@ func (m *Measurer) memory(ctx context.Context, s subject, c measurement) (float6
 func (m *Measurer) tcp(ctx context.Context, s subject, c measurement) (float64, error) {
 	key := tcpKey{s.name, c.down, c.sessions}
 	result, ok := m.ran[key]
-	if !ok || result.told[c.kind] {
-		r, err := m.road(ctx, s, c.sessions, false, false)
+	if !ok || result.notified[c.kind] {
+		r, err := m.topology(ctx, s, c.sessions, false, false)
 		if err != nil {
 			return 0, err
 		}
@@ -211,7 +211,7 @@ func (m *Measurer) tcp(ctx context.Context, s subject, c measurement) (float64, 
 		}
 		m.ran[key] = result
 	}
-	result.told[c.kind] = true
+	result.notified[c.kind] = true
 	if c.kind == cpu {
 		return result.cpu, nil
 	}

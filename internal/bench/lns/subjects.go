@@ -25,9 +25,9 @@ type subject struct {
 	// hooks: TCP and packets want different ones, and so a path each.
 	hooks bool
 	// start makes the router a server; xdp: with the programs at that hook.
-	start func(ctx context.Context, p *road, xdp bool) error
+	start func(ctx context.Context, p *topology, xdp bool) error
 	// memory is what the server takes, in bytes.
-	memory  func(p *road) (uint64, error)
+	memory  func(p *topology) (uint64, error)
 	forward bool // the bench gives the router its addresses
 }
 
@@ -46,7 +46,7 @@ var radius = netip.MustParseAddrPort("127.0.0.1:1812")
 
 // welcome starts a RADIUS server in the router that accepts every login: it is part
 // of the topology, and not measured.
-func (p *road) welcome() error {
+func (p *topology) welcome() error {
 	return p.Router.Do(func() error {
 		conn, err := lac.ListenRADIUS(radius)
 		if err != nil {
@@ -58,18 +58,18 @@ func (p *road) welcome() error {
 	})
 }
 
-func startL2TPNS(ctx context.Context, p *road, _ bool) error {
+func startL2TPNS(ctx context.Context, p *topology, _ bool) error {
 	if err := p.welcome(); err != nil {
 		return err
 	}
-	o := rig.L2TPNS{Here: here.Addr(), Pool: pool, RADIUS: radius, Secret: lac.Secret}
-	if p.beyond != nil {
+	o := rig.L2TPNS{LocalAddr: here.Addr(), Pool: pool, RADIUS: radius, Secret: lac.Secret}
+	if p.behind != nil {
 		o.Realm, o.Other = realm, far
 	}
 	return p.RunL2TPNS(ctx, o)
 }
 
-func startWeft(ctx context.Context, p *road, xdp bool) error {
+func startWeft(ctx context.Context, p *topology, xdp bool) error {
 	if err := p.welcome(); err != nil {
 		return err
 	}
@@ -83,16 +83,16 @@ func startWeft(ctx context.Context, p *road, xdp bool) error {
 	}
 	fmt.Fprintf(&text, "[route]\ninterfaces = [\"lan\", \"wan\"]\n[lns.main]\nlisten = [%q]\nlacs = [{ name = \"bench\", address = %q }]\nauthentication = [\"pap\"]\n", here.Addr(), peer.Addr())
 	fmt.Fprintf(&text, "radius = [{ server = %[1]q, accounting = %[1]q, secret = %[2]q }]\npools = [{ addresses = [%[3]q] }]\nipv6 = false\nduplicates = \"allow\"\nhello = \"1h\"\nlcp_echo = \"0s\"\n", radius, lac.Secret, pool)
-	if p.beyond != nil {
+	if p.behind != nil {
 		fmt.Fprintf(&text, "forward = [{ realm = %q, server = %q, secret = %q }]\n", realm[1:], far, lac.Secret)
 	}
 	return p.RunWeft(ctx, p.weft, text.String())
 }
 
-func startTables(_ context.Context, _ *road, _ bool) error { return nil }
+func startTables(_ context.Context, _ *topology, _ bool) error { return nil }
 
 // mapsMemory is that of weft's pinned maps in the router which hold subscribers.
-func (p *road) mapsMemory() (total uint64, err error) {
+func (p *topology) mapsMemory() (total uint64, err error) {
 	cookie, err := p.Router.Cookie()
 	if err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func (p *road) mapsMemory() (total uint64, err error) {
 	return total, nil
 }
 
-func tablesMemory(p *road) (uint64, error) {
+func tablesMemory(p *topology) (uint64, error) {
 	if p.tables == nil {
 		return 0, nil
 	}
@@ -127,7 +127,7 @@ func tablesMemory(p *road) (uint64, error) {
 
 // residentOf adds up the resident memory of the programs of a name in the router,
 // without mapped kernel tables and files in memory, which are counted separately.
-func (p *road) residentOf(name string) (total uint64, err error) {
+func (p *topology) residentOf(name string) (total uint64, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/comm")
 	if err != nil {
 		return 0, err
@@ -180,7 +180,7 @@ func resident(smaps string) (total uint64, err error) {
 	return total, nil
 }
 
-func netOf(p *road) (net string, err error) {
+func netOf(p *topology) (net string, err error) {
 	err = p.Router.Do(func() (err error) {
 		net, err = os.Readlink("/proc/thread-self/ns/net")
 		return err
@@ -188,11 +188,11 @@ func netOf(p *road) (net string, err error) {
 	return net, err
 }
 
-func l2tpnsMemory(p *road) (uint64, error) { return p.residentOf("l2tpns") }
+func l2tpnsMemory(p *topology) (uint64, error) { return p.residentOf("l2tpns") }
 
 // weftMemory is the memory of the daemon, of the kernel's tables of subscribers, and
 // of the store of sessions, which is a file in memory.
-func weftMemory(p *road) (uint64, error) {
+func weftMemory(p *topology) (uint64, error) {
 	maps, err := p.mapsMemory()
 	if err != nil {
 		return 0, err

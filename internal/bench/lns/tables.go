@@ -27,7 +27,7 @@ type tables struct {
 	routes      *fibtable.Routes
 }
 
-const accessDevice = "lns-main"
+const lnsDevice = "lns-main"
 
 func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*lac.Session, error) {
 	cookie, err := p.Router.Cookie()
@@ -58,7 +58,7 @@ func newTables(p *rig.Path, sessions int, xdp bool) (*tables, []*lac.Session, er
 
 func (t *tables) build(p *rig.Path, builds map[string]string, xdp bool) error {
 	tap := &netlink.Tuntap{LinkAttrs: netlink.NewLinkAttrs(), Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_NO_PI}
-	tap.Name = accessDevice
+	tap.Name = lnsDevice
 	if err := netlink.LinkAdd(tap); err != nil {
 		return fmt.Errorf("make %s: %w", tap.Name, err)
 	}
@@ -75,8 +75,8 @@ func (t *tables) build(p *rig.Path, builds map[string]string, xdp bool) error {
 	}
 	objects := []state.Object{
 		state.RouteTables{Words4: fib.MinWords4 + 1<<16, Words6: fib.MinWords6 + 1<<16},
-		state.Access{Name: "main", Device: tap.Name, MAC: [6]byte(dev.Attrs().HardwareAddr), Routed: true},
-		state.Port{Device: tap.Name, Index: dev.Attrs().Index, MAC: [6]byte(dev.Attrs().HardwareAddr)},
+		state.LNS{Name: "main", Device: tap.Name, MAC: [6]byte(dev.Attrs().HardwareAddr), Routed: true},
+		state.IngressEntry{Device: tap.Name, Index: dev.Attrs().Index, MAC: [6]byte(dev.Attrs().HardwareAddr)},
 		state.Attachment{Device: tap.Name, Hook: state.HookEgress, Program: "lns_egress", Build: builds["lns_egress"]},
 	}
 	var wan netlink.Link
@@ -87,7 +87,7 @@ func (t *tables) build(p *rig.Path, builds map[string]string, xdp bool) error {
 		}
 		wan = l
 		objects = append(objects,
-			state.Port{Device: name, Index: l.Attrs().Index, MAC: [6]byte(l.Attrs().HardwareAddr), Roles: (state.RoleXDPOut | state.RoleRouted).With(state.RoleSubscribers, name == "lan")},
+			state.IngressEntry{Device: name, Index: l.Attrs().Index, MAC: [6]byte(l.Attrs().HardwareAddr), Roles: (state.RoleXDPOut | state.RoleRouted).With(state.RoleSubscribers, name == "lan")},
 			state.Attachment{Device: name, Hook: state.HookIngress, Program: "ingress_tc", Build: builds["ingress_tc"]})
 		if xdp {
 			objects = append(objects, state.Attachment{Device: name, Hook: state.HookXDP, Program: "ingress_xdp", Build: builds["ingress_xdp"]})
@@ -129,18 +129,18 @@ func (t *tables) route(core state.NeighbourEntry, device uint32) (err error) {
 
 func (t *tables) fill(n int) ([]*lac.Session, error) {
 	var list []*lac.Session
-	var put []state.AccessSession
+	var put []state.L2TPSession
 	addr := pool.Addr()
 	for i := range n {
 		addr = addr.Next()
 		id := uint16(i + 1)
 		list = append(list, lac.Given(1, id, addr))
-		put = append(put, state.AccessSession{
+		put = append(put, state.L2TPSession{
 			Local: id, Remote: id, Tunnel: 1, IPv4: addr, MTU: mtu, MSS: mtu - 40,
 			Prefixes: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 1, byte(i >> 8), byte(i)}), 56)},
 		})
 	}
-	return list, t.subscribers.Put([]state.AccessTunnel{{Local: 1, Remote: 1, Here: here, Peer: peer}}, put)
+	return list, t.subscribers.Put([]state.L2TPTunnel{{Local: 1, Remote: 1, LocalAddr: here, Peer: peer}}, put)
 }
 
 // Close closes it; pins are removed with the path.

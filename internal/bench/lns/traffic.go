@@ -78,7 +78,7 @@ func newTraffic(p *rig.Path, m measurement, sessions []*lac.Session) (*traffic, 
 	if m.down {
 		t.program, t.sink = t.objects.Core, t.objects.Tunnelled
 	}
-	if m.onward {
+	if m.switched {
 		t.sink = t.objects.Tunnelled
 	}
 	return t, t.fill(sessions)
@@ -129,7 +129,7 @@ func (t *traffic) burst(atLeast time.Duration) (came uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	before, err := t.arrived()
+	before, err := t.received()
 	if err != nil {
 		return 0, err
 	}
@@ -137,14 +137,14 @@ func (t *traffic) burst(atLeast time.Duration) (came uint64, err error) {
 		return 0, err
 	}
 	time.Sleep(drained)
-	after, err := t.arrived()
+	after, err := t.received()
 	if err == nil && after == before {
 		err = errors.New("no packet has arrived")
 	}
 	return after - before, err
 }
 
-func (t *traffic) arrived() (n uint64, err error) {
+func (t *traffic) received() (n uint64, err error) {
 	var perCPU []uint64
 	if err := t.objects.Counts.Lookup(uint32(1), &perCPU); err != nil {
 		return 0, fmt.Errorf("read how many packets arrived: %w", err)

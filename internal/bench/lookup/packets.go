@@ -104,7 +104,7 @@ func (f *forwarding) loadRoutes(k *kernelTable, far net.HardwareAddr, prefixes m
 	err = k.Router.Do(func() error {
 		for _, o := range []state.Object{
 			state.RouteTables{Words4: int(words[4]), Words6: int(words[6])},
-			state.Port{Device: "lan", MAC: [6]byte(arriving), Roles: state.RoleRouted},
+			state.IngressEntry{Device: "lan", MAC: [6]byte(arriving), Roles: state.RoleRouted},
 		} {
 			if err := f.datapath.Apply(context.Background(), state.Step{Op: state.Add, Object: o}); err != nil {
 				return err
@@ -234,7 +234,7 @@ func (f *forwarding) arriving(subject string, family int) (float64, error) {
 	if _, err := f.scatter[family].send(warmUp); err != nil {
 		return 0, err
 	}
-	before, err := f.sink.Arrived(six)
+	before, err := f.sink.Received(six)
 	if err != nil {
 		return 0, err
 	}
@@ -242,7 +242,7 @@ func (f *forwarding) arriving(subject string, family int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	after, err := f.sink.Arrived(six)
+	after, err := f.sink.Received(six)
 	if err != nil || after == before {
 		return 0, errors.Join(err, fmt.Errorf("%s: %d packets have arrived", subject, after-before))
 	}

@@ -189,14 +189,14 @@ func (p *packetPath) burst(s subject, c measurement, atLeast time.Duration) (cam
 	}
 	_, in := s.pair(c.to)
 	sink, is6 := p.sinks[c.to], in.from.Is6()
-	before, err := sink.Arrived(is6)
+	before, err := sink.Received(is6)
 	if err != nil {
 		return 0, 0, err
 	}
 	if took, err = g.Run(atLeast); err != nil {
 		return 0, 0, err
 	}
-	after, err := sink.Arrived(is6)
+	after, err := sink.Received(is6)
 	if err != nil {
 		return 0, 0, err
 	}

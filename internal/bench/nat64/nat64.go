@@ -101,7 +101,7 @@ func bars() []bench.Bar {
 		list = append(list,
 			bench.Bar{Case: "tcp1" + to, Subject: "weft-tc", Times: 9, Of: "tayga"},
 			bench.Bar{Case: "tcp1" + to, Subject: "weft-tc", Times: 0.75, Of: "kernel-ipv4"},
-			bench.Bar{Case: "tcp1" + to, Subject: "weft-tc-shortcut", Times: 0.85, Of: "kernel-ipv4"},
+			bench.Bar{Case: "tcp1" + to, Subject: "weft-tc-bypass", Times: 0.85, Of: "kernel-ipv4"},
 			bench.Bar{Case: "pps64" + to, Subject: "weft-xdp", Times: 0.8, Of: "xdp-forward"},
 			bench.Bar{Case: "pps64" + to, Subject: "weft-xdp", Times: 1.8, Of: "kernel-ipv4"},
 			bench.Bar{Case: "pps64" + to, Subject: "weft-xdp", Times: 1.8, Of: "kernel-ipv6"},

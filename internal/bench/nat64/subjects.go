@@ -71,7 +71,7 @@ func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, A
 func subjects() []subject {
 	return []subject{
 		{name: "weft-tc", about: "weft, TC, through the stack and its firewall", unmanaged: true, pair: translated, start: startWeft(`hook = "tc"`)},
-		{name: "weft-tc-shortcut", about: "weft, TC, past the stack", unmanaged: true, pair: translated, start: startWeft(`hook = "tc"`, `bypass = true`)},
+		{name: "weft-tc-bypass", about: "weft, TC, past the stack", unmanaged: true, pair: translated, start: startWeft(`hook = "tc"`, `bypass = true`)},
 		{name: "weft-xdp", about: "weft, XDP, past the stack", xdp: true, unmanaged: true, pair: translated, start: startWeft(`hook = "xdp"`, `bypass = true`)},
 		{name: "tayga", about: "Tayga, the translator in user space", pair: translated, start: startTayga},
 		{name: "kernel-ipv4", about: "the kernel forwards IPv4, nothing is translated", pair: forwarded4, start: startNothing},

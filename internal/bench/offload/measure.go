@@ -323,18 +323,18 @@ const lostMost = 1
 // through is the rate at which packets of a length come through.
 func (m *Measurer) through(p *path, g *rig.Generator, length int) (float64, error) {
 	ipv6 := p.datagrams.From.Is6()
-	arrived := func() (uint64, error) { return p.sink.Arrived(ipv6) }
-	if _, err := p.rate(g, warmUp, arrived); err != nil {
+	received := func() (uint64, error) { return p.sink.Received(ipv6) }
+	if _, err := p.rate(g, warmUp, received); err != nil {
 		return 0, err
 	}
 	lost, errLost := g.Lost()
-	came, errCame := arrived()
-	rate, err := p.rate(g, m.packetTime(), arrived)
+	came, errCame := received()
+	rate, err := p.rate(g, m.packetTime(), received)
 	if err = errors.Join(errLost, errCame, err, p.sink.Verify(ipv6, length)); err != nil {
 		return 0, err
 	}
 	lostNow, errLost := g.Lost()
-	cameNow, errCame := arrived()
+	cameNow, errCame := received()
 	lost, came = lostNow-lost, cameNow-came
 	if lost*1000 > came*lostMost && !m.o.Smoke {
 		err = fmt.Errorf("%d packets were lost while %d came through", lost, came)

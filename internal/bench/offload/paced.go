@@ -71,11 +71,11 @@ func (m *Measurer) pacedCost(ctx context.Context, subject string, flows, rate in
 	if before.flows != flows || after.flows != flows {
 		return 0, fmt.Errorf("%d of %d connections were left", min(before.flows, after.flows), flows)
 	}
-	arrived, segments, crossed := after.bytes-before.bytes, after.segments-before.segments, after.crossed-before.crossed
+	received, segments, crossed := after.bytes-before.bytes, after.segments-before.segments, after.crossed-before.crossed
 	if subject != "kernel" && crossed*100 > segments*throughStack {
 		return 0, fmt.Errorf("%d of %d packets went through the router's stack, though their connections are offloaded", crossed, segments)
 	}
-	return (after.worked - before.worked).Seconds() / (float64(arrived) * 8 / 1e9), nil
+	return (after.worked - before.worked).Seconds() / (float64(received) * 8 / 1e9), nil
 }
 
 // untilOffloaded waits until weft forwards all connections past the stack.

@@ -153,7 +153,7 @@ func outside(name string, from, to net.HardwareAddr) ([]byte, error) {
 	ip := &layers.IPv4{Version: 4, IHL: 5, TTL: 64, Flags: layers.IPv4DontFragment, SrcIP: underlay.Host[1].Addr().AsSlice(), DstIP: underlay.Router[1].Addr().AsSlice()}
 	var udp *layers.UDP
 	var header []byte
-	name, _, _ = strings.Cut(name, shortcutSuffix)
+	name, _, _ = strings.Cut(name, bypassSuffix)
 	switch {
 	case name == "kernel-vxlan": // RFC 7348 section 5
 		udp = &layers.UDP{SrcPort: 49152, DstPort: 4789}
@@ -196,19 +196,19 @@ func (m *Measurer) packets(ctx context.Context, s subject, decap bool) (float64,
 	if err != nil {
 		return 0, err
 	}
-	generator, arrived := p.encap, p.left.Arrived
+	generator, received := p.encap, p.left.Received
 	if decap {
-		generator, arrived = p.decap, func() (uint64, error) { return p.right.Arrived(false) }
+		generator, received = p.decap, func() (uint64, error) { return p.right.Received(false) }
 	}
 	run := func(atLeast time.Duration) (n uint64, took time.Duration, err error) {
-		before, err := arrived()
+		before, err := received()
 		if err != nil {
 			return 0, 0, err
 		}
 		if took, err = p.worked(func() (time.Duration, error) { return generator.Run(atLeast) }); err != nil {
 			return 0, 0, err
 		}
-		after, err := arrived()
+		after, err := received()
 		return after - before, took, err
 	}
 	for begin := time.Now(); ; {

@@ -35,8 +35,8 @@ type subject struct {
 	hook        string // at which weft's tables route, past the wire's interface; empty: the kernel routes
 }
 
-// shortcutSuffix ends the names of subjects that route past the interface.
-const shortcutSuffix = "-shortcut"
+// bypassSuffix ends the names of subjects that route past the interface.
+const bypassSuffix = "-bypass"
 
 // routes reports whether a subject is one of routers: it is measured in packets only.
 func (s subject) routes() bool { return s.hook != "" }
@@ -71,7 +71,7 @@ func subjects() []subject {
 		}
 		for _, hook := range []string{"tc", "xdp"} {
 			list = append(list, subject{
-				name: s.name + shortcutSuffix + "-" + hook, about: s.about + ", [route] and bypass = true in " + strings.ToUpper(hook),
+				name: s.name + bypassSuffix + "-" + hook, about: s.about + ", [route] and bypass = true in " + strings.ToUpper(hook),
 				near: s.near + "bypass = true\n", far: s.far, hook: hook,
 			})
 		}
@@ -120,7 +120,7 @@ func Bench(seconds float64) bench.Bench {
 	}
 	for _, s := range []string{"l2tpv3-udp", "gretap"} {
 		for _, c := range []string{"pps64-encap", "pps64-decap"} {
-			b.Bars = append(b.Bars, bench.Bar{Case: c, Subject: s + shortcutSuffix + "-xdp", Times: 1, Of: "kernel-vxlan"})
+			b.Bars = append(b.Bars, bench.Bar{Case: c, Subject: s + bypassSuffix + "-xdp", Times: 1, Of: "kernel-vxlan"})
 		}
 	}
 	b.Bars = append(b.Bars, bench.Bar{Case: "kept-4096", Subject: "l2tpv3-udp", Times: 0.9})
@@ -129,7 +129,7 @@ func Bench(seconds float64) bench.Bench {
 
 // fits reports whether a subject is measured in a case.
 func fits(c, s string) bool {
-	if strings.Contains(s, shortcutSuffix) {
+	if strings.Contains(s, bypassSuffix) {
 		return strings.HasPrefix(c, "pps64-")
 	}
 	guest := slices.ContainsFunc(guests(), func(g guest) bool { return g.name == s })

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	frameMax = 1536 // FRAME_MAX of generate.bpf.c and arrive.bpf.c
+	frameMax = 1536 // FRAME_MAX of generate.bpf.c and receive.bpf.c
 	flows    = 256
 	// chunk is the number of packets that one system call sends, batch the number
 	// that go out together, as a network card's driver passes them on.
@@ -86,7 +86,7 @@ func newGenerator(host *netspace.Space, d Datagrams, to *Sink) (*Generator, erro
 		if err != nil {
 			return nil, fmt.Errorf("set up the generator: %w", err)
 		}
-		options.MapReplacements = map[string]*ebpf.Map{"arrived": to.objects.Arrived}
+		options.MapReplacements = map[string]*ebpf.Map{"arrived": to.objects.Received}
 	}
 	if err := spec.LoadAndAssign(&g.objects, options); err != nil {
 		return nil, fmt.Errorf("load the generator: %w", err)
@@ -209,7 +209,7 @@ func perCPU(m *ebpf.Map, key uint32) (total uint64, err error) {
 
 // Sink counts and drops the datagrams that arrive at a host.
 type Sink struct {
-	objects arriveObjects
+	objects receiveObjects
 	link    link.Link
 }
 
@@ -219,12 +219,12 @@ func (p *Path) NewSink(host *netspace.Space) (*Sink, error) { return p.NewSinkAt
 // NewSinkAt attaches one to any device.
 func (p *Path) NewSinkAt(in *netspace.Space, device string) (*Sink, error) {
 	s := &Sink{}
-	if err := errors.Join(rlimit.RemoveMemlock(), loadArriveObjects(&s.objects, nil)); err != nil {
+	if err := errors.Join(rlimit.RemoveMemlock(), loadReceiveObjects(&s.objects, nil)); err != nil {
 		return nil, fmt.Errorf("load the sink: %w", err)
 	}
 	p.onClose(s.objects.Close)
 	var err error
-	if s.link, err = AttachXDP(in, device, s.objects.Arrive); err != nil {
+	if s.link, err = AttachXDP(in, device, s.objects.Receive); err != nil {
 		return nil, err
 	}
 	p.onClose(s.link.Close)
@@ -248,16 +248,16 @@ func AttachXDP(in *netspace.Space, device string, program *ebpf.Program) (l link
 }
 
 // Arrived is the number of datagrams of a family that have arrived so far.
-func (s *Sink) Arrived(ipv6 bool) (uint64, error) {
+func (s *Sink) Received(ipv6 bool) (uint64, error) {
 	if ipv6 {
-		return perCPU(s.objects.Arrived, 1)
+		return perCPU(s.objects.Received, 1)
 	}
-	return perCPU(s.objects.Arrived, 0)
+	return perCPU(s.objects.Received, 0)
 }
 
 // Verify inspects the frame that was kept last: family, length, checksums.
 func (s *Sink) Verify(ipv6 bool, length int) error {
-	var kept arriveKept
+	var kept receiveKept
 	if err := s.objects.Last.Lookup(uint32(0), &kept); err != nil {
 		return fmt.Errorf("read what arrived: %w", err)
 	}

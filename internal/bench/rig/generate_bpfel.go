@@ -16,7 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	generateMapArrived   = "arrived"
+	generateMapIngress   = "ingress"
 	generateMapSent      = "sent"
 	generateProgGenerate = "generate"
 	generateVarBefore    = "before"
@@ -82,7 +82,7 @@ type generateProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generateMapSpecs struct {
-	Arrived *ebpf.MapSpec `ebpf:"arrived"`
+	Ingress *ebpf.MapSpec `ebpf:"ingress"`
 	Sent    *ebpf.MapSpec `ebpf:"sent"`
 }
 
@@ -124,13 +124,13 @@ func (o *generateObjects) Close() error {
 //
 // It can be passed to loadGenerateObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generateMaps struct {
-	Arrived *ebpf.Map `ebpf:"arrived"`
+	Ingress *ebpf.Map `ebpf:"ingress"`
 	Sent    *ebpf.Map `ebpf:"sent"`
 }
 
 func (m *generateMaps) Close() error {
 	return _GenerateClose(
-		m.Arrived,
+		m.Ingress,
 		m.Sent,
 	)
 }

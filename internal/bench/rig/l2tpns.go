@@ -11,12 +11,12 @@ import (
 
 // L2TPNS says what an l2tpns(8) serves.
 type L2TPNS struct {
-	Here   netip.Addr   // where tunnels arrive
-	Pool   netip.Prefix // IPv4
-	RADIUS netip.AddrPort
-	Secret string // with RADIUS, and with the other server
-	Realm  string // what the logins have in them that belong to another server
-	Other  netip.AddrPort
+	LocalAddr netip.Addr   // where tunnels arrive
+	Pool      netip.Prefix // IPv4
+	RADIUS    netip.AddrPort
+	Secret    string // with RADIUS, and with the other server
+	Realm     string // what the logins have in them that belong to another server
+	Other     netip.AddrPort
 }
 
 // RunL2TPNS starts l2tpns in the router. It is its cluster's only member, for which
@@ -41,7 +41,7 @@ set cluster_interface "lo"
 set cluster_hb_interval 1
 set cluster_hb_timeout 3
 set multi_read_count 100
-`, filepath.Join(p.dir, "l2tpns.log"), filepath.Join(p.dir, "l2tpns.pid"), o.RADIUS.Addr(), o.RADIUS.Port(), o.Secret, o.Here, o.Here)
+`, filepath.Join(p.dir, "l2tpns.log"), filepath.Join(p.dir, "l2tpns.pid"), o.RADIUS.Addr(), o.RADIUS.Port(), o.Secret, o.LocalAddr, o.LocalAddr)
 	if o.Realm != "" {
 		text += fmt.Sprintf("setforward %s %s %d %s\n", o.Realm, o.Other.Addr(), o.Other.Port(), o.Secret)
 	}

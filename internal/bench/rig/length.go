@@ -13,15 +13,15 @@ import (
 
 // LengthSink counts the frames of one length that arrive at a host, in any tunnel.
 // All but ARP is dropped.
-type LengthSink struct{ arrived *ebpf.Map }
+type LengthSink struct{ received *ebpf.Map }
 
 // NewLengthSink attaches one to a host's eth0. It is removed with the path.
 func (p *Path) NewLengthSink(host *netspace.Space, length int) (*LengthSink, error) {
-	arrived, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
+	received, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: 8, MaxEntries: 1})
 	if err := errors.Join(rlimit.RemoveMemlock(), err); err != nil {
 		return nil, fmt.Errorf("make the sink's counter: %w", err)
 	}
-	p.onClose(arrived.Close)
+	p.onClose(received.Close)
 	const pass, drop = 2, 1 // XDP_PASS, XDP_DROP
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.XDP, License: "Dual BSD/GPL",
@@ -38,7 +38,7 @@ func (p *Path) NewLengthSink(host *netspace.Space, length int) (*LengthSink, err
 			asm.StoreImm(asm.RFP, -4, 0, asm.Word),
 			asm.Mov.Reg(asm.R2, asm.RFP),
 			asm.Add.Imm(asm.R2, -4),
-			asm.LoadMapPtr(asm.R1, arrived.FD()),
+			asm.LoadMapPtr(asm.R1, received.FD()),
 			asm.FnMapLookupElem.Call(),
 			asm.JEq.Imm(asm.R0, 0, "drop"),
 			asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
@@ -59,8 +59,8 @@ func (p *Path) NewLengthSink(host *netspace.Space, length int) (*LengthSink, err
 		return nil, err
 	}
 	p.onClose(l.Close)
-	return &LengthSink{arrived}, nil
+	return &LengthSink{received}, nil
 }
 
 // Arrived is how many have come in all.
-func (s *LengthSink) Arrived() (uint64, error) { return perCPU(s.arrived, 0) }
+func (s *LengthSink) Received() (uint64, error) { return perCPU(s.received, 0) }

@@ -159,12 +159,12 @@ func TestAGeneratorHeedsItsSink(t *testing.T) {
 			}
 		}
 		inVain, err := g.Lost()
-		arrived, errArrived := sink.Arrived(false)
-		if err != nil || errArrived != nil {
-			t.Fatal(err, errArrived)
+		received, errReceived := sink.Received(false)
+		if err != nil || errReceived != nil {
+			t.Fatal(err, errReceived)
 		}
-		if (inVain > 0) != lost || !lost && arrived != uint64(sent) {
-			t.Errorf("sink at %s: %d sent, %d arrived, %d waited for in vain", device, sent, arrived, inVain)
+		if (inVain > 0) != lost || !lost && received != uint64(sent) {
+			t.Errorf("sink at %s: %d sent, %d arrived, %d waited for in vain", device, sent, received, inVain)
 		}
 	}
 }

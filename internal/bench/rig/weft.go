@@ -67,14 +67,14 @@ func mapBytes(pin string) (uint64, error) {
 		return n, nil
 	}
 	for at := range m.MaxEntries() {
-		var piece *ebpf.Map
-		if err := m.Lookup(at, &piece); errors.Is(err, ebpf.ErrKeyNotExist) {
+		var fragment *ebpf.Map
+		if err := m.Lookup(at, &fragment); errors.Is(err, ebpf.ErrKeyNotExist) {
 			continue
 		} else if err != nil {
 			return 0, err
 		}
-		info, err := piece.Info()
-		piece.Close()
+		info, err := fragment.Info()
+		fragment.Close()
 		if err != nil {
 			return 0, err
 		}

@@ -192,12 +192,12 @@ func (p *packetPath) grow(n int) (took time.Duration, err error) {
 	}
 	want, came := n-p.open, 0
 	for range growTries {
-		once, arrived, err := p.openAll(n)
+		once, received, err := p.openAll(n)
 		took += once
 		if err != nil {
 			return 0, err
 		}
-		if came = arrived; came >= want-want/1000 {
+		if came = received; came >= want-want/1000 {
 			p.open = n
 			return took, p.sink.Verify(false, small)
 		}
@@ -208,15 +208,15 @@ func (p *packetPath) grow(n int) (took time.Duration, err error) {
 const growTries = 3
 
 // openAll sends a packet of each session that is wanted, and gives how many arrived.
-func (p *packetPath) openAll(n int) (took time.Duration, arrived int, err error) {
-	before, err := p.sink.Arrived(false)
+func (p *packetPath) openAll(n int) (took time.Duration, received int, err error) {
+	before, err := p.sink.Received(false)
 	if err != nil {
 		return 0, 0, err
 	}
 	if took, err = p.traffic.once(p.open, n); err != nil {
 		return 0, 0, err
 	}
-	after, err := p.sink.Arrived(false)
+	after, err := p.sink.Received(false)
 	return took, int(after - before), err
 }
 
@@ -240,7 +240,7 @@ func (m *Measurer) rate(ctx context.Context, s subject, c measurement) (float64,
 	if err := p.traffic.warmUp(c.sessions); err != nil {
 		return 0, err
 	}
-	before, err := p.sink.Arrived(false)
+	before, err := p.sink.Received(false)
 	if err != nil {
 		return 0, err
 	}
@@ -248,7 +248,7 @@ func (m *Measurer) rate(ctx context.Context, s subject, c measurement) (float64,
 	if err != nil {
 		return 0, err
 	}
-	after, err := p.sink.Arrived(false)
+	after, err := p.sink.Received(false)
 	if err != nil {
 		return 0, err
 	}

@@ -225,11 +225,11 @@ func readWay(facts *state.Facts, words []string) error {
 	local, err1 := netip.ParseAddr(words[0])
 	remote, err2 := netip.ParseAddr(words[1])
 	mtu, err3 := strconv.Atoi(words[2])
-	told, err4 := strconv.Atoi(words[3])
-	if facts.Ways == nil {
-		facts.Ways = map[state.Pair]state.Way{}
+	notified, err4 := strconv.Atoi(words[3])
+	if facts.Paths == nil {
+		facts.Paths = map[state.Endpoints]state.PseudowirePath{}
 	}
-	facts.Ways[state.Pair{Local: local, Remote: remote}] = state.Way{MTU: mtu, PathMTU: told}
+	facts.Paths[state.Endpoints{Local: local, Remote: remote}] = state.PseudowirePath{MTU: mtu, PathMTU: notified}
 	return errors.Join(err1, err2, err3, err4)
 }
 

@@ -104,7 +104,7 @@ func TestAHomeRouterLoadsOnlyWhatItUses(t *testing.T) {
 			t.Errorf("%s: the verifier looks at %d instructions for offload alone, at %d for everything", name, some, all)
 		}
 	}
-	guarded := state.Port{Device: "lo", Roles: state.RoleGuarded}
+	guarded := state.IngressEntry{Device: "lo", Roles: state.RoleGuarded}
 	step := state.Step{Op: state.Add, Object: guarded}
 	if err := home.Apply(t.Context(), step); err == nil {
 		t.Error("an interface is to be guarded by programs that cannot")

@@ -32,7 +32,7 @@ func newBridge(t *testing.T, change func(*state.BridgeGuard)) *router {
 func (r *router) enter(frame []byte) (datapathtest.Result, state.Outcome) {
 	r.T.Helper()
 	res := r.Run("bridge_port_in", "lan", frame)[0]
-	o, err := datapathtest.Road{Program: "bridge_port_in"}.Outcome(res)
+	o, err := datapathtest.Variant{Program: "bridge_port_in"}.Outcome(res)
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestAGuestsPortLetsThroughWhatItMay(t *testing.T) {
 		{"an IPv6 header that is none", ethernet(all, guestMAC, 0x86dd, good), state.DropPortHeaders},
 	} {
 		res, o := r.enter(c.frame)
-		if err := datapathtest.Differs(res, o, c.want, datapathtest.Road{Name: "tc", Program: "bridge_port_in"}.Verdict(c.want), c.frame); err != nil {
+		if err := datapathtest.Differs(res, o, c.want, datapathtest.Variant{Name: "tc", Program: "bridge_port_in"}.Verdict(c.want), c.frame); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

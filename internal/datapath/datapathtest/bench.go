@@ -189,8 +189,8 @@ func (b *Bench) leadTo(device, address, neighbour, all string, mac [6]byte) erro
 // keptArrays are the arrays that keep the values of the test before: a test that
 // uses one writes it first, or compares differences.
 var keptArrays = []string{
-	"counters", "flow_controls", "flow_hops", "guard_buckets", "interfaces_near", "l2tp_accesses", "l2tp_owner_lengths", "l2tp_sessions",
-	"l2tp_states", "l2tp_tunnels", "memos", "nat64_adoptions", "nat64_clock", "nat64_ends", "nat64_flows", "nat64_lost", "nat64_slots",
+	"counters", "flow_controls", "flow_hops", "guard_buckets", "interfaces_near", "l2tp_lnses", "l2tp_owner_lengths", "l2tp_sessions",
+	"l2tp_states", "l2tp_tunnels", "memos", "nat64_imports", "nat64_clock", "nat64_ends", "nat64_flows", "nat64_lost", "nat64_slots",
 	"nat64_stateful_configs", "nat64_sweep_states", "nat64_sweep_timers", "nat64_traffic", "nat64_usages", "neighbours", "nexthop_groups",
 	"nexthops", "pseudowire_scratch", "slow_windows",
 }
@@ -228,11 +228,11 @@ func (b *Bench) fill() error {
 }
 
 // SetPorts changes the programs' configuration of lan and wan.
-func (b *Bench) SetPorts(change func(*state.Port)) {
+func (b *Bench) SetPorts(change func(*state.IngressEntry)) {
 	b.T.Helper()
 	b.In(func() error {
 		for _, o := range b.Desired {
-			if p, ok := o.(state.Port); ok {
+			if p, ok := o.(state.IngressEntry); ok {
 				change(&p)
 				if err := b.Datapath.Apply(b.T.Context(), state.Step{Op: state.Change, Object: p}); err != nil {
 					return err

@@ -29,8 +29,8 @@ var Builds = []string{"ingress_xdp", "ingress_tc"}
 func NewRouter(t *testing.T, parts ...datapath.Part) *Router {
 	t.Helper()
 	b := New(t, Usual, parts...)
-	b.SetPorts(func(p *state.Port) {
-		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted, p.Device == "lan")
+	b.SetPorts(func(p *state.IngressEntry) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, false).With(state.RoleRouted, p.Device == "lan")
 	})
 	routes, err := fibtable.Of(b.Datapath).Routes()
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *Router) Publish() {
 func (r *Router) One(build string, frame []byte) (Result, state.Outcome) {
 	r.T.Helper()
 	res := r.Run(build, "lan", frame)[0]
-	o, err := Road{Program: build}.Outcome(res)
+	o, err := Variant{Program: build}.Outcome(res)
 	if err != nil {
 		r.T.Fatalf("%s: %v", build, err)
 	}
@@ -138,7 +138,7 @@ func VerdictOf(build string, o state.Outcome) uint32 {
 	if build == "ingress_xdp" {
 		name = "xdp"
 	}
-	return Road{Name: name, Program: build}.Verdict(o)
+	return Variant{Name: name, Program: build}.Verdict(o)
 }
 
 // hopped is a frame of lan as it leaves towards a neighbour: what routing may
@@ -185,7 +185,7 @@ func Seen(build string, frame []byte, tags state.VLANTags) []byte {
 // stack makes an interface on top of lan.
 func (r *Router) Stack(tags state.VLANTags, device string, mac [6]byte, routed bool) {
 	r.T.Helper()
-	r.Apply(state.Port{Device: device, MAC: mac, Roles: state.Roles(0).With(state.RoleRouted, routed)})
+	r.Apply(state.IngressEntry{Device: device, MAC: mac, Roles: state.Roles(0).With(state.RoleRouted, routed)})
 	r.Apply(state.Lower{Device: "lan", Tags: tags, Upper: device})
 }
 

@@ -16,14 +16,14 @@ func encodeNeighbour(n state.NeighbourEntry) neighbour {
 	if n.XDP {
 		v.Flags = neighbourXDP
 	}
-	if n.Wire {
+	if n.PseudowireDevice {
 		v.Flags |= neighbourWire
 	}
 	return v
 }
 
 func decodeNeighbour(v neighbour) state.NeighbourEntry {
-	n := state.NeighbourEntry{IfIndex: v.Ifindex, MTU: v.Mtu, Dst: v.Link.Dst, Src: v.Link.Src, XDP: v.Flags&neighbourXDP != 0, Wire: v.Flags&neighbourWire != 0}
+	n := state.NeighbourEntry{IfIndex: v.Ifindex, MTU: v.Mtu, Dst: v.Link.Dst, Src: v.Link.Src, XDP: v.Flags&neighbourXDP != 0, PseudowireDevice: v.Flags&neighbourWire != 0}
 	for i, tag := range v.Link.Tags {
 		n.Tags[i] = state.VLANTag{Proto: datapath.Htons(tag.Proto), ID: datapath.Htons(tag.Id)}
 	}

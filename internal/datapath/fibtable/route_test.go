@@ -132,7 +132,7 @@ func TestRouteNeverReadsBeyondAFrame(t *testing.T) {
 				if datapathtest.Refused(res, whole[:n]) {
 					continue
 				}
-				o, err := datapathtest.Road{Program: build}.Outcome(res)
+				o, err := datapathtest.Variant{Program: build}.Outcome(res)
 				if err != nil || o != state.PassOptions || !bytes.Equal(res.Frame, whole[:n]) {
 					t.Errorf("%s: cut at %d: %s, %v", build, n, o, err)
 				}
@@ -237,8 +237,8 @@ func TestEachInterfaceIsRoutedByItsOwnTable(t *testing.T) {
 	r.Route(3, "2001:db8:1::/48", 2)
 	r.Publish()
 	for table, want := range map[int]state.Outcome{0: state.ForwardRouted, 3: state.ForwardRouted, 4: state.PassNoRoute} {
-		r.SetPorts(func(p *state.Port) {
-			p.Translators, p.Table, p.Roles = 0, table, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted, true)
+		r.SetPorts(func(p *state.IngressEntry) {
+			p.Translators, p.Table, p.Roles = 0, table, p.Roles.With(state.RoleBypass, false).With(state.RoleRouted, true)
 		})
 		for _, build := range datapathtest.Builds {
 			for _, p := range []datapathtest.Packet{datapathtest.Udp(datapathtest.Router4, "198.51.100.7", 20), datapathtest.Udp(datapathtest.Router6, "2001:db8:1::7", 20)} {
@@ -254,7 +254,7 @@ func TestEachInterfaceIsRoutedByItsOwnTable(t *testing.T) {
 func TestWhatATranslatorWantsComesFirst(t *testing.T) {
 	r := newRouter(t, parts()...)
 	r.Route(0, "64:ff9b:1::/96", 1)
-	r.SetPorts(func(p *state.Port) { p.Roles |= state.RoleShortcut | state.RoleRouted })
+	r.SetPorts(func(p *state.IngressEntry) { p.Roles |= state.RoleBypass | state.RoleRouted })
 	for _, build := range datapathtest.Builds {
 		_, o := r.One(build, r.Frame("lan", datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 9).Bytes()))
 		if o != state.Forward6to4Bypass {
@@ -303,7 +303,7 @@ func TestASuperPacketIsMeasuredByItsSegments(t *testing.T) {
 			res.Counted = datapathtest.Difference(before, after)
 			return err
 		})
-		o, err := datapathtest.Road{Program: "ingress_tc"}.Outcome(res)
+		o, err := datapathtest.Variant{Program: "ingress_tc"}.Outcome(res)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}

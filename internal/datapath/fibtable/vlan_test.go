@@ -84,7 +84,7 @@ func TestATaggedFrameIsNeverReadBeyondItsEnd(t *testing.T) {
 			whole := datapathtest.Tagged(datapathtest.To(r.Frame("lan", p.Bytes()), datapathtest.Mac7), datapathtest.Qinq, 0)
 			for n := 14; n < len(whole); n++ {
 				res := r.Run(build, "lan", bytes.Clone(whole[:n]))[0]
-				o, err := datapathtest.Road{Program: build}.Outcome(res)
+				o, err := datapathtest.Variant{Program: build}.Outcome(res)
 				want := state.PassOptions
 				if n < 22 {
 					want = state.PassNotForUs
@@ -125,8 +125,8 @@ func TestWhatIsNotRoutedKeepsItsTags(t *testing.T) {
 // then, what is not is the bridge's.
 func TestTheBridgesFramesAreRoutedOnItsPort(t *testing.T) {
 	r := newRouter(t, parts()...)
-	r.SetPorts(func(p *state.Port) {
-		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut|state.RoleRouted, false).With(state.RoleBridgePort, p.Device == "lan")
+	r.SetPorts(func(p *state.IngressEntry) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass|state.RoleRouted, false).With(state.RoleBridgePort, p.Device == "lan")
 	})
 	r.Stack(datapathtest.NoTags, "#9001", datapathtest.Mac7, true)
 	r.Stack(datapathtest.Vlan7, "#9002", datapathtest.Mac7, true)

@@ -74,8 +74,8 @@ func newWire(t *testing.T, programs ...string) *wire {
 	return w
 }
 
-func (w *wire) port(device string) state.Port {
-	return state.Port{Device: device, MAC: [6]byte(w.links[device].HardwareAddr), Roles: state.RoleRouted}
+func (w *wire) port(device string) state.IngressEntry {
+	return state.IngressEntry{Device: device, MAC: [6]byte(w.links[device].HardwareAddr), Roles: state.RoleRouted}
 }
 
 func (w *wire) in(f func() error) {
@@ -287,7 +287,7 @@ func TestTaggedFramesCrossRealDevices(t *testing.T) {
 			w := newWire(t, build)
 			for i, tags := range []state.VLANTags{datapathtest.Vlan7, datapathtest.Qinq} {
 				upper := fmt.Sprintf("#%d", 9001+i)
-				w.apply(state.Add, state.Port{Device: upper, MAC: datapathtest.Mac7, Roles: state.RoleRouted})
+				w.apply(state.Add, state.IngressEntry{Device: upper, MAC: datapathtest.Mac7, Roles: state.RoleRouted})
 				w.apply(state.Add, state.Lower{Device: "lan", Tags: tags, Upper: upper})
 			}
 			for _, out := range []state.VLANTags{datapathtest.NoTags, datapathtest.Vlan8, datapathtest.Qinq} {

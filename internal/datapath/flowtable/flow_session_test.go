@@ -28,7 +28,7 @@ func (o *offloader) egress(program string, data []byte, ingress int) {
 func TestWhatEntersASessionIsLearntBelowIt(t *testing.T) {
 	for _, p := range []datapathtest.Packet{udpBetween("8.0.0.1", distant4, 2000, 53, 20), tcpBetween("2001:db8:86dd::1", distant6, 1234, 80, 0x10, 20)} {
 		o := newOffloader(t)
-		o.SetPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RoleOffloaded, p.Device == "wan") })
+		o.SetPorts(func(p *state.IngressEntry) { p.Roles = p.Roles.With(state.RoleOffloaded, p.Device == "wan") })
 		wan := o.Links["wan"].Index
 		entered := o.Table("flow_entered") // shared by tests
 		for k := make([]byte, entered.KeySize()); entered.NextKey(nil, &k) == nil; {
@@ -39,7 +39,7 @@ func TestWhatEntersASessionIsLearntBelowIt(t *testing.T) {
 		key := state.FlowKey{Interface: uint32(wan), Tuple: tuple(p)}
 		link := state.FlowLink{Dst: [6]byte{2, 0, 0, 0, 1, 1}, Src: o.Links["lan"].MAC, Session: 0x1234, Tags: datapathtest.Vlan7}
 		below := leaves(state.FlowHop{Link: link}, p, 63)
-		told := func() []state.PassedFlow {
+		notified := func() []state.PassedFlow {
 			t.Helper()
 			// one that always causes an event, since Passed waits
 			last := udpBetween("192.0.2.200", distant4, 9, 9, 20)
@@ -52,25 +52,25 @@ func TestWhatEntersASessionIsLearntBelowIt(t *testing.T) {
 			}
 			return list[:len(list)-1]
 		}
-		told()
+		notified()
 		for range 4 {
 			o.egress("flow_egress", below, 0)
 		}
-		if list := told(); len(list) != 0 {
+		if list := notified(); len(list) != 0 {
 			t.Errorf("learnt without having been seen to enter: %+v", list)
 		}
 		for range 2 {
 			o.egress("flow_session_egress", p.Bytes(), wan)
 			o.egress("flow_egress", below, 0)
 		}
-		if list := told(); len(list) != 1 || list[0].Interface != uint32(wan) || list[0].Tuple != key.Tuple || list[0].Link != link {
+		if list := notified(); len(list) != 1 || list[0].Interface != uint32(wan) || list[0].Tuple != key.Tuple || list[0].Link != link {
 			t.Errorf("%s: %+v is learnt", p.From, list)
 		}
 		plain := leaves(state.FlowHop{Link: state.FlowLink{Dst: link.Dst, Src: link.Src}}, p, 63)
 		for range 4 {
 			o.egress("flow_egress", plain, 0)
 		}
-		if list := told(); len(list) != 0 {
+		if list := notified(); len(list) != 0 {
 			t.Errorf("the router's own packets outside of sessions are learnt: %+v", list)
 		}
 	}

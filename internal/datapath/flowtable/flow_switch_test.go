@@ -58,12 +58,12 @@ func behindSwitch(t *testing.T, f state.SwitchFormat) *offloader {
 		loadedFor[f] = o.Datapath.With(options)
 	}
 	o.Load = loadedFor[f].Load
-	o.SetPorts(func(p *state.Port) {
+	o.SetPorts(func(p *state.IngressEntry) {
 		p.Roles = p.Roles.With(state.RoleOffloaded, false).With(state.RoleConduit, p.Device == "lan")
 	})
 	for _, obj := range []state.Object{
-		state.Port{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.RoleOffloaded},
-		state.Port{Device: "#9002", MAC: datapathtest.Mac7, Roles: state.RoleOffloaded},
+		state.IngressEntry{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.RoleOffloaded},
+		state.IngressEntry{Device: "#9002", MAC: datapathtest.Mac7, Roles: state.RoleOffloaded},
 		state.Lower{Device: "lan", Tags: state.VLANTags{{Proto: state.SwitchTag, ID: 3}}, Upper: "#9001"},
 		state.Lower{Device: "lan", Tags: state.VLANTags{{Proto: state.SwitchTag, ID: 2}, datapathtest.Vlan7[0]}, Upper: "#9002"},
 	} {
@@ -190,7 +190,7 @@ func TestWhatGoesToASwitchIsLearnt(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			o := behindSwitch(t, f)
 			// what arrives by the interface with the number of wan leaves by lan
-			o.SetPorts(func(p *state.Port) {
+			o.SetPorts(func(p *state.IngressEntry) {
 				p.Roles = p.Roles.With(state.RoleOffloaded, p.Device == "wan").With(state.RoleConduit, p.Device == "lan")
 			})
 			key := state.FlowKey{Interface: uint32(o.Links["wan"].Index), Tuple: tuple(p)}

@@ -30,8 +30,8 @@ type offloader struct {
 func newOffloader(t *testing.T) *offloader {
 	t.Helper()
 	b := newBench(t, datapathtest.Usual, parts()...)
-	b.SetPorts(func(p *state.Port) {
-		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleOffloaded, p.Device == "lan")
+	b.SetPorts(func(p *state.IngressEntry) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, false).With(state.RoleOffloaded, p.Device == "lan")
 	})
 	flows, err := Of(b.Datapath).Flows()
 	if err != nil {
@@ -102,7 +102,7 @@ func (o *offloader) one(build string, frame []byte) (datapathtest.Result, state.
 	if build == "ingress_xdp" && res.Err == nil && len(res.Counted) == 0 && res.Verdict == 2 {
 		return res, state.PassNotTranslated // left to TC, which counts it
 	}
-	outcome, err := datapathtest.Road{Program: build}.Outcome(res)
+	outcome, err := datapathtest.Variant{Program: build}.Outcome(res)
 	if err != nil {
 		o.T.Fatalf("%s: %v", build, err)
 	}
@@ -340,7 +340,7 @@ func TestFlowsArriveInTagsAndSessions(t *testing.T) {
 			return o.Datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: obj})
 		})
 	}
-	apply(state.Port{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.RoleOffloaded})
+	apply(state.IngressEntry{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.RoleOffloaded})
 	apply(state.Lower{Device: "lan", Tags: datapathtest.Qinq, Upper: "#9001"})
 	peer := [6]byte{0x02, 0, 0, 0, 0x77, 0x77}
 	for below, ppp := range map[uint32]uint32{uint32(o.Links["lan"].Index): 9011, 9001: 9012} {
@@ -413,8 +413,8 @@ func TestABlockedSourceIsNotForwardedByItsFlow(t *testing.T) {
 		o.hop(1, asItIs)
 		in := tcpBetween(member4, distant4, 1000, 80, 0x18, 50)
 		o.learn(in, tcpBetween(public4, distant4, 2000, 80, 0x18, 50), 1)
-		o.SetPorts(func(p *state.Port) {
-			p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleOffloaded|state.RoleGuarded, p.Device == "lan")
+		o.SetPorts(func(p *state.IngressEntry) {
+			p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, false).With(state.RoleOffloaded|state.RoleGuarded, p.Device == "lan")
 		})
 		o.In(func() error {
 			return o.Datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: state.Guard{Device: "lan", XDP: build == "ingress_xdp"}})
@@ -453,8 +453,8 @@ func TestRandomFlows(t *testing.T) {
 	for i := range 2000 {
 		if i == 1000 {
 			// what comes before flows keeps XDP from the short way (flow_fast.h)
-			o.SetPorts(func(p *state.Port) {
-				p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleOffloaded|state.RoleGuarded, p.Device == "lan")
+			o.SetPorts(func(p *state.IngressEntry) {
+				p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, false).With(state.RoleOffloaded|state.RoleGuarded, p.Device == "lan")
 			})
 		}
 		is6 := r.IntN(2) == 0

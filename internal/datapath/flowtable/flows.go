@@ -59,7 +59,7 @@ func (d Table) Flows() (*Flows, error) {
 	if err := errors.Join(f.v4.own(), f.v6.own()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if f.refusals, err = d.core.Map("flow_refusals"); err != nil {
+	if f.refusals, err = d.core.Map("flow_early_drops"); err != nil {
 		return nil, err
 	}
 	if f.memory, err = datapath.MapMemory(f.control, int(f.control.ValueSize()), unix.PROT_READ|unix.PROT_WRITE); err != nil {

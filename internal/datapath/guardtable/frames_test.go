@@ -91,7 +91,7 @@ func TestTheGuardOfAVLANSeesPriorityTags(t *testing.T) {
 	r.list(guardEntry("192.0.2.0/24", state.ListedBlocked))
 	for _, build := range datapathtest.Builds {
 		r.guarded(build, state.Guard{})
-		r.Apply(state.Port{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.Roles(0).With(state.RoleRouted, true).With(state.RoleGuarded, true)})
+		r.Apply(state.IngressEntry{Device: "#9001", MAC: datapathtest.Mac7, Roles: state.Roles(0).With(state.RoleRouted, true).With(state.RoleGuarded, true)})
 		r.Apply(state.Guard{Device: "#9001", XDP: build == "ingress_xdp"})
 		zero := state.VLANTag{Proto: state.VLANCustomer}
 		for name, tags := range map[string]state.VLANTags{"the VLAN's alone": datapathtest.Vlan7, "around": {zero, datapathtest.Vlan7[0]}, "within": {datapathtest.Vlan7[0], zero}} {

@@ -26,8 +26,8 @@ func (r *router) guarded(build string, g state.Guard) {
 			g.Rates[i].Burst = 1
 		}
 	}
-	r.SetPorts(func(p *state.Port) {
-		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted, p.Device == "lan")
+	r.SetPorts(func(p *state.IngressEntry) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, false).With(state.RoleRouted, p.Device == "lan")
 		p.Roles = p.Roles.With(state.RoleGuarded, p.Device == "lan")
 	})
 	for i := range r.Table("guard_buckets").MaxEntries() {
@@ -242,7 +242,7 @@ func TestTheGuardNeverReadsBeyondAFrame(t *testing.T) {
 				if datapathtest.Refused(res, whole[:n]) {
 					continue
 				}
-				o, err := datapathtest.Road{Program: build}.Outcome(res)
+				o, err := datapathtest.Variant{Program: build}.Outcome(res)
 				if err != nil || o != state.PassOptions {
 					t.Errorf("%s: cut at %d: %s, %v", build, n, o, err)
 				}

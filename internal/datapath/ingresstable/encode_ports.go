@@ -14,12 +14,12 @@ type (
 	lowerKey  = datapath.IngressTCLowerKey
 )
 
-func encodePort(p state.Port) portValue {
+func encodePort(p state.IngressEntry) portValue {
 	return portValue{Translators: p.Translators, Mac: p.MAC, Table: uint16(p.Table), Flags: uint32(p.Roles)}
 }
 
-func decodePort(index int, v portValue) state.Port {
-	return state.Port{
+func decodePort(index int, v portValue) state.IngressEntry {
+	return state.IngressEntry{
 		Device: datapath.DeviceName(index), MAC: v.Mac, Translators: v.Translators,
 		Roles: state.Roles(v.Flags), Table: int(v.Table),
 	}

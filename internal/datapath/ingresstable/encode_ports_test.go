@@ -8,9 +8,9 @@ import (
 )
 
 func TestWhatRoutingKnowsComesOutAsItWentIn(t *testing.T) {
-	for _, p := range []state.Port{
+	for _, p := range []state.IngressEntry{
 		{Device: "#99", MAC: [6]byte{2, 1, 2, 3, 4, 5}, Roles: state.RoleRouted, Table: 255},
-		{Device: "#99", Translators: 5, Roles: state.RoleShortcut | state.RoleXDPOut},
+		{Device: "#99", Translators: 5, Roles: state.RoleBypass | state.RoleXDPOut},
 		{Device: "#99", Roles: state.RoleBridgePort},
 	} {
 		if got := decodePort(99, encodePort(p)); got != p {

@@ -11,7 +11,7 @@ import (
 // all, and into the array that is read without hashing, unless another interface has
 // its slot there. A slot is cleared before it changes, so that no program reads a
 // mix of old and new: meanwhile programs use the hash table.
-func (d Table) writePort(p state.Port, remove bool) error {
+func (d Table) writePort(p state.IngressEntry, remove bool) error {
 	if lacks := p.AllRoles() & d.core.Sizes().Unused; lacks != 0 && !remove {
 		return fmt.Errorf("write %s: the programs are loaded without the code for it (%#x)", p, lacks)
 	}
@@ -64,12 +64,12 @@ func (d Table) writeLower(l state.Lower, remove bool) error {
 // unusedFlags returns interface_unused of bpf/lib/interface.h: only translators use
 // the bypass.
 func unusedFlags(unused state.Roles) uint32 {
-	return uint32(unused.With(state.RoleShortcut, unused.Has(state.RoleTranslated)))
+	return uint32(unused.With(state.RoleBypass, unused.Has(state.RoleTranslated)))
 }
 
 // Ports lists the ingress entries of the interfaces.
-func (d Table) Ports() ([]state.Port, error) {
-	return datapath.Collect(d.core, "interfaces", func(k uint32, v portValue) state.Port { return decodePort(int(k), v) })
+func (d Table) Ports() ([]state.IngressEntry, error) {
+	return datapath.Collect(d.core, "interfaces", func(k uint32, v portValue) state.IngressEntry { return decodePort(int(k), v) })
 }
 
 // proxies lists the addresses for which ARP and neighbour discovery are answered.

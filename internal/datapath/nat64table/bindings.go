@@ -53,7 +53,7 @@ func (d Table) Sessions() iter.Seq2[Session, error] {
 	now := datapath.NowTicks()
 	return datapath.Entries(d.core, "nat64_sessions", func(k sessionKey, v sessionValue) (Session, bool) {
 		s := Session{
-			Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> nat64WordState),
+			Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> nat64PackedState),
 			IPv6: addrPort6(v.Client.U8, v.Port), IPv4: addrPort4(v.Pool, v.PoolPort),
 			Remote6: netip.AddrFrom16(v.Remote6.U8), Remote4: addrPort4(v.Remote, v.RemotePort),
 			Expires: since(now, uint32(v.Word)), Age: since(v.Made, now),
@@ -85,12 +85,12 @@ func (d Table) Usages() ([]Usage, error) {
 	if err != nil {
 		return nil, err
 	}
-	binders, err := d.Binders()
+	allocators, err := d.Allocators()
 	if err != nil {
 		return nil, err
 	}
 	var list []Usage
-	for _, b := range binders {
+	for _, b := range allocators {
 		for i, p := range protocols() {
 			var perCPU []usage
 			if err := m.Lookup(uint32(b.ID*len(protocols())+i), &perCPU); err != nil {

@@ -2,9 +2,9 @@
 
 package nat64table
 
-// From bpf/blocks/nat64_adopt.h.
+// From bpf/blocks/nat64_import.h.
 const (
-	adoptMost = 256 // sessions that one run takes
+	importMost = 256 // sessions that one run takes
 )
 
 // From enum nat64_flag of bpf/blocks/nat64_maps.h.
@@ -36,9 +36,9 @@ const (
 
 // From bpf/blocks/nat64_state_maps.h: where parts of a session's word are.
 const (
-	nat64WordState      = 32
-	nat64WordFlags      = 40
-	nat64WordGeneration = 48
+	nat64PackedState      = 32
+	nat64PackedFlags      = 40
+	nat64PackedGeneration = 48
 )
 
 // From enum nat64_timer of bpf/blocks/nat64_state_maps.h: RFC 6146 4.

@@ -16,7 +16,7 @@ type (
 	binding       = datapath.IngressTCNat64Binding
 	sessionKey    = datapath.IngressTCNat64SessionKey
 	sessionValue  = datapath.IngressTCNat64Session
-	binder        = datapath.IngressTCNat64Stateful
+	allocator     = datapath.IngressTCNat64Stateful
 	subscriberKey = datapath.IngressTCNat64SubscriberKey
 	subscriber    = datapath.IngressTCNat64Subscriber
 	usage         = datapath.IngressTCNat64Usage
@@ -32,8 +32,8 @@ func duration(t uint32) time.Duration {
 	return (time.Duration(t) * datapath.Tick).Truncate(time.Second)
 }
 
-func encodeBinder(b state.Binder) binder {
-	v := binder{
+func encodeAllocator(b state.Allocator) allocator {
+	v := allocator{
 		PortsMax: uint32(b.PortsMax), SessionsMax: uint32(b.SessionsMax),
 		SubscriberBits: uint8(b.SubscriberBits), Filtering: uint8(b.Filtering), HasStatics: datapath.Bit(b.Statics), Shared: datapath.Bit(b.Shared),
 		Events: datapath.Bit(b.Events),
@@ -62,8 +62,8 @@ func encodeBinder(b state.Binder) binder {
 	return v
 }
 
-func decodeBinder(id int, v binder) state.Binder {
-	b := state.Binder{
+func decodeAllocator(id int, v allocator) state.Allocator {
+	b := state.Allocator{
 		ID: id, PortsMax: int(v.PortsMax), SessionsMax: int(v.SessionsMax),
 		SubscriberBits: int(v.SubscriberBits), Filtering: state.Filtering(v.Filtering), Statics: v.HasStatics != 0, Shared: v.Shared != 0, Events: v.Events != 0,
 		UDP: duration(v.Timers[nat64TimerUDP]), ICMP: duration(v.Timers[nat64TimerICMP]),

@@ -27,7 +27,7 @@ func (b *bench) model() *session.Table {
 		switch o := o.(type) {
 		case state.Translator:
 			r.Prefix = o.Prefix
-		case state.Binder:
+		case state.Allocator:
 			r.Filtering, r.SubscriberBits = o.Filtering, o.SubscriberBits
 			r.PortsMax, r.SubscriberMax = o.PortsMax, o.SessionsMax
 			r.Timers = session.Timers{
@@ -51,12 +51,12 @@ func (b *bench) model() *session.Table {
 // history is a run of random packets among a few nodes and hosts, so that they
 // meet the same sessions again and again.
 type history struct {
-	b     *bench
-	road  datapathtest.Road
-	model *session.Table
-	rand  *rand.Rand
-	now   uint32
-	bound []netip.AddrPort // pool addresses that were seen
+	b       *bench
+	variant datapathtest.Variant
+	model   *session.Table
+	rand    *rand.Rand
+	now     uint32
+	bound   []netip.AddrPort // pool addresses that were seen
 }
 
 func (h *history) client() netip.AddrPort {
@@ -200,8 +200,8 @@ func (h *history) send(f flow) (state.Outcome, []byte, error) {
 		f.to = netip.AddrPortFrom(netip.MustParseAddrPort(f.to).Addr(), 0).String()
 	}
 	in := f.packet().Bytes()
-	res := h.b.Run(h.road.Program, h.road.From(in), h.b.Frame(datapathtest.Side(in), in))[0]
-	got, err := h.road.Outcome(res)
+	res := h.b.Run(h.variant.Program, h.variant.From(in), h.b.Frame(datapathtest.Side(in), in))[0]
+	got, err := h.variant.Outcome(res)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -233,7 +233,7 @@ func (h *history) same(got []byte, f flow) error {
 	if f.protocol == 1 {
 		neverZero(want)
 	}
-	if h.road.Shortcut {
+	if h.variant.Bypass {
 		want = datapathtest.FewerHops(want)
 	}
 	if datapathtest.IsIPv4(want) {
@@ -303,8 +303,8 @@ func TestRandomHistoriesMatchTheReference(t *testing.T) {
 			if more == "few" {
 				toml = strings.Replace(shared, "1-65535", "4000-4007", 1)
 			}
-			onEachRoad(t, toml, func(b *bench, r datapathtest.Road) {
-				h := &history{b: b, road: r, model: b.model(), rand: rand.New(rand.NewPCG(*seed, 6146)), now: 1000}
+			onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
+				h := &history{b: b, variant: r, model: b.model(), rand: rand.New(rand.NewPCG(*seed, 6146)), now: 1000}
 				for i := range 1200 {
 					if err := h.step(); err != nil {
 						b.T.Fatalf("seed %d, packet %d: %v", *seed, i, err)

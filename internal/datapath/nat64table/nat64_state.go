@@ -52,28 +52,28 @@ func (d Table) runSweep(mark uint32) error {
 }
 
 // Binders lists the NAT allocators of the stateful translators, by id.
-func (d Table) Binders() ([]state.Binder, error) {
+func (d Table) Allocators() ([]state.Allocator, error) {
 	m, err := d.core.Map("nat64_stateful_configs")
 	if err != nil {
 		return nil, err
 	}
-	var list []state.Binder
+	var list []state.Allocator
 	for id := range m.MaxEntries() {
-		var v binder
+		var v allocator
 		if err := m.Lookup(id, &v); err != nil {
 			return nil, fmt.Errorf("read binder %d: %w", id, err)
 		}
 		if v.Addresses != 0 {
-			list = append(list, decodeBinder(int(id), v))
+			list = append(list, decodeAllocator(int(id), v))
 		}
 	}
 	return list, nil
 }
 
-func (d Table) writeBinder(b state.Binder, remove bool) error {
-	v := encodeBinder(b)
+func (d Table) writeAllocator(b state.Allocator, remove bool) error {
+	v := encodeAllocator(b)
 	if remove {
-		v = binder{}
+		v = allocator{}
 	}
 	return d.core.Write("nat64_stateful_configs", uint32(b.ID), v, false)
 }

@@ -55,7 +55,7 @@ func TestARPIsAnsweredForTranslatedAddresses(t *testing.T) {
 
 // answered compares what ingress_tc made of a question.
 func answered(res datapathtest.Result, frame, answer []byte, want state.Outcome) error {
-	r := datapathtest.Road{Program: "ingress_tc"}
+	r := datapathtest.Variant{Program: "ingress_tc"}
 	got, err := r.Outcome(res)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func TestNeighbourDiscoveryIsAnsweredForTranslatedAddresses(t *testing.T) {
 
 func TestXDPLeavesQuestionsToTC(t *testing.T) {
 	b := newBench(t, onLinkToml, parts()...)
-	r := datapathtest.Roads()[0]
+	r := datapathtest.Variants()[0]
 	ask := datapathtest.ArpFrame(datapathtest.Everybody(), datapathtest.AskerMAC, datapathtest.Arp(1, datapathtest.AskerMAC, datapathtest.Asker4, make([]byte, 6), datapathtest.Ours4))
 	direct := datapathtest.With(ask, 0, func() []byte { m := b.Links["wan"].MAC; return m[:] }()...)
 	for _, c := range []struct {

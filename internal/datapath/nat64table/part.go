@@ -12,7 +12,7 @@ func Part() datapath.Part {
 	return datapath.Part{
 		Kinds: []datapath.Kind{
 			datapath.KindOf(Of, (Table).Translators, (Table).writeTranslator),
-			datapath.KindOf(Of, (Table).Binders, (Table).writeBinder),
+			datapath.KindOf(Of, (Table).Allocators, (Table).writeAllocator),
 			datapath.KindOf(Of, (Table).Statics, (Table).writeStatic),
 			datapath.KindOf(Of, (Table).Rules, (Table).writeRule),
 		},
@@ -22,7 +22,7 @@ func Part() datapath.Part {
 			n := map[string]uint32{
 				"nat64_bib6": bindings, "nat64_bib4": bindings, "nat64_subscribers": bindings,
 				"nat64_sessions": sessions, "nat64_slots": sessions, "nat64_slots_free": sessions, "nat64_peers": sessions,
-				fastSets: fastPieces(t),
+				fastSets: fastFragments(t),
 			}
 			if t.Sessions > 0 {
 				n["nat64_log_events"], n["nat64_changes"] = ringSize, changesBytes

@@ -95,7 +95,7 @@ func testRandom(t *testing.T, toml string, count int) {
 				packets[i], kinds[i] = g.Next4()
 			}
 		}
-		for _, r := range datapathtest.Roads() {
+		for _, r := range datapathtest.Variants() {
 			if family == "IPv6" || r.Takes4 {
 				b.compare(t, r, family, packets, kinds)
 			}
@@ -104,9 +104,9 @@ func testRandom(t *testing.T, toml string, count int) {
 }
 
 // compare sends packets along a road and compares each with the reference.
-func (b *bench) compare(t *testing.T, r datapathtest.Road, family string, packets [][]byte, kinds []string) {
+func (b *bench) compare(t *testing.T, r datapathtest.Variant, family string, packets [][]byte, kinds []string) {
 	t.Helper()
-	b.TakeRoad(r)
+	b.TakeVariant(r)
 	met, faults := map[string]int{}, 0
 	device := map[string]string{"IPv6": "lan", "IPv4": "wan"}[family]
 	from := device
@@ -153,7 +153,7 @@ func (b *bench) compare(t *testing.T, r datapathtest.Road, family string, packet
 }
 
 // agree compares one result with the reference.
-func (b *bench) agree(r datapathtest.Road, family string, pkt, frame []byte, res datapathtest.Result) (state.Outcome, error) {
+func (b *bench) agree(r datapathtest.Variant, family string, pkt, frame []byte, res datapathtest.Result) (state.Outcome, error) {
 	got, err := r.Outcome(res)
 	if err != nil {
 		return got, err
@@ -180,7 +180,7 @@ func (b *bench) agree(r datapathtest.Road, family string, pkt, frame []byte, res
 }
 
 // mayBe reports whether a program may decide got where the reference has want.
-func mayBe(r datapathtest.Road, c *translate.Config, got state.Outcome, want translate.Result, pkt, out []byte) bool {
+func mayBe(r datapathtest.Variant, c *translate.Config, got state.Outcome, want translate.Result, pkt, out []byte) bool {
 	forwards := want.Outcome.Verdict() == state.Forward
 	switch got.Verdict() {
 	case state.Forward:
@@ -196,7 +196,7 @@ func mayBe(r datapathtest.Road, c *translate.Config, got state.Outcome, want tra
 	case state.PassNotTranslated, state.PassLinkScope:
 		return got == want.Outcome
 	case state.PassTtl:
-		return forwards && r.Shortcut && ttl(pkt) <= 1
+		return forwards && r.Bypass && ttl(pkt) <= 1
 	case state.PassNoNeighbour: // a neighbour that has not been seen yet
 		return forwards && onLink(out)
 	case state.PassTooBig:

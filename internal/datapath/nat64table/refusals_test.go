@@ -112,8 +112,8 @@ func TestPacketsCutAnywhereAreDroppedWhole(t *testing.T) {
 	behind := datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 30)
 	behind.Protocol, behind.Options = 60, datapathtest.Bin("1100010400000000")
 	b := newBench(t, datapathtest.Usual, parts()...)
-	for _, r := range datapathtest.Roads() {
-		b.TakeRoad(r)
+	for _, r := range datapathtest.Variants() {
+		b.TakeVariant(r)
 		for _, whole := range [][]byte{
 			datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 30).Bytes(), datapathtest.Tcp(datapathtest.Node6, datapathtest.Far6, 2, datapathtest.Bin("020405a0"), 9).Bytes(), datapathtest.Echo(datapathtest.Node6, datapathtest.Far6, false, 9).Bytes(), behind.Bytes(),
 			datapathtest.Udp(datapathtest.Far4, datapathtest.Node4, 30).Bytes(), datapathtest.Tcp(datapathtest.Far4, datapathtest.Node4, 2, datapathtest.Bin("020405a0"), 9).Bytes(), datapathtest.Echo(datapathtest.Far4, datapathtest.Node4, false, 9).Bytes(), options.Bytes(),
@@ -138,8 +138,8 @@ func TestPacketsCutAnywhereAreDroppedWhole(t *testing.T) {
 
 func TestAFrameForAnotherStationIsNotTouched(t *testing.T) {
 	b := newBench(t, datapathtest.Usual, parts()...)
-	for _, r := range datapathtest.Roads()[:2] {
-		b.TakeRoad(r)
+	for _, r := range datapathtest.Variants()[:2] {
+		b.TakeVariant(r)
 		for _, p := range []datapathtest.Packet{datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 9), datapathtest.Udp(datapathtest.Far4, datapathtest.Node4, 9)} {
 			frame := datapathtest.With(b.Frame(datapathtest.Side(p.Bytes()), p.Bytes()), 0, 0x02, 0x99)
 			res := b.Run(r.Program, datapathtest.Side(p.Bytes()), frame)[0]
@@ -152,8 +152,8 @@ func TestAFrameForAnotherStationIsNotTouched(t *testing.T) {
 
 func TestAnotherVersionThanTheFrameSaysIsNoPacket(t *testing.T) {
 	b := newBench(t, datapathtest.Usual, parts()...)
-	for _, r := range datapathtest.Roads() {
-		b.TakeRoad(r)
+	for _, r := range datapathtest.Variants() {
+		b.TakeVariant(r)
 		for _, p := range []datapathtest.Packet{datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 9), datapathtest.Udp(datapathtest.Far4, datapathtest.Node4, 9)} {
 			ip := p.Bytes()
 			if datapathtest.IsIPv4(ip) && !r.Takes4 {
@@ -175,8 +175,8 @@ func TestAnotherVersionThanTheFrameSaysIsNoPacket(t *testing.T) {
 
 func TestWhatIsNoIPPasses(t *testing.T) {
 	b := newBench(t, datapathtest.Usual, parts()...)
-	for _, r := range datapathtest.Roads()[:3] {
-		b.TakeRoad(r)
+	for _, r := range datapathtest.Variants()[:3] {
+		b.TakeVariant(r)
 		frame := datapathtest.With(b.Frame("lan", datapathtest.Counting(50)), 12, 0x88, 0xcc) // LLDP
 		res := b.Run(r.Program, "lan", frame)[0]
 		if err := r.Check(b.Bench, frame, res, state.PassNotIp, nil); err != nil {
@@ -187,8 +187,8 @@ func TestWhatIsNoIPPasses(t *testing.T) {
 
 func TestAnInterfaceThatIsNotServedGetsNoTranslation(t *testing.T) {
 	b := newBench(t, datapathtest.Usual, parts()...)
-	for _, r := range datapathtest.Roads() {
-		b.SetPorts(func(p *state.Port) { p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, r.Shortcut) })
+	for _, r := range datapathtest.Variants() {
+		b.SetPorts(func(p *state.IngressEntry) { p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, r.Bypass) })
 		for _, p := range []datapathtest.Packet{datapathtest.Udp(datapathtest.Node6, datapathtest.Far6, 9), datapathtest.Udp(datapathtest.Far4, datapathtest.Node4, 9)} {
 			if datapathtest.IsIPv4(p.Bytes()) && !r.Takes4 {
 				continue

@@ -29,7 +29,7 @@ func (b *bench) sessionsOf() []uint64 {
 // RFC 4787 REQ-1, RFC 5382 REQ-1, RFC 5508 REQ-1: one binding for all
 // destinations, and one for each protocol.
 func TestEachProtocolBindsOnceForAllDestinations(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		for _, c := range []struct{ protocol, flags byte }{{6, 2}, {17, 0}, {1, 1}} {
 			var first netip.AddrPort
 			for _, host := range []string{"8.8.8.8", "9.9.9.9", "7.7.7.7"} {
@@ -51,7 +51,7 @@ func TestEachProtocolBindsOnceForAllDestinations(t *testing.T) {
 // spread over the addresses.
 func TestASubscriberStaysOnOneAddress(t *testing.T) {
 	toml := strings.Replace(shared, `"192.0.2.1", ports = "1-65535"`, `"192.0.2.0/28"`, 1)
-	onEachRoad(t, toml, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
 		used := map[netip.Addr]bool{}
 		for subscriber := range 24 {
 			var first netip.Addr
@@ -114,7 +114,7 @@ func TestPortsFollowNoOrder(t *testing.T) {
 // shared address sees the shared address and port of that one, and answers there.
 func TestHairpinnedPacketsComeFromTheSharedAddress(t *testing.T) {
 	for _, c := range []struct{ protocol, ask, answer byte }{{6, 2, 0x12}, {17, 0, 0}} {
-		onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+		onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 			const other6 = "[2001:db8:3::99]:5000"
 			other, _ := datapathtest.Ends(b.cross(r, "the other opens", flow{other6, remote6, c.protocol, c.ask}, to4))
 			to := fmt.Sprintf("[64:ff9b:1::%s]:%d", other.Addr(), other.Port())
@@ -133,7 +133,7 @@ func TestWhatGoesOutKeepsASessionAlive(t *testing.T) {
 		protocol, flags byte
 		idle            time.Duration
 	}{{17, 0, 5 * time.Minute}, {1, 1, time.Minute}} {
-		onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+		onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 			to := "[64:ff9b:1::8.8.8.8]:4000"
 			first, _ := datapathtest.Ends(b.cross(r, "out", flow{client6, to, c.protocol, c.flags}, to4))
 			now := uint32(1000)
@@ -156,7 +156,7 @@ func TestWhatGoesOutKeepsASessionAlive(t *testing.T) {
 
 // RFC 5382 REQ-2: both ends begin at the same time (RFC 9293 section 3.5).
 func TestBothEndsOfAConnectionMayBeginIt(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		bound, _ := datapathtest.Ends(b.cross(r, "SYN out", flow{client6, remote6, 6, 2}, to4))
 		b.crossesAs(r, "SYN in", flow{remote4, bound.String(), 6, 2}, flow{remote6, client6, 6, 2}, to6)
 		b.cross(r, "SYN and ACK out", flow{client6, remote6, 6, 0x12}, to4)
@@ -188,7 +188,7 @@ func TestConnectionsLiveAsLongAsTheirStateSays(t *testing.T) {
 		"reset":                    {append(open[:3:3], step{false, rst}), 4},
 		"reset by a liar, goes on": {append(open[:3:3], step{false, rst}, step{true, ack}), 124},
 	} {
-		onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+		onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 			bound := netip.MustParseAddrPort(pool4 + ":1")
 			for _, s := range c.steps {
 				if !s.out {
@@ -272,8 +272,8 @@ func TestHairpinnedErrorsCross(t *testing.T) {
 // bind4 sends a packet in along the programs' own road.
 func (s *slow) bind4(f flow) {
 	s.b.T.Helper()
-	r := datapathtest.Roads()[3]
-	s.b.TakeRoad(r)
+	r := datapathtest.Variants()[3]
+	s.b.TakeVariant(r)
 	s.b.cross(r, "in", f, to6)
 }
 
@@ -317,7 +317,7 @@ const second6 = "[64:ff9b:2:3::8.8.8.8]:53"
 // back is under the one that the node has used.
 func TestSeveralPrefixesOfOneTranslator(t *testing.T) {
 	toml := shared + "prefixes = [\"64:ff9b:2:3::/96\", \"2001:db8:6464::/48\"]\n"
-	onEachRoad(t, toml, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
 		for i, to := range []string{remote6, second6, "[2001:db8:6464:808:8:800::]:53"} {
 			client := fmt.Sprintf("[2001:db8:3::77]:%d", 4000+i)
 			bound, far := datapathtest.Ends(b.cross(r, to, flow{client, to, 17, 0}, to4))
@@ -362,7 +362,7 @@ prefix = "64:ff9b:2:3::/96"
 interfaces = ["lan", "wan"]
 pools = [{ ipv4 = "192.0.2.9" }]
 [nat64.main]`, 1)
-	onEachRoad(t, toml, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
 		for _, c := range []struct{ to, pool string }{{remote6, pool4}, {second6, "192.0.2.9"}} {
 			bound, _ := datapathtest.Ends(b.cross(r, c.to, flow{client6, c.to, 17, 0}, to4))
 			if bound.Addr().String() != c.pool {

@@ -75,11 +75,11 @@ func (r *Resolver) Binding(protocol uint8, client, remote6, remote netip.AddrPor
 	if err != nil {
 		return netip.AddrPort{}, false
 	}
-	binders, err := r.datapath.Binders()
+	allocators, err := r.datapath.Allocators()
 	if err != nil {
 		return netip.AddrPort{}, false
 	}
-	for _, b := range binders {
+	for _, b := range allocators {
 		var v binding
 		if m.Lookup(encodeBib6Key(b.ID, protocol, client), &v) != nil {
 			continue

@@ -40,17 +40,17 @@ type Sharer struct {
 
 // Sharer opens it; Close releases it.
 func (d Table) Sharer() (*Sharer, error) {
-	s := &Sharer{datapath: d, now: datapath.NowTicks, values: make([]sessionValue, adoptMost)}
-	for i := range uint32(adoptMost) {
+	s := &Sharer{datapath: d, now: datapath.NowTicks, values: make([]sessionValue, importMost)}
+	for i := range uint32(importMost) {
 		s.keys = append(s.keys, i)
 	}
 	var err error
-	if s.program, err = d.core.Load("nat64_adopt"); err != nil {
+	if s.program, err = d.core.Load("nat64_import"); err != nil {
 		return nil, err
 	}
 	var changes *ebpf.Map
 	for name, m := range map[string]**ebpf.Map{
-		"nat64_adoptions": &s.records, "nat64_sessions": &s.sessions,
+		"nat64_imports": &s.records, "nat64_sessions": &s.sessions,
 		"nat64_changes": &changes, "nat64_lost": &s.lost,
 	} {
 		if *m, err = d.core.Map(name); err != nil {
@@ -127,7 +127,7 @@ func (s *Sharer) Lost() (uint64, error) {
 
 // Listing dumps all sessions. Sessions that are made or end meanwhile may be
 // included or not.
-type Listing struct {
+type Dump struct {
 	sharer *Sharer
 	at     ebpf.MapBatchCursor
 	keys   []sessionKey
@@ -136,12 +136,12 @@ type Listing struct {
 }
 
 // List begins a dump.
-func (s *Sharer) List() *Listing {
-	return &Listing{sharer: s, keys: make([]sessionKey, datapath.BatchSize), values: make([]sessionValue, datapath.BatchSize)}
+func (s *Sharer) List() *Dump {
+	return &Dump{sharer: s, keys: make([]sessionKey, datapath.BatchSize), values: make([]sessionValue, datapath.BatchSize)}
 }
 
 // Next calls see for some thousand more, and returns false when there are none.
-func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
+func (l *Dump) Next(see func(state.ListedSession)) (bool, error) {
 	if l.done {
 		return false, nil
 	}
@@ -153,9 +153,9 @@ func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
 	now := l.sharer.now()
 	for _, v := range l.values[:n] {
 		word := v.Word
-		flags := uint8(word >> nat64WordFlags)
+		flags := uint8(word >> nat64PackedFlags)
 		shared := decodeShared(v, now)
-		if state.SessionState(word>>nat64WordState) == state.SessionDead || shared.Left <= 0 {
+		if state.SessionState(word>>nat64PackedState) == state.SessionDead || shared.Left <= 0 {
 			continue
 		}
 		see(state.ListedSession{Shared: shared, Remote: flags&sessionRemote != 0, Owner: flags >> sessionOwnerShift, Round: flags&sessionRound != 0})
@@ -164,13 +164,13 @@ func (l *Listing) Next(see func(state.ListedSession)) (bool, error) {
 }
 
 // Adopt imports sessions, or ends them, and counts the results.
-func (s *Sharer) Adopt(list []state.Adoption) (results [state.AdoptResults]uint64, err error) {
+func (s *Sharer) Import(list []state.Import) (results [state.ImportResults]uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(list) > 0 {
-		part := list[:min(len(list), adoptMost)]
+		part := list[:min(len(list), importMost)]
 		list = list[len(part):]
-		if err := s.adopt(part, 3, &results); err != nil {
+		if err := s.importing(part, 3, &results); err != nil {
 			return results, err
 		}
 	}
@@ -179,30 +179,30 @@ func (s *Sharer) Adopt(list []state.Adoption) (results [state.AdoptResults]uint6
 
 // adopt imports sessions, and repeats a few times those that another CPU has
 // disturbed.
-func (s *Sharer) adopt(list []state.Adoption, tries int, results *[state.AdoptResults]uint64) error {
+func (s *Sharer) importing(list []state.Import, tries int, results *[state.ImportResults]uint64) error {
 	for i, a := range list {
-		s.values[i] = encodeAdoption(a)
+		s.values[i] = encodeImport(a)
 	}
 	if _, err := s.records.BatchUpdate(s.keys[:len(list)], s.values[:len(list)], nil); err != nil {
-		return fmt.Errorf("write to map nat64_adoptions: %w", err)
+		return fmt.Errorf("write to map nat64_imports: %w", err)
 	}
 	verdict, err := s.program.Run(&ebpf.RunOptions{Data: make([]byte, 64), DataOut: make([]byte, 128), Context: datapath.SKBuff{Mark: uint32(len(list))}})
 	if err == nil && verdict != 0 {
 		err = fmt.Errorf("it answered %d", verdict)
 	}
 	if err != nil {
-		return fmt.Errorf("run program nat64_adopt: %w", err)
+		return fmt.Errorf("run program nat64_import: %w", err)
 	}
 	var at ebpf.MapBatchCursor
 	keys := make([]uint32, len(list))
 	n, err := s.records.BatchLookup(&at, keys, s.values[:len(list)], nil)
 	if n != len(list) {
-		return fmt.Errorf("read map nat64_adoptions: %w", errors.Join(err, fmt.Errorf("%d of %d records", n, len(list))))
+		return fmt.Errorf("read map nat64_imports: %w", errors.Join(err, fmt.Errorf("%d of %d records", n, len(list))))
 	}
-	var again []state.Adoption
+	var again []state.Import
 	for i := range list {
-		r := min(state.AdoptResult(s.values[i].Slot), state.AdoptAgain)
-		if r == state.AdoptAgain && tries > 1 {
+		r := min(state.ImportResult(s.values[i].Slot), state.ImportAgain)
+		if r == state.ImportAgain && tries > 1 {
 			again = append(again, list[i])
 			continue
 		}
@@ -211,7 +211,7 @@ func (s *Sharer) adopt(list []state.Adoption, tries int, results *[state.AdoptRe
 	if len(again) == 0 {
 		return nil
 	}
-	return s.adopt(again, tries-1, results)
+	return s.importing(again, tries-1, results)
 }
 
 func decodeChange(raw []byte) (v sessionValue, ok bool) {
@@ -224,20 +224,20 @@ func decodeChange(raw []byte) (v sessionValue, ok bool) {
 
 func decodeShared(v sessionValue, now uint32) state.Shared {
 	return state.Shared{
-		Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> nat64WordState),
+		Translator: int(v.Translator), Protocol: v.Protocol, State: state.SessionState(v.Word >> nat64PackedState),
 		IPv6: addrPort6(v.Client.U8, v.Port), IPv4: addrPort4(v.Pool, v.PoolPort),
 		Remote6: netip.AddrFrom16(v.Remote6.U8), Remote4: addrPort4(v.Remote, v.RemotePort),
 		Left: since(now, uint32(v.Word)), Age: since(v.Made, now),
 	}
 }
 
-func encodeAdoption(a state.Adoption) sessionValue {
+func encodeImport(a state.Import) sessionValue {
 	flags := uint64(sessionRemote) | uint64(a.Owner)<<sessionOwnerShift
 	if a.Round {
 		flags |= sessionRound
 	}
 	v := sessionValue{
-		Word: uint64(ticks(max(a.Left, 0))) | uint64(a.State)<<nat64WordState | flags<<nat64WordFlags,
+		Word: uint64(ticks(max(a.Left, 0))) | uint64(a.State)<<nat64PackedState | flags<<nat64PackedFlags,
 		Port: datapath.Wire16(a.IPv6.Port()), Pool: datapath.Wire32(a.IPv4.Addr()), PoolPort: datapath.Wire16(a.IPv4.Port()),
 		Remote: datapath.Wire32(a.Remote4.Addr()), RemotePort: datapath.Wire16(a.Remote4.Port()),
 		Protocol: a.Protocol, Translator: uint8(a.Translator), Slot: uint32(a.Want), Made: ticks(max(a.Age, 0)),

@@ -47,7 +47,7 @@ func benchShared(b *testing.B) {
 	const nodes, rounds = 100_000, 5
 	next := 0
 	var read time.Duration
-	told := 0
+	notified := 0
 	open := func(what string) {
 		times := make([]time.Duration, 0, nodes)
 		for i := range nodes {
@@ -62,7 +62,7 @@ func benchShared(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				told, read = told+n, read+time.Since(start)
+				notified, read = notified+n, read+time.Since(start)
 			}
 		}
 		next++
@@ -71,28 +71,28 @@ func benchShared(b *testing.B) {
 	}
 	open("first") // with its binding
 	open("new-session")
-	binders, err := Of(d).Binders()
+	allocators, err := Of(d).Allocators()
 	if err != nil {
 		b.Fatal(err)
 	}
-	binders[0].Shared = true
-	if err := d.Apply(b.Context(), state.Step{Op: state.Add, Object: binders[0]}); err != nil {
+	allocators[0].Shared = true
+	if err := d.Apply(b.Context(), state.Step{Op: state.Add, Object: allocators[0]}); err != nil {
 		b.Fatal(err)
 	}
-	told, read = 0, 0
+	notified, read = 0, 0
 	for range rounds {
 		open("new-session-shared")
 	}
 	lost, err := s.Lost()
-	if err != nil || lost != 0 || told != rounds*nodes {
-		b.Fatalf("%d events, lost %d, %v", told, lost, err)
+	if err != nil || lost != 0 || notified != rounds*nodes {
+		b.Fatalf("%d events, lost %d, %v", notified, lost, err)
 	}
-	b.ReportMetric(float64(read)/float64(told), "read-ns-each")
+	b.ReportMetric(float64(read)/float64(notified), "read-ns-each")
 
-	var all []state.Adoption
+	var all []state.Import
 	start := time.Now()
 	for l := s.List(); ; {
-		more, err := l.Next(func(e state.ListedSession) { all = append(all, state.Adoption{Shared: e.Shared, Want: state.AdoptPut}) })
+		more, err := l.Next(func(e state.ListedSession) { all = append(all, state.Import{Shared: e.Shared, Want: state.ImportPut}) })
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func benchShared(b *testing.B) {
 
 	fresh := bareDatapath(b, state.Tables{Bindings: 262144, Sessions: 1 << 20})
 	defer fresh.Close()
-	if err := fresh.Apply(b.Context(), state.Step{Op: state.Add, Object: binders[0]}); err != nil {
+	if err := fresh.Apply(b.Context(), state.Step{Op: state.Add, Object: allocators[0]}); err != nil {
 		b.Fatal(err)
 	}
 	to, err := Of(fresh).Sharer()
@@ -113,8 +113,8 @@ func benchShared(b *testing.B) {
 	}
 	defer to.Close()
 	start = time.Now()
-	got, err := to.Adopt(all)
-	if err != nil || int(got[state.AdoptMade]) != len(all) {
+	got, err := to.Import(all)
+	if err != nil || int(got[state.ImportMade]) != len(all) {
 		b.Fatal(got, err)
 	}
 	b.ReportMetric(float64(time.Since(start))/float64(len(all)), "adopt-ns-each")

@@ -13,31 +13,31 @@ import (
 )
 
 // replica is another router's knowledge, from the events that it has received.
-type replica map[string]told
+type replica map[string]notified
 
-type told struct {
+type notified struct {
 	state.SessionChange
 	at uint32 // tick
 }
 
 func sessionName(s state.Shared) string { return fmt.Sprint(s.Protocol, s.IPv4, s.Remote4) }
 
-func (r replica) hear(c state.SessionChange, now uint32) {
+func (r replica) receive(c state.SessionChange, now uint32) {
 	if c.Ended {
 		delete(r, sessionName(c.Shared))
 		return
 	}
-	r[sessionName(c.Shared)] = told{c, now}
+	r[sessionName(c.Shared)] = notified{c, now}
 }
 
 // lacks compares it with what there is: the same sessions in the same states,
 // none of which would be over at the other router before it is here.
 func (r replica) lacks(b *bench, list []state.ListedSession, now uint32) error {
-	binders, err := Of(b.Datapath).Binders()
+	allocators, err := Of(b.Datapath).Allocators()
 	if err != nil {
 		return err
 	}
-	timers := encodeBinder(binders[0]).Timers
+	timers := encodeAllocator(allocators[0]).Timers
 	if len(list) != len(r) {
 		return fmt.Errorf("%d sessions are there, the events left %d", len(list), len(r))
 	}
@@ -67,16 +67,16 @@ func (r replica) lacks(b *bench, list []state.ListedSession, now uint32) error {
 func TestWhoListensHasWhatTheTablesHave(t *testing.T) {
 	for name, more := range map[string]string{"open": "", "address-dependent": "filtering = \"address-dependent\"\n"} {
 		t.Run(name, func(t *testing.T) {
-			onEachRoad(t, shared+more, func(b *bench, r datapathtest.Road) {
+			onEachVariant(t, shared+more, func(b *bench, r datapathtest.Variant) {
 				s := sharer(t, b)
-				h := &history{b: b, road: r, model: b.model(), rand: rand.New(rand.NewPCG(*seed, 6146)), now: 1000}
+				h := &history{b: b, variant: r, model: b.model(), rand: rand.New(rand.NewPCG(*seed, 6146)), now: 1000}
 				other := replica{}
 				for i := range 1200 {
 					if err := h.step(); err != nil {
 						t.Fatalf("seed %d, packet %d: %v", *seed, i, err)
 					}
 					for _, c := range s.drain(t) {
-						other.hear(c, h.now)
+						other.receive(c, h.now)
 					}
 					if i%20 != 0 {
 						continue
@@ -85,7 +85,7 @@ func TestWhoListensHasWhatTheTablesHave(t *testing.T) {
 						t.Fatalf("seed %d, after packet %d: %v", *seed, i, err)
 					}
 					for _, c := range s.drain(t) {
-						other.hear(c, h.now)
+						other.receive(c, h.now)
 					}
 					if err := other.lacks(b, s.listed(t), h.now); err != nil {
 						t.Fatalf("seed %d, after packet %d: %v", *seed, i, err)
@@ -103,12 +103,12 @@ func (b *bench) takesOver(s *Sharer, other replica, now uint32) {
 	b.T.Helper()
 	b.forget()
 	b.clock(now)
-	var list []state.Adoption
+	var list []state.Import
 	for _, name := range slices.Sorted(maps.Keys(other)) { // in order: the seed decides
-		list = append(list, state.Adoption{Shared: other[name].Shared, Want: state.AdoptPut})
+		list = append(list, state.Import{Shared: other[name].Shared, Want: state.ImportPut})
 	}
-	got, err := s.Adopt(list)
-	if err != nil || int(got[state.AdoptMade]+got[state.AdoptKept]) != len(list) { // kept: nothing was left of it
+	got, err := s.Import(list)
+	if err != nil || int(got[state.ImportMade]+got[state.ImportKept]) != len(list) { // kept: nothing was left of it
 		b.T.Fatalf("%d sessions came to %v, %v", len(list), got, err)
 	}
 	nodes := map[string]netip.AddrPort{}

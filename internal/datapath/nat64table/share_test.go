@@ -33,19 +33,19 @@ func sharer(t *testing.T, b *bench) *Sharer {
 // share has the translators tell others.
 func share(t *testing.T, b *bench) {
 	t.Helper()
-	binders, err := Of(b.Datapath).Binders()
-	if err != nil || len(binders) == 0 {
-		t.Fatal(binders, err)
+	allocators, err := Of(b.Datapath).Allocators()
+	if err != nil || len(allocators) == 0 {
+		t.Fatal(allocators, err)
 	}
-	for _, one := range binders {
+	for _, one := range allocators {
 		one.Shared = true
-		if err := b.Datapath.Write("nat64_stateful_configs", uint32(one.ID), encodeBinder(one), false); err != nil {
+		if err := b.Datapath.Write("nat64_stateful_configs", uint32(one.ID), encodeAllocator(one), false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() {
-		for _, one := range binders {
-			b.Datapath.Write("nat64_stateful_configs", uint32(one.ID), encodeBinder(one), false)
+		for _, one := range allocators {
+			b.Datapath.Write("nat64_stateful_configs", uint32(one.ID), encodeAllocator(one), false)
 		}
 	})
 }
@@ -71,9 +71,9 @@ func (s *Sharer) listed(t *testing.T) (list []state.ListedSession) {
 	}
 }
 
-func (s *Sharer) adopts(t *testing.T, want state.AdoptResult, a state.Adoption) {
+func (s *Sharer) imports(t *testing.T, want state.ImportResult, a state.Import) {
 	t.Helper()
-	got, err := s.Adopt([]state.Adoption{a})
+	got, err := s.Import([]state.Import{a})
 	if err != nil || got[want] != 1 {
 		t.Fatalf("%+v came to %v (%v), want result %d", a, got, err, want)
 	}
@@ -88,7 +88,7 @@ const (
 )
 
 func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		s := sharer(t, b)
 		out := b.cross(r, "SYN", flow{sharedNode, sharedFar6, 6, flagSYN}, state.Forward6to4)
 		from, _ := datapathtest.Ends(out)
@@ -131,7 +131,7 @@ func TestChangesAreToldToOthersAndRefreshmentsFourTimesInALife(t *testing.T) {
 }
 
 func TestNothingIsToldUnlessTheTranslatorIsShared(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		s, err := Of(b.Datapath).Sharer()
 		if err != nil {
 			t.Fatal(err)
@@ -145,8 +145,8 @@ func TestNothingIsToldUnlessTheTranslatorIsShared(t *testing.T) {
 	})
 }
 
-func adoption(want state.AdoptWant) state.Adoption {
-	return state.Adoption{Want: want, Owner: 3, Round: true, Shared: state.Shared{
+func imported(want state.ImportWant) state.Import {
+	return state.Import{Want: want, Owner: 3, Round: true, Shared: state.Shared{
 		Protocol: 6, State: state.SessionEstablished, IPv6: netip.MustParseAddrPort(sharedNode), IPv4: netip.MustParseAddrPort(pool4 + ":5555"),
 		Remote6: netip.MustParseAddr("64:ff9b:1::198.51.100.9"), Remote4: netip.MustParseAddrPort(sharedFar4), Left: time.Hour, Age: time.Minute,
 	}}
@@ -158,9 +158,9 @@ func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T)
 		"from the server": {sharedFar4, pool4 + ":5555", 6, flagACK},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+			onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 				s := sharer(t, b)
-				s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+				s.imports(t, state.ImportMade, imported(state.ImportPut))
 				if got := s.drain(t); len(got) != 0 {
 					t.Errorf("events %+v of a session that was imported", got)
 				}
@@ -185,7 +185,7 @@ func TestWhatAnotherRouterHadCarriesPacketsAtOnceAndIsThisOnesThen(t *testing.T)
 					t.Errorf("listed as %+v, want its own", l)
 				}
 				// the other router's last event of it comes too late
-				s.adopts(t, state.AdoptKept, adoption(state.AdoptEnd))
+				s.imports(t, state.ImportKept, imported(state.ImportEnd))
 				b.cross(r, "more", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
 				if b.count("nat64_bib6") != 1 || b.count("nat64_bib4") != 1 || b.count("nat64_subscribers") != 1 {
 					t.Error("tables do not agree")
@@ -206,14 +206,14 @@ func TestAdoptedSessionsEndAndNothingOfThemStays(t *testing.T) {
 			}
 		}
 	}
-	s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
-	s.adopts(t, state.AdoptRenewed, adoption(state.AdoptPut))
-	s.adopts(t, state.AdoptEnded, adoption(state.AdoptEnd))
+	s.imports(t, state.ImportMade, imported(state.ImportPut))
+	s.imports(t, state.ImportRenewed, imported(state.ImportPut))
+	s.imports(t, state.ImportEnded, imported(state.ImportEnd))
 	empty("ended by its router")
-	s.adopts(t, state.AdoptKept, adoption(state.AdoptEnd))
+	s.imports(t, state.ImportKept, imported(state.ImportEnd))
 
 	// its router is gone: a quarter of its life is added, for packets unheard of
-	s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+	s.imports(t, state.ImportMade, imported(state.ImportPut))
 	b.clock(1000 + ticks(time.Hour+30*time.Minute))
 	if err := Of(b.Datapath).Sweep(); err != nil {
 		t.Fatal(err)
@@ -234,50 +234,50 @@ func TestAdoptedSessionsEndAndNothingOfThemStays(t *testing.T) {
 func TestWhoWinsWhenRoutersDiffer(t *testing.T) {
 	b := newStateful(t, shared)
 	s := sharer(t, b)
-	s.adopts(t, state.AdoptMade, adoption(state.AdoptPut))
+	s.imports(t, state.ImportMade, imported(state.ImportPut))
 
-	other := adoption(state.AdoptPut)
+	other := imported(state.ImportPut)
 	other.IPv6 = netip.MustParseAddrPort("[2001:db8:1::77]:40000")
-	s.adopts(t, state.AdoptConflict, other) // the same session for another node
+	s.imports(t, state.ImportConflict, other) // the same session for another node
 	other.Remote4 = netip.MustParseAddrPort("198.51.100.10:443")
-	s.adopts(t, state.AdoptConflict, other) // the same port
-	moved := adoption(state.AdoptPut)
+	s.imports(t, state.ImportConflict, other) // the same port
+	moved := imported(state.ImportPut)
 	moved.IPv4 = netip.MustParseAddrPort(pool4 + ":5556")
-	s.adopts(t, state.AdoptConflict, moved) // the node has another port here
+	s.imports(t, state.ImportConflict, moved) // the node has another port here
 
-	second := adoption(state.AdoptPut)
+	second := imported(state.ImportPut)
 	second.Remote4, second.Remote6 = netip.MustParseAddrPort("198.51.100.10:443"), netip.MustParseAddr("64:ff9b:1::198.51.100.10")
-	s.adopts(t, state.AdoptMade, second) // a second session of the binding
+	s.imports(t, state.ImportMade, second) // a second session of the binding
 	if b.count("nat64_bib6") != 1 || b.count("nat64_sessions") != 2 {
 		t.Error("the binding is not shared by its sessions")
 	}
 
 	// ours, and the other knows of no later packet
 	r := bothWays()[0]
-	b.TakeRoad(r)
+	b.TakeVariant(r)
 	b.clock(1001)
 	b.cross(r, "data", flow{sharedNode, sharedFar6, 6, flagACK}, state.Forward6to4)
-	old := adoption(state.AdoptPut)
+	old := imported(state.ImportPut)
 	old.Left = 2 * time.Hour
-	s.adopts(t, state.AdoptKept, old)
+	s.imports(t, state.ImportKept, old)
 	// but it does now: it has the traffic
 	b.clock(1000 + ticks(time.Minute))
 	old.Left = 2*time.Hour + 4*time.Minute
-	s.adopts(t, state.AdoptRenewed, old)
-	lent := adoption(state.AdoptLend)
+	s.imports(t, state.ImportRenewed, old)
+	lent := imported(state.ImportReplicate)
 	lent.Round = false
-	s.adopts(t, state.AdoptKept, lent)
+	s.imports(t, state.ImportKept, lent)
 	for _, l := range s.listed(t) {
 		if l.Remote4 == old.Remote4 && (!l.Remote || l.Round) {
 			t.Errorf("%+v: want it the other's, seen in the newer round", l)
 		}
 	}
 	// lent ones are made if they are not there, and no more
-	third := adoption(state.AdoptLend)
+	third := imported(state.ImportReplicate)
 	third.Remote4 = netip.MustParseAddrPort("198.51.100.11:443")
-	s.adopts(t, state.AdoptMade, third)
+	s.imports(t, state.ImportMade, third)
 	third.Left = 0
-	s.adopts(t, state.AdoptKept, third)
+	s.imports(t, state.ImportKept, third)
 }
 
 func TestAFullRingIsCounted(t *testing.T) {
@@ -289,17 +289,17 @@ func TestAFullRingIsCounted(t *testing.T) {
 	}
 	const sessions, rounds = 2000, 10
 	r := bothWays()[0]
-	b.TakeRoad(r)
+	b.TakeVariant(r)
 	for round := range uint32(rounds) {
 		b.clock(1000 + 100*round)
-		var list []state.Adoption
+		var list []state.Import
 		for i := range sessions {
-			a := adoption(state.AdoptPut)
+			a := imported(state.ImportPut)
 			a.Protocol, a.State, a.Left = 17, state.SessionActive, time.Hour
 			a.Remote4 = netip.AddrPortFrom(a.Remote4.Addr(), uint16(1000+i))
 			list = append(list, a)
 		}
-		if got, err := s.Adopt(list); err != nil || got[state.AdoptMade]+got[state.AdoptRenewed] != sessions {
+		if got, err := s.Import(list); err != nil || got[state.ImportMade]+got[state.ImportRenewed] != sessions {
 			t.Fatal(got, err)
 		}
 		// packets make them this router's, and there is no reader
@@ -308,11 +308,11 @@ func TestAFullRingIsCounted(t *testing.T) {
 			b.Run(r.Program, r.From(in), b.Frame(datapathtest.Side(in), in))
 		}
 	}
-	told, err := s.Lost()
+	notified, err := s.Lost()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lost := told - before; lost == 0 || int(lost)+len(s.drain(t)) != sessions*rounds {
+	if lost := notified - before; lost == 0 || int(lost)+len(s.drain(t)) != sessions*rounds {
 		t.Errorf("of %d changes %d were lost, and the rest did not come", sessions*rounds, lost)
 	}
 }

@@ -45,8 +45,8 @@ func (s *slow) translate(ip []byte) (r translate.Result) {
 // bind opens a session along the programs' own road and gives its pool side.
 func (s *slow) bind(f flow) netip.AddrPort {
 	s.b.T.Helper()
-	r := datapathtest.Roads()[3]
-	s.b.TakeRoad(r)
+	r := datapathtest.Variants()[3]
+	s.b.TakeVariant(r)
 	bound, _ := datapathtest.Ends(s.b.cross(r, "open", f, to4))
 	return bound
 }
@@ -240,8 +240,8 @@ func TestOtherTransportsAreRefused(t *testing.T) {
 	s := newSlow(t, shared)
 	sctp := flow{client6, remote6, 17, 0}.packet()
 	sctp.Protocol = 132
-	r1 := datapathtest.Roads()[1]
-	s.b.TakeRoad(r1)
+	r1 := datapathtest.Variants()[1]
+	s.b.TakeVariant(r1)
 	if res := s.b.Run(r1.Program, r1.From(sctp.Bytes()), s.b.Frame(datapathtest.Side(sctp.Bytes()), sctp.Bytes()))[0]; res.Counted["ingress_tc slow-error-due"] != 1 {
 		t.Errorf("the program counted %v, want it to leave the answer to the slow path", res.Counted)
 	}

@@ -15,7 +15,7 @@ import (
 // has translated or answered: that goes up before it.
 func TestTheSlowPathGetsWhatTheIPv4StackWouldDrop(t *testing.T) {
 	b := newBench(t, datapathtest.Usual, parts()...)
-	b.SetPorts(func(p *state.Port) { p.Roles = p.Roles.With(state.RoleShortcut, false) })
+	b.SetPorts(func(p *state.IngressEntry) { p.Roles = p.Roles.With(state.RoleBypass, false) })
 	with := func(options string) []byte {
 		p := datapathtest.Udp(datapathtest.Far4, datapathtest.Node4, 24)
 		p.Options = datapathtest.Bin(options)
@@ -46,8 +46,8 @@ func TestTheSlowPathGetsWhatTheIPv4StackWouldDrop(t *testing.T) {
 		{"an echo from loopback", icmp("127.0.0.1", 8, 40), leave},
 	} {
 		frame := b.Frame("wan", v.in)
-		r := datapathtest.Roads()[1]
-		r.Shortcut = false
+		r := datapathtest.Variants()[1]
+		r.Bypass = false
 		if err := r.Check(b.Bench, frame, b.Run("ingress_tc", "wan", frame)[0], v.want, nil); err != nil {
 			t.Errorf("%s: %v", v.name, err)
 		}

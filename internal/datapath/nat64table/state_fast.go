@@ -19,9 +19,9 @@ const (
 	fastHeader = 512 // room for it in a chunk, at most
 )
 
-// fastPieces is a power of two, for about as many sets of three entries as there can
+// fastFragments is a power of two, for about as many sets of three entries as there can
 // be sessions: then few sessions have no entry.
-func fastPieces(t state.Tables) uint32 {
+func fastFragments(t state.Tables) uint32 {
 	n := t.Sessions - t.Sessions/16
 	if n <= nat64FastSets {
 		return 1
@@ -31,7 +31,7 @@ func fastPieces(t state.Tables) uint32 {
 
 // fastConstants are the number of chunks, and the offset of their first cache line.
 func fastConstants(t state.Tables) map[string]uint32 {
-	return map[string]uint32{"nat64_fast_mask": fastPieces(t) - 1, "nat64_fast_shift": (cacheLine - arrayHeader()%cacheLine) % cacheLine}
+	return map[string]uint32{"nat64_fast_mask": fastFragments(t) - 1, "nat64_fast_shift": (cacheLine - arrayHeader()%cacheLine) % cacheLine}
 }
 
 // arrayHeader is the number of bytes before the values in the memory of a kernel
@@ -54,7 +54,7 @@ var arrayHeader = sync.OnceValue(func() uint32 {
 })
 
 // fillFast creates the missing chunks.
-func fillFast(outer *ebpf.Map, piece *ebpf.MapSpec) error {
+func fillFast(outer *ebpf.Map, fragment *ebpf.MapSpec) error {
 	var keys, fds []uint32
 	var made []*ebpf.Map
 	put := func() error {
@@ -79,7 +79,7 @@ func fillFast(outer *ebpf.Map, piece *ebpf.MapSpec) error {
 		if !errors.Is(err, ebpf.ErrKeyNotExist) {
 			return fmt.Errorf("look up chunk %d: %w", at, errors.Join(err, put()))
 		}
-		m, err := ebpf.NewMap(piece)
+		m, err := ebpf.NewMap(fragment)
 		if err != nil {
 			return fmt.Errorf("make chunk %d: %w", at, errors.Join(err, put()))
 		}

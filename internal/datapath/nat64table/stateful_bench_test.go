@@ -108,10 +108,10 @@ func bareDatapath(b *testing.B, tables state.Tables) *datapath.Datapath {
 	}
 	prefix, second := netip.MustParsePrefix("64:ff9b:1::/96"), netip.MustParsePrefix("64:ff9b:2::/96")
 	all, pool := netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("192.0.2.0/28")
-	binder := state.Binder{ID: 0, UDP: 300e9, ICMP: 60e9, Established: 7440e9, Transitory: 240e9, SubscriberBits: 64}
-	binder.Pools[0] = state.Pool{Prefix: pool, Low: 1024, High: 65535}
+	allocator := state.Allocator{ID: 0, UDP: 300e9, ICMP: 60e9, Established: 7440e9, Transitory: 240e9, SubscriberBits: 64}
+	allocator.Pools[0] = state.Pool{Prefix: pool, Low: 1024, High: 65535}
 	for _, o := range []state.Object{
-		binder,
+		allocator,
 		state.Translator{ID: 0, Name: "many", Device: "lo", Prefix: prefix, LowestMTU: 1280, Stateful: true},
 		state.Translator{ID: 1, Name: "each", Device: "lo", Prefix: second, LowestMTU: 1280},
 		state.Rule{From: prefix, To: all, Kind: state.RulePrefix},

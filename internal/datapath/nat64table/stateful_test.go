@@ -62,13 +62,13 @@ func (b *bench) forget() {
 			break
 		}
 	}
-	pieces, err := datapath.InnerMaps(b.Table(fastSets))
+	fragments, err := datapath.InnerMaps(b.Table(fastSets))
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	defer datapath.CloseInner(pieces)
-	for _, piece := range pieces {
-		if err := piece.Put(uint32(0), make([]byte, piece.ValueSize())); err != nil {
+	defer datapath.CloseInner(fragments)
+	for _, fragment := range fragments {
+		if err := fragment.Put(uint32(0), make([]byte, fragment.ValueSize())); err != nil {
 			b.T.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func (f flow) packet() datapathtest.Packet {
 
 // cross sends a packet along a road, fails unless it meets outcome, and gives
 // the packet that leaves.
-func (b *bench) cross(r datapathtest.Road, name string, f flow, want state.Outcome) []byte {
+func (b *bench) cross(r datapathtest.Variant, name string, f flow, want state.Outcome) []byte {
 	b.T.Helper()
 	in := f.packet().Bytes()
 	frame := b.Frame(datapathtest.Side(in), in)
@@ -153,11 +153,11 @@ func (b *bench) cross(r datapathtest.Road, name string, f flow, want state.Outco
 }
 
 // crossesAs is cross for a packet that must come out as another one does.
-func (b *bench) crossesAs(r datapathtest.Road, name string, in, out flow, want state.Outcome) {
+func (b *bench) crossesAs(r datapathtest.Variant, name string, in, out flow, want state.Outcome) {
 	b.T.Helper()
 	got := b.cross(r, name, in, want)
 	p := out.packet().Bytes()
-	if r.Shortcut {
+	if r.Bypass {
 		p = datapathtest.FewerHops(p)
 	}
 	if datapathtest.IsIPv4(p) {
@@ -170,8 +170,8 @@ func (b *bench) crossesAs(r datapathtest.Road, name string, in, out flow, want s
 }
 
 // bothWays returns the roads that take both directions.
-func bothWays() (list []datapathtest.Road) {
-	for _, r := range datapathtest.Roads() {
+func bothWays() (list []datapathtest.Variant) {
+	for _, r := range datapathtest.Variants() {
 		if r.Takes4 {
 			list = append(list, r)
 		}
@@ -179,13 +179,13 @@ func bothWays() (list []datapathtest.Road) {
 	return list
 }
 
-// onEachRoad runs a test on fresh state along each road.
-func onEachRoad(t *testing.T, toml string, test func(b *bench, r datapathtest.Road)) {
+// onEachVariant runs a test on fresh state along each road.
+func onEachVariant(t *testing.T, toml string, test func(b *bench, r datapathtest.Variant)) {
 	t.Helper()
 	for _, r := range bothWays() {
 		t.Run(strings.ReplaceAll(r.Name, " ", "-"), func(t *testing.T) {
 			b := newStateful(t, toml)
-			b.TakeRoad(r)
+			b.TakeVariant(r)
 			test(b, r)
 		})
 	}
@@ -199,7 +199,7 @@ const (
 
 func TestAnAnswerFindsItsWayBack(t *testing.T) {
 	for _, protocol := range []byte{6, 17, 1} {
-		onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+		onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 			to, remote := remote6, remote4
 			ask, answer := byte(2), byte(0x12)
 			if protocol == 1 {
@@ -224,7 +224,7 @@ func TestAnAnswerFindsItsWayBack(t *testing.T) {
 }
 
 func TestABindingIsTheSameForEveryDestination(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		first, _ := datapathtest.Ends(b.cross(r, "to one", flow{client6, remote6, 17, 0}, to4))
 		second, _ := datapathtest.Ends(b.cross(r, "to another", flow{client6, "[64:ff9b:1::9.9.9.9]:99", 17, 0}, to4))
 		if first != second {
@@ -247,7 +247,7 @@ func TestWhatNothingLetsInStaysOut(t *testing.T) {
 		"address-dependent":          {state.DropFiltered, to6},
 		"address-and-port-dependent": {state.DropFiltered, state.DropFiltered},
 	} {
-		onEachRoad(t, shared+fmt.Sprintf("filtering = %q\n", filtering), func(b *bench, r datapathtest.Road) {
+		onEachVariant(t, shared+fmt.Sprintf("filtering = %q\n", filtering), func(b *bench, r datapathtest.Variant) {
 			b.cross(r, "to an unbound port", flow{remote4, pool4 + ":7777", 17, 0}, state.DropNoBinding)
 			bound, _ := datapathtest.Ends(b.cross(r, "out", flow{client6, remote6, 17, 0}, to4))
 			b.cross(r, "from the same address and port", flow{remote4, bound.String(), 17, 0}, to6)
@@ -265,7 +265,7 @@ func TestWhatNothingLetsInStaysOut(t *testing.T) {
 }
 
 func TestAStaticBindingIsReachedAndAnswers(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		in := flow{"9.9.9.9:9999", pool4 + ":80", 6, 2}
 		b.crossesAs(r, "SYN", in, flow{"[64:ff9b:1::9.9.9.9]:9999", "[2001:db8:3::80]:8080", 6, 2}, to6)
 		back := flow{"[2001:db8:3::80]:8080", "[64:ff9b:1::9.9.9.9]:9999", 6, 0x12}
@@ -276,7 +276,7 @@ func TestAStaticBindingIsReachedAndAnswers(t *testing.T) {
 }
 
 func TestTCPWithoutSYNOpensNothing(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		b.cross(r, "an ACK", flow{client6, remote6, 6, 0x10}, state.DropNoBinding)
 		b.cross(r, "a reset", flow{client6, remote6, 6, 4}, state.DropNoBinding)
 		b.cross(r, "an echo reply", flow{client6, "[64:ff9b:1::8.8.8.8]:4000", 1, 0}, state.DropNoBinding)
@@ -287,7 +287,7 @@ func TestTCPWithoutSYNOpensNothing(t *testing.T) {
 }
 
 func TestTimeEndsSessionsAndTheirBindings(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		first, _ := datapathtest.Ends(b.cross(r, "out", flow{client6, remote6, 17, 0}, to4))
 		b.clock(1000 + ticks(300e9) - 1)
 		if err := Of(b.Datapath).Sweep(); err != nil {
@@ -324,7 +324,7 @@ func (b *bench) forgetByTime() {
 
 func TestAFullPoolRefusesAndKeepsWhatItHas(t *testing.T) {
 	toml := strings.Replace(shared, "1-65535", "2000-2007", 1)
-	onEachRoad(t, toml, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
 		used := map[uint16]bool{}
 		for i := range 8 {
 			bound, _ := datapathtest.Ends(b.cross(r, fmt.Sprint("client ", i), flow{fmt.Sprintf("[2001:db8:3::%x]:4000", 0x100+i), remote6, 6, 2}, to4))
@@ -343,7 +343,7 @@ func TestAFullPoolRefusesAndKeepsWhatItHas(t *testing.T) {
 }
 
 func TestASubscriberHasLimits(t *testing.T) {
-	onEachRoad(t, shared+"ports_per_subscriber = 2\nsessions_per_subscriber = 3\n", func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared+"ports_per_subscriber = 2\nsessions_per_subscriber = 3\n", func(b *bench, r datapathtest.Variant) {
 		from := func(host, port int) string { return fmt.Sprintf("[2001:db8:3::%x]:%d", host, port) }
 		b.cross(r, "port 1", flow{from(1, 4001), remote6, 6, 2}, to4)
 		b.cross(r, "port 2", flow{from(2, 4002), remote6, 17, 0}, to4)
@@ -359,7 +359,7 @@ func TestASubscriberHasLimits(t *testing.T) {
 func TestBlocksOfPortsAreFixed(t *testing.T) {
 	toml := strings.Replace(shared, "192.0.2.1\", ports = \"1-65535\"", "192.0.2.0/31\", ports = \"1024-65535\"", 1) +
 		"port_block = 2016\nsubscribers = \"2001:db8:4::/58\"\n" // 64 subscribers, 32 blocks an address
-	onEachRoad(t, toml, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
 		for _, c := range []struct {
 			client, pool string
 			low          uint16
@@ -376,7 +376,7 @@ func TestBlocksOfPortsAreFixed(t *testing.T) {
 }
 
 func TestPacketsThatMakeNoStateOrMustNotCross(t *testing.T) {
-	onEachRoad(t, shared, func(b *bench, r datapathtest.Road) {
+	onEachVariant(t, shared, func(b *bench, r datapathtest.Variant) {
 		b.cross(r, "from the prefix itself", flow{"[64:ff9b:1::7.7.7.7]:4000", remote6, 17, 0}, state.DropIllegalAddress)
 		b.cross(r, "hairpin to an unbound port", flow{client6, "[64:ff9b:1::192.0.2.1]:5000", 17, 0}, to4)
 	})

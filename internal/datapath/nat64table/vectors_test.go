@@ -29,9 +29,9 @@ func runVectors(t *testing.T, toml string, vectors []vector) {
 			}
 		}
 	})
-	for _, r := range datapathtest.Roads() {
+	for _, r := range datapathtest.Variants() {
 		t.Run(strings.ReplaceAll(r.Name, " ", "-"), func(t *testing.T) {
-			b.TakeRoad(r)
+			b.TakeVariant(r)
 			for _, v := range vectors {
 				ipv4 := datapathtest.Side(v.in) == "wan"
 				if ipv4 && !r.Takes4 {
@@ -206,7 +206,7 @@ func TestWhatIsHardGoesToTheSlowPathUntouched(t *testing.T) {
 	strict, loose := u4, u4
 	strict.Options, loose.Options = datapathtest.Bin("890704c0000201 00"), datapathtest.Bin("01 830704c0000201 00000000")
 	error6 := datapathtest.Packet{From: datapathtest.Node6, To: datapathtest.Far6, Protocol: 58, Payload: datapathtest.Message(datapathtest.Node6, datapathtest.Far6, 1, 4, "00000000", datapathtest.Udp(datapathtest.Far6, datapathtest.Node6, 8).Bytes())}
-	stranger6 := datapathtest.Packet{From: "2001:db8:77::1", To: datapathtest.Far6, Protocol: 58, Payload: datapathtest.Message("2001:db8:77::1", datapathtest.Far6, 3, 0, "00000000", datapathtest.Udp(datapathtest.Far6, datapathtest.Node6, 8).Bytes())}
+	outsider6 := datapathtest.Packet{From: "2001:db8:77::1", To: datapathtest.Far6, Protocol: 58, Payload: datapathtest.Message("2001:db8:77::1", datapathtest.Far6, 3, 0, "00000000", datapathtest.Udp(datapathtest.Far6, datapathtest.Node6, 8).Bytes())}
 	error4 := datapathtest.Packet{From: datapathtest.Far4, To: datapathtest.Node4, Protocol: 1, Payload: datapathtest.Message(datapathtest.Far4, datapathtest.Node4, 3, 3, "00000000", datapathtest.Udp(datapathtest.Node4, datapathtest.Far4, 8).Bytes())}
 	illegal4 := datapathtest.Packet{From: "127.0.0.1", To: datapathtest.Node4, Protocol: 1, Payload: datapathtest.Message("127.0.0.1", datapathtest.Node4, 11, 0, "00000000", datapathtest.Udp(datapathtest.Node4, datapathtest.Far4, 8).Bytes())}
 	before := map[string]state.Outcome{"tc": state.SlowBeforeStack}
@@ -215,7 +215,7 @@ func TestWhatIsHardGoesToTheSlowPathUntouched(t *testing.T) {
 		{"a routing header with segments left", routed.Bytes(), state.SlowErrorDue, nil, nil},
 		{"a source without IPv4 address", unknown.Bytes(), state.SlowErrorDue, nil, nil},
 		{"an ICMPv6 error", error6.Bytes(), state.SlowIcmpError, nil, nil},
-		{"an ICMPv6 error of a router without IPv4 address", stranger6.Bytes(), state.SlowIcmpError, nil, nil},
+		{"an ICMPv6 error of a router without IPv4 address", outsider6.Bytes(), state.SlowIcmpError, nil, nil},
 		{"a first fragment of IPv4", first4.Bytes(), state.SlowFragment, nil, nil},
 		{"a later fragment of IPv4", later4.Bytes(), state.SlowFragment, nil, nil},
 		{"more than 1280 bytes that may be fragmented", long4.Bytes(), state.SlowFragNeeded, nil, nil},

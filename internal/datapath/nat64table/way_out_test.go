@@ -66,16 +66,16 @@ func TestAWayOutIsKeptForAMomentAndForOnePair(t *testing.T) {
 func TestThePiecesOfTheShortWayAreThereAndSmall(t *testing.T) {
 	b := newBench(t, shared, parts()...)
 	outer := b.Table(fastSets)
-	pieces, err := datapath.InnerMaps(outer)
+	fragments, err := datapath.InnerMaps(outer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer datapath.CloseInner(pieces)
-	if len(pieces) != int(outer.MaxEntries()) || len(pieces) != int(fastPieces(b.Datapath.Sizes())) {
-		t.Errorf("%d pieces of %d, want %d", len(pieces), outer.MaxEntries(), fastPieces(b.Datapath.Sizes()))
+	defer datapath.CloseInner(fragments)
+	if len(fragments) != int(outer.MaxEntries()) || len(fragments) != int(fastFragments(b.Datapath.Sizes())) {
+		t.Errorf("%d pieces of %d, want %d", len(fragments), outer.MaxEntries(), fastFragments(b.Datapath.Sizes()))
 	}
 	const most = 32 << 10 // PAGE_SIZE << PAGE_ALLOC_COSTLY_ORDER: above it the kernel maps single pages
-	for at, m := range pieces {
+	for at, m := range fragments {
 		info, err := m.Info()
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestThePiecesOfTheShortWayAreThereAndSmall(t *testing.T) {
 
 func TestTheShortWayHasRoomForEverySession(t *testing.T) {
 	for _, sessions := range []int{0, 1, 4000, 65536, 1 << 20, 1_500_000, 1 << 22} {
-		n := int(fastPieces(state.Tables{Sessions: sessions}))
+		n := int(fastFragments(state.Tables{Sessions: sessions}))
 		if n&(n-1) != 0 {
 			t.Errorf("%d sessions: %d pieces are no power of two", sessions, n)
 		}

@@ -4,40 +4,40 @@ package pseudowiretable
 
 // From enum pseudowire_flag of bpf/blocks/pseudowire_maps.h.
 const (
-	wireCounter    = 1  // four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer
-	wirePinned     = 2  // these four bytes are zero
-	wireSequence   = 4  // the four bytes have the S bit, and are checked (RFC 3931 4.6); GRE: the S bit of RFC 2890
-	wireChecksum   = 8  // of GRE, or of UDP over IPv6
-	wireInherit    = 16 // the frame's TOS or traffic class is copied to the outer header
-	wireNoDF       = 32 // routers on the path may fragment packets (IPv4)
-	wireAnswer     = 64 // the sender of a packet that is too large gets an ICMP error
-	wireInheritTTL = 128
-	wireXDP        = 256  // the hidden end can be the target of an XDP redirect
-	wireShortcut   = 512  // bypass: routed packets may skip the visible end
-	wireSegments   = 1024 // GSO packets are passed whole
+	pseudowireCounter    = 1  // four bytes before the frame: QEMU's and UML's counter, or the L2-specific sublayer
+	pseudowirePinned     = 2  // these four bytes are zero
+	pseudowireSequence   = 4  // the four bytes have the S bit, and are checked (RFC 3931 4.6); GRE: the S bit of RFC 2890
+	pseudowireChecksum   = 8  // of GRE, or of UDP over IPv6
+	pseudowireInherit    = 16 // the frame's TOS or traffic class is copied to the outer header
+	pseudowireNoDF       = 32 // routers on the path may fragment packets (IPv4)
+	pseudowireAnswer     = 64 // the sender of a packet that is too large gets an ICMP error
+	pseudowireInheritTTL = 128
+	pseudowireXDP        = 256  // the hidden end can be the target of an XDP redirect
+	pseudowireBypass     = 512  // bypass: routed packets may skip the visible end
+	pseudowireSegments   = 1024 // GSO packets are passed whole
 )
 
-// From enum pseudowire_way_flag of bpf/blocks/pseudowire_maps.h.
+// From enum pseudowire_path_flag of bpf/blocks/pseudowire_maps.h.
 const (
-	wireResolved = 1 // the link addresses are known
-	wireWayXDP   = 2 // the device can be the target of an XDP redirect
+	pseudowireResolved = 1 // the link addresses are known
+	pseudowirePathXDP  = 2 // the device can be the target of an XDP redirect
 )
 
 // From enum pseudowire_fault of bpf/blocks/pseudowire_maps.h: faults, counted for each pseudowire; users see these names in lower case.
 const (
-	wireFaultSource      = 0
-	wireFaultCookie      = 1
-	wireFaultHeader      = 2
-	wireFaultTruncated   = 3
-	wireFaultSequence    = 4
-	wireFaultChecksum    = 5
-	wireFaultECN         = 6
-	wireFaultTooBig      = 7
-	wireFaultNoPath      = 8
-	wireFaultKernel      = 9
-	wireFaultAnswered    = 10 // too large, and its sender got an ICMP error
-	wireFaultReassembled = 11 // not a fault: it came in fragments and was accepted
-	wireFaults           = 12
+	pseudowireFaultSource      = 0
+	pseudowireFaultCookie      = 1
+	pseudowireFaultHeader      = 2
+	pseudowireFaultTruncated   = 3
+	pseudowireFaultSequence    = 4
+	pseudowireFaultChecksum    = 5
+	pseudowireFaultECN         = 6
+	pseudowireFaultTooBig      = 7
+	pseudowireFaultNoPath      = 8
+	pseudowireFaultKernel      = 9
+	pseudowireFaultAnswered    = 10 // too large, and its sender got an ICMP error
+	pseudowireFaultReassembled = 11 // not a fault: it came in fragments and was accepted
+	pseudowireFaults           = 12
 )
 
 // pseudowireFaultNames lists the names that users see.

@@ -19,12 +19,12 @@ import (
 	"weft/internal/state"
 )
 
-// wireLinks is the directory of the links of hidden ends: separate from other
+// pseudowireLinks is the directory of the links of hidden ends: separate from other
 // devices', because there may be thousands.
-const wireLinks = "wires"
+const pseudowireLinks = "wires"
 
-func (d Table) wirePins() (map[int]string, error) {
-	entries, err := os.ReadDir(filepath.Join(d.core.Dir(), wireLinks))
+func (d Table) pseudowirePins() (map[int]string, error) {
+	entries, err := os.ReadDir(filepath.Join(d.core.Dir(), pseudowireLinks))
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[int]string{}, nil
 	}
@@ -39,49 +39,49 @@ func (d Table) wirePins() (map[int]string, error) {
 }
 
 // wires are the programs of the hidden ends. Only steps change them.
-type wires struct {
+type pseudowires struct {
 	d      Table
 	builds map[int]string // by hidden end; nil: not listed yet
 }
 
 // of makes them the programs of a datapath.
-func (w *wires) of(d Table) *wires {
+func (w *pseudowires) of(d Table) *pseudowires {
 	if w.d != d {
-		*w = wires{d: d}
+		*w = pseudowires{d: d}
 	}
 	return w
 }
 
-// wireBuild is the build of the program on one hidden end; empty if there is none.
+// pseudowireBuild is the build of the program on one hidden end; empty if there is none.
 // The directory is listed once: to list it for each of thousands would take longer
 // than the rest.
-func (w *wires) wireBuild(index int) (_ string, err error) {
+func (w *pseudowires) pseudowireBuild(index int) (_ string, err error) {
 	if w.builds == nil {
-		if w.builds, err = w.d.wirePins(); err != nil {
+		if w.builds, err = w.d.pseudowirePins(); err != nil {
 			return "", fmt.Errorf("list programs of pseudowires: %w", err)
 		}
 	}
 	return w.builds[index], nil
 }
 
-func (d Table) wirePin(index int, build string) string {
-	return filepath.Join(d.core.Dir(), wireLinks, fmt.Sprintf("%d-%s", index, build))
+func (d Table) pseudowirePin(index int, build string) string {
+	return filepath.Join(d.core.Dir(), pseudowireLinks, fmt.Sprintf("%d-%s", index, build))
 }
 
-// attachWire attaches the program to a hidden end, or replaces the one that is
+// attachPseudowire attaches the program to a hidden end, or replaces the one that is
 // there.
-func (w *wires) attachWire(index int, build, was string) error {
+func (w *pseudowires) attachPseudowire(index int, build, was string) error {
 	prog, err := w.d.core.Load("pseudowire_encap")
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(w.d.core.Dir(), wireLinks), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(w.d.core.Dir(), pseudowireLinks), 0o700); err != nil {
 		return fmt.Errorf("make pin directory: %w", err)
 	}
 	var l link.Link
 	if was == "" {
 		l, err = link.AttachTCX(link.TCXOptions{Program: prog, Interface: index, Attach: ebpf.AttachTCXIngress})
-	} else if l, err = link.LoadPinnedLink(w.d.wirePin(index, was), nil); err == nil {
+	} else if l, err = link.LoadPinnedLink(w.d.pseudowirePin(index, was), nil); err == nil {
 		defer l.Close()
 		err = l.Update(prog)
 	}
@@ -89,16 +89,16 @@ func (w *wires) attachWire(index int, build, was string) error {
 		return fmt.Errorf("attach pseudowire_encap to device %d: %w", index, datapath.ExplainAttach(err, state.HookIngress))
 	}
 	defer l.Close()
-	if err := l.Pin(w.d.wirePin(index, build)); err != nil {
+	if err := l.Pin(w.d.pseudowirePin(index, build)); err != nil {
 		return fmt.Errorf("pin pseudowire_encap of device %d: %w", index, err)
 	}
 	w.builds[index] = build
 	return nil
 }
 
-func (w *wires) detachWire(index int, build string) error {
+func (w *pseudowires) detachPseudowire(index int, build string) error {
 	delete(w.builds, index)
-	path := w.d.wirePin(index, build)
+	path := w.d.pseudowirePin(index, build)
 	l, err := link.LoadPinnedLink(path, nil)
 	if err != nil {
 		return os.Remove(path)
@@ -109,7 +109,7 @@ func (w *wires) detachWire(index int, build string) error {
 
 // Pseudowires lists them. One whose device is gone has a name like #12.
 func (d Table) Pseudowires() ([]state.Pseudowire, error) {
-	builds, err := d.wirePins()
+	builds, err := d.pseudowirePins()
 	if err != nil {
 		return nil, fmt.Errorf("list programs of pseudowires: %w", err)
 	}
@@ -117,52 +117,52 @@ func (d Table) Pseudowires() ([]state.Pseudowire, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, rxs, err := datapath.ReadAll[wireKey, wireRx](m)
+	_, rxs, err := datapath.ReadAll[pseudowireKey, pseudowireRx](m)
 	if err != nil {
 		return nil, fmt.Errorf("read map pseudowire_rxs: %w", err)
 	}
-	return datapath.Collect(d.core, "pseudowire_txs", func(index uint32, tx wireTx) state.Pseudowire {
+	return datapath.Collect(d.core, "pseudowire_txs", func(index uint32, tx pseudowireTx) state.Pseudowire {
 		// without its receive entry it is incomplete, and so differs from the
 		// desired one
-		p := decodeWire(int(index), tx, rxs[keyOf(tx)])
+		p := decodePseudowire(int(index), tx, rxs[keyOf(tx)])
 		p.Build = builds[int(index)]
 		return p
 	})
 }
 
-// writeWire writes a pseudowire: first its new receive entries, then its transmit
+// writePseudowire writes a pseudowire: first its new receive entries, then its transmit
 // entry; its old receive entries are removed last, so that packets on the path are
 // not lost.
-func (w *wires) writeWire(p state.Pseudowire, remove bool) error {
+func (w *pseudowires) writePseudowire(p state.Pseudowire, remove bool) error {
 	index := uint32(p.Hidden)
-	old, err := w.d.wireKeys(index)
+	old, err := w.d.pseudowireKeys(index)
 	if err != nil {
 		return err
 	}
-	build, err := w.wireBuild(p.Hidden)
+	build, err := w.pseudowireBuild(p.Hidden)
 	if err != nil {
 		return err
 	}
 	if remove {
-		errs := []error{w.d.core.Write("pseudowire_txs", index, wireTx{}, true), w.d.forgetKeys(index, old, nil), w.d.core.Write("pseudowire_counts", index, nil, true), w.d.writeShortcut(p, false)}
+		errs := []error{w.d.core.Write("pseudowire_txs", index, pseudowireTx{}, true), w.d.forgetKeys(index, old, nil), w.d.core.Write("pseudowire_counts", index, nil, true), w.d.writeBypass(p, false)}
 		if build != "" {
-			errs = append(errs, w.detachWire(p.Hidden, build))
+			errs = append(errs, w.detachPseudowire(p.Hidden, build))
 		}
 		return errors.Join(errs...)
 	}
-	if err := w.d.tellOfWire(p, old); err != nil {
+	if err := w.d.notifyOfPseudowire(p, old); err != nil {
 		return err
 	}
 	if build != p.Build {
-		return w.attachWire(p.Hidden, p.Build, build)
+		return w.attachPseudowire(p.Hidden, p.Build, build)
 	}
 	return nil
 }
 
-// tellOfWire writes the map entries of a pseudowire; old are its former keys.
-func (d Table) tellOfWire(p state.Pseudowire, old []wireKey) error {
+// notifyOfPseudowire writes the map entries of a pseudowire; old are its former keys.
+func (d Table) notifyOfPseudowire(p state.Pseudowire, old []pseudowireKey) error {
 	index := uint32(p.Hidden)
-	tx, keys, rx, err := encodeWire(p)
+	tx, keys, rx, err := encodePseudowire(p)
 	if err != nil {
 		return err
 	}
@@ -180,25 +180,25 @@ func (d Table) tellOfWire(p state.Pseudowire, old []wireKey) error {
 	if err := d.core.Write("pseudowire_txs", index, tx, false); err != nil {
 		return err
 	}
-	if err := d.writeShortcut(p, p.Shortcut); err != nil {
+	if err := d.writeBypass(p, p.Bypass); err != nil {
 		return err
 	}
 	return d.forgetKeys(index, old, keys)
 }
 
-// writeShortcut maps the visible end to the hidden one, if packets may bypass the
+// writeBypass maps the visible end to the hidden one, if packets may bypass the
 // visible end.
-func (d Table) writeShortcut(p state.Pseudowire, there bool) error {
-	return d.core.Write("pseudowire_shortcuts", uint32(p.Peer), uint32(p.Hidden), !there)
+func (d Table) writeBypass(p state.Pseudowire, there bool) error {
+	return d.core.Write("pseudowire_bypasses", uint32(p.Peer), uint32(p.Hidden), !there)
 }
 
-// wireKeys lists the receive keys of an existing pseudowire.
-func (d Table) wireKeys(index uint32) ([]wireKey, error) {
+// pseudowireKeys lists the receive keys of an existing pseudowire.
+func (d Table) pseudowireKeys(index uint32) ([]pseudowireKey, error) {
 	m, err := d.core.Map("pseudowire_txs")
 	if err != nil {
 		return nil, err
 	}
-	var tx wireTx
+	var tx pseudowireTx
 	switch err := m.Lookup(index, &tx); {
 	case errors.Is(err, ebpf.ErrKeyNotExist):
 		return nil, nil
@@ -206,18 +206,18 @@ func (d Table) wireKeys(index uint32) ([]wireKey, error) {
 		return nil, fmt.Errorf("read map pseudowire_txs: %w", err)
 	}
 	key := keyOf(tx)
-	return []wireKey{key, looseKey(key)}, nil
+	return []pseudowireKey{key, looseKey(key)}, nil
 }
 
 // forgetKeys removes the keys of old that are not in keep, unless they lead to
 // another pseudowire by now.
-func (d Table) forgetKeys(index uint32, old, keep []wireKey) error {
+func (d Table) forgetKeys(index uint32, old, keep []pseudowireKey) error {
 	m, err := d.core.Map("pseudowire_rxs")
 	if err != nil {
 		return err
 	}
 	for _, k := range old {
-		var rx wireRx
+		var rx pseudowireRx
 		if slices.Contains(keep, k) || m.Lookup(k, &rx) != nil || rx.Ifindex != index {
 			continue
 		}
@@ -229,7 +229,7 @@ func (d Table) forgetKeys(index uint32, old, keep []wireKey) error {
 }
 
 // keepNumbers keeps the sequence numbers of an existing pseudowire.
-func (d Table) keepNumbers(index uint32, tx *wireTx, rx *wireRx, key wireKey) error {
+func (d Table) keepNumbers(index uint32, tx *pseudowireTx, rx *pseudowireRx, key pseudowireKey) error {
 	txs, err := d.core.Map("pseudowire_txs")
 	if err != nil {
 		return err
@@ -238,13 +238,13 @@ func (d Table) keepNumbers(index uint32, tx *wireTx, rx *wireRx, key wireKey) er
 	if err != nil {
 		return err
 	}
-	var oldTx wireTx
+	var oldTx pseudowireTx
 	if txs.Lookup(index, &oldTx) == nil {
 		tx.Sequence = oldTx.Sequence
 	}
-	var oldRx wireRx
+	var oldRx pseudowireRx
 	if rxs.Lookup(key, &oldRx) == nil {
-		rx.Sequence, rx.Heard = oldRx.Sequence, oldRx.Heard
+		rx.Sequence, rx.Received = oldRx.Sequence, oldRx.Received
 	}
 	return nil
 }
@@ -259,44 +259,44 @@ func (d Table) makeCounts(index uint32) error {
 	if err != nil {
 		return err
 	}
-	err = datapath.Retry(func() error { return m.Update(index, make([]wireCounts, cpus), ebpf.UpdateNoExist) })
+	err = datapath.Retry(func() error { return m.Update(index, make([]pseudowireCounts, cpus), ebpf.UpdateNoExist) })
 	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) {
 		return fmt.Errorf("write to map pseudowire_counts: %w", err)
 	}
 	return nil
 }
 
-// WireFaults names the reasons in WireCounts.Faults.
-func WireFaults() []string { return pseudowireFaultNames()[:wireFaultReassembled] }
+// PseudowireFaults names the reasons in PseudowireCounts.Faults.
+func PseudowireFaults() []string { return pseudowireFaultNames()[:pseudowireFaultReassembled] }
 
-// WireCounts is the traffic of a pseudowire, and its faults.
-type WireCounts struct {
+// PseudowireCounts is the traffic of a pseudowire, and its faults.
+type PseudowireCounts struct {
 	RxPackets, RxBytes, TxPackets, TxBytes uint64
-	Joined                                 uint64 // received packets that were reassembled from fragments
+	Reassembled                            uint64 // received packets that were reassembled from fragments
 	Faults                                 map[string]uint64
 }
 
-// WireCounts returns the counters of each pseudowire, by the index of its hidden
+// PseudowireCounts returns the counters of each pseudowire, by the index of its hidden
 // end.
-func (d Table) WireCounts() (map[int]WireCounts, error) {
+func (d Table) PseudowireCounts() (map[int]PseudowireCounts, error) {
 	m, err := d.core.Map("pseudowire_counts")
 	if err != nil {
 		return nil, err
 	}
-	all := map[int]WireCounts{}
-	_, values, err := datapath.ReadAll[uint32, []wireCounts](m)
+	all := map[int]PseudowireCounts{}
+	_, values, err := datapath.ReadAll[uint32, []pseudowireCounts](m)
 	if err != nil {
 		return nil, fmt.Errorf("read map pseudowire_counts: %w", err)
 	}
 	for index, perCPU := range values {
-		c := WireCounts{Faults: map[string]uint64{}}
+		c := PseudowireCounts{Faults: map[string]uint64{}}
 		for _, one := range perCPU {
 			c.RxPackets += one.RxPackets
 			c.RxBytes += one.RxBytes
 			c.TxPackets += one.TxPackets
 			c.TxBytes += one.TxBytes
-			c.Joined += one.Faults[wireFaultReassembled]
-			for i, name := range WireFaults() {
+			c.Reassembled += one.Faults[pseudowireFaultReassembled]
+			for i, name := range PseudowireFaults() {
 				if n := one.Faults[i]; n > 0 {
 					c.Faults[name] += n
 				}
@@ -311,15 +311,15 @@ func (d Table) WireCounts() (map[int]WireCounts, error) {
 // 6.3, RFC 8201 section 4).
 const pathMTULife = 10 * time.Minute
 
-// SetWay sets the path from one host to the other. A path MTU that routers have
+// SetPath sets the path from one host to the other. A path MTU that routers have
 // reported stays until it expires.
-func (d Table) SetWay(pair state.Pair, way state.Way) error {
-	m, err := d.core.Map("pseudowire_ways")
+func (d Table) SetPath(endpoints state.Endpoints, way state.PseudowirePath) error {
+	m, err := d.core.Map("pseudowire_paths")
 	if err != nil {
 		return err
 	}
-	key, v := encodePair(pair), encodeWay(way)
-	var old wireWay
+	key, v := encodeEndpoints(endpoints), encodeWay(way)
+	var old pseudowirePath
 	if m.Lookup(key, &old) == nil && old.PathMtu != 0 && fresh(old.Learnt) {
 		v.PathMtu, v.Learnt = old.PathMtu, old.Learnt
 	}
@@ -327,7 +327,7 @@ func (d Table) SetWay(pair state.Pair, way state.Way) error {
 		return nil
 	}
 	if err := m.Put(key, v); err != nil {
-		return fmt.Errorf("write to map pseudowire_ways: %w", err)
+		return fmt.Errorf("write to map pseudowire_paths: %w", err)
 	}
 	return nil
 }
@@ -341,36 +341,36 @@ func fresh(learnt uint64) bool {
 }
 
 // Ways lists the paths of pseudowires to other hosts.
-func (d Table) Ways() (map[state.Pair]state.Way, error) {
-	ways := map[state.Pair]state.Way{}
-	_, err := datapath.Collect(d.core, "pseudowire_ways", func(k wirePair, v wireWay) bool {
+func (d Table) Paths() (map[state.Endpoints]state.PseudowirePath, error) {
+	paths := map[state.Endpoints]state.PseudowirePath{}
+	_, err := datapath.Collect(d.core, "pseudowire_paths", func(k pseudowireEndpoints, v pseudowirePath) bool {
 		w := decodeWay(v)
 		if !fresh(v.Learnt) {
 			w.PathMTU = 0
 		}
-		ways[decodePair(k)] = w
+		paths[decodeEndpoints(k)] = w
 		return false
 	})
-	return ways, err
+	return paths, err
 }
 
 // ForgetWay removes a path.
-func (d Table) ForgetWay(pair state.Pair) error {
-	return d.core.Write("pseudowire_ways", encodePair(pair), nil, true)
+func (d Table) ForgetWay(endpoints state.Endpoints) error {
+	return d.core.Write("pseudowire_paths", encodeEndpoints(endpoints), nil, true)
 }
 
-// WirePorts lists the addresses and ports that only pseudowires use.
-func (d Table) WirePorts() ([]state.WirePort, error) {
-	var list []state.WirePort
-	_, err := datapath.Collect(d.core, "pseudowire_rxs", func(k wireKey, _ wireRx) bool {
-		if k.Kind&uint8(state.WireSome) != 0 {
-			list = append(list, decodeWirePort(k))
+// PseudowirePorts lists the addresses and ports that only pseudowires use.
+func (d Table) PseudowirePorts() ([]state.PseudowirePort, error) {
+	var list []state.PseudowirePort
+	_, err := datapath.Collect(d.core, "pseudowire_rxs", func(k pseudowireKey, _ pseudowireRx) bool {
+		if k.Kind&uint8(state.PseudowireSome) != 0 {
+			list = append(list, decodePseudowirePort(k))
 		}
 		return false
 	})
 	return list, err
 }
 
-func (d Table) writeWirePort(p state.WirePort, remove bool) error {
-	return d.core.Write("pseudowire_rxs", encodeWirePort(p), wireRx{}, remove)
+func (d Table) writePseudowirePort(p state.PseudowirePort, remove bool) error {
+	return d.core.Write("pseudowire_rxs", encodePseudowirePort(p), pseudowireRx{}, remove)
 }

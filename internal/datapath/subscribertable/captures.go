@@ -35,21 +35,21 @@ func (d Table) Captures() (*Captures, error) {
 func (c *Captures) Close() error { return c.reader.Close() }
 
 // Read waits for the next packet until the given time; false: there was none.
-func (c *Captures) Read(until time.Time) (state.AccessCapture, bool, error) {
+func (c *Captures) Read(until time.Time) (state.LNSCapture, bool, error) {
 	c.reader.SetDeadline(until)
 	record, err := c.reader.Read()
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return state.AccessCapture{}, false, nil
+		return state.LNSCapture{}, false, nil
 	}
 	if err != nil {
-		return state.AccessCapture{}, false, fmt.Errorf("read map l2tp_captures: %w", err)
+		return state.LNSCapture{}, false, fmt.Errorf("read map l2tp_captures: %w", err)
 	}
 	var v captured
 	if err := binary.Read(bytes.NewReader(record.RawSample), binary.NativeEndian, &v); err != nil {
-		return state.AccessCapture{}, false, fmt.Errorf("read a captured packet: %w", err)
+		return state.LNSCapture{}, false, fmt.Errorf("read a captured packet: %w", err)
 	}
 	n := min(int(v.Kept), len(v.Packet))
-	return state.AccessCapture{
+	return state.LNSCapture{
 		At: time.Now().Add(time.Duration(v.At) - monotonic()), Session: uint16(v.Session), Length: int(v.Bytes), Bytes: v.Packet[:n:n],
 		Up: v.Flags&l2tpCapturedUp != 0, PPP: v.Flags&l2tpCapturedPPP != 0,
 	}, true, nil

@@ -18,7 +18,7 @@ func TestPacketsOfASessionAreCopied(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	next := func() (state.AccessCapture, bool) {
+	next := func() (state.LNSCapture, bool) {
 		t.Helper()
 		p, ok, err := c.Read(time.Now())
 		if err != nil {

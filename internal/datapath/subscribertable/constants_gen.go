@@ -2,22 +2,22 @@
 
 package subscribertable
 
-// From enum l2tp_access_flag of bpf/blocks/l2tp_maps.h.
+// From enum l2tp_lns_flag of bpf/blocks/l2tp_maps.h.
 const (
-	l2tpAccessRouted = 1 // packets from subscribers are routed by weft's own tables
+	l2tpLnsRouted = 1 // packets from subscribers are routed by weft's own tables
 )
 
 // From enum l2tp_session_flag of bpf/blocks/l2tp_maps.h.
 const (
-	l2tpKnown     = 1
-	l2tpGarden    = 2   // only to and from the garden's prefixes
-	l2tpBlocked   = 4   // no data at all
-	l2tpTrusted   = 8   // any source
-	l2tpSequence  = 16  // data carries sequence numbers
-	l2tpNoAddress = 32  // PPP without address and control field
-	l2tpShortType = 64  // PPP with protocol numbers of one byte
-	l2tpCapture   = 128 // copies of its packets go to l2tp_captures
-	l2tpOnward    = 64  // frames are switched into another session unchanged
+	l2tpKnown        = 1
+	l2tpWalledGarden = 2   // only to and from the garden's prefixes
+	l2tpBlocked      = 4   // no data at all
+	l2tpTrusted      = 8   // any source
+	l2tpSequence     = 16  // data carries sequence numbers
+	l2tpNoAddress    = 32  // PPP without address and control field
+	l2tpShortType    = 64  // PPP with protocol numbers of one byte
+	l2tpCapture      = 128 // copies of its packets go to l2tp_captures
+	l2tpSwitch       = 64  // frames are switched into another session unchanged
 )
 
 // From enum l2tp_captured_flag of bpf/blocks/l2tp_maps.h.

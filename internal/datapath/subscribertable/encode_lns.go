@@ -10,26 +10,26 @@ import (
 
 // Short names for the types of access.
 type (
-	accessValue  = datapath.IngressTCL2tpAccess
-	tunnelValue  = datapath.IngressTCL2tpTunnel
-	groupValue   = datapath.IngressTCL2tpGroup
-	downLine     = datapath.IngressTCL2tpDown
-	upLine       = datapath.IngressTCL2tpUp
-	downRest     = datapath.IngressTCL2tpDownRest
-	upRest       = datapath.IngressTCL2tpUpRest
-	sessionState = datapath.IngressTCL2tpState
-	ownerKey4    = datapath.IngressTCL2tpAddr4
-	ownerKey6    = datapath.IngressTCL2tpAddr6
-	lineValue    = datapath.IngressTCL2tpLine
-	lengthsValue = datapath.IngressTCL2tpLengths
-	gardenKey    = datapath.IngressTCL2tpGardenKey
-	captured     = datapath.IngressTCL2tpCaptured
+	lnsValue        = datapath.IngressTCL2tpLns
+	tunnelValue     = datapath.IngressTCL2tpTunnel
+	groupValue      = datapath.IngressTCL2tpGroup
+	downLine        = datapath.IngressTCL2tpDown
+	upLine          = datapath.IngressTCL2tpUp
+	downRest        = datapath.IngressTCL2tpDownRest
+	upRest          = datapath.IngressTCL2tpUpRest
+	sessionState    = datapath.IngressTCL2tpState
+	ownerKey4       = datapath.IngressTCL2tpAddr4
+	ownerKey6       = datapath.IngressTCL2tpAddr6
+	lineValue       = datapath.IngressTCL2tpLine
+	lengthsValue    = datapath.IngressTCL2tpLengths
+	walledGardenKey = datapath.IngressTCL2tpWalledGardenKey
+	captured        = datapath.IngressTCL2tpCaptured
 )
 
-func encodeAccess(a state.Access, index int) accessValue {
-	v := accessValue{Ifindex: uint32(index), Mac: a.MAC, Table: uint16(a.Table)}
+func encodeLNS(a state.LNS, index int) lnsValue {
+	v := lnsValue{Ifindex: uint32(index), Mac: a.MAC, Table: uint16(a.Table)}
 	if a.Routed {
-		v.Flags |= l2tpAccessRouted
+		v.Flags |= l2tpLnsRouted
 	}
 	for i := 0; i < len(a.Name) && i < len(v.Name)-1; i++ {
 		v.Name[i] = int8(a.Name[i])
@@ -37,7 +37,7 @@ func encodeAccess(a state.Access, index int) accessValue {
 	return v
 }
 
-func decodeAccess(id int, v accessValue) state.Access {
+func decodeLNS(id int, v lnsValue) state.LNS {
 	var name []byte
 	for _, c := range v.Name {
 		if c == 0 {
@@ -45,9 +45,9 @@ func decodeAccess(id int, v accessValue) state.Access {
 		}
 		name = append(name, byte(c))
 	}
-	return state.Access{
+	return state.LNS{
 		ID: id, Name: string(name), Device: datapath.DeviceName(int(v.Ifindex)), MAC: v.Mac,
-		Table: int(v.Table), Routed: v.Flags&l2tpAccessRouted != 0,
+		Table: int(v.Table), Routed: v.Flags&l2tpLnsRouted != 0,
 	}
 }
 
@@ -57,26 +57,26 @@ func wireAddr(a netip.Addr) (b [16]byte) {
 	return b
 }
 
-func encodeTunnel(t state.AccessTunnel) tunnelValue {
-	v := tunnelValue{HerePort: datapath.Wire16(t.Here.Port()), PeerPort: datapath.Wire16(t.Peer.Port()), Remote: datapath.Wire16(t.Remote), Family: 10}
-	v.Here.U8, v.Peer.U8 = wireAddr(t.Here.Addr()), wireAddr(t.Peer.Addr())
-	if t.Here.Addr().Is4() {
+func encodeTunnel(t state.L2TPTunnel) tunnelValue {
+	v := tunnelValue{HerePort: datapath.Wire16(t.LocalAddr.Port()), PeerPort: datapath.Wire16(t.Peer.Port()), Remote: datapath.Wire16(t.Remote), Family: 10}
+	v.LocalAddr.U8, v.Peer.U8 = wireAddr(t.LocalAddr.Addr()), wireAddr(t.Peer.Addr())
+	if t.LocalAddr.Addr().Is4() {
 		v.Family = 2
 	}
 	return v
 }
 
-func decodeTunnel(id uint32, v tunnelValue) (state.AccessTunnel, bool) {
+func decodeTunnel(id uint32, v tunnelValue) (state.L2TPTunnel, bool) {
 	addr := func(b [16]byte) netip.Addr {
 		if v.Family == 2 {
 			return netip.AddrFrom4([4]byte(b[:4]))
 		}
 		return netip.AddrFrom16(b)
 	}
-	return state.AccessTunnel{
+	return state.L2TPTunnel{
 		Local: uint16(id), Remote: datapath.Wire16(v.Remote),
-		Here: netip.AddrPortFrom(addr(v.Here.U8), datapath.Wire16(v.HerePort)),
-		Peer: netip.AddrPortFrom(addr(v.Peer.U8), datapath.Wire16(v.PeerPort)),
+		LocalAddr: netip.AddrPortFrom(addr(v.LocalAddr.U8), datapath.Wire16(v.HerePort)),
+		Peer:      netip.AddrPortFrom(addr(v.Peer.U8), datapath.Wire16(v.PeerPort)),
 	}, v.Family != 0
 }
 
@@ -103,71 +103,71 @@ func decodeOwner6(k ownerKey6) owned {
 	return owned{netip.PrefixFrom(netip.AddrFrom16(k.Addr.U8), int(k.Bits)), int(k.Table)}
 }
 
-// gardenKeys: the access is part of the prefix.
-func encodeGarden(g state.Garden) gardenKey {
+// walledGardenKeys: the access is part of the prefix.
+func encodeWalledGarden(g state.WalledGarden) walledGardenKey {
 	a, bits := g.Prefix.Masked().Addr(), g.Prefix.Bits()
 	if a.Is4() {
 		bits += 96
 	}
-	k := gardenKey{Prefixlen: uint32(32 + bits)}
+	k := walledGardenKey{Prefixlen: uint32(32 + bits)}
 	var id [4]byte
-	binary.BigEndian.PutUint32(id[:], uint32(g.Access))
-	k.Access = binary.NativeEndian.Uint32(id[:])
+	binary.BigEndian.PutUint32(id[:], uint32(g.LNS))
+	k.Lns = binary.NativeEndian.Uint32(id[:])
 	k.Addr.U8 = a.As16()
 	return k
 }
 
-func decodeGarden(k gardenKey) state.Garden {
+func decodeWalledGarden(k walledGardenKey) state.WalledGarden {
 	var id [4]byte
-	binary.NativeEndian.PutUint32(id[:], k.Access)
+	binary.NativeEndian.PutUint32(id[:], k.Lns)
 	a, bits := netip.AddrFrom16(k.Addr.U8), int(k.Prefixlen)-32
 	if a.Is4In6() && bits >= 96 {
 		a, bits = a.Unmap(), bits-96
 	}
-	return state.Garden{Access: int(binary.BigEndian.Uint32(id[:])), Prefix: netip.PrefixFrom(a, bits)}
+	return state.WalledGarden{LNS: int(binary.BigEndian.Uint32(id[:])), Prefix: netip.PrefixFrom(a, bits)}
 }
 
 // Accesses lists the accesses, by id.
-func (d Table) Accesses() ([]state.Access, error) {
-	m, err := d.core.Map("l2tp_accesses")
+func (d Table) LNSes() ([]state.LNS, error) {
+	m, err := d.core.Map("l2tp_lnses")
 	if err != nil {
 		return nil, err
 	}
-	var list []state.Access
+	var list []state.LNS
 	for id := range m.MaxEntries() {
-		var v accessValue
+		var v lnsValue
 		if err := m.Lookup(id, &v); err != nil {
 			return nil, err
 		}
 		if v.Ifindex != 0 {
-			list = append(list, decodeAccess(int(id), v))
+			list = append(list, decodeLNS(int(id), v))
 		}
 	}
 	return list, nil
 }
 
-// accessMaps are the tables of access that speak of each other.
-func accessMaps() []string {
+// lnsMaps are the tables of access that speak of each other.
+func lnsMaps() []string {
 	return []string{"l2tp_tunnels", "l2tp_sessions", "l2tp_states", "l2tp_lines", "l2tp_owners4", "l2tp_owners6", "l2tp_owner_lengths"}
 }
 
 // gardens lists what subscribers in walled gardens may reach.
-func (d Table) gardens() ([]state.Garden, error) {
-	return datapath.Collect(d.core, "l2tp_gardens", func(k gardenKey, _ uint32) state.Garden { return decodeGarden(k) })
+func (d Table) walledGardens() ([]state.WalledGarden, error) {
+	return datapath.Collect(d.core, "l2tp_walled_gardens", func(k walledGardenKey, _ uint32) state.WalledGarden { return decodeWalledGarden(k) })
 }
 
-func (d Table) writeGarden(g state.Garden, remove bool) error {
-	return d.core.Write("l2tp_gardens", encodeGarden(g), uint32(1), remove)
+func (d Table) writeWalledGarden(g state.WalledGarden, remove bool) error {
+	return d.core.Write("l2tp_walled_gardens", encodeWalledGarden(g), uint32(1), remove)
 }
 
-// applyAccess carries out a step on an access.
-func (d Table) applyAccess(a state.Access, remove bool) error {
+// applyLNS carries out a step on an access.
+func (d Table) applyLNS(a state.LNS, remove bool) error {
 	if remove {
-		return d.core.Write("l2tp_accesses", uint32(a.ID), accessValue{}, false)
+		return d.core.Write("l2tp_lnses", uint32(a.ID), lnsValue{}, false)
 	}
 	index, err := datapath.DeviceIndex(a.Device)
 	if err != nil {
 		return err
 	}
-	return d.core.Write("l2tp_accesses", uint32(a.ID), encodeAccess(a, index), false)
+	return d.core.Write("l2tp_lnses", uint32(a.ID), encodeLNS(a, index), false)
 }

@@ -34,34 +34,34 @@ const (
 type lns struct {
 	*router
 	subscribers *Subscribers
-	tunnels     []state.AccessTunnel
-	alice, bob  state.AccessSession
+	tunnels     []state.L2TPTunnel
+	alice, bob  state.L2TPSession
 }
 
-const accessDevice = "nat64-main"
+const lnsDevice = "nat64-main"
 
 func newLNS(t *testing.T) *lns {
 	r := newRouter(t, parts()...)
-	r.SetPorts(func(p *state.Port) {
-		p.Translators, p.Roles = 0, p.Roles.With(state.RoleShortcut, false).With(state.RoleRouted|state.RoleSubscribers, p.Device == "lan")
+	r.SetPorts(func(p *state.IngressEntry) {
+		p.Translators, p.Roles = 0, p.Roles.With(state.RoleBypass, false).With(state.RoleRouted|state.RoleSubscribers, p.Device == "lan")
 	})
-	s := r.access(true)
+	s := r.lns(true)
 	l := &lns{router: r, subscribers: s}
 	end := func(a string) netip.AddrPort { return netip.AddrPortFrom(datapathtest.Addr(a), 1701) }
-	l.tunnels = []state.AccessTunnel{
-		{Local: 17, Remote: 0x0a0b, Here: end(here4), Peer: end(peer4)},
-		{Local: 18, Remote: 0x0c0d, Here: end(here6), Peer: end(peer6)},
+	l.tunnels = []state.L2TPTunnel{
+		{Local: 17, Remote: 0x0a0b, LocalAddr: end(here4), Peer: end(peer4)},
+		{Local: 18, Remote: 0x0c0d, LocalAddr: end(here6), Peer: end(peer6)},
 	}
-	l.alice = state.AccessSession{
+	l.alice = state.L2TPSession{
 		Local: 100, Remote: 0x0102, Tunnel: 17, IPv4: datapathtest.Addr(alice4), IPv6: datapathtest.Addr("2001:db8:f::7"), MTU: 1400,
 		Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:a:100::/56"), netip.MustParsePrefix("10.99.0.0/24")},
 	}
-	l.bob = state.AccessSession{
+	l.bob = state.L2TPSession{
 		Local: 101, Remote: 0x0304, Tunnel: 18, IPv4: datapathtest.Addr(bob4), MTU: 1400,
 		Prefixes: []netip.Prefix{netip.MustParsePrefix("2001:db8:b:200::/64")},
 	}
 	l.put(l.alice, l.bob)
-	r.Set(9, state.Nexthop{Kind: state.NexthopSession, Index: uint32(r.Links[accessDevice].Index)})
+	r.Set(9, state.Nexthop{Kind: state.NexthopSession, Index: uint32(r.Links[lnsDevice].Index)})
 	for _, p := range []string{"10.64.0.0/10", "10.99.0.0/24", "2001:db8:a::/48", "2001:db8:b::/48", "2001:db8:f::/48"} {
 		r.Route(0, p, 9)
 	}
@@ -70,10 +70,10 @@ func newLNS(t *testing.T) *lns {
 }
 
 // access gives the datapath an access, without sessions.
-func (b *router) access(routed bool) *Subscribers {
+func (b *router) lns(routed bool) *Subscribers {
 	b.T.Helper()
 	b.In(func() error {
-		a := state.Access{Name: "main", Device: accessDevice, MAC: [6]byte{2, 0xac}, Routed: routed}
+		a := state.LNS{Name: "main", Device: lnsDevice, MAC: [6]byte{2, 0xac}, Routed: routed}
 		return b.Datapath.Apply(b.T.Context(), state.Step{Op: state.Add, Object: a})
 	})
 	s, err := Of(b.Datapath).Subscribers()
@@ -98,7 +98,7 @@ func (b *router) access(routed bool) *Subscribers {
 	return s
 }
 
-func (l *lns) put(sessions ...state.AccessSession) {
+func (l *lns) put(sessions ...state.L2TPSession) {
 	l.T.Helper()
 	if err := l.subscribers.Put(l.tunnels, sessions); err != nil {
 		l.T.Fatal(err)
@@ -282,12 +282,12 @@ func TestL2TPThatIsNotData(t *testing.T) {
 }
 
 // wrapped is what a packet for a subscriber becomes, as a frame for device.
-func (l *lns) wrapped(s state.AccessSession, f form, ip []byte, mac []byte) []byte {
+func (l *lns) wrapped(s state.L2TPSession, f form, ip []byte, mac []byte) []byte {
 	tunnel := l.tunnels[0]
 	if s.Tunnel == l.tunnels[1].Local {
 		tunnel = l.tunnels[1]
 	}
-	from, to := tunnel.Here.Addr().String(), tunnel.Peer.Addr().String()
+	from, to := tunnel.LocalAddr.Addr().String(), tunnel.Peer.Addr().String()
 	outer := outerIP(from, to, f.write(tunnel.Remote, s.Remote, ip))
 	if datapathtest.IsIPv4(outer) {
 		outer[1] = 0xb8 // of the packet inside
@@ -315,7 +315,7 @@ func TestASessionIsANextHop(t *testing.T) {
 	wan, lan := l.Links["wan"].MAC, l.Links["lan"].MAC
 	for _, build := range datapathtest.Builds {
 		for name, c := range map[string]struct {
-			s     state.AccessSession
+			s     state.L2TPSession
 			inner datapathtest.Packet
 		}{
 			"4 in 4":              {l.alice, datapathtest.Udp(datapathtest.Router4, alice4, 20)},
@@ -360,10 +360,10 @@ func TestASessionIsANextHop(t *testing.T) {
 
 func TestTheDeviceSendsToSubscribers(t *testing.T) {
 	l := newLNS(t)
-	frame := l.Frame(accessDevice, datapathtest.Udp(datapathtest.Router4, alice4, 20).Bytes())
+	frame := l.Frame(lnsDevice, datapathtest.Udp(datapathtest.Router4, alice4, 20).Bytes())
 	res := l.Run("lns_egress", "lan", frame)[0]
 	want := l.wrapped(l.alice, forms()[0], frame[14:], bytes.Clone(frame[:12]))
-	got, err := datapathtest.Road{Program: "lns_egress"}.Outcome(res)
+	got, err := datapathtest.Variant{Program: "lns_egress"}.Outcome(res)
 	if err == nil {
 		err = datapathtest.Differs(res, got, state.ForwardToSubscriber, 7, sameButID(res.Frame, want))
 	}
@@ -383,9 +383,9 @@ func TestTheDeviceSendsToSubscribers(t *testing.T) {
 		"UDP without checksum":     {datapathtest.With(datapathtest.Udp(datapathtest.Router4, bob4, 8).Bytes(), 26, 0, 0), state.SlowSubscriber, 1<<32 - 1},
 		"another protocol in IPv4": {datapathtest.Packet{From: datapathtest.Router4, To: alice4, Protocol: 47, Payload: datapathtest.Counting(30)}.Bytes(), state.ForwardToSubscriber, 7},
 	} {
-		frame := l.Frame(accessDevice, c.ip)
+		frame := l.Frame(lnsDevice, c.ip)
 		res := l.Run("lns_egress", "lan", frame)[0]
-		got, err := datapathtest.Road{Program: "lns_egress"}.Outcome(res)
+		got, err := datapathtest.Variant{Program: "lns_egress"}.Outcome(res)
 		if err != nil || got != c.outcome || res.Verdict != c.verdict || c.outcome != state.ForwardToSubscriber && !bytes.Equal(res.Frame, frame) {
 			t.Errorf("%s: %s, verdict %d, %v", name, got, int32(res.Verdict), err)
 		}
@@ -399,7 +399,7 @@ func TestASubscriberReachesAnother(t *testing.T) {
 			from, to   string
 			tunnel, id uint16
 			inner      datapathtest.Packet
-			s          state.AccessSession
+			s          state.L2TPSession
 		}{
 			{peer4, here4, 17, 100, datapathtest.Udp(alice4, bob4, 20), l.bob},
 			{peer4, here4, 17, 100, datapathtest.Udp(alice6, bob6, 20), l.bob},
@@ -478,15 +478,15 @@ func TestMSSIsClampedBothWays(t *testing.T) {
 func TestGardenAndBlock(t *testing.T) {
 	l := newLNS(t)
 	for _, p := range []string{"198.51.100.7/32", "2001:db8:1::/48"} {
-		g := state.Garden{Prefix: netip.MustParsePrefix(p)}
+		g := state.WalledGarden{Prefix: netip.MustParsePrefix(p)}
 		l.In(func() error { return l.Datapath.Apply(t.Context(), state.Step{Op: state.Add, Object: g}) })
 	}
 	up := func(p datapathtest.Packet) []byte { return l.outer(peer4, here4, plain(17, 100, p.Bytes())) }
 	for _, build := range datapathtest.Builds {
 		for _, c := range []struct {
-			garden, blocked bool
-			frame           []byte
-			want            state.Outcome
+			walledGarden, blocked bool
+			frame                 []byte
+			want                  state.Outcome
 		}{
 			{true, false, up(datapathtest.Udp(alice4, "198.51.100.7", 8)), state.ForwardFromSubscriber},
 			{true, false, up(datapathtest.Udp(alice4, "198.51.100.8", 8)), state.DropWalledGarden},
@@ -499,20 +499,20 @@ func TestGardenAndBlock(t *testing.T) {
 			{false, true, up(datapathtest.Udp(alice4, "198.51.100.7", 8)), state.DropWalledGarden},
 			{false, true, l.Frame("lan", datapathtest.Udp("198.51.100.7", alice4, 8).Bytes()), state.DropWalledGarden},
 		} {
-			l.alice.Garden, l.alice.Blocked = c.garden, c.blocked
+			l.alice.WalledGarden, l.alice.Blocked = c.walledGarden, c.blocked
 			l.put(l.alice)
 			if _, got := l.One(build, c.frame); got != c.want {
-				t.Errorf("%s: garden %v, blocked %v: %s, want %s", build, c.garden, c.blocked, got, c.want)
+				t.Errorf("%s: garden %v, blocked %v: %s, want %s", build, c.walledGarden, c.blocked, got, c.want)
 			}
 		}
 	}
 	c := l.counters1(100)
-	if c.Drops[state.AccessDropWalledGarden] != 2*6 {
-		t.Errorf("%d drops by the garden were counted", c.Drops[state.AccessDropWalledGarden])
+	if c.Drops[state.SubscriberDropWalledGarden] != 2*6 {
+		t.Errorf("%d drops by the garden were counted", c.Drops[state.SubscriberDropWalledGarden])
 	}
 }
 
-func (l *lns) counters1(id uint16) state.AccessCounters {
+func (l *lns) counters1(id uint16) state.LNSCounters {
 	l.T.Helper()
 	list, err := l.subscribers.Counters([]uint16{id})
 	if err != nil || len(list) != 1 {
@@ -552,7 +552,7 @@ func TestRatesHoldAndChangeLive(t *testing.T) {
 			}
 		}
 		c := l.counters1(100)
-		if c.UpPackets+c.Drops[state.AccessDropUpstreamRate] != uint64(sent[state.DropUpstreamRate]) || c.DownPackets+c.Drops[state.AccessDropDownstreamRate] != uint64(sent[state.DropDownstreamRate]) || c.UpBytes != 1000*c.UpPackets {
+		if c.UpPackets+c.Drops[state.SubscriberDropUpstreamRate] != uint64(sent[state.DropUpstreamRate]) || c.DownPackets+c.Drops[state.SubscriberDropDownstreamRate] != uint64(sent[state.DropDownstreamRate]) || c.UpBytes != 1000*c.UpPackets {
 			t.Errorf("%s: of %v counted %+v", build, sent, c)
 		}
 		l.alice.Up, l.alice.Down = 0, 0
@@ -575,8 +575,8 @@ func TestSessionsCountWhatTheyCarry(t *testing.T) {
 		want := before
 		want.UpPackets, want.UpBytes = want.UpPackets+1, want.UpBytes+100
 		want.DownPackets, want.DownBytes = want.DownPackets+1, want.DownBytes+100
-		want.Drops[state.AccessDropSpoofed]++
-		want.Drops[state.AccessDropPeer]++
+		want.Drops[state.SubscriberDropSpoofed]++
+		want.Drops[state.SubscriberDropPeer]++
 		want.SeenUp, want.SeenDown = c.SeenUp, c.SeenDown
 		now := time.Duration(datapath.NowTicks()) * datapath.Tick
 		if c != want || now-c.SeenUp > time.Minute || now-c.SeenDown > time.Minute {
@@ -599,7 +599,7 @@ func TestCutTunnelPackets(t *testing.T) {
 				for n := range data {
 					frame := l.outer(from, to, data[:n])
 					res := l.Run(build, "lan", frame)[0]
-					o, err := datapathtest.Road{Program: build}.Outcome(res)
+					o, err := datapathtest.Variant{Program: build}.Outcome(res)
 					if err != nil || o.Verdict() == state.Forward || !bytes.Equal(res.Frame, frame) {
 						t.Fatalf("%s: %s cut at %d: %s, %v", build, f.name, n, o, err)
 					}
@@ -654,7 +654,7 @@ func TestSubscribersAreKept(t *testing.T) {
 	if err != nil || fmt.Sprint(tunnels) != fmt.Sprint(l.tunnels) {
 		t.Errorf("%v, %v: want %v", tunnels, err, l.tunnels)
 	}
-	want := []state.AccessSession{l.alice, l.bob}
+	want := []state.L2TPSession{l.alice, l.bob}
 	want[0].Prefixes = []netip.Prefix{want[0].Prefixes[1], want[0].Prefixes[0]} // sorted
 	if fmt.Sprint(sessions) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", sessions, want)
@@ -662,7 +662,7 @@ func TestSubscribersAreKept(t *testing.T) {
 	// bob is given what was alice's, in one batch
 	l.bob.Prefixes = append(l.bob.Prefixes, l.alice.Prefixes[0])
 	l.alice.Prefixes = l.alice.Prefixes[1:]
-	if err := again.Put(nil, []state.AccessSession{l.alice, l.bob}); err != nil {
+	if err := again.Put(nil, []state.L2TPSession{l.alice, l.bob}); err != nil {
 		t.Fatal(err)
 	}
 	res, got := l.One("ingress_xdp", l.Frame("lan", datapathtest.Udp(datapathtest.Router6, alice6, 20).Bytes()))
@@ -684,10 +684,10 @@ func TestSubscribersAreKept(t *testing.T) {
 	if _, got := l.One("ingress_xdp", l.Frame("lan", datapathtest.Udp(datapathtest.Router4, alice4, 20).Bytes())); got != state.PassSubscriber {
 		t.Errorf("to no subscriber: %s", got)
 	}
-	if err := again.Put(nil, []state.AccessSession{{Local: 0}}); err == nil {
+	if err := again.Put(nil, []state.L2TPSession{{Local: 0}}); err == nil {
 		t.Error("session 0 was put")
 	}
-	if err := again.Put(nil, []state.AccessSession{{Local: 5000}}); err == nil {
+	if err := again.Put(nil, []state.L2TPSession{{Local: 5000}}); err == nil {
 		t.Error("a session beyond the table was put")
 	}
 }
@@ -700,7 +700,7 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 	s := l.subscribers
 	random := rand.New(rand.NewPCG(4, 64))
 	lines := len(s.lines.lines)
-	var sessions []state.AccessSession
+	var sessions []state.L2TPSession
 	for i := range 2 * lines {
 		x := l.alice
 		x.Local, x.Prefixes = uint16(200+i), nil
@@ -710,7 +710,7 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 		}
 		sessions = append(sessions, x)
 	}
-	check := func(about string, s *Subscribers, owners []state.AccessSession) {
+	check := func(about string, s *Subscribers, owners []state.L2TPSession) {
 		t.Helper()
 		_, got, err := s.List()
 		if err != nil {
@@ -776,7 +776,7 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("half of them are gone", again, rest)
-	var fresh []state.AccessSession
+	var fresh []state.L2TPSession
 	for i := range lines / 2 {
 		x := l.alice
 		x.Local, x.Prefixes, x.IPv4 = uint16(200+2*i), nil, netip.AddrFrom4([4]byte{10, 90, byte(i), 7})
@@ -787,7 +787,7 @@ func TestOwnersOfManyNeighbourhoods(t *testing.T) {
 	}
 	check("others came", again, append(rest, fresh...))
 	gone = nil
-	for _, x := range append(append([]state.AccessSession{l.alice, l.bob}, rest...), fresh...) {
+	for _, x := range append(append([]state.L2TPSession{l.alice, l.bob}, rest...), fresh...) {
 		gone = append(gone, x.Local)
 	}
 	if err := again.Remove([]uint16{17, 18}, gone); err != nil {
@@ -846,8 +846,8 @@ func transportSum(ip []byte) uint16 {
 // Who only reads sees all, in blocks and out of them.
 func TestSubscribersCanBeReadByOthers(t *testing.T) {
 	l := newLNS(t)
-	tables, err := Of(l.Datapath).AccessTables()
-	if err != nil || len(tables.Accesses) != 1 || len(tables.Tunnels) != 2 || len(tables.Sessions) != 2 {
+	tables, err := Of(l.Datapath).LNSTables()
+	if err != nil || len(tables.LNSes) != 1 || len(tables.Tunnels) != 2 || len(tables.Sessions) != 2 {
 		t.Fatalf("%+v, %v", tables, err)
 	}
 	_, want, err := l.subscribers.List()

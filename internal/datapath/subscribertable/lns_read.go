@@ -8,10 +8,10 @@ import (
 	"weft/internal/state"
 )
 
-// AccessTables reads the programs' tables of subscribers; another process may write
+// LNSTables reads the programs' tables of subscribers; another process may write
 // them meanwhile.
-func (d Table) AccessTables() (t state.AccessTables, err error) {
-	if t.Accesses, err = d.Accesses(); err != nil {
+func (d Table) LNSTables() (t state.LNSTables, err error) {
+	if t.LNSes, err = d.LNSes(); err != nil {
 		return t, err
 	}
 	s := &Subscribers{d: d}

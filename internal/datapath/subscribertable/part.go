@@ -9,10 +9,10 @@ import (
 func Part() datapath.Part {
 	return datapath.Part{
 		Kinds: []datapath.Kind{
-			datapath.KindOf(Of, (Table).Accesses, (Table).applyAccess),
-			datapath.KindOf(Of, (Table).gardens, (Table).writeGarden),
+			datapath.KindOf(Of, (Table).LNSes, (Table).applyLNS),
+			datapath.KindOf(Of, (Table).walledGardens, (Table).writeWalledGarden),
 		},
-		Groups: []datapath.Group{{Program: "lns_egress", Maps: accessMaps()}},
+		Groups: []datapath.Group{{Program: "lns_egress", Maps: lnsMaps()}},
 		Entries: func(t state.Tables) map[string]uint32 {
 			n, owners := uint32(max(t.Subscribers, 1)), uint32(max(4*t.Subscribers, 1))
 			return map[string]uint32{

@@ -44,10 +44,10 @@ func (s *Subscribers) count(o owned, by int) {
 }
 
 // ownedBy lists the addresses and prefixes of a session, each once.
-func (s *Subscribers) ownedBy(x state.AccessSession) []owned {
+func (s *Subscribers) ownedBy(x state.L2TPSession) []owned {
 	list := make([]owned, 0, len(x.Prefixes)+2)
 	add := func(p netip.Prefix) {
-		o := owned{p, s.tables[x.Access]}
+		o := owned{p, s.tables[x.LNS]}
 		if p.IsValid() && !slices.Contains(list, o) {
 			list = append(list, o)
 		}
@@ -69,12 +69,12 @@ func (s *Subscribers) readTables() error {
 	if s.tables != nil && s.fresh == written {
 		return nil
 	}
-	accesses, err := s.d.Accesses()
+	lnses, err := s.d.LNSes()
 	if err != nil {
 		return err
 	}
 	s.tables, s.fresh = map[int]int{}, written
-	for _, a := range accesses {
+	for _, a := range lnses {
 		s.tables[a.ID] = a.Table
 	}
 	return nil

@@ -144,21 +144,21 @@ func (s *Subscribers) learn() error {
 }
 
 // check returns an error for values that the tables cannot hold.
-func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.AccessSession) error {
+func (s *Subscribers) check(tunnels []state.L2TPTunnel, sessions []state.L2TPSession) error {
 	for _, t := range tunnels {
 		switch {
 		case t.Local == 0 || uint32(t.Local) >= s.tunnels.MaxEntries():
 			return fmt.Errorf("put tunnel %d: ids are 1 to %d", t.Local, s.tunnels.MaxEntries()-1)
-		case !t.Here.IsValid() || t.Here.Addr().Is4() != t.Peer.Addr().Is4():
-			return fmt.Errorf("put tunnel %d: %s and %s are not two ends of one family", t.Local, t.Here, t.Peer)
+		case !t.LocalAddr.IsValid() || t.LocalAddr.Addr().Is4() != t.Peer.Addr().Is4():
+			return fmt.Errorf("put tunnel %d: %s and %s are not two ends of one family", t.Local, t.LocalAddr, t.Peer)
 		}
 	}
 	for _, x := range sessions {
 		switch {
 		case x.Local == 0 || int(x.Local) >= len(s.states):
 			return fmt.Errorf("put session %d: ids are 1 to %d", x.Local, len(s.states)-1)
-		case x.Access < 0 || x.Access >= state.AccessesMax:
-			return fmt.Errorf("put session %d: there is no access %d", x.Local, x.Access)
+		case x.LNS < 0 || x.LNS >= state.LNSesMax:
+			return fmt.Errorf("put session %d: there is no access %d", x.Local, x.LNS)
 		case uint32(x.Tunnel) >= s.tunnels.MaxEntries():
 			return fmt.Errorf("put session %d: there is no tunnel %d", x.Local, x.Tunnel)
 		}
@@ -171,7 +171,7 @@ func (s *Subscribers) check(tunnels []state.AccessTunnel, sessions []state.Acces
 // written before the session itself, so that programs which know the session know
 // its sources. If all new entries are in mapped memory, as those of dense pools are,
 // no system call is needed.
-func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error {
+func (s *Subscribers) Put(tunnels []state.L2TPTunnel, sessions []state.L2TPSession) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.check(tunnels, sessions); err != nil {
@@ -180,7 +180,7 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	if err := s.readTables(); err != nil {
 		return err
 	}
-	if err := updateAll(s.tunnels, tunnels, func(t state.AccessTunnel) (uint32, tunnelValue) {
+	if err := updateAll(s.tunnels, tunnels, func(t state.L2TPTunnel) (uint32, tunnelValue) {
 		return uint32(t.Local), encodeTunnel(t)
 	}); err != nil {
 		return fmt.Errorf("put tunnels: %w", err)
@@ -188,7 +188,7 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	var gone, fresh []owned
 	for _, x := range sessions {
 		if _, ok := s.known[x.Local]; !ok {
-			accessAt(s.groups, x.Local).clear()
+			lnsAt(s.groups, x.Local).clear()
 			s.states[x.Local] = sessionState{Sequence: uint32(x.First)}
 		}
 		now := s.ownedBy(x)
@@ -217,7 +217,7 @@ func (s *Subscribers) Put(tunnels []state.AccessTunnel, sessions []state.AccessS
 	gone = slices.DeleteFunc(gone, func(o owned) bool { _, ok := s.owner[o]; return ok })
 	err := errors.Join(s.deleteOwned(gone), s.writeOwned(fresh))
 	for _, x := range sessions {
-		accessAt(s.groups, x.Local).write(encodeSession(x))
+		lnsAt(s.groups, x.Local).write(encodeSession(x))
 	}
 	return err
 }
@@ -229,7 +229,7 @@ func (s *Subscribers) Retire(sessions []uint16) {
 	defer s.mu.Unlock()
 	for _, id := range sessions {
 		if _, ok := s.known[id]; ok {
-			accessAt(s.groups, id).forget()
+			lnsAt(s.groups, id).forget()
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (s *Subscribers) Remove(tunnels, sessions []uint16) error {
 		return err
 	}
 	for _, id := range there {
-		accessAt(s.groups, id).forget()
+		lnsAt(s.groups, id).forget()
 	}
 	tunnels = slices.DeleteFunc(slices.Clone(tunnels), func(id uint16) bool { return uint32(id) >= s.tunnels.MaxEntries() })
 	if err := updateAll(s.tunnels, tunnels, func(id uint16) (uint32, tunnelValue) { return uint32(id), tunnelValue{} }); err != nil {
@@ -269,7 +269,7 @@ func (s *Subscribers) Remove(tunnels, sessions []uint16) error {
 }
 
 // Counters reads the counters of sessions; nil means all.
-func (s *Subscribers) Counters(sessions []uint16) ([]state.AccessCounters, error) {
+func (s *Subscribers) Counters(sessions []uint16) ([]state.LNSCounters, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if sessions == nil {
@@ -279,10 +279,10 @@ func (s *Subscribers) Counters(sessions []uint16) ([]state.AccessCounters, error
 		}
 		slices.Sort(sessions)
 	}
-	list := make([]state.AccessCounters, 0, len(sessions))
+	list := make([]state.LNSCounters, 0, len(sessions))
 	for _, id := range sessions {
 		if _, ok := s.known[id]; ok {
-			list = append(list, accessAt(s.groups, id).counters(id, &s.states[id]))
+			list = append(list, lnsAt(s.groups, id).counters(id, &s.states[id]))
 		}
 	}
 	return list, nil
@@ -298,7 +298,7 @@ func (s *Subscribers) Sequence(session uint16) uint16 {
 }
 
 // List returns all tunnels and sessions.
-func (s *Subscribers) List() ([]state.AccessTunnel, []state.AccessSession, error) {
+func (s *Subscribers) List() ([]state.L2TPTunnel, []state.L2TPSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tunnels, sessions, err := s.read()
@@ -314,7 +314,7 @@ func (s *Subscribers) List() ([]state.AccessTunnel, []state.AccessSession, error
 	return tunnels, sessions, err
 }
 
-func (s *Subscribers) read() (tunnels []state.AccessTunnel, sessions []state.AccessSession, err error) {
+func (s *Subscribers) read() (tunnels []state.L2TPTunnel, sessions []state.L2TPSession, err error) {
 	for t, err := range datapath.Entries(s.d.core, "l2tp_tunnels", decodeTunnel) {
 		if err != nil {
 			return nil, nil, err
@@ -322,7 +322,7 @@ func (s *Subscribers) read() (tunnels []state.AccessTunnel, sessions []state.Acc
 		tunnels = append(tunnels, t)
 	}
 	for id := range s.states {
-		if x, ok := accessAt(s.groups, uint16(id)).decode(uint16(id)); ok {
+		if x, ok := lnsAt(s.groups, uint16(id)).decode(uint16(id)); ok {
 			sessions = append(sessions, x)
 		}
 	}

@@ -44,11 +44,11 @@ func TestSessionsOutOfAPoolCostNoCall(t *testing.T) {
 	s.fresh = 0                                                        // as many steps as that one has carried out
 	defer func() { s.d, s.own4, s.own6, s.n = d, own4, own6, n }()
 	for range 2 {
-		one, ids := state.AccessSession{Tunnel: 17, MTU: 1400, IPv4: datapathtest.Addr("10.64.0.200")}, []uint16{}
+		one, ids := state.L2TPSession{Tunnel: 17, MTU: 1400, IPv4: datapathtest.Addr("10.64.0.200")}, []uint16{}
 		for id := range uint16(20) {
 			one.Local, one.IPv4 = 300+id, one.IPv4.Next()
 			ids = append(ids, one.Local)
-			if err := s.Put(nil, []state.AccessSession{one}); err != nil {
+			if err := s.Put(nil, []state.L2TPSession{one}); err != nil {
 				t.Fatal(err)
 			}
 		}

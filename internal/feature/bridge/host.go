@@ -29,7 +29,7 @@ func (p *planner) hostLeaks(path string, c *Config, ports []port) {
 	p.forwarding(path, c, ports)
 	for _, q := range ports {
 		for _, key := range []string{"owner", "group"} {
-			if who := openers(q)[key]; slices.Contains(p.facts.Strangers, who) {
+			if who := openers(q)[key]; slices.Contains(p.facts.Outsiders, who) {
 				p.warn(q.Path+"."+key, fmt.Sprintf("this host has no %s: %s cannot be made for it", who, q.Device), "add it (useradd, groupadd), or name another")
 			}
 		}

@@ -18,7 +18,7 @@ type Config struct {
 	Rules        []Rule         `toml:"rules" example:"[{ prefix = \"2001:db8:64::/96\", clients = [\"2001:db8:1::/64\"] }]" doc:"Instead of prefixes: which prefix for which clients and which IPv4 addresses. All matching rules apply."`
 	Exclude      []netip.Prefix `toml:"exclude" ip:"6" example:"[\"2001:db8:bad::/48\"]" doc:"AAAA records with these addresses are ignored (RFC 6147 section 5.1.4), and IPv4-mapped ones (::ffff:0:0/96) always."`
 	Clients      []netip.Prefix `toml:"clients" ip:"bare" example:"[\"2001:db8:1::/48\"]" doc:"The clients that may query. Default: the subnets of the interfaces, link-local addresses, and what [ra.NAME] delegates."`
-	Strangers    Strangers      `toml:"deny_action" was:"strangers" enum:"refuse,ignore" example:"\"refuse\"" doc:"The answer to other clients over UDP: refuse sends REFUSED, ignore sends nothing. Their TCP connections are closed at once."`
+	Outsiders    Outsiders      `toml:"deny_action" was:"strangers" enum:"refuse,ignore" example:"\"refuse\"" doc:"The answer to other clients over UDP: refuse sends REFUSED, ignore sends nothing. Their TCP connections are closed at once."`
 	Port         int            `toml:"port" min:"1" max:"65535" example:"53" doc:"The port of the server."`
 	TrustAD      bool           `toml:"trust_ad" example:"false" doc:"The forwarders validate DNSSEC and the connection to them is secure (loopback, or TLS): pass on their AD bit. With false AD is never set."`
 	MixCase      bool           `toml:"use_caps_for_id" was:"mix_case" example:"true" doc:"Query in random upper and lower case and check it in the answer, against forged answers. If the case differs, query again over TCP."`
@@ -40,11 +40,11 @@ type Rule struct {
 }
 
 // Strangers is what becomes of questions of those who are not clients.
-type Strangers string
+type Outsiders string
 
 const (
-	StrangersRefuse Strangers = "refuse"
-	StrangersIgnore Strangers = "ignore"
+	DenyRefuse Outsiders = "refuse"
+	DenyIgnore Outsiders = "ignore"
 )
 
 // Section is what config.Load needs to read [dns64].
@@ -59,7 +59,7 @@ func Section() config.Section {
 
 func defaults() *Config {
 	return &Config{
-		Strangers: StrangersRefuse, Port: 53, MixCase: true, PTR: true,
+		Outsiders: DenyRefuse, Port: 53, MixCase: true, PTR: true,
 		CacheEntries: 20000, CacheMax: 24 * time.Hour, NegativeMax: time.Hour,
 		Rate: 200,
 	}

@@ -79,7 +79,7 @@ func SettingsOf(f *config.File, facts state.Facts) (s Settings, ok bool) {
 	}
 	s = Settings{
 		Listen: addresses(f, c, facts), Rules: rules(f, c, facts), Exclude: c.Exclude,
-		Ignore: c.Strangers == StrangersIgnore, TrustAD: c.TrustAD, MixCase: c.MixCase, PTR: c.PTR, Rate: c.Rate,
+		Ignore: c.Outsiders == DenyIgnore, TrustAD: c.TrustAD, MixCase: c.MixCase, PTR: c.PTR, Rate: c.Rate,
 		Cache: CacheSettings{c.CacheEntries, c.CacheMax, c.NegativeMax, c.ServeStale, c.Prefetch},
 	}
 	for _, text := range c.Forwarders {

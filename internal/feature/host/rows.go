@@ -21,7 +21,7 @@ func Nouns() []noun.Noun {
 // InterfaceSource is where the rows of weft show interfaces come from.
 type InterfaceSource interface {
 	Attachments() ([]state.Attachment, error)
-	Ports() ([]state.Port, error)
+	Ports() ([]state.IngressEntry, error)
 	Translators() ([]state.Translator, error)
 	Links() ([]state.LinkFact, error)
 }
@@ -36,7 +36,7 @@ type Interface struct {
 	MAC         string   `json:"mac"`
 	Addresses   []string `json:"addresses"`
 	Programs    []string `json:"programs"` // hook:program
-	Shortcut    bool     `json:"shortcut"`
+	Bypass      bool     `json:"bypass"`
 	Translators []string `json:"translators"`
 }
 
@@ -60,7 +60,7 @@ stack and its firewall.`,
 			}},
 			{Name: "MTU", Text: func(i Interface) string { return strconv.Itoa(i.MTU) }},
 			{Name: "PROGRAMS", Text: func(i Interface) string { return strings.Join(i.Programs, " ") }},
-			{Name: "SHORTCUT", Text: func(i Interface) string { return noun.YesNo(i.Shortcut) }},
+			{Name: "BYPASS", Text: func(i Interface) string { return noun.YesNo(i.Bypass) }},
 			{Name: "TRANSLATORS", Text: func(i Interface) string { return noun.Dash(strings.Join(i.Translators, " ")) }, Wide: true},
 			{Name: "ADDRESSES", Text: func(i Interface) string { return noun.Dash(strings.Join(i.Addresses, " ")) }, Wide: true},
 		},
@@ -101,7 +101,7 @@ func interfaceRows(t InterfaceSource) ([]Interface, error) {
 		}
 		for _, p := range ports {
 			if p.Device == l.Name {
-				row.Shortcut = p.Roles.Has(state.RoleShortcut)
+				row.Bypass = p.Roles.Has(state.RoleBypass)
 				row.Translators = served(p, translators)
 			}
 		}
@@ -110,7 +110,7 @@ func interfaceRows(t InterfaceSource) ([]Interface, error) {
 	return rows, nil
 }
 
-func served(p state.Port, translators []state.Translator) []string {
+func served(p state.IngressEntry, translators []state.Translator) []string {
 	var names []string
 	for _, t := range translators {
 		if p.Translators>>t.ID&1 == 1 {

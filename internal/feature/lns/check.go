@@ -53,7 +53,7 @@ func checkServer(c *config.Checker, name string, s *Config) {
 		}
 	}
 	c.Portal("captive_portal", s.Portal)
-	if s.Portal != "" && len(s.Garden) == 0 {
+	if s.Portal != "" && len(s.WalledGarden) == 0 {
 		c.Warn("captive_portal", "subscribers in the walled garden cannot reach the portal: walled_garden is empty", "add the portal's addresses and a name server's to walled_garden")
 	}
 	if len(s.Methods) == 0 && c.Given("authentication") {

@@ -42,7 +42,7 @@ type Config struct {
 	MaxSessions  int                   `toml:"max_sessions" min:"0" max:"65535" example:"30000" doc:"Maximum number of sessions; 0: the maximum of the tables."`
 	Up           int64                 `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit of a subscriber, in bit/s, unless it has one of its own; 0: none."`
 	Down         int64                 `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit of a subscriber, in bit/s; 0: none."`
-	Garden       []netip.Prefix        `toml:"walled_garden" was:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"The prefixes that subscribers in the walled garden can reach."`
+	WalledGarden []netip.Prefix        `toml:"walled_garden" was:"garden" ip:",bare" example:"[\"192.0.2.80\"]" doc:"The prefixes that subscribers in the walled garden can reach."`
 	Portal       string                `toml:"captive_portal" example:"\"https://pay.example.net/api\"" doc:"The URI of the captive portal's API (RFC 8908), which router advertisements and DHCPv6 announce to hosts of subscribers in the walled garden (RFC 8910). The walled garden must contain its address, and a name server."`
 	SessionTime  time.Duration         `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout; \"0s\": none."`
 	IdleTime     time.Duration         `toml:"idle_timeout" min:"0s" example:"\"0s\"" doc:"Idle timeout: time without a packet from the subscriber after which its session ends; \"0s\": none."`
@@ -60,21 +60,21 @@ type LAC struct {
 
 // User is a subscriber.
 type User struct {
-	Login       string         `toml:"login" required:"true" example:"\"alice@example.net\"" doc:"The login."`
-	Password    string         `toml:"password" example:"\"a secret\"" doc:"The password."`
-	Hash        string         `toml:"password_hash" example:"\"$2y$10$...\"" doc:"Instead of the password its bcrypt hash (htpasswd -nB LOGIN): the subscriber can log in with PAP only, because CHAP needs the password itself on both sides (RFC 1994 section 2.1)."`
-	IPv4        netip.Addr     `toml:"ipv4" ip:"4" example:"\"203.0.113.5\"" doc:"Its own IPv4 address."`
-	NoIPv4      bool           `toml:"no_ipv4" example:"false" doc:"No IPv4 for this user."`
-	IPv6        netip.Addr     `toml:"ipv6" ip:"6" example:"\"2001:db8:3::5\"" doc:"Its IPv6 address by DHCPv6."`
-	Prefix      netip.Prefix   `toml:"prefix" ip:"6" example:"\"2001:db8:4:5::/64\"" doc:"Its own advertised prefix."`
-	Delegated   netip.Prefix   `toml:"delegated" ip:"6" example:"\"2001:db8:500::/56\"" doc:"Its own delegated prefix."`
-	Routes      []netip.Prefix `toml:"routes" example:"[\"198.51.100.8/29\"]" doc:"Further prefixes that are routed to it."`
-	Pool        string         `toml:"pool" example:"\"homes\"" doc:"The pool for its addresses and prefixes; addresses and prefixes that the pool lacks come from the common pools."`
-	Up          int64          `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit, in bit/s."`
-	Down        int64          `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit, in bit/s."`
-	Garden      bool           `toml:"walled_garden" was:"garden" example:"false" doc:"Its session is in the walled garden."`
-	SessionTime time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout."`
-	IdleTime    time.Duration  `toml:"idle_timeout" min:"0s" example:"\"1h\"" doc:"Idle timeout."`
+	Login        string         `toml:"login" required:"true" example:"\"alice@example.net\"" doc:"The login."`
+	Password     string         `toml:"password" example:"\"a secret\"" doc:"The password."`
+	Hash         string         `toml:"password_hash" example:"\"$2y$10$...\"" doc:"Instead of the password its bcrypt hash (htpasswd -nB LOGIN): the subscriber can log in with PAP only, because CHAP needs the password itself on both sides (RFC 1994 section 2.1)."`
+	IPv4         netip.Addr     `toml:"ipv4" ip:"4" example:"\"203.0.113.5\"" doc:"Its own IPv4 address."`
+	NoIPv4       bool           `toml:"no_ipv4" example:"false" doc:"No IPv4 for this user."`
+	IPv6         netip.Addr     `toml:"ipv6" ip:"6" example:"\"2001:db8:3::5\"" doc:"Its IPv6 address by DHCPv6."`
+	Prefix       netip.Prefix   `toml:"prefix" ip:"6" example:"\"2001:db8:4:5::/64\"" doc:"Its own advertised prefix."`
+	Delegated    netip.Prefix   `toml:"delegated" ip:"6" example:"\"2001:db8:500::/56\"" doc:"Its own delegated prefix."`
+	Routes       []netip.Prefix `toml:"routes" example:"[\"198.51.100.8/29\"]" doc:"Further prefixes that are routed to it."`
+	Pool         string         `toml:"pool" example:"\"homes\"" doc:"The pool for its addresses and prefixes; addresses and prefixes that the pool lacks come from the common pools."`
+	Up           int64          `toml:"rate_up" was:"up" min:"0" example:"20_000_000" doc:"Upstream rate limit, in bit/s."`
+	Down         int64          `toml:"rate_down" was:"down" min:"0" example:"100_000_000" doc:"Downstream rate limit, in bit/s."`
+	WalledGarden bool           `toml:"walled_garden" was:"garden" example:"false" doc:"Its session is in the walled garden."`
+	SessionTime  time.Duration  `toml:"session_timeout" min:"0s" example:"\"24h\"" doc:"Session timeout."`
+	IdleTime     time.Duration  `toml:"idle_timeout" min:"0s" example:"\"1h\"" doc:"Idle timeout."`
 }
 
 // Subscriber gives the user as the engine knows it.
@@ -85,7 +85,7 @@ func (u *User) Subscriber() subscriber.User {
 	}
 	return subscriber.User{Login: u.Login, Password: u.Password, Hash: u.Hash, Profile: subscriber.Profile{
 		IPv4: u.IPv4, NoIPv4: u.NoIPv4, Pool: u.Pool, Pools6: pools, IPv6: u.IPv6, Prefix: u.Prefix, Delegated: u.Delegated, Routes: u.Routes,
-		Up: uint64(u.Up), Down: uint64(u.Down), Garden: u.Garden, SessionTimeout: u.SessionTime, IdleTimeout: u.IdleTime,
+		Up: uint64(u.Up), Down: uint64(u.Down), WalledGarden: u.WalledGarden, SessionTimeout: u.SessionTime, IdleTimeout: u.IdleTime,
 	}}
 }
 

@@ -22,7 +22,7 @@ import (
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
-	ids := assignIDs(f, facts.Accesses)
+	ids := assignIDs(f, facts.LNSes)
 	for _, name := range f.Names("lns") {
 		d, p := planServer(f, facts, name, ids[shortName("lns", name)])
 		desired, problems = append(desired, d...), append(problems, p...)
@@ -61,11 +61,11 @@ func planServer(f *config.File, facts state.Facts, name string, id int) (state.D
 	if g := gatewayOf(c); g.IsValid() && !here(f, facts, g, device) {
 		desired = append(desired, state.Address{Device: device, Prefix: netip.PrefixFrom(g, 32)})
 	}
-	var garden []state.Object
-	for _, p := range c.Garden {
-		garden = append(garden, state.Garden{Access: id, Prefix: p})
+	var walledGarden []state.Object
+	for _, p := range c.WalledGarden {
+		walledGarden = append(walledGarden, state.WalledGarden{LNS: id, Prefix: p})
 	}
-	desired = append(desired, onDevice(f, facts, "lns", name, device, id, garden)...)
+	desired = append(desired, onDevice(f, facts, "lns", name, device, id, walledGarden)...)
 	var problems []state.Problem
 	if !f.Router().Forwarding {
 		path := "lns." + name
@@ -218,7 +218,7 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 
 // Settings gives the engine's settings.
 func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, []subscriber.ClientSettings) {
-	ids := assignIDs(f, facts.Accesses)
+	ids := assignIDs(f, facts.LNSes)
 	var servers []subscriber.ServerSettings
 	for _, name := range f.Names("lns") {
 		s := settingsOf(f, name, ids[name])
@@ -260,7 +260,7 @@ func settingsOf(f *config.File, name string, id int) subscriber.ServerSettings {
 	s := subscriber.ServerSettings{
 		Name: name, ID: id, Device: Device(name), HostName: c.HostName, Hello: c.Hello, Echo: c.Echo, MRU: c.MRU, Methods: c.Methods,
 		Remote: len(c.RADIUS) > 0, Gateway: c.Gateway, Prefixes: c.Prefixes, Delegate: c.Delegate,
-		Addresses6: c.Addresses6, Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, PREF64: c.PREF64, Duplicates: c.Duplicates, Garden: c.Garden, Portal: c.Portal, MaxSessions: c.MaxSessions,
+		Addresses6: c.Addresses6, Bits: c.DelegateBits, IPv6: c.IPv6, DNS: c.DNS, PREF64: c.PREF64, Duplicates: c.Duplicates, WalledGarden: c.WalledGarden, Portal: c.Portal, MaxSessions: c.MaxSessions,
 		Default: subscriber.Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
 	if !f.Given("lns." + name + ".authentication") {
@@ -300,7 +300,7 @@ func Made(f *config.File) []string {
 
 // Devices gives the devices of all sections, by their number in the datapath.
 func Devices(f *config.File, facts state.Facts) map[int]string {
-	ids := assignIDs(f, facts.Accesses)
+	ids := assignIDs(f, facts.LNSes)
 	m := map[int]string{}
 	for _, name := range f.Names("lns") {
 		m[ids[name]] = Device(name)

@@ -27,9 +27,9 @@ func shortName(section, name string) string {
 }
 
 // onDevice is the datapath's configuration of a section's device.
-func onDevice(f *config.File, facts state.Facts, section, name, device string, id int, garden []state.Object) state.Desired {
-	desired := state.Desired{state.Access{ID: id, Name: shortName(section, name), Device: device, MAC: state.DeviceMAC(device), Routed: f.Roles()&state.RoleRouted != 0}}
-	desired = append(desired, garden...)
+func onDevice(f *config.File, facts state.Facts, section, name, device string, id int, walledGarden []state.Object) state.Desired {
+	desired := state.Desired{state.LNS{ID: id, Name: shortName(section, name), Device: device, MAC: state.DeviceMAC(device), Routed: f.Roles()&state.RoleRouted != 0}}
+	desired = append(desired, walledGarden...)
 	return append(desired, state.Attachment{Device: device, Hook: state.HookEgress, Program: "lns_egress", Build: facts.Builds["lns_egress"]})
 }
 

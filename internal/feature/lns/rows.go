@@ -26,17 +26,17 @@ type Subscriber struct {
 }
 
 // NewSubscriber adds the datapath's counters.
-func NewSubscriber(r subscriber.SessionRow, c state.AccessCounters) Subscriber {
+func NewSubscriber(r subscriber.SessionRow, c state.LNSCounters) Subscriber {
 	s := Subscriber{SessionRow: r, Traffic: r.Slow, Drops: map[string]uint64{}}
 	s.Traffic.UpPackets += c.UpPackets
 	s.Traffic.UpBytes += c.UpBytes
 	s.Traffic.DownPackets += c.DownPackets
 	s.Traffic.DownBytes += c.DownBytes
-	c.Drops[state.AccessDropUpstreamRate] += r.SlowDrops[0]
-	c.Drops[state.AccessDropDownstreamRate] += r.SlowDrops[1]
+	c.Drops[state.SubscriberDropUpstreamRate] += r.SlowDrops[0]
+	c.Drops[state.SubscriberDropDownstreamRate] += r.SlowDrops[1]
 	for i, n := range c.Drops {
 		if n > 0 {
-			s.Drops[state.AccessDrop(i).String()] = n
+			s.Drops[state.SubscriberDrop(i).String()] = n
 		}
 	}
 	return s
@@ -59,7 +59,7 @@ type Detail struct {
 }
 
 // NewDetail adds the datapath's counters; boot is the time at which its clock was zero.
-func NewDetail(d subscriber.SessionDetails, c state.AccessCounters, boot time.Time) Detail {
+func NewDetail(d subscriber.SessionDetails, c state.LNSCounters, boot time.Time) Detail {
 	s := NewSubscriber(d.SessionRow, c)
 	out := Detail{SessionDetails: d, Traffic: s.Traffic, Drops: s.Drops, Missed: c.Uncaptured}
 	if c.SeenUp > 0 {
@@ -92,7 +92,7 @@ type Source interface {
 	Sections(ctx context.Context) []string
 	Tunnels(ctx context.Context) []subscriber.TunnelRow
 	Clients(ctx context.Context) []subscriber.ClientRow
-	AccessStats(ctx context.Context) subscriber.Stats
+	LNSStats(ctx context.Context) subscriber.Stats
 	Pools(ctx context.Context) []subscriber.PoolRow
 	RADIUS(ctx context.Context) []RADIUSServer
 	Details(ctx context.Context, who string) Details
@@ -102,8 +102,8 @@ type Source interface {
 // States of sessions and tunnels, of an [lns.NAME] and of an [l2tp_client.NAME]. Each
 // has a time series, also while its value is zero: a missing series would look like a
 // metric that does not exist.
-func sessionStates() []string      { return []string{"connecting", "authenticating", "up", "onward"} }
-func accessTunnelStates() []string { return []string{"wait-connect", "established", "closing"} }
+func sessionStates() []string      { return []string{"connecting", "authenticating", "up", "switched"} }
+func l2tpTunnelStates() []string   { return []string{"wait-connect", "established", "closing"} }
 func clientTunnelStates() []string { return []string{"wait-reply", "established", "closing"} }
 
 func showSubscribers() noun.Noun {
@@ -127,7 +127,7 @@ reason. The rows come from the daemon, so weft run must be running.`,
 			}
 		},
 		Columns: []noun.Column[Subscriber]{
-			text("ACCESS", func(s Subscriber) string { return s.Access }),
+			text("LNS", func(s Subscriber) string { return s.LNS }),
 			text("LOGIN", func(s Subscriber) string { return noun.Dash(s.Login) }),
 			text("SESSION", func(s Subscriber) string { return strconv.Itoa(int(s.Session)) }),
 			text("STATE", func(s Subscriber) string { return s.State }),
@@ -139,34 +139,34 @@ reason. The rows come from the daemon, so weft run must be running.`,
 			text("DOWN", func(s Subscriber) string { return fmt.Sprint(s.Traffic.DownBytes) }),
 		},
 		Metrics: []noun.Metric[Subscriber]{
-			noun.NewGauge("weft_access_sessions", "Sessions of subscribers, by state.", []string{"access", "state"}, func(s Subscriber, put func(float64, ...string)) {
-				put(1, s.Access, s.State)
+			noun.NewGauge("weft_lns_sessions", "Sessions of subscribers, by state.", []string{"lns", "state"}, func(s Subscriber, put func(float64, ...string)) {
+				put(1, s.LNS, s.State)
 			}),
-			noun.NewGauge("weft_access_bytes", "Bytes of IP packets of the current sessions.", []string{"access", "direction"}, func(s Subscriber, put func(float64, ...string)) {
-				put(float64(s.Traffic.UpBytes), s.Access, "up")
-				put(float64(s.Traffic.DownBytes), s.Access, "down")
+			noun.NewGauge("weft_lns_bytes", "Bytes of IP packets of the current sessions.", []string{"lns", "direction"}, func(s Subscriber, put func(float64, ...string)) {
+				put(float64(s.Traffic.UpBytes), s.LNS, "up")
+				put(float64(s.Traffic.DownBytes), s.LNS, "down")
 			}),
-			noun.NewGauge("weft_access_packets", "IP packets of the current sessions.", []string{"access", "direction"}, func(s Subscriber, put func(float64, ...string)) {
-				put(float64(s.Traffic.UpPackets), s.Access, "up")
-				put(float64(s.Traffic.DownPackets), s.Access, "down")
+			noun.NewGauge("weft_lns_packets", "IP packets of the current sessions.", []string{"lns", "direction"}, func(s Subscriber, put func(float64, ...string)) {
+				put(float64(s.Traffic.UpPackets), s.LNS, "up")
+				put(float64(s.Traffic.DownPackets), s.LNS, "down")
 			}),
-			noun.NewGauge("weft_access_drops", "Dropped packets of the current sessions, by reason.", []string{"access", "reason"}, func(s Subscriber, put func(float64, ...string)) {
+			noun.NewGauge("weft_lns_drops", "Dropped packets of the current sessions, by reason.", []string{"lns", "reason"}, func(s Subscriber, put func(float64, ...string)) {
 				for why, n := range s.Drops {
-					put(float64(n), s.Access, why)
+					put(float64(n), s.LNS, why)
 				}
 			}),
 		},
 		Zeroes: func(ctx context.Context, s Source, put noun.Put) {
 			for _, name := range s.Sections(ctx) {
 				for _, is := range sessionStates() {
-					put("weft_access_sessions", 0, name, is)
+					put("weft_lns_sessions", 0, name, is)
 				}
 				for _, way := range []string{"up", "down"} {
-					put("weft_access_bytes", 0, name, way)
-					put("weft_access_packets", 0, name, way)
+					put("weft_lns_bytes", 0, name, way)
+					put("weft_lns_packets", 0, name, way)
 				}
-				for why := range state.AccessDrops {
-					put("weft_access_drops", 0, name, why.String())
+				for why := range state.SubscriberDrops {
+					put("weft_lns_drops", 0, name, why.String())
 				}
 			}
 		},
@@ -188,7 +188,7 @@ acknowledgement.`,
 			{Name: "TUNNEL", Text: func(t subscriber.TunnelRow) string { return fmt.Sprintf("%d/%d", t.Local, t.Remote) }},
 			{Name: "STATE", Text: func(t subscriber.TunnelRow) string { return t.State }},
 			{Name: "FOR", Text: func(t subscriber.TunnelRow) string { return noun.Age(t.Since) }},
-			{Name: "HERE", Text: func(t subscriber.TunnelRow) string { return t.Here.String() }, Wide: true},
+			{Name: "LOCAL", Text: func(t subscriber.TunnelRow) string { return t.LocalAddr.String() }, Wide: true},
 			{Name: "PEER", Text: func(t subscriber.TunnelRow) string { return t.Peer.String() }},
 			{Name: "HOST", Text: func(t subscriber.TunnelRow) string { return noun.Dash(t.Host) }},
 			{Name: "SESSIONS", Text: func(t subscriber.TunnelRow) string { return strconv.Itoa(t.Sessions) }},
@@ -201,7 +201,7 @@ acknowledgement.`,
 		},
 		Zeroes: func(ctx context.Context, s Source, put noun.Put) {
 			for _, name := range s.Sections(ctx) {
-				for _, is := range accessTunnelStates() {
+				for _, is := range l2tpTunnelStates() {
 					put("weft_l2tp_tunnels", 0, "lns."+name, is)
 				}
 			}
@@ -224,16 +224,16 @@ it is offline, and are given to others only when no other address is free.`,
 			return noun.List(s.Pools(ctx), nil)
 		},
 		Columns: []noun.Column[subscriber.PoolRow]{
-			{Name: "ACCESS", Text: func(p subscriber.PoolRow) string { return p.Access }},
+			{Name: "LNS", Text: func(p subscriber.PoolRow) string { return p.LNS }},
 			{Name: "POOL", Text: func(p subscriber.PoolRow) string { return p.Pool }},
 			{Name: "SPACE", Text: func(p subscriber.PoolRow) string { return p.Space.String() }},
 			{Name: "USED", Text: func(p subscriber.PoolRow) string { return fmt.Sprint(p.Used) }},
 			{Name: "FREE", Text: func(p subscriber.PoolRow) string { return fmt.Sprintf("%.6g", p.Free) }},
 		},
 		Metrics: []noun.Metric[subscriber.PoolRow]{
-			noun.NewGauge("weft_access_pool", "How many addresses or prefixes of a pool are in use and free.", []string{"access", "pool", "space", "state"}, func(p subscriber.PoolRow, put func(float64, ...string)) {
-				put(float64(p.Used), p.Access, p.Pool, p.Space.String(), "used")
-				put(p.Free, p.Access, p.Pool, p.Space.String(), "free")
+			noun.NewGauge("weft_lns_pool", "How many addresses or prefixes of a pool are in use and free.", []string{"lns", "pool", "space", "state"}, func(p subscriber.PoolRow, put func(float64, ...string)) {
+				put(float64(p.Used), p.LNS, p.Pool, p.Space.String(), "used")
+				put(p.Free, p.LNS, p.Pool, p.Space.String(), "free")
 			}),
 		},
 	}.Noun()
@@ -241,16 +241,16 @@ it is offline, and are given to others only when no other address is free.`,
 
 // RADIUSServer has the counters of a RADIUS server.
 type RADIUSServer struct {
-	Access   string         `json:"access"`
-	Server   netip.AddrPort `json:"server"`
-	Quiet    bool           `json:"silent_now"` // it did not answer lately: other servers are tried first
-	Answered uint64         `json:"answered"`   // Access-Requests with an answer
-	Silent   uint64         `json:"silent"`     // Access-Requests without an answer
-	Forged   uint64         `json:"forged"`     // answers without a valid Message-Authenticator
-	Told     uint64         `json:"accounted"`
-	Untold   uint64         `json:"account_silent"`
-	Waiting  int            `json:"accounts_waiting"` // accounting records; the same for all servers of the section
-	Lost     uint64         `json:"accounts_lost"`    // accounting records; the same for all servers of the section
+	LNS        string         `json:"lns"`
+	Server     netip.AddrPort `json:"server"`
+	Quiet      bool           `json:"silent_now"` // it did not answer lately: other servers are tried first
+	Answered   uint64         `json:"answered"`   // Access-Requests with an answer
+	Silent     uint64         `json:"silent"`     // Access-Requests without an answer
+	Forged     uint64         `json:"forged"`     // answers without a valid Message-Authenticator
+	Reported   uint64         `json:"accounted"`
+	Unreported uint64         `json:"account_silent"`
+	Waiting    int            `json:"accounts_waiting"` // accounting records; the same for all servers of the section
+	Lost       uint64         `json:"accounts_lost"`    // accounting records; the same for all servers of the section
 }
 
 func showRADIUS() noun.Noun {
@@ -267,7 +267,7 @@ without a valid Message-Authenticator is discarded, and counted as forged.`,
 			return noun.List(s.RADIUS(ctx), nil)
 		},
 		Columns: []noun.Column[RADIUSServer]{
-			{Name: "ACCESS", Text: func(s RADIUSServer) string { return s.Access }},
+			{Name: "LNS", Text: func(s RADIUSServer) string { return s.LNS }},
 			{Name: "SERVER", Text: func(s RADIUSServer) string { return s.Server.String() }},
 			{Name: "STATE", Text: func(s RADIUSServer) string {
 				if s.Quiet {
@@ -278,26 +278,26 @@ without a valid Message-Authenticator is discarded, and counted as forged.`,
 			number("ANSWERED", func(s RADIUSServer) uint64 { return s.Answered }),
 			number("SILENT", func(s RADIUSServer) uint64 { return s.Silent }),
 			number("FORGED", func(s RADIUSServer) uint64 { return s.Forged }),
-			number("ACCOUNTED", func(s RADIUSServer) uint64 { return s.Told }),
-			number("NOT", func(s RADIUSServer) uint64 { return s.Untold }),
+			number("ACCOUNTED", func(s RADIUSServer) uint64 { return s.Reported }),
+			number("NOT", func(s RADIUSServer) uint64 { return s.Unreported }),
 			number("WAITING", func(s RADIUSServer) uint64 { return uint64(s.Waiting) }),
 			number("LOST", func(s RADIUSServer) uint64 { return s.Lost }),
 		},
 		Metrics: []noun.Metric[RADIUSServer]{
-			noun.NewCounter("weft_radius_requests_total", "Requests to RADIUS servers, by result.", []string{"access", "server", "result"}, func(r RADIUSServer, put func(float64, ...string)) {
+			noun.NewCounter("weft_radius_requests_total", "Requests to RADIUS servers, by result.", []string{"lns", "server", "result"}, func(r RADIUSServer, put func(float64, ...string)) {
 				server := r.Server.String()
-				put(float64(r.Answered), r.Access, server, "answered")
-				put(float64(r.Silent), r.Access, server, "silent")
-				put(float64(r.Forged), r.Access, server, "forged")
-				put(float64(r.Told), r.Access, server, "accounted")
-				put(float64(r.Untold), r.Access, server, "account-silent")
+				put(float64(r.Answered), r.LNS, server, "answered")
+				put(float64(r.Silent), r.LNS, server, "silent")
+				put(float64(r.Forged), r.LNS, server, "forged")
+				put(float64(r.Reported), r.LNS, server, "accounted")
+				put(float64(r.Unreported), r.LNS, server, "account-silent")
 			}),
 			// all servers of a section have the value of the section
-			noun.Largest(noun.NewGauge("weft_radius_accounts_waiting", "Accounting records that no RADIUS server has acknowledged yet.", []string{"access"}, func(r RADIUSServer, put func(float64, ...string)) {
-				put(float64(r.Waiting), r.Access)
+			noun.Largest(noun.NewGauge("weft_radius_accounts_waiting", "Accounting records that no RADIUS server has acknowledged yet.", []string{"lns"}, func(r RADIUSServer, put func(float64, ...string)) {
+				put(float64(r.Waiting), r.LNS)
 			})),
-			noun.Largest(noun.NewCounter("weft_radius_accounts_lost_total", "Accounting records that were discarded: too many waited, or for too long.", []string{"access"}, func(r RADIUSServer, put func(float64, ...string)) {
-				put(float64(r.Lost), r.Access)
+			noun.Largest(noun.NewCounter("weft_radius_accounts_lost_total", "Accounting records that were discarded: too many waited, or for too long.", []string{"lns"}, func(r RADIUSServer, put func(float64, ...string)) {
+				put(float64(r.Lost), r.LNS)
 			})),
 		},
 	}.Noun()
@@ -306,16 +306,16 @@ without a valid Message-Authenticator is discarded, and counted as forged.`,
 // loginEvents are the counters of logins and of discarded packets, for the metrics.
 func loginEvents() noun.Noun {
 	return noun.Of[Source, subscriber.Stats]{
-		Name: "access-events", Hidden: true, From: noun.Daemon, One: true, Short: "Counters of logins and of unexpected packets",
+		Name: "lns-events", Hidden: true, From: noun.Daemon, One: true, Short: "Counters of logins and of unexpected packets",
 		Rows: func(ctx context.Context, s Source, _ *noun.Query) iter.Seq2[subscriber.Stats, error] {
-			return noun.Row(s.AccessStats(ctx), nil)
+			return noun.Row(s.LNSStats(ctx), nil)
 		},
 		Metrics: []noun.Metric[subscriber.Stats]{
-			noun.NewCounter("weft_access_events_total", "Logins and unexpected packets, by event.", []string{"event"}, func(st subscriber.Stats, put func(float64, ...string)) {
+			noun.NewCounter("weft_lns_events_total", "Logins and unexpected packets, by event.", []string{"event"}, func(st subscriber.Stats, put func(float64, ...string)) {
 				for event, n := range map[string]uint64{
 					"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "no-prefix": st.NoPrefix,
 					"tunnel-refused": st.Refused, "tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown,
-					"stranger": st.Strangers, "spoofed": st.Spoofed, "unsent": st.Unsent, "tunnel-unproven": st.Unproven, "garden": st.Garden, "no-session": st.NoSession,
+					"stranger": st.Outsiders, "spoofed": st.Spoofed, "unsent": st.Unsent, "tunnel-unproven": st.Unproven, "garden": st.WalledGarden, "no-session": st.NoSession,
 				} {
 					put(float64(n), event)
 				}

@@ -112,7 +112,7 @@ func detailsPage(t io.Writer, rows []Details) {
 			writeSession(t, s)
 		}
 		for _, e := range d.Ended {
-			fmt.Fprintf(t, "ended: session %d of %s\n", e.Session, ofSection(e.Access, e.Client, e.Login))
+			fmt.Fprintf(t, "ended: session %d of %s\n", e.Session, ofSection(e.LNS, e.Client, e.Login))
 			fmt.Fprintf(t, "  when\t%s, after %s\n", e.At.Format(time.DateTime), e.At.Sub(e.Since).Round(time.Second))
 			fmt.Fprintf(t, "  why\t%s: %s\n", e.Reason, e.Text)
 			if e.Client == "" {
@@ -127,14 +127,14 @@ func tunnelPage(t io.Writer, list []subscriber.TunnelDetails) {
 	for _, x := range list {
 		fmt.Fprintf(t, "tunnel %d/%d of %s\n", x.Local, x.Remote, x.Section)
 		fmt.Fprintf(t, "  state\t%s for %s\n", x.State, noun.Age(x.Since))
-		fmt.Fprintf(t, "  here\t%s\n", x.Here)
+		fmt.Fprintf(t, "  here\t%s\n", x.LocalAddr)
 		fmt.Fprintf(t, "  peer\t%s, %s, vendor %s\n", x.Peer, noun.Dash(x.Host), noun.Dash(x.Vendor))
 		fmt.Fprintf(t, "  LAC\t%s\n", noun.Dash(x.LAC))
 		fmt.Fprintf(t, "  authenticated\t%s, hidden attributes %s\n", noun.YesNo(x.Secret), noun.YesNo(x.Hidden))
 		fmt.Fprintf(t, "  sessions\t%d\n", x.Sessions)
 		fmt.Fprintf(t, "  messages\tnext sent %d, next expected %d, %d unacknowledged, %d retransmissions\n", x.Ns, x.Nr, x.Waiting, x.Tries)
 		fmt.Fprintf(t, "  windows\tthe peer's %d, congestion %d\n", x.Window, x.Congestion)
-		fmt.Fprintf(t, "  last message\t%s\n", lastSeen(x.Heard))
+		fmt.Fprintf(t, "  last message\t%s\n", lastSeen(x.Received))
 		writeMessages(t, x.Messages)
 	}
 }
@@ -162,7 +162,7 @@ func clientsPage(w io.Writer, list []subscriber.ClientRow) {
 
 func writeSession(w io.Writer, s Detail) {
 	n := s.Negotiated
-	fmt.Fprintf(w, "session %d of %s\n", s.Session, ofSection(s.Access, s.Client, s.Login))
+	fmt.Fprintf(w, "session %d of %s\n", s.Session, ofSection(s.LNS, s.Client, s.Login))
 	fmt.Fprintf(w, "  state\t%s for %s\n", s.State, noun.Age(s.Since))
 	if s.Client == "" {
 		fmt.Fprintf(w, "  accounting id\t%s\n", s.ID)
@@ -177,7 +177,7 @@ func writeSession(w io.Writer, s Detail) {
 	fmt.Fprintf(w, "  routes\t%s\n", noun.Dash(noun.Joined(s.Routes)))
 	fmt.Fprintf(w, "  name servers\t%s\n", noun.Dash(noun.Joined(n.DNS)))
 	fmt.Fprintf(w, "  rate limits\tup %s, down %s\n", rateText(s.Up), rateText(s.Down))
-	fmt.Fprintf(w, "  walled garden\t%s\n", noun.YesNo(s.Garden))
+	fmt.Fprintf(w, "  walled garden\t%s\n", noun.YesNo(s.WalledGarden))
 	up, down := "up", "down"
 	if s.Client != "" {
 		up, down = "received", "sent"

@@ -20,7 +20,7 @@ type desk struct{ Source }
 func (desk) Subscribers(context.Context) iter.Seq[Subscriber] {
 	one := func(section, state string, up, down uint64, drops map[string]uint64) Subscriber {
 		s := Subscriber{Drops: drops, Traffic: subscriber.Traffic{UpBytes: up, DownBytes: down, UpPackets: up / 100, DownPackets: down / 100}}
-		s.Access, s.State = section, state
+		s.LNS, s.State = section, state
 		return s
 	}
 	return slices.Values([]Subscriber{
@@ -41,16 +41,16 @@ func (desk) Clients(context.Context) []subscriber.ClientRow {
 	return []subscriber.ClientRow{up, {Name: "other"}}
 }
 
-func (desk) AccessStats(context.Context) subscriber.Stats {
+func (desk) LNSStats(context.Context) subscriber.Stats {
 	return subscriber.Stats{Accepted: 9, Rejected: 2, NoAddress: 1, Malformed: 5}
 }
 
 func (desk) Pools(context.Context) []subscriber.PoolRow {
-	return []subscriber.PoolRow{{Access: "dsl", Usage: addresspool.Usage{Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}}
+	return []subscriber.PoolRow{{LNS: "dsl", Usage: addresspool.Usage{Pool: "pools", Space: netip.MustParsePrefix("203.0.113.0/24"), Used: 4, Free: 250}}}
 }
 
 func (desk) RADIUS(context.Context) []RADIUSServer {
-	return []RADIUSServer{{Access: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Told: 20, Untold: 3, Waiting: 6, Lost: 2}}
+	return []RADIUSServer{{LNS: "dsl", Server: netip.MustParseAddrPort("192.0.2.53:1812"), Answered: 11, Silent: 2, Forged: 1, Reported: 20, Unreported: 3, Waiting: 6, Lost: 2}}
 }
 
 func TestMetricsOfSubscribers(t *testing.T) {
@@ -68,7 +68,7 @@ func TestMetricsOfSubscribers(t *testing.T) {
 				t.Errorf("%s has the labels %v, and got %v", metric, labels[metric], values)
 			}
 			name := strings.Join(append([]string{strings.TrimPrefix(metric, "weft_")}, sortedByLabel(labels[metric], values)...), " ")
-			if metric == "weft_access_events_total" {
+			if metric == "weft_lns_events_total" {
 				events++
 			}
 			if v == 0 {
@@ -82,26 +82,26 @@ func TestMetricsOfSubscribers(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"access_sessions dsl up": 2, "access_sessions dsl authenticating": 1, "access_sessions fibre up": 1,
+		"lns_sessions dsl up": 2, "lns_sessions dsl authenticating": 1, "lns_sessions fibre up": 1,
 		"l2tp_tunnels lns.dsl established": 2, "l2tp_tunnels lns.dsl closing": 1,
-		"access_bytes dsl up": 3000, "access_bytes dsl down": 5000, "access_bytes fibre up": 100, "access_bytes fibre down": 100,
-		"access_packets dsl up": 30, "access_packets dsl down": 50, "access_packets fibre up": 1, "access_packets fibre down": 1,
-		"access_drops dsl spoofed": 4, "access_drops dsl downstream-rate": 7,
-		"access_pool dsl pools 203.0.113.0/24 used": 4, "access_pool dsl pools 203.0.113.0/24 free": 250,
+		"lns_bytes up dsl": 3000, "lns_bytes down dsl": 5000, "lns_bytes up fibre": 100, "lns_bytes down fibre": 100,
+		"lns_packets up dsl": 30, "lns_packets down dsl": 50, "lns_packets up fibre": 1, "lns_packets down fibre": 1,
+		"lns_drops dsl spoofed": 4, "lns_drops dsl downstream-rate": 7,
+		"lns_pool dsl pools 203.0.113.0/24 used": 4, "lns_pool dsl pools 203.0.113.0/24 free": 250,
 		"l2tp_client_up isp": 1,
 		"radius_requests_total dsl answered 192.0.2.53:1812": 11, "radius_requests_total dsl silent 192.0.2.53:1812": 2,
 		"radius_requests_total dsl forged 192.0.2.53:1812": 1, "radius_requests_total dsl accounted 192.0.2.53:1812": 20,
 		"radius_requests_total dsl account-silent 192.0.2.53:1812": 3, "radius_accounts_waiting dsl": 6, "radius_accounts_lost_total dsl": 2,
-		"access_events_total accepted": 9, "access_events_total rejected": 2, "access_events_total no-address": 1, "access_events_total malformed": 5,
+		"lns_events_total accepted": 9, "lns_events_total rejected": 2, "lns_events_total no-address": 1, "lns_events_total malformed": 5,
 	}
 	if !maps.Equal(got, want) || events < 13 {
 		t.Errorf("%d events,\n%v\nwant\n%v", events, got, want)
 	}
 	// a state without sessions is a zero, not a missing series
 	for _, name := range []string{
-		"l2tp_client_up other", "access_sessions new up", "access_sessions new connecting", "access_sessions dsl onward", "access_bytes new up", "access_packets new down",
-		"access_drops new spoofed", "access_drops fibre upstream-rate", "l2tp_tunnels lns.new established", "l2tp_tunnels l2tp_client.other established",
-		"access_events_total spoofed",
+		"l2tp_client_up other", "lns_sessions new up", "lns_sessions new connecting", "lns_sessions dsl switched", "lns_bytes up new", "lns_packets down new",
+		"lns_drops new spoofed", "lns_drops fibre upstream-rate", "l2tp_tunnels lns.new established", "l2tp_tunnels l2tp_client.other established",
+		"lns_events_total spoofed",
 	} {
 		if !zeroes[name] {
 			t.Errorf("there is no row %q", name)

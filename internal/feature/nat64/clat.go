@@ -176,7 +176,7 @@ func (c *Config) nodes4() []netip.Prefix {
 // stranger reports whether the sender of an IPv4 packet is not a node of the CLAT. Such
 // a source address, translated under the PLAT's prefix, would belong to another host.
 // ICMP errors may come from routers in between.
-func (c *slowConfig) stranger(ip []byte) bool {
+func (c *slowConfig) outsider(ip []byte) bool {
 	const icmp = 1
 	if c.nodes == nil || len(ip) < 20 || ip[0]>>4 != 4 || ip[9] == icmp {
 		return false

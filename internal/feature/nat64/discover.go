@@ -11,13 +11,13 @@ import (
 // Discovery finds the prefix of the network's translator. It handles router
 // advertisements, DNS answers and the time. Only one goroutine may use it.
 type Discovery struct {
-	by      Discover
-	heard   map[announcement]time.Time // until when it holds
-	servers map[netip.Addr]time.Time
-	dns     []netip.Prefix
-	chosen  netip.Prefix
-	ask     time.Time
-	failed  int
+	by       Discover
+	received map[announcement]time.Time // until when it holds
+	servers  map[netip.Addr]time.Time
+	dns      []netip.Prefix
+	chosen   netip.Prefix
+	ask      time.Time
+	failed   int
 }
 
 type announcement struct {
@@ -39,27 +39,27 @@ const (
 // NewDiscovery starts with the prefix that was last known; it stays valid until another
 // one is found.
 func NewDiscovery(by Discover, before netip.Prefix, now time.Time) *Discovery {
-	return &Discovery{by: by, heard: map[announcement]time.Time{}, servers: map[netip.Addr]time.Time{}, chosen: before, ask: now}
+	return &Discovery{by: by, received: map[announcement]time.Time{}, servers: map[netip.Addr]time.Time{}, chosen: before, ask: now}
 }
 
 // Hear handles a PREF64 option (RFC 8781 section 5); lifetime 0 withdraws the prefix.
-func (d *Discovery) Hear(router netip.Addr, prefix netip.Prefix, lifetime time.Duration, now time.Time) {
+func (d *Discovery) Receive(router netip.Addr, prefix netip.Prefix, lifetime time.Duration, now time.Time) {
 	if d.by == DiscoverDNS || !legalLength(prefix.Bits()) {
 		return
 	}
 	a := announcement{router, prefix.Masked()}
 	if lifetime == 0 {
-		delete(d.heard, a)
+		delete(d.received, a)
 		d.withdrawn(a.prefix)
 		return
 	}
-	if _, known := d.heard[a]; known || len(d.heard) < announcementsMax {
-		d.heard[a] = now.Add(lifetime)
+	if _, known := d.received[a]; known || len(d.received) < announcementsMax {
+		d.received[a] = now.Add(lifetime)
 	}
 }
 
-// HearServer handles a name server of a router advertisement.
-func (d *Discovery) HearServer(server netip.Addr, lifetime time.Duration, now time.Time) {
+// ReceiveServer handles a name server of a router advertisement.
+func (d *Discovery) ReceiveServer(server netip.Addr, lifetime time.Duration, now time.Time) {
 	if lifetime == 0 {
 		delete(d.servers, server)
 		return
@@ -106,9 +106,9 @@ func (d *Discovery) Failed(now time.Time) {
 func (d *Discovery) Prefix(now time.Time) netip.Prefix {
 	var list []netip.Prefix
 	expired := false
-	for a, until := range d.heard {
+	for a, until := range d.received {
 		if !until.After(now) {
-			delete(d.heard, a)
+			delete(d.received, a)
 			expired = true
 			continue
 		}
@@ -133,7 +133,7 @@ func (d *Discovery) withdrawn(prefix netip.Prefix) {
 	if d.chosen != prefix {
 		return
 	}
-	for a := range d.heard {
+	for a := range d.received {
 		if a.prefix == d.chosen {
 			return // another router still has it
 		}

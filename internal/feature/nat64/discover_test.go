@@ -61,13 +61,13 @@ func TestAdvertisementsCountMoreThanTheDNS(t *testing.T) {
 	want("nothing is known", "")
 	d.Answered([]netip.Addr{netip.MustParseAddr("2001:db8:d::192.0.0.170")}, time.Minute, now)
 	want("from the DNS", "2001:db8:d::/96")
-	d.Hear(r1, p("2001:db8:b::/96"), 30*time.Second, now)
+	d.Receive(r1, p("2001:db8:b::/96"), 30*time.Second, now)
 	want("from a router", "2001:db8:b::/96")
-	d.Hear(r2, p("2001:db8:a::/96"), time.Hour, now)
+	d.Receive(r2, p("2001:db8:a::/96"), time.Hour, now)
 	want("from another router", "2001:db8:b::/96")
 	now = now.Add(31 * time.Second)
 	want("the first is out of time", "2001:db8:a::/96")
-	d.Hear(r2, p("2001:db8:a::/96"), 0, now)
+	d.Receive(r2, p("2001:db8:a::/96"), 0, now)
 	want("the second took it back", "2001:db8:d::/96")
 	d.Failed(now)
 	want("no server answers", "2001:db8:d::/96")
@@ -86,7 +86,7 @@ func TestWhatWasKnownBeforeHoldsUntilThereIsNews(t *testing.T) {
 	if d.Prefix(now.Add(time.Hour)) != before {
 		t.Error(d.Prefix(now))
 	}
-	d.Hear(netip.MustParseAddr("fe80::1"), netip.MustParsePrefix("2001:db8::/96"), time.Hour, now)
+	d.Receive(netip.MustParseAddr("fe80::1"), netip.MustParsePrefix("2001:db8::/96"), time.Hour, now)
 	if d.Prefix(now) == before {
 		t.Error("news change nothing")
 	}
@@ -114,7 +114,7 @@ func TestQuestionsForTheNameAreSpaced(t *testing.T) {
 	if _, ask := nat64.NewDiscovery(nat64.DiscoverPREF64, netip.Prefix{}, now).AskAt(); ask {
 		t.Error("asks, and should only listen")
 	}
-	d.Hear(netip.MustParseAddr("fe80::1"), netip.MustParsePrefix("2001:db8::/96"), time.Hour, now)
+	d.Receive(netip.MustParseAddr("fe80::1"), netip.MustParsePrefix("2001:db8::/96"), time.Hour, now)
 	if d.Prefix(now).IsValid() {
 		t.Error("listens, and should only ask")
 	}

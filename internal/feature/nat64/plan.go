@@ -174,9 +174,9 @@ func needs(f *config.File, facts state.Facts, ids map[string]int) (list []state.
 				continue
 			}
 			n.Translators, n.Unframed = 1<<id, state.UnframedStack
-			if f.Interface(in).Shortcut {
+			if f.Interface(in).Bypass {
 				// only what goes out past the stack can be translated in XDP
-				n.Roles, n.XDP = state.RoleShortcut, state.Required
+				n.Roles, n.XDP = state.RoleBypass, state.Required
 			}
 			list = append(list, n)
 			if l.GROList && !seen[in] {

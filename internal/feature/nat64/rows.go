@@ -27,7 +27,7 @@ type Source interface {
 	Translators() ([]state.Translator, error)
 	Rules() ([]state.Rule, error)
 	Traffic(id int) (to4, to6 Volume, err error)
-	Binders() ([]state.Binder, error)
+	Allocators() ([]state.Allocator, error)
 	Statics() ([]state.StaticBinding, error)
 	Bound() iter.Seq2[Binding, error] // those of weft.toml only while they have sessions
 	Open() iter.Seq2[Session, error]

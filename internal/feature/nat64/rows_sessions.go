@@ -200,7 +200,7 @@ func poolRows(t Source) ([]PoolRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	binders, err := t.Binders()
+	allocators, err := t.Allocators()
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func poolRows(t Source) ([]PoolRow, error) {
 		bound[b.Protocol][b.IPv4.Addr()]++
 	}
 	var rows []PoolRow
-	for _, b := range binders {
+	for _, b := range allocators {
 		for _, p := range b.Pools {
 			for _, protocol := range []string{"tcp", "udp", "icmp"} {
 				if p.Prefix.IsValid() {

@@ -131,9 +131,9 @@ type Answer struct {
 // to be sent.
 func (s *Slow) Handle(ip []byte, how state.Arrival) []Answer {
 	if how.Why == state.SlowBeforeStack {
-		if mended, ok := translate.Mend4(ip); ok {
+		if normalised, ok := translate.Normalise4(ip); ok {
 			s.count(state.PassNormalised)
-			return []Answer{{Bytes: mended, Back: how.Index}}
+			return []Answer{{Bytes: normalised, Back: how.Index}}
 		}
 	}
 	c := s.current.Load()
@@ -161,7 +161,7 @@ func (s *Slow) translate4or6(c *slowConfig, ip []byte, how state.Arrival) transl
 	t := *c.translate
 	stateful := translate.Stateful{Bindings: c.bindings, Parts: s.parts}
 	switch {
-	case c.stranger(ip):
+	case c.outsider(ip):
 		return translate.Result{Outcome: state.DropSourceUnmapped}
 	case len(ip) > 0 && ip[0]>>4 == 4:
 		t.MTU4 = how.MTUIn

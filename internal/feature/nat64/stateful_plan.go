@@ -37,7 +37,7 @@ func (c *Config) binds(id int, shared bool) []state.Object {
 	if c.Mode != StatefulMode {
 		return nil
 	}
-	b := state.Binder{
+	b := state.Allocator{
 		ID:  id,
 		UDP: c.UDPTimeout, ICMP: c.ICMPTimeout, Established: c.TCPEstablishedTimeout, Transitory: c.TCPTransitoryTimeout,
 		PortsMax: c.PortsPerSubscriber, SessionsMax: c.SessionsPerSubscriber, SubscriberBits: c.SubscriberPrefixLen,

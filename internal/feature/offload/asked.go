@@ -12,21 +12,21 @@ import (
 // askedRoutes remembers what the kernel said of routes, until it says that
 // they changed.
 type askedRoutes struct {
-	ways map[state.FlowAsk]state.FlowWay
+	ways map[state.FlowAsk]state.FlowPath
 	to   bart.Table[[]state.FlowAsk] // by the addresses that were asked about
 }
 
 // askedMax bounds what is remembered.
 const askedMax = 1 << 17
 
-func (r *askedRoutes) get(a state.FlowAsk) (state.FlowWay, bool) {
+func (r *askedRoutes) get(a state.FlowAsk) (state.FlowPath, bool) {
 	w, known := r.ways[a]
 	return w, known
 }
 
-func (r *askedRoutes) put(a state.FlowAsk, w state.FlowWay) {
+func (r *askedRoutes) put(a state.FlowAsk, w state.FlowPath) {
 	if r.ways == nil {
-		r.ways = map[state.FlowAsk]state.FlowWay{}
+		r.ways = map[state.FlowAsk]state.FlowPath{}
 	}
 	_, known := r.ways[a]
 	r.ways[a] = w

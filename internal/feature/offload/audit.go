@@ -56,7 +56,7 @@ func (a *auditor) object(o state.Object) {
 		a.hosts[v.Device] = true
 	case state.Attachment:
 		a.xdp[v.Device] = a.xdp[v.Device] || v.Hook == state.HookXDP
-	case state.Port:
+	case state.IngressEntry:
 		a.targets[v.Device] = v.Roles.Has(state.RoleXDPOut)
 	}
 }

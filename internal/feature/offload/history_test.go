@@ -22,14 +22,14 @@ type household struct {
 	s *Service
 	f *fake
 
-	conns     map[uint16]*historyConn
-	policy    Policy
-	config    Config
-	neighbour bool // the gateway is known
-	up        bool // so is the way there
-	now       time.Duration
-	settles   int // packets until the ruleset is known again
-	untold    []untoldEnd
+	conns      map[uint16]*historyConn
+	policy     Policy
+	config     Config
+	neighbour  bool // the gateway is known
+	up         bool // so is the way there
+	now        time.Duration
+	settles    int // packets until the ruleset is known again
+	unreported []unreportedEnd
 
 	forwarded, may, packets int
 	events                  map[string]int
@@ -43,8 +43,8 @@ type historyConn struct {
 	unseen            bool // by connection tracking: some of its packets
 }
 
-// untoldEnd is the end of a connection that is reported some packets later.
-type untoldEnd struct {
+// unreportedEnd is the end of a connection that is reported some packets later.
+type unreportedEnd struct {
 	c  state.Connection
 	at int // packets
 }
@@ -77,7 +77,7 @@ func historyOf(port uint16) (c state.Connection, inbound bool) {
 }
 
 // passed is a packet of a direction as the stack sent it on.
-func (h *household) passed(c state.Connection, back, toWorld bool) state.PassedFlow {
+func (h *household) passed(c state.Connection, back, toInternet bool) state.PassedFlow {
 	p := state.PassedFlow{
 		Interface: wanIndex, Tuple: c.Reply.Back(), Device: lanIndex, Generation: h.f.generation,
 		Link: state.FlowLink{Dst: peers[lanIndex], Src: macs[lanIndex]},
@@ -85,7 +85,7 @@ func (h *household) passed(c state.Connection, back, toWorld bool) state.PassedF
 	if back {
 		p.Tuple = c.Orig.Back()
 	}
-	if toWorld {
+	if toInternet {
 		p.Interface, p.Device, p.Link = lanIndex, wanIndex, state.FlowLink{Dst: peers[wanIndex], Src: macs[wanIndex]}
 	}
 	return p
@@ -99,8 +99,8 @@ func (h *household) check(err error) {
 }
 
 // tell tells of ends that are due, and all of a connection's.
-func (h *household) tell(orig state.FlowTuple) {
-	h.untold = slices.DeleteFunc(h.untold, func(e untoldEnd) bool {
+func (h *household) notify(orig state.FlowTuple) {
+	h.unreported = slices.DeleteFunc(h.unreported, func(e unreportedEnd) bool {
 		due := e.at <= h.packets || e.c.Orig == orig
 		if due {
 			h.check(h.s.Ended(e.c))
@@ -119,7 +119,7 @@ func (h *household) close(c *historyConn) {
 // again uses the port of a connection that has ended for another one.
 func (h *household) again(port uint16, old *historyConn) {
 	h.close(old)
-	h.untold = append(h.untold, untoldEnd{old.c, h.packets + h.r.IntN(2000)})
+	h.unreported = append(h.unreported, unreportedEnd{old.c, h.packets + h.r.IntN(2000)})
 	c := &historyConn{inbound: old.inbound, permitted: h.r.IntN(8) > 0}
 	c.c, _ = historyOf(port)
 	c.c.ID = old.c.ID + historyPorts
@@ -129,7 +129,7 @@ func (h *household) again(port uint16, old *historyConn) {
 
 // gone ends a connection in connection tracking.
 func (h *household) gone(port uint16, c *historyConn) {
-	h.tell(c.c.Orig)
+	h.notify(c.c.Orig)
 	delete(h.conns, port)
 	h.f.forget(c.c)
 	for _, t := range []state.FlowTuple{c.c.Orig, c.c.Reply} {
@@ -228,22 +228,22 @@ func (h *household) event() string {
 func (h *household) packet() {
 	port, back := uint16(1+h.r.IntN(historyPorts)), h.r.IntN(2) == 0
 	tuple, inbound := historyOf(port)
-	arrives, toWorld := tuple.Orig, !inbound != back
+	arrives, toInternet := tuple.Orig, !inbound != back
 	if back {
 		arrives = tuple.Reply
 	}
 	in := uint32(wanIndex)
-	if toWorld {
+	if toInternet {
 		in = lanIndex
 	}
-	if !toWorld && !h.up {
+	if !toInternet && !h.up {
 		return // nothing arrives by a link that is down
 	}
 	c := h.conns[port]
 	key := state.FlowKey{Interface: in, Tuple: arrives}
 	flow, offloaded := h.f.flows[key]
 	offloaded = offloaded && flow.Generation == h.f.generation && h.f.hops[flow.Hop].Device != 0 && !h.f.closed[key] && !h.f.pending[key]
-	passes := c != nil && c.permitted && h.up && (h.neighbour || !toWorld)
+	passes := c != nil && c.permitted && h.up && (h.neighbour || !toInternet)
 	udp := arrives.Protocol == state.ProtocolUDP
 	may := passes && !c.twin && !c.closed && h.settles == 0 && h.config.Takes(arrives.Protocol) && (!udp || len(h.policy.Blocks) == 0)
 	h.packets++
@@ -253,7 +253,7 @@ func (h *household) packet() {
 	case offloaded && !may:
 		h.t.Fatalf("packet %d: one of %s is forwarded that must not go past the stack (%+v)", h.packets, arrives, c)
 	case offloaded:
-		if want := h.passed(c.c, back, toWorld); flow.Becomes != want.Tuple || h.f.hops[flow.Hop].Device != want.Device {
+		if want := h.passed(c.c, back, toInternet); flow.Becomes != want.Tuple || h.f.hops[flow.Hop].Device != want.Device {
 			h.t.Fatalf("packet %d: %s becomes %s by %d, and %s by %d in the kernel", h.packets, arrives, flow.Becomes, h.f.hops[flow.Hop].Device, want.Tuple, want.Device)
 		}
 		h.forwarded++
@@ -279,7 +279,7 @@ func (h *household) packet() {
 				h.events["a port that is used again before its flow is"]++
 			}
 		}
-		h.check(h.s.Offer(h.t.Context(), []state.PassedFlow{h.passed(c.c, back, toWorld)}, h.now))
+		h.check(h.s.Offer(h.t.Context(), []state.PassedFlow{h.passed(c.c, back, toInternet)}, h.now))
 	}
 	if h.settles > 0 {
 		if h.settles--; h.settles == 0 {
@@ -292,7 +292,7 @@ func (h *household) packet() {
 func (h *household) live(milliseconds int) {
 	for range milliseconds {
 		h.now += time.Millisecond
-		h.tell(state.FlowTuple{})
+		h.notify(state.FlowTuple{})
 		if what := h.event(); what != "" {
 			h.events[what]++
 		}

@@ -15,8 +15,8 @@ type candidate struct {
 	c       state.Connection
 	back    bool // it is the reply direction
 	arrives state.FlowTuple
-	way     state.FlowWay
-	marked  state.FlowWay // the same, of packets that have the connection's mark
+	way     state.FlowPath
+	marked  state.FlowPath // the same, of packets that have the connection's mark
 }
 
 // Offer takes flows whose packets have passed the stack, and offloads those that can
@@ -144,7 +144,7 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 			want(s.askOf(c, mark))
 		}
 	}
-	ways, err := s.kernel.Ways(ctx, ask)
+	ways, err := s.kernel.Paths(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -262,10 +262,10 @@ func (s *Service) put(ctx context.Context, list []candidate, now time.Duration) 
 // and ports, perhaps before the end of the first one is reported here.
 func (s *Service) unbind(ctx context.Context, list []candidate, which func(candidate) bool) (gone []state.FlowTuple, err error) {
 	var keep []state.KeptConnection
-	told := map[state.FlowTuple]bool{}
+	notified := map[state.FlowTuple]bool{}
 	for _, c := range list {
-		if c.c.Orig.Protocol == state.ProtocolTCP && which(c) && !told[c.c.Orig] {
-			told[c.c.Orig] = true
+		if c.c.Orig.Protocol == state.ProtocolTCP && which(c) && !notified[c.c.Orig] {
+			notified[c.c.Orig] = true
 			keep = append(keep, state.KeptConnection{Orig: c.c.Orig, Zone: c.c.Zone, Liberal: true})
 		}
 	}

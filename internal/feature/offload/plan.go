@@ -109,7 +109,7 @@ func (p *planner) watch() {
 		if master, there := p.facts.Link(l.Master); there && master.Kind == "bridge" || p.devices[l.Name] || l.Name == "lo" {
 			continue
 		}
-		p.attachment(l.Name, "refusal_egress")
+		p.attachment(l.Name, "early_drop_egress")
 	}
 }
 

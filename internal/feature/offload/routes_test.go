@@ -49,17 +49,17 @@ func (m *uplinks) uplink(to netip.Addr) int {
 	return m.standard
 }
 
-func (m *uplinks) way(to netip.Addr) state.FlowWay {
+func (m *uplinks) way(to netip.Addr) state.FlowPath {
 	if to == member {
-		return state.FlowWay{Device: lanIndex, Gateway: member, Unicast: true}
+		return state.FlowPath{Device: lanIndex, Gateway: member, Unicast: true}
 	}
 	switch m.uplink(to) {
 	case wanIndex:
-		return state.FlowWay{Device: wanIndex, Gateway: gateway, Unicast: true}
+		return state.FlowPath{Device: wanIndex, Gateway: gateway, Unicast: true}
 	case otherIndex:
-		return state.FlowWay{Device: otherIndex, Gateway: otherGateway, Unicast: true}
+		return state.FlowPath{Device: otherIndex, Gateway: otherGateway, Unicast: true}
 	}
-	return state.FlowWay{}
+	return state.FlowPath{}
 }
 
 // change is an update of a route as a routing daemon makes it.
@@ -162,8 +162,8 @@ func TestRoutesThatChangeAllTheTime(t *testing.T) {
 	if got := m.f.generation - start; got != bumps {
 		t.Errorf("all flows were taken back %d times by changes of routes", got-bumps)
 	}
-	if st := m.s.Status(0); st.RouteNews < uint64(changes) || st.RouteHits > st.RouteNews/20 {
-		t.Errorf("%d of %d changes took flows back", st.RouteHits, st.RouteNews)
+	if st := m.s.Status(0); st.RouteEvents < uint64(changes) || st.RouteHits > st.RouteEvents/20 {
+		t.Errorf("%d of %d changes took flows back", st.RouteHits, st.RouteEvents)
 	}
 }
 

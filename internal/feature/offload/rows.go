@@ -53,7 +53,7 @@ func (s Status) print(w io.Writer) {
 	for _, why := range slices.Sorted(maps.Keys(s.Left)) {
 		fmt.Fprintf(w, "left to the stack\t%d\t%s\n", s.Left[why], why)
 	}
-	fmt.Fprintf(w, "changes of routes\t%d\tof which %d took flows back\n", s.RouteNews, s.RouteHits)
+	fmt.Fprintf(w, "changes of routes\t%d\tof which %d took flows back\n", s.RouteEvents, s.RouteHits)
 	if s.Refusals > 0 || len(s.NotRefused) > 0 {
 		fmt.Fprintf(w, "refused flows so far\t%d\tof which %d are dropped early now\n", s.Refusals, len(s.Refused))
 	}
@@ -88,18 +88,18 @@ func metrics() []noun.Metric[Status] {
 		noun.NewGauge("weft_offload_connections", "Connections with an offloaded direction.", nil, number(func(s Status) float64 { return float64(s.Connections) })),
 		noun.NewGauge("weft_offload_hops", "Next-hop entries of offloaded flows.", nil, number(func(s Status) float64 { return float64(s.Hops) })),
 		noun.NewCounter("weft_offload_flows_total", "Flows that were offloaded.", nil, number(func(s Status) float64 { return float64(s.Taken) })),
-		noun.NewCounter("weft_offload_left_total", "Flows with enough packets that stayed with the stack, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.Left })),
+		noun.NewCounter("weft_offload_not_offloaded_total", "Flows with enough packets that stayed with the stack, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.Left })),
 		noun.NewGauge("weft_offload_stack_flows", "Flows with enough packets that stay with the stack, of the last 1024, by reason.", why, func(s Status, put func(float64, ...string)) {
 			for _, l := range s.Recent {
 				put(1, string(l.Why))
 			}
 		}),
-		noun.NewGauge("weft_offload_refused_flows", "Flows that are dropped early now.", nil, number(func(s Status) float64 { return float64(len(s.Refused)) })),
-		noun.NewCounter("weft_offload_refused_flows_total", "Flows that were dropped early.", nil, number(func(s Status) float64 { return float64(s.Refusals) })),
-		noun.NewCounter("weft_offload_not_refused_total", "Refused packets whose flow was not dropped early, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.NotRefused })),
+		noun.NewGauge("weft_offload_early_drop_flows", "Flows that are dropped early now.", nil, number(func(s Status) float64 { return float64(len(s.Refused)) })),
+		noun.NewCounter("weft_offload_early_drop_flows_total", "Flows that were dropped early.", nil, number(func(s Status) float64 { return float64(s.Refusals) })),
+		noun.NewCounter("weft_offload_not_early_dropped_total", "Refused packets whose flow was not dropped early, by reason.", why, byReason(func(s Status) map[Why]uint64 { return s.NotRefused })),
 		noun.NewCounter("weft_offload_route_changes_total", "Changes of routes, by whether they returned flows to the stack.", []string{"flows"}, func(s Status, put func(float64, ...string)) {
 			put(float64(s.RouteHits), "taken back")
-			put(float64(s.RouteNews-s.RouteHits), "none")
+			put(float64(s.RouteEvents-s.RouteHits), "none")
 		}),
 	}
 }

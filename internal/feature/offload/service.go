@@ -28,7 +28,7 @@ type Tables interface {
 }
 
 // Ways are the next-hop entries and the generation numbers that flows depend on.
-type Ways interface {
+type Paths interface {
 	SetHop(number uint32, h state.FlowHop) error
 	SetSession(s state.FlowSession, upper uint32) error
 	Generation() uint32
@@ -40,7 +40,7 @@ type Ways interface {
 type Kernel interface {
 	// Connections gives the connection of each tuple, not confirmed if there is none.
 	Connections(ctx context.Context, tuples []state.FlowTuple, zone uint16) ([]state.Connection, error)
-	Ways(ctx context.Context, asked []state.FlowAsk) ([]state.FlowWay, error)
+	Paths(ctx context.Context, asked []state.FlowAsk) ([]state.FlowPath, error)
 	// Keep gives the places in the list of those that are no more.
 	Keep(ctx context.Context, list []state.KeptConnection) ([]int, error)
 }
@@ -50,7 +50,7 @@ type Kernel interface {
 type Service struct {
 	config Config
 	tables Tables
-	ways   Ways
+	ways   Paths
 	kernel Kernel
 	full   error // which error of Tables says that there is no room
 	policy Policy
@@ -74,9 +74,9 @@ type Service struct {
 	now         time.Duration // of the last look at flows
 	taken       uint64
 	refused     refused
-	routeNews   uint64 // of routes, and
+	routeEvents uint64 // of routes, and
 	routeHits   uint64 // those that were of some flow's
-	listing     bool   // news are of what is there already
+	dump        bool   // news are of what is there already
 	err         error
 }
 
@@ -106,7 +106,7 @@ const (
 )
 
 // New gives an empty service. full is the error of PutFlows when a table is full.
-func New(tables Tables, ways Ways, kernel Kernel, full error) *Service {
+func New(tables Tables, ways Paths, kernel Kernel, full error) *Service {
 	ways.Bump() // invalidates the flows of an earlier process
 	return &Service{
 		tables: tables, ways: ways, kernel: kernel, full: full,

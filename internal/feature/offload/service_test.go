@@ -32,12 +32,12 @@ type fake struct {
 	beforeOpen  func()          // and before the flow is used
 	strict      []state.FlowKey // opened flows of TCP whose connection was not liberal
 	idle        time.Duration
-	round       []state.FlowKey                   // that Some has yet to give
-	calls, most int                               // of all methods, and the most that one was asked for
-	given       int                               // flows that Some found to be of no use
-	asked       int                               // those that Look was asked for
-	marked      map[uint32]state.FlowWay          // by mark; others as without
-	via         func(to netip.Addr) state.FlowWay // routes away from the member; nil: the gateway for all
+	round       []state.FlowKey                    // that Some has yet to give
+	calls, most int                                // of all methods, and the most that one was asked for
+	given       int                                // flows that Some found to be of no use
+	asked       int                                // those that Look was asked for
+	marked      map[uint32]state.FlowPath          // by mark; others as without
+	via         func(to netip.Addr) state.FlowPath // routes away from the member; nil: the gateway for all
 }
 
 // did counts a call.
@@ -159,17 +159,17 @@ func (f *fake) Connections(_ context.Context, tuples []state.FlowTuple, zone uin
 
 const lanIndex, wanIndex = 2, 3
 
-func (f *fake) Ways(_ context.Context, asked []state.FlowAsk) ([]state.FlowWay, error) {
+func (f *fake) Paths(_ context.Context, asked []state.FlowAsk) ([]state.FlowPath, error) {
 	f.did(len(asked))
-	ways := make([]state.FlowWay, len(asked))
+	ways := make([]state.FlowPath, len(asked))
 	for i, a := range asked {
-		ways[i] = state.FlowWay{Device: wanIndex, Gateway: gateway, Unicast: true}
+		ways[i] = state.FlowPath{Device: wanIndex, Gateway: gateway, Unicast: true}
 		if w, there := f.marked[a.Mark]; there && a.Interface == lanIndex {
 			ways[i] = w
 		} else if f.via != nil {
 			ways[i] = f.via(a.To)
 		} else if a.Interface == wanIndex {
-			ways[i] = state.FlowWay{Device: lanIndex, Gateway: member, Unicast: true}
+			ways[i] = state.FlowPath{Device: lanIndex, Gateway: member, Unicast: true}
 		}
 	}
 	return ways, nil
@@ -374,7 +374,7 @@ func TestMarksChooseRoutes(t *testing.T) {
 			s.Link(state.KernelLink{Index: secondIndex, MAC: macs[wanIndex], MTU: 1500, Up: true, Ethernet: true})
 			s.Neighbour(state.KernelNeighbour{Device: secondIndex, Addr: second, MAC: peers[wanIndex], State: state.NeighbourReachable})
 			s.Rules([]state.KernelRule{{}})
-			f.marked = map[uint32]state.FlowWay{2: {Device: secondIndex, Gateway: second, Unicast: true}}
+			f.marked = map[uint32]state.FlowPath{2: {Device: secondIndex, Gateway: second, Unicast: true}}
 			c := masqueraded(1000)
 			c.Mark = tt.mark
 			f.track(c)

@@ -7,24 +7,24 @@ import (
 
 // Status is the state of a service.
 type Status struct {
-	Connections int            `json:"connections"`      // with a flow at least
-	Hops        int            `json:"hops"`             // ways out
-	Taken       uint64         `json:"taken"`            // flows that were offloaded, since the start
-	Generation  uint32         `json:"generation"`       // counted up when rules or routes change
-	RouteNews   uint64         `json:"route_news"`       // changes of routes
-	RouteHits   uint64         `json:"route_news_flows"` // those of them that took flows back
-	Left        map[Why]uint64 `json:"left"`             // how often a flow stayed with the stack
-	Looking     bool           `json:"looking"`          // the ruleset is being looked at, or cannot be read
-	Blocks      []Block        `json:"blocks"`           // rules that look at each packet
+	Connections int            `json:"connections"`        // with a flow at least
+	Hops        int            `json:"hops"`               // ways out
+	Taken       uint64         `json:"taken"`              // flows that were offloaded, since the start
+	Generation  uint32         `json:"generation"`         // counted up when rules or routes change
+	RouteEvents uint64         `json:"route_events"`       // changes of routes
+	RouteHits   uint64         `json:"route_events_flows"` // those of them that took flows back
+	Left        map[Why]uint64 `json:"left"`               // how often a flow stayed with the stack
+	Looking     bool           `json:"looking"`            // the ruleset is being looked at, or cannot be read
+	Blocks      []Block        `json:"blocks"`             // rules that look at each packet
 	Zones       []uint16       `json:"zones"`
-	Refused     []RefusedFlow  `json:"refused"`     // flows that are dropped early now
-	Refusals    uint64         `json:"refusals"`    // how many there were
-	NotRefused  map[Why]uint64 `json:"not_refused"` // refused packets whose flow was not dropped early
-	Recent      []LeftFlow     `json:"recent"`      // some of those that stayed with the stack
+	Refused     []EarlyDrop    `json:"early_drops"`       // flows that are dropped early now
+	Refusals    uint64         `json:"early_drops_total"` // how many there were
+	NotRefused  map[Why]uint64 `json:"not_early_dropped"` // refused packets whose flow was not dropped early
+	Recent      []LeftFlow     `json:"recent"`            // some of those that stayed with the stack
 }
 
-// RefusedFlow is a flow that is dropped before the stack sees it.
-type RefusedFlow struct {
+// EarlyDrop is a flow that is dropped before the stack sees it.
+type EarlyDrop struct {
 	Flow      string `json:"flow"`
 	Interface uint32 `json:"interface"`
 	Rule      string `json:"rule"` // that refused it
@@ -33,13 +33,13 @@ type RefusedFlow struct {
 // Status gives the state of the service; now is the clock of Offer.
 func (s *Service) Status(now time.Duration) Status {
 	st := Status{
-		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteNews: s.routeNews, RouteHits: s.routeHits, Generation: s.ways.Generation(),
+		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteEvents: s.routeEvents, RouteHits: s.routeHits, Generation: s.ways.Generation(),
 		Left: maps.Clone(s.counts), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
 		Recent: s.leftFlows(now),
 	}
-	st.Refused, st.Refusals, st.NotRefused = []RefusedFlow{}, s.refused.taken, maps.Clone(s.refused.counts)
+	st.Refused, st.Refusals, st.NotRefused = []EarlyDrop{}, s.refused.taken, maps.Clone(s.refused.counts)
 	for k, h := range s.refused.held {
-		st.Refused = append(st.Refused, RefusedFlow{k.Tuple.String(), k.Interface, h.rule})
+		st.Refused = append(st.Refused, EarlyDrop{k.Tuple.String(), k.Interface, h.rule})
 	}
 	return st
 }

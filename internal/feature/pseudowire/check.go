@@ -13,8 +13,8 @@ import (
 	"weft/internal/state"
 )
 
-// wiresMax is how many pseudowires the datapath's tables hold.
-const wiresMax = 16384
+// pseudowiresMax is how many pseudowires the datapath's tables hold.
+const pseudowiresMax = 16384
 
 // options that only some kinds have
 var only = map[Kind][]string{
@@ -180,8 +180,8 @@ func checkDevice(c *config.Checker, name string, s *Config) {
 	if other := first(c).index.device[s.Device]; other != name {
 		c.Error(key, fmt.Sprintf("pseudowire.%s is the device %q already", other, s.Device), "give each a device of its own")
 	}
-	if names := c.File().Names("pseudowire"); len(names) > wiresMax && names[wiresMax] == name {
-		c.Error("", fmt.Sprintf("there are more than %d pseudowires", wiresMax), "the tables hold no more")
+	if names := c.File().Names("pseudowire"); len(names) > pseudowiresMax && names[pseudowiresMax] == name {
+		c.Error("", fmt.Sprintf("there are more than %d pseudowires", pseudowiresMax), "the tables hold no more")
 	}
 }
 
@@ -216,7 +216,7 @@ func first(c *config.Checker) *Config {
 
 // end is what tells one pseudowire's packets from another's.
 type end struct {
-	kind          state.WireKind
+	kind          state.PseudowireKind
 	local, remote netip.Addr
 	port, from    uint16
 	id            uint32
@@ -224,15 +224,15 @@ type end struct {
 
 // ends gives by what packets that come in are known, and those that go out.
 func (s *Config) ends() (in, out end) {
-	in = end{kind: s.wireKind(), local: s.Src, remote: s.Dst}
+	in = end{kind: s.pseudowireKind(), local: s.Src, remote: s.Dst}
 	out = end{kind: in.kind, local: s.Dst, remote: s.Src}
 	switch in.kind {
-	case state.WireL2TPUDP:
+	case state.PseudowireL2TPUDP:
 		in.port, in.from, out.port, out.from = s.SrcPort, s.DstPort, s.DstPort, s.SrcPort
 		fallthrough
-	case state.WireL2TPIP:
+	case state.PseudowireL2TPIP:
 		in.id, out.id = s.RxSession, s.TxSession
-	case state.WireGREKey:
+	case state.PseudowireGREKey:
 		in.id, out.id = s.RxKey, s.TxKey
 	case 0:
 		in.id, out.id, in.port, out.port = s.VNI, s.VNI, s.port(), s.port()
@@ -240,17 +240,17 @@ func (s *Config) ends() (in, out end) {
 	return in, out
 }
 
-// wireKind is 0 for vxlan, which is the kernel's.
-func (s *Config) wireKind() state.WireKind {
+// pseudowireKind is 0 for vxlan, which is the kernel's.
+func (s *Config) pseudowireKind() state.PseudowireKind {
 	switch {
 	case s.Kind == L2TPv3 && s.UDP:
-		return state.WireL2TPUDP
+		return state.PseudowireL2TPUDP
 	case s.Kind == L2TPv3:
-		return state.WireL2TPIP
+		return state.PseudowireL2TPIP
 	case s.Kind == GRETap && s.keyed:
-		return state.WireGREKey
+		return state.PseudowireGREKey
 	case s.Kind == GRETap:
-		return state.WireGRE
+		return state.PseudowireGRE
 	}
 	return 0
 }

@@ -44,7 +44,7 @@ type Config struct {
 	TOS        string   `toml:"tos" example:"\"inherit\"" doc:"TOS or traffic class of sent packets: inherit copies that of the inner packet, or a number like 0x10. Its congestion bits are always those of the inner packet (RFC 6040)."`
 	DF         bool     `toml:"df" example:"true" doc:"Routers on the path may not fragment IPv4 packets (don't fragment): weft learns the path MTU instead. weft itself does not fragment packets."`
 	TooBig     TooBig   `toml:"too_big" enum:"answer,drop" example:"\"answer\"" doc:"The action for an inner packet that is too large: answer sends an ICMP error to its sender, also to a sender behind a bridge; drop only counts it."`
-	Shortcut   bool     `toml:"bypass" was:"shortcut" example:"false" doc:"With [route]: routed packets bypass the interface of the pseudowire. weft encapsulates them at the interface where they arrive, and routes decapsulated packets where the tunnel packets arrive. This takes a fraction of the time. tcpdump and ip -s link do not see these packets on the interface; weft show pseudowires counts them."`
+	Bypass     bool     `toml:"bypass" was:"shortcut" example:"false" doc:"With [route]: routed packets bypass the interface of the pseudowire. weft encapsulates them at the interface where they arrive, and routes decapsulated packets where the tunnel packets arrive. This takes a fraction of the time. tcpdump and ip -s link do not see these packets on the interface; weft show pseudowires counts them."`
 	LinkLocal  bool     `toml:"link_local" example:"true" doc:"The interface has an IPv6 link-local address. A port of a bridge needs none."`
 	Interfaces []string `toml:"interfaces" example:"[\"wan\"]" doc:"The NAMEs of the interfaces at which packets of the pseudowire arrive. Default: the one that has the address src, and every [interface.NAME] of the file; loopback if dst is an address of this host."`
 
@@ -120,7 +120,7 @@ func Ends(f *config.File) []End {
 	seen := map[End]bool{}
 	for _, name := range f.Names("pseudowire") {
 		c := From(f, name)
-		e := End{c.Src, protocols[c.wireKind()]}
+		e := End{c.Src, protocols[c.pseudowireKind()]}
 		if e.Protocol != 0 && !seen[e] && c.Src.IsValid() {
 			seen[e] = true
 			ends = append(ends, e)
@@ -130,15 +130,15 @@ func Ends(f *config.File) []End {
 }
 
 // protocols are the IP protocols of what is not the kernel's.
-var protocols = map[state.WireKind]int{state.WireL2TPUDP: 17, state.WireL2TPIP: 115, state.WireGRE: 47, state.WireGREKey: 47}
+var protocols = map[state.PseudowireKind]int{state.PseudowireL2TPUDP: 17, state.PseudowireL2TPIP: 115, state.PseudowireGRE: 47, state.PseudowireGREKey: 47}
 
 // Pairs lists the hosts between which pseudowires of f go, each pair once.
-func Pairs(f *config.File) []state.Pair {
-	var pairs []state.Pair
-	seen := map[state.Pair]bool{}
+func Pairs(f *config.File) []state.Endpoints {
+	var pairs []state.Endpoints
+	seen := map[state.Endpoints]bool{}
 	for _, name := range f.Names("pseudowire") {
 		c := From(f, name)
-		p := state.Pair{Local: c.Src, Remote: c.Dst}
+		p := state.Endpoints{Local: c.Src, Remote: c.Dst}
 		if !seen[p] && c.Src.IsValid() && c.Dst.IsValid() {
 			seen[p] = true
 			pairs = append(pairs, p)

@@ -37,28 +37,28 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 		p.faces[i.Device] = i
 	}
 	for _, name := range names {
-		p.wires = append(p.wires, p.device(name))
+		p.pseudowires = append(p.pseudowires, p.device(name))
 	}
 	for _, name := range names {
 		p.pseudowire(name)
 	}
-	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.wires, p.settings, p.ends), Needs: p.needs, Problems: p.problems}
+	return state.Part{Feature: "pseudowire", Objects: slices.Concat(p.pseudowires, p.settings, p.ends), Needs: p.needs, Problems: p.problems}
 }
 
 type planner struct {
-	f        *config.File
-	facts    state.Facts
-	links    map[string]state.LinkFact
-	holder   map[netip.Addr]string // device that has an address
-	ports    map[string]bool       // keys of what is planned already
-	inward   map[end]bool          // by what pseudowires here know their packets
-	named    map[string]bool       // devices of pseudowires: there may be thousands
-	faces    map[string]*config.Interface
-	wires    state.Desired
-	settings state.Desired
-	ends     state.Desired
-	needs    []state.Need // where packets arrive
-	problems []state.Problem
+	f           *config.File
+	facts       state.Facts
+	links       map[string]state.LinkFact
+	holder      map[netip.Addr]string // device that has an address
+	ports       map[string]bool       // keys of what is planned already
+	inward      map[end]bool          // by what pseudowires here know their packets
+	named       map[string]bool       // devices of pseudowires: there may be thousands
+	faces       map[string]*config.Interface
+	pseudowires state.Desired
+	settings    state.Desired
+	ends        state.Desired
+	needs       []state.Need // where packets arrive
+	problems    []state.Problem
 }
 
 func (p *planner) warn(path, what, remedy string) {
@@ -86,10 +86,10 @@ func (p *planner) device(name string) state.Object {
 			Port: c.port(), TTL: c.TTL, TOS: tos, DF: c.DF, LinkLocal: c.LinkLocal,
 		}
 	}
-	w := state.Wire{Name: c.Device, Hidden: hiddenName(c.Device), MAC: c.mac(), MTU: mtu, Owner: path, LinkLocal: c.LinkLocal}
+	w := state.PseudowireDevice{Name: c.Device, Hidden: hiddenName(c.Device), MAC: c.mac(), MTU: mtu, Owner: path, LinkLocal: c.LinkLocal}
 	w.Sums = !c.sums() && p.offload(c)
 	w.Segments = w.Sums && c.segments()
-	w.Shortcut = c.Shortcut && w.Sums
+	w.Bypass = c.Bypass && w.Sums
 	return w
 }
 
@@ -172,7 +172,7 @@ func (c *Config) overhead() int {
 }
 
 func (p *planner) mtu(c *Config) int {
-	way, known := p.facts.Ways[state.Pair{Local: c.Src, Remote: c.Dst}]
+	way, known := p.facts.Paths[state.Endpoints{Local: c.Src, Remote: c.Dst}]
 	mtu := defaultMTU
 	if known && way.MTU != 0 {
 		mtu = way.MTU
@@ -207,21 +207,21 @@ func (p *planner) pseudowire(name string) {
 	rx, _ := cookie(c.RxCookie, c.Cookie64)
 	tx, _ := cookie(c.TxCookie, c.Cookie64)
 	w := state.Pseudowire{
-		Device: c.Device, Hidden: hidden.Index, Peer: visible.Index, Kind: in.kind, Pair: state.Pair{Local: c.Src, Remote: c.Dst},
+		Device: c.Device, Hidden: hidden.Index, Peer: visible.Index, Kind: in.kind, Endpoints: state.Endpoints{Local: c.Src, Remote: c.Dst},
 		RxID: in.id, TxID: out.id, RxCookie: rx, TxCookie: tx,
 		Counter: c.Counter || c.Kind == L2TPv3 && c.Sequence, Pinned: c.PinCounter, Sequence: c.Sequence, Checksum: c.sums(),
 		TTL: c.TTL, TOS: tos, DF: c.DF || c.Src.Is6(), Answer: c.TooBig == Answer, MTU: c.MTU, XDP: hidden.XDPTarget,
 		Build: p.facts.Builds["pseudowire_encap"],
 	}
-	if c.Shortcut && !c.sums() && p.offload(c) {
-		w.Shortcut, w.Segments = true, c.segments()
+	if c.Bypass && !c.sums() && p.offload(c) {
+		w.Bypass, w.Segments = true, c.segments()
 	}
-	if in.kind == state.WireL2TPUDP {
+	if in.kind == state.PseudowireL2TPUDP {
 		w.LocalPort, w.RemotePort = c.SrcPort, c.DstPort
 	}
 	p.ends = append(p.ends, w)
-	port := state.WirePort{Kind: in.kind, Local: c.Src, Port: w.LocalPort}
-	if in.kind != state.WireL2TPUDP {
+	port := state.PseudowirePort{Kind: in.kind, Local: c.Src, Port: w.LocalPort}
+	if in.kind != state.PseudowireL2TPUDP {
 		port.Remote = c.Dst
 	}
 	p.once(&p.ends, port)

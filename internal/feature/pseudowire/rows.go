@@ -15,21 +15,21 @@ import (
 
 // Row is a row of weft show pseudowires.
 type Row struct {
-	Device    string            `json:"device"`
-	Kind      string            `json:"kind"`
-	Local     string            `json:"local"`
-	Remote    string            `json:"remote"`
-	Rx        uint32            `json:"rx"` // session, or key
-	Tx        uint32            `json:"tx"`
-	MTU       int               `json:"mtu"`      // of the interface
-	PathMTU   int               `json:"path_mtu"` // from ICMP errors of routers on the path; 0: none received
-	Resolved  bool              `json:"resolved"` // the link address towards the other end is known
-	RxPackets uint64            `json:"rx_packets"`
-	RxBytes   uint64            `json:"rx_bytes"`
-	TxPackets uint64            `json:"tx_packets"`
-	TxBytes   uint64            `json:"tx_bytes"`
-	RxJoined  uint64            `json:"rx_joined"` // of those received: that came in pieces, which the kernel joined
-	Faults    map[string]uint64 `json:"faults"`
+	Device        string            `json:"device"`
+	Kind          string            `json:"kind"`
+	Local         string            `json:"local"`
+	Remote        string            `json:"remote"`
+	Rx            uint32            `json:"rx"` // session, or key
+	Tx            uint32            `json:"tx"`
+	MTU           int               `json:"mtu"`      // of the interface
+	PathMTU       int               `json:"path_mtu"` // from ICMP errors of routers on the path; 0: none received
+	Resolved      bool              `json:"resolved"` // the link address towards the other end is known
+	RxPackets     uint64            `json:"rx_packets"`
+	RxBytes       uint64            `json:"rx_bytes"`
+	TxPackets     uint64            `json:"tx_packets"`
+	TxBytes       uint64            `json:"tx_bytes"`
+	RxReassembled uint64            `json:"rx_reassembled"` // of those received: that came in pieces, which the kernel joined
+	Faults        map[string]uint64 `json:"faults"`
 
 	kernels bool // it is the kernel's own
 }
@@ -37,7 +37,7 @@ type Row struct {
 // Counts is what a pseudowire carried, and what it did not.
 type Counts struct {
 	RxPackets, RxBytes, TxPackets, TxBytes uint64
-	Joined                                 uint64 // packets among those received that came in pieces
+	Reassembled                            uint64 // packets among those received that came in pieces
 	Faults                                 map[string]uint64
 }
 
@@ -45,7 +45,7 @@ type Counts struct {
 type Source interface {
 	Pseudowires() ([]state.Pseudowire, error)
 	Counts() (map[int]Counts, error) // by the index of the hidden end
-	Ways() (map[state.Pair]state.Way, error)
+	Paths() (map[state.Endpoints]state.PseudowirePath, error)
 	Links() ([]state.LinkFact, error)
 	VXLANs() ([]state.VXLANCount, error)
 }
@@ -83,7 +83,7 @@ kernel's, and so are their counts: rx-errors, rx-dropped, tx-errors, tx-dropped.
 }
 
 func rows(t Source) ([]Row, error) {
-	wires, err := t.Pseudowires()
+	pseudowires, err := t.Pseudowires()
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +91,12 @@ func rows(t Source) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	ways, err := t.Ways()
+	paths, err := t.Paths()
 	if err != nil {
 		return nil, err
 	}
 	var links []state.LinkFact
-	if len(wires) > 0 {
+	if len(pseudowires) > 0 {
 		if links, err = t.Links(); err != nil {
 			return nil, err
 		}
@@ -110,12 +110,12 @@ func rows(t Source) ([]Row, error) {
 		mtus[l.Name] = l.MTU
 	}
 	var rows []Row
-	for _, w := range wires {
-		c, way := counts[w.Hidden], ways[w.Pair]
+	for _, w := range pseudowires {
+		c, way := counts[w.Hidden], paths[w.Endpoints]
 		row := Row{
 			Device: w.Device, Kind: w.Kind.String(), Local: endText(w.Local, w.LocalPort), Remote: endText(w.Remote, w.RemotePort),
 			Rx: w.RxID, Tx: w.TxID, MTU: mtus[w.Device], PathMTU: way.PathMTU, Resolved: way.Resolved,
-			RxPackets: c.RxPackets, RxBytes: c.RxBytes, TxPackets: c.TxPackets, TxBytes: c.TxBytes, RxJoined: c.Joined, Faults: c.Faults,
+			RxPackets: c.RxPackets, RxBytes: c.RxBytes, TxPackets: c.TxPackets, TxBytes: c.TxBytes, RxReassembled: c.Reassembled, Faults: c.Faults,
 		}
 		if row.Faults == nil {
 			row.Faults = map[string]uint64{}
@@ -170,8 +170,8 @@ func columns() []noun.Column[Row] {
 
 func faultsText(r Row) string {
 	var faults []string
-	if r.RxJoined != 0 {
-		faults = append(faults, fmt.Sprintf("(rx reassembled=%d)", r.RxJoined))
+	if r.RxReassembled != 0 {
+		faults = append(faults, fmt.Sprintf("(rx reassembled=%d)", r.RxReassembled))
 	}
 	for reason, n := range r.Faults {
 		faults = append(faults, fmt.Sprintf("%s=%d", reason, n))
@@ -192,18 +192,18 @@ func metrics() []noun.Metric[Row] {
 			}
 		}
 	}
-	ways := []string{"device", "direction"}
+	paths := []string{"device", "direction"}
 	return []noun.Metric[Row]{
-		noun.NewCounter("weft_pseudowire_packets_total", "Packets that a pseudowire carried, as on the wire.", ways, ours(func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_pseudowire_packets_total", "Packets that a pseudowire carried, as on the wire.", paths, ours(func(r Row, put func(float64, ...string)) {
 			put(float64(r.RxPackets), r.Device, "rx")
 			put(float64(r.TxPackets), r.Device, "tx")
 		})),
-		noun.NewCounter("weft_pseudowire_bytes_total", "Bytes of the frames that a pseudowire carried.", ways, ours(func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_pseudowire_bytes_total", "Bytes of the frames that a pseudowire carried.", paths, ours(func(r Row, put func(float64, ...string)) {
 			put(float64(r.RxBytes), r.Device, "rx")
 			put(float64(r.TxBytes), r.Device, "tx")
 		})),
-		noun.NewCounter("weft_pseudowire_joined_total", "Packets that a pseudowire received in pieces, which the kernel joined.", ways[:1], ours(func(r Row, put func(float64, ...string)) {
-			put(float64(r.RxJoined), r.Device)
+		noun.NewCounter("weft_pseudowire_reassembled_total", "Received packets that arrived in fragments and that the kernel reassembled.", paths[:1], ours(func(r Row, put func(float64, ...string)) {
+			put(float64(r.RxReassembled), r.Device)
 		})),
 		noun.NewCounter("weft_pseudowire_faults_total", "Packets that a pseudowire did not carry, and why.", []string{"device", "reason"}, ours(func(r Row, put func(float64, ...string)) {
 			for reason, n := range r.Faults {

@@ -63,7 +63,7 @@ func FuzzLink(f *testing.F) {
 		case *ndp.RouterSolicitation:
 			a.Solicit(addr("fe80::5"), m, ndp.HopLimit, start)
 		case *ndp.RouterAdvertisement:
-			_ = a.Hear(addr("fe80::5"), m, ndp.HopLimit)
+			_ = a.Receive(addr("fe80::5"), m, ndp.HopLimit)
 		}
 		_ = a.Tick(a.Next())
 	})

@@ -24,7 +24,7 @@ func theLink() state.HostLink {
 var theServer = append([]byte{0, 2, 0, 0, 0xff, 0xff}, "weft-isp"...)
 
 // tell sends a message on a subscriber's link and reads the answer; nil: none.
-func tell(t *testing.T, l state.HostLink, unicast bool, m dhcp6.Message) *dhcp6.Message {
+func notify(t *testing.T, l state.HostLink, unicast bool, m dhcp6.Message) *dhcp6.Message {
 	t.Helper()
 	m.ClientID, m.Transaction = []byte{0, 3, 0, 1, 2, 0, 0, 0, 0, 1}, [3]byte{1, 2, 3}
 	switch m.Type {
@@ -116,12 +116,12 @@ func TestWhatASubscribersLinkAnswers(t *testing.T) {
 		{"Rebind to one server", theLink(), dhcp6.Message{Type: dhcp6.Rebind, ServerID: theServer, Prefixes: one(1, mineP)}, "nothing"},
 		{"a server's Reply", theLink(), dhcp6.Message{Type: dhcp6.Reply, ServerID: theServer}, "nothing"},
 	} {
-		if got := says(tell(t, c.link, false, c.m)); got != c.want {
+		if got := says(notify(t, c.link, false, c.m)); got != c.want {
 			t.Errorf("%s: %s\nwant %s", c.name, got, c.want)
 		}
 	}
 	// what a client gives back is the link's all the same: it may have it again
-	if got := says(tell(t, theLink(), false, dhcp6.Message{Type: dhcp6.Solicit, Prefixes: one(1)})); got != "2; pd 2001:db8:2::/56/5400" {
+	if got := says(notify(t, theLink(), false, dhcp6.Message{Type: dhcp6.Solicit, Prefixes: one(1)})); got != "2; pd 2001:db8:2::/56/5400" {
 		t.Error(got)
 	}
 }
@@ -139,7 +139,7 @@ func TestWhatIsSentToTheServerAlone(t *testing.T) {
 		if c.typ != dhcp6.InformationRequest {
 			m.Prefixes = one(1, dhcp6.Lease{Prefix: prefix("2001:db8:2::/56")})
 		}
-		if got := says(tell(t, theLink(), true, m)); got != c.want {
+		if got := says(notify(t, theLink(), true, m)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.typ, got, c.want)
 		}
 	}
@@ -148,15 +148,15 @@ func TestWhatIsSentToTheServerAlone(t *testing.T) {
 // The other configuration of hosts: by DHCPv6 if they request it or request nothing in
 // particular, and by router advertisements.
 func TestWhatHostsOfASubscriberLearn(t *testing.T) {
-	all := tell(t, theLink(), false, dhcp6.Message{Type: dhcp6.InformationRequest})
+	all := notify(t, theLink(), false, dhcp6.Message{Type: dhcp6.InformationRequest})
 	if len(all.DNS) != 1 || all.Portal != theLink().Portal || all.Refresh == 0 {
 		t.Errorf("%+v", all)
 	}
-	some := tell(t, theLink(), false, dhcp6.Message{Type: dhcp6.InformationRequest, Requested: []uint16{dhcp6.OptionDNS}})
+	some := notify(t, theLink(), false, dhcp6.Message{Type: dhcp6.InformationRequest, Requested: []uint16{dhcp6.OptionDNS}})
 	if len(some.DNS) != 1 || some.Portal != "" {
 		t.Errorf("%+v", some)
 	}
-	if asked := tell(t, theLink(), false, dhcp6.Message{Type: dhcp6.Solicit, Requested: []uint16{dhcp6.OptionPortal}, Prefixes: one(1)}); asked.Portal != theLink().Portal || len(asked.DNS) != 0 {
+	if asked := notify(t, theLink(), false, dhcp6.Message{Type: dhcp6.Solicit, Requested: []uint16{dhcp6.OptionPortal}, Prefixes: one(1)}); asked.Portal != theLink().Portal || len(asked.DNS) != 0 {
 		t.Errorf("%+v", asked)
 	}
 	b, err := ra.Links{}.Advertisement(theLink())

@@ -35,7 +35,7 @@ type Advertiser struct {
 	last       time.Time // time of the last multicast advertisement
 	initial    int       // how many of the first, quick ones are left
 	answers    map[netip.Addr]time.Time
-	heard      map[netip.Addr][]string
+	received   map[netip.Addr][]string
 	stats      Stats
 }
 
@@ -63,7 +63,7 @@ type Send struct {
 // NewAdvertiser begins to advertise at now. random gives a time between zero
 // and its argument.
 func NewAdvertiser(s Settings, deprecated []Deprecated, random func(time.Duration) time.Duration, now time.Time) *Advertiser {
-	a := &Advertiser{settings: s, random: random, answers: map[netip.Addr]time.Time{}, heard: map[netip.Addr][]string{}}
+	a := &Advertiser{settings: s, random: random, answers: map[netip.Addr]time.Time{}, received: map[netip.Addr][]string{}}
 	for _, d := range deprecated {
 		if d.Until.After(now) && !s.has(d.Prefix.Prefix) {
 			a.deprecated = append(a.deprecated, d)
@@ -105,7 +105,7 @@ func (a *Advertiser) Update(s Settings, now time.Time) {
 	}
 	a.deprecated = slices.DeleteFunc(a.deprecated, func(d Deprecated) bool { return s.has(d.Prefix.Prefix) })
 	a.settings = s
-	clear(a.heard)
+	clear(a.received)
 	a.begin(now)
 }
 
@@ -223,13 +223,13 @@ const othersMax = 16
 
 // Hear handles another router's advertisement. It gives what contradicts this
 // one's, the first time that it does.
-func (a *Advertiser) Hear(from netip.Addr, m *ndp.RouterAdvertisement, hopLimit int) []string {
+func (a *Advertiser) Receive(from netip.Addr, m *ndp.RouterAdvertisement, hopLimit int) []string {
 	if hopLimit != ndp.HopLimit || !from.IsLinkLocalUnicast() || slices.Contains(a.settings.Own, from.WithZone("")) {
 		return nil
 	}
 	a.stats.Others++
-	said, known := a.heard[from]
-	if !known && len(a.heard) >= othersMax {
+	said, known := a.received[from]
+	if !known && len(a.received) >= othersMax {
 		return nil
 	}
 	var fresh []string
@@ -238,6 +238,6 @@ func (a *Advertiser) Hear(from netip.Addr, m *ndp.RouterAdvertisement, hopLimit 
 			fresh = append(fresh, f)
 		}
 	}
-	a.heard[from] = append(said, fresh...)
+	a.received[from] = append(said, fresh...)
 	return fresh
 }

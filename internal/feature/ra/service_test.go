@@ -287,18 +287,18 @@ func TestOtherRoutersAreHeldAgainstThisOne(t *testing.T) {
 	s.HopLimit, s.Managed = 32, true
 	s.Prefixes[0].Valid = time.Hour
 	other := s.Message(nil)
-	got := a.Hear(addr("fe80::2"), other, 255)
+	got := a.Receive(addr("fe80::2"), other, 255)
 	want := []string{"hop limit is 32 there and 64 here", "flag M is true there and false here", "valid lifetime of 2001:db8:1::/64 is 1h0m0s there and 1h30m0s here"}
 	if strings.Join(got, "; ") != strings.Join(want, "; ") {
 		t.Errorf("%q", got)
 	}
-	if again := a.Hear(addr("fe80::2"), other, 255); again != nil {
+	if again := a.Receive(addr("fe80::2"), other, 255); again != nil {
 		t.Errorf("said again: %q", again)
 	}
-	if a.Hear(addr("fe80::3"), basic().Message(nil), 255) != nil {
+	if a.Receive(addr("fe80::3"), basic().Message(nil), 255) != nil {
 		t.Error("a router that agrees")
 	}
-	if a.Hear(addr("fe80::4"), other, 64) != nil || a.Hear(addr("2001:db8::4"), other, 255) != nil || a.Hear(addr("fe80::1"), other, 255) != nil {
+	if a.Receive(addr("fe80::4"), other, 64) != nil || a.Receive(addr("2001:db8::4"), other, 255) != nil || a.Receive(addr("fe80::1"), other, 255) != nil {
 		t.Error("from far away, or from oneself")
 	}
 }

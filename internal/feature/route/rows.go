@@ -88,9 +88,9 @@ func (l looked) table(number int, six bool) (*fib.Table, error) {
 
 // Mirror is how the mirror of the routes is doing.
 type Mirror struct {
-	Status   *Status       `json:"status"`    // nil if it was too busy to tell
-	Listings uint64        `json:"listings"`  // of all routes: at the start, and whenever news may lack
-	Behind   time.Duration `json:"behind_ns"` // how long news of the kernel have been waiting by now
+	Status *Status       `json:"status"`    // nil if it was too busy to tell
+	Dumps  uint64        `json:"dumps"`     // of all routes: at the start, and whenever news may lack
+	Behind time.Duration `json:"behind_ns"` // how long news of the kernel have been waiting by now
 }
 
 func routeMirror() noun.Noun {
@@ -122,10 +122,10 @@ func routeMirror() noun.Noun {
 				put(noun.Truth(s.Suspended[0] != ""), "ipv4")
 				put(noun.Truth(s.Suspended[1] != ""), "ipv6")
 			})),
-			noun.NewCounter("weft_route_changes_total", "News of routes that the kernel had.", nil, status(func(s *Status, put func(float64, ...string)) { put(float64(s.Changes)) })),
-			noun.NewCounter("weft_route_listings_total", "How often all routes of the kernel were listed: at the start, and when news may have been lost.", nil,
-				func(m Mirror, put func(float64, ...string)) { put(float64(m.Listings)) }),
-			noun.NewGauge("weft_route_lag_seconds", "For how long news of the kernel have been waiting to be mirrored.", nil,
+			noun.NewCounter("weft_route_changes_total", "Route changes of the kernel.", nil, status(func(s *Status, put func(float64, ...string)) { put(float64(s.Changes)) })),
+			noun.NewCounter("weft_route_dumps_total", "Full dumps of the kernel's routes: at the start, and after events may have been lost.", nil,
+				func(m Mirror, put func(float64, ...string)) { put(float64(m.Dumps)) }),
+			noun.NewGauge("weft_route_lag_seconds", "Age of the oldest event of the kernel that is not mirrored yet.", nil,
 				func(m Mirror, put func(float64, ...string)) { put(m.Behind.Seconds()) }),
 		},
 	}.Noun()

@@ -23,7 +23,7 @@ func TestMetricsOfTheMirror(t *testing.T) {
 		Prefixes4: 902000, Prefixes6: 160000, Hosts: 7, Nexthops: 30, Changes: 12, Suspended: [2]string{"", "a rule"},
 		Stack: []LeftOver{{Family: "IPv4", Why: "encap", Routes: 3}},
 	}
-	always := map[string]float64{"weft_route_listings_total": 2, "weft_route_lag_seconds": 0.25}
+	always := map[string]float64{"weft_route_dumps_total": 2, "weft_route_lag_seconds": 0.25}
 	whole := maps.Clone(always)
 	maps.Copy(whole, map[string]float64{
 		"weft_route_prefixes ipv4": 902000, "weft_route_prefixes ipv6": 160000, "weft_route_neighbours": 7, "weft_route_nexthops": 30,

@@ -144,16 +144,16 @@ func (r *rig) route(prefix, how string) state.KernelRoute {
 	return k
 }
 
-func (r *rig) news(change state.RouteChange, prefix, how string) {
+func (r *rig) events(change state.RouteChange, prefix, how string) {
 	k := r.route(prefix, how)
 	r.Route(&k, change)
 	if err := r.Err(); err != nil {
 		r.t.Fatal(err)
 	}
 }
-func (r *rig) add(prefix, how string)     { r.news(state.RouteAdded, prefix, how) }
-func (r *rig) del(prefix, how string)     { r.news(state.RouteDeleted, prefix, how) }
-func (r *rig) replace(prefix, how string) { r.news(state.RouteReplaced, prefix, how) }
+func (r *rig) add(prefix, how string)     { r.events(state.RouteAdded, prefix, how) }
+func (r *rig) del(prefix, how string)     { r.events(state.RouteDeleted, prefix, how) }
+func (r *rig) replace(prefix, how string) { r.events(state.RouteReplaced, prefix, how) }
 
 // way says where packets to an address go.
 func (r *rig) way(a string) string {
@@ -298,7 +298,7 @@ func TestWhatOnlyTheKernelUnderstandsIsLeftToIt(t *testing.T) {
 	r.add("20.0.1.0/24", "via 10.0.1.9 dev 1")
 	r.add("20.0.1.0/24", "via 10.0.2.9 dev 2 tos 16")
 	r.add("20.0.2.0/24", "via 10.0.1.9 dev 1")
-	r.news(state.RouteAppended, "20.0.2.0/24", "via 10.0.2.9 dev 2")
+	r.events(state.RouteAppended, "20.0.2.0/24", "via 10.0.2.9 dev 2")
 	r.add("20.0.3.0/24", "type 9")
 	r.add("2001:db8:a::/48", "via 2001:db8:1::9 dev 1 source 1")
 	r.add("20.0.4.0/24", "via 10.0.1.9 dev 1 dev 1 metric 3")
@@ -365,7 +365,7 @@ func TestGatewaysOfIPv6JoinAndLeaveOneRoute(t *testing.T) {
 	r := newRig(t, Numbers{1, 4000})
 	const p = "2001:db8:a::/48"
 	r.add(p, "via 2001:db8:1::9 dev 1")
-	r.news(state.RouteAppended, p, "via 2001:db8:1::9 dev 1 via 2001:db8:2::9 dev 2")
+	r.events(state.RouteAppended, p, "via 2001:db8:1::9 dev 1 via 2001:db8:2::9 dev 2")
 	r.expect("2001:db8:a::1", "1x "+gateway61+", 1x 2:060000000902")
 	r.del(p, "via 2001:db8:1::9 dev 1")
 	r.expect("2001:db8:a::1", "2:060000000902")

@@ -178,7 +178,7 @@ func (s *Service) entry(k pathKey) (state.NeighbourEntry, bool) {
 		e.MTU = min(e.MTU, k.mtu)
 	}
 	l, e.Tags, ok = s.lower(l, n.MAC)
-	e.IfIndex, e.XDP, e.Wire = uint32(l.Index), l.XDPTarget, l.Shortcut && e.Tags.Len() == 0
+	e.IfIndex, e.XDP, e.PseudowireDevice = uint32(l.Index), l.XDPTarget, l.Bypass && e.Tags.Len() == 0
 	return e, ok
 }
 

@@ -31,11 +31,11 @@ func (s *Service) Received(name string, data []byte, missed bool, behind uint64,
 	}
 	switch m.Kind {
 	case sessionsync.Begin:
-		p.round, p.whole, p.sweep = m.Listing, true, nil
+		p.round, p.whole, p.sweep = m.Dump, true, nil
 	case sessionsync.Part, sessionsync.End:
-		p.whole = p.whole && m.Listing == p.round
+		p.whole = p.whole && m.Dump == p.round
 	}
-	if err := s.adopt(p, m); err != nil {
+	if err := s.importing(p, m); err != nil {
 		s.err = err
 	}
 	if m.Kind == sessionsync.End && p.whole {
@@ -46,46 +46,46 @@ func (s *Service) Received(name string, data []byte, missed bool, behind uint64,
 // complete ends a listing of which nothing was missed. What it did not have is
 // over, unless its router has forgotten it itself.
 func (s *Service) complete(p *peer, m *sessionsync.Message, now time.Time) {
-	p.ask, p.told, p.whole = false, true, false
-	p.stats.Listings++
+	p.ask, p.notified, p.whole = false, true, false
+	p.stats.Dumps++
 	p.stats.Listed = now
 	if !m.Partial {
 		p.sweep = s.Table.List()
 	}
-	if s.fresh && !slices.ContainsFunc(s.order, func(name string) bool { return !s.peers[name].told }) {
+	if s.fresh && !slices.ContainsFunc(s.order, func(name string) bool { return !s.peers[name].notified }) {
 		s.fresh, s.want = false, true
-		if s.Settled != nil {
-			s.Settled()
+		if s.InSync != nil {
+			s.InSync()
 		}
 	}
 }
 
-func (s *Service) adopt(p *peer, m *sessionsync.Message) error {
-	list := make([]state.Adoption, 0, len(m.Records))
+func (s *Service) importing(p *peer, m *sessionsync.Message) error {
+	list := make([]state.Import, 0, len(m.Records))
 	for _, r := range m.Records {
 		id, shared := s.Translators[r.Translator]
 		if !shared {
 			p.stats.Foreign++
 			continue
 		}
-		a := state.Adoption{Shared: r.Shared, Owner: p.owner, Round: p.round&1 != 0}
+		a := state.Import{Shared: r.Shared, Owner: p.owner, Round: p.round&1 != 0}
 		a.Translator = id
 		switch {
 		case r.What == sessionsync.Put:
-			a.Want = state.AdoptPut
+			a.Want = state.ImportPut
 		case r.What == sessionsync.Ending:
-			a.Want = state.AdoptEnd
+			a.Want = state.ImportEnd
 		case s.fresh:
-			a.Want = state.AdoptLend
+			a.Want = state.ImportReplicate
 		default:
-			a.Want = state.AdoptMark
+			a.Want = state.ImportMark
 		}
 		list = append(list, a)
 	}
 	if len(list) == 0 {
 		return nil
 	}
-	results, err := s.Table.Adopt(list)
+	results, err := s.Table.Import(list)
 	p.stats.count(results)
 	if err != nil {
 		p.missed()
@@ -102,17 +102,17 @@ func (s *Service) forget() error {
 		if p.sweep == nil {
 			continue
 		}
-		var over []state.Adoption
+		var over []state.Import
 		more, err := p.sweep(func(l state.ListedSession) {
 			if l.Remote && l.Owner == p.owner && l.Round != (p.round&1 != 0) {
-				over = append(over, state.Adoption{Shared: l.Shared, Want: state.AdoptEnd, Owner: p.owner})
+				over = append(over, state.Import{Shared: l.Shared, Want: state.ImportEnd, Owner: p.owner})
 			}
 		})
 		if !more || err != nil {
 			p.sweep = nil
 		}
-		results, failed := s.Table.Adopt(over)
-		p.stats.Swept += results[state.AdoptEnded]
+		results, failed := s.Table.Import(over)
+		p.stats.Swept += results[state.ImportEnded]
 		if err = errors.Join(err, failed); err != nil {
 			return fmt.Errorf("end sessions that %s does not have: %w", name, err)
 		}

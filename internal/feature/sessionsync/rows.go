@@ -12,7 +12,7 @@ import (
 	"weft/internal/noun"
 )
 
-// Row is what weft show failover shows.
+// Row is what weft show session-sync shows.
 type Row struct {
 	Status
 	Stream StreamRow `json:"stream"`
@@ -37,7 +37,7 @@ type Source interface {
 // Nouns are what the sharing of sessions has to show.
 func Nouns() []noun.Noun {
 	return []noun.Noun{noun.Of[Source, Row]{
-		Name: "failover", Short: "The sessions that are shared with other routers", From: noun.Daemon, One: true,
+		Name: "session-sync", Short: "The sessions that are shared with other routers", From: noun.Daemon, One: true,
 		Long: `Synchronisation of the sessions of stateful translators between this router
 and its peers ([session_sync]). For each peer: whether it can be read, how many
 of its messages wait, and what became of the sessions that it has sent:
@@ -71,7 +71,7 @@ func page(w io.Writer, rows []Row) {
 		fmt.Fprintf(w, "stream\t%s\n", stream)
 		fmt.Fprintf(w, "readers\t%d connections, %d refused\n", f.Stream.Clients, f.Stream.Refused)
 		fmt.Fprintf(w, "sent\t%d sessions in %d messages, %d bytes; %d listings, the last %s\n",
-			f.Sent.Sessions, f.Sent.Messages, f.Sent.Bytes, f.Sent.Listings, ago(f.Sent.Listed))
+			f.Sent.Sessions, f.Sent.Messages, f.Sent.Bytes, f.Sent.Dumps, ago(f.Sent.Listed))
 		fmt.Fprintf(w, "missed\t%d changes found no room, %d sessions were not taken by the stream\n", f.Sent.Lost, f.Sent.Unsent)
 		if f.Fresh {
 			fmt.Fprintln(w, "note\tnot all peers have said yet what they have")
@@ -113,17 +113,17 @@ func ago(t time.Time) string {
 func metrics() []noun.Metric[Row] {
 	peer := []string{"peer"}
 	return []noun.Metric[Row]{
-		noun.NewGauge("weft_failover_peer_connected", "Whether the peer's sessions are being read.", peer, func(r Row, put func(float64, ...string)) {
+		noun.NewGauge("weft_session_sync_peer_connected", "Whether the peer's sessions are being read.", peer, func(r Row, put func(float64, ...string)) {
 			for _, p := range r.Peers {
 				put(noun.Truth(p.Connected), p.Peer)
 			}
 		}),
-		noun.NewGauge("weft_failover_peer_behind_messages", "Messages of the peer that wait to be read.", peer, func(r Row, put func(float64, ...string)) {
+		noun.NewGauge("weft_session_sync_peer_behind_messages", "Messages of the peer that wait to be read.", peer, func(r Row, put func(float64, ...string)) {
 			for _, p := range r.Peers {
 				put(float64(p.Behind), p.Peer)
 			}
 		}),
-		noun.NewCounter("weft_failover_received_total", "Session updates received from a peer, by result.", []string{"peer", "result"}, func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_session_sync_received_total", "Session updates received from a peer, by result.", []string{"peer", "result"}, func(r Row, put func(float64, ...string)) {
 			for _, p := range r.Peers {
 				for result, n := range map[string]uint64{
 					"made": p.Made, "renewed": p.Renewed, "ended": p.Ended, "kept": p.Kept, "conflict": p.Conflicts,
@@ -133,16 +133,16 @@ func metrics() []noun.Metric[Row] {
 				}
 			}
 		}),
-		noun.NewCounter("weft_failover_sent_total", "Messages, session updates, bytes and dumps sent to peers, by kind.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_session_sync_sent_total", "Messages, session updates, bytes and dumps sent to peers, by kind.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
 			put(float64(r.Sent.Messages), "messages")
 			put(float64(r.Sent.Sessions), "sessions")
 			put(float64(r.Sent.Bytes), "bytes")
-			put(float64(r.Sent.Listings), "listings")
+			put(float64(r.Sent.Dumps), "listings")
 		}),
-		noun.NewCounter("weft_failover_trouble_total", "Events or messages that were lost; a full dump of all sessions followed.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
+		noun.NewCounter("weft_session_sync_trouble_total", "Events or messages that were lost; a full dump of all sessions followed.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
 			put(float64(r.Sent.Lost), "lost")
 			put(float64(r.Sent.Unsent), "unsent")
 		}),
-		noun.NewGauge("weft_failover_stream_bytes", "Size of this router's own stream.", nil, func(r Row, put func(float64, ...string)) { put(float64(r.Stream.Bytes)) }),
+		noun.NewGauge("weft_session_sync_stream_bytes", "Size of this router's own stream.", nil, func(r Row, put func(float64, ...string)) { put(float64(r.Stream.Bytes)) }),
 	}
 }

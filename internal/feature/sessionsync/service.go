@@ -21,7 +21,7 @@ type Table interface {
 	// List begins a listing of all sessions; each call of what it gives gives
 	// some of them, and false when there are none left.
 	List() func(see func(state.ListedSession)) (bool, error)
-	Adopt([]state.Adoption) ([state.AdoptResults]uint64, error)
+	Import([]state.Import) ([state.ImportResults]uint64, error)
 }
 
 // Stream is where messages go.
@@ -41,7 +41,7 @@ type Options struct {
 	Table       Table
 	Stream      Stream
 	Fresh       bool   // the tables are new: no peer has sent its sessions yet
-	Settled     func() // called once that has changed
+	InSync      func() // called once that has changed
 }
 
 const (
@@ -65,7 +65,7 @@ type Service struct {
 	open     bool   // the own stream can be written
 	lost     uint64 // changes that found no room, as known
 	lostAt   time.Time
-	listing  *listing
+	dump     *dump
 	listed   uint32 // number of the last listing
 	listedAt time.Time
 	want     bool // another listing
@@ -75,21 +75,21 @@ type Service struct {
 	err      error // of the table
 }
 
-type listing struct {
+type dump struct {
 	next func(func(state.ListedSession)) (bool, error)
 }
 
 // peer is another router, as this one knows it.
 type peer struct {
-	name    string
-	owner   uint8
-	stats   Received
-	ask     bool // for a listing
-	askedAt time.Time
-	round   uint32 // listing that it is in, or was in last
-	whole   bool   // nothing of it was missed since it began
-	told    bool   // one was whole
-	sweep   func(func(state.ListedSession)) (bool, error)
+	name     string
+	owner    uint8
+	stats    Received
+	ask      bool // for a listing
+	askedAt  time.Time
+	round    uint32 // listing that it is in, or was in last
+	whole    bool   // nothing of it was missed since it began
+	notified bool   // one was whole
+	sweep    func(func(state.ListedSession)) (bool, error)
 }
 
 // NewService makes a service. Nothing is connected yet.
@@ -107,7 +107,7 @@ func NewService(o Options) *Service {
 
 // Opened says that the own stream is new: it has nothing yet.
 func (s *Service) Opened() {
-	s.open, s.want, s.listing = true, true, nil
+	s.open, s.want, s.dump = true, true, nil
 	s.stats.Opened++
 }
 
@@ -150,7 +150,7 @@ func (p *peer) missed() { p.ask, p.whole, p.sweep = true, false, nil }
 
 // Tick does what is due. It is called some fifty times a second.
 func (s *Service) Tick(now time.Time) {
-	s.err = errors.Join(s.tell(now), s.list(now), s.forget())
+	s.err = errors.Join(s.notify(now), s.list(now), s.forget())
 	for _, name := range s.order {
 		p := s.peers[name]
 		// one that is being listened to, with nothing missed, will do
@@ -164,7 +164,7 @@ func (s *Service) Tick(now time.Time) {
 }
 
 // tell passes on what has changed.
-func (s *Service) tell(now time.Time) error {
+func (s *Service) notify(now time.Time) error {
 	n, err := s.Table.Changes(changesAtOnce, func(c state.SessionChange) {
 		r := sessionsync.Record{What: sessionsync.Put, Shared: c.Shared}
 		if c.Ended {
@@ -194,33 +194,33 @@ func (s *Service) tell(now time.Time) error {
 // list goes on with a listing, or begins one. Each part is read and sent before
 // the next changes are looked at: what is in the stream is in order.
 func (s *Service) list(now time.Time) error {
-	if s.listing == nil && s.want && s.open && (s.listedAt.IsZero() || now.Sub(s.listedAt) >= listPause) {
+	if s.dump == nil && s.want && s.open && (s.listedAt.IsZero() || now.Sub(s.listedAt) >= listPause) {
 		s.want, s.listedAt = false, now
 		s.listed++
-		s.listing = &listing{s.Table.List()}
+		s.dump = &dump{s.Table.List()}
 		s.publish(sessionsync.Begin)
 	}
-	if s.listing == nil || s.Stream.Behind() > listRoom {
+	if s.dump == nil || s.Stream.Behind() > listRoom {
 		return nil
 	}
-	more, err := s.listing.next(func(l state.ListedSession) {
+	more, err := s.dump.next(func(l state.ListedSession) {
 		r := sessionsync.Record{What: sessionsync.Put, Shared: l.Shared}
 		if l.Remote {
-			r.What = sessionsync.Lend
+			r.What = sessionsync.Replicate
 		}
 		s.add(sessionsync.Part, r)
 	})
-	if s.listing == nil {
+	if s.dump == nil {
 		return err // the stream broke meanwhile
 	}
 	s.flush(sessionsync.Part)
 	if err != nil {
-		s.listing, s.want = nil, true
+		s.dump, s.want = nil, true
 		return fmt.Errorf("list sessions: %w", err)
 	}
-	if !more && s.listing != nil {
-		s.listing = nil
-		s.stats.Listings++
+	if !more && s.dump != nil {
+		s.dump = nil
+		s.stats.Dumps++
 		s.stats.Listed = now
 		s.publish(sessionsync.End)
 	}
@@ -252,7 +252,7 @@ func (s *Service) flush(kind sessionsync.Kind) {
 // publish sends a message. If the stream does not accept it, the stream is created again
 // and a full dump follows; there is no use in further attempts until then.
 func (s *Service) publish(kind sessionsync.Kind) {
-	m := sessionsync.Message{Kind: kind, Partial: s.fresh, Listing: s.listed, Records: s.buffer}
+	m := sessionsync.Message{Kind: kind, Partial: s.fresh, Dump: s.listed, Records: s.buffer}
 	defer func() { s.buffer = s.buffer[:0] }()
 	if !s.open {
 		s.stats.Unsent += uint64(len(s.buffer))
@@ -265,7 +265,7 @@ func (s *Service) publish(kind sessionsync.Kind) {
 	if err != nil {
 		s.stats.Unsent += uint64(len(s.buffer))
 		s.stats.Error = err.Error()
-		s.want, s.listing = true, nil
+		s.want, s.dump = true, nil
 		return
 	}
 	s.stats.Error = ""

@@ -75,29 +75,29 @@ func (t *table) List() func(func(state.ListedSession)) (bool, error) {
 	}
 }
 
-func (t *table) Adopt(list []state.Adoption) (r [state.AdoptResults]uint64, err error) {
+func (t *table) Import(list []state.Import) (r [state.ImportResults]uint64, err error) {
 	for _, a := range list {
 		was := t.sessions[a.IPv4.Port()]
 		now := state.ListedSession{Shared: a.Shared, Remote: true, Owner: a.Owner, Round: a.Round}
 		switch {
 		case a.Translator != 4:
 			return r, errors.New("another translator's number")
-		case a.Want == state.AdoptEnd && was != nil && was.Remote:
+		case a.Want == state.ImportEnd && was != nil && was.Remote:
 			delete(t.sessions, a.IPv4.Port())
-			r[state.AdoptEnded]++
-		case a.Want == state.AdoptEnd, a.Want == state.AdoptMark && was == nil:
-			r[state.AdoptKept]++
+			r[state.ImportEnded]++
+		case a.Want == state.ImportEnd, a.Want == state.ImportMark && was == nil:
+			r[state.ImportKept]++
 		case was == nil:
 			t.sessions[a.IPv4.Port()] = &now
-			r[state.AdoptMade]++
-		case a.Want == state.AdoptPut && (was.Remote || a.Left > was.Left+time.Second):
+			r[state.ImportMade]++
+		case a.Want == state.ImportPut && (was.Remote || a.Left > was.Left+time.Second):
 			t.sessions[a.IPv4.Port()] = &now
-			r[state.AdoptRenewed]++
+			r[state.ImportRenewed]++
 		case was.Remote && was.Owner == a.Owner:
 			was.Round = a.Round
-			r[state.AdoptKept]++
+			r[state.ImportKept]++
 		default:
-			r[state.AdoptKept]++
+			r[state.ImportKept]++
 		}
 	}
 	return r, nil
@@ -107,12 +107,12 @@ func (t *table) Adopt(list []state.Adoption) (r [state.AdoptResults]uint64, err 
 type router struct {
 	*sessionsync.Service
 	*table
-	name    string
-	sent    [][]byte
-	asked   []string
-	broken  bool
-	behind  float64 // the slowest reader
-	settled int
+	name   string
+	sent   [][]byte
+	asked  []string
+	broken bool
+	behind float64 // the slowest reader
+	inSync int
 }
 
 func (r *router) Behind() float64 { return r.behind }
@@ -134,7 +134,7 @@ func start(name string, t *table, fresh bool, peers ...string) *router {
 	r := &router{table: t, name: name}
 	r.Service = sessionsync.NewService(sessionsync.Options{
 		Name: name, Peers: peers, Translators: map[string]int{"main": 4}, Table: t, Stream: r,
-		Fresh: fresh, Settled: func() { r.settled++ },
+		Fresh: fresh, InSync: func() { r.inSync++ },
 	})
 	return r
 }
@@ -203,8 +203,8 @@ func TestWhatOneMakesTheOtherHas(t *testing.T) {
 	c.connect(a, b)
 	c.pass(5*time.Second, a, b)
 	b.has(t, "listed", 1, 2)
-	if a.settled != 1 || b.settled != 1 || a.Status().Fresh {
-		t.Errorf("settled %d and %d times", a.settled, b.settled)
+	if a.inSync != 1 || b.inSync != 1 || a.Status().Fresh {
+		t.Errorf("settled %d and %d times", a.inSync, b.inSync)
 	}
 	a.make(3)
 	c.pass(100*time.Millisecond, a, b)
@@ -216,11 +216,11 @@ func TestWhatOneMakesTheOtherHas(t *testing.T) {
 		t.Errorf("counted %+v", p)
 	}
 	// b does not send sessions that it has received as its own
-	listings := b.Status().Sent.Listings
+	dumps := b.Status().Sent.Dumps
 	sessions := b.Status().Sent.Sessions
 	a.make(4)
 	c.pass(time.Second, a, b)
-	if s := b.Status().Sent; s.Sessions != sessions || s.Listings != listings {
+	if s := b.Status().Sent; s.Sessions != sessions || s.Dumps != dumps {
 		t.Errorf("b sent %+v", s)
 	}
 }
@@ -235,7 +235,7 @@ func TestANewcomerGetsBackWhatItHadAndWhatTheOtherMade(t *testing.T) {
 	// a loses its power; b goes on with 1, ends 2 and makes 4
 	b.Left("a", errors.New("gone"), c.now)
 	b.sessions[1].Remote = false
-	b.Adopt([]state.Adoption{{Shared: session(2, 0), Want: state.AdoptEnd}})
+	b.Import([]state.Import{{Shared: session(2, 0), Want: state.ImportEnd}})
 	b.make(4)
 	c.pass(5*time.Second, b)
 	b.has(t, "without a", 1, 3, 4)
@@ -280,13 +280,13 @@ func TestLostChangesAreHealedByAListing(t *testing.T) {
 	c.connect(a, b)
 	a.make(1, 2)
 	c.pass(5*time.Second, a, b)
-	listings := a.Status().Sent.Listings
+	dumps := a.Status().Sent.Dumps
 	a.make(3)
 	a.end(1)
 	a.changes, a.lost = nil, 2 // the ring was full
 	c.pass(5*time.Second, a, b)
 	b.has(t, "healed", 2, 3)
-	if s := a.Status().Sent; s.Lost != 2 || s.Listings != listings+1 {
+	if s := a.Status().Sent; s.Lost != 2 || s.Dumps != dumps+1 {
 		t.Errorf("sent %+v", s)
 	}
 }
@@ -449,7 +449,7 @@ func TestAListingWaitsForWhoReadsIt(t *testing.T) {
 		t.Errorf("%d of 101 have come: %+v", len(b.sessions), b.Status())
 	}
 	// a peer that receives a dump does not request it again and again
-	if n := a.Status().Sent.Listings; n > 2 {
+	if n := a.Status().Sent.Dumps; n > 2 {
 		t.Errorf("all was listed %d times", n)
 	}
 }

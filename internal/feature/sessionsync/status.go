@@ -6,11 +6,11 @@ import (
 	"weft/internal/state"
 )
 
-// Status is what `weft show failover` shows of the service.
+// Status is what `weft show session-sync` shows of the service.
 type Status struct {
 	Name        string     `json:"name"`
 	Translators []string   `json:"translators"`
-	Fresh       bool       `json:"fresh"` // not all peers have sent a full dump
+	Fresh       bool       `json:"syncing"` // not all peers have sent a full dump
 	Error       string     `json:"error,omitempty"`
 	Sent        Sent       `json:"sent"`
 	Peers       []Received `json:"peers"`
@@ -21,8 +21,8 @@ type Sent struct {
 	Messages uint64    `json:"messages"`
 	Sessions uint64    `json:"sessions"` // entries, of listings too
 	Bytes    uint64    `json:"bytes"`
-	Listings uint64    `json:"listings"`
-	Listed   time.Time `json:"last_listing,omitzero"`
+	Dumps    uint64    `json:"dumps"`
+	Listed   time.Time `json:"last_dump,omitzero"`
 	Opened   uint64    `json:"streams_opened"`
 	Lost     uint64    `json:"lost"`   // changes that found no room in the ring; a listing followed
 	Unsent   uint64    `json:"unsent"` // entries that the stream did not take; a listing followed
@@ -40,8 +40,8 @@ type Received struct {
 	Gaps      uint64    `json:"gaps"`   // how often messages were missing
 	Refused   uint64    `json:"refused_messages"`
 	Asked     uint64    `json:"asked"` // for listings
-	Listings  uint64    `json:"listings"`
-	Listed    time.Time `json:"last_listing,omitzero"`
+	Dumps     uint64    `json:"dumps"`
+	Listed    time.Time `json:"last_dump,omitzero"`
 	Made      uint64    `json:"made"`
 	Renewed   uint64    `json:"renewed"`
 	Ended     uint64    `json:"ended"`
@@ -53,12 +53,12 @@ type Received struct {
 	Swept     uint64    `json:"swept"`   // ended because a listing did not have them
 }
 
-func (r *Received) count(results [state.AdoptResults]uint64) {
-	r.Made += results[state.AdoptMade]
-	r.Renewed += results[state.AdoptRenewed]
-	r.Ended += results[state.AdoptEnded]
-	r.Kept += results[state.AdoptKept]
-	r.Conflicts += results[state.AdoptConflict]
-	r.NoRoom += results[state.AdoptRefused]
-	r.Disturbed += results[state.AdoptAgain]
+func (r *Received) count(results [state.ImportResults]uint64) {
+	r.Made += results[state.ImportMade]
+	r.Renewed += results[state.ImportRenewed]
+	r.Ended += results[state.ImportEnded]
+	r.Kept += results[state.ImportKept]
+	r.Conflicts += results[state.ImportConflict]
+	r.NoRoom += results[state.ImportRefused]
+	r.Disturbed += results[state.ImportAgain]
 }

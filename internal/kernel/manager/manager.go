@@ -26,7 +26,7 @@ var clients = []string{"dhclient", "dhcpcd", "udhcpc"}
 type Host string
 
 // Here is this host.
-const Here Host = "/"
+const LocalAddr Host = "/"
 
 // Of returns the manager of each device that has one; devices are names by index.
 // Unreadable state counts as none. Daemons' state under /run is that of the network

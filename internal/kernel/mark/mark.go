@@ -10,13 +10,13 @@ import (
 // AliasPrefix marks weft's devices: `ip -d link` shows the alias.
 const AliasPrefix = "weft:"
 
-const Shortcut = "shortcut"
+const Bypass = "bypass"
 
-// HasShortcut reports, by its alias, whether a device is a pseudowire that routed
+// HasBypass reports, by its alias, whether a device is a pseudowire that routed
 // packets may bypass.
-func HasShortcut(alias string) bool {
+func HasBypass(alias string) bool {
 	owner, ours := strings.CutPrefix(alias, AliasPrefix+"pseudowire.")
-	return ours && slices.Contains(strings.Fields(owner), Shortcut)
+	return ours && slices.Contains(strings.Fields(owner), Bypass)
 }
 
 // DoomedGroup is the group of devices that are to be removed, and of those that weft

@@ -22,8 +22,8 @@ import (
 type Conntrack struct {
 	asks   *nlconn.Conn
 	routes *nlconn.Conn // what the kernel would route by
-	ends   *netfilterNews
-	rules  *netfilterNews
+	ends   *netfilterEvents
+	rules  *netfilterEvents
 }
 
 // OpenConntrack opens connection tracking. Follow must run for its events to be
@@ -57,7 +57,7 @@ func (c *Conntrack) Close() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	for _, n := range []*netfilterNews{c.ends, c.rules} {
+	for _, n := range []*netfilterEvents{c.ends, c.rules} {
 		if n != nil {
 			errs = append(errs, n.socket.Close())
 		}
@@ -68,7 +68,7 @@ func (c *Conntrack) Close() error {
 // Follow reads events until ctx ends.
 func (c *Conntrack) Follow(ctx context.Context) {
 	var tasks task.Tasks
-	for _, n := range []*netfilterNews{c.ends, c.rules} {
+	for _, n := range []*netfilterEvents{c.ends, c.rules} {
 		tasks.Again("events of netfilter", func() { n.follow(ctx) })
 	}
 	tasks.Wait()
@@ -177,8 +177,8 @@ func (c *Conntrack) All(ctx context.Context, use func(state.Connection)) error {
 }
 
 // Ways asks the kernel for the routes of packets that arrive on an interface.
-func (c *Conntrack) Ways(ctx context.Context, asked []state.FlowAsk) ([]state.FlowWay, error) {
-	ways := make([]state.FlowWay, len(asked))
+func (c *Conntrack) Paths(ctx context.Context, asked []state.FlowAsk) ([]state.FlowPath, error) {
+	paths := make([]state.FlowPath, len(asked))
 	body := func(i int) []byte {
 		a := asked[i]
 		family, bits := byte(unix.AF_INET6), byte(128)
@@ -199,14 +199,14 @@ func (c *Conntrack) Ways(ctx context.Context, asked []state.FlowAsk) ([]state.Fl
 		if kind != unix.RTM_NEWROUTE || rtnetlink.ParseRoute(b, &route) != nil || route.Type != state.RouteUnicast || len(route.Hops) != 1 || route.Hops[0].Encap {
 			return nil
 		}
-		ways[i] = state.FlowWay{Device: route.Hops[0].Device, Gateway: route.Hops[0].Gateway, MTU: route.MTU, Unicast: true}
-		if !ways[i].Gateway.IsValid() {
-			ways[i].Gateway = asked[i].To
+		paths[i] = state.FlowPath{Device: route.Hops[0].Device, Gateway: route.Hops[0].Gateway, MTU: route.MTU, Unicast: true}
+		if !paths[i].Gateway.IsValid() {
+			paths[i].Gateway = asked[i].To
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("ask for routes: %w", err)
 	}
-	return ways, nil
+	return paths, nil
 }

@@ -12,8 +12,8 @@ import (
 	"weft/internal/kernel/nlconn"
 )
 
-// netfilterNews is a subscription to one group.
-type netfilterNews struct {
+// netfilterEvents is a subscription to one group.
+type netfilterEvents struct {
 	socket *nlconn.Conn
 	wake   chan struct{}
 	mu     sync.Mutex
@@ -26,7 +26,7 @@ type netfilterNews struct {
 	ended  error
 }
 
-func subscribeNetfilter(group int, keep bool) (*netfilterNews, error) {
+func subscribeNetfilter(group int, keep bool) (*netfilterEvents, error) {
 	s, err := nlconn.Open(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return nil, err
@@ -37,10 +37,10 @@ func subscribeNetfilter(group int, keep bool) (*netfilterNews, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &netfilterNews{socket: s, wake: make(chan struct{}, 1), keep: keep}, nil
+	return &netfilterEvents{socket: s, wake: make(chan struct{}, 1), keep: keep}, nil
 }
 
-func (n *netfilterNews) follow(ctx context.Context) {
+func (n *netfilterEvents) follow(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() { n.socket.Interrupt() })
 	defer stop()
 	for ctx.Err() == nil {
@@ -57,7 +57,7 @@ func (n *netfilterNews) follow(ctx context.Context) {
 }
 
 // note records that there are events, or that there will be no more.
-func (n *netfilterNews) note(err error) {
+func (n *netfilterEvents) note(err error) {
 	n.mu.Lock()
 	switch {
 	case errors.Is(err, unix.ENOBUFS):
@@ -72,14 +72,14 @@ func (n *netfilterNews) note(err error) {
 }
 
 // begin records the time from which events are waiting.
-func (n *netfilterNews) begin() {
+func (n *netfilterEvents) begin() {
 	if !n.some && !n.lost && len(n.queue) == 0 {
 		n.since = time.Now()
 	}
 }
 
 // behind is how long events have been waiting; zero if there are none.
-func (n *netfilterNews) behind() time.Duration {
+func (n *netfilterEvents) behind() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.some && !n.lost && n.ended == nil && len(n.queue) == 0 {
@@ -88,7 +88,7 @@ func (n *netfilterNews) behind() time.Duration {
 	return time.Since(n.since)
 }
 
-func (n *netfilterNews) take(piece []byte) {
+func (n *netfilterEvents) take(piece []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.begin()
@@ -104,7 +104,7 @@ func (n *netfilterNews) take(piece []byte) {
 }
 
 // changed reports once that an event came.
-func (n *netfilterNews) changed() (bool, error) {
+func (n *netfilterEvents) changed() (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	changed := n.some || n.lost
@@ -114,7 +114,7 @@ func (n *netfilterNews) changed() (bool, error) {
 
 // oldest removes the oldest messages from the queue, and wakes again if there are
 // more. After ErrEventsLost messages are missing, and it returns none.
-func (n *netfilterNews) oldest(most int) (queue [][]byte, err error) {
+func (n *netfilterEvents) oldest(most int) (queue [][]byte, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.lost {

@@ -38,7 +38,7 @@ const (
 
 // Refusals are the events of packets that the ruleset refuses.
 type Refusals struct {
-	*netfilterNews
+	*netfilterEvents
 	open map[uint32]state.RefusedPacket // traced packets by the kernel's number for them
 }
 

@@ -117,7 +117,7 @@ func TestWhatATraceTells(t *testing.T) {
 	dropped := trace(familyInet, 7, traceTypeRule, theirs, nlconn.Attribute(traceHandle, []byte{0, 0, 0, 0, 0, 0, 0, 9}), verdict(nfDrop))
 	for name, c := range map[string]struct {
 		messages [][]byte
-		told     int
+		notified int
 	}{
 		"a rule that drops":                         {[][]byte{sampled(nil), dropped}, 1},
 		"a policy that drops":                       {[][]byte{sampled(nil), trace(familyIPv4, 7, traceTypePolicy, theirs, nlconn.Attribute(tracePolicy, nlconn.Put32(nfDrop)))}, 1},
@@ -141,8 +141,8 @@ func TestWhatATraceTells(t *testing.T) {
 		"a header too short":                        {[][]byte{{1, 0, 0}, dropped}, 0},
 		"nothing":                                   {[][]byte{{}}, 0},
 	} {
-		if list := reported(newRefusals(), c.messages...); len(list) != c.told {
-			t.Errorf("%s: %d reported, not %d: %+v", name, len(list), c.told, list)
+		if list := reported(newRefusals(), c.messages...); len(list) != c.notified {
+			t.Errorf("%s: %d reported, not %d: %+v", name, len(list), c.notified, list)
 		}
 	}
 }

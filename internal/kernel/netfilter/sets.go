@@ -152,7 +152,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 
 // RulesetEvents are the events of changes of nftables' ruleset, elements of sets
 // too.
-type RulesetEvents struct{ *netfilterNews }
+type RulesetEvents struct{ *netfilterEvents }
 
 // OpenRulesetEvents subscribes to them. Follow must run.
 func OpenRulesetEvents() (*RulesetEvents, error) {

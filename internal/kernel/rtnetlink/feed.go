@@ -41,15 +41,15 @@ type Sink interface {
 // Feed receives events of routes, neighbours, links, next hop objects and rules.
 // Dump and Deliver belong to one goroutine.
 type Feed struct {
-	news  *nlconn.Conn // subscribed
-	asks  *nlconn.Conn // dumps
-	wake  chan struct{}
-	mu    sync.Mutex
-	queue [][]byte
-	bytes int
-	since time.Time // since when events have been waiting, if there are any
-	lost  bool      // events were lost: only a dump shows the current state
-	ended error
+	events *nlconn.Conn // subscribed
+	asks   *nlconn.Conn // dumps
+	wake   chan struct{}
+	mu     sync.Mutex
+	queue  [][]byte
+	bytes  int
+	since  time.Time // since when events have been waiting, if there are any
+	lost   bool      // events were lost: only a dump shows the current state
+	ended  error
 
 	netdev *netlink.GenlFamily // nil: this kernel does not tell what drivers can
 	route  state.KernelRoute   // used again and again
@@ -57,19 +57,19 @@ type Feed struct {
 
 // OpenFeed subscribes to the events. Follow must run for them to be read.
 func OpenFeed() (*Feed, error) {
-	news, err := nlconn.OpenRoute()
+	events, err := nlconn.OpenRoute()
 	if err != nil {
 		return nil, err
 	}
 	asks, err := nlconn.OpenRoute()
 	if err != nil {
-		return nil, errors.Join(err, news.Close())
+		return nil, errors.Join(err, events.Close())
 	}
-	f := &Feed{news: news, asks: asks, wake: make(chan struct{}, 1)}
+	f := &Feed{events: events, asks: asks, wake: make(chan struct{}, 1)}
 	if family, err := netlink.GenlFamilyGet("netdev"); err == nil {
 		f.netdev = family
 	}
-	if err := news.Control(subscribeRoutes); err != nil {
+	if err := events.Control(subscribeRoutes); err != nil {
 		return nil, errors.Join(fmt.Errorf("subscribe to routes: %w", err), f.Close())
 	}
 	return f, nil
@@ -91,7 +91,7 @@ func subscribeRoutes(fd int) error {
 }
 
 // Close ends the feed.
-func (f *Feed) Close() error { return errors.Join(f.news.Close(), f.asks.Close()) }
+func (f *Feed) Close() error { return errors.Join(f.events.Close(), f.asks.Close()) }
 
 // Wake receives after events have come.
 func (f *Feed) Wake() <-chan struct{} { return f.wake }
@@ -99,10 +99,10 @@ func (f *Feed) Wake() <-chan struct{} { return f.wake }
 // Follow reads events and queues them for Deliver, until ctx ends or the socket
 // fails for good.
 func (f *Feed) Follow(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { f.news.Close() })
+	stop := context.AfterFunc(ctx, func() { f.events.Close() })
 	defer stop()
 	for {
-		err := f.news.Drain(f.keep)
+		err := f.events.Drain(f.keep)
 		f.mu.Lock()
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
@@ -125,8 +125,8 @@ func (f *Feed) Follow(ctx context.Context) {
 // Take reads the pending events for Deliver: for a caller that does not Follow, but
 // polls when it needs the current state.
 func (f *Feed) Take() error {
-	return f.news.Control(func(fd int) error {
-		_, err := f.news.Empty(fd, math.MaxInt, f.keep)
+	return f.events.Control(func(fd int) error {
+		_, err := f.events.Empty(fd, math.MaxInt, f.keep)
 		if errors.Is(err, unix.ENOBUFS) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -279,7 +279,7 @@ func (f *Feed) takeLink(isNew bool, b []byte, sink Sink) {
 // neighbours, the routes of all tables, and rules. Queued events from before it are
 // delivered after it, which does no harm.
 func (f *Feed) Dump(ctx context.Context, sink Sink) error {
-	return f.list(ctx, sink, []listing{
+	return f.list(ctx, sink, []dump{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
 		{"bridge entries", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_BRIDGE, unix.SizeofNdMsg)},
 		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
@@ -293,7 +293,7 @@ func (f *Feed) Dump(ctx context.Context, sink Sink) error {
 // DumpLinks is Dump without routes: for a caller that queries routes one by one, and
 // needs events of changes.
 func (f *Feed) DumpLinks(ctx context.Context, sink Sink) error {
-	return f.list(ctx, sink, []listing{
+	return f.list(ctx, sink, []dump{
 		{"links", unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)},
 		{"next hop objects", unix.RTM_GETNEXTHOP, make([]byte, 8)},
 		{"neighbours", unix.RTM_GETNEIGH, nlconn.Head(unix.AF_INET, unix.SizeofNdMsg)},
@@ -302,14 +302,14 @@ func (f *Feed) DumpLinks(ctx context.Context, sink Sink) error {
 }
 
 // listing is one dump request.
-type listing struct {
+type dump struct {
 	what string
 	kind uint16
 	body []byte
 }
 
 // list passes the answers, and at last the rules, to the sink.
-func (f *Feed) list(ctx context.Context, sink Sink, all []listing) error {
+func (f *Feed) list(ctx context.Context, sink Sink, all []dump) error {
 	use := func(kind uint16, b []byte) error {
 		f.take(unix.NlMsghdr{Type: kind, Flags: unix.NLM_F_APPEND}, b, sink)
 		return nil

@@ -91,7 +91,7 @@ func parseLink(b []byte) (state.KernelLink, error) {
 		case unix.IFLA_MASTER:
 			l.Master = int(nlconn.U32(v))
 		case unix.IFLA_IFALIAS:
-			l.Sessions, l.Shortcut = mark.HasSessions(nlconn.Text(v)), mark.HasShortcut(nlconn.Text(v))
+			l.Sessions, l.Bypass = mark.HasSessions(nlconn.Text(v)), mark.HasBypass(nlconn.Text(v))
 		case unix.IFLA_LINK:
 			lower = int(nlconn.U32(v))
 		case unix.IFLA_PHYS_PORT_NAME:

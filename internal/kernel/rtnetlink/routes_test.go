@@ -244,26 +244,26 @@ func TestSocketThatOverranIsEmptyWhenItSaysSo(t *testing.T) {
 	spacetest.Batch(t, space, "link set lo up")
 	feed := openFeed(t, space)
 	narrow(t, space, feed)
-	if err := feed.news.Drain(func([]byte) {}); !errors.Is(err, unix.ENOBUFS) {
+	if err := feed.events.Drain(func([]byte) {}); !errors.Is(err, unix.ENOBUFS) {
 		t.Fatalf("events that do not fit: %v, want ENOBUFS", err)
 	}
 	spacetest.Batch(t, space, "route add blackhole 203.0.113.0/24")
-	heard := false
-	err := feed.news.Drain(func(piece []byte) {
+	received := false
+	err := feed.events.Drain(func(piece []byte) {
 		for h, b := range nlconn.Messages(piece) {
 			var r state.KernelRoute
-			heard = heard || h.Type == unix.RTM_NEWROUTE && ParseRoute(b, &r) == nil && r.Prefix == netip.MustParsePrefix("203.0.113.0/24")
+			received = received || h.Type == unix.RTM_NEWROUTE && ParseRoute(b, &r) == nil && r.Prefix == netip.MustParsePrefix("203.0.113.0/24")
 		}
 	})
-	if err != nil || !heard {
-		t.Errorf("the route after the overrun: heard %v, %v", heard, err)
+	if err != nil || !received {
+		t.Errorf("the route after the overrun: heard %v, %v", received, err)
 	}
 }
 
 // narrow gives a feed's socket too little room for the events that it causes.
 func narrow(t *testing.T, space *netspace.Space, feed *Feed) {
 	t.Helper()
-	err := feed.news.Control(func(fd int) error {
+	err := feed.events.Control(func(fd int) error {
 		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8192)
 	})
 	if err != nil {

@@ -75,11 +75,11 @@ func (a *agent) pipeIn(ctx context.Context, id uint64, input <-chan []byte, to i
 	defer to.Close()
 	for {
 		select {
-		case piece, more := <-input:
+		case fragment, more := <-input:
 			if !more {
 				return
 			}
-			to.Write(piece) // whether it is read is the command's affair
+			to.Write(fragment) // whether it is read is the command's affair
 			a.say(message{ID: id, Took: true})
 		case <-ctx.Done():
 			return

@@ -66,11 +66,11 @@ func (s *screen) attach(conn net.Conn) {
 type switchboard struct {
 	guest net.Conn
 
-	mu      sync.Mutex
-	clients map[*client]bool
-	calls   map[uint64]call // by the switchboard's number
-	last    uint64
-	told    message // the state that every client gets: ready, or an error
+	mu       sync.Mutex
+	clients  map[*client]bool
+	calls    map[uint64]call // by the switchboard's number
+	last     uint64
+	notified message // the state that every client gets: ready, or an error
 }
 
 type client struct {
@@ -103,7 +103,7 @@ func (s *switchboard) fromGuest(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.ID == 0 {
-		s.tellAll(m)
+		s.notifyAll(m)
 		return
 	}
 	c, ok := s.calls[m.ID]
@@ -114,17 +114,17 @@ func (s *switchboard) fromGuest(m message) {
 		delete(s.calls, m.ID)
 	}
 	m.ID = c.id
-	s.tell(c.client, m)
+	s.notify(c.client, m)
 }
 
-func (s *switchboard) tellAll(m message) {
-	s.told = m
+func (s *switchboard) notifyAll(m message) {
+	s.notified = m
 	for c := range s.clients {
-		s.tell(c, m)
+		s.notify(c, m)
 	}
 }
 
-func (s *switchboard) tell(c *client, m message) {
+func (s *switchboard) notify(c *client, m message) {
 	c.conn.SetWriteDeadline(time.Now().Add(clientPatience))
 	if err := c.out.Encode(m); err != nil {
 		c.conn.Close() // serve then forgets it
@@ -135,7 +135,7 @@ func (s *switchboard) tell(c *client, m message) {
 func (s *switchboard) died(how string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tellAll(message{Died: how})
+	s.notifyAll(message{Died: how})
 }
 
 // serve forwards one client's messages until it leaves; commands that it left
@@ -144,8 +144,8 @@ func (s *switchboard) serve(conn net.Conn) {
 	c := &client{conn: conn, out: json.NewEncoder(conn)}
 	s.mu.Lock()
 	s.clients[c] = true
-	if s.told.Ready || s.told.Error != "" || s.told.Died != "" {
-		s.tell(c, s.told)
+	if s.notified.Ready || s.notified.Error != "" || s.notified.Died != "" {
+		s.notify(c, s.notified)
 	}
 	s.mu.Unlock()
 
@@ -173,8 +173,8 @@ func (s *switchboard) serve(conn net.Conn) {
 func (s *switchboard) toGuest(c *client, m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.Run != nil && !s.told.Ready {
-		s.tell(c, message{ID: m.ID, Error: "the guest is not ready"})
+	if m.Run != nil && !s.notified.Ready {
+		s.notify(c, message{ID: m.ID, Error: "the guest is not ready"})
 		return
 	}
 	if m.Run != nil {

@@ -94,7 +94,7 @@ func (g *Gen) node6() netip.Addr {
 			return v6
 		}
 	}
-	return g.stranger6()
+	return g.outsider6()
 }
 
 // far4 returns the address of an IPv4 node: any that may be embedded, now and
@@ -120,7 +120,7 @@ func (g *Gen) far6() netip.Addr {
 	if v6, ok := g.cfg.Table.To6(v4); ok {
 		return v6
 	}
-	return g.stranger6()
+	return g.outsider6()
 }
 
 // inside draws an address of p.
@@ -140,7 +140,7 @@ func (g *Gen) inside(p netip.Prefix) netip.Addr {
 }
 
 // stranger6 returns a global address that is very likely not translated.
-func (g *Gen) stranger6() netip.Addr {
+func (g *Gen) outsider6() netip.Addr {
 	b := [16]byte(g.bytes(16))
 	b[0], b[1], b[2], b[3] = 0x2a, 0x00, 0x14, 0x50
 	return netip.AddrFrom16(b)

@@ -29,13 +29,13 @@ func (g *Gen) addresses6() (src, dst netip.Addr) {
 	switch g.r.IntN(5) {
 	case 0:
 		g.note("dst-stranger")
-		dst = g.stranger6()
+		dst = g.outsider6()
 	case 1:
 		g.note("dst-link")
 		dst = pick(g, netip.MustParseAddr("fe80::1"), netip.MustParseAddr("ff02::1"), netip.MustParseAddr("ff0e::5"))
 	case 2:
 		g.note("src-unmapped")
-		src = g.stranger6()
+		src = g.outsider6()
 	case 3:
 		g.note("src-illegal")
 		src = pick(g, netip.IPv6Unspecified(), netip.IPv6Loopback(),

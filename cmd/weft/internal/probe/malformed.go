@@ -29,7 +29,7 @@ func malformedCommand() *cobra.Command {
 		ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, os.Interrupt)
 		defer stop()
 		return lac.Malformed{
-			Server: netip.AddrPortFrom(addrs[0], 1701), Here: netip.AddrPortFrom(addrs[1], 20000), RADIUS: netip.AddrPortFrom(addrs[1], 1812),
+			Server: netip.AddrPortFrom(addrs[0], 1701), LocalAddr: netip.AddrPortFrom(addrs[1], 20000), RADIUS: netip.AddrPortFrom(addrs[1], 1812),
 			Steady: netip.AddrPortFrom(addrs[2], 1701), Target: addrs[3], Out: c.OutOrStdout(),
 		}.Run(ctx)
 	}

@@ -70,7 +70,7 @@ func scenarioEnds() same.Ends {
 		Member6: netip.MustParseAddr("2001:db8:1::2"), Member4: netip.MustParseAddr("192.0.2.2"),
 		Second6: netip.MustParseAddr("2001:db8:1::3"), Second4: netip.MustParseAddr("192.0.2.3"),
 		Server6: netip.MustParseAddr("64:ff9b:1::198.51.100.9"), Server4: netip.MustParseAddr("198.51.100.9"),
-		Stranger6: netip.MustParseAddr("2001:db8:1::7:7"),
+		Outsider6: netip.MustParseAddr("2001:db8:1::7:7"),
 		Prefix:    netip.MustParsePrefix("64:ff9b:1::/96"),
 	}
 }

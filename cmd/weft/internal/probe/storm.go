@@ -26,7 +26,7 @@ func stormCommand() *cobra.Command {
 			text string
 			port uint16
 			into *netip.AddrPort
-		}{{args[0], 1701, &s.Server}, {here, 1701, &s.Here}, {steady, 1701, &s.Steady}, {here, 1812, &s.RADIUS}} {
+		}{{args[0], 1701, &s.Server}, {here, 1701, &s.LocalAddr}, {steady, 1701, &s.Steady}, {here, 1812, &s.RADIUS}} {
 			addr, err := netip.ParseAddr(a.text)
 			if err != nil {
 				return err

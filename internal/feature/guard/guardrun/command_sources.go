@@ -102,7 +102,7 @@ func changeBlocked(c *cobra.Command, r runner.Commands, blocked []netip.Prefix, 
 	case err != nil:
 		return err
 	}
-	return tellLetIn(c.ErrOrStderr(), d, blocked)
+	return notifyLetIn(c.ErrOrStderr(), d, blocked)
 }
 
 const (
@@ -144,7 +144,7 @@ func awaitBlocked(c *cobra.Command, r runner.Commands, d runner.Doors, guarded b
 // letInMost is how many are listed.
 const letInMost = 10
 
-func tellLetIn(w io.Writer, d runner.Doors, blocked []netip.Prefix) error {
+func notifyLetIn(w io.Writer, d runner.Doors, blocked []netip.Prefix) error {
 	free, err := guardtable.Of(d.Datapath).GuardLetsIn(blocked)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func (t Tables) Counters() (rows []host.Counter, err error) {
 }
 
 // Ports lists what the programs know of interfaces.
-func (t Tables) Ports() ([]state.Port, error) { return ingresstable.Of(t.Datapath).Ports() }
+func (t Tables) Ports() ([]state.IngressEntry, error) { return ingresstable.Of(t.Datapath).Ports() }
 
 // Translators lists the translators, whose devices carry programs too.
 func (t Tables) Translators() ([]state.Translator, error) {

@@ -30,7 +30,7 @@ type entry struct {
 // datapath, read before they are deleted, and of the slow path. store has the records
 // that must outlive this process; they are written together with the changes of the
 // sessions, so that each Stop is sent once and none is lost.
-func (s *subscribers) account(list []*subscriber.Account) (told []entry, store []subscriber.Stored) {
+func (s *subscribers) account(list []*subscriber.Account) (reported []entry, store []subscriber.Stored) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (s *subscribers) account(list []*subscriber.Account) (told []entry, store [
 	}
 	counted := s.counters(ids)
 	for _, a := range list {
-		client := s.accounts.client(a.Access, a.Started)
+		client := s.accounts.client(a.LNS, a.Started)
 		if client == nil {
 			continue
 		}
@@ -49,7 +49,7 @@ func (s *subscribers) account(list []*subscriber.Account) (told []entry, store [
 			s.addCounted(a, &total, subscriber.Traffic{UpPackets: c.UpPackets, UpBytes: c.UpBytes, DownPackets: c.DownPackets, DownBytes: c.DownBytes})
 		}
 		one := &aaa.Record{Account: accountingRequest(a), Total: traffic(total)}
-		told = append(told, entry{client, one})
+		reported = append(reported, entry{client, one})
 		if a.Kind == subscriber.AccountInterim || !s.keeps {
 			continue // the next process sends one with higher totals
 		}
@@ -62,7 +62,7 @@ func (s *subscribers) account(list []*subscriber.Account) (told []entry, store [
 		one.Number = s.accounts.number
 		store = append(store, subscriber.Stored{Key: accountName(one.Number), Value: value})
 	}
-	return told, store
+	return reported, store
 }
 
 // addCounted adds the datapath's counters to an accounting record: those of the
@@ -86,7 +86,7 @@ func (s *subscribers) addCounted(a *subscriber.Account, total *subscriber.Traffi
 func (s *subscribers) logLogins() {
 	list, omitted := s.engine.Logins()
 	for _, l := range list {
-		about := []any{"access", l.Access, "login", l.Login, "calling", l.Calling, "lac", l.LAC.String(), "session", l.Session}
+		about := []any{"lns", l.LNS, "login", l.Login, "calling", l.Calling, "lac", l.LAC.String(), "session", l.Session}
 		if l.Kind != subscriber.LoginRefused {
 			about = append(about, "ipv4", addressText(l.IPv4), "prefix", prefixText(l.Prefix), "delegated", prefixText(l.Delegated))
 		}
@@ -105,7 +105,7 @@ func (s *subscribers) logLogins() {
 }
 
 // tell passes accounting records to the RADIUS clients, after they have been stored.
-func (s *subscribers) tell(ctx context.Context, list []entry) {
+func (s *subscribers) notify(ctx context.Context, list []entry) {
 	for _, e := range list {
 		e.client.Account(ctx, e.record)
 	}
@@ -131,9 +131,9 @@ func (a *accounts) client(section string, began time.Time) *aaa.Client {
 }
 
 // settled gives the records that the store can delete.
-func (a *accounts) settled() (gone []subscriber.Stored) {
+func (a *accounts) acknowledged() (gone []subscriber.Stored) {
 	take := func(c *aaa.Client) {
-		for _, number := range c.Settled() {
+		for _, number := range c.Acknowledged() {
 			gone = append(gone, subscriber.Stored{Key: accountName(number)})
 		}
 	}

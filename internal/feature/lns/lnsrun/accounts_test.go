@@ -76,11 +76,11 @@ func ends(t *testing.T, s *running, ids ...string) {
 	t.Helper()
 	var list []*subscriber.Account
 	for _, id := range ids {
-		list = append(list, &subscriber.Account{Kind: subscriber.AccountStop, Access: "isp", ID: id, Login: "alice", Started: time.Now().Add(-time.Hour), At: time.Now().Add(-time.Minute), Slow: subscriber.Traffic{UpBytes: 5000}})
+		list = append(list, &subscriber.Account{Kind: subscriber.AccountStop, LNS: "isp", ID: id, Login: "alice", Started: time.Now().Add(-time.Hour), At: time.Now().Add(-time.Minute), Slow: subscriber.Traffic{UpBytes: 5000}})
 	}
-	told, books := s.account(list)
+	reported, books := s.account(list)
 	s.files.keep(books)
-	s.tell(s.ctx, told)
+	s.notify(s.ctx, reported)
 }
 
 // killed gives what a process leaves that is killed now.
@@ -121,32 +121,32 @@ func TestAccountsOutliveAKilledDaemon(t *testing.T) {
 	second.wait()
 	third, end := process(t, next, f)
 	// the server is back
-	heard := map[string]int{}
-	told := make(chan *radius.Packet, 100)
+	received := map[string]int{}
+	reported := make(chan *radius.Packet, 100)
 	server := radius.PacketServer{
 		SecretSource: radius.StaticSecretSource([]byte("with RADIUS")),
 		Handler: radius.HandlerFunc(func(w radius.ResponseWriter, r *radius.Request) {
 			_ = w.Write(r.Response(radius.CodeAccountingResponse))
-			told <- r.Packet
+			reported <- r.Packet
 		}),
 	}
 	go func() { _ = server.Serve(conn) }()
 	deadline := time.After(30 * time.Second)
-	for len(heard) < 3 {
+	for len(received) < 3 {
 		select {
-		case p := <-told:
-			heard[rfc2866.AcctSessionID_GetString(p)]++
+		case p := <-reported:
+			received[rfc2866.AcctSessionID_GetString(p)]++
 			if late := rfc2866.AcctDelayTime_Get(p); late < 60 || late > 120 || rfc2866.AcctInputOctets_Get(p) != 5000 {
 				t.Errorf("Acct-Delay-Time %d s, %d bytes", late, rfc2866.AcctInputOctets_Get(p))
 			}
 		case <-deadline:
-			t.Fatalf("received only %v", heard)
+			t.Fatalf("received only %v", received)
 		}
 	}
 	for begun := time.Now(); third.accounts.clients["isp"].Waiting() > 0 && time.Since(begun) < 30*time.Second; {
 		time.Sleep(time.Millisecond)
 	}
-	third.files.keep(third.accounts.settled())
+	third.files.keep(third.accounts.acknowledged())
 	fourth, _ := process(t, killed(t, next), f)
 	if n := fourth.accounts.clients["isp"].Waiting(); n != 0 {
 		t.Errorf("%d acknowledged records are sent again", n)
@@ -185,8 +185,8 @@ func TestAccountsOfASectionThatIsNoMore(t *testing.T) {
 	ends(t, s, "a1")
 	s.serveAccounts(s.ctx, none)
 	ends(t, s, "a2")
-	told, _ := s.account([]*subscriber.Account{{Kind: subscriber.AccountStart, Access: "isp", ID: "later", Started: time.Now().Add(time.Hour)}})
-	if len(told) != 0 {
+	reported, _ := s.account([]*subscriber.Account{{Kind: subscriber.AccountStart, LNS: "isp", ID: "later", Started: time.Now().Add(time.Hour)}})
+	if len(reported) != 0 {
 		t.Error("a session that began without servers has a record")
 	}
 	if rows := s.radiusRows(); len(rows) != 1 || rows[0].Waiting != 2 {

@@ -108,7 +108,7 @@ func (s *subscribers) ask(ctx context.Context, section, nas string, servers []aa
 	if old == nil {
 		old = a.retired[section].Client
 	}
-	client.WhenSettled(s.wake.Set)
+	client.WhenAcknowledged(s.wake.Set)
 	a.servers[section], a.clients[section] = servers, client
 	delete(a.retired, section)
 	if old != nil {
@@ -133,10 +133,10 @@ type question struct {
 
 // Authenticate starts the authentication of a subscriber, outside the loop.
 func (s *subscribers) Authenticate(q subscriber.AuthRequest) {
-	client, ctx := s.accounts.clients[q.Access], s.ctx
+	client, ctx := s.accounts.clients[q.LNS], s.ctx
 	to, one := &s.comparing, question{q, func() subscriber.AuthReply { return comparePassword(q) }}
 	if q.Hash == "" {
-		to, one.find = s.accounts.queue(q.Access), func() subscriber.AuthReply { return s.askServers(ctx, client, q) }
+		to, one.find = s.accounts.queue(q.LNS), func() subscriber.AuthReply { return s.askServers(ctx, client, q) }
 	}
 	if to.put(one) {
 		s.tasks.Go(func() { s.answerAll(ctx, to, one) })
@@ -183,7 +183,7 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q subs
 	defer cancel()
 	r, err := client.Authenticate(inner, accessRequest(q))
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("cannot authenticate a subscriber", "lns", q.Access, "login", q.Login, "error", err)
+		s.log.Warn("cannot authenticate a subscriber", "lns", q.LNS, "login", q.Login, "error", err)
 	}
 	if err != nil {
 		return cannot

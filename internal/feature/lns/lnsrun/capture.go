@@ -178,7 +178,7 @@ func (s *subscribers) readCaptures(ctx context.Context, ring *subscribertable.Ca
 	return nil
 }
 
-func (s *subscribers) handOut(p state.AccessCapture) {
+func (s *subscribers) handOut(p state.LNSCapture) {
 	if len(p.Bytes) == 0 {
 		return
 	}

@@ -18,7 +18,7 @@ import (
 // are handled, and health has its outline.
 func TestADatagramAtWhichTheEnginePanicsIsLost(t *testing.T) {
 	here, there := netip.MustParseAddrPort("192.0.2.1:1701"), netip.MustParseAddrPort("198.51.100.7:40000")
-	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}
+	l := &ledger{sessions: map[uint16]state.L2TPSession{}, in: make(chan []byte, 1000), from: there}
 	r := start(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
 	t.Cleanup(func() { _ = r.Close() })
 	var right *subscriber.Engine

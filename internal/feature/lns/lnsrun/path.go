@@ -84,8 +84,8 @@ func (s *subscribers) removeSessions(b subscriber.ChangeSet) {
 }
 
 // counters reads the datapath's counters of sessions.
-func (s *subscribers) counters(ids []uint16) map[uint16]state.AccessCounters {
-	m := map[uint16]state.AccessCounters{}
+func (s *subscribers) counters(ids []uint16) map[uint16]state.LNSCounters {
+	m := map[uint16]state.LNSCounters{}
 	if s.path == nil {
 		return m
 	}
@@ -117,15 +117,15 @@ func (s *subscribers) lookForIdle() {
 // sessionTables are the sessions of the datapath.
 type sessionTables interface {
 	// Put adds or changes, in one batch. A changed session keeps its counters.
-	Put(tunnels []state.AccessTunnel, sessions []state.AccessSession) error
+	Put(tunnels []state.L2TPTunnel, sessions []state.L2TPSession) error
 	// Retire has nothing pass any more from or to sessions. Their counters stay.
 	Retire(sessions []uint16)
 	// Remove takes sessions and tunnels by local id; what is not there is no error.
 	Remove(tunnels, sessions []uint16) error
 	// Counters reads those sessions' counters; nil: of all that are there.
-	Counters(sessions []uint16) ([]state.AccessCounters, error)
+	Counters(sessions []uint16) ([]state.LNSCounters, error)
 	// Sequence takes the next sequence number of a session's data.
 	Sequence(session uint16) uint16
 	// List gives what is there.
-	List() ([]state.AccessTunnel, []state.AccessSession, error)
+	List() ([]state.L2TPTunnel, []state.L2TPSession, error)
 }

@@ -33,13 +33,13 @@ func worked(t *testing.T, loop *task.Loop[*queue], tasks *task.Tasks, one questi
 func numbered(n int) question { return question{request: subscriber.AuthRequest{Serial: uint64(n)}} }
 
 func TestAQueueDoesSoManyPiecesAtATimeAndAllOfThem(t *testing.T) {
-	const most, pieces = 3, 1000
+	const most, fragments = 3, 1000
 	loop := task.StartLoop(t.Context(), "queue", &queue{most: most}, nil)
 	var tasks task.Tasks
 	var mu sync.Mutex
 	running, top, done := 0, 0, 0
-	began, hold := make(chan struct{}, pieces), make(chan struct{})
-	for i := range pieces {
+	began, hold := make(chan struct{}, fragments), make(chan struct{})
+	for i := range fragments {
 		worked(t, loop, &tasks, numbered(i), func(question) {
 			mu.Lock()
 			running++
@@ -52,8 +52,8 @@ func TestAQueueDoesSoManyPiecesAtATimeAndAllOfThem(t *testing.T) {
 			mu.Unlock()
 		})
 	}
-	if n := task.Get(t.Context(), loop, func(q *queue) int { return len(q.waiting) }); n != pieces-most {
-		t.Errorf("%d wait, not %d", n, pieces-most)
+	if n := task.Get(t.Context(), loop, func(q *queue) int { return len(q.waiting) }); n != fragments-most {
+		t.Errorf("%d wait, not %d", n, fragments-most)
 	}
 	for range most {
 		<-began
@@ -61,7 +61,7 @@ func TestAQueueDoesSoManyPiecesAtATimeAndAllOfThem(t *testing.T) {
 	close(hold)
 	tasks.Wait()
 	q := task.Close(loop)
-	if top != most || done != pieces || q.running != 0 || q.waiting != nil {
+	if top != most || done != fragments || q.running != 0 || q.waiting != nil {
 		t.Errorf("%d at a time, %d done, %d run on, %d wait", top, done, q.running, len(q.waiting))
 	}
 }

@@ -30,7 +30,7 @@ func replyOf(r aaa.Reply) subscriber.AuthReply {
 func profileOf(p aaa.Profile) subscriber.Profile {
 	out := subscriber.Profile{
 		IPv4: p.IPv4, Pool: p.Pool, IPv6: p.IPv6, Prefix: p.Prefix, Delegated: p.Delegated, InterfaceID: p.InterfaceID,
-		Routes: p.Routes, Advertised: p.Advertised, DNS: p.DNS, Up: p.RateUp, Down: p.RateDown, Garden: p.WalledGarden,
+		Routes: p.Routes, Advertised: p.Advertised, DNS: p.DNS, Up: p.RateUp, Down: p.RateDown, WalledGarden: p.WalledGarden,
 		SessionTimeout: p.SessionTimeout, IdleTimeout: p.IdleTimeout, Interim: p.Interim, Class: p.Class,
 		SwitchTo: subscriber.SwitchTarget{Server: p.Tunnel.Server, Secret: p.Tunnel.Secret, Name: p.Tunnel.Name},
 	}
@@ -55,7 +55,7 @@ func accountingRequest(a *subscriber.Account) *aaa.Accounting {
 	}[a.Kind]
 	p := a.Profile
 	return &aaa.Accounting{
-		Status: status, Section: a.Access, Session: a.Session, ID: a.ID, Login: a.Login, Local: a.Local, Call: aaa.Call(a.Call),
+		Status: status, Section: a.LNS, Session: a.Session, ID: a.ID, Login: a.Login, Local: a.Local, Call: aaa.Call(a.Call),
 		Assigned: aaa.Assigned{IPv4: p.IPv4, IPv6: p.IPv6, Prefix: p.Prefix, Delegated: p.Delegated, InterfaceID: p.InterfaceID, Class: p.Class},
 		Started:  a.Started, At: a.At, Cause: terminateCause(a.Reason),
 	}
@@ -97,7 +97,7 @@ func (o radiusOrders) Disconnect(m aaa.Match) int {
 
 func (o radiusOrders) Change(m aaa.Match, c aaa.Change) int {
 	change := subscriber.Change{
-		Up: c.RateUp, Down: c.RateDown, Garden: c.WalledGarden, SessionTimeout: c.SessionTimeout, IdleTimeout: c.IdleTimeout, Interim: c.Interim,
+		Up: c.RateUp, Down: c.RateDown, WalledGarden: c.WalledGarden, SessionTimeout: c.SessionTimeout, IdleTimeout: c.IdleTimeout, Interim: c.Interim,
 	}
 	return get(o.ctx, o.box, func(s *subscribers) int { return s.change(matchOf(m), change) })
 }
@@ -112,7 +112,7 @@ func matchOf(m aaa.Match) subscriber.Match {
 // radiusServer is the row of a RADIUS server in weft show radius.
 func radiusServer(section string, n aaa.ServerStats) lns.RADIUSServer {
 	return lns.RADIUSServer{
-		Access: section, Server: n.Server, Quiet: n.Silent, Answered: n.Answered, Silent: n.Unanswered, Forged: n.Forged,
-		Told: n.Accounted, Untold: n.AccountsUnanswered, Waiting: n.Waiting, Lost: n.Lost,
+		LNS: section, Server: n.Server, Quiet: n.Silent, Answered: n.Answered, Silent: n.Unanswered, Forged: n.Forged,
+		Reported: n.Accounted, Unreported: n.AccountsUnanswered, Waiting: n.Waiting, Lost: n.Lost,
 	}
 }

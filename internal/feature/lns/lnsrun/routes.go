@@ -68,7 +68,7 @@ func coveredBy(servers []subscriber.ServerSettings) []netip.Prefix {
 }
 
 // needs gives the prefixes of a session that need routes of their own.
-func (r *subscriberRoutes) needs(s state.AccessSession) []netip.Prefix {
+func (r *subscriberRoutes) needs(s state.L2TPSession) []netip.Prefix {
 	if s.Trusted {
 		return nil // a client's session: its routes are the plan's
 	}
@@ -98,7 +98,7 @@ func (s *subscribers) route(t subscriber.SessionDelta) {
 			if slices.Contains(r.of[one.Local], p) {
 				continue
 			}
-			err := s.doors.Kernel.RouteSubscriber(p, s.devices[one.Access])
+			err := s.doors.Kernel.RouteSubscriber(p, s.devices[one.LNS])
 			r.set(p, err)
 			if err != nil {
 				s.log.Error("cannot add the route to a subscriber", "prefix", p.String(), "error", err)

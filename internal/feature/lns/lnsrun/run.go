@@ -99,16 +99,16 @@ func (r *Runner) Close() error {
 // Facts gives the numbers of sections, and the addresses and prefixes that clients
 // have from their L2TP servers.
 func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Facts) (err error) {
-	facts.Accesses = map[string]int{}
+	facts.LNSes = map[string]int{}
 	if facts.Clients, err = readClients(d.Paths.Run); err != nil || d.Datapath == nil {
 		return err
 	}
-	accesses, err := subscribertable.Of(d.Datapath).Accesses()
+	accesses, err := subscribertable.Of(d.Datapath).LNSes()
 	if errors.Is(err, datapath.ErrOtherVersion) {
 		return nil // the loaded programs are about to be replaced
 	}
 	for _, a := range accesses {
-		facts.Accesses[a.Name] = a.ID
+		facts.LNSes[a.Name] = a.ID
 	}
 	return err
 }

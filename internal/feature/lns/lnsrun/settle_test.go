@@ -21,13 +21,13 @@ import (
 // moment is a message, and what the datapath knew when it was sent.
 type moment struct {
 	bytes []byte
-	known []state.AccessSession
+	known []state.L2TPSession
 }
 
 // ledger is a datapath, a socket and a device that note what comes in which order.
 type ledger struct {
 	mu       sync.Mutex
-	sessions map[uint16]state.AccessSession
+	sessions map[uint16]state.L2TPSession
 	retired  []uint16
 	removed  []uint16
 	sent     []moment
@@ -35,14 +35,14 @@ type ledger struct {
 	from     netip.AddrPort
 }
 
-func (l *ledger) known() (list []state.AccessSession) {
+func (l *ledger) known() (list []state.L2TPSession) {
 	for _, s := range l.sessions {
 		list = append(list, s)
 	}
 	return list
 }
 
-func (l *ledger) Put(_ []state.AccessTunnel, sessions []state.AccessSession) error {
+func (l *ledger) Put(_ []state.L2TPTunnel, sessions []state.L2TPSession) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range sessions {
@@ -67,9 +67,9 @@ func (l *ledger) Remove(_, sessions []uint16) error {
 	return nil
 }
 
-func (*ledger) Counters([]uint16) ([]state.AccessCounters, error) { return nil, nil }
-func (*ledger) Sequence(uint16) uint16                            { return 0 }
-func (*ledger) List() ([]state.AccessTunnel, []state.AccessSession, error) {
+func (*ledger) Counters([]uint16) ([]state.LNSCounters, error) { return nil, nil }
+func (*ledger) Sequence(uint16) uint16                         { return 0 }
+func (*ledger) List() ([]state.L2TPTunnel, []state.L2TPSession, error) {
 	return nil, nil, nil
 }
 
@@ -79,8 +79,8 @@ type socket struct {
 	here netip.AddrPort
 }
 
-func (s socket) Here() netip.AddrPort { return s.here }
-func (s socket) Close() error         { close(s.in); return nil }
+func (s socket) LocalAddr() netip.AddrPort { return s.here }
+func (s socket) Close() error              { close(s.in); return nil }
 func (s socket) Send(b []byte, _ netip.AddrPort) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func servesAlice(s *subscribers, l *ledger, here netip.AddrPort) {
 // session; when it receives the message that it is over, the datapath has it no more.
 func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	here, there := netip.MustParseAddrPort("192.0.2.1:1701"), netip.MustParseAddrPort("198.51.100.7:40000")
-	l := &ledger{sessions: map[uint16]state.AccessSession{}, in: make(chan []byte, 1000), from: there}
+	l := &ledger{sessions: map[uint16]state.L2TPSession{}, in: make(chan []byte, 1000), from: there}
 	r := start(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
 	t.Cleanup(func() { _ = r.Close() })
 	asked := r.box.Ask(t.Context(), func(s *subscribers) { servesAlice(s, l, here) })
@@ -174,7 +174,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 	}}, time.Now())
 	// turn has the client take what was sent, and gives what the datapath knew when it
 	// came up or down
-	turn := func() (at []state.AccessSession, changed bool) {
+	turn := func() (at []state.L2TPSession, changed bool) {
 		e.Tick(time.Now())
 		for ; p.dials > 0; p.dials-- {
 			e.Dialed("home", there, here, time.Now())
@@ -192,7 +192,7 @@ func TestTheDatapathKnowsBeforeThePeerDoes(t *testing.T) {
 		}
 		return at, changed
 	}
-	wait := func(what string) (at []state.AccessSession) {
+	wait := func(what string) (at []state.L2TPSession) {
 		t.Helper()
 		changed := false
 		until(t, what, func() bool { at, changed = turn(); return changed })

@@ -17,12 +17,12 @@ import (
 // rowsAtATime is how many sessions one request to the loop reads; others get their turn in between.
 const rowsAtATime = 256
 
-// Subscribers, Tunnels, Clients and AccessStats give copies of the engine's rows for the API.
+// Subscribers, Tunnels, Clients and LNSStats give copies of the engine's rows for the API.
 func (r *Runner) Subscribers(ctx context.Context) iter.Seq[lns.Subscriber] {
 	return func(yield func(lns.Subscriber) bool) {
 		order := get(ctx, r.box, func(s *subscribers) []uint16 { return s.engine.Order() })
 		for ids := range slices.Chunk(order, rowsAtATime) {
-			var counted map[uint16]state.AccessCounters
+			var counted map[uint16]state.LNSCounters
 			rows := get(ctx, r.box, func(s *subscribers) []subscriber.SessionRow {
 				counted = s.counters(ids)
 				return s.engine.Rows(ids)
@@ -90,7 +90,7 @@ func (r *Runner) Clients(ctx context.Context) []subscriber.ClientRow {
 	return get(ctx, r.box, func(s *subscribers) []subscriber.ClientRow { return s.engine.Clients() })
 }
 
-func (r *Runner) AccessStats(ctx context.Context) subscriber.Stats {
+func (r *Runner) LNSStats(ctx context.Context) subscriber.Stats {
 	return get(ctx, r.box, func(s *subscribers) subscriber.Stats {
 		st := s.engine.Stats()
 		st.Unsent = s.unsent

@@ -52,7 +52,7 @@ func (s *subscribers) open(ctx context.Context, at netip.AddrPort) error {
 
 // datagrams is an *l2tpio.Socket.
 type datagrams interface {
-	Here() netip.AddrPort
+	LocalAddr() netip.AddrPort
 	Receive(b []byte) (int, netip.AddrPort, error)
 	Waiting(b []byte) (int, netip.AddrPort, bool)
 	// Send never blocks; false: the socket's buffer is full, and the datagram is dropped.
@@ -75,7 +75,7 @@ const largest = 65536
 
 // take starts to read a socket.
 func (s *subscribers) take(ctx context.Context, socket datagrams) {
-	here := socket.Here()
+	here := socket.LocalAddr()
 	s.sockets[here] = socket
 	s.tasks.Go(func() {
 		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
@@ -117,8 +117,8 @@ const dialTime = 10 * time.Second
 // Dial resolves the name of a server, outside the loop.
 func (s *subscribers) Dial(name string) {
 	server, ctx := s.servers[name], s.ctx
-	if onward, ok := subscriber.SwitchServer(name); ok {
-		server = onward
+	if switched, ok := subscriber.SwitchServer(name); ok {
+		server = switched
 	}
 	s.tasks.Go(func() {
 		target, err := lns.ServerAddress(server)
@@ -134,7 +134,7 @@ func (s *subscribers) Dial(name string) {
 				s.engine.NotDialed(name, err.Error(), time.Now())
 			} else {
 				s.take(ctx, socket)
-				s.engine.Dialed(name, socket.Here(), peer, time.Now())
+				s.engine.Dialed(name, socket.LocalAddr(), peer, time.Now())
 			}
 			s.settle()
 		})

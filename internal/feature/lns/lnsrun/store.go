@@ -14,20 +14,20 @@ import (
 type save struct {
 	store, leases []subscriber.Stored
 	learned       map[string]subscriber.Learned // nil: unchanged
-	told          []entry                       // accounting records to send
+	reported      []entry                       // accounting records to send
 	gone          subscriber.ChangeSet
 }
 
 func (one *save) empty() bool {
-	return len(one.store)+len(one.leases)+len(one.told)+len(one.gone.GoneTunnels)+len(one.gone.GoneSessions) == 0 && one.learned == nil
+	return len(one.store)+len(one.leases)+len(one.reported)+len(one.gone.GoneTunnels)+len(one.gone.GoneSessions) == 0 && one.learned == nil
 }
 
 // changes gives the changes since the last change set.
 func (s *subscribers) changes(learned map[string]subscriber.Learned) *save {
 	b := s.engine.Take()
-	told, accounts := s.account(b.Accounts)
+	reported, accounts := s.account(b.Accounts)
 	one := &save{
-		store: slices.Concat(s.unkept, b.Store, accounts, s.accounts.settled()), leases: b.Leases, told: told,
+		store: slices.Concat(s.unkept, b.Store, accounts, s.accounts.acknowledged()), leases: b.Leases, reported: reported,
 		gone: subscriber.ChangeSet{GoneTunnels: b.GoneTunnels, GoneSessions: b.GoneSessions},
 	}
 	s.unkept = nil
@@ -59,7 +59,7 @@ func (s *subscribers) startSave(learned map[string]subscriber.Learned) {
 // in these records.
 func (s *subscribers) saved(one *save) {
 	s.saving = nil
-	s.tell(s.ctx, one.told)
+	s.notify(s.ctx, one.reported)
 	s.removeSessions(one.gone)
 	s.sweepSockets()
 	if one.learned != nil {
@@ -119,5 +119,5 @@ func (s *subscribers) endAccounts(d *disk) {
 	for _, c := range clients {
 		c.Wait()
 	}
-	d.keep(s.accounts.settled())
+	d.keep(s.accounts.acknowledged())
 }

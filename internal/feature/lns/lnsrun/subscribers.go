@@ -46,8 +46,8 @@ type subscribers struct {
 	accounts  *accounts
 	routes    subscriberRoutes
 	captures  captures
-	comparing queue          // logins to compare with bcrypt hashes: one comparison takes about 50 ms of CPU time
-	settings  accessSettings // the current ones, without the users of files
+	comparing queue       // logins to compare with bcrypt hashes: one comparison takes about 50 ms of CPU time
+	settings  lnsSettings // the current ones, without the users of files
 	users     map[string][]lns.User
 	swept     bool
 	changed   int             // sessions that began or ended since the last look
@@ -143,7 +143,7 @@ func (s *subscribers) set(ctx context.Context, f *config.File, facts state.Facts
 	covered := coveredBy(servers)
 	moved := !slices.Equal(covered, s.covered)
 	s.covered = covered
-	s.settings = accessSettings{file: f, servers: servers, clients: clients}
+	s.settings = lnsSettings{file: f, servers: servers, clients: clients}
 	s.listen(ctx, servers)
 	s.serveTaps(facts)
 	s.serveAccounts(ctx, f)

@@ -17,17 +17,17 @@ import (
 // Subscribe writes the sessions of another router's datapath to this one: those of
 // sections that the file has too. No engine runs, so control messages get no answer.
 // close closes the tables.
-func Subscribe(d runner.Doors, f *config.File, t state.AccessTables) (close func() error, err error) {
+func Subscribe(d runner.Doors, f *config.File, t state.LNSTables) (close func() error, err error) {
 	close = func() error { return nil }
 	if len(t.Sessions) == 0 || len(lns.Made(f)) == 0 {
 		return close, nil
 	}
-	mine, err := subscribertable.Of(d.Datapath).Accesses()
+	mine, err := subscribertable.Of(d.Datapath).LNSes()
 	if err != nil {
 		return close, err
 	}
-	names, ids, devices := map[int]string{}, map[string]int{}, map[int]state.Access{}
-	for _, a := range t.Accesses {
+	names, ids, devices := map[int]string{}, map[string]int{}, map[int]state.LNS{}
+	for _, a := range t.LNSes {
 		names[a.ID] = a.Name
 	}
 	for _, a := range mine {
@@ -35,13 +35,13 @@ func Subscribe(d runner.Doors, f *config.File, t state.AccessTables) (close func
 	}
 	servers, _ := lns.Settings(f, state.Facts{})
 	routes := subscriberRoutes{covered: coveredBy(servers)}
-	var sessions []state.AccessSession
+	var sessions []state.L2TPSession
 	for _, s := range t.Sessions {
-		id, ok := ids[names[s.Access]]
+		id, ok := ids[names[s.LNS]]
 		if !ok {
 			continue
 		}
-		s.Access = id
+		s.LNS = id
 		sessions = append(sessions, s)
 		for _, p := range routes.needs(s) {
 			if err := d.Kernel.RouteSubscriber(p, devices[id].Device); err != nil {
@@ -64,7 +64,7 @@ type Taps struct {
 
 // OpenTaps opens the devices of all sections.
 func OpenTaps(ctx context.Context, d runner.Doors) (*Taps, error) {
-	accesses, err := subscribertable.Of(d.Datapath).Accesses()
+	accesses, err := subscribertable.Of(d.Datapath).LNSes()
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"weft/internal/subscriber"
 )
 
-// accessSettings are the sections of weft.toml.
-type accessSettings struct {
+// lnsSettings are the sections of weft.toml.
+type lnsSettings struct {
 	file    *config.File
 	servers []subscriber.ServerSettings
 	clients []subscriber.ClientSettings

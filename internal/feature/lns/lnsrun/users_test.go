@@ -86,7 +86,7 @@ func TestAUsersFileIsFollowed(t *testing.T) {
 	f, name := withUsersFile(t, "", "[[subscribers.users]]\nlogin = \"alice\"\npassword = \"x\"\n", 0o600)
 	s := newSubscribers(t.Context(), runner.Doors{Log: slog.New(slog.DiscardHandler), Paths: paths.Dirs{Run: t.TempDir()}, Replan: func() {}}, ra.Links{})
 	servers, clients := lns.Settings(f, state.Facts{})
-	s.settings, s.begun = accessSettings{f, servers, clients}, true
+	s.settings, s.begun = lnsSettings{f, servers, clients}, true
 	files := newDisk(s.log, t.TempDir())
 	files.users.file = f
 	logins := func() string {

@@ -186,7 +186,7 @@ func (r *allocationRun) close() {
 
 // run reads the ring until ctx ends. first: nothing was read since the files were opened.
 func (r *allocationRun) run(ctx context.Context, works func(), first *bool) error {
-	if !r.tellsAny() {
+	if !r.notifiesAny() {
 		works()
 		r.wait(ctx) // blocks are fixed: nothing happens
 		return nil
@@ -230,7 +230,7 @@ func (r *allocationRun) round(events *nat64table.BindingEvents, first bool) erro
 		if err != nil {
 			return err
 		}
-		r.tell(list)
+		r.notify(list)
 		for path, f := range r.files {
 			err = errors.Join(err, r.write(path, f, now, lost, list, first))
 		}
@@ -246,7 +246,7 @@ func (r *allocationRun) round(events *nat64table.BindingEvents, first bool) erro
 const overlap = 2 * time.Second
 
 func (r *allocationRun) write(path string, f *allocationFile, now time.Time, lost uint64, list []state.BindingEvent, first bool) error {
-	list = slices.DeleteFunc(slices.Clone(list), func(e state.BindingEvent) bool { return !r.tells(e.Translator, path) })
+	list = slices.DeleteFunc(slices.Clone(list), func(e state.BindingEvent) bool { return !r.notifies(e.Translator, path) })
 	marks := allocationlog.Marks{Epoch: r.epoch, Lost: lost}
 	missed := f.known && lost != f.lost
 	var err error
@@ -299,7 +299,7 @@ func (r *allocationRun) bound(path string, f *allocationFile, events []state.Bin
 		}
 		made := now.Add(-b.Age)
 		e := state.BindingEvent{Made: true, Translator: b.Translator, Protocol: b.Protocol, IPv6: b.IPv6, IPv4: b.IPv4, At: made, Since: made}
-		if r.tells(b.Translator, path) && (f.fresh[b.Translator] || !made.Before(since)) && !known[key(e)] {
+		if r.notifies(b.Translator, path) && (f.fresh[b.Translator] || !made.Before(since)) && !known[key(e)] {
 			list = append(list, e)
 		}
 	}
@@ -307,7 +307,7 @@ func (r *allocationRun) bound(path string, f *allocationFile, events []state.Bin
 }
 
 // tell sends events to the collectors.
-func (r *allocationRun) tell(list []state.BindingEvent) {
+func (r *allocationRun) notify(list []state.BindingEvent) {
 	for _, e := range list {
 		t := r.tasks[e.Translator]
 		s := r.senders[t.syslog]

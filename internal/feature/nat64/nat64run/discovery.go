@@ -111,12 +111,12 @@ const (
 
 func (k *seeker) run(ctx context.Context, works func()) error {
 	d := nat64.NewDiscovery(k.by, k.known, time.Now())
-	heard := make(chan lan.Heard)
+	received := make(chan lan.Received)
 	g := task.NewGroup(ctx)
 	defer g.Stop()
 	ctx = g.Context()
 	for _, device := range k.devices {
-		g.Go(func(ctx context.Context) error { k.listen(ctx, device, heard); return nil })
+		g.Go(func(ctx context.Context) error { k.listen(ctx, device, received); return nil })
 	}
 	works()
 	pool := dnsio.NewPool(dnsio.Options{MixCase: true, Now: time.Now, ID: dnsio.RandomID, Bit: dnsio.RandomBit}, nil)
@@ -144,8 +144,8 @@ func (k *seeker) run(ctx context.Context, works func()) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return g.Stop()
-		case h := <-heard:
-			hear(d, h, time.Now())
+		case h := <-received:
+			receive(d, h, time.Now())
 		case a := <-answers:
 			asking = false
 			if a.err != nil {
@@ -187,7 +187,7 @@ func (k *seeker) ask(ctx context.Context, pool *dnsio.Pool) (a answered) {
 }
 
 // hear takes what an advertisement says of translators and name servers.
-func hear(d *nat64.Discovery, h lan.Heard, now time.Time) {
+func receive(d *nat64.Discovery, h lan.Received, now time.Time) {
 	m, is := h.Message.(*ndp.RouterAdvertisement)
 	if !is || h.HopLimit != ndp.HopLimit || !h.From.IsLinkLocalUnicast() {
 		return
@@ -195,22 +195,22 @@ func hear(d *nat64.Discovery, h lan.Heard, now time.Time) {
 	for _, o := range m.Options {
 		switch o := o.(type) {
 		case *ndp.PREF64:
-			d.Hear(h.From, o.Prefix, o.Lifetime, now)
+			d.Receive(h.From, o.Prefix, o.Lifetime, now)
 		case *ndp.RecursiveDNSServer:
 			for _, a := range o.Servers {
 				if a.IsLinkLocalUnicast() {
 					a = a.WithZone(h.From.Zone())
 				}
-				d.HearServer(a, o.Lifetime, now)
+				d.ReceiveServer(a, o.Lifetime, now)
 			}
 		}
 	}
 }
 
 // listen hears one device until ctx ends, and asks its routers to speak.
-func (k *seeker) listen(ctx context.Context, device string, heard chan<- lan.Heard) {
+func (k *seeker) listen(ctx context.Context, device string, received chan<- lan.Received) {
 	for ctx.Err() == nil {
-		err := listenOnce(ctx, device, heard)
+		err := listenOnce(ctx, device, received)
 		if ctx.Err() == nil {
 			k.discovery.log.Debug("cannot receive router advertisements", "device", device, "error", err)
 		}
@@ -218,7 +218,7 @@ func (k *seeker) listen(ctx context.Context, device string, heard chan<- lan.Hea
 	}
 }
 
-func listenOnce(ctx context.Context, device string, heard chan<- lan.Heard) error {
+func listenOnce(ctx context.Context, device string, received chan<- lan.Received) error {
 	n, err := lan.ListenNeighbours(device)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func listenOnce(ctx context.Context, device string, heard chan<- lan.Heard) erro
 			return err
 		}
 		select {
-		case heard <- h:
+		case received <- h:
 		case <-ctx.Done():
 			return nil
 		}

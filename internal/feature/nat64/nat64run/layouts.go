@@ -15,7 +15,7 @@ import (
 )
 
 // tells asks whether any translator tells of its bindings one by one.
-func (r *allocationRun) tellsAny() bool {
+func (r *allocationRun) notifiesAny() bool {
 	for _, t := range r.tasks {
 		if t.blocks == "" {
 			return true
@@ -25,7 +25,7 @@ func (r *allocationRun) tellsAny() bool {
 }
 
 // tells asks it of one, and whether they belong into a file.
-func (r *allocationRun) tells(id int, path string) bool {
+func (r *allocationRun) notifies(id int, path string) bool {
 	return r.tasks[id].file == path && r.tasks[id].blocks == ""
 }
 

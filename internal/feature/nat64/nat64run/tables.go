@@ -88,11 +88,11 @@ func sessionRow(names map[int]string, s nat64table.Session) nat64.Session {
 // Holders gives the subscribers that have something.
 func (t Tables) Holders() iter.Seq2[nat64.Subscriber, error] {
 	bits := map[int]int{}
-	binders, err := t.Binders()
+	allocators, err := t.Allocators()
 	if err != nil {
 		return func(yield func(nat64.Subscriber, error) bool) { yield(nat64.Subscriber{}, err) }
 	}
-	for _, b := range binders {
+	for _, b := range allocators {
 		bits[b.ID] = b.SubscriberBits
 	}
 	return named(t, t.NATSubscribers(), func(names map[int]string, s nat64table.NATSubscriber) nat64.Subscriber {

@@ -162,7 +162,7 @@ func (r *offloadRun) loop(ctx context.Context) error {
 			r.refused()
 		case <-due:
 			due = nil
-			if err = r.news(ctx); err == nil {
+			if err = r.events(ctx); err == nil {
 				err = r.service.RefuseDue(ctx, r.clock())
 			}
 		case <-r.rules.due:
@@ -172,7 +172,7 @@ func (r *offloadRun) loop(ctx context.Context) error {
 				r.take(ctx, l)
 			}
 		case <-r.feed.Wake():
-			err = r.news(ctx)
+			err = r.events(ctx)
 		case list := <-r.passedWhenIdle():
 			r.offers.waiting = list
 			err = r.offer(ctx)
@@ -289,7 +289,7 @@ func (r *offloadRun) ends() error {
 }
 
 // news takes what the kernel says of routes, neighbours and links.
-func (r *offloadRun) news(ctx context.Context) error {
+func (r *offloadRun) events(ctx context.Context) error {
 	for {
 		more, err := r.feed.Deliver(ctx, r.service, eventsAtOnce)
 		if errors.Is(err, nlconn.ErrEventsLost) {

@@ -61,8 +61,8 @@ func (h *quietHost) DumpLinks(context.Context, rtnetlink.Sink) error {
 }
 func (h *quietHost) Passed([]state.PassedFlow, int) ([]state.PassedFlow, error)  { return nil, nil }
 func (h *quietHost) Keep(context.Context, []state.KeptConnection) ([]int, error) { return nil, nil }
-func (h *quietHost) Ways(_ context.Context, a []state.FlowAsk) ([]state.FlowWay, error) {
-	return make([]state.FlowWay, len(a)), nil
+func (h *quietHost) Paths(_ context.Context, a []state.FlowAsk) ([]state.FlowPath, error) {
+	return make([]state.FlowPath, len(a)), nil
 }
 
 func (h *quietHost) Connections(_ context.Context, t []state.FlowTuple, _ uint16) ([]state.Connection, error) {

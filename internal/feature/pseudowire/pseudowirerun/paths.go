@@ -30,8 +30,8 @@ type pathWatcher struct {
 
 // pathsWanted is what the watcher is to look after.
 type pathsWanted struct {
-	pairs   []state.Pair
-	planned map[state.Pair]int // sizes that the last plan knew
+	pairs   []state.Endpoints
+	planned map[state.Endpoints]int // sizes that the last plan knew
 }
 
 // What the kernel's events announce is looked at no more often than pathsPause, and
@@ -46,7 +46,7 @@ const (
 )
 
 // apply has the task look after the pairs of a file, whose plan knew the facts.
-func (w *pathWatcher) apply(ctx context.Context, pairs []state.Pair, facts state.Facts) {
+func (w *pathWatcher) apply(ctx context.Context, pairs []state.Endpoints, facts state.Facts) {
 	if len(pairs) == 0 {
 		w.stop()
 		return
@@ -55,7 +55,7 @@ func (w *pathWatcher) apply(ctx context.Context, pairs []state.Pair, facts state
 	case <-w.wanted: // not looked at yet
 	default:
 	}
-	w.wanted <- pathsWanted{pairs, sizes(facts.Ways)}
+	w.wanted <- pathsWanted{pairs, sizes(facts.Paths)}
 	if w.task == nil {
 		w.task = task.Keep(ctx, task.Kept{Name: "paths of pseudowires", Log: w.log, Run: w.run})
 	}
@@ -70,13 +70,13 @@ func (w *pathWatcher) stop() {
 
 func (w *pathWatcher) run(ctx context.Context, works func()) error {
 	events := task.NewWake()
-	if err := w.kernel.WatchWays(ctx, events); err != nil {
+	if err := w.kernel.WatchPaths(ctx, events); err != nil {
 		w.log.Warn("cannot subscribe to route events; pseudowire paths are updated every 30 seconds only", "error", err)
 	}
 	look, all := time.NewTicker(pathsLook), time.NewTicker(pathsAll)
 	defer look.Stop()
 	defer all.Stop()
-	var asked map[state.Pair]int
+	var asked map[state.Endpoints]int
 	full := len(w.now.pairs) > 0 // after a failure
 	for first := full; ; first = false {
 		if !first {
@@ -98,11 +98,11 @@ func (w *pathWatcher) run(ctx context.Context, works func()) error {
 				return err // all is tried again, after a pause
 			}
 		}
-		ways, err := pseudowiretable.Of(w.datapath).Ways()
+		paths, err := pseudowiretable.Of(w.datapath).Paths()
 		if err != nil {
 			return err
 		}
-		if found := sizes(ways); !maps.Equal(found, w.now.planned) && !maps.Equal(found, asked) {
+		if found := sizes(paths); !maps.Equal(found, w.now.planned) && !maps.Equal(found, asked) {
 			asked = found
 			w.replan()
 		}
@@ -115,35 +115,35 @@ func (w *pathWatcher) run(ctx context.Context, works func()) error {
 }
 
 // sizes gives how large packets may be, by way.
-func sizes(ways map[state.Pair]state.Way) map[state.Pair]int {
-	sizes := make(map[state.Pair]int, len(ways))
-	for pair, way := range ways {
-		sizes[pair] = way.MTU
+func sizes(paths map[state.Endpoints]state.PseudowirePath) map[state.Endpoints]int {
+	sizes := make(map[state.Endpoints]int, len(paths))
+	for endpoints, way := range paths {
+		sizes[endpoints] = way.MTU
 		if way.PathMTU != 0 {
-			sizes[pair] = min(way.MTU, way.PathMTU)
+			sizes[endpoints] = min(way.MTU, way.PathMTU)
 		}
 	}
 	return sizes
 }
 
 // Follow writes what the kernel says of the paths.
-func Follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs []state.Pair) error {
-	before, err := pseudowiretable.Of(d).Ways()
+func Follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs []state.Endpoints) error {
+	before, err := pseudowiretable.Of(d).Paths()
 	if err != nil {
 		return err
 	}
-	now, asks, err := waysOf(ctx, k, pairs)
+	now, asks, err := pathsOf(ctx, k, pairs)
 	if err != nil {
 		return err
 	}
-	for pair, way := range now {
-		if err := pseudowiretable.Of(d).SetWay(pair, way); err != nil {
+	for endpoints, way := range now {
+		if err := pseudowiretable.Of(d).SetPath(endpoints, way); err != nil {
 			return err
 		}
 	}
-	for pair := range before {
-		if _, still := now[pair]; !still {
-			if err := pseudowiretable.Of(d).ForgetWay(pair); err != nil {
+	for endpoints := range before {
+		if _, still := now[endpoints]; !still {
+			if err := pseudowiretable.Of(d).ForgetWay(endpoints); err != nil {
 				return err
 			}
 		}
@@ -151,9 +151,9 @@ func Follow(ctx context.Context, k *kernel.Kernel, d *datapath.Datapath, pairs [
 	return rtnetlink.ResolveAll(ctx, asks)
 }
 
-// waysOf asks the kernel for the way of each pair, and gives the neighbours
+// pathsOf asks the kernel for the way of each pair, and gives the neighbours
 // whose link addresses it should find.
-func waysOf(ctx context.Context, k *kernel.Kernel, pairs []state.Pair) (map[state.Pair]state.Way, []state.KernelNeighbour, error) {
+func pathsOf(ctx context.Context, k *kernel.Kernel, pairs []state.Endpoints) (map[state.Endpoints]state.PseudowirePath, []state.KernelNeighbour, error) {
 	if len(pairs) == 0 {
 		return nil, nil, nil
 	}
@@ -167,10 +167,10 @@ func waysOf(ctx context.Context, k *kernel.Kernel, pairs []state.Pair) (map[stat
 	}
 	defer m.Close()
 	links := map[int]state.LinkFact{}
-	ways := map[state.Pair]state.Way{}
+	paths := map[state.Endpoints]state.PseudowirePath{}
 	var asks []state.KernelNeighbour
-	for _, pair := range pairs {
-		route, ok, err := m.Match(ctx, pair.Remote)
+	for _, endpoints := range pairs {
+		route, ok, err := m.Match(ctx, endpoints.Remote)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -187,11 +187,11 @@ func waysOf(ctx context.Context, k *kernel.Kernel, pairs []state.Pair) (map[stat
 				continue // gone since
 			}
 		}
-		way, ask := pseudowire.FindWay(pair, r, links[index], neighbours)
-		ways[pair] = way
+		way, ask := pseudowire.FindWay(endpoints, r, links[index], neighbours)
+		paths[endpoints] = way
 		if ask != nil {
 			asks = append(asks, *ask)
 		}
 	}
-	return ways, asks, nil
+	return paths, asks, nil
 }

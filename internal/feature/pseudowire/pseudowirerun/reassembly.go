@@ -28,7 +28,7 @@ type reassembly struct {
 // reassembler is the task of one end, and its socket.
 type reassembler struct {
 	*task.Task
-	socket atomic.Pointer[slowpath.Joined] // nil until it is open
+	socket atomic.Pointer[slowpath.Reassembled] // nil until it is open
 }
 
 // fault is why it does not work, or what it failed at.
@@ -68,7 +68,7 @@ func (r *reassembler) serve(ctx context.Context, d *datapath.Datapath, e pseudow
 		return err
 	}
 	defer frames.Close()
-	socket, err := slowpath.OpenJoined(ctx, e.Local, e.Protocol)
+	socket, err := slowpath.OpenReassembled(ctx, e.Local, e.Protocol)
 	if err != nil {
 		return err
 	}

@@ -62,15 +62,15 @@ func (r *Runner) Close() error {
 // Facts asks the kernel for the paths to the other ends, and the programs for
 // what routers on the way have reported.
 func Facts(ctx context.Context, d runner.Doors, q state.Questions, facts *state.Facts) error {
-	ways, _, err := waysOf(ctx, d.Kernel, q.Pairs)
-	facts.Ways = ways
-	if err != nil || d.Datapath == nil || len(ways) == 0 {
+	paths, _, err := pathsOf(ctx, d.Kernel, q.Pairs)
+	facts.Paths = paths
+	if err != nil || d.Datapath == nil || len(paths) == 0 {
 		return err
 	}
-	reported, err := pseudowiretable.Of(d.Datapath).Ways()
-	for pair, way := range ways {
-		way.PathMTU = reported[pair].PathMTU
-		ways[pair] = way
+	reported, err := pseudowiretable.Of(d.Datapath).Paths()
+	for endpoints, way := range paths {
+		way.PathMTU = reported[endpoints].PathMTU
+		paths[endpoints] = way
 	}
 	return err
 }

@@ -22,13 +22,13 @@ func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.
 func (t Tables) Pseudowires() ([]state.Pseudowire, error) {
 	return pseudowiretable.Of(t.Datapath).Pseudowires()
 }
-func (t Tables) Ways() (map[state.Pair]state.Way, error) {
-	return pseudowiretable.Of(t.Datapath).Ways()
+func (t Tables) Paths() (map[state.Endpoints]state.PseudowirePath, error) {
+	return pseudowiretable.Of(t.Datapath).Paths()
 }
 func (t Tables) Links() ([]state.LinkFact, error)    { return t.Kernel.Links() }
 func (t Tables) VXLANs() ([]state.VXLANCount, error) { return t.Kernel.VXLANs() }
 func (t Tables) Counts() (map[int]pseudowire.Counts, error) {
-	counts, err := pseudowiretable.Of(t.Datapath).WireCounts()
+	counts, err := pseudowiretable.Of(t.Datapath).PseudowireCounts()
 	out := map[int]pseudowire.Counts{}
 	for index, c := range counts {
 		out[index] = pseudowire.Counts(c)

@@ -167,7 +167,7 @@ func (a *link) serve(ctx context.Context, works func()) error {
 		return err
 	}
 	defer neighbours.Close()
-	heard := make(chan lan.Heard)
+	received := make(chan lan.Received)
 	g.Go(func(ctx context.Context) error {
 		for {
 			h, err := neighbours.Receive()
@@ -175,7 +175,7 @@ func (a *link) serve(ctx context.Context, works func()) error {
 				return err
 			}
 			select {
-			case heard <- h:
+			case received <- h:
 			case <-ctx.Done():
 				return nil
 			}
@@ -197,8 +197,8 @@ func (a *link) serve(ctx context.Context, works func()) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return context.Cause(ctx)
-		case h := <-heard:
-			a.guard.Do(fmt.Sprintf("%s from %s", h.Message.Type(), h.From), nil, func() { a.hear(h) })
+		case h := <-received:
+			a.guard.Do(fmt.Sprintf("%s from %s", h.Message.Type(), h.From), nil, func() { a.receive(h) })
 		case q := <-asked:
 			a.guard.Do("DHCPv6 message", q.message, func() { a.answer(clients, q) })
 		case <-a.changed:
@@ -254,14 +254,14 @@ func (a *link) due(now time.Time) (sends []ra.Send, changes []ra.Change) {
 	return sends, changes
 }
 
-func (a *link) hear(h lan.Heard) {
+func (a *link) receive(h lan.Received) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch m := h.Message.(type) {
 	case *ndp.RouterSolicitation:
 		a.ra.Solicit(h.From, m, h.HopLimit, time.Now())
 	case *ndp.RouterAdvertisement:
-		for _, what := range a.ra.Hear(h.From, m, h.HopLimit) {
+		for _, what := range a.ra.Receive(h.From, m, h.HopLimit) {
 			a.doors.Log.Warn("another router advertises different values", "device", a.device, "router", h.From.String(), "what", what)
 		}
 	}

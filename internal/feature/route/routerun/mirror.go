@@ -39,8 +39,8 @@ type mirrorState struct {
 }
 
 const (
-	// newsAtOnce bounds the pieces of news between two looks at all else.
-	newsAtOnce = 256
+	// eventsAtOnce bounds the pieces of news between two looks at all else.
+	eventsAtOnce = 256
 	// resyncAfter is the pause before routes are listed again that may have
 	// gone without news: links go down in groups.
 	resyncAfter = 200 * time.Millisecond
@@ -207,7 +207,7 @@ func (m *mirror) sync(ctx context.Context) error {
 // deliver gives the service the news that wait.
 func (m *mirror) deliver(ctx context.Context) error {
 	for {
-		more, err := m.feed.Deliver(ctx, m.service, newsAtOnce)
+		more, err := m.feed.Deliver(ctx, m.service, eventsAtOnce)
 		if errors.Is(err, nlconn.ErrEventsLost) {
 			m.log.Warn("route events were lost; all routes are dumped again")
 			m.service.RoutesMayBeGone()

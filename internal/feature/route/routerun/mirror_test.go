@@ -166,7 +166,7 @@ func (m *model) settle() {
 	m.t.Helper()
 	for {
 		before := m.resyncs()
-		m.hears()
+		m.receives()
 		if m.resyncs() == before {
 			return
 		}
@@ -182,7 +182,7 @@ func (m *model) resyncs() (n uint64) {
 }
 
 // hears waits until the mirror knows of a route that is new.
-func (m *model) hears() {
+func (m *model) receives() {
 	m.t.Helper()
 	m.marker++
 	p := netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, byte(m.marker >> 8), byte(m.marker)}), 32)
@@ -191,8 +191,8 @@ func (m *model) hears() {
 	for {
 		done := false
 		err := m.mirror.with(context.Background(), func(s *route.Service) {
-			_, heard := m.fibs[0].Get(p)
-			done = heard && !s.Stale()
+			_, received := m.fibs[0].Get(p)
+			done = received && !s.Stale()
 		})
 		if err != nil {
 			m.t.Fatal(err)

@@ -192,7 +192,7 @@ func (r *Runner) Mirror(ctx context.Context) (route.Mirror, error) {
 		return route.Mirror{}, err
 	}
 	// before the mirror is asked: it answers when no news wait
-	out := route.Mirror{Listings: m.resyncs.Load(), Behind: m.feed.Behind()}
+	out := route.Mirror{Dumps: m.resyncs.Load(), Behind: m.feed.Behind()}
 	busy := m.with(ctx, func(s *route.Service) {
 		status := s.Status()
 		out.Status = &status

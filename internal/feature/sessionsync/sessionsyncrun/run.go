@@ -140,7 +140,7 @@ func (s *sharing) start(ctx context.Context, settings shareSettings, table *nat6
 	r.bus = bus.Open(ctx, settings.bus, r.log)
 	o := sessionsync.Options{
 		Name: settings.bus.Name, Translators: settings.translators, Table: sharedTable{table}, Stream: r.bus,
-		Fresh: !s.settled(settings.tables), Settled: func() { s.settle(settings.tables) },
+		Fresh: !s.inSync(settings.tables), InSync: func() { s.settle(settings.tables) },
 	}
 	for _, p := range settings.bus.Peers {
 		o.Peers = append(o.Peers, p.Name)
@@ -223,16 +223,16 @@ func (t sharedTable) List() func(func(state.ListedSession)) (bool, error) {
 	return t.Sharer.List().Next
 }
 
-// settledFile says which tables have been brought up to what the peers had.
-func (s *sharing) settledFile() string { return filepath.Join(s.doors.Paths.Run, "failover.json") }
+// inSyncFile says which tables have been brought up to what the peers had.
+func (s *sharing) inSyncFile() string { return filepath.Join(s.doors.Paths.Run, "failover.json") }
 
-type settled struct {
+type inSync struct {
 	Tables uint64 `json:"tables"`
 }
 
-func (s *sharing) settled(tables uint64) bool {
-	var was settled
-	found, err := statefile.Read(s.settledFile(), &was)
+func (s *sharing) inSync(tables uint64) bool {
+	var was inSync
+	found, err := statefile.Read(s.inSyncFile(), &was)
 	if err != nil {
 		s.doors.Log.Warn("cannot read the session-sync state; all sessions are requested from the peers", "error", err)
 	}
@@ -240,7 +240,7 @@ func (s *sharing) settled(tables uint64) bool {
 }
 
 func (s *sharing) settle(tables uint64) {
-	if err := statefile.Write(s.settledFile(), settled{tables}); err != nil {
+	if err := statefile.Write(s.inSyncFile(), inSync{tables}); err != nil {
 		s.doors.Log.Warn("cannot save the session-sync state; the next weft run requests all sessions from its peers", "error", err)
 	}
 }

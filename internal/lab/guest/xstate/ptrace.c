@@ -7,7 +7,7 @@
  * PKRU) in a buffer of 2,696 bytes. With AMX the area has 11,008 bytes, and
  * PTRACE_SETREGSET(NT_X86_XSTATE) takes the whole area or answers EFAULT: every
  * guest panics at its first process with "ptrace set fp regs failed, errno = 14".
- * Here the rest of the area is filled in with what the process has. Where the
+ * LocalAddr the rest of the area is filled in with what the process has. Where the
  * buffer is large enough nothing changes.
  *
  * UML calls ptrace() from one thread, so one buffer serves it. No libc is needed

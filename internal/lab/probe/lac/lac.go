@@ -28,22 +28,22 @@ type LAC struct {
 	Ready    func(s *Session)            // called for each session that is up, with the server's last answer; may be nil
 	Most     int                         // sessions that are being set up at a time; 0: all
 	Progress func(up int)                // called twice a second with the number of sessions that are up; may be nil
-	Beyond   *Beyond                     // nil: sessions end at the server; else it sends them on to there
+	Behind   *Behind                     // nil: sessions end at the server; else it sends them on to there
 	Sessions []*Session
 	Up       int // sessions that are
 	Ended    int // calls that came to nothing, and were begun again
 	Again    int // messages that were said more than once
 
-	conn    *net.UDPConn
-	tunnels []*Tunnel
-	opened  int // tunnels that were begun
-	begun   int // sessions that were called, those that are up among them
-	turn    int // of tunnels, the one that calls next
-	heard   time.Time
-	now     time.Time
-	looked  int // of sessions, the first that is to be reminded next
-	buffer  []byte
-	failed  error
+	conn     *net.UDPConn
+	tunnels  []*Tunnel
+	opened   int // tunnels that were begun
+	begun    int // sessions that were called, those that are up among them
+	turn     int // of tunnels, the one that calls next
+	received time.Time
+	now      time.Time
+	looked   int // of sessions, the first that is to be reminded next
+	buffer   []byte
+	failed   error
 }
 
 // Tunnel is the control connection (RFC 2661 section 5.8).
@@ -106,8 +106,8 @@ const (
 	endedMax     = 1000
 	// a server that is busy with others acknowledges late: the peer is lost when nothing
 	// comes from it in any tunnel
-	silence   = 30 * time.Second
-	tellEvery = 500 * time.Millisecond
+	silence     = 30 * time.Second
+	notifyEvery = 500 * time.Millisecond
 )
 
 // Tunnel returns the tunnel of a session.
@@ -184,8 +184,8 @@ func (l *LAC) quiet() bool {
 // BringUp sets up all sessions and tells how long that took.
 func (l *LAC) BringUp(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
-	l.now, l.heard = start, start
-	told := start
+	l.now, l.received = start, start
+	notified := start
 	for _, s := range l.Sessions {
 		s.tunnel.ready = append(s.tunnel.ready, s)
 	}
@@ -194,12 +194,12 @@ func (l *LAC) BringUp(ctx context.Context) (time.Duration, error) {
 		if err := l.Turn(50 * time.Millisecond); err != nil {
 			return 0, err
 		}
-		l.lookBeyond()
+		l.lookBehind()
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("set up %d sessions: %d are up: %w", len(l.Sessions), l.Up, context.Cause(ctx))
 		}
-		if l.Progress != nil && l.now.Sub(told) >= tellEvery {
-			told = l.now
+		if l.Progress != nil && l.now.Sub(notified) >= notifyEvery {
+			notified = l.now
 			l.Progress(l.Up)
 		}
 	}
@@ -223,7 +223,7 @@ func (l *LAC) Tend() error {
 	for {
 		l.now = time.Now()
 		before := l.now
-		if err := l.Turn(time.Millisecond); err != nil || l.heard.Before(before) {
+		if err := l.Turn(time.Millisecond); err != nil || l.received.Before(before) {
 			return err
 		}
 	}
@@ -287,7 +287,7 @@ func (l *LAC) read(wait time.Duration) error {
 		switch {
 		case err != nil:
 		case failed == nil:
-			l.heard = l.now
+			l.received = l.now
 			l.take(l.buffer[:n])
 		case errors.Is(failed, unix.EAGAIN), errors.Is(failed, unix.ECONNREFUSED):
 			return nil // no more, or the server is not there yet or was restarted
@@ -370,7 +370,7 @@ func (l *LAC) remind() {
 		if len(t.unacked) == 0 || l.now.Before(t.due) {
 			continue
 		}
-		if t.tries++; t.tries > controlTries && l.now.Sub(l.heard) > silence {
+		if t.tries++; t.tries > controlTries && l.now.Sub(l.received) > silence {
 			l.failed = fmt.Errorf("the server does not acknowledge messages of tunnel %d", t.ID)
 		}
 		t.due = l.now.Add(min(controlFirst<<min(t.tries, controlTries), controlMost))

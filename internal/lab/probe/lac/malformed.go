@@ -14,11 +14,11 @@ import (
 // Malformed sends what no sane peer sends, in tunnels and sessions of its own and
 // outside of any, and sees that other subscribers go on.
 type Malformed struct {
-	Server       netip.AddrPort
-	Here, Steady netip.AddrPort // of the two concentrators; Here's port is the first of many
-	RADIUS       netip.AddrPort
-	Target       netip.Addr
-	Out          io.Writer
+	Server            netip.AddrPort
+	LocalAddr, Steady netip.AddrPort // of the two concentrators; Here's port is the first of many
+	RADIUS            netip.AddrPort
+	Target            netip.Addr
+	Out               io.Writer
 }
 
 // malformed is one datagram; ids and numbers of the tunnel are put in where it
@@ -53,13 +53,13 @@ func (m Malformed) Run(ctx context.Context) error {
 		return err
 	}
 	all := slices.Concat(cases(), knownCases())
-	port := m.Here.Port()
+	port := m.LocalAddr.Port()
 	for some := range slices.Chunk(all, atOnce) {
 		var names []string
 		failed := make(chan error, len(some))
 		for _, c := range some {
 			names = append(names, c.name)
-			here := netip.AddrPortFrom(m.Here.Addr(), port)
+			here := netip.AddrPortFrom(m.LocalAddr.Addr(), port)
 			port++
 			go func() {
 				err := m.send(ctx, c, here)

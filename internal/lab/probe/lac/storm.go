@@ -19,12 +19,12 @@ import (
 // while those of another one continue. It verifies the server's addresses, packets
 // and accounting.
 type Storm struct {
-	Server       netip.AddrPort // where tunnels end
-	Here, Steady netip.AddrPort // of the two concentrators
-	RADIUS       netip.AddrPort // where this answers it
-	Target       netip.Addr     // answers echo requests, behind the server
-	Sessions     int
-	Out          io.Writer
+	Server            netip.AddrPort // where tunnels end
+	LocalAddr, Steady netip.AddrPort // of the two concentrators
+	RADIUS            netip.AddrPort // where this answers it
+	Target            netip.Addr     // answers echo requests, behind the server
+	Sessions          int
+	Out               io.Writer
 }
 
 const (
@@ -109,7 +109,7 @@ func (s Storm) Run(ctx context.Context) error {
 }
 
 func (s Storm) bringUp(ctx context.Context, word string) (*LAC, error) {
-	conn, err := Dial(s.Here, s.Server)
+	conn, err := Dial(s.LocalAddr, s.Server)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ type Ends struct {
 	Member6, Member4 netip.Addr   // one node, in both families
 	Second6, Second4 netip.Addr   // another
 	Server6, Server4 netip.Addr   // an IPv4 node, in both families
-	Stranger6        netip.Addr   // an IPv6 router without mapping
+	Outsider6        netip.Addr   // an IPv6 router without mapping
 	Prefix           netip.Prefix // RFC 6052, of 96 bits
 }
 
@@ -66,7 +66,7 @@ func plain(e Ends) []Case {
 }
 
 func broken(e Ends) []Case {
-	m, s, M, S, x := e.Member6, e.Server6, e.Member4, e.Server4, e.Stranger6
+	m, s, M, S, x := e.Member6, e.Server6, e.Member4, e.Server4, e.Outsider6
 	zero := func(word uint16) []byte {
 		seg := udpSegment(S, M, 5)
 		copy(seg[6:], bin(0))
@@ -96,7 +96,7 @@ func broken(e Ends) []Case {
 }
 
 func quoting(e Ends) []Case {
-	m, s, M, S, x := e.Member6, e.Server6, e.Member4, e.Server4, e.Stranger6
+	m, s, M, S, x := e.Member6, e.Server6, e.Member4, e.Server4, e.Outsider6
 	sent6 := v6(s, m, udp, udpSegment(s, m, 30)) // what the member complains about
 	sent4 := v4(M, S, udp, 0x4000, nil, udpSegment(M, S, 30))
 	six := func(from netip.Addr, kind, code byte, rest uint32) []byte {

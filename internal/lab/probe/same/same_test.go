@@ -13,7 +13,7 @@ func ends() Ends {
 	a := netip.MustParseAddr
 	return Ends{
 		Member6: a("2001:db8:1::2"), Member4: a("192.0.2.2"), Second6: a("2001:db8:1::3"), Second4: a("192.0.2.3"),
-		Server6: a("64:ff9b:1::198.51.100.9"), Server4: a("198.51.100.9"), Stranger6: a("2001:db8:1::7:7"),
+		Server6: a("64:ff9b:1::198.51.100.9"), Server4: a("198.51.100.9"), Outsider6: a("2001:db8:1::7:7"),
 		Prefix: netip.MustParsePrefix("64:ff9b:1::/96"),
 	}
 }

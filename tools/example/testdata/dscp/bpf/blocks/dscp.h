@@ -7,7 +7,7 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include "arrive.h"
+#include "classify.h"
 #include "cursor.h"
 #include "hook.h"
 #include "outcome.h"
@@ -24,7 +24,7 @@ struct {
 } dscp_drops SEC(".maps");
 
 /* a function of its own: the verifier looks at it once, and its stack is its own */
-__noinline int dscp(hook_ctx *ctx, const struct arrival *from)
+__noinline int dscp(hook_ctx *ctx, const struct packet_info *from)
 {
 	__u64 key, first = 1, *packets;
 	struct cursor cur;

@@ -34,7 +34,7 @@ func marked(from, to string, dscp byte) []byte {
 
 func TestLocalCodePointsAreDroppedAndCounted(t *testing.T) {
 	r := datapathtest.NewRouter(t, ingresstable.Part(), nat64table.Part(), fibtable.Part())
-	r.SetPorts(func(p *state.Port) {
+	r.SetPorts(func(p *state.IngressEntry) {
 		p.Translators, p.Roles = 0, state.Roles(0).With(state.RoleRouted|state.RoleDscp, p.Device == "lan")
 	})
 	for _, build := range datapathtest.Builds {

@@ -1,0 +1,374 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"weft/internal/config"
+	"weft/internal/ethtool"
+)
+
+// device is one interface of weft.toml: its near end, which the router has,
+// and its far end, which stands for everybody on that link.
+type device struct {
+	name      string // as the report calls it
+	dev       string
+	mac       mac // of the near end
+	nearIndex int
+	farIndex  int
+}
+
+// world is the two namespaces with their devices.
+type topology struct {
+	devices []device
+	near    *socket
+	far     *socket
+	netlink *netlink.Handle // of the near namespace
+	serial  uint64
+	answer  bool                // for neighbours
+	met     map[netip.Addr]bool // whose neighbours are known
+}
+
+// farMAC is the link address of everybody at the far ends.
+var farMAC = mac{0x02, 'w', 'e', 'f', 't', 0xff}
+
+// nearMAC is the link address of an interface that the host does not have.
+func nearMAC(i int) mac { return mac{0x02, 'w', 'e', 'f', 't', byte(i + 1)} }
+
+// newTopology makes devices for f. The thread that calls it goes to the far
+// namespace and back; if that fails it is not to be used any more.
+func newTopology(f *config.File, host map[string]HostDevice, made []string, name func(string) string) (*topology, error) {
+	w := &topology{met: map[netip.Addr]bool{}}
+	home, err := netns.Get()
+	if err != nil {
+		return nil, fmt.Errorf("open own network namespace: %w", err)
+	}
+	defer home.Close()
+	if err := prepareNear(); err != nil {
+		return nil, err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	far, err := netns.New()
+	if err != nil {
+		return nil, fmt.Errorf("make network namespace: %w", err)
+	}
+	defer far.Close() // the socket keeps it
+	if err := w.enterFar(); err != nil {
+		return nil, err
+	}
+	if err := netns.Set(home); err != nil {
+		return nil, fmt.Errorf("go back to the first namespace: %w", err)
+	}
+	if w.netlink, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	if w.near, err = openSocket(true); err != nil {
+		return nil, err
+	}
+	for _, n := range f.Names("interface") {
+		c, i := f.Interface(n), len(w.devices)
+		if slices.Contains(made, c.Device) {
+			continue
+		}
+		d := device{name: name(n), dev: c.Device, mac: nearMAC(i)}
+		mtu := 1500
+		if h, ok := host[c.Device]; ok {
+			d.mac, mtu = h.MAC, h.MTU
+		}
+		if c.MTU != 0 {
+			mtu = c.MTU
+		}
+		if err := w.add(d, i, mtu, far); err != nil {
+			return nil, fmt.Errorf("make a device for interface.%s: %w", n, err)
+		}
+	}
+	if err := netns.Set(far); err != nil {
+		return nil, fmt.Errorf("enter the far namespace: %w", err)
+	}
+	for i := range w.devices {
+		if err := w.setUpFar(i); err != nil {
+			return nil, err
+		}
+	}
+	if err := netns.Set(home); err != nil {
+		return nil, fmt.Errorf("go back to the first namespace: %w", err)
+	}
+	return w, nil
+}
+
+func (w *topology) close() { _ = errors.Join(w.near.close(), w.far.close()); w.netlink.Close() }
+
+// quiet are settings under which a router says nothing of its own accord and
+// limits no ICMP error.
+var quiet = []struct {
+	name, value string
+	optional    bool // not in every kernel, or not in every namespace
+}{
+	{"net/ipv6/conf/default/dad_transmits", "0", false},
+	{"net/ipv6/conf/default/accept_dad", "0", false},
+	{"net/ipv6/conf/default/accept_ra", "0", false},
+	{"net/ipv6/conf/default/router_solicitations", "0", false},
+	{"net/ipv6/conf/default/mldv2_unsolicited_report_interval", "86400000", false},
+	{"net/ipv4/icmp_ratelimit", "0", false},
+	{"net/ipv4/icmp_ratemask", "0", false},
+	{"net/ipv6/icmp/ratelimit", "0", false},
+	{"net/ipv4/icmp_msgs_per_sec", "1000000", true},
+	{"net/ipv4/icmp_msgs_burst", "1000000", true},
+}
+
+// patient are settings of a device, by family, under which the kernel asks for
+// each neighbour once and waits for ever.
+var patient = []struct{ name, value string }{
+	{"retrans_time_ms", "86400000"},
+	{"base_reachable_time_ms", "86400000"},
+	{"delay_first_probe_time", "86400"},
+}
+
+func prepareNear() error {
+	for _, s := range quiet {
+		if err := writeSysctl(s.name, s.value); err != nil && !s.optional {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeSysctl(name, value string) error {
+	if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0o644); err != nil {
+		return fmt.Errorf("write sysctl %s: %w", name, err)
+	}
+	return nil
+}
+
+// enterFar prepares the namespace without addresses.
+func (w *topology) enterFar() (err error) {
+	for _, s := range []string{"net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"} {
+		if err := writeSysctl(s, "1"); err != nil {
+			return err
+		}
+	}
+	if err := writeSysctl("net/ipv4/ip_forward", "0"); err != nil {
+		return err
+	}
+	w.far, err = openSocket(false)
+	return err
+}
+
+func farName(i int) string { return fmt.Sprintf("far%d", i) }
+
+func (w *topology) add(d device, i, mtu int, far netns.NsHandle) error {
+	veth := &netlink.Veth{
+		LinkAttrs: netlink.NewLinkAttrs(), PeerName: farName(i), PeerNamespace: netlink.NsFd(int(far)),
+		PeerHardwareAddr: hardware(farMAC), PeerMTU: uint32(mtu),
+	}
+	veth.Name, veth.HardwareAddr, veth.MTU = d.dev, hardware(d.mac), mtu
+	if err := w.netlink.LinkAdd(veth); err != nil {
+		return fmt.Errorf("make veth device %s: %w", d.dev, err)
+	}
+	l, err := w.netlink.LinkByName(d.dev)
+	if err != nil {
+		return err
+	}
+	d.nearIndex = l.Attrs().Index
+	// what leaves must have its checksums on the wire, as behind real hardware
+	if err := ethtool.Switch(d.dev, ethtool.TransmitChecksum, false); err != nil {
+		return err
+	}
+	for _, s := range patient {
+		for _, family := range []string{"ipv4", "ipv6"} {
+			if err := writeSysctl("net/"+family+"/neigh/"+d.dev+"/"+s.name, s.value); err != nil {
+				return err
+			}
+		}
+	}
+	w.devices = append(w.devices, d)
+	return w.netlink.LinkSetUp(l)
+}
+
+// setUpFar runs in the far namespace.
+func (w *topology) setUpFar(i int) error {
+	l, err := netlink.LinkByName(farName(i))
+	if err != nil {
+		return fmt.Errorf("find far end of %s: %w", w.devices[i].dev, err)
+	}
+	w.devices[i].farIndex = l.Attrs().Index
+	if err := netlink.LinkSetUp(l); err != nil {
+		return fmt.Errorf("set far end of %s up: %w", w.devices[i].dev, err)
+	}
+	// with GRO, switched on while it is up, the far end can take what XDP
+	// redirects to the near one
+	return ethtool.Switch(farName(i), ethtool.Receive, true)
+}
+
+// Gateways of the default routes that this package adds.
+var (
+	gateway4 = netip.MustParseAddr("169.254.119.1")
+	gateway6 = netip.MustParseAddr("fe80::77:6566:7401")
+)
+
+// lastResort is the metric of those routes: any other one comes first.
+const lastResort = 1 << 30
+
+// addresses adds what the host's devices have beside what the file says (DHCP,
+// PPP, other tools), under the condition of routes.
+func (w *topology) addresses(host map[string]HostDevice, warn func(string)) {
+	if w.foreign(host) {
+		return
+	}
+	for _, d := range w.devices {
+		for _, a := range host[d.dev].Addresses {
+			if err := w.addAddress(d.nearIndex, a); err != nil {
+				warn(fmt.Sprintf("the host's address %s of %s is left out: %v", a.Address, d.dev, err))
+			}
+		}
+	}
+}
+
+// foreign reports whether the file is for another host.
+func (w *topology) foreign(host map[string]HostDevice) bool {
+	return slices.ContainsFunc(w.devices, func(d device) bool { return !host[d.dev].Real })
+}
+
+func (w *topology) addAddress(index int, a HostAddress) error {
+	addr := &netlink.Addr{IPNet: ipNet(a.Address), Flags: unix.IFA_F_NODAD}
+	if a.Peer.IsValid() {
+		addr.Peer = ipNet(a.Peer)
+	}
+	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}}
+	if err := w.netlink.AddrAdd(link, addr); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
+// routes adds the host's routes of its devices and, for a family that has no default
+// route then, one out of the first interface with such an address. A file that names
+// a device which the host does not have is for another host: then no route is
+// copied. Routes of the host that cannot be added are reported by warn.
+func (w *topology) routes(f *config.File, host map[string]HostDevice, warn func(string)) error {
+	has := map[bool]bool{} // default route, by "is IPv6"
+	for _, d := range w.devices {
+		if w.foreign(host) {
+			break
+		}
+		for _, r := range host[d.dev].Routes {
+			if err := w.addRoute(d.nearIndex, r); err != nil {
+				warn(fmt.Sprintf("the host's route %s of %s via %s is left out: %v", r.To, d.dev, r.Via, err))
+				continue
+			}
+			if r.To.Bits() == 0 {
+				has[r.To.Addr().Is6()] = true
+			}
+		}
+	}
+	for _, n := range f.Names("interface") {
+		i := slices.IndexFunc(w.devices, func(d device) bool { return d.dev == f.Interface(n).Device })
+		if i < 0 {
+			continue // the router's own, that leads to no far end
+		}
+		addresses := slices.Clone(f.Interface(n).Addresses)
+		for _, a := range host[w.devices[i].dev].Addresses {
+			addresses = append(addresses, a.Address)
+		}
+		for _, a := range addresses {
+			is6 := a.Addr().Is6()
+			if has[is6] {
+				continue
+			}
+			has[is6] = true
+			r := HostRoute{To: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Via: gateway4, Metric: lastResort}
+			if is6 {
+				r = HostRoute{To: netip.PrefixFrom(netip.IPv6Unspecified(), 0), Via: gateway6, Metric: lastResort}
+			}
+			if err := w.addRoute(w.devices[i].nearIndex, r); err != nil {
+				return fmt.Errorf("add a default route out of interface.%s: %w", n, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (w *topology) addRoute(index int, r HostRoute) error {
+	route := &netlink.Route{LinkIndex: index, Dst: ipNet(r.To), Priority: r.Metric, Scope: netlink.SCOPE_LINK}
+	if r.Via.IsValid() {
+		route.Gw, route.Scope = r.Via.AsSlice(), netlink.SCOPE_UNIVERSE
+		route.Flags = int(netlink.FLAG_ONLINK)
+	}
+	if r.To.Addr().Is6() {
+		route.Scope = netlink.SCOPE_UNIVERSE
+	}
+	return w.netlink.RouteReplace(route)
+}
+
+// readyLimit is how long devices may take, which is a moment, on a busy machine.
+const readyLimit = 30 * time.Second
+
+// ready waits until every device carries frames and has its link-local
+// address, and throws away what was said on the way.
+func (w *topology) ready() error {
+	deadline := time.Now().Add(readyLimit)
+	for {
+		waiting, err := w.notUp()
+		if err != nil {
+			return err
+		}
+		if waiting == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("wait for %s: not up after %s", waiting, readyLimit)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for time.Now().Before(deadline) {
+		// the far ends' queues open a moment after their devices
+		if _, err := w.barrier(50 * time.Millisecond); err == nil {
+			return nil
+		} else if !errors.Is(err, errNoBarrier) {
+			return err
+		}
+	}
+	return fmt.Errorf("wait for the devices: no frame comes through after %s", readyLimit)
+}
+
+// notUp names a device of the near namespace that is not ready, be it ours or
+// the router's; empty when all are. Until then a device drops what it is given.
+func (w *topology) notUp() (string, error) {
+	links, err := w.netlink.LinkList()
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return "devices that come or go", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("list devices: %w", err)
+	}
+	for _, l := range links {
+		a := l.Attrs()
+		if a.Flags&net.FlagLoopback == 0 && a.RawFlags&unix.IFF_UP != 0 && a.OperState != netlink.OperUp {
+			return a.Name, nil
+		}
+	}
+	addresses, err := w.netlink.AddrList(nil, netlink.FAMILY_V6)
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return "addresses that come or go", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("list addresses: %w", err)
+	}
+	for _, a := range addresses {
+		if a.Flags&unix.IFA_F_TENTATIVE != 0 {
+			return "address " + a.IP.String(), nil
+		}
+	}
+	return "", nil
+}
