@@ -98,6 +98,12 @@ test | bench | jool | prove | generate) ;;
 *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
+# A machine without systemd may have no BPF file system, in which programs and maps are
+# pinned; a container may not be allowed to mount one, and then the tests say so.
+if [ "$(id -u)" = 0 ] && [ "$task" != generate ] && [ "$(stat -f -c %T /sys/fs/bpf 2>/dev/null)" != bpf_fs ]; then
+	mount -t bpf -o mode=0700 bpf /sys/fs/bpf || echo "tools/setup.sh: cannot mount the BPF file system at /sys/fs/bpf" >&2
+fi
+
 missing=()
 while read -r of package what; do
 	if [ "$of" = "$task" ] && ! installed "$package"; then

@@ -59,7 +59,7 @@ func Open(dir string, options Options) (*Datapath, error) {
 		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "links"), 0o700); err != nil {
-		return nil, fmt.Errorf("make pin directory: %w", err)
+		return nil, fmt.Errorf("make pin directory: %w (is the BPF file system mounted there? mount -t bpf bpf /sys/fs/bpf)", err)
 	}
 	d := &Datapath{dir: dir, options: options, maps: map[string]*ebpf.Map{}}
 	err := d.openMaps()
