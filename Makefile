@@ -16,7 +16,7 @@ BENCHES := fib nat64 nat64-stateful pseudowire lns offload sim
 ROUNDS-lns := 3
 # packages whose tests are pure or nearly so: make check runs them
 PURE    := ./fib/... ./schedule/... ./wire/... ./internal/archtest ./internal/config/... ./internal/feature/... \
-  ./internal/foreign/... ./internal/noun/... ./internal/plan/... ./internal/reconcile/... ./internal/state/... \
+  ./internal/importer/... ./internal/noun/... ./internal/plan/... ./internal/reconcile/... ./internal/state/... \
   ./internal/store/... ./internal/syslog/... ./internal/translate/... ./tools/configdoc ./tools/repository
 
 # packages whose tests take longest: make test begins with them

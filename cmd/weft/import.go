@@ -13,7 +13,7 @@ import (
 	"weft/internal/daemon"
 	"weft/internal/feature/lns"
 	"weft/internal/features"
-	"weft/internal/foreign"
+	"weft/internal/importer"
 	"weft/internal/state"
 )
 
@@ -33,11 +33,11 @@ weft import weft reads a weft.toml of an earlier version.`,
 		importOne("jool", "a configuration of Jool", `Read the JSON that jool file handle and jool_siit file handle read: pool6, eamt
 and the global settings, pool4 and bib. With pool4 or bib it becomes a stateful
 translator, otherwise a stateless one.`,
-			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", foreign.Jool),
+			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", importer.Jool),
 		importLNS(),
 		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses of a dynamic-pool are not
 carried over: weft does not assign any by itself.`,
-			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", foreign.Tayga),
+			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", importer.Tayga),
 		importEarlier(),
 	)
 	return choice(c, "program")
@@ -49,7 +49,7 @@ func importLNS() *cobra.Command {
 servers, pools, name servers, limits. Clusters, BGP and access lists are not
 carried over. Add the LACs' addresses to the result, and prefixes for IPv6.`,
 		"  weft import l2tpns /etc/l2tpns/startup-config --wan eth0 > weft.toml\n  weft import l2tpns startup-config --ip-pool pools --listen 192.0.2.1 > weft.toml",
-		func(text []byte, o foreign.Options) (string, []state.Problem) {
+		func(text []byte, o importer.Options) (string, []state.Problem) {
 			o.Listen, o.PoolFile = listen, pool
 			if pool == "" {
 				o.PoolFile = filepath.Join(filepath.Dir(o.File), "ip_pool")
@@ -61,7 +61,7 @@ carried over. Add the LACs' addresses to the result, and prefixes for IPv6.`,
 					What: "cannot be read: " + err.Error(), Remedy: "name another file with --ip-pool",
 				}}
 			}
-			return foreign.L2TPNS(text, o)
+			return importer.L2TPNS(text, o)
 		})
 	c.Flags().StringVar(&pool, "ip-pool", "", "file with the pools of addresses (default: ip_pool beside FILE)")
 	c.Flags().StringVar(&listen, "listen", "", "addresses at which LACs reach this router, if FILE names none")
@@ -108,8 +108,8 @@ are. Each name that changes is printed as a warning.`,
 	}
 }
 
-func importOne(name, what, long, example string, read func([]byte, foreign.Options) (string, []state.Problem)) *cobra.Command {
-	o := foreign.Options{}
+func importOne(name, what, long, example string, read func([]byte, importer.Options) (string, []state.Problem)) *cobra.Command {
+	o := importer.Options{}
 	c := &cobra.Command{
 		Use:     name + " FILE",
 		Short:   "Convert " + what + " to weft.toml",

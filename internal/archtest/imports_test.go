@@ -29,10 +29,10 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
 	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
 	doorRooms := slices.Concat(leaves, engines, []string{
-		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/lan", "internal/store", "internal/ethtool", "internal/bus",
+		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/store", "internal/ethtool", "internal/bus",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
 	})
-	below := append([]string{"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/foreign", "internal/version"}, doorRooms...)
+	below := append([]string{"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/importer", "internal/version"}, doorRooms...)
 	beside := append([]string{"internal/api", "internal/trace", "internal/simulate", "internal/lab", "internal/bench", "internal/web", "internal/svg"}, below...)
 	return []room{
 		{"fib", nil},
@@ -59,7 +59,7 @@ func rooms() []room {
 		}},
 		{"internal/config/configtest", []string{"internal/config", "internal/plan", "internal/state"}},
 		{"internal/config", leaves},
-		{"internal/foreign", []string{"internal/state"}},
+		{"internal/importer", []string{"internal/state"}},
 		{"internal/feature$", append([]string{"internal/config"}, leaves...)},
 		{runs, append([]string{"internal/config", "internal/feature$", "internal/plan", "internal/runner"}, doorRooms...)},
 		{"internal/feature/*", slices.Concat([]string{"internal/config", "internal/feature$"}, leaves, engines)},
@@ -79,7 +79,8 @@ func rooms() []room {
 		{"internal/datapath/*", []string{"internal/datapath$", "internal/state", "internal/task", "fib"}},
 		{"internal/slowpath", []string{"internal/state", "internal/task"}},
 		{"internal/dnsio", []string{"internal/task"}},
-		{"internal/lan", nil},
+		{"internal/ndpio", nil},
+		{"internal/dhcp6io", nil},
 		{"internal/store", nil},
 		{"internal/trial", []string{"internal/paths", "internal/state", "internal/store/statefile"}},
 		{"internal/l2tpio", nil},
@@ -125,7 +126,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/foreign", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog", "internal/plan", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/importer", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.

@@ -54,7 +54,7 @@ func TestEveryParserIsFuzzed(t *testing.T) {
 	list := run(t, "tools/fuzz.sh", "--list")
 	for _, name := range []string{
 		"wire/dhcp6", "wire/sessionsync", "wire/ipv6", "wire/l2tp", "wire/oversize", "wire/ppp", "internal/aaa", "internal/config", "internal/dhcp6client", "internal/feature/lns", "internal/subscriber", "internal/ppp", "internal/l2tp", "internal/feature/dns64",
-		"internal/feature/guard", "internal/feature/nat64", "internal/allocationlog", "internal/addresspool", "internal/feature/ra", "internal/foreign", "internal/kernel/netfilter", "internal/kernel/rtnetlink", "internal/trace", "internal/translate",
+		"internal/feature/guard", "internal/feature/nat64", "internal/allocationlog", "internal/addresspool", "internal/feature/ra", "internal/importer", "internal/kernel/netfilter", "internal/kernel/rtnetlink", "internal/trace", "internal/translate",
 	} {
 		if !strings.Contains(list, "weft/"+name+" Fuzz") {
 			t.Errorf("%s has no fuzz target", name)

@@ -15,7 +15,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/dnsio"
 	"weft/internal/feature/nat64"
-	"weft/internal/lan"
+	"weft/internal/ndpio"
 	"weft/internal/state"
 	"weft/internal/store/statefile"
 	"weft/internal/task"
@@ -111,7 +111,7 @@ const (
 
 func (k *seeker) run(ctx context.Context, works func()) error {
 	d := nat64.NewDiscovery(k.by, k.known, time.Now())
-	received := make(chan lan.Received)
+	received := make(chan ndpio.Received)
 	g := task.NewGroup(ctx)
 	defer g.Stop()
 	ctx = g.Context()
@@ -187,7 +187,7 @@ func (k *seeker) ask(ctx context.Context, pool *dnsio.Pool) (a answered) {
 }
 
 // hear takes what an advertisement says of translators and name servers.
-func receive(d *nat64.Discovery, h lan.Received, now time.Time) {
+func receive(d *nat64.Discovery, h ndpio.Received, now time.Time) {
 	m, is := h.Message.(*ndp.RouterAdvertisement)
 	if !is || h.HopLimit != ndp.HopLimit || !h.From.IsLinkLocalUnicast() {
 		return
@@ -208,7 +208,7 @@ func receive(d *nat64.Discovery, h lan.Received, now time.Time) {
 }
 
 // listen hears one device until ctx ends, and asks its routers to speak.
-func (k *seeker) listen(ctx context.Context, device string, received chan<- lan.Received) {
+func (k *seeker) listen(ctx context.Context, device string, received chan<- ndpio.Received) {
 	for ctx.Err() == nil {
 		err := listenOnce(ctx, device, received)
 		if ctx.Err() == nil {
@@ -218,8 +218,8 @@ func (k *seeker) listen(ctx context.Context, device string, received chan<- lan.
 	}
 }
 
-func listenOnce(ctx context.Context, device string, received chan<- lan.Received) error {
-	n, err := lan.ListenNeighbours(device)
+func listenOnce(ctx context.Context, device string, received chan<- ndpio.Received) error {
+	n, err := ndpio.Listen(device)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/dhcp6io"
 	"weft/internal/feature/ra"
-	"weft/internal/lan"
 	"weft/internal/task"
 	"weft/wire/dhcp6"
 )
@@ -45,7 +45,7 @@ type question struct {
 }
 
 // openDHCP opens socket and leases if the settings want them.
-func (a *link) openDHCP(ctx context.Context, g *task.Group) (*lan.Clients, <-chan question, error) {
+func (a *link) openDHCP(ctx context.Context, g *task.Group) (*dhcp6io.Conn, <-chan question, error) {
 	a.closeStore()
 	a.mu.Lock()
 	s := a.ra.Settings()
@@ -55,7 +55,7 @@ func (a *link) openDHCP(ctx context.Context, g *task.Group) (*lan.Clients, <-cha
 	}
 	store, kept, unkept := openLeases(s)
 	a.setUnkept(unkept)
-	clients, err := lan.ListenClients(ctx, a.device)
+	clients, err := dhcp6io.Listen(ctx, a.device)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
@@ -100,7 +100,7 @@ func (a *link) closeStore() {
 	a.store, a.dhcp = nil, nil
 }
 
-func (a *link) answer(clients *lan.Clients, q question) {
+func (a *link) answer(clients *dhcp6io.Conn, q question) {
 	m, err := dhcp6.Parse(q.message)
 	if err != nil {
 		a.doors.Log.Debug("not understood", "device", a.device, "from", q.from.String(), "error", err)

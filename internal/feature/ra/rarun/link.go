@@ -13,7 +13,7 @@ import (
 	"github.com/mdlayher/ndp"
 
 	"weft/internal/feature/ra"
-	"weft/internal/lan"
+	"weft/internal/ndpio"
 	"weft/internal/runner"
 	"weft/internal/task"
 )
@@ -162,12 +162,12 @@ func (a *link) serve(ctx context.Context, works func()) error {
 	g := task.NewGroup(ctx)
 	defer func() { _ = g.Stop() }() // after the sockets are closed
 	ctx = g.Context()
-	neighbours, err := lan.ListenNeighbours(a.device)
+	neighbours, err := ndpio.Listen(a.device)
 	if err != nil {
 		return err
 	}
 	defer neighbours.Close()
-	received := make(chan lan.Received)
+	received := make(chan ndpio.Received)
 	g.Go(func(ctx context.Context) error {
 		for {
 			h, err := neighbours.Receive()
@@ -233,7 +233,7 @@ func (a *link) wait() time.Duration {
 	return min(max(time.Until(a.ra.Next()), 0), sweepEvery)
 }
 
-func (a *link) send(n *lan.Neighbours) error {
+func (a *link) send(n *ndpio.Conn) error {
 	now := time.Now()
 	sends, changes := a.due(now)
 	a.route(changes)
@@ -254,7 +254,7 @@ func (a *link) due(now time.Time) (sends []ra.Send, changes []ra.Change) {
 	return sends, changes
 }
 
-func (a *link) receive(h lan.Received) {
+func (a *link) receive(h ndpio.Received) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch m := h.Message.(type) {

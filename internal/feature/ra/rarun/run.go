@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"weft/internal/feature/ra"
-	"weft/internal/lan"
+	"weft/internal/ndpio"
 	"weft/internal/paths"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -157,7 +157,7 @@ func (s *links) bidFarewell(before map[string]announced) {
 
 // farewell sends the last advertisement.
 func farewell(s ra.Settings) error {
-	n, err := lan.ListenNeighbours(s.Device)
+	n, err := ndpio.Listen(s.Device)
 	if err != nil {
 		return err
 	}

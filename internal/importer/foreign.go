@@ -1,8 +1,8 @@
-// Package foreign reads the configurations of other programs (the translators
+// Package importer reads the configurations of other programs (the translators
 // Jool and Tayga, the LNS l2tpns) and gives the weft.toml that does the same. What weft does otherwise, or not
 // at all, becomes a problem with what to do about it, and a comment in the
 // result. It is pure: text to text.
-package foreign
+package importer
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
-// Package lan is the only door to what hosts of a link say about living on it:
-// router discovery (ICMPv6) and DHCPv6 (UDP). What is said is not its business.
-package lan
+// Package ndpio is the only door to router discovery on the network (ICMPv6, RFC 4861): it
+// sends and receives the messages; the features decide what they say.
+package ndpio
 
 import (
 	"errors"
@@ -12,21 +12,21 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// Neighbours is a socket for router discovery on one device.
-type Neighbours struct {
+// Conn is a socket for router discovery on one device.
+type Conn struct {
 	conn *ndp.Conn
 }
 
-// Heard is a router solicitation or advertisement that came in.
+// Received is a router solicitation or advertisement that arrived.
 type Received struct {
 	Message  ndp.Message
 	From     netip.Addr
 	HopLimit int
 }
 
-// ListenNeighbours opens the socket. The device needs a link-local address
+// Listen opens the socket. The device needs a link-local address
 // that is no longer tentative.
-func ListenNeighbours(device string) (*Neighbours, error) {
+func Listen(device string) (*Conn, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
 		return nil, fmt.Errorf("find device %s: %w", device, err)
@@ -48,11 +48,11 @@ func ListenNeighbours(device string) (*Neighbours, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare neighbour discovery on %s: %w", device, err), conn.Close())
 	}
-	return &Neighbours{conn}, nil
+	return &Conn{conn}, nil
 }
 
-// Receive waits for the next message; what is malformed is passed over.
-func (n *Neighbours) Receive() (Received, error) {
+// Receive waits for the next message; malformed messages are ignored.
+func (n *Conn) Receive() (Received, error) {
 	m, control, from, err := n.conn.ReadFrom()
 	if err != nil {
 		return Received{}, fmt.Errorf("receive neighbour discovery: %w", err)
@@ -65,7 +65,7 @@ func (n *Neighbours) Receive() (Received, error) {
 }
 
 // Send sends a message from the device's link-local address.
-func (n *Neighbours) Send(m ndp.Message, to netip.Addr) error {
+func (n *Conn) Send(m ndp.Message, to netip.Addr) error {
 	if err := n.conn.WriteTo(m, nil, to); err != nil {
 		return fmt.Errorf("send router advertisement to %s: %w", to, err)
 	}
@@ -73,4 +73,4 @@ func (n *Neighbours) Send(m ndp.Message, to netip.Addr) error {
 }
 
 // Close ends Receive.
-func (n *Neighbours) Close() error { return n.conn.Close() }
+func (n *Conn) Close() error { return n.conn.Close() }

@@ -1,4 +1,4 @@
-package foreign_test
+package importer_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/feature/lns"
 	"weft/internal/feature/nat64"
-	"weft/internal/foreign"
+	"weft/internal/importer"
 	"weft/internal/state"
 )
 
@@ -24,19 +24,19 @@ var asked = map[string]string{
 }
 
 func read(name string, text []byte) (string, []state.Problem) {
-	o := foreign.Options{File: name, LAN: "eth1", WAN: "eth0"}
+	o := importer.Options{File: name, LAN: "eth1", WAN: "eth0"}
 	if strings.HasPrefix(name, "l2tpns") {
 		o.PoolFile = strings.TrimSuffix(name, ".conf") + ".pool"
 		o.Pool, _ = os.ReadFile(filepath.Join("testdata", o.PoolFile)) // one has none
 		if name == "l2tpns-debian.conf" {
 			o.Listen = "192.0.2.1"
 		}
-		return foreign.L2TPNS(text, o)
+		return importer.L2TPNS(text, o)
 	}
 	if strings.HasPrefix(name, "tayga") {
-		return foreign.Tayga(text, o)
+		return importer.Tayga(text, o)
 	}
-	return foreign.Jool(text, o)
+	return importer.Jool(text, o)
 }
 
 func TestEachFileBecomesAWeftTomlThatIsRight(t *testing.T) {
@@ -189,7 +189,7 @@ func TestAPoolThatCannotBeReadIsAnErrorWithItsLine(t *testing.T) {
 		"no-host:203.0.113.0/24":    `"no-host" is no address`,
 		"203.0.113.0/24 # and more": "is no pool",
 	} {
-		_, problems := foreign.L2TPNS(text, foreign.Options{File: "startup-config", WAN: "eth0", LNS: foreign.LNS{Pool: []byte(pool), PoolFile: "ip_pool"}})
+		_, problems := importer.L2TPNS(text, importer.Options{File: "startup-config", WAN: "eth0", LNS: importer.LNS{Pool: []byte(pool), PoolFile: "ip_pool"}})
 		if !slices.ContainsFunc(problems, func(p state.Problem) bool {
 			return p.Severity == state.Error && strings.Contains(p.String(), says)
 		}) {
@@ -212,7 +212,7 @@ func FuzzL2TPNSPool(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, pool []byte) {
-		toml, problems := foreign.L2TPNS(conf, foreign.Options{File: "startup-config", WAN: "eth0", LNS: foreign.LNS{Pool: pool, PoolFile: "ip_pool"}})
+		toml, problems := importer.L2TPNS(conf, importer.Options{File: "startup-config", WAN: "eth0", LNS: importer.LNS{Pool: pool, PoolFile: "ip_pool"}})
 		if !state.HasErrors(problems) {
 			check(t, toml, "")
 		}

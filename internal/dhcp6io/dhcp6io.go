@@ -1,4 +1,6 @@
-package lan
+// Package dhcp6io is the only door to DHCPv6 clients on the network (UDP, RFC 8415): the
+// socket of a server on one device.
+package dhcp6io
 
 import (
 	"context"
@@ -18,15 +20,15 @@ const (
 	dhcpServerPort = 547
 )
 
-// Clients is a DHCPv6 server's socket on one device.
-type Clients struct {
+// Conn is a DHCPv6 server's socket on one device.
+type Conn struct {
 	conn   *ipv6.PacketConn
 	device *net.Interface
 }
 
-// ListenClients opens the socket for what clients send to all servers
+// Listen opens the socket for what clients send to all servers
 // (ff02::1:2).
-func ListenClients(ctx context.Context, device string) (*Clients, error) {
+func Listen(ctx context.Context, device string) (*Conn, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
 		return nil, fmt.Errorf("find device %s: %w", device, err)
@@ -42,7 +44,7 @@ func ListenClients(ctx context.Context, device string) (*Clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for DHCPv6 on %s: %w", device, err)
 	}
-	c := &Clients{ipv6.NewPacketConn(packet), i}
+	c := &Conn{ipv6.NewPacketConn(packet), i}
 	group := &net.UDPAddr{IP: net.ParseIP("ff02::1:2")}
 	if err := errors.Join(c.conn.JoinGroup(i, group), c.conn.SetControlMessage(ipv6.FlagDst, true)); err != nil {
 		return nil, errors.Join(fmt.Errorf("join the group of DHCPv6 servers on %s: %w", device, err), c.conn.Close())
@@ -52,7 +54,7 @@ func ListenClients(ctx context.Context, device string) (*Clients, error) {
 
 // Receive waits for the next message to the group; what is sent to the router
 // alone is passed over (RFC 8415 section 18.4).
-func (c *Clients) Receive() (message []byte, from netip.Addr, err error) {
+func (c *Conn) Receive() (message []byte, from netip.Addr, err error) {
 	buffer := make([]byte, 65536)
 	for {
 		n, control, source, err := c.conn.ReadFrom(buffer)
@@ -70,7 +72,7 @@ func (c *Clients) Receive() (message []byte, from netip.Addr, err error) {
 }
 
 // Send answers a client at its link-local address.
-func (c *Clients) Send(message []byte, to netip.Addr) error {
+func (c *Conn) Send(message []byte, to netip.Addr) error {
 	_, err := c.conn.WriteTo(message, nil, &net.UDPAddr{IP: to.AsSlice(), Zone: c.device.Name, Port: dhcpClientPort})
 	if err != nil {
 		return fmt.Errorf("answer DHCPv6 client %s: %w", to, err)
@@ -79,4 +81,4 @@ func (c *Clients) Send(message []byte, to netip.Addr) error {
 }
 
 // Close ends Receive.
-func (c *Clients) Close() error { return c.conn.Close() }
+func (c *Conn) Close() error { return c.conn.Close() }
