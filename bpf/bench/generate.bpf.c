@@ -40,7 +40,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 2);
-} ingress SEC(".maps");
+} received SEC(".maps");
 
 /* packets that had not arrived when a bundle gave up waiting */
 volatile __u64 lost;
@@ -73,13 +73,13 @@ static __always_inline __u32 mix(__u32 n, __u32 mask)
 #define CPUS_MAX 256
 #define PATIENCE (1 << 18) /* polls, some milliseconds */
 
-static __always_inline __u64 all_arrived(void)
+static __always_inline __u64 all_received(void)
 {
 	__u32 family = ipv6;
 	__u64 all = 0, *n;
 
 	for (__u32 i = 0; i < cpus && i < CPUS_MAX; i++) {
-		n = bpf_map_lookup_percpu_elem(&ingress, &family, i);
+		n = bpf_map_lookup_percpu_elem(&received, &family, i);
 		if (n)
 			all += *(volatile __u64 *)n;
 	}
@@ -89,7 +89,7 @@ static __always_inline __u64 all_arrived(void)
 /* packets in flight, of `made` sent ones; below zero: others have sent some since */
 static __always_inline __s64 under_way(__u64 made)
 {
-	return made + before - all_arrived();
+	return made + before - all_received();
 }
 
 /* whether one more bundle has room in the window */

@@ -122,8 +122,8 @@ int tunnelled(struct xdp_md *ctx)
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 	struct udphdr *udp = PULL(&cur, struct udphdr);
 	__be16 *flags = PULL(&cur, __be16);
-	__u32 ingress = 1;
-	__u64 *n = bpf_map_lookup_elem(&counts, &ingress);
+	__u32 received = 1;
+	__u64 *n = bpf_map_lookup_elem(&counts, &received);
 
 	if (!eth || !ip || !udp || !flags || !n || eth->h_proto != bpf_htons(ETH_P_IP) ||
 	    ip->protocol != IPPROTO_UDP || udp->dest != bpf_htons(1701) ||
@@ -141,8 +141,8 @@ int landed(struct xdp_md *ctx)
 	struct ethhdr *eth = PULL(&cur, struct ethhdr);
 	struct iphdr *ip = PULL(&cur, struct iphdr);
 	struct udphdr *udp = PULL(&cur, struct udphdr);
-	__u32 ingress = 1;
-	__u64 *n = bpf_map_lookup_elem(&counts, &ingress);
+	__u32 received = 1;
+	__u64 *n = bpf_map_lookup_elem(&counts, &received);
 
 	if (!eth || !ip || !udp || !n || eth->h_proto != bpf_htons(ETH_P_IP) ||
 	    ip->protocol != IPPROTO_UDP || udp->dest != bpf_htons(9))

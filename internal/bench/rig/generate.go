@@ -86,7 +86,7 @@ func newGenerator(host *netspace.Space, d Datagrams, to *Sink) (*Generator, erro
 		if err != nil {
 			return nil, fmt.Errorf("set up the generator: %w", err)
 		}
-		options.MapReplacements = map[string]*ebpf.Map{"arrived": to.objects.Received}
+		options.MapReplacements = map[string]*ebpf.Map{"received": to.objects.Received}
 	}
 	if err := spec.LoadAndAssign(&g.objects, options); err != nil {
 		return nil, fmt.Errorf("load the generator: %w", err)

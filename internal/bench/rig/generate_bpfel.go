@@ -16,7 +16,7 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	generateMapIngress   = "ingress"
+	generateMapReceived  = "received"
 	generateMapSent      = "sent"
 	generateProgGenerate = "generate"
 	generateVarBefore    = "before"
@@ -82,8 +82,8 @@ type generateProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type generateMapSpecs struct {
-	Ingress *ebpf.MapSpec `ebpf:"ingress"`
-	Sent    *ebpf.MapSpec `ebpf:"sent"`
+	Received *ebpf.MapSpec `ebpf:"received"`
+	Sent     *ebpf.MapSpec `ebpf:"sent"`
 }
 
 // generateVariableSpecs contains global variables before they are loaded into the kernel.
@@ -124,13 +124,13 @@ func (o *generateObjects) Close() error {
 //
 // It can be passed to loadGenerateObjects or ebpf.CollectionSpec.LoadAndAssign.
 type generateMaps struct {
-	Ingress *ebpf.Map `ebpf:"ingress"`
-	Sent    *ebpf.Map `ebpf:"sent"`
+	Received *ebpf.Map `ebpf:"received"`
+	Sent     *ebpf.Map `ebpf:"sent"`
 }
 
 func (m *generateMaps) Close() error {
 	return _GenerateClose(
-		m.Ingress,
+		m.Received,
 		m.Sent,
 	)
 }
