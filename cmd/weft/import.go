@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,16 +33,45 @@ weft import weft reads a weft.toml of an earlier version.`,
 	}
 	c.AddCommand(
 		importOne("jool", "a configuration of Jool", `Read the JSON that jool file handle and jool_siit file handle read: pool6, eamt
-and the global settings, pool4 and bib. With pool4 or bib it becomes a stateful
-translator, otherwise a stateless one.`,
+and the global settings, pool4 and bib. With pool4, bib or pool6 alone it
+becomes a stateful translator, with mappings a stateless one; --mode decides
+otherwise.`,
 			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", importer.Jool),
 		importLNS(),
-		importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map and the rest. Addresses of a dynamic-pool are not
-carried over: weft does not assign any by itself.`,
-			"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml", importer.Tayga),
+		importTayga(),
 		importEarlier(),
 	)
 	return choice(c, "program")
+}
+
+func importTayga() *cobra.Command {
+	var maps string
+	c := importOne("tayga", "a tayga.conf", `Read a tayga.conf: prefix, map, map-file and the rest. weft assigns no
+addresses to nodes: a file with a dynamic-pool and no map becomes a stateful
+translator, whose nodes share the pool's addresses by ports; --mode decides
+otherwise.`,
+		"  weft import tayga /etc/tayga.conf --lan eth1 --wan eth0 > weft.toml\n  weft import tayga tayga.conf --mode stateful > weft.toml",
+		func(text []byte, o importer.Options) (string, []state.Problem) {
+			file := maps
+			if named := importer.TaygaMapFile(text); file == "" && named != "" {
+				file = named
+				if !filepath.IsAbs(named) {
+					file = filepath.Join(filepath.Dir(o.File), named)
+				}
+			}
+			var err error
+			if file != "" {
+				if o.Map, err = os.ReadFile(file); err != nil && (maps != "" || !errors.Is(err, fs.ErrNotExist)) {
+					return "", []state.Problem{{
+						Severity: state.Error, Pos: state.Position{File: file, Line: 1, Column: 1}, Path: "map-file",
+						What: "cannot be read: " + err.Error(), Remedy: "name another file with --map-file",
+					}}
+				}
+			}
+			return importer.Tayga(text, o)
+		})
+	c.Flags().StringVar(&maps, "map-file", "", "file with more mappings (default: the one that FILE names, beside it)")
+	return c
 }
 
 func importLNS() *cobra.Command {
@@ -66,8 +97,10 @@ carried over. Add the LACs' addresses to the result, and prefixes for IPv6.`,
 	c.Flags().StringVar(&pool, "ip-pool", "", "file with the pools of addresses (default: ip_pool beside FILE)")
 	c.Flags().StringVar(&listen, "listen", "", "addresses at which LACs reach this router, if FILE names none")
 	c.Flags().Lookup("wan").Usage = "device towards the LACs"
-	if err := c.Flags().MarkHidden("lan"); err != nil {
-		panic(err)
+	for _, none := range []string{"lan", "mode"} {
+		if err := c.Flags().MarkHidden(none); err != nil {
+			panic(err)
+		}
 	}
 	return c
 }
@@ -122,6 +155,12 @@ func importOne(name, what, long, example string, read func([]byte, importer.Opti
 				return fmt.Errorf("read the file to import: %w", err)
 			}
 			o.File = args[0]
+			if o.Mode == "siit" { // RFC 7915's other name
+				o.Mode = "stateless"
+			}
+			if o.Mode != "" && !slices.Contains(importer.Modes, o.Mode) {
+				return fmt.Errorf("--mode %s: the modes are %s", o.Mode, strings.Join(importer.Modes, ", "))
+			}
 			result, problems := read(text, o)
 			printProblems(os.Stderr, problems)
 			if state.HasErrors(problems) {
@@ -139,6 +178,7 @@ func importOne(name, what, long, example string, read func([]byte, importer.Opti
 		},
 	}
 	c.Flags().StringVar(&o.LAN, "lan", "lan", "device on the IPv6 side")
+	c.Flags().StringVar(&o.Mode, "mode", "", "translator that the file describes: stateless, stateful or clat (default: what the file suggests)")
 	c.Flags().StringVar(&o.WAN, "wan", "wan", "device on the IPv4 side")
 	return c
 }

@@ -15,7 +15,9 @@ import (
 type jool struct {
 	notes
 	instance string
+	mode     string // one of Modes
 	stateful bool
+	lan, wan string // devices
 	pool6    netip.Prefix
 	mappings []mapping
 	pools    []pool
@@ -27,9 +29,11 @@ type jool struct {
 }
 
 // Jool reads the atomic configuration of Jool 4, JSON (`jool file handle FILE`,
-// `jool_siit file handle FILE`). Pools or bindings make it a stateful one.
+// `jool_siit file handle FILE`). Without Options.Mode pools, bindings and settings of
+// sessions make it a stateful one, and so does a prefix alone, which is how most files
+// of NAT64 Jool look; mappings make it a stateless one.
 func Jool(text []byte, o Options) (string, []state.Problem) {
-	j := jool{notes: notes{file: o.File}}
+	j := jool{notes: notes{file: o.File}, mode: o.Mode, lan: o.LAN, wan: o.WAN}
 	root, err := readJSON(text)
 	var syntax *syntaxError
 	if errors.As(err, &syntax) {
@@ -40,10 +44,19 @@ func Jool(text []byte, o Options) (string, []state.Problem) {
 		j.wrong(root.line, "", "is not a JSON object", "give it the file that `jool file handle` reads")
 		return "", j.list
 	}
-	j.stateful = isStateful(root)
+	if j.mode == "" {
+		j.mode = j.guess(root)
+	}
+	j.stateful = j.mode == "stateful"
+	for _, m := range root.members {
+		if m.name == "instance" {
+			j.instance, _ = m.scalar.(string)
+		}
+	}
 	for _, m := range root.members {
 		j.top(m)
 	}
+	j.modeLeaves(root)
 	if !j.pool6.IsValid() && len(j.mappings) == 0 && len(j.list) == 0 {
 		j.wrong(root.line, "global.pool6", "is not there, nor is eamt", "is this a configuration of Jool?")
 	}
@@ -51,7 +64,41 @@ func Jool(text []byte, o Options) (string, []state.Problem) {
 	return j.write(o), j.list
 }
 
-// isStateful tells NAT64 from SIIT, which the file does not say outright.
+// guess tells NAT64 from SIIT, which the file does not say outright.
+func (j *jool) guess(root value) string {
+	has := func(name string) bool {
+		return slices.ContainsFunc(root.members, func(m member) bool { return m.name == name })
+	}
+	switch {
+	case isStateful(root):
+		return "stateful"
+	case has("eamt") || has("rfc6791v4-prefix") || has("denylist4"):
+		return "stateless"
+	}
+	for _, m := range root.members {
+		for _, g := range m.members {
+			if m.name == "global" && g.name == "pool6" {
+				j.left(g.line, "global.pool6", "stands alone: files of jool (stateful) and of jool_siit look the same then; stateful is assumed", "for a file of jool_siit give weft import --mode stateless")
+				return "stateful"
+			}
+		}
+	}
+	return "stateless"
+}
+
+// modeLeaves notes what the mode has no use for.
+func (j *jool) modeLeaves(root value) {
+	for _, m := range root.members {
+		switch {
+		case m.name == "eamt" && j.stateful:
+			j.left(m.line, m.name, "a stateful translator has no explicit mappings", "write a second [nat64.NAME] with mode = \"stateless\", the prefix and the mappings")
+		case (m.name == "pool4" || m.name == "bib") && !j.stateful:
+			j.left(m.line, m.name, "a "+j.mode+" translator shares no addresses", "give weft import --mode stateful, or nothing, to keep it")
+		}
+	}
+}
+
+// isStateful reports whether something of the file is of stateful translation only.
 func isStateful(root value) bool {
 	own := []string{"address-dependent-filtering", "drop-icmpv6-info", "drop-externally-initiated-tcp", "udp-timeout",
 		"tcp-est-timeout", "tcp-trans-timeout", "icmp-timeout", "maximum-simultaneous-opens", "source-icmpv6-errors-better"}
@@ -86,6 +133,8 @@ func (j *jool) top(m member) {
 		j.each(m, j.eam)
 	case "denylist4", "blacklist4":
 		j.denied(m)
+	case "blacklist", "pool6791", "pool6":
+		j.old(m)
 	case "pool4":
 		j.each(m, j.pool4)
 		j.joinPools()
@@ -161,6 +210,21 @@ func (j *jool) denied(m member) {
 	}
 }
 
+// old are keys of Jool 3, whose present names are those of the global section.
+func (j *jool) old(m member) {
+	switch m.name {
+	case "blacklist":
+		j.denied(m)
+	case "pool6":
+		if m.scalar != nil {
+			j.pool6, _ = j.prefix(m.name, m.value, true)
+		}
+	case "pool6791":
+		j.each(m, func(path string, v value) { j.errorSources(path, member{name: path, value: v}) })
+	}
+	j.left(m.line, m.name, "is a key of Jool 3", "it is taken as Jool 4 takes it; look at the result")
+}
+
 func (j *jool) unknown(path string, f member) {
 	j.left(f.line, path+"."+f.name, "is not a key of Jool 4.1", "check what it does, and whether docs/features/nat64.md has it")
 }
@@ -207,7 +271,7 @@ func joined(s string) (netip.AddrPort, error) {
 func (j *jool) write(o Options) string {
 	var out toml
 	name := sectionName(j.instance)
-	out.section(name, j.stateful)
+	out.section(name, j.mode)
 	if len(name) > nameMax {
 		out.line("device = %q", "nat64-"+name[:nameMax])
 	}
@@ -216,7 +280,7 @@ func (j *jool) write(o Options) string {
 	}
 	if !j.stateful {
 		out.mappings(j.mappings)
-		if j.pool6.IsValid() && len(j.mappings) == 0 {
+		if j.pool6.IsValid() && len(j.mappings) == 0 && j.mode == "stateless" {
 			out.comment("Jool takes any address under pool6 for an IPv6 node; weft wants to know which IPv4 addresses they have:")
 			out.line(`# translatable = ["198.51.100.0/24"]`)
 		}
@@ -225,7 +289,7 @@ func (j *jool) write(o Options) string {
 		}
 	}
 	j.writePools(&out)
-	if len(j.static) > 0 {
+	if len(j.static) > 0 && j.stateful {
 		out.line("static = [\n%s\n]", strings.Join(j.static, "\n"))
 	}
 	for _, s := range j.settings {

@@ -54,6 +54,12 @@ func (j *jool) global(g member) {
 	}
 }
 
+// device is the one of the translator, for rules of nftables.
+func (j *jool) device() string {
+	name := sectionName(j.instance)
+	return "nat64-" + name[:min(len(name), nameMax)]
+}
+
 // classes turns the two settings into the one that is for both directions.
 func (j *jool) classes(line int) {
 	switch {
@@ -89,17 +95,17 @@ func (j *jool) otherwise(path string, g member, on bool) {
 	case "eam-hairpin-mode":
 		switch g.scalar {
 		case "off":
-			left("nodes with mappings reach each other by their IPv4 addresses (RFC 7757 section 4)", "nft add rule inet filter forward iifname nat64-NAME oifname nat64-NAME drop")
+			left("nodes with mappings reach each other by their IPv4 addresses (RFC 7757 section 4)", "nft add rule inet filter forward iifname "+j.device()+" oifname "+j.device()+" drop")
 		case "intrinsic":
 			left("weft hairpins through IPv4 (RFC 7757 section 4.2.1), where the FORWARD chain sees it", "nothing to do")
 		}
 	case "drop-icmpv6-info":
 		if on {
-			left("echoes are translated", "nft add rule inet filter forward iifname nat64-NAME icmp type echo-request drop")
+			left("echoes are translated", "nft add rule inet filter forward iifname "+j.device()+" icmp type echo-request drop")
 		}
 	case "drop-externally-initiated-tcp":
 		if on {
-			left("TCP may begin on the IPv4 side where filtering lets it", "nft add rule inet filter forward oifname nat64-NAME ct state new drop")
+			left("TCP may begin on the IPv4 side where filtering lets it", "nft add rule inet filter forward oifname "+j.device()+" meta l4proto tcp ct state new drop")
 		}
 	case "ss-enabled":
 		if on {

@@ -68,6 +68,10 @@ func (j *jool) joinPools() {
 	}
 	j.pools = joined
 	for _, p := range joined {
+		if p.prefix.IsSingleIP() && j.stateful {
+			j.left(p.line, "pool4", fmt.Sprintf("%s must not be an address of the router itself: the kernel takes packets to it before they are translated", p.prefix.Addr()),
+				"if it is the router's own, take private addresses as the pool and masquerade them: "+masquerade(recipePool, j.wan))
+		}
 		if p.ports == defaultPorts {
 			j.left(p.line, "pool4", fmt.Sprintf("%s has no port range: Jool takes 1-65535, weft 1024-65535 unless ports is set", p.prefix), `add ports = "1-65535" if nothing else uses those ports`)
 		}
@@ -79,8 +83,10 @@ func (j *jool) writePools(out *toml) {
 		return
 	}
 	if len(j.pools) == 0 {
-		out.comment("Without pool4 Jool masks with the router's own addresses, ports 61001-65535. weft wants addresses of its own:")
-		out.line(`# pools = [{ ipv4 = "203.0.113.0/28" }]`)
+		out.comment("Without pool4 Jool shares the router's own addresses, ports 61001-65535. A pool of weft's cannot be the router's own address: these private addresses are masqueraded behind it by nftables (docs/guides/firewall-and-nat64.md):")
+		out.comment(masquerade(recipePool, j.wan))
+		out.comment("If the router has other public addresses, write those as the pool instead.")
+		out.line("pools = [{ ipv4 = %q }]", recipePool)
 		return
 	}
 	out.line("pools = [")

@@ -89,6 +89,9 @@ func (l *l2tpns) servers() {
 	if l.set["radius_secret"].value == "" {
 		l.wrong(max(1, l.set["primary_radius"].line), "radius_secret", "is missing: RADIUS servers need one", "set it")
 	}
+	at := max(1, l.set["primary_radius"].line)
+	l.left(at, "Framed-IPv6-Route", "l2tpns also delegates the prefix by DHCPv6; weft only routes it", "let RADIUS answer with Delegated-IPv6-Prefix too, with the same prefix")
+	l.left(at, "Message-Authenticator", "weft ignores responses of a RADIUS server that does not sign them (RFC 3579 section 3.2); FreeRADIUS before 3.2.5 signs EAP only", "update the server or let it add the attribute (docs/guides/freeradius.md); where neither is possible, unsigned = true in its entry of radius")
 	if s := l.set["radius_accounting"]; !yes(s.value) {
 		l.left(max(1, s.line), "radius_accounting", "is off in l2tpns; weft sends accounting records to the servers, at the next port", "let them acknowledge these, or weft logs the missing answers")
 	}

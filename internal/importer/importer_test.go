@@ -19,16 +19,14 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // asked is what weft check still wants to know of a result.
-var asked = map[string]string{
-	"jool-prefix-alone": "no IPv6 node would have an IPv4 address",
-}
+var asked = map[string]string{}
 
 func read(name string, text []byte) (string, []state.Problem) {
 	o := importer.Options{File: name, LAN: "eth1", WAN: "eth0"}
 	if strings.HasPrefix(name, "l2tpns") {
 		o.PoolFile = strings.TrimSuffix(name, ".conf") + ".pool"
 		o.Pool, _ = os.ReadFile(filepath.Join("testdata", o.PoolFile)) // one has none
-		if name == "l2tpns-debian.conf" {
+		if name == "l2tpns-debian.conf" || strings.HasPrefix(name, "l2tpns-case") {
 			o.Listen = "192.0.2.1"
 		}
 		return importer.L2TPNS(text, o)
@@ -98,6 +96,67 @@ func check(t *testing.T, toml, asks string) {
 		t.Errorf("weft check says %v of\n%s", problems, toml)
 	case asks != "" && (len(problems) != 1 || !strings.Contains(problems[0].What, asks)):
 		t.Errorf("weft check says %v, want %q", problems, asks)
+	}
+}
+
+func TestTheModeIsSaidOrGuessed(t *testing.T) {
+	const (
+		joolAlone = `{"global": {"pool6": "2001:db8:64::/96"}}`
+		joolMap   = `{"global": {"pool6": "2001:db8:64::/96"}, "eamt": [{"ipv6 prefix": "2001:db8:1::/120", "ipv4 prefix": "192.0.2.0/24"}]}`
+		joolPool  = `{"global": {"pool6": "2001:db8:64::/96"}, "pool4": [{"protocol": "TCP", "prefix": "192.0.2.0/28", "port range": "1024-65535"}]}`
+		debian    = "tun-device nat64\nprefix 64:ff9b:1::/96\ndynamic-pool 192.168.255.0/24\n"
+		servers   = debian + "map 192.168.255.9 2001:db8::9\n"
+		clatd     = "tun-device clat\nprefix 64:ff9b::/96\nipv4-addr 192.0.0.2\nmap 192.0.0.1 2001:db8:1::c1a7\n"
+	)
+	for _, c := range []struct{ program, text, mode, want, says string }{
+		{"jool", joolAlone, "", `mode = "stateful"`, "stateful is assumed"},
+		{"jool", joolAlone, "stateless", `mode = "stateless"`, ""},
+		{"jool", joolAlone, "clat", `mode = "clat"`, ""},
+		{"jool", joolMap, "", `mode = "stateless"`, ""},
+		{"jool", joolMap, "stateful", `mode = "stateful"`, "has no explicit mappings"},
+		{"jool", joolPool, "", `pools = [`, ""},
+		{"jool", joolPool, "stateless", `mode = "stateless"`, "shares no addresses"},
+		{"tayga", debian, "", `pools = [{ ipv4 = "192.168.255.0/24" }]`, "share the addresses of the pool by ports"},
+		{"tayga", servers, "", `mode = "stateless"`, "does not assign IPv4 addresses"},
+		{"tayga", servers, "stateful", `pools = [{ ipv4 = "192.168.255.0/24" }]`, "takes no mappings"},
+		{"tayga", clatd, "", `mode = "stateless"`, "give weft import --mode clat"},
+		{"tayga", clatd, "clat", `mode = "clat"`, ""},
+	} {
+		o := importer.Options{File: c.program, LAN: "eth1", WAN: "eth0", Mode: c.mode}
+		read := map[string]func([]byte, importer.Options) (string, []state.Problem){"jool": importer.Jool, "tayga": importer.Tayga}[c.program]
+		got, problems := read([]byte(c.text), o)
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s, --mode %q: no %s in\n%s", c.program, c.mode, c.want, got)
+		}
+		said := slices.ContainsFunc(problems, func(p state.Problem) bool { return c.says != "" && strings.Contains(p.What+p.Remedy, c.says) })
+		if said != (c.says != "") || state.HasErrors(problems) {
+			t.Errorf("%s, --mode %q: %v, want %q", c.program, c.mode, problems, c.says)
+		}
+	}
+}
+
+func TestTaygasMapFileIsRead(t *testing.T) {
+	text := []byte("prefix 64:ff9b::/96\nmap-file styx.map # more\nmap 192.0.2.10 2001:db8:1::10\n")
+	if got := importer.TaygaMapFile(text); got != "styx.map" {
+		t.Errorf("the map-file is %q", got)
+	}
+	o := importer.Options{File: "tayga.conf", LAN: "eth1", WAN: "eth0"}
+	if _, problems := importer.Tayga(text, o); len(problems) != 1 || !strings.Contains(problems[0].Remedy, "--map-file") {
+		t.Errorf("without the file: %v", problems)
+	}
+	o.Map = []byte("# IPv4 IPv6\n192.0.2.11\t2001:db8:1::11\nmap 192.0.2.16/28 2001:db8:2::/124\n\n")
+	got, problems := importer.Tayga(text, o)
+	for _, want := range []string{"192.0.2.10", "192.0.2.11", "192.0.2.16/28"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in\n%s", want, got)
+		}
+	}
+	if len(problems) != 0 {
+		t.Errorf("problems: %v", problems)
+	}
+	o.Map = []byte("\n192.0.2.11\n")
+	if _, problems := importer.Tayga(text, o); len(problems) != 1 || !strings.HasPrefix(problems[0].String(), "styx.map:2:1: error") {
+		t.Errorf("a line of one word: %v", problems)
 	}
 }
 

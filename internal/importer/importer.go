@@ -19,7 +19,20 @@ type Options struct {
 	File string // name of the file that is read, for messages
 	LAN  string // device on the IPv6 side
 	WAN  string // device on the IPv4 side
+	Mode string // of the translator: one of Modes; empty: what the file suggests
+	Map  []byte // Tayga's map-file; nil: there is none
 	LNS
+}
+
+// Modes are those of a translator that a file may leave open.
+var Modes = []string{"stateless", "stateful", "clat"}
+
+// recipePool are private addresses that subscribers share before nftables masquerades them.
+const recipePool = "192.168.255.0/29"
+
+// masquerade are the rules of docs/guides/firewall-and-nat64.md for a router with one address.
+func masquerade(pool, wan string) string {
+	return fmt.Sprintf("nft add table ip nat64; nft 'add chain ip nat64 post { type nat hook postrouting priority srcnat; }'; nft add rule ip nat64 post ip saddr %s oifname %s masquerade", pool, wan)
 }
 
 // LNS is what l2tpns has elsewhere than in its startup-config.
@@ -107,10 +120,10 @@ func (t *toml) head(text string, n *notes) {
 	}
 }
 
-// section begins [nat64.NAME], with a device if the usual name is too long.
-func (t *toml) section(name string, stateful bool) {
+// section begins [nat64.NAME].
+func (t *toml) section(name, mode string) {
 	t.line("[nat64.%s]", name)
-	t.line("mode = %q", map[bool]string{false: "stateless", true: "stateful"}[stateful])
+	t.line("mode = %q", mode)
 	t.line(`interfaces = ["lan", "wan"]`)
 }
 
