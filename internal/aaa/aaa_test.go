@@ -13,6 +13,7 @@ import (
 	"layeh.com/radius"
 	"layeh.com/radius/rfc2865"
 	"layeh.com/radius/rfc2866"
+	"layeh.com/radius/rfc2869"
 	"layeh.com/radius/rfc3162"
 	"layeh.com/radius/rfc4818"
 	"layeh.com/radius/vendors/microsoft"
@@ -175,6 +176,25 @@ func TestAnUnsignedAnswerIsNotBelieved(t *testing.T) {
 	}
 	if st := c.Stats(); len(st) != 1 || st[0].Forged != 1 || st[0].Unanswered != 0 || st[0].Answered != 0 || !st[0].Silent {
 		t.Errorf("what is counted: %+v", st)
+	}
+}
+
+// A server that cannot sign is believed if the file says so; a wrong signature never is.
+func TestAnUnsignedAnswerIsBelievedWhereTheFileSaysSo(t *testing.T) {
+	alice := question(Credentials{Login: "alice", Method: MethodPAP, Password: "wonder"})
+	c := NewClient(slog.New(slog.DiscardHandler), "lns", []Server{{Auth: serve(t, false), Secret: "with RADIUS", Timeout: 10 * time.Second, Unsigned: true}})
+	t.Cleanup(c.Close)
+	if v, err := c.Authenticate(t.Context(), alice); err != nil || !v.Accept {
+		t.Errorf("%+v, %v", v, err)
+	}
+	asked := radius.New(radius.CodeAccessRequest, []byte("s"))
+	answer := asked.Response(radius.CodeAccessAccept)
+	if !signed(answer, asked, true) || signed(answer, asked, false) {
+		t.Error("without a signature it depends on the file")
+	}
+	answer.Add(rfc2869.MessageAuthenticator_Type, make(radius.Attribute, 16))
+	if signed(answer, asked, true) {
+		t.Error("a wrong signature is believed")
 	}
 }
 

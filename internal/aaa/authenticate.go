@@ -156,13 +156,18 @@ func profileOf(p, asked *radius.Packet) (Profile, error) {
 	if id := rfc3162.FramedInterfaceID_Get(p); len(id) == 8 {
 		out.InterfaceID = [8]byte(id)
 	}
-	out.Prefix = prefix(rfc3162.FramedIPv6Prefix_Get(p))
-	out.Delegated = prefix(rfc4818.DelegatedIPv6Prefix_Get(p))
+	var framed, delegated []string
+	out.Prefix, framed = prefix6(p, rfc3162.FramedIPv6Prefix_Type, "Framed-IPv6-Prefix")
+	out.Delegated, delegated = prefix6(p, rfc4818.DelegatedIPv6Prefix_Type, "Delegated-IPv6-Prefix")
+	out.Remarks = append(framed, delegated...)
 	if a, ok := address(rfc6911.FramedIPv6Address_Get(p)); ok {
 		out.IPv6 = a
 	}
 	if out.Prefix.IsValid() && out.Prefix.Bits() == 128 {
 		out.IPv6, out.Prefix = out.Prefix.Addr(), netip.Prefix{}
+	}
+	if out.Prefix.IsValid() && out.Prefix.Bits() != 64 {
+		out.Remarks = append(out.Remarks, fmt.Sprintf("Framed-IPv6-Prefix %s is no /64: hosts form no addresses in it (RFC 4862 section 5.5.3), unless DHCPv6 gives them", out.Prefix))
 	}
 	routes, _ := rfc2865.FramedRoute_GetStrings(p)
 	routes6, _ := rfc3162.FramedIPv6Route_GetStrings(p)

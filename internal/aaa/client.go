@@ -24,6 +24,9 @@ type Server struct {
 	Secret           string
 	Timeout          time.Duration // of one attempt
 	Tries            int
+	// Unsigned: answers without a Message-Authenticator are taken. The Response
+	// Authenticator alone protects them, which can be forged (CVE-2024-3596).
+	Unsigned bool
 }
 
 // Client asks servers in their order; one that did not answer comes last for a
@@ -91,7 +94,7 @@ func (c *Client) count(s Server, kind radius.Code, err error) {
 	}
 }
 
-var errForged = errors.New("its answer has no valid Message-Authenticator: check the secret, and that the server signs its answers")
+var errForged = errors.New("its answer has no valid Message-Authenticator: check the secret, and that the server signs its answers; for a server that cannot, set unsigned = true in its entry of radius")
 
 // Settings of a server that the file leaves open.
 const (
@@ -182,7 +185,7 @@ func (c *Client) ask(ctx context.Context, s Server, to netip.AddrPort, p *radius
 		}
 	}
 	answer, err := l.ask(ctx, id, p, s.Timeout, s.Tries)
-	if err == nil && p.Code == radius.CodeAccessRequest && !signed(answer, p) {
+	if err == nil && p.Code == radius.CodeAccessRequest && !signed(answer, p, s.Unsigned) {
 		return nil, errForged
 	}
 	return answer, err
@@ -236,8 +239,11 @@ func digest(p *radius.Packet, authenticator [16]byte) ([]byte, error) {
 }
 
 // signed tells whether an answer has the right Message-Authenticator; one
-// without any is not believed.
-func signed(answer, asked *radius.Packet) bool {
+// without any is believed only of a server of which the file says so.
+func signed(answer, asked *radius.Packet, unsigned bool) bool {
+	if _, has := answer.Lookup(rfc2869.MessageAuthenticator_Type); !has && unsigned {
+		return true
+	}
 	return authentic(answer, asked.Authenticator)
 }
 

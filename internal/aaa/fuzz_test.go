@@ -129,7 +129,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_ = radius.IsAuthenticResponse(b, b, []byte("s"))
 		if p, err := radius.Parse(b, []byte("s")); err == nil {
-			_ = signed(p, asked)
+			_ = signed(p, asked, true)
 			_, _ = replyOf(p, asked, q)
 		}
 	})

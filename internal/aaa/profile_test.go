@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,59 @@ func TestEachAttributeOfAnAccept(t *testing.T) {
 		c.fill(p)
 		if got, err := profileOf(p, nil); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+// Values that an Access-Accept should not have are used as far as they can be, and reported.
+func TestOddValuesOfAnAcceptAreReported(t *testing.T) {
+	attribute := func(length byte, address string, octets int) radius.Attribute {
+		a := netip.MustParseAddr(address).As16()
+		return append(radius.Attribute{0, length}, a[:octets]...)
+	}
+	const framed, delegated = rfc3162.FramedIPv6Prefix_Type, rfc4818.DelegatedIPv6Prefix_Type
+	type value struct {
+		kind radius.Type
+		radius.Attribute
+	}
+	for name, c := range map[string]struct {
+		values            []value
+		framed, delegated string
+		says              []string
+	}{
+		"nothing odd":           {[]value{{framed, attribute(64, "2001:db8:1::", 16)}, {delegated, attribute(56, "2001:db8:2::", 7)}}, "2001:db8:1::/64", "2001:db8:2::/56", nil},
+		"a second prefix":       {[]value{{framed, attribute(64, "2001:db8:1::", 16)}, {framed, attribute(64, "2001:db8:9::", 8)}}, "2001:db8:1::/64", "", []string{"Framed-IPv6-Prefix 2001:db8:9::/64 is ignored"}},
+		"a second delegation":   {[]value{{delegated, attribute(56, "2001:db8:2::", 16)}, {delegated, attribute(56, "2001:db8:3::", 16)}}, "", "2001:db8:2::/56", []string{"Delegated-IPv6-Prefix 2001:db8:3::/56 is ignored"}},
+		"host bits":             {[]value{{delegated, attribute(56, "2001:db8:2::1", 16)}}, "", "2001:db8:2::/56", []string{"taken as 2001:db8:2::/56"}},
+		"too short":             {[]value{{delegated, radius.Attribute{0}}}, "", "", []string{"its length is 1 octets"}},
+		"too long":              {[]value{{delegated, append(attribute(56, "2001:db8:2::", 16), 0)}}, "", "", []string{"its length is 19 octets"}},
+		"longer than its bytes": {[]value{{delegated, attribute(56, "2001:db8:2::", 4)}, {delegated, attribute(56, "2001:db8:3::", 16)}}, "", "2001:db8:3::/56", []string{"cannot hold a prefix of 56 bits"}},
+		"200 bits":              {[]value{{framed, attribute(200, "2001:db8:2::", 16)}}, "", "", []string{"cannot hold a prefix of 200 bits"}},
+		"no length":             {[]value{{framed, attribute(0, "2001:db8:2::", 16)}}, "", "", []string{"cannot hold a prefix of 0 bits"}},
+		"a /56 to announce":     {[]value{{framed, attribute(56, "2001:db8:1::", 16)}}, "2001:db8:1::/56", "", []string{"is no /64"}},
+	} {
+		p := radius.New(radius.CodeAccessAccept, []byte("s"))
+		for _, v := range c.values {
+			p.Add(v.kind, v.Attribute)
+		}
+		got, err := profileOf(p, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text := func(p netip.Prefix) string {
+			if !p.IsValid() {
+				return ""
+			}
+			return p.String()
+		}
+		if text(got.Prefix) != c.framed || text(got.Delegated) != c.delegated || len(got.Remarks) != len(c.says) {
+			t.Errorf("%s: %s, %s, remarks %q, want %s, %s, %q", name, got.Prefix, got.Delegated, got.Remarks, c.framed, c.delegated, c.says)
+			continue
+		}
+		for i, want := range c.says {
+			if !strings.Contains(got.Remarks[i], want) {
+				t.Errorf("%s: %q, want %q", name, got.Remarks[i], want)
+			}
 		}
 	}
 }

@@ -73,6 +73,7 @@ type Profile struct {
 	Interim        time.Duration
 	Class          [][]byte
 	Tunnel         Tunnel
+	Remarks        []string // values that are not used, or not as they stand
 }
 
 // Pools6 are the names of IPv6 pools.

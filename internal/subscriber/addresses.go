@@ -49,6 +49,9 @@ func (s *server) assign(one *session, p Profile) (fault string) {
 
 // conflict tells which of a profile's own addresses another session has.
 func (s *server) conflict(one *session, p Profile) string {
+	if p.IPv4.IsValid() && (p.IPv4 == s.Gateway || slices.ContainsFunc(s.Listen, func(at netip.AddrPort) bool { return at.Addr() == p.IPv4 })) {
+		return fmt.Sprintf("%s is an address of this router", p.IPv4)
+	}
 	if o, held := s.pools.Holder4(p.IPv4); p.IPv4.IsValid() && held {
 		return fmt.Sprintf("%s is that of session %d", p.IPv4, o.local)
 	}

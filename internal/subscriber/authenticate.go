@@ -72,7 +72,7 @@ func (s *session) applyReply(c ppp.Credentials, v AuthReply) {
 		e.stats.NoAddress++
 		s.refused = fault
 		s.noteLogin(LoginRefused, fault)
-		s.link.Reject("No address is free", e.clock.Now())
+		s.link.Reject("No address can be assigned", e.clock.Now())
 		return
 	}
 	e.stats.Accepted++

@@ -115,6 +115,7 @@ type RADIUS struct {
 	Secret     string         `toml:"secret" required:"true" example:"\"with RADIUS\"" doc:"The secret shared with it."`
 	Timeout    time.Duration  `toml:"timeout" min:"100ms" max:"30s" example:"\"2s\"" doc:"Timeout of one attempt. Default: 2s."`
 	Tries      int            `toml:"tries" min:"0" max:"10" example:"3" doc:"Number of attempts before the next server. Default: 3."`
+	Unsigned   bool           `toml:"unsigned" example:"false" doc:"Accept responses of this server without a Message-Authenticator. By default such responses are discarded, because they can be forged (CVE-2024-3596)."`
 }
 
 // Dynamic may change and end sessions (RFC 5176).

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,7 @@ func (s *subscribers) serveAccounts(ctx context.Context, f *config.File) {
 		c := lns.From(f, name)
 		var servers []aaa.Server
 		for _, r := range c.RADIUS {
-			servers = append(servers, aaa.Server{Auth: r.Server, Accounting: r.Accounting, Secret: r.Secret, Timeout: r.Timeout, Tries: r.Tries})
+			servers = append(servers, aaa.Server{Auth: r.Server, Accounting: r.Accounting, Secret: r.Secret, Timeout: r.Timeout, Tries: r.Tries, Unsigned: r.Unsigned})
 		}
 		nas := cmp.Or(c.NASIdent, c.HostName)
 		self.Names = append(self.Names, nas)
@@ -187,6 +188,9 @@ func (s *subscribers) askServers(ctx context.Context, client *aaa.Client, q subs
 	}
 	if err != nil {
 		return cannot
+	}
+	if len(r.Profile.Remarks) > 0 {
+		s.log.Warn("an Access-Accept has values that are not used", "lns", q.LNS, "login", q.Login, "values", strings.Join(r.Profile.Remarks, "; "))
 	}
 	return replyOf(r)
 }
