@@ -70,7 +70,7 @@ func checkServer(c *config.Checker, name string, s *Config) {
 // checkPools checks the pools that users name, and the ways in which they can log in.
 func checkPools(c *config.Checker, s *Config) {
 	for i, u := range s.Users {
-		for _, m := range Mismatches(&u, s, c.Given("authentication")) {
+		for _, m := range Mismatches(&u, s) {
 			m.report(c, fmt.Sprintf("users[%d].", i))
 		}
 	}
@@ -110,9 +110,8 @@ func (m Mismatch) report(c *config.Checker, prefix string) {
 	}
 }
 
-// Mismatches compares a user with its section; chosen reports whether the section
-// sets authentication.
-func Mismatches(u *User, s *Config, chosen bool) []Mismatch {
+// Mismatches compares a user with its section.
+func Mismatches(u *User, s *Config) []Mismatch {
 	var list []Mismatch
 	if u.Pool != "" && !slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.Name == u.Pool }) {
 		var names []string
@@ -125,9 +124,9 @@ func Mismatches(u *User, s *Config, chosen bool) []Mismatch {
 	}
 	switch {
 	case u.Hash == "":
-	case chosen && !slices.Contains(s.Methods, ppp.MethodPAP):
+	case !slices.Contains(s.Methods, ppp.MethodPAP):
 		list = append(list, Mismatch{state.Error, "password_hash", "works with PAP only, and authentication has no pap", `authentication = ["pap"]`})
-	case !chosen || len(s.Methods) > 1:
+	case len(s.Methods) > 1:
 		list = append(list, Mismatch{state.Warning, "password_hash", "subscribers that accept CHAP cannot log in: CHAP needs the password itself", `authentication = ["pap"]`})
 	}
 	return list

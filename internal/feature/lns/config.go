@@ -21,7 +21,7 @@ type Config struct {
 	Hello        time.Duration         `toml:"hello" min:"1s" max:"1h" example:"\"1m\"" doc:"Time of silence after which weft sends an L2TP Hello to the peer of a tunnel (RFC 2661 section 6.5)."`
 	Echo         time.Duration         `toml:"lcp_echo" was:"echo" min:"0s" max:"1h" example:"\"30s\"" doc:"Interval of LCP echo requests to each subscriber (RFC 1661 section 5.8); four unanswered ones end the session. \"0s\": none."`
 	MRU          int                   `toml:"mru" min:"576" max:"1500" example:"1460" doc:"The largest IP packet of a subscriber, in bytes. 1460 fits a path of 1500 bytes over IPv4 with L2TP and PPP headers, 1440 over IPv6."`
-	Methods      []ppp.Method          `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"The PPP authentication protocols to offer, in this order. Default: chap, then pap. []: no authentication."`
+	Methods      []ppp.Method          `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"pap\"]" doc:"The PPP authentication protocols to offer, in this order. Default: chap, then mschapv2. pap only if it is here: it sends the password itself. []: no authentication."`
 	Users        []User                `toml:"users" example:"[{ login = \"alice@example.net\", password = \"a secret\" }]" doc:"Users of this router. They are checked before RADIUS."`
 	Forward      []Forward             `toml:"forward" example:"[{ realm = \"example.org\", server = \"192.0.2.99\", secret = \"between them\" }]" doc:"Realms of another LNS: weft forwards their sessions to it, as LAC (tunnel switching), after it has authenticated them. RADIUS selects the same with Tunnel-Type, Tunnel-Server-Endpoint and Tunnel-Password."`
 	UsersFile    string                `toml:"users_file" example:"\"/etc/weft/members.toml\"" doc:"A file with more users, followed while weft runs: [subscribers] with the key users, or [[subscribers.users]] for each. Only root may be able to read it."`
@@ -134,7 +134,7 @@ type ClientConfig struct {
 	HostName  string        `toml:"host_name" example:"\"home\"" doc:"The Host Name AVP of this router. Default: NAME."`
 	Login     string        `toml:"login" example:"\"alice@example.net\"" doc:"The login."`
 	Password  string        `toml:"password" example:"\"a secret\"" doc:"The password."`
-	Methods   []ppp.Method  `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"mschapv2\"]" doc:"The PPP authentication protocols to accept from the server. Default: all."`
+	Methods   []ppp.Method  `toml:"authentication" enum:"pap,chap,mschapv2" example:"[\"chap\", \"mschapv2\"]" doc:"The PPP authentication protocols to accept from the server. Default: chap and mschapv2. pap only if it is here: it gives the password to the server that answers."`
 	IPv4      bool          `toml:"ipv4" example:"true" doc:"Request an IPv4 address."`
 	IPv6      bool          `toml:"ipv6" example:"true" doc:"Request IPv6."`
 	Prefix    bool          `toml:"prefix_delegation" was:"prefix" example:"true" doc:"Request a delegated prefix (DHCPv6)."`

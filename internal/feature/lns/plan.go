@@ -232,7 +232,7 @@ func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, [
 		c := ClientFrom(f, name)
 		methods := c.Methods
 		if !f.Given("l2tp_client." + name + ".authentication") {
-			methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodMSCHAPv2, ppp.MethodPAP}
+			methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodMSCHAPv2} // PAP reveals the password to whichever server answers
 		}
 		clients = append(clients, subscriber.ClientSettings{
 			Name: name, ID: ids[clientID(name)], Device: ClientDevice(name), Server: c.Server, Secret: c.Secret, Hide: c.Hide, HostName: c.HostName,
@@ -264,7 +264,7 @@ func settingsOf(f *config.File, name string, id int) subscriber.ServerSettings {
 		Default: subscriber.Profile{Up: uint64(c.Up), Down: uint64(c.Down), SessionTimeout: c.SessionTime, IdleTimeout: c.IdleTime, Interim: c.Interim},
 	}
 	if !f.Given("lns." + name + ".authentication") {
-		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodPAP}
+		s.Methods = []ppp.Method{ppp.MethodCHAP, ppp.MethodMSCHAPv2}
 	}
 	for _, a := range c.Listen {
 		s.Listen = append(s.Listen, netip.AddrPortFrom(a, wirel2tp.Port))

@@ -1,6 +1,7 @@
 package lns_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/config/configtest"
 	"weft/internal/feature/lns"
+	"weft/internal/ppp"
 	"weft/internal/state"
 )
 
@@ -111,6 +113,43 @@ func TestAClientsDefaultRoutesStandBesideTheHosts(t *testing.T) {
 		}
 		if !slices.Equal(ahead, c.ahead) {
 			t.Errorf("%s: said to be preferred: %q, want %q", name, ahead, c.ahead)
+		}
+	}
+}
+
+// PAP sends the password itself: to whichever server answers, and past every LAC. It is
+// used only by a section that names it.
+func TestPAPIsUsedOnlyIfItIsNamed(t *testing.T) {
+	const text = `
+[interface.wan]
+addresses = ["192.0.2.1/24"]
+[l2tp_client.isp]
+server = "192.0.2.9"
+login = "alice"
+password = "wonder"
+%s
+[lns.isp]
+listen = ["192.0.2.1"]
+lacs = [{ address = "198.51.100.7" }]
+users = [{ login = "bob", password = "builder" }]
+pools = [{ addresses = ["203.0.113.0/24"] }]
+%[1]s
+`
+	for key, want := range map[string][]ppp.Method{
+		"":                                 {ppp.MethodCHAP, ppp.MethodMSCHAPv2},
+		`authentication = ["pap", "chap"]`: {ppp.MethodPAP, ppp.MethodCHAP},
+		`authentication = ["mschapv2"]`:    {ppp.MethodMSCHAPv2},
+	} {
+		f, problems := config.Load("", fmt.Appendf(nil, text, key), sections())
+		if state.HasErrors(problems) {
+			t.Fatal(problems)
+		}
+		servers, clients := lns.Settings(f, state.Facts{})
+		if len(servers) != 1 || !slices.Equal(servers[0].Methods, want) {
+			t.Errorf("%q: the server asks for %v, want %v", key, servers[0].Methods, want)
+		}
+		if len(clients) != 1 || !slices.Equal(clients[0].Methods, want) {
+			t.Errorf("%q: the client agrees to %v, want %v", key, clients[0].Methods, want)
 		}
 	}
 }

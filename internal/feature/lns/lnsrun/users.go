@@ -168,7 +168,7 @@ func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 		c := lns.From(f, section)
 		for n, u := range users {
 			path := fmt.Sprintf("subscribers.users[%d]", n)
-			for _, m := range lns.Mismatches(&u, c, f.Given("lns."+section+".authentication")) {
+			for _, m := range lns.Mismatches(&u, c) {
 				problems = append(problems, state.Problem{Severity: m.Severity, Pos: at(n), Path: path + "." + m.Key, What: m.What + " (lns." + section + ")", Remedy: m.Remedy})
 			}
 			if slices.ContainsFunc(c.Users, func(o lns.User) bool { return o.Login == u.Login }) {
