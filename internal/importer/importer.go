@@ -120,6 +120,10 @@ func (t *toml) head(text string, n *notes) {
 	}
 }
 
+// secondTranslator is the remedy, but for its last word, for mappings that the converted
+// section cannot have.
+const secondTranslator = "write a second [nat64.NAME] with mode = \"stateless\", the prefix and the "
+
 // section begins [nat64.NAME].
 func (t *toml) section(name, mode string) {
 	t.line("[nat64.%s]", name)

@@ -91,7 +91,7 @@ func (j *jool) modeLeaves(root value) {
 	for _, m := range root.members {
 		switch {
 		case m.name == "eamt" && j.stateful:
-			j.left(m.line, m.name, "a stateful translator has no explicit mappings", "write a second [nat64.NAME] with mode = \"stateless\", the prefix and the mappings")
+			j.left(m.line, m.name, "a stateful translator has no explicit mappings", secondTranslator+"mappings")
 		case (m.name == "pool4" || m.name == "bib") && !j.stateful:
 			j.left(m.line, m.name, "a "+j.mode+" translator shares no addresses", "give weft import --mode stateful, or nothing, to keep it")
 		}

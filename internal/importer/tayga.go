@@ -77,7 +77,7 @@ func (t *tayga) choose() {
 		t.left(t.at["dynamic-pool"], "dynamic-pool", "weft does not assign IPv4 addresses to IPv6 nodes dynamically", "write a mapping for each node that dynamic.map lists, or share the addresses of the pool: weft import --mode stateful")
 	}
 	if t.mode != "stateless" && len(t.mappings) > 0 {
-		t.left(max(1, t.at["map"]), "map", "a "+t.mode+" translator takes no mappings from this file", "write a second [nat64.NAME] with mode = \"stateless\", the prefix and the mappings, if nodes need them")
+		t.left(max(1, t.at["map"]), "map", "a "+t.mode+" translator takes no mappings from this file", secondTranslator+"mappings, if nodes need them")
 	}
 }
 
