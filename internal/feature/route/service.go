@@ -283,6 +283,10 @@ func (s *Service) judge() {
 // RoutesMayBeGone notes that only a dump tells what routes there are.
 func (s *Service) RoutesMayBeGone() { s.stale = true }
 
+// NoRoom tells whether a table has no room. It stays so for this service: what the table
+// holds is not what the routes are any more. A new one starts with empty tables.
+func (s *Service) NoRoom() bool { return s.full != [2]string{} }
+
 // Changes6 counts news of IPv6 routes.
 func (s *Service) Changes6() uint64 { return s.changes6 }
 

@@ -421,6 +421,33 @@ func TestATableWithoutRoomLeavesTheFamilyToTheKernel(t *testing.T) {
 	}
 }
 
+// After lost events the old routes and the new ones need not fit into the table together:
+// those that are gone leave it first.
+func TestADumpThatReplacesAllRoutesOfAFullTableFits(t *testing.T) {
+	r := newRig(t, Numbers{1, 4000})
+	fill := func(net int) (last string) {
+		for i := range 1200 {
+			last = fmt.Sprintf("%d.%d.%d.128", net, i>>8, i&255)
+			r.add(last+"/25", "via 10.0.2.9 dev 2")
+		}
+		return last
+	}
+	fill(30)
+	if used := r.fibs[0].Used() - fib.MinWords4; used < spare/2+spare/8 || r.Suspended()[0] != "" {
+		t.Fatalf("1200 routes take %d of %d words (%s): the test wants more than half", used, spare, r.Suspended()[0])
+	}
+	r.Begin()
+	r.all()
+	last := fill(40)
+	if err := r.End(); err != nil {
+		t.Fatal(err)
+	}
+	if why := r.Suspended()[0]; why != "" {
+		t.Errorf("the family is left to the kernel: %s", why)
+	}
+	r.expect(last[:len(last)-3]+"129", gateway2)
+}
+
 func TestNextHopsThatAreNoLongerUsedComeBack(t *testing.T) {
 	r := newRig(t, Numbers{100, 160})
 	for i := range 300 {

@@ -88,16 +88,17 @@ func (s *Service) sweep(d *dump) {
 	}
 }
 
-// differ changes a fib where the old routes and those of now differ.
+// differ changes a fib where the old routes and those of now differ. Routes that are gone
+// come first: there may not be room for the old ones and the new ones together.
 func (s *Service) differ(t *table, old *rib) {
 	var room [1]candidate
-	for p, list := range t.rib.all() {
-		s.update(t, p, s.best(old, p, old.candidates(p, &room)), s.best(t.rib, p, list))
-	}
 	for p, list := range old.all() {
 		if t.rib.candidates(p, &room) == nil {
 			s.update(t, p, s.best(old, p, list), 0)
 		}
+	}
+	for p, list := range t.rib.all() {
+		s.update(t, p, s.best(old, p, old.candidates(p, &room)), s.best(t.rib, p, list))
 	}
 	s.drop(old)
 }

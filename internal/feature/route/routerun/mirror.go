@@ -25,6 +25,7 @@ type mirror struct {
 	ask     task.Mailbox[*route.Service]
 	resyncs atomic.Uint64 // how often all routes were listed
 	state   mirrorState
+	rebuild time.Duration // when a table has no room: how long until the next try with empty ones
 }
 
 // mirrorState is what only the mirror's own goroutine touches.
@@ -36,7 +37,11 @@ type mirrorState struct {
 	listed   time.Time     // when the last listing ended
 	changes6 uint64        // of IPv6, by then
 	pause    time.Duration // before the next listing that is only for certainty
+	fitted   bool          // the first dump had room
 }
+
+// errNoRoom ends a mirror whose tables have no room: the next one has empty tables.
+var errNoRoom = errors.New("a route table has no room; the tables are built again")
 
 const (
 	// eventsAtOnce bounds the pieces of news between two looks at all else.
@@ -78,7 +83,7 @@ func (m *mirror) run(ctx context.Context) error {
 	}
 	resolve := time.NewTicker(resolveEvery)
 	defer resolve.Stop()
-	var due, later <-chan time.Time
+	var due, later, rebuild <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,11 +108,16 @@ func (m *mirror) run(ctx context.Context) error {
 		case <-later:
 			later = nil
 			m.service.RoutesMayBeGone()
+		case <-rebuild:
+			return errNoRoom
 		case <-resolve.C:
 			m.resolve(ctx)
 		}
 		if err := m.service.Err(); err != nil {
 			return err
+		}
+		if rebuild == nil && m.service.NoRoom() {
+			rebuild = time.After(m.rebuild)
 		}
 		m.seal()
 		m.say()
@@ -197,7 +207,7 @@ func (m *mirror) sync(ctx context.Context) error {
 	if m.state.complete {
 		return nil
 	}
-	m.state.complete = true
+	m.state.complete, m.state.fitted = true, !m.service.NoRoom()
 	if err := m.ready(); err != nil {
 		return fmt.Errorf("put the route tables to use: %w", err)
 	}

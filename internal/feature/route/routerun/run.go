@@ -92,7 +92,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 	if m := r.now.Load(); m != nil && m.with(ctx, func(s *route.Service) { suspended = s.Suspended() }) == nil {
 		for i, why := range suspended {
 			if why != "" {
-				list = append(list, state.Health{Feature: "route", Name: [...]string{"IPv4", "IPv6"}[i], Condition: state.Degraded, Because: why, Remedy: "the kernel routes this family; remove the cause above"})
+				list = append(list, state.Health{Feature: "route", Name: [...]string{"IPv4", "IPv6"}[i], Condition: state.Degraded, Because: why, Remedy: "the kernel routes this family; remove the cause above. weft tries again by itself"})
 			}
 		}
 	}
@@ -106,16 +106,40 @@ func (r *Runner) Close() error {
 }
 
 // serve runs a mirror until ctx ends or it fails.
-func (r *Runner) serve(ctx context.Context, want wanted, works func()) (err error) {
-	m, done, err := openMirror(r.doors, want)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done()) }()
-	r.now.Store(m)
+func (r *Runner) serve(ctx context.Context, want wanted, works func()) error {
 	defer r.now.Store(nil)
-	works()
-	return m.run(ctx)
+	return mirrorInTurn(ctx, func() (*mirror, func() error, error) { return openMirror(r.doors, want) }, func(m *mirror) {
+		r.now.Store(m)
+		works()
+	})
+}
+
+// How long a mirror whose tables have no room goes on before the next one tries with empty
+// tables: longer each time, unless the routes had room once.
+const (
+	rebuildFirst = 2 * time.Second
+	rebuildMost  = 10 * time.Minute
+)
+
+// mirrorInTurn runs mirrors, the next one when a table of the one before has no room: a
+// table that was changed for long may be full of gaps, or routes may have gone since.
+func mirrorInTurn(ctx context.Context, open func() (*mirror, func() error, error), runs func(*mirror)) error {
+	for pause := rebuildFirst; ; {
+		m, done, err := open()
+		if err != nil {
+			return err
+		}
+		m.rebuild = pause
+		runs(m)
+		err = m.run(ctx)
+		if failed := done(); failed != nil || !errors.Is(err, errNoRoom) {
+			return errors.Join(err, failed)
+		}
+		if pause = min(2*pause, rebuildMost); m.state.fitted {
+			pause = rebuildFirst
+		}
+		m.log.Info("the route tables are built again: one had no room")
+	}
 }
 
 // openMirror makes a mirror with tables of a new generation, which it puts to
