@@ -38,9 +38,13 @@ type Link interface {
 type Lease struct {
 	Addresses []netip.Prefix // by router advertisements /64, by DHCPv6 /128
 	Delegated netip.Prefix
+	Ends      Ends // of Delegated
 	Router    bool // the other end is a default router
 	DNS       []netip.Addr
 }
+
+// Ends are when a prefix stops to be preferred and to be valid.
+type Ends struct{ Preferred, Valid time.Time }
 
 // Client is a client on one link.
 type Client struct {
@@ -62,6 +66,7 @@ type Client struct {
 	sendAt      time.Time
 	server      []byte
 	delegated   netip.Prefix
+	ends        Ends // of delegated
 	address     netip.Addr
 	renewAt     time.Time
 	rebindAt    time.Time
@@ -146,7 +151,7 @@ func (c *Client) Tick(now time.Time) {
 		}
 	}
 	if reached(c.endsAt) {
-		c.delegated, c.address, c.endsAt, changed = netip.Prefix{}, netip.Addr{}, time.Time{}, true
+		c.delegated, c.ends, c.address, c.endsAt, changed = netip.Prefix{}, Ends{}, netip.Addr{}, time.Time{}, true
 		c.begin(soliciting, now)
 	}
 	if c.phase == bound && reached(c.renewAt) {
@@ -165,7 +170,7 @@ func (c *Client) Tick(now time.Time) {
 
 // Lease gives what the client has now.
 func (c *Client) Lease() Lease {
-	l := Lease{Delegated: c.delegated, Router: !c.router.IsZero() || c.silent(), DNS: slices.Clone(c.dns)}
+	l := Lease{Delegated: c.delegated, Ends: c.ends, Router: !c.router.IsZero() || c.silent(), DNS: slices.Clone(c.dns)}
 	for p := range c.prefixes {
 		a := p.Addr().As16()
 		copy(a[8:], c.InterfaceID[:])

@@ -236,3 +236,40 @@ func FuzzClient(f *testing.F) {
 		}
 	})
 }
+
+// RFC 8415 section 18.2.10: what is asked of one server is answered by that server. A reply
+// with another DUID changes nothing, whatever else of it is right.
+func TestAReplyWithAForeignDUIDChangesNothing(t *testing.T) {
+	for _, p := range []phase{requesting, renewing} {
+		l := newLink(t)
+		was, v := l.client.Lease(), l.client
+		v.phase = p
+		none := dhcp6.NoBinding
+		for name, m := range map[string]dhcp6.Message{
+			"another prefix": {Prefixes: []dhcp6.IA{{ID: [4]byte{3: 1}, Leases: []dhcp6.Lease{{Prefix: netip.MustParsePrefix("2001:db8:bad::/56"), Preferred: time.Hour, Valid: time.Hour}}}}},
+			"no binding":     {Prefixes: []dhcp6.IA{{ID: [4]byte{3: 1}, Status: &none}}},
+		} {
+			m.Type, m.Transaction, m.ClientID, m.ServerID = dhcp6.Reply, v.transaction, v.duid(), []byte{0, 3, 0, 1, 2, 0, 0, 0, 0, 9}
+			v.answered(&m, l.now)
+			if got := v.Lease(); got.Delegated != was.Delegated || got.Ends != was.Ends || v.phase != p {
+				t.Errorf("phase %d, %s: it has %+v in phase %d, had %+v", p, name, got, v.phase, was)
+			}
+		}
+	}
+}
+
+// The ends of a delegation are known, count from its last renewal, and outlive the process.
+func TestTheEndsOfADelegationAreKnown(t *testing.T) {
+	l := newLink(t)
+	ends := l.client.Lease().Ends
+	if !ends.Preferred.After(l.now) || ends.Valid.Before(ends.Preferred) {
+		t.Fatalf("at %v the ends are %+v", l.now, ends)
+	}
+	if k := Restore(l.client.Snapshot(), testConfig(), l, l.now).Lease().Ends; k != ends {
+		t.Errorf("after a restart they are %+v, were %+v", k, ends)
+	}
+	l.pass(ends.Preferred.Sub(l.now))
+	if later := l.client.Lease().Ends; !later.Valid.After(ends.Valid) {
+		t.Errorf("after a renewal they are %+v, were %+v", later, ends)
+	}
+}

@@ -64,13 +64,16 @@ func (c *Client) answered(m *dhcp6.Message, now time.Time) {
 	if m.Transaction != c.transaction || !bytes.Equal(m.ClientID, c.duid()) || len(m.ServerID) == 0 {
 		return
 	}
+	if (c.phase == requesting || c.phase == renewing) && !bytes.Equal(m.ServerID, c.server) {
+		return // these questions were for one server
+	}
 	switch {
 	case m.Type == dhcp6.Advertise && c.phase == soliciting:
 		if !offers(m) {
 			return // it has nothing; ask again later
 		}
 		c.server = bytes.Clone(m.ServerID)
-		c.take(m)
+		c.take(m, now)
 		c.begin(requesting, now)
 		c.ask(now)
 	case m.Type == dhcp6.Reply && (c.phase == soliciting && m.RapidCommit || c.phase == requesting || c.phase == renewing || c.phase == rebinding):
@@ -91,15 +94,15 @@ func offers(m *dhcp6.Message) bool {
 }
 
 // take reads what a message gives, and gives the times of it.
-func (c *Client) take(m *dhcp6.Message) (t1, t2, valid time.Duration) {
-	c.address, c.delegated = netip.Addr{}, netip.Prefix{}
-	each := func(list []dhcp6.IA, use func(netip.Prefix)) {
+func (c *Client) take(m *dhcp6.Message, now time.Time) (t1, t2, valid time.Duration) {
+	c.address, c.delegated, c.ends = netip.Addr{}, netip.Prefix{}, Ends{}
+	each := func(list []dhcp6.IA, use func(dhcp6.Lease)) {
 		for _, ia := range list {
 			for _, l := range ia.Leases {
 				if !l.Prefix.IsValid() || l.Valid <= 0 || l.Preferred > l.Valid {
 					continue
 				}
-				use(l.Prefix)
+				use(l)
 				last := or(l.Preferred, l.Valid) // not preferred any more, but still there
 				t1, t2 = or(ia.T1, last/2), or(ia.T2, last*4/5)
 				if valid == 0 || l.Valid < valid {
@@ -108,10 +111,10 @@ func (c *Client) take(m *dhcp6.Message) (t1, t2, valid time.Duration) {
 			}
 		}
 	}
-	each(m.Addresses, func(p netip.Prefix) { c.address = p.Addr() })
-	each(m.Prefixes, func(p netip.Prefix) {
-		if p.Bits() <= 64 && p == p.Masked() {
-			c.delegated = p
+	each(m.Addresses, func(l dhcp6.Lease) { c.address = l.Prefix.Addr() })
+	each(m.Prefixes, func(l dhcp6.Lease) {
+		if p := l.Prefix; p.Bits() <= 64 && p == p.Masked() {
+			c.delegated, c.ends = p, Ends{Preferred: now.Add(l.Preferred), Valid: now.Add(l.Valid)}
 		}
 	})
 	return t1, t2, valid
@@ -125,7 +128,7 @@ func or(a, b time.Duration) time.Duration {
 }
 
 func (c *Client) bind(m *dhcp6.Message, now time.Time) {
-	t1, t2, valid := c.take(m)
+	t1, t2, valid := c.take(m, now)
 	c.learnDNS(m.DNS)
 	if valid == 0 {
 		c.endsAt = time.Time{}

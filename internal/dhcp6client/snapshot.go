@@ -15,6 +15,8 @@ type Snapshot struct {
 	DNS       []netip.Addr               `json:"dns,omitempty"`
 	Server    []byte                     `json:"server,omitempty"`
 	Delegated netip.Prefix               `json:"delegated,omitzero"`
+	Preferred time.Time                  `json:"preferred,omitzero"` // until when Delegated is
+	Valid     time.Time                  `json:"valid,omitzero"`
 	Address   netip.Addr                 `json:"address,omitzero"`
 	Renew     time.Time                  `json:"renew,omitzero"`
 	Rebind    time.Time                  `json:"rebind,omitzero"`
@@ -25,7 +27,7 @@ type Snapshot struct {
 func (c *Client) Snapshot() *Snapshot {
 	return &Snapshot{
 		Router: c.router, Received: c.received, Solicits: c.solicits, Prefixes: c.prefixes, DNS: c.dns, Server: c.server, Delegated: c.delegated,
-		Address: c.address, Renew: c.renewAt, Rebind: c.rebindAt, Ends: c.endsAt,
+		Preferred: c.ends.Preferred, Valid: c.ends.Valid, Address: c.address, Renew: c.renewAt, Rebind: c.rebindAt, Ends: c.endsAt,
 	}
 }
 
@@ -34,6 +36,7 @@ func (c *Client) Snapshot() *Snapshot {
 func Restore(k *Snapshot, config Config, link Link, now time.Time) *Client {
 	c := New(config, link, now)
 	c.router, c.received, c.dns, c.server, c.delegated, c.address, c.endsAt = k.Router, k.Received, k.DNS, k.Server, k.Delegated, k.Address, k.Ends
+	c.ends = Ends{Preferred: k.Preferred, Valid: k.Valid}
 	for p, until := range k.Prefixes {
 		c.prefixes[p] = until
 	}

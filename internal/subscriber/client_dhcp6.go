@@ -35,5 +35,6 @@ func (l ipv6Link) Changed() {
 // learnIPv6 adds what a DHCPv6 client has.
 func learnIPv6(g *Learned, l dhcp6client.Lease) {
 	g.Addresses, g.Delegated, g.Router = append(g.Addresses, l.Addresses...), l.Delegated, l.Router
+	g.Preferred, g.Valid = l.Ends.Preferred, l.Ends.Valid
 	g.DNS = append(g.DNS, l.DNS...)
 }

@@ -131,7 +131,12 @@ func TestAClientOutlivesTheProcess(t *testing.T) {
 		t.Errorf("it renews at %v, until %v; before it was %v, %v", k.Renew, k.Ends, renew, ends)
 	}
 	d.pass(renew.Sub(d.now) + time.Second)
-	if l := d.up(); len(*received) != 1 || (*received)[0].Type != dhcp6.Renew || !l.Equal(was) {
+	l := d.up()
+	if !l.Preferred.After(was.Preferred) || !l.Valid.After(was.Valid) {
+		t.Errorf("the renewed prefix ends at %v and %v, before it was %v and %v", l.Preferred, l.Valid, was.Preferred, was.Valid)
+	}
+	was.Preferred, was.Valid = l.Preferred, l.Valid
+	if len(*received) != 1 || (*received)[0].Type != dhcp6.Renew || !l.Equal(was) {
 		t.Errorf("at the time to renew it says %+v, and has\n%+v, had\n%+v", *received, l, was)
 	}
 }

@@ -64,8 +64,8 @@ func (s Settings) Message(deprecated []AnnouncedPrefix) *ndp.RouterAdvertisement
 // Farewell is the last advertisement of a router that ceases to be one
 // (RFC 4861 section 6.2.5): nothing of what it said holds any longer. Addresses
 // stay valid for the hosts' connections, but no new ones begin from them.
-func (s Settings) Farewell() *ndp.RouterAdvertisement {
-	m := s.Message(nil)
+func (s Settings) Farewell(now time.Time) *ndp.RouterAdvertisement {
+	m := s.at(now).Message(nil)
 	m.RouterLifetime, m.RouterSelectionPreference = 0, ndp.Medium
 	for _, o := range m.Options {
 		switch o := o.(type) {
@@ -120,7 +120,7 @@ func (s Settings) Inconsistent(other *ndp.RouterAdvertisement) []string {
 		case *ndp.PrefixInformation:
 			p := netip.PrefixFrom(o.Prefix, int(o.PrefixLength)).Masked()
 			for _, q := range s.Prefixes {
-				if p != q.Prefix {
+				if p != q.Prefix || s.bounded(p) { // lifetimes that count down differ by the moment
 					continue
 				}
 				if o.PreferredLifetime != q.Preferred {

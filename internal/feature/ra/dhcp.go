@@ -104,7 +104,7 @@ func (d *DHCP) Handle(m *dhcp6.Message, peer netip.Addr, now time.Time) (*dhcp6.
 	changes := d.Expire(now)
 	reply := &dhcp6.Message{Type: dhcp6.Reply, Transaction: m.Transaction, ClientID: m.ClientID, ServerID: d.id}
 	from := pools{DHCP: d, peer: peer.WithZone(""), now: now, changes: changes, message: m.Type}
-	x := exchange{settings: d.settings, bindings: &from, m: m, reply: reply}
+	x := exchange{settings: d.settings, bindings: &from, m: m, reply: reply, now: now}
 	if !x.answer() {
 		return nil, from.changes
 	}
@@ -204,7 +204,8 @@ func (x *pools) free(p netip.Prefix) bool {
 
 // commit makes the lease the client's. What cannot be kept is not promised.
 func (x *pools) commit(b Binding, p netip.Prefix) bool {
-	l := Lease{Binding: b, Prefix: p, Until: x.now.Add(x.settings.Valid), Peer: x.peer}
+	_, valid := x.settings.bound(p, x.settings.Preferred, x.settings.Valid, x.now)
+	l := Lease{Binding: b, Prefix: p, Until: x.now.Add(valid), Peer: x.peer}
 	if err := x.store.Put(l); err != nil {
 		x.stats.Unkept++
 		return false

@@ -3,6 +3,7 @@ package ra
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"weft/wire/dhcp6"
 )
@@ -26,6 +27,7 @@ type exchange struct {
 	settings Settings
 	bindings
 	m, reply *dhcp6.Message
+	now      time.Time
 }
 
 func status(s dhcp6.Status) *dhcp6.Status { return &s }
@@ -113,8 +115,8 @@ func (x *exchange) onLink(p netip.Prefix) bool {
 // granted is the answer that gives p, with what the client still has and
 // should not use any more at lifetime zero.
 func (x *exchange) granted(ia dhcp6.IA, p netip.Prefix) dhcp6.IA {
-	s := x.settings
-	out := dhcp6.IA{ID: ia.ID, T1: s.Preferred / 2, T2: s.Preferred * 4 / 5, Leases: []dhcp6.Lease{{Prefix: p, Preferred: s.Preferred, Valid: s.Valid}}}
+	preferred, valid := x.settings.bound(p, x.settings.Preferred, x.settings.Valid, x.now)
+	out := dhcp6.IA{ID: ia.ID, T1: preferred / 2, T2: preferred * 4 / 5, Leases: []dhcp6.Lease{{Prefix: p, Preferred: preferred, Valid: valid}}}
 	if x.m.Type == dhcp6.Renew || x.m.Type == dhcp6.Rebind {
 		for _, l := range ia.Leases {
 			if l.Prefix.IsValid() && l.Prefix != p && !l.Prefix.Addr().IsUnspecified() {

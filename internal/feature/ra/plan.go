@@ -2,6 +2,7 @@ package ra
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -87,6 +88,15 @@ type Settings struct {
 	Valid        time.Duration
 	Leases       string
 	Own          []netip.Addr // the router's addresses on the link, never given out
+	Received     []Received   // delegated to this router
+}
+
+// Received is a prefix that another router has delegated to this one. What is announced or
+// given out of it ends no later (RFC 8415 section 6.3, RFC 9096 section 3.3).
+type Received struct {
+	Prefix    netip.Prefix `json:"prefix"`
+	Preferred time.Time    `json:"preferred"`
+	Valid     time.Time    `json:"valid"`
 }
 
 // AnnouncedPrefix is a prefix as it is announced.
@@ -123,6 +133,7 @@ func SettingsOf(f *config.File, facts state.Facts, name string) (s Settings, ok 
 	}
 	s.Prefixes = prefixes(c, addresses)
 	s.Routes = routes(c)
+	s.Received = received(facts)
 	if !f.Given("ra."+name+".dns") && slices.Contains(facts.NameServer, c.Interface) {
 		s.DNS = nameServer(s.Own)
 	}
@@ -152,6 +163,17 @@ func prefixes(c *Config, addresses []netip.Prefix) []AnnouncedPrefix {
 		known := slices.ContainsFunc(list, func(q AnnouncedPrefix) bool { return q.Prefix == p })
 		if a.Addr().Is6() && a.Bits() == 64 && !a.Addr().IsLinkLocalUnicast() && !known {
 			list = append(list, AnnouncedPrefix{p, true, true, c.Preferred, c.Valid})
+		}
+	}
+	return list
+}
+
+// received gives the prefixes that L2TP servers have delegated, of which the end is known.
+func received(facts state.Facts) []Received {
+	var list []Received
+	for _, name := range slices.Sorted(maps.Keys(facts.Clients)) {
+		if c := facts.Clients[name]; c.Up && c.Delegated.IsValid() && !c.Valid.IsZero() {
+			list = append(list, Received{c.Delegated, c.Preferred, c.Valid})
 		}
 	}
 	return list

@@ -43,6 +43,7 @@ type Advertiser struct {
 type Deprecated struct {
 	Prefix AnnouncedPrefix `json:"prefix"`
 	Until  time.Time       `json:"until"`
+	Valid  time.Time       `json:"valid,omitzero"` // the end of its valid lifetime; Until, if that is earlier
 }
 
 // Stats is what an Advertiser did.
@@ -94,13 +95,13 @@ func (a *Advertiser) notBefore(t time.Time) time.Time {
 // Update changes what is said. Prefixes that are no more among it are announced
 // as deprecated from now on (RFC 9096 section 3.5).
 func (a *Advertiser) Update(s Settings, now time.Time) {
-	if equal(a.settings, s) {
+	if equal(a.settings.at(now), s.at(now)) {
+		a.settings = s // ends that are still far away may be others
 		return
 	}
 	for _, p := range a.settings.Prefixes {
 		if !s.has(p.Prefix) {
-			until := now.Add(min(max(p.Valid, 0), deprecatedFor))
-			a.deprecated = append(a.deprecated, Deprecated{p, until})
+			a.deprecated = append(a.deprecated, a.settings.Deprecate(p, now))
 		}
 	}
 	a.deprecated = slices.DeleteFunc(a.deprecated, func(d Deprecated) bool { return s.has(d.Prefix.Prefix) })
@@ -177,10 +178,14 @@ func (a *Advertiser) message(now time.Time) *ndp.RouterAdvertisement {
 	var gone []AnnouncedPrefix
 	for _, d := range a.deprecated {
 		p := d.Prefix
-		p.Preferred, p.Valid = 0, d.Until.Sub(now).Truncate(time.Second)
+		end := d.Until
+		if !d.Valid.IsZero() && d.Valid.Before(end) {
+			end = d.Valid
+		}
+		p.Preferred, p.Valid = 0, max(end.Sub(now).Truncate(time.Second), 0)
 		gone = append(gone, p)
 	}
-	return a.settings.Message(gone)
+	return a.settings.at(now).Message(gone)
 }
 
 // Solicit handles a host's question (RFC 4861 section 6.2.6). A host with an

@@ -197,7 +197,7 @@ func TestTheFarewellTakesEverythingBack(t *testing.T) {
 	s := basic()
 	s.DNS, s.Search, s.PREF64 = []netip.Addr{addr("2001:db8:1::1")}, []string{"example.net"}, []netip.Prefix{prefix("64:ff9b::/96")}
 	s.Routes = []ra.Route{{Prefix: prefix("2001:db8:9::/48"), Lifetime: time.Hour}}
-	m := s.Farewell()
+	m := s.Farewell(start)
 	if m.RouterLifetime != 0 {
 		t.Error("still a default router")
 	}

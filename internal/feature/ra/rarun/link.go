@@ -56,7 +56,7 @@ func newLink(d runner.Doors, settings ra.Settings, was announced) *link {
 	now := time.Now()
 	// what another process announced and this one does not
 	for _, p := range was.Settings.Prefixes {
-		deprecated = append(deprecated, ra.Deprecated{Prefix: p, Until: now.Add(min(p.Valid, 2*time.Hour))})
+		deprecated = append(deprecated, was.Settings.Deprecate(p, now))
 	}
 	return &link{
 		doors: d, device: settings.Device, changed: task.NewWake(),

@@ -161,7 +161,7 @@ func farewell(s ra.Settings) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(n.Send(s.Farewell(), netip.IPv6LinkLocalAllNodes()), n.Close())
+	return errors.Join(n.Send(s.Farewell(time.Now()), netip.IPv6LinkLocalAllNodes()), n.Close())
 }
 
 // Unload takes back everything that was announced here, while the addresses are
