@@ -106,22 +106,17 @@ man: build ## Write the manual pages into build/man
 	rm -rf build/man
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
-install: build man ## Install the program, the manual, completions and the unit
-	install -D -m 0755 bin/weft $(DESTDIR)$(PREFIX)/bin/weft
-	install -d $(DESTDIR)$(PREFIX)/share/man/man8
-	install -m 0644 build/man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	bin/weft completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
-	install -d $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	bin/weft completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_weft
-	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	bin/weft completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/weft.fish
-	install -d $(DESTDIR)/etc/weft
-	test -e $(DESTDIR)/etc/weft/weft.toml || install -m 0644 packaging/weft.toml $(DESTDIR)/etc/weft/weft.toml
-	install -d $(DESTDIR)/etc/systemd/system
-	sed 's|/usr/bin/weft|$(PREFIX)/bin/weft|' packaging/weft.service > $(DESTDIR)/etc/systemd/system/weft.service
+install: build ## Install the program, the manual, completions and the unit
+	packaging/install.sh bin/weft "$(DESTDIR)" "$(PREFIX)" /etc/systemd/system
+
+uninstall: ## Remove what make install has installed; /etc/weft stays
+	packaging/uninstall.sh "$(DESTDIR)" "$(PREFIX)" /etc/systemd/system
+
+deb: build ## Make the Debian package, build/weft_VERSION_ARCHITECTURE.deb
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
+	  packaging/deb.sh bin/weft $(VERSION) build
 
 clean: ## Remove what make has made
 	rm -rf bin build
 
-.PHONY: help build demo check test prove modules lint style generate fuzz bench benchmarks pictures man install clean
+.PHONY: help build demo check test prove modules lint style generate fuzz bench benchmarks pictures man install uninstall deb clean

@@ -7,6 +7,7 @@ package paths
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -110,11 +111,22 @@ func (p Dirs) Make() error {
 		}
 	}
 	for _, dir := range []string{p.Pins, p.Run} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := makeAll(dir); err != nil {
 			return fmt.Errorf("make directory: %w", err)
 		}
 	}
 	return nil
+}
+
+// makeAll makes a directory and its parents, also while the last router of
+// another namespace removes a parent that it finds empty.
+func makeAll(dir string) error {
+	for attempt := 1; ; attempt++ {
+		err := os.MkdirAll(dir, 0o700)
+		if !errors.Is(err, fs.ErrNotExist) || attempt == 100 {
+			return err
+		}
+	}
 }
 
 // MountBPF makes sure that the bpf file system is mounted at its usual place.
@@ -128,7 +140,12 @@ func MountBPF() error {
 	return nil
 }
 
-// Remove takes both directories away.
+// Remove takes both directories away, and the one that holds the pins of all
+// namespaces if it is empty. /run/weft is systemd's to make and to remove.
 func (p Dirs) Remove() error {
-	return errors.Join(os.RemoveAll(p.Pins), os.RemoveAll(p.Run))
+	err := errors.Join(os.RemoveAll(p.Pins), os.RemoveAll(p.Run))
+	if all := unix.Rmdir(filepath.Dir(p.Pins)); all != nil && all != unix.ENOTEMPTY && all != unix.EEXIST && all != unix.ENOENT {
+		err = errors.Join(err, fmt.Errorf("remove %s: %w", filepath.Dir(p.Pins), all))
+	}
+	return err
 }
