@@ -20,7 +20,7 @@ func ReadRuleset(text []byte) (Policy, Refusable, error) {
 	if err := json.Unmarshal(text, &list); err != nil {
 		return Policy{}, Refusable{}, fmt.Errorf("read nft's JSON: %w", err)
 	}
-	r := &ruleset{chains: map[chainKey]*chain{}, moody: map[chainKey]bool{}}
+	r := &ruleset{chains: map[chainKey]*chain{}, moody: map[chainKey]bool{}, written: map[chainKey]bool{}}
 	for _, entry := range list.Nftables {
 		if err := r.add(entry); err != nil {
 			return Policy{}, Refusable{}, err
@@ -58,7 +58,10 @@ type ruleset struct {
 	chains map[chainKey]*chain
 	order  []chainKey
 	moody  map[chainKey]bool // sets whose elements come and go without a word
-	policy Policy
+	// written are those whose elements packets add. Of the others elements only go without a
+	// word: what adds one is a change of the ruleset.
+	written map[chainKey]bool
+	policy  Policy
 }
 
 func (r *ruleset) add(entry map[string]json.RawMessage) error {
@@ -87,6 +90,7 @@ func (r *ruleset) add(entry map[string]json.RawMessage) error {
 			return fmt.Errorf("read a rule: chain %s does not exist", u.Chain)
 		}
 		c.rules = append(c.rules, u)
+		r.noteWritten(u)
 	case entry["ct timeout"] != nil:
 		r.policy.Timeouts = true
 	case entry["set"] != nil, entry["map"] != nil:
@@ -110,7 +114,9 @@ func (r *ruleset) addSet(entry map[string]json.RawMessage) error {
 	}
 	flags := words(s.Flags)
 	if s.Timeout != nil || slices.Contains(flags, "timeout") || slices.Contains(flags, "dynamic") {
-		r.moody[chainKey{s.Family, s.Table, s.Name}] = true
+		k := chainKey{s.Family, s.Table, s.Name}
+		r.moody[k] = true
+		r.written[k] = r.written[k] || slices.Contains(flags, "dynamic")
 	}
 	return nil
 }
@@ -241,7 +247,7 @@ func (r *ruleset) match(v *reading, u rule, m map[string]any) {
 	if why := r.fickle(u, left); why != "" {
 		v.blocks = append(v.blocks, why)
 	}
-	if why := r.fickle(u, m["right"]); why != "" {
+	if why := r.fickle(u, right); why != "" && !(op == "==" && r.onlyFewer(u, right)) {
 		v.blocks = append(v.blocks, why)
 	}
 }

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"slices"
+	"strings"
 )
 
 // fickle says what in an expression packets of one connection do not share;
@@ -53,4 +54,43 @@ func (r *ruleset) fickleKind(u rule, kind string, part any) string {
 		return "it matches " + kind
 	}
 	return ""
+}
+
+// noteWritten notes the sets that packets add elements to.
+func (r *ruleset) noteWritten(u rule) {
+	for _, statement := range u.Expr {
+		for kind, value := range statement {
+			if kind != "set" && kind != "map" && kind != "meter" {
+				continue
+			}
+			for _, w := range words(value) {
+				if name, named := strings.CutPrefix(w, "@"); named {
+					r.written[chainKey{u.Family, u.Table, name}] = true
+				}
+			}
+		}
+	}
+}
+
+// onlyFewer tells whether time can only make the rule refuse fewer packets: it refuses what
+// is in a timed set to which no packet adds. A flow that passes was not in the set, and what
+// adds it is a change of the ruleset, after which every flow is looked at again.
+func (r *ruleset) onlyFewer(u rule, right any) bool {
+	set, _ := right.(string)
+	if !strings.HasPrefix(set, "@") || r.written[chainKey{u.Family, u.Table, set[1:]}] {
+		return false
+	}
+	refuses := false
+	for _, statement := range u.Expr {
+		for kind := range statement {
+			switch kind {
+			case "drop", "reject":
+				refuses = true
+			case "match", "counter", "comment":
+			default:
+				return false
+			}
+		}
+	}
+	return refuses
 }

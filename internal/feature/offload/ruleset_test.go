@@ -20,7 +20,7 @@ func TestReadRuleset(t *testing.T) {
 		{"order", nil, nil},
 		{"narrow", []string{"it has a log statement"}, nil},
 		{"limit", []string{
-			"it has a limit statement", "the elements of its set banned come and go by themselves",
+			"it has a limit statement",
 			"it matches meta hour", "it changes packets",
 		}, []uint16{7}},
 	} {
@@ -84,3 +84,57 @@ var (
 	four = [16]byte{10: 0xff, 11: 0xff, 12: 10}
 	six  = [16]byte{0: 0x20, 1: 1}
 )
+
+// One timed set, as CrowdSec and fail2ban have it before the rule for established packets,
+// keeps no flow with the stack: time only takes elements out of it, and what adds one is a
+// change of the ruleset. Where time, or a packet, can make a rule refuse more, flows stay.
+func TestATimedSetOfRefusedAddressesBlocksNoOtherFlow(t *testing.T) {
+	match := func(op string) string {
+		return `{"match":{"op":"` + op + `","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@bad"}}`
+	}
+	const drop, accept = `{"drop":null}`, `{"accept":null}`
+	add := `{"set":{"op":"add","elem":{"payload":{"protocol":"ip","field":"saddr"}},"set":"@bad"}}`
+	for name, c := range map[string]struct {
+		flags, rule, later string
+		blocks             bool
+	}{
+		"timed, drop":                    {`["timeout"]`, match("==") + `,{"counter":{"packets":0,"bytes":0}},` + drop, "", false},
+		"timed, reject":                  {`["interval","timeout"]`, match("==") + `,{"reject":null}`, "", false},
+		"timed, accept":                  {`["timeout"]`, match("==") + "," + accept, "", true},
+		"timed, jump":                    {`["timeout"]`, match("==") + `,{"jump":{"target":"forward"}}`, "", true},
+		"timed, drop of all but these":   {`["timeout"]`, match("!=") + "," + drop, "", true},
+		"packets add, by its flag":       {`["dynamic","timeout"]`, match("==") + "," + drop, "", true},
+		"packets add, by a rule":         {`["timeout"]`, match("==") + "," + drop, add, true},
+		"timed, and a limit in the rule": {`["timeout"]`, match("==") + `,{"limit":{"rate":1,"per":"second"}},` + drop, "", true},
+	} {
+		later := ""
+		if c.later != "" {
+			later = `,{"rule":{"family":"ip","table":"sec","chain":"input","handle":9,"expr":[` + c.later + `]}}`
+		}
+		text := `{"nftables":[{"table":{"family":"ip","name":"sec"}},{"set":{"family":"ip","table":"sec","name":"bad","type":"ipv4_addr","flags":` + c.flags + `}},
+			{"chain":{"family":"ip","table":"sec","name":"input","type":"filter","hook":"input"}},
+			{"chain":{"family":"ip","table":"sec","name":"forward","type":"filter","hook":"forward"}},
+			{"rule":{"family":"ip","table":"sec","chain":"forward","handle":4,"expr":[` + c.rule + `]}}` + later + `]}`
+		p, refusable, err := ReadRuleset([]byte(text))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := len(p.Blocks) > 0; got != c.blocks {
+			t.Errorf("%s: flows stay with the stack: %t (%v), want %t", name, got, p.Blocks, c.blocks)
+		}
+		// elements that end by themselves do matter to what is dropped early
+		if len(refusable.Blocks) == 0 {
+			t.Errorf("%s: refused flows are dropped early for good", name)
+		}
+	}
+}
+
+// An operator learns why nothing of a family is offloaded; a rule for one protocol is no fault.
+func TestHealthNamesTheRulesThatKeepAFamilyWithTheStack(t *testing.T) {
+	wide := Block{Rule: "rule 4 of chain inet fw forward", Why: "it has a quota statement", IPv4: true, IPv6: true}
+	narrow := Block{Rule: "rule 5 of chain inet fw forward", Why: "it has a limit statement", IPv4: true, Protocol: state.ProtocolUDP}
+	list := Status{Blocks: []Block{wide, narrow}}.Health()
+	if len(list) != 1 || list[0].Name != wide.Rule || list[0].Condition != state.Degraded || list[0].Because == "" || list[0].Remedy == "" {
+		t.Errorf("health is %+v, want %q alone", list, wide.Rule)
+	}
+}

@@ -3,6 +3,8 @@ package offload
 import (
 	"maps"
 	"time"
+
+	"weft/internal/state"
 )
 
 // Status is the state of a service.
@@ -21,6 +23,21 @@ type Status struct {
 	Refusals    uint64         `json:"early_drops_total"` // how many there were
 	NotRefused  map[Why]uint64 `json:"not_early_dropped"` // refused packets whose flow was not dropped early
 	Recent      []LeftFlow     `json:"recent"`            // some of those that stayed with the stack
+}
+
+// Health names the rules that keep all flows of a family with the stack. Those that keep
+// only one protocol's are common, and no fault.
+func (st Status) Health() (list []state.Health) {
+	for _, b := range st.Blocks {
+		if b.Protocol != 0 {
+			continue
+		}
+		list = append(list, state.Health{
+			Feature: "offload", Name: b.Rule, Condition: state.Degraded, Because: b.String(),
+			Remedy: "put it after the rule that accepts established connections, or narrow it to a protocol",
+		})
+	}
+	return list
 }
 
 // EarlyDrop is a flow that is dropped before the stack sees it.

@@ -126,7 +126,7 @@ func (s *offloading) stop() {
 
 // Status is the health of flow offload.
 func (r *Runner) Status(ctx context.Context) []state.Health {
-	return task.Get(ctx, r.loop, func(s *offloading) []state.Health {
+	list := task.Get(ctx, r.loop, func(s *offloading) []state.Health {
 		if !s.used {
 			return nil
 		}
@@ -136,6 +136,10 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		}
 		return []state.Health{state.HealthOf("offload", "", fault, "the stack forwards all flows; weft tries again by itself")}
 	})
+	if status, err := r.Offload(ctx); err == nil && len(list) > 0 {
+		list = append(list, status.Health()...)
+	}
+	return list
 }
 
 // Close stops the offloader: the stack forwards all flows.
