@@ -63,7 +63,7 @@ type subject struct {
 func (s subject) Describe() bench.Subject { return bench.Subject{Name: s.name, About: s.about} }
 
 func subjects() []subject {
-	const stateful = "mode = \"stateful\"\npools = [{ ipv4 = \"192.0.2.0/28\" }]\nsubscriber_prefix_len = 128\nbindings = 262144\nsessions = 1048576\n"
+	const stateful = "mode = \"stateful\"\npools = [{ ipv4 = \"192.0.2.0/28\" }]\nsubscriber_prefix_len = 128\nfair_share = false\nbindings = 262144\nsessions = 1048576\n"
 	return []subject{
 		{name: "weft-tc", about: "weft, stateful, TC, through the stack", config: []string{`hook = "tc"`}, mode: stateful},
 		{name: "weft-xdp", about: "weft, stateful, XDP, past the stack", xdp: true, config: []string{`hook = "xdp"`, `bypass = true`}, mode: stateful},

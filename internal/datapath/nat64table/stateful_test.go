@@ -322,8 +322,23 @@ func (b *bench) forgetByTime() {
 	}
 }
 
-func TestAFullPoolRefusesAndKeepsWhatItHas(t *testing.T) {
+// RFC 6888 REQ-4: a subscriber that takes all ports that it can keeps no other one out.
+func TestASubscriberThatTakesAllKeepsOthersIn(t *testing.T) {
 	toml := strings.Replace(shared, "1-65535", "2000-2007", 1)
+	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
+		for i := range 2 {
+			b.cross(r, fmt.Sprint("port ", i), flow{fmt.Sprintf("[2001:db8:3::1]:%d", 4000+i), remote6, 6, 2}, to4)
+		}
+		for i := range 100 {
+			b.cross(r, "beyond a quarter", flow{fmt.Sprintf("[2001:db8:3::%x]:5000", 0x100+i), remote6, 6, 2}, state.DropSubscriberLimit)
+		}
+		b.cross(r, "another subscriber", flow{"[2001:db8:4::1]:4000", remote6, 6, 2}, to4)
+		b.cross(r, "what it has", flow{"[2001:db8:3::1]:4000", remote6, 6, 2}, to4)
+	})
+}
+
+func TestAFullPoolRefusesAndKeepsWhatItHas(t *testing.T) {
+	toml := strings.Replace(shared, "1-65535", "2000-2007", 1) + "fair_share = false\n"
 	onEachVariant(t, toml, func(b *bench, r datapathtest.Variant) {
 		used := map[uint16]bool{}
 		for i := range 8 {

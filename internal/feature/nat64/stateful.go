@@ -27,8 +27,9 @@ type Stateful struct {
 	TCPEstablishedTimeout time.Duration  `toml:"tcp_established_timeout" min:"2h4m" example:"\"2h4m\"" doc:"stateful: timeout of an idle established TCP connection (RFC 5382 section 5)."`
 	TCPTransitoryTimeout  time.Duration  `toml:"tcp_transitory_timeout" min:"4m" example:"\"4m\"" doc:"stateful: timeout of a TCP connection that is being opened or closed (RFC 5382 section 5)."`
 	SubscriberPrefixLen   int            `toml:"subscriber_prefix_len" min:"32" max:"128" example:"64" doc:"stateful: the length of a subscriber's IPv6 prefix: limits apply to it, and a subscriber keeps one pool address while that has free ports."`
-	PortsPerSubscriber    int            `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: maximum number of ports, of all protocols together, for one subscriber; 0: no limit."`
-	SessionsPerSubscriber int            `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: maximum number of sessions of one subscriber; 0: no limit."`
+	PortsPerSubscriber    int            `toml:"ports_per_subscriber" min:"0" max:"1000000" example:"1024" doc:"stateful: maximum number of ports, of all protocols together, for one subscriber; 0: that of fair_share."`
+	SessionsPerSubscriber int            `toml:"sessions_per_subscriber" min:"0" max:"16777216" example:"8192" doc:"stateful: maximum number of sessions of one subscriber; 0: that of fair_share."`
+	FairShare             bool           `toml:"fair_share" example:"true" doc:"stateful: one subscriber gets at most a quarter of the ports and of the sessions, where the two keys above set no limit (RFC 6888 REQ-4). false: no limit."`
 	CountSubscribers      bool           `toml:"count_subscribers" example:"true" doc:"stateful: count packets and bytes of each subscriber, for weft show nat-subscribers. It costs one more lookup per packet."`
 	PortBlock             int            `toml:"port_block" min:"1" max:"65536" example:"1024" doc:"stateful: with subscribers: the size of each subscriber's fixed port block on one pool address (RFC 7422)."`
 	Subscribers           netip.Prefix   `toml:"subscribers" ip:"6" example:"\"2001:db8:1000::/56\"" doc:"stateful: the IPv6 prefix that contains the subscribers of port_block. Nodes outside it get no port."`
@@ -76,8 +77,8 @@ func statefulDefaults() Stateful {
 		Filtering:  FilterNone,
 		UDPTimeout: 5 * time.Minute, ICMPTimeout: time.Minute,
 		TCPEstablishedTimeout: 2*time.Hour + 4*time.Minute, TCPTransitoryTimeout: 4 * time.Minute,
-		SubscriberPrefixLen: 64,
-		Bindings:            65536, Sessions: 262144,
+		SubscriberPrefixLen: 64, FairShare: true,
+		Bindings: 65536, Sessions: 262144,
 		AllocationLogDays: 7, AllocationLogMiB: 256,
 	}
 }
@@ -101,7 +102,7 @@ func statelessKeys() []string { return []string{"mappings", "translatable"} }
 
 func statefulKeys() []string {
 	return []string{"prefixes", "pools", "static", "filtering", "udp_timeout", "icmp_timeout", "tcp_established_timeout", "tcp_transitory_timeout",
-		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "port_block", "subscribers", "bindings", "sessions",
+		"subscriber_prefix_len", "ports_per_subscriber", "sessions_per_subscriber", "fair_share", "port_block", "subscribers", "bindings", "sessions",
 		"count_subscribers", "allocation_log", "allocation_log_days", "allocation_log_mib", "allocation_syslog", "allocation_syslog_ca"}
 }
 

@@ -32,15 +32,42 @@ func (c *Config) pools() []netip.Prefix {
 	return list
 }
 
+// fairShare is the part of the ports and sessions that one subscriber gets by default: so
+// three others get as much while one takes all that it can (decisions/0037).
+const fairShare = 4
+
+// perSubscriber gives the limits of one subscriber; 0: none. A fixed port block is a limit
+// of ports by itself.
+func (c *Config) perSubscriber() (ports, sessions int) {
+	ports, sessions = c.PortsPerSubscriber, c.SessionsPerSubscriber
+	if !c.FairShare {
+		return ports, sessions
+	}
+	if ports == 0 && c.PortBlock == 0 {
+		there := 0 // of one protocol: a subscriber may use one alone
+		for _, p := range c.Pools {
+			if low, high, ok := p.ports(); ok && p.IPv4.IsValid() {
+				there += (int(high) - int(low) + 1) << (32 - p.IPv4.Bits())
+			}
+		}
+		ports = max(min(c.Bindings, there)/fairShare, 1)
+	}
+	if sessions == 0 {
+		sessions = max(c.Sessions/fairShare, 1)
+	}
+	return ports, sessions
+}
+
 // binds gives what a stateful translator binds by, and its static bindings.
 func (c *Config) binds(id int, shared bool) []state.Object {
 	if c.Mode != StatefulMode {
 		return nil
 	}
+	ports, sessions := c.perSubscriber()
 	b := state.Allocator{
 		ID:  id,
 		UDP: c.UDPTimeout, ICMP: c.ICMPTimeout, Established: c.TCPEstablishedTimeout, Transitory: c.TCPTransitoryTimeout,
-		PortsMax: c.PortsPerSubscriber, SessionsMax: c.SessionsPerSubscriber, SubscriberBits: c.SubscriberPrefixLen,
+		PortsMax: ports, SessionsMax: sessions, SubscriberBits: c.SubscriberPrefixLen,
 		Block: c.PortBlock, Subscribers: c.Subscribers, Statics: len(c.Static) > 0, Shared: shared,
 	}
 	b.Events = c.Logs()
