@@ -70,11 +70,11 @@ type Allocator struct {
 	Pools                              [PoolsMax]Pool
 }
 
-func (b Allocator) Key() string    { return fmt.Sprintf("binder %d", b.ID) }
+func (b Allocator) Key() string    { return fmt.Sprintf("nat-allocator %d", b.ID) }
 func (b Allocator) Domain() Domain { return Datapath }
 func (b Allocator) String() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "binder %d %s udp %s icmp %s established %s transitory %s subscriber /%d ports-max %d sessions-max %d",
+	fmt.Fprintf(&s, "nat-allocator %d %s udp %s icmp %s established %s transitory %s subscriber /%d ports-max %d sessions-max %d",
 		b.ID, b.Filtering, b.UDP, b.ICMP, b.Established, b.Transitory, b.SubscriberBits, b.PortsMax, b.SessionsMax)
 	if b.Block != 0 {
 		fmt.Fprintf(&s, " block %d of %s", b.Block, b.Subscribers)

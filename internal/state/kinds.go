@@ -115,7 +115,7 @@ func datapathKinds() []Kind {
 	return []Kind{
 		kind("route-tables", removeSetting, RouteTables{1 << 21, 1 << 21}, RouteTables{1 << 22, 1 << 21}),
 		kind("translator", removeTable, translator, translatorNow),
-		kind("binder", removeSetting, allocator, allocatorNow),
+		kind("nat-allocator", removeSetting, allocator, allocatorNow),
 		kind("static", removeSetting, static, static),
 		kind("rule", removeTable, Rule{From: prefix, To: netip.MustParsePrefix("0.0.0.0/0"), Kind: RulePrefix, Translator: 1},
 			Rule{From: prefix, To: netip.MustParsePrefix("0.0.0.0/0"), Kind: RulePrefix, Translator: 2}),

@@ -173,7 +173,7 @@ func (p *path) list(hosts, others []netip.Addr) error {
 
 // block runs weft with each of the hosts on its block list.
 func (p *path) block(ctx context.Context, weft, hook string, hosts []netip.Addr) error {
-	dir, err := os.MkdirTemp("", "weft-bench-block-")
+	dir, err := os.MkdirTemp("", fmt.Sprintf("weft-bench-%d-", os.Getpid()))
 	if err != nil {
 		return err
 	}

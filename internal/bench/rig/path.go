@@ -268,9 +268,9 @@ func Sweep(ctx context.Context) error {
 
 // orphan reports whether the process in a name has ended.
 func orphan(name, prefix string) bool {
-	owner, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "-")
+	owner, _, named := strings.Cut(strings.TrimPrefix(name, prefix), "-") // without the hyphen the number is none of a process
 	pid, err := strconv.Atoi(owner)
-	return err == nil && pid != os.Getpid() && !Alive(pid)
+	return err == nil && named && pid != os.Getpid() && !Alive(pid)
 }
 
 // Alive reports whether such a process exists.

@@ -310,6 +310,11 @@ func TestWhatAKilledBenchLeftIsSweptAndWhatALivingOneHasIsNot(t *testing.T) {
 			t.Errorf("%s: found %v, %v, want that it is there: %v", name, found, err, want)
 		}
 	}
+	for name, want := range map[string]bool{dirPrefix + "2147483647-x": true, dirPrefix + "2147483647": false, dirPrefix + "block-7": false} {
+		if got := orphan(name, dirPrefix); got != want {
+			t.Errorf("%s is an orphan: %v, want %v", name, got, want)
+		}
+	}
 	for dir, want := range dirs {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s: %v, want that it is there: %v", dir, err, want)

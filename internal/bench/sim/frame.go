@@ -36,7 +36,7 @@ type measured struct {
 // pictures shows the page in a headless Chromium and gives the 95th percentile
 // of the work that a picture takes, two schedulers side by side.
 func pictures(ctx context.Context) (ms float64, err error) {
-	profile, err := os.MkdirTemp("", "weft-bench-")
+	profile, err := os.MkdirTemp("", fmt.Sprintf("weft-bench-%d-", os.Getpid()))
 	if err != nil {
 		return 0, err
 	}

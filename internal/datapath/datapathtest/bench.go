@@ -74,7 +74,7 @@ func New(t *testing.T, toml string, parts ...datapath.Part) *Bench {
 	b.Desired = desired
 	m, err := loaded(parts)
 	if err == nil {
-		err = errors.Join(m.empty(), m.forgetWays())
+		err = errors.Join(m.empty(), m.forgetPaths())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func (b *Bench) leadTo(device, address, neighbour, all string, mac [6]byte) erro
 // uses one writes it first, or compares differences.
 var keptArrays = []string{
 	"counters", "flow_controls", "flow_hops", "guard_buckets", "interfaces_near", "l2tp_lnses", "l2tp_owner_lengths", "l2tp_sessions",
-	"l2tp_states", "l2tp_tunnels", "memos", "nat64_imports", "nat64_clock", "nat64_ends", "nat64_flows", "nat64_lost", "nat64_slots",
+	"l2tp_states", "l2tp_tunnels", "nat64_imports", "nat64_clock", "nat64_ends", "nat64_flows", "nat64_lost", "nat64_slots",
 	"nat64_stateful_configs", "nat64_sweep_states", "nat64_sweep_timers", "nat64_traffic", "nat64_usages", "neighbours", "nexthop_groups",
 	"nexthops", "pseudowire_scratch", "slow_windows",
 }

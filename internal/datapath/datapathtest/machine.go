@@ -55,9 +55,9 @@ func (m *machine) load(name string) (*ebpf.Program, error) {
 	return prog, err
 }
 
-// forgetWays invalidates the next-hop cache: another test may have had the same
+// forgetPaths invalidates the next-hop cache: another test may have had the same
 // addresses in another network.
-func (m *machine) forgetWays() error {
+func (m *machine) forgetPaths() error {
 	for _, prog := range m.programs {
 		info, err := prog.Info()
 		if err != nil {
@@ -65,7 +65,7 @@ func (m *machine) forgetWays() error {
 		}
 		ids, _ := info.MapIDs()
 		for _, id := range ids {
-			if err := forgetMemos(id); err != nil {
+			if err := forgetNextHops(id); err != nil {
 				return fmt.Errorf("empty map %d of %s: %w", id, info.Name, err)
 			}
 		}
@@ -73,13 +73,13 @@ func (m *machine) forgetWays() error {
 	return nil
 }
 
-func forgetMemos(id ebpf.MapID) error {
+func forgetNextHops(id ebpf.MapID) error {
 	m, err := ebpf.NewMapFromID(id)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	if info, err := m.Info(); err != nil || info.Name != "memos" {
+	if info, err := m.Info(); err != nil || info.Name != "nexthop_cache" {
 		return err
 	}
 	empty := make([][]byte, ebpf.MustPossibleCPU())

@@ -61,7 +61,7 @@ func (d Table) Allocators() ([]state.Allocator, error) {
 	for id := range m.MaxEntries() {
 		var v allocator
 		if err := m.Lookup(id, &v); err != nil {
-			return nil, fmt.Errorf("read binder %d: %w", id, err)
+			return nil, fmt.Errorf("read NAT allocator %d: %w", id, err)
 		}
 		if v.Addresses != 0 {
 			list = append(list, decodeAllocator(int(id), v))

@@ -315,7 +315,7 @@ func loginEvents() noun.Noun {
 				for event, n := range map[string]uint64{
 					"accepted": st.Accepted, "rejected": st.Rejected, "duplicate": st.Duplicates, "no-address": st.NoAddress, "no-prefix": st.NoPrefix,
 					"tunnel-refused": st.Refused, "tunnel-established": st.TunnelsNew, "malformed": st.Malformed, "unknown": st.Unknown,
-					"stranger": st.Outsiders, "spoofed": st.Spoofed, "unsent": st.Unsent, "tunnel-unproven": st.Unproven, "garden": st.WalledGarden, "no-session": st.NoSession,
+					"unauthorized-peer": st.Outsiders, "spoofed": st.Spoofed, "unsent": st.Unsent, "tunnel-unproven": st.Unproven, "walled-garden": st.WalledGarden, "no-session": st.NoSession,
 				} {
 					put(float64(n), event)
 				}

@@ -137,7 +137,7 @@ func metrics() []noun.Metric[Row] {
 			put(float64(r.Sent.Messages), "messages")
 			put(float64(r.Sent.Sessions), "sessions")
 			put(float64(r.Sent.Bytes), "bytes")
-			put(float64(r.Sent.Dumps), "listings")
+			put(float64(r.Sent.Dumps), "dumps")
 		}),
 		noun.NewCounter("weft_session_sync_trouble_total", "Events or messages that were lost; a full dump of all sessions followed.", []string{"kind"}, func(r Row, put func(float64, ...string)) {
 			put(float64(r.Sent.Lost), "lost")
