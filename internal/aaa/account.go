@@ -21,9 +21,8 @@ import (
 	"weft/internal/task"
 )
 
-// Accounting is tried for a while: a server that is away over a weekend should not
-// lose the ends of sessions. There is an end to it because a server may object to an
-// account for ever.
+// An account is tried until a server takes it, however long servers are away. Only one to
+// which servers object, while they take others, is given up after accountFor.
 const (
 	accountEvery = 10 * time.Second
 	accountFor   = 72 * time.Hour
@@ -110,9 +109,9 @@ const (
 // try tells an account, and notes what became of it.
 func (c *Client) try(ctx context.Context, p *sessionRecords, one *Record) outcome {
 	err := c.report(ctx, one)
-	given := err != nil && ctx.Err() == nil && time.Since(one.Account.At) > accountFor
-	o := c.queue.landed(p, one, err == nil, given, c.wakeQueue)
-	if given {
+	old := ctx.Err() == nil && time.Since(one.Account.At) > accountFor
+	o := c.queue.landed(p, one, err == nil, old, c.wakeQueue)
+	if o == objected && old {
 		c.queue.mu.Lock()
 		c.lose(one, err)
 		c.queue.mu.Unlock()

@@ -156,9 +156,10 @@ func (b *queue) take() (*sessionRecords, *Record) {
 	return nil, nil
 }
 
-// landed handles the result of a sent record: it was acknowledged, is discarded, or waits
-// again behind all others; wake is called when one has rested.
-func (b *queue) landed(p *sessionRecords, one *Record, reported, given bool, wake func()) outcome {
+// landed handles the result of a sent record: it was acknowledged, is discarded because it
+// is old and servers object to it, or waits again behind all others; wake is called when
+// one has rested.
+func (b *queue) landed(p *sessionRecords, one *Record, reported, old bool, wake func()) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -173,6 +174,7 @@ func (b *queue) landed(p *sessionRecords, one *Record, reported, given bool, wak
 	case one.tried >= deniedAfter && b.reportedAt.After(one.first):
 		one.denied, o = true, objected
 	}
+	given := old && o == objected
 	switch {
 	case reported || given || b.heir != nil:
 		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })

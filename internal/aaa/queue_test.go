@@ -308,3 +308,31 @@ func TestAClientThatIsNotNeededAnyMoreEnds(t *testing.T) {
 		t.Errorf("%d are sent, %d wait", len(reported), c.Waiting())
 	}
 }
+
+// The end of a session is not lost, however long no server answers. What is given up is a
+// record that is old and that servers object to while they take others.
+func TestAnOldAccountIsGivenUpOnlyIfServersObject(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent, old, stays bool
+	}{
+		"no server answers, for a year":  {true, true, true},
+		"servers object, since a year":   {false, true, false},
+		"servers object, since just now": {false, false, true},
+	} {
+		b := &queue{most: 10}
+		b.add(note(1, StatusStop, "gone"))
+		for range deniedAfter + 1 {
+			p, one := b.take()
+			if one == nil {
+				break // it rests
+			}
+			b.landed(p, one, false, c.old, func() {})
+			if !c.silent {
+				b.reportedAt = time.Now().Add(time.Second) // another record was taken
+			}
+		}
+		if got := b.count == 1; got != c.stays {
+			t.Errorf("%s: it is still to be sent: %t, want %t", name, got, c.stays)
+		}
+	}
+}
