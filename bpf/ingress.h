@@ -182,7 +182,7 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 	struct packet_info from;
 	enum outcome outcome;
 	int verdict = HOOK_NEXT;
-	bool fragment = false;
+	enum outcome noted = OUTCOME_NONE;
 
 	if (!at)
 		return HOOK_NEXT;
@@ -191,8 +191,9 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 		outcome = pseudowire(ctx, at, &from.interface, &verdict);
 		if (outcome == FORWARD_PSEUDOWIRE_DECAP && from.interface)
 			outcome = after_decapsulation(ctx, &from, &verdict);
-		fragment = outcome == PASS_PSEUDOWIRE_FRAGMENT;
-		if (outcome != OUTCOME_NONE && !fragment) {
+		if (outcome == PASS_PSEUDOWIRE_FRAGMENT || outcome == PASS_PSEUDOWIRE_ICMP) {
+			noted = outcome;
+		} else if (outcome != OUTCOME_NONE) {
 			count(program, outcome);
 			return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
 		}
@@ -209,17 +210,19 @@ static __always_inline int ingress(hook_ctx *ctx, const enum program program)
 	else
 		outcome = classify(ctx, ifindex, at, &from);
 	if (outcome == OUTCOME_NONE) {
-		if (!ingress_wants(from.flags, INTERFACE_BYPASS | INTERFACE_ROUTED | INTERFACE_SUBSCRIBERS |
-					       INTERFACE_GUARDED | INTERFACE_OFFLOADED))
+		if (ingress_wants(from.flags, INTERFACE_BYPASS | INTERFACE_ROUTED | INTERFACE_SUBSCRIBERS |
+					      INTERFACE_GUARDED | INTERFACE_OFFLOADED))
+			outcome = ours(ctx, at, &from, &verdict);
+		if (outcome == OUTCOME_NONE) {
+			if (noted == PASS_PSEUDOWIRE_ICMP)
+				count(program, noted);
 			return HOOK_NEXT;
-		outcome = ours(ctx, at, &from, &verdict);
-		if (outcome == OUTCOME_NONE)
-			return HOOK_NEXT;
+		}
 	}
 	if (!INGRESS_SLOW && outcome_is_slow(outcome))
 		outcome = PASS_SLOW;
-	if (fragment && outcome_is_pass(outcome))
-		outcome = PASS_PSEUDOWIRE_FRAGMENT;
+	if (noted != OUTCOME_NONE && outcome_is_pass(outcome))
+		outcome = noted;
 	count(program, outcome);
 	return outcome_is_drop(outcome) ? HOOK_DROP : verdict;
 }

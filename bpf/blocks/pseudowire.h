@@ -211,11 +211,28 @@ static __always_inline enum outcome pseudowire_drop(const struct pseudowire_rx *
 	}
 }
 
+/* whether the quoted packet behind p->l4 has the ports and the session or key of a pseudowire */
+static __always_inline bool pseudowire_quotes_own(hook_ctx *ctx, struct pseudowire_packet *p)
+{
+	__be16 port;
+
+	p->end = hook_len(ctx);
+	p->key.id = 0;
+	if (pseudowire_l4(ctx, p) != OUTCOME_NONE)
+		return false;
+	port = p->key.local_port;
+	p->key.local_port = p->key.remote_port;
+	p->key.remote_port = port;
+	p->key.kind |= PSEUDOWIRE_SENT;
+	return bpf_map_lookup_elem(&pseudowire_rxs, &p->key);
+}
+
 /*
  * RFC 1191 section 4, RFC 8201 section 4: a router on the path reports its MTU. The
- * packet that the error quotes must be this pseudowire's.
+ * packet that the error quotes must be one that a pseudowire sends: its addresses
+ * alone are easy to guess. OUTCOME_NONE, or PASS_PSEUDOWIRE_ICMP if it is not.
  */
-static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudowire_packet *p)
+static __always_inline enum outcome pseudowire_learn(hook_ctx *ctx, struct pseudowire_packet *p)
 {
 	struct pseudowire_endpoints endpoints = {};
 	struct pseudowire_path *path;
@@ -227,16 +244,18 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 	} icmp;
 
 	if (hook_load(ctx, p->l4, &icmp, sizeof(icmp)))
-		return;
+		return OUTCOME_NONE;
 	if (p->protocol == IPPROTO_ICMP) {
 		struct iphdr ip;
 
 		if (icmp.type != ICMP_DEST_UNREACH || icmp.code != ICMP_FRAG_NEEDED ||
-		    hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) ||
+		    hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) || ip.ihl != 5 ||
 		    (ip.protocol != IPPROTO_UDP && ip.protocol != IPPROTO_L2TP && ip.protocol != IPPROTO_GRE))
-			return;
+			return OUTCOME_NONE;
 		pseudowire_map4(&endpoints.local, ip.saddr);
 		pseudowire_map4(&endpoints.remote, ip.daddr);
+		p->protocol = ip.protocol;
+		p->l4 += sizeof(icmp) + sizeof(ip);
 		mtu = bpf_ntohl(icmp.mtu) & 0xffff;
 		least = 552; /* as the kernel's net.ipv4.route.min_pmtu */
 	} else {
@@ -244,27 +263,34 @@ static __always_inline void pseudowire_learn(hook_ctx *ctx, const struct pseudow
 
 		if (icmp.type != ICMPV6_PKT_TOOBIG || hook_load(ctx, p->l4 + sizeof(icmp), &ip, sizeof(ip)) ||
 		    (ip.nexthdr != IPPROTO_UDP && ip.nexthdr != IPPROTO_L2TP && ip.nexthdr != IPPROTO_GRE))
-			return;
+			return OUTCOME_NONE;
 		endpoints.local = ip.saddr;
 		endpoints.remote = ip.daddr;
+		p->protocol = ip.nexthdr;
+		p->l4 += sizeof(icmp) + sizeof(ip);
 		mtu = bpf_ntohl(icmp.mtu);
 		least = 1280;
 	}
 	path = bpf_map_lookup_elem(&pseudowire_paths, &endpoints);
 	if (!path)
-		return;
+		return OUTCOME_NONE;
+	p->key.local = endpoints.local;
+	p->key.remote = endpoints.remote;
+	if (!pseudowire_quotes_own(ctx, p))
+		return PASS_PSEUDOWIRE_ICMP;
 	if (mtu < least)
 		mtu = least;
 	if (mtu < path->mtu && (!path->path_mtu || mtu <= path->path_mtu)) {
 		path->path_mtu = mtu;
 		path->learnt = bpf_ktime_get_ns();
 	}
+	return OUTCOME_NONE;
 }
 
 /*
  * at: the device that the frame came in by. OUTCOME_NONE: not of a pseudowire, and
- * nothing was written; the same with PASS_PSEUDOWIRE_FRAGMENT, and other blocks may handle
- * it. *verdict is set with FORWARD_PSEUDOWIRE_DECAP. *upper is set to the interface on which
+ * nothing was written; the same with PASS_PSEUDOWIRE_FRAGMENT and PASS_PSEUDOWIRE_ICMP, and
+ * other blocks may handle it. *verdict is set with FORWARD_PSEUDOWIRE_DECAP. *upper is set to the interface on which
  * the inner frame may be routed at once, if it may.
  */
 __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *upper, int *verdict)
@@ -283,10 +309,8 @@ __noinline int pseudowire(hook_ctx *ctx, const struct interface *at, __u32 *uppe
 	__builtin_memset(p, 0, sizeof(*p));
 	if (!pseudowire_ip(ctx, at, p))
 		return OUTCOME_NONE;
-	if (p->protocol == IPPROTO_ICMP || p->protocol == IPPROTO_ICMPV6) {
-		pseudowire_learn(ctx, p);
-		return OUTCOME_NONE;
-	}
+	if (p->protocol == IPPROTO_ICMP || p->protocol == IPPROTO_ICMPV6)
+		return pseudowire_learn(ctx, p);
 	if (p->protocol == IPPROTO_FRAGMENT)
 		return pseudowire_between(p) ? PASS_PSEUDOWIRE_FRAGMENT : OUTCOME_NONE;
 	outcome = pseudowire_l4(ctx, p);

@@ -18,6 +18,8 @@ enum pseudowire_kind {
 	PSEUDOWIRE_GRE_KEY,
 	/* no pseudowire, but a sign that there are some: L2TP over UDP at this port, others between these hosts */
 	PSEUDOWIRE_SOME = 16,
+	/* what this end sends: its ports, and the other end's session or key; for ICMP errors */
+	PSEUDOWIRE_SENT = 32,
 };
 
 /* go: datapath/pseudowiretable PSEUDOWIRE_=pseudowire */
@@ -38,7 +40,7 @@ enum pseudowire_flag {
 /*
  * The key that identifies a pseudowire's packet. IPv4 addresses are ::ffff:a.b.c.d. A
  * second entry with no remote end names the pseudowire of a session, for packets from
- * the wrong remote end.
+ * the wrong remote end, and a third one (PSEUDOWIRE_SENT) what the pseudowire sends.
  */
 struct pseudowire_key {
 	struct in6_addr local, remote;
@@ -66,7 +68,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct pseudowire_key);
 	__type(value, struct pseudowire_rx);
-	__uint(max_entries, 3 * PSEUDOWIRES);
+	__uint(max_entries, 4 * PSEUDOWIRES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pseudowire_rxs SEC(".maps");

@@ -66,6 +66,7 @@ enum outcome {
 	PASS_BRIDGED,              /* the bridge port's rules accept the frame */
 	PASS_FLOW_ENDING,          /* the offloaded flow ends or starts again (FIN, RST, SYN); connection tracking handles the packet */
 	PASS_FLOW_STALE,           /* rules, routes or neighbours changed after the flow was offloaded; the stack decides again */
+	PASS_PSEUDOWIRE_ICMP,      /* the ICMP error quotes a packet between the ends of a pseudowire, with the ports, session or key of none: the path MTU stays */
 	PASS_PSEUDOWIRE_FRAGMENT,  /* the packet is a fragment between the ends of a pseudowire; the kernel reassembles it for weft run */
 
 	DROP_TRUNCATED,            /* the packet is shorter than its headers say */

@@ -128,6 +128,7 @@ const (
 	PseudowireGRE     PseudowireKind = 3
 	PseudowireGREKey  PseudowireKind = 4
 	PseudowireSome    PseudowireKind = 16
+	PseudowireSent    PseudowireKind = 32
 )
 
 // From bpf/blocks/route.h.
@@ -234,6 +235,7 @@ const (
 	PassBridged                            // the bridge port's rules accept the frame
 	PassFlowEnding                         // the offloaded flow ends or starts again (FIN, RST, SYN); connection tracking handles the packet
 	PassFlowStale                          // rules, routes or neighbours changed after the flow was offloaded; the stack decides again
+	PassPseudowireIcmp                     // the ICMP error quotes a packet between the ends of a pseudowire, with the ports, session or key of none: the path MTU stays
 	PassPseudowireFragment                 // the packet is a fragment between the ends of a pseudowire; the kernel reassembles it for weft run
 	DropTruncated                          // the packet is shorter than its headers say
 	DropBadHeader                          // a header field has a value that is not allowed
@@ -352,6 +354,7 @@ var outcomes = [OutcomeCount]struct{ name, words string }{
 	{"pass-bridged", "the bridge port's rules accept the frame"},
 	{"pass-flow-ending", "the offloaded flow ends or starts again (FIN, RST, SYN); connection tracking handles the packet"},
 	{"pass-flow-stale", "rules, routes or neighbours changed after the flow was offloaded; the stack decides again"},
+	{"pass-pseudowire-icmp", "the ICMP error quotes a packet between the ends of a pseudowire, with the ports, session or key of none: the path MTU stays"},
 	{"pass-pseudowire-fragment", "the packet is a fragment between the ends of a pseudowire; the kernel reassembles it for weft run"},
 	{"drop-truncated", "the packet is shorter than its headers say"},
 	{"drop-bad-header", "a header field has a value that is not allowed"},

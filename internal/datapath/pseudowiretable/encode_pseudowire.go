@@ -59,6 +59,12 @@ func looseKey(k pseudowireKey) pseudowireKey {
 	return k
 }
 
+// sentKey is the key of what a pseudowire with this receive key sends.
+func sentKey(k pseudowireKey, tx pseudowireTx) pseudowireKey {
+	k.Id, k.Kind = datapath.Htonl(decodePseudowire(0, tx, pseudowireRx{}).TxID), k.Kind|uint8(state.PseudowireSent)
+	return k
+}
+
 // keyOf returns the receive key of the pseudowire with this transmit entry.
 func keyOf(tx pseudowireTx) pseudowireKey {
 	k := pseudowireKey{Id: tx.RxId, Kind: uint8(tx.Kind)}
@@ -120,7 +126,7 @@ func encodePseudowire(p state.Pseudowire) (tx pseudowireTx, keys []pseudowireKey
 	}
 	copy(rx.Cookie[:], p.RxCookie)
 	key := keyOf(tx)
-	return tx, []pseudowireKey{key, looseKey(key)}, rx, nil
+	return tx, []pseudowireKey{key, looseKey(key), sentKey(key, tx)}, rx, nil
 }
 
 // outerHeader is all headers before the frame, without lengths, checksums, TOS and

@@ -206,7 +206,7 @@ func (d Table) pseudowireKeys(index uint32) ([]pseudowireKey, error) {
 		return nil, fmt.Errorf("read map pseudowire_txs: %w", err)
 	}
 	key := keyOf(tx)
-	return []pseudowireKey{key, looseKey(key)}, nil
+	return []pseudowireKey{key, looseKey(key), sentKey(key, tx)}, nil
 }
 
 // forgetKeys removes the keys of old that are not in keep, unless they lead to
