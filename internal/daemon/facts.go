@@ -10,8 +10,10 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/ability"
 	"weft/internal/features"
 	"weft/internal/kernel"
+	"weft/internal/paths"
 	"weft/internal/state"
 )
 
@@ -110,8 +112,15 @@ func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem,
 		return nil, err
 	}
 	problems := features.Host(f, facts)
-	_, planned := features.Plan(f, facts)
+	desired, planned := features.Plan(f, facts)
 	problems = append(problems, planned...)
+	if root {
+		here, err := paths.LocalAddr()
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, ability.Problems(f.Position("").File, here.Pins, desired)...)
+	}
 	if !root {
 		// the file may be for another machine, and not all facts of this one are known
 		for i := range problems {

@@ -15,6 +15,7 @@ import (
 
 	"weft/internal/config"
 	"weft/internal/datapath"
+	"weft/internal/datapath/ability"
 	"weft/internal/features"
 	"weft/internal/paths"
 	"weft/internal/runner"
@@ -55,7 +56,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	o.Datapath.Tables = features.Sizes(f)
 	if err := here.Make(); err != nil {
-		return err
+		return ability.Explain(err, here.Pins)
 	}
 	held, err := lock(here.Lock())
 	if err != nil {
@@ -67,11 +68,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	r, err := Open(o.Datapath)
 	if err != nil {
-		return err
+		return ability.Explain(err, here.Pins)
 	}
 	defer r.Close()
 	if err := r.kernel.Sweep(); err != nil {
-		return err
+		return ability.Explain(err, here.Pins)
 	}
 
 	ctx, cancel := context.WithCancel(ctx)

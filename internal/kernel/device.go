@@ -65,7 +65,7 @@ func (k *Kernel) makeTap(g state.GuestDevice) (netlink.Link, error) {
 	}
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
+		return nil, fmt.Errorf("open /dev/net/tun: %w (modprobe tun; in a unit DeviceAllow=/dev/net/tun rw, in a container --device /dev/net/tun)", err)
 	}
 	defer unix.Close(fd)
 	request, err := unix.NewIfreq(g.Name)

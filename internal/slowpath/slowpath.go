@@ -53,7 +53,7 @@ func Open(name string, mac [6]byte) (*Device, error) {
 	}
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open /dev/net/tun: %w", err)
+		return nil, fmt.Errorf("open /dev/net/tun: %w (modprobe tun; in a unit DeviceAllow=/dev/net/tun rw, in a container --device /dev/net/tun)", err)
 	}
 	req, err := unix.NewIfreq(name)
 	if err != nil {
