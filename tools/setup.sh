@@ -47,6 +47,7 @@ needs() {
 		test      pppoe                   pppoe-server, the provider of the offload-pppoe lab
 		test      freeradius              the RADIUS server of the lns-radius lab
 		test      freeradius-utils        radclient, which changes and ends sessions
+		test      systemd                 systemd-analyze: how hardened the unit is
 		test      sqlite3                 that server's database
 		test      curl                    a stock client of the web, in labs
 		test      python3                 a small web server and client, in labs

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/rlimit"
 
 	"weft/internal/state"
 	"weft/internal/task"
@@ -55,9 +54,6 @@ func Exists(dir string) bool {
 // use the old one keep it until they are replaced too. A process that is killed
 // meanwhile leaves either the old state or the complete new one.
 func Open(dir string, options Options) (*Datapath, error) {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
-	}
 	if err := os.MkdirAll(filepath.Join(dir, "links"), 0o700); err != nil {
 		return nil, fmt.Errorf("make pin directory: %w (is the BPF file system mounted there? mount -t bpf bpf /sys/fs/bpf)", err)
 	}
@@ -111,9 +107,6 @@ var ErrOtherVersion = errors.New("the pinned datapath was made by another versio
 // Unpinned creates a datapath that is neither pinned nor attached: its programs are
 // run by BPF_PROG_RUN, for tests and measurements.
 func Unpinned(options Options) (*Datapath, error) {
-	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("lift the memory lock limit: %w", err)
-	}
 	d := &Datapath{options: options, maps: map[string]*ebpf.Map{}}
 	specs, err := d.MapSpecs()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -243,5 +244,27 @@ func TestUninstallRemovesWhatInstallHasInstalled(t *testing.T) {
 	output(t, directory+"/uninstall.sh", root, "/usr/local", "/etc/systemd/system")
 	if files := filesIn(t, root); len(files) != 1 || files["/etc/weft/weft.toml"] == 0 {
 		t.Errorf("left: %v", files)
+	}
+}
+
+func TestTheUnitIsHardened(t *testing.T) {
+	needTool(t, "systemd-analyze")
+	out := output(t, "systemd-analyze", "security", "--offline=true", directory+"/weft.service")
+	found := regexp.MustCompile(`Overall exposure level for weft\.service: ([0-9.]+)`).FindStringSubmatch(out)
+	if found == nil {
+		t.Fatalf("there is no figure in\n%s", out)
+	}
+	if exposure, err := strconv.ParseFloat(found[1], 64); err != nil || exposure > 3.0 {
+		t.Errorf("the exposure is %s, want at most 3.0:\n%s", found[1], out)
+	}
+	// what it must not take away
+	unit, err := os.ReadFile(directory + "/weft.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, forbidden := range []string{"ProtectKernelTunables=yes", "PrivateNetwork=yes", "PrivateUsers=yes", "PrivateDevices=yes", "ProcSubset=pid", "SystemCallFilter=~@privileged"} {
+		if strings.Contains(string(unit), "\n"+forbidden) {
+			t.Errorf("with %s weft cannot work", forbidden)
+		}
 	}
 }
