@@ -20,8 +20,7 @@ type faulty struct {
 
 func (f *faulty) Disconnect(m Match) int {
 	if f.calls.Add(1) == 1 {
-		var none map[string]int
-		none["x"]++
+		panic("an order that weft cannot bear")
 	}
 	return f.desk.Disconnect(m)
 }

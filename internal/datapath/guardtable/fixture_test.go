@@ -18,13 +18,6 @@ func parts() []datapath.Part {
 	return []datapath.Part{ingresstable.Part(), nat64table.Part(), fibtable.Part(), Part()}
 }
 
-type bench struct{ *datapathtest.Bench }
-
-func newBench(t *testing.T, toml string, parts ...datapath.Part) *bench {
-	t.Helper()
-	return &bench{datapathtest.New(t, toml, parts...)}
-}
-
 type router struct{ *datapathtest.Router }
 
 func newRouter(t *testing.T, parts ...datapath.Part) *router {
