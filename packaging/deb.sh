@@ -19,7 +19,7 @@ chmod 0755 "$tree"
 umask 022
 
 "$here/install.sh" "$program" "$tree" /usr /usr/lib/systemd/system
-gzip -9n "$tree"/usr/share/man/man8/*
+gzip -9n "$tree"/usr/share/man/man[58]/*
 docs=$tree/usr/share/doc/weft
 install -d "$docs"
 install -m 0644 "$here/debian/copyright" "$docs/copyright"

@@ -11,10 +11,11 @@ program=$1 root=$2 prefix=$3 units=$4
 here=$(dirname "$0")
 
 install -D -m 0755 "$program" "$root$prefix/bin/weft"
-install -d "$root$prefix/share/man/man8"
+install -d "$root$prefix/share/man/man5" "$root$prefix/share/man/man8"
 manual=$(mktemp -d)
 trap 'rm -rf "$manual"' EXIT
 "$program" man "$manual"
+install -m 0644 "$manual"/*.5 "$root$prefix/share/man/man5"
 install -m 0644 "$manual"/*.8 "$root$prefix/share/man/man8"
 
 complete() {

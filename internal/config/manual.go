@@ -40,21 +40,18 @@ and **_**; it is your choice, and other sections refer to it.
 		}
 	}
 	b.WriteString(`# EXAMPLE
-A router between a LAN and an uplink, whose IPv6 hosts reach IPv4:
+A router between a LAN and an uplink; the sections above are added below it:
+
+    [router]
+    name = "attic"
 
     [interface.lan]
     device = "eth1"
-    addresses = ["2001:db8:1::1/64"]
+    addresses = ["192.0.2.1/24", "2001:db8:1::1/64"]
 
     [interface.wan]
     device = "eth0"
-    addresses = ["198.51.100.1/24"]
-
-    [nat64.main]
-    mode = "stateful"
-    interfaces = ["lan", "wan"]
-    prefix = "64:ff9b::/96"
-    pools = [{ ipv4 = "203.0.113.0/28" }]
+    addresses = ["198.51.100.2/24", "2001:db8:2::2/64"]
 
 # SEE ALSO
 **weft(8)**, **weft-check(8)**, **weft-plan(8)**, **weft-run(8)**
