@@ -77,7 +77,7 @@ it in network namespaces that change nothing else.`,
 		&cobra.Group{ID: "try", Title: "Test and measure:"},
 	)
 	router := []*cobra.Command{
-		runCommand(), checkCommand(), planCommand(), applyCommand(), unloadCommand(), importCommand(), flushCommand(), kickCommand(), captureCommand(),
+		runCommand(), checkCommand(), planCommand(), applyCommand(), unloadCommand(), reportCommand(), importCommand(), flushCommand(), kickCommand(), captureCommand(),
 	}
 	for group, commands := range map[string][]*cobra.Command{
 		"router": append(router, features.Commands(forFeatures())...),
