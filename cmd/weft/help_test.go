@@ -13,17 +13,6 @@ import (
 	"weft/internal/version"
 )
 
-// every calls f for each command that users see, cobra's own left out.
-func every(c *cobra.Command, f func(*cobra.Command)) {
-	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
-		return
-	}
-	f(c)
-	for _, sub := range c.Commands() {
-		every(sub, f)
-	}
-}
-
 func TestEveryCommandExplainsItself(t *testing.T) {
 	every(rootCommand(), func(c *cobra.Command) {
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {

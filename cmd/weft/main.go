@@ -90,6 +90,7 @@ it in network namespaces that change nothing else.`,
 		}
 	}
 	root.AddCommand(probe.Command(), guestCommand(), versionCommand(), manCommand())
+	addCompletion(root)
 	return root
 }
 
