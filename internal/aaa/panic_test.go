@@ -43,7 +43,7 @@ func TestAnOrderAtWhichWeftPanicsIsLost(t *testing.T) {
 	if err != nil || answer.Code != radius.CodeDisconnectACK {
 		t.Fatal(answer, err)
 	}
-	if err := d.Fault(); err == nil || !strings.Contains(err.Error(), "nil map") {
+	if err := d.Fault(); err == nil || !strings.Contains(err.Error(), "cannot bear") {
 		t.Errorf("it says %v", err)
 	}
 }

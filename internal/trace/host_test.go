@@ -18,6 +18,55 @@ import (
 	"weft/internal/testbin"
 )
 
+// A file that was imported names no addresses, and devices of which the host may have
+// some: it is a file for another host, and a laptop with one of them traces it too.
+func TestAFileForAnotherHostIsTracedOnAnyHost(t *testing.T) {
+	needRoot(t)
+	s := hostSpace(t)
+	nl, err := s.Netlink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nl.Close()
+	veth := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: "wefttrace-far"}
+	veth.Name = "eth0"
+	if err := nl.LinkAdd(veth); err != nil {
+		t.Fatal(err)
+	}
+	l, err := nl.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(192, 0, 2, 1).To4(), Mask: net.CIDRMask(24, 32)}}
+	for _, err := range []error{nl.LinkSetUp(l), nl.AddrAdd(l, given)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const imported = `[interface.lan]
+device = "eth1"
+[interface.wan]
+device = "eth0"
+[nat64.main]
+mode = "stateless"
+interfaces = ["lan", "wan"]
+prefix = "2001:db8:64::/96"
+mappings = [{ ipv6 = "2001:db8:1::/120", ipv4 = "203.0.113.0/24" }]
+`
+	cmd := exec.CommandContext(t.Context(), testbin.Weft(t), "trace", "--json", "--config", configFile(t, imported), "--in", "lan")
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = captureOf(t, true, udp6(t, "2001:db8:1::7", "2001:db8:64::198.51.100.9", 64, "x")), &out, &errs
+	if err := s.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	if line := out.String(); !strings.Contains(line, `"interface":"wan"`) || !strings.Contains(line, "cb007107c6336409") {
+		t.Errorf("not translated, or not out by wan: %s %s", line, errs.String())
+	}
+}
+
 func TestDevicesOfTheHostLendTheirAddressMTUAndRoutes(t *testing.T) {
 	needRoot(t)
 	s := hostSpace(t)

@@ -57,6 +57,11 @@ func newTopology(f *config.File, host map[string]HostDevice, made []string, name
 	if err := prepareNear(); err != nil {
 		return nil, err
 	}
+	// Without loopback there is no table of local addresses, and then the kernel takes
+	// no IPv4 gateway on a device without an address.
+	if lo, err := netlink.LinkByName("lo"); err != nil || netlink.LinkSetUp(lo) != nil {
+		return nil, errors.Join(errors.New("set loopback up"), err)
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	far, err := netns.New()
@@ -254,14 +259,16 @@ func (w *topology) addAddress(index int, a HostAddress) error {
 
 // routes adds the host's routes of its devices and, for a family that has no default
 // route then, one out of the first interface with such an address. A file that names
-// a device which the host does not have is for another host: then no route is
-// copied. Routes of the host that cannot be added are reported by warn.
+// a device which the host does not have is for another host: then nothing of the host
+// counts. Where no interface has an address of a family, as in an imported file, IPv4
+// leaves by the last interface and IPv6 by the first, as importers write them. Routes of
+// the host that cannot be added are reported by warn.
 func (w *topology) routes(f *config.File, host map[string]HostDevice, warn func(string)) error {
+	if w.foreign(host) {
+		host = nil
+	}
 	has := map[bool]bool{} // default route, by "is IPv6"
 	for _, d := range w.devices {
-		if w.foreign(host) {
-			break
-		}
 		for _, r := range host[d.dev].Routes {
 			if err := w.addRoute(d.nearIndex, r); err != nil {
 				warn(fmt.Sprintf("the host's route %s of %s via %s is left out: %v", r.To, d.dev, r.Via, err))
@@ -287,14 +294,28 @@ func (w *topology) routes(f *config.File, host map[string]HostDevice, warn func(
 				continue
 			}
 			has[is6] = true
-			r := HostRoute{To: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Via: gateway4, Metric: lastResort}
-			if is6 {
-				r = HostRoute{To: netip.PrefixFrom(netip.IPv6Unspecified(), 0), Via: gateway6, Metric: lastResort}
-			}
-			if err := w.addRoute(w.devices[i].nearIndex, r); err != nil {
-				return fmt.Errorf("add a default route out of interface.%s: %w", n, err)
+			if err := w.defaultRoute(w.devices[i], is6); err != nil {
+				return err
 			}
 		}
+	}
+	for is6, i := range map[bool]int{false: len(w.devices) - 1, true: 0} {
+		if !has[is6] && len(w.devices) > 0 {
+			if err := w.defaultRoute(w.devices[i], is6); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *topology) defaultRoute(d device, is6 bool) error {
+	r := HostRoute{To: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Via: gateway4, Metric: lastResort}
+	if is6 {
+		r = HostRoute{To: netip.PrefixFrom(netip.IPv6Unspecified(), 0), Via: gateway6, Metric: lastResort}
+	}
+	if err := w.addRoute(d.nearIndex, r); err != nil {
+		return fmt.Errorf("add a default route out of %s: %w", d.name, err)
 	}
 	return nil
 }

@@ -250,7 +250,11 @@ func Sweep(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, netspace.Delete(name))
 		}
-		if err := remove(ctx, s); err != nil {
+		err = remove(ctx, s)
+		if errors.Is(err, unix.EBUSY) {
+			continue // mounted where it cannot be reached: an empty name, until a reboot
+		}
+		if err != nil {
 			return fmt.Errorf("take away %s, left by an earlier bench: %w", name, err)
 		}
 	}

@@ -28,9 +28,35 @@ type Space struct {
 	handle netns.NsHandle
 }
 
+// shareDir makes Dir a mount point with shared propagation, under the lock that ip-netns(8)
+// takes for it, too. Otherwise the next `ip netns add` on the machine would do it, over the
+// namespaces that are mounted there by then: their names could not be removed any more.
+// Where mounting is not allowed, mounting the namespace says so.
+func shareDir() error {
+	if err := os.MkdirAll(Dir, 0o755); err != nil {
+		return fmt.Errorf("make the directory of network namespaces: %w", err)
+	}
+	dir, err := os.Open(Dir)
+	if err != nil {
+		return fmt.Errorf("open the directory of network namespaces: %w", err)
+	}
+	defer dir.Close() // and with it the lock
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", Dir, err)
+	}
+	if err := unix.Mount("", Dir, "none", unix.MS_SHARED|unix.MS_REC, ""); !errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	_ = errors.Join(unix.Mount(Dir, Dir, "none", unix.MS_BIND|unix.MS_REC, ""), unix.Mount("", Dir, "none", unix.MS_SHARED|unix.MS_REC, ""))
+	return nil
+}
+
 // Create makes a namespace. A name that is taken is an error that wraps
 // fs.ErrExist.
 func Create(name string) (*Space, error) {
+	if err := shareDir(); err != nil {
+		return nil, err
+	}
 	var s *Space
 	err := onThread(func() error {
 		// NewNamed leaves the thread in the new namespace.

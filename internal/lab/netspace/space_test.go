@@ -168,3 +168,36 @@ func TestANamespaceIsDeletedHoweverOftenItIsMounted(t *testing.T) {
 		t.Errorf("its file is still there: %v", err)
 	}
 }
+
+// Another process's `ip netns add` mounts nothing over the namespaces that are there.
+func TestNamespacesAreDeletedBesideIPNetns(t *testing.T) {
+	before := testSpace(t, "before")
+	dirs := func() (n int) {
+		text, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); f[4] == Dir {
+				n++
+				if !strings.Contains(line, " shared:") {
+					t.Errorf("%s is not shared: %s", Dir, line)
+				}
+			}
+		}
+		return n
+	}
+	n := dirs()
+	other := before.Name + "-ip"
+	for _, verb := range []string{"add", "del"} {
+		if out, err := exec.Command("ip", "netns", verb, other).CombinedOutput(); err != nil {
+			t.Fatalf("ip netns %s: %v: %s", verb, err, out)
+		}
+		if dirs() != n || n == 0 {
+			t.Errorf("after ip netns %s %s is mounted %d times, before %d times", verb, Dir, dirs(), n)
+		}
+	}
+	if err := Delete(before.Name); err != nil {
+		t.Error(err)
+	}
+}
