@@ -20,7 +20,7 @@ func (t *Table) remove(k key, n int) (found bool, err error) {
 	return found, err
 }
 
-// removeFromRoot gives the prefix's slots back to the nearest shorter one.
+// removeFromRoot returns the prefix's slots back to the nearest shorter one.
 func (t *Table) removeFromRoot(k key, n int) (found bool, err error) {
 	at, tag := t.rootIndex(k, n), n-t.family.rootFrom()
 	if _, ok := t.inRoot[at]; !ok {

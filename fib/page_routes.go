@@ -61,7 +61,7 @@ func (t *Table) dropUnderPage(k key) error {
 	return t.publish(place, &p)
 }
 
-// removeFromPage gives the slots of a prefix of 19 to 24 bits back to the
+// removeFromPage returns the slots of a prefix of 19 to 24 bits to the
 // nearest shorter one.
 func (t *Table) removeFromPage(k key, n int) (found bool, err error) {
 	var p page
@@ -98,7 +98,7 @@ func (t *Table) removeFromPage(k key, n int) (found bool, err error) {
 	return true, nil
 }
 
-// repaintPage gives what the page's own prefixes leave open to a word of the
+// repaintPage returns what the page's own prefixes leave open to a word of the
 // root, unless a longer prefix has it.
 func (t *Table) repaintPage(place uint32, tag int, word uint32) error {
 	old := t.load(place)

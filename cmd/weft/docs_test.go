@@ -64,7 +64,7 @@ func pages(t *testing.T) []page {
 	return list
 }
 
-// blocks gives the fenced blocks of a page.
+// blocks returns the fenced blocks of a page.
 func (p page) blocks() []block {
 	var list []block
 	var open *block
@@ -83,7 +83,7 @@ func (p page) blocks() []block {
 	return list
 }
 
-// inline gives what stands in `single` back quotes outside of blocks.
+// inline returns what stands in `single` back quotes outside of blocks.
 func (p page) inline() []string {
 	var list []string
 	fenced := false
@@ -141,7 +141,7 @@ var inPreparation = []string{"trace", "bench", "sim", "import", "flush", "kick",
 
 var weftCommand = regexp.MustCompile(`(?:^|[\s(;&|])weft( [^|&;)#<>]*)`)
 
-// checkCommandLine tells what is wrong with the words of a command line, "" if
+// checkCommandLine returns what is wrong with the words of a command line, "" if
 // nothing. whole says that the arguments must be complete, too.
 func checkCommandLine(words []string, whole bool) string {
 	root := rootCommand()

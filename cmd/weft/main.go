@@ -145,7 +145,7 @@ func oneArgument(what, hint string) cobra.PositionalArgs {
 	}
 }
 
-// needRoot says what to do instead of letting a system call say EPERM.
+// needRoot returns what to do instead of letting a system call say EPERM.
 func needRoot(what string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%s needs root: try sudo", what)

@@ -189,7 +189,7 @@ func completeWord(n noun.Noun) func(*cobra.Command, []string, string) ([]string,
 	}
 }
 
-// complete gives what an argument may be, as far as that is known.
+// complete returns what an argument may be, as far as that is known.
 func complete(ctx context.Context, a noun.Arg) []string {
 	name, column, found := strings.Cut(a.Column, " ")
 	n, known := noun.Find(features.Nouns(), name)

@@ -125,7 +125,7 @@ The same scenario and seed give the same result on any machine.`,
 	return c
 }
 
-// eventFile gives a recorder that writes to a file, and what is to be called at
+// eventFile returns a recorder that writes to a file, and what is to be called at
 // the end.
 func eventFile(name string) (simulate.Recorder, func() error, error) {
 	f, err := os.Create(name)
@@ -162,7 +162,7 @@ func (s *simStudy) flags(c *cobra.Command, what string) {
 	c.Flags().StringArrayVar(&s.set, "set", nil, what)
 }
 
-// cases gives a case for each scheduler; prefix is put before its name.
+// cases returns a case for each scheduler; prefix is put before its name.
 func (s *simStudy) cases(name, prefix string, set []string) ([]study.Case, error) {
 	base, err := simLoad(name, set)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *simStudy) cases(name, prefix string, set []string) ([]study.Case, error
 	return cases, nil
 }
 
-// names gives the schedulers to compare.
+// names returns the schedulers to compare.
 func (s *simStudy) names(base *scenario.Scenario) []string {
 	if s.schedulers == "" {
 		return []string{base.Setup.Scheduler}

@@ -86,7 +86,7 @@ func prove(p *radius.Packet, c Credentials) error {
 	return nil
 }
 
-// describe says where the session comes from: the same when asking and when
+// describe returns where the session comes from: the same when asking and when
 // accounting (RFC 2865, RFC 2868).
 func (c *Client) describe(p *radius.Packet, session uint16, call Call) error {
 	err := errors.Join(

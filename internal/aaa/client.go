@@ -48,7 +48,7 @@ type Client struct {
 // NAS is what the servers know this router by (NAS-Identifier, RFC 2865 section 5.32).
 func (c *Client) NAS() string { return c.nas }
 
-// Stats says how the servers answer, in their order.
+// Stats returns how the servers answer, in their order.
 func (c *Client) Stats() []ServerStats {
 	c.queue.mu.Lock()
 	waiting, lost := c.queue.count, c.queue.lost
@@ -128,7 +128,7 @@ func NewClient(log *slog.Logger, nas string, servers []Server) *Client {
 // ErrSilent says that no server answered.
 var ErrSilent = errors.New("no RADIUS server answers")
 
-// ordered gives the servers, those that are silent last.
+// ordered returns the servers, those that are silent last.
 func (c *Client) ordered(at func(Server) netip.AddrPort) []Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +238,7 @@ func digest(p *radius.Packet, authenticator [16]byte) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// signed tells whether an answer has the right Message-Authenticator; one
+// signed reports whether an answer has the right Message-Authenticator; one
 // without any is believed only of a server of which the file says so.
 func signed(answer, asked *radius.Packet, unsigned bool) bool {
 	if _, has := answer.Lookup(rfc2869.MessageAuthenticator_Type); !has && unsigned {

@@ -53,7 +53,7 @@ func carryOut(p *radius.Packet, self NAS, orders Orders) rfc3576.ErrorCause {
 // invalidValue is Invalid Attribute Value (RFC 5176 section 3.5).
 const invalidValue rfc3576.ErrorCause = 407
 
-// sound tells whether what an order says has the lengths that it must have:
+// sound reports whether what an order says has the lengths that it must have:
 // what cannot be read would else be as if it were not there, and the order be
 // about other sessions.
 func sound(p *radius.Packet) bool {
@@ -90,7 +90,7 @@ func sound(p *radius.Packet) bool {
 // authorizeOnly asks the router to ask for a session's attributes itself.
 const authorizeOnly = rfc2865.ServiceType(17)
 
-// meant tells whether an order that names a router names this one.
+// meant reports whether an order that names a router names this one.
 func (n NAS) meant(p *radius.Packet) bool {
 	if name, err := rfc2865.NASIdentifier_LookupString(p); err == nil && !slices.Contains(n.Names, name) {
 		return false
@@ -106,7 +106,7 @@ func (n NAS) meant(p *radius.Packet) bool {
 	return true
 }
 
-// understood tells whether all that an order says can be carried out: one part
+// understood reports whether all that an order says can be carried out: one part
 // of it is not enough (RFC 5176 section 3). What only describes the session, or
 // is for those on the way, is passed over.
 func understood(p *radius.Packet) bool {
@@ -141,7 +141,7 @@ const (
 	wisprMaxDn  = 8
 )
 
-// rates tells whether a vendor's attributes are rate limits and nothing else.
+// rates reports whether a vendor's attributes are rate limits and nothing else.
 func rates(a radius.Attribute) bool {
 	vendor, b, err := radius.VendorSpecific(a)
 	if err != nil || vendor != wisprVendor {

@@ -137,7 +137,7 @@ func (b *queue) settle(one *Record) {
 	}
 }
 
-// take gives the next record to send; nil: there is none.
+// take returns the next record to send; nil: there is none.
 func (b *queue) take() (*sessionRecords, *Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +273,7 @@ func (c *Client) HandOver(ctx context.Context, to *Client) {
 	}
 }
 
-// handedOver tells whether nothing comes any more: another client has what waited. What is
+// handedOver reports whether nothing comes any more: another client has what waited. What is
 // on its way goes there when it lands, and no other record waits behind it.
 func (b *queue) handedOver() bool {
 	b.mu.Lock()
@@ -292,7 +292,7 @@ func (c *Client) End() {
 // Wait waits until no record is outstanding. The contexts of all records have ended.
 func (c *Client) Wait() { c.queue.tasks.Wait() }
 
-// Waiting tells how many accounts no server has taken yet.
+// Waiting returns how many accounts no server has taken yet.
 func (c *Client) Waiting() int {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()

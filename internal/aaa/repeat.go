@@ -48,7 +48,7 @@ func keyOf(r *radius.Request) orderKey {
 	return k
 }
 
-// find gives the answer to an order that was given before; nil: it is a new one.
+// find returns the answer to an order that was given before; nil: it is a new one.
 func (a *answered) find(k orderKey, now time.Time) *radius.Packet {
 	a.mu.Lock()
 	defer a.mu.Unlock()

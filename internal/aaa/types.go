@@ -159,7 +159,7 @@ type Match struct {
 	Calling, Called   string
 }
 
-// Empty tells whether it names nothing, and so would fit all.
+// Empty reports whether it names nothing, and so would fit all.
 func (m Match) Empty() bool { return m == Match{} }
 
 // Change is what a CoA-Request changes; nil: stays.

@@ -62,7 +62,7 @@ func newLeases() leases {
 	return leases{map[string]Lease{}, map[netip.Addr]string{}, map[netip.Prefix]string{}}
 }
 
-// others4 tells whether an address is kept for another login.
+// others4 reports whether an address is kept for another login.
 func (l *leases) others4(a netip.Addr, login string) bool {
 	whose, ok := l.of4[a]
 	return ok && whose != login

@@ -65,7 +65,7 @@ type Allocator[H comparable] struct {
 	next   map[spaceKey]uint64 // where the search for a free one starts
 }
 
-// New gives an allocator without pools.
+// New returns an allocator without pools.
 func New[H comparable]() *Allocator[H] {
 	return &Allocator[H]{taken4: map[netip.Addr]H{}, taken6: map[netip.Prefix]H{}, kept: newLeases(), next: map[spaceKey]uint64{}}
 }
@@ -83,7 +83,7 @@ func (a *Allocator[H]) Set(s Settings, own []Lease) {
 	}
 }
 
-// spaces gives what a login's addresses come out of: the pool of that name; if
+// spaces returns what a login's addresses come out of: the pool of that name; if
 // it has none of that kind, or no name is said, the section's own and those of
 // all pools that need not be named. false: there is no pool of that name.
 func (a *Allocator[H]) spaces(k kind, name string) ([]netip.Prefix, bool) {
@@ -168,7 +168,7 @@ func inPool(name string) string {
 	return fmt.Sprintf(" in pool %q", name)
 }
 
-// hasIPv4 tells whether there is a pool of IPv4 addresses at all.
+// hasIPv4 reports whether there is a pool of IPv4 addresses at all.
 func (a *Allocator[H]) hasIPv4() bool {
 	return slices.ContainsFunc(a.Pools, func(p Pool) bool { return len(p.Addresses) > 0 })
 }
@@ -195,7 +195,7 @@ func (a *Allocator[H]) Release(h H, l Lease) {
 	}
 }
 
-// Holder4 gives the holder of an IPv4 address.
+// Holder4 returns the holder of an IPv4 address.
 func (a *Allocator[H]) Holder4(addr netip.Addr) (H, bool) {
 	h, ok := a.taken4[addr]
 	return h, ok
@@ -223,7 +223,7 @@ func (a *Allocator[H]) Remember(login string, l Lease) bool {
 // Restore takes over a lease that was remembered.
 func (a *Allocator[H]) Restore(login string, l Lease) { a.kept.remember(login, l) }
 
-// Last gives the lease that is kept for a login.
+// Last returns the lease that is kept for a login.
 func (a *Allocator[H]) Last(login string) Lease { return a.kept.last[login] }
 
 // Usage says how full a pool is.
@@ -234,7 +234,7 @@ type Usage struct {
 	Free  float64      `json:"free"` // there can be more than an integer holds
 }
 
-// Usage gives how full the pools are.
+// Usage returns how full the pools are.
 func (a *Allocator[H]) Usage() (list []Usage) {
 	add := func(name string, spaces []netip.Prefix, bits int) {
 		for _, space := range spaces {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// freeAddress gives a free IPv4 address: for one login the same again, as long
+// freeAddress returns a free IPv4 address: for one login the same again, as long
 // as no other login got it.
 func (a *Allocator[H]) freeAddress(login string, spaces []netip.Prefix) (netip.Addr, bool) {
 	last := a.kept.last[login].IPv4
@@ -41,7 +41,7 @@ type spaceKey struct {
 	bits  int
 }
 
-// freeIn gives a free address of a space, the next one behind that given last:
+// freeIn returns a free address of a space, the next one behind that given last:
 // who comes up together is together in the datapath's tables. others: also one that
 // a login had that is away.
 func (a *Allocator[H]) freeIn(space netip.Prefix, login string, others bool) (netip.Addr, bool) {
@@ -78,7 +78,7 @@ const (
 	nearTries   = 4096
 )
 
-// lastOrFree gives the prefix that a login had, if it still may have it, or else a
+// lastOrFree returns the prefix that a login had, if it still may have it, or else a
 // free one; not valid if there is none.
 func (a *Allocator[H]) lastOrFree(last netip.Prefix, login string, spaces []netip.Prefix, bits int) netip.Prefix {
 	if last.IsValid() && last.Bits() == bits && !a.held6(last) && !a.own6.OverlapsPrefix(last) &&
@@ -104,7 +104,7 @@ func (a *Allocator[H]) freePrefix(login string, spaces []netip.Prefix, bits int,
 	return netip.Prefix{}
 }
 
-// prefixIn gives a free prefix of a space, the next one as in freeIn, or where there is
+// prefixIn returns a free prefix of a space, the next one as in freeIn, or where there is
 // none for long (much of the space is users' own, or kept) one behind a place of the
 // login's. Single addresses all come from there: those that follow each other are easy to
 // find for strangers (RFC 7707 section 4.1.1).
@@ -139,7 +139,7 @@ func (a *Allocator[H]) free6(p, space netip.Prefix, login string, others bool) b
 	return !a.held6(p) && !a.own6.OverlapsPrefix(p) && (others || !a.kept.others6(p, login))
 }
 
-// nthPrefix gives the n-th prefix of a length inside a space, round and round.
+// nthPrefix returns the n-th prefix of a length inside a space, round and round.
 func nthPrefix(space netip.Prefix, bits int, n uint64) netip.Prefix {
 	a := space.Masked().Addr().As16()
 	for i := bits - 1; i >= space.Bits() && n != 0; i-- {

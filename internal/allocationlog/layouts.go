@@ -36,7 +36,7 @@ type LayoutStatic struct {
 	IPv4     netip.AddrPort `json:"ipv4"`
 }
 
-// Owner gives the subscriber that has a port of a protocol: the reverse of
+// Owner returns the subscriber that has a port of a protocol: the reverse of
 // what the programs do.
 func (l Layout) Owner(a netip.AddrPort) (netip.Prefix, bool) {
 	number, ours := uint64(0), false
@@ -74,7 +74,7 @@ func (l Layout) StaticOwner(a netip.AddrPort, protocol uint8) (netip.AddrPort, b
 	return netip.AddrPort{}, false
 }
 
-// Has tells whether a node may have a port.
+// Has reports whether a node may have a port.
 func (l Layout) Has(node, a netip.AddrPort, protocol uint8) bool {
 	if to, ok := l.StaticOwner(a, protocol); ok {
 		return to == node
@@ -104,7 +104,7 @@ type Layouts struct {
 	keep  time.Duration
 }
 
-// NewLayouts gives the history in a store; what was over longer ago than keep
+// NewLayouts returns the history in a store; what was over longer ago than keep
 // is forgotten.
 func NewLayouts(store LayoutStore, keep time.Duration) *Layouts { return &Layouts{store, keep} }
 
@@ -159,7 +159,7 @@ type LayoutChange struct {
 	Changed []string // have others
 }
 
-// Set says which layouts are in force from now on.
+// Set returns which layouts are in force from now on.
 func (l *Layouts) Set(now time.Time, present map[string]Layout) (c LayoutChange, err error) {
 	_, notes, err := l.notes()
 	if err != nil {
@@ -198,7 +198,7 @@ func (l Layout) equal(o Layout) bool {
 		slices.Equal(l.Pools, o.Pools) && slices.Equal(l.Static, o.Static)
 }
 
-// At gives the layouts that were in force at a time, with both where one
+// At returns the layouts that were in force at a time, with both where one
 // followed another just then.
 func (l *Layouts) At(t time.Time) (list []Term, err error) {
 	times, notes, err := l.notes()

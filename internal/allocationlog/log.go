@@ -31,7 +31,7 @@ type Store interface {
 	Backward(from uint64, see func(time uint64, block []byte) bool) error
 }
 
-// New gives the log in a store; what is older than keep is
+// New returns the log in a store; what is older than keep is
 // forgotten.
 func New(store Store, keep time.Duration) *Log {
 	return &Log{store, keep}
@@ -129,7 +129,7 @@ func readBlock(b []byte) (m Marks, records []byte) {
 	return m, records[:len(records)/recordLen*recordLen]
 }
 
-// recordsOf gives the records of a key, which lie side by side.
+// recordsOf returns the records of a key, which lie side by side.
 func recordsOf(records, key []byte) (list []record) {
 	n := len(records) / recordLen
 	at := sort.Search(n, func(i int) bool { return bytes.Compare(records[i*recordLen:i*recordLen+keyLen], key) >= 0 })
@@ -170,7 +170,7 @@ func (a *Log) write(now time.Time, m Marks, records []record) error {
 	return a.store.Append(uint64(now.UnixNano()), block(m, records), uint64(now.Add(-a.keep).UnixNano()))
 }
 
-// Last gives the marks of the newest block, and its time.
+// Last returns the marks of the newest block, and its time.
 func (a *Log) Last() (at time.Time, m Marks, found bool, err error) {
 	err = a.store.Backward(1<<63, func(t uint64, b []byte) bool {
 		m, _ = readBlock(b)
@@ -193,7 +193,7 @@ type Holder struct {
 // rounding is how far times may be off: they are kept in ticks of 67 ms.
 const rounding = 100 * time.Millisecond
 
-// Who tells who had a port at a time.
+// Who returns who had a port at a time.
 func (a *Log) Who(ipv4 netip.AddrPort, protocol uint8, at time.Time) (Holder, bool, error) {
 	key, t := recordKey(ipv4, protocol), at.UnixNano()
 	var h Holder

@@ -22,7 +22,7 @@ var (
 	cTypeUse    = regexp.MustCompile(`\b(?:struct|union|enum) \w+`)
 )
 
-// definitions gives what a header defines.
+// definitions returns what a header defines.
 func definitions(text string) map[string]bool {
 	text = cAttribute.ReplaceAllString(text, "")
 	all := map[string]bool{}
@@ -42,7 +42,7 @@ func definitions(text string) map[string]bool {
 	return all
 }
 
-// uses gives what a header may use.
+// uses returns what a header may use.
 func uses(text string) map[string]bool {
 	text = cInclude.ReplaceAllString(text, "")
 	all := map[string]bool{}

@@ -77,7 +77,7 @@ func cFaults(s source, where map[string]string) []string {
 	return list
 }
 
-// partOf gives the block that a header belongs to: nat64.h for nat64_maps.h.
+// partOf returns the block that a header belongs to: nat64.h for nat64_maps.h.
 // The parts of one block know each other.
 func partOf(name string) string {
 	whole, _, _ := strings.Cut(strings.TrimSuffix(name, ".h"), "_")

@@ -71,7 +71,7 @@ func TestFilesThatNameAFeatureAreFound(t *testing.T) {
 	}
 }
 
-// ownerOf gives the feature whose folder or typed tables a package is.
+// ownerOf returns the feature whose folder or typed tables a package is.
 func ownerOf(dir string) (feature string, table bool) {
 	if below, is := strings.CutPrefix(dir, "internal/feature/"); is {
 		feature, _, _ = strings.Cut(below, "/")
@@ -138,7 +138,7 @@ func imports(f routerFile, feature string) bool {
 	})
 }
 
-// objectsOf gives the types of internal/state that are objects: those with a key.
+// objectsOf returns the types of internal/state that are objects: those with a key.
 func objectsOf(f routerFile) (names []string) {
 	if filepath.Dir(f.path) != "internal/state" {
 		return nil
@@ -153,7 +153,7 @@ func objectsOf(f routerFile) (names []string) {
 	return names
 }
 
-// stateNames gives the names of internal/state in a file: of the package itself those
+// stateNames returns the names of internal/state in a file: of the package itself those
 // that a file may declare.
 func stateNames(f routerFile) (names []string) {
 	own := filepath.Dir(f.path) == "internal/state"
@@ -194,7 +194,7 @@ func stateNames(f routerFile) (names []string) {
 	return names
 }
 
-// says tells whether a string names one of those sections as users write them.
+// says reports whether a string names one of those sections as users write them.
 func says(f routerFile, sections []string) (found bool) {
 	ast.Inspect(f.ast, func(n ast.Node) bool {
 		if lit, is := n.(*ast.BasicLit); is && lit.Kind == token.STRING {

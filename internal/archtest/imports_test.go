@@ -134,7 +134,7 @@ func forTests() []string {
 	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/datapath/datapathtest", "internal/bus/bustest", "internal/bench/benchtest", "internal/testbin", "internal/web/browser/drive"}
 }
 
-// tables says which features a package of typed tables is for: their running halves
+// tables returns which features a package of typed tables is for: their running halves
 // import it, and those of others do not.
 func tables() map[string][]string {
 	return map[string][]string{
@@ -143,7 +143,7 @@ func tables() map[string][]string {
 	}
 }
 
-// foreignTable tells whether a package imports typed tables that are not for it.
+// foreignTable reports whether a package imports typed tables that are not for it.
 func foreignTable(path, i string) bool {
 	table, is := strings.CutPrefix(i, "internal/datapath/")
 	if !is {
@@ -192,7 +192,7 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// inside tells whether a package, named without the module, is in a folder.
+// inside reports whether a package, named without the module, is in a folder.
 func inside(path, folder string) bool {
 	if only, alone := strings.CutSuffix(folder, "$"); alone {
 		return path == only
@@ -208,7 +208,7 @@ func running(path string) bool {
 	return inside(path, "internal/feature") && inside(below, name+"run")
 }
 
-// roomOf gives the room that a package is in, and the folder that is its own.
+// roomOf returns the room that a package is in, and the folder that is its own.
 func roomOf(path string) (r room, own string, ok bool) {
 	for _, r := range rooms() {
 		if r.name == runs {

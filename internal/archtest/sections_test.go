@@ -67,7 +67,7 @@ func x(c *config.Checker) {
 	}
 }
 
-// features gives the files of each feature, tests left out.
+// features returns the files of each feature, tests left out.
 func features(t *testing.T) map[string][]*ast.File {
 	t.Helper()
 	base := filepath.Join(root(t), "internal", "feature")
@@ -94,7 +94,7 @@ func features(t *testing.T) map[string][]*ast.File {
 	return all
 }
 
-// sectionsOf gives the names of the config.Section values of a file.
+// sectionsOf returns the names of the config.Section values of a file.
 func sectionsOf(f *ast.File) (names []string) {
 	section := func(e ast.Expr) bool {
 		s, ok := e.(*ast.SelectorExpr)
@@ -135,7 +135,7 @@ func named(lit *ast.CompositeLit) (names []string) {
 
 type sectionUse struct{ call, section string }
 
-// usesOf gives the calls that ask a config.File for a section by a literal.
+// usesOf returns the calls that ask a config.File for a section by a literal.
 func usesOf(f *ast.File) (uses []sectionUse) {
 	asks := []string{"Given", "Names", "Get", "Position"}
 	var checkers []string // a config.Checker is asked for keys of its own section
@@ -171,7 +171,7 @@ func isChecker(e ast.Expr) bool {
 	return ok && s.Sel.Name == "Checker"
 }
 
-// text gives what a string begins with, as far as it is written out.
+// text returns what a string begins with, as far as it is written out.
 func text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

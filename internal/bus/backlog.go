@@ -34,7 +34,7 @@ const (
 	askedFor = time.Second
 )
 
-// Behind gives how far the slowest of those who read the own stream is behind,
+// Behind returns how far the slowest of those who read the own stream is behind,
 // from 0 to 1: then the next message pushes out one that it has not read.
 func (b *Bus) Behind() float64 {
 	l := &b.backlog

@@ -19,7 +19,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// freePort gives a port of a loopback address that no other process uses: it stays free
+// freePort returns a port of a loopback address that no other process uses: it stays free
 // until this process opens it.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()

@@ -86,7 +86,7 @@ func (b *Bus) explain(err error) error {
 	return fmt.Errorf("%s: %w", at, err)
 }
 
-// shown says what a cluster is shown.
+// shown returns what a cluster is shown.
 func (k Keys) shown() string {
 	switch {
 	case k.CredentialsFile != "":

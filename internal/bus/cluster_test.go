@@ -126,7 +126,7 @@ func (o *operator) options(to *server.Options) {
 	to.TrustedOperators, to.AccountResolver, to.SystemAccount = []*jwt.OperatorClaims{o.claims}, resolver, o.claims.SystemAccount
 }
 
-// user gives the .creds file of a user who may do what is listed.
+// user returns the .creds file of a user who may do what is listed.
 func (o *operator) user(publish, subscribe []string) string {
 	o.t.Helper()
 	pair, err := nkeys.CreateUser()

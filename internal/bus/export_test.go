@@ -18,7 +18,7 @@ func (b *Bus) Break(peer string) {
 	conn.Close()
 }
 
-// Roots gives the authorities that Keys name.
+// Roots returns the authorities that Keys name.
 func (k Keys) Roots() (*x509.CertPool, error) {
 	k.Certificate, k.Key = "", ""
 	config, err := k.tlsConfig()

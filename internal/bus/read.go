@@ -27,7 +27,7 @@ func (r *reader) urls() string {
 	return "nats://" + r.peer.Address.String()
 }
 
-// where says what the reader connects to.
+// where returns what the reader connects to.
 func (r *reader) where() string {
 	if len(r.bus.settings.Cluster) > 0 {
 		return "the cluster"

@@ -98,7 +98,7 @@ func (d *decoder) renamed(e entry) (Section, bool) {
 // importRemedy is the remedy for names of earlier versions.
 const importRemedy = "weft import weft FILE prints the file with today's names"
 
-// home tells which sections have the key, as a remedy; empty if none has.
+// home returns which sections have the key, as a remedy; empty if none has.
 func (d *decoder) home(name string) string {
 	var homes []string
 	for _, s := range d.file.sections {

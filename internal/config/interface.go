@@ -33,7 +33,7 @@ const (
 // zero).
 const DeviceNameMax = 15
 
-// DeviceNameFault tells what keeps name from being a Linux device's, with a
+// DeviceNameFault returns what keeps name from being a Linux device's, with a
 // remedy; both empty if nothing does. The rules are dev_valid_name's.
 func DeviceNameFault(name string) (what, remedy string) {
 	switch {
@@ -92,7 +92,7 @@ func checkMTU(c *Checker, i *Interface) {
 	}
 }
 
-// addressFault tells why p cannot be an interface's address and subnet. An
+// addressFault returns why p cannot be an interface's address and subnet. An
 // invalid p has been reported already.
 func addressFault(p netip.Prefix) (what, remedy string) {
 	a := p.Addr()

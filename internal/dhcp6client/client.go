@@ -168,7 +168,7 @@ func (c *Client) Tick(now time.Time) {
 	}
 }
 
-// Lease gives what the client has now.
+// Lease returns what the client has now.
 func (c *Client) Lease() Lease {
 	l := Lease{Delegated: c.delegated, Ends: c.ends, Router: !c.router.IsZero() || c.silent(), DNS: slices.Clone(c.dns)}
 	for p := range c.prefixes {
@@ -183,7 +183,7 @@ func (c *Client) Lease() Lease {
 	return l
 }
 
-// silent tells whether the server answers no solicitation: many give what they
+// silent reports whether the server answers no solicitation: many give what they
 // have by DHCPv6 alone. There is no other router on the link.
 func (c *Client) silent() bool { return !c.received && c.solicits > solicitTimes }
 

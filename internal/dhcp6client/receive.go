@@ -151,7 +151,7 @@ func (c *Client) bind(m *dhcp6.Message, now time.Time) {
 	c.link.Changed()
 }
 
-// forgotten tells whether the server has no binding of ours.
+// forgotten reports whether the server has no binding of ours.
 func forgotten(m *dhcp6.Message) bool {
 	return slices.ContainsFunc(slices.Concat(m.Addresses, m.Prefixes), func(ia dhcp6.IA) bool {
 		return ia.Status != nil && *ia.Status == dhcp6.NoBinding

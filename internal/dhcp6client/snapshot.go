@@ -23,7 +23,7 @@ type Snapshot struct {
 	Ends      time.Time                  `json:"ends,omitzero"`
 }
 
-// Snapshot gives what the client knows.
+// Snapshot returns what the client knows.
 func (c *Client) Snapshot() *Snapshot {
 	return &Snapshot{
 		Router: c.router, Received: c.received, Solicits: c.solicits, Prefixes: c.prefixes, DNS: c.dns, Server: c.server, Delegated: c.delegated,

@@ -159,7 +159,7 @@ type ForwarderState struct {
 	Unwanted  uint64        `json:"unwanted"` // replies to no question that was asked
 }
 
-// States tells how the forwarders are.
+// States returns how the forwarders are.
 func (p *Pool) States() []ForwarderState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +170,7 @@ func (p *Pool) States() []ForwarderState {
 	return list
 }
 
-// matches tells whether reply answers q: RFC 5452 section 9.1 less what the
+// matches reports whether reply answers q: RFC 5452 section 9.1 less what the
 // socket checks. caseless forgives other upper and lower case.
 func matches(q, reply *dns.Msg, caseless bool) bool {
 	if !reply.Response || reply.Id != q.Id || reply.Opcode != q.Opcode {

@@ -93,7 +93,7 @@ func (p *peer) state(now time.Time) ForwarderState {
 	return s
 }
 
-// String gives the forwarder as weft.toml would have it.
+// String returns the forwarder as weft.toml would have it.
 func (f Forwarder) String() string {
 	s, usual := f.Address.String(), uint16(53)
 	if f.Transport == TLS {
@@ -314,7 +314,7 @@ func roundTrip(conn *dns.Conn, m *dns.Msg) (*dns.Msg, error) {
 	return reply, nil
 }
 
-// take gives an idle connection, nil if there is none.
+// take returns an idle connection, nil if there is none.
 func (p *peer) take() *dns.Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()

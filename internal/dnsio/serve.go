@@ -122,7 +122,7 @@ func readQuestion(conn net.Conn) ([]byte, error) {
 	return b, err
 }
 
-// answer gives the bytes of the answer to a message, nil if there is none.
+// answer returns the bytes of the answer to a message, nil if there is none.
 func (s *Server) answer(ctx context.Context, client netip.Addr, b []byte, udp bool) (answer []byte) {
 	s.guard.Do("DNS message", b, func() {
 		m, refused := accept(b)

@@ -54,7 +54,7 @@ func errorsOf(problems []state.Problem) (n int) {
 	return n
 }
 
-// comments gives the comments and blank lines, each with its line.
+// comments returns the comments and blank lines, each with its line.
 func comments(text []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(string(text)) {

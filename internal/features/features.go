@@ -79,7 +79,7 @@ func All() []Entry {
 	}
 }
 
-// Commands gives the commands that features add.
+// Commands returns the commands that features add.
 func Commands(r runner.Commands) (list []*cobra.Command) {
 	for _, x := range All() {
 		if x.Commands != nil {
@@ -98,7 +98,7 @@ func Sections() []config.Section {
 	return sections
 }
 
-// Sizes gives how large the datapath's tables must be for a file, and which
+// Sizes returns how large the datapath's tables must be for a file, and which
 // code of its programs no interface needs.
 func Sizes(f *config.File) state.Tables {
 	sizes := state.Tables{Unused: state.RoleOptional &^ f.Roles()}
@@ -120,7 +120,7 @@ func Makes(f *config.File) (devices []string) {
 	return devices
 }
 
-// Asks gives what plans of a file must know of the host.
+// Asks returns what plans of a file must know of the host.
 func Asks(f *config.File) (q state.Questions) {
 	for _, x := range All() {
 		if x.Asks != nil {
@@ -161,7 +161,7 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 	return desired, problems
 }
 
-// Files gives what is wrong with the files that weft.toml names, as far as this
+// Files returns what is wrong with the files that weft.toml names, as far as this
 // process may read them.
 func Files(f *config.File) (problems []state.Problem) {
 	for _, x := range All() {
@@ -172,7 +172,7 @@ func Files(f *config.File) (problems []state.Problem) {
 	return problems
 }
 
-// Check gives what is wrong with what those files hold.
+// Check returns what is wrong with what those files hold.
 func Check(f *config.File) (problems []state.Problem) {
 	for _, x := range All() {
 		if x.Check != nil {
@@ -182,7 +182,7 @@ func Check(f *config.File) (problems []state.Problem) {
 	return problems
 }
 
-// Host gives what is wrong with the file on this host, as far as any user may
+// Host returns what is wrong with the file on this host, as far as any user may
 // know; facts are complete.
 func Host(f *config.File, facts state.Facts) (problems []state.Problem) {
 	for _, x := range All() {
@@ -193,7 +193,7 @@ func Host(f *config.File, facts state.Facts) (problems []state.Problem) {
 	return problems
 }
 
-// Root gives what root may know besides; facts are inspected.
+// Root returns what root may know besides; facts are inspected.
 func Root(f *config.File, facts state.Facts) (problems []state.Problem) {
 	for _, x := range All() {
 		if x.Root != nil {

@@ -13,7 +13,7 @@ func Nouns() (list []noun.Noun) {
 	return list
 }
 
-// Sources gives what each noun's rows are read from: the maps, or what the daemon
+// Sources returns what each noun's rows are read from: the maps, or what the daemon
 // runs for the feature; nothing for a noun of the daemon if daemon is nil.
 func Sources(d runner.Doors, daemon map[string]any) func(name string) any {
 	sources := map[string]any{}

@@ -89,7 +89,7 @@ func (i *Instance) Close() error {
 	return errors.Join(errs...)
 }
 
-// Subscribe gives the instance sessions, as another router has them.
+// Subscribe returns the instance sessions, as another router has them.
 func (i *Instance) Subscribe(t state.LNSTables) error {
 	end, err := lnsrun.Subscribe(i.doors, i.file, t)
 	i.closers = append(i.closers, end)
@@ -105,15 +105,15 @@ func (i *Instance) Follow(ctx context.Context) error {
 	return pseudowirerun.Follow(ctx, i.doors.Kernel, i.doors.Datapath, i.pairs)
 }
 
-// Counts gives what the programs decided so far.
+// Counts returns what the programs decided so far.
 func (i *Instance) Counts() ([]datapath.Count, error) { return i.doors.Datapath.Counts() }
 
-// Slow gives what the slow paths decided so far, and how many packets they
+// Slow returns what the slow paths decided so far, and how many packets they
 // are done with.
 func (i *Instance) Slow() (counts map[state.Outcome]uint64, served uint64) {
 	counts, served = i.slow.Counts()
 	return counts, served + i.taps.Served()
 }
 
-// Images gives the addresses that translators put in the place of a.
+// Images returns the addresses that translators put in the place of a.
 func (i *Instance) Images(a netip.Addr) []netip.Addr { return i.slow.Images(a) }

@@ -56,7 +56,7 @@ func (c *channel) push(session uint16, body []byte) {
 	c.waiting = append(c.waiting, message{session: session, body: body})
 }
 
-// behind tells whether a comes before b in the circle of numbers.
+// behind reports whether a comes before b in the circle of numbers.
 func behind(a, b uint16) bool { return int16(a-b) < 0 }
 
 // resyncMost is how far the numbers of a store may be behind the peer's.
@@ -192,5 +192,5 @@ func (c *channel) tick(now time.Time, send func([]byte)) bool {
 	return true
 }
 
-// idle tells whether all that was pushed has arrived.
+// idle reports whether all that was pushed has arrived.
 func (c *channel) idle() bool { return len(c.sent) == 0 && len(c.waiting) == 0 }

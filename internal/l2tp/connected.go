@@ -41,7 +41,7 @@ const (
 // unknownSpeed is the speed of a line that is not known.
 const unknownSpeed = 1_000_000_000
 
-// message gives the ICCN.
+// message returns the ICCN.
 func (c Connected) message() *l2tp.Message {
 	m := l2tp.New(l2tp.ICCN).AddUint32(l2tp.TxConnectSpeed, cmp.Or(c.Tx, unknownSpeed)).AddUint32(l2tp.FramingType, 1)
 	if c.Rx != 0 {

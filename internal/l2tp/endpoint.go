@@ -207,7 +207,7 @@ func (e *Endpoint) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
 	s.user.Frame(frame)
 }
 
-// freeID gives an id that is not in use; those that were in use lately come last.
+// freeID returns an id that is not in use; those that were in use lately come last.
 func freeID[T any](next *uint16, used map[uint16]T, leaving map[uint16]bool) (uint16, bool) {
 	for range 65536 {
 		*next++
@@ -250,13 +250,13 @@ func (e *Endpoint) Tunnels() []*Tunnel {
 	return list
 }
 
-// Stats gives what was counted.
+// Stats returns what was counted.
 func (e *Endpoint) Stats() Stats { return e.stats }
 
-// Changed tells whether TakeChanges has something to give.
+// Changed reports whether TakeChanges has something to give.
 func (e *Endpoint) Changed() bool { return len(e.changes.Stored)+len(e.changes.Gone) > 0 }
 
-// TakeChanges gives what has become of tunnels since the last time.
+// TakeChanges returns what has become of tunnels since the last time.
 func (e *Endpoint) TakeChanges() Changes {
 	c := e.changes
 	e.changes = Changes{Stored: map[uint16]bool{}}

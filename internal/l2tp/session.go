@@ -238,7 +238,7 @@ func (s *Session) State() SessionState { return s.state }
 // Tunnel is that of the session.
 func (s *Session) Tunnel() *Tunnel { return s.tunnel }
 
-// Sequenced tells whether data that is sent is numbered, Numbered whether what comes from
+// Sequenced reports whether data that is sent is numbered, Numbered whether what comes from
 // the server is, and Next gives the number of the next frame.
 func (s *Session) Sequenced() bool { return s.sequence }
 func (s *Session) Numbered() bool  { return s.received }

@@ -90,7 +90,7 @@ func (e *Endpoint) requested(here, from netip.AddrPort, h l2tp.Header, body []by
 // still be on its way.
 const repeatFor = 2 * retransmitFirst
 
-// restarted tells whether a first message that is the same as before is no copy:
+// restarted reports whether a first message that is the same as before is no copy:
 // who has confirmed the tunnel does not ask for it again. A peer without
 // randomness that was switched off and on does.
 func (t *Tunnel) restarted(now time.Time) bool {
@@ -100,7 +100,7 @@ func (t *Tunnel) restarted(now time.Time) bool {
 // tunnelsMax bounds the tunnels of all peers that have proven themselves.
 const tunnelsMax = 8192
 
-// winsTie tells whether a peer's tunnel is one to go on with, if both have asked the other
+// winsTie reports whether a peer's tunnel is one to go on with, if both have asked the other
 // for one at the same time (section 4.4.3): the lower value wins, and a side that sent
 // none loses. The loser's tunnel ends without a word: the peer's now, those of this end
 // (beats) once the peer has confirmed its own, as anyone may send a low value. With one
@@ -130,7 +130,7 @@ func (e *Endpoint) winsTie(peer netip.Addr, m *l2tp.Message) (beats []*Tunnel, g
 	return beats, goOn
 }
 
-// refusal tells what keeps a tunnel from being set up.
+// refusal returns what keeps a tunnel from being set up.
 func refusal(m *l2tp.Message) *l2tp.Result {
 	if v, ok := m.Uint16(l2tp.ProtocolVersion); !ok || v>>8 != 1 {
 		return &l2tp.Result{Code: l2tp.StopVersion, Error: 0x0100, Text: "only protocol version 1 revision 0 is supported"}

@@ -22,7 +22,7 @@ type TunnelSnapshot struct {
 	Since     time.Time      `json:"since"`
 }
 
-// Snapshot gives what is to be kept of the tunnel; false: it is not up.
+// Snapshot returns what is to be kept of the tunnel; false: it is not up.
 func (t *Tunnel) Snapshot() (TunnelSnapshot, bool) {
 	return TunnelSnapshot{
 		Local: t.local, Remote: t.channel.peer, LocalAddr: t.here, Peer: t.peer, Ns: t.channel.ns, Nr: t.channel.nr, Window: t.channel.window,
@@ -70,7 +70,7 @@ type SessionSnapshot struct {
 	Received bool   `json:"heard,omitempty"`
 }
 
-// Snapshot gives what is to be kept of the session.
+// Snapshot returns what is to be kept of the session.
 func (s *Session) Snapshot() SessionSnapshot {
 	return SessionSnapshot{s.local, s.remote, s.tunnel.local, s.sequence, s.required, s.received}
 }

@@ -24,7 +24,7 @@ type TunnelStatus struct {
 	NextHello       time.Time
 }
 
-// Status gives what is known of the tunnel.
+// Status returns what is known of the tunnel.
 func (t *Tunnel) Status() TunnelStatus {
 	c := &t.channel
 	return TunnelStatus{
@@ -48,10 +48,10 @@ func (t *Tunnel) State() TunnelState { return t.state }
 // Owner is who the tunnel is for.
 func (t *Tunnel) Owner() Owner { return t.owner }
 
-// Idle tells whether no session is in the tunnel.
+// Idle reports whether no session is in the tunnel.
 func (t *Tunnel) Idle() bool { return len(t.sessions) == 0 }
 
-// Unanswered tells whether the first message was repeated, and nothing has come.
+// Unanswered reports whether the first message was repeated, and nothing has come.
 func (t *Tunnel) Unanswered() bool {
 	return t.state == WaitReply && t.now().Sub(t.since) >= 2*retransmitFirst
 }

@@ -175,7 +175,7 @@ func (t *Tunnel) respond(m, asked *l2tp.Message) {
 	}
 }
 
-// authenticated tells whether the peer knows the secret (section 5.1.1).
+// authenticated reports whether the peer knows the secret (section 5.1.1).
 func (t *Tunnel) authenticated(m *l2tp.Message) bool {
 	if len(t.challenge) == 0 {
 		return true

@@ -94,7 +94,7 @@ func (u *unproven) move(p *unprovenPeer, has []*Tunnel) {
 	u.top = max(u.top, len(has))
 }
 
-// mayRefuse tells whether one more answer to a stranger is sent.
+// mayRefuse reports whether one more answer to a stranger is sent.
 func (e *Endpoint) mayRefuse() bool { return e.refused.Take(1, refusals, e.clock.Now()) }
 
 // discard forgets a tunnel that its peer never confirmed. Nothing is sent: nothing stands
@@ -105,7 +105,7 @@ func (t *Tunnel) discard() {
 	t.down("the tunnel was not set up in time")
 }
 
-// crowded tells whether no more replies may wait: the peer does not acknowledge.
+// crowded reports whether no more replies may wait: the peer does not acknowledge.
 func (t *Tunnel) crowded() bool {
 	if t.isUnproven {
 		return len(t.channel.waiting) >= unprovenWaiting

@@ -108,7 +108,7 @@ func (s *Socket) Receive(b []byte) (int, netip.AddrPort, error) {
 	}
 }
 
-// Waiting gives a datagram as Receive does, if one is there already.
+// Waiting returns a datagram as Receive does, if one is there already.
 func (s *Socket) Waiting(b []byte) (n int, from netip.AddrPort, there bool) {
 	var sender unix.Sockaddr
 	var none error

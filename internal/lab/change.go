@@ -115,7 +115,7 @@ func (l *Lab) broken(ctx context.Context, c Check) error {
 	return err
 }
 
-// reload gives a node's router another weft.toml, and waits until it is applied.
+// reload returns a node's router another weft.toml, and waits until it is applied.
 func (l *Lab) reload(ctx context.Context, node, text string) error {
 	i := slices.IndexFunc(l.processes, func(p *process) bool { return p.node == node && p.name == "weft" })
 	if i < 0 {

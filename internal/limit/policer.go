@@ -16,7 +16,7 @@ const (
 	burstBytes = 65536
 )
 
-// Pass tells whether so many bytes may pass at a rate in bit/s; 0: any.
+// Pass reports whether so many bytes may pass at a rate in bit/s; 0: any.
 func (p *Policer) Pass(rate uint64, bytes int, now time.Time) bool {
 	if rate == 0 {
 		return true

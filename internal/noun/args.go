@@ -114,16 +114,16 @@ func Prefix(flag, text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// Text gives an argument, empty if it is not given.
+// Text returns an argument, empty if it is not given.
 func (q *Query) Text(name string) string { return q.values[name] }
 
-// Number gives an argument of kind Number or Port, 0 if it is not given.
+// Number returns an argument of kind Number or Port, 0 if it is not given.
 func (q *Query) Number(name string) int {
 	n, _ := strconv.Atoi(q.values[name]) // NewQuery has checked it
 	return n
 }
 
-// On tells whether a Switch is given.
+// On reports whether a Switch is given.
 func (q *Query) On(name string) bool {
 	on, _ := strconv.ParseBool(q.values[name]) // NewQuery has checked it
 	return on

@@ -123,7 +123,7 @@ func All(nouns []Noun) iter.Seq[Noun] {
 	}
 }
 
-// Find gives the noun of a name.
+// Find returns the noun of a name.
 func Find(nouns []Noun, name string) (Noun, bool) {
 	for n := range All(nouns) {
 		if n.Name == name {
@@ -136,7 +136,7 @@ func Find(nouns []Noun, name string) (Noun, bool) {
 // JSONKeys lists what the JSON of a row may have, each with its type: "hops[].mtu number".
 func (n Noun) JSONKeys() []string { return n.of.keys() }
 
-// Serves tells whether the noun's rows can be read from a source.
+// Serves reports whether the noun's rows can be read from a source.
 func (n Noun) Serves(source any) bool { return n.of.serves(source) }
 
 // Rows reads the rows from a source.
@@ -173,13 +173,13 @@ func (r Rows) JSON(w io.Writer) error { return r.of.json(w, r.list) }
 // Table prints them for people, in width columns of characters; 0 is any width.
 func (r Rows) Table(w io.Writer, width int) error { return r.of.table(w, r.list, width) }
 
-// Cells gives what stands in a column, without repetition.
+// Cells returns what stands in a column, without repetition.
 func (r Rows) Cells(column string) []string { return r.of.cells(r.list, column) }
 
 // Missing is the error that people get instead of a table, if what they ask for is not there.
 func (r Rows) Missing(q *Query) error { return r.of.missing(r.list, q) }
 
-// Faulty tells whether a row says that something is wrong.
+// Faulty reports whether a row says that something is wrong.
 func (r Rows) Faulty() bool { return r.of.faulty(r.list) }
 
 func (o Of[S, R]) serves(source any) bool {
@@ -281,7 +281,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// Age says for how long something has been.
+// Age returns for how long something has been.
 func Age(since time.Time) string {
 	if since.IsZero() {
 		return "-"
@@ -298,7 +298,7 @@ func Joined[T fmt.Stringer](list []T) string {
 	return strings.Join(words, " ")
 }
 
-// Valid gives the text of an address or prefix, or a dash if it is the zero one.
+// Valid returns the text of an address or prefix, or a dash if it is the zero one.
 func Valid[T interface {
 	fmt.Stringer
 	IsValid() bool

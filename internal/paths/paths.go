@@ -38,7 +38,7 @@ func isBPF(dir string) bool {
 	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.BPF_FS_MAGIC
 }
 
-// pinRoot gives the bpf file system that outlives the process. `ip netns exec`
+// pinRoot returns the bpf file system that outlives the process. `ip netns exec`
 // hides /sys behind a new one, and a bpf file system that is mounted there
 // would go with the process: then the one is taken that a parent process sees,
 // held open for as long as the process lives.
@@ -59,7 +59,7 @@ func pinRoot() string {
 	return bpffs
 }
 
-// parentOf gives a process's parent, 0 if there is none to be seen.
+// parentOf returns a process's parent, 0 if there is none to be seen.
 func parentOf(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -74,7 +74,7 @@ func parentOf(pid int) int {
 	return 0
 }
 
-// Of gives the place of the namespace with a cookie.
+// Of returns the place of the namespace with a cookie.
 func Of(cookie uint64) Dirs {
 	name := fmt.Sprint(cookie)
 	return Dirs{Pins: filepath.Join(pinRoot(), "weft", name), Run: filepath.Join(run, name)}
@@ -89,7 +89,7 @@ func LocalAddr() (Dirs, error) {
 	return Of(cookie), nil
 }
 
-// Cookie gives the cookie of the network namespace of the calling thread.
+// Cookie returns the cookie of the network namespace of the calling thread.
 func Cookie() (uint64, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

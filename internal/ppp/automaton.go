@@ -212,7 +212,7 @@ func (a *automaton) requested(p ppp.Packet, now time.Time) {
 	}
 }
 
-// sameTypes gives those of all whose types are in some.
+// sameTypes returns those of all whose types are in some.
 func sameTypes(all, some []ppp.Option) []ppp.Option {
 	var list []ppp.Option
 	for _, o := range all {

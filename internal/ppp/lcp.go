@@ -17,7 +17,7 @@ const (
 	MethodMSCHAPv2 Method = "mschapv2"
 )
 
-// Option gives the value of LCP's authentication option (RFC 1661 section 6.2).
+// Option returns the value of LCP's authentication option (RFC 1661 section 6.2).
 func (m Method) Option() []byte {
 	switch m {
 	case MethodPAP:

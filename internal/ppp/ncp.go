@@ -42,7 +42,7 @@ func (c *ipcp) request() []ppp.Option {
 	return list
 }
 
-// server gives the i-th name server, not valid if there is none.
+// server returns the i-th name server, not valid if there is none.
 func (c *ipcp) server(i int) netip.Addr {
 	if i < len(c.dns) {
 		return c.dns[i]

@@ -83,7 +83,7 @@ type Snapshot struct {
 	Peer6   [8]byte    `json:"peer6"`
 }
 
-// Snapshot gives what the link has negotiated.
+// Snapshot returns what the link has negotiated.
 func (l *Link) Snapshot() Snapshot {
 	k := Snapshot{
 		MRU: l.MRU, PeerMRU: l.lcp.peerMRU, Magic: l.lcp.magic, Method: l.lcp.method, V4: l.v4.state == StateOpened, V6: l.v6.state == StateOpened,

@@ -8,7 +8,7 @@ import (
 	"weft/wire/ppp"
 )
 
-// Ended tells whether the link is over.
+// Ended reports whether the link is over.
 func (l *Link) Ended() bool { return l.ended }
 
 // LCP, IPCP and IPV6CP give the states of the control protocols.
@@ -25,12 +25,12 @@ func (l *Link) MTU() int { return min(l.lcp.peerMRU, l.MRU) }
 // ACCM is the one that the peer asked for.
 func (l *Link) ACCM() uint32 { return l.lcp.accm }
 
-// Addresses gives the IPv4 addresses and name servers that IPCP has agreed on.
+// Addresses returns the IPv4 addresses and name servers that IPCP has agreed on.
 func (l *Link) Addresses() (local, peer netip.Addr, dns []netip.Addr) {
 	return l.v4.local, l.v4.peer, slices.Clone(l.v4.dns)
 }
 
-// InterfaceIDs gives the interface identifiers that IPV6CP has agreed on.
+// InterfaceIDs returns the interface identifiers that IPV6CP has agreed on.
 func (l *Link) InterfaceIDs() (local, peer [8]byte) { return l.v6.local, l.v6.peer }
 
 // LinkLocal is the link-local address of an interface identifier (RFC 5072 section 5).
@@ -40,7 +40,7 @@ func LinkLocal(id [8]byte) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// LCPOptions gives the options of LCP's Configure-Requests: that which the peer sent first
+// LCPOptions returns the options of LCP's Configure-Requests: that which the peer sent first
 // (nil: none), and the last ones that were sent and received.
 func (l *Link) LCPOptions() (initial, sent, received []byte) {
 	return l.lcp.initial, ppp.MarshalOptions(l.lcp.request()), l.lcp.theirs
@@ -53,7 +53,7 @@ type Negotiated struct {
 	ACFC, PFC        bool   // the peer takes compressed headers
 }
 
-// Negotiated gives what LCP has agreed on.
+// Negotiated returns what LCP has agreed on.
 func (l *Link) Negotiated() Negotiated {
 	return Negotiated{l.lcp.ourMRU(), l.lcp.peerMRU, l.lcp.ourMagic(), l.lcp.peerMagic, l.lcp.acfc, l.lcp.pfc}
 }
@@ -64,7 +64,7 @@ type Timer struct {
 	At   time.Time
 }
 
-// Timers gives what the link waits for.
+// Timers returns what the link waits for.
 func (l *Link) Timers() []Timer {
 	list := []Timer{
 		{"LCP retransmission", l.lcp.due()}, {"authentication retransmission", l.auth.due()}, {"authentication has to be done", l.deadline},

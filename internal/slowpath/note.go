@@ -10,7 +10,7 @@ import (
 // carry a note instead, struct slow_note and struct slow_back of
 // bpf/lib/slow.h, which begins with two bytes that mark it.
 
-// readNote gives what a program wrote into the link header of frame; nothing
+// readNote returns what a program wrote into the link header of frame; nothing
 // if no program did.
 func readNote(frame []byte) state.Arrival {
 	if frame[0] != mark0 || frame[1] != mark1 {

@@ -21,7 +21,7 @@ type Tables struct {
 // Roles are what an interface is for, a bit each.
 type Roles uint32
 
-// Has tells whether all of these are among them.
+// Has reports whether all of these are among them.
 func (r Roles) Has(these Roles) bool { return r&these == these }
 
 // With gives them with these or, if not on, without.
@@ -128,7 +128,7 @@ func (s SessionState) String() string {
 	return names[min(int(s), len(names)-1)]
 }
 
-// ProtocolName gives the name of an IPv4 protocol that can be bound.
+// ProtocolName returns the name of an IPv4 protocol that can be bound.
 func ProtocolName(number uint8) string {
 	switch number {
 	case 1:

@@ -21,7 +21,7 @@ type L2TPClient struct {
 	MTU       int            `json:"mtu,omitempty"`
 }
 
-// Equal tells whether nothing has changed.
+// Equal reports whether nothing has changed.
 func (l L2TPClient) Equal(o L2TPClient) bool {
 	return l.Up == o.Up && l.IPv4 == o.IPv4 && l.Gateway == o.Gateway && l.LinkLocal == o.LinkLocal && slices.Equal(l.Addresses, o.Addresses) &&
 		l.Delegated == o.Delegated && l.Preferred.Equal(o.Preferred) && l.Valid.Equal(o.Valid) && l.Router == o.Router && slices.Equal(l.DNS, o.DNS) && l.MTU == o.MTU

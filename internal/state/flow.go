@@ -182,7 +182,7 @@ type FlowAsk struct {
 	Mark      uint32 // of the firewall, by which rules choose routes
 }
 
-// Prefixes gives the addresses that the answer depends on.
+// Prefixes returns the addresses that the answer depends on.
 func (a FlowAsk) Prefixes() (list []netip.Prefix) {
 	for _, addr := range []netip.Addr{a.To, a.From} {
 		if addr.IsValid() {

@@ -134,7 +134,7 @@ func datapathKinds() []Kind {
 	}
 }
 
-// KindsByType gives the kinds by the type of their objects.
+// KindsByType returns the kinds by the type of their objects.
 func KindsByType() map[reflect.Type]Kind {
 	all := map[reflect.Type]Kind{}
 	for _, k := range Kinds() {

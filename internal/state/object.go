@@ -195,7 +195,7 @@ type Hooked interface {
 	AtHook(xdp bool) Object // the same object, with the hook noted
 }
 
-// AllRoles gives the roles of an interface, that of translators among them.
+// AllRoles returns the roles of an interface, that of translators among them.
 func (p IngressEntry) AllRoles() Roles { return p.Roles.With(RoleTranslated, p.Translators != 0) }
 
 // Translator is one [nat64.NAME] as the datapath knows it.

@@ -15,7 +15,7 @@ const (
 	Drop    Verdict = "drop"
 )
 
-// String gives the name as metrics and tables show it, like drop-truncated.
+// String returns the name as metrics and tables show it, like drop-truncated.
 func (o Outcome) String() string {
 	if o >= OutcomeCount {
 		return "unknown"
@@ -31,7 +31,7 @@ func (o Outcome) Words() string {
 	return outcomes[o].words
 }
 
-// Verdict gives the first word of the name; empty for OutcomeNone.
+// Verdict returns the first word of the name; empty for OutcomeNone.
 func (o Outcome) Verdict() Verdict {
 	first, _, _ := strings.Cut(o.String(), "-")
 	switch v := Verdict(first); v {

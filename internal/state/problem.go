@@ -57,7 +57,7 @@ func (p Problem) Health() Health {
 	return Health{Feature: section, Name: name, Condition: p.Condition, Because: p.What, Remedy: p.Remedy}
 }
 
-// String gives the problem in one line, as compilers do.
+// String returns the problem in one line, as compilers do.
 func (p Problem) String() string {
 	s := fmt.Sprintf("%s: %s: ", p.Pos, p.Severity)
 	if p.Path != "" {

@@ -108,7 +108,7 @@ func (l *Log) trim(tx *bolt.Tx, before uint64) error {
 	return nil
 }
 
-// Forward gives the blocks of a time and later, oldest first, as long as see
+// Forward returns the blocks of a time and later, oldest first, as long as see
 // wants more.
 func (l *Log) Forward(from uint64, see func(time uint64, block []byte) bool) error {
 	return l.read(func(c *bolt.Cursor) {
@@ -120,7 +120,7 @@ func (l *Log) Forward(from uint64, see func(time uint64, block []byte) bool) err
 	})
 }
 
-// Backward gives the blocks from before a time, newest first.
+// Backward returns the blocks from before a time, newest first.
 func (l *Log) Backward(from uint64, see func(time uint64, block []byte) bool) error {
 	return l.read(func(c *bolt.Cursor) {
 		before := c.Prev

@@ -49,7 +49,7 @@ func trimNotes(b *bolt.Bucket, before uint64) error {
 	return nil
 }
 
-// Notes gives the notes, oldest first, as long as see wants more.
+// Notes returns the notes, oldest first, as long as see wants more.
 func (l *Log) Notes(see func(time uint64, text []byte) bool) error {
 	err := l.db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(noteBucket())

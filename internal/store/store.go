@@ -107,7 +107,7 @@ func (f *File) Apply(changes []Change) error {
 	return nil
 }
 
-// Each gives every value.
+// Each returns every value.
 func (f *File) Each(see func(key, value []byte) error) error {
 	err := f.db.View(func(tx *bolt.Tx) error { return tx.Bucket(bucket()).ForEach(see) })
 	if err != nil {

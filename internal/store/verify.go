@@ -52,7 +52,7 @@ const (
 	deepest    = 64 // pages below each other
 )
 
-// newestMeta gives the one of the two that bbolt would take.
+// newestMeta returns the one of the two that bbolt would take.
 func newestMeta(file []byte) (best meta, err error) {
 	found := false
 	for size := uint64(1024); size <= 64<<10; size *= 2 {
@@ -89,7 +89,7 @@ type verifier struct {
 	used []bool
 }
 
-// page gives a page with those that it runs over into, and notes them as used.
+// page returns a page with those that it runs over into, and notes them as used.
 func (v *verifier) page(id uint64) (flags uint16, count int, body []byte, err error) {
 	if id < 2 || id >= v.pages {
 		return 0, 0, nil, fmt.Errorf("page %d is outside of it", id)
@@ -189,7 +189,7 @@ func (v *verifier) bucket(id uint64, value []byte, depth int) error {
 	return v.leaf(id, int(binary.NativeEndian.Uint16(inline[10:])), inline, depth+1, nil, nil)
 }
 
-// keysOf gives the keys of a page, in their order. where says where the key of an
+// keysOf returns the keys of a page, in their order. where says where the key of an
 // element is, from the element on, and its length.
 func keysOf(id uint64, count int, body []byte, where func([]byte) (at, n uint32), low, high []byte) ([][]byte, error) {
 	if pageHead+count*element > len(body) {

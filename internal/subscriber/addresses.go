@@ -14,7 +14,7 @@ func (p Profile) own() addresspool.Lease {
 	return addresspool.Lease{IPv4: p.IPv4, Prefix: p.Prefix, Delegated: p.Delegated, IPv6: p.IPv6}
 }
 
-// assign gives a session its addresses, or says why it gets none: IPv4 was to be
+// assign sets the addresses of a session, or says why it gets none: IPv4 was to be
 // had and none is free, or another session has what is its own.
 func (s *server) assign(one *session, p Profile) (fault string) {
 	s.release(one)
@@ -47,7 +47,7 @@ func (s *server) assign(one *session, p Profile) (fault string) {
 	return ""
 }
 
-// conflict tells which of a profile's own addresses another session has.
+// conflict returns which of a profile's own addresses another session has.
 func (s *server) conflict(one *session, p Profile) string {
 	if p.IPv4.IsValid() && (p.IPv4 == s.Gateway || slices.ContainsFunc(s.Listen, func(at netip.AddrPort) bool { return at.Addr() == p.IPv4 })) {
 		return fmt.Sprintf("%s is an address of this router", p.IPv4)
@@ -116,7 +116,7 @@ type PoolRow struct {
 	addresspool.Usage
 }
 
-// Pools tells how full the pools of all sections are.
+// Pools returns how full the pools of all sections are.
 func (e *Engine) Pools() []PoolRow {
 	rows := []PoolRow{}
 	for _, s := range e.sortedServers() {
@@ -129,7 +129,7 @@ func (e *Engine) Pools() []PoolRow {
 
 func leaseKey(access, login string) string { return access + "/" + login }
 
-// toLeases gives the changes of leases.
+// toLeases returns the changes of leases.
 func toLeases(changed map[string]addresspool.Lease) []Stored {
 	list := make([]Stored, 0, len(changed))
 	for key, g := range changed {

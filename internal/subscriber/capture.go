@@ -54,7 +54,7 @@ func (e *Engine) Unwatch(id int, now time.Time) {
 	}
 }
 
-// Watched tells whether a watch is about a session.
+// Watched reports whether a watch is about a session.
 func (e *Engine) Watched(id int, local uint16) bool {
 	w, s := e.watches[id], e.sessions[local]
 	return w != nil && s != nil && s.fits(w.match)

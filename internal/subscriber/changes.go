@@ -37,12 +37,12 @@ type ChangeSet struct {
 	Leases       []Stored // what logins were given, by section and login
 }
 
-// Empty tells whether nothing has happened.
+// Empty reports whether nothing has happened.
 func (b ChangeSet) Empty() bool {
 	return len(b.Tunnels)+len(b.Sessions)+len(b.GoneTunnels)+len(b.GoneSessions)+len(b.Accounts)+len(b.Store)+len(b.Leases) == 0
 }
 
-// Take gives the batch and begins a new one.
+// Take returns the batch and begins a new one.
 func (e *Engine) Take() ChangeSet {
 	p := &e.pending
 	if len(p.tunnels)+len(p.sessions)+len(p.gone)+len(p.accounts)+len(p.stored)+len(p.leases) == 0 && !e.l2tp.Changed() {
@@ -65,10 +65,10 @@ type SessionDelta struct {
 	Ended    []uint16 // sessions: nothing is theirs any more. The next batch has them too
 }
 
-// Empty tells whether nothing has happened.
+// Empty reports whether nothing has happened.
 func (t SessionDelta) Empty() bool { return len(t.Tunnels)+len(t.Sessions)+len(t.Ended) == 0 }
 
-// SessionDelta gives what has come, changed and gone since the last one.
+// SessionDelta returns what has come, changed and gone since the last one.
 func (e *Engine) SessionDelta() (t SessionDelta) {
 	p := &e.pending
 	t.Ended, p.ended = p.gone[p.ended:], len(p.gone)

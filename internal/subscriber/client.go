@@ -65,7 +65,7 @@ func (c *client) Due() time.Time {
 	return c.retryAt
 }
 
-// same tells whether a session of the old settings may go on.
+// same reports whether a session of the old settings may go on.
 func (c *client) same(n ClientSettings) bool {
 	o := c.ClientSettings
 	return o.Server == n.Server && o.Secret == n.Secret && o.Login == n.Login && o.Password == n.Password && o.HostName == n.HostName &&
@@ -218,7 +218,7 @@ func (c *client) later(why string) {
 	}
 }
 
-// Learned gives what each client has got.
+// Learned returns what each client has got.
 func (e *Engine) Learned() map[string]Learned {
 	m := map[string]Learned{}
 	for name, c := range e.clients {

@@ -10,7 +10,7 @@ import (
 
 // A client's session has IPv6 by router discovery and DHCPv6 (internal/dhcp6client).
 
-// ipv6Client gives the settings of a session's DHCPv6 client.
+// ipv6Client returns the settings of a session's DHCPv6 client.
 func (c *client) ipv6Client(s *session) dhcp6client.Config {
 	own, _ := s.link.InterfaceIDs()
 	return dhcp6client.Config{

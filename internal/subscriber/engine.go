@@ -152,7 +152,7 @@ func (e *Engine) dropClient(c *client) {
 	e.closeTunnels(func(t *tunnel) bool { return t.client == c }, wirel2tp.Result{Code: wirel2tp.StopRequested, Text: "no longer wanted"})
 }
 
-// Waits tells whether a session still waits for the answer to a request.
+// Waits reports whether a session still waits for the answer to a request.
 func (e *Engine) Waits(q AuthRequest) bool {
 	s := e.sessions[q.Session]
 	return s != nil && s.question == q.Serial && q.Serial != 0
@@ -169,7 +169,7 @@ func (e *Engine) Answer(q AuthRequest, v AuthReply, now time.Time) {
 	}
 }
 
-// Stats gives what was counted.
+// Stats returns what was counted.
 func (e *Engine) Stats() Stats {
 	s, l := e.stats, e.l2tp.Stats()
 	s.Malformed, s.Unknown, s.Outsiders = s.Malformed+l.Malformed, l.Unknown, l.WrongPeer
@@ -181,7 +181,7 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) HasTunnel(id uint16) bool  { return e.l2tp.Tunnel(id) != nil }
 func (e *Engine) HasSession(id uint16) bool { return e.sessions[id] != nil }
 
-// Addresses gives the local addresses of all tunnels.
+// Addresses returns the local addresses of all tunnels.
 func (e *Engine) Addresses() map[netip.AddrPort]bool {
 	m := map[netip.AddrPort]bool{}
 	for _, t := range e.l2tp.Tunnels() {

@@ -44,7 +44,7 @@ func (s *session) advertise() {
 	s.sendAdvert(netip.IPv6LinkLocalAllNodes())
 }
 
-// upTo gives a random time.
+// upTo returns a random time.
 func (e *Engine) upTo(d time.Duration) time.Duration {
 	var b [4]byte
 	e.random(b[:])

@@ -12,7 +12,7 @@ import (
 	wireppp "weft/wire/ppp"
 )
 
-// ends gives the reasons in the Stop records of sessions.
+// ends returns the reasons in the Stop records of sessions.
 func (s *side) ends() (list []Reason) {
 	for _, a := range s.accounts {
 		if a.Kind == AccountStop {

@@ -58,7 +58,7 @@ func (s *session) noteLogin(kind LoginKind, reason string) {
 	l.list = append(l.list, one)
 }
 
-// Logins gives what became of logins since the last time, and how many more there were.
+// Logins returns what became of logins since the last time, and how many more there were.
 func (e *Engine) Logins() (list []Login, omitted int) {
 	list, omitted = e.logins.list, e.logins.omitted
 	e.logins.list, e.logins.omitted = nil, 0

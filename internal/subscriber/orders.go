@@ -25,7 +25,7 @@ type Match struct {
 	Clients bool
 }
 
-// Empty tells whether it says nothing, and so would fit all.
+// Empty reports whether it says nothing, and so would fit all.
 func (m Match) Empty() bool {
 	m.Clients = false
 	return m == Match{}
@@ -51,7 +51,7 @@ func (e *Engine) find(m Match) []*session {
 	return list
 }
 
-// fits tells whether a session is meant.
+// fits reports whether a session is meant.
 func (s *session) fits(m Match) bool {
 	if !s.up() || s.link == nil {
 		return false
@@ -76,7 +76,7 @@ func (s *session) peerID() [8]byte {
 	return peer
 }
 
-// fits tells whether a client's session is meant.
+// fits reports whether a client's session is meant.
 func (c *client) fits(m Match, s *session) bool {
 	has := func(a netip.Addr) bool {
 		l := c.learned
@@ -155,7 +155,7 @@ func set[T any](v, to *T) {
 	}
 }
 
-// Idling gives the sessions that end if their subscriber sends nothing.
+// Idling returns the sessions that end if their subscriber sends nothing.
 func (e *Engine) Idling() []uint16 {
 	var list []uint16
 	for _, s := range e.sessions {

@@ -71,7 +71,7 @@ func (c *carrier) connect(m *wirel2tp.Message) {
 	c.settle()
 }
 
-// has tells whether a packet of this protocol and code came, and gives the first.
+// has reports whether a packet of this protocol and code came, and gives the first.
 func (c *carrier) has(p wireppp.Protocol, code wireppp.Code) (wireppp.Packet, bool) {
 	for _, f := range c.frames {
 		if f.protocol == p && f.packet.Code == code {

@@ -53,7 +53,7 @@ type session struct {
 	watch            func(Frame) // nil: it is not captured
 }
 
-// up tells whether the call stands, gone whether it is over.
+// up reports whether the call stands, gone whether it is over.
 func (s *session) up() bool   { return s.l2tp.State() == l2tp.SessionUp }
 func (s *session) gone() bool { return s.l2tp.State() == l2tp.SessionGone }
 
@@ -149,7 +149,7 @@ func (s *session) begin(c ppp.Config) {
 	s.engine.clock.Arm(s)
 }
 
-// access gives the number that the datapath knows the section by.
+// access returns the number that the datapath knows the section by.
 func (s *session) access() int {
 	if s.tunnel.server != nil {
 		return s.tunnel.server.ID
@@ -206,7 +206,7 @@ func (s *session) networkAgreed() {
 	}
 }
 
-// passes tells whether the programs let packets of a network protocol pass.
+// passes reports whether the programs let packets of a network protocol pass.
 func (s *session) passes(state ppp.State) bool {
 	return state == ppp.StateOpened || state == ppp.StateAckSent && s.tunnel.server != nil && s.online
 }

@@ -72,10 +72,10 @@ type ClientRow struct {
 	Learned
 }
 
-// Subscribers gives the sessions of all [lns.NAME].
+// Subscribers returns the sessions of all [lns.NAME].
 func (e *Engine) Subscribers() []SessionRow { return e.Rows(e.Order()) }
 
-// Order gives the numbers of the sessions of all [lns.NAME], in the order in which
+// Order returns the numbers of the sessions of all [lns.NAME], in the order in which
 // they are shown.
 func (e *Engine) Order() []uint16 {
 	list := make([]*session, 0, len(e.sessions))
@@ -94,7 +94,7 @@ func (e *Engine) Order() []uint16 {
 	return order
 }
 
-// Rows gives those of them that are still there.
+// Rows returns those of them that are still there.
 func (e *Engine) Rows(order []uint16) []SessionRow {
 	list := make([]SessionRow, 0, len(order))
 	for _, id := range order {
@@ -139,7 +139,7 @@ func (s *session) row() SessionRow {
 	return r
 }
 
-// Tunnels gives the tunnels.
+// Tunnels returns the tunnels.
 func (e *Engine) Tunnels() []TunnelRow {
 	list := []TunnelRow{}
 	for _, t := range e.tunnels() {
@@ -165,14 +165,14 @@ func (t *tunnel) row() TunnelRow {
 	}
 }
 
-// named tells whether a tunnel is meant: by its number, its section, or what
+// named reports whether a tunnel is meant: by its number, its section, or what
 // its peer is called or where it is.
 func (r TunnelRow) named(who string) bool {
 	return who != "" && (who == strconv.Itoa(int(r.Local)) || who == r.Host || who == r.LAC || who == r.Section ||
 		who == r.Peer.String() || who == r.Peer.Addr().String())
 }
 
-// Clients gives the clients.
+// Clients returns the clients.
 func (e *Engine) Clients() []ClientRow {
 	list := []ClientRow{}
 	for _, c := range e.clients {

@@ -37,7 +37,7 @@ func (s *session) fromPeer(ip []byte) {
 	s.engine.backend.Deliver(s.access(), ip)
 }
 
-// owns tells whether an address is the subscriber's.
+// owns reports whether an address is the subscriber's.
 func (s *session) owns(a netip.Addr) bool {
 	if a == s.given.IPv4 && a.IsValid() || a == s.profile.IPv6 && a.IsValid() {
 		return true
@@ -45,7 +45,7 @@ func (s *session) owns(a netip.Addr) bool {
 	return slices.ContainsFunc(s.prefixes(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// walledGardenPasses tells whether the walled garden lets a subscriber reach an address, and
+// walledGardenPasses reports whether the walled garden lets a subscriber reach an address, and
 // be reached from it.
 func (s *session) walledGardenPasses(far netip.Addr) bool {
 	srv := s.tunnel.server

@@ -57,7 +57,7 @@ type storedSession struct {
 func tunnelKey(id uint16) string  { return "tunnel/" + strconv.Itoa(int(id)) }
 func sessionKey(id uint16) string { return "session/" + strconv.Itoa(int(id)) }
 
-// toStore gives the changes, tunnels first.
+// toStore returns the changes, tunnels first.
 func (e *Engine) toStore(tunnels, sessions map[uint16]bool) []Stored {
 	list := make([]Stored, 0, len(tunnels)+len(sessions))
 	put := func(key string, v any) {
@@ -86,7 +86,7 @@ func (e *Engine) toStore(tunnels, sessions map[uint16]bool) []Stored {
 	return list
 }
 
-// running tells whether a session carries something.
+// running reports whether a session carries something.
 func (s *session) running() bool {
 	return s.link != nil && (s.link.IPCP() == ppp.StateOpened || s.link.IPV6CP() == ppp.StateOpened)
 }

@@ -38,7 +38,7 @@ func (o SwitchTarget) key() string {
 	return key
 }
 
-// SwitchServer gives the server of a name that Backend.Dial is called with;
+// SwitchServer returns the server of a name that Backend.Dial is called with;
 // false: it is a client's.
 func SwitchServer(name string) (string, bool) {
 	rest, ok := strings.CutPrefix(name, dialSwitch)
@@ -178,12 +178,12 @@ func (s *session) subscriber() *session {
 	return s
 }
 
-// forwarded tells whether frames pass to the other side.
+// forwarded reports whether frames pass to the other side.
 func (s *session) forwarded() bool {
 	return s.pair != nil && s.up() && s.pair.up() && s.subscriber().link.Ended()
 }
 
-// carried tells whether the programs have the session.
+// carried reports whether the programs have the session.
 func (s *session) carried() bool { return s.running() || s.forwarded() }
 
 // asForwarded is what the datapath needs of either side.

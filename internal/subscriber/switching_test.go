@@ -192,7 +192,7 @@ func (d *peerPair) near() []ServerSettings {
 	return []ServerSettings{near}
 }
 
-// both gives what the programs have of a session that goes on.
+// both returns what the programs have of a session that goes on.
 func (d *peerPair) both(t *testing.T) (subscriber, away state.L2TPSession) {
 	t.Helper()
 	if len(d.server.sessions) != 2 || len(d.server.tunnels) != 2 {

@@ -32,7 +32,7 @@ func (m message) String() string {
 	}, " ")
 }
 
-// field gives a text as a field of HEADER: PRINTUSASCII, which has no space, of
+// field returns a text as a field of HEADER: PRINTUSASCII, which has no space, of
 // limited length, and a dash for nothing. There is no escaping: what is not
 // allowed becomes a question mark.
 func field(text string, most int) string {

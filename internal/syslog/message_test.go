@@ -11,7 +11,7 @@ import (
 var grammar = regexp.MustCompile(`^<(?P<pri>0|[1-9]\d{0,2})>1 (?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z) ` +
 	`(?P<host>[!-~]{1,255}) (?P<app>[!-~]{1,48}) (?P<process>[!-~]{1,128}) (?P<id>[!-~]{1,32}) - (?P<text>(?s:.*))$`)
 
-// parse5424 gives the parts of a message by their names; nil if it is none.
+// parse5424 returns the parts of a message by their names; nil if it is none.
 func parse5424(line string) map[string]string {
 	found := grammar.FindStringSubmatch(line)
 	if found == nil {

@@ -119,7 +119,7 @@ func (s *Sender) Send(at time.Time, id, text string) {
 	}
 }
 
-// Status tells how the collector is.
+// Status returns how the collector is.
 func (s *Sender) Status() Status {
 	t := Status{Sent: s.sent.Load(), Lost: s.lost.Load(), Waiting: len(s.queue)}
 	if why := s.trouble.Load(); why != nil {

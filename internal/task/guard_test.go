@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// captured gives what is logged while f runs.
+// captured returns what is logged while f runs.
 func captured(f func()) string {
 	var b bytes.Buffer
 	old := slog.Default()

@@ -76,7 +76,7 @@ func StartLoop[S any](ctx context.Context, name string, s S, tick func(S) time.D
 // Ask runs f on the loop's state and waits for it.
 func (l *Loop[S]) Ask(ctx context.Context, f func(S)) error { return l.box.Ask(ctx, f) }
 
-// Fault says why the loop does not work now; nil while it works.
+// Fault returns why the loop does not work now; nil while it works.
 func (l *Loop[S]) Fault() error { return l.task.Fault() }
 
 // Stop ends the loop and waits until it has ended.

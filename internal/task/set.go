@@ -43,7 +43,7 @@ func Want[K cmp.Ordered, W any, R Stopper](s *Set[K, R], want map[K]W, update fu
 	return first
 }
 
-// Get gives what runs for a key.
+// Get returns what runs for a key.
 func (s *Set[K, R]) Get(k K) (R, bool) {
 	r, ok := s.running[k]
 	return r, ok
@@ -52,7 +52,7 @@ func (s *Set[K, R]) Get(k K) (R, bool) {
 // Len is how many run.
 func (s *Set[K, R]) Len() int { return len(s.running) }
 
-// All gives all that run, in the order of their keys.
+// All returns all that run, in the order of their keys.
 func (s *Set[K, R]) All() iter.Seq2[K, R] {
 	return func(yield func(K, R) bool) {
 		for _, k := range slices.Sorted(maps.Keys(s.running)) {

@@ -152,7 +152,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Fault says why the task does not work now; nil while it works, and before
+// Fault returns why the task does not work now; nil while it works, and before
 // its first try has ended.
 func (t *Task) Fault() error {
 	t.mu.Lock()

@@ -79,7 +79,7 @@ func (q *Queue) Tick(now time.Time) {
 	}
 }
 
-// Earliest gives the first of the times that are not zero.
+// Earliest returns the first of the times that are not zero.
 func Earliest(list ...time.Time) time.Time {
 	var first time.Time
 	for _, t := range list {

@@ -45,7 +45,7 @@ const (
 	writeFD   = 4
 )
 
-// FindInterface gives the [interface.NAME] that in names, by its NAME or by
+// FindInterface returns the [interface.NAME] that in names, by its NAME or by
 // its device, and a function that gives what reports call the others: the same
 // kind of name that in is.
 func FindInterface(f *config.File, in string) (name string, call func(string) string, err error) {

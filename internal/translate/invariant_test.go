@@ -134,7 +134,7 @@ func checkHeader6(pkt []byte) error {
 	return nil
 }
 
-// checkOutcome says what the parts of a Result have to do with each other.
+// checkOutcome returns what the parts of a Result have to do with each other.
 func checkOutcome(r translate.Result, forward state.Outcome) error {
 	if r.Outcome == state.OutcomeNone || r.Outcome >= state.OutcomeCount {
 		return fmt.Errorf("outcome %d", r.Outcome)

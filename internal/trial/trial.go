@@ -40,7 +40,7 @@ func (t Trial) For(d time.Duration) *Trial {
 	return &t
 }
 
-// Read gives the trial that is kept, nil if there is none.
+// Read returns the trial that is kept, nil if there is none.
 func Read(here paths.Dirs) (*Trial, error) {
 	t := &Trial{}
 	found, err := statefile.Read(file(here), t)
@@ -53,7 +53,7 @@ func Read(here paths.Dirs) (*Trial, error) {
 // Write keeps the trial.
 func (t *Trial) Write(here paths.Dirs) error { return statefile.Write(file(here), t) }
 
-// Left gives how long it lasts yet.
+// Left returns how long it lasts yet.
 func (t *Trial) Left() time.Duration { return time.Duration(t.End - boottime()) }
 
 // Until gives when that is by the wall clock.

@@ -12,7 +12,7 @@ var number = "0.1.0-dev"
 // commit likewise; without it the build information is asked.
 var commit string
 
-// String gives the version with the commit, like 0.1.0 (1a2b3c4).
+// String returns the version with the commit, like 0.1.0 (1a2b3c4).
 func String() string {
 	c := Commit()
 	if c == "" {
@@ -21,7 +21,7 @@ func String() string {
 	return number + " (" + c[:min(len(c), 12)] + ")"
 }
 
-// Commit gives the commit that was built, empty if it is not known.
+// Commit returns the commit that was built, empty if it is not known.
 func Commit() string {
 	if commit != "" {
 		return commit

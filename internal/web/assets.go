@@ -22,7 +22,7 @@ var shared embed.FS
 //go:embed layout.html
 var layout string
 
-// Shared gives what every page may use: weft.css, d3.js, colours.js.
+// Shared returns what every page may use: weft.css, d3.js, colours.js.
 func Shared() (fs.FS, error) { return fs.Sub(shared, "assets") }
 
 // Page makes a template of a page. Its text defines "title" and "main", and may
@@ -105,7 +105,7 @@ func load(folder fs.FS, name string) (asset, error) {
 	return asset{kind: kind, tag: hex.EncodeToString(sum[:12]), text: text, packed: packed.Bytes()}, nil
 }
 
-// AcceptsGzip tells whether the answer may be packed (RFC 9110 section 12.5.3).
+// AcceptsGzip reports whether the answer may be packed (RFC 9110 section 12.5.3).
 func AcceptsGzip(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, weight, _ := strings.Cut(strings.TrimSpace(part), ";")

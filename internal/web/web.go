@@ -30,7 +30,7 @@ func Listen(ctx context.Context, address string, remote bool) (net.Listener, err
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 }
 
-// loopback tells whether a name or address is this machine and no other.
+// loopback reports whether a name or address is this machine and no other.
 func loopback(host string) bool {
 	if host == "localhost" {
 		return true

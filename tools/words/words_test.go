@@ -57,7 +57,7 @@ type found struct {
 
 func (f found) String() string { return fmt.Sprintf("%d: %s", f.line, f.what) }
 
-// search gives the unwanted words of a file.
+// search returns the unwanted words of a file.
 func search(name string, content []byte) (list []found) {
 	add := func(first int, text string) {
 		for i, line := range strings.Split(text, "\n") {
@@ -85,7 +85,7 @@ func search(name string, content []byte) (list []found) {
 	}
 }
 
-// long gives the lines of prose in a Markdown page that are too long.
+// long returns the lines of prose in a Markdown page that are too long.
 func long(content []byte) (list []found) {
 	fenced := false
 	for i, line := range strings.Split(string(content), "\n") {

@@ -2,7 +2,7 @@
 // words that it covers (RFC 1624).
 package checksum
 
-// Of gives the checksum of parts that follow one another; all but the last have
+// Of returns the checksum of parts that follow one another; all but the last have
 // an even length. Over data that holds its own right checksum it gives 0.
 func Of(parts ...[]byte) uint16 {
 	acc := uint32(0)
@@ -41,14 +41,14 @@ func Fold(acc uint32) uint16 {
 	return uint16(acc)
 }
 
-// Adjust gives the checksum after the words that add up to from have given way
+// Adjust returns the checksum after the words that add up to from have given way
 // to words that add up to to (RFC 1624 equation 3). A checksum that was wrong
 // stays wrong.
 func Adjust(check uint16, from, to uint32) uint16 {
 	return ^Fold(uint32(^check) + uint32(^Fold(from)) + uint32(Fold(to)))
 }
 
-// Pseudo gives what a pseudo header adds to the addresses (RFC 8200 section
+// Pseudo returns what a pseudo header adds to the addresses (RFC 8200 section
 // 8.1): the length of the upper layer and its protocol.
 func Pseudo(length int, protocol byte) uint32 {
 	return uint32(length>>16) + uint32(length&0xffff) + uint32(protocol)

@@ -49,13 +49,13 @@ type option struct {
 	data []byte
 }
 
-// repeats tells whether several of a kind count. Some clients send more than
+// repeats reports whether several of a kind count. Some clients send more than
 // one Option Request.
 func (o option) repeats() bool {
 	return o.code == optionIANA || o.code == optionIAPD || o.code == optionORO
 }
 
-// options gives the options in b, or an error and nothing after it.
+// options returns the options in b, or an error and nothing after it.
 func options(b []byte) iter.Seq2[option, error] {
 	return func(yield func(option, error) bool) {
 		for n := 0; len(b) > 0; n++ {

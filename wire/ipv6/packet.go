@@ -69,7 +69,7 @@ func (p Packet) Checksum(payload []byte) uint16 {
 	return ^checksum.Fold(checksum.Sum(payload, checksum.Sum(to[:], checksum.Sum(from[:], checksum.Pseudo(len(payload), p.NextHeader)))))
 }
 
-// Datagram gives the payload of a datagram for a port.
+// Datagram returns the payload of a datagram for a port.
 func (p Packet) Datagram(port uint16) (payload []byte, from uint16, ok bool) {
 	b := p.Payload
 	if p.NextHeader != UDP || len(b) < 8 || p.Checksum(b) != 0 {

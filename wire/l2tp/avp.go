@@ -52,7 +52,7 @@ const (
 	SequencingRequired   Attribute = 39
 )
 
-// lengths gives the shortest and longest value of each attribute.
+// lengths returns the shortest and longest value of each attribute.
 func lengths(a Attribute) (least, most int, known bool) {
 	const any = 1017 // an AVP's length has ten bits
 	switch a {

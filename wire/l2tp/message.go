@@ -97,7 +97,7 @@ func ParseMessage(body, secret []byte) (*Message, error) {
 	return m, bad
 }
 
-// Get gives the value of an attribute.
+// Get returns the value of an attribute.
 func (m *Message) Get(a Attribute) ([]byte, bool) {
 	for _, v := range m.AVPs {
 		if v.Attribute == a {
@@ -107,10 +107,10 @@ func (m *Message) Get(a Attribute) ([]byte, bool) {
 	return nil, false
 }
 
-// Has tells whether the attribute is there.
+// Has reports whether the attribute is there.
 func (m *Message) Has(a Attribute) bool { _, ok := m.Get(a); return ok }
 
-// Uint16 gives the value of an attribute that has two bytes.
+// Uint16 returns the value of an attribute that has two bytes.
 func (m *Message) Uint16(a Attribute) (uint16, bool) {
 	b, ok := m.Get(a)
 	if !ok || len(b) != 2 {
@@ -119,7 +119,7 @@ func (m *Message) Uint16(a Attribute) (uint16, bool) {
 	return binary.BigEndian.Uint16(b), true
 }
 
-// Uint32 gives the value of an attribute that has four bytes.
+// Uint32 returns the value of an attribute that has four bytes.
 func (m *Message) Uint32(a Attribute) (uint32, bool) {
 	b, ok := m.Get(a)
 	if !ok || len(b) != 4 {
@@ -128,7 +128,7 @@ func (m *Message) Uint32(a Attribute) (uint32, bool) {
 	return binary.BigEndian.Uint32(b), true
 }
 
-// Text gives the value of an attribute as text, without what a terminal
+// Text returns the value of an attribute as text, without what a terminal
 // could take for commands.
 func (m *Message) Text(a Attribute) string {
 	b, _ := m.Get(a)
@@ -167,7 +167,7 @@ func (m *Message) AddUint32(a Attribute, n uint32) *Message {
 	return m.Add(a, binary.BigEndian.AppendUint32(nil, n))
 }
 
-// hideable tells which attributes may be hidden (section 4.4); the others a
+// hideable returns which attributes may be hidden (section 4.4); the others a
 // receiver must be able to read without the secret.
 func hideable(a Attribute) bool {
 	switch a {

@@ -90,7 +90,7 @@ func errorNames() []string {
 	}
 }
 
-// Result gives the Result Code AVP.
+// Result returns the Result Code AVP.
 func (m *Message) Result() Result {
 	b, ok := m.Get(ResultCodeAVP)
 	if !ok || len(b) < 2 {
@@ -119,7 +119,7 @@ func (m *Message) Cause() (Cause, bool) {
 	return Cause{binary.BigEndian.Uint16(b), b[2], Printable(b[3:])}, true
 }
 
-// Why says for people why a StopCCN or CDN ends what it is about.
+// Why returns for people why a StopCCN or CDN ends what it is about.
 func (m *Message) Why() string {
 	s := m.Result().Words(m.Type)
 	if c, ok := m.Cause(); ok {

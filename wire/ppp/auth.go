@@ -76,7 +76,7 @@ func CHAPDigest(id uint8, secret, challenge []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// CHAPValid tells whether a response is right.
+// CHAPValid reports whether a response is right.
 func CHAPValid(id uint8, secret, challenge, response []byte) bool {
 	return hmac.Equal(CHAPDigest(id, secret, challenge), response)
 }

@@ -154,7 +154,7 @@ func Guests(cases, subjects []string) []string {
 	return names
 }
 
-// lacking says what this machine has not that guests need, all at once.
+// lacking returns what this machine has not that guests need, all at once.
 func lacking(names []string) error {
 	said := map[string]bool{}
 	var missing []string

@@ -33,7 +33,7 @@ func Occupy(cpu int, busy, period time.Duration) (stop func() error, err error) 
 	}, nil
 }
 
-// first gives the thread priority on a CPU over those that receive there.
+// first returns the thread priority on a CPU over those that receive there.
 func first(cpu int) error {
 	var one unix.CPUSet
 	one.Set(cpu)

@@ -37,7 +37,7 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Router gives the files of a certificate that names a router, and of its key.
+// Router returns the files of a certificate that names a router, and of its key.
 func (a *Authority) Router(name string) (certificate, key string) {
 	a.t.Helper()
 	k := newKey(a.t)

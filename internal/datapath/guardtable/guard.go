@@ -18,7 +18,7 @@ import (
 // Table is the tables of guards in a datapath.
 type Table struct{ core *datapath.Datapath }
 
-// Of gives those of a datapath.
+// Of returns those of a datapath.
 func Of(d *datapath.Datapath) Table { return Table{d} }
 
 // Part declares the tables of guards.

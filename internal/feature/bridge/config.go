@@ -86,7 +86,7 @@ func Section() config.Section {
 	}
 }
 
-// From gives the section [bridge.NAME] of f.
+// From returns the section [bridge.NAME] of f.
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("bridge", name).(*Config)
 	return c
@@ -108,7 +108,7 @@ func Devices(f *config.File) []string {
 	return list
 }
 
-// DeviceNamed gives the device that a port's interface stands for: that of the
+// DeviceNamed returns the device that a port's interface stands for: that of the
 // section of this NAME, if there is one.
 func DeviceNamed(f *config.File, name string) string {
 	for _, section := range []string{"interface", "pseudowire"} {

@@ -76,7 +76,7 @@ func (p *planner) forwarding(path string, c *Config, ports []port) {
 	}
 }
 
-// lasting gives an address that stays when IPv6 is switched off on the device.
+// lasting returns an address that stays when IPv6 is switched off on the device.
 func lasting(l state.LinkFact) (netip.Prefix, bool) {
 	for _, a := range l.Addresses {
 		if a.Addr().Is4() {
@@ -86,7 +86,7 @@ func lasting(l state.LinkFact) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// Leaks gives the ways around f's bridges that the host itself has, as far as
+// Leaks returns the ways around f's bridges that the host itself has, as far as
 // their devices are there.
 func Leaks(f *config.File, facts state.Facts) []state.Problem {
 	p := &planner{f: f, facts: facts}
@@ -107,7 +107,7 @@ func Leaks(f *config.File, facts state.Facts) []state.Problem {
 	return p.problems
 }
 
-// here says whether a device of the bridge is on this host; else the file is for
+// here reports whether a device of the bridge is on this host; else the file is for
 // another one.
 func here(facts state.Facts, c *Config, ports []port) bool {
 	_, there := facts.Link(c.Device)

@@ -98,7 +98,7 @@ func intoTunnels(c *config.Checker, ports []port) {
 	}
 }
 
-// tunnelAt gives a section whose packets are looked for at an interface, and the
+// tunnelAt returns a section whose packets are looked for at an interface, and the
 // remedy.
 func tunnelAt(f *config.File, name string) (section, remedy string) {
 	without := fmt.Sprintf("take [interface.%s] out, and write the device here", name)

@@ -10,7 +10,7 @@ import (
 	"weft/internal/state"
 )
 
-// Plan gives what the [bridge.NAME] sections want to exist. It is pure.
+// Plan returns what the [bridge.NAME] sections want to exist. It is pure.
 //
 // A bridge is made first: only then does its kernel say what it can do. The
 // programs are on a port before it joins.
@@ -89,7 +89,7 @@ func (p *planner) withoutVLANs(path string, tags bool) {
 	p.warn(path, "this kernel's bridge has no VLAN filtering; "+what, "nothing has to be done; a kernel with CONFIG_BRIDGE_VLAN_FILTERING does it by itself")
 }
 
-// several tells whether frames of more than one VLAN meet in the bridge.
+// several reports whether frames of more than one VLAN meet in the bridge.
 func several(c *Config, ports []port) bool {
 	seen := map[int]bool{}
 	for _, q := range ports {

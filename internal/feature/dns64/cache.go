@@ -38,7 +38,7 @@ func (a *answer) failed() bool {
 	return a.rcode != dns.RcodeSuccess && a.rcode != dns.RcodeNameError
 }
 
-// copyWith gives the answer with other answer records.
+// copyWith returns the answer with other answer records.
 func (a *answer) copyWith(records []dns.RR) *answer {
 	b := *a
 	b.answer = records
@@ -184,7 +184,7 @@ func (a *answer) empty() bool {
 	return true
 }
 
-// negativeTTL gives how long it holds that there is nothing: the smaller of the
+// negativeTTL returns how long it holds that there is nothing: the smaller of the
 // SOA record's TTL and its last field (RFC 2308 section 5), in seconds.
 func negativeTTL(ns []dns.RR) (ttl uint32, ok bool) {
 	for _, rr := range ns {

@@ -89,7 +89,7 @@ func chain(q question, records []dns.RR) (kept []dns.RR, ok bool) {
 	return kept, true
 }
 
-// aliases gives the targets of CNAMEs and of DNAMEs by their owners; of several
+// aliases returns the targets of CNAMEs and of DNAMEs by their owners; of several
 // the first counts.
 func aliases(records []dns.RR) (to, below map[string]string) {
 	to, below = map[string]string{}, map[string]string{}

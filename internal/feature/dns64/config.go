@@ -65,7 +65,7 @@ func defaults() *Config {
 	}
 }
 
-// From gives the section [dns64] of f, nil if there is none.
+// From returns the section [dns64] of f, nil if there is none.
 func From(f *config.File) *Config {
 	if !f.Given("dns64") {
 		return nil

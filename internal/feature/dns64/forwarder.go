@@ -89,7 +89,7 @@ func parseEndpoint(text string, t Transport) (ap netip.AddrPort, what, remedy st
 	return ap, "", ""
 }
 
-// hostName tells whether s can be a host name (RFC 1123 section 2.1).
+// hostName reports whether s can be a host name (RFC 1123 section 2.1).
 func hostName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false

@@ -53,7 +53,7 @@ func (r *Resolver) Handle(ctx context.Context, client netip.Addr, m *dns.Msg, ud
 	return reply
 }
 
-// unfit gives the answer to what is not a question that is answered here.
+// unfit returns the answer to what is not a question that is answered here.
 func unfit(m *dns.Msg) (*dns.Msg, event) {
 	opt := m.IsEdns0()
 	switch {

@@ -40,7 +40,7 @@ func special(q question, rules []Rule) *answer {
 	return nil
 }
 
-// within tells whether a canonical name is zone or below it.
+// within reports whether a canonical name is zone or below it.
 func within(name, zone string) bool {
 	return name == zone || strings.HasSuffix(name, "."+zone)
 }

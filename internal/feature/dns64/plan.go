@@ -40,7 +40,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	return state.Part{Feature: "dns64", Problems: problems}
 }
 
-// Interfaces gives the NAMEs of the interfaces that [dns64] of f answers on.
+// Interfaces returns the NAMEs of the interfaces that [dns64] of f answers on.
 func Interfaces(f *config.File) []string {
 	if c := From(f); c != nil {
 		return c.Interfaces
@@ -94,7 +94,7 @@ func SettingsOf(f *config.File, facts state.Facts) (s Settings, ok bool) {
 	return s, true
 }
 
-// rules gives the rules by which addresses are made: those of the section, or
+// rules returns the rules by which addresses are made: those of the section, or
 // its prefixes, or those of the translators that serve one of its interfaces.
 func rules(f *config.File, c *Config, facts state.Facts) []Rule {
 	list := slices.Clone(c.Rules)

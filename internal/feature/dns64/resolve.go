@@ -57,7 +57,7 @@ func (r *Resolver) Update(s Settings) {
 	r.limit.set(s.Rate)
 }
 
-// Cached gives how many answers are kept.
+// Cached returns how many answers are kept.
 func (r *Resolver) Cached() int { return r.cache.len() }
 
 // flight is a question that is being asked; everybody who wants the same waits
@@ -230,16 +230,16 @@ func (r *Resolver) resolveAAAA(ctx context.Context, q question, rules []Rule, s 
 	return four
 }
 
-// bogus tells whether the forwarder failed because DNSSEC did (RFC 8914
+// bogus reports whether the forwarder failed because DNSSEC did (RFC 8914
 // section 4: 5 to 12).
 func (a *answer) bogus() bool {
 	return a.ede != nil && a.ede.InfoCode >= dns.ExtendedErrorCodeDNSSECIndeterminate && a.ede.InfoCode <= dns.ExtendedErrorCodeNSECMissing
 }
 
-// Allowed tells whether a client may ask.
+// Allowed reports whether a client may ask.
 func (r *Resolver) Allowed(client netip.Addr) bool { return allowed(r.settings.Load(), client) }
 
-// allowed tells whether a client may ask.
+// allowed reports whether a client may ask.
 func allowed(s *Settings, client netip.Addr) bool {
 	a := client.Unmap().WithZone("")
 	return a.IsLoopback() || holds(s.Clients, a)

@@ -63,7 +63,7 @@ type stats [eventCount]atomic.Uint64
 
 func (s *stats) count(e event) { s[e].Add(1) }
 
-// Counters gives the rows, all of them.
+// Counters returns the rows, all of them.
 func (r *Resolver) Counters() []Counter {
 	rows := eventRows()
 	for i := range rows {

@@ -13,7 +13,7 @@ import (
 // AAAA record came without an SOA record (RFC 6147 section 5.1.7).
 const ttlWithoutSOA = 600
 
-// for4 tells whether the rule makes an address of v4.
+// for4 reports whether the rule makes an address of v4.
 func (r Rule) for4(v4 netip.Addr) bool {
 	if r.Prefix == translate.WellKnownPrefix() && !translate.Global(v4) {
 		return false
@@ -36,7 +36,7 @@ func rulesFor(rules []Rule, client netip.Addr) []Rule {
 	return list
 }
 
-// natives gives the AAAA answer less what is excluded (RFC 6147 section
+// natives returns the AAAA answer less what is excluded (RFC 6147 section
 // 5.1.4); any is false if no AAAA record is left.
 func natives(a *answer, exclude []netip.Prefix) (kept *answer, any bool) {
 	var records []dns.RR
@@ -61,7 +61,7 @@ func natives(a *answer, exclude []netip.Prefix) (kept *answer, any bool) {
 	return kept, any
 }
 
-// signs tells whether a record is a signature over records of a type.
+// signs reports whether a record is a signature over records of a type.
 func signs(typ uint16) func(dns.RR) bool {
 	return func(rr dns.RR) bool {
 		sig, is := rr.(*dns.RRSIG)

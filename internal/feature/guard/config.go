@@ -62,7 +62,7 @@ func Sections() []config.Section {
 	}
 }
 
-// From gives the section [guard.NAME] of f, nil if there is none.
+// From returns the section [guard.NAME] of f, nil if there is none.
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("guard", name).(*Config)
 	return c

@@ -59,7 +59,7 @@ type Lists struct {
 	Bogons  bool
 }
 
-// Entries gives the list as the programs want it, each prefix once, in order.
+// Entries returns the list as the programs want it, each prefix once, in order.
 // The longest prefix decides there, so what a prefix inherits from those around
 // it is written down with it: a bogon within a blocked prefix is blocked. An
 // exception frees from both.
@@ -245,7 +245,7 @@ func ParsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// Changes tells what makes the list `from` the list `to`. Both are in the order
+// Changes returns what makes the list `from` the list `to`. Both are in the order
 // of Entries.
 func Changes(from, to []state.GuardEntry) (put []state.GuardEntry, gone []netip.Prefix) {
 	order := func(a, b state.GuardEntry) int {

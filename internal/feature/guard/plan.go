@@ -8,7 +8,7 @@ import (
 	"weft/internal/state"
 )
 
-// Plan gives what the sections [guard.NAME] want to exist. It is pure. Whether a
+// Plan returns what the sections [guard.NAME] want to exist. It is pure. Whether a
 // guard is in XDP, the planner decides.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	part := state.Part{Feature: "guard"}

@@ -12,7 +12,7 @@ import (
 	"weft/internal/state"
 )
 
-// Plan gives what [router] and the [interface.NAME] sections want to exist.
+// Plan returns what [router] and the [interface.NAME] sections want to exist.
 // It is pure.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired

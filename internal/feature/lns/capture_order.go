@@ -19,7 +19,7 @@ const (
 	captureFor     = 24 * time.Hour
 )
 
-// Check gives an error if the order is not valid.
+// Check returns an error if the order is not valid.
 func (o CaptureOrder) Check() error {
 	switch {
 	case o.Who == "":

@@ -77,7 +77,7 @@ type User struct {
 	IdleTime     time.Duration  `toml:"idle_timeout" min:"0s" example:"\"1h\"" doc:"Idle timeout."`
 }
 
-// Subscriber gives the user as the engine knows it.
+// Subscriber returns the user as the engine knows it.
 func (u *User) Subscriber() subscriber.User {
 	var pools *subscriber.Pools6
 	if u.Pool != "" {
@@ -174,13 +174,13 @@ func ClientSection() config.Section {
 	}
 }
 
-// From gives the section [lns.NAME] of f, nil if there is none.
+// From returns the section [lns.NAME] of f, nil if there is none.
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("lns", name).(*Config)
 	return c
 }
 
-// ClientFrom gives the section [l2tp_client.NAME] of f, nil if there is none.
+// ClientFrom returns the section [l2tp_client.NAME] of f, nil if there is none.
 func ClientFrom(f *config.File, name string) *ClientConfig {
 	c, _ := f.Get("l2tp_client", name).(*ClientConfig)
 	return c

@@ -16,7 +16,7 @@ import (
 	wirel2tp "weft/wire/l2tp"
 )
 
-// Plan gives the desired objects of the [lns.NAME] and [l2tp_client.NAME] sections:
+// Plan returns the desired objects of the [lns.NAME] and [l2tp_client.NAME] sections:
 // their devices, and the routes to them. It is pure. Sessions are not objects: they
 // change many times a second, and the engine writes them.
 func Plan(f *config.File, facts state.Facts) state.Part {
@@ -113,7 +113,7 @@ func spaces6(c *Config) []netip.Prefix {
 	return list
 }
 
-// gatewayOf gives the router's own address on the section's sessions.
+// gatewayOf returns the router's own address on the section's sessions.
 func gatewayOf(c *Config) netip.Addr {
 	if c.Gateway.IsValid() {
 		return c.Gateway
@@ -216,7 +216,7 @@ func planClient(f *config.File, facts state.Facts, name string, id int) (state.D
 	return desired, problems
 }
 
-// Settings gives the engine's settings.
+// Settings returns the engine's settings.
 func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, []subscriber.ClientSettings) {
 	ids := assignIDs(f, facts.LNSes)
 	var servers []subscriber.ServerSettings
@@ -243,7 +243,7 @@ func Settings(f *config.File, facts state.Facts) ([]subscriber.ServerSettings, [
 	return servers, clients
 }
 
-// translators gives the prefixes of the translators that serve a device.
+// translators returns the prefixes of the translators that serve a device.
 func translators(f *config.File, facts state.Facts, device string) []netip.Prefix {
 	var list []netip.Prefix
 	for _, t := range facts.Prefixes64 {
@@ -286,7 +286,7 @@ func settingsOf(f *config.File, name string, id int) subscriber.ServerSettings {
 	return s
 }
 
-// Made gives the names of the devices that the sections make.
+// Made returns the names of the devices that the sections make.
 func Made(f *config.File) []string {
 	var list []string
 	for _, name := range f.Names("lns") {
@@ -298,7 +298,7 @@ func Made(f *config.File) []string {
 	return list
 }
 
-// Devices gives the devices of all sections, by their number in the datapath.
+// Devices returns the devices of all sections, by their number in the datapath.
 func Devices(f *config.File, facts state.Facts) map[int]string {
 	ids := assignIDs(f, facts.LNSes)
 	m := map[int]string{}
@@ -311,7 +311,7 @@ func Devices(f *config.File, facts state.Facts) map[int]string {
 	return m
 }
 
-// subnet gives the n-th /64 of a prefix.
+// subnet returns the n-th /64 of a prefix.
 func subnet(p netip.Prefix, n int) (netip.Prefix, bool) {
 	if !p.IsValid() || p.Bits() > 64 || p.Bits() > 32 && n >= 1<<(64-p.Bits()) {
 		return netip.Prefix{}, false

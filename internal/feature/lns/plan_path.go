@@ -9,7 +9,7 @@ import (
 // 16 bits.
 const subscribersMax = 65536
 
-// Tables gives the sizes of the tables of subscribers.
+// Tables returns the sizes of the tables of subscribers.
 func Tables(f *config.File) state.Tables {
 	if len(f.Names("lns"))+len(f.Names("l2tp_client")) == 0 {
 		return state.Tables{}

@@ -22,7 +22,7 @@ func UsersSection() config.Section {
 	}
 }
 
-// UserPositions gives the position of the n-th user in a users_file.
+// UserPositions returns the position of the n-th user in a users_file.
 func UserPositions(file string, text []byte) func(n int) state.Position {
 	f, _ := config.Load(file, text, []config.Section{{Name: "subscribers", New: func(string) any { return &usersSection{} }}})
 	return func(n int) state.Position { return f.Position(fmt.Sprintf("subscribers.users[%d]", n)) }

@@ -69,7 +69,7 @@ func nonGlobal(p netip.Prefix) (why string, bad bool) { return find(p, private4(
 // wellKnown is the Well-Known Prefix (RFC 6052 section 2.1).
 func wellKnown() netip.Prefix { return netip.MustParsePrefix("64:ff9b::/96") }
 
-// legalLength tells whether n is a prefix length of RFC 6052 section 2.2.
+// legalLength reports whether n is a prefix length of RFC 6052 section 2.2.
 func legalLength(n int) bool {
 	switch n {
 	case 32, 40, 48, 56, 64, 96:
@@ -78,7 +78,7 @@ func legalLength(n int) bool {
 	return false
 }
 
-// TranslatableIn gives the IPv4 prefix that the nodes of an IPv6 subnet have
+// TranslatableIn returns the IPv4 prefix that the nodes of an IPv6 subnet have
 // when the subnet lies under an RFC 6052 prefix: those of the 32 embedded bits
 // that the subnet's length fixes. There is none if the subnet fixes none of
 // them, or fixes bits 64 to 71 or those behind the IPv4 address to other than
@@ -113,12 +113,12 @@ func TranslatableIn(prefix, subnet netip.Prefix) (netip.Prefix, bool) {
 	return p, true
 }
 
-// within tells whether every address of inner is one of outer.
+// within reports whether every address of inner is one of outer.
 func within(inner, outer netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Overlaps(inner)
 }
 
-// image gives the part of m's IPv6 prefix that the addresses of inner, a part
+// image returns the part of m's IPv6 prefix that the addresses of inner, a part
 // of m's IPv4 prefix, are translated to: the IPv4 suffix follows the IPv6
 // prefix at once (RFC 7757 section 3.3.1).
 func (m Mapping) image(inner netip.Prefix) netip.Prefix {
@@ -132,7 +132,7 @@ func (m Mapping) image(inner netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(to), inner.Bits()+shift)
 }
 
-// reaches tells whether m translates any IPv4 address into inner, a part of
+// reaches reports whether m translates any IPv4 address into inner, a part of
 // m's IPv6 prefix: the bits behind the IPv4 suffix are zero (RFC 7757 section
 // 3.3.1), and so must inner's be.
 func (m Mapping) reaches(inner netip.Prefix) bool {

@@ -94,7 +94,7 @@ func checkMappingPair(c *config.Checker, key string, m Mapping, earlier string, 
 	}
 }
 
-// asymmetric tells whether inner takes addresses out of one side of outer and
+// asymmetric reports whether inner takes addresses out of one side of outer and
 // leaves their translations on the other side to outer, or to another part of
 // inner.
 func asymmetric(outer, inner Mapping) bool {

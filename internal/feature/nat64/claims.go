@@ -40,7 +40,7 @@ func claims(f *config.File) (list []state.Claim) {
 	return list
 }
 
-// isNodes4 tells whether a key of claims4 is a mapping of IPv4 nodes.
+// isNodes4 reports whether a key of claims4 is a mapping of IPv4 nodes.
 func (c *Config) isNodes4(key string) bool {
 	for i, m := range c.Mappings {
 		if key == fmt.Sprintf("mappings[%d].ipv4", i) {
@@ -50,7 +50,7 @@ func (c *Config) isNodes4(key string) bool {
 	return false
 }
 
-// withoutSubnet says which CLAT has no IPv6 addresses for its IPv4 nodes: with
+// withoutSubnet returns which CLAT has no IPv6 addresses for its IPv4 nodes: with
 // one address and no subnet there is nothing to translate to (RFC 6877 section
 // 6.3).
 func withoutSubnet(f *config.File, facts state.Facts) (problems []state.Problem) {

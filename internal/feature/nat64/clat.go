@@ -36,10 +36,10 @@ func clatDefaults() CLATConfig {
 	return CLATConfig{OwnIPv4: netip.AddrFrom4([4]byte{192, 0, 0, 1}), Discover: DiscoverAny}
 }
 
-// Discovers tells whether the section needs the PLAT's prefix to be found.
+// Discovers reports whether the section needs the PLAT's prefix to be found.
 func (c *Config) Discovers() bool { return c.Mode == CLAT && !c.Prefix.IsValid() }
 
-// Uplinks gives the devices on which the network's routers are listened to:
+// Uplinks returns the devices on which the network's routers are listened to:
 // the interfaces without IPv4 addresses, because behind those there is nothing
 // but IPv6. The IPv4 nodes' links are not believed, unless there are no others.
 func (c *Config) Uplinks(f *config.File) []string {
@@ -125,7 +125,7 @@ func halves() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 1), netip.PrefixFrom(netip.AddrFrom4([4]byte{128}), 1)}
 }
 
-// effective gives the section as planning uses it. A CLAT is a stateless
+// effective returns the section as planning uses it. A CLAT is a stateless
 // translator seen from behind: the IPv4 Internet is the IPv6 nodes under the
 // PLAT's prefix, and the nodes here are IPv4 nodes with explicit mappings. It
 // has no rules while either prefix is not known.
@@ -161,7 +161,7 @@ func effective(f *config.File, facts state.Facts, name string) *Config {
 	return &e
 }
 
-// nodes4 gives the IPv4 nodes of an effective CLAT, nil in other modes.
+// nodes4 returns the IPv4 nodes of an effective CLAT, nil in other modes.
 func (c *Config) nodes4() []netip.Prefix {
 	if c.Mode != CLAT {
 		return nil

@@ -84,13 +84,13 @@ func defaults(name string) *Config {
 	}
 }
 
-// From gives the section [nat64.NAME] of f, nil if there is none.
+// From returns the section [nat64.NAME] of f, nil if there is none.
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("nat64", name).(*Config)
 	return c
 }
 
-// ComputesUDPZero says whether a missing UDP checksum is computed.
+// ComputesUDPZero reports whether a missing UDP checksum is computed.
 func (c *Config) ComputesUDPZero() bool {
 	if c.UDPZeroChecksum == "" {
 		return c.Mode == StatefulMode
@@ -98,7 +98,7 @@ func (c *Config) ComputesUDPZero() bool {
 	return c.UDPZeroChecksum == ZeroChecksumCompute
 }
 
-// Nodes gives the IPv4 prefixes of the IPv6 nodes under c.Prefix: those of
+// Nodes returns the IPv4 prefixes of the IPv6 nodes under c.Prefix: those of
 // Translatable or, by default, those that the IPv6 subnets of c's interfaces in
 // f amount to.
 func (c *Config) Nodes(f *config.File) []netip.Prefix {

@@ -72,7 +72,7 @@ func (d *Discovery) ReceiveServer(server netip.Addr, lifetime time.Duration, now
 	}
 }
 
-// Servers gives the name servers of router advertisements.
+// Servers returns the name servers of router advertisements.
 func (d *Discovery) Servers(now time.Time) []netip.Addr {
 	var list []netip.Addr
 	for s, until := range d.servers {
@@ -100,7 +100,7 @@ func (d *Discovery) Failed(now time.Time) {
 	d.failed++
 }
 
-// Prefix gives the prefix that holds at now. Advertisements count more than
+// Prefix returns the prefix that holds at now. Advertisements count more than
 // the DNS (RFC 8781 section 5.1 leaves it to the host; they are closer), and
 // the one that is in use more than others of its kind.
 func (d *Discovery) Prefix(now time.Time) netip.Prefix {

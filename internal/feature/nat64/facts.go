@@ -5,7 +5,7 @@ import (
 	"weft/internal/state"
 )
 
-// Sharable gives the NAMEs of the translators of f that have sessions.
+// Sharable returns the NAMEs of the translators of f that have sessions.
 func Sharable(f *config.File) []string {
 	var list []string
 	for _, name := range f.Names("nat64") {
@@ -16,13 +16,13 @@ func Sharable(f *config.File) []string {
 	return list
 }
 
-// ID gives the number of a translator in the datapath.
+// ID returns the number of a translator in the datapath.
 func ID(facts state.Facts, name string) (int, bool) {
 	id, ok := facts.Translators[state.ShortName(name)]
 	return id, ok
 }
 
-// Prefixes64 gives the prefixes under which IPv6 nodes reach IPv4 through the
+// Prefixes64 returns the prefixes under which IPv6 nodes reach IPv4 through the
 // translators of f, for those who tell clients of them.
 func Prefixes64(f *config.File) []state.Prefix64 {
 	var list []state.Prefix64

@@ -12,7 +12,7 @@ import (
 // headroom is what a packet grows by when IPv4 becomes IPv6.
 const headroom = 20
 
-// Plan gives what the [nat64.NAME] sections want to exist. It is pure.
+// Plan returns what the [nat64.NAME] sections want to exist. It is pure.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
@@ -82,7 +82,7 @@ func planOne(f *config.File, facts state.Facts, name string, id int) state.Desir
 	return desired
 }
 
-// mtus gives the MTUs of the interfaces that a translator serves; 1500 where
+// mtus returns the MTUs of the interfaces that a translator serves; 1500 where
 // the device is not there yet.
 func mtus(f *config.File, facts state.Facts, c *Config) []int {
 	var list []int
@@ -132,7 +132,7 @@ func (c *Config) maxMSS(f *config.File, facts state.Facts) int {
 	return smallestMTU(f, facts, c) - 60
 }
 
-// proxies gives the translated prefixes that lie in a subnet of an interface:
+// proxies returns the translated prefixes that lie in a subnet of an interface:
 // its hosts ask for their link addresses.
 func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	var list []state.Object
@@ -161,7 +161,7 @@ func proxies(f *config.File, facts state.Facts, c *Config) []state.Object {
 	return list
 }
 
-// needs gives what translators need of their interfaces, and interfaces that
+// needs returns what translators need of their interfaces, and interfaces that
 // cannot have any.
 func needs(f *config.File, facts state.Facts, ids map[string]int) (list []state.Need, problems []state.Problem) {
 	seen := map[string]bool{}

@@ -36,7 +36,7 @@ type Source interface {
 	EventsLost() (uint64, error)
 }
 
-// names gives the names of translators by their number.
+// names returns the names of translators by their number.
 func names(t Source) (map[int]string, error) {
 	translators, err := t.Translators()
 	names := map[int]string{}
@@ -183,7 +183,7 @@ func readPrefix(flag, text string, ipv6 bool) (netip.Prefix, error) {
 	return p, err
 }
 
-// fits tells whether a binding or session is meant. v4 are its ends in IPv4.
+// fits reports whether a binding or session is meant. v4 are its ends in IPv4.
 func (f Filter) fits(translator, protocol string, node netip.AddrPort, v4 ...netip.AddrPort) bool {
 	switch {
 	case f.Translator != "" && f.Translator != translator,
@@ -245,7 +245,7 @@ identifier of echoes.`,
 	}.Noun()
 }
 
-// bindingRows gives those that are in use, then those of weft.toml that are not, ordered by the
+// bindingRows returns those that are in use, then those of weft.toml that are not, ordered by the
 // IPv4 side.
 func bindingRows(t Source, q *noun.Query) ([]Binding, error) {
 	f, err := ReadFilter(q, t)

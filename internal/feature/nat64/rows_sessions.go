@@ -137,7 +137,7 @@ something. Those with the most sessions come first.`,
 	}.Noun()
 }
 
-// subscriberRows gives those with the most sessions first.
+// subscriberRows returns those with the most sessions first.
 func subscriberRows(t Source, q *noun.Query) ([]Subscriber, error) {
 	f, err := ReadFilter(q, t)
 	if err != nil {

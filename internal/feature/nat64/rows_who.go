@@ -156,7 +156,7 @@ func readTime(text string, now time.Time) (time.Time, error) {
 	return now, fmt.Errorf("%q is no time: write it like 2026-05-01T12:34:56Z, or 90m for ninety minutes ago", text)
 }
 
-// BlockHolders says who has a port by fixed blocks: a subscriber, but for what
+// BlockHolders returns who has a port by fixed blocks: a subscriber, but for what
 // is bound to one node for good.
 func BlockHolders(name string, l allocationlog.Layout, q WhoQuery) (rows []HolderRow) {
 	static := map[netip.AddrPort][]uint8{}

@@ -8,12 +8,12 @@ import (
 	"weft/internal/translate"
 )
 
-// ofIPv4Nodes tells whether the nodes of m are IPv4 nodes. Unless it says so
+// ofIPv4Nodes reports whether the nodes of m are IPv4 nodes. Unless it says so
 // they are IPv6 nodes, as in a data centre whose servers have no IPv4
 // (RFC 7755).
 func (m Mapping) ofIPv4Nodes() bool { return m.Node == NodeIPv4 }
 
-// rules gives the address rules of both directions.
+// rules returns the address rules of both directions.
 func (c *Config) rules(f *config.File, id int) []state.Object {
 	var list []state.Object
 	add := func(r state.Rule) { r.Translator = id; list = append(list, r) }
@@ -55,7 +55,7 @@ func (c *Config) rules(f *config.File, id int) []state.Object {
 	return list
 }
 
-// embedPrefix gives the IPv6 prefix of the nodes in an IPv4 prefix (RFC 6052
+// embedPrefix returns the IPv6 prefix of the nodes in an IPv4 prefix (RFC 6052
 // section 2.2). It is eight bits longer where the octet u lies in between.
 func embedPrefix(prefix, node netip.Prefix) netip.Prefix {
 	bits := prefix.Bits() + node.Bits()
@@ -65,7 +65,7 @@ func embedPrefix(prefix, node netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(translate.Embed(prefix, node.Addr()), bits).Masked()
 }
 
-// prefixes4 gives the IPv4 prefixes that lead to the translator: what stands
+// prefixes4 returns the IPv4 prefixes that lead to the translator: what stands
 // for IPv6 nodes, and what sources errors.
 func (c *Config) prefixes4(f *config.File) []netip.Prefix {
 	list := append(c.Nodes(f), c.pools()...)
@@ -83,7 +83,7 @@ func (c *Config) prefixes4(f *config.File) []netip.Prefix {
 	return list
 }
 
-// prefixes6 gives the IPv6 prefixes that stand for IPv4 nodes.
+// prefixes6 returns the IPv6 prefixes that stand for IPv4 nodes.
 func (c *Config) prefixes6() []netip.Prefix {
 	var list []netip.Prefix
 	if c.Mode != CLAT {

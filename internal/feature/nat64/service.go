@@ -43,7 +43,7 @@ func NewSlow(name string, now func() int64, identification func() uint32, bindin
 // every one.
 func (s *Slow) SendAllErrors() { s.limit.off = true }
 
-// Images gives what a translated packet has in the place of the address a.
+// Images returns what a translated packet has in the place of the address a.
 func (s *Slow) Images(a netip.Addr) []netip.Addr {
 	table := s.current.Load().translate.Table
 	to := table.To4
@@ -74,7 +74,7 @@ func (s *Slow) Update(identification func() uint32, bindings translate.Bindings,
 	s.current.Store(&slowConfig{t, local, bindings, c.nodes4()})
 }
 
-// Reference gives the Go translator that does what the section says. The
+// Reference returns the Go translator that does what the section says. The
 // stack routes before or after it, so it counts no TTL down.
 func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config {
 	var mappings []translate.Mapping
@@ -100,7 +100,7 @@ func (c *Config) Reference(f *config.File, facts state.Facts) *translate.Config 
 	return t
 }
 
-// routerAddresses gives the addresses that errors come from: the first global
+// routerAddresses returns the addresses that errors come from: the first global
 // ones of the interfaces that the translator serves.
 func routerAddresses(f *config.File, facts state.Facts, c *Config) (v4, v6 netip.Addr) {
 	for _, name := range c.Interfaces {
@@ -194,7 +194,7 @@ func (s *Slow) count(o state.Outcome) {
 	}
 }
 
-// Counts gives what became of the packets, by outcome.
+// Counts returns what became of the packets, by outcome.
 func (s *Slow) Counts() map[state.Outcome]uint64 {
 	m := map[state.Outcome]uint64{}
 	for o := range s.counts {
@@ -205,7 +205,7 @@ func (s *Slow) Counts() map[state.Outcome]uint64 {
 	return m
 }
 
-// source gives the source address of an IP packet.
+// source returns the source address of an IP packet.
 func source(ip []byte) netip.Addr {
 	if len(ip) >= 20 && ip[0]>>4 == 4 {
 		return netip.AddrFrom4([4]byte(ip[12:16]))

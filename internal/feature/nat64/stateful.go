@@ -58,7 +58,7 @@ type Static struct {
 // Protocol is a transport that a static binding is for.
 type Protocol string
 
-// Number gives the IPv4 protocol number.
+// Number returns the IPv4 protocol number.
 func (p Protocol) Number() uint8 {
 	return map[Protocol]uint8{"tcp": 6, "udp": 17, "icmp": 1}[p]
 }
@@ -83,7 +83,7 @@ func statefulDefaults() Stateful {
 	}
 }
 
-// ports gives the first and last port of a pool.
+// ports returns the first and last port of a pool.
 func (p Pool) ports() (low, high uint16, ok bool) {
 	if p.Ports == "" {
 		return 1024, 65535, true
@@ -159,7 +159,7 @@ func checkPrefixes(c *config.Checker, s *Config) {
 	}
 }
 
-// prefixes gives all RFC 6052 prefixes, that of connections from IPv4 first.
+// prefixes returns all RFC 6052 prefixes, that of connections from IPv4 first.
 func (s *Config) prefixes() []netip.Prefix {
 	list := []netip.Prefix{s.Prefix}
 	if s.Mode == StatefulMode {
@@ -293,7 +293,7 @@ func (c *Config) Logs() bool {
 	return c.Mode == StatefulMode && c.PortBlock == 0 && (c.AllocationLog != "" || c.AllocationSyslog != "")
 }
 
-// Layout gives the fixed blocks of a translator that has them.
+// Layout returns the fixed blocks of a translator that has them.
 func (c *Config) Layout() (l allocationlog.Layout, fixed bool) {
 	if c.Mode != StatefulMode || c.PortBlock == 0 {
 		return l, false

@@ -7,7 +7,7 @@ import (
 	"weft/internal/state"
 )
 
-// Tables gives how large the tables of bindings and sessions must be for all
+// Tables returns how large the tables of bindings and sessions must be for all
 // stateful translators of f together, which share them.
 func Tables(f *config.File) state.Tables {
 	var t state.Tables
@@ -20,7 +20,7 @@ func Tables(f *config.File) state.Tables {
 	return t
 }
 
-// pools gives the prefixes of the pools.
+// pools returns the prefixes of the pools.
 func (c *Config) pools() []netip.Prefix {
 	if c.Mode != StatefulMode {
 		return nil
@@ -36,7 +36,7 @@ func (c *Config) pools() []netip.Prefix {
 // three others get as much while one takes all that it can (decisions/0037).
 const fairShare = 4
 
-// perSubscriber gives the limits of one subscriber; 0: none. A fixed port block is a limit
+// perSubscriber returns the limits of one subscriber; 0: none. A fixed port block is a limit
 // of ports by itself.
 func (c *Config) perSubscriber() (ports, sessions int) {
 	ports, sessions = c.PortsPerSubscriber, c.SessionsPerSubscriber
@@ -58,7 +58,7 @@ func (c *Config) perSubscriber() (ports, sessions int) {
 	return ports, sessions
 }
 
-// binds gives what a stateful translator binds by, and its static bindings.
+// binds returns what a stateful translator binds by, and its static bindings.
 func (c *Config) binds(id int, shared bool) []state.Object {
 	if c.Mode != StatefulMode {
 		return nil

@@ -57,7 +57,7 @@ func (s *Slow) keepSYN(r translate.Result, ip []byte) translate.Result {
 	return r
 }
 
-// Due gives what is to be sent because time has passed.
+// Due returns what is to be sent because time has passed.
 func (s *Slow) Due() []Answer {
 	c, now := s.current.Load(), s.now()
 	s.syns.mu.Lock()

@@ -61,7 +61,7 @@ func (a *auditor) object(o state.Object) {
 	}
 }
 
-// session gives the device of a PPPoE session. One that is not up yet shows by
+// session returns the device of a PPPoE session. One that is not up yet shows by
 // its name what it will be, as pppd calls it.
 func (a *auditor) session() (device string, ok bool) {
 	for _, n := range a.needs {
@@ -73,7 +73,7 @@ func (a *auditor) session() (device string, ok bool) {
 	return device, ok
 }
 
-// joining gives the devices below an interface at which packets of hosts are
+// joining returns the devices below an interface at which packets of hosts are
 // joined before TC has them.
 func (a *auditor) joining(device string) []string {
 	l, there := a.facts.Link(device)
@@ -89,7 +89,7 @@ func (a *auditor) joining(device string) []string {
 	return names
 }
 
-// hasHosts tells whether hosts have the router as their neighbour there: on what
+// hasHosts reports whether hosts have the router as their neighbour there: on what
 // PPPoE runs over none has.
 func hasHosts(l state.LinkFact) bool {
 	for _, a := range l.Addresses {
@@ -100,7 +100,7 @@ func hasHosts(l state.LinkFact) bool {
 	return false
 }
 
-// inXDP tells whether packets are forwarded before the kernel joins them, as far
+// inXDP reports whether packets are forwarded before the kernel joins them, as far
 // as is known: XDP takes them, and has a device to send them to.
 func (a *auditor) inXDP(from string) bool {
 	return a.xdp[from] && slices.ContainsFunc(a.needs, func(n state.Need) bool {

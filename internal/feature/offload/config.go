@@ -66,7 +66,7 @@ func Section() config.Section {
 	}
 }
 
-// From gives the section [offload] of f, nil if there is none.
+// From returns the section [offload] of f, nil if there is none.
 func From(f *config.File) *Config {
 	if !f.Given("offload") {
 		return nil

@@ -43,7 +43,7 @@ func (c *connection) address(which end) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// useful tells whether a direction of it is, after that sweep looked at all flows.
+// useful reports whether a direction of it is, after that sweep looked at all flows.
 func (c *connection) useful(round uint32) bool {
 	for d, in := range c.in {
 		if in != 0 && c.useless[d] != round {
@@ -53,7 +53,7 @@ func (c *connection) useful(round uint32) bool {
 	return false
 }
 
-// flows gives the keys of its flows.
+// flows returns the keys of its flows.
 func (c *connection) flows(list []state.FlowKey) []state.FlowKey {
 	for d, arrives := range [2]state.FlowTuple{c.orig, c.reply} {
 		if c.in[d] != 0 {
@@ -72,7 +72,7 @@ type connections struct {
 	first bart.Table[end] // of those with an address
 }
 
-// get gives a connection until the next change of the list; nil if there is none.
+// get returns a connection until the next change of the list; nil if there is none.
 func (l *connections) get(orig state.FlowTuple) *connection {
 	if i, there := l.at[orig]; there {
 		return &l.list[i]
@@ -137,7 +137,7 @@ func (l *connections) untie(i int) {
 	}
 }
 
-// within gives the connections with an end in a prefix, or the first so many
+// within returns the connections with an end in a prefix, or the first so many
 // of them and that there are more.
 func (l *connections) within(p netip.Prefix, most int) (list []state.FlowTuple, more bool) {
 	for _, e := range l.first.Subnets(p) {
@@ -156,7 +156,7 @@ func seconds(d time.Duration) uint32 { return uint32(d / time.Second) }
 // FlowPair identifies a flow: its addresses and ports as packets arrive and as they leave.
 type FlowPair struct{ Arrives, Becomes state.FlowTuple }
 
-// Ages gives the time since the connections of flows were first offloaded, in seconds;
+// Ages returns the time since the connections of flows were first offloaded, in seconds;
 // -1 for flows that are not offloaded. now is the clock of Offer.
 func (s *Service) Ages(flows []FlowPair, now time.Duration) []int {
 	ages := make([]int, len(flows))

@@ -193,7 +193,7 @@ func (s *Service) RefuseDue(ctx context.Context, now time.Duration) error {
 	return r.tables.HoldRefusals(hold, s.ways.Generation(), r.epoch, refuseFor)
 }
 
-// ruleName says which rule, or which chain's policy, refused a packet.
+// ruleName returns which rule, or which chain's policy, refused a packet.
 func ruleName(p state.RefusedPacket) string {
 	family := map[uint8]string{1: "inet", 2: "ip", 10: "ip6"}[p.Family]
 	if p.Rule == 0 {

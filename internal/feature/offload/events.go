@@ -85,7 +85,7 @@ func (s *Service) used(n neighbour) bool {
 	return false
 }
 
-// Stale gives the neighbours that the kernel must probe: packets that bypass the stack
+// Stale returns the neighbours that the kernel must probe: packets that bypass the stack
 // do not cause probes.
 func (s *Service) Stale() []state.KernelNeighbour {
 	list := s.resolve

@@ -56,7 +56,7 @@ func (h *hops) hold(n uint32) { h.list[n].refs++ }
 
 func (h *hops) release(n uint32) { h.list[n].refs-- }
 
-// hop gives the number of the way out of a candidate, new if there is none yet.
+// hop returns the number of the way out of a candidate, new if there is none yet.
 func (s *Service) hop(c candidate) (uint32, Why, error) {
 	out, lowest := s.links[c.way.Device], s.links[int(c.passed.Device)]
 	port := s.port(lowest, c.passed.Link.Tags)
@@ -100,7 +100,7 @@ func (s *Service) hop(c candidate) (uint32, Why, error) {
 	})
 }
 
-// port gives the device that stands for the port of a switch behind a lowest
+// port returns the device that stands for the port of a switch behind a lowest
 // device that frames with such tags go to; without a switch's tag the device
 // itself.
 func (s *Service) port(lowest state.KernelLink, tags state.VLANTags) state.KernelLink {
@@ -118,7 +118,7 @@ func (s *Service) port(lowest state.KernelLink, tags state.VLANTags) state.Kerne
 // stackedMax bounds how many devices may stand on each other.
 const stackedMax = 4
 
-// stands tells whether frames of an interface leave by that lowest device.
+// stands reports whether frames of an interface leave by that lowest device.
 func (s *Service) stands(out, lowest state.KernelLink, depth int) bool {
 	if out.Index == lowest.Index {
 		return true
@@ -133,7 +133,7 @@ func (s *Service) stands(out, lowest state.KernelLink, depth int) bool {
 	return out.Kind == "bridge" && lowest.Master == out.Index
 }
 
-// upper gives the interface to which frames with such tags on a lowest device
+// upper returns the interface to which frames with such tags on a lowest device
 // belong.
 func (s *Service) upper(device uint32, tags state.VLANTags) uint32 {
 	at := s.port(s.links[int(device)], tags).Index

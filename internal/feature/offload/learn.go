@@ -118,7 +118,7 @@ func (s *Service) ready(c state.Connection, several bool) Why {
 	return ""
 }
 
-// collides tells whether the place is taken by a connection of another zone.
+// collides reports whether the place is taken by a connection of another zone.
 func (s *Service) collides(c candidate) Why {
 	if old := s.connections.get(c.c.Orig); old != nil && (old.zone != c.c.Zone || old.reply != c.c.Reply) {
 		return WhyCollision
@@ -168,7 +168,7 @@ func (s *Service) route(ctx context.Context, list []candidate) ([]candidate, err
 	return kept, nil
 }
 
-// askOf gives what the stack routed by: NAT had given the packet its new
+// askOf returns what the stack routed by: NAT had given the packet its new
 // destination, and not yet its new source. key is what other packets share.
 func (s *Service) askOf(c candidate, mark uint32) (key, ask state.FlowAsk) {
 	ask = state.FlowAsk{Interface: int(c.passed.Interface), To: c.passed.Tuple.To(), From: c.arrives.From(), Mark: mark}
@@ -179,7 +179,7 @@ func (s *Service) askOf(c candidate, mark uint32) (key, ask state.FlowAsk) {
 	return key, ask
 }
 
-// markOf gives the mark that the ruleset may have given the packets, so that rules
+// markOf returns the mark that the ruleset may have given the packets, so that rules
 // send them elsewhere: who marks packets keeps the mark with the connection.
 func (s *Service) markOf(c candidate) uint32 {
 	if s.plainRules {
@@ -188,7 +188,7 @@ func (s *Service) markOf(c candidate) uint32 {
 	return c.c.Mark
 }
 
-// wayOut gives the number of the way out by which a candidate's frames were seen to
+// wayOut returns the number of the way out by which a candidate's frames were seen to
 // leave: that of its packets with the connection's mark, or without.
 func (s *Service) wayOut(c candidate) (uint32, Why, error) {
 	if c.marked.Unicast {

@@ -10,7 +10,7 @@ import (
 	"weft/internal/state"
 )
 
-// Plan gives the desired objects of [offload]. It is pure. Offloaded flows are not
+// Plan returns the desired objects of [offload]. It is pure. Offloaded flows are not
 // objects: the service learns them.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	c := From(f)
@@ -85,7 +85,7 @@ func (p *planner) below(path string, l state.LinkFact) {
 	}
 }
 
-// refused gives the devices whose packets the kernel is to tell of if the
+// refused returns the devices whose packets the kernel is to tell of if the
 // ruleset refuses them.
 func (p *planner) refused() string {
 	if !p.c.Refused {

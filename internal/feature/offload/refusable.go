@@ -27,7 +27,7 @@ const (
 	WhyGone    Why = "a connection has begun meanwhile"
 )
 
-// refuses says why a packet's refusal is none of the whole flow; empty: it is.
+// refuses returns why a packet's refusal is none of the whole flow; empty: it is.
 func (r Refusable) refuses(p state.RefusedPacket) Why {
 	if r.None != "" {
 		return Why(r.None)
@@ -43,7 +43,7 @@ func (r Refusable) refuses(p state.RefusedPacket) Why {
 	return ""
 }
 
-// Rules gives the rules that prevent early drop.
+// Rules returns the rules that prevent early drop.
 func (r Refusable) Rules() (list []string) {
 	if r.None != "" {
 		list = append(list, r.None)

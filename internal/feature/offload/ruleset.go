@@ -121,7 +121,7 @@ func (r *ruleset) addSet(entry map[string]json.RawMessage) error {
 	return nil
 }
 
-// forwards tells whether forwarded packets of established connections meet the
+// forwards reports whether forwarded packets of established connections meet the
 // chain. Those of type nat meet only the first packet.
 func (c *chain) forwards() bool {
 	switch c.Hook {
@@ -292,7 +292,7 @@ func protocols() map[string]uint8 {
 	return map[string]uint8{"tcp": state.ProtocolTCP, "udp": state.ProtocolUDP, "icmp": state.ProtocolICMP, "icmpv6": state.ProtocolICMPv6, "ipv6-icmp": state.ProtocolICMPv6}
 }
 
-// tcpFlags tells whether an expression is of TCP's flags.
+// tcpFlags reports whether an expression is of TCP's flags.
 func tcpFlags(left map[string]any) (plain, is bool) {
 	e := left
 	if masked, ok := left["&"].([]any); ok && len(masked) > 0 {
@@ -363,7 +363,7 @@ func object(v any) map[string]any {
 	return m
 }
 
-// words gives the strings in a value, however nested.
+// words returns the strings in a value, however nested.
 func words(v any) []string {
 	switch v := v.(type) {
 	case string:

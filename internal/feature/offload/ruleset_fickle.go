@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fickle says what in an expression packets of one connection do not share;
+// fickle returns what in an expression packets of one connection do not share;
 // empty if nothing is.
 func (r *ruleset) fickle(u rule, e any) string {
 	switch e := e.(type) {
@@ -72,7 +72,7 @@ func (r *ruleset) noteWritten(u rule) {
 	}
 }
 
-// onlyFewer tells whether time can only make the rule refuse fewer packets: it refuses what
+// onlyFewer reports whether time can only make the rule refuse fewer packets: it refuses what
 // is in a timed set to which no packet adds. A flow that passes was not in the set, and what
 // adds it is a change of the ruleset, after which every flow is looked at again.
 func (r *ruleset) onlyFewer(u rule, right any) bool {

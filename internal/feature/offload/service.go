@@ -105,7 +105,7 @@ const (
 	WhyCollision Why = "another connection has the same addresses and ports"
 )
 
-// New gives an empty service. full is the error of PutFlows when a table is full.
+// New returns an empty service. full is the error of PutFlows when a table is full.
 func New(tables Tables, ways Paths, kernel Kernel, full error) *Service {
 	ways.Bump() // invalidates the flows of an earlier process
 	return &Service{

@@ -47,7 +47,7 @@ type EarlyDrop struct {
 	Rule      string `json:"rule"` // that refused it
 }
 
-// Status gives the state of the service; now is the clock of Offer.
+// Status returns the state of the service; now is the clock of Offer.
 func (s *Service) Status(now time.Duration) Status {
 	st := Status{
 		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteEvents: s.routeEvents, RouteHits: s.routeHits, Generation: s.ways.Generation(),

@@ -162,13 +162,13 @@ func (s *Service) keep(ctx context.Context, due []state.FlowTuple, now time.Dura
 // to give it the time of a stream, and to keep it when its table is full.
 const streamAfter = 2 * time.Second
 
-// isStream tells whether connection tracking would have made a stream of it by now,
+// isStream reports whether connection tracking would have made a stream of it by now,
 // had it seen the packets. Times that the ruleset gives are not known.
 func (s *Service) isStream(c *connection, used time.Duration) bool {
 	return c.young && s.udpStream > 0 && !s.policy.Timeouts && used >= time.Duration(c.since)*time.Second+streamAfter
 }
 
-// owner gives the connection that a flow is of, and which direction; nil: none.
+// owner returns the connection that a flow is of, and which direction; nil: none.
 func (s *Service) owner(u state.FlowUse) (*connection, int) {
 	if c := s.connections.get(u.Tuple); c != nil && c.in[0] == u.Interface {
 		return c, 0

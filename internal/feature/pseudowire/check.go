@@ -146,7 +146,7 @@ func cookie(text string, wide bool) (string, error) {
 	return string(b[8-bits/8:]), nil
 }
 
-// tosOf gives the TOS, -1 for inherit.
+// tosOf returns the TOS, -1 for inherit.
 func tosOf(text string) (int, error) {
 	if text == "inherit" {
 		return -1, nil
@@ -191,7 +191,7 @@ type index struct {
 	end    map[end]string
 }
 
-// first gives the first pseudowire of the file, with the index of all: there
+// first returns the first pseudowire of the file, with the index of all: there
 // may be thousands, and each is held against all others.
 func first(c *config.Checker) *Config {
 	names := c.File().Names("pseudowire")

@@ -92,7 +92,7 @@ func Section() config.Section {
 	}
 }
 
-// From gives the section [pseudowire.NAME] of f, nil if there is none.
+// From returns the section [pseudowire.NAME] of f, nil if there is none.
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("pseudowire", name).(*Config)
 	return c

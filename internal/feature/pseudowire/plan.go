@@ -17,7 +17,7 @@ const (
 	defaultMTU = 1500
 )
 
-// Plan gives what the [pseudowire.NAME] sections want to exist. It is pure.
+// Plan returns what the [pseudowire.NAME] sections want to exist. It is pure.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	p := &planner{f: f, facts: facts, links: map[string]state.LinkFact{}, holder: map[netip.Addr]string{}, ports: map[string]bool{}, inward: map[end]bool{}, named: map[string]bool{}, faces: map[string]*config.Interface{}}
 	for _, l := range facts.Links {
@@ -93,7 +93,7 @@ func (p *planner) device(name string) state.Object {
 	return w
 }
 
-// bridged gives the largest MTU among the other ports of the bridge that a
+// bridged returns the largest MTU among the other ports of the bridge that a
 // device is in, 0 if it is in none. A bridge drops what is too large for a port
 // without a word; the program behind this one answers (RFC 4459 section 3.2), as
 // the kernel's VXLAN device does.
@@ -111,13 +111,13 @@ func (p *planner) bridged(device string) int {
 	return mtu
 }
 
-// segments tells whether super-packets can go through whole: the kernel cannot
+// segments reports whether super-packets can go through whole: the kernel cannot
 // take apart what it does not know, nor number the parts.
 func (c *Config) segments() bool {
 	return (!c.Counter || c.PinCounter) && !c.Sequence && !(c.Kind == L2TPv3 && !c.UDP)
 }
 
-// offload tells whether a device finishes what is sent, further on.
+// offload reports whether a device finishes what is sent, further on.
 func (p *planner) offload(c *Config) bool {
 	if c.Offload != Auto {
 		return c.Offload == On
@@ -130,7 +130,7 @@ func (p *planner) offload(c *Config) bool {
 	return p.inward[out]
 }
 
-// sums tells whether packets have a checksum over all of them.
+// sums reports whether packets have a checksum over all of them.
 func (c *Config) sums() bool {
 	switch c.Kind {
 	case GRETap:
@@ -227,7 +227,7 @@ func (p *planner) pseudowire(name string) {
 	p.once(&p.ends, port)
 }
 
-// promised tells whether an interface of the file is to have an address.
+// promised reports whether an interface of the file is to have an address.
 func (p *planner) promised(a netip.Addr) bool {
 	for _, i := range p.faces {
 		for _, prefix := range i.Addresses {

@@ -86,7 +86,7 @@ func defaults(name string) *Config {
 	}
 }
 
-// From gives the section [ra.NAME] of f, nil if there is none.
+// From returns the section [ra.NAME] of f, nil if there is none.
 func From(f *config.File, name string) *Config {
 	c, _ := f.Get("ra", name).(*Config)
 	return c

@@ -62,10 +62,10 @@ func (d *DHCP) Update(s Settings) {
 	}
 }
 
-// Leases gives the leases, those whose time is over too until Expire.
+// Leases returns the leases, those whose time is over too until Expire.
 func (d *DHCP) Leases() []Lease { return d.leases.all() }
 
-// Stats gives what was done so far.
+// Stats returns what was done so far.
 func (d *DHCP) Stats() DHCPStats { return d.stats }
 
 // Expire takes leases away whose time is over.
@@ -181,7 +181,7 @@ func (x *pools) extend(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 	return netip.Prefix{}, dhcp6.NoBinding
 }
 
-// fits tells whether p is something that this link gives out.
+// fits reports whether p is something that this link gives out.
 func (x *pools) fits(kind Kind, p netip.Prefix) bool {
 	pools, bits := x.settings.Pool, 128
 	if kind == KindPrefix {

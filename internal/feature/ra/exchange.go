@@ -100,7 +100,7 @@ func (x *exchange) assign(commit bool, choose func(Binding, dhcp6.IA) (netip.Pre
 	return ok4 && ok6
 }
 
-// elsewhere tells whether a client requests addresses of another link (section
+// elsewhere reports whether a client requests addresses of another link (section
 // 18.3.2).
 func (x *exchange) elsewhere(kind Kind, ia dhcp6.IA) bool {
 	return x.m.Type == dhcp6.Request && kind == KindAddress && slices.ContainsFunc(ia.Leases, func(l dhcp6.Lease) bool {

@@ -79,7 +79,7 @@ func (l *leases) drop(b Binding) (Lease, bool) {
 	return one, true
 }
 
-// expired gives those whose time is over.
+// expired returns those whose time is over.
 func (l *leases) expired(now time.Time) []Lease {
 	if now.Before(l.soonest) {
 		return nil
@@ -96,7 +96,7 @@ func (l *leases) expired(now time.Time) []Lease {
 	return list
 }
 
-// all gives the leases in the order of their prefixes.
+// all returns the leases in the order of their prefixes.
 func (l *leases) all() []Lease {
 	var list []Lease
 	for _, one := range l.byBinding {
@@ -114,7 +114,7 @@ const tries = 32
 // scanMax is how many are looked at in order.
 const scanMax = 65536
 
-// find gives a free prefix of a length from the pools. A client gets the same prefix
+// find returns a free prefix of a length from the pools. A client gets the same prefix
 // again while it is free, also if its lease was forgotten. The prefixes are spread, so
 // that the neighbours' prefixes cannot be guessed (RFC 7824).
 func find(pools []netip.Prefix, bits int, b Binding, free func(netip.Prefix) bool) (netip.Prefix, bool) {
@@ -148,7 +148,7 @@ func digest(b Binding, pool netip.Prefix, try uint32) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// nth gives the n-th prefix of a length inside a pool, counted round and round.
+// nth returns the n-th prefix of a length inside a pool, counted round and round.
 func nth(pool netip.Prefix, bits int, n uint64) netip.Prefix {
 	a := pool.Masked().Addr().As16()
 	for i := bits - 1; i >= pool.Bits() && n != 0; i-- {

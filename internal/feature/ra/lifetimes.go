@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// bound gives how long what lies in p may be announced or given out at now: as long as the
+// bound returns how long what lies in p may be announced or given out at now: as long as the
 // file says, and no longer than the delegation that it is part of.
 func (s Settings) bound(p netip.Prefix, preferred, valid time.Duration, now time.Time) (_, _ time.Duration) {
 	for _, r := range s.Received {
@@ -20,12 +20,12 @@ func (s Settings) bound(p netip.Prefix, preferred, valid time.Duration, now time
 	return min(preferred, valid), valid
 }
 
-// bounded tells whether the lifetimes of p count down towards the end of a delegation.
+// bounded reports whether the lifetimes of p count down towards the end of a delegation.
 func (s Settings) bounded(p netip.Prefix) bool {
 	return slices.ContainsFunc(s.Received, func(r Received) bool { return within(p, r.Prefix) })
 }
 
-// at gives the settings with the lifetimes of prefixes as they are at now.
+// at returns the settings with the lifetimes of prefixes as they are at now.
 func (s Settings) at(now time.Time) Settings {
 	if len(s.Received) == 0 {
 		return s
@@ -43,7 +43,7 @@ func (s Settings) at(now time.Time) Settings {
 	return s
 }
 
-// Deprecate gives what is said of a prefix that is announced no more at now.
+// Deprecate returns what is said of a prefix that is announced no more at now.
 func (s Settings) Deprecate(p AnnouncedPrefix, now time.Time) Deprecated {
 	_, valid := s.bound(p.Prefix, p.Preferred, p.Valid, now)
 	return Deprecated{Prefix: p, Until: now.Add(min(max(p.Valid, 0), deprecatedFor)), Valid: now.Add(valid)}

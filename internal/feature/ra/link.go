@@ -35,7 +35,7 @@ func linkSettings(l state.HostLink) Settings {
 	return s
 }
 
-// Advertisement gives the ICMPv6 message, its checksum left open.
+// Advertisement returns the ICMPv6 message, its checksum left open.
 func (Links) Advertisement(l state.HostLink) ([]byte, error) {
 	b, err := ndp.MarshalMessage(linkSettings(l).Message(nil))
 	if err != nil {

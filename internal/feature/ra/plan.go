@@ -48,7 +48,7 @@ func claims(f *config.File) (list []state.Claim) {
 	return list
 }
 
-// Delegated gives the spaces out of which the [ra.NAME] sections delegate.
+// Delegated returns the spaces out of which the [ra.NAME] sections delegate.
 func Delegated(f *config.File) []netip.Prefix {
 	var list []netip.Prefix
 	for _, name := range f.Names("ra") {
@@ -168,7 +168,7 @@ func prefixes(c *Config, addresses []netip.Prefix) []AnnouncedPrefix {
 	return list
 }
 
-// received gives the prefixes that L2TP servers have delegated, of which the end is known.
+// received returns the prefixes that L2TP servers have delegated, of which the end is known.
 func received(facts state.Facts) []Received {
 	var list []Received
 	for _, name := range slices.Sorted(maps.Keys(facts.Clients)) {
@@ -192,7 +192,7 @@ func routes(c *Config) []Route {
 	return list
 }
 
-// nameServer gives the address by which hosts of the link ask this router:
+// nameServer returns the address by which hosts of the link ask this router:
 // the first global one, else the link-local one.
 func nameServer(own []netip.Addr) []netip.Addr {
 	for _, local := range []bool{false, true} {
@@ -205,7 +205,7 @@ func nameServer(own []netip.Addr) []netip.Addr {
 	return nil
 }
 
-// translators gives the prefixes of the translators that serve an interface.
+// translators returns the prefixes of the translators that serve an interface.
 func translators(name string, facts state.Facts) []netip.Prefix {
 	var list []netip.Prefix
 	for _, t := range facts.Prefixes64 {

@@ -116,13 +116,13 @@ func equal(a, b Settings) bool {
 	return errA == nil && errB == nil && slices.Equal(x, y)
 }
 
-// Settings gives what is said now.
+// Settings returns what is said now.
 func (a *Advertiser) Settings() Settings { return a.settings }
 
-// Deprecated gives the prefixes that the link had.
+// Deprecated returns the prefixes that the link had.
 func (a *Advertiser) Deprecated() []Deprecated { return slices.Clone(a.deprecated) }
 
-// Stats gives what was done so far.
+// Stats returns what was done so far.
 func (a *Advertiser) Stats() Stats { return a.stats }
 
 // Next is when Tick has something to do.
@@ -136,7 +136,7 @@ func (a *Advertiser) Next() time.Time {
 	return next
 }
 
-// Tick gives what is to be sent at now.
+// Tick returns what is to be sent at now.
 func (a *Advertiser) Tick(now time.Time) []Send {
 	var out []Send
 	if !now.Before(a.next) {

@@ -7,7 +7,7 @@ import (
 	"weft/internal/state"
 )
 
-// changed gives the routes to a prefix after the news. old is left alone.
+// changed returns the routes to a prefix after the news. old is left alone.
 func (s *Service) changed(old []candidate, c candidate, r *state.KernelRoute, change state.RouteChange) []candidate {
 	now := append(make([]candidate, 0, len(old)+1), old...)
 	for i := range now {
@@ -71,7 +71,7 @@ func (s *Service) changed6(now []candidate, c candidate, r *state.KernelRoute, c
 	return insert(now, c, true)
 }
 
-// joins tells whether a route of IPv6 is one that gateways may join.
+// joins reports whether a route of IPv6 is one that gateways may join.
 func (s *Service) joins(c candidate, p netip.Prefix) bool {
 	k := s.paths.byNumber[c.number()].key
 	return k.kind == viaGroup || k.kind == viaHop && k.hop.addr != p.Addr()
@@ -99,7 +99,7 @@ func (s *Service) without(d, c candidate) (number, bool) {
 	return s.groupPath(from.key.family, left).number, true
 }
 
-// best gives the next hop of a prefix by the routes to it, 0 if it has none.
+// best returns the next hop of a prefix by the routes to it, 0 if it has none.
 func (s *Service) best(b *rib, p netip.Prefix, list []candidate) number {
 	if len(list) == 0 {
 		return 0

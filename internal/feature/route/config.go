@@ -28,7 +28,7 @@ func Section() config.Section {
 	}
 }
 
-// From gives the section [route] of f, nil if there is none.
+// From returns the section [route] of f, nil if there is none.
 func From(f *config.File) *Config {
 	if !f.Given("route") {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"weft/internal/state"
 )
 
-// Link takes news of a device: a change of its state, address or MTU is one
+// Link handles the event of a device: a change of its state, address or MTU is one
 // write for each next hop behind it.
 func (s *Service) Link(l state.KernelLink) {
 	if s.sync != nil {
@@ -24,7 +24,7 @@ func (s *Service) Link(l state.KernelLink) {
 	s.linksChanged(old.Master != l.Master)
 }
 
-// LinkGone takes the news that a device is no more.
+// LinkGone handles the event that a device is no more.
 func (s *Service) LinkGone(index int) {
 	if _, known := s.links[index]; !known {
 		return
@@ -69,7 +69,7 @@ func (s *Service) BridgeEntry(e state.BridgeEntry) {
 	s.stationMoved(e.MAC)
 }
 
-// BridgeEntryGone takes the news that a bridge forgot a station.
+// BridgeEntryGone handles the event that a bridge forgot a station.
 func (s *Service) BridgeEntryGone(e state.BridgeEntry) {
 	k := bridgeKey{e.Bridge, e.MAC}
 	if s.bridged[k] != e.Port || e.Local || e.VLAN != 0 {
@@ -89,7 +89,7 @@ func (s *Service) stationMoved(mac [6]byte) {
 	}
 }
 
-// Neighbour takes news of a neighbour.
+// Neighbour handles the event of a neighbour.
 func (s *Service) Neighbour(n state.KernelNeighbour) {
 	hop := hopKey{n.Addr, n.Device}
 	if s.sync != nil {
@@ -114,7 +114,7 @@ func (s *Service) Neighbour(n state.KernelNeighbour) {
 	}
 }
 
-// NeighbourGone takes the news that the kernel forgot a neighbour.
+// NeighbourGone handles the event that the kernel forgot a neighbour.
 func (s *Service) NeighbourGone(n state.KernelNeighbour) {
 	hop := hopKey{n.Addr, n.Device}
 	if _, known := s.neighbours[hop]; !known {
@@ -221,7 +221,7 @@ func (s *Service) hostPath(t *table, hop hopKey) host {
 	return host{via, t}
 }
 
-// Object takes news of a next hop object: one write, however many routes name it.
+// Object handles the event of a next hop object: one write, however many routes name it.
 func (s *Service) Object(o state.NexthopObject) {
 	if s.sync != nil {
 		s.sync.objects[o.ID] = true
@@ -237,7 +237,7 @@ func (s *Service) Object(o state.NexthopObject) {
 	s.objectChanged(o.ID)
 }
 
-// ObjectGone takes the news that a next hop object is no more.
+// ObjectGone handles the event that a next hop object is no more.
 func (s *Service) ObjectGone(id uint32) {
 	s.stale = true // so are the routes that named it
 	s.forgetObject(id)

@@ -83,7 +83,7 @@ type span struct{ at, size uint32 }
 // to fit.
 const groupMax = 256
 
-// pathOf gives the number of the path that a route takes. Routes of one kind
+// pathOf returns the number of the path that a route takes. Routes of one kind
 // share it.
 func (s *Service) pathOf(r *state.KernelRoute) *path {
 	f := familyOf(r.Prefix.Addr())
@@ -164,7 +164,7 @@ func (s *Service) groupPath(f family, members []member) *path {
 	return p
 }
 
-// path gives the path of a key, new if there is none yet.
+// path returns the path of a key, new if there is none yet.
 func (s *Service) path(k pathKey) *path {
 	if p, ok := s.paths.byKey[k]; ok {
 		return p

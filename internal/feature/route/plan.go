@@ -8,7 +8,7 @@ import (
 	"weft/internal/state"
 )
 
-// Plan gives what [route] wants to exist. It is pure.
+// Plan returns what [route] wants to exist. It is pure.
 func Plan(f *config.File, facts state.Facts) state.Part {
 	part := state.Part{Feature: "route"}
 	c := From(f)
@@ -33,7 +33,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	return part
 }
 
-// TablesOf gives the route tables that [route] wants; none without it.
+// TablesOf returns the route tables that [route] wants; none without it.
 func TablesOf(f *config.File) state.RouteTables {
 	c := From(f)
 	if c == nil {
@@ -42,7 +42,7 @@ func TablesOf(f *config.File) state.RouteTables {
 	return state.RouteTables{Words4: c.words4(), Words6: c.words6()}
 }
 
-// KernelTables gives the kernel's tables that interfaces of [route] are looked
+// KernelTables returns the kernel's tables that interfaces of [route] are looked
 // up in, by number in the datapath: the main one, then those of VRFs.
 func KernelTables(f *config.File, facts state.Facts) []uint32 {
 	c := From(f)

@@ -54,12 +54,12 @@ func (c candidate) number() number { return c.path & pathBits }
 func (c candidate) local() bool    { return c.path&ofLocal != 0 }
 func (c candidate) tos() bool      { return c.path&ofTOS != 0 }
 
-// same tells whether two candidates stand for the same route.
+// same reports whether two candidates stand for the same route.
 func (c candidate) same(d candidate) bool {
 	return c.metric == d.metric && c.path&^severalFor == d.path&^severalFor
 }
 
-// before tells whether the kernel prefers c, whatever came first.
+// before reports whether the kernel prefers c, whatever came first.
 func (c candidate) before(d candidate) bool {
 	if c.local() != d.local() {
 		return c.local()
@@ -67,7 +67,7 @@ func (c candidate) before(d candidate) bool {
 	return c.metric < d.metric
 }
 
-// rivals tells whether only the kernel knows which of the two it takes.
+// rivals reports whether only the kernel knows which of the two it takes.
 func (c candidate) rivals(d candidate) bool { return !c.before(d) && !d.before(c) }
 
 func newRib() *rib {
@@ -100,7 +100,7 @@ func (k key6) prefix() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(a), int(k.bits))
 }
 
-// list gives the candidates of a key, the best first. It uses room where it can.
+// list returns the candidates of a key, the best first. It uses room where it can.
 func (r *rows[K]) list(k K, room *[1]candidate) []candidate {
 	c, ok := r.first[k]
 	switch {
@@ -130,7 +130,7 @@ func (r *rows[K]) set(k K, list []candidate) {
 	r.first[k] = first
 }
 
-// candidates gives the routes to exactly this prefix, the best first. They are
+// candidates returns the routes to exactly this prefix, the best first. They are
 // good until the next change.
 func (b *rib) candidates(p netip.Prefix, room *[1]candidate) []candidate {
 	if p.Addr().Is4() {
@@ -153,7 +153,7 @@ func (b *rib) set(p netip.Prefix, list []candidate) {
 // Len is how many prefixes there are.
 func (b *rib) Len() int { return len(b.four.first) + len(b.six.first) }
 
-// all gives every prefix with its candidates.
+// all returns every prefix with its candidates.
 func (b *rib) all() iter.Seq2[netip.Prefix, []candidate] {
 	return func(yield func(netip.Prefix, []candidate) bool) {
 		for f := range family(2) {
@@ -166,7 +166,7 @@ func (b *rib) all() iter.Seq2[netip.Prefix, []candidate] {
 	}
 }
 
-// family gives every prefix of a family with its candidates.
+// family returns every prefix of a family with its candidates.
 func (b *rib) family(f family) iter.Seq2[netip.Prefix, []candidate] {
 	if f == ipv4 {
 		return each(&b.four, key4.prefix)
@@ -185,7 +185,7 @@ func each[K comparable](r *rows[K], prefix func(K) netip.Prefix) iter.Seq2[netip
 	}
 }
 
-// longest gives the longest prefix that holds an address, and its candidates.
+// longest returns the longest prefix that holds an address, and its candidates.
 func (b *rib) longest(a netip.Addr, room *[1]candidate) (netip.Prefix, []candidate) {
 	lengths := &b.lengths[familyOf(a)]
 	for bits := a.BitLen(); bits >= 0; bits-- {

@@ -172,7 +172,7 @@ with a full Internet table that takes a moment, in which no route changes.`,
 	}.Noun()
 }
 
-// fibRow gives the daemon's statistics, or those of the pinned tables.
+// fibRow returns the daemon's statistics, or those of the pinned tables.
 func fibRow(ctx context.Context, s Source, q *noun.Query) (f FIB, err error) {
 	l, err := look(s)
 	if err != nil {
@@ -255,7 +255,7 @@ port of a bridge). The others are reached through the kernel.`,
 	}.Noun()
 }
 
-// neighbourRows gives the kernel's neighbours, and which of them weft sends to itself.
+// neighbourRows returns the kernel's neighbours, and which of them weft sends to itself.
 func neighbourRows(ctx context.Context, s Source) ([]NeighbourRow, error) {
 	l, err := look(s)
 	if err != nil {
@@ -292,7 +292,7 @@ func neighbourRows(ctx context.Context, s Source) ([]NeighbourRow, error) {
 	return rows, nil
 }
 
-// below gives a device, the one under all its VLANs, which sends (or a port of
+// below returns a device, the one under all its VLANs, which sends (or a port of
 // it, if it is a bridge), and the tags that frames carry there, outermost first.
 func below(links []state.LinkFact, index int) (own, lowest state.LinkFact, tags state.VLANTags) {
 	facts := state.Facts{Links: links}

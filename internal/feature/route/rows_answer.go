@@ -133,7 +133,7 @@ func (l looked) explain(ctx context.Context, q *noun.Query, a netip.Addr) (e fib
 	return t.Explain(a), nil
 }
 
-// match gives the kernel's own route for an address, nil if it has none.
+// match returns the kernel's own route for an address, nil if it has none.
 func (l looked) match(ctx context.Context, a netip.Addr) (*state.KernelRoute, error) {
 	m, err := l.source.Matcher()
 	if err != nil {
@@ -235,7 +235,7 @@ func (l looked) nexthop(number uint32) (NexthopRow, error) {
 	return out, nil
 }
 
-// agree tells whether a packet takes the way that the kernel has for it.
+// agree reports whether a packet takes the way that the kernel has for it.
 func agree(hop *NexthopRow, a netip.Addr, k *state.KernelRoute, neighbours []state.KernelNeighbour) (bool, string) {
 	switch {
 	case hop == nil && k == nil:

@@ -184,7 +184,7 @@ func (c *comparer) lookup(a netip.Addr) (n uint32) {
 	return n
 }
 
-// boundaries gives the addresses at both sides of both ends of each prefix, in
+// boundaries returns the addresses at both sides of both ends of each prefix, in
 // order, without those that no packet is routed to.
 func boundaries(prefixes []netip.Prefix) []netip.Addr {
 	var list []netip.Addr

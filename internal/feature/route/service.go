@@ -105,10 +105,10 @@ func (s *Service) check(err error) {
 	}
 }
 
-// Err gives the first error that writing to the datapath had.
+// Err returns the first error that writing to the datapath had.
 func (s *Service) Err() error { return s.err }
 
-// tableOf gives the table that mirrors one of the kernel's, nil if none does.
+// tableOf returns the table that mirrors one of the kernel's, nil if none does.
 func (s *Service) tableOf(kernel uint32) *table {
 	if kernel == state.TableLocal {
 		kernel = state.TableMain
@@ -121,7 +121,7 @@ func (s *Service) tableOf(kernel uint32) *table {
 	return nil
 }
 
-// tableBehind gives the table that packets to a device's neighbours are looked
+// tableBehind returns the table that packets to a device's neighbours are looked
 // up in: its VRF's, or the main one.
 func (s *Service) tableBehind(device int) *table {
 	master := s.links[s.links[device].Master]
@@ -131,7 +131,7 @@ func (s *Service) tableBehind(device int) *table {
 	return s.tableOf(state.TableMain)
 }
 
-// Route takes news of a route.
+// Route handles the event of a route.
 func (s *Service) Route(r *state.KernelRoute, change state.RouteChange) {
 	t := s.tableOf(r.Table)
 	if t == nil {
@@ -190,7 +190,7 @@ func (s *Service) update(t *table, p netip.Prefix, was, now number) {
 	s.reconsiderAll(t, p)
 }
 
-// or gives the next hop of a prefix: that of its routes, or of the neighbour
+// or returns the next hop of a prefix: that of its routes, or of the neighbour
 // that it is the address of.
 func (s *Service) or(t *table, p netip.Prefix, n number) number {
 	if n != 0 || !p.IsSingleIP() {
@@ -283,13 +283,13 @@ func (s *Service) judge() {
 // RoutesMayBeGone notes that only a dump tells what routes there are.
 func (s *Service) RoutesMayBeGone() { s.stale = true }
 
-// NoRoom tells whether a table has no room. It stays so for this service: what the table
+// NoRoom reports whether a table has no room. It stays so for this service: what the table
 // holds is not what the routes are any more. A new one starts with empty tables.
 func (s *Service) NoRoom() bool { return s.full != [2]string{} }
 
 // Changes6 counts news of IPv6 routes.
 func (s *Service) Changes6() uint64 { return s.changes6 }
 
-// Stale tells whether a dump is due, after Link, RoutesMayBeGone, or news that
+// Stale reports whether a dump is due, after Link, RoutesMayBeGone, or news that
 // could not be followed.
 func (s *Service) Stale() bool { return s.stale }

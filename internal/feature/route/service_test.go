@@ -155,7 +155,7 @@ func (r *rig) add(prefix, how string)     { r.events(state.RouteAdded, prefix, h
 func (r *rig) del(prefix, how string)     { r.events(state.RouteDeleted, prefix, how) }
 func (r *rig) replace(prefix, how string) { r.events(state.RouteReplaced, prefix, how) }
 
-// way says where packets to an address go.
+// way returns where packets to an address go.
 func (r *rig) way(a string) string {
 	addr := netip.MustParseAddr(a)
 	n, ok := r.fibs[familyOf(addr)].Lookup(addr)

@@ -38,7 +38,7 @@ func TestSubscribersShareTheNextHopOfTheirAccess(t *testing.T) {
 	}
 }
 
-// look gives the number of the next hop of an address.
+// look returns the number of the next hop of an address.
 func (r *rig) look(a string) uint32 {
 	r.t.Helper()
 	addr := netip.MustParseAddr(a)

@@ -74,7 +74,7 @@ func (s *Service) unsure(t *table) (n [2]int) {
 	return n
 }
 
-// Suspended says for IPv4 and IPv6 why they are left to the kernel altogether;
+// Suspended returns for IPv4 and IPv6 why they are left to the kernel altogether;
 // empty where they are not.
 func (s *Service) Suspended() [2]string { return s.suspended }
 
@@ -85,7 +85,7 @@ type TableStats struct {
 	Stats  fib.Stats
 }
 
-// Tables gives the statistics of each.
+// Tables returns the statistics of each.
 func (s *Service) Tables() []TableStats {
 	var list []TableStats
 	for i, t := range s.tables {

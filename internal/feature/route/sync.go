@@ -64,7 +64,7 @@ func (s *Service) End() error {
 	return s.err
 }
 
-// sweep takes away what is not in the listing any more.
+// sweep removes what is not in the listing any more.
 func (s *Service) sweep(d *dump) {
 	for hop, n := range s.neighbours {
 		if !d.neighbours[hop] {
@@ -123,7 +123,7 @@ func (s *Service) build(t *table) {
 	t.built = true
 }
 
-// entries gives what a fib is to hold: the routes, and the neighbours.
+// entries returns what a fib is to hold: the routes, and the neighbours.
 func (s *Service) entries(t *table, f family) iter.Seq2[netip.Prefix, uint32] {
 	return func(yield func(netip.Prefix, uint32) bool) {
 		for p, list := range t.rib.family(f) {

@@ -30,7 +30,7 @@ func (s *Service) store(p *path, word state.Nexthop) {
 	}
 }
 
-// word says what a path's word is to be. New entries and groups are written
+// word returns what a path's word is to be. New entries and groups are written
 // before the word that leads to them.
 func (s *Service) word(p *path) state.Nexthop {
 	switch p.key.kind {
@@ -164,7 +164,7 @@ func (s *Service) unfollow(p *path) {
 	p.known = false // its word's entry belongs to the hop
 }
 
-// entry says how frames get to a neighbour; false if weft cannot send them:
+// entry returns how frames get to a neighbour; false if weft cannot send them:
 // the link is down, the neighbour's address is not known, or the way there
 // leads through a device that wants the kernel.
 func (s *Service) entry(k pathKey) (state.NeighbourEntry, bool) {

@@ -42,7 +42,7 @@ func Section() config.Section {
 	}
 }
 
-// From gives the section [session_sync] of f, nil if there is none.
+// From returns the section [session_sync] of f, nil if there is none.
 func From(f *config.File) *Config {
 	if !f.Given("session_sync") {
 		return nil
@@ -50,7 +50,7 @@ func From(f *config.File) *Config {
 	return f.Get("session_sync", "").(*Config)
 }
 
-// Shared gives the NAMEs of the translators of f that are shared; stateful are
+// Shared returns the NAMEs of the translators of f that are shared; stateful are
 // those that can be.
 func Shared(f *config.File, stateful []string) []string {
 	c := From(f)

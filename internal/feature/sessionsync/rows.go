@@ -102,7 +102,7 @@ func (p Received) state() string {
 	return "away since " + ago(p.Since)
 }
 
-// ago says how long ago something was.
+// ago returns how long ago something was.
 func ago(t time.Time) string {
 	if t.IsZero() {
 		return "never"

@@ -277,7 +277,7 @@ func (s *Service) publish(kind sessionsync.Kind) {
 // Err is what keeps the tables from being shared, nil if nothing does.
 func (s *Service) Err() error { return s.err }
 
-// Status gives what there is to show.
+// Status returns what there is to show.
 func (s *Service) Status() Status {
 	t := Status{Name: s.Name, Translators: slices.Sorted(maps.Keys(s.Translators)), Fresh: s.fresh, Sent: s.stats}
 	if s.err != nil {

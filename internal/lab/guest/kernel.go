@@ -157,7 +157,7 @@ func program(name, debianPackage string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// Possible tells what this machine lacks for a guest of a kind: programs, and
+// Possible returns what this machine lacks for a guest of a kind: programs, and
 // QEMU's kernel, each with the Debian package that has it, and for UML a CPU
 // that it runs on.
 func Possible(kind Kind, kernel string) error {

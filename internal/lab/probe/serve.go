@@ -31,7 +31,7 @@ func Listen(tcp, udp uint16) (*Server, error) {
 	return &Server{tcp: l, udp: u}, nil
 }
 
-// Ports tells where it listens.
+// Ports returns where it listens.
 func (s *Server) Ports() Ports {
 	return Ports{
 		TCP: uint16(s.tcp.Addr().(*net.TCPAddr).Port),

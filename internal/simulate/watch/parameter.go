@@ -79,7 +79,7 @@ func Parameters(s *scenario.Scenario) []Parameter {
 	return append(all, Parameter{Key: "scenario.congestion", Label: "congestion control", Group: group, Stops: controls, At: slices.Index(controls, g.Control), List: true})
 }
 
-// Allowed says why a page may not set something, nil if it may. Not everything
+// Allowed returns why a page may not set something, nil if it may. Not everything
 // that --set takes is open to it: page and trace name files.
 func Allowed(s *scenario.Scenario, assignment string) error {
 	key, _, ok := strings.Cut(assignment, "=")

@@ -89,7 +89,7 @@ func readEvent(b []byte) (event, int) {
 	return event{since, eventKind(b[n]), b[n+2 : n+2+size]}, n + 2 + size
 }
 
-// Raw gives the bytes in which they are kept.
+// Raw returns the bytes in which they are kept.
 func (h *Log) Raw() []byte { return h.b }
 
 // events gives all, the oldest first.

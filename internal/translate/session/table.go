@@ -355,7 +355,7 @@ func (t *Table) free(protocol uint8, client netip.AddrPort) bool {
 	return false
 }
 
-// legal tells why a new binding of client may not have a port.
+// legal returns why a new binding of client may not have a port.
 func (t *Table) legal(protocol uint8, client, chosen netip.AddrPort) error {
 	if pool, ok := t.static6(protocol, client); ok {
 		if pool != chosen {

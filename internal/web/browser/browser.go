@@ -17,7 +17,7 @@ import (
 // ErrMissing says that there is no browser here.
 var ErrMissing = errors.New("chromium is not installed")
 
-// Find gives the path of a Chromium.
+// Find returns the path of a Chromium.
 func Find() (string, error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {

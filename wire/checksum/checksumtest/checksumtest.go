@@ -3,7 +3,7 @@
 // is compared with it.
 package checksumtest
 
-// Of gives the checksum of parts that follow one another; all but the last have
+// Of returns the checksum of parts that follow one another; all but the last have
 // an even length.
 func Of(parts ...[]byte) uint16 {
 	acc := 0

@@ -170,7 +170,7 @@ func parseBounds(text string) (b bounds, err error) {
 	return b, nil
 }
 
-// judge says what is wrong, and whether that may come right in a while.
+// judge returns what is wrong, and whether that may come right in a while.
 func (b bounds) judge(seen map[string]int, must, may []string) (faults []string, wait bool) {
 	for _, name := range must {
 		if seen[name] == 0 {

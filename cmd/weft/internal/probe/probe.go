@@ -142,7 +142,7 @@ func captureCommand() *cobra.Command {
 	return c
 }
 
-// untilInputCloses gives a context that ends when the process that started the
+// untilInputCloses returns a context that ends when the process that started the
 // command goes away in any manner: its end of the pipe closes.
 func untilInputCloses(c *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, os.Interrupt)

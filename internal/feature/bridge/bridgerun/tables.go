@@ -18,7 +18,7 @@ type Tables struct {
 	Kernel *kernel.Kernel
 }
 
-// Source gives what the nouns of the maps are read from.
+// Source returns what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return Tables{Table: bridgetable.Of(d.Datapath), Kernel: d.Kernel} }
 
 // Links lists the devices.

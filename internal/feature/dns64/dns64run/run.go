@@ -54,7 +54,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	})
 }
 
-// Status says whether the name server listens on all its addresses.
+// Status reports whether the name server listens on all its addresses.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(s *server) []state.Health {
 		if s.running == nil {
@@ -128,7 +128,7 @@ func (n *nameServer) close() {
 	n.pool.Close()
 }
 
-// NameServer gives what the API shows, nil if there is no name server.
+// NameServer returns what the API shows, nil if there is no name server.
 func (r *Runner) NameServer() *dns64.Row {
 	return task.Get(context.Background(), r.loop, (*server).row)
 }

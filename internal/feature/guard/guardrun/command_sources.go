@@ -26,7 +26,7 @@ func someSources(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// sources gives the prefixes of arguments and of a file; empty: there is none.
+// sources returns the prefixes of arguments and of a file; empty: there is none.
 func sources(c *cobra.Command, r runner.Commands, file string, args []string) (list []netip.Prefix, err error) {
 	what := c.CommandPath()
 	if err := r.Root(what); err != nil {

@@ -69,7 +69,7 @@ func New(ctx context.Context, d runner.Doors) runner.Runner {
 	return &Runner{d, task.StartLoop(ctx, "guard", &blocking{next: make(chan *config.File, 1)}, nil), task.NewGate()}
 }
 
-// Ready gives what is closed once the list is in force that was wanted first,
+// Ready returns what is closed once the list is in force that was wanted first,
 // as far as it could be read; nil if none is wanted.
 func (r *Runner) Ready() <-chan struct{} {
 	if !task.Get(context.Background(), r.loop, func(b *blocking) bool { return b.task != nil }) {
@@ -78,7 +78,7 @@ func (r *Runner) Ready() <-chan struct{} {
 	return r.first.Opened()
 }
 
-// Awaited says what Ready waits for: until then what the list blocks is let in.
+// Awaited returns what Ready waits for: until then what the list blocks is let in.
 func (r *Runner) Awaited() string {
 	return "reading the block list"
 }
@@ -108,7 +108,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	})
 }
 
-// Status says whether the block list is in force as a whole.
+// Status reports whether the block list is in force as a whole.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(b *blocking) []state.Health {
 		l := b.list.Load()
@@ -131,7 +131,7 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// BlockList gives the list in force; empty: nothing is guarded, or it is not known.
+// BlockList returns the list in force; empty: nothing is guarded, or it is not known.
 func (r *Runner) BlockList(ctx context.Context) []guard.BlockList {
 	l := task.Get(ctx, r.loop, func(b *blocking) *inForce { return b.list.Load() })
 	if l == nil || !l.known || !l.guarded {

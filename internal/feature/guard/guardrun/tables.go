@@ -20,7 +20,7 @@ type Tables struct {
 	Dirs paths.Dirs
 }
 
-// Source gives what the nouns of the maps are read from.
+// Source returns what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return Tables{Table: guardtable.Of(d.Datapath), Dirs: d.Paths} }
 
 // Blocked lists the sources that weft block has blocked.

@@ -17,13 +17,13 @@ type Tables struct {
 	Kernel *kernel.Kernel
 }
 
-// Source gives what the nouns of the maps are read from.
+// Source returns what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 // Links lists the devices.
 func (t Tables) Links() ([]state.LinkFact, error) { return t.Kernel.Links() }
 
-// Counters gives what the programs count.
+// Counters returns what the programs count.
 func (t Tables) Counters() (rows []host.Counter, err error) {
 	counts, err := t.Counts()
 	for _, c := range counts {

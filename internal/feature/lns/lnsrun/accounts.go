@@ -117,7 +117,7 @@ type retiree struct {
 	since time.Time
 }
 
-// client gives the client for accounting records of a session of a section; nil: there
+// client returns the client for accounting records of a session of a section; nil: there
 // is none. A section that has lost its servers keeps the client for sessions that
 // began before.
 func (a *accounts) client(section string, began time.Time) *aaa.Client {

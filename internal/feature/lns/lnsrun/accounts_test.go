@@ -83,7 +83,7 @@ func ends(t *testing.T, s *running, ids ...string) {
 	s.notify(s.ctx, reported)
 }
 
-// killed gives what a process leaves that is killed now.
+// killed returns what a process leaves that is killed now.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "subscribers.db"))

@@ -144,7 +144,7 @@ func (s *subscribers) Authenticate(q subscriber.AuthRequest) {
 	}
 }
 
-// queue gives the queue of a section's Access-Requests.
+// queue returns the queue of a section's Access-Requests.
 func (a *accounts) queue(section string) *queue {
 	if a.asking[section] == nil {
 		a.asking[section] = &queue{most: aaa.AtATime}

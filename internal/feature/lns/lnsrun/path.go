@@ -60,7 +60,7 @@ func (s *subscribers) putSessions(t subscriber.SessionDelta) {
 	}
 }
 
-// Number gives the sequence number for a packet that the daemon itself sends on a
+// Number returns the sequence number for a packet that the daemon itself sends on a
 // session which the programs forward.
 func (s *subscribers) Number(session uint16) (uint16, bool) {
 	if s.path == nil {

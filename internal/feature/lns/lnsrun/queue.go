@@ -19,7 +19,7 @@ func (q *queue) put(one question) bool {
 	return true
 }
 
-// next gives the next question that is still useful; false: there is none, and the
+// next returns the next question that is still useful; false: there is none, and the
 // caller stops working.
 func (q *queue) next(worth func(question) bool) (one question, ok bool) {
 	for len(q.waiting) > 0 {

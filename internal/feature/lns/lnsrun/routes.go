@@ -67,7 +67,7 @@ func coveredBy(servers []subscriber.ServerSettings) []netip.Prefix {
 	return list
 }
 
-// needs gives the prefixes of a session that need routes of their own.
+// needs returns the prefixes of a session that need routes of their own.
 func (r *subscriberRoutes) needs(s state.L2TPSession) []netip.Prefix {
 	if s.Trusted {
 		return nil // a client's session: its routes are the plan's
@@ -119,7 +119,7 @@ func (s *subscribers) unroute(list []netip.Prefix) {
 	}
 }
 
-// delegatedTo gives the prefixes that servers have delegated to our clients.
+// delegatedTo returns the prefixes that servers have delegated to our clients.
 func delegatedTo(learned map[string]subscriber.Learned) []netip.Prefix {
 	var list []netip.Prefix
 	for _, l := range learned {

@@ -32,7 +32,7 @@ type Runner struct {
 	state  *subscribers // owned by the loop until it has ended
 }
 
-// New gives the constructor of the runner. hosts answers router solicitations and
+// New returns the constructor of the runner. hosts answers router solicitations and
 // DHCPv6 messages of subscribers.
 func New(hosts subscriber.HostResponder) func(context.Context, runner.Doors) runner.Runner {
 	return func(ctx context.Context, d runner.Doors) runner.Runner { return start(ctx, d, hosts) }
@@ -68,7 +68,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	return r.box.Ask(ctx, func(s *subscribers) { s.set(s.ctx, round.File, round.Facts, k) })
 }
 
-// Status gives the health of each section and of the routes to subscribers.
+// Status returns the health of each section and of the routes to subscribers.
 func (r *Runner) Status(ctx context.Context) (list []state.Health) {
 	fault := errors.Join(r.loop.Fault(), r.state.guard.Fault())
 	for _, name := range r.Sections(ctx) {
@@ -96,7 +96,7 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// Facts gives the numbers of sections, and the addresses and prefixes that clients
+// Facts returns the numbers of sections, and the addresses and prefixes that clients
 // have from their L2TP servers.
 func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Facts) (err error) {
 	facts.LNSes = map[string]int{}

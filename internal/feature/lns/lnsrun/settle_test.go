@@ -115,7 +115,7 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// take gives what was sent since the last time.
+// take returns what was sent since the last time.
 func (l *ledger) take() []moment {
 	l.mu.Lock()
 	defer l.mu.Unlock()

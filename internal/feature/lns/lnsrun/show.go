@@ -36,7 +36,7 @@ func (r *Runner) Subscribers(ctx context.Context) iter.Seq[lns.Subscriber] {
 	}
 }
 
-// Details gives all sessions that who matches, with their history.
+// Details returns all sessions that who matches, with their history.
 func (r *Runner) Details(ctx context.Context, who string) lns.Details {
 	d := lns.Details{Sessions: []lns.Detail{}}
 	boot := clockBegan(time.Now())
@@ -67,7 +67,7 @@ func clockBegan(now time.Time) time.Time {
 	return now.Add(-time.Duration(t.Nano()))
 }
 
-// Sections gives the names of the [lns.NAME].
+// Sections returns the names of the [lns.NAME].
 func (r *Runner) Sections(ctx context.Context) []string {
 	return get(ctx, r.box, func(s *subscribers) []string {
 		list := []string{}
@@ -98,7 +98,7 @@ func (r *Runner) LNSStats(ctx context.Context) subscriber.Stats {
 	})
 }
 
-// Pools gives the use of the sections' pools, RADIUS the counters of their servers.
+// Pools returns the use of the sections' pools, RADIUS the counters of their servers.
 func (r *Runner) Pools(ctx context.Context) []subscriber.PoolRow {
 	return get(ctx, r.box, func(s *subscribers) []subscriber.PoolRow { return s.engine.Pools() })
 }

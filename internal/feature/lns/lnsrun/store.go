@@ -22,7 +22,7 @@ func (one *save) empty() bool {
 	return len(one.store)+len(one.leases)+len(one.reported)+len(one.gone.GoneTunnels)+len(one.gone.GoneSessions) == 0 && one.learned == nil
 }
 
-// changes gives the changes since the last change set.
+// changes returns the changes since the last change set.
 func (s *subscribers) changes(learned map[string]subscriber.Learned) *save {
 	b := s.engine.Take()
 	reported, accounts := s.account(b.Accounts)

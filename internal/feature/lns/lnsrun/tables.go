@@ -5,5 +5,5 @@ import (
 	"weft/internal/runner"
 )
 
-// Source gives what the nouns that read the maps need.
+// Source returns what the nouns that read the maps need.
 func Source(d runner.Doors) any { return subscribertable.Of(d.Datapath) }

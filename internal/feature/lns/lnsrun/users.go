@@ -74,7 +74,7 @@ func (s *subscribers) follow(users map[string][]lns.User) {
 	}
 }
 
-// namedUsersFiles gives the users_files of a configuration, each with its sections.
+// namedUsersFiles returns the users_files of a configuration, each with its sections.
 func namedUsersFiles(f *config.File) map[string][]string {
 	m := map[string][]string{}
 	for _, name := range f.Names("lns") {
@@ -92,7 +92,7 @@ type usersFiles struct {
 	files map[string]*usersFile
 }
 
-// all gives the users of all files.
+// all returns the users of all files.
 func (u *usersFiles) all() map[string][]lns.User {
 	m := map[string][]lns.User{}
 	for name, one := range u.files {
@@ -180,7 +180,7 @@ func readUsersFile(f *config.File, name string) ([]lns.User, []state.Problem) {
 	return users, problems
 }
 
-// Check gives the problems of the users_files that f names, for weft check.
+// Check returns the problems of the users_files that f names, for weft check.
 func Check(f *config.File) []state.Problem {
 	var all []state.Problem
 	for name := range namedUsersFiles(f) {

@@ -280,7 +280,7 @@ func (r *allocationRun) write(path string, f *allocationFile, now time.Time, los
 	return nil
 }
 
-// bound gives the bindings of a file's translators that are not among the
+// bound returns the bindings of a file's translators that are not among the
 // events, and that the file does not have yet.
 func (r *allocationRun) bound(path string, f *allocationFile, events []state.BindingEvent) ([]state.BindingEvent, error) {
 	since := f.until.Add(-overlap)

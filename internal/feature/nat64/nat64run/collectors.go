@@ -46,7 +46,7 @@ func (r *allocationRun) wait(ctx context.Context) {
 	}
 }
 
-// collectors gives what the metrics show.
+// collectors returns what the metrics show.
 func (a *allocations) collectors() (list []nat64.Collector) {
 	if a.running == nil {
 		return nil

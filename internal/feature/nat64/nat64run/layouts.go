@@ -57,7 +57,7 @@ func (r *allocationRun) setLayouts(f *config.File) error {
 	return nil
 }
 
-// layoutsIn gives the blocks of translators whose history is in a file.
+// layoutsIn returns the blocks of translators whose history is in a file.
 func layoutsIn(f *config.File, tasks map[int]allocationTask, path string) map[string]allocationlog.Layout {
 	all := map[string]allocationlog.Layout{}
 	for _, t := range tasks {

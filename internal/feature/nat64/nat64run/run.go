@@ -65,7 +65,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	})
 }
 
-// Status says whether translators have their slow paths and logs.
+// Status reports whether translators have their slow paths and logs.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(p *parts) (list []state.Health) {
 		for name, s := range p.slow.set.All() {
@@ -91,24 +91,24 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// SlowCounts gives what the slow paths made of packets, by translator.
+// SlowCounts returns what the slow paths made of packets, by translator.
 func (r *Runner) SlowCounts() map[string]map[state.Outcome]uint64 {
 	return task.Get(context.Background(), r.loop, func(p *parts) map[string]map[state.Outcome]uint64 { return p.slow.counts() })
 }
 
-// Who gives the holders of a port.
+// Who returns the holders of a port.
 func (r *Runner) Who(q nat64.WhoQuery) (rows []nat64.HolderRow, err error) {
 	ctx := context.Background()
 	failed := r.loop.Ask(ctx, func(p *parts) { rows, err = p.allocations.who(q) })
 	return rows, errors.Join(failed, err)
 }
 
-// Collectors gives how the collectors of allocations are doing.
+// Collectors returns how the collectors of allocations are doing.
 func (r *Runner) Collectors() []nat64.Collector {
 	return task.Get(context.Background(), r.loop, func(p *parts) []nat64.Collector { return p.allocations.collectors() })
 }
 
-// Facts gives the numbers of translators, and the prefixes that CLATs have
+// Facts returns the numbers of translators, and the prefixes that CLATs have
 // found here.
 func Facts(_ context.Context, d runner.Doors, _ state.Questions, facts *state.Facts) (err error) {
 	facts.Translators = map[string]int{}

@@ -133,7 +133,7 @@ func (p *slowPath) fault() error {
 	return nil
 }
 
-// health says whether the slow path works.
+// health reports whether the slow path works.
 func (p *slowPath) health(name string) state.Health {
 	remedy := "fragments and ICMP errors are lost until its device " + p.slow.Device + " is there again"
 	if p.Fault() == nil {
@@ -154,7 +154,7 @@ func (p *slowPath) watchTime(ctx context.Context, device *slowpath.Device) error
 	return nil
 }
 
-// resolver gives the slow paths of stateful translators their way to state.
+// resolver returns the slow paths of stateful translators their way to state.
 // Without it they translate nothing, and all other translators go on.
 func resolver(d *datapath.Datapath, f *config.File) (translate.Bindings, error) {
 	if nat64.Tables(f).Sessions == 0 {
@@ -167,7 +167,7 @@ func resolver(d *datapath.Datapath, f *config.File) (translate.Bindings, error) 
 	return r, nil
 }
 
-// counts gives what the slow paths made of packets, by translator.
+// counts returns what the slow paths made of packets, by translator.
 func (s *slowPaths) counts() map[string]map[state.Outcome]uint64 {
 	all := map[string]map[state.Outcome]uint64{}
 	for name, p := range s.set.All() {
@@ -206,7 +206,7 @@ func StartSlowPaths(ctx context.Context, log *slog.Logger, clock func() int64, d
 	return s, err
 }
 
-// Counts gives what they decided so far, and how many packets they are done with.
+// Counts returns what they decided so far, and how many packets they are done with.
 func (s SlowPaths) Counts() (counts map[state.Outcome]uint64, served uint64) {
 	counts = map[state.Outcome]uint64{}
 	for _, p := range s.paths.set.All() {
@@ -220,7 +220,7 @@ func (s SlowPaths) Counts() (counts map[state.Outcome]uint64, served uint64) {
 	return counts, served
 }
 
-// Images gives the addresses that translators put in the place of a.
+// Images returns the addresses that translators put in the place of a.
 func (s SlowPaths) Images(a netip.Addr) (images []netip.Addr) {
 	for _, p := range s.paths.set.All() {
 		images = append(images, p.slow.Images(a)...)

@@ -21,13 +21,13 @@ type Tables struct {
 	Datapath *datapath.Datapath
 }
 
-// Source gives what the nouns of the maps are read from.
+// Source returns what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return TablesOf(d.Datapath) }
 
-// TablesOf gives those of a datapath; nil: nothing of weft's is in the kernel.
+// TablesOf returns those of a datapath; nil: nothing of weft's is in the kernel.
 func TablesOf(d *datapath.Datapath) Tables { return Tables{nat64table.Of(d), d} }
 
-// names gives the names of translators by their number.
+// names returns the names of translators by their number.
 func (t Tables) names() (map[int]string, error) {
 	translators, err := t.Translators()
 	names := map[int]string{}
@@ -37,7 +37,7 @@ func (t Tables) names() (map[int]string, error) {
 	return names, err
 }
 
-// Traffic gives what a translator carried.
+// Traffic returns what a translator carried.
 func (t Tables) Traffic(id int) (to4, to6 nat64.Volume, err error) {
 	v4, v6, err := t.Volumes(id)
 	return nat64.Volume(v4), nat64.Volume(v6), err
@@ -64,7 +64,7 @@ func named[D, R any](t Tables, all iter.Seq2[D, error], of func(names map[int]st
 	}
 }
 
-// Bound gives the bindings that have sessions.
+// Bound returns the bindings that have sessions.
 func (t Tables) Bound() iter.Seq2[nat64.Binding, error] {
 	return named(t, t.Bindings(), func(names map[int]string, b nat64table.Binding) nat64.Binding {
 		return nat64.Binding{
@@ -74,7 +74,7 @@ func (t Tables) Bound() iter.Seq2[nat64.Binding, error] {
 	})
 }
 
-// Open gives the sessions.
+// Open returns the sessions.
 func (t Tables) Open() iter.Seq2[nat64.Session, error] { return named(t, t.Sessions(), sessionRow) }
 
 func sessionRow(names map[int]string, s nat64table.Session) nat64.Session {
@@ -85,7 +85,7 @@ func sessionRow(names map[int]string, s nat64table.Session) nat64.Session {
 	}
 }
 
-// Holders gives the subscribers that have something.
+// Holders returns the subscribers that have something.
 func (t Tables) Holders() iter.Seq2[nat64.Subscriber, error] {
 	bits := map[int]int{}
 	allocators, err := t.Allocators()
@@ -104,7 +104,7 @@ func (t Tables) Holders() iter.Seq2[nat64.Subscriber, error] {
 	})
 }
 
-// Used gives what stateful translators have made and ended.
+// Used returns what stateful translators have made and ended.
 func (t Tables) Used() (list []nat64.Usage, err error) {
 	names, err := t.names()
 	if err != nil {
@@ -120,7 +120,7 @@ func (t Tables) Used() (list []nat64.Usage, err error) {
 	return list, err
 }
 
-// EventsLost gives how many events the ring had no room for.
+// EventsLost returns how many events the ring had no room for.
 func (t Tables) EventsLost() (uint64, error) { return t.LogEventsLost() }
 
 // Flush ends the sessions that fit, and gives how many those were.

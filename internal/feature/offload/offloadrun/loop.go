@@ -233,7 +233,7 @@ func (o *offers) turn() <-chan time.Time {
 	return always
 }
 
-// passedWhenIdle gives the news of flows when all of before are done with.
+// passedWhenIdle returns the news of flows when all of before are done with.
 func (r *offloadRun) passedWhenIdle() <-chan []state.PassedFlow {
 	if len(r.offers.waiting) > 0 {
 		return nil

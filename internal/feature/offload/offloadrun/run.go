@@ -53,7 +53,7 @@ type offloader struct {
 	again       task.Wake       // programs may have come or gone, and what devices can with them: no event says so
 }
 
-// New gives the constructor of the runner. ctx ends when the router stops.
+// New returns the constructor of the runner. ctx ends when the router stops.
 func New(ctx context.Context, d runner.Doors) runner.Runner {
 	return &Runner{doors: d, loop: task.StartLoop(ctx, "offload", &offloading{}, nil)}
 }
@@ -165,13 +165,13 @@ func (r *Runner) with(ctx context.Context, f func(asked)) error {
 	return errors.New("flow offload has just stopped")
 }
 
-// Offload gives the offloader's status, for the API.
+// Offload returns the offloader's status, for the API.
 func (r *Runner) Offload(ctx context.Context) (status offload.Status, err error) {
 	err = r.with(ctx, func(a asked) { status = a.service.Status(a.now) })
 	return status, err
 }
 
-// Ages gives the time since flows were offloaded, for the API.
+// Ages returns the time since flows were offloaded, for the API.
 func (r *Runner) Ages(ctx context.Context, flows []offload.FlowPair) (ages []int, err error) {
 	err = r.with(ctx, func(a asked) { ages = a.service.Ages(flows, a.now) })
 	return ages, err
@@ -292,7 +292,7 @@ func Inspect(ctx context.Context, d runner.Doors, f *config.File, facts *state.F
 	facts.PacketRules, facts.RefusalRules = packetRules(ctx, d.Kernel, f)
 }
 
-// Check gives the reasons for which parts of the file's [offload] cannot be offloaded
+// Check returns the reasons for which parts of the file's [offload] cannot be offloaded
 // on this host. facts are complete, and inspected.
 func Check(f *config.File, facts state.Facts) []state.Problem {
 	if offload.From(f) == nil {

@@ -13,7 +13,7 @@ import (
 // Tables are the sources of the nouns of flow offload.
 type Tables struct{ Datapath *datapath.Datapath }
 
-// Source gives what the nouns that read the maps need.
+// Source returns what the nouns that read the maps need.
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath} }
 
 // View opens the tables of flows.

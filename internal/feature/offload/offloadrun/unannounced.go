@@ -32,7 +32,7 @@ func readUnannounced(dir string) (map[uint32]bool, error) {
 	return known, nil
 }
 
-// unannounced gives the connections whose end the kernel will not announce:
+// unannounced returns the connections whose end the kernel will not announce:
 // those that were there before weft first listened here.
 func unannounced(ctx context.Context, d runner.Doors) (map[uint32]bool, error) {
 	known, err := readUnannounced(d.Paths.Run)

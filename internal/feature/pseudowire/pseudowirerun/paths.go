@@ -114,7 +114,7 @@ func (w *pathWatcher) run(ctx context.Context, works func()) error {
 	}
 }
 
-// sizes gives how large packets may be, by way.
+// sizes returns how large packets may be, by way.
 func sizes(paths map[state.Endpoints]state.PseudowirePath) map[state.Endpoints]int {
 	sizes := make(map[state.Endpoints]int, len(paths))
 	for endpoints, way := range paths {

@@ -36,7 +36,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	})
 }
 
-// Status says whether paths are followed and fragments taken.
+// Status reports whether paths are followed and fragments taken.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(p *parts) (list []state.Health) {
 		if p.paths.task != nil {

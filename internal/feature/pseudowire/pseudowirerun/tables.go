@@ -16,7 +16,7 @@ type Tables struct {
 	Kernel   *kernel.Kernel
 }
 
-// Source gives what the nouns of the maps are read from.
+// Source returns what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 func (t Tables) Pseudowires() ([]state.Pseudowire, error) {

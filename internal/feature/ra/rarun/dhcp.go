@@ -28,7 +28,7 @@ func (a *link) setUnkept(err error) {
 	a.unkept = err
 }
 
-// leasesFault says why leases are not kept.
+// leasesFault returns why leases are not kept.
 func (a *link) leasesFault() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,7 +159,7 @@ func (a *link) setRouted(p netip.Prefix, err error) {
 	}
 }
 
-// routeFault says which delegated prefix is not routed, nil if all are.
+// routeFault returns which delegated prefix is not routed, nil if all are.
 func (a *link) routeFault() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -64,7 +64,7 @@ func newLink(d runner.Doors, settings ra.Settings, was announced) *link {
 	}
 }
 
-// update gives the link other settings; it always can.
+// update changes the settings of the link; it always can.
 func (a *link) update(s ra.Settings) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,7 +82,7 @@ func (a *link) announced() announced {
 	return announced{a.ra.Settings(), a.ra.Deprecated()}
 }
 
-// spaces gives what prefixes are delegated out of.
+// spaces returns what prefixes are delegated out of.
 func (a *link) spaces() []netip.Prefix {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -62,7 +62,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	})
 }
 
-// Status says whether each link is served.
+// Status reports whether each link is served.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(s *links) (list []state.Health) {
 		for name, a := range s.set.All() {
@@ -91,7 +91,7 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// Links gives what the API shows.
+// Links returns what the API shows.
 func (r *Runner) Links() []ra.Row {
 	return task.Get(context.Background(), r.loop, func(s *links) []ra.Row {
 		list := []ra.Row{}

@@ -206,7 +206,7 @@ func (m *model) receives() {
 	}
 }
 
-// words says what a fib's value leads to.
+// words returns what a fib's value leads to.
 func (m *model) words(n uint32) string {
 	h := m.memory.nexthops[n]
 	switch h.Kind {

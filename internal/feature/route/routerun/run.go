@@ -42,7 +42,7 @@ type wanted struct {
 
 func (w wanted) equal(v wanted) bool { return w.tables == v.tables && slices.Equal(w.kernel, v.kernel) }
 
-// wantedOf gives what f wants; no tables if it has no [route].
+// wantedOf returns what f wants; no tables if it has no [route].
 func wantedOf(f *config.File, facts state.Facts) wanted {
 	return wanted{route.TablesOf(f), route.KernelTables(f, facts)}
 }
@@ -76,7 +76,7 @@ func (s *routing) stop() {
 	}
 }
 
-// Status says whether the mirror runs, and which family is left to the kernel.
+// Status reports whether the mirror runs, and which family is left to the kernel.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	running, fault := false, error(nil)
 	_ = r.loop.Ask(ctx, func(s *routing) {
@@ -209,7 +209,7 @@ func (r *Runner) running(ctx context.Context) (*mirror, error) {
 	return nil, errors.New("the mirror of the routes is not running; the log says why")
 }
 
-// Mirror tells how the mirror is doing, for the metrics.
+// Mirror returns how the mirror is doing, for the metrics.
 func (r *Runner) Mirror(ctx context.Context) (route.Mirror, error) {
 	m, err := r.running(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *Runner) Explain(ctx context.Context, table int, a netip.Addr) (e fib.Ex
 	return e, errors.Join(failed, err)
 }
 
-// FIB gives the statistics of the tables and what the mirror holds, for the API.
+// FIB returns the statistics of the tables and what the mirror holds, for the API.
 func (r *Runner) FIB(ctx context.Context) (f route.FIB, err error) {
 	err = r.with(ctx, func(s *route.Service) {
 		status := s.Status()

@@ -20,7 +20,7 @@ type Tables struct {
 	Kernel   *kernel.Kernel
 }
 
-// Source gives what the nouns of the maps are read from.
+// Source returns what the nouns of the maps are read from.
 func Source(d runner.Doors) any { return Tables{Datapath: d.Datapath, Kernel: d.Kernel} }
 
 // View opens the tables that are in use.
@@ -40,5 +40,5 @@ func (t Tables) Neighbours(ctx context.Context) ([]state.KernelNeighbour, error)
 // Links lists the devices.
 func (t Tables) Links() ([]state.LinkFact, error) { return t.Kernel.Links() }
 
-// DeviceName gives the name of a device by its index.
+// DeviceName returns the name of a device by its index.
 func (t Tables) DeviceName(index int) string { return datapath.DeviceName(index) }

@@ -80,7 +80,7 @@ func (r *Runner) Apply(ctx context.Context, round runner.Round) error {
 	})
 }
 
-// Status says whether sessions are shared.
+// Status reports whether sessions are shared.
 func (r *Runner) Status(ctx context.Context) []state.Health {
 	return task.Get(ctx, r.loop, func(s *sharing) []state.Health {
 		if !s.used {
@@ -223,7 +223,7 @@ func (t sharedTable) List() func(func(state.ListedSession)) (bool, error) {
 	return t.Sharer.List().Next
 }
 
-// inSyncFile says which tables have been brought up to what the peers had.
+// inSyncFile returns which tables have been brought up to what the peers had.
 func (s *sharing) inSyncFile() string { return filepath.Join(s.doors.Paths.Run, "failover.json") }
 
 type inSync struct {
@@ -245,7 +245,7 @@ func (s *sharing) settle(tables uint64) {
 	}
 }
 
-// Sharing gives what the API shows, nil if nothing is shared.
+// Sharing returns what the API shows, nil if nothing is shared.
 func (r *Runner) Sharing() *sessionsync.Row {
 	ctx := context.Background()
 	running := task.Get(ctx, r.loop, func(s *sharing) *sharer { return s.running })

@@ -85,7 +85,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 	})
 }
 
-// Drops gives the rows of weft show dscp.
+// Drops returns the rows of weft show dscp.
 func (r *Runner) Drops(ctx context.Context) (rows []dscp.Row, err error) {
 	asked := r.loop.Ask(ctx, func(m *meter) { rows, err = slices.Clone(m.rows), m.fault })
 	return rows, cmp.Or(asked, err)
