@@ -41,8 +41,9 @@ is left behind.
 
 IFACE is the NAME of an [interface.NAME] or its device; the report names the
 others in the same way. The capture is pcap or pcapng, Ethernet or raw IP, from
-standard input unless --read names a file. Its timestamps are the router's
-clock. State persists from packet to packet.
+standard input unless --read names a file. Its timestamps are the daemon's
+clock; sessions of a stateful translator and caches of the programs live by the
+kernel's, so a pause in the capture does not end them. State persists from packet to packet.
 
 With raw IP, all neighbours are known, and the report has raw IP. With Ethernet
 no neighbour answers, and the kernel's requests to neighbours are in the report.
@@ -51,8 +52,9 @@ A device has the host's MAC and MTU if the host has it. Otherwise its MTU is
 1500 or the file's, and its MAC is 02:77:65:66:74:NN (NN: its position in the
 file), or, for IFACE, the destination of the first Ethernet frame. If the host
 has all the devices, their routes are copied. If no default route is copied,
-IPv4 and IPv6 get one out of the first interface with such an address. The
-host's firewall is not copied.
+IPv4 and IPv6 get one out of the first interface with such an address; if there
+is none, IPv4 out of the last interface and IPv6 out of the first. The host's
+firewall is not copied.
 
 Subscribers of [lns.NAME] have the sessions of this host's programs, so that
 packets to and from them are explained; --sessions FILE reads them from the

@@ -255,7 +255,8 @@ func (d *Datapath) chosen(p program) (*ebpf.CollectionSpec, error) {
 		return nil, err
 	}
 	for name, on := range map[string]bool{
-		"nat64_force_slow": d.options.ForceSlow, "slow_unlimited": d.options.UnlimitedSlow,
+		// what the slow path itself asks (a program without a hook) is not forced back to it
+		"nat64_force_slow": d.options.ForceSlow && p.hook != "", "slow_unlimited": d.options.UnlimitedSlow,
 		"nat64_test_clock": d.options.TestClock, "nat64_no_errors": d.options.TestClock,
 	} {
 		if v := spec.Variables[name]; v != nil && on {

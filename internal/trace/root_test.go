@@ -296,3 +296,45 @@ func TestAnAnswerToAFarSourceLeavesWhereItCameFrom(t *testing.T) {
 		}
 	}
 }
+
+// The slow path's own question to a stateful translator is not forced back to it.
+func TestAStatefulTranslatorIsTracedBySlowPath(t *testing.T) {
+	needRoot(t)
+	file := `[interface.lan]
+device = "wefttrace-lan"
+addresses = ["2001:db8:1::1/64"]
+[interface.wan]
+device = "wefttrace-wan"
+addresses = ["198.51.100.1/24"]
+[nat64.main]
+mode = "stateful"
+interfaces = ["lan", "wan"]
+prefix = "2001:db8:64::/96"
+pools = [{ ipv4 = "203.0.113.1" }]
+`
+	capture := captureOf(t, true, udp6(t, "2001:db8:1::7", "2001:db8:64::198.51.100.9", 64, "x"))
+	for _, r := range runTrace(t, capture, "--config", configFile(t, file), "--in", "lan", "--via", "slow") {
+		if r.Verdict != "forward" || len(r.Outputs) != 1 || r.Outputs[0].Interface != "wan" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A device of less than 1280 bytes has no IPv6, and IPv4 all the same.
+func TestADeviceTooSmallForIPv6IsTraced(t *testing.T) {
+	needRoot(t)
+	file := `[interface.lan]
+device = "wefttrace-lan"
+addresses = ["192.0.2.1/24"]
+mtu = 1000
+[interface.wan]
+device = "wefttrace-wan"
+addresses = ["198.51.100.1/24"]
+`
+	capture := captureOf(t, true, udp4(t, "192.0.2.7", "198.51.100.9", 64, "x"))
+	for _, r := range runTrace(t, capture, "--config", configFile(t, file), "--in", "lan") {
+		if len(r.Outputs) != 1 || r.Outputs[0].Interface != "wan" {
+			t.Errorf("%+v", r)
+		}
+	}
+}

@@ -138,7 +138,12 @@ var patient = []struct{ name, value string }{
 	{"retrans_time_ms", "86400000"},
 	{"base_reachable_time_ms", "86400000"},
 	{"delay_first_probe_time", "86400"},
+	// The kernel's ICMP errors of all namespaces share a socket for each CPU: those that
+	// wait here for a neighbour must not use up its buffer.
+	{"unres_qlen_bytes", "8192"},
 }
+
+const ipv6Least = 1280 // RFC 8200 section 5: below it the kernel has no IPv6 on a device
 
 func prepareNear() error {
 	for _, s := range quiet {
@@ -192,6 +197,9 @@ func (w *topology) add(d device, i, mtu int, far netns.NsHandle) error {
 	}
 	for _, s := range patient {
 		for _, family := range []string{"ipv4", "ipv6"} {
+			if family == "ipv6" && mtu < ipv6Least {
+				continue
+			}
 			if err := writeSysctl("net/"+family+"/neigh/"+d.dev+"/"+s.name, s.value); err != nil {
 				return err
 			}
@@ -301,7 +309,8 @@ func (w *topology) routes(f *config.File, host map[string]HostDevice, warn func(
 	}
 	for is6, i := range map[bool]int{false: len(w.devices) - 1, true: 0} {
 		if !has[is6] && len(w.devices) > 0 {
-			if err := w.defaultRoute(w.devices[i], is6); err != nil {
+			err := w.defaultRoute(w.devices[i], is6)
+			if err != nil && !errors.Is(err, unix.ENODEV) { // a device too small for IPv6 has none
 				return err
 			}
 		}
