@@ -43,7 +43,8 @@ IFACE is the NAME of an [interface.NAME] or its device; the report names the
 others in the same way. The capture is pcap or pcapng, Ethernet or raw IP, from
 standard input unless --read names a file. Its timestamps are the daemon's
 clock; sessions of a stateful translator and caches of the programs live by the
-kernel's, so a pause in the capture does not end them. State persists from packet to packet.
+kernel's, so a pause in the capture does not end them. State persists from
+packet to packet.
 
 With raw IP, all neighbours are known, and the report has raw IP. With Ethernet
 no neighbour answers, and the kernel's requests to neighbours are in the report.
