@@ -108,8 +108,6 @@ type Endpoint struct {
 	unproven unproven
 	refused  limit.Bucket
 	sessions map[uint16]*Session
-	nextT    uint16
-	nextS    uint16
 	// ids of what is gone, and is in the datapath as long as it was not removed there: a
 	// new tunnel or session with such an id would be removed with it
 	leavingT map[uint16]bool
@@ -147,9 +145,6 @@ func New(host Host, clock *timer.Queue, random func([]byte)) *Endpoint {
 		leavingT: map[uint16]bool{}, leavingS: map[uint16]bool{}, asking: map[netip.Addr][]*Tunnel{},
 		unproven: unproven{peers: map[netip.Addr]*unprovenPeer{}}, changes: Changes{Stored: map[uint16]bool{}},
 	}
-	var b [4]byte
-	random(b[:])
-	e.nextT, e.nextS = uint16(b[0])<<8|uint16(b[1]), uint16(b[2])<<8|uint16(b[3])
 	return e
 }
 
@@ -207,20 +202,33 @@ func (e *Endpoint) data(from netip.AddrPort, h l2tp.Header, frame []byte) {
 	s.user.Frame(frame)
 }
 
-// freeID returns an id that is not in use; those that were in use lately come last.
-func freeID[T any](next *uint16, used map[uint16]T, leaving map[uint16]bool) (uint16, bool) {
+// freeID returns an id from id on that is not in use, nor was lately.
+func freeID[T any](id uint16, used map[uint16]T, leaving map[uint16]bool) (uint16, bool) {
 	for range 65536 {
-		*next++
-		if _, taken := used[*next]; *next != 0 && !taken && !leaving[*next] {
-			return *next, true
+		if _, taken := used[id]; id != 0 && !taken && !leaving[id] {
+			return id, true
 		}
+		id++
 	}
 	return 0, false
 }
 
+// tunnelID and sessionID return a free id that cannot be guessed from those of before: who
+// does not see the packets must not be able to name a tunnel or session (RFC 3931 section
+// 8.2 asks for that of the Session ID, too).
+func (e *Endpoint) tunnelID() (uint16, bool) { return freeID(e.anyID(), e.tunnels, e.leavingT) }
+
+func (e *Endpoint) sessionID() (uint16, bool) { return freeID(e.anyID(), e.sessions, e.leavingS) }
+
+func (e *Endpoint) anyID() uint16 {
+	var b [2]byte
+	e.random(b[:])
+	return uint16(b[0])<<8 | uint16(b[1])
+}
+
 // Connect asks a peer for a tunnel (SCCRQ); false: no id is free.
 func (e *Endpoint) Connect(local, peer netip.AddrPort, c Config) (*Tunnel, bool) {
-	id, ok := freeID(&e.nextT, e.tunnels, e.leavingT)
+	id, ok := e.tunnelID()
 	if !ok {
 		return nil, false
 	}

@@ -1,6 +1,7 @@
 package l2tp
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -60,9 +61,8 @@ func TestIdsWaitUntilTheDatapathHasForgottenThem(t *testing.T) {
 		t.Fatalf("%v have ended, %+v is gone", l.ended, c)
 	}
 	next := func() (s, t uint16) {
-		nextS, nextT := id-1, of-1
-		s, _ = freeID(&nextS, e.sessions, e.leavingS)
-		t, _ = freeID(&nextT, e.tunnels, e.leavingT)
+		s, _ = freeID(id, e.sessions, e.leavingS)
+		t, _ = freeID(of, e.tunnels, e.leavingT)
 		return s, t
 	}
 	if s, x := next(); s == id || x == of {
@@ -140,4 +140,26 @@ func FuzzEndpoint(f *testing.F) {
 			t.Fatalf("%d sessions, %d tunnels, %d timers are left", len(e.sessions), len(e.tunnels), l.clock.Len())
 		}
 	})
+}
+
+// An id does not tell the next one.
+func TestIdsCannotBeGuessed(t *testing.T) {
+	l := newLab(t)
+	e := l.endpoint
+	beside := 0
+	last := uint16(0)
+	for i := range 200 {
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 1701)
+		tunnel, ok := e.Connect(netip.MustParseAddrPort("198.51.100.1:1701"), at, Config{Owner: l})
+		if !ok {
+			t.Fatal("no id is free")
+		}
+		if d := tunnel.local - last; d < 16 || -d < 16 {
+			beside++
+		}
+		last = tunnel.local
+	}
+	if beside > 5 {
+		t.Errorf("%d of 200 ids are beside the one before", beside)
+	}
 }

@@ -46,7 +46,7 @@ func (s *Session) Tick(time.Time) {
 // Session.Request asks the peer for one. nil: no id is free.
 func (t *Tunnel) NewSession(user User) *Session {
 	e := t.endpoint
-	local, ok := freeID(&e.nextS, e.sessions, e.leavingS)
+	local, ok := e.sessionID()
 	if !ok {
 		return nil
 	}

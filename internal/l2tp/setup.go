@@ -62,7 +62,7 @@ func (e *Endpoint) requested(here, from netip.AddrPort, h l2tp.Header, body []by
 	if !ok {
 		return
 	}
-	local, ok := freeID(&e.nextT, e.tunnels, e.leavingT)
+	local, ok := e.tunnelID()
 	if !ok || len(e.tunnels)-e.unproven.count >= tunnelsMax {
 		e.refuse(here, from, h, m, l2tp.Result{Code: l2tp.StopError, Error: l2tp.ErrorResources})
 		return
@@ -148,7 +148,7 @@ func (e *Endpoint) refuse(here, from netip.AddrPort, h l2tp.Header, m *l2tp.Mess
 		return
 	}
 	id, _ := m.Uint16(l2tp.AssignedTunnelID)
-	local, _ := freeID(&e.nextT, e.tunnels, e.leavingT)
+	local, _ := e.tunnelID()
 	stop := l2tp.New(l2tp.StopCCN).AddUint16(l2tp.AssignedTunnelID, local).AddResult(r)
 	e.host.Send(here, from, l2tp.Control{Tunnel: id, Nr: h.Ns + 1, Body: stop.Marshal()}.Marshal())
 }
