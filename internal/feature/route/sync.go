@@ -1,9 +1,11 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"net/netip"
+	"slices"
 
 	"weft/fib"
 	"weft/internal/state"
@@ -89,18 +91,31 @@ func (s *Service) sweep(d *dump) {
 }
 
 // differ changes a fib where the old routes and those of now differ. Routes that are gone
-// come first: there may not be room for the old ones and the new ones together.
+// come first: there may not be room for the old ones and the new ones together. Both go in
+// the order of their addresses, by which a table needs least room beside what it holds.
 func (s *Service) differ(t *table, old *rib) {
-	var room [1]candidate
-	for p, list := range old.all() {
+	var room, other [1]candidate
+	for _, p := range inOrder(old) {
 		if t.rib.candidates(p, &room) == nil {
-			s.update(t, p, s.best(old, p, list), 0)
+			s.update(t, p, s.best(old, p, old.candidates(p, &room)), 0)
 		}
 	}
-	for p, list := range t.rib.all() {
-		s.update(t, p, s.best(old, p, old.candidates(p, &room)), s.best(t.rib, p, list))
+	for _, p := range inOrder(t.rib) {
+		s.update(t, p, s.best(old, p, old.candidates(p, &room)), s.best(t.rib, p, t.rib.candidates(p, &other)))
 	}
 	s.drop(old)
+}
+
+// inOrder returns the prefixes of a rib by their addresses, the shorter one first.
+func inOrder(b *rib) []netip.Prefix {
+	var list []netip.Prefix
+	for p := range b.all() {
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b netip.Prefix) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
+	return list
 }
 
 // drop lets go of all that a rib held.
