@@ -47,6 +47,7 @@ demo: build ## Run a demonstration: an IPv6-only host reaches an IPv4-only one (
 check: style ## Check what needs only Go: formatting, vet, staticcheck, pure packages' tests
 	$(GO) tool staticcheck ./...
 	$(GO) test $(PURE)
+	$(GO) test -run 'TestTheGuidePrints' ./tools/example
 
 test: ## Run every test, after installing what the tests need (root)
 	tools/setup.sh test
