@@ -21,6 +21,7 @@ type Facts struct {
 	SharableIDs  map[string]int               // their numbers in the datapath, as far as they are there
 	Shared       []string                     // NAMEs of translators that share sessions with other routers
 	PacketRules  []string                     // rules of the ruleset that look at each packet, and why flows cannot go past them
+	Untracked    bool                         // no rule makes the kernel track connections
 	RefusalRules []string                     // rules that may decide otherwise on the next packet of a refused flow, and why
 	NameServer   []string                     // NAMEs of the interfaces on which weft answers DNS
 	Advertises   []string                     // devices on which weft sends router advertisements

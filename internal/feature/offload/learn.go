@@ -77,6 +77,9 @@ func (s *Service) connect(ctx context.Context, list []candidate) ([]candidate, e
 	kept := list[:0]
 	for i, c := range list {
 		why := s.ready(found[i], several[i])
+		if why == WhyUntracked {
+			why = s.policy.untracked(tuples[i])
+		}
 		if found[i].Status != 0 {
 			c.c = found[i]
 			c.back = c.c.Orig == tuples[i]

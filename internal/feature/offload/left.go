@@ -101,21 +101,22 @@ func (s *Service) leftFlows(now time.Duration) []LeftFlow {
 const perPacket = " looks at each packet: "
 
 var remedies = map[Why]string{
-	WhyProtocol:  "name the protocol in protocols of [offload], if it is to be offloaded",
-	WhyStale:     "none needed: weft tries again after some more packets",
-	WhyUnknown:   "wait a moment; if this does not change, the log of weft run has the reason",
-	WhyUntracked: "remove its notrack rule, and route both directions through this router",
-	WhyYoung:     "none needed: weft tries again when both sides have sent packets",
-	WhyEnding:    "none needed: the stack forwards its last packets",
-	WhyZones:     "use one zone of connection tracking per connection",
-	WhyOld:       "reconnect, or delete its entry: conntrack -D",
-	WhyRoute:     "see ip route get: only a unicast route to one next hop can be offloaded",
-	WhyOtherWay:  "see ip route get and ip neigh: multipath routes, packet marks that are not saved with ct mark set, tunnels, or a redirect of another program cause this",
-	WhyNeighbour: "see ip neigh: the next hop does not answer",
-	WhyFull:      "raise table_size in [offload]",
-	WhyHops:      "none: the maximum is 4096",
-	WhyNoLink:    "see ip link: the device must be up",
-	WhyCollision: "use different addresses or ports for the two; the stack separates them by zone",
+	WhyProtocol:   "name the protocol in protocols of [offload], if it is to be offloaded",
+	WhyStale:      "none needed: weft tries again after some more packets",
+	WhyUnknown:    "wait a moment; if this does not change, the log of weft run has the reason",
+	WhyUntracked:  "remove its notrack rule, and route both directions through this router",
+	WhyNoTracking: trackingRemedy,
+	WhyYoung:      "none needed: weft tries again when both sides have sent packets",
+	WhyEnding:     "none needed: the stack forwards its last packets",
+	WhyZones:      "use one zone of connection tracking per connection",
+	WhyOld:        "reconnect, or delete its entry: conntrack -D",
+	WhyRoute:      "see ip route get: only a unicast route to one next hop can be offloaded",
+	WhyOtherWay:   "see ip route get and ip neigh: multipath routes, packet marks that are not saved with ct mark set, tunnels, or a redirect of another program cause this",
+	WhyNeighbour:  "see ip neigh: the next hop does not answer",
+	WhyFull:       "raise table_size in [offload]",
+	WhyHops:       "none: the maximum is 4096",
+	WhyNoLink:     "see ip link: the device must be up",
+	WhyCollision:  "use different addresses or ports for the two; the stack separates them by zone",
 }
 
 // Remedy is what an operator can do so that the flow is offloaded.

@@ -27,6 +27,9 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 			p.problem("offload.early_drop", rule, "none needed: the ruleset drops the flows that the rule may match")
 		}
 	}
+	if facts.Untracked && !c.Refused { // the table that traces refused packets looks at ct state
+		p.problem("offload", string(WhyNoTracking)+": no flow is offloaded", trackingRemedy)
+	}
 	for _, rule := range facts.PacketRules {
 		p.problem("offload", rule, "move it below the rule that accepts established connections")
 	}

@@ -52,3 +52,15 @@ func TestRulesInTheWayAreWarnedOf(t *testing.T) {
 		t.Errorf("problems: %v", problems)
 	}
 }
+
+// weft check says that nothing can be offloaded; the table of early_drop makes the kernel
+// track connections.
+func TestAHostThatTracksNoConnectionsIsWarnedOf(t *testing.T) {
+	for early, want := range map[string]int{"": 1, "early_drop = true\n": 0} {
+		f, _ := config.Load("weft.toml", []byte("[interface.lan]\n[interface.wan]\n[offload]\ninterfaces = [\"lan\", \"wan\"]\n"+early), sections())
+		problems := offload.Plan(f, state.Facts{Untracked: true}).Problems
+		if len(problems) != want || want > 0 && (problems[0].Severity != state.Warning || problems[0].Path != "offload" || problems[0].Remedy == "") {
+			t.Errorf("%q: problems: %v", early, problems)
+		}
+	}
+}

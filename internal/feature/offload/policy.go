@@ -12,6 +12,8 @@ type Policy struct {
 	Local   bool     // rules look at which addresses are the router's own (fib)
 
 	Timeouts bool // rules give connections times of their own (ct timeout)
+
+	Tracked4, Tracked6 bool // rules make the kernel track connections of IPv4, of IPv6
 }
 
 // Block is a rule that may decide differently on packets of one connection: flows that

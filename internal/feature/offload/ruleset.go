@@ -82,6 +82,7 @@ func (r *ruleset) add(entry map[string]json.RawMessage) error {
 		if err := json.Unmarshal(entry["rule"], &u); err != nil {
 			return fmt.Errorf("read a rule: %w", err)
 		}
+		r.noteTracking(u)
 		if u.Family == "inet" && u.Table == state.RefusalTable {
 			return nil
 		}

@@ -133,8 +133,58 @@ func TestATimedSetOfRefusedAddressesBlocksNoOtherFlow(t *testing.T) {
 func TestHealthNamesTheRulesThatKeepAFamilyWithTheStack(t *testing.T) {
 	wide := Block{Rule: "rule 4 of chain inet fw forward", Why: "it has a quota statement", IPv4: true, IPv6: true}
 	narrow := Block{Rule: "rule 5 of chain inet fw forward", Why: "it has a limit statement", IPv4: true, Protocol: state.ProtocolUDP}
-	list := Status{Blocks: []Block{wide, narrow}}.Health()
-	if len(list) != 1 || list[0].Name != wide.Rule || list[0].Condition != state.Degraded || list[0].Because == "" || list[0].Remedy == "" {
+	list := Status{Blocks: []Block{wide, narrow}}.Health(working)
+	if len(list) != 2 || list[1].Name != wide.Rule || list[1].Condition != state.Degraded || list[1].Because == "" || list[1].Remedy == "" {
 		t.Errorf("health is %+v, want %q alone", list, wide.Rule)
+	}
+}
+
+var working = state.Health{Feature: "offload", Condition: state.Working}
+
+// Connections are tracked once a rule of the network namespace uses tracking, and without it
+// nothing can be offloaded: health, the flows and weft check say so.
+func TestRulesetsThatTrackNoConnections(t *testing.T) {
+	in := func(family, table, expr string) string {
+		return `{"nftables":[{"table":{"family":"` + family + `","name":"` + table + `"}},
+			{"chain":{"family":"` + family + `","table":"` + table + `","name":"c","type":"filter","hook":"forward"}},
+			{"rule":{"family":"` + family + `","table":"` + table + `","chain":"c","handle":4,"expr":[` + expr + `]}}]}`
+	}
+	state4 := `{"match":{"op":"in","left":{"ct":{"key":"state"}},"right":["established"]}},{"accept":null}`
+	for name, c := range map[string]struct {
+		text       string
+		ipv4, ipv6 bool
+	}{
+		"no rules":               {`{"nftables":[]}`, false, false},
+		"accept alone":           {in("inet", "fw", `{"accept":null}`), false, false},
+		"a set of addresses":     {in("ip", "fw", `{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@ct"}},{"drop":null}`), false, false},
+		"a table bridge":         {in("bridge", "fw", state4), false, false},
+		"ct state, inet":         {in("inet", "fw", state4), true, true},
+		"ct state, ip":           {in("ip", "fw", state4), true, false},
+		"ct state, ip6":          {in("ip6", "fw", state4), false, true},
+		"a verdict map":          {in("inet", "fw", `{"vmap":{"key":{"ct":{"key":"state"}},"data":{"set":[["established",{"accept":null}]]}}}`), true, true},
+		"masquerade":             {in("ip", "nat", `{"masquerade":null}`), true, false},
+		"a match of iptables":    {in("ip", "filter", `{"xt":{"type":"match","name":"conntrack"}},{"accept":null}`), true, false},
+		"weft's own early drops": {in("inet", state.RefusalTable, state4), true, true},
+	} {
+		p, _, err := ReadRuleset([]byte(c.text))
+		if err != nil || p.Tracked4 != c.ipv4 || p.Tracked6 != c.ipv6 {
+			t.Errorf("%s: IPv4 %t, IPv6 %t, %v; want %t and %t", name, p.Tracked4, p.Tracked6, err, c.ipv4, c.ipv6)
+		}
+		if why := p.untracked(state.FlowTuple{Src: four, Dst: four}); (why == WhyNoTracking) == c.ipv4 {
+			t.Errorf("%s: an IPv4 flow that is not tracked stays with the stack because %q", name, why)
+		}
+		if why := p.untracked(state.FlowTuple{Src: six, Dst: six}); (why == WhyNoTracking) == c.ipv6 {
+			t.Errorf("%s: an IPv6 flow that is not tracked stays with the stack because %q", name, why)
+		}
+		h := Status{Untracked: p.Untracked()}.Health(working)[0]
+		if none := !c.ipv4 && !c.ipv6; (h.Condition == state.NotWorking) != none || none && h.Remedy != WhyNoTracking.Remedy() {
+			t.Errorf("%s: health is %s", name, h)
+		}
+	}
+	if h := (Status{Untracked: true, Connections: 1}).Health(working)[0]; h.Condition != state.Working {
+		t.Errorf("with an offloaded connection health is %s", h)
+	}
+	if p := (Policy{Unknown: true}); p.Untracked() || p.untracked(state.FlowTuple{}) != WhyUntracked {
+		t.Error("a ruleset that is not known is taken for one that tracks nothing")
 	}
 }

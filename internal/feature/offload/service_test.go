@@ -207,7 +207,7 @@ func newTest() (*Service, *fake) {
 		s.Neighbour(state.KernelNeighbour{Device: index, Addr: gw, MAC: peers[index], State: state.NeighbourReachable})
 	}
 	s.End()
-	s.SetPolicy(Policy{})
+	s.SetPolicy(Policy{Tracked4: true, Tracked6: true})
 	return s, f
 }
 

@@ -16,6 +16,7 @@ type Status struct {
 	RouteEvents uint64         `json:"route_events"`       // changes of routes
 	RouteHits   uint64         `json:"route_events_flows"` // those of them that took flows back
 	Left        map[Why]uint64 `json:"left"`               // how often a flow stayed with the stack
+	Untracked   bool           `json:"untracked"`          // no rule makes the kernel track connections
 	Looking     bool           `json:"looking"`            // the ruleset is being looked at, or cannot be read
 	Blocks      []Block        `json:"blocks"`             // rules that look at each packet
 	Zones       []uint16       `json:"zones"`
@@ -25,9 +26,14 @@ type Status struct {
 	Recent      []LeftFlow     `json:"recent"`            // some of those that stayed with the stack
 }
 
-// Health names the rules that keep all flows of a family with the stack. Those that keep
-// only one protocol's are common, and no fault.
-func (st Status) Health() (list []state.Health) {
+// Health adds to the health of the service that the kernel tracks no connections, and the
+// rules that keep all flows of a family with the stack. Those that keep only one protocol's
+// are common, and no fault.
+func (st Status) Health(service state.Health) []state.Health {
+	if st.Untracked && st.Connections == 0 && service.Condition == state.Working {
+		service.Condition, service.Because, service.Remedy = state.NotWorking, string(WhyNoTracking)+": no flow is offloaded", trackingRemedy
+	}
+	list := []state.Health{service}
 	for _, b := range st.Blocks {
 		if b.Protocol != 0 {
 			continue
@@ -51,7 +57,7 @@ type EarlyDrop struct {
 func (s *Service) Status(now time.Duration) Status {
 	st := Status{
 		Connections: len(s.connections.list), Hops: len(s.hops.byKey), Taken: s.taken, RouteEvents: s.routeEvents, RouteHits: s.routeHits, Generation: s.ways.Generation(),
-		Left: maps.Clone(s.counts), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
+		Left: maps.Clone(s.counts), Untracked: s.policy.Untracked(), Looking: s.policy.Unknown, Blocks: append([]Block{}, s.policy.Blocks...), Zones: append([]uint16{}, s.policy.Zones...),
 		Recent: s.leftFlows(now),
 	}
 	st.Refused, st.Refusals, st.NotRefused = []EarlyDrop{}, s.refused.taken, maps.Clone(s.refused.counts)

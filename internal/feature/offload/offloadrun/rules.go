@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weft/internal/feature/offload"
+	"weft/internal/kernel/netfilter"
 	"weft/internal/state"
 )
 
@@ -52,7 +53,7 @@ func (r *offloadRun) look(ctx context.Context) {
 		text, err := r.ruleset(ctx)
 		if err != nil {
 			found.failed, found.err = "cannot read the ruleset; no flow is offloaded", err
-		} else if found.policy, found.refusable, err = offload.ReadRuleset(text); err != nil {
+		} else if found.policy, found.refusable, err = readRuleset(text); err != nil {
 			found.failed, found.err = "cannot parse the ruleset; no flow is offloaded", err
 		}
 		select {
@@ -86,4 +87,13 @@ func (r *offloadRun) take(ctx context.Context, l looked) {
 		r.refusals.Take(1<<30, func(state.RefusedPacket) {}) // of whatever ruleset
 		r.service.SetRefusable(l.refusable)
 	}
+}
+
+// readRuleset parses the ruleset. The tables of iptables-legacy, which nft does not list, may
+// make the kernel track connections too.
+func readRuleset(text []byte) (offload.Policy, offload.Refusable, error) {
+	policy, refusable, err := offload.ReadRuleset(text)
+	legacy4, legacy6 := netfilter.LegacyTables()
+	policy.Tracked4, policy.Tracked6 = policy.Tracked4 || legacy4, policy.Tracked6 || legacy6
+	return policy, refusable, err
 }

@@ -137,7 +137,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		return []state.Health{state.HealthOf("offload", "", fault, "the stack forwards all flows; weft tries again by itself")}
 	})
 	if status, err := r.Offload(ctx); err == nil && len(list) > 0 {
-		list = append(list, status.Health()...)
+		list = status.Health(list[0])
 	}
 	return list
 }
@@ -257,22 +257,24 @@ func (o *offloader) run(ctx context.Context, works func()) (err error) {
 
 // packetRules lists what of the ruleset keeps flows with the stack, for people
 // who plan to offload. The offloader itself looks again whenever it changes.
-func packetRules(ctx context.Context, k *kernel.Kernel, f *config.File) (list, refusals []string) {
+func packetRules(ctx context.Context, f *config.File, facts *state.Facts) {
 	if offload.From(f) == nil {
-		return nil, nil
+		return
 	}
 	text, err := netfilter.Ruleset(ctx)
 	if err != nil {
-		return []string{"the ruleset cannot be read: " + err.Error()}, nil
+		facts.PacketRules = []string{"the ruleset cannot be read: " + err.Error()}
+		return
 	}
-	policy, refusable, err := offload.ReadRuleset(text)
+	policy, refusable, err := readRuleset(text)
 	if err != nil {
-		return []string{"the ruleset cannot be understood: " + err.Error()}, nil
+		facts.PacketRules = []string{"the ruleset cannot be understood: " + err.Error()}
+		return
 	}
 	for _, b := range policy.Blocks {
-		list = append(list, b.String())
+		facts.PacketRules = append(facts.PacketRules, b.String())
 	}
-	return list, refusable.Rules()
+	facts.RefusalRules, facts.Untracked = refusable.Rules(), policy.Untracked()
 }
 
 // udpStream is how long connection tracking remembers UDP that goes on; 0: it does
@@ -288,8 +290,8 @@ func udpStream(k *kernel.Kernel) time.Duration {
 
 // Inspect adds the rules of the ruleset that keep flows with the stack, for plans that
 // are shown.
-func Inspect(ctx context.Context, d runner.Doors, f *config.File, facts *state.Facts) {
-	facts.PacketRules, facts.RefusalRules = packetRules(ctx, d.Kernel, f)
+func Inspect(ctx context.Context, _ runner.Doors, f *config.File, facts *state.Facts) {
+	packetRules(ctx, f, facts)
 }
 
 // Check returns the reasons for which parts of the file's [offload] cannot be offloaded
