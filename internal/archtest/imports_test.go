@@ -38,6 +38,7 @@ func rooms() []room {
 		{"fib", nil},
 		{"schedule", nil},
 		{"wire/sessionsync", []string{"internal/state"}},
+		{"wire/ipv4", []string{"wire/checksum"}},
 		{"wire/ipv6", []string{"wire/checksum"}},
 		{"wire/oversize", []string{"wire/checksum", "wire/ipv6"}},
 		{"wire/*", nil},
