@@ -26,7 +26,7 @@ type room struct {
 // whose name ends in /* every folder is a room of its own. A name that
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
-	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit"}
+	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit", "internal/fault"}
 	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
 	doorRooms := slices.Concat(leaves, engines, []string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/store", "internal/ethtool", "internal/bus",
@@ -47,7 +47,8 @@ func rooms() []room {
 		{"internal/limit", nil},
 		{"internal/noun", nil},
 		{"internal/task", nil},
-		{"internal/paths", nil},
+		{"internal/fault", nil},
+		{"internal/paths", []string{"internal/fault"}},
 		{"internal/translate", []string{"internal/state", "wire/checksum"}},
 		{"internal/timer", nil},
 		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
@@ -64,7 +65,7 @@ func rooms() []room {
 		{"internal/feature$", append([]string{"internal/config"}, leaves...)},
 		{runs, append([]string{"internal/config", "internal/feature$", "internal/plan", "internal/runner"}, doorRooms...)},
 		{"internal/feature/*", slices.Concat([]string{"internal/config", "internal/feature$"}, leaves, engines)},
-		{"internal/reconcile", []string{"internal/state"}},
+		{"internal/reconcile", []string{"internal/fault", "internal/state"}},
 		{"internal/plan", []string{"internal/state"}},
 		{"internal/ethtool", nil},
 		{"internal/kernel/nlconn", nil},
@@ -73,8 +74,8 @@ func rooms() []room {
 		{"internal/kernel/driver", []string{"internal/state", "internal/kernel/nlconn"}},
 		{"internal/kernel/rtnetlink", []string{"internal/state", "internal/kernel/nlconn", "internal/kernel/mark", "internal/kernel/driver"}},
 		{"internal/kernel/netfilter", []string{"internal/state", "internal/task", "internal/kernel/nlconn", "internal/kernel/rtnetlink"}},
-		{"internal/kernel", []string{"internal/state", "internal/task", "internal/ethtool", "internal/store/statefile"}},
-		{"internal/datapath$", []string{"internal/state", "internal/task"}},
+		{"internal/kernel", []string{"internal/state", "internal/task", "internal/ethtool", "internal/fault", "internal/store/statefile"}},
+		{"internal/datapath$", []string{"internal/fault", "internal/state", "internal/task"}},
 		{"internal/datapath/alltables", []string{"internal/datapath"}},
 		{"internal/datapath/datapathtest", append([]string{"internal/config", "internal/feature/nat64", "internal/plan", "internal/lab/netspace", "internal/datapath$", "internal/datapath/fibtable"}, leaves...)},
 		{"internal/datapath/*", []string{"internal/datapath$", "internal/state", "internal/task", "fib"}},
@@ -82,7 +83,7 @@ func rooms() []room {
 		{"internal/dnsio", []string{"internal/task"}},
 		{"internal/ndpio", nil},
 		{"internal/dhcp6io", nil},
-		{"internal/store", nil},
+		{"internal/store", []string{"internal/fault"}},
 		{"internal/trial", []string{"internal/paths", "internal/state", "internal/store/statefile"}},
 		{"internal/l2tpio", nil},
 		{"internal/aaa", []string{"internal/task"}},

@@ -16,6 +16,7 @@ import (
 	"weft/internal/config"
 	"weft/internal/datapath"
 	"weft/internal/datapath/ability"
+	"weft/internal/fault"
 	"weft/internal/features"
 	"weft/internal/paths"
 	"weft/internal/runner"
@@ -58,11 +59,13 @@ func Run(ctx context.Context, o Options) error {
 	if err := here.Make(); err != nil {
 		return ability.Explain(err, here.Pins)
 	}
+	fault.At(fault.Begun, "directories made")
 	held, err := lock(here.Lock())
 	if err != nil {
 		return err
 	}
 	defer held.Close()
+	fault.At(fault.Begun, "locked")
 	if err := begun.settle(here, o.Log); err != nil {
 		return err
 	}
@@ -71,6 +74,7 @@ func Run(ctx context.Context, o Options) error {
 		return ability.Explain(err, here.Pins)
 	}
 	defer r.Close()
+	fault.At(fault.Begun, "datapath open")
 	if err := r.kernel.Sweep(); err != nil {
 		return ability.Explain(err, here.Pins)
 	}
@@ -86,6 +90,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.listen(ctx, f); err != nil {
 		return err
 	}
+	fault.At(fault.Begun, "listening")
 	return d.loop(ctx)
 }
 

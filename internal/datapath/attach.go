@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/fault"
 	"weft/internal/state"
 )
 
@@ -141,6 +142,7 @@ func (d *Datapath) attach(a state.Attachment) error {
 		if err := l.Update(prog); err != nil {
 			return fmt.Errorf("replace %s on %s: %w", a.Program, a.Device, err)
 		}
+		fault.At(fault.LinkUpdated, now)
 		return l.Pin(now)
 	}
 	var l link.Link
@@ -154,7 +156,12 @@ func (d *Datapath) attach(a state.Attachment) error {
 		return fmt.Errorf("attach %s to %s: %w", a.Program, a.Device, ExplainAttach(err, p.hook))
 	}
 	defer l.Close()
-	return l.Pin(now)
+	fault.At(fault.ProgramAttached, now)
+	if err := l.Pin(now); err != nil {
+		return err
+	}
+	fault.At(fault.LinkPinned, now)
+	return nil
 }
 
 func attachType(hook state.Hook) ebpf.AttachType {
@@ -190,7 +197,11 @@ func (d *Datapath) detach(a state.Attachment) error {
 		return errors.Join(err, os.Remove(path))
 	}
 	defer l.Close()
-	return l.Unpin()
+	if err := l.Unpin(); err != nil {
+		return err
+	}
+	fault.At(fault.LinkRemoved, path)
+	return nil
 }
 
 // Attached is a program that is attached to a device.
@@ -212,6 +223,7 @@ func (a Attached) Replace() error {
 	if err := a.link.Update(prog); err != nil {
 		return fmt.Errorf("replace %s on %s: %w", a.pin.program, DeviceName(a.pin.index), err)
 	}
+	fault.At(fault.LinkUpdated, a.pin.name())
 	return nil
 }
 

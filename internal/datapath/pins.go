@@ -11,6 +11,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"weft/internal/fault"
 )
 
 // The maps are pinned in one directory, which is always complete: if a map is
@@ -23,11 +25,12 @@ const (
 )
 
 // step is where a test may end the opening.
-func (d *Datapath) step(format string, args ...any) error {
+func (d *Datapath) step(p fault.Point, name string) error {
+	fault.At(p, name)
 	if d.options.Fault == nil {
 		return nil
 	}
-	return d.options.Fault(fmt.Sprintf(format, args...))
+	return d.options.Fault(string(p) + " " + name)
 }
 
 // openMaps opens the pinned maps, and creates those that are missing or do not fit.
@@ -124,7 +127,7 @@ func (d *Datapath) renew(g Group, specs map[string]*ebpf.MapSpec, there, fresh m
 			err = d.fill(name, m, spec)
 		}
 		if err == nil {
-			err = d.step("made map %s", name)
+			err = d.step(fault.MapMade, name)
 		}
 		if err != nil {
 			return fmt.Errorf("make map %s: %w", name, err)
@@ -156,7 +159,7 @@ func (d *Datapath) pinMaps(all map[string]*ebpf.Map) error {
 		if err := pinAgain(all[name], filepath.Join(aside, name)); err != nil {
 			return fmt.Errorf("pin map %s: %w", name, err)
 		}
-		if err := d.step("pinned map %s", name); err != nil {
+		if err := d.step(fault.MapPinned, name); err != nil {
 			return err
 		}
 	}
@@ -167,7 +170,7 @@ func (d *Datapath) pinMaps(all map[string]*ebpf.Map) error {
 	if err != nil {
 		return fmt.Errorf("put the pinned maps in place: %w", err)
 	}
-	if err := d.step("renamed"); err != nil {
+	if err := d.step(fault.MapsPlaced, place); err != nil {
 		return err
 	}
 	return os.RemoveAll(aside)
@@ -185,6 +188,7 @@ func (d *Datapath) ReplaceMap(name string, m *ebpf.Map, use func(program string)
 		if err := errors.Join(m.Pin(fresh), os.Rename(fresh, place)); err != nil {
 			return fmt.Errorf("pin map %s: %w", name, err)
 		}
+		fault.At(fault.MapReplaced, name)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

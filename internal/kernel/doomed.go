@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"weft/internal/fault"
 	"weft/internal/kernel/mark"
 )
 
@@ -43,6 +44,7 @@ func (k *Kernel) mark(name, alias string) (netlink.Link, error) {
 
 // step lets a test end the operation here, as a kill would.
 func (k *Kernel) step(what string) error {
+	fault.At(fault.DeviceMade, what)
 	if k.fault == nil {
 		return nil
 	}

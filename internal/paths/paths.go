@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"weft/internal/fault"
 )
 
 // Dirs is the pair of directories of a network namespace.
@@ -143,7 +145,9 @@ func MountBPF() error {
 // Remove takes both directories away, and the one that holds the pins of all
 // namespaces if it is empty. /run/weft is systemd's to make and to remove.
 func (p Dirs) Remove() error {
-	err := errors.Join(os.RemoveAll(p.Pins), os.RemoveAll(p.Run))
+	err := os.RemoveAll(p.Pins)
+	fault.At(fault.PinsRemoved, p.Pins)
+	err = errors.Join(err, os.RemoveAll(p.Run))
 	if all := unix.Rmdir(filepath.Dir(p.Pins)); all != nil && all != unix.ENOTEMPTY && all != unix.EEXIST && all != unix.ENOENT {
 		err = errors.Join(err, fmt.Errorf("remove %s: %w", filepath.Dir(p.Pins), all))
 	}

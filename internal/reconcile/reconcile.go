@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 
+	"weft/internal/fault"
 	"weft/internal/state"
 )
 
@@ -151,6 +152,7 @@ func (t Targets) ApplyAll(ctx context.Context, steps []state.Step, before []Fail
 			failures = append(failures, Failure{steps[0], err})
 			missing.add(steps[0])
 		}
+		fault.At(fault.StepApplied, steps[0].String())
 		steps = steps[max(done, 1):]
 	}
 	return failures, t.finish(ctx)
@@ -194,5 +196,6 @@ func (t Targets) finish(ctx context.Context) (err error) {
 			err = errors.Join(err, f.Finish(ctx))
 		}
 	}
+	fault.At(fault.SeriesFinished, "")
 	return err
 }
