@@ -1,9 +1,9 @@
 #!/bin/bash
 # Run the long proofs and write what came out, with the circumstances, to a
-# directory: fuzz.txt and race.txt. A file that is there is replaced only if its
-# proof holds.
+# directory: fuzz.txt, race.txt and killed.txt. A file that is there is replaced
+# only if its proof holds.
 #
-#   tools/prove.sh DIRECTORY [fuzz|race ...]
+#   tools/prove.sh DIRECTORY [fuzz|race|killed ...]
 #
 # FUZZTIME is how long each fuzz target runs (default 60s); LABS are the labs that
 # run under the race detector, which need no guest.
@@ -11,7 +11,7 @@ set -euo pipefail
 to=${1:?a directory for the results}
 shift
 proofs=("$@")
-[ $# -gt 0 ] || proofs=(fuzz race)
+[ $# -gt 0 ] || proofs=(fuzz race killed)
 fuzz_time=${FUZZTIME:-60s}
 labs=${LABS:-nat64 nat64-stateful dns64 transit failover offload-change lns-restart isolation}
 
@@ -19,6 +19,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 manifest() {
+	echo "command  tools/prove.sh DIRECTORY $proof"
 	echo "commit   $(git rev-parse HEAD)$(git diff --quiet HEAD || echo ', changed')"
 	echo "started  $started"
 	echo "took     $(($(date +%s) - begun)) s"
@@ -51,9 +52,19 @@ race() {
 	sed -nE 's/^ *--- PASS: TestEveryScenarioOfTheProgramPasses\/(\S+) \((.*)\)/\1 \2/p' "$work/log" | sort
 }
 
+# the tests of internal/daemon that do more when they are given hours
+killed() {
+	WEFT_PROVE=1 go test -count=1 -v -parallel 4 -timeout 5h -run '^TestKilledAtAny' ./internal/daemon >"$work/log" ||
+		{ cat "$work/log" >&2; return 1; }
+	echo "weft was killed at these points, and started again each time; the host after"
+	echo "weft unload was the host before."
+	echo
+	sed -nE 's/^ *faults_test.go:[0-9]+: //p' "$work/log" | sort
+}
+
 mkdir -p "$to"
 for proof in "${proofs[@]}"; do
-	case $proof in fuzz | race) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
+	case $proof in fuzz | race | killed) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
 	started=$(date -u +%FT%TZ)
 	begun=$(date +%s)
 	"$proof" >"$work/result"

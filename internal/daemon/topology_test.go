@@ -180,15 +180,25 @@ func (w *topology) start(environment ...string) *running {
 // launch starts it and does not wait.
 func (w *topology) launch(environment ...string) *running {
 	w.t.Helper()
-	r := &running{t: w.t, topology: w, log: &safeBuffer{}, notes: make(chan string, 1000), ended: make(chan struct{})}
+	c := exec.Command(testbin.Weft(w.t), "run", w.file)
+	c.Env = append(os.Environ(), environment...)
+	return w.begin(c)
+}
+
+// begin starts a program that notifies systemd.
+func (w *topology) begin(c *exec.Cmd) *running {
+	w.t.Helper()
+	r := &running{t: w.t, topology: w, cmd: c, log: &safeBuffer{}, notes: make(chan string, 1000), ended: make(chan struct{})}
 	socket := filepath.Join(w.t.TempDir(), "notify")
 	conn, err := net.ListenPacket("unixgram", socket)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.cmd = exec.Command(testbin.Weft(w.t), "run", w.file)
-	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
-	r.cmd.Env = append(append(os.Environ(), "NOTIFY_SOCKET="+socket), environment...)
+	c.Stdout, c.Stderr = r.log, r.log
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	c.Env = append(c.Env, "NOTIFY_SOCKET="+socket)
 	if err := w.router.Start(r.cmd); err != nil {
 		w.t.Fatal(err)
 	}

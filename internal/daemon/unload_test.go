@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,9 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 )
+
+// counting are the lines of sysctl that count, and those of settings that cannot be read.
+var counting = regexp.MustCompile(`(?m)^(net\.netfilter\.nf_conntrack_count|sysctl: ).*\n`)
 
 // state returns everything in the router that weft may touch, as text.
 func (w *topology) state() string {
@@ -21,9 +25,9 @@ func (w *topology) state() string {
 	for _, line := range []string{
 		"ip -details link", "ip addr", "ip -4 route show table all", "ip -6 route show table all", "ip rule", "ip neigh show proxy",
 		"nft list ruleset", "tc qdisc show",
-		`sysctl -a -r ^net\.ipv[46]\.(conf|ip_forward)`,
+		"sysctl -a -r ^net\\.",
 	} {
-		all.WriteString("# " + line + "\n" + w.run(w.router, line))
+		all.WriteString("# " + line + "\n" + counting.ReplaceAllString(w.run(w.router, line), ""))
 	}
 	return all.String()
 }
