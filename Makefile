@@ -77,7 +77,7 @@ generate: ## Rebuild what is generated: eBPF objects, Go types, reference, manua
 fuzz: ## Feed every parser random bytes, FUZZTIME each (default 20s)
 	tools/fuzz.sh $(FUZZTIME)
 
-prove: ## Long proofs: fuzzing, races in labs, kills; docs/proofs/ gets the results (root)
+prove: ## Long proofs: mutants, fuzzing, races in labs, kills; docs/proofs/ gets the results (root)
 	tools/setup.sh test
 	tools/setup.sh prove
 	tools/prove.sh docs/proofs

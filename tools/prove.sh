@@ -1,17 +1,20 @@
 #!/bin/bash
 # Run the long proofs and write what came out, with the circumstances, to a
-# directory: fuzz.txt, race.txt and killed.txt. A file that is there is replaced
-# only if its proof holds.
+# directory: parsers.txt, fuzz.txt, race.txt and killed.txt. A file that is there is
+# replaced only if its proof holds.
 #
-#   tools/prove.sh DIRECTORY [fuzz|race|killed ...]
+#   tools/prove.sh DIRECTORY [parsers|fuzz|race|killed ...]
 #
-# FUZZTIME is how long each fuzz target runs (default 60s); LABS are the labs that
-# run under the race detector, which need no guest.
+# MUTATED is how many mutated messages each parser gets that the network reaches
+# (default 10000000), and PARSERS a pattern of the tests that feed them (default
+# TestMutated: all). FUZZTIME is how long each fuzz target runs (default 60s); LABS are
+# the labs that run under the race detector, which need no guest.
 set -euo pipefail
 to=${1:?a directory for the results}
 shift
 proofs=("$@")
-[ $# -gt 0 ] || proofs=(fuzz race killed)
+[ $# -gt 0 ] || proofs=(parsers fuzz race killed)
+mutated=${MUTATED:-10000000}
 fuzz_time=${FUZZTIME:-60s}
 labs=${LABS:-nat64 nat64-stateful dns64 transit failover offload-change lns-restart isolation}
 
@@ -26,6 +29,21 @@ manifest() {
 	echo "kernel   $(uname -r)"
 	echo "cpu      $(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs"
 	echo "go       $(go env GOVERSION)"
+}
+
+parsers() {
+	local packages
+	packages=$(git grep -l '^func TestMutated' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's#^#./#')
+	# shellcheck disable=SC2086 # one word a package
+	WEFT_MUTATED=$mutated go test -count=1 -v -timeout 6h -run "^${PARSERS:-TestMutated}" $packages >"$work/log" || {
+		cut -c 1-2000 "$work/log" | grep -v '^=== RUN\|^ok ' >&2
+		return 1
+	}
+	echo "Each parser was fed $mutated mutated messages, in sequences. None panicked; one state machine that got"
+	echo "two fifths of them kept at most 4 MiB more after the second half; and each of the slowest thousand, fed"
+	echo "again alone, took less than 1 ms and 1 us a byte of CPU, and allocated less than 1 MiB and 1 KiB a byte."
+	echo
+	sed -nE 's/^ *[a-z_]+_test\.go:[0-9]+: //p' "$work/log"
 }
 
 fuzz() {
@@ -64,7 +82,7 @@ killed() {
 
 mkdir -p "$to"
 for proof in "${proofs[@]}"; do
-	case $proof in fuzz | race | killed) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
+	case $proof in parsers | fuzz | race | killed) ;; *) echo "prove.sh: there is no proof $proof" >&2; exit 2 ;; esac
 	started=$(date -u +%FT%TZ)
 	begun=$(date +%s)
 	"$proof" >"$work/result"

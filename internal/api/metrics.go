@@ -20,12 +20,16 @@ func ServeMetrics(ctx context.Context, address string, registry Registry) error 
 	if err != nil {
 		return fmt.Errorf("listen for Prometheus on %s: %w", address, err)
 	}
+	serveHTTP(ctx, listener, metricsHandler(newCollector(registry), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+	return nil
+}
+
+func metricsHandler(list ...prometheus.Collector) http.Handler {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(newCollector(registry), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(list...)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	serveHTTP(ctx, listener, mux)
-	return nil
+	return mux
 }
 
 // measureTimeout bounds the wait for one noun: what answers may be busy.

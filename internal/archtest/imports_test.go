@@ -98,6 +98,7 @@ func rooms() []room {
 		{"internal/bench", beside},
 		{"internal/archtest", nil},
 		{"internal/testbin", nil},
+		{"internal/mutator", nil},
 		{"internal/runner", append([]string{"internal/config"}, doorRooms...)},
 		{"internal/features", append([]string{"internal/runner"}, below...)},
 		{"internal/daemon", append([]string{"internal/features", "internal/runner", "internal/trial"}, beside...)},
@@ -133,7 +134,7 @@ func pure() []string {
 
 // forTests are packages that only tests and tools may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/datapath/datapathtest", "internal/bus/bustest", "internal/bench/benchtest", "internal/testbin", "internal/web/browser/drive"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/datapath/datapathtest", "internal/bus/bustest", "internal/bench/benchtest", "internal/testbin", "internal/mutator", "internal/web/browser/drive"}
 }
 
 // tables returns which features a package of typed tables is for: their running halves

@@ -197,6 +197,7 @@ func (s *side) take() {
 	for _, id := range b.GoneTunnels {
 		delete(s.tunnels, id)
 	}
+	s.engine.Left(b.GoneTunnels, b.GoneSessions)
 	s.accounts = append(s.accounts, b.Accounts...)
 	for _, k := range b.Store {
 		if delete(s.store, k.Key); k.Value != nil {
