@@ -43,7 +43,7 @@ parsers() {
 	echo "two fifths of them kept at most 4 MiB more after the second half; and each of the slowest thousand, fed"
 	echo "again alone, took less than 1 ms and 1 us a byte of CPU, and allocated less than 1 MiB and 1 KiB a byte."
 	echo
-	sed -nE 's/^ *[a-z_]+_test\.go:[0-9]+: //p' "$work/log"
+	sed -nE 's/^ *[a-z_]+\.go:[0-9]+: //p' "$work/log"
 }
 
 fuzz() {
