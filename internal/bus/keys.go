@@ -1,21 +1,18 @@
 package bus
 
 import (
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 )
 
-// tlsConfig reads the files; nil without any.
-func (k Keys) tlsConfig() (*tls.Config, error) {
+// TLS reads the files; nil without any.
+func (k Keys) TLS() (*tls.Config, error) {
 	if k.CA == "" {
 		return nil, nil
 	}
@@ -47,7 +44,8 @@ func (k Keys) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-func (k Keys) password() (string, error) {
+// Password reads the file; empty without one.
+func (k Keys) Password() (string, error) {
 	if k.PasswordFile == "" {
 		return "", nil
 	}
@@ -56,100 +54,68 @@ func (k Keys) password() (string, error) {
 		return "", fmt.Errorf("read password: %w", err)
 	}
 	p := strings.TrimSpace(string(text))
-	if least := k.passwordLeast(); len(p) < least {
+	if least := k.leastPassword(); len(p) < least {
 		return "", fmt.Errorf("read password: %s has %d characters, the minimum is %d", k.PasswordFile, len(p), least)
 	}
 	return p, nil
 }
 
-// passwordLeast is how long a password must be: one that all routers share is
+// leastPassword is how long a password must be: one that all routers share is
 // weft's to judge, a user's at an operator's cluster is not.
-func (k Keys) passwordLeast() int {
+func (k Keys) leastPassword() int {
 	if k.User != "" {
 		return 1
 	}
 	return 16
 }
 
-// guard tells who may use the server here: this process, and peers whose
-// certificate names them or who know the password, or both.
-type guard struct {
-	name     string // this router's
-	own      string // this process's secret
-	password string
-	tls      bool
-	peers    []Peer
-	refused  atomic.Uint64
+// Credentials reads the file as nats.go will, which would not say which one it
+// was.
+func (k Keys) Credentials() error {
+	text, err := os.ReadFile(k.CredentialsFile)
+	if err != nil {
+		return fmt.Errorf("read credentials: %w", err)
+	}
+	_, err = nkeys.ParseDecoratedJWT(text)
+	if err == nil {
+		_, err = nkeys.ParseDecoratedUserNKey(text)
+	}
+	if err != nil {
+		return fmt.Errorf("read credentials %s: not a .creds file with a user JWT and seed: %w", k.CredentialsFile, err)
+	}
+	return nil
 }
 
-const localUser = "weft-local"
+// Fault is what is wrong with a file of Keys; Key is that of weft.toml.
+type Fault struct{ Key, What string }
 
-// Check implements server.Authentication.
-func (g *guard) Check(c server.ClientAuthentication) bool {
-	opts := c.GetOpts()
-	if opts.Username == localUser && g.own != "" && same(opts.Password, g.own) {
-		c.RegisterUser(&server.User{Username: localUser})
-		return true
-	}
-	for _, p := range g.peers {
-		if opts.Username == p.Name && g.admits(c, opts.Password, p.Name) {
-			c.RegisterUser(&server.User{Username: p.Name, Permissions: mayRead(g.name)})
-			return true
+// Faults looks at the files, as far as this process may read them.
+func (k Keys) Faults() (list []Fault) {
+	for key, file := range map[string]string{"ca": k.CA, "certificate": k.Certificate, "key": k.Key, "password_file": k.PasswordFile, "credentials": k.CredentialsFile} {
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil && !errors.Is(err, os.ErrPermission) {
+			list = append(list, Fault{key, err.Error()})
 		}
 	}
-	g.refused.Add(1)
-	return false
+	if len(list) > 0 {
+		return list
+	}
+	add := func(key string, err error) {
+		if err != nil && !errors.Is(err, os.ErrPermission) {
+			list = append(list, Fault{key, err.Error()})
+		}
+	}
+	if config, err := (Keys{CA: k.CA}).TLS(); config == nil {
+		add("ca", err)
+	} else if _, err := k.TLS(); err != nil {
+		add("certificate", err)
+	}
+	_, err := k.Password()
+	add("password_file", err)
+	if k.CredentialsFile != "" {
+		add("credentials", k.Credentials())
+	}
+	return list
 }
-
-func (g *guard) admits(c server.ClientAuthentication, password, name string) bool {
-	if !g.tls && g.password == "" {
-		return false
-	}
-	if g.password != "" && !same(password, g.password) {
-		return false
-	}
-	if !g.tls {
-		return true
-	}
-	state := c.GetTLSConnectionState()
-	return state != nil && len(state.VerifiedChains) > 0 && state.PeerCertificates[0].VerifyHostname(name) == nil
-}
-
-func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
-
-// mayRead lets a peer read the stream and ask for a listing, and nothing else.
-func mayRead(router string) *server.Permissions {
-	stream := streamName(router)
-	return &server.Permissions{
-		Publish: &server.SubjectPermission{Allow: []string{
-			"$JS.API.STREAM.INFO." + stream, "$JS.API.CONSUMER.CREATE." + stream + ".>",
-			"$JS.API.CONSUMER.MSG.NEXT." + stream + ".>", "$JS.API.CONSUMER.DELETE." + stream + ".>",
-			asking(router),
-		}},
-		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
-	}
-}
-
-// options are those of a connection to another machine's server.
-func (b *Bus) options(peer string) ([]nats.Option, error) {
-	list := []nats.Option{nats.Name("weft " + b.settings.Name), nats.NoReconnect(), nats.Timeout(dialTimeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2)}
-	if len(b.settings.Cluster) > 0 {
-		more, err := b.settings.Keys.clusterOptions()
-		return append(list, more...), err
-	}
-	config, err := b.settings.Keys.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	if config != nil {
-		config.ServerName = peer
-		list = append(list, nats.Secure(config), nats.TLSHandshakeFirst())
-	}
-	password, err := b.settings.Keys.password()
-	if err != nil {
-		return nil, err
-	}
-	return append(list, nats.UserInfo(b.settings.Name, password)), nil
-}
-
-var errNoKeys = errors.New("neither certificates nor a password are set: any host could read the sessions")

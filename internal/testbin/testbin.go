@@ -1,4 +1,5 @@
-// Package testbin gives tests the weft of this checkout as a program. It is built
+// Package testbin gives tests the weft of this checkout as a program, with its
+// helpers beside it. They are built
 // once for all packages and kept in Go's build cache.
 package testbin
 
@@ -27,7 +28,7 @@ const keep = 24 * time.Hour
 
 var built = sync.OnceValues(func() (string, error) { return build(os.Getenv(Race) != "") })
 
-// Weft returns the path of the program. It is what the sources give now: go build
+// Weft returns the path of the program; its helpers are in the same directory. It is what the sources give now: go build
 // decides what has to be built again, each result is kept under a name of its own
 // content, so that no other build changes it while a test runs it, and the sources
 // count as read by the test, so that go test does not take an old result for it.
@@ -63,9 +64,12 @@ func build(race bool) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	latest := filepath.Join(dir, "latest") // go build leaves it alone if it is up to date
-	args := append([]string{"env", "CGO_ENABLED=" + cgo, "go", "build", "-buildvcs=false", "-o", latest}, flags...)
-	if _, err := command(append(args, "weft/cmd/weft")...); err != nil {
+	latest := filepath.Join(dir, "programs") // go build leaves alone what is up to date
+	if err := os.MkdirAll(latest, 0o755); err != nil {
+		return "", err
+	}
+	args := append([]string{"env", "CGO_ENABLED=" + cgo, "go", "build", "-buildvcs=false", "-o", latest + "/"}, flags...)
+	if _, err := command(append(args, programs)...); err != nil {
 		return "", err
 	}
 	path, err := place(dir, latest)
@@ -75,13 +79,25 @@ func build(race bool) (string, error) {
 	return path, removeOld(dir, path)
 }
 
-// place copies a program to a directory named after its content.
-func place(dir, program string) (string, error) {
-	content, err := os.ReadFile(program)
+// programs are what is built: weft, and its helpers.
+const programs = "weft/cmd/..."
+
+// place copies programs to a directory named after their content, and returns
+// the path of weft there.
+func place(dir, latest string) (string, error) {
+	entries, err := os.ReadDir(latest)
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, nameOf(content), "weft")
+	var all []byte
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(latest, e.Name()))
+		if err != nil {
+			return "", err
+		}
+		all = append(all, e.Name()+" "+nameOf(content)+"\n"...)
+	}
+	path := filepath.Join(dir, nameOf(all), "weft")
 	now := time.Now()
 	if os.Chtimes(filepath.Dir(path), now, now) == nil {
 		return path, nil
@@ -90,7 +106,7 @@ func place(dir, program string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(aside, "weft"), content, 0o755); err != nil {
+	if err := os.CopyFS(aside, os.DirFS(latest)); err != nil {
 		return "", err
 	}
 	if err := os.Chmod(aside, 0o755); err != nil {
@@ -128,7 +144,7 @@ func removeOld(dir, except string) error {
 // what a test opens or asks the time of within its module.
 func readSources(root string) error {
 	list, err := command("go", "list", "-C", root, "-deps", "-f", `{{if .Module}}{{if .Module.Main}}{{.Dir}}{{range .EmbedFiles}}
-{{$.Dir}}/{{.}}{{end}}{{end}}{{end}}`, "weft/cmd/weft")
+{{$.Dir}}/{{.}}{{end}}{{end}}{{end}}`, programs)
 	if err != nil {
 		return err
 	}

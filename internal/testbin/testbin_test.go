@@ -33,9 +33,12 @@ func TestTheProgramIsBuiltOnceAndRuns(t *testing.T) {
 
 func TestAnotherProgramGetsAnotherPlaceAndOldOnesGo(t *testing.T) {
 	dir := t.TempDir()
-	latest := filepath.Join(dir, "latest")
+	latest := filepath.Join(dir, "programs")
+	if err := os.Mkdir(latest, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	placed := func(content string) string {
-		if err := os.WriteFile(latest, []byte(content), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(latest, "weft"), []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		path, err := place(dir, latest)

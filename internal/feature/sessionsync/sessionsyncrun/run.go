@@ -88,7 +88,7 @@ func (r *Runner) Status(ctx context.Context) []state.Health {
 		}
 		fault := s.fault
 		if s.running != nil && fault == nil {
-			fault = errors.Join(s.running.loop.Fault(), s.running.guard.Fault())
+			fault = errors.Join(s.running.bus.Fault(), s.running.loop.Fault(), s.running.guard.Fault())
 		}
 		return []state.Health{state.HealthOf("session_sync", "", fault, "this router has only its own sessions; weft tries again by itself")}
 	})
@@ -252,7 +252,7 @@ func (r *Runner) Sharing() *sessionsync.Row {
 	if running == nil {
 		return nil
 	}
-	stream := running.bus.Status(ctx)
+	stream := running.bus.Status()
 	f := &sessionsync.Row{Stream: sessionsync.StreamRow{
 		Open: stream.Open, Clients: stream.Clients, Messages: stream.Messages, Bytes: stream.Bytes, Limit: running.settings.bus.Bytes, Refused: stream.Refused,
 	}}

@@ -1,4 +1,4 @@
-package bus
+package natsbus
 
 import (
 	"context"
@@ -9,12 +9,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"weft/internal/bus"
 )
 
 // reader reads a peer's stream.
 type reader struct {
 	bus  *Bus
-	peer Peer
+	peer bus.Peer
 	// where it is: of which stream, by the time when that was made
 	made time.Time
 	last uint64
@@ -72,7 +74,7 @@ func (r *reader) read(ctx context.Context) error {
 	}
 	r.bus.join(r.peer.Name, conn)
 	defer r.bus.join(r.peer.Name, nil)
-	r.bus.notify(ctx, Event{Joined: &Joined{r.peer.Name, seamless}})
+	r.bus.notify(ctx, bus.Event{Joined: &bus.Joined{Peer: r.peer.Name, Seamless: seamless}})
 	return r.consume(ctx, conn, consumer)
 }
 
@@ -104,6 +106,6 @@ func (r *reader) consume(ctx context.Context, conn *nats.Conn, consumer jetstrea
 		}
 		missed := at.Sequence.Stream != r.last+1
 		r.last = at.Sequence.Stream
-		r.bus.notify(ctx, Event{Message: &Message{Peer: r.peer.Name, Data: m.Data(), Missed: missed, Behind: at.NumPending}})
+		r.bus.notify(ctx, bus.Event{Message: &bus.Message{Peer: r.peer.Name, Data: m.Data(), Missed: missed, Behind: at.NumPending}})
 	}
 }

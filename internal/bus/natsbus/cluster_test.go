@@ -1,4 +1,4 @@
-package bus_test
+package natsbus_test
 
 // An operator's own cluster: nats-server, with TLS by a private authority, and
 // with either users of its own or an operator's JWTs.
@@ -153,7 +153,7 @@ func (o *operator) user(publish, subscribe []string) string {
 // needed is what a router needs, read from the page that says so.
 func needed(t *testing.T, router, peer string) (publish, subscribe []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/features/session-sync.md")
+	page, err := os.ReadFile("../../../docs/features/session-sync.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,13 +206,13 @@ func TestAClusterWithUsersAndPasswords(t *testing.T) {
 
 func TestAClusterThatAsksForCertificates(t *testing.T) {
 	authority := bustest.NewAuthority(t)
-	router, err := bus.Keys{CA: authority.File, Certificate: "-", Key: "-"}.Roots()
+	router, err := bus.Keys{CA: authority.File}.TLS()
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := cluster(t, authority, func(o *server.Options) {
 		o.TLSVerify = true
-		o.TLSConfig.ClientAuth, o.TLSConfig.ClientCAs = tls.RequireAndVerifyClientCert, router
+		o.TLSConfig.ClientAuth, o.TLSConfig.ClientCAs = tls.RequireAndVerifyClientCert, router.RootCAs
 	})
 	keys := bus.Keys{CA: authority.File}
 	keys.Certificate, keys.Key = authority.Router("weft")

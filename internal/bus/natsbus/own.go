@@ -1,4 +1,4 @@
-package bus
+package natsbus
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"weft/internal/bus"
 )
 
 const (
@@ -55,11 +57,11 @@ func (b *Bus) own(ctx context.Context) error {
 // serve starts this router's server. It has no stream yet: the data of an earlier server
 // is not used, because it is not known what has happened since.
 func (b *Bus) serve() (*server.Server, error) {
-	config, err := b.settings.Keys.tlsConfig()
+	config, err := b.settings.Keys.TLS()
 	if err != nil {
 		return nil, err
 	}
-	password, err := b.settings.Keys.password()
+	password, err := b.settings.Keys.Password()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +119,7 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 	defer stop()
 	b.tasks.Go(func() { b.backlog.measure(measuring, stream) })
 	asked, err := conn.Subscribe(asking(b.settings.Name), func(m *nats.Msg) {
-		b.notify(ctx, Event{Asked: &Asked{string(m.Data)}})
+		b.notify(ctx, bus.Event{Asked: &bus.Asked{Peer: string(m.Data)}})
 	})
 	if err != nil {
 		return fmt.Errorf("subscribe to requests: %w", err)
@@ -127,7 +129,7 @@ func (b *Bus) write(ctx context.Context, conn *nats.Conn, s *server.Server) erro
 	b.js, b.err = js, nil
 	b.mu.Unlock()
 	defer b.closed(errors.New("the stream is being reopened"))
-	b.notify(ctx, Event{Opened: &Opened{}})
+	b.notify(ctx, bus.Event{Opened: &bus.Opened{}})
 	look := time.NewTicker(shortPause)
 	defer look.Stop()
 	for {

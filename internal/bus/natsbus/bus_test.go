@@ -1,4 +1,4 @@
-package bus_test
+package natsbus_test
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 
 	"weft/internal/bus"
 	"weft/internal/bus/bustest"
+	"weft/internal/bus/natsbus"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -42,9 +43,9 @@ func settings(t *testing.T, a *bustest.Authority, name string, listen netip.Addr
 	}
 }
 
-func open(t *testing.T, s bus.Settings) *bus.Bus {
+func open(t *testing.T, s bus.Settings) *natsbus.Bus {
 	t.Helper()
-	b := bus.Open(t.Context(), s, quiet())
+	b := natsbus.Open(t.Context(), s, quiet())
 	t.Cleanup(b.Close)
 	return b
 }
@@ -53,7 +54,7 @@ func open(t *testing.T, s bus.Settings) *bus.Bus {
 const patience = 20 * time.Second
 
 // await passes over events until one is as wanted.
-func await(t *testing.T, b *bus.Bus, what string, is func(bus.Event) bool) bus.Event {
+func await(t *testing.T, b *natsbus.Bus, what string, is func(bus.Event) bool) bus.Event {
 	t.Helper()
 	late := time.After(patience)
 	var last string
@@ -76,7 +77,7 @@ func opened(e bus.Event) bool { return e.Opened != nil }
 func joined(e bus.Event) bool { return e.Joined != nil }
 func left(e bus.Event) bool   { return e.Left != nil }
 
-func publish(t *testing.T, b *bus.Bus, text string) {
+func publish(t *testing.T, b *natsbus.Bus, text string) {
 	t.Helper()
 	if err := b.Publish([]byte(text)); err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func says(text string) func(bus.Event) bool {
 }
 
 // two gives routers that read each other.
-func two(t *testing.T) (a, b *bus.Bus, settingsB bus.Settings) {
+func two(t *testing.T) (a, b *natsbus.Bus, settingsB bus.Settings) {
 	t.Helper()
 	keys := bustest.NewAuthority(t)
 	atA, atB := freePort(t), freePort(t)

@@ -1,4 +1,4 @@
-package bus
+package natsbus
 
 import (
 	"context"
@@ -42,6 +42,13 @@ func (b *Bus) Behind() float64 {
 	defer l.mu.Unlock()
 	l.asked = time.Now()
 	return l.behind
+}
+
+// behind returns what the last measurement found.
+func (b *Bus) behind() float64 {
+	b.backlog.mu.Lock()
+	defer b.backlog.mu.Unlock()
+	return b.backlog.behind
 }
 
 func (l *backlog) measure(ctx context.Context, stream jetstream.Stream) {

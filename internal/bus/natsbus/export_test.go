@@ -1,6 +1,4 @@
-package bus
-
-import "crypto/x509"
+package natsbus
 
 // Crash ends the server as its own failure would.
 func (b *Bus) Crash() {
@@ -16,14 +14,4 @@ func (b *Bus) Break(peer string) {
 	conn := b.joined[peer]
 	b.mu.Unlock()
 	conn.Close()
-}
-
-// Roots returns the authorities that Keys name.
-func (k Keys) Roots() (*x509.CertPool, error) {
-	k.Certificate, k.Key = "", ""
-	config, err := k.tlsConfig()
-	if err != nil {
-		return nil, err
-	}
-	return config.RootCAs, nil
 }

@@ -1,0 +1,95 @@
+package natsbus
+
+import (
+	"crypto/subtle"
+	"errors"
+	"sync/atomic"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"weft/internal/bus"
+)
+
+// guard tells who may use the server here: this process, and peers whose
+// certificate names them or who know the password, or both.
+type guard struct {
+	name     string // this router's
+	own      string // this process's secret
+	password string
+	tls      bool
+	peers    []bus.Peer
+	refused  atomic.Uint64
+}
+
+const localUser = "weft-local"
+
+// Check implements server.Authentication.
+func (g *guard) Check(c server.ClientAuthentication) bool {
+	opts := c.GetOpts()
+	if opts.Username == localUser && g.own != "" && same(opts.Password, g.own) {
+		c.RegisterUser(&server.User{Username: localUser})
+		return true
+	}
+	for _, p := range g.peers {
+		if opts.Username == p.Name && g.admits(c, opts.Password, p.Name) {
+			c.RegisterUser(&server.User{Username: p.Name, Permissions: mayRead(g.name)})
+			return true
+		}
+	}
+	g.refused.Add(1)
+	return false
+}
+
+func (g *guard) admits(c server.ClientAuthentication, password, name string) bool {
+	if !g.tls && g.password == "" {
+		return false
+	}
+	if g.password != "" && !same(password, g.password) {
+		return false
+	}
+	if !g.tls {
+		return true
+	}
+	state := c.GetTLSConnectionState()
+	return state != nil && len(state.VerifiedChains) > 0 && state.PeerCertificates[0].VerifyHostname(name) == nil
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// mayRead lets a peer read the stream and ask for a listing, and nothing else.
+func mayRead(router string) *server.Permissions {
+	stream := streamName(router)
+	return &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			"$JS.API.STREAM.INFO." + stream, "$JS.API.CONSUMER.CREATE." + stream + ".>",
+			"$JS.API.CONSUMER.MSG.NEXT." + stream + ".>", "$JS.API.CONSUMER.DELETE." + stream + ".>",
+			asking(router),
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+	}
+}
+
+// options are those of a connection to another machine's server.
+func (b *Bus) options(peer string) ([]nats.Option, error) {
+	list := []nats.Option{nats.Name("weft " + b.settings.Name), nats.NoReconnect(), nats.Timeout(dialTimeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2)}
+	if len(b.settings.Cluster) > 0 {
+		more, err := clusterOptions(b.settings.Keys)
+		return append(list, more...), err
+	}
+	config, err := b.settings.Keys.TLS()
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		config.ServerName = peer
+		list = append(list, nats.Secure(config), nats.TLSHandshakeFirst())
+	}
+	password, err := b.settings.Keys.Password()
+	if err != nil {
+		return nil, err
+	}
+	return append(list, nats.UserInfo(b.settings.Name, password)), nil
+}
+
+var errNoKeys = errors.New("neither certificates nor a password are set: any host could read the sessions")
