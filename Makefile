@@ -1,6 +1,6 @@
 # weft: `make help` lists what can be made.
 #
-# Nothing here is needed to build: CGO_ENABLED=0 go build -o bin/weft ./cmd/weft
+# Nothing here is needed to build: CGO_ENABLED=0 go build -o bin/ ./cmd/...
 
 VERSION ?= 0.1.0-dev
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
@@ -37,8 +37,8 @@ help: ## Say what can be made
 	@echo "weft: make TARGET, where TARGET is"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Build bin/weft, one static program
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/weft ./cmd/weft
+build: ## Build bin/weft and its helper bin/weft-bus, static programs
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 demo: build ## Run a demonstration: an IPv6-only host reaches an IPv4-only one (root)
 	@test "$$(id -u)" = 0 || { echo "make demo makes network namespaces, which needs root: sudo make demo" >&2; exit 1; }
@@ -107,7 +107,7 @@ man: build ## Write the manual pages into build/man
 	rm -rf build/man
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null)} bin/weft man build/man
 
-install: build ## Install the program, the manual, completions and the unit
+install: build ## Install the programs, the manual, completions and the unit
 	packaging/install.sh bin/weft "$(DESTDIR)" "$(PREFIX)" /etc/systemd/system
 
 uninstall: ## Remove what make install has installed; /etc/weft stays

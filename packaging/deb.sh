@@ -34,8 +34,8 @@ install -m 0644 "$here/../NOTICE" "$docs/NOTICE"
 	echo " -- $(sed -n 's/^Maintainer: //p' "$here/debian/control")  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
 } | gzip -9n >"$docs/changelog.gz"
 
-# what is linked into the program has licences that want to be passed on
-(cd "$here/.." && go list -deps -f '{{with .Module}}{{if .Version}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/weft) | LC_ALL=C sort -u |
+# what is linked into the programs has licences that want to be passed on
+(cd "$here/.." && go list -deps -f '{{with .Module}}{{if .Version}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/...) | LC_ALL=C sort -u |
 	while read -r module release directory; do
 		for text in "$directory"/{LICENSE,LICENCE,COPYING,NOTICE}*; do
 			[ ! -f "$text" ] || { echo "== $module $release: $(basename "$text")"; echo; cat "$text"; echo; }

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Install a built weft, its manual pages, completions, unit and first weft.toml.
+# Install a built weft with its helpers, its manual pages, completions, unit and first weft.toml.
 #
 #   packaging/install.sh PROGRAM ROOT PREFIX UNITS
 #
-# ROOT is put before every path (empty for this machine), PREFIX is /usr or
+# PROGRAM is weft; its helpers (weft-bus) are in the same directory. ROOT is put before every path (empty for this machine), PREFIX is /usr or
 # /usr/local, UNITS is the directory of systemd units. A weft.toml that is there
 # stays.
 set -euo pipefail
@@ -11,6 +11,10 @@ program=$1 root=$2 prefix=$3 units=$4
 here=$(dirname "$0")
 
 install -D -m 0755 "$program" "$root$prefix/bin/weft"
+# the helpers are built beside it, and weft finds them there
+for helper in weft-bus; do
+	install -m 0755 "$(dirname "$program")/$helper" "$root$prefix/bin/$helper"
+done
 install -d "$root$prefix/share/man/man5" "$root$prefix/share/man/man8"
 manual=$(mktemp -d)
 trap 'rm -rf "$manual"' EXIT

@@ -29,7 +29,7 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit", "internal/fault"}
 	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
 	doorRooms := slices.Concat(leaves, engines, []string{
-		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/store", "internal/ethtool", "internal/bus",
+		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/store", "internal/ethtool", "internal/bus$",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
 	})
 	below := append([]string{"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/importer", "internal/version"}, doorRooms...)
@@ -88,7 +88,9 @@ func rooms() []room {
 		{"internal/l2tpio", nil},
 		{"internal/aaa", []string{"internal/task"}},
 		{"internal/syslog", []string{"internal/task"}},
-		{"internal/bus", []string{"internal/task"}},
+		{"internal/helper", []string{"internal/task", "internal/version"}},
+		{"internal/bus$", []string{"internal/helper"}},
+		{"internal/bus", []string{"internal/task", "internal/helper", "internal/bus"}},
 		{"internal/api", []string{"internal/noun", "internal/task", "internal/feature/lns", "internal/subscriber"}},
 		{"internal/trace", []string{"internal/state", "internal/ethtool", "internal/config", "internal/datapath", "internal/lab/netspace", "wire"}},
 		{"internal/web", nil},
@@ -103,6 +105,7 @@ func rooms() []room {
 		{"internal/features", append([]string{"internal/runner"}, below...)},
 		{"internal/daemon", append([]string{"internal/features", "internal/runner", "internal/trial"}, beside...)},
 		{"internal/instance", append([]string{"internal/features", "internal/runner", "internal/daemon"}, beside...)},
+		{"cmd/weft-bus", []string{"internal/bus", "internal/version"}},
 		{"cmd", append([]string{"internal/features", "internal/runner", "internal/daemon", "internal/instance"}, beside...)},
 		{"tools", append([]string{"internal/features", "internal/daemon"}, beside...)},
 	}
@@ -340,6 +343,11 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/l2tp", "weft/internal/subscriber", "no business"},
 		{"internal/dhcp6client", "net", "pure"},
 		{"internal/lab", "weft/internal/daemon", "no business"},
+		{"internal/feature/sessionsync/sessionsyncrun", "weft/internal/bus", ""},
+		{"internal/feature/sessionsync/sessionsyncrun", "weft/internal/bus/natsbus", "no business"},
+		{"cmd/weft", "weft/internal/bus/natsbus", "no business"},
+		{"cmd/weft-bus", "weft/internal/bus/natsbus", ""},
+		{"cmd/weft-bus", "weft/internal/kernel", "no business"},
 		{"internal/daemon", "weft/cmd/weft", "no business"},
 		{"wire/ppp", "weft/wire/l2tp", "no business"},
 		{"internal/daemon", "weft/internal/kernel", ""},

@@ -89,13 +89,14 @@ func TestOnlyTasksStartGoroutines(t *testing.T) {
 func mutexes() []string {
 	return []string{
 		"internal/aaa/client.go", "internal/aaa/line.go", "internal/aaa/queue.go", "internal/aaa/repeat.go",
-		"internal/bus/backlog.go", "internal/bus/bus.go",
+		"internal/bus/bus.go", "internal/bus/natsbus/backlog.go", "internal/bus/natsbus/bus.go",
 		"internal/daemon/listen.go", // which configuration is in force
 		"internal/datapath/datapath.go", "internal/datapath/nat64table/share.go", "internal/datapath/subscribertable/subscribers.go",
 		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go", "internal/dnsio/shares.go", "internal/dnsio/streams.go",
 		"internal/feature/dns64/cache.go", "internal/feature/dns64/limit.go", "internal/feature/dns64/resolve.go",
 		"internal/feature/nat64/nat64run/discovery.go", "internal/feature/nat64/syns.go",
 		"internal/feature/ra/rarun/link.go",
+		"internal/helper/helper.go", "internal/helper/words.go",
 		"internal/kernel/netfilter/events.go", "internal/kernel/rtnetlink/feed.go",
 		"internal/task/guard.go", "internal/task/task.go",
 	}

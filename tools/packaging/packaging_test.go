@@ -73,7 +73,7 @@ func TestThePackageHoldsWhatDebianExpects(t *testing.T) {
 	output(t, "dpkg-deb", "-x", deb, root)
 	files := filesIn(t, root)
 	for path, mode := range map[string]fs.FileMode{
-		"/usr/bin/weft": 0o755, "/usr/lib/systemd/system/weft.service": 0o644, "/etc/weft/weft.toml": 0o600,
+		"/usr/bin/weft": 0o755, "/usr/bin/weft-bus": 0o755, "/usr/lib/systemd/system/weft.service": 0o644, "/etc/weft/weft.toml": 0o600,
 		"/usr/share/man/man8/weft.8.gz": 0o644, "/usr/share/man/man5/weft.toml.5.gz": 0o644, "/usr/share/man/man8/weft-show-health.8.gz": 0o644,
 		"/usr/share/bash-completion/completions/weft": 0o644, "/usr/share/zsh/vendor-completions/_weft": 0o644,
 		"/usr/share/fish/vendor_completions.d/weft.fish": 0o644, "/usr/share/doc/weft/copyright": 0o644,
