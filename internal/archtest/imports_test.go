@@ -120,7 +120,9 @@ func doors() map[string][]string {
 		"github.com/miekg/dns":           {"internal/dnsio", "internal/feature/dns64", "internal/lab"},
 		"go.etcd.io/bbolt":               {"internal/store"},
 		"layeh.com/radius":               {"internal/aaa", "wire/ppp"},
-		"github.com/nats-io":             {"internal/bus"},
+		"github.com/nats-io/nats-server": {"internal/bus/natsbus"},
+		"github.com/nats-io/nats.go":     {"internal/bus/natsbus"},
+		"github.com/nats-io/nkeys":       {"internal/bus"},
 		"github.com/google/nftables":     {"internal/kernel", "internal/lab", "internal/bench"},
 		"github.com/chromedp":            {"internal/web/browser/drive", "tools"},
 	}
