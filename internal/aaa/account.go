@@ -182,6 +182,7 @@ func (c *Client) lose(one *Record, err error) {
 	b := &c.queue
 	b.lost++
 	b.unsaid++
+	b.lostAt = time.Now()
 	if time.Since(b.saidAt) < sayLost {
 		return
 	}

@@ -2,6 +2,7 @@ package aaa
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,9 +38,11 @@ type queue struct {
 	sessions     map[string]*sessionRecords // of each session that has any
 	turn         []*sessionRecords          // those of which nothing is on its way, in the order in which they are tried
 	ages         []*Record                  // all, oldest first, and some that are over
+	interims     []*Record                  // those of them that a later record makes good for
 	count        int
 	most         int
 	lost         uint64
+	lostAt       time.Time
 	acknowledged []uint64 // numbers that need not be kept any more
 	ended        bool     // nothing more is to come
 	heir         *Client  // who asks other servers from now on
@@ -89,8 +92,11 @@ func (b *queue) add(one *Record) (lost []*Record) {
 		b.turn = append(b.turn, p)
 	}
 	b.ages = append(b.ages, one)
+	if one.Account.Status == StatusInterim {
+		b.interims = append(b.interims, one)
+	}
 	for b.count++; b.count > b.most; {
-		old := b.oldest()
+		old := b.leastMissed()
 		if old == nil {
 			break
 		}
@@ -99,16 +105,22 @@ func (b *queue) add(one *Record) (lost []*Record) {
 	return lost
 }
 
-// oldest takes out the account that has waited longest and is not on its way.
-func (b *queue) oldest() *Record {
-	for _, one := range b.ages {
-		p := b.sessions[one.Account.ID]
-		if one.over || p.flying && p.list[0] == one {
-			continue
+// leastMissed takes out an account that is not on its way: the oldest interim one,
+// because the next one or the Stop says more; or, without one, the oldest of all.
+func (b *queue) leastMissed() *Record {
+	for _, list := range [][]*Record{b.interims, b.ages} {
+		for _, one := range list {
+			if one.over {
+				continue
+			}
+			p := b.sessions[one.Account.ID]
+			if p.flying && p.list[0] == one {
+				continue
+			}
+			p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
+			b.settle(one)
+			return one
 		}
-		p.list = slices.DeleteFunc(p.list, func(o *Record) bool { return o == one })
-		b.settle(one)
-		return one
 	}
 	return nil
 }
@@ -123,18 +135,25 @@ func (b *queue) settle(one *Record) {
 			b.wake()
 		}
 	}
+	b.ages, b.interims = waiting(b.ages, b.count), waiting(b.interims, b.count)
+}
+
+// waiting drops from a list what is over: at its beginning, and everywhere when
+// there is much of it.
+func waiting(list []*Record, count int) []*Record {
 	gone := 0
-	for gone < len(b.ages) && b.ages[gone].over {
-		b.ages[gone] = nil
+	for gone < len(list) && list[gone].over {
+		list[gone] = nil
 		gone++
 	}
-	b.ages = b.ages[gone:]
-	if len(b.ages) > 2*b.count+1024 {
-		b.ages = slices.DeleteFunc(b.ages, func(o *Record) bool { return o.over })
+	list = list[gone:]
+	if len(list) > 2*count+1024 {
+		list = slices.DeleteFunc(list, func(o *Record) bool { return o.over })
 	}
-	if b.count == 0 {
-		b.ages = nil
+	if len(list) == 0 {
+		return nil
 	}
+	return list
 }
 
 // take returns the next record to send; nil: there is none.
@@ -262,6 +281,9 @@ func (c *Client) HandOver(ctx context.Context, to *Client) {
 	b.heir = to
 	to.queue.mu.Lock()
 	to.queue.lost += b.lost
+	if b.lostAt.After(to.queue.lostAt) {
+		to.queue.lostAt = b.lostAt
+	}
 	to.queue.mu.Unlock()
 	for _, one := range slices.Clone(b.ages) {
 		p := b.sessions[one.Account.ID]
@@ -291,6 +313,38 @@ func (c *Client) End() {
 
 // Wait waits until no record is outstanding. The contexts of all records have ended.
 func (c *Client) Wait() { c.queue.tasks.Wait() }
+
+const (
+	nearlyFull  = 0.8 // of the queue: a fault, before anything is lost
+	lostFault   = time.Hour
+	unheardTime = 10 * time.Minute
+)
+
+// Fault returns what is wrong with accounting: records were lost in the last hour,
+// will be soon, or no server takes any.
+func (c *Client) Fault() error { return c.queue.fault(time.Now()) }
+
+func (b *queue) fault(now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	waits := fmt.Sprintf("%d of at most %d accounting records wait for a RADIUS server", b.count, b.most)
+	switch {
+	case b.lost > 0 && now.Sub(b.lostAt) < lostFault:
+		return fmt.Errorf("%d accounting records were lost, the last at %s; %s", b.lost, b.lostAt.UTC().Format(time.RFC3339), waits)
+	case float64(b.count) >= nearlyFull*float64(b.most):
+		return fmt.Errorf("%s; when the queue is full the oldest is lost", waits)
+	case b.count == 0 || b.ages[0].tried == 0:
+		return nil
+	}
+	since := b.ages[0].first
+	if b.reportedAt.After(since) {
+		since = b.reportedAt
+	}
+	if now.Sub(since) >= unheardTime {
+		return fmt.Errorf("no RADIUS server has taken an accounting record since %s; %s", since.UTC().Format(time.RFC3339), waits)
+	}
+	return nil
+}
 
 // Waiting returns how many accounts no server has taken yet.
 func (c *Client) Waiting() int {

@@ -238,6 +238,98 @@ func TestTheOldestAccountsMakeRoom(t *testing.T) {
 	}
 }
 
+// Interim accounts make room for the others, because each later record of their
+// session has higher totals; only then is one lost, and health says each step.
+func TestInterimAccountsMakeRoomFirst(t *testing.T) {
+	c := clientOf(t, deaf(t))
+	c.queue.most = 20
+	put := func(kind Status, names string, many int) {
+		for i := range many { // none is on its way
+			c.put(note(0, kind, fmt.Sprint(names, i)))
+		}
+	}
+	fault := func() string { return fmt.Sprint(c.Fault()) }
+	put(StatusStart, "early", 5)
+	put(StatusInterim, "early", 5)
+	put(StatusInterim, "early", 5) // instead of those before
+	put(StatusInterim, "long", 5)
+	if n := c.Waiting(); n != 15 || fault() != "<nil>" {
+		t.Fatalf("%d wait, health: %s", n, fault())
+	}
+	put(StatusStart, "late", 1)
+	if want := "16 of at most 20 accounting records wait"; !strings.Contains(fault(), want) {
+		t.Errorf("health: %s, want %s", fault(), want)
+	}
+	put(StatusStop, "late", 14)
+	if n := c.Waiting(); n != 20 || c.Stats()[0].Lost != 0 {
+		t.Errorf("%d wait, %d are lost", n, c.Stats()[0].Lost)
+	}
+	put(StatusStop, "more", 2)
+	if lost := c.Stats()[0].Lost; lost != 2 || !strings.Contains(fault(), "2 accounting records were lost") {
+		t.Errorf("%d are lost, health: %s", lost, fault())
+	}
+	if err := c.queue.fault(time.Now().Add(2 * lostFault)); err == nil || strings.Contains(err.Error(), "were lost") {
+		t.Errorf("much later: %v", err)
+	}
+	var left []string
+	for {
+		p, one := c.queue.take()
+		if one == nil {
+			break
+		}
+		for _, r := range p.list {
+			if r.Account.Status == StatusInterim {
+				t.Errorf("an interim account of %s waits", r.Account.ID)
+			}
+			left = append(left, r.Account.ID)
+		}
+	}
+	if len(left) != 20 || slices.Contains(left, "early0") || slices.Contains(left, "early1") || !slices.Contains(left, "early2") {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// A hundred thousand records that wait, most of them interim, cost little time each
+// when all make room.
+func TestALongQueueMakesRoomInLinearTime(t *testing.T) {
+	b := &queue{most: accountsMost}
+	for i := range accountsMost {
+		kind := StatusStart
+		if i%2 == 0 {
+			kind = StatusInterim
+		}
+		b.add(note(0, kind, fmt.Sprint(i)))
+	}
+	lost := 0
+	for i := range accountsMost {
+		for _, one := range b.add(note(0, StatusStop, fmt.Sprint("stop", i))) {
+			if lost++; (one.Account.Status == StatusInterim) != (lost <= accountsMost/2) {
+				t.Fatalf("number %d that makes room is a %v", lost, one.Account.Status)
+			}
+		}
+	}
+	if lost != accountsMost || b.count != accountsMost || len(b.ages) > 3*accountsMost || len(b.interims) > 3*accountsMost {
+		t.Errorf("%d made room, %d wait, lists of %d and %d", lost, b.count, len(b.ages), len(b.interims))
+	}
+}
+
+func TestServersThatTakeNoAccountsAreAFault(t *testing.T) {
+	c := clientOf(t, deaf(t))
+	c.Account(t.Context(), note(1, StatusStop, "a"))
+	later := func() error { return c.queue.fault(time.Now().Add(unheardTime)) }
+	for end := time.Now().Add(patience); later() == nil; time.Sleep(time.Millisecond) { // until it was tried
+		if time.Now().After(end) {
+			t.Fatal("no fault")
+		}
+	}
+	if err := later(); !strings.Contains(err.Error(), "no RADIUS server has taken an accounting record since") {
+		t.Error(err)
+	}
+	if err := c.Fault(); err != nil {
+		t.Errorf("at once: %v", err)
+	}
+}
+
 // New servers receive the records that wait for the old ones, also outstanding ones.
 func TestOtherServersTakeOver(t *testing.T) {
 	reported := make(chan *radius.Packet, 1000)

@@ -75,7 +75,15 @@ func (r *Runner) Status(ctx context.Context) (list []state.Health) {
 		list = append(list, state.HealthOf("lns", name, fault, "weft tries again by itself"))
 	}
 	var unrouted error
-	if err := r.box.Ask(ctx, func(s *subscribers) { unrouted = s.routes.fault() }); err != nil {
+	ask := func(s *subscribers) {
+		unrouted = s.routes.fault()
+		for i, h := range list {
+			if client := s.accounts.clients[h.Name]; client != nil && h.Condition == state.Working {
+				list[i] = state.HealthOf("lns", h.Name, client.Fault(), "see why the servers do not answer: weft show radius")
+			}
+		}
+	}
+	if err := r.box.Ask(ctx, ask); err != nil {
 		return list // the fault says why the loop does not answer
 	}
 	if unrouted != nil {
