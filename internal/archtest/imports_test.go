@@ -27,7 +27,7 @@ type room struct {
 // ends in $ is that package alone, without those below it.
 func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit", "internal/fault"}
-	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
+	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp4client", "internal/dhcp4server", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
 	doorRooms := slices.Concat(leaves, engines, []string{
 		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/store", "internal/ethtool", "internal/bus$",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
@@ -53,6 +53,8 @@ func rooms() []room {
 		{"internal/timer", nil},
 		{"internal/ppp", []string{"internal/timer", "wire/ppp"}},
 		{"internal/l2tp", []string{"internal/limit", "internal/timer", "wire/l2tp"}},
+		{"internal/dhcp4client", []string{"internal/timer", "wire/dhcp4"}},
+		{"internal/dhcp4server", []string{"internal/limit", "internal/timer", "wire/dhcp4"}},
 		{"internal/dhcp6client", []string{"internal/timer", "wire/dhcp6", "wire/ipv6"}},
 		{"internal/addresspool", nil},
 		{"internal/allocationlog", []string{"internal/state"}},
@@ -134,7 +136,7 @@ func effects() []string {
 }
 
 func pure() []string {
-	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/importer", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog", "internal/plan", "internal/reconcile"}
+	return []string{"wire", "internal/state", "internal/noun", "internal/config", "internal/importer", "internal/feature", "internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp4client", "internal/dhcp4server", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog", "internal/plan", "internal/reconcile"}
 }
 
 // forTests are packages that only tests and tools may import.
@@ -344,6 +346,7 @@ func TestTheRulesNoticeWhoBreaksThem(t *testing.T) {
 		{"internal/l2tp", "weft/internal/ppp", "no business"},
 		{"internal/l2tp", "weft/internal/subscriber", "no business"},
 		{"internal/dhcp6client", "net", "pure"},
+		{"internal/dhcp4server", "weft/internal/dhcp4client", "no business"},
 		{"internal/lab", "weft/internal/daemon", "no business"},
 		{"internal/feature/sessionsync/sessionsyncrun", "weft/internal/bus", ""},
 		{"internal/feature/sessionsync/sessionsyncrun", "weft/internal/bus/natsbus", "no business"},
