@@ -11,14 +11,21 @@ import (
 	"slices"
 	"strings"
 
+	"weft/internal/kernel/netfilter"
 	"weft/internal/state"
 )
 
-func (k *Kernel) applySysctl(_ context.Context, o state.Sysctl, remove bool) error {
+func (k *Kernel) applySysctl(ctx context.Context, o state.Sysctl, remove bool) error {
 	if remove {
 		return k.restoreSysctl(o)
 	}
 	was, err := readSysctl(o.Name)
+	if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(o.Name, conntrackSettings) {
+		if err := netfilter.LoadConntrack(ctx); err != nil {
+			return err
+		}
+		was, err = readSysctl(o.Name)
+	}
 	if err != nil {
 		return err
 	}
@@ -30,6 +37,12 @@ func (k *Kernel) applySysctl(_ context.Context, o state.Sysctl, remove bool) err
 	}
 	return writeSysctl(o.Name, o.Value)
 }
+
+// conntrackSettings begin the names of settings that come with the module
+// nf_conntrack. The kernel loads it when connection tracking is first used; a machine
+// without a firewall has not used it yet when weft starts. (Other settings of weft
+// are the kernel's own, or come with a device.)
+const conntrackSettings = "net/netfilter/nf_conntrack_"
 
 func (k *Kernel) restoreSysctl(o state.Sysctl) error {
 	if was, ok := k.journal.was[o.Key()]; ok {

@@ -49,6 +49,21 @@ func OpenConntrack() (*Conntrack, error) {
 	return c, nil
 }
 
+// LoadConntrack has the kernel load connection tracking, if that is a module: it does
+// so for the first request of any kind. This one asks for a connection that cannot be.
+func LoadConntrack(ctx context.Context) error {
+	asks, err := nlconn.Open(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open netfilter netlink: %w", err)
+	}
+	c := &Conntrack{asks: asks}
+	_, err = c.Connections(ctx, []state.FlowTuple{{}}, 0)
+	if err = errors.Join(err, c.Close()); err != nil {
+		return fmt.Errorf("load connection tracking: %w", err)
+	}
+	return nil
+}
+
 // Close closes the sockets.
 func (c *Conntrack) Close() error {
 	var errs []error

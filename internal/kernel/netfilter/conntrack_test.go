@@ -59,6 +59,12 @@ func (c *Conntrack) delete(t *testing.T, first uint16, n int) {
 	}
 }
 
+func TestAskingForConnectionTrackingLoadsIt(t *testing.T) {
+	if err := spacetest.New(t, "load").Do(func() error { return LoadConntrack(t.Context()) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func succeed(_ int, _ uint16, b []byte) error { return nlconn.Answered(b) }
 
 func numbered(port uint16) state.FlowTuple {
