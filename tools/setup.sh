@@ -47,7 +47,9 @@ needs() {
 		test      pppoe                   pppoe-server, the provider of the offload-pppoe lab
 		test      freeradius              the RADIUS server of the lns-radius lab
 		test      freeradius-utils        radclient, which changes and ends sessions
-		test      systemd                 systemd-analyze: how hardened the unit is
+		test      systemd                 systemd-analyze: how hardened the unit is; and PID 1 of guests
+		test      udev                    the devices of guests with systemd
+		test      e2fsprogs               mke2fs, for the disks of guests with the host's root
 		test      sqlite3                 that server's database
 		test      curl                    a stock client of the web, in labs
 		test      python3                 a small web server and client, in labs

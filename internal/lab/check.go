@@ -59,11 +59,24 @@ func (r *Result) fact(key string, value any) { r.Facts = append(r.Facts, Fact{ke
 // limit is the longest that a check may take.
 const limit = 2 * time.Minute
 
+// limit is how long a check may take. A whole machine that is emulated takes longer.
+func (l *Lab) limit(c Check) time.Duration {
+	n := l.scenario.node(c.Node)
+	switch {
+	case c.Kind == CheckReboot && n != nil:
+		return limit + l.patience(n.Init != "")
+	case n != nil && n.Init != "":
+		return 3 * limit
+	}
+	return limit
+}
+
 // Check runs one check. A failure on the way fails the check; the error is only for
 // the end of ctx.
 func (l *Lab) Check(ctx context.Context, c Check) (Result, error) {
 	r := Result{Check: c.Name, Kind: string(c.Kind)}
 	begin := time.Now()
+	limit := l.limit(c)
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %s", limit))
 	defer cancel()
 	var err error

@@ -30,7 +30,17 @@ func (l *Lab) startGuest(ctx context.Context, s StartGuest) error {
 	n := s.Node
 	spec := guest.Spec{
 		Kind: guest.Kind(n.Kind), Name: n.Name, Kernel: n.Kernel, Memory: n.MemoryMiB, Modules: n.Modules,
-		Sysctls: n.Sysctls, Script: n.Script, Forward: n.Forward,
+		Sysctls: n.Sysctls, Script: n.Script, Forward: n.Forward, Root: guest.Root(n.Root), Init: guest.Init(n.Init),
+		Progress: func(stage string) { l.report(GuestStage{n.Name, stage}) },
+	}
+	if n.Root != "" {
+		spec.Share = l.nodeDir(n.Name)
+	}
+	if len(n.Files) > 0 {
+		spec.Files = map[string][]byte{}
+	}
+	for path, text := range n.Files {
+		spec.Files[path] = []byte(text)
 	}
 	for _, nic := range s.NICs {
 		spec.NICs = append(spec.NICs, guest.NIC{Name: nic.Device, Tap: nic.Tap, MAC: nic.MAC, Addresses: nic.Addresses, MTU: nic.MTU})
@@ -73,7 +83,7 @@ func (l *Lab) boot(ctx context.Context, node, in string, spec guest.Spec) error 
 	spec.Dir = guestDir(l.Name, node)
 	spec.Self = []string{l.weft, guestRole}
 	spec.Netns = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), l.spaces[in].FD())
-	spec.Patience = l.deadline
+	spec.Patience = l.patience(spec.Init != "")
 	m, err := guest.Start(ctx, spec)
 	if err != nil {
 		return err
@@ -89,15 +99,35 @@ func (l *Lab) boot(ctx context.Context, node, in string, spec guest.Spec) error 
 	return nil
 }
 
-// weftIn is the path of the weft program as a node sees it. A QEMU guest's
-// root holds little else.
-func (l *Lab) weftIn(node string) string {
-	for _, n := range l.scenario.Nodes {
-		if n.Name == node && n.Kind == QEMU {
-			return guest.SelfInQEMU(l.weft)
-		}
+// patience limits the boot of a guest. systemd starts some forty programs, which an
+// emulated processor does in half a minute, and beside other work in several.
+func (l *Lab) patience(systemd bool) time.Duration {
+	if systemd {
+		return 3 * l.deadline
 	}
-	return l.weft
+	return l.deadline
+}
+
+// placesIn are the paths of the weft program and of the node's directory as the node
+// sees them. What runs before a guest has booted runs beside it.
+func (l *Lab) placesIn(node string) (weft, dir string) {
+	n := l.scenario.node(node)
+	switch {
+	case n == nil || n.Kind != QEMU || l.guests[node] == nil:
+		return l.weft, l.nodeDir(node)
+	case n.Root != "":
+		return guest.SelfOnHostRoot, guest.ShareOnHostRoot
+	}
+	return guest.SelfInQEMU(l.weft), l.nodeDir(node)
+}
+
+// node returns the node of a name, nil if there is none.
+func (s *Scenario) node(name string) *Node {
+	i := slices.IndexFunc(s.Nodes, func(n Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Nodes[i]
 }
 
 // inGuest returns the command that runs argv in the node, if that is a guest.

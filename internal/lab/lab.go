@@ -43,6 +43,7 @@ type Lab struct {
 	spaces    map[string]*netspace.Space // by node
 	processes []*process
 	guests    map[string]*guest.Machine // by node
+	progress  func(Step)
 }
 
 // Record is the description of a running lab in its directory.
@@ -68,6 +69,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	l := &Lab{
 		Name: o.Name, scenario: o.Scenario, weft: o.Weft, dir: filepath.Join(StateDir, o.Name),
 		deadline: o.Deadline, spaces: map[string]*netspace.Space{}, guests: map[string]*guest.Machine{},
+		progress: o.Progress,
 	}
 	if l.deadline == 0 {
 		l.deadline = 3 * time.Minute // an emulated guest boots slowly where others run, too
@@ -75,7 +77,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if err := l.claim(o); err != nil {
 		return nil, err
 	}
-	if err := l.build(ctx, o.Progress); err != nil {
+	if err := l.build(ctx); err != nil {
 		down := Down(context.WithoutCancel(ctx), l.Name)
 		l.Close()
 		return nil, errors.Join(err, down)
@@ -137,14 +139,19 @@ func writeRecord(dir string, r Record) error {
 	return os.WriteFile(filepath.Join(dir, "lab.json"), append(text, '\n'), 0o644)
 }
 
-func (l *Lab) build(ctx context.Context, progress func(Step)) error {
+// report passes on a step, or what a guest does within one.
+func (l *Lab) report(s Step) {
+	if l.progress != nil {
+		l.progress(s)
+	}
+}
+
+func (l *Lab) build(ctx context.Context) error {
 	for _, step := range Plan(l.scenario, l.Name) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if progress != nil {
-			progress(step)
-		}
+		l.report(step)
 		if err := l.apply(ctx, step); err != nil {
 			return err
 		}

@@ -63,6 +63,16 @@ func TestParseRefusesWhatCannotBeBuilt(t *testing.T) {
 		{"a place without a link", good + "[[check]]\nkind = \"observe\"\nname = \"n\"\nfrom = \"a\"\nto = \"::1\"\nplaces = [\"a:eth7\"]\n", "x.toml:13:1", "no link ends at a:eth7"},
 		{"a place without a device", good + "[[check]]\nkind = \"observe\"\nname = \"n\"\nfrom = \"a\"\nto = \"::1\"\nplaces = [\"a\"]\n", "x.toml:13:", "node:device"},
 		{"a transfer of a terabyte", good + "[[check]]\nkind = \"transfer\"\nname = \"n\"\nfrom = \"a\"\nat = \"b\"\nto = \"::1\"\nbytes = \"1024GiB\"\n", "x.toml:14:1", "more than a transfer moves"},
+		{"a root without a guest", good + "[[node]]\nname = \"c\"\nroot = \"host\"\n", "x.toml:8:3", "for guests"},
+		{"a root that is not known", good + "[[node]]\nname = \"c\"\nkind = \"qemu\"\nroot = \"disk\"\n", "x.toml:11:1", `"disk" is no root`},
+		{"the root of a User-Mode Linux guest", good + "[[node]]\nname = \"c\"\nkind = \"uml\"\nroot = \"host\"\n", "x.toml:11:1", "always has the root"},
+		{"systemd without the host's root", good + "[[node]]\nname = \"c\"\nkind = \"qemu\"\ninit = \"systemd\"\n", "x.toml:11:1", "host's root"},
+		{"an init that is not known", good + "[[node]]\nname = \"c\"\nkind = \"qemu\"\nroot = \"host\"\ninit = \"runit\"\n", "x.toml:12:1", `"runit"`},
+		{"a gateway beside systemd", good + "[[node]]\nname = \"c\"\nkind = \"qemu\"\nroot = \"host\"\ninit = \"systemd\"\ngateway = [\"192.0.2.1\"]\n", "x.toml:8:3", "configures its network itself"},
+		{"addresses beside systemd", strings.Replace(good, `name = "a"`, "name = \"a\"\nkind = \"qemu\"\nroot = \"host\"\ninit = \"systemd\"", 1) + "[[link]]\nends = [{ node = \"a\", device = \"e\", addresses = [\"192.0.2.1/24\"] }, { node = \"b\", device = \"e\" }]\n", "x.toml:2:3", "configures its network itself"},
+		{"a file of a guest without a place", good + "[[node]]\nname = \"c\"\nkind = \"uml\"\nfiles = { \"x\" = \"\" }\n", "x.toml:11:1", "a path from the root"},
+		{"a process in a guest", good + "[[node]]\nname = \"c\"\nkind = \"qemu\"\nroot = \"host\"\n[[node.process]]\nname = \"p\"\nargv = [\"true\"]\n", "x.toml:12:3", "only before it boots"},
+		{"a guest that restarts itself without systemd", good + "[[node]]\nname = \"c\"\nkind = \"qemu\"\nroot = \"host\"\n[[check]]\nkind = \"reboot\"\nname = \"n\"\nnode = \"c\"\nargv = [\"reboot\"]\n", "x.toml:16:1", "only a guest with systemd"},
 		{"a check without a name", good + "[[check]]\nkind = \"counters\"\nnode = \"a\"\n", "x.toml:8:3", "no name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

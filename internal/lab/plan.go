@@ -46,6 +46,10 @@ type StartGuest struct {
 	NICs []NIC
 }
 
+// GuestStage is what a guest does until it is ready. It is reported, and no part of a
+// plan.
+type GuestStage struct{ Node, Stage string }
+
 // NIC is a guest's network card.
 type NIC struct {
 	Plug
@@ -129,6 +133,7 @@ func Plan(s *Scenario, lab string) []Step {
 	}
 	for i, n := range s.Nodes {
 		if n.Kind.IsGuest() {
+			p.first(n)
 			p.add(StartGuest{n, p.guests[i].nics})
 			continue
 		}
@@ -249,11 +254,7 @@ func (p *planner) node(n Node) {
 	for _, name := range slices.Sorted(maps.Keys(n.Files)) {
 		p.add(WriteFile{n.Name, name, n.Files[name]})
 	}
-	for _, proc := range n.Processes {
-		if proc.First {
-			p.add(StartProcess{n.Name, proc})
-		}
-	}
+	p.first(n)
 	if n.Weft != "" {
 		p.add(WriteFile{n.Name, "weft.toml", n.Weft})
 		p.add(StartWeft{n.Name})
@@ -264,6 +265,15 @@ func (p *planner) node(n Node) {
 	}
 	if len(routes) > 0 {
 		p.add(AddRoutes{n.Name, routes})
+	}
+}
+
+// first plans what runs before weft, or before a guest.
+func (p *planner) first(n Node) {
+	for _, proc := range n.Processes {
+		if proc.First {
+			p.add(StartProcess{n.Name, proc})
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func findPrograms(s *Scenario) error {
 	}
 	for _, n := range s.Nodes {
 		if n.Kind.IsGuest() {
-			if err := guest.Possible(guest.Kind(n.Kind), n.Kernel); err != nil {
+			if err := guest.Possible(guest.Spec{Kind: guest.Kind(n.Kind), Kernel: n.Kernel, Root: guest.Root(n.Root), Init: guest.Init(n.Init)}); err != nil {
 				missing = append(missing, fmt.Errorf("node %s is a guest: %w", n.Name, err))
 			}
 		}
@@ -89,7 +89,7 @@ func findPrograms(s *Scenario) error {
 		}
 	}
 	if slices.ContainsFunc(s.Links, Link.Impaired) {
-		if err := guest.Possible(guest.UML, ""); err != nil {
+		if err := guest.Possible(guest.Spec{Kind: guest.UML}); err != nil {
 			missing = append(missing, fmt.Errorf("a link with delay, jitter or loss is a guest: %w", err))
 		}
 	}
@@ -99,7 +99,8 @@ func findPrograms(s *Scenario) error {
 // command prepares a program to run in a node. Its words may hold {dir} and
 // {weft}.
 func (l *Lab) command(ctx context.Context, node string, argv []string) *exec.Cmd {
-	fill := strings.NewReplacer("{dir}", l.nodeDir(node), "{weft}", l.weftIn(node))
+	weft, dir := l.placesIn(node)
+	fill := strings.NewReplacer("{dir}", dir, "{weft}", weft)
 	words := make([]string, len(argv))
 	for i, w := range argv {
 		words[i] = fill.Replace(w)

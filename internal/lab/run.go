@@ -13,7 +13,9 @@ func Run(ctx context.Context, o Options, report Report) (Summary, error) {
 	report.Begin(o.Scenario, o.Name)
 	steps := 0
 	o.Progress = func(s Step) {
-		steps++
+		if _, within := s.(GuestStage); !within {
+			steps++
+		}
 		report.Step(s)
 	}
 	l, err := Up(ctx, o)

@@ -45,10 +45,12 @@ type Node struct {
 	Routes    []Route           `toml:"route"`
 	Sysctls   map[string]string `toml:"sysctls"` // net.* only
 	Weft      string            `toml:"weft"`    // weft.toml, or the name of a file with it
-	Files     map[string]string `toml:"files"`   // name -> text, written to the node's directory
+	Files     map[string]string `toml:"files"`   // name -> text, written to the node's directory; of a guest: absolute path -> text
 	Processes []Process         `toml:"process"` // started in order
 	Modules   []string          `toml:"modules"` // guests: kernel modules to load
 	Kernel    string            `toml:"kernel"`  // guests: which kernel
+	Root      string            `toml:"root"`    // QEMU guests: "host" is this machine's root under an overlay
+	Init      string            `toml:"init"`    // with that root: "systemd" is PID 1
 	MemoryMiB int               `toml:"memory"`  // guests
 	Script    string            `toml:"script"`  // guests: shell commands once the network is up
 	Beside    string            `toml:"beside"`  // guests: the node in whose namespace it runs, for its wires

@@ -34,11 +34,19 @@ func (s MakeTap) String() string {
 
 func (s StartGuest) String() string {
 	text := fmt.Sprintf("%s: boot a %s guest", s.Node.Name, s.Node.Kind)
+	if s.Node.Root != "" {
+		text += " with the root of this " + s.Node.Root
+	}
+	if s.Node.Init != "" {
+		text += " and " + s.Node.Init
+	}
 	for _, n := range s.NICs {
 		text += fmt.Sprintf(", %s on %s", n.Plug, n.Tap)
 	}
 	return text
 }
+
+func (s GuestStage) String() string { return s.Node + ": " + s.Stage }
 
 func (s StartImpairment) String() string {
 	return fmt.Sprintf("%s: boot a guest between %s and %s with delay %s, jitter %s, loss %g%%, rate %s",

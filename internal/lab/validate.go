@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"net"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -72,21 +71,7 @@ func (v *validator) node(path string, n Node) {
 	if n.Switch && (n.Forward || n.Weft != "" || n.Kind.IsGuest() || len(n.Gateway)+len(n.Routes) > 0) {
 		v.add(path+".switch", "a switch only passes frames on", "remove what it would need addresses for, or switch")
 	}
-	if !n.Kind.IsGuest() && (len(n.Modules) > 0 || n.Kernel != "" || n.MemoryMiB != 0 || n.Script != "") {
-		v.add(path, "modules, kernel, memory and script are for guests", `add kind = "uml" or kind = "qemu", or remove them`)
-	}
-	v.wires(path, n)
-	if n.Kind.IsGuest() && (n.Weft != "" || len(n.Processes) > 0 || len(n.Files) > 0) {
-		v.add(path, "weft, process and files are for network namespaces", "a guest does what its script says")
-	}
-	if !n.Kind.IsGuest() && len(n.Programs) > 0 {
-		v.add(path, "program is for guests", `add kind = "qemu" or kind = "uml", or remove it: a process says what it needs`)
-	}
-	for i, p := range n.Programs {
-		if p.Name == "" || strings.ContainsRune(p.Name, '/') && !filepath.IsAbs(p.Name) {
-			v.add(fmt.Sprintf("%s.program[%d].name", path, i), fmt.Sprintf("%q is no program", p.Name), "the name of one that the host has, without its directory; or files from the root, like /usr/lib/pppd/*/pppoe.so")
-		}
-	}
+	v.guest(path, n)
 	families := map[bool]bool{}
 	for _, g := range n.Gateway {
 		if families[g.Is4()] {
@@ -100,7 +85,7 @@ func (v *validator) node(path string, n Node) {
 		}
 	}
 	for name := range n.Files {
-		if !fileName.MatchString(name) {
+		if !n.Kind.IsGuest() && !fileName.MatchString(name) {
 			v.add(path+".files", fmt.Sprintf("%q cannot be the name of a file in the node's directory", name), "letters, digits, dots and hyphens")
 		}
 	}
@@ -205,7 +190,7 @@ var checkFields = map[CheckKind]struct{ must, may []string }{
 	CheckTakeover: {[]string{"from", "to", "at", "kill", "within"}, []string{"bytes"}},
 	CheckKill:     {[]string{"node"}, nil},
 	CheckRevive:   {[]string{"node"}, nil},
-	CheckReboot:   {[]string{"node"}, nil},
+	CheckReboot:   {[]string{"node"}, []string{"argv"}},
 	CheckReload:   {[]string{"node", "change", "from", "to", "at"}, []string{"fails", "argv"}},
 }
 
@@ -255,6 +240,8 @@ func (v *validator) checkChange(path string, c Check) {
 	case n == nil:
 	case c.Kind == CheckReboot && !n.Kind.IsGuest():
 		v.add(path+".node", fmt.Sprintf("%s is no guest", c.Node), "a guest; takeover and revive are for network namespaces")
+	case c.Kind == CheckReboot && len(c.Argv) > 0 && n.Init == "":
+		v.add(path+".argv", "only a guest with systemd restarts itself", "remove argv: the guest is switched off and on again")
 	case c.Kind == CheckReload && n.Weft == "":
 		v.add(path+".node", fmt.Sprintf("no router runs in %s", c.Node), "a node with weft")
 	}
@@ -315,27 +302,4 @@ func (c Check) fieldsSet() []string {
 		}
 	}
 	return set
-}
-
-// wires looks at the network cards that a guest's machine carries itself.
-func (v *validator) wires(path string, n Node) {
-	if !n.Kind.IsGuest() && (n.Beside != "" || len(n.Wires) > 0) {
-		v.add(path, "beside and wire are for guests", `add kind = "uml" or kind = "qemu", or remove them`)
-		return
-	}
-	host := slices.IndexFunc(v.scenario.Nodes, func(o Node) bool { return o.Name == n.Beside && !o.Kind.IsGuest() })
-	if n.Beside != "" && host < 0 {
-		v.add(path+".beside", fmt.Sprintf("%q is no node that is a network namespace", n.Beside), "the name of one")
-	}
-	if n.Beside != "" && len(v.scenario.devicesOf(n.Name)) > 0 {
-		v.add(path+".beside", "a guest in another node's namespace cannot be the end of a link", "take the link away, or beside")
-	}
-	for i, w := range n.Wires {
-		if w.Device == "" || w.Options == "" {
-			v.add(fmt.Sprintf("%s.wire[%d]", path, i), "a wire has a device in the guest, and options", `like options = "transport=gre,src=127.0.0.3,dst=127.0.0.2"`)
-		}
-		if _, err := net.ParseMAC(w.MAC); w.MAC != "" && err != nil {
-			v.add(fmt.Sprintf("%s.wire[%d].mac", path, i), fmt.Sprintf("%q is not a MAC address", w.MAC), "six bytes like 02:00:00:00:00:01")
-		}
-	}
 }

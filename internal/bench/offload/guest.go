@@ -99,7 +99,7 @@ func GuestNeeds() []rig.Program {
 
 // InGuest runs this very program in a guest, with these arguments.
 func InGuest(ctx context.Context, self string, args []string, stdout, stderr io.Writer) (err error) {
-	if err := guest.Possible(guest.QEMU, ""); err != nil {
+	if err := guest.Possible(guest.Spec{Kind: guest.QEMU}); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "weft-guest-") // short: a socket is in it

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -22,6 +21,9 @@ func runAgent(planPath string) error {
 	plan, err := readGuestPlan(planPath)
 	if err != nil {
 		return err
+	}
+	if plan.Spec.Init == Systemd {
+		tell(plan, message{Stage: "systemd has started its basic units and boots on"})
 	}
 	if err := prepare(plan.Spec); err != nil {
 		report(plan, err)
@@ -38,20 +40,38 @@ func runAgent(planPath string) error {
 }
 
 func prepare(s Spec) error {
+	if s.Init == Systemd {
+		return prepareSystemd(s)
+	}
 	if err := unix.Sethostname([]byte(s.Name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)
 	}
-	for path, content := range s.Files {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
+	if s.Root != HostRoot {
+		if err := writeFiles("/", s.Files); err != nil {
 			return err
 		}
 	}
 	if err := setUpNetwork(s); err != nil {
 		return err
 	}
+	return runScript(s)
+}
+
+// prepareSystemd waits for the boot of a guest whose network is its own affair.
+func prepareSystemd(s Spec) error {
+	if err := awaitSystemd(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(scriptDone); err == nil {
+		return nil
+	}
+	if err := runScript(s); err != nil {
+		return err
+	}
+	return writeFiles("/", map[string][]byte{scriptDone: nil})
+}
+
+func runScript(s Spec) error {
 	if s.Script == "" {
 		return nil
 	}

@@ -63,7 +63,10 @@ type Spec struct {
 	// Kernel is a version prefix such as "6.1" or "6.12", for QEMU the
 	// newest /boot/vmlinuz-* that it fits. UML has the one of its package.
 	Kernel   string
-	Memory   int      // MiB; 0 = 128 for UML, 384 for QEMU
+	Root     Root     // of QEMU; empty = an initramfs with busybox and Programs
+	Init     Init     // with HostRoot; empty = this binary
+	Share    string   // with HostRoot: a directory of the host that the guest has at ShareOnHostRoot, read-only
+	Memory   int      // MiB; 0 = 128 for UML, 384 for QEMU, 768 with HostRoot
 	CPUs     int      // of QEMU; 0 = 1
 	options  []string // of tests, for QEMU's kernel
 	Modules  []string // loaded in order, after what they depend on
@@ -71,9 +74,9 @@ type Spec struct {
 	Routes   []Route
 	Sysctls  map[string]string // "net.ipv4.ip_forward": "1"
 	Forward  bool              // forward IPv4 and IPv6
-	Files    map[string][]byte // absolute path in the guest -> content, mode 0644
+	Files    map[string][]byte // absolute path in the guest -> content, mode 0644, or 0755 of a script with #!; with HostRoot at the first boot only
 	Programs []string          // of the host, for QEMU's initramfs, with their libraries; see FindProgram
-	Script   string            // /bin/sh commands run when the network is up
+	Script   string            // /bin/sh commands run when the network is up; with Systemd at the first boot only
 	Impair   *Impairment       // join the two NICs as one wire; see ImpairSpec
 
 	// Netns is the path of the network namespace that holds the taps and the
@@ -91,6 +94,8 @@ type Spec struct {
 	Count bool
 	// Patience limits the time from start to readiness; 0 = 30 s.
 	Patience time.Duration
+	// Progress is called with what the guest does until it is ready; may be nil.
+	Progress func(stage string) `json:"-"`
 
 	wrap wrapping
 }
@@ -109,7 +114,11 @@ func (s Spec) checked() (Spec, error) {
 			bad("kernel %q: UML has only the kernel of its package", s.Kernel)
 		}
 	case QEMU:
-		s.Memory, s.CPUs = or(s.Memory, 384), or(s.CPUs, 1)
+		usual := 384
+		if s.Root == HostRoot {
+			usual = 768
+		}
+		s.Memory, s.CPUs = or(s.Memory, usual), or(s.CPUs, 1)
 		s.Kernel = or(s.Kernel, usualKernel)
 		if s.Accel != "" && s.Accel != "kvm" && s.Accel != "tcg" {
 			bad("accelerator %q: kvm and tcg are known", s.Accel)
@@ -120,6 +129,7 @@ func (s Spec) checked() (Spec, error) {
 	default:
 		bad("kind %q: uml and qemu are known", s.Kind)
 	}
+	s.checkRoot(bad)
 	if s.Name == "" || strings.ContainsAny(s.Name, " ,=/\n") {
 		bad("name %q: a word is needed", s.Name)
 	}

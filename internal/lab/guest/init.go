@@ -43,7 +43,7 @@ func initGuest(planPath string) error {
 // startAgent starts this binary again, which reads the mounts made since, with the
 // plan in memory: its file may be covered by now.
 func startAgent(plan guestPlan) (*os.Process, error) {
-	content, err := json.Marshal(plan)
+	content, err := plan.text()
 	if err != nil {
 		return nil, fmt.Errorf("start the agent: %w", err)
 	}
@@ -66,9 +66,11 @@ func startAgent(plan guestPlan) (*os.Process, error) {
 	return agent, nil
 }
 
+const usualPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 func guestEnvironment() []string {
 	return []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH=" + usualPath,
 		"HOME=/root", "TERM=linux", "LANG=C.UTF-8",
 	}
 }
@@ -90,13 +92,22 @@ func report(plan guestPlan, reason error) {
 	if plan.Control == "" {
 		return // on the console alone
 	}
+	tell(plan, message{Error: reason.Error()})
+}
+
+// tell sends a message before there is an agent.
+func tell(plan guestPlan, m message) {
 	line, err := openLine(plan.Control)
 	if err != nil {
 		return
 	}
-	json.NewEncoder(line).Encode(message{Error: reason.Error()})
+	defer line.Close()
+	json.NewEncoder(line).Encode(m)
 	drain(line)
 }
+
+// text is the plan as the agent reads it.
+func (p guestPlan) text() ([]byte, error) { return json.Marshal(p) }
 
 func powerOff() error {
 	unix.Sync()
@@ -106,11 +117,16 @@ func powerOff() error {
 type mount struct{ kind, where, options string }
 
 func (m mount) do(root string) error {
+	return m.from("guest", root)
+}
+
+// from mounts a source, for file systems that have one.
+func (m mount) from(source, root string) error {
 	where := filepath.Join(root, m.where)
 	if err := os.MkdirAll(where, 0o755); err != nil {
 		return err
 	}
-	if err := unix.Mount("guest", where, m.kind, 0, m.options); err != nil && err != unix.EBUSY {
+	if err := unix.Mount(source, where, m.kind, 0, m.options); err != nil && err != unix.EBUSY {
 		return fmt.Errorf("mount %s on %s: %w", m.kind, m.where, err)
 	}
 	return nil
@@ -124,10 +140,11 @@ var systemMounts = [...]mount{
 }
 
 func prepareRoot(plan guestPlan) error {
-	for _, path := range plan.Modules {
-		if err := loadModule(path); err != nil {
-			return err
-		}
+	if plan.Spec.Root == HostRoot {
+		return prepareHostRoot(plan)
+	}
+	if err := loadModules(plan); err != nil {
+		return err
 	}
 	root := "/"
 	if plan.Overlay {
@@ -191,6 +208,15 @@ func offerModules(loaded []string) error {
 		return nil
 	}
 	return os.Symlink(dir, at)
+}
+
+func loadModules(plan guestPlan) error {
+	for _, path := range plan.Modules {
+		if err := loadModule(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func loadModule(path string) error {

@@ -18,20 +18,13 @@ import (
 const specInInitrd = "/etc/guest.json"
 
 // SelfInQEMU is the path at which a QEMU guest has the program that is at self
-// on the host.
+// on the host; with HostRoot it is SelfOnHostRoot.
 func SelfInQEMU(self string) string { return "/usr/bin/" + filepath.Base(self) }
 
-// writeInitrd makes a guest's whole root filesystem: this binary as init,
-// busybox for the shell and its tools, the modules, the programs asked for.
+// writeInitrd makes a guest's initramfs: this binary as init and the modules; with
+// the host's root what mounts it, else busybox for the shell and its tools, and the
+// programs asked for.
 func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
-	busybox, err := program("busybox", busyboxPackage)
-	if err != nil {
-		return err
-	}
-	applets, err := exec.CommandContext(ctx, busybox, "--list").Output()
-	if err != nil {
-		return fmt.Errorf("ask %s for its applets: %w", busybox, err)
-	}
 	spec, err := json.Marshal(plan)
 	if err != nil {
 		return err
@@ -51,25 +44,14 @@ func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
 	if err := addProgram(a, "/init", self); err != nil {
 		return err
 	}
-	a.symlink(SelfInQEMU(self), "/init")
-	for _, name := range plan.Spec.Programs {
-		if err := addNamed(a, name); err != nil {
-			return err
-		}
+	if plan.Spec.Root == HostRoot {
+		err = addOfPackage(a, "/sbin/"+mke2fs, mke2fs, mke2fsPackage)
+	} else {
+		a.symlink(SelfInQEMU(self), "/init")
+		err = addTools(ctx, a, plan.Spec)
 	}
-	if err := addProgram(a, "/bin/busybox", busybox); err != nil {
-		return err
-	}
-	// busybox's own shell prefers its applets to the programs asked for.
-	shell, err := program("dash", "dash")
 	if err != nil {
 		return err
-	}
-	if err := addProgram(a, "/bin/sh", shell); err != nil {
-		return err
-	}
-	for _, name := range strings.Fields(string(applets)) {
-		a.symlink("/bin/"+name, "busybox")
 	}
 	for _, path := range plan.Modules {
 		if err := addFile(a, path, path, 0o644); err != nil {
@@ -80,6 +62,43 @@ func writeInitrd(ctx context.Context, path string, plan guestPlan) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// addTools adds busybox, a shell and the programs asked for.
+func addTools(ctx context.Context, a *archive, s Spec) error {
+	busybox, err := program("busybox", busyboxPackage)
+	if err != nil {
+		return err
+	}
+	applets, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	if err != nil {
+		return fmt.Errorf("ask %s for its applets: %w", busybox, err)
+	}
+	for _, name := range s.Programs {
+		if err := addNamed(a, name); err != nil {
+			return err
+		}
+	}
+	if err := addProgram(a, "/bin/busybox", busybox); err != nil {
+		return err
+	}
+	// busybox's own shell prefers its applets to the programs asked for.
+	if err := addOfPackage(a, "/bin/sh", "dash", "dash"); err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(string(applets)) {
+		a.symlink("/bin/"+name, "busybox")
+	}
+	return nil
+}
+
+// addOfPackage adds a program of a Debian package.
+func addOfPackage(a *archive, at, name, debianPackage string) error {
+	path, err := program(name, debianPackage)
+	if err != nil {
+		return err
+	}
+	return addProgram(a, at, path)
 }
 
 func addFile(a *archive, name, path string, mode int) error {

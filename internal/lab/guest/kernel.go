@@ -99,6 +99,11 @@ func (t *moduleTree) order(names []string) ([]string, error) {
 	return paths, nil
 }
 
+// present returns those of the names that the tree has as modules.
+func (t *moduleTree) present(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return t.path[n] == "" })
+}
+
 // debianKernel finds the newest installed kernel whose version begins with
 // prefix, and its modules.
 func debianKernel(root, prefix string) (image, modules string, err error) {
@@ -157,11 +162,11 @@ func program(name, debianPackage string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// Possible returns what this machine lacks for a guest of a kind: programs, and
+// Possible returns what this machine lacks for a guest: programs, and
 // QEMU's kernel, each with the Debian package that has it, and for UML a CPU
 // that it runs on.
-func Possible(kind Kind, kernel string) error {
-	if kind == UML {
+func Possible(s Spec) error {
+	if s.Kind == UML {
 		linux, err := program("linux.uml", umlPackage)
 		if err == nil {
 			_, err = umlNeedsWrapper(linux)
@@ -169,7 +174,12 @@ func Possible(kind Kind, kernel string) error {
 		return err
 	}
 	_, qemu := program(qemuBinary, qemuPackage)
-	_, busybox := program("busybox", busyboxPackage)
-	_, _, image := debianKernel("/", or(kernel, usualKernel))
-	return errors.Join(qemu, busybox, image)
+	_, _, image := debianKernel("/", or(s.Kernel, usualKernel))
+	var tools error
+	if s.Root == HostRoot {
+		tools = possibleHostRoot(s.Init)
+	} else {
+		_, tools = program("busybox", busyboxPackage)
+	}
+	return errors.Join(qemu, tools, image)
 }

@@ -23,10 +23,12 @@ type Machine struct {
 	conn net.Conn
 	pid  int // the supervisor's
 
-	ready chan struct{} // closed when the agent said so
-	done  chan struct{} // closed when the guest is gone
+	progress func(stage string)
+	done     chan struct{} // closed when the guest is gone
 
 	mu    sync.Mutex
+	ready chan struct{} // closed when the agent said so, at the boot under way or done last
+	stage string
 	out   *json.Encoder
 	calls map[uint64]*pending
 	last  uint64
@@ -50,6 +52,10 @@ type Command struct {
 // Open finds the guest of a directory that Start made, possibly in another process,
 // and waits until it is ready.
 func Open(ctx context.Context, dir string) (*Machine, error) {
+	return open(ctx, dir, nil)
+}
+
+func open(ctx context.Context, dir string, progress func(stage string)) (*Machine, error) {
 	content, err := os.ReadFile(filepath.Join(dir, pidFile))
 	if err != nil {
 		return nil, err
@@ -64,20 +70,60 @@ func Open(ctx context.Context, dir string) (*Machine, error) {
 	}
 	m := &Machine{
 		dir: dir, conn: conn, pid: pid, out: json.NewEncoder(conn), calls: map[uint64]*pending{},
-		ready: make(chan struct{}), done: make(chan struct{}),
+		ready: make(chan struct{}), done: make(chan struct{}), progress: progress,
 	}
 	go m.listen()
+	if err := m.await(ctx, m.ready); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// await returns when a boot is done.
+func (m *Machine) await(ctx context.Context, ready <-chan struct{}) error {
 	select {
-	case <-m.ready:
-		return m, nil
+	case <-ready:
+		return nil
 	case <-m.done:
-		conn.Close()
-		return nil, m.Err()
+		return m.Err()
 	case <-ctx.Done():
-		conn.Close()
-		return nil, fmt.Errorf("wait for the guest to become ready: %w", ctx.Err())
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		what := "wait for the guest to become ready"
+		if m.stage != "" {
+			what += " (it said last: " + m.stage + ")"
+		}
+		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
 }
+
+// Restart starts the guest again and returns when it is ready. A command in the
+// guest does it, like systemctl reboot, which only guests with Systemd may do; with
+// none the power is cut. Only the files of a guest with HostRoot are still there.
+func (m *Machine) Restart(ctx context.Context, argv ...string) error {
+	m.mu.Lock()
+	next := make(chan struct{})
+	m.ready = next
+	m.mu.Unlock()
+	if len(argv) == 0 {
+		if err := m.say(message{Reset: true}); err != nil {
+			return errors.Join(err, m.Err())
+		}
+		return m.await(ctx, next)
+	}
+	output, exit, err := m.Exec(ctx, argv...)
+	switch {
+	case err != nil && !errors.Is(err, errRestarts):
+		return err
+	case err == nil && exit != 0:
+		return fmt.Errorf("%s in the guest ends with status %d: %s", argv[0], exit, output)
+	}
+	return m.await(ctx, next)
+}
+
+// errRestarts is the error of a command whose guest has restarted.
+var errRestarts = errors.New(restartsNow)
 
 func (m *Machine) listen() {
 	defer close(m.done)
@@ -97,9 +143,32 @@ func (m *Machine) listen() {
 		case msg.Error != "":
 			m.end("in the guest: " + msg.Error)
 			return
+		case msg.Stage != "":
+			m.report(msg.Stage)
 		case msg.Ready:
-			close(m.ready)
+			m.becomeReady()
 		}
+	}
+}
+
+// report passes on what the guest does until it is ready.
+func (m *Machine) report(stage string) {
+	m.mu.Lock()
+	m.stage = stage
+	m.mu.Unlock()
+	if m.progress != nil {
+		m.progress(stage)
+	}
+}
+
+// becomeReady ends the boot under way. Another client may have restarted the guest.
+func (m *Machine) becomeReady() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-m.ready:
+	default:
+		close(m.ready)
 	}
 }
 
@@ -186,10 +255,13 @@ func (m *Machine) run(ctx context.Context, c Command) (exit int, err error) {
 	go m.feed(id, p, ended)
 	select {
 	case msg := <-p.end:
-		if msg.Error != "" {
-			return -1, errors.New(msg.Error)
+		switch msg.Error {
+		case "":
+			return *msg.Exit, nil
+		case restartsNow:
+			return -1, errRestarts
 		}
-		return *msg.Exit, nil
+		return -1, errors.New(msg.Error)
 	case <-m.done:
 		return -1, m.Err()
 	case <-ctx.Done():

@@ -19,10 +19,17 @@ type message struct {
 	Exit  *int   `json:"exit,omitempty"`  // it ended; 128+n after signal n
 	Error string `json:"error,omitempty"` // it could not start; without ID: the guest could not
 	Ready bool   `json:"ready,omitempty"` // the guest is set up
+	Stage string `json:"stage,omitempty"` // what it does until then
+
+	Reboot bool `json:"reboot,omitempty"` // from the guest: it ends now, and is to be started again
+	Reset  bool `json:"reset,omitempty"`  // from a client to the supervisor: the same without the guest's doing
 
 	// from the supervisor
 	Died string `json:"died,omitempty"` // the kernel's process ended, and how
 }
+
+// restartsNow is the error of a command that was running when its guest restarted.
+const restartsNow = "the guest restarts"
 
 // The files of a guest's directory.
 const (
@@ -35,4 +42,5 @@ const (
 	scratchDir    = "scratch"     // where the supervisor mounts a tmpfs
 	initrdFile    = "initrd"
 	kernelFile    = "vmlinux"
+	diskFile      = "disk" // of HostRoot, on the scratch
 )

@@ -201,8 +201,8 @@ func TestASpecThatCannotBeIsRefusedWithAllThatIsWrong(t *testing.T) {
 
 func TestTheSwitchboardKeepsClientsApart(t *testing.T) {
 	guestEnd, near := net.Pipe()
-	s := newSwitchboard(near)
-	go s.relay()
+	s := newSwitchboard()
+	s.connect(near, func() error { return near.Close() })
 	fromBoard, toBoard := json.NewDecoder(guestEnd), json.NewEncoder(guestEnd)
 	client := func() (net.Conn, *json.Decoder, *json.Encoder) {
 		far, conn := net.Pipe()
@@ -249,6 +249,29 @@ func TestTheSwitchboardKeepsClientsApart(t *testing.T) {
 	toBoard.Encode(message{ID: ofB.ID, Exit: &zero})
 	if m := read(b); m.ID != 7 || m.Exit == nil {
 		t.Errorf("b got %+v", m)
+	}
+	toB.Encode(message{ID: 8, Run: []string{"b"}})
+	read(fromBoard)
+	toB.Encode(message{Reset: true})
+	if m := read(b); m.ID != 8 || m.Error != restartsNow {
+		t.Errorf("b got %+v for a command of a machine that is switched off", m)
+	}
+	if err := fromBoard.Decode(&message{}); err == nil || !s.restarts() {
+		t.Errorf("the machine still runs, or is not to run again: %v", err)
+	}
+	guestEnd, near = net.Pipe()
+	s.connect(near, near.Close)
+	toB.Encode(message{ID: 9, Run: []string{"early"}})
+	if m := read(b); m.ID != 9 || m.Error == "" || s.restarts() {
+		t.Errorf("a command before the guest is ready again: %+v", m)
+	}
+	json.NewEncoder(guestEnd).Encode(message{Ready: true})
+	if m := read(b); !m.Ready {
+		t.Errorf("not notified of readiness after the restart: %+v", m)
+	}
+	json.NewEncoder(guestEnd).Encode(message{Reboot: true})
+	for !s.restarts() && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
 	}
 	go s.died("the end")
 	if m := read(b); m.Died != "the end" {

@@ -16,6 +16,9 @@ import (
 
 const qemuBinary = "qemu-system-x86_64"
 
+// controlTTY is the control line in a QEMU guest.
+const controlTTY = "/dev/ttyS1"
+
 // kernelOptions make a panic end QEMU and the boot short: no self tests, no
 // page table splitting, no defence against a guest's own users. Without KVM
 // that is a second of three.
@@ -52,7 +55,11 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	if err != nil {
 		return fail(fmt.Errorf("read the kernel's modules: %w", err))
 	}
-	modules, err := tree.order(append([]string{"virtio_pci", "virtio_net"}, s.modules()...))
+	wanted := append([]string{"virtio_pci", "virtio_net"}, s.modules()...)
+	if s.Root == HostRoot {
+		wanted = slices.Concat(tree.present(hostRootExtras), hostRootModules, wanted)
+	}
+	modules, err := tree.order(wanted)
 	if err != nil {
 		return fail(err)
 	}
@@ -61,7 +68,7 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 	kernel := make(chan error, 1)
 	unpacked := filepath.Join(s.Dir, kernelFile)
 	go func() { kernel <- unpackKernel(ctx, image, unpacked) }()
-	guest := guestPlan{Spec: s, Modules: modules, Control: "/dev/ttyS1", Console: "/dev/ttyS0"}
+	guest := guestPlan{Spec: s, Modules: modules, Control: controlTTY, Console: "/dev/ttyS0"}
 	initrd := filepath.Join(s.Dir, initrdFile)
 	if err := writeInitrd(ctx, initrd, guest); err != nil {
 		return fail(fmt.Errorf("make the initramfs: %w", err))
@@ -89,7 +96,12 @@ func planQEMU(ctx context.Context, s Spec) (launchPlan, guestPlan, error) {
 			"-netdev", fmt.Sprintf("%s,id=net%d", or(n.Backend, "tap,ifname="+n.Tap+",script=no,downscript=no,vhost=off"), i),
 			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,mac=%s,romfile=,host_mtu=%d", i, n.MAC, n.MTU))
 	}
-	return launchPlan{Argv: argv, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}, guest, nil
+	launch := launchPlan{Argv: argv, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}
+	if s.Root == HostRoot {
+		launch.Argv = append(launch.Argv, hostRootOptions(filepath.Join(s.Dir, scratchDir))...)
+		launch.Scratch, launch.Disk = diskSize+16, diskSize
+	}
+	return launch, guest, nil
 }
 
 func (s Spec) accelerator() string {

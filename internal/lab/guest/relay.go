@@ -15,21 +15,40 @@ const clientPatience = 10 * time.Second
 // screen copies the output of the guest's console to the log and to the attached
 // clients, and their input to the guest.
 type screen struct {
-	guest net.Conn
-	log   io.Writer
+	log io.Writer
 
 	mu       sync.Mutex
+	guest    net.Conn
 	watchers map[net.Conn]bool
 }
 
-func newScreen(guest net.Conn, log io.Writer) *screen {
-	return &screen{guest: guest, log: log, watchers: map[net.Conn]bool{}}
+func newScreen(log io.Writer) *screen {
+	return &screen{log: log, watchers: map[net.Conn]bool{}}
 }
 
-func (s *screen) relay() {
+// connect takes the console of a machine that starts.
+func (s *screen) connect(guest net.Conn) {
+	s.mu.Lock()
+	s.guest = guest
+	s.mu.Unlock()
+	go s.relay(guest)
+}
+
+// Write types on the console of the machine that runs.
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	guest := s.guest
+	s.mu.Unlock()
+	if guest != nil {
+		guest.Write(b) // into nothing while the machine restarts
+	}
+	return len(b), nil
+}
+
+func (s *screen) relay(guest net.Conn) {
 	buf := make([]byte, 4096)
 	for {
-		n, err := s.guest.Read(buf)
+		n, err := guest.Read(buf)
 		if err != nil {
 			return
 		}
@@ -54,7 +73,7 @@ func (s *screen) attach(conn net.Conn) {
 	s.mu.Lock()
 	s.watchers[conn] = true
 	s.mu.Unlock()
-	io.Copy(s.guest, conn)
+	io.Copy(s, conn)
 	s.mu.Lock()
 	delete(s.watchers, conn)
 	s.mu.Unlock()
@@ -64,9 +83,10 @@ func (s *screen) attach(conn net.Conn) {
 // switchboard connects any number of clients to the one agent: it renumbers their
 // commands and sends each answer to its client.
 type switchboard struct {
-	guest net.Conn
-
 	mu       sync.Mutex
+	guest    net.Conn
+	cut      func() error // ends the machine at once
+	again    bool         // it is to be started again
 	clients  map[*client]bool
 	calls    map[uint64]call // by the switchboard's number
 	last     uint64
@@ -83,13 +103,21 @@ type call struct {
 	id     uint64 // the client's number
 }
 
-func newSwitchboard(guest net.Conn) *switchboard {
-	return &switchboard{guest: guest, clients: map[*client]bool{}, calls: map[uint64]call{}}
+func newSwitchboard() *switchboard {
+	return &switchboard{clients: map[*client]bool{}, calls: map[uint64]call{}}
+}
+
+// connect takes the control line of a machine that starts.
+func (s *switchboard) connect(guest net.Conn, cut func() error) {
+	s.mu.Lock()
+	s.guest, s.cut, s.again = guest, cut, false
+	s.mu.Unlock()
+	go s.relay(guest)
 }
 
 // relay forwards the agent's messages.
-func (s *switchboard) relay() {
-	in := json.NewDecoder(s.guest)
+func (s *switchboard) relay(guest net.Conn) {
+	in := json.NewDecoder(guest)
 	for {
 		var m message
 		if err := in.Decode(&m); err != nil {
@@ -102,6 +130,10 @@ func (s *switchboard) relay() {
 func (s *switchboard) fromGuest(m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.Reboot {
+		s.leave()
+		return
+	}
 	if m.ID == 0 {
 		s.notifyAll(m)
 		return
@@ -115,6 +147,23 @@ func (s *switchboard) fromGuest(m message) {
 	}
 	m.ID = c.id
 	s.notify(c.client, m)
+}
+
+// leave is called when the machine is about to start again: commands in it have no
+// end that could be known.
+func (s *switchboard) leave() {
+	s.again, s.notified = true, message{}
+	for number, c := range s.calls {
+		s.notify(c.client, message{ID: c.id, Error: restartsNow})
+		delete(s.calls, number)
+	}
+}
+
+// restarts reports whether a machine that has ended is to be started again.
+func (s *switchboard) restarts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.again
 }
 
 func (s *switchboard) notifyAll(m message) {
@@ -173,6 +222,11 @@ func (s *switchboard) serve(conn net.Conn) {
 func (s *switchboard) toGuest(c *client, m message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.Reset {
+		s.leave()
+		s.cut()
+		return
+	}
 	if m.Run != nil && !s.notified.Ready {
 		s.notify(c, message{ID: m.ID, Error: "the guest is not ready"})
 		return
@@ -198,5 +252,7 @@ func (s *switchboard) say(m message) {
 	if err != nil {
 		return
 	}
-	s.guest.Write(append(line, '\n'))
+	if s.guest != nil {
+		s.guest.Write(append(line, '\n'))
+	}
 }

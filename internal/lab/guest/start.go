@@ -52,7 +52,7 @@ func boot(ctx context.Context, spec Spec) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := Open(ctx, spec.Dir)
+	m, err := open(ctx, spec.Dir, spec.Progress)
 	if err == nil && spec.Impair != nil {
 		err = inNetns(spec.Netns, func() error { return wholeFramesOnly(spec.NICs) })
 	}

@@ -86,42 +86,77 @@ func supervise(dir string) error {
 	if err := sandbox(filepath.Join(dir, scratchDir), plan.Scratch); err != nil {
 		return err
 	}
+	if plan.Disk > 0 {
+		if err := makeDisk(filepath.Join(dir, scratchDir, diskFile), plan.Disk); err != nil {
+			return err
+		}
+	}
+	s := supervisor{dir: dir, plan: plan, screen: newScreen(os.Stdout), line: newSwitchboard()}
+	go accept(consoles, s.screen.attach)
+	go accept(controls, s.line.serve)
+	for {
+		how, err := s.run()
+		if err != nil {
+			return err
+		}
+		if !s.line.restarts() {
+			s.line.died(how)
+			return nil
+		}
+	}
+}
+
+// supervisor runs a guest's kernel, again where the guest restarts.
+type supervisor struct {
+	dir    string
+	plan   launchPlan
+	screen *screen
+	line   *switchboard
+}
+
+// run starts the kernel and returns how it has ended.
+func (s *supervisor) run() (how string, err error) {
 	console, consoleEnd, err := socketPair("console")
 	if err != nil {
-		return err
+		return "", err
 	}
 	control, controlEnd, err := socketPair("control")
 	if err != nil {
-		return err
+		return "", err
 	}
-	cmd := exec.Command(plan.Argv[0], plan.Argv[1:]...)
+	cmd := exec.Command(s.plan.Argv[0], s.plan.Argv[1:]...)
+	plan := s.plan
 	cmd.Env = plan.Env
 	if plan.Wrapped {
 		// on the scratch, because the guest's directory may lie on a file system without execution
-		wrapper := filepath.Join(dir, scratchDir, wrapperFile)
+		wrapper := filepath.Join(s.dir, scratchDir, wrapperFile)
 		if err := os.WriteFile(wrapper, ptraceWrapper, 0o500); err != nil {
-			return fmt.Errorf("write the wrapper of ptrace: %w", err)
+			return "", fmt.Errorf("write the wrapper of ptrace: %w", err)
 		}
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+wrapper)
 	}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = []*os.File{consoleEnd, controlEnd}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the kernel: %w", err)
+		return "", fmt.Errorf("start the kernel: %w", err)
 	}
 	consoleEnd.Close()
 	controlEnd.Close()
-
-	screen := newScreen(console, os.Stdout)
-	go screen.relay()
-	go accept(consoles, screen.attach)
-	line := newSwitchboard(control)
-	go line.relay()
-	go accept(controls, line.serve)
-
+	defer console.Close()
+	defer control.Close()
+	s.screen.connect(console)
+	s.line.connect(control, cmd.Process.Kill)
 	err = cmd.Wait()
-	line.died(howItEnded(cmd.ProcessState, err))
-	return nil
+	return howItEnded(cmd.ProcessState, err), nil
+}
+
+// makeDisk makes an empty disk of a size in MiB.
+func makeDisk(path string, size int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("make the guest's disk: %w", err)
+	}
+	return errors.Join(f.Truncate(int64(size)<<20), f.Close())
 }
 
 func howItEnded(state *os.ProcessState, err error) string {

@@ -16,6 +16,7 @@ type launchPlan struct {
 	Argv    []string
 	Env     []string
 	Scratch int  // MiB of tmpfs on Dir/scratch, 0 = none
+	Disk    int  // MiB of a disk there, 0 = none
 	Wrapped bool // the kernel's calls of ptrace go through ptraceWrapper
 }
 
