@@ -39,6 +39,9 @@ type Section struct {
 	// Check looks at one decoded section once all of them are decoded. It may
 	// be nil. It is not called when the text has syntax errors.
 	Check func(c *Checker, name string, section any)
+	// Expand writes what one decoded section stands for into other sections, before
+	// those are decoded. A section that has it has no effect of its own.
+	Expand func(e *Expander, name string, section any)
 }
 
 // File is a decoded weft.toml.
@@ -64,11 +67,12 @@ func Load(file string, text []byte, sections []Section) (*File, []state.Problem)
 		names:    map[string][]string{},
 	}
 	whole := f.parse()
-	d := decoder{file: f, whole: whole}
+	d := decoder{file: f, whole: whole, expanded: map[string]bool{}}
 	d.sections()
 	if whole {
 		f.check()
 	}
+	f.problems = f.written()
 	state.SortProblems(f.problems)
 	return f, f.problems
 }
@@ -113,13 +117,18 @@ func (f *File) Position(path string) state.Position {
 
 // Given reports whether the file has the path, right or wrong.
 func (f *File) Given(path string) bool {
+	return f.find(path) != nil
+}
+
+// find returns the node at a path, nil if the file has none.
+func (f *File) find(path string) *node {
 	at := f.root
 	for _, step := range steps(path) {
 		if at = at.child(step); at == nil {
-			return false
+			return nil
 		}
 	}
-	return true
+	return at
 }
 
 func (f *File) problem(severity state.Severity, pos state.Position, path, what, remedy string) {

@@ -12,8 +12,9 @@ import (
 
 // decoder fills the sections' structs from the tree.
 type decoder struct {
-	file  *File
-	whole bool // the text has no syntax errors, so that what is missing is missing
+	file     *File
+	whole    bool            // the text has no syntax errors, so that what is missing is missing
+	expanded map[string]bool // sections that were decoded and expanded
 }
 
 func (d *decoder) problem(offset int, path, what, remedy string) {
@@ -28,10 +29,11 @@ func (d *decoder) sections() {
 			f.decoded[s.Name][""] = s.New("")
 		}
 	}
+	d.expand()
 	for _, e := range slices.Clone(f.root.keys) {
 		s, ok := d.section(e)
 		switch {
-		case !ok:
+		case !ok, d.expanded[s.Name]:
 		case e.value.kind != kindTable:
 			d.problem(e.offset, s.Name, fmt.Sprintf("is a section, not %s", e.value.kind), "write "+s.heading())
 		case s.Named:

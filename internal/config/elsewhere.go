@@ -3,14 +3,15 @@ package config
 // otherSections are the remedies for sections that users of other routers look
 // for and weft has not.
 var otherSections = map[string]string{
-	"firewall":  "weft has no firewall of its own: write nftables rules (docs/guides/firewall-and-nat64.md)",
-	"nftables":  "weft leaves nftables to you (docs/guides/firewall-and-nat64.md)",
-	"nat":       "IPv4 behind one address is nftables' masquerade; [nat64.NAME] translates between IPv6 and IPv4",
-	"nat44":     "IPv4 behind one address is nftables' masquerade; [nat64.NAME] translates between IPv6 and IPv4",
+	"nftables":  "[zone.NAME] and [firewall] make a table of nftables; write your own beside it",
+	"nat":       "[zone.NAME] with kind = \"wan\" has NAT44; [nat64.NAME] translates between IPv6 and IPv4",
+	"nat44":     "[zone.NAME] with kind = \"wan\" has NAT44; [nat64.NAME] translates between IPv6 and IPv4",
 	"dhcp":      "[ra.NAME] serves DHCPv6; for DHCPv4 run dnsmasq or Kea",
 	"dhcpv4":    "for DHCPv4 run dnsmasq or Kea",
 	"dhcpv6":    "[ra.NAME] serves DHCPv6",
 	"dns":       "[dns64] is a name server",
+	"rule":      "[firewall] has rules",
+	"redirect":  "[firewall] has port_forwards",
 	"bgp":       "run FRR or BIRD; [route] follows the kernel's routes",
 	"ospf":      "run FRR or BIRD; [route] follows the kernel's routes",
 	"babel":     "run babeld, FRR or BIRD; [route] follows the kernel's routes",
@@ -27,14 +28,14 @@ var otherSections = map[string]string{
 // otherKeys are the remedies for keys of a section that it has not.
 var otherKeys = map[string]map[string]string{
 	"interface": {
-		"gateway":         "weft sets no default route: set it by your network manager, or ip route",
+		"gateway":         "[uplink.NAME] has the gateways of the provider",
 		"dhcp":            "weft does not ask for addresses on an interface: keep your network manager's DHCP client there",
 		"vlan":            "make the VLAN device by your network manager, or ip link, and name it as device",
 		"vlan_id":         "make the VLAN device by your network manager, or ip link, and name it as device",
 		"vrf":             "set it by ip link set DEVICE master VRF; weft follows it",
 		"dns":             "weft does not set this host's name servers; [dns64] has forwarders",
-		"nat":             "IPv4 behind one address is nftables' masquerade",
-		"masquerade":      "IPv4 behind one address is nftables' masquerade",
+		"nat":             "[zone.NAME] has masquerade",
+		"masquerade":      "[zone.NAME] has masquerade",
 		"enabled":         "an interface that is listed is up; leave the section out to disable it",
 		"mac":             "set it by ip link, or your network manager",
 		"ipv6_forwarding": "router.forwarding is for the whole host",

@@ -40,7 +40,8 @@ type node struct {
 	keys   []entry          // in the order of the file
 	named  map[string]*node // the same, once they are many
 	origin origin
-	tables bool // a list made by [[ ]] headers
+	tables bool   // a list made by [[ ]] headers
+	made   string // the path of the key that an expansion made it of; empty: the text has it
 }
 
 type entry struct {

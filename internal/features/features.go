@@ -13,6 +13,8 @@ import (
 	"weft/internal/feature/bridge/bridgerun"
 	"weft/internal/feature/dns64"
 	"weft/internal/feature/dns64/dns64run"
+	"weft/internal/feature/firewall"
+	"weft/internal/feature/firewall/firewallrun"
 	"weft/internal/feature/guard"
 	"weft/internal/feature/guard/guardrun"
 	"weft/internal/feature/host"
@@ -31,6 +33,8 @@ import (
 	"weft/internal/feature/route/routerun"
 	"weft/internal/feature/sessionsync"
 	"weft/internal/feature/sessionsync/sessionsyncrun"
+	"weft/internal/feature/uplink"
+	"weft/internal/feature/uplink/uplinkrun"
 	"weft/internal/plan"
 	"weft/internal/runner"
 	"weft/internal/state"
@@ -67,6 +71,7 @@ func All() []Entry {
 	return []Entry{
 		{Feature: bridge.Feature, Source: bridgerun.Source, Host: bridge.Leaks},
 		{Feature: host.Feature, Source: hostrun.Source},
+		{Feature: uplink.Feature, Run: uplinkrun.New, Facts: uplinkrun.Facts},
 		{Feature: nat64.Feature, Run: nat64run.New, Source: nat64run.Source, Facts: nat64run.Facts},
 		{Feature: dns64.Feature, Run: dns64run.New},
 		{Feature: ra.Feature, Run: rarun.New, Unload: rarun.Unload},
@@ -74,6 +79,7 @@ func All() []Entry {
 		{Feature: pseudowire.Feature, Run: pseudowirerun.New, Source: pseudowirerun.Source, Facts: pseudowirerun.Facts},
 		{Feature: lns.Feature, Run: lnsrun.New(ra.Links{}), Source: lnsrun.Source, Facts: lnsrun.Facts, Check: lnsrun.Check, Unload: lnsrun.Unload},
 		{Feature: guard.Feature, Run: guardrun.New, Source: guardrun.Source, Check: guardrun.Check, Commands: guardrun.Commands},
+		{Feature: firewall.Feature, Source: firewallrun.Source},
 		{Feature: offload.Feature, Run: offloadrun.New, Source: offloadrun.Source, Inspect: offloadrun.Inspect, Root: offloadrun.Check},
 		{Feature: sessionsync.Feature, Run: sessionsyncrun.New, Files: sessionsyncrun.Check},
 	}
@@ -153,12 +159,18 @@ func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
 		}
 	}
 	desired, problems := plan.Desire(parts, facts, audits...)
+	return desired, placed(f, problems)
+}
+
+// placed completes the places of problems, and gives the paths that the file has.
+func placed(f *config.File, problems []state.Problem) []state.Problem {
 	for i, p := range problems {
 		if p.Pos == (state.Position{}) && p.Path != "" {
 			problems[i].Pos = f.Position(p.Path)
 		}
+		problems[i].Path = f.Written(p.Path)
 	}
-	return desired, problems
+	return problems
 }
 
 // Files returns what is wrong with the files that weft.toml names, as far as this
@@ -169,7 +181,7 @@ func Files(f *config.File) (problems []state.Problem) {
 			problems = append(problems, x.Files(f)...)
 		}
 	}
-	return problems
+	return placed(f, problems)
 }
 
 // Check returns what is wrong with what those files hold.
@@ -179,7 +191,7 @@ func Check(f *config.File) (problems []state.Problem) {
 			problems = append(problems, x.Check(f)...)
 		}
 	}
-	return problems
+	return placed(f, problems)
 }
 
 // Host returns what is wrong with the file on this host, as far as any user may
@@ -190,7 +202,7 @@ func Host(f *config.File, facts state.Facts) (problems []state.Problem) {
 			problems = append(problems, x.Host(f, facts)...)
 		}
 	}
-	return problems
+	return placed(f, problems)
 }
 
 // Root returns what root may know besides; facts are inspected.
@@ -200,5 +212,5 @@ func Root(f *config.File, facts state.Facts) (problems []state.Problem) {
 			problems = append(problems, x.Root(f, facts)...)
 		}
 	}
-	return problems
+	return placed(f, problems)
 }

@@ -69,6 +69,7 @@ func kinds() []kind {
 		kindOf((*Kernel).observeBridgeAddresses, (*Kernel).applyBridgeAddress),
 		kindOf((*Kernel).observeNeighbours, (*Kernel).applyNeighbour),
 		kindOf((*Kernel).observeRefusalTrace, (*Kernel).applyRefusalTrace),
+		kindOf((*Kernel).observeNFTables, (*Kernel).applyNFTable),
 		kindOf((*Kernel).observeAddresses, (*Kernel).applyAddress),
 		kindOf((*Kernel).observeRoutes, (*Kernel).applyRoute),
 		kindOf((*Kernel).observeSysctls, (*Kernel).applySysctl),

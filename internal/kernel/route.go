@@ -28,6 +28,10 @@ func (k *Kernel) applyRoute(_ context.Context, o state.Route, remove bool) error
 	if o.Prefix.Addr().Is6() {
 		r.Scope = netlink.SCOPE_UNIVERSE
 	}
+	if o.Gateway.IsValid() {
+		r.Gw, r.Scope = o.Gateway.AsSlice(), netlink.SCOPE_UNIVERSE
+		r.Flags = int(netlink.FLAG_ONLINK) // a provider's gateway may be outside of the subnet that it assigns
+	}
 	if remove {
 		if err := k.nl.RouteDel(r); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove route %s dev %s: %w", o.Prefix, o.Device, err)
@@ -54,7 +58,7 @@ func (k *Kernel) observeRoutes(v *view) (found []state.Route, err error) {
 			if family == netlink.FAMILY_V6 && metric == state.DefaultMetric6 {
 				metric = 0 // what the kernel makes of none
 			}
-			found = append(found, state.Route{Prefix: routePrefix(r, family), Device: v.names[r.LinkIndex], MTU: r.MTU, Metric: metric})
+			found = append(found, state.Route{Prefix: routePrefix(r, family), Device: v.names[r.LinkIndex], Gateway: gatewayOf(r), MTU: r.MTU, Metric: metric})
 		}
 	}
 	return found, nil
@@ -76,4 +80,9 @@ func routePrefix(r netlink.Route, family int) netip.Prefix {
 		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	}
 	return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+}
+
+func gatewayOf(r netlink.Route) netip.Addr {
+	a, _ := netip.AddrFromSlice(r.Gw)
+	return a.Unmap()
 }

@@ -219,3 +219,28 @@ func MACString(m [6]byte) string {
 	}
 	return strings.Join(parts, ":")
 }
+
+// ParseMAC reads a link address: six bytes in hexadecimal with colons or hyphens.
+func ParseMAC(text string) (mac [6]byte, ok bool) {
+	if len(text) != 17 {
+		return mac, false
+	}
+	for i := range mac {
+		var b byte
+		for _, c := range []byte(text[3*i : 3*i+2]) {
+			switch {
+			case c >= '0' && c <= '9':
+				b = b<<4 | (c - '0')
+			case c|0x20 >= 'a' && c|0x20 <= 'f':
+				b = b<<4 | (c | 0x20 - 'a' + 10)
+			default:
+				return mac, false
+			}
+		}
+		mac[i] = b
+		if i < 5 && text[3*i+2] != ':' && text[3*i+2] != '-' {
+			return mac, false
+		}
+	}
+	return mac, true
+}

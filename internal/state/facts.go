@@ -17,6 +17,7 @@ type Facts struct {
 	Delegated    []netip.Prefix               // space out of which routers behind this one have prefixes
 	Paths        map[Endpoints]PseudowirePath // how packets get to the other ends of pseudowires
 	Clients      map[string]L2TPClient        // what each [l2tp_client.NAME] has got
+	Uplinks      map[string]Uplink            // which [uplink.NAME] do not answer probes
 	Sharable     []string                     // NAMEs of translators whose sessions could be shared: the stateful ones
 	SharableIDs  map[string]int               // their numbers in the datapath, as far as they are there
 	Shared       []string                     // NAMEs of translators that share sessions with other routers
@@ -30,6 +31,12 @@ type Facts struct {
 	NoVLANs      bool                         // the kernel's bridges are known to tell no VLANs apart
 	Switch       SwitchFormat                 // tags of the switch behind conduits, SwitchNone: packets are taken at its ports
 	Sysctls      map[string]string            // settings that matter to the checks, by name below /proc/sys
+}
+
+// Uplink says in which family an uplink is down.
+type Uplink struct {
+	Down4 bool `json:"down_ipv4,omitempty"`
+	Down6 bool `json:"down_ipv6,omitempty"`
 }
 
 // Prefix64 is a prefix under which IPv4 is reached through a translator here (RFC

@@ -78,7 +78,12 @@ func kernelKinds() []Kind {
 		same("vlan", removeSetting, TagsInFrames{"lan"}),
 		same("address", removeAddress, Address{"lan", netip.MustParsePrefix("192.0.2.1/24")}),
 		kind("route", makeUse, removeRoute, Route{Prefix: route, Device: "siit0", MTU: 1480}, Route{Prefix: route, Device: "siit0", MTU: 1400}),
+		kind("route", makeUse, removeRoute,
+			Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Device: "siit0", Gateway: netip.MustParseAddr("198.51.100.1"), Metric: 5},
+			Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Device: "siit0", Gateway: netip.MustParseAddr("198.51.100.2"), Metric: 5}),
 		kind("nftables", makeUse, removeSetting, RefusalTrace{"lan"}, RefusalTrace{"lan,port"}),
+		kind("nftables-table", makeUse, removeSetting,
+			NFTable{Name: "weft", Owner: "firewall", Body: "\tchain a {\n\t}\n"}, NFTable{Name: "weft", Owner: "firewall", Body: "\tchain b {\n\t}\n"}),
 		kind("sysctl", makeUse, removeSetting, Sysctl{"net/ipv4/ip_forward", "1"}, Sysctl{"net/ipv4/ip_forward", "0"}),
 	}
 }

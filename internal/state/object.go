@@ -101,10 +101,11 @@ func (a Address) String() string { return a.Key() }
 
 // Route sends a prefix to a device.
 type Route struct {
-	Prefix netip.Prefix
-	Device string
-	MTU    int // 0: the device's
-	Metric int // 0: the kernel's own, which is 0 for IPv4 and DefaultMetric6 for IPv6
+	Prefix  netip.Prefix
+	Device  string
+	Gateway netip.Addr // zero: the prefix is on the link
+	MTU     int        // 0: the device's
+	Metric  int        // 0: the kernel's own, which is 0 for IPv4 and DefaultMetric6 for IPv6
 }
 
 // DefaultMetric6 is what the kernel makes of an IPv6 route without a metric
@@ -120,10 +121,14 @@ func (r Route) Key() string {
 }
 func (r Route) Domain() Domain { return Kernel }
 func (r Route) String() string {
-	if r.MTU == 0 {
-		return r.Key()
+	text := r.Key()
+	if r.Gateway.IsValid() {
+		text += fmt.Sprintf(" via %s", r.Gateway)
 	}
-	return fmt.Sprintf("%s mtu %d", r.Key(), r.MTU)
+	if r.MTU != 0 {
+		text += fmt.Sprintf(" mtu %d", r.MTU)
+	}
+	return text
 }
 
 // Sysctl is a kernel setting. The former value is restored at the end.

@@ -34,6 +34,7 @@ type Plan func(*config.File, state.Facts) state.Part
 //	#@ nameserver lan
 //	#@ switch mtk
 //	#@ plat home 64:ff9b::/96
+//	#@ uplink fibre down4
 //	#@ sysctl net/ipv4/conf/lan/proxy_arp 1
 //	#@ way 192.0.2.1 192.0.2.2 1500 1300
 //	#@ route 0.0.0.0/0 192.0.2.254 eth1 100
@@ -164,6 +165,9 @@ func readFact(facts *state.Facts, words []string) error {
 		return readSwitch(facts, words[1])
 	case words[0] == "advertises" && len(words) == 2:
 		facts.Advertises = append(facts.Advertises, words[1])
+		return nil
+	case words[0] == "uplink" && len(words) == 3:
+		facts.Uplinks = map[string]state.Uplink{words[1]: {Down4: words[2] == "down4", Down6: words[2] == "down6"}}
 		return nil
 	case len(words) < 3:
 		return fmt.Errorf("is no fact")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weft/internal/config"
+	"weft/internal/state"
 )
 
 func check(c *config.Checker, name string, s *Config) {
@@ -18,7 +19,7 @@ func check(c *config.Checker, name string, s *Config) {
 		}
 		c.Error(key, what, remedy)
 	}
-	if mac, ok := parseMAC(s.MAC); c.Given("mac") && (!ok || mac[0]&1 == 1 || mac == [6]byte{}) {
+	if mac, ok := state.ParseMAC(s.MAC); c.Given("mac") && (!ok || mac[0]&1 == 1 || mac == [6]byte{}) {
 		c.Error("mac", fmt.Sprintf("%q is not a station's link address", s.MAC), `like "02:00:00:00:10:01"`)
 	}
 	checkDevices(c, name, s)
@@ -69,7 +70,7 @@ func checkPort(c *config.Checker, s *Config, p port, i int) {
 	seen := map[[6]byte]bool{}
 	for n, text := range p.Port.MACs {
 		key := fmt.Sprintf("%s[%d]", at("macs"), n)
-		mac, ok := parseMAC(text)
+		mac, ok := state.ParseMAC(text)
 		switch {
 		case !ok:
 			c.Error(key, fmt.Sprintf("%q is not a link address", text), `like "02:00:00:00:00:01"`)

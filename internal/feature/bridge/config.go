@@ -141,7 +141,7 @@ func portOf(f *config.File, name string, i int) port {
 	}
 	guest := p.Role == Guest
 	for _, text := range p.Port.MACs {
-		if mac, ok := parseMAC(text); ok {
+		if mac, ok := state.ParseMAC(text); ok {
 			p.MACs = append(p.MACs, mac)
 		}
 	}
@@ -182,29 +182,4 @@ func (p port) role() state.BridgeRole {
 		return state.BridgeInfrastructure
 	}
 	return state.BridgeGuest
-}
-
-// parseMAC reads six bytes in hexadecimal with colons or hyphens.
-func parseMAC(text string) (mac [6]byte, ok bool) {
-	if len(text) != 17 {
-		return mac, false
-	}
-	for i := range mac {
-		var b byte
-		for _, c := range []byte(text[3*i : 3*i+2]) {
-			switch {
-			case c >= '0' && c <= '9':
-				b = b<<4 | (c - '0')
-			case c|0x20 >= 'a' && c|0x20 <= 'f':
-				b = b<<4 | (c | 0x20 - 'a' + 10)
-			default:
-				return mac, false
-			}
-		}
-		mac[i] = b
-		if i < 5 && text[3*i+2] != ':' && text[3*i+2] != '-' {
-			return mac, false
-		}
-	}
-	return mac, true
 }

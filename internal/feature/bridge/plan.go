@@ -41,7 +41,7 @@ func (p *planner) bridge(name string, c *Config) {
 	// With its own VLANs the kernel answers for neighbours only where each has a
 	// device on the bridge, which would be a way to the router.
 	b := state.Bridge{Name: c.Device, Owner: path, VLANs: l.VLANAware && !c.NeighSuppress, Snooping: c.Snooping}
-	b.MAC, _ = parseMAC(c.MAC)
+	b.MAC, _ = state.ParseMAC(c.MAC)
 	if l.LimitsMAC {
 		b.MaxLearned = uint32(c.MaxMACs)
 	}
