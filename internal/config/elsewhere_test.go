@@ -12,11 +12,11 @@ import (
 // error of its own.
 func TestSectionsAndKeysOfOtherRoutersAreAnswered(t *testing.T) {
 	for text, want := range map[string]string{
-		"[nat44.main]\noutside = \"wan\"\n":             "masquerade",
-		"[firewall]\npolicy = \"drop\"\n":               "nftables",
+		"[nat44.main]\noutside = \"wan\"\n":             "NAT44",
+		"[nftables]\npolicy = \"drop\"\n":               "[zone.NAME]",
 		"[dhcp.lan]\nrange = \"x\"\n":                   "dnsmasq or Kea",
 		"[bgp]\nasn = 65000\n":                          "FRR or BIRD",
-		"[interface.wan]\ngateway = \"192.0.2.1\"\n":    "no default route",
+		"[interface.wan]\ngateway = \"192.0.2.1\"\n":    "[uplink.NAME]",
 		"[interface.wan]\nvlan = 7\n":                   "VLAN device",
 		"[interface.wan]\nmtu = 1500\nvlan_id = 7\n":    "VLAN device",
 		"[interface.wan]\ndhcp = true\n":                "DHCP client",
