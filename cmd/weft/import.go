@@ -39,6 +39,7 @@ otherwise.`,
 			"  weft import jool jool.json --lan eth1 --wan eth0 > weft.toml", importer.Jool),
 		importLNS(),
 		importTayga(),
+		importOpenWrt(),
 		importEarlier(),
 	)
 	return choice(c, "program")

@@ -22,6 +22,11 @@ type Options struct {
 	Mode string // of the translator: one of Modes; empty: what the file suggests
 	Map  []byte // Tayga's map-file; nil: there is none
 	LNS
+
+	// For a translator that is a part of a larger result, which says the rest:
+	Part       bool
+	Name       string   // of its section; empty: what the file suggests
+	Interfaces []string // NAMEs of the interfaces that it serves
 }
 
 // Modes are those of a translator that a file may leave open.
@@ -67,13 +72,14 @@ func (n *notes) add(s state.Severity, line int, path, what, remedy string) {
 	})
 }
 
-// toml is a weft.toml that grows line by line.
-type toml struct{ strings.Builder }
+// TOML is a weft.toml that grows line by line.
+type TOML struct{ strings.Builder }
 
-func (t *toml) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
+// Line writes one line, or several.
+func (t *TOML) Line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 
-// comment writes text as comment lines of at most 80 characters.
-func (t *toml) comment(text string) {
+// Comment writes text as comment lines of at most 80 characters.
+func (t *TOML) Comment(text string) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) {
 			return '?'
@@ -83,28 +89,31 @@ func (t *toml) comment(text string) {
 	line := "#"
 	for _, word := range strings.Fields(text) {
 		if len(line)+1+len(word) > 80 && line != "#" {
-			t.line("%s", line)
+			t.Line("%s", line)
 			line = "#"
 		}
 		line += " " + word
 	}
-	t.line("%s", line)
+	t.Line("%s", line)
 }
 
 // interfaces writes the two sections that the other file has nothing of.
-func (t *toml) interfaces(o Options) {
-	t.line("")
-	t.comment("weft translates what comes in by the interfaces that are named here, whatever addresses they have. Name all.")
+func (t *TOML) interfaces(o Options) {
+	t.Line("")
+	t.Comment("weft translates what comes in by the interfaces that are named here, whatever addresses they have. Name all.")
 	for _, i := range [][2]string{{"lan", o.LAN}, {"wan", o.WAN}} {
-		t.line("[interface.%s]", i[0])
-		t.line("device = %s", quote(i[1]))
+		t.Line("[interface.%s]", i[0])
+		t.Line("device = %s", Quote(i[1]))
 	}
-	t.line("")
+	t.Line("")
 }
 
 // finish puts the notes before the section.
-func (t *toml) finish(head string, n *notes, o Options) string {
-	var all toml
+func (t *TOML) finish(head string, n *notes, o Options) string {
+	if o.Part {
+		return t.String()
+	}
+	var all TOML
 	all.head(head, n)
 	all.interfaces(o)
 	all.WriteString(t.String())
@@ -112,11 +121,11 @@ func (t *toml) finish(head string, n *notes, o Options) string {
 }
 
 // head says what the file is, and what it does not carry over.
-func (t *toml) head(text string, n *notes) {
-	t.comment(text)
+func (t *TOML) head(text string, n *notes) {
+	t.Comment(text)
 	for _, p := range n.list {
-		t.line("#")
-		t.comment(fmt.Sprintf("line %d, %s: %s (%s)", p.Pos.Line, p.Path, p.What, p.Remedy))
+		t.Line("#")
+		t.Comment(fmt.Sprintf("line %d, %s: %s (%s)", p.Pos.Line, p.Path, p.What, p.Remedy))
 	}
 }
 
@@ -125,10 +134,26 @@ func (t *toml) head(text string, n *notes) {
 const secondTranslator = "write a second [nat64.NAME] with mode = \"stateless\", the prefix and the "
 
 // section begins [nat64.NAME].
-func (t *toml) section(name, mode string) {
-	t.line("[nat64.%s]", name)
-	t.line("mode = %q", mode)
-	t.line(`interfaces = ["lan", "wan"]`)
+func (t *TOML) section(name, mode string, o Options) {
+	t.Line("[nat64.%s]", name)
+	t.Line("mode = %q", mode)
+	if o.Interfaces == nil {
+		t.Line(`interfaces = ["lan", "wan"]`)
+	} else {
+		t.Line("interfaces = [%s]", Quoted(o.Interfaces))
+	}
+}
+
+// Quoted returns texts as the items of a list.
+func Quoted(list []string) string {
+	var b strings.Builder
+	for i, text := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(Quote(text))
+	}
+	return b.String()
 }
 
 // sectionName makes a NAME of weft.toml out of any text.
@@ -151,16 +176,16 @@ func sectionName(text string) string {
 // mapping is an explicit address mapping (RFC 7757 section 3.1).
 type mapping struct{ ipv6, ipv4 netip.Prefix }
 
-func (t *toml) mappings(list []mapping) {
+func (t *TOML) mappings(list []mapping) {
 	if len(list) == 0 {
 		return
 	}
-	t.comment(`Add node = "ipv4" to those whose nodes are IPv4 hosts that IPv6 reaches.`)
-	t.line("mappings = [")
+	t.Comment(`Add node = "ipv4" to those whose nodes are IPv4 hosts that IPv6 reaches.`)
+	t.Line("mappings = [")
 	for _, m := range list {
-		t.line("  { ipv6 = %q, ipv4 = %q },", bare(m.ipv6), bare(m.ipv4))
+		t.Line("  { ipv6 = %q, ipv4 = %q },", bare(m.ipv6), bare(m.ipv4))
 	}
-	t.line("]")
+	t.Line("]")
 }
 
 // bare writes a prefix of one address without its length.
@@ -171,8 +196,8 @@ func bare(p netip.Prefix) string {
 	return p.String()
 }
 
-// quote returns text as a string that JSON and TOML read alike.
-func quote(text string) string {
+// Quote returns text as a string that JSON and TOML read alike.
+func Quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
 		return `""` // no string fails

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -269,31 +270,31 @@ func joined(s string) (netip.AddrPort, error) {
 }
 
 func (j *jool) write(o Options) string {
-	var out toml
-	name := sectionName(j.instance)
-	out.section(name, j.mode)
+	var out TOML
+	name := sectionName(cmp.Or(o.Name, j.instance))
+	out.section(name, j.mode, o)
 	if len(name) > nameMax {
-		out.line("device = %q", "nat64-"+name[:nameMax])
+		out.Line("device = %q", "nat64-"+name[:nameMax])
 	}
 	if j.pool6.IsValid() {
-		out.line("prefix = %q", j.pool6)
+		out.Line("prefix = %q", j.pool6)
 	}
 	if !j.stateful {
 		out.mappings(j.mappings)
 		if j.pool6.IsValid() && len(j.mappings) == 0 && j.mode == "stateless" {
-			out.comment("Jool takes any address under pool6 for an IPv6 node; weft wants to know which IPv4 addresses they have:")
-			out.line(`# translatable = ["198.51.100.0/24"]`)
+			out.Comment("Jool takes any address under pool6 for an IPv6 node; weft wants to know which IPv4 addresses they have:")
+			out.Line(`# translatable = ["198.51.100.0/24"]`)
 		}
 		if len(j.sources) > 0 {
-			out.line("error_source = [%s]", quotedList(j.sources))
+			out.Line("error_source = [%s]", quotedList(j.sources))
 		}
 	}
 	j.writePools(&out)
 	if len(j.static) > 0 && j.stateful {
-		out.line("static = [\n%s\n]", strings.Join(j.static, "\n"))
+		out.Line("static = [\n%s\n]", strings.Join(j.static, "\n"))
 	}
 	for _, s := range j.settings {
-		out.line("%s", s)
+		out.Line("%s", s)
 	}
 	return out.finish("From a configuration of Jool. weft makes its device and the routes to it by itself: take the instance of Jool away first.", &j.notes, o)
 }

@@ -78,24 +78,24 @@ func (j *jool) joinPools() {
 	}
 }
 
-func (j *jool) writePools(out *toml) {
+func (j *jool) writePools(out *TOML) {
 	if !j.stateful {
 		return
 	}
 	if len(j.pools) == 0 {
-		out.comment("Without pool4 Jool shares the router's own addresses, ports 61001-65535. A pool of weft's cannot be the router's own address: these private addresses are masqueraded behind it by nftables (docs/guides/firewall-and-nat64.md):")
-		out.comment(masquerade(recipePool, j.wan))
-		out.comment("If the router has other public addresses, write those as the pool instead.")
-		out.line("pools = [{ ipv4 = %q }]", recipePool)
+		out.Comment("Without pool4 Jool shares the router's own addresses, ports 61001-65535. A pool of weft's cannot be the router's own address: these private addresses are masqueraded behind it by nftables (docs/guides/firewall-and-nat64.md):")
+		out.Comment(masquerade(recipePool, j.wan))
+		out.Comment("If the router has other public addresses, write those as the pool instead.")
+		out.Line("pools = [{ ipv4 = %q }]", recipePool)
 		return
 	}
-	out.line("pools = [")
+	out.Line("pools = [")
 	for _, p := range j.pools {
 		if p.ports == defaultPorts {
-			out.line("  { ipv4 = %q },", bare(p.prefix))
+			out.Line("  { ipv4 = %q },", bare(p.prefix))
 		} else {
-			out.line("  { ipv4 = %q, ports = %s },", bare(p.prefix), quote(p.ports))
+			out.Line("  { ipv4 = %q, ports = %s },", bare(p.prefix), Quote(p.ports))
 		}
 	}
-	out.line("]")
+	out.Line("]")
 }

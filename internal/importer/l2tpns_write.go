@@ -152,85 +152,85 @@ func (l *l2tpns) pool(o Options) {
 }
 
 func (l *l2tpns) write(o Options) string {
-	var out toml
-	out.line("[lns.isp]")
-	out.line("listen = [%s]", list(l.listen))
+	var out TOML
+	out.Line("[lns.isp]")
+	out.Line("listen = [%s]", list(l.listen))
 	if s := l.set["hostname"].value; s != "" {
-		out.line("host_name = %s", quote(s))
+		out.Line("host_name = %s", Quote(s))
 	}
 	l.lacs(&out)
 	l.authentication(&out)
 	if len(l.switched) > 0 {
-		out.line("forward = [")
+		out.Line("forward = [")
 		for _, one := range l.switched {
-			out.line("  %s,", one)
+			out.Line("  %s,", one)
 		}
-		out.line("]")
+		out.Line("]")
 	}
 	if a, ok := l.address("peer_address", false); ok {
-		out.line("gateway = %q", a)
+		out.Line("gateway = %q", a)
 	}
 	if len(l.pools) > 0 {
-		out.line("pools = [{ addresses = [%s] }]", list(l.pools))
+		out.Line("pools = [{ addresses = [%s] }]", list(l.pools))
 	} else {
 		l.left(1, "ip_pool", "is missing or empty: only subscribers with an address from RADIUS have IPv4", "say --ip-pool FILE, or write pools")
 	}
 	l.ipv6(&out)
 	if len(l.dns) > 0 {
-		out.line("dns = [%s]", list(l.dns))
+		out.Line("dns = [%s]", list(l.dns))
 	}
 	if yes(l.set["allow_duplicate_users"].value) {
-		out.line(`duplicates = "allow"`)
+		out.Line(`duplicates = "allow"`)
 	}
 	l.numbers(&out)
 
-	var all toml
+	var all TOML
 	all.head("From a startup-config of l2tpns. Stop l2tpns first; take bind_address away from its tun device.", &l.notes)
-	all.line("")
-	all.line("[router]")
-	all.line("forwarding = true")
-	all.line("")
-	all.comment("The interface to the LACs. Its other addresses and routes stay as they are configured.")
-	all.line("[interface.wan]")
-	all.line("device = %s", quote(o.WAN))
-	all.line("addresses = [%s]", list(slices.Collect(func(yield func(netip.Prefix) bool) {
+	all.Line("")
+	all.Line("[router]")
+	all.Line("forwarding = true")
+	all.Line("")
+	all.Comment("The interface to the LACs. Its other addresses and routes stay as they are configured.")
+	all.Line("[interface.wan]")
+	all.Line("device = %s", Quote(o.WAN))
+	all.Line("addresses = [%s]", list(slices.Collect(func(yield func(netip.Prefix) bool) {
 		for _, a := range l.listen {
 			if !yield(netip.PrefixFrom(a, a.BitLen())) {
 				return
 			}
 		}
 	})))
-	all.line("")
+	all.Line("")
 	all.WriteString(out.String())
 	return all.String()
 }
 
-func (l *l2tpns) lacs(out *toml) {
+func (l *l2tpns) lacs(out *TOML) {
 	s := l.set["l2tp_secret"]
 	if s.value == "" {
 		l.left(max(1, s.line), "l2tp_secret", "is missing: every host may set up tunnels", "name the LACs' addresses in lacs, and a secret")
-		out.line(`lacs = [{ address = "0.0.0.0/0" }]`)
+		out.Line(`lacs = [{ address = "0.0.0.0/0" }]`)
 		return
 	}
 	l.left(s.line, "l2tp_secret", "l2tpns requires it only of LACs that request it; weft of all", "name the addresses of LACs that have none in lacs, without secret")
-	out.comment("Narrow this to the LACs' addresses, each with a secret of its own.")
-	out.line("lacs = [{ address = %q, secret = %s }]", "0.0.0.0/0", quote(s.value))
+	out.Comment("Narrow this to the LACs' addresses, each with a secret of its own.")
+	out.Line("lacs = [{ address = %q, secret = %s }]", "0.0.0.0/0", Quote(s.value))
 }
 
-func (l *l2tpns) authentication(out *toml) {
-	secret := quote(l.set["radius_secret"].value)
-	out.line("radius = [")
+func (l *l2tpns) authentication(out *TOML) {
+	secret := Quote(l.set["radius_secret"].value)
+	out.Line("radius = [")
 	for _, a := range l.radius {
-		out.line("  { server = %q, secret = %s },", a, secret)
+		out.Line("  { server = %q, secret = %s },", a, secret)
 	}
-	out.line("]")
+	out.Line("]")
 	var clients []string
 	for _, a := range l.radius {
 		if one := fmt.Sprintf("{ client = %q, secret = %s }", a.Addr(), secret); !slices.Contains(clients, one) {
 			clients = append(clients, one)
 		}
 	}
-	out.line("dynamic_authorization = [%s]", strings.Join(clients, ", "))
+	out.Line("dynamic_authorization = [%s]", strings.Join(clients, ", "))
 	s, ok := l.set["radius_authtypes"]
 	if !ok {
 		s = setting{1, "pap"}
@@ -246,7 +246,7 @@ func (l *l2tpns) authentication(out *toml) {
 	if len(methods) == 0 {
 		l.wrong(s.line, "radius_authtypes", "is empty", `write it as "chap,pap"`)
 	}
-	out.line("authentication = [%s]", list(methods))
+	out.Line("authentication = [%s]", list(methods))
 }
 
 // sendOn reads setforward MASK IP PORT SECRET: logins with the mask in them belong
@@ -262,7 +262,7 @@ func (l *l2tpns) sendOn(line int, words []string) {
 		return
 	}
 	realm, whole := strings.CutPrefix(words[0], "@")
-	entry := fmt.Sprintf("{ realm = %s, server = %q, secret = %s }", quote(realm), server, quote(words[3]))
+	entry := fmt.Sprintf("{ realm = %s, server = %q, secret = %s }", Quote(realm), server, Quote(words[3]))
 	switch {
 	case !whole || realm == "" || strings.Contains(realm, "@"):
 		l.left(line, "setforward", fmt.Sprintf("weft forwards by realm, the part behind an @ in logins, and %q is another part", words[0]),
@@ -275,35 +275,35 @@ func (l *l2tpns) sendOn(line int, words []string) {
 	}
 }
 
-func (l *l2tpns) ipv6(out *toml) {
+func (l *l2tpns) ipv6(out *TOML) {
 	a, ok := l.address("ipv6_prefix", true)
 	if !ok {
-		out.line("ipv6 = false")
+		out.Line("ipv6 = false")
 		return
 	}
 	l.left(l.set["ipv6_prefix"].line, "ipv6_prefix", fmt.Sprintf("l2tpns has all subscribers in %s, by their IPv4 address; weft gives each session a /64",
 		netip.PrefixFrom(a, 64).Masked()), "write the space for them in prefixes, and in delegate what DHCPv6 delegates; what RADIUS gives stays")
-	out.line("ipv6 = true")
+	out.Line("ipv6 = true")
 }
 
-func (l *l2tpns) numbers(out *toml) {
+func (l *l2tpns) numbers(out *TOML) {
 	if n, ok := l.number("l2tp_mtu", 65535); ok {
-		out.line("mru = %d", min(max(n, l2tpnsMRUMin+l2tpnsOverhead)-l2tpnsOverhead, l2tpnsMRUMax))
+		out.Line("mru = %d", min(max(n, l2tpnsMRUMin+l2tpnsOverhead)-l2tpnsOverhead, l2tpnsMRUMax))
 	}
 	if n, ok := l.number("throttle_speed", 1<<40); ok && n > 0 {
-		out.line("rate_up = %d", n*1000)
-		out.line("rate_down = %d", n*1000)
+		out.Line("rate_up = %d", n*1000)
+		out.Line("rate_down = %d", n*1000)
 	}
 	idle, given := l.number("idle_echo_timeout", 14400)
 	if !given {
 		idle = l2tpnsEcho
 	}
 	if _, also := l.number("echo_timeout", 3600); given || also {
-		out.comment("Four silences end a session, together as long as idle_echo_timeout.")
-		out.line("lcp_echo = \"%ds\"", (idle+3)/4)
+		out.Comment("Four silences end a session, together as long as idle_echo_timeout.")
+		out.Line("lcp_echo = \"%ds\"", (idle+3)/4)
 	}
 	if n, ok := l.number("radius_interim", 1<<31); ok && n > 0 && yes(l.set["radius_accounting"].value) {
-		out.line("acct_interim_interval = \"%ds\"", n)
+		out.Line("acct_interim_interval = \"%ds\"", n)
 	}
 }
 
@@ -311,7 +311,7 @@ func (l *l2tpns) numbers(out *toml) {
 func list[T any](values []T) string {
 	text := make([]string, len(values))
 	for i, v := range values {
-		text[i] = quote(fmt.Sprint(v))
+		text[i] = Quote(fmt.Sprint(v))
 	}
 	return strings.Join(text, ", ")
 }

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -207,33 +208,33 @@ func (t *tayga) mapFile(line int, name string, text []byte) {
 }
 
 // sharing writes the pools of a stateful translator.
-func (t *tayga) sharing(out *toml) {
+func (t *tayga) sharing(out *TOML) {
 	pools := t.dynamic
 	if len(pools) == 0 {
 		pools = []netip.Prefix{netip.MustParsePrefix(recipePool)}
 	}
 	for _, p := range pools {
 		if p.Addr().IsPrivate() || netip.MustParsePrefix("100.64.0.0/10").Overlaps(p) {
-			out.comment("The pool is private. nftables has to masquerade it behind a public address; keep the rule that does so, or:")
-			out.comment(masquerade(p.String(), t.wan))
+			out.Comment("The pool is private. nftables has to masquerade it behind a public address; keep the rule that does so, or:")
+			out.Comment(masquerade(p.String(), t.wan))
 		}
 	}
 	var list []string
 	for _, p := range pools {
 		list = append(list, fmt.Sprintf("{ ipv4 = %q }", bare(p)))
 	}
-	out.line("pools = [%s]", strings.Join(list, ", "))
+	out.Line("pools = [%s]", strings.Join(list, ", "))
 }
 
 func (t *tayga) write(o Options) string {
-	var out toml
-	out.section("tayga", t.mode)
-	out.line("device = %s", quote(t.device))
+	var out TOML
+	out.section(cmp.Or(o.Name, "tayga"), t.mode, o)
+	out.Line("device = %s", Quote(t.device))
 	if t.prefix.IsValid() {
-		out.line("prefix = %q", t.prefix)
+		out.Line("prefix = %q", t.prefix)
 	}
 	if t.lowest != 0 {
-		out.line("lowest_ipv6_mtu = %d", t.lowest)
+		out.Line("lowest_ipv6_mtu = %d", t.lowest)
 	}
 	switch t.mode {
 	case "stateful":
@@ -242,12 +243,12 @@ func (t *tayga) write(o Options) string {
 		out.mappings(t.mappings)
 	}
 	if t.compute {
-		out.line(`udp_zero_checksum = "compute"`)
+		out.Line(`udp_zero_checksum = "compute"`)
 	}
 	taken := slices.ContainsFunc(t.mappings, func(m mapping) bool { return m.ipv4.Contains(t.ipv4) })
 	if t.ipv4.IsValid() && !taken && t.mode == "stateless" {
-		out.comment("IPv6 routers that have no mapping send their ICMP errors as this (RFC 6791). weft does not answer pings to it.")
-		out.line("error_source = [%q]", t.ipv4)
+		out.Comment("IPv6 routers that have no mapping send their ICMP errors as this (RFC 6791). weft does not answer pings to it.")
+		out.Line("error_source = [%q]", t.ipv4)
 	}
 	return out.finish("From a tayga.conf. weft makes the device and the routes to it by itself: stop Tayga and take its device, its addresses and its routes away first.", &t.notes, o)
 }
