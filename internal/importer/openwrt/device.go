@@ -128,7 +128,7 @@ func (c *converter) newBridge(name string, s *section) {
 	} else {
 		s.yes("stp", "bridges of weft have no spanning tree")
 	}
-	s.table(bridgeOptions)
+	s.table(bridgeOptions, "BRIDGE", name)
 }
 
 // addPort adds a device to a bridge, once.
@@ -349,12 +349,16 @@ func (c *converter) finishBridge(b *bridge, s *section) {
 	c.mtuOf(s, b.device)
 	s.yes("name", at)
 	s.differs("type", at+": no port passes spanning tree, LLDP or 802.1X, nor frames with two tags", "see docs/features/bridge.md; if you need those, leave the bridge to your network manager")
-	s.table(deviceOptions)
+	s.table(deviceOptions, "DEVICE", b.device)
 	s.yes("", at)
 }
 
 // virtual is a device that OpenWrt makes and weft does not.
 func (c *converter) virtual(d *device) {
+	if b, vlan := c.bridgeVLANOf(d.name); b != nil && vlan != 0 && vlan == b.hostVLAN && !b.plain {
+		d.s.rest(Differs, fmt.Sprintf("VLAN %d is without a tag on %s itself, by host_vlan", vlan, b.device), "nothing to do; programs that name "+d.name+" now name "+b.device)
+		return
+	}
 	lower := c.rename(d.s.value("ifname"))
 	how := "by your network manager"
 	id := cmpOr(d.s.value("vid"), "ID")
@@ -395,7 +399,7 @@ func (c *converter) physical(d *device) {
 		d.s.yes("", "no interface has this device")
 		d.s.no("promisc", "no interface has this device", "add [interface.NAME] with promiscuous = true")
 	}
-	d.s.table(deviceOptions)
+	d.s.table(deviceOptions, "DEVICE", d.name)
 	d.s.rest(No, "weft does not set this of a device", "set it by ip link, ethtool or your network manager")
 }
 

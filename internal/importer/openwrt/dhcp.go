@@ -61,7 +61,7 @@ func (c *converter) adverts() {
 	for _, s := range c.of("dhcp", "dhcp") {
 		name := cmpOr(s.value("interface"), s.Name)
 		i := c.byName[name]
-		s.yes("interface", "of interface "+printable(name))
+		s.yes("interface", "interface "+printable(name))
 		serves := s.value("ra") == "server" && !s.on("master", false)
 		switch {
 		case !serves:
@@ -99,6 +99,15 @@ func (c *converter) noAdvert(s *section) {
 		default:
 			s.no(option, "weft relays neither router advertisements nor DHCPv6", "route a prefix to the link, by DHCPv6 prefix delegation or statically, and write [ra.NAME]")
 		}
+	}
+	if s.value("ndp") != "relay" && s.value("ndp") != "hybrid" {
+		s.yes("ndp", "off, as in weft.toml")
+	} else {
+		s.no("ndp", dhcpOptions["ndp"].what, dhcpOptions["ndp"].remedy)
+	}
+	if s.on("ignore", false) {
+		s.rest(Yes, "no DHCPv4 here, nor by weft", "")
+		return
 	}
 	s.table(dhcpOptions)
 	s.rest(No, dhcp4.what, dhcp4.remedy)
@@ -146,7 +155,7 @@ func (c *converter) advert(i *iface, s *section, domain string) {
 		key("captive_portal = %q", uri)
 		s.yes("captive_portal_uri", at+" captive_portal")
 	}
-	s.table(dhcpOptions)
+	s.table(dhcpOptions, "[ra.NAME]", at)
 	s.rest(No, "weft has no such setting of router advertisements or DHCPv6", "see docs/features/ra.md")
 	c.ra = append(c.ra, a)
 }
@@ -396,10 +405,14 @@ func (c *converter) stateful(i *iface, s *section, at string, key adder) {
 	what := at + ` dhcpv6 = "stateful"`
 	if pool != "" {
 		key("pool = [%q]", pool)
+		what += ", with the addresses of " + pool
 	}
 	if delegate != "" {
 		key("delegate = [%q]", delegate)
 		key("delegated_len = %d", length)
+		what += ", with prefixes of " + delegate
+	} else {
+		what += ", without prefixes for other routers"
 	}
-	s.differs("dhcpv6", what+": addresses are in "+cmpOr(pool, "no pool")+", delegated prefixes in "+cmpOr(delegate, "no space"), "write pool and delegate as you need them")
+	s.differs("dhcpv6", what, "write pool and delegate as you need them")
 }

@@ -83,7 +83,6 @@ func (c *converter) firewall() {
 		for _, s := range p.sections {
 			switch s.Type {
 			case "zone":
-				s.differs("network", "weft knows by it which interfaces belong together, and has no zones", fw4)
 				s.rest(No, "weft has no firewall zones, and no masquerading", fw4)
 			case "forwarding":
 				s.rest(No, "weft forwards between all interfaces; nftables says what may not", fw4)

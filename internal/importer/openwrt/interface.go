@@ -49,6 +49,8 @@ func (l *link) least() int {
 // off reports whether OpenWrt leaves an interface out, or does not start it by itself.
 func off(s *section) bool { return s.on("disabled", false) || !s.on("auto", true) }
 
+func (i *iface) loopback() bool { return i.device == "lo" || i.name == "loopback" }
+
 // prefixes are what OpenWrt puts before the name of an interface to name the device that
 // a protocol makes.
 var prefixes = map[string]string{
@@ -203,6 +205,9 @@ func (c *converter) untagged(i *iface) {
 // static takes the addresses of an interface with static ones, and of the tunnels that
 // have some.
 func (c *converter) static(i *iface) {
+	if i.loopback() {
+		return
+	}
 	switch i.proto {
 	case "static", "6in4", "none", "batadv", "batadv_vlan":
 		c.addresses(i, i.s)

@@ -228,11 +228,13 @@ func (s *section) rest(verdict Verdict, what, remedy string) {
 	}
 }
 
-// table gives the options that a table has its verdicts, where they have none.
-func (s *section) table(verdicts map[string]mark) {
+// table gives the options that a table has its verdicts, where they have none; words are
+// pairs of what stands there and what is meant.
+func (s *section) table(verdicts map[string]mark, words ...string) {
+	fill := strings.NewReplacer(words...)
 	for _, name := range s.Order {
 		if m, known := verdicts[name]; known && !s.judged(name) {
-			s.mark(m.verdict, name, m.what, m.remedy)
+			s.mark(m.verdict, name, fill.Replace(m.what), fill.Replace(m.remedy))
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (c *converter) makeLinks() {
 	}
 	c.spaces = newSpaces()
 	for _, i := range c.ifaces {
-		if i.device == "lo" || i.name == "loopback" {
+		if i.loopback() {
 			i.s.rest(Yes, "the kernel has the loopback", "")
 			continue
 		}
@@ -211,7 +211,7 @@ func (c *converter) judge(i *iface) {
 	f, other := protocols[protocol]
 	switch {
 	case i.wire() || protocol == "l2tp":
-		s.table(interfaceOptions)
+		s.table(interfaceOptions, "DEVICE", device)
 		s.rest(No, "weft has no such setting for "+at, "see docs/reference/weft.toml.md")
 	case other:
 		remedy := f.remedy
@@ -221,11 +221,20 @@ func (c *converter) judge(i *iface) {
 		if protocol == "6in4" {
 			remedy += c.sit(i)
 		}
-		s.no("proto", f.what, remedy)
+		if !s.judged("proto") {
+			s.no("proto", f.what, remedy)
+		}
+		if !pppProtocols[protocol] {
+			for _, name := range s.Order { // such as the login at a broker of tunnels
+				if interfaceOptions[name] == ppp && !s.judged(name) {
+					s.no(name, f.what, remedy)
+				}
+			}
+		}
 		if l != nil {
 			s.yes("", at)
 		}
-		s.table(interfaceOptions)
+		s.table(interfaceOptions, "DEVICE", device)
 		s.rest(No, f.what, remedy)
 	case slices.Contains([]string{"static", "none", "dhcp"}, protocol):
 		c.judgeStatic(i, at)
@@ -242,7 +251,7 @@ func (c *converter) judgeStatic(i *iface, at string) {
 	}
 	s.yes("", at)
 	s.yes("proto", at)
-	s.table(interfaceOptions)
+	s.table(interfaceOptions, "DEVICE", i.device)
 	for option, family := range map[string]string{"gateway": "ip", "ip6gw": "ip -6"} {
 		if s.has(option) {
 			s.no(option, "weft sets no default route", fmt.Sprintf("by your network manager, or: %s route add default via %s dev %s", family, printable(s.value(option)), i.device))
@@ -253,6 +262,9 @@ func (c *converter) judgeStatic(i *iface, at string) {
 
 // sit is the command that makes a 6in4 tunnel.
 func (c *converter) sit(i *iface) string {
-	local := cmpOr(i.s.value("ipaddr"), "any")
-	return fmt.Sprintf(", or: ip link add %s type sit local %s remote %s ttl %s mode ip6ip", i.device, printable(local), printable(i.s.value("peeraddr")), printable(cmpOr(i.s.value("ttl"), "64")))
+	local := "any"
+	if a := c.local(i, "ipaddr", false); a.IsValid() {
+		local = a.String()
+	}
+	return fmt.Sprintf(", or: ip link add %s type sit local %s remote %s ttl %s mode ip6ip", i.device, local, printable(i.s.value("peeraddr")), printable(cmpOr(i.s.value("ttl"), "64")))
 }

@@ -93,7 +93,6 @@ type converter struct {
 	wires    []*wire
 	clients  []*client
 	nat64    []string // sections
-	clat     bool
 	ra       []*advert
 	dns64    *resolver
 	offload  []string // NAMEs

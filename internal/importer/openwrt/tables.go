@@ -12,6 +12,9 @@ var wireguardKeys = mark{No, "belongs to WireGuard's device", "take it over to w
 
 var policy = mark{No, "weft sets no routes but its own", "by your network manager, or ip route and ip rule"}
 
+// pppProtocols are those with a login by PPP.
+var pppProtocols = map[string]bool{"pppoe": true, "pppoa": true, "ppp": true, "3g": true, "pptp": true}
+
 // interfaceOptions are those of config interface.
 var interfaceOptions = map[string]mark{
 	"auto":       {Yes, "interfaces of weft are up from the start", ""},
@@ -57,4 +60,4 @@ var bridgeOptions = map[string]mark{
 	"max_age":           {Yes, "for spanning tree, which weft's bridges do not have", ""},
 }
 
-const fw4 = "fw4 print on the OpenWrt router prints the rules of all zones for nftables: load them on the new machine, where the devices have the same names"
+const fw4 = "fw4 print on the OpenWrt router gives its rules for nftables"

@@ -10,6 +10,13 @@ import (
 	"weft/internal/state"
 )
 
+// Of several translators only the first is taken: their prefixes and pools must differ,
+// which the files of OpenWrt do not show.
+const (
+	second       = "there is a translator already, and a second one needs a prefix and pools of its own"
+	secondRemedy = "write a second [nat64.NAME], with a prefix and pools that the first has not"
+)
+
 // translators reads 464xlat, Tayga and Jool.
 func (c *converter) translators() {
 	for _, i := range c.ifaces {
@@ -50,8 +57,8 @@ func (c *converter) clat464(i *iface, option string) {
 	case len(served) == 0:
 		s.rest(No, "no interface is left that it could serve", "write [nat64.clat] with mode = \"clat\"")
 		return
-	case c.clat:
-		s.rest(No, "one section of mode clat takes all of IPv4", "remove it")
+	case len(c.nat64) > 0:
+		s.rest(No, second, secondRemedy)
 		return
 	}
 	prefix := s.value(option)
@@ -65,7 +72,6 @@ func (c *converter) clat464(i *iface, option string) {
 			s.yes(option, at+" prefix")
 		}
 	}
-	c.clat = true
 	s.yes("", at)
 	s.differs("proto", at+": each IPv4 node has an IPv6 address of its own out of the interface's /64; OpenWrt has one for all, behind masquerade",
 		"nothing to do; a firewall between LAN and uplink now sees the translated packets as IPv4 at "+translatorDevice(i.name))
@@ -77,7 +83,7 @@ func (c *converter) clat464(i *iface, option string) {
 	for _, o := range []string{"veth_host_v4", "veth_ns_v4", "veth_host_ifname", "veth_ns_ifname", "netns"} {
 		s.yes(o, "weft needs neither a namespace nor a veth pair")
 	}
-	s.table(interfaceOptions)
+	s.table(interfaceOptions, "DEVICE", translatorDevice(i.name))
 	s.rest(No, "weft has no such setting of a CLAT", "see docs/features/nat64.md")
 	c.nat64 = append(c.nat64, fmt.Sprintf("[nat64.%s]\nmode = \"clat\"\ninterfaces = [%s]\n%s", translatorName(i.name), importer.Quoted(served), key))
 }
@@ -116,12 +122,21 @@ func (c *converter) tayga(i *iface) {
 		}
 		return ""
 	}
+	if device := "tayga-" + i.name; deviceName(device) == "" {
+		conf.WriteString("tun-device " + device + "\n")
+		options = append(options, "proto")
+	}
 	line("ipv4_addr", "ipv4-addr %s", word("ipv4_addr"))
 	line("ipv6_addr", "ipv6-addr %s", word("ipv6_addr"))
 	line("prefix", "prefix %s", word("prefix"))
 	line("dynamic_pool", "dynamic-pool %s", word("dynamic_pool"))
 	line("map_ipv4", "map %s %s", word("map_ipv4"), word("map_ipv6"))
 	s.yes("map_ipv6", at)
+	if len(c.nat64) > 0 {
+		c.unmark(s)
+		s.rest(No, second, secondRemedy)
+		return
+	}
 	text, problems := importer.Tayga([]byte(conf.String()), importer.Options{
 		File: s.file, Part: true, Name: translatorName(i.name), Interfaces: served, WAN: c.uplink(),
 	})
@@ -143,7 +158,7 @@ func (c *converter) tayga(i *iface) {
 	}
 	for _, p := range problems {
 		if n := p.Pos.Line; n >= 1 && n <= len(options) {
-			s.differs(options[n-1], at+": "+p.What, p.Remedy)
+			s.differs(options[n-1], at+": "+p.What, modeOf.Replace(p.Remedy))
 		}
 	}
 	s.yes("", at)
@@ -152,10 +167,13 @@ func (c *converter) tayga(i *iface) {
 	for _, option := range []string{"ipaddr", "ip6addr"} {
 		s.differs(option, "the translator's device needs no address", "nothing to do")
 	}
-	s.table(interfaceOptions)
+	s.table(interfaceOptions, "DEVICE", translatorDevice(i.name))
 	s.rest(No, "weft has no such setting of a translator", "see docs/features/nat64.md")
 	c.nat64 = append(c.nat64, text)
 }
+
+// modeOf turns what weft import tayga says of its flag into what stands in weft.toml.
+var modeOf = strings.NewReplacer("give weft import --mode stateless", `set mode = "stateless"`, "weft import --mode stateful", `mode = "stateful" and pools`, "give weft import --mode clat", `set mode = "clat"`)
 
 // unmark takes the verdicts on a section away.
 func (c *converter) unmark(s *section) {
@@ -177,6 +195,9 @@ func (c *converter) uplink() string {
 				return i.device
 			}
 		}
+	}
+	if i := c.byName["wan"]; i != nil && i.device != "" {
+		return i.device
 	}
 	return "wan"
 }
@@ -212,6 +233,10 @@ func (c *converter) joolInstance(s *section) {
 	served := c.served()
 	if len(served) == 0 {
 		s.rest(No, "no interface is left that it could serve", "weft import jool FILE converts its file")
+		return
+	}
+	if len(c.nat64) > 0 {
+		s.rest(No, second, secondRemedy)
 		return
 	}
 	text, problems := importer.Jool(file.Text, importer.Options{

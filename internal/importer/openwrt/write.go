@@ -124,6 +124,10 @@ func (b *bridge) write(t *importer.TOML, refs map[*port]string) {
 	if !b.snooping {
 		t.Line("multicast_snooping = false")
 	}
+	if len(b.ports) == 0 {
+		t.Line("ports = []")
+		return
+	}
 	t.Line("ports = [")
 	for _, p := range b.ports {
 		var vlans string
