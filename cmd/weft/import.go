@@ -29,7 +29,7 @@ with the line that caused it and a remedy; they are also printed as warnings.
 Nothing is changed. Review the result, and run weft check.
 
 weft import weft reads a weft.toml of an earlier version.`,
-		Example: "  weft import jool jool.json > weft.toml\n  weft import tayga /etc/tayga.conf > weft.toml",
+		Example: "  weft import jool jool.json > weft.toml\n  weft import tayga /etc/tayga.conf > weft.toml\n  weft import openwrt /etc/config > weft.toml",
 	}
 	c.AddCommand(
 		importOne("jool", "a configuration of Jool", `Read the JSON that jool file handle and jool_siit file handle read: pool6, eamt
