@@ -30,35 +30,57 @@ func check(c *config.Checker, name string, s *Config) {
 	leaks(c, name, s)
 }
 
+// index is who was first with what only one may have, and which interfaces a device has.
+type index struct {
+	device     map[string]string // NAMEs, by device
+	port       map[string]string // paths, by device
+	interfaces map[string][]string
+}
+
+// first returns the index of the file, which stands on its first bridge: there may be
+// thousands, and each is held against all others.
+func first(f *config.File) *index {
+	names := f.Names("bridge")
+	s := From(f, names[0])
+	if s.index != nil {
+		return s.index
+	}
+	s.index = &index{map[string]string{}, map[string]string{}, map[string][]string{}}
+	for _, name := range names {
+		o := From(f, name)
+		if _, taken := s.index.device[o.Device]; !taken {
+			s.index.device[o.Device] = name
+		}
+		for i, p := range o.Ports {
+			device := DeviceNamed(f, p.Interface)
+			if _, taken := s.index.port[device]; !taken {
+				s.index.port[device] = portPath(name, i)
+			}
+		}
+	}
+	for _, n := range f.Names("interface") {
+		device := f.Interface(n).Device
+		s.index.interfaces[device] = append(s.index.interfaces[device], n)
+	}
+	return s.index
+}
+
 // checkDevices finds devices that are in two bridges, or twice in one, here or
 // in a section before this one.
 func checkDevices(c *config.Checker, name string, s *Config) {
-	f := c.File()
-	places := map[string]string{}
-	for _, other := range f.Names("bridge") {
-		o := From(f, other)
-		if other != name && o.Device == s.Device {
-			c.Error("", fmt.Sprintf("bridge.%s is the device %q too", other, s.Device), "give each bridge a device of its own")
-			break
-		}
-		if other == name {
-			break
-		}
-		for i := range o.Ports {
-			p := portOf(f, other, i)
-			places[p.Device] = p.Path
-		}
+	all := first(c.File())
+	if other := all.device[s.Device]; other != name {
+		c.Error("", fmt.Sprintf("bridge.%s is the device %q too", other, s.Device), "give each bridge a device of its own")
 	}
-	for i := range s.Ports {
-		p := portOf(f, name, i)
+	for i, p := range s.Ports {
+		device := DeviceNamed(c.File(), p.Interface)
 		key := fmt.Sprintf("ports[%d].interface", i)
-		if at, taken := places[p.Device]; taken {
-			c.Error(key, fmt.Sprintf("%s is %s already", p.Device, at), "a device is a port of one bridge, once")
+		if at := all.port[device]; at != portPath(name, i) {
+			c.Error(key, fmt.Sprintf("%s is %s already", device, at), "a device is a port of one bridge, once")
 		}
-		if p.Device == s.Device {
+		if device == s.Device {
 			c.Error(key, "a bridge cannot be its own port", "name the devices that it joins")
 		}
-		places[p.Device] = p.Path
 	}
 }
 

@@ -23,6 +23,8 @@ type Config struct {
 	MaxMACs       int    `toml:"max_macs" min:"0" max:"65536" example:"4096" doc:"Maximum number of link addresses that the bridge learns, where the kernel can limit it (Linux 6.8); 0: no limit."`
 	NeighSuppress bool   `toml:"neigh_suppress" example:"false" doc:"The bridge answers ARP and neighbour discovery for the addresses of ports itself, and does not forward such requests to guests."`
 	Snooping      bool   `toml:"multicast_snooping" example:"true" doc:"Multicast snooping: frames go only to ports that have joined the group (IGMP, MLD), after a querier was received."`
+
+	index *index // on the first of the file
 }
 
 // Port is one of ports. What is not given depends on its role.
@@ -108,6 +110,17 @@ func Devices(f *config.File) []string {
 	return list
 }
 
+// Ports lists the devices that are ports of the [bridge.NAME] sections.
+func Ports(f *config.File) []string {
+	var list []string
+	for _, name := range f.Names("bridge") {
+		for _, p := range From(f, name).Ports {
+			list = append(list, DeviceNamed(f, p.Interface))
+		}
+	}
+	return list
+}
+
 // DeviceNamed returns the device that a port's interface stands for: that of the
 // section of this NAME, if there is one.
 func DeviceNamed(f *config.File, name string) string {
@@ -131,9 +144,12 @@ type port struct {
 	PVID   int
 }
 
+// portPath is where a port stands in the file.
+func portPath(name string, i int) string { return fmt.Sprintf("bridge.%s.ports[%d]", name, i) }
+
 func portOf(f *config.File, name string, i int) port {
 	c := From(f, name)
-	p := port{Port: c.Ports[i], Path: fmt.Sprintf("bridge.%s.ports[%d]", name, i)}
+	p := port{Port: c.Ports[i], Path: portPath(name, i)}
 	given := func(key string) bool { return f.Given(p.Path + "." + key) }
 	p.Device = DeviceNamed(f, p.Interface)
 	if p.Role == "" {

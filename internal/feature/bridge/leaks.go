@@ -25,8 +25,8 @@ func leaks(c *config.Checker, name string, s *Config) {
 			}
 			return fmt.Sprintf("ports[%d]", i)
 		}
-		for _, n := range f.Names("interface") {
-			if in := f.Interface(n); in.Device == p.Device && len(in.Addresses) > 0 {
+		for _, n := range first(f).interfaces[p.Device] {
+			if len(f.Interface(n).Addresses) > 0 {
 				c.Error(at("interface"), fmt.Sprintf("interface.%s has addresses, and what arrives on a bridge's port goes to the bridge", n), "put the addresses on the bridge with host = true, or take them out")
 			}
 		}
@@ -144,8 +144,8 @@ func pastTheBridge(c *config.Checker, s *Config, ports []port) {
 func routedPorts(c *config.Checker, ports []port) {
 	f := c.File()
 	for i, p := range ports {
-		for _, n := range f.Names("interface") {
-			if in := f.Interface(n); in.Device == p.Device && in.Hook == config.HookXDP {
+		for _, n := range first(f).interfaces[p.Device] {
+			if in := f.Interface(n); in.Hook == config.HookXDP {
 				c.Error(fmt.Sprintf("ports[%d].interface", i), fmt.Sprintf("interface.%s wants XDP, which would see frames before the port's guards do", n), fmt.Sprintf(`write hook = "tc" in [interface.%s]`, n))
 			}
 		}
