@@ -138,7 +138,7 @@ func (t *tracer) build(ctx context.Context, engine Engine, first Packet) (err er
 	}
 	adopt(t.file.Interface(name).Device, t.request, t.input.Raw, first)
 	choose(t.file, t.request)
-	if t.topology, err = newTopology(t.file, t.request.Host, made, call); err != nil {
+	if t.topology, err = newTopology(t.file, t.request.Host, made, engine.Ports(t.file), call); err != nil {
 		return err
 	}
 	t.topology.answer = t.input.Raw

@@ -74,3 +74,33 @@ func TestAnInterfaceThatWeftMakesTakesNoPackets(t *testing.T) {
 		t.Errorf("%v: %s%s", err, out.String(), errs.String())
 	}
 }
+
+// A bridge is up although no port of it is a device of this host, and routes lead out of
+// none, even if the first interface of the file is one.
+func TestAFileWithABridgeIsTraced(t *testing.T) {
+	needRoot(t)
+	const bridged = `
+[interface.mesh]
+device = "mesh0"
+
+[interface.lan]
+device = "br0"
+addresses = ["192.0.2.1/24", "2001:db8:1::1/64"]
+
+[interface.wan]
+device = "up0"
+
+[bridge.br0]
+host = true
+ports = [
+  { interface = "mesh0", role = "infrastructure" },
+  { interface = "port1", role = "infrastructure", vlan = 1 },
+]
+`
+	var out, errs strings.Builder
+	c := exec.CommandContext(t.Context(), testbin.Weft(t), "trace", "--config", configFile(t, bridged), "--in", "wan")
+	c.Stdin, c.Stdout, c.Stderr = captureOf(t, true, []byte{0x45}), &out, &errs
+	if err := c.Run(); err != nil || !strings.Contains(out.String(), "packet 1  in by wan") {
+		t.Errorf("%v: %s%s", err, out.String(), errs.String())
+	}
+}

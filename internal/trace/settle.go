@@ -27,6 +27,9 @@ func (w *topology) barrier(limit time.Duration) ([]caught, error) {
 	w.serial++
 	waiting := map[int]bool{}
 	for _, d := range w.devices {
+		if d.port {
+			continue // the bridge's programs would see the frame, and may drop it
+		}
 		if err := w.near.send(d.nearIndex, barrierFrame(d.mac, w.serial)); err != nil {
 			return nil, fmt.Errorf("send by %s: %w", d.dev, err)
 		}

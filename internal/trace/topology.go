@@ -26,6 +26,7 @@ type device struct {
 	mac       mac // of the near end
 	nearIndex int
 	farIndex  int
+	port      bool // of a bridge: no route leads out of it, and it may have no IPv6
 }
 
 // world is the two namespaces with their devices.
@@ -47,7 +48,7 @@ func nearMAC(i int) mac { return mac{0x02, 'w', 'e', 'f', 't', byte(i + 1)} }
 
 // newTopology makes devices for f. The thread that calls it goes to the far
 // namespace and back; if that fails it is not to be used any more.
-func newTopology(f *config.File, host map[string]HostDevice, made []string, name func(string) string) (*topology, error) {
+func newTopology(f *config.File, host map[string]HostDevice, made, ports []string, name func(string) string) (*topology, error) {
 	w := &topology{met: map[netip.Addr]bool{}}
 	home, err := netns.Get()
 	if err != nil {
@@ -86,7 +87,7 @@ func newTopology(f *config.File, host map[string]HostDevice, made []string, name
 		if slices.Contains(made, c.Device) {
 			continue
 		}
-		d := device{name: name(n), dev: c.Device, mac: nearMAC(i)}
+		d := device{name: name(n), dev: c.Device, mac: nearMAC(i), port: slices.Contains(ports, c.Device)}
 		mtu := 1500
 		if h, ok := host[c.Device]; ok {
 			d.mac, mtu = h.MAC, h.MTU
@@ -97,6 +98,9 @@ func newTopology(f *config.File, host map[string]HostDevice, made []string, name
 		if err := w.add(d, i, mtu, far); err != nil {
 			return nil, fmt.Errorf("make a device for interface.%s: %w", n, err)
 		}
+	}
+	if err := w.addPorts(f, host, made, ports, far); err != nil {
+		return nil, err
 	}
 	if err := netns.Set(far); err != nil {
 		return nil, fmt.Errorf("enter the far namespace: %w", err)
@@ -110,6 +114,33 @@ func newTopology(f *config.File, host map[string]HostDevice, made []string, name
 		return nil, fmt.Errorf("go back to the first namespace: %w", err)
 	}
 	return w, nil
+}
+
+// addPorts adds the devices of bridges' ports that no interface has: without a port that
+// is up a bridge is down.
+func (w *topology) addPorts(f *config.File, host map[string]HostDevice, made, ports []string, far netns.NsHandle) error {
+	has := map[string]bool{}
+	for _, name := range made {
+		has[name] = true
+	}
+	for _, n := range f.Names("interface") {
+		has[f.Interface(n).Device] = true
+	}
+	for _, p := range ports {
+		if has[p] {
+			continue
+		}
+		has[p] = true
+		i := len(w.devices)
+		d, mtu := device{name: p, dev: p, mac: nearMAC(i), port: true}, 1500
+		if h, ok := host[p]; ok {
+			d.mac, mtu = h.MAC, h.MTU
+		}
+		if err := w.add(d, i, mtu, far); err != nil {
+			return fmt.Errorf("make a device for the port %s: %w", p, err)
+		}
+	}
+	return nil
 }
 
 func (w *topology) close() { _ = errors.Join(w.near.close(), w.far.close()); w.netlink.Close() }
@@ -250,7 +281,7 @@ func (w *topology) addresses(host map[string]HostDevice, warn func(string)) {
 
 // foreign reports whether the file is for another host.
 func (w *topology) foreign(host map[string]HostDevice) bool {
-	return slices.ContainsFunc(w.devices, func(d device) bool { return !host[d.dev].Real })
+	return slices.ContainsFunc(w.devices, func(d device) bool { return !d.port && !host[d.dev].Real })
 }
 
 func (w *topology) addAddress(index int, a HostAddress) error {
@@ -289,7 +320,7 @@ func (w *topology) routes(f *config.File, host map[string]HostDevice, warn func(
 	}
 	for _, n := range f.Names("interface") {
 		i := slices.IndexFunc(w.devices, func(d device) bool { return d.dev == f.Interface(n).Device })
-		if i < 0 {
+		if i < 0 || w.devices[i].port {
 			continue // the router's own, that leads to no far end
 		}
 		addresses := slices.Clone(f.Interface(n).Addresses)
@@ -307,9 +338,10 @@ func (w *topology) routes(f *config.File, host map[string]HostDevice, warn func(
 			}
 		}
 	}
-	for is6, i := range map[bool]int{false: len(w.devices) - 1, true: 0} {
-		if !has[is6] && len(w.devices) > 0 {
-			err := w.defaultRoute(w.devices[i], is6)
+	ends := slices.DeleteFunc(slices.Clone(w.devices), func(d device) bool { return d.port })
+	for is6, i := range map[bool]int{false: len(ends) - 1, true: 0} {
+		if !has[is6] && len(ends) > 0 {
+			err := w.defaultRoute(ends[i], is6)
 			if err != nil && !errors.Is(err, unix.ENODEV) { // a device too small for IPv6 has none
 				return err
 			}

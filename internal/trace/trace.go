@@ -35,6 +35,8 @@ type Engine interface {
 	Parse(file string, text []byte) (*config.File, []state.Problem)
 	// Makes lists the devices that a router with f makes itself.
 	Makes(f *config.File) []string
+	// Ports lists the devices that are ports of bridges.
+	Ports(f *config.File) []string
 	// Start applies f; clock gives nanoseconds.
 	Start(ctx context.Context, f *config.File, forceSlow bool, clock func() int64) (Router, error)
 }
