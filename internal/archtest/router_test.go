@@ -15,7 +15,7 @@ import (
 // their own: labs, measurements, simulations, traces, pages, tools of tests.
 func beyond() []string {
 	return []string{
-		"internal/lab", "internal/bench", "internal/trace", "internal/simulate", "internal/web", "internal/testbin", "internal/mutator", "internal/archtest", "internal/instance",
+		"internal/importer/openwrt", "internal/lab", "internal/bench", "internal/trace", "internal/simulate", "internal/web", "internal/testbin", "internal/mutator", "internal/archtest", "internal/instance",
 		"internal/translate/packetgen", "internal/translate/session", "internal/config/configtest", "internal/reconcile/kindtest", "internal/datapath/datapathtest", "cmd/weft/internal/probe",
 	}
 }

@@ -211,7 +211,7 @@ func (c *converter) vxlanOptions(w *wire, at string) {
 	}
 }
 
-// ends drops pseudowires that packets could not be told apart for.
+// ends drops pseudowires whose packets look the same.
 func (c *converter) ends() {
 	seen := map[string]string{}
 	c.wires = slices.DeleteFunc(c.wires, func(w *wire) bool {
