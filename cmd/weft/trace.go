@@ -13,7 +13,6 @@ import (
 	"weft/internal/config"
 	"weft/internal/daemon"
 	"weft/internal/datapath"
-	"weft/internal/feature/bridge"
 	"weft/internal/features"
 	"weft/internal/instance"
 	"weft/internal/state"
@@ -170,7 +169,7 @@ func (e engine) Parse(file string, text []byte) (*config.File, []state.Problem) 
 	return daemon.Parse(file, text)
 }
 
-func (e engine) Ports(f *config.File) []string { return bridge.Ports(f) }
+func (e engine) Ports(f *config.File) []string { return features.Ports(f) }
 
 func (e engine) Makes(f *config.File) []string { return features.Makes(f) }
 

@@ -126,6 +126,9 @@ func Makes(f *config.File) (devices []string) {
 	return devices
 }
 
+// Ports lists the devices that are ports of bridges.
+func Ports(f *config.File) []string { return bridge.Ports(f) }
+
 // Asks returns what plans of a file must know of the host.
 func Asks(f *config.File) (q state.Questions) {
 	for _, x := range All() {
