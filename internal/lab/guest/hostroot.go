@@ -160,9 +160,11 @@ func blank(disk string) (bool, error) {
 	return binary.LittleEndian.Uint16(magic) != 0xef53, nil
 }
 
-// ofTheHost are files by which the host's root would start what the host runs, or
-// wait for its disks.
+// ofTheHost are files by which the host's root would start what the host runs, wait
+// for its disks, or be taken for a container by systemd, which then leaves out udev and
+// the bpf file system.
 var ofTheHost = []string{
+	".dockerenv",
 	"etc/systemd/system/*.wants", "etc/systemd/system/*.requires", "etc/rc?.d",
 	"etc/fstab", "etc/crypttab", "usr/sbin/policy-rc.d",
 }

@@ -110,6 +110,9 @@ func TestAGuestBootsSystemdAndRestartsItself(t *testing.T) {
 	if got := mustExec(t, m, "sh", "-c", "cat /proc/1/comm; ls /etc/systemd/system/multi-user.target.wants; cat /var/lib/scripts"); got != "systemd\nsystemd-networkd.service\nscript\n" {
 		t.Errorf("after the first boot: %q", got)
 	}
+	if got := mustExec(t, m, "sh", "-c", "systemd-detect-virt --container; stat -f -c %T /sys/fs/bpf; systemctl is-active systemd-udevd"); got != "none\nbpf_fs\nactive\n" {
+		t.Errorf("systemd does not take it for a machine: %q", got)
+	}
 	if err := m.Restart(t.Context(), "false"); err == nil || !strings.Contains(err.Error(), "status 1") {
 		t.Errorf("a command that does not restart: %v", err)
 	}
