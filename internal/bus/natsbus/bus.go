@@ -28,7 +28,7 @@ type Bus struct {
 	events   chan bus.Event
 	tasks    task.Tasks
 	cancel   context.CancelFunc
-	guard    *guard
+	gate     *gate // of the server here; stays when that ends
 	backlog  backlog
 
 	mu     sync.Mutex
@@ -152,15 +152,15 @@ func (b *Bus) Status(ctx context.Context) bus.Status {
 	b.mu.Lock()
 	js, here := b.js, b.server
 	s := bus.Status{Open: b.js != nil, Err: b.err}
-	if b.guard != nil {
-		s.Refused = b.guard.refused.Load()
+	if b.gate != nil {
+		s.Refused = b.gate.refused.Load()
 	}
 	b.mu.Unlock()
 	if js == nil {
 		return s
 	}
 	if here != nil {
-		s.Clients = max(here.NumClients()-1, 0) // but for this process
+		s.Clients = b.gate.connected()
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -2,8 +2,9 @@ package natsbus
 
 import (
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
-	"sync/atomic"
+	"slices"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -12,14 +13,14 @@ import (
 )
 
 // guard tells who may use the server here: this process, and peers whose
-// certificate names them or who know the password, or both.
+// certificate names them or who know the password, or both. The gate lets in
+// nothing but such peers; the server asks again, to know their permissions.
 type guard struct {
 	name     string // this router's
 	own      string // this process's secret
 	password string
 	tls      bool
 	peers    []bus.Peer
-	refused  atomic.Uint64
 }
 
 const localUser = "weft-local"
@@ -32,27 +33,28 @@ func (g *guard) Check(c server.ClientAuthentication) bool {
 		return true
 	}
 	for _, p := range g.peers {
-		if opts.Username == p.Name && g.admits(c, opts.Password, p.Name) {
+		if opts.Username == p.Name {
 			c.RegisterUser(&server.User{Username: p.Name, Permissions: mayRead(g.name)})
 			return true
 		}
 	}
-	g.refused.Add(1)
 	return false
 }
 
-func (g *guard) admits(c server.ClientAuthentication, password, name string) bool {
-	if !g.tls && g.password == "" {
+// admits reports whether a connection is that of the peer that it says it is.
+func (g *guard) admits(name, password string, certificate *tls.ConnectionState) bool {
+	if !g.tls && g.password == "" || !slices.ContainsFunc(g.peers, func(p bus.Peer) bool { return p.Name == name }) {
 		return false
 	}
 	if g.password != "" && !same(password, g.password) {
 		return false
 	}
-	if !g.tls {
-		return true
-	}
-	state := c.GetTLSConnectionState()
-	return state != nil && len(state.VerifiedChains) > 0 && state.PeerCertificates[0].VerifyHostname(name) == nil
+	return !g.tls || named(certificate, name)
+}
+
+// named reports whether a verified certificate has a name.
+func named(certificate *tls.ConnectionState, name string) bool {
+	return certificate != nil && len(certificate.VerifiedChains) > 0 && certificate.PeerCertificates[0].VerifyHostname(name) == nil
 }
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -23,7 +23,7 @@ const (
 	pending = 512
 	// what the server here may use besides the stream
 	spareMemory = 16 << 20
-	mostClients = 256
+	mostClients = 512 // more than the gate lets in
 )
 
 // own serves and writes the own stream until something breaks.
@@ -40,12 +40,13 @@ func (b *Bus) own(ctx context.Context) error {
 		defer conn.Close()
 		return b.write(ctx, conn, nil)
 	}
-	s, err := b.serve()
+	s, g, err := b.serve(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
+	defer g.close()
 	conn, err := nats.Connect("", nats.InProcessServer(s), nats.NoReconnect(), nats.UserInfo(localUser, b.secret))
 	if err != nil {
 		return fmt.Errorf("connect to this router's server: %w", err)
@@ -56,45 +57,53 @@ func (b *Bus) own(ctx context.Context) error {
 
 // serve starts this router's server. It has no stream yet: the data of an earlier server
 // is not used, because it is not known what has happened since.
-func (b *Bus) serve() (*server.Server, error) {
+func (b *Bus) serve(ctx context.Context) (*server.Server, *gate, error) {
 	config, err := b.settings.Keys.TLS()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	password, err := b.settings.Keys.Password()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if config == nil && password == "" {
-		return nil, errNoKeys
+		return nil, nil, errNoKeys
 	}
 	if config == nil && !b.settings.Listen.Addr().IsLoopback() {
-		return nil, fmt.Errorf("listen on %s without certificates: sessions and password would cross the network in the clear", b.settings.Listen)
+		return nil, nil, fmt.Errorf("listen on %s without certificates: sessions and password would cross the network in the clear", b.settings.Listen)
 	}
 	if err := os.RemoveAll(b.settings.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("clear the server's directory: %w", err)
+		return nil, nil, fmt.Errorf("clear the server's directory: %w", err)
 	}
 	g := &guard{name: b.settings.Name, own: b.secret, password: password, tls: config != nil, peers: b.settings.Peers}
+	door := &gate{guard: g, tls: config}
+	if err := door.listen(b.settings.Listen); err != nil {
+		return nil, nil, err
+	}
 	s, err := server.NewServer(&server.Options{
-		ServerName: b.settings.Name, Host: b.settings.Listen.Addr().String(), Port: int(b.settings.Listen.Port()),
+		ServerName: b.settings.Name, DontListen: true, // the gate does
 		NoLog: true, NoSigs: true, MaxConn: mostClients, DisableJetStreamBanner: true,
 		JetStream: true, StoreDir: b.settings.Dir, JetStreamMaxMemory: b.settings.Bytes + spareMemory, JetStreamMaxStore: spareMemory,
-		CustomClientAuthentication: g, TLSConfig: config, TLSHandshakeFirst: config != nil, TLSTimeout: 2, AuthTimeout: 3,
+		CustomClientAuthentication: g, TLSConfig: config, TLSTimeout: 2, AuthTimeout: 10, // connections of the gate say at once who they are
 		PingInterval: pingInterval, MaxPingsOut: 2,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the server: %w", err)
+		door.close()
+		return nil, nil, fmt.Errorf("make the server: %w", err)
 	}
 	s.Start()
 	if !s.ReadyForConnections(5 * time.Second) {
+		door.close()
 		s.Shutdown()
 		s.WaitForShutdown()
-		return nil, fmt.Errorf("listen on %s: the server does not start (is the address there, and free?)", b.settings.Listen)
+		return nil, nil, errors.New("this router's server does not start")
 	}
+	door.inside = s.InProcessConn
+	door.tasks.Again("connections of peers", func() { door.serve(ctx) })
 	b.mu.Lock()
-	b.guard, b.server = g, s
+	b.gate, b.server = door, s
 	b.mu.Unlock()
-	return s, nil
+	return s, door, nil
 }
 
 // write opens the stream and returns when the connection, the server or ctx
