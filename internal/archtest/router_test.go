@@ -89,7 +89,7 @@ func TestOnlyTasksStartGoroutines(t *testing.T) {
 func mutexes() []string {
 	return []string{
 		"internal/aaa/client.go", "internal/aaa/line.go", "internal/aaa/queue.go", "internal/aaa/repeat.go",
-		"internal/bus/bus.go", "internal/bus/natsbus/backlog.go", "internal/bus/natsbus/bus.go",
+		"internal/bus/bus.go", "internal/bus/natsbus/backlog.go", "internal/bus/natsbus/bus.go", "internal/bus/natsbus/gate.go",
 		"internal/daemon/listen.go", // which configuration is in force
 		"internal/datapath/datapath.go", "internal/datapath/nat64table/share.go", "internal/datapath/subscribertable/subscribers.go",
 		"internal/dnsio/ask.go", "internal/dnsio/listen.go", "internal/dnsio/peer.go", "internal/dnsio/shares.go", "internal/dnsio/streams.go",
