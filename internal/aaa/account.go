@@ -214,22 +214,23 @@ func (c *Client) accountingRequest(secret []byte, a *Accounting, total Traffic) 
 	if a.Local {
 		by = rfc2866.AcctAuthentic_Value_Local
 	}
+	now := time.Now()
 	err := errors.Join(
 		rfc2866.AcctStatusType_Set(p, status),
 		rfc2866.AcctSessionID_SetString(p, a.ID),
 		rfc2865.UserName_SetString(p, a.Login),
 		rfc2866.AcctAuthentic_Set(p, by),
-		rfc2869.EventTimestamp_Set(p, a.At),
+		rfc2869.EventTimestamp_Set(p, happened(a.At, now)),
 		rfc2867.AcctTunnelConnection_SetString(p, strconv.Itoa(int(a.Call.Serial))),
 		c.describe(p, a.Session, a.Call),
 		assigned(p, a.Assigned),
 	)
-	if late := time.Since(a.At); late >= time.Second {
+	if late := now.Sub(a.At); late >= time.Second {
 		err = errors.Join(err, rfc2866.AcctDelayTime_Set(p, rfc2866.AcctDelayTime(late/time.Second)))
 	}
 	if a.Status != StatusStart {
 		err = errors.Join(err,
-			rfc2866.AcctSessionTime_Set(p, rfc2866.AcctSessionTime(a.At.Sub(a.Started)/time.Second)),
+			rfc2866.AcctSessionTime_Set(p, rfc2866.AcctSessionTime(max(0, a.At.Sub(a.Started))/time.Second)),
 			rfc2866.AcctInputOctets_Set(p, rfc2866.AcctInputOctets(uint32(total.InputOctets))),
 			rfc2866.AcctOutputOctets_Set(p, rfc2866.AcctOutputOctets(uint32(total.OutputOctets))),
 			rfc2869.AcctInputGigawords_Set(p, rfc2869.AcctInputGigawords(total.InputOctets>>32)),
@@ -246,6 +247,10 @@ func (c *Client) accountingRequest(secret []byte, a *Accounting, total Traffic) 
 	}
 	return p, nil
 }
+
+// happened is when something was, by the wall clock of now: it may have been set
+// since, as on a machine without a battery for its clock.
+func happened(at, now time.Time) time.Time { return now.Round(0).Add(-now.Sub(at)) }
 
 // begun says that no session of before goes on (RFC 2866 section 5.1,
 // Accounting-On): servers then end those that they still have open.

@@ -142,7 +142,7 @@ func pure() []string {
 
 // forTests are packages that only tests and tools may import.
 func forTests() []string {
-	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/datapath/datapathtest", "internal/bus/bustest", "internal/bench/benchtest", "internal/testbin", "internal/mutator", "internal/web/browser/drive"}
+	return []string{"internal/config/configtest", "internal/translate/packetgen", "wire/checksum/checksumtest", "internal/lab/netspace/spacetest", "internal/datapath/datapathtest", "internal/bus/bustest", "internal/timer/timertest", "internal/bench/benchtest", "internal/testbin", "internal/mutator", "internal/web/browser/drive"}
 }
 
 // tables returns which features a package of typed tables is for: their running halves

@@ -3,6 +3,8 @@ package dhcp6client
 import (
 	"net/netip"
 	"time"
+
+	"weft/internal/timer"
 )
 
 // Snapshot is what a client knows, for the next process: what the server gave lasts, and
@@ -35,6 +37,7 @@ func (c *Client) Snapshot() *Snapshot {
 // begins again; a lease is renewed when it is due.
 func Restore(k *Snapshot, config Config, link Link, now time.Time) *Client {
 	c := New(config, link, now)
+	k = k.anchored(now)
 	c.router, c.received, c.dns, c.server, c.delegated, c.address, c.endsAt = k.Router, k.Received, k.DNS, k.Server, k.Delegated, k.Address, k.Ends
 	c.ends = Ends{Preferred: k.Preferred, Valid: k.Valid}
 	for p, until := range k.Prefixes {
@@ -47,4 +50,17 @@ func Restore(k *Snapshot, config Config, link Link, now time.Time) *Client {
 		c.phase, c.renewAt, c.rebindAt = bound, k.Renew, k.Rebind
 	}
 	return c
+}
+
+// anchored is a copy whose times go on from now, whatever becomes of the wall clock.
+func (k *Snapshot) anchored(now time.Time) *Snapshot {
+	held := *k
+	for _, at := range []*time.Time{&held.Router, &held.Preferred, &held.Valid, &held.Renew, &held.Rebind, &held.Ends} {
+		*at = timer.Anchored(*at, now)
+	}
+	held.Prefixes = map[netip.Prefix]time.Time{}
+	for p, until := range k.Prefixes {
+		held.Prefixes[p] = timer.Anchored(until, now)
+	}
+	return &held
 }

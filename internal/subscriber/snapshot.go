@@ -12,6 +12,7 @@ import (
 	"weft/internal/dhcp6client"
 	"weft/internal/l2tp"
 	"weft/internal/ppp"
+	"weft/internal/timer"
 )
 
 // What is kept of tunnels and sessions so that the next process takes over
@@ -194,8 +195,8 @@ func (e *Engine) restoreTunnel(k storedTunnel) {
 
 func (e *Engine) restoreSession(k storedSession) {
 	s := &session{
-		engine: e, local: k.Local, call: k.Call, accm: k.ACCM, since: k.Since,
-		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: k.Ends, slow: k.Slow, base: k.Base,
+		engine: e, local: k.Local, call: k.Call, accm: k.ACCM, since: timer.Anchored(k.Since, e.clock.Now()),
+		id: k.ID, login: k.Login, profile: k.Profile, online: k.Online, endsAt: timer.Anchored(k.Ends, e.clock.Now()), slow: k.Slow, base: k.Base,
 		given: addresspool.Lease{IPv4: k.IPv4, Prefix: k.Prefix, Delegated: k.Deleg},
 	}
 	if s.l2tp = e.l2tp.RestoreSession(k.SessionSnapshot, l2tpUser{s}); s.l2tp == nil {

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"weft/internal/paths"
 	"weft/internal/state"
 	"weft/internal/store/statefile"
@@ -36,7 +34,7 @@ func Kept(here paths.Dirs) string { return filepath.Join(here.Run, "unconfirmed.
 
 // For puts a time to a trial that begins now.
 func (t Trial) For(d time.Duration) *Trial {
-	t.End = boottime() + int64(d)
+	t.End = statefile.Boottime() + int64(d)
 	return &t
 }
 
@@ -54,7 +52,7 @@ func Read(here paths.Dirs) (*Trial, error) {
 func (t *Trial) Write(here paths.Dirs) error { return statefile.Write(file(here), t) }
 
 // Left returns how long it lasts yet.
-func (t *Trial) Left() time.Duration { return time.Duration(t.End - boottime()) }
+func (t *Trial) Left() time.Duration { return time.Duration(t.End - statefile.Boottime()) }
 
 // Until gives when that is by the wall clock.
 func (t *Trial) Until() time.Time { return time.Now().Add(t.Left()).Truncate(time.Second) }
@@ -82,10 +80,4 @@ func Forget(here paths.Dirs) error {
 		return fmt.Errorf("remove the trial: %w", err)
 	}
 	return nil
-}
-
-func boottime() int64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // cannot fail: the clock is there, the pointer is good
-	return now.Nano()
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weft/internal/timer"
 	"weft/wire/dhcp6"
 )
 
@@ -42,12 +43,14 @@ const declinedFor = time.Hour
 // refresh is when clients without leases should ask again (RFC 8415 section 21.23).
 const refresh = 4 * time.Hour
 
-// NewDHCP makes a server with the leases that were kept. Its identifier is
+// NewDHCP makes a server with the leases that were kept, whose time goes on from
+// now whatever becomes of the wall clock. Its identifier is
 // made of the link's own address (DUID-LL, section 11.4).
-func NewDHCP(s Settings, store Store, kept []Lease) *DHCP {
+func NewDHCP(s Settings, store Store, kept []Lease, now time.Time) *DHCP {
 	d := &DHCP{leases: newLeases(), store: store, declined: map[netip.Prefix]time.Time{}}
 	d.Update(s)
 	for _, l := range kept {
+		l.Until = timer.Anchored(l.Until, now)
 		d.leases.put(l)
 	}
 	return d

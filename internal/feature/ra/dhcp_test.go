@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weft/internal/feature/ra"
+	"weft/internal/timer/timertest"
 	"weft/wire/dhcp6"
 )
 
@@ -102,7 +103,7 @@ func code(list []dhcp6.IA) string {
 
 func TestFourMessagesGiveAnAddressAndAPrefix(t *testing.T) {
 	store := &memory{kept: map[ra.Binding]ra.Lease{}}
-	c := newClient(t, ra.NewDHCP(stateful(), store, nil), 1)
+	c := newClient(t, ra.NewDHCP(stateful(), store, nil, time.Now()), 1)
 	offer := c.say(dhcp6.Solicit, one(1), one(1))
 	if offer.Type != dhcp6.Advertise || len(c.last) != 0 || len(store.kept) != 0 {
 		t.Errorf("%+v; %v", offer, c.last)
@@ -142,7 +143,7 @@ func TestFourMessagesGiveAnAddressAndAPrefix(t *testing.T) {
 }
 
 func TestRapidCommitTakesTwoMessages(t *testing.T) {
-	c := newClient(t, ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil), 1)
+	c := newClient(t, ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now()), 1)
 	got := c.say(dhcp6.Solicit, one(1), nil, func(m *dhcp6.Message) { m.RapidCommit = true })
 	if got.Type != dhcp6.Reply || !got.RapidCommit || len(c.last) != 1 {
 		t.Errorf("%+v", got)
@@ -150,7 +151,7 @@ func TestRapidCommitTakesTwoMessages(t *testing.T) {
 }
 
 func TestWishesAreGrantedIfTheyCan(t *testing.T) {
-	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	wish := dhcp6.Lease{Prefix: prefix("2001:db8:1::d:99/128")}
 	c := newClient(t, d, 1)
 	c.say(dhcp6.Solicit, one(1), nil)
@@ -170,7 +171,7 @@ func TestNobodySharesAndAnEmptyPoolSaysSo(t *testing.T) {
 	s := stateful()
 	s.Pool = []netip.Prefix{prefix("2001:db8:1::/125")} // 8, less the subnet's and the router's own
 	s.Own = append(s.Own, addr("2001:db8:1::1"))
-	d := ra.NewDHCP(s, &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	d := ra.NewDHCP(s, &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	seen := map[netip.Prefix]bool{}
 	for i := range 6 {
 		c := newClient(t, d, i)
@@ -187,7 +188,7 @@ func TestNobodySharesAndAnEmptyPoolSaysSo(t *testing.T) {
 }
 
 func TestOneClientCannotTakeItAll(t *testing.T) {
-	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	c := newClient(t, d, 1)
 	c.say(dhcp6.Solicit, one(1), nil)
 	for i := range 20 {
@@ -199,7 +200,7 @@ func TestOneClientCannotTakeItAll(t *testing.T) {
 }
 
 func TestWhatCannotBeKeptIsNotPromised(t *testing.T) {
-	d := ra.NewDHCP(stateful(), &memory{full: true}, nil)
+	d := ra.NewDHCP(stateful(), &memory{full: true}, nil, time.Now())
 	c := newClient(t, d, 1)
 	c.say(dhcp6.Solicit, one(1), nil)
 	if got := c.say(dhcp6.Request, one(1), nil); got != nil || len(d.Leases()) != 0 || d.Stats().Unkept != 1 {
@@ -210,15 +211,15 @@ func TestWhatCannotBeKeptIsNotPromised(t *testing.T) {
 func TestLeasesOutliveTheServer(t *testing.T) {
 	store := &memory{kept: map[ra.Binding]ra.Lease{}}
 	wish := dhcp6.Lease{Prefix: prefix("2001:db8:1::d:99/128")}
-	c := newClient(t, ra.NewDHCP(stateful(), store, nil), 1)
+	c := newClient(t, ra.NewDHCP(stateful(), store, nil, time.Now()), 1)
 	c.say(dhcp6.Solicit, one(1), nil)
 	c.say(dhcp6.Request, one(1, wish), nil)
-	c.d = ra.NewDHCP(stateful(), store, store.all())
+	c.d = ra.NewDHCP(stateful(), store, store.all(), time.Now())
 	if got := c.say(dhcp6.Renew, one(1, wish), nil); lease(t, got.Addresses).Prefix != wish.Prefix {
 		t.Errorf("%+v", got)
 	}
 	// a server that forgot grants it again if it is free, and not if it is not
-	c.d = ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	c.d = ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	if got := c.say(dhcp6.Rebind, one(1, wish), nil); lease(t, got.Addresses).Prefix != wish.Prefix {
 		t.Errorf("%+v", got)
 	}
@@ -235,7 +236,7 @@ func TestLeasesOutliveTheServer(t *testing.T) {
 }
 
 func TestReleaseAndDecline(t *testing.T) {
-	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	c := newClient(t, d, 1)
 	c.say(dhcp6.Solicit, one(1), nil)
 	a := lease(t, c.say(dhcp6.Request, one(1), nil).Addresses)
@@ -250,7 +251,7 @@ func TestReleaseAndDecline(t *testing.T) {
 }
 
 func TestConfirm(t *testing.T) {
-	c := newClient(t, ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil), 1)
+	c := newClient(t, ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now()), 1)
 	here, there := dhcp6.Lease{Prefix: prefix("2001:db8:1::7/128")}, dhcp6.Lease{Prefix: prefix("2001:db8:7::7/128")}
 	if got := c.say(dhcp6.Confirm, one(1, here), nil); *got.Status != dhcp6.Success {
 		t.Errorf("%+v", got)
@@ -266,7 +267,7 @@ func TestConfirm(t *testing.T) {
 func TestStatelessGivesInformationOnly(t *testing.T) {
 	s := stateful()
 	s.DHCPv6 = ra.DHCPStateless
-	c := newClient(t, ra.NewDHCP(s, &memory{kept: map[ra.Binding]ra.Lease{}}, nil), 1)
+	c := newClient(t, ra.NewDHCP(s, &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now()), 1)
 	if got := c.say(dhcp6.Solicit, one(1), nil); got != nil {
 		t.Errorf("%+v", got)
 	}
@@ -277,7 +278,7 @@ func TestStatelessGivesInformationOnly(t *testing.T) {
 }
 
 func TestMessagesThatAreNotValidAreDiscarded(t *testing.T) {
-	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	c := newClient(t, d, 1)
 	c.say(dhcp6.Solicit, one(1), nil)
 	for name, m := range map[string]*dhcp6.Message{
@@ -297,5 +298,21 @@ func TestMessagesThatAreNotValidAreDiscarded(t *testing.T) {
 	}
 	if n := d.Stats().Discarded; n != 9 {
 		t.Errorf("%d counted", n)
+	}
+}
+
+// Leases of a file go on for their time when the wall clock is set.
+func TestLeasesLastWhenTheClockIsSet(t *testing.T) {
+	const years = 20 * 365 * 24 * time.Hour
+	now := time.Now()
+	for _, jump := range []time.Duration{years, -years} {
+		kept := []ra.Lease{{Binding: ra.Binding{Client: "client"}, Prefix: prefix("2001:db8:1::d:99/128"), Until: now.Round(0).Add(time.Hour)}}
+		d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, kept, now)
+		if gone := d.Expire(timertest.Jumped(now.Add(59*time.Minute), jump)); len(gone) != 0 || len(d.Leases()) != 1 {
+			t.Errorf("set by %s: before its time %v ended", jump, gone)
+		}
+		if gone := d.Expire(timertest.Jumped(now.Add(61*time.Minute), jump)); len(gone) != 1 || len(d.Leases()) != 0 {
+			t.Errorf("set by %s: after its time %v ended", jump, gone)
+		}
 	}
 }

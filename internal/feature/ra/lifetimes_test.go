@@ -85,7 +85,7 @@ func TestADeprecatedPrefixEndsWithItsDelegation(t *testing.T) {
 func TestDHCPv6LeasesEndWithTheDelegation(t *testing.T) {
 	s := stateful()
 	s.Received = delegated(30*time.Minute, 40*time.Minute).Received
-	d := ra.NewDHCP(s, &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+	d := ra.NewDHCP(s, &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 	c := newClient(t, d, 1)
 	c.say(dhcp6.Solicit, one(1), nil)
 	l := lease(t, c.say(dhcp6.Request, one(1), nil).Addresses)

@@ -43,7 +43,7 @@ func TestMutatedDHCPv6(t *testing.T) {
 	mac := basic().MAC
 	id := append([]byte{0, 3, 0, 1}, mac[:]...)
 	mutator.Run(t, mutator.Parser{Name: "dhcpv6", Seeds: exchanges(t, id), Format: mutator.DHCPv6(), New: func(r *rand.Rand) mutator.Machine {
-		d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil)
+		d := ra.NewDHCP(stateful(), &memory{kept: map[ra.Binding]ra.Lease{}}, nil, time.Now())
 		now := start
 		given := netip.MustParseAddr("2001:db8:1::d:5").AsSlice()
 		aim := func(b []byte) {

@@ -49,7 +49,7 @@ func SetBlocked(p paths.Dirs, change func([]guard.Blocked) ([]guard.Blocked, err
 		return err
 	}
 	slices.SortFunc(list, func(a, b guard.Blocked) int { return a.Prefix.Compare(b.Prefix) })
-	return statefile.Write(BlockedFile(p), list)
+	return statefile.Write(BlockedFile(p), writeNotes(list, time.Now(), statefile.Boottime()))
 }
 
 // Check looks at the files that [block] names, for weft check.

@@ -22,6 +22,7 @@ import (
 	"weft/internal/kernel/netfilter"
 	"weft/internal/runner"
 	"weft/internal/state"
+	"weft/internal/store/statefile"
 	"weft/internal/task"
 )
 
@@ -352,10 +353,10 @@ func (w *blockWriter) readRuntime() error {
 		return err
 	}
 	defer file.Close()
-	var list []guard.Blocked
+	var list []note
 	if err := json.NewDecoder(file).Decode(&list); err != nil {
 		return fmt.Errorf("read %s: %w", file.Name(), err)
 	}
-	w.blocked, w.runtime, w.changed = list, *stamp, true
+	w.blocked, w.runtime, w.changed = readNotes(list, time.Now(), statefile.Boottime()), *stamp, true
 	return nil
 }

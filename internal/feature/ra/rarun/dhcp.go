@@ -60,7 +60,7 @@ func (a *link) openDHCP(ctx context.Context, g *task.Group) (*dhcp6io.Conn, <-ch
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	a.mu.Lock()
-	a.store, a.dhcp = store, ra.NewDHCP(s, store, kept)
+	a.store, a.dhcp = store, ra.NewDHCP(s, store, kept, time.Now())
 	a.mu.Unlock()
 	for _, space := range s.Delegate {
 		err := a.doors.Kernel.HoldSpace(space)
