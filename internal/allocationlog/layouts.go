@@ -100,13 +100,15 @@ type LayoutStore interface {
 
 // Layouts is the history of the fixed blocks: from when on which was in force.
 type Layouts struct {
-	store LayoutStore
-	keep  time.Duration
+	store     LayoutStore
+	retention retention
 }
 
 // NewLayouts returns the history in a store; what was over longer ago than keep
 // is forgotten.
-func NewLayouts(store LayoutStore, keep time.Duration) *Layouts { return &Layouts{store, keep} }
+func NewLayouts(store LayoutStore, keep time.Duration) *Layouts {
+	return &Layouts{store, retention{keep: keep}}
+}
 
 // layoutNote says which layouts are in force from its time on, all of them: the
 // history is whole as long as the last note from before a time is there.
@@ -190,7 +192,7 @@ func (l *Layouts) Set(now time.Time, present map[string]Layout) (c LayoutChange,
 	if err != nil {
 		return c, err
 	}
-	return c, l.store.Note(uint64(now.UnixNano()), text, uint64(now.Add(-l.keep).UnixNano()))
+	return c, l.store.Note(nanoseconds(now), text, l.retention.oldest(now, time.Time{}))
 }
 
 func (l Layout) equal(o Layout) bool {

@@ -19,8 +19,8 @@ import (
 // whole, when it has ended: so what has ended is found by looking forward from
 // a time, what has not by looking back.
 type Log struct {
-	store Store
-	keep  time.Duration
+	store     Store
+	retention retention
 }
 
 // Store keeps blocks in the order of their times, on the disk. The
@@ -34,7 +34,7 @@ type Store interface {
 // New returns the log in a store; what is older than keep is
 // forgotten.
 func New(store Store, keep time.Duration) *Log {
-	return &Log{store, keep}
+	return &Log{store, retention{keep: keep}}
 }
 
 // Marks say where in the events of the datapath a block ends.
@@ -167,7 +167,14 @@ func (a *Log) Restart(now, since time.Time, m Marks) error {
 }
 
 func (a *Log) write(now time.Time, m Marks, records []record) error {
-	return a.store.Append(uint64(now.UnixNano()), block(m, records), uint64(now.Add(-a.keep).UnixNano()))
+	var newest time.Time
+	if a.retention.last.IsZero() {
+		var err error
+		if newest, _, _, err = a.Last(); err != nil {
+			return err
+		}
+	}
+	return a.store.Append(nanoseconds(now), block(m, records), a.retention.oldest(now, newest))
 }
 
 // Last returns the marks of the newest block, and its time.
