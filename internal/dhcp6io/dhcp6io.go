@@ -20,9 +20,14 @@ const (
 	dhcpServerPort = 547
 )
 
+// buffer is what the socket may hold in each direction, in bytes: while neighbours do not
+// answer, or clients are many.
+const buffer = 4 << 20
+
 // Conn is a DHCPv6 server's socket on one device.
 type Conn struct {
 	conn   *ipv6.PacketConn
+	raw    syscall.RawConn
 	device *net.Interface
 }
 
@@ -37,6 +42,9 @@ func Listen(ctx context.Context, device string) (*Conn, error) {
 		var failed error
 		err := c.Control(func(fd uintptr) {
 			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.BindToDevice(int(fd), device))
+			// where they may not be had the usual buffers have to do
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer)
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, buffer)
 		})
 		return errors.Join(err, failed)
 	}}
@@ -44,7 +52,11 @@ func Listen(ctx context.Context, device string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for DHCPv6 on %s: %w", device, err)
 	}
-	c := &Conn{ipv6.NewPacketConn(packet), i}
+	raw, err := packet.(*net.UDPConn).SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen for DHCPv6 on %s: %w", device, err), packet.Close())
+	}
+	c := &Conn{ipv6.NewPacketConn(packet), raw, i}
 	group := &net.UDPAddr{IP: net.ParseIP("ff02::1:2")}
 	if err := errors.Join(c.conn.JoinGroup(i, group), c.conn.SetControlMessage(ipv6.FlagDst, true)); err != nil {
 		return nil, errors.Join(fmt.Errorf("join the group of DHCPv6 servers on %s: %w", device, err), c.conn.Close())
@@ -71,10 +83,15 @@ func (c *Conn) Receive() (message []byte, from netip.Addr, err error) {
 	}
 }
 
-// Send answers a client at its link-local address.
+// Send answers a client at its link-local address. It never waits: answers to addresses
+// at which no host is fill the socket's buffer until the kernel gives them up, and others
+// are not to wait for that.
 func (c *Conn) Send(message []byte, to netip.Addr) error {
-	_, err := c.conn.WriteTo(message, nil, &net.UDPAddr{IP: to.AsSlice(), Zone: c.device.Name, Port: dhcpClientPort})
-	if err != nil {
+	var failed error
+	err := c.raw.Control(func(fd uintptr) { // not Write: that waits until there is room
+		failed = unix.Sendto(int(fd), message, unix.MSG_DONTWAIT, &unix.SockaddrInet6{Port: dhcpClientPort, ZoneId: uint32(c.device.Index), Addr: to.As16()})
+	})
+	if err := errors.Join(err, failed); err != nil {
 		return fmt.Errorf("answer DHCPv6 client %s: %w", to, err)
 	}
 	return nil

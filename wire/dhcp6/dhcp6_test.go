@@ -103,7 +103,11 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := dhcp6.Parse(b)
 		if err != nil {
+			_ = dhcp6.ClientID(b)
 			return
+		}
+		if id := dhcp6.ClientID(b); string(id) != string(m.ClientID) {
+			t.Errorf("%x: the client is %x, and %x", b, m.ClientID, id)
 		}
 		again, err := m.Marshal()
 		if err != nil {

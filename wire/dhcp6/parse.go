@@ -43,6 +43,20 @@ func Parse(b []byte) (*Message, error) {
 	return m, nil
 }
 
+// ClientID returns the client's DUID in a message, nil if there is none. It reads nothing
+// else.
+func ClientID(b []byte) []byte {
+	if len(b) < 4 {
+		return nil
+	}
+	for o, err := range options(b[4:]) {
+		if err == nil && o.code == optionClientID {
+			return o.data
+		}
+	}
+	return nil
+}
+
 // option is one of a message or of an identity association.
 type option struct {
 	code uint16

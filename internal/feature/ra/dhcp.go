@@ -18,7 +18,8 @@ type DHCP struct {
 	id       []byte
 	leases   *leases
 	store    Store
-	declined map[netip.Prefix]time.Time
+	declined map[netip.Prefix]bool
+	resting  []declined // those, the first to be free again first
 	stats    DHCPStats
 }
 
@@ -37,6 +38,12 @@ type Change struct {
 	Gone  bool
 }
 
+// declined is an address that a client found in use.
+type declined struct {
+	prefix netip.Prefix
+	until  time.Time
+}
+
 // declinedFor is how long an address rests that a client found in use.
 const declinedFor = time.Hour
 
@@ -47,7 +54,7 @@ const refresh = 4 * time.Hour
 // now whatever becomes of the wall clock. Its identifier is
 // made of the link's own address (DUID-LL, section 11.4).
 func NewDHCP(s Settings, store Store, kept []Lease, now time.Time) *DHCP {
-	d := &DHCP{leases: newLeases(), store: store, declined: map[netip.Prefix]time.Time{}}
+	d := &DHCP{leases: newLeases(), store: store, declined: map[netip.Prefix]bool{}}
 	d.Update(s)
 	for _, l := range kept {
 		l.Until = timer.Anchored(l.Until, now)
@@ -60,6 +67,7 @@ func NewDHCP(s Settings, store Store, kept []Lease, now time.Time) *DHCP {
 // time is over; they are not renewed if they do not fit.
 func (d *DHCP) Update(s Settings) {
 	d.settings = s
+	d.leases.vacant.reset()
 	if d.id == nil {
 		d.id = append([]byte{0, 3, 0, 1}, s.MAC[:]...)
 	}
@@ -77,10 +85,10 @@ func (d *DHCP) Expire(now time.Time) []Change {
 	for _, l := range d.leases.expired(now) {
 		changes = append(changes, d.forget(l.Binding)...)
 	}
-	for p, until := range d.declined {
-		if !until.After(now) {
-			delete(d.declined, p)
-		}
+	for len(d.resting) > 0 && !d.resting[0].until.After(now) {
+		delete(d.declined, d.resting[0].prefix)
+		d.leases.vacant.add(d.resting[0].prefix)
+		d.resting = d.resting[1:]
 	}
 	return changes
 }
@@ -162,7 +170,7 @@ func (x *pools) offer(b Binding, ia dhcp6.IA) (netip.Prefix, dhcp6.Status) {
 			return wish.Prefix, dhcp6.Success
 		}
 	}
-	p, ok := find(pools, bits, b, x.free)
+	p, ok := x.leases.find(pools, bits, b, x.free)
 	if !ok {
 		x.stats.Exhausted++
 		return p, none
@@ -199,7 +207,7 @@ func (x *pools) free(p netip.Prefix) bool {
 	if _, taken := x.leases.byPrefix[p]; taken || slices.Contains(x.settings.Own, p.Addr()) {
 		return false
 	}
-	if _, declined := x.declined[p]; declined {
+	if x.declined[p] {
 		return false
 	}
 	return p.Bits() != 128 || !slices.ContainsFunc(x.settings.Prefixes, func(l AnnouncedPrefix) bool { return l.Prefix.Addr() == p.Addr() })
@@ -230,7 +238,8 @@ func (x *pools) giveBack(b Binding, list []dhcp6.Lease) bool {
 	if ok && slices.ContainsFunc(list, func(l dhcp6.Lease) bool { return l.Prefix == has.Prefix }) {
 		x.changes = append(x.changes, x.forget(b)...)
 		if x.message == dhcp6.Decline && len(x.declined) < leasesMax {
-			x.declined[has.Prefix] = x.now.Add(declinedFor)
+			x.declined[has.Prefix] = true
+			x.resting = append(x.resting, declined{has.Prefix, x.now.Add(declinedFor)})
 		}
 	}
 	return ok

@@ -2,6 +2,7 @@ package ra
 
 import (
 	"cmp"
+	"container/heap"
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
@@ -49,7 +50,8 @@ type leases struct {
 	byBinding map[Binding]Lease
 	byPrefix  map[netip.Prefix]Binding
 	perClient map[string]int
-	soonest   time.Time // no lease ends before; zero: not known
+	ends      ends
+	vacant    vacant
 }
 
 func newLeases() *leases {
@@ -61,8 +63,13 @@ func (l *leases) put(one Lease) {
 	l.byBinding[one.Binding] = one
 	l.byPrefix[one.Prefix] = one.Binding
 	l.perClient[one.Client]++
-	if one.Until.Before(l.soonest) {
-		l.soonest = one.Until
+	heap.Push(&l.ends, end{one.Until, one.Binding})
+	if len(l.ends) > 2*len(l.byBinding)+endsSlack {
+		l.ends = l.ends[:0]
+		for _, one := range l.byBinding {
+			l.ends = append(l.ends, end{one.Until, one.Binding})
+		}
+		heap.Init(&l.ends)
 	}
 }
 
@@ -73,24 +80,43 @@ func (l *leases) drop(b Binding) (Lease, bool) {
 	}
 	delete(l.byBinding, b)
 	delete(l.byPrefix, one.Prefix)
+	l.vacant.add(one.Prefix)
 	if l.perClient[b.Client]--; l.perClient[b.Client] == 0 {
 		delete(l.perClient, b.Client)
 	}
 	return one, true
 }
 
-// expired returns those whose time is over.
+// end is when a lease ends, unless it was renewed since.
+type end struct {
+	at time.Time
+	of Binding
+}
+
+// endsSlack is how many ends of leases that were renewed are kept at least, before the
+// others are collected.
+const endsSlack = 1024
+
+// ends has the soonest first.
+type ends []end
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, k int) bool { return e[i].at.Before(e[k].at) }
+func (e ends) Swap(i, k int)      { e[i], e[k] = e[k], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(end)) }
+func (e *ends) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// expired returns those whose time is over. It does not look at the others.
 func (l *leases) expired(now time.Time) []Lease {
-	if now.Before(l.soonest) {
-		return nil
-	}
 	var list []Lease
-	l.soonest = now.Add(time.Hour)
-	for _, one := range l.byBinding {
-		if !one.Until.After(now) {
+	for len(l.ends) > 0 && !l.ends[0].at.After(now) {
+		e := heap.Pop(&l.ends).(end)
+		if one, ok := l.byBinding[e.of]; ok && one.Until.Equal(e.at) {
 			list = append(list, one)
-		} else if one.Until.Before(l.soonest) {
-			l.soonest = one.Until
 		}
 	}
 	return list
@@ -106,37 +132,6 @@ func (l *leases) all() []Lease {
 		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()))
 	})
 	return list
-}
-
-// tries is how many places are looked at for a free one, before those in order.
-const tries = 32
-
-// scanMax is how many are looked at in order.
-const scanMax = 65536
-
-// find returns a free prefix of a length from the pools. A client gets the same prefix
-// again while it is free, also if its lease was forgotten. The prefixes are spread, so
-// that the neighbours' prefixes cannot be guessed (RFC 7824).
-func find(pools []netip.Prefix, bits int, b Binding, free func(netip.Prefix) bool) (netip.Prefix, bool) {
-	for try := range uint32(tries) {
-		for _, pool := range pools {
-			if p := nth(pool, bits, digest(b, pool, try)); free(p) {
-				return p, true
-			}
-		}
-	}
-	for _, pool := range pools {
-		room := uint64(scanMax)
-		if n := bits - pool.Bits(); n < 16 {
-			room = 1 << n
-		}
-		for i := range room {
-			if p := nth(pool, bits, i); free(p) {
-				return p, true
-			}
-		}
-	}
-	return netip.Prefix{}, false
 }
 
 func digest(b Binding, pool netip.Prefix, try uint32) uint64 {

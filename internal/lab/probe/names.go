@@ -51,6 +51,9 @@ func (z *Zone) answer(q *dns.Msg) *dns.Msg {
 	for range 8 {
 		records, known := z.records[name]
 		if !known {
+			records, known = z.wildcard(name)
+		}
+		if !known {
 			r.Rcode, r.Ns = dns.RcodeNameError, []dns.RR{z.soa}
 			return r
 		}
@@ -72,6 +75,21 @@ func (z *Zone) answer(q *dns.Msg) *dns.Msg {
 		r.Ns = []dns.RR{z.soa}
 	}
 	return r
+}
+
+// wildcard returns the records of the wildcard that a name matches (RFC 4592), as its own.
+func (z *Zone) wildcard(name string) (list []dns.RR, known bool) {
+	next, end := dns.NextLabel(name, 0)
+	if end {
+		return nil, false
+	}
+	records, known := z.records["*."+name[next:]]
+	for _, rr := range records {
+		own := dns.Copy(rr)
+		own.Header().Name = name
+		list = append(list, own)
+	}
+	return list, known
 }
 
 // ServeNames answers on an address over UDP and TCP until ctx ends. ready is

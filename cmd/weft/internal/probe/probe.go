@@ -23,7 +23,7 @@ import (
 // object a line on standard output.
 func Command() *cobra.Command {
 	c := &cobra.Command{Use: "probe", Short: "Make and verify traffic (used by weft lab)", Hidden: true}
-	c.AddCommand(pingCommand(), serveCommand(), moveCommand(), exchangeCommand(), pmtuCommand(), captureCommand(), sameCommand(), namesCommand(), attackCommand(), watchCommand(), seenCommand(), flowsCommand(), stormCommand(), malformedCommand(), browseCommand(), paceCommand(), floodCommand())
+	c.AddCommand(pingCommand(), serveCommand(), moveCommand(), exchangeCommand(), pmtuCommand(), captureCommand(), sameCommand(), namesCommand(), attackCommand(), watchCommand(), seenCommand(), flowsCommand(), stormCommand(), malformedCommand(), browseCommand(), paceCommand(), floodCommand(), besiegeCommand(), holdCommand(), servedCommand())
 	return c
 }
 

@@ -38,14 +38,8 @@ func (a *link) leasesFault() error {
 	return fmt.Errorf("leases are not kept over a restart: %w", a.unkept)
 }
 
-// question is a DHCPv6 message.
-type question struct {
-	message []byte
-	from    netip.Addr
-}
-
 // openDHCP opens socket and leases if the settings want them.
-func (a *link) openDHCP(ctx context.Context, g *task.Group) (*dhcp6io.Conn, <-chan question, error) {
+func (a *link) openDHCP(ctx context.Context, g *task.Group) (*dhcp6io.Conn, *requests, error) {
 	a.closeStore()
 	a.mu.Lock()
 	s := a.ra.Settings()
@@ -72,21 +66,17 @@ func (a *link) openDHCP(ctx context.Context, g *task.Group) (*dhcp6io.Conn, <-ch
 	for _, l := range kept {
 		a.route([]ra.Change{{Lease: l}})
 	}
-	asked := make(chan question)
-	g.Go(func(ctx context.Context) error {
+	waiting := newRequests(kept)
+	g.Go(func(context.Context) error {
 		for {
 			message, from, err := clients.Receive()
 			if err != nil {
 				return err
 			}
-			select {
-			case asked <- question{append([]byte(nil), message...), from}:
-			case <-ctx.Done():
-				return nil
-			}
+			waiting.put(message, from)
 		}
 	})
-	return clients, asked, nil
+	return clients, waiting, nil
 }
 
 func (a *link) closeStore() {
@@ -100,13 +90,15 @@ func (a *link) closeStore() {
 	a.store, a.dhcp = nil, nil
 }
 
-func (a *link) answer(clients *dhcp6io.Conn, q question) {
+func (a *link) answer(clients *dhcp6io.Conn, waiting *requests, q question) {
+	waiting.taken(q)
 	m, err := dhcp6.Parse(q.message)
 	if err != nil {
 		a.doors.Log.Debug("not understood", "device", a.device, "from", q.from.String(), "error", err)
 		return
 	}
 	reply, changes := a.handle(m, q.from)
+	waiting.note(changes)
 	a.route(changes) // before the client hears that it may use it
 	if reply == nil {
 		return

@@ -181,7 +181,7 @@ func (a *link) serve(ctx context.Context, works func()) error {
 			}
 		}
 	})
-	clients, asked, err := a.openDHCP(ctx, g)
+	clients, waiting, err := a.openDHCP(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,10 @@ func (a *link) serve(ctx context.Context, works func()) error {
 			return context.Cause(ctx)
 		case h := <-received:
 			a.guard.Do(fmt.Sprintf("%s from %s", h.Message.Type(), h.From), nil, func() { a.receive(h) })
-		case q := <-asked:
-			a.guard.Do("DHCPv6 message", q.message, func() { a.answer(clients, q) })
+		case q := <-waiting.bound():
+			a.guard.Do("DHCPv6 message", q.message, func() { a.answer(clients, waiting, q) })
+		case q := <-waiting.others():
+			a.guard.Do("DHCPv6 message", q.message, func() { a.answer(clients, waiting, q) })
 		case <-a.changed:
 			if a.mode() != mode {
 				timer.Stop()
@@ -210,7 +212,7 @@ func (a *link) serve(ctx context.Context, works func()) error {
 		case <-timer.C:
 		}
 		timer.Stop()
-		if err := a.send(neighbours); err != nil {
+		if err := a.send(neighbours, waiting); err != nil {
 			return err
 		}
 	}
@@ -233,9 +235,10 @@ func (a *link) wait() time.Duration {
 	return min(max(time.Until(a.ra.Next()), 0), sweepEvery)
 }
 
-func (a *link) send(n *ndpio.Conn) error {
+func (a *link) send(n *ndpio.Conn, waiting *requests) error {
 	now := time.Now()
 	sends, changes := a.due(now)
+	waiting.note(changes)
 	a.route(changes)
 	var errs []error
 	for _, s := range sends {
