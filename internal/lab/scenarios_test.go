@@ -14,7 +14,7 @@ import (
 // alone reports whether a scenario measures times or rates: by a check that bounds a
 // silence, or within programs of its own.
 func alone(name string, s *Scenario) bool {
-	return slices.Contains([]string{"lns-storm", "offload-attack", "offload-change"}, name) ||
+	return slices.Contains([]string{"attack", "lns-storm", "offload-attack", "offload-change"}, name) ||
 		slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Within > 0 })
 }
 
