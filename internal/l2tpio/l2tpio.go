@@ -108,38 +108,6 @@ func (s *Socket) Receive(b []byte) (int, netip.AddrPort, error) {
 	}
 }
 
-// Waiting returns a datagram as Receive does, if one is there already.
-func (s *Socket) Waiting(b []byte) (n int, from netip.AddrPort, there bool) {
-	var sender unix.Sockaddr
-	var none error
-	err := s.raw.Read(func(fd uintptr) bool {
-		n, sender, none = unix.Recvfrom(int(fd), b, unix.MSG_DONTWAIT)
-		return true
-	})
-	if err != nil || none != nil {
-		return 0, from, false // Receive tells why, if that lasts
-	}
-	switch a := sender.(type) {
-	case *unix.SockaddrInet4:
-		return n, netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)), true
-	case *unix.SockaddrInet6:
-		return n, netip.AddrPortFrom(zoned(netip.AddrFrom16(a.Addr).Unmap(), a.ZoneId), uint16(a.Port)), true
-	}
-	return 0, from, false
-}
-
-// zoned gives an address the zone that package net would: a device's name, or its
-// index if that is gone.
-func zoned(a netip.Addr, index uint32) netip.Addr {
-	if index == 0 || a.Is4() {
-		return a
-	}
-	if device, err := net.InterfaceByIndex(int(index)); err == nil {
-		return a.WithZone(device.Name)
-	}
-	return a.WithZone(strconv.Itoa(int(index)))
-}
-
 // Send sends a datagram and never waits; one that the stack refuses is lost like any
 // other. False: the socket had no room for it, as what was sent before waits for neighbours
 // that do not answer.

@@ -96,15 +96,6 @@ func (s socket) Receive(b []byte) (int, netip.AddrPort, error) {
 	return copy(b, one), s.from, nil
 }
 
-func (s socket) Waiting(b []byte) (int, netip.AddrPort, bool) {
-	select {
-	case one, open := <-s.in:
-		return copy(b, one), s.from, open
-	default:
-		return 0, s.from, false
-	}
-}
-
 // until waits for something that comes sooner or later.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()

@@ -54,20 +54,9 @@ func (s *subscribers) open(ctx context.Context, at netip.AddrPort) error {
 type datagrams interface {
 	LocalAddr() netip.AddrPort
 	Receive(b []byte) (int, netip.AddrPort, error)
-	Waiting(b []byte) (int, netip.AddrPort, bool)
 	// Send never blocks; false: the socket's buffer is full, and the datagram is dropped.
 	Send(b []byte, to netip.AddrPort) bool
 	Close() error
-}
-
-// together is the largest number of waiting datagrams that are handled before their
-// effects are carried out: in a storm the datapath gets sessions by the dozen.
-const together = 64
-
-// datagram is one that was received.
-type datagram struct {
-	from  netip.AddrPort
-	bytes []byte
 }
 
 // largest is the size of the largest datagram, in bytes.
@@ -75,25 +64,26 @@ const largest = 65536
 
 // take starts to read a socket.
 func (s *subscribers) take(ctx context.Context, socket datagrams) {
-	here := socket.LocalAddr()
+	here, waiting := socket.LocalAddr(), newInbox()
 	s.sockets[here] = socket
 	s.tasks.Go(func() {
 		stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 		defer stop()
-		buffer := make([]byte, 4*largest)
-		batch := make([]datagram, 0, together)
+		defer waiting.end()
+		buffer := make([]byte, largest)
 		for {
-			batch = batch[:0]
-			n, from, err := socket.Receive(buffer[:largest])
+			n, from, err := socket.Receive(buffer)
 			if err != nil {
 				return // it was closed
 			}
-			for used, more := 0, true; more; {
-				batch = append(batch, datagram{from, buffer[used : used+n]})
-				used += n
-				if more = len(batch) < together && used+largest <= len(buffer); more {
-					n, from, more = socket.Waiting(buffer[used : used+largest])
-				}
+			waiting.put(buffer[:n], from)
+		}
+	})
+	s.tasks.Go(func() {
+		for {
+			batch := waiting.take()
+			if len(batch) == 0 {
+				return
 			}
 			if err := s.box.Ask(ctx, func(s *subscribers) { s.receive(here, batch) }); errors.Is(err, task.ErrEnded) || ctx.Err() != nil {
 				return
