@@ -20,9 +20,9 @@ const (
 	dhcpServerPort = 547
 )
 
-// buffer is what the socket may hold in each direction, in bytes: while neighbours do not
-// answer, or clients are many.
-const buffer = 4 << 20
+// sendBuffer is what may wait for neighbours that do not answer, in bytes. What may wait to
+// be received is what is usual: in a flood more would make each message wait for longer.
+const sendBuffer = 4 << 20
 
 // Conn is a DHCPv6 server's socket on one device.
 type Conn struct {
@@ -42,9 +42,8 @@ func Listen(ctx context.Context, device string) (*Conn, error) {
 		var failed error
 		err := c.Control(func(fd uintptr) {
 			failed = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.BindToDevice(int(fd), device))
-			// where they may not be had the usual buffers have to do
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer)
-			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, buffer)
+			// where that may not be had the usual buffer has to do
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer)
 		})
 		return errors.Join(err, failed)
 	}}
