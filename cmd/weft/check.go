@@ -54,6 +54,7 @@ for in their place: what it prints means the same.
 				}
 				problems = append(problems, more...)
 			}
+			problems = state.Distinct(problems)
 			if asJSON {
 				if err := printJSON(cmd.OutOrStdout(), emptyNotNull(problems)); err != nil {
 					return err

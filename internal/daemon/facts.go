@@ -129,18 +129,7 @@ func CheckHost(ctx context.Context, f *config.File, root bool) ([]state.Problem,
 	} else if !state.HasErrors(problems) {
 		problems = append(problems, features.Root(f, facts)...)
 	}
-	return once(problems), nil
-}
-
-// once removes duplicate problems.
-func once(problems []state.Problem) (kept []state.Problem) {
-	for _, p := range problems {
-		if !slices.ContainsFunc(kept, func(k state.Problem) bool { return k.Pos == p.Pos && k.What == p.What }) {
-			kept = append(kept, p)
-		}
-	}
-	state.SortProblems(kept)
-	return kept
+	return state.Distinct(problems), nil
 }
 
 // hostFacts are the facts that the caller may read: for root inspected facts, for

@@ -153,16 +153,21 @@ func Offers(f *config.File, facts state.Facts) state.Facts {
 // Plan asks every feature for its part, and gives what must exist and what is
 // wrong. facts are complete.
 func Plan(f *config.File, facts state.Facts) (state.Desired, []state.Problem) {
-	var parts []state.Part
 	var audits []plan.Audit
 	for _, x := range All() {
-		parts = append(parts, x.Plan(f, facts))
 		if x.Audit != nil {
 			audits = append(audits, x.Audit)
 		}
 	}
-	desired, problems := plan.Desire(parts, facts, audits...)
+	desired, problems := plan.Desire(parts(f, facts), facts, audits...)
 	return desired, placed(f, problems)
+}
+
+func parts(f *config.File, facts state.Facts) (list []state.Part) {
+	for _, x := range All() {
+		list = append(list, x.Plan(f, facts))
+	}
+	return list
 }
 
 // placed completes the places of problems, and gives the paths that the file has.
@@ -187,14 +192,15 @@ func Files(f *config.File) (problems []state.Problem) {
 	return placed(f, problems)
 }
 
-// Check returns what is wrong with what those files hold.
+// Check returns what is wrong with what those files hold, and what overlaps by the file
+// alone, on whatever host.
 func Check(f *config.File) (problems []state.Problem) {
 	for _, x := range All() {
 		if x.Check != nil {
 			problems = append(problems, x.Check(f)...)
 		}
 	}
-	return placed(f, problems)
+	return placed(f, append(problems, plan.Overlaps(parts(f, state.Facts{}))...))
 }
 
 // Host returns what is wrong with the file on this host, as far as any user may

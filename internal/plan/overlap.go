@@ -8,6 +8,9 @@ import (
 	"weft/internal/state"
 )
 
+// Overlaps returns what overlaps by the file alone, on whatever host.
+func Overlaps(parts []state.Part) []state.Problem { return overlaps(parts, state.Facts{}) }
+
 // overlaps compares the addresses and networks that all sections use with each other
 // and with the host's addresses, networks, gateways and routes. A conflict that
 // would interrupt a service is an error, one that may surprise is a warning. Only
@@ -56,7 +59,7 @@ type network struct {
 
 func (n network) String() string { return fmt.Sprintf("%s of %s", n.address, n.device) }
 
-// networks are the host's networks, now or by the plan.
+// networks are the host's networks, now, by the plan, or once a device of the file is there.
 func networks(parts []state.Part, facts state.Facts) (list []network) {
 	add := func(device string, p netip.Prefix) {
 		n := network{device, p}
@@ -84,6 +87,11 @@ func networks(parts []state.Part, facts state.Facts) (list []network) {
 		for _, o := range part.Objects {
 			if a, ok := o.(state.Address); ok && !made[a.Device] {
 				add(a.Device, a.Prefix)
+			}
+		}
+		for _, c := range part.Claims {
+			if c.For == state.ClaimNetwork && !made[c.Device] {
+				add(c.Device, c.Prefix)
 			}
 		}
 	}

@@ -24,4 +24,5 @@ const (
 	ClaimRouted                      // only routed to a device of weft's
 	ClaimBlocked                     // sources that are dropped
 	ClaimExcepted                    // sources that are not, in spite of ClaimBlocked
+	ClaimNetwork                     // an address that Device has by the file, whether it is there or not, and the network there
 )

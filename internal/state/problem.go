@@ -86,3 +86,14 @@ func SortProblems(ps []Problem) {
 func HasErrors(ps []Problem) bool {
 	return slices.ContainsFunc(ps, func(p Problem) bool { return p.Severity == Error })
 }
+
+// Distinct removes duplicate problems, and sorts the rest.
+func Distinct(problems []Problem) (kept []Problem) {
+	for _, p := range problems {
+		if !slices.ContainsFunc(kept, func(k Problem) bool { return k.Pos == p.Pos && k.What == p.What }) {
+			kept = append(kept, p)
+		}
+	}
+	SortProblems(kept)
+	return kept
+}

@@ -17,6 +17,7 @@ import (
 func Plan(f *config.File, facts state.Facts) state.Part {
 	var desired state.Desired
 	var problems []state.Problem
+	var claims []state.Claim
 	if f.Router().Forwarding {
 		// before forwarding, which removes the routes of router advertisements
 		desired = append(desired, keepRAs(f, facts)...)
@@ -28,6 +29,9 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	for _, name := range f.Names("interface") {
 		i := f.Interface(name)
 		_, there := facts.Link(i.Device)
+		for _, a := range i.Addresses {
+			claims = append(claims, state.Claim{For: state.ClaimNetwork, Prefix: a, Section: "interface." + name, Device: i.Device})
+		}
 		if !there && slices.Contains(facts.Made, i.Device) {
 			continue // it comes in a round of its own
 		}
@@ -64,7 +68,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 			desired = append(desired, state.Address{Device: i.Device, Prefix: a})
 		}
 	}
-	return state.Part{Feature: "host", Objects: desired, Problems: problems}
+	return state.Part{Feature: "host", Objects: desired, Problems: problems, Claims: claims}
 }
 
 func deviceNames(facts state.Facts) string {
