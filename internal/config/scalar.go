@@ -153,6 +153,12 @@ func notAddress(text string, err error, tag reflect.StructTag) *fault {
 	if strings.Contains(err.Error(), "leading zero") {
 		remedy = "write its numbers without leading zeros"
 	}
+	if with, err := netip.ParseAddrPort(text); err == nil {
+		return &fault{fmt.Sprintf("%q is an address with a port, must be an address", text), fmt.Sprintf("write %q: the port cannot be changed here", with.Addr())}
+	}
+	if prefixes := rangePrefixes(text); prefixes != "" {
+		return &fault{fmt.Sprintf("%q is a range", text), "write it as prefixes: " + prefixes}
+	}
 	return &fault{fmt.Sprintf("%q is not an %s address", text, familyWords(tag)), remedy}
 }
 

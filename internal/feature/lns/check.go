@@ -36,7 +36,7 @@ func checkServer(c *config.Checker, name string, s *Config) {
 			c.Error(fmt.Sprintf("lacs[%d].hide_avps", i), "hidden AVPs need a secret (RFC 2661 section 4.3)", "give it a secret")
 		}
 	}
-	if slices.Contains(s.Listen, s.Gateway) {
+	if s.Gateway.IsValid() && slices.Contains(s.Listen, s.Gateway) {
 		c.Warn("gateway", fmt.Sprintf("%s is also one of listen: subscribers that set up the tunnel themselves would send it into itself", s.Gateway), "take it out of a pool")
 	}
 	ipv4 := slices.ContainsFunc(s.Users, func(u User) bool { return u.IPv4.IsValid() }) || slices.ContainsFunc(s.Pools, func(p Pool) bool { return len(p.Addresses) > 0 })

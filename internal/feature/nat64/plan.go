@@ -33,7 +33,7 @@ func Plan(f *config.File, facts state.Facts) state.Part {
 	}
 	list, more := needs(f, facts, ids)
 	problems = append(problems, more...)
-	return state.Part{Feature: "nat64", Objects: desired, Needs: list, Claims: claims(f), Problems: append(problems, withoutSubnet(f, facts)...)}
+	return state.Part{Feature: "nat64", Objects: desired, Needs: list, Claims: claims(f), Problems: slices.Concat(problems, withoutSubnet(f, facts), unreached(f, facts))}
 }
 
 func problem(f *config.File, path, what, remedy string) state.Problem {

@@ -89,7 +89,7 @@ func checkL2TP(c *config.Checker, s *Config) {
 		case s.UDP && !c.Given(key):
 			c.Error(key, "is missing", "l2tpv3 over UDP needs both ports; udp = false is over IP, without any")
 		case s.UDP && ports[key] == 0:
-			c.Error(key, "0 is no port", "from 1 to 65535")
+			c.Error(key, "0 is no port: both ends need fixed ports", "write the port of the other end, from 1 to 65535; QEMU takes it as srcport")
 		case !s.UDP && c.Given(key):
 			c.Error(key, "l2tpv3 over IP has no ports", "take it out, or udp = false")
 		}

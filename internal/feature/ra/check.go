@@ -141,12 +141,12 @@ func checkDHCP(c *config.Checker, s *Config) {
 			c.Error(key, fmt.Sprintf("%s has no room for a /%d", p, s.DelegateBits), "a shorter prefix, or more delegated_len")
 		default:
 			overlapsInterface(c, key, p)
-			overlapsList(c, key, p, s.Delegate[:i])
+			overlapsList(c, key, p, s.Delegate[:i], "delegate")
 		}
 	}
 	for i, p := range s.Pool {
 		if p.IsValid() {
-			overlapsList(c, fmt.Sprintf("pool[%d]", i), p, s.Pool[:i])
+			overlapsList(c, fmt.Sprintf("pool[%d]", i), p, s.Pool[:i], "pool")
 		}
 	}
 }
@@ -163,10 +163,10 @@ func overlapsInterface(c *config.Checker, key string, p netip.Prefix) {
 	}
 }
 
-func overlapsList(c *config.Checker, key string, p netip.Prefix, list []netip.Prefix) {
-	for _, q := range list {
+func overlapsList(c *config.Checker, key string, p netip.Prefix, list []netip.Prefix, of string) {
+	for i, q := range list {
 		if q.IsValid() && q.Overlaps(p) {
-			c.Error(key, fmt.Sprintf("%s overlaps %s", p, q), "keep the wider one")
+			c.Error(key, fmt.Sprintf("%s overlaps %s, which is %s[%d]", p, q, of, i), "keep the wider one")
 			return
 		}
 	}
@@ -191,7 +191,7 @@ func checkOthers(c *config.Checker, name string, s *Config) {
 		}
 		for i, p := range s.Delegate {
 			if p.IsValid() {
-				overlapsList(c, fmt.Sprintf("delegate[%d]", i), p, o.Delegate)
+				overlapsList(c, fmt.Sprintf("delegate[%d]", i), p, o.Delegate, "ra."+other+".delegate")
 			}
 		}
 	}
