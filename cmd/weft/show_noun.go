@@ -22,7 +22,7 @@ var errNothing = errors.New("weft has nothing in the kernel here; weft run FILE 
 
 // nounCommand shows a noun, or one of its variants.
 func nounCommand(n noun.Noun) *cobra.Command {
-	var asJSON, watch bool
+	var asJSON, watch, wide bool
 	c := &cobra.Command{
 		Use: n.Name, Aliases: n.Aliases, Short: n.Short, Long: n.Long, Example: nounExamples(n),
 		Args:              nounWords(n),
@@ -47,7 +47,7 @@ func nounCommand(n noun.Noun) *cobra.Command {
 		if err := needRoot("weft show"); err != nil {
 			return err
 		}
-		l := looker{noun: n, values: given(values), json: asJSON, watch: watch, out: cmd.OutOrStdout()}
+		l := looker{noun: n, values: given(values), json: asJSON, watch: watch, wide: wide, out: cmd.OutOrStdout()}
 		for i, a := range wordsOf(n)[:len(words)] {
 			l.values[a.Name] = words[i]
 		}
@@ -59,6 +59,7 @@ func nounCommand(n noun.Noun) *cobra.Command {
 		return l.run(cmd.Context())
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&wide, "wide", false, "all columns, in lines of any length")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "again every second, until Ctrl-C")
 	return c
 }
@@ -205,11 +206,11 @@ func complete(ctx context.Context, a noun.Arg) []string {
 
 // looker looks at a noun, once or again and again.
 type looker struct {
-	noun        noun.Noun
-	values      map[string]string
-	json, watch bool
-	out         io.Writer
-	memory      any
+	noun              noun.Noun
+	values            map[string]string
+	json, watch, wide bool
+	out               io.Writer
+	memory            any
 }
 
 func (l *looker) run(ctx context.Context) error {
@@ -248,7 +249,7 @@ func (l *looker) once(ctx context.Context) error {
 		if l.watch {
 			fmt.Fprintf(l.out, "%s\n", time.Now().Format(time.DateTime))
 		}
-		err = rows.Table(l.out, width)
+		err = rows.Table(l.out, l.room(width))
 	}
 	if err == nil && rows.Faulty() {
 		return errReported
@@ -276,6 +277,18 @@ func (l *looker) look(ctx context.Context, q *noun.Query) (rows noun.Rows, err e
 	rows, err = l.noun.Rows(ctx, features.Sources(d, nil)(l.noun.Name), q)
 	l.memory = q.Memory
 	return rows, err
+}
+
+// room is the number of characters for a line of a table: those of the terminal, and where
+// there is none as many as people read.
+func (l *looker) room(terminal int) int {
+	switch {
+	case l.wide:
+		return 0
+	case terminal > 0:
+		return terminal
+	}
+	return 100
 }
 
 // terminalWidth is how many characters a line of a terminal has, 0 if w is none.

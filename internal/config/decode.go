@@ -58,7 +58,7 @@ func (d *decoder) section(e entry) (Section, bool) {
 		d.problem(e.offset, shown(e.name), "stands outside of every section", d.home(e.name))
 		return Section{}, false
 	}
-	if remedy, known := otherSections[e.name]; known {
+	if remedy, known := otherSection(e.name); known {
 		d.problem(e.offset, shown(e.name), "is not a section of weft.toml", remedy)
 		return Section{}, false
 	}

@@ -174,8 +174,8 @@ func (w *topology) offloads(c *talk) {
 	w.t.Helper()
 	defer func() {
 		if w.t.Failed() {
-			out, _ := w.weft("show", "offload")
-			flows, _ := w.weft("show", "flows")
+			out, _ := w.weft("show", "offload", "--wide")
+			flows, _ := w.weft("show", "flows", "--wide")
 			w.t.Log(out, flows)
 		}
 	}()
@@ -344,7 +344,7 @@ func TestRefusedFlowsAreDroppedUntilTheyArePermitted(t *testing.T) {
 				}
 				return w.counted("drop-early") > 0
 			})
-			if out := w.mustWeft("show", "offload"); !strings.Contains(out, "dropped early: udp") || !strings.Contains(out, "by policy of chain inet home forward") {
+			if out := w.mustWeft("show", "offload", "--wide"); !strings.Contains(out, "dropped early: udp") || !strings.Contains(out, "by policy of chain inet home forward") {
 				t.Errorf("show offload says\n%s", out)
 			}
 			// the member punches a hole

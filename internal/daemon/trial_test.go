@@ -50,7 +50,7 @@ func TestAConfirmedConfigurationStays(t *testing.T) {
 		t.Error("the new configuration is not in force")
 	}
 	w.holds("192.0.2.1")
-	if out, err := w.weft("show", "health"); err == nil || !strings.Contains(out, "on trial") {
+	if out, err := w.weft("show", "health", "--wide"); err == nil || !strings.Contains(out, "on trial") {
 		t.Errorf("health says (%v)\n%s", err, out)
 	}
 	if out, err := w.weft("apply", "--confirm", "60", next); err == nil || !strings.Contains(out, "on trial already") {

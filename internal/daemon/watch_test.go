@@ -77,7 +77,7 @@ func TestPseudowiresAreCountedEachWayAndByFault(t *testing.T) {
 				return fmt.Sprintf("%s is %v, show pseudowires says %v", key, got, value)
 			}
 		}
-		table := near.mustWeft("show", "pseudowires")
+		table := near.mustWeft("show", "pseudowires", "--wide")
 		for _, want := range []string{"attic", "l2tpv3-udp", "198.51.100.1:1701", "198.51.100.9:1701", fmt.Sprintf("cookie=%v", faults["cookie"]), "RX BYTES", "TX PACKETS"} {
 			if !strings.Contains(table, want) {
 				return fmt.Sprintf("show pseudowires lacks %s:\n%s", want, table)
@@ -117,7 +117,7 @@ func TestBridgesAreCountedByPortAndReason(t *testing.T) {
 			t.Errorf("Prometheus counts %v addresses at %s, want %v", n, port, want)
 		}
 	}
-	table := w.mustWeft("show", "bridges")
+	table := w.mustWeft("show", "bridges", "--wide")
 	for _, want := range []string{"bridge guests", "host no", "vlans none", "=" + memberMAC, otherMAC, serverMAC, "uplink", "drop-port-moved", "drop-port-management"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("show bridges lacks %s:\n%s", want, table)
@@ -146,7 +146,7 @@ func TestVXLANIsCountedToo(t *testing.T) {
 	if row["device"] != "attic" || row["kind"] != "vxlan" || row["rx"] != 7.0 || row["rx_packets"].(float64) < 1 || row["tx_bytes"].(float64) < 84 {
 		t.Errorf("show pseudowires --json says %v", row)
 	}
-	if table := near.mustWeft("show", "pseudowires"); !strings.Contains(table, "198.51.100.9:1701") {
+	if table := near.mustWeft("show", "pseudowires", "--wide"); !strings.Contains(table, "198.51.100.9:1701") {
 		t.Errorf("show pseudowires says\n%s", table)
 	}
 }

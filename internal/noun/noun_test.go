@@ -89,7 +89,7 @@ func TestATableFitsTheTerminal(t *testing.T) {
 	}
 	whole := "NAME   OPEN  NOTE         PASSED\nnorth  yes   -            7\nsouth  yes   a long note  2\nwest   no    -            0\n"
 	narrow := "NAME   OPEN  PASSED\nnorth  yes   7\nsouth  yes   2\nwest   no    0\n"
-	for width, want := range map[int]string{0: whole, 80: whole, 32: whole, 31: narrow, 5: narrow} {
+	for width, want := range map[int]string{0: whole, 80: whole, 32: whole, 31: narrow, 20: narrow} {
 		var out bytes.Buffer
 		if err := rows.Table(&out, width); err != nil || out.String() != want {
 			t.Errorf("in %d columns (%v):\n%s\nwant\n%s", width, err, &out, want)

@@ -69,6 +69,8 @@ func (o Of[S, R]) table(w io.Writer, rows any, width int) error {
 		fmt.Fprintln(t, o.None)
 	case len(list) == 0 && o.Page == nil:
 		fmt.Fprintln(t, "none")
+	case o.Page != nil && width > 0:
+		return o.page(w, list, width)
 	case o.Page != nil:
 		o.Page(t, list)
 	default:
@@ -77,7 +79,20 @@ func (o Of[S, R]) table(w io.Writer, rows any, width int) error {
 	return t.Flush()
 }
 
-// lines prints the columns that fit.
+// page prints a page in lines of width characters.
+func (o Of[S, R]) page(w io.Writer, rows []R, width int) error {
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	o.Page(t, rows)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, folded(text.String(), width))
+	return err
+}
+
+// lines prints the columns: those for wide terminals if there is room, and long cells in
+// several lines.
 func (o Of[S, R]) lines(w io.Writer, rows []R, width int) error {
 	columns := make([][]string, len(o.Columns))
 	need := 0
@@ -99,6 +114,9 @@ func (o Of[S, R]) lines(w io.Writer, rows []R, width int) error {
 			continue
 		}
 		kept = append([][]string{columns[i]}, kept...)
+	}
+	if width > 0 && need-2 > width {
+		return fit(w, kept, width)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for line := range len(rows) + 1 {
