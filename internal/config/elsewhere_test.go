@@ -20,7 +20,7 @@ func TestSectionsAndKeysOfOtherRoutersAreAnswered(t *testing.T) {
 		"[interface.wan]\nvlan = 7\n":                   "VLAN device",
 		"[interface.wan]\nmtu = 1500\nvlan_id = 7\n":    "VLAN device",
 		"[interface.wan]\ndhcp = true\n":                "DHCP client",
-		"[gateway]\nvia = \"192.0.2.1\"\n":              "ip route",
+		"[gateway]\nvia = \"192.0.2.1\"\n":              "[uplink.NAME]",
 		"[vlan.guests]\nid = 7\n":                       "interface.NAME.device",
 		"[masquerade]\nout = \"wan\"\n":                 "NAT44",
 		"[dhcp6_client.wan]\niaid = 1\n":                "network manager",
