@@ -37,7 +37,9 @@ needs() {
 		test      linux-image-6.12-amd64  the kernel for guests that run weft themselves
 		test      xz-utils                unpacks kernels for guests
 		test      rdnssd                  a stock client of router advertisements, in labs
-		test      isc-dhcp-client         a stock client of DHCPv6, in labs
+		test      isc-dhcp-client         a stock client of DHCPv4 and DHCPv6, in labs
+		test      udhcpc                  a stock client of DHCPv4
+		test      dnsmasq-base            a stock server of DHCPv4
 		test      bind9-dnsutils          dig, a stock client of name servers, in labs
 		test      wide-dhcpv6-client      dhcp6c, which asks for a prefix over PPP, in labs
 		test      radvd                   tells the hosts behind it, in labs

@@ -29,7 +29,8 @@ func rooms() []room {
 	leaves := []string{"fib", "schedule", "wire", "internal/state", "internal/translate", "internal/noun", "internal/task", "internal/limit", "internal/fault"}
 	engines := []string{"internal/timer", "internal/ppp", "internal/l2tp", "internal/dhcp4client", "internal/dhcp4server", "internal/dhcp6client", "internal/addresspool", "internal/subscriber", "internal/allocationlog"}
 	doorRooms := slices.Concat(leaves, engines, []string{
-		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/pingio", "internal/store", "internal/ethtool", "internal/bus$",
+		"internal/kernel", "internal/datapath", "internal/slowpath", "internal/dnsio", "internal/ndpio", "internal/dhcp6io", "internal/pingio", "internal/packetio", "internal/arpio", "internal/dhcp4io", "internal/dhcp4run",
+		"internal/store", "internal/ethtool", "internal/bus$",
 		"internal/syslog", "internal/paths", "internal/l2tpio", "internal/aaa",
 	})
 	below := append([]string{"internal/config", "internal/feature", "internal/reconcile", "internal/plan", "internal/importer", "internal/version"}, doorRooms...)
@@ -86,6 +87,10 @@ func rooms() []room {
 		{"internal/ndpio", nil},
 		{"internal/pingio", nil},
 		{"internal/dhcp6io", nil},
+		{"internal/packetio", nil},
+		{"internal/arpio", []string{"internal/packetio", "wire/arp"}},
+		{"internal/dhcp4io", []string{"internal/packetio", "wire/dhcp4", "wire/ipv4"}},
+		{"internal/dhcp4run", []string{"internal/arpio", "internal/dhcp4client", "internal/dhcp4io", "internal/dhcp4server", "internal/store", "internal/task", "wire/arp"}},
 		{"internal/store", []string{"internal/fault"}},
 		{"internal/trial", []string{"internal/paths", "internal/state", "internal/store/statefile"}},
 		{"internal/l2tpio", nil},

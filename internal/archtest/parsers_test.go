@@ -24,6 +24,8 @@ func openers() map[string]opener {
 		"internal/dnsio":            {parsers: []string{"dns-query", "dns-answer"}},
 		"internal/ndpio":            {parsers: []string{"router-discovery"}},
 		"internal/dhcp6io":          {parsers: []string{"dhcpv6"}},
+		"internal/dhcp4io":          {parsers: []string{"dhcpv4-server", "dhcpv4-client"}},
+		"internal/packetio":         {parsers: []string{"arp", "udp-ipv4"}, why: "internal/dhcp4io reads the payload of the datagrams"},
 		"internal/l2tpio":           {parsers: []string{"l2tp", "lns", "l2tp_client", "ppp", "dhcpv6-subscriber", "dhcpv6-client"}},
 		"internal/aaa":              {parsers: []string{"radius-orders", "radius-answers"}},
 		"internal/slowpath":         {parsers: []string{"nat64", "nat64-stateful", "lns-packets"}},

@@ -19,6 +19,16 @@ func DHCPv6() Format {
 	}}
 }
 
+// DHCPv4 divides messages of DHCPv4: its options, and those of a relay agent.
+func DHCPv4() Format {
+	return TLV{Fixed: 240, Header: 2, LengthAt: 1, Length: 1, Inside: func(header []byte) int {
+		if header[0] == 82 {
+			return 0
+		}
+		return -1
+	}}
+}
+
 // L2TP divides control messages: their attribute value pairs.
 func L2TP() Format {
 	return TLV{Fixed: 12, Header: 6, Length: 2, Mask: 0x3ff, Whole: true}
